@@ -67,6 +67,8 @@ func (s Seconds) MarshalJSON() ([]byte, error) {
 type PlanSkip struct {
 	What   string `json:"what"`
 	Reason string `json:"reason"`
+	// Part is the part of a model that it is, with its shape and count; nil for anything else.
+	Part any `json:"part,omitempty"`
 }
 
 // PlanSetting is one default or choice that is echoed.

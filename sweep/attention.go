@@ -27,37 +27,36 @@ func ParseHeads(s string) (Target, error) {
 	return t, nil
 }
 
-// ParseModelHeads is the attention of a model, by name or by the path of a Hugging Face
-// config.json, as one of tp ranks computes it.
-func ParseModelHeads(spec string, tp int) (Target, error) {
+// ParseModelHeads are the attentions of a model, by name or by the path of a Hugging Face
+// config.json, as one of tp ranks computes them.
+func ParseModelHeads(spec string, tp int) ([]Target, error) {
 	m, err := findModel(spec)
 	if err != nil {
 		if name, _, cut := strings.Cut(spec, ":"); cut {
 			if _, known := findModel(name); known == nil {
-				return Target{}, fmt.Errorf("model %q: attention belongs to no projection: expected %s", spec, name)
+				return nil, fmt.Errorf("model %q: attention belongs to no projection: expected %s", spec, name)
 			}
 		}
-		return Target{}, err
+		return nil, err
 	}
 	return m.Attention(tp)
 }
 
-// Attention is the model's attention, as one of tp ranks computes it.
-func (m Model) Attention(tp int) (Target, error) {
-	switch {
-	case tp < 1 || tp > MaxTP:
-		return Target{}, fmt.Errorf("tensor parallelism %d of %s: expected 1 to %d", tp, m.Name, MaxTP)
-	case m.Heads%tp != 0:
-		return Target{}, fmt.Errorf("attention of %s can't be split over %d ranks: it has %d query heads", m.Name, tp, m.Heads)
-	case m.KVHeads%tp != 0 && tp%m.KVHeads != 0:
-		return Target{}, fmt.Errorf("attention of %s can't be split over %d ranks: it has %d KV heads", m.Name, tp, m.KVHeads)
+// Attention are the model's attentions, as one of tp ranks computes them: one, where its layers are
+// alike.
+func (m Model) Attention(tp int) ([]Target, error) {
+	if tp < 1 || tp > MaxTP {
+		return nil, fmt.Errorf("tensor parallelism %d of %s: expected 1 to %d", tp, m.Name, MaxTP)
 	}
-	// Every rank needs a head of keys and values, so they are replicated.
-	t := Target{Name: m.Name + ":attention", Model: m.Name, Heads: kernels.Heads{Query: m.Heads / tp, KV: max(1, m.KVHeads/tp), Dim: m.HeadDim}}
-	if tp > 1 {
-		t.Name += fmt.Sprintf(" tp%d", tp)
+	all, err := m.arch.Attention(tp)
+	if err != nil {
+		return nil, fmt.Errorf("%s:%w", m.Name, err)
 	}
-	return t, nil
+	out := make([]Target, len(all))
+	for i, a := range all {
+		out[i] = Target{Name: rankName(m.Name+":"+a.Name, tp), Model: m.Name, Heads: a.Heads, Layers: a.Layers, NotMeasured: a.Not}
+	}
+	return out, nil
 }
 
 // subject is what a target computes with activations of a type. The error says why its weights can't
@@ -136,11 +135,14 @@ func ModelTargets(o kernels.Operation, spec string, tp int) ([]Target, error) {
 	if o == kernels.GEMM {
 		return ParseModel(spec, tp)
 	}
-	parse := ParseModelHeads
+	targets, err := ParseModelHeads(spec, tp)
 	if isSoftmax(o) {
-		parse = ParseModelColumns
+		var t Target
+		t, err = ParseModelColumns(spec, tp)
+		targets = []Target{t}
 	}
-	t, err := parse(spec, tp)
-	t.Operation = o
-	return []Target{t}, err
+	for i := range targets {
+		targets[i].Operation = o
+	}
+	return targets, err
 }

@@ -3,73 +3,77 @@ package sweep
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/sweep/architecture"
 )
 
-// Model is what a decoder-only transformer says about its weight matrices.
+// Model is a decoder-only transformer, by its configuration.
 type Model struct {
-	Name         string
-	Hidden       int // width of the residual stream
-	Intermediate int // width of the MLP
-	Heads        int // query heads
-	KVHeads      int // key and value heads
-	HeadDim      int // width of one head
-	Vocab        int // rows of lm_head
-	Layers       int // decoder layers; 0 where a configuration does not say
+	Name   string
+	Layers int // decoder layers; 0 where a configuration does not say
+	Vocab  int // rows of lm_head
+	arch   *architecture.Model
 }
 
 // builtin are the models known by name, from their published configurations.
-var builtin = []Model{
-	{"llama3-8b", 4096, 14336, 32, 8, 128, 128256, 32},
-	{"llama3-70b", 8192, 28672, 64, 8, 128, 128256, 80},
-	{"mistral-7b", 4096, 14336, 32, 8, 128, 32768, 32},
-	{"qwen2.5-7b", 3584, 18944, 28, 4, 128, 152064, 28},
+var builtin = []struct {
+	name, modelType                                   string
+	hidden, inner, heads, kvHeads, dim, vocab, layers int
+}{
+	{"llama3-8b", "llama", 4096, 14336, 32, 8, 128, 128256, 32},
+	{"llama3-70b", "llama", 8192, 28672, 64, 8, 128, 128256, 80},
+	{"mistral-7b", "mistral", 4096, 14336, 32, 8, 128, 32768, 32},
+	{"qwen2.5-7b", "qwen2", 3584, 18944, 28, 4, 128, 152064, 28},
 }
 
 // ModelNames lists the built-in models, for completion and error messages.
 func ModelNames() []string {
 	names := make([]string, len(builtin))
 	for i, m := range builtin {
-		names[i] = m.Name
+		names[i] = m.name
 	}
 	return names
 }
 
-// projections are the weight matrices of a layer and the output head in the
-// order in which a token meets them. shape takes the heads, KV heads and MLP
-// columns that one rank of tp holds.
-var projections = []struct {
-	name   string
-	engine bool // part of what a bare model name stands for
-	shape  func(m Model, r rank) (n, k int)
-}{
-	{"qkv_proj", true, func(m Model, r rank) (int, int) { return (r.heads + 2*r.kvHeads) * m.HeadDim, m.Hidden }},
-	{"q_proj", false, func(m Model, r rank) (int, int) { return r.heads * m.HeadDim, m.Hidden }},
-	{"k_proj", false, func(m Model, r rank) (int, int) { return r.kvHeads * m.HeadDim, m.Hidden }},
-	{"v_proj", false, func(m Model, r rank) (int, int) { return r.kvHeads * m.HeadDim, m.Hidden }},
-	{"o_proj", true, func(m Model, r rank) (int, int) { return m.Hidden, r.heads * m.HeadDim }},
-	{"gate_up_proj", true, func(m Model, r rank) (int, int) { return 2 * r.intermediate, m.Hidden }},
-	{"gate_proj", false, func(m Model, r rank) (int, int) { return r.intermediate, m.Hidden }},
-	{"up_proj", false, func(m Model, r rank) (int, int) { return r.intermediate, m.Hidden }},
-	{"down_proj", true, func(m Model, r rank) (int, int) { return m.Hidden, r.intermediate }},
-	{"lm_head", false, func(m Model, r rank) (int, int) { return r.vocab, m.Hidden }},
-}
-
-// ProjectionNames lists the selectors behind a model's colon.
+// ProjectionNames lists the selectors behind the colon of a built-in model. Other models have others:
+// see [Model.ProjectionNames].
 func ProjectionNames() []string {
-	names := make([]string, len(projections))
-	for i, p := range projections {
-		names[i] = p.name
+	m, err := findModel(builtin[0].name)
+	if err != nil {
+		return nil
 	}
-	return names
+	return m.ProjectionNames()
 }
 
-// rank is one rank's share of a model under tensor parallelism. A share of 0
-// means that the dimension does not divide.
-type rank struct{ heads, kvHeads, intermediate, vocab int }
+// ProjectionNames lists the selectors behind the model's colon.
+func (m Model) ProjectionNames() []string { return m.arch.Parts() }
+
+// newModel names a model.
+func newModel(name string, arch *architecture.Model) Model {
+	return Model{Name: name, Layers: arch.Layers, Vocab: arch.Vocab(), arch: arch}
+}
+
+// ReadModel reads a Hugging Face config.json, or the one in the folder path. The model's name is
+// that of the folder it lies in.
+func ReadModel(path string) (Model, error) {
+	arch, err := architecture.Read(path)
+	if err != nil {
+		return Model{}, fmt.Errorf("model configuration: %w", err)
+	}
+	if st, err := os.Stat(path); err == nil && st.IsDir() {
+		path = filepath.Join(path, "config.json")
+	}
+	name := filepath.Base(filepath.Dir(path))
+	if abs, err := filepath.Abs(path); err == nil {
+		name = filepath.Base(filepath.Dir(abs))
+	}
+	return newModel(name, arch), nil
+}
 
 // Target is what is to be swept, a weight matrix, an attention or a softmax: its sizes, and where
 // they come from.
@@ -84,7 +88,17 @@ type Target struct {
 	Heads             kernels.Heads // of an attention
 	Window            int           // of an attention; 0 for none
 	Columns           int           // of a softmax
-	Queries           int           // of a softmax with a causal mask; 0 for none
+	// Layers is how many layers of the model have it; 0 where that is not known.
+	Layers int
+	// Experts is how many such weight matrices a layer has, Active how many of them a token takes.
+	Experts, Active int
+	// NotMeasured says why it is listed and not measured; empty where it is measured.
+	NotMeasured string
+	// Stored are integers that the model's weights are stored as, and StoredType the type of weights
+	// and activations; the zero values for plain weights.
+	Stored     kernels.Quantisation
+	StoredType kernels.DType
+	Queries    int // of a softmax with a causal mask; 0 for none
 	// M replaces the batch grid when it is not 0.
 	M int
 }
@@ -92,74 +106,52 @@ type Target struct {
 // MaxTP bounds tensor parallelism.
 const MaxTP = 1024
 
+// expertsNotMeasured says why products of experts are listed only.
+const expertsNotMeasured = "products of experts take the tokens that the router sends to each, and are not measured yet"
+
 // Projections returns the named weight matrices as one of tp ranks holds them;
-// no names stand for the four products of a layer as engines run them.
+// no names stand for the products of a layer as engines run them.
 func (m Model) Projections(tp int, names ...string) ([]Target, error) {
 	if tp < 1 || tp > MaxTP {
 		return nil, fmt.Errorf("tensor parallelism %d of %s: expected 1 to %d", tp, m.Name, MaxTP)
 	}
-	share := func(n int) int {
-		if n%tp != 0 {
-			return 0
-		}
-		return n / tp
-	}
-	r := rank{share(m.Heads), share(m.KVHeads), share(m.Intermediate), share(m.Vocab)}
-	if tp > m.KVHeads && m.KVHeads > 0 && tp%m.KVHeads == 0 {
-		r.kvHeads = 1 // every rank needs a KV head, so heads are replicated
-	}
 	for _, name := range names {
-		if name != "all" && !slices.Contains(ProjectionNames(), name) {
+		if name != "all" && !slices.Contains(m.ProjectionNames(), name) {
 			return nil, fmt.Errorf("unknown projection %q of %s: expected all or one of %s",
-				name, m.Name, strings.Join(ProjectionNames(), ", "))
+				name, m.Name, strings.Join(m.ProjectionNames(), ", "))
 		}
 	}
-	var out []Target
-	for _, p := range projections {
-		named := slices.Contains(names, p.name)
-		if !named && !slices.Contains(names, "all") && !(len(names) == 0 && p.engine) {
-			continue
+	all := slices.Contains(names, "all")
+	weights, err := m.arch.Weights(tp, func(part string, engine bool) bool {
+		return all || slices.Contains(names, part) || len(names) == 0 && engine
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s:%w", m.Name, err)
+	}
+	out := make([]Target, len(weights))
+	for i, w := range weights {
+		if w.N > MaxDimension || w.K > MaxDimension {
+			return nil, fmt.Errorf("%s:%s is n%d k%d, expected at most %d", m.Name, w.Part, w.N, w.K, MaxDimension)
 		}
-		if err := m.divides(p.name, tp, r); err != nil {
-			return nil, err
+		t := Target{Name: rankName(m.Name+":"+w.Part, tp), Model: m.Name, Projection: w.Part, N: w.N, K: w.K,
+			Layers: w.Layers, Experts: w.Experts, Active: w.Active}
+		if w.Experts > 0 {
+			t.NotMeasured = expertsNotMeasured
 		}
-		n, k := p.shape(m, r)
-		if n > MaxDimension || k > MaxDimension {
-			return nil, fmt.Errorf("%s:%s is n%d k%d, expected at most %d", m.Name, p.name, n, k, MaxDimension)
+		if s := m.arch.Stored; s != nil && !s.Keeps(w) {
+			t.Stored, t.StoredType = s.Weights, s.DType
 		}
-		t := Target{Name: m.Name + ":" + p.name, Model: m.Name, Projection: p.name, N: n, K: k}
-		if tp > 1 {
-			t.Name += fmt.Sprintf(" tp%d", tp)
-		}
-		out = append(out, t)
+		out[i] = t
 	}
 	return out, nil
 }
 
-// divides names the dimension that tp ranks can't share when projection needs it.
-func (m Model) divides(projection string, tp int, r rank) error {
-	needs := map[string][]string{
-		"qkv_proj": {"heads", "kv"}, "q_proj": {"heads"}, "k_proj": {"kv"}, "v_proj": {"kv"}, "o_proj": {"heads"},
-		"gate_up_proj": {"mlp"}, "gate_proj": {"mlp"}, "up_proj": {"mlp"}, "down_proj": {"mlp"}, "lm_head": {"vocab"},
+// rankName is a name with the number of ranks where there are several.
+func rankName(name string, tp int) string {
+	if tp > 1 {
+		name += " tp" + strconv.Itoa(tp)
 	}
-	for _, need := range needs[projection] {
-		var share, total int
-		var what string
-		switch need {
-		case "heads":
-			share, total, what = r.heads, m.Heads, "query heads"
-		case "kv":
-			share, total, what = r.kvHeads, m.KVHeads, "KV heads"
-		case "mlp":
-			share, total, what = r.intermediate, m.Intermediate, "MLP columns"
-		case "vocab":
-			share, total, what = r.vocab, m.Vocab, "vocabulary rows"
-		}
-		if share == 0 {
-			return fmt.Errorf("%s:%s can't be split over %d ranks: it has %d %s", m.Name, projection, tp, total, what)
-		}
-	}
-	return nil
+	return name
 }
 
 // ParseModel reads "llama3-8b", "llama3-8b:o_proj+down_proj" or the same with
@@ -169,8 +161,11 @@ func ParseModel(spec string, tp int) ([]Target, error) {
 	if i := strings.LastIndexByte(spec, ':'); i >= 0 && !strings.ContainsAny(spec[i:], `/\`) {
 		name, selector = spec[:i], spec[i+1:]
 		if selector == "" {
-			return nil, fmt.Errorf("model %q: nothing follows the colon: expected all or one of %s",
-				spec, strings.Join(ProjectionNames(), ", "))
+			expected := ProjectionNames()
+			if m, err := findModel(name); err == nil {
+				expected = m.ProjectionNames()
+			}
+			return nil, fmt.Errorf("model %q: nothing follows the colon: expected all or one of %s", spec, strings.Join(expected, ", "))
 		}
 	}
 	m, err := findModel(name)
@@ -194,9 +189,16 @@ func FindModel(spec string) (Model, error) {
 }
 
 func findModel(name string) (Model, error) {
-	for _, m := range builtin {
-		if strings.EqualFold(m.Name, name) {
-			return m, nil
+	for _, b := range builtin {
+		if strings.EqualFold(b.name, name) {
+			arch, err := architecture.Of(map[string]any{
+				"model_type": b.modelType, "hidden_size": b.hidden, "intermediate_size": b.inner, "num_attention_heads": b.heads,
+				"num_key_value_heads": b.kvHeads, "head_dim": b.dim, "vocab_size": b.vocab, "num_hidden_layers": b.layers,
+			})
+			if err != nil {
+				return Model{}, err
+			}
+			return newModel(b.name, arch), nil
 		}
 	}
 	if strings.ContainsAny(name, `/\`) || strings.HasSuffix(name, ".json") {
@@ -207,4 +209,34 @@ func findModel(name string) (Model, error) {
 	}
 	return Model{}, fmt.Errorf("unknown model %q: expected one of %s, or the path of a Hugging Face config.json",
 		name, strings.Join(ModelNames(), ", "))
+}
+
+// ModelNotes say what the configuration of a model has that its targets don't: parts that are not
+// planned, and how weights are stored.
+func ModelNotes(spec string) ([]Note, error) {
+	m, err := FindModel(spec)
+	if err != nil {
+		return nil, err
+	}
+	var out []Note
+	for _, part := range m.arch.Elsewhere {
+		out = append(out, Note{What: m.Name + ":" + part, LeftOut: true, Why: "only the decoder layers and lm_head of a language model are planned"})
+	}
+	if s := m.arch.Stored; s != nil {
+		why := fmt.Sprintf("its weights are stored as %s, which no kernel takes: they are planned plain", s.Text)
+		if s.Measured() {
+			why = fmt.Sprintf("its weights are stored as %s and planned so: --weights and --dtype name others", s.Text)
+		}
+		out = append(out, Note{What: m.Name + ":quantization_config", Why: why})
+	}
+	return out, nil
+}
+
+// Uniform says why the model's layers are not all alike, or why some of it can't be measured; nil
+// where they are and it can.
+func (m Model) Uniform() error {
+	if err := m.arch.Uniform(); err != nil {
+		return fmt.Errorf("%s: %w", m.Name, err)
+	}
+	return nil
 }

@@ -17,12 +17,14 @@ import (
 type Options struct {
 	Preset  string
 	Targets []Target // from ParseTarget and ModelTargets
+	// Notes are what is said of the targets, from [ModelNotes].
+	Notes []Note
 	// Operations are those of the preset's models, where there are no targets; none
 	// stands for the matrix product.
 	Operations []kernels.Operation
 	Layout     kernels.Layout // of the weights
 	// Weights are the forms of the weights, each of which makes series of its own; none
-	// takes plain ones.
+	// takes those that a model is stored with, or plain ones.
 	Weights []kernels.Quantisation
 	Batches Batches
 	// Kernels are names, or [LadderKernels]; none takes libraries, auto and what was brought.
@@ -120,6 +122,9 @@ func NewPlan(ctx context.Context, devices []kernels.Device, o Options, est *Pred
 		}
 	}
 	b := planner{plan: p, options: o, preset: preset, grid: grid, infer: infer}
+	for _, n := range o.Notes {
+		b.add(n)
+	}
 	for _, d := range devices {
 		for _, t := range targets {
 			if err := ctx.Err(); err != nil {
@@ -301,7 +306,7 @@ func (b *planner) unsupported(devices []kernels.Device, targets []Target) error 
 		supported := slices.ContainsFunc(devices, func(d kernels.Device) bool {
 			return slices.ContainsFunc(targets, func(t Target) bool {
 				return slices.ContainsFunc(kernels.Implementations(d, t.Operation), func(k kernels.Implementation) bool {
-					return slices.ContainsFunc(b.weights(), func(weights kernels.Quantisation) bool {
+					return slices.ContainsFunc(b.weightsOf(d, t), func(weights kernels.Quantisation) bool {
 						s, err := t.subject(dtype, b.options.Layout, weights)
 						return err == nil && k.Supports(kernels.Task{Subject: s, M: 1}) == nil
 					})
@@ -441,9 +446,14 @@ func (b *planner) named(d kernels.Device, o kernels.Operation, name string) ([]k
 
 // target adds the series of one weight matrix, or attention, on one device.
 func (b *planner) target(d kernels.Device, t Target) error {
+	if t.NotMeasured != "" {
+		part := t.part()
+		b.add(Note{What: part.String(), LeftOut: true, Why: t.NotMeasured, Part: part})
+		return nil
+	}
 	dtypes, chosen := b.options.DTypes, true
 	if len(dtypes) == 0 {
-		dtypes, chosen = b.preset.dtypes(d), false
+		dtypes, chosen = b.dtypes(d, t), false
 	}
 	ms := b.grid
 	if t.M > 0 {
@@ -460,8 +470,12 @@ func (b *planner) target(d kernels.Device, t Target) error {
 				continue
 			}
 			added := false
-			for _, weights := range b.weights() {
+			for _, weights := range b.weightsOf(d, t) {
 				subject, err := t.subject(dtype, b.options.Layout, weights)
+				if err != nil && len(b.options.Weights) == 0 && weights != (kernels.Quantisation{}) {
+					b.note(t.Name, "its weights are planned plain, not as they are stored: %v", err)
+					subject, err = t.subject(dtype, b.options.Layout, kernels.Quantisation{})
+				}
 				if err != nil && !chosen && dtype != kernels.FP16 && dtype != kernels.BF16 {
 					b.leftOut(g.Name()+" on "+d.Spec().ID, "%v", err) // a type that nobody asked for
 					continue
@@ -485,6 +499,42 @@ func (b *planner) weights() []kernels.Quantisation {
 		return []kernels.Quantisation{{}}
 	}
 	return b.options.Weights
+}
+
+// weightsOf are the forms of a target's weights: those that were asked for, or the one that it is
+// stored with where a kernel of the device takes it.
+func (b *planner) weightsOf(d kernels.Device, t Target) []kernels.Quantisation {
+	if len(b.options.Weights) > 0 {
+		return b.options.Weights
+	}
+	if t.Stored == (kernels.Quantisation{}) || b.takes(d, t, t.Stored, kernels.FP16, kernels.BF16) {
+		return []kernels.Quantisation{t.Stored}
+	}
+	b.note(t.Model, "its weights are stored as %v, which no kernel on %s takes: planned plain", t.Stored, d.Spec().ID)
+	return []kernels.Quantisation{{}}
+}
+
+// dtypes are the types of a target where none were asked for: the one that it is stored with where a
+// kernel of the device takes it, else the preset's.
+func (b *planner) dtypes(d kernels.Device, t Target) []kernels.DType {
+	if t.StoredType == "" || len(b.options.Weights) > 0 {
+		return b.preset.dtypes(d)
+	}
+	if b.takes(d, t, kernels.Quantisation{}, t.StoredType) {
+		return []kernels.DType{t.StoredType}
+	}
+	b.note(t.Model, "its weights are stored as %s, which no kernel on %s takes: planned as other types", t.StoredType, d.Spec().ID)
+	return b.preset.dtypes(d)
+}
+
+// takes says that a kernel of the device takes a target with such weights and one of the types.
+func (b *planner) takes(d kernels.Device, t Target, weights kernels.Quantisation, dtypes ...kernels.DType) bool {
+	return slices.ContainsFunc(dtypes, func(dtype kernels.DType) bool {
+		s, err := t.subject(dtype, b.options.Layout, weights)
+		return err == nil && slices.ContainsFunc(kernels.Implementations(d, t.Operation), func(k kernels.Implementation) bool {
+			return k.Supports(kernels.Task{Subject: s, M: 1}) == nil
+		})
+	})
 }
 
 // series adds what a kernel takes of ms of a subject on a device, whose type was chosen by name or

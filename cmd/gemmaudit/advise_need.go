@@ -42,6 +42,9 @@ func (o *adviseOptions) need(planned []results.PlannedSeries) (advice.Need, advi
 	if model.Layers == 0 {
 		return need, subject, usagef("--model: %s does not say how many layers it has: expected num_hidden_layers in its config.json", model.Name)
 	}
+	if err := model.Uniform(); err != nil {
+		return need, subject, hint(badFlag("model", err), "advise takes models whose layers are alike and measured whole")
+	}
 	sets := layerProducts
 	if i := strings.LastIndexByte(spec, ':'); i >= 0 && !strings.ContainsAny(spec[i:], `/\`) {
 		if sets, err = namedProducts(spec[i+1:]); err != nil {
@@ -65,7 +68,7 @@ func (o *adviseOptions) need(planned []results.PlannedSeries) (advice.Need, advi
 	if err != nil {
 		return need, subject, badFlag("model", err)
 	}
-	need.Heads = heads.Heads
+	need.Heads = heads[0].Heads
 	if o.dtype != "" {
 		if need.DType, err = kernels.ParseDType(o.dtype); err != nil {
 			return need, subject, badFlag("dtype", err)

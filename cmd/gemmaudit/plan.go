@@ -155,7 +155,11 @@ func (a *app) describePlan(ctx context.Context, plan *sweep.Plan, est *sweep.Pre
 		p.Series = append(p.Series, row)
 	}
 	for _, note := range plan.Notes {
-		p.Skipped = append(p.Skipped, report.PlanSkip{What: note.What, Reason: note.Why})
+		skip := report.PlanSkip{What: note.What, Reason: note.Why}
+		if note.Part != (sweep.ModelPart{}) {
+			skip.Part = note.Part
+		}
+		p.Skipped = append(p.Skipped, skip)
 	}
 	p.Settings = []report.PlanSetting{
 		{Name: "preset", Value: plan.Preset},

@@ -277,6 +277,13 @@ func (f *planFlags) options() (sweep.Options, error) {
 			}
 		}
 	}
+	for _, m := range f.models {
+		notes, err := sweep.ModelNotes(m)
+		if err != nil {
+			return bad("model", err)
+		}
+		o.Notes = append(o.Notes, notes...)
+	}
 	if tp := slices.Max(f.tp); tp != 1 && len(f.models) == 0 {
 		return bad("tp", fmt.Errorf("%d ranks of no model: expected --model with it", tp))
 	}
@@ -295,7 +302,7 @@ func (f *planFlags) options() (sweep.Options, error) {
 		if err != nil {
 			return bad("weights", err)
 		}
-		if !slices.Contains(o.Weights, weights) {
+		if f.changed("weights") && !slices.Contains(o.Weights, weights) {
 			o.Weights = append(o.Weights, weights)
 		}
 	}
@@ -431,12 +438,16 @@ func completeModels(_ *cobra.Command, _ []string, typed string) ([]cobra.Complet
 		return []cobra.Completion{"json"}, cobra.ShellCompDirectiveFilterFileExt
 	}
 	if name, selector, ok := strings.Cut(typed, ":"); ok {
+		names := sweep.ProjectionNames()
+		if m, err := sweep.FindModel(name); err == nil {
+			names = m.ProjectionNames()
+		}
 		prefix := name + ":"
 		if i := strings.LastIndexByte(selector, '+'); i >= 0 {
 			prefix += selector[:i+1]
 		}
 		var out []cobra.Completion
-		for _, p := range append([]string{"all"}, sweep.ProjectionNames()...) {
+		for _, p := range append([]string{"all"}, names...) {
 			out = append(out, prefix+p)
 		}
 		return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveKeepOrder

@@ -1,9 +1,6 @@
 package checkpoint
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
@@ -14,40 +11,6 @@ type Sizes struct {
 	Vocab  int
 	Heads  kernels.Heads
 	Layers int // 0 where the file does not say
-}
-
-// sizedFamilies are the architectures whose projections have the shapes that [Sizes] tell.
-// Mixtures of experts are not among them: their products are grouped, with an M for each
-// expert.
-var sizedFamilies = []string{"llama", "mistral", "qwen2", "qwen3"}
-
-// ReadSizes reads the sizes of a model of type llama, mistral, qwen2 or qwen3 from a
-// config.json. Models that also see keep them in text_config. Unlike [ReadConfig] it
-// looks at nothing else, and knows no defaults: of the fields that it reads,
-// num_key_value_heads, head_dim and num_hidden_layers alone may be missing.
-func ReadSizes(path string) (Sizes, error) {
-	data, err := readJSON(path)
-	if err != nil {
-		return Sizes{}, err
-	}
-	return parseSizes(path, data)
-}
-
-func parseSizes(path string, data []byte) (Sizes, error) {
-	f := readFields(path, "", data)
-	if inner := f.left["text_config"]; inner != nil && f.left["hidden_size"] == nil {
-		f = readFields(path, "text_config.", inner)
-	}
-	var family string
-	if !read(f, "model_type", "a name", &family) && f.err == nil {
-		return Sizes{}, refusef(path, "%smodel_type is missing", f.in)
-	}
-	if f.err == nil && !slices.Contains(sizedFamilies, family) {
-		f.failf("model_type", family, "expected one of %s", strings.Join(sizedFamilies, ", "))
-	}
-	s := readSizes(f, defaults{})
-	s.Layers = f.sizeOrNull("num_hidden_layers", 0, maxLayers)
-	return s, f.err
 }
 
 // readSizes reads the sizes. Where d has no default, a field may not be missing.

@@ -1,0 +1,360 @@
+package architecture
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/conf"
+	"github.com/expr-lang/expr/parser"
+)
+
+// maxValue bounds what a formula may compute: far above any size, and low enough that nothing
+// overflows.
+const maxValue = 1 << 48
+
+// formula is an expression in integers, truth values, texts and lists: "2 * inner",
+// "layer_types[i] == 'full_attention'". Division is exact: a remainder is an error.
+type formula struct {
+	text string
+	node ast.Node
+}
+
+// scope is the value of a name, nil where it has none.
+type scope func(name string) (any, error)
+
+// missing is the error of a name without a value.
+type missing struct{ name string }
+
+func (e missing) Error() string { return e.name + " is missing" }
+
+func parseFormula(text string) (formula, error) {
+	tree, err := parser.ParseWithConfig(text, conf.CreateNew())
+	if err != nil {
+		return formula{}, fmt.Errorf("formula %q: %w", text, err)
+	}
+	return formula{text, tree.Node}, nil
+}
+
+// names are the names that a formula mentions.
+func (f formula) names() []string {
+	var c collector
+	ast.Walk(&f.node, &c)
+	return c
+}
+
+type collector []string
+
+func (c *collector) Visit(node *ast.Node) {
+	if n, ok := (*node).(*ast.IdentifierNode); ok {
+		*c = append(*c, n.Value)
+	}
+}
+
+// eval is the value of the formula: an int, a bool, a string, a list, an object, or nil.
+func (f formula) eval(s scope) (any, error) { return s.eval(f.node) }
+
+// defined is the value of the formula of a name, which is an integer or a truth value. Its errors name
+// a field.
+func (f formula) defined(s scope) (any, error) {
+	v, err := f.eval(s)
+	if err != nil {
+		return nil, err
+	}
+	switch v := v.(type) {
+	case nil:
+		return nil, missing{f.names()[0]}
+	case int, bool:
+		return v, nil
+	}
+	return nil, fmt.Errorf("%s is %s: expected an integer", f.names()[0], brief(v))
+}
+
+func (f formula) integer(s scope) (int, error) { return s.integer(f.node) }
+
+func (f formula) truth(s scope) (bool, error) { return s.truth(f.node) }
+
+func (s scope) eval(node ast.Node) (any, error) {
+	switch n := node.(type) {
+	case *ast.IntegerNode:
+		return n.Value, nil
+	case *ast.StringNode:
+		return n.Value, nil
+	case *ast.BoolNode:
+		return n.Value, nil
+	case *ast.NilNode:
+		return nil, nil
+	case *ast.IdentifierNode:
+		v, err := s(n.Value)
+		if v = plain(v); err == nil {
+			if _, odd := v.(json.Number); odd {
+				err = fmt.Errorf("%s is %s: expected an integer", n.Value, brief(v))
+			}
+		}
+		return v, err
+	case *ast.UnaryNode:
+		if n.Operator == "-" {
+			v, err := s.integer(n.Node)
+			return -v, err
+		}
+		v, err := s.truth(n.Node)
+		return !v, err
+	case *ast.ConditionalNode:
+		yes, err := s.truth(n.Cond)
+		if err != nil {
+			return nil, err
+		}
+		if yes {
+			return s.eval(n.Exp1)
+		}
+		return s.eval(n.Exp2)
+	case *ast.MemberNode:
+		return s.member(n)
+	case *ast.BuiltinNode:
+		return s.call(n.Name, n.Arguments)
+	case *ast.CallNode:
+		return s.call(n.Callee.String(), n.Arguments)
+	case *ast.BinaryNode:
+		return s.binary(n)
+	case *ast.ChainNode:
+		return s.eval(n.Node)
+	case *ast.ArrayNode:
+		list := make([]any, len(n.Nodes))
+		for i, e := range n.Nodes {
+			var err error
+			if list[i], err = s.eval(e); err != nil {
+				return nil, err
+			}
+		}
+		return list, nil
+	}
+	return nil, fmt.Errorf("%s: not understood in a formula", node)
+}
+
+func (s scope) binary(n *ast.BinaryNode) (any, error) {
+	switch n.Operator {
+	case "??":
+		v, err := s.eval(n.Left)
+		if v != nil || err != nil {
+			return v, err
+		}
+		return s.eval(n.Right)
+	case "and", "&&", "or", "||":
+		left, err := s.truth(n.Left)
+		if err != nil || left == (n.Operator == "or" || n.Operator == "||") {
+			return left, err
+		}
+		return s.truth(n.Right)
+	case "==", "!=", "in":
+		left, err := s.eval(n.Left)
+		if err != nil {
+			return nil, err
+		}
+		right, err := s.eval(n.Right)
+		if err != nil {
+			return nil, err
+		}
+		if n.Operator == "in" {
+			return contains(right, left), nil
+		}
+		return equal(left, right) == (n.Operator == "=="), nil
+	}
+	a, err := s.integer(n.Left)
+	if err != nil {
+		return nil, err
+	}
+	b, err := s.integer(n.Right)
+	if err != nil {
+		return nil, err
+	}
+	return arithmetic(n, a, b)
+}
+
+func arithmetic(n *ast.BinaryNode, a, b int) (any, error) {
+	r := 0
+	switch n.Operator {
+	case "<":
+		return a < b, nil
+	case "<=":
+		return a <= b, nil
+	case ">":
+		return a > b, nil
+	case ">=":
+		return a >= b, nil
+	case "+":
+		r = a + b
+	case "-":
+		r = a - b
+	case "*":
+		if r = a * b; a != 0 && r/a != b {
+			r = maxValue + 1
+		}
+	case "/", "%":
+		switch {
+		case b == 0:
+			return nil, fmt.Errorf("%s divides by 0", n)
+		case n.Operator == "%":
+			r = a % b
+		case a%b != 0:
+			return nil, fmt.Errorf("%s: %d is no multiple of %d", n, a, b)
+		default:
+			r = a / b
+		}
+	default:
+		return nil, fmt.Errorf("%s: not understood in a formula", n)
+	}
+	if r > maxValue || r < -maxValue {
+		return nil, fmt.Errorf("%s: too large", n)
+	}
+	return r, nil
+}
+
+// member is an element of a list or a text, or a field of an object.
+func (s scope) member(n *ast.MemberNode) (any, error) {
+	of, err := s.eval(n.Node)
+	if err != nil {
+		return nil, err
+	}
+	at, err := s.eval(n.Property)
+	if err != nil {
+		return nil, err
+	}
+	switch of := of.(type) {
+	case map[string]any:
+		key, _ := at.(string)
+		return plain(of[key]), nil
+	case []any:
+		if i, ok := at.(int); ok && i >= 0 && i < len(of) {
+			return plain(of[i]), nil
+		}
+		return nil, fmt.Errorf("%s has %d elements, and none at %v", n.Node, len(of), at)
+	case string:
+		if i, ok := at.(int); ok && i >= 0 && i < len(of) {
+			return of[i : i+1], nil
+		}
+		return nil, fmt.Errorf("%s has %d letters, and none at %v", n.Node, len(of), at)
+	case nil:
+		if n.Optional {
+			return nil, nil
+		}
+		return nil, missing{n.Node.String()}
+	}
+	return nil, fmt.Errorf("%s is %v: expected a list", n.Node, of)
+}
+
+// call computes len, max, min, the quotient div rounded down, and islist and isint.
+func (s scope) call(name string, args []ast.Node) (any, error) {
+	if len(args) == 1 {
+		v, err := s.eval(args[0])
+		if err != nil {
+			return nil, err
+		}
+		switch name {
+		case "len":
+			switch v := v.(type) {
+			case []any:
+				return len(v), nil
+			case string:
+				return len(v), nil
+			}
+			return nil, fmt.Errorf("%s is %v: expected a list", args[0], v)
+		case "islist":
+			_, ok := v.([]any)
+			return ok, nil
+		}
+	}
+	if len(args) == 2 {
+		a, err := s.integer(args[0])
+		if err != nil {
+			return nil, err
+		}
+		b, err := s.integer(args[1])
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case name == "max":
+			return max(a, b), nil
+		case name == "min":
+			return min(a, b), nil
+		case name == "div" && b > 0:
+			return a / b, nil
+		}
+	}
+	return nil, fmt.Errorf("%s of %d values: not understood in a formula", name, len(args))
+}
+
+func (s scope) integer(node ast.Node) (int, error) {
+	v, err := s.eval(node)
+	if err != nil {
+		return 0, err
+	}
+	switch v := v.(type) {
+	case int:
+		return v, nil
+	case nil:
+		return 0, missing{node.String()}
+	case string:
+		return 0, fmt.Errorf("%s is %s: expected an integer", node, strconv.Quote(v))
+	}
+	return 0, fmt.Errorf("%s is %s: expected an integer", node, brief(v))
+}
+
+func (s scope) truth(node ast.Node) (bool, error) {
+	v, err := s.eval(node)
+	if err != nil {
+		return false, err
+	}
+	switch v := v.(type) {
+	case bool:
+		return v, nil
+	case nil:
+		return false, nil
+	case int:
+		return v != 0, nil
+	}
+	return false, fmt.Errorf("%s is %s: expected true or false", node, brief(v))
+}
+
+// plain makes an int of a number that is one; others stay as the file has them.
+func plain(v any) any {
+	n, ok := v.(json.Number)
+	if !ok {
+		return v
+	}
+	i, err := strconv.Atoi(n.String())
+	if err != nil || i > maxValue || i < -maxValue {
+		return v
+	}
+	return i
+}
+
+func equal(a, b any) bool {
+	switch a.(type) {
+	case []any, map[string]any:
+		return false
+	}
+	switch b.(type) {
+	case []any, map[string]any:
+		return false
+	}
+	return a == b
+}
+
+func contains(list, v any) bool {
+	elements, _ := list.([]any)
+	for _, e := range elements {
+		if equal(plain(e), v) {
+			return true
+		}
+	}
+	return false
+}
+
+// isMissing says that an error is that of a field without a value.
+func isMissing(err error) bool {
+	var m missing
+	return errors.As(err, &m)
+}

@@ -1,0 +1,104 @@
+package architecture
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// readObject reads a JSON object as Python writes it: NaN, Infinity and -Infinity are numbers.
+// Numbers stay texts.
+func readObject(data []byte) (map[string]any, error) {
+	d := json.NewDecoder(bytes.NewReader(standard(data)))
+	d.UseNumber()
+	var object map[string]any
+	if err := d.Decode(&object); err != nil {
+		return nil, fmt.Errorf("not a JSON object: %w", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, fmt.Errorf("not a JSON object: something follows it")
+	}
+	if object == nil {
+		return nil, fmt.Errorf("not a JSON object: null")
+	}
+	return object, nil
+}
+
+// pythonNumbers are the numbers that Python writes and JSON has no word for, and numbers that are
+// in no range: nothing that is counted can be one.
+var pythonNumbers = []struct{ python, json string }{
+	{"-Infinity", "-1e999"}, {"Infinity", "1e999"}, {"NaN", "1e-999"},
+}
+
+// standard replaces what only Python takes for a number, outside of texts.
+func standard(data []byte) []byte {
+	if !bytes.Contains(data, []byte("Infinity")) && !bytes.Contains(data, []byte("NaN")) {
+		return data
+	}
+	var out bytes.Buffer
+	quoted := false
+next:
+	for i := 0; i < len(data); i++ {
+		switch c := data[i]; {
+		case quoted && c == '\\' && i+1 < len(data):
+			out.WriteByte(c)
+			i++
+		case c == '"':
+			quoted = !quoted
+		case !quoted:
+			for _, p := range pythonNumbers {
+				if bytes.HasPrefix(data[i:], []byte(p.python)) {
+					out.WriteString(p.json)
+					i += len(p.python) - 1
+					continue next
+				}
+			}
+		}
+		out.WriteByte(data[i])
+	}
+	return out.Bytes()
+}
+
+// brief shows a value of a file, cut where it is long, with numbers as Python writes them.
+func brief(v any) string {
+	const most = 80
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return fmt.Sprintf("a %T", v)
+	}
+	s := strings.TrimSpace(text.String())
+	for _, p := range pythonNumbers {
+		s = strings.ReplaceAll(s, p.json, p.python)
+	}
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}
+
+// counts says that a value has a number or a true in it: something that may change a shape.
+func counts(v any) bool {
+	switch v := v.(type) {
+	case json.Number:
+		return true
+	case bool:
+		return v
+	case []any:
+		for _, e := range v {
+			if counts(e) {
+				return true
+			}
+		}
+	case map[string]any:
+		for _, e := range v {
+			if counts(e) {
+				return true
+			}
+		}
+	}
+	return false
+}

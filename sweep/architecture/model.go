@@ -1,0 +1,521 @@
+package architecture
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// Bounds of what a configuration may ask for, far above any model.
+const (
+	maxSize   = 1 << 24 // of rows and columns
+	maxLayers = 1 << 12
+)
+
+// MaxRanks bounds tensor parallelism.
+const MaxRanks = 1024
+
+// Model is a language model by its configuration.
+type Model struct {
+	Type   string // model_type
+	Layers int    // 0 where the configuration does not say
+	// Elsewhere are the parts that are not planned, such as vision, in words.
+	Elsewhere []string
+	// Stored says how weights are stored; nil where they are plain.
+	Stored *Storage
+
+	kind   *kind
+	parts  []compiled
+	let    map[string]formula
+	split  map[string]string
+	fields map[string]any
+	head   bool
+	values map[string]any // of let
+	busy   map[string]bool
+}
+
+// compiled is a part with its formulas.
+type compiled struct {
+	part
+	n, k, where, experts, active *formula
+}
+
+// Weight is a weight matrix [N,K] as one rank holds it.
+type Weight struct {
+	Part string
+	N, K int
+	// Layers is how many layers have it, 0 where that is not known; 1 for lm_head.
+	Layers int
+	// Experts is how many such matrices a layer has, of which a token takes Active; 0 for a plain one.
+	Experts, Active int
+	// Engine says that it is part of a layer as engines run it.
+	Engine bool
+	// Of is where a layer of the checkpoint has it; empty for a matrix that engines fuse of several,
+	// whose parts are in Fuses.
+	Of    string
+	Fuses []string
+	// PerLayer says that it is one of the layers' matrices.
+	PerLayer bool
+}
+
+// Attention is an attention as one rank computes it.
+type Attention struct {
+	Name   string
+	Heads  kernels.Heads
+	Values int // columns of a value; Heads.Dim those of a query and a key
+	Layers int
+	// Not says why it can't be measured; empty where it can.
+	Not string
+}
+
+func build(t *table, k *kind, modelType string, head bool, fields map[string]any) (*Model, error) {
+	m := &Model{Type: modelType, kind: k, head: head, fields: fields, split: t.Split, let: map[string]formula{}, values: map[string]any{}, busy: map[string]bool{}}
+	for _, texts := range []map[string]string{t.Let, k.Let} {
+		for name, text := range texts {
+			f, err := parseFormula(text)
+			if err != nil {
+				return nil, err
+			}
+			m.let[name] = f
+		}
+	}
+	for _, p := range t.parts(k) {
+		c := compiled{part: p}
+		for _, f := range []struct {
+			text string
+			to   **formula
+		}{{p.N, &c.n}, {p.K, &c.k}, {p.Where, &c.where}, {p.Experts, &c.experts}, {p.Active, &c.active}} {
+			if f.text == "" {
+				continue
+			}
+			parsed, err := parseFormula(f.text)
+			if err != nil {
+				return nil, err
+			}
+			*f.to = &parsed
+		}
+		m.parts = append(m.parts, c)
+	}
+	return m, nil
+}
+
+// value is the value of a name for the whole model.
+func (m *Model) value(name string) (any, error) {
+	f, ok := m.let[name]
+	if !ok || m.busy[name] {
+		return m.field(name), nil
+	}
+	if v, ok := m.values[name]; ok {
+		return v, nil
+	}
+	m.busy[name] = true
+	defer delete(m.busy, name)
+	v, err := f.defined(m.value)
+	if err == nil {
+		m.values[name] = v
+	}
+	return v, err
+}
+
+func (m *Model) field(name string) any {
+	if v := m.fields[name]; v != nil {
+		return v
+	}
+	return m.kind.Defaults[name]
+}
+
+// at is the scope of a layer as one of tp ranks has it.
+func (m *Model) at(layer, tp int) scope {
+	var s scope
+	busy := map[string]bool{}
+	s = func(name string) (any, error) {
+		if name == "i" {
+			return layer, nil
+		}
+		f, ok := m.let[name]
+		if !ok || busy[name] {
+			return m.field(name), nil
+		}
+		busy[name] = true
+		v, err := f.defined(s)
+		delete(busy, name)
+		words, shared := m.split[name]
+		if n, ok := v.(int); ok && shared && err == nil && len(busy) == 0 {
+			return share(name, words, n, tp)
+		}
+		return v, err
+	}
+	return s
+}
+
+// share is a rank's part of n of something.
+func share(name, words string, n, tp int) (int, error) {
+	switch {
+	case n%tp == 0:
+		return n / tp, nil
+	case name == "kv_heads" && n > 0 && tp%n == 0:
+		return 1, nil // every rank needs a KV head, so heads are replicated
+	}
+	return 0, &indivisible{tp, n, words}
+}
+
+// indivisible says that ranks can't share something.
+type indivisible struct {
+	ranks, total int
+	words        string
+}
+
+func (e *indivisible) Error() string {
+	return fmt.Sprintf("can't be split over %d ranks: it has %d %s", e.ranks, e.total, e.words)
+}
+
+// named puts the name of a part before an error that is not about a field.
+func named(part string, err error) error {
+	var ranks *indivisible
+	switch {
+	case errors.As(err, &ranks):
+		return fmt.Errorf("%s %w", part, err)
+	case isMissing(err):
+		return err
+	}
+	return fmt.Errorf("%s: %w", part, err)
+}
+
+// Parts are the names of the weight matrices, in the order in which a token meets them.
+func (m *Model) Parts() []string {
+	var out []string
+	for _, p := range m.parts {
+		if !slices.Contains(out, p.Name) && (m.head || !p.Head) {
+			out = append(out, p.Name)
+		}
+	}
+	return out
+}
+
+// Weights are the weight matrices as one of tp ranks holds them, in the order in which a token
+// meets them; those of layers with equal shapes are one. Where wanted is not nil it selects parts.
+func (m *Model) Weights(tp int, wanted func(part string, engine bool) bool) ([]Weight, error) {
+	if tp < 1 || tp > MaxRanks {
+		return nil, fmt.Errorf("tensor parallelism %d: expected 1 to %d", tp, MaxRanks)
+	}
+	var out []Weight
+	for _, p := range m.parts {
+		if p.Head && !m.head || wanted != nil && !wanted(p.Name, p.Engine) {
+			continue
+		}
+		first := len(out)
+		layers := max(1, m.Layers)
+		if p.Once {
+			layers = 1
+		}
+		for i := range layers {
+			w, there, err := m.weight(p, i, tp)
+			if err != nil {
+				return nil, named(p.Name, err)
+			}
+			if !there {
+				continue
+			}
+			at := slices.IndexFunc(out[first:], func(o Weight) bool {
+				return o.N == w.N && o.K == w.K && o.Experts == w.Experts && o.Active == w.Active
+			})
+			if at < 0 {
+				at = len(out) - first
+				out = append(out, w)
+			}
+			if p.Once || m.Layers > 0 {
+				out[first+at].Layers++
+			}
+		}
+	}
+	return out, nil
+}
+
+// weight is a part of a layer.
+func (m *Model) weight(p compiled, layer, tp int) (w Weight, there bool, err error) {
+	s := m.at(layer, tp)
+	if p.where != nil {
+		if there, err := p.where.truth(s); err != nil || !there {
+			return w, false, err
+		}
+	}
+	w = Weight{Part: p.Name, Engine: p.Engine, Of: p.Of, Fuses: p.Fuses, PerLayer: !p.Once}
+	for _, f := range []struct {
+		formula *formula
+		to      *int
+		most    int
+	}{{p.n, &w.N, maxSize}, {p.k, &w.K, maxSize}, {p.experts, &w.Experts, maxSize}, {p.active, &w.Active, maxSize}} {
+		if f.formula == nil {
+			continue
+		}
+		if *f.to, err = f.formula.integer(s); err != nil {
+			return w, false, err
+		}
+		if *f.to < 1 || *f.to > f.most {
+			return w, false, m.outOfRange(f.formula, *f.to, f.most)
+		}
+	}
+	return w, true, nil
+}
+
+// outOfRange names the field that makes a formula impossible, where it is one.
+func (m *Model) outOfRange(f *formula, value, most int) error {
+	for _, name := range m.fieldsOf(f.names(), nil) {
+		if n, ok := plain(m.field(name)).(int); ok && (n < 1 || n > most) {
+			return fmt.Errorf("%s is %d: expected 1 to %d", name, n, most)
+		}
+	}
+	return fmt.Errorf("%s is %d: expected 1 to %d", f.text, value, most)
+}
+
+// fieldsOf are the fields of config.json that names stand for.
+func (m *Model) fieldsOf(names, of []string) []string {
+	var out []string
+	for _, name := range names {
+		f, ok := m.let[name]
+		if !ok || slices.Contains(of, name) {
+			out = append(out, name)
+			continue
+		}
+		out = append(out, m.fieldsOf(f.names(), append(of, name))...)
+	}
+	return out
+}
+
+// read are all fields that formulas read.
+func (m *Model) read() (map[string]bool, error) {
+	var names []string
+	add := func(texts ...string) error {
+		for _, text := range texts {
+			if text == "" {
+				continue
+			}
+			f, err := parseFormula(text)
+			if err != nil {
+				return err
+			}
+			names = append(names, f.names()...)
+		}
+		return nil
+	}
+	for _, p := range m.parts {
+		if err := add(p.N, p.K, p.Where, p.Experts, p.Active); err != nil {
+			return nil, err
+		}
+	}
+	for _, a := range m.attentions() {
+		if err := add(a.Queries, a.KV, a.Dim, a.Values, a.Where); err != nil {
+			return nil, err
+		}
+	}
+	for _, r := range m.kind.Refuse {
+		if err := add(r.When); err != nil {
+			return nil, err
+		}
+	}
+	names = append(names, "layers", "vocab")
+	out := map[string]bool{}
+	for _, name := range m.fieldsOf(names, nil) {
+		out[name] = true
+	}
+	return out, nil
+}
+
+// attentions are those of the table, or the usual one.
+func (m *Model) attentions() []attention {
+	out := slices.Clone(m.kind.Attention)
+	if len(out) == 0 {
+		out = []attention{{Name: "attention"}}
+	}
+	for i := range out {
+		a := &out[i]
+		for _, d := range []struct {
+			to *string
+			is string
+		}{{&a.Queries, "heads"}, {&a.KV, "kv_heads"}, {&a.Dim, "head_dim"}} {
+			if *d.to == "" && a.Not == "" {
+				*d.to = d.is
+			}
+		}
+	}
+	return out
+}
+
+// Attention are the attentions as one of tp ranks computes them; those of layers with equal sizes
+// are one.
+func (m *Model) Attention(tp int) ([]Attention, error) {
+	if tp < 1 || tp > MaxRanks {
+		return nil, fmt.Errorf("tensor parallelism %d: expected 1 to %d", tp, MaxRanks)
+	}
+	var out []Attention
+	for _, a := range m.attentions() {
+		for i := range max(1, m.Layers) {
+			of, there, err := m.attention(a, i, tp)
+			if err != nil {
+				return nil, named(a.Name, err)
+			}
+			if !there {
+				continue
+			}
+			at := slices.IndexFunc(out, func(o Attention) bool { o.Layers = 0; return o == of })
+			if at < 0 {
+				at = len(out)
+				out = append(out, of)
+			}
+			if m.Layers > 0 {
+				out[at].Layers++
+			}
+		}
+	}
+	return out, nil
+}
+
+func (m *Model) attention(a attention, layer, tp int) (out Attention, there bool, err error) {
+	s := m.at(layer, tp)
+	out = Attention{Name: a.Name, Not: a.Not}
+	for _, f := range []struct {
+		text string
+		to   *int
+	}{{a.Queries, &out.Heads.Query}, {a.KV, &out.Heads.KV}, {a.Dim, &out.Heads.Dim}, {a.Values, &out.Values}} {
+		if f.text == "" {
+			continue
+		}
+		parsed, err := parseFormula(f.text)
+		if err != nil {
+			return out, false, err
+		}
+		if *f.to, err = parsed.integer(s); err != nil {
+			return out, false, err
+		}
+	}
+	if a.Where != "" {
+		parsed, err := parseFormula(a.Where)
+		if err != nil {
+			return out, false, err
+		}
+		if there, err := parsed.truth(s); err != nil || !there {
+			return out, false, err
+		}
+	}
+	if out.Values == 0 {
+		out.Values = out.Heads.Dim
+	}
+	if out.Values != out.Heads.Dim && out.Not == "" {
+		out.Not = fmt.Sprintf("its keys have %d columns and its values %d", out.Heads.Dim, out.Values)
+	}
+	if out.Not == "" {
+		if err := out.Heads.Validate(); err != nil {
+			return out, false, fmt.Errorf("impossible sizes: %w", err)
+		}
+	}
+	return out, true, nil
+}
+
+// Vocab is the number of tokens, 0 where the configuration does not say.
+func (m *Model) Vocab() int {
+	v, err := m.value("vocab")
+	if n, ok := v.(int); ok && err == nil {
+		return n
+	}
+	return 0
+}
+
+// Uniform says that every layer has the same matrices and an attention that can be measured, and
+// none has experts. Its error names what is not so.
+func (m *Model) Uniform() error {
+	weights, err := m.Weights(1, nil)
+	if err != nil {
+		return err
+	}
+	for _, w := range weights {
+		switch {
+		case w.Experts > 0:
+			return fmt.Errorf("%s has %d experts, which can't be measured yet", w.Part, w.Experts)
+		case w.PerLayer && w.Layers != m.Layers:
+			return fmt.Errorf("%s n%d k%d is in %d of %d layers", w.Part, w.N, w.K, w.Layers, m.Layers)
+		}
+	}
+	attentions, err := m.Attention(1)
+	if err == nil && (len(attentions) != 1 || attentions[0].Not != "") {
+		err = errors.New("its layers have several attentions, or one that can't be measured yet")
+	}
+	return err
+}
+
+// check evaluates everything once.
+func (m *Model) check() error {
+	for _, r := range m.kind.Refuse {
+		f, err := parseFormula(r.When)
+		if err != nil {
+			return err
+		}
+		if yes, err := f.truth(m.value); err != nil || yes {
+			return errors.Join(err, errors.New(r.Why))
+		}
+	}
+	layers, err := m.value("layers")
+	if err != nil {
+		return err
+	}
+	n, ok := layers.(int)
+	if !ok || n < 0 || n > maxLayers || n == 0 && m.field("num_hidden_layers") != nil {
+		return fmt.Errorf("num_hidden_layers is %s: expected 1 to %d", brief(layers), maxLayers)
+	}
+	m.Layers = n
+	if _, err := m.Weights(1, nil); err != nil {
+		return err
+	}
+	if _, err := m.Attention(1); err != nil {
+		return err
+	}
+	return nil
+}
+
+// agrees says where an object around the language model has another value of a field that formulas
+// read.
+func (m *Model) agrees(object map[string]any, in string) error {
+	read, err := m.read()
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(read)) {
+		outer, inner := object[name], m.fields[name]
+		if outer != nil && inner != nil && brief(outer) != brief(inner) {
+			return fmt.Errorf("%s is %s, and %s.%s is %s", name, brief(outer), in, name, brief(inner))
+		}
+	}
+	return nil
+}
+
+// unread finds a field of object that may change a shape and that no formula reads.
+func (m *Model) unread(t *table, object map[string]any, harmless []string, elsewhere map[string]string) error {
+	read, err := m.read()
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		value := object[name]
+		if read[name] || !counts(value) || slices.Contains(t.Harmless, name) || slices.Contains(harmless, name) {
+			continue
+		}
+		word := cmp.Or(elsewhere[name], t.Elsewhere[name])
+		if word == "" {
+			return &unknownField{name, brief(value), m.Type}
+		}
+		if n, ok := plain(value).(int); (!ok || n != 0) && !slices.Contains(m.Elsewhere, word) {
+			m.Elsewhere = append(m.Elsewhere, word)
+		}
+	}
+	return nil
+}
+
+// unknownField is a field that may change a shape.
+type unknownField struct{ name, value, modelType string }
+
+func (e *unknownField) Error() string {
+	return fmt.Sprintf("unknown field %s with value %s in a model of type %s: it may change the shapes", e.name, e.value, e.modelType)
+}
