@@ -243,17 +243,26 @@ func newRecords(path string, in io.Reader, expected, hint string) (*csvFile, err
 
 // header takes the present line as the names of the columns.
 func (f *csvFile) header() error {
-	names := make([]string, len(f.record))
-	at := map[string]int{}
-	for i, name := range f.record {
-		name = strings.ToLower(strings.TrimSpace(name))
-		if first, twice := at[name]; twice && name != "" {
-			return &ImportError{Path: f.path, Line: f.line, Reason: fmt.Sprintf("column %q stands twice in the header, at %d and %d", name, first+1, i+1)}
-		}
-		names[i], at[name] = name, i
+	names, _, err := columnPlaces(f.record)
+	if err != nil {
+		return &ImportError{Path: f.path, Line: f.line, Reason: err.Error()}
 	}
 	f.setHeader(names)
 	return nil
+}
+
+// columnPlaces returns the names of columns in lower case, without spaces around them, and their places. A name that stands twice is an
+// error.
+func columnPlaces(header []string) (names []string, at map[string]int, err error) {
+	names, at = make([]string, len(header)), map[string]int{}
+	for i, name := range header {
+		name = strings.ToLower(strings.TrimSpace(name))
+		if first, twice := at[name]; twice && name != "" {
+			return nil, nil, fmt.Errorf("column %q stands twice in the header, at %d and %d", name, first+1, i+1)
+		}
+		names[i], at[name] = name, i
+	}
+	return names, at, nil
 }
 
 func (f *csvFile) setHeader(names []string) {
@@ -344,9 +353,21 @@ func (f *csvFile) in(c column) string {
 // what tables hold.
 const maxText = 4096
 
-// text reads a cell of words. Control characters and broken UTF-8 are refused:
-// no name or label has them, and they would garble whatever prints it. Equal words are
-// one string in memory.
+// checkText refuses words of more than most bytes, control characters and broken UTF-8: no name or label has them, and they would garble
+// whatever prints it.
+func checkText(s string, most int) error {
+	switch {
+	case len(s) > most:
+		return fmt.Errorf("%d bytes, expected at most %d", len(s), most)
+	case !utf8.ValidString(s):
+		return fmt.Errorf("%q is not UTF-8 text", s)
+	case strings.ContainsFunc(s, unicode.IsControl):
+		return fmt.Errorf("%q has a control character", s)
+	}
+	return nil
+}
+
+// text reads a cell of words. Equal words are one string in memory.
 func (f *csvFile) text(column string) (string, error) { return f.textIn(f.column(column)) }
 
 func (f *csvFile) textIn(c column) (string, error) {
@@ -354,14 +375,8 @@ func (f *csvFile) textIn(c column) (string, error) {
 	if known, ok := f.words[s]; ok {
 		return known, nil
 	}
-	if !utf8.ValidString(s) {
-		return "", f.fail(c.name, "is not UTF-8 text")
-	}
-	if strings.ContainsFunc(s, unicode.IsControl) {
-		return "", f.fail(c.name, "has a control character")
-	}
-	if len(s) > maxText {
-		return "", &ImportError{Path: f.path, Line: f.line, Reason: fmt.Sprintf("column %s: %d bytes, expected at most %d", c.name, len(s), maxText)}
+	if err := checkText(s, maxText); err != nil {
+		return "", &ImportError{Path: f.path, Line: f.line, Reason: fmt.Sprintf("column %s: %v", c.name, err)}
 	}
 	s = strings.Clone(s) // without the line around it
 	if len(f.words) < mostWords {

@@ -8,9 +8,6 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// mostInflated is how many times as large as the file one of its columns may be: a word that repeats in every line takes next to nothing.
-const mostInflated = 4096
-
 // The columns that are read. Words come first, then whole numbers, then figures.
 const (
 	wordDevice = iota
@@ -66,6 +63,7 @@ type words struct {
 	numbers map[string]int32
 	text    []string
 	last    int32
+	most    int // bytes of a word
 }
 
 // number is that of a word; 0 is the empty one.
@@ -75,11 +73,11 @@ func (w *words) number(text []byte) (int32, error) {
 	}
 	n, ok := w.numbers[string(text)]
 	if !ok {
-		if len(text) > mostWordBytes || len(w.text) >= mostParquetRows {
-			return 0, fmt.Errorf("a word of %d bytes", len(text))
+		s := string(text)
+		if err := checkText(s, w.most); err != nil {
+			return 0, err
 		}
 		n = int32(len(w.text))
-		s := string(text)
 		w.numbers[s] = n
 		w.text = append(w.text, s)
 	}
@@ -87,9 +85,10 @@ func (w *words) number(text []byte) (int32, error) {
 	return n, nil
 }
 
-// columns finds the columns.
+// columns finds the columns that are read.
 func (r *parquetReader) columns(file *parquet.File) error {
-	r.at = map[string]int{}
+	var names []string
+	var leaves []int
 	for _, c := range file.Root().Columns() {
 		if !c.Leaf() || c.MaxRepetitionLevel() > 0 {
 			continue
@@ -98,7 +97,19 @@ func (r *parquetReader) columns(file *parquet.File) error {
 		if name == oldStarted {
 			name = countColumns[countStarted]
 		}
-		r.at[name] = c.Index()
+		names, leaves = append(names, name), append(leaves, c.Index())
+	}
+	_, places, err := columnPlaces(names)
+	if err != nil {
+		return err
+	}
+	r.at = map[string]int{}
+	for _, known := range [][]string{wordColumns[:], countColumns[:], figureNames[:]} {
+		for _, name := range known {
+			if at, ok := places[name]; ok {
+				r.at[name] = leaves[at]
+			}
+		}
 	}
 	for _, name := range []string{"device", "kernel", "dtype", "m", "us"} {
 		if _, ok := r.at[name]; !ok {
@@ -106,7 +117,10 @@ func (r *parquetReader) columns(file *parquet.File) error {
 		}
 	}
 	for i := range r.words {
-		r.words[i] = words{numbers: map[string]int32{"": 0}, text: []string{""}}
+		r.words[i] = words{numbers: map[string]int32{"": 0}, text: []string{""}, most: maxText}
+		if i == wordCeilings || i == wordLabels { // JSON
+			r.words[i].most = mostWordBytes
+		}
 		r.word[i] = make([]int32, parquetRows)
 	}
 	for i := range r.count {

@@ -31,7 +31,7 @@ func checkFooter(r io.ReaderAt, size int64) error {
 	if _, err := r.ReadAt(end[:], size-tail); err != nil {
 		return err
 	}
-	if string(end[4:]) != "PAR1" {
+	if string(end[4:]) != parquetMark {
 		return errors.New("it does not end as one")
 	}
 	n := int64(binary.LittleEndian.Uint32(end[:4]))
@@ -46,57 +46,8 @@ func checkFooter(r io.ReaderAt, size int64) error {
 	return w.structure(0)
 }
 
-const (
-	// mostPageHeader bounds the header of a page: it has the least and the greatest value of the page.
-	mostPageHeader = 64 << 10
-	// mostPage bounds a page, unpacked: the encoder begins another one at 256 KB.
-	mostPage = 64 << 20
-)
-
-// The fields of a page's header that say how long it is.
-const (
-	pageUnpacked = 2
-	pagePacked   = 3
-)
-
-// checkPages refuses the pages of a column, which lie in size bytes from offset on, whose headers tell of more bytes than there are.
-func checkPages(r io.ReaderAt, offset, size int64) error {
-	if offset < 0 || size < 0 {
-		return fmt.Errorf("a column of %d bytes at %d", size, offset)
-	}
-	buffer := make([]byte, min(size, mostPageHeader))
-	for end := offset + size; offset < end; {
-		b := buffer[:min(int64(len(buffer)), end-offset)]
-		if _, err := r.ReadAt(b, offset); err != nil {
-			return err
-		}
-		var unpacked, packed int64
-		w := footerWalk{b: b, number: func(field uint64, value int64) {
-			switch field {
-			case pageUnpacked:
-				unpacked = value
-			case pagePacked:
-				packed = value
-			}
-		}}
-		if err := w.structure(0); err != nil {
-			return fmt.Errorf("the header of a page: %w", err)
-		}
-		offset += int64(len(b) - len(w.b))
-		if packed < 0 || packed > end-offset || unpacked < 0 || unpacked > mostPage {
-			return fmt.Errorf("a page of %d bytes, %d unpacked, in a column of %d", packed, unpacked, size)
-		}
-		offset += packed
-	}
-	return nil
-}
-
 // footerWalk is what is left of the metadata.
-type footerWalk struct {
-	b []byte
-	// number gets the whole numbers among the fields of the outermost structure, by their numbers; nil is for nobody.
-	number func(field uint64, value int64)
-}
+type footerWalk struct{ b []byte }
 
 func (w *footerWalk) byte() (byte, error) {
 	if len(w.b) == 0 {
@@ -145,7 +96,6 @@ func (w *footerWalk) structure(depth int) error {
 	if depth > mostNesting {
 		return errors.New("its metadata is nested too deeply")
 	}
-	field := uint64(0)
 	for {
 		head, err := w.byte()
 		if err != nil {
@@ -155,19 +105,10 @@ func (w *footerWalk) structure(depth int) error {
 		if kind == thriftStop {
 			return nil
 		}
-		if field += uint64(head >> 4); head>>4 == 0 { // the field's number stands by itself
-			if field, err = w.varint(); err != nil {
+		if head>>4 == 0 { // the field's number follows
+			if _, err = w.varint(); err != nil {
 				return err
 			}
-			field >>= 1 // numbers of fields are zigzag numbers above 0
-		}
-		if depth == 0 && w.number != nil && kind > thriftByte && kind <= thriftInt64 {
-			x, err := w.varint()
-			if err != nil {
-				return err
-			}
-			w.number(field, int64(x>>1)^-int64(x&1))
-			continue
 		}
 		if kind == thriftTrue || kind == thriftFalse {
 			continue // the value is the type

@@ -2,7 +2,6 @@ package results
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -21,9 +20,15 @@ type parquetCase struct {
 	inside                                                           bool
 }
 
+// mostParquetDevices bounds the devices and ceilings of all runs of a file: each run has a copy of what the file says of them.
+const mostParquetDevices = 1 << 16
+
+var errManyDevices = fmt.Errorf("its runs have more than %d devices", mostParquetDevices)
+
 type exportedRun struct {
 	ExportedRun
-	keys map[SeriesKey]int // places in Series
+	keys    map[SeriesKey]int // places in Series
+	devices map[string]bool   // ids in the fingerprint
 }
 
 type exportedCase struct {
@@ -62,12 +67,17 @@ func (r *parquetReader) line(k int) error {
 	}
 	if text := word(wordCeilings); text != "" {
 		if _, known := c.run.Meta.Ceilings[c.c.Device]; !known {
-			var rates kernels.Ceilings
-			if err := json.Unmarshal([]byte(text), &rates); err != nil {
-				return fmt.Errorf("ceilings of device %.40q: %w", c.c.Device, err)
-			}
-			if err := checkRates(rates); err != nil {
-				return fmt.Errorf("ceilings of device %.40q: %w", c.c.Device, err)
+			at := r.word[wordCeilings][k]
+			rates, decoded := r.rates[at]
+			if !decoded {
+				err := decodeJSON(text, &rates)
+				if err == nil {
+					err = checkRates(rates)
+				}
+				if err != nil {
+					return fmt.Errorf("ceilings of device %.40q: %w", c.c.Device, err)
+				}
+				r.rates[at] = rates
 			}
 			c.run.Meta.Ceilings[c.c.Device] = rates
 		}
@@ -96,7 +106,8 @@ func (r *parquetReader) newCase(id parquetCase, word func(int) string) (*exporte
 		if err != nil {
 			return nil, err
 		}
-		run = &exportedRun{ExportedRun: ExportedRun{Run: word(wordRun), Host: word(wordHost), Labels: labels, Cards: map[string]string{}, Meta: r.meta}, keys: map[SeriesKey]int{}}
+		run = &exportedRun{ExportedRun: ExportedRun{Run: word(wordRun), Host: word(wordHost), Labels: labels, Cards: map[string]string{}, Meta: r.meta}, keys: map[SeriesKey]int{},
+			devices: map[string]bool{}}
 		run.Meta.Ceilings = map[string]kernels.Ceilings{}
 		for device, c := range r.meta.Ceilings {
 			run.Meta.Ceilings[device] = c
@@ -104,6 +115,12 @@ func (r *parquetReader) newCase(id parquetCase, word func(int) string) (*exporte
 		run.Meta.Fingerprint.Devices = slices.Clone(r.meta.Fingerprint.Devices)
 		run.Meta.Fingerprint.Hostname = cmp.Or(run.Host, r.meta.Fingerprint.Hostname)
 		run.Host = run.Meta.Fingerprint.Hostname
+		for _, d := range run.Meta.Fingerprint.Devices {
+			run.devices[d.ID] = true
+		}
+		if r.devices += 1 + len(run.devices) + len(run.Meta.Ceilings); r.devices > mostParquetDevices {
+			return nil, errManyDevices
+		}
 		r.runs[id.parquetRun] = run
 		r.order = append(r.order, run)
 	}
@@ -118,8 +135,12 @@ func (r *parquetReader) newCase(id parquetCase, word func(int) string) (*exporte
 	if card := word(wordCard); card != "" {
 		run.Cards[c.Device] = card
 	}
-	devices := &run.Meta.Fingerprint.Devices
-	if !slices.ContainsFunc(*devices, func(d kernels.Spec) bool { return d.ID == c.Device }) {
+	if !run.devices[c.Device] {
+		if r.devices++; r.devices > mostParquetDevices {
+			return nil, errManyDevices
+		}
+		run.devices[c.Device] = true
+		devices := &run.Meta.Fingerprint.Devices
 		*devices = append(*devices, kernels.Spec{ID: c.Device, Kind: kernels.KindOf(c.Device), Name: cmp.Or(word(wordModel), c.Device), UUID: word(wordCard)})
 	}
 	out := &exportedCase{run: run, c: c}
@@ -143,7 +164,7 @@ func exportedSubject(s *kernels.Subject, id parquetCase, word func(int) string) 
 	}
 	if text := word(wordDims); text != "" {
 		var dims map[string]int
-		if err := json.Unmarshal([]byte(text), &dims); err != nil {
+		if err := decodeJSON(text, &dims); err != nil {
 			return fmt.Errorf("dims %.80q: expected a JSON object of whole numbers", text)
 		}
 		for _, d := range s.Operation.Dims() {
@@ -157,7 +178,7 @@ func exportedSubject(s *kernels.Subject, id parquetCase, word func(int) string) 
 	}
 	if text := word(wordOperands); text != "" {
 		var types operands
-		if err := json.Unmarshal([]byte(text), &types); err != nil {
+		if err := decodeJSON(text, &types); err != nil {
 			return fmt.Errorf("operands %.80q: expected a JSON object of operands", text)
 		}
 		types.fill(s)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/regular"
 )
 
@@ -33,6 +34,8 @@ const (
 	mostWordBytes = 1 << 16
 	// oldStarted is what early exports call the time at which a block started.
 	oldStarted = "started_us"
+
+	exportHint = "give what `gemmaudit export --format parquet` writes"
 )
 
 // ReadParquet reads the samples of an export. Columns are found by their names, in any order; those that it does not know are
@@ -67,31 +70,28 @@ func ReadParquet(path string) (found []ExportedRun, err error) {
 	if err != nil {
 		return nil, damaged(err)
 	}
-	if file.NumRows() > mostParquetRows {
-		return nil, &FormatError{Path: path, Reason: fmt.Sprintf("the Parquet file has %d lines, expected at most %d", file.NumRows(), mostParquetRows)}
-	}
+	rows, most := int64(0), mostRows(info.Size())
 	for _, group := range file.Metadata().RowGroups {
-		for _, c := range group.Columns {
-			if most := mostInflated*info.Size() + 1<<20; c.MetaData.TotalUncompressedSize > most {
-				return nil, damaged(fmt.Sprintf("a column of %d bytes in a file of %d", c.MetaData.TotalUncompressedSize, info.Size()))
-			}
-			first := c.MetaData.DataPageOffset
-			if d := c.MetaData.DictionaryPageOffset; d > 0 {
-				first = min(first, d)
-			}
-			if err := checkPages(f, first, c.MetaData.TotalCompressedSize); err != nil {
-				return nil, damaged(err)
-			}
+		if group.NumRows < 0 || group.NumRows > most-rows {
+			return nil, &FormatError{Path: path, Reason: fmt.Sprintf("the Parquet file has more than %d lines in %d bytes", most, info.Size())}
 		}
+		rows += group.NumRows
 	}
-	r := &parquetReader{runs: map[parquetRun]*exportedRun{}, cases: map[parquetCase]*exportedCase{}}
+	r := &parquetReader{runs: map[parquetRun]*exportedRun{}, cases: map[parquetCase]*exportedCase{}, rates: map[int32]kernels.Ceilings{}}
 	if _, ok := file.Lookup(keyExport); ok {
 		if r.meta, _, err = ExportedMeta(file.Lookup); err != nil {
 			return nil, damaged(err)
 		}
 	}
 	if err := r.columns(file); err != nil {
-		return nil, &FormatError{Path: path, Reason: err.Error(), Hint: "give what `gemmaudit export --format parquet` writes"}
+		return nil, &FormatError{Path: path, Reason: err.Error(), Hint: exportHint}
+	}
+	file, err = unpackParquet(f, info.Size(), file, r.at)
+	if errors.Is(err, errNotSupported) {
+		return nil, &FormatError{Path: path, Reason: fmt.Sprintf("the Parquet file can't be read: %v", err), Hint: exportHint}
+	}
+	if err != nil {
+		return nil, damaged(err)
 	}
 	for _, group := range file.RowGroups() {
 		if err := r.group(group); err != nil {
@@ -109,6 +109,9 @@ type parquetReader struct {
 	order  []*exportedRun
 	cases  map[parquetCase]*exportedCase
 	caseOf []*exportedCase
+	rates  map[int32]kernels.Ceilings // by number of the word
+	// devices counts what mostParquetDevices bounds.
+	devices int
 
 	word   [wordsRead][]int32
 	count  [countsRead][]int64

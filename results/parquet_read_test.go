@@ -248,7 +248,25 @@ func FuzzReadParquet(f *testing.F) {
 	}
 	f.Add(good)
 	f.Add(good[:len(good)-20])
-	f.Add([]byte("PAR1"))
+	f.Add([]byte(parquetMark))
+	for _, b := range hostileParquet(f) {
+		if len(b) < 1<<16 {
+			f.Add(b)
+		}
+	}
+	for _, codec := range codecs {
+		columns := samplesOf(3)
+		for i := range columns {
+			columns[i].codec = codec
+			columns[i].pages[0].body = compressed(f, codec, columns[i].pages[0].body)
+		}
+		f.Add(rawParquet(f, 3, columns))
+	}
+	for _, name := range []string{"lz4-corrupt", "lz4-valid"} {
+		b, err := os.ReadFile(filepath.Join("testdata", "parquet", name+".parquet"))
+		must(f, err)
+		f.Add(b)
+	}
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, b []byte) {
 		path := filepath.Join(dir, "x.parquet")
