@@ -1,7 +1,7 @@
 package cpu
 
 /*
-#include "amx.h"
+#include "native/amx.h"
 */
 import "C"
 

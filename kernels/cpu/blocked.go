@@ -1,7 +1,7 @@
 package cpu
 
 /*
-#include "tiled.h"
+#include "native/tiled.h"
 */
 import "C"
 

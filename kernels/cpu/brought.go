@@ -2,7 +2,7 @@ package cpu
 
 /*
 #include <stdlib.h>
-#include "brought.h"
+#include "native/brought.h"
 */
 import "C"
 

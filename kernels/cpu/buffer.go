@@ -1,7 +1,7 @@
 package cpu
 
 /*
-#include "buffer.h"
+#include "native/buffer.h"
 */
 import "C"
 

@@ -1,7 +1,7 @@
 package cpu
 
 /*
-#include "copy.h"
+#include "native/copy.h"
 */
 import "C"
 

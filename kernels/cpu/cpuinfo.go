@@ -1,6 +1,6 @@
 package cpu
 
-// #include "cpuinfo.h"
+// #include "native/cpuinfo.h"
 import "C"
 
 import (

@@ -2,7 +2,7 @@ package cpu
 
 /*
 #include <stdlib.h>
-#include "decoder.h"
+#include "native/decoder.h"
 */
 import "C"
 

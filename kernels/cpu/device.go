@@ -8,7 +8,7 @@
 package cpu
 
 /*
-#include "execute.h"
+#include "native/execute.h"
 */
 import "C"
 
@@ -24,6 +24,7 @@ import (
 	"unsafe"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	_ "github.com/gemmaudit/gemmaudit/kernels/cpu/native" // the C that is called here
 	"github.com/gemmaudit/gemmaudit/kernels/procfs"
 )
 

@@ -1,6 +1,6 @@
 package cpu
 
-// #include "pool.h"
+// #include "native/pool.h"
 import "C"
 
 import (

@@ -1,9 +1,8 @@
 package cpu
 
 /*
-#cgo linux LDFLAGS: -ldl
 #include <stdlib.h>
-#include "dl.h"
+#include "native/dl.h"
 
 typedef struct { const char *name; char err[1024]; void *handle; } ga_open_request;
 static void ga_open_there(void *p) {

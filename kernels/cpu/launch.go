@@ -1,7 +1,7 @@
 package cpu
 
 /*
-#include "launch.h"
+#include "native/launch.h"
 */
 import "C"
 

@@ -1,7 +1,7 @@
 package cpu
 
 /*
-#include "naive.h"
+#include "native/naive.h"
 */
 import "C"
 

@@ -1,7 +1,7 @@
 package cpu
 
 /*
-#include "onednn.h"
+#include "native/onednn.h"
 */
 import "C"
 

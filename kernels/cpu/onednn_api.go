@@ -2,8 +2,8 @@ package cpu
 
 /*
 #include <stdlib.h>
-#include "dl.h"
-#include "onednn.h"
+#include "native/dl.h"
+#include "native/onednn.h"
 
 // What is asked of the library thread, and its answer.
 typedef struct {

@@ -2,7 +2,7 @@ package cpu
 
 /*
 #include <stdlib.h>
-#include "openblas.h"
+#include "native/openblas.h"
 */
 import "C"
 

@@ -2,8 +2,8 @@ package cpu
 
 /*
 #include <stdlib.h>
-#include "dl.h"
-#include "openblas.h"
+#include "native/dl.h"
+#include "native/openblas.h"
 
 static void ga_openblas_choose_run(ga_openblas_choice *c) { ga_library_run(ga_openblas_choose, c); }
 */

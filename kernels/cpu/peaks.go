@@ -1,7 +1,7 @@
 package cpu
 
 /*
-#include "peaks.h"
+#include "native/peaks.h"
 */
 import "C"
 

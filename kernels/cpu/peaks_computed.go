@@ -1,8 +1,8 @@
 package cpu
 
 /*
-#include "cpuinfo.h"
-#include "peaks.h"
+#include "native/cpuinfo.h"
+#include "native/peaks.h"
 */
 import "C"
 

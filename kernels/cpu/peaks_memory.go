@@ -1,8 +1,8 @@
 package cpu
 
 /*
-#include "buffer.h"
-#include "peaks.h"
+#include "native/buffer.h"
+#include "native/peaks.h"
 */
 import "C"
 

@@ -2,10 +2,8 @@ package cpu
 
 /*
 #cgo CFLAGS: -std=c11 -Wall
-#cgo !race,!amxemu CFLAGS: -O3
-#cgo LDFLAGS: -lm -lpthread
 #include <stdlib.h>
-#include "pool.h"
+#include "native/pool.h"
 */
 import "C"
 

@@ -1,8 +1,8 @@
 package cpu
 
 /*
-#include "amx.h"
-#include "quantised.h"
+#include "native/amx.h"
+#include "native/quantised.h"
 */
 import "C"
 

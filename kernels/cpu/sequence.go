@@ -2,7 +2,7 @@ package cpu
 
 /*
 #include <stdlib.h>
-#include "sequence.h"
+#include "native/sequence.h"
 */
 import "C"
 

@@ -1,7 +1,7 @@
 package cpu
 
 /*
-#include "softmax.h"
+#include "native/softmax.h"
 */
 import "C"
 

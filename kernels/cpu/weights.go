@@ -1,7 +1,7 @@
 package cpu
 
 /*
-#include "pack.h"
+#include "native/pack.h"
 */
 import "C"
 

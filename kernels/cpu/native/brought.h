@@ -2,7 +2,7 @@
 #ifndef GEMMAUDIT_BROUGHT_H
 #define GEMMAUDIT_BROUGHT_H
 
-#include "../plugin/include/gemmaudit_kernel.h"
+#include "../../plugin/include/gemmaudit_kernel.h"
 #include "launch.h"
 
 // One launch of such a kernel.
