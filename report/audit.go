@@ -77,8 +77,9 @@ func AuditSummary(a *rules.Audit) string {
 		what = count(len(a.Findings), "finding") + " (" + strings.Join(found, ", ") + ")"
 	}
 	held := 0
+	findings := rules.FindingsBySeries(a.Findings)
 	for _, s := range a.Series {
-		held += heldAgainst(a, s)
+		held += heldAgainst(findings[s.Key], s)
 	}
 	if len(a.Series) == 0 {
 		for _, f := range a.Findings {

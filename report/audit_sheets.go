@@ -19,22 +19,18 @@ func verdictTitle(what string, a *rules.Audit) string {
 	return what
 }
 
-// heldAgainst counts the rows of a series that lie in a finding of any rule.
-func heldAgainst(a *rules.Audit, s rules.SeriesAudit) int {
-	var own []rules.Finding
+// heldAgainst counts the rows of a series that lie in one of its findings, of any rule.
+func heldAgainst(own []*rules.Finding, s rules.SeriesAudit) int {
 	rows := 0
-	for _, f := range a.Whole().Findings {
-		if f.Series == s.Key {
-			own = append(own, f)
-			rows += f.Rows
-		}
+	for _, f := range own {
+		rows += f.Rows
 	}
 	if len(s.Rows) == 0 {
 		return min(rows, s.Cases)
 	}
 	n := 0
 	for _, r := range s.Rows {
-		if slices.ContainsFunc(own, func(f rules.Finding) bool { return f.FromM <= r.M && r.M <= f.ToM }) {
+		if slices.ContainsFunc(own, func(f *rules.Finding) bool { return f.FromM <= r.M && r.M <= f.ToM }) {
 			n++
 		}
 	}
@@ -129,8 +125,10 @@ func verdictSheet(a *rules.Audit) Sheet {
 	if a.Inference != nil {
 		s.Columns = append(s.Columns, Column{Name: "inferred", Key: "inferred", Align: Right}, Column{Name: "checked", Key: "checked_inside", Align: Right})
 	}
+	findings := rules.FindingsBySeries(a.Whole().Findings)
 	for _, series := range a.Series {
-		row := []any{seriesCell(series.Key), series.Cases, len(series.Flagged), nil, nil, nil, 0, heldAgainst(a, series), nil, nil, nil, nil, nil}
+		own := findings[series.Key]
+		row := []any{seriesCell(series.Key), series.Cases, len(series.Flagged), nil, nil, nil, len(own), heldAgainst(own, series), nil, nil, nil, nil, nil}
 		if a.Inference != nil {
 			row = append(row, nil, nil)
 			if i := series.Inference; i != nil {
@@ -174,13 +172,6 @@ func verdictSheet(a *rules.Audit) Sheet {
 				row[12] = number{median(betas), 2}
 			}
 		}
-		findings := 0
-		for _, f := range a.Whole().Findings {
-			if f.Series == series.Key {
-				findings++
-			}
-		}
-		row[6] = findings
 		s.Rows = append(s.Rows, row)
 	}
 	return s

@@ -34,24 +34,38 @@ type Curve struct {
 // NewCurve joins a series with its part of an audit; audit may be nil, and may
 // lack rows, which are then summarised from the samples.
 func NewCurve(s results.Series, audit *rules.Audit) Curve {
-	c := Curve{Key: s.Key, Peak: s.Peak, Bandwidth: s.Bandwidth}
+	return newCurves([]results.Series{s}, audit)[0]
+}
+
+// newCurves is [NewCurve] of each series.
+func newCurves(series []results.Series, audit *rules.Audit) []Curve {
+	curves := make([]Curve, len(series))
+	findings, rows := map[results.SeriesKey][]*rules.Finding{}, map[results.SeriesKey][]rules.RowVerdict{}
+	if audit != nil {
+		findings = rules.FindingsBySeries(audit.Findings)
+		for i := range audit.Series {
+			rows[audit.Series[i].Key] = audit.Series[i].Rows
+		}
+	}
+	for i, s := range series {
+		curves[i] = newCurve(s, audit, findings[s.Key], rows[s.Key])
+	}
+	return curves
+}
+
+// newCurve joins a series with its findings and rows of an audit.
+func newCurve(s results.Series, audit *rules.Audit, findings []*rules.Finding, rows []rules.RowVerdict) Curve {
+	c := Curve{Key: s.Key, Peak: s.Peak, Bandwidth: s.Bandwidth, Rows: rows}
 	if audit != nil {
 		c.Threshold = audit.Threshold
-		for _, f := range audit.Findings {
-			if f.Series == s.Key {
-				c.Findings = append(c.Findings, f)
-			}
+		for _, f := range findings {
+			c.Findings = append(c.Findings, *f)
 		}
 		// A plot reads from left to right.
 		order := rules.AllRules()
 		slices.SortStableFunc(c.Findings, func(a, b rules.Finding) int {
 			return cmp.Or(cmp.Compare(slices.Index(order, a.Rule), slices.Index(order, b.Rule)), cmp.Compare(a.FromM, b.FromM))
 		})
-		for _, a := range audit.Series {
-			if a.Key == s.Key {
-				c.Rows = a.Rows
-			}
-		}
 	}
 	if len(c.Rows) > 0 {
 		c.ClockMHz = audit.Clocks[s.Key.Device]

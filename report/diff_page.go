@@ -83,8 +83,9 @@ func newDiffInteractive(in DiffInput) *interactive {
 		cases[c.Series][c.M] = c
 	}
 	var sides [2][]results.Series
+	inA, inB := seriesOf(in.A), seriesOf(in.B)
 	for _, s := range compared {
-		a, b := seriesOf(in.A, s.InA), seriesOf(in.B, s.Series)
+		a, b := inA(s.InA), inB(s.Series)
 		sides[0], sides[1] = append(sides[0], a), append(sides[1], b)
 		for _, x := range []results.Series{a, b} {
 			for _, r := range x.Rows {
@@ -139,14 +140,18 @@ func newDiffInteractive(in DiffInput) *interactive {
 	return d
 }
 
-// seriesOf is a series of a run, without rows where the run has none of that key.
-func seriesOf(data rules.Data, key results.SeriesKey) results.Series {
-	for _, s := range data.Series {
-		if s.Key == key {
-			return s
-		}
+// seriesOf finds the series of a run by their keys: one without rows where the run has none of a key.
+func seriesOf(data rules.Data) func(key results.SeriesKey) results.Series {
+	at := make(map[results.SeriesKey]int, len(data.Series))
+	for i, s := range data.Series {
+		at[s.Key] = i
 	}
-	return results.Series{Key: key}
+	return func(key results.SeriesKey) results.Series {
+		if i, ok := at[key]; ok {
+			return data.Series[i]
+		}
+		return results.Series{Key: key}
+	}
 }
 
 // addChange puts what happened to a case, nil for none, beside the row that was added last.

@@ -14,10 +14,15 @@ import (
 func Figures(in Input) []*Figure {
 	machine := machineName(in.Meta)
 	var figures []*Figure
-	var curves []Curve
-	for _, s := range in.Series {
-		c := NewCurve(s, in.Audit)
-		curves = append(curves, c)
+	curves := newCurves(in.Series, in.Audit)
+	remedies := map[results.SeriesKey][]rules.SplitRow{}
+	if in.Splits != nil {
+		for _, r := range allRemedies(in.Splits) {
+			remedies[r.Series] = append(remedies[r.Series], r)
+		}
+	}
+	for i, s := range in.Series {
+		c := curves[i]
 		if len(c.Rows) == 0 {
 			continue
 		}
@@ -32,8 +37,8 @@ func Figures(in Input) []*Figure {
 			figures = append(figures, PlotMFU(linear, machine))
 		}
 		figures = append(figures, PlotTime(c, machine, boundaries))
-		if in.Splits != nil && slices.ContainsFunc(allRemedies(in.Splits), func(r rules.SplitRow) bool { return r.Series == s.Key }) {
-			figures = append(figures, PlotGain(s.Key, allRemedies(in.Splits), machine))
+		if own := remedies[s.Key]; len(own) > 0 {
+			figures = append(figures, PlotGain(s.Key, own, machine))
 		}
 	}
 	for _, group := range comparable(curves) {
@@ -68,8 +73,8 @@ func clockFigures(in Input, machine string) []*Figure {
 	samples := map[string][]results.Sample{}
 	for _, s := range in.Series {
 		id := s.Key.Device
-		if !slices.Contains(devices, id) {
-			devices = append(devices, id)
+		if _, seen := samples[id]; !seen {
+			devices, samples[id] = append(devices, id), []results.Sample{}
 		}
 		for _, r := range s.Rows {
 			samples[id] = append(samples[id], r.Samples...)

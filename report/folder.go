@@ -180,6 +180,13 @@ func fill(ctx context.Context, dir string, in Input, images []Image) error {
 
 // writeFigures writes every figure in every format.
 func writeFigures(ctx context.Context, dir string, figures []*Figure, images []Image) error {
+	if slices.Contains(images, PDF) {
+		restore, err := makeTemporary(dir)
+		if err != nil {
+			return err
+		}
+		defer restore()
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for _, f := range figures {
@@ -197,6 +204,23 @@ func writeFigures(ctx context.Context, dir string, figures []*Figure, images []I
 		})
 	}
 	return g.Wait()
+}
+
+// makeTemporary makes dir the folder for temporary files until restore is called, where the system's can't be written to. The PDF canvas
+// makes its fonts there, and has no other way to be told of a folder.
+func makeTemporary(dir string) (restore func(), err error) {
+	if probe, err := os.MkdirTemp("", "gemmaudit-"); err == nil {
+		return func() {}, os.Remove(probe)
+	}
+	const variable = "TMPDIR"
+	before, given := os.LookupEnv(variable)
+	return func() {
+		if given {
+			os.Setenv(variable, before)
+		} else {
+			os.Unsetenv(variable)
+		}
+	}, os.Setenv(variable, dir)
 }
 
 // writeFile creates a file and makes sure that it is on disk.

@@ -132,10 +132,9 @@ func newInteractive(in Input) *interactive {
 			found[f.Series] = append(found[f.Series], f)
 		}
 	}
-	curves := make([]Curve, len(in.Series))
+	curves := newCurves(in.Series, in.Audit)
 	rows := 0
 	for i, s := range in.Series {
-		curves[i] = NewCurve(s, in.Audit)
 		rows += len(curves[i].Rows)
 		for _, r := range s.Rows {
 			d.Samples += len(r.Samples)

@@ -12,8 +12,9 @@ import (
 type importStore struct {
 	w *bulkWriter // nil when lines are only checked
 
-	devices []string // in order of appearance
-	regime  Regime   // of the first line
+	devices   []string // in order of appearance
+	hasDevice map[string]bool
+	regime    Regime // of the first line
 
 	series map[SeriesKey]int64
 	keys   []SeriesKey
@@ -64,7 +65,7 @@ type importOrigin struct {
 
 func newImportStore() *importStore {
 	return &importStore{
-		series: map[SeriesKey]int64{}, ids: map[importKey]int64{}, phases: map[Phase]int64{},
+		series: map[SeriesKey]int64{}, hasDevice: map[string]bool{}, ids: map[importKey]int64{}, phases: map[Phase]int64{},
 		rounds: lineIndex[importRound]{}, origins: map[importOrigin]int64{}, last: -1,
 	}
 }
@@ -177,7 +178,8 @@ func (s *importStore) addSeries(rec *record) (int64, error) {
 	if len(s.series) == 0 {
 		s.regime = k.Regime
 	}
-	if !slices.Contains(s.devices, k.Device) {
+	if !s.hasDevice[k.Device] {
+		s.hasDevice[k.Device] = true
 		s.devices = append(s.devices, k.Device)
 	}
 	id := int64(len(s.series)) + 1

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -19,6 +20,21 @@ import (
 // because closing a second descriptor of it would drop the database's own locks.
 type lock struct {
 	file *os.File
+}
+
+// taken are the lock files of this process.
+var taken = struct {
+	sync.Mutex
+	paths map[string]bool
+}{paths: map[string]bool{}}
+
+// RemoveLocks removes the lock files of this process, which is about to end in the middle of what it does. A lock
+// that is taken or released afterwards waits for ever.
+func RemoveLocks() {
+	taken.Lock()
+	for path := range taken.paths {
+		os.Remove(path)
+	}
 }
 
 // lockPath is where the lock of a run lies.
@@ -57,6 +73,9 @@ func acquire(run string) (*lock, error) {
 			f.Close()
 			return nil, describe(run, "write lock file", err)
 		}
+		taken.Lock()
+		taken.paths[path] = true
+		taken.Unlock()
 		return &lock{file: f}, nil
 	}
 }
@@ -76,6 +95,9 @@ func locked(run string) (pid int, held bool) {
 
 // release removes the lock file, then drops the lock.
 func (l *lock) release() {
+	taken.Lock()
+	defer taken.Unlock()
+	delete(taken.paths, l.file.Name())
 	os.Remove(l.file.Name())
 	l.file.Close()
 }

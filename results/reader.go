@@ -192,7 +192,7 @@ func quickCheck(ctx context.Context, db *sql.DB, path string) error {
 func (r *Run) copyAside() error {
 	d, err := draft.Folder(filepath.Join(os.TempDir(), "gemmaudit-run"))
 	if err != nil {
-		return fmt.Errorf("copy run %q: %w", r.path, err)
+		return fmt.Errorf("copy run %q to the folder that TMPDIR names: %w", r.path, err)
 	}
 	r.scratch = d
 	dir := d.Path()

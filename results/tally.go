@@ -48,17 +48,19 @@ func (t *tally) position(id int64) (int, bool) {
 // tally reads the cases and counts their samples.
 func (r *Run) tally() (*tally, error) {
 	t := &tally{failed: map[int64]string{}}
+	devices := map[string]int32{}
 	err := r.bulk("read cases", func(d *reader) error {
 		if err := d.size(t); err != nil {
 			return err
 		}
 		return d.cases(func(c Case) error {
 			t.ids = append(t.ids, c.ID)
-			at := slices.Index(t.devices, c.Device)
-			if at < 0 {
-				at, t.devices = len(t.devices), append(t.devices, c.Device)
+			at, ok := devices[c.Device]
+			if !ok {
+				at = int32(len(t.devices))
+				devices[c.Device], t.devices = at, append(t.devices, c.Device)
 			}
-			t.deviceOf = append(t.deviceOf, int32(at))
+			t.deviceOf = append(t.deviceOf, at)
 			if len(c.Parts) == 0 && c.PadTo == 0 {
 				t.rows = append(t.rows, Row{Case: c})
 			}

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gemmaudit/gemmaudit/results"
 )
@@ -27,10 +28,16 @@ const leastGrowth = 2
 // and two at least, lie in no such finding of the baseline. meta and of are those of the runs of a and base.
 func (a *Audit) Hold(meta results.Meta, base *Audit, of results.Meta) {
 	a.Baseline = base.Run
-	identities := make([]string, len(base.Findings))
+	type place struct {
+		identity string
+		rule     Rule
+	}
+	known := map[place][]*Finding{}
 	shared := map[string]bool{}
 	for i := range base.Findings {
-		identities[i] = SeriesIdentity(of, base.Findings[i].Series)
+		f := &base.Findings[i]
+		at := place{SeriesIdentity(of, f.Series), f.Rule}
+		known[at] = append(known[at], f)
 	}
 	for _, s := range base.Series {
 		shared[SeriesIdentity(of, s.Key)] = true
@@ -40,19 +47,22 @@ func (a *Audit) Hold(meta results.Meta, base *Audit, of results.Meta) {
 			a.warn(s.Key.String(), "the baseline %s has not measured it: all of its findings are new", base.Run)
 		}
 	}
+	series := make(map[results.SeriesKey]*SeriesAudit, len(a.Series))
+	for i := range a.Series {
+		series[a.Series[i].Key] = &a.Series[i]
+	}
 	for i := range a.Findings {
 		f := &a.Findings[i]
-		identity := SeriesIdentity(meta, f.Series)
-		var before []Finding
-		for k, b := range base.Findings {
-			if identities[k] == identity && b.Rule == f.Rule && overlap(*f, b) && sameCause(f.Cause, b.Cause) {
+		var before []*Finding
+		for _, b := range known[place{SeriesIdentity(meta, f.Series), f.Rule}] {
+			if overlap(f, b) && sameCause(f.Cause, b.Cause) {
 				before = append(before, b)
 			}
 		}
 		switch {
 		case len(before) == 0:
 			f.Baseline = BaselineNew
-		case losesMore(*f, before), a.reachesFarther(*f, before):
+		case losesMore(f, before), reachesFarther(f, before, series[f.Series]):
 			f.Baseline = BaselineGrown
 		default:
 			f.Baseline = BaselineKnown
@@ -61,14 +71,14 @@ func (a *Audit) Hold(meta results.Meta, base *Audit, of results.Meta) {
 }
 
 // overlap says whether two findings share an M. That one began near the other says nothing: two dips of one octave are two.
-func overlap(a, b Finding) bool { return a.FromM <= b.ToM && b.FromM <= a.ToM }
+func overlap(a, b *Finding) bool { return a.FromM <= b.ToM && b.FromM <= a.ToM }
 
 // sameCause says whether two causes may be one. An unknown cause contradicts none.
 func sameCause(a, b Cause) bool { return a == b || a == Unknown || b == Unknown || a == "" || b == "" }
 
 // losesMore says whether a finding surely loses more than any before. A loss without an interval, as of the article's method, is
 // sure of nothing.
-func losesMore(f Finding, before []Finding) bool {
+func losesMore(f *Finding, before []*Finding) bool {
 	if f.Loss.Lo == f.Loss.Hi {
 		return false
 	}
@@ -80,25 +90,16 @@ func losesMore(f Finding, before []Finding) bool {
 	return true
 }
 
-// reachesFarther says whether most rows of a finding lie outside of those before.
-func (a *Audit) reachesFarther(f Finding, before []Finding) bool {
+// reachesFarther says whether most rows of a finding lie outside of those before. s is its series, nil for a series that has no rows.
+func reachesFarther(f *Finding, before []*Finding, s *SeriesAudit) bool {
+	if s == nil {
+		return false
+	}
 	rows, outside := 0, 0
-	for _, s := range a.Series {
-		if s.Key != f.Series {
-			continue
-		}
-		for _, r := range s.Rows {
-			if r.M < f.FromM || r.M > f.ToM {
-				continue
-			}
-			rows++
-			inside := false
-			for _, b := range before {
-				inside = inside || b.FromM <= r.M && r.M <= b.ToM
-			}
-			if !inside {
-				outside++
-			}
+	for _, r := range s.rowsBetween(f.FromM, f.ToM) {
+		rows++
+		if !slices.ContainsFunc(before, func(b *Finding) bool { return b.FromM <= r.M && r.M <= b.ToM }) {
+			outside++
 		}
 	}
 	return outside >= leastGrowth && 2*outside > rows

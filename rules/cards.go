@@ -79,6 +79,7 @@ type cardRow struct {
 // compareCards compares the cards of a run; nil when there are no two of a name.
 func compareCards(p *prepared, cfg Config) *Cards {
 	groups := map[string][]string{} // devices by what they are sold as
+	grouped := map[string]bool{}
 	var names []string
 	for _, c := range p.curves {
 		id := c.series.Key.Device
@@ -89,12 +90,16 @@ func compareCards(p *prepared, cfg Config) *Cards {
 		if groups[spec.Name] == nil {
 			names = append(names, spec.Name)
 		}
-		if !slices.Contains(groups[spec.Name], id) {
+		if !grouped[id] {
+			grouped[id] = true
 			groups[spec.Name] = append(groups[spec.Name], id)
 		}
 	}
 	out := &Cards{Threshold: cfg.Cards.Threshold, FDR: cfg.FDR, Cases: []CardCase{}, Outliers: []string{}}
-	b := &cardBench{out: out, prepared: p, cfg: cfg}
+	b := &cardBench{out: out, prepared: p, cfg: cfg, curvesOf: map[string][]*curve{}}
+	for _, c := range p.curves {
+		b.curvesOf[c.series.Key.Device] = append(b.curvesOf[c.series.Key.Device], c)
+	}
 	for _, name := range names {
 		if devices := groups[name]; len(devices) > 1 {
 			// cuda:10 comes after cuda:9.
@@ -112,14 +117,15 @@ func compareCards(p *prepared, cfg Config) *Cards {
 // cardBench collects what the comparison of cards needs.
 type cardBench struct {
 	*prepared
-	out    *Cards
-	cfg    Config
-	tested []int // positions in out.Cases
-	p      []float64
-	ratios map[string][]estimate // log ratios by card, at one clock
-	doubt  map[string][]float64  // what bringing each to that clock leaves open, as standard errors
-	clock  float64               // that one clock, in MHz; 0 where a card's is unknown
-	seen   map[string][]estimate // as observed
+	out      *Cards
+	cfg      Config
+	tested   []int // positions in out.Cases
+	p        []float64
+	curvesOf map[string][]*curve   // by device
+	ratios   map[string][]estimate // log ratios by card, at one clock
+	doubt    map[string][]float64  // what bringing each to that clock leaves open, as standard errors
+	clock    float64               // that one clock, in MHz; 0 where a card's is unknown
+	seen     map[string][]estimate // as observed
 }
 
 // group compares the cards of one name, case by case.
@@ -137,9 +143,13 @@ func (b *cardBench) group(name string, devices []string) {
 	}
 	var order []results.SeriesKey
 	curves := map[results.SeriesKey][]*curve{}
+	in := map[string]bool{}
+	for _, id := range devices {
+		in[id] = true
+	}
 	for _, c := range b.curves {
 		key := c.series.Key
-		if !slices.Contains(devices, key.Device) {
+		if !in[key.Device] {
 			continue
 		}
 		key.Device = ""
@@ -265,24 +275,29 @@ func (b *cardBench) judge() {
 	}
 	out.Family = fmt.Sprintf("Benjamini–Hochberg at %g over %d comparisons of cases; bounds of the cards' means hold for all %d cards at once", cfg.FDR, len(b.tested), len(out.Cards))
 	all := 1 - (1-cfg.Confidence)/float64(len(out.Cards))
+	changes := map[string]map[Change]int{}
+	for i := range out.Cases {
+		id := out.Cases[i].Series.Device
+		if changes[id] == nil {
+			changes[id] = map[Change]int{}
+		}
+		changes[id][out.Cases[i].Change]++
+	}
 	for i := range out.Cards {
 		v := &out.Cards[i]
 		v.Ratio, v.Observed = geomean(b.ratios[v.Device], all), geomean(b.seen[v.Device], all)
 		v.Change = Open
-		for _, c := range out.Cases {
-			if c.Series.Device != v.Device {
-				continue
-			}
-			v.Cases++
-			switch c.Change {
+		for change, n := range changes[v.Device] {
+			v.Cases += n
+			switch change {
 			case Slower:
-				v.Slower++
+				v.Slower += n
 			case Faster:
-				v.Faster++
+				v.Faster += n
 			case Same:
-				v.Same++
+				v.Same += n
 			default:
-				v.Undecided++
+				v.Undecided += n
 			}
 		}
 		if v.Cases == 0 {
@@ -309,10 +324,7 @@ func (b *cardBench) judge() {
 func (b *cardBench) condition(v *CardVerdict) {
 	var clock, power, temp []float64
 	samples, throttled := 0, map[string]int{}
-	for _, c := range b.curves {
-		if c.series.Key.Device != v.Device {
-			continue
-		}
+	for _, c := range b.curvesOf[v.Device] {
 		for _, r := range c.series.Rows {
 			for _, s := range r.Samples {
 				samples++

@@ -155,7 +155,7 @@ func TestConditionOfOneSample(t *testing.T) {
 	s := results.Sample{ClockMHz: 1500, PowerW: 600, TempC: 60, Throttle: "power cap"}
 	c := &curve{series: results.Series{Key: results.SeriesKey{Device: "cuda:1"}, Rows: []results.Row{{Samples: []results.Sample{s}}}}}
 	v := CardVerdict{Device: "cuda:1"}
-	(&cardBench{prepared: &prepared{curves: []*curve{c}}}).condition(&v)
+	(&cardBench{curvesOf: map[string][]*curve{"cuda:1": {c}}}).condition(&v)
 	if v.ClockMHz != 1500 || v.PowerW != 600 || v.TempC != 60 || v.Throttle != "power cap" || v.Throttled != 1 {
 		t.Errorf("%+v", v)
 	}

@@ -92,11 +92,13 @@ func clocksToJudgeAt(data Data, cfg Config, swept func(device string) []float64)
 			}
 		}
 	}
+	asked := map[string]bool{} // of a device that tells no clock once is enough too
 	for _, s := range data.Series {
 		id := s.Key.Device
-		if out[id] > 0 {
+		if asked[id] {
 			continue
 		}
+		asked[id] = true
 		switch {
 		case cfg.ClockMHz > 0:
 			out[id] = cfg.ClockMHz

@@ -1,10 +1,10 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -124,13 +124,34 @@ func (d Data) devices() map[int64]string {
 // id as its name when nothing is (imported data).
 func (d Data) spec(device string) kernels.Spec {
 	devices := d.Meta.Fingerprint.Devices
-	if i := slices.IndexFunc(devices, func(s kernels.Spec) bool { return s.ID == device }); i >= 0 {
-		return devices[i]
+	named := -1
+	for i := range devices {
+		if devices[i].ID == device {
+			return devices[i]
+		}
+		if named < 0 && devices[i].Name == device {
+			named = i
+		}
 	}
-	if i := slices.IndexFunc(devices, func(s kernels.Spec) bool { return s.Name == device }); i >= 0 {
-		return devices[i]
+	if named >= 0 {
+		return devices[named]
 	}
 	return kernels.Spec{ID: device, Name: device}
+}
+
+// specs is [Data.spec] for many devices.
+func (d Data) specs() func(device string) kernels.Spec {
+	devices := d.Meta.Fingerprint.Devices
+	byID, byName := make(map[string]*kernels.Spec, len(devices)), make(map[string]*kernels.Spec, len(devices))
+	for i := len(devices) - 1; i >= 0; i-- { // of equals the first
+		byID[devices[i].ID], byName[devices[i].Name] = &devices[i], &devices[i]
+	}
+	return func(device string) kernels.Spec {
+		if s := cmp.Or(byID[device], byName[device]); s != nil {
+			return *s
+		}
+		return kernels.Spec{ID: device, Name: device}
+	}
 }
 
 // rowMedian is the plain median time of a row in microseconds: no drift

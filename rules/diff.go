@@ -415,13 +415,14 @@ func losses(a, b []*curve, pairs []curvePair) Losses {
 	for _, pair := range pairs {
 		in[pair.a] = pair.b
 	}
+	keyed := make(map[results.SeriesKey]*curve, len(b))
+	for _, c := range b {
+		keyed[c.series.Key] = c
+	}
 	for _, c := range a {
 		other := in[c]
 		if other == nil {
-			// Nothing of the series counts in b; its failures are there all the same.
-			if i := slices.IndexFunc(b, func(o *curve) bool { return o.series.Key == c.series.Key }); i >= 0 {
-				other = b[i]
-			}
+			other = keyed[c.series.Key] // nothing of the series counts in b; its failures are there all the same
 		}
 		for _, p := range c.points {
 			out.Cases++

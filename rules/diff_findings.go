@@ -23,11 +23,12 @@ func (d *DiffResult) findings(pairs []curvePair, pa, pb *prepared, cfg Config) {
 		f.judgeAgain(cfg, changes)
 		return f
 	}
+	ofA, ofB := sa.byCurve(), sb.byCurve()
 	for _, f := range sb.candidates {
 		finding := explained(f)
 		fd := FindingDiff{Change: sa.says(f, partner[f.worst.curve], New), B: &finding}
-		for _, other := range sa.candidates {
-			if other.rule == f.rule && other.worst.curve == partner[f.worst.curve] && other.overlaps(f) {
+		for _, other := range ofA[partner[f.worst.curve]] {
+			if other.rule == f.rule && other.overlaps(f) {
 				before := explained(other)
 				fd.Change, fd.A = Same, &before
 				seen[other] = true
@@ -37,8 +38,8 @@ func (d *DiffResult) findings(pairs []curvePair, pa, pb *prepared, cfg Config) {
 		d.Findings = append(d.Findings, fd)
 	}
 	for _, f := range sa.candidates {
-		overlapped := slices.ContainsFunc(sb.candidates, func(o *candidate) bool {
-			return o.rule == f.rule && o.worst.curve == partner[f.worst.curve] && o.overlaps(f)
+		overlapped := slices.ContainsFunc(ofB[partner[f.worst.curve]], func(o *candidate) bool {
+			return o.rule == f.rule && o.overlaps(f)
 		})
 		if seen[f] || overlapped {
 			continue
@@ -69,10 +70,23 @@ type screened struct {
 	prepared   *prepared
 	panels     []panel
 	candidates []*candidate
+	at         map[*curve]int // where a curve stands in prepared.curves
+}
+
+// byCurve is the candidates of each curve, in their order.
+func (s screened) byCurve() map[*curve][]*candidate {
+	out := map[*curve][]*candidate{}
+	for _, c := range s.candidates {
+		out[c.worst.curve] = append(out[c.worst.curve], c)
+	}
+	return out
 }
 
 func screen(p *prepared, cfg Config) screened {
-	s := screened{prepared: p, panels: judge(p, cfg)}
+	s := screened{prepared: p, panels: judge(p, cfg), at: make(map[*curve]int, len(p.curves))}
+	for i, c := range p.curves {
+		s.at[c] = i
+	}
 	for _, pn := range s.panels {
 		for _, rows := range pn.rows {
 			s.candidates = append(s.candidates, merge(pn.rule, rows, func(j *judgement) bool { return j.verdict == Anomalous }, bridges)...)
@@ -86,23 +100,17 @@ func screen(p *prepared, cfg Config) screened {
 func (s screened) says(f *candidate, c *curve, change Change) Change {
 	from, to := f.rows[0].m(), f.rows[len(f.rows)-1].m()
 	for _, pn := range s.panels {
-		if pn.rule != f.rule || c == nil {
+		i, ok := s.at[c]
+		if pn.rule != f.rule || !ok {
 			continue
 		}
 		judged := 0
-		for i := range s.prepared.curves {
-			if s.prepared.curves[i] != c {
-				continue
-			}
-			for k := range pn.rows[i] {
-				j := &pn.rows[i][k]
-				if m := j.m(); m < from || m > to {
-					continue
-				}
-				judged++
-				if j.verdict != Clean {
-					return Open
-				}
+		rows := pn.rows[i]
+		first, _ := slices.BinarySearchFunc(rows, from, func(j judgement, m int) int { return j.m() - m })
+		for k := first; k < len(rows) && rows[k].m() <= to; k++ {
+			judged++
+			if rows[k].verdict != Clean {
+				return Open
 			}
 		}
 		if judged > 0 {

@@ -37,13 +37,13 @@ func DiffKernels(data Data, a, b string, cfg Config) (*DiffResult, error) {
 	d.Invalid = whole.invalid(whole.resolve(cfg), cfg)
 	pa, pb := whole.only(a), whole.only(b)
 	var pairs []curvePair
+	byProduct := make(map[results.SeriesKey]*curve, len(pa.curves))
+	for _, x := range pa.curves {
+		byProduct[productOf(x.series.Key)] = x
+	}
 	for _, y := range pb.curves {
-		for _, x := range pa.curves {
-			key := x.series.Key
-			key.Kernel = y.series.Key.Kernel
-			if key == y.series.Key {
-				pairs = append(pairs, curvePair{x, y})
-			}
+		if x := byProduct[productOf(y.series.Key)]; x != nil {
+			pairs = append(pairs, curvePair{x, y})
 		}
 	}
 	d.cases(pairs, pa, pb, cfg)

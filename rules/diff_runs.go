@@ -3,7 +3,9 @@ package rules
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/results"
@@ -140,35 +142,79 @@ func slowStretches(cases []CaseDiff, ratios []estimate, cfg Config, family float
 // nearest says, of runs without a case in common, in what the two series that are
 // most alike differ; empty when a run has none.
 func nearest(a, b Data) string {
-	type field struct{ name, a, b string }
-	fields := func(x, y results.Series) []field {
-		all := []field{
-			{"device", x.Key.Device, y.Key.Device}, {"kernel", x.Key.Kernel, y.Key.Kernel}, {"dtype", string(x.Key.DType), string(y.Key.DType)},
-			{"operation", x.Key.Operation.String(), y.Key.Operation.String()}, {"size", x.Key.Size(), y.Key.Size()},
-			{"layout", x.Key.Layout.String(), y.Key.Layout.String()}, {"weights", x.Key.Subject.Weights.String(), y.Key.Subject.Weights.String()},
-			{"regime", string(x.Key.Regime), string(y.Key.Regime)}, {"threads", fmt.Sprint(x.Key.Threads), fmt.Sprint(y.Key.Threads)},
-			{"packing inside", fmt.Sprint(x.Key.PackInside), fmt.Sprint(y.Key.PackInside)},
-		}
-		return slices.DeleteFunc(all, func(f field) bool { return f.a == f.b })
+	x, y := mostAlike(a.Series, b.Series)
+	if x < 0 {
+		return ""
 	}
-	var best []field
-	var pair [2]results.SeriesKey
-	for _, x := range a.Series {
-		for _, y := range b.Series {
-			if f := fields(x, y); pair[0].Kernel == "" || len(f) < len(best) {
-				best, pair = f, [2]results.SeriesKey{x.Key, y.Key}
+	kx, ky := a.Series[x].Key, b.Series[y].Key
+	fx, fy := identityOf(kx), identityOf(ky)
+	var words []string
+	for i, name := range identityNames {
+		if fx[i] != fy[i] {
+			words = append(words, fmt.Sprintf("%s (%s, %s)", name, fx[i], fy[i]))
+		}
+	}
+	if len(words) == 0 {
+		return fmt.Sprintf(": %v is in both, with no M in common", kx)
+	}
+	return fmt.Sprintf(": the nearest series, %v and %v, differ in %s", kx, ky, strings.Join(words, ", "))
+}
+
+// identityNames are the facts in which two series can differ; identity is their values.
+var identityNames = [...]string{"device", "kernel", "dtype", "operation", "size", "layout", "weights", "regime", "threads", "packing inside"}
+
+type identity [len(identityNames)]string
+
+func identityOf(k results.SeriesKey) identity {
+	return identity{k.Device, k.Kernel, string(k.DType), k.Operation.String(), k.Size(), k.Layout.String(), k.Subject.Weights.String(),
+		string(k.Regime), strconv.Itoa(k.Threads), strconv.FormatBool(k.PackInside)}
+}
+
+// mostAlike finds the pair of series that differ in the fewest facts, the first of equals; -1 when there is none. It leaves out
+// one set of facts after another, small sets first, and looks for series that are equal in the others: to compare every pair would
+// take the square of the number of series.
+func mostAlike(a, b []results.Series) (x, y int) {
+	as, bs := make([]identity, len(a)), make([]identity, len(b))
+	for i := range a {
+		as[i] = identityOf(a[i].Key)
+	}
+	for i := range b {
+		bs[i] = identityOf(b[i].Key)
+	}
+	if len(a) == 0 || len(b) == 0 {
+		return -1, -1
+	}
+	sets := make([]uint, 1<<len(identityNames))
+	for i := range sets {
+		sets[i] = uint(i)
+	}
+	slices.SortStableFunc(sets, func(s, t uint) int { return bits.OnesCount(s) - bits.OnesCount(t) })
+	x, y = -1, -1
+	found := 0
+	for _, set := range sets {
+		if x >= 0 && bits.OnesCount(set) > found {
+			break
+		}
+		without := func(f identity) identity {
+			for i := range f {
+				if set>>i&1 == 1 {
+					f[i] = ""
+				}
+			}
+			return f
+		}
+		first := make(map[identity]int, len(bs))
+		for i := len(bs) - 1; i >= 0; i-- {
+			first[without(bs[i])] = i
+		}
+		for i := range as {
+			if j, ok := first[without(as[i])]; ok {
+				if x < 0 || i < x || i == x && j < y {
+					x, y, found = i, j, bits.OnesCount(set)
+				}
+				break
 			}
 		}
 	}
-	switch {
-	case pair[0].Kernel == "":
-		return ""
-	case len(best) == 0:
-		return fmt.Sprintf(": %v is in both, with no M in common", pair[0])
-	}
-	words := make([]string, len(best))
-	for i, f := range best {
-		words[i] = fmt.Sprintf("%s (%s, %s)", f.name, f.a, f.b)
-	}
-	return fmt.Sprintf(": the nearest series, %v and %v, differ in %s", pair[0], pair[1], strings.Join(words, ", "))
+	return x, y
 }

@@ -176,7 +176,7 @@ func prepareCentred(data Data, clocks map[string]float64) *prepared {
 
 // prepareBy is prepareAt with the test of how residuals scatter.
 func prepareBy(data Data, clocks map[string]float64, scatter func(residuals []float64) Scatter) *prepared {
-	device := data.devices()
+	device, specs := data.devices(), data.specs()
 	p := &prepared{clocks: clocks, paced: map[string]bool{}, scatter: map[string]Scatter{}, q: quantiles{}}
 	total := rowsByDevice(data.Series)
 	var order []string
@@ -184,7 +184,7 @@ func prepareBy(data Data, clocks map[string]float64, scatter func(residuals []fl
 	p.curves = make([]*curve, len(data.Series))
 	each(len(data.Series), func(k int) {
 		s := data.Series[k]
-		c := &curve{series: s, spec: data.spec(s.Key.Device), points: make([]point, 0, len(s.Rows)),
+		c := &curve{series: s, spec: specs(s.Key.Device), points: make([]point, 0, len(s.Rows)),
 			control: controls(s, total[s.Key.Device]), reference: p.clocks[s.Key.Device], clocked: true}
 		for i := range s.Rows {
 			row := &s.Rows[i]

@@ -188,6 +188,15 @@ type evidence struct {
 	// upper are the rows' log-times' upper bounds, each by itself; +Inf for rows that
 	// can't serve.
 	upper map[*curve][]float64
+	// keyed finds the curve of a series, products the curves of the same product on any kernel; see productOf.
+	keyed    map[results.SeriesKey]*curve
+	products map[results.SeriesKey][]*curve
+}
+
+// productOf is what the series of one product have in common on all kernels of a device.
+func productOf(key results.SeriesKey) results.SeriesKey {
+	key.Kernel = ""
+	return key
 }
 
 // LooksAt is how many looks a sweep takes at its samples whose rows get from the first to
@@ -209,9 +218,12 @@ func plannedLooks(p results.Planned) int {
 }
 
 func newEvidence(p *prepared, cfg Config) *evidence {
-	f := &evidence{prepared: p, cfg: cfg, looks: float64(max(1, p.looks)), upper: map[*curve][]float64{}}
+	f := &evidence{prepared: p, cfg: cfg, looks: float64(max(1, p.looks)), upper: make(map[*curve][]float64, len(p.curves)),
+		keyed: make(map[results.SeriesKey]*curve, len(p.curves)), products: map[results.SeriesKey][]*curve{}}
 	least, most := 0, 0
 	for _, c := range p.curves {
+		key := c.series.Key
+		f.keyed[key], f.products[productOf(key)] = c, append(f.products[productOf(key)], c)
 		upper := make([]float64, len(c.points))
 		for i, pt := range c.points {
 			upper[i] = math.Inf(1)

@@ -26,24 +26,23 @@ func (f *evidence) parity(c *curve) []judgement {
 		partners++
 		key := c.series.Key
 		key.DType = pair.Than
-		for _, other := range f.curves {
-			if other.series.Key != key {
+		other := f.keyed[key]
+		if other == nil {
+			continue
+		}
+		for i, p := range c.points {
+			o, ok := other.at(p.m)
+			if !ok || !p.judged(f.cfg.MinSamples) || !other.points[o].serves(f.cfg.MinSamples) {
 				continue
 			}
-			for i, p := range c.points {
-				o, ok := other.at(p.m)
-				if !ok || !p.judged(f.cfg.MinSamples) || !other.points[o].serves(f.cfg.MinSamples) {
-					continue
-				}
-				if rows == nil {
-					rows = f.blank(c)
-				}
-				j := judgement{curve: c, point: i, sign: 1, p: 1, adjusted: 1, verdict: Clean}
-				f.hold(&j, other.points[o].us, math.Log(pair.Ratio))
-				if !rows[i].tested || j.p < rows[i].p {
-					j.against = other.against(o, j.kept)
-					rows[i] = j
-				}
+			if rows == nil {
+				rows = f.blank(c)
+			}
+			j := judgement{curve: c, point: i, sign: 1, p: 1, adjusted: 1, verdict: Clean}
+			f.hold(&j, other.points[o].us, math.Log(pair.Ratio))
+			if !rows[i].tested || j.p < rows[i].p {
+				j.against = other.against(o, j.kept)
+				rows[i] = j
 			}
 		}
 	}
@@ -73,10 +72,10 @@ func (f *evidence) dequantises(kernel string) bool {
 // are right.
 func (f *evidence) onPlainWeights(c *curve) []*curve {
 	var out []*curve
-	for _, other := range f.curves {
-		k := c.series.Key
-		k.Weights, k.Kernel = kernels.WeightFormat{}, other.series.Key.Kernel
-		if other.series.Key == k && !other.wrong() {
+	key := productOf(c.series.Key)
+	key.Weights = kernels.WeightFormat{}
+	for _, other := range f.products[key] {
+		if !other.wrong() {
 			out = append(out, other)
 		}
 	}
@@ -122,12 +121,8 @@ func (f *evidence) fastest(c *curve, others []*curve, margin float64) []judgemen
 // elsewhere lists the curves of other kernels for the products of a curve, of those whose results are right.
 func (f *evidence) elsewhere(c *curve) []*curve {
 	var out []*curve
-	for _, other := range f.curves {
-		k := other.series.Key
-		if k.Kernel == c.series.Key.Kernel || other.wrong() {
-			continue
-		}
-		if k.Kernel = c.series.Key.Kernel; k == c.series.Key {
+	for _, other := range f.products[productOf(c.series.Key)] {
+		if other.series.Key.Kernel != c.series.Key.Kernel && !other.wrong() {
 			out = append(out, other)
 		}
 	}

@@ -1,12 +1,12 @@
 package rules
 
-import "slices"
-
 // Devices lists the devices whose series were searched, in order of appearance.
 func (s *SplitsResult) Devices() []string {
 	var out []string
+	seen := map[string]bool{}
 	for _, key := range s.Searched {
-		if !slices.Contains(out, key.Device) {
+		if !seen[key.Device] {
+			seen[key.Device] = true
 			out = append(out, key.Device)
 		}
 	}

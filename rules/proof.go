@@ -142,8 +142,10 @@ func (a *Audit) Accept(p *Proof, cfg Config, samples int) []Undone {
 	}
 	warnings = append(warnings, a.Warnings...)
 	a.Warnings = nil
+	told := make(map[Warning]bool, len(warnings))
 	for _, w := range warnings {
-		if !slices.Contains(a.Warnings, w) {
+		if !told[w] {
+			told[w] = true
 			a.Warnings = append(a.Warnings, w)
 		}
 	}
@@ -154,32 +156,30 @@ func (a *Audit) Accept(p *Proof, cfg Config, samples int) []Undone {
 // acceptRows gives the rows of an audit the verdicts that were proven.
 func (a *Audit) acceptRows(r RuleProof) {
 	a.Undecided, a.Marginal = 0, 0
+	type place struct {
+		series results.SeriesKey
+		m      int
+	}
+	proven := map[place]RowProof{}
+	for _, p := range r.Rows {
+		for _, row := range p.Rows {
+			proven[place{p.Series, row.M}] = row
+		}
+	}
+	findings := FindingsBySeries(r.Findings)
 	for i := range a.Series {
 		s := &a.Series[i]
-		proven := map[int]RowProof{}
-		for _, p := range r.Rows {
-			if p.Series == s.Key {
-				for _, row := range p.Rows {
-					proven[row.M] = row
-				}
-			}
-		}
-		var own []Finding
-		for _, f := range r.Findings {
-			if f.Series == s.Key {
-				own = append(own, f)
-			}
-		}
+		own := findings[s.Key]
 		s.Flagged = []int{}
 		for k := range s.Rows {
 			row := &s.Rows[k]
-			if p, ok := proven[row.M]; ok {
+			if p, ok := proven[place{s.Key, row.M}]; ok {
 				row.Verdict, row.AdjustedP, row.Cause = p.Verdict, p.AdjustedP, ""
 			}
 			switch row.Verdict {
 			case Anomalous:
 				s.Flagged = append(s.Flagged, row.M)
-				if i := slices.IndexFunc(own, func(f Finding) bool { return f.FromM <= row.M && row.M <= f.ToM }); i >= 0 {
+				if i := slices.IndexFunc(own, func(f *Finding) bool { return f.FromM <= row.M && row.M <= f.ToM }); i >= 0 {
 					row.Cause = own[i].Cause
 				}
 			case Undecided:

@@ -305,6 +305,9 @@ func findRemedies(ctx context.Context, r *SplitsResult, data Data, cfg Config, o
 	var found []*stretchPlan
 	r.Scope = &Scope{Among: o.Among, Kinds: o.Kinds}
 	for at, c := range p.curves {
+		if ctx.Err() != nil {
+			break // who reads the result learns from ctx that it is not whole
+		}
 		if c.unjudged || !o.has(c.series.Key.Kernel) {
 			continue
 		}

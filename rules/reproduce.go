@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
@@ -73,12 +74,15 @@ func shellLine(command string, args ...string) string {
 	return strings.Join(words, " ")
 }
 
+// usualConfig is [Default], read once: a run may have thousands of findings. Nobody changes it.
+var usualConfig = sync.OnceValue(Default)
+
 // judgeAgain adds to a finding's command what judges the samples by the settings of cfg: with a rules file where
 // the finding's rule has settings that no flag has. changes are those of cfg from the built-in rules.
 func (f *Finding) judgeAgain(cfg Config, changes []ConfigChange) {
 	file := fmt.Sprintf("%s-m%d.db", f.Rule, f.WorstM)
 	args := []string{file, "--rule", string(f.Rule)}
-	usual := Default()
+	usual := usualConfig()
 	if f.needsRules(changes) {
 		args = append(args, "--rules", "PATH")
 		f.NeedsPaths = true

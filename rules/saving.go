@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"slices"
 	"sort"
 
 	"github.com/gemmaudit/gemmaudit/results"
@@ -152,11 +151,14 @@ func rowWeights(ms []int, traffic results.Traffic) map[int]float64 {
 // savings sums up what stretches save, by device and kernel of the series that were searched.
 func (r *SplitsResult) savings(w *weighing, times map[rowOf]float64) []Saving {
 	var out []Saving
+	type place struct{ device, kernel string }
+	places := map[place]int{}
 	at := func(key results.SeriesKey) *Saving {
-		i := slices.IndexFunc(out, func(s Saving) bool { return s.Device == key.Device && s.Kernel == key.Kernel })
-		if i < 0 {
+		p := place{key.Device, key.Kernel}
+		i, ok := places[p]
+		if !ok {
 			i = len(out)
-			out = append(out, Saving{Device: key.Device, Kernel: key.Kernel, Weighed: len(w.traffic) > 0})
+			places[p], out = i, append(out, Saving{Device: key.Device, Kernel: key.Kernel, Weighed: len(w.traffic) > 0})
 		}
 		return &out[i]
 	}

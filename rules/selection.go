@@ -1,5 +1,12 @@
 package rules
 
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
 // Selection says that a result lists some of what it has: it was asked for no more. Its counts, its
 // verdict and a gate are those of all.
 type Selection struct {
@@ -32,6 +39,26 @@ func (r *SplitsResult) Showing(splits, rejected []SplitRow, stretches []Stretch,
 	out := *r
 	out.Splits, out.Rejected, out.Stretches, out.Selection, out.whole = splits, rejected, stretches, s, r.Whole()
 	return &out
+}
+
+// FindingsBySeries divides findings by their series, in the order in which they stand. The result shares their memory.
+func FindingsBySeries(findings []Finding) map[results.SeriesKey][]*Finding {
+	out := map[results.SeriesKey][]*Finding{}
+	for i := range findings {
+		f := &findings[i]
+		out[f.Series] = append(out[f.Series], f)
+	}
+	return out
+}
+
+// rowsBetween is the rows of a series from one M to another, both included.
+func (s *SeriesAudit) rowsBetween(from, to int) []RowVerdict {
+	at := func(m int) int {
+		i, _ := slices.BinarySearchFunc(s.Rows, m, func(r RowVerdict, m int) int { return cmp.Compare(r.M, m) })
+		return i
+	}
+	first := at(from)
+	return s.Rows[first:max(first, at(to+1))]
 }
 
 // Whole is the result with all remedies: r itself, unless it lists a selection.

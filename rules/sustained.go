@@ -108,6 +108,10 @@ func (t sustainedTimes) pair(row, against results.Case, scale float64) *Sustaine
 // then, and clears it where there are none. It can be called again when there are more.
 func (a *Audit) AddSustained(data Data, cfg Config) {
 	times := newSustainedTimes(data.Sustained)
+	series := make(map[results.SeriesKey]*results.Series, len(data.Series))
+	for i := range data.Series {
+		series[data.Series[i].Key] = &data.Series[i]
+	}
 	for i := range a.Findings {
 		f := &a.Findings[i]
 		f.Sustained = nil
@@ -115,7 +119,7 @@ func (a *Audit) AddSustained(data Data, cfg Config) {
 		if rule.bound == nil {
 			continue // kept by a version with other rules
 		}
-		if f.Sustained = times.finding(*f, data.Series); f.Sustained != nil {
+		if f.Sustained = times.finding(f, series[f.Series]); f.Sustained != nil {
 			bound := rule.bound(cfg, *f)
 			f.Sustained.SeenIn = seenIn(f.Status == Confirmed || f.Loss.Mid > bound, f.Sustained.Loss > bound)
 		}
@@ -123,19 +127,19 @@ func (a *Audit) AddSustained(data Data, cfg Config) {
 }
 
 // worst is the case of the worst row.
-func (f Finding) worst() results.Case { return results.Case{SeriesKey: f.Series, M: f.WorstM} }
+func (f *Finding) worst() results.Case { return results.Case{SeriesKey: f.Series, M: f.WorstM} }
 
-func (t sustainedTimes) finding(f Finding, series []results.Series) *Sustained {
+// finding is what a finding takes when its case runs by itself; s is its series, nil where the run has none of it.
+func (t sustainedTimes) finding(f *Finding, s *results.Series) *Sustained {
 	switch {
 	case f.Cause == MeasurementError:
 		return nil // nothing is lost
 	case f.Against == nil && f.Rule == Roofline:
-		i := slices.IndexFunc(series, func(s results.Series) bool { return s.Key == f.Series })
 		row, ok := t[f.worst().Key()]
-		if i < 0 || !ok || series[i].Peak.FLOPS <= 0 || series[i].Bandwidth.Rate <= 0 {
+		if s == nil || !ok || s.Peak.FLOPS <= 0 || s.Bandwidth.Rate <= 0 {
 			return nil
 		}
-		least := math.Exp(attainable(series[i], f.WorstM))
+		least := math.Exp(attainable(*s, f.WorstM))
 		return &Sustained{US: row.US, AgainstUS: least, Loss: 1 - least/row.US, ClockMHz: row.ClockMHz, EnergyMJ: row.EnergyMJ}
 	case f.Against == nil:
 		return nil

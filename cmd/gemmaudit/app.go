@@ -20,6 +20,7 @@ import (
 	stored "github.com/gemmaudit/gemmaudit/kernels/cuda/calibration/kept"
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/draft"
 )
 
 // app is what a command knows of the world outside its flags. Tests build one
@@ -57,10 +58,12 @@ type app struct {
 	replace  func(variable string) error
 	// supervise runs a command line in a child whose outcome is what it writes last; nil runs all in this process.
 	supervise func(args []string) (code int, err error)
-	waits     atomic.Bool   // a child is running
-	goesOn    *continuation // nil in a process that takes nobody's place
-	out       string        // the run file or folder that is measured into
-	began     time.Time     // when that began
+	waits     atomic.Bool    // a child is running
+	holds     atomic.Bool    // devices, or a run to add samples to, are open: the command has to end by itself
+	end       func(code int) // ends the process
+	goesOn    *continuation  // nil in a process that takes nobody's place
+	out       string         // the run file or folder that is measured into
+	began     time.Time      // when that began
 
 	open   sync.Once
 	reg    *kernels.Registry
@@ -95,6 +98,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer, env func(string) (string,
 		providers: providers,
 		patience:  patience,
 		replace:   replaceProcess,
+		end:       os.Exit,
 	}
 }
 
@@ -108,8 +112,15 @@ func (a *app) main(args []string) int {
 	if to != nil {
 		a.supervise = nil
 	}
+	var once sync.Once
+	tell := func(code int) { once.Do(func() { tellOutcome(to, code) }) }
+	end := a.end
+	a.end = func(code int) {
+		tell(code)
+		end(code)
+	}
 	code := a.carryOut(args)
-	tellOutcome(to, code)
+	tell(code)
 	return code
 }
 
@@ -135,12 +146,20 @@ func (a *app) carryOut(args []string) int {
 	if ctx.Err() == nil {
 		err = a.goOnAfter(err)
 	}
+	// A verdict that was reached as the signal came is no answer to it: who sent it waits for 130.
+	if _, child := isChild(err); ctx.Err() != nil && !child && exitCode(err) != exitInterrupted {
+		err = interrupted(err)
+	}
 	err = a.writeTextfile(a.closeDevices(err))
 	if a.stdout.err != nil && !brokenPipe(a.stdout.err) {
 		err = besides(err, devicef("write standard output: %w", a.stdout.err))
 	}
 	if err == nil {
 		return exitClean
+	}
+	if ctx.Err() != nil {
+		printError(a.stderr, err)
+		return exitInterrupted
 	}
 	if code, ok := isChild(err); ok {
 		return code
@@ -153,9 +172,17 @@ func (a *app) carryOut(args []string) int {
 // shells signal a process and then its group, a person is slower.
 const echo = 200 * time.Millisecond
 
+// grace is how long after an interrupt a command that measures nothing may take to end by itself. With the
+// time to end the process it stays below a second.
+const grace = 700 * time.Millisecond
+
 // interruptible returns a context that the first interrupt cancels. It then
 // steps aside, so that a second interrupt ends the process at once, even where stderr
 // takes no more.
+//
+// A command that has opened no device, and no run to add samples to, loses nothing when it is ended in the middle:
+// its results appear whole or not at all. It is ended after its grace, so that no loop over a large run need look
+// at the context. Other commands end by themselves: their samples are stored first.
 func (a *app) interruptible(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 1)
@@ -177,6 +204,7 @@ func (a *app) interruptible(parent context.Context) (context.Context, func()) {
 				return
 			}
 		}
+		go a.endAfter(a.after(grace), done)
 		later := a.after(echo)
 		told := make(chan struct{})
 		go func() {
@@ -217,9 +245,25 @@ func (a *app) interruptible(parent context.Context) (context.Context, func()) {
 	}
 }
 
+// endAfter ends the process when the time has come, unless the command is done or has to end by itself.
+func (a *app) endAfter(time <-chan time.Time, done <-chan struct{}) {
+	select {
+	case <-done:
+		return
+	case <-time:
+	}
+	if a.holds.Load() || a.waits.Load() {
+		return
+	}
+	draft.RemoveAll()
+	results.RemoveLocks()
+	a.end(exitInterrupted)
+}
+
 // registry opens the devices at the first call. Where they do not answer, silent says so and there
 // are none.
 func (a *app) registry() *kernels.Registry {
+	a.holds.Store(true)
 	a.open.Do(func() {
 		var reg *kernels.Registry
 		a.silent = a.answered("open the devices", func() { reg = kernels.NewRegistry(a.brought.choose(a.providers())...) })

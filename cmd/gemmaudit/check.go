@@ -161,7 +161,7 @@ func (o *checkOptions) check(ctx context.Context, began time.Time) (_ *report.No
 	if path == "" {
 		folder, err := os.MkdirTemp("", "gemmaudit-check-")
 		if err != nil {
-			return nil, devicef("make a folder for the measurements: %w", err)
+			return nil, hint(devicef("make a folder for the measurements where TMPDIR says: %w", err), "--out names a file for them")
 		}
 		defer os.RemoveAll(folder)
 		path = filepath.Join(folder, "check.db")

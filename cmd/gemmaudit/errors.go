@@ -91,6 +91,14 @@ func interruptedf(format string, args ...any) error {
 	return &commandError{code: exitInterrupted, err: fmt.Errorf(format, args...)}
 }
 
+// interrupted is the outcome of a command that was interrupted and ended with err, which may be nil, all the same.
+func interrupted(err error) error {
+	if err == nil {
+		return interruptedf("the command was done by then, and its output is whole")
+	}
+	return &commandError{code: exitInterrupted, err: err}
+}
+
 // exitCode is the one place where an error becomes an exit code.
 func exitCode(err error) int {
 	var coded *commandError

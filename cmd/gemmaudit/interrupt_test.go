@@ -61,10 +61,14 @@ func interruptTwice(t *testing.T, how string) {
 	a := newApp(nil, &bytes.Buffer{}, &bytes.Buffer{}, os.LookupEnv, nil)
 	later := make(chan time.Time)
 	a.after = func(d time.Duration) <-chan time.Time {
-		if d != echo {
-			t.Errorf("an echo lasts %v", d)
+		switch d {
+		case echo:
+			return later
+		case grace:
+			return nil
 		}
-		return later
+		t.Errorf("waits for %v", d)
+		return nil
 	}
 	if how == "nobody reads stderr" {
 		a.stderr = blocked{}

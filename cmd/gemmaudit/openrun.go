@@ -25,6 +25,7 @@ func boundGarbage(path string) {
 func (a *app) openRun(path string, goOn bool) (*results.Run, error) {
 	boundGarbage(path)
 	if goOn {
+		a.holds.Store(true)
 		return results.OpenAppend(path)
 	}
 	run, err := results.Open(path)

@@ -114,6 +114,7 @@ func judgesOf(run *results.Run, plan *sweep.Plan) (sweep.Chooser, sweep.Designer
 
 // reopen opens a run to go on with its plan, on devices like those that it began on.
 func (a *app) reopen(path string) (*results.Run, *sweep.Plan, error) {
+	a.holds.Store(true)
 	run, err := results.OpenAppend(path)
 	if err != nil {
 		return nil, nil, err

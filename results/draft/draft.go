@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,6 +25,27 @@ const ending = ".part"
 type Draft struct {
 	path string
 	held *os.File // keeps the lock
+}
+
+// open are the drafts of this process that have not been closed.
+var open = struct {
+	sync.Mutex
+	paths map[string]bool
+}{paths: map[string]bool{}}
+
+// RemoveAll removes all drafts of this process, which is about to end in the middle of writing them. A draft that is
+// made afterwards waits for ever.
+func RemoveAll() {
+	open.Lock()
+	for path := range open.paths {
+		// Who is still writing may add a file to a folder while it is removed.
+		const attempts = 3
+		for range attempts {
+			if os.RemoveAll(path) == nil {
+				break
+			}
+		}
+	}
 }
 
 // File makes an empty file beside target, which all may read.
@@ -62,6 +84,8 @@ func Folder(target string) (*Draft, error) {
 func begin(target string, make func(dir, pattern string) (*os.File, error)) (*Draft, error) {
 	RemoveAbandoned(target)
 	dir, prefix := beside(target)
+	open.Lock()
+	defer open.Unlock()
 	for {
 		f, err := make(dir, prefix+"*"+ending)
 		if err != nil {
@@ -70,6 +94,7 @@ func begin(target string, make func(dir, pattern string) (*os.File, error)) (*Dr
 		// Before the lock is taken, somebody else may take the draft for abandoned.
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if !errors.Is(err, unix.EWOULDBLOCK) && isAt(f, f.Name()) {
+			open.paths[f.Name()] = true
 			return &Draft{path: f.Name(), held: f}, nil
 		}
 		f.Close()
@@ -81,6 +106,9 @@ func (d *Draft) Path() string { return d.path }
 
 // Close removes what was not renamed.
 func (d *Draft) Close() error {
+	open.Lock()
+	defer open.Unlock()
+	delete(open.paths, d.path)
 	return errors.Join(os.RemoveAll(d.path), d.held.Close())
 }
 

@@ -99,7 +99,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if folder == "" {
 		var err error
 		if folder, err = os.MkdirTemp("", "gemmaudit-trust-"); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("make a folder for runs where TMPDIR says: %w", err)
 		}
 		defer os.RemoveAll(folder)
 	} else if err := os.MkdirAll(folder, 0o755); err != nil {
