@@ -15,9 +15,9 @@ import (
 // n series and at 4n, which hardly depends on what else the machine does.
 func TestScaling(t *testing.T) {
 	if testing.Short() {
-		t.Skip("judges a thousand series several times")
+		t.Skip("judges thousands of series several times")
 	}
-	const n, most = 250, 7.0
+	const n, most = 1000, 7.0
 	small, large := manySeries(n), manySeries(4*n)
 	cfg := Default()
 	for _, tt := range []struct {
