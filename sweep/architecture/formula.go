@@ -39,9 +39,11 @@ func parseFormula(text string) (formula, error) {
 }
 
 // names are the names that a formula mentions.
-func (f formula) names() []string {
+func (f formula) names() []string { return names(f.node) }
+
+func names(node ast.Node) []string {
 	var c collector
-	ast.Walk(&f.node, &c)
+	ast.Walk(&node, &c)
 	return c
 }
 
@@ -56,7 +58,7 @@ func (c *collector) Visit(node *ast.Node) {
 // eval is the value of the formula: an int, a bool, a string, a list, an object, or nil.
 func (f formula) eval(s scope) (any, error) { return s.eval(f.node) }
 
-// defined is the value of the formula of a name, which is an integer or a truth value. Its errors name
+// defined is the value of the formula of a name, which is an integer, a truth value or a text. Its errors name
 // a field.
 func (f formula) defined(s scope) (any, error) {
 	v, err := f.eval(s)
@@ -65,9 +67,19 @@ func (f formula) defined(s scope) (any, error) {
 	}
 	switch v := v.(type) {
 	case nil:
-		return nil, missing{f.names()[0]}
+		name := ""
+		for _, name = range f.names() {
+			if v, err := s(name); err == nil && v == nil {
+				break
+			}
+		}
+		return nil, missing{name}
 	case int, bool:
 		return v, nil
+	case string:
+		if _, field := f.node.(*ast.IdentifierNode); !field {
+			return v, nil
+		}
 	}
 	return nil, fmt.Errorf("%s is %s: expected an integer", f.names()[0], brief(v))
 }
@@ -258,8 +270,10 @@ func (s scope) call(name string, args []ast.Node) (any, error) {
 				return len(v), nil
 			case string:
 				return len(v), nil
+			case nil:
+				return nil, missing{names(args[0])[0]}
 			}
-			return nil, fmt.Errorf("%s is %v: expected a list", args[0], v)
+			return nil, fmt.Errorf("%s is %s: expected a list", args[0], brief(v))
 		case "islist":
 			_, ok := v.([]any)
 			return ok, nil
@@ -296,8 +310,6 @@ func (s scope) integer(node ast.Node) (int, error) {
 		return v, nil
 	case nil:
 		return 0, missing{node.String()}
-	case string:
-		return 0, fmt.Errorf("%s is %s: expected an integer", node, strconv.Quote(v))
 	}
 	return 0, fmt.Errorf("%s is %s: expected an integer", node, brief(v))
 }

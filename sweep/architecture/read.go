@@ -173,6 +173,11 @@ func (t *table) model(in string, object map[string]any, modelType string) (*Mode
 		if m, err = build(t, k, modelType, head, object); err != nil {
 			return nil, err
 		}
+		for _, name := range t.Required[modelType] {
+			if _, ok := object[name]; !ok {
+				return nil, refuse(missing{name})
+			}
+		}
 		if err := m.check(); err != nil {
 			return nil, refuse(err)
 		}

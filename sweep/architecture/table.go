@@ -17,12 +17,13 @@ var source []byte
 
 // table is what architectures.yaml holds; its head describes the fields.
 type table struct {
-	Split     map[string]string `yaml:"split"`
-	Let       map[string]string `yaml:"let"`
-	Harmless  []string          `yaml:"harmless"`
-	Elsewhere map[string]string `yaml:"elsewhere"`
-	Groups    map[string][]part `yaml:"groups"`
-	Kinds     []*kind           `yaml:"kinds"`
+	Split     map[string]string   `yaml:"split"`
+	Let       map[string]string   `yaml:"let"`
+	Required  map[string][]string `yaml:"required"`
+	Harmless  []string            `yaml:"harmless"`
+	Elsewhere map[string]string   `yaml:"elsewhere"`
+	Groups    map[string][]part   `yaml:"groups"`
+	Kinds     []*kind             `yaml:"kinds"`
 }
 
 // kind is an architecture, or several whose weight matrices have the same formulas.
