@@ -41,8 +41,9 @@ func decodeJSON(text string, to any) error {
 	return json.Unmarshal([]byte(text), to)
 }
 
-// MostPlannedMs bounds the Ms of all series of a plan together.
-const MostPlannedMs = 1 << 25
+// MostPlannedMs bounds the Ms of all series of a plan together: a hundred times those of a long sweep. A plan of 80 KB can list as many as
+// this allows, and each takes 16 bytes while it is read.
+const MostPlannedMs = 1 << 23
 
 // CheckPlan refuses a plan that would take memory out of proportion to its length: a range of Ms
 // takes a few characters. What else may be wrong with it is left to the decoder.

@@ -57,3 +57,13 @@ func TestTextInProportion(t *testing.T) {
 		}
 	}
 }
+
+// A plan that lists Ms in ranges takes little memory, whatever its ranges hold.
+func TestPlanOfManyRanges(t *testing.T) {
+	series := strings.Repeat(`{"device":"cpu","kernel":"blas","dtype":"fp32","ms":"1:131072"},`, 255)
+	m := Meta{Plan: []byte(`{"series":[` + strings.TrimSuffix(series, ",") + `]}`)}
+	var err error
+	if got := allocated(func() { _, err = m.Planned() }); err == nil || got > 16<<20 {
+		t.Errorf("%d bytes allocated for a plan of %d, error %v; expected a refusal", got, len(m.Plan), err)
+	}
+}

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -87,17 +88,24 @@ func (b *Baseline) Thin() (models []string) {
 }
 
 // mostBaselineBytes bounds the file of a baseline: 2000 cases and 10 000 cards are 3 MB.
-const mostBaselineBytes = 256 << 20
+const mostBaselineBytes = 64 << 20
 
 // ReadBaseline reads what [Baseline.Write] wrote, and refuses what is out of bounds.
 func ReadBaseline(r io.Reader) (*Baseline, error) {
-	limited := &io.LimitedReader{R: r, N: mostBaselineBytes + 1}
-	var b Baseline
-	decoder := json.NewDecoder(limited)
-	err := decoder.Decode(&b)
-	switch {
-	case limited.N <= 0:
+	text, err := io.ReadAll(io.LimitReader(r, mostBaselineBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > mostBaselineBytes {
 		return nil, fmt.Errorf("the baseline has more than %d bytes", mostBaselineBytes)
+	}
+	if err := results.CheckJSON(string(text)); err != nil {
+		return nil, fmt.Errorf("no baseline of a fleet: %w", err)
+	}
+	var b Baseline
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	err = decoder.Decode(&b)
+	switch {
 	case err != nil && (b.Schema == "" || b.Schema == BaselineSchema):
 		return nil, fmt.Errorf("no baseline of a fleet: %w", err)
 	case b.Schema != BaselineSchema: // another of our files, in which fields have other meanings

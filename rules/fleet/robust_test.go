@@ -157,7 +157,9 @@ func FuzzReadBaseline(f *testing.F) {
 func TestBaselineBounds(t *testing.T) {
 	for text, want := range map[string]string{
 		`{`: "no baseline of a fleet: unexpected EOF",
-		`{"schema":"gemmaudit.fleet/1","groups":3}`: `schema is "gemmaudit.fleet/1"`,
+		// Groups in which nothing stands take three bytes each, and hundreds once they are decoded.
+		`{"schema":"gemmaudit.fleet-baseline/1","groups":[` + strings.Repeat("{},", 1<<20) + `{}]}`:                                     "objects in",
+		`{"schema":"gemmaudit.fleet/1","groups":3}`:                                                                                     `schema is "gemmaudit.fleet/1"`,
 		`{"schema":"gemmaudit.fleet-baseline/1","groups":[{"model":"x","sustained_of":"sweep","common":{"card":-1}}]}`:                  "a component is -1",
 		`{"schema":"gemmaudit.fleet-baseline/1","groups":[{"model":"x","sustained_of":"sweep","cases":[{"m":1,"us":0}]}]}`:              "takes 0 us",
 		`{"schema":"gemmaudit.fleet-baseline/1","groups":[{"model":"x","sustained_of":"sweep","cases":[{"m":1,"us":1,"beta":2}]}]}`:     "beta is 2",
@@ -166,7 +168,7 @@ func TestBaselineBounds(t *testing.T) {
 		`{"schema":"gemmaudit.fleet-baseline/1","groups":[{"model":"x","sustained_of":"sweep","clock_mhz":-1}]}`:                        "clock_mhz is -1",
 	} {
 		if _, err := ReadBaseline(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", text, err, want)
+			t.Errorf("%.200s: %v, want %q", text, err, want)
 		}
 	}
 }
