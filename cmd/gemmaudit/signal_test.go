@@ -52,7 +52,7 @@ func TestSignalEndsCommands(t *testing.T) {
 		{"fleet", run},
 		{"export", run, "--out", filepath.Join(out, "all.csv")},
 		{"import", csv, "--out", filepath.Join(out, "again.db")},
-		{"merge", run, second, "--out", filepath.Join(out, "merged.db")},
+		{"merge", filepath.Join(out, "merged.db"), run, second},
 		{"explain", "monotonic"},
 	} {
 		for _, hangs := range []bool{false, true} {
