@@ -40,6 +40,7 @@ func TestRefused(t *testing.T) {
 		{"regular expression", change(normalizer, `"normalizer":{"type":"Replace","pattern":{"Regex":" +"},"content":"▁"}`), `normalizer: found the regular expression " +" in Replace, expected a String`},
 		{"empty pattern", change(normalizer, `"normalizer":{"type":"Replace","pattern":{"String":""},"content":"▁"}`), `normalizer: found an empty pattern in Replace, expected a String`},
 		{"normalizer that doubles a text again and again", change(normalizer, `"normalizer":{"type":"Sequence","normalizers":[`+strings.Repeat(`{"type":"Replace","pattern":{"String":"a"},"content":"aa"},`, 40)+`{"type":"NFC"}]}`), `normalizer: steps 1 to 5 of 41, up to the Replace of "a" by "aa", can make a text 32 times as long, expected at most 16 times`},
+		{"long prefixes", change(normalizer, `"normalizer":{"type":"Sequence","normalizers":[`+strings.Repeat(`{"type":"Prepend","prepend":"`+strings.Repeat("a", 100)+`"},`, 40)+`{"type":"NFC"}]}`), `normalizer: steps 1 to 3 of 41 put 300 bytes before a text, expected at most 256`},
 		{"normalizer and Metaspace", change(normalizer, `"normalizer":{"type":"Prepend","prepend":"▁"}`), `normalizer "Prepend" and pre_tokenizer Metaspace: expected one of the two`},
 
 		{"other pre-tokenizer", change(space, `"pre_tokenizer":{"type":"Whitespace"}`), `pre_tokenizer: found "Whitespace", expected null, Metaspace, ByteLevel or a Sequence of Split, Digits and ByteLevel`},
@@ -53,6 +54,7 @@ func TestRefused(t *testing.T) {
 		{"template without a text", change(single, `"single":[]`), `post_processor: single: found the text 0 times, expected once`},
 		{"template with B", change(single, `"single":[{"Sequence":{"id":"B","type_id":0}}]`), `post_processor: single: found a part that is neither the text A nor a special token`},
 		{"template with an unknown token", change(single, `"single":[{"SpecialToken":{"id":"<x>","type_id":0}}]`), `post_processor: single: found token "<x>", expected one of special_tokens`},
+		{"template of many ids", change(single, `"single":[`+strings.Repeat(`{"SpecialToken":{"id":"<s>","type_id":0}},`, 1025)+`{"Sequence":{"id":"A","type_id":0}}]`), `post_processor: single: found 1025 special tokens around a text, expected at most 1024`},
 		{"template with a wrong id", change(`"ids":[1]`, `"ids":[1546]`), `post_processor: id 1546 of token "<s>": expected 0 to 1545`},
 
 		{"decoder", change(`"type":"ByteFallback"`, `"type":"WordPiece"`), `decoder: found "Sequence" of ["Replace", "WordPiece", "Fuse", "Strip"], expected a Sequence of Replace, ByteFallback, Fuse and Strip in this order`},

@@ -125,6 +125,10 @@ func (t *Tokenizer) readPreTokenizer(part json.RawMessage) error {
 	return nil
 }
 
+// mostAround bounds the special tokens around a text, of which models have one or two. A template names each list of ids as often as it likes,
+// so their number can grow with the square of the file.
+const mostAround = 1 << 10
+
 // readPostProcessor reads what is put around a text.
 func (t *Tokenizer) readPostProcessor(part json.RawMessage) error {
 	if absent(part) {
@@ -188,6 +192,9 @@ func (t *Tokenizer) readPostProcessor(part json.RawMessage) error {
 			special, ok := p.Special[s.Special.ID]
 			if !ok {
 				return fmt.Errorf("single: found token %s, expected one of special_tokens", quote(s.Special.ID))
+			}
+			if n := len(t.before) + len(t.after) + len(special.IDs); n > mostAround {
+				return fmt.Errorf("single: found %d special tokens around a text, expected at most %d", n, mostAround)
 			}
 			for _, id := range special.IDs {
 				if id < 0 || id >= int64(t.vocab) {

@@ -116,10 +116,17 @@ type rewrite struct {
 // character at most three times; forty steps that double a text would take all memory for one letter.
 const mostGrowth = 16
 
-// bounded returns an error if the steps together can make a text more than mostGrowth times as long, prefixes aside.
+// mostPrefix bounds the bytes of all prefixes together: they come before each part of a text, and models have one of three bytes.
+const mostPrefix = 256
+
+// bounded returns an error if the steps together can make a text more than mostGrowth times as long, or put more than
+// mostPrefix bytes before it.
 func (n normalizer) bounded() error {
-	growth := 1.0
+	growth, prefix := 1.0, 0
 	for i, r := range n {
+		if prefix += len(r.prefix); prefix > mostPrefix {
+			return fmt.Errorf("steps 1 to %d of %d put %d bytes before a text, expected at most %d", i+1, len(n), prefix, mostPrefix)
+		}
 		step := "NFC"
 		switch {
 		case r.compose:
