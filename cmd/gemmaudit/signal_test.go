@@ -32,15 +32,13 @@ func TestSignalEndsCommands(t *testing.T) {
 		os.Exit(beSignalled(strings.Split(args, "\n"), os.Getenv(signalledHang)))
 	}
 	dir := t.TempDir()
-	csv, run, second := filepath.Join(dir, "samples.csv"), filepath.Join(dir, "run.db"), filepath.Join(dir, "second.db")
+	csv, run := filepath.Join(dir, "samples.csv"), filepath.Join(dir, "run.db")
 	if err := os.WriteFile(csv, manySeries(50, 4, 5), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	a := newApp(nil, io.Discard, io.Discard, os.LookupEnv, func() []kernels.Provider { return nil })
-	for _, path := range []string{run, second} {
-		if code := a.main([]string{"import", csv, "--out", path, "-q"}); code != exitClean {
-			t.Fatalf("import: exit code %d", code)
-		}
+	if code := a.main([]string{"import", csv, "--out", run, "-q"}); code != exitClean {
+		t.Fatalf("import: exit code %d", code)
 	}
 	out := filepath.Join(dir, "out")
 	for _, args := range [][]string{
@@ -52,7 +50,6 @@ func TestSignalEndsCommands(t *testing.T) {
 		{"fleet", run},
 		{"export", run, "--out", filepath.Join(out, "all.csv")},
 		{"import", csv, "--out", filepath.Join(out, "again.db")},
-		{"merge", filepath.Join(out, "merged.db"), run, second},
 		{"explain", "monotonic"},
 	} {
 		for _, hangs := range []bool{false, true} {
