@@ -44,7 +44,9 @@
 // "llama3-8b" stands for the four products of one layer as engines run them:
 // qkv_proj, o_proj, gate_up_proj and down_proj. A selector picks others,
 // "llama3-8b:lm_head", "llama3-8b:q_proj+k_proj", or every one, "llama3-8b:all".
-// In the model's place there may be the path of a Hugging Face config.json.
+// In the model's place there may be the path of a Hugging Face config.json: see package
+// architecture for the models that are known. Products of experts, and attention without a kernel,
+// are listed in the notes of a plan with their shape and count, and not measured.
 // Tensor parallelism divides N of the column-parallel projections (q, k, v, gate,
 // up, lm_head and what is fused of them) and K of the row-parallel ones (o, down);
 // when there are more ranks than KV heads, KV heads are replicated.

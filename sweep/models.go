@@ -59,7 +59,7 @@ func newModel(name string, arch *architecture.Model) Model {
 }
 
 // ReadModel reads a Hugging Face config.json, or the one in the folder path. The model's name is
-// that of the folder it lies in.
+// that of the folder it lies in, or of the file where it has another name.
 func ReadModel(path string) (Model, error) {
 	arch, err := architecture.Read(path)
 	if err != nil {
@@ -67,6 +67,9 @@ func ReadModel(path string) (Model, error) {
 	}
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
 		path = filepath.Join(path, "config.json")
+	}
+	if file := filepath.Base(path); file != "config.json" {
+		return newModel(strings.TrimSuffix(file, ".json"), arch), nil
 	}
 	name := filepath.Base(filepath.Dir(path))
 	if abs, err := filepath.Abs(path); err == nil {
@@ -176,7 +179,17 @@ func ParseModel(spec string, tp int) ([]Target, error) {
 	if selector != "" {
 		names = strings.Split(strings.ToLower(selector), "+")
 	}
-	return m.Projections(tp, names...)
+	out, err := m.Projections(tp, names...)
+	if err != nil || len(names) > 0 && !slices.Contains(names, "all") {
+		return out, err
+	}
+	attentions, err := m.Attention(tp)
+	for _, a := range attentions {
+		if a.NotMeasured != "" {
+			out = append(out, a)
+		}
+	}
+	return out, err
 }
 
 // FindModel is a model by name, or by the path of a Hugging Face config.json; what follows a colon,

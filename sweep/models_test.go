@@ -89,7 +89,7 @@ func TestReadModel(t *testing.T) {
 		{name: "nested", text: `{"model_type": "mistral3", "text_config": {"model_type": "qwen2", ` + full + `}}`, want: "hidden 2048 inner 5632 heads 32/4 of 64 vocab 32000 layers 0"},
 		{name: "no KV heads", text: `{"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4, "vocab_size": 100}`,
 			want: "hidden 64 inner 128 heads 4/4 of 16 vocab 100 layers 0"},
-		{name: "nested, incomplete", text: `{"model_type": "mistral3", "text_config": {"model_type": "qwen2", "num_attention_heads": 4, "head_dim": 64}}`, err: "text_config.hidden_size is missing"},
+		{name: "nested, incomplete", text: `{"model_type": "mistral3", "text_config": {"model_type": "qwen2", "num_attention_heads": 4, "num_key_value_heads": 4, "head_dim": 64}}`, err: "text_config.hidden_size is missing"},
 		{name: "unknown", text: `{"model_type": "seeing", "text_config": {"model_type": "qwen2", ` + full + `}}`, err: `model_type is "seeing", which is no known architecture`},
 		{name: "no type", text: `{` + full + `}`, err: "model_type is missing"},
 		{name: "missing", text: `{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}`, err: "intermediate_size is missing"},

@@ -566,7 +566,7 @@ func (b *planner) series(d kernels.Device, g kernels.Implementation, of Target, 
 	} else if err != nil {
 		b.note(g.Name()+" on "+d.Spec().ID, "%v", err)
 	}
-	if len(kept) == 0 || b.merge(s.SeriesKey, kept) {
+	if len(kept) == 0 || b.merge(s, kept) {
 		return false
 	}
 	s.Ms = kept
@@ -576,7 +576,8 @@ func (b *planner) series(d kernels.Device, g kernels.Implementation, of Target, 
 
 // merge adds ms to the series when it is already there: projections of one model
 // often have equal shapes, and of a recorded workload each M is a target.
-func (b *planner) merge(key results.SeriesKey, ms Batches) bool {
+func (b *planner) merge(also PlannedSeries, ms Batches) bool {
+	key := also.SeriesKey
 	i, there := b.at[key]
 	if !there {
 		if b.at == nil {
@@ -586,11 +587,29 @@ func (b *planner) merge(key results.SeriesKey, ms Batches) bool {
 		return false
 	}
 	s := &b.plan.Series[i]
+	s.Name = bothNames(s.Name, also.Name)
 	if !b.merged[i] {
 		s.Ms, b.merged[i] = slices.Clone(s.Ms), true // which others share
 	}
 	s.Ms = append(s.Ms, ms...)
 	return true
+}
+
+// bothNames are two weight matrices of one model with equal shapes, as [ParseModel] takes them:
+// "llama3-8b:k_proj+v_proj". Of different models, or ranks, it is the first.
+func bothNames(a, b string) string {
+	model, parts, ok := strings.Cut(a, ":")
+	otherModel, part, also := strings.Cut(b, ":")
+	parts, ranks, _ := strings.Cut(parts, " ")
+	part, otherRanks, _ := strings.Cut(part, " ")
+	if !ok || !also || model != otherModel || ranks != otherRanks || slices.Contains(strings.Split(parts, "+"), part) {
+		return a
+	}
+	name := model + ":" + parts + "+" + part
+	if ranks != "" {
+		name += " " + ranks
+	}
+	return name
 }
 
 // sort brings the Ms of merged series into order, each once.

@@ -30,12 +30,19 @@ type Model struct {
 
 	kind   *kind
 	parts  []compiled
+	heads  []heads
 	let    map[string]formula
 	split  map[string]string
 	fields map[string]any
 	head   bool
 	values map[string]any // of let
 	busy   map[string]bool
+}
+
+// heads are an attention with its formulas.
+type heads struct {
+	attention
+	queries, kv, dim, values, where *formula
 }
 
 // compiled is a part with its formulas.
@@ -85,22 +92,39 @@ func build(t *table, k *kind, modelType string, head bool, fields map[string]any
 	}
 	for _, p := range t.parts(k) {
 		c := compiled{part: p}
-		for _, f := range []struct {
-			text string
-			to   **formula
-		}{{p.N, &c.n}, {p.K, &c.k}, {p.Where, &c.where}, {p.Experts, &c.experts}, {p.Active, &c.active}} {
-			if f.text == "" {
-				continue
-			}
-			parsed, err := parseFormula(f.text)
-			if err != nil {
-				return nil, err
-			}
-			*f.to = &parsed
+		if err := compile([]source{{p.N, &c.n}, {p.K, &c.k}, {p.Where, &c.where}, {p.Experts, &c.experts}, {p.Active, &c.active}}); err != nil {
+			return nil, err
 		}
 		m.parts = append(m.parts, c)
 	}
+	for _, a := range m.attentions() {
+		h := heads{attention: a}
+		if err := compile([]source{{a.Queries, &h.queries}, {a.KV, &h.kv}, {a.Dim, &h.dim}, {a.Values, &h.values}, {a.Where, &h.where}}); err != nil {
+			return nil, err
+		}
+		m.heads = append(m.heads, h)
+	}
 	return m, nil
+}
+
+// source is the text of a formula, and where the formula goes; an empty text is none.
+type source struct {
+	text string
+	to   **formula
+}
+
+func compile(list []source) error {
+	for _, f := range list {
+		if f.text == "" {
+			continue
+		}
+		parsed, err := parseFormula(f.text)
+		if err != nil {
+			return err
+		}
+		*f.to = &parsed
+	}
+	return nil
 }
 
 // value is the value of a name for the whole model.
@@ -289,33 +313,25 @@ func (m *Model) fieldsOf(names, of []string) []string {
 // read are all fields that formulas read.
 func (m *Model) read() (map[string]bool, error) {
 	var names []string
-	add := func(texts ...string) error {
-		for _, text := range texts {
-			if text == "" {
-				continue
+	add := func(list ...*formula) {
+		for _, f := range list {
+			if f != nil {
+				names = append(names, f.names()...)
 			}
-			f, err := parseFormula(text)
-			if err != nil {
-				return err
-			}
-			names = append(names, f.names()...)
 		}
-		return nil
 	}
 	for _, p := range m.parts {
-		if err := add(p.N, p.K, p.Where, p.Experts, p.Active); err != nil {
-			return nil, err
-		}
+		add(p.n, p.k, p.where, p.experts, p.active)
 	}
-	for _, a := range m.attentions() {
-		if err := add(a.Queries, a.KV, a.Dim, a.Values, a.Where); err != nil {
-			return nil, err
-		}
+	for _, h := range m.heads {
+		add(h.queries, h.kv, h.dim, h.values, h.where)
 	}
 	for _, r := range m.kind.Refuse {
-		if err := add(r.When); err != nil {
+		f, err := parseFormula(r.When)
+		if err != nil {
 			return nil, err
 		}
+		add(&f)
 	}
 	names = append(names, "layers", "vocab")
 	out := map[string]bool{}
@@ -352,7 +368,7 @@ func (m *Model) Attention(tp int) ([]Attention, error) {
 		return nil, fmt.Errorf("tensor parallelism %d: expected 1 to %d", tp, MaxRanks)
 	}
 	var out []Attention
-	for _, a := range m.attentions() {
+	for _, a := range m.heads {
 		for i := range max(1, m.Layers) {
 			of, there, err := m.attention(a, i, tp)
 			if err != nil {
@@ -374,30 +390,22 @@ func (m *Model) Attention(tp int) ([]Attention, error) {
 	return out, nil
 }
 
-func (m *Model) attention(a attention, layer, tp int) (out Attention, there bool, err error) {
+func (m *Model) attention(a heads, layer, tp int) (out Attention, there bool, err error) {
 	s := m.at(layer, tp)
 	out = Attention{Name: a.Name, Not: a.Not}
-	for _, f := range []struct {
-		text string
-		to   *int
-	}{{a.Queries, &out.Heads.Query}, {a.KV, &out.Heads.KV}, {a.Dim, &out.Heads.Dim}, {a.Values, &out.Values}} {
-		if f.text == "" {
-			continue
-		}
-		parsed, err := parseFormula(f.text)
-		if err != nil {
-			return out, false, err
-		}
-		if *f.to, err = parsed.integer(s); err != nil {
+	if a.where != nil {
+		if there, err := a.where.truth(s); err != nil || !there {
 			return out, false, err
 		}
 	}
-	if a.Where != "" {
-		parsed, err := parseFormula(a.Where)
-		if err != nil {
-			return out, false, err
+	for _, f := range []struct {
+		formula *formula
+		to      *int
+	}{{a.queries, &out.Heads.Query}, {a.kv, &out.Heads.KV}, {a.dim, &out.Heads.Dim}, {a.values, &out.Values}} {
+		if f.formula == nil {
+			continue
 		}
-		if there, err := parsed.truth(s); err != nil || !there {
+		if *f.to, err = f.formula.integer(s); err != nil {
 			return out, false, err
 		}
 	}

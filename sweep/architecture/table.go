@@ -13,7 +13,7 @@ import (
 )
 
 //go:embed architectures.yaml
-var source []byte
+var tableText []byte
 
 // table is what architectures.yaml holds; its head describes the fields.
 type table struct {
@@ -90,7 +90,7 @@ type refusal struct {
 }
 
 // known is the table, read once. Its error is one of architectures.yaml, which a test reads.
-var known = sync.OnceValues(func() (*table, error) { return readTable(source) })
+var known = sync.OnceValues(func() (*table, error) { return readTable(tableText) })
 
 func readTable(data []byte) (*table, error) {
 	d := yaml.NewDecoder(bytes.NewReader(data))
