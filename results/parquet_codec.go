@@ -27,7 +27,8 @@ var zstdDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true))
 })
 
-// decompress appends the decompressed form of packed to dst, at most most bytes. The caller bounds most: this much room is made at once.
+// decompress appends the decompressed form of packed to dst, at most most bytes. The caller bounds most, because this much room is allocated at
+// once. An error that is errNotSupported names the compression.
 func decompress(dst []byte, codec format.CompressionCodec, packed []byte, most int) ([]byte, error) {
 	if most == 0 { // an encoder may write a few bytes for an empty page
 		return dst, nil
