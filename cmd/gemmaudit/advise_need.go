@@ -53,6 +53,9 @@ func (o *adviseOptions) need(planned []results.PlannedSeries) (advice.Need, advi
 	}
 	need = advice.Need{Model: model.Name, Count: model.Layers, Vocab: model.Vocab, Kernel: o.kernel}
 	for _, set := range sets {
+		if len(sets) > 1 && slices.ContainsFunc(set, func(name string) bool { return !slices.Contains(model.ProjectionNames(), name) }) {
+			continue // the checkpoint holds them in one matrix
+		}
 		products, err := layersOf(model, o.tp, set)
 		if err != nil {
 			return need, subject, badFlag("model", err)

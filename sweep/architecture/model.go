@@ -443,6 +443,8 @@ func (m *Model) Uniform() error {
 		switch {
 		case w.Experts > 0:
 			return fmt.Errorf("%s has %d experts, which can't be measured yet", w.Part, w.Experts)
+		case !w.PerLayer && w.Part != "lm_head":
+			return fmt.Errorf("%s n%d k%d is in no layer", w.Part, w.N, w.K)
 		case w.PerLayer && w.Layers != m.Layers:
 			return fmt.Errorf("%s n%d k%d is in %d of %d layers", w.Part, w.N, w.K, w.Layers, m.Layers)
 		}
