@@ -61,14 +61,13 @@ func BroughtFlags(versions map[string]string, names ...string) []string {
 	seen := map[string]bool{}
 	for _, name := range names {
 		name, _, _ = strings.Cut(name, ":") // a further choice
-		library, _, versioned := strings.Cut(name, "@")
-		// Both libraries of cuBLAS come with one path.
-		library = strings.Replace(library, "cublaslt", "cublas", 1)
+		library, version := SplitVersion(name)
+		library = PackageOf(library) // one path brings all of it
 		switch {
 		case slices.Contains(brought, name) && !seen[name]:
 			seen[name] = true
 			flags = append(flags, "--kernel-file", "PATH")
-		case versioned && !seen[library]:
+		case version != "" && !seen[library]:
 			seen[library] = true
 			for other := range versions {
 				if IsVersionOf(other, library) {
@@ -79,13 +78,6 @@ func BroughtFlags(versions map[string]string, names ...string) []string {
 	}
 	return flags
 }
-
-// VersionedName is the name of a library's kernel where several versions of the library are
-// measured beside each other: "openblas@0.3.21".
-func VersionedName(kernel, version string) string { return kernel + "@" + version }
-
-// IsVersionOf says whether a name is that of one version of a library's kernel.
-func IsVersionOf(name, kernel string) bool { return strings.HasPrefix(name, kernel+"@") }
 
 // nameableVersion is a version that can stand in a name; libraries tell theirs as any text.
 var nameableVersion = regexp.MustCompile(`^[0-9A-Za-z._-]{1,32}$`)
@@ -120,7 +112,7 @@ const digestShown = 12
 // file does: the name is a position, and files may come in another order the next time.
 func LibraryVersion(name, release, build, path string) string {
 	version := strings.TrimSuffix(release+" "+build, " ")
-	if _, named, several := strings.Cut(name, "@"); several && named != release {
+	if _, named := SplitVersion(name); named != "" && named != release {
 		if sum, err := FileSHA256(path); err == nil {
 			version += " sha256 " + sum[:digestShown]
 		}

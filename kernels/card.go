@@ -18,9 +18,9 @@ type CardState struct {
 	// TempC is the chip's temperature; at SlowdownTempC hardware slows it down.
 	TempC, SlowdownTempC float64
 
-	// Throttle lists why the clock is lower than it could be, in words. Idle is
-	// true when it is because there is nothing to do.
-	Throttle []string
+	// Throttle lists why the clock is lower than it could be. Idle is true when it is because
+	// there is nothing to do.
+	Throttle []ThrottleReason
 	Idle     bool
 
 	ECC         string // "on", "off"

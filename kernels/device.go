@@ -169,10 +169,8 @@ type Span struct {
 	ClockMHz float64
 	// Ahead is how many launches ran for the first time ahead of the block, which Seconds
 	// does not hold.
-	Ahead int
-	// Disturbance names what the system did to the block, empty when nothing
-	// was seen that matters: "stolen 4 ms", "power cap", "preempted 3 times: lost 2.1 of 9.8 ms".
-	Disturbance string
+	Ahead       int
+	Disturbance Disturbance
 	// Lost is how long the block stood still, because threads were kept off their CPUs, the
 	// process was stopped or the machine slept; 0 when that is not known.
 	Lost time.Duration
@@ -180,18 +178,13 @@ type Span struct {
 
 // Telemetry is the state of a device at one moment. Zero means unknown.
 type Telemetry struct {
-	PowerW float64
-	TempC  float64
-	// Throttle lists the active reasons for a reduced clock, [PowerCap] among them,
-	// separated by commas; empty for none.
-	Throttle string
+	PowerW   float64
+	TempC    float64
+	Throttle Throttle
 }
 
 // PowerLimit is the setting of a device that is its power limit.
 const PowerLimit = "power limit"
-
-// PowerCap is the reason in [Telemetry].Throttle that the device is at its power limit.
-const PowerCap = "power cap"
 
 // Device runs kernels. The methods of one device are called by one goroutine at
 // a time; different devices are independent.

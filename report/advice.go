@@ -25,7 +25,7 @@ func WriteAdvice(w io.Writer, f Format, a *advice.Advice) error {
 		}
 	}
 	for _, warning := range a.Warnings {
-		doc.Notes = append(doc.Notes, Note{"warning: " + warning.Text, Open})
+		doc.Notes = append(doc.Notes, Note{warning.Text, Warned})
 	}
 	return doc.Render(w, f)
 }

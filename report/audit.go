@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
@@ -140,7 +141,7 @@ func disturbanceNotes(series []results.Series) []Note {
 					continue
 				}
 				disturbed++
-				for _, kind := range disturbanceKinds(sample.Disturbance) {
+				for _, kind := range kernels.ParseDisturbance(sample.Disturbance).Kinds() {
 					kinds[kind]++
 				}
 			}
@@ -155,18 +156,6 @@ func disturbanceNotes(series []results.Series) []Note {
 	}
 	slices.Sort(words)
 	return []Note{{fmt.Sprintf("%d of %s (%s) carry a disturbance: %s", disturbed, count(samples, "sample"), formatShare(float64(disturbed)/float64(samples)), strings.Join(words, ", ")), Open}}
-}
-
-// disturbanceKinds are the first words of the disturbances that a sample lists:
-// "preempted" of "preempted 3 times".
-func disturbanceKinds(s string) []string {
-	var kinds []string
-	for _, part := range strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ';' }) {
-		if words := strings.FieldsFunc(part, func(r rune) bool { return r == ' ' || r == '=' || r == ':' }); len(words) > 0 {
-			kinds = append(kinds, words[0])
-		}
-	}
-	return kinds
 }
 
 // tally counts findings by status.
@@ -331,7 +320,7 @@ func warningNotes(warnings []rules.Warning) []Note {
 			told[w.Text] = true
 			subject = fmt.Sprintf("%s, %s and %d others", of[0], of[1], len(of)-2)
 		}
-		notes = append(notes, Note{"warning: " + subject + ": " + w.Text, Open})
+		notes = append(notes, Note{subject + ": " + w.Text, Warned})
 	}
 	return notes
 }

@@ -174,7 +174,7 @@ func hostileInput() Input {
 		r := &in.Series[0].Rows[i]
 		r.Case.Label = name
 		for k := range r.Samples {
-			r.Samples[k].Throttle, r.Samples[k].Disturbance = name, name
+			r.Samples[k].Throttle, r.Samples[k].Disturbance = kernels.Throttle(name), name
 		}
 	}
 	in.Notes = []string{name}

@@ -28,6 +28,7 @@ const (
 	Bad          // red
 	Open         // yellow: undecided, a warning
 	Faint        // waived, absent
+	Warned       // a note that text begins with "warning: "
 )
 
 // word is a text with a meaning.

@@ -21,7 +21,7 @@ func paint(s string, tone Tone, st Style) string {
 		return ansiGreen + s + ansiReset
 	case Bad:
 		return ansiRed + s + ansiReset
-	case Open:
+	case Open, Warned:
 		return ansiYellow + s + ansiReset
 	case Faint:
 		return ansiFaint + s + ansiReset

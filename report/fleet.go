@@ -95,7 +95,7 @@ func fleetHead(r *fleet.Result) []Note {
 func fleetNotes(r *fleet.Result) []Note {
 	notes := warningNotes(r.Warnings)
 	for _, u := range r.Unread {
-		notes = append(notes, Note{"warning: " + u.Path + " is left out: " + u.Reason, Open})
+		notes = append(notes, Note{u.Path + " is left out: " + u.Reason, Warned})
 	}
 	seen := map[string]bool{}
 	for _, g := range r.Groups {

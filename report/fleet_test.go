@@ -49,7 +49,7 @@ func fixtureFleet(fine int) *fleet.Result {
 		}
 		r.Cards = append(r.Cards, c)
 	}
-	hot := fleet.Conditions{ClockMHz: 1560, PowerW: 610, TempC: 88, Throttled: 0.9, Reasons: map[string]float64{"too hot (driver)": 0.9}}
+	hot := fleet.Conditions{ClockMHz: 1560, PowerW: 610, TempC: 88, Throttled: 0.9, Reasons: map[kernels.ThrottleReason]float64{kernels.TooHotDriver: 0.9}}
 	add(fleet.Card{Verdict: fleet.Drain, Kind: fleet.Thermal, Common: around(1.001, 0.003), Sustained: around(1.05, 0.004), Loss: around(1.05, 0.004), Of: "all cases in sustained time",
 		Reason: "5.0 % [4.6, 5.4] slower than 9 peers in sustained time: its clock is 1560 MHz, theirs 1700; too hot in 90 % of its samples", P: 1e-7, AdjustedP: 1e-6, SlowCases: 2,
 		Since:      &fleet.Change{Run: "2.db", Time: at(4), Runs: 2, Ratio: around(1.05, 0.005), Sustained: true},

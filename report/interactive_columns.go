@@ -164,7 +164,7 @@ func (d *interactive) add(r joinedRow, keep bool, threshold float64) {
 		}
 		c.sampleTime = append(c.sampleTime, float32(at))
 		c.sampleClock, c.samplePower = append(c.sampleClock, word16(s.ClockMHz)), append(c.samplePower, word16(10*s.PowerW))
-		state := s.Throttle
+		state := string(s.Throttle)
 		if s.Disturbance != "" {
 			if state != "" {
 				state += ", "

@@ -75,7 +75,7 @@ func TestWarningsOfManySubjects(t *testing.T) {
 	}
 	var got []string
 	for _, n := range warningNotes(warnings) {
-		got = append(got, n.Text)
+		got = append(got, n.line())
 	}
 	want := []string{"warning: a: few", "warning: a, other a and 4 others: many", "warning: b: few", "warning: c: few"}
 	if !slices.Equal(got, want) {

@@ -82,7 +82,7 @@ func (p *page) with(out io.Writer, kit pageKit, data func(*bufio.Writer) error) 
 		if i == 0 {
 			class = "summary " + class
 		}
-		fmt.Fprintf(w, "<p class=\"%s\">%s</p>\n", class, forHTML(n.Text))
+		fmt.Fprintf(w, "<p class=\"%s\">%s</p>\n", class, forHTML(n.line()))
 	}
 	fmt.Fprintf(w, "<p>%s</p>\n</header>\n<main>\n%s\n", forHTML(p.machine), pageFile(kit.body))
 	for _, s := range p.sections {
@@ -112,7 +112,7 @@ func (d *interactive) write(w *bufio.Writer) error {
 }
 
 func toneClass(t Tone) string {
-	return [...]string{Neutral: "neutral", Good: "good", Bad: "bad", Open: "open", Faint: "faint"}[t]
+	return [...]string{Neutral: "neutral", Good: "good", Bad: "bad", Open: "open", Faint: "faint", Warned: "open"}[t]
 }
 
 func (s *section) html(w *bufio.Writer) {

@@ -17,7 +17,7 @@ func (p *page) markdown(out io.Writer, image func(*Figure) string) error {
 		case i == 0:
 			fmt.Fprintf(w, "**%s**\n\n", forMarkdown(n.Text))
 		default:
-			fmt.Fprintf(w, "%s%s\n", toneSign(n.Tone), lineMarkdown(strings.TrimPrefix(n.Text, "warning: ")))
+			fmt.Fprintf(w, "%s%s\n", toneSign(n.Tone), lineMarkdown(n.Text))
 		}
 	}
 	if len(p.summary) > 1 {
@@ -32,7 +32,7 @@ func (p *page) markdown(out io.Writer, image func(*Figure) string) error {
 
 // toneSign begins a line of a list so that a warning stands out without colour.
 func toneSign(t Tone) string {
-	if t == Open || t == Bad {
+	if t == Open || t == Bad || t == Warned {
 		return "- :warning: "
 	}
 	return "- "

@@ -72,6 +72,14 @@ type Note struct {
 	Tone Tone
 }
 
+// line is the note as text shows it.
+func (n Note) line() string {
+	if n.Tone == Warned {
+		return "warning: " + n.Text
+	}
+	return n.Text
+}
+
 // Render writes the document in format f. What w can show is decided by w, see
 // [NewStream]. Errors are those of w, or an [*UnsupportedFormat].
 func (d *Document) Render(w io.Writer, f Format) error {
@@ -144,7 +152,7 @@ func (d *Document) shown() []Sheet {
 // text writes the document for people.
 func (d *Document) text(w *bufio.Writer, wide bool, st Style) error {
 	for _, n := range d.Head {
-		fmt.Fprintln(w, paint(forTerminal(n.Text, st.Unicode), n.Tone, st))
+		fmt.Fprintln(w, paint(forTerminal(n.line(), st.Unicode), n.Tone, st))
 	}
 	for i, s := range d.shown() {
 		if i > 0 || len(d.Head) > 0 {
@@ -158,7 +166,7 @@ func (d *Document) text(w *bufio.Writer, wide bool, st Style) error {
 		fmt.Fprintln(w)
 	}
 	for _, n := range d.Notes {
-		fmt.Fprintln(w, paint(forTerminal(n.Text, st.Unicode), n.Tone, st))
+		fmt.Fprintln(w, paint(forTerminal(n.line(), st.Unicode), n.Tone, st))
 	}
 	return nil
 }
@@ -166,7 +174,7 @@ func (d *Document) text(w *bufio.Writer, wide bool, st Style) error {
 // markdown writes the document as a part of a Markdown page.
 func (d *Document) markdown(w *bufio.Writer) error {
 	for _, n := range d.Head {
-		fmt.Fprintf(w, "%s\n\n", lineMarkdown(n.Text))
+		fmt.Fprintf(w, "%s\n\n", lineMarkdown(n.line()))
 	}
 	for i, s := range d.shown() {
 		if i > 0 {
@@ -178,7 +186,7 @@ func (d *Document) markdown(w *bufio.Writer) error {
 		s.markdown(w, false)
 	}
 	for _, n := range d.Notes {
-		fmt.Fprintf(w, "\n%s\n", lineMarkdown(n.Text))
+		fmt.Fprintf(w, "\n%s\n", lineMarkdown(n.line()))
 	}
 	return nil
 }

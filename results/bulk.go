@@ -125,7 +125,7 @@ func (w *bulkWriter) sample(s *Sample, origin int64) error {
 	b.BindFloat(8, s.ClockMHz)
 	b.BindFloat(9, s.PowerW)
 	b.BindFloat(10, s.TempC)
-	b.BindText(11, s.Throttle)
+	b.BindText(11, string(s.Throttle))
 	b.BindText(12, s.Disturbance)
 	b.BindInt(13, int64(s.Allocation))
 	if s.EnergyMJ > 0 {

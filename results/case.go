@@ -224,11 +224,11 @@ type Sample struct {
 	// US is the time of one launch in microseconds: the block's time ÷ Launches.
 	US float64 `json:"us"`
 	// ClockMHz, PowerW and TempC are 0 where the device doesn't tell.
-	ClockMHz float64 `json:"clock_mhz,omitempty"`
-	PowerW   float64 `json:"power_w,omitempty"`
-	TempC    float64 `json:"temp_c,omitempty"`
-	// Throttle and Disturbance name what slowed the device down, else empty.
-	Throttle    string `json:"throttle,omitempty"`
+	ClockMHz float64          `json:"clock_mhz,omitempty"`
+	PowerW   float64          `json:"power_w,omitempty"`
+	TempC    float64          `json:"temp_c,omitempty"`
+	Throttle kernels.Throttle `json:"throttle,omitempty"`
+	// Disturbance is the text of a [kernels.Disturbance]: samples come in millions, and few have one.
 	Disturbance string `json:"disturbance,omitempty"`
 	// Allocation is how many times the buffers had been allocated anew when the block ran.
 	Allocation int `json:"allocation,omitempty"`

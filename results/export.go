@@ -117,7 +117,7 @@ type Exported struct {
 	Seq          int64                `json:"seq" parquet:"seq"`
 	Started      Instant              `json:"started" parquet:"started,optional,timestamp(microsecond)"`
 	Launches     int                  `json:"launches" parquet:"launches"`
-	Throttle     string               `json:"throttle" parquet:"throttle,dict"`
+	Throttle     kernels.Throttle     `json:"throttle" parquet:"throttle,dict"`
 	Disturbance  string               `json:"disturbance" parquet:"disturbance,dict"`
 	Regime       Regime               `json:"regime" parquet:"regime,dict"`
 	Threads      int                  `json:"threads" parquet:"threads"`

@@ -96,7 +96,7 @@ var ExportFields = []field.Field[*Exported]{
 	{Name: "seq", Kind: field.Count, Words: "place of the sample in the run", Value: func(e *Exported) any { return int(e.Seq) }},
 	{Name: "started", Kind: field.Text, Words: "when the block began", Value: func(e *Exported) any { return e.Started.String() }},
 	{Name: "launches", Kind: field.Count, Where: "launches", Words: "launches in the sample's block", Value: func(e *Exported) any { return e.Launches }},
-	{Name: "throttle", Kind: field.Text, Where: "throttle", Words: "what held the device back, empty where nothing did", Value: func(e *Exported) any { return e.Throttle }},
+	{Name: "throttle", Kind: field.Text, Where: "throttle", Words: "what held the device back, empty where nothing did", Value: func(e *Exported) any { return string(e.Throttle) }},
 	{Name: "disturbance", Kind: field.Text, Where: "disturbance", Words: "what the system did to the block, empty where nothing", Value: func(e *Exported) any { return e.Disturbance }},
 	shared("regime", func(e *Exported) any { return string(e.Regime) }),
 	shared("threads", func(e *Exported) any { return e.Threads }),

@@ -112,7 +112,7 @@ func newSampleLine(f *csvFile, opt ImportOptions) *sampleLine {
 		{column: f.column("phase"), to: (*string)(&s.Phase), fallback: string(PhaseSweep)},
 		{column: f.column("regime"), to: (*string)(&c.Regime), given: string(opt.Regime)},
 		{column: f.column("label"), to: &c.Label},
-		{column: f.column("throttle"), to: &s.Throttle},
+		{column: f.column("throttle"), to: (*string)(&s.Throttle)},
 		{column: f.column("disturbance"), to: &s.Disturbance},
 		{column: f.column("orientation"), to: &c.Launch.Orientation},
 		{column: f.column("run"), to: &o.run},

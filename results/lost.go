@@ -1,21 +1,20 @@
 package results
 
 import (
-	"strconv"
-	"strings"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
 // LostUS is how much of the time of one launch, in microseconds, the block stood still because threads were
-// kept off their CPUs; 0 where that is not known or too little to matter. Run files keep it in the words of
-// Disturbance: "preempted 4 times: lost 0.85 of 4.9 ms".
+// kept off their CPUs; 0 where that is not known or too little to matter.
 func (s *Sample) LostUS() float64 {
-	_, rest, ok := strings.Cut(s.Disturbance, ": lost ")
-	if !ok {
+	if s.Disturbance == "" {
 		return 0
 	}
-	text, _, ok := strings.Cut(rest, " of ")
-	ms, err := strconv.ParseFloat(text, 64)
-	if us := 1e3 * ms / float64(max(s.Launches, 1)); ok && err == nil && us > 0 && us < s.US {
+	lost := kernels.ParseDisturbance(s.Disturbance).Lost
+	us := float64(lost) / float64(time.Microsecond) / float64(max(s.Launches, 1))
+	if us < s.US {
 		return us
 	}
 	return 0

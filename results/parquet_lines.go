@@ -83,7 +83,7 @@ func (r *parquetReader) line(k int) error {
 		}
 	}
 	s := Sample{CaseID: c.c.ID, Phase: phase, Round: int(r.count[countRound][k]), Seq: r.count[countSeq][k], StartedUnixMicro: r.count[countStarted][k], Launches: 1,
-		US: r.figure[figureUS][k], ClockMHz: r.figure[figureClock][k], PowerW: r.figure[figurePower][k], TempC: r.figure[figureTemp][k], Throttle: word(wordThrottle)}
+		US: r.figure[figureUS][k], ClockMHz: r.figure[figureClock][k], PowerW: r.figure[figurePower][k], TempC: r.figure[figureTemp][k], Throttle: kernels.Throttle(word(wordThrottle))}
 	if err := s.check(); err != nil {
 		return fmt.Errorf("%v: %w", s, err)
 	}

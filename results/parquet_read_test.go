@@ -51,7 +51,7 @@ func exportedRunFile(t testing.TB) *Run {
 				s := Sample{CaseID: c.ID, Phase: phase, Round: round, Seq: seq, StartedUnixMicro: 1_767_323_045_000_000 + 1000*seq, Launches: 10, US: 10 + float64(i) + 0.1*float64(round),
 					ClockMHz: 1690 + float64(round), PowerW: 650, TempC: 60}
 				if round == 1 {
-					s.Throttle = kernels.PowerCap
+					s.Throttle = kernels.Throttled(kernels.PowerCap)
 				}
 				if i == 4 {
 					s.ClockMHz = 0

@@ -172,7 +172,7 @@ func drawSample(t *rapid.T, c Case, phase Phase, round int, seq int64) Sample {
 		CaseID: c.ID, Phase: phase, Round: round, Seq: seq,
 		StartedUnixMicro: 1_700_000_000_000_000 + seq, Launches: rapid.IntRange(1, 1000).Draw(t, "launches"),
 		US: anyPositive.Draw(t, "us"), ClockMHz: figure.Draw(t, "clock"), PowerW: figure.Draw(t, "power"), TempC: figure.Draw(t, "temp"),
-		Throttle:    rapid.SampledFrom([]string{"", "power cap"}).Draw(t, "throttle"),
+		Throttle:    kernels.Throttle(rapid.SampledFrom([]string{"", "power cap"}).Draw(t, "throttle")),
 		Disturbance: rapid.SampledFrom([]string{"", "stolen 4 ms, twice"}).Draw(t, "disturbance"),
 		Allocation:  rapid.IntRange(0, 3).Draw(t, "allocation"),
 		EnergyMJ:    figure.Draw(t, "energy"), Utils: figure.Draw(t, "utils"),

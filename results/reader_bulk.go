@@ -230,7 +230,7 @@ func (d *reader) sample(s *direct.Stmt, x *Sample) (origin int64, err error) {
 	x.Seq, x.CaseID, x.Phase, x.Round = s.Int(0), s.Int(1), Phase(d.again(s, 2, 0)), int(s.Int(3))
 	x.StartedUnixMicro, x.Launches, x.US = s.Int(4), int(s.Int(5)), s.Float(6)
 	x.ClockMHz, x.PowerW, x.TempC = s.Float(7), s.Float(8), s.Float(9)
-	x.Throttle, x.Disturbance = d.again(s, 10, 1), d.again(s, 11, 2)
+	x.Throttle, x.Disturbance = kernels.Throttle(d.again(s, 10, 1)), d.again(s, 11, 2)
 	x.Allocation, x.Utils, x.EnergyMJ = int(s.Int(12)), s.Float(14), 0
 	if !s.Null(13) {
 		x.EnergyMJ = s.Float(13)

@@ -41,7 +41,7 @@ func (s *Sample) check() error {
 	case !(s.US >= leastUS && s.US <= mostUS):
 		return fmt.Errorf("us is %v, expected %g to %g", s.US, leastUS, mostUS)
 	}
-	for name, text := range map[string]string{"phase": string(s.Phase), "throttle": s.Throttle, "disturbance": s.Disturbance} {
+	for name, text := range map[string]string{"phase": string(s.Phase), "throttle": string(s.Throttle), "disturbance": s.Disturbance} {
 		if len(text) > maxText {
 			return fmt.Errorf("%s has %d bytes, expected at most %d", name, len(text), maxText)
 		}
@@ -67,7 +67,7 @@ func (s Sample) bind(origin int64) []any {
 		energy = s.EnergyMJ
 	}
 	return []any{s.Seq, s.CaseID, string(s.Phase), s.Round, s.StartedUnixMicro, s.Launches, s.US,
-		s.ClockMHz, s.PowerW, s.TempC, s.Throttle, s.Disturbance, s.Allocation, energy, s.Utils, origin}
+		s.ClockMHz, s.PowerW, s.TempC, string(s.Throttle), s.Disturbance, s.Allocation, energy, s.Utils, origin}
 }
 
 func (s Sample) String() string {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
@@ -52,11 +53,11 @@ type CardVerdict struct {
 	// ClockMHz, PowerW and TempC are medians over the samples, 0 when unknown.
 	// Throttled is the share of the samples that were taken while throttled, and
 	// Throttle the reason seen most often.
-	ClockMHz  float64 `json:"clock_mhz,omitempty"`
-	PowerW    float64 `json:"power_w,omitempty"`
-	TempC     float64 `json:"temp_c,omitempty"`
-	Throttled float64 `json:"throttled,omitempty"`
-	Throttle  string  `json:"throttle,omitempty"`
+	ClockMHz  float64          `json:"clock_mhz,omitempty"`
+	PowerW    float64          `json:"power_w,omitempty"`
+	TempC     float64          `json:"temp_c,omitempty"`
+	Throttled float64          `json:"throttled,omitempty"`
+	Throttle  kernels.Throttle `json:"throttle,omitempty"`
 }
 
 // CardCase is one case on one card.
@@ -323,7 +324,7 @@ func (b *cardBench) judge() {
 // condition sums up the state that a card was in during its samples.
 func (b *cardBench) condition(v *CardVerdict) {
 	var clock, power, temp []float64
-	samples, throttled := 0, map[string]int{}
+	samples, throttled := 0, map[kernels.Throttle]int{}
 	for _, c := range b.curvesOf[v.Device] {
 		for _, r := range c.series.Rows {
 			for _, s := range r.Samples {

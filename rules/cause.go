@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
 // explainShare is the share of a loss that a mechanism has to account for before
@@ -135,7 +137,7 @@ func (w *witness) alternative() (Cause, string) {
 		return HeuristicChoice, text
 	}
 	label := j.against.Label
-	if library(w.curve.series.Key.Kernel) == library(j.against.Kernel) {
+	if kernels.ChooserOf(w.curve.series.Key.Kernel) == kernels.ChooserOf(j.against.Kernel) {
 		if own := w.row.label; label != "" && own != "" && own != label {
 			text += fmt.Sprintf(", by %s where the library chose %s", short(label), short(own))
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
@@ -21,7 +20,7 @@ func linkChoices(curves []*curve, further map[results.SeriesKey]bool) {
 	libraries := map[results.SeriesKey][]*curve{}
 	key := func(c *curve) results.SeriesKey {
 		k := c.series.Key
-		k.Kernel = library(k.Kernel)
+		k.Kernel = kernels.ChooserOf(k.Kernel)
 		return k
 	}
 	for _, c := range curves {
@@ -57,16 +56,6 @@ func furtherChoices(series []results.Series) map[results.SeriesKey]bool {
 // algorithm, and a change of its time says nothing.
 func judged(curves []*curve) []*curve {
 	return slices.DeleteFunc(slices.Clone(curves), func(c *curve) bool { return c.unjudged })
-}
-
-// library is the name that all kernels have in common which are choices of one
-// library. cuBLAS computes by cuBLASLt, so the two differ in nothing but who chose.
-func library(kernel string) string {
-	base, _ := kernels.SplitCandidate(kernel)
-	if version, ok := strings.CutPrefix(base, "cublaslt"); ok && (version == "" || version[0] == '@') {
-		return "cublas" + version
-	}
-	return base
 }
 
 // choice: one of the library's own next choices is faster at this very product.

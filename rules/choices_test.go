@@ -133,7 +133,7 @@ func TestChoicesOfOneLibrary(t *testing.T) {
 		{"cublas", "hopper"}: false, {"lib", "libs"}: false,
 		{"cublas@12.4.5", "cublaslt@12.4.5:2"}: true, {"cublaslt@12.4.5", "cublaslt@13.0.0"}: false, {"cublas", "cublasltx"}: false,
 	} {
-		if got := library(pair[0]) == library(pair[1]); got != same {
+		if got := kernels.ChooserOf(pair[0]) == kernels.ChooserOf(pair[1]); got != same {
 			t.Errorf("%v: one library is %v", pair, got)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
@@ -64,7 +63,7 @@ func (f *evidence) quantised(c *curve) []judgement {
 
 // dequantises says whether a kernel, or the library of which it is a choice, multiplies by plain elements.
 func (f *evidence) dequantises(kernel string) bool {
-	name, _, _ := strings.Cut(library(kernel), "@")
+	name, _ := kernels.SplitVersion(kernels.ChooserOf(kernel))
 	return slices.Contains(f.cfg.Rules.Parity.Dequantising, kernel) || slices.Contains(f.cfg.Rules.Parity.Dequantising, name)
 }
 

@@ -206,7 +206,8 @@ func (d *stopped) Execute(ctx context.Context, launches []kernels.Launch, n int)
 	span, err := d.Device.Execute(ctx, launches, n)
 	if d.blocks++; err == nil && d.in(d.m, d.blocks) {
 		span.Seconds += 0.3
-		span.Lost, span.Disturbance = 300*time.Millisecond, "stopped: lost 300 of 301 ms"
+		span.Lost = 300 * time.Millisecond
+		span.Disturbance = kernels.Disturbance{Lost: span.Lost, Block: 301 * time.Millisecond}
 		d.again++
 	}
 	return span, err

@@ -83,7 +83,7 @@ func (g *gauge) at(now time.Time) kernels.Telemetry {
 func (b *rig) sample(c results.Case, phase results.Phase, round, n int, started time.Time, span kernels.Span, t kernels.Telemetry) results.Sample {
 	return results.Sample{
 		CaseID: c.ID, Phase: phase, Round: round, StartedUnixMicro: started.UnixMicro(),
-		Launches: n, US: span.Seconds * 1e6 / float64(n), ClockMHz: span.ClockMHz, Disturbance: span.Disturbance,
+		Launches: n, US: span.Seconds * 1e6 / float64(n), ClockMHz: span.ClockMHz, Disturbance: span.Disturbance.String(),
 		Allocation: b.allocation,
 		PowerW:     t.PowerW, TempC: t.TempC, Throttle: t.Throttle,
 	}

@@ -119,7 +119,7 @@ func (m *Measurer) sustain(ctx context.Context, l *lab, s *station, span time.Du
 		err := l.isolated(ctx, s, n, func(block kernels.Span) {
 			whole.Seconds += block.Seconds
 			cycles += block.ClockMHz * block.Seconds
-			if block.Disturbance != "" {
+			if block.Disturbance != (kernels.Disturbance{}) {
 				whole.Disturbance = block.Disturbance
 			}
 			// Beside the next block where there is one, so that the device does not rest

@@ -8,7 +8,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -96,7 +95,7 @@ func newThermal(cases []results.Case, sweep, sentinels []results.Sample, seed ui
 	limited := 0
 	for _, s := range sweep {
 		of[s.CaseID] = append(of[s.CaseID], s)
-		if strings.Contains(s.Throttle, kernels.PowerCap) {
+		if s.Throttle.Has(kernels.PowerCap) {
 			limited++
 		}
 	}

@@ -242,7 +242,7 @@ func sameBrought(run *results.Run, devices []kernels.Device) error {
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(spec.Versions)) {
-			if !strings.Contains(name, "@") || here[name] == spec.Versions[name] {
+			if _, version := kernels.SplitVersion(name); version == "" || here[name] == spec.Versions[name] {
 				continue
 			}
 			err := usagef("%s was measured with several versions of a library, among them %q", run.Path(), name)

@@ -134,7 +134,7 @@ func (r *passRecord) keep(o kernels.Operation, kernel string, m int, phase resul
 	}
 	err := r.run.Append(results.Sample{
 		CaseID: known.ID, Phase: phase, Round: round, Seq: r.seq, StartedUnixMicro: r.started.UnixMicro(),
-		Launches: launches, US: 1e6 * span.Seconds / float64(launches), ClockMHz: span.ClockMHz, Disturbance: span.Disturbance,
+		Launches: launches, US: 1e6 * span.Seconds / float64(launches), ClockMHz: span.ClockMHz, Disturbance: span.Disturbance.String(),
 	})
 	r.seq++
 	return err

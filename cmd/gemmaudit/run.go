@@ -335,7 +335,7 @@ func (o *runOptions) summarise(folder string, run *results.Run, sum *sweep.Summa
 	io.WriteString(out, "\n")
 	remedies := &report.Document{Subject: "remedies", Head: report.SplitsHead(found)}
 	for _, w := range found.Warnings {
-		remedies.Notes = append(remedies.Notes, report.Note{Text: "warning: " + w.Subject + ": " + w.Text, Tone: report.Open})
+		remedies.Notes = append(remedies.Notes, report.Note{Text: w.Subject + ": " + w.Text, Tone: report.Warned})
 	}
 	// What does not pay is in splits.json and in the report.
 	paying := slices.DeleteFunc(slices.Clone(found.Splits), func(r rules.SplitRow) bool { return !r.Pays })

@@ -276,7 +276,7 @@ func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) 
 	return kernels.Span{
 		Seconds:     float64(span.seconds),
 		ClockMHz:    float64(span.mhz),
-		Disturbance: disturbance(d.steal.end(stolen), off),
+		Disturbance: off.disturbance(d.steal.end(stolen)),
 		Lost:        off.lost + off.suspended,
 	}, nil
 }

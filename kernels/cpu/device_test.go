@@ -385,8 +385,8 @@ func TestDisturbance(t *testing.T) {
 		{0, offCPU{told: true, block: 10 * ms, suspended: 90 * time.Second}, "suspended for 90 s"},
 		{0, offCPU{preempted: 1, told: true, block: 10 * ms, lost: 5 * ms, suspended: 2 * time.Second}, "suspended for 2 s, preempted once: lost 5.0 of 10 ms"},
 	} {
-		if got := disturbance(test.stolen, test.off); got != test.want {
-			t.Errorf("disturbance(%v, %+v) = %q, want %q", test.stolen, test.off, got, test.want)
+		if got := test.off.disturbance(test.stolen).String(); got != test.want {
+			t.Errorf("%+v.disturbance(%v) = %q, want %q", test.off, test.stolen, got, test.want)
 		}
 	}
 }

@@ -5,11 +5,11 @@ import "C"
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
 // stealMeter reads how much time the hypervisor gave to others, from the first
@@ -84,46 +84,17 @@ type offCPU struct {
 // by is no finer.
 const leastLost = 0.0025
 
-// disturbance names what the system did to a block, "" when nothing was seen that matters.
-func disturbance(stolen time.Duration, off offCPU) string {
-	var words []string
-	if stolen > 0 {
-		words = append(words, fmt.Sprintf("stolen %d ms", stolen.Milliseconds()))
-	}
-	if off.suspended > 0 {
-		words = append(words, fmt.Sprintf("suspended for %.3g s", off.suspended.Seconds()))
-	}
+// disturbance is what the system did to a block, without what is too little to matter.
+func (off offCPU) disturbance(stolen time.Duration) kernels.Disturbance {
+	d := kernels.Disturbance{Stolen: stolen, Suspended: off.suspended}
 	if off.told && off.lost.Seconds() < leastLost*off.block.Seconds() {
-		return strings.Join(words, ", ")
+		return d
 	}
-	word := ""
-	switch {
-	case off.preempted == 1:
-		word = "preempted once"
-	case off.preempted > 1:
-		word = fmt.Sprintf("preempted %d times", off.preempted)
-	case off.told && off.lost > 0:
-		word = "stopped"
+	d.Preempted = int(off.preempted)
+	if off.told {
+		d.Lost, d.Block = off.lost, off.block
 	}
-	if word != "" && off.told {
-		word += fmt.Sprintf(": lost %s of %s ms", millis(off.lost), millis(off.block))
-	}
-	if word != "" {
-		words = append(words, word)
-	}
-	return strings.Join(words, ", ")
-}
-
-// millis prints a time in milliseconds with about two digits.
-func millis(t time.Duration) string {
-	ms := 1e3 * t.Seconds()
-	switch {
-	case ms >= 9.95:
-		return strconv.FormatFloat(ms, 'f', 0, 64)
-	case ms >= 0.995:
-		return strconv.FormatFloat(ms, 'f', 1, 64)
-	}
-	return strconv.FormatFloat(ms, 'f', 2, 64)
+	return d
 }
 
 // tellsLost says whether the time that threads lose is known here.

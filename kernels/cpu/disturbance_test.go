@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -104,9 +103,9 @@ func runLongBlock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	word, _, _ := strings.Cut(span.Disturbance+" ", " ")
-	if word == "" {
-		word = "nothing"
+	word := "nothing"
+	if kinds := span.Disturbance.Kinds(); len(kinds) > 0 {
+		word = kinds[0]
 	}
 	fmt.Println(1e3*span.Lost.Seconds(), 1e3*span.Seconds, word)
 }

@@ -185,7 +185,7 @@ func TestExecute(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if span.Disturbance != "" {
+			if span.Disturbance != (kernels.Disturbance{}) {
 				t.Logf("%d launches: %s", n, span.Disturbance)
 			}
 			if span.Seconds > 100e-6 && (span.ClockMHz < 200 || span.ClockMHz > 1.05*d.Arch().ClockMHz) {

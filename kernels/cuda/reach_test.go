@@ -148,7 +148,7 @@ func (w *reachBench) measure(seed uint64, until time.Time) error {
 // start begins a block of a series.
 func (s *reachSeries) start(f *timing.Flight, round int) error {
 	return f.Start(context.Background(), kernels.Block{Launches: s.Turned(), N: s.N, Serial: s.serial}, func(span kernels.Span, err error) error {
-		if err == nil && span.Disturbance == "" {
+		if err == nil && span.Disturbance == (kernels.Disturbance{}) {
 			s.samples = append(s.samples, reach.Sample{US: 1e6 * span.Seconds / float64(s.N), MHz: span.ClockMHz, Round: round})
 		}
 		return err

@@ -417,7 +417,7 @@ func (d *Device) Telemetry() kernels.Telemetry {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if t.PowerW = min(g.LimitW, d.power.watts); g.limited(&d.power) {
-			t.Throttle = kernels.PowerCap
+			t.Throttle = kernels.Throttled(kernels.PowerCap)
 		}
 	}
 	return t

@@ -153,7 +153,7 @@ func (d *Device) Telemetry() kernels.Telemetry {
 	}
 	t := kernels.Telemetry{PowerW: d.clock.power, TempC: d.clock.temp}
 	if d.clock.on && d.clock.x < math.Log(maxClockMHz/float64(NominalClockMHz)) {
-		t.Throttle = "power cap"
+		t.Throttle = kernels.Throttled(kernels.PowerCap)
 	}
 	return t
 }

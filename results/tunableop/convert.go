@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results/table"
 )
 
@@ -86,7 +87,7 @@ func Write(w io.Writer, t *table.Table, version string) (Written, error) {
 
 // unwritable is why a file can't express an action; empty where it can.
 func unwritable(p table.Product, a table.Action) string {
-	library, _, _ := strings.Cut(a.Kernel, "@")
+	library, _ := kernels.SplitVersion(a.Kernel)
 	switch {
 	case a.Kind == table.Kernel && strings.HasPrefix(a.Kernel, Library):
 		return "the attributes of the algorithm are not in the table"

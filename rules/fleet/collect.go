@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	runs "github.com/gemmaudit/gemmaudit/results/fleet"
 	"github.com/gemmaudit/gemmaudit/rules"
@@ -148,7 +149,7 @@ func reduce(run runs.Run) []reduced {
 			at = len(out)
 			place[device] = at
 			out = append(out, reduced{process: newProcess(run, device)})
-			state[device] = &telling{reasons: map[string]int{}}
+			state[device] = &telling{reasons: map[kernels.ThrottleReason]int{}}
 		}
 		key := caseKey{level.Series, level.M}
 		key.series.Device = ""
@@ -219,7 +220,7 @@ func newProcess(run runs.Run, device string) *process {
 type telling struct {
 	clock, power, temp []float64
 	samples, throttled int
-	reasons            map[string]int
+	reasons            map[kernels.ThrottleReason]int
 	from, to           int64
 	middle             float64
 }
@@ -240,7 +241,7 @@ func (t *telling) take(samples []results.Sample, o *observation) {
 		}
 		if s.Throttle != "" {
 			throttled++
-			for reason := range strings.SplitSeq(s.Throttle, ", ") {
+			for reason := range s.Throttle.Reasons() {
 				if len(t.reasons) < mostReasons || t.reasons[reason] > 0 {
 					t.reasons[reason]++
 				}
@@ -278,7 +279,7 @@ func (t *telling) end(p *process) {
 	p.conditions.ClockMHz, p.conditions.PowerW, p.conditions.TempC = known(t.clock), known(t.power), known(t.temp)
 	if t.throttled > 0 {
 		p.conditions.Throttled = float64(t.throttled) / float64(t.samples)
-		p.conditions.Reasons = map[string]float64{}
+		p.conditions.Reasons = map[kernels.ThrottleReason]float64{}
 		for reason, n := range t.reasons {
 			p.conditions.Reasons[reason] = float64(n) / float64(t.samples)
 		}

@@ -228,7 +228,7 @@ func (e effect) interval() rules.Interval {
 // conditions are medians over the present processes of cards.
 func (a *answers) conditions(cards []int) Conditions {
 	var clock, power, temp, throttled, read, link []float64
-	reasons := map[string]float64{}
+	reasons := map[kernels.ThrottleReason]float64{}
 	n := 0.0
 	for _, c := range cards {
 		for _, p := range a.cards[c].processes {
@@ -260,7 +260,7 @@ func (a *answers) conditions(cards []int) Conditions {
 	out := Conditions{ClockMHz: of(clock), PowerW: of(power), TempC: of(temp), Throttled: of(throttled), ReadBandwidth: of(read), LinkBandwidth: of(link)}
 	for reason, sum := range reasons {
 		if out.Reasons == nil {
-			out.Reasons = map[string]float64{}
+			out.Reasons = map[kernels.ThrottleReason]float64{}
 		}
 		out.Reasons[reason] = sum / n
 	}

@@ -3,7 +3,6 @@ package fleet
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -17,12 +16,6 @@ const (
 	lowerClock   = 0.01 // a share
 	lowerPower   = 0.03
 	moreThrottle = 0.1 // of the samples
-)
-
-// Words of the reasons for a reduced clock: see [kernels.Telemetry].
-var (
-	hotWords   = []string{"too hot", "thermal"}
-	powerWords = []string{"power"}
 )
 
 // facts are what is known of a card that is slow.
@@ -75,7 +68,7 @@ func (f facts) clock() (Kind, string) {
 	} else {
 		words = append(words, "its clock is not known")
 	}
-	hot, ofPower := o.share(hotWords)-p.share(hotWords), o.share(powerWords)-p.share(powerWords)
+	hot, ofPower := o.share(kernels.HeatThrottle)-p.share(kernels.HeatThrottle), o.share(kernels.PowerThrottle)-p.share(kernels.PowerThrottle)
 	limit := ""
 	for _, d := range f.limits {
 		if d.Name == kernels.PowerLimit {
@@ -88,20 +81,20 @@ func (f facts) clock() (Kind, string) {
 	case limit != "":
 		return Power, strings.Join(append(words, limit), "; ")
 	case hot >= moreThrottle && hot >= ofPower:
-		words = append(words, fmt.Sprintf("too hot in %s of its samples", shareText(o.share(hotWords))))
+		words = append(words, fmt.Sprintf("too hot in %s of its samples", shareText(o.share(kernels.HeatThrottle))))
 		if o.TempC > 0 && p.TempC > 0 {
 			words = append(words, temperature)
 		}
 		return Thermal, strings.Join(words, "; ")
 	case ofPower >= moreThrottle:
-		words = append(words, fmt.Sprintf("held back by power in %s of its samples, its peers in %s", shareText(o.share(powerWords)), shareText(p.share(powerWords))))
+		words = append(words, fmt.Sprintf("held back by power in %s of its samples, its peers in %s", shareText(o.share(kernels.PowerThrottle)), shareText(p.share(kernels.PowerThrottle))))
 		if o.PowerW > 0 && p.PowerW > 0 {
 			words = append(words, power)
 		}
 		return Power, strings.Join(words, "; ")
 	case lower && o.TempC > 0 && p.TempC > 0 && o.TempC-p.TempC >= warmer:
 		return Thermal, strings.Join(append(words, temperature), "; ")
-	case lower && o.share(powerWords) > 0.5 && o.PowerW > 0 && o.PowerW < p.PowerW*(1-lowerPower):
+	case lower && o.share(kernels.PowerThrottle) > 0.5 && o.PowerW > 0 && o.PowerW < p.PowerW*(1-lowerPower):
 		return Power, strings.Join(append(words, power), "; ")
 	}
 	return Clock, strings.Join(words, "; ")
@@ -115,11 +108,11 @@ func (f facts) bandwidth() string {
 	return ""
 }
 
-// share is the share of samples with a reason that has one of some words in it: at most all of them.
-func (c Conditions) share(words []string) float64 {
+// share is the share of samples with a reason of one kind: at most all of them.
+func (c Conditions) share(kind kernels.ThrottleKind) float64 {
 	sum := 0.0
 	for reason, share := range c.Reasons {
-		if slices.ContainsFunc(words, func(w string) bool { return strings.Contains(reason, w) }) {
+		if reason.Kind() == kind {
 			sum += share
 		}
 	}

@@ -3,6 +3,7 @@ package fleet
 import (
 	"time"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
@@ -146,8 +147,8 @@ type Conditions struct {
 	PowerW   float64 `json:"power_w,omitempty"`
 	TempC    float64 `json:"temp_c,omitempty"`
 	// Throttled is the share of samples with a reason for a reduced clock, Reasons the share of each.
-	Throttled float64            `json:"throttled,omitempty"`
-	Reasons   map[string]float64 `json:"reasons,omitempty"`
+	Throttled float64                            `json:"throttled,omitempty"`
+	Reasons   map[kernels.ThrottleReason]float64 `json:"reasons,omitempty"`
 	// ReadBandwidth is that of memory and LinkBandwidth that of copies from the host, in bytes a second.
 	ReadBandwidth float64 `json:"read_bandwidth,omitempty"`
 	LinkBandwidth float64 `json:"link_bandwidth,omitempty"`

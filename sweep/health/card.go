@@ -92,7 +92,7 @@ func throttled(s *kernels.CardState) []Finding {
 	if len(s.Throttle) == 0 {
 		return nil
 	}
-	return []Finding{{"gpu throttling", Warning, "the clock is held down just now: " + strings.Join(s.Throttle, ", "),
+	return []Finding{{"gpu throttling", Warning, "the clock is held down just now: " + string(kernels.Throttled(s.Throttle...)),
 		"wait until the card is cool and idle, and see `nvidia-smi -q -d PERFORMANCE -i BUS`"}}
 }
 

@@ -40,7 +40,9 @@ func TestCards(t *testing.T) {
 		with func(*kernels.CardState)
 		want string
 	}{
-		{"throttled", func(s *kernels.CardState) { s.Throttle = []string{"too hot (driver)", "power cap"} },
+		{"throttled", func(s *kernels.CardState) {
+			s.Throttle = []kernels.ThrottleReason{kernels.TooHotDriver, kernels.PowerCap}
+		},
 			"warning gpu throttling: cuda:0: the clock is held down just now: too hot (driver), power cap [wait until the card is cool and idle, and see `nvidia-smi -q -d PERFORMANCE -i 0000:1B:00.0`]"},
 		{"application clock", func(s *kernels.CardState) { s.ApplicationClockMHz = 1200 },
 			"warning gpu clock: cuda:0: the application clock is set to 1200 MHz, 1980 MHz is its default [sudo nvidia-smi -rac -i 0000:1B:00.0]"},

@@ -228,7 +228,7 @@ func secondsOf(t testing.TB, d gputest.GPU, launches []kernels.Launch, n int) fl
 		if err != nil {
 			t.Fatal(err)
 		}
-		if span.Disturbance != "" {
+		if span.Disturbance != (kernels.Disturbance{}) {
 			t.Log(span.Disturbance)
 		}
 		all = append(all, span.Seconds/float64(n))

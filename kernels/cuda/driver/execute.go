@@ -203,7 +203,7 @@ func (d *Device) wait(at int, launches []kernels.Launch) (kernels.Span, error) {
 	s := kernels.Span{Seconds: float64(span.seconds), ClockMHz: float64(span.mhz)}
 	if span.held_ns > 0 {
 		s.Lost = time.Duration(span.held_ns)
-		s.Disturbance = fmt.Sprintf("the host was held up for %.0f ms", float64(span.held_ns)/1e6)
+		s.Disturbance.HeldUp = s.Lost
 	}
 	return s, nil
 }

@@ -58,8 +58,8 @@ func (c *Card) Telemetry() kernels.Telemetry {
 		t.TempC = float64(deg)
 	}
 	if mask, why := c.reasons(); why == "" {
-		words, _ := throttleReasons(mask)
-		t.Throttle = strings.Join(words, ", ")
+		reasons, _ := throttleReasons(mask)
+		t.Throttle = kernels.Throttled(reasons...)
 	}
 	ended := clock()
 	c.last, c.taken = t, ended
@@ -94,34 +94,34 @@ func (c *Card) reasons() (uint64, string) {
 	return query(c.m, c.device.GetCurrentClocksThrottleReasons, "nvmlDeviceGetCurrentClocksThrottleReasons")
 }
 
-// throttleReasons words a mask. Idle is no reason to mistrust a measurement and
+// throttleReasons lists the reasons of a mask. Idle is no reason to mistrust a measurement and
 // is told apart.
-func throttleReasons(mask uint64) (words []string, idle bool) {
+func throttleReasons(mask uint64) (reasons []kernels.ThrottleReason, idle bool) {
 	for _, r := range []struct {
-		bit  uint64
-		text string
+		bit    uint64
+		reason kernels.ThrottleReason
 	}{
 		{nvml.ClocksEventReasonSwPowerCap, kernels.PowerCap},
-		{nvml.ClocksEventReasonSwThermalSlowdown, "too hot (driver)"},
-		{nvml.ClocksThrottleReasonHwThermalSlowdown, "too hot (hardware)"},
-		{nvml.ClocksThrottleReasonHwPowerBrakeSlowdown, "power brake"},
-		{nvml.ClocksThrottleReasonHwSlowdown, "hardware slowdown"},
-		{nvml.ClocksEventReasonApplicationsClocksSetting, "application clocks"},
-		{nvml.ClocksEventReasonSyncBoost, "sync boost"},
-		{nvml.ClocksEventReasonDisplayClockSetting, "display clocks"},
-		{nvml.ClocksEventReasonBoardLimit, "board limit"},
-		{nvml.ClocksEventReasonReliability, "reliability"},
+		{nvml.ClocksEventReasonSwThermalSlowdown, kernels.TooHotDriver},
+		{nvml.ClocksThrottleReasonHwThermalSlowdown, kernels.TooHotHardware},
+		{nvml.ClocksThrottleReasonHwPowerBrakeSlowdown, kernels.PowerBrake},
+		{nvml.ClocksThrottleReasonHwSlowdown, kernels.HardwareSlowdown},
+		{nvml.ClocksEventReasonApplicationsClocksSetting, kernels.ApplicationClocks},
+		{nvml.ClocksEventReasonSyncBoost, kernels.SyncBoost},
+		{nvml.ClocksEventReasonDisplayClockSetting, kernels.DisplayClocks},
+		{nvml.ClocksEventReasonBoardLimit, kernels.BoardLimit},
+		{nvml.ClocksEventReasonReliability, kernels.Reliability},
 	} {
 		if mask&r.bit != 0 {
-			words = append(words, r.text)
+			reasons = append(reasons, r.reason)
 			mask &^= r.bit
 		}
 	}
 	idle = mask&nvml.ClocksEventReasonGpuIdle != 0
 	if mask &^= nvml.ClocksEventReasonGpuIdle; mask != 0 {
-		words = append(words, fmt.Sprintf("reason %#x", mask))
+		reasons = append(reasons, kernels.ThrottleReason(fmt.Sprintf("reason %#x", mask)))
 	}
-	return words, idle
+	return reasons, idle
 }
 
 // CardState asks for everything that is known of the card. It takes some

@@ -181,7 +181,7 @@ func TestMissingSymbols(t *testing.T) {
 					t.Errorf("the error is %v", err)
 				}
 			case "nvmlDeviceGetCurrentClocksEventReasons":
-				if s.Throttle[0] != "too hot (hardware)" || !s.Idle {
+				if s.Throttle[0] != kernels.TooHotHardware || !s.Idle {
 					t.Errorf("the older function says %v, idle %v", s.Throttle, s.Idle)
 				}
 			}

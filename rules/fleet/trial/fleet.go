@@ -165,7 +165,7 @@ func (f *Fleet) Run(card, process int) runs.Run {
 			clock -= math.Log1p(fault.Depth)
 		case fleet.Thermal:
 			clock -= math.Log1p(fault.Depth)
-			state.TempC, throttled, reason = 88, 0.9, "too hot (driver)"
+			state.TempC, throttled, reason = 88, 0.9, kernels.TooHotDriver
 		case fleet.Power:
 			clock -= math.Log1p(fault.Depth)
 			state.PowerW, throttled = 520, 1
@@ -200,7 +200,7 @@ func (f *Fleet) Run(card, process int) runs.Run {
 			s.US = math.Exp(y - f.beta[i]*x + f.Sample*rng.NormFloat64())
 			s.ClockMHz = clockMHz * math.Exp(x)
 			if rng.Float64() < throttled {
-				s.Throttle = reason
+				s.Throttle = kernels.Throttled(reason)
 			}
 			row.Samples = append(row.Samples, s)
 		}
