@@ -114,7 +114,7 @@ func TestCardState(t *testing.T) {
 	want := kernels.CardState{
 		BusID: busH200, ClockMHz: 1545, MaxClockMHz: 1980, MemoryClockMHz: 3201, MaxMemoryClockMHz: 3201,
 		ApplicationClockMHz: 1980, DefaultClockMHz: 1980, PowerW: 699.5, PowerLimitW: 700, DefaultPowerLimitW: 700,
-		TempC: 61, SlowdownTempC: 87, Throttle: []string{"power cap"},
+		TempC: 61, SlowdownTempC: 87, Throttle: []kernels.ThrottleReason{kernels.PowerCap},
 		ECC: "on", MIG: "off", Persistence: "on", ComputeMode: "default", UncorrectedEver: 2, Retiring: true,
 		LinkGeneration: 5, MaxLinkGeneration: 5, LinkWidth: 16, MaxLinkWidth: 16,
 		Processes: []kernels.CardProcess{
@@ -288,7 +288,7 @@ func TestThrottleReasons(t *testing.T) {
 		t.Errorf("%v, idle %v", words, idle)
 	}
 	all, _ := throttleReasons(nvml.ClocksEventReasonAll)
-	if len(all) != 10 || strings.Contains(strings.Join(all, " "), "0x") {
+	if len(all) != 10 || strings.Contains(string(kernels.Throttled(all...)), "0x") {
 		t.Errorf("all reasons: %v", all)
 	}
 }
