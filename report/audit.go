@@ -55,7 +55,7 @@ func AuditSummary(a *rules.Audit) string {
 	if a.Invalid != "" {
 		return "the run can't be judged: " + a.Invalid
 	}
-	confirmed, unconfirmed, waived := tally(a.Findings)
+	t := tally(a.Findings)
 	flagged := 0
 	for _, s := range a.Series {
 		flagged += len(s.Flagged)
@@ -64,14 +64,10 @@ func AuditSummary(a *rules.Audit) string {
 		flagged = len(a.Flagged)
 	}
 	var found []string
-	if confirmed > 0 {
-		found = append(found, fmt.Sprintf("%d confirmed", confirmed))
-	}
-	if unconfirmed > 0 {
-		found = append(found, fmt.Sprintf("%d unconfirmed", unconfirmed))
-	}
-	if waived > 0 {
-		found = append(found, fmt.Sprintf("%d waived", waived))
+	for _, s := range []rules.Status{rules.Confirmed, rules.Unconfirmed, rules.Suspected, rules.Waived} {
+		if t[s] > 0 {
+			found = append(found, fmt.Sprintf("%d %s", t[s], s))
+		}
 	}
 	what := "no findings"
 	if len(found) > 0 {
@@ -97,6 +93,9 @@ func AuditSummary(a *rules.Audit) string {
 			s += fmt.Sprintf("%d marginal, ", a.Marginal)
 		}
 		s += fmt.Sprintf("%d undecided", a.Undecided)
+		if a.Unjudged > 0 {
+			s += fmt.Sprintf(", %d unjudged", a.Unjudged)
+		}
 	}
 	if a.Inference != nil {
 		s += "; " + inferenceText(*a.Inference)
@@ -159,36 +158,67 @@ func disturbanceNotes(series []results.Series) []Note {
 }
 
 // tally counts findings by status.
-func tally(findings []rules.Finding) (confirmed, unconfirmed, waived int) {
+func tally(findings []rules.Finding) map[rules.Status]int {
+	t := map[rules.Status]int{}
 	for _, f := range findings {
-		switch f.Status {
-		case rules.Confirmed:
-			confirmed++
-		case rules.Waived:
-			waived++
-		default:
-			unconfirmed++
-		}
+		t[f.Status]++
 	}
-	return
+	return t
+}
+
+// notAppliedText says which rules the method of an audit does not have.
+func notAppliedText(a *rules.Audit) string {
+	return fmt.Sprintf("method %s does not apply these rules: %s", a.Method, rules.RuleList(a.NotApplied))
+}
+
+// JudgedText says rule by rule how many rows were judged, and why the others were not; empty where every rule judged all.
+func JudgedText(judged []rules.Judged) string {
+	var words []string
+	for _, j := range judged {
+		var not []string
+		if j.Undecided > 0 {
+			not = append(not, fmt.Sprintf("%d undecided", j.Undecided))
+		}
+		if j.Suspectable > 0 {
+			not = append(not, fmt.Sprintf("%d with too few samples", j.Suspectable))
+		}
+		if n := j.Rows - j.Compared() - j.Suspectable; n > 0 {
+			not = append(not, fmt.Sprintf("%d with nothing to compare with", n))
+		}
+		if len(not) == 0 {
+			continue
+		}
+		words = append(words, fmt.Sprintf("%s %d of %s (%s)", j.Rule, j.Decided, count(j.Rows, "row"), strings.Join(not, ", ")))
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return "judged by rule: " + strings.Join(words, "; ")
 }
 
 func auditHead(a *rules.Audit) []Note {
 	a = a.Whole()
 	tone := Good
-	confirmed, unconfirmed, _ := tally(a.Findings)
+	t := tally(a.Findings)
 	switch {
-	case a.Invalid != "" || confirmed > 0:
+	case a.Invalid != "" || t[rules.Confirmed] > 0:
 		tone = Bad
-	case unconfirmed > 0 || a.Undecided+a.Marginal > 0 || a.Inference != nil && !a.Inference.Kept():
+	case t[rules.Unconfirmed]+t[rules.Suspected] > 0 || a.Undecided+a.Marginal > 0 || a.Inference != nil && !a.Inference.Kept():
 		tone = Open
 	}
-	head := []Note{{AuditSummary(a), tone}}
+	var head []Note
+	if len(a.NotApplied) > 0 {
+		head = append(head, Note{notAppliedText(a), Open})
+	}
+	head = append(head, Note{AuditSummary(a), tone})
 	if text := a.BaselineText(); text != "" {
 		head = append(head, Note{text, Neutral})
 	}
 	if text := SeenText(a); text != "" {
 		head = append(head, Note{text, Neutral})
+	}
+	if text := JudgedText(a.Judged); text != "" {
+		head = append(head, Note{text, Faint})
 	}
 	return append(head, Note{auditText(a), Faint})
 }

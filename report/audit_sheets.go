@@ -118,7 +118,7 @@ func verdictSheet(a *rules.Audit) Sheet {
 	s := Sheet{Columns: []Column{
 		{Name: "series", Key: "series"}, {Name: "cases", Key: "cases", Align: Right},
 		{Name: "anomalous", Key: "anomalous", Align: Right},
-		{Name: "clean", Key: "clean", Align: Right}, {Name: "marginal", Key: "marginal", Align: Right}, {Name: "undecided", Key: "undecided", Align: Right}, {Name: "findings", Key: "findings", Align: Right},
+		{Name: "clean", Key: "clean", Align: Right}, {Name: "marginal", Key: "marginal", Align: Right}, {Name: "undecided", Key: "undecided", Align: Right}, {Name: "unjudged", Key: "unjudged", Align: Right}, {Name: "findings", Key: "findings", Align: Right},
 		{Name: "rows affected", Key: "rows_in_findings", Align: Right}, {Name: "best MFU", Key: "best_mfu", Align: Right}, {Name: "observed", Key: "best_mfu_observed", Align: Right}, {Name: "at clock", Key: "best_mfu_at_clock", Align: Right},
 		{Name: "bimodal", Key: "bimodal", Align: Right}, {Name: "elasticity", Key: "elasticity", Align: Right, Wide: true},
 	}}
@@ -128,18 +128,18 @@ func verdictSheet(a *rules.Audit) Sheet {
 	findings := rules.FindingsBySeries(a.Whole().Findings)
 	for _, series := range a.Series {
 		own := findings[series.Key]
-		row := []any{seriesCell(series.Key), series.Cases, len(series.Flagged), nil, nil, nil, len(own), heldAgainst(own, series), nil, nil, nil, nil, nil}
+		row := []any{seriesCell(series.Key), series.Cases, len(series.Flagged), nil, nil, nil, nil, len(own), heldAgainst(own, series), nil, nil, nil, nil, nil}
 		if a.Inference != nil {
 			row = append(row, nil, nil)
 			if i := series.Inference; i != nil {
-				row[13] = i.Inferred
+				row[14] = i.Inferred
 				if i.Checked > 0 {
-					row[14] = share(i.Share())
+					row[15] = share(i.Share())
 				}
 			}
 		}
 		if len(series.Rows) > 0 {
-			clean, marginal, undecided := 0, 0, 0
+			clean, marginal, undecided, unjudged := 0, 0, 0, 0
 			best := series.Rows[0]
 			bimodal := 0
 			var betas []float64
@@ -151,6 +151,8 @@ func verdictSheet(a *rules.Audit) Sheet {
 					marginal++
 				case rules.Undecided:
 					undecided++
+				case rules.Unjudged:
+					unjudged++
 				}
 				if r.MFU.Mid > best.MFU.Mid {
 					best = r
@@ -160,16 +162,19 @@ func verdictSheet(a *rules.Audit) Sheet {
 				}
 				betas = append(betas, r.Elasticity)
 			}
-			row[3], row[4], row[5], row[8] = clean, marginal, undecided, share(best.MFU.Mid)
+			row[3], row[4], row[5], row[6] = clean, marginal, undecided, unjudged
+			if !series.RelativeMFU {
+				row[9] = share(best.MFU.Mid)
+			}
 			if best.MFUAtClock.Mid > 0 {
-				row[10] = share(best.MFUAtClock.Mid)
+				row[11] = share(best.MFUAtClock.Mid)
 			}
-			if best.ObservedUS.Mid > 0 {
-				row[9] = share(observedMFU(best))
+			if best.ObservedUS.Mid > 0 && !series.RelativeMFU {
+				row[10] = share(observedMFU(best))
 			}
-			row[11] = unlessZero(bimodal)
+			row[12] = unlessZero(bimodal)
 			if a.Clocks[series.Key.Device] > 0 {
-				row[12] = number{median(betas), 2}
+				row[13] = number{median(betas), 2}
 			}
 		}
 		s.Rows = append(s.Rows, row)

@@ -28,7 +28,7 @@ func findingColour(s rules.Status) color.NRGBA {
 func (c *Curve) findingLegend() []legendItem {
 	var items []legendItem
 	shown := c.shown()
-	for _, s := range []rules.Status{rules.Confirmed, rules.Unconfirmed, rules.Waived} {
+	for _, s := range []rules.Status{rules.Confirmed, rules.Unconfirmed, rules.Suspected, rules.Waived} {
 		if slices.ContainsFunc(shown, func(f rules.Finding) bool { return f.Status == s }) {
 			items = append(items, legendItem{"finding, " + string(s), findingColour(s), areaMark})
 		}
@@ -164,7 +164,7 @@ func findingLabel(f rules.Finding, detail bool) string {
 // shade fills the intervals of the findings. Two findings of different rules
 // on one interval darken it once only.
 func (c *Curve) shade(p *panel) {
-	for _, s := range []rules.Status{rules.Waived, rules.Unconfirmed, rules.Confirmed} {
+	for _, s := range []rules.Status{rules.Waived, rules.Suspected, rules.Unconfirmed, rules.Confirmed} {
 		covered := p.Min.X
 		var spans []region
 		for _, f := range c.shown() {

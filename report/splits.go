@@ -26,6 +26,11 @@ func WriteSplits(w io.Writer, f Format, meta results.Meta, splits *rules.SplitsR
 	}
 	doc.Sheets = []Sheet{SplitSheet(splits.Splits), StretchSheet(splits.Stretches), SplitSheet(splits.Rejected)}
 	doc.Sheets[1].Title, doc.Sheets[2].Title = "Intervals of M with one remedy each", "Executed remedies that do not pay"
+	if len(splits.Suspected) > 0 {
+		sheet := FindingSheet(meta, &rules.Audit{Findings: splits.Suspected})
+		sheet.Title = "Suspected by single samples"
+		doc.Sheets = append(doc.Sheets, sheet)
+	}
 	doc.Notes = warningNotes(splits.Warnings)
 	doc.Bench = func(w io.Writer) error { return benchSplits(w, meta, splits) }
 	return doc.Render(w, f)

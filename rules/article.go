@@ -87,3 +87,6 @@ func articleFlag(points []articlePoint, threshold float64) (reference []int, fla
 	}
 	return reference, flagged
 }
+
+// ArticleRules are the rules that the article's method has.
+func ArticleRules() []Rule { return []Rule{Monotonic, SplitRule} }

@@ -63,7 +63,7 @@ func (a *Audit) warn(subject, format string, args ...any) {
 
 // sortFindings puts confirmed findings first, then those with the most time at stake.
 func sortFindings(f []Finding) {
-	rank := map[Status]int{Confirmed: 0, Unconfirmed: 1, Waived: 2}
+	rank := map[Status]int{Confirmed: 0, Unconfirmed: 1, Suspected: 2, Waived: 3}
 	order := AllRules()
 	slices.SortStableFunc(f, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(rank[a.Status], rank[b.Status]), cmp.Compare(b.StakeUS, a.StakeUS),
@@ -148,6 +148,11 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 			j.cause, j.cleared = f.Cause, false
 		}
 	}
+	suspected, compared := suspects(p, cfg)
+	a.Findings = append(a.Findings, suspected...)
+	for i := range a.Judged {
+		a.Judged[i].Suspectable = compared[a.Judged[i].Rule]
+	}
 	if len(panels) > 1 {
 		clear(panels[1:]) // of many rows they take as much memory as the verdicts below
 	}
@@ -159,20 +164,18 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 		}
 		c.points, c.made, c.inference = nil, nil, nil // the verdicts take their place
 		last := &a.Series[len(a.Series)-1]
-		few := 0
 		for _, r := range last.Rows {
 			switch r.Verdict {
 			case Undecided:
 				a.Undecided++
 			case Marginal:
 				a.Marginal++
-			}
-			if r.Samples < cfg.MinSamples && !r.Inferred {
-				few++
+			case Unjudged:
+				a.Unjudged++
 			}
 		}
-		if few > 0 {
-			a.warn(last.Key.String(), "undecided: %s with fewer than %d samples; the interval method needs repeated samples, the article's method does not", plural(few, "row"), cfg.MinSamples)
+		if of := last.Scatter; of != nil {
+			a.warn(last.Key.String(), "%s", of.text(cfg.MinSamples))
 		}
 	}
 	return err
@@ -185,7 +188,7 @@ const suspectP = 0.05
 // seriesAudit lists the rows of a series as the first rule that is on judged
 // them: the monotonic one, unless it was switched off.
 func seriesAudit(c *curve, panels []panel, at int, cfg Config, q quantiles) SeriesAudit {
-	s := SeriesAudit{Key: c.series.Key, Cases: len(c.series.Rows), Flagged: []int{}}
+	s := SeriesAudit{Key: c.series.Key, Cases: len(c.series.Rows), Flagged: []int{}, Scatter: c.scatterOf(cfg.MinSamples), RelativeMFU: c.series.Peak.FLOPS <= 0}
 	if c.inference != nil {
 		count := c.inference.count
 		s.Cases, s.Inference = count.Asked, &count
@@ -199,7 +202,7 @@ func seriesAudit(c *curve, panels []panel, at int, cfg Config, q quantiles) Seri
 	}
 	for i := range c.points {
 		p := &c.points[i]
-		r := RowVerdict{M: p.m, Verdict: Clean, US: p.us.interval(cfg.Confidence, q), P: 1, AdjustedP: 1,
+		r := RowVerdict{M: p.m, Verdict: Unjudged, US: p.us.interval(cfg.Confidence, q), P: 1, AdjustedP: 1,
 			MFU: c.mfuOf(i, p.us, cfg.Confidence, q), Samples: p.n, Label: p.label, ClockMHz: p.clock, MFUAtClock: c.mfuAtClock(i, cfg.Confidence, q), Elasticity: p.elastic.beta, Inferred: p.inferred}
 		if p.us.y != p.seen.y {
 			r.ObservedUS = p.seen.interval(cfg.Confidence, q)
@@ -230,7 +233,11 @@ func auditArticle(a *Audit, data Data, cfg Config) {
 	}
 	further := furtherChoices(data.Series)
 	for _, r := range cfg.On() {
-		a.Judged = append(a.Judged, Judged{Rule: r})
+		if slices.Contains(ArticleRules(), r) {
+			a.Judged = append(a.Judged, Judged{Rule: r})
+		} else {
+			a.NotApplied = append(a.NotApplied, r)
+		}
 	}
 	for _, s := range data.Series {
 		if further[s.Key] {
@@ -250,14 +257,15 @@ func auditArticle(a *Audit, data Data, cfg Config) {
 			c.points[i] = point{row: p.row, m: p.m, label: run.Label, launch: run.Launch, n: len(s.Rows[p.row].Samples), flops: math.Log(p.rate * p.us), us: estimate{y: math.Log(p.us)}}
 		}
 		c.peak = math.Log(articlePeak(s, points))
-		out := SeriesAudit{Key: s.Key, Cases: len(s.Rows), Flagged: []int{}}
+		out := SeriesAudit{Key: s.Key, Cases: len(s.Rows), Flagged: []int{}, RelativeMFU: s.Peak.FLOPS <= 0}
 		if cfg.Rules.Monotonic.Enabled {
 			reference, flagged := articleFlag(points, cfg.Threshold)
 			rows := make([]judgement, len(points))
 			for i, p := range points {
-				r := RowVerdict{M: p.m, Verdict: Clean, US: exactly(p.us), MFU: exactly(p.mfu), P: 1, AdjustedP: 1, Samples: c.points[i].n, Label: c.points[i].label}
+				r := RowVerdict{M: p.m, Verdict: Unjudged, US: exactly(p.us), MFU: exactly(p.mfu), P: 1, AdjustedP: 1, Samples: c.points[i].n, Label: c.points[i].label}
 				rows[i] = judgement{curve: c, point: i, verdict: Clean, sign: 1, p: 1, adjusted: 1, against: nothing}
 				if b := reference[i]; b >= 0 {
+					r.Verdict = Clean
 					r.Reference, r.Expected = points[b].m, cfg.Threshold*points[b].mfu
 					rows[i].against = &s.Rows[points[b].row].Case
 					rows[i].loss = exactly(1 - p.mfu/points[b].mfu)

@@ -36,6 +36,9 @@ func (a *Audit) Hold(meta results.Meta, base *Audit, of results.Meta) {
 	shared := map[string]bool{}
 	for i := range base.Findings {
 		f := &base.Findings[i]
+		if f.Status == Suspected {
+			continue // it excuses nothing: single samples prove nothing
+		}
 		at := place{SeriesIdentity(of, f.Series), f.Rule}
 		known[at] = append(known[at], f)
 	}

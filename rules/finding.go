@@ -12,7 +12,8 @@ import (
 // Verdict is the judgement of one row.
 type Verdict string
 
-// The verdicts. Undecided is an honest answer: the interval straddles the bound.
+// The verdicts. Undecided is an honest answer: the interval straddles the bound. Unjudged is a row that there was
+// nothing to compare with, such as the first of a curve; it is never counted as clean.
 // Marginal is one too: the row is so near the bound, and known so well, that the
 // side it lies on does not matter. Its estimate lies within 0.25 points of the bound
 // and its whole 95 % interval within 0.5.
@@ -21,15 +22,18 @@ const (
 	Clean     Verdict = "clean"
 	Marginal  Verdict = "marginal"
 	Undecided Verdict = "undecided"
+	Unjudged  Verdict = "unjudged"
 )
 
 // Status says how far a finding has been proven.
 type Status string
 
-// The statuses. Only Confirmed findings fail a gate.
+// The statuses. Only Confirmed findings fail a gate that names no other. Suspected ones rest on scatter that is not
+// the row's own (see [ScatterOrigin]): they never enter a table or a baseline.
 const (
 	Confirmed   Status = "confirmed"   // seen again, interleaved with its reference, on fresh samples
 	Unconfirmed Status = "unconfirmed" // no device was asked again
+	Suspected   Status = "suspected"   // too few samples: scatter is borrowed from the series, or assumed
 	Waived      Status = "waived"      // confirmed or not, and excused by the rules file
 )
 
@@ -170,7 +174,9 @@ type Finding struct {
 	// AdjustedP is the worst row's p-value after Benjamini–Hochberg.
 	AdjustedP float64 `json:"p_adjusted"`
 	Status    Status  `json:"status"`
-	Cause     Cause   `json:"cause"`
+	// Scatter says where the scatter comes from on which a suspected finding rests; empty for others, whose rows have their own.
+	Scatter ScatterOrigin `json:"scatter,omitempty"`
+	Cause   Cause         `json:"cause"`
 	// Explanation is one sentence with the numbers the cause rests on.
 	Explanation string `json:"explanation"`
 	// Excluded are the causes that were looked at before this one and are none: all of
@@ -215,6 +221,10 @@ type SeriesAudit struct {
 	Cases   int               `json:"cases"`
 	Flagged []int             `json:"flagged"` // ascending M, anomalous by Audit.RowRule
 	Rows    []RowVerdict      `json:"rows,omitempty"`
+	// RelativeMFU is true where no peak is known and MFU is relative to the fastest row.
+	RelativeMFU bool `json:"relative_mfu,omitempty"`
+	// Scatter is what stands for the scatter of rows with too few samples for their own; nil where there are none.
+	Scatter *SeriesScatter `json:"scatter,omitempty"`
 	// Inference says how many rows were measured and inferred; nil where every row had to be
 	// measured.
 	Inference *Inference `json:"inference,omitempty"`
@@ -255,17 +265,20 @@ type Audit struct {
 	// RowRule is the rule whose verdicts the rows of the series carry, and whose
 	// anomalous rows are flagged: monotonic, unless that is off.
 	RowRule Rule `json:"row_rule,omitempty"`
+	// NotApplied are the rules that are on and that Method does not have.
+	NotApplied []Rule `json:"not_applied,omitempty"`
 	// Flagged is set when the run has exactly one series, else it is per series.
 	Flagged  []int         `json:"flagged,omitzero"`
 	Series   []SeriesAudit `json:"series,omitempty"`
 	Findings []Finding     `json:"findings"`
-	// Marginal and Undecided count the rows with these verdicts.
+	// Marginal, Undecided and Unjudged count the rows with these verdicts.
 	Marginal  int `json:"marginal"`
 	Undecided int `json:"undecided"`
+	Unjudged  int `json:"unjudged"`
 	// Tests counts the comparisons on which all verdicts rest.
 	Tests int `json:"-"`
 	// Judged says of how many rows each rule that is on could tell something.
-	Judged []Judged `json:"-"`
+	Judged []Judged `json:"judged,omitempty"`
 	// Inference sums up what was inferred in all series; nil where nothing was.
 	Inference *Inference `json:"inference,omitempty"`
 	// LaunchDiffers are the timed rows whose launch is not what was foretold, by series and M.
@@ -314,6 +327,8 @@ type SplitsResult struct {
 	// what was swept, in the mean over Searched. Nothing is said of it, and it is in no time at stake.
 	TrafficUncovered float64   `json:"traffic_uncovered,omitempty"`
 	Warnings         []Warning `json:"warnings,omitempty"`
+	// Suspected are what rows with too few samples to be searched suggest: findings of the rules whose remedies are sought.
+	Suspected []Finding `json:"suspected,omitempty"`
 	// Selection is set where Splits, Rejected and Stretches are some of those found: see [SplitsResult.Whole].
 	Selection *Selection `json:"selection,omitempty"`
 

@@ -137,9 +137,9 @@ func TestMonotonicIsNotClearOfARival(t *testing.T) {
 			})
 		}
 	}
-	// Where nothing sets a reference, the row is not decided below the rival and clean above it.
+	// Where nothing sets a reference, the row is undecided below the rival, and unjudged above it.
 	f := &evidence{prepared: &prepared{q: quantiles{}}, cfg: Default(), looks: 1}
-	for rate, want := range map[float64]Verdict{math.Log(f.cfg.Threshold) + 0.001: Undecided, math.Log(f.cfg.Threshold) + 0.02: Clean} {
+	for rate, want := range map[float64]Verdict{math.Log(f.cfg.Threshold) + 0.001: Undecided, math.Log(f.cfg.Threshold) + 0.02: Unjudged} {
 		rows := f.monotonic(&curve{points: []point{
 			measuredAt(1, 0, 0, 0.01, f.cfg.MinSamples-1), measuredAt(2, 0, -rate, 0.01, f.cfg.MinSamples),
 		}})

@@ -255,7 +255,7 @@ func newEvidence(p *prepared, cfg Config) *evidence {
 func (f *evidence) blank(c *curve) []judgement {
 	rows := make([]judgement, len(c.points))
 	for i := range rows {
-		rows[i] = judgement{curve: c, point: i, p: 1, adjusted: 1, sign: 1, verdict: Clean, against: nothing}
+		rows[i] = judgement{curve: c, point: i, p: 1, adjusted: 1, sign: 1, verdict: Unjudged, against: nothing}
 		if !c.points[i].judged(f.cfg.MinSamples) {
 			rows[i].verdict = Undecided
 		}

@@ -83,11 +83,19 @@ func (f *evidence) onPlainWeights(c *curve) []*curve {
 
 // alternative: no other kernel of the device may be faster at the same product.
 func (f *evidence) alternative(c *curve) []judgement {
-	others := f.elsewhere(c)
-	if len(others) == 0 || slices.Contains(f.cfg.Rules.Alternative.Exclude, c.series.Key.Kernel) {
+	others := f.competitors(c)
+	if len(others) == 0 {
 		return nil
 	}
 	return f.fastest(c, others, math.Log1p(f.cfg.Rules.Alternative.Margin))
+}
+
+// competitors are the curves that a curve is held against as alternatives; none for a kernel that is not judged.
+func (f *evidence) competitors(c *curve) []*curve {
+	if slices.Contains(f.cfg.Rules.Alternative.Exclude, c.series.Key.Kernel) {
+		return nil
+	}
+	return f.elsewhere(c)
 }
 
 // fastest judges the rows of a curve by the least time of other curves, which a row's log-time may
@@ -204,6 +212,14 @@ func below(s results.Series) func(*judgement) string {
 // operation, no rate is impossible, since a cache may have held the operands. Ceilings know no common
 // clock, so observed time is held against them.
 func (f *evidence) roofline(c *curve) []judgement {
+	return f.ceilings(c, func(i int) (estimate, bool) {
+		p := &c.points[i]
+		return p.seen, p.judged(f.cfg.MinSamples)
+	})
+}
+
+// ceilings holds the observed times of a curve's points against its ceilings, of those that seen is true of.
+func (f *evidence) ceilings(c *curve, seen func(int) (estimate, bool)) []judgement {
 	s := c.series
 	cached := s.Bandwidth.Rate <= 0 || s.Key.Regime == results.Hot
 	memory := s.Peak.Memory.Rate > 0
@@ -214,21 +230,22 @@ func (f *evidence) roofline(c *curve) []judgement {
 	r := f.cfg.Rules.Roofline
 	tooFast, tooSlow := past(s), below(s)
 	for i, p := range c.points {
-		if !p.judged(f.cfg.MinSamples) {
+		seen, ok := seen(i)
+		if !ok {
 			continue
 		}
 		j := &rows[i]
-		half := f.half(p.seen)
+		half := f.half(seen)
 		j.tested = true
 		fast, sides := 1.0, 1.0
 		j.kept = true
 		if !memory {
 			ceiling, _ := leastTime(s, p.m)
 			limit := ceiling - math.Log1p(r.Tolerance)
-			fast, sides = upperP((limit-p.seen.y)/p.seen.se, p.seen.df), 2
+			fast, sides = upperP((limit-seen.y)/seen.se, seen.df), 2
 			j.p, j.bound, j.sign = math.Min(1, 2*fast), limit, -1
-			j.broken, j.kept = p.seen.y+half < limit, p.seen.y-half >= limit
-			over := ceiling - p.seen.y
+			j.broken, j.kept = seen.y+half < limit, seen.y-half >= limit
+			over := ceiling - seen.y
 			j.loss = Interval{lost(over + half), lost(over), lost(over - half)}
 			j.cause, j.explain = MeasurementError, tooFast
 		}
@@ -237,12 +254,12 @@ func (f *evidence) roofline(c *curve) []judgement {
 		}
 		attainable := attainable(s, p.m)
 		limit := attainable - math.Log(r.Fraction)
-		slow := upperP((p.seen.y-limit)/p.seen.se, p.seen.df)
-		keptBoth := j.kept && p.seen.y+half <= limit
+		slow := upperP((seen.y-limit)/seen.se, seen.df)
+		keptBoth := j.kept && seen.y+half <= limit
 		if slow < fast || memory {
 			j.p, j.bound, j.sign = math.Min(1, sides*slow), limit, 1
-			j.broken = p.seen.y-half > limit
-			j.loss = Interval{lost(attainable - p.seen.y + half), lost(attainable - p.seen.y), lost(attainable - p.seen.y - half)}
+			j.broken = seen.y-half > limit
+			j.loss = Interval{lost(attainable - seen.y + half), lost(attainable - seen.y), lost(attainable - seen.y - half)}
 			// Memory that is mostly idle is not what the kernel waits for.
 			j.cause, j.explain = Implementation, tooSlow
 		}

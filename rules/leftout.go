@@ -8,6 +8,7 @@ type VerdictCounts struct {
 	Clean     int `json:"clean"`
 	Marginal  int `json:"marginal"`
 	Undecided int `json:"undecided"`
+	Unjudged  int `json:"unjudged"`
 }
 
 // add counts a row.
@@ -21,6 +22,8 @@ func (c *VerdictCounts) add(v Verdict) {
 		c.Marginal++
 	case Undecided:
 		c.Undecided++
+	case Unjudged:
+		c.Unjudged++
 	}
 }
 

@@ -32,7 +32,7 @@ func TestWithoutClean(t *testing.T) {
 			kept = append(kept, r)
 		}
 	}
-	measured := want.Measured.Anomalous + want.Measured.Clean + want.Measured.Marginal + want.Measured.Undecided
+	measured := want.Measured.Anomalous + want.Measured.Clean + want.Measured.Marginal + want.Measured.Undecided + want.Measured.Unjudged
 	if want.LeftOut < 100 || want.LeftOut != want.Inferred.Clean || measured != a.Inference.Measured || want.Inferred.Anomalous == 0 {
 		t.Fatalf("the workshop has %+v of %+v", want, a.Inference)
 	}

@@ -90,7 +90,7 @@ func rejoin(candidates []*candidate, panels []panel) []*candidate {
 		return nil
 	}
 	// An interval reaches over its own rows too, those that did not stand as well.
-	bridge := func(j *judgement) bool { return j.verdict != Clean }
+	bridge := func(j *judgement) bool { return j.verdict != Clean && j.verdict != Unjudged }
 	order := slices.Clone(candidates)
 	slices.SortStableFunc(order, func(a, b *candidate) int { return cmp.Compare(a.worst.point, b.worst.point) })
 	gone := map[*candidate]bool{}

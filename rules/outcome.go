@@ -56,6 +56,8 @@ type Judged struct {
 	Rows      int `json:"rows"`
 	Decided   int `json:"decided"`
 	Undecided int `json:"undecided"`
+	// Suspectable are rows that it compared by a scatter that is not their own.
+	Suspectable int `json:"suspectable,omitempty"`
 	// Named is set where the rule was asked for by its name.
 	Named bool `json:"-"`
 }
@@ -199,15 +201,21 @@ func (e Evidence) told() []Ground {
 		return nil
 	}
 	compared := 0
-	var idle []string
+	var idle, few []string
 	for _, j := range e.Judged {
 		compared += j.Compared()
-		if j.Named && j.Compared() == 0 {
+		switch {
+		case j.Compared() > 0:
+		case j.Suspectable > 0:
+			few = append(few, string(j.Rule))
+		case j.Named:
 			idle = append(idle, string(j.Rule))
 		}
 	}
 	const give = "give more batches, or switch on a rule that applies to what was measured"
 	switch {
+	case len(few) > 0:
+		return open("repeat each case: `gemmaudit sweep` does; what is suspected is listed", "%s: %s judged no row by samples of its own", e.Name, strings.Join(few, ", "))
 	case compared == 0:
 		return open(give, "%s: no rule compares any of %s with another", e.Name, plural(e.Cases, "case"))
 	case len(idle) > 0:

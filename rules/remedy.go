@@ -330,6 +330,8 @@ func findRemedies(ctx context.Context, r *SplitsResult, data Data, cfg Config, o
 		}
 		found = append(found, pl.stretches(among)...)
 	}
+	suspected, _ := suspects(p, cfg.Only(slices.DeleteFunc(cfg.On(), func(r Rule) bool { return !slices.Contains(o.Kinds, remedyOf[r]) })...))
+	r.Suspected = slices.DeleteFunc(suspected, func(f Finding) bool { return !o.has(f.Series.Kernel) })
 	var err error
 	if m == nil {
 		for _, s := range found {
@@ -363,7 +365,7 @@ func (r *SplitsResult) warnFew(c *curve, least int) (few int) {
 		}
 	}
 	if few > 0 {
-		r.warn(c.series.Key.String(), "not searched: %s with fewer than %d samples; the interval method needs repeated samples, the article's method does not", plural(few, "row"), least)
+		r.warn(c.series.Key.String(), "not searched: %s", c.scatterOf(least).text(least))
 	}
 	return few
 }

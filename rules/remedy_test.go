@@ -364,7 +364,7 @@ func TestUntriedRemedies(t *testing.T) {
 		data.Series[0].Rows[i].Samples = data.Series[0].Rows[i].Samples[:1]
 	}
 	r, err = FindSplits(context.Background(), data, cfg, SplitOptions{Among: AmongAll}, nil)
-	if want := "not searched: 256 rows with fewer than 5 samples;"; err != nil || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0].Text, want) {
+	if want := "not searched: 256 rows with fewer than 5 samples"; err != nil || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0].Text, want) {
 		t.Errorf("warnings %v, want %q: %v", r.Warnings, want, err)
 	}
 }

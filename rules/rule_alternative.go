@@ -1,5 +1,9 @@
 package rules
 
+import (
+	"math"
+)
+
 // Alternative is the rule that no other kernel of the device is faster.
 const Alternative Rule = "alternative"
 
@@ -25,6 +29,15 @@ var alternativeRule = rule{
 	},
 	enabled: func(s *RuleSet) *bool { return &s.Alternative.Enabled },
 	judge:   (*evidence).alternative,
+	suspect: (*suspicion).alternative,
 	bound:   func(c Config, _ Finding) float64 { return marginLoss(c.Rules.Alternative.Margin) },
 	cause:   (*witness).alternative,
+}
+
+// alternative is [evidence.alternative] for rows with few samples.
+func (s *suspicion) alternative(c *curve) []judgement {
+	if others := s.competitors(c); len(others) > 0 {
+		return s.fastest(c, others, math.Log1p(s.cfg.Rules.Alternative.Margin))
+	}
+	return nil
 }

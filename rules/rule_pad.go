@@ -1,6 +1,10 @@
 package rules
 
-import "github.com/gemmaudit/gemmaudit/kernels"
+import (
+	"math"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
 
 // Pad is the rule that no larger M takes less time.
 const Pad Rule = "pad"
@@ -18,5 +22,28 @@ var padRule = rule{
 	enabled: func(s *RuleSet) *bool { return &s.Pad.Enabled },
 	applies: kernels.Subject.Paddable,
 	judge:   (*evidence).pad,
+	suspect: (*suspicion).pad,
 	bound:   func(c Config, _ Finding) float64 { return marginLoss(c.Rules.Pad.Margin) },
+}
+
+// pad is [evidence.pad] for rows with few samples.
+func (s *suspicion) pad(c *curve) []judgement {
+	rows, best, of := s.blank(c), -1, 0
+	for i := len(c.points) - 1; i >= 0; i-- {
+		e, _, ok := s.known(c, i)
+		if !ok {
+			continue
+		}
+		if best >= 0 {
+			than, own, _ := s.known(c, best)
+			against := rows[i].direct()
+			against.PadTo, against.Label = c.points[best].m, ""
+			s.hold(&rows[i], rival{enough: than, own: own, of: of, against: &against}, math.Log1p(s.cfg.Rules.Pad.Margin))
+		}
+		of++
+		if best < 0 || e.y < c.points[best].us.y {
+			best = i
+		}
+	}
+	return rows
 }

@@ -62,6 +62,7 @@ var parityRule = rule{
 	},
 	enabled: func(s *RuleSet) *bool { return &s.Parity.Enabled },
 	judge:   (*evidence).parity,
+	suspect: (*suspicion).parity,
 	bound:   parityBound,
 	cause:   (*witness).parity,
 }
@@ -104,4 +105,37 @@ func parityBound(cfg Config, f Finding) float64 {
 		}
 	}
 	return 0
+}
+
+// parity is [evidence.parity] for rows with few samples. A row that several pairs speak of keeps the one that accuses most.
+func (s *suspicion) parity(c *curve) []judgement {
+	if c.series.Key.Weights != (kernels.WeightFormat{}) {
+		if plain := s.onPlainWeights(c); len(plain) > 0 && !s.dequantises(c.series.Key.Kernel) {
+			return s.fastest(c, plain, math.Log(s.cfg.Rules.Parity.Quantised))
+		}
+		return nil
+	}
+	rows, partners := s.blank(c), 0.0
+	for _, pair := range s.cfg.Rules.Parity.Pairs {
+		if pair.DType != c.series.Key.DType {
+			continue
+		}
+		partners++
+		key := c.series.Key
+		key.DType = pair.Than
+		for _, other := range s.curves {
+			if other.series.Key != key {
+				continue
+			}
+			for i, j := range s.fastest(c, []*curve{other}, math.Log(pair.Ratio)) {
+				if j.tested && (!rows[i].tested || j.p < rows[i].p) {
+					rows[i] = j
+				}
+			}
+		}
+	}
+	for i := range rows {
+		rows[i].p = math.Min(1, rows[i].p*math.Max(1, partners))
+	}
+	return rows
 }

@@ -26,5 +26,21 @@ var rooflineRule = rule{
 	},
 	enabled: func(s *RuleSet) *bool { return &s.Roofline.Enabled },
 	judge:   (*evidence).roofline,
+	suspect: (*suspicion).roofline,
 	bound:   func(c Config, _ Finding) float64 { return 1 - c.Rules.Roofline.Fraction },
+}
+
+// roofline is [evidence.roofline] for rows with few samples.
+func (s *suspicion) roofline(c *curve) []judgement {
+	rows := s.evidence.ceilings(c, func(i int) (estimate, bool) {
+		e, own, ok := s.known(c, i)
+		e.y = c.points[i].seen.y
+		return e, ok && !own
+	})
+	for i := range rows {
+		if rows[i].tested {
+			rows[i].verdict = Undecided
+		}
+	}
+	return rows
 }

@@ -28,6 +28,8 @@ type rule struct {
 	applies func(kernels.Subject) bool
 	// judge judges the rows of one curve, parallel to its points.
 	judge func(*evidence, *curve) []judgement
+	// suspect judges those of its points that have too few samples for judge.
+	suspect func(*suspicion, *curve) []judgement
 	// bound is the loss from which on a finding's row breaks the rule.
 	bound func(Config, Finding) float64
 	// cause explains a candidate of which the judge itself did not say why; nil looks for
@@ -65,10 +67,13 @@ func AllRules() []Rule {
 }
 
 // RuleNames are the names of all rules in the order of [AllRules]: "monotonic, split, pad".
-func RuleNames() string {
-	words := make([]string, len(ruleTable))
-	for i, r := range ruleTable {
-		words[i] = string(r.name)
+func RuleNames() string { return RuleList(AllRules()) }
+
+// RuleList names rules: "monotonic, split".
+func RuleList(list []Rule) string {
+	words := make([]string, len(list))
+	for i, r := range list {
+		words[i] = string(r)
 	}
 	return strings.Join(words, ", ")
 }

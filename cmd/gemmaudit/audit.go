@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -169,6 +170,9 @@ func (o *auditOptions) run(ctx context.Context, path string) (failed error) {
 			r, err := rules.ParseRule(name)
 			if err != nil {
 				return usagef("--rule: %w", err)
+			}
+			if cfg.Method == rules.MethodArticle && !slices.Contains(rules.ArticleRules(), r) {
+				return usagef("--rule %s can't be combined with --method article, which has the rules %s alone", r, rules.RuleList(rules.ArticleRules()))
 			}
 			named = append(named, r)
 		}

@@ -16,12 +16,13 @@ import (
 const (
 	gateConfirmed = "confirmed"
 	gateAny       = "any"
+	gateSuspected = "suspected"
 	gateNone      = "none"
 )
 
 // auditGate says what makes the exit code 1.
 type auditGate struct {
-	findings string // gateConfirmed, gateAny or gateNone
+	findings string // gateConfirmed, gateAny, gateSuspected or gateNone
 	marginal bool   // marginal rows too
 	accept   rules.Accept
 }
@@ -31,7 +32,15 @@ func (g auditGate) fails(f rules.Finding) bool {
 	if f.Baseline == rules.BaselineKnown || g.findings == gateNone {
 		return false
 	}
-	return f.Status == rules.Confirmed || g.findings == gateAny && f.Status == rules.Unconfirmed
+	switch f.Status {
+	case rules.Confirmed:
+		return true
+	case rules.Unconfirmed:
+		return g.findings == gateAny || g.findings == gateSuspected
+	case rules.Suspected:
+		return g.findings == gateSuspected
+	}
+	return false
 }
 
 // checks is what the gate has looked at, for a pipeline; verdict is the command's outcome.
@@ -58,10 +67,10 @@ func (a *app) printChecks(f report.Format, c *report.Checks) error {
 
 // gateFlag adds --gate and --fail-marginal.
 func gateFlag(cmd *cobra.Command, g *auditGate) {
-	cmd.Flags().StringVar(&g.findings, "gate", gateConfirmed, "findings that make the exit code 1: confirmed, any, none")
+	cmd.Flags().StringVar(&g.findings, "gate", gateConfirmed, "findings that make the exit code 1: confirmed, any, suspected, none")
 	failMarginalFlag(cmd, &g.marginal, "rows")
 	acceptFlags(cmd, &g.accept)
-	complete(cmd, "gate", fixed(gateConfirmed, gateAny, gateNone))
+	complete(cmd, "gate", fixed(gateConfirmed, gateAny, gateSuspected, gateNone))
 }
 
 // failMarginalFlag adds --fail-marginal.
@@ -72,7 +81,7 @@ func failMarginalFlag(cmd *cobra.Command, fail *bool, of string) {
 // check returns a usage error for a gate that there is not.
 func (g auditGate) check() error {
 	switch g.findings {
-	case gateConfirmed, gateAny:
+	case gateConfirmed, gateAny, gateSuspected:
 		return nil
 	case gateNone:
 		if g.marginal {
@@ -80,7 +89,7 @@ func (g auditGate) check() error {
 		}
 		return nil
 	}
-	return usagef("--gate: unknown gate %q: expected confirmed, any or none", g.findings)
+	return usagef("--gate: unknown gate %q: expected confirmed, any, suspected or none", g.findings)
 }
 
 // unsteadyHint is what can be done about a run whose machine did not stay the same.
@@ -90,22 +99,19 @@ const unsteadyHint = "`gemmaudit doctor` shows what disturbs this machine; then 
 // were asked for by name.
 func (g auditGate) evidence(audit *rules.Audit, held rules.Held, undone undone, named []rules.Rule) rules.Evidence {
 	e := rules.Evidence{Name: audit.Run, Held: []rules.Held{held}, Accept: g.accept, Ungated: g.findings == gateNone, MostUndecided: 0.5,
-		UndecidedHint: "more --rounds, a quieter machine (`gemmaudit doctor`), or --method article for single samples"}
-	confirmed, unconfirmed := 0, 0
+		UndecidedHint: "more --rounds, or a quieter machine (`gemmaudit doctor`); what single samples show is listed as suspected"}
+	failing, confirmed := 0, 0
 	for _, f := range audit.Findings {
-		if f.Baseline == rules.BaselineKnown {
-			continue
-		}
-		switch f.Status {
-		case rules.Confirmed:
-			confirmed++
-		case rules.Unconfirmed:
-			unconfirmed++
+		if g.fails(f) {
+			failing++
+			if f.Status == rules.Confirmed {
+				confirmed++
+			}
 		}
 	}
 	switch {
-	case unconfirmed > 0 && g.findings == gateAny:
-		e.Proven = append(e.Proven, fmt.Sprintf("%s, %d of them confirmed", plural(confirmed+unconfirmed, "finding", "findings"), confirmed))
+	case failing > confirmed:
+		e.Proven = append(e.Proven, fmt.Sprintf("%s, %d of them confirmed", plural(failing, "finding", "findings"), confirmed))
 	case confirmed > 0:
 		e.Proven = append(e.Proven, plural(confirmed, "confirmed finding", "confirmed findings"))
 	}

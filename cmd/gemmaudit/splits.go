@@ -230,6 +230,8 @@ func (o *splitsOptions) run(ctx context.Context, path string) (failed error) {
 	evidence := rules.Evidence{Name: path, Held: []rules.Held{holds}, Accept: o.accept, Broken: groundsOf(a.notMeasured(run)), Open: groundsOf(empty, outdated.err())}
 	if holds.Held == 0 {
 		evidence.Open = append(evidence.Open, rules.Ground{Text: path + ": there is no sample to search"})
+	} else if s := found.Scope; s != nil && s.Rows == 0 && s.Few > 0 {
+		evidence.Open = append(evidence.Open, rules.Ground{Text: path + ": no row has samples enough to be searched", Hint: "repeat each size: what single samples suggest is listed as suspected"})
 	}
 	return a.conclude(evidence)
 }

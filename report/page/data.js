@@ -2,7 +2,7 @@
 // What the page of a run says of its rows.
 data.findings.forEach((f, i) => { f.at = String(i); });
 
-const verdicts = ['not judged', 'clean', 'marginal', 'undecided', 'anomalous', 'failed'];
+const verdicts = ['unjudged', 'clean', 'marginal', 'undecided', 'anomalous', 'failed'];
 const changes = ['', 'same', 'undecided', 'faster', 'slower', 'marginal'];
 const verdictOf = row => verdicts[column('verdict')[row] & 7];
 const isInferred = row => (column('verdict')[row] & 8) !== 0;

@@ -12,8 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata/shapes.tsv")
 
-// TestShapes: the weight matrices of published models. The configurations have the published sizes, as
-// the configuration classes of transformers write them where it has one. scripts/check_shapes.py compares the golden
+// TestShapes: the weight matrices of published models. scripts/check_shapes.py compares the golden
 // table with the models that transformers builds.
 func TestShapes(t *testing.T) {
 	const golden = "testdata/shapes.tsv"

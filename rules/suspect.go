@@ -1,0 +1,153 @@
+package rules
+
+import (
+	"math"
+
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// suspicion looks for findings among rows that have too few samples for a scatter of their own. What it finds is suspected:
+// it rests on a scatter that is borrowed from the series or assumed.
+//
+// A row is held against the best of several rows. With one sample each, the best is the luckiest, and no other samples tell
+// how lucky: the p-value pays for as many comparisons as there were rows to choose from (Bonferroni). All rules are one family, so
+// that of flat runs at most the share [Config].FDR has any suspect.
+type suspicion struct {
+	*evidence
+	scatter map[*curve]*SeriesScatter
+}
+
+// rival is what a row is held against: the best of several.
+type rival struct {
+	// enough is the log-time in microseconds that would be enough, with its error.
+	enough estimate
+	own    bool // the error is that of its samples
+	// of is how many there were to choose from.
+	of      int
+	against *results.Case
+	// ideal is the log of the row's time over that of against where nothing is lost.
+	ideal float64
+}
+
+// suspects are the findings of the rules that are on which rest on borrowed or assumed scatter, and how many rows each rule
+// has compared so.
+func suspects(p *prepared, cfg Config) (found []Finding, compared map[Rule]int) {
+	s := suspicion{newEvidence(p, cfg), map[*curve]*SeriesScatter{}}
+	for _, c := range p.curves {
+		if of := c.scatterOf(cfg.MinSamples); of != nil {
+			s.scatter[c] = of
+		}
+	}
+	compared = map[Rule]int{}
+	if len(s.scatter) == 0 {
+		return nil, compared
+	}
+	var panels []panel
+	var tested []*judgement
+	for _, r := range ruleTable {
+		if !r.on(cfg) {
+			continue
+		}
+		pn := panel{rule: r.name, rows: make([][]judgement, len(p.curves))}
+		for k, c := range p.curves {
+			if c.unjudged || !r.appliesTo(c.series.Key.Subject) {
+				continue
+			}
+			pn.rows[k] = r.suspect(&s, c)
+			for i := range pn.rows[k] {
+				if j := &pn.rows[k][i]; j.tested {
+					tested = append(tested, j)
+					compared[r.name]++
+				}
+			}
+		}
+		panels = append(panels, pn)
+	}
+	ps := make([]float64, len(tested))
+	for i, j := range tested {
+		ps[i] = j.p
+	}
+	for i, adjusted := range benjaminiHochberg(ps) {
+		tested[i].adjusted = adjusted
+		if adjusted <= cfg.FDR {
+			tested[i].verdict = Anomalous
+		}
+	}
+	for _, pn := range panels {
+		for k, rows := range pn.rows {
+			for _, c := range merge(pn.rule, rows, func(j *judgement) bool { return j.verdict == Anomalous }, bridges) {
+				f := explained(c)
+				f.Status, f.Scatter = Suspected, AssumedScatter
+				if of := s.scatter[p.curves[k]]; of != nil {
+					f.Scatter = of.Origin
+				}
+				found = append(found, f)
+			}
+		}
+	}
+	return found, compared
+}
+
+// blank is a judgement of every point that nothing has been said of.
+func (s *suspicion) blank(c *curve) []judgement {
+	rows := make([]judgement, len(c.points))
+	for i := range rows {
+		rows[i] = judgement{curve: c, point: i, p: 1, adjusted: 1, sign: 1, verdict: Unjudged, against: nothing}
+	}
+	return rows
+}
+
+// known is the time of a point and whether its error is its own; ok is false where it can't be held against another.
+func (s *suspicion) known(c *curve, i int) (e estimate, own, ok bool) {
+	p := &c.points[i]
+	if p.away || p.modes != nil || p.inferred {
+		return e, false, false
+	}
+	e, own = c.known(i, s.cfg.MinSamples, s.scatter[c])
+	return e, own, true
+}
+
+// hold fills in a judgement of a row whose log-time should not be above that of its rival by more than margin. Where both
+// have scatter of their own the rules have judged them.
+func (s *suspicion) hold(j *judgement, r rival, margin float64) {
+	e, own, ok := s.known(j.curve, j.point)
+	if !ok || own && r.own {
+		return
+	}
+	d := difference(e, r.enough)
+	j.tested, j.verdict, j.bound, j.enough, j.ideal = true, Undecided, r.ideal+margin, r.enough.y, r.ideal
+	j.p = math.Min(1, upperP((d.y-margin)/d.se, d.df)*float64(max(1, r.of)))
+	j.lossBound = lost(-margin)
+	half := s.half(d)
+	j.loss = Interval{lost(-d.y + half), lost(-d.y), lost(-d.y - half)}
+	j.against = r.against
+}
+
+// fastest is [evidence.fastest] for rows with few samples.
+func (s *suspicion) fastest(c *curve, others []*curve, margin float64) []judgement {
+	rows := s.blank(c)
+	for i := range c.points {
+		var best rival
+		for _, other := range others {
+			o, ok := other.at(c.points[i].m)
+			if !ok {
+				continue
+			}
+			e, own, ok := s.known(other, o)
+			if !ok {
+				continue
+			}
+			best.of++
+			if best.against == nil || e.y < best.enough.y {
+				best.enough, best.own, best.against = e, own, other.caseOf(o)
+			}
+		}
+		if best.of > 0 {
+			s.hold(&rows[i], best, margin)
+		}
+	}
+	return rows
+}
+
+// remedyOf is the remedy that a rule's findings call for.
+var remedyOf = map[Rule]RemedyKind{SplitRule: RemedySplit, Pad: RemedyPad, Alternative: RemedyOther}

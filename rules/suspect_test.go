@@ -1,0 +1,121 @@
+package rules
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// once is a run of one sample a row: two kernels over a grid, with normal noise. us is the true time.
+func once(seed uint64, sigma float64, ms []int, us func(kernel string, m int) float64) Data {
+	rng := rand.New(rand.NewPCG(seed, 64))
+	var d Data
+	seq := int64(0)
+	for _, kernel := range []string{"a", "b"} {
+		s := results.Series{Key: results.SeriesKey{Device: "cpu", Kernel: kernel, Subject: kernels.Product(kernels.BF16, 4096, 4096)}}
+		for _, m := range ms {
+			seq++
+			c := results.Case{ID: seq, SeriesKey: s.Key, M: m}
+			s.Rows = append(s.Rows, results.Row{Case: c, Samples: []results.Sample{{CaseID: seq, Seq: seq, US: us(kernel, m) * math.Exp(sigma*rng.NormFloat64()), Launches: 1}}})
+		}
+		d.Series = append(d.Series, s)
+	}
+	return d
+}
+
+// TestFlatRunsAreNotSuspected: of runs in which every row reaches the same rate, at most one in twenty has a suspect, at any noise.
+func TestFlatRunsAreNotSuspected(t *testing.T) {
+	seeds := 200
+	if testing.Short() {
+		seeds = 60
+	}
+	for _, sigma := range []float64{0.01, 0.02, 0.03, 0.05} {
+		for name, ms := range map[string][]int{"64 rows": grid(16, 1024, 16), "8 rows": grid(128, 1024, 128)} {
+			if name == "8 rows" && sigma > assumedScatter {
+				continue
+			}
+			suspected := 0
+			for seed := range uint64(seeds) {
+				a, err := RunAudit(context.Background(), once(seed, sigma, ms, func(_ string, m int) float64 { return float64(m) }), Default(), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if a.Undecided != a.Cases {
+					t.Fatalf("%d of %d rows are undecided", a.Undecided, a.Cases)
+				}
+				for _, f := range a.Findings {
+					if f.Status != Suspected || f.Scatter == "" {
+						t.Fatalf("%s is %q by scatter %q", f.ID, f.Status, f.Scatter)
+					}
+				}
+				if len(a.Findings) > 0 {
+					suspected++
+				}
+			}
+			t.Logf("%s, noise of %g: %d of %d runs have a suspect", name, sigma, suspected, seeds)
+			if 20*suspected > seeds {
+				t.Errorf("%s, noise of %g: %d of %d runs have a suspect", name, sigma, suspected, seeds)
+			}
+		}
+	}
+}
+
+// TestSuspects: what is far beyond the noise is suspected by the rule that says what it is, from scatter of the stated origin.
+func TestSuspects(t *testing.T) {
+	flat := func(_ string, m int) float64 { return float64(m) }
+	for _, c := range []struct {
+		name  string
+		rule  Rule
+		us    func(kernel string, m int) float64
+		m     int
+		sigma float64
+	}{
+		{"half as fast", Monotonic, func(k string, m int) float64 {
+			if k == "a" && m == 512 {
+				return 2 * float64(m)
+			}
+			return flat(k, m)
+		}, 512, 0.02},
+		{"a larger M is faster", Pad, func(k string, m int) float64 {
+			if k == "a" && m == 512 {
+				return 3 * float64(m)
+			}
+			return flat(k, m)
+		}, 512, 0.02},
+		{"two halves are faster", SplitRule, func(k string, m int) float64 {
+			if k == "a" && m > 900 {
+				return 1.5 * float64(m)
+			}
+			return flat(k, m)
+		}, 1024, 0.02},
+		{"another kernel is faster", Alternative, func(k string, m int) float64 {
+			if k == "a" {
+				return 1.85 * float64(m)
+			}
+			return flat(k, m)
+		}, 512, 0.03},
+	} {
+		for origin, ms := range map[ScatterOrigin][]int{BorrowedScatter: grid(16, 1024, 16), AssumedScatter: grid(128, 1024, 128)} {
+			found := 0
+			for seed := range uint64(20) {
+				a, err := RunAudit(context.Background(), once(seed, c.sigma, ms, c.us), Default(), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, f := range a.Findings {
+					if f.Rule == c.rule && f.Series.Kernel == "a" && f.FromM <= c.m && c.m <= f.ToM && f.Status == Suspected && f.Scatter == origin {
+						found++
+						break
+					}
+				}
+			}
+			if found < 18 {
+				t.Errorf("%s, %s scatter: suspected in %d of 20 runs", c.name, origin, found)
+			}
+		}
+	}
+}
