@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
@@ -10,6 +11,7 @@ type PeakOrigin string
 
 // The origins of a peak.
 const (
+	Given     PeakOrigin = "given"      // by the user, with imported data
 	DataSheet PeakOrigin = "data-sheet" // the vendor's figure at the vendor's clock
 	Computed  PeakOrigin = "computed"   // units × width × clock
 	Measured  PeakOrigin = "measured"   // from registers, on this device
@@ -39,10 +41,12 @@ const (
 	Copying Transfer = "copy" // what is read and what is written count
 )
 
-// Bandwidth is a measured one of memory.
+// Bandwidth is that of memory.
 type Bandwidth struct {
 	Rate float64  `json:"rate"` // bytes a second, 0 when unknown
 	Of   Transfer `json:"of"`
+	// Origin is [DataSheet] where the vendor says it, and empty where it was measured.
+	Origin PeakOrigin `json:"origin,omitempty"`
 }
 
 // At scales the peak to a clock in MHz: what the device could do had it run at
@@ -90,19 +94,21 @@ const RotationFactor = 3
 // Ceilings are the rates that a device was seen or is said to reach.
 type Ceilings struct {
 	Peaks []Peak `json:"peaks"`
-	// ReadBandwidth and CopyBandwidth are measured, in bytes a second; copy
+	// ReadBandwidth and CopyBandwidth are in bytes a second; copy
 	// counts read and write.
 	ReadBandwidth float64 `json:"read_bandwidth"`
 	CopyBandwidth float64 `json:"copy_bandwidth"`
+	// BandwidthOrigin is [DataSheet] where the vendor says the two, and empty where they were measured.
+	BandwidthOrigin PeakOrigin `json:"bandwidth_origin,omitempty"`
 	// LinkBandwidth is that of uploads from the host's ordinary memory, measured, in bytes a second; 0 where there is no link or
 	// it was not measured.
 	LinkBandwidth float64 `json:"link_bandwidth,omitempty"`
 }
 
-// Peak returns the peak for d of the preferred origin: measured, else computed,
+// Peak returns the peak for d of the preferred origin: given by the user, else measured, else computed,
 // else data sheet, else published with imported figures. ok is false when none is known.
 func (c Ceilings) Peak(d DType) (p Peak, ok bool) {
-	for _, origin := range []PeakOrigin{Measured, Computed, DataSheet, Published} {
+	for _, origin := range []PeakOrigin{Given, Measured, Computed, DataSheet, Published} {
 		for _, p := range c.Peaks {
 			if p.DType == d && p.Origin == origin {
 				return p, true
@@ -117,9 +123,9 @@ func (c Ceilings) Peak(d DType) (p Peak, ok bool) {
 // without the latter have the former in its place.
 func (c Ceilings) Bandwidth(o Operation) Bandwidth {
 	if !o.Stores() && c.CopyBandwidth > 0 {
-		return Bandwidth{c.CopyBandwidth, Copying}
+		return Bandwidth{c.CopyBandwidth, Copying, c.BandwidthOrigin}
 	}
-	return Bandwidth{c.ReadBandwidth, Reading}
+	return Bandwidth{c.ReadBandwidth, Reading, c.BandwidthOrigin}
 }
 
 // Roof is what MFU of a subject is relative to: the peak of its data type, or the operations that
@@ -131,7 +137,7 @@ func (c Ceilings) Roof(s Subject) (p Peak, ok bool) {
 		return c.Peak(s.DType)
 	}
 	m := max(1, s.Queries) // with a mask, a whole sequence
-	return Peak{DType: s.DType, FLOPS: s.FLOPs(m) / s.Bytes(m) * b.Rate, Origin: Measured, Memory: b}, true
+	return Peak{DType: s.DType, FLOPS: s.FLOPs(m) / s.Bytes(m) * b.Rate, Origin: cmp.Or(b.Origin, Measured), Memory: b}, true
 }
 
 // Distribution is how a buffer is filled.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/datasheet"
 )
 
 // ImportOptions say what a CSV does not. Against a column, Device and Kernel give
@@ -28,6 +29,8 @@ type ImportOptions struct {
 	// Layout is that of the weights; empty for what the file says, and kn where it says
 	// nothing.
 	Layout string
+	// Peaks are dense rates of the devices, of origin [kernels.Given]. They come before those of the file and of data sheets.
+	Peaks []kernels.Peak
 	// Labels are those of samples that have none in the file.
 	Labels Labels
 	// Command and Gemmaudit go into the run's [Meta].
@@ -216,8 +219,33 @@ func (p *parsed) meta(paths []string, opt ImportOptions) Meta {
 			meta.Ceilings[key.device] = c
 		}
 	}
+	for _, d := range meta.Fingerprint.Devices {
+		known := withSheet(meta.Ceilings[d.ID], p.ceilings[d.ID], d.Name)
+		known.Peaks = append(slices.DeleteFunc(slices.Clone(known.Peaks), func(p kernels.Peak) bool {
+			return slices.ContainsFunc(opt.Peaks, func(given kernels.Peak) bool { return given.DType == p.DType && given.Origin == p.Origin })
+		}), opt.Peaks...)
+		if len(known.Peaks) > 0 || known.ReadBandwidth > 0 {
+			meta.Ceilings[d.ID] = known
+		}
+	}
 	for _, c := range meta.Ceilings {
-		slices.SortFunc(c.Peaks, func(a, b kernels.Peak) int { return strings.Compare(string(a.DType), string(b.DType)) })
+		slices.SortStableFunc(c.Peaks, func(a, b kernels.Peak) int { return strings.Compare(string(a.DType), string(b.DType)) })
 	}
 	return meta
+}
+
+// withSheet adds the peaks and the bandwidth of a device's data sheet to the ceilings of an import. A file with ceilings of its
+// own, as [Export] writes them, keeps those alone, and so does a type whose peak follows from the file.
+func withSheet(c, read kernels.Ceilings, name string) kernels.Ceilings {
+	peaks, bandwidth, known := datasheet.Of(name)
+	if !known || len(read.Peaks) > 0 || read.ReadBandwidth > 0 {
+		return c
+	}
+	c.ReadBandwidth, c.BandwidthOrigin = bandwidth, kernels.DataSheet
+	for _, peak := range peaks {
+		if _, from := c.Peak(peak.DType); !from {
+			c.Peaks = append(c.Peaks, peak)
+		}
+	}
+	return c
 }

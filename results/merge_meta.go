@@ -191,8 +191,15 @@ func highest(a, b map[string]kernels.Ceilings) map[string]kernels.Ceilings {
 	for device, more := range b {
 		c := out[device]
 		c.Peaks = slices.Clone(c.Peaks)
-		c.ReadBandwidth = max(c.ReadBandwidth, more.ReadBandwidth)
-		c.CopyBandwidth = max(c.CopyBandwidth, more.CopyBandwidth)
+		has, brings := c.ReadBandwidth > 0 || c.CopyBandwidth > 0, more.ReadBandwidth > 0 || more.CopyBandwidth > 0
+		switch {
+		// A measurement comes before a data sheet.
+		case brings && (!has || c.BandwidthOrigin != "" && more.BandwidthOrigin == ""):
+			c.ReadBandwidth, c.CopyBandwidth, c.BandwidthOrigin = more.ReadBandwidth, more.CopyBandwidth, more.BandwidthOrigin
+		case c.BandwidthOrigin == more.BandwidthOrigin:
+			c.ReadBandwidth = max(c.ReadBandwidth, more.ReadBandwidth)
+			c.CopyBandwidth = max(c.CopyBandwidth, more.CopyBandwidth)
+		}
 		c.LinkBandwidth = max(c.LinkBandwidth, more.LinkBandwidth)
 		for _, p := range more.Peaks {
 			i := slices.IndexFunc(c.Peaks, func(q kernels.Peak) bool { return q.DType == p.DType && q.Origin == p.Origin })

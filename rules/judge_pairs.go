@@ -166,7 +166,9 @@ func attainable(s results.Series, m int) float64 {
 // the peak allows, or reading once what lies in memory.
 func leastTime(s results.Series, m int) (us float64, memoryBound bool) {
 	us = math.Log(s.Key.FLOPs(m) / s.Peak.FLOPS * 1e6)
-	if s.Bandwidth.Rate > 0 && s.Key.Regime != results.Hot {
+	// Where a file does not say its regime, operands may have sat in a cache.
+	fromMemory := s.Key.Regime == results.Engine || s.Key.Regime == results.Cold || s.Key.Regime == "" && s.Bandwidth.Origin == ""
+	if s.Bandwidth.Rate > 0 && fromMemory {
 		if t := math.Log(s.Key.StoredBytes(m) / s.Bandwidth.Rate * 1e6); t > us {
 			return t, true
 		}
@@ -183,7 +185,7 @@ func past(s results.Series) func(*judgement) string {
 		if memoryBound {
 			what = fmt.Sprintf("reading the %s at %s GB/s allows: they did not all come from memory", s.Key.Operation.Stored(), figure(s.Bandwidth.Rate/1e9))
 		}
-		return fmt.Sprintf("m%d took %s us, %.2f times as fast as %s", p.m, figure(math.Exp(p.seen.y)), math.Exp(ceiling-p.seen.y), what)
+		return fmt.Sprintf("m%d took %s us, %s times as fast as %s%s", p.m, figure(math.Exp(p.seen.y)), figure(math.Exp(ceiling-p.seen.y)), what, likelyUnit(j.curve.tooFast()).text())
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -125,6 +126,7 @@ func (g auditGate) evidence(audit *rules.Audit, held rules.Held, undone undone, 
 	if audit.Invalid != "" {
 		e.Open = append(e.Open, rules.Ground{Text: audit.Invalid, Hint: unsteadyHint})
 	}
+	e.Open = append(e.Open, impossible(audit)...)
 	e.Open = append(e.Open, groundsOf(undone.err())...)
 	e.Judged = slices.Clone(audit.Judged)
 	if e.Judged == nil {
@@ -141,4 +143,20 @@ func (g auditGate) evidence(audit *rules.Audit, held rules.Held, undone undone, 
 	e.Cases = max(0, audit.Cases-held.Failed)
 	e.Undecided = audit.Undecided + max(0, e.Cases-rows)
 	return e
+}
+
+// impossible is why rows that are faster than their device can be leave a run without a verdict; nil where there are none.
+func impossible(audit *rules.Audit) []rules.Ground {
+	rows, first := 0, ""
+	for _, f := range audit.Findings {
+		if f.Cause == rules.MeasurementError && f.Status != rules.Waived && f.Baseline != rules.BaselineKnown {
+			rows += f.Rows
+			first = cmp.Or(first, f.Explanation)
+		}
+	}
+	if rows == 0 {
+		return nil
+	}
+	return []rules.Ground{{Text: fmt.Sprintf("%s: %s faster than the device can be: %s", audit.Run, plural(rows, "row", "rows"), first),
+		Hint: "check the unit of the times and the name of the device; `gemmaudit import --peak` gives another peak"}}
 }

@@ -30,6 +30,7 @@ type importOptions struct {
 	library    string
 	regime     string
 	layout     string
+	peaks      []string
 	output     report.Format
 }
 
@@ -53,7 +54,8 @@ activations, fp16 unless the name or --dtype says otherwise.
 
 A samples CSV has one row a sample: device, kernel, dtype, m, n, k, round, us and, where
 known, clock_mhz, power_w, temp_c. What export writes is read back whole, with the peaks to
-which MFU is relative. A flag stands in for a column that the file lacks and
+which MFU is relative. Peaks and memory bandwidth that the file lacks come from the data sheet of the
+device, by its name. A flag stands in for a column that the file lacks and
 must not contradict one; --device-name and --kernel may give another name.
 
 Without a device to ask again, findings in imported data stay unconfirmed.`,
@@ -72,6 +74,7 @@ Without a device to ask again, findings in imported data stay unconfirmed.`,
 	flags.StringVar(&opts.library, "library", "", "library with its version, as in 'torch 2.5.1+cu124'")
 	flags.StringVar(&opts.regime, "regime", "", "where operands came from: engine, cold, hot")
 	flags.StringVar(&opts.layout, "layout", "", "how weights were stored, kn or nk; kn where the file does not say")
+	flags.StringArrayVar(&opts.peaks, "peak", nil, "`DTYPE=RATE` that the device reaches at most, as in bf16=989e12 or bf16=989TFLOP/s (repeatable; default: that of the file, else of the data sheet)")
 	outputFlag(cmd, &opts.output)
 	opts.app.labels.register(cmd)
 	flags.Lookup("label").Usage = "`KEY=VALUE` of samples that have no labels in the file, as in rack=7 (repeatable)"
@@ -85,7 +88,7 @@ Without a device to ask again, findings in imported data stay unconfirmed.`,
 	})
 	complete(cmd, "regime", fixed("engine", "cold", "hot"))
 	complete(cmd, "layout", fixed("kn", "nk"))
-	for _, free := range []string{"device-name", "kernel", "n", "k", "library"} {
+	for _, free := range []string{"device-name", "kernel", "n", "k", "library", "peak"} {
 		complete(cmd, free, cobra.NoFileCompletions)
 	}
 	return cmd
@@ -129,6 +132,13 @@ func (o *importOptions) run(ctx context.Context, paths []string) error {
 			return usagef("--regime: %w", err)
 		}
 		opt.Regime = r
+	}
+	for _, s := range o.peaks {
+		p, err := kernels.ParsePeak(s)
+		if err != nil {
+			return usagef("--peak: %w", err)
+		}
+		opt.Peaks = append(opt.Peaks, p)
 	}
 	labels, err := o.app.labels.labels()
 	if err != nil {
@@ -191,7 +201,7 @@ func (a *app) printRunFile(action, path string, run *results.Run, sources []repo
 	}
 	if n := unrated(run.Meta(), swept.Series); n > 0 && action == "imported" {
 		summary.Warnings = append(summary.Warnings, rules.Warning{Subject: "run", Text: fmt.Sprintf(
-			"no peak of the device is known for %d of %d series, which the CSV does not hold: MFU is relative to the fastest row of each, and the %s rule has no findings there",
+			"no peak of the device is known for %d of %d series, which neither the CSV nor a data sheet holds: MFU is relative to the fastest row of each, and the %s rule has no findings there; --peak gives one",
 			n, len(swept.Series), rules.Roofline)})
 	}
 	return a.wrapPrint(report.WriteRunFile(a.stream(a.stdout), format, summary))

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/cuda/datasheet"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
+	"github.com/gemmaudit/gemmaudit/kernels/datasheet"
 )
 
 // How the memory is measured: over 8 GiB, or a quarter of what is free where that is
@@ -27,7 +27,7 @@ const (
 
 // measureCeilings looks up the peaks and measures the memory.
 func (d *Device) measureCeilings(ctx context.Context) (c kernels.Ceilings, err error) {
-	c.Peaks = datasheet.Peaks(d.spec.Name, d.arch)
+	c.Peaks = datasheet.Peaks(d.spec.Name, datasheet.Chip{CC: d.arch.CC, SMs: d.arch.SMs, ClockMHz: d.arch.ClockMHz})
 	if c.ReadBandwidth, c.CopyBandwidth, err = d.Bandwidth(ctx); err != nil {
 		return c, err
 	}

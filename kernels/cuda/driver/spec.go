@@ -13,9 +13,9 @@ import (
 	"gorgonia.org/cu"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/cuda/datasheet"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/management"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+	"github.com/gemmaudit/gemmaudit/kernels/datasheet"
 )
 
 // Pretend, where a test sets it, changes what is known of a GPU that is opened: a newer one
