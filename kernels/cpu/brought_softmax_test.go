@@ -12,7 +12,7 @@ import (
 const broughtSource = `
 #include <math.h>
 #include <stdio.h>
-#include "native/gemmaudit_kernel.h"
+#include "gemmaudit_kernel.h"
 
 static int supports(const gemmaudit_softmax_problem *p, char *error) {
   if (p->dtype != GEMMAUDIT_FP32 || p->queries != 0 || p->scale != 1) {
