@@ -33,6 +33,9 @@ type ImportOptions struct {
 	Peaks []kernels.Peak
 	// Labels are those of samples that have none in the file.
 	Labels Labels
+	// LeaveOut leaves out lines that cannot be read and counts them in [Imported]; else the first one is the error of
+	// the import.
+	LeaveOut bool
 	// Command and Gemmaudit go into the run's [Meta].
 	Command   string
 	Gemmaudit string
@@ -51,6 +54,8 @@ type ImportError struct {
 	Value  string
 	Reason string
 	Hint   string
+	// whole is set when the file or the flags are at fault, and not one line.
+	whole bool
 }
 
 func (e *ImportError) Error() string {
@@ -76,8 +81,7 @@ type record struct {
 	// path and line say where it stands.
 	path string
 	line int
-	// counted is set when the line names neither its round nor its seq: it is the
-	// next of its case, and of the run.
+	// counted is set when the line does not name its round: it is the next of its case.
 	counted bool
 	// placed is set when the line names its seq.
 	placed bool
@@ -102,6 +106,8 @@ type parsed struct {
 	lines        int // that are given on
 	batch        []record
 	give         func(batch []record) ([]record, error)
+	imported     []Imported // the last one is of the present file
+	naming       naming
 
 	// Of the goroutine that stores.
 	store *importStore
@@ -117,7 +123,8 @@ type peakKey struct {
 	dtype  kernels.DType
 }
 
-// Import turns CSVs into a run at out and opens it for reading. Two kinds are
+// Import turns files of measurements into a run at out and opens it for reading. The output of
+// other programs is read as package producer says, by [producer.Recognize]. Two kinds of CSV are
 // known by their header, in any order of columns.
 //
 // A published sweep has the columns batch (M), kernel_time (microseconds) and,
@@ -132,7 +139,10 @@ type peakKey struct {
 //
 // A samples CSV has one line a sample: device, kernel, dtype, m, n, k, round, us
 // and, where known, clock_mhz, power_w and temp_c, and any further column that
-// [Export] writes. Other columns are ignored with a warning.
+// [Export] writes. The time may be in ms or seconds instead; without round, lines of a case are
+// its rounds in their order. Columns that change what is computed and are not read, as transA, are
+// refused; others are ignored with a warning. Devices of one name on several hosts or cards are
+// told apart by column host or card, which becomes part of the device's name.
 //
 // What is wrong with a file is an [ImportError]; then nothing is left at out. A
 // file that is at out already is never replaced.
@@ -146,8 +156,18 @@ func Import(ctx context.Context, paths []string, out string, opt ImportOptions) 
 	if err := refuseExisting(out); err != nil {
 		return nil, err
 	}
+	for how := byDevice; ; how++ {
+		r, err := importNamed(ctx, paths, out, opt, how)
+		if how == byCard || !errors.Is(err, errManyMachines) {
+			return r, err
+		}
+	}
+}
+
+// importNamed imports with devices named in one way.
+func importNamed(ctx context.Context, paths []string, out string, opt ImportOptions, how naming) (*Run, error) {
 	p := newParsed()
-	p.store.labels = opt.Labels
+	p.store.labels, p.naming = opt.Labels, how
 	var refused error // what is wrong with a file, which says so itself
 	err := buildBulk(ctx, out, func(w *bulkWriter) error {
 		p.store.w = w
@@ -158,6 +178,9 @@ func Import(ctx context.Context, paths []string, out string, opt ImportOptions) 
 				}
 				return err
 			}
+		}
+		if refused = p.anyRead(); refused != nil {
+			return refused
 		}
 		return w.meta(p.meta(paths, opt))
 	})
@@ -172,7 +195,7 @@ func Import(ctx context.Context, paths []string, out string, opt ImportOptions) 
 		return nil, err
 	}
 	r.warnings = append(r.warnings, p.warnings...)
-	r.swept = p.store.swept()
+	r.swept, r.imported = p.store.swept(), p.imported
 	return r, nil
 }
 
@@ -201,7 +224,7 @@ func (p *parsed) meta(paths []string, opt ImportOptions) Meta {
 			from.names[device] = device // which the user says
 		}
 		meta.Fingerprint.Devices = append(meta.Fingerprint.Devices, kernels.Spec{
-			ID: device, Kind: kernels.KindOf(device), Name: cmp.Or(from.names[device], device), UUID: from.cards[device], Versions: p.versions,
+			ID: device, Kind: cmp.Or(kernels.KindOf(device), kernels.KindOf(p.store.named[device])), Name: cmp.Or(from.names[device], device), UUID: from.cards[device], Versions: p.versions,
 		})
 	}
 	for device, mhz := range p.clocks {

@@ -69,8 +69,14 @@ func (p *parsed) file(ctx context.Context, path string, opt ImportOptions) error
 }
 
 func (p *parsed) read(ctx context.Context, path string, in io.Reader, opt ImportOptions) error {
-	f, err := newCSVFile(path, in)
+	found, err := recognize(path, in)
 	if err != nil {
+		return err
+	}
+	var f *csvFile
+	if found.format != nil {
+		f = &csvFile{path: path}
+	} else if f, err = newCSVFile(path, found.in); err != nil {
 		return err
 	}
 	defer func() {
@@ -87,10 +93,15 @@ func (p *parsed) read(ctx context.Context, path string, in io.Reader, opt Import
 		}
 	}
 	before := p.lines
-	if err := p.parallel(ctx, f, opt); err != nil {
+	parse := func(ctx context.Context) error { return p.kind(ctx, f, opt) }
+	if found.format != nil {
+		parse = func(context.Context) error { return p.produced(f, found, opt) }
+	}
+	if err := p.parallel(ctx, f, parse); err != nil {
 		return err
 	}
-	if p.lines == before {
+	p.end(p.lines - before)
+	if last := p.imported[len(p.imported)-1]; last.Rows == 0 && len(last.LeftOut) == 0 {
 		return &ImportError{Path: path, Reason: "there is no line after the header"}
 	}
 	return nil
@@ -100,13 +111,16 @@ func (p *parsed) read(ctx context.Context, path string, in io.Reader, opt Import
 func (p *parsed) kind(ctx context.Context, f *csvFile, opt ImportOptions) error {
 	switch {
 	case f.has("batch") && f.has("kernel_time"):
-		return p.published(ctx, f, opt)
-	case f.has("m") && f.has("us"):
-		return p.samples(ctx, f, opt)
+		p.begin(f.path, publishedFormat)
+		return p.published(f, opt)
+	case f.has("m") && f.time().name != "":
+		p.begin(f.path, samplesFormat)
+		return p.samples(f, opt)
 	}
 	return &ImportError{
 		Path: f.path, Line: 1,
 		Reason: fmt.Sprintf("the header is %.200q, expected columns batch and kernel_time (a published sweep) or m and us (a samples CSV)", strings.Join(f.names, ",")),
+		Hint:   formatsHint,
 	}
 }
 
@@ -119,7 +133,7 @@ const (
 
 // parallel parses a file while what has been parsed is stored. Of several errors that
 // of the earliest line is returned: it reaches the store before those that follow.
-func (p *parsed) parallel(ctx context.Context, f *csvFile, opt ImportOptions) error {
+func (p *parsed) parallel(ctx context.Context, f *csvFile, kind func(context.Context) error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -138,7 +152,7 @@ func (p *parsed) parallel(ctx context.Context, f *csvFile, opt ImportOptions) er
 	var parse error
 	go func() {
 		defer close(batches)
-		parse = p.kind(ctx, f, opt)
+		parse = kind(ctx)
 		// The lines before a bad one may hold a worse one.
 		batches <- p.batch
 	}()
@@ -241,14 +255,36 @@ func newRecords(path string, in io.Reader, expected, hint string) (*csvFile, err
 	return f, nil
 }
 
-// header takes the present line as the names of the columns.
+// header takes the present line as the names of the columns. Of a column that is not read the name may stand twice:
+// benchmarks write one "noise" for each of their times.
 func (f *csvFile) header() error {
-	names, _, err := columnPlaces(f.record)
-	if err != nil {
-		return &ImportError{Path: f.path, Line: f.line, Reason: err.Error()}
+	names := make([]string, len(f.record))
+	at := map[string]int{}
+	for i, name := range f.record {
+		names[i] = strings.ToLower(strings.TrimSpace(name))
+		if first, twice := at[names[i]]; twice && isRead(names[i]) {
+			return &ImportError{Path: f.path, Line: f.line, Reason: twiceNamed(names[i], first, i).Error()}
+		} else if !twice {
+			at[names[i]] = i
+		}
 	}
 	f.setHeader(names)
 	return nil
+}
+
+// twiceNamed is the error of a name that two columns have, at places from 0.
+func twiceNamed(name string, first, second int) error {
+	return fmt.Errorf("column %q stands twice in the header, at %d and %d", name, first+1, second+1)
+}
+
+// isRead says whether a column of a CSV is read.
+func isRead(name string) bool {
+	for _, known := range [][]string{publishedColumns, samplesColumns, oldColumns, otherColumns, otherMeaning} {
+		if slices.Contains(known, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // columnPlaces returns the names of columns in lower case, without spaces around them, and their places. A name that stands twice is an
@@ -258,7 +294,7 @@ func columnPlaces(header []string) (names []string, at map[string]int, err error
 	for i, name := range header {
 		name = strings.ToLower(strings.TrimSpace(name))
 		if first, twice := at[name]; twice && name != "" {
-			return nil, nil, fmt.Errorf("column %q stands twice in the header, at %d and %d", name, first+1, i+1)
+			return nil, nil, twiceNamed(name, first, i)
 		}
 		names[i], at[name] = name, i
 	}
@@ -268,7 +304,9 @@ func columnPlaces(header []string) (names []string, at map[string]int, err error
 func (f *csvFile) setHeader(names []string) {
 	f.names = names
 	for i, name := range names {
-		f.at[name] = i
+		if _, twice := f.at[name]; !twice {
+			f.at[name] = i
+		}
 	}
 }
 
@@ -280,7 +318,7 @@ func (f *csvFile) next() (bool, error) {
 		return false, nil
 	}
 	if errors.Is(err, errLongRecord) {
-		return false, &ImportError{Path: f.path, Line: f.line + 1, Reason: err.Error() + ": expected a CSV"}
+		return false, whole(&ImportError{Path: f.path, Line: f.line + 1, Reason: err.Error() + ": expected a CSV"})
 	}
 	var parse *csv.ParseError
 	if errors.As(err, &parse) {
@@ -336,7 +374,16 @@ func (f *csvFile) fail(column, format string, args ...any) error {
 // contradicts is the error of a cell that says something else than a flag. The
 // measurement is one of the two, and nobody here knows which.
 func (f *csvFile) contradicts(column, flag, value string) error {
-	return f.fail(column, "is not the %s of %s: a flag stands in for a column that the file lacks", value, flag)
+	return whole(f.fail(column, "is not the %s of %s: a flag stands in for a column that the file lacks", value, flag))
+}
+
+// whole marks an error of a cell as one of the file as a whole.
+func whole(err error) error {
+	var e *ImportError
+	if errors.As(err, &e) {
+		e.whole = true
+	}
+	return err
 }
 
 // cell is the text in a column, empty when the column or the cell is missing.
@@ -454,13 +501,33 @@ const mostFigure = 1e9
 // cycle or more than some decades, and rates of times between them are finite.
 const leastUS, mostUS = 1e-6, 1e15
 
-// microseconds reads the time of a launch.
-func (f *csvFile) microseconds(column string) (float64, error) {
-	return f.microsecondsIn(f.column(column))
+// timeColumn is the column of the time of a launch, and how many microseconds its unit has.
+type timeColumn struct {
+	column
+	unit float64
 }
 
-func (f *csvFile) microsecondsIn(c column) (float64, error) {
-	x, err := f.number(c)
+// times are the columns that a time may have.
+var times = []timeColumn{{column{name: "us"}, 1}, {column{name: "ms"}, 1e3}, {column{name: "seconds"}, 1e6}}
+
+// time is the column of times that the file has; its name is empty where there is none.
+func (f *csvFile) time() timeColumn {
+	for _, t := range times {
+		if f.has(t.name) {
+			return timeColumn{f.column(t.name), t.unit}
+		}
+	}
+	return timeColumn{}
+}
+
+// microseconds reads the time of a launch.
+func (f *csvFile) microseconds(column string) (float64, error) {
+	return f.microsecondsIn(timeColumn{f.column(column), 1})
+}
+
+func (f *csvFile) microsecondsIn(c timeColumn) (float64, error) {
+	x, err := f.number(c.column)
+	x *= c.unit
 	if err == nil && (x < leastUS || x > mostUS) {
 		err = f.fail(c.name, "is not a time: expected %g to %g us", leastUS, mostUS)
 	}

@@ -1,7 +1,6 @@
 package results
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -26,6 +25,9 @@ var publishedColumns = []string{"batch", "kernel_time", "flops", "utils", "kerne
 // Library and version stand right before K; the device is what lies between.
 var (
 	nameLibrary = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9]+?)(?:gemm)?_(.+?)_([a-z][a-z0-9-]*)_(\d[^_]*)_K\d`)
+	// nameStart finds where such a name begins when people have put something before it: at "torchgemm_", or at a
+	// word before a vendor.
+	nameStart   = regexp.MustCompile(`(?:^|[^A-Za-z0-9])([A-Za-z][A-Za-z0-9]+gemm_|[A-Za-z][A-Za-z0-9]+_(?:NVIDIA|AMD|Intel)_)`)
 	nameCUDA    = regexp.MustCompile(`\+cu(\d+)(\d)$`)
 	nameK       = regexp.MustCompile(`_K(\d{1,9})(?:_|$)`)
 	nameN       = regexp.MustCompile(`_N(\d{1,9})(?:_|$)`)
@@ -49,6 +51,9 @@ func fromName(path string) named {
 	name = strings.TrimSuffix(name, filepath.Ext(name))
 	if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
 		return opt
+	}
+	if at := nameStart.FindStringSubmatchIndex(name); at != nil {
+		name = name[at[2]:]
 	}
 	if m := nameWeights.FindStringSubmatch(name); m != nil {
 		opt.weights = strings.ToLower(m[1] + "-" + m[2])
@@ -96,6 +101,7 @@ func (opt ImportOptions) series(f *csvFile) (SeriesKey, map[string]string, error
 		name, version, _ := strings.Cut(opt.Library, " ")
 		versions = map[string]string{name: version}
 	}
+	var unknown, flags []string
 	for _, need := range []struct {
 		known      bool
 		what, flag string
@@ -107,11 +113,14 @@ func (opt ImportOptions) series(f *csvFile) (SeriesKey, map[string]string, error
 		{key.K > 0, "K", "--k"},
 	} {
 		if !need.known {
-			return key, nil, &ImportError{
-				Path:   f.path,
-				Reason: fmt.Sprintf("the name of the file does not say the %s", need.what),
-				Hint:   "give " + need.flag,
-			}
+			unknown, flags = append(unknown, need.what), append(flags, need.flag)
+		}
+	}
+	if len(unknown) > 0 {
+		return key, nil, &ImportError{
+			Path:   f.path,
+			Reason: "the name of the file does not say the " + strings.Join(unknown, ", "),
+			Hint:   "give " + strings.Join(flags, " "),
 		}
 	}
 	if _, word, ok := strings.Cut(named.weights, "-"); ok {
@@ -143,7 +152,7 @@ func orName[T comparable](f *csvFile, what string, flag, name T) T {
 }
 
 // published reads a published sweep.
-func (p *parsed) published(ctx context.Context, f *csvFile, opt ImportOptions) error {
+func (p *parsed) published(f *csvFile, opt ImportOptions) error {
 	key, versions, err := opt.series(f)
 	if err != nil {
 		return err
@@ -159,19 +168,7 @@ func (p *parsed) published(ctx context.Context, f *csvFile, opt ImportOptions) e
 		estimate = &peakEstimate{}
 		p.peaks[peakKey{key.Device, key.DType}] = estimate
 	}
-	for {
-		ok, err := f.next()
-		if err != nil || !ok {
-			return err
-		}
-		rec, err := f.publishedLine(key, estimate)
-		if err != nil {
-			return err
-		}
-		if err := p.emit(rec); err != nil {
-			return err
-		}
-	}
+	return p.each(f, opt, func() (record, error) { return f.publishedLine(key, estimate) })
 }
 
 func (f *csvFile) publishedLine(key SeriesKey, estimate *peakEstimate) (record, error) {

@@ -1,7 +1,6 @@
 package results
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,29 +12,81 @@ import (
 // oldColumns are those of earlier exports that have other names today.
 var oldColumns = []string{"started_us"}
 
-// samples reads a samples CSV.
-func (p *parsed) samples(ctx context.Context, f *csvFile, opt ImportOptions) error {
-	for _, need := range []struct {
-		column, flag string
-		given        bool
-	}{
-		{"device", "--device-name", opt.Device != ""},
-		{"kernel", "--kernel", opt.Kernel != ""},
-		{"dtype", "--dtype", opt.DType != ""},
-		{"n", "--n", opt.N > 0},
-		{"k", "--k", opt.K > 0},
-		{"round", "", false},
-	} {
+// otherColumns are those that are read beyond the columns of an export.
+var otherColumns = []string{"ms", "seconds", batchColumn, dispositionColumn}
+
+const (
+	// batchColumn is how many products a launch computes.
+	batchColumn = "batch_count"
+	// dispositionColumn says whether a benchmark accepts its own result.
+	dispositionColumn = "disposition"
+)
+
+// otherMeaning are columns of BLAS and of benchmarks that change what a line computes. A samples CSV has row-major
+// products without room between rows, and a line of another meaning would be read as one of them.
+var otherMeaning = []string{"transa", "transb", "lda", "ldb", "ldc", "ldd", "stride_a", "stride_b", "stride_c", "stride_d", "grouped_gemm"}
+
+// needed is a column that a samples CSV must have, or a flag in its place.
+type needed struct {
+	column, flag string
+	given        bool
+}
+
+// lacking is an error that names all columns that are missing; nil when there are none.
+func (f *csvFile) lacking(needs []needed) error {
+	var columns, flags []string
+	free := true // whether flags can stand in for all of them
+	for _, need := range needs {
 		if f.has(need.column) || need.given {
 			continue
 		}
-		err := &ImportError{Path: f.path, Line: 1, Reason: fmt.Sprintf("there is no column %s", need.column)}
-		if need.flag != "" {
-			err.Hint = "give " + need.flag + ", or add the column"
+		columns = append(columns, need.column)
+		if need.flag == "" {
+			free = false
+		} else {
+			flags = append(flags, need.flag)
 		}
+	}
+	if len(columns) == 0 {
+		return nil
+	}
+	err := &ImportError{Path: f.path, Line: 1, Reason: fmt.Sprintf("there %s %s", plural(len(columns), "is no column", "are no columns"), strings.Join(columns, ", "))}
+	if free {
+		err.Hint = "give " + strings.Join(flags, " ") + ", or add the " + plural(len(columns), "column", "columns")
+	}
+	return whole(err)
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// samples reads a samples CSV.
+func (p *parsed) samples(f *csvFile, opt ImportOptions) error {
+	if err := f.lacking([]needed{
+		{"device", "--device-name NAME", opt.Device != ""},
+		{"kernel", "--kernel NAME", opt.Kernel != ""},
+		{"dtype", "--dtype TYPE", opt.DType != ""},
+		{"n", "--n N", opt.N > 0},
+		{"k", "--k K", opt.K > 0},
+	}); err != nil {
 		return err
 	}
-	if extra := f.ignored(slices.Concat(samplesColumns, oldColumns)); len(extra) > 0 {
+	var unread []string
+	for _, name := range otherMeaning {
+		if f.has(name) {
+			unread = append(unread, name)
+		}
+	}
+	if len(unread) > 0 {
+		return whole(&ImportError{Path: f.path, Line: 1,
+			Reason: fmt.Sprintf("columns %s change what a row computes, and a samples CSV has no place for them", strings.Join(unread, ", ")),
+			Hint:   "give the benchmark's own output (`gemmaudit import --list-formats`); remove the columns if every row is a row-major product without padding"})
+	}
+	if extra := f.ignored(slices.Concat(samplesColumns, oldColumns, otherColumns)); len(extra) > 0 {
 		p.warnings = append(p.warnings, fmt.Sprintf("%s: ignored columns %s", f.path, strings.Join(extra, ", ")))
 	}
 	if opt.Library != "" {
@@ -43,18 +94,12 @@ func (p *parsed) samples(ctx context.Context, f *csvFile, opt ImportOptions) err
 		p.versions[name] = version
 	}
 	l := newSampleLine(f, opt)
-	for {
-		ok, err := f.next()
-		if err != nil || !ok {
-			return err
-		}
-		if err := l.read(p); err != nil {
-			return err
-		}
-		if err := p.emit(l.rec); err != nil {
-			return err
-		}
-	}
+	return p.each(f, opt, func() (record, error) {
+		err := l.read(p)
+		rec := l.rec
+		p.naming.name(&rec)
+		return rec, err
+	})
 }
 
 // sampleLine reads lines of a samples CSV into rec. Columns are found once for all
@@ -68,13 +113,15 @@ type sampleLine struct {
 	figures []figureColumn
 	orders  []orderColumn
 
-	subjects                  subjectColumns
-	us, inside, parts, labels column
-	ceilings, started         column
-	reference                 column
-	lastLabels                string    // the cell of the line before
-	runWide                   [2]column // distribution and seed
-	runCells                  [2]string // of the line before
+	subjects              subjectColumns
+	us                    timeColumn
+	inside, parts, labels column
+	batch, disposition    column
+	ceilings, started     column
+	reference             column
+	lastLabels            string    // the cell of the line before
+	runWide               [2]column // distribution and seed
+	runCells              [2]string // of the line before
 }
 
 type wordColumn struct {
@@ -127,7 +174,7 @@ func newSampleLine(f *csvFile, opt ImportOptions) *sampleLine {
 	}
 	for _, d := range []sizeColumn{
 		{column: f.column("m"), to: &c.M, least: 1},
-		{column: f.column("round"), to: &s.Round},
+		{column: f.column("round"), to: &s.Round, optional: !f.has("round")},
 		{column: f.column("threads"), to: &c.Threads, optional: true},
 		{column: f.column("pad_to"), to: &c.PadTo, optional: true},
 		{column: f.column("launches"), to: &s.Launches, least: 1, optional: true},
@@ -151,7 +198,9 @@ func newSampleLine(f *csvFile, opt ImportOptions) *sampleLine {
 	}
 	l.orders = []orderColumn{{f.column("seq"), &s.Seq}, {f.column("started_us"), &s.StartedUnixMicro}}
 	l.subjects = newSubjectColumns(f, opt, &c.Subject)
-	l.us, l.inside, l.parts, l.labels = f.column("us"), f.column("pack_inside"), f.column("parts"), f.column("labels")
+	l.rec.counted = !f.has("round")
+	l.us, l.inside, l.parts, l.labels = f.time(), f.column("pack_inside"), f.column("parts"), f.column("labels")
+	l.batch, l.disposition = f.column(batchColumn), f.column(dispositionColumn)
 	l.ceilings, l.started, l.reference = f.column("ceilings"), f.column("started"), f.column("reference_clock_mhz")
 	l.runWide = [2]column{f.column("distribution"), f.column("seed")}
 	return l
@@ -176,6 +225,9 @@ func (l *sampleLine) read(p *parsed) error {
 	}
 	if s.Launches == 0 {
 		s.Launches = 1
+	}
+	if err := l.meaning(); err != nil {
+		return err
 	}
 	if err := l.measured(); err != nil {
 		return err
@@ -206,6 +258,25 @@ func (l *sampleLine) read(p *parsed) error {
 	}
 	l.runCells = [2]string{strings.Clone(cells[0]), strings.Clone(cells[1])}
 	return p.conditions(f)
+}
+
+// meaning reads what benchmarks say of a row besides its sizes.
+func (l *sampleLine) meaning() error {
+	f, c := l.f, &l.rec.c
+	if f.in(l.batch) != "" {
+		n, err := f.dimensionIn(l.batch, 1)
+		if err != nil {
+			return err
+		}
+		if n > 1 {
+			c.Products = n
+		}
+	}
+	switch s := strings.ToLower(f.in(l.disposition)); s {
+	case "", "passed", "not_verified":
+		return nil
+	}
+	return f.fail(l.disposition.name, "is no result: expected passed or not_verified")
 }
 
 func (l *sampleLine) word(w *wordColumn) error {
@@ -357,7 +428,7 @@ func (p *parsed) conditions(f *csvFile) error {
 			return err
 		}
 		if p.distribution != "" && string(p.distribution) != s {
-			return f.fail("distribution", "differs from %q before: a run has one", p.distribution)
+			return whole(f.fail("distribution", "differs from %q before: a run has one", p.distribution))
 		}
 		p.distribution = kernels.Distribution(s)
 	}
@@ -367,7 +438,7 @@ func (p *parsed) conditions(f *csvFile) error {
 			return f.fail("seed", "is not a seed: expected 0 to 18446744073709551615")
 		}
 		if p.seedKnown && seed != p.seed {
-			return f.fail("seed", "differs from %d before: a run has one", p.seed)
+			return whole(f.fail("seed", "differs from %d before: a run has one", p.seed))
 		}
 		p.seed, p.seedKnown = seed, true
 	}

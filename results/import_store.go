@@ -1,10 +1,12 @@
 package results
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // importStore checks the lines of CSVs against each other and writes them to the run.
@@ -26,9 +28,12 @@ type importStore struct {
 	phases     map[Phase]int64
 	rounds     lineIndex[importRound]
 	origins    map[importOrigin]int64
-	labels     Labels // of lines that have none
-	samples    int    // of the sweep
-	first      int64  // when the first sample was taken, microseconds since 1970; 0 where no line says it
+	labels     Labels                        // of lines that have none
+	samples    int                           // of the sweep
+	named      map[string]string             // devices as their lines call them, by the names they have here
+	machines   map[string]map[machineOf]bool // that lines of a device name
+	lastOrigin importOrigin                  // of the line before
+	first      int64                         // when the first sample was taken, microseconds since 1970; 0 where no line says it
 
 	file     *csvFile
 	seqs     lineIndex[int64] // of the file
@@ -57,6 +62,9 @@ type importRound struct {
 	page          int
 }
 
+// machineOf is what tells the cards of one name apart.
+type machineOf struct{ host, card string }
+
 // importOrigin is an origin as lines have it.
 type importOrigin struct {
 	device string
@@ -67,6 +75,7 @@ func newImportStore() *importStore {
 	return &importStore{
 		series: map[SeriesKey]int64{}, hasDevice: map[string]bool{}, ids: map[importKey]int64{}, phases: map[Phase]int64{},
 		rounds: lineIndex[importRound]{}, origins: map[importOrigin]int64{}, last: -1,
+		named: map[string]string{}, machines: map[string]map[machineOf]bool{},
 	}
 }
 
@@ -115,6 +124,7 @@ func (s *importStore) take(batch []record) error {
 }
 
 func (s *importStore) add(rec *record) error {
+	s.machine(rec)
 	// It is mostly that of the line before.
 	series := s.lastSeries
 	if series == 0 || rec.c.SeriesKey != s.lastKey {
@@ -173,6 +183,19 @@ func (s *importStore) add(rec *record) error {
 	return nil
 }
 
+// machine remembers which hosts and cards lines of a device are of.
+func (s *importStore) machine(rec *record) {
+	origin := importOrigin{rec.c.Device, rec.o}
+	if origin == s.lastOrigin {
+		return
+	}
+	s.lastOrigin = origin
+	if s.machines[rec.c.Device] == nil {
+		s.machines[rec.c.Device] = map[machineOf]bool{}
+	}
+	s.machines[rec.c.Device][machineOf{rec.o.host, rec.o.card}] = true
+}
+
 func (s *importStore) addSeries(rec *record) (int64, error) {
 	k := rec.c.SeriesKey
 	if len(s.series) == 0 {
@@ -181,6 +204,7 @@ func (s *importStore) addSeries(rec *record) (int64, error) {
 	if !s.hasDevice[k.Device] {
 		s.hasDevice[k.Device] = true
 		s.devices = append(s.devices, k.Device)
+		s.named[k.Device] = strings.TrimSuffix(strings.TrimPrefix(k.Device, rec.o.host+"/"), "/"+rec.o.card)
 	}
 	id := int64(len(s.series)) + 1
 	s.series[k] = id
@@ -219,6 +243,10 @@ func (s *importStore) number(c *importCase, rec *record) error {
 	fail := func(column string, value int64, format string, args ...any) error {
 		return &ImportError{Path: rec.path, Line: rec.line, Column: column, Value: strconv.FormatInt(value, 10), Reason: fmt.Sprintf(format, args...)}
 	}
+	several := len(s.machines[rec.c.Device]) > 1
+	if rec.counted && several {
+		return errManyMachines
+	}
 	if rec.counted {
 		rec.s.Round = c.counted
 		c.counted++
@@ -233,6 +261,9 @@ func (s *importStore) number(c *importCase, rec *record) error {
 	}
 	page := importRound{rec.s.CaseID, phase, rec.s.Round / linesPerPage}
 	if line := s.rounds.add(page, rec.s.Round%linesPerPage, rec.line); line > 0 {
+		if several {
+			return errors.Join(errManyMachines, fail("round", int64(rec.s.Round), "of %v repeats line %d", rec.c, line))
+		}
 		if rec.counted {
 			return &ImportError{Path: rec.path, Line: rec.line, Reason: fmt.Sprintf("round %d of %v stands at line %d", rec.s.Round, rec.c, line)}
 		}

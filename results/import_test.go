@@ -92,8 +92,8 @@ func TestImportPublishedVariants(t *testing.T) {
 	path := writeFile(t, "sweep.csv", text)
 	_, err := Import(context.Background(), []string{path}, filepath.Join(t.TempDir(), "run.db"), ImportOptions{})
 	var e *ImportError
-	if !errors.As(err, &e) || e.Hint != "give --device-name" {
-		t.Fatalf("%v, expected an error that names --device-name", err)
+	if !errors.As(err, &e) || e.Hint != "give --device-name --kernel --dtype --n --k" {
+		t.Fatalf("%v, expected an error that names all flags", err)
 	}
 	out := filepath.Join(t.TempDir(), "run.db")
 	r, err := Import(context.Background(), []string{path}, out, ImportOptions{

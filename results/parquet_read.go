@@ -45,9 +45,7 @@ const (
 //
 // A file that is not Parquet, or damaged, is a [*FormatError].
 func ReadParquet(path string) (found []ExportedRun, err error) {
-	damaged := func(reason any) error {
-		return &FormatError{Path: path, Reason: fmt.Sprintf("the Parquet file is damaged: %v", reason), Hint: damagedHint}
-	}
+	damaged := func(reason any) error { return damagedParquet(path, reason) }
 	defer func() {
 		// The decoder indexes by what a file says.
 		if reason := recover(); reason != nil {
@@ -59,23 +57,9 @@ func ReadParquet(path string) (found []ExportedRun, err error) {
 		return nil, fmt.Errorf("open %q: %w", path, err)
 	}
 	defer f.Close()
-	info, err := f.Stat()
+	file, size, err := openParquet(path, f)
 	if err != nil {
-		return nil, fmt.Errorf("open %q: %w", path, err)
-	}
-	if err := checkFooter(f, info.Size()); err != nil {
-		return nil, damaged(err)
-	}
-	file, err := parquet.OpenFile(f, info.Size(), parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
-	if err != nil {
-		return nil, damaged(err)
-	}
-	rows, most := int64(0), mostRows(info.Size())
-	for _, group := range file.Metadata().RowGroups {
-		if group.NumRows < 0 || group.NumRows > most-rows {
-			return nil, &FormatError{Path: path, Reason: fmt.Sprintf("the Parquet file has more than %d lines in %d bytes", most, info.Size())}
-		}
-		rows += group.NumRows
+		return nil, err
 	}
 	r := &parquetReader{runs: map[parquetRun]*exportedRun{}, cases: map[parquetCase]*exportedCase{}, rates: map[int32]kernels.Ceilings{}}
 	if _, ok := file.Lookup(keyExport); ok {
@@ -86,9 +70,9 @@ func ReadParquet(path string) (found []ExportedRun, err error) {
 	if err := r.columns(file); err != nil {
 		return nil, &FormatError{Path: path, Reason: err.Error(), Hint: exportHint}
 	}
-	file, err = unpackParquet(f, info.Size(), file, r.at)
+	file, err = unpackParquet(f, size, file, r.at)
 	if errors.Is(err, errNotSupported) {
-		return nil, &FormatError{Path: path, Reason: fmt.Sprintf("the Parquet file can't be read: %v", err), Hint: exportHint}
+		return nil, unsupportedParquet(path, err)
 	}
 	if err != nil {
 		return nil, damaged(err)
@@ -99,6 +83,14 @@ func ReadParquet(path string) (found []ExportedRun, err error) {
 		}
 	}
 	return r.result(), nil
+}
+
+func damagedParquet(path string, reason any) error {
+	return &FormatError{Path: path, Reason: fmt.Sprintf("the Parquet file is damaged: %v", reason), Hint: damagedHint}
+}
+
+func unsupportedParquet(path string, err error) error {
+	return &FormatError{Path: path, Reason: fmt.Sprintf("the Parquet file can't be read: %v", err), Hint: exportHint}
 }
 
 type parquetReader struct {

@@ -37,6 +37,7 @@ type Run struct {
 	meta     Meta
 	runID    string
 	warnings []string
+	imported []Imported // of a run that was just imported
 	closed   bool
 
 	// records guards what is known of the rows; who holds it may wait for the

@@ -104,6 +104,8 @@ type Target struct {
 	Queries    int // of a softmax with a causal mask; 0 for none
 	// M replaces the batch grid when it is not 0.
 	M int
+	// DType replaces the types that are chosen for all targets when it is not empty.
+	DType kernels.DType
 }
 
 // MaxTP bounds tensor parallelism.

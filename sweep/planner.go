@@ -452,6 +452,9 @@ func (b *planner) target(d kernels.Device, t Target) error {
 		return nil
 	}
 	dtypes, chosen := b.options.DTypes, true
+	if t.DType != "" {
+		dtypes = []kernels.DType{t.DType}
+	}
 	if len(dtypes) == 0 {
 		dtypes, chosen = b.dtypes(d, t), false
 	}

@@ -31,20 +31,31 @@ type importOptions struct {
 	regime     string
 	layout     string
 	peaks      []string
+	strict     bool
+	list       bool
 	output     report.Format
 }
 
 func newImportCommand(a *app) *cobra.Command {
 	opts := &importOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "import FILE.csv... --out RUN.db",
+		Use:   "import FILE... --out RUN.db",
 		Short: "Turn measurements taken elsewhere into a run",
 		Example: examples(
-			"gemmaudit import torchgemm_NVIDIA_A800_80GB_PCIe_torch_2.5.1+cu124_K4096_N4096_bfloat16.csv --out a800.db",
+			"gemmaudit import --list-formats",
+			"gemmaudit import hipblaslt.csv --out mi300x.db --device-name MI300X",
 			"gemmaudit import mine.csv --out mine.db --device-name 'EPYC 9654' --kernel mkl --dtype fp32 --n 4096 --k 4096",
 			"gemmaudit import samples.csv --out samples.db && gemmaudit audit samples.db",
 		),
-		Long: `Two kinds of CSV are known by their header, in any order of columns.
+		Long: `The output of other programs is recognized by its beginning: --list-formats lists what is
+read. docs/formats.md has the commands that write it. A file with shapes and no times is
+no run and is refused.
+
+A samples CSV has one row a sample: device, kernel, dtype, m, n, k and us, ms or seconds;
+round, host, card, clock_mhz, power_w, temp_c and the other columns of export where known.
+Without round, rows of a case are its rounds in their order. A flag stands in for a column
+that the file lacks and must not contradict one; --device-name and --kernel may give another
+name.
 
 A published sweep has batch (M) and kernel_time (microseconds) and, where known, flops
 (TFLOP/s), utils (MFU) and kernel_name. Device, library, K, N and data type are read from
@@ -52,16 +63,26 @@ the file's name, or given by flags. Quantised weights are part of the kernel's n
 (dtype_gptq_int8 of Marlin is kernel marlin-gptq-int8); the data type is that of the
 activations, fp16 unless the name or --dtype says otherwise.
 
-A samples CSV has one row a sample: device, kernel, dtype, m, n, k, round, us and, where
-known, clock_mhz, power_w, temp_c. What export writes is read back whole, with the peaks to
-which MFU is relative. Peaks and memory bandwidth that the file lacks come from the data sheet of the
-device, by its name. A flag stands in for a column that the file lacks and
-must not contradict one; --device-name and --kernel may give another name.
+Peaks and memory bandwidth that the file lacks come from the data sheet of the device, by
+its name.
+
+A row that cannot be read is left out and counted; --strict refuses the file. The exit code
+is 3 if no row could be read.
 
 Without a device to ask again, findings in imported data stay unconfirmed.`,
-		Args:              atLeastArgs("FILE.csv"),
-		ValidArgsFunction: filesWith("csv"),
-		RunE:              func(cmd *cobra.Command, args []string) error { return opts.run(cmd.Context(), args) },
+		Args: func(cmd *cobra.Command, args []string) error {
+			if opts.list {
+				return exactArgs()(cmd, args)
+			}
+			return atLeastArgs("FILE")(cmd, args)
+		},
+		ValidArgsFunction: filesWith("csv", "txt", "log", "json", "gz", "parquet"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if opts.list {
+				return opts.app.wrapPrint(report.WriteFormats(opts.app.stream(opts.app.stdout), opts.output, results.ImportFormats()))
+			}
+			return opts.run(cmd.Context(), args)
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&opts.out, "out", "", "run file to write (required)")
@@ -75,6 +96,8 @@ Without a device to ask again, findings in imported data stay unconfirmed.`,
 	flags.StringVar(&opts.regime, "regime", "", "where operands came from: engine, cold, hot")
 	flags.StringVar(&opts.layout, "layout", "", "how weights were stored, kn or nk; kn where the file does not say")
 	flags.StringArrayVar(&opts.peaks, "peak", nil, "`DTYPE=RATE` that the device reaches at most, as in bf16=989e12 or bf16=989TFLOP/s (repeatable; default: that of the file, else of the data sheet)")
+	flags.BoolVar(&opts.strict, "strict", false, "refuse a file with a row that cannot be read")
+	flags.BoolVar(&opts.list, "list-formats", false, "list the formats that are read")
 	outputFlag(cmd, &opts.output)
 	opts.app.labels.register(cmd)
 	flags.Lookup("label").Usage = "`KEY=VALUE` of samples that have no labels in the file, as in rack=7 (repeatable)"
@@ -99,7 +122,7 @@ func (o *importOptions) run(ctx context.Context, paths []string) error {
 		return hint(usagef("--out is missing: expected the name of the run file to write"), "--out %s", suggestRunName(paths[0]))
 	}
 	opt := results.ImportOptions{
-		Device: o.deviceName, Kernel: o.kernel, N: o.n, K: o.k, Library: o.library,
+		Device: o.deviceName, Kernel: o.kernel, N: o.n, K: o.k, Library: o.library, LeaveOut: !o.strict,
 		Command: o.app.command, Gemmaudit: buildVersion(), Created: o.app.now(),
 	}
 	if opt.Device == "" && o.app.device != "auto" {
@@ -192,7 +215,7 @@ func (a *app) printRunFile(action, path string, run *results.Run, sources []repo
 	}
 	summary := &report.RunFile{Action: action, Path: path, Cases: swept.Cases, Samples: swept.Samples, Failures: len(failures), Series: swept.Series,
 		Labels: run.Meta().Labels}
-	summary.Sources = sources
+	summary.Sources, summary.Files = sources, run.Imported()
 	if len(sources) == 0 {
 		summary.Sources = []report.RunSource{{Path: run.Meta().Source, Cases: summary.Cases, Samples: summary.Samples}}
 	}

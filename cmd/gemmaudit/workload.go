@@ -8,7 +8,6 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/results/tunableop"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
@@ -16,57 +15,59 @@ import (
 // and as many as are planned in a moment.
 const mostRecorded = 1 << 14
 
-// workload adds the products that PyTorch recorded to what is measured: each at its own Ms. Their types and the
-// layout of most of them hold where no flag gives others, and how many lines name an M is its traffic. Of too many
-// products those that most lines name are taken.
+// workload adds the products of recorded workloads to what is measured: each at its own Ms, in its own type. The
+// layout of most of them holds where no flag gives another, and how often an M is computed is its traffic. Of too many
+// products those that are computed most often are taken.
 func (f *planFlags) workload(o *sweep.Options) error {
-	var files []*tunableop.File
+	var shapes []results.Shape
+	left := map[string]int{}
 	for _, path := range f.shapesFrom {
-		file, err := readTunableOp(path)
+		w, err := results.ReadWorkload(path)
 		if err != nil {
 			return err
 		}
-		files = append(files, file)
-	}
-	shapes, left := tunableop.Shapes(files...)
-	if !f.changed("layout") {
-		layout, err := usualLayout(shapes)
-		if err != nil {
-			return badFlag("shapes-from", err)
+		shapes = addShapes(shapes, w.Shapes)
+		for _, l := range w.LeftOut {
+			left[l.Reason] += l.Rows
 		}
-		o.Layout = layout
+	}
+	if !f.changed("layout") {
+		o.Layout = usualLayout(shapes)
 	}
 	given := len(o.DTypes) > 0
-	var taken []tunableop.Shape
+	var taken []results.Shape
 	for _, s := range shapes {
-		dtype := kernels.DType(s.DType)
+		why := ""
 		switch {
-		case s.Layout != o.Layout.String():
-			left["weights are stored as "+s.Layout] += s.Count
-			continue
+		case s.Subject.Layout != o.Layout:
+			why = "weights are stored as " + s.Subject.Layout.String()
 		case s.M > results.MaxM:
-			left["M is too large"] += s.Count
-			continue
-		case given && !slices.Contains(o.DTypes, dtype):
-			left["the type is "+s.DType] += s.Count
+			why = "M is too large"
+		case s.Subject.DType == "" && !given:
+			why = "the file does not say the type: --dtype gives it"
+		case given && s.Subject.DType != "" && !slices.Contains(o.DTypes, s.Subject.DType):
+			why = "the type is " + string(s.Subject.DType)
+		}
+		if why != "" {
+			left[why] += s.Calls
 			continue
 		}
 		taken = append(taken, s)
 	}
 	if len(taken) > mostRecorded {
-		slices.SortStableFunc(taken, func(a, b tunableop.Shape) int { return cmp.Compare(b.Count, a.Count) })
+		slices.SortStableFunc(taken, func(a, b results.Shape) int { return cmp.Compare(b.Calls, a.Calls) })
 		for _, s := range taken[mostRecorded:] {
-			left[fmt.Sprintf("%d other products are named as often or more", mostRecorded)] += s.Count
+			left[fmt.Sprintf("%d other products are named as often or more", mostRecorded)] += s.Calls
 		}
 		taken = taken[:mostRecorded]
 	}
 	weights := map[int]float64{}
 	for _, s := range taken {
-		if dtype := kernels.DType(s.DType); !slices.Contains(o.DTypes, dtype) {
-			o.DTypes = append(o.DTypes, dtype)
+		if d := s.Subject.DType; d != "" && !slices.Contains(o.DTypes, d) {
+			o.DTypes = append(o.DTypes, d)
 		}
-		o.Targets = append(o.Targets, sweep.Target{Operation: kernels.GEMM, N: s.N, K: s.K, M: s.M})
-		weights[s.M] += float64(s.Count)
+		o.Targets = append(o.Targets, sweep.Target{Operation: kernels.GEMM, N: s.Subject.N, K: s.Subject.K, Products: s.Subject.Products, M: s.M, DType: s.Subject.DType})
+		weights[s.M] += float64(s.Calls)
 	}
 	for _, why := range slices.Sorted(maps.Keys(left)) {
 		f.note("--shapes-from: %s left out: %s", plural(left[why], "line", "lines"), why)
@@ -82,17 +83,39 @@ func (f *planFlags) workload(o *sweep.Options) error {
 	return nil
 }
 
-// usualLayout is how most of the lines say that weights are stored.
-func usualLayout(shapes []tunableop.Shape) (kernels.Layout, error) {
-	lines := map[string]int{}
-	for _, s := range shapes {
-		lines[s.Layout] += s.Count
+// addShapes adds the shapes of another file. Equal ones become one.
+func addShapes(to, from []results.Shape) []results.Shape {
+	type key struct {
+		kernels.Subject
+		m int
 	}
-	usual := kernels.Transposed.String()
-	for layout, n := range lines {
-		if n > lines[usual] {
-			usual = layout
+	at := map[key]int{}
+	for i, s := range to {
+		at[key{s.Subject, s.M}] = i
+	}
+	for _, s := range from {
+		// The type of the output does not change what is planned.
+		s.Subject.Output = ""
+		k := key{s.Subject, s.M}
+		i, ok := at[k]
+		if !ok {
+			i = len(to)
+			at[k] = i
+			to = append(to, results.Shape{Subject: s.Subject, M: s.M})
 		}
+		to[i].Calls += s.Calls
 	}
-	return kernels.ParseLayout(usual)
+	return to
+}
+
+// usualLayout is how weights are stored in most of the calls.
+func usualLayout(shapes []results.Shape) kernels.Layout {
+	calls := map[kernels.Layout]int{}
+	for _, s := range shapes {
+		calls[s.Subject.Layout] += s.Calls
+	}
+	if calls[kernels.RowMajor] > calls[kernels.Transposed] {
+		return kernels.RowMajor
+	}
+	return kernels.Transposed
 }

@@ -120,6 +120,9 @@ func Read(in io.Reader) (*File, error) {
 	return f, s.Err()
 }
 
+// ReadEntry reads a line that is no validator, without its end. The entry has no number of the line and no text.
+func ReadEntry(line string) (Entry, error) { return readEntry(strings.Split(line, ",")) }
+
 // readEntry reads OPERATOR,PARAMETERS[,SOLUTION[,MILLISECONDS]].
 func readEntry(fields []string) (Entry, error) {
 	var e Entry

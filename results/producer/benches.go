@@ -1,0 +1,367 @@
+package producer
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// readHipBLASLt reads hipblaslt-bench. The name of the solution may follow a row in a line of its own.
+func readHipBLASLt(in io.Reader, take func(Row) error) error {
+	var rows []Row
+	err := readTable(in, []string{"transa", "hipblaslt-gflops"}, collect(&rows), func(t *table) (Row, error) {
+		r, err := benchRow(t, "hipblaslt")
+		if id := t.cell("solution_index", "soulution_index", "solution"); id != "" && err == nil {
+			r.Label = "solution " + id
+		}
+		return r, err
+	}, func(text string) {
+		if len(rows) == 0 || rows[len(rows)-1].Out != "" {
+			return
+		}
+		for _, word := range []string{"--Solution name:", "--kernel name:"} {
+			if name, ok := strings.CutPrefix(text, word); ok {
+				rows[len(rows)-1].Label = strings.TrimSpace(name)
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return give(fastest(rows), take)
+}
+
+// readRocBLAS reads rocblas-bench, which prints a header before each row and has other columns for each function.
+func readRocBLAS(in io.Reader, take func(Row) error) error {
+	return readTable(in, []string{"rocblas-gflops", "us"}, take, func(t *table) (Row, error) {
+		if !hasAll(t.names, []string{"transa", "transb", "m", "n", "k"}) {
+			return Row{}, errFunction
+		}
+		return benchRow(t, "rocblas")
+	}, nil)
+}
+
+// benchRow is a row of AMD's benchmarks.
+func benchRow(t *table, kernel string) (Row, error) {
+	r := Row{Kernel: kernel}
+	if g := t.cell("grouped_gemm"); g != "" && g != "0" {
+		return r, errGrouped
+	}
+	c := columnMajor{transA: t.cell("transa"), transB: t.cell("transb")}
+	var err error
+	if c.m, c.n, c.k, err = t.sizes(); err != nil {
+		return r, err
+	}
+	for _, d := range []struct {
+		to    *int
+		names []string
+	}{
+		{&c.lda, []string{"lda"}}, {&c.ldb, []string{"ldb"}}, {&c.ldc, []string{"ldc"}}, {&c.batch, []string{"batch_count"}},
+	} {
+		if *d.to, err = t.count(0, d.names...); err != nil {
+			return r, err
+		}
+	}
+	ldd, err := t.count(0, "ldd")
+	if err != nil {
+		return r, err
+	}
+	if c.batch > 1 {
+		for _, stride := range []string{"stride_a", "stride_b", "stridea", "strideb"} {
+			if t.cell(stride) == "0" {
+				return r, errShared
+			}
+		}
+	}
+	if err := c.fill(&r); err != nil {
+		return r, err
+	}
+	if differs(ldd, c.m, c.n) {
+		return r, errPadded
+	}
+	if err := benchTypes(t, &r); err != nil {
+		return r, err
+	}
+	r.Kernel += epilogue(t)
+	r.US, err = t.microseconds(1, "us", "hipblaslt-us")
+	return r, err
+}
+
+// benchTypes reads the types of operands, which rocblas-bench may leave out.
+func benchTypes(t *table, r *Row) error {
+	a, err := t.dtype("a_type")
+	if err != nil {
+		return err
+	}
+	b, err := t.dtype("b_type")
+	if err != nil {
+		return err
+	}
+	d, err := t.dtype("d_type", "c_type")
+	if err != nil {
+		return err
+	}
+	if a == "" {
+		a, b = d, d // early versions print that of the output alone
+	}
+	if a != b && b != "" {
+		return errMixed
+	}
+	if compute := strings.ToLower(t.cell("compute_type")); a == kernels.FP32 && strings.Contains(compute, "xf32") {
+		a, d = kernels.TF32, ""
+	}
+	r.Subject.DType = a
+	output(&r.Subject, d)
+	return nil
+}
+
+// epilogue is what a benchmark adds to the product, as a part of the kernel's name: with and without it are two curves.
+func epilogue(t *table) string {
+	s := ""
+	if v := t.cell("bias_vector"); v != "" && v != "0" {
+		s += "+bias"
+	}
+	if v := strings.ToLower(t.cell("activation_type")); v != "" && v != "none" {
+		s += "+" + v
+	}
+	if v := t.cell("beta"); v != "" && strings.Trim(v, "0.-+e") != "" {
+		s += "+beta"
+	}
+	return s
+}
+
+// readCUTLASS reads cutlass_profiler. Sizes are as they are called; whether rows are ours depends on the layout of D.
+func readCUTLASS(in io.Reader, take func(Row) error) error {
+	var rows []Row
+	err := readTable(in, []string{"problem", "provider", "operationkind", "disposition"}, collect(&rows), cutlassRow, nil)
+	if err != nil {
+		return err
+	}
+	return give(fastest(rows), take)
+}
+
+func cutlassRow(t *table) (Row, error) {
+	r := Row{Kernel: strings.ToLower(t.cell("provider")), Label: t.cell("operation")}
+	if kind := t.cell("operationkind"); !strings.EqualFold(kind, "gemm") {
+		return r, errFunction
+	}
+	if kind := strings.ToLower(t.cell("gemm_kind")); strings.Contains(kind, "grouped") || strings.Contains(kind, "array") {
+		return r, errGrouped
+	}
+	// A kernel whose result is wrong has no time worth reading.
+	if d := strings.ToLower(t.cell("disposition")); !slices.Contains([]string{"passed", "not_verified"}, d) {
+		return r, errors.New("its disposition is " + word(d))
+	}
+	if s := strings.ToLower(t.cell("status")); s != "" && s != "success" {
+		return r, errors.New("its status is " + word(s))
+	}
+	m, n, k, err := t.sizes()
+	if err != nil {
+		return r, err
+	}
+	a, aRows, err := operand(t, "a")
+	if err != nil {
+		return r, err
+	}
+	b, bRows, err := operand(t, "b")
+	if err != nil {
+		return r, err
+	}
+	d, dRows, err := operand(t, "d", "c")
+	switch {
+	case err != nil:
+		return r, err
+	case a != b:
+		return r, errMixed
+	}
+	batch, err := t.count(1, "batch_count")
+	if err != nil {
+		return r, err
+	}
+	// By columns it is the product of the transposed matrices, in which A holds the weights. By rows B holds them.
+	c := columnMajor{m: m, n: n, k: k, batch: batch, transA: trans(aRows), transB: trans(bRows)}
+	if dRows {
+		c = columnMajor{m: n, n: m, k: k, batch: batch, transA: trans(!bRows), transB: trans(!aRows)}
+	}
+	if err := c.fill(&r); err != nil {
+		return r, err
+	}
+	if a == kernels.FP32 && strings.Contains(strings.ToLower(r.Label), "tf32") {
+		a, d = kernels.TF32, ""
+	}
+	r.Subject.DType = a
+	output(&r.Subject, d)
+	r.US, err = t.microseconds(1e3, "runtime")
+	return r, err
+}
+
+// operand reads "f16:row".
+func operand(t *table, names ...string) (d kernels.DType, rows bool, err error) {
+	typ, layout, _ := strings.Cut(t.cell(names...), ":")
+	if d, err = dtypeOf(typ); err != nil {
+		return d, false, err
+	}
+	switch strings.ToLower(layout) {
+	case "row", "t":
+		return d, true, nil
+	case "column", "n":
+		return d, false, nil
+	}
+	return d, false, errors.New("the layout of " + strings.ToUpper(names[0]) + " is neither row nor column")
+}
+
+func trans(t bool) string {
+	if t {
+		return "T"
+	}
+	return "N"
+}
+
+// word is a word of a file that stands in a reason.
+func word(s string) string {
+	if s == "" || len(s) > 40 || !printable(s) {
+		return "not known"
+	}
+	return s
+}
+
+// readNVBench reads the CSV of an NVBench program. Axes have the names that the program gives them.
+func readNVBench(in io.Reader, take func(Row) error) error {
+	return readTable(in, []string{"device name", "benchmark", "skipped"}, take, func(t *table) (Row, error) {
+		r := Row{Device: t.cell("device name"), Kernel: t.cell("benchmark")}
+		if s := strings.ToLower(t.cell("skipped")); s == "yes" || s == "true" || s == "1" {
+			return r, errors.New("the benchmark skipped it")
+		}
+		var err error
+		if r.M, err = t.size("m"); err != nil {
+			return r, err
+		}
+		if r.Subject.N, err = t.count(0, "n"); err != nil {
+			return r, err
+		}
+		if r.Subject.K, err = t.count(0, "k"); err != nil {
+			return r, err
+		}
+		batch, err := t.count(1, "batch", "batch_count", "batchcount")
+		if err != nil {
+			return r, err
+		}
+		if batch > 1 {
+			r.Subject.Products = batch
+		}
+		if r.Subject.DType, err = t.dtype("dtype", "type", "t", "datatype"); err != nil {
+			return r, err
+		}
+		if l := t.cell("layout"); l != "" {
+			if r.Subject.Layout, err = kernels.ParseLayout(l); err != nil {
+				return r, errLayout
+			}
+			r.LayoutKnown = true
+		}
+		if t.cell("gpu time (sec)", "batch gpu (sec)", "batch gpu") == "" {
+			return r, errNoTime
+		}
+		r.US, err = t.microseconds(1e6, "gpu time (sec)", "batch gpu (sec)", "batch gpu")
+		return r, err
+	}, nil)
+}
+
+// readAIConfigurator reads tables of AIConfigurator: latency in milliseconds. Its products are those of linear layers,
+// which store weights as [N,K].
+func readAIConfigurator(in io.Reader, take func(Row) error) error {
+	return readTable(in, []string{"latency", "kernel_source"}, take, func(t *table) (Row, error) {
+		r := Row{Device: t.cell("device"), Kernel: t.cell("kernel_source"), Subject: kernels.Subject{Layout: kernels.Transposed}}
+		if t.has("moe_dtype") {
+			return r, errors.New("it is a grouped product of experts (MoE)")
+		}
+		if !t.has("gemm_dtype") {
+			return r, errFunction
+		}
+		var err error
+		if r.Subject.DType, err = t.dtype("gemm_dtype"); err != nil {
+			return r, err
+		}
+		if r.M, r.Subject.N, r.Subject.K, err = t.sizes(); err != nil {
+			return r, err
+		}
+		r.US, err = t.microseconds(1e3, "latency")
+		return r, err
+	}, nil)
+}
+
+// readShapes reads a plain CSV of shapes.
+func readShapes(in io.Reader, take func(Row) error) error {
+	return readTable(in, []string{"m", "n", "k"}, take, func(t *table) (Row, error) {
+		var r Row
+		var err error
+		if r.M, r.Subject.N, r.Subject.K, err = t.sizes(); err != nil {
+			return r, err
+		}
+		if r.Subject.DType, err = t.dtype("dtype", "type"); err != nil {
+			return r, err
+		}
+		if l := t.cell("layout"); l != "" {
+			if r.Subject.Layout, err = kernels.ParseLayout(l); err != nil {
+				return r, errLayout
+			}
+			r.LayoutKnown = true
+		}
+		batch, err := t.count(1, "batch_count", "batch")
+		if err != nil {
+			return r, err
+		}
+		if batch > 1 {
+			r.Subject.Products = batch
+		}
+		if r.Calls, err = t.count(1, "calls", "count"); err == nil && r.Calls == 0 {
+			err = errors.New("it was never called")
+		}
+		return r, err
+	}, nil)
+}
+
+// collect keeps rows.
+func collect(rows *[]Row) func(Row) error {
+	return func(r Row) error {
+		if len(*rows) >= maxRows {
+			return errManyRows
+		}
+		*rows = append(*rows, r)
+		return nil
+	}
+}
+
+func give(rows []Row, take func(Row) error) error {
+	for _, r := range rows {
+		if err := take(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fastest leaves out the rows of a product that are of another label than its fastest row. Tuners time every solution;
+// the curve of a library is that of the best.
+func fastest(rows []Row) []Row {
+	type product struct {
+		kernel string
+		kernels.Subject
+		m int
+	}
+	best := map[product]int{}
+	key := func(r Row) product { return product{r.Kernel, r.Subject, r.M} }
+	for i, r := range rows {
+		if j, ok := best[key(r)]; r.Out == "" && (!ok || r.US < rows[j].US) {
+			best[key(r)] = i
+		}
+	}
+	for i, r := range rows {
+		if r.Out == "" && r.Label != rows[best[key(r)]].Label {
+			rows[i].Out = "another solution of the product is faster"
+		}
+	}
+	return rows
+}

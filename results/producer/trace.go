@@ -1,0 +1,163 @@
+package producer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// operators are the operators that compute products, with the places of their two operands. aten::linear and
+// aten::matmul call one of them, so they are passed over.
+var operators = map[string][2]int{
+	"aten::mm": {0, 1}, "aten::addmm": {1, 2}, "aten::bmm": {0, 1}, "aten::baddbmm": {1, 2}, "aten::_scaled_mm": {0, 1}, "aten::_int_mm": {0, 1},
+}
+
+// event is what is read of an event of a trace.
+type event struct {
+	Name string `json:"name"`
+	Args struct {
+		Dims    []json.RawMessage `json:"Input Dims"`
+		Strides []json.RawMessage `json:"Input Strides"`
+		Types   []json.RawMessage `json:"Input type"`
+	} `json:"args"`
+}
+
+var errTrace = errors.New("it is no trace: expected a JSON object with traceEvents")
+
+// readTrace reads a trace of PyTorch's profiler, event by event.
+func readTrace(in io.Reader, take func(Row) error) error {
+	d := json.NewDecoder(in)
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return errTrace
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return fmt.Errorf("read the trace: %w", err)
+		}
+		if key != "traceEvents" {
+			if err := pass(d); err != nil {
+				return fmt.Errorf("read the trace: %w", err)
+			}
+			continue
+		}
+		if t, err := d.Token(); err != nil || t != json.Delim('[') {
+			return errTrace
+		}
+		for n := 1; d.More(); n++ {
+			if err := readEvent(d, n, take); err != nil {
+				return err
+			}
+		}
+		if _, err := d.Token(); err != nil {
+			return fmt.Errorf("read the trace: %w", err)
+		}
+		return nil // nothing behind the events is of interest
+	}
+	return errTrace
+}
+
+// pass reads a value and forgets it.
+func pass(d *json.Decoder) error {
+	for depth := 0; ; {
+		t, err := d.Token()
+		if err != nil {
+			return err
+		}
+		switch t {
+		case json.Delim('{'), json.Delim('['):
+			depth++
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+		if depth == 0 {
+			return nil
+		}
+	}
+}
+
+func readEvent(d *json.Decoder, n int, take func(Row) error) error {
+	var e event
+	err := d.Decode(&e)
+	var wrong *json.UnmarshalTypeError
+	if err != nil && !errors.As(err, &wrong) {
+		return fmt.Errorf("read event %d of the trace: %w", n, err)
+	}
+	places, ok := operators[e.Name]
+	if !ok {
+		return nil // an event of another form among them
+	}
+	r, err := e.row(places)
+	if err != nil {
+		r = Row{Out: err.Error()}
+	}
+	r.Line = n
+	return take(r)
+}
+
+func (e *event) row(places [2]int) (Row, error) {
+	r := Row{Kernel: "pytorch"}
+	if len(e.Args.Dims) <= places[1] {
+		return r, errors.New("the trace has no shapes: record it with record_shapes=True")
+	}
+	a, b := numbersOf(e.Args.Dims, places[0]), numbersOf(e.Args.Dims, places[1])
+	if len(a) != len(b) || len(a) != 2 && len(a) != 3 {
+		return r, errors.New("its operands are no matrices")
+	}
+	for _, v := range append(a, b...) {
+		if v < 1 || v > maxSize {
+			return r, errors.New("a size of it is 0")
+		}
+	}
+	if n := len(a); n == 3 {
+		if a[0] != b[0] {
+			return r, errShared
+		}
+		if a[0] > 1 {
+			r.Subject.Products = a[0]
+		}
+		a, b = a[1:], b[1:]
+	}
+	if a[1] != b[0] {
+		return r, errSizes
+	}
+	r.M, r.Subject.N, r.Subject.K = a[0], b[1], a[1]
+	// Linear layers hand over the transposed view of a weight [N,K].
+	r.Subject.Layout = kernels.Transposed
+	if s := numbersOf(e.Args.Strides, places[1]); len(s) >= 2 && b[0] > 1 && b[1] > 1 {
+		r.LayoutKnown = true
+		if s[len(s)-1] == 1 {
+			r.Subject.Layout = kernels.RowMajor
+		} else if s[len(s)-2] != 1 {
+			return r, errPadded
+		}
+	}
+	if s := numbersOf(e.Args.Strides, places[0]); len(s) >= 2 && a[0] > 1 && a[1] > 1 && s[len(s)-1] != 1 {
+		return r, errTransposed
+	}
+	types := [2]string{}
+	for i, at := range places {
+		if at < len(e.Args.Types) {
+			_ = json.Unmarshal(e.Args.Types[at], &types[i]) // another value is no name of a type
+		}
+	}
+	var err error
+	if r.Subject.DType, err = dtypeOf(types[0]); err != nil {
+		return r, err
+	}
+	if types[0] != types[1] {
+		return r, errMixed
+	}
+	return r, nil
+}
+
+// numbersOf reads one list of sizes; nil for what is none.
+func numbersOf(lists []json.RawMessage, at int) (out []int) {
+	if at >= len(lists) || json.Unmarshal(lists[at], &out) != nil {
+		return nil
+	}
+	return out
+}
