@@ -112,7 +112,7 @@ func tensorFloat(s *kernels.Subject, compute string) {
 }
 
 var (
-	cublasCall  = regexp.MustCompile(`^I! cuBLAS \(v[^)]*\) function cublasStatus_t cublas(\w+)\(`)
+	cublasCall  = regexp.MustCompile(`^I! cuBLAS \(v.*\bcublasStatus_t cublas(\w+)\(`)
 	cublasValue = regexp.MustCompile(`^i!\s+(\w+): type=[^;]*; val=([^( ]+)`)
 	cublasGEMM  = regexp.MustCompile(`(?i)gemm`)
 )
