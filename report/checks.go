@@ -206,12 +206,15 @@ func msText(ms []int) string {
 
 // DiffChecks are the cases of a comparison that are slower, stretches of M and whole series that are, findings that B has and A
 // has not, the undecided cases of each series as one check, and each series without any of these as one that has passed. meta is that
-// of B. gate says that what is slower fails, marginal that cases at the threshold do.
-func DiffChecks(meta results.Meta, d *rules.DiffResult, gate, marginal bool) []Check {
-	slower := CheckNoted
-	if gate {
-		slower = CheckFailed
+// of B. fails says which changes fail the gate.
+func DiffChecks(meta results.Meta, d *rules.DiffResult, fails func(rules.Change) bool) []Check {
+	state := func(c rules.Change) CheckState {
+		if fails(c) {
+			return CheckFailed
+		}
+		return CheckNoted
 	}
+	slower := state(rules.Slower)
 	var out []Check
 	named := map[results.SeriesKey]bool{}
 	add := func(key results.SeriesKey, state CheckState, rule, name, text, next string) {
@@ -226,6 +229,9 @@ func DiffChecks(meta results.Meta, d *rules.DiffResult, gate, marginal bool) []C
 		case c.Change == rules.Slower:
 			add(c.Series, slower, "slower-case", fmt.Sprintf("m%d", c.M), fmt.Sprintf(" m%d: %s to %s us, %s of A's time; more than %s is allowed",
 				c.M, bounds{c.A, microsCell}.Text(), bounds{c.B, microsCell}.Text(), bounds{c.Ratio, factorCell}.Text(), formatShare(d.Threshold)), "")
+		case c.Change == rules.SuspectedSlower:
+			add(c.Series, state(c.Change), "suspected-case", fmt.Sprintf("m%d", c.M), fmt.Sprintf(" m%d: %s to %s us, %s of A's time, by %s scatter; more than %s is allowed",
+				c.M, bounds{c.A, microsCell}.Text(), bounds{c.B, microsCell}.Text(), bounds{c.Ratio, factorCell}.Text(), c.Scatter, formatShare(d.Threshold)), rules.FewSamplesHint)
 		case c.Change == rules.AtThreshold:
 			near[c.Series] = append(near[c.Series], c.M)
 		case c.Change == rules.Open:
@@ -242,15 +248,15 @@ func DiffChecks(meta results.Meta, d *rules.DiffResult, gate, marginal bool) []C
 			add(s.Series, slower, "slower-series", "", fmt.Sprintf(": %s take %s of A's time; more than %s is allowed",
 				count(s.Cases, "case"), bounds{s.Ratio, factorCell}.Text(), formatShare(d.SeriesThreshold)), "")
 		}
+		if s.Change == rules.SuspectedSlower {
+			add(s.Series, state(s.Change), "suspected-series", "", fmt.Sprintf(": %s take %s of A's time, none by samples enough; more than %s is allowed",
+				count(s.Cases, "case"), bounds{s.OverRows, factorCell}.Text(), formatShare(d.SeriesThreshold)), rules.FewSamplesHint)
+		}
 		if ms := near[s.Series]; len(ms) > 0 {
-			state := CheckNoted
-			if marginal {
-				state = CheckFailed
-			}
-			add(s.Series, state, "marginal", "", fmt.Sprintf(": %s at the threshold: %s", plural(len(ms), "case lies", "cases lie"), msText(ms)), "")
+			add(s.Series, state(rules.AtThreshold), "marginal", "", fmt.Sprintf(": %s at the threshold: %s", plural(len(ms), "case lies", "cases lie"), msText(ms)), "")
 		}
 		if ms := open[s.Series]; len(ms) > 0 {
-			add(s.Series, CheckOpen, "undecided", "", fmt.Sprintf(": whether %s changed can't be said: %s", count(len(ms), "case"), msText(ms)), "more --rounds in both runs, or a larger --threshold")
+			add(s.Series, CheckOpen, "undecided", "", fmt.Sprintf(": whether %s changed can't be said: %s", count(len(ms), "case"), msText(ms)), d.UndecidedHint())
 		}
 		if !named[s.Series] {
 			add(s.Series, CheckPassed, "same", "", fmt.Sprintf(": none of %s is slower", count(s.Cases, "case")), "")
@@ -341,18 +347,20 @@ func (c *Checks) ruleNames() []string {
 
 // ownRules are the meanings of rules that no rules file has.
 var ownRules = map[string]string{
-	"undecided":      "rows or cases of which nothing can be said with confidence",
-	"marginal":       "rows or cases that lie at the bound, known well",
-	"unmeasured":     "cases that failed, or without a sample that counts",
-	"clean":          "series without a finding",
-	"same":           "series of which no case, stretch or whole is slower",
-	"slower-card":    "a card is slower than the others of its name",
-	"slower-case":    "a case is slower in B than in A by more than the threshold",
-	"slower-stretch": "neighbouring M are slower together in B than in A",
-	"slower-series":  "a whole series is slower in B than in A",
-	"condition":      "the table was measured under another condition",
-	"entry":          "an entry of the table pays",
-	"gate":           "the command's verdict",
+	"undecided":        "rows or cases of which nothing can be said with confidence",
+	"marginal":         "rows or cases that lie at the bound, known well",
+	"unmeasured":       "cases that failed, or without a sample that counts",
+	"clean":            "series without a finding",
+	"same":             "series of which no case, stretch or whole is slower",
+	"slower-card":      "a card is slower than the others of its name",
+	"slower-case":      "a case is slower in B than in A by more than the threshold",
+	"suspected-case":   "a case is slower in B than in A by more than the threshold, if its times scatter as those of other rows do",
+	"suspected-series": "a whole series is slower in B than in A, if its times scatter as those of other rows do",
+	"slower-stretch":   "neighbouring M are slower together in B than in A",
+	"slower-series":    "a whole series is slower in B than in A",
+	"condition":        "the table was measured under another condition",
+	"entry":            "an entry of the table pays",
+	"gate":             "the command's verdict",
 }
 
 // ruleMeaning is what a rule of checks asks.

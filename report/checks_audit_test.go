@@ -37,8 +37,8 @@ func TestChecksOfResults(t *testing.T) {
 	}{
 		{"table check", VerificationChecks(verified, false), map[CheckState]int{CheckPassed: 1, CheckFailed: 2, CheckOpen: 1}},
 		{"table check --anyway", VerificationChecks(verified, true), map[CheckState]int{CheckPassed: 1, CheckFailed: 1, CheckNoted: 1, CheckOpen: 1}},
-		{"diff", DiffChecks(meta, diff, true, true), map[CheckState]int{CheckFailed: 6, CheckOpen: 1, CheckNoted: 1}},
-		{"diff --no-gate", DiffChecks(meta, diff, false, false), map[CheckState]int{CheckNoted: 7, CheckOpen: 1}},
+		{"diff", DiffChecks(meta, diff, func(rules.Change) bool { return true }), map[CheckState]int{CheckFailed: 6, CheckOpen: 1, CheckNoted: 1}},
+		{"diff --no-gate", DiffChecks(meta, diff, func(rules.Change) bool { return false }), map[CheckState]int{CheckNoted: 7, CheckOpen: 1}},
 		{"audit", AuditChecks(meta, audit, confirmed, false, true), nil},
 	}
 	schema := sarifSchema(t)

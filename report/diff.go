@@ -62,8 +62,11 @@ func DiffSummary(d *rules.DiffResult) string {
 		s += fmt.Sprintf("%d marginal, ", n)
 	}
 	s += fmt.Sprintf("%d undecided", d.Undecided)
-	if d.Geomean.Mid > 0 {
-		s += "; geometric mean of B ÷ A " + bounds{d.Geomean, factorCell}.Text()
+	if d.SuspectedSlower+d.SuspectedFaster > 0 {
+		s += fmt.Sprintf(" (%d suspected slower, %d suspected faster)", d.SuspectedSlower, d.SuspectedFaster)
+	}
+	if d.GeomeanOverRows.Mid > 0 {
+		s += "; geometric mean of B ÷ A over rows " + bounds{d.GeomeanOverRows, factorCell}.Text()
 	}
 	return s
 }
@@ -134,6 +137,24 @@ func DiffGate(d *rules.DiffResult) string {
 	return strings.Join(words, ", ")
 }
 
+// DiffSuspects says what is suspected to be slower, in one line.
+func DiffSuspects(d *rules.DiffResult) string {
+	series := 0
+	for _, s := range d.Series {
+		if s.Change == rules.SuspectedSlower {
+			series++
+		}
+	}
+	var words []string
+	if d.SuspectedSlower > 0 {
+		words = append(words, plural(d.SuspectedSlower, "case", "cases"))
+	}
+	if series > 0 {
+		words = append(words, plural(series, "whole series", "whole series"))
+	}
+	return strings.Join(words, ", ") + " suspected slower"
+}
+
 // stretchCell lists the stretches of a series that are slower together.
 func stretchCell(stretches []rules.StretchDiff) string {
 	words := make([]string, len(stretches))
@@ -164,22 +185,23 @@ func factorSheet(d *rules.DiffResult) Sheet {
 
 func seriesDiffSheet(d *rules.DiffResult) Sheet {
 	s := Sheet{Columns: []Column{
-		{Name: "series", Key: "series"}, {Name: "cases", Key: "cases", Align: Right}, {Name: "geometric mean", Key: "ratio", Align: Right, Interval: true},
-		{Name: "state", Key: "state"}, {Name: "slower", Key: "slower", Align: Right}, {Name: "faster", Key: "faster", Align: Right},
+		{Name: "series", Key: "series"}, {Name: "cases", Key: "cases", Align: Right}, {Name: "geometric mean", Key: "ratio_over_rows", Align: Right, Interval: true},
+		{Name: "of judged cases", Key: "ratio", Align: Right, Interval: true, Wide: true},
+		{Name: "state", Key: "state"}, {Name: "slower", Key: "slower", Align: Right}, {Name: "faster", Key: "faster", Align: Right}, {Name: "suspected", Key: "suspected", Align: Right},
 		{Name: "slower stretches of M", Key: "stretches", Flex: true},
 	}}
 	for _, v := range d.Series {
-		s.Rows = append(s.Rows, []any{seriesCell(v.Series), v.Cases, bounds{v.Ratio, factorCell}, changeCell(v.Change), v.Slower, v.Faster, stretchCell(v.Stretches)})
+		s.Rows = append(s.Rows, []any{seriesCell(v.Series), v.Cases, bounds{v.OverRows, factorCell}, bounds{v.Ratio, factorCell}, changeCell(v.Change), v.Slower, v.Faster, v.Suspected, stretchCell(v.Stretches)})
 	}
 	return s
 }
 
-// changedCases are those that surely are slower or faster, the largest change
+// changedCases are those that are slower or faster, surely or as suspected, the largest change
 // first unless another order was asked for.
 func changedCases(d *rules.DiffResult) []rules.CaseDiff {
 	var out []rules.CaseDiff
 	for _, c := range d.Cases {
-		if c.Change == rules.Slower || c.Change == rules.Faster {
+		if c.Change.Changed() {
 			out = append(out, c)
 		}
 	}
@@ -202,7 +224,7 @@ func changeCell(c rules.Change) Cell {
 		return word{string(c), Bad}
 	case rules.Faster, rules.Fixed:
 		return word{string(c), Good}
-	case rules.Open, rules.AtThreshold:
+	case rules.Open, rules.AtThreshold, rules.SuspectedSlower, rules.SuspectedFaster:
 		return word{string(c), Open}
 	}
 	return word{string(c), Neutral}

@@ -62,7 +62,7 @@ func newDiffPage(d *rules.DiffResult) *page {
 
 // changeRank orders what changed before what did not.
 func changeRank(c rules.Change) int {
-	return slices.Index([]rules.Change{rules.Slower, rules.New, rules.Faster, rules.Fixed, rules.AtThreshold, rules.Open, rules.Same}, c)
+	return slices.Index([]rules.Change{rules.Slower, rules.New, rules.SuspectedSlower, rules.Faster, rules.Fixed, rules.SuspectedFaster, rules.AtThreshold, rules.Open, rules.Same}, c)
 }
 
 // newDiffInteractive gathers what the page of a comparison shows: the series that both runs have, those
@@ -72,7 +72,7 @@ func newDiffInteractive(in DiffInput) *interactive {
 	d.begin()
 	compared := slices.Clone(in.Diff.Series)
 	slices.SortStableFunc(compared, func(a, b rules.SeriesDiff) int {
-		return cmp.Or(cmp.Compare(changeRank(a.Change), changeRank(b.Change)), cmp.Compare(b.Slower, a.Slower), cmp.Compare(b.Ratio.Mid, a.Ratio.Mid))
+		return cmp.Or(cmp.Compare(changeRank(a.Change), changeRank(b.Change)), cmp.Compare(b.Slower, a.Slower), cmp.Compare(b.OverRows.Mid, a.OverRows.Mid))
 	})
 	cases := map[results.SeriesKey]map[int]*rules.CaseDiff{}
 	for i := range in.Diff.Cases {
@@ -117,7 +117,7 @@ func newDiffInteractive(in DiffInput) *interactive {
 						r.verdict.US = us
 					}
 				}
-				changed := c != nil && (c.Change == rules.Slower || c.Change == rules.Faster)
+				changed := c != nil && c.Change.Changed()
 				keep := d.Samples <= mostSamples || changed && len(r.samples) <= room
 				if keep {
 					room -= len(r.samples)

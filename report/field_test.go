@@ -26,6 +26,7 @@ func TestFields(t *testing.T) {
 	splits := fixtureSustainedSplits()
 	splits.Splits[1].Unsteady = true
 	diff := fixtureDiff()
+	diff.Cases[3].Scatter = rules.AssumedScatter
 	medians := JudgedMedians(fixtureSeries(), fixtureAtClock())
 
 	diff.Findings[0].B.Baseline = rules.BaselineNew

@@ -31,6 +31,9 @@ var CaseFields = slices.Concat([]field.Field[rules.CaseDiff]{
 	{Name: "change", Head: "change", Kind: field.Text, Where: "change",
 		Words: changeWords,
 		Value: func(c rules.CaseDiff) any { return changeCell(c.Change) }},
+	{Name: "scatter", Head: "scatter", Kind: field.Text, Where: "scatter", Wide: true,
+		Words: "where the scatter of the ratio comes from, where a side has too few samples for its own: borrowed from the rows around it, or assumed",
+		Value: func(c rules.CaseDiff) any { return string(c.Scatter) }},
 	{Name: "label_a", Head: "label in A", Kind: field.Text, Wide: true,
 		Words: "the library's kernel in A, where it differs",
 		Value: func(c rules.CaseDiff) any { return code(c.LabelA) }},
@@ -39,7 +42,7 @@ var CaseFields = slices.Concat([]field.Field[rules.CaseDiff]{
 		Value: func(c rules.CaseDiff) any { return code(c.LabelB) }},
 }, caseSeriesFilters)
 
-const changeWords = "of a case slower, faster, same, marginal or undecided; of a finding new, fixed, same or undecided"
+const changeWords = "of a case slower, faster, suspected slower, suspected faster, same, marginal or undecided; of a finding new, fixed, same or undecided"
 
 // FindingDiffFields are the facts of a finding of two runs. What it is called is B's word, where B has it.
 var FindingDiffFields = slices.Concat([]field.Field[rules.FindingDiff]{

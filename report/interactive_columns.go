@@ -60,7 +60,7 @@ func verdictCode(v rules.Verdict) uint8 {
 
 // changeCode is the code of a change in the page: 0 where there is none.
 func changeCode(c rules.Change) uint8 {
-	return uint8(1 + slices.Index([]rules.Change{rules.Same, rules.Open, rules.Faster, rules.Slower, rules.AtThreshold}, c))
+	return uint8(1 + slices.Index([]rules.Change{rules.Same, rules.Open, rules.Faster, rules.Slower, rules.AtThreshold, rules.SuspectedSlower, rules.SuspectedFaster}, c))
 }
 
 // start makes room for the rows and samples of the series.

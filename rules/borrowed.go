@@ -56,16 +56,25 @@ func (c *curve) scatterOf(least int) *SeriesScatter {
 	if len(c.points) < borrowRows {
 		return &SeriesScatter{Origin: AssumedScatter, Share: assumedScatter, Rows: few, df: assumedDF}
 	}
-	residuals := make([]float64, 0, len(c.points))
-	for i := 1; i+1 < len(c.points); i++ {
-		a, b, e := &c.points[i-1], &c.points[i], &c.points[i+1]
-		from, at, to := math.Log(float64(a.m)), math.Log(float64(b.m)), math.Log(float64(e.m))
+	m, y := make([]int, len(c.points)), make([]float64, len(c.points))
+	for i := range c.points {
+		m[i], y[i] = c.points[i].m, c.points[i].us.y
+	}
+	share, df := aboutNeighbours(m, y)
+	return &SeriesScatter{Origin: BorrowedScatter, Share: math.Max(borrowedFloor, share), Rows: few, df: df}
+}
+
+// aboutNeighbours is the standard deviation of values about the lines between their neighbours, with its degrees of freedom. m is
+// ascending, with at least three values.
+func aboutNeighbours(m []int, y []float64) (sd, df float64) {
+	residuals := make([]float64, 0, len(y))
+	for i := 1; i+1 < len(y); i++ {
+		from, at, to := math.Log(float64(m[i-1])), math.Log(float64(m[i])), math.Log(float64(m[i+1]))
 		w := (at - from) / (to - from)
-		r := b.us.y - (1-w)*a.us.y - w*e.us.y
+		r := y[i] - (1-w)*y[i-1] - w*y[i+1]
 		residuals = append(residuals, math.Abs(r)/math.Sqrt(1+(1-w)*(1-w)+w*w))
 	}
-	share := math.Max(borrowedFloor, 1.4826*spoiledMedian(residuals))
-	return &SeriesScatter{Origin: BorrowedScatter, Share: share, Rows: few, df: math.Max(1, borrowedDF*float64(len(c.points)))}
+	return 1.4826 * spoiledMedian(residuals), math.Max(1, borrowedDF*float64(len(y)))
 }
 
 // known is the time of a point with an error, from its own samples or from the scatter of its series, and whether the error is

@@ -20,7 +20,8 @@ const DiffSchema = "gemmaudit.diff/1"
 type Change string
 
 // The changes of cases: Slower and Faster by more than the threshold, surely;
-// Same within the threshold, surely. The changes of findings: New and Fixed where
+// Same within the threshold, surely; SuspectedSlower and SuspectedFaster by more than
+// the threshold, if times scatter as those of other rows do. The changes of findings: New and Fixed where
 // the other run says clean. Both may be Open, undecided.
 const (
 	Slower Change = "slower"
@@ -65,15 +66,18 @@ type DiffResult struct {
 	// Losses are the cases that A measured and B could not.
 	Losses Losses `json:"losses,omitzero"`
 	// Series has the geometric mean of B's time over A's for each series, Geomean
-	// that over all cases.
-	Series   []SeriesDiff  `json:"series"`
-	Geomean  Interval      `json:"geomean,omitzero"`
-	Findings []FindingDiff `json:"findings"`
-	// Slower, Faster, Same and Undecided count cases.
-	Slower    int `json:"slower"`
-	Faster    int `json:"faster"`
-	Same      int `json:"same"`
-	Undecided int `json:"undecided"`
+	// that over all cases with samples enough, GeomeanOverRows that over all: see [SeriesDiff].
+	Series          []SeriesDiff  `json:"series"`
+	Geomean         Interval      `json:"geomean,omitzero"`
+	GeomeanOverRows Interval      `json:"geomean_over_rows,omitzero"`
+	Findings        []FindingDiff `json:"findings"`
+	// Slower, Faster, Same and Undecided count cases. SuspectedSlower and SuspectedFaster are among the undecided.
+	SuspectedSlower int `json:"suspected_slower,omitempty"`
+	SuspectedFaster int `json:"suspected_faster,omitempty"`
+	Slower          int `json:"slower"`
+	Faster          int `json:"faster"`
+	Same            int `json:"same"`
+	Undecided       int `json:"undecided"`
 	// Gate is true when the gate fails: a case, a stretch of M or a whole series is
 	// surely slower than its threshold allows.
 	Gate bool `json:"gate_failed"`
@@ -100,6 +104,8 @@ type CaseDiff struct {
 	P         float64  `json:"p"`
 	AdjustedP float64  `json:"p_adjusted"`
 	Change    Change   `json:"change"`
+	// Scatter is where the scatter of the ratio comes from, where a side has too few samples for its own; else it is empty.
+	Scatter ScatterOrigin `json:"scatter,omitempty"`
 	// LabelA and LabelB are the library's kernels where they differ.
 	LabelA string `json:"label_a,omitempty"`
 	LabelB string `json:"label_b,omitempty"`
@@ -109,12 +115,18 @@ type CaseDiff struct {
 type SeriesDiff struct {
 	Series results.SeriesKey `json:"series"`
 	// InA is the same series as A names it: by another device, or of another kernel.
-	InA    results.SeriesKey `json:"-"`
-	Cases  int               `json:"cases"`
-	Ratio  Interval          `json:"ratio"` // geometric mean of B's time over A's
-	Slower int               `json:"slower"`
-	Faster int               `json:"faster"`
-	// Change is what Ratio says of the series as a whole.
+	InA   results.SeriesKey `json:"-"`
+	Cases int               `json:"cases"`
+	// Ratio is the geometric mean of B's time over A's of the cases with samples enough, zero where there are none. Its interval holds what
+	// errors of measurement leave open: the rows are taken as given.
+	Ratio Interval `json:"ratio,omitzero"`
+	// OverRows is the geometric mean over all cases. Its interval is by Student's t over the rows, as a sample of shapes.
+	OverRows Interval `json:"ratio_over_rows"`
+	Slower   int      `json:"slower"`
+	Faster   int      `json:"faster"`
+	// Suspected counts the cases that are suspected to be slower or faster.
+	Suspected int `json:"suspected,omitempty"`
+	// Change is what Ratio says of the series as a whole, or where there is none, as suspected, OverRows.
 	Change Change `json:"change"`
 	// Stretches are runs of neighbouring M that are surely slower together, though
 	// hardly one of them is by itself.
@@ -302,7 +314,7 @@ func matchCurves(a, b []*curve) []curvePair {
 func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 	threshold := math.Log1p(cfg.Diff.Threshold)
 	matched := map[*curve]int{}
-	var tested []int // positions in d.Cases
+	var tested, few []int // positions in d.Cases
 	var p []float64
 	var all []estimate
 	var levels []float64 // how far a row's levels leave its ratio open
@@ -311,7 +323,9 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 	for _, pair := range pairs {
 		from := len(all)
 		d.Lost += pair.a.lost(pair.b) + pair.b.lost(pair.a)
-		for _, y := range pair.b.points {
+		scatter := newPairScatter(pair, cfg.MinSamples)
+		d.Warnings = append(d.Warnings, scatter.warnings()...)
+		for j, y := range pair.b.points {
 			i, ok := pair.a.at(y.m)
 			if !ok {
 				continue
@@ -319,15 +333,20 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 			x := pair.a.points[i]
 			matched[pair.a]++
 			matched[pair.b]++
-			c := CaseDiff{Series: pair.b.series.Key, M: y.m, A: x.us.interval(cfg.Confidence, pa.q), B: y.us.interval(cfg.Confidence, pb.q),
+			ratio, inA, inB, origin := scatter.compare(i, j)
+			c := CaseDiff{Series: pair.b.series.Key, M: y.m, A: inA.interval(cfg.Confidence, pa.q), B: inB.interval(cfg.Confidence, pb.q),
 				P: 1, AdjustedP: 1, Change: Open}
 			if x.label != y.label {
 				c.LabelA, c.LabelB = x.label, y.label
 			}
-			if x.judged(cfg.MinSamples) && y.judged(cfg.MinSamples) {
+			switch {
+			case x.judged(cfg.MinSamples) && y.judged(cfg.MinSamples):
 				tested = append(tested, len(d.Cases))
+			case x.suspectable() && y.suspectable():
+				few = append(few, len(d.Cases))
+				c.Scatter = origin
 			}
-			all = append(all, difference(y.us, x.us))
+			all = append(all, ratio)
 			levels = append(levels, betweenLevels(x, y))
 			d.Cases = append(d.Cases, c)
 		}
@@ -335,7 +354,11 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 	}
 	d.BetweenRuns = leastBetweenRuns
 	if d.Run == "" {
-		d.BetweenRuns = betweenRuns(all)
+		own := make([]estimate, len(tested))
+		for k, i := range tested {
+			own[k] = all[i]
+		}
+		d.BetweenRuns = betweenRuns(own)
 	}
 	for i, e := range all {
 		all[i].se = math.Hypot(e.se, d.BetweenRuns)
@@ -343,11 +366,11 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 		d.Cases[i].Ratio = Interval{ratio.Lo - levels[i], ratio.Mid, ratio.Hi + levels[i]}.exp()
 	}
 	for _, i := range tested {
-		// Two one-sided tests; the smaller counts twice.
-		c, e := &d.Cases[i], all[i]
-		c.P = math.Min(1, 2*math.Min(upperP((e.y-threshold)/e.se, e.df), upperP((-e.y-threshold)/e.se, e.df)))
+		c := &d.Cases[i]
+		c.P = changeP(all[i], threshold)
 		p = append(p, c.P)
 	}
+	d.suspect(few, all, cfg)
 	for i, adjusted := range benjaminiHochberg(p) {
 		c := &d.Cases[tested[i]]
 		c.AdjustedP = adjusted
@@ -376,8 +399,10 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 		}
 	}
 	for k, pair := range pairs {
-		s := SeriesDiff{Series: pair.b.series.Key, InA: pair.a.series.Key, Cases: spans[k].to - spans[k].from, Ratio: geomean(decidable[k], cfg.Confidence), Change: Open}
-		for _, c := range d.Cases[spans[k].from:spans[k].to] {
+		from, to := spans[k].from, spans[k].to
+		s := SeriesDiff{Series: pair.b.series.Key, InA: pair.a.series.Key, Cases: to - from, Change: Open,
+			Ratio: geomean(decidable[k], cfg.Confidence), OverRows: overRows(all[from:to], levels[from:to], cfg.Confidence)}
+		for _, c := range d.Cases[from:to] {
 			switch c.Change {
 			case Slower:
 				s.Slower++
@@ -386,6 +411,14 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 			case Same:
 				d.Same++
 			case AtThreshold:
+			case SuspectedSlower:
+				d.SuspectedSlower++
+				s.Suspected++
+				d.Undecided++
+			case SuspectedFaster:
+				d.SuspectedFaster++
+				s.Suspected++
+				d.Undecided++
 			default:
 				d.Undecided++
 			}
@@ -394,11 +427,21 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 		d.Faster += s.Faster
 		if len(decidable[k]) > 0 {
 			s.Change = within(s.Ratio, cfg.Diff.Series)
+		} else if to > from {
+			// Any of the series might be the one.
+			one := 1 - (1-cfg.Confidence)/float64(len(pairs))
+			switch within(overRows(all[from:to], levels[from:to], one), cfg.Diff.Series) {
+			case Slower:
+				s.Change = SuspectedSlower
+			case Faster:
+				s.Change = SuspectedFaster
+			}
 		}
 		s.Stretches = slowStretches(cases[k], decidable[k], cfg, float64(len(tested)))
 		d.Series = append(d.Series, s)
 	}
 	d.Geomean = geomean(slices.Concat(decidable...), cfg.Confidence)
+	d.GeomeanOverRows = overRows(all, levels, cfg.Confidence)
 	for _, c := range pa.curves {
 		d.OnlyA += len(c.points) - matched[c]
 	}

@@ -22,8 +22,7 @@ type diffOptions struct {
 	clock        float64
 	maxUndecided float64
 	noGate       bool
-	marginal     bool
-	accept       rules.Accept
+	gate         changeGate
 	kernels      []string
 	out          string
 	force        bool
@@ -43,14 +42,14 @@ func newDiffCommand(a *app) *cobra.Command {
 			"gemmaudit diff baseline.db new.db --threshold 0.05 -o markdown >> $GITHUB_STEP_SUMMARY",
 			"gemmaudit diff baseline.db new.db -o github                # annotations of a pull request",
 			"gemmaudit diff run.db --kernel openblas@0.3.21,openblas@0.3.30   # two kernels of one run",
-			"gemmaudit diff h100.db h200.db --no-gate -o wide",
+			"gemmaudit diff h100.db h200.db --gate none -o wide",
 			"gemmaudit diff baseline.db new.db --out page             # and page/index.html, both runs overlaid",
 			"gemmaudit diff baseline.db new.db --where 'ratio>1.05 && m<=64' --sort -ratio",
 		),
 		Long: `Fingerprints side by side first: a comparison with more than one differing factor is
 labelled as confounded. Then every case that both runs have, with the ratio of B's time to
 A's, its interval and adjusted p-value; findings that are new, fixed, the same or
-undecided; and geometric means. Both runs are judged at one clock, and how much cases
+undecided; and geometric means, with intervals over rows. Both runs are judged at one clock, and how much cases
 differ from run to run is in every interval. The gate looks at single cases, at stretches
 of neighbouring M that are slower together, and at whole series; the rules file sets
 their thresholds (diff.threshold, diff.stretch, diff.series). Findings of a kind are
@@ -58,6 +57,10 @@ listed by the time at stake: loss times time, summed over their rows.
 
 --out also writes a folder with one interactive page: the ratio of every case over M, both runs
 overlaid, and the findings that are new first.
+
+A case with too few samples for a scatter of its own is judged by that of the rows around it, or an
+assumed one. What changed by more than that is suspected slower or faster: it is undecided all the same,
+and fails --gate suspected alone.
 
 A case that A measured and B could not is a loss. ` + acceptHelp + `
 
@@ -95,14 +98,13 @@ annotation, under a name that is the same in every comparison. No format changes
 	flags.StringVar(&opts.file, "rules", "", "YAML file of rules, thresholds and waivers, laid over the built-in one")
 	flags.Float64Var(&opts.threshold, "threshold", 0, "share by which a case's time has to change to count; those of stretches of M and of series follow in proportion")
 	flags.Float64Var(&opts.fdr, "fdr", 0, "false discovery rate over the cases")
-	flags.BoolVar(&opts.noGate, "no-gate", false, "exit 0 also when cases are slower or undecided")
+	flags.BoolVar(&opts.noGate, "no-gate", false, "the same as --gate none: exit 0 also when cases are slower or undecided")
 	flags.Float64Var(&opts.maxUndecided, "max-undecided", 0.5, "share of undecided cases beyond which the comparison is inconclusive")
 	flags.StringSliceVar(&opts.kernels, "kernel", nil, "A,B: compare these two kernels of one run")
 	flags.StringVar(&opts.out, "out", "", "folder for index.html with both runs overlaid, report.md and diff.json")
 	flags.BoolVar(&opts.force, "force", false, "write into a folder that holds something else than a report")
 	clockFlag(cmd, &opts.clock)
-	failMarginalFlag(cmd, &opts.marginal, "cases")
-	acceptFlags(cmd, &opts.accept)
+	opts.gate.register(cmd, gateConfirmed, "cases")
 	gatesFlag(cmd, &opts.output, report.TextFormats())
 	opts.listed.register(cmd, query.Changes)
 	complete(cmd, "rules", filesWith("yaml", "yml"))
@@ -155,8 +157,14 @@ func (o *diffOptions) config(changed func(string) bool) (rules.Config, error) {
 			return cfg, err
 		}
 	}
-	if o.noGate && o.marginal {
-		return cfg, usagef("--fail-marginal can't be combined with --no-gate")
+	if o.noGate {
+		if changed("gate") && o.gate.changes != gateNone {
+			return cfg, usagef("--gate %s can't be combined with --no-gate", o.gate.changes)
+		}
+		o.gate.changes = gateNone
+	}
+	if err := o.gate.check(); err != nil {
+		return cfg, err
 	}
 	cfg.Today = o.app.now().Format("2006-01-02")
 	return cfg, nil
@@ -233,7 +241,7 @@ func (o *diffOptions) finish(ctx context.Context, in report.DiffInput, holds []r
 	}
 	if o.output.ForGate() {
 		err = a.printChecks(o.output, &report.Checks{Command: "diff", Path: path, Warnings: in.Diff.Warnings, Outcome: outcomeOf(verdict),
-			List: report.DiffChecks(in.B.Meta, in.Diff, !o.noGate, o.marginal)})
+			List: report.DiffChecks(in.B.Meta, in.Diff, o.gate.fails)})
 	} else {
 		err = a.wrapPrint(report.WriteDiff(a.stream(a.stdout), o.output, shown))
 	}
@@ -247,12 +255,15 @@ func (o *diffOptions) finish(ctx context.Context, in report.DiffInput, holds []r
 
 // evidence is what the exit code of a comparison follows from. held are the runs: A and B, or the one of both kernels.
 func (o *diffOptions) evidence(d *rules.DiffResult, held []rules.Held) rules.Evidence {
-	e := rules.Evidence{Name: d.B, Held: held, Accept: o.accept, Ungated: o.noGate, MostUndecided: o.maxUndecided,
-		Cases: len(d.Cases) + d.Lost, Undecided: d.Undecided + d.Lost, UndecidedHint: "more --rounds, or a larger --threshold"}
+	e := rules.Evidence{Name: d.B, Held: held, Accept: o.gate.accept, Ungated: o.gate.changes == gateNone, MostUndecided: o.maxUndecided,
+		Cases: len(d.Cases) + d.Lost, Undecided: d.Undecided + d.Lost, UndecidedHint: d.UndecidedHint()}
 	if d.Gate {
 		e.Proven = append(e.Proven, d.B+": "+report.DiffGate(d))
 	}
-	if n := d.Marginal(); o.marginal && n > 0 && d.Invalid == "" {
+	if o.gate.fails(rules.SuspectedSlower) && d.SuspectsSlower() && d.Invalid == "" {
+		e.Proven = append(e.Proven, d.B+": "+report.DiffSuspects(d))
+	}
+	if n := d.Marginal(); o.gate.marginal && n > 0 && d.Invalid == "" {
 		e.Proven = append(e.Proven, fmt.Sprintf("%s in %s", plural(n, "case is marginal", "cases are marginal"), d.B))
 	}
 	if d.Invalid != "" {

@@ -108,19 +108,19 @@ func TestMarginalCasesOfADiff(t *testing.T) {
 		want int
 	}{
 		{"marginal", d, diffOptions{}, exitClean},
-		{"marginal fails", d, diffOptions{marginal: true}, exitGate},
+		{"marginal fails", d, diffOptions{gate: changeGate{marginal: true}}, exitGate},
 		{"all marginal", &rules.DiffResult{Cases: d.Cases[1:]}, diffOptions{}, exitClean},
 		{"nothing decided", &rules.DiffResult{Undecided: 1, Cases: []rules.CaseDiff{{Change: rules.Open}}}, diffOptions{}, exitInconclusive},
 		{"most lost", &rules.DiffResult{Same: 3, Cases: make([]rules.CaseDiff, 3), Lost: 4}, diffOptions{maxUndecided: 0.5}, exitInconclusive},
 		{"some lost", &rules.DiffResult{Same: 3, Cases: make([]rules.CaseDiff, 3), Lost: 2}, diffOptions{maxUndecided: 0.5}, exitClean},
 		{"one failed", &rules.DiffResult{Same: 3, Cases: make([]rules.CaseDiff, 3), Lost: 1, Losses: rules.Losses{Failed: 1}}, diffOptions{maxUndecided: 0.5}, exitDevice},
 		{"one missing", &rules.DiffResult{Same: 3, Cases: make([]rules.CaseDiff, 3), Losses: rules.Losses{Missing: 1}}, diffOptions{maxUndecided: 0.5}, exitInconclusive},
-		{"one missing, no gate", &rules.DiffResult{Same: 3, Cases: make([]rules.CaseDiff, 3), Losses: rules.Losses{Missing: 1}}, diffOptions{noGate: true}, exitInconclusive},
+		{"one missing, no gate", &rules.DiffResult{Same: 3, Cases: make([]rules.CaseDiff, 3), Losses: rules.Losses{Missing: 1}}, diffOptions{gate: changeGate{changes: gateNone}}, exitInconclusive},
 		{"one missing, accepted", &rules.DiffResult{Same: 3, Cases: make([]rules.CaseDiff, 3), Losses: rules.Losses{Missing: 1}},
-			diffOptions{accept: rules.Accept{Missing: true}, maxUndecided: 0.5}, exitClean},
+			diffOptions{gate: changeGate{accept: rules.Accept{Missing: true}}, maxUndecided: 0.5}, exitClean},
 		{"slower", regression, diffOptions{}, exitGate},
-		{"slower, no gate", regression, diffOptions{noGate: true}, exitClean},
-		{"invalid", &rules.DiffResult{Invalid: "drift"}, diffOptions{noGate: true}, exitInconclusive},
+		{"slower, no gate", regression, diffOptions{gate: changeGate{changes: gateNone}}, exitClean},
+		{"invalid", &rules.DiffResult{Invalid: "drift"}, diffOptions{gate: changeGate{changes: gateNone}}, exitInconclusive},
 	} {
 		if got := exitCode(quietApp().conclude(tt.opts.evidence(tt.diff, make([]rules.Held, 2)))); got != tt.want {
 			t.Errorf("%s: exit code %d, expected %d", tt.name, got, tt.want)

@@ -3,14 +3,14 @@
 data.findings.forEach((f, i) => { f.at = String(i); });
 
 const verdicts = ['unjudged', 'clean', 'marginal', 'undecided', 'anomalous', 'failed'];
-const changes = ['', 'same', 'undecided', 'faster', 'slower', 'marginal'];
+const changes = ['', 'same', 'undecided', 'faster', 'slower', 'marginal', 'suspected slower', 'suspected faster'];
 const verdictOf = row => verdicts[column('verdict')[row] & 7];
 const isInferred = row => (column('verdict')[row] & 8) !== 0;
 const isDiff = data.runs.length > 1;
 
 // changed are the changes in the order in which they matter;
 // barred are the rules that hold a whole curve against something: their findings are thin bars, as they often span everything.
-const changed = ['slower', 'new', 'faster', 'fixed', 'marginal', 'undecided', 'same'];
+const changed = ['slower', 'new', 'suspected slower', 'faster', 'fixed', 'suspected faster', 'marginal', 'undecided', 'same'];
 const barred = ['alternative', 'parity', 'roofline'];
 
 // block is the rows of a series in a run; the newest run's where none is named.

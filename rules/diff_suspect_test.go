@@ -1,0 +1,149 @@
+package rules
+
+import (
+	"math"
+	"testing"
+)
+
+// TestFlatPairsAreNotSuspected: of pairs of runs of one sample a row that differ in nothing but noise, at most one in twenty has a
+// suspect, a case or a whole series.
+func TestFlatPairsAreNotSuspected(t *testing.T) {
+	seeds := uint64(200)
+	if testing.Short() {
+		seeds = 60
+	}
+	for _, sigma := range []float64{0.01, 0.02, 0.03, 0.05} {
+		for name, ms := range map[string][]int{"64 rows": grid(16, 1024, 16), "12 rows": grid(64, 768, 64), "8 rows": grid(128, 1024, 128), "1 row": {512}} {
+			flat := func(_ string, m int) float64 { return 20 + float64(m) }
+			suspected := uint64(0)
+			for seed := range seeds {
+				d, err := Diff(once(2*seed, sigma, ms, flat), once(2*seed+1, sigma, ms, flat), Default())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d.Undecided != len(d.Cases) || d.Slower+d.Faster+d.Same > 0 || d.Gate {
+					t.Fatalf("%d of %d cases are undecided", d.Undecided, len(d.Cases))
+				}
+				some := false
+				for _, c := range d.Cases {
+					some = some || c.Change.Changed()
+					if c.Scatter == "" || c.Ratio.Hi/c.Ratio.Lo < 1.02 || c.A.Hi/c.A.Lo < 1.02 {
+						t.Fatalf("m%d of one sample is certain: %+v", c.M, c)
+					}
+				}
+				for _, s := range d.Series {
+					some = some || s.Change.Changed()
+				}
+				if some {
+					suspected++
+				}
+			}
+			t.Logf("%s, noise of %g: %d of %d pairs have a suspect", name, sigma, suspected, seeds)
+			if 20*suspected > seeds {
+				t.Errorf("%s, noise of %g: %d of %d pairs have a suspect", name, sigma, suspected, seeds)
+			}
+		}
+	}
+}
+
+// TestSuspectedChanges: what is far beyond the scatter is suspected, by scatter of the stated origin, and the geometric mean over rows is
+// there whether or not anything is judged.
+func TestSuspectedChanges(t *testing.T) {
+	flat := func(_ string, m int) float64 { return 20 + float64(m) }
+	for _, c := range []struct {
+		name    string
+		ms      []int
+		us      func(kernel string, m int) float64
+		origin  ScatterOrigin
+		change  Change
+		slow    int // cases that are to be suspected, of both series
+		geomean float64
+	}{
+		{"every row twice as slow, few rows", grid(128, 1024, 128), func(k string, m int) float64 { return 2 * flat(k, m) }, AssumedScatter, SuspectedSlower, 16, 2},
+		{"every row twice as slow, many rows", grid(16, 1024, 16), func(k string, m int) float64 { return 2 * flat(k, m) }, BorrowedScatter, SuspectedSlower, 128, 2},
+		{"every row half the time", grid(16, 1024, 16), func(k string, m int) float64 { return flat(k, m) / 2 }, BorrowedScatter, SuspectedFaster, 128, 0.5},
+		{"one row of one kernel", grid(16, 1024, 16), func(k string, m int) float64 {
+			if k == "a" && m == 512 {
+				return 1.5 * flat(k, m)
+			}
+			return flat(k, m)
+		}, BorrowedScatter, SuspectedSlower, 1, 1},
+		// A step in both curves, as a change of tile makes it, is no scatter of their ratio.
+		{"stairs", grid(16, 1024, 16), func(k string, m int) float64 { return 1.4 * flat(k, m) }, BorrowedScatter, SuspectedSlower, 128, 1.4},
+	} {
+		a := once(1, 0.02, c.ms, func(k string, m int) float64 {
+			if c.name == "stairs" && m/128%2 == 1 {
+				return 1.5 * flat(k, m)
+			}
+			return flat(k, m)
+		})
+		b := once(2, 0.02, c.ms, func(k string, m int) float64 {
+			if c.name == "stairs" && m/128%2 == 1 {
+				return 1.5 * c.us(k, m)
+			}
+			return c.us(k, m)
+		})
+		d, err := Diff(a, b, Default())
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, x := range d.Cases {
+			if x.Change == c.change && x.Scatter == c.origin {
+				n++
+			}
+		}
+		if n < c.slow || n > c.slow+1 || d.Undecided != len(d.Cases) || d.Gate {
+			t.Errorf("%s: %d cases are %s by %s scatter, want %d; %d of %d undecided", c.name, n, c.change, c.origin, c.slow, d.Undecided, len(d.Cases))
+		}
+		for _, s := range d.Series {
+			if math.Abs(math.Log(s.OverRows.Mid/c.geomean)) > 0.03 || !(s.OverRows.Lo < c.geomean && c.geomean < s.OverRows.Hi) {
+				t.Errorf("%s: geometric mean %+v, want %g", c.name, s.OverRows, c.geomean)
+			}
+		}
+	}
+}
+
+// TestOneSideOfSamples: five samples a row in A and one in B, of the same times. The scatter of B's rows is not that of A's.
+func TestOneSideOfSamples(t *testing.T) {
+	flat := func(_ string, m int) float64 { return 20 + float64(m) }
+	ms := grid(16, 1024, 16)
+	rounds := once(0, 0.002, ms, flat)
+	for seed := range uint64(6) {
+		for i, s := range once(seed+1, 0.002, ms, flat).Series {
+			for k := range s.Rows {
+				x := s.Rows[k].Samples[0]
+				x.Round = int(seed + 1)
+				rounds.Series[i].Rows[k].Samples = append(rounds.Series[i].Rows[k].Samples, x)
+			}
+		}
+	}
+	for seed := range uint64(20) {
+		d, err := Diff(rounds, once(100+seed, 0.05, ms, flat), Default())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := d.SuspectedSlower + d.SuspectedFaster; n > 2 || d.Slower+d.Faster+d.Same > 0 {
+			t.Errorf("seed %d: %d suspected, %d slower, %d faster of nothing but noise", seed, n, d.Slower, d.Faster)
+		}
+	}
+}
+
+// TestOverRows: the mean over rows is never certain because rows agree, and one row has its own interval.
+func TestOverRows(t *testing.T) {
+	equal := []estimate{{0.5, 0.05, 8}, {0.5, 0.05, 8}, {0.5, 0.05, 8}, {0.5, 0.05, 8}}
+	none := make([]float64, 4)
+	if g := overRows(equal, none, 0.95); !(g.Lo < 0.97*g.Mid && g.Hi > 1.03*g.Mid) {
+		t.Errorf("rows that agree to the digit: %+v", g)
+	}
+	if g := overRows(equal[:1], none, 0.95); math.Abs(math.Log(g.Hi/g.Mid)-2.306*0.05) > 1e-3 {
+		t.Errorf("one row: %+v", g)
+	}
+	apart := []estimate{{-0.2, 0.001, 8}, {0, 0.001, 8}, {0.2, 0.001, 8}}
+	if g := overRows(apart, none, 0.95); math.Abs(math.Log(g.Hi)-4.303*0.2/math.Sqrt(3)) > 1e-2 {
+		t.Errorf("rows that differ: %+v, want Student's t over them", g)
+	}
+	if g := overRows(nil, nil, 0.95); g != (Interval{}) {
+		t.Errorf("of nothing: %+v", g)
+	}
+}
