@@ -2,6 +2,7 @@ package producer
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -326,8 +327,8 @@ func readShapes(in io.Reader, take func(Row) error) error {
 // collect keeps rows.
 func collect(rows *[]Row) func(Row) error {
 	return func(r Row) error {
-		if len(*rows) >= maxRows {
-			return errManyRows
+		if len(*rows) >= maxKept {
+			return fmt.Errorf("more than %d rows to compare", maxKept)
 		}
 		*rows = append(*rows, r)
 		return nil

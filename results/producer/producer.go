@@ -53,6 +53,7 @@ const HeadBytes = 64 << 10
 const (
 	maxLine = 1 << 20
 	maxRows = 1 << 22
+	maxKept = 1 << 20 // rows of a format that are compared with each other
 	maxSize = 1 << 31
 	maxText = 4096
 )
@@ -112,6 +113,8 @@ func (r Row) checked() Row {
 		r.Out = fmt.Sprintf("a size is above %d", int64(maxSize))
 	case r.M < 1 || s.Validate() != nil || r.Subject.N < 0 || r.Subject.K < 0:
 		r.Out = "its sizes or types are no product"
+	case r.US != 0 && !(r.US >= leastUS && r.US <= mostUS):
+		r.Out = "its time is that of no launch"
 	case !printable(r.Device) || !printable(r.Kernel) || !printable(r.Label):
 		r.Out = "a name is not text"
 	}

@@ -97,7 +97,8 @@ i!  batchCount: type=int; val=7
 	{"tuned", "tunableop", `Validator,PT_VERSION,2.15.0
 GemmTunableOp_BFloat16_TN,tn_4096_16_14336_ld_14336_14336_4096,Gemm_Hipblaslt_5,0.125
 GemmTunableOp_BFloat16_TN,tn_4096_17_14336_ld_14336_14336_4096,Default
-`, []string{"2 pytorch-tunableop bf16 n4096 k14336 nk m16 125us", "3 pytorch-tunableop bf16 n4096 k14336 nk m17"}},
+GemmTunableOp_BFloat16_TN,tn_4096_18_14336_ld_14336_14336_4096,Default,1e300
+`, []string{"2 pytorch-tunableop bf16 n4096 k14336 nk m16 125us", "3 pytorch-tunableop bf16 n4096 k14336 nk m17", "4 out"}},
 	{"untuned", "tunableop-untuned", `GemmAndBiasTunableOp_float_NN,nn_8_3_32_ld_8_32_8
 GemmStridedBatchedTunableOp_BFloat16_TN,tn_8_3_32_B_4_ld_32_32_8
 GemmTunableOp_nonsense
@@ -185,15 +186,39 @@ func TestRecognizeOthers(t *testing.T) {
 	}
 }
 
-// FuzzRead reads each format: what is not left out is a product with a time of a launch or none.
-func FuzzRead(f *testing.F) {
+// FuzzRecognize looks at the beginning of any file.
+func FuzzRecognize(f *testing.F) {
 	for _, in := range inputs {
-		at := slices.IndexFunc(Formats, func(x Format) bool { return x.Name == in.format })
-		f.Add(uint8(at), in.text)
+		f.Add(in.text)
 	}
-	f.Fuzz(func(t *testing.T, which uint8, text string) {
-		Recognize([]byte(text[:min(len(text), HeadBytes)]))
-		format := &Formats[int(which)%len(Formats)]
+	f.Fuzz(func(t *testing.T, text string) {
+		Recognize([]byte(text))
+		RecognizeShapes([]byte(text))
+	})
+}
+
+func FuzzHipBLASLt(f *testing.F)        { fuzz(f, "hipblaslt-bench") }
+func FuzzRocBLAS(f *testing.F)          { fuzz(f, "rocblas-bench") }
+func FuzzNVBench(f *testing.F)          { fuzz(f, "nvbench") }
+func FuzzCUTLASS(f *testing.F)          { fuzz(f, "cutlass_profiler") }
+func FuzzTunableOp(f *testing.F)        { fuzz(f, "tunableop") }
+func FuzzTunableOpUntuned(f *testing.F) { fuzz(f, "tunableop-untuned") }
+func FuzzOneDNN(f *testing.F)           { fuzz(f, "onednn-verbose") }
+func FuzzCuBLASLt(f *testing.F)         { fuzz(f, "cublaslt-log") }
+func FuzzCuBLAS(f *testing.F)           { fuzz(f, "cublas-log") }
+func FuzzTrace(f *testing.F)            { fuzz(f, "pytorch-trace") }
+func FuzzAIConfigurator(f *testing.F)   { fuzz(f, "aiconfigurator") }
+func FuzzShapes(f *testing.F)           { fuzz(f, "shapes") }
+
+// fuzz reads a format: what is not left out is a product with the time of a launch or none.
+func fuzz(f *testing.F, name string) {
+	format := &Formats[slices.IndexFunc(Formats, func(x Format) bool { return x.Name == name })]
+	for _, in := range inputs {
+		if in.format == name {
+			f.Add(in.text)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text string) {
 		_ = format.Read(strings.NewReader(text), func(r Row) error { // any text may be refused
 			if r.Out != "" {
 				return nil
@@ -203,8 +228,9 @@ func FuzzRead(f *testing.F) {
 				s.DType = "fp32"
 			}
 			s.N, s.K = max(1, s.N), max(1, s.K)
-			if err := s.Validate(); err != nil || r.M < 1 || r.Calls < 1 || r.US < 0 || r.US > mostUS || r.US != r.US || r.Subject.N < 0 || r.Subject.K < 0 {
-				t.Fatalf("%s: %+v, %v", format.Name, r, err)
+			timed := r.US == 0 || r.US >= leastUS && r.US <= mostUS
+			if err := s.Validate(); err != nil || r.M < 1 || r.Calls < 1 || !timed || r.Subject.N < 0 || r.Subject.K < 0 {
+				t.Fatalf("%s: %+v, %v", name, r, err)
 			}
 			return nil
 		})
