@@ -78,6 +78,7 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 	looked := make(chan conditions, 1)
 	go func() { looked <- lookAtConditions(data.Series) }()
 	p := prepare(data, cfg)
+	p.findFloors(data)
 	a.Clocks = p.clocks
 	for _, paced := range p.paced {
 		a.Corrected = a.Corrected || paced
@@ -174,6 +175,9 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 				a.Unjudged++
 			}
 		}
+		if h := last.Floor; h != nil {
+			a.warn(last.Key.String(), "rows up to m%d take %s to %s us whatever the product: the host's launch, not the kernel", h.ToM, figure(h.FromUS), figure(h.ToUS))
+		}
 		if of := last.Scatter; of != nil {
 			a.warn(last.Key.String(), "%s", of.text(cfg.MinSamples))
 		}
@@ -188,7 +192,7 @@ const suspectP = 0.05
 // seriesAudit lists the rows of a series as the first rule that is on judged
 // them: the monotonic one, unless it was switched off.
 func seriesAudit(c *curve, panels []panel, at int, cfg Config, q quantiles) SeriesAudit {
-	s := SeriesAudit{Key: c.series.Key, Cases: len(c.series.Rows), Flagged: []int{}, Scatter: c.scatterOf(cfg.MinSamples), RelativeMFU: c.series.Peak.FLOPS <= 0}
+	s := SeriesAudit{Key: c.series.Key, Cases: len(c.series.Rows), Flagged: []int{}, Scatter: c.scatterOf(cfg.MinSamples), RelativeMFU: c.series.Peak.FLOPS <= 0, Floor: c.floor}
 	if c.inference != nil {
 		count := c.inference.count
 		s.Cases, s.Inference = count.Asked, &count
@@ -220,6 +224,9 @@ func seriesAudit(c *curve, panels []panel, at int, cfg Config, q quantiles) Seri
 				r.Cause = j.cause
 				s.Flagged = append(s.Flagged, p.m)
 			}
+		}
+		if c.floor.holds(p.m) {
+			r.Cause = HostBound
 		}
 		s.Rows = append(s.Rows, r)
 	}

@@ -13,8 +13,10 @@ const (
 	// Implementation: another library's kernel computes the same product faster, the same
 	// kernel computes a larger one faster, or the rate is far below what arithmetic and
 	// memory allow.
-	Implementation   Cause = "implementation"
-	Clock            Cause = "clock"
+	Implementation Cause = "implementation"
+	Clock          Cause = "clock"
+	// HostBound is a cause of rows that are no findings.
+	HostBound        Cause = "host-bound"
 	MeasurementError Cause = "measurement-error"
 	Unknown          Cause = "unknown"
 )
@@ -33,6 +35,7 @@ var causeTable = []struct {
 	{MemoryBound, "the row reads its operands about as fast as memory gives them"},
 	{Implementation, "the kernel's code is at fault, neither the product nor the machine"},
 	{Clock, "slow in time, not at the common clock"},
+	{HostBound, "the host takes as long to launch any product: the kernel's time does not show"},
 	{MeasurementError, "faster than the device can be"},
 	{Unknown, "nothing in the run says why"},
 }

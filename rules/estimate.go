@@ -97,6 +97,8 @@ type curve struct {
 	made      map[int]*results.Case
 	// fitted are the families of a curve of which every row was measured; see lines.
 	fitted []*fitted
+	// floor is that of the host; nil where rows lie on none.
+	floor *HostFloor
 	// weights are those of traffic by M; nil where nothing is known of it.
 	weights map[int]float64
 }

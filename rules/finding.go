@@ -82,7 +82,7 @@ type RowVerdict struct {
 	// Inferred is true of a row that was not measured: its time is what the line of its family
 	// says, the rows of the series that the same kernel runs.
 	Inferred bool `json:"inferred,omitempty"`
-	// Cause is that of the row's finding.
+	// Cause is that of the row's finding, or [HostBound].
 	Cause Cause `json:"cause,omitempty"`
 	// ClockMHz is the median clock of the samples, 0 when unknown.
 	ClockMHz float64 `json:"clock_mhz,omitempty"`
@@ -223,6 +223,8 @@ type SeriesAudit struct {
 	Rows    []RowVerdict      `json:"rows,omitempty"`
 	// RelativeMFU is true where no peak is known and MFU is relative to the fastest row.
 	RelativeMFU bool `json:"relative_mfu,omitempty"`
+	// Floor is the host's time, which small rows do not fall below; nil where none was found.
+	Floor *HostFloor `json:"host_floor,omitempty"`
 	// Scatter is what stands for the scatter of rows with too few samples for their own; nil where there are none.
 	Scatter *SeriesScatter `json:"scatter,omitempty"`
 	// Inference says how many rows were measured and inferred; nil where every row had to be

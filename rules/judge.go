@@ -139,6 +139,7 @@ func (f *evidence) panel(r rule) panel {
 	for i, c := range f.curves {
 		if !c.unjudged && r.appliesTo(c.series.Key.Subject) {
 			pn.rows[i] = r.judge(f, c)
+			c.spare(pn.rows[i])
 		}
 	}
 	pn.decide(f.cfg, f.looks)

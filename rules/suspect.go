@@ -54,6 +54,7 @@ func suspects(p *prepared, cfg Config) (found []Finding, compared map[Rule]int) 
 				continue
 			}
 			pn.rows[k] = r.suspect(&s, c)
+			c.spare(pn.rows[k])
 			for i := range pn.rows[k] {
 				if j := &pn.rows[k][i]; j.tested {
 					tested = append(tested, j)
