@@ -16,7 +16,7 @@ type changeGate struct {
 // register adds --gate, the flags of what a verdict may lack, and --fail-marginal where rows names what may be marginal. usual is the
 // gate that is not asked for.
 func (g *changeGate) register(cmd *cobra.Command, usual, rows string) {
-	cmd.Flags().StringVar(&g.changes, "gate", usual, "slower times that make the exit code 1: confirmed, any, suspected, none; any is confirmed, as measuring again is no part of a comparison")
+	cmd.Flags().StringVar(&g.changes, "gate", usual, "slower times that make the exit code 1: confirmed, any, suspected, none")
 	if rows != "" {
 		failMarginalFlag(cmd, &g.marginal, rows)
 	}

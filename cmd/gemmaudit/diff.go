@@ -60,7 +60,7 @@ overlaid, and the findings that are new first.
 
 A case with too few samples for a scatter of its own is judged by that of the rows around it, or an
 assumed one. What changed by more than that is suspected slower or faster: it is undecided all the same,
-and fails --gate suspected alone.
+and fails --gate suspected alone. --gate any is --gate confirmed, as nothing is measured again.
 
 A case that A measured and B could not is a loss. ` + acceptHelp + `
 
