@@ -20,10 +20,15 @@ type SeriesTimes struct {
 type RowTime struct {
 	M int
 	// US is the time in microseconds, SE the standard error of its logarithm with DF degrees
-	// of freedom. SE is 0 where one sample a row tells nothing of the noise.
+	// of freedom.
 	US, SE, DF float64
-	Inferred   bool
+	// Scatter is where SE comes from. Nothing is sure by what is not [OwnScatter].
+	Scatter  ScatterOrigin
+	Inferred bool
 }
+
+// AssumedError is the standard error of the logarithm of a time of which no error is known, with its degrees of freedom.
+func AssumedError() (se, df float64) { return assumedScatter, assumedDF }
 
 // Times are the times of a run's series, and why the run can't be judged, empty where it can.
 // The error of a row with two levels holds the distance of both, as a launch may meet either.
@@ -37,12 +42,18 @@ func Times(data Data, cfg Config) (times []SeriesTimes, invalid string, err erro
 		if c.clocked {
 			s.ClockMHz = c.reference
 		}
-		for _, pt := range c.points {
-			se := pt.us.se
+		scatter := c.scatterOf(cfg.MinSamples)
+		for i, pt := range c.points {
+			us, own := c.known(i, cfg.MinSamples, scatter)
+			origin := OwnScatter
+			if !own {
+				origin = scatter.Origin
+			}
+			se := us.se
 			if x := pt.modes; x != nil {
 				se = math.Hypot(se, math.Abs(x.slow-x.fast)*math.Sqrt(x.share*(1-x.share)))
 			}
-			s.Rows = append(s.Rows, RowTime{M: pt.m, US: math.Exp(pt.us.y), SE: se, DF: pt.us.df, Inferred: pt.inferred})
+			s.Rows = append(s.Rows, RowTime{M: pt.m, US: math.Exp(pt.us.y), SE: se, DF: us.df, Scatter: origin, Inferred: pt.inferred})
 		}
 		times = append(times, s)
 	}

@@ -79,6 +79,8 @@ type Pass struct {
 	TokensPerSecond rules.Interval `json:"tokens_per_second"`
 	// Inferred is true where the time of a part follows from other Ms.
 	Inferred bool `json:"inferred,omitempty"`
+	// Scatter is where the error comes from, the weakest origin of its parts: what is borrowed or assumed makes nothing sure.
+	Scatter rules.ScatterOrigin `json:"scatter"`
 }
 
 // Draws of a choice: fewer where there are many sizes.
@@ -110,8 +112,9 @@ func Advise(subject Subject, parts []Part, missing []string, measured Measured, 
 	}
 	for i, m := range p.ms {
 		size := p.chunkSize(i)
-		a.Passes = append(a.Passes, Pass{M: m, Seconds: size.Seconds, PartsSeconds: p.parts[i], TokensPerSecond: size.TokensPerSecond, Inferred: p.inferred[i]})
+		a.Passes = append(a.Passes, Pass{M: m, Seconds: size.Seconds, PartsSeconds: p.parts[i], TokensPerSecond: size.TokensPerSecond, Inferred: p.inferred[i], Scatter: p.scatter[i]})
 	}
+	a.warnScatter()
 	load, err := NewLoad(o.Traffic, p.ms[0], p.ms[len(p.ms)-1])
 	if err != nil {
 		return nil, err
@@ -128,6 +131,20 @@ func Advise(subject Subject, parts []Part, missing []string, measured Measured, 
 		a.warn("%.3g %% of the traffic is of batches above m%d, the largest size that is known: nothing is said of them", 100*(1-a.Sizes.Covered), p.ms[len(p.ms)-1])
 	}
 	return a, nil
+}
+
+// warnScatter says which passes have no scatter of their own.
+func (a *Advice) warnScatter() {
+	few, weakest := 0, rules.OwnScatter
+	for _, p := range a.Passes {
+		if p.Scatter != rules.OwnScatter {
+			few++
+			weakest = weaker(weakest, p.Scatter)
+		}
+	}
+	if few > 0 {
+		a.warn("%s on times with too few samples, by %s scatter: no gain at these is sure; measure each size five times or more", counted(few, "pass rests", "passes rest"), weakest)
+	}
 }
 
 // looseScatter is the scatter of measured passes from which on a fit foretells little: what is to be

@@ -38,12 +38,15 @@ type Gains string
 // The values of Gains; it is empty where there is nothing to compare with.
 const (
 	GainsSurely  Gains = "yes"        // the lower bound is above 1
-	GainsUnsure  Gains = "not surely" // neither
+	GainsUnsure  Gains = "not surely" // neither, or by scatter that is borrowed or assumed
 	GainsNothing Gains = "no"         // the upper bound is at most 1
 )
 
-func gainsOf(gain rules.Interval) Gains {
+// gainsOf is what a gain says. sure is false where the scatter of a time is not its own, which proves nothing.
+func gainsOf(gain rules.Interval, sure bool) Gains {
 	switch {
+	case !sure:
+		return GainsUnsure
 	case gain.Lo > 1:
 		return GainsSurely
 	case gain.Hi <= 1:
@@ -117,7 +120,7 @@ func (p *Passes) AdviseChunk(latency float64, draws int, normal func() float64) 
 				}
 			}
 			if within[i] && (c.OverM == 0 || p.rate(i, p.seconds) > over) {
-				c.OverM, c.Gain, c.Gains, over = m, u.Gain, gainsOf(u.Gain), p.rate(i, p.seconds)
+				c.OverM, c.Gain, c.Gains, over = m, u.Gain, gainsOf(u.Gain, ranked[0] == i || p.sure(i, ranked[0])), p.rate(i, p.seconds)
 			}
 			up, _ := slices.BinarySearch(allowed, i+1)
 			if below := allowed[:up]; len(below) > 0 {

@@ -48,8 +48,11 @@ func TestChunkGains(t *testing.T) {
 		}
 	}
 	for gain, want := range map[rules.Interval]Gains{{Lo: 0.9, Mid: 0.95, Hi: 0.999}: GainsNothing, {Lo: 1.001, Mid: 1.01, Hi: 1.02}: GainsSurely, {Lo: 0.99, Mid: 1, Hi: 1.01}: GainsUnsure} {
-		if got := gainsOf(gain); got != want {
+		if got := gainsOf(gain, true); got != want {
 			t.Errorf("%v gains %q, expected %q", gain, got, want)
+		}
+		if got := gainsOf(gain, false); got != GainsUnsure {
+			t.Errorf("%v gains %q by scatter that is not its own", gain, got)
 		}
 	}
 }

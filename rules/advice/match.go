@@ -332,23 +332,29 @@ func (m *Match) add(p Part) {
 func times(s rules.SeriesTimes) []Time {
 	out := make([]Time, len(s.Rows))
 	for i, r := range s.Rows {
-		out[i] = Time{M: r.M, Seconds: r.US / 1e6, SE: r.SE, DF: r.DF, Inferred: r.Inferred}
+		out[i] = Time{M: r.M, Seconds: r.US / 1e6, SE: r.SE, DF: r.DF, Scatter: r.Scatter, Inferred: r.Inferred}
 	}
 	return out
 }
 
-// ImportPart makes a part of times from elsewhere, of the whole pass each.
+// ImportPart makes a part of times from elsewhere, of the whole pass each. A time without bounds has an assumed error.
 func ImportPart(name string, from []results.PassTime) Part {
-	return Part{Names: []string{name}, Source: Imported, Count: 1, Times: MeasuredTimes(from)}
+	part := Part{Names: []string{name}, Source: Imported, Count: 1, Times: MeasuredTimes(from)}
+	for i := range part.Times {
+		if t := &part.Times[i]; t.Scatter == rules.AssumedScatter {
+			t.SE, t.DF = rules.AssumedError()
+		}
+	}
+	return part
 }
 
-// MeasuredTimes are times from elsewhere with their errors.
+// MeasuredTimes are times from elsewhere with their errors. One without bounds has none of its own: the scatter about a fit tells it.
 func MeasuredTimes(from []results.PassTime) []Time {
 	out := make([]Time, len(from))
 	for i, t := range from {
 		out[i] = Time{M: t.M, Seconds: t.Seconds * float64(t.Count), DF: normalDF}
-		if t.High > t.Low {
-			out[i].SE = (t.High - t.Low) / t.Seconds / (2 * half(normalDF))
+		if out[i].Scatter = rules.AssumedScatter; t.High > t.Low {
+			out[i].SE, out[i].Scatter = (t.High-t.Low)/t.Seconds/(2*half(normalDF)), rules.OwnScatter
 		}
 	}
 	return out

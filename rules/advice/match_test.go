@@ -137,7 +137,10 @@ func TestReplace(t *testing.T) {
 	if x := m.Parts[i].Times[0]; x.Seconds != 6 || x.SE < 0.025 || x.SE > 0.026 || m.Parts[i].Source != Imported {
 		t.Errorf("attention %+v", m.Parts[i])
 	}
-	if x := m.Parts[i+1].Times[0]; x.SE != 0 {
-		t.Errorf("a time without an interval has the error %g", x.SE)
+	if x := m.Parts[i].Times[0]; x.Scatter != rules.OwnScatter {
+		t.Errorf("a time with an interval has %s scatter", x.Scatter)
+	}
+	if x := m.Parts[i+1].Times[0]; !(x.SE >= 0.02) || x.Scatter != rules.AssumedScatter {
+		t.Errorf("a time without an interval has the error %g by %s scatter", x.SE, x.Scatter)
 	}
 }

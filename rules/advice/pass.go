@@ -43,8 +43,19 @@ type Time struct {
 	M       int
 	Seconds float64
 	// SE is the standard error of the time as a share of it, with DF degrees of freedom.
-	SE, DF   float64
+	SE, DF float64
+	// Scatter is where SE comes from; empty is [rules.OwnScatter].
+	Scatter  rules.ScatterOrigin
 	Inferred bool
+}
+
+// weaker is the origin of two that says less of an error.
+func weaker(a, b rules.ScatterOrigin) rules.ScatterOrigin {
+	order := []rules.ScatterOrigin{"", rules.OwnScatter, rules.BorrowedScatter, rules.AssumedScatter}
+	if slices.Index(order, a) > slices.Index(order, b) {
+		return a
+	}
+	return b
 }
 
 // Name joins the names of what the part stands for.
@@ -67,6 +78,8 @@ type Passes struct {
 	// shared are errors that the times have together: one standard error moves each by as much.
 	shared   [][]float64
 	sharedDF []float64
+	// scatter are the weakest origins of what is in the errors.
+	scatter []rules.ScatterOrigin
 }
 
 // Sum adds the parts at the Ms that all of them know. The error names a part that leaves none.
@@ -100,6 +113,10 @@ func Sum(parts []Part) (*Passes, error) {
 	n := len(p.ms)
 	p.seconds, p.inferred = make([]float64, n), make([]bool, n)
 	p.own, p.df = make([]float64, n), make([]float64, n)
+	p.scatter = make([]rules.ScatterOrigin, n)
+	for i := range p.scatter {
+		p.scatter[i] = rules.OwnScatter
+	}
 	errs := make([]spread, n)
 	for _, part := range parts {
 		if part.FixedM > 0 {
@@ -109,6 +126,7 @@ func Sum(parts []Part) (*Passes, error) {
 			for i := range p.ms {
 				p.seconds[i] += constant
 				moved[i] = constant * t.SE
+				p.scatter[i] = weaker(p.scatter[i], t.Scatter)
 			}
 			p.share(moved, t.DF)
 			continue
@@ -122,6 +140,7 @@ func Sum(parts []Part) (*Passes, error) {
 			all := float64(part.Count) * t.Seconds
 			p.seconds[i] += all
 			errs[i].add(all*t.SE*all*t.SE, t.DF)
+			p.scatter[i] = weaker(p.scatter[i], t.Scatter)
 			p.inferred[i] = p.inferred[i] || t.Inferred
 		}
 	}
@@ -138,6 +157,11 @@ func (p *Passes) share(errs []float64, df float64) {
 	if slices.ContainsFunc(errs, func(v float64) bool { return v != 0 }) {
 		p.shared, p.sharedDF = append(p.shared, errs), append(p.sharedDF, math.Max(df, 1))
 	}
+}
+
+// sure says whether the errors of all of some sizes are known by their own samples. Without it nothing about them is certain.
+func (p *Passes) sure(at ...int) bool {
+	return !slices.ContainsFunc(at, func(i int) bool { return p.scatter[i] != rules.OwnScatter })
 }
 
 // Ms are the sizes that are known.
@@ -239,7 +263,7 @@ func (p *Passes) drawn(normal func() float64) []float64 {
 // keep leaves the sizes from..to alone.
 func (p *Passes) keep(from, to int) {
 	p.ms, p.seconds, p.parts, p.inferred = p.ms[from:to], p.seconds[from:to], p.parts[from:to], p.inferred[from:to]
-	p.own, p.df = p.own[from:to], p.df[from:to]
+	p.own, p.df, p.scatter = p.own[from:to], p.df[from:to], p.scatter[from:to]
 	for k := range p.shared {
 		p.shared[k] = p.shared[k][from:to]
 	}

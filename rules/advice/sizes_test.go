@@ -14,9 +14,9 @@ import (
 
 // known are passes whose times are known to sd, a share, each by itself.
 func known(ms []int, seconds []float64, sd float64) *Passes {
-	p := &Passes{ms: ms, seconds: seconds, parts: seconds, inferred: make([]bool, len(ms)), own: make([]float64, len(ms)), df: make([]float64, len(ms))}
+	p := &Passes{ms: ms, seconds: seconds, parts: seconds, inferred: make([]bool, len(ms)), own: make([]float64, len(ms)), df: make([]float64, len(ms)), scatter: make([]rules.ScatterOrigin, len(ms))}
 	for i, t := range seconds {
-		p.own[i], p.df[i] = t*t*sd*sd, 50
+		p.own[i], p.df[i], p.scatter[i] = t*t*sd*sd, 50, rules.OwnScatter
 	}
 	return p
 }

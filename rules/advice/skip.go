@@ -50,7 +50,7 @@ func (p *Passes) AdviseSkips(gain, fdr float64) []Skip {
 		j := fastest[i+1]
 		sd, df := p.ratioDeviation(i, j)
 		log := math.Log(p.seconds[i] / p.seconds[j])
-		if log <= 0 || sd == 0 { // where nothing is known of the noise, nothing is sure
+		if log <= 0 || sd == 0 || !p.sure(i, j) { // where nothing is known of the noise, nothing is sure
 			continue
 		}
 		value := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: math.Min(math.Max(df, 1), normalDF)}.Survival(log / sd)
