@@ -133,16 +133,6 @@ func (a *app) tableOfTunableOp(path string, in io.Reader, kernel string) (*table
 	return &tableSource{path: path, table: t, tuned: f, kernel: kernel}, nil
 }
 
-// readTunableOp reads a file of TunableOp's.
-func readTunableOp(path string) (*tunableop.File, error) {
-	in, err := regular.Open(path)
-	if err != nil {
-		return nil, devicef("read %q: %w", path, withoutPath(err))
-	}
-	defer in.Close()
-	return parseTunableOp(path, in)
-}
-
 func parseTunableOp(path string, in io.Reader) (*tunableop.File, error) {
 	f, err := tunableop.Read(in)
 	var wrong *tunableop.LineError

@@ -184,35 +184,3 @@ func (f *File) Strike(w io.Writer, lose func(p table.Product, m int) bool) error
 	}
 	return nil
 }
-
-// Shape is a product that a workload computed, and how many lines of its files name it.
-type Shape struct {
-	table.Product // without a kernel
-	M             int
-	Count         int
-}
-
-// Shapes are the products of files, each once, in the order of products and M. left counts, by why, the lines that
-// are not among them.
-func Shapes(files ...*File) (shapes []Shape, left map[string]int) {
-	type key struct {
-		table.Product
-		m int
-	}
-	counts := map[key]int{}
-	left = map[string]int{}
-	for _, f := range files {
-		for _, e := range f.Entries {
-			if e.Other != "" {
-				left[e.Other]++
-				continue
-			}
-			counts[key{e.Product, e.M}]++
-		}
-	}
-	for k, n := range counts {
-		shapes = append(shapes, Shape{k.Product, k.m, n})
-	}
-	slices.SortFunc(shapes, func(a, b Shape) int { return cmp.Or(a.Compare(b.Product), cmp.Compare(a.M, b.M)) })
-	return shapes, left
-}

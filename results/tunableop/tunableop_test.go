@@ -215,24 +215,6 @@ func TestUnchecked(t *testing.T) {
 	}
 }
 
-func TestShapes(t *testing.T) {
-	const a = "GemmTunableOp_BFloat16_TN,tn_8_3_32_ld_32_32_8\n"
-	const b = "GemmAndBiasTunableOp_BFloat16_TN,tn_8_2_32_ld_32_32_8\n"
-	one, err := Read(strings.NewReader(a + b + "GemmTunableOp_double_TN,tn_8_3_32_ld_32_32_8\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	two, err := Read(strings.NewReader(a))
-	if err != nil {
-		t.Fatal(err)
-	}
-	shapes, left := Shapes(one, two)
-	p := product("nk", "bf16", 8, 32)
-	if want := []Shape{{p, 2, 1}, {p, 3, 2}}; !slices.Equal(shapes, want) || left["its type is not measured"] != 1 {
-		t.Errorf("%v, %v, expected %v", shapes, left, want)
-	}
-}
-
 // TestAlgorithmNames: every algorithm's name is read as that algorithm.
 func TestAlgorithmNames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -262,12 +244,6 @@ func FuzzRead(f *testing.F) {
 		tuned, _ := file.Table("cublas", time.Unix(0, 0))
 		if err := tuned.Validate(); err != nil {
 			t.Fatalf("the table of an accepted file: %v", err)
-		}
-		shapes, _ := Shapes(file)
-		for _, s := range shapes {
-			if s.Count < 1 || s.M < 1 {
-				t.Fatalf("shape %+v", s)
-			}
 		}
 		// What is kept is read alike.
 		var b bytes.Buffer
