@@ -55,12 +55,12 @@ type BaselineCase struct {
 	US          float64 `json:"us"`
 	Beta        float64 `json:"beta"`
 	SustainedUS float64 `json:"sustained_us,omitempty"`
-	// Card and Process are standard deviations of log times, between cards and between processes on a card, 0 where they are not known; they hold
-	// what all cases of a card or a process have in common.
-	Card             float64 `json:"card"`
-	Process          float64 `json:"process"`
-	SustainedCard    float64 `json:"sustained_card"`
-	SustainedProcess float64 `json:"sustained_process"`
+	// Card and Process are standard deviations of log times, between cards and between processes on a card, nil where they are not known; they
+	// hold what all cases of a card or a process have in common.
+	Card             *float64 `json:"card"`
+	Process          *float64 `json:"process"`
+	SustainedCard    *float64 `json:"sustained_card"`
+	SustainedProcess *float64 `json:"sustained_process"`
 	// Memory says that memory binds there.
 	Memory bool `json:"memory,omitempty"`
 }
@@ -118,12 +118,31 @@ func ReadBaseline(r io.Reader) (*Baseline, error) {
 		if err := b.Groups[i].check(); err != nil {
 			return nil, fmt.Errorf("baseline of %.80q: %w", b.Groups[i].Model, err)
 		}
+		b.Groups[i].unknown()
 	}
 	return &b, nil
 }
 
 // The figures that a baseline is believed to tell: microseconds, deviations, ratios.
 const leastUS, mostUS, mostDeviation, mostRatio = 1e-6, 1e15, 10, 1e6
+
+// leastKnown is the least standard deviation that was ever estimated of log times: microseconds are no finer.
+const leastKnown = 1e-7
+
+// unknown takes a deviation of nothing for what it is: one that nobody could estimate.
+func (g *BaselineGroup) unknown() {
+	known := func(v **float64) {
+		if *v != nil && **v < leastKnown {
+			*v = nil
+		}
+	}
+	known(&g.Common.Process)
+	known(&g.Sustained.Process)
+	for i := range g.Cases {
+		known(&g.Cases[i].Process)
+		known(&g.Cases[i].SustainedProcess)
+	}
+}
 
 func (g *BaselineGroup) check() error {
 	if !(g.ClockMHz >= 0 && g.ClockMHz <= 1e6) {
@@ -157,8 +176,11 @@ func (g *BaselineGroup) check() error {
 		if !(c.Beta >= 0 && c.Beta <= 1) {
 			return fmt.Errorf("%v m%d: beta is %v, expected 0 to 1", c.Series, c.M, c.Beta)
 		}
-		for _, v := range []float64{c.Card, c.Process, c.SustainedCard, c.SustainedProcess} {
-			if err := deviation(fmt.Sprintf("%v m%d: a deviation", c.Series, c.M), v); err != nil {
+		for _, v := range []*float64{c.Card, c.Process, c.SustainedCard, c.SustainedProcess} {
+			if v == nil {
+				continue
+			}
+			if err := deviation(fmt.Sprintf("%v m%d: a deviation", c.Series, c.M), *v); err != nil {
 				return err
 			}
 		}

@@ -81,8 +81,8 @@ func (a *answers) baseline(g int, named []bool) BaselineGroup {
 	return out
 }
 
-// scatterOf is what one case scatters by, as standard deviations of logs.
-type scatterOf struct{ card, process float64 }
+// scatterOf is what one case scatters by, as standard deviations of logs; nil for what is not known.
+type scatterOf struct{ card, process *float64 }
 
 // scatter is what each case of a group scatters by between cards that are not named and between processes on them.
 func (a *answers) scatter(g int, s *surface, named []bool) []scatterOf {
@@ -121,13 +121,15 @@ func (a *answers) scatter(g int, s *surface, named []bool) []scatterOf {
 	}
 	out := make([]scatterOf, len(a.cases))
 	for i, x := range all {
-		process := 0.0
+		process := 0.0 // what cards scatter by holds that of processes, where it is not known
 		if x.freedom > 0 {
 			process = x.within / x.freedom
+			sd := math.Sqrt(process)
+			out[i].process = &sd
 		}
-		out[i].process = math.Sqrt(process)
 		if x.n > 1 {
-			out[i].card = math.Sqrt(math.Max(0, math.Max(0, x.squares-x.sum*x.sum/x.n)/(x.n-1)-process*x.inverse/x.n))
+			sd := math.Sqrt(math.Max(0, math.Max(0, x.squares-x.sum*x.sum/x.n)/(x.n-1)-process*x.inverse/x.n))
+			out[i].card = &sd
 		}
 	}
 	return out

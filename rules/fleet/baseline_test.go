@@ -2,9 +2,12 @@ package fleet_test
 
 import (
 	"bytes"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
 	"github.com/gemmaudit/gemmaudit/rules/fleet/trial"
 )
@@ -158,6 +161,80 @@ func TestThinBaseline(t *testing.T) {
 		checks := b.Judge(run, fleet.Default())
 		if len(checks) != 1 || checks[0].Verdict != want || strings.Contains(checks[0].Reason, "not drained") != (processes == 1) {
 			t.Errorf("%d runs a card: %+v, want %s", processes, checks, want)
+		}
+	}
+}
+
+// TestDisjointPlans: two runs of a card without a case in common do not tell by how much its runs differ. Nothing is stored for it, and
+// nothing is drained; two runs of the same plan tell.
+func TestDisjointPlans(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		disjoint func(process, m int) bool // whether a process has not the rows of an M
+		thin     bool
+	}{
+		{"the same plan", func(int, int) bool { return false }, false},
+		{"halves", func(p, m int) bool { return (m < 1000) == (p == 0) }, true},
+		{"one row against the others", func(p, m int) bool { return (m == 1) == (p == 0) }, true},
+		{"halves that share a row", func(p, m int) bool { return m != 64 && (m < 1000) == (p == 0) }, false},
+	} {
+		config := trial.Default(1, 1)
+		config.Processes = 2
+		f, collector := trial.New(config), fleet.NewCollector(fleet.Default(), nil)
+		for process := range 2 {
+			run := f.Run(0, process)
+			for i := range run.Series {
+				s := &run.Series[i]
+				s.Rows = slices.DeleteFunc(slices.Clone(s.Rows), func(r results.Row) bool { return c.disjoint(process, r.Case.M) })
+			}
+			run.Series = slices.DeleteFunc(run.Series, func(s results.Series) bool { return len(s.Rows) == 0 })
+			collector.Add(run)
+		}
+		var written bytes.Buffer
+		if err := collector.Result().Baseline().Write(&written); err != nil {
+			t.Fatal(err)
+		}
+		b, err := fleet.ReadBaseline(&written)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if thin := b.Groups[0].Common.Process == nil && len(b.Thin()) > 0; thin != c.thin {
+			t.Errorf("%s: thin %v, want %v: %+v", c.name, thin, c.thin, b.Groups[0].Common)
+		}
+		for _, k := range b.Groups[0].Cases {
+			if k.Card != nil || c.thin && k.Process != nil {
+				t.Errorf("%s: m%d of one card scatters by %v between cards and %v between runs", c.name, k.M, k.Card, k.Process)
+			}
+		}
+		slow := trial.Default(1, 1)
+		slow.Faults = map[int]trial.Fault{0: {Kind: fleet.AllCases, Depth: 0.22}}
+		for _, x := range b.Judge(trial.New(slow).Run(0, 2), fleet.Default()) {
+			if x.Verdict == fleet.Drain && c.thin {
+				t.Errorf("%s: %s: %s", c.name, x.Verdict, x.Reason)
+			}
+		}
+	}
+}
+
+// TestScatterOfNothing: a file that holds a deviation of 0 between runs does not know it.
+func TestScatterOfNothing(t *testing.T) {
+	var written bytes.Buffer
+	if err := judged(trial.Default(4, 1), nil).Baseline().Write(&written); err != nil {
+		t.Fatal(err)
+	}
+	text := regexp.MustCompile(`"process": [0-9.e-]+`).ReplaceAllString(written.String(), `"process": 0`)
+	b, err := fleet.ReadBaseline(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(b.Thin()) != 1 || b.Groups[0].Cases[0].Process != nil {
+		t.Errorf("%v thin, process %v", b.Thin(), b.Groups[0].Cases[0].Process)
+	}
+	slow := trial.Default(4, 2)
+	slow.Faults = map[int]trial.Fault{0: {Kind: fleet.AllCases, Depth: 0.22}}
+	for _, x := range b.Judge(trial.New(slow).Run(0, 0), fleet.Default()) {
+		if x.Verdict != fleet.Watch {
+			t.Errorf("%s: %s", x.Verdict, x.Reason)
 		}
 	}
 }

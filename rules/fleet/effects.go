@@ -33,6 +33,9 @@ type level struct {
 	hours             float64
 	y                 float64
 	doubt             float64 // a standard error that all processes of the card share
+	// lone is set where no other process of its peers has one of its cases: it lies above the centre by nothing because it is the centre, and
+	// tells nothing of how processes scatter.
+	lone bool
 }
 
 // effects are levels taken apart: a line over time that the whole fleet has in common, the cards, and the processes on them.

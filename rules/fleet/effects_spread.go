@@ -44,11 +44,20 @@ func (s *separation) spread(f *fitted) {
 		}
 		m := mean(v)
 		f.means[c] = m
-		if len(v) > 1 && f.peer[c] {
-			for _, x := range v {
-				squares += (x - m) * (x - m)
+		if f.peer[c] {
+			var together []float64
+			for _, i := range s.of[c] {
+				if !f.stray[i] && !s.levels[i].lone {
+					together = append(together, rest(i))
+				}
 			}
-			f.freedom += float64(len(v) - 1)
+			if len(together) > 1 {
+				m := mean(together)
+				for _, x := range together {
+					squares += (x - m) * (x - m)
+				}
+				f.freedom += float64(len(together) - 1)
+			}
 		}
 		set := s.levels[s.of[c][0]].peers
 		bySet[set] = append(bySet[set], m)

@@ -77,6 +77,31 @@ func (m *model) polish(values []float64) *surface {
 	return s
 }
 
+// apart says of each process whether no other process of its peers has one of its cases.
+func (m *model) apart() []bool {
+	out := make([]bool, len(m.processes))
+	type shared struct {
+		peers int
+		at    int32
+	}
+	of := map[shared]int{}
+	for pass := range 2 {
+		for p := range m.processes {
+			out[p] = true
+			for v := m.start[p]; v < m.start[p+1]; v++ {
+				key := shared{m.peersOf(p), m.caseOf[v]}
+				if pass == 0 {
+					of[key]++
+				} else if of[key] > 1 {
+					out[p] = false
+					break
+				}
+			}
+		}
+	}
+	return out
+}
+
 // levelOf is the middle of what a process lies above the centre in some cases; NaN where it has too few of them.
 func (m *model) levelOf(s *surface, process int, in func(c int32) bool, least int) float64 {
 	var v []float64

@@ -103,10 +103,10 @@ func (m *model) ask(s Settings, b *Baseline) *answers {
 
 // levelsOf makes levels of what is known of processes.
 func (a *answers) levelsOf(of func(process int) float64) []level {
-	out := make([]level, len(a.processes))
+	out, lone := make([]level, len(a.processes)), a.apart()
 	for p := range a.processes {
 		c := a.cardOf[p]
-		out[p] = level{card: c, peers: a.sets[c], host: a.cards[c].host, hours: a.hours(p), y: math.NaN()}
+		out[p] = level{card: c, peers: a.sets[c], host: a.cards[c].host, hours: a.hours(p), y: math.NaN(), lone: lone[p]}
 		if a.used[p] {
 			out[p].y = of(p)
 		}

@@ -39,8 +39,10 @@ func (g *BaselineGroup) Telling() []BaselineCase {
 	longest := 0
 	for f, cases := range of {
 		slices.SortStableFunc(cases, func(a, b BaselineCase) int {
-			unknown := falseFirst(a.Process == 0, b.Process == 0)
-			return cmp.Or(unknown, cmp.Compare(a.Process, b.Process), cmp.Compare(a.US, b.US))
+			if a.Process == nil || b.Process == nil {
+				return cmp.Or(falseFirst(a.Process == nil, b.Process == nil), cmp.Compare(a.US, b.US))
+			}
+			return cmp.Or(cmp.Compare(*a.Process, *b.Process), cmp.Compare(a.US, b.US))
 		})
 		of[f] = cases
 		longest = max(longest, len(cases))

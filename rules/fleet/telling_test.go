@@ -12,7 +12,11 @@ import (
 
 func TestTelling(t *testing.T) {
 	of := func(kernel string, m int, process, us float64, memory bool) fleet.BaselineCase {
-		return fleet.BaselineCase{Series: results.SeriesKey{Kernel: kernel}, M: m, Process: process, US: us, Memory: memory}
+		c := fleet.BaselineCase{Series: results.SeriesKey{Kernel: kernel}, M: m, US: us, Memory: memory}
+		if process > 0 {
+			c.Process = &process
+		}
+		return c
 	}
 	g := fleet.BaselineGroup{Cases: []fleet.BaselineCase{
 		of("b", 1, 0.003, 5, false), of("b", 2, 0.001, 5, false), of("b", 3, 0, 1, false), of("b", 4, 0.003, 4, false),
