@@ -30,6 +30,8 @@ type adviseOptions struct {
 	traffic   string
 	sizes     int
 	latency   time.Duration
+	tokens    int
+	decoding  int
 	minGain   string
 	fdr       float64
 	clock     float64
@@ -76,6 +78,9 @@ CSVs have a header, and one line for each M, in any order:
                                       The weight holds up to the next M that is listed, 0 ends a range,
                                       and the last M is by itself. The header may be left out
 
+One set of limits feeds all settings: no size to capture is above the chunk, and those that count
+sequences are not above --max-sequences either. Of times with too few samples nothing is sure.
+
 Advice is about sizes that were measured or inferred: a batch in between runs as the next larger one.
 docs/advise.md describes the arithmetic, and the settings of each engine.` + exitHelp(
 			"0  advised",
@@ -100,6 +105,8 @@ docs/advise.md describes the arithmetic, and the settings of each engine.` + exi
 	flags.StringVar(&opts.traffic, "traffic", "", "CSV of m,weight: how often each batch size is run (default: flat in log M)")
 	flags.IntVar(&opts.sizes, "sizes", 16, "most sizes to capture")
 	flags.DurationVar(&opts.latency, "latency", 0, "bound on the time of a chunk, as in 50ms, 0 for none")
+	flags.IntVar(&opts.tokens, "max-num-batched-tokens", 0, "most tokens of a pass, which bounds the chunk (default: the advised chunk)")
+	flags.IntVar(&opts.decoding, "max-sequences", 0, "most sequences that decode at a time, 0 for unknown: bounds sizes that count sequences")
 	flags.StringVar(&opts.minGain, "min-gain", "2%", "gain of a larger size from which on a size is never worth running")
 	flags.Float64Var(&opts.fdr, "fdr", 0.05, "false discovery rate of those sizes")
 	flags.StringSliceVar(&opts.engines, "for", advice.Engines(), "engines whose settings are written")
@@ -117,6 +124,8 @@ docs/advise.md describes the arithmetic, and the settings of each engine.` + exi
 	complete(cmd, "measured", filesWith("csv"))
 	complete(cmd, "traffic", filesWith("csv"))
 	complete(cmd, "latency", fixed("20ms", "50ms", "100ms"))
+	complete(cmd, "max-num-batched-tokens", cobra.NoFileCompletions)
+	complete(cmd, "max-sequences", cobra.NoFileCompletions)
 	complete(cmd, "min-gain", fixed("1%", "2%", "5%"))
 	complete(cmd, "fdr", fixed("0.05", "0.01"))
 	complete(cmd, "for", listOf(advice.Engines))
@@ -201,12 +210,16 @@ func fastest(a *advice.Advice) float64 {
 
 // options reads the flags that say what to advise on.
 func (o *adviseOptions) options() (advice.Options, error) {
-	out := advice.Options{Sizes: o.sizes, Latency: o.latency.Seconds(), FDR: o.fdr, Engines: o.engines}
+	out := advice.Options{Sizes: o.sizes, Latency: o.latency.Seconds(), FDR: o.fdr, Engines: o.engines, MaxTokens: o.tokens, MaxSequences: o.decoding}
 	switch {
 	case o.sizes < 1 || o.sizes > mostSizes:
 		return out, usagef("--sizes: %d, expected 1 to %d", o.sizes, mostSizes)
 	case o.latency < 0:
 		return out, usagef("--latency: %v, expected a time above 0, as in 50ms", o.latency)
+	case o.tokens < 0:
+		return out, usagef("--max-num-batched-tokens: %d, expected 1 or more", o.tokens)
+	case o.decoding < 0:
+		return out, usagef("--max-sequences: %d, expected 1 or more", o.decoding)
 	case !(o.fdr > 0 && o.fdr < 1):
 		return out, usagef("--fdr: %v, expected above 0 and below 1", o.fdr)
 	case o.tp < 1:

@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 
@@ -46,6 +47,8 @@ type Options struct {
 	MinGain float64         // gain from which on a size is never worth running, as a share
 	FDR     float64         // of the sizes that are named so
 	Engines []string        // whose settings are written, of [Engines]
+	// MaxTokens is the most tokens of a pass, MaxSequences the most sequences that decode; 0 where they were not given.
+	MaxTokens, MaxSequences int
 }
 
 // Advice is what to set in an engine, and why.
@@ -58,10 +61,14 @@ type Advice struct {
 	Parts    []Part   `json:"parts"`
 	Rest     *Rest    `json:"rest,omitempty"`
 	Passes   []Pass   `json:"passes"`
-	Sizes    Sizes    `json:"capture"`
-	MinGain  float64  `json:"min_gain"`
-	FDR      float64  `json:"fdr"`
-	Skips    []Skip   `json:"never_run"`
+	// Limits bound all that follows. Sizes are in tokens; Decoding are those of passes that decode, in sequences, nil where Limits do not
+	// bound them further.
+	Limits   Limits  `json:"limits"`
+	Sizes    Sizes   `json:"capture"`
+	Decoding []int   `json:"capture_decoding,omitempty"`
+	MinGain  float64 `json:"min_gain"`
+	FDR      float64 `json:"fdr"`
+	Skips    []Skip  `json:"never_run"`
 	// Skipping is what running none of Skips saves against running every known size; zero for none.
 	Skipping Saving `json:"never_run_saving,omitzero"`
 	Chunk    Chunk  `json:"chunk"`
@@ -115,22 +122,36 @@ func Advise(subject Subject, parts []Part, missing []string, measured Measured, 
 		a.Passes = append(a.Passes, Pass{M: m, Seconds: size.Seconds, PartsSeconds: p.parts[i], TokensPerSecond: size.TokensPerSecond, Inferred: p.inferred[i], Scatter: p.scatter[i]})
 	}
 	a.warnScatter()
-	load, err := NewLoad(o.Traffic, p.ms[0], p.ms[len(p.ms)-1])
+	all, err := NewLoad(o.Traffic, p.ms[0], p.ms[len(p.ms)-1])
 	if err != nil {
 		return nil, err
 	}
 	draws := min(mostDraws, max(leastDraws, drawBudget/(len(p.ms)*max(1, o.Sizes))))
 	random := rand.New(rand.NewPCG(1, uint64(len(p.ms))))
-	a.Sizes = p.AdviseSizes(load, o.Sizes, draws, random.NormFloat64)
-	if skips := p.AdviseSkips(o.MinGain, o.FDR); skips != nil {
-		a.Skips, a.Skipping = skips, p.skipping(skips, load)
+	a.Chunk = p.upTo(o.MaxTokens).AdviseChunk(o.Latency, draws, random.NormFloat64)
+	a.Limits = Limits{Tokens: cmp.Or(a.Chunk.M, o.MaxTokens), Sequences: o.MaxSequences}
+	a.Sizes = a.capture(p.upTo(a.Limits.Tokens), o, draws, random.NormFloat64)
+	if most := a.Limits.sequences(); most != a.Limits.Tokens {
+		a.Decoding = a.capture(p.upTo(most), o, 0, random.NormFloat64).Captured
 	}
-	a.Chunk = p.AdviseChunk(o.Latency, draws, random.NormFloat64)
-	a.Settings = settings(o.Engines, a.Sizes.Captured, a.Chunk)
+	if skips := p.AdviseSkips(o.MinGain, o.FDR); skips != nil {
+		a.Skips, a.Skipping = skips, p.skipping(skips, all)
+	}
+	a.Settings = a.settings(o.Engines)
 	if a.Sizes.Covered < 1 {
-		a.warn("%.3g %% of the traffic is of batches above m%d, the largest size that is known: nothing is said of them", 100*(1-a.Sizes.Covered), p.ms[len(p.ms)-1])
+		a.warn("%.3g %% of the traffic is of batches above m%d, the largest size that is known and that the limits allow: nothing is said of them", 100*(1-a.Sizes.Covered), p.upTo(a.Limits.Tokens).last())
 	}
 	return a, nil
+}
+
+// capture advises on the sizes of p, by the traffic or, where none of it fits p, by a flat one.
+func (a *Advice) capture(p *Passes, o Options, draws int, normal func() float64) Sizes {
+	load, err := NewLoad(o.Traffic, p.ms[0], p.last())
+	if err != nil {
+		a.warn("no batch of the traffic has up to %d tokens, as the limits allow: sizes are those of a flat traffic", p.last())
+		load, _ = NewLoad(nil, p.ms[0], p.last()) // has the smallest size
+	}
+	return p.AdviseSizes(load, o.Sizes, draws, o.MinGain, normal)
 }
 
 // warnScatter says which passes have no scatter of their own.

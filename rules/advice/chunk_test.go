@@ -41,7 +41,7 @@ func TestChunkGains(t *testing.T) {
 				t.Errorf("%s: m%d over m%d gains %v, the best up to it, m%d, %v", c.name, chunk.M, u.M, u.Gain, u.BestM, u.BestGain)
 			}
 		}
-		for _, s := range settings(Engines(), ms, chunk) {
+		for _, s := range (&Advice{Chunk: chunk, Sizes: Sizes{Captured: ms}}).settings(Engines()) {
 			if want := (map[string]Gains{"chunk": c.want})[s.Advice]; s.Gains != want {
 				t.Errorf("%s: the setting of %s for %s gains %q, expected %q", c.name, s.Advice, s.Engine, s.Gains, want)
 			}

@@ -164,6 +164,9 @@ func (p *Passes) sure(at ...int) bool {
 	return !slices.ContainsFunc(at, func(i int) bool { return p.scatter[i] != rules.OwnScatter })
 }
 
+// last is the largest size.
+func (p *Passes) last() int { return p.ms[len(p.ms)-1] }
+
 // Ms are the sizes that are known.
 func (p *Passes) Ms() []int { return p.ms }
 

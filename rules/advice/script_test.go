@@ -109,7 +109,7 @@ func TestCheckPrompt(t *testing.T) {
 	}
 	out, _ := compare("advice.json", "samples.csv")
 	t.Log("\n" + out)
-	for _, want := range []string{"106 of 143", "error of a time, median", "of these missed", "others named", "correlation without an isotonic fit", "chunk of ", "16 sizes against powers of two, batches 16 to 2048"} {
+	for _, want := range []string{"106 of 143", "error of a time, median", "of these missed", "others named", "correlation without an isotonic fit", "chunk of ", fmt.Sprintf("%d sizes against powers of two, batches 16 to %d", len(a.Sizes.Captured), a.Chunk.M)} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the table has no %q", want)
 		}

@@ -26,11 +26,15 @@ type engine struct {
 	// chunk and capture make settings of a chunk and of sizes; nil where the engine has none.
 	chunk   func(m int) Setting
 	capture func(sizes []int) Setting
+	// decoding is set where sizes to capture are of decoding sequences, else of tokens.
+	decoding bool
+	// sequences is the engine's own bound of sequences, and its default.
+	sequences string
 }
 
 var engines = []engine{
 	{
-		name: "vllm",
+		name: "vllm", sequences: "max_num_seqs, 256 or more by the card",
 		chunk: func(m int) Setting {
 			return Setting{Form: commandLine, Text: fmt.Sprintf("--max-num-batched-tokens %d", m), Note: "tokens of decoding sequences in a mixed batch count, too"}
 		},
@@ -39,7 +43,7 @@ var engines = []engine{
 		},
 	},
 	{
-		name: "sglang",
+		name: "sglang", decoding: true, sequences: "max_running_requests, by the memory that is free",
 		chunk: func(m int) Setting {
 			return Setting{Form: commandLine, Text: fmt.Sprintf("--chunked-prefill-size %d", m)}
 		},
@@ -48,7 +52,7 @@ var engines = []engine{
 		},
 	},
 	{
-		name: "tensorrt-llm",
+		name: "tensorrt-llm", decoding: true, sequences: "max_batch_size, 2048",
 		chunk: func(m int) Setting {
 			return Setting{Form: yamlFile, Text: fmt.Sprintf("enable_chunked_prefill: true\nmax_num_tokens: %d", m)}
 		},
@@ -79,9 +83,9 @@ func Engines() []string {
 	return names
 }
 
-// settings are those of the named engines; no chunk is set where none was found.
-func settings(names []string, sizes []int, chunk Chunk) []Setting {
-	out := []Setting{}
+// settings are those of the named engines, all within the limits; no chunk is set where none was found.
+func (a *Advice) settings(names []string) []Setting {
+	out, chunk := []Setting{}, a.Chunk
 	for _, e := range engines {
 		if !slices.Contains(names, e.name) {
 			continue
@@ -92,8 +96,15 @@ func settings(names []string, sizes []int, chunk Chunk) []Setting {
 			out = append(out, s)
 		}
 		if e.capture != nil {
+			sizes := a.Sizes.Captured
+			if e.decoding && a.Decoding != nil {
+				sizes = a.Decoding
+			}
 			s := e.capture(sizes)
 			s.Engine, s.Advice = e.name, "capture"
+			if a.Limits.Sequences == 0 {
+				s.Note += "; --max-sequences was not given: " + e.name + " has " + e.sequences + ", and sizes above that do not occur"
+			}
 			out = append(out, s)
 		}
 	}

@@ -247,10 +247,10 @@ func sum(weights, seconds []float64) float64 {
 	return total / all
 }
 
-// AdviseSizes picks at most most sizes to capture. draws is how often the choice is repeated, see the
+// AdviseSizes picks at most most sizes to capture: rounder and fewer ones, where times are as good within their errors and minGain. draws is how often the choice is repeated, see the
 // package comment.
-func (p *Passes) AdviseSizes(load *Load, most, draws int, normal func() float64) Sizes {
-	captured := capture(p.ms, p.seconds, load, most)
+func (p *Passes) AdviseSizes(load *Load, most, draws int, minGain float64, normal func() float64) Sizes {
+	captured := p.simpler(capture(p.ms, p.seconds, load, most), load, minGain)
 	s := Sizes{Asked: most, Captured: at(p.ms, captured), Covered: load.total() / (load.total() + load.above)}
 	everything := []span{{0, p.ms[len(p.ms)-1]}}
 	own := padded(p.ms, captured, load, everything)

@@ -110,7 +110,7 @@ func TestUsualLists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := p.AdviseSizes(load, 5, 20, rand.New(rand.NewPCG(1, 1)).NormFloat64)
+	s := p.AdviseSizes(load, 5, 20, 0, rand.New(rand.NewPCG(1, 1)).NormFloat64)
 	// 100 of 120 batches fit.
 	if want := 100. / 120; math.Abs(s.Covered-want) > 1e-12 {
 		t.Errorf("covered %g, expected %g", s.Covered, want)
@@ -175,7 +175,7 @@ func TestGainIntervalsCover(t *testing.T) {
 			seen[i] = v * math.Exp(noise*random.NormFloat64())
 		}
 		p := known(ms, seen, noise)
-		s := p.AdviseSizes(load, 8, 60, random.NormFloat64)
+		s := p.AdviseSizes(load, 8, 60, 0, random.NormFloat64)
 		captured := make([]int, len(s.Captured))
 		for k, m := range s.Captured {
 			captured[k], _ = slices.BinarySearch(ms, m)
