@@ -79,7 +79,7 @@ func (p *parsed) produced(f *csvFile, found recognized, opt ImportOptions) error
 	p.begin(f.path, format.Name)
 	if !format.Timed {
 		return whole(&ImportError{Path: f.path, Reason: fmt.Sprintf("the file is %s: it holds shapes and no times, so it is no run", format.Name),
-			Hint: "`gemmaudit triage " + f.path + "` says what its products cost"})
+			Hint: "`gemmaudit run --shapes-from " + f.path + " --deadline 5m` measures its products on this machine"})
 	}
 	if opt.Library != "" {
 		name, version, _ := strings.Cut(opt.Library, " ")

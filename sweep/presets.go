@@ -42,7 +42,7 @@ var presets = []Preset{
 		DTypes:    []kernels.DType{kernels.BF16},
 		Screening: 7, Rounds: 35,
 		BlockTarget: 4 * time.Millisecond,
-		Budget:      50 * time.Second, Deadline: 75 * time.Second,
+		Budget:      50 * time.Second, Deadline: 72 * time.Second,
 	},
 	{
 		Name:        "standard",

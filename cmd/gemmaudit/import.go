@@ -95,7 +95,7 @@ Without a device to ask again, findings in imported data stay unconfirmed.`,
 	flags.StringVar(&opts.library, "library", "", "library with its version, as in 'torch 2.5.1+cu124'")
 	flags.StringVar(&opts.regime, "regime", "", "where operands came from: engine, cold, hot")
 	flags.StringVar(&opts.layout, "layout", "", "how weights were stored, kn or nk; kn where the file does not say")
-	flags.StringArrayVar(&opts.peaks, "peak", nil, "`DTYPE=RATE` that the device reaches at most, as in bf16=989e12 or bf16=989TFLOP/s (repeatable; default: that of the file, else of the data sheet)")
+	flags.StringArrayVar(&opts.peaks, "peak", nil, "peak as `DTYPE=RATE`, bf16=989e12 or bf16=989TFLOP/s (repeatable; default that of the file or of the data sheet)")
 	flags.BoolVar(&opts.strict, "strict", false, "refuse a file with a row that cannot be read")
 	flags.BoolVar(&opts.list, "list-formats", false, "list the formats that are read")
 	outputFlag(cmd, &opts.output)
