@@ -53,15 +53,45 @@ func (c *curve) scatterOf(least int) *SeriesScatter {
 	if few == 0 {
 		return nil
 	}
+	// What rows with two to four samples scatter by is too little for each, but no row is believed to scatter by less than all do together:
+	// levels that a card changes between lie as far apart in one row as in any other.
+	within := c.withinRows(least)
 	if len(c.points) < borrowRows {
-		return &SeriesScatter{Origin: AssumedScatter, Share: assumedScatter, Rows: few, df: assumedDF}
+		return &SeriesScatter{Origin: AssumedScatter, Share: math.Max(assumedScatter, within), Rows: few, df: assumedDF}
 	}
 	m, y := make([]int, len(c.points)), make([]float64, len(c.points))
 	for i := range c.points {
 		m[i], y[i] = c.points[i].m, c.points[i].us.y
 	}
 	share, df := aboutNeighbours(m, y)
-	return &SeriesScatter{Origin: BorrowedScatter, Share: math.Max(borrowedFloor, share), Rows: few, df: df}
+	return &SeriesScatter{Origin: BorrowedScatter, Share: math.Max(within, math.Max(borrowedFloor, share)), Rows: few, df: df}
+}
+
+// withinRows is the standard deviation of log times within the rows of a curve that have several samples and fewer than least, pooled; 0 where
+// none has. It is no robust one: a sample at another level counts.
+func (c *curve) withinRows(least int) float64 {
+	squares, freedom := 0.0, 0
+	for i := range c.points {
+		p := &c.points[i]
+		if p.n < 2 || p.n >= least || p.inferred {
+			continue
+		}
+		var y []float64
+		for _, s := range c.series.Rows[p.row].Samples {
+			if usable(&s) {
+				y = append(y, math.Log(s.US))
+			}
+		}
+		mean := meanOf(y)
+		for _, v := range y {
+			squares += (v - mean) * (v - mean)
+		}
+		freedom += len(y) - 1
+	}
+	if freedom == 0 {
+		return 0
+	}
+	return math.Sqrt(squares / float64(freedom))
 }
 
 // aboutNeighbours is the standard deviation of values about the lines between their neighbours, with its degrees of freedom. m is

@@ -59,7 +59,8 @@ func newPairScatter(pair curvePair, least int) pairScatter {
 	}
 	if len(y) >= borrowRows {
 		share, df := aboutNeighbours(m, y)
-		s.ratio = &SeriesScatter{Origin: BorrowedScatter, Share: math.Max(math.Sqrt2*borrowedFloor, share), df: df}
+		s.ratio = &SeriesScatter{Origin: BorrowedScatter, df: df,
+			Share: math.Max(math.Hypot(pair.a.withinRows(least), pair.b.withinRows(least)), math.Max(math.Sqrt2*borrowedFloor, share))}
 	}
 	return s
 }

@@ -99,6 +99,8 @@ type curve struct {
 	fitted []*fitted
 	// floor is that of the host; nil where rows lie on none.
 	floor *HostFloor
+	// flips are the two levels that many rows have in common; nil where few have two.
+	flips *modes
 	// weights are those of traffic by M; nil where nothing is known of it.
 	weights map[int]float64
 }
@@ -335,6 +337,10 @@ func estimateDevice(curves []*curve, sentinels []results.Sample, scatter func([]
 		if s.low() {
 			// A block that was delayed is no second level.
 			locate(c.points, y, true, func(p *point) *estimate { return &p.us })
+			// Delays look like levels only where they are all as long.
+			trial := slices.Clone(c.points)
+			tellModes(trial, pool(trial, y, func(p *point) *estimate { return &p.us }), y)
+			c.flips = flipsOf(trial)
 			return
 		}
 		var f folder
@@ -343,6 +349,7 @@ func estimateDevice(curves []*curve, sentinels []results.Sample, scatter func([]
 		}
 		scales := pool(c.points, y, func(p *point) *estimate { return &p.us })
 		tellModes(c.points, scales, y)
+		c.flips = flipsOf(c.points)
 	})
 	return s, paced
 }

@@ -282,6 +282,7 @@ func (f *evidence) hold(j *judgement, least estimate, margin float64) {
 	p := j.curve.points[j.point]
 	j.tested, j.bound, j.enough = true, margin, least.y
 	fast, slow := p.us, p.us
+	fast.y -= j.curve.hidden(p)
 	if p.modes != nil {
 		// Broken only where the faster level is, kept only where the slower one is.
 		fast.y, slow.y = p.modes.fast, p.modes.slow

@@ -38,6 +38,42 @@ func tellModes(points []point, scales []float64, y func(int) []float64) {
 	}
 }
 
+// flipRows is the share of a curve's rows with two levels from which on all of its rows may have them, and flipChance the chance, over all rows, that
+// one has shown its slower level alone.
+const flipRows, flipChance = 0.2, 0.01
+
+// flipsOf are the levels that rows of a curve have in common, as logs over the faster one; nil where less than flipRows have two.
+func flipsOf(points []point) *modes {
+	var gaps, shares []float64
+	several := 0
+	for i := range points {
+		if points[i].n >= 2*modeLeast {
+			several++
+		}
+		if m := points[i].modes; m != nil {
+			gaps, shares = append(gaps, m.slow-m.fast), append(shares, m.share)
+		}
+	}
+	if len(gaps) == 0 || float64(len(gaps)) < flipRows*float64(several) {
+		return nil
+	}
+	return &modes{0, median(gaps), meanOf(shares)}
+}
+
+// hidden is how far the faster level of a row may lie below its time though it has shown the slower one alone: where that may be chance, the
+// distance of the levels of its curve.
+func (c *curve) hidden(p point) float64 {
+	if c.flips == nil || p.modes != nil || p.inferred {
+		return 0
+	}
+	// A single sample at the other level is a stray to the search for levels.
+	n, s := float64(p.n), c.flips.share
+	if chance := math.Pow(s, n) + n*math.Pow(s, n-1)*(1-s); chance*float64(len(c.points)) <= flipChance {
+		return 0
+	}
+	return c.flips.slow
+}
+
 // twoModes splits sorted samples at their widest gap; sigma is the scatter of one level.
 func twoModes(sorted []float64, sigma float64) *modes {
 	n := len(sorted)

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"reflect"
@@ -101,6 +102,20 @@ func rulesPage() string {
 		for _, s := range r.settings {
 			write("| `rules.%s.%s` | `%s` | %s | %s |", r.name, s.key, s.value(Default()), s.bounds, s.meaning)
 		}
+	}
+	write("\n## What a rule needs\n")
+	write("What happens to a row without it. A row that is suspected, unjudged or not applied to is never counted as clean.\n")
+	head, line := "| rule |", "| --- |"
+	for _, n := range needs() {
+		head, line = head+" "+n.name+" |", line+" --- |"
+	}
+	write("%s\n%s", head, line)
+	for _, r := range AllRules() {
+		row := fmt.Sprintf("| %s |", r)
+		for _, n := range needs() {
+			row += " " + cmp.Or(n.without[r], "not needed") + " |"
+		}
+		write("%s", row)
 	}
 	write("\n## Causes\n")
 	write("| cause | meaning |\n| --- | --- |")
