@@ -20,7 +20,7 @@ type historyOptions struct {
 	app      *app
 	settings history.Settings
 	clock    float64
-	accept   rules.Accept
+	gate     changeGate
 	plot     string
 	force    bool
 	output   report.Format
@@ -35,6 +35,7 @@ func newHistoryCommand(a *app) *cobra.Command {
 			"gemmaudit history nightly/                       # every run below the folder",
 			"gemmaudit history nightly/ --plot history.svg",
 			"gemmaudit history a.db b.db c.db -o json",
+			"gemmaudit history nightly/ --gate confirmed      # exit code 1 where a case has become slower",
 		),
 		Long: `Takes the median of each case of each run, at one clock, in the order in which they were measured, and finds the
 runs from which on it is another one: by how much, since which run, and what else changed in software and
@@ -47,7 +48,8 @@ than 10 runs have is counted, and nothing is said of it. How many steps are foun
 
 Of each run medians alone are kept, so that any number of runs can be given. --plot draws the cases that
 changed most. -o csv has every median, a line each.` + exitHelp(
-			"0  whatever was found",
+			"0  whatever was found, unless --gate says else",
+			"1  --gate: the last change of a case made it slower",
 			"3  a run or a folder can't be read, or cases failed in a run",
 			"4  no case is in enough runs, cases of a plan are missing, or several machines measured a run"),
 		Args:              atLeastArgs("DIR|RUN"),
@@ -58,7 +60,7 @@ changed most. -o csv has every median, a line each.` + exitHelp(
 	flags.Float64Var(&opts.settings.Level, "level", opts.settings.Level, "share of the changes reported that may be none")
 	flags.Float64Var(&opts.settings.Threshold, "threshold", opts.settings.Threshold, "least change that is reported, as a share of the time")
 	clockFlag(cmd, &opts.clock)
-	acceptFlags(cmd, &opts.accept)
+	opts.gate.register(cmd, gateNone, "")
 	flags.StringVar(&opts.plot, "plot", "", "write a plot: .png, .svg or .pdf")
 	flags.BoolVar(&opts.force, "force", false, "replace an existing plot")
 	outputFlag(cmd, &opts.output)
@@ -74,6 +76,9 @@ func (o *historyOptions) run(ctx context.Context, args []string) error {
 		return usagef("--level: %v, expected above 0 and below 1", s.Level)
 	} else if !(s.Threshold >= 0 && s.Threshold <= 10) {
 		return usagef("--threshold: %v, expected 0 to 10", s.Threshold)
+	}
+	if err := o.gate.check(); err != nil {
+		return err
 	}
 	cfg := rules.Default()
 	if err := setClock(&cfg, o.clock); err != nil {
@@ -95,7 +100,7 @@ func (o *historyOptions) run(ctx context.Context, args []string) error {
 		return err
 	}
 	collector := history.NewCollector(cfg)
-	evidence := rules.Evidence{Accept: o.accept}
+	evidence := rules.Evidence{Accept: o.gate.accept, Ungated: o.gate.changes == gateNone}
 	for _, path := range paths {
 		if ctx.Err() != nil {
 			return interruptedf("stopped while runs were read")
@@ -115,6 +120,9 @@ func (o *historyOptions) run(ctx context.Context, args []string) error {
 	}
 	if err := a.wrapPrint(report.WriteHistory(a.stream(a.stdout), o.output, r)); err != nil {
 		return err
+	}
+	if n := r.Slower(); n > 0 && o.gate.fails(rules.Slower) {
+		evidence.Proven = []string{plural(n, "case is slower", "cases are slower") + " since the last change"}
 	}
 	if r.Short == len(r.Cases) {
 		evidence.Open = groundsOf(hint(inconclusivef("none of %s is in %d runs or more", plural(len(r.Cases), "case", "cases"), history.LeastRuns),
