@@ -97,9 +97,11 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 	tested := 0
 	judgeEach(p, cfg, func(pn panel) {
 		tested += pn.tests()
-		pn.clear(a.Resolution)
-		if len(panels) == 0 {
-			a.CleanBelow = pn.cleanBelow(a.Resolution)
+		if a.Invalid == "" {
+			pn.clear(a.Resolution)
+			if len(panels) == 0 {
+				a.CleanBelow = pn.cleanBelow(a.Resolution)
+			}
 		}
 		a.Judged = append(a.Judged, pn.judged())
 		first := len(candidates)

@@ -86,6 +86,21 @@ func TestCleanAtAResolution(t *testing.T) {
 	}
 }
 
+// TestInvalidRunClearsNothing: where the resolution is past the bound, no row is clean that the rule alone does not clear.
+func TestInvalidRunClearsNothing(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 12))
+	w := byM(func(m int) float64 { return float64(m) }, student(0.3), rng)
+	cfg := Default().Only(Monotonic)
+	cfg.DriftBound = 0.05
+	a, err := RunAudit(context.Background(), w.sweep(grid(4, 1024, 4), 20), cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Invalid == "" || a.CleanBelow != 0 || 2*a.Undecided < a.Cases {
+		t.Errorf("invalid %q, clean below %g, %d of %d rows undecided", a.Invalid, a.CleanBelow, a.Undecided, a.Cases)
+	}
+}
+
 // TestResolutionInWords: shares are rounded up to two digits.
 func TestResolutionInWords(t *testing.T) {
 	for share, want := range map[float64]string{0.1192: "12 %", 0.0021: "0.21 %", 0.04016: "4.1 %", 0.12: "12 %", 1.5: "150 %", 0: "0.0000 %"} {

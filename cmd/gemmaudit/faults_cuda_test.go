@@ -54,7 +54,7 @@ func sweepWithFault(dir string) faulted {
 	path := filepath.Join(dir, "run.db")
 	limit := time.Minute
 	if strings.HasSuffix(os.Getenv("FAKE_CUDA_FAIL"), fmt.Sprintf(":%d", hangs)) {
-		limit = 400 * time.Millisecond
+		limit = 2 * time.Second
 	}
 	start := func(args ...string) (code, processes int, said string) {
 		var stdout, stderr bytes.Buffer
