@@ -57,7 +57,7 @@ func TestGate(t *testing.T) {
 						if err != nil {
 							t.Error(err)
 						}
-						if want := subnormalsOf(dev, g, d); err == nil && found.Subnormals != "" && found.Subnormals != want {
+						if want := subnormalsOf(dev, g, d); err == nil && want != "" && found.Subnormals != "" && found.Subnormals != want {
 							t.Errorf("%v: subnormal operands: %s, want %s", problems[d][i].Shape, found.Subnormals, want)
 						}
 					}
@@ -67,8 +67,11 @@ func TestGate(t *testing.T) {
 	})
 }
 
-// subnormalsOf is what the documentation says of a kernel of our own.
+// subnormalsOf is what the documentation says of a kernel of our own; empty where it says nothing.
 func subnormalsOf(d *Device, g kernels.Gemm, dt kernels.DType) kernels.Subnormals {
+	if amxEmulated && dt == kernels.BF16 && g.Name() == "auto" && !d.features.AVX512BF16 {
+		return "" // tiles take them for zero, and AVX2, which auto takes for few rows, does not: no CPU has both
+	}
 	if dt != kernels.BF16 || g.Name() == "naive" || !d.features.AVX512 || !d.features.AVX512BF16 {
 		return kernels.SubnormalsKept
 	}

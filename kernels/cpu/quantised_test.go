@@ -37,6 +37,9 @@ func TestGateQuantised(t *testing.T) {
 					continue
 				}
 				t.Run(name+"/"+string(d), func(t *testing.T) {
+					if name == "amx" {
+						needsPairs(t, dev)
+					}
 					ran := 0
 					for i, check := range checks[d] {
 						if every := steps[name]; i%every != 0 && i < len(kernels.QuantisedCheckProblems(d)) || testing.Short() && i/every%4 > 0 {
