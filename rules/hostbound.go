@@ -47,7 +47,7 @@ func (h *HostFloor) holds(m int) bool { return h != nil && m <= h.ToM }
 func (c *curve) spare(rows []judgement) {
 	for i := range rows {
 		if c.floor.holds(c.points[i].m) {
-			rows[i] = judgement{curve: c, point: i, p: 1, adjusted: 1, sign: 1, verdict: Unjudged, against: nothing}
+			rows[i] = c.unjudgedRow(i)
 		}
 	}
 }

@@ -64,6 +64,11 @@ func (j *judgement) said() Verdict {
 	return j.verdict
 }
 
+// unjudgedRow is the judgement of a point that a rule has nothing to say of.
+func (c *curve) unjudgedRow(i int) judgement {
+	return judgement{curve: c, point: i, p: 1, adjusted: 1, sign: 1, verdict: Unjudged, against: nothing}
+}
+
 // direct is the case of the judged row.
 func (j *judgement) direct() results.Case {
 	c := j.curve.copyOf(j.point)
@@ -256,7 +261,7 @@ func newEvidence(p *prepared, cfg Config) *evidence {
 func (f *evidence) blank(c *curve) []judgement {
 	rows := make([]judgement, len(c.points))
 	for i := range rows {
-		rows[i] = judgement{curve: c, point: i, p: 1, adjusted: 1, sign: 1, verdict: Unjudged, against: nothing}
+		rows[i] = c.unjudgedRow(i)
 		if !c.points[i].judged(f.cfg.MinSamples) {
 			rows[i].verdict = Undecided
 		}

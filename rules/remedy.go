@@ -359,15 +359,12 @@ func findRemedies(ctx context.Context, r *SplitsResult, data Data, cfg Config, o
 
 // warnFew says how many rows of a series are too thinly sampled to be searched, and returns it.
 func (r *SplitsResult) warnFew(c *curve, least int) (few int) {
-	for _, p := range c.points {
-		if p.n < least && !p.inferred {
-			few++
-		}
+	scatter := c.scatterOf(least)
+	if scatter == nil {
+		return 0
 	}
-	if few > 0 {
-		r.warn(c.series.Key.String(), "not searched: %s", c.scatterOf(least).text(least))
-	}
-	return few
+	r.warn(c.series.Key.String(), "not searched: %s", scatter.text(least))
+	return scatter.Rows
 }
 
 // predicted is the plan for one row as a remedy that nobody has run.

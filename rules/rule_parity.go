@@ -123,14 +123,13 @@ func (s *suspicion) parity(c *curve) []judgement {
 		partners++
 		key := c.series.Key
 		key.DType = pair.Than
-		for _, other := range s.curves {
-			if other.series.Key != key {
-				continue
-			}
-			for i, j := range s.fastest(c, []*curve{other}, math.Log(pair.Ratio)) {
-				if j.tested && (!rows[i].tested || j.p < rows[i].p) {
-					rows[i] = j
-				}
+		other := s.keyed[key]
+		if other == nil {
+			continue
+		}
+		for i, j := range s.fastest(c, []*curve{other}, math.Log(pair.Ratio)) {
+			if j.tested && (!rows[i].tested || j.p < rows[i].p) {
+				rows[i] = j
 			}
 		}
 	}

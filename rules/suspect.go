@@ -32,16 +32,17 @@ type rival struct {
 // suspects are the findings of the rules that are on which rest on borrowed or assumed scatter, and how many rows each rule
 // has compared so.
 func suspects(p *prepared, cfg Config) (found []Finding, compared map[Rule]int) {
-	s := suspicion{newEvidence(p, cfg), map[*curve]*SeriesScatter{}}
+	scatter := map[*curve]*SeriesScatter{}
 	for _, c := range p.curves {
 		if of := c.scatterOf(cfg.MinSamples); of != nil {
-			s.scatter[c] = of
+			scatter[c] = of
 		}
 	}
 	compared = map[Rule]int{}
-	if len(s.scatter) == 0 {
+	if len(scatter) == 0 {
 		return nil, compared
 	}
+	s := suspicion{newEvidence(p, cfg), scatter}
 	var panels []panel
 	var tested []*judgement
 	for _, r := range ruleTable {
@@ -93,7 +94,7 @@ func suspects(p *prepared, cfg Config) (found []Finding, compared map[Rule]int) 
 func (s *suspicion) blank(c *curve) []judgement {
 	rows := make([]judgement, len(c.points))
 	for i := range rows {
-		rows[i] = judgement{curve: c, point: i, p: 1, adjusted: 1, sign: 1, verdict: Unjudged, against: nothing}
+		rows[i] = c.unjudgedRow(i)
 	}
 	return rows
 }

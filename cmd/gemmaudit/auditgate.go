@@ -21,6 +21,9 @@ const (
 	gateNone      = "none"
 )
 
+// gateNames are the gates in the order of help.
+var gateNames = []string{gateConfirmed, gateAny, gateSuspected, gateNone}
+
 // auditGate says what makes the exit code 1.
 type auditGate struct {
 	findings string // gateConfirmed, gateAny, gateSuspected or gateNone
@@ -71,7 +74,7 @@ func gateFlag(cmd *cobra.Command, g *auditGate) {
 	cmd.Flags().StringVar(&g.findings, "gate", gateConfirmed, "findings that make the exit code 1: confirmed, any, suspected, none")
 	failMarginalFlag(cmd, &g.marginal, "rows")
 	acceptFlags(cmd, &g.accept)
-	complete(cmd, "gate", fixed(gateConfirmed, gateAny, gateSuspected, gateNone))
+	complete(cmd, "gate", fixed(gateNames...))
 }
 
 // failMarginalFlag adds --fail-marginal.

@@ -21,7 +21,7 @@ func (g *changeGate) register(cmd *cobra.Command, usual, rows string) {
 		failMarginalFlag(cmd, &g.marginal, rows)
 	}
 	acceptFlags(cmd, &g.accept)
-	complete(cmd, "gate", fixed(gateConfirmed, gateAny, gateSuspected, gateNone))
+	complete(cmd, "gate", fixed(gateNames...))
 }
 
 // check returns a usage error for a gate that there is not.
