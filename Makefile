@@ -15,7 +15,9 @@
 #       test-cluster   manifests, alerts and dashboard, checked by the code of Kubernetes and Prometheus (its modules are downloaded)
 #       test-slurm     the jobs of scripts/slurm on a Slurm of four nodes
 #       test-endure    kill -9, signals and full disks for FOR=30s each
-#       reproducible test-release   two clones build the same program; two releases are the same bytes and run
+#       test-release   two releases, each compiled for itself, are the same bytes; their programs run; the wheel is installed in a fresh
+#                      virtual environment and used
+#       test-wheel reproducible   the same of the wheel, and of two clones, where no release can be made
 #   make test-asan   C code under the sanitizers of addresses, undefined behaviour and leaks (some minutes; in neither)
 #   make check   formatting, go vet and make test's tests, while one works: what has not changed is not run again
 #   make test-busy   the short tests beside four spinning processes and on half a CPU: no test depends on how busy the machine is
@@ -28,20 +30,24 @@
 #                FAMILIES=run.db how much of such a run could have been inferred, with
 #                INFERRED=inferred.db,dense.db how well an inferred sweep agrees with a measured one
 #   make build   bin/gemmaudit, GPU support included (Linux on x86-64 and arm64)
+#   make wheel   bin/wheel/*.whl, to be installed by pip: the program, linked with glibc 2.28, and the Python package (Python 3.11, pip)
+#   make wheel-check   that, and what it installs in a fresh virtual environment
 #   make cuda-test   bin/tests, a program for each room with GPU tests, to run on a machine that has one
-#   make gpu-bundle  bin/gpu-bundle, to check, measure and calibrate a GPU machine that has no Go: copy it there, ./run.sh
+#   make gpu-bundle  bin/gpu-bundle, to check and measure a GPU machine that has no Go: copy it there, ./run.sh
 #   make endure  processes ended by KILLS=1000 kill -9 and SIGNALS=300 other signals, and a disk that is full at each write:
 #                nothing is lost (ten minutes; FOR=60s bounds each part, SEED repeats what was drawn); with NIGHT=1 a
 #                sweep of a day and a million samples in compressed time, whose memory stays flat
 #   make mutants MUTANTS=200 changes of the program, drawn by SEED: the tests of their packages, as make test runs them, are to notice 85 %;
-#                with LONG=1 as test-all does, nine of ten (minutes)
-#   make trust   the tables of docs/trust.md: verdicts held against MACHINES simulated machines
+#                MUTANTS_FOR=20m ends it; with LONG=1 as test-all does, nine of ten (minutes)
+#   make trust   the summary in docs/trust.md: wrong verdicts on MACHINES simulated machines; bin/trust.md has all tables
 #   make fuzz    each fuzz target for FUZZTIME, an input that reaches new code minimised for up to FUZZMIN
 #   make reproducible  whether two clones of this commit, in folders of their own, build the same program
-#   make tour    the outputs of docs/tour.md anew, of this machine's CPU; TOUR=cuda of its GPU
+#   make pages   rewrites the outputs and screens that documents show, from the run in docs/runs; scripts/pages.py says how
 #   make gallery RUNS=folder   docs/gallery, a page of each run file in the folder; scripts/gallery.sh measure makes those of a GPU
-#   make release VERSION=v0.9.0   bin/release/v0.9.0, for Linux on x86-64 and arm64: archives, what is in them, checksums
+#   make release VERSION=v0.9.0   bin/release/v0.9.0, for Linux on x86-64 and arm64: archives, wheels, bills of materials, notes with a
+#                table of sizes, checksums
 #   make release-check VERSION=v0.9.0   the same twice, which is to be the same bytes; each program is run where it can be
+#   make structure   files that extensions touch, lines, references that point upward, ways of values; with BASE=revision before and after
 #   make verify-kernels  whether the embedded device code is what its sources make; with NTH=7 of one source, counted round the list
 #   make texts    golden files, scripts and documents anew after a sentence changed: each stands once, in the source
 #   make notices  the notices and licences of linked modules, after go.mod changed
@@ -55,6 +61,7 @@ PRESET   ?= quick
 FUZZTIME ?= 20s
 FUZZMIN  ?= 1s
 MACHINES ?= 1000
+comma    := ,
 
 # Empty outside of a clone; the program then tells what the toolchain recorded.
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -66,14 +73,16 @@ LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DA
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 
-# Packages in which goroutines meet, and the scripts and tests that add nothing to them: they
-# go through one command, or one plan, after another.
-CONCURRENT   := ./results ./sweep ./cmd/...
-SERIAL       := advise|algos|audit|badcells|badplan|batched|brought|calibrate|check|completion|cpu|damagedproof|devices|diff|fault|gates|history|import|labels|mistral|proof|published|reportfolder|rounds|runfiles|schema1|selftest|shard|splits|textfile|usage
-SERIAL_TESTS := TestAction|TestPresetsFitTheirBudgets|TestBudgetsYield|TestSelftestOfAttention
+# Packages in which goroutines meet, and their tests that add nothing to them: properties, hostile input, and sweeps that
+# go through one plan after another.
+CONCURRENT   := ./results ./sweep
+SERIAL_TESTS := Fuzz.*|TestProperty.*|TestHostileParquet|TestKilledMigration|TestPagesThatMeetAgain|TestTextOutOfProportion|TestANightIsPlannedInLittle|TestBudgetsYield|TestInterruptedNightIsTheSame|TestKilledSweepChoosesAlike|TestMeasuringAgainKeepsTheClockOfTheSweep|TestPresetsFitTheirBudgets|TestReferenceClock|TestResumeCompletesAnyPrefix|TestTrafficIsKnownFirst
 
-# Scripts that -short skips, and in which processes are interrupted while goroutines run.
-RACED_SCRIPTS := interrupt|night|fleet
+# The commands in which goroutines meet: runs of one and several devices, choices, fleets, pipes that break, signals. RACED_LONG are
+# scripts that -short skips, in which processes are interrupted; test-long leaves them to test-race.
+RACED_SCRIPTS := cards|choices|fleetnode|lostoutput|peaks|pipes|resumerun|run|sweep
+RACED_LONG    := interrupt|night|fleet
+RACED_TESTS   := AskingHangs|BenchMeasuresBandwidthBetweenRounds|Check|ChoicesOnFakeGPU|Interrupt.*|NumericsOnCPU|ResumeUnderOtherConditions|SelftestKnowsFaults|SignalEndsCommands|WorkloadIsBounded
 
 # What goes on side by side elsewhere and in no script that is raced: checks that share their references, and weights that are read.
 BESIDES       := ./kernels ./kernels/mistral/checkpoint
@@ -83,7 +92,7 @@ BESIDES_TESTS := TestCheckAttentions|TestAttentionGateReports|TestSoftmaxGateOnS
 # AMX alone, and all that do not divide themselves into tests but for these.
 TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar|Attention|Softmax|Operations|Brought|BLAS|QuantisedFP32'
 
-.PHONY: FORCE run steady test test-all test-rest test-long test-endure test-release test-race test-amx test-isa test-busy test-slurm test-cluster test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda texts trust endure mutants fuzz test-kernels kernels verify-kernels older-ptx reproducible compiled tour gallery release release-check notices vulncheck clean vet formatted
+.PHONY: FORCE wheel wheel-check test-wheel run steady test test-all test-rest test-long test-endure test-release test-race test-amx test-isa test-busy test-slurm test-cluster structure test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda texts trust endure mutants fuzz test-kernels kernels verify-kernels older-ptx reproducible compiled pages gallery release release-check notices vulncheck clean vet formatted
 
 # GPU support: the driver's functions are reached through trampolines in a library of
 # our own, declared in a header of our own. go-nvml, too, leaves functions to be
@@ -99,22 +108,63 @@ CUDA_FOLDER := bin/cuda/$(shell $(GO) env GOARCH)
 CUDA_LIB    := $(CURDIR)/$(CUDA_FOLDER)
 # A cross compiler does not look into LIBRARY_PATH. The folder is named as it is called in every clone.
 LDFLAGS     += "-extldflags=-Wl,-z,lazy$(LD_OPTIONS) -L$(CUDA_FOLDER)"
-# No flag names this folder, nor does what a debugger would read of C: objects are the same in every clone, and so are cached once,
-# and the program is the same (make reproducible).
-CUDA_ENV     = CPATH='$(CURDIR)/kernels/cuda/driver/include' LIBRARY_PATH='$(CUDA_LIB)' CGO_CFLAGS='$(OPTIMISE) -g0 $(HEADERS) -Wno-deprecated-declarations -Werror=implicit-function-declaration' CGO_LDFLAGS='-O2'
 TRAMPOLINES := $(CUDA_LIB)/libcuda.a
-# Go's cache does not know what CPATH leads to: a flag that nobody reads has objects of other headers be others.
-HEADERS     := -DGEMMAUDIT_HEADERS=$(firstword $(shell cat kernels/cuda/driver/include/*.h | cksum))
 endif
+
+# Go's cache does not see which headers CPATH leads to: this macro, which no code reads, makes objects depend on them.
+HEADERS     := -DGEMMAUDIT_HEADERS=$(firstword $(shell cat kernels/cuda/driver/include/*.h | cksum))
+# No flag names this folder, and C has no debug information: objects are the same in every clone, so they are cached once and the
+# program is the same (make reproducible). Builds with and without GPU support share them.
+CUDA_ENV     = $(if $(GPU),CPATH='$(CURDIR)/kernels/cuda/driver/include' LIBRARY_PATH='$(CUDA_LIB)') CGO_CFLAGS='$(OPTIMISE) -g0 $(HEADERS) -Wno-deprecated-declarations -Werror=implicit-function-declaration' CGO_LDFLAGS='-O2'
 
 # One compilation serves the program and its tests. Names of files begin at the module, so that no folder is in them; what a debugger
 # would read of Go is left out, as it is of C: a sixth of compilation. Traces and profiles name functions and lines without it.
 PLAIN    := -dwarf=false
 COMPILED := -trimpath -gcflags='all=$(PLAIN)'
 
+# With GLIBC=2.28 the program is linked with that glibc, stripped unless STRIP is empty, and looks up names of hosts itself: res_search has another name there.
+PROGRAM ?= bin/gemmaudit
+ifdef GLIBC
+OLD_GLIBC := bin/glibc/$(GLIBC)/$(shell $(GO) env GOARCH)
+STRIP     := -s
+LDFLAGS   += $(STRIP) -extld=$(OLD_GLIBC)/link
+TAGS      := -tags $(if $(GPU),cuda$(comma))netgo
+build: export CC := $(shell $(GO) env CC)
+build: $(OLD_GLIBC)/link
+endif
+
 build: $(TRAMPOLINES)
-	$(CUDA_ENV) $(GO) build $(TAGS) $(COMPILED) -ldflags '-w $(LDFLAGS)' -o bin/gemmaudit ./cmd/gemmaudit
-	$(call resolved,bin/gemmaudit)
+	$(CUDA_ENV) $(GO) build $(TAGS) $(COMPILED) -ldflags '-w $(LDFLAGS)' -o $(PROGRAM) ./cmd/gemmaudit
+	$(call resolved,$(PROGRAM))
+
+# The version of the glibc that wheels and releases need at most; the wheel's tag has it.
+WHEEL_GLIBC := 2.28
+WHEEL_TOOLS := build/wheel-tools
+MACHINE      = $(patsubst arm64,aarch64,$(patsubst amd64,x86_64,$(shell $(GO) env GOARCH)))
+
+$(WHEEL_TOOLS)/ready: scripts/wheel/requirements.txt
+	python3 -m venv $(WHEEL_TOOLS)
+	$(WHEEL_TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
+	@touch $@
+
+bin/glibc/%/link: scripts/wheel/glibc.sh $(WHEEL_TOOLS)/ready
+	scripts/wheel/glibc.sh $(WHEEL_TOOLS)/bin/python $(GLIBC) $(MACHINE) $(@D)
+
+wheel:
+	@$(MAKE) --no-print-directory build GLIBC=$(WHEEL_GLIBC) PROGRAM=bin/wheel/gemmaudit
+	scripts/wheel/wheel.py --program bin/wheel/gemmaudit --version '$(VERSION)' --glibc $(WHEEL_GLIBC) --machine $(MACHINE) --out bin/wheel
+
+# In a fresh virtual environment, with neither Go nor a C compiler in PATH.
+wheel-check: wheel
+	scripts/wheel/check.sh bin/wheel/gemmaudit-*_$(MACHINE).whl
+
+# Only where the stubs of the old glibc can be installed; with GEMMAUDIT_RELEASE_REQUIRED it is a failure that they can't.
+test-wheel:
+	@if $(MAKE) --no-print-directory -s $(WHEEL_TOOLS)/ready; then \
+		$(MAKE) --no-print-directory wheel-check; \
+	else \
+		echo 'test-wheel: ziglang can not be installed, see above: no wheel was made' >&2; test -z "$$GEMMAUDIT_RELEASE_REQUIRED"; \
+	fi
 
 # A program for each folder below kernels whose tests look for a GPU, to be started in it.
 GPU_TESTS := cuda cuda/attention cuda/cublas cuda/decoder cuda/management cuda/softmax mistral
@@ -132,7 +182,7 @@ BUNDLE := bin/gpu-bundle
 gpu-bundle: build cuda-test bin/tests/cpu.test
 	rm -rf $(BUNDLE)
 	mkdir -p $(BUNDLE)/kernels/cuda/driver
-	cp LICENSE notices/THIRD_PARTY_NOTICES bin/gemmaudit scripts/gpu/run.sh scripts/gpu/fleet.sh scripts/test_isa.sh scripts/fleet/node.sh scripts/fleet/collect.sh scripts/check_sweep.py scripts/check_model.py scripts/check_attention.py scripts/check_softmax.py scripts/check_prompt.py scripts/check_patch.py scripts/make_model.py $(BUNDLE)
+	cp LICENSE cmd/gemmaudit/notices/THIRD_PARTY_NOTICES bin/gemmaudit scripts/gpu/run.sh scripts/gpu/fleet.sh scripts/gpu/check_means.py scripts/test_isa.sh scripts/fleet/node.sh scripts/fleet/collect.sh scripts/check_sweep.py scripts/check_model.py scripts/check_attention.py scripts/check_softmax.py scripts/check_prompt.py scripts/check_patch.py scripts/make_model.py $(BUNDLE)
 	cp -R scripts/python $(BUNDLE)
 	mkdir -p $(BUNDLE)/results/table
 	cp -R results/table/testdata $(BUNDLE)/results/table
@@ -150,7 +200,7 @@ gpu-bundle: build cuda-test bin/tests/cpu.test
 
 # resolved fails when a function of the driver, or one of ours, was left out.
 define resolved
-	@! $(NM) -u $(1) 2>/dev/null | grep -E ' U (cu[A-Z]|ga_)' || { echo '$(1): unresolved, see above' >&2; exit 1; }
+	@! $(NM) -u -D $(1) 2>/dev/null | grep -E ' U (cu[A-Z]|ga_)' || { echo '$(1): unresolved, see above' >&2; exit 1; }
 endef
 
 $(CUDA_LIB)/libcuda.a: $(wildcard kernels/cuda/driver/trampoline/* kernels/cuda/driver/include/*) Makefile
@@ -176,7 +226,7 @@ steady: build
 # GPU's code is in it, which is tested without a GPU against fake drivers. What is linked
 # for a test needs no symbols, and no version, with which it would be linked anew after each
 # commit. The Go compiler spends a tenth of its time on collecting garbage in a heap of the usual size.
-test test-long check vet: export GOGC := 200
+test test-long test-race test-amx test-isa test-cluster test-release check vet: export GOGC := 200
 TEST   = $(CUDA_ENV) $(GO) test -vet=off -timeout 30m
 ifdef GPU
 TEST_FLAGS := $(TAGS) $(COMPILED) -ldflags '-s -w -extldflags=-Wl,-z,lazy'
@@ -184,10 +234,14 @@ else
 TEST_FLAGS := $(COMPILED) -ldflags '-s -w'
 endif
 
+# What drives Chromium is behind a tag: its protocol would be compiled and linked for tests that make test leaves out.
+BROWSER_TAGS  := -tags $(if $(GPU),cuda$(comma))browser
+BROWSER_FLAGS := $(BROWSER_TAGS) $(filter-out -tags cuda,$(TEST_FLAGS))
+
 # SQLite is not ours to search for races: its code, most of what -race would compile anew,
 # stays as it is. All else is instrumented: atomics that are not, and that are inlined into
-# what is, look like races. C code is compiled once more for the race detector, and for AMX
-# in software: with little optimisation, since neither looks at what the optimiser made of it.
+# what is, look like races. C code is compiled once more for the race detector, and our kernels
+# for AMX in software: with little optimisation, since neither looks at what the optimiser made of it.
 RACED := -gcflags='all=$(PLAIN)' -gcflags='modernc.org/...=$(PLAIN) -race=false'
 
 # A process that was instrumented waits for a second before it ends, so that races of goroutines that
@@ -199,8 +253,9 @@ GORACE := atexit_sleep_ms=50
 test: $(TRAMPOLINES) test-python
 	$(TEST) $(TEST_FLAGS) -short ./...
 
-# Each part says how long it took. They run side by side, since some wait: for processes that they interrupt, and for Slurm.
-PARTS := test-slurm test-endure vet formatted test-cluster test-long test-isa test-race test-amx reproducible test-release
+# Each part prints its time and its CPU time, user and system. They run side by side, since some wait: for processes that they
+# interrupt, and for Slurm. The longest come first. test-release proves what reproducible and test-wheel prove.
+PARTS := test-race test-release test-slurm test-endure test-long vet formatted test-cluster test-isa test-amx
 test-all: test
 	@$(MAKE) --no-print-directory test-rest
 
@@ -209,11 +264,11 @@ test-rest: $(TRAMPOLINES)
 	@$(MAKE) --no-print-directory -j 3 $(PARTS:%=timed-%)
 
 timed-%:
-	@began=$$(date +%s); $(MAKE) --no-print-directory $* && echo "test-rest: $$(( $$(date +%s) - began )) s: make $*"
+	@bash -c 'TIMEFORMAT="test-rest: %0R s, %0U + %0S s of CPU: make $*"; time $(MAKE) --no-print-directory $*'
 
-# The tests that make test left out or cut, and no others (scripts/long_tests.sh lists them).
+# The tests that make test left out or cut, and no others (scripts/long_tests.sh lists them), without what test-race runs.
 test-long: $(TRAMPOLINES)
-	$(TEST) $(TEST_FLAGS) -run "$$(scripts/long_tests.sh run)" $$(scripts/long_tests.sh packages)
+	$(TEST) $(BROWSER_FLAGS) -run "$$(scripts/long_tests.sh run '$(RACED_LONG)')" $$(scripts/long_tests.sh packages)
 
 # The interpreter of tests that need none of ours; another one, as one with PyTorch, by PYTHON=.
 PYTHON ?= python3
@@ -225,20 +280,26 @@ test-pyodide:
 	mkdir -p build/pyodide
 	cd build/pyodide && npm install --silent --no-save --prefix . pyodide@$(PYODIDE) && NODE_PATH=node_modules node ../../scripts/python/pyodide.cjs ../..
 
+RACE = GORACE='$(GORACE)' $(subst -O2,-O0,$(TEST)) -ldflags '-s -w' -race $(RACED)
 test-race:
-	GORACE='$(GORACE)' $(subst -O2,-O0,$(TEST)) -ldflags '-s -w' -race $(RACED) -short -skip '^TestScripts$$/^($(SERIAL))$$|^($(SERIAL_TESTS))$$' $(CONCURRENT)
-	GORACE='$(GORACE)' $(subst -O2,-O0,$(TEST)) -ldflags '-s -w' -race $(RACED) -short -run '^($(BESIDES_TESTS))' $(BESIDES)
-	GORACE='$(GORACE)' $(subst -O2,-O0,$(TEST)) -ldflags '-s -w' -race $(RACED) -run '^TestScripts$$/^($(RACED_SCRIPTS))$$' ./cmd/gemmaudit
+	$(RACE) -short -skip '^($(SERIAL_TESTS))$$' $(CONCURRENT)
+	$(RACE) -short -run '^($(BESIDES_TESTS))' $(BESIDES)
+	$(RACE) -short -run '^Test($(RACED_TESTS))$$|^TestScripts$$/^($(RACED_SCRIPTS))$$' ./cmd/gemmaudit
+	$(RACE) -run '^TestScripts$$/^($(RACED_LONG))$$' ./cmd/gemmaudit
 
+# The tag lowers the optimisation of our kernels alone (native.go): with other flags for all C, packages of the standard library
+# would be compiled again, and what imports them.
 test-amx:
-	$(subst -O2,-O1,$(TEST)) $(COMPILED) -ldflags '-s -w' -tags amxemu $(TILES) ./kernels/cpu
+	$(TEST) $(COMPILED) -ldflags '-s -w' -tags amxemu $(TILES) ./kernels/cpu
 
 # With instruction sets left out, one after the other: our kernels, the CPU's libraries, and the commands that run on a CPU.
-ISA_SCRIPTS := attention|brought|cpu|devices|mistral|quantised|selftest|softmax
+# ISA_SAME are tests that run nothing but our kernels, on each instruction set in turn: make test runs them so already.
+ISA_SAME    := ^Test(Attention|Gate|GateDeepK|GateQuantised|Operations|QuantisedFP32|QuantisedSlices|RowBits|ThreadsDoNotChangeAttention)$$
+ISA_SCRIPTS := attention|brought|cpu|cpuattention|devices|mistral|quantised|selftest|softmax
 test-isa: $(TRAMPOLINES)
 	@mkdir -p bin/isa
 	$(TEST) $(TEST_FLAGS) -c -o bin/isa/ ./kernels/cpu ./kernels/mistral ./cmd/gemmaudit
-	scripts/test_isa.sh '$(CURDIR)/bin/isa/cpu.test' kernels/cpu -test.short
+	SAME='$(ISA_SAME)' scripts/test_isa.sh '$(CURDIR)/bin/isa/cpu.test' kernels/cpu -test.short
 	scripts/test_isa.sh '$(CURDIR)/bin/isa/mistral.test' kernels/mistral -test.short
 	scripts/test_isa.sh '$(CURDIR)/bin/isa/gemmaudit.test' cmd/gemmaudit -test.short -test.run '^TestSelftest|^TestScripts$$/^($(ISA_SCRIPTS))$$'
 
@@ -252,10 +313,14 @@ test-busy: $(TRAMPOLINES)
 test-slurm:
 	$(TEST) $(TEST_FLAGS) -run '^TestSlurm$$' ./cmd/gemmaudit
 
-# The files of scripts/kubernetes and examples/prometheus, by the code of Kubernetes, kustomize and Prometheus: a module of its own.
+# The files of scripts/kubernetes and examples/prometheus, by the code of Kubernetes, kustomize and Prometheus: a module of its own. The flags are those
+# of make test, so that the standard library is compiled once.
 test-cluster:
-	$(GO) -C scripts/clustertest vet ./...
-	$(GO) -C scripts/clustertest test -vet=off ./...
+	$(CUDA_ENV) $(GO) -C scripts/clustertest vet $(COMPILED) ./...
+	$(CUDA_ENV) $(GO) -C scripts/clustertest test -vet=off $(COMPILED) -ldflags '-s -w' ./...
+
+structure:
+	@$(GO) run ./scripts/structure $(if $(BASE),--base '$(BASE)') $(PACKAGES)
 
 # C code and what it does with the CPU's libraries, under the sanitizers of addresses and of undefined behaviour, which take
 # minutes to build. Leaks are looked for at the end, and named by file and line since the programs keep what a debugger
@@ -282,7 +347,7 @@ check: vet formatted
 
 # Code without GPU support differs in these packages.
 vet: $(TRAMPOLINES)
-	$(CUDA_ENV) $(GO) vet $(TAGS) $(COMPILED) ./...
+	$(CUDA_ENV) $(GO) vet $(BROWSER_TAGS) $(COMPILED) ./...
 ifdef GPU
 	$(CUDA_ENV) $(GO) vet $(COMPILED) ./kernels/cuda/... ./kernels/mistral ./cmd/...
 endif
@@ -307,7 +372,7 @@ endif
 # at with it.
 lint: formatted $(TRAMPOLINES)
 	$(GO) vet ./...
-	$(GO) run $(STATICCHECK) $$($(GO) list ./... | grep -v /kernels/cuda)
+	$(GO) run $(STATICCHECK) -tags browser $$($(GO) list ./... | grep -v /kernels/cuda)
 ifdef GPU
 	$(CUDA_ENV) $(GO) run $(STATICCHECK) $(TAGS) ./kernels/cuda/...
 endif
@@ -325,12 +390,14 @@ endif
 bench-kernels:
 	$(GO) test -run '^$$' -bench 'Gemm|Pack|Fill|AMXTuning' -benchtime 5x -timeout 30m ./kernels/cpu
 
-# Exit codes 1 and 4 say that rates pass their bounds or are too thin: the tables show which.
+# bin/trust.md has all tables, docs/trust.md the summary. Exit code 1 means that a rate is past its bound, 4 too few machines.
 trust: build
 	bin/gemmaudit selftest --simulate --machines $(MACHINES) -o markdown > bin/trust.md || { code=$$?; [ $$code -eq 1 ] || [ $$code -eq 4 ]; }
-	{ sed '/^`make trust` makes them anew/q' docs/trust.md; echo; \
-	  echo '    $$ gemmaudit selftest --simulate --machines $(MACHINES) -o markdown'; echo; cat bin/trust.md; } > bin/trust-page.md
+	{ sed '/^<!-- make trust -->/q' docs/trust.md; echo; \
+	  echo '    $$ gemmaudit selftest --simulate --machines $(MACHINES) -o markdown'; echo; sed '/^### Verdicts/,$$d' bin/trust.md; \
+	  sed -n '/^<!-- end of make trust -->/,$$p' docs/trust.md; } > bin/trust-page.md
 	mv bin/trust-page.md docs/trust.md
+	$(TEST) $(TEST_FLAGS) -run '^TestDataSets$$' ./rules/trust -all-sets
 
 KILLS   ?= 1000
 SIGNALS ?= 300
@@ -351,10 +418,10 @@ else
 	  -endure.kills $(KILLS) -endure.signals $(SIGNALS) -endure.folder $(FOLDER) -endure.disk $(ENDURE)
 endif
 
-# With LONG=1 the tests of test-long count too.
+# With LONG=1 the tests of test-long count too. The flags are those of make test, whose cache serves both.
 MUTANTS ?= 200
-mutants:
-	$(GO) run ./scripts/mutants --n $(MUTANTS) --seed $(SEED)$(if $(LONG),, --short --share 0.85)
+mutants: $(TRAMPOLINES)
+	$(CUDA_ENV) $(GO) run ./scripts/mutants --n $(MUTANTS) --seed $(SEED)$(if $(LONG),, --short --share 0.85)$(if $(MUTANTS_FOR), --for $(MUTANTS_FOR)) -- $(TEST_FLAGS)
 
 fuzz:
 	@for pkg in $$($(GO) list ./...); do \
@@ -396,10 +463,10 @@ reproducible:
 compiled: $(TRAMPOLINES)
 	@$(CUDA_ENV) $(GO) list $(TAGS) $(COMPILED) -deps -export -f '{{with .Module}}{{if .Main}}{{$$.Export}}{{end}}{{end}}' ./cmd/gemmaudit
 
-# Outputs of docs/tour.md: published is the same anywhere, cpu and cuda are of the machine that it runs on.
-TOUR ?= cpu
-tour: build
-	PATH='$(CURDIR)/bin':"$$PATH" scripts/tour.py $(TOUR)
+# The test binary serves as the program, and simulates the fleet.
+pages: build
+	$(TEST) $(TEST_FLAGS) -count=1 -run '^(TestPages|TestScreens)$$' ./cmd/gemmaudit -update
+	PATH='$(CURDIR)/bin':"$$PATH" scripts/pages.py page
 
 # A page that unpacks itself, of each run file: RUNS holds NAME.db, docs/gallery then NAME.html.
 RUNS ?= out/gallery
@@ -416,18 +483,20 @@ release-check:
 # What shows sentences of the program is written by the tests that compare it, never by hand.
 texts: $(TRAMPOLINES)
 	$(TEST) $(TEST_FLAGS) -short ./report ./results/table ./results/tunableop ./sweep/health -update
-	$(TEST) $(TEST_FLAGS) -run '^(TestHelpLayout|TestCommandLines|TestDocumentsShowTheCode|TestScripts)$$' ./cmd/gemmaudit -update
+	$(TEST) $(TEST_FLAGS) -run '^(TestHelpLayout|TestCommandLines|TestDocumentsShowTheCode|TestScripts|TestPages|TestScreens)$$' ./cmd/gemmaudit -update
 
-# Only where the other machine's compiler and an emulator are; with GEMMAUDIT_RELEASE_REQUIRED it is a failure that they are not.
+# release-check proves what test-wheel and reproducible do. They run instead where the other machine's compiler or an emulator is
+# missing; with GEMMAUDIT_RELEASE_REQUIRED that is a failure.
 test-release:
 	@if command -v aarch64-linux-gnu-gcc >/dev/null && command -v jq >/dev/null && { command -v qemu-aarch64 || command -v qemu-aarch64-static; } >/dev/null; then \
 		$(MAKE) --no-print-directory release-check VERSION="$$(sed -n 's/^## \(v[^ ]*\)$$/\1/p' CHANGELOG.md | head -n 1)-ci"; \
 	else \
-		echo 'test-release: gcc-aarch64-linux-gnu, qemu-user-static or jq is missing: no release was made' >&2; test -z "$$GEMMAUDIT_RELEASE_REQUIRED"; \
+		echo 'test-release: gcc-aarch64-linux-gnu, qemu-user-static or jq is missing: no release was made' >&2; test -z "$$GEMMAUDIT_RELEASE_REQUIRED" && \
+		$(MAKE) --no-print-directory test-wheel reproducible; \
 	fi
 
 notices:
-	$(GO) test ./notices -update
+	$(GO) test ./cmd/gemmaudit/notices -update
 
 # A machine that can't reach the database has looked at nothing, and says so.
 vulncheck: $(TRAMPOLINES)

@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// Algorithm names an algorithm of a library by what the library is told to run it. The numbers
-// are those of cuBLASLt's configuration attributes (cublasLtMatmulAlgoConfigAttributes_t), as
-// they stand: the tile is one of an enumeration, and so are stages and cluster. The zero value is
-// none.
+// Algorithm identifies an algorithm of a library. The fields are cuBLASLt's configuration attributes
+// (cublasLtMatmulAlgoConfigAttributes_t); tile, stages and cluster are values of its enumerations. The zero
+// value means no algorithm.
 type Algorithm struct {
 	ID        int `json:"id"`
 	Tile      int `json:"tile"`
@@ -21,36 +20,35 @@ type Algorithm struct {
 	Cluster   int `json:"cluster"`
 }
 
-// algorithmFormat is how a name spells the numbers of an algorithm.
 const algorithmFormat = "id%d_tile%d_stages%d_splitk%d_red%d_swizzle%d_custom%d_inner%d_cluster%d"
 
-// String prints the numbers as the name of a kernel spells them.
+// String returns the attributes as kernel names spell them.
 func (a Algorithm) String() string {
 	return fmt.Sprintf(algorithmFormat, a.ID, a.Tile, a.Stages, a.SplitK, a.Reduction, a.Swizzle, a.Custom, a.Inner, a.Cluster)
 }
 
-// AlgorithmName is the name of the kernel that runs one algorithm of a library at every product:
+// AlgorithmName returns the name of the kernel that runs one algorithm for every product:
 // "cublaslt:id66_tile20_stages35_splitk1_red0_swizzle1_custom0_inner0_cluster3".
 func AlgorithmName(kernel string, a Algorithm) string { return kernel + ":" + a.String() }
 
-// SplitAlgorithm takes such a name apart. ok is false for all other names, which come back whole.
+// SplitAlgorithm parses a name made by AlgorithmName. For other names ok is false and kernel is the whole
+// name.
 func SplitAlgorithm(name string) (kernel string, a Algorithm, ok bool) {
 	kernel, words, found := strings.Cut(name, ":")
 	if !found || kernel == "" {
 		return name, Algorithm{}, false
 	}
-	_, err := fmt.Sscanf(words, algorithmFormat, &a.ID, &a.Tile, &a.Stages, &a.SplitK, &a.Reduction, &a.Swizzle, &a.Custom, &a.Inner, &a.Cluster)
+	_, err := fmt.Sscanf(words, algorithmFormat, &a.ID, &a.Tile, &a.Stages, &a.SplitK, &a.Reduction, &a.Swizzle, &a.Custom, &a.Inner,
+		&a.Cluster)
 	if err != nil || a.Validate() != nil || a.String() != words {
 		return name, Algorithm{}, false
 	}
 	return kernel, a, true
 }
 
-// mostAttribute is the largest number that an attribute of 16 bits holds; the wide ones have no
-// larger ones either.
 const mostAttribute = 1<<16 - 1
 
-// Validate returns an error that names the number that no attribute has, or says that there is none.
+// Validate returns an error if a is zero or an attribute is out of range.
 func (a Algorithm) Validate() error {
 	if a == (Algorithm{}) {
 		return fmt.Errorf("algorithm without attributes")

@@ -6,11 +6,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAlgorithmNames: a name is taken apart into what it was made of, and no other name is.
 func TestAlgorithmNames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := func(name string) int { return rapid.IntRange(0, mostAttribute).Draw(t, name) }
-		a := Algorithm{number("id"), number("tile"), number("stages"), number("split"), number("reduction"), number("swizzle"), number("custom"), number("inner"), number("cluster")}
+		a := Algorithm{number("id"), number("tile"), number("stages"), number("split"), number("reduction"), number("swizzle"),
+			number("custom"), number("inner"), number("cluster")}
 		if a == (Algorithm{}) {
 			return
 		}

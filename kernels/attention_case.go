@@ -5,10 +5,9 @@ import (
 	"math"
 )
 
-// AttentionCase is a launch of attention as the correctness check runs it: the sizes of
-// [Attention], and where in the sequence its first row stands. Zero fields stand for
-// defaults: Capacity for the least that holds what the rows see, Length for
-// Position+Rows, LDQ for Heads.Query·Dim, Scale for 1/√Dim.
+// AttentionCase is one attention launch of the correctness check: the sizes of [Attention] and the position
+// of its first row in the sequence. Zero fields take defaults: Capacity the least that holds the visible
+// keys, Length Position+Rows, LDQ Heads.Query·Dim, Scale 1/√Dim.
 type AttentionCase struct {
 	Rows     int
 	Heads    Heads
@@ -26,8 +25,7 @@ func (c AttentionCase) String() string {
 		c.DType, c.Rows, c.Heads.Query, c.Heads.KV, c.Heads.Dim, c.Window, c.Position, c.Capacity, c.Length)
 }
 
-// Normalized returns c with its defaults, or an error that names the field that can't
-// be used.
+// Normalized returns c with its defaults filled in. The error names the invalid field.
 func (c AttentionCase) Normalized() (AttentionCase, error) {
 	if err := c.Heads.Validate(); err != nil {
 		return c, fmt.Errorf("%v: %w", c, err)
@@ -65,10 +63,9 @@ func (c AttentionCase) Normalized() (AttentionCase, error) {
 	return c, nil
 }
 
-// AttentionCases is the standing table of attention for a type and heads of dim
-// elements: one row and many, odd counts around every tile, beginnings and long
-// contexts, rings that have wrapped around, windows of one key to more than there are,
-// and each way of sharing heads of keys and values.
+// AttentionCases returns the standard cases for a type and head size: one row and many, odd counts around
+// every tile, short and long contexts, wrapped ring buffers, windows from one key to all, and each way of
+// sharing key-value heads.
 func AttentionCases(d DType, dim int) []AttentionCase {
 	var out []AttentionCase
 	add := func(query, kv, rows, position, window, capacity int, change func(*AttentionCase)) {
@@ -82,7 +79,7 @@ func AttentionCases(d DType, dim int) []AttentionCase {
 	loose := func(extra int) func(*AttentionCase) {
 		return func(c *AttentionCase) { c.LDQ = c.Heads.Query*c.Heads.Dim + extra }
 	}
-	// One row: beginnings, edges of tiles, splits of the sequence.
+	// One row: starts of sequences, tile edges, splits of the sequence.
 	for _, position := range []int{0, 1, 15, 31, 63, 64, 127, 255, 256, 1000} {
 		add(32, 8, 1, position, 0, 0, nil)
 	}
@@ -95,7 +92,7 @@ func AttentionCases(d DType, dim int) []AttentionCase {
 	add(8, 1, 1, 5000, 0, 0, nil)
 	add(1, 1, 1, 77, 0, 0, nil)
 	add(6, 2, 1, 300, 0, 0, nil)
-	// One row and a ring that has wrapped around.
+	// One row and a wrapped ring buffer.
 	add(32, 8, 1, 1000, 1, 256, nil)
 	add(32, 8, 1, 1000, 32, 256, nil)
 	add(32, 8, 1, 1023, 256, 256, nil)
@@ -105,12 +102,12 @@ func AttentionCases(d DType, dim int) []AttentionCase {
 	add(4, 4, 1, 10_000, 4000, 4352, func(c *AttentionCase) { c.Length = 20_000 })
 	add(8, 1, 1, 777, 4096, 0, nil)
 	add(8, 1, 1, 1_000_003, 500, 512, nil)
-	// Few rows, as several tokens at once.
+	// Few rows: several tokens at once.
 	for _, rows := range []int{2, 3, 5, 7, 8, 9, 13} {
 		add(8, 2, rows, 255, 0, 0, nil)
 		add(8, 1, rows, 1000, 32, 256, loose(8))
 	}
-	// Prompts from the beginning and on from a cache.
+	// Prompts at the start of a sequence and after cached tokens.
 	for _, rows := range []int{15, 16, 17, 31, 33, 63, 64, 65, 100, 127, 128, 129} {
 		add(4, 2, rows, 0, 0, 0, loose(4*dim))
 	}
@@ -119,7 +116,6 @@ func AttentionCases(d DType, dim int) []AttentionCase {
 	add(4, 1, 191, 255, 0, 0, nil)
 	add(4, 4, 65, 1000, 0, 0, nil)
 	add(32, 8, 19, 129, 0, 0, nil)
-	// Prompts with windows.
 	add(4, 4, 70, 0, 1, 0, nil)
 	add(4, 2, 300, 0, 32, 512, nil)
 	add(4, 2, 129, 1000, 32, 256, loose(24))

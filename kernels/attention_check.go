@@ -10,23 +10,25 @@ import (
 	"slices"
 )
 
-// AttentionError says how attention failed its correctness check.
+// AttentionError reports how attention failed its correctness check.
 type AttentionError struct {
 	Device string
 	Case   AttentionCase
 	// Data is the kind of operands: normal, peaked, level or special.
 	Data  string
 	Check CheckStep
-	// Row, Head and Element are of the first output that is wrong; a row outside of the
-	// case's for CheckPadding.
+	// Row, Head and Element locate the first wrong output. For CheckPadding the row may lie outside the case.
 	Row, Head, Element int
-	// Got and Want are its values, Bound the error that was allowed.
+	// Bound is the allowed error.
 	Got, Want, Bound float64
-	// Wrong is how many outputs failed the check.
+	// Wrong is the number of wrong outputs.
 	Wrong int
-	// Detail says in words what Got and Want can't.
+	// Detail adds what Got and Want can't show.
 	Detail string
 }
+
+// WrongResult implements [WrongResult].
+func (*AttentionError) WrongResult() {}
 
 func (e *AttentionError) Error() string {
 	s := fmt.Sprintf("check: %s: %v, %s scores: %s: row %d head %d element %d is %g",
@@ -45,23 +47,21 @@ func (e *AttentionError) Error() string {
 	return s
 }
 
-// AttentionCheck is a case of the correctness check with its operands and its reference, which
-// serve any number of kernels.
+// AttentionCheck holds a case's operands and reference. It can check any number of kernels.
 type AttentionCheck struct {
 	c     AttentionCase
 	kinds []attentionKind
 }
 
-// attentionKind is what one kind of operands is and must give.
 type attentionKind struct {
 	data attentionData
 	attentionOperands
 	ref, bound []float64
 }
 
-// NewAttentionCheck draws the operands of a case in normal, peaked and level scores and, where it is
-// small, in scores with infinities and NaN, where an infinity may come out as NaN, and computes what attention must
-// give, in float64. The error names the field of c that can't be used.
+// NewAttentionCheck draws operands and computes float64 references. Scores are normal, peaked and level;
+// small cases also have infinities and NaN, where a kernel may return NaN for an infinity. The error names
+// the invalid field of c.
 func NewAttentionCheck(c AttentionCase, seed uint64) (*AttentionCheck, error) {
 	c, err := c.Normalized()
 	if err != nil {
@@ -84,18 +84,18 @@ func newAttentionKind(c AttentionCase, data attentionData, seed uint64) attentio
 	return k
 }
 
-// Finite is the check without scores of infinities and NaN: for what multiplies keys by 0 before it attends.
+// Finite returns the check without infinities and NaN, for kernels that multiply keys by 0 before they
+// attend.
 func (k *AttentionCheck) Finite() *AttentionCheck {
-	return &AttentionCheck{c: k.c, kinds: slices.DeleteFunc(slices.Clone(k.kinds), func(o attentionKind) bool { return o.data == specialScores })}
+	return &AttentionCheck{c: k.c,
+		kinds: slices.DeleteFunc(slices.Clone(k.kinds), func(o attentionKind) bool { return o.data == specialScores })}
 }
 
-// AttentionGate runs attention as attend binds it and compares every output with a
-// float64 reference, within the bound of its type (see attentionBound), on normal, peaked and level
-// scores. The cache is filled around the position; slots that no row may see are NaN,
-// and so is what lies beside the operands. The position reaches memory only after the
-// launch was bound. It also checks that nothing else was written, that the
-// operands are as they were, and that a second run gives the same bits. The error is
-// an [*AttentionError], attend's, or the device's.
+// AttentionGate runs attention as attend binds it and compares every output with a float64 reference, within
+// [attentionBound], on normal, peaked and level scores. Invisible cache slots and the memory around operands
+// are NaN. The position is written after the launch is bound. It also checks stray writes, unchanged
+// operands, and that a second run returns the same bits. The error is an [*AttentionError], attend's, or the
+// device's.
 func AttentionGate(ctx context.Context, d Device, attend func(Attention) (Launch, error), c AttentionCase, seed uint64) error {
 	check, err := NewAttentionCheck(c, seed)
 	if err != nil {
@@ -105,8 +105,8 @@ func AttentionGate(ctx context.Context, d Device, attend func(Attention) (Launch
 	return err
 }
 
-// Margin is [AttentionGate] for operands that were drawn before. It returns how much of
-// the bound, less the rounding to the output type, was used, 0 to 1.
+// Margin is [AttentionGate] for operands drawn earlier. It returns the largest used share of the bound, 0 to
+// 1, without the rounding to the output type.
 func (k *AttentionCheck) Margin(ctx context.Context, d Device, attend func(Attention) (Launch, error)) (float64, error) {
 	var margin float64
 	for _, kind := range k.kinds {
@@ -123,7 +123,6 @@ func (k *AttentionCheck) Margin(ctx context.Context, d Device, attend func(Atten
 	return margin, nil
 }
 
-// attentionRun is one kind of operands of one case.
 type attentionRun struct {
 	device Device
 	c      AttentionCase
@@ -132,18 +131,14 @@ type attentionRun struct {
 	held   []Buffer
 }
 
-// attentionInput is an operand with what the host put there.
 type attentionInput struct {
 	name string
 	buf  Buffer
 	host []byte
 }
 
-// The position stands between others that no sequence has.
 const positionPoison = math.MinInt32
 
-// input lays rows×cols values with leading dimension ld among poison and uploads them.
-// Rows for which there is none are poison.
 func (r *attentionRun) input(name string, rows, cols, ld int, row func(i int) []float64) (attentionInput, Operand, error) {
 	size, guard := r.c.DType.Size(), guardRows(ld)*ld
 	host := bytes.Repeat(inputPoison(r.c.DType), rows*ld+2*guard)
@@ -167,11 +162,9 @@ func (r *attentionRun) upload(content []byte) (Buffer, error) {
 	return b, b.Upload(0, content)
 }
 
-// cacheRow is a row of the cache, [Heads.KV][Capacity], from keys or values that the
-// rows see, or nil.
+// cacheRow returns row i of the cache, [Heads.KV][Capacity], or nil if no query row sees it.
 func (o attentionOperands) cacheRow(c AttentionCase, x []float64, i int) []float64 {
 	kv, slot := i/c.Capacity, i%c.Capacity
-	// The position in the slot, of all those that are seen.
 	j := (slot - o.first%c.Capacity + c.Capacity) % c.Capacity
 	if j >= o.keys {
 		return nil
@@ -179,7 +172,6 @@ func (o attentionOperands) cacheRow(c AttentionCase, x []float64, i int) []float
 	return x[(kv*o.keys+j)*c.Heads.Dim:][:c.Heads.Dim]
 }
 
-// run uploads the operands, executes attention twice and judges it.
 func (r *attentionRun) run(ctx context.Context, attend func(Attention) (Launch, error), o attentionKind) error {
 	c := r.c
 	fail := func(err error) error {
@@ -194,10 +186,12 @@ func (r *attentionRun) run(ctx context.Context, attend func(Attention) (Launch, 
 		return fail(err)
 	}
 	slots := c.Heads.KV * c.Capacity
-	if inputs[1], a.Cache.Keys, err = r.input("keys", slots, c.Heads.Dim, c.Heads.Dim, func(i int) []float64 { return o.cacheRow(c, o.k, i) }); err != nil {
+	if inputs[1], a.Cache.Keys, err = r.input("keys", slots, c.Heads.Dim, c.Heads.Dim,
+		func(i int) []float64 { return o.cacheRow(c, o.k, i) }); err != nil {
 		return fail(err)
 	}
-	if inputs[2], a.Cache.Values, err = r.input("values", slots, c.Heads.Dim, c.Heads.Dim, func(i int) []float64 { return o.cacheRow(c, o.v, i) }); err != nil {
+	if inputs[2], a.Cache.Values, err = r.input("values", slots, c.Heads.Dim, c.Heads.Dim,
+		func(i int) []float64 { return o.cacheRow(c, o.v, i) }); err != nil {
 		return fail(err)
 	}
 	blank := bytes.Repeat(outputPoison(c.DType), (c.Rows+2*guardRows(width))*width)
@@ -264,8 +258,6 @@ func (r *attentionRun) run(ctx context.Context, attend func(Attention) (Launch, 
 	return nil
 }
 
-// checkWritten finds what was written outside of the output and what was not written
-// inside of it.
 func (r *attentionRun) checkWritten(got, blank []byte) error {
 	size := r.c.DType.Size()
 	width := r.c.Heads.Query * r.c.Heads.Dim
@@ -284,7 +276,6 @@ func (r *attentionRun) checkWritten(got, blank []byte) error {
 	return nil
 }
 
-// checkValues compares the output with the reference.
 func (r *attentionRun) checkValues(got []byte, o attentionKind) error {
 	ref, bound := o.ref, o.bound
 	size, width := r.c.DType.Size(), r.c.Heads.Query*r.c.Heads.Dim
@@ -295,7 +286,8 @@ func (r *attentionRun) checkValues(got []byte, o attentionKind) error {
 	}
 	var failure *AttentionError
 	for i, v := range values {
-		// Kernels that take a weight as the sum of two numbers multiply an infinity by the second as well, which may be 0.
+		// Kernels that split a weight into two numbers also multiply an infinity by the second, which may be
+		// 0.
 		if v == ref[i] || math.IsNaN(v) && (math.IsNaN(ref[i]) || r.data == specialScores && math.IsInf(ref[i], 0)) {
 			continue
 		}
@@ -310,7 +302,8 @@ func (r *attentionRun) checkValues(got []byte, o attentionKind) error {
 			if r.data == specialScores {
 				check = CheckNonFinite
 			} else if math.IsNaN(v) {
-				check, detail = CheckOverRead, "tokens that no row sees, or memory outside the operands, took part, or the arithmetic overflowed"
+				check, detail = CheckOverRead,
+					"tokens that no row sees, or memory outside the operands, took part, or the arithmetic overflowed"
 			}
 			failure = r.element(check, start+i*size, got)
 			failure.Want, failure.Detail = ref[i], detail
@@ -330,7 +323,6 @@ func (r *attentionRun) failure(check CheckStep) *AttentionError {
 	return &AttentionError{Device: r.device.Spec().ID, Case: r.c, Data: string(r.data), Check: check}
 }
 
-// element is a failure at a byte of the output's buffer.
 func (r *attentionRun) element(check CheckStep, at int, got []byte) *AttentionError {
 	e := r.failure(check)
 	width := r.c.Heads.Query * r.c.Heads.Dim

@@ -7,14 +7,51 @@ import (
 	"math"
 )
 
-// attention is an attention's kernel: of M tokens that begin a sequence, or of the last
-// one of M.
+// AttentionKernel is an attention kernel of a device.
+type AttentionKernel interface {
+	// Name selects the kernel and is stored in runs: "flash".
+	Name() string
+	// Describe is one line for people.
+	Describe() string
+	// Attends checks sizes and types, not operands. It returns nil or an [*Unsupported] with the reason.
+	Attends(a Attention) error
+	// Attend binds an attention. The error names the invalid operand or size.
+	Attend(a Attention) (Launch, error)
+}
+
+// AttentionKernels returns attention kernels of d as kernels of [AttentionPrefill] and [AttentionDecode].
+func AttentionKernels(d Device, all []AttentionKernel) []Kernel {
+	out := make([]Kernel, len(all))
+	for i, k := range all {
+		out[i] = attention{k, d}
+		if p, ok := k.(PlannedAttention); ok {
+			out[i] = plannedAttention{attention{k, d}, p}
+		}
+	}
+	return out
+}
+
+// PlannedAttention is [Planned] for attention kernels.
+type PlannedAttention interface {
+	AttentionKernel
+	Plan(n int) AttentionKernel
+}
+
+type plannedAttention struct {
+	attention
+	planned PlannedAttention
+}
+
+// Plan implements [Planned].
+func (p plannedAttention) Plan(n int) Kernel { return attention{p.planned.Plan(n), p.device} }
+
+// attention is an attention kernel for the first M tokens of a sequence or for the last of M.
 type attention struct {
 	AttentionKernel
 	device Device
 }
 
-// keysAndValues is a cache that is filled, with the positions that a launch may read.
+// keysAndValues is a filled cache with the positions that launches may read.
 type keysAndValues struct {
 	raw       Buffer
 	capacity  int
@@ -25,7 +62,7 @@ type keysAndValues struct {
 func (k *keysAndValues) Bytes() int64 { return k.raw.Bytes() }
 func (k *keysAndValues) Close() error { return k.positions.Close() }
 
-// Attention is the attention of a task, without operands.
+// Attention returns the attention of a task, without operands.
 func (t Task) Attention() Attention {
 	a := Attention{
 		Rows: t.M, Heads: t.Heads(), DType: t.DType, Window: t.Window, Scale: 1 / math.Sqrt(float64(t.HeadDim)),
@@ -47,12 +84,13 @@ func (k attention) Supports(t Task) error {
 		return &Unsupported{Kernel: k.Name(), DType: t.DType, Reason: "attention is computed in fp32, fp16 and bf16"}
 	}
 	if d, ok := k.device.(Threaded); ok && t.Threads != 0 && t.Threads != d.Threads() {
-		return &Unsupported{Kernel: k.Name(), DType: t.DType, Reason: fmt.Sprintf("attention runs on all %d threads of the device", d.Threads())}
+		return &Unsupported{Kernel: k.Name(), DType: t.DType,
+			Reason: fmt.Sprintf("attention runs on all %d threads of the device", d.Threads())}
 	}
-	return k.AttentionKernel.Supports(t.Attention())
+	return k.Attends(t.Attention())
 }
 
-func (k attention) PrepareWeights(t Task, raw Buffer) (Weights, error) {
+func (k attention) Prepare(t Task, raw Buffer) (Weights, error) {
 	capacity := t.capacity(t.M)
 	if need := t.Stored(t.M); raw.Bytes() < need {
 		return nil, fmt.Errorf("%s: keys and values of %d tokens need %d bytes, the buffer has %d", k.Name(), capacity, need, raw.Bytes())
@@ -72,7 +110,7 @@ func (k attention) PrepareWeights(t Task, raw Buffer) (Weights, error) {
 	return &keysAndValues{raw: raw, capacity: capacity, positions: buf, extent: extent}, nil
 }
 
-func (k attention) Bind(t Task, in Operand, w Weights, out Operand) (Launch, error) {
+func (k attention) Bind(t Task, in Operand, w Weights, out Operand, _ ...Operand) (Launch, error) {
 	cache, ok := w.(*keysAndValues)
 	if !ok {
 		return nil, fmt.Errorf("%s: keys and values were prepared by another kernel", k.Name())
@@ -86,4 +124,12 @@ func (k attention) Bind(t Task, in Operand, w Weights, out Operand) (Launch, err
 	a.Cache.Keys = Operand{Buffer: cache.raw}
 	a.Cache.Values = Operand{cache.raw, t.KVHeads * cache.capacity * t.HeadDim}
 	return k.Attend(a)
+}
+
+// capacity returns the number of tokens that the cache for M = m holds.
+func (s Subject) capacity(m int) int {
+	if s.Operation == AttentionDecode {
+		return powerOfTwo(int(s.context(float64(s.Extent(m)))))
+	}
+	return s.Extent(m) // no token of a prompt has left the cache yet
 }

@@ -7,38 +7,33 @@ import (
 	"sync"
 )
 
-// attentionData is a kind of operands that the correctness check of attention draws.
 type attentionData string
 
 const (
-	// normalScores are queries, keys and values of N(0,1).
 	normalScores attentionData = "normal"
-	// peakedScores make each query prefer one key by far: in turn the last and the first
-	// that it sees, those just beyond both, which it must not see, and others at random.
-	// What is mistaken about a single key then decides the output. Some scores are so
-	// large that their exponentials overflow.
+	// peakedScores make each query strongly prefer one key, so one wrong key changes the output. The keys are
+	// the first and last visible, the invisible ones just beyond, and random ones. Some scores overflow an
+	// exponential.
 	peakedScores attentionData = "peaked"
-	// levelScores are equal over all keys, some of them so large or so low that
-	// exponentials overflow or vanish; values are waves over the keys.
+	// levelScores are equal for all keys. Some are so large or so low that exponentials overflow or vanish.
+	// Values are waves over the keys.
 	levelScores attentionData = "level"
-	// specialScores are normal ones with NaN in some queries and in some keys, and NaN and infinities
-	// in the values of a key that all rows see.
+	// specialScores are normal scores with NaN in some queries and keys, and NaN and infinities in the values
+	// of a key that all rows see.
 	specialScores attentionData = "special"
 )
 
-// mostSpecial is the largest case that has special scores, in multiplications of queries and keys: what
-// becomes of NaN is the same in larger ones.
+// mostSpecial limits special scores to cases with this many multiply-adds for Q·K. Larger cases treat NaN the
+// same way.
 const mostSpecial = 1 << 21
 
-// attentionOperands are the operands of one launch as float64, each representable in
-// the case's type. Keys and values are [Heads.KV][keys][Dim], of positions first to
-// first+keys-1: those that some row sees.
+// attentionOperands are a launch's operands as float64 values that the case's type represents exactly. Keys
+// and values are [Heads.KV][keys][Dim], for the visible positions first to first+keys-1.
 type attentionOperands struct {
 	q, k, v     []float64
 	first, keys int
 }
 
-// sees is the range of positions whose keys row i sees.
 func (c AttentionCase) sees(row int) (first, last int) {
 	last = c.Position + row
 	if c.Window > 0 {
@@ -47,7 +42,6 @@ func (c AttentionCase) sees(row int) (first, last int) {
 	return first, last
 }
 
-// newAttentionOperands draws the operands of a case.
 func newAttentionOperands(c AttentionCase, data attentionData, seed uint64) attentionOperands {
 	rng := rand.New(rand.NewPCG(seed, uint64(c.Rows)<<40^uint64(c.Position)<<16^uint64(c.Window)))
 	first, _ := c.sees(0)
@@ -77,9 +71,8 @@ func newAttentionOperands(c AttentionCase, data attentionData, seed uint64) atte
 	return o
 }
 
-// peak rotates keys by their position and each query to one of them, by random angles:
-// the score of a query's own key is a sum of cosines of zero, those of others are
-// sums of cosines of anything.
+// peak rotates keys by their position, and each query to its preferred key, by random angles. The score of
+// that key is a sum of cosines of zero; other scores are sums of cosines of random angles.
 func (o attentionOperands) peak(c AttentionCase, rng *rand.Rand) {
 	h, half := c.Heads, c.Heads.Dim/2
 	angle := make([]float64, h.KV*half)
@@ -120,9 +113,8 @@ func (o attentionOperands) peak(c AttentionCase, rng *rand.Rand) {
 	}
 }
 
-// special puts NaN into some queries, and into a key and the values of a key that all rows see. What a
-// row must not see is finite where another row sees it: weights of zero times an infinity are NaN in
-// every kernel that multiplies tiles.
+// special puts NaN into some queries, and into a key and its values that all rows see. Keys that only some
+// rows see stay finite: a zero weight times an infinity is NaN in every tiled kernel.
 func (o attentionOperands) special(c AttentionCase, rng *rand.Rand) {
 	h := c.Heads
 	for i := range c.Rows {
@@ -134,7 +126,7 @@ func (o attentionOperands) special(c AttentionCase, rng *rand.Rand) {
 	}
 	first, _ := c.sees(c.Rows - 1)
 	if first > c.Position {
-		return // no key that all rows see
+		return
 	}
 	j := first + rng.IntN(c.Position-first+1) - o.first
 	for kv := range h.KV {
@@ -158,10 +150,9 @@ func (o attentionOperands) special(c AttentionCase, rng *rand.Rand) {
 	}
 }
 
-// level makes the keys of a head equal.
 func (o attentionOperands) level(c AttentionCase, rng *rand.Rand) {
 	h := c.Heads
-	length := make([]float64, h.KV) // squared, of a head's key
+	length := make([]float64, h.KV)
 	for kv := range h.KV {
 		keys := o.k[kv*o.keys*h.Dim:][:o.keys*h.Dim]
 		for e, x := range keys[:h.Dim] {
@@ -191,8 +182,6 @@ func (o attentionOperands) level(c AttentionCase, rng *rand.Rand) {
 	}
 }
 
-// attend returns the exact outputs and what the correctness check allows each to be off by, both
-// [Rows, Heads.Query*Dim].
 func (o attentionOperands) attend(c AttentionCase) (out, bound []float64) {
 	n := c.Rows * c.Heads.Query
 	out, bound = make([]float64, n*c.Heads.Dim), make([]float64, n*c.Heads.Dim)
@@ -211,8 +200,6 @@ func (o attentionOperands) attend(c AttentionCase) (out, bound []float64) {
 	return out, bound
 }
 
-// attendOne is [attentionOperands.attend] for one head of one row. p and magnitude are
-// scratch.
 func (o attentionOperands) attendOne(c AttentionCase, row, head int, p, magnitude, out, bound []float64) {
 	h, kv := c.Heads, head/(c.Heads.Query/c.Heads.KV)
 	first, last := c.sees(row)
@@ -241,7 +228,7 @@ func (o attentionOperands) attendOne(c AttentionCase, row, head int, p, magnitud
 		p[j] = math.Exp(p[j] - top)
 		sum += p[j]
 	}
-	var plain float64 // the largest of values, whatever their weight
+	var plain float64
 	for j := range n {
 		weight := p[j] / sum
 		magnitude := magnitude[:len(out)]
@@ -260,25 +247,24 @@ func (o attentionOperands) attendOne(c AttentionCase, row, head int, p, magnitud
 	}
 }
 
-// exponentialError is the relative error that the correctness check allows of an exponential in
-// fp32: twice that of the GPU's instruction (2^-22).
+// exponentialError is the relative error allowed for an exponential in fp32: twice that of the GPU
+// instruction (2^-22).
 const exponentialError = 0x1p-21
 
-// attentionBound is the largest error that the correctness check accepts of an output whose exact
-// value is ref = Σp·v over n keys, with magnitude = Σp|v| and every score at most score
-// in the sum of its terms' magnitudes (by Cauchy and Schwarz, Scale·‖q‖·‖k‖):
+// attentionBound is the largest error accepted for an output with exact value ref = Σp·v over n keys and
+// magnitude = Σp|v|. score bounds Scale·‖q‖·‖k‖, which by Cauchy-Schwarz bounds the sum of a score's term
+// magnitudes:
 //
 //	u_out·|ref| + η_out/2                                  rounding to the output type
 //	+ (c·√Dim·u·score + ε)·(magnitude + |ref|)             errors of the scores, as factors of p, and of exp
 //	+ 2·c·√n·u·magnitude                                   the sums Σp·v and Σp
 //	+ u_type·(magnitude + |ref|) + η_type/2·Σ|v|/Σe^(s-m)  rounding of p = e^(s-m) to fp16 or bf16
-//	+ n·2^-126                                             subnormals taken for zero
+//	+ n·2^-126                                             flushed subnormals
 //
-// with u of fp32, c = [ErrorConstant] and ε = 2^-21. An error of p moves the numerator by
-// p·|v| and, through the denominator, the result by p·|ref|. p is rounded to the operands' type
-// because tensor cores multiply it with values of that type; not so in fp32. Here the
-// constant of independent errors would be wrong: equal scores round alike. weightless
-// bounds Σ|v|/Σe^(s-m).
+// with u of fp32, c = [ErrorConstant] and ε = 2^-21. An error of p changes the numerator by p·|v| and, via
+// the denominator, the result by p·|ref|. For tensor cores p is rounded to the operands' type, except in
+// fp32. That term does not assume independent errors, because equal scores round alike. weightless bounds
+// Σ|v|/Σe^(s-m).
 func attentionBound(c AttentionCase, n int, ref, magnitude, score, weightless float64) float64 {
 	u, both := FP32.UnitRoundoff(), magnitude+math.Abs(ref)
 	b := c.DType.UnitRoundoff()*math.Abs(ref) + smallestStep(c.DType)/2

@@ -3,26 +3,26 @@ package kernels
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"runtime"
 	"slices"
 )
 
-// standingDims are the sizes of a head that the standing table is run with, in turns.
+// standingDims are the head sizes of the standard cases, used in turn.
 var standingDims = []int{128, 64}
 
-// CheckAttention runs the standing table of type dt, see [AttentionCases], on a device's
-// attention and ends at the first failure, which is an [*AttentionError] where attention
-// computed something else. A type that attention is not defined for and a device that refuses all
-// have Passed 0 and no error.
+// CheckAttention runs the [AttentionCases] of type dt and stops at the first failure, an [*AttentionError]
+// for a wrong result. If the type has no attention or the device refuses all cases, Passed is 0 and the error
+// is nil.
 func CheckAttention(ctx context.Context, d Device, attend func(Attention) (Launch, error), dt DType, seed uint64) (CheckSummary, error) {
 	summaries, errs := CheckAttentions(ctx, d, []func(Attention) (Launch, error){attend}, dt, seed)
 	return summaries[0], errs[0]
 }
 
-// CheckAttentions is [CheckAttention] of several ways to attend, which have the operands and
-// references in common. Each has its summary and its error, at which it ends and the others go on.
-// Operands and references of the cases ahead are computed meanwhile.
-func CheckAttentions(ctx context.Context, d Device, ways []func(Attention) (Launch, error), dt DType, seed uint64) ([]CheckSummary, []error) {
+// CheckAttentions is [CheckAttention] for several kernels that share operands and references. Each has its
+// own summary and error; one failure does not stop the others. Later cases are computed in the background.
+func CheckAttentions(ctx context.Context, d Device, ways []func(Attention) (Launch, error), dt DType,
+	seed uint64) ([]CheckSummary, []error) {
 	if dt != FP32 && dt != FP16 && dt != BF16 {
 		refused := &Unsupported{Kernel: "attention", DType: dt, Reason: "attention has operands of fp32, fp16 and bf16"}
 		return slices.Repeat([]CheckSummary{{Skipped: []error{refused}}}, len(ways)), make([]error, len(ways))
@@ -38,16 +38,30 @@ func CheckAttentions(ctx context.Context, d Device, ways []func(Attention) (Laun
 	return checkAttentions(ctx, d, ways, cases, seed)
 }
 
-// mostAhead bounds how many cases are computed ahead: the largest takes some 100 MB.
+// gateAttention checks kernels that attend. Kernels that only take time, on devices without [Attender], have no
+// check.
+func gateAttention(ctx context.Context, d Device, ks []Kernel, dt DType, seed uint64) ([]CheckSummary, []error) {
+	ways := make([]func(Attention) (Launch, error), len(ks))
+	for i, k := range ks {
+		a, ok := k.(AttentionKernel)
+		if !ok {
+			return make([]CheckSummary, len(ks)), slices.Repeat([]error{fmt.Errorf("check: kernel %s does not attend", k.Name())}, len(ks))
+		}
+		ways[i] = a.Attend
+	}
+	return CheckAttentions(ctx, d, ways, dt, seed)
+}
+
+// mostAhead limits the cases computed in advance: the largest takes some 100 MB.
 const mostAhead = 8
 
-// drawn is a case of the correctness check with its operands, or why there are none.
 type drawn struct {
 	check *AttentionCheck
 	err   error
 }
 
-func checkAttentions(ctx context.Context, d Device, ways []func(Attention) (Launch, error), cases []AttentionCase, seed uint64) ([]CheckSummary, []error) {
+func checkAttentions(ctx context.Context, d Device, ways []func(Attention) (Launch, error), cases []AttentionCase,
+	seed uint64) ([]CheckSummary, []error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	ahead := make(chan chan drawn, min(runtime.GOMAXPROCS(0), mostAhead))

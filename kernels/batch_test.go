@@ -9,44 +9,45 @@ import (
 	"pgregory.net/rapid"
 )
 
-// hostBatcher computes batches one product after the other, correctly unless a fault is set.
 type hostBatcher struct {
 	hostGemm
 	batchFaults
 }
 
-// batchFaults are the ways in which kernels mistake one product for another.
 type batchFaults struct {
-	neighboursB  bool // every product reads the B of the one before it, the first its own
-	sharedB      bool // all products read the first one's B
-	neighboursA  bool // the last product reads the A of the first
-	tightA       bool // strides between products are not looked at
+	neighboursB  bool // every product but the first reads its predecessor's B
+	sharedB      bool // all products read the first B
+	neighboursA  bool // the last product reads the first A
+	tightA       bool // ignores strides between products
 	tightB       bool
 	tightC       bool
-	oneShort     bool // the last product is not computed
-	oneMore      bool // one product too many
-	crossed      bool // the first two products are written to each other's place
-	behind       bool // writes the element behind each product's C
-	transposedly bool // products of B lie apart as if B were stored the other way round
+	oneShort     bool // skips the last product
+	oneMore      bool // computes one product too many
+	crossed      bool // swaps the outputs of the first two products
+	behind       bool // writes the element after each C
+	transposedly bool // uses the stride of the transposed B
 }
 
-func (g *hostBatcher) SupportsBatch(b Batch) error {
-	if !isSmall(b) {
-		return &Unsupported{Kernel: "host", DType: b.DType, Reason: "plain Go is too slow for it"}
+func (g *hostBatcher) Supports(b Task) error {
+	if b.Products == 0 {
+		return g.hostGemm.Supports(b)
 	}
-	return nil
+	if !isSmall(b) {
+		return b.Unsupported("host", "plain Go is too slow for it")
+	}
+	_, err := b.Product("host", Batches)
+	return err
 }
 
-func isSmall(b Batch) bool { return b.Products*b.M*b.N*b.K < 100_000 }
+func isSmall(b Task) bool { return b.Products*b.M*b.N*b.K < 100_000 }
 
-func (g *hostBatcher) PrepareBatch(b Batch, raw Buffer) (Weights, error) {
-	return g.PrepareWeights(b.Problem, raw)
-}
-
-func (g *hostBatcher) BindBatch(b Batch, a Operand, w Weights, c Operand) (Launch, error) {
+func (g *hostBatcher) Bind(b Task, a Operand, w Weights, c Operand, _ ...Operand) (Launch, error) {
 	b, err := b.Normalized()
 	if err != nil {
 		return nil, err
+	}
+	if b.Products == 0 {
+		return g.hostGemm.Bind(b, a, w, c)
 	}
 	f := g.batchFaults
 	rows, _ := b.sidesOfB()
@@ -84,7 +85,7 @@ func (g *hostBatcher) BindBatch(b Batch, a Operand, w Weights, c Operand) (Launc
 			}
 			at := func(o Operand, elements int) Operand { return Operand{o.Buffer, o.Offset + elements} }
 			out := at(c, ofC*b.StrideC)
-			if err := g.multiply(b.Problem, at(a, ofA*b.StrideA), at(w.(hostWeights).Operand, ofB*b.StrideB), out); err != nil {
+			if err := g.multiply(b.Single(), at(a, ofA*b.StrideA), at(w.(hostWeights).Operand, ofB*b.StrideB), out); err != nil {
 				return err
 			}
 			if f.behind {
@@ -95,9 +96,8 @@ func (g *hostBatcher) BindBatch(b Batch, a Operand, w Weights, c Operand) (Launc
 	}), nil
 }
 
-// smallBatches is the standing table without what plain Go is too slow for.
-func smallBatches(d DType) []Batch {
-	var out []Batch
+func smallBatches(d DType) []Task {
+	var out []Task
 	for _, b := range GateBatches(d) {
 		if isSmall(b) {
 			out = append(out, b)
@@ -112,14 +112,13 @@ func TestGatePassesCorrectBatches(t *testing.T) {
 			continue
 		}
 		for _, b := range smallBatches(d) {
-			if _, err := GateBatch(t.Context(), &hostDevice{}, &hostBatcher{}, b, 1); err != nil {
+			if _, err := CheckMargin(t.Context(), &hostDevice{}, &hostBatcher{}, b, 1); err != nil {
 				t.Error(err)
 			}
 		}
 	}
 }
 
-// TestGateSeesWrongBatches: each fault fails some batch of the table.
 func TestGateSeesWrongBatches(t *testing.T) {
 	for name, f := range map[string]batchFaults{
 		"B of the neighbour": {neighboursB: true}, "B of the first": {sharedB: true}, "A of the first": {neighboursA: true},
@@ -130,7 +129,7 @@ func TestGateSeesWrongBatches(t *testing.T) {
 		for _, d := range []DType{FP32, BF16, INT8} {
 			var failed *CheckError
 			for _, b := range smallBatches(d) {
-				_, err := GateBatch(t.Context(), &hostWithRoom{}, &hostBatcher{batchFaults: f}, b, 1)
+				_, err := CheckMargin(t.Context(), &hostWithRoom{}, &hostBatcher{batchFaults: f}, b, 1)
 				if errors.As(err, &failed) {
 					break
 				}
@@ -142,8 +141,6 @@ func TestGateSeesWrongBatches(t *testing.T) {
 	}
 }
 
-// hostWithRoom allocates more than is asked for, so that faults which leave a buffer don't
-// end the test.
 type hostWithRoom struct{ hostDevice }
 
 func (d *hostWithRoom) Alloc(bytes int64) (Buffer, error) {
@@ -152,7 +149,8 @@ func (d *hostWithRoom) Alloc(bytes int64) (Buffer, error) {
 }
 
 func TestGateBatchMessages(t *testing.T) {
-	b := Batch{Problem: Problem{Shape: Shape{M: 3, N: 4, K: 5}, DType: FP32}, Products: 3, StrideC: 20}
+	b := Task{Subject: Product(FP32, 4, 5), M: 3, StrideC: 20}
+	b.Products = 3
 	for _, c := range []struct {
 		faults batchFaults
 		want   string
@@ -161,19 +159,18 @@ func TestGateBatchMessages(t *testing.T) {
 		{batchFaults{oneShort: true}, "unwritten: product 2, element (0,0) is NaN"},
 		{batchFaults{behind: true}, "padding: product 0, element (3,0) is 0: written outside of C (3 elements)"},
 	} {
-		_, err := GateBatch(t.Context(), &hostDevice{}, &hostBatcher{batchFaults: c.faults}, b, 1)
+		_, err := CheckMargin(t.Context(), &hostDevice{}, &hostBatcher{batchFaults: c.faults}, b, 1)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want it to contain %q", err, c.want)
 		}
 	}
 	b.StrideC = 21
-	if _, err := GateBatch(t.Context(), &hostDevice{}, &hostBatcher{}, b, 1); err == nil || !strings.Contains(err.Error(), "the stride of C is 21, expected whole rows of 4") {
+	if _, err := CheckMargin(t.Context(), &hostDevice{}, &hostBatcher{}, b, 1); err == nil ||
+		!strings.Contains(err.Error(), "the stride of C is 21, expected whole rows of 4") {
 		t.Errorf("a stride of a part of a row: %v", err)
 	}
 }
 
-// TestGateKernelCountsBatches: they are part of the correctness check beside single products, and those
-// that a kernel refuses are told.
 func TestGateKernelCountsBatches(t *testing.T) {
 	refusing := hostGemm{refuses: true}
 	s, err := CheckKernel(t.Context(), &hostDevice{}, &hostBatcher{hostGemm: refusing}, FP32, 1)
@@ -184,16 +181,15 @@ func TestGateKernelCountsBatches(t *testing.T) {
 	}
 	var failed *CheckError
 	wrong := &hostBatcher{hostGemm: refusing, batchFaults: batchFaults{sharedB: true}}
-	if _, err := CheckKernel(t.Context(), &hostDevice{}, wrong, FP32, 1); !errors.As(err, &failed) || failed.Products == 0 {
+	if _, err := CheckKernel(t.Context(), &hostDevice{}, wrong, FP32, 1); !errors.As(err, &failed) || failed.Task.Products == 0 {
 		t.Errorf("a kernel that reads the wrong B came back as %v", err)
 	}
 }
 
-// TestGateBatchesCover: the table has what its comment promises.
 func TestGateBatchesCover(t *testing.T) {
 	for _, d := range DTypes() {
 		var one, apart, tight, transposed, decode, threads, inside int
-		ahead := map[Layout]int{} // tight ones that are packed ahead
+		ahead := map[Layout]int{}
 		for _, b := range GateBatches(d) {
 			n, err := b.Normalized()
 			if err != nil {
@@ -209,9 +205,9 @@ func TestGateBatchesCover(t *testing.T) {
 			count(&apart, n.StrideA > n.M*n.LDA && n.StrideB > rows*n.LDB && n.StrideC > n.M*n.LDC)
 			count(&tight, n.Products > 1 && n.StrideA == n.M*n.K && n.StrideB == n.K*n.N && n.StrideC == n.M*n.N)
 			if n.Products > 1 && n.M > 1 && n.StrideB == n.K*n.N && !n.PackInside && n.Threads == 0 {
-				ahead[n.BLayout]++
+				ahead[n.Layout]++
 			}
-			count(&transposed, n.BLayout == Transposed)
+			count(&transposed, n.Layout == Transposed)
 			count(&decode, n.M == 1)
 			count(&threads, n.Threads == 1)
 			count(&inside, n.PackInside)
@@ -225,13 +221,13 @@ func TestGateBatchesCover(t *testing.T) {
 	}
 }
 
-// anyBatch draws a batch whose strides are whole rows.
-func anyBatch(t *rapid.T) Batch {
+func anyBatch(t *rapid.T) Task {
 	side := rapid.IntRange(1, 12)
-	b := Batch{Products: rapid.IntRange(1, 4).Draw(t, "products")}
-	b.Shape = Shape{M: side.Draw(t, "m"), N: side.Draw(t, "n"), K: side.Draw(t, "k")}
+	var b Task
+	b.Products = rapid.IntRange(1, 4).Draw(t, "products")
+	b.M, b.N, b.K = side.Draw(t, "m"), side.Draw(t, "n"), side.Draw(t, "k")
 	b.DType = rapid.SampledFrom([]DType{FP32, FP16, BF16, INT8}).Draw(t, "dtype")
-	b.BLayout = Layout(rapid.IntRange(0, 1).Draw(t, "layout"))
+	b.Layout = Layout(rapid.IntRange(0, 1).Draw(t, "layout"))
 	rows, cols := b.sidesOfB()
 	longer, apart := rapid.IntRange(0, 3), rapid.IntRange(0, 3)
 	b.LDA, b.LDB, b.LDC = b.K+longer.Draw(t, "lda"), cols+longer.Draw(t, "ldb"), b.N+longer.Draw(t, "ldc")
@@ -241,27 +237,23 @@ func anyBatch(t *rapid.T) Batch {
 	return b
 }
 
-// TestBatchGateProperty: whatever the sizes, strides and layout, a correct kernel passes
-// and one that reads another product's B does not.
 func TestBatchGateProperty(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		b, seed := anyBatch(r), rapid.Uint64().Draw(r, "seed")
-		if _, err := GateBatch(t.Context(), &hostDevice{}, &hostBatcher{}, b, seed); err != nil {
+		if _, err := CheckMargin(t.Context(), &hostDevice{}, &hostBatcher{}, b, seed); err != nil {
 			r.Fatal(err)
 		}
 		if b.Products == 1 || b.K*b.N < 8 {
-			return // by chance the operands of two products may be alike
+			return // The two products' operands may be equal by chance.
 		}
 		var failed *CheckError
-		_, err := GateBatch(t.Context(), &hostDevice{}, &hostBatcher{batchFaults: batchFaults{neighboursB: true}}, b, seed)
+		_, err := CheckMargin(t.Context(), &hostDevice{}, &hostBatcher{batchFaults: batchFaults{neighboursB: true}}, b, seed)
 		if !errors.As(err, &failed) || failed.Product == 0 {
 			r.Fatalf("B of another product: %v", err)
 		}
 	})
 }
 
-// TestStackProperty: no two elements of a batch share a place, all lie inside of the
-// buffer, and each row is told back.
 func TestStackProperty(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		b, err := anyBatch(r).Normalized()
@@ -288,11 +280,10 @@ func TestStackProperty(t *testing.T) {
 	})
 }
 
-// TestBatchSubjectProperty: a batch of n is n times the work and the memory of one.
 func TestBatchSubjectProperty(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		b := anyBatch(r)
-		one := Subject{DType: b.DType, Dims: Dims{N: b.N, K: b.K}, Layout: b.BLayout}
+		one := Subject{DType: b.DType, Dims: Dims{N: b.N, K: b.K}, Layout: b.Layout}
 		all := one
 		all.Products = b.Products
 		n := float64(b.Products)
@@ -309,11 +300,10 @@ func TestBatchSubjectProperty(t *testing.T) {
 				r.Fatalf("%s of %s: %g, expected %g times %g", c.name, all.Size(), c.got, n, c.one)
 			}
 		}
-		norm, err := Task{Subject: all, M: b.M}.batch().Normalized()
+		norm, err := Task{Subject: all, M: b.M}.Normalized()
 		if err != nil {
 			r.Fatal(err)
 		}
-		// Contiguous operands fill exactly what the subject says.
 		if int64(norm.Products*norm.StrideA) != all.InputElements(b.M) || int64(norm.Products*norm.StrideC) != all.OutputElements(b.M) ||
 			int64(norm.Products*norm.StrideB*norm.DType.Size()) != all.Stored(b.M) {
 			r.Fatalf("strides %d %d %d of %s", norm.StrideA, norm.StrideB, norm.StrideC, all.Size())
@@ -322,13 +312,14 @@ func TestBatchSubjectProperty(t *testing.T) {
 }
 
 func TestBatchNormalized(t *testing.T) {
-	good := Batch{Problem: Problem{Shape: Shape{M: 2, N: 3, K: 4}, DType: FP32}, Products: 2}
-	for want, change := range map[string]func(*Batch){
-		"0 products, expected at least 1":                          func(b *Batch) { b.Products = 0 },
-		"m2 n3 k4 x2: the stride of A is 7, expected at least 8":   func(b *Batch) { b.StrideA = 7 },
-		"m2 n3 k4 x2: the stride of B is 11, expected at least 12": func(b *Batch) { b.StrideB = 11 },
-		"m2 n3 k4 x2: the stride of C is -1, expected at least 6":  func(b *Batch) { b.StrideC = -1 },
-		"m2 n3 k4: ldb is 2, expected at least 3":                  func(b *Batch) { b.LDB = 2 },
+	good := Task{Subject: Product(FP32, 3, 4), M: 2}
+	good.Products = 2
+	for want, change := range map[string]func(*Task){
+		"-1 products, expected at least 1":                         func(b *Task) { b.Products = -1 },
+		"m2 n3 k4 x2: the stride of A is 7, expected at least 8":   func(b *Task) { b.StrideA = 7 },
+		"m2 n3 k4 x2: the stride of B is 11, expected at least 12": func(b *Task) { b.StrideB = 11 },
+		"m2 n3 k4 x2: the stride of C is -1, expected at least 6":  func(b *Task) { b.StrideC = -1 },
+		"m2 n3 k4 x2: ldb is 2, expected at least 3":               func(b *Task) { b.LDB = 2 },
 	} {
 		b := good
 		change(&b)
@@ -341,13 +332,11 @@ func TestBatchNormalized(t *testing.T) {
 	}
 }
 
-// TestProductBindsBatches: a task with products reaches a kernel as a batch, and one
-// without reaches it as before.
 func TestProductBindsBatches(t *testing.T) {
 	task := Task{Subject: Product(FP32, 3, 2), M: 1}
 	task.Products = 2
-	d := &hostDevice{gemms: []Gemm{&hostBatcher{}}}
-	k, err := FindImplementation(d, GEMM, "host")
+	d := &hostDevice{gemms: []Kernel{&hostBatcher{}}}
+	k, err := Find(d, GEMM, "host")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -362,7 +351,7 @@ func TestProductBindsBatches(t *testing.T) {
 		return o
 	}
 	a, b, c := put(1, 2, 3, 4), put(1, 0, 1, 0, 1, 1, 10, 0, 10, 0, 10, 10), put(0, 0, 0, 0, 0, 0)
-	w, err := k.PrepareWeights(task, b.Buffer)
+	w, err := k.Prepare(task, b.Buffer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -379,14 +368,24 @@ func TestProductBindsBatches(t *testing.T) {
 		}
 	}
 	var refused *Unsupported
-	d.gemms = []Gemm{&hostGemm{}}
-	if k, err = FindImplementation(d, GEMM, "host"); err != nil {
+	d.gemms = []Kernel{&hostGemm{}}
+	if k, err = Find(d, GEMM, "host"); err != nil {
 		t.Fatal(err)
 	}
 	if err := k.Supports(task); !errors.As(err, &refused) || refused.Reason != "it computes one product a launch" {
 		t.Errorf("a kernel of single products: %v", err)
 	}
-	if _, err := k.PrepareWeights(task, b.Buffer); !errors.As(err, &refused) {
-		t.Errorf("weights of a batch for a kernel of single products: %v", err)
+}
+
+// Planning and binding normalize each task several times.
+func TestNormalizedAllocatesNothing(t *testing.T) {
+	for _, task := range []Task{{Subject: Product(FP32, 64, 32), M: 4}, Task{Subject: Product(FP32, 64, 32), M: 4}.Batch(3)} {
+		if n := testing.AllocsPerRun(100, func() {
+			if _, err := task.Normalized(); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%v: %v allocations", task, n)
+		}
 	}
 }

@@ -15,14 +15,12 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/regular"
 )
 
-// fileVersion begins the version of a kernel that was brought as a file.
 const fileVersion = "sha256:"
 
-// FileVersion is the version in [Spec].Versions of a kernel that was brought as a file with
-// this SHA-256.
+// FileVersion returns the [Spec].Versions entry of a kernel loaded from a file with this SHA-256.
 func FileVersion(sha256 string) string { return fileVersion + sha256 }
 
-// FileSHA256 is the SHA-256 of a file, in hexadecimal.
+// FileSHA256 returns a file's SHA-256 in hexadecimal.
 func FileSHA256(path string) (string, error) {
 	f, err := regular.Open(path)
 	if err != nil {
@@ -40,8 +38,7 @@ func FileSHA256(path string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// BroughtKernels lists the kernels among a device's versions that were brought as files, by
-// name.
+// BroughtKernels returns the sorted names of the kernels that versions lists as loaded from files.
 func BroughtKernels(versions map[string]string) []string {
 	return slices.Sorted(func(yield func(string) bool) {
 		for name, version := range versions {
@@ -52,9 +49,8 @@ func BroughtKernels(versions map[string]string) []string {
 	})
 }
 
-// BroughtFlags are the flags of the command line that bring kernels of these names to a device
-// with these versions again: the file of a kernel, and all versions of a library. A run keeps no
-// paths, so PATH stands for each. There are none for kernels that a device has by itself.
+// BroughtFlags returns command-line flags that load the named kernels again: a kernel's file, or all versions
+// of a library. Runs store no paths, so each path is PATH. Built-in kernels have no flags.
 func BroughtFlags(versions map[string]string, names ...string) []string {
 	var flags []string
 	brought := BroughtKernels(versions)
@@ -62,7 +58,7 @@ func BroughtFlags(versions map[string]string, names ...string) []string {
 	for _, name := range names {
 		name, _, _ = strings.Cut(name, ":") // a further choice
 		library, version := SplitVersion(name)
-		library = PackageOf(library) // one path brings all of it
+		library = PackageOf(library)
 		switch {
 		case slices.Contains(brought, name) && !seen[name]:
 			seen[name] = true
@@ -79,11 +75,11 @@ func BroughtFlags(versions map[string]string, names ...string) []string {
 	return flags
 }
 
-// nameableVersion is a version that can stand in a name; libraries tell theirs as any text.
+// nameableVersion matches versions that a kernel name may contain. Libraries report arbitrary text.
 var nameableVersion = regexp.MustCompile(`^[0-9A-Za-z._-]{1,32}$`)
 
-// VersionNames names the versions of a library: by version where all differ and can stand in a
-// name, else by position from 1.
+// VersionNames names the versions of a library: by version if all differ and fit in a name, otherwise by
+// position from 1.
 func VersionNames(kernel string, versions []string) []string {
 	if len(versions) == 1 {
 		return []string{kernel}
@@ -104,12 +100,10 @@ func VersionNames(kernel string, versions []string) []string {
 	return names
 }
 
-// digestShown is how many digits of a digest tell files apart.
 const digestShown = 12
 
-// LibraryVersion is what [Spec].Versions says of a version of a library, of which release and build
-// tell, under the name that [VersionNames] gave it. Where the release does not tell it from the others, the
-// file does: the name is a position, and files may come in another order the next time.
+// LibraryVersion returns the [Spec].Versions entry of one version of a library, named by [VersionNames]. If
+// the release is not unique, the entry includes the file's digest, because file order may change.
 func LibraryVersion(name, release, build, path string) string {
 	version := strings.TrimSuffix(release+" "+build, " ")
 	if _, named := SplitVersion(name); named != "" && named != release {
@@ -120,8 +114,7 @@ func LibraryVersion(name, release, build, path string) string {
 	return version
 }
 
-// AddVersion adds what takes part to what the device says of itself. The map is not changed:
-// copies of the specification keep theirs.
+// AddVersion adds a component's version. It copies the map: copies of the specification keep theirs.
 func (s *Spec) AddVersion(name, version string) {
 	versions := maps.Clone(s.Versions)
 	if versions == nil {
@@ -131,16 +124,13 @@ func (s *Spec) AddVersion(name, version string) {
 	s.Versions = versions
 }
 
-// ClashingName says whether d has something under the name that a kernel is brought with, or
-// knows it as missing.
+// ClashingName reports whether d already has a kernel or operation of this name, or lists it as missing.
 func ClashingName(d Device, name string) bool {
-	taken := func(g Gemm) bool { return g.Name() == name }
-	if name == "attention" || slices.ContainsFunc(d.Gemms(), taken) ||
-		slices.ContainsFunc(d.Missing(), func(m Missing) bool { return m.Name == name }) {
+	if name == "attention" || slices.ContainsFunc(d.Missing(), func(m Missing) bool { return m.Name == name }) {
 		return true
 	}
 	for _, o := range Operations() {
-		if o != GEMM && slices.ContainsFunc(Implementations(d, o), func(i Implementation) bool { return i.Name() == name }) {
+		if slices.ContainsFunc(d.Kernels(o), func(k Kernel) bool { return k.Name() == name }) {
 			return true
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"testing"
 )
 
-// TestLibraryVersion: the digest of a file is part of a version only where the release does not tell it from the others.
 func TestLibraryVersion(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lib.so")
 	if err := os.WriteFile(path, []byte("a library"), 0o600); err != nil {

@@ -8,11 +8,11 @@ import (
 // MaxCandidates is the largest n of [Candidates].
 const MaxCandidates = 99
 
-// CandidateName is the name of the nth choice after a kernel's first: "cublaslt:2".
+// CandidateName returns the name of the nth choice after a kernel's first: "cublaslt:2".
 func CandidateName(kernel string, n int) string { return kernel + ":" + strconv.Itoa(n) }
 
-// SplitCandidate takes a candidate's name apart: "cublaslt:2" is "cublaslt" and 2.
-// Other names come back whole, with 0.
+// SplitCandidate parses a candidate's name: "cublaslt:2" is "cublaslt" and 2. Other names are returned whole,
+// with 0.
 func SplitCandidate(name string) (kernel string, n int) {
 	kernel, number, ok := strings.Cut(name, ":")
 	if !ok || kernel == "" {

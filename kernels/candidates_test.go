@@ -21,7 +21,6 @@ func TestCandidateNames(t *testing.T) {
 	}
 }
 
-// TestSides: the number of blocks tells which side of a tile lies along M, where the two ways make it differ.
 func TestSides(t *testing.T) {
 	of := func(blocks int, cluster [3]int) Choice {
 		return Choice{Tiling: Tiling{Tile: [3]int{256, 64, 64}}, Cluster: cluster, Grid: [3]int{blocks, 1, 1}}

@@ -5,13 +5,12 @@ import (
 	"testing"
 )
 
-// Each term of the bound of errors is what its arithmetic says, no wider: a constant ten times too wide would let kernels
-// through that keep half of the bits.
+// A constant ten times too large would accept kernels that keep half of the bits.
 func TestErrorBoundByTerms(t *testing.T) {
 	const k, flushed = 64, 64 * 0x1p-126
 	for _, tt := range []struct {
 		dtype            DType
-		ref, sum, nought float64 // of an output of 1, of terms' magnitudes of 1, and of nothing
+		ref, sum, nought float64
 	}{
 		{FP32, 0x1p-24, 6 * 8 * 0x1p-24, 0x1p-150},
 		{TF32, 0x1p-24, 6 * 8 * 0x1p-24, 0x1p-150},
@@ -20,7 +19,7 @@ func TestErrorBoundByTerms(t *testing.T) {
 		{FP8, 0x1p-8, 6 * 8 * 0x1p-18, 0x1p-134},
 		{INT8, 0, 0, -flushed},
 	} {
-		p := Problem{Shape: Shape{M: 1, N: 1, K: k}, DType: tt.dtype}
+		p := Task{Subject: Product(tt.dtype, 1, k), M: 1}
 		base := tt.nought + flushed
 		for _, c := range []struct {
 			name           string
@@ -37,12 +36,12 @@ func TestErrorBoundByTerms(t *testing.T) {
 	}
 }
 
-// TestOverflowOnTheWay: of fp16, some sums leave the range half way and come back to exactly nothing.
+// Some fp16 sums leave the range half way and return to exactly zero.
 func TestOverflowOnTheWay(t *testing.T) {
 	for _, k := range []int{64, 65, 1000} {
-		p := Problem{Shape: Shape{M: 4, N: 2, K: k}, DType: FP16}
+		p := Task{Subject: Product(FP16, 2, k), M: 4}
 		o := newCheckOperands(p, CheckOverflow, false, 3)
-		var half, sum float64 // of row 0, which overflows half way alone, and column 1, which is as large
+		var half, sum float64
 		for l := range k {
 			if l == k/2 {
 				half = sum

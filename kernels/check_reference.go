@@ -7,27 +7,26 @@ import (
 	"sync"
 )
 
-// checkOperands are the operands of one check as float64, tight: a is M×K, b is
-// K×N whatever the problem's layout. Every value is representable in the
-// problem's type.
+// checkOperands are a check's operands as float64, tight: a is M×K, b is K×N in any layout. The problem's
+// type represents every value exactly.
 type checkOperands struct {
 	a, b []float64
 }
 
-// newCheckOperands draws the operands of a check. The numbers depend on the
-// shape, the type, the check, the seed and whether weights are quantised alone, not on layout or strides.
-func newCheckOperands(p Problem, check CheckStep, quantised bool, seed uint64) checkOperands {
+// newCheckOperands draws the operands of a check. They depend on shape, type, check, seed and quantized, not
+// on layout or strides.
+func newCheckOperands(p Task, check CheckStep, quantized bool, seed uint64) checkOperands {
 	src := rand.New(rand.NewPCG(seed, uint64(p.M)<<42^uint64(p.N)<<21^uint64(p.K)))
 	draw := func() float64 { return roundTo(p.DType, src.NormFloat64()) }
 	switch {
 	case check == CheckNonFinite, check == CheckOverflow, check == CheckSubnormals:
-		return specialOperands(p, check, quantised, src)
+		return specialOperands(p, check, quantized, src)
 	case check == CheckIntegers:
 		draw = func() float64 { return float64(src.IntN(9) - 4) }
 	case check == CheckExtremes:
 		draw = func() float64 { return []float64{-128, -127, 127, 127}[src.IntN(4)] }
 	case check == CheckOneSign:
-		// So large that every sum passes 2^24.
+		// Large enough that every sum exceeds 2^24.
 		least := max(64, int(math.Ceil(math.Sqrt(float64(exactInFP32+1)/float64(p.K)))))
 		draw = func() float64 { return float64(least + src.IntN(128-least)) }
 	case p.DType == INT8:
@@ -39,7 +38,7 @@ func newCheckOperands(p Problem, check CheckStep, quantised bool, seed uint64) c
 			v[i] = draw()
 		}
 	}
-	if check == CheckOneSign { // which is another one in every other column
+	if check == CheckOneSign { // alternates between columns of C
 		for i := range o.b {
 			if i%p.N%2 == 1 {
 				o.b[i] = -o.b[i]
@@ -49,7 +48,6 @@ func newCheckOperands(p Problem, check CheckStep, quantised bool, seed uint64) c
 	return o
 }
 
-// roundTo is the value that x has once it is stored in type d.
 func roundTo(d DType, x float64) float64 {
 	switch d {
 	case FP32:
@@ -68,15 +66,14 @@ func roundTo(d DType, x float64) float64 {
 	return x
 }
 
-// product returns Σ a·b and, when magnitudes are wanted, Σ |a||b| of every
-// output, M×N. Its own error is √K·2^-53 relative to Σ|a||b|, nothing beside
-// that of an fp32 accumulator; integers are exact.
+// product returns Σ a·b and, if magnitudes is set, Σ |a||b| of every output, M×N. Its own error, √K·2^-53
+// relative to Σ|a||b|, is negligible; integers are exact.
 func (o checkOperands) product(s Shape, magnitudes bool) (sum, magnitude []float64) {
 	sum = make([]float64, s.M*s.N)
 	if magnitudes {
 		magnitude = make([]float64, s.M*s.N)
 	}
-	const block = 64 // rows of B that stay in cache while rows of A pass over them
+	const block = 64 // rows of B that stay in cache
 	workers := min(runtime.GOMAXPROCS(0), s.M)
 	var wg sync.WaitGroup
 	for w := range workers {

@@ -8,23 +8,23 @@ import (
 	"slices"
 )
 
-// RowBits says on what the bits of a row of C depend beside its row of A and B, as it was measured.
+// RowBits reports which parameters, other than its operands, change the bits of a row of C.
 type RowBits struct {
-	// Ms are the numbers of rows that were computed, in increasing order; none where nothing was looked at.
+	// Ms are the tested row counts, increasing; empty if not tested.
 	Ms []int
-	// ByM are those of Ms at which some row differs from the same row at the largest of them.
+	// ByM are the Ms at which a row differs from the same row at the largest M.
 	ByM []int
-	// Threads are the numbers of threads that were set beside all of the device's, on a device that has some.
+	// Threads are the tested thread counts below the device's maximum.
 	Threads []int
-	// ByThreads are those of Threads with which some row differs from the same row on all threads.
+	// ByThreads are the Threads at which a row differs from the same row on all threads.
 	ByThreads []int
 }
 
-// rowMs are around register tiles, warps' and blocks' rows, and where kernels change.
+// rowMs lie around the rows of register tiles, warps and blocks, and where kernels change.
 var rowMs = []int{1, 2, 3, 4, 7, 8, 13, 16, 17, 33, 64, 129}
 
-// rowShapes are the other dimensions: so few columns and so deep that K is divided, and more columns than
-// a thread takes; on cards, more than a tile takes as well. The first take some 20 ms on a core.
+// rowShapes are the other dimensions: few columns and deep enough to split K, and more columns than a thread
+// (or a GPU tile) computes. The first take some 20 ms on a core.
 func rowShapes(d Device) []Shape {
 	shapes := []Shape{{N: 96, K: 2048}, {N: 1056, K: 256}}
 	if d.Spec().Kind.Facts().Card {
@@ -33,10 +33,9 @@ func rowShapes(d Device) []Shape {
 	return shapes
 }
 
-// RowBitsOf computes the same rows of A times the same weights with more and with fewer rows beside
-// them, and on more and fewer threads, and compares their bits. It judges nothing: a kernel that refuses all
-// products has no Ms. The error is the device's.
-func RowBitsOf(ctx context.Context, d Device, g Gemm, dt DType, seed uint64) (RowBits, error) {
+// RowBitsOf computes the same rows with more and fewer other rows, and on more and fewer threads, and
+// compares bits. A kernel that refuses all products has no Ms. The error is the device's.
+func RowBitsOf(ctx context.Context, d Device, k Kernel, dt DType, seed uint64) (RowBits, error) {
 	var found RowBits
 	if t, ok := d.(Threaded); ok {
 		for _, n := range []int{1, 2, t.Threads() / 2, t.Threads() - 1} {
@@ -46,13 +45,13 @@ func RowBitsOf(ctx context.Context, d Device, g Gemm, dt DType, seed uint64) (Ro
 		}
 	}
 	for _, shape := range rowShapes(d) {
-		look := &rowLook{device: d, gemm: g, found: &found}
-		err := look.run(ctx, Problem{Shape: shape, DType: dt, BLayout: Transposed}, seed)
+		look := &rowLook{device: d, kernel: k, found: &found}
+		err := look.run(ctx, Task{Subject: Linear(dt, shape.N, shape.K), M: shape.M}, seed)
 		for _, b := range slices.Backward(look.held) {
 			err = errors.Join(err, b.Close())
 		}
 		if err != nil {
-			return RowBits{}, fmt.Errorf("row bits: %s/%s/%s: %w", d.Spec().ID, g.Name(), dt, err)
+			return RowBits{}, fmt.Errorf("row bits: %s/%s/%s: %w", d.Spec().ID, k.Name(), dt, err)
 		}
 	}
 	if len(found.Ms) == 0 {
@@ -65,25 +64,24 @@ func RowBitsOf(ctx context.Context, d Device, g Gemm, dt DType, seed uint64) (Ro
 	return found, nil
 }
 
-// rowLook looks at the rows of products that differ in M and in threads.
 type rowLook struct {
 	device  Device
-	gemm    Gemm
+	kernel  Kernel
 	found   *RowBits
 	held    []Buffer
 	a, b, c Buffer
 }
 
-// run computes the products of p, which lacks M, from the largest M on.
-func (r *rowLook) run(ctx context.Context, p Problem, seed uint64) error {
+// run computes p, which has no M, from the largest M down.
+func (r *rowLook) run(ctx context.Context, p Task, seed uint64) error {
 	p.M = rowMs[len(rowMs)-1]
 	if err := r.upload(p, seed); err != nil {
 		return err
 	}
-	var most []byte // the rows at the largest M that the kernel takes
+	var most []byte // the rows at the largest supported M
 	for _, m := range slices.Backward(rowMs) {
 		p.M, p.Threads = m, 0
-		if r.gemm.Supports(p) != nil {
+		if r.kernel.Supports(p) != nil {
 			continue
 		}
 		rows, err := r.rows(ctx, p)
@@ -114,9 +112,9 @@ func (r *rowLook) run(ctx context.Context, p Problem, seed uint64) error {
 	return nil
 }
 
-// cancel gives each term of a sum its negative, elsewhere along K: what is left is what rounding
-// makes of the order of additions, which an output of 16 bits would hide beside a sum of ordinary size.
-func (o checkOperands) cancel(p Problem) {
+// cancel gives each term of a sum its negative elsewhere along K. Only the rounding from the order of
+// additions remains, which a 16-bit output would otherwise hide.
+func (o checkOperands) cancel(p Task) {
 	half := p.K / 2
 	for k := range half {
 		opposite := half + (k+half/3)%half
@@ -127,8 +125,8 @@ func (o checkOperands) cancel(p Problem) {
 	}
 }
 
-// upload puts operands on the device: normal ones whose products cancel, but for int8, whose sums are exact.
-func (r *rowLook) upload(p Problem, seed uint64) error {
+// upload uploads normal operands whose products cancel; int8 sums are exact, so int8 operands do not cancel.
+func (r *rowLook) upload(p Task, seed uint64) error {
 	o := newCheckOperands(p, CheckAccuracy, false, seed)
 	if p.DType != INT8 {
 		o.cancel(p)
@@ -155,15 +153,14 @@ func (r *rowLook) upload(p Problem, seed uint64) error {
 	return nil
 }
 
-// rows are the bytes of C.
-func (r *rowLook) rows(ctx context.Context, p Problem) (out []byte, err error) {
-	fail := func(err error) ([]byte, error) { return nil, fmt.Errorf("%v: %w", p.Shape, err) }
-	w, err := r.gemm.PrepareWeights(p, r.b)
+func (r *rowLook) rows(ctx context.Context, p Task) (out []byte, err error) {
+	fail := func(err error) ([]byte, error) { return nil, fmt.Errorf("%v: %w", p.Shape(), err) }
+	w, err := r.kernel.Prepare(p, r.b)
 	if err != nil {
 		return fail(err)
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
-	l, err := r.gemm.Bind(p, Operand{Buffer: r.a}, w, Operand{Buffer: r.c})
+	l, err := r.kernel.Bind(p, Operand{Buffer: r.a}, w, Operand{Buffer: r.c})
 	if err != nil {
 		return fail(err)
 	}

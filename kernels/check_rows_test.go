@@ -5,27 +5,25 @@ import (
 	"testing"
 )
 
-// threadedHost is a [hostDevice] that has threads, of which it makes no use.
 type threadedHost struct{ hostDevice }
 
 func (*threadedHost) Threads() int                      { return 8 }
 func (d *threadedHost) WithThreads(int) (Device, error) { return d, nil }
 
-// rowGemm adds the terms of an element in an order that may depend on more than K.
 type rowGemm struct {
 	hostGemm
-	fromEnd func(p Problem) bool
+	fromEnd func(p Task) bool
 	most    int // the largest M
 }
 
-func (g *rowGemm) Supports(p Problem) error {
+func (g *rowGemm) Supports(p Task) error {
 	if p.M > g.most {
 		return &Unsupported{Kernel: "rows", DType: p.DType, Reason: "M is too large"}
 	}
 	return nil
 }
 
-func (g *rowGemm) Bind(p Problem, a Operand, w Weights, c Operand) (Launch, error) {
+func (g *rowGemm) Bind(p Task, a Operand, w Weights, c Operand, _ ...Operand) (Launch, error) {
 	p, err := p.Normalized()
 	if err != nil {
 		return nil, err
@@ -33,7 +31,7 @@ func (g *rowGemm) Bind(p Problem, a Operand, w Weights, c Operand) (Launch, erro
 	return hostLaunch(func() error {
 		b := w.(hostWeights).Operand
 		for i := range p.M {
-			for j := range 8 { // of the columns, which is enough
+			for j := range 8 {
 				var sum float32
 				for k := range p.K {
 					if g.fromEnd(p) {
@@ -48,30 +46,30 @@ func (g *rowGemm) Bind(p Problem, a Operand, w Weights, c Operand) (Launch, erro
 	}), nil
 }
 
-// TestRowBits: what the order of additions depends on is told, and nothing else.
 func TestRowBits(t *testing.T) {
 	ms := []int{1, 2, 3, 4, 7, 8, 13, 16}
 	for _, c := range []struct {
 		name     string
 		d        Device
-		fromEnd  func(p Problem) bool
+		fromEnd  func(p Task) bool
 		byM      []int
 		threads  []int
 		byThread []int
 	}{
-		{"neither", &threadedHost{}, func(Problem) bool { return false }, nil, []int{1, 2, 4, 7}, nil},
-		{"M", &threadedHost{}, func(p Problem) bool { return p.M < 4 }, []int{1, 2, 3}, []int{1, 2, 4, 7}, nil},
-		{"threads", &threadedHost{}, func(p Problem) bool { return p.Threads == 4 }, nil, []int{1, 2, 4, 7}, []int{4}},
-		{"threads at one M", &threadedHost{}, func(p Problem) bool { return p.Threads == 1 && p.M == 7 }, nil, []int{1, 2, 4, 7}, []int{1}},
-		{"the largest M", &threadedHost{}, func(p Problem) bool { return p.M == 16 }, ms[:7], []int{1, 2, 4, 7}, nil},
-		{"one shape alone", &threadedHost{}, func(p Problem) bool { return p.M == 1 && p.N == 1056 }, []int{1}, []int{1, 2, 4, 7}, nil},
-		{"no threads", &hostDevice{}, func(p Problem) bool { return p.M == 8 }, []int{8}, nil, nil},
+		{"neither", &threadedHost{}, func(Task) bool { return false }, nil, []int{1, 2, 4, 7}, nil},
+		{"M", &threadedHost{}, func(p Task) bool { return p.M < 4 }, []int{1, 2, 3}, []int{1, 2, 4, 7}, nil},
+		{"threads", &threadedHost{}, func(p Task) bool { return p.Threads == 4 }, nil, []int{1, 2, 4, 7}, []int{4}},
+		{"threads at one M", &threadedHost{}, func(p Task) bool { return p.Threads == 1 && p.M == 7 }, nil, []int{1, 2, 4, 7}, []int{1}},
+		{"the largest M", &threadedHost{}, func(p Task) bool { return p.M == 16 }, ms[:7], []int{1, 2, 4, 7}, nil},
+		{"one shape alone", &threadedHost{}, func(p Task) bool { return p.M == 1 && p.N == 1056 }, []int{1}, []int{1, 2, 4, 7}, nil},
+		{"no threads", &hostDevice{}, func(p Task) bool { return p.M == 8 }, []int{8}, nil, nil},
 	} {
 		found, err := RowBitsOf(t.Context(), c.d, &rowGemm{fromEnd: c.fromEnd, most: 16}, FP32, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(found.Ms, ms) || !slices.Equal(found.ByM, c.byM) || !slices.Equal(found.Threads, c.threads) || !slices.Equal(found.ByThreads, c.byThread) {
+		if !slices.Equal(found.Ms, ms) || !slices.Equal(found.ByM, c.byM) || !slices.Equal(found.Threads, c.threads) ||
+			!slices.Equal(found.ByThreads, c.byThread) {
 			t.Errorf("%s: %+v", c.name, found)
 		}
 	}
@@ -84,11 +82,10 @@ func TestRowBits(t *testing.T) {
 	}
 }
 
-// TestCancel: the products of each element come in pairs of opposites, so that nothing but rounding is left of their sum, and
-// opposites are apart, so that the order of additions matters.
+// Opposite terms must be apart, so that the order of additions matters.
 func TestCancel(t *testing.T) {
 	for _, k := range []int{16, 66, 1024} {
-		p := Problem{Shape: Shape{M: 3, N: 5, K: k}, DType: FP32}
+		p := Task{Subject: Product(FP32, 5, k), M: 3}
 		o := newCheckOperands(p, CheckAccuracy, false, 7)
 		o.cancel(p)
 		for i := range p.M {

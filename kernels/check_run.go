@@ -8,23 +8,21 @@ import (
 	"math"
 )
 
-// checkGuard is the least number of poisoned elements before and after A and C: a
-// row of the widest register tile.
+// checkGuard is the least number of invalid elements before and after A and C: a row of the widest register
+// tile.
 const checkGuard = 64
 
-// checkRun is one check of one problem, or of a batch, by one kernel: its buffers, and what was found.
 type checkRun struct {
 	*GemmCheck
 	device Device
-	gemm   Gemm
+	kernel Kernel
 	check  CheckStep
 	found  CheckResult
 
 	closers []func() error
 }
 
-// close releases what the run holds, the newest first: weights before the
-// buffer they may read.
+// close releases buffers newest first: weights go before the buffer they may read.
 func (r *checkRun) close() error {
 	var errs []error
 	for i := len(r.closers) - 1; i >= 0; i-- {
@@ -33,13 +31,11 @@ func (r *checkRun) close() error {
 	return errors.Join(errs...)
 }
 
-// guardRows is the number of rows of ld elements that make up a guard. Guards are
-// whole rows, as the parts of a split begin at whole rows: so the address of
-// element (0,0) has the alignment that a split gives it.
+// guardRows is the guard size in rows of ld elements. Parts of a split begin at whole rows, so whole-row
+// guards give element (0,0) the alignment of a split.
 func guardRows(ld int) int { return (checkGuard + ld - 1) / ld }
 
-// inputPoison is one element that stands beside A and B: a quiet NaN, or the
-// largest int8.
+// inputPoison is the element around A and B: a quiet NaN, or 127 for int8.
 func inputPoison(d DType) []byte {
 	switch d {
 	case FP32, TF32:
@@ -52,8 +48,8 @@ func inputPoison(d DType) []byte {
 	return []byte{0x7f}
 }
 
-// outputPoison is one element that was not written: a quiet NaN whose payload no
-// arithmetic on the inputs' NaN yields, or an int32 that no sum of K < 90000 reaches.
+// outputPoison marks unwritten elements: a quiet NaN whose payload no arithmetic on the inputs' NaN yields,
+// or an int32 that no sum of K < 90000 reaches.
 func outputPoison(d DType) []byte {
 	switch d {
 	case FP32:
@@ -66,35 +62,29 @@ func outputPoison(d DType) []byte {
 	return []byte{0x5a, 0x5a, 0x5a, 0x5a}
 }
 
-// stack is how the matrices of a batch lie in one buffer: as many, each of rows rows of
-// ld elements, the next one pitch rows behind, with a guard of before rows ahead of the
-// first and one behind the last.
+// stack is the layout of a batch's matrices in a buffer: each has rows rows of ld elements, and the next
+// starts pitch rows later. Guards are before rows at the start and one guard at the end.
 type stack struct{ products, rows, ld, pitch, before int }
 
-// newStack is the stack of matrices that lie stride elements apart, in whole rows.
 func newStack(products, rows, ld, stride, before int) stack {
 	return stack{products, rows, ld, stride / ld, before}
 }
 
-// elements is the size of the buffer.
 func (s stack) elements() int {
 	return (s.before + (s.products-1)*s.pitch + s.rows + guardRows(s.ld)) * s.ld
 }
 
-// first is the offset of element (0,0) of the first matrix.
 func (s stack) first() int { return s.before * s.ld }
 
-// row is the buffer's row in which row i of a matrix lies.
 func (s stack) row(product, i int) int { return s.before + product*s.pitch + i }
 
-// at is which matrix a row of the buffer belongs to or lies behind, and which row that is
-// of it: negative ahead of the first one, rows or more behind it.
+// at returns the matrix of a buffer row and the row within it: negative before the first matrix, rows or more
+// after the matrix.
 func (s stack) at(row int) (product, i int) {
 	product = max(0, min(s.products-1, (row-s.before)/s.pitch))
 	return product, row - s.before - product*s.pitch
 }
 
-// lay stores tight matrices with rows of cols elements among poison.
 func (s stack) lay(d DType, matrices [][]float64, cols int) ([]byte, error) {
 	size := d.Size()
 	out := bytes.Repeat(inputPoison(d), s.elements())
@@ -115,7 +105,6 @@ func (s stack) lay(d DType, matrices [][]float64, cols int) ([]byte, error) {
 	return out, nil
 }
 
-// upload puts bytes into a new buffer of the device, which close releases.
 func (r *checkRun) upload(content []byte) (Buffer, error) {
 	b, err := r.device.Alloc(int64(len(content)))
 	if err != nil {
@@ -125,7 +114,6 @@ func (r *checkRun) upload(content []byte) (Buffer, error) {
 	return b, b.Upload(0, content)
 }
 
-// run executes the product twice and judges it.
 func (r *checkRun) run(ctx context.Context) error {
 	p, out := r.p, r.p.DType.Output()
 	kind, err := r.kind(r.check)
@@ -135,7 +123,7 @@ func (r *checkRun) run(ctx context.Context) error {
 	hostA, hostB, blank := kind.hostA, kind.hostB, r.blank
 
 	fail := func(err error) error {
-		return fmt.Errorf("check: %s/%s/%s/%v: %w", r.device.Spec().ID, r.gemm.Name(), p.DType, r.size(), err)
+		return fmt.Errorf("check: %s/%s/%s/%v: %w", r.device.Spec().ID, r.kernel.Name(), p.DType, p, err)
 	}
 	bufA, err := r.upload(hostA)
 	if err != nil {
@@ -149,12 +137,12 @@ func (r *checkRun) run(ctx context.Context) error {
 	if err != nil {
 		return fail(err)
 	}
-	weights, err := r.prepare(bufB)
+	weights, err := r.kernel.Prepare(r.p, bufB)
 	if err != nil {
 		return fail(err)
 	}
 	r.closers = append(r.closers, weights.Close)
-	launch, err := r.bind(Operand{bufA, kind.stackA.first()}, weights, Operand{bufC, r.output().first()})
+	launch, err := r.kernel.Bind(r.p, Operand{bufA, kind.stackA.first()}, weights, Operand{bufC, r.output().first()})
 	if err != nil {
 		return fail(err)
 	}
@@ -175,8 +163,8 @@ func (r *checkRun) run(ctx context.Context) error {
 			return err
 		}
 	}
-	// Causes before symptoms: a kernel that is wrong in a new way each time is
-	// wrong first of all, and one that clobbers its inputs does not repeat.
+	// Causes before symptoms: a nondeterministic kernel fails as wrong first, and one that overwrites its
+	// inputs does not repeat.
 	if err := r.checkValues(results[0], kind); err != nil {
 		return err
 	}
@@ -209,27 +197,6 @@ func (r *checkRun) run(ctx context.Context) error {
 	return nil
 }
 
-func (r *checkRun) prepare(raw Buffer) (Weights, error) {
-	if r.batched {
-		return r.gemm.(Batcher).PrepareBatch(r.batch, raw)
-	}
-	if r.format != (WeightFormat{}) {
-		return r.gemm.(QuantisedGemm).PrepareQuantised(QuantisedProblem{r.p, r.format}, raw)
-	}
-	return r.gemm.PrepareWeights(r.p, raw)
-}
-
-func (r *checkRun) bind(a Operand, w Weights, c Operand) (Launch, error) {
-	if r.batched {
-		return r.gemm.(Batcher).BindBatch(r.batch, a, w, c)
-	}
-	if r.format != (WeightFormat{}) {
-		return r.gemm.(QuantisedGemm).BindQuantised(QuantisedProblem{r.p, r.format}, a, w, c)
-	}
-	return r.gemm.Bind(r.p, a, w, c)
-}
-
-// checkWritten looks at what was written and what was not.
 func (r *checkRun) checkWritten(got, blank []byte) error {
 	out := r.p.DType.Output()
 	size := out.Size()
@@ -244,7 +211,7 @@ func (r *checkRun) checkWritten(got, blank []byte) error {
 	lies := r.output()
 	for row := 0; row*r.p.LDC*size < len(got); row++ {
 		line := row * r.p.LDC * size
-		inside := 0 // bytes of this row that belong to C
+		inside := 0 // bytes of this row inside C
 		if _, i := lies.at(row); i >= 0 && i < r.p.M {
 			inside = r.p.N * size
 		}
@@ -274,8 +241,8 @@ func (r *checkRun) checkWritten(got, blank []byte) error {
 	return nil
 }
 
-// checkValues compares every C with its reference, element by element. The first element of
-// all that is wrong makes the failure, the others are counted in it.
+// checkValues compares every C with its reference. The error locates the first wrong element and counts the
+// others.
 func (r *checkRun) checkValues(got []byte, kind *gemmKind) error {
 	var failure *CheckError
 	p, out, lies := r.p, r.p.DType.Output(), r.output()
@@ -317,8 +284,8 @@ func (r *checkRun) checkValues(got []byte, kind *gemmKind) error {
 	return nil
 }
 
-// subnormal says whether element at of a product with subnormal operands is right, and notes what it
-// tells of them. kept says that it is what the operands give as they are.
+// subnormal checks element at of a product with subnormal operands and records how they are treated. kept is
+// true if v matches the operands unflushed.
 func (r *checkRun) subnormal(out DType, kind *gemmKind, product, at int, v float64, kept bool) bool {
 	zero := kind.without != nil && kind.without[product].takes(out, at, v)
 	switch {
@@ -330,8 +297,8 @@ func (r *checkRun) subnormal(out DType, kind *gemmKind, product, at int, v float
 	return kept || zero
 }
 
-// takes says whether v is right as element at: within the bound or, where the sum is at the edge of what
-// the output type holds, what that rounds to.
+// takes reports whether v is correct for element at: within the bound or, near the output type's limit,
+// rounded to either side.
 func (ref gemmReference) takes(out DType, at int, v float64) bool {
 	want := ref.want[at]
 	if math.IsNaN(want) {
@@ -350,7 +317,7 @@ func (ref gemmReference) takes(out DType, at int, v float64) bool {
 	return math.Abs(v-want) <= bound
 }
 
-// used is the part of the bound, less the rounding to the output type, that a right element takes.
+// used returns the share of the bound, without the output rounding, that a correct element uses.
 func (ref gemmReference) used(out DType, at int, v float64) float64 {
 	want := ref.want[at]
 	if ref.bound == nil || v == want || math.IsNaN(v) || math.IsInf(v, 0) || math.IsInf(want, 0) {
@@ -361,14 +328,9 @@ func (ref gemmReference) used(out DType, at int, v float64) float64 {
 }
 
 func (r *checkRun) failure(check CheckStep) *CheckError {
-	e := &CheckError{Device: r.device.Spec().ID, Kernel: r.gemm.Name(), Problem: r.p, Weights: r.format, Check: check}
-	if r.batched {
-		e.Products = r.batch.Products
-	}
-	return e
+	return &CheckError{Device: r.device.Spec().ID, Kernel: r.kernel.Name(), Task: r.p, Check: check}
 }
 
-// element is a failure at a byte of C's buffer.
 func (r *checkRun) element(check CheckStep, at int) *CheckError {
 	e := r.failure(check)
 	index := at / r.p.DType.Output().Size()
@@ -377,7 +339,6 @@ func (r *checkRun) element(check CheckStep, at int) *CheckError {
 	return e
 }
 
-// valueAt decodes the element to which byte at of v belongs.
 func valueAt(d DType, v []byte, at int) float64 {
 	var x [1]float64
 	at -= at % d.Size()
@@ -387,7 +348,6 @@ func valueAt(d DType, v []byte, at int) float64 {
 	return x[0]
 }
 
-// transpose turns a tight rows×cols matrix into cols×rows.
 func transpose(v []float64, rows, cols int) []float64 {
 	out := make([]float64, len(v))
 	for i := range rows {

@@ -6,21 +6,19 @@ import (
 	"math/rand/v2"
 )
 
-// Subnormals says what a kernel makes of subnormal operands. The correctness check measures it.
+// Subnormals is how a kernel treats subnormal operands, measured by the correctness check.
 type Subnormals string
 
-// What kernels make of subnormal operands.
+// How kernels treat subnormal operands.
 const (
-	// SubnormalsKept: they count as what they are.
+	// SubnormalsKept: they keep their value.
 	SubnormalsKept Subnormals = "kept"
-	// SubnormalsZero: they count as zero, as dot instructions of bf16 (VDPBF16PS, TDPBF16PS)
-	// take them.
+	// SubnormalsZero: they count as zero, as in bf16 dot instructions (VDPBF16PS, TDPBF16PS).
 	SubnormalsZero Subnormals = "zero"
-	// SubnormalsMixed: it depends on the product, or on the operand.
+	// SubnormalsMixed: it depends on the product or operand.
 	SubnormalsMixed Subnormals = "mixed"
 )
 
-// and is what holds for both of two products.
 func (s Subnormals) and(t Subnormals) Subnormals {
 	switch {
 	case s == "" || s == t:
@@ -31,18 +29,17 @@ func (s Subnormals) and(t Subnormals) Subnormals {
 	return SubnormalsMixed
 }
 
-// takesSubnormalsForZero says whether a kernel may take subnormal operands of a type for zero: where
-// they lie below 2^-126, but not where weights of models are among them, in fp16 and fp8.
+// takesSubnormalsForZero reports whether kernels may flush a type's subnormals: where they are below 2^-126,
+// but not in fp16 and fp8, where model weights may be subnormal.
 func takesSubnormalsForZero(d DType) bool { return d == FP32 || d == TF32 || d == BF16 }
 
-// exactInFP32 is from where on whole numbers have gaps in fp32.
+// exactInFP32: integers above it have gaps in fp32.
 const exactInFP32 = 1 << 24
 
-// largestProduct is that of int8 but for -128 · -128.
+// largestProduct is the largest int8 product except -128 · -128.
 const largestProduct = 127 * 127
 
-// checksOf are the checks of a problem with ordinary operands.
-func checksOf(p Problem) []CheckStep {
+func checksOf(p Task) []CheckStep {
 	checks := []CheckStep{CheckIntegers, CheckAccuracy}
 	if p.DType == INT8 {
 		checks = append(checks, CheckExtremes)
@@ -53,9 +50,8 @@ func checksOf(p Problem) []CheckStep {
 	return checks
 }
 
-// Special is the check of the same problem with special operands in the place of ordinary ones:
-// infinities and NaN, sums that overflow the output type, and subnormal operands. Of a type
-// that has none of them nothing is checked.
+// Special returns the check with special operands: infinities and NaN, sums that overflow the output type,
+// and subnormals. For a type without them it checks nothing.
 func (c *GemmCheck) Special() *GemmCheck {
 	s := *c
 	s.kinds, s.sums = map[CheckStep]*gemmKind{}, nil
@@ -64,22 +60,21 @@ func (c *GemmCheck) Special() *GemmCheck {
 		return &s
 	}
 	s.checks = append(s.checks, CheckNonFinite)
-	if c.p.DType != FP8 { // its output, bf16, is never left
+	if c.p.DType != FP8 { // the bf16 output can't overflow
 		s.checks = append(s.checks, CheckOverflow)
 	}
-	if c.format == (WeightFormat{}) {
+	if !c.p.Quantized() {
 		s.checks = append(s.checks, CheckSubnormals)
 	}
 	return &s
 }
 
-// SpecialProblems is the standing table of problems with special operands, see [GemmCheck.Special], of
-// type d; of int8, products with sums that fp32 does not hold. It is short: a kernel treats
-// numbers alike at every size, but for tails and for the code of few rows.
-func SpecialProblems(d DType) []Problem {
-	var out []Problem
+// SpecialProblems returns the standard problems for [GemmCheck.Special]; for int8, sums that fp32 can't hold.
+// The list is short: kernels treat special values alike at every size, except in tails and few-row code.
+func SpecialProblems(d DType) []Task {
+	var out []Task
 	add := func(m, n, k int, layout Layout, longer int) {
-		p := Problem{Shape: Shape{M: m, N: n, K: k}, DType: d, BLayout: layout}
+		p := Task{Subject: Product(d, n, k).In(layout), M: m}
 		if longer > 0 {
 			_, cols := p.sidesOfB()
 			p.LDA, p.LDB, p.LDC = k+longer, cols+longer, n+longer
@@ -97,7 +92,7 @@ func SpecialProblems(d DType) []Problem {
 	add(1, 130, 259, Transposed, 0)
 	add(5, 40, 65, RowMajor, 3)
 	add(16, 64, 128, Transposed, 0)
-	add(17, 65, 63, RowMajor, 0) // rows of A with no gap, so that a tail of K borders on the next row
+	add(17, 65, 63, RowMajor, 0) // A without row gaps: a K tail borders on the next row
 	add(33, 97, 131, Transposed, 5)
 	add(64, 128, 256, Transposed, 0)
 	add(130, 136, 520, RowMajor, 8)
@@ -105,32 +100,30 @@ func SpecialProblems(d DType) []Problem {
 	return out
 }
 
-// SpecialBatches is the standing table of batches with special operands, of type d.
-func SpecialBatches(d DType) []Batch {
+// SpecialBatches returns the standard batches with special operands of type d.
+func SpecialBatches(d DType) []Task {
 	if d == INT8 {
 		return nil
 	}
-	return []Batch{{Problem: Problem{Shape: Shape{M: 5, N: 33, K: 65}, DType: d, BLayout: Transposed}, Products: 3}}
+	return []Task{Task{Subject: Linear(d, 33, 65), M: 5}.Batch(3)}
 }
 
-// SpecialQuantised is the standing table of products with quantised weights and special activations of type d.
-func SpecialQuantised(d DType) []QuantisedProblem {
+// SpecialQuantized returns the standard problems with quantized weights and special activations of type d.
+func SpecialQuantized(d DType) []Task {
 	if d != FP16 && d != BF16 {
 		return nil
 	}
-	var out []QuantisedProblem
-	for _, weights := range []Quantisation{{Bits: 4, Group: 128, ZeroPoints: true}, {Bits: 8, Group: 64}} {
+	var out []Task
+	for _, weights := range []WeightFormat{IntegerWeights(4, 128, true), IntegerWeights(8, 64, false)} {
 		for _, m := range []int{1, 9, 70} {
-			p := Problem{Shape: Shape{M: m, N: 136, K: 512}, DType: d, BLayout: Transposed}
-			out = append(out, QuantisedProblem{p, weights.format(d, p.K)})
+			out = append(out, Task{Subject: Linear(d, 136, 512), M: m}.WithWeights(weights.with(d, 512)))
 		}
 	}
 	return out
 }
 
-// specialOperands draws the operands of a special check. Of quantised weights, which are
-// quantised from b, b is normal.
-func specialOperands(p Problem, check CheckStep, quantised bool, src *rand.Rand) checkOperands {
+// specialOperands draws the operands of a special check. For quantized weights b is normal.
+func specialOperands(p Task, check CheckStep, quantized bool, src *rand.Rand) checkOperands {
 	o := checkOperands{a: make([]float64, p.M*p.K), b: make([]float64, p.K*p.N)}
 	row := func(i int) vector { return vector{o.a[i*p.K:][:p.K], 1} }
 	col := func(j int) vector { return vector{o.b[j:], p.N} }
@@ -146,7 +139,7 @@ func specialOperands(p Problem, check CheckStep, quantised bool, src *rand.Rand)
 	}
 	for j := range p.N {
 		switch {
-		case quantised:
+		case quantized:
 			col(j).fill(src.NormFloat64)
 		case check == CheckNonFinite:
 			col(j).nonFinite(max(0, j%16-10), src)
@@ -164,7 +157,7 @@ func specialOperands(p Problem, check CheckStep, quantised bool, src *rand.Rand)
 	return o
 }
 
-// vector is a row of A or a column of B: elements that lie stride apart.
+// vector is a row of A or a column of B: elements stride apart.
 type vector struct {
 	v      []float64
 	stride int
@@ -179,8 +172,8 @@ func (x vector) fill(draw func() float64) {
 	}
 }
 
-// nonFinite has normal elements, some of them zero, since 0 · NaN and 0 · Inf are NaN; in the kinds 1
-// to 5, a NaN at the beginning, +Inf at the end, a NaN and -Inf anywhere, or infinities of either sign.
+// nonFinite sets normal elements, some zero because 0 · NaN and 0 · Inf are NaN. Kinds 1 to 5 add a NaN at
+// the start, +Inf at the end, a NaN or -Inf anywhere, or infinities of either sign.
 func (x vector) nonFinite(kind int, src *rand.Rand) {
 	x.fill(func() float64 {
 		if src.IntN(4) == 0 {
@@ -205,11 +198,10 @@ func (x vector) nonFinite(kind int, src *rand.Rand) {
 	}
 }
 
-// overflowing has elements of one sign: in kind 0 so small that sums with any other vector stay finite, in
-// kind 1 so large that those with another one of kind 1 or 2 overflow, in kind 2 as large and
-// negative. Kind 3 overflows half way alone: elements as large as in kind 1 of which the second
-// half is negative, where the accumulator holds more than the output type, else kind 0.
-func (x vector) overflowing(p Problem, kind int, src *rand.Rand) {
+// overflowing sets elements of one sign. Kind 0 is so small that sums with any vector stay finite. Kinds 1
+// and 2 (negative) are so large that their sums with each other overflow. Kind 3 overflows only half way: its
+// second half is negative. It needs an accumulator wider than the output type, otherwise it is kind 0.
+func (x vector) overflowing(p Task, kind int, src *rand.Rand) {
 	large := 0x1p64
 	if p.DType.Output() == FP16 {
 		large = 0x1p8
@@ -220,7 +212,7 @@ func (x vector) overflowing(p Problem, kind int, src *rand.Rand) {
 	half := x.len() / 2
 	drawn := make([]float64, x.len())
 	for k := range drawn {
-		// Halves are alike, so that those of kind 3 cancel where the other vector's do.
+		// Equal halves make the sums of kind 3 cancel.
 		if drawn[k] = 1 + float64(src.IntN(4))/4; k >= half && k < 2*half {
 			drawn[k] = drawn[k-half]
 		}
@@ -237,12 +229,12 @@ func (x vector) overflowing(p Problem, kind int, src *rand.Rand) {
 	}
 }
 
-// subnormal has normal elements, in kind 1 subnormal ones, and in kind 2 such large ones that
-// products with subnormal ones count.
+// subnormal sets normal elements, in kind 1 subnormal ones, and in kind 2 ones so large that products with
+// subnormals matter.
 func (x vector) subnormal(d DType, kind int, src *rand.Rand) {
 	step, count, large := smallestStep(FP32), 1<<23, 0x1p55
 	switch d {
-	case TF32: // of which 10 bits are left
+	case TF32:
 		step, count = 0x1p-136, 1<<10
 	case BF16:
 		step, count = smallestStep(BF16), 1<<7
@@ -263,7 +255,6 @@ func (x vector) subnormal(d DType, kind int, src *rand.Rand) {
 	})
 }
 
-// withoutSubnormals is the same operands with zero in the place of subnormal ones.
 func (o checkOperands) withoutSubnormals(d DType) checkOperands {
 	least := 0x1p-126
 	switch d {

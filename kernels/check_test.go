@@ -10,9 +10,7 @@ import (
 	"testing"
 )
 
-// hostDevice is the smallest device there is: memory of the process, and one
-// kernel in plain Go.
-type hostDevice struct{ gemms []Gemm }
+type hostDevice struct{ gemms []Kernel }
 
 type hostBuffer struct{ mem []byte }
 
@@ -33,7 +31,7 @@ func (b *hostBuffer) Close() error                                  { return nil
 
 func (d *hostDevice) Spec() Spec                                 { return Spec{ID: "host"} }
 func (d *hostDevice) Ceilings(context.Context) (Ceilings, error) { return Ceilings{}, nil }
-func (d *hostDevice) Gemms() []Gemm                              { return d.gemms }
+func (d *hostDevice) Kernels(Operation) []Kernel                 { return d.gemms }
 func (d *hostDevice) Missing() []Missing                         { return nil }
 func (d *hostDevice) Alloc(bytes int64) (Buffer, error)          { return &hostBuffer{make([]byte, bytes)}, nil }
 func (d *hostDevice) Telemetry() Telemetry                       { return Telemetry{} }
@@ -47,58 +45,57 @@ func (d *hostDevice) Execute(_ context.Context, l []Launch, n int) (Span, error)
 	return Span{Seconds: 1}, nil
 }
 
-// hostGemm is correct unless one of its faults is set.
 type hostGemm struct {
 	refuses  bool
 	faults   faults
-	launches int // counts over the life of the kernel
+	launches int
 }
 
-// faults are the ways in which kernels go wrong.
 type faults struct {
-	dropTile      bool // the last 16 of K, where there are more
-	dropTail      bool // the last term of K where K is odd
-	dropLastRow   bool // the last row of C is never computed
-	skipElement   bool // one element is left as it was
+	dropTile      bool // drops the last 16 of K if there are more
+	dropTail      bool // drops the last term of odd K
+	dropLastRow   bool // skips the last row of C
+	skipElement   bool // skips one element
 	accumulate    bool // C += instead of C =
 	pastRow       bool // writes C[i][N] where ldc > N
 	pastEnd       bool // writes one element after the last row
 	beforeC       bool // writes one element before C
-	swapColumns   bool // columns 0 and 1
+	swapColumns   bool
 	readPastRow   bool // multiplies A[i][K] by zero
 	readPastB     bool // adds the element after B's last
 	halfSums      bool // keeps the sum in the output type
-	drift         bool // another result at each run
+	drift         bool // returns another result at each run
 	writeA        bool // clobbers A
 	saturate      bool // int8: pairs of unsigned × signed products saturate at 16 bits (VPMADDUBSW)
 	wrongRounding bool // truncates to the output type
 	fails         bool
 
 	sumsInFP32    bool // int8: rounds sums to fp32
-	noLowest      bool // int8: takes -128 for -127
-	skipZeros     bool // skips terms of which the element of A is zero
-	dropNaN       bool // NaN comes out as 0
-	saturateOut   bool // what overflows comes out as the largest finite number
-	overflowInOut bool // keeps the sum in the output type's range, else becomes infinite
-	nextRow       bool // multiplies A's element behind the row by zero
-	zeroA, zeroB  bool // takes subnormal operands of A, of B for zero
+	noLowest      bool // reads -128 as -127
+	skipZeros     bool // skips terms with a zero of A
+	dropNaN       bool // returns 0 for NaN
+	saturateOut   bool // returns the largest finite number on overflow
+	overflowInOut bool // keeps sums in the output type's range, otherwise infinite
+	nextRow       bool // multiplies the element after A's row by zero
+	zeroA, zeroB  bool // flushes subnormal operands of A or B
 }
 
 func (g *hostGemm) Name() string     { return "host" }
 func (g *hostGemm) Describe() string { return "plain Go" }
 
-func (g *hostGemm) Supports(p Problem) error {
+func (g *hostGemm) Supports(p Task) error {
 	if g.refuses {
-		return &Unsupported{Kernel: "host", DType: p.DType, Reason: "it refuses everything"}
+		return p.Unsupported("host", "it refuses everything")
 	}
-	return nil
+	_, err := p.Product("host", 0)
+	return err
 }
 
-func (g *hostGemm) PrepareWeights(_ Problem, raw Buffer) (Weights, error) {
+func (g *hostGemm) Prepare(_ Task, raw Buffer) (Weights, error) {
 	return hostWeights{Operand{Buffer: raw}}, nil
 }
 
-func (g *hostGemm) Bind(p Problem, a Operand, w Weights, c Operand) (Launch, error) {
+func (g *hostGemm) Bind(p Task, a Operand, w Weights, c Operand, _ ...Operand) (Launch, error) {
 	p, err := p.Normalized()
 	if err != nil {
 		return nil, err
@@ -116,7 +113,7 @@ func (o Operand) put(d DType, i int, v float64) {
 	}
 }
 
-func (g *hostGemm) multiply(p Problem, a, b, c Operand) error {
+func (g *hostGemm) multiply(p Task, a, b, c Operand) error {
 	f, in, out := g.faults, p.DType, p.DType.Output()
 	g.launches++
 	if f.fails {
@@ -137,7 +134,7 @@ func (g *hostGemm) multiply(p Problem, a, b, c Operand) error {
 			var sum, pair float64
 			for k := range end {
 				at := k*p.LDB + j
-				if p.BLayout == Transposed {
+				if p.Layout == Transposed {
 					at = j*p.LDB + k
 				}
 				left, right := f.operand(in, a.get(in, i*p.LDA+k), f.zeroA), f.operand(in, b.get(in, at), f.zeroB)
@@ -145,7 +142,7 @@ func (g *hostGemm) multiply(p Problem, a, b, c Operand) error {
 					continue
 				}
 				term := left * right
-				if f.saturate { // (a+128)·b in pairs, less 128·b
+				if f.saturate { // (a+128)·b in pairs, minus 128·b
 					b := b.get(in, at)
 					sum -= 128 * b
 					if pair += term + 128*b; k%2 == 1 || k == end-1 {
@@ -182,7 +179,7 @@ func (g *hostGemm) multiply(p Problem, a, b, c Operand) error {
 			}
 			if f.readPastB {
 				rows := p.K
-				if p.BLayout == Transposed {
+				if p.Layout == Transposed {
 					rows = p.N
 				}
 				sum += b.get(in, rows*p.LDB)
@@ -220,7 +217,6 @@ func (g *hostGemm) multiply(p Problem, a, b, c Operand) error {
 	return nil
 }
 
-// operand is what an element of A or B counts as.
 func (f faults) operand(d DType, v float64, zero bool) float64 {
 	if zero {
 		v = checkOperands{a: []float64{v}}.withoutSubnormals(d).a[0]
@@ -231,10 +227,8 @@ func (f faults) operand(d DType, v float64, zero bool) float64 {
 	return v
 }
 
-// small is the standing table without its largest problems, which plain Go is
-// too slow for.
-func small(d DType) []Problem {
-	var out []Problem
+func small(d DType) []Task {
+	var out []Task
 	for _, p := range CheckProblems(d) {
 		if p.M*p.N*p.K < 100000 {
 			out = append(out, p)
@@ -243,11 +237,10 @@ func small(d DType) []Problem {
 	return out
 }
 
-// smallChecks are those of the problems in [small], and special ones that plain Go is quick enough for.
 func smallChecks(t *testing.T, d DType) []*GemmCheck {
 	t.Helper()
 	var out []*GemmCheck
-	add := func(p Problem, special bool) {
+	add := func(p Task, special bool) {
 		c, err := NewGemmCheck(p, 1)
 		if err != nil {
 			t.Fatal(err)
@@ -279,17 +272,16 @@ func TestGatePassesCorrectKernel(t *testing.T) {
 					t.Fatal(err)
 				}
 				if found.Margin > 0.5 {
-					t.Errorf("%v: a correct kernel uses %.2f of the bound", check.size(), found.Margin)
+					t.Errorf("%v: a correct kernel uses %.2f of the bound", check.p, found.Margin)
 				}
 				if found.Subnormals != "" && found.Subnormals != SubnormalsKept {
-					t.Errorf("%v: subnormal operands: %s", check.size(), found.Subnormals)
+					t.Errorf("%v: subnormal operands: %s", check.p, found.Subnormals)
 				}
 			}
 		})
 	}
 }
 
-// TestGateCatchesFaults: every fault is found, by the check that names it.
 func TestGateCatchesFaults(t *testing.T) {
 	all, floats := gateTypes(), []DType{FP32, TF32, FP16, BF16, FP8}
 	checks := map[DType][]*GemmCheck{}
@@ -340,7 +332,6 @@ func TestGateCatchesFaults(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%s", c.name, dt), func(t *testing.T) {
 				var found *CheckError
 				for _, check := range checks[dt] {
-					// Of checks of one kind of operands only those are run.
 					if slices.Contains(kinds, c.check) {
 						if !slices.Contains(check.checks, c.check) {
 							continue
@@ -350,10 +341,10 @@ func TestGateCatchesFaults(t *testing.T) {
 					}
 					_, err := check.Margin(t.Context(), &hostDevice{}, &hostGemm{faults: c.faults})
 					if err == nil {
-						continue // a shape that does not meet the fault
+						continue
 					}
 					if !errors.As(err, &found) {
-						t.Fatalf("%v: %v is no CheckError", check.size(), err)
+						t.Fatalf("%v: %v is no CheckError", check.p, err)
 					}
 					if found.Check == c.check {
 						return
@@ -365,10 +356,8 @@ func TestGateCatchesFaults(t *testing.T) {
 	}
 }
 
-// TestGateMeasuresSubnormals: what a kernel makes of subnormal operands is told where it may
-// take them for zero, and no other error hides there.
 func TestGateMeasuresSubnormals(t *testing.T) {
-	p := Problem{Shape: Shape{M: 7, N: 9, K: 33}}
+	p := Task{Subject: Product("", 9, 33), M: 7}
 	for _, p.DType = range []DType{FP32, TF32, BF16} {
 		c, err := NewGemmCheck(p, 1)
 		if err != nil {
@@ -376,7 +365,7 @@ func TestGateMeasuresSubnormals(t *testing.T) {
 		}
 		for _, test := range []struct {
 			faults faults
-			want   Subnormals // none: it fails
+			want   Subnormals // empty if it fails
 		}{
 			{faults{}, SubnormalsKept},
 			{faults{zeroA: true, zeroB: true}, SubnormalsZero},
@@ -392,10 +381,9 @@ func TestGateMeasuresSubnormals(t *testing.T) {
 	}
 }
 
-// TestOneSignPassesFP32: the products of the check are those that fp32 does not hold, from the least K on.
 func TestOneSignPassesFP32(t *testing.T) {
 	for k, want := range map[int]bool{1040: false, 1041: true, 4096: true} {
-		p := Problem{Shape: Shape{M: 16, N: 16, K: k}, DType: INT8}
+		p := Task{Subject: Product(INT8, 16, k), M: 16}
 		if got := slices.Contains(checksOf(p), CheckOneSign); got != want {
 			t.Fatalf("K %d has the check: %v", k, got)
 		}
@@ -403,7 +391,7 @@ func TestOneSignPassesFP32(t *testing.T) {
 			continue
 		}
 		o := newCheckOperands(p, CheckOneSign, false, 1)
-		sums, _ := o.product(p.Shape, false)
+		sums, _ := o.product(p.Shape(), false)
 		wrong, negative := 0, 0
 		for _, sum := range sums {
 			if math.Abs(sum) <= exactInFP32 {
@@ -422,15 +410,14 @@ func TestOneSignPassesFP32(t *testing.T) {
 	}
 }
 
-// TestGateBoundSeesOneTerm: on random numbers too, one missing term of 257 is seen
-// in nearly every element.
+// One missing term of 257 must show in nearly every element of random numbers too.
 func TestGateBoundSeesOneTerm(t *testing.T) {
-	p := Problem{Shape: Shape{M: 8, N: 16, K: 257}, DType: FP32, Threads: 1}
+	p := Task{Subject: Product(FP32, 16, 257), M: 8, Threads: 1}
 	c, err := NewGemmCheck(p, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &checkRun{GemmCheck: c, device: &hostDevice{}, gemm: &hostGemm{faults: faults{dropTail: true}}, check: CheckAccuracy}
+	r := &checkRun{GemmCheck: c, device: &hostDevice{}, kernel: &hostGemm{faults: faults{dropTail: true}}, check: CheckAccuracy}
 	err = r.run(t.Context())
 	var e *CheckError
 	if !errors.As(err, &e) || e.Check != CheckAccuracy {
@@ -442,12 +429,13 @@ func TestGateBoundSeesOneTerm(t *testing.T) {
 }
 
 func TestGateReportsWhereAndWhat(t *testing.T) {
-	p := Problem{Shape: Shape{M: 3, N: 4, K: 40}, DType: BF16, LDC: 9}
+	p := Task{Subject: Product(BF16, 4, 40), M: 3, LDC: 9}
 	for _, c := range []struct {
 		faults faults
 		want   string
 	}{
-		{faults{pastRow: true}, "check: host/host/bf16/m3 n4 k40 (lda 40 ldb 4 ldc 9, B kn): padding: element (0,4) is 0: written outside of C (3 elements)"},
+		{faults{pastRow: true},
+			"check: host/host/bf16/m3 n4 k40 (lda 40 ldb 4 ldc 9, B kn): padding: element (0,4) is 0: written outside of C (3 elements)"},
 		{faults{beforeC: true}, "padding: element (-1,8) is 0: written outside of C"},
 		{faults{pastEnd: true}, "padding: element (3,0) is 0"},
 		{faults{skipElement: true}, "unwritten: element (1,2) is NaN: C was not written here"},
@@ -462,13 +450,14 @@ func TestGateReportsWhereAndWhat(t *testing.T) {
 }
 
 func TestGateRefusalsAndFailures(t *testing.T) {
-	p := Problem{Shape: Shape{M: 2, N: 2, K: 2}, DType: FP32}
+	p := Task{Subject: Product(FP32, 2, 2), M: 2}
 	var u *Unsupported
 	if err := CheckGemm(t.Context(), &hostDevice{}, &hostGemm{refuses: true}, p, 1); !errors.As(err, &u) {
 		t.Errorf("a refusal came back as %v", err)
 	}
 	s, err := CheckKernel(t.Context(), &hostDevice{}, &hostGemm{refuses: true}, FP32, 1)
-	if err != nil || s.Passed != 0 || len(s.Skipped) != len(CheckProblems(FP32))+len(SpecialProblems(FP32)) {
+	if err != nil || s.Passed != 0 ||
+		len(s.Skipped) != len(CheckProblems(FP32))+len(SpecialProblems(FP32))+len(GateBatches(FP32))+len(SpecialBatches(FP32)) {
 		t.Errorf("a kernel that refuses everything: %d passed, %d skipped, %v", s.Passed, len(s.Skipped), err)
 	}
 	var e *CheckError
@@ -485,7 +474,6 @@ func TestGateRefusalsAndFailures(t *testing.T) {
 	}
 }
 
-// TestGateProblemsCover: the table has what its comment promises.
 func TestGateProblemsCover(t *testing.T) {
 	for _, dt := range DTypes() {
 		var layouts, loose, tight, inside, threads, decode, aligned, alone int
@@ -494,7 +482,7 @@ func TestGateProblemsCover(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if n.BLayout == Transposed {
+			if n.Layout == Transposed {
 				layouts++
 			}
 			if n.LDA > n.K && n.LDC > n.N {
@@ -515,7 +503,7 @@ func TestGateProblemsCover(t *testing.T) {
 			if n.M == 1 && n.Threads == 1 {
 				alone++
 			}
-			if n.BLayout == Transposed && n.M > 1 && n.LDA == n.K && n.LDB == n.K && n.K%128 == 0 {
+			if n.Layout == Transposed && n.M > 1 && n.LDA == n.K && n.LDB == n.K && n.K%128 == 0 {
 				aligned++
 			}
 		}

@@ -2,20 +2,19 @@ package kernels
 
 import "bytes"
 
-// What the gates of attention and softmax say of elements at the wrong place.
 const (
 	writtenOutside = "written outside of the output"
 	notWritten     = "it was not written"
 )
 
-// written is a buffer behind a kernel, every element of which was poison before. The output is
-// its bytes from to to.
+// written is an output buffer after a launch; every element was poison before. The output is bytes from to
+// to.
 type written struct {
 	got, poison []byte
 	from, to    int
 }
 
-// outside counts the elements beside the output that changed, and finds the byte of the first.
+// outside counts changed elements outside the output and returns the byte of the first.
 func (w written) outside() (first, wrong int) {
 	for _, part := range [][2]int{{0, w.from}, {w.to, len(w.got)}} {
 		for at := part[0]; at < part[1]; at += len(w.poison) {
@@ -31,7 +30,7 @@ func (w written) outside() (first, wrong int) {
 	return first, wrong
 }
 
-// unwritten counts the elements of the output that did not, and finds the byte of the first.
+// unwritten counts unchanged elements of the output and returns the byte of the first.
 func (w written) unwritten() (first, wrong int) {
 	size := len(w.poison)
 	for at := w.from; at < w.to; {
@@ -39,7 +38,7 @@ func (w written) unwritten() (first, wrong int) {
 		if next < 0 {
 			break
 		}
-		// One that lies across two elements is none.
+		// A match across two elements does not count.
 		if at += next; (at-w.from)%size != 0 {
 			at++
 			continue

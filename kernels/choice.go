@@ -1,27 +1,25 @@
 package kernels
 
-// Choice is what a kernel would launch for a problem, told without running it. What is not
-// known is zero.
+// Choice describes the kernel launched for a problem, known without running it. Unknown fields are zero.
 type Choice struct {
-	// Label names the kernel exactly as [Launch].Label would, once the launch has run.
+	// Label equals [Launch].Label after the launch.
 	Label string `json:"label"`
-	// Tiling is what [TilingTeller] would tell of the launch.
+	// Tiling is what [TilingTeller] returns for the launch.
 	Tiling
-	// Stages is how many steps along K are in flight at the same time.
+	// Stages is the number of K steps in flight at once.
 	Stages int `json:"stages,omitempty"`
-	// Cluster is the shape of a cluster in blocks of the launch's grid: zeros for none.
+	// Cluster is the cluster shape in blocks; zero if none.
 	Cluster [3]int `json:"cluster,omitzero"`
-	// Slots is how many tiles the device computes at the same time.
+	// Slots is the number of tiles that run at once on the device.
 	Slots float64 `json:"slots,omitempty"`
-	// Grid is the shape of the launch in blocks.
+	// Grid is the launch grid in blocks.
 	Grid [3]int `json:"grid,omitzero"`
-	// Algorithm is what the library is to be told to launch this whatever its heuristic says.
+	// Algorithm makes the library launch this kernel regardless of its heuristic.
 	Algorithm Algorithm `json:"algorithm,omitzero"`
 }
 
-// Sides says how the tile of a choice for m by n lies in C, by how many blocks are launched: 1
-// where its first side lies along M, as it is told, -1 where that is its second side, and 0
-// where the blocks don't tell. Kernels whose blocks walk over the tiles launch fewer.
+// Sides infers the tile's orientation in an m by n output from the number of blocks: 1 if its first side lies
+// along M, as reported, -1 if the second does, 0 if unknown. Persistent kernels launch fewer blocks.
 func (c Choice) Sides(m, n int) int {
 	blocks := c.Grid[0] * c.Grid[1] * c.Grid[2]
 	if blocks < 1 || !c.Tiled() {
@@ -37,66 +35,47 @@ func (c Choice) Sides(m, n int) int {
 	return 0
 }
 
-// covers says whether so many blocks cover m by n with tiles of a by b: a block for each tile,
-// or for each part along K of it, whole clusters of them.
+// covers reports whether blocks blocks cover m by n with a by b tiles: one block per tile, or per split of K,
+// in whole clusters.
 func (c Choice) covers(a, b, m, n, blocks int) bool {
 	tiles := (m + a - 1) / a * ((n + b - 1) / b)
-	if c.Split > 1 { // how many parts is mostly not told
+	if c.Split > 1 { // usually the number of splits is unknown
 		return blocks > tiles && blocks%tiles == 0 && blocks/tiles <= mostParts
 	}
 	cluster := max(1, c.Cluster[0]*c.Cluster[1]*c.Cluster[2])
 	return blocks == tiles || blocks == (tiles+cluster-1)/cluster*cluster
 }
 
-// mostParts is more parts along K than libraries make.
 const mostParts = 64
 
-// Untold is the error of an implementation that has no way of saying what it would run.
+// Untold is the error of an implementation that can't report its choice.
 type Untold struct{ Kernel string }
 
 func (e *Untold) Error() string {
-	return "kernel " + e.Kernel + " has no interface that tells what it would run"
+	return "kernel " + e.Kernel + " has no interface to report its kernels"
 }
 
-// ChoiceOf is what an implementation would run for a task. The error is an [*Unsupported]
-// where the task is not supported, an [*Untold] where the implementation can't be asked, and
-// else says why nothing can be told.
-func ChoiceOf(i Implementation, t Task) (Choice, error) {
-	p, ok := i.(product)
-	if !ok {
-		return Choice{}, &Untold{i.Name()}
-	}
-	teller, ok := p.Gemm.(ChoiceTeller)
+// ChoiceOf returns what a kernel would run for a task. The error is an [*Unsupported] if it refuses the task,
+// an [*Untold] if it can't report its choice, or says why the choice is unknown.
+func ChoiceOf(k Kernel, t Task) (Choice, error) {
+	teller, ok := k.(ChoiceTeller)
 	if !ok || t.Products > 0 {
-		return Choice{}, &Untold{i.Name()}
+		return Choice{}, &Untold{k.Name()}
 	}
-	if t.Weights != (WeightFormat{}) || t.Output != "" || t.Accumulator != "" {
-		if err := p.Supports(t); err != nil {
+	if t.Quantized() {
+		if err := k.Supports(t); err != nil {
 			return Choice{}, err
 		}
-		return Choice{}, &Untold{i.Name()}
+		return Choice{}, &Untold{k.Name()}
 	}
-	return teller.Choice(t.problem())
+	return teller.Choice(t)
 }
 
-// Tellers are up to n implementations that tell what i does, the first being i itself, and that
-// goroutines can ask at once, each by one of them: see [ManyTellers].
-func Tellers(i Implementation, n int) ([]Implementation, error) {
-	p, ok := i.(product)
-	if !ok {
-		return []Implementation{i}, nil
+// Tellers returns up to n kernels, k first, that report k's choices and may be used concurrently, one goroutine
+// each: see [ManyTellers].
+func Tellers(k Kernel, n int) ([]Kernel, error) {
+	if many, ok := k.(ManyTellers); ok {
+		return many.Tellers(n)
 	}
-	many, ok := p.Gemm.(ManyTellers)
-	if !ok {
-		return []Implementation{i}, nil
-	}
-	tellers, err := many.Tellers(n)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]Implementation, len(tellers))
-	for k, t := range tellers {
-		out[k] = product{t}
-	}
-	return out, nil
+	return []Kernel{k}, nil
 }

@@ -6,10 +6,9 @@ import (
 	"math"
 )
 
-// smallFloat is a binary format of at most 16 bits.
 type smallFloat struct {
-	exponent, mantissa int  // bits of the fields
-	finite             bool // e4m3fn: no infinities, one NaN a sign
+	exponent, mantissa int
+	finite             bool // e4m3fn: no infinities, one NaN per sign
 }
 
 var (
@@ -18,13 +17,13 @@ var (
 	e4m3     = smallFloat{exponent: 4, mantissa: 3, finite: true}
 )
 
-// encode rounds x to nearest, ties to even, straight from binary64: by way of
-// fp32 it would round twice. The result has no more than 1+exponent+mantissa bits.
+// encode rounds x to nearest, ties to even, directly from binary64: rounding via fp32 would round twice. The
+// result has at most 1+exponent+mantissa bits.
 func (f smallFloat) encode(x float64) uint16 {
 	bits := math.Float64bits(x)
 	sign := uint16(bits>>63) << (f.exponent + f.mantissa)
 	bits &^= 1 << 63
-	top := uint64(1)<<f.exponent - 1 // the exponent field of infinities and NaNs
+	top := uint64(1)<<f.exponent - 1
 	infinity := top << f.mantissa
 	nan := infinity | 1<<(f.mantissa-1)
 	if f.finite {
@@ -39,12 +38,12 @@ func (f smallFloat) encode(x float64) uint16 {
 	}
 	e := int(bits>>52) - 1023
 	if e == -1023 {
-		return sign // zero, or a binary64 subnormal, far below every small format
+		return sign // zero or a binary64 subnormal, far below every small format
 	}
 	significand := bits&(1<<52-1) | 1<<52
 	bias := 1<<(f.exponent-1) - 1
 	shift := 52 - f.mantissa
-	field := e + bias - 1 // the significand's leading bit adds the missing 1
+	field := e + bias - 1
 	if least := 1 - bias; e < least {
 		shift += least - e
 		field = 0
@@ -57,14 +56,14 @@ func (f smallFloat) encode(x float64) uint16 {
 	if rest > half || rest == half && q&1 == 1 {
 		q++
 	}
-	// A carry out of q runs into the exponent, which is what rounding up means.
+	// A carry out of q increments the exponent, as rounding up should.
 	if field > 1<<f.exponent {
 		return sign | uint16(infinity)
 	}
 	return sign | uint16(min(uint64(field)<<f.mantissa+q, infinity))
 }
 
-// round is decode of encode, in one step where the result is a normal number for sure.
+// round is decode(encode(x)) with a fast path for normal results.
 func (f smallFloat) round(x float64) float64 {
 	bits := math.Float64bits(x)
 	bias := 1<<(f.exponent-1) - 1
@@ -72,7 +71,7 @@ func (f smallFloat) round(x float64) float64 {
 		return f.decode(f.encode(x))
 	}
 	shift := 52 - f.mantissa
-	// To nearest, ties to even; a carry runs into the exponent.
+	// To nearest, ties to even; a carry increments the exponent.
 	bits += uint64(1)<<(shift-1) - 1 + bits>>shift&1
 	return math.Float64frombits(bits &^ (1<<shift - 1))
 }
@@ -84,7 +83,7 @@ func (f smallFloat) decode(h uint16) float64 {
 	m := int(h) & (1<<f.mantissa - 1)
 	bias := 1<<(f.exponent-1) - 1
 	negative := h >> (f.exponent + f.mantissa) & 1
-	if e != 0 && e != top { // nearly all there are
+	if e != 0 && e != top { // the common case: normal numbers
 		return math.Float64frombits(uint64(negative)<<63 | uint64(e-bias+1023)<<52 | uint64(m)<<(52-f.mantissa))
 	}
 	sign := 1 - 2*float64(negative)
@@ -101,28 +100,27 @@ func (f smallFloat) decode(h uint16) float64 {
 	return sign * math.Ldexp(float64(m|1<<f.mantissa), e-bias-f.mantissa)
 }
 
-// EncodeFP16 rounds x to IEEE binary16, to nearest, ties to even; past 65504 it
-// becomes an infinity.
+// EncodeFP16 rounds x to IEEE binary16, to nearest, ties to even. Values that round beyond 65504 become
+// infinities.
 func EncodeFP16(x float64) uint16 { return binary16.encode(x) }
 
-// DecodeFP16 is the exact value of an IEEE binary16.
+// DecodeFP16 returns the exact value of an IEEE binary16.
 func DecodeFP16(h uint16) float64 { return binary16.decode(h) }
 
 // EncodeBF16 rounds x to bfloat16, to nearest, ties to even, subnormals included.
 func EncodeBF16(x float64) uint16 { return bfloat16.encode(x) }
 
-// DecodeBF16 is the exact value of a bfloat16.
+// DecodeBF16 returns the exact value of a bfloat16.
 func DecodeBF16(h uint16) float64 { return bfloat16.decode(h) }
 
-// EncodeFP8 rounds x to e4m3 as on compute capability 8.9 and 9.0, to nearest,
-// ties to even; the format has no infinities, so past 464 it becomes a NaN.
+// EncodeFP8 rounds x to e4m3 as on compute capability 8.9 and 9.0, to nearest, ties to even. The format has
+// no infinities: beyond 464 the result is NaN.
 func EncodeFP8(x float64) uint8 { return uint8(e4m3.encode(x)) }
 
-// DecodeFP8 is the exact value of an e4m3.
+// DecodeFP8 returns the exact value of an e4m3.
 func DecodeFP8(h uint8) float64 { return e4m3.decode(uint16(h)) }
 
-// RoundTF32 rounds x to the 10 mantissa bits that a tensor core keeps of an fp32,
-// to nearest, ties to even.
+// RoundTF32 rounds x to the 10 mantissa bits that a tensor core keeps, to nearest, ties to even.
 func RoundTF32(x float64) float64 {
 	bits := math.Float32bits(float32(x))
 	if bits&0x7f800000 == 0x7f800000 {
@@ -132,9 +130,9 @@ func RoundTF32(x float64) float64 {
 	return float64(math.Float32frombits(bits &^ 0x1fff))
 }
 
-// Encode writes src as little-endian elements of type d into dst, which must hold
-// len(src)·d.Size() bytes. Floats are rounded to nearest even, tf32 to its 10
-// bits, integers to nearest even and clamped to ±127 (int8) or the type's range (int32).
+// Encode writes src as little-endian elements of type d into dst, which must hold len(src)·d.Size() bytes.
+// Floats round to nearest even, tf32 to its 10 bits. Integers round to nearest even and clamp to ±127 (int8)
+// or the type's range (int32).
 func Encode(d DType, src []float64, dst []byte) error {
 	if err := checkBytes(d, len(src), len(dst)); err != nil {
 		return err

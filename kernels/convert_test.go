@@ -7,17 +7,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSmallFloatsExhaustively checks every value of every small format: decoding
-// is exact and monotone, encoding its inverse, and the point halfway between two
-// neighbours goes to the even one.
+// Every value of every small format: decoding is exact and monotone, encoding is its inverse, and midpoints
+// round to even.
 func TestSmallFloatsExhaustively(t *testing.T) {
 	for _, f := range []struct {
 		name         string
 		encode       func(float64) uint16
 		decode       func(uint16) float64
-		finite       uint16 // the largest finite pattern
+		finite       uint16
 		max          float64
-		least, bound float64 // smallest subnormal; where rounding leaves the finite
+		least, bound float64 // smallest subnormal; from where values round to infinity
 		negative     uint16
 	}{
 		{"fp16", EncodeFP16, DecodeFP16, 0x7bff, 65504, 0x1p-24, 65520, 0x8000},
@@ -44,7 +43,7 @@ func TestSmallFloatsExhaustively(t *testing.T) {
 			if lo >= hi {
 				t.Fatalf("%s: %#x is %g, the next %g", f.name, h, lo, hi)
 			}
-			mid := (lo + hi) / 2 // exact: one more bit
+			mid := (lo + hi) / 2 // exact: one bit more
 			for _, c := range []struct {
 				x    float64
 				want uint16
@@ -76,7 +75,6 @@ func TestSmallFloatsExhaustively(t *testing.T) {
 	}
 }
 
-// TestNaNsExhaustively checks that every pattern past the infinities is a NaN.
 func TestNaNsExhaustively(t *testing.T) {
 	for h := 0; h <= 0xffff; h++ {
 		if got, want := math.IsNaN(DecodeFP16(uint16(h))), h&0x7fff > 0x7c00; got != want {
@@ -135,7 +133,6 @@ func TestEncodeDecode(t *testing.T) {
 	}
 }
 
-// TestEncodeRoundsToNearest: no other value of the format is nearer.
 func TestEncodeRoundsToNearest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := rapid.Float64Range(-70000, 70000).Draw(t, "x")
@@ -152,21 +149,24 @@ func TestEncodeRoundsToNearest(t *testing.T) {
 	})
 }
 
-// TestRoundIsDecodeOfEncode: the shortcut for normal numbers gives what the way by bits gives.
+// The fast path must agree with the general one.
 func TestRoundIsDecodeOfEncode(t *testing.T) {
 	for _, f := range []smallFloat{binary16, bfloat16, e4m3} {
 		same := func(x float64) {
-			if got, want := f.round(x), f.decode(f.encode(x)); got != want && !(math.IsNaN(got) && math.IsNaN(want)) || math.Signbit(got) != math.Signbit(want) {
+			if got, want := f.round(x),
+				f.decode(f.encode(x)); got != want && !(math.IsNaN(got) && math.IsNaN(want)) || math.Signbit(got) != math.Signbit(want) {
 				t.Errorf("%+v: %g (%#x) becomes %g, want %g", f, x, math.Float64bits(x), got, want)
 			}
 		}
 		for e := -160; e < 160; e++ {
-			for _, significand := range []float64{1, 1 + 0x1p-52, 1.5, 1 + 0x1p-8, 1 + 3*0x1p-8, 1 + 0x1p-11, 1 + 3*0x1p-11, 1 + 0x1p-4, 1 + 3*0x1p-4, 2 - 0x1p-52, 2 - 0x1p-8, 2 - 0x1p-11} {
+			for _, significand := range []float64{1, 1 + 0x1p-52, 1.5, 1 + 0x1p-8, 1 + 3*0x1p-8, 1 + 0x1p-11, 1 + 3*0x1p-11, 1 + 0x1p-4,
+				1 + 3*0x1p-4, 2 - 0x1p-52, 2 - 0x1p-8, 2 - 0x1p-11} {
 				same(math.Ldexp(significand, e))
 				same(-math.Ldexp(significand, e))
 			}
 		}
-		for _, x := range []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), math.MaxFloat64, 5e-324, 65504, 65519, 65520, 448, 464, 465} {
+		for _, x := range []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), math.MaxFloat64, 5e-324, 65504, 65519,
+			65520, 448, 464, 465} {
 			same(x)
 		}
 		rapid.Check(t, func(t *rapid.T) { same(rapid.Float64Range(-1e5, 1e5).Draw(t, "x")) })

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// PeakOrigin says where a peak rate comes from; it is stored with every MFU.
+// PeakOrigin is the source of a peak rate; it is stored with every MFU.
 type PeakOrigin string
 
 // The origins of a peak.
@@ -15,42 +15,40 @@ const (
 	DataSheet PeakOrigin = "data-sheet" // the vendor's figure at the vendor's clock
 	Computed  PeakOrigin = "computed"   // units × width × clock
 	Measured  PeakOrigin = "measured"   // from registers, on this device
-	Published PeakOrigin = "published"  // read back from an imported file's own utilisation
-	Relative  PeakOrigin = "relative"   // none is known: the series' fastest row stands for it
+	Published PeakOrigin = "published"  // from an imported file's own utilization figures
+	Relative  PeakOrigin = "relative"   // unknown: relative to the series' fastest row
 )
 
 // Peak is the rate that MFU is relative to.
 type Peak struct {
 	DType  DType      `json:"dtype"`
-	FLOPS  float64    `json:"flops"` // operations a second, whole device
+	FLOPS  float64    `json:"flops"` // operations per second, whole device
 	Origin PeakOrigin `json:"origin"`
-	// ClockMHz is the clock to which FLOPS belongs, 0 when unknown.
+	// ClockMHz is the clock of FLOPS, 0 if unknown.
 	ClockMHz float64 `json:"clock_mhz,omitempty"`
-	// Unit names what was counted: "AMX", "AVX-512 FMA", "tensor core".
+	// Unit names the counted units: "AMX", "AVX-512 FMA", "tensor core".
 	Unit string `json:"unit,omitempty"`
-	// Memory is the bandwidth from which FLOPS follows where memory alone bounds an operation.
+	// Memory is the bandwidth that FLOPS is derived from, if the operation is memory-bound.
 	Memory Bandwidth `json:"memory,omitzero"`
 }
 
-// Transfer is what a bandwidth was measured by.
+// Transfer is the kind of memory transfer that a bandwidth was measured with.
 type Transfer string
 
-// The transfers.
 const (
 	Reading Transfer = "read"
-	Copying Transfer = "copy" // what is read and what is written count
+	Copying Transfer = "copy" // counts both reads and writes
 )
 
-// Bandwidth is that of memory.
+// Bandwidth is a memory bandwidth.
 type Bandwidth struct {
-	Rate float64  `json:"rate"` // bytes a second, 0 when unknown
+	Rate float64  `json:"rate"` // bytes per second, 0 if unknown
 	Of   Transfer `json:"of"`
-	// Origin is [DataSheet] where the vendor says it, and empty where it was measured.
+	// Origin is [DataSheet] for the vendor's figure, empty if measured.
 	Origin PeakOrigin `json:"origin,omitempty"`
 }
 
-// At scales the peak to a clock in MHz: what the device could do had it run at
-// that clock throughout. 0 where either clock is unknown.
+// At scales the peak to a clock in MHz held throughout. It returns 0 if either clock is unknown.
 func (p Peak) At(clockMHz float64) float64 {
 	if p.ClockMHz <= 0 || clockMHz <= 0 {
 		return 0
@@ -58,11 +56,10 @@ func (p Peak) At(clockMHz float64) float64 {
 	return p.FLOPS * clockMHz / p.ClockMHz
 }
 
-// Cache is one level of a device's caches.
 type Cache struct {
 	Level int   `json:"level"`
 	Bytes int64 `json:"bytes"` // of one instance
-	Count int   `json:"count"` // instances among the device's cores
+	Count int   `json:"count"` // instances across the device's cores
 }
 
 // Spec describes a device. It is read once and does not change.
@@ -70,43 +67,41 @@ type Spec struct {
 	ID   string `json:"id"`   // "cpu", "cuda:0"
 	Kind Kind   `json:"kind"` // see [Kind.Facts]
 	Name string `json:"name"` // "INTEL(R) XEON(R) PLATINUM 8592+"
-	// UUID tells a card from others of its kind; empty where there is none.
+	// UUID identifies a card among others of its kind; may be empty.
 	UUID        string   `json:"uuid,omitempty"`
 	Units       int      `json:"units"`
 	MemoryBytes int64    `json:"memory_bytes"`
 	Caches      []Cache  `json:"caches,omitempty"`
 	Features    []string `json:"features,omitempty"` // "avx512_bf16", "sm_90a"
-	// LastLevelCacheBytes is what weights must rotate past to come from memory.
+	// LastLevelCacheBytes is the size that weights must exceed, in rotation, to come from memory.
 	LastLevelCacheBytes int64 `json:"llc_bytes"`
-	// Versions of what takes part: "driver", "openblas", "onednn", "microcode".
+	// Versions of components: "driver", "openblas", "onednn", "microcode".
 	Versions map[string]string `json:"versions,omitempty"`
-	// Settings are what somebody may change about the device and what changes its
-	// times: "power limit", "ecc", "mig", "max sm clock".
+	// Settings are changeable settings that affect times: "power limit", "ecc", "mig", "max sm clock".
 	Settings map[string]string `json:"settings,omitempty"`
-	// Faults are the known faults of the libraries that are kernels of the device.
+	// Faults are known faults of the device's libraries.
 	Faults []KnownFault `json:"faults,omitempty"`
 }
 
-// RotationFactor is how many times the last-level cache the memory holds that operands
-// rotate over, so that each launch reads its own from memory.
+// RotationFactor is the ratio of the rotated operands' size to the last-level cache. At 3, each launch reads
+// its operands from memory.
 const RotationFactor = 3
 
-// Ceilings are the rates that a device was seen or is said to reach.
+// Ceilings are a device's measured or specified peak rates.
 type Ceilings struct {
 	Peaks []Peak `json:"peaks"`
-	// ReadBandwidth and CopyBandwidth are in bytes a second; copy
-	// counts read and write.
+	// ReadBandwidth and CopyBandwidth are in bytes per second; copy counts reads and writes.
 	ReadBandwidth float64 `json:"read_bandwidth"`
 	CopyBandwidth float64 `json:"copy_bandwidth"`
-	// BandwidthOrigin is [DataSheet] where the vendor says the two, and empty where they were measured.
+	// BandwidthOrigin is [DataSheet] for the vendor's figures, empty if measured.
 	BandwidthOrigin PeakOrigin `json:"bandwidth_origin,omitempty"`
-	// LinkBandwidth is that of uploads from the host's ordinary memory, measured, in bytes a second; 0 where there is no link or
-	// it was not measured.
+	// LinkBandwidth is the measured rate of uploads from pageable host memory, in bytes per second; 0 if
+	// there is no link or it was not measured.
 	LinkBandwidth float64 `json:"link_bandwidth,omitempty"`
 }
 
-// Peak returns the peak for d of the preferred origin: given by the user, else measured, else computed,
-// else data sheet, else published with imported figures. ok is false when none is known.
+// Peak returns the peak for d from the best available origin: given, measured, computed, data sheet, or
+// published. ok is false if none is known.
 func (c Ceilings) Peak(d DType) (p Peak, ok bool) {
 	for _, origin := range []PeakOrigin{Given, Measured, Computed, DataSheet, Published} {
 		for _, p := range c.Peaks {
@@ -118,9 +113,8 @@ func (c Ceilings) Peak(d DType) (p Peak, ok bool) {
 	return Peak{}, false
 }
 
-// Bandwidth is the one that an operation is held against: that of reading, or of copying where
-// nothing stays in memory from launch to launch, so that as much is written as is read. Files
-// without the latter have the former in its place.
+// Bandwidth returns the bandwidth that bounds an operation: read, or copy if no operand stays in memory
+// between launches. Without a copy bandwidth it returns the read bandwidth.
 func (c Ceilings) Bandwidth(o Operation) Bandwidth {
 	if !o.Stores() && c.CopyBandwidth > 0 {
 		return Bandwidth{c.CopyBandwidth, Copying, c.BandwidthOrigin}
@@ -128,9 +122,9 @@ func (c Ceilings) Bandwidth(o Operation) Bandwidth {
 	return Bandwidth{c.ReadBandwidth, Reading, c.BandwidthOrigin}
 }
 
-// Roof is what MFU of a subject is relative to: the peak of its data type, or the operations that
-// the memory's bandwidth allows where nothing stays in memory: of softmax that is always less. ok is
-// false when neither is known.
+// Roof returns the rate that MFU of a subject is relative to: the data type's peak, or for operations without
+// a stored operand, the operations that the memory bandwidth allows. For softmax that is always lower. ok is
+// false if neither is known.
 func (c Ceilings) Roof(s Subject) (p Peak, ok bool) {
 	b := c.Bandwidth(s.Operation)
 	if s.Operation.Stores() || b.Rate <= 0 {
@@ -140,25 +134,23 @@ func (c Ceilings) Roof(s Subject) (p Peak, ok bool) {
 	return Peak{DType: s.DType, FLOPS: s.FLOPs(m) / s.Bytes(m) * b.Rate, Origin: cmp.Or(b.Origin, Measured), Memory: b}, true
 }
 
-// Distribution is how a buffer is filled.
+// Distribution is the distribution of a buffer's values.
 type Distribution string
 
 // The distributions of operands.
 const (
 	// Normal is N(0,1); int8 gets round(N(0,1)·32) clamped to ±127.
 	Normal Distribution = "normal"
-	// Integers are small whole numbers in [-4,4], on which every type is exact
-	// up to the output's rounding.
+	// Integers are whole numbers in [-4,4]: every type is exact up to the output's rounding.
 	Integers Distribution = "integers"
-	// Zeros flatter power-limited devices; they are a choice, never a default.
+	// Zeros overstate the speed of power-limited devices; never a default.
 	Zeros Distribution = "zeros"
 )
 
 // Buffer is memory on a device.
 type Buffer interface {
 	Bytes() int64
-	// Fill writes n elements of type d from the distribution; the same seed
-	// gives the same content on every device.
+	// Fill writes n elements of type d. The same seed gives the same content on every device.
 	Fill(dist Distribution, d DType, n int64, seed uint64) error
 	// Upload and Download copy from and to host memory, starting at byte off.
 	Upload(off int64, src []byte) error
@@ -166,19 +158,17 @@ type Buffer interface {
 	Close() error
 }
 
-// Span is what the device itself says of one block of launches.
+// Span is the device's timing of one block of launches.
 type Span struct {
-	// Seconds is the time from the first launch's start to the last one's end,
-	// between stamps taken on the device.
+	// Seconds is the time from the first launch's start to the last one's end, by timestamps from the device.
 	Seconds float64
-	// ClockMHz is the core's (SM's) clock during the block, 0 when unknown.
+	// ClockMHz is the core (SM) clock during the block, 0 if unknown.
 	ClockMHz float64
-	// Ahead is how many launches ran for the first time ahead of the block, which Seconds
-	// does not hold.
+	// Ahead is the number of first runs before the block; Seconds excludes them.
 	Ahead       int
 	Disturbance Disturbance
-	// Lost is how long the block stood still, because threads were kept off their CPUs, the
-	// process was stopped or the machine slept; 0 when that is not known.
+	// Lost is how long the block was stopped: threads were descheduled, the process was stopped, or the
+	// machine slept. 0 if unknown.
 	Lost time.Duration
 }
 
@@ -189,27 +179,24 @@ type Telemetry struct {
 	Throttle Throttle
 }
 
-// PowerLimit is the setting of a device that is its power limit.
+// PowerLimit is the name of the power limit in [Spec].Settings.
 const PowerLimit = "power limit"
 
-// Device runs kernels. The methods of one device are called by one goroutine at
-// a time; different devices are independent.
+// Device runs kernels. One goroutine at a time may call a device's methods; different devices are
+// independent.
 type Device interface {
 	Spec() Spec
-	// Ceilings measures peaks and bandwidths at the first call (about a second)
-	// and returns them again after that.
+	// Ceilings measures peaks and bandwidths at the first call (about a second) and caches them.
 	Ceilings(ctx context.Context) (Ceilings, error)
-	// Gemms lists what can run here, our kernels first.
-	Gemms() []Gemm
-	// Missing lists the kernels and libraries that can't, with reasons.
+	// Kernels lists the available kernels of an operation, ours first.
+	Kernels(o Operation) []Kernel
+	// Missing lists unavailable kernels and libraries, with reasons.
 	Missing() []Missing
 	// Alloc returns memory aligned for every kernel of the device.
 	Alloc(bytes int64) (Buffer, error)
-	// Execute runs launches[i % len(launches)] for i in [0,n) back to back,
-	// with nothing between them, and returns the device's own account of it.
-	// An error means that the block did not complete. ctx is looked at before the
-	// block, and between two launches where the device can: who wants the block whole
-	// gives one that does not end.
+	// Execute runs launches[i % len(launches)] for i in [0,n) back to back and returns the device's timing.
+	// An error means that the block did not complete. ctx is checked before the block and, if the device can,
+	// between launches. For an uninterrupted block pass a context that does not end.
 	Execute(ctx context.Context, launches []Launch, n int) (Span, error)
 	Telemetry() Telemetry
 	Close() error

@@ -7,21 +7,20 @@ import (
 	"time"
 )
 
-// Disturbance is what the system did to a block. The zero value is that nothing was seen that matters.
+// Disturbance is the system's interference with a block. The zero value means that none was detected.
 type Disturbance struct {
-	Stolen    time.Duration // in which the hypervisor ran others on our CPUs
-	Suspended time.Duration // for which the machine slept
-	HeldUp    time.Duration // for which the host did not start what the device waited for
-	Preempted int           // how often threads were taken off their CPUs
-	// Lost is how much of Block, the block's time, it stood still because threads were kept off their CPUs; 0 where
-	// that is not known.
+	Stolen    time.Duration // the hypervisor ran other guests on our CPUs
+	Suspended time.Duration // the machine slept
+	HeldUp    time.Duration // the host delayed launches that the device waited for
+	Preempted int           // number of times that threads were descheduled
+	// Lost is how much of the block's time, Block, its threads were descheduled; 0 if unknown.
 	Lost, Block time.Duration
-	// Other is what a stored text says besides, as that of an imported sample.
+	// Other is any other stored text, such as an imported sample's.
 	Other string
 }
 
-// String lists the disturbances as run files and exports keep them: "stolen 4 ms, preempted 3 times: lost 2.1 of 9.8 ms".
-// Times are rounded. [ParseDisturbance] reads it.
+// String lists the disturbances as run files and exports store them: "stolen 4 ms, preempted 3 times: lost
+// 2.1 of 9.8 ms". Times are rounded. [ParseDisturbance] reads it.
 func (d Disturbance) String() string {
 	var words []string
 	if d.Stolen > 0 {
@@ -45,7 +44,6 @@ func (d Disturbance) String() string {
 	return strings.Join(words, ", ")
 }
 
-// offCPU says how threads were kept off their CPUs, empty where they were not.
 func (d Disturbance) offCPU() string {
 	switch {
 	case d.Preempted == 1:
@@ -58,7 +56,6 @@ func (d Disturbance) offCPU() string {
 	return ""
 }
 
-// millis prints a time in milliseconds with about two digits.
 func millis(t time.Duration) string {
 	ms := 1e3 * t.Seconds()
 	switch {
@@ -70,7 +67,7 @@ func millis(t time.Duration) string {
 	return strconv.FormatFloat(ms, 'f', 2, 64)
 }
 
-// ParseDisturbance reads a stored text. Parts that [Disturbance.String] does not write are kept in Other.
+// ParseDisturbance reads a stored text. Parts unknown to [Disturbance.String] go to Other.
 func ParseDisturbance(text string) Disturbance {
 	var d Disturbance
 	for text != "" {
@@ -86,7 +83,7 @@ func ParseDisturbance(text string) Disturbance {
 	return d
 }
 
-// read reads one part. It is false for other words, which change nothing.
+// read reads one part. It returns false for unknown parts and then changes nothing.
 func (d *Disturbance) read(part string) bool {
 	for _, f := range []struct {
 		to          *time.Duration
@@ -133,7 +130,7 @@ func (d *Disturbance) readOffCPU(part string) bool {
 	return true
 }
 
-// duration is a number of units, 0 where it is none that a [time.Duration] holds.
+// duration returns a number of units, or 0 if it is invalid or overflows a [time.Duration].
 func duration(number string, unit time.Duration) time.Duration {
 	v, err := strconv.ParseFloat(number, 64)
 	if t := v * float64(unit); err == nil && t > 0 && t < 1<<62 {
@@ -142,7 +139,8 @@ func duration(number string, unit time.Duration) time.Duration {
 	return 0
 }
 
-// Kinds are what happened, in a word or two each: "preempted", "stolen". Of Other it is the first word of each part.
+// Kinds returns short names of the disturbances: "preempted", "stolen". For Other it returns the first word
+// of each part.
 func (d Disturbance) Kinds() []string {
 	var kinds []string
 	add := func(seen bool, kind string) {

@@ -8,7 +8,7 @@ import (
 
 const ms = time.Millisecond
 
-// TestDisturbanceTexts: run files keep a disturbance as text, and those of earlier versions are read.
+// Texts of earlier versions must stay readable.
 func TestDisturbanceTexts(t *testing.T) {
 	for _, c := range []struct {
 		text  string
@@ -19,8 +19,10 @@ func TestDisturbanceTexts(t *testing.T) {
 		{"stolen 10 ms", Disturbance{Stolen: 10 * ms}, []string{"stolen"}},
 		{"preempted once", Disturbance{Preempted: 1}, []string{"preempted"}},
 		{"stolen 20 ms, preempted 3 times", Disturbance{Stolen: 20 * ms, Preempted: 3}, []string{"stolen", "preempted"}},
-		{"preempted 4 times: lost 0.85 of 4.9 ms", Disturbance{Preempted: 4, Lost: 850 * time.Microsecond, Block: 4900 * time.Microsecond}, []string{"preempted"}},
-		{"suspended for 90 s, stopped: lost 300 of 310 ms", Disturbance{Suspended: 90 * time.Second, Lost: 300 * ms, Block: 310 * ms}, []string{"suspended", "stopped"}},
+		{"preempted 4 times: lost 0.85 of 4.9 ms", Disturbance{Preempted: 4, Lost: 850 * time.Microsecond, Block: 4900 * time.Microsecond},
+			[]string{"preempted"}},
+		{"suspended for 90 s, stopped: lost 300 of 310 ms", Disturbance{Suspended: 90 * time.Second, Lost: 300 * ms, Block: 310 * ms},
+			[]string{"suspended", "stopped"}},
 		{"the host was held up for 12 ms", Disturbance{HeldUp: 12 * ms}, []string{"held up"}},
 		{"stolen=4, daemon", Disturbance{Other: "stolen=4, daemon"}, []string{"stolen", "daemon"}},
 		{"stopped: lost x of 4.9 ms", Disturbance{Other: "stopped: lost x of 4.9 ms"}, []string{"stopped"}},

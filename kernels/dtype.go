@@ -5,29 +5,28 @@ import (
 	"strings"
 )
 
-// DType is the element type of A and B of a product. The accumulator and the
-// output follow from it: see [DType.Accumulator] and [DType.Output].
+// DType is the element type of A and B. It determines the accumulator and output types: see
+// [DType.Accumulator] and [DType.Output].
 type DType string
 
-// The data types of matrix operands. Names are those of the frameworks and are
-// stored as they stand in run files, tables and on the command line.
+// The operand types. Names follow the frameworks and are used in run files, tables and on the command line.
 const (
 	FP32 DType = "fp32" // IEEE binary32
 	TF32 DType = "tf32" // fp32 in memory, 10 mantissa bits in the tensor core
 	FP16 DType = "fp16" // IEEE binary16
-	BF16 DType = "bf16" // the upper half of binary32
+	BF16 DType = "bf16"
 	INT8 DType = "int8" // signed, symmetric
 	FP8  DType = "fp8"  // e4m3, as on compute capability 8.9 and 9.0
 
-	// INT32 is never an operand: it is the accumulator and output of [INT8].
+	// INT32 is never an operand: it is the accumulator and output type of [INT8].
 	INT32 DType = "int32"
 )
 
-// DTypes lists the operand types in the order in which tables show them.
+// DTypes lists the operand types in table order.
 func DTypes() []DType { return []DType{FP32, TF32, FP16, BF16, FP8, INT8} }
 
-// ParseDType reads an operand type by name, frameworks' long names included
-// ("float16", "torch.bfloat16"). The error lists what was expected.
+// ParseDType reads an operand type, including frameworks' names ("float16", "torch.bfloat16"). The error
+// lists the valid names.
 func ParseDType(s string) (DType, error) {
 	name := strings.ToLower(strings.TrimSpace(s))
 	name = strings.TrimPrefix(name, "torch.")
@@ -48,10 +47,10 @@ func ParseDType(s string) (DType, error) {
 	return "", fmt.Errorf("unknown dtype %q: expected one of fp32, tf32, fp16, bf16, fp8, int8", s)
 }
 
-// Bits is the size of one element in memory, 0 for an unknown type.
+// Bits returns the size of one element, 0 for an unknown type.
 func (d DType) Bits() int { return 8 * d.Size() }
 
-// Size is the number of bytes of one element in memory, 0 for an unknown type.
+// Size returns the bytes of one element, 0 for an unknown type.
 func (d DType) Size() int {
 	switch d {
 	case FP32, TF32, INT32:
@@ -64,8 +63,7 @@ func (d DType) Size() int {
 	return 0
 }
 
-// Accumulator is the type in which products are summed: int32 for int8, fp32
-// for everything else.
+// Accumulator returns the type of the sums: int32 for int8, fp32 for all others.
 func (d DType) Accumulator() DType {
 	if d == INT8 {
 		return INT32
@@ -73,8 +71,8 @@ func (d DType) Accumulator() DType {
 	return FP32
 }
 
-// Output is the type of C: the operand type for fp32, fp16 and bf16, fp32 for
-// tf32, bf16 for fp8 and int32 for int8.
+// Output returns the type of C: the operand type for fp32, fp16 and bf16, fp32 for tf32, bf16 for fp8 and
+// int32 for int8.
 func (d DType) Output() DType {
 	switch d {
 	case INT8:
@@ -87,8 +85,8 @@ func (d DType) Output() DType {
 	return d
 }
 
-// UnitRoundoff is u = 2^-p of a type with p significant bits: the largest
-// relative error of rounding to nearest. It is 0 for integers, which are exact.
+// UnitRoundoff returns u = 2^-p for p significant bits: the largest relative error of rounding to nearest. It
+// is 0 for integers.
 func (d DType) UnitRoundoff() float64 {
 	switch d {
 	case FP32:

@@ -11,38 +11,27 @@ import (
 
 //docs:begin kernel
 
-// loops is the kernel: three loops over operands of any type, with the weights as they are given.
+// loops is a kernel in Go. It reads the weights in their stored layout.
 type loops struct{}
-
-// readInPlace are weights that the kernel did not have to change.
-type readInPlace struct{ kernels.Buffer }
-
-// Close leaves the buffer to its owner.
-func (readInPlace) Close() error { return nil }
-
-// product is a launch: the problem with its operands.
-type product struct {
-	kernels.Problem
-	a, b, c kernels.Operand
-}
 
 func (loops) Name() string     { return "loops" }
 func (loops) Describe() string { return "three loops in Go, sums in float64" }
 
-// Supports gives the reason for each problem that it refuses.
-func (loops) Supports(p kernels.Problem) error {
-	if p.DType.Output() == kernels.INT32 {
-		return &kernels.Unsupported{Kernel: "loops", DType: p.DType, Reason: "it computes in floating point"}
+// Supports returns why a problem is refused.
+func (loops) Supports(t kernels.Task) error {
+	_, err := t.Product("loops", 0)
+	if err == nil && t.DType.Output() == kernels.INT32 {
+		err = t.Unsupported("loops", "it computes in floating point")
 	}
-	return nil
+	return err
 }
 
-func (loops) PrepareWeights(_ kernels.Problem, raw kernels.Buffer) (kernels.Weights, error) {
+func (loops) Prepare(_ kernels.Task, raw kernels.Buffer) (kernels.Weights, error) {
 	return readInPlace{raw}, nil
 }
 
-// Bind checks here what a launch must not have to check.
-func (k loops) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
+// Bind validates everything, so a launch needs no checks.
+func (k loops) Bind(p kernels.Task, a kernels.Operand, w kernels.Weights, c kernels.Operand, _ ...kernels.Operand) (kernels.Launch, error) {
 	p, err := p.Normalized()
 	if err != nil {
 		return nil, err
@@ -52,15 +41,29 @@ func (k loops) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c k
 	}
 	b, ok := w.(readInPlace)
 	if !ok {
-		return nil, fmt.Errorf("loops: %v: weights were prepared by another kernel", p.Shape)
+		return nil, fmt.Errorf("loops: %v: weights were prepared by another kernel", p.Shape())
 	}
-	return &product{Problem: p, a: a, b: kernels.Operand{Buffer: b.Buffer}, c: c}, nil
+	return &product{Task: p, a: a, b: kernels.Operand{Buffer: b.Buffer}, c: c}, nil
 }
 
-// Label is empty: there is no choice to tell.
+//docs:end
+
+// readInPlace are weights that were not repacked.
+type readInPlace struct{ kernels.Buffer }
+
+// Close leaves the buffer to its owner.
+func (readInPlace) Close() error { return nil }
+
+// product is a launch: the problem with its operands.
+type product struct {
+	kernels.Task
+	a, b, c kernels.Operand
+}
+
+// Label is empty: the kernel has one algorithm.
 func (*product) Label() string { return "" }
 
-// run computes C a row at a time, so that nothing between N and LDC is written.
+// run computes C row by row and does not write between N and LDC.
 func (l *product) run() error {
 	for i := range l.M {
 		row, err := l.read(l.a, i*l.LDA, l.K)
@@ -89,12 +92,10 @@ func (l *product) run() error {
 	return nil
 }
 
-//docs:end
-
 // weight is B[k,n], wherever the layout puts it.
 func (l *product) weight(k, n int) (float64, error) {
 	at := k*l.LDB + n
-	if l.BLayout == kernels.Transposed {
+	if l.Layout == kernels.Transposed {
 		at = n*l.LDB + k
 	}
 	v, err := l.read(l.b, at, 1)
@@ -104,7 +105,7 @@ func (l *product) weight(k, n int) (float64, error) {
 	return v[0], nil
 }
 
-// read decodes n elements of an operand, from the one that lies off elements behind its first.
+// read decodes n elements of an operand from element off on.
 func (l *product) read(o kernels.Operand, off, n int) ([]float64, error) {
 	bytes, values := make([]byte, n*l.DType.Size()), make([]float64, n)
 	if err := o.Buffer.Download(int64(o.Offset+off)*int64(l.DType.Size()), bytes); err != nil {
@@ -115,30 +116,37 @@ func (l *product) read(o kernels.Operand, off, n int) ([]float64, error) {
 
 //docs:begin device
 
-// provider finds the devices of the kind.
+// provider finds the devices of this kind.
 type provider struct{}
 
-// Open returns the devices that can be used; a machine without any gives the reason instead.
+// Open returns the devices of this machine; without any it returns the reason.
 func (provider) Open() ([]kernels.Device, []kernels.Missing) {
 	return []kernels.Device{&device{}}, nil
 }
 
-// device runs its kernels in Go, on memory of the process.
+// device runs kernels in Go, in the memory of the process.
 type device struct{}
 
 func (*device) Spec() kernels.Spec {
 	return kernels.Spec{ID: "gopher:0", Kind: "gopher", Name: "goroutine", Units: 1, MemoryBytes: 1 << 30, LastLevelCacheBytes: 1 << 20}
 }
 
-// Ceilings are measured by a real device; MFU and the rule roofline are relative to them.
+func (*device) Kernels(o kernels.Operation) []kernels.Kernel {
+	if o != kernels.GEMM {
+		return nil
+	}
+	return []kernels.Kernel{loops{}}
+}
+
+//docs:end
+
+// Ceilings are measured by a real device. MFU and the rule roofline use them.
 func (*device) Ceilings(context.Context) (kernels.Ceilings, error) {
 	return kernels.Ceilings{
 		Peaks:         []kernels.Peak{{DType: kernels.FP32, FLOPS: 1e9, Origin: kernels.Computed}},
 		ReadBandwidth: 1e9, CopyBandwidth: 1e9,
 	}, nil
 }
-
-func (*device) Gemms() []kernels.Gemm { return []kernels.Gemm{loops{}} }
 
 func (*device) Missing() []kernels.Missing {
 	return []kernels.Missing{{Name: "gopherblas", Reason: "libgopherblas.so was not found"}}
@@ -148,7 +156,7 @@ func (*device) Alloc(bytes int64) (kernels.Buffer, error) {
 	return &memory{Memory: lazymemory.New(bytes)}, nil
 }
 
-// Execute runs n launches with nothing between them and says how long they took.
+// Execute runs n launches back to back and returns their time.
 func (*device) Execute(ctx context.Context, launches []kernels.Launch, n int) (kernels.Span, error) {
 	begin := time.Now()
 	for i := range n {
@@ -169,12 +177,10 @@ func (*device) Execute(ctx context.Context, launches []kernels.Launch, n int) (k
 func (*device) Telemetry() kernels.Telemetry { return kernels.Telemetry{} }
 func (*device) Close() error                 { return nil }
 
-//docs:end
-
 // memory is a buffer of the process.
 type memory struct{ lazymemory.Memory }
 
-// Fill writes zeros alone: the example measures nothing.
+// Fill writes only zeros, because the example does not measure.
 func (m *memory) Fill(dist kernels.Distribution, d kernels.DType, n int64, _ uint64) error {
 	if dist != kernels.Zeros {
 		return fmt.Errorf("fill with %s: the example has zeros", dist)
@@ -185,9 +191,8 @@ func (m *memory) Fill(dist kernels.Distribution, d kernels.DType, n int64, _ uin
 	return m.Upload(0, make([]byte, n*int64(d.Size())))
 }
 
-// Another kind of device is a provider and what it opens.
+// A new kind of device is a provider and the devices that it opens.
 func Example_device() {
-	//docs:begin use of a device
 	registry := kernels.NewRegistry(provider{})
 	devices, err := registry.Select("gopher:all")
 	if err != nil {
@@ -195,11 +200,10 @@ func Example_device() {
 		return
 	}
 	for _, d := range devices {
-		fmt.Println(d.Spec().ID, "is a", d.Spec().Kind.Facts().Name, "with", len(d.Gemms()), "kernel")
+		fmt.Println(d.Spec().ID, "is a", d.Spec().Kind.Facts().Name, "with", len(d.Kernels(kernels.GEMM)), "kernel")
 	}
-	_, err = kernels.FindGemm(devices[0], "gopherblas")
+	_, err = kernels.Find(devices[0], kernels.GEMM, "gopherblas")
 	fmt.Println(err)
-	//docs:end
 	// Output:
 	// gopher:0 is a gopher device with 1 kernel
 	// kernel "gopherblas" is not available on gopher:0: libgopherblas.so was not found
@@ -207,16 +211,14 @@ func Example_device() {
 
 // A kernel is done when it passes the correctness check.
 func Example_kernel() {
-	//docs:begin use of a kernel
 	ctx, d := context.Background(), &device{}
 	for _, dtype := range []kernels.DType{kernels.FP32, kernels.BF16} {
-		p := kernels.Problem{Shape: kernels.Shape{M: 7, N: 19, K: 33}, DType: dtype, BLayout: kernels.Transposed, LDC: 24}
+		p := kernels.Task{Subject: kernels.Linear(dtype, 19, 33), M: 7, LDC: 24}
 		if err := kernels.CheckGemm(ctx, d, loops{}, p, 1); err != nil {
 			fmt.Println(err)
 		}
 	}
-	fmt.Println(kernels.CheckGemm(ctx, d, loops{}, kernels.Problem{Shape: kernels.Shape{M: 1, N: 1, K: 1}, DType: kernels.INT8}, 1))
-	//docs:end
+	fmt.Println(kernels.CheckGemm(ctx, d, loops{}, kernels.Task{Subject: kernels.Product(kernels.INT8, 1, 1), M: 1}, 1))
 	// Output:
 	// kernel loops does not support int8: it computes in floating point
 }

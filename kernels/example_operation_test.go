@@ -11,16 +11,16 @@ import (
 // RMSNorm divides each of M rows of N elements by the root of the mean of their squares.
 const RMSNorm = LogSoftmax + 1
 
-// rmsNormDefinition goes into definitions. Nothing stays in memory from launch to launch, so
-// that stored is left out; weights is false, so that there is no layout.
-var rmsNormDefinition = definition{
-	name: "rmsnorm", title: "RMS normalization", swept: "rows", divisible: true,
-	dims: []Dim{dimN},
-	// A square, a sum and a quotient for each element.
-	flops:  func(s Subject, m float64) float64 { return 3 * m * float64(s.N) },
-	input:  func(s Subject, m float64) float64 { return m * float64(s.N) },
-	output: func(s Subject, m float64) float64 { return m * float64(s.N) },
+// rmsNormDefinition is the entry of definitions. It has no stored operand and no weights.
+var rmsNormDefinition = Definition{
+	Name: "rmsnorm", Title: "RMS normalization", Swept: "rows", Divisible: true,
+	Dims:   []Dim{dimN},
+	FLOPs:  func(s Subject, m float64) float64 { return 3 * m * float64(s.N) },
+	Input:  func(s Subject, m float64) float64 { return m * float64(s.N) },
+	Output: func(s Subject, m float64) float64 { return m * float64(s.N) },
 }
+
+//docs:end
 
 // plainRMSNorm is one way to compute it, in Go.
 type plainRMSNorm struct{}
@@ -37,10 +37,10 @@ func (plainRMSNorm) Supports(t Task) error {
 	return t.Validate()
 }
 
-// PrepareWeights has nothing to prepare.
-func (plainRMSNorm) PrepareWeights(Task, Buffer) (Weights, error) { return noWeights{}, nil }
+// Prepare returns no weights.
+func (plainRMSNorm) Prepare(Task, Buffer) (Weights, error) { return noWeights{}, nil }
 
-func (k plainRMSNorm) Bind(t Task, in Operand, _ Weights, out Operand) (Launch, error) {
+func (k plainRMSNorm) Bind(t Task, in Operand, _ Weights, out Operand, _ ...Operand) (Launch, error) {
 	if err := k.Supports(t); err != nil {
 		return nil, err
 	}
@@ -60,21 +60,17 @@ func (k plainRMSNorm) Bind(t Task, in Operand, _ Weights, out Operand) (Launch, 
 	}), nil
 }
 
-//docs:end
-
-// noWeights is what stays in memory of an operation without such an operand.
+// noWeights are the weights of an operation without weights.
 type noWeights struct{}
 
 func (noWeights) Bytes() int64 { return 0 }
 func (noWeights) Close() error { return nil }
 
-// Another operation is an entry of the table, and something that computes it.
+// A new operation is an entry of definitions, and something that computes it.
 func Example_operation() {
-	before := definitions
-	definitions = append(definitions[:len(definitions):len(definitions)], rmsNormDefinition)
-	defer func() { definitions = before }()
+	_, undefine := Define(rmsNormDefinition)
+	defer undefine()
 
-	//docs:begin use of an operation
 	o, err := ParseOperation("rmsnorm")
 	if err != nil {
 		fmt.Println(err)
@@ -102,7 +98,6 @@ func Example_operation() {
 	for i := range t.OutputElements(t.M) {
 		fmt.Print(Operand{Buffer: out}.get(FP32, int(i)), " ")
 	}
-	//docs:end
 	// Output:
 	// rmsnorm of n4: rows of M 2, 24 FLOPs, 64 bytes
 	// 1 1 1 1 -2 0 0 0

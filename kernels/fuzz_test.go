@@ -5,8 +5,6 @@ import (
 	"testing"
 )
 
-// FuzzNames reads the words by which files and command lines name data types, weights,
-// operations, layouts, candidates and algorithms.
 func FuzzNames(f *testing.F) {
 	for _, s := range []string{
 		"fp32", " BF16 ", "int8", "int4:128", "int8:column", "int4:64:zero", "plain", "int4 g128x1 fp16 zint4", "int8 g256x1 bf16",
@@ -29,11 +27,11 @@ func FuzzNames(f *testing.F) {
 				t.Fatalf("%q is layout %v, read again as %v, %v", s, l, again, err)
 			}
 		}
-		if q, err := ParseQuantisation(s); err == nil {
-			if again, err := ParseQuantisation(q.String()); err != nil || again != q {
+		if q, err := ParseWeights(s); err == nil {
+			if again, err := ParseWeights(q.String()); err != nil || again != q {
 				t.Fatalf("%q is %+v, read again as %+v, %v", s, q, again, err)
 			}
-			if w, err := q.Format(FP16, q.GroupOf(1<<10)); err == nil {
+			if w, err := q.For(FP16, q.GroupOf(1<<10)); err == nil {
 				if again, err := ParseWeightFormat(w.String()); err != nil || again != w {
 					t.Fatalf("%q makes weights %q, read again as %v, %v", s, w, again, err)
 				}

@@ -6,30 +6,26 @@ import (
 	"strings"
 )
 
-// Libraries tell what they run by a name, as rows carry it in their labels, and runs and
-// CSVs made elsewhere have nothing else. What such a name says of the launch is read here,
-// and nowhere else.
+// Launch details from library kernel names, which are all that imported runs and CSVs have, are parsed only
+// here.
 
-// tileSides finds "256x128" in a kernel's name. Names carry other pairs as well
-// ("64x3" is a depth and stages, "sliced1x2" warps along K): a tile has two sides
-// of 16 to 512.
+// tileSides matches "256x128" in a kernel's name. Names have other pairs too ("64x3" is depth and stages,
+// "sliced1x2" warps along K); a tile has two sides of 16 to 512.
 var tileSides = regexp.MustCompile(`(\d{2,3})x(\d{2,3})`)
 
-// cutAlongK finds what names say of tiles that are cut along K, with the number of pieces where
-// they tell it: "splitk 4", "splitKreduce", "split 60 of 120".
+// cutAlongK matches splits of K, with the number of splits if given: "splitk 4", "splitKreduce", "split 60 of
+// 120".
 var cutAlongK = regexp.MustCompile(`(?i)split[ _]?k?[ _]?(\d*)( of)?`)
 
-// sideOrders are the families of kernels of which it is known which side of the tile their
-// names give first: cuBLAS on Hopper computes the transposed product, and its first side
-// lies along N.
+// sideOrders lists kernel families with a known order of tile sides: cuBLAS on Hopper computes the transposed
+// product, so its first side lies along N.
 var sideOrders = []struct {
 	prefix string
 	nFirst bool
 }{{"nvjet_", true}, {"algo ", true}, {"hopper ", false}, {"narrow ", false}}
 
-// ReadLabel reads what a label says of the launch. name is the part of the label that is
-// equal wherever the same kernel or algorithm runs: how many waves it makes depends on the
-// product.
+// ReadLabel reads launch details from a label. name is the part that identifies the kernel or algorithm; the
+// number of waves varies with the product.
 func ReadLabel(label string) (name string, t Tiling) {
 	name, t.Waves = cutWaves(label)
 	t.Split = splitOf(label)
@@ -44,17 +40,15 @@ func ReadLabel(label string) (name string, t Tiling) {
 	return name, t
 }
 
-// cutTiles finds what labels say of tiles that are cut along K, where it is a number of tiles.
 var cutTiles = regexp.MustCompile(` split \d+ of \d+`)
 
-// KernelOf is the part of a label that is equal wherever the same kernel runs with the same
-// tile: how many tiles are cut along K differs from M to M.
+// KernelOf returns the part of a label that identifies the kernel and tile. The number of split tiles differs
+// between M.
 func KernelOf(label string) string {
 	name, _ := cutWaves(label)
 	return cutTiles.ReplaceAllString(name, "")
 }
 
-// cutWaves takes the waves off the end of a label.
 func cutWaves(label string) (name string, waves float64) {
 	const word = " waves "
 	if i := strings.LastIndex(label, word); i > 0 {
@@ -65,7 +59,7 @@ func cutWaves(label string) (name string, waves float64) {
 	return label, 0
 }
 
-// splitOf is in how many parts a name says that K is cut; 0 where it says nothing.
+// splitOf returns the number of K splits in a name; 0 if absent.
 func splitOf(label string) int {
 	m := cutAlongK.FindStringSubmatch(label)
 	if m == nil {
@@ -81,7 +75,7 @@ func splitOf(label string) int {
 	return max(2, parts)
 }
 
-// orientTile turns the sides that a name gives, in its order, to M by N.
+// orientTile returns M by N sides from a name's sides in its order.
 func orientTile(name string, a, b int) (tile [3]int, orientation string) {
 	for _, s := range sideOrders {
 		if !strings.Contains(name, s.prefix) {

@@ -7,21 +7,26 @@ import (
 
 func TestReadLabel(t *testing.T) {
 	for label, want := range map[string]struct {
-		name string // the label where it is empty
+		name string // the label if empty
 		t    Tiling
 	}{
 		"": {},
-		"ampere_bf16_s16816gemm_bf16_256x128_ldg8_f2f_stages_64x3_nn":                    {t: Tiling{Tile: [3]int{256, 128}, Orientation: OrientationUnknown}},
-		"ampere_fp16_s1688gemm_fp16_64x128_sliced1x2_ldg8_f2f_nn":                        {t: Tiling{Tile: [3]int{64, 128}, Orientation: OrientationUnknown}},
+		"ampere_bf16_s16816gemm_bf16_256x128_ldg8_f2f_stages_64x3_nn": {t: Tiling{Tile: [3]int{256, 128},
+			Orientation: OrientationUnknown}},
+		"ampere_fp16_s1688gemm_fp16_64x128_sliced1x2_ldg8_f2f_nn": {t: Tiling{Tile: [3]int{64, 128},
+			Orientation: OrientationUnknown}},
 		"void cutlass::Kernel2<cutlass_80_tensorop_f16_s16816gemm_relu_f16_64x64_32x6_>": {t: Tiling{Tile: [3]int{64, 64}}},
-		"sm90_xmma_gemm_bf16bf16_tilesize128x256x64_warpgroupsize2x1x1":                  {t: Tiling{Tile: [3]int{128, 256}, Orientation: OrientationUnknown}},
+		"sm90_xmma_gemm_bf16bf16_tilesize128x256x64_warpgroupsize2x1x1": {t: Tiling{Tile: [3]int{128, 256},
+			Orientation: OrientationUnknown}},
 		"gemvx::kernel": {},
 		"nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT": {t: Tiling{Tile: [3]int{128, 256}, Orientation: OrientationTransposed}},
 		"nvjet_256x128 + cublasLt::splitKreduce_kernel":  {t: Tiling{Tile: [3]int{128, 256}, Split: 2, Orientation: OrientationTransposed}},
 		"algo 66 tile 128x256x64 stages 4 splitk 1 waves 0.97": {
-			"algo 66 tile 128x256x64 stages 4 splitk 1", Tiling{Tile: [3]int{256, 128}, Waves: 0.97, Split: 1, Orientation: OrientationTransposed}},
+			"algo 66 tile 128x256x64 stages 4 splitk 1",
+			Tiling{Tile: [3]int{256, 128}, Waves: 0.97, Split: 1, Orientation: OrientationTransposed}},
 		"algo 66 tile 128x256x64 stages 4 splitk 3 in fp32 waves 0.97": {
-			"algo 66 tile 128x256x64 stages 4 splitk 3 in fp32", Tiling{Tile: [3]int{256, 128}, Waves: 0.97, Split: 3, Orientation: OrientationTransposed}},
+			"algo 66 tile 128x256x64 stages 4 splitk 3 in fp32",
+			Tiling{Tile: [3]int{256, 128}, Waves: 0.97, Split: 3, Orientation: OrientationTransposed}},
 		"algo 0 splitk 1 waves 0.00":              {"algo 0 splitk 1", Tiling{Split: 1}},
 		"hopper 192x128t stages 4 cluster 1x2":    {t: Tiling{Tile: [3]int{192, 128}}},
 		"hopper 128x256 stages 4 split 60 of 120": {t: Tiling{Tile: [3]int{128, 256}, Split: 2}},
@@ -64,9 +69,9 @@ func TestTilingOr(t *testing.T) {
 		{Tiling{}, full, full},
 		{full, Tiling{Tile: [3]int{8, 8, 8}, Waves: 9, Split: 9}, full},
 		{Tiling{Split: 3}, full, Tiling{Tile: full.Tile, Waves: 2, Split: 3, Orientation: OrientationTransposed}},
-		// The sides of a tile and what they mean belong together.
 		{Tiling{Tile: [3]int{64, 128, 32}}, full, Tiling{Tile: [3]int{64, 128, 32}, Waves: 2, Split: 1}},
-		{Tiling{Tile: [3]int{64}, Orientation: OrientationUnknown}, Tiling{Waves: 1}, Tiling{Tile: [3]int{64}, Waves: 1, Orientation: OrientationUnknown}},
+		{Tiling{Tile: [3]int{64}, Orientation: OrientationUnknown}, Tiling{Waves: 1},
+			Tiling{Tile: [3]int{64}, Waves: 1, Orientation: OrientationUnknown}},
 	} {
 		if got := c.has.Or(c.other); got != c.want {
 			t.Errorf("%+v or %+v is %+v, want %+v", c.has, c.other, got, c.want)

@@ -2,28 +2,29 @@ package kernels
 
 import "strings"
 
-// VersionedName is the name of a library's kernel where several versions of the library are
-// measured beside each other: "openblas@0.3.21". [SplitVersion] takes it apart.
+// VersionedName returns the kernel name of one version of a library, used when several are measured:
+// "openblas@0.3.21". [SplitVersion] parses it.
 func VersionedName(kernel, version string) string { return kernel + "@" + version }
 
-// SplitVersion takes the name of a library's kernel apart: "openblas@0.3.21" is "openblas" and "0.3.21". Other names come
-// back whole, with no version. A choice, as in "cublaslt@12.4:2", is to be taken off before.
+// SplitVersion parses a versioned name: "openblas@0.3.21" is "openblas" and "0.3.21". Other names are
+// returned whole, without a version. Remove a candidate suffix, as in "cublaslt@12.4:2", first.
 func SplitVersion(name string) (kernel, version string) {
 	kernel, version, _ = strings.Cut(name, "@")
 	return kernel, version
 }
 
-// IsVersionOf says whether a name is that of one version of a library's kernel.
+// IsVersionOf reports whether name is a version of a library's kernel.
 func IsVersionOf(name, kernel string) bool {
 	base, version := SplitVersion(name)
 	return version != "" && base == kernel
 }
 
-// partOf are libraries that compute by another one and come in one package with it. Who chooses the algorithm is all in
-// which their kernels differ.
+// partOf maps libraries to the library that computes for them and ships them. Their kernels differ only in
+// who chooses the algorithm.
 var partOf = map[string]string{"cublaslt": "cublas"}
 
-// PackageOf is the library whose package a library comes in, mostly the library itself: "cublas" for "cublaslt".
+// PackageOf returns the library whose package contains a library: "cublas" for "cublaslt", usually the
+// library itself.
 func PackageOf(library string) string {
 	if whole, ok := partOf[library]; ok {
 		return whole
@@ -31,7 +32,7 @@ func PackageOf(library string) string {
 	return library
 }
 
-// ChooserOf is the name that all kernels have in common that are choices of one version of a library: "cublas@12.4" for
+// ChooserOf returns the common name of all choices of one library version: "cublas@12.4" for
 // "cublaslt@12.4:2".
 func ChooserOf(kernel string) string {
 	base, _ := SplitCandidate(kernel)

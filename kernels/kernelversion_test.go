@@ -15,7 +15,8 @@ func TestVersionsInNames(t *testing.T) {
 	} {
 		kernel, version := SplitVersion(c.name)
 		if kernel != c.kernel || version != c.version || ChooserOf(c.name) != c.chooser {
-			t.Errorf("%q is %q in version %q, chosen by %q; expected %q, %q and %q", c.name, kernel, version, ChooserOf(c.name), c.kernel, c.version, c.chooser)
+			t.Errorf("%q is %q in version %q, chosen by %q; expected %q, %q and %q", c.name, kernel, version, ChooserOf(c.name), c.kernel,
+				c.version, c.chooser)
 		}
 		if is := IsVersionOf(c.name, c.kernel); is != (c.version != "") {
 			t.Errorf("%q is a version of %q: %v", c.name, c.kernel, is)

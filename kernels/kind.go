@@ -8,35 +8,33 @@ import (
 // Kind is the kind of a device.
 type Kind string
 
-// The kinds of devices.
 const (
 	CPU  Kind = "cpu"
 	CUDA Kind = "cuda"
 )
 
-// KindFacts is what differs between devices only by their kind.
+// KindFacts are the facts that depend only on a device's kind.
 type KindFacts struct {
 	Kind Kind
 	Name string // for people: "CUDA device"
 	Unit string // what [Spec].Units counts: "core", "SM"
-	// Host says that the device is the processor of the host: it has the host's threads,
-	// memory and clock policy.
+	// Host is true for the host's processor: it has the host's threads, memory and clock policy.
 	Host bool
-	// Card says that the device is a card beside the host: a host may have several of a
-	// name, which can be compared, and measures on one of them unless told otherwise.
+	// Card is true for an accelerator card. A host may have several cards of one name; it measures on one by
+	// default.
 	Card bool
-	// known are words in the names of devices from elsewhere that tell the kind.
+	// known are words in device names of imported runs that identify the kind.
 	known []string
 }
 
-// kindTable lists the kinds. Another one is a package that provides its devices, an entry here
-// and its provider in cmd/gemmaudit/app.go.
+// kindTable lists the kinds. To add one, write a package with its devices, add an entry here and its provider
+// to cmd/gemmaudit/app.go.
 var kindTable = []KindFacts{
 	{Kind: CUDA, Name: "CUDA device", Unit: "SM", Card: true, known: []string{"nvidia"}},
 	{Kind: CPU, Name: "CPU", Unit: "core", Host: true, known: []string{"xeon", "epyc"}},
 }
 
-// Facts are those of a kind. An unknown one is neither the host nor a card, and has cores.
+// Facts returns the facts of a kind. An unknown kind is neither host nor card and has cores.
 func (k Kind) Facts() KindFacts {
 	for _, f := range kindTable {
 		if f.Kind == k {
@@ -46,8 +44,7 @@ func (k Kind) Facts() KindFacts {
 	return KindFacts{Kind: k, Name: string(k) + " device", Unit: "core"}
 }
 
-// KindOf guesses a device's kind from its id or name, for runs from elsewhere; empty when
-// nothing tells it.
+// KindOf guesses a device's kind from its id or name, for imported runs; empty if unknown.
 func KindOf(name string) Kind {
 	name = strings.ToLower(name)
 	for _, f := range kindTable {

@@ -2,25 +2,26 @@ package kernels
 
 import "slices"
 
-// KnownFault is a known fault of a library: it computes products of one type wrong, in the version and with the
-// instruction set that run here.
+// KnownFault is a known fault of a library version and instruction set on this device: wrong products of one
+// type.
 type KnownFault struct {
-	Kernel string `json:"kernel"` // one of the device's kernels, by name
+	Kernel string `json:"kernel"`
 	DType  DType  `json:"dtype"`
-	// Checks are the steps of the correctness check that fail, each in some problem of the standing tables.
+	// Checks are the failing steps of the correctness check, each in some standard problem.
 	Checks []CheckStep `json:"checks"`
-	// Ordinary says that products of ordinary operands are wrong. Otherwise only those are that Text describes.
+	// Ordinary is true if products of ordinary operands are wrong. Otherwise only those in Text are.
 	Ordinary bool   `json:"ordinary"`
 	Text     string `json:"text"` // what is wrong and where, as part of a sentence
 }
 
-// KnownFault returns the known fault by which a check of a kernel and type fails. ok is false where that failure is not known.
+// KnownFault returns the known fault behind a failed check of a kernel and type. ok is false if there is
+// none.
 func (s Spec) KnownFault(kernel string, d DType, failed CheckStep) (f KnownFault, ok bool) {
 	return s.faultWhere(kernel, d, func(f KnownFault) bool { return slices.Contains(f.Checks, failed) })
 }
 
-// WrongResults returns the known fault that makes ordinary products of a kernel and type wrong. ok is false where none
-// is known. A choice of a library, as "cublaslt:2", has the library's faults.
+// WrongResults returns the known fault that makes a kernel's ordinary products of a type wrong. ok is false
+// if there is none. A candidate such as "cublaslt:2" has its library's faults.
 func (s Spec) WrongResults(kernel string, d DType) (f KnownFault, ok bool) {
 	base, _ := SplitCandidate(kernel)
 	return s.faultWhere(base, d, func(f KnownFault) bool { return f.Ordinary })

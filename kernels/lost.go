@@ -4,15 +4,13 @@ import (
 	"errors"
 )
 
-// ErrDeviceLost is wrapped by errors of [Device.Execute] and [Device.Alloc] after
-// which nothing on the device works any more until it is opened again: a GPU
-// that fell off the bus, a context destroyed by a fault. What was measured
-// before it stays good, and a sweep can be resumed.
+// ErrDeviceLost is wrapped by errors of [Device.Execute] and [Device.Alloc] after which the device is
+// unusable until reopened: a GPU fell off the bus, or a fault destroyed its context. Earlier results stay
+// valid, and a sweep can be resumed.
 var ErrDeviceLost = errors.New("device lost")
 
-// ErrContextLost is an [ErrDeviceLost] that what ran on the device has brought about: an illegal
-// address, a launch that failed. The device itself is sound, and a new process can use it. It is
-// wrapped in place of ErrDeviceLost, which errors.Is finds in it too.
+// ErrContextLost is an [ErrDeviceLost] caused by the launched work: an illegal address, a failed launch. The
+// device is sound and a new process can use it. It replaces ErrDeviceLost, which errors.Is also finds in it.
 var ErrContextLost error = contextLost{}
 
 type contextLost struct{}
@@ -20,8 +18,7 @@ type contextLost struct{}
 func (contextLost) Error() string        { return ErrDeviceLost.Error() }
 func (contextLost) Is(target error) bool { return target == ErrDeviceLost }
 
-// FreeMemory is what can be taken of a device's memory, in bytes, as well as it can be
-// known: false when the device tells nothing.
+// FreeMemory returns the best estimate of a device's available memory in bytes; false if unknown.
 func FreeMemory(d Device) (bytes int64, known bool) {
 	if t, ok := d.(MemoryTeller); ok {
 		if free, ok := t.FreeMemory(); ok {

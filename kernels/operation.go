@@ -1,70 +1,119 @@
 package kernels
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 )
 
-// Operation is what is computed. The zero value is the matrix product, which is also
-// what a file means that names no operation.
+// Operation is a kind of computation. The zero value is the matrix product, also the default of files.
 type Operation uint8
 
-// The operations.
 const (
-	// GEMM is C[M,N] = A[M,K] · B[K,N], the weights B being the same for every M.
+	// GEMM is C[M,N] = A[M,K] · B[K,N] with the same weights B for every M.
 	GEMM Operation = iota
-	// AttentionPrefill is causal attention of M tokens that begin a sequence.
+	// AttentionPrefill is causal attention of the first M tokens of a sequence.
 	AttentionPrefill
-	// AttentionDecode is attention of one token, the last of a sequence of M.
+	// AttentionDecode is attention of one token, the last of M.
 	AttentionDecode
-	// DecoderPrompt is the pass of a whole decoder over a prompt of M tokens that begins a
-	// sequence, with the logits of the last of them.
+	// DecoderPrompt is a decoder's forward pass over a prompt of M tokens, with the logits of the last.
 	DecoderPrompt
-	// DecoderToken is the pass of a whole decoder over one token behind M others.
+	// DecoderToken is a decoder's forward pass over one token after M others.
 	DecoderToken
-	// Softmax is that of each of M rows of a matrix, see [SoftmaxProblem].
+	// Softmax is the softmax of each of M rows of a matrix: with z = Scale·x, e^(z-max z) ÷ Σe^(z-max z), each
+	// output rounded once. Input and output are row-major [M, Columns], contiguous, and must not overlap. Sums are
+	// fp32. With Queries, the mask is causal: rows are sequences of this many queries, at most Columns, and row r
+	// sees columns up to r mod Queries + Columns - Queries. Masked elements have no effect; their output is 0.
+	//
+	// Infinities and NaN follow PyTorch: a row whose visible elements include NaN or +Inf, or are all -Inf, is
+	// NaN where not masked. Otherwise -Inf gives 0.
 	Softmax
-	// LogSoftmax is the logarithm of it.
+	// LogSoftmax is its logarithm, z - max z - log Σe^(z-max z), and -Inf where softmax is 0.
 	LogSoftmax
 )
 
-// Dim is a dimension that does not change along a curve over M.
+// Dim is a dimension that is constant along a curve over M.
 type Dim struct {
-	Name  string // as it is stored: "kv_heads"
-	Short string // as it is printed before the number: "kv"
-	// Optional dimensions are 0 where they don't apply, and are not printed then.
+	Name  string // stored name, such as "kv_heads"
+	Short string // printed before the number: "kv"
+	// Optional dimensions are 0 if they don't apply, and not printed then.
 	Optional bool
-	// In is the dimension's place.
+	// In returns the dimension's field.
 	In func(*Dims) *int
 }
 
-// definition is what the rest of the program asks of an operation.
-type definition struct {
-	name  string
-	title string // for people: what M counts stands beside it
-	swept string // what M counts
-	dims  []Dim
-	// check refuses dimensions that don't go together; each is at least 1 already.
-	check func(Subject) error
-	// flops is the operations of one execution.
-	flops func(s Subject, m float64) float64
-	// input and output are the elements that are read and written for each execution;
-	// stored is the bits that it reads of the operand that stays in memory from launch to
-	// launch, and operand what that is called.
-	input, output, stored func(s Subject, m float64) float64
-	operand               string
-	// read is the elements of the input that are read, where that is not all of them.
-	read      func(s Subject, m float64) float64
-	weights   bool // that operand is weights, which have a layout
-	divisible bool // rows are independent of each other
+// Definition is what the program knows about an operation. Planning, measuring, checks, rules, tables and reports
+// ask it; none of them knows an operation by name.
+type Definition struct {
+	Name  string
+	Title string
+	Swept string // what M counts
+	Dims  []Dim
+	Along []Dim // see [Operation.Along]
+	// Scaled are the dimensions that grow with M along a scale.
+	Scaled []Dim
+	// Check refuses inconsistent dimensions; each is already at least 1.
+	Check func(Subject) error
+	// Normalize fills in a task's defaults; nil has none.
+	Normalize func(Task) (Task, error)
+	// FLOPs returns the operations of one execution.
+	FLOPs func(s Subject, m float64) float64
+	// Input and Output return the elements read and written per execution. Stored returns the bits read of
+	// the operand that stays in memory between launches; Operand is its name.
+	Input, Output, Stored func(s Subject, m float64) float64
+	Operand               string
+	// Read returns the input elements read, if not all.
+	Read      func(s Subject, m float64) float64
+	Weights   bool // the stored operand is weights with a layout
+	Divisible bool // rows are independent of each other
+	// Product is true for C = A·B with weights: its kernels have tiles, its weights can be read back.
+	Product bool
+	// Composite operations are measured by their own commands, not swept.
+	Composite bool
+	// Group selects the operation together with others: "attention". Their kernels share one check, and are
+	// named by it in a selftest; empty for kernels that are named alone.
+	Group string
+	// Gate checks kernels of the group on a device in a type; each has its own summary and error. nil has no
+	// check.
+	Gate func(ctx context.Context, d Device, ks []Kernel, dt DType, seed uint64) ([]CheckSummary, []error)
+	// Computes reports whether a device's kernels of the group compute, as simulated ones may not; nil if all do.
+	Computes func(d Device) bool
+	// Parts are the parts of a model that the operation computes.
+	Parts ModelParts
+	// Expected describes how a shape is written, for error messages.
+	Expected string
+	// Probes are the sizes that show whether a kernel supports a type at M 1 and 4096; Least are sizes at M 1.
+	Probes, Least []Dims
+	// Ladder lists kernels that are measured only on request, with the reasons.
+	Ladder map[string]string
+}
+
+// ModelParts are parts of a model that one operation computes.
+type ModelParts uint8
+
+// The parts.
+const (
+	NoParts     ModelParts = iota
+	Projections            // of weights
+	Attentions
+	Logits // over the vocabulary
+)
+
+// Define adds an operation and returns it; undefine removes it, and all that were added later. Define operations
+// before anything else asks for them, as in a package's init: they are not guarded against concurrent use.
+func Define(d Definition) (o Operation, undefine func()) {
+	n := len(definitions)
+	definitions = append(definitions[:n:n], d)
+	return Operation(n), func() { definitions = definitions[:n:n] }
 }
 
 var (
-	dimN     = Dim{Name: "n", Short: "n", In: func(d *Dims) *int { return &d.N }}
-	dimK     = Dim{Name: "k", Short: "k", In: func(d *Dims) *int { return &d.K }}
-	dimBatch = Dim{Name: "products", Short: "x", Optional: true, In: func(d *Dims) *int { return &d.Products }}
-	dimHeads = []Dim{
+	dimN       = Dim{Name: "n", Short: "n", In: func(d *Dims) *int { return &d.N }}
+	dimK       = Dim{Name: "k", Short: "k", In: func(d *Dims) *int { return &d.K }}
+	dimBatch   = Dim{Name: "products", Short: "x", Optional: true, In: func(d *Dims) *int { return &d.Products }}
+	dimProduct = []Dim{dimN, dimK, dimBatch}
+	dimHeads   = []Dim{
 		{Name: "query_heads", Short: "q", In: func(d *Dims) *int { return &d.QueryHeads }},
 		{Name: "kv_heads", Short: "kv", In: func(d *Dims) *int { return &d.KVHeads }},
 		{Name: "head_dim", Short: "d", In: func(d *Dims) *int { return &d.HeadDim }},
@@ -82,48 +131,52 @@ var (
 	}, dimHeads)
 )
 
-// definitions has one entry for each operation, in the order of the constants.
-var definitions = []definition{
+// definitions has one entry per operation, in the order of the constants.
+var definitions = []Definition{
 	GEMM: {
-		name: "gemm", title: "matrix product", swept: "batch", operand: "weights", weights: true, divisible: true,
-		dims:   []Dim{dimN, dimK, dimBatch},
-		flops:  func(s Subject, m float64) float64 { return s.products() * 2 * m * float64(s.N) * float64(s.K) },
-		input:  func(s Subject, m float64) float64 { return s.products() * m * float64(s.K) },
-		output: func(s Subject, m float64) float64 { return s.products() * m * float64(s.N) },
-		stored: func(s Subject, _ float64) float64 { return s.products() * s.weightBits() },
+		Name: "gemm", Title: "matrix product", Swept: "batch", Operand: "weights", Weights: true, Divisible: true,
+		Dims: dimProduct, Along: dimProduct, Scaled: []Dim{dimN, dimK}, Product: true, Parts: Projections,
+		Probes: []Dims{{N: 4096, K: 4096}}, Least: []Dims{{N: 1, K: 1}}, Expected: shapeExpected,
+		FLOPs:  func(s Subject, m float64) float64 { return s.products() * 2 * m * float64(s.N) * float64(s.K) },
+		Input:  func(s Subject, m float64) float64 { return s.products() * m * float64(s.K) },
+		Output: func(s Subject, m float64) float64 { return s.products() * m * float64(s.N) },
+		Stored: func(s Subject, _ float64) float64 { return s.products() * s.weightBits() },
 	},
 	AttentionPrefill: {
-		name: "attention-prefill", title: "attention in prefill", swept: "tokens", operand: "keys and values",
-		dims: dimHeads, check: checkHeads,
-		flops: func(s Subject, m float64) float64 { return 4 * s.headWidth() * seenPairs(m, float64(s.Window)) },
-		input: func(s Subject, m float64) float64 { return m * s.headWidth() }, output: func(s Subject, m float64) float64 { return m * s.headWidth() },
-		stored: func(s Subject, m float64) float64 { return s.cacheBits(m) },
+		Name: "attention-prefill", Title: "attention in prefill", Swept: "tokens", Operand: "keys and values",
+		Dims: dimHeads, Along: dimHeads, Check: checkHeads, Group: "attention", Parts: Attentions, Probes: headProbes,
+		Expected: headsExpected,
+		FLOPs:    func(s Subject, m float64) float64 { return 4 * s.headWidth() * seenPairs(m, float64(s.Window)) },
+		Input:    func(s Subject, m float64) float64 { return m * s.headWidth() },
+		Output:   func(s Subject, m float64) float64 { return m * s.headWidth() },
+		Stored:   func(s Subject, m float64) float64 { return s.cacheBits(m) },
 	},
 	AttentionDecode: {
-		name: "attention-decode", title: "attention in decode", swept: "tokens of context", operand: "keys and values",
-		dims: dimHeads, check: checkHeads,
-		flops: func(s Subject, m float64) float64 { return 4 * s.headWidth() * s.context(m) },
-		input: func(s Subject, _ float64) float64 { return s.headWidth() }, output: func(s Subject, _ float64) float64 { return s.headWidth() },
-		stored: func(s Subject, m float64) float64 { return s.cacheBits(s.context(m)) },
+		Name: "attention-decode", Title: "attention in decode", Swept: "tokens of context", Operand: "keys and values",
+		Dims: dimHeads, Along: dimHeads, Check: checkHeads, Group: "attention", Parts: Attentions, Probes: headProbes,
+		Expected: headsExpected,
+		FLOPs:    func(s Subject, m float64) float64 { return 4 * s.headWidth() * s.context(m) },
+		Input:    func(s Subject, _ float64) float64 { return s.headWidth() },
+		Output:   func(s Subject, _ float64) float64 { return s.headWidth() },
+		Stored:   func(s Subject, m float64) float64 { return s.cacheBits(s.context(m)) },
 	},
 	DecoderPrompt: {
-		name: "decoder-prompt", title: "prompt of a decoder", swept: "tokens", operand: "weights",
-		dims: dimDecoder, check: checkHeads, stored: decoderBits,
-		flops: func(s Subject, m float64) float64 {
+		Name: "decoder-prompt", Title: "prompt of a decoder", Swept: "tokens", Operand: "weights",
+		Composite: true, Dims: dimDecoder, Check: checkHeads, Stored: decoderBits,
+		FLOPs: func(s Subject, m float64) float64 {
 			return 2*m*s.layerWeights() + 2*s.headWeights() + float64(s.Layers)*4*s.headWidth()*seenPairs(m, float64(s.Window))
 		},
-		// The keys and values of every layer.
-		output: func(s Subject, m float64) float64 {
+		Output: func(s Subject, m float64) float64 {
 			return 2 * m * float64(s.Layers) * float64(s.KVHeads*s.HeadDim)
 		},
 	},
 	DecoderToken: {
-		name: "decoder-token", title: "token of a decoder", swept: "tokens of context", operand: "weights, keys and values",
-		dims: dimDecoder, check: checkHeads,
-		flops: func(s Subject, m float64) float64 {
+		Name: "decoder-token", Title: "token of a decoder", Swept: "tokens of context", Operand: "weights, keys and values",
+		Composite: true, Dims: dimDecoder, Check: checkHeads,
+		FLOPs: func(s Subject, m float64) float64 {
 			return 2*(s.layerWeights()+s.headWeights()) + float64(s.Layers)*4*s.headWidth()*s.context(m+1)
 		},
-		stored: func(s Subject, m float64) float64 {
+		Stored: func(s Subject, m float64) float64 {
 			return decoderBits(s, m) + float64(s.Layers)*s.cacheBits(s.context(m+1))
 		},
 	},
@@ -131,16 +184,70 @@ var definitions = []definition{
 	LogSoftmax: softmaxDefinition("log-softmax", "logarithm of softmax"),
 }
 
-// softmaxDefinition is that of softmax and of its logarithm. The largest, a difference, an
-// exponential, a sum and a quotient, or another difference, count one each for every element
-// that is not masked.
-func softmaxDefinition(name, title string) definition {
+// init sets functions that refer to definitions themselves.
+func init() {
+	definitions[GEMM].Normalize, definitions[GEMM].Gate, definitions[GEMM].Ladder = normalizeProduct, CheckKernels, gemmLadder
+	for _, o := range []Operation{Softmax, LogSoftmax} {
+		definitions[o].Normalize, definitions[o].Gate, definitions[o].Ladder = normalizeSoftmax, CheckSoftmaxes, softmaxLadder
+	}
+	for _, o := range []Operation{AttentionPrefill, AttentionDecode} {
+		definitions[o].Gate, definitions[o].Ladder = gateAttention, attentionLadder
+		definitions[o].Computes = func(d Device) bool { _, ok := d.(Attender); return ok }
+	}
+}
+
+const (
+	shapeExpected = "n and k, as in n14336k4096, and possibly m and x, as in m512n14336k4096x8"
+	headsExpected = "heads of queries, heads of keys and values and elements of a head, as in q32kv8d128, possibly a window and m, as " +
+		"in m512q32kv8d128w4096"
+	columnsExpected = "columns, possibly queries of a causal mask and m, as in c4096, c512q512 or m32768c16"
+)
+
+var headProbes = []Dims{{QueryHeads: 32, KVHeads: 8, HeadDim: 128}}
+
+const (
+	slowReference = "it is the slow reference"
+	rung          = "part of auto; --kernel ladder measures it alone"
+	ofIntegers    = "auto picks among our kernels for quantized weights"
+)
+
+// The ladders list our kernels that are measured only on request, each with the reason: users run a library, or
+// auto.
+var (
+	gemmLadder = map[string]string{
+		"naive": slowReference,
+		"tiled": rung, "gemv": rung,
+		"amx":  rung,                              // of CPUs
+		"wmma": rung, "mma": rung, "hopper": rung, // of GPUs
+	}
+	softmaxLadder = map[string]string{
+		"naive": slowReference,
+		"warp":  rung, "block": rung, "cluster": rung, "reread": rung,
+	}
+	attentionLadder = map[string]string{"naive": slowReference}
+)
+
+// quantizedKernels are our kernels that take only quantized weights. auto includes them.
+var quantizedKernels = []string{"w4a16", "w8a16"}
+
+// OnRequest returns why a kernel is measured only on request, or "".
+func (o Operation) OnRequest(kernel string) string {
+	if o.IsProduct() && slices.Contains(quantizedKernels, kernel) {
+		return ofIntegers
+	}
+	return o.definition().Ladder[kernel]
+}
+
+// softmaxDefinition defines softmax or its logarithm. Each unmasked element counts five operations: maximum,
+// difference, exponential, sum, and quotient or second difference.
+func softmaxDefinition(name, title string) Definition {
 	matrix := func(s Subject, m float64) float64 { return m * float64(s.Columns) }
-	return definition{
-		name: name, title: title, swept: "rows", divisible: true,
-		dims: dimSoftmax, check: checkQueries,
-		flops: func(s Subject, m float64) float64 { return 5 * s.unmasked(m) },
-		input: matrix, output: matrix, read: Subject.unmasked,
+	return Definition{
+		Name: name, Title: title, Swept: "rows", Divisible: true,
+		Dims: dimSoftmax, Along: dimSoftmax, Check: checkQueries, Group: "softmax", Parts: Logits, Probes: []Dims{{Columns: 1024}},
+		Expected: columnsExpected,
+		FLOPs:    func(s Subject, m float64) float64 { return 5 * s.unmasked(m) },
+		Input:    matrix, Output: matrix, Read: Subject.unmasked,
 	}
 }
 
@@ -156,46 +263,54 @@ func Operations() []Operation {
 // ParseOperation reads an operation by its name.
 func ParseOperation(s string) (Operation, error) {
 	word := strings.ToLower(strings.TrimSpace(s))
-	if i := slices.IndexFunc(definitions, func(d definition) bool { return d.name == word }); i >= 0 {
+	if i := slices.IndexFunc(definitions, func(d Definition) bool { return d.Name == word }); i >= 0 {
 		return Operation(i), nil
 	}
 	var names []string
 	for _, d := range definitions {
-		names = append(names, d.name)
+		names = append(names, d.Name)
 	}
 	return 0, fmt.Errorf("unknown operation %q: expected one of %s", s, strings.Join(names, ", "))
 }
 
-func (o Operation) definition() *definition {
+func (o Operation) definition() *Definition {
 	if int(o) < len(definitions) {
 		return &definitions[o]
 	}
-	return &definition{name: fmt.Sprintf("operation %d", uint8(o))}
+	return &Definition{Name: fmt.Sprintf("operation %d", uint8(o))}
 }
 
-// String is the operation's name: "gemm".
-func (o Operation) String() string { return o.definition().name }
+// String returns the operation's Name: "gemm".
+func (o Operation) String() string { return o.definition().Name }
 
-// Title is the operation's name for people: "matrix product".
-func (o Operation) Title() string { return o.definition().title }
+// Title returns the operation's name for people: "matrix product".
+func (o Operation) Title() string { return o.definition().Title }
 
-// Swept is what M counts: "rows", "tokens".
-func (o Operation) Swept() string { return o.definition().swept }
+// Swept returns the unit of M: "rows", "tokens".
+func (o Operation) Swept() string { return o.definition().Swept }
 
-// Dims lists the dimensions beside M in the order in which they are printed.
-func (o Operation) Dims() []Dim { return o.definition().dims }
+// Dims lists the dimensions other than M in printing order.
+func (o Operation) Dims() []Dim { return o.definition().Dims }
 
-// HasWeights says that an operand is the same for every M and stays from launch to
-// launch, so that it has a layout and a format of its own.
-func (o Operation) HasWeights() bool { return o.definition().weights }
+// Definition returns the operation's definition.
+func (o Operation) Definition() Definition { return *o.definition() }
 
-// Stores says that an operand stays in memory from launch to launch: weights, or keys and
-// values. Where none does, all that a launch reads is new to it.
-func (o Operation) Stores() bool { return o.definition().stored != nil }
+// IsProduct reports whether the operation multiplies A by weights.
+func (o Operation) IsProduct() bool { return o.definition().Product }
 
-// Stored is what the operand is called that stays in memory from launch to launch:
-// "weights".
-func (o Operation) Stored() string { return o.definition().operand }
+// IsDefault reports whether the operation is the one of files and commands that name none.
+func (o Operation) IsDefault() bool { return o == GEMM }
+
+// HasWeights reports whether one operand is the same for every M and stays in memory between launches, with
+// its own layout and format.
+func (o Operation) HasWeights() bool { return o.definition().Weights }
+
+// Stores reports whether an operand stays in memory between launches: weights, or keys and values. Otherwise
+// launches read only new data.
+func (o Operation) Stores() bool { return o.definition().Stored != nil }
+
+// Stored returns the name of the stored Operand: "weights".
+func (o Operation) Stored() string { return o.definition().Operand }
 
 // MarshalText writes the name.
 func (o Operation) MarshalText() ([]byte, error) {
@@ -211,15 +326,14 @@ func (o *Operation) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Layout says how the weights lie in memory. The zero value is RowMajor, which is also
-// what a file means that names no layout.
+// Layout is the storage order of the weights. The zero value is RowMajor, also the default of files.
 type Layout uint8
 
-// The two ways in which B is stored.
+// The two layouts of B.
 const (
-	// RowMajor is B[K,N] with N contiguous, as torch.mm(A, B) gets it: "kn".
+	// RowMajor is B[K,N] with contiguous N, as in torch.mm(A, B): "kn".
 	RowMajor Layout = iota
-	// Transposed is B[N,K] with K contiguous, as a linear layer stores its weight: "nk".
+	// Transposed is B[N,K] with contiguous K, as linear layers store Weights: "nk".
 	Transposed
 )
 
@@ -233,7 +347,7 @@ func ParseLayout(s string) (Layout, error) {
 	return 0, fmt.Errorf("unknown layout %q: expected %s", s, strings.Join(layoutNames, " or "))
 }
 
-// String is the layout's name: "kn".
+// String returns the layout's Name: "kn".
 func (l Layout) String() string {
 	if int(l) < len(layoutNames) {
 		return layoutNames[l]

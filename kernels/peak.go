@@ -7,19 +7,20 @@ import (
 	"strings"
 )
 
-// The bounds of a peak that somebody gives, in operations a second. A smaller one is a number whose unit was left out.
+// The limits of a user-supplied peak in operations per second. A smaller value probably lacks its unit.
 const (
 	leastGivenPeak = 1e9
 	mostGivenPeak  = 1e18
 )
 
-// peakUnits are the units in which a peak may be given, longest first.
 var peakUnits = []struct {
 	suffix string
 	flops  float64
-}{{"pflop/s", 1e15}, {"tflop/s", 1e12}, {"gflop/s", 1e9}, {"pflops", 1e15}, {"tflops", 1e12}, {"gflops", 1e9}, {"flop/s", 1}, {"tops", 1e12}}
+}{{"pflop/s", 1e15}, {"tflop/s", 1e12}, {"gflop/s", 1e9}, {"pflops", 1e15}, {"tflops", 1e12}, {"gflops", 1e9}, {"flop/s", 1},
+	{"tops", 1e12}}
 
-// ParsePeak reads the peak of a data type, in FLOP/s or with a unit: "bf16=989e12", "bf16=989TFLOP/s". The origin is [Given].
+// ParsePeak reads a data type's peak in FLOP/s or with a unit: "bf16=989e12", "bf16=989TFLOP/s". The origin
+// is [Given].
 func ParsePeak(s string) (Peak, error) {
 	name, value, ok := strings.Cut(s, "=")
 	if !ok {
@@ -38,10 +39,12 @@ func ParsePeak(s string) (Peak, error) {
 	}
 	rate, err := strconv.ParseFloat(number, 64)
 	if err != nil || math.IsNaN(rate) || rate <= 0 {
-		return Peak{}, fmt.Errorf("%q: the rate %q is no positive number, expected FLOP/s as in 989e12, or a unit as in 989TFLOP/s", s, strings.TrimSpace(value))
+		return Peak{}, fmt.Errorf("%q: the rate %q is no positive number, expected FLOP/s as in 989e12, or a unit as in 989TFLOP/s", s,
+			strings.TrimSpace(value))
 	}
 	if rate *= scale; rate < leastGivenPeak || rate > mostGivenPeak {
-		return Peak{}, fmt.Errorf("%q: %g FLOP/s, expected %g to %g; a unit may follow the number, as in 989TFLOP/s", s, rate, leastGivenPeak, mostGivenPeak)
+		return Peak{}, fmt.Errorf("%q: %g FLOP/s, expected %g to %g; a unit may follow the number, as in 989TFLOP/s", s, rate,
+			leastGivenPeak, mostGivenPeak)
 	}
 	return Peak{DType: d, FLOPS: rate, Origin: Given}, nil
 }

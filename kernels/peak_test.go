@@ -9,7 +9,7 @@ func TestParsePeak(t *testing.T) {
 	for _, c := range []struct {
 		text  string
 		dtype DType
-		flops float64 // 0 where the text is refused
+		flops float64 // 0 if the text is invalid
 	}{
 		{"bf16=989e12", BF16, 989e12},
 		{"bf16=989TFLOP/s", BF16, 989e12},

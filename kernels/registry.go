@@ -9,12 +9,12 @@ import (
 
 // Provider finds the devices of one kind on this machine.
 type Provider interface {
-	// Open returns the devices that can be used and the reasons for those that
-	// can't. It never fails: a machine without the hardware has no devices.
+	// Open returns the usable devices, and the others with reasons. It never fails: a machine without the
+	// hardware has no devices.
 	Open() ([]Device, []Missing)
 }
 
-// Registry holds the devices of this machine in the order of their providers.
+// Registry holds this machine's devices in provider order.
 type Registry struct {
 	devices []Device
 	missing []Missing
@@ -37,9 +37,8 @@ func (r *Registry) Devices() []Device { return r.devices }
 // Missing lists the devices that could not be opened, with reasons.
 func (r *Registry) Missing() []Missing { return r.missing }
 
-// Select returns the devices that a selector names: "cpu", "cuda:0",
-// "cuda:all", or "auto", which is the first card when there is one and the first device
-// otherwise.
+// Select returns the devices of a selector: "cpu", "cuda:0", "cuda:all", or "auto", the first card or
+// otherwise the first device.
 func (r *Registry) Select(selector string) ([]Device, error) {
 	match := func(want func(Spec) bool) []Device {
 		var out []Device
@@ -77,7 +76,7 @@ func (r *Registry) Select(selector string) ([]Device, error) {
 		for _, m := range r.missing {
 			why = append(why, m.Name+": "+m.Reason)
 		}
-		return nil, fmt.Errorf("no device %q: this machine has none that can be used (%s)", selector, strings.Join(why, "; "))
+		return nil, fmt.Errorf("no device %q: this machine has no usable one (%s)", selector, strings.Join(why, "; "))
 	}
 	why := r.WhyNot(selector)
 	if why != "" {
@@ -86,12 +85,11 @@ func (r *Registry) Select(selector string) ([]Device, error) {
 	return nil, fmt.Errorf("no device %q: this machine has %s%s", selector, strings.Join(have, ", "), why)
 }
 
-// WhyNot is why a device, or its whole kind, can't be used, empty when nothing is known
-// of it.
+// WhyNot returns why a device or its kind is unavailable, empty if unknown.
 func (r *Registry) WhyNot(id string) string {
 	var why []string
 	for _, m := range r.missing {
-		// A kind that is missing altogether is listed as "cuda".
+		// An unavailable kind is listed as "cuda".
 		if m.Name == id || strings.HasPrefix(id, m.Name+":") {
 			why = append(why, m.Name+": "+m.Reason)
 		}
@@ -99,8 +97,8 @@ func (r *Registry) WhyNot(id string) string {
 	return strings.Join(why, "; ")
 }
 
-// Keep closes all devices but those given: an open one takes memory from others and,
-// where it is exclusive, the device itself.
+// Keep closes all devices except the given ones. An open device takes memory, and an exclusive one blocks
+// other processes.
 func (r *Registry) Keep(devices ...Device) error {
 	var errs []error
 	r.devices = slices.DeleteFunc(r.devices, func(d Device) bool {
@@ -113,7 +111,6 @@ func (r *Registry) Keep(devices ...Device) error {
 	return errors.Join(errs...)
 }
 
-// Close closes every device.
 func (r *Registry) Close() error {
 	var errs []error
 	for _, d := range r.devices {
@@ -122,45 +119,9 @@ func (r *Registry) Close() error {
 	return errors.Join(errs...)
 }
 
-// UnavailableError says that a kernel is known and that this machine can't offer it.
+// UnavailableError reports that a known kernel is not available on this machine.
 type UnavailableError struct{ Kernel, Device, Reason string }
 
 func (e *UnavailableError) Error() string {
 	return fmt.Sprintf("kernel %q is not available on %s: %s", e.Kernel, e.Device, e.Reason)
-}
-
-// FindGemm returns the kernel of that name on d, which may be one of the
-// [Candidates] of another, or an algorithm of it: see [AlgorithmTaker]. The error lists the names there are, or is an
-// [*UnavailableError] when the kernel is known but missing.
-func FindGemm(d Device, name string) (Gemm, error) {
-	base, n := SplitCandidate(name)
-	library, algorithm, exact := SplitAlgorithm(name)
-	if exact {
-		base = library
-	}
-	var have []string
-	for _, g := range d.Gemms() {
-		if g.Name() == name {
-			return g, nil
-		}
-		if n > 0 && g.Name() == base {
-			if c, ok := g.(Candidates); ok {
-				return c.Candidate(n), nil
-			}
-			return nil, fmt.Errorf("unknown kernel %q on %s: %s does not choose among algorithms", name, d.Spec().ID, base)
-		}
-		if exact && g.Name() == base {
-			if t, ok := g.(AlgorithmTaker); ok {
-				return t.WithAlgorithm(algorithm), nil
-			}
-			return nil, fmt.Errorf("unknown kernel %q on %s: %s takes no algorithm by its attributes", name, d.Spec().ID, base)
-		}
-		have = append(have, g.Name())
-	}
-	for _, m := range d.Missing() {
-		if m.Name == name || m.Name == base {
-			return nil, &UnavailableError{Kernel: name, Device: d.Spec().ID, Reason: m.Reason}
-		}
-	}
-	return nil, fmt.Errorf("unknown kernel %q on %s: expected one of %s", name, d.Spec().ID, strings.Join(have, ", "))
 }

@@ -9,7 +9,6 @@ type noDevices []Missing
 
 func (n noDevices) Open() ([]Device, []Missing) { return nil, n }
 
-// A machine on which nothing can be used says why.
 func TestSelectWithoutDevices(t *testing.T) {
 	r := NewRegistry(noDevices{{Name: "cpu", Reason: "no threads"}}, noDevices{{Name: "cuda", Reason: "no driver"}})
 	for _, selector := range []string{"", "auto", "cpu", "cuda:all"} {
@@ -20,7 +19,6 @@ func TestSelectWithoutDevices(t *testing.T) {
 	}
 }
 
-// lacking is a device that says what it lacks.
 type lacking struct {
 	hostDevice
 	missing []Missing
@@ -28,20 +26,24 @@ type lacking struct {
 
 func (d *lacking) Missing() []Missing { return d.missing }
 
-// TestFindImplementation: kernels of products are found by all their names, and a library that is missing is told with its reason.
-func TestFindImplementation(t *testing.T) {
-	d := &lacking{hostDevice{gemms: []Gemm{&hostGemm{}}}, []Missing{{Name: "cublas", Reason: "there is no libcublas.so"}}}
-	if k, err := FindImplementation(d, GEMM, "host"); err != nil || k.Name() != "host" {
+func TestFind(t *testing.T) {
+	d := &lacking{hostDevice{gemms: []Kernel{&hostGemm{}}}, []Missing{{Name: "cublas", Reason: "there is no libcublas.so"}}}
+	if k, err := Find(d, GEMM, "host"); err != nil || k.Name() != "host" {
 		t.Errorf("%v, %v", k, err)
 	}
 	for name, want := range map[string]string{
-		"cublas": "there is no libcublas.so", "cublas:2": "there is no libcublas.so", "host:2": "host does not choose among algorithms", "other": "expected one of host",
+		"cublas": "there is no libcublas.so", "cublas:2": "there is no libcublas.so", "host:2": "host does not choose among algorithms",
+		"other": "expected one of host",
 	} {
-		if _, err := FindImplementation(d, GEMM, name); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Find(d, GEMM, name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
 	}
-	if _, err := FindImplementation(d, Softmax, "host"); err == nil || !strings.Contains(err.Error(), "host has no kernel for softmax") {
+	if _, err := Find(&computesNothing{}, Softmax, "host"); err == nil || !strings.Contains(err.Error(), "host has no kernel for softmax") {
 		t.Errorf("softmax: %v", err)
 	}
 }
+
+type computesNothing struct{ hostDevice }
+
+func (*computesNothing) Kernels(Operation) []Kernel { return nil }

@@ -20,15 +20,14 @@ func (s Shape) Validate() error {
 	return nil
 }
 
-// FLOPs is 2·M·N·K: a multiply and an add for each term of each output.
+// FLOPs returns 2·M·N·K: a multiply and an add for each term.
 func (s Shape) FLOPs() float64 { return 2 * float64(s.M) * float64(s.N) * float64(s.K) }
 
-// Bytes is the least traffic of the product in bytes: A and B read once in
-// type d, C written once in d's output type.
+// Bytes returns the minimum traffic in bytes: A and B read once in type d, C written once in d's output type.
 func (s Shape) Bytes(d DType) float64 {
 	m, n, k := float64(s.M), float64(s.N), float64(s.K)
 	return (m*k+k*n)*float64(d.Size()) + m*n*float64(d.Output().Size())
 }
 
-// String prints a shape as the field writes it: "m4096 n14336 k4096".
+// String returns the conventional form: "m4096 n14336 k4096".
 func (s Shape) String() string { return fmt.Sprintf("m%d n%d k%d", s.M, s.N, s.K) }

@@ -2,122 +2,54 @@ package kernels
 
 import "fmt"
 
-// SoftmaxProblem is the softmax of each row of a matrix, or its logarithm: with z = Scale·x,
-// Out is e^(z-max z) ÷ Σe^(z-max z), or z - max z - log Σe^(z-max z). In and Out are
-// row-major, [Rows, Columns] in DType, tight, and do not overlap. Sums are fp32, and each
-// output is rounded once.
-//
-// Infinities and NaN are treated as PyTorch does: a row with NaN or +Inf among what it sees is NaN
-// wherever it is not masked, a row that sees nothing but -Inf likewise; beside finite elements -Inf
-// gives 0, or -Inf of the logarithm.
-type SoftmaxProblem struct {
-	Rows, Columns int
-	DType         DType // fp32, fp16 or bf16, of In and Out
-	// Scale multiplies the elements of In, in fp32; 0 stands for 1.
-	Scale float32
-	// Queries makes the mask causal, unless it is 0: the rows are sequences of so many
-	// queries, at most Columns, and row r sees the columns up to r mod Queries + Columns - Queries.
-	// What is masked takes no part, whatever it is, and is 0 in Out, or -Inf of the logarithm.
-	Queries int
-	Log     bool
-	In, Out Operand
-}
-
-// Normalized returns p with the Scale it stands for, or an error that names the field that
-// can't be used. It does not look at operands.
-func (p SoftmaxProblem) Normalized() (SoftmaxProblem, error) {
-	switch {
-	case p.Rows < 1 || p.Columns < 1:
-		return p, fmt.Errorf("%v: expected at least 1 row and 1 column", p)
-	case p.DType != FP32 && p.DType != FP16 && p.DType != BF16:
-		return p, fmt.Errorf("%v: expected fp32, fp16 or bf16", p)
-	case p.Queries < 0 || p.Queries > p.Columns:
-		return p, fmt.Errorf("%v: %d queries, expected 0 to the %d columns", p, p.Queries, p.Columns)
-	case !(p.Scale >= 0 && p.Scale <= maxScale):
-		return p, fmt.Errorf("%v: scale %g, expected 0 to %g", p, p.Scale, float32(maxScale))
-	}
-	if p.Scale == 0 {
-		p.Scale = 1
-	}
-	return p, nil
-}
-
-// maxScale keeps Scale·x of the larger half of a type's exponents finite.
-const maxScale = 0x1p63
-
-// Seen is how many columns a row sees, from the first on: at least 1.
-func (p SoftmaxProblem) Seen(row int) int {
-	if p.Queries == 0 {
-		return p.Columns
-	}
-	return row%p.Queries + p.Columns - p.Queries + 1
-}
-
-// Operation is which operation the problem is.
-func (p SoftmaxProblem) Operation() Operation {
-	if p.Log {
+// SoftmaxOperation returns [Softmax], or [LogSoftmax] for its logarithm.
+func SoftmaxOperation(log bool) Operation {
+	if log {
 		return LogSoftmax
 	}
 	return Softmax
 }
 
-// String prints the sizes: "softmax fp16 m2048 c512 q512".
-func (p SoftmaxProblem) String() string {
-	s := fmt.Sprintf("%v %s m%d c%d", p.Operation(), p.DType, p.Rows, p.Columns)
-	if p.Queries != 0 {
-		s += fmt.Sprintf(" q%d", p.Queries)
+// Log reports whether a softmax returns logarithms.
+func (s Subject) Log() bool { return s.Operation == LogSoftmax }
+
+// Seen returns the number of leading columns that a row of a softmax sees, at least 1.
+func (s Subject) Seen(row int) int {
+	if s.Queries == 0 {
+		return s.Columns
 	}
-	return s
+	return row%s.Queries + s.Columns - s.Queries + 1
 }
 
-// SoftmaxKernel is one way in which a device computes softmax and its logarithm.
-type SoftmaxKernel interface {
-	// Name is the name by which the kernel is selected and stored: "online".
-	Name() string
-	// Describe is one line for people.
-	Describe() string
-	// Supports looks at sizes and types, not at operands. It returns nil, or an
-	// [*Unsupported] with the reason.
-	Supports(p SoftmaxProblem) error
-	// Bind binds a problem with its operands. The error names the operand or the size that
-	// is wrong.
-	Bind(p SoftmaxProblem) (Launch, error)
-}
+// maxScale keeps Scale·x finite for the larger half of a type's exponents.
+const maxScale = 0x1p63
 
-// SoftmaxKernels lists the ways in which d computes softmax, none where it does not tell.
-func SoftmaxKernels(d Device) []SoftmaxKernel {
-	if l, ok := d.(SoftmaxLister); ok {
-		return l.SoftmaxKernels()
+// normalizeSoftmax sets the default Scale. The error names the invalid field.
+func normalizeSoftmax(t Task) (Task, error) {
+	switch {
+	case t.M < 1 || t.Columns < 1:
+		return t, fmt.Errorf("%v: expected at least 1 row and 1 column", t)
+	case t.DType != FP32 && t.DType != FP16 && t.DType != BF16:
+		return t, fmt.Errorf("%v: expected fp32, fp16 or bf16", t)
+	case t.Queries < 0 || t.Queries > t.Columns:
+		return t, fmt.Errorf("%v: %d queries, expected 0 to the %d columns", t, t.Queries, t.Columns)
+	case !(t.Scale >= 0 && t.Scale <= maxScale):
+		return t, fmt.Errorf("%v: scale %g, expected 0 to %g", t, t.Scale, float32(maxScale))
 	}
-	return nil
-}
-
-// softmax is a kernel of softmax as what computes the operation of a task.
-type softmax struct {
-	SoftmaxKernel
-	device Device
-}
-
-// nothingStored are the weights of an operation that has none.
-type nothingStored struct{}
-
-func (nothingStored) Bytes() int64 { return 0 }
-func (nothingStored) Close() error { return nil }
-
-// Detached: there is nothing to keep.
-func (nothingStored) Detached() bool { return true }
-
-// Softmax is the softmax of a task, without operands.
-func (t Task) Softmax() SoftmaxProblem {
-	return SoftmaxProblem{Rows: t.M, Columns: t.Columns, DType: t.DType, Scale: 1, Queries: t.Queries, Log: t.Operation == LogSoftmax}
-}
-
-func (k softmax) Supports(t Task) error {
-	no := func(reason string) error {
-		return &Unsupported{Kernel: k.Name(), DType: t.DType, Reason: reason}
+	if t.Scale == 0 {
+		t.Scale = 1
 	}
-	if err := t.Validate(); err != nil {
-		return no(err.Error())
+	return t, nil
+}
+
+// Softmax returns the normalized task if it is a softmax or its logarithm that a kernel on all threads of a
+// device may compute, otherwise the reason as an [*Unsupported]. A device without threads has 0.
+func (t Task) Softmax(kernel string, threads int) (Task, error) {
+	no := func(format string, args ...any) (Task, error) {
+		return t, t.Unsupported(kernel, fmt.Sprintf(format, args...))
+	}
+	if t.Operation != Softmax && t.Operation != LogSoftmax {
+		return no("it computes softmax")
 	}
 	switch t.DType {
 	case FP32, FP16, BF16:
@@ -127,20 +59,30 @@ func (k softmax) Supports(t Task) error {
 	if t.Output != "" || t.Accumulator != "" {
 		return no("its output and accumulator follow from the data type")
 	}
-	if d, ok := k.device.(Threaded); ok && t.Threads != 0 && t.Threads != d.Threads() {
-		return no(fmt.Sprintf("softmax runs on all %d threads of the device", d.Threads()))
+	if threads > 0 && t.Threads != 0 && t.Threads != threads {
+		return no("softmax runs on all %d threads of the device", threads)
 	}
-	return k.SoftmaxKernel.Supports(t.Softmax())
+	n, err := t.Normalized()
+	if err != nil {
+		return no("%v", err)
+	}
+	return n, nil
 }
 
-// PrepareWeights has nothing to prepare.
-func (softmax) PrepareWeights(Task, Buffer) (Weights, error) { return nothingStored{}, nil }
+// StoresNothing is the Prepare of kernels of an operation without stored operand, which embed it.
+type StoresNothing struct{}
 
-func (k softmax) Bind(t Task, in Operand, _ Weights, out Operand) (Launch, error) {
-	if err := k.Supports(t); err != nil {
-		return nil, err
-	}
-	p := t.Softmax()
-	p.In, p.Out = in, out
-	return k.SoftmaxKernel.Bind(p)
-}
+// Prepare implements [Kernel].
+func (StoresNothing) Prepare(Task, Buffer) (Weights, error) { return NothingStored{}, nil }
+
+// NothingStored are the weights of an operation without stored operand.
+type NothingStored struct{}
+
+// Bytes is 0.
+func (NothingStored) Bytes() int64 { return 0 }
+
+// Close has no effect.
+func (NothingStored) Close() error { return nil }
+
+// Detached implements [Detached]: there is no raw operand.
+func (NothingStored) Detached() bool { return true }

@@ -8,28 +8,30 @@ import (
 	"slices"
 )
 
-// SoftmaxError says how a softmax failed its correctness check.
+// SoftmaxError reports how a softmax failed its correctness check.
 type SoftmaxError struct {
-	Device  string
-	Kernel  string
-	Problem SoftmaxProblem
+	Device string
+	Kernel string
+	Task   Task
 	// Data is the kind of operands: normal, peaked, level or special.
 	Data  string
 	Check CheckStep
-	// Row and Column are of the first element that is wrong; a row outside of the
-	// problem's for CheckPadding.
+	// Row and Column locate the first wrong element. For CheckPadding the row may lie outside the problem.
 	Row, Column int
-	// Got and Want are its values, Bound the error that was allowed.
+	// Bound is the allowed error.
 	Got, Want, Bound float64
-	// Wrong is how many elements failed the check.
+	// Wrong is the number of wrong elements.
 	Wrong int
-	// Detail says in words what Got and Want can't.
+	// Detail adds what Got and Want can't show.
 	Detail string
 }
 
+// WrongResult implements [WrongResult].
+func (*SoftmaxError) WrongResult() {}
+
 func (e *SoftmaxError) Error() string {
 	s := fmt.Sprintf("check: %s/%s: %v scale %g, %s rows: %s: element (%d,%d) is %g",
-		e.Device, e.Kernel, e.Problem, e.Problem.Scale, e.Data, e.Check, e.Row, e.Column, e.Got)
+		e.Device, e.Kernel, e.Task, e.Task.Scale, e.Data, e.Check, e.Row, e.Column, e.Got)
 	if e.Check == CheckAccuracy {
 		s += fmt.Sprintf(", expected %g ± %.3g", e.Want, e.Bound)
 	}
@@ -42,31 +44,28 @@ func (e *SoftmaxError) Error() string {
 	return s
 }
 
-// SoftmaxCheck is a problem of the correctness check with its operands and its references, which
-// serve any number of kernels.
+// SoftmaxCheck holds a problem's operands and references. It can check any number of kernels.
 type SoftmaxCheck struct {
-	p     SoftmaxProblem
-	blank []byte // of the output and its guards, before softmax
+	p     Task
+	blank []byte
 	kinds []softmaxKind
 	runs  int // of each kind
 }
 
-// softmaxKind is what one kind of operands is and must give.
 type softmaxKind struct {
 	data       softmaxData
 	in         []byte // with its guards
 	ref, bound []float64
 }
 
-// NewSoftmaxCheck draws the operands of a problem, normal, peaked and level rows and rows with
-// infinities and NaN, and computes what softmax must give, in float64. The error names
-// the field of p that can't be used. Operands that p has are not used.
-func NewSoftmaxCheck(p SoftmaxProblem, seed uint64) (*SoftmaxCheck, error) {
+// NewSoftmaxCheck draws operands and computes float64 references. Rows are normal, peaked, level, or have
+// infinities and NaN. The error names the invalid field of p.
+func NewSoftmaxCheck(p Task, seed uint64) (*SoftmaxCheck, error) {
 	p, err := p.Normalized()
 	if err != nil {
 		return nil, err
 	}
-	n, guard, size := p.Rows*p.Columns, softmaxGuard(p.Columns), p.DType.Size()
+	n, guard, size := p.M*p.Columns, softmaxGuard(p.Columns), p.DType.Size()
 	c := &SoftmaxCheck{p: p, runs: 2, blank: bytes.Repeat(outputPoison(p.DType), n+2*guard)}
 	for _, data := range softmaxKinds {
 		x := softmaxOperand(p, data, seed)
@@ -80,21 +79,19 @@ func NewSoftmaxCheck(p SoftmaxProblem, seed uint64) (*SoftmaxCheck, error) {
 	return c, nil
 }
 
-// SoftmaxGate runs a problem on k and compares every element with a float64 reference, within
-// the bound of its type (see softmaxBound), on normal, peaked and level rows and on rows with infinities
-// and NaN. What is masked is NaN, and so is what lies beside the operand. It also checks
-// that nothing else was written, that the operand is as it was, and that a second run
-// gives the same bits. margin is how much of the bound, less the rounding to the output type,
-// was used, 0 to 1. The error is a [*SoftmaxError], an [*Unsupported] where the kernel refuses the
-// problem, one that names a field of p, or the device's. Operands that p has are not used.
-func SoftmaxGate(ctx context.Context, d Device, k SoftmaxKernel, p SoftmaxProblem, seed uint64) (margin float64, err error) {
-	margins, errs := softmaxGates(ctx, d, []SoftmaxKernel{k}, p, seed)
+// SoftmaxGate runs k and compares every element with a float64 reference, within [softmaxBound], on normal,
+// peaked, level and special rows. Masked elements and the memory around the operand are NaN. It also checks
+// stray writes, the unchanged operand, and that a second run returns the same bits. margin is the largest
+// used share of the bound, 0 to 1, without the output rounding. The error is a [*SoftmaxError], an
+// [*Unsupported], one that names a field of p, or the device's.
+func SoftmaxGate(ctx context.Context, d Device, k Kernel, p Task, seed uint64) (margin float64, err error) {
+	margins, errs := softmaxGates(ctx, d, []Kernel{k}, p, seed)
 	return margins[0], errs[0]
 }
 
-// softmaxGates is [SoftmaxGate] of several kernels, which have the operands and references in
-// common. Each has its margin and its error.
-func softmaxGates(ctx context.Context, d Device, ks []SoftmaxKernel, p SoftmaxProblem, seed uint64) ([]float64, []error) {
+// softmaxGates is [SoftmaxGate] for several kernels that share operands and references, each with its margin
+// and error.
+func softmaxGates(ctx context.Context, d Device, ks []Kernel, p Task, seed uint64) ([]float64, []error) {
 	margins, errs := make([]float64, len(ks)), make([]error, len(ks))
 	p, err := p.Normalized()
 	for i, k := range ks {
@@ -116,15 +113,15 @@ func softmaxGates(ctx context.Context, d Device, ks []SoftmaxKernel, p SoftmaxPr
 	return margins, errs
 }
 
-// Brief is the same check of rows with infinities and NaN alone, which are executed once: for tools that watch a
-// kernel's accesses, which are the same for all rows.
+// Brief returns the check with special rows only, executed once, for tools that trace memory accesses, which
+// are the same for all rows.
 func (c *SoftmaxCheck) Brief() *SoftmaxCheck {
 	return &SoftmaxCheck{p: c.p, blank: c.blank, kinds: c.kinds[len(c.kinds)-1:], runs: 1}
 }
 
-// Margin is [SoftmaxGate] for operands that were drawn before, of a kernel that supports the
-// problem. It ends at the first failure.
-func (c *SoftmaxCheck) Margin(ctx context.Context, d Device, k SoftmaxKernel) (margin float64, err error) {
+// Margin is [SoftmaxGate] for operands drawn earlier and a kernel that supports the problem. It stops at the
+// first failure.
+func (c *SoftmaxCheck) Margin(ctx context.Context, d Device, k Kernel) (margin float64, err error) {
 	r := &softmaxRun{device: d, kernel: k, p: c.p, after: make([]byte, len(c.blank))}
 	defer func() {
 		for at := len(r.held) - 1; at >= 0; at-- {
@@ -143,17 +140,16 @@ func (c *SoftmaxCheck) Margin(ctx context.Context, d Device, k SoftmaxKernel) (m
 	return r.margin, nil
 }
 
-// CheckSoftmax runs the standing table of type dt, see [SoftmaxProblems], on k and ends at
-// the first failure. A kernel that refuses all of it, and a type that softmax is not defined for, have Passed 0
-// and no error.
-func CheckSoftmax(ctx context.Context, d Device, k SoftmaxKernel, dt DType, seed uint64) (CheckSummary, error) {
-	summaries, errs := CheckSoftmaxes(ctx, d, []SoftmaxKernel{k}, dt, seed)
+// CheckSoftmax runs the [SoftmaxProblems] of type dt on k and stops at the first failure. If k refuses all,
+// or the type has no softmax, Passed is 0 and the error is nil.
+func CheckSoftmax(ctx context.Context, d Device, k Kernel, dt DType, seed uint64) (CheckSummary, error) {
+	summaries, errs := CheckSoftmaxes(ctx, d, []Kernel{k}, dt, seed)
 	return summaries[0], errs[0]
 }
 
-// CheckSoftmaxes is [CheckSoftmax] of several kernels, which have the operands and references in
-// common. Each has its summary and its error, at which it ends and the others go on.
-func CheckSoftmaxes(ctx context.Context, d Device, ks []SoftmaxKernel, dt DType, seed uint64) ([]CheckSummary, []error) {
+// CheckSoftmaxes is [CheckSoftmax] for several kernels that share operands and references. Each has its own
+// summary and error; one failure does not stop the others.
+func CheckSoftmaxes(ctx context.Context, d Device, ks []Kernel, dt DType, seed uint64) ([]CheckSummary, []error) {
 	summaries, errs := make([]CheckSummary, len(ks)), make([]error, len(ks))
 	if dt != FP32 && dt != FP16 && dt != BF16 {
 		for i, k := range ks {
@@ -163,7 +159,7 @@ func CheckSoftmaxes(ctx context.Context, d Device, ks []SoftmaxKernel, dt DType,
 	}
 	for _, p := range SoftmaxProblems(dt) {
 		var going []int
-		var of []SoftmaxKernel
+		var of []Kernel
 		for i, k := range ks {
 			if errs[i] == nil {
 				going, of = append(going, i), append(of, k)
@@ -177,31 +173,29 @@ func CheckSoftmaxes(ctx context.Context, d Device, ks []SoftmaxKernel, dt DType,
 	return summaries, errs
 }
 
-// SoftmaxProblems is the standing table of softmax and its logarithm for a type: one column to
-// many, counts around the widths of vectors, warps and blocks, one row and many, scales, and
-// causal masks with whole sequences and parts of one.
-func SoftmaxProblems(d DType) []SoftmaxProblem {
-	var out []SoftmaxProblem
+// SoftmaxProblems returns the standard softmax and log-softmax problems for a type: column counts around
+// vectors, warps and blocks, one row and many, scales, and causal masks with whole and partial sequences.
+func SoftmaxProblems(d DType) []Task {
+	var out []Task
 	add := func(rows, columns, queries int, scale float32) {
-		out = append(out, SoftmaxProblem{Rows: rows, Columns: columns, DType: d, Scale: scale, Queries: queries, Log: len(out)%2 == 1})
+		out = append(out,
+			Task{Subject: Subject{Operation: SoftmaxOperation(len(out)%2 == 1), DType: d, Dims: Dims{Columns: columns, Queries: queries}},
+				M: rows, Scale: scale})
 	}
 	both := func(rows, columns, queries int, scale float32) {
 		add(rows, columns, queries, scale)
 		add(rows, columns, queries, scale)
 	}
-	// Rows shorter than a vector, side by side.
 	for columns := 1; columns <= 9; columns++ {
 		both(67, columns, 0, 1)
 	}
 	both(1, 1, 0, 1)
 	both(1000, 3, 0, 0.125)
 	both(4099, 16, 0, 1)
-	// Around vectors and warps.
 	for _, columns := range []int{15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 96, 127, 128, 129, 255, 256, 257, 384} {
 		both(37, columns, 0, 1)
 	}
 	both(515, 100, 0, 0.25)
-	// What a warp or a block keeps, and one more or less.
 	for _, columns := range []int{511, 512, 513, 1000, 1023, 1024, 1025, 2047, 2048, 2049, 3072} {
 		both(13, columns, 0, 1)
 	}
@@ -209,7 +203,6 @@ func SoftmaxProblems(d DType) []SoftmaxProblem {
 		both(3, columns, 0, 1)
 	}
 	both(8, 4096, 0, 3)
-	// Longer than shared memory or a cache, in few rows.
 	add(3, 24576, 0, 1)
 	add(1, 32768, 0, 0.5)
 	add(3, 32771, 0, 1)
@@ -218,8 +211,8 @@ func SoftmaxProblems(d DType) []SoftmaxProblem {
 	add(1, 131072, 0, 1)
 	add(2, 131075, 0, 0.125)
 	add(1, 262144, 0, 1)
-	// Causal masks: squares, a part of a sequence behind whole ones, more columns than queries,
-	// one query, and rows whose whole length is one element.
+	// Causal masks: squares, a partial sequence after whole ones, more columns than queries, one query, and
+	// rows of one element.
 	for _, m := range []struct{ rows, columns, queries int }{
 		{1, 1, 1}, {5, 5, 5}, {48, 16, 16}, {70, 33, 33}, {96, 64, 32}, {130, 100, 100}, {131, 128, 128},
 		{9, 300, 1}, {40, 257, 7}, {70, 512, 64}, {60, 1024, 1024}, {33, 1030, 1000}, {8, 5000, 3}, {3, 20000, 20000}, {2, 70000, 1},

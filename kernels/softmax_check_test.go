@@ -10,87 +10,88 @@ import (
 	"pgregory.net/rapid"
 )
 
-// hostSoftmax is softmax in plain Go with sums in fp32, correct unless one of its faults is
-// set. A fault shows where a row has more than three columns.
+// hostSoftmax is softmax in plain Go with fp32 sums, correct unless a fault is set. Faults show in rows of
+// more than three columns.
 type hostSoftmax struct {
-	wrongElement   bool // one, by a tenth
-	wrongLast      bool // the last element of the last row, by a tenth
-	noMask         bool // sees what is masked
-	maskEarly      bool // does not see the last element that it should
-	maskLate       bool // sees one too many
-	maskByProduct  bool // multiplies what is masked by zero
-	maskedUnset    bool // leaves what is masked as it is
-	dropLast       bool // takes the last element for zero in the sum
-	dropLastMax    bool // and in the search for the largest
-	unnormalized   bool // divides by nothing
-	noMax          bool // exponentials of elements as they are
-	zeroMax        bool // the largest begins at zero
+	StoresNothing
+	wrongElement   bool // one element is off by a tenth
+	wrongLast      bool // the last element of the last row is off by a tenth
+	noMask         bool
+	maskEarly      bool // misses the last visible element
+	maskLate       bool // sees one element too many
+	maskByProduct  bool // multiplies masked elements by zero
+	maskedUnset    bool // does not write masked elements
+	dropLast       bool // omits the last element from the sum
+	dropLastMax    bool // omits the last element from the maximum
+	unnormalized   bool // does not divide by the sum
+	noMax          bool // does not subtract the maximum
+	zeroMax        bool // starts the maximum at zero
 	noScale        bool
 	wrongScale     bool // by a hundredth
-	neighboursSum  bool // divides by the sum of the row before
-	lastRow        bool // does not write it
-	lastColumn     bool // does not write it
-	naturalForLog  bool // gives the softmax where the logarithm is wanted
-	halfSums       bool // sums in the type of the operand
-	halfExponents  bool // rounds exponentials to it
-	nanIsLow       bool // the search for the largest passes over NaN, and NaN counts as -Inf
+	neighboursSum  bool // divides by the previous row's sum
+	lastRow        bool // does not write the last row
+	lastColumn     bool // does not write the last column
+	naturalForLog  bool // returns softmax instead of its logarithm
+	halfSums       bool // sums in the operand's type
+	halfExponents  bool // rounds exponentials to the operand's type
+	nanIsLow       bool // ignores NaN in the maximum and counts it as -Inf
 	allLowIsZero   bool // gives zeros for a row of -Inf
-	clamps         bool // logarithms that overflow come out as the lowest number
+	clamps         bool // clamps overflowing logarithms to the lowest number
 	pastEnd        bool
 	beforeBegin    bool
 	writeInput     bool
 	drift          bool
-	strays         bool // writes the first byte of the output's buffer, in every second run
-	readsNeighbour bool // the sum takes in one element behind the row
+	strays         bool // writes the first byte of the output buffer in every second run
+	readsNeighbour bool // adds the element after the row to the sum
 
-	runs int
+	runs, threads int
 }
 
 func (*hostSoftmax) Name() string     { return "host" }
 func (*hostSoftmax) Describe() string { return "softmax in Go" }
 
-func (*hostSoftmax) Supports(p SoftmaxProblem) error {
+func (f *hostSoftmax) Supports(p Task) error {
 	if p.Columns == 13 {
-		return &Unsupported{Kernel: "host", DType: p.DType, Reason: "it has no thirteen columns"}
+		return p.Unsupported("host", "it has no thirteen columns")
 	}
-	return nil
+	_, err := p.Softmax("host", f.threads)
+	return err
 }
 
-func (f *hostSoftmax) Bind(p SoftmaxProblem) (Launch, error) {
+func (f *hostSoftmax) Bind(p Task, in Operand, _ Weights, out Operand, _ ...Operand) (Launch, error) {
 	if err := f.Supports(p); err != nil {
 		return nil, err
 	}
 	return hostLaunch(func() error {
 		f.runs++
 		sum := float32(1)
-		for row := range p.Rows {
-			if f.lastRow && row == p.Rows-1 {
+		for row := range p.M {
+			if f.lastRow && row == p.M-1 {
 				break
 			}
-			sum = f.row(p, row, sum)
+			sum = f.row(p, in, out, row, sum)
 		}
-		n := p.Rows * p.Columns
+		n := p.M * p.Columns
 		if f.pastEnd {
-			p.Out.put(p.DType, n, 0)
+			out.put(p.DType, n, 0)
 		}
 		if f.beforeBegin {
-			p.Out.put(p.DType, -1, 0)
+			out.put(p.DType, -1, 0)
 		}
 		if f.writeInput {
-			p.In.put(p.DType, n-1, 17)
+			in.put(p.DType, n-1, 17)
 		}
 		if f.drift && f.runs%2 == 0 {
-			p.Out.put(p.DType, 0, p.Out.get(p.DType, 0)-0.25)
+			out.put(p.DType, 0, out.get(p.DType, 0)-0.25)
 		}
 		if f.strays && f.runs%2 == 0 {
-			p.Out.Buffer.(*hostBuffer).mem[0] ^= 1
+			out.Buffer.(*hostBuffer).mem[0] ^= 1
 		}
 		return nil
 	}), nil
 }
 
-// row computes a row, given the sum of the row before it, and returns its own.
-func (f *hostSoftmax) row(p SoftmaxProblem, row int, before float32) float32 {
+func (f *hostSoftmax) row(p Task, in, out Operand, row int, before float32) float32 {
 	at, seen := row*p.Columns, p.Seen(row)
 	switch {
 	case f.noMask:
@@ -108,7 +109,7 @@ func (f *hostSoftmax) row(p SoftmaxProblem, row int, before float32) float32 {
 		scale *= 1.01
 	}
 	z := func(i int) float32 {
-		x := float32(p.In.get(p.DType, at+i))
+		x := float32(in.get(p.DType, at+i))
 		if f.nanIsLow && x != x {
 			return float32(math.Inf(-1))
 		}
@@ -171,21 +172,21 @@ func (f *hostSoftmax) row(p SoftmaxProblem, row int, before float32) float32 {
 		case i >= seen && f.maskedUnset:
 			continue
 		case i >= seen:
-		case p.Log && !f.naturalForLog:
+		case p.Log() && !f.naturalForLog:
 			v = float64(z(i)-top) - log
 		default:
 			v = float64(e(i) / by)
 		}
-		if f.clamps && p.Log && !math.IsInf(v, 0) {
+		if f.clamps && p.Log() && !math.IsInf(v, 0) {
 			v = max(v, -65504)
 		}
 		if f.allLowIsZero && math.IsInf(float64(top), -1) {
 			v = 0
 		}
-		if f.wrongElement && row == p.Rows/2 && i == seen/2 || f.wrongLast && row == p.Rows-1 && i == seen-1 {
+		if f.wrongElement && row == p.M/2 && i == seen/2 || f.wrongLast && row == p.M-1 && i == seen-1 {
 			v *= 1.1
 		}
-		p.Out.put(p.DType, at+i, v)
+		out.put(p.DType, at+i, v)
 	}
 	return sum
 }
@@ -193,8 +194,8 @@ func (f *hostSoftmax) row(p SoftmaxProblem, row int, before float32) float32 {
 func TestSoftmaxGateAcceptsCorrect(t *testing.T) {
 	for _, d := range []DType{FP32, FP16, BF16} {
 		for _, p := range SoftmaxProblems(d) {
-			if p.Rows*p.Columns > 5000 {
-				continue // Go would take seconds
+			if p.M*p.Columns > 5000 {
+				continue
 			}
 			margin, err := SoftmaxGate(t.Context(), &hostDevice{}, &hostSoftmax{}, p, 1)
 			if err != nil {
@@ -207,8 +208,6 @@ func TestSoftmaxGateAcceptsCorrect(t *testing.T) {
 	}
 }
 
-// TestSoftmaxGateCatches: each fault fails at one problem at least, and at the check that is for
-// it.
 func TestSoftmaxGateCatches(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -252,7 +251,8 @@ func TestSoftmaxGateCatches(t *testing.T) {
 				caught := 0
 				for _, log := range []bool{false, true} {
 					faulty := c.faulty
-					p := SoftmaxProblem{Rows: 23, Columns: 300, DType: d, Scale: 0.25, Queries: 300, Log: log}
+					p := Task{Subject: Subject{Operation: SoftmaxOperation(log), DType: d, Dims: Dims{Columns: 300, Queries: 300}}, M: 23,
+						Scale: 0.25}
 					_, err := SoftmaxGate(t.Context(), &hostDevice{}, &faulty, p, 1)
 					var failure *SoftmaxError
 					if errors.As(err, &failure) {
@@ -265,7 +265,7 @@ func TestSoftmaxGateCatches(t *testing.T) {
 					}
 				}
 				if c.faulty.naturalForLog || c.faulty.halfExponents || c.faulty.halfSums || c.faulty.neighboursSum {
-					caught *= 2 // there is nothing to catch in one of both
+					caught *= 2
 				}
 				if caught < 2 {
 					t.Error("it passed")
@@ -275,11 +275,10 @@ func TestSoftmaxGateCatches(t *testing.T) {
 	}
 }
 
-// TestSoftmaxGateOnShortRows: what is mistaken about one element of a few is caught as well.
 func TestSoftmaxGateOnShortRows(t *testing.T) {
 	for _, columns := range []int{4, 5, 31, 1024} {
 		for _, faulty := range []hostSoftmax{{dropLast: true}, {dropLastMax: true}, {readsNeighbour: true}, {wrongLast: true}} {
-			p := SoftmaxProblem{Rows: 8, Columns: columns, DType: BF16}
+			p := Task{Subject: Subject{Operation: Softmax, DType: BF16, Dims: Dims{Columns: columns}}, M: 8}
 			var failure *SoftmaxError
 			if _, err := SoftmaxGate(t.Context(), &hostDevice{}, &faulty, p, 1); !errors.As(err, &failure) {
 				t.Errorf("%d columns, %+v: %v", columns, faulty, err)
@@ -288,8 +287,6 @@ func TestSoftmaxGateOnShortRows(t *testing.T) {
 	}
 }
 
-// TestSoftmaxProblemsCover: each number of columns is there as softmax and as its logarithm, without a mask;
-// and there are masks, with whole sequences and with a part of one.
 func TestSoftmaxProblemsCover(t *testing.T) {
 	for _, d := range []DType{FP32, FP16, BF16} {
 		plain := map[bool]map[int]bool{false: {}, true: {}}
@@ -297,8 +294,8 @@ func TestSoftmaxProblemsCover(t *testing.T) {
 		for _, p := range SoftmaxProblems(d) {
 			switch {
 			case p.Queries == 0:
-				plain[p.Log][p.Columns] = true
-			case p.Rows%p.Queries == 0:
+				plain[p.Log()][p.Columns] = true
+			case p.M%p.Queries == 0:
 				whole++
 			default:
 				part++
@@ -319,14 +316,15 @@ func TestSoftmaxProblemsCover(t *testing.T) {
 }
 
 func TestSoftmaxGateReports(t *testing.T) {
-	p := SoftmaxProblem{Rows: 3, Columns: 8, DType: FP16, Queries: 2}
+	p := Task{Subject: Subject{Operation: Softmax, DType: FP16, Dims: Dims{Columns: 8, Queries: 2}}, M: 3}
 	_, err := SoftmaxGate(t.Context(), &hostDevice{}, &hostSoftmax{lastRow: true}, p, 1)
 	want := "check: host/host: softmax fp16 m3 c8 q2 scale 1, normal rows: unwritten: element (2,0) is NaN: it was not written (8 elements)"
 	if err == nil || err.Error() != want {
 		t.Errorf("%v, expected %s", err, want)
 	}
 	var refused *Unsupported
-	if _, err := SoftmaxGate(t.Context(), &hostDevice{}, &hostSoftmax{}, SoftmaxProblem{Rows: 1, Columns: 13, DType: FP16}, 1); !errors.As(err, &refused) {
+	if _, err := SoftmaxGate(t.Context(), &hostDevice{}, &hostSoftmax{},
+		Task{Subject: Subject{Operation: Softmax, DType: FP16, Dims: Dims{Columns: 13}}, M: 1}, 1); !errors.As(err, &refused) {
 		t.Errorf("a kernel that refuses: %v", err)
 	}
 	s, err := CheckSoftmax(t.Context(), &hostDevice{}, &hostSoftmax{}, INT8, 1)
@@ -337,28 +335,31 @@ func TestSoftmaxGateReports(t *testing.T) {
 
 func TestSoftmaxProblemNormalized(t *testing.T) {
 	for _, c := range []struct {
-		p    SoftmaxProblem
+		p    Task
 		want string
 	}{
-		{SoftmaxProblem{Columns: 4, DType: FP32}, "softmax fp32 m0 c4: expected at least 1 row and 1 column"},
-		{SoftmaxProblem{Rows: 4, DType: FP32, Log: true}, "log-softmax fp32 m4 c0: expected at least 1 row and 1 column"},
-		{SoftmaxProblem{Rows: 4, Columns: 4, DType: FP8}, "softmax fp8 m4 c4: expected fp32, fp16 or bf16"},
-		{SoftmaxProblem{Rows: 4, Columns: 4, DType: FP32, Queries: 5}, "softmax fp32 m4 c4 q5: 5 queries, expected 0 to the 4 columns"},
-		{SoftmaxProblem{Rows: 4, Columns: 4, DType: FP32, Scale: -1}, "softmax fp32 m4 c4: scale -1, expected 0 to 9.223372e+18"},
-		{SoftmaxProblem{Rows: 4, Columns: 4, DType: FP32, Scale: float32(math.NaN())}, "softmax fp32 m4 c4: scale NaN, expected 0 to 9.223372e+18"},
+		{Task{Subject: Subject{Operation: Softmax, DType: FP32, Dims: Dims{Columns: 4}}},
+			"softmax fp32 m0 c4: expected at least 1 row and 1 column"},
+		{Task{Subject: Subject{Operation: LogSoftmax, DType: FP32}, M: 4}, "log-softmax fp32 m4 c0: expected at least 1 row and 1 column"},
+		{Task{Subject: Subject{Operation: Softmax, DType: FP8, Dims: Dims{Columns: 4}}, M: 4},
+			"softmax fp8 m4 c4: expected fp32, fp16 or bf16"},
+		{Task{Subject: Subject{Operation: Softmax, DType: FP32, Dims: Dims{Columns: 4, Queries: 5}}, M: 4},
+			"softmax fp32 m4 c4 q5: 5 queries, expected 0 to the 4 columns"},
+		{Task{Subject: Subject{Operation: Softmax, DType: FP32, Dims: Dims{Columns: 4}}, M: 4, Scale: -1},
+			"softmax fp32 m4 c4: scale -1, expected 0 to 9.223372e+18"},
+		{Task{Subject: Subject{Operation: Softmax, DType: FP32, Dims: Dims{Columns: 4}}, M: 4, Scale: float32(math.NaN())},
+			"softmax fp32 m4 c4: scale NaN, expected 0 to 9.223372e+18"},
 	} {
 		if _, err := c.p.Normalized(); err == nil || err.Error() != c.want {
 			t.Errorf("%v, expected %s", err, c.want)
 		}
 	}
-	p, err := SoftmaxProblem{Rows: 1, Columns: 1, DType: BF16}.Normalized()
+	p, err := Task{Subject: Subject{Operation: Softmax, DType: BF16, Dims: Dims{Columns: 1}}, M: 1}.Normalized()
 	if err != nil || p.Scale != 1 {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
 
-// TestSoftmaxSeen: rows of a mask see one more column each, the last of a sequence all, and
-// a subject counts what they see together.
 func TestSoftmaxSeen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		columns := rapid.IntRange(1, 40).Draw(t, "columns")
@@ -368,7 +369,7 @@ func TestSoftmaxSeen(t *testing.T) {
 			t.Fatal(err)
 		}
 		task := Task{Subject: s, M: rapid.IntRange(1, 100).Draw(t, "m")}
-		p := task.Softmax()
+		p := task
 		all := 0
 		for row := range task.M {
 			n := p.Seen(row)
@@ -384,16 +385,15 @@ func TestSoftmaxSeen(t *testing.T) {
 			t.Fatalf("%d FLOPs are counted as %g", 5*all, got)
 		}
 	})
-	// Queries of more than the columns would see nothing.
+	// More queries than columns would leave rows without a visible column.
 	s := Subject{Operation: Softmax, DType: FP16, Dims: Dims{Columns: 4, Queries: 5}}
 	if err := s.Validate(); err == nil || !strings.Contains(err.Error(), "queries is 5, expected at most the 4 columns") {
 		t.Errorf("%v", err)
 	}
 }
 
-// TestSoftmaxGateCatchesClampedLogarithms: what fp16 does not hold is an infinity.
 func TestSoftmaxGateCatchesClampedLogarithms(t *testing.T) {
-	p := SoftmaxProblem{Rows: 16, Columns: 9, DType: FP16, Scale: 1, Log: true}
+	p := Task{Subject: Subject{Operation: LogSoftmax, DType: FP16, Dims: Dims{Columns: 9}}, M: 16, Scale: 1}
 	if _, err := SoftmaxGate(t.Context(), &hostDevice{}, &hostSoftmax{}, p, 1); err != nil {
 		t.Error(err)
 	}
@@ -404,18 +404,16 @@ func TestSoftmaxGateCatchesClampedLogarithms(t *testing.T) {
 	}
 }
 
-// TestSoftmaxThreads: a task names no threads or all that the device has.
 func TestSoftmaxThreads(t *testing.T) {
 	for _, c := range []struct {
-		device  Device
-		threads int
-		ok      bool
-	}{{&hostDevice{}, 0, true}, {&hostDevice{}, 3, true}, {&threadedHost{}, 0, true}, {&threadedHost{}, 8, true}, {&threadedHost{}, 3, false}} {
+		device, threads int
+		ok              bool
+	}{{0, 0, true}, {0, 3, true}, {8, 0, true}, {8, 8, true}, {8, 3, false}} {
 		task := Task{Subject: Subject{Operation: Softmax, DType: FP32, Dims: Dims{Columns: 5}}, M: 2, Threads: c.threads}
-		err := softmax{&hostSoftmax{}, c.device}.Supports(task)
+		err := (&hostSoftmax{threads: c.device}).Supports(task)
 		var refused *Unsupported
 		if (err == nil) != c.ok || err != nil && !errors.As(err, &refused) {
-			t.Errorf("%d threads on %T: %v", c.threads, c.device, err)
+			t.Errorf("%d threads of %d: %v", c.threads, c.device, err)
 		}
 	}
 }

@@ -7,32 +7,27 @@ import (
 	"sync"
 )
 
-// softmaxData is a kind of operands that the correctness check of softmax draws.
 type softmaxData string
 
 const (
-	// normalRows are of N(0,1), so that all elements of a row matter.
 	normalRows softmaxData = "normal"
-	// peakedRows have nearly all of their mass on one element: in turn the last that is seen, the
-	// first, the one in the middle, and others at random. What is mistaken about a single
-	// element then decides the row. Some stand so high that exponentials overflow.
+	// peakedRows have nearly all their mass on one element, so one wrong element changes the row: in turn the
+	// last visible, the first, the middle, and random ones. Some exponentials overflow without the maximum
+	// subtracted.
 	peakedRows softmaxData = "peaked"
-	// levelRows are equal elements, some of them so large or so low that exponentials overflow
-	// or vanish.
+	// levelRows have equal elements, some so large or so low that exponentials overflow or vanish.
 	levelRows softmaxData = "level"
-	// specialRows have infinities and NaN in some rows, and none in others; of some the logarithms
-	// overflow fp16.
+	// specialRows have infinities and NaN in some rows. Some logarithms overflow fp16.
 	specialRows softmaxData = "special"
 )
 
 var softmaxKinds = []softmaxData{normalRows, peakedRows, levelRows, specialRows}
 
-// softmaxOperand draws the elements of In, [Rows, Columns]: each is representable in the
-// type. What is masked is NaN.
-func softmaxOperand(p SoftmaxProblem, data softmaxData, seed uint64) []float64 {
-	rng := rand.New(rand.NewPCG(seed, uint64(p.Rows)<<40^uint64(p.Columns)<<16^uint64(p.Queries)))
-	x := make([]float64, p.Rows*p.Columns)
-	for row := range p.Rows {
+// softmaxOperand draws In, [Rows, Columns], representable in the type. Masked elements are NaN.
+func softmaxOperand(p Task, data softmaxData, seed uint64) []float64 {
+	rng := rand.New(rand.NewPCG(seed, uint64(p.M)<<40^uint64(p.Columns)<<16^uint64(p.Queries)))
+	x := make([]float64, p.M*p.Columns)
+	for row := range p.M {
 		all, seen := x[row*p.Columns:][:p.Columns], p.Seen(row)
 		for i := range all[seen:] {
 			all[seen+i] = math.NaN()
@@ -60,9 +55,8 @@ func softmaxOperand(p SoftmaxProblem, data softmaxData, seed uint64) []float64 {
 	return x
 }
 
-// special makes a row one of eight kinds: plain, with -Inf among other elements, of nothing but
-// -Inf, with NaN, with +Inf, with finite elements at the end alone, with both infinities, or with
-// elements so far apart that fp16 does not hold their logarithms.
+// special makes a row one of eight kinds: plain, some -Inf, all -Inf, NaN, +Inf, finite only at the end, both
+// infinities, or elements so far apart that logarithms overflow fp16.
 func special(row []float64, i int, rng *rand.Rand) {
 	n, low := len(row), math.Inf(-1)
 	switch i % 8 {
@@ -96,15 +90,14 @@ func special(row []float64, i int, rng *rand.Rand) {
 	}
 }
 
-// softmaxOf returns the exact outputs for x, and what the correctness check allows each
-// to be off by: see softmaxBound. Both are [Rows, Columns].
-func softmaxOf(p SoftmaxProblem, x []float64) (out, bound []float64) {
+// softmaxOf returns the exact outputs for x and their [softmaxBound], both [Rows, Columns].
+func softmaxOf(p Task, x []float64) (out, bound []float64) {
 	out, bound = make([]float64, len(x)), make([]float64, len(x))
-	workers := min(runtime.GOMAXPROCS(0), p.Rows)
+	workers := min(runtime.GOMAXPROCS(0), p.M)
 	var wg sync.WaitGroup
 	for w := range workers {
 		wg.Go(func() {
-			for row := w; row < p.Rows; row += workers {
+			for row := w; row < p.M; row += workers {
 				at, seen := row*p.Columns, p.Seen(row)
 				softmaxRow(p, x[at:][:seen], out[at:][:seen], bound[at:][:seen])
 				for i := seen; i < p.Columns; i++ {
@@ -117,16 +110,14 @@ func softmaxOf(p SoftmaxProblem, x []float64) (out, bound []float64) {
 	return out, bound
 }
 
-// masked is what Out has where In is masked.
-func (p SoftmaxProblem) masked() float64 {
-	if p.Log {
+func (p Task) masked() float64 {
+	if p.Log() {
 		return math.Inf(-1)
 	}
 	return 0
 }
 
-// softmaxRow is [softmaxOf] for what a row sees.
-func softmaxRow(p SoftmaxProblem, x, out, bound []float64) {
+func softmaxRow(p Task, x, out, bound []float64) {
 	scale, top := float64(p.Scale), math.Inf(-1)
 	for _, v := range x {
 		top = max(top, v*scale)
@@ -150,7 +141,7 @@ func softmaxRow(p SoftmaxProblem, x, out, bound []float64) {
 	log := math.Log(sum)
 	for i, v := range x {
 		out[i] /= sum
-		if p.Log {
+		if p.Log() {
 			out[i] = v*scale - top - log
 		}
 		if !math.IsInf(v, 0) {
@@ -159,31 +150,30 @@ func softmaxRow(p SoftmaxProblem, x, out, bound []float64) {
 	}
 }
 
-// softmaxArgument is how far the argument z - top of an exponential may be off: with k =
-// Scale·log2(e) and u of fp32, z·k and top·k round by u of each, their difference by u,
-// and k is off by 2u.
+// softmaxArgument is the error bound of an exponential's argument z - top. With k = Scale·log2(e) and u of
+// fp32, z·k, top·k and their difference each round by u, and k is off by 2u.
 func softmaxArgument(z, top float64) float64 {
 	return 4 * FP32.UnitRoundoff() * (math.Abs(z) + math.Abs(top))
 }
 
-// softmaxBound is the largest error that the correctness check accepts of an output whose
-// exact value is ref, of n elements. own is [softmaxArgument] of the element, shared
-// the mean of it over the elements by their weight, which the sum is off by, and log that of the sum:
+// softmaxBound is the largest error accepted for an output with exact value ref, of n elements. own is the
+// element's [softmaxArgument], shared its mean over the elements by weight (the sum's error), and log the
+// logarithm of the sum:
 //
 //	u_out·|ref| + η_out/2                              rounding to the output type
 //	+ |ref|·(own + shared + 2ε + (c·√n + 4)·u)         arguments, exponentials, sum and quotient
-//	+ 2^-126                                           subnormals taken for zero
+//	+ 2^-126                                           flushed subnormals
 //
-// and of the logarithm, whose errors are not relative to it:
+// For the logarithm errors are absolute:
 //
 //	u_out·|ref| + η_out/2 + own + shared + 2ε + (c·√n + 4·log)·u
 //
-// with u of fp32, c = [ErrorConstant] and ε = 2^-21, of the exponential as of the logarithm.
-func softmaxBound(p SoftmaxProblem, n int, ref, own, shared, log float64) float64 {
+// with u of fp32, c = [ErrorConstant] and ε = 2^-21 for exponential and logarithm.
+func softmaxBound(p Task, n int, ref, own, shared, log float64) float64 {
 	u, size := FP32.UnitRoundoff(), math.Abs(ref)
 	rounding := p.DType.UnitRoundoff()*size + smallestStep(p.DType)/2
 	common := own + shared + 2*exponentialError + ErrorConstant*math.Sqrt(float64(n))*u
-	if p.Log {
+	if p.Log() {
 		return rounding + common + 4*log*u
 	}
 	return rounding + size*(common+4*u) + 0x1p-126

@@ -8,20 +8,20 @@ import (
 	"sync"
 )
 
-// softmaxRun is the check of one kernel on one problem, at one kind of operands.
 type softmaxRun struct {
 	device  Device
-	kernel  SoftmaxKernel
-	p       SoftmaxProblem
+	kernel  Kernel
+	p       Task
+	in, out Operand
 	data    softmaxData
 	margin  float64
 	results [][]byte // of all executions
-	after   []byte   // the operand behind them
+	after   []byte
 	launch  Launch
 	held    []Buffer
 }
 
-// fill uploads content to a buffer, which is made when it is nil.
+// fill uploads content to a buffer, allocating it if nil.
 func (r *softmaxRun) fill(b *Buffer, content []byte) (err error) {
 	if *b == nil {
 		if *b, err = r.device.Alloc(int64(len(content))); err != nil {
@@ -32,42 +32,41 @@ func (r *softmaxRun) fill(b *Buffer, content []byte) (err error) {
 	return (*b).Upload(0, content)
 }
 
-// softmaxGuard is how many poisoned elements stand before and after an operand: a row at least, and so many
-// that the operand is aligned as those of users are, who pass what they have allocated.
+// softmaxGuard is the number of invalid elements before and after an operand: at least a row, and enough to
+// align the operand like a user's allocation.
 func softmaxGuard(columns int) int {
 	return (guardRows(columns)*columns + checkGuard - 1) / checkGuard * checkGuard
 }
 
-// run uploads the operand, executes softmax as often as there are results, and judges them.
 func (r *softmaxRun) run(ctx context.Context, kind softmaxKind, blank []byte) error {
-	p := &r.p
+	p := r.p
 	fail := func(err error) error {
-		return fmt.Errorf("check: %s/%s: %v, %s rows: %w", r.device.Spec().ID, r.kernel.Name(), *p, r.data, err)
+		return fmt.Errorf("check: %s/%s: %v, %s rows: %w", r.device.Spec().ID, r.kernel.Name(), p, r.data, err)
 	}
 	guard, size := softmaxGuard(p.Columns), p.DType.Size()
-	if err := r.fill(&p.In.Buffer, kind.in); err != nil {
+	if err := r.fill(&r.in.Buffer, kind.in); err != nil {
 		return fail(err)
 	}
-	if err := r.fill(&p.Out.Buffer, blank); err != nil {
+	if err := r.fill(&r.out.Buffer, blank); err != nil {
 		return fail(err)
 	}
-	p.In.Offset, p.Out.Offset = guard, guard
+	r.in.Offset, r.out.Offset = guard, guard
 	if r.launch == nil {
 		var err error
-		if r.launch, err = r.kernel.Bind(*p); err != nil {
+		if r.launch, err = r.kernel.Bind(p, r.in, NothingStored{}, r.out); err != nil {
 			return fail(err)
 		}
 	}
 	for i, result := range r.results {
 		if i > 0 {
-			if err := p.Out.Buffer.Upload(0, blank); err != nil {
+			if err := r.out.Buffer.Upload(0, blank); err != nil {
 				return fail(err)
 			}
 		}
 		if _, err := r.device.Execute(ctx, []Launch{r.launch}, 1); err != nil {
 			return fail(err)
 		}
-		if err := p.Out.Buffer.Download(0, result); err != nil {
+		if err := r.out.Buffer.Download(0, result); err != nil {
 			return fail(err)
 		}
 	}
@@ -78,7 +77,7 @@ func (r *softmaxRun) run(ctx context.Context, kind softmaxKind, blank []byte) er
 	if err := r.checkValues(first, kind, guard); err != nil {
 		return err
 	}
-	if err := p.In.Buffer.Download(0, r.after); err != nil {
+	if err := r.in.Buffer.Download(0, r.after); err != nil {
 		return fail(err)
 	}
 	if at := firstDifference(r.after, kind.in); at >= 0 {
@@ -94,10 +93,9 @@ func (r *softmaxRun) run(ctx context.Context, kind softmaxKind, blank []byte) er
 	return nil
 }
 
-// checkWritten finds what was written outside of the output and what was not written
-// inside of it.
+// checkWritten finds writes outside the output and missing writes inside it.
 func (r *softmaxRun) checkWritten(got, blank []byte, guard int) error {
-	size, n := r.p.DType.Size(), r.p.Rows*r.p.Columns
+	size, n := r.p.DType.Size(), r.p.M*r.p.Columns
 	w := written{got: got, poison: blank[:size], from: guard * size, to: (guard + n) * size}
 	if at, wrong := w.outside(); wrong > 0 {
 		failure := r.element(CheckPadding, at/size-guard, got)
@@ -112,14 +110,14 @@ func (r *softmaxRun) checkWritten(got, blank []byte, guard int) error {
 	return nil
 }
 
-// checkValues compares the output with the reference, in parts side by side.
+// checkValues compares the output with the reference concurrently in parts.
 func (r *softmaxRun) checkValues(got []byte, kind softmaxKind, guard int) error {
 	type part struct {
 		margin       float64
 		first, wrong int
 		err          error
 	}
-	const least = 1 << 14 // elements of a part
+	const least = 1 << 14
 	n, size := len(kind.ref), r.p.DType.Size()
 	share := max(least, (n+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
 	parts := make([]part, (n+share-1)/share)
@@ -161,15 +159,15 @@ func (r *softmaxRun) checkValues(got []byte, kind softmaxKind, guard int) error 
 	return nil
 }
 
-// judgeSoftmax compares values with their references: how many are further off than their bound,
-// the first of them, and how much of the bound the others use.
+// judgeSoftmax returns the largest used share of the bound, the first wrong element, and the number of wrong
+// elements.
 func judgeSoftmax(d DType, values, ref, bound []float64) (margin float64, first, wrong int) {
 	unit, least := d.UnitRoundoff(), smallestStep(d)/2
 	for i, v := range values {
 		if v == ref[i] || math.IsNaN(v) && math.IsNaN(ref[i]) {
 			continue
 		}
-		// A logarithm that the type does not hold is an infinity.
+		// Logarithms beyond the type's range are infinite.
 		if math.IsInf(v, -1) && !math.IsInf(ref[i], 0) && v == roundTo(d, ref[i]-bound[i]) {
 			continue
 		}
@@ -186,14 +184,12 @@ func judgeSoftmax(d DType, values, ref, bound []float64) (margin float64, first,
 	return margin, first, wrong
 }
 
-// element is a failure at an element of the output, counted from its first.
 func (r *softmaxRun) element(check CheckStep, at int, got []byte) *SoftmaxError {
 	p := r.p
-	p.In, p.Out = Operand{}, Operand{}
 	row := int(math.Floor(float64(at) / float64(p.Columns)))
 	guard := softmaxGuard(p.Columns)
 	return &SoftmaxError{
-		Device: r.device.Spec().ID, Kernel: r.kernel.Name(), Problem: p, Data: string(r.data), Check: check,
+		Device: r.device.Spec().ID, Kernel: r.kernel.Name(), Task: p, Data: string(r.data), Check: check,
 		Row: row, Column: at - row*p.Columns, Got: valueAt(p.DType, got, (at+guard)*p.DType.Size()),
 	}
 }

@@ -39,7 +39,6 @@ func TestRoof(t *testing.T) {
 	}
 }
 
-// The work of a plain product is that of its shape.
 func TestProductIsShape(t *testing.T) {
 	for _, d := range DTypes() {
 		s, shape := Product(d, 96, 160), Shape{M: 7, N: 96, K: 160}
@@ -59,7 +58,6 @@ func TestSubjectWork(t *testing.T) {
 	windowed.Window = 3
 	decoder := heads
 	decoder.Layers, decoder.Hidden, decoder.Inner, decoder.Vocab = 3, 16, 40, 100
-	// Pairs of tokens that see each other, counted one by one.
 	pairs := func(m, window int) (n float64) {
 		for i := range m {
 			for j := range i + 1 {
@@ -77,16 +75,19 @@ func TestSubjectWork(t *testing.T) {
 	}{
 		{"int4", int4, 2 * 5 * 256 * 512, 5*512*2 + 256*512/2 + 4*256*2 + 5*256*2, 256*512/2 + 4*256*2},
 		{"batched", batched, 3 * 2 * 5 * 256 * 512, 3 * (5*512*2 + 256*512*2 + 5*256*2), 3 * 256 * 512 * 2},
-		{"prefill", Subject{Operation: AttentionPrefill, DType: FP16, Dims: heads}, 4 * 4 * 8 * pairs(5, 0), 5 * (8 + 4) * 8 * 2, 5 * 4 * 8 * 2},
-		{"prefill, window", Subject{Operation: AttentionPrefill, DType: FP16, Dims: windowed}, 4 * 4 * 8 * pairs(5, 3), 5 * (8 + 4) * 8 * 2, 5 * 4 * 8 * 2},
+		{"prefill", Subject{Operation: AttentionPrefill, DType: FP16, Dims: heads}, 4 * 4 * 8 * pairs(5, 0), 5 * (8 + 4) * 8 * 2,
+			5 * 4 * 8 * 2},
+		{"prefill, window", Subject{Operation: AttentionPrefill, DType: FP16, Dims: windowed}, 4 * 4 * 8 * pairs(5, 3), 5 * (8 + 4) * 8 * 2,
+			5 * 4 * 8 * 2},
 		{"decode", Subject{Operation: AttentionDecode, DType: FP16, Dims: heads}, 4 * 4 * 8 * 5, (8 + 5*4) * 8 * 2, 5 * 4 * 8 * 2},
-		// 3 layers of 2·16·(4+2)·8 weights around attention and 3·16·40 of the gated unit, and
-		// 16·100 of the output.
+		// 3 layers: 2·16·(4+2)·8 weights around attention and 3·16·40 in the gated unit; plus 16·100 of the
+		// output.
 		{"prompt", Subject{Operation: DecoderPrompt, DType: FP16, Dims: decoder},
 			2*5*10368 + 2*1600 + 3*4*4*8*pairs(5, 0), (10368+1600)*2 + 5*3*2*2*8*2, (10368 + 1600) * 2},
 		{"token", Subject{Operation: DecoderToken, DType: FP16, Dims: decoder},
 			2*(10368+1600) + 3*4*4*8*6, (10368+1600)*2 + 6*3*2*2*8*2, (10368+1600)*2 + 6*3*2*2*8*2},
-		{"decode, window", Subject{Operation: AttentionDecode, DType: FP16, Dims: windowed}, 4 * 4 * 8 * 3, (8 + 3*4) * 8 * 2, 3 * 4 * 8 * 2},
+		{"decode, window", Subject{Operation: AttentionDecode, DType: FP16, Dims: windowed}, 4 * 4 * 8 * 3, (8 + 3*4) * 8 * 2,
+			3 * 4 * 8 * 2},
 	} {
 		for _, f := range []struct {
 			name      string
@@ -106,7 +107,9 @@ func TestSubjectValidate(t *testing.T) {
 	for _, tt := range []struct{ name, want string }{
 		{"operation", "operation 200 is unknown"},
 		{"n", "n is 0, expected at least 1"},
-		{"dims", "gemm has dimensions of another operation: {N:0 K:0 Products:0 QueryHeads:0 KVHeads:0 HeadDim:8 Window:0 Hidden:0 Inner:0 Layers:0 Vocab:0 Columns:0 Queries:0}"},
+		{"dims",
+			"gemm has dimensions of another operation: {N:0 K:0 Products:0 QueryHeads:0 KVHeads:0 HeadDim:8 Window:0 Hidden:0 Inner:0 " +
+				"Layers:0 Vocab:0 Columns:0 Queries:0}"},
 		{"dtype", `dtype "int32" can't be an operand`},
 		{"layout", "layout 9 is unknown"},
 	} {
@@ -129,7 +132,6 @@ func TestSubjectValidate(t *testing.T) {
 	}
 }
 
-// Files that name neither operation nor layout mean a product with weights [K,N].
 func TestSubjectWithoutWords(t *testing.T) {
 	var s Subject
 	if err := json.Unmarshal([]byte(`{"dtype":"bf16","n":8,"k":16}`), &s); err != nil || s != Product(BF16, 8, 16) {
@@ -143,7 +145,6 @@ func TestSubjectWithoutWords(t *testing.T) {
 	}
 }
 
-// TestDivisible: a product is split and padded, a batch only padded, an attention neither.
 func TestDivisible(t *testing.T) {
 	batch := Product(BF16, 64, 64)
 	batch.Products = 1
@@ -162,7 +163,6 @@ func TestDivisible(t *testing.T) {
 	}
 }
 
-// TestContext: a token sees itself and those before it, as far as the window goes.
 func TestContext(t *testing.T) {
 	for _, c := range []struct {
 		window  int
@@ -174,8 +174,7 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// TestBytesOfQuantisedWeights: scales and zero points of groups are read with the codes.
-func TestBytesOfQuantisedWeights(t *testing.T) {
+func TestBytesOfQuantizedWeights(t *testing.T) {
 	const n, k = 64, 256
 	for text, want := range map[string]float64{
 		"int4:128":      n*k/2 + n*2*2,
@@ -183,17 +182,16 @@ func TestBytesOfQuantisedWeights(t *testing.T) {
 		"int8:column":   n*k + n*2,
 		"int8:32:zero":  n*k + n*8*3,
 	} {
-		q, err := ParseQuantisation(text)
+		q, err := ParseWeights(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := q.format(FP16, k).bits(k, n) / 8; got != want {
+		if got := q.with(FP16, k).bits(k, n) / 8; got != want {
 			t.Errorf("%s: %g bytes, want %g", text, got, want)
 		}
 	}
 }
 
-// TestOperationsAreWritten: what is no operation has no name in JSON.
 func TestOperationsAreWritten(t *testing.T) {
 	for o := range Operation(len(definitions)) {
 		var again Operation

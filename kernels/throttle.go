@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Throttle lists the reasons for which a device's clock is lower than it could be, as run files and exports keep them:
-// words separated by ", ", empty for none. [Throttled] makes it and [Throttle.Reasons] reads it.
+// Throttle lists the reasons for a reduced clock as run files and exports store them: separated by ", ",
+// empty for none. [Throttled] makes it and [Throttle.Reasons] reads it.
 type Throttle string
 
-// ThrottleReason is one reason for a reduced clock. Imported samples may have others than those below.
+// ThrottleReason is a reason for a reduced clock. Imported samples may have other values.
 type ThrottleReason string
 
-// The reasons that devices report. PowerCap is that the device is at its power limit.
+// The reasons that devices report. PowerCap means that the device is at its power limit.
 const (
 	PowerCap          ThrottleReason = "power cap"
 	TooHotDriver      ThrottleReason = "too hot (driver)"
@@ -26,18 +26,16 @@ const (
 	Reliability       ThrottleReason = "reliability"
 )
 
-// ThrottleKind says what a reason for a reduced clock comes from.
+// ThrottleKind is the cause of a reduced clock.
 type ThrottleKind int
 
-// The kinds.
 const (
 	OtherThrottle ThrottleKind = iota
 	HeatThrottle
 	PowerThrottle
 )
 
-// Kind is what the reason comes from. The words of other programs, which imported samples have, are recognised by
-// "thermal" and "power".
+// Kind returns the reason's cause. Other programs' reasons are recognized by "thermal" and "power".
 func (r ThrottleReason) Kind() ThrottleKind {
 	switch r {
 	case TooHotDriver, TooHotHardware:
@@ -54,7 +52,6 @@ func (r ThrottleReason) Kind() ThrottleKind {
 	return OtherThrottle
 }
 
-// reasonSeparator stands between the reasons of a [Throttle].
 const reasonSeparator = ", "
 
 // Throttled lists reasons.
@@ -69,7 +66,7 @@ func Throttled(reasons ...ThrottleReason) Throttle {
 	return Throttle(b.String())
 }
 
-// Reasons are the reasons that are listed.
+// Reasons iterates over the listed reasons.
 func (t Throttle) Reasons() iter.Seq[ThrottleReason] {
 	return func(yield func(ThrottleReason) bool) {
 		if t == "" {
@@ -83,7 +80,7 @@ func (t Throttle) Reasons() iter.Seq[ThrottleReason] {
 	}
 }
 
-// Has says whether a reason is listed.
+// Has reports whether a reason is listed.
 func (t Throttle) Has(reason ThrottleReason) bool {
 	for r := range t.Reasons() {
 		if r == reason {

@@ -5,37 +5,34 @@ import (
 	"math"
 )
 
-// Tiling is how a launch divides its work. What is not known is zero.
+// Tiling is how a launch divides its work. Unknown fields are zero.
 type Tiling struct {
-	// Tile is the part of C that one block computes, M by N, and the step along K. A block
-	// is what the device schedules on one of its units: thread blocks of a GPU; of a CPU,
-	// the register tile.
+	// Tile is the part of C computed by one block, M by N, and the step along K. A block is a GPU thread
+	// block, or on a CPU the register tile.
 	Tile [3]int `json:"tile,omitzero"`
-	// Waves is how many times the blocks fill the device: blocks ÷ those that run at
-	// the same time.
+	// Waves is the number of blocks divided by those that run at the same time.
 	Waves float64 `json:"waves,omitempty"`
-	// Split is the number of parts along K that are summed afterwards, 1 for none. Where
-	// that differs between tiles, or is not told, it is 2.
+	// Split is the number of K parts that are summed afterwards, 1 for none. It is 2 if the number differs
+	// between tiles or is unknown.
 	Split int `json:"split,omitempty"`
-	// Orientation says what is computed when it isn't C itself, or that the sides of the
-	// tile may be the other way round: [OrientationTransposed], [OrientationUnknown].
+	// Orientation is set if the launch computes something other than C, or if the tile's sides may be
+	// swapped: [OrientationTransposed], [OrientationUnknown].
 	Orientation string `json:"orientation,omitempty"`
 }
 
 // The orientations.
 const (
-	// OrientationTransposed is that of launches that compute Cᵀ = Bᵀ·Aᵀ. Their tile is told
-	// by the rows and columns of C all the same.
+	// OrientationTransposed means that the launch computes Cᵀ = Bᵀ·Aᵀ. Its tile is still given in rows and
+	// columns of C.
 	OrientationTransposed = "transposed"
-	// OrientationUnknown is that of launches of which it is not known which of the first
-	// two sides of the tile lies along M.
+	// OrientationUnknown means that either of the first two sides may lie along M.
 	OrientationUnknown = "unknown"
 )
 
-// mostTiling bounds the fields of a [Tiling] that count.
+// mostTiling limits the integer fields of a [Tiling].
 const mostTiling = 1 << 31
 
-// Validate returns an error that names the first field that no launch has.
+// Validate returns an error that names the first invalid field.
 func (t Tiling) Validate() error {
 	for i, side := range t.Tile {
 		if side < 0 || side > mostTiling {
@@ -51,10 +48,10 @@ func (t Tiling) Validate() error {
 	return nil
 }
 
-// Tiled says whether the rows and columns of the tile are known.
+// Tiled reports whether the tile's rows and columns are known.
 func (t Tiling) Tiled() bool { return t.Tile[0] > 0 && t.Tile[1] > 0 }
 
-// Or returns t with what it does not tell taken from o.
+// Or returns t with its unknown fields taken from o.
 func (t Tiling) Or(o Tiling) Tiling {
 	if !t.Tiled() && o.Tiled() {
 		t.Tile, t.Orientation = o.Tile, o.Orientation
@@ -68,8 +65,8 @@ func (t Tiling) Or(o Tiling) Tiling {
 	return t
 }
 
-// TilingOf is what a launch tells of itself, zero where it tells nothing. Like a label, it
-// may be known only once the launch has run.
+// TilingOf returns a launch's tiling, zero if unknown. Like a label, it may be known only after the launch
+// has run.
 func TilingOf(l Launch) Tiling {
 	if t, ok := l.(TilingTeller); ok {
 		return t.Tiling()

@@ -2,17 +2,15 @@ package kernels
 
 import "fmt"
 
-// The operations of a decoder-only transformer that are not matrix products, as
-// package mistral asks devices for them. Each describes one launch; what changes from
-// token to token (which tokens, and where in the sequence they stand) lies in device
-// memory, so that a launch is bound once and run for every token.
+// The operations of a decoder-only transformer other than matrix products, as package mistral uses them. Each
+// describes one launch. Values that change per token (tokens and positions) are in device memory, so that a
+// launch is bound once and run for every token.
 //
-// Rows are consecutive tokens of one sequence. Position is one int32: the position in
-// the sequence of the first row. Activations are row-major and tight unless a leading
-// dimension is given. The residual stream X is fp32 in every type.
+// Rows are consecutive tokens of one sequence. Position is one int32, the sequence position of the first row.
+// Activations are row-major and contiguous unless a leading dimension is given. The residual stream X is
+// always fp32.
 
-// Embedding sets row i of X to row Tokens[i] of Table. A token outside of the table
-// gives a row of zeros.
+// Embedding sets row i of X to row Tokens[i] of Table. A token outside the table gives zeros.
 type Embedding struct {
 	Rows, Hidden, Vocab int
 	DType               DType   // of Table
@@ -21,29 +19,28 @@ type Embedding struct {
 	X                   Operand // fp32 [Rows, Hidden]
 }
 
-// Normalization adds Delta to X, where there is a Delta, and sets each row of Out to
-// x / √(mean(x²) + Epsilon) · Weight (RMSNorm; Zhang and Sennrich 2019), computed in
-// fp32 and rounded to DType once. With FromRow, only rows from there on are normalized,
-// to the front of Out; all are added to.
+// Normalization adds Delta, if any, to X and sets each row of Out to x / √(mean(x²) + Epsilon) · Weight
+// (RMSNorm; Zhang and Sennrich 2019), computed in fp32 and rounded once. All rows are added to; only rows
+// from FromRow on are normalized, to the front of Out.
 type Normalization struct {
 	Rows, Hidden int
 	FromRow      int
 	DType        DType // of Delta, Weight and Out
 	Epsilon      float64
 	X            Operand // fp32 [Rows, Hidden]
-	Delta        Operand // [Rows, Hidden]; none when its buffer is nil
+	Delta        Operand // [Rows, Hidden]; none if its buffer is nil
 	Weight       Operand // [Hidden]
 	Out          Operand // [Rows-FromRow, Hidden]
 }
 
-// Heads are the sizes of grouped-query attention: Query heads, of which each
-// Query/KV in a row share one of KV heads of keys and values, of Dim elements each.
+// Heads are the sizes of grouped-query attention: Query/KV consecutive query heads share one of KV key-value
+// heads; each head has Dim elements.
 type Heads struct{ Query, KV, Dim int }
 
-// Width is the number of columns of queries, keys and values side by side.
+// Width returns the columns of queries, keys and values together.
 func (h Heads) Width() int { return (h.Query + 2*h.KV) * h.Dim }
 
-// Validate names the first size that is impossible.
+// Validate names the first invalid size.
 func (h Heads) Validate() error {
 	switch {
 	case h.Query < 1 || h.KV < 1 || h.Dim < 1:
@@ -56,48 +53,46 @@ func (h Heads) Validate() error {
 	return nil
 }
 
-// CacheGranule is what the capacity of a [KVCache] is a multiple of: kernels read keys
-// and values in tiles that begin at multiples of powers of two up to it, so that none
-// wraps around.
+// CacheGranule divides every [KVCache] capacity. Kernels read keys and values in tiles aligned to powers of
+// two up to it, so no tile wraps around.
 const CacheGranule = 256
 
-// KVCache is a ring of the keys and values of one layer: those of the token at position p
-// are in slot p mod Capacity, each [Heads.KV, Capacity, Heads.Dim] in the operands' type.
+// KVCache is a ring buffer of one layer's keys and values: position p is in slot p mod Capacity, each
+// [Heads.KV, Capacity, Heads.Dim] in the operands' type.
 type KVCache struct {
 	Capacity     int // slots, a multiple of [CacheGranule]
 	Keys, Values Operand
 }
 
-// Rotation applies rotary position embedding (Su et al. 2021) to the queries, in place,
-// and to the keys of QKV, and puts keys and values into the cache. Element i of a head
-// is rotated with element i + Dim/2, as Hugging Face stores weights.
+// Rotation applies rotary position embedding (Su et al. 2021) to the queries, in place, and to the keys of
+// QKV, and stores keys and values in the cache. Element i of a head pairs with i + Dim/2, as in Hugging Face
+// weights.
 type Rotation struct {
 	Rows     int
 	Heads    Heads
 	DType    DType
-	QKV      Operand // [Rows, Heads.Width()]: query heads, then keys', then values'
+	QKV      Operand // [Rows, Heads.Width()]: query, key, then value heads
 	Position Operand // int32 [1]
-	// Table is fp32 [Positions, Dim/2, 2]: cosine and sine of each pair's angle.
+	// Table is fp32 [Positions, Dim/2, 2]: the cosine and sine of each pair's angle.
 	Table     Operand
 	Positions int
 	Cache     KVCache
 }
 
-// Attention sets head h of row i of Out to softmax(q·Kᵀ·Scale)·V over the keys that
-// the row sees: those of its own position p and before, from p-Window+1 on where Window
-// is not 0. The cache holds them all: Capacity is at least the number of rows plus the
-// least of Window-1 and the first row's position.
+// Attention sets head h of row i of Out to softmax(q·Kᵀ·Scale)·V over the keys visible to the row: positions
+// up to its own p, from p-Window+1 if Window is not 0. The cache must hold all of them: Capacity is at least
+// the rows plus min(Window-1, first position).
 type Attention struct {
 	Rows     int
 	Heads    Heads
 	DType    DType // fp32, fp16 or bf16; sums and softmax are fp32
 	Window   int   // 0 for none
 	Scale    float64
-	Q        Operand // [Rows, LDQ]: heads side by side, already rotated
+	Q        Operand // [Rows, LDQ]: heads contiguous, already rotated
 	LDQ      int     // in elements
 	Position Operand // int32 [1]
-	// Length bounds the position of the last row, plus one: what the host knows of
-	// Position when it plans. It is at most what will be reached, not what is now.
+	// Length is an upper bound of the last row's position plus one, for planning. It covers the positions
+	// that launches will reach.
 	Length int
 	Cache  KVCache
 	Out    Operand // [Rows, Heads.Query*Heads.Dim]
@@ -111,34 +106,31 @@ type GatedUnit struct {
 	Out         Operand // [Rows, Inner]
 }
 
-// TokenChoice takes the largest of Logits, the first of equal ones, as the next token:
-// Token[0] becomes its index, Position[0] grows by one, and History[n mod len] the token
-// too, where n is what Position was. NaN is never the largest.
+// TokenChoice takes the largest of Logits, the first if equal, as the next token: it is stored in Token[0]
+// and History[n mod len], with n the old Position[0], which then increments. NaN is never the largest.
 type TokenChoice struct {
-	Vocab    int
-	DType    DType   // of Logits: the output type of a product
-	Logits   Operand // [Vocab]
-	Token    Operand // int32 [1]
-	Position Operand // int32 [1]
-	History  Operand // int32 [HistoryLen]; none when its buffer is nil
-	// HistoryLen is the number of entries of History.
+	Vocab      int
+	DType      DType   // of Logits: a product's output type
+	Logits     Operand // [Vocab]
+	Token      Operand // int32 [1]
+	Position   Operand // int32 [1]
+	History    Operand // int32 [HistoryLen]; none if its buffer is nil
 	HistoryLen int
 }
 
-// FusedProduct is a product for one row with what stands around it in a decoder, in one
-// launch: the row is the normalized X when Norm is set, else A; the result is added to X
-// when Add is set, is silu(gate)·up of its two halves when Gated is set, and else
-// is written to C as it is.
+// FusedProduct is a one-row product fused with its neighbors in a decoder. The row is the normalized X if
+// Norm is set, otherwise A. The result is added to X if Add is set, is silu(gate)·up of its halves if Gated
+// is set, and otherwise written to C.
 type FusedProduct struct {
 	N, K    int
 	DType   DType
-	Weights Weights // prepared by a kernel of the same device; integers are not rounded to DType first
+	Weights Weights // from a kernel of the same device; integers are not rounded to DType first
 	Norm    bool
 	Epsilon float64
-	Weight  Operand // of the normalization, [K]
+	Weight  Operand // the normalization weight, [K]
 	A       Operand // [K]
-	X       Operand // fp32 [K] when Norm is set; fp32 [N] when Add is set; never both
+	X       Operand // fp32 [K] if Norm is set, fp32 [N] if Add is set; never both
 	Add     bool
-	Gated   bool    // N is twice the length of C
+	Gated   bool    // N is twice C's length
 	C       Operand // [N], or [N/2]
 }

@@ -5,12 +5,12 @@ import (
 	"fmt"
 )
 
-// columnsAtOnce is how many bytes of weights [K,N] are read at a time.
+// columnsAtOnce is the number of bytes of weights [K,N] read at a time.
 const columnsAtOnce = 64 << 20
 
-// WeightColumns reads columns of B of a single product out of raw, as [FillWeights] wrote it: of each
-// the K values that kernels multiply by, those of quantised weights rounded to s.DType. Little of raw is read
-// where K is contiguous.
+// WeightColumns reads columns of a single product's B from raw, as [FillWeights] wrote it. Each column has
+// the K values that kernels multiply; quantized weights are rounded to s.DType. It reads little of raw if K
+// is contiguous.
 func WeightColumns(raw Buffer, s Subject, columns []int) ([][]float64, error) {
 	if s.Operation != GEMM || s.Products > 0 {
 		return nil, fmt.Errorf("columns of weights: %v is no single product", s)
@@ -71,7 +71,7 @@ func stridedColumns(raw Buffer, s Subject, columns []int) ([][]float64, error) {
 	return out, nil
 }
 
-// columns reads columns of quantised weights, which are [N,K].
+// columns reads columns of quantized weights [N,K].
 func (f WeightFormat) columns(raw Buffer, s Subject, columns []int) ([][]float64, error) {
 	if err := f.checkIntegers(s.K); err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (f WeightFormat) columns(raw Buffer, s Subject, columns []int) ([][]float64
 				return nil, err
 			}
 		}
-		m := &QuantisedMatrix{Format: f, N: 1, K: s.K, Codes: make([]uint8, s.K), Scales: make([]float64, groups)}
+		m := &QuantizedMatrix{Format: f, N: 1, K: s.K, Codes: make([]uint8, s.K), Scales: make([]float64, groups)}
 		for k := range m.Codes {
 			m.Codes[k] = codeAt(codes, k*f.Bits, f.Bits)
 		}
@@ -116,7 +116,7 @@ func (f WeightFormat) columns(raw Buffer, s Subject, columns []int) ([][]float64
 	return out, nil
 }
 
-// codeAt reads a code of 4 or 8 bits from a stream, beginning at a bit of it.
+// codeAt reads a code of 4 or 8 bits at a bit offset.
 func codeAt(stream []byte, bit, bits int) uint8 {
 	return stream[bit/8] >> (bit % 8) & uint8(1<<bits-1)
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 )
 
-// TestWeightColumns: what is read of weights is what they were made of.
 func TestWeightColumns(t *testing.T) {
 	const n, k = 11, 64
 	columns := []int{0, 3, 10, 3}
@@ -13,7 +12,7 @@ func TestWeightColumns(t *testing.T) {
 		for _, layout := range []Layout{RowMajor, Transposed} {
 			s := Product(d, n, k)
 			s.Layout = layout
-			values := newCheckOperands(Problem{Shape: Shape{M: 1, N: n, K: k}, DType: d}, CheckAccuracy, false, 5).b // [K,N]
+			values := newCheckOperands(Task{Subject: Product(d, n, k), M: 1}, CheckAccuracy, false, 5).b // [K,N]
 			stored := values
 			if layout == Transposed {
 				stored = transpose(values, k, n)
@@ -35,11 +34,12 @@ func TestWeightColumns(t *testing.T) {
 			}
 		}
 	}
-	for _, q := range []Quantisation{{Bits: 4, Group: 32, ZeroPoints: true}, {Bits: 4}, {Bits: 8, Group: 32, ZeroPoints: true}, {Bits: 8, Group: 64}, {Bits: 4, ZeroPoints: true}} {
+	for _, q := range []WeightFormat{IntegerWeights(4, 32, true), IntegerWeights(4, 0, false), IntegerWeights(8, 32, true),
+		IntegerWeights(8, 64, false), IntegerWeights(4, 0, true)} {
 		for _, d := range []DType{FP16, BF16} {
 			s := Product(d, n, k)
-			s.Layout, s.Weights = Transposed, q.format(d, k)
-			m, err := drawQuantised(s.Weights, n, k, Normal, 9)
+			s.Layout, s.Weights = Transposed, q.with(d, k)
+			m, err := drawQuantized(s.Weights, n, k, Normal, 9)
 			if err != nil {
 				t.Fatal(err)
 			}

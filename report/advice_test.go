@@ -6,11 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/advice"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// adviceOf is an advice from measured passes, with a bound, sizes that are skipped and a chunk.
 func adviceOf(t *testing.T) *advice.Advice {
 	t.Helper()
 	part := advice.Part{Names: []string{"o_proj"}, Source: advice.Swept, Series: fixtureKey, Count: 32}
@@ -25,7 +24,8 @@ func adviceOf(t *testing.T) *advice.Advice {
 			measured = append(measured, advice.Time{M: m, Seconds: 32*seconds + 1e-3 + 1e-6*float64(m), SE: 0.001, DF: 20})
 		}
 	}
-	a, err := advice.Advise(advice.Subject{Model: "small|7b", Device: "cuda:0", Card: "a card", Kernel: "lib", DType: "bf16", ClockMHz: 1800}, []advice.Part{part}, nil, measured,
+	a, err := advice.Advise(advice.Subject{Model: "small|7b", Device: "cuda:0", Card: "a card", Kernel: "lib", DType: "bf16",
+		ClockMHz: 1800}, []advice.Part{part}, nil, measured,
 		advice.Options{Sizes: 6, MinGain: 0.02, FDR: 0.05, Latency: 0.03, Engines: []string{"vllm", "llama.cpp"}})
 	if err != nil {
 		t.Fatal(err)
@@ -52,9 +52,15 @@ func TestWriteAdvice(t *testing.T) {
 	if err := WriteAdvice(&b, Bench, a); err == nil {
 		t.Error("an advice is printed as a benchmark")
 	}
+
+	// An unknown saving must not leave a gap in a sentence.
+	b.Reset()
+	a.Skipping.Saved = stats.Interval{}
+	if err := WriteAdvice(&b, Table, a); err != nil || a.Skipping.Usual == 0 || strings.Contains(b.String(), "saves  ") {
+		t.Errorf("%v\n%s", err, b.String())
+	}
 }
 
-// TestAdviceFigures: plots name the advised chunk, and draw each size to capture and to skip.
 func TestAdviceFigures(t *testing.T) {
 	a := adviceOf(t)
 	if len(a.Skips) == 0 {
@@ -90,7 +96,8 @@ func TestAdviceFigures(t *testing.T) {
 		t.Errorf("%d marks more than without advice, expected at least %d", got, want)
 	}
 	none.Reset()
-	without.Chunk = advice.Chunk{Best: []advice.ChunkSize{}, Usual: []advice.UsualChunk{{ChunkSize: advice.ChunkSize{M: 8192, Seconds: rules.Interval{}}}}}
+	without.Chunk = advice.Chunk{Best: []advice.ChunkSize{},
+		Usual: []advice.UsualChunk{{ChunkSize: advice.ChunkSize{M: 8192, Seconds: stats.Interval{}}}}}
 	if err := AdviceFigures(&without)[1].Write(&none, SVG); err != nil || strings.Contains(none.String(), "advised chunk, m") {
 		t.Errorf("without a chunk: %v", err)
 	}

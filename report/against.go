@@ -2,25 +2,27 @@ package report
 
 import (
 	"io"
+	"slices"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/field"
 )
 
-// AgainstRow is the median time of one case beside that of a baseline at the same M.
+// AgainstRow is the median time of one case next to a baseline's time at the same M.
 type AgainstRow struct {
 	Series results.SeriesKey `json:"series"`
 	M      int               `json:"m"`
 	US     float64           `json:"us"` // median
-	// Bandwidth is the least traffic of the case, in bytes, by that time in seconds.
+	// Bandwidth is the case's minimum traffic divided by its time, in bytes per second.
 	Bandwidth float64 `json:"bandwidth"`
-	// BaselineUS is 0 where the baseline has no such case; else Ratio is it by US, above 1
-	// where the baseline takes longer.
+	// BaselineUS is 0 if the baseline lacks this case. Otherwise Ratio is BaselineUS ÷ US: above 1, the
+	// baseline is slower.
 	BaselineUS float64 `json:"baseline_us,omitempty"`
 	Ratio      float64 `json:"ratio,omitempty"`
 }
 
-// Against sets the cases of every kernel beside those of a baseline, M by M within a subject. The
-// baseline's own cases are among them, with a ratio of 1. Cases without samples are left out.
+// Against compares the cases of every kernel with a baseline at the same M of the same subject. The
+// baseline's own cases are included with a ratio of 1. Cases without samples are skipped.
 func Against(series []results.Series, baseline string) []AgainstRow {
 	type place struct {
 		key results.SeriesKey
@@ -49,28 +51,28 @@ func Against(series []results.Series, baseline string) []AgainstRow {
 	return out
 }
 
-// WriteAgainst prints the table of [Against]: time, bandwidth, and how many times as fast as the
-// baseline.
+var againstFields = field.Of([]field.Field[AgainstRow]{
+	seriesColumn(func(r AgainstRow) results.SeriesKey { return r.Series }),
+	{Name: "m", Head: "m", Kind: field.Count, Words: rowMWords},
+	{Name: "us", Head: "time us", Kind: field.Number, Words: "median time of a launch",
+		Value: func(r AgainstRow) any { return micros(r.US) }},
+	{Name: "bandwidth", Head: "bandwidth", Kind: field.Number, Words: "least traffic over time",
+		Value: func(r AgainstRow) any { return gbytes(r.Bandwidth) }},
+	{Name: "baseline_us", Head: "baseline us", Kind: field.Number, Words: "the baseline's time",
+		Value: func(r AgainstRow) any { return when(r.BaselineUS > 0, micros(r.BaselineUS)) }},
+	{Name: "ratio", Head: "times as fast", Unit: field.Factor, Words: "the baseline's time over this one",
+		Value: func(r AgainstRow) any { return when(r.BaselineUS > 0, r.Ratio) }},
+})
+
+// WriteAgainst prints the table of [Against]: time, bandwidth and speedup over the baseline.
 func WriteAgainst(w io.Writer, f Format, series []results.Series, baseline string) error {
 	rows := Against(series, baseline)
-	doc := &Document{Subject: "comparison with a baseline", Items: []any{}}
-	sheet := Sheet{Columns: []Column{
-		{Name: "series", Key: "series"}, {Name: "m", Key: "m", Align: Right}, {Name: "time us", Key: "us", Align: Right},
-		{Name: "bandwidth", Key: "bandwidth", Align: Right}, {Name: baseline + " us", Key: "baseline_us", Align: Right},
-		{Name: "times as fast", Key: "ratio", Align: Right},
-	}}
-	found := false
-	for _, r := range rows {
-		doc.Items = append(doc.Items, r)
-		row := []any{seriesCell(r.Series), r.M, micros(r.US), gbytes(r.Bandwidth), nil, nil}
-		if r.BaselineUS > 0 {
-			found = true
-			row[4], row[5] = micros(r.BaselineUS), factor(r.Ratio)
-		}
-		sheet.Rows = append(sheet.Rows, row)
-	}
+	doc := &Document{Subject: "comparison with a baseline", Items: items(rows)}
+	sheet := sheetOf("", againstFields, rows)
+	sheet.column("baseline_us").Name = baseline + " us"
+	found := slices.ContainsFunc(rows, func(r AgainstRow) bool { return r.BaselineUS > 0 })
 	if !found {
-		doc.Notes = append(doc.Notes, Note{"nothing of " + baseline + " was measured beside these", Open})
+		doc.Notes = append(doc.Notes, Note{"nothing of " + baseline + " was measured with these", Open})
 	}
 	if rows == nil {
 		rows = []AgainstRow{}

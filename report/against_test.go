@@ -9,7 +9,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// TestAgainst: each kernel is held against the baseline at the same M of the same subject alone.
 func TestAgainst(t *testing.T) {
 	series := func(kernel string, columns int, us map[int]float64) results.Series {
 		s := results.Series{Key: results.SeriesKey{Device: "sim", Kernel: kernel, Regime: results.Hot,
@@ -38,12 +37,13 @@ func TestAgainst(t *testing.T) {
 			t.Errorf("row %d: %+v, expected %+v", i, r, want)
 		}
 	}
-	// 8 rows of 32 floats, read and written, in 2 us.
+	// 8 rows of 32 float32 values, read and written, in 2 us.
 	if want := 8 * 32 * 4 * 2 / 2e-6; math.Abs(rows[0].Bandwidth-want) > 1 {
 		t.Errorf("%g bytes/s, expected %g", rows[0].Bandwidth, want)
 	}
 	var text strings.Builder
-	if err := WriteAgainst(&text, Table, all, "nonesuch"); err != nil || !strings.Contains(text.String(), "nothing of nonesuch was measured") {
+	if err := WriteAgainst(&text, Table, all, "nonesuch"); err != nil ||
+		!strings.Contains(text.String(), "nothing of nonesuch was measured") {
 		t.Errorf("%v:\n%s", err, text.String())
 	}
 }

@@ -12,13 +12,12 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// WriteAudit prints the verdicts of a run. Of an audit that lists a selection of its findings the
-// summary and the series are those of all. JSON is the audit itself, of what was inferred
-// without the clean rows ([rules.Audit.WithoutClean]); JSONL and
-// CSV hold one finding a line, bench every sample of the series. meta and series
-// are those of the run.
+// WriteAudit prints the verdicts of a run. If the audit lists selected findings, the summary and the series
+// still count all findings. JSON is the audit; with inferred rows it omits the clean ones
+// ([rules.Audit.WithoutClean]). JSONL and CSV hold one finding a line, bench every sample of the series. meta
+// and series belong to the run.
 func WriteAudit(w io.Writer, f Format, meta results.Meta, series []results.Series, audit *rules.Audit) error {
-	doc := &Document{Subject: "audit", Value: audit, Items: []any{}, Head: append(auditHead(audit), sustainedNotes(audit)...)}
+	doc := &Document{Subject: "audit", Value: audit, Items: items(audit.Findings), Head: append(auditHead(audit), sustainedNotes(audit)...)}
 	if len(audit.Labels) > 0 {
 		doc.Head = append(doc.Head, Note{"labels: " + audit.Labels.String(), Faint})
 	}
@@ -27,9 +26,6 @@ func WriteAudit(w io.Writer, f Format, meta results.Meta, series []results.Serie
 		doc.Value = audit.WithoutClean()
 	}
 	doc.Head = append(doc.Head, disturbanceNotes(series)...)
-	for _, finding := range audit.Findings {
-		doc.Items = append(doc.Items, finding)
-	}
 	doc.Sheets = []Sheet{FindingSheet(meta, audit), verdictSheet(audit.Whole())}
 	doc.Sheets[0].Title, doc.Sheets[1].Title = "Findings", verdictTitle("Series", audit)
 	doc.Sheets = append(doc.Sheets, cardSheets(audit.Cards)...)
@@ -49,7 +45,6 @@ func WriteAudit(w io.Writer, f Format, meta results.Meta, series []results.Serie
 	return doc.Render(w, f)
 }
 
-// AuditSummary is the outcome of an audit in one line.
 func AuditSummary(a *rules.Audit) string {
 	a = a.Whole()
 	if a.Invalid != "" {
@@ -103,8 +98,6 @@ func AuditSummary(a *rules.Audit) string {
 	return s
 }
 
-// inferenceText says how many rows were measured, how many are inferred, and how far the latter are
-// to be relied on.
 func inferenceText(i rules.Inference) string {
 	s := fmt.Sprintf("%s measured, %d inferred", count(i.Measured, "row"), i.Inferred)
 	if i.Open > 0 {
@@ -116,19 +109,17 @@ func inferenceText(i rules.Inference) string {
 	return s
 }
 
-// rowRule is the rule by which an audit judges its rows, empty when by none.
+// rowRule returns the rule that judges the audit's rows; may be empty.
 func rowRule(a *rules.Audit) rules.Rule {
 	if a.RowRule == "" && a.Method != rules.MethodArticle {
-		return rules.Monotonic // as verdicts that were kept before it was said
+		return rules.Monotonic
 	}
 	return a.RowRule
 }
 
-// disturbedShare is the share of disturbed samples from which it is worth a line.
+// disturbedShare is the share of disturbed samples above which a note is printed.
 const disturbedShare = 0.05
 
-// disturbanceNotes say how many samples something is known to have slowed down,
-// when they are many.
 func disturbanceNotes(series []results.Series) []Note {
 	samples, disturbed := 0, 0
 	kinds := map[string]int{}
@@ -154,10 +145,10 @@ func disturbanceNotes(series []results.Series) []Note {
 		words = append(words, fmt.Sprintf("%s %d", kind, n))
 	}
 	slices.Sort(words)
-	return []Note{{fmt.Sprintf("%d of %s (%s) carry a disturbance: %s", disturbed, count(samples, "sample"), formatShare(float64(disturbed)/float64(samples)), strings.Join(words, ", ")), Open}}
+	return []Note{notef(Open, "%d of %s (%s) carry a disturbance: %s", disturbed, count(samples, "sample"),
+		formatShare(float64(disturbed)/float64(samples)), strings.Join(words, ", "))}
 }
 
-// tally counts findings by status.
 func tally(findings []rules.Finding) map[rules.Status]int {
 	t := map[rules.Status]int{}
 	for _, f := range findings {
@@ -166,12 +157,12 @@ func tally(findings []rules.Finding) map[rules.Status]int {
 	return t
 }
 
-// notAppliedText says which rules the method of an audit does not have.
 func notAppliedText(a *rules.Audit) string {
 	return fmt.Sprintf("method %s does not apply these rules: %s", a.Method, rules.RuleList(a.NotApplied))
 }
 
-// JudgedText says rule by rule how many rows were judged, and why the others were not; empty where every rule judged all.
+// JudgedText counts the rows judged by each rule, and explains why others were not. It is empty if every rule
+// judged all rows.
 func JudgedText(judged []rules.Judged) string {
 	var words []string
 	for _, j := range judged {
@@ -223,7 +214,6 @@ func auditHead(a *rules.Audit) []Note {
 	return append(head, Note{auditText(a), Faint})
 }
 
-// auditText is how an audit judged, what is known of drift, and the clock of its times.
 func auditText(a *rules.Audit) string {
 	words := []string{MethodText(a), DriftText(a)}
 	if clock := ClockText(a); clock != "" {
@@ -232,8 +222,7 @@ func auditText(a *rules.Audit) string {
 	return strings.Join(words, "; ")
 }
 
-// ClockText names the clocks at which the times of an audit are: "at 1450 MHz"; empty where
-// none is known.
+// ClockText names the clocks of an audit's times: "at 1450 MHz". It is empty if no clock is known.
 func ClockText(a *rules.Audit) string {
 	if a == nil || len(a.Clocks) == 0 {
 		return ""
@@ -251,7 +240,7 @@ func ClockText(a *rules.Audit) string {
 	return "at " + strings.Join(words, ", ")
 }
 
-// DriftText says in one line what is known of the machine's drift over a run.
+// DriftText describes the machine's drift during a run in one line.
 func DriftText(a *rules.Audit) string {
 	switch {
 	case a.Method == rules.MethodArticle:
@@ -267,8 +256,8 @@ func DriftText(a *rules.Audit) string {
 	return "drift of the sentinels " + formatShare(a.Drift) + ", within their noise and not corrected for"
 }
 
-// SeenText says what can be seen on the machine of a run, and which number stands for a row; empty where that is
-// not known.
+// SeenText describes in one line how small an effect the run can detect and which statistic represents a row.
+// It is empty if unknown.
 func SeenText(a *rules.Audit) string {
 	if a.Resolution == 0 {
 		return ""
@@ -293,7 +282,7 @@ func SeenText(a *rules.Audit) string {
 	return text
 }
 
-// MethodText says in one line how an audit judged.
+// MethodText describes in one line how an audit judged.
 func MethodText(a *rules.Audit) string {
 	s := fmt.Sprintf("method %s, threshold %v", a.Method, a.Threshold)
 	if a.FDR > 0 {
@@ -302,10 +291,8 @@ func MethodText(a *rules.Audit) string {
 	return s
 }
 
-// pathsNote explains the commands of findings that need paths.
 const pathsNote = "PATH stands for a file that was given to the run, which does not keep its path"
 
-// reproduceNotes are the commands of the first findings that count.
 func reproduceNotes(findings []rules.Finding) []Note {
 	const most = 5
 	var notes []Note
@@ -318,22 +305,21 @@ func reproduceNotes(findings []rules.Finding) []Note {
 			left++
 			continue
 		}
-		notes = append(notes, Note{fmt.Sprintf("reproduce %s m%d: %s", f.Rule, f.WorstM, f.Reproduce), Neutral})
+		notes = append(notes, notef(Command, "reproduce %s %s: %s", f.Rule, f.Series.Coordinate(f.WorstM), f.Reproduce))
 		paths = paths || f.NeedsPaths
 	}
 	if paths {
 		notes = append(notes, Note{pathsNote, Faint})
 	}
 	if left > 0 {
-		notes = append(notes, Note{fmt.Sprintf("-o wide lists the commands for %s", plural(left, "more finding", "more findings")), Faint})
+		notes = append(notes, notef(Faint, "-o wide lists the commands for %s", plural(left, "more finding", "more findings")))
 	}
 	return notes
 }
 
-// alikeWarnings is of how many subjects a warning may stand by itself each time.
+// alikeWarnings is how many subjects may each repeat a warning before it is merged.
 const alikeWarnings = 3
 
-// warningNotes are the warnings in a line each; one of many subjects stands once.
 func warningNotes(warnings []rules.Warning) []Note {
 	subjects := map[string][]string{}
 	for _, w := range warnings {

@@ -3,15 +3,16 @@ package report
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/field"
 	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// verdictTitle is the title of a table of [verdictSheet].
 func verdictTitle(what string, a *rules.Audit) string {
 	if rule := rowRule(a); rule != "" {
 		return fmt.Sprintf("%s: rows as the %s rule judges them", what, rule)
@@ -19,7 +20,7 @@ func verdictTitle(what string, a *rules.Audit) string {
 	return what
 }
 
-// heldAgainst counts the rows of a series that lie in one of its findings, of any rule.
+// heldAgainst counts the rows of a series inside its findings of any rule.
 func heldAgainst(own []*rules.Finding, s rules.SeriesAudit) int {
 	rows := 0
 	for _, f := range own {
@@ -37,7 +38,6 @@ func heldAgainst(own []*rules.Finding, s rules.SeriesAudit) int {
 	return n
 }
 
-// intervalText prints an interval of M.
 func intervalText(from, to int) string {
 	if from == to {
 		return itoa(from)
@@ -45,7 +45,6 @@ func intervalText(from, to int) string {
 	return itoa(from) + "–" + itoa(to)
 }
 
-// padText says to what a product is padded, and that its rows are copied.
 func padText(to int, pad table.PadKind) string {
 	if pad == table.Copied {
 		return "copy, pad to " + itoa(to)
@@ -53,7 +52,7 @@ func padText(to int, pad table.PadKind) string {
 	return "pad to " + itoa(to)
 }
 
-// algorithmText names an algorithm by those of its attributes that are not what they mostly are.
+// algorithmText names an algorithm by its attributes that differ from the usual ones.
 func algorithmText(a kernels.Algorithm) string {
 	text := "algorithm " + itoa(a.ID)
 	for _, f := range []struct {
@@ -70,13 +69,14 @@ func algorithmText(a kernels.Algorithm) string {
 	return text
 }
 
-// remedyText says in few words what to do instead.
 func remedyText(r rules.Remedy) string {
 	switch r.Kind {
 	case rules.RemedySplit:
 		return results.JoinInts(r.Parts, "+")
 	case rules.RemedyPad:
 		return padText(r.PadTo, r.Pad)
+	case rules.RemedyPadN, rules.RemedyPadK:
+		return "pad weights to " + padWeightsText(r)
 	case rules.RemedyAlgorithm:
 		if r.Algorithm != (kernels.Algorithm{}) {
 			return "use " + r.Kernel + " " + algorithmText(r.Algorithm)
@@ -88,7 +88,7 @@ func remedyText(r rules.Remedy) string {
 	return string(r.Kind)
 }
 
-// gainOf is the measured gain where there is one, else the predicted.
+// gainOf is the measured gain, else the predicted one.
 func gainOf(r rules.Remedy) any {
 	switch {
 	case r.Executed:
@@ -99,90 +99,104 @@ func gainOf(r rules.Remedy) any {
 	return nil
 }
 
-// gainText is [gainOf] as tables show it.
 func gainText(r rules.Remedy) string {
-	return toCell(cellOf(field.Bounds, field.Factor, gainOf(r))).Text()
+	return toCell(cellOf(field.Factor, gainOf(r))).Text()
 }
 
-// predicted is a ratio that nobody has measured.
-type predicted float64
+// predictedMark precedes a predicted gain.
+const predictedMark = "≈"
 
-func (p predicted) Text() string { return "≈" + factor(p).Text() }
+// possible reports whether an MFU is plausible. Above the peak by more than the rules tolerate, the time, the
+// peak or the unit is wrong, and the row does not count as the best.
+func possible(mfu float64) bool { return mfu <= mostMFU() }
 
-func (p predicted) Raw() any { return finite(float64(p)) }
+var mostMFU = sync.OnceValue(func() float64 { return 1 + rules.Default().Rules.Roofline.Tolerance })
 
-// verdictSheet has one row a series: how its rows were judged, and the highest MFU
-// among them, as it was observed, and relative to the peak at the common clock. The
-// elasticity is the median over the rows.
+// seriesVerdicts sums up the rows of a series.
+type seriesVerdicts struct {
+	rules.SeriesAudit
+	findings, affected, bimodal int
+	rows                        map[rules.Verdict]int
+	best                        rules.RowVerdict // has the highest plausible MFU
+	elasticity                  any
+}
+
+// count is the number of rows with a verdict, nil for a series whose rows the audit does not list.
+func (s seriesVerdicts) count(v rules.Verdict) any { return when(len(s.Rows) > 0, s.rows[v]) }
+
+var verdictFields = []field.Field[seriesVerdicts]{
+	seriesColumn(func(s seriesVerdicts) results.SeriesKey { return s.Key }),
+	{Name: "cases", Head: "cases", Kind: field.Count, JSON: "-", Words: "cases of the series",
+		Value: func(s seriesVerdicts) any { return s.Cases }},
+	{Name: "anomalous", Head: "anomalous", Kind: field.Count, JSON: "-", Words: "anomalous rows",
+		Value: func(s seriesVerdicts) any { return len(s.Flagged) }},
+	{Name: "clean", Head: "clean", Kind: field.Count, JSON: "-", Words: "clean rows",
+		Value: func(s seriesVerdicts) any { return s.count(rules.Clean) }},
+	{Name: "marginal", Head: "marginal", Kind: field.Count, JSON: "-", Words: "rows at the bound",
+		Value: func(s seriesVerdicts) any { return s.count(rules.Marginal) }},
+	{Name: "undecided", Head: "undecided", Kind: field.Count, JSON: "-", Words: "undecided rows",
+		Value: func(s seriesVerdicts) any { return s.count(rules.Undecided) }},
+	{Name: "unjudged", Head: "unjudged", Kind: field.Count, JSON: "-", Words: "rows with nothing to compare with",
+		Value: func(s seriesVerdicts) any { return s.count(rules.Unjudged) }},
+	{Name: "findings", Head: "findings", Kind: field.Count, JSON: "-", Words: "findings of all rules",
+		Value: func(s seriesVerdicts) any { return s.findings }},
+	{Name: "rows_in_findings", Head: "rows affected", Kind: field.Count, JSON: "-", Words: "rows inside of findings",
+		Value: func(s seriesVerdicts) any { return s.affected }},
+	{Name: "best_mfu", Head: "best MFU", Unit: field.Share, JSON: "-", Words: "the highest MFU of a row",
+		Value: func(s seriesVerdicts) any { return when(!s.RelativeMFU && s.best.M > 0, s.best.MFU.Mid) }},
+	{Name: "best_mfu_observed", Head: "observed", Unit: field.Share, JSON: "-", Words: "MFU of that row by its observed time",
+		Value: func(s seriesVerdicts) any {
+			return when(s.best.ObservedUS.Mid > 0 && !s.RelativeMFU, observedMFU(s.best))
+		}},
+	{Name: "best_mfu_at_clock", Head: "at clock", Unit: field.Share, JSON: "-", Words: "MFU of that row at its clock",
+		Value: func(s seriesVerdicts) any { return unlessNone(s.best.MFUAtClock.Mid) }},
+	{Name: "bimodal", Head: "bimodal", Kind: field.Count, JSON: "-", Words: "rows with bimodal timings",
+		Value: func(s seriesVerdicts) any { return unlessZero(s.bimodal) }},
+	{Name: "elasticity", Head: "elasticity", Kind: field.Number, JSON: "-", Wide: true,
+		Words: "how time follows the clock, by the median row", Value: func(s seriesVerdicts) any { return s.elasticity }},
+	{Name: "inferred", Head: "inferred", Kind: field.Count, JSON: "-", Words: "rows that were inferred", Value: func(s seriesVerdicts) any {
+		if s.Inference == nil {
+			return nil
+		}
+		return s.Inference.Inferred
+	}},
+	{Name: "checked_inside", Head: "checked", Unit: field.Share, JSON: "-", Words: "share of check rows inside the interval inferred",
+		Value: func(s seriesVerdicts) any {
+			if s.Inference == nil || s.Inference.Checked == 0 {
+				return nil
+			}
+			return s.Inference.Share()
+		}},
+}
+
+// verdictSheet has one row per series: verdict counts, and the highest MFU, both as observed and relative to
+// the peak at the common clock. The elasticity is the median over rows.
 func verdictSheet(a *rules.Audit) Sheet {
-	s := Sheet{Columns: []Column{
-		{Name: "series", Key: "series"}, {Name: "cases", Key: "cases", Align: Right},
-		{Name: "anomalous", Key: "anomalous", Align: Right},
-		{Name: "clean", Key: "clean", Align: Right}, {Name: "marginal", Key: "marginal", Align: Right}, {Name: "undecided", Key: "undecided", Align: Right}, {Name: "unjudged", Key: "unjudged", Align: Right}, {Name: "findings", Key: "findings", Align: Right},
-		{Name: "rows affected", Key: "rows_in_findings", Align: Right}, {Name: "best MFU", Key: "best_mfu", Align: Right}, {Name: "observed", Key: "best_mfu_observed", Align: Right}, {Name: "at clock", Key: "best_mfu_at_clock", Align: Right},
-		{Name: "bimodal", Key: "bimodal", Align: Right}, {Name: "elasticity", Key: "elasticity", Align: Right, Wide: true},
-	}}
-	if a.Inference != nil {
-		s.Columns = append(s.Columns, Column{Name: "inferred", Key: "inferred", Align: Right}, Column{Name: "checked", Key: "checked_inside", Align: Right})
-	}
 	findings := rules.FindingsBySeries(a.Whole().Findings)
+	var all []seriesVerdicts
 	for _, series := range a.Series {
 		own := findings[series.Key]
-		row := []any{seriesCell(series.Key), series.Cases, len(series.Flagged), nil, nil, nil, nil, len(own), heldAgainst(own, series), nil, nil, nil, nil, nil}
-		if a.Inference != nil {
-			row = append(row, nil, nil)
-			if i := series.Inference; i != nil {
-				row[14] = i.Inferred
-				if i.Checked > 0 {
-					row[15] = share(i.Share())
-				}
+		s := seriesVerdicts{SeriesAudit: series, findings: len(own), affected: heldAgainst(own, series), rows: map[rules.Verdict]int{}}
+		var betas []float64
+		for _, r := range series.Rows {
+			s.rows[r.Verdict]++
+			if r.MFU.Mid > s.best.MFU.Mid && (series.RelativeMFU || possible(r.MFU.Mid)) {
+				s.best = r
 			}
+			if len(r.Modes) > 0 {
+				s.bimodal++
+			}
+			betas = append(betas, r.Elasticity)
 		}
-		if len(series.Rows) > 0 {
-			clean, marginal, undecided, unjudged := 0, 0, 0, 0
-			best := series.Rows[0]
-			bimodal := 0
-			var betas []float64
-			for _, r := range series.Rows {
-				switch r.Verdict {
-				case rules.Clean:
-					clean++
-				case rules.Marginal:
-					marginal++
-				case rules.Undecided:
-					undecided++
-				case rules.Unjudged:
-					unjudged++
-				}
-				if r.MFU.Mid > best.MFU.Mid {
-					best = r
-				}
-				if len(r.Modes) > 0 {
-					bimodal++
-				}
-				betas = append(betas, r.Elasticity)
-			}
-			row[3], row[4], row[5], row[6] = clean, marginal, undecided, unjudged
-			if !series.RelativeMFU {
-				row[9] = share(best.MFU.Mid)
-			}
-			if best.MFUAtClock.Mid > 0 {
-				row[11] = share(best.MFUAtClock.Mid)
-			}
-			if best.ObservedUS.Mid > 0 && !series.RelativeMFU {
-				row[10] = share(observedMFU(best))
-			}
-			row[12] = unlessZero(bimodal)
-			if a.Clocks[series.Key.Device] > 0 {
-				row[13] = number{median(betas), 2}
-			}
-		}
-		s.Rows = append(s.Rows, row)
+		s.elasticity = when(len(betas) > 0 && a.Clocks[series.Key.Device] > 0, stats.Median(betas))
+		all = append(all, s)
 	}
-	return s
+	if a.Inference == nil {
+		return sheetOf("", field.Without(verdictFields, "inferred", "checked_inside"), all)
+	}
+	return sheetOf("", verdictFields, all)
 }
 
-// observedMFU is the MFU of a row by its time as it was observed.
 func observedMFU(r rules.RowVerdict) float64 {
 	if r.ObservedUS.Mid > 0 {
 		return r.MFU.Mid * r.US.Mid / r.ObservedUS.Mid

@@ -13,18 +13,18 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// An axis maps values to a scale, and knows where its ticks go.
+// axis maps values to a scale and places its ticks.
 type axis struct {
 	name   string
 	lo, hi float64 // in values
 	log    bool
 	label  func(float64) string
 	ticks  []float64
-	// bare leaves name and labels out: another panel below shows them.
+	// bare omits name and labels, because another panel below shows them.
 	bare bool
 }
 
-// scale is the value's place on the axis, before it is stretched to the canvas.
+// scale is the value's position on the axis before it is stretched to the canvas.
 func (a axis) scale(v float64) float64 {
 	if a.log {
 		return math.Log2(math.Max(v, a.lo*0.5))
@@ -32,14 +32,19 @@ func (a axis) scale(v float64) float64 {
 	return v
 }
 
-// logRange is the ratio of largest to smallest M above which an axis over M is
-// logarithmic: a linear one would give the small batches no room at all.
+// logRange is the ratio of largest to smallest M above which the M axis is logarithmic. On a linear axis the
+// small batches would have no room.
 const logRange = 64
 
-// batchAxis is the axis of M for curves of an operation from lo to hi, logarithmic when that
-// range is wide and linear does not forbid it.
-func batchAxis(o kernels.Operation, lo, hi int, linear bool) axis {
-	a := axis{name: "M (" + o.Swept() + ")", lo: float64(lo), hi: float64(hi), label: func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }}
+// batchAxis is the axis for a subject's curves from lo to hi, along M or another dimension. It is
+// logarithmic for a wide range, unless linear is set.
+func batchAxis(s kernels.Subject, lo, hi int, linear bool) axis {
+	name := s.AxisWord()
+	if s.OverM() {
+		name += " (" + s.Operation.Swept() + ")"
+	}
+	a := axis{name: name, lo: float64(lo), hi: float64(hi),
+		label: func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }}
 	if lo < 1 {
 		a.lo = 1
 	}
@@ -57,7 +62,7 @@ func batchAxis(o kernels.Operation, lo, hi int, linear bool) axis {
 		}
 		return a
 	}
-	// Batches are multiples of powers of two; so are the ticks.
+	// Batch sizes are multiples of powers of two, so the ticks are too.
 	step := 1.0
 	for (a.hi-a.lo)/step > 9 {
 		step *= 2
@@ -68,7 +73,7 @@ func batchAxis(o kernels.Operation, lo, hi int, linear bool) axis {
 	return a
 }
 
-// linearAxis is an axis from lo to hi with about n ticks at round values.
+// linearAxis has about n ticks at round values.
 func linearAxis(name string, lo, hi float64, n int, label func(v, step float64) string) axis {
 	if !isFinite(lo) || !isFinite(hi) || hi <= lo {
 		if !isFinite(lo) {
@@ -85,7 +90,6 @@ func linearAxis(name string, lo, hi float64, n int, label func(v, step float64) 
 	return a
 }
 
-// roundStep is the least of 1, 2 and 5 times a power of ten not below v.
 func roundStep(v float64) float64 {
 	if v <= 0 || !isFinite(v) {
 		return 1
@@ -99,7 +103,6 @@ func roundStep(v float64) float64 {
 	return 10 * base
 }
 
-// decimals is how many decimals tell multiples of step apart.
 func decimals(step float64) int {
 	for d := 0; d < 6; d++ {
 		if scaled := step * math.Pow(10, float64(d)); math.Abs(scaled-math.Round(scaled)) < 1e-6 {
@@ -109,17 +112,14 @@ func decimals(step float64) int {
 	return 6
 }
 
-// plainTick prints a tick with the decimals its step needs.
 func plainTick(v, step float64) string { return strconv.FormatFloat(v, 'f', decimals(step), 64) }
 
-// percentTick prints a share as a percentage.
 func percentTick(v, step float64) string {
 	return strconv.FormatFloat(100*v, 'f', decimals(100*step), 64) + " %"
 }
 
-// timeAxis is the axis of times from lo to hi microseconds, in the unit that
-// gives short numbers. factor is what values in us must be multiplied by. A
-// linear axis begins at 0 unless that would leave much of the panel empty.
+// timeAxis is the axis of times from lo to hi in microseconds, in a unit that gives short numbers. Multiply
+// microseconds by factor. A linear axis begins at 0 unless that leaves much of the panel empty.
 func timeAxis(lo, hi float64, log bool) (a axis, factor float64) {
 	unit, factor := "us", 1.0
 	switch {
@@ -133,7 +133,8 @@ func timeAxis(lo, hi float64, log bool) (a axis, factor float64) {
 		lo = roomBelow(lo, hi)
 		return linearAxis(name, lo*factor, (hi+0.02*(hi-lo))*factor, 6, plainTick), factor
 	}
-	a = axis{name: name, lo: lo * factor * 0.8, hi: hi * factor * 1.15, log: true, label: func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }}
+	a = axis{name: name, lo: lo * factor * 0.8, hi: hi * factor * 1.15, log: true,
+		label: func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }}
 	steps := []float64{1, 2, 5}
 	if a.hi/a.lo > 1e3 {
 		steps = []float64{1}
@@ -148,8 +149,7 @@ func timeAxis(lo, hi float64, log bool) (a axis, factor float64) {
 	return a, factor
 }
 
-// roomBelow is where a linear axis of values from lo to hi begins: at 0, unless
-// that would leave much of the panel empty.
+// roomBelow is the start of a linear axis for lo to hi: 0, unless that leaves much of the panel empty.
 func roomBelow(lo, hi float64) float64 {
 	if lo -= 0.3 * (hi - lo); lo < 0.35*hi {
 		return 0
@@ -157,11 +157,10 @@ func roomBelow(lo, hi float64) float64 {
 	return lo
 }
 
-// outermost is the largest of values, leaving out lone ones far above the others
-// and above core: one wild bound must not flatten all the rest. Values that are
-// not finite don't count.
+// outermost is the largest of values without outliers far above the others and above core: one wild bound
+// must not flatten the plot. Non-finite values are ignored.
 func outermost(values []float64, core float64) float64 {
-	const far = 1.5 // times the rest's distance from 0
+	const far = 1.5 // relative to the others' distance from 0
 	var v []float64
 	for _, x := range values {
 		if isFinite(x) {
@@ -181,7 +180,7 @@ func outermost(values []float64, core float64) float64 {
 	return math.Max(core, v[n-1])
 }
 
-// A panel is the drawing area between two axes.
+// panel is the drawing area between two axes.
 type panel struct {
 	draw.Canvas
 	x, y axis
@@ -189,12 +188,10 @@ type panel struct {
 	fy   func(float64) vg.Length
 }
 
-// at is the place of a value pair.
 func (p *panel) at(x, y float64) vg.Point { return vg.Point{X: p.fx(x), Y: p.fy(y)} }
 
-// newPanel draws axes and grid into c and returns the area between them. top is
-// the height left free above the area. left, when positive, is the width of the
-// y axis, so that panels above each other can be aligned.
+// newPanel draws axes and grid into c and returns the area between them. It leaves top free above the area. A
+// positive left sets the width of the y axis, to align stacked panels.
 func newPanel(c draw.Canvas, x, y axis, top, left vg.Length) *panel {
 	p := plot.New()
 	p.BackgroundColor = nil
@@ -231,7 +228,8 @@ func newPanel(c draw.Canvas, x, y axis, top, left vg.Length) *panel {
 	}
 	area := p.DataCanvas(c)
 	fx, fy := p.Transforms(&area)
-	out := &panel{Canvas: area, x: x, y: y, fx: func(v float64) vg.Length { return fx(x.scale(v)) }, fy: func(v float64) vg.Length { return fy(y.scale(v)) }}
+	out := &panel{Canvas: area, x: x, y: y, fx: func(v float64) vg.Length { return fx(x.scale(v)) },
+		fy: func(v float64) vg.Length { return fy(y.scale(v)) }}
 	for _, v := range y.ticks {
 		c.StrokeLine2(draw.LineStyle{Color: gridGrey, Width: 0.6}, area.Min.X, out.fy(v), area.Max.X, out.fy(v))
 	}
@@ -239,7 +237,6 @@ func newPanel(c draw.Canvas, x, y axis, top, left vg.Length) *panel {
 	return out
 }
 
-// tickMarker hands the axis its ticks, leaving out labels that would touch.
 func tickMarker(a axis) plot.Ticker {
 	return plot.TickerFunc(func(lo, hi float64) []plot.Tick {
 		var ticks []plot.Tick
@@ -254,13 +251,12 @@ func tickMarker(a axis) plot.Ticker {
 	})
 }
 
-// verticalAxisWidth is how much room the y axis takes next to the area.
 func verticalAxisWidth(y axis) vg.Length {
 	style := lettering(8.5, ink, false)
 	var widest vg.Length
 	for _, v := range y.ticks {
 		widest = max(widest, style.Width(y.label(v)))
 	}
-	// The axis' name with its padding, the ticks and the gap to the area.
+	// The rest is the axis name with padding, the ticks and the gap to the area.
 	return widest + textSize*1.3 + 14
 }

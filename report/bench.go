@@ -14,7 +14,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// A benchLine is one measurement in Go's benchmark format.
 type benchLine struct {
 	c        results.Case
 	launches int
@@ -22,17 +21,16 @@ type benchLine struct {
 	peak     kernels.Peak
 }
 
-// WriteBench writes every sample of the series as one line of Go's benchmark
-// format (https://go.dev/design/14313-benchmark-format), in order of series, M
-// and time, so that benchstat sees the distribution:
+// WriteBench writes every sample of the series as one line of Go's benchmark format
+// (https://go.dev/design/14313-benchmark-format), ordered by series, M and time, so benchstat sees the whole
+// distribution:
 //
 //	BenchmarkGemm/device=cpu/kernel=amx/dtype=bf16/n=14336/k=4096/m=1024-2 8 1716700 ns/op 70051 GFLOP/s 0.7005 MFU
 //
-// The iterations are the launches of the block, the suffix is the number of
-// threads. What is not plain in a series (layout nk, format of weights, regime, packing inside, parts,
-// padding) is a further key of the name. MFU is left out where no peak is known.
-// benchstat compares only files of one configuration, so what differs between runs
-// that are worth comparing (version, seed, measured peaks) stands in comments.
+// The iterations are the launches of the block; the suffix is the number of threads. Non-default properties
+// (layout nk, weight format, regime, packing inside, parts, padding) add keys to the name. MFU is omitted if
+// no peak is known. benchstat compares only files with equal configurations. Values that vary between
+// comparable runs (version, seed, measured peaks) are therefore comments.
 func WriteBench(w io.Writer, meta results.Meta, series []results.Series) error {
 	b := bufio.NewWriter(w)
 	benchHeader(b, meta)
@@ -46,7 +44,6 @@ func WriteBench(w io.Writer, meta results.Meta, series []results.Series) error {
 	return b.Flush()
 }
 
-// benchSplits writes the direct and the executed times of remedies.
 func benchSplits(w io.Writer, meta results.Meta, splits *rules.SplitsResult) error {
 	b := bufio.NewWriter(w)
 	benchHeader(b, meta)
@@ -61,8 +58,8 @@ func benchSplits(w io.Writer, meta results.Meta, splits *rules.SplitsResult) err
 	return b.Flush()
 }
 
-// benchHeader writes the configuration that holds for all lines, comments on what
-// else is known of the run, and which direction of a unit is better.
+// benchHeader writes the configuration shared by all lines, comments on the run, and the better direction of
+// each unit.
 func benchHeader(w io.Writer, meta results.Meta) {
 	fp := meta.Fingerprint
 	write := func(lead string, lines [][2]string) {
@@ -95,7 +92,6 @@ func benchHeader(w io.Writer, meta results.Meta) {
 	fmt.Fprintln(w)
 }
 
-// deviceIDs lists the devices whose ceilings are known, in order.
 func deviceIDs(meta results.Meta) []string {
 	var ids []string
 	for id := range meta.Ceilings {
@@ -105,7 +101,6 @@ func deviceIDs(meta results.Meta) []string {
 	return ids
 }
 
-// bestPeaks lists the peak that MFU would use for each data type.
 func bestPeaks(c kernels.Ceilings) []kernels.Peak {
 	var out []kernels.Peak
 	for _, d := range kernels.DTypes() {
@@ -117,12 +112,13 @@ func bestPeaks(c kernels.Ceilings) []kernels.Peak {
 }
 
 func writeBenchLine(w io.Writer, l benchLine) {
-	// A line of this format must have a positive count and a number.
+	// The format requires a positive count and a finite number.
 	if !isFinite(l.us) || l.us <= 0 {
 		return
 	}
 	k := l.c.SeriesKey
-	fmt.Fprintf(w, "Benchmark%s/device=%s/kernel=%s/dtype=%s", benchName(k.Operation), benchValue(k.Device), benchValue(k.Kernel), benchValue(string(k.DType)))
+	fmt.Fprintf(w, "Benchmark%s/device=%s/kernel=%s/dtype=%s", benchName(k.Operation), benchValue(k.Device), benchValue(k.Kernel),
+		benchValue(string(k.DType)))
 	for _, d := range k.Operation.Dims() {
 		if v := *d.In(&k.Dims); v != 0 {
 			fmt.Fprintf(w, "/%s=%d", d.Name, v)
@@ -161,7 +157,6 @@ func writeBenchLine(w io.Writer, l benchLine) {
 	io.WriteString(w, "\n")
 }
 
-// formatBench keeps six significant digits, far more than a timing has.
 func formatBench(v float64) string {
 	s := significant(v, 6)
 	if strings.Contains(s, ".") {
@@ -170,9 +165,7 @@ func formatBench(v float64) string {
 	return s
 }
 
-// benchValue makes a name safe inside a benchmark's name: it may hold neither
-// blanks nor the slash and the equals sign that separate keys and values.
-// benchName is the benchmark's name of an operation: "AttentionPrefill".
+// benchName is an operation's benchmark name: "AttentionPrefill".
 func benchName(o kernels.Operation) string {
 	var b strings.Builder
 	for word := range strings.SplitSeq(o.String(), "-") {
@@ -194,14 +187,13 @@ func benchValue(s string) string {
 	return s
 }
 
-// benchKey makes a name safe as a configuration key: lower case, and a colon
-// would end it.
+// benchKey makes a name safe as a configuration key: lower case, and no colon, which would end it.
 func benchKey(s string) string {
 	return strings.ToLower(strings.ReplaceAll(benchValue(s), ":", ""))
 }
 
-// goos and goarch name a fingerprint's system as Go does, since that is what
-// readers of the format group by. Unknown systems yield no line.
+// goos and goarch return the fingerprint's system in Go's names, because readers of the format group by them.
+// Unknown systems produce no line.
 func goos(os string) string {
 	lower := strings.ToLower(os)
 	switch {

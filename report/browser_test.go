@@ -1,3 +1,5 @@
+//go:build browser
+
 package report
 
 import (
@@ -26,13 +28,12 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// chromiumRequired names the variable of the environment that makes it a failure that there is no Chromium.
+// chromiumRequired names the environment variable that makes a missing Chromium a failure.
 const chromiumRequired = "GEMMAUDIT_CHROMIUM_REQUIRED"
 
-// browserLimit is a limit on what takes some seconds.
 const browserLimit = 3 * time.Minute
 
-// startBrowser opens a Chromium, which all tabs of a test share. Without one the test is skipped.
+// startBrowser opens a Chromium shared by all tabs of a test. Without Chromium it skips the test.
 func startBrowser(t testing.TB) context.Context {
 	t.Helper()
 	program := ""
@@ -48,7 +49,8 @@ func startBrowser(t testing.TB) context.Context {
 		}
 		t.Skip("Chromium is not installed (Debian's package chromium): what a browser makes of the page is not looked at")
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1400, 1000),
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.WindowSize(1400, 1000),
 		chromedp.Flag("force-color-profile", "srgb"), chromedp.WSURLReadTimeout(time.Minute))
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(cancel)
@@ -62,7 +64,6 @@ func startBrowser(t testing.TB) context.Context {
 	return ctx
 }
 
-// A tab is a page in the browser. It keeps what must not happen: messages, requests and dialogs.
 type tab struct {
 	t   testing.TB
 	ctx context.Context
@@ -72,7 +73,6 @@ type tab struct {
 	bad []string
 }
 
-// open opens a file at a fragment in a tab of its own.
 func open(t testing.TB, browser context.Context, url string) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser)
@@ -98,7 +98,7 @@ func open(t testing.TB, browser context.Context, url string) *tab {
 			go chromedp.Run(ctx, cdppage.HandleJavaScriptDialog(true))
 		}
 	})
-	// Of a tab that is not in front no frame is drawn.
+	// Chromium draws no frames for a tab in the background.
 	b.run(network.Enable(), log.Enable(), runtime.Enable(), chromedp.Navigate(url), cdppage.BringToFront())
 	return b
 }
@@ -116,17 +116,16 @@ func (b *tab) run(actions ...chromedp.Action) {
 	}
 }
 
-// value is what an expression in the page is.
 func value[T any](b *tab, expression string) T {
 	b.t.Helper()
 	var v T
-	if err := chromedp.Run(b.ctx, chromedp.Evaluate(expression, &v, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) })); err != nil {
+	if err := chromedp.Run(b.ctx, chromedp.Evaluate(expression, &v,
+		func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) })); err != nil {
 		b.t.Fatalf("%s: %v", expression, err)
 	}
 	return v
 }
 
-// holds fails where an expression is not true.
 func (b *tab) holds(expression string) {
 	b.t.Helper()
 	if !value[bool](b, expression) {
@@ -134,7 +133,6 @@ func (b *tab) holds(expression string) {
 	}
 }
 
-// quiet fails where something has happened that must not.
 func (b *tab) quiet() {
 	b.t.Helper()
 	b.mu.Lock()
@@ -145,18 +143,18 @@ func (b *tab) quiet() {
 	b.bad = nil
 }
 
-// heatAt is the point of the window where the overview shows M of a series.
 func (b *tab) heatAt(series, m int) (x, y float64) {
 	b.t.Helper()
 	at := value[[]float64](b, fmt.Sprintf(`(async () => {
 		heat.scrollIntoView({block: 'center'});
 		await new Promise(done => setTimeout(done, 50)); // a tip goes when the page scrolls
-		return [heat.getBoundingClientRect().left + heatMap.axis.at(%d), heat.getBoundingClientRect().top + heatMap.top + (%d + 0.5) * heatMap.line];
+		return [heat.getBoundingClientRect().left + heatMap.axis.at(%d), heat.getBoundingClientRect().top + heatMap.top + (%d + 0.5) * `+
+		`heatMap.line];
 	})()`, m, series))
 	return at[0], at[1]
 }
 
-// hostileInput is fixtureInput with a name that tries to leave the page wherever a file may have one.
+// hostileInput is fixtureInput with markup in every name that a file can supply.
 func hostileInput() Input {
 	in := fixtureInput()
 	name := "</script><script>alert(1)</script><img src=x onerror=alert(2)>" + hostile
@@ -178,25 +176,7 @@ func hostileInput() Input {
 		}
 	}
 	in.Notes = []string{name}
-	return in
-}
-
-// executed adds the samples of a remedy, and of the product that it ran in turns with.
-func executed(in Input) Input {
-	direct := results.Case{SeriesKey: in.Series[0].Key, M: 320}
-	split := direct
-	split.Parts = []int{64, 256}
-	for _, c := range []struct {
-		c  results.Case
-		us float64
-	}{{direct, 12860}, {split, 9912}} {
-		row := results.Row{Case: c.c}
-		for i := range 12 {
-			row.Samples = append(row.Samples, results.Sample{Phase: results.PhaseRemedy, Round: i, US: c.us * (1 + 0.002*float64(i%5))})
-		}
-		in.Executed = append(in.Executed, row)
-	}
-	return in
+	return answered(in)
 }
 
 func writePage(t testing.TB, in Input) string {
@@ -208,7 +188,6 @@ func writePage(t testing.TB, in Input) string {
 	return "file://" + path
 }
 
-// The page in a real browser: all that a reader does with it, over names that are plain and over hostile ones.
 func TestPageInBrowser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a browser is started")
@@ -226,16 +205,21 @@ func TestPageInBrowser(t *testing.T) {
 			url := writePage(t, tc.in)
 			b := open(t, browser, url)
 			b.holds(`document.querySelectorAll('#findings tbody tr').length === 3`)
-			b.holds(`document.querySelectorAll('#lines canvas').length === 1 && heat.getContext('2d').getImageData(heat.width / 2, heat.height / 3, 1, 1).data[3] === 255`)
+			b.holds(`document.querySelectorAll('#lines canvas').length === 1 && heat.getContext('2d').getImageData(heat.width / 2, ` +
+				`heat.height / 3, 1, 1).data[3] === 255`)
 			b.holds(`document.querySelectorAll('a, img, iframe, object, [onerror], [onclick]').length === 0`)
+			b.holds(`document.querySelectorAll('.problem svg .curve').length > 0 && linePlot.axes[0]._values.every(v => /^\d+$/.test(v))`)
+			b.run(chromedp.Click(".problem .copy"))
+			b.holds(`new Promise(done => { const wait = () => { const text = document.querySelector('.problem .copy').textContent; if ` +
+				`(text === 'Copy') setTimeout(wait, 20); else done(text === 'Copied'); }; wait(); })`)
 			b.quiet()
 
-			// Hover.
 			x, y := b.heatAt(0, 320)
 			b.run(input.DispatchMouseEvent(input.MouseMoved, x, y))
-			b.holds(`!tip.hidden && /m 320/.test(tip.textContent) && /time /.test(tip.textContent) && /clock 3090 MHz/.test(tip.textContent) && /3 samples/.test(tip.textContent) && /anomalous/.test(tip.textContent)`)
+			b.holds(`!tip.hidden && /m 320/.test(tip.textContent) && /time /.test(tip.textContent) && /clock 3090 ` +
+				`MHz/.test(tip.textContent) && /3 samples/.test(tip.textContent) && /anomalous/.test(tip.textContent)`)
 
-			// Zoom: a drag over the overview.
+			// Drag over the overview to zoom.
 			right, _ := b.heatAt(0, 500)
 			left, y := b.heatAt(0, 200)
 			b.run(input.DispatchMouseEvent(input.MousePressed, left, y).WithButton(input.Left).WithButtons(1).WithClickCount(1),
@@ -245,21 +229,28 @@ func TestPageInBrowser(t *testing.T) {
 			b.holds(`Math.abs(state.from - 200) < 4 && Math.abs(state.to - 500) < 4 && /from=\d+/.test(location.hash)`)
 			b.holds(`linePlot.data[0].every(m => m >= state.from && m <= state.to) && linePlot.data[0].includes(320)`)
 
-			// Filter, sort and click through to a card and to the samples of its row.
-			b.run(chromedp.SetValue("#filter-status", "confirmed"), chromedp.Evaluate(`document.getElementById('filter-status').dispatchEvent(new Event('change'))`, nil))
-			b.holds(`document.querySelectorAll('#findings tbody tr').length === 1 && /1 of 3/.test(document.getElementById('found-count').textContent)`)
+			// Filter, sort, and click through to a card and to its row's samples.
+			b.run(chromedp.SetValue("#filter-status", "confirmed"),
+				chromedp.Evaluate(`document.getElementById('filter-status').dispatchEvent(new Event('change'))`, nil))
+			b.holds(`document.querySelectorAll('#findings tbody tr').length === 1 && /1 of ` +
+				`3/.test(document.getElementById('found-count').textContent)`)
 			b.run(chromedp.Click("#findings tbody button.open"))
-			b.holds(`/remedy/.test(document.querySelector('.card dl').textContent) && /64\+256/.test(document.querySelector('.card dl').textContent) && /it pays/.test(document.querySelector('.card').textContent)`)
+			b.holds(`/remedy/.test(document.querySelector('.card dl').textContent) && /64\+256/.test(document.querySelector('.card ` +
+				`dl').textContent) && /it pays/.test(document.querySelector('.card').textContent)`)
 			b.holds(`document.querySelector('.card code') !== null && document.querySelector('.card canvas').width > 0`)
 			b.run(chromedp.Click(`//tr[@class="card"]//button[starts-with(., "Samples")]`, chromedp.BySearch))
-			b.holds(`!document.getElementById('row').hidden && document.querySelectorAll('#times canvas').length === 2 && /3 samples over time, with clock/.test(document.getElementById('times-caption').textContent)`)
+			b.holds(`!document.getElementById('row').hidden && document.querySelectorAll('#times canvas').length === 2 && /3 samples ` +
+				`over time, with clock/.test(document.getElementById('times-caption').textContent)`)
 			b.holds(`/direct 12, 64\+256 12/.test(document.getElementById('spread-caption').textContent)`)
-			b.run(chromedp.SetValue("#filter-status", ""), chromedp.Evaluate(`document.getElementById('filter-status').dispatchEvent(new Event('change'))`, nil))
+			b.run(chromedp.SetValue("#filter-status", ""),
+				chromedp.Evaluate(`document.getElementById('filter-status').dispatchEvent(new Event('change'))`, nil))
 			b.run(chromedp.Click(`#findings th[data-key="loss"] button`))
-			b.holds(`state.sort === 'loss' && document.querySelector('#findings th[data-key="loss"]').getAttribute('aria-sort') === 'descending'`)
+			b.holds(`state.sort === 'loss' && document.querySelector('#findings th[data-key="loss"]').getAttribute('aria-sort') === ` +
+				`'descending'`)
 
-			// What is seen is what the link shows to another.
-			const seen = `JSON.stringify([state, linePlot.data, document.getElementById('findings').textContent, document.getElementById('row').textContent, heat.toDataURL().length])`
+			// A link must restore the same view.
+			const seen = `JSON.stringify([state, linePlot.data, document.getElementById('findings').textContent, ` +
+				`document.getElementById('row').textContent, heat.toDataURL().length])`
 			again := open(t, browser, value[string](b, `location.href`))
 			if a, c := value[string](b, seen), value[string](again, seen); a != c {
 				t.Errorf("the link shows\n%.600s\nnot\n%.600s", c, a)
@@ -271,10 +262,12 @@ func TestPageInBrowser(t *testing.T) {
 			b.run(chromedp.Focus("#heat"), chromedp.KeyEvent("\u001b")) // Escape
 			b.holds(`state.from === range.from && state.to === range.to`)
 			b.run(chromedp.Evaluate(`change({row: ''}); heatMap.cursor = null`, nil), chromedp.Evaluate(`heat.focus()`, nil),
-				input.DispatchKeyEvent(input.KeyDown).WithKey("ArrowRight").WithCode("ArrowRight"), input.DispatchKeyEvent(input.KeyDown).WithKey("Enter").WithCode("Enter"))
-			b.holds(`!document.getElementById('row').hidden && document.activeElement.id === 'row-heading' && /m 128/.test(document.getElementById('said').textContent)`)
+				input.DispatchKeyEvent(input.KeyDown).WithKey("ArrowRight").WithCode("ArrowRight"),
+				input.DispatchKeyEvent(input.KeyDown).WithKey("Enter").WithCode("Enter"))
+			b.holds(`!document.getElementById('row').hidden && document.activeElement.id === 'row-heading' && /m ` +
+				`128/.test(document.getElementById('said').textContent)`)
 
-			// Data leaves the page as it came in.
+			// Exported data must equal the input.
 			b.holds(`rowsAsCSV().length === 1 + 16 && samplesAsCSV().length === 1 + 42`)
 
 			for _, look := range []struct {
@@ -282,25 +275,43 @@ func TestPageInBrowser(t *testing.T) {
 				width  int64
 				scheme string
 			}{{"light", 1400, "light"}, {"dark", 1400, "dark"}, {"narrow", 400, "light"}} {
-				b.run(emulation.SetDeviceMetricsOverride(look.width, 900, 1, false), emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: look.scheme}}))
+				b.run(emulation.SetDeviceMetricsOverride(look.width, 900, 1, false),
+					emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme",
+						Value: look.scheme}}))
 				b.run(chromedp.Evaluate(string(axe), nil))
 				value[bool](b, `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
-				if wide := value[string](b, `document.documentElement.scrollWidth <= window.innerWidth ? '' : [...document.querySelectorAll('main *, header *')].filter(e => e.getBoundingClientRect().right > window.innerWidth && !e.closest('.scroll')).map(e => e.outerHTML.slice(0, 80)).join(' ')`); wide != "" {
+				if wide := value[string](b,
+					`document.documentElement.scrollWidth <= window.innerWidth ? '' : [...document.querySelectorAll('main *, header `+
+						`*')].filter(e => e.getBoundingClientRect().right > window.innerWidth && !e.closest('.scroll')).map(e => `+
+						`e.outerHTML.slice(0, 80)).join(' ')`); wide != "" {
 					t.Errorf("%s: wider than the window: %.600s", look.name, wide)
 				}
-				violations := value[string](b, `axe.run(document).then(r => r.passes.length < 20 ? 'few rules ran' : JSON.stringify(r.violations.map(v => v.id + ': ' + v.nodes.map(n => n.html.slice(0, 160) + ' ' + n.any.map(a => a.message).join()).slice(0, 3).join(' | '))))`)
+				if tc.name == "plain" {
+					if wide := value[string](b,
+						`[...document.querySelectorAll('.scroll, .command pre')].filter(e => e.scrollWidth > e.clientWidth + 1).map(e => `+
+							`[e.outerHTML.slice(0, 90), e.scrollWidth, e.clientWidth].join(' ')).join('; ')`); wide != "" {
+						t.Errorf("%s: scrolls sideways: %s", look.name, wide)
+					}
+				}
+				violations := value[string](b,
+					`axe.run(document).then(r => r.passes.length < 20 ? 'few rules ran' : JSON.stringify(r.violations.map(v => v.id + ': `+
+						`' + v.nodes.map(n => n.html.slice(0, 160) + ' ' + n.any.map(a => a.message).join()).slice(0, 3).join(' | '))))`)
 				if violations != "[]" {
 					t.Errorf("%s: %s", look.name, violations)
 				}
 			}
 
-			// On paper no table is wider than the page, and each column stands in it.
-			b.run(emulation.SetDeviceMetricsOverride(1032, 700, 1, false), emulation.SetEmulatedMedia().WithMedia("print"), chromedp.Evaluate(`window.dispatchEvent(new Event('beforeprint'))`, nil))
-			wide := value[string](b, `JSON.stringify([...document.querySelectorAll('details')].map(d => d.open = true) && [...document.querySelectorAll('th, td')].filter(c => { const r = c.getBoundingClientRect(); return r.width === 0 || r.right > 1033 || c.scrollWidth > c.clientWidth + 1; }).map(c => c.textContent.slice(0, 60)).slice(0, 5))`)
+			// In print every table must fit the page with all its columns.
+			b.run(emulation.SetDeviceMetricsOverride(1032, 700, 1, false), emulation.SetEmulatedMedia().WithMedia("print"),
+				chromedp.Evaluate(`window.dispatchEvent(new Event('beforeprint'))`, nil))
+			wide := value[string](b,
+				`JSON.stringify([...document.querySelectorAll('details')].map(d => d.open = true) && [...document.querySelectorAll('th, `+
+					`td')].filter(c => { const r = c.getBoundingClientRect(); return r.width === 0 || r.right > 1033 || c.scrollWidth > `+
+					`c.clientWidth + 1; }).map(c => c.textContent.slice(0, 60)).slice(0, 5))`)
 			if wide != "[]" {
 				t.Errorf("cells that the paper has not: %s", wide)
 			}
-			b.holds(`document.querySelectorAll('#findings thead th').length === 13`)
+			b.holds(`document.querySelectorAll('#findings thead th').length === 9`)
 			var pdf []byte
 			b.run(chromedp.ActionFunc(func(ctx context.Context) (err error) {
 				pdf, _, err = cdppage.PrintToPDF().WithPreferCSSPageSize(true).Do(ctx)
@@ -314,7 +325,9 @@ func TestPageInBrowser(t *testing.T) {
 	}
 	t.Run("little", func(t *testing.T) {
 		for name, in := range map[string]Input{
-			"nothing": {}, "empty series": {Series: []results.Series{{Key: results.SeriesKey{Device: "GPU", Subject: kernels.Product(kernels.FP16, 1, 1)}}}},
+			"nothing": {},
+			"empty " +
+				"series": {Series: []results.Series{{Key: results.SeriesKey{Device: "GPU", Subject: kernels.Product(kernels.FP16, 1, 1)}}}},
 			"not judged": {Series: fixtureSeries()},
 		} {
 			b := open(t, browser, writePage(t, in))
@@ -336,9 +349,12 @@ func TestPageInBrowser(t *testing.T) {
 			t.Errorf("the folder has %s", got)
 		}
 		b := open(t, browser, "file://"+filepath.Join(dir, "index.html")+"#row=0.128")
-		b.holds(`/^slower|new$/.test(document.querySelector('#findings tbody td').textContent) && state.sort === 'change' && data.findings[0].change === 'new'`)
-		b.holds(`linePlot.data.length === 6 && linePlot.data[1][1] > 0 && linePlot.data[5][1] / linePlot.data[1][1] > 1.09 && linePlot.data[5][1] / linePlot.data[1][1] < 1.11`)
-		b.holds(`/6 samples over time/.test(document.getElementById('times-caption').textContent) && /A 3, B 3/.test(document.getElementById('spread-caption').textContent)`)
+		b.holds(`/^slower|new$/.test(document.querySelector('#findings tbody td').textContent) && state.sort === 'change' && ` +
+			`data.findings[0].change === 'new'`)
+		b.holds(`linePlot.data.length === 6 && linePlot.data[1][1] > 0 && linePlot.data[5][1] / linePlot.data[1][1] > 1.09 && ` +
+			`linePlot.data[5][1] / linePlot.data[1][1] < 1.11`)
+		b.holds(`/6 samples over time/.test(document.getElementById('times-caption').textContent) && /A 3, B ` +
+			`3/.test(document.getElementById('spread-caption').textContent)`)
 		x, y := b.heatAt(0, 128)
 		b.run(input.DispatchMouseEvent(input.MouseMoved, x, y))
 		b.holds(`/B ÷ A 1.1 .*slower/.test(tip.textContent)`)
@@ -352,15 +368,16 @@ func TestPageInBrowser(t *testing.T) {
 		b := open(t, browser, writePage(t, manySamples(3, 800, 420)))
 		m := value[int](b, `ms[column('kept').findIndex((k, i) => k === 0 && column('samples')[i] > 0)]`)
 		b.run(chromedp.Evaluate(fmt.Sprintf(`change({row: '0.%d'})`, m), nil))
-		b.holds(`/only their quantiles/.test(document.getElementById('times-caption').textContent) && !document.getElementById('spread-canvas').hidden`)
+		b.holds(`/only their quantiles/.test(document.getElementById('times-caption').textContent) && ` +
+			`!document.getElementById('spread-canvas').hidden`)
 		b.holds(`/of 1008000 samples: those of rows with findings/.test(document.getElementById('kept').textContent)`)
 		b.quiet()
 	})
 }
 
 // BenchmarkPage opens a page of 50 series of 2048 rows with 9 samples each, and moves the pointer over it. It
-// reports the megabytes of the file, the milliseconds until it is drawn, and the median, the 95th percentile and
-// the most of those that a frame takes in which the pointer moves.
+// reports the file size in MB, the ms until the page is drawn, and the median, 95th percentile and maximum frame
+// time while the pointer moves.
 func BenchmarkPage(b *testing.B) {
 	browser := startBrowser(b)
 	url := writePage(b, manySamples(50, 2048, 9))
@@ -380,7 +397,8 @@ func BenchmarkPage(b *testing.B) {
 				const spent = [];
 				for (let i = 0; i < 60; i++) {
 					await next();
-					const at = {bubbles: true, clientX: box.left + 250 + i * (box.width - 300) / 60, clientY: box.top + box.height / 3 + i, pointerId: 1};
+					const at = {bubbles: true, clientX: box.left + 250 + i * (box.width - 300) / 60, clientY: box.top + box.height / 3 + `+
+			`i, pointerId: 1};
 					const from = performance.now();
 					target.dispatchEvent(new PointerEvent('pointermove', at));
 					target.dispatchEvent(new MouseEvent('mousemove', at));

@@ -4,18 +4,19 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gemmaudit/gemmaudit/results/field"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// cardNotes say in a line each how the cards of a host compare, and what is known
-// of those that stand out.
 func cardNotes(c *rules.Cards) []Note {
 	if c == nil {
 		return nil
 	}
-	head := Note{fmt.Sprintf("%s of one host: none is surely slower than the median by more than %s", count(len(c.Cards), "card"), formatShare(c.Threshold)), Good}
+	head := notef(Good, "%s of one host: no card is surely slower than the median by more than %s", count(len(c.Cards), "card"),
+		formatShare(c.Threshold))
 	if len(c.Outliers) > 0 {
-		head = Note{fmt.Sprintf("%s of one host: %s slower than the others by more than %s", count(len(c.Cards), "card"), strings.Join(c.Outliers, ", "), formatShare(c.Threshold)), Bad}
+		head = notef(Bad, "%s of one host: %s slower than the others by more than %s", count(len(c.Cards), "card"),
+			strings.Join(c.Outliers, ", "), formatShare(c.Threshold))
 	}
 	notes := []Note{head}
 	for _, v := range c.Cards {
@@ -30,63 +31,66 @@ func cardNotes(c *rules.Cards) []Note {
 	return notes
 }
 
-// cardSheets are the comparison of cards: a row a card, and a row for each case in
-// which one differs.
+var hostCardFields = field.Of([]field.Field[rules.CardVerdict]{
+	{Name: "device", Head: "card", Words: "the card, as cuda:0"},
+	{Name: "name", Head: "name", Hoist: true, Words: "the card's model"},
+	{Name: "state", Head: "state", JSON: "change", Words: "slower, faster, same or undecided",
+		Value: func(v rules.CardVerdict) any { return changeCell(v.Change) }},
+	{Name: "observed", Head: "time ÷ median card's", Kind: field.Bounds, Unit: field.Factor,
+		Words: "time over the median card's as it was observed"},
+	{Name: "ratio", Head: "at one clock", Kind: field.Bounds, Unit: field.Factor, Words: "time over the median card's at one clock",
+		Value: func(v rules.CardVerdict) any { return when(v.ClockMHz > 0, v.Ratio) }},
+	{Name: "cases", Head: "cases", Kind: field.Count, Words: "cases that were compared"},
+	{Name: "slower", Head: "slower", Kind: field.Count, Words: "cases that are slower"},
+	{Name: "faster", Head: "faster", Kind: field.Count, Words: "cases that are faster"},
+	{Name: "same", Head: "same", Kind: field.Count, Words: "cases that are the same"},
+	{Name: "undecided", Head: "undecided", Kind: field.Count, Words: "cases that are undecided"},
+	{Name: "cause", Head: "cause", JSON: "-", Words: "why it differs", Value: func(v rules.CardVerdict) any { return causeCell(v.Cause) }},
+	{Name: "clock_mhz", Head: "clock MHz", Unit: field.MHz, Words: clockWords},
+	{Name: "power_w", Head: "power W", Unit: field.Watts, Words: "power of the device"},
+	{Name: "temp_c", Head: "°C", Unit: field.Celsius, Words: "temperature of the device"},
+	{Name: "throttled", Head: "throttled", Unit: field.Share, Words: throttledWords},
+	{Name: "throttle", Head: "by", JSON: "-", Words: "the most frequent reason of that",
+		Value: func(v rules.CardVerdict) any { return v.Throttle }},
+})
+
+var cardCaseFields = field.Of([]field.Field[rules.CardCase]{
+	{Name: "series", Head: "series", JSON: "-", Words: seriesWords, Value: func(c rules.CardCase) any { return seriesCell(c.Series) }},
+	{Name: "m", Head: "m", Kind: field.Count, Words: rowMWords},
+	{Name: "state", Head: "state", JSON: "change", Words: "slower or faster",
+		Value: func(c rules.CardCase) any { return changeCell(c.Change) }},
+	{Name: "us", Head: "time us", Kind: field.Bounds, Unit: field.Micros, Words: "time of a launch"},
+	{Name: "ratio", Head: "÷ median card's", Kind: field.Bounds, Unit: field.Factor, Words: "time over the median card's"},
+	{Name: "p_adjusted", Head: "p adjusted", Unit: field.Probability, Words: pWords},
+})
+
 func cardSheets(c *rules.Cards) []Sheet {
 	if c == nil {
 		return nil
 	}
-	cards := Sheet{Title: "Cards", Columns: []Column{
-		{Name: "card", Key: "device"}, {Name: "name", Key: "name", Hoist: true}, {Name: "state", Key: "state"},
-		{Name: "time ÷ median card's", Key: "observed", Align: Right, Interval: true}, {Name: "at one clock", Key: "ratio", Align: Right, Interval: true},
-		{Name: "cases", Key: "cases", Align: Right}, {Name: "slower", Key: "slower", Align: Right}, {Name: "faster", Key: "faster", Align: Right},
-		{Name: "same", Key: "same", Align: Right}, {Name: "undecided", Key: "undecided", Align: Right}, {Name: "cause", Key: "cause"},
-		{Name: "clock MHz", Key: "clock_mhz", Align: Right}, {Name: "power W", Key: "power_w", Align: Right}, {Name: "°C", Key: "temp_c", Align: Right},
-		{Name: "throttled", Key: "throttled", Align: Right}, {Name: "by", Key: "throttle"},
-	}}
-	known := func(v float64) any {
-		if v <= 0 {
-			return nil
-		}
-		return number{v, 0}
-	}
-	for _, v := range c.Cards {
-		row := []any{v.Device, v.Name, changeCell(v.Change), bounds{v.Observed, factorCell}, nil, v.Cases, v.Slower, v.Faster, v.Same, v.Undecided, causeCell(v.Cause),
-			known(v.ClockMHz), known(v.PowerW), known(v.TempC), nil, v.Throttle}
-		if v.ClockMHz > 0 {
-			row[4] = bounds{v.Ratio, factorCell}
-		}
-		if v.Throttled > 0 {
-			row[14] = share(v.Throttled)
-		}
-		cards.Rows = append(cards.Rows, row)
-	}
-	differing := Sheet{Title: "Cases in which a card differs", Columns: []Column{
-		{Name: "series", Key: "series"}, {Name: "m", Key: "m", Align: Right}, {Name: "state", Key: "state"},
-		{Name: "time us", Key: "us", Align: Right, Interval: true}, {Name: "÷ median card's", Key: "ratio", Align: Right, Interval: true},
-		{Name: "p adjusted", Key: "p_adjusted", Align: Right},
-	}}
+	cards := sheetOf("Cards", hostCardFields, c.Cards)
+	var differing []rules.CardCase
 	left := 0
 	for _, x := range c.Cases {
 		if x.Change != rules.Slower && x.Change != rules.Faster {
 			continue
 		}
-		if len(differing.Rows) == pageFindings {
+		if len(differing) == pageFindings {
 			left++
 			continue
 		}
-		differing.Rows = append(differing.Rows, []any{seriesCell(x.Series), x.M, changeCell(x.Change), bounds{x.US, microsCell}, bounds{x.Ratio, factorCell}, probability(x.AdjustedP)})
+		differing = append(differing, x)
 	}
-	if len(differing.Rows) == 0 {
+	if len(differing) == 0 {
 		return []Sheet{cards}
 	}
+	title := "Cases where a card differs"
 	if left > 0 {
-		differing.Title += fmt.Sprintf(" (the first %d of %d)", pageFindings, pageFindings+left)
+		title += fmt.Sprintf(" (the first %d of %d)", pageFindings, pageFindings+left)
 	}
-	return []Sheet{cards, differing}
+	return []Sheet{cards, sheetOf(title, cardCaseFields, differing)}
 }
 
-// cards is the section of a report that compares the cards of the host.
 func (p *page) cards(c *rules.Cards) {
 	for i, s := range cardSheets(c) {
 		s := s

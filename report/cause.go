@@ -9,7 +9,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules/explain"
 )
 
-// findingCause is the cause of a finding; one that is not known says how many were excluded.
 type findingCause rules.Finding
 
 func (c findingCause) Text() string {
@@ -20,7 +19,7 @@ func (c findingCause) Text() string {
 }
 func (c findingCause) Raw() any { return string(c.Cause) }
 
-// causeCell is the cause of what is compared, of which people see nothing when it is not known.
+// causeCell is the cause of a comparison; tables omit unknown causes.
 type causeCell rules.Cause
 
 func (c causeCell) Text() string {
@@ -31,8 +30,7 @@ func (c causeCell) Text() string {
 }
 func (c causeCell) Raw() any { return string(c) }
 
-// excludedCell is what was excluded before the cause of a finding was found. People see it where
-// there is none.
+// excludedCell lists the causes excluded for a finding. Tables show it only if the cause is unknown.
 type excludedCell rules.Finding
 
 func (c excludedCell) Text() string {
@@ -43,7 +41,6 @@ func (c excludedCell) Text() string {
 }
 func (c excludedCell) Raw() any { return excludedText(c.Excluded) }
 
-// excludedText words the causes that were excluded, each with what speaks against it.
 func excludedText(excluded []rules.Exclusion) string {
 	words := make([]string, len(excluded))
 	for i, e := range excluded {
@@ -52,7 +49,6 @@ func excludedText(excluded []rules.Exclusion) string {
 	return strings.Join(words, ". ")
 }
 
-// causeNotes say how many findings have no cause, and where to read why.
 func causeNotes(findings []rules.Finding) []Note {
 	n := 0
 	for _, f := range findings {
@@ -63,11 +59,9 @@ func causeNotes(findings []rules.Finding) []Note {
 	if n == 0 {
 		return nil
 	}
-	return []Note{{fmt.Sprintf("%s without a known cause: -o wide says which were excluded", count(n, "finding")), Faint}}
+	return []Note{notef(Faint, "%s without a known cause: -o wide lists the excluded causes", count(n, "finding"))}
 }
 
-// causeReading explains the causes that findings have, a line each; of the unknown one the finding
-// itself says what was excluded.
 func causeReading(findings []rules.Finding) []string {
 	var lines []string
 	for _, cause := range rules.AllCauses() {

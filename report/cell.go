@@ -8,30 +8,29 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// Cell is a typed value of a table: text for people, and a raw value (a number
-// in the column's unit, a string, a bool or nil) for machines.
+// Cell is a typed value of a table: text for people, and a raw value (a number in the column's unit, a
+// string, a bool or nil) for programs.
 type Cell interface {
 	Text() string
 	Raw() any
 }
 
-// Tone is the meaning of a word, from which its colour follows.
+// Tone is the meaning of a word; it selects the color.
 type Tone int
 
-// The tones.
 const (
 	Neutral Tone = iota
 	Good         // green
 	Bad          // red
 	Open         // yellow: undecided, a warning
 	Faint        // waived, absent
-	Warned       // a note that text begins with "warning: "
+	Warned       // the text begins with "warning: "
+	Command      // the text ends in a command to copy and is never wrapped
 )
 
-// word is a text with a meaning.
 type word struct {
 	text string
 	tone Tone
@@ -40,23 +39,74 @@ type word struct {
 func (w word) Text() string { return w.text }
 func (w word) Raw() any     { return w.text }
 
-// Tone is the meaning of the text.
+// Tone returns the tone of the text.
 func (w word) Tone() Tone { return w.tone }
 
-// code is text to be typed or compared letter by letter: a command, a path, a
-// library's name of a kernel. Markdown shows it in a code span.
+// code is text to be typed or compared exactly: a command, a path, a library's kernel name. Markdown shows it
+// in a code span.
 type code string
 
 func (c code) Text() string { return string(c) }
 func (c code) Raw() any     { return string(c) }
 
-// micros is a time in microseconds.
-type micros float64
+// quantity is a number with the text that its unit has in tables.
+type quantity struct {
+	float64
+	text *func(float64) string // a pointer, so that quantities compare
+}
 
-func (v micros) Text() string { return formatMicros(float64(v)) }
-func (v micros) Raw() any     { return finite(float64(v)) }
+func (q quantity) Text() string { return (*q.text)(q.float64) }
+func (q quantity) Raw() any     { return finite(q.float64) }
 
-// rate is a rate in operations a second, raw in 1e9 operations a second.
+// quantities returns the cells of a unit.
+func quantities(text func(float64) string) func(float64) Cell {
+	return func(v float64) Cell { return quantity{v, &text} }
+}
+
+// fixed is the text of finite numbers with a fixed count of decimals.
+func fixed(n int) func(float64) string {
+	return func(v float64) string { return number{v, n}.Text() }
+}
+
+// knownText is the text of v, but empty for zero, which means unknown, and for what is not finite.
+func knownText(v float64, text func(float64) string, unit string) string {
+	if v == 0 || !isFinite(v) {
+		return ""
+	}
+	return text(v) + unit
+}
+
+// Cells by unit. The raw value is the number itself.
+var (
+	micros = quantities(formatMicros)
+	millis = quantities(bareMillis) // of seconds
+	saved  = quantities(fixed(3))
+	share  = quantities(formatShare)
+	// factor is a ratio, shown as "1.23×", predicted one that was not measured.
+	factor        = quantities(func(v float64) string { return knownText(v, fixed(3), "×") })
+	predicted     = quantities(func(v float64) string { return predictedMark + factor(v).Text() })
+	digits3       = quantities(func(v float64) string { return knownText(v, short3, "") })
+	gain3         = quantities(func(v float64) string { return knownText(v, short3, "×") })
+	fourFigures   = quantities(func(v float64) string { return significant(v, 4) })
+	sevenFigures  = quantities(func(v float64) string { return significant(v, 7) })
+	scientific    = quantities(func(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) })
+	relativeError = quantities(func(v float64) string { return strconv.FormatFloat(v, 'e', 2, 64) })
+	probability   = quantities(func(v float64) string {
+		if v != 0 && v < 0.0001 {
+			return "<0.0001"
+		}
+		return number{v, 4}.Text()
+	})
+	// stake is the time at stake in microseconds. Tables leave an unknown cell empty.
+	stake = quantities(func(v float64) string {
+		if v <= 0 {
+			return ""
+		}
+		return formatMicros(v)
+	})
+)
+
+// rate is a rate in operations per second; the raw value is in 1e9 operations per second.
 type rate struct {
 	v     float64
 	dtype kernels.DType
@@ -65,64 +115,30 @@ type rate struct {
 func (r rate) Text() string { return formatOps(r.v, r.dtype) }
 func (r rate) Raw() any     { return finite(r.v / 1e9) }
 
-// gbytes is a bandwidth in bytes a second, raw in GB/s.
+// gbytes is a bandwidth in bytes per second; the raw value is in GB/s.
 type gbytes float64
 
 func (v gbytes) Text() string { return formatRate(float64(v), "B/s") }
 func (v gbytes) Raw() any     { return finite(float64(v) / 1e9) }
 
-// size is a number of bytes, raw in bytes.
 type size int64
 
 func (v size) Text() string { return Bytes(int64(v)) }
 func (v size) Raw() any     { return int64(v) }
 
-// share is a part of 1, shown in per cent.
-type share float64
-
-func (v share) Text() string { return formatShare(float64(v)) }
-func (v share) Raw() any     { return finite(float64(v)) }
-
-// factor is a ratio, shown as "1.23×".
-type factor float64
-
-func (v factor) Text() string {
-	if !isFinite(float64(v)) || v == 0 {
-		return ""
-	}
-	return strconv.FormatFloat(float64(v), 'f', 3, 64) + "×"
-}
-func (v factor) Raw() any { return finite(float64(v)) }
-
-// probability is a p-value.
-type probability float64
-
-func (v probability) Text() string {
-	switch p := float64(v); {
-	case math.IsNaN(p):
-		return ""
-	case p != 0 && p < 0.0001:
-		return "<0.0001"
-	default:
-		return strconv.FormatFloat(p, 'f', 4, 64)
-	}
-}
-func (v probability) Raw() any { return finite(float64(v)) }
-
-// span is a duration.
 type span time.Duration
 
 func (v span) Text() string { return Duration(time.Duration(v)) }
 func (v span) Raw() any     { return time.Duration(v).Seconds() }
 
-// bounds is an interval of one kind of number: "12.0 % [10.1, 13.9]".
+// bounds is an estimate with its interval: "12.0 % [10.1, 13.9]".
 type bounds struct {
-	rules.Interval
+	stats.Interval
 	unit func(float64) Cell
 }
 
 func (b bounds) Text() string {
-	if b.Interval == (rules.Interval{}) || math.IsNaN(b.Mid) {
+	if b.Interval == (stats.Interval{}) || math.IsNaN(b.Mid) {
 		return ""
 	}
 	mid := b.unit(b.Mid).Text()
@@ -140,13 +156,15 @@ func (b bounds) Text() string {
 	}
 	return mid + " [" + trim(b.Lo) + ", " + trim(b.Hi) + "]"
 }
+
+// Short returns the estimate without the interval.
+func (b bounds) Short() string {
+	b.Lo, b.Hi = b.Mid, b.Mid
+	return b.Text()
+}
+
 func (b bounds) Raw() any { return b.unit(b.Mid).Raw() }
 
-func shareCell(v float64) Cell  { return share(v) }
-func factorCell(v float64) Cell { return factor(v) }
-func microsCell(v float64) Cell { return micros(v) }
-
-// toCell gives any value of a row its cell.
 func toCell(v any) Cell {
 	switch v := v.(type) {
 	case nil:
@@ -161,7 +179,6 @@ func toCell(v any) Cell {
 	return plain{v}
 }
 
-// plain is a value that prints as Go prints it: an int, a bool.
 type plain struct{ v any }
 
 func (p plain) Text() string {
@@ -177,7 +194,7 @@ func (p plain) Raw() any { return p.v }
 
 func isFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// finite is v, or nil where JSON has no number for it.
+// finite is v, or nil if JSON cannot represent it.
 func finite(v float64) any {
 	if !isFinite(v) {
 		return nil
@@ -185,7 +202,7 @@ func finite(v float64) any {
 	return v
 }
 
-// number is a number with a fixed count of decimals; its unit is in the header.
+// number has a fixed count of decimals; its unit is in the header.
 type number struct {
 	v        float64
 	decimals int

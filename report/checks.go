@@ -11,63 +11,64 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// CheckState is what became of a check.
+// CheckState is the outcome of a check.
 type CheckState string
 
-// The states. Only a check that has failed fails a gate.
+// The states of a check. Only CheckFailed fails a gate.
 const (
 	CheckPassed CheckState = "passed"
 	CheckFailed CheckState = "failed"
-	// CheckOpen is that it can't be said, or not be said yet; Check.Next says what to do.
+	// CheckOpen means undecided; Check.Next says how to decide it.
 	CheckOpen CheckState = "open"
-	// CheckNoted is found and let pass by the gate.
+	// CheckNoted is a finding that the gate tolerates.
 	CheckNoted CheckState = "noted"
-	// CheckWaived is found and excused, by Check.Excuse.
+	// CheckWaived is a finding excused by Check.Excuse.
 	CheckWaived CheckState = "waived"
 )
 
-// Check is one thing that a gate has looked at: a finding, a case, a series, an entry of a table.
+// Check is one item that a gate examined: a finding, a case, a series or a table entry.
 type Check struct {
 	State CheckState
-	// Rule is what is asked, one of the rules of findings or a name of the command's own: "slower-case".
+	// Rule is the rule of a finding, or a name defined by the command: "slower-case".
 	Rule string
-	// Subject is what was looked at, a series or a table; Name says which part of it. Neither has a number that differs from
-	// run to run, so that who keeps a history of checks finds each of them again.
+	// Subject is the series or table; Name is the part of it. A finding's Name holds the finding's own Ms,
+	// which may shift by a row when it is measured again.
 	Subject, Name string
-	// Fingerprint is 16 hexadecimal digits, the same for the same check of every run.
+	// Fingerprint is 16 hexadecimal digits, equal for the same check in every run. Compare runs by it.
 	Fingerprint string
-	// Text is the outcome in a line, with its numbers; Next what to do about it, Command the command line that shows it again.
+	// Text is the outcome in one line with its numbers, Next the advice, and Command the command line that
+	// reproduces it.
 	Text, Next, Command string
-	// Excuse is why it is let pass, where State is CheckWaived.
+	// Excuse is the reason for a waiver, set if State is CheckWaived.
 	Excuse string
-	// Baseline is what the baseline says of a finding; empty without one.
+	// Baseline is the finding's state in the baseline; empty without a baseline.
 	Baseline rules.BaselineState
 }
 
-// Outcome is how a command ends: its exit code, why, and what to do about it; Text is empty for 0.
+// Outcome is a command's exit code with its reason and advice; Text is empty for code 0.
 type Outcome struct {
 	Code       int
 	Text, Hint string
 }
 
-// The exit codes that an Outcome tells apart.
+// Exit codes of an Outcome.
 const (
 	outcomeClean        = 0
 	outcomeGate         = 1
 	outcomeInconclusive = 4
 )
 
-// Checks is all that a gate has looked at, for a pipeline.
+// Checks holds all checks of a gate, for a pipeline.
 type Checks struct {
-	// Command is the gate's: "audit". Path is the file that was looked at, Version that of the program.
+	// Command names the gate: "audit". Path is the file examined; Version is the program's version.
 	Command, Path, Version string
 	List                   []Check
 	Outcome                Outcome
-	// Warnings are about the data as a whole.
+	// Warnings concern the data as a whole.
 	Warnings []rules.Warning
 }
 
-// Write prints the checks in one of [GateFormats].
+// Write prints the checks in a format of [GateFormats].
 func (c *Checks) Write(w io.Writer, f Format) error {
 	switch f {
 	case JUnit:
@@ -80,7 +81,6 @@ func (c *Checks) Write(w io.Writer, f Format) error {
 	return &UnsupportedFormat{f, "the checks of " + c.Command, "it is no format of gates"}
 }
 
-// lines are text, what to do and the command, each where there is one.
 func (c Check) lines() []string {
 	var out []string
 	for _, l := range []struct{ name, text string }{{"", c.Text}, {"waived: ", c.Excuse}, {"next: ", c.Next}, {"reproduce: ", c.Command}} {
@@ -91,8 +91,8 @@ func (c Check) lines() []string {
 	return out
 }
 
-// singleLine is text of any origin in a line: without what a terminal would obey, and without the characters
-// that no XML can hold.
+// singleLine turns untrusted text into one line without terminal control sequences and without characters
+// that XML forbids.
 func singleLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\uFFFE' || r == '\uFFFF' {
@@ -107,21 +107,26 @@ const (
 	nextUnconfirmed = "`gemmaudit audit RUN --confirm` measures it again on the machine of the run"
 )
 
-// AuditChecks are the findings of an audit, the rows of each series that are undecided or marginal as one check a series, each
-// series without either as one that has passed, and cards that are slower than the others. fails says which findings fail the gate,
-// marginal that marginal rows do, cards that slower cards do.
+// AuditChecks returns the checks of an audit. Each finding is a check. The undecided or marginal rows of a
+// series share a check; a series without any is one passed check. Cards slower than their peers are checks
+// too. fails reports whether a finding fails the gate. marginal and cards make marginal rows and slow cards
+// fail it.
 func AuditChecks(meta results.Meta, a *rules.Audit, fails func(rules.Finding) bool, marginal, cards bool) []Check {
 	var out []Check
 	named := map[results.SeriesKey]bool{}
 	prints := rules.FindingFingerprints(meta, a.Findings)
 	for i, f := range a.Findings {
 		named[f.Series] = true
-		from, to := rules.Octave(f.FromM)
-		c := Check{State: CheckOpen, Rule: string(f.Rule), Subject: rules.SeriesIdentity(meta, f.Series), Fingerprint: prints[i], Baseline: f.Baseline,
-			Name: fmt.Sprintf("%s from m%d-%d on, %s", f.Rule, from, to, prints[i]),
-			Text: fmt.Sprintf("%s, %s: %s loses %s at m%d (%s)", SeriesText(f.Series), findingRange(f), f.Rule.Claim(), bounds{f.Loss, shareCell}.Text(), f.WorstM, f.Status)}
+		c := Check{State: CheckOpen, Rule: string(f.Rule), Subject: rules.SeriesIdentity(meta, f.Series), Fingerprint: prints[i],
+			Baseline: f.Baseline,
+			Name:     findingName(f, prints[i]),
+			Text: fmt.Sprintf("%s, %s: %s; loses %s at %s (%s)", SeriesText(f.Series), findingRange(f), f.Claim(),
+				bounds{f.Loss, share}.Text(), f.Series.Coordinate(f.WorstM), f.Status)}
 		if f.Explanation != "" {
 			c.Text += "; " + f.Explanation
+		}
+		if f.Baseline != "" {
+			c.Text = string(f.Baseline) + ": " + c.Text
 		}
 		if meta.Source == "" {
 			c.Command = f.Reproduce
@@ -146,7 +151,8 @@ func AuditChecks(meta results.Meta, a *rules.Audit, fails func(rules.Finding) bo
 	for _, s := range a.Series {
 		identity := rules.SeriesIdentity(meta, s.Key)
 		add := func(state CheckState, what, text, next string) {
-			c := Check{State: state, Rule: what, Subject: identity, Name: what, Fingerprint: rules.Fingerprint(what, identity), Text: text, Next: next}
+			c := Check{State: state, Rule: what, Subject: identity, Name: what, Fingerprint: rules.Fingerprint(what, identity), Text: text,
+				Next: next}
 			out = append(out, c)
 			named[s.Key] = true
 		}
@@ -160,17 +166,20 @@ func AuditChecks(meta results.Meta, a *rules.Audit, fails func(rules.Finding) bo
 			}
 		}
 		if n := s.Cases - len(s.Rows); n > 0 {
-			add(CheckOpen, "unmeasured", fmt.Sprintf("%s: %s failed or has no sample that counts", SeriesText(s.Key), count(n, "case")), "`gemmaudit sweep --resume` tries them again")
+			add(CheckOpen, "unmeasured", fmt.Sprintf("%s: %s failed or has no sample that counts", SeriesText(s.Key), count(n, "case")),
+				"`gemmaudit sweep --resume` tries them again")
 		}
 		if len(undecided) > 0 {
-			add(CheckOpen, "undecided", fmt.Sprintf("%s: the %s rule can't judge %s: %s", SeriesText(s.Key), rule, count(len(undecided), "row"), msText(undecided)), nextUndecided)
+			add(CheckOpen, "undecided", fmt.Sprintf("%s: the %s rule can't judge %s: %s", SeriesText(s.Key), rule,
+				count(len(undecided), "row"), msText(undecided)), nextUndecided)
 		}
 		if len(near) > 0 {
 			state, next := CheckNoted, "more samples would not matter; --fail-marginal has them fail the gate"
 			if marginal {
 				state, next = CheckFailed, ""
 			}
-			add(state, "marginal", fmt.Sprintf("%s: %s at the bound of the %s rule: %s", SeriesText(s.Key), plural(len(near), "row lies", "rows lie"), rule, msText(near)), next)
+			add(state, "marginal", fmt.Sprintf("%s: %s at the bound of the %s rule: %s", SeriesText(s.Key),
+				plural(len(near), "row lies", "rows lie"), rule, msText(near)), next)
 		}
 		if !named[s.Key] {
 			add(CheckPassed, "clean", fmt.Sprintf("%s: no finding in %s", SeriesText(s.Key), count(s.Cases, "case")), "")
@@ -182,19 +191,24 @@ func AuditChecks(meta results.Meta, a *rules.Audit, fails func(rules.Finding) bo
 			if cards {
 				state = CheckFailed
 			}
-			out = append(out, Check{State: state, Rule: "slower-card", Subject: "cards", Name: "slower-card " + id, Fingerprint: rules.Fingerprint("slower-card", id),
-				Text: id + " is slower than the other cards of its name", Next: "`gemmaudit audit RUN` compares the cards case by case"})
+			out = append(out, Check{State: state, Rule: "slower-card", Subject: "cards", Name: "slower-card " + id,
+				Fingerprint: rules.Fingerprint("slower-card", id),
+				Text:        id + " is slower than the other cards of its name",
+				Next:        "`gemmaudit audit RUN` compares the cards case by case"})
 		}
 	}
 	return out
 }
 
-// findingRange is the interval of a finding in words.
-func findingRange(f rules.Finding) string {
-	return "m" + intervalText(f.FromM, f.ToM) + " (" + count(f.Rows, "row") + ")"
+// findingName names a finding's check by rule and Ms; the fingerprint makes names unique within a suite.
+func findingName(f rules.Finding, fingerprint string) string {
+	return fmt.Sprintf("%s %s%s, %s", f.Rule, f.Series.Axis(), intervalText(f.FromM, f.ToM), fingerprint)
 }
 
-// msText lists the first Ms.
+func findingRange(f rules.Finding) string {
+	return f.Series.Axis() + intervalText(f.FromM, f.ToM) + " (" + count(f.Rows, "row") + ")"
+}
+
 func msText(ms []int) string {
 	const most = 8
 	text := "m" + results.JoinInts(ms[:min(most, len(ms))], ", m")
@@ -204,9 +218,9 @@ func msText(ms []int) string {
 	return text
 }
 
-// DiffChecks are the cases of a comparison that are slower, stretches of M and whole series that are, findings that B has and A
-// has not, the undecided cases of each series as one check, and each series without any of these as one that has passed. meta is that
-// of B. fails says which changes fail the gate.
+// DiffChecks returns the checks of a comparison: slower cases, slower stretches of M and slower series, and
+// findings new in B. The undecided cases of a series share a check; a series without any of these is one
+// passed check. meta describes B. fails reports whether a change fails the gate.
 func DiffChecks(meta results.Meta, d *rules.DiffResult, fails func(rules.Change) bool) []Check {
 	state := func(c rules.Change) CheckState {
 		if fails(c) {
@@ -217,21 +231,29 @@ func DiffChecks(meta results.Meta, d *rules.DiffResult, fails func(rules.Change)
 	slower := state(rules.Slower)
 	var out []Check
 	named := map[results.SeriesKey]bool{}
-	add := func(key results.SeriesKey, state CheckState, rule, name, text, next string) {
+	// id stays the same when a stretch is measured again.
+	addAs := func(key results.SeriesKey, state CheckState, rule, id, name, text, next string) {
 		identity := rules.SeriesIdentity(meta, key)
 		out = append(out, Check{State: state, Rule: rule, Subject: identity, Name: strings.TrimSpace(rule + " " + name),
-			Fingerprint: rules.Fingerprint(rule, identity, name), Text: SeriesText(key) + text, Next: next})
+			Fingerprint: rules.Fingerprint(rule, identity, id), Text: SeriesText(key) + text, Next: next})
 		named[key] = true
+	}
+	add := func(key results.SeriesKey, state CheckState, rule, name, text, next string) {
+		addAs(key, state, rule, name, name, text, next)
 	}
 	open, near := map[results.SeriesKey][]int{}, map[results.SeriesKey][]int{}
 	for _, c := range d.Cases {
 		switch {
 		case c.Change == rules.Slower:
-			add(c.Series, slower, "slower-case", fmt.Sprintf("m%d", c.M), fmt.Sprintf(" m%d: %s to %s us, %s of A's time; more than %s is allowed",
-				c.M, bounds{c.A, microsCell}.Text(), bounds{c.B, microsCell}.Text(), bounds{c.Ratio, factorCell}.Text(), formatShare(d.Threshold)), "")
+			add(c.Series, slower, "slower-case", fmt.Sprintf("m%d", c.M),
+				fmt.Sprintf(" m%d: %s to %s us, %s of A's time; more than %s is allowed",
+					c.M, bounds{c.A, micros}.Text(), bounds{c.B, micros}.Text(), bounds{c.Ratio, factor}.Text(),
+					formatShare(d.Threshold)), "")
 		case c.Change == rules.SuspectedSlower:
-			add(c.Series, state(c.Change), "suspected-case", fmt.Sprintf("m%d", c.M), fmt.Sprintf(" m%d: %s to %s us, %s of A's time, by %s scatter; more than %s is allowed",
-				c.M, bounds{c.A, microsCell}.Text(), bounds{c.B, microsCell}.Text(), bounds{c.Ratio, factorCell}.Text(), c.Scatter, formatShare(d.Threshold)), rules.FewSamplesHint)
+			add(c.Series, state(c.Change), "suspected-case", fmt.Sprintf("m%d", c.M),
+				fmt.Sprintf(" m%d: %s to %s us, %s of A's time, by %s scatter; more than %s is allowed",
+					c.M, bounds{c.A, micros}.Text(), bounds{c.B, micros}.Text(), bounds{c.Ratio, factor}.Text(), c.Scatter,
+					formatShare(d.Threshold)), rules.FewSamplesHint)
 		case c.Change == rules.AtThreshold:
 			near[c.Series] = append(near[c.Series], c.M)
 		case c.Change == rules.Open:
@@ -241,22 +263,26 @@ func DiffChecks(meta results.Meta, d *rules.DiffResult, fails func(rules.Change)
 	for _, s := range d.Series {
 		for i, st := range s.Stretches {
 			from, to := rules.Octave(st.FromM)
-			add(s.Series, slower, "slower-stretch", fmt.Sprintf("from m%d-%d on, %d", from, to, i+1), fmt.Sprintf(" m%d–%d: %s together take %s of A's time; more than %s is allowed",
-				st.FromM, st.ToM, count(st.Cases, "case"), bounds{st.Ratio, factorCell}.Text(), formatShare(d.StretchThreshold)), "")
+			addAs(s.Series, slower, "slower-stretch", fmt.Sprintf("from m%d-%d on, %d", from, to, i+1), "m"+intervalText(st.FromM, st.ToM),
+				fmt.Sprintf(" m%d–%d: %s together take %s of A's time; more than %s is allowed",
+					st.FromM, st.ToM, count(st.Cases, "case"), bounds{st.Ratio, factor}.Text(), formatShare(d.StretchThreshold)), "")
 		}
 		if s.Change == rules.Slower {
 			add(s.Series, slower, "slower-series", "", fmt.Sprintf(": %s take %s of A's time; more than %s is allowed",
-				count(s.Cases, "case"), bounds{s.Ratio, factorCell}.Text(), formatShare(d.SeriesThreshold)), "")
+				count(s.Cases, "case"), bounds{s.Ratio, factor}.Text(), formatShare(d.SeriesThreshold)), "")
 		}
 		if s.Change == rules.SuspectedSlower {
-			add(s.Series, state(s.Change), "suspected-series", "", fmt.Sprintf(": %s take %s of A's time, none by samples enough; more than %s is allowed",
-				count(s.Cases, "case"), bounds{s.OverRows, factorCell}.Text(), formatShare(d.SeriesThreshold)), rules.FewSamplesHint)
+			add(s.Series, state(s.Change), "suspected-series", "",
+				fmt.Sprintf(": %s, %s of A's time, have too few samples; the limit is %s",
+					count(s.Cases, "case"), bounds{s.OverRows, factor}.Text(), formatShare(d.SeriesThreshold)), rules.FewSamplesHint)
 		}
 		if ms := near[s.Series]; len(ms) > 0 {
-			add(s.Series, state(rules.AtThreshold), "marginal", "", fmt.Sprintf(": %s at the threshold: %s", plural(len(ms), "case lies", "cases lie"), msText(ms)), "")
+			add(s.Series, state(rules.AtThreshold), "marginal", "",
+				fmt.Sprintf(": %s at the threshold: %s", plural(len(ms), "case lies", "cases lie"), msText(ms)), "")
 		}
 		if ms := open[s.Series]; len(ms) > 0 {
-			add(s.Series, CheckOpen, "undecided", "", fmt.Sprintf(": whether %s changed can't be said: %s", count(len(ms), "case"), msText(ms)), d.UndecidedHint())
+			add(s.Series, CheckOpen, "undecided", "", fmt.Sprintf(": %s undecided: %s", count(len(ms), "case"), msText(ms)),
+				d.UndecidedHint())
 		}
 		if !named[s.Series] {
 			add(s.Series, CheckPassed, "same", "", fmt.Sprintf(": none of %s is slower", count(s.Cases, "case")), "")
@@ -270,17 +296,18 @@ func DiffChecks(meta results.Meta, d *rules.DiffResult, fails func(rules.Change)
 	}
 	for i, print := range rules.FindingFingerprints(meta, appeared) {
 		f := appeared[i]
-		from, to := rules.Octave(f.FromM)
-		out = append(out, Check{State: CheckNoted, Rule: string(f.Rule), Subject: rules.SeriesIdentity(meta, f.Series), Fingerprint: print, Baseline: rules.BaselineNew,
-			Name: fmt.Sprintf("%s from m%d-%d on, %s", f.Rule, from, to, print), Command: f.Reproduce,
-			Text: fmt.Sprintf("%s, %s: new in B: %s loses %s at m%d", SeriesText(f.Series), findingRange(f), f.Rule.Claim(), bounds{f.Loss, shareCell}.Text(), f.WorstM),
+		out = append(out, Check{State: CheckNoted, Rule: string(f.Rule), Subject: rules.SeriesIdentity(meta, f.Series), Fingerprint: print,
+			Baseline: rules.BaselineNew,
+			Name:     findingName(f, print), Command: f.Reproduce,
+			Text: fmt.Sprintf("%s, %s: new in B: %s; loses %s at %s", SeriesText(f.Series), findingRange(f), f.Claim(),
+				bounds{f.Loss, share}.Text(), f.Series.Coordinate(f.WorstM)),
 			Next: "`gemmaudit audit B --confirm` measures it again; diff's gate looks at times alone"})
 	}
 	return out
 }
 
-// VerificationChecks are the entries of a table, one check each, and the conditions that differ. anyway says that those let the
-// gate pass.
+// VerificationChecks returns one check per table entry, and the conditions that differ. anyway means that
+// those conditions do not fail the gate.
 func VerificationChecks(v *Verification, anyway bool) []Check {
 	var out []Check
 	for _, d := range v.Differences {
@@ -288,8 +315,9 @@ func VerificationChecks(v *Verification, anyway bool) []Check {
 		if anyway {
 			state, next = CheckNoted, ""
 		}
-		out = append(out, Check{State: state, Rule: "condition", Subject: "conditions", Name: "condition " + d.Name, Fingerprint: rules.Fingerprint("condition", v.Validators.Device, d.Name),
-			Text: fmt.Sprintf("%s of the table is %q, here it is %q", d.Name, d.A, d.B), Next: next})
+		out = append(out, Check{State: state, Rule: "condition", Subject: "conditions", Name: "condition " + d.Name,
+			Fingerprint: rules.Fingerprint("condition", v.Validators.Device, d.Name),
+			Text:        fmt.Sprintf("%s of the table is %q, here it is %q", d.Name, d.A, d.B), Next: next})
 	}
 	for _, c := range v.Checks {
 		subject := v.Validators.Device + "/" + c.Name
@@ -297,7 +325,8 @@ func VerificationChecks(v *Verification, anyway bool) []Check {
 		if c.Action.Kind != table.Direct {
 			action = actionText(c.Action, c.M)
 		}
-		k := Check{State: CheckOpen, Rule: "entry", Subject: subject, Name: fmt.Sprintf("m%d of %s: %s", c.M, intervalText(c.From, c.To), action), Next: nextUndecided}
+		k := Check{State: CheckOpen, Rule: "entry", Subject: subject,
+			Name: fmt.Sprintf("m%d of %s: %s", c.M, intervalText(c.From, c.To), action), Next: nextUndecided}
 		k.Fingerprint = rules.Fingerprint(k.Rule, subject, k.Name)
 		switch c.Verdict {
 		case rules.Pays:
@@ -307,7 +336,7 @@ func VerificationChecks(v *Verification, anyway bool) []Check {
 		}
 		k.Text = fmt.Sprintf("%s m%d, %s: %s", c.Name, c.M, action, c.Verdict)
 		if c.Gain.Mid > 0 {
-			k.Text += ", gain " + bounds{c.Gain, factorCell}.Text()
+			k.Text += ", gain " + bounds{c.Gain, factor}.Text()
 		}
 		if c.Promised > 0 {
 			k.Text += fmt.Sprintf(", promised %.3f", c.Promised)
@@ -320,7 +349,6 @@ func VerificationChecks(v *Verification, anyway bool) []Check {
 	return out
 }
 
-// bySubject divides checks among their subjects, in the order in which these come first.
 func (c *Checks) bySubject() [][]Check {
 	var out [][]Check
 	at := map[string]int{}
@@ -335,7 +363,6 @@ func (c *Checks) bySubject() [][]Check {
 	return out
 }
 
-// ruleNames lists the rules of the checks once, in order.
 func (c *Checks) ruleNames() []string {
 	var names []string
 	for _, k := range c.List {
@@ -345,17 +372,16 @@ func (c *Checks) ruleNames() []string {
 	return slices.Compact(names)
 }
 
-// ownRules are the meanings of rules that no rules file has.
 var ownRules = map[string]string{
-	"undecided":        "rows or cases of which nothing can be said with confidence",
+	"undecided":        "rows or cases without a confident verdict",
 	"marginal":         "rows or cases that lie at the bound, known well",
 	"unmeasured":       "cases that failed, or without a sample that counts",
 	"clean":            "series without a finding",
-	"same":             "series of which no case, stretch or whole is slower",
+	"same":             "series without a slower case or stretch",
 	"slower-card":      "a card is slower than the others of its name",
 	"slower-case":      "a case is slower in B than in A by more than the threshold",
-	"suspected-case":   "a case is slower in B than in A by more than the threshold, if its times scatter as those of other rows do",
-	"suspected-series": "a whole series is slower in B than in A, if its times scatter as those of other rows do",
+	"suspected-case":   "a case is slower in B by more than the threshold, assuming the noise of other rows",
+	"suspected-series": "a whole series is slower in B, assuming the noise of other rows",
 	"slower-stretch":   "neighbouring M are slower together in B than in A",
 	"slower-series":    "a whole series is slower in B than in A",
 	"condition":        "the table was measured under another condition",
@@ -363,7 +389,6 @@ var ownRules = map[string]string{
 	"gate":             "the command's verdict",
 }
 
-// ruleMeaning is what a rule of checks asks.
 func ruleMeaning(name string) string {
 	if m := rules.Rule(name).Meaning(); m != "" {
 		return m

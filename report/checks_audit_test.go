@@ -5,10 +5,10 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// What audits, comparisons and verifications are made into keeps to the schemas too, and no two checks have one name or one
-// fingerprint.
+// Checks of audits, comparisons and verifications must match the schemas, with unique names and fingerprints.
 func TestChecksOfResults(t *testing.T) {
 	audit, meta := fixtureAudit(), fixtureMeta()
 	for i := range audit.Findings {
@@ -18,17 +18,22 @@ func TestChecksOfResults(t *testing.T) {
 	}
 	confirmed := func(f rules.Finding) bool { return f.Status == rules.Confirmed }
 	key := audit.Findings[0].Series
-	verified := &Verification{Path: "t.json", Differences: []results.FactorDiff{{Name: "driver", A: "550", B: "560"}}, Checks: []rules.RowCheck{
-		{Name: "lib/bf16", From: 64, To: 128, M: 64, Verdict: rules.Pays, Gain: rules.Interval{Lo: 1.1, Mid: 1.2, Hi: 1.3}, Promised: 1.1},
-		{Name: "lib/bf16", From: 64, To: 128, M: 128, Verdict: rules.Rejected, Reason: "it is slower"},
-		{Name: "lib/bf16", From: 256, To: 256, M: 256, Verdict: "undecided"},
-	}}
-	about := rules.Interval{Lo: 1.05, Mid: 1.06, Hi: 1.07}
+	verified := &Verification{Path: "t.json", Differences: []results.FactorDiff{{Name: "driver", A: "550", B: "560"}},
+		Checks: []rules.RowCheck{
+			{Name: "lib/bf16", From: 64, To: 128, M: 64, Verdict: rules.Pays, Gain: stats.Interval{Lo: 1.1, Mid: 1.2, Hi: 1.3},
+				Promised: 1.1},
+			{Name: "lib/bf16", From: 64, To: 128, M: 128, Verdict: rules.Rejected, Reason: "it is slower"},
+			{Name: "lib/bf16", From: 256, To: 256, M: 256, Verdict: "undecided"},
+		}}
+	about := stats.Interval{Lo: 1.05, Mid: 1.06, Hi: 1.07}
 	diff := &rules.DiffResult{Threshold: 0.03,
-		Cases: []rules.CaseDiff{{Series: key, M: 64, Change: rules.Slower, Ratio: about}, {Series: key, M: 96, Change: rules.Slower, Ratio: about},
-			{Series: key, M: 128, Change: rules.Open}, {Series: key, M: 256, Change: rules.AtThreshold}, {Series: key, M: 512, Change: rules.Same}},
-		Series: []rules.SeriesDiff{{Series: key, Cases: 5, Change: rules.Slower, Ratio: about, Stretches: []rules.StretchDiff{{FromM: 64, ToM: 96, Cases: 2, Ratio: about},
-			{FromM: 80, ToM: 90, Cases: 2, Ratio: about}}}},
+		Cases: []rules.CaseDiff{{Series: key, M: 64, Change: rules.Slower, Ratio: about},
+			{Series: key, M: 96, Change: rules.Slower, Ratio: about},
+			{Series: key, M: 128, Change: rules.Open}, {Series: key, M: 256, Change: rules.AtThreshold},
+			{Series: key, M: 512, Change: rules.Same}},
+		Series: []rules.SeriesDiff{{Series: key, Cases: 5, Change: rules.Slower, Ratio: about,
+			Stretches: []rules.StretchDiff{{FromM: 64, ToM: 96, Cases: 2, Ratio: about},
+				{FromM: 80, ToM: 90, Cases: 2, Ratio: about}}}},
 		Findings: []rules.FindingDiff{{Change: rules.New, B: &audit.Findings[0]}, {Change: rules.Fixed, A: &audit.Findings[0]}}}
 	tests := []struct {
 		name  string
@@ -36,9 +41,12 @@ func TestChecksOfResults(t *testing.T) {
 		state map[CheckState]int
 	}{
 		{"table check", VerificationChecks(verified, false), map[CheckState]int{CheckPassed: 1, CheckFailed: 2, CheckOpen: 1}},
-		{"table check --anyway", VerificationChecks(verified, true), map[CheckState]int{CheckPassed: 1, CheckFailed: 1, CheckNoted: 1, CheckOpen: 1}},
-		{"diff", DiffChecks(meta, diff, func(rules.Change) bool { return true }), map[CheckState]int{CheckFailed: 6, CheckOpen: 1, CheckNoted: 1}},
-		{"diff --no-gate", DiffChecks(meta, diff, func(rules.Change) bool { return false }), map[CheckState]int{CheckNoted: 7, CheckOpen: 1}},
+		{"table check --anyway", VerificationChecks(verified, true),
+			map[CheckState]int{CheckPassed: 1, CheckFailed: 1, CheckNoted: 1, CheckOpen: 1}},
+		{"diff", DiffChecks(meta, diff, func(rules.Change) bool { return true }),
+			map[CheckState]int{CheckFailed: 6, CheckOpen: 1, CheckNoted: 1}},
+		{"diff --no-gate", DiffChecks(meta, diff, func(rules.Change) bool { return false }),
+			map[CheckState]int{CheckNoted: 7, CheckOpen: 1}},
 		{"audit", AuditChecks(meta, audit, confirmed, false, true), nil},
 	}
 	schema := sarifSchema(t)
@@ -86,5 +94,24 @@ func TestChecksOfResults(t *testing.T) {
 	}
 	if failed == 0 || states[CheckFailed] != failed || states[CheckWaived] != waived {
 		t.Errorf("of an audit with %d confirmed and %d waived findings checks are %v", failed, waived, states)
+	}
+}
+
+// A check is named by its finding's Ms, not by the octave of its fingerprint; a shifted finding keeps the
+// fingerprint.
+func TestChecksNameTheFindingsOwnRange(t *testing.T) {
+	named := func(from, to int) Check {
+		audit := fixtureAudit()
+		f := audit.Findings[0]
+		f.FromM, f.ToM = from, to
+		audit.Findings = []rules.Finding{f}
+		return AuditChecks(fixtureMeta(), audit, func(rules.Finding) bool { return true }, false, false)[0]
+	}
+	first, shifted := named(304, 384), named(312, 384)
+	if want := string(fixtureAudit().Findings[0].Rule) + " m304–384, " + first.Fingerprint; first.Name != want {
+		t.Errorf("the check is named %q, expected %q", first.Name, want)
+	}
+	if first.Fingerprint != shifted.Fingerprint {
+		t.Errorf("a row later the fingerprint is %s, it was %s", shifted.Fingerprint, first.Fingerprint)
 	}
 }

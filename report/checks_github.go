@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// github writes the checks as workflow commands: an error for what fails the gate, a notice for what is open, noted or waived,
-// nothing for what has passed, warnings of the data as warnings, and last the command's outcome.
+// github writes the checks as workflow commands: an error for each failure of the gate, a notice for each
+// open, noted or waived check, and no line for a passed one. Warnings about the data follow as warnings, then
+// the command's outcome.
 func (c *Checks) github(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	command := func(level, title, text string) {
@@ -37,8 +38,8 @@ func (c *Checks) github(w io.Writer) error {
 	return out.Flush()
 }
 
-// The characters that end a command's data or one of its properties are escaped as GitHub's own toolkit does. Others that
-// a terminal would obey are dropped, but for the end of a line.
+// Characters that end a command's data or a property are escaped as in GitHub's toolkit. Other control
+// characters are dropped, except line breaks.
 var (
 	githubDataEscapes     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	githubPropertyEscapes = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")

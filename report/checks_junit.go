@@ -2,14 +2,15 @@ package report
 
 import (
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/jstemmer/go-junit-report/v2/junit"
 )
 
-// junit writes the checks as JUnit's XML: a suite for each subject, a case for each check, and a case for the command's
-// outcome. What is open, noted or waived is skipped, with what to do next; only what fails the gate is a failure, and a command
-// that reached no verdict an error. Attributes are those of the schema that Jenkins reads reports by.
+// junit writes the checks as JUnit XML: a suite per subject, a case per check, and a case for the command's
+// outcome. Open, noted and waived checks are skipped, with the advice. Only what fails the gate is a failure;
+// a command without a verdict is an error. Attributes follow the schema that Jenkins uses to read reports.
 func (c *Checks) junit(w io.Writer) error {
 	all := junit.Testsuites{Name: "gemmaudit " + c.Command}
 	for _, group := range c.bySubject() {
@@ -41,7 +42,12 @@ func (c *Checks) junit(w io.Writer) error {
 	switch c.Outcome.Code {
 	case outcomeClean:
 	case outcomeGate:
-		verdict.Failure = result
+		// A failed check is one failure, not two.
+		if slices.ContainsFunc(c.List, func(k Check) bool { return k.State == CheckFailed }) {
+			verdict.SystemOut = &junit.Output{Data: result.Message + "\n" + result.Data}
+		} else {
+			verdict.Failure = result
+		}
 	default:
 		verdict.Error = result
 	}
@@ -50,14 +56,13 @@ func (c *Checks) junit(w io.Writer) error {
 		suite.SystemErr = &junit.Output{Data: text}
 	}
 	all.AddSuite(suite)
-	all.Skipped = 0 // which the schema has for suites alone
+	all.Skipped = 0 // the schema allows it on suites only
 	if _, err := io.WriteString(w, `<?xml version="1.0" encoding="UTF-8"?>`+"\n"); err != nil {
 		return err
 	}
 	return all.WriteXML(w)
 }
 
-// outcomeText is why the command ends as it does, and what to do about it.
 func (c *Checks) outcomeText() string {
 	text := singleLine(c.Outcome.Text)
 	if c.Outcome.Hint != "" {
@@ -66,7 +71,6 @@ func (c *Checks) outcomeText() string {
 	return text
 }
 
-// warningText lists the warnings, a line each.
 func (c *Checks) warningText() string {
 	var lines []string
 	for _, w := range c.Warnings {

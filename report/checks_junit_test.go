@@ -14,19 +14,17 @@ import (
 	"testing"
 )
 
-// junitSchemaFile is the schema of JUnit's reports that Jenkins' xUnit plugin reads.
 const junitSchemaFile = "testdata/schema/junit-10.xsd"
 
-// element is what the schema says of an element.
 type element struct {
 	children []string
 	required []string                  // attributes
-	values   map[string]*regexp.Regexp // of each attribute, nil for any
+	values   map[string]*regexp.Regexp // by attribute; nil allows any value
 	text     bool
 }
 
-// junitSchema reads what the schema says of its elements: which children they have, whatever their order, and which
-// attributes. That is what a program can break.
+// junitSchema reads the allowed children of each element, in any order, and its allowed attributes: the parts
+// that a program can break.
 func junitSchema(t *testing.T) map[string]element {
 	t.Helper()
 	type reference struct {
@@ -94,7 +92,6 @@ func junitSchema(t *testing.T) map[string]element {
 	return elements
 }
 
-// junitErrors lists what of a document the schema does not allow.
 func junitErrors(schema map[string]element, text []byte) []string {
 	var wrong, path []string
 	add := func(format string, args ...any) {
@@ -148,10 +145,11 @@ func junitErrors(schema map[string]element, text []byte) []string {
 	}
 }
 
-// brokenJUnit are documents that the schema does not allow.
 var brokenJUnit = []string{
-	`<testsuites><testsuite name="a"/></testsuites>`, `<testsuites><testcase/></testsuites>`, `<testsuites skipped="1"></testsuites>`, `<testsuites>x</testsuites>`,
-	`<testsuites time="soon"></testsuites>`, `<testsuites><testsuite name="a" tests="0" failures="0" errors="0"><testcase name="b"><reason/></testcase></testsuite></testsuites>`,
+	`<testsuites><testsuite name="a"/></testsuites>`, `<testsuites><testcase/></testsuites>`, `<testsuites skipped="1"></testsuites>`,
+	`<testsuites>x</testsuites>`,
+	`<testsuites time="soon"></testsuites>`,
+	`<testsuites><testsuite name="a" tests="0" failures="0" errors="0"><testcase name="b"><reason/></testcase></testsuite></testsuites>`,
 }
 
 func TestJUnitKeepsToTheCommonSchema(t *testing.T) {
@@ -168,7 +166,7 @@ func TestJUnitKeepsToTheCommonSchema(t *testing.T) {
 	}
 }
 
-// The same by libxml2, which knows all that a schema can say.
+// libxml2 checks the complete schema.
 func TestJUnitIsValid(t *testing.T) {
 	xmllint, err := exec.LookPath("xmllint")
 	if err != nil {

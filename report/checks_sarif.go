@@ -13,15 +13,16 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules/explain"
 )
 
-// sarifFingerprint is the name under which results carry their fingerprints. Its number changes when
-// fingerprints do.
+// sarifFingerprint is the SARIF name of the fingerprints. Increase its number when the fingerprints change.
 const sarifFingerprint = "gemmaudit/v1"
 
-// sarif writes the checks as one run of SARIF 2.1.0: a result for each check, waivers as suppressions, and the command's
-// outcome as its invocation. A result stands at the run file, and logically at its series.
+// sarif writes the checks as one run of SARIF 2.1.0: a result per check, waivers as suppressions, and the
+// command's outcome as its invocation. The location of a result is the run file; its logical location is the
+// series.
 func (c *Checks) sarif(w io.Writer) error {
 	run := sarif.NewRun()
-	driver := sarif.NewToolComponent().WithName("gemmaudit").WithVersion(singleLine(cmp.Or(c.Version, "unknown"))).WithInformationURI("https://github.com/gemmaudit/gemmaudit")
+	driver := sarif.NewToolComponent().WithName("gemmaudit").WithVersion(singleLine(cmp.Or(c.Version, "unknown"))).
+		WithInformationURI("https://github.com/gemmaudit/gemmaudit")
 	run.Tool = sarif.NewTool().WithDriver(driver)
 	run.WithColumnKind("utf16CodeUnits")
 	run.AutomationDetails = sarif.NewRunAutomationDetails().WithID("gemmaudit/" + c.Command + "/")
@@ -31,7 +32,7 @@ func (c *Checks) sarif(w io.Writer) error {
 		meaning := cmp.Or(ruleMeaning(name), name)
 		rule := sarif.NewReportingDescriptor().WithID(name).WithShortDescription(sarif.NewMultiformatMessageString().WithText(meaning))
 		if t := explain.Of(explain.Rule, name); t.Name != "" {
-			rule.WithHelp(sarif.NewMultiformatMessageString().WithText(t.Text()).WithMarkdown(t.Markdown()))
+			rule.WithHelp(sarif.NewMultiformatMessageString().WithText(t.Text(defaultWidth)).WithMarkdown(t.Markdown()))
 		}
 		driver.AddRule(rule)
 	}
@@ -39,7 +40,8 @@ func (c *Checks) sarif(w io.Writer) error {
 	for _, k := range c.List {
 		run.AddResult(k.sarif(place, index[k.Rule]))
 	}
-	call := sarif.NewInvocation().WithExecutionSuccessful(c.Outcome.Code <= outcomeGate || c.Outcome.Code == outcomeInconclusive).WithExitCode(c.Outcome.Code)
+	call := sarif.NewInvocation().WithExecutionSuccessful(c.Outcome.Code <= outcomeGate ||
+		c.Outcome.Code == outcomeInconclusive).WithExitCode(c.Outcome.Code)
 	if c.Outcome.Text != "" {
 		call.WithExitCodeDescription(c.outcomeText())
 	}
@@ -47,7 +49,8 @@ func (c *Checks) sarif(w io.Writer) error {
 		call.ToolExecutionNotifications = append(call.ToolExecutionNotifications, notification("error", c.outcomeText()))
 	}
 	for _, warning := range c.Warnings {
-		call.ToolExecutionNotifications = append(call.ToolExecutionNotifications, notification("warning", singleLine(warning.Subject+": "+warning.Text)))
+		call.ToolExecutionNotifications = append(call.ToolExecutionNotifications,
+			notification("warning", singleLine(warning.Subject+": "+warning.Text)))
 	}
 	run.AddInvocation(call)
 	doc := sarif.NewReport()
@@ -59,11 +62,11 @@ func notification(level, text string) *sarif.Notification {
 	return sarif.NewNotification().WithLevel(level).WithMessage(sarif.NewTextMessage(text))
 }
 
-// sarif is a check as a result at a file.
 func (k Check) sarif(place string, rule int) *sarif.Result {
 	logical := sarif.NewLogicalLocation().WithFullyQualifiedName(singleLine(k.Subject)).WithName(singleLine(k.Name)).WithKind("resource")
 	at := sarif.NewLocation().AddLogicalLocation(logical)
-	at.WithPhysicalLocation(sarif.NewPhysicalLocation().WithArtifactLocation(sarif.NewSimpleArtifactLocation(place)).WithRegion(sarif.NewSimpleRegion(1, 1)))
+	at.WithPhysicalLocation(sarif.NewPhysicalLocation().WithArtifactLocation(sarif.NewSimpleArtifactLocation(place)).
+		WithRegion(sarif.NewSimpleRegion(1, 1)))
 	r := sarif.NewRuleResult(k.Rule).WithRuleIndex(rule).WithMessage(sarif.NewTextMessage(strings.Join(k.lines(), "\n"))).
 		WithPartialFingerprints(map[string]string{sarifFingerprint: k.Fingerprint}).WithLocations([]*sarif.Location{at})
 	switch k.State {
@@ -90,7 +93,8 @@ func (k Check) sarif(place string, rule int) *sarif.Result {
 	return r
 }
 
-// fileURI is a path as a URI: one below the working folder stays relative, as code scanning asks for.
+// fileURI returns a path as a URI. Paths below the working directory stay relative, as code scanning
+// requires.
 func fileURI(path string) string {
 	u := url.URL{Path: filepath.ToSlash(path)}
 	if filepath.IsAbs(path) {

@@ -17,28 +17,29 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// everyCheck has a check in each state, and text that each format has to escape.
+// everyCheck has a check in each state, with text that each format must escape.
 func everyCheck() *Checks {
 	at := func(state CheckState, name string) Check {
-		return Check{State: state, Rule: "monotonic", Subject: "Card X/lib/bf16/n4096 k4096 nk", Name: name, Fingerprint: rules.Fingerprint(name), Text: name + " loses 12 %"}
+		return Check{State: state, Rule: "monotonic", Subject: "Card X/lib/bf16/n4096 k4096 nk", Name: name,
+			Fingerprint: rules.Fingerprint(name), Text: name + " loses 12 %"}
 	}
-	known := at(CheckNoted, "monotonic from m46-90 on")
+	known := at(CheckNoted, "monotonic m48–64")
 	known.Baseline, known.Next = rules.BaselineKnown, "it is in the baseline a.db"
-	grown := at(CheckFailed, "monotonic from m91-181 on")
+	grown := at(CheckFailed, "monotonic m96–112")
 	grown.Baseline, grown.Command = rules.BaselineGrown, "gemmaudit sweep --batch 96,64"
-	waived := at(CheckWaived, "monotonic from m363-724 on")
+	waived := at(CheckWaived, "monotonic m384–512")
 	waived.Excuse = "agreed with the vendor, 100 %: see <log>"
 	open := at(CheckOpen, "undecided")
 	open.Rule, open.Next = "undecided", "more --rounds"
 	clean := at(CheckPassed, "clean")
 	clean.Rule, clean.Subject = "clean", "Card X/hostile,name: \x1b[31m%0A::error::\r\n]]>&\uffff/bf16"
-	added := at(CheckFailed, "split from m1449-2896 on")
+	added := at(CheckFailed, "split m1536")
 	added.Rule, added.Baseline = "split", rules.BaselineNew
 	return &Checks{Command: "audit", Path: "runs/a,b:c 100%.db", Version: "v1.2.3", List: []Check{grown, known, waived, open, clean, added},
-		Outcome: Outcome{Code: 1, Text: "2 confirmed findings", Hint: "read: them, 100 %"}, Warnings: []rules.Warning{{Subject: "run: 1,2", Text: "50 % of\nit drifts"}}}
+		Outcome:  Outcome{Code: 1, Text: "2 confirmed findings", Hint: "read: them, 100 %"},
+		Warnings: []rules.Warning{{Subject: "run: 1,2", Text: "50 % of\nit drifts"}}}
 }
 
-// outcomes are checks of each way in which a command ends, and an audit of nothing.
 func outcomes() []*Checks {
 	out := []*Checks{everyCheck(), {Command: "diff", Path: "b.db"}}
 	for _, code := range []int{0, 3, 4, 130} {
@@ -67,7 +68,7 @@ func TestChecksInEveryFormat(t *testing.T) {
 	}
 }
 
-// The schema is that of OASIS, without its line breaks.
+// The schema is OASIS's, without its line breaks.
 func TestSARIFKeepsToItsSchema(t *testing.T) {
 	schema := sarifSchema(t)
 	for _, c := range outcomes() {
@@ -107,7 +108,6 @@ func decoded(t *testing.T, text []byte) any {
 	return v
 }
 
-// What SARIF says of each state, as code scanning reads it.
 func TestSARIFStates(t *testing.T) {
 	var doc struct {
 		Runs []struct {
@@ -150,7 +150,7 @@ func TestSARIFStates(t *testing.T) {
 	}
 }
 
-// Counts of a suite are those of its cases, and only what fails the gate is a failure.
+// A suite's counts must match its cases, and only gate failures are failures.
 func TestJUnitCounts(t *testing.T) {
 	for _, c := range outcomes() {
 		var doc struct {
@@ -190,18 +190,19 @@ func TestJUnitCounts(t *testing.T) {
 		}
 		switch c.Outcome.Code {
 		case 0:
-		case 1:
-			wantFailures++
+		case 1: // a failed check is counted once
+			wantFailures = max(1, wantFailures)
 		default:
 			wantErrors++
 		}
 		if failures != wantFailures || errors != wantErrors {
-			t.Errorf("exit code %d: %d failures and %d errors, expected %d and %d", c.Outcome.Code, failures, errors, wantFailures, wantErrors)
+			t.Errorf("exit code %d: %d failures and %d errors, expected %d and %d", c.Outcome.Code, failures, errors, wantFailures,
+				wantErrors)
 		}
 	}
 }
 
-// Each annotation is one line, and no text from outside begins another command.
+// Each annotation must be one line; untrusted text must not start another command.
 func TestGitHubLines(t *testing.T) {
 	for line := range strings.Lines(string(written(t, everyCheck(), GitHub))) {
 		if !regexp.MustCompile(`^::(error|warning|notice) file=[^,:]*,title=[^,:]*::[^\r\n]*\n$`).MatchString(line) {

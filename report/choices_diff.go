@@ -6,22 +6,32 @@ import (
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/field"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// WriteChoicesDiff prints where two sides would run different kernels. JSONL and CSV hold one
-// changed stretch a line.
+var choicesDiffFields = field.Of([]field.Field[rules.SeriesChoicesDiff]{
+	{Name: "series_a", Head: "series in A", JSON: "-", Words: "the series in A",
+		Value: func(s rules.SeriesChoicesDiff) any { return seriesCell(s.A) }},
+	{Name: "series_b", Head: "series in B", JSON: "-", Words: "the series in B",
+		Value: func(s rules.SeriesChoicesDiff) any { return seriesCell(s.B) }},
+	{Name: "asked", Head: "batches", Kind: field.Count, Words: "sizes where both sides have a choice"},
+	{Name: "changed", Head: "changed", Kind: field.Count, Words: "Ms with another launch"},
+	{Name: "share", Head: "share", Unit: field.Share, JSON: "-", Words: "share of the Ms with another launch",
+		Value: func(s rules.SeriesChoicesDiff) any { return s.Share() }},
+	{Name: "stretches", Head: "stretches", Kind: field.Count, JSON: "-", Words: "stretches of M that changed",
+		Value: func(s rules.SeriesChoicesDiff) any { return len(s.Stretches) }},
+})
+
+// WriteChoicesDiff prints where two sides would run different kernels. JSONL and CSV hold one changed range
+// of M a line.
 func WriteChoicesDiff(w io.Writer, f Format, d *rules.ChoicesDiff) error {
 	doc := &Document{Subject: "choices", Value: d, Items: []any{}, Head: []Note{{ChoicesDiffSummary(d), changeTone(d.Changed)}}}
-	series := Sheet{Title: "Series", Columns: []Column{
-		{Name: "series in A", Key: "series_a"}, {Name: "series in B", Key: "series_b"}, {Name: "batches", Key: "asked", Align: Right},
-		{Name: "changed", Key: "changed", Align: Right}, {Name: "share", Key: "share", Align: Right}, {Name: "stretches", Key: "stretches", Align: Right},
-	}}
 	changes := Sheet{Title: "Stretches that changed", Columns: slices.Concat(seriesColumns(), []Column{
-		{Name: "series", Key: "series", Hoist: true}, {Name: "m from", Key: "from_m", Align: Right}, {Name: "to", Key: "to_m", Align: Right}, {Name: "batches", Key: "batches", Align: Right},
+		{Name: "series", Key: "series", Hoist: true}, {Name: "m from", Key: "from_m", Align: Right},
+		{Name: "to", Key: "to_m", Align: Right}, {Name: "batches", Key: "batches", Align: Right},
 	}, launchColumns("A", "a_"), launchColumns("B", "b_"))}
 	for _, s := range d.Series {
-		series.Rows = append(series.Rows, []any{seriesCell(s.A), seriesCell(s.B), s.Asked, s.Changed, share(s.Share()), len(s.Stretches)})
 		for _, x := range s.Stretches {
 			doc.Items = append(doc.Items, struct {
 				A results.SeriesKey `json:"series_a"`
@@ -32,18 +42,18 @@ func WriteChoicesDiff(w io.Writer, f Format, d *rules.ChoicesDiff) error {
 			changes.Rows = append(changes.Rows, append(append(row, launchCells(x.A)...), launchCells(x.B)...))
 		}
 	}
-	lonely := Sheet{Title: "On one side only", Columns: []Column{{Name: "side", Key: "side"}, {Name: "series", Key: "series"}}}
+	var lonely []property
 	for i, keys := range [][]results.SeriesKey{d.OnlyA, d.OnlyB} {
 		for _, k := range keys {
-			lonely.Rows = append(lonely.Rows, []any{string("AB"[i]), seriesCell(k)})
+			lonely = append(lonely, property{string("AB"[i]), seriesCell(k)})
 		}
 	}
-	doc.Sheets, doc.Main = []Sheet{series, changes, lonely}, 1
+	doc.Sheets, doc.Main = []Sheet{sheetOf("Series", choicesDiffFields, d.Series), changes,
+		pairSheet("On one side only", "side", "series", lonely)}, 1
 	return doc.Render(w, f)
 }
 
-// launchColumns and launchCells are a launch among two: in one column for people, and field by
-// field for CSV.
+// launchColumns and launchCells describe a launch: in one column for people, field by field for CSV.
 func launchColumns(name, key string) []Column {
 	out := []Column{{Name: name, Key: key + "launch", Flex: true}}
 	for _, c := range kindColumns("", key) {
@@ -68,7 +78,8 @@ func launchCells(k results.LaunchKind) []any {
 // ChoicesDiffSummary is the outcome in one line.
 func ChoicesDiffSummary(d *rules.ChoicesDiff) string {
 	if d.Changed == 0 {
-		return fmt.Sprintf("A %s, B %s: the same would run at all %s of %s", d.A, d.B, plural(d.Asked, "batch", "batches"), count(len(d.Series), "series"))
+		return fmt.Sprintf("A %s, B %s: the same would run at all %s of %s", d.A, d.B, plural(d.Asked, "batch", "batches"),
+			count(len(d.Series), "series"))
 	}
 	stretches := 0
 	for _, s := range d.Series {

@@ -9,20 +9,23 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// toldFixture is what a library says of two layouts: one choice is the same, one is not.
+// toldFixture has two layouts: one choice is equal, one differs.
 func toldFixture() map[results.SeriesKey]results.Choices {
-	key := results.SeriesKey{Device: "cuda:0", Kernel: "cublas", Subject: kernels.Product(kernels.BF16, 14336, 4096), Regime: results.Engine}
+	key := results.SeriesKey{Device: "cuda:0", Kernel: "cublas", Subject: kernels.Product(kernels.BF16, 14336, 4096),
+		Regime: results.Engine}
 	turned := key
 	turned.Layout = kernels.Transposed
 	nvjet := func(m, n int, stages int) results.LaunchKind {
-		k := results.LaunchKind{Label: "nvjet_tst", Tile: [3]int{m, n, 64}, Split: 1, Stages: stages, Cluster: [3]int{2, 1, 1}, Orientation: kernels.OrientationTransposed, Slots: 132}
+		k := results.LaunchKind{Label: "nvjet_tst", Tile: [3]int{m, n, 64}, Split: 1, Stages: stages, Cluster: [3]int{2, 1, 1},
+			Orientation: kernels.OrientationTransposed, Slots: 132}
 		k.Label += "_" + tileText(k.Tile)
 		return k
 	}
 	split := nvjet(64, 32, 0)
 	split.Split, split.Cluster = 4, [3]int{}
 	return map[results.SeriesKey]results.Choices{
-		key:    {{From: 1, To: 64, Kind: split}, {From: 128, To: 512, Kind: nvjet(128, 256, 4)}, {From: 576, To: 576, Kind: results.LaunchKind{Label: hostile}}},
+		key: {{From: 1, To: 64, Kind: split}, {From: 128, To: 512, Kind: nvjet(128, 256, 4)},
+			{From: 576, To: 576, Kind: results.LaunchKind{Label: hostile}}},
 		turned: {{From: 1, To: 256, Kind: split}, {From: 320, To: 576, Kind: nvjet(128, 256, 4)}},
 	}
 }
@@ -36,11 +39,13 @@ func askedFixture() map[results.SeriesKey][]int {
 }
 
 func fixtureChoices() *Choices {
-	return NewChoices("run.db", toldFixture(), askedFixture(), map[results.SeriesKey]string{fixtureKey: "kernel openblas has no interface that tells what it would run"})
+	return NewChoices("run.db", toldFixture(), askedFixture(),
+		map[results.SeriesKey]string{fixtureKey: "kernel openblas has no interface to report its kernels"})
 }
 
 func fixtureChoicesDiff() *rules.ChoicesDiff {
-	d, err := rules.DiffChosenLayouts(rules.Chosen{Name: "run.db", Choices: toldFixture(), Ms: askedFixture()}, kernels.RowMajor, kernels.Transposed)
+	d, err := rules.DiffChosenLayouts(rules.Chosen{Name: "run.db", Choices: toldFixture(), Ms: askedFixture()}, kernels.RowMajor,
+		kernels.Transposed)
 	if err != nil {
 		panic(err)
 	}
@@ -50,7 +55,8 @@ func fixtureChoicesDiff() *rules.ChoicesDiff {
 
 func TestNothingToldIsSaid(t *testing.T) {
 	var b strings.Builder
-	if err := WriteChoices(&b, Table, NewChoices("", nil, nil, nil)); err != nil || !strings.Contains(b.String(), "nothing was told of what would run") {
+	if err := WriteChoices(&b, Table, NewChoices("", nil, nil, nil)); err != nil ||
+		!strings.Contains(b.String(), "no kernel reported its choices") {
 		t.Errorf("%q, %v", b.String(), err)
 	}
 	same := &rules.ChoicesDiff{A: "a.db", B: "b.db", Series: make([]rules.SeriesChoicesDiff, 1), Asked: 7}
@@ -59,14 +65,14 @@ func TestNothingToldIsSaid(t *testing.T) {
 	}
 }
 
-// An audit tells of rows that ran something else than was foretold.
 func TestWriteLaunchDiffers(t *testing.T) {
 	audit := fixtureAudit()
 	told := toldFixture()
 	for key, c := range told {
 		if key.Layout == kernels.RowMajor {
 			audit.LaunchDiffers = []rules.LaunchDiffers{
-				{Series: key, M: 64, Told: c[0].Kind, Label: "nvjet_tst_64x64x64", Launch: results.Launch{Tile: [3]int{64, 64, 64}, Split: 1}},
+				{Series: key, M: 64, Told: c[0].Kind, Label: "nvjet_tst_64x64x64",
+					Launch: results.Launch{Tile: [3]int{64, 64, 64}, Split: 1}},
 				{Series: key, M: 512, Told: c[1].Kind, Label: c[1].Kind.Label, Launch: results.Launch{Tile: c[1].Kind.Tile, Split: 2}},
 			}
 		}
@@ -81,7 +87,7 @@ func TestWriteLaunchDiffers(t *testing.T) {
 	p := newPage(Input{Meta: fixtureMeta(), Audit: audit, Series: fixtureSeries()}, nil)
 	found := false
 	for _, s := range p.sections {
-		found = found || s.heading == "Launches that differ from what was foretold" && len(s.sheet.Rows) == 2
+		found = found || s.heading == "Launches that differ from the prediction" && len(s.sheet.Rows) == 2
 	}
 	if !found {
 		t.Error("a report does not tell of launches that differ")

@@ -1,7 +1,6 @@
 package report
 
-// ANSI sequences of the few colours in use. The sixteen basic colours follow
-// the reader's own theme.
+// ANSI sequences from the sixteen basic colors, which follow the reader's terminal theme.
 const (
 	ansiReset  = "\x1b[0m"
 	ansiBold   = "\x1b[1m"
@@ -11,7 +10,6 @@ const (
 	ansiYellow = "\x1b[33m"
 )
 
-// paint colours s by its meaning where the stream shows colours.
 func paint(s string, tone Tone, st Style) string {
 	if !st.Colour || s == "" {
 		return s

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// mostColumnLists is how many lists of columns are written out in source. It only falls: a table that shows a declared record
-// takes its columns from the fields of that record.
-const mostColumnLists = 62
+// mostColumnLists limits the hand-written column lists; never raise it. Tables of declared records take their
+// columns from the record's fields.
+const mostColumnLists = 16
 
 func TestColumnsFollowFromFields(t *testing.T) {
 	paths, err := filepath.Glob("*.go")

@@ -11,33 +11,32 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// Curve is one series with its verdicts, as plots show it.
+// Curve is one series with its verdicts, for plots.
 type Curve struct {
 	Key  results.SeriesKey
 	Peak kernels.Peak
-	// Bandwidth is the one of memory that the operation is held against.
+	// Bandwidth is the memory bandwidth in the operation's roofline.
 	Bandwidth kernels.Bandwidth
-	// ClockMHz is the clock at which the rows' times are, 0 where they are as observed.
+	// ClockMHz is the clock of the rows' times, 0 if the times are as observed.
 	ClockMHz float64
-	// Threshold is the share of the reference that was expected, 0 when unknown.
+	// Threshold is the expected share of the reference, 0 if unknown.
 	Threshold float64
-	// Rows are ascending in M. Rows of a series that no audit has judged have an
-	// empty verdict and no expectation.
+	// Rows ascend in M. In a series without an audit they have an empty verdict and no expectation.
 	Rows     []rules.RowVerdict
 	Findings []rules.Finding
-	// Linear keeps the axis over M linear however wide the range of M is.
+	// Linear keeps the M axis linear however wide the range.
 	Linear bool
 }
 
-// NewCurve joins a series with its part of an audit; audit may be nil, and may
-// lack rows, which are then summarised from the samples.
+// NewCurve joins a series with its part of an audit. audit may be nil or lack rows; those rows are summarized
+// from the samples.
 func NewCurve(s results.Series, audit *rules.Audit) Curve {
 	return newCurves([]results.Series{s}, audit)[0]
 }
 
-// newCurves is [NewCurve] of each series.
 func newCurves(series []results.Series, audit *rules.Audit) []Curve {
 	curves := make([]Curve, len(series))
 	findings, rows := map[results.SeriesKey][]*rules.Finding{}, map[results.SeriesKey][]rules.RowVerdict{}
@@ -53,7 +52,6 @@ func newCurves(series []results.Series, audit *rules.Audit) []Curve {
 	return curves
 }
 
-// newCurve joins a series with its findings and rows of an audit.
 func newCurve(s results.Series, audit *rules.Audit, findings []*rules.Finding, rows []rules.RowVerdict) Curve {
 	c := Curve{Key: s.Key, Peak: s.Peak, Bandwidth: s.Bandwidth, Rows: rows}
 	if audit != nil {
@@ -61,7 +59,7 @@ func newCurve(s results.Series, audit *rules.Audit, findings []*rules.Finding, r
 		for _, f := range findings {
 			c.Findings = append(c.Findings, *f)
 		}
-		// A plot reads from left to right.
+		// Plots read from left to right.
 		order := rules.AllRules()
 		slices.SortStableFunc(c.Findings, func(a, b rules.Finding) int {
 			return cmp.Or(cmp.Compare(slices.Index(order, a.Rule), slices.Index(order, b.Rule)), cmp.Compare(a.FromM, b.FromM))
@@ -84,17 +82,17 @@ func newCurve(s results.Series, audit *rules.Audit, findings []*rules.Finding, r
 		}
 		r := rules.RowVerdict{M: m.M, US: m.US, Samples: m.Samples, Label: m.Label}
 		flops := s.Key.FLOPs(m.M)
-		r.MFU = rules.Interval{Lo: flops / (m.US.Hi * 1e-6) / peak, Mid: flops / (m.US.Mid * 1e-6) / peak, Hi: flops / (m.US.Lo * 1e-6) / peak}
+		r.MFU = stats.Interval{Lo: flops / (m.US.Hi * 1e-6) / peak, Mid: flops / (m.US.Mid * 1e-6) / peak,
+			Hi: flops / (m.US.Lo * 1e-6) / peak}
 		if at := m.MFUAtClock; at > 0 {
 			scale := at / r.MFU.Mid
-			r.ClockMHz, r.MFUAtClock = m.ClockMHz, rules.Interval{Lo: scale * r.MFU.Lo, Mid: at, Hi: scale * r.MFU.Hi}
+			r.ClockMHz, r.MFUAtClock = m.ClockMHz, stats.Interval{Lo: scale * r.MFU.Lo, Mid: at, Hi: scale * r.MFU.Hi}
 		}
 		c.Rows = append(c.Rows, r)
 	}
 	return c
 }
 
-// suffix tells the files of a curve's linear plots from the others.
 func (c *Curve) suffix() string {
 	if c.Linear {
 		return " linear"
@@ -102,12 +100,10 @@ func (c *Curve) suffix() string {
 	return ""
 }
 
-// adjusted says whether the time of any row is another than was observed.
 func (c *Curve) adjusted() bool {
 	return slices.ContainsFunc(c.Rows, func(r rules.RowVerdict) bool { return r.ObservedUS.Mid > 0 })
 }
 
-// atClock is a label with the clock of the times, where there is one.
 func (c *Curve) atClock(label, clock string) string {
 	if c.ClockMHz > 0 {
 		return fmt.Sprintf("%s%s at %.0f MHz", label, clock, c.ClockMHz)
@@ -115,7 +111,6 @@ func (c *Curve) atClock(label, clock string) string {
 	return label
 }
 
-// hasIntervals says whether any row has more than a point estimate.
 func (c *Curve) hasIntervals() bool {
 	for _, r := range c.Rows {
 		if r.US.Hi > r.US.Lo {
@@ -125,7 +120,7 @@ func (c *Curve) hasIntervals() bool {
 	return false
 }
 
-// batches is the range of M, 0, 0 for an empty curve.
+// batches returns the range of M; 0, 0 for an empty curve.
 func (c *Curve) batches() (lo, hi int) {
 	if len(c.Rows) == 0 {
 		return 0, 0
@@ -133,22 +128,21 @@ func (c *Curve) batches() (lo, hi int) {
 	return c.Rows[0].M, c.Rows[len(c.Rows)-1].M
 }
 
-// A stroke is one x of a line with a band around it, in canvas units.
+// stroke is one x of a line with a band around it, in canvas units.
 type stroke struct {
 	x, lo, mid, hi vg.Length
 	rows           int
 }
 
-// maxStrokes is how many points a line of a figure may have: two to a point
-// of width. More are gathered into columns, of which the line shows the
-// median and the band the range; otherwise thousands of rows become a blob.
+// maxStrokes is the maximum number of points per line: two per typographic point of width. More rows are
+// gathered into columns, drawn as their median with their range as the band; otherwise thousands of rows
+// become a blob.
 const maxStrokes = 1100
 
-// columnWidth is the width of such a column.
 const columnWidth = vg.Length(0.9)
 
-// gather thins strokes that are ascending in x. gathered says whether the band
-// now is the range of neighbouring rows rather than each row's own interval.
+// gather thins strokes that ascend in x. gathered reports whether the band is now the range of neighboring
+// rows instead of each row's interval.
 func gather(strokes []stroke) (out []stroke, gathered bool) {
 	if len(strokes) <= maxStrokes {
 		return strokes, false

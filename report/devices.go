@@ -10,56 +10,55 @@ import (
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results/field"
 )
 
-// DeviceInfo is a device with what can run on it.
 type DeviceInfo struct {
 	kernels.Spec
-	// Ceilings is nil when they were not measured.
+	// Ceilings is nil if they were not measured.
 	Ceilings *kernels.Ceilings `json:"ceilings,omitempty"`
-	// Constants are those by which kernels are planned, nil where none are.
+	// Constants are the planning constants of the device's kernels; may be nil.
 	Constants *kernels.Constants `json:"constants,omitempty"`
 	Kernels   []KernelInfo       `json:"kernels"`
 	Missing   []kernels.Missing  `json:"missing,omitempty"`
 }
 
-// KernelInfo is a kernel that can run on a device.
 type KernelInfo struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
-	// Operations are those that the kernel computes.
+	// Operations lists the operations that the kernel computes.
 	Operations []kernels.Operation `json:"operations"`
 	DTypes     []kernels.DType     `json:"dtypes"`
-	// Packs lists the data types whose weights the kernel brings into a form of its own, by
-	// the layout in which they are given.
+	// Packs lists the data types whose weights the kernel repacks, by the layout of the given weights.
 	Packs map[kernels.Layout][]kernels.DType `json:"packs,omitempty"`
-	// Quantised lists the types of activations that the kernel multiplies with quantised
-	// weights, by the weights' type: "int4".
-	Quantised map[string][]kernels.DType `json:"quantised,omitempty"`
-	// Unsupported gives the reason for each data type that the kernel refuses.
+	// Quantized lists the activation types that the kernel multiplies with quantized weights, by weight type:
+	// "int4".
+	Quantized map[string][]kernels.DType `json:"quantised,omitempty"`
+	// Unsupported holds the reason for each data type that the kernel rejects.
 	Unsupported map[kernels.DType]string `json:"unsupported,omitempty"`
-	// UnsupportedQuantised gives the reason, by the weights' type, for each type of activations that
-	// a kernel for quantised weights refuses.
-	UnsupportedQuantised map[string]map[kernels.DType]string `json:"unsupported_quantised,omitempty"`
+	// UnsupportedQuantized holds, by weight type, the reason for each activation type that a kernel for
+	// quantized weights rejects.
+	UnsupportedQuantized map[string]map[kernels.DType]string `json:"unsupported_quantised,omitempty"`
 }
 
-// probes are the tasks by which a kernel is asked for a data type: an engine's, small and
-// large, since libraries take some types in multiples of 16 alone, and the smallest.
-func probes(o kernels.Operation, dtype kernels.DType) []kernels.Task {
-	if o == kernels.GEMM {
-		big, least := kernels.Product(dtype, 4096, 4096), kernels.Product(dtype, 1, 1)
-		return []kernels.Task{{Subject: big, M: 1}, {Subject: big, M: 4096}, {Subject: least, M: 1}}
+// probes returns the tasks that test a kernel's support for a data type: an engine's shapes, small and large,
+// because libraries take some types only in multiples of 16, and the smallest shape.
+func probes(o kernels.Operation, dtype kernels.DType) (out []kernels.Task) {
+	add := func(sizes []kernels.Dims, ms ...int) {
+		for _, d := range sizes {
+			for _, m := range ms {
+				out = append(out, kernels.Task{Subject: kernels.Subject{Operation: o, DType: dtype, Dims: d}, M: m})
+			}
+		}
 	}
-	if !o.Stores() {
-		s := kernels.Subject{Operation: o, DType: dtype, Dims: kernels.Dims{Columns: 1024}}
-		return []kernels.Task{{Subject: s, M: 1}, {Subject: s, M: 4096}}
-	}
-	s := kernels.Subject{Operation: o, DType: dtype, Dims: kernels.Dims{QueryHeads: 32, KVHeads: 8, HeadDim: 128}}
-	return []kernels.Task{{Subject: s, M: 1}, {Subject: s, M: 4096}}
+	def := o.Definition()
+	add(def.Probes, 1, 4096)
+	add(def.Least, 1)
+	return out
 }
 
-// takes is nil when a kernel takes one of the probes, and else why not the first.
-func takes(k kernels.Implementation, o kernels.Operation, dtype kernels.DType) error {
+// takes returns nil if the kernel takes any probe, else the first probe's error.
+func takes(k kernels.Kernel, o kernels.Operation, dtype kernels.DType) error {
 	var why error
 	for _, task := range probes(o, dtype) {
 		err := k.Supports(task)
@@ -73,18 +72,19 @@ func takes(k kernels.Implementation, o kernels.Operation, dtype kernels.DType) e
 	return why
 }
 
-// Describe asks a device for what [WriteDevices] shows.
+// Describe queries a device for the data of [WriteDevices].
 func Describe(d kernels.Device, ceilings *kernels.Ceilings) DeviceInfo {
 	info := DeviceInfo{Spec: d.Spec(), Ceilings: ceilings, Missing: d.Missing()}
-	if c, ok := d.(kernels.Calibrated); ok {
+	if c, ok := d.(kernels.ConstantsTeller); ok {
 		k := c.Constants()
 		info.Constants = &k
 	}
 	for _, o := range kernels.Operations() {
-		for _, k := range kernels.Implementations(d, o) {
+		for _, k := range d.Kernels(o) {
 			one := describeKernel(k, o)
 			same := slices.IndexFunc(info.Kernels, func(have KernelInfo) bool {
-				return have.Name == one.Name && have.Description == one.Description && slices.Equal(have.DTypes, one.DTypes) && have.typesText() == one.typesText()
+				return have.Name == one.Name && have.Description == one.Description && slices.Equal(have.DTypes, one.DTypes) &&
+					have.typesText() == one.typesText()
 			})
 			if same >= 0 {
 				info.Kernels[same].Operations = append(info.Kernels[same].Operations, o)
@@ -96,11 +96,10 @@ func Describe(d kernels.Device, ceilings *kernels.Ceilings) DeviceInfo {
 	return info
 }
 
-// describeKernel asks a kernel for the data types in which it computes an operation.
-func describeKernel(k kernels.Implementation, o kernels.Operation) KernelInfo {
+func describeKernel(k kernels.Kernel, o kernels.Operation) KernelInfo {
 	info := KernelInfo{Name: k.Name(), Description: k.Describe(), Operations: []kernels.Operation{o}}
 	for _, dtype := range kernels.DTypes() {
-		info.quantised(k, o, dtype)
+		info.quantized(k, o, dtype)
 		err := takes(k, o, dtype)
 		if err == nil {
 			info.DTypes = append(info.DTypes, dtype)
@@ -112,13 +111,12 @@ func describeKernel(k kernels.Implementation, o kernels.Operation) KernelInfo {
 		}
 		info.Unsupported[dtype] = reasonOf(err)
 	}
-	if len(info.Quantised) == 0 && len(info.DTypes) > 0 {
-		info.UnsupportedQuantised = nil // it is for plain weights
+	if len(info.Quantized) == 0 && len(info.DTypes) > 0 {
+		info.UnsupportedQuantized = nil // it takes unquantized weights
 	}
 	return info
 }
 
-// reasonOf is why a kernel refuses a task, without its name.
 func reasonOf(err error) string {
 	var u *kernels.Unsupported
 	if errors.As(err, &u) {
@@ -127,9 +125,9 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-// quantised notes the types of quantised weights that a kernel takes with activations of a type, by
-// groups that all such kernels have.
-func (i *KernelInfo) quantised(k kernels.Implementation, o kernels.Operation, dtype kernels.DType) {
+// quantized records the quantized weight types that a kernel takes with an activation type, with group sizes
+// that all such kernels support.
+func (i *KernelInfo) quantized(k kernels.Kernel, o kernels.Operation, dtype kernels.DType) {
 	if !o.HasWeights() {
 		return
 	}
@@ -137,38 +135,36 @@ func (i *KernelInfo) quantised(k kernels.Implementation, o kernels.Operation, dt
 		task := probes(o, dtype)[0]
 		task.Layout = kernels.Transposed
 		var err error
-		if task.Weights, err = (kernels.Quantisation{Bits: bits, Group: 128}).Format(dtype, task.K); err != nil {
+		if task.Weights, err = kernels.IntegerWeights(bits, 128, false).For(dtype, task.K); err != nil {
 			continue // of no kernel
 		}
 		if err := k.Supports(task); err != nil {
-			if i.UnsupportedQuantised == nil {
-				i.UnsupportedQuantised = map[string]map[kernels.DType]string{}
+			if i.UnsupportedQuantized == nil {
+				i.UnsupportedQuantized = map[string]map[kernels.DType]string{}
 			}
-			if i.UnsupportedQuantised[task.Weights.Type] == nil {
-				i.UnsupportedQuantised[task.Weights.Type] = map[kernels.DType]string{}
+			if i.UnsupportedQuantized[task.Weights.Type] == nil {
+				i.UnsupportedQuantized[task.Weights.Type] = map[kernels.DType]string{}
 			}
-			i.UnsupportedQuantised[task.Weights.Type][dtype] = reasonOf(err)
+			i.UnsupportedQuantized[task.Weights.Type][dtype] = reasonOf(err)
 			continue
 		}
-		if i.Quantised == nil {
-			i.Quantised = map[string][]kernels.DType{}
+		if i.Quantized == nil {
+			i.Quantized = map[string][]kernels.DType{}
 		}
-		i.Quantised[task.Weights.Type] = append(i.Quantised[task.Weights.Type], dtype)
+		i.Quantized[task.Weights.Type] = append(i.Quantized[task.Weights.Type], dtype)
 	}
 }
 
-// typesText lists the data types that a kernel takes, and the types of quantised weights.
 func (i KernelInfo) typesText() string {
 	words := []string{dtypesText(i.DTypes)}
-	if len(i.Quantised) > 0 {
-		words = append(words, "weights "+strings.Join(slices.Sorted(maps.Keys(i.Quantised)), " "))
+	if len(i.Quantized) > 0 {
+		words = append(words, "weights "+strings.Join(slices.Sorted(maps.Keys(i.Quantized)), " "))
 	}
 	return strings.TrimPrefix(strings.Join(words, ", "), ", ")
 }
 
-// lacksText lists the types that a kernel refuses, those of one reason together: "tf32 fp8: CPU kernels
-// compute fp32, fp16, bf16 and int8". Of a kernel that takes no plain weights at all it lists the
-// quantised ones alone.
+// lacksText lists the rejected types, grouped by reason: "tf32 fp8: CPU kernels compute fp32, fp16, bf16 and
+// int8". For a kernel without unquantized weights it lists only the quantized types.
 func (i KernelInfo) lacksText() string {
 	var reasons []string
 	types := map[string][]string{}
@@ -179,13 +175,13 @@ func (i KernelInfo) lacksText() string {
 		types[reason] = append(types[reason], name)
 	}
 	for _, d := range kernels.DTypes() {
-		if reason, ok := i.Unsupported[d]; ok && (len(i.DTypes) > 0 || len(i.Quantised) == 0) {
+		if reason, ok := i.Unsupported[d]; ok && (len(i.DTypes) > 0 || len(i.Quantized) == 0) {
 			note(string(d), reason)
 		}
 	}
-	for _, weights := range slices.Sorted(maps.Keys(i.UnsupportedQuantised)) {
+	for _, weights := range slices.Sorted(maps.Keys(i.UnsupportedQuantized)) {
 		for _, d := range kernels.DTypes() {
-			if reason, ok := i.UnsupportedQuantised[weights][d]; ok {
+			if reason, ok := i.UnsupportedQuantized[weights][d]; ok {
 				note(fmt.Sprintf("%s with %s", d, weights), reason)
 			}
 		}
@@ -196,8 +192,7 @@ func (i KernelInfo) lacksText() string {
 	return strings.Join(reasons, "; ")
 }
 
-// packs notes the layouts in which an engine's weights of a type are packed.
-func (i *KernelInfo) packs(k kernels.Implementation, o kernels.Operation, dtype kernels.DType) {
+func (i *KernelInfo) packs(k kernels.Kernel, o kernels.Operation, dtype kernels.DType) {
 	if !o.HasWeights() {
 		return
 	}
@@ -212,11 +207,10 @@ func (i *KernelInfo) packs(k kernels.Implementation, o kernels.Operation, dtype 
 	}
 }
 
-// weightLayouts are those in which weights may be given.
 var weightLayouts = []kernels.Layout{kernels.RowMajor, kernels.Transposed}
 
-// packsText words for which layouts a kernel packs weights: "kn nk", "kn (int8 fp8)" where it
-// does so for some of its types.
+// packsText lists the layouts whose weights a kernel packs: "kn nk", or "kn (int8 fp8)" if it packs only some
+// types.
 func (i KernelInfo) packsText() string {
 	var words []string
 	for _, layout := range weightLayouts {
@@ -231,7 +225,6 @@ func (i KernelInfo) packsText() string {
 	return strings.Join(words, " ")
 }
 
-// dtypesText lists data types.
 func dtypesText(dtypes []kernels.DType) string {
 	words := make([]string, len(dtypes))
 	for i, t := range dtypes {
@@ -240,8 +233,25 @@ func dtypesText(dtypes []kernels.DType) string {
 	return strings.Join(words, " ")
 }
 
-// WriteDevices prints what can be audited on this machine. missing are devices
-// that could not be opened. CSV holds the peaks.
+type devicePeak struct {
+	kernels.Peak
+	device string
+}
+
+var peakFields = []field.Field[devicePeak]{
+	{Name: "device", Head: "device", JSON: "-", Words: "the device, as cuda:0", Value: func(p devicePeak) any { return p.device }},
+	{Name: "dtype", Head: "dtype", JSON: "-", Words: "the data type", Value: func(p devicePeak) any { return p.DType }},
+	{Name: "gflops", Head: "peak", Unit: field.GFLOPS, JSON: "-", Words: "operations a second",
+		Value: func(p devicePeak) any { return rate{p.FLOPS, p.DType} }},
+	{Name: "origin", Head: "origin", JSON: "-", Words: "measured, computed or of the data sheet",
+		Value: func(p devicePeak) any { return string(p.Origin) }},
+	{Name: "unit", Head: "unit", JSON: "-", Words: "the unit that computes it", Value: func(p devicePeak) any { return p.Unit }},
+	{Name: "clock_mhz", Head: "clock MHz", Unit: field.MHz, JSON: "-", Words: "the clock that it holds at",
+		Value: func(p devicePeak) any { return unlessNone(p.ClockMHz) }},
+}
+
+// WriteDevices prints the devices and kernels available for an audit. missing holds devices that could not be
+// opened. CSV holds the peaks.
 func WriteDevices(w io.Writer, f Format, devices []DeviceInfo, missing []kernels.Missing) error {
 	value := struct {
 		Devices []DeviceInfo      `json:"devices"`
@@ -250,35 +260,26 @@ func WriteDevices(w io.Writer, f Format, devices []DeviceInfo, missing []kernels
 	if value.Devices == nil {
 		value.Devices = []DeviceInfo{}
 	}
-	doc := &Document{Subject: "devices", Value: value, Items: []any{}}
-	peaks := Sheet{Title: "Peaks", Columns: []Column{
-		{Name: "device", Key: "device"}, {Name: "dtype", Key: "dtype"},
-		{Name: "peak", Key: "gflops", Align: Right}, {Name: "origin", Key: "origin"}, {Name: "unit", Key: "unit"},
-		{Name: "clock MHz", Key: "clock_mhz", Align: Right},
-	}}
+	doc := &Document{Subject: "devices", Value: value, Items: items(devices)}
+	var peaks []devicePeak
 	for _, d := range devices {
-		doc.Items = append(doc.Items, d)
 		doc.Sheets = append(doc.Sheets, deviceSheet(d))
 		if d.Ceilings == nil {
 			continue
 		}
 		for _, p := range sortedPeaks(d.Ceilings.Peaks) {
-			var clock any
-			if p.ClockMHz > 0 {
-				clock = number{p.ClockMHz, 0}
-			}
-			peaks.Rows = append(peaks.Rows, []any{d.ID, p.DType, rate{p.FLOPS, p.DType}, string(p.Origin), p.Unit, clock})
+			peaks = append(peaks, devicePeak{p, d.ID})
 		}
 	}
 	doc.Main = len(doc.Sheets)
-	doc.Sheets = append(doc.Sheets, peaks, kernelSheet(devices, missing))
+	doc.Sheets = append(doc.Sheets, sheetOf("Peaks", peakFields, peaks), kernelSheet(devices, missing))
 	if len(devices) == 0 {
 		doc.Head = append(doc.Head, Note{"no device can be audited on this machine", Bad})
 	}
 	return doc.Render(w, f)
 }
 
-// sortedPeaks orders peaks as tables show data types, the preferred origin first.
+// sortedPeaks orders peaks like the data types in tables, with the preferred origin first.
 func sortedPeaks(peaks []kernels.Peak) []kernels.Peak {
 	dtypes := map[kernels.DType]int{}
 	for i, d := range kernels.DTypes() {
@@ -295,15 +296,11 @@ func sortedPeaks(peaks []kernels.Peak) []kernels.Peak {
 	return out
 }
 
-// deviceSheet lists the properties of one device.
 func deviceSheet(d DeviceInfo) Sheet {
-	s := Sheet{
-		Title:   d.ID + "  " + d.Name,
-		Columns: []Column{{Name: "property", Key: "property"}, {Name: "value", Key: "value", Flex: true}},
-	}
+	var lines []property
 	add := func(name string, value any) {
 		if toCell(value).Text() != "" {
-			s.Rows = append(s.Rows, []any{name, value})
+			lines = append(lines, property{name, value})
 		}
 	}
 	add(d.Kind.Facts().Unit+"s", d.Units)
@@ -332,18 +329,19 @@ func deviceSheet(d DeviceInfo) Sheet {
 	}
 	if d.Constants != nil {
 		add("kernels", ConstantsText(*d.Constants))
-		add("note", d.Constants.Note)
 	}
-	return s
+	return pairSheet(d.ID+"  "+d.Name, "property", "value", lines)
 }
 
-// operationsText names operations: "gemm", "attention" for all of attention's.
 func operationsText(operations []kernels.Operation) string {
-	if slices.Equal(operations, []kernels.Operation{kernels.AttentionPrefill, kernels.AttentionDecode}) {
-		return "attention"
+	if len(operations) == 0 {
+		return ""
 	}
-	if slices.Equal(operations, []kernels.Operation{kernels.Softmax, kernels.LogSoftmax}) {
-		return "softmax"
+	if group := operations[0].Definition().Group; group != "" {
+		whole := slices.DeleteFunc(kernels.Operations(), func(o kernels.Operation) bool { return o.Definition().Group != group })
+		if slices.Equal(operations, whole) {
+			return group
+		}
 	}
 	words := make([]string, len(operations))
 	for i, o := range operations {
@@ -352,19 +350,20 @@ func operationsText(operations []kernels.Operation) string {
 	return strings.Join(words, " ")
 }
 
-// kernelSheet lists what can run where, and what can't, with reasons.
 func kernelSheet(devices []DeviceInfo, missing []kernels.Missing) Sheet {
 	s := Sheet{Title: "Kernels", Columns: []Column{
 		{Name: "device", Key: "device"}, {Name: "kernel", Key: "kernel"}, {Name: "state", Key: "state"},
-		{Name: "operation", Key: "operation"}, {Name: "dtypes", Key: "dtypes"}, {Name: "packs", Key: "packs"}, {Name: "lacks", Key: "lacks", Wide: true}, {Name: "what it is, or why not", Key: "text", Flex: true},
+		{Name: "operation", Key: "operation"}, {Name: "dtypes", Key: "dtypes"}, {Name: "packs", Key: "packs"},
+		{Name: "lacks", Key: "lacks", Wide: true}, {Name: "what it is, or why not", Key: "text", Flex: true},
 	}}
 	for _, d := range devices {
 		for _, k := range d.Kernels {
 			state := word{"available", Good}
-			if len(k.DTypes)+len(k.Quantised) == 0 {
+			if len(k.DTypes)+len(k.Quantized) == 0 {
 				state = word{"unusable", Open}
 			}
-			s.Rows = append(s.Rows, []any{d.ID, k.Name, state, operationsText(k.Operations), k.typesText(), k.packsText(), k.lacksText(), k.Description})
+			s.Rows = append(s.Rows,
+				[]any{d.ID, k.Name, state, operationsText(k.Operations), k.typesText(), k.packsText(), k.lacksText(), k.Description})
 		}
 		for _, m := range d.Missing {
 			s.Rows = append(s.Rows, []any{d.ID, m.Name, word{"missing", Faint}, nil, nil, nil, nil, m.Reason})
@@ -374,4 +373,12 @@ func kernelSheet(devices []DeviceInfo, missing []kernels.Missing) Sheet {
 		s.Rows = append(s.Rows, []any{m.Name, nil, word{"missing", Faint}, nil, nil, nil, nil, m.Reason})
 	}
 	return s
+}
+
+// ConstantsText says which card's constants plan a device's kernels.
+func ConstantsText(k kernels.Constants) string {
+	if k.Own {
+		return fmt.Sprintf("planned by the constants of %s that ship (%s)", k.Card, k.ID)
+	}
+	return fmt.Sprintf("planned by the constants of %s, the nearest card that was seen (%s)", k.Card, k.ID)
 }

@@ -6,19 +6,18 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 )
 
-// choosy takes fp8 in multiples of 16 alone, as cuBLASLt does, int8 for few rows only,
-// and no fp32.
-type choosy struct{ kernels.Gemm }
+// choosy takes fp8 only in multiples of 16, as cuBLASLt does, int8 only for few rows, and no fp32.
+type choosy struct{ kernels.Kernel }
 
-func (choosy) Supports(p kernels.Problem) error {
+func (choosy) Supports(p kernels.Task) error {
 	switch {
-	case p.DType == kernels.FP8 && p.Shape.K%16 == 0,
-		p.DType == kernels.INT8 && p.Shape.M <= 8:
+	case p.DType == kernels.FP8 && p.K%16 == 0,
+		p.DType == kernels.INT8 && p.M <= 8:
 		return nil
-	case p.DType == kernels.FP32 && p.Shape.M == 1:
+	case p.DType == kernels.FP32 && p.M == 1:
 		return &kernels.Unsupported{Kernel: "choosy", DType: p.DType, Reason: "no fp32"}
 	}
 	return &kernels.Unsupported{Kernel: "choosy", DType: p.DType, Reason: "not this shape"}
@@ -26,11 +25,15 @@ func (choosy) Supports(p kernels.Problem) error {
 
 type choosyDevice struct{ kernels.Device }
 
-func (d choosyDevice) Gemms() []kernels.Gemm { return []kernels.Gemm{choosy{d.Device.Gemms()[0]}} }
+func (d choosyDevice) Kernels(o kernels.Operation) []kernels.Kernel {
+	if o != kernels.GEMM {
+		return nil
+	}
+	return []kernels.Kernel{choosy{d.Device.Kernels(o)[0]}}
+}
 
-// A data type that a kernel takes for some products is one of its types.
 func TestDescribeAsksForMoreThanTheSmallest(t *testing.T) {
-	k := Describe(choosyDevice{kerneltest.New(kerneltest.Config{Gemms: []kerneltest.GemmConfig{{Name: "choosy"}}})}, nil).Kernels[0]
+	k := Describe(choosyDevice{simulated.New(simulated.Config{Gemms: []simulated.KernelConfig{{Name: "choosy"}}})}, nil).Kernels[0]
 	slices.Sort(k.DTypes)
 	if want := []kernels.DType{kernels.FP8, kernels.INT8}; !slices.Equal(k.DTypes, want) {
 		t.Errorf("types %v, expected %v", k.DTypes, want)
@@ -40,11 +43,11 @@ func TestDescribeAsksForMoreThanTheSmallest(t *testing.T) {
 	}
 }
 
-// A kernel that takes quantised weights is of use, whether or not it takes plain ones.
-func TestDescribeQuantised(t *testing.T) {
-	cost := kerneltest.Linear(1e9, 0)
-	d := kerneltest.New(kerneltest.Config{Gemms: []kerneltest.GemmConfig{
-		{Name: "both", Cost: cost, Quantised: cost, DTypes: []kernels.DType{kernels.FP32, kernels.BF16}}, {Name: "plain", Cost: cost, DTypes: []kernels.DType{kernels.BF16}},
+func TestDescribeQuantized(t *testing.T) {
+	cost := simulated.Linear(1e9, 0)
+	d := simulated.New(simulated.Config{Gemms: []simulated.KernelConfig{
+		{Name: "both", Cost: cost, Quantized: cost, DTypes: []kernels.DType{kernels.FP32, kernels.BF16}},
+		{Name: "plain", Cost: cost, DTypes: []kernels.DType{kernels.BF16}},
 	}})
 	var got []string
 	for _, k := range Describe(d, nil).Kernels {
@@ -56,15 +59,16 @@ func TestDescribeQuantised(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	for _, k := range Describe(d, nil).Kernels {
-		// FP32 has no quantised weights with any kernel, and the plain kernel no word of them.
-		if k.Name == "plain" && k.Operations[0] == kernels.GEMM && (k.UnsupportedQuantised != nil || strings.Contains(k.lacksText(), "int4")) {
+		// No kernel has quantized weights for fp32; the plain kernel must not list them.
+		if k.Name == "plain" && k.Operations[0] == kernels.GEMM &&
+			(k.UnsupportedQuantized != nil || strings.Contains(k.lacksText(), "int4")) {
 			t.Errorf("the plain kernel lacks %q", k.lacksText())
 		}
 	}
 	only := KernelInfo{
-		Name: "w4a16", Quantised: map[string][]kernels.DType{"int4": {kernels.FP16}},
-		Unsupported: map[kernels.DType]string{kernels.FP16: "it takes quantised weights", kernels.BF16: "it takes quantised weights"},
-		UnsupportedQuantised: map[string]map[kernels.DType]string{
+		Name: "w4a16", Quantized: map[string][]kernels.DType{"int4": {kernels.FP16}},
+		Unsupported: map[kernels.DType]string{kernels.FP16: "it takes quantized weights", kernels.BF16: "it takes quantized weights"},
+		UnsupportedQuantized: map[string]map[kernels.DType]string{
 			"int4": {kernels.BF16: "needs 8.0"}, "int8": {kernels.FP16: "it takes int4", kernels.BF16: "it takes int4"},
 		},
 	}
@@ -72,7 +76,7 @@ func TestDescribeQuantised(t *testing.T) {
 		t.Errorf("it lacks %q, want %q", got, want)
 	}
 	if got := only.typesText(); got != "weights int4" {
-		t.Errorf("a kernel of quantised weights only: %q", got)
+		t.Errorf("a kernel of quantized weights only: %q", got)
 	}
 	rows := kernelSheet([]DeviceInfo{{Kernels: []KernelInfo{only}}}, nil).Rows
 	if state := rows[0][2]; state != (word{"available", Good}) {

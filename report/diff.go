@@ -8,55 +8,62 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/field"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/problem"
 )
 
-// WriteDiff prints a comparison of two runs: first the conditions in which they
-// differ, side by side, with a banner when there is more than one; then times
-// with intervals and adjusted p-values, findings, and geometric means. The table
-// and Markdown leave out cases that stayed the same or are open, and count them;
-// wide and CSV have all. JSON is the result itself, JSONL one case a line.
-func WriteDiff(w io.Writer, f Format, d *rules.DiffResult) error {
-	doc := &Document{Subject: "diff", Value: d, Items: []any{}}
-	for _, c := range d.Cases {
-		doc.Items = append(doc.Items, c)
-	}
+// WriteDiff prints a comparison of two runs: sentences, then the conditions that differ (with a banner if
+// there are several), then times and new or fixed findings. problems holds the problems of both runs, nil if
+// they were not compared. The table and Markdown count unchanged and undecided cases and findings without
+// listing them; wide and CSV list all, and wide adds the method. JSON is the result itself, JSONL one case a
+// line.
+func WriteDiff(w io.Writer, f Format, d *rules.DiffResult, problems *problem.Changes) error {
+	doc := &Document{Subject: "diff", Value: diffValue{d, problems}, Items: items(d.Cases)}
 	doc.Bench = func(io.Writer) error {
 		return &UnsupportedFormat{Bench, doc.Subject, "it has two sides; print each run as bench and give both to benchstat"}
 	}
 	cases, findings := d.Cases, d.Findings
-	if f == Table || f == Markdown {
-		cases = changedCases(d)
-		if d.Invalid != "" { // nothing can be said of any finding
-			findings = nil
-		}
+	narrow := f == Table || f == Markdown
+	if narrow {
+		cases, findings = changedCases(d), changedFindings(d)
 	}
-	doc.Head = append(diffHead(d), selectionNotes(d.Selection, "case or finding", "cases and findings")...)
-	doc.Sheets = []Sheet{factorSheet(d), seriesDiffSheet(d), caseSheet(cases), findingDiffSheet(findings)}
-	doc.Main = 2
-	for i, title := range []string{"Conditions that differ", "Series, time of B ÷ time of A", "Cases", "Findings"} {
+	doc.Head = append(diffSentences(d, problems), diffHead(d)...)
+	doc.Head = append(doc.Head, selectionNotes(d.Selection, "case or finding", "cases and findings")...)
+	doc.Sheets = []Sheet{factorSheet(d), sheetOf("", bandFields, d.Whole().Bands), seriesDiffSheet(d), caseSheet(cases),
+		findingDiffSheet(findings)}
+	doc.Main = 3
+	for i, title := range []string{"Conditions that differ", "By M, time of B ÷ time of A", "Series, time of B ÷ time of A", "Cases",
+		"Findings"} {
 		doc.Sheets[i].Title = title
 	}
+	if narrow && d.Invalid != "" { // changes cannot be attributed
+		doc.Sheets, doc.Main = doc.Sheets[:1], 0
+		doc.note(Faint, "-o wide lists %s and all warnings", count(len(d.Cases), "case"))
+		return doc.Render(w, f)
+	}
 	if hidden := len(d.Cases) - len(cases); hidden > 0 {
-		doc.Notes = append(doc.Notes, Note{fmt.Sprintf("%s did not change or are undecided; -o wide lists them", count(hidden, "case")), Faint})
+		doc.note(Faint, "%s did not change or are undecided; -o wide lists them", count(hidden, "case"))
 	}
 	if hidden := len(d.Findings) - len(findings); hidden > 0 {
-		doc.Notes = append(doc.Notes, Note{fmt.Sprintf("%s can't be compared; -o wide lists them", count(hidden, "finding")), Faint})
+		doc.note(Faint, "%s did not change or can't be compared; -o wide lists them", count(hidden, "finding"))
 	}
 	doc.Notes = append(doc.Notes, warningNotes(d.Warnings)...)
-	doc.Notes = append(doc.Notes, diffOutcome(d)...)
+	if !narrow {
+		doc.Notes = append(doc.Notes, diffMethod(d)...)
+	}
 	return doc.Render(w, f)
+}
+
+type diffValue struct {
+	*rules.DiffResult
+	Problems *problem.Changes `json:"problems,omitempty"`
 }
 
 // DiffSummary is the outcome of a comparison in one line.
 func DiffSummary(d *rules.DiffResult) string {
 	d = d.Whole()
-	if d.Invalid != "" {
-		if d.Run != "" {
-			return "the kernels can't be compared: " + d.Invalid
-		}
-		return "the runs can't be compared: " + d.Invalid
-	}
 	s := fmt.Sprintf("%s compared: %d slower, %d faster, %d the same, ", count(len(d.Cases), "case"), d.Slower, d.Faster, d.Same)
 	if n := d.Marginal(); n > 0 {
 		s += fmt.Sprintf("%d marginal, ", n)
@@ -66,19 +73,15 @@ func DiffSummary(d *rules.DiffResult) string {
 		s += fmt.Sprintf(" (%d suspected slower, %d suspected faster)", d.SuspectedSlower, d.SuspectedFaster)
 	}
 	if d.GeomeanOverRows.Mid > 0 {
-		s += "; geometric mean of B ÷ A over rows " + bounds{d.GeomeanOverRows, factorCell}.Text()
+		s += "; geometric mean of B ÷ A over rows " + bounds{d.GeomeanOverRows, factor}.Text()
 	}
 	return s
 }
 
-// diffHead names the sides and warns when a change can't be put down to anything.
 func diffHead(d *rules.DiffResult) []Note {
-	head := []Note{{"A is " + d.A, Neutral}, {"B is " + d.B, Neutral}}
+	head := []Note{{"A is " + d.A + ", B is " + d.B, Neutral}}
 	if d.Run != "" {
 		head = append(head, Note{"both were measured in the same rounds of " + d.Run, Neutral})
-	}
-	if d.Invalid != "" { // before the numbers that mean nothing
-		head = append(head, Note{DiffSummary(d), Bad})
 	}
 	if d.Confounded != "" {
 		head = append(head, Note{"CONFOUNDED: " + d.Confounded, Bad})
@@ -89,17 +92,9 @@ func diffHead(d *rules.DiffResult) []Note {
 	return head
 }
 
-// diffOutcome says how the comparison ended; on a terminal it is read first.
-func diffOutcome(d *rules.DiffResult) []Note {
+func diffMethod(d *rules.DiffResult) []Note {
 	d = d.Whole()
-	tone := Good
 	var notes []Note
-	switch {
-	case d.Invalid != "" || d.Gate:
-		tone = Bad
-	case d.Undecided > 0 || d.Slower > 0 || d.Marginal() > 0:
-		tone = Open
-	}
 	for _, id := range slices.Sorted(maps.Keys(d.Clocks)) {
 		note := fmt.Sprintf("%s: times are those at %.0f MHz", id, d.Clocks[id])
 		if d.Run == "" {
@@ -107,15 +102,13 @@ func diffOutcome(d *rules.DiffResult) []Note {
 		}
 		notes = append(notes, Note{note, Faint})
 	}
-	notes = append(notes, Note{fmt.Sprintf("threshold %s, false discovery rate %v (%s)", formatShare(d.Threshold), d.FDR, cmp.Or(d.Family, "Benjamini–Hochberg")), Faint})
+	notes = append(notes, notef(Faint, "threshold %s, false discovery rate %v (%s)", formatShare(d.Threshold), d.FDR,
+		cmp.Or(d.Family, "Benjamini–Hochberg")))
 	if d.OnlyA+d.OnlyB > 0 {
-		notes = append(notes, Note{fmt.Sprintf("%s only in A, %s only in B: not compared", count(d.OnlyA, "case"), count(d.OnlyB, "case")), Neutral})
+		notes = append(notes, notef(Neutral, "%s only in A, %s only in B: not compared", count(d.OnlyA, "case"), count(d.OnlyB, "case")))
 	}
-	if d.Lost > 0 {
-		notes = append(notes, Note{fmt.Sprintf("%s in one run only, because in the other it failed or its samples are excluded", count(d.Lost, "case")), Open})
-	}
-	if d.Invalid == "" { // else it stands in front
-		notes = append(notes, Note{DiffSummary(d), tone})
+	if d.Invalid == "" { // an invalid comparison prints it first
+		notes = append(notes, Note{DiffSummary(d), diffTone(d)})
 	}
 	if d.Gate {
 		notes = append(notes, Note{"the gate failed: " + DiffGate(d), Bad})
@@ -123,7 +116,7 @@ func diffOutcome(d *rules.DiffResult) []Note {
 	return notes
 }
 
-// DiffGate says what is slower than its threshold allows, in one line.
+// DiffGate lists in one line the slowdowns beyond their thresholds.
 func DiffGate(d *rules.DiffResult) string {
 	var words []string
 	add := func(n int, one, many string, threshold float64) {
@@ -137,7 +130,6 @@ func DiffGate(d *rules.DiffResult) string {
 	return strings.Join(words, ", ")
 }
 
-// DiffSuspects says what is suspected to be slower, in one line.
 func DiffSuspects(d *rules.DiffResult) string {
 	series := 0
 	for _, s := range d.Series {
@@ -155,49 +147,78 @@ func DiffSuspects(d *rules.DiffResult) string {
 	return strings.Join(words, ", ") + " suspected slower"
 }
 
-// stretchCell lists the stretches of a series that are slower together.
 func stretchCell(stretches []rules.StretchDiff) string {
 	words := make([]string, len(stretches))
 	for i, s := range stretches {
-		words[i] = fmt.Sprintf("m%d-%d %s", s.FromM, s.ToM, bounds{s.Ratio, factorCell}.Text())
+		words[i] = fmt.Sprintf("m%d-%d %s", s.FromM, s.ToM, bounds{s.Ratio, factor}.Text())
 	}
 	return strings.Join(words, ", ")
 }
 
-// factorSheet shows the differing factors side by side.
-func factorSheet(d *rules.DiffResult) Sheet {
-	s := Sheet{Columns: []Column{{Name: "factor", Key: "factor"}, {Name: "A", Key: "a", Flex: true}, {Name: "B", Key: "b", Flex: true}, {Name: "counts", Key: "counts"}}}
-	known := func(v string) any {
-		if v == "" {
-			return word{"unknown", Faint}
+var bandFields = field.Of([]field.Field[rules.BandDiff]{
+	{Name: "dtype", Head: "dtype", JSON: "-", Words: "the data type", Value: func(b rules.BandDiff) any { return string(b.DType) }},
+	{Name: "m", Head: "m", JSON: "-", Words: "the range of M", Value: func(b rules.BandDiff) any {
+		if b.ToM == 0 {
+			return fmt.Sprintf("%d and up", b.FromM)
 		}
-		return v
-	}
-	for _, f := range d.Factors {
-		counts := word{"yes", Open}
-		if f.Identity {
-			counts = word{"no, only a name", Faint}
+		return fmt.Sprintf("%d-%d", b.FromM, b.ToM)
+	}},
+	{Name: "cases", Head: "cases", Kind: field.Count, Words: "how many there are"},
+	{Name: "ratio", Head: "geometric mean", Kind: field.Number, Unit: field.Factor, Words: "B's time over A's"},
+	{Name: "least", Head: "least", Unit: field.Factor, JSON: "-", Words: "the lowest upper bound of a case",
+		Value: func(b rules.BandDiff) any { return b.Least.Ratio.Hi }},
+	{Name: "least_of", Head: "of", JSON: "-", Words: "its case", Value: func(b rules.BandDiff) any { return bandCase(b.Least) }},
+	{Name: "most", Head: "most", Unit: field.Factor, JSON: "-", Words: "the highest lower bound of a case",
+		Value: func(b rules.BandDiff) any { return b.Most.Ratio.Lo }},
+	{Name: "most_of", Head: "of", JSON: "-", Words: "its case", Value: func(b rules.BandDiff) any { return bandCase(b.Most) }},
+})
+
+func bandCase(c rules.CaseDiff) string {
+	return strings.TrimSpace(fmt.Sprintf("m%d %s", c.M, c.Series.Size()))
+}
+
+var factorFields = []field.Field[results.FactorDiff]{
+	{Name: "factor", Head: "factor", JSON: "-", Words: "the fact of the machine or its software",
+		Value: func(d results.FactorDiff) any { return d.Name }},
+	{Name: "a", Head: "A", JSON: "-", Flex: true, Words: "its value in A",
+		Value: func(d results.FactorDiff) any { return orFaint(d.A, "unknown") }},
+	{Name: "b", Head: "B", JSON: "-", Flex: true, Words: "its value in B",
+		Value: func(d results.FactorDiff) any { return orFaint(d.B, "unknown") }},
+	{Name: "counts", Head: "counts", JSON: "-", Words: "whether the difference can change times", Value: func(d results.FactorDiff) any {
+		if d.Identity {
+			return word{"no, only a name", Faint}
 		}
-		s.Rows = append(s.Rows, []any{f.Name, known(f.A), known(f.B), counts})
+		return word{"yes", Open}
+	}},
+}
+
+func factorSheet(d *rules.DiffResult) Sheet { return sheetOf("", factorFields, d.Factors) }
+
+func orFaint(s, none string) any {
+	if s == "" {
+		return word{none, Faint}
 	}
 	return s
 }
 
-func seriesDiffSheet(d *rules.DiffResult) Sheet {
-	s := Sheet{Columns: []Column{
-		{Name: "series", Key: "series"}, {Name: "cases", Key: "cases", Align: Right}, {Name: "geometric mean", Key: "ratio_over_rows", Align: Right, Interval: true},
-		{Name: "of judged cases", Key: "ratio", Align: Right, Interval: true, Wide: true},
-		{Name: "state", Key: "state"}, {Name: "slower", Key: "slower", Align: Right}, {Name: "faster", Key: "faster", Align: Right}, {Name: "suspected", Key: "suspected", Align: Right},
-		{Name: "slower stretches of M", Key: "stretches", Flex: true},
-	}}
-	for _, v := range d.Series {
-		s.Rows = append(s.Rows, []any{seriesCell(v.Series), v.Cases, bounds{v.OverRows, factorCell}, bounds{v.Ratio, factorCell}, changeCell(v.Change), v.Slower, v.Faster, v.Suspected, stretchCell(v.Stretches)})
-	}
-	return s
-}
+var seriesDiffFields = field.Of([]field.Field[rules.SeriesDiff]{
+	{Name: "series", Head: "series", JSON: "-", Words: seriesWords, Value: func(s rules.SeriesDiff) any { return seriesCell(s.Series) }},
+	{Name: "cases", Head: "cases", Kind: field.Count, Words: "cases that both runs have"},
+	{Name: "ratio_over_rows", Head: "geometric mean", Kind: field.Bounds, Unit: field.Factor, Words: "B's time over A's, over all cases"},
+	{Name: "ratio", Head: "of judged cases", Kind: field.Bounds, Unit: field.Factor, Wide: true,
+		Words: "B's time over A's, over the cases with enough samples"},
+	{Name: "state", Head: "state", JSON: "change", Words: "the change of the series as a whole",
+		Value: func(s rules.SeriesDiff) any { return changeCell(s.Change) }},
+	{Name: "slower", Head: "slower", Kind: field.Count, Words: "cases that are slower in B"},
+	{Name: "faster", Head: "faster", Kind: field.Count, Words: "cases that are faster in B"},
+	{Name: "suspected", Head: "suspected", Kind: field.Count, JSON: "-", Words: "cases that are suspected to be slower or faster",
+		Value: func(s rules.SeriesDiff) any { return s.Suspected }},
+	{Name: "stretches", Head: "slower stretches of M", JSON: "-", Flex: true, Words: "neighbouring Ms that are slower together",
+		Value: func(s rules.SeriesDiff) any { return stretchCell(s.Stretches) }},
+})
 
-// changedCases are those that are slower or faster, surely or as suspected, the largest change
-// first unless another order was asked for.
+func seriesDiffSheet(d *rules.DiffResult) Sheet { return sheetOf("", seriesDiffFields, d.Series) }
+
 func changedCases(d *rules.DiffResult) []rules.CaseDiff {
 	var out []rules.CaseDiff
 	for _, c := range d.Cases {
@@ -215,6 +236,17 @@ func changedCases(d *rules.DiffResult) []rules.CaseDiff {
 		return c.Ratio.Mid
 	}
 	slices.SortStableFunc(out, func(a, b rules.CaseDiff) int { return cmp.Compare(size(b), size(a)) })
+	return out
+}
+
+// changedFindings returns the findings of only one run, or nil if the runs are not comparable.
+func changedFindings(d *rules.DiffResult) []rules.FindingDiff {
+	var out []rules.FindingDiff
+	for _, x := range d.Findings {
+		if d.Invalid == "" && (x.Change == rules.New || x.Change == rules.Fixed) {
+			out = append(out, x)
+		}
+	}
 	return out
 }
 

@@ -9,26 +9,30 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/problem"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// DiffInput is what the folder of a comparison shows. A and B are the data of its runs; of two kernels
-// of one run both are that run's.
+// DiffInput is the content of a comparison's folder. A and B are the data of its runs; when comparing two
+// kernels of one run, both are that run's.
 type DiffInput struct {
 	Diff *rules.DiffResult
 	A, B rules.Data
+	// Problems holds the problems of both runs; nil if they were not compared.
+	Problems *problem.Changes
 }
 
-// WriteDiffFolder leaves the folder of a comparison at dir: index.html with both runs overlaid, report.md
-// and diff.json. It is written as [Write] writes a report.
+// WriteDiffFolder writes a comparison's folder at dir: index.html with both runs overlaid, report.md and
+// diff.json. It has the guarantees of [Write].
 func WriteDiffFolder(ctx context.Context, dir string, in DiffInput) error {
 	return writeFolder(dir, func(tmp string) error {
 		for _, f := range []struct {
 			name  string
 			write func(io.Writer) error
 		}{
-			{"index.html", func(w io.Writer) error { return newDiffPage(in.Diff).html(w, newDiffInteractive(in)) }},
-			{"report.md", func(w io.Writer) error { return WriteDiff(w, Markdown, in.Diff) }},
-			{"diff.json", func(w io.Writer) error { return writeJSON(w, in.Diff) }},
+			{"index.html", func(w io.Writer) error { return newDiffPage(in).html(w, newDiffInteractive(in)) }},
+			{"report.md", func(w io.Writer) error { return WriteDiff(w, Markdown, in.Diff, in.Problems) }},
+			{"diff.json", func(w io.Writer) error { return writeJSON(w, diffValue{in.Diff, in.Problems}) }},
 		} {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -41,13 +45,11 @@ func WriteDiffFolder(ctx context.Context, dir string, in DiffInput) error {
 	})
 }
 
-// newDiffPage arranges a comparison: how it ended, what changed, and the conditions that differ.
-func newDiffPage(d *rules.DiffResult) *page {
+func newDiffPage(in DiffInput) *page {
+	d := in.Diff
 	p := &page{title: "GEMM comparison of " + d.A + " and " + d.B}
-	outcome := diffOutcome(d)
-	// The last note is how it ended, which a page says first.
-	slices.Reverse(outcome)
-	p.summary = append(outcome, diffHead(d)...)
+	p.summary = append(diffSentences(d, in.Problems), diffHead(d)...)
+	p.summary = append(p.summary, diffMethod(d)...)
 	p.summary = append(p.summary, warningNotes(d.Warnings)...)
 	cases, series, factors := caseSheet(changedCases(d)), seriesDiffSheet(d), factorSheet(d)
 	if len(cases.Rows) > 0 {
@@ -60,19 +62,21 @@ func newDiffPage(d *rules.DiffResult) *page {
 	return p
 }
 
-// changeRank orders what changed before what did not.
 func changeRank(c rules.Change) int {
-	return slices.Index([]rules.Change{rules.Slower, rules.New, rules.SuspectedSlower, rules.Faster, rules.Fixed, rules.SuspectedFaster, rules.AtThreshold, rules.Open, rules.Same}, c)
+	return slices.Index([]rules.Change{rules.Slower, rules.New, rules.SuspectedSlower, rules.Faster, rules.Fixed, rules.SuspectedFaster,
+		rules.AtThreshold, rules.Open, rules.Same}, c)
 }
 
-// newDiffInteractive gathers what the page of a comparison shows: the series that both runs have, those
-// that changed first, with the rows of A and of B.
+// newDiffInteractive gathers the page's data: the series in both runs, changed ones first, with the rows of A
+// and B.
 func newDiffInteractive(in DiffInput) *interactive {
-	d := &interactive{Title: clean("GEMM comparison of " + in.Diff.A + " and " + in.Diff.B), Runs: []string{clean(in.Diff.A), clean(in.Diff.B)}}
+	d := &interactive{Title: clean("GEMM comparison of " + in.Diff.A + " and " + in.Diff.B),
+		Runs: []string{clean(in.Diff.A), clean(in.Diff.B)}}
 	d.begin()
 	compared := slices.Clone(in.Diff.Series)
 	slices.SortStableFunc(compared, func(a, b rules.SeriesDiff) int {
-		return cmp.Or(cmp.Compare(changeRank(a.Change), changeRank(b.Change)), cmp.Compare(b.Slower, a.Slower), cmp.Compare(b.OverRows.Mid, a.OverRows.Mid))
+		return cmp.Or(cmp.Compare(changeRank(a.Change), changeRank(b.Change)), cmp.Compare(b.Slower, a.Slower),
+			cmp.Compare(b.OverRows.Mid, a.OverRows.Mid))
 	})
 	cases := map[results.SeriesKey]map[int]*rules.CaseDiff{}
 	for i := range in.Diff.Cases {
@@ -99,7 +103,8 @@ func newDiffInteractive(in DiffInput) *interactive {
 	places := [2]map[results.SeriesKey]int{{}, {}}
 	for i, s := range compared {
 		places[0][s.InA], places[1][s.Series] = i, i
-		out := interactiveSeries{Name: clean(SeriesText(s.Series)), Device: clean(s.Series.Device), Kernel: clean(s.Series.Kernel), Clock: in.Diff.Clocks[s.Series.Device]}
+		out := interactiveSeries{Name: clean(SeriesText(s.Series)), Device: clean(s.Series.Device), Kernel: clean(s.Series.Kernel),
+			Clock: in.Diff.Clocks[s.Series.Device]}
 		for run := range sides {
 			series := sides[run][i]
 			d.columns.first = first[run]
@@ -140,7 +145,7 @@ func newDiffInteractive(in DiffInput) *interactive {
 	return d
 }
 
-// seriesOf finds the series of a run by their keys: one without rows where the run has none of a key.
+// seriesOf returns a function that finds a run's series by key; unknown keys give a series without rows.
 func seriesOf(data rules.Data) func(key results.SeriesKey) results.Series {
 	at := make(map[results.SeriesKey]int, len(data.Series))
 	for i, s := range data.Series {
@@ -154,19 +159,19 @@ func seriesOf(data rules.Data) func(key results.SeriesKey) results.Series {
 	}
 }
 
-// addChange puts what happened to a case, nil for none, beside the row that was added last.
+// addChange stores a case's change (may be nil) for the row added last.
 func (d *interactive) addChange(c *rules.CaseDiff) {
-	var ratio rules.Interval
+	var ratio stats.Interval
 	var code uint8
 	if c != nil {
 		ratio, code = c.Ratio, changeCode(c.Change)
 	}
 	x := &d.columns
-	x.ratio, x.ratioLo, x.ratioHi = append(x.ratio, positive(ratio.Mid)), append(x.ratioLo, positive(ratio.Lo)), append(x.ratioHi, positive(ratio.Hi))
+	x.ratio, x.ratioLo, x.ratioHi = append(x.ratio, positive(ratio.Mid)), append(x.ratioLo, positive(ratio.Lo)),
+		append(x.ratioHi, positive(ratio.Hi))
 	x.change = append(x.change, code)
 }
 
-// diffFindings takes over the findings of both runs, those that are new first.
 func (d *interactive) diffFindings(in DiffInput, places [2]map[results.SeriesKey]int) {
 	findings := slices.Clone(in.Diff.Findings)
 	stake := func(f rules.FindingDiff) float64 {

@@ -7,38 +7,48 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// fixtureDiff is a comparison with every kind of change, confounded.
 func fixtureDiff() *rules.DiffResult {
 	audit := fixtureAudit()
 	fixed, fresh, both := audit.Findings[1], audit.Findings[2], audit.Findings[0]
 	return &rules.DiffResult{
 		Schema: "gemmaudit.diff/1", A: "before.db", B: "after.db", Threshold: 0.02, FDR: 0.05, Family: "Benjamini–Hochberg over 4 cases",
 		Factors: []results.FactorDiff{
-			{Name: "hostname", A: "node7", B: "node8", Identity: true}, {Name: "governor", A: "performance", B: "powersave"}, {Name: "kernel", A: "6.1.0-18-amd64"},
+			{Name: "hostname", A: "node7", B: "node8", Identity: true}, {Name: "governor", A: "performance", B: "powersave"},
+			{Name: "kernel", A: "6.1.0-18-amd64"},
 		},
-		Confounded: "2 factors differ (governor, kernel): no change can be put down to one of them",
+		Confounded: "2 factors differ (governor, kernel), so no change can be attributed to one of them",
 		Cases: []rules.CaseDiff{
-			{Series: fixtureKey, M: 64, A: rules.Interval{Lo: 1950, Mid: 1955, Hi: 1960}, B: rules.Interval{Lo: 1949, Mid: 1956, Hi: 1963}, Ratio: rules.Interval{Lo: 0.996, Mid: 1.0005, Hi: 1.005}, P: 0.9, AdjustedP: 0.9, Change: rules.Same},
-			{Series: fixtureKey, M: 128, A: rules.Interval{Lo: 3900, Mid: 3910, Hi: 3920}, B: rules.Interval{Lo: 4290, Mid: 4301, Hi: 4312}, Ratio: rules.Interval{Lo: 1.095, Mid: 1.1, Hi: 1.105}, P: 1e-7, AdjustedP: 2e-7, Change: rules.Slower, LabelA: "tile 64", LabelB: hostile},
-			{Series: fixtureKey, M: 320, A: rules.Interval{Lo: 12800, Mid: 12807, Hi: 12820}, B: rules.Interval{Lo: 9700, Mid: 9790, Hi: 9880}, Ratio: rules.Interval{Lo: 0.757, Mid: 0.764, Hi: 0.772}, P: 1e-9, AdjustedP: 4e-9, Change: rules.Faster},
-			{Series: fixtureKey, M: 384, A: rules.Interval{Lo: 11500, Mid: 11731, Hi: 12000}, B: rules.Interval{Lo: 11600, Mid: 11960, Hi: 12300}, Ratio: rules.Interval{Lo: 0.98, Mid: 1.02, Hi: 1.06}, P: 0.4, AdjustedP: 0.53, Change: rules.Open},
+			{Series: fixtureKey, M: 64, A: stats.Interval{Lo: 1950, Mid: 1955, Hi: 1960}, B: stats.Interval{Lo: 1949, Mid: 1956, Hi: 1963},
+				Ratio: stats.Interval{Lo: 0.996, Mid: 1.0005, Hi: 1.005}, P: 0.9, AdjustedP: 0.9, Change: rules.Same},
+			{Series: fixtureKey, M: 128, A: stats.Interval{Lo: 3900, Mid: 3910, Hi: 3920}, B: stats.Interval{Lo: 4290, Mid: 4301, Hi: 4312},
+				Ratio: stats.Interval{Lo: 1.095, Mid: 1.1, Hi: 1.105}, P: 1e-7, AdjustedP: 2e-7, Change: rules.Slower, LabelA: "tile 64",
+				LabelB: hostile},
+			{Series: fixtureKey, M: 320, A: stats.Interval{Lo: 12800, Mid: 12807, Hi: 12820},
+				B: stats.Interval{Lo: 9700, Mid: 9790, Hi: 9880}, Ratio: stats.Interval{Lo: 0.757, Mid: 0.764, Hi: 0.772}, P: 1e-9,
+				AdjustedP: 4e-9, Change: rules.Faster},
+			{Series: fixtureKey, M: 384, A: stats.Interval{Lo: 11500, Mid: 11731, Hi: 12000},
+				B: stats.Interval{Lo: 11600, Mid: 11960, Hi: 12300}, Ratio: stats.Interval{Lo: 0.98, Mid: 1.02, Hi: 1.06}, P: 0.4,
+				AdjustedP: 0.53, Change: rules.Open},
 		},
 		OnlyA: 1, OnlyB: 2,
-		Series:  []rules.SeriesDiff{{Series: fixtureKey, Cases: 4, Ratio: rules.Interval{Lo: 0.955, Mid: 0.962, Hi: 0.97}, OverRows: rules.Interval{Lo: 0.92, Mid: 0.962, Hi: 1.01}, Slower: 1, Faster: 1}},
-		Geomean: rules.Interval{Lo: 0.955, Mid: 0.962, Hi: 0.97}, GeomeanOverRows: rules.Interval{Lo: 0.92, Mid: 0.962, Hi: 1.01},
-		Findings: []rules.FindingDiff{{Change: rules.New, B: &fresh}, {Change: rules.Fixed, A: &fixed}, {Change: rules.Same, A: &both, B: &both}, {Change: rules.Open, A: &both}},
-		Slower:   1, Faster: 1, Same: 1, Undecided: 1, Gate: true,
+		Series: []rules.SeriesDiff{{Series: fixtureKey, Cases: 4, Ratio: stats.Interval{Lo: 0.955, Mid: 0.962, Hi: 0.97},
+			OverRows: stats.Interval{Lo: 0.92, Mid: 0.962, Hi: 1.01}, Slower: 1, Faster: 1}},
+		Geomean: stats.Interval{Lo: 0.955, Mid: 0.962, Hi: 0.97}, GeomeanOverRows: stats.Interval{Lo: 0.92, Mid: 0.962, Hi: 1.01},
+		Findings: []rules.FindingDiff{{Change: rules.New, B: &fresh}, {Change: rules.Fixed, A: &fixed},
+			{Change: rules.Same, A: &both, B: &both}, {Change: rules.Open, A: &both}},
+		Slower: 1, Faster: 1, Same: 1, Undecided: 1, Gate: true,
 		Warnings: []rules.Warning{{Subject: "run", Text: "one machine differs from run to run"}},
 	}
 }
 
-// The conditions and the banner stand before any time.
+// The conditions and the banner precede all times.
 func TestDiffShowsConditionsFirst(t *testing.T) {
 	for _, f := range []Format{Table, Wide, Markdown} {
 		var b bytes.Buffer
-		if err := WriteDiff(&b, f, fixtureDiff()); err != nil {
+		if err := WriteDiff(&b, f, fixtureDiff(), nil); err != nil {
 			t.Fatal(err)
 		}
 		at := -1
@@ -54,7 +64,7 @@ func TestDiffShowsConditionsFirst(t *testing.T) {
 	plain := fixtureDiff()
 	plain.Confounded, plain.Factors = "", nil
 	var b bytes.Buffer
-	if err := WriteDiff(&b, Table, plain); err != nil {
+	if err := WriteDiff(&b, Table, plain, nil); err != nil {
 		t.Fatal(err)
 	}
 	if s := b.String(); strings.Contains(s, "CONFOUNDED") || !strings.Contains(s, "the fingerprints are equal") {
@@ -62,31 +72,31 @@ func TestDiffShowsConditionsFirst(t *testing.T) {
 	}
 }
 
-// TestInvalidDiffIsSaidFirst: that two runs can't be compared stands before the numbers.
 func TestInvalidDiffIsSaidFirst(t *testing.T) {
 	d := fixtureDiff()
 	d.Invalid = "B drifted by 45 %"
 	var b strings.Builder
-	if err := WriteDiff(&b, Markdown, d); err != nil {
+	if err := WriteDiff(&b, Markdown, d, nil); err != nil {
 		t.Fatal(err)
 	}
-	const why = "the runs can't be compared: B drifted by 45 %"
+	const why = "can't be compared: B drifted by 45 %"
 	said, numbers := strings.Index(b.String(), why), strings.Index(b.String(), "Conditions that differ")
 	if said < 0 || numbers < 0 || said > numbers || strings.Count(b.String(), why) != 1 {
 		t.Errorf("said at %d, the numbers begin at %d:\n%s", said, numbers, &b)
 	}
 }
 
-// Of runs that can't be compared no finding is listed unless all is asked for.
+// Runs that are not comparable show no ratio or finding by default.
 func TestDiffOfNothing(t *testing.T) {
 	d := fixtureDiff()
 	d.Invalid = "the runs have no case in common"
 	for f, listed := range map[Format]bool{Table: false, Wide: true} {
 		var b strings.Builder
-		if err := WriteDiff(&b, f, d); err != nil {
+		if err := WriteDiff(&b, f, d, nil); err != nil {
 			t.Fatal(err)
 		}
-		if has := strings.Contains(b.String(), "\nFindings\n"); has != listed || !listed && !strings.Contains(b.String(), "can't be compared; -o wide lists them") {
+		if has := strings.Contains(b.String(), "\nFindings\n"); has != listed || strings.Contains(b.String(), "geometric mean") != listed ||
+			!listed && !strings.Contains(b.String(), "-o wide lists") {
 			t.Errorf("%s lists findings: %v\n%s", f, has, b.String())
 		}
 	}

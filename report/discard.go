@@ -8,7 +8,6 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// discard is a canvas on which nothing is drawn, to measure with.
 type discard struct{}
 
 func (discard) SetLineWidth(vg.Length)                 {}

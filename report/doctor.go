@@ -2,53 +2,67 @@ package report
 
 import (
 	"io"
+	"slices"
+
+	"github.com/gemmaudit/gemmaudit/results/field"
 )
 
-// Health is one thing that may spoil a measurement.
+// Health is one possible disturbance of measurements.
 type Health struct {
 	Name string `json:"name"`
 	// Level is "ok", "warning", "problem" or "unknown".
 	Level string `json:"level"`
-	// Found is what was seen: "powersave".
+	// Found is the observed value: "powersave".
 	Found string `json:"found"`
-	// Hint is what to do about it, empty for "ok".
+	// Hint says how to fix it; empty for "ok".
 	Hint string `json:"hint,omitempty"`
+	// Consequence marks the finding on what all the others lead to; the verdict begins with it.
+	Consequence bool `json:"-"`
 }
 
-// WriteDoctor prints what would spoil a measurement on this machine.
+var healthFields = field.Of([]field.Field[Health]{
+	{Name: "check", Head: "check", JSON: "name", Words: "the setting or fact that was looked at"},
+	{Name: "state", Head: "state", JSON: "level", Words: "ok, warning, problem or unknown",
+		Value: func(h Health) any { return word{h.Level, h.tone()} }},
+	{Name: "found", Head: "found", Flex: true, Words: "what was seen"},
+	{Name: "hint", Head: "hint", Flex: true, Words: "what to do about it"},
+})
+
+func (h Health) tone() Tone {
+	switch h.Level {
+	case "ok":
+		return Good
+	case "warning":
+		return Open
+	case "problem":
+		return Bad
+	}
+	return Faint
+}
+
+// WriteDoctor prints the conditions on this machine that disturb measurements.
 func WriteDoctor(w io.Writer, f Format, findings []Health) error {
 	if findings == nil {
 		findings = []Health{}
 	}
-	doc := &Document{Subject: "health", Items: []any{}, Value: struct {
+	doc := &Document{Subject: "health", Items: items(findings), Value: struct {
 		Checks []Health `json:"checks"`
 	}{findings}}
-	sheet := Sheet{Columns: []Column{
-		{Name: "check", Key: "check"}, {Name: "state", Key: "state"}, {Name: "found", Key: "found", Flex: true}, {Name: "hint", Key: "hint", Flex: true},
-	}}
 	counts := map[string]int{}
 	for _, h := range findings {
-		doc.Items = append(doc.Items, h)
 		counts[h.Level]++
-		tone := Faint
-		switch h.Level {
-		case "ok":
-			tone = Good
-		case "warning":
-			tone = Open
-		case "problem":
-			tone = Bad
-		}
-		sheet.Rows = append(sheet.Rows, []any{h.Name, word{h.Level, tone}, h.Found, h.Hint})
 	}
-	doc.Sheets = []Sheet{sheet}
+	doc.Sheets = []Sheet{sheetOf("", healthFields, findings)}
+	verdict := Note{"found no source of noise", Good}
 	switch problems, warnings := counts["problem"], counts["warning"]; {
 	case problems > 0:
-		doc.Notes = []Note{{count(problems, "problem") + ", " + count(warnings, "warning"), Bad}}
+		verdict = Note{count(problems, "problem") + ", " + count(warnings, "warning"), Bad}
 	case warnings > 0:
-		doc.Notes = []Note{{"no problems, " + count(warnings, "warning"), Open}}
-	default:
-		doc.Notes = []Note{{"nothing was found that would spoil a measurement", Good}}
+		verdict = Note{count(warnings, "warning"), Open}
 	}
+	if i := slices.IndexFunc(findings, func(h Health) bool { return h.Consequence && h.Level != "ok" }); i >= 0 {
+		verdict.Text = findings[i].Found + " (" + verdict.Text + ")"
+	}
+	doc.Notes = []Note{verdict}
 	return doc.Render(w, f)
 }

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// clean removes what could move a cursor, change a colour or reverse a line:
-// control characters, Unicode's format characters (bidirectional overrides,
-// zero-width joins) and invalid UTF-8. Line breaks and tabs become one space.
+// clean removes characters that could move a cursor, change a color or reverse a line: control characters,
+// Unicode format characters (bidirectional overrides, zero-width joiners) and invalid UTF-8. Line breaks and
+// tabs become one space.
 func clean(s string) string {
 	plain := true
 	for i := 0; i < len(s); i++ {
@@ -32,11 +32,11 @@ func clean(s string) string {
 	}, s)
 }
 
-// asciiFold writes the few signs that this package uses in ASCII, for streams
-// that can't show them. Other text is left as it is.
-var asciiFold = strings.NewReplacer("×", "x", "→", "->", "–", "-", "≥", ">=", "≤", "<=", "±", "+-", "·", "-", "…", "...", "≈", "~", "µ", "u", "÷", "/")
+// asciiFold writes this package's non-ASCII signs in ASCII for streams without Unicode. It leaves other text
+// unchanged.
+var asciiFold = strings.NewReplacer("×", "x", "→", "->", "–", "-", "≥", ">=", "≤", "<=", "±", "+-", "·", "-", "…", "...", "≈", "~", "µ",
+	"u", "÷", "/")
 
-// forTerminal makes s safe for a terminal or a plain file.
 func forTerminal(s string, unicodeOK bool) string {
 	s = clean(s)
 	if !unicodeOK {
@@ -45,9 +45,9 @@ func forTerminal(s string, unicodeOK bool) string {
 	return s
 }
 
-// unlink breaks what GitHub makes links, mentions and signs of wherever it stands in text, escaped
-// or not, by a space of no width: names after an @, mail addresses, URLs, numbers of issues, emoji.
-// s is [clean], and so has no such space of its own.
+// unlink inserts zero-width spaces to stop GitHub from turning text into links, mentions or emoji, in escaped
+// text too: @ names, mail addresses, URLs, issue numbers, emoji codes. s must be [clean], so it contains no
+// such space.
 func unlink(s string) string {
 	if !strings.ContainsAny(s, "@:#.-") {
 		return s
@@ -55,7 +55,7 @@ func unlink(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
 		if s[i] == '.' && i >= 3 && strings.EqualFold(s[i-3:i], "www") {
-			b.WriteString(noWidth) // before the dot: a reference to it behind would be taken for a host
+			b.WriteString(noWidth) // before the dot: a reference after it would be parsed as a host
 		}
 		b.WriteByte(s[i])
 		rest := s[i+1:]
@@ -81,13 +81,12 @@ func unlink(s string) string {
 	return b.String()
 }
 
-// noWidth is a space of no width.
 const noWidth = "\u200b"
 
 func startsWithDigit(s string) bool { return s != "" && s[0] >= '0' && s[0] <= '9' }
 
-// emoji says whether s goes on as the name of an emoji does behind its first colon. Two digits,
-// as in a time of day, are none.
+// emoji reports whether s, the text after a colon, continues like an emoji name. Two digits, as in a time of
+// day, do not.
 func emoji(s string) bool {
 	end := strings.IndexFunc(s, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '+' || r == '-')
@@ -95,20 +94,18 @@ func emoji(s string) bool {
 	return end > 0 && s[end] == ':' && (end > 2 || strings.Trim(s[:end], "0123456789") != "")
 }
 
-// markdownEscaper takes away the meaning that characters have in GitHub's
-// Markdown, inside and outside of tables.
 var markdownEscaper = strings.NewReplacer(
 	`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "&", "&amp;",
 	"|", `\|`, "~", `\~`, "#", `\#`, "!", `\!`, "$", "&#36;", noWidth, "&#8203;",
 )
 
-// forMarkdown makes s plain text in Markdown, behind something else on its line.
+// forMarkdown makes s plain Markdown text in the middle of a line.
 func forMarkdown(s string) string {
 	return markdownEscaper.Replace(unlink(strings.TrimSpace(clean(s))))
 }
 
-// lineMarkdown makes s plain text in Markdown that begins a line, where a list, a heading or a
-// rule might begin.
+// lineMarkdown makes s plain Markdown text at the start of a line, where a list, a heading or a rule might
+// begin.
 func lineMarkdown(s string) string {
 	s = forMarkdown(s)
 	digits := len(s) - len(strings.TrimLeft(s, "0123456789"))
@@ -121,8 +118,8 @@ func lineMarkdown(s string) string {
 	return s
 }
 
-// markdownCode makes s a code span, whatever backticks it contains. Inside
-// tables a pipe ends the cell even in a code span, so it is escaped there.
+// markdownCode makes s a code span, also if it contains backticks. It escapes pipes, which end a table cell
+// even in a code span.
 func markdownCode(s string) string {
 	s = strings.TrimSpace(clean(s))
 	if s == "" {
@@ -139,13 +136,10 @@ func markdownCode(s string) string {
 	return fence + s + fence
 }
 
-// forHTML makes s text in HTML or a quoted attribute.
 func forHTML(s string) string { return html.EscapeString(clean(s)) }
 
-// htmlInMarkdown makes s text in HTML that stands in Markdown.
 func htmlInMarkdown(s string) string { return html.EscapeString(unlink(clean(s))) }
 
-// fileName turns a name into one that every file system takes.
 func fileName(s string) string {
 	var b strings.Builder
 	dash := false
@@ -158,7 +152,7 @@ func fileName(s string) string {
 			b.WriteByte('-')
 			dash = true
 		}
-		// Names of kernels can be whole C++ signatures.
+		// Kernel names can be whole C++ signatures.
 		if b.Len() >= 100 {
 			break
 		}

@@ -1,12 +1,14 @@
 package report
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/field"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// sheetOf makes a table of records from the declaration of their fields.
 func sheetOf[T any](title string, fields []field.Field[T], records []T) Sheet {
 	s := Sheet{Title: title}
 	var shown []field.Field[T]
@@ -24,30 +26,77 @@ func sheetOf[T any](title string, fields []field.Field[T], records []T) Sheet {
 	for i, r := range records {
 		row := make([]any, len(shown))
 		for k := range shown {
-			row[k] = cellOf(shown[k].Kind, shown[k].Unit, shown[k].Value(r))
+			row[k] = cellOf(shown[k].Unit, shown[k].Value(r))
 		}
 		s.Rows[i] = row
 	}
+	showMillis(&s, shown)
 	return s
 }
 
-// fieldColumn is the column of a field. Numbers are aligned to the right.
+// showMillis shows the times of a table in milliseconds if the largest is long. CSV keeps microseconds.
+func showMillis[T any](s *Sheet, shown []field.Field[T]) {
+	largest := 0.0
+	var times []int
+	for k, f := range shown {
+		if f.Unit != field.Micros || !slices.Contains(strings.Fields(f.Head), "us") {
+			continue
+		}
+		times = append(times, k)
+		for _, row := range s.Rows {
+			if us, ok := toCell(row[k]).Raw().(float64); ok {
+				largest = max(largest, us)
+			}
+		}
+	}
+	unit, scale := timeUnit(largest)
+	if scale == 1 {
+		return
+	}
+	for _, k := range times {
+		head := strings.Fields(s.Columns[k].Name)
+		head[slices.Index(head, "us")] = unit
+		s.Columns[k].Name = strings.Join(head, " ")
+		for _, row := range s.Rows {
+			if b, ok := row[k].(bounds); ok {
+				row[k] = bounds{b.Interval, func(us float64) Cell { return inMillis{b.unit(us), 4} }}
+			} else if row[k] != nil {
+				row[k] = inMillis{toCell(row[k]), 3}
+			}
+		}
+	}
+}
+
+// inMillis shows a cell with microseconds in milliseconds, with some significant digits.
+type inMillis struct {
+	Cell
+	digits int
+}
+
+func (v inMillis) Text() string {
+	us, ok := v.Raw().(float64)
+	if !ok || v.Cell.Text() == "" {
+		return v.Cell.Text()
+	}
+	return significant(us/1e3, v.digits)
+}
+
 func fieldColumn[T any](f field.Field[T]) Column {
 	c := Column{
-		Name: f.Head, Key: f.Name, Wide: f.Wide, Data: f.Head == "", Flex: f.Flex,
-		Interval: f.Kind == field.Bounds, Hoist: f.Hoist, HoistName: f.HoistHead,
+		Name: f.Head, Key: f.Name, Wide: f.Wide, Data: f.Head == "", Flex: f.Flex, Keep: f.Keep,
+		Interval: f.Type() == field.Bounds, Hoist: f.Hoist, HoistName: f.HoistHead,
 	}
-	switch f.Kind {
+	switch f.Type() {
 	case field.Count, field.Number, field.Bounds:
 		c.Align = Right
 	}
 	return c
 }
 
-// cellOf is a value as a table shows it: as its unit asks for, unless it has a text of its own.
-func cellOf(kind field.Kind, unit field.Unit, v any) any {
+// cellOf formats numbers and intervals by unit; it returns other values unchanged.
+func cellOf(unit field.Unit, v any) any {
 	switch x := v.(type) {
-	case rules.Interval:
+	case stats.Interval:
 		return bounds{x, func(v float64) Cell { return unitCell(unit, v) }}
 	case float64:
 		return unitCell(unit, x)
@@ -55,41 +104,62 @@ func cellOf(kind field.Kind, unit field.Unit, v any) any {
 	return v
 }
 
-// unitCell is a number in a unit.
+// unitCells are the cells of units; those of other units have two decimals.
+var unitCells = map[field.Unit]func(float64) Cell{
+	field.Micros: micros, field.Seconds: millis, field.PerSecond: fourFigures, field.OfSecond: saved, field.Share: share,
+	field.Factor: factor, field.Probability: probability, field.Error: relativeError,
+	field.MHz: numbers(0), field.Watts: numbers(0), field.Celsius: numbers(0), field.Millijoules: numbers(1),
+}
+
+func numbers(decimals int) func(float64) Cell {
+	return func(v float64) Cell { return number{v, decimals} }
+}
+
 func unitCell(unit field.Unit, v float64) Cell {
-	switch unit {
-	case field.Micros:
-		return micros(v)
-	case field.Share:
-		return share(v)
-	case field.Factor:
-		return factor(v)
-	case field.Probability:
-		return probability(v)
-	case field.MHz, field.Watts, field.Celsius:
-		return number{v, 0}
-	case field.Millijoules:
-		return number{v, 1}
-	case field.Error:
-		return relativeError(v)
+	if cell := unitCells[unit]; cell != nil {
+		return cell(v)
 	}
 	return number{v, 2}
 }
 
-// unlessNone is v, or nothing where 0 or less stands for unknown.
-func unlessNone(v float64) any {
-	if v > 0 {
+// when is v if it is known, else nil.
+func when(known bool, v any) any {
+	if known {
 		return v
 	}
 	return nil
 }
 
-// seriesFields are the facts of a record's series. Tables show the series in one column; CSV has it as text and JSON as an object.
+// unlessNone is v, or nil if v ≤ 0, which means unknown.
+func unlessNone(v float64) any { return when(v > 0, v) }
+
+// seriesFields returns the fields of a record's series. Tables show the series in one column; CSV has it as
+// text and JSON as an object.
 func seriesFields[T any](series func(T) results.SeriesKey) (column field.Field[T], filters []field.Field[T]) {
-	column = field.Field[T]{
-		Name: "series", Head: "series", Kind: field.Text, Hoist: true, Words: "device, kernel, data type and dimensions",
-		Value: func(r T) any { return seriesCell(series(r)) },
-	}
-	filters = field.Within("series", field.Via(field.Filters(results.SeriesFields), func(r T) (results.SeriesKey, bool) { return series(r), true }))
+	column = field.Field[T]{Name: "series", Head: "series", Hoist: true, Words: seriesWords,
+		Value: func(r T) any { return seriesCell(series(r)) }}
+	filters = field.Within("series",
+		field.Via(field.Filters(results.SeriesFields), func(r T) (results.SeriesKey, bool) { return series(r), true }))
 	return column, filters
+}
+
+type property struct {
+	name  string
+	value any
+}
+
+func pairSheet(title, name, value string, lines []property) Sheet {
+	return sheetOf(title, []field.Field[property]{
+		{Name: name, Head: name, Words: "the name", Value: func(p property) any { return p.name }},
+		{Name: value, Head: value, Flex: true, Words: "its value", Value: func(p property) any { return p.value }},
+	}, lines)
+}
+
+func seriesColumn[T any](series func(T) results.SeriesKey) field.Field[T] {
+	return field.Field[T]{Name: "series", Head: "series", JSON: "-", Words: seriesWords,
+		Value: func(r T) any { return seriesCell(series(r)) }}
+}
+
+func seriesList(keys []results.SeriesKey) Sheet {
+	return sheetOf("", []field.Field[results.SeriesKey]{seriesColumn(func(k results.SeriesKey) results.SeriesKey { return k })}, keys)
 }

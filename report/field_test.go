@@ -10,11 +10,15 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/field"
+	"github.com/gemmaudit/gemmaudit/results/importing"
+	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/advice"
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
+	"github.com/gemmaudit/gemmaudit/rules/history"
 )
 
-// TestFields: the declarations of records keep to their rules, and JSON has the values that tables and CSV show.
+// Field declarations must be consistent, and JSON must have the values shown in tables and CSV.
 func TestFields(t *testing.T) {
 	findings := []FindingRecord{}
 	audit := fixtureAtClock()
@@ -30,10 +34,11 @@ func TestFields(t *testing.T) {
 	medians := JudgedMedians(fixtureSeries(), fixtureAtClock())
 
 	diff.Findings[0].B.Baseline = rules.BaselineNew
-	// The layout that JSON leaves out is the other.
+	// JSON omits the default layout, so test the other one.
 	transposed := fixtureKey
 	transposed.Layout = kernels.Transposed
-	findings[0].Series, splits.Splits[0].Series, diff.Cases[0].Series, diff.Findings[0].B.Series, medians[0].Series = transposed, transposed, transposed, transposed, transposed
+	findings[0].Series, splits.Splits[0].Series, diff.Cases[0].Series, diff.Findings[0].B.Series, medians[0].Series = transposed,
+		transposed, transposed, transposed, transposed
 
 	declared(t, "finding", FindingFields, findings)
 	declared(t, "remedy", RemedyFields, splits.Splits)
@@ -48,9 +53,48 @@ func TestFields(t *testing.T) {
 	}
 	declared(t, "card of a fleet", fleetCardFields, cards)
 	declared(t, "series", results.SeriesFields, []results.SeriesKey{transposed})
+
+	declared(t, "series of two runs", seriesDiffFields, diff.Series)
+	declared(t, "factor of two runs", factorFields, diff.Factors)
+	declared(t, "change of a rule", configFields, []rules.ConfigChange{{Key: "threshold", A: "1", B: "2"}})
+	declared(t, "check of doctor", healthFields, fixtureHealth())
+	declared(t, "launch that differs", launchFields, []rules.LaunchDiffers{{M: 1}})
+	declared(t, "card of a host", hostCardFields, []rules.CardVerdict{{Device: "cuda:0", ClockMHz: 1, PowerW: 1, TempC: 1, Throttled: 1}})
+	declared(t, "case of a card", cardCaseFields, []rules.CardCase{{M: 1}})
+	declared(t, "check of a node", checkFields, []fleet.Check{{Card: "GPU-1"}})
+	declared(t, "group of a fleet", confoundFields, []groupConfound{{}})
+	declared(t, "scatter of a fleet", scatterFields, []scatterOf{{}})
+	declared(t, "slow case of a fleet", slowCaseFields, []slowCase{{card: cards[0]}})
+	declared(t, "remedy of a fleet", sharedRemedyFields, []table.SharedEntry{{}})
+	declared(t, "event of a history", eventFields, []runEvent{{}})
+	one := &history.Case{}
+	declared(t, "change of a history", changeFields, []caseChange{{of: one}})
+	declared(t, "case of a history", caseOfRunFields, []caseOfRun{{of: one}})
+
+	declared(t, "pass", passFields, []advice.Pass{{Inferred: true}})
+	declared(t, "part of a pass", partFields, []advice.Part{{}})
+	declared(t, "size of a chunk", chunkSizeFields, []advice.ChunkSize{{}})
+	declared(t, "usual chunk", usualChunkFields, []advice.UsualChunk{{Known: true}})
+	declared(t, "list of sizes", sizesFields, []advice.SizesAgainst{{}})
+	declared(t, "skip", skipFields, []advice.Skip{{}})
+	declared(t, "setting", settingFields, []settingLine{{}})
+	declared(t, "series of a plan", planFields, fixturePlan().Series)
+	declared(t, "peak of a device", peakFields, []devicePeak{{}})
+	declared(t, "source of a run", sourceFields, fixtureRunFile().Sources)
+	declared(t, "format of an import", formatFields, []importing.ImportFormat{{}})
+	declared(t, "condition of a table", conditionFields, []results.FactorDiff{{}})
+	declared(t, "check of a table", rowCheckFields, []rules.RowCheck{{}})
+	declared(t, "lookup", lookupFields, []Lookup{{}})
+	declared(t, "series of choices", seriesChoicesFields, fixtureChoices().Series)
+	declared(t, "series without choices", untoldFields, []UntoldChoices{{}})
+	declared(t, "choices of two sides", choicesDiffFields, fixtureChoicesDiff().Series)
+	declared(t, "overview", overviewFields, nil)
+	declared(t, "band of M", bandFields, []rules.BandDiff{{}})
+	declared(t, "verdicts of a series", verdictFields, nil)
+	declared(t, "case against a baseline", againstFields, []AgainstRow{{BaselineUS: 1, Ratio: 1}})
+	declared(t, "check of selftest", checkStepFields, fixtureSelftest().Checks)
 }
 
-// declared checks the declaration of a record by some of them.
 func declared[T any](t *testing.T, record string, fields []field.Field[T], records []T) {
 	t.Helper()
 	names, filters := map[string]bool{}, map[string]bool{}
@@ -68,15 +112,15 @@ func declared[T any](t *testing.T, record string, fields []field.Field[T], recor
 		if f.NoColumn && f.Where == "" {
 			t.Errorf("%s: %s is shown nowhere", record, f.Name)
 		}
-		if f.Unit != field.None && (f.Kind == field.Text || f.Kind == field.Flag) {
-			t.Errorf("%s: %s is a %s in %s", record, f.Name, f.Kind, f.Unit)
+		if f.Unit != field.None && (f.Type() == field.Text || f.Type() == field.Flag) {
+			t.Errorf("%s: %s is a %s in %s", record, f.Name, f.Type(), f.Unit)
 		}
 		compared := false
 		for _, r := range records {
 			v := f.Value(r)
 			raw := field.Raw(v)
-			if raw != nil && !ofKind(f.Kind, raw) {
-				t.Errorf("%s: %s is declared %s, its value is %T", record, f.Name, f.Kind, raw)
+			if raw != nil && !ofKind(f.Type(), raw) {
+				t.Errorf("%s: %s is declared %s, its value is %T", record, f.Name, f.Type(), raw)
 			}
 			in, ok := inJSON(t, r, f)
 			if !ok {
@@ -93,7 +137,6 @@ func declared[T any](t *testing.T, record string, fields []field.Field[T], recor
 	}
 }
 
-// ofKind says whether a value is of a kind.
 func ofKind(kind field.Kind, v any) bool {
 	switch v.(type) {
 	case string:
@@ -108,8 +151,8 @@ func ofKind(kind field.Kind, v any) bool {
 	return false
 }
 
-// inJSON is the value that a record's JSON has of a field, nil for an object that is no interval; ok is false
-// where there is none.
+// inJSON returns the JSON value of a field, nil for an object that is not an interval; ok is false if it is
+// missing.
 func inJSON[T any](t *testing.T, record T, f field.Field[T]) (v any, ok bool) {
 	t.Helper()
 	if f.JSON == "-" {
@@ -136,7 +179,7 @@ func inJSON[T any](t *testing.T, record T, f field.Field[T]) (v any, ok bool) {
 	case map[string]any:
 		return x["mid"], true
 	case float64:
-		if f.Kind == field.Count && x == math.Trunc(x) {
+		if f.Type() == field.Count && x == math.Trunc(x) {
 			return int(x), true
 		}
 	}

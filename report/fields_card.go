@@ -3,85 +3,51 @@ package report
 import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/field"
-	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// fleetCardFields are the facts of a card of a fleet.
-var fleetCardFields = []field.Field[*fleet.Card]{
-	{Name: "verdict", Head: "verdict", Kind: field.Text,
-		Words: "drain, watch, fine or unjudged",
+var fleetCardFields = field.Of([]field.Field[*fleet.Card]{
+	{Name: "verdict", Head: "verdict", Keep: true, Words: cardVerdictWords,
 		Value: func(c *fleet.Card) any { return word{string(c.Verdict), verdictTone(c.Verdict)} }},
-	{Name: "host", Head: "host", Kind: field.Text,
-		Words: "the host that it is in",
-		Value: func(c *fleet.Card) any { return c.Host }},
-	{Name: "device", Head: "device", Kind: field.Text,
-		Words: "its device on the host, as cuda:0",
-		Value: func(c *fleet.Card) any { return c.Device }},
-	{Name: "card", Head: "card", Kind: field.Text, Wide: true,
-		Words: "UUID or serial number of the card",
-		Value: func(c *fleet.Card) any { return c.Card }},
-	{Name: "model", Head: "model", Kind: field.Text, Wide: true,
-		Words: "the card's model",
-		Value: func(c *fleet.Card) any { return c.Model }},
-	{Name: "labels", Head: "labels", Kind: field.Text, Wide: true,
-		Words: "the machine's labels",
+	{Name: "host", Head: "host", Words: "the host that it is in"},
+	{Name: "device", Head: "device", Words: hostDeviceWords},
+	{Name: "card", Head: "card", Wide: true, Words: cardWords},
+	{Name: "model", Head: "model", Wide: true, Words: "the card's model"},
+	{Name: "labels", Head: "labels", Wide: true, Words: "the machine's labels",
 		Value: func(c *fleet.Card) any { return results.Labels(c.Labels).String() }},
-	{Name: "kind", Head: "kind", Kind: field.Text,
-		Words: "in which way it is slow",
-		Value: func(c *fleet.Card) any { return string(c.Kind) }},
-	{Name: "loss", Head: "loss", Kind: field.Bounds, Unit: field.Share, Wide: true, JSON: "-",
-		Words: "time beyond that of its peers",
+	{Name: "kind", Head: "kind", Words: slowKindWords},
+	{Name: "loss", Head: "loss", Kind: field.Bounds, Unit: field.Share, Wide: true, JSON: "-", Words: "time beyond its peers",
 		Value: func(c *fleet.Card) any { return lossOver(c.Loss) }},
 	{Name: "common", Head: "at the common clock", Kind: field.Bounds, Unit: field.Factor,
-		Words: "time over that of its peers at the common clock",
-		Value: func(c *fleet.Card) any { return ratioOf(c.Common) }},
-	{Name: "sustained", Head: "sustained", Kind: field.Bounds, Unit: field.Factor,
-		Words: "time over that of its peers as it was observed",
+		Words: "time relative to its peers at the common clock", Value: func(c *fleet.Card) any { return ratioOf(c.Common) }},
+	{Name: "sustained", Head: "sustained", Kind: field.Bounds, Unit: field.Factor, Words: "time relative to its peers as measured",
 		Value: func(c *fleet.Card) any { return ratioOf(c.Sustained) }},
-	{Name: "earlier", Head: "over its baseline", Kind: field.Bounds, Unit: field.Factor,
-		Words: "time over its own in the baseline",
+	{Name: "earlier", Head: "over its baseline", Kind: field.Bounds, Unit: field.Factor, Words: "time over its own in the baseline",
 		Value: func(c *fleet.Card) any {
 			if c.Earlier == nil {
 				return nil
 			}
 			return ratioOf(*c.Earlier)
 		}},
-	{Name: "p_adjusted", Head: "p adjusted", Kind: field.Number, Unit: field.Probability, Wide: true,
-		Words: pWords,
-		Value: func(c *fleet.Card) any { return c.AdjustedP }},
-	{Name: "slow_cases", Head: "slow cases", Kind: field.Count,
-		Words: "cases in which it is slower than its peers",
-		Value: func(c *fleet.Card) any { return c.SlowCases }},
-	{Name: "runs", Head: "runs", Kind: field.Count, Wide: true, JSON: "-",
-		Words: "runs that measured it",
+	{Name: "p_adjusted", Head: "p adjusted", Unit: field.Probability, Wide: true, Words: pWords},
+	{Name: "slow_cases", Head: "slow cases", Kind: field.Count, Words: "cases where it is slower than its peers"},
+	{Name: "runs", Head: "runs", Kind: field.Count, Wide: true, JSON: "-", Words: "runs that measured it",
 		Value: func(c *fleet.Card) any { return len(c.Runs) }},
-	{Name: "since", Head: "since", Kind: field.Text, Wide: true, JSON: "-",
-		Words: "since when it is slow",
-		Value: func(c *fleet.Card) any {
-			if c.Since == nil {
-				return nil
-			}
-			return minuteText(c.Since.Time)
-		}},
-	{Name: "clock_mhz", Head: "clock MHz", Kind: field.Number, Unit: field.MHz, Wide: true, JSON: "conditions.clock_mhz",
-		Words: clockWords,
-		Value: func(c *fleet.Card) any { return unlessNone(c.Conditions.ClockMHz) }},
-	{Name: "power_w", Head: "power W", Kind: field.Number, Unit: field.Watts, Wide: true, JSON: "conditions.power_w",
-		Words: "power of the device",
-		Value: func(c *fleet.Card) any { return unlessNone(c.Conditions.PowerW) }},
-	{Name: "temp_c", Head: "°C", Kind: field.Number, Unit: field.Celsius, Wide: true, JSON: "conditions.temp_c",
-		Words: "temperature of the device",
-		Value: func(c *fleet.Card) any { return unlessNone(c.Conditions.TempC) }},
-	{Name: "throttled", Head: "throttled", Kind: field.Number, Unit: field.Share, Wide: true, JSON: "conditions.throttled",
-		Words: "share of samples in which it was held back",
-		Value: func(c *fleet.Card) any { return unlessNone(c.Conditions.Throttled) }},
-	{Name: "reason", Head: "reason", Kind: field.Text, Flex: true,
-		Words: "why the verdict is what it is",
-		Value: func(c *fleet.Card) any { return c.Reason }},
-}
+	{Name: "since", Head: "since", Wide: true, JSON: "-", Words: "since when it is slow", Value: func(c *fleet.Card) any {
+		if c.Since == nil {
+			return nil
+		}
+		return minuteText(c.Since.Time)
+	}},
+	{Name: "clock_mhz", Head: "clock MHz", Unit: field.MHz, Wide: true, JSON: "conditions.clock_mhz", Words: clockWords},
+	{Name: "power_w", Head: "power W", Unit: field.Watts, Wide: true, JSON: "conditions.power_w", Words: "power of the device"},
+	{Name: "temp_c", Head: "°C", Unit: field.Celsius, Wide: true, JSON: "conditions.temp_c", Words: "temperature of the device"},
+	{Name: "throttled", Head: "throttled", Unit: field.Share, Wide: true, JSON: "conditions.throttled", Words: throttledWords},
+	{Name: "reason", Head: "reason", Flex: true, Words: reasonWords},
+})
 
-// fleetCardSheet has a row a card; without all, those that are like their peers are left out.
+// fleetCardSheet has a row per card; without all, it omits cards that match their peers.
 func fleetCardSheet(r *fleet.Result, all bool) Sheet {
 	var cards []*fleet.Card
 	for i := range r.Cards {
@@ -92,18 +58,18 @@ func fleetCardSheet(r *fleet.Result, all bool) Sheet {
 	return sheetOf("Cards", fleetCardFields, cards)
 }
 
-// ratioOf is a ratio of times, nothing where it is not known.
-func ratioOf(i rules.Interval) any {
-	if i == (rules.Interval{}) {
+// ratioOf is a ratio of times, nil if unknown.
+func ratioOf(i stats.Interval) any {
+	if i == (stats.Interval{}) {
 		return nil
 	}
 	return i
 }
 
-// lossOver is a ratio of times as the share that is lost.
-func lossOver(i rules.Interval) any {
-	if i == (rules.Interval{}) {
+// lossOver converts a ratio of times to the share of time lost.
+func lossOver(i stats.Interval) any {
+	if i == (stats.Interval{}) {
 		return nil
 	}
-	return rules.Interval{Lo: i.Lo - 1, Mid: i.Mid - 1, Hi: i.Hi - 1}
+	return stats.Interval{Lo: i.Lo - 1, Mid: i.Mid - 1, Hi: i.Hi - 1}
 }

@@ -10,64 +10,51 @@ import (
 
 var caseSeries, caseSeriesFilters = seriesFields(func(c rules.CaseDiff) results.SeriesKey { return c.Series })
 
-// CaseFields are the facts of a case that two runs have.
+// CaseFields are the fields of a case that both runs have.
 var CaseFields = slices.Concat([]field.Field[rules.CaseDiff]{
 	caseSeries,
-	{Name: "m", Head: "m", Kind: field.Count, Where: "m",
-		Words: "the M of a row",
-		Value: func(c rules.CaseDiff) any { return c.M }},
-	{Name: "a_us", Head: "A us", Kind: field.Bounds, Unit: field.Micros,
-		Words: "time of a launch in A at the common clock",
+	{Name: "m", Head: "m", Kind: field.Count, Where: "m", Words: rowMWords, Value: func(c rules.CaseDiff) any { return c.M }},
+	{Name: "a_us", Head: "A us", Kind: field.Bounds, Unit: field.Micros, Words: "time of a launch in A at the common clock",
 		Value: func(c rules.CaseDiff) any { return c.A }},
-	{Name: "b_us", Head: "B us", Kind: field.Bounds, Unit: field.Micros, Where: "us",
-		Words: "time of a launch in B at the common clock",
+	{Name: "b_us", Head: "B us", Kind: field.Bounds, Unit: field.Micros, Where: "us", Words: "time of a launch in B at the common clock",
 		Value: func(c rules.CaseDiff) any { return c.B }},
-	{Name: "ratio", Head: "B ÷ A", Kind: field.Bounds, Unit: field.Factor, Where: "ratio",
-		Words: "B's time over A's: above 1 is slower",
+	{Name: "ratio", Head: "B ÷ A", Kind: field.Bounds, Unit: field.Factor, Where: "ratio", Words: "B's time over A's: above 1 is slower",
 		Value: func(c rules.CaseDiff) any { return c.Ratio }},
-	{Name: "p_adjusted", Head: "p adjusted", Kind: field.Number, Unit: field.Probability, Where: "p",
-		Words: pWords,
+	{Name: "p_adjusted", Head: "p adjusted", Unit: field.Probability, Where: "p", Words: pWords,
 		Value: func(c rules.CaseDiff) any { return c.AdjustedP }},
-	{Name: "change", Head: "change", Kind: field.Text, Where: "change",
-		Words: changeWords,
+	{Name: "change", Head: "change", Where: "change", Words: changeWords,
 		Value: func(c rules.CaseDiff) any { return changeCell(c.Change) }},
-	{Name: "scatter", Head: "scatter", Kind: field.Text, Where: "scatter", Wide: true,
-		Words: "where the scatter of the ratio comes from, where a side has too few samples for its own: borrowed from the rows around it, or assumed",
-		Value: func(c rules.CaseDiff) any { return string(c.Scatter) }},
-	{Name: "label_a", Head: "label in A", Kind: field.Text, Wide: true,
-		Words: "the library's kernel in A, where it differs",
+	{Name: "scatter", Head: "scatter", Where: "scatter", Wide: true,
+		Words: "where the scatter of the ratio comes from, where a side has too few samples for its own: borrowed from the rows around " +
+			"it, or assumed", Value: func(c rules.CaseDiff) any { return string(c.Scatter) }},
+	{Name: "label_a", Head: "label in A", Wide: true, Words: "the library's kernel in A, where it differs",
 		Value: func(c rules.CaseDiff) any { return code(c.LabelA) }},
-	{Name: "label_b", Head: "label in B", Kind: field.Text, Where: "label", Wide: true,
-		Words: "the library's kernel in B, where it differs",
+	{Name: "label_b", Head: "label in B", Where: "label", Wide: true, Words: "the library's kernel in B, where it differs",
 		Value: func(c rules.CaseDiff) any { return code(c.LabelB) }},
 }, caseSeriesFilters)
 
-const changeWords = "of a case slower, faster, suspected slower, suspected faster, same, marginal or undecided; of a finding new, fixed, same or undecided"
+const changeWords = "of a case slower, faster, suspected slower, suspected faster, same, marginal or undecided; of a finding new, fixed, " +
+	"same or undecided"
 
-// FindingDiffFields are the facts of a finding of two runs. What it is called is B's word, where B has it.
+// FindingDiffFields are the fields of a finding in two runs. Its description is B's, if B has the finding.
 var FindingDiffFields = slices.Concat([]field.Field[rules.FindingDiff]{
-	{Name: "change", Head: "change", Kind: field.Text, Where: "change",
-		Words: changeWords,
+	{Name: "change", Head: "change", Where: "change", Words: changeWords,
 		Value: func(d rules.FindingDiff) any { return changeCell(d.Change) }},
 	latestField("rule"),
 	latestField("series"),
-	{Name: "m_a", Head: "m in A", Kind: field.Text, JSON: "-",
-		Words: "first and last M in A",
+	{Name: "m_a", Head: "m in A", JSON: "-", Words: "first and last M in A",
 		Value: func(d rules.FindingDiff) any { return intervalOf(d.A) }},
-	{Name: "m_b", Head: "m in B", Kind: field.Text, JSON: "-",
-		Words: "first and last M in B",
+	{Name: "m_b", Head: "m in B", JSON: "-", Words: "first and last M in B",
 		Value: func(d rules.FindingDiff) any { return intervalOf(d.B) }},
 	{Name: "loss_a", Head: "loss in A", Kind: field.Bounds, Unit: field.Share, JSON: "a.loss",
-		Words: "share of its time that the worst row loses in A",
-		Value: func(d rules.FindingDiff) any {
+		Words: "share of its time that the worst row loses in A", Value: func(d rules.FindingDiff) any {
 			if d.A == nil {
 				return nil
 			}
 			return lossOf(*d.A)
 		}},
 	{Name: "loss_b", Head: "loss in B", Kind: field.Bounds, Unit: field.Share, JSON: "b.loss",
-		Words: "share of its time that the worst row loses in B",
-		Value: func(d rules.FindingDiff) any {
+		Words: "share of its time that the worst row loses in B", Value: func(d rules.FindingDiff) any {
 			if d.B == nil {
 				return nil
 			}
@@ -80,7 +67,7 @@ var FindingDiffFields = slices.Concat([]field.Field[rules.FindingDiff]{
 }, latestFields(field.Filters(field.Pick(FindingFields, "from_m", "to_m", "rows", "worst_m", "loss", "p_adjusted", "gain", "id", "baseline",
 	"remedy_kind", "remedy_executed", "remedy_pays"))), latestFields(findingSeriesFilters))
 
-// latestField is a field of the finding as B has it, or A where B has none.
+// latestField is a field of B's finding, else of A's.
 func latestField(name string) field.Field[rules.FindingDiff] {
 	return latestFields(field.Pick(FindingFields, name))[0]
 }
@@ -94,7 +81,6 @@ func latestFields(fields []field.Field[FindingRecord]) []field.Field[rules.Findi
 	}))
 }
 
-// latest is B's finding, or A's where B has none.
 func latest(d rules.FindingDiff) *rules.Finding {
 	if d.B != nil {
 		return d.B
@@ -106,7 +92,7 @@ func intervalOf(f *rules.Finding) any {
 	if f == nil {
 		return nil
 	}
-	return intervalText(f.FromM, f.ToM)
+	return extentText(f.Series, f.FromM, f.ToM)
 }
 
 func caseSheet(cases []rules.CaseDiff) Sheet { return sheetOf("", CaseFields, cases) }

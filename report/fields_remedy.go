@@ -2,7 +2,6 @@ package report
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/results"
@@ -12,74 +11,52 @@ import (
 
 var remedySeries, remedySeriesFilters = seriesFields(func(r rules.SplitRow) results.SeriesKey { return r.Series })
 
-// remedyColumns are the facts of a remedy.
 var remedyColumns = []field.Field[rules.SplitRow]{
 	remedySeries,
-	{Name: "m", Head: "m", Kind: field.Count, Where: "m",
-		Words: "the M of a row",
-		Value: func(r rules.SplitRow) any { return r.M }},
-	{Name: "kind", Head: "kind", Kind: field.Text, Where: "remedy", Wide: true,
-		Words: remedyWords,
+	{Name: "m", Head: "m", Keep: true, Kind: field.Count, Where: "m", Words: rowMWords, Value: func(r rules.SplitRow) any { return r.M }},
+	{Name: "kind", Head: "kind", Where: "remedy", Wide: true, Words: remedyWords,
 		Value: func(r rules.SplitRow) any { return string(r.Kind) }},
-	{Name: "remedy", Head: "remedy", Kind: field.Text, JSON: "-",
-		Words: "what to do instead",
+	{Name: "remedy", Head: "remedy", Keep: true, JSON: "-", Words: "what to do instead",
 		Value: func(r rules.SplitRow) any { return remedyText(r.Remedy) }},
-	{Name: "direct_us", Head: "direct us", Kind: field.Number, Unit: field.Micros, Where: "us",
-		Words: "time of a launch of the direct product",
+	{Name: "direct_us", Head: "direct us", Keep: true, Unit: field.Micros, Where: "us", Words: "time of a launch of the direct product",
 		Value: func(r rules.SplitRow) any { return r.DirectUS }},
-	{Name: "predicted_us", Head: "predicted us", Kind: field.Number, Unit: field.Micros,
-		Words: "time of the remedy as the run predicts it",
+	{Name: "predicted_us", Head: "predicted us", Unit: field.Micros, Words: "time of the remedy as the run predicts it",
 		Value: func(r rules.SplitRow) any { return r.PredictedUS }},
-	{Name: "executed_us", Head: "executed us", Kind: field.Bounds, Unit: field.Micros,
-		Words: "time of the remedy as it was measured",
-		Value: func(r rules.SplitRow) any {
-			if !r.Executed {
-				return nil
-			}
-			return r.ExecutedUS
-		}},
-	{Name: "gain", Head: "gain", Kind: field.Bounds, Unit: field.Factor, Where: "gain",
-		Words: gainWords,
+	{Name: "executed_us", Head: "executed us", Keep: true, Kind: field.Bounds, Unit: field.Micros,
+		Words: "time of the remedy as it was measured", Value: func(r rules.SplitRow) any { return when(r.Executed, r.ExecutedUS) }},
+	{Name: "gain", Head: "gain", Keep: true, Kind: field.Bounds, Unit: field.Factor, Where: "gain", Words: gainWords,
 		Value: func(r rules.SplitRow) any { return gainOf(r.Remedy) }},
-	{Name: "stake_us", Head: "saved us", Kind: field.Number, Unit: field.Micros, Where: "stake",
-		Words: "the time that a remedy saves, over all rows",
+	{Name: "stake_us", Head: "saved us", Unit: field.Micros, Where: "stake", Words: "the time that a remedy saves, over all rows",
 		Value: func(r rules.SplitRow) any { return stake(r.StakeUS) }},
-	{Name: "pays", Head: "pays", Kind: field.Flag, Where: "pays",
-		Words: paysWords,
+	{Name: "pays", Head: "pays", Keep: true, Kind: field.Flag, Where: "pays", Words: paysWords,
 		Value: func(r rules.SplitRow) any { return paysCell(r.Remedy) }},
-	{Name: "p_adjusted", Head: "adjusted p", Kind: field.Number, Unit: field.Probability, Where: "p",
-		Words: pWords,
+	{Name: "p_adjusted", Head: "adjusted p", Unit: field.Probability, Where: "p", Words: pWords,
 		Value: func(r rules.SplitRow) any { return unlessNone(r.AdjustedP) }},
-	{Name: "sweep_us", Head: "direct us in the sweep", Kind: field.Number, Unit: field.Micros, Wide: true,
-		Words: "time of the direct product in the run",
+	{Name: "sweep_us", Head: "direct us in the sweep", Unit: field.Micros, Wide: true, Words: "time of the direct product in the run",
 		Value: func(r rules.SplitRow) any { return unlessNone(r.SweepUS) }},
 }
 
-// remedyNumerics are what a remedy does to the result.
-var remedyNumerics = []field.Field[*results.Numerics]{
-	{Name: "remedy_error", Head: "error", Kind: field.Number, Unit: field.Error, Wide: true,
-		Words: "relative error of the remedy's result",
-		Value: func(n *results.Numerics) any { return n.RemedyError }},
-	{Name: "direct_error", Head: "direct error", Kind: field.Number, Unit: field.Error, Wide: true,
-		Words: "relative error of the direct product's result",
-		Value: func(n *results.Numerics) any { return n.DirectError }},
-	{Name: "same_bits", Head: "same bits", Kind: field.Flag, Wide: true,
-		Words: "the remedy's result has the bits of the direct product's",
+var remedyNumerics = field.Of([]field.Field[*results.Numerics]{
+	{Name: "remedy_error", Head: "error", Unit: field.Error, Wide: true, Words: "relative error of the remedy's result"},
+	{Name: "direct_error", Head: "direct error", Unit: field.Error, Wide: true, Words: "relative error of the direct product's result"},
+	{Name: "same_bits", Head: "same bits", Kind: field.Flag, Wide: true, Words: "the remedy's result has the bits of the direct product's",
 		Value: func(n *results.Numerics) any { return yesNo(n.SameBits) }},
 	{Name: "batch_invariant", Head: "batch-invariant", Kind: field.Flag, Wide: true,
 		Words: "the remedy's result has the same bits at other Ms",
 		Value: func(n *results.Numerics) any { return yesNo(n.BatchInvariant) }},
-}
+})
 
-// RemedyFields are the facts of a remedy, of its result and of its series.
+// RemedyFields are the fields of a remedy, its result and its series.
 var RemedyFields = slices.Concat(
-	insertBefore(remedyColumns, "stake_us", field.Via(remedySustained, func(r rules.SplitRow) (*rules.Sustained, bool) { return r.Sustained, r.Sustained != nil })),
+	insertBefore(remedyColumns, "stake_us",
+		field.Via(remedySustained, func(r rules.SplitRow) (*rules.Sustained, bool) { return r.Sustained, r.Sustained != nil })),
 	field.Within("numerics", field.Via(remedyNumerics, func(r rules.SplitRow) (*results.Numerics, bool) {
 		return r.Numerics, r.Numerics != nil && r.Numerics.Failed == ""
 	})),
 	[]field.Field[rules.SplitRow]{
-		{Name: "executed", Kind: field.Flag, Where: "executed", Words: executedWords, Value: func(r rules.SplitRow) any { return r.Executed }},
-		{Name: "unsteady", Kind: field.Flag, Where: "unsteady", Words: "other work slowed the direct product, and nothing is concluded",
+		{Name: "executed", Kind: field.Flag, Where: "executed", Words: executedWords,
+			Value: func(r rules.SplitRow) any { return r.Executed }},
+		{Name: "unsteady", Kind: field.Flag, Where: "unsteady", Words: "undecided, because other load slowed the direct product",
 			Value: func(r rules.SplitRow) any { return r.Unsteady }},
 	},
 	remedySeriesFilters,
@@ -90,7 +67,7 @@ func SplitSheet(rows []rules.SplitRow) Sheet {
 	return sustainedSheet("", "", RemedyFields, rows, func(r rules.SplitRow) bool { return r.Sustained != nil })
 }
 
-// paysCell is whether a remedy pays; tables say why not.
+// paysCell reports whether a remedy pays; tables add the reason if not.
 type paysCell rules.Remedy
 
 func (r paysCell) Raw() any { return r.Pays }
@@ -108,7 +85,7 @@ func (r paysCell) Text() string {
 	return "no"
 }
 
-// Tone is good for what pays.
+// Tone is good if the remedy pays.
 func (r paysCell) Tone() Tone {
 	if r.Executed && r.Pays {
 		return Good
@@ -116,13 +93,6 @@ func (r paysCell) Tone() Tone {
 	return Faint
 }
 
-// relativeError is an error relative to the exact result.
-type relativeError float64
-
-func (e relativeError) Text() string { return strconv.FormatFloat(float64(e), 'e', 2, 64) }
-func (e relativeError) Raw() any     { return finite(float64(e)) }
-
-// yesNo is a fact of a result.
 type yesNo bool
 
 func (yes yesNo) Text() string { return plain{bool(yes)}.Text() }
@@ -138,53 +108,41 @@ func (yes yesNo) Tone() Tone {
 
 var stretchSeries, _ = seriesFields(func(s rules.Stretch) results.SeriesKey { return s.Series })
 
-// StretchFields are the facts of a stretch. It is filtered by those of its row that gains least, and by what it saves.
+// StretchFields are the fields of a stretch. Filters use its row with the smallest gain, and its saving.
 var StretchFields = slices.Concat([]field.Field[rules.Stretch]{
 	stretchSeries,
-	{Name: "interval", Head: "m", Kind: field.Text, JSON: "-",
-		Words: "the Ms at which the remedy holds",
+	{Name: "interval", Head: "m", JSON: "-", Words: "sizes that the remedy covers",
 		Value: func(s rules.Stretch) any { return coveredText(s) }},
-	{Name: "from_m", Head: "from", Kind: field.Count, Wide: true,
-		Words: "first M",
-		Value: func(s rules.Stretch) any { return s.FromM }},
-	{Name: "to_m", Head: "to", Kind: field.Count, Wide: true,
-		Words: "last M",
-		Value: func(s rules.Stretch) any { return s.ToM }},
-	{Name: "remedy", Head: "remedy", Kind: field.Text, JSON: "-",
-		Words: "what to do instead",
-		Value: func(s rules.Stretch) any {
-			text := remedyText(rules.Remedy{Kind: s.Kind, Parts: s.Fixed, PadTo: s.PadTo, Pad: s.Pad, Kernel: s.Kernel, Algorithm: s.Algorithm})
-			if s.Kind == rules.RemedySplit {
-				text = strings.TrimPrefix(text+"+rest", "+")
-			}
-			return text
-		}},
-	{Name: "proofs", Head: "proven at m", Kind: field.Text, JSON: "-",
-		Words: "the Ms at which the remedy was executed",
-		Value: func(s rules.Stretch) any {
-			var at []int
-			for _, p := range s.Proofs {
-				at = append(at, p.M)
-			}
-			return results.JoinInts(at, " ")
-		}},
-	{Name: "gain", Head: "least gain", Kind: field.Bounds, Unit: field.Factor, JSON: "-",
-		Words: "the gain of the row that gains least",
-		Value: func(s rules.Stretch) any {
+	{Name: "from_m", Head: "from", Kind: field.Count, Wide: true, Words: "first M", Value: func(s rules.Stretch) any { return s.FromM }},
+	{Name: "to_m", Head: "to", Kind: field.Count, Wide: true, Words: "last M", Value: func(s rules.Stretch) any { return s.ToM }},
+	{Name: "remedy", Head: "remedy", Keep: true, JSON: "-", Words: "what to do instead", Value: func(s rules.Stretch) any {
+		text := remedyText(rules.Remedy{Kind: s.Kind, Parts: s.Fixed, PadTo: s.PadTo, Pad: s.Pad, Kernel: s.Kernel,
+			Algorithm: s.Algorithm})
+		if s.Kind == rules.RemedySplit {
+			text = strings.TrimPrefix(text+"+rest", "+")
+		}
+		return text
+	}},
+	{Name: "proofs", Head: "proven at m", JSON: "-", Words: "sizes where the remedy was executed", Value: func(s rules.Stretch) any {
+		var at []int
+		for _, p := range s.Proofs {
+			at = append(at, p.M)
+		}
+		return results.JoinInts(at, " ")
+	}},
+	{Name: "gain", Head: "least gain", Keep: true, Kind: field.Bounds, Unit: field.Factor, JSON: "-",
+		Words: "the gain of the row that gains least", Value: func(s rules.Stretch) any {
 			if least, ok := leastOf(s); ok {
 				return gainOf(least.Remedy)
 			}
 			return nil
 		}},
-	{Name: "stake_us", Head: "saved us", Kind: field.Number, Unit: field.Micros, Where: "stake",
-		Words: "the time that a remedy saves, over all rows",
+	{Name: "stake_us", Head: "saved us", Unit: field.Micros, Where: "stake", Words: "the time that a remedy saves, over all rows",
 		Value: func(s rules.Stretch) any { return stake(s.StakeUS) }},
-	{Name: "between", Head: "between", Kind: field.Text, JSON: "-",
-		Words: "for which Ms it holds that were not swept",
+	{Name: "between", Head: "between", JSON: "-", Words: "covered sizes that were not measured",
 		Value: func(s rules.Stretch) any { return betweenCell(s) }},
 }, leastFilters())
 
-// leastFilters are the facts of a stretch's row that gains least, by which it is filtered.
 func leastFilters() []field.Field[rules.Stretch] {
 	filters := field.Via(field.Filters(field.Without(RemedyFields, "stake_us")), func(s rules.Stretch) (rules.SplitRow, bool) {
 		least, _ := leastOf(s)
@@ -197,7 +155,6 @@ func leastFilters() []field.Field[rules.Stretch] {
 	return filters
 }
 
-// leastOf is the executed row of a stretch that gains least.
 func leastOf(s rules.Stretch) (rules.SplitRow, bool) {
 	var least rules.Remedy
 	for i, p := range s.Proofs {

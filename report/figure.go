@@ -20,6 +20,8 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgpdf"
 	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/gemmaudit/gemmaudit/results"
 )
 
 // Image is a file format of a plot.
@@ -27,7 +29,7 @@ type Image string
 
 // The image formats.
 const (
-	PNG Image = "png" // at twice the resolution of a plain screen
+	PNG Image = "png" // at twice the resolution of a standard screen
 	SVG Image = "svg"
 	PDF Image = "pdf"
 )
@@ -35,8 +37,7 @@ const (
 // Images lists the image formats.
 func Images() []Image { return []Image{PNG, SVG, PDF} }
 
-// ParseImages reads a list of image formats separated by commas, or "all". The
-// error lists what was expected.
+// ParseImages reads a comma-separated list of image formats, or "all". The error lists the valid names.
 func ParseImages(s string) ([]Image, error) {
 	if strings.TrimSpace(s) == "all" {
 		return Images(), nil
@@ -56,29 +57,31 @@ func ParseImages(s string) ([]Image, error) {
 
 // Figure is one plot, ready to be written in any [Image] format.
 type Figure struct {
-	// Name is the file's name without its ending.
+	// Name is the file name without its extension.
 	Name string
-	// Title is in the field's notation, Subtitle names the machine and the peak.
+	// Title is in the field's notation; Subtitle names the machine and the peak.
 	Title, Subtitle string
-	// Alt says in one sentence what is to be seen, for readers who can't see it.
+	// Alt describes the plot in one sentence, for screen readers.
 	Alt string
 
+	// times is the series whose times the plot shows; empty for other plots.
+	times  results.SeriesKey
 	legend []legendItem
-	// draw paints all below title and legend.
+	// draw paints everything below title and legend.
 	draw func(c draw.Canvas)
 }
 
-// The size of every figure, and the resolution of a PNG: 2 × 96 dots an inch.
+// The size of every figure, and the resolution of a PNG: 2 × 96 dots per inch.
 const (
 	figureWidth  = 9 * vg.Inch
 	figureHeight = 4.9 * vg.Inch
 	figureDPI    = 192
 )
 
-// Write writes the figure. Errors are those of w, and of the folder for
-// temporary files, which PDF needs for its font.
+// Write writes the figure. Errors come from w, and from the folder for temporary files, which PDF needs for
+// its font.
 func (f *Figure) Write(w io.Writer, format Image) (err error) {
-	// The PDF canvas has no other way to tell that it could not write its font.
+	// The PDF canvas panics when it cannot write its font.
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("draw plot %q as %s: %v", f.Name, format, r)
@@ -113,10 +116,11 @@ func (f *Figure) Write(w io.Writer, format Image) (err error) {
 	return nil
 }
 
-// polishSVG adds what the SVG canvas does not write: fonts to fall back on with
-// the same widths, a title and a description for screen readers.
+// polishSVG adds what the SVG canvas omits: fallback fonts with the same widths, and a title and description
+// for screen readers.
 func (f *Figure) polishSVG(svg []byte) []byte {
-	svg = bytes.ReplaceAll(svg, []byte("font-family:Liberation Sans;font-variant:normal;"), []byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif;"))
+	svg = bytes.ReplaceAll(svg, []byte("font-family:Liberation Sans;font-variant:normal;"),
+		[]byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif;"))
 	svg = svgText.ReplaceAllFunc(svg, fixWidth)
 	head := bytes.Index(svg, []byte("<svg"))
 	if head < 0 {
@@ -134,14 +138,13 @@ func (f *Figure) polishSVG(svg []byte) []byte {
 	return b.Bytes()
 }
 
-// svgText matches a text element as the SVG canvas writes it: its attributes up
-// to the style, the style, and the text.
+// svgText matches a text element of the SVG canvas: its attributes before the style, the style, and the text.
 var svgText = regexp.MustCompile(`(?s)<text ([^>]*?)style="([^"]*)">([^<]*)</text>`)
 
 var svgFontSize = regexp.MustCompile(`font-size:([0-9.]+)px`)
 
-// fixWidth gives a text element the width that it was laid out for, so that a
-// reader without the typeface squeezes its own into the same place.
+// fixWidth sets a text element to its laid-out width, so viewers without the typeface fit their own font into
+// the same space.
 func fixWidth(element []byte) []byte {
 	parts := svgText.FindSubmatch(element)
 	size := svgFontSize.FindSubmatch(parts[2])
@@ -158,8 +161,7 @@ func fixWidth(element []byte) []byte {
 		parts[1], float64(style.Width(content)), parts[2], parts[3])
 }
 
-// Colours of Okabe and Ito's palette, which stays apart for every kind of
-// colour vision, and greys for all that is not data.
+// Okabe and Ito's palette, distinguishable with any color vision, and grays for everything but data.
 var (
 	blue       = color.NRGBA{0x00, 0x72, 0xb2, 0xff}
 	vermillion = color.NRGBA{0xd5, 0x5e, 0x00, 0xff}
@@ -173,16 +175,13 @@ var (
 	paper      = color.NRGBA{0xff, 0xff, 0xff, 0xff}
 )
 
-// curveColours are the colours of overlaid curves, in order.
 var curveColours = []color.NRGBA{blue, vermillion, green, purple, orange, sky, ink}
 
-// alpha is c with the given opacity.
 func alpha(c color.NRGBA, opacity float64) color.NRGBA {
 	c.A = uint8(opacity * 255)
 	return c
 }
 
-// lettering is a text style in the figure's typeface.
 func lettering(size vg.Length, c color.Color, bold bool) text.Style {
 	f := font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
 	if bold {
@@ -191,7 +190,6 @@ func lettering(size vg.Length, c color.Color, bold bool) text.Style {
 	return text.Style{Color: c, Font: f, Handler: plot.DefaultTextHandler, XAlign: text.XLeft, YAlign: text.YBottom}
 }
 
-// mark is how a legend shows its item.
 type mark int
 
 const (
@@ -216,7 +214,6 @@ const (
 	textSize  = 9
 )
 
-// paint draws title, subtitle and legend, and hands the rest to draw.
 func (f *Figure) paint(c draw.Canvas) {
 	c.SetColor(paper)
 	c.Fill(c.Rectangle.Path())
@@ -237,7 +234,6 @@ func (f *Figure) paint(c draw.Canvas) {
 	f.draw(draw.Crop(c, 0, 0, 0, y-c.Max.Y))
 }
 
-// fitText cuts s so that it is no wider than width, with an ellipsis.
 func fitText(style text.Style, s string, width vg.Length) string {
 	if style.Width(s) <= width {
 		return s
@@ -249,7 +245,6 @@ func fitText(style text.Style, s string, width vg.Length) string {
 	return string(r) + "…"
 }
 
-// drawLegend writes the items in rows below y and returns where it ended.
 func drawLegend(c draw.Canvas, y vg.Length, items []legendItem) vg.Length {
 	const sample, gap, row = 16, 14, 13
 	if len(items) == 0 {
@@ -271,13 +266,15 @@ func drawLegend(c draw.Canvas, y vg.Length, items []legendItem) vg.Length {
 		case dashMark:
 			c.StrokeLine2(dashed(item.colour, 1.2), x, mid, x+sample, mid)
 		case areaMark:
-			c.FillPolygon(item.colour, []vg.Point{{X: x, Y: mid - 4}, {X: x + sample, Y: mid - 4}, {X: x + sample, Y: mid + 4}, {X: x, Y: mid + 4}})
+			c.FillPolygon(item.colour,
+				[]vg.Point{{X: x, Y: mid - 4}, {X: x + sample, Y: mid - 4}, {X: x + sample, Y: mid + 4}, {X: x, Y: mid + 4}})
 		case dotMark:
 			c.DrawGlyph(draw.GlyphStyle{Color: item.colour, Radius: 2.6, Shape: draw.CircleGlyph{}}, vg.Point{X: x + sample/2, Y: mid})
 		case ringMark:
 			c.DrawGlyph(draw.GlyphStyle{Color: item.colour, Radius: 2.4, Shape: draw.RingGlyph{}}, vg.Point{X: x + sample/2, Y: mid})
 		case barMark:
-			c.FillPolygon(item.colour, []vg.Point{{X: x, Y: mid - 1.25}, {X: x + sample, Y: mid - 1.25}, {X: x + sample, Y: mid + 1.25}, {X: x, Y: mid + 1.25}})
+			c.FillPolygon(item.colour,
+				[]vg.Point{{X: x, Y: mid - 1.25}, {X: x + sample, Y: mid - 1.25}, {X: x + sample, Y: mid + 1.25}, {X: x, Y: mid + 1.25}})
 		case tickMark:
 			c.StrokeLine2(draw.LineStyle{Color: item.colour, Width: 1}, x+sample/2, mid-4, x+sample/2, mid+4)
 		}
@@ -287,7 +284,7 @@ func drawLegend(c draw.Canvas, y vg.Length, items []legendItem) vg.Length {
 	return y - row - 3
 }
 
-// dashed is the style of lines that are expectations, not measurements.
+// dashed is the line style of expectations; measurements are solid.
 func dashed(c color.Color, width vg.Length) draw.LineStyle {
 	return draw.LineStyle{Color: c, Width: width, Dashes: []vg.Length{4, 2.5}}
 }

@@ -8,9 +8,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// Figures are the plots of a report, in the order in which it shows them: each
-// series' MFU and time, gains, comparisons of kernels and of cards, and the state
-// of the machine, of each device by itself.
+// Figures returns a report's plots in order of display: each series' MFU and time, gains, comparisons of
+// kernels and of cards, and the machine state of each device.
 func Figures(in Input) []*Figure {
 	machine := machineName(in.Meta)
 	var figures []*Figure
@@ -31,7 +30,7 @@ func Figures(in Input) []*Figure {
 			boundaries = in.Boundaries(s.Key)
 		}
 		figures = append(figures, PlotMFU(c, machine))
-		if from, to := c.batches(); len(c.Rows) >= manyRows && batchAxis(c.Key.Operation, from, to, false).log {
+		if from, to := c.batches(); len(c.Rows) >= manyRows && batchAxis(c.Key.Subject, from, to, false).log {
 			linear := c
 			linear.Linear = true
 			figures = append(figures, PlotMFU(linear, machine))
@@ -57,8 +56,8 @@ func Figures(in Input) []*Figure {
 	return figures
 }
 
-// comparisons draw curves over each other: of more than there are colours several figures, in each of which the first curve is
-// what the others are compared with.
+// comparisons overlays curves. If there are more curves than colors, it makes several figures, each with the
+// first curve as the reference.
 func comparisons(group []Curve, machine string) []*Figure {
 	var figures []*Figure
 	for others := range slices.Chunk(group[1:], len(curveColours)-1) {
@@ -67,7 +66,6 @@ func comparisons(group []Curve, machine string) []*Figure {
 	return figures
 }
 
-// clockFigures draw clock, power and temperature of each device.
 func clockFigures(in Input, machine string) []*Figure {
 	var devices []string
 	samples := map[string][]results.Sample{}
@@ -104,7 +102,6 @@ func clockFigures(in Input, machine string) []*Figure {
 	return out
 }
 
-// acrossCards groups the curves that are the same but for the device.
 func acrossCards(curves []Curve) [][]Curve {
 	return grouped(curves, func(key results.SeriesKey) results.SeriesKey {
 		key.Device = ""
@@ -112,15 +109,13 @@ func acrossCards(curves []Curve) [][]Curve {
 	})
 }
 
-// comparable groups the curves of one device, data type and shape.
 func comparable(curves []Curve) [][]Curve {
 	return grouped(curves, func(key results.SeriesKey) results.SeriesKey {
 		return results.SeriesKey{Device: key.Device, Subject: key.Subject}
 	})
 }
 
-// grouped groups the curves of equal reduced keys, where there are several, in
-// order of appearance.
+// grouped returns the groups of at least two curves with equal reduced keys, in order of appearance.
 func grouped(curves []Curve, reduce func(results.SeriesKey) results.SeriesKey) [][]Curve {
 	groups := map[results.SeriesKey][]Curve{}
 	var order []results.SeriesKey
@@ -143,7 +138,6 @@ func grouped(curves []Curve, reduce func(results.SeriesKey) results.SeriesKey) [
 	return out
 }
 
-// uniqueNames tells figures apart whose names became equal as file names.
 func uniqueNames(figures []*Figure) {
 	seen := map[string]int{}
 	for _, f := range figures {

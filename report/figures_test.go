@@ -13,7 +13,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// twoCards is a run over two cards, the second of a lower clock.
 func twoCards(t *testing.T) Input {
 	t.Helper()
 	in := Input{Cases: map[int64]results.Case{}}
@@ -31,7 +30,8 @@ func twoCards(t *testing.T) Input {
 			row := results.Row{Case: c}
 			for round := range 7 {
 				us := c.FLOPs() / (0.75 * 989.5e6 * clock / 1830) * (1 + 0.004*math.Sin(float64(m+5*round)))
-				row.Samples = append(row.Samples, results.Sample{CaseID: id, Round: round, Seq: int64(round), StartedUnixMicro: int64(1e15) + int64(round)*1e6, US: us, ClockMHz: clock, PowerW: 600, TempC: 60})
+				row.Samples = append(row.Samples, results.Sample{CaseID: id, Round: round, Seq: int64(round),
+					StartedUnixMicro: int64(1e15) + int64(round)*1e6, US: us, ClockMHz: clock, PowerW: 600, TempC: 60})
 			}
 			s.Rows = append(s.Rows, row)
 		}
@@ -52,7 +52,8 @@ func TestFiguresOfCards(t *testing.T) {
 	var names []string
 	for _, f := range Figures(twoCards(t)) {
 		names = append(names, f.Name+": "+f.Title)
-		if strings.HasPrefix(f.Name, "mfu") && !slices.ContainsFunc(f.legend, func(l legendItem) bool { return strings.HasPrefix(l.text, "MFU, times at 1") }) {
+		if strings.HasPrefix(f.Name, "mfu") &&
+			!slices.ContainsFunc(f.legend, func(l legendItem) bool { return strings.HasPrefix(l.text, "MFU, times at 1") }) {
 			t.Errorf("%s: no line of MFU at the common clock among %+v", f.Name, f.legend)
 		}
 		if err := f.Write(io.Discard, SVG); err != nil {

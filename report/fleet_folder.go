@@ -4,12 +4,13 @@ import (
 	"context"
 	"io"
 	"path/filepath"
+	"slices"
 
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
 )
 
-// WriteFleetFolder leaves the folder of a fleet at dir: index.html with a heatmap of card × case, report.md, fleet.json and
-// cards.csv. It is written as [Write] writes a report.
+// WriteFleetFolder writes a fleet's folder at dir: index.html with a heatmap of card × case, report.md,
+// fleet.json and cards.csv. It has the guarantees of [Write].
 func WriteFleetFolder(ctx context.Context, dir string, r *fleet.Result) error {
 	return writeFolder(dir, func(tmp string) error {
 		for _, f := range []struct {
@@ -32,10 +33,9 @@ func WriteFleetFolder(ctx context.Context, dir string, r *fleet.Result) error {
 	})
 }
 
-// newFleetPage arranges a fleet: how it ended, the cards that stand out, what differs in software, and what cards scatter by.
 func newFleetPage(r *fleet.Result) *page {
 	p := &page{title: "GEMM audit of a fleet"}
-	p.summary = append(fleetHead(r), fleetNotes(r)...)
+	p.summary = slices.Concat(fleetSentences(r), fleetWarnings(r), fleetMethod(r))
 	named, cases, confounds, groups, remedies := fleetCardSheet(r, false), slowCaseSheet(r), confoundSheet(r), groupSheet(r), remedySheet(r)
 	for _, s := range []struct {
 		sheet  *Sheet

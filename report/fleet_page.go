@@ -11,23 +11,22 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
 )
 
-// fleetKit is the files of the page of a fleet.
 var fleetKit = pageKit{pageStyles[1:], []string{"base.js", "draw.js", "fleet.js"}, "fleet.html"}
 
-// fleetData is what the page of a fleet shows. Cells are columns beside it.
+// fleetData is the JSON data of the fleet page. Cells are stored separately, in columns.
 type fleetData struct {
 	Models []fleetModel `json:"models"`
 
 	cells []fleetCells
 }
 
-// fleetModel is the cards of one model. A case names its series by its place.
+// fleetModel holds the cards of one model. A case refers to its series by index.
 type fleetModel struct {
 	Name   string      `json:"name"`
 	Series []string    `json:"series"`
 	Cases  []fleetCase `json:"cases"`
 	Cards  []fleetCard `json:"cards"`
-	All    int         `json:"all"` // cards, those too that the page has not
+	All    int         `json:"all"` // all cards, including those not in the page
 }
 
 type fleetCase struct {
@@ -36,7 +35,6 @@ type fleetCase struct {
 	US     *float64 `json:"us"`
 }
 
-// fleetCard is one card. What it says of conditions is text: its own and its peers'.
 type fleetCard struct {
 	Card      string  `json:"card"`
 	Host      string  `json:"host"`
@@ -56,19 +54,19 @@ type fleetCard struct {
 	Throttled string  `json:"throttled"`
 }
 
-// fleetCells are the cells of one model, by card and case: logs of ratios in cellUnit.
+// fleetCells holds the cells of one model by card and case: logarithms of ratios, in units of cellUnit.
 type fleetCells struct{ common, sustained []int16 }
 
 const (
-	// cellUnit is what a cell counts in, noCell that there is none: fleet.js has them too.
+	// cellUnit is the unit of a cell; noCell marks a missing one. fleet.js repeats both.
 	cellUnit = 1e-4
 	noCell   = math.MinInt16
-	// mostCells bounds the cells of a model in a page: 8 MB of each kind of time in base64.
+	// mostCells limits the cells of a model in a page: 8 MB per kind of time in base64.
 	mostCells = 3 << 20
 )
 
-// newFleetData gathers what the page of a fleet shows. Of more cards than a page has room for, those at the end of the list are left
-// out, which are like their peers.
+// newFleetData gathers the data of the fleet page. If there are too many cards, it drops the last ones, which
+// match their peers.
 func newFleetData(r *fleet.Result) *fleetData {
 	d := &fleetData{Models: []fleetModel{}}
 	for _, h := range r.Heat {
@@ -88,7 +86,7 @@ func newFleetData(r *fleet.Result) *fleetData {
 			}
 			m.Cases = append(m.Cases, x)
 		}
-		row := make([]int, len(r.Cards)) // of the heat, by card; -1 for those of other models
+		row := make([]int, len(r.Cards)) // heatmap row by card; -1 for other models
 		for i := range row {
 			row[i] = -1
 		}
@@ -123,8 +121,10 @@ func appendCells(to []int16, logs []float32) []int16 {
 }
 
 func newFleetCard(c *fleet.Card) fleetCard {
-	out := fleetCard{Card: clean(c.Card), Host: clean(c.Host), Device: clean(c.Device), Labels: clean(results.Labels(c.Labels).String()), Verdict: string(c.Verdict),
-		Kind: string(c.Kind), Reason: clean(c.Reason), Loss: c.Loss.Mid, Runs: len(c.Runs), Common: bounds{c.Common, factorCell}.Text(), Sustained: bounds{c.Sustained, factorCell}.Text()}
+	out := fleetCard{Card: clean(c.Card), Host: clean(c.Host), Device: clean(c.Device), Labels: clean(results.Labels(c.Labels).String()),
+		Verdict: string(c.Verdict),
+		Kind:    string(c.Kind), Reason: clean(c.Reason), Loss: c.Loss.Mid, Runs: len(c.Runs), Common: bounds{c.Common, factor}.Text(),
+		Sustained: bounds{c.Sustained, factor}.Text()}
 	if c.Since != nil {
 		out.Since = minuteText(c.Since.Time)
 	}
@@ -142,10 +142,9 @@ func newFleetCard(c *fleet.Card) fleetCard {
 	return out
 }
 
-// fleetHTML writes the page of a fleet as one document, which needs no other file.
 func (p *page) fleetHTML(out io.Writer, d *fleetData) error { return p.with(out, fleetKit, d.write) }
 
-// write writes the data as elements that no browser runs. JSON has < and & escaped there.
+// write writes the data as elements that no browser executes. JSON escapes < and & there.
 func (d *fleetData) write(w *bufio.Writer) error {
 	text, err := json.Marshal(d)
 	if err != nil {

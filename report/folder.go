@@ -20,43 +20,52 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// Input is everything that a report folder shows. Only Series is needed.
+// Input is the content of a report folder. Only Series is required.
 type Input struct {
 	Meta results.Meta
-	// Run is the path of the run file, as the reader should see it.
+	// Run is the path of the run file, as shown to the reader.
 	Run    string
 	Series []results.Series
 	Audit  *rules.Audit
 	Splits *rules.SplitsResult
-	// Sentinels are the samples whose drift is drawn, Cases their cases by id.
+	// Answer opens the pages. If it is nil, or findings were selected, the pages open with the findings.
+	Answer *Answer
+	// Sentinels holds the samples of the drift plot; Cases holds their cases by ID.
 	Sentinels []results.Sample
 	Cases     map[int64]results.Case
-	// Executed are cases of remedies, and of products that were timed in turns with them, with their
-	// samples of that.
+	// Executed holds the cases of remedies, and the products timed in turns with them, with those samples.
 	Executed []results.Row
-	// DriftBound is the drift past which the run would be invalid, 0 when unknown.
+	// DriftBound is the drift above which the run is invalid, 0 if unknown.
 	DriftBound float64
-	// Boundaries gives the waves and tiles of a series; nil when none are known.
+	// Boundaries returns the wave and tile boundaries of a series; nil if unknown.
 	Boundaries func(results.SeriesKey) []Boundary
-	// Compress has index.html hold its content compressed and unpack itself when it is opened.
+	// Compress makes index.html hold its content compressed and unpack it when opened.
 	Compress bool
-	// Notes are further lines under the summary: the share of time spent in
-	// kernels, where the lookup table lies.
+	// Notes are more lines under the summary: the share of time spent in kernels, the path of the lookup
+	// table.
 	Notes []string
 }
 
+// answer returns the answer that opens the pages, nil if they open with the findings.
+func (in Input) answer() *Answer {
+	if in.Audit == nil || !answers(in.Audit) {
+		return nil
+	}
+	return in.Answer
+}
+
 const (
-	// manyRows is the number of rows above which a curve with a logarithmic axis
-	// is drawn with a linear one too: most of its rows are in the last octaves.
+	// manyRows is the number of rows above which a curve with a logarithmic M axis also gets a linear plot,
+	// because most of its rows are in the last octaves.
 	manyRows = 1000
 	plotsDir = "plots"
 )
 
-// generatorMark stands in the first lines of an index.html of this package.
+// generatorMark identifies this package's index.html in its first lines.
 const generatorMark = `<meta name="generator" content="gemmaudit">`
 
-// Replaceable says whether nothing is lost when [Write] leaves a report at dir: there is
-// nothing, an empty folder, or a folder with a report of this package.
+// Replaceable reports whether [Write] can use dir without losing data: dir is missing, empty, or holds a
+// report of this package.
 func Replaceable(dir string) (bool, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
@@ -78,16 +87,15 @@ func Replaceable(dir string) (bool, error) {
 	return bytes.Contains(start, []byte(generatorMark)), err
 }
 
-// Write leaves the report folder at dir: index.html, report.md, findings.json,
-// splits.json, series.csv and plots. Files are complete before they appear: they
-// are made in a temporary folder next to their place and renamed. In a folder
-// that exists already, files of the same name are replaced and all others stay.
-// When it fails, or ctx ends, nothing appears; the error names the folder.
+// Write writes the report folder at dir: index.html, report.md, findings.json, splits.json, series.csv and
+// plots. Files are made in a temporary folder and renamed when all are complete. In an existing folder Write
+// replaces files of the same names and keeps all others. If it fails before renaming, or ctx ends, dir is
+// unchanged; the error names the folder.
 func Write(ctx context.Context, dir string, in Input, images []Image) error {
 	return writeFolder(dir, func(tmp string) error { return fill(ctx, tmp, in, images) })
 }
 
-// writeFolder gives an empty folder to fill and moves what is in it then to dir.
+// writeFolder calls fill with an empty folder, then moves its content to dir.
 func writeFolder(dir string, fill func(tmp string) error) error {
 	fail := func(err error) error { return fmt.Errorf("write report folder %q: %w", dir, err) }
 	info, err := os.Stat(dir)
@@ -100,7 +108,7 @@ func writeFolder(dir string, fill func(tmp string) error) error {
 	}
 	target := dir
 	if exists {
-		// Inside, because the parent may be closed to us, or on another disk.
+		// Use a subfolder, because the parent may be read-only or on another disk.
 		target = filepath.Join(dir, "report")
 	} else if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return fail(err)
@@ -126,7 +134,6 @@ func writeFolder(dir string, fill func(tmp string) error) error {
 	return nil
 }
 
-// fill writes all files of a report into an empty folder.
 func fill(ctx context.Context, dir string, in Input, images []Image) error {
 	if err := os.Mkdir(filepath.Join(dir, plotsDir), 0o755); err != nil {
 		return err
@@ -145,7 +152,7 @@ func fill(ctx context.Context, dir string, in Input, images []Image) error {
 	}
 	md := *p
 	if !slices.Contains(images, PNG) && !slices.Contains(images, SVG) {
-		// Markdown can't show what is only there as PDF.
+		// Markdown cannot show figures that exist only as PDF.
 		md.sections = slices.DeleteFunc(slices.Clone(p.sections), func(s section) bool { return len(s.figures) > 0 })
 	}
 	files := []struct {
@@ -160,7 +167,12 @@ func fill(ctx context.Context, dir string, in Input, images []Image) error {
 			return write(w)
 		}},
 		{"report.md", func(w io.Writer) error { return md.markdown(w, path) }},
-		{"findings.json", func(w io.Writer) error { return writeJSON(w, in.Audit.WithoutClean()) }},
+		{"findings.json", func(w io.Writer) error {
+			if in.answer() == nil {
+				return writeJSON(w, in.Audit.WithoutClean())
+			}
+			return writeJSON(w, judged(in.Audit, in.Answer))
+		}},
 		{"splits.json", func(w io.Writer) error { return writeJSON(w, in.Splits) }},
 		{"series.csv", func(w io.Writer) error { return WriteMedians(w, CSV, in.Meta, in.Series, in.Audit) }},
 	}
@@ -178,7 +190,6 @@ func fill(ctx context.Context, dir string, in Input, images []Image) error {
 	return nil
 }
 
-// writeFigures writes every figure in every format.
 func writeFigures(ctx context.Context, dir string, figures []*Figure, images []Image) error {
 	if slices.Contains(images, PDF) {
 		restore, err := makeTemporary(dir)
@@ -206,8 +217,8 @@ func writeFigures(ctx context.Context, dir string, figures []*Figure, images []I
 	return g.Wait()
 }
 
-// makeTemporary makes dir the folder for temporary files until restore is called, where the system's can't be written to. The PDF canvas
-// makes its fonts there, and has no other way to be told of a folder.
+// makeTemporary makes dir the process's temporary folder until restore is called, if the system's is not
+// writable. The PDF canvas writes its fonts there and accepts no other path.
 func makeTemporary(dir string) (restore func(), err error) {
 	if probe, err := os.MkdirTemp("", "gemmaudit-"); err == nil {
 		return func() {}, os.Remove(probe)
@@ -223,7 +234,7 @@ func makeTemporary(dir string) (restore func(), err error) {
 	}, os.Setenv(variable, dir)
 }
 
-// writeFile creates a file and makes sure that it is on disk.
+// writeFile creates a file and syncs it to disk.
 func writeFile(path string, write func(io.Writer) error) (err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -236,12 +247,12 @@ func writeFile(path string, write func(io.Writer) error) (err error) {
 	return f.Sync()
 }
 
-// moveInto renames every file of from to its place in to. The pages come last:
-// until then the old ones stand next to plots of the same names.
+// moveInto renames every file of from into to. The pages come last, so old pages may briefly reference new
+// plots of the same names.
 func moveInto(from, to string) error {
 	plots, err := os.ReadDir(filepath.Join(from, plotsDir))
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // a comparison has none
+	case errors.Is(err, fs.ErrNotExist): // comparisons have no such file
 	case err != nil:
 		return err
 	default:
@@ -254,7 +265,8 @@ func moveInto(from, to string) error {
 			return err
 		}
 	}
-	for _, name := range []string{"series.csv", "findings.json", "splits.json", "diff.json", "fleet.json", "cards.csv", "report.md", "index.html"} {
+	for _, name := range []string{"series.csv", "findings.json", "splits.json", "diff.json", "fleet.json", "cards.csv", "report.md",
+		"index.html"} {
 		err := os.Rename(filepath.Join(from, name), filepath.Join(to, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

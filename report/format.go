@@ -5,38 +5,38 @@ import (
 	"strings"
 )
 
-// Format is how a command prints its data.
+// Format is an output format.
 type Format string
 
-// The formats, as they are named on the command line.
+// The formats, as named on the command line.
 const (
-	Table    Format = "table"    // for people, the columns that fit a terminal
-	Wide     Format = "wide"     // for people, every column
+	Table    Format = "table"    // for people: the columns that fit a terminal
+	Wide     Format = "wide"     // for people: every column
 	JSON     Format = "json"     // one document with the typed result
 	JSONL    Format = "jsonl"    // one typed object a line
-	CSV      Format = "csv"      // RFC 4180 quoting, lines ended by LF, raw numbers
+	CSV      Format = "csv"      // RFC 4180 quoting, LF line ends, raw numbers
 	Markdown Format = "markdown" // GitHub's tables
-	Bench    Format = "bench"    // Go's benchmark format, as benchstat reads it
+	Bench    Format = "bench"    // Go's benchmark format, read by benchstat
 
-	// Those of gates, for pipelines: see [Checks].
+	// Formats of gates, for pipelines: see [Checks].
 	JUnit  Format = "junit"  // JUnit's XML
 	SARIF  Format = "sarif"  // SARIF 2.1.0
-	GitHub Format = "github" // workflow commands, which GitHub shows as annotations
+	GitHub Format = "github" // workflow commands, shown by GitHub as annotations
 )
 
-// GateFormats lists the formats of what a gate has looked at.
+// GateFormats lists the formats of [Checks].
 func GateFormats() []Format { return []Format{JUnit, SARIF, GitHub} }
 
-// ForGate says whether a format is one of [GateFormats].
+// ForGate reports whether f is in [GateFormats].
 func (f Format) ForGate() bool { return f == JUnit || f == SARIF || f == GitHub }
 
-// Formats lists the formats in the order in which help texts show them.
+// Formats lists the formats in the order of help texts.
 func Formats() []Format { return []Format{Table, Wide, JSON, JSONL, CSV, Markdown, Bench} }
 
-// TextFormats lists the formats that hold everything, also what is no timing.
+// TextFormats lists the formats that hold all data; Bench holds only timings.
 func TextFormats() []Format { return []Format{Table, Wide, JSON, JSONL, CSV, Markdown} }
 
-// ParseFormat reads a format by name. The error lists what was expected.
+// ParseFormat reads a format by name. The error lists the valid names.
 func ParseFormat(s string) (Format, error) {
 	var names []string
 	for _, f := range append(Formats(), GateFormats()...) {
@@ -48,10 +48,10 @@ func ParseFormat(s string) (Format, error) {
 	return "", fmt.Errorf("unknown format %q: expected one of %s", s, strings.Join(names, ", "))
 }
 
-// UnsupportedFormat is the error of data that has no form in a format.
+// UnsupportedFormat is the error for data that a format cannot represent.
 type UnsupportedFormat struct {
 	Format  Format
-	Subject string // what was to be printed: "devices"
+	Subject string // the kind of data: "devices"
 	Reason  string
 }
 

@@ -10,12 +10,12 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// TestInference: summaries and tables count rows that were measured, that are inferred, and
-// how many check rows lie inside what would have been inferred of them.
+// Summaries and tables must count measured rows, inferred rows, and check rows inside the predicted interval.
 func TestInference(t *testing.T) {
 	i := &rules.Inference{Asked: 1000, Measured: 200, Inferred: 790, Open: 10, Families: 9, Checked: 20, Inside: 19}
 	a := &rules.Audit{Method: rules.MethodInterval, RowRule: rules.Monotonic, Cases: 1000, Inference: i,
-		Series: []rules.SeriesAudit{{Key: fixtureKey, Cases: 1000, Inference: i, Rows: []rules.RowVerdict{{M: 1, Inferred: true}}}, {Key: fixtureKey, Cases: 3}}}
+		Series: []rules.SeriesAudit{{Key: fixtureKey, Cases: 1000, Inference: i, Rows: []rules.RowVerdict{{M: 1, Inferred: true}}},
+			{Key: fixtureKey, Cases: 3}}}
 	const want = "; 200 rows measured, 790 inferred, 10 not known; 19 of 20 check rows (95.0 %) inside the interval inferred"
 	if s := AuditSummary(a); !strings.HasSuffix(s, want) {
 		t.Errorf("%q, expected it to end in %q", s, want)
@@ -52,8 +52,7 @@ func TestInference(t *testing.T) {
 	}
 }
 
-// TestInferredRowsInJSON: what files list of inferred rows are those that are not clean, in the
-// folder and on stdout alike.
+// The folder's files and stdout must both list only inferred rows that are not clean.
 func TestInferredRowsInJSON(t *testing.T) {
 	in := fixtureInput()
 	in.Audit.Series[0].Inference = &rules.Inference{}

@@ -9,27 +9,28 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/explain"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// interactive is what the script of index.html shows. Numbers of rows and samples stand beside
-// it, in columns; every text is cleaned.
+// interactive is the data of index.html's script. Numbers of rows and samples are stored separately, in
+// columns; every text is cleaned.
 type interactive struct {
 	Title     string              `json:"title"`
 	Runs      []string            `json:"runs"`
 	Threshold float64             `json:"threshold,omitempty"`
 	RowRule   string              `json:"row_rule,omitempty"`
 	Series    []interactiveSeries `json:"series"`
-	// Labels are what ran inside of launches, Conditions what slowed samples down; rows and samples
-	// hold their places, of which 0 is nothing.
+	// Labels holds the names of launches, Conditions the causes of slow samples. Rows and samples refer to
+	// them by index; 0 means unset.
 	Labels     []string             `json:"labels"`
 	Conditions []string             `json:"conditions"`
 	Findings   []interactiveFinding `json:"findings"`
-	// Words are those that findings have, as they are explained everywhere.
+	// Words explains the terms that the findings use.
 	Words    []explain.Term       `json:"words"`
 	Remedies []interactiveRemedy  `json:"remedies"`
 	Executed []interactiveSamples `json:"executed"`
-	// Samples counts those of the run, Kept those that the page has; LeftOut the inferred rows
-	// that it has not.
+	// Samples counts the run's samples, Kept those in the page; LeftOut counts the inferred rows not in the
+	// page.
 	Samples int `json:"samples"`
 	Kept    int `json:"kept"`
 	LeftOut int `json:"left_out,omitempty"`
@@ -37,25 +38,26 @@ type interactive struct {
 	columns columns
 }
 
-// interactiveSeries is a series and where its rows stand in the columns, for each run that has it.
+// interactiveSeries is a series with the position of its rows in the columns, for each run that has it.
 type interactiveSeries struct {
 	Name   string             `json:"name"`
 	Device string             `json:"device"`
 	Kernel string             `json:"kernel"`
 	Peak   string             `json:"peak"`
 	Clock  float64            `json:"clock_mhz,omitempty"`
+	Along  string             `json:"along,omitempty"` // what sizes are of; empty for M
 	Blocks []interactiveBlock `json:"blocks"`
 }
 
-// interactiveBlock is the rows of a series in one run: ascending in M, from At on.
+// interactiveBlock is the rows of a series in one run, ascending in M, beginning at index At.
 type interactiveBlock struct {
 	Run  int `json:"run"`
 	At   int `json:"at"`
 	Rows int `json:"rows"`
 }
 
-// interactiveFinding is a finding as its card shows it. Loss and stake are numbers, by which a
-// table can be sorted; the rest is as people read it elsewhere.
+// interactiveFinding is a finding for its card in the page. Loss and stake are numbers, used for sorting; the
+// rest is text.
 type interactiveFinding struct {
 	ID     string  `json:"id"`
 	Series int     `json:"series"`
@@ -74,7 +76,7 @@ type interactiveFinding struct {
 	Stake  float64 `json:"stake"`
 	P      float64 `json:"p"`
 	Gain   float64 `json:"gain"`
-	// The same as text, empty where there is nothing to say.
+	// The same values as text; empty if unknown.
 	LossText  string      `json:"loss_text"`
 	StakeText string      `json:"stake_text"`
 	PText     string      `json:"p_text"`
@@ -82,15 +84,14 @@ type interactiveFinding struct {
 	GainText  string      `json:"gain_text"`
 	Proof     string      `json:"proof,omitempty"`
 	Why       string      `json:"why,omitempty"`
-	Excluded  string      `json:"excluded,omitempty"` // causes, of a finding that has none
+	Excluded  string      `json:"excluded,omitempty"` // excluded causes, if the cause is unknown
 	Waiver    string      `json:"waiver,omitempty"`
 	Reference int         `json:"reference,omitempty"`
 	Against   string      `json:"against,omitempty"`
 	Command   string      `json:"command,omitempty"`
-	Facts     [][2]string `json:"facts,omitempty"` // further cells of the table of findings
+	Facts     [][2]string `json:"facts,omitempty"` // more cells of the findings table
 }
 
-// interactiveRemedy is a remedy that was executed, as a point in a plot.
 type interactiveRemedy struct {
 	Series int     `json:"series"`
 	M      int     `json:"m"`
@@ -103,24 +104,21 @@ type interactiveRemedy struct {
 	Pays   bool    `json:"pays"`
 }
 
-// interactiveSamples are the samples of what was executed in turns with a remedy, and of the remedy.
 type interactiveSamples struct {
 	Series int       `json:"series"`
 	M      int       `json:"m"`
-	Text   string    `json:"text"` // empty for the product as it is
+	Text   string    `json:"text"` // empty for the unchanged product
 	US     []float64 `json:"us"`
 }
 
 const (
-	// mostSamples is how many samples the page has. Of more it has those of rows with findings,
-	// and quantiles of the others'.
+	// mostSamples is the maximum number of samples in the page. Beyond it, rows without findings have only
+	// quantiles.
 	mostSamples = 1_000_000
-	// mostInferred is up to how many rows all inferred ones are in the page; beyond, those that
-	// are clean are not.
+	// mostInferred is the number of inferred rows beyond which the page omits the clean ones.
 	mostInferred = 200_000
 )
 
-// newInteractive gathers what the page of one run shows.
 func newInteractive(in Input) *interactive {
 	d := &interactive{Title: clean("GEMM audit of " + machineName(in.Meta)), Runs: []string{clean(in.Run)}}
 	d.begin()
@@ -166,12 +164,14 @@ func newInteractive(in Input) *interactive {
 			d.add(r, keep, d.Threshold)
 		}
 		block.Rows = len(d.columns.m) - block.At
-		d.Series = append(d.Series, interactiveSeries{Name: clean(SeriesText(s.Key)), Device: clean(s.Key.Device), Kernel: clean(s.Key.Kernel),
-			Peak: clean(PeakText(s.Peak)), Clock: curves[i].ClockMHz, Blocks: []interactiveBlock{block}})
+		d.Series = append(d.Series,
+			interactiveSeries{Name: clean(SeriesText(s.Key)), Along: alongOf(s.Key), Device: clean(s.Key.Device),
+				Kernel: clean(s.Key.Kernel),
+				Peak:   clean(PeakText(s.Peak)), Clock: curves[i].ClockMHz, Blocks: []interactiveBlock{block}})
 	}
 	remedies := map[results.SeriesKey][]rules.Remedy{}
 	if in.Splits != nil {
-		for _, r := range allRemedies(in.Splits.Whole()) { // a finding has its remedy whatever is listed
+		for _, r := range allRemedies(in.Splits.Whole()) { // findings keep their remedies even if those are not listed
 			remedies[r.Series] = append(remedies[r.Series], r.Remedy)
 		}
 	}
@@ -189,8 +189,9 @@ func newInteractive(in Input) *interactive {
 	if in.Splits != nil {
 		for _, r := range allRemedies(in.Splits) {
 			if at, ok := keys[r.Series]; ok && r.Executed {
-				d.Remedies = append(d.Remedies, interactiveRemedy{Series: at, M: r.M, Text: clean(remedyText(r.Remedy)), Gain: gainText(r.Remedy),
-					Lo: r.ExecutedUS.Lo, US: r.ExecutedUS.Mid, Hi: r.ExecutedUS.Hi, Direct: r.DirectUS, Pays: r.Pays})
+				d.Remedies = append(d.Remedies,
+					interactiveRemedy{Series: at, M: r.M, Text: clean(remedyText(r.Remedy)), Gain: gainText(r.Remedy),
+						Lo: r.ExecutedUS.Lo, US: r.ExecutedUS.Mid, Hi: r.ExecutedUS.Hi, Direct: r.DirectUS, Pays: r.Pays})
 			}
 		}
 	}
@@ -198,28 +199,25 @@ func newInteractive(in Input) *interactive {
 	return d
 }
 
-// begin makes the lists that the page reads, so that none is null.
+// begin initializes the lists, so JSON has no null.
 func (d *interactive) begin() {
 	d.Series, d.Labels, d.Conditions = []interactiveSeries{}, []string{""}, []string{""}
 	d.Words = []explain.Term{}
 	d.Findings, d.Remedies, d.Executed = []interactiveFinding{}, []interactiveRemedy{}, []interactiveSamples{}
 }
 
-// stretchOfM is an interval of M, both ends included.
 type stretchOfM struct{ from, to int }
 
 func (s stretchOfM) has(m int) bool { return s.from <= m && m <= s.to }
 
-// joinedRow is a row as it was judged, with its samples.
 type joinedRow struct {
 	verdict rules.RowVerdict
-	seen    rules.Interval // as observed
+	seen    stats.Interval // as observed
 	samples []results.Sample
 	failed  bool
 }
 
-// joined puts the rows of a curve beside the measured ones, ascending in M; a row that has
-// only failed is among them.
+// joined pairs a curve's rows with the measured ones, ascending in M, including rows that only failed.
 func joined(c Curve, s results.Series) []joinedRow {
 	out := make([]joinedRow, 0, max(len(c.Rows), len(s.Rows)))
 	at := 0
@@ -249,11 +247,11 @@ func joined(c Curve, s results.Series) []joinedRow {
 	return out
 }
 
-// newFinding is a finding of the series at a place of the page.
 func newFinding(f rules.Finding, at int, meta results.Meta, method string) interactiveFinding {
 	out := interactiveFinding{
 		ID: clean(f.ID), Series: at, Status: string(f.Status), Rule: string(f.Rule), Claim: clean(f.Rule.Claim()), Cause: string(f.Cause),
-		Kernel: clean(f.Series.Kernel), From: f.FromM, To: f.ToM, Rows: f.Rows, Worst: f.WorstM, Stake: orZero(f.StakeUS), P: orZero(f.AdjustedP),
+		Kernel: clean(f.Series.Kernel), From: f.FromM, To: f.ToM, Rows: f.Rows, Worst: f.WorstM, Stake: orZero(f.StakeUS),
+		P:        orZero(f.AdjustedP),
 		LossText: toCell(lossCell(f)).Text(), StakeText: stake(f.StakeUS).Text(), PText: probability(f.AdjustedP).Text(),
 		Why: clean(f.Explanation), Waiver: clean(f.Waiver), Reference: f.ReferenceM, Against: clean(f.Reference),
 	}
@@ -286,18 +284,17 @@ func newFinding(f rules.Finding, at int, meta results.Meta, method string) inter
 	return out
 }
 
-// explain takes over what is said of the rules, causes and states that the findings have.
 func (d *interactive) explain() {
 	for _, t := range explain.Terms() {
 		if slices.ContainsFunc(d.Findings, func(f interactiveFinding) bool {
-			return t.Kind == explain.Rule && f.Rule == t.Name || t.Kind == explain.Cause && f.Cause == t.Name || t.Kind == explain.Status && f.Status == t.Name
+			return t.Kind == explain.Rule && f.Rule == t.Name || t.Kind == explain.Cause && f.Cause == t.Name ||
+				t.Kind == explain.Status && f.Status == t.Name
 		}) {
 			d.Words = append(d.Words, t)
 		}
 	}
 }
 
-// sustainedFacts are the cells that a finding has in a table when its case ran by itself.
 func sustainedFacts(f rules.Finding) [][2]string {
 	if f.Sustained == nil {
 		return nil
@@ -312,28 +309,30 @@ func sustainedFacts(f rules.Finding) [][2]string {
 	return facts
 }
 
-// proofText says on what a remedy rests.
 func proofText(r rules.Remedy) string {
 	if !r.Executed {
-		return fmt.Sprintf("predicted from the sweep: %s us instead of %s us; it was not executed", formatMicros(r.PredictedUS), formatMicros(r.DirectUS))
+		return fmt.Sprintf("predicted from the sweep: %s us instead of %s us; it was not executed", formatMicros(r.PredictedUS),
+			formatMicros(r.DirectUS))
 	}
-	text := fmt.Sprintf("executed at m%d in turns with the product as it is: %s us instead of %s us", r.M, bounds{r.ExecutedUS, microsCell}.Text(), formatMicros(r.DirectUS))
+	text := fmt.Sprintf("executed at m%d in turns with the product as it is: %s us instead of %s us", r.M,
+		bounds{r.ExecutedUS, micros}.Text(), formatMicros(r.DirectUS))
 	switch {
 	case r.Unsteady:
-		text += "; other work slowed the product, and nothing is concluded"
+		text += "; undecided, because other load slowed the product"
 	case r.Pays:
 		text += "; it pays"
 	default:
 		text += "; it does not pay"
 	}
 	if n := r.Numerics; n != nil {
-		text += fmt.Sprintf(". Error against float64 %s, of the product as it is %s", relativeError(n.RemedyError).Text(), relativeError(n.DirectError).Text())
+		text += fmt.Sprintf(". Error against float64 %s, of the product as it is %s", relativeError(n.RemedyError).Text(),
+			relativeError(n.DirectError).Text())
 	}
 	return text
 }
 
-// remedyOf is the remedy that was found for a row of a finding: one that pays before others, then that
-// of the worst row, then the one that saves most. Nil where there is none.
+// remedyOf returns the remedy for a finding's rows, or nil. It prefers remedies that pay, then
+// the worst row's, then the largest saving.
 func remedyOf(f rules.Finding, remedies []rules.Remedy) *rules.Remedy {
 	rank := func(r *rules.Remedy) [3]float64 {
 		var v [3]float64
@@ -365,8 +364,8 @@ func remedyOf(f rules.Finding, remedies []rules.Remedy) *rules.Remedy {
 	return best
 }
 
-// executed takes over the samples of remedies and of what they were timed in turns with. A product
-// by another kernel is a remedy where the search says so.
+// executed adds the samples of remedies and of the products timed in turns with them. A product by another
+// kernel counts as a remedy if the search lists it.
 func (d *interactive) executed(rows []results.Row, splits *rules.SplitsResult, keys map[results.SeriesKey]int) {
 	others := map[results.SeriesKey][]rules.SplitRow{}
 	if splits != nil {
@@ -400,7 +399,6 @@ func (d *interactive) executed(rows []results.Row, splits *rules.SplitsResult, k
 	}
 }
 
-// executedText says what a case does instead of a single launch, empty for one.
 func executedText(c results.Case) string {
 	switch {
 	case len(c.Parts) > 0:
@@ -413,7 +411,7 @@ func executedText(c results.Case) string {
 	return ""
 }
 
-// orZero is v where JSON can hold it.
+// orZero is v, or 0 if JSON cannot represent it.
 func orZero(v float64) float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return 0

@@ -11,29 +11,30 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// columns are the numbers of rows and samples of a page, one typed array each: little-endian, as
-// every machine has them that runs a browser. An entry of a row has the same place in all arrays
-// of rows. Samples of a row follow those of the row before it.
+// columns holds the numbers of a page's rows and samples, one typed array each. They are little-endian, like
+// every machine that runs a browser. A row has the same index in all row arrays. Its samples follow the
+// samples of the row before.
 type columns struct {
 	m, reference             []uint32
 	us, lo, hi, seen         []float32 // microseconds
 	mfu, expected, loss      []float32 // NaN where unknown
-	clock, samples, kept     []uint16  // MHz; how many there are, how many of them are here
+	clock, samples, kept     []uint16  // MHz; samples measured; samples in the page
 	label                    []uint16
 	verdict                  []uint8
-	ratio, ratioLo, ratioHi  []float32 // of two runs: time of B ÷ time of A
+	ratio, ratioLo, ratioHi  []float32 // comparison of two runs: time of B ÷ time of A
 	change                   []uint8
-	quantiles                []float32 // five of each row of which kept is less than samples
-	sampleUS, sampleTime     []float32 // microseconds; seconds since the first
+	quantiles                []float32 // five for each row with kept < samples
+	sampleUS, sampleTime     []float32 // microseconds; seconds since the first sample
 	sampleClock, samplePower []uint16  // MHz; tenths of a watt
-	sampleState              []uint8   // place in the list of conditions
-	first                    int64     // microseconds since 1970: the start of the first sample
+	sampleState              []uint8   // index in the list of conditions
+	first                    int64     // start of the first sample, microseconds since 1970
 	labels, conditions       map[string]int
 }
 
-// The codes of verdicts in the page. inferredRow is added to the code of a row that was not measured.
+// The codes of verdicts in the page. inferredRow is added to the code of an inferred row.
 const (
 	codeNone = iota
 	codeClean
@@ -58,12 +59,11 @@ func verdictCode(v rules.Verdict) uint8 {
 	return codeNone
 }
 
-// changeCode is the code of a change in the page: 0 where there is none.
 func changeCode(c rules.Change) uint8 {
-	return uint8(1 + slices.Index([]rules.Change{rules.Same, rules.Open, rules.Faster, rules.Slower, rules.AtThreshold, rules.SuspectedSlower, rules.SuspectedFaster}, c))
+	return uint8(1 + slices.Index([]rules.Change{rules.Same, rules.Open, rules.Faster, rules.Slower, rules.AtThreshold,
+		rules.SuspectedSlower, rules.SuspectedFaster}, c))
 }
 
-// start makes room for the rows and samples of the series.
 func (c *columns) start(series []results.Series) {
 	c.labels, c.conditions = map[string]int{"": 0}, map[string]int{"": 0}
 	rows, samples := 0, 0
@@ -79,7 +79,7 @@ func (c *columns) start(series []results.Series) {
 	c.sampleUS, c.sampleTime = slices.Grow(c.sampleUS, samples), slices.Grow(c.sampleTime, samples)
 }
 
-// firstSample is when the first of all samples began, in microseconds since 1970, 0 where no sample says.
+// firstSample is the start of the earliest sample in microseconds since 1970, 0 if unknown.
 func firstSample(series []results.Series) int64 {
 	first := int64(0)
 	for _, s := range series {
@@ -94,8 +94,8 @@ func firstSample(series []results.Series) int64 {
 	return first
 }
 
-// place is where a text stands in a list, to which it is added. A list holds up to most texts; what
-// comes later is told by the last.
+// place returns the index of a text in a list and adds it if it is new. After most texts,
+// all new ones share the entry "others".
 func place(list *[]string, places map[string]int, text string, most int) int {
 	text = clean(text)
 	if at, ok := places[text]; ok {
@@ -117,7 +117,7 @@ const (
 	mostConditions = math.MaxUint8
 )
 
-// add puts a row behind the others, with its samples or, unless keep, with quantiles of them.
+// add appends a row with its samples, or with their quantiles if keep is not set.
 func (d *interactive) add(r joinedRow, keep bool, threshold float64) {
 	c, v := &d.columns, r.verdict
 	code := verdictCode(v.Verdict)
@@ -129,7 +129,8 @@ func (d *interactive) add(r joinedRow, keep bool, threshold float64) {
 	}
 	c.m, c.reference = append(c.m, word32(v.M)), append(c.reference, word32(v.Reference))
 	c.us, c.lo, c.hi = append(c.us, positive(v.US.Mid)), append(c.lo, positive(v.US.Lo)), append(c.hi, positive(v.US.Hi))
-	c.seen, c.mfu, c.expected = append(c.seen, positive(r.seen.Mid)), append(c.mfu, positive(v.MFU.Mid)), append(c.expected, positive(v.Expected))
+	c.seen, c.mfu, c.expected = append(c.seen, positive(r.seen.Mid)), append(c.mfu, positive(v.MFU.Mid)),
+		append(c.expected, positive(v.Expected))
 	loss := float32(math.NaN())
 	if v.Expected > 0 && threshold > 0 && v.MFU.Mid > 0 {
 		loss = float32(1 - v.MFU.Mid*threshold/v.Expected)
@@ -143,7 +144,7 @@ func (d *interactive) add(r joinedRow, keep bool, threshold float64) {
 				clocks = append(clocks, r.samples[i].ClockMHz)
 			}
 		}
-		clock = median(clocks)
+		clock = stats.Median(clocks)
 	}
 	c.clock, c.verdict = append(c.clock, word16(clock)), append(c.verdict, code)
 	c.label = append(c.label, uint16(place(&d.Labels, c.labels, v.Label, mostLabels)))
@@ -175,7 +176,7 @@ func (d *interactive) add(r joinedRow, keep bool, threshold float64) {
 	}
 }
 
-// quantilesOf are the least, the quartiles and the most of the times of samples, NaN where there are none.
+// quantilesOf returns minimum, quartiles and maximum of the sample times, NaN without samples.
 func quantilesOf(samples []results.Sample) []float32 {
 	var us []float64
 	for i := range samples {
@@ -188,16 +189,12 @@ func quantilesOf(samples []results.Sample) []float32 {
 	for i := range out {
 		out[i] = float32(math.NaN())
 		if len(us) > 0 {
-			at := float64(i) / 4 * float64(len(us)-1)
-			low := int(at)
-			high := min(low+1, len(us)-1)
-			out[i] = float32(us[low] + (at-float64(low))*(us[high]-us[low]))
+			out[i] = float32(stats.Quantile(us, float64(i)/4))
 		}
 	}
 	return out
 }
 
-// positive is v as an array holds it, NaN where it is no positive number.
 func positive(v float64) float32 {
 	if !isFinite(v) || v <= 0 {
 		return float32(math.NaN())
@@ -207,7 +204,6 @@ func positive(v float64) float32 {
 
 func word32(v int) uint32 { return uint32(max(0, min(v, math.MaxUint32))) }
 
-// word16 rounds a number to one that an array holds; what is larger becomes the largest.
 func word16(v float64) uint16 {
 	if !(v > 0) {
 		return 0
@@ -215,15 +211,17 @@ func word16(v float64) uint16 {
 	return uint16(math.Round(min(v, math.MaxUint16)))
 }
 
-// write writes each array that is not empty as an element of its own: base64, under its name.
+// write writes each non-empty array as an element with its name, in base64.
 func (c *columns) write(w *bufio.Writer) error {
 	for _, a := range []struct {
 		name, kind string
 		values     any
 	}{
-		{"m", "Uint32", c.m}, {"reference", "Uint32", c.reference}, {"us", "Float32", c.us}, {"lo", "Float32", c.lo}, {"hi", "Float32", c.hi},
+		{"m", "Uint32", c.m}, {"reference", "Uint32", c.reference}, {"us", "Float32", c.us}, {"lo", "Float32", c.lo},
+		{"hi", "Float32", c.hi},
 		{"seen", "Float32", c.seen}, {"mfu", "Float32", c.mfu}, {"expected", "Float32", c.expected}, {"loss", "Float32", c.loss},
-		{"clock", "Uint16", c.clock}, {"samples", "Uint16", c.samples}, {"kept", "Uint16", c.kept}, {"label", "Uint16", c.label}, {"verdict", "Uint8", c.verdict},
+		{"clock", "Uint16", c.clock}, {"samples", "Uint16", c.samples}, {"kept", "Uint16", c.kept}, {"label", "Uint16", c.label},
+		{"verdict", "Uint8", c.verdict},
 		{"ratio", "Float32", c.ratio}, {"ratioLo", "Float32", c.ratioLo}, {"ratioHi", "Float32", c.ratioHi}, {"change", "Uint8", c.change},
 		{"quantiles", "Float32", c.quantiles}, {"sampleUS", "Float32", c.sampleUS}, {"sampleTime", "Float32", c.sampleTime},
 		{"sampleClock", "Uint16", c.sampleClock}, {"samplePower", "Uint16", c.samplePower}, {"sampleState", "Uint8", c.sampleState},
@@ -238,7 +236,7 @@ func (c *columns) write(w *bufio.Writer) error {
 	return nil
 }
 
-// writeColumn writes numbers as an element that no browser runs. kind is the name of the typed array that they are.
+// writeColumn writes numbers as an element that no browser executes. kind names the JavaScript typed array.
 func writeColumn(w io.Writer, name, kind string, values any) error {
 	fmt.Fprintf(w, "<script type=\"text/plain\" id=\"column-%s\" data-kind=\"%s\">", name, kind)
 	encoder := base64.NewEncoder(base64.StdEncoding, w)

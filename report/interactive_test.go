@@ -15,7 +15,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// Every file of the page is there, and none ends the element that it stands in.
+// Every page file must be embedded, and must not close its HTML element.
 func TestPageFiles(t *testing.T) {
 	for _, name := range append(append([]string{"page.html", "fleet.html", "fleet.js"}, pageStyles...), pageScripts...) {
 		text := pageFile(name)
@@ -28,7 +28,6 @@ func TestPageFiles(t *testing.T) {
 	}
 }
 
-// pageOf is the page of a report as text.
 func pageOf(t testing.TB, in Input) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -38,7 +37,6 @@ func pageOf(t testing.TB, in Input) string {
 	return b.String()
 }
 
-// columnOf decodes a column of a page.
 func columnOf[T any](t *testing.T, page, name string) []T {
 	t.Helper()
 	m := regexp.MustCompile(`id="column-` + name + `" data-kind="\w+">([^<]*)<`).FindStringSubmatch(page)
@@ -57,7 +55,6 @@ func columnOf[T any](t *testing.T, page, name string) []T {
 	return out
 }
 
-// What the page holds is what was measured and judged.
 func TestPageHoldsTheData(t *testing.T) {
 	in := fixtureInput()
 	page := pageOf(t, in)
@@ -88,7 +85,6 @@ func TestPageHoldsTheData(t *testing.T) {
 	}
 }
 
-// manySamples is a run of so many series, rows and samples, with a finding in the first series.
 func manySamples(series, rows, samples int) Input {
 	in := Input{Meta: fixtureMeta(), Run: "many.db", Audit: &rules.Audit{Threshold: 0.9, RowRule: rules.Monotonic, Method: "interval"}}
 	for i := range series {
@@ -113,16 +109,18 @@ func manySamples(series, rows, samples int) Input {
 			found[f].Series, found[f].ID = key, fmt.Sprintf("f%d-%d", i, f)
 			found[f].StakeUS = float64(1 + (f*37+i*11)%101)
 		}
-		in.Series, in.Audit.Series, in.Audit.Findings = append(in.Series, s), append(in.Audit.Series, a), append(in.Audit.Findings, found...)
+		in.Series, in.Audit.Series, in.Audit.Findings = append(in.Series, s), append(in.Audit.Series, a),
+			append(in.Audit.Findings, found...)
 	}
 	return in
 }
 
-// Of more than a million samples the page has those of rows with findings, and quantiles of the others.
+// Above a million samples, the page keeps the samples of rows with findings, and quantiles of the others.
 func TestPageOfManySamples(t *testing.T) {
 	in := manySamples(3, 800, 420)
 	page := pageOf(t, in)
-	samples, kept, quantiles := columnOf[uint16](t, page, "samples"), columnOf[uint16](t, page, "kept"), columnOf[float32](t, page, "quantiles")
+	samples, kept, quantiles := columnOf[uint16](t, page, "samples"), columnOf[uint16](t, page, "kept"),
+		columnOf[float32](t, page, "quantiles")
 	in1 := newInteractive(in)
 	marked, bare := 0, 0
 	for i, m := range columnOf[uint32](t, page, "m") {

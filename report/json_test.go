@@ -13,6 +13,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 type jsonRecord struct {
@@ -29,7 +30,7 @@ type jsonSub struct {
 	When   time.Time    `json:"when,omitzero"`
 	hidden int
 	Left   string `json:"-"`
-	Plain  []rules.Interval
+	Plain  []stats.Interval
 }
 
 type jsonNested struct {
@@ -45,9 +46,9 @@ type jsonEmbedded struct {
 	List []jsonRecord `json:"list"`
 }
 
-// TestWriteJSON holds what is written piece by piece against encoding/json.
+// Output must equal encoding/json's.
 func TestWriteJSON(t *testing.T) {
-	many := make([]jsonRecord, 3*jsonPiece+1)
+	many := make([]jsonRecord, 3*256+1)
 	for i := range many {
 		many[i] = jsonRecord{Name: fmt.Sprint("<", i, ">\u2028"), V: float64(i) / 3, Sub: &jsonSub{hidden: i}}
 	}
@@ -64,10 +65,11 @@ func TestWriteJSON(t *testing.T) {
 		"times":       []time.Time{time.Unix(1, 0).UTC()},
 		"embedded":    jsonEmbedded{jsonRecord{Name: "a"}, many[:2]},
 		"nested": jsonNested{
-			Subs: []jsonSub{{Lists: many[:jsonPiece], Left: "x"}, {}, {When: time.Unix(5, 0).UTC(), Plain: []rules.Interval{{Lo: 1}}}},
+			Subs: []jsonSub{{Lists: many[:256], Left: "x"}, {}, {When: time.Unix(5, 0).UTC(), Plain: []stats.Interval{{Lo: 1}}}},
 			Map:  map[string]float64{"b": 1, "a": 2}, Ptr: &jsonSub{Lists: many}, Text: "a\"b", Times: []time.Time{time.Unix(2, 0).UTC()},
 		},
-		"audit": &rules.Audit{Series: []rules.SeriesAudit{{Key: results.SeriesKey{Device: "cpu"}, Rows: make([]rules.RowVerdict, jsonPiece+5)}}, Findings: []rules.Finding{}},
+		"audit": &rules.Audit{Series: []rules.SeriesAudit{{Key: results.SeriesKey{Device: "cpu"},
+			Rows: make([]rules.RowVerdict, 256+5)}}, Findings: []rules.Finding{}},
 	}
 	for name, v := range values {
 		t.Run(name, func(t *testing.T) { sameJSON(t, v) })
@@ -90,17 +92,20 @@ func sameJSON(t interface{ Fatalf(string, ...any) }, v any) {
 
 func TestWriteJSONProperty(t *testing.T) {
 	record := rapid.Custom(func(t *rapid.T) jsonRecord {
-		return jsonRecord{Name: rapid.String().Draw(t, "name"), V: rapid.Float64Range(-1e9, 1e9).Draw(t, "v"), Few: rapid.SliceOfN(rapid.Int(), 0, 3).Draw(t, "few")}
+		return jsonRecord{Name: rapid.String().Draw(t, "name"), V: rapid.Float64Range(-1e9, 1e9).Draw(t, "v"),
+			Few: rapid.SliceOfN(rapid.Int(), 0, 3).Draw(t, "few")}
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		list := func(label string) []jsonRecord { return rapid.SliceOfN(record, 0, 3).Draw(t, label) }
-		sameJSON(t, jsonNested{Subs: []jsonSub{{Lists: list("a")}, {Lists: list("b"), Zero: jsonRecord{Name: rapid.String().Draw(t, "zero")}}}, Ptr: &jsonSub{Lists: list("c")}})
+		sameJSON(t,
+			jsonNested{Subs: []jsonSub{{Lists: list("a")}, {Lists: list("b"), Zero: jsonRecord{Name: rapid.String().Draw(t, "zero")}}},
+				Ptr: &jsonSub{Lists: list("c")}})
 	})
 }
 
-// TestWriteJSONErrors gives what can't be written, wherever it stands.
+// Values that cannot be encoded must return an error at any depth.
 func TestWriteJSONErrors(t *testing.T) {
-	many := make([]jsonRecord, 2*jsonPiece)
+	many := make([]jsonRecord, 2*256)
 	many[len(many)-1].V = math.NaN()
 	if err := writeJSON(io.Discard, jsonSub{Lists: many}); err == nil {
 		t.Error("NaN was written")

@@ -11,11 +11,11 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// A region is an interval of the x axis with a name, in canvas units. It may stand for several findings.
+// region is a named interval of the x axis in canvas units. It may represent several findings.
 type region struct {
 	from, to vg.Length
 	name     string
-	cause    string // what regions of several names have in common
+	cause    string // shared by regions of different names
 	count    int
 }
 
@@ -28,25 +28,25 @@ func counted(name string, n int) string {
 	return name
 }
 
-// A placedLabel is a region's name in a lane above the panel; lane 0 is lowest.
+// placedLabel is a region's name in a lane above the panel; lane 0 is the lowest.
 type placedLabel struct {
 	region
-	x, width vg.Length // left end and width of the text
+	x, width vg.Length // left edge and width of the text
 	lane     int
-	line     vg.Length // where a line leads down to the region
+	line     vg.Length // x of the line down to the region
 }
 
-// A strip is a line above the panel with a mark over each region of one cause. The cause stands beside the
-// marks where there is room, else above them.
+// strip is a line above the panel with a mark over each region of one cause. The cause is next to the marks
+// if it fits, else above them.
 type strip struct {
 	label string
 	marks []region
-	x     vg.Length // left end of the text
+	x     vg.Length // left edge of the text
 	above bool
 }
 
-// labels name the regions of a panel: each at its place, or in strips of their causes where they are too many for that. Of more causes
-// than there is room for none is drawn, so that a region without one never stands between some that have one.
+// labels names a panel's regions: each in place, or, if there are too many, in one strip per cause. If there
+// are too many causes for strips, no labels are drawn: labeling only some regions would mislead.
 type labels struct {
 	placed []placedLabel
 	strips []strip
@@ -56,15 +56,14 @@ const (
 	labelLanes = 3
 	laneHeight = 11
 	labelGap   = 6
-	// mergeGap is how far regions of one name may lie apart that share a label.
+	// mergeGap is the largest gap between regions of one name that share a label.
 	mergeGap   = 24
 	mostStrips = 6
 	markHeight = 4
-	markGap    = 2 // between marks and a cause above them
+	markGap    = 2 // between marks and the cause above them
 	markWidth  = vg.Length(0.75)
 )
 
-// nameRegions finds a place between lo and hi for the name of every region, such that no two overlap.
 func nameRegions(regions []region, width func(string) vg.Length, lo, hi vg.Length) labels {
 	sorted := slices.Clone(regions)
 	sortRegions(sorted)
@@ -79,7 +78,8 @@ func nameRegions(regions []region, width func(string) vg.Length, lo, hi vg.Lengt
 	return labels{strips: stripsOf(sorted, width, lo, hi)}
 }
 
-// stripsOf makes a strip of the regions of each cause, in the order in which they begin; none where there are too many causes.
+// stripsOf makes a strip for the regions of each cause, ordered by first region; nil if there are too many
+// causes.
 func stripsOf(sorted []region, width func(string) vg.Length, lo, hi vg.Length) []strip {
 	byCause := map[string][]region{}
 	var causes []string
@@ -114,7 +114,6 @@ func stripsOf(sorted []region, width func(string) vg.Length, lo, hi vg.Length) [
 	return strips
 }
 
-// height is the room that the labels take above the panel.
 func (l labels) height() vg.Length {
 	h, lanes := vg.Length(0), 0
 	for _, p := range l.placed {
@@ -137,12 +136,10 @@ func (s strip) height() vg.Length {
 	return laneHeight
 }
 
-// sortRegions orders regions from left to right.
 func sortRegions(r []region) {
 	slices.SortStableFunc(r, func(a, b region) int { return cmp.Compare(a.from, b.from) })
 }
 
-// mergeRegions joins neighbours of one name that are closer than gap.
 func mergeRegions(sorted []region, gap vg.Length) []region {
 	var out []region
 	for _, r := range sorted {
@@ -156,9 +153,8 @@ func mergeRegions(sorted []region, gap vg.Length) []region {
 	return out
 }
 
-// fitLabels puts labels into lanes from left to right, each as near to its
-// region's middle as the lane allows. ok is false when one found no place, or
-// would stand next to its region.
+// fitLabels puts labels into lanes from left to right, each as near to its region's middle as possible. ok is
+// false if a label does not fit or would not reach over its region.
 func fitLabels(regions []region, width func(string) vg.Length, lo, hi vg.Length, lanes int) (placed []placedLabel, ok bool) {
 	ends := make([]vg.Length, lanes)
 	for i := range ends {
@@ -187,13 +183,13 @@ func fitLabels(regions []region, width func(string) vg.Length, lo, hi vg.Length,
 	return placed, true
 }
 
-// lead finds for each label where a line leads from it down to its region, past the labels below it. It is false
-// where one has no such place.
+// lead finds, for each label, an x for the line down to its region that avoids the labels below. It returns
+// false if a label has no such x.
 func lead(placed []placedLabel) bool {
 	for i := range placed {
 		p := &placed[i]
 		lo, hi := max(p.x+2, p.from), min(p.x+p.width-2, p.to)
-		if lo > hi { // a thin region at the edge of the panel
+		if lo > hi { // a narrow region at the edge of the panel
 			lo, hi = (p.from+p.to)/2, (p.from+p.to)/2
 		}
 		found := false
@@ -213,7 +209,6 @@ func lead(placed []placedLabel) bool {
 	return true
 }
 
-// draw writes the labels above a panel whose upper edge is top. A thin line leads from each down to its region.
 func (l labels) draw(c draw.Canvas, top vg.Length) {
 	style := lettering(8.5, ink, false)
 	style.YAlign = text.YBottom
@@ -221,14 +216,14 @@ func (l labels) draw(c draw.Canvas, top vg.Length) {
 		base := top + 5 + vg.Length(p.lane)*laneHeight
 		c.FillText(style, vg.Point{X: p.x, Y: base}, p.label())
 		line := draw.LineStyle{Color: muted, Width: 0.5}
-		if p.count > 1 { // what a label of several regions stands for
+		if p.count > 1 { // bracket the regions of a shared label
 			c.StrokeLine2(line, p.from, top+2, p.to, top+2)
 		}
 		c.StrokeLine2(line, p.line, base-1, p.line, top)
 	}
 	base := top + 4
 	for _, s := range slices.Backward(l.strips) {
-		foot := base + 3.5 // beside text, marks are as high as its small letters
+		foot := base + 3.5 // marks next to text have x-height
 		words := base
 		if s.above {
 			foot, words = base, base+markHeight+markGap
@@ -238,7 +233,8 @@ func (l labels) draw(c draw.Canvas, top vg.Length) {
 		for _, m := range s.marks {
 			left, right := m.from, max(m.to, m.from+markWidth)
 			if left = max(left, drawn); right > left {
-				c.FillPolygon(ink, []vg.Point{{X: left, Y: foot}, {X: right, Y: foot}, {X: right, Y: foot + markHeight}, {X: left, Y: foot + markHeight}})
+				c.FillPolygon(ink,
+					[]vg.Point{{X: left, Y: foot}, {X: right, Y: foot}, {X: right, Y: foot + markHeight}, {X: left, Y: foot + markHeight}})
 				drawn = right
 			}
 		}

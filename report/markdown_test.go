@@ -12,21 +12,20 @@ import (
 	"testing"
 )
 
-// markdownParts are texts that mean something in Markdown, or to GitHub in the text that Markdown
-// renders to.
 var markdownParts = []string{
 	"@everyone", "cc @org/team, please", "a@b.example", "<a@b.example>", "&#64;user", "mailto:a@b.example", "xmpp:a@b.example/c",
-	"www.example.com", "WWW.example.com", "see www.example.com/a_b", "http://example.com", "https://example.com/(a)", "ftp://example.com", "<http://example.com>",
+	"www.example.com", "WWW.example.com", "see www.example.com/a_b", "http://example.com", "https://example.com/(a)", "ftp://example.com",
+	"<http://example.com>",
 	"#12", "fixes #12", "org/repo#12", "GH-12", "gh-12", "org/repo@0123456789012345678901234567890123456789",
 	"[a](http://example.com)", "![a](b.png)", "[a][b]", "[b]: http://example.com", "[^1]", "[^1]: note", "[ ] task", "- [x] task",
 	"*a*", "_a_", "**a**", "~~a~~", "~a~", "`a`", "``a``", "a ` b", "```", "~~~", "$a$", "$$a$$", "$`a`$", ":tada:", ":+1:", "cuda:0:tada:",
 	"# a", "###### a", "a\n===", "===", "---", "- a", "+ a", "* a", "1. a", "12) a", "1.", "    a", "\ta", "> a",
-	"<b>a</b>", "<script>a</script>", "<!-- a", "<details>", "</details>", "</summary>", "&lt;b&gt;", "&#60;b&#62;", "&copy;", "<?a?>", "<![CDATA[a]]>",
+	"<b>a</b>", "<script>a</script>", "<!-- a", "<details>", "</details>", "</summary>", "&lt;b&gt;", "&#60;b&#62;", "&copy;", "<?a?>",
+	"<![CDATA[a]]>",
 	"a|b", `a\|b`, `a\\|b`, `\`, `a\`, `\@user`, `\#12`, "| a | b |", "--- | ---", "|---|", "a  ", "a\\\nb",
 	"\u200b@user", "@\u200buser", "\u202eresu@", "ⓐ＠user", "a\x1b[31mb", "a\x00b", "\xff@user",
 }
 
-// texts are those and such as are made of their parts.
 func texts() []string {
 	out := append([]string(nil), markdownParts...)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -43,7 +42,6 @@ func texts() []string {
 	return out
 }
 
-// places writes each text to every place where text of strangers stands in Markdown.
 func places(t *testing.T, texts []string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -64,13 +62,13 @@ func places(t *testing.T, texts []string) string {
 var (
 	codeOrPre = regexp.MustCompile(`(?s)<(code|pre)\b[^>]*>.*?</(code|pre)>`)
 	tag       = regexp.MustCompile(`<[^>]*>`)
-	// What GitHub turns into links in text that has been rendered, and the signs of emoji.
-	live = regexp.MustCompile(`@[A-Za-z0-9]|(?i:\bGH)-[0-9]|#[0-9]|://|(?i:\bwww)\.|:([A-Za-z0-9_+-]{3,}|[A-Za-z_+-][A-Za-z0-9_+-]?|[0-9][A-Za-z_+-]):`)
+	// Text that GitHub links after rendering, and emoji codes.
+	live = regexp.MustCompile(`@[A-Za-z0-9]|(?i:\bGH)-[0-9]|#[0-9]|://|(?i:\bwww)\.|:([A-Za-z0-9_+-]{3,}|[A-Za-z_+-][A-Za-z0-9_+-]?|` +
+		`[0-9][A-Za-z_+-]):`)
 )
 
-// TestMarkdownIsText renders pages of hostile text with GitHub's own renderer, the program cmark-gfm, and looks at what it makes
-// of them. Where that is not installed, the pages have to be the same bytes as those that passed last: testdata has their hash,
-// which -update writes after they passed.
+// TestMarkdownIsText checks pages of hostile text rendered by GitHub's renderer, cmark-gfm. Without cmark-gfm, the
+// pages must match the hash in testdata of the last pages that passed; -update writes it.
 func TestMarkdownIsText(t *testing.T) {
 	all := texts()
 	plain := make([]string, len(all))
@@ -96,10 +94,9 @@ func TestMarkdownIsText(t *testing.T) {
 	}
 }
 
-// checkRendered looks at the HTML of pages of hostile and of plain text.
 func checkRendered(t *testing.T, all []string, hostileHTML, plainHTML string) {
 	t.Helper()
-	// The structure is that of pages of plain text.
+	// The structure must match pages of plain text.
 	got, want := tag.FindAllString(hostileHTML, -1), tag.FindAllString(plainHTML, -1)
 	for i := range want {
 		if i >= len(got) || got[i] != want[i] {
@@ -109,13 +106,13 @@ func checkRendered(t *testing.T, all []string, hostileHTML, plainHTML string) {
 	if len(got) != len(want) {
 		t.Fatalf("%d elements, expected %d", len(got), len(want))
 	}
-	// Nothing in the text is live.
+	// The text must not contain links or emoji.
 	text := html.UnescapeString(tag.ReplaceAllString(codeOrPre.ReplaceAllString(hostileHTML, "\n"), "\n"))
 	text = strings.ReplaceAll(text, strings.TrimPrefix(toneSign(Bad), "- "), "") // our own
 	if found := live.FindAllString(text, 5); len(found) > 0 {
 		t.Errorf("live in what is rendered: %q", found)
 	}
-	// All of the text is there.
+	// The text must be complete.
 	text = strings.Join(strings.Fields(strings.ReplaceAll(text, noWidth, "")), " ")
 	at := 0
 	for _, s := range all {
@@ -128,7 +125,6 @@ func checkRendered(t *testing.T, all []string, hostileHTML, plainHTML string) {
 	}
 }
 
-// rendered is the HTML of Markdown.
 func rendered(t *testing.T, renderer, markdown string) string {
 	t.Helper()
 	c := exec.Command(renderer, "--unsafe", "-e", "table", "-e", "autolink", "-e", "strikethrough", "-e", "tasklist", "-e", "tagfilter")

@@ -4,45 +4,45 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"sort"
 
 	"golang.org/x/perf/benchmath"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// Median is the summary of one row of a series.
+// Median summarizes one row of a series.
 type Median struct {
 	Series  results.SeriesKey `json:"series"`
 	M       int               `json:"m"`
 	Samples int               `json:"samples"`
-	// US is the median time with its distribution-free 95 % interval, Lo and Hi
-	// being the extremes when there are too few samples for one.
-	US rules.Interval `json:"us"`
-	// FLOPS and MFU belong to the median; MFU is 0 when no peak is known.
+	// US is the median time with its distribution-free 95 % interval. With too few samples for one, Lo and Hi
+	// are the extremes.
+	US stats.Interval `json:"us"`
+	// FLOPS and MFU follow from the median; MFU is 0 if no peak is known.
 	FLOPS    float64 `json:"flops"`
 	MFU      float64 `json:"mfu,omitempty"`
-	ClockMHz float64 `json:"clock_mhz,omitempty"` // median of what is known
-	// MFUAtClock is relative to the peak scaled to ClockMHz, 0 when it can't be told.
+	ClockMHz float64 `json:"clock_mhz,omitempty"` // median of the known clocks
+	// MFUAtClock is relative to the peak scaled to ClockMHz, 0 if unknown.
 	MFUAtClock float64 `json:"mfu_at_clock,omitempty"`
-	// Verdict and what follows it are those of an audit. AtClock is the time by which
-	// the row was judged, at the common clock, where it is not the observed one; MFUAtClock
-	// is then its. Elasticity is β, Modes are the two levels of a bimodal row.
+	// Verdict and the following fields come from an audit. AtClock is the row's time at the common clock, if
+	// it differs from the observed time; MFUAtClock then refers to it. Elasticity is β, Modes holds the two
+	// levels of a bimodal row.
 	Verdict    rules.Verdict  `json:"verdict,omitempty"`
-	AtClock    rules.Interval `json:"us_at_clock,omitzero"`
+	AtClock    stats.Interval `json:"us_at_clock,omitzero"`
 	Elasticity float64        `json:"elasticity,omitempty"`
 	Modes      []float64      `json:"bimodal_us,omitempty"`
 	Label      string         `json:"label,omitempty"`
 	Failed     string         `json:"failed,omitempty"`
 }
 
-// summaryConfidence is the level of the intervals next to medians. They describe
-// one row each; verdicts rest on intervals of their own, made by the rules.
+// summaryConfidence is the level of the medians' intervals. Each describes one row; verdicts use separate
+// intervals computed by the rules.
 const summaryConfidence = 0.95
 
-// Medians summarises every row of the series, in their order.
+// Medians summarizes every row of the series, in order.
 func Medians(series []results.Series) []Median {
 	var out []Median
 	for _, s := range series {
@@ -65,7 +65,7 @@ func Medians(series []results.Series) []Median {
 					m.MFU = m.FLOPS / s.Peak.FLOPS
 				}
 			}
-			m.ClockMHz = median(clock)
+			m.ClockMHz = stats.Median(clock)
 			if peak := s.Peak.At(m.ClockMHz); peak > 0 {
 				m.MFUAtClock = m.FLOPS / peak
 			}
@@ -75,7 +75,7 @@ func Medians(series []results.Series) []Median {
 	return out
 }
 
-// JudgedMedians is [Medians] with what an audit, nil for none, says of the rows.
+// JudgedMedians is [Medians] joined with the verdicts of an audit, which may be nil.
 func JudgedMedians(series []results.Series, audit *rules.Audit) []Median {
 	out := Medians(series)
 	if audit == nil {
@@ -89,7 +89,7 @@ func JudgedMedians(series []results.Series, audit *rules.Audit) []Median {
 	for i := range audit.Series {
 		s := &audit.Series[i]
 		for k := range s.Rows {
-			if !s.Rows[k].Inferred { // the others, of which there may be millions, are no case
+			if !s.Rows[k].Inferred { // skip inferred rows: there may be millions
 				rows[place{s.Key, s.Rows[k].M}] = &s.Rows[k]
 			}
 		}
@@ -111,8 +111,7 @@ func JudgedMedians(series []results.Series, audit *rules.Audit) []Median {
 	return out
 }
 
-// medianInterval is the median of positive values with its interval.
-func medianInterval(values []float64) rules.Interval {
+func medianInterval(values []float64) stats.Interval {
 	sum := benchmath.AssumeNothing.Summary(benchmath.NewSample(append([]float64(nil), values...), nil), summaryConfidence)
 	lo, hi := sum.Lo, sum.Hi
 	if math.IsInf(lo, 0) || math.IsInf(hi, 0) {
@@ -121,25 +120,11 @@ func medianInterval(values []float64) rules.Interval {
 			lo, hi = min(lo, v), max(hi, v)
 		}
 	}
-	return rules.Interval{Lo: lo, Mid: sum.Center, Hi: hi}
+	return stats.Interval{Lo: lo, Mid: sum.Center, Hi: hi}
 }
 
-// median is the middle of values, 0 for none. values is not changed.
-func median(values []float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	v := append([]float64(nil), values...)
-	sort.Float64s(v)
-	if n := len(v); n%2 == 0 {
-		return (v[n/2-1] + v[n/2]) / 2
-	}
-	return v[len(v)/2]
-}
-
-// WriteMedians prints one row a case: median time with interval, rate and MFU.
-// The benchmark format holds every sample instead. With an audit, nil for none, the time by
-// which a row was judged stands next to the observed one, and what else was found of it.
+// WriteMedians prints one row per case: median time with interval, rate and MFU. The benchmark format holds
+// every sample instead. With an audit (may be nil), it adds the judged time and the verdict.
 func WriteMedians(w io.Writer, f Format, meta results.Meta, series []results.Series, audit *rules.Audit) error {
 	if f == Bench {
 		return WriteBench(w, meta, series)
@@ -147,18 +132,15 @@ func WriteMedians(w io.Writer, f Format, meta results.Meta, series []results.Ser
 	return WriteSomeMedians(w, f, series, audit, JudgedMedians(series, audit), nil)
 }
 
-// WriteSomeMedians prints the given medians, which [JudgedMedians] has made of series and audit, as
-// [WriteMedians] prints all; s, nil for none, says how they were selected. There is no benchmark format.
+// WriteSomeMedians prints medians made by [JudgedMedians] from series and audit, in the form of
+// [WriteMedians]. s (may be nil) describes the selection. The benchmark format is unsupported.
 func WriteSomeMedians(w io.Writer, f Format, series []results.Series, audit *rules.Audit, medians []Median, s *rules.Selection) error {
-	doc := &Document{Subject: "medians", Items: []any{}}
-	for _, m := range medians {
-		doc.Items = append(doc.Items, m)
-	}
+	doc := &Document{Subject: "medians", Items: items(medians)}
 	if medians == nil {
 		medians = []Median{}
 	}
 	value := struct {
-		// Clocks are those of the times at clock in MHz, by device.
+		// Clocks holds the common clock of the times in MHz, by device.
 		Clocks    map[string]float64 `json:"clock_mhz,omitempty"`
 		Selection *rules.Selection   `json:"selection,omitempty"`
 		Cases     []Median           `json:"cases"`
@@ -176,8 +158,8 @@ func WriteSomeMedians(w io.Writer, f Format, series []results.Series, audit *rul
 	return doc.Render(w, f)
 }
 
-// peakNotes says what MFU is relative to, for each device and dtype, and for operations that memory
-// bounds.
+// peakNotes names the peak behind MFU for each device and data type, and the bandwidth for memory-bound
+// operations.
 func peakNotes(series []results.Series) []Note {
 	var notes []Note
 	seen := map[string]bool{}
@@ -195,7 +177,7 @@ func peakNotes(series []results.Series) []Note {
 	return notes
 }
 
-// PeakText says in words what MFU is relative to.
+// PeakText describes the peak behind MFU.
 func PeakText(p kernels.Peak) string {
 	if p.FLOPS <= 0 {
 		return "relative to the fastest row, no peak is known"
@@ -203,7 +185,7 @@ func PeakText(p kernels.Peak) string {
 	if b := p.Memory; b.Rate > 0 {
 		s := fmt.Sprintf("relative to the %s bandwidth of memory, %s, %s", b.Of, formatRate(b.Rate, "B/s"), p.Origin)
 		if b.Of != kernels.Copying {
-			s += "; that of copying is not known"
+			s += "; copy bandwidth unknown"
 		}
 		return s
 	}
@@ -220,19 +202,12 @@ func PeakText(p kernels.Peak) string {
 	return s
 }
 
-// unlessZero is v, or nothing where 0 stands for unknown.
-func unlessZero(v int) any {
-	if v == 0 {
-		return nil
-	}
-	return v
-}
+// unlessZero is v, or nil if v is 0, which means unknown.
+func unlessZero(v int) any { return when(v != 0, v) }
 
-// seriesCell is a series in the field's notation.
 func seriesCell(k results.SeriesKey) Cell { return word{text: SeriesText(k)} }
 
-// SeriesText prints a series as "cpu/amx/bf16 n14336 k4096"; what is not
-// default follows.
+// SeriesText prints a series as "cpu/amx/bf16 n14336 k4096", followed by non-default properties.
 func SeriesText(k results.SeriesKey) string {
 	return k.Text()
 }

@@ -2,7 +2,7 @@ package report
 
 import (
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 func fixtureDecodeBench() *DecodeBench {
@@ -10,8 +10,10 @@ func fixtureDecodeBench() *DecodeBench {
 		Model: "mistral-7b", Device: "cuda:0", Name: "NVIDIA H200", DType: kernels.FP16, Kernel: "auto", Fused: true,
 		ReadBandwidth: 4.59e12, CopyBandwidth: 4.3e12, BandwidthSamples: 10,
 		Rates: []DecodeRate{
-			{Context: 128, Tokens: 64, Samples: 9, Prefill: rules.Interval{Lo: 20100, Mid: 20345.6, Hi: 20500}, Decode: rules.Interval{Lo: 270.1, Mid: 271.94, Hi: 272.5}, TokenBytes: 14243000000},
-			{Context: 4096, Tokens: 64, Samples: 9, Prefill: rules.Interval{Lo: 38000, Mid: 39000, Hi: 41000}, Decode: rules.Interval{Lo: 250, Mid: 255.25, Hi: 255.5}, TokenBytes: 14760000000},
+			{Context: 128, Tokens: 64, Samples: 9, Prefill: stats.Interval{Lo: 20100, Mid: 20345.6, Hi: 20500},
+				Decode: stats.Interval{Lo: 270.1, Mid: 271.94, Hi: 272.5}, TokenBytes: 14243000000},
+			{Context: 4096, Tokens: 64, Samples: 9, Prefill: stats.Interval{Lo: 38000, Mid: 39000, Hi: 41000},
+				Decode: stats.Interval{Lo: 250, Mid: 255.25, Hi: 255.5}, TokenBytes: 14760000000},
 		},
 	}
 }
@@ -34,7 +36,8 @@ func fixtureModelValidation() *ModelValidation {
 	}}
 	peak := kernels.Peak{FLOPS: 989.5e12, Origin: kernels.DataSheet}
 	return &ModelValidation{
-		ValidatedModel: ValidatedModel{Model: "mistral-7b", Device: "cuda:0", Name: "NVIDIA H200", DType: kernels.FP16, Tokens: 32, Reference: 12.3456789, Bound: 0.02},
+		ValidatedModel: ValidatedModel{Model: "mistral-7b", Device: "cuda:0", Name: "NVIDIA H200", DType: kernels.FP16, Tokens: 32,
+			Reference: 12.3456789, Bound: 0.02},
 		Kernels: []KernelCheck{
 			{Kernel: "auto", Error: 0.00123, RMS: 0.000234, Agreement: 1, Perplexity: 12.3461, Passed: true},
 			{Kernel: "mma", Error: 0.31, RMS: 0.05, Agreement: 0.25, Perplexity: 19.2},
@@ -42,13 +45,17 @@ func fixtureModelValidation() *ModelValidation {
 		},
 		Passes: []PassProfile{NewPassProfile(profile, peak, 4.59e12), NewPassProfile(token, kernels.Peak{}, 0)},
 		Prefills: []TableGain{
-			{Kernel: "cublas", Rows: 704, Applied: 64, Products: 128, PlainUS: 21000, TableUS: 20000, Gain: rules.Interval{Lo: 1.03, Mid: 1.05, Hi: 1.06}},
-			{Kernel: "cublas", Rows: 1160, Applied: 32, Products: 128, PlainUS: 30000, TableUS: 30010, Gain: rules.Interval{Lo: 0.99, Mid: 0.9997, Hi: 1.01}},
-			{Kernel: "cublas", Rows: 1200, Applied: 32, Products: 128, PlainUS: 30000, TableUS: 31000, Gain: rules.Interval{Lo: 0.96, Mid: 0.968, Hi: 0.97}},
+			{Kernel: "cublas", Rows: 704, Applied: 64, Products: 128, PlainUS: 21000, TableUS: 20000,
+				Gain: stats.Interval{Lo: 1.03, Mid: 1.05, Hi: 1.06}},
+			{Kernel: "cublas", Rows: 1160, Applied: 32, Products: 128, PlainUS: 30000, TableUS: 30010,
+				Gain: stats.Interval{Lo: 0.99, Mid: 0.9997, Hi: 1.01}},
+			{Kernel: "cublas", Rows: 1200, Applied: 32, Products: 128, PlainUS: 30000, TableUS: 31000,
+				Gain: stats.Interval{Lo: 0.96, Mid: 0.968, Hi: 0.97}},
 		},
 	}
 }
 
 func fixturePerplexity() *Perplexity {
-	return &Perplexity{Model: "mistral-7b", Device: "cpu", DType: kernels.BF16, Kernel: "tiled", Threads: 2, Tokens: 4096, Perplexity: 5.32123456789}
+	return &Perplexity{Model: "mistral-7b", Device: "cpu", DType: kernels.BF16, Kernel: "tiled", Threads: 2, Tokens: 4096,
+		Perplexity: 5.32123456789}
 }

@@ -5,69 +5,68 @@ import (
 	"io"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// ModelValidation is a model held against float64, kernel by kernel.
+// ModelValidation compares a model with float64, kernel by kernel.
 type ModelValidation struct {
 	ValidatedModel
 	Kernels  []KernelCheck `json:"families"`
 	Passes   []PassProfile `json:"passes"`
-	Prefills []TableGain   `json:"prefills,omitempty"` // with the table and without
+	Prefills []TableGain   `json:"prefills,omitempty"` // with and without the table
 }
 
-// ValidatedModel is what a validation ran, and on what.
+// ValidatedModel describes the validated model and its device.
 type ValidatedModel struct {
 	Model  string        `json:"model"`
 	Device string        `json:"device"`
 	Name   string        `json:"name"`
 	DType  kernels.DType `json:"dtype"`
-	// Weights is how those of products are held, "int4:128"; empty for plain ones.
+	// Weights is the weight format of the products, "int4:128"; empty for unquantized weights.
 	Weights string `json:"weights,omitempty"`
-	// Threads are those of a CPU.
+	// Threads is the number of CPU threads.
 	Threads int `json:"threads,omitempty"`
 	// Tokens is the length of the prompt.
 	Tokens int `json:"tokens"`
-	// Reference is the perplexity of the prompt in float64, 0 when not computed.
+	// Reference is the prompt's perplexity in float64, 0 if not computed.
 	Reference float64 `json:"reference_perplexity,omitempty"`
-	// FullPrecision is that of the weights as they are stored, where loading has rounded them
-	// to integers; 0 elsewhere.
+	// FullPrecision is the perplexity with the stored weights, if loading quantized them to integers; else 0.
 	FullPrecision float64 `json:"full_precision_perplexity,omitempty"`
 	Bound         float64 `json:"bound"` // of KernelCheck.Error
 }
 
-// KernelCheck is what one kernel of products makes of the prompt.
+// KernelCheck is the accuracy of one matrix-product kernel on the prompt.
 type KernelCheck struct {
 	Kernel string `json:"kernel"`
-	// Error is the largest difference of a logit from the reference, relative to the
-	// range of the reference's logits; RMS the root mean square.
+	// Error is the largest logit error relative to the range of the reference's logits; RMS is the root mean
+	// square.
 	Error float64 `json:"error"`
 	RMS   float64 `json:"rms"`
-	// Agreement is the share of tokens whose likeliest successor is the reference's.
+	// Agreement is the share of tokens whose most likely successor matches the reference.
 	Agreement  float64 `json:"agreement"`
 	Perplexity float64 `json:"perplexity"`
 	Passed     bool    `json:"passed"`
-	// NotFinite is how many logits are NaN or infinite; they are left out of the others.
+	// NotFinite counts the NaN or infinite logits, which the other figures exclude.
 	NotFinite int `json:"not_finite,omitempty"`
-	// Skipped is why the kernel was not run, Untimed why it was not timed.
+	// Skipped is the reason for not running the kernel, Untimed for not timing it.
 	Skipped string `json:"skipped,omitempty"`
 	Untimed string `json:"untimed,omitempty"`
 }
 
-// PassProfile is where the time of a prompt or a token goes.
+// PassProfile divides the time of a prompt or a token among its parts.
 type PassProfile struct {
 	Kernel string `json:"kernel"`
-	// Rows is 1 for a token, which stands behind Context others.
+	// Rows is 1 for a token, which follows Context others.
 	Rows    int       `json:"rows"`
 	Context int       `json:"context"`
-	US      float64   `json:"us"` // of the whole pass
+	US      float64   `json:"us"` // time of the whole pass
 	Parts   []PartRow `json:"parts"`
 	Gemm    *PartRow  `json:"gemm,omitempty"` // all products together
 	Peak    PeakInUse `json:"peak"`
 	Read    float64   `json:"read_bandwidth"`
 }
 
-// PeakInUse is what MFU is relative to.
+// PeakInUse is the peak behind MFU.
 type PeakInUse struct {
 	FLOPS  float64            `json:"flops"`
 	Origin kernels.PeakOrigin `json:"origin"`
@@ -78,27 +77,26 @@ type PartRow struct {
 	Part     string  `json:"part"`
 	Launches int     `json:"launches"`
 	US       float64 `json:"us"`
-	Share    float64 `json:"share"` // of all parts' time
+	Share    float64 `json:"share"` // of the time of all parts
 	MFU      float64 `json:"mfu,omitempty"`
 	// Bandwidth is the weights' bytes over the time, 0 for parts without weights.
 	Bandwidth float64 `json:"bandwidth,omitempty"`
 }
 
-// TableGain is a prompt with a lookup table and without.
+// TableGain compares a prompt with and without a lookup table.
 type TableGain struct {
 	Kernel   string `json:"kernel"`
 	Rows     int    `json:"rows"`
-	Applied  int    `json:"applied"` // products for which the table has something
+	Applied  int    `json:"applied"` // products with an entry in the table
 	Products int    `json:"products"`
 	// PlainUS and TableUS are medians of the whole prompt.
 	PlainUS float64        `json:"plain_us"`
 	TableUS float64        `json:"table_us"`
-	Gain    rules.Interval `json:"gain"`
+	Gain    stats.Interval `json:"gain"`
 }
 
-// WriteModelValidation prints a validation. In JSONL and CSV a record's first field says
-// what it is: the model, a kernel family, a pass (in CSV each part of one), or a prompt
-// with the table and without.
+// WriteModelValidation prints a validation. In JSONL and CSV, a record's first field is its kind: the model,
+// a kernel family, a pass (in CSV each part of one), or a prompt with and without the table.
 func WriteModelValidation(w io.Writer, f Format, v *ModelValidation) error {
 	type (
 		model struct {
@@ -134,21 +132,23 @@ func WriteModelValidation(w io.Writer, f Format, v *ModelValidation) error {
 		}
 		doc.Sheets = append(doc.Sheets, prefillSheet(v.Prefills))
 	}
-	doc.Head = []Note{{fmt.Sprintf("%s in %s%s on %s (%s)%s, a prompt of %d tokens", v.Model, v.DType, withWeights(v.Weights), v.Device, v.Name, onThreads(v.Threads), v.Tokens), Neutral}}
+	doc.Head = []Note{notef(Neutral, "%s in %s%s on %s (%s)%s, a prompt of %d tokens", v.Model, v.DType, withWeights(v.Weights), v.Device,
+		v.Name, onThreads(v.Threads), v.Tokens)}
 	if len(v.Passes) > 0 && v.Passes[0].Peak.FLOPS > 0 {
-		doc.Head = append(doc.Head, Note{fmt.Sprintf("MFU is relative to %s (%s)", formatOps(v.Passes[0].Peak.FLOPS, v.DType), v.Passes[0].Peak.Origin), Neutral})
+		doc.Head = append(doc.Head,
+			notef(Neutral, "MFU is relative to %s (%s)", formatOps(v.Passes[0].Peak.FLOPS, v.DType), v.Passes[0].Peak.Origin))
 	}
 	if v.Reference > 0 {
 		full := ""
 		if v.FullPrecision > 0 {
 			full = fmt.Sprintf(", with the weights as they are stored %s", significant(v.FullPrecision, 7))
 		}
-		doc.Notes = []Note{{fmt.Sprintf("perplexity in float64: %s%s; allowed is an error of %s of the logits' range", significant(v.Reference, 7), full, formatRaw(v.Bound)), Neutral}}
+		doc.Notes = []Note{notef(Neutral, "perplexity in float64: %s%s; allowed is an error of %s of the logits' range",
+			significant(v.Reference, 7), full, formatRaw(v.Bound))}
 	}
 	return doc.Render(w, f)
 }
 
-// What the records of a validation are called in CSV and JSONL.
 const (
 	recordModel  = "model"
 	recordFamily = "family"
@@ -157,10 +157,10 @@ const (
 	recordPrompt = "prompt"
 )
 
-// modelSheet is what was validated, which people read above the tables.
 func (v *ModelValidation) modelSheet() Sheet {
 	s := Sheet{Record: recordModel}
-	for _, key := range []string{"model", "device", "name", "dtype", "weights", "threads", "tokens", "reference_perplexity", "full_precision_perplexity", "bound"} {
+	for _, key := range []string{"model", "device", "name", "dtype", "weights", "threads", "tokens", "reference_perplexity",
+		"full_precision_perplexity", "bound"} {
 		s.Columns = append(s.Columns, Column{Key: key, Data: true})
 	}
 	var reference, full any
@@ -170,7 +170,7 @@ func (v *ModelValidation) modelSheet() Sheet {
 	if v.FullPrecision > 0 {
 		full = sevenFigures(v.FullPrecision)
 	}
-	s.Rows = [][]any{{v.Model, v.Device, v.Name, v.DType, heldAs(v.Weights), threadCount(v.Threads), v.Tokens, reference, full, v.Bound}}
+	s.Rows = [][]any{{v.Model, v.Device, v.Name, v.DType, heldAs(v.Weights), unlessZero(v.Threads), v.Tokens, reference, full, v.Bound}}
 	return s
 }
 
@@ -185,7 +185,8 @@ func (v *ModelValidation) familySheet() Sheet {
 		row := []any{c.Kernel, state, scientific(c.Error), scientific(c.RMS), share(c.Agreement), sevenFigures(c.Perplexity), c.Untimed}
 		switch {
 		case c.NotFinite > 0:
-			row = []any{c.Kernel, word{"FAILED", Bad}, nil, nil, nil, nil, fmt.Sprintf("%s not finite", plural(c.NotFinite, "logit is", "logits are"))}
+			row = []any{c.Kernel, word{"FAILED", Bad}, nil, nil, nil, nil,
+				fmt.Sprintf("%s not finite", plural(c.NotFinite, "logit is", "logits are"))}
 		case c.Skipped != "":
 			row = []any{c.Kernel, word{"skipped", Faint}, nil, nil, nil, nil, c.Skipped}
 		case v.Reference == 0:
@@ -198,34 +199,34 @@ func (v *ModelValidation) familySheet() Sheet {
 	return s
 }
 
-// PassTimes are the samples of a pass and of its parts.
+// PassTimes holds the samples of a pass and of its parts.
 type PassTimes struct {
 	Kernel string
-	// Rows and Context are those of [PassProfile].
+	// Rows and Context are as in [PassProfile].
 	Rows, Context int
-	Seconds       []float64 // of the whole pass
+	Seconds       []float64 // times of the whole pass
 	Parts         []PartTimes
 }
 
-// PartTimes are the samples of one part of a pass, of all layers together.
+// PartTimes holds the samples of one part of a pass, summed over layers.
 type PartTimes struct {
 	Part     string
 	Launches int // in a pass
 	Seconds  []float64
-	// FLOPs are those of its products, and Bytes what these read of weights; both are 0
-	// for parts without products.
+	// FLOPs counts the operations of the part's products, Bytes the weights that they read; both are 0 for
+	// parts without products.
 	FLOPs, Bytes float64
 }
 
-// NewPassProfile sums samples up by medians. peak is what MFU is relative to, read the
-// bandwidth of the device's memory in bytes a second.
+// NewPassProfile summarizes samples by medians. peak is the reference of MFU, read the memory bandwidth in
+// bytes per second.
 func NewPassProfile(p PassTimes, peak kernels.Peak, read float64) PassProfile {
-	out := PassProfile{Kernel: p.Kernel, Rows: p.Rows, Context: p.Context, US: 1e6 * rules.Centre(p.Seconds).Mid,
+	out := PassProfile{Kernel: p.Kernel, Rows: p.Rows, Context: p.Context, US: 1e6 * stats.CentreInterval(p.Seconds).Mid,
 		Peak: PeakInUse{peak.FLOPS, peak.Origin}, Read: read}
 	total, gemm := 0., PartRow{Part: "all products"}
 	var flops, bytes float64
 	for _, part := range p.Parts {
-		r := PartRow{Part: part.Part, Launches: part.Launches, US: 1e6 * rules.Centre(part.Seconds).Mid}
+		r := PartRow{Part: part.Part, Launches: part.Launches, US: 1e6 * stats.CentreInterval(part.Seconds).Mid}
 		total += r.US
 		if part.FLOPs > 0 {
 			r.rates(part.FLOPs, part.Bytes, peak.FLOPS)
@@ -243,7 +244,6 @@ func NewPassProfile(p PassTimes, peak kernels.Peak, read float64) PassProfile {
 	return out
 }
 
-// rates fills in what follows from the time.
 func (r *PartRow) rates(flops, bytes, peak float64) {
 	seconds := r.US / 1e6
 	if peak > 0 {
@@ -281,7 +281,7 @@ func (p *PassProfile) sheet() Sheet {
 	return s
 }
 
-// outOf is a number of a whole, whose raw value is that number.
+// outOf is a part of a whole; the raw value is the part.
 type outOf struct{ part, whole int }
 
 func (o outOf) Text() string { return fmt.Sprintf("%d of %d", o.part, o.whole) }
@@ -289,7 +289,8 @@ func (o outOf) Raw() any     { return o.part }
 
 func prefillSheet(gains []TableGain) Sheet {
 	s := Sheet{Title: "Prompts with the table and without", Record: recordPrompt, Columns: []Column{
-		{Name: "kernel", Key: "kernel", Hoist: true}, {Name: "tokens", Key: "rows", Align: Right}, {Name: "products changed", Key: "applied", Align: Right}, {Key: "products", Data: true},
+		{Name: "kernel", Key: "kernel", Hoist: true}, {Name: "tokens", Key: "rows", Align: Right},
+		{Name: "products changed", Key: "applied", Align: Right}, {Key: "products", Data: true},
 		{Name: "without us", Key: "plain_us", Align: Right}, {Name: "with us", Key: "table_us", Align: Right},
 		{Name: "gain", Key: "gain", Align: Right, Interval: true}, {Name: "shorter", Key: "shorter"},
 	}}
@@ -302,7 +303,7 @@ func prefillSheet(gains []TableGain) Sheet {
 			verdict = word{"no", Bad}
 		}
 		s.Rows = append(s.Rows, []any{g.Kernel, g.Rows, outOf{g.Applied, g.Products}, g.Products, micros(g.PlainUS), micros(g.TableUS),
-			bounds{g.Gain, factorCell}, verdict})
+			bounds{g.Gain, factor}, verdict})
 	}
 	return s
 }

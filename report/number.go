@@ -9,9 +9,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// formatMicros prints microseconds without the unit, which stands in the
-// column's header: one decimal from 100 us on, as published sweeps have it,
-// and more below, where a hundredth of a microsecond still is a percent.
+// formatMicros prints microseconds; the unit is in the column header. From 100 us on it prints one decimal,
+// like published sweeps. Below it prints more, because a hundredth of a microsecond can still be a percent.
 func formatMicros(us float64) string {
 	a := math.Abs(us)
 	switch {
@@ -27,7 +26,16 @@ func formatMicros(us float64) string {
 	return strconv.FormatFloat(us, 'f', 0, 64)
 }
 
-// significant prints v with n significant digits and no exponent.
+// timeUnit chooses the unit for times up to us microseconds, and the factor from microseconds to it.
+func timeUnit(us float64) (unit string, scale float64) {
+	const most = 1e4 // more digits are hard to compare
+	if us >= most && isFinite(us) {
+		return "ms", 1e-3
+	}
+	return "us", 1
+}
+
+// significant prints n significant digits without an exponent.
 func significant(v float64, n int) string {
 	if v == 0 {
 		return "0"
@@ -39,7 +47,7 @@ func significant(v float64, n int) string {
 	return strconv.FormatFloat(v, 'f', digits, 64)
 }
 
-// scaled prints v with four significant digits and a decimal prefix.
+// scaled prints four significant digits with a decimal prefix.
 func scaled(v float64, unit string) string {
 	if !isFinite(v) {
 		return ""
@@ -56,8 +64,7 @@ func scaled(v float64, unit string) string {
 	return significant(v, 4) + " " + unit
 }
 
-// formatRate prints a rate with its unit: "1.39 TFLOP/s", "28.1 GB/s". No rate
-// is known to be zero, so zero means unknown and prints as nothing.
+// formatRate prints a rate with its unit: "1.39 TFLOP/s", "28.1 GB/s". Zero means unknown and prints "".
 func formatRate(v float64, unit string) string {
 	if v == 0 {
 		return ""
@@ -65,7 +72,6 @@ func formatRate(v float64, unit string) string {
 	return scaled(v, unit)
 }
 
-// formatOps prints a rate of arithmetic on a data type: integers are no floats.
 func formatOps(v float64, d kernels.DType) string {
 	if d == kernels.INT8 {
 		return formatRate(v, "OP/s")
@@ -73,7 +79,7 @@ func formatOps(v float64, d kernels.DType) string {
 	return formatRate(v, "FLOP/s")
 }
 
-// formatShare prints a share in per cent; small ones keep two digits.
+// formatShare prints a share as a percentage, with two digits for small ones.
 func formatShare(v float64) string {
 	if !isFinite(v) {
 		return ""
@@ -88,7 +94,7 @@ func formatShare(v float64) string {
 	return strconv.FormatFloat(p, 'f', 1, 64) + " %"
 }
 
-// Bytes prints memory in binary units, "13.5 GiB", nothing when it is not known.
+// Bytes prints a size in binary units, "13.5 GiB", or "" if unknown.
 func Bytes(n int64) string {
 	if n <= 0 {
 		return ""
@@ -102,7 +108,7 @@ func Bytes(n int64) string {
 	return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) + " " + units[i]
 }
 
-// Duration prints a duration as people say it: "1h 04m", "3m 20s", "12 s".
+// Duration prints a duration for people: "1h 04m", "3m 20s", "12 s".
 func Duration(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -137,12 +143,11 @@ func count(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun
 }
 
-// formatRaw prints a number for machines: as short as it reads back exactly.
+// formatRaw prints the shortest number that reads back exactly.
 func formatRaw(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// plural prints a number with the noun's right form.
 func plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

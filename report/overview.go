@@ -4,10 +4,11 @@ import (
 	"io"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/field"
 )
 
-// WriteOverview prints what a sweep has measured: for people one line a series,
-// in every other format what [WriteMedians] does, a row a case.
+// WriteOverview prints a sweep's results: for people one line per series; other formats match [WriteMedians],
+// a row per case.
 func WriteOverview(w io.Writer, f Format, meta results.Meta, series []results.Series) error {
 	if f != Table {
 		return WriteMedians(w, f, meta, series, nil)
@@ -16,51 +17,63 @@ func WriteOverview(w io.Writer, f Format, meta results.Meta, series []results.Se
 	return doc.Render(w, f)
 }
 
-// overviewSheet has a row for each series: the range of its medians, the highest
-// MFU among them, also relative to the peak at the clock of that row, and how many
-// samples they rest on.
+type seriesOverview struct {
+	results.Series
+	samples, failed int
+	least, most     float64 // us
+	best            Median  // the one with the highest MFU
+}
+
+var overviewFields = []field.Field[seriesOverview]{
+	seriesColumn(func(o seriesOverview) results.SeriesKey { return o.Key }),
+	{Name: "cases", Head: "cases", Kind: field.Count, JSON: "-", Words: "cases of the series",
+		Value: func(o seriesOverview) any { return len(o.Rows) }},
+	{Name: "from_m", Head: "m from", Kind: field.Count, JSON: "-", Words: "the smallest M",
+		Value: func(o seriesOverview) any { return o.Rows[0].Case.M }},
+	{Name: "to_m", Head: "m to", Kind: field.Count, JSON: "-", Words: "the largest M",
+		Value: func(o seriesOverview) any { return o.Rows[len(o.Rows)-1].Case.M }},
+	{Name: "samples", Head: "samples", Kind: field.Count, JSON: "-", Words: "samples of all rows",
+		Value: func(o seriesOverview) any { return o.samples }},
+	{Name: "failed", Head: "failed", Kind: field.Count, JSON: "-", Words: "rows that could not be measured",
+		Value: func(o seriesOverview) any { return unlessZero(o.failed) }},
+	{Name: "least_us", Head: "least us", Unit: field.Micros, JSON: "-", Words: "the shortest median",
+		Value: func(o seriesOverview) any { return unlessNone(o.least) }},
+	{Name: "most_us", Head: "most us", Unit: field.Micros, JSON: "-", Words: "the longest median",
+		Value: func(o seriesOverview) any { return unlessNone(o.most) }},
+	{Name: "best_mfu", Head: "best MFU", Unit: field.Share, JSON: "-", Words: mfuWords,
+		Value: func(o seriesOverview) any { return unlessNone(o.best.MFU) }},
+	{Name: "best_mfu_at_clock", Head: "at clock", Unit: field.Share, JSON: "-", Words: "share of the peak at the clock of that row",
+		Value: func(o seriesOverview) any { return unlessNone(o.best.MFUAtClock) }},
+	{Name: "best_m", Head: "at m", Kind: field.Count, JSON: "-", Words: "the M of that row",
+		Value: func(o seriesOverview) any { return unlessZero(o.best.M) }},
+}
+
+// overviewSheet has a row per series: the range of medians, the highest MFU, also relative to the peak at
+// that row's clock, and the number of samples.
 func overviewSheet(series []results.Series) Sheet {
-	sheet := Sheet{Columns: []Column{
-		{Name: "series", Key: "series"}, {Name: "cases", Key: "cases", Align: Right},
-		{Name: "m from", Key: "from_m", Align: Right}, {Name: "m to", Key: "to_m", Align: Right},
-		{Name: "samples", Key: "samples", Align: Right}, {Name: "failed", Key: "failed", Align: Right},
-		{Name: "least us", Key: "least_us", Align: Right}, {Name: "most us", Key: "most_us", Align: Right},
-		{Name: "best MFU", Key: "best_mfu", Align: Right}, {Name: "at clock", Key: "best_mfu_at_clock", Align: Right}, {Name: "at m", Key: "best_m", Align: Right},
-	}}
+	var records []seriesOverview
 	for _, s := range series {
 		if len(s.Rows) == 0 {
 			continue
 		}
-		var least, most, best, atClock float64
-		samples, failed, bestM := 0, 0, 0
+		o := seriesOverview{Series: s}
 		for _, m := range Medians([]results.Series{s}) {
-			samples += m.Samples
+			o.samples += m.Samples
 			if m.Failed != "" {
-				failed++
+				o.failed++
 			}
 			if m.Samples == 0 {
 				continue
 			}
-			if least == 0 || m.US.Mid < least {
-				least = m.US.Mid
+			if o.least == 0 || m.US.Mid < o.least {
+				o.least = m.US.Mid
 			}
-			most = max(most, m.US.Mid)
-			if m.MFU > best {
-				best, bestM, atClock = m.MFU, m.M, m.MFUAtClock
+			o.most = max(o.most, m.US.Mid)
+			if m.MFU > o.best.MFU && possible(m.MFU) {
+				o.best = m
 			}
 		}
-		row := []any{seriesCell(s.Key), len(s.Rows), s.Rows[0].Case.M, s.Rows[len(s.Rows)-1].Case.M,
-			samples, unlessZero(failed), nil, nil, nil, nil, nil}
-		if most > 0 {
-			row[6], row[7] = micros(least), micros(most)
-		}
-		if best > 0 {
-			row[8], row[10] = share(best), bestM
-		}
-		if atClock > 0 {
-			row[9] = share(atClock)
-		}
-		sheet.Rows = append(sheet.Rows, row)
+		records = append(records, o)
 	}
-	return sheet
+	return sheetOf("", overviewFields, records)
 }

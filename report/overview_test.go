@@ -12,7 +12,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// For people a sweep is one line a series; every other format has every case.
 func TestOverview(t *testing.T) {
 	series := results.Series{Key: fixtureKey}
 	for i, m := range []int{4, 8, 16} {
@@ -27,7 +26,7 @@ func TestOverview(t *testing.T) {
 		series.Rows = append(series.Rows, row)
 	}
 	for i := range series.Rows[0].Samples {
-		series.Rows[0].Samples[i].US = 150 // for half the work of m8, which takes 200
+		series.Rows[0].Samples[i].US = 150 // half the work of m8, which takes 200
 	}
 	series.Peak.FLOPS = 2 * series.Rows[1].Case.FLOPs() / 200e-6
 	var table, csv bytes.Buffer
@@ -52,7 +51,7 @@ func TestOverview(t *testing.T) {
 	}
 }
 
-// What is listed changes no count of the verdicts, and a finding has its remedy whatever remedies are listed.
+// Listing a selection must not change the verdict counts or remove a finding's remedy.
 func TestCountsAreOfAllThatWasFound(t *testing.T) {
 	whole := fixtureAudit()
 	some := whole.Showing(whole.Findings[:1], &rules.Selection{Top: 1, Shown: 1, Of: len(whole.Findings)})
@@ -67,11 +66,12 @@ func TestCountsAreOfAllThatWasFound(t *testing.T) {
 	}
 }
 
-// A warning of many subjects stands once, of few each time.
+// A warning is merged for many subjects and repeated for few.
 func TestWarningsOfManySubjects(t *testing.T) {
 	var warnings []rules.Warning
 	for _, s := range []string{"a", "b", "c"} {
-		warnings = append(warnings, rules.Warning{Subject: s, Text: "few"}, rules.Warning{Subject: s, Text: "many"}, rules.Warning{Subject: "other " + s, Text: "many"})
+		warnings = append(warnings, rules.Warning{Subject: s, Text: "few"}, rules.Warning{Subject: s, Text: "many"},
+			rules.Warning{Subject: "other " + s, Text: "many"})
 	}
 	var got []string
 	for _, n := range warningNotes(warnings) {

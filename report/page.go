@@ -9,15 +9,14 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// A page is the content of a report, which report.md and index.html show alike.
 type page struct {
 	title    string
-	summary  []Note // the outcome in one line, then what qualifies it
+	answer   *answerPart // nil without an answer: then the summary comes first
+	summary  []Note      // the outcome in one line, then its qualifications
 	machine  string
 	sections []section
 }
 
-// A section is a heading with whatever belongs under it.
 type section struct {
 	heading string
 	text    []string
@@ -25,23 +24,22 @@ type section struct {
 	wide    bool
 	limit   int    // rows shown, 0 for all; the file named in full has the rest
 	full    string // "findings.json"
-	folded  bool   // only shown when asked for
+	folded  bool   // hidden until unfolded
 	code    []string
 	figures []*Figure
-	instead bool // what the script of index.html shows by itself is in its place there
+	instead bool // index.html omits it, because its script shows the same data
 }
 
 const (
-	pageFindings = 20  // findings shown without unfolding
-	pageRemedies = 20  // remedies shown without unfolding
-	pageRows     = 100 // rows of a table that is unfolded
-	pageDetails  = 40  // rows of one with long texts: a pull request holds 64 KiB
-	pageCommands = 10  // findings whose command stands in the page
+	pageFindings = 20  // findings shown unfolded
+	pageRemedies = 20  // remedies shown unfolded
+	pageRows     = 100 // rows of an unfolded table
+	pageDetails  = 40  // rows of a table with long texts: a pull request holds 64 KiB
+	pageCommands = 10  // findings whose command is in the page
 )
 
-// newPage arranges the content of a report.
 func newPage(in Input, figures []*Figure) *page {
-	p := &page{title: "GEMM audit of " + machineName(in.Meta), machine: MachineText(in.Meta)}
+	p := &page{title: "GEMM audit of " + machineName(in.Meta), machine: MachineText(in.Meta), answer: newAnswerPart(in, figures)}
 	p.summarise(in)
 	verdicts := Sheet{}
 	if in.Audit != nil {
@@ -74,7 +72,7 @@ func (p *page) summarise(in Input) {
 		p.summary = append(p.summary, cardNotes(in.Audit.Cards)...)
 		p.summary = append(p.summary, launchDiffersNotes(in.Audit)...)
 	} else {
-		p.summary = append(p.summary, Note{fmt.Sprintf("%s measured, not judged", count(len(in.Series), "series")), Neutral})
+		p.summary = append(p.summary, notef(Neutral, "%s measured, not judged", count(len(in.Series), "series")))
 	}
 	if in.Splits != nil {
 		tone := Neutral
@@ -100,7 +98,8 @@ func (p *page) summarise(in Input) {
 	notes := warningNotes(warnings)
 	for i, n := range notes {
 		if i == most {
-			p.summary = append(p.summary, Note{fmt.Sprintf("and %s in findings.json and splits.json", plural(len(notes)-most, "more warning", "more warnings")), Open})
+			p.summary = append(p.summary,
+				notef(Open, "and %s in findings.json and splits.json", plural(len(notes)-most, "more warning", "more warnings")))
 			break
 		}
 		p.summary = append(p.summary, n)
@@ -142,7 +141,7 @@ func (p *page) findings(meta results.Meta, a *rules.Audit) {
 		if f.Waiver != "" {
 			because = append(because, "Waived: "+f.Waiver)
 		}
-		line := fmt.Sprintf("%s, %s m%s", f.Rule, SeriesText(f.Series), intervalText(f.FromM, f.ToM))
+		line := fmt.Sprintf("%s, %s %s%s", f.Rule, SeriesText(f.Series), f.Series.Axis(), intervalText(f.FromM, f.ToM))
 		if len(because) > 0 {
 			line += ": " + strings.Join(because, ". ")
 		}
@@ -155,27 +154,32 @@ func (p *page) findings(meta results.Meta, a *rules.Audit) {
 	if paths {
 		why.text = append(why.text, pathsNote)
 	}
-	p.add(why)
+	if p.answer == nil { // otherwise the problems explain it
+		p.add(why)
+	}
 	all := FindingSheet(meta, a)
-	p.add(section{heading: fmt.Sprintf("All %s", count(len(a.Findings), "finding")), sheet: &all, wide: true, limit: pageDetails, full: "findings.json", folded: true, instead: true})
+	p.add(section{heading: fmt.Sprintf("All %s", count(len(a.Findings), "finding")), sheet: &all, wide: true, limit: pageDetails,
+		full: "findings.json", folded: true, instead: true})
 }
 
 func (p *page) remedies(s *rules.SplitsResult) {
-	// Remedies that pay are worth more to the reader than those that don't.
+	// Remedies that pay come first.
 	sorted := allRemedies(s)
 	rules.RankRemedies(sorted)
 	short := SplitSheet(sorted[:min(len(sorted), pageRemedies)])
 	kept := section{heading: "Remedies", sheet: &short}
 	if len(sorted) > pageRemedies {
-		kept.text = []string{fmt.Sprintf("The first %d of %d: remedies that pay first, ordered by the time that they save.", pageRemedies, len(sorted))}
+		kept.text = []string{fmt.Sprintf("The first %d of %d: remedies that pay first, ordered by the time that they save.", pageRemedies,
+			len(sorted))}
 	}
 	p.add(kept)
 	if stretches := StretchSheet(s.Stretches); len(stretches.Rows) > 0 {
-		p.add(section{heading: "Intervals of M with one remedy each", sheet: &stretches, limit: pageRows, full: "splits.json"})
+		p.add(section{heading: stretchesTitle, sheet: &stretches, limit: pageRows, full: "splits.json"})
 	}
 	if len(sorted) > pageRemedies {
 		all := SplitSheet(sorted)
-		p.add(section{heading: fmt.Sprintf("All %s", plural(len(sorted), "remedy", "remedies")), sheet: &all, wide: true, limit: pageRows, full: "splits.json", folded: true})
+		p.add(section{heading: fmt.Sprintf("All %s", plural(len(sorted), "remedy", "remedies")), sheet: &all, wide: true, limit: pageRows,
+			full: "splits.json", folded: true})
 	}
 }
 
@@ -215,38 +219,40 @@ func (p *page) reproduction(in Input) {
 	}
 }
 
-// appendix holds what is looked up: the machine in full, and every row.
 func (p *page) appendix(in Input) {
-	machine := Sheet{Columns: []Column{{Name: "property", Key: "property"}, {Name: "value", Key: "value"}}}
+	var machine []property
 	for _, f := range in.Meta.Fingerprint.Factors() {
 		if f.Value != "" {
-			machine.Rows = append(machine.Rows, []any{f.Name, f.Value})
+			machine = append(machine, property{f.Name, f.Value})
 		}
 	}
 	for _, key := range in.Meta.Labels.Keys() {
-		machine.Rows = append(machine.Rows, []any{"label " + key, in.Meta.Labels[key]})
+		machine = append(machine, property{"label " + key, in.Meta.Labels[key]})
 	}
 	for _, id := range deviceIDs(in.Meta) {
 		c := in.Meta.Ceilings[id]
 		for _, peak := range sortedPeaks(c.Peaks) {
-			machine.Rows = append(machine.Rows, []any{fmt.Sprintf("%s peak %s", id, peak.DType), fmt.Sprintf("%s, %s %s", formatOps(peak.FLOPS, peak.DType), peak.Origin, peak.Unit)})
+			machine = append(machine, property{fmt.Sprintf("%s peak %s", id, peak.DType),
+				fmt.Sprintf("%s, %s %s", formatOps(peak.FLOPS, peak.DType), peak.Origin, peak.Unit)})
 		}
 		if c.ReadBandwidth > 0 {
-			machine.Rows = append(machine.Rows, []any{id + " read bandwidth", gbytes(c.ReadBandwidth)})
+			machine = append(machine, property{id + " read bandwidth", gbytes(c.ReadBandwidth)})
 		}
 		if c.CopyBandwidth > 0 {
-			machine.Rows = append(machine.Rows, []any{id + " copy bandwidth", gbytes(c.CopyBandwidth)})
+			machine = append(machine, property{id + " copy bandwidth", gbytes(c.CopyBandwidth)})
 		}
 	}
-	if len(machine.Rows) > 0 {
-		p.add(section{heading: "The machine in full", sheet: &machine, folded: true, wide: true})
+	if len(machine) > 0 {
+		sheet := pairSheet("", "property", "value", machine)
+		sheet.column("value").Flex = false
+		p.add(section{heading: "The machine in full", sheet: &sheet, folded: true, wide: true})
 	}
 	if rows := medianSheet(JudgedMedians(in.Series, in.Audit), in.Audit); len(rows.Rows) > 0 {
-		p.add(section{heading: fmt.Sprintf("All %s", count(len(rows.Rows), "row")), sheet: &rows, folded: true, limit: pageRows, full: "series.csv", instead: true})
+		p.add(section{heading: fmt.Sprintf("All %s", count(len(rows.Rows), "row")), sheet: &rows, folded: true, limit: pageRows,
+			full: "series.csv", instead: true})
 	}
 }
 
-// machineName is the machine in a few words.
 func machineName(m results.Meta) string {
 	switch devices := m.Fingerprint.Devices; {
 	case len(devices) == 1 && devices[0].Name != "":
@@ -261,7 +267,7 @@ func machineName(m results.Meta) string {
 	return "an unknown machine"
 }
 
-// MachineText is the machine in one line: devices, operating system, version.
+// MachineText describes the machine in one line: devices, operating system, version.
 func MachineText(m results.Meta) string {
 	var words []string
 	for _, d := range m.Fingerprint.Devices {

@@ -12,14 +12,13 @@ import (
 	"strings"
 )
 
-// pageFiles are the style sheets, the scripts and the elements of index.html, and uPlot, which draws
-// its lines.
+// pageFiles holds the style sheets, scripts and elements of index.html, and uPlot, which draws its lines.
 //
 //go:embed page
 var pageFiles embed.FS
 
-// pageKit is the files of a page, in the order in which a browser reads them. All scripts share one scope: what
-// one declares, those behind it see.
+// pageKit lists the files of a page in loading order. All scripts share one scope: later scripts see the
+// declarations of earlier ones.
 type pageKit struct {
 	styles, scripts []string
 	body            string // its elements
@@ -29,20 +28,21 @@ var runKit = pageKit{pageStyles, pageScripts, "page.html"}
 
 var (
 	pageStyles  = []string{"uplot/uPlot.min.css", "page.css", "print.css"}
-	pageScripts = []string{"uplot/uPlot.iife.min.js", "base.js", "data.js", "state.js", "draw.js", "heatmap.js", "lines.js", "samples.js", "findings.js", "main.js"}
+	pageScripts = []string{"uplot/uPlot.iife.min.js", "base.js", "copy.js", "data.js", "state.js", "draw.js", "heatmap.js", "lines.js",
+		"samples.js", "findings.js", "main.js"}
 )
 
-// pageFile is the text of an embedded file. It stands in an element of HTML, which nothing in it may end.
+// pageFile returns an embedded file, which must not close the HTML element around it.
 func pageFile(name string) string {
 	text, err := pageFiles.ReadFile(path.Join("page", name))
 	if err != nil {
-		panic(err) // it is embedded, and TestPageFiles reads each
+		panic(err) // embedded, and TestPageFiles reads each file
 	}
 	return strings.TrimSpace(string(text))
 }
 
-// policy is the content security policy of a page: it runs its own scripts and styles, told by their
-// hashes, and nothing else, and loads nothing. further are scripts beside those of the kit.
+// policy is a page's content security policy: only its own scripts and styles run, identified by hash, and
+// no file is loaded. further lists extra scripts.
 func (k pageKit) policy(further ...string) string {
 	var b strings.Builder
 	b.WriteString("default-src 'none'; base-uri 'none'; form-action 'none'")
@@ -59,17 +59,17 @@ func (k pageKit) policy(further ...string) string {
 	return b.String()
 }
 
-// head is how a page begins: up to its title. further are scripts as policy has them.
+// head is the start of a page, up to its title. further is as for policy.
 func (k pageKit) head(further ...string) string {
-	return fmt.Sprintf("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n%s\n<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"+
+	return fmt.Sprintf("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n%s\n"+
+		"<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"+
 		"<meta http-equiv=\"Content-Security-Policy\" content=\"%s\">\n", generatorMark, k.policy(further...))
 }
 
-// html writes the page as one document, which needs no other file. What data holds is drawn by its
-// scripts; the sections that say the same in another form are left out.
+// html writes the page as one self-contained document. Its scripts draw data; sections with the same content
+// are omitted.
 func (p *page) html(out io.Writer, data *interactive) error { return p.with(out, runKit, data.write) }
 
-// with writes the page with the files of a kit and data for its scripts.
 func (p *page) with(out io.Writer, kit pageKit, data func(*bufio.Writer) error) error {
 	w := bufio.NewWriterSize(out, 1<<16)
 	fmt.Fprintf(w, "%s<title>%s</title>\n", kit.head(), forHTML(p.title))
@@ -77,14 +77,15 @@ func (p *page) with(out io.Writer, kit pageKit, data func(*bufio.Writer) error) 
 		fmt.Fprintf(w, "<style>%s</style>\n", pageFile(name))
 	}
 	fmt.Fprintf(w, "</head>\n<body>\n<header>\n<h1>%s</h1>\n", forHTML(p.title))
-	for i, n := range p.summary {
-		class := toneClass(n.Tone)
-		if i == 0 {
-			class = "summary " + class
-		}
-		fmt.Fprintf(w, "<p class=\"%s\">%s</p>\n", class, forHTML(n.line()))
+	if p.answer != nil {
+		p.answer.html(w)
+		fmt.Fprintf(w, "<section><h2>%s</h2>\n", everythingElse)
+		notesHTML(w, p.summary)
+		fmt.Fprintf(w, "<p>%s</p>\n</section>\n%s\n", forHTML(p.machine), pageFile(kit.body))
+	} else {
+		notesHTML(w, p.summary)
+		fmt.Fprintf(w, "<p>%s</p>\n</header>\n<main>\n%s\n", forHTML(p.machine), pageFile(kit.body))
 	}
-	fmt.Fprintf(w, "<p>%s</p>\n</header>\n<main>\n%s\n", forHTML(p.machine), pageFile(kit.body))
 	for _, s := range p.sections {
 		if !s.instead {
 			s.html(w)
@@ -101,7 +102,17 @@ func (p *page) with(out io.Writer, kit pageKit, data func(*bufio.Writer) error) 
 	return w.Flush()
 }
 
-// write writes the data of a page as elements that no browser runs. JSON has < and & escaped there.
+func notesHTML(w io.Writer, notes []Note) {
+	for i, n := range notes {
+		class := toneClass(n.Tone)
+		if i == 0 {
+			class = "summary " + class
+		}
+		fmt.Fprintf(w, "<p class=\"%s\">%s</p>\n", class, forHTML(n.line()))
+	}
+}
+
+// write writes the page's data as elements that no browser executes. JSON escapes < and & there.
 func (d *interactive) write(w *bufio.Writer) error {
 	text, err := json.Marshal(d)
 	if err != nil {
@@ -112,7 +123,7 @@ func (d *interactive) write(w *bufio.Writer) error {
 }
 
 func toneClass(t Tone) string {
-	return [...]string{Neutral: "neutral", Good: "good", Bad: "bad", Open: "open", Faint: "faint", Warned: "open"}[t]
+	return [...]string{Neutral: "neutral", Good: "good", Bad: "bad", Open: "open", Faint: "faint", Warned: "open", Command: "neutral"}[t]
 }
 
 func (s *section) html(w *bufio.Writer) {
@@ -144,7 +155,8 @@ func (s *section) html(w *bufio.Writer) {
 	}
 }
 
-// html writes one sheet as a table of that name. A wide one scrolls, also by the keys.
+// html writes a sheet as a table called name. A wide table scrolls, also by keyboard; on a phone its rows are
+// stacked, and each cell has its column's name.
 func (s *Sheet) html(w io.Writer, name string, wide bool) {
 	cols := s.visible(wide)
 	class := func(c int) string {
@@ -156,7 +168,8 @@ func (s *Sheet) html(w io.Writer, name string, wide bool) {
 		}
 		return ""
 	}
-	fmt.Fprintf(w, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"%s\"><table>\n<thead><tr>", forHTML(name))
+	fmt.Fprintf(w, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"%s\"><table class=\"stacks\">\n<thead><tr>",
+		forHTML(name))
 	for _, c := range cols {
 		fmt.Fprintf(w, "<th scope=\"col\"%s>%s</th>", class(c), forHTML(s.Columns[c].Name))
 	}
@@ -166,22 +179,27 @@ func (s *Sheet) html(w io.Writer, name string, wide bool) {
 		for _, c := range cols {
 			text := ""
 			if c < len(row) {
-				cell := toCell(row[c])
-				text = forHTML(cell.Text())
-				switch cell := cell.(type) {
-				case code:
-					if text != "" {
-						text = "<code>" + text + "</code>"
-					}
-				case interface{ Tone() Tone }:
-					if tone := cell.Tone(); tone != Neutral && text != "" {
-						text = fmt.Sprintf("<span class=\"%s\">%s</span>", toneClass(tone), text)
-					}
-				}
+				text = cellHTML(toCell(row[c]))
 			}
-			fmt.Fprintf(w, "<td%s>%s</td>", class(c), text)
+			fmt.Fprintf(w, "<td%s data-head=\"%s\">%s</td>", class(c), forHTML(s.Columns[c].Name), text)
 		}
 		io.WriteString(w, "</tr>\n")
 	}
 	io.WriteString(w, "</tbody>\n</table></div>\n")
+}
+
+func cellHTML(cell Cell) string {
+	text := forHTML(cell.Text())
+	if text == "" {
+		return ""
+	}
+	switch cell := cell.(type) {
+	case code:
+		return "<code>" + text + "</code>"
+	case interface{ Tone() Tone }:
+		if tone := cell.Tone(); tone != Neutral {
+			return fmt.Sprintf("<span class=\"%s\">%s</span>", toneClass(tone), text)
+		}
+	}
+	return text
 }

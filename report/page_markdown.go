@@ -2,16 +2,21 @@ package report
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"strings"
 )
 
-// markdown writes the page as it reads well in a pull request: title and outcome
-// first, long tables folded. image gives the path of a figure's picture.
+// markdown writes the page for a pull request: title and outcome first, long tables folded. image returns the
+// path of a figure.
 func (p *page) markdown(out io.Writer, image func(*Figure) string) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "## %s\n\n", forMarkdown(p.title))
+	if p.answer != nil {
+		p.answer.markdown(w, image)
+		fmt.Fprintf(w, "### %s\n\n", everythingElse)
+	}
 	for i, n := range p.summary {
 		switch {
 		case i == 0:
@@ -24,13 +29,26 @@ func (p *page) markdown(out io.Writer, image func(*Figure) string) error {
 		fmt.Fprintln(w)
 	}
 	fmt.Fprintf(w, "%s\n", lineMarkdown(p.machine))
+	var elsewhere []string
 	for _, s := range p.sections {
+		if p.answer != nil && s.folded && s.full != "" { // the page shows it better, and the file has it all
+			elsewhere = append(elsewhere, fmt.Sprintf("%s: %s", s.heading, s.full))
+			continue
+		}
+		if p.answer != nil && s.limit > 0 {
+			s.limit = min(s.limit, markdownRows)
+		}
 		s.markdown(w, image)
+	}
+	if len(elsewhere) > 0 {
+		fmt.Fprintf(w, "\nindex.html shows the rest. %s.\n", lineMarkdown(strings.Join(elsewhere, "; ")))
 	}
 	return w.Flush()
 }
 
-// toneSign begins a line of a list so that a warning stands out without colour.
+// markdownRows is the maximum number of table rows in Markdown, which is read in a pull request.
+const markdownRows = 20
+
 func toneSign(t Tone) string {
 	if t == Open || t == Bad || t == Warned {
 		return "- :warning: "
@@ -38,7 +56,9 @@ func toneSign(t Tone) string {
 	return "- "
 }
 
-func (s *section) markdown(w *bufio.Writer, image func(*Figure) string) {
+// markdown writes a section that ends with one newline; the next one begins with an empty line.
+func (s *section) markdown(out *bufio.Writer, image func(*Figure) string) {
+	w := &bytes.Buffer{}
 	if s.folded {
 		fmt.Fprintf(w, "\n<details>\n<summary>%s</summary>\n\n", htmlInMarkdown(s.heading))
 	} else {
@@ -70,12 +90,12 @@ func (s *section) markdown(w *bufio.Writer, image func(*Figure) string) {
 	for _, f := range s.figures {
 		fmt.Fprintf(w, "![%s](%s)\n\n", forMarkdown(f.Alt), image(f))
 	}
+	fmt.Fprintf(out, "%s\n", bytes.TrimRight(w.Bytes(), "\n"))
 	if s.folded {
-		fmt.Fprintf(w, "\n</details>\n")
+		fmt.Fprintf(out, "\n</details>\n")
 	}
 }
 
-// fenced makes commands safe inside a fence of three backticks.
 func fenced(commands []string) []string {
 	var out []string
 	for _, c := range commands {
@@ -84,7 +104,7 @@ func fenced(commands []string) []string {
 	return out
 }
 
-// shown is the part of a section's sheet that fits, and what to say of the rest.
+// shown returns the part of a section's sheet that fits, and a note on the rest.
 func (s *section) shown() (Sheet, string) {
 	sheet := *s.sheet
 	if s.limit <= 0 || len(sheet.Rows) <= s.limit {

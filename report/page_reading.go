@@ -10,13 +10,12 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules/explain"
 )
 
-// toDo is what a reader can do about a rule or a cause, without the marks of code.
+// toDo is the advice for a rule or a cause, without code marks.
 func toDo(kind explain.Kind, name string) string {
 	return strings.ReplaceAll(explain.Of(kind, name).Do, "`", "")
 }
 
-// reading explains what stands in a report to one who has never seen any: the
-// rules that found something, and the words of the tables.
+// reading explains a report to a newcomer: the rules with findings, and the terms in the tables.
 func (p *page) reading(in Input) {
 	s := section{heading: "How to read this", folded: true}
 	a := in.Audit
@@ -26,31 +25,40 @@ func (p *page) reading(in Input) {
 		}
 	}
 	s.text = append(s.text, causeReading(a.Findings)...)
-	s.text = append(s.text, "MFU is the achieved rate ÷ the machine's peak; at clock: the peak at the clock that was measured meanwhile")
+	s.text = append(s.text,
+		"The reference of a row is the best MFU of comparable smaller M. Rows with too few samples, at another clock or with bimodal "+
+			"timings are not compared, so the curve may be higher. The best is averaged over its neighbors, or lowered by its error.",
+		"MFU is the achieved rate divided by the peak of the device. MFU at clock uses the peak at the measured clock.")
 	if slices.ContainsFunc(in.Series, func(s results.Series) bool { return s.Peak.Memory.Rate > 0 }) {
-		s.text = append(s.text, "MFU of softmax is the achieved bandwidth ÷ that of a copy, as memory bounds it and not arithmetic")
+		s.text = append(s.text, "MFU of softmax is the achieved bandwidth divided by the copy bandwidth, since memory limits softmax.")
 	}
 	if clock := ClockText(a); clock != "" {
-		s.text = append(s.text, "rows are judged by their time "+clock+", to which each is brought by its own elasticity β: 1 where time follows the clock, 0 where it does not; observed is the time as it was measured")
+		s.text = append(s.text,
+			"Rows are judged by their time "+clock+
+				". An elasticity per row converts the observed time: 1 if time follows the clock, 0 if it does not.")
 	}
 	if slices.ContainsFunc(a.Findings, func(f rules.Finding) bool { return f.Sustained != nil }) {
-		s.text = append(s.text, "loss sustained compares the worst m with its reference when each runs by itself, at the clock that the device then settles at; seen in says where the loss is above the rule's bound")
+		s.text = append(s.text,
+			"Loss sustained compares the worst M with its reference while each runs alone, at the clock where the device settles. Seen "+
+				"in names the clocks at which the loss exceeds the bound of the rule.")
 	}
 	if a.Marginal > 0 {
-		s.text = append(s.text, "a marginal row is known well and lies so near the bound that it does not matter on which side; an undecided one is not known well enough")
+		s.text = append(s.text, "A marginal row is at the threshold, and more samples do not help. An undecided row needs more samples.")
 	}
 	if len(a.Findings) > 0 {
 		s.text = append(s.text,
-			"loss is the share of the time at the worst m that the rule says is wasted; brackets hold its bounds",
-			"stake is the time at stake: loss times time, summed over the rows of the finding; findings of a status are listed by it",
-			"confirmed findings were measured again on fresh samples, interleaved with what they are compared with; unconfirmed ones were not, or not surely enough; waived ones are excused until a date")
+			"Loss is the wasted share of the time at the worst M, with its confidence interval in brackets.",
+			"Stake is loss times time, summed over the rows of the finding. Findings of a status are ordered by it.",
+			"Confirmed findings were measured again, in turns with the case that they are compared with. Unconfirmed findings were not "+
+				"measured again, or stayed uncertain. Waived findings are excused until a date.")
 	}
 	if in.Splits != nil && len(allRemedies(in.Splits)) > 0 {
 		s.text = append(s.text,
-			"a remedy that was executed was timed in turns with the product as it is (direct): gain is direct ÷ executed of those pairs, and it pays when the lower bound beats the rules' margin",
-			"saved is the time that a remedy takes less than the product as it is, over all rows that it serves",
-			"predicted times come from the sweep, and promise nothing")
+			"An executed remedy was timed in turns with the product as it is. Gain is the direct time divided by the executed time. The "+
+				"remedy pays if the lower bound of the gain exceeds the margin of the rules.",
+			"Saved is the time that a remedy saves over all rows that use it.",
+			"Predicted times follow from the sweep and prove nothing.")
 	}
-	s.text = append(s.text, "gemmaudit explain NAME says of each of these words how it is decided, with a picture")
+	s.text = append(s.text, "gemmaudit explain WORD explains each of these words, with a picture.")
 	p.add(s)
 }

@@ -9,10 +9,9 @@ import (
 	"gonum.org/v1/plot/vg/vgpdf"
 )
 
-// pdfCanvas is vgpdf's canvas with three gaps closed: it can embed one font
-// only, so bold text is set in the plain one; it hands text over as UTF-8 to a
-// document whose fonts are encoded as Windows-1252; and it takes the channels of
-// translucent colours, which Go multiplies with their opacity, for plain ones.
+// pdfCanvas works around three limits of vgpdf's canvas. It embeds one font only, so bold text uses the
+// regular one. It passes UTF-8 to a document with Windows-1252 fonts. It ignores that Go premultiplies the
+// channels of translucent colors.
 type pdfCanvas struct{ *vgpdf.Canvas }
 
 // FillString writes text, see [vg.Canvas].
@@ -25,7 +24,7 @@ func (c pdfCanvas) FillString(face font.Face, at vg.Point, s string) {
 	c.Canvas.FillString(face, at, windows1252(s))
 }
 
-// SetColor sets the colour of lines and areas, see [vg.Canvas].
+// SetColor sets the color of lines and areas, see [vg.Canvas].
 func (c pdfCanvas) SetColor(clr color.Color) {
 	if clr == nil {
 		clr = color.Black
@@ -33,15 +32,14 @@ func (c pdfCanvas) SetColor(clr color.Color) {
 	c.Canvas.SetColor(straight(color.NRGBAModel.Convert(clr).(color.NRGBA)))
 }
 
-// straight is a colour whose channels are not multiplied with its opacity.
 type straight color.NRGBA
 
-// RGBA implements [color.Color], but for the multiplication.
+// RGBA implements [color.Color] without premultiplied alpha.
 func (s straight) RGBA() (r, g, b, a uint32) {
 	return uint32(s.R) * 0x101, uint32(s.G) * 0x101, uint32(s.B) * 0x101, uint32(s.A) * 0x101
 }
 
-// windows1252 encodes what figures contain; other characters become "?".
+// windows1252 encodes the characters in figures; others become "?".
 func windows1252(s string) string {
 	special := map[rune]byte{'€': 0x80, '…': 0x85, '•': 0x95, '–': 0x96, '—': 0x97, '™': 0x99, '‘': 0x91, '’': 0x92, '“': 0x93, '”': 0x94}
 	var out []byte

@@ -3,51 +3,52 @@ package report
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/field"
 )
 
-// Plan is what a sweep would do, as a dry run shows it.
+// Plan describes a sweep for a dry run.
 type Plan struct {
 	Series   []PlanSeries   `json:"series"`
 	Cases    int            `json:"cases"`
 	Rounds   int            `json:"rounds"`
-	Samples  int            `json:"samples"` // at most, when Open
-	Open     bool           `json:"-"`       // later rounds measure only what is undecided
+	Samples  int            `json:"samples"` // upper limit if Open
+	Open     bool           `json:"-"`       // later rounds measure only undecided cases
 	Regime   results.Regime `json:"regime"`
 	Seed     uint64         `json:"seed"`
 	Shard    string         `json:"shard,omitempty"` // "3/8"
 	Deadline Seconds        `json:"deadline_s,omitempty"`
 	Estimate Seconds        `json:"estimate_s"` // of all rounds
-	// Inference is of a plan that infers rows, else nil; Cases are then those that are
-	// measured in any case.
+	// Proof limits the time to measure suspects again and to execute remedies after the sweep: nil if the
+	// command does neither, 0 for no limit.
+	Proof *Seconds `json:"proof_s,omitempty"`
+	// Inference is nil unless the plan infers rows; Cases then counts the rows that are measured in any case.
 	Inference *PlanInference `json:"inference,omitempty"`
 	Skipped   []PlanSkip     `json:"skipped,omitempty"`
 	Settings  []PlanSetting  `json:"settings,omitempty"`
 }
 
-// PlanInference says what a sweep that infers rows would know.
+// PlanInference describes a sweep that infers rows.
 type PlanInference struct {
-	// Rows are known in the end, of which Measured are measured at the least and Inferred
-	// inferred at the most.
+	// Rows is the final number of known rows: at least Measured are measured, at most Inferred are inferred.
 	Rows     int `json:"rows"`
 	Measured int `json:"measured_at_least"`
 	Inferred int `json:"inferred_at_most"`
-	// Screening is the time until rows are inferred first, EveryRow what the screening would
-	// take if every row had to be measured.
+	// Screening is the time until the first inference; EveryRow is the screening time if every row must be
+	// measured.
 	Screening Seconds `json:"screening_s"`
 	EveryRow  Seconds `json:"every_row_s"`
 }
 
-// PlanSeries is one curve that would be measured.
+// PlanSeries is one curve to measure.
 type PlanSeries struct {
 	Series results.SeriesKey `json:"series"`
-	// From names where the shape comes from: "llama3-8b:gate_up_proj".
+	// From names the source of the shape: "llama3-8b:gate_up_proj".
 	From string `json:"from,omitempty"`
-	// Rows are those that would be known, of a plan that infers rows.
+	// Rows is the number of known rows in a plan that infers rows.
 	Rows     int     `json:"rows,omitempty"`
 	Cases    int     `json:"cases"`
 	FromM    int     `json:"from_m"`
@@ -55,51 +56,57 @@ type PlanSeries struct {
 	Estimate Seconds `json:"estimate_s"` // of all rounds
 }
 
-// Seconds is a duration that is a number of seconds in JSON.
+// Seconds is a duration that JSON shows in seconds.
 type Seconds time.Duration
 
-// MarshalJSON writes the seconds to the millisecond.
+// MarshalJSON writes seconds with millisecond precision.
 func (s Seconds) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, time.Duration(s).Round(time.Millisecond).Seconds(), 'f', -1, 64), nil
 }
 
-// PlanSkip is a combination that can't be measured, and why.
+// PlanSkip is a combination that cannot be measured, and the reason.
 type PlanSkip struct {
 	What   string `json:"what"`
 	Reason string `json:"reason"`
-	// Part is the part of a model that it is, with its shape and count; nil for anything else.
+	// Part is the model part with its shape and count; nil for other combinations.
 	Part any `json:"part,omitempty"`
 }
 
-// PlanSetting is one default or choice that is echoed.
+// PlanSetting is one default or choice in effect.
 type PlanSetting struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
 
+var planFields = field.Of([]field.Field[PlanSeries]{
+	seriesColumn(func(s PlanSeries) results.SeriesKey { return s.Series }),
+	{Name: "from", Head: "from", JSON: "-", Words: "where the shape comes from", Value: func(s PlanSeries) any { return s.From }},
+	{Name: "rows", Head: "rows", Kind: field.Count, JSON: "-", Words: "rows that would be known",
+		Value: func(s PlanSeries) any { return s.Rows }},
+	{Name: "cases", Head: "cases", Kind: field.Count, Words: "cases that are measured"},
+	{Name: "from_m", Head: "m from", Kind: field.Count, Words: "the smallest M"},
+	{Name: "to_m", Head: "m to", Kind: field.Count, Words: "the largest M"},
+	{Name: "estimate_s", Head: "estimate", Unit: field.Seconds, Words: "time of all rounds",
+		Value: func(s PlanSeries) any { return span(time.Duration(s.Estimate)) }},
+})
+
+// sheet has a row per series, with measured rows separate in a plan that infers rows.
+func (p *Plan) sheet() Sheet {
+	if p.Inference == nil {
+		return sheetOf("Series", field.Without(planFields, "rows"), p.Series)
+	}
+	s := sheetOf("Series", planFields, p.Series)
+	s.column("cases").Name = "measured"
+	return s
+}
+
 // WritePlan prints a plan with its time estimate.
 func WritePlan(w io.Writer, f Format, p *Plan) error {
-	doc := &Document{Subject: "plan", Value: p, Items: []any{}}
-	sheet := Sheet{Title: "Series", Columns: []Column{
-		{Name: "series", Key: "series"}, {Name: "from", Key: "from"}, {Name: "cases", Key: "cases", Align: Right},
-		{Name: "m from", Key: "from_m", Align: Right}, {Name: "m to", Key: "to_m", Align: Right}, {Name: "estimate", Key: "estimate_s", Align: Right},
-	}}
-	if p.Inference != nil {
-		sheet.Columns[2].Name = "measured"
-		sheet.Columns = slices.Insert(sheet.Columns, 2, Column{Name: "rows", Key: "rows", Align: Right})
-	}
-	for _, s := range p.Series {
-		doc.Items = append(doc.Items, s)
-		row := []any{seriesCell(s.Series), s.From, s.Cases, s.FromM, s.ToM, span(time.Duration(s.Estimate))}
-		if p.Inference != nil {
-			row = slices.Insert(row, 2, any(s.Rows))
-		}
-		sheet.Rows = append(sheet.Rows, row)
-	}
-	settings := Sheet{Title: "Settings", Columns: []Column{{Name: "setting", Key: "setting"}, {Name: "value", Key: "value", Flex: true}}}
+	doc := &Document{Subject: "plan", Value: p, Items: items(p.Series)}
+	var settings []property
 	add := func(name, value string) {
 		if value != "" {
-			settings.Rows = append(settings.Rows, []any{name, value})
+			settings = append(settings, property{name, value})
 		}
 	}
 	add("regime", string(p.Regime))
@@ -108,18 +115,23 @@ func WritePlan(w io.Writer, f Format, p *Plan) error {
 	for _, s := range p.Settings {
 		add(s.Name, s.Value)
 	}
-	skipped := Sheet{Title: "Not measured", Columns: []Column{{Name: "what", Key: "what"}, {Name: "reason", Key: "reason", Flex: true}}}
+	var skipped []property
 	for _, s := range p.Skipped {
-		skipped.Rows = append(skipped.Rows, []any{s.What, s.Reason})
+		skipped = append(skipped, property{s.What, s.Reason})
 	}
-	doc.Sheets = []Sheet{sheet, settings, skipped}
-	line := fmt.Sprintf("%s × %s = %s, about %s", count(p.Cases, "case"), count(p.Rounds, "round"), count(p.Samples, "sample"), Duration(time.Duration(p.Estimate)))
+	doc.Sheets = []Sheet{p.sheet(), pairSheet("Settings", "setting", "value", settings),
+		pairSheet("Not measured", "what", "reason", skipped)}
+	line := fmt.Sprintf("%s × %s = %s, about %s", count(p.Cases, "case"), count(p.Rounds, "round"), count(p.Samples, "sample"),
+		Duration(time.Duration(p.Estimate)))
 	if p.Open {
-		line = fmt.Sprintf("%s × up to %s = at most %s, about %s", count(p.Cases, "case"), count(p.Rounds, "round"), count(p.Samples, "sample"), Duration(time.Duration(p.Estimate)))
+		line = fmt.Sprintf("%s × up to %s = at most %s, about %s", count(p.Cases, "case"), count(p.Rounds, "round"),
+			count(p.Samples, "sample"), Duration(time.Duration(p.Estimate)))
 	}
 	if i := p.Inference; i != nil {
-		line = fmt.Sprintf("%s: at least %d measured and at most %d inferred; first known after about %s, on a quiet machine done after about %s; if every row had to be measured, %s",
-			count(i.Rows, "row"), i.Measured, i.Inferred, Duration(time.Duration(i.Screening)), Duration(time.Duration(p.Estimate)), Duration(time.Duration(i.EveryRow)))
+		line = fmt.Sprintf("%s: at least %d measured and at most %d inferred; first known after about %s, on a quiet machine done after "+
+			"about %s; if every row had to be measured, %s",
+			count(i.Rows, "row"), i.Measured, i.Inferred, Duration(time.Duration(i.Screening)), Duration(time.Duration(p.Estimate)),
+			Duration(time.Duration(i.EveryRow)))
 	}
 	tone := Neutral
 	if p.Deadline > 0 {
@@ -129,5 +141,19 @@ func WritePlan(w io.Writer, f Format, p *Plan) error {
 		}
 	}
 	doc.Notes = []Note{{line, tone}}
+	if p.Proof != nil {
+		doc.Notes = append(doc.Notes, Note{Text: p.proofText()})
+	}
 	return doc.Render(w, f)
+}
+
+// proofText describes the time after the sweep, and the whole.
+func (p *Plan) proofText() string {
+	const then = "then suspects are measured again and remedies executed"
+	most := time.Duration(*p.Proof)
+	if most == 0 {
+		return then + ", without a time limit: --deadline sets one"
+	}
+	return fmt.Sprintf("%s, at most %s more: at most about %s in all", then, Duration(most),
+		Duration(time.Duration(max(p.Deadline, p.Estimate))+most))
 }

@@ -10,24 +10,22 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/advice"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// AdviceFigures are the plots of an advice: the time of a pass over M with the sizes to capture and
-// those that are never worth running, and tokens a second with the chunks.
+// AdviceFigures plots an advice: pass time over M with the sizes to capture and to skip, and tokens per
+// second with the chunks.
 func AdviceFigures(a *advice.Advice) []*Figure {
 	return []*Figure{plotPassTime(a), plotPassRate(a)}
 }
 
-// passAxis is the axis of M.
 func passAxis(a *advice.Advice) axis {
-	x := batchAxis(kernels.GEMM, a.Passes[0].M, a.Passes[len(a.Passes)-1].M, false)
+	x := batchAxis(kernels.Subject{}, a.Passes[0].M, a.Passes[len(a.Passes)-1].M, false)
 	x.name = "M (tokens of a pass)"
 	return x
 }
 
-// passSubtitle says what is drawn of what.
 func passSubtitle(a *advice.Advice) string {
 	card := a.Card
 	if card == "" {
@@ -36,8 +34,7 @@ func passSubtitle(a *advice.Advice) string {
 	return fmt.Sprintf("%s  ·  %s in %s by %s  ·  %s", card, a.Model, a.DType, a.Kernel, a.Coverage)
 }
 
-// passStrokes turns values of passes into canvas units.
-func passStrokes(p *panel, a *advice.Advice, value func(advice.Pass) rules.Interval) []stroke {
+func passStrokes(p *panel, a *advice.Advice, value func(advice.Pass) stats.Interval) []stroke {
 	clip := func(y float64) vg.Length { return max(p.Min.Y, min(p.Max.Y, p.fy(y))) }
 	out := make([]stroke, 0, len(a.Passes))
 	for _, pass := range a.Passes {
@@ -47,7 +44,6 @@ func passStrokes(p *panel, a *advice.Advice, value func(advice.Pass) rules.Inter
 	return out
 }
 
-// marks draws ticks at the foot of the panel.
 func (p *panel) marks(ms []int, c color.NRGBA, height vg.Length) {
 	for _, m := range ms {
 		x := p.fx(float64(m))
@@ -58,9 +54,11 @@ func (p *panel) marks(ms []int, c color.NRGBA, height vg.Length) {
 func plotPassTime(a *advice.Advice) *Figure {
 	f := &Figure{
 		Name: "advice-time", Title: a.Model + " — time of a pass over M", Subtitle: passSubtitle(a),
-		Alt: fmt.Sprintf("Time of a pass of %s over M, %s, with %s to capture and %s never worth running.", a.Model, plural(len(a.Passes), "size", "sizes"),
+		Alt: fmt.Sprintf("Time of a pass of %s over M, %s, with %s to capture and %s never worth running.", a.Model,
+			plural(len(a.Passes), "size", "sizes"),
 			plural(len(a.Sizes.Captured), "size", "sizes"), plural(len(a.Skips), "size", "sizes")),
-		legend: []legendItem{{"time of a pass", blue, lineMark}, {"95 % interval", alpha(blue, 0.22), areaMark}, {"sizes to capture", green, tickMark}},
+		legend: []legendItem{{"time of a pass", blue, lineMark}, {"95 % interval", alpha(blue, 0.22), areaMark},
+			{"sizes to capture", green, tickMark}},
 	}
 	if len(a.Skips) > 0 {
 		f.legend = append(f.legend, legendItem{"never worth running", vermillion, ringMark})
@@ -75,7 +73,7 @@ func plotPassTime(a *advice.Advice) *Figure {
 		y.name = "time of a pass" + y.name[len("time per launch"):]
 		p := newPanel(canvas, x, y, 4, verticalAxisWidth(y))
 		p.marks(a.Sizes.Captured, green, 8)
-		p.curve(passStrokes(p, a, func(v advice.Pass) rules.Interval { return interval(v.Seconds, 1e6*factor) }), blue, false)
+		p.curve(passStrokes(p, a, func(v advice.Pass) stats.Interval { return interval(v.Seconds, 1e6*factor) }), blue, false)
 		for _, s := range a.Skips {
 			p.DrawGlyph(draw.GlyphStyle{Color: vermillion, Radius: 3, Shape: draw.RingGlyph{}}, p.at(float64(s.M), s.Seconds*1e6*factor))
 		}
@@ -118,14 +116,16 @@ func plotPassRate(a *advice.Advice) *Figure {
 				p.StrokeLines(dashed(muted, 1), line)
 			}
 		}
-		p.curve(passStrokes(p, a, func(v advice.Pass) rules.Interval { return v.TokensPerSecond }), blue, false)
+		p.curve(passStrokes(p, a, func(v advice.Pass) stats.Interval { return v.TokensPerSecond }), blue, false)
 		for _, u := range a.Chunk.Usual {
 			if u.Known {
-				p.DrawGlyph(draw.GlyphStyle{Color: vermillion, Radius: 3, Shape: draw.RingGlyph{}}, p.at(float64(u.M), u.TokensPerSecond.Mid))
+				p.DrawGlyph(draw.GlyphStyle{Color: vermillion, Radius: 3, Shape: draw.RingGlyph{}},
+					p.at(float64(u.M), u.TokensPerSecond.Mid))
 			}
 		}
 		if a.Chunk.M > 0 {
-			p.DrawGlyph(draw.GlyphStyle{Color: green, Radius: 3, Shape: draw.CircleGlyph{}}, p.at(float64(a.Chunk.M), a.Chunk.TokensPerSecond.Mid))
+			p.DrawGlyph(draw.GlyphStyle{Color: green, Radius: 3, Shape: draw.CircleGlyph{}},
+				p.at(float64(a.Chunk.M), a.Chunk.TokensPerSecond.Mid))
 		}
 	}
 	return f

@@ -11,13 +11,13 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// A timed value is one reading at a moment of the run.
 type timed struct{ at, value float64 }
 
-// wallTime gives each sample its time since the first in seconds; where the
-// clock is unknown (imported data) the order of blocks stands in for it.
+// wallTime gives each sample its time in seconds since the first. Without clock times (imported data) it uses
+// the order of blocks.
 func wallTime(samples []results.Sample) (name string, at func(results.Sample) float64) {
 	first, known := int64(math.MaxInt64), false
 	for _, s := range samples {
@@ -32,8 +32,8 @@ func wallTime(samples []results.Sample) (name string, at func(results.Sample) fl
 	return "wall time", func(s results.Sample) float64 { return float64(s.StartedUnixMicro-first) / 1e6 }
 }
 
-// wallAxis is the axis of wall time, in the unit that gives short numbers, and
-// what seconds must be multiplied by.
+// wallAxis is the axis of wall time in a unit that gives short numbers, with the factor that converts seconds
+// to it.
 func wallAxis(name string, lo, hi float64) (axis, float64) {
 	unit, factor := " (s)", 1.0
 	switch {
@@ -47,11 +47,9 @@ func wallAxis(name string, lo, hi float64) (axis, float64) {
 	return linearAxis(name+unit, lo*factor, hi*factor, 8, plainTick), factor
 }
 
-// PlotDrift draws the sentinels over wall time, each relative to its own median:
-// what they have in common is the machine's drift. cases gives names to the
-// sentinels. bound is the drift past which a run is invalid, as a share of the
-// time, 0 when unknown. The axis spans what most samples do; arrows at its edge
-// stand for those beyond.
+// PlotDrift draws the sentinels over wall time, each relative to its own median; their common part is the
+// machine's drift. cases names the sentinels. bound is the drift above which a run is invalid, as a share of
+// the time, 0 if unknown. The axis spans most samples; arrows at its edge mark samples beyond it.
 func PlotDrift(sentinels []results.Sample, cases map[int64]results.Case, machine string, bound float64) *Figure {
 	f := &Figure{
 		Name: "drift", Title: "Drift of the sentinels", Subtitle: machine,
@@ -73,18 +71,20 @@ func PlotDrift(sentinels []results.Sample, cases map[int64]results.Case, machine
 		if c, ok := cases[id]; ok {
 			name = c.String()
 		}
-		// The palette has seven colours; more sentinels than that share them.
+		// The palette has seven colors; more sentinels share them.
 		if i < len(curveColours) {
 			f.legend = append(f.legend, legendItem{name, curveColours[i], lineMark})
 		}
 	}
 	if len(ids) > 0 {
 		if n := medianSpan(len(byCase[ids[0]])); n > 0 {
-			f.Subtitle = strings.TrimPrefix(fmt.Sprintf("%s  ·  dots: samples, lines: median of %d neighbours in time", machine, n), "  ·  ")
+			f.Subtitle = strings.TrimPrefix(fmt.Sprintf("%s  ·  dots: samples, lines: median of %d neighbours in time", machine, n),
+				"  ·  ")
 		}
 	}
 	if bound > 0 {
-		f.legend = append(f.legend, legendItem{fmt.Sprintf("bound, a run that drifts by %s is invalid", formatShare(bound)), vermillion, dashMark})
+		f.legend = append(f.legend,
+			legendItem{fmt.Sprintf("bound, a run that drifts by %s is invalid", formatShare(bound)), vermillion, dashMark})
 	}
 	f.draw = func(c draw.Canvas) {
 		name, at := wallTime(sentinels)
@@ -96,7 +96,7 @@ func PlotDrift(sentinels []results.Sample, cases map[int64]results.Case, machine
 			for _, s := range byCase[id] {
 				us = append(us, s.US)
 			}
-			mid := median(us)
+			mid := stats.Median(us)
 			for _, s := range byCase[id] {
 				v := timed{at(s), s.US/mid - 1}
 				last = math.Max(last, v.at)
@@ -113,7 +113,7 @@ func PlotDrift(sentinels []results.Sample, cases map[int64]results.Case, machine
 		y := linearAxis("time, relative to the median", lo, hi, 6, signedPercent)
 		p := newPanel(c, x, y, 4, verticalAxisWidth(y))
 		p.StrokeLine2(dashed(muted, 0.9), p.Min.X, p.fy(0), p.Max.X, p.fy(0))
-		// The bound is on the span, so neither direction alone may reach it.
+		// The bound limits the span, so drift in either direction must stay below it.
 		for _, b := range []float64{bound, -bound} {
 			if b != 0 && b > lo && b < hi {
 				p.StrokeLine2(dashed(vermillion, 0.9), p.Min.X, p.fy(b), p.Max.X, p.fy(b))
@@ -126,8 +126,7 @@ func PlotDrift(sentinels []results.Sample, cases map[int64]results.Case, machine
 	return f
 }
 
-// driftRange is the range that an axis of relative times needs: all of the lines
-// and what most of the samples do, with a little room.
+// driftRange is the axis range for relative times: all lines and most samples, with a margin.
 func driftRange(samples, lines []float64) (lo, hi float64) {
 	lo, hi = -0.01, 0.01
 	for _, v := range lines {
@@ -136,7 +135,8 @@ func driftRange(samples, lines []float64) (lo, hi float64) {
 	if n := len(samples); n > 0 {
 		sorted := append([]float64(nil), samples...)
 		sort.Float64s(sorted)
-		// Nothing beyond one and a half times the range of the middle nine tenths is shown, of few samples of all but the outermost.
+		// Samples beyond 1.5 times the range of the middle 90 % are off the axis; with few samples, only the
+		// outermost can be.
 		out := max(n/20, min(1, n/8))
 		least, most := sorted[out], sorted[n-1-out]
 		lo = math.Min(lo, math.Max(sorted[0], 1.5*least))
@@ -153,8 +153,6 @@ func signedPercent(v, step float64) string {
 	return s
 }
 
-// readings draws values over time: as dots, and joined by their running median
-// when joined is set.
 func (p *panel) readings(values []timed, factor float64, c color.NRGBA, joined bool) {
 	radius := vg.Length(1.8)
 	if len(values) > 400 {
@@ -181,11 +179,10 @@ func (p *panel) readings(values []timed, factor float64, c color.NRGBA, joined b
 	p.StrokeLines(draw.LineStyle{Color: c, Width: 1.3}, thin(line))
 }
 
-// spots are the places of a plot that have a glyph. Where thousands lie on each
-// other, one a spot is enough.
+// spots holds the occupied positions of a plot. Where thousands of glyphs overlap, one per spot is enough.
 type spots map[[2]int]bool
 
-// take says whether the spot of the given size around a point is free, and takes it.
+// take occupies the spot of the given size around a point and reports whether it was free.
 func (s spots) take(at vg.Point, size vg.Length) bool {
 	spot := [2]int{int(at.X / size), int(at.Y / size)}
 	taken := s[spot]
@@ -193,7 +190,6 @@ func (s spots) take(at vg.Point, size vg.Length) bool {
 	return !taken
 }
 
-// medianSpan is how many of n readings go into each point of a running median.
 func medianSpan(n int) int {
 	if n < 2 {
 		return 0
@@ -201,8 +197,7 @@ func medianSpan(n int) int {
 	return min(n, 2*max(2, min(25, n/20))+1)
 }
 
-// runningMedian smooths readings that are in order of time; at the ends fewer
-// of them go into a point.
+// runningMedian smooths readings in order of time; the window is smaller at the ends.
 func runningMedian(values []timed) []float64 {
 	half := medianSpan(len(values)) / 2
 	out := make([]float64, 0, len(values))
@@ -212,14 +207,13 @@ func runningMedian(values []timed) []float64 {
 		for j := max(0, i-half); j <= min(len(values)-1, i+half); j++ {
 			near = append(near, values[j].value)
 		}
-		out = append(out, median(near))
+		out = append(out, stats.Median(near))
 	}
 	return out
 }
 
-// PlotClocks draws clock, power and temperature over wall time, as far as the
-// device tells them; it returns nil when it tells none. Samples that were taken
-// while throttled are marked.
+// PlotClocks draws clock, power and temperature over wall time, as far as the device reports them; it returns
+// nil without any. Samples taken while throttled are marked.
 func PlotClocks(samples []results.Sample, machine string) *Figure {
 	quantities := []struct {
 		name   string
@@ -265,7 +259,7 @@ func PlotClocks(samples []results.Sample, machine string) *Figure {
 		f.legend = append(f.legend, legendItem{"throttled", orange, tickMark})
 	}
 	f.draw = func(c draw.Canvas) {
-		// The lowest panel alone names the axis of time, and is higher by that.
+		// Only the lowest panel labels the time axis, so it is higher.
 		const gap, foot = 4, 24
 		each := (c.Max.Y - c.Min.Y - foot - gap*vg.Length(len(data)-1)) / vg.Length(len(data))
 		axes := make([]axis, len(data))
@@ -275,7 +269,7 @@ func PlotClocks(samples []results.Sample, machine string) *Figure {
 			for _, v := range values {
 				lo, hi = math.Min(lo, v.value), math.Max(hi, v.value)
 			}
-			// A steady clock is a flat line, not noise blown up to the panel.
+			// A steady clock must be a flat line, not noise enlarged to the panel.
 			pad := 0.05 * (hi - lo)
 			if hi-lo < 0.02*hi {
 				pad = 0.02 * hi

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 // PlotComparison draws the MFU of several series of one data type and shape in
@@ -48,15 +49,16 @@ func PlotComparison(curves []Curve, machine string) *Figure {
 			from = 0
 		}
 		y := mfuAxis(lo, outermost(upper, hi))
-		p := newPanel(canvas, batchAxis(curves[0].Key.Operation, from, to, false), y, 4, verticalAxisWidth(y))
+		p := newPanel(canvas, batchAxis(curves[0].Key.Subject, from, to, false), y, 4, verticalAxisWidth(y))
 		for i, c := range curves {
-			p.curve(strokesOf(p, c.Rows, func(r rules.RowVerdict) rules.Interval { return r.MFU }), curveColours[i%len(curveColours)], false)
+			p.curve(strokesOf(p, c.Rows, func(r rules.RowVerdict) stats.Interval { return r.MFU }), curveColours[i%len(curveColours)],
+				false)
 		}
 	}
 	return f
 }
 
-// curveName says what sets a series apart from the first.
+// curveName names a series by its differences from the first.
 func curveName(k, first results.SeriesKey, across bool) string {
 	s := k.Kernel
 	if across {

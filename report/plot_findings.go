@@ -12,7 +12,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// findingColour is the shade of a finding: the surer, the stronger.
 func findingColour(s rules.Status) color.NRGBA {
 	switch s {
 	case rules.Confirmed:
@@ -23,8 +22,6 @@ func findingColour(s rules.Status) color.NRGBA {
 	return alpha(orange, 0.24)
 }
 
-// findingLegend has one item for each status of a shaded finding, and one for
-// each kind of bar.
 func (c *Curve) findingLegend() []legendItem {
 	var items []legendItem
 	shown := c.shown()
@@ -54,11 +51,10 @@ func (c *Curve) findingLegend() []legendItem {
 	return items
 }
 
-// barred are the rules whose findings hold a whole curve against another one or a ceiling:
-// their intervals often span everything, so they are thin bars at the top.
+// barred rules compare a whole curve with another one or a ceiling. Their intervals often span everything, so
+// they are thin bars at the top.
 var barred = []rules.Rule{rules.Alternative, rules.Parity, rules.Roofline}
 
-// barColour is the colour of the bars of one rule.
 func barColour(r rules.Rule) color.NRGBA {
 	switch r {
 	case rules.Parity:
@@ -69,7 +65,6 @@ func barColour(r rules.Rule) color.NRGBA {
 	return alpha(purple, 0.9)
 }
 
-// bars draws the intervals of the rules that are not shaded at the top of the panel.
 func (c *Curve) bars(p *panel) {
 	const height, step = 2.5, 3.5
 	from, to := c.batches()
@@ -81,7 +76,8 @@ func (c *Curve) bars(p *panel) {
 				continue
 			}
 			left, right := c.spanOf(p, f.FromM, f.ToM)
-			p.FillPolygon(barColour(rule), []vg.Point{{X: left, Y: top - height}, {X: right, Y: top - height}, {X: right, Y: top}, {X: left, Y: top}})
+			p.FillPolygon(barColour(rule),
+				[]vg.Point{{X: left, Y: top - height}, {X: right, Y: top - height}, {X: right, Y: top}, {X: left, Y: top}})
 			drawn = true
 		}
 		if drawn {
@@ -90,7 +86,6 @@ func (c *Curve) bars(p *panel) {
 	}
 }
 
-// arrow marks at the edge of the panel that something lies beyond it.
 func (p *panel) arrow(x vg.Length, up bool, c color.NRGBA) {
 	edge, foot := p.Max.Y, p.Max.Y-6
 	if !up {
@@ -99,7 +94,7 @@ func (p *panel) arrow(x vg.Length, up bool, c color.NRGBA) {
 	p.FillPolygon(c, []vg.Point{{X: x, Y: edge}, {X: x - 3, Y: foot}, {X: x + 3, Y: foot}})
 }
 
-// shown are the findings that are shaded, the monotonic rule's first.
+// shown returns the shaded findings, beginning with the monotonic rule's.
 func (c *Curve) shown() []rules.Finding {
 	from, to := c.batches()
 	var out []rules.Finding
@@ -108,7 +103,7 @@ func (c *Curve) shown() []rules.Finding {
 			if slices.Contains(barred, f.Rule) || (f.Rule == rules.Monotonic) != primary || f.ToM < from || f.FromM > to {
 				continue
 			}
-			// Another rule that says the same of rows of these adds nothing.
+			// Another rule's finding on the same rows is redundant.
 			if !primary && slices.ContainsFunc(out, func(o rules.Finding) bool {
 				return o.Cause == f.Cause && f.Cause != rules.Unknown && o.Status == f.Status && o.FromM <= f.FromM && f.ToM <= o.ToM
 			}) {
@@ -134,12 +129,12 @@ func (c *Curve) regions(p *panel) []region {
 	return out
 }
 
-// fewFindings is up to how many findings each one's label may hold its own
-// numbers; the labels of more are merged, for which they have to be equal.
+// fewFindings is the most findings whose labels have their own numbers. Labels of more findings
+// are merged and must be equal.
 const fewFindings = 6
 
-// findingLabel is the rule with the cause where one is known, else, in detail,
-// with what the row was held against.
+// findingLabel is the rule with its known cause; without one, detail adds the reference that the row was
+// compared with.
 func findingLabel(f rules.Finding, detail bool) string {
 	s := string(f.Rule)
 	if f.Cause != rules.Unknown && f.Cause != "" {
@@ -150,19 +145,18 @@ func findingLabel(f rules.Finding, detail bool) string {
 	}
 	switch r := f.Remedy; {
 	case f.Rule == rules.Pad && r != nil && r.PadTo > 0:
-		return fmt.Sprintf("%s: m%d is faster", s, r.PadTo)
+		return fmt.Sprintf("%s: %s is faster", s, f.Series.Coordinate(r.PadTo))
 	case f.Rule == rules.SplitRule && r != nil && len(r.Parts) > 0:
 		return s + ": " + results.JoinInts(r.Parts, "+")
 	case f.Rule == rules.Pad && f.ReferenceM > 0:
-		return fmt.Sprintf("%s: m%d is faster", s, f.ReferenceM)
+		return fmt.Sprintf("%s: %s is faster", s, f.Series.Coordinate(f.ReferenceM))
 	case f.Rule == rules.Monotonic && f.ReferenceM > 0:
-		return fmt.Sprintf("%s: below m%d", s, f.ReferenceM)
+		return fmt.Sprintf("%s: below %s", s, f.Series.Coordinate(f.ReferenceM))
 	}
 	return s
 }
 
-// shade fills the intervals of the findings. Two findings of different rules
-// on one interval darken it once only.
+// shade fills the intervals of the findings. Findings of different rules on one interval darken it only once.
 func (c *Curve) shade(p *panel) {
 	for _, s := range []rules.Status{rules.Waived, rules.Suspected, rules.Unconfirmed, rules.Confirmed} {
 		covered := p.Min.X
@@ -179,7 +173,8 @@ func (c *Curve) shade(p *panel) {
 			if r.to <= from {
 				continue
 			}
-			p.FillPolygon(findingColour(s), []vg.Point{{X: from, Y: p.Min.Y}, {X: r.to, Y: p.Min.Y}, {X: r.to, Y: p.Max.Y}, {X: from, Y: p.Max.Y}})
+			p.FillPolygon(findingColour(s),
+				[]vg.Point{{X: from, Y: p.Min.Y}, {X: r.to, Y: p.Min.Y}, {X: r.to, Y: p.Max.Y}, {X: from, Y: p.Max.Y}})
 			covered = r.to
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// PlotGain draws the gain of the remedies of one series over M: what was
-// predicted as rings, what was executed as dots with their intervals.
+// PlotGain draws the gain of one series' remedies over M: predictions as rings, measurements as dots with
+// intervals.
 func PlotGain(key results.SeriesKey, rows []rules.SplitRow, machine string) *Figure {
 	var own []rules.SplitRow
 	executed := 0
@@ -41,17 +41,17 @@ func PlotGain(key results.SeriesKey, rows []rules.SplitRow, machine string) *Fig
 		}
 	}
 	f.legend = append(f.legend, legendItem{"no gain", muted, dashMark})
-	f.draw = func(c draw.Canvas) { drawGain(c, key.Operation, own) }
+	f.draw = func(c draw.Canvas) { drawGain(c, key.Subject, own) }
 	return f
 }
 
-// An outcome is what an executed remedy has shown, as the tables say it.
+// outcome is the result of an executed remedy, in the words of the tables.
 type outcome string
 
 const (
 	doesPay    outcome = "pays"
 	doesNotPay outcome = "does not pay"
-	unsteady   outcome = "unsteady" // other work slowed the product: nothing is concluded
+	unsteady   outcome = "unsteady" // other work slowed the product: no conclusion
 )
 
 func outcomeOf(r rules.Remedy) outcome {
@@ -74,7 +74,6 @@ func (o outcome) colour() color.NRGBA {
 	return vermillion
 }
 
-// predictedGain is what the run says a remedy would gain, 0 when unknown.
 func predictedGain(r rules.Remedy) float64 {
 	direct := cmp.Or(r.SweepUS, r.DirectUS)
 	if r.PredictedUS <= 0 || direct <= 0 {
@@ -83,7 +82,7 @@ func predictedGain(r rules.Remedy) float64 {
 	return direct / r.PredictedUS
 }
 
-func drawGain(canvas draw.Canvas, o kernels.Operation, rows []rules.SplitRow) {
+func drawGain(canvas draw.Canvas, of kernels.Subject, rows []rules.SplitRow) {
 	lo, hi, from, to := 1.0, 1.0, math.MaxInt, 0
 	for _, r := range rows {
 		from, to = min(from, r.M), max(to, r.M)
@@ -98,7 +97,7 @@ func drawGain(canvas draw.Canvas, o kernels.Operation, rows []rules.SplitRow) {
 	}
 	pad := math.Max(0.02, 0.06*(hi-lo))
 	y := linearAxis("gain (direct ÷ remedy)", lo-pad, hi+pad, 6, func(v, step float64) string { return plainTick(v, step) + "×" })
-	x := batchAxis(o, from, to, false)
+	x := batchAxis(of, from, to, false)
 	p := newPanel(canvas, x, y, 4, verticalAxisWidth(y))
 	p.StrokeLine2(dashed(muted, 0.9), p.Min.X, p.fy(1), p.Max.X, p.fy(1))
 	radius := vg.Length(2.4)

@@ -5,16 +5,19 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/gemmaudit/gemmaudit/rules/history"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// PlotHistory draws the cases that changed most over the runs by date, each relative to its first level, with its levels; of a
-// history without changes the cases that most runs have.
+// PlotHistory draws the cases with the largest changes by date, each with its levels, relative to its first
+// level. Without changes, it draws the cases present in most runs.
 func PlotHistory(r *history.Result) *Figure {
-	f := &Figure{Name: "history", Title: "Times over runs", Subtitle: HistorySummary(r), Alt: "Median time of cases over runs, with their levels. " + HistorySummary(r) + "."}
+	f := &Figure{Name: "history", Title: "Times over runs", Subtitle: strings.TrimSuffix(historyVerdict(r), "."),
+		Alt: "Median time of cases over runs, with their levels. " + historyVerdict(r)}
 	most := func(c history.Case) float64 {
 		m := 0.0
 		for _, x := range c.Changes {
@@ -57,7 +60,7 @@ func PlotHistory(r *history.Result) *Figure {
 	return f
 }
 
-// historyLine is a case's times, and its levels by the run at which each begins and at which the last ends, as shares of the first level.
+// historyLine is a case's times, and the start and end of each level, as shares of the first level.
 func historyLine(c history.Case) (times, levels []timed) {
 	var us []float64
 	last := 0
@@ -66,7 +69,7 @@ func historyLine(c history.Case) (times, levels []timed) {
 			us, last = append(us, *v), i
 		}
 	}
-	first := median(us)
+	first := stats.Median(us)
 	if len(c.Changes) > 0 {
 		first = c.Changes[0].FromUS
 	}

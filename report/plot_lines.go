@@ -8,10 +8,11 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// spanOf is the interval of the x axis that M from..to covers: half-way to the
-// neighbouring rows, and no thinner than a hair where there is room.
+// spanOf is the interval of the x axis that M from..to covers: half-way to the neighboring rows, with a
+// minimum width where space allows.
 func (c *Curve) spanOf(p *panel, from, to int) (vg.Length, vg.Length) {
 	before, after := from, to
 	i := searchRows(c.Rows, from)
@@ -23,8 +24,7 @@ func (c *Curve) spanOf(p *panel, from, to int) (vg.Length, vg.Length) {
 	}
 	left, right := (p.fx(float64(from))+p.fx(float64(before)))/2, (p.fx(float64(to))+p.fx(float64(after)))/2
 	left, right = max(p.Min.X, left), min(p.Max.X, right)
-	// Where rows are dense the true width stays, so that the shade's strength is
-	// the share of rows found.
+	// In dense rows the true width stays, so the shade's density shows the share of flagged rows.
 	if room := p.fx(float64(after)) - p.fx(float64(before)); right-left < 1 && room > 1 {
 		mid := (left + right) / 2
 		left, right = mid-0.5, mid+0.5
@@ -45,8 +45,7 @@ func searchRows(rows []rules.RowVerdict, m int) int {
 	return lo
 }
 
-// strokesOf turns rows into canvas units.
-func strokesOf(p *panel, rows []rules.RowVerdict, value func(rules.RowVerdict) rules.Interval) []stroke {
+func strokesOf(p *panel, rows []rules.RowVerdict, value func(rules.RowVerdict) stats.Interval) []stroke {
 	var out []stroke
 	for _, r := range rows {
 		v := value(r)
@@ -65,8 +64,7 @@ func strokesOf(p *panel, rows []rules.RowVerdict, value func(rules.RowVerdict) r
 	return out
 }
 
-// curve draws a line with its band; stepped draws it as a staircase, each row's
-// value holding from half-way to its neighbours.
+// curve draws a line with its band. If stepped, each value extends half-way to its neighbors.
 func (p *panel) curve(strokes []stroke, c color.NRGBA, stepped bool) {
 	strokes, _ = gather(strokes)
 	if len(strokes) == 0 {
@@ -105,7 +103,7 @@ func (p *panel) curve(strokes []stroke, c color.NRGBA, stepped bool) {
 		width = 0.9
 	}
 	p.StrokeLines(draw.LineStyle{Color: c, Width: width}, line)
-	// Few rows are shown as such: the line between them is no measurement.
+	// Mark the rows if there are few: the line between them is not measured.
 	if len(strokes) <= 60 && !stepped {
 		for _, s := range strokes {
 			p.DrawGlyph(draw.GlyphStyle{Color: c, Radius: 1.9, Shape: draw.CircleGlyph{}}, vg.Point{X: s.x, Y: s.mid})
@@ -113,7 +111,6 @@ func (p *panel) curve(strokes []stroke, c color.NRGBA, stepped bool) {
 	}
 }
 
-// expectation draws what rows were held against, times scale, as a staircase.
 func (p *panel) expectation(rows []rules.RowVerdict, scale float64, style draw.LineStyle) {
 	var line []vg.Point
 	for _, r := range rows {
@@ -123,7 +120,7 @@ func (p *panel) expectation(rows []rules.RowVerdict, scale float64, style draw.L
 		y := max(p.Min.Y, min(p.Max.Y, p.fy(r.Expected*scale)))
 		x := p.fx(float64(r.M))
 		if n := len(line); n > 0 {
-			// Long flat stretches are one line, however many rows they have.
+			// Merge flat stretches into one line, however many rows they have.
 			if n > 1 && line[n-1].Y == y && line[n-2].Y == y {
 				line[n-1].X = x
 				continue
@@ -139,15 +136,13 @@ func (p *panel) expectation(rows []rules.RowVerdict, scale float64, style draw.L
 	}
 }
 
-// openVerdicts are those that are neither anomalous nor clean, in the order of their
-// marks, each with its colour.
+// openVerdicts lists the verdicts between anomalous and clean with their colors, in the order of their marks.
 var openVerdicts = []struct {
 	verdict rules.Verdict
 	colour  color.NRGBA
 }{{rules.Undecided, orange}, {rules.Marginal, sky}}
 
-// open marks rows that are undecided or marginal at the foot of the panel, one mark
-// for each place that can be told apart.
+// open marks undecided and marginal rows at the foot of the panel, one mark per distinct position.
 func (p *panel) open(rows []rules.RowVerdict) {
 	for _, v := range openVerdicts {
 		last := vg.Length(math.Inf(-1))

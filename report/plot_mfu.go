@@ -9,13 +9,12 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// PlotMFU draws MFU over M, at the common clock where it is known, with its confidence band,
-// faintly the MFU as it was observed, the reference and the
-// expectation derived from it, the findings as shaded intervals with their
-// causes as labels, and undecided and marginal rows as light marks. machine is named in the
-// subtitle.
+// PlotMFU draws MFU over M, at the common clock if known. It shows the confidence band, the observed MFU in a
+// faint color, the reference and the expectation derived from it, findings as shaded intervals labeled with
+// their causes, and light marks on undecided and marginal rows. The subtitle names machine.
 func PlotMFU(c Curve, machine string) *Figure {
 	f := &Figure{
 		Name: fileName("mfu " + SeriesText(c.Key) + c.suffix()), Title: SeriesText(c.Key) + " — MFU over M", Subtitle: subtitle(machine, c),
@@ -42,7 +41,7 @@ func PlotMFU(c Curve, machine string) *Figure {
 		verdicts[r.Verdict] = true
 	}
 	if expects {
-		f.legend = append(f.legend, legendItem{"reference: best of smaller M", muted, lineMark})
+		f.legend = append(f.legend, legendItem{"reference: best of comparable smaller M", muted, lineMark})
 		if c.Threshold > 0 && c.Threshold < 1 {
 			f.legend = append(f.legend, legendItem{fmt.Sprintf("expected, %v of it", c.Threshold), muted, dashMark})
 		}
@@ -57,9 +56,8 @@ func PlotMFU(c Curve, machine string) *Figure {
 	return f
 }
 
-// scaled says whether MFU at the measured clock is worth a line of its own: the peak
-// is of another clock than the one at hand, and every row tells its own. Rows at one clock
-// would all be scaled alike.
+// scaled reports whether to draw MFU at the measured clock: the peak refers to another clock, and every row
+// has its own. If all rows had one clock, the line would only be scaled.
 func (c *Curve) scaled() bool {
 	if len(c.Rows) == 0 || c.ClockMHz > 0 || c.Peak.Origin == kernels.Measured {
 		return false
@@ -72,21 +70,20 @@ func (c *Curve) scaled() bool {
 	return true
 }
 
-// observedColour is that of what was observed, behind what was judged.
 var observedColour = alpha(sky, 0.55)
 
-// observed is the MFU of a row as it was observed, as a line without a band.
-func observed(r rules.RowVerdict) rules.Interval {
+// observed is a row's MFU by its observed time, without a band.
+func observed(r rules.RowVerdict) stats.Interval {
 	mfu := observedMFU(r)
-	return rules.Interval{Lo: mfu, Mid: mfu, Hi: mfu}
+	return stats.Interval{Lo: mfu, Mid: mfu, Hi: mfu}
 }
 
-// atClock is the MFU of a row at its clock, as a line without a band.
-func atClock(r rules.RowVerdict) rules.Interval {
-	return rules.Interval{Lo: r.MFUAtClock.Mid, Mid: r.MFUAtClock.Mid, Hi: r.MFUAtClock.Mid}
+// atClock is a row's MFU at its clock, without a band.
+func atClock(r rules.RowVerdict) stats.Interval {
+	return stats.Interval{Lo: r.MFUAtClock.Mid, Mid: r.MFUAtClock.Mid, Hi: r.MFUAtClock.Mid}
 }
 
-// subtitle names the machine and what MFU is relative to, also at the clock of the times.
+// subtitle names the machine and the peak behind MFU, also at the clock of the times.
 func subtitle(machine string, c Curve) string {
 	words := []string{}
 	if machine != "" {
@@ -100,8 +97,7 @@ func subtitle(machine string, c Curve) string {
 	return strings.Join(words, "  ·  ")
 }
 
-// mfuAxis spans the curve. It starts at 0 unless that would leave much of the
-// panel empty.
+// mfuAxis spans the curve. It starts at 0 unless that leaves much of the panel empty.
 func mfuAxis(lo, hi float64) axis {
 	if !isFinite(lo) || !isFinite(hi) || hi <= 0 {
 		lo, hi = 0, 1
@@ -135,7 +131,7 @@ func (c *Curve) drawMFU(canvas draw.Canvas) {
 	}
 	hi = outermost(upper, hi)
 	from, to := c.batches()
-	p, named := c.panelWithLabels(canvas, batchAxis(c.Key.Operation, from, to, c.Linear), mfuAxis(lo, hi))
+	p, named := c.panelWithLabels(canvas, batchAxis(c.Key.Subject, from, to, c.Linear), mfuAxis(lo, hi))
 	c.shade(p)
 	if c.adjusted() {
 		p.curve(strokesOf(p, c.Rows, observed), observedColour, false)
@@ -149,7 +145,7 @@ func (c *Curve) drawMFU(canvas draw.Canvas) {
 	if c.scaled() {
 		p.curve(strokesOf(p, c.Rows, atClock), green, false)
 	}
-	p.curve(strokesOf(p, c.Rows, func(r rules.RowVerdict) rules.Interval { return r.MFU }), blue, false)
+	p.curve(strokesOf(p, c.Rows, func(r rules.RowVerdict) stats.Interval { return r.MFU }), blue, false)
 	p.open(c.Rows)
 	c.bars(p)
 	for _, r := range c.Rows {
@@ -160,17 +156,15 @@ func (c *Curve) drawMFU(canvas draw.Canvas) {
 	named.draw(canvas, p.Max.Y)
 }
 
-// panelWithLabels makes a panel with the room above it that the labels of the
-// findings need.
 func (c *Curve) panelWithLabels(canvas draw.Canvas, x, y axis) (*panel, labels) {
-	// Where the area begins and ends does not depend on its height, so labels
-	// can be placed on a trial panel that is never shown.
+	// The panel's left and right edges do not depend on its height, so place the labels on a hidden trial
+	// panel.
 	trial := measurePanel(canvas, x, y)
 	named := nameRegions(c.regions(trial), lettering(8.5, ink, false).Width, trial.Min.X, trial.Max.X)
 	return newPanel(canvas, x, y, 4+named.height(), verticalAxisWidth(y)), named
 }
 
-// measurePanel is newPanel without a trace on the canvas.
+// measurePanel is newPanel without drawing.
 func measurePanel(canvas draw.Canvas, x, y axis) *panel {
 	return newPanel(draw.Canvas{Canvas: discard{}, Rectangle: canvas.Rectangle}, x, y, 0, verticalAxisWidth(y))
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// fixtureSamples are readings of a device that drifts and throttles.
 func fixtureSamples(n int) []results.Sample {
 	var out []results.Sample
 	for i := range n {
@@ -39,7 +39,6 @@ func fixtureSamples(n int) []results.Sample {
 	return out
 }
 
-// figures are one of each kind.
 func figures() map[string]*Figure {
 	small := NewCurve(fixtureSeries()[0], fixtureAudit())
 	s, a, findings := staircase(8197, 4, 2048, 0.01)
@@ -49,12 +48,14 @@ func figures() map[string]*Figure {
 	unjudged := NewCurve(fixtureSeries()[0], nil)
 	splits := fixtureSplits().Splits
 	return map[string]*Figure{
-		"mfu": PlotMFU(small, "node7"), "mfu of 8197 rows": PlotMFU(large, "node7"), "mfu, linear": PlotMFU(linear, ""), "mfu, unjudged": PlotMFU(unjudged, "node7"),
-		"time": PlotTime(small, "node7", []Boundary{{256, "tile"}, {512, "wave"}}), "time of 8197 rows": PlotTime(large, "node7", nil),
-		"gain":    PlotGain(fixtureKey, splits, "node7"),
-		"drift":   PlotDrift(fixtureSamples(60), map[int64]results.Case{0: {SeriesKey: fixtureKey, M: 128}}, "node7", 0.1),
-		"clocks":  PlotClocks(fixtureSamples(900), "node7"),
-		"compare": PlotComparison([]Curve{small, unjudged}, "node7"),
+		"mfu": PlotMFU(small, "node7"), "mfu of 8197 rows": PlotMFU(large, "node7"), "mfu, linear": PlotMFU(linear, ""),
+		"mfu, unjudged":     PlotMFU(unjudged, "node7"),
+		"time":              PlotTime(small, "node7", []Boundary{{256, "tile"}, {512, "wave"}}),
+		"time of 8197 rows": PlotTime(large, "node7", nil),
+		"gain":              PlotGain(fixtureKey, splits, "node7"),
+		"drift":             PlotDrift(fixtureSamples(60), map[int64]results.Case{0: {SeriesKey: fixtureKey, M: 128}}, "node7", 0.1),
+		"clocks":            PlotClocks(fixtureSamples(900), "node7"),
+		"compare":           PlotComparison([]Curve{small, unjudged}, "node7"),
 	}
 }
 
@@ -71,8 +72,8 @@ func decode(t *testing.T, f *Figure) image.Image {
 	return img
 }
 
-// near is the share of pixels that have a colour, laid on white. Every third
-// pixel of both directions is looked at.
+// near is the share of pixels with a color, on a white background. It samples every third pixel in both
+// directions.
 func near(img image.Image, c color.NRGBA) float64 {
 	a := float64(c.A) / 255
 	mix := func(v uint8) int { return int(a*float64(v) + (1-a)*255) }
@@ -120,7 +121,6 @@ func TestFiguresInEveryFormat(t *testing.T) {
 	}
 }
 
-// checkSVG reads an SVG as XML and returns its texts.
 func checkSVG(t *testing.T, svg []byte, want ...string) {
 	t.Helper()
 	d := xml.NewDecoder(bytes.NewReader(svg))
@@ -146,8 +146,8 @@ func checkSVG(t *testing.T, svg []byte, want ...string) {
 	}
 }
 
-// The interval of a finding is shaded in the colour of its status, and only
-// there; the cause stands in the picture.
+// A finding's interval must have the color of its status, and no other interval may; the cause must be in the
+// picture.
 func TestFindingsAreShadedAndNamed(t *testing.T) {
 	c := NewCurve(fixtureSeries()[0], fixtureAudit())
 	img := decode(t, PlotMFU(c, "node7"))
@@ -158,15 +158,14 @@ func TestFindingsAreShadedAndNamed(t *testing.T) {
 	if err := PlotMFU(c, "node7").Write(&svg, SVG); err != nil {
 		t.Fatal(err)
 	}
-	checkSVG(t, svg.Bytes(), "tile-quantisation", "finding, confirmed", "undecided row", "marginal row", "node7", "6.200 TFLOP/s, measured")
+	checkSVG(t, svg.Bytes(), "tile-quantization", "finding, confirmed", "undecided row", "marginal row", "node7", "6.200 TFLOP/s, measured")
 	c.Findings = nil
 	if got := near(decode(t, PlotMFU(c, "node7")), findingColour(rules.Confirmed)); got > 0.001 {
 		t.Errorf("%.2f %% of the picture without findings is shaded", 100*got)
 	}
 }
 
-// Marginal rows are told from undecided ones, and neither is in the legend where there
-// is none.
+// Marginal and undecided rows must look different, and the legend must list only those present.
 func TestOpenVerdictsAreMarked(t *testing.T) {
 	for _, verdict := range []rules.Verdict{rules.Undecided, rules.Marginal, rules.Clean} {
 		c := NewCurve(fixtureSeries()[0], fixtureAudit())
@@ -190,7 +189,7 @@ func TestOpenVerdictsAreMarked(t *testing.T) {
 
 func TestEveryCauseOfManyFindingsIsNamed(t *testing.T) {
 	s, a, findings := staircase(8197, 4, 300, 0.01)
-	causes := []rules.Cause{rules.WaveQuantisation, rules.TileQuantisation, rules.HeuristicChoice, rules.Unknown}
+	causes := []rules.Cause{rules.WaveQuantization, rules.TileQuantization, rules.HeuristicChoice, rules.Unknown}
 	for i := range findings {
 		findings[i].Cause = causes[i%len(causes)]
 	}
@@ -215,11 +214,13 @@ func TestFindingLabels(t *testing.T) {
 		detail  bool
 		want    string
 	}{
-		{rules.Finding{Rule: rules.Monotonic, Cause: rules.TileQuantisation, ReferenceM: 16}, true, "monotonic: tile-quantisation"},
+		{rules.Finding{Rule: rules.Monotonic, Cause: rules.TileQuantization, ReferenceM: 16}, true, "monotonic: tile-quantization"},
 		{rules.Finding{Rule: rules.Monotonic, Cause: rules.Unknown, ReferenceM: 16}, true, "monotonic: below m16"},
 		{rules.Finding{Rule: rules.Monotonic, Cause: rules.Unknown, ReferenceM: 16}, false, "monotonic"},
-		{rules.Finding{Rule: rules.Pad, Cause: rules.Unknown, Remedy: &rules.Remedy{Kind: rules.RemedyPad, PadTo: 15}}, true, "pad: m15 is faster"},
-		{rules.Finding{Rule: rules.SplitRule, Cause: rules.Unknown, Remedy: &rules.Remedy{Kind: rules.RemedySplit, Parts: []int{64, 256}}}, true, "split: 64+256"},
+		{rules.Finding{Rule: rules.Pad, Cause: rules.Unknown, Remedy: &rules.Remedy{Kind: rules.RemedyPad, PadTo: 15}}, true,
+			"pad: m15 is faster"},
+		{rules.Finding{Rule: rules.SplitRule, Cause: rules.Unknown, Remedy: &rules.Remedy{Kind: rules.RemedySplit, Parts: []int{64, 256}}},
+			true, "split: 64+256"},
 		{rules.Finding{Rule: rules.Roofline}, true, "roofline"},
 	} {
 		if got := findingLabel(c.finding, c.detail); got != c.want {
@@ -228,7 +229,7 @@ func TestFindingLabels(t *testing.T) {
 	}
 }
 
-// A finding of a rule that compares whole curves is a bar, not a shade.
+// A finding of a rule that compares whole curves must be a bar, not a shade.
 func TestAlternativesDoNotShade(t *testing.T) {
 	audit := fixtureAudit()
 	audit.Findings = audit.Findings[2:]
@@ -256,7 +257,7 @@ func TestOutermost(t *testing.T) {
 		{nil, 3, 3},
 		{[]float64{1, 1.1, 1.2}, 1, 1.2},
 		{[]float64{1, 1.1, 9}, 1.05, 1.1},
-		{[]float64{1, 1.1, 9, 9.5}, 1.05, 9.5}, // two of four are no loners
+		{[]float64{1, 1.1, 9, 9.5}, 1.05, 9.5}, // two of four are no outliers
 		{[]float64{1, 9}, 8, 9},
 		{[]float64{math.Inf(1), math.NaN(), 2}, 1, 2},
 	} {
@@ -287,7 +288,8 @@ func TestSVGTextHasItsWidth(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range svgText.FindAll(svg.Bytes(), -1) {
-		if content := text[bytes.IndexByte(text, '>')+1:]; bytes.IndexByte(content, '<') > 1 && !bytes.Contains(text, []byte("textLength=")) {
+		if content := text[bytes.IndexByte(text, '>')+1:]; bytes.IndexByte(content, '<') > 1 &&
+			!bytes.Contains(text, []byte("textLength=")) {
 			t.Errorf("no width: %s", text)
 		}
 	}
@@ -299,9 +301,11 @@ func TestSVGTextHasItsWidth(t *testing.T) {
 
 func TestFiguresOfNothing(t *testing.T) {
 	for name, f := range map[string]*Figure{
-		"mfu": PlotMFU(Curve{}, ""), "time": PlotTime(Curve{}, "", nil), "gain": PlotGain(results.SeriesKey{}, nil, ""), "drift": PlotDrift(nil, nil, "", 0),
-		"compare": PlotComparison(nil, ""), "one row": PlotMFU(Curve{Rows: []rules.RowVerdict{{M: 1, MFU: rules.Interval{Mid: 0.5}}}}, ""),
-		"not a number": PlotTime(Curve{Rows: []rules.RowVerdict{{M: 1, US: rules.Interval{Mid: math.NaN()}}, {M: 2, US: rules.Interval{Mid: math.Inf(1)}}}}, "", nil),
+		"mfu": PlotMFU(Curve{}, ""), "time": PlotTime(Curve{}, "", nil), "gain": PlotGain(results.SeriesKey{}, nil, ""),
+		"drift":   PlotDrift(nil, nil, "", 0),
+		"compare": PlotComparison(nil, ""), "one row": PlotMFU(Curve{Rows: []rules.RowVerdict{{M: 1, MFU: stats.Interval{Mid: 0.5}}}}, ""),
+		"not a number": PlotTime(Curve{Rows: []rules.RowVerdict{{M: 1, US: stats.Interval{Mid: math.NaN()}},
+			{M: 2, US: stats.Interval{Mid: math.Inf(1)}}}}, "", nil),
 	} {
 		for _, format := range Images() {
 			if err := f.Write(io.Discard, format); err != nil {
@@ -354,10 +358,10 @@ func TestParseImages(t *testing.T) {
 	}
 }
 
-// Labels never overlap, stay inside, and stand over their regions. Where they can't, each cause has a strip with a mark
-// over every region of it; of many causes there is none.
+// Labels must not overlap, must stay inside, and must reach over their regions. If they do not fit, each
+// cause has a strip with a mark over each of its regions; with many causes there are no labels.
 func TestLabelsStandAtTheirRegions(t *testing.T) {
-	names := []string{"wave-quantisation", "tile-quantisation", "unknown", "clock", "alignment", "memory-bound", "implementation"}
+	names := []string{"wave-quantization", "tile-quantization", "unknown", "clock", "alignment", "memory-bound", "implementation"}
 	width := func(s string) vg.Length { return vg.Length(5 * len(s)) }
 	rapid.Check(t, func(t *rapid.T) {
 		var regions []region
@@ -365,7 +369,8 @@ func TestLabelsStandAtTheirRegions(t *testing.T) {
 		seen := map[string]int{}
 		for range rapid.IntRange(0, 120).Draw(t, "regions") {
 			from := vg.Length(rapid.Float64Range(0, 600).Draw(t, "from"))
-			r := region{from: from, to: from + vg.Length(rapid.Float64Range(0, 60).Draw(t, "width")), cause: rapid.SampledFrom(known).Draw(t, "cause")}
+			r := region{from: from, to: from + vg.Length(rapid.Float64Range(0, 60).Draw(t, "width")),
+				cause: rapid.SampledFrom(known).Draw(t, "cause")}
 			r.name = rapid.SampledFrom([]string{"monotonic: ", "pad: "}).Draw(t, "rule") + r.cause
 			seen[r.cause]++
 			regions = append(regions, r)
@@ -409,8 +414,7 @@ func TestLabelsStandAtTheirRegions(t *testing.T) {
 	})
 }
 
-// A gathered line stays inside the range of its rows, loses no extreme and is
-// short enough.
+// A gathered line must stay inside the range of its rows, keep the extremes, and be short.
 func TestGatherKeepsTheRange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 5000).Draw(t, "n")
@@ -445,7 +449,7 @@ func TestAxes(t *testing.T) {
 		lo, hi int
 		log    bool
 	}{{1, 32768, true}, {4, 256, false}, {4, 260, true}, {512, 4096, false}, {7, 7, false}, {0, 0, false}} {
-		a := batchAxis(kernels.GEMM, tc.lo, tc.hi, false)
+		a := batchAxis(kernels.Subject{}, tc.lo, tc.hi, false)
 		if a.log != tc.log {
 			t.Errorf("M %d to %d: logarithmic is %v", tc.lo, tc.hi, a.log)
 		}
@@ -458,7 +462,7 @@ func TestAxes(t *testing.T) {
 			t.Errorf("MFU from %v to %v: an axis from %v to %v with ticks %v", c.lo, c.hi, a.lo, a.hi, a.ticks)
 		}
 	}
-	if batchAxis(kernels.GEMM, 1, 32768, true).log {
+	if batchAxis(kernels.Subject{}, 1, 32768, true).log {
 		t.Error("a linear axis is logarithmic")
 	}
 	a := linearAxis("", -0.5, 1, 6, plainTick)
@@ -483,10 +487,11 @@ func BenchmarkFigureOf8197Rows(b *testing.B) {
 	}
 }
 
-// A dot says of an executed remedy what the tables say.
+// A dot must show the same outcome as the tables.
 func TestPlotGainTellsOutcomes(t *testing.T) {
 	executed := func(pays, unsteady bool) rules.SplitRow {
-		return rules.SplitRow{Series: fixtureKey, Remedy: rules.Remedy{Executed: true, Pays: pays, Unsteady: unsteady, Gain: rules.Interval{Lo: 2, Mid: 3, Hi: 4}}}
+		return rules.SplitRow{Series: fixtureKey,
+			Remedy: rules.Remedy{Executed: true, Pays: pays, Unsteady: unsteady, Gain: stats.Interval{Lo: 2, Mid: 3, Hi: 4}}}
 	}
 	for _, c := range []struct {
 		name string

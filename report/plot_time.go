@@ -11,21 +11,22 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// Boundary is an M at which a kernel needs one more of something.
+// Boundary is the M before a kernel needs one more wave or tile.
 type Boundary struct {
-	M    int    // the last M that still fits
+	M    int    // the last M that fits
 	Kind string // "wave", "tile"
 }
 
-// PlotTime draws the time of a launch over M as a staircase, next to the least
-// time that peak and bandwidth allow where they are known. Boundaries of waves
-// or tiles, when known, are light verticals.
+// PlotTime draws the time of a launch over M as steps, with the minimum time that peak and bandwidth allow,
+// if known. Known boundaries of waves or tiles are light vertical lines.
 func PlotTime(c Curve, machine string, boundaries []Boundary) *Figure {
 	f := &Figure{
-		Name: fileName("time " + SeriesText(c.Key) + c.suffix()), Title: SeriesText(c.Key) + " — time over M", Subtitle: machine,
-		Alt: fmt.Sprintf("Time of a launch over M of %s, %s.", SeriesText(c.Key), count(len(c.Rows), "row")),
+		times: c.Key, Name: fileName("time " + SeriesText(c.Key) + c.suffix()), Title: SeriesText(c.Key) + " — time over M",
+		Subtitle: machine,
+		Alt:      fmt.Sprintf("Time of a launch over M of %s, %s.", SeriesText(c.Key), count(len(c.Rows), "row")),
 	}
 	name := c.atClock("time", "")
 	f.legend = []legendItem{{name + ", median", blue, lineMark}}
@@ -56,7 +57,6 @@ func PlotTime(c Curve, machine string, boundaries []Boundary) *Figure {
 	return f
 }
 
-// boundaryColour is the colour of the verticals of one kind of boundary.
 func boundaryColour(kind string) color.NRGBA {
 	if kind == "wave" {
 		return alpha(purple, 0.8)
@@ -64,13 +64,13 @@ func boundaryColour(kind string) color.NRGBA {
 	return alpha(muted, 0.4)
 }
 
-// least is the time in microseconds below which no launch can be, 0 if unknown.
+// least is the minimum possible time of a launch in microseconds, 0 if unknown.
 func (c *Curve) least(m int) float64 {
 	if c.Peak.FLOPS <= 0 {
 		return 0
 	}
 	t := c.Key.FLOPs(m) / c.Peak.FLOPS
-	if c.Bandwidth.Rate > 0 { // from which the peak may follow, on average over M
+	if c.Bandwidth.Rate > 0 { // the peak may be derived from it, averaged over M
 		t = math.Max(t, c.Key.Bytes(m)/c.Bandwidth.Rate)
 	}
 	return t * 1e6
@@ -90,10 +90,9 @@ func (c *Curve) drawTime(canvas draw.Canvas, boundaries []Boundary) {
 	}
 	hi = outermost(upper, hi)
 	from, to := c.batches()
-	x := batchAxis(c.Key.Operation, from, to, c.Linear)
-	// The least time is worth showing as far down as it is near the curve: at
-	// small M without a known bandwidth it is orders of magnitude below, and a
-	// flat curve would be pressed against the top.
+	x := batchAxis(c.Key.Subject, from, to, c.Linear)
+	// Show the minimum time only as far as it is near the curve. At small M without a known bandwidth it is
+	// orders of magnitude lower and would flatten the curve.
 	room := lo * math.Pow(lo/math.Max(hi, lo), 0.5)
 	for _, r := range c.Rows {
 		if least := c.least(r.M); least >= math.Min(room, 0.8*lo) {
@@ -114,8 +113,8 @@ func (c *Curve) drawTime(canvas draw.Canvas, boundaries []Boundary) {
 	if len(floor) > 1 {
 		p.StrokeLines(dashed(green, 1), thin(floor))
 	}
-	p.curve(strokesOf(p, c.Rows, func(r rules.RowVerdict) rules.Interval {
-		return rules.Interval{Lo: r.US.Lo * factor, Mid: r.US.Mid * factor, Hi: r.US.Hi * factor}
+	p.curve(strokesOf(p, c.Rows, func(r rules.RowVerdict) stats.Interval {
+		return stats.Interval{Lo: r.US.Lo * factor, Mid: r.US.Mid * factor, Hi: r.US.Hi * factor}
 	}), blue, true)
 	c.bars(p)
 	for _, r := range c.Rows {
@@ -126,11 +125,10 @@ func (c *Curve) drawTime(canvas draw.Canvas, boundaries []Boundary) {
 	named.draw(canvas, p.Max.Y)
 }
 
-// leastGap is the distance of verticals below which they would be a hatching.
+// leastGap is the smallest distance between vertical lines; closer ones look like hatching.
 const leastGap = vg.Length(5)
 
-// boundaries draws verticals, kind by kind, up to where they crowd: that is to
-// the first that has no room before its successor.
+// boundaries draws vertical lines of each kind, up to the first that is too close to its successor.
 func (p *panel) boundaries(all []Boundary) {
 	byKind := map[string][]vg.Length{}
 	for _, b := range all {
@@ -149,7 +147,6 @@ func (p *panel) boundaries(all []Boundary) {
 	}
 }
 
-// thin drops points of a line that lie on the same spot as their predecessor.
 func thin(line []vg.Point) []vg.Point {
 	out := line[:1]
 	for _, p := range line[1:] {

@@ -14,19 +14,16 @@ import (
 )
 
 const (
-	// liveEvery and plainEvery are the least times between two states shown. A
-	// state costs a few milliseconds of wall time, during which nothing is
-	// measured, so even on a terminal they are rare.
+	// liveEvery and plainEvery are the minimum intervals between updates. An update pauses measuring for a
+	// few milliseconds, so even terminals get few.
 	liveEvery  = time.Second
 	plainEvery = 10 * time.Second
 	barLength  = 22
 )
 
-// Progress shows how far a sweep has come: on a terminal as one line that is
-// redrawn, elsewhere as one plain line every ten seconds. It draws only inside
-// its own methods and has no goroutine that outlives them, so that it never
-// takes a core from a block that is being timed. Its methods may be called from
-// several goroutines.
+// Progress shows a sweep's progress: on a terminal as one redrawn line, elsewhere as a plain line every ten
+// seconds. It draws only inside its methods and leaves no goroutine running, so it never takes a core from a
+// timed block. It is safe for concurrent use.
 type Progress struct {
 	mu    sync.Mutex
 	w     io.Writer
@@ -35,16 +32,18 @@ type Progress struct {
 	now   func() time.Time
 
 	total   int
-	rows    int // of which known are known; 0 where all are measured
+	planned bool // total is from Plan, not the estimate from Start
+	// before is the number of samples when the current phase began; additional rounds are a separate phase.
+	before  int
+	rows    int // to be known; 0 if all are measured
 	known   int
 	started time.Time
-	shown   time.Time // when the last state was drawn
-	open    bool      // a live line stands on the terminal
+	shown   time.Time // time of the last update
+	open    bool      // the terminal shows a live line
 	last    state
 	running bool
 }
 
-// state is what Update was told.
 type state struct {
 	done       int
 	rate       float64
@@ -53,19 +52,19 @@ type state struct {
 	mfu, drift float64
 }
 
-// NewProgress shows progress on w, usually standard error; what w can show is
-// decided by [NewStream]. A quiet progress shows nothing at all.
+// NewProgress shows progress on w, usually standard error; [NewStream] decides what w can show. A quiet
+// progress has no output.
 func NewProgress(w io.Writer, quiet bool) *Progress {
 	return &Progress{w: w, style: styleOf(w), quiet: quiet, now: time.Now}
 }
 
-// Start begins with what is planned: cases, rounds over all of them, and how
-// long that is expected to take (0 when unknown).
+// Start begins with the plan: cases, rounds over all of them, and the expected duration (0 if unknown).
 func (p *Progress) Start(totalCases, totalRounds int, estimate time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.total = totalCases * max(1, totalRounds)
 	p.started, p.shown, p.running = p.now(), p.now(), true
+	p.planned, p.before = false, 0
 	p.last = state{mfu: math.NaN(), drift: math.NaN()}
 	line := fmt.Sprintf("%s × %s", count(totalCases, "case"), count(totalRounds, "round"))
 	if estimate > 0 {
@@ -74,25 +73,32 @@ func (p *Progress) Start(totalCases, totalRounds int, estimate time.Duration) {
 	p.line(line)
 }
 
-// Plan corrects the number of samples that Start took to be planned, for a sweep
-// that has found out where more of them help.
+// Plan sets the number of planned samples. The first call replaces the estimate from Start. A later increase
+// is announced as a new phase, counted from its beginning. Sweeps that infer rows announce no phases.
 func (p *Progress) Plan(samples int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	more := samples - p.total
 	p.total = samples
+	if p.planned && more > 0 && p.rows == 0 {
+		p.before = p.last.done
+		p.line(fmt.Sprintf("additional rounds where samples differ: %s", count(more, "more sample")))
+	}
+	p.planned = true
 }
 
-// Known tells how many rows of how many are known, of a sweep that does not measure them all.
+func (p *Progress) phase() (done, total int) { return p.last.done - p.before, p.total - p.before }
+
+// Known sets how many of a sweep's rows are known, if it infers some.
 func (p *Progress) Known(known, rows int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.known, p.rows = known, rows
 }
 
-// Update tells how many of the planned samples are taken, at which
-// rate in samples a second, the time left, the case at hand, its MFU and the
-// drift of the sentinels, both as shares. Zero, NaN or empty means unknown,
-// except for a drift of zero. Most calls draw nothing.
+// Update sets the number of samples done, their rate per second, the time left, the current case, its MFU,
+// and the sentinels' drift (both shares). Zero, NaN or empty means unknown, except for a drift of zero. Most
+// calls are not drawn.
 func (p *Progress) Update(done int, rate float64, remaining time.Duration, current string, mfu, drift float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,14 +122,29 @@ func (p *Progress) Update(done int, rate float64, remaining time.Duration, curre
 	p.line(p.describe())
 }
 
-// Message shows a line of its own: what was left out, a case that failed.
+// Tick prints what text returns as a separate line, but at most every ten seconds, the first after ten.
+func (p *Progress) Tick(text func() string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
+	if p.shown.IsZero() {
+		p.shown = now
+	}
+	if now.Sub(p.shown) < plainEvery {
+		return
+	}
+	p.shown = now
+	p.line(text())
+}
+
+// Message prints a separate line: a skipped item, a failed case.
 func (p *Progress) Message(s string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.line(s)
 }
 
-// Stop ends the display with a line that says what was done. More calls do nothing.
+// Stop ends the display with a summary line. Further calls have no effect.
 func (p *Progress) Stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,7 +159,6 @@ func (p *Progress) Stop() {
 	p.line(s)
 }
 
-// line writes a line above the live one, if there is one.
 func (p *Progress) line(s string) {
 	if p.quiet {
 		return
@@ -150,16 +170,16 @@ func (p *Progress) line(s string) {
 	}
 	b.WriteString(forTerminal(s, p.style.Unicode))
 	b.WriteByte('\n')
-	// Progress is no reason to end a sweep, so its errors are not looked at.
+	// An error of the progress display must not end a sweep.
 	_, _ = io.WriteString(p.w, b.String())
 	if p.running && p.style.Live && p.last.done > 0 {
 		p.redraw()
 	}
 }
 
-// redraw writes the live line in place of the last one.
 func (p *Progress) redraw() {
-	line := bar(p.last.done, p.total, p.style) + "  " + p.describe()
+	done, total := p.phase()
+	line := bar(done, total, p.style) + "  " + p.describe()
 	if p.style.Width > 0 {
 		line = text.Trim(line, p.style.Width-1)
 	}
@@ -167,10 +187,13 @@ func (p *Progress) redraw() {
 	p.open = true
 }
 
-// describe is the state in words.
 func (p *Progress) describe() string {
 	s := p.last
-	words := []string{fmt.Sprintf("%d/%d", s.done, p.total)}
+	done, total := p.phase()
+	words := []string{fmt.Sprintf("%d/%d", done, total)}
+	if p.before > 0 {
+		words[0] += " additional"
+	}
 	if s.rate > 0 && isFinite(s.rate) {
 		words = append(words, significant(s.rate, 3)+" samples/s")
 	}
@@ -192,7 +215,6 @@ func (p *Progress) describe() string {
 	return forTerminal(strings.Join(words, "  "), p.style.Unicode)
 }
 
-// signed prints a share with its sign.
 func signed(v float64) string {
 	s := fmt.Sprintf("%+.1f %%", 100*v)
 	if strings.Trim(s, "+-0. %") == "" {
@@ -201,10 +223,10 @@ func signed(v float64) string {
 	return s
 }
 
-// bar draws a tracker of go-pretty's progress once: its renderer is started,
-// stopped by its own first output, and waited for.
+// bar draws a go-pretty progress tracker once: it starts the renderer, which its own first output stops, and
+// waits for it.
 func bar(done, total int, st Style) string {
-	// With a total of 0 the renderer would draw an indicator that never ends.
+	// With a total of 0 the renderer draws an indicator that never ends.
 	total = max(1, total)
 	done = max(0, min(done, total))
 	w := progress.NewWriter()
@@ -215,7 +237,7 @@ func bar(done, total int, st Style) string {
 	style.Visibility = progress.StyleVisibility{Percentage: true, Tracker: true}
 	style.Options.PercentFormat = "%3.0f%%"
 	style.Options.Separator = ""
-	// Its colours would follow the process' environment instead of the stream.
+	// The renderer's colors depend on the process environment, not on the stream.
 	style.Colors = progress.StyleColors{}
 	w.SetStyle(style)
 	w.SetTrackerLength(barLength)
@@ -233,7 +255,7 @@ func bar(done, total int, st Style) string {
 	return percent + "% " + paint(tracker, Good, st)
 }
 
-// frame keeps the first output of a renderer and stops it.
+// frame keeps a renderer's first output and stops it.
 type frame struct {
 	first []byte
 	stop  func()

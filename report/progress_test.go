@@ -10,7 +10,6 @@ import (
 	"time"
 )
 
-// sweepOf drives a progress over a made-up clock of n updates, step apart.
 func sweepOf(p *Progress, n int, step time.Duration) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	p.now = func() time.Time { return now }
@@ -58,7 +57,7 @@ func TestQuietProgressIsSilent(t *testing.T) {
 	}
 }
 
-// A progress leaves no goroutine behind that could take a core from a block.
+// A leftover goroutine could take a core from a timed block.
 func TestProgressLeavesNoGoroutine(t *testing.T) {
 	before := runtime.NumGoroutine()
 	var b bytes.Buffer
@@ -104,5 +103,33 @@ func TestProgressOfNothing(t *testing.T) {
 	p.Stop()
 	if strings.Contains(b.String(), "\x1b[31m") {
 		t.Errorf("a control sequence got through: %q", b.String())
+	}
+}
+
+// A total must not grow without a message, and the new phase counts from its beginning.
+func TestAdditionalRoundsAreAPhase(t *testing.T) {
+	for _, inferred := range []bool{false, true} {
+		var b bytes.Buffer
+		p := NewProgress(&b, false)
+		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		p.now = func() time.Time { now = now.Add(time.Minute); return now }
+		p.Start(10, 1, 0)
+		if inferred {
+			p.Known(1, 100)
+		}
+		for _, u := range []struct{ done, planned int }{{1, 12}, {12, 12}, {13, 20}, {20, 20}} {
+			p.Plan(u.planned)
+			p.Update(u.done, 1, 0, "", math.NaN(), math.NaN())
+		}
+		p.Stop()
+		for _, want := range []string{"1/12", "12/12", "20 of 20 done"} {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("%q is missing in:\n%s", want, &b)
+			}
+		}
+		announced := strings.Contains(b.String(), "8 more samples") && strings.Contains(b.String(), "1/8 additional")
+		if announced == inferred || strings.Contains(b.String(), "2 more samples") || inferred != strings.Contains(b.String(), "13/20") {
+			t.Errorf("rows are inferred: %v\n%s", inferred, &b)
+		}
 	}
 }

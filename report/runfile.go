@@ -5,52 +5,51 @@ import (
 	"io"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/field"
+	"github.com/gemmaudit/gemmaudit/results/importing"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// RunFile is what an import or a merge left behind.
+// RunFile is the result of an import or a merge.
 type RunFile struct {
 	// Action is "imported" or "merged".
 	Action string `json:"action"`
 	Path   string `json:"path"`
-	// Sources are the files that were read.
+	// Sources are the input files.
 	Sources  []RunSource         `json:"sources"`
 	Series   []results.SeriesKey `json:"series"`
 	Cases    int                 `json:"cases"`
 	Samples  int                 `json:"samples"`
 	Failures int                 `json:"failures"`
-	// Files say of each imported file what it was recognized as and which rows were left out.
-	Files []results.Imported `json:"files,omitempty"`
-	// Labels are those of the new run.
+	// Files holds the recognized format of each imported file and the skipped rows.
+	Files []importing.Imported `json:"files,omitempty"`
+	// Labels are the labels of the new run.
 	Labels   results.Labels  `json:"labels,omitempty"`
 	Warnings []rules.Warning `json:"warnings,omitempty"`
 }
 
-// RunSource is one file that went in.
+// RunSource is one input file.
 type RunSource struct {
 	Path    string `json:"path"`
 	Cases   int    `json:"cases"`
 	Samples int    `json:"samples"`
-	// Note says what is special: "12 samples were already there".
+	// Note is a remark on the file: "12 samples were already there".
 	Note string `json:"note,omitempty"`
 }
 
+var sourceFields = field.Of([]field.Field[RunSource]{
+	{Name: "source", Head: "source", JSON: "path", Words: "the file that was read", Value: func(s RunSource) any { return code(s.Path) }},
+	{Name: "cases", Head: "cases", Kind: field.Count, Words: "its cases"},
+	{Name: "samples", Head: "samples", Kind: field.Count, Words: "its samples"},
+	{Name: "note", Head: "note", JSON: "-", Flex: true, Words: "what is special", Value: func(s RunSource) any { return s.Note }},
+})
+
 // WriteRunFile prints the summary of an import or a merge.
 func WriteRunFile(w io.Writer, f Format, r *RunFile) error {
-	doc := &Document{Subject: r.Action + " run", Value: r, Items: []any{}}
-	sheet := Sheet{Columns: []Column{
-		{Name: "source", Key: "source"}, {Name: "cases", Key: "cases", Align: Right}, {Name: "samples", Key: "samples", Align: Right}, {Name: "note", Key: "note", Flex: true},
-	}}
-	for _, s := range r.Sources {
-		doc.Items = append(doc.Items, s)
-		sheet.Rows = append(sheet.Rows, []any{code(s.Path), s.Cases, s.Samples, s.Note})
-	}
-	series := Sheet{Columns: []Column{{Name: "series", Key: "series"}}}
-	for _, k := range r.Series {
-		series.Rows = append(series.Rows, []any{seriesCell(k)})
-	}
-	doc.Sheets = []Sheet{sheet, series}
-	line := fmt.Sprintf("%s into %s: %s, %s, %s", r.Action, r.Path, count(len(r.Series), "series"), count(r.Cases, "case"), count(r.Samples, "sample"))
+	doc := &Document{Subject: r.Action + " run", Value: r, Items: items(r.Sources)}
+	doc.Sheets = []Sheet{sheetOf("", sourceFields, r.Sources), seriesList(r.Series)}
+	line := fmt.Sprintf("%s into %s: %s, %s, %s", r.Action, r.Path, count(len(r.Series), "series"), count(r.Cases, "case"),
+		count(r.Samples, "sample"))
 	if r.Failures > 0 {
 		line += ", " + count(r.Failures, "failed case")
 	}
@@ -62,41 +61,50 @@ func WriteRunFile(w io.Writer, f Format, r *RunFile) error {
 	return doc.Render(w, f)
 }
 
-// mostReasons is how many reasons of a file are printed; JSON has all.
+// mostReasons is the number of reasons printed per file; JSON has all.
 const mostReasons = 10
 
-// fileNotes say what was recognized, and how many rows were left out for which reason.
-func fileNotes(files []results.Imported) []Note {
+func fileNotes(files []importing.Imported) []Note {
 	var out []Note
 	for _, f := range files {
+		line := notef(Neutral, "%s: format %s, %s taken", f.Path, f.Format, count(f.Rows, "row"))
 		left := 0
 		for _, l := range f.LeftOut {
 			left += l.Rows
 		}
-		line := fmt.Sprintf("%s: format %s, %s taken", f.Path, f.Format, count(f.Rows, "row"))
-		if left == 0 {
-			out = append(out, Note{Text: line})
-			continue
+		if left > 0 {
+			line.Text, line.Tone = fmt.Sprintf("%s, %d left out", line.Text, left), Open
 		}
-		out = append(out, Note{fmt.Sprintf("%s, %d left out", line, left), Open})
+		if f.Repeated > 0 {
+			line.Text += fmt.Sprintf("; %d of them more samples of a size", f.Repeated)
+		}
+		out = append(out, line)
 		for _, l := range f.LeftOut[:min(mostReasons, len(f.LeftOut))] {
-			out = append(out, Note{fmt.Sprintf("  %s left out, the first in line %d: %s", count(l.Rows, "row"), l.Line, l.Reason), Open})
+			out = append(out, notef(Open, "  %s left out, the first in line %d: %s", count(l.Rows, "row"), l.Line, l.Reason))
+		}
+		if f.LayoutAssumed {
+			out = append(out,
+				Note{Text: f.Path + ": weights are taken as [K,N], as in torch.mm; for torch.nn.Linear, import with --layout nk"})
 		}
 	}
 	return out
 }
 
+var formatFields = []field.Field[importing.ImportFormat]{
+	{Name: "format", Head: "format", JSON: "-", Words: "its name", Value: func(f importing.ImportFormat) any { return code(f.Name) }},
+	{Name: "holds", Head: "holds", JSON: "-", Words: "the records of such a file",
+		Value: func(f importing.ImportFormat) any { return f.Holds }},
+	{Name: "written_by", Head: "written by", JSON: "-", Words: "programs that write it",
+		Value: func(f importing.ImportFormat) any { return f.WrittenBy }},
+	{Name: "reads", Head: "reads", JSON: "-", Words: "the columns that are read",
+		Value: func(f importing.ImportFormat) any { return f.Reads }},
+	{Name: "leaves_out", Head: "leaves out", JSON: "-", Flex: true, Words: "the skipped rows",
+		Value: func(f importing.ImportFormat) any { return f.LeavesOut }},
+}
+
 // WriteFormats prints the formats that an import reads.
-func WriteFormats(w io.Writer, f Format, formats []results.ImportFormat) error {
-	doc := &Document{Subject: "formats", Value: formats, Items: []any{}}
-	sheet := Sheet{Columns: []Column{
-		{Name: "format", Key: "format"}, {Name: "holds", Key: "holds"}, {Name: "written by", Key: "written_by"}, {Name: "reads", Key: "reads"},
-		{Name: "leaves out", Key: "leaves_out", Flex: true},
-	}}
-	for _, x := range formats {
-		doc.Items = append(doc.Items, x)
-		sheet.Rows = append(sheet.Rows, []any{code(x.Name), x.Holds, x.WrittenBy, x.Reads, x.LeavesOut})
-	}
-	doc.Sheets = []Sheet{sheet}
+func WriteFormats(w io.Writer, f Format, formats []importing.ImportFormat) error {
+	doc := &Document{Subject: "formats", Value: formats, Items: items(formats)}
+	doc.Sheets = []Sheet{sheetOf("", formatFields, formats)}
 	return doc.Render(w, f)
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// selectionNotes say how many of one or many are listed, and why; nothing where all are.
 func selectionNotes(s *rules.Selection, one, many string) []Note {
 	if s == nil {
 		return nil
@@ -22,6 +21,6 @@ func selectionNotes(s *rules.Selection, one, many string) []Note {
 	if s.Top > 0 {
 		words = append(words, fmt.Sprintf("the first %d", s.Top))
 	}
-	return []Note{{fmt.Sprintf("listed are %d of %s: %s; verdicts, summaries and the exit code are those of all",
-		s.Shown, plural(s.Of, one, many), strings.Join(words, ", ")), Open}}
+	return []Note{notef(Open, "listed are %d of %s: %s; verdicts, summaries and the exit code cover all", s.Shown, plural(s.Of, one, many),
+		strings.Join(words, ", "))}
 }

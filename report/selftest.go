@@ -1,53 +1,94 @@
 package report
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/results/field"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 // Selftest is the outcome of the correctness gate and of the A/A measurement.
 type Selftest struct {
 	Checks []CheckStep `json:"checks"`
-	// Noise is nil when the noise floor was not measured.
+	// Noise is nil if the noise floor was not measured.
 	Noise *Noise `json:"noise,omitempty"`
 }
 
-// CheckStep is one kernel with one data type, held against the reference.
+// CheckStep compares one kernel and data type with the reference.
 type CheckStep struct {
 	Device string        `json:"device"`
 	Kernel string        `json:"kernel"`
 	DType  kernels.DType `json:"dtype"`
 	Passed bool          `json:"passed"`
-	// Cases is how many products were compared.
+	// Cases is the number of compared products.
 	Cases int `json:"cases"`
 	// WorstRatio is the largest |err| ÷ bound over all elements; above 1 fails.
 	WorstRatio float64 `json:"worst_ratio"`
-	// Subnormals is what the kernel makes of subnormal operands, where it was looked at: "kept", "zero" when
-	// they count as zero, "mixed" when it depends on the product.
+	// Subnormals is how the kernel treats subnormal operands, if tested: "kept", "zero" if it flushes them to
+	// zero, "mixed" if it depends on the product.
 	Subnormals kernels.Subnormals `json:"subnormals,omitempty"`
-	// RowBits is nil where it was not looked at.
+	// RowBits is nil if not tested.
 	RowBits *RowBits `json:"row_bits,omitempty"`
-	// Skipped is the reason when the kernel does not support the type.
+	// Skipped is the reason if the kernel does not support the type.
 	Skipped string `json:"skipped,omitempty"`
-	// Failure names the first element out of bounds, or the error that kept the kernel
-	// from being checked; Wrong says that it is the former.
+	// Failure names the first element out of bounds, or the error that prevented the check. Wrong
+	// is set for an element out of bounds.
 	Failure string `json:"failure,omitempty"`
 	Wrong   bool   `json:"wrong,omitempty"`
-	// Known describes the fault where the library is known to fail this check, in its version and with the instruction
-	// set that it runs.
+	// Known describes the fault if the library, at its version and instruction set, is known to fail this
+	// check.
 	Known string `json:"known,omitempty"`
 }
 
-// RowBits says whether the bits of a row of C depend on how many rows there are and on how many
-// threads compute them, at the numbers that were tried.
+// NewCheckStep is the result of a kernel's check, which ended with err. failure is an error that prevented it.
+func NewCheckStep(d kernels.Spec, kernel string, dtype kernels.DType, summary kernels.CheckSummary,
+	err error) (check CheckStep, failure error) {
+	check = CheckStep{Device: d.ID, Kernel: kernel, DType: dtype}
+	check.Cases, check.WorstRatio, check.Subnormals = summary.Passed, summary.Margin, summary.Subnormals
+	if rows := summary.Rows; len(rows.Ms) > 0 {
+		check.RowBits = &RowBits{Ms: rows.Ms, ByM: append([]int{}, rows.ByM...), Threads: rows.Threads, ByThreads: rows.ByThreads}
+	}
+	var wrong kernels.WrongResult
+	switch {
+	case errors.As(err, &wrong):
+		check.Failure, check.Wrong = err.Error(), true
+		if product := (*kernels.CheckError)(nil); errors.As(err, &product) {
+			fault, _ := d.KnownFault(kernel, product.Task.DType, product.Check)
+			check.Known = fault.Text
+		}
+	case err != nil:
+		check.Failure = err.Error()
+		return check, err
+	case summary.Passed == 0:
+		check.Skipped = "no test problem is supported"
+		if len(summary.Skipped) > 0 {
+			check.Skipped = skipReason(summary.Skipped[0])
+		}
+	default:
+		check.Passed = true
+	}
+	return check, nil
+}
+
+// skipReason is the reason of a rejection without the kernel's name.
+func skipReason(err error) string {
+	var unsupported *kernels.Unsupported
+	if errors.As(err, &unsupported) {
+		return unsupported.Reason
+	}
+	return err.Error()
+}
+
+// RowBits reports whether the bits of a row of C depend on the number of rows or threads, for the tested
+// numbers.
 type RowBits struct {
 	Ms        []int `json:"ms"`
-	ByM       []int `json:"by_m"` // the Ms at which a row differs from the same one at the largest M
+	ByM       []int `json:"by_m"` // Ms where a row differs from the same row at the largest M
 	Threads   []int `json:"threads,omitempty"`
-	ByThreads []int `json:"by_threads,omitempty"` // with which a row differs from the same one on all threads
+	ByThreads []int `json:"by_threads,omitempty"` // thread counts where a row differs from the same row on all threads
 }
 
 // text is "fixed", or what the bits depend on.
@@ -65,50 +106,76 @@ func (r *RowBits) text() any {
 	return "fixed"
 }
 
-// Noise is the result of timing the same cases twice as if they were two.
+// Noise is the result of an A/A comparison: the same cases timed twice.
 type Noise struct {
 	Cases  int `json:"cases"`
 	Rounds int `json:"rounds"`
 	// Spread is the median over cases of a sample's relative deviation.
 	Spread float64 `json:"spread"`
-	// FalseFlags of Comparisons were called different; Rate has bounds.
+	// FalseFlags of the Comparisons were called different; Rate has bounds.
 	Comparisons int            `json:"comparisons"`
 	FalseFlags  int            `json:"false_flags"`
-	Rate        rules.Interval `json:"rate"`
-	// Level is the rate that is allowed.
+	Rate        stats.Interval `json:"rate"`
+	// Level is the allowed rate.
 	Level float64 `json:"level"`
+}
+
+var checkStepFields = field.Of([]field.Field[CheckStep]{
+	{Name: "device", Head: "device", Words: "the device, as cpu or cuda:0"},
+	{Name: "kernel", Head: "kernel", Words: "the kernel, as cublas or tiled"},
+	{Name: "dtype", Head: "dtype", Words: "the data type"},
+	{Name: "gate", Head: "gate", JSON: "-", Words: "passed, FAILED or skipped", Value: func(c CheckStep) any { return c.gate() }},
+	{Name: "cases", Head: "cases", Kind: field.Count, Words: "products that were compared",
+		Value: func(c CheckStep) any { return unlessZero(c.Cases) }},
+	{Name: "worst_ratio", Head: "worst err ÷ bound", Kind: field.Number, Words: "the largest error over its bound: above 1 fails",
+		Value: func(c CheckStep) any { return when(c.Skipped == "", number{c.WorstRatio, 4}) }},
+	{Name: "row_bits", Head: "row bits", JSON: "-", Words: "whether the bits of a row depend on M or threads",
+		Value: func(c CheckStep) any { return c.RowBits.text() }},
+	{Name: "subnormals", Head: "subnormals", Words: "what becomes of subnormal operands"},
+	{Name: "why", Head: "why", JSON: "-", Flex: true, Words: "why it failed or was skipped",
+		Value: func(c CheckStep) any { return c.why() }},
+})
+
+func (c CheckStep) gate() word {
+	switch {
+	case c.Skipped != "":
+		return word{"skipped", Faint}
+	case c.Passed:
+		return word{"passed", Good}
+	}
+	return word{"FAILED", Bad}
+}
+
+func (c CheckStep) why() string {
+	switch {
+	case c.Skipped != "":
+		return c.Skipped
+	case c.Passed:
+		return ""
+	case c.Known != "":
+		return "known fault of the library: " + c.Known + "; " + c.Failure
+	}
+	return c.Failure
 }
 
 // WriteSelftest prints the outcome of a self-test.
 func WriteSelftest(w io.Writer, f Format, t *Selftest) error {
-	doc := &Document{Subject: "selftest", Value: t, Items: []any{}}
-	sheet := Sheet{Title: "Correctness", Columns: []Column{
-		{Name: "device", Key: "device"}, {Name: "kernel", Key: "kernel"}, {Name: "dtype", Key: "dtype"}, {Name: "gate", Key: "gate"},
-		{Name: "cases", Key: "cases", Align: Right}, {Name: "worst err ÷ bound", Key: "worst_ratio", Align: Right},
-		{Name: "row bits", Key: "row_bits"}, {Name: "subnormals", Key: "subnormals"}, {Name: "why", Key: "why", Flex: true},
-	}}
+	doc := &Document{Subject: "selftest", Value: t, Items: items(t.Checks)}
 	passed, failed, known, skipped := 0, 0, 0, 0
 	for _, c := range t.Checks {
-		doc.Items = append(doc.Items, c)
-		state, why := word{"passed", Good}, ""
-		var ratio any = number{c.WorstRatio, 4}
 		switch {
 		case c.Skipped != "":
 			skipped++
-			state, why, ratio = word{"skipped", Faint}, c.Skipped, nil
-		case !c.Passed:
+		case c.Passed:
+			passed++
+		default:
 			failed++
-			state, why = word{"FAILED", Bad}, c.Failure
 			if c.Known != "" {
 				known++
-				why = "known fault of the library: " + c.Known + "; " + c.Failure
 			}
-		default:
-			passed++
 		}
-		sheet.Rows = append(sheet.Rows, []any{c.Device, c.Kernel, c.DType, state, unlessZero(c.Cases), ratio, c.RowBits.text(), string(c.Subnormals), why})
 	}
-	doc.Sheets = []Sheet{sheet}
+	doc.Sheets = []Sheet{sheetOf("Correctness", checkStepFields, t.Checks)}
 	tone := Good
 	if failed > 0 {
 		tone = Bad
@@ -125,10 +192,10 @@ func WriteSelftest(w io.Writer, f Format, t *Selftest) error {
 		} else if n.Rate.Hi > n.Level {
 			tone = Open
 		}
-		doc.Notes = append(doc.Notes, Note{fmt.Sprintf("noise floor: %s between samples of one case (%s, %s)",
-			formatShare(n.Spread), count(n.Cases, "case"), count(n.Rounds, "round")), Neutral},
-			Note{fmt.Sprintf("A/A: %d of %d called different, %s; allowed %s", n.FalseFlags, n.Comparisons,
-				bounds{n.Rate, shareCell}.Text(), formatShare(n.Level)), tone})
+		doc.Notes = append(doc.Notes, notef(Neutral, "noise floor: %s between samples of one case (%s, %s)", formatShare(n.Spread),
+			count(n.Cases, "case"), count(n.Rounds, "round")),
+			notef(tone, "A/A: %d of %d called different, %s; allowed %s", n.FalseFlags, n.Comparisons, bounds{n.Rate, share}.Text(),
+				formatShare(n.Level)))
 	}
 	return doc.Render(w, f)
 }

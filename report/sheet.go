@@ -10,9 +10,11 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/gemmaudit/gemmaudit/rules/explain"
 )
 
-// Align says to which side of its column a text is moved.
+// Align is the alignment of a column's text.
 type Align int
 
 // The alignments.
@@ -24,15 +26,17 @@ const (
 // Column is one column of a [Sheet].
 type Column struct {
 	Name  string // header for people: "time us"
-	Key   string // header for machines, with the unit: "time_us"
+	Key   string // header for programs, with the unit: "time_us"
 	Align Align
-	Wide  bool // only in the wide format, CSV and machine formats
+	Wide  bool // only in the wide format, CSV and JSON
 	Data  bool // only in CSV
-	Flex  bool // wraps when the terminal is too narrow
+	Flex  bool // wraps if the terminal is too narrow
+	// Keep shows the column on any terminal; other columns are dropped from the right until a row fits.
+	Keep bool
 	// Interval marks columns of intervals: CSV then has Key, Key_lo and Key_hi.
 	Interval bool
-	// Hoist moves the column into the title when all rows agree and the format
-	// is narrow; with HoistName the value follows the column's name there.
+	// Hoist moves the column into the title if all rows agree and the format is narrow. HoistName adds the
+	// column's name.
 	Hoist, HoistName bool
 }
 
@@ -40,39 +44,56 @@ type Column struct {
 type Sheet struct {
 	Title   string
 	Columns []Column
-	// Record says what a row is, where a document's CSV holds several sheets: a word in
-	// its first column.
+	// Record names the kind of row in the first CSV column, for documents whose CSV holds several sheets.
 	Record string
-	// Rows hold one value a column: a [Cell], a string, a number, a bool or nil.
+	// Rows hold one value per column: a [Cell], a string, a number, a bool or nil.
 	Rows [][]any
 }
 
-// Document is what a command prints: sheets for people and a typed value for
-// machines, which of the two is used depends on the format.
+// Document is the output of a command: sheets for people and a typed value for programs. The format selects
+// which one.
 type Document struct {
 	// Subject names the document in errors: "devices".
 	Subject string
 	// Head and Notes are lines before and after the sheets, for people only.
 	Head, Notes []Note
 	Sheets      []Sheet
-	// Main is the index of the sheet that CSV holds, unless sheets name their records:
-	// then it holds all of those, in one table with the columns of all.
+	// Main is the index of the sheet in CSV. If sheets have a Record, CSV holds all of those in one table
+	// with the columns of all.
 	Main int
-	// Value is the whole result for JSON, Items its elements for JSONL; Value
-	// alone is one line of JSONL.
+	// Value is the whole result for JSON, Items its elements for JSONL. Without Items, JSONL is Value in one
+	// line.
 	Value any
 	Items []any
-	// Bench writes Go's benchmark format; nil when there are no timings.
+	// Bench writes Go's benchmark format; nil if there are no timings.
 	Bench func(io.Writer) error
 }
 
-// Note is a line of text with a meaning.
+// items returns the elements for JSONL; none are an empty list, which prints no line.
+func items[T any](list []T) []any {
+	out := make([]any, len(list))
+	for i, v := range list {
+		out[i] = v
+	}
+	return out
+}
+
+// Note is a line of text with a tone.
 type Note struct {
 	Text string
 	Tone Tone
 }
 
-// line is the note as text shows it.
+// notef formats a note.
+func notef(tone Tone, format string, args ...any) Note {
+	return Note{fmt.Sprintf(format, args...), tone}
+}
+
+// note adds a line after the sheets.
+func (d *Document) note(tone Tone, format string, args ...any) {
+	d.Notes = append(d.Notes, notef(tone, format, args...))
+}
+
 func (n Note) line() string {
 	if n.Tone == Warned {
 		return "warning: " + n.Text
@@ -80,8 +101,8 @@ func (n Note) line() string {
 	return n.Text
 }
 
-// Render writes the document in format f. What w can show is decided by w, see
-// [NewStream]. Errors are those of w, or an [*UnsupportedFormat].
+// Render writes the document in format f; [NewStream] decides what w can show. Errors come from w, or are
+// [*UnsupportedFormat].
 func (d *Document) Render(w io.Writer, f Format) error {
 	buffered := bufio.NewWriter(w)
 	if err := d.render(buffered, f, styleOf(w)); err != nil {
@@ -138,7 +159,6 @@ func wrapJSON(subject string, err error) error {
 	return nil
 }
 
-// shown are the sheets with something for people in them.
 func (d *Document) shown() []Sheet {
 	var out []Sheet
 	for _, s := range d.Sheets {
@@ -149,11 +169,12 @@ func (d *Document) shown() []Sheet {
 	return out
 }
 
-// text writes the document for people.
 func (d *Document) text(w *bufio.Writer, wide bool, st Style) error {
-	for _, n := range d.Head {
-		fmt.Fprintln(w, paint(forTerminal(n.line(), st.Unicode), n.Tone, st))
+	limit := st.Limit()
+	if wide {
+		limit = st.Width
 	}
+	writeNotes(w, d.Head, limit, st)
 	for i, s := range d.shown() {
 		if i > 0 || len(d.Head) > 0 {
 			fmt.Fprintln(w)
@@ -165,13 +186,23 @@ func (d *Document) text(w *bufio.Writer, wide bool, st Style) error {
 	if len(d.Notes) > 0 && (len(d.Sheets) > 0 || len(d.Head) > 0) {
 		fmt.Fprintln(w)
 	}
-	for _, n := range d.Notes {
-		fmt.Fprintln(w, paint(forTerminal(n.line(), st.Unicode), n.Tone, st))
-	}
+	writeNotes(w, d.Notes, limit, st)
 	return nil
 }
 
-// markdown writes the document as a part of a Markdown page.
+// writeNotes prints notes, wrapped at limit columns; 0 is no limit.
+func writeNotes(w io.Writer, notes []Note, limit int, st Style) {
+	for _, n := range notes {
+		lines := []string{forTerminal(n.line(), st.Unicode)}
+		if limit > 0 && n.Tone != Command && text.StringWidthWithoutEscSequences(lines[0]) > limit {
+			lines = explain.Wrap(lines[0], limit)
+		}
+		for _, l := range lines {
+			fmt.Fprintln(w, paint(l, n.Tone, st))
+		}
+	}
+}
+
 func (d *Document) markdown(w *bufio.Writer) error {
 	for _, n := range d.Head {
 		fmt.Fprintf(w, "%s\n\n", lineMarkdown(n.line()))
@@ -191,8 +222,8 @@ func (d *Document) markdown(w *bufio.Writer) error {
 	return nil
 }
 
-// visible lists the indices of the columns to show: in the narrow form those
-// that are neither wide nor hoisted, and never one whose cells are all empty.
+// visible lists the indices of the shown columns. The narrow form omits wide and hoisted columns; both omit
+// columns whose cells are all empty.
 func (s *Sheet) visible(wide bool) []int {
 	var out []int
 	for i, c := range s.Columns {
@@ -209,7 +240,7 @@ func (s *Sheet) visible(wide bool) []int {
 	return out
 }
 
-// hoisted says whether column i stands in the title: it may, and its rows agree.
+// hoisted reports whether column i moves into the title: it may, and its rows agree.
 func (s *Sheet) hoisted(i int) bool {
 	if !s.Columns[i].Hoist || len(s.Rows) == 0 {
 		return false
@@ -222,7 +253,7 @@ func (s *Sheet) hoisted(i int) bool {
 	return true
 }
 
-// heading is the sheet's title followed by what was hoisted into it.
+// heading is the sheet's title followed by the hoisted values.
 func (s *Sheet) heading(wide bool) string {
 	var words []string
 	if s.Title != "" {
@@ -246,11 +277,16 @@ func (s *Sheet) heading(wide bool) string {
 	return strings.Join(words, " ")
 }
 
-// text writes one sheet for a terminal or a plain file.
 func (s *Sheet) text(w io.Writer, wide bool, st Style) error {
 	cols := s.visible(wide)
 	if title := s.heading(wide); title != "" {
 		fmt.Fprintln(w, bold(forTerminal(title, st.Unicode), st))
+	}
+	cells, tones := s.cells(cols, st)
+	limit := st.Width
+	if !wide {
+		limit = st.Limit()
+		cols, cells, tones = s.fit(cols, cells, tones, st)
 	}
 	t := table.NewWriter()
 	style := table.StyleDefault
@@ -258,51 +294,41 @@ func (s *Sheet) text(w io.Writer, wide bool, st Style) error {
 		style = table.StyleLight
 	}
 	style.Options = table.Options{SeparateHeader: true, SeparateColumns: false}
-	// One blank on both sides of a separator that is not drawn leaves two
-	// between columns.
+	// The column separator is not drawn, so this padding puts two spaces between columns.
 	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
 	style.Format.Header = text.FormatDefault
 	style.Format.HeaderAlign = text.AlignDefault
 	t.SetStyle(style)
 
 	header := make(table.Row, len(cols))
-	configs := make([]table.ColumnConfig, len(cols))
-	widths := make([]int, len(cols))
-	for i, c := range cols {
-		name := forTerminal(s.Columns[c].Name, st.Unicode)
-		header[i] = bold(name, st)
-		widths[i] = text.StringWidthWithoutEscSequences(name)
+	for i := range cols {
+		header[i] = bold(cells[0][i], st)
 	}
 	rows := make([]table.Row, len(s.Rows))
-	for r, row := range s.Rows {
+	for r := range s.Rows {
 		rows[r] = make(table.Row, len(cols))
-		for i, c := range cols {
-			value, tone := "", Neutral
-			if c < len(row) {
-				cell := toCell(row[c])
-				value = forTerminal(cell.Text(), st.Unicode)
-				if toned, ok := cell.(interface{ Tone() Tone }); ok {
-					tone = toned.Tone()
-				}
-			}
-			widths[i] = max(widths[i], text.StringWidthWithoutEscSequences(value))
-			rows[r][i] = paint(value, tone, st)
+		for i := range cols {
+			rows[r][i] = paint(cells[r+1][i], tones[r+1][i], st)
 		}
 	}
-	flex := flexWidth(s.Columns, cols, widths, st.Width)
+	flex := flexWidth(s.Columns, cols, widths(cells), limit)
+	configs := make([]table.ColumnConfig, len(cols))
 	for i, c := range cols {
 		configs[i] = table.ColumnConfig{Number: i + 1, Align: text.AlignLeft, AlignHeader: text.AlignLeft}
 		if s.Columns[c].Align == Right {
 			configs[i].Align, configs[i].AlignHeader = text.AlignRight, text.AlignRight
 		}
 		if s.Columns[c].Flex && flex > 0 {
-			configs[i].WidthMax, configs[i].WidthMaxEnforcer = flex, text.WrapSoft
+			configs[i].WidthMax, configs[i].WidthMaxEnforcer = flex, wrapCell
 		}
 	}
 	t.SetColumnConfigs(configs)
 	t.AppendHeader(header)
 	t.AppendRows(rows)
 	for line := range strings.SplitSeq(t.Render(), "\n") {
+		if limit > 0 && strings.Trim(line, "-─") == "" { // the line below the header includes the last column's padding
+			line = text.Trim(line, limit)
+		}
 		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " ")); err != nil {
 			return err
 		}
@@ -310,8 +336,38 @@ func (s *Sheet) text(w io.Writer, wide bool, st Style) error {
 	return nil
 }
 
-// flexWidth is the width that each wrapping column gets so that a row fits, 0
-// for no limit.
+func (s *Sheet) cells(cols []int, st Style) (cells [][]string, tones [][]Tone) {
+	cells, tones = make([][]string, len(s.Rows)+1), make([][]Tone, len(s.Rows)+1)
+	for r := range cells {
+		cells[r], tones[r] = make([]string, len(cols)), make([]Tone, len(cols))
+	}
+	for i, c := range cols {
+		cells[0][i] = forTerminal(s.Columns[c].Name, st.Unicode)
+		for r, row := range s.Rows {
+			if c >= len(row) {
+				continue
+			}
+			cell := toCell(row[c])
+			cells[r+1][i] = forTerminal(cell.Text(), st.Unicode)
+			if toned, ok := cell.(interface{ Tone() Tone }); ok {
+				tones[r+1][i] = toned.Tone()
+			}
+		}
+	}
+	return cells, tones
+}
+
+func widths(cells [][]string) []int {
+	out := make([]int, len(cells[0]))
+	for _, row := range cells {
+		for i, cell := range row {
+			out[i] = max(out[i], text.StringWidthWithoutEscSequences(cell))
+		}
+	}
+	return out
+}
+
+// flexWidth is the width of each wrapping column that makes a row fit, 0 for no limit.
 func flexWidth(columns []Column, shown, widths []int, limit int) int {
 	if limit <= 0 {
 		return 0
@@ -327,12 +383,20 @@ func flexWidth(columns []Column, shown, widths []int, limit int) int {
 	if flexible == 0 {
 		return 0
 	}
-	// Below this a column of words becomes a column of letters.
+	// Narrower columns break words into letters.
 	const least = 24
 	return max(least, (limit-used)/flexible)
 }
 
-// markdown writes one sheet as a table of GitHub's Markdown.
+// wrapCell wraps a cell at width columns. Its lines keep the indentation, which has a meaning in YAML. A word
+// wider than the column is broken.
+func wrapCell(cell string, width int) string {
+	plain := strings.TrimLeft(cell, " ")
+	indent := cell[:len(cell)-len(plain)]
+	lines := text.WrapSoft(plain, max(1, width-len(indent)))
+	return indent + strings.ReplaceAll(lines, "\n", "\n"+indent)
+}
+
 func (s *Sheet) markdown(w io.Writer, wide bool) {
 	cols := s.visible(wide)
 	if len(cols) == 0 {

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/export"
 )
 
-// records joins the sheets that name their records, a column for each key.
+// records joins the sheets that have a Record into one table, a column per key.
 func (d *Document) records() Sheet {
 	var out Sheet
 	at := map[string]int{}
@@ -42,14 +42,14 @@ func (d *Document) records() Sheet {
 	return out
 }
 
-// csv writes one sheet with all of its columns and raw values. Words are [clean], and guarded for
-// a spreadsheet that is to read them.
+// csv writes one sheet with all columns and raw values. Text is [clean]; spreadsheet protects it from formula
+// injection.
 func (s *Sheet) csv(w io.Writer, spreadsheet bool) error {
 	out := csv.NewWriter(w)
 	words := func(s string) string {
 		s = clean(s)
 		if spreadsheet {
-			s = results.SpreadsheetCell(s)
+			s = export.SpreadsheetCell(s)
 		}
 		return s
 	}

@@ -11,41 +11,62 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// WriteSplits prints remedies: what was predicted, what it took when it was
-// executed, and whether it pays. JSON is the result itself, JSONL one remedy a
-// line, those rejected last, CSV those that were kept, bench the direct and the
-// executed times. only bench uses meta.
+// WriteSplits prints remedies: sentences on those that pay, then each prediction, its measured time, and
+// whether it pays. JSON is the result itself, JSONL one remedy a line with rejected ones last, CSV the kept
+// remedies, bench the direct and the executed times. Only bench uses meta.
 func WriteSplits(w io.Writer, f Format, meta results.Meta, splits *rules.SplitsResult) error {
-	doc := &Document{Subject: "splits", Value: splits, Items: []any{}}
-	for _, s := range allRemedies(splits) {
-		doc.Items = append(doc.Items, s)
+	doc := &Document{Subject: "splits", Value: splits, Items: items(allRemedies(splits))}
+	doc.Head = append(splitsSentences(splits), selectionNotes(splits.Selection, "remedy", "remedies")...)
+	remedies, stretches, rejected := splits.Splits, splits.Stretches, splits.Rejected
+	if f == Table && splits.Selection == nil {
+		var left [3]int
+		remedies, left[0] = cut(remedies)
+		stretches, left[1] = cut(stretches)
+		rejected, left[2] = cut(rejected)
+		if n := left[0] + left[1] + left[2]; n > 0 {
+			doc.Notes = append(doc.Notes, Note{plural(n, "more line", "more lines") + ": -o wide lists all, --top chooses", Faint})
+		}
 	}
-	doc.Head = append(SplitsHead(splits), selectionNotes(splits.Selection, "remedy", "remedies")...)
-	if n := paying(splits.Whole().Splits); n > 0 {
-		doc.Head[0].Tone = Good
+	if slices.ContainsFunc(remedies, func(r rules.SplitRow) bool { return !r.Executed }) {
+		doc.Notes = append(doc.Notes, Note{predictedMark + " marks a predicted gain", Faint})
 	}
-	doc.Sheets = []Sheet{SplitSheet(splits.Splits), StretchSheet(splits.Stretches), SplitSheet(splits.Rejected)}
-	doc.Sheets[1].Title, doc.Sheets[2].Title = "Intervals of M with one remedy each", "Executed remedies that do not pay"
+	doc.Sheets = []Sheet{SplitSheet(remedies), StretchSheet(stretches), SplitSheet(rejected)}
+	doc.Sheets[1].Title, doc.Sheets[2].Title = stretchesTitle, "Executed remedies that do not pay"
+	if splits.Invalid != "" && (f == Table || f == Markdown) {
+		doc.Sheets = nil
+		return doc.Render(w, f)
+	}
 	if len(splits.Suspected) > 0 {
 		sheet := FindingSheet(meta, &rules.Audit{Findings: splits.Suspected})
 		sheet.Title = "Suspected by single samples"
 		doc.Sheets = append(doc.Sheets, sheet)
 	}
-	doc.Notes = warningNotes(splits.Warnings)
+	doc.Notes = append(doc.Notes, warningNotes(splits.Warnings)...)
 	doc.Bench = func(w io.Writer) error { return benchSplits(w, meta, splits) }
 	return doc.Render(w, f)
 }
 
-// allRemedies are the remedies that were kept, then those that were rejected.
+// mostLines is the maximum length of each list of `splits` on a terminal.
+const mostLines = 15
+
+func cut[T any](all []T) (some []T, left int) {
+	n := min(mostLines, len(all))
+	return all[:n], len(all) - n
+}
+
+const stretchesTitle = "Intervals of M with one remedy each"
+
+// allRemedies returns the kept remedies, then the rejected ones.
 func allRemedies(s *rules.SplitsResult) []rules.SplitRow {
 	return slices.Concat(s.Splits, s.Rejected)
 }
 
-// SplitsHead is the outcome of the search: what was found, and what the whole table saves.
+// SplitsHead is the outcome of the search: the remedies found, and the saving of the whole table.
 func SplitsHead(s *rules.SplitsResult) []Note {
 	out := []Note{{SplitsSummary(s), Neutral}}
 	if s.TrafficUncovered > 0 {
-		out = append(out, Note{fmt.Sprintf("%.3g %% of the traffic is of Ms outside of those that were swept%s, and counts for nothing", 100*s.TrafficUncovered, sweptText(s.Ranges)), Open})
+		out = append(out, notef(Open, "%.3g %% of the traffic is outside the measured sizes%s, and is not counted", 100*s.TrafficUncovered,
+			sweptText(s.Ranges)))
 	}
 	for _, saving := range s.Savings {
 		if saving.SavedUS > 0 {
@@ -59,12 +80,7 @@ func SplitsHead(s *rules.SplitsResult) []Note {
 func SplitsSummary(s *rules.SplitsResult) string {
 	s = s.Whole()
 	all := allRemedies(s)
-	executed := 0
-	for _, r := range all {
-		if r.Executed {
-			executed++
-		}
-	}
+	executed := countExecuted(all)
 	rows := len(all) + s.Untried + s.LeftOut
 	what := plural(rows, "remedy", "remedies") + " predicted"
 	if s.LeftOut > 0 {
@@ -81,29 +97,28 @@ func SplitsSummary(s *rules.SplitsResult) string {
 	return fmt.Sprintf("%s, %d executed; of these %s", what, executed, plural(paying(all), "pays", "pay"))
 }
 
-// nothingPredicted says why a search has come to nothing.
 func nothingPredicted(s *rules.SplitsResult) string {
 	scope := s.Scope
 	switch {
 	case scope == nil:
 		return "no remedy is predicted to pay"
 	case len(s.Searched) == 0:
-		return "nothing was searched: the run has no series of kernels that the engine has"
+		return "no search: the run has no series of the engine's kernels"
 	case scope.Rows == 0 && scope.Few > 0:
-		return fmt.Sprintf("nothing was searched: %s too few samples", plural(scope.Few, "row has", "rows have"))
+		return fmt.Sprintf("no search: %s too few samples", plural(scope.Few, "row has", "rows have"))
 	case scope.Rows == 0 && scope.Among == rules.AmongFlagged:
-		return "nothing was searched: the monotonic rule flags no row, and --among all searches every row"
+		return "no search: the monotonic rule flags no row; --among all searches every row"
 	case scope.Rows == 0:
-		return "nothing was searched: no row has samples"
+		return "no search: no row has samples"
 	}
 	kinds := make([]string, len(scope.Kinds))
 	for i, k := range scope.Kinds {
 		kinds[i] = string(k)
 	}
-	return fmt.Sprintf("no remedy is predicted to pay: %s searched for %s", plural(scope.Rows, "row was", "rows were"), strings.Join(kinds, ", "))
+	return fmt.Sprintf("no remedy is predicted to pay: %s searched for %s", plural(scope.Rows, "row was", "rows were"),
+		strings.Join(kinds, ", "))
 }
 
-// sweptText is the range of what was swept, in brackets; empty where nobody has told.
 func sweptText(ranges []rules.Range) string {
 	var all rules.Range
 	for _, r := range ranges {
@@ -118,7 +133,6 @@ func sweptText(ranges []rules.Range) string {
 	return fmt.Sprintf(" (m%d to m%d)", all.FromM, all.ToM)
 }
 
-// savingText says what the whole table saves of the time of a kernel's products.
 func savingText(s rules.Saving) string {
 	of := "of one pass over the rows that were searched"
 	if s.Weighed {
@@ -127,7 +141,6 @@ func savingText(s rules.Saving) string {
 	return fmt.Sprintf("%s on %s: the whole table saves %s ms in a second %s", s.Kernel, s.Device, trimmed(s.PerSecond()), of)
 }
 
-// trimmed prints a number of milliseconds.
 func trimmed(ms float64) string { return strconv.FormatFloat(ms, 'g', 3, 64) }
 
 func paying(rows []rules.SplitRow) int {
@@ -140,10 +153,8 @@ func paying(rows []rules.SplitRow) int {
 	return n
 }
 
-// mostRanges is how many ranges of a stretch are listed one by one.
 const mostRanges = 6
 
-// coveredText says at which M a stretch holds.
 func coveredText(s rules.Stretch) string {
 	covered := s.Covered()
 	if s.OnlySwept || len(covered) == 0 || len(covered) > mostRanges {
@@ -160,7 +171,7 @@ func coveredText(s rules.Stretch) string {
 	return strings.Join(words, ", ")
 }
 
-// betweenCell says for which Ms of a stretch it holds that were not swept.
+// betweenCell lists the covered Ms that were not swept.
 func betweenCell(s rules.Stretch) Cell {
 	switch {
 	case s.Filled:

@@ -9,26 +9,25 @@ import (
 	"golang.org/x/term"
 )
 
-// Style is what a stream can show.
+// Style describes the capabilities of a stream.
 type Style struct {
-	Colour  bool // ANSI colours
+	Colour  bool // ANSI colors
 	Unicode bool // box-drawing lines, ×, →
-	Live    bool // the cursor can be moved back, so that a line can be redrawn
+	Live    bool // the cursor can move back to redraw a line
 	Width   int  // columns, 0 for no limit
-	// Spreadsheet says that CSV goes to a spreadsheet: see [results.SpreadsheetCell].
+	// Spreadsheet protects CSV from spreadsheet formula injection: see [results.SpreadsheetCell].
 	Spreadsheet bool
 }
 
-// Stream is a writer together with what the terminal behind it can show.
+// Stream is a writer with the capabilities of its terminal.
 type Stream struct {
 	io.Writer
 	Style Style
 }
 
-// NewStream looks at a writer and at the environment (getenv may be nil) and
-// decides what it can show. Colour and animation need a terminal whose TERM is
-// not "dumb"; NO_COLOR, when set to anything, takes colour away; Unicode needs a
-// UTF-8 locale. Whatever is not a terminal gets plain ASCII without a width.
+// NewStream determines what a writer can show from the writer and the environment (getenv may be nil). Color
+// and animation need a terminal whose TERM is not "dumb"; any NO_COLOR turns color off; Unicode needs a UTF-8
+// locale. Other writers get plain ASCII, COLUMNS wide if that is set.
 func NewStream(w io.Writer, getenv func(string) string) *Stream {
 	if s, ok := w.(*Stream); ok {
 		return s
@@ -36,6 +35,7 @@ func NewStream(w io.Writer, getenv func(string) string) *Stream {
 	s := &Stream{Writer: w}
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
+		s.Style.Width = terminalStyle(0, getenv).Width
 		return s
 	}
 	width, _, err := term.GetSize(int(f.Fd()))
@@ -46,7 +46,6 @@ func NewStream(w io.Writer, getenv func(string) string) *Stream {
 	return s
 }
 
-// terminalStyle is the style of a terminal of the given width.
 func terminalStyle(width int, getenv func(string) string) Style {
 	if getenv == nil {
 		getenv = func(string) string { return "" }
@@ -55,7 +54,7 @@ func terminalStyle(width int, getenv func(string) string) Style {
 	if n, err := strconv.Atoi(getenv("COLUMNS")); err == nil && n > 0 && width <= 0 {
 		st.Width = n
 	}
-	// Fewer columns than this can't hold any table; let the terminal wrap.
+	// Narrower terminals cannot hold any table; let them wrap.
 	if st.Width < 20 {
 		st.Width = 0
 	}
@@ -74,7 +73,6 @@ func terminalStyle(width int, getenv func(string) string) Style {
 	return st
 }
 
-// styleOf is the style of a writer: a Stream's own, plain for all others.
 func styleOf(w io.Writer) Style {
 	if s, ok := w.(*Stream); ok {
 		return s.Style

@@ -8,7 +8,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// column is the column of a key, nil for none.
 func (s *Sheet) column(key string) *Column {
 	i := slices.IndexFunc(s.Columns, func(c Column) bool { return c.Key == key })
 	if i < 0 {
@@ -17,7 +16,6 @@ func (s *Sheet) column(key string) *Column {
 	return &s.Columns[i]
 }
 
-// seenCell says in which state of the device something is lost.
 type seenCell rules.SeenIn
 
 func (c seenCell) Text() string {
@@ -31,7 +29,6 @@ func (c seenCell) Text() string {
 }
 func (c seenCell) Raw() any { return string(c) }
 
-// sustainedNotes say how many of the findings that ran sustained are seen there too.
 func sustainedNotes(a *rules.Audit) []Note {
 	ran := 0
 	seen := map[rules.SeenIn]int{}
@@ -53,5 +50,5 @@ func sustainedNotes(a *rules.Audit) []Note {
 			words = append(words, fmt.Sprintf("%d %s", n, s.text))
 		}
 	}
-	return []Note{{fmt.Sprintf("%s also ran sustained: seen %s", count(ran, "finding"), strings.Join(words, ", ")), Neutral}}
+	return []Note{notef(Neutral, "%s also ran sustained: seen %s", count(ran, "finding"), strings.Join(words, ", "))}
 }

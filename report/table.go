@@ -4,13 +4,14 @@ import (
 	"io"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/field"
 	"github.com/gemmaudit/gemmaudit/results/table"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// WriteTable prints a lookup table: what it holds for, and what it does with which Ms. JSON is the table
-// itself, JSONL an interval a line, CSV a proof or an interval a line. A table may have millions of intervals, so what the
-// format does not need is not made.
+// WriteTable prints a lookup table: its conditions, and its action for each M. JSON is the table itself,
+// JSONL an interval a line, CSV a proof or an interval a line. A table may have millions of intervals, so
+// only the data for the format is built.
 func WriteTable(w io.Writer, f Format, path string, t *table.Table) error {
 	doc := &Document{Subject: "table", Value: t, Items: []any{}}
 	if f == JSON {
@@ -34,7 +35,7 @@ func WriteTable(w io.Writer, f Format, path string, t *table.Table) error {
 	for i := range t.Series {
 		s := &t.Series[i]
 		intervals += len(s.Intervals)
-		var name any = s.String() // of all its rows
+		var name any = s.String() // shared by all rows of the series
 		if a := s.Lookup(0); a.Kind != table.Direct {
 			entries.Rows = append(entries.Rows, []any{name, "else", nil, actionText(a, 0), nil, nil, nil, nil})
 		}
@@ -42,19 +43,20 @@ func WriteTable(w io.Writer, f Format, path string, t *table.Table) error {
 			iv := &s.Intervals[j]
 			head := []any{name, intervalText(iv.From, iv.To), max(1, iv.Step)}
 			for _, p := range iv.Proofs {
-				gain := rules.Interval{Lo: p.GainLo, Mid: p.GainMid, Hi: p.GainHi}
-				entries.Rows = append(entries.Rows, append(head[:3:3], actionText(iv.Action, p.M), p.M, number{p.DirectUS, 2}, number{p.RemedyUS, 2}, bounds{gain, factorCell}))
+				gain := stats.Interval{Lo: p.GainLo, Mid: p.GainMid, Hi: p.GainHi}
+				entries.Rows = append(entries.Rows, append(head[:3:3], actionText(iv.Action, p.M), p.M, number{p.DirectUS, 2},
+					number{p.RemedyUS, 2}, bounds{gain, factor}))
 			}
 			if len(iv.Proofs) == 0 {
 				entries.Rows = append(entries.Rows, append(head[:3:3], actionText(iv.Action, iv.From), nil, nil, nil, nil))
 			}
 		}
 	}
-	conditions := Sheet{Title: "Measured on", Columns: []Column{{Name: "condition", Key: "condition"}, {Name: "value", Key: "value", Flex: true}}}
+	var conditions []property
 	for _, p := range t.Conditions() {
-		conditions.Rows = append(conditions.Rows, []any{p[0], p[1]})
+		conditions = append(conditions, property{p[0], p[1]})
 	}
-	doc.Sheets, doc.Main = []Sheet{conditions, entries}, 1
+	doc.Sheets, doc.Main = []Sheet{pairSheet("Measured on", "condition", "value", conditions), entries}, 1
 	held := path + ": " + plural(len(t.Series), "product", "products") + ", " + plural(intervals, "interval", "intervals") + " of M"
 	if served, of := t.Served(); of > 0 {
 		held += ", " + itoa(served) + " of " + plural(of, "M", "Ms") + " served"
@@ -63,40 +65,45 @@ func WriteTable(w io.Writer, f Format, path string, t *table.Table) error {
 	return doc.Render(w, f)
 }
 
-// tableEntry is an interval with its product.
 type tableEntry struct {
 	*table.Product
 	*table.Interval
 }
 
-// Lookup is what a table says of one product.
+// Lookup is a table's answer for one product.
 type Lookup struct {
 	table.Product
 	M      int          `json:"m"`
 	Action table.Action `json:"action"`
 	// Parts are the Ms of its launches, in order.
 	Parts []int `json:"parts"`
-	// Listed says that the table has a series for the product.
+	// Listed reports whether the table has a series for the product.
 	Listed bool `json:"listed"`
 }
 
-// WriteLookups prints what a table says of products.
-func WriteLookups(w io.Writer, f Format, lookups []Lookup) error {
-	doc := &Document{Subject: "lookups", Value: lookups, Items: []any{}}
-	s := Sheet{Columns: []Column{
-		{Name: "product", Key: "series", Hoist: true}, {Name: "M", Key: "m", Align: Right}, {Name: "action", Key: "action"}, {Name: "launches of M", Key: "parts"},
-	}}
-	for _, l := range lookups {
-		doc.Items = append(doc.Items, l)
-		action := string(l.Action.Kind)
-		if l.Action.Kind != table.Direct && l.Action.Kind != table.Split {
-			action = actionText(l.Action, l.M)
-		}
-		if !l.Listed {
-			action += " (the table has no such product)"
-		}
-		s.Rows = append(s.Rows, []any{l.Product.String(), l.M, action, results.JoinInts(l.Parts, "+")})
+var lookupFields = field.Of([]field.Field[Lookup]{
+	{Name: "series", Head: "product", JSON: "-", Hoist: true, Words: "the product",
+		Value: func(l Lookup) any { return l.Product.String() }},
+	{Name: "m", Head: "M", Kind: field.Count, Words: "its M"},
+	{Name: "action", Head: "action", JSON: "-", Words: "what the table does with it", Value: func(l Lookup) any { return l.actionText() }},
+	{Name: "parts", Head: "launches of M", JSON: "-", Words: "the Ms of its launches, in order",
+		Value: func(l Lookup) any { return results.JoinInts(l.Parts, "+") }},
+})
+
+func (l Lookup) actionText() string {
+	action := string(l.Action.Kind)
+	if l.Action.Kind != table.Direct && l.Action.Kind != table.Split {
+		action = actionText(l.Action, l.M)
 	}
-	doc.Sheets = []Sheet{s}
+	if !l.Listed {
+		action += " (the table has no such product)"
+	}
+	return action
+}
+
+// WriteLookups prints a table's answers for products.
+func WriteLookups(w io.Writer, f Format, lookups []Lookup) error {
+	doc := &Document{Subject: "lookups", Value: lookups, Items: items(lookups)}
+	doc.Sheets = []Sheet{sheetOf("", lookupFields, lookups)}
 	return doc.Render(w, f)
 }

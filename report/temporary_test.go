@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestNoTemporaryFolder: a report with PDF needs no folder for temporary files, and leaves none of its own. Fonts that were made
-// stay in memory, so it is another process.
+// A report with PDF must need no folder for temporary files and not leave any. Fonts are cached in
+// memory, so the test uses another process.
 func TestNoTemporaryFolder(t *testing.T) {
 	const variable = "GEMMAUDIT_TEST_REPORT"
 	if dir := os.Getenv(variable); dir != "" {

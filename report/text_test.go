@@ -19,6 +19,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 func fixtureDevices() ([]DeviceInfo, []kernels.Missing) {
@@ -26,11 +27,16 @@ func fixtureDevices() ([]DeviceInfo, []kernels.Missing) {
 	return []DeviceInfo{{
 		Spec: fixtureSpec(), Ceilings: &ceilings,
 		Kernels: []KernelInfo{
-			{Name: "amx", Description: "TDPBF16PS, TDPBSSD, 2×2 tiles", Operations: []kernels.Operation{kernels.GEMM}, DTypes: []kernels.DType{kernels.BF16, kernels.INT8},
-				Packs:       map[kernels.Layout][]kernels.DType{kernels.RowMajor: {kernels.BF16, kernels.INT8}, kernels.Transposed: {kernels.INT8}},
+			{Name: "amx", Description: "TDPBF16PS, TDPBSSD, 2×2 tiles", Operations: []kernels.Operation{kernels.GEMM},
+				DTypes: []kernels.DType{kernels.BF16, kernels.INT8},
+				Packs: map[kernels.Layout][]kernels.DType{kernels.RowMajor: {kernels.BF16, kernels.INT8},
+					kernels.Transposed: {kernels.INT8}},
 				Unsupported: map[kernels.DType]string{kernels.FP32: "AMX has no fp32"}},
-			{Name: "tiled", Description: "AVX-512, 6×64 register tile", Operations: []kernels.Operation{kernels.GEMM}, DTypes: []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8}},
-			{Name: "flash", Description: "online softmax over tiles of keys", Operations: []kernels.Operation{kernels.AttentionPrefill, kernels.AttentionDecode}, DTypes: []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16}},
+			{Name: "tiled", Description: "AVX-512, 6×64 register tile", Operations: []kernels.Operation{kernels.GEMM},
+				DTypes: []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8}},
+			{Name: "flash", Description: "online softmax over tiles of keys",
+				Operations: []kernels.Operation{kernels.AttentionPrefill, kernels.AttentionDecode},
+				DTypes:     []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16}},
 		},
 		Missing: []kernels.Missing{{Name: "openblas", Reason: "libopenblas.so.0: cannot open shared object file; install libopenblas0"}},
 	}}, []kernels.Missing{{Name: "cuda", Reason: "libcuda.so.1 is not there: no NVIDIA driver"}}
@@ -41,15 +47,20 @@ func fixtureSelftest() *Selftest {
 		Checks: []CheckStep{
 			{Device: "cpu", Kernel: "attention", DType: kernels.FP16, Passed: true, Cases: 68, WorstRatio: 0.0092},
 			{Device: "cpu", Kernel: "attention", DType: kernels.INT8, Skipped: "attention has operands of fp32, fp16 and bf16"},
-			{Device: "cpu", Kernel: "amx", DType: kernels.BF16, Passed: true, Cases: 96, WorstRatio: 0.4127, Subnormals: kernels.SubnormalsZero,
-				RowBits: &RowBits{Ms: []int{1, 2, 16}, ByM: []int{1}, Threads: []int{1, 3}, ByThreads: []int{3}}},
+			{Device: "cpu", Kernel: "amx", DType: kernels.BF16, Passed: true, Cases: 96, WorstRatio: 0.4127,
+				Subnormals: kernels.SubnormalsZero,
+				RowBits:    &RowBits{Ms: []int{1, 2, 16}, ByM: []int{1}, Threads: []int{1, 3}, ByThreads: []int{3}}},
 			{Device: "cpu", Kernel: "amx", DType: kernels.FP32, Skipped: "AMX has no fp32"},
-			{Device: "cpu", Kernel: "naive", DType: kernels.FP16, Passed: true, Cases: 102, WorstRatio: 0.2, Subnormals: kernels.SubnormalsKept,
-				RowBits: &RowBits{Ms: []int{1, 2, 16}, ByM: []int{}, Threads: []int{1, 3}}},
-			{Device: "cpu", Kernel: "tiled", DType: kernels.FP32, Cases: 12, WorstRatio: 17.2, Failure: "m33 n17 k5: element (32,16) is 1.5, expected 1.25 ± 0.001"},
-			{Device: "cpu", Kernel: "onednn", DType: kernels.INT8, Cases: 3, Wrong: true, Failure: "m19 n34 k8: element (0,0) is -637, expected -32639", Known: "sums saturate at 16 bits"},
+			{Device: "cpu", Kernel: "naive", DType: kernels.FP16, Passed: true, Cases: 102, WorstRatio: 0.2,
+				Subnormals: kernels.SubnormalsKept,
+				RowBits:    &RowBits{Ms: []int{1, 2, 16}, ByM: []int{}, Threads: []int{1, 3}}},
+			{Device: "cpu", Kernel: "tiled", DType: kernels.FP32, Cases: 12, WorstRatio: 17.2,
+				Failure: "m33 n17 k5: element (32,16) is 1.5, expected 1.25 ± 0.001"},
+			{Device: "cpu", Kernel: "onednn", DType: kernels.INT8, Cases: 3, Wrong: true,
+				Failure: "m19 n34 k8: element (0,0) is -637, expected -32639", Known: "sums saturate at 16 bits"},
 		},
-		Noise: &Noise{Cases: 40, Rounds: 9, Spread: 0.0123, Comparisons: 40, FalseFlags: 2, Rate: rules.Interval{Lo: 0.006, Mid: 0.05, Hi: 0.169}, Level: 0.05},
+		Noise: &Noise{Cases: 40, Rounds: 9, Spread: 0.0123, Comparisons: 40, FalseFlags: 2,
+			Rate: stats.Interval{Lo: 0.006, Mid: 0.05, Hi: 0.169}, Level: 0.05},
 	}
 }
 
@@ -64,8 +75,10 @@ func fixtureHealth() []Health {
 
 func fixturePlan() *Plan {
 	return &Plan{
-		Series: []PlanSeries{{Series: fixtureKey, From: "llama3-8b:gate_up_proj", Cases: 512, FromM: 4, ToM: 2048, Estimate: Seconds(74 * time.Second)}},
-		Cases:  512, Rounds: 5, Samples: 2560, Regime: results.Engine, Seed: 42, Shard: "3/8", Deadline: Seconds(time.Minute), Estimate: Seconds(74 * time.Second),
+		Series: []PlanSeries{{Series: fixtureKey, From: "llama3-8b:gate_up_proj", Cases: 512, FromM: 4, ToM: 2048,
+			Estimate: Seconds(74 * time.Second)}},
+		Cases: 512, Rounds: 5, Samples: 2560, Regime: results.Engine, Seed: 42, Shard: "3/8", Deadline: Seconds(time.Minute),
+		Estimate: Seconds(74 * time.Second),
 		Skipped:  []PlanSkip{{What: "cpu/amx/fp32", Reason: "AMX has no fp32"}},
 		Settings: []PlanSetting{{Name: "distribution", Value: "normal"}},
 	}
@@ -73,12 +86,14 @@ func fixturePlan() *Plan {
 
 func fixtureRunFile() *RunFile {
 	return &RunFile{
-		Action: "merged", Path: "all.db", Sources: []RunSource{{Path: "a|b.db", Cases: 10, Samples: 50}, {Path: "b.db", Cases: 10, Samples: 40, Note: "10 samples were already there"}},
-		Series: []results.SeriesKey{fixtureKey}, Cases: 20, Samples: 90, Failures: 2, Warnings: []rules.Warning{{Subject: "b.db", Text: "interrupted"}},
+		Action: "merged", Path: "all.db",
+		Sources: []RunSource{{Path: "a|b.db", Cases: 10, Samples: 50},
+			{Path: "b.db", Cases: 10, Samples: 40, Note: "10 samples were already there"}},
+		Series: []results.SeriesKey{fixtureKey}, Cases: 20, Samples: 90, Failures: 2,
+		Warnings: []rules.Warning{{Subject: "b.db", Text: "interrupted"}},
 	}
 }
 
-// documents are all things that are printed in every format.
 func documents() map[string]func(io.Writer, Format) error {
 	return map[string]func(io.Writer, Format) error{
 		"choices":      func(w io.Writer, f Format) error { return WriteChoices(w, f, fixtureChoices()) },
@@ -107,7 +122,7 @@ func documents() map[string]func(io.Writer, Format) error {
 		"perplexity": func(w io.Writer, f Format) error { return WritePerplexity(w, f, fixturePerplexity()) },
 		"doctor":     func(w io.Writer, f Format) error { return WriteDoctor(w, f, fixtureHealth()) },
 		"plan":       func(w io.Writer, f Format) error { return WritePlan(w, f, fixturePlan()) },
-		"diff":       func(w io.Writer, f Format) error { return WriteDiff(w, f, fixtureDiff()) },
+		"diff":       func(w io.Writer, f Format) error { return WriteDiff(w, f, fixtureDiff(), nil) },
 		"runfile":    func(w io.Writer, f Format) error { return WriteRunFile(w, f, fixtureRunFile()) },
 	}
 }
@@ -133,14 +148,17 @@ func TestGolden(t *testing.T) {
 					golden(t, name+".keys", jsonKeys(t, b.Bytes()))
 					return
 				}
+				if base, sustained := strings.CutSuffix(name, "-sustained"); sustained && f == Bench {
+					name = base // same output as without samples
+				}
 				golden(t, name+"."+string(f), b.String())
 			})
 		}
 	}
 }
 
-// jsonKeys lists the keys of a JSON document by their paths, each with the kinds of its values: the names and types that readers
-// rely on. Values are those of the structs that encoding/json reads; other formats show them.
+// jsonKeys lists the paths of a JSON document's keys with the kinds of their values: the names and types that
+// readers rely on.
 func jsonKeys(t *testing.T, text []byte) string {
 	t.Helper()
 	var v any
@@ -184,7 +202,6 @@ func jsonKeys(t *testing.T, text []byte) string {
 	return b.String()
 }
 
-// checkFormat reads output back with a reader that knows the format.
 func checkFormat(t *testing.T, f Format, out []byte) {
 	t.Helper()
 	switch f {
@@ -241,10 +258,12 @@ func TestTerminalStyleFollowsEnvironment(t *testing.T) {
 		env  map[string]string
 		want Style
 	}{
-		{"full", map[string]string{"TERM": "xterm-256color", "LANG": "en_GB.UTF-8"}, Style{Colour: true, Unicode: true, Live: true, Width: 120}},
+		{"full", map[string]string{"TERM": "xterm-256color", "LANG": "en_GB.UTF-8"},
+			Style{Colour: true, Unicode: true, Live: true, Width: 120}},
 		{"no colour", map[string]string{"TERM": "xterm", "NO_COLOR": "1", "LANG": "C.utf8"}, Style{Unicode: true, Live: true, Width: 120}},
 		{"dumb", map[string]string{"TERM": "dumb", "LANG": "en_GB.UTF-8"}, Style{Width: 120}},
-		{"LC_ALL beats LANG", map[string]string{"TERM": "xterm", "LC_ALL": "C", "LANG": "en_GB.UTF-8"}, Style{Colour: true, Live: true, Width: 120}},
+		{"LC_ALL beats LANG", map[string]string{"TERM": "xterm", "LC_ALL": "C", "LANG": "en_GB.UTF-8"},
+			Style{Colour: true, Live: true, Width: 120}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := terminalStyle(120, func(k string) string { return tc.env[k] }); got != tc.want {
@@ -255,10 +274,15 @@ func TestTerminalStyleFollowsEnvironment(t *testing.T) {
 	if got := NewStream(&bytes.Buffer{}, func(string) string { return "xterm" }).Style; got != (Style{}) {
 		t.Errorf("a buffer got the style %+v", got)
 	}
+	columns := func(k string) string {
+		return map[string]string{"COLUMNS": "140", "LANG": "C.UTF-8", "TERM": "xterm"}[k]
+	}
+	if got := NewStream(&bytes.Buffer{}, columns).Style; got != (Style{Width: 140}) {
+		t.Errorf("with COLUMNS a buffer got the style %+v", got)
+	}
 }
 
-// Benchstat reads what the bench format writes: every sample, with its units,
-// its configuration and a name whose parts can be told apart.
+// benchfmt must read every sample with its units, its configuration and a name with separable parts.
 func TestBenchIsReadByBenchfmt(t *testing.T) {
 	var b bytes.Buffer
 	series := fixtureSeries()
@@ -303,8 +327,8 @@ func TestBenchIsReadByBenchfmt(t *testing.T) {
 	}
 }
 
-// benchstat puts two files side by side only under equal configurations, so what
-// is measured anew in every run, or compared on purpose, is no configuration.
+// benchstat compares two files only under equal configurations, so values that vary per run, or that users
+// compare, must not be configuration.
 func TestBenchComparesRuns(t *testing.T) {
 	config := func(meta results.Meta) map[string]string {
 		t.Helper()
@@ -354,7 +378,8 @@ func TestParseFormat(t *testing.T) {
 		}
 	}
 	_, err := ParseFormat("xml")
-	if err == nil || !strings.Contains(err.Error(), `"xml"`) || !strings.Contains(err.Error(), "table, wide, json, jsonl, csv, markdown, bench") {
+	if err == nil || !strings.Contains(err.Error(), `"xml"`) ||
+		!strings.Contains(err.Error(), "table, wide, json, jsonl, csv, markdown, bench") {
 		t.Errorf("error of an unknown format: %v", err)
 	}
 }
@@ -384,7 +409,7 @@ func TestEmptyDocuments(t *testing.T) {
 		"splits":  func(w io.Writer, f Format) error { return WriteSplits(w, f, results.Meta{}, &rules.SplitsResult{}) },
 		"doctor":  func(w io.Writer, f Format) error { return WriteDoctor(w, f, nil) },
 		"plan":    func(w io.Writer, f Format) error { return WritePlan(w, f, &Plan{}) },
-		"diff":    func(w io.Writer, f Format) error { return WriteDiff(w, f, &rules.DiffResult{}) },
+		"diff":    func(w io.Writer, f Format) error { return WriteDiff(w, f, &rules.DiffResult{}, nil) },
 	} {
 		for _, f := range Formats() {
 			var b bytes.Buffer
@@ -399,13 +424,26 @@ func TestEmptyDocuments(t *testing.T) {
 	}
 }
 
+func TestDoctorBeginsWithTheResolution(t *testing.T) {
+	for level, want := range map[string]string{"warning": "differences below 36 % (2 warnings)", "ok": "1 warning"} {
+		var b bytes.Buffer
+		found := []Health{{Name: "turbo", Level: "warning", Found: "on"},
+			{Name: "resolution", Level: level, Found: "differences below 36 %", Consequence: true}}
+		if err := WriteDoctor(&b, Table, found); err != nil || !strings.HasSuffix(strings.TrimSpace(b.String()), "\n"+want) {
+			t.Errorf("%s: %q, %v; want the last line %q", level, b.String(), err, want)
+		}
+	}
+}
+
 func TestNumbers(t *testing.T) {
 	for _, tc := range []struct{ got, want string }{
-		{formatMicros(1716.7), "1716.7"}, {formatMicros(23.456), "23.46"}, {formatMicros(8.1234), "8.123"}, {formatMicros(2.5e6), "2500000"},
+		{formatMicros(1716.7), "1716.7"}, {formatMicros(23.456), "23.46"}, {formatMicros(8.1234), "8.123"},
+		{formatMicros(2.5e6), "2500000"},
 		{formatRate(1.39e12, "FLOP/s"), "1.390 TFLOP/s"}, {formatRate(28.06e9, "B/s"), "28.06 GB/s"}, {formatRate(0, "B/s"), ""},
 		{formatShare(0.00458), "0.46 %"}, {formatShare(0.8812), "88.1 %"}, {formatShare(0.0001), "0.010 %"}, {formatShare(0), "0.0 %"},
 		{Bytes(48 << 10), "48 KiB"}, {Bytes(320 << 20), "320 MiB"}, {Bytes(1536 << 20), "1.5 GiB"},
-		{Duration(74 * time.Second), "1m 14s"}, {Duration(8 * time.Hour), "8h 00m"}, {Duration(3200 * time.Millisecond), "3.2 s"}, {Duration(59600 * time.Millisecond), "1m 00s"},
+		{Duration(74 * time.Second), "1m 14s"}, {Duration(8 * time.Hour), "8h 00m"}, {Duration(3200 * time.Millisecond), "3.2 s"},
+		{Duration(59600 * time.Millisecond), "1m 00s"},
 		{count(1, "row"), "1 row"}, {count(0, "row"), "0 rows"}, {count(2, "series"), "2 series"},
 	} {
 		if tc.got != tc.want {
@@ -416,7 +454,8 @@ func TestNumbers(t *testing.T) {
 
 func TestFileName(t *testing.T) {
 	for in, want := range map[string]string{
-		"cuda:0/cublas/fp16 n14336 k4096": "cuda-0-cublas-fp16-n14336-k4096", "../../etc/passwd": "etc-passwd", "": "unnamed", "...": "unnamed", "a\x00b": "ab",
+		"cuda:0/cublas/fp16 n14336 k4096": "cuda-0-cublas-fp16-n14336-k4096", "../../etc/passwd": "etc-passwd", "": "unnamed",
+		"...": "unnamed", "a\x00b": "ab",
 	} {
 		if got := fileName(in); got != want {
 			t.Errorf("fileName(%q) = %q, want %q", in, got, want)
@@ -460,14 +499,15 @@ func TestDriftText(t *testing.T) {
 	}
 }
 
-// A finding without a cause says which were excluded, in -o wide, in CSV and on the page;
-// what was excluded before a cause was found is for programs.
+// -o wide, CSV and the page must list the excluded causes of a finding without a cause. For a finding with a
+// cause, only programs get them.
 func TestExcludedCauses(t *testing.T) {
 	meta, audit := fixtureMeta(), fixtureAudit()
 	audit.Findings[0].Cause = rules.Unknown
-	audit.Findings[0].Excluded = []rules.Exclusion{{Cause: rules.WaveQuantisation, Why: "no wave begins behind m256"}, {Cause: rules.Alignment, Why: "m320 is a multiple of 8"}}
+	audit.Findings[0].Excluded = []rules.Exclusion{{Cause: rules.WaveQuantization, Why: "no wave begins behind m256"},
+		{Cause: rules.Alignment, Why: "m320 is a multiple of 8"}}
 	audit.Findings[2].Excluded = []rules.Exclusion{{Cause: rules.MemoryBound, Why: "memory allows more"}}
-	const unknown = "not wave-quantisation: no wave begins behind m256. not alignment: m320 is a multiple of 8"
+	const unknown = "not wave-quantization: no wave begins behind m256. not alignment: m320 is a multiple of 8"
 	for f, want := range map[Format][2]bool{Table: {false, false}, Wide: {true, false}, Markdown: {false, false}, CSV: {true, true}} {
 		var b strings.Builder
 		if err := WriteAudit(&b, f, meta, nil, audit); err != nil {
@@ -480,7 +520,7 @@ func TestExcludedCauses(t *testing.T) {
 		if f != CSV && !strings.Contains(text, "unknown, 2 excluded") {
 			t.Errorf("%s does not say how many causes were excluded:\n%s", f, &b)
 		}
-		if note := strings.Contains(text, "1 finding without a known cause: -o wide says which were excluded"); note != (f == Table) {
+		if note := strings.Contains(text, "1 finding without a known cause: -o wide lists the excluded causes"); note != (f == Table) {
 			t.Errorf("%s: a note is %v", f, note)
 		}
 	}
@@ -499,7 +539,7 @@ func TestExcludedCauses(t *testing.T) {
 	}
 }
 
-// What is imported can't be measured again here, and the article tests nothing.
+// Imported findings cannot be measured again here, and the article's method makes no tests.
 func TestImportedFindings(t *testing.T) {
 	meta, audit := fixtureMeta(), fixtureAudit()
 	meta.Source, audit.Method = "torchgemm.csv", rules.MethodArticle
@@ -513,7 +553,7 @@ func TestImportedFindings(t *testing.T) {
 			t.Errorf("%s: a command:\n%s", f, &b)
 		}
 		if !strings.Contains(b.String(), "unknown") {
-			t.Errorf("%s: the place of a cause that is not known is empty:\n%s", f, &b)
+			t.Errorf("%s: the place of an unknown cause is empty:\n%s", f, &b)
 		}
 		if strings.Contains(b.String(), "0.0472") {
 			t.Errorf("%s: a p-value:\n%s", f, &b)
@@ -548,7 +588,8 @@ func TestSplitsSummary(t *testing.T) {
 	}{
 		{rules.SplitsResult{}, "no remedy is predicted to pay"},
 		{rules.SplitsResult{Splits: []rules.SplitRow{row(false, false)}}, "1 remedy predicted, none executed: candidates, not gains"},
-		{rules.SplitsResult{Splits: []rules.SplitRow{row(true, true)}, Rejected: []rules.SplitRow{row(true, false)}}, "2 remedies predicted, 2 executed; of these 1 pays"},
+		{rules.SplitsResult{Splits: []rules.SplitRow{row(true, true)}, Rejected: []rules.SplitRow{row(true, false)}},
+			"2 remedies predicted, 2 executed; of these 1 pays"},
 		{rules.SplitsResult{Splits: []rules.SplitRow{row(true, true)}, Untried: 60}, "61 remedies predicted, 1 executed; of these 1 pays"},
 		{rules.SplitsResult{Untried: 3}, "3 remedies predicted, none executed: candidates, not gains"},
 	} {
@@ -558,11 +599,10 @@ func TestSplitsSummary(t *testing.T) {
 	}
 }
 
-// TestMeasurementErrorsLoseNothing: what is faster than can be has no loss to show, which
-// would be negative.
+// An implausibly fast row must not show a loss, which would be negative.
 func TestMeasurementErrorsLoseNothing(t *testing.T) {
-	f := rules.Finding{Rule: rules.Roofline, Cause: rules.MeasurementError, Loss: rules.Interval{Lo: -0.5, Mid: -0.43, Hi: -0.4}}
-	slow := rules.Finding{Rule: rules.Roofline, Cause: rules.MemoryBound, Loss: rules.Interval{Lo: 0.4, Mid: 0.43, Hi: 0.5}}
+	f := rules.Finding{Rule: rules.Roofline, Cause: rules.MeasurementError, Loss: stats.Interval{Lo: -0.5, Mid: -0.43, Hi: -0.4}}
+	slow := rules.Finding{Rule: rules.Roofline, Cause: rules.MemoryBound, Loss: stats.Interval{Lo: 0.4, Mid: 0.43, Hi: 0.5}}
 	var b strings.Builder
 	if err := WriteAudit(&b, Table, fixtureMeta(), nil, &rules.Audit{Findings: []rules.Finding{f, slow}}); err != nil {
 		t.Fatal(err)

@@ -1,31 +1,29 @@
 package report
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/field"
 	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// Verification is what became of a lookup table on this machine.
+// Verification is the check of a lookup table on this machine.
 type Verification struct {
 	Path       string           `json:"path"`
 	Validators table.Validators `json:"validators"`
-	// Differences are the conditions that are not those of the table.
+	// Differences are the conditions that differ from the table's.
 	Differences []results.FactorDiff `json:"differences"`
-	// Checks are the entries that were measured again; none when differences
-	// forbade it.
+	// Checks are the entries measured again; empty if differences prevented it.
 	Checks []rules.RowCheck `json:"checks"`
-	// Rejected counts the entries that no longer pay, Open those of which
-	// nothing could be said.
+	// Rejected counts the entries that no longer pay, Open the undecided ones.
 	Rejected int `json:"rejected"`
 	Open     int `json:"open"`
 }
 
-// NewVerification sums checks up.
+// NewVerification summarizes checks.
 func NewVerification(path string, t *table.Table, differences []results.FactorDiff, checks []rules.RowCheck) *Verification {
 	v := &Verification{Path: path, Validators: t.Validators, Differences: differences, Checks: checks}
 	if v.Differences == nil {
@@ -46,39 +44,44 @@ func NewVerification(path string, t *table.Table, differences []results.FactorDi
 	return v
 }
 
-// WriteVerification prints what became of a table. JSONL and CSV hold one entry
-// a line.
-func WriteVerification(w io.Writer, f Format, v *Verification) error {
-	doc := &Document{Subject: "verification", Value: v, Items: []any{}}
-	differences := Sheet{Title: "Conditions that differ", Columns: []Column{
-		{Name: "condition", Key: "condition"}, {Name: "table", Key: "table"}, {Name: "this machine", Key: "here"},
-	}}
-	for _, d := range v.Differences {
-		differences.Rows = append(differences.Rows, []any{d.Name, d.A, orUnknown(d.B)})
-	}
-	entries := Sheet{Title: "Entries", Columns: []Column{
-		{Name: "series", Key: "series"}, {Name: "interval", Key: "interval"}, {Name: "m", Key: "m", Align: Right},
-		{Name: "action", Key: "action"}, {Name: "direct us", Key: "direct_us", Align: Right, Interval: true},
-		{Name: "remedy us", Key: "remedy_us", Align: Right, Interval: true}, {Name: "promised", Key: "promised", Align: Right},
-		{Name: "gain", Key: "gain", Align: Right, Interval: true}, {Name: "verdict", Key: "verdict"}, {Name: "reason", Key: "reason", Flex: true},
-	}}
-	for _, c := range v.Checks {
-		doc.Items = append(doc.Items, c)
-		tone := Open
+var conditionFields = []field.Field[results.FactorDiff]{
+	{Name: "condition", Head: "condition", JSON: "-", Words: "the condition that the table was measured on",
+		Value: func(d results.FactorDiff) any { return d.Name }},
+	{Name: "table", Head: "table", JSON: "-", Words: "its value in the table", Value: func(d results.FactorDiff) any { return d.A }},
+	{Name: "here", Head: "this machine", JSON: "-", Words: "its value here",
+		Value: func(d results.FactorDiff) any { return orUnknown(d.B) }},
+}
+
+var rowCheckFields = field.Of([]field.Field[rules.RowCheck]{
+	{Name: "series", Head: "series", Words: "the product of the entry"},
+	{Name: "interval", Head: "interval", JSON: "-", Words: "first and last M of the entry",
+		Value: func(c rules.RowCheck) any { return intervalText(c.From, c.To) }},
+	{Name: "m", Head: "m", Kind: field.Count, Words: "the M that was measured again"},
+	{Name: "action", Head: "action", JSON: "-", Words: "what to do instead",
+		Value: func(c rules.RowCheck) any { return actionText(c.Action, c.M) }},
+	{Name: "direct_us", Head: "direct us", Kind: field.Bounds, Unit: field.Micros, Words: "time of the direct product"},
+	{Name: "remedy_us", Head: "remedy us", Kind: field.Bounds, Unit: field.Micros, Words: "time of the remedy"},
+	{Name: "promised", Head: "promised", Unit: field.Factor, JSON: "-", Words: "the least gain by the table's proof",
+		Value: func(c rules.RowCheck) any { return c.Promised }},
+	{Name: "gain", Head: "gain", Kind: field.Bounds, Unit: field.Factor, Words: "direct time over the remedy's"},
+	{Name: "verdict", Head: "verdict", Words: "whether it still pays", Value: func(c rules.RowCheck) any {
 		switch c.Verdict {
 		case rules.Pays:
-			tone = Good
+			return word{string(c.Verdict), Good}
 		case rules.Rejected:
-			tone = Bad
+			return word{string(c.Verdict), Bad}
 		}
-		entries.Rows = append(entries.Rows, []any{
-			c.Name, intervalText(c.From, c.To), c.M, actionText(c.Action, c.M),
-			bounds{c.DirectUS, microsCell}, bounds{c.RemedyUS, microsCell}, factor(c.Promised), bounds{c.Gain, factorCell},
-			word{string(c.Verdict), tone}, c.Reason,
-		})
-	}
-	doc.Sheets, doc.Main = []Sheet{differences, entries}, 1
-	note := Note{fmt.Sprintf("%s: %d checked, %d rejected, %d open", v.Path, len(v.Checks), v.Rejected, v.Open), Good}
+		return word{string(c.Verdict), Open}
+	}},
+	{Name: "reason", Head: "reason", JSON: "-", Flex: true, Words: reasonWords, Value: func(c rules.RowCheck) any { return c.Reason }},
+})
+
+// WriteVerification prints the check of a table. JSONL and CSV hold one entry a line.
+func WriteVerification(w io.Writer, f Format, v *Verification) error {
+	doc := &Document{Subject: "verification", Value: v, Items: items(v.Checks)}
+	doc.Sheets, doc.Main = []Sheet{sheetOf("Conditions that differ", conditionFields, v.Differences),
+		sheetOf("Entries", rowCheckFields, v.Checks)}, 1
+	note := notef(Good, "%s: %d checked, %d rejected, %d open", v.Path, len(v.Checks), v.Rejected, v.Open)
 	switch {
 	case v.Rejected > 0 || len(v.Differences) > 0:
 		note.Tone = Bad
@@ -92,7 +95,6 @@ func WriteVerification(w io.Writer, f Format, v *Verification) error {
 	return doc.Render(w, f)
 }
 
-// actionText says in few words what a table does with a product of m rows.
 func actionText(a table.Action, m int) string {
 	switch a.Kind {
 	case table.Split:

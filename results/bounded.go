@@ -5,12 +5,11 @@ import (
 	"fmt"
 )
 
-// leastObjectBytes is less than what an object takes on average in the JSON that runs hold.
+// leastObjectBytes is below the average size of an object in the JSON of runs.
 const leastObjectBytes = 12
 
-// CheckJSON refuses text whose decoding would take memory out of proportion to its length: lists
-// of objects in which nothing stands take three bytes each, and hundreds once they are decoded.
-// What else may be wrong with the text is left to the decoder.
+// CheckJSON refuses text that would decode to far more memory than its length: empty objects in lists take
+// three bytes each, but hundreds when decoded. It leaves other errors to the decoder.
 func CheckJSON(text string) error {
 	objects, quoted, before := 0, false, byte(0)
 	for i := 0; i < len(text); i++ {
@@ -22,7 +21,7 @@ func CheckJSON(text string) error {
 			quoted = !quoted
 		case quoted || c == ' ' || c == '\n' || c == '\t' || c == '\r':
 			continue
-		case c == '{', c == 'n' && before != ':': // an element that is null is as large as the others
+		case c == '{', c == 'n' && before != ':': // a null element is as large as the others
 			objects++
 		}
 		before = text[i]
@@ -33,20 +32,20 @@ func CheckJSON(text string) error {
 	return nil
 }
 
-// decodeJSON reads text that a stranger may have written.
-func decodeJSON(text string, to any) error {
+// DecodeJSON decodes text that [CheckJSON] accepts.
+func DecodeJSON(text string, to any) error {
 	if err := CheckJSON(text); err != nil {
 		return err
 	}
 	return json.Unmarshal([]byte(text), to)
 }
 
-// MostPlannedMs bounds the Ms of all series of a plan together: a hundred times those of a long sweep. A plan of 80 KB can list as many as
-// this allows, and each takes 16 bytes while it is read.
+// MostPlannedMs limits the Ms of all series of a plan: a hundred times a long sweep's. A plan of 80 KB can
+// list this many, and each takes 16 bytes while it is read.
 const MostPlannedMs = 1 << 23
 
-// CheckPlan refuses a plan that would take memory out of proportion to its length: a range of Ms
-// takes a few characters. What else may be wrong with it is left to the decoder.
+// CheckPlan refuses a plan that would decode to far more memory than its length, since a range of Ms takes a
+// few characters. It leaves other errors to the decoder.
 func CheckPlan(plan json.RawMessage) error {
 	if err := CheckJSON(string(plan)); err != nil {
 		return err
@@ -57,11 +56,10 @@ func CheckPlan(plan json.RawMessage) error {
 	return json.Unmarshal(plan, &lists)
 }
 
-// plannedMs is how many Ms the series of a plan have together. A list that comes twice counts
-// twice, as it is decoded twice.
+// plannedMs counts the Ms of a plan's series. A repeated list counts twice because it is decoded twice.
 type plannedMs int
 
-// UnmarshalJSON adds the Ms of a list of series; the error says that there are too many.
+// UnmarshalJSON adds the Ms of a list of series; it fails above the limit.
 func (n *plannedMs) UnmarshalJSON(data []byte) error {
 	var series []struct {
 		Ms listedMs `json:"ms"`
@@ -77,17 +75,16 @@ func (n *plannedMs) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// listedMs is how many Ms are listed for a series.
 type listedMs int
 
-// UnmarshalJSON adds the Ms of a list; the error says that there are too many.
+// UnmarshalJSON adds the Ms of a list; it fails above the limit.
 func (n *listedMs) UnmarshalJSON(data []byte) error {
 	var s string
 	if err := json.Unmarshal(data, &s); err != nil {
 		return err
 	}
 	total := 0
-	// What is no range is refused when it is read.
+	// Reading refuses invalid ranges later.
 	_ = eachRange(s, func(from, to, step int) error {
 		total += (to-from)/step + 1
 		return nil

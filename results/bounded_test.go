@@ -7,7 +7,6 @@ import (
 	"testing"
 )
 
-// allocated is how many bytes f allocates.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -16,7 +15,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// A small text must not be decoded to much memory.
+// A small text must not decode to much memory.
 func TestTextOutOfProportion(t *testing.T) {
 	const length = 3 << 20
 	many := func(s string) string { return "[" + strings.Repeat(s+",", length/(len(s)+1)) + s + "]" }
@@ -47,7 +46,7 @@ func TestTextOutOfProportion(t *testing.T) {
 	}
 }
 
-// What runs hold is far from the bound.
+// Real runs must be far below the limit.
 func TestTextInProportion(t *testing.T) {
 	for _, text := range []string{`{}`, `[{},{},null]`, "", `{"a":null,"b":[null]}`, `not JSON {`,
 		"[" + strings.Repeat(`{"m":1,"weight":1},`, 1<<16) + `{"m":1,"weight":1}]`,
@@ -58,7 +57,7 @@ func TestTextInProportion(t *testing.T) {
 	}
 }
 
-// A plan that lists Ms in ranges takes little memory, whatever its ranges hold.
+// A plan with ranges must take little memory, whatever the ranges.
 func TestPlanOfManyRanges(t *testing.T) {
 	series := strings.Repeat(`{"device":"cpu","kernel":"blas","dtype":"fp32","ms":"1:131072"},`, 255)
 	m := Meta{Plan: []byte(`{"series":[` + strings.TrimSuffix(series, ",") + `]}`)}

@@ -12,17 +12,15 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/draft"
 )
 
-// build writes a whole run beside path and moves it there when it is finished,
-// so that path never names half a run. fill, which may be nil, adds to the empty
-// run inside the same transaction. A file that has appeared at path meanwhile is
-// kept, and is an error.
+// build writes a whole run next to path and moves it there when complete, so path never holds half a run.
+// fill, which may be nil, adds to the empty run inside the same transaction. If a file appears at path
+// meanwhile, it is kept and build fails.
 func build(ctx context.Context, path string, meta Meta, fill func(ctx context.Context, tx *sql.Tx) error) error {
 	return publishDraft(path, func(part string) error {
 		return fillFile(ctx, part, path, meta, newRunID(), fill)
 	})
 }
 
-// publishDraft lets make write the file of a run beside path and moves it there.
 func publishDraft(path string, make func(part string) error) error {
 	d, err := draft.File(path)
 	if err != nil {
@@ -38,18 +36,15 @@ func publishDraft(path string, make func(part string) error) error {
 	return publish(d.Path(), path)
 }
 
-// fillFile makes the database of a run at part, which is to be path.
 func fillFile(ctx context.Context, part, path string, meta Meta, run string, fill func(ctx context.Context, tx *sql.Tx) error) error {
-	// The file is thrown away on any error, so the database need neither flush
-	// nor keep a journal; one flush at the end is enough.
+	// The file is discarded on any error, so no journal is needed and one flush at the end is enough.
 	db, err := openDB(part, "mode=rw", "journal_mode(OFF)", "synchronous(OFF)", "trusted_schema(0)", "cache_size(-65536)")
 	if err != nil {
 		return err
 	}
 	if err := populate(ctx, db, path, meta, run, fill); err != nil {
 		db.Close()
-		// The end of ctx rolls the transaction back, and what is tried next fails
-		// with an error that doesn't tell why.
+		// The end of ctx rolls the transaction back; later errors would not give the reason.
 		if ended := ctx.Err(); ended != nil {
 			return fmt.Errorf("create run %q: %w", path, ended)
 		}
@@ -58,8 +53,7 @@ func fillFile(ctx context.Context, part, path string, meta Meta, run string, fil
 	return describe(path, "create", db.Close())
 }
 
-// Replace moves the finished run at part to path, where another run may stand that
-// nobody is writing.
+// Replace moves the finished run at part to path. A run there is replaced and must have no writer.
 func Replace(part, path string) error {
 	l, err := acquire(path)
 	if err != nil {
@@ -75,8 +69,8 @@ func Replace(part, path string) error {
 	return nil
 }
 
-// Replace moves a finished run that is open for reading to path, as the function
-// Replace does, and goes on reading it there.
+// Replace moves a finished run that is open for reading to path, as the function Replace does, and continues
+// reading it there.
 func (r *Run) Replace(path string) error {
 	if err := Replace(r.path, path); err != nil {
 		return err
@@ -87,8 +81,8 @@ func (r *Run) Replace(path string) error {
 	return nil
 }
 
-// removeJournals removes what a writer that was killed left beside a run that is no
-// longer there: the database would take it for changes of the next one of that name.
+// removeJournals removes the journals of a killed writer whose run is gone: the database would apply them to
+// the next run of that name.
 func removeJournals(path string) error {
 	for _, suffix := range journals {
 		if err := os.Remove(path + suffix); err != nil && exists(err) {
@@ -116,7 +110,7 @@ func populate(ctx context.Context, db *sql.DB, path string, meta Meta, run strin
 		return describe(path, "create", err)
 	}
 	put := putMetaIn(ctx, tx)
-	if err := errors.Join(writeMeta(meta, put), put(keyRun, run)); err != nil {
+	if err := errors.Join(WriteMeta(meta, put), put(keyRun, run)); err != nil {
 		return describe(path, "create", err)
 	}
 	for _, o := range originsOf(meta, run) {
@@ -132,8 +126,8 @@ func populate(ctx context.Context, db *sql.DB, path string, meta Meta, run strin
 	return describe(path, "create", tx.Commit())
 }
 
-// publish gives a finished file its name. A hard link refuses an existing file
-// in one step; where links are not allowed the check and the renaming are two.
+// publish gives a finished file its name. A hard link refuses an existing file atomically; without links,
+// check and rename are two steps.
 func publish(part, path string) error {
 	if err := refuseExisting(path); err != nil {
 		return err
@@ -159,7 +153,7 @@ func publish(part, path string) error {
 	return nil
 }
 
-// flush makes the content of a file, or the names in a folder, durable.
+// flush makes a file's content, or a folder's names, durable.
 func flush(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -169,7 +163,6 @@ func flush(path string) error {
 	return f.Sync()
 }
 
-// refuseExisting is the check before a run is built.
 func refuseExisting(path string) error {
 	if _, err := os.Lstat(path); exists(err) {
 		if err == nil {

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// However far a run has come: when the context ends while it is built, that is
-// the error, and nothing is left.
+// At any moment: an ended context must be the error, and no file may remain.
 func TestBuildInterrupted(t *testing.T) {
 	for name, fill := range map[string]func(cancel func(), tx *sql.Tx) error{
 		"before the commit": func(cancel func(), _ *sql.Tx) error { cancel(); return nil },
@@ -39,11 +38,11 @@ func TestBuildInterrupted(t *testing.T) {
 	}
 }
 
-// A process that was killed after the run had its name and before the draft had lost its own leaves two names of one file:
-// whoever goes on with the run removes the second, by whatever name the run is opened. Others read it and leave it.
+// A process killed while publishing can leave two names for one file. The next writer removes the draft's
+// name, however the run is opened; readers leave it.
 func TestSecondNameOfARunIsRemoved(t *testing.T) {
 	for _, opened := range []string{"run.db", "link.db"} {
-		r, _ := newRun(t, 64)
+		r, _ := NewRun(t, 64)
 		path := r.Path()
 		must(t, r.Close())
 		folder := filepath.Dir(path)

@@ -8,51 +8,47 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Regime says from where operands come when a launch begins.
+// Regime is where operands are when a launch begins.
 type Regime string
 
-// The regimes. Engine is the default: it is how an inference engine meets a GEMM.
+// The regimes. Engine is the default: the state in an inference engine.
 const (
-	Engine Regime = "engine" // weights from memory, activations may sit in cache
-	Cold   Regime = "cold"   // every operand from memory
-	Hot    Regime = "hot"    // every operand may sit in cache
+	Engine Regime = "engine" // weights in memory, activations possibly in cache
+	Cold   Regime = "cold"   // every operand in memory
+	Hot    Regime = "hot"    // every operand possibly in cache
 )
 
-// SeriesKey is everything that is equal along a curve over M. Two rows may be
-// compared by the rules only within a series, or between series by rules that
-// say so (parity, alternative).
+// SeriesKey is everything that is constant along a curve over M. Rules compare rows only within a series,
+// except the rules that compare series (parity, alternative).
 type SeriesKey struct {
 	Device string `json:"device"` // "cpu", "cuda:0"; the name for imported data
 	Kernel string `json:"kernel"`
-	// Subject is what is computed: the operation, its dimensions, its operands.
+	// Subject is the operation, its dimensions and operands.
 	kernels.Subject
 	Regime  Regime `json:"regime"`
 	Threads int    `json:"threads,omitempty"` // CPU only
-	// PackInside marks series whose launches pack B inside the timing.
+	// PackInside marks series whose launches include packing B.
 	PackInside bool `json:"pack_inside,omitempty"`
 }
 
-// String prints a series as "cpu/amx/bf16/n14336 k4096"; an operation that is no matrix
-// product stands before the data type, and what is not plain follows.
+// String returns "cpu/amx/bf16/n14336 k4096". Operations other than the product precede the data type;
+// non-default properties follow.
 func (k SeriesKey) String() string {
 	return k.text("/")
 }
 
-// text puts between between the data type and the dimensions.
 func (k SeriesKey) text(between string) string {
 	return k.prefix() + between + k.Size() + k.suffix()
 }
 
-// prefix is what stands before the dimensions.
 func (k SeriesKey) prefix() string {
 	s := k.Device + "/" + k.Kernel + "/"
-	if k.Operation != kernels.GEMM {
+	if !k.Operation.IsDefault() {
 		s += k.Operation.String() + "/"
 	}
 	return s + string(k.DType)
 }
 
-// suffix is what is not plain about a series, each word with a space before it.
 func (k SeriesKey) suffix() string {
 	s := k.Traits()
 	if k.Regime != "" && k.Regime != Engine {
@@ -64,43 +60,41 @@ func (k SeriesKey) suffix() string {
 	return s
 }
 
-// Text prints a series as tables and reports show it, "cpu/amx/bf16 n14336 k4096";
-// what is not plain follows. [SeriesKey.String] is the same with a slash before n.
+// Text returns the form for tables and reports, "cpu/amx/bf16 n14336 k4096". [SeriesKey.String] has a slash
+// before n.
 func (k SeriesKey) Text() string { return k.text(" ") }
 
-// TextOfAny prints a series whatever its device, "amx/bf16 n14336 k4096".
+// TextOfAny returns the series without its device, "amx/bf16 n14336 k4096".
 func (k SeriesKey) TextOfAny() string {
 	k.Device = ""
 	return k.Text()[1:]
 }
 
-// Case is one thing that is timed: a product, or a product executed in parts.
+// Case is one timed thing: a product, or a product executed in parts.
 type Case struct {
 	ID int64 `json:"id"`
 	SeriesKey
+	// M is the coordinate of the case on a curve that runs along another dimension; see [Case.Real].
 	M int `json:"m"`
-	// Parts are the Ms of the launches that make up the product, in order, when
-	// it is executed as a split; empty for a single launch.
+	// Parts are the Ms of a split's launches in order; empty for a single launch.
 	Parts []int `json:"parts,omitempty"`
-	// PadTo is the M that is computed when the product is padded, else 0.
+	// PadTo is the computed M of a padded product, else 0.
 	PadTo int `json:"pad_to,omitempty"`
-	// Copied says that a padded product's rows are copied into a place with room for PadTo rows
-	// first, as an engine does that has none behind them. The output has room: whoever launches
-	// allocates it, and its first M rows are the result.
+	// Copied means that a padded product's rows are first copied to a place with room for PadTo rows, like an
+	// engine without spare rows. The output needs no copy: the caller allocates the room, and the first M
+	// rows are the result.
 	Copied bool `json:"copied,omitempty"`
-	// Label is the library's kernel or algorithm, where it is known.
+	// Label is the library's kernel or algorithm, if known.
 	Label string `json:"label,omitempty"`
-	// Launch is how the kernel was launched, as far as it is known. Like the label it
-	// is no part of the identity.
+	// Launch is the kernel's tiling, if known. Like the label it is not part of the identity.
 	Launch Launch `json:"launch,omitzero"`
 }
 
-// Launch is what a kernel does with a product. What is not known is zero.
+// Launch is how a kernel divides a product. Unknown fields are zero.
 type Launch = kernels.Tiling
 
-// readLabel moves what the label says of the launch to where nothing is known of it: all
-// that runs, tables and CSVs have of other programs' kernels is their names.
-func (c *Case) readLabel() {
+// ReadLabel fills unknown launch fields from the label: imported data has only kernel names.
+func (c *Case) ReadLabel() {
 	if c.Label != "" {
 		var told Launch
 		c.Label, told = kernels.ReadLabel(c.Label)
@@ -108,7 +102,7 @@ func (c *Case) readLabel() {
 	}
 }
 
-// bindLaunch lists the columns of a launch; what is not known is null.
+// bindLaunch lists the columns of a launch; unknown ones are null.
 func bindLaunch(l Launch) []any {
 	count := func(n int) any {
 		if n == 0 {
@@ -126,25 +120,23 @@ func bindLaunch(l Launch) []any {
 	return []any{count(l.Tile[0]), count(l.Tile[1]), count(l.Tile[2]), waves, count(l.Split), orientation}
 }
 
-// CaseKey is the identity of a case: every field but ID, Label and Launch. Cases of equal
-// keys are the same thing to run.
+// CaseKey identifies a case: every field but ID, Label and Launch. Cases with equal keys run the same thing.
 type CaseKey struct {
 	SeriesKey
 	m, padTo int
 	parts    string // as they are stored
 }
 
-// Key is the identity of the case.
+// Key returns the identity of the case.
 func (c Case) Key() CaseKey {
-	return CaseKey{SeriesKey: c.SeriesKey, m: c.M, padTo: c.PadTo, parts: c.storedParts()}
+	return CaseKey{SeriesKey: c.SeriesKey, m: c.M, padTo: c.PadTo, parts: c.StoredParts()}
 }
 
-// copiedParts stands in the place of parts where a padded product's rows are copied first.
+// copiedParts replaces the parts of a padded product with copied rows.
 const copiedParts = "copied"
 
-// storedParts is how a case is executed, as files have it: "192+1988", "copied", empty for a
-// single launch.
-func (c Case) storedParts() string {
+// StoredParts returns how a case is executed, as stored: "192+1988", "copied", empty for a single launch.
+func (c Case) StoredParts() string {
 	switch {
 	case len(c.Parts) > 0:
 		return JoinInts(c.Parts, "+")
@@ -154,8 +146,8 @@ func (c Case) storedParts() string {
 	return ""
 }
 
-// readParts is the reverse of storedParts.
-func (c *Case) readParts(s string) (err error) {
+// ReadParts reverses StoredParts.
+func (c *Case) ReadParts(s string) (err error) {
 	if c.Copied = s == copiedParts; c.Copied {
 		c.Parts = nil
 		return nil
@@ -164,16 +156,16 @@ func (c *Case) readParts(s string) (err error) {
 	return err
 }
 
-// FLOPs is the number of operations that the case asks for, whatever is executed for it.
+// FLOPs returns the operations that the case asks for, regardless of its execution.
 func (c Case) FLOPs() float64 { return c.Subject.FLOPs(c.M) }
 
-// Bytes is the least traffic of what the case asks for, whatever is executed for it.
+// Bytes returns the minimum traffic that the case asks for, regardless of its execution.
 func (c Case) Bytes() float64 { return c.Subject.Bytes(c.M) }
 
-// String prints a case as "cpu/amx/bf16/m4096 n14336 k4096", followed by
-// "= 192+3904" for a split and "→ 4224" for padding, "→ 4224 copied" where rows are copied first.
+// String returns "cpu/amx/bf16/m4096 n14336 k4096", with "= 192+3904" for a split and "→ 4224" or "→ 4224
+// copied" for padding.
 func (c Case) String() string {
-	s := fmt.Sprintf("%s/m%d %s%s", c.prefix(), c.M, c.Size(), c.Traits())
+	s := fmt.Sprintf("%s/%s %s%s", c.prefix(), c.Coordinate(c.M), c.Size(), c.Traits())
 	switch {
 	case len(c.Parts) > 0:
 		s += " = " + JoinInts(c.Parts, "+")
@@ -186,7 +178,7 @@ func (c Case) String() string {
 	return s
 }
 
-// JoinInts prints numbers with a separator between them.
+// JoinInts prints numbers with a separator.
 func JoinInts(v []int, sep string) string {
 	words := make([]string, len(v))
 	for i, n := range v {
@@ -195,18 +187,17 @@ func JoinInts(v []int, sep string) string {
 	return strings.Join(words, sep)
 }
 
-// Phase says for what a sample was taken.
+// Phase is the purpose of a sample.
 type Phase string
 
-// The phases. Rules judge on Sweep and Confirm samples and never mix them.
+// The phases. Rules use Sweep and Confirm samples and never mix them.
 const (
 	PhaseSweep    Phase = "sweep"
 	PhaseSentinel Phase = "sentinel"
 	PhaseConfirm  Phase = "confirm" // a suspect or its reference, measured again
 	PhaseRemedy   Phase = "remedy"  // a split, padding or alternative, or its direct twin
 	PhaseNoise    Phase = "noise"   // A/A
-	// PhaseSustained is a case that runs by itself for half a second and more, in the
-	// thermal state that it brings about.
+	// PhaseSustained is a case run alone for at least half a second, in its own thermal state.
 	PhaseSustained Phase = "sustained"
 )
 
@@ -214,32 +205,37 @@ const (
 type Sample struct {
 	CaseID int64 `json:"case"`
 	Phase  Phase `json:"phase"`
-	// Round counts from 0 within the phase; a case has one sample a round.
+	// Round counts from 0 within the phase; a case has one sample per round.
 	Round int `json:"round"`
-	// Seq is the order in which blocks ran over the whole life of the run.
+	// Seq is the order of blocks over the whole run.
 	Seq int64 `json:"seq"`
-	// StartedUnixMicro is the wall clock at the block's start.
+	// StartedUnixMicro is the wall clock time at the block's start.
 	StartedUnixMicro int64 `json:"started_us"`
 	Launches         int   `json:"launches"`
 	// US is the time of one launch in microseconds: the block's time ÷ Launches.
 	US float64 `json:"us"`
-	// ClockMHz, PowerW and TempC are 0 where the device doesn't tell.
+	// ClockMHz, PowerW and TempC are 0 if unknown.
 	ClockMHz float64          `json:"clock_mhz,omitempty"`
 	PowerW   float64          `json:"power_w,omitempty"`
 	TempC    float64          `json:"temp_c,omitempty"`
 	Throttle kernels.Throttle `json:"throttle,omitempty"`
-	// Disturbance is the text of a [kernels.Disturbance]: samples come in millions, and few have one.
+	// Disturbance is the text of a [kernels.Disturbance], to save memory: few of millions of samples have
+	// one.
 	Disturbance string `json:"disturbance,omitempty"`
-	// Allocation is how many times the buffers had been allocated anew when the block ran.
+	// Allocation is how often the buffers had been reallocated before the block.
 	Allocation int `json:"allocation,omitempty"`
-	// EnergyMJ is the energy of one launch in millijoules, 0 where it is not known.
+	// EnergyMJ is the energy of one launch in millijoules, 0 if unknown.
 	EnergyMJ float64 `json:"energy_mj,omitempty"`
-	// Utils is the MFU that was published with the time, 0 where none was.
+	// Utils is the published MFU, 0 if none.
 	Utils float64 `json:"utils,omitempty"`
 }
 
-// Failure is a case that could not be measured, with the reason. It takes the
-// place of the sample, so that a resumed run does not try it again.
+// Usable is false for a sample without a valid time. Disturbed samples are usable: dropping samples for being slow would
+// flatter the result, and the estimators tolerate a minority of them.
+func (s *Sample) Usable() bool { return s.US >= LeastUS && s.US <= MostUS }
+
+// Failure is a case that could not be measured, with the reason. It replaces the sample, so a resumed run
+// does not retry it.
 type Failure struct {
 	CaseID int64  `json:"case"`
 	Phase  Phase  `json:"phase"`
@@ -247,20 +243,20 @@ type Failure struct {
 	Reason string `json:"reason"`
 }
 
-// Series is one curve over M, ascending, as the rules read it.
+// Series is one curve over M, ascending, as rules read it.
 type Series struct {
 	Key  SeriesKey
 	Rows []Row
-	// Peak is what MFU is relative to. FLOPS is 0 when no peak is known: then
-	// MFU is relative to the fastest row, and Origin says so.
+	// Peak is what MFU is relative to. If no peak is known, FLOPS is 0 and MFU is relative to the fastest
+	// row, as Origin says.
 	Peak kernels.Peak
-	// Bandwidth is the one of memory that the operation is held against.
+	// Bandwidth is the memory bandwidth that bounds the operation.
 	Bandwidth kernels.Bandwidth
 }
 
-// Row is one M of a series with its samples, in order of Seq.
+// Row is one M of a series with its samples in order of Seq.
 type Row struct {
 	Case    Case
 	Samples []Sample
-	Failed  string // the reason when the case failed, else empty
+	Failed  string // the reason of a failed case, else empty
 }

@@ -14,30 +14,28 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/direct"
 )
 
-// LaunchKind is what the launches of a stretch have in common. What is not known is zero.
+// LaunchKind is the common properties of a stretch's launches. Unknown fields are zero.
 type LaunchKind struct {
-	// Label names the kernel or algorithm, as [Case].Label does.
+	// Label names the kernel or algorithm, like [Case].Label.
 	Label string `json:"label"`
-	// Tile is the part of C that one block computes, M by N, and the step along K.
+	// Tile is the part of C that one block computes, M by N, and the K step.
 	Tile [3]int `json:"tile,omitzero"`
-	// Stages is how many steps along K are in flight at the same time.
+	// Stages is the number of K steps in flight.
 	Stages int `json:"stages,omitempty"`
-	// Split is the number of parts along K that are summed afterwards, 1 for none.
+	// Split is the number of K parts summed afterwards, 1 for none.
 	Split int `json:"split,omitempty"`
-	// Cluster is the shape of a cluster in blocks of the grid.
+	// Cluster is the cluster shape in blocks.
 	Cluster [3]int `json:"cluster,omitzero"`
-	// Orientation is that of [kernels.Tiling].
+	// Orientation is as in [kernels.Tiling].
 	Orientation string `json:"orientation,omitempty"`
-	// Slots is how many tiles the device computes at the same time: waves = tiles ÷ Slots.
+	// Slots is the number of tiles that run at once: waves = tiles ÷ Slots.
 	Slots float64 `json:"slots,omitempty"`
 }
 
-// slotsDigits is how finely slots are told apart: they are counts, and a share of one only
-// where several products make up a launch.
+// slotsDigits is the resolution of slots, which are integers except for batches.
 const slotsDigits = 1e3
 
-// KindOf is the kind of a choice that was told for a product of m by n. Slots that were not
-// told follow from the waves.
+// KindOf returns the kind of a choice for a product of m by n. Unknown slots follow from the waves.
 func KindOf(c kernels.Choice, m, n int) LaunchKind {
 	label, told := c.Label, kernels.Tiling{}
 	if label != "" {
@@ -54,8 +52,7 @@ func KindOf(c kernels.Choice, m, n int) LaunchKind {
 	return k
 }
 
-// Tiles is how many tiles make up C of m by n, the parts along K counted one by one; 0 where
-// the tile is not known.
+// Tiles returns the number of tiles of an m by n output, times the K split; 0 if the tile is unknown.
 func (k LaunchKind) Tiles(m, n int) int {
 	if k.Tile[0] < 1 || k.Tile[1] < 1 {
 		return 0
@@ -65,7 +62,7 @@ func (k LaunchKind) Tiles(m, n int) int {
 
 func divideUp(a, b int) int { return (a + b - 1) / b }
 
-// Waves is how many times the tiles of m by n fill the device; 0 where that is not known.
+// Waves returns the number of waves for m by n; 0 if unknown.
 func (k LaunchKind) Waves(m, n int) float64 {
 	if k.Slots <= 0 {
 		return 0
@@ -73,9 +70,8 @@ func (k LaunchKind) Waves(m, n int) float64 {
 	return float64(k.Tiles(m, n)) / k.Slots
 }
 
-// Runs says whether a launch that was timed, of a label and a tiling, is of this kind: label,
-// tile and split are the same where both are known. The tile may be the other way round where
-// the launch does not tell how it lies.
+// Runs reports whether a timed launch is of this kind: label, tile and split must agree where known. The tile
+// may be swapped if the launch's orientation is unknown.
 func (k LaunchKind) Runs(label string, launch Launch) bool {
 	tile := launch.Tile
 	if turned := [3]int{tile[1], tile[0], tile[2]}; launch.Orientation == kernels.OrientationUnknown && turned == k.Tile {
@@ -86,18 +82,17 @@ func (k LaunchKind) Runs(label string, launch Launch) bool {
 		(k.Split == 0 || launch.Split == 0 || k.Split == launch.Split)
 }
 
-// Stretch is a run of asked Ms, From to To inclusive, for which one kind is told.
+// Stretch is a range of queried Ms, From to To inclusive, with one kind.
 type Stretch struct {
 	From int        `json:"from"`
 	To   int        `json:"to"`
 	Kind LaunchKind `json:"kind"`
 }
 
-// Choices are the stretches of a series in ascending order of M. Only Ms that were asked may
-// be looked up: between two of them a stretch says nothing.
+// Choices are a series' stretches in ascending M. They are valid only for queried Ms.
 type Choices []Stretch
 
-// At is what was told for an M that was asked; ok is false where nothing was.
+// At returns the kind for a queried M; ok is false if there is none.
 func (c Choices) At(m int) (kind LaunchKind, ok bool) {
 	i := sort.Search(len(c), func(i int) bool { return c[i].To >= m })
 	if i == len(c) || c[i].From > m {
@@ -106,8 +101,8 @@ func (c Choices) At(m int) (kind LaunchKind, ok bool) {
 	return c[i].Kind, true
 }
 
-// Add appends what was told for the next larger M that was asked. joined says that something
-// was told for the M before it, so that an equal kind goes on.
+// Add appends the kind of the next larger queried M. joined means that the previous M has a kind, so an equal
+// kind extends its stretch.
 func (c Choices) Add(m int, kind LaunchKind, joined bool) Choices {
 	if n := len(c); n > 0 && joined && c[n-1].Kind == kind {
 		c[n-1].To = m
@@ -116,11 +111,11 @@ func (c Choices) Add(m int, kind LaunchKind, joined bool) Choices {
 	return append(c, Stretch{From: m, To: m, Kind: kind})
 }
 
-// Validate returns an error that names the first stretch that no series has.
+// Validate returns an error that names the first invalid stretch.
 func (c Choices) Validate() error {
 	last := 0
 	for _, s := range c {
-		if s.From <= last || s.To < s.From || s.To > maxDimension {
+		if s.From <= last || s.To < s.From || s.To > MaxDimension {
 			return fmt.Errorf("the stretch of m%d to m%d comes after m%d", s.From, s.To, last)
 		}
 		last = s.To
@@ -139,7 +134,7 @@ func (k LaunchKind) validate() error {
 		return fmt.Errorf("slots is %v", k.Slots)
 	}
 	for i, n := range append([]int{k.Stages}, k.Cluster[:]...) {
-		if n < 0 || n > maxDimension {
+		if n < 0 || n > MaxDimension {
 			return fmt.Errorf("%s is %d", []string{"stages", "cluster_x", "cluster_y", "cluster_z"}[i], n)
 		}
 	}
@@ -153,14 +148,12 @@ const (
 	insertChoice = `INSERT INTO choices (series, from_m, to_m, kind) VALUES (?, ?, ?, ?)`
 )
 
-// bind lists the values of insertKind.
 func (k LaunchKind) bind(id int64) []any {
 	return []any{id, k.Label, k.Tile[0], k.Tile[1], k.Tile[2], k.Stages, k.Split,
 		k.Cluster[0], k.Cluster[1], k.Cluster[2], k.Orientation, k.Slots}
 }
 
-// SetChoices stores what was told for a series, in place of what was before; none takes that
-// away.
+// SetChoices replaces the stored choices of a series; none removes them.
 func (r *Run) SetChoices(key SeriesKey, c Choices) error {
 	if err := c.Validate(); err != nil {
 		return fmt.Errorf("%s: set choices of %v: %w", r.path, key, err)
@@ -202,8 +195,7 @@ func (r *Run) SetChoices(key SeriesKey, c Choices) error {
 	})
 }
 
-// seriesIn is the id of a series by the values of insertSeries, under a new id when it is not
-// stored yet.
+// seriesIn returns the id of a series by the values of insertSeries and stores a new series.
 func seriesIn(ctx context.Context, tx *sql.Tx, values []any) (id int64, err error) {
 	err = tx.QueryRowContext(ctx, `SELECT id FROM series WHERE operation = ? AND device = ? AND kernel = ? AND dims = ?
 		AND operands = ? AND layout = ? AND regime = ? AND threads = ? AND pack_inside = ?`, values[1:]...).Scan(&id)
@@ -219,9 +211,9 @@ func seriesIn(ctx context.Context, tx *sql.Tx, values []any) (id int64, err erro
 	return id, err
 }
 
-// kindIn is the id of a kind, which it stores when it is new.
 func kindIn(ctx context.Context, tx *sql.Tx, k LaunchKind) (id int64, err error) {
-	err = tx.QueryRowContext(ctx, `SELECT id FROM launch_kinds WHERE (`+kindColumns+`) = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, k.bind(0)[1:]...).Scan(&id)
+	err = tx.QueryRowContext(ctx, `SELECT id FROM launch_kinds WHERE (`+kindColumns+`) = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		k.bind(0)[1:]...).Scan(&id)
 	if !errors.Is(err, sql.ErrNoRows) {
 		return id, err
 	}
@@ -232,7 +224,7 @@ func kindIn(ctx context.Context, tx *sql.Tx, k LaunchKind) (id int64, err error)
 	return id, err
 }
 
-// Choices returns what was told of each series; a run in which nothing was told has none.
+// Choices returns the choices of each series; may be empty.
 func (r *Run) Choices() (map[SeriesKey]Choices, error) {
 	var out map[SeriesKey]Choices
 	err := r.bulk("read choices", func(d *reader) (err error) {
@@ -242,13 +234,13 @@ func (r *Run) Choices() (map[SeriesKey]Choices, error) {
 	return out, err
 }
 
-// choices returns the choices of all series.
 func (d *reader) choices() (map[SeriesKey]Choices, error) {
 	there := 0
-	err := d.query(`SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('choices', 'launch_kinds')`, func(s *direct.Stmt) error {
-		there = int(s.Int(0))
-		return s.Err()
-	})
+	err := d.query(`SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('choices', 'launch_kinds')`,
+		func(s *direct.Stmt) error {
+			there = int(s.Int(0))
+			return s.Err()
+		})
 	if err != nil || there < 2 {
 		return nil, err
 	}
@@ -261,7 +253,7 @@ func (d *reader) choices() (map[SeriesKey]Choices, error) {
 		series := s.Int(0)
 		kind, ok := kinds[s.Int(3)]
 		if !ok {
-			return fmt.Errorf("what was told of series %d is of kind %d, which is not there", series, s.Int(3))
+			return fmt.Errorf("series %d: unknown choice kind %d", series, s.Int(3))
 		}
 		byID[series] = append(byID[series], Stretch{From: int(s.Int(1)), To: int(s.Int(2)), Kind: kind})
 		return s.Err()
@@ -287,7 +279,6 @@ func (d *reader) choices() (map[SeriesKey]Choices, error) {
 	return out, nil
 }
 
-// kinds returns the kinds by their IDs.
 func (d *reader) kinds() (map[int64]LaunchKind, error) {
 	out := map[int64]LaunchKind{}
 	err := d.query(`SELECT id, `+kindColumns+` FROM launch_kinds`, func(s *direct.Stmt) error {
@@ -301,7 +292,7 @@ func (d *reader) kinds() (map[int64]LaunchKind, error) {
 	return out, err
 }
 
-// ChosenSeries lists the series of choices in the order in which series are printed.
+// ChosenSeries lists the series of choices in printing order.
 func ChosenSeries(choices map[SeriesKey]Choices) []SeriesKey {
-	return slices.SortedFunc(maps.Keys(choices), SeriesKey.compare)
+	return slices.SortedFunc(maps.Keys(choices), SeriesKey.Compare)
 }

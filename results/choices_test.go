@@ -1,9 +1,7 @@
 package results
 
 import (
-	"context"
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -26,7 +24,7 @@ func TestKindOf(t *testing.T) {
 	if d := cmp.Diff(want, k); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	choice.Slots = 264 // as it was told, whatever the waves say
+	choice.Slots = 264 // as reported, regardless of the waves
 	if told := KindOf(choice, 512, 4096); told.Slots != 264 {
 		t.Errorf("%g slots, expected those that were told", told.Slots)
 	}
@@ -41,12 +39,14 @@ func TestKindOf(t *testing.T) {
 	if n := split.Tiles(512, 4096); n != 192 {
 		t.Errorf("%d tiles in three parts along K, expected 192", n)
 	}
-	// What the name alone says is used as it is for a row that ran.
-	if named := KindOf(kernels.Choice{Label: "nvjet_tst_128x256_64x4_2x1_v_bz_TNT waves 1.5"}, 512, 4096); named.Tile != [3]int{256, 128, 0} ||
+	// A kernel's name alone is enough.
+	if named := KindOf(kernels.Choice{Label: "nvjet_tst_128x256_64x4_2x1_v_bz_TNT waves 1.5"}, 512,
+		4096); named.Tile != [3]int{256, 128, 0} ||
 		named.Label != "nvjet_tst_128x256_64x4_2x1_v_bz_TNT" || math.Abs(named.Slots-64/1.5) > 1e-3 {
 		t.Errorf("%+v", named)
 	}
-	if none := KindOf(kernels.Choice{Label: "sgemm"}, 512, 4096); none != (LaunchKind{Label: "sgemm"}) || none.Tiles(4, 4) != 0 || none.Waves(4, 4) != 0 {
+	if none := KindOf(kernels.Choice{Label: "sgemm"}, 512, 4096); none != (LaunchKind{Label: "sgemm"}) || none.Tiles(4, 4) != 0 ||
+		none.Waves(4, 4) != 0 {
 		t.Errorf("%+v", none)
 	}
 }
@@ -79,7 +79,7 @@ func TestChoicesAt(t *testing.T) {
 		c = c.Add(m, a, true)
 	}
 	c = c.Add(24, b, true)
-	c = c.Add(40, b, false) // nothing was told of m32
+	c = c.Add(40, b, false) // no choice for m32
 	if d := cmp.Diff(Choices{{8, 16, a}, {24, 24, b}, {40, 40, b}}, c); d != "" {
 		t.Fatalf("(-want +got):\n%s", d)
 	}
@@ -93,7 +93,6 @@ func TestChoicesAt(t *testing.T) {
 	}
 }
 
-// draw makes choices that a series may have.
 var anyChoices = rapid.Custom(func(t *rapid.T) Choices {
 	kind := rapid.Custom(func(t *rapid.T) LaunchKind {
 		small := rapid.IntRange(0, 256)
@@ -114,7 +113,7 @@ var anyChoices = rapid.Custom(func(t *rapid.T) Choices {
 	}), 1, 8).Draw(t, "stretches")
 })
 
-// What was told of series is what is read, of series with cases and without.
+// Of series with and without cases.
 func TestStoredChoices(t *testing.T) {
 	path := emptyRun(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -149,7 +148,7 @@ func TestStoredChoices(t *testing.T) {
 }
 
 func TestSetChoicesRefuses(t *testing.T) {
-	r, _ := newRun(t, 4)
+	r, _ := NewRun(t, 4)
 	for name, c := range map[string]Choices{
 		"m0":       {{0, 4, LaunchKind{}}},
 		"m4 to m2": {{4, 2, LaunchKind{}}},
@@ -158,15 +157,15 @@ func TestSetChoicesRefuses(t *testing.T) {
 		"slots":    {{4, 8, LaunchKind{Slots: math.NaN()}}},
 		"stages":   {{4, 8, LaunchKind{Stages: -2}}},
 	} {
-		if err := r.SetChoices(testKey, c); err == nil || !strings.Contains(err.Error(), name) {
+		if err := r.SetChoices(SomeKey, c); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// A run of this schema that was written before there were choices has none, and may get some.
+// Older runs of this schema lack the tables of choices and may get them.
 func TestRunWithoutTablesOfChoices(t *testing.T) {
-	r, _ := newRun(t, 4)
+	r, _ := NewRun(t, 4)
 	must(t, r.Close())
 	patch(t, r.Path(), `DROP TABLE choices`, `DROP TABLE launch_kinds`)
 	o, err := Open(r.Path())
@@ -179,41 +178,15 @@ func TestRunWithoutTablesOfChoices(t *testing.T) {
 	must(t, err)
 	defer w.Close()
 	want := Choices{{4, 8, LaunchKind{Label: "a"}}}
-	must(t, w.SetChoices(testKey, want))
-	if got := must1(w.Choices())(t); !slices.Equal(got[testKey], want) {
+	must(t, w.SetChoices(SomeKey, want))
+	if got := must1(w.Choices())(t); !slices.Equal(got[SomeKey], want) {
 		t.Errorf("%v", got)
 	}
 }
 
-func TestMergeChoices(t *testing.T) {
-	a, b := LaunchKind{Label: "a"}, LaunchKind{Label: "b"}
-	other := testKey
-	other.Kernel = "amx"
-	var paths []string
-	for i, c := range []map[SeriesKey]Choices{{testKey: {{4, 8, a}, {12, 12, b}}}, {testKey: {{4, 8, a}, {12, 12, b}}, other: {{4, 64, b}}}, {testKey: {{4, 12, a}}}} {
-		path := shard(t, nil, func(s *Sample) { s.Round = i })
-		r, err := OpenAppend(path)
-		must(t, err)
-		for key, c := range c {
-			must(t, r.SetChoices(key, c))
-		}
-		must(t, r.Close())
-		paths = append(paths, path)
-	}
-	m, err := Merge(context.Background(), filepath.Join(t.TempDir(), "merged.db"), paths, MergeOptions{})
-	must(t, err)
-	defer m.Close()
-	want := map[SeriesKey]Choices{testKey: {{4, 8, a}, {12, 12, b}}, other: {{4, 64, b}}}
-	if d := cmp.Diff(want, must1(m.Choices())(t)); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
-	}
-	if w := m.Warnings(); len(w) != 1 || !strings.Contains(w[0], paths[2]+": other kernels were foretold for 1 series") {
-		t.Errorf("warnings %q", w)
-	}
-}
-
 func TestKibibytes(t *testing.T) {
-	for n, want := range map[int64]string{48 << 10: "48 KiB", 1 << 20: "1 MiB", 3 << 20: "3 MiB", 1<<20 + 512<<10: "1536 KiB", 32 << 20: "32 MiB"} {
+	for n, want := range map[int64]string{48 << 10: "48 KiB", 1 << 20: "1 MiB", 3 << 20: "3 MiB", 1<<20 + 512<<10: "1536 KiB",
+		32 << 20: "32 MiB"} {
 		if got := kibibytes(n); got != want {
 			t.Errorf("%d: %s, expected %s", n, got, want)
 		}

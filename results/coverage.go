@@ -8,52 +8,53 @@ import (
 	"strings"
 )
 
-// Coverage is what a run was asked to measure, and what it holds of that. Verdicts of all commands take it into account: nothing
-// that failed or is missing passes in silence.
+// Coverage compares what a run was asked to measure with what it holds. All commands use it, so that failed
+// or missing cases are reported.
 type Coverage struct {
-	// Asked counts the cases that the run was asked for: those of its plan, and those that it holds beside. A run without a plan, as
-	// of an import, was asked for what it holds. Of an inferred series it counts the cases that were measured, or all where none was.
+	// Asked counts the requested cases: the plan's, and any others in the run. A run without a plan, such as
+	// an import, was asked for what it holds. An inferred series counts its measured cases, or all if there
+	// are none.
 	Asked int `json:"asked"`
-	// Held counts the cases with a sample of the sweep.
+	// Held counts the cases with a sweep sample.
 	Held int `json:"held"`
-	// Failed counts the cases that have a failure and no sample, and Partly those with samples in some rounds and failures in
-	// others. The first of each says why.
+	// Failed counts cases with failures only, Partly those with samples in some rounds and failures in
+	// others. The first of each gives a reason.
 	Failed      int    `json:"failed,omitempty"`
 	FirstFailed string `json:"first_failed,omitempty"`
 	Partly      int    `json:"partly_failed,omitempty"`
 	FirstPartly string `json:"first_partly_failed,omitempty"`
-	// Missing counts the cases that the plan asks for and that have neither; FirstMissing names one.
+	// Missing counts planned cases with neither sample nor failure; FirstMissing names one.
 	Missing      int    `json:"missing,omitempty"`
 	FirstMissing string `json:"first_missing,omitempty"`
-	// Mixed lists the devices whose samples come from several machines.
+	// Mixed lists devices with samples from several machines.
 	Mixed []MixedDevice `json:"mixed,omitempty"`
 }
 
-// MixedDevice is a device of a run whose samples several machines measured.
+// MixedDevice is a device with samples from several machines.
 type MixedDevice struct {
 	Device string `json:"device"`
 	// Parts are the machines, the one with most samples first.
 	Parts []MixedPart `json:"parts"`
 }
 
-// MixedPart is what one machine measured of a device. Name is the card's UUID where it is known, else the host's name.
+// MixedPart is one machine's share of a device. Name is the card's UUID if known, else the host's name.
 type MixedPart struct {
 	Name    string `json:"name"`
 	Samples int    `json:"samples"`
 }
 
-// String is "cpu: 36 samples of a, 20 of b".
+// String returns "cpu: 36 samples of a, 20 of b".
 func (d MixedDevice) String() string {
 	words := make([]string, len(d.Parts))
 	for i, p := range d.Parts {
 		words[i] = fmt.Sprintf("%d of %s", p.Samples, p.Name)
 	}
 	words[0] = strings.Replace(words[0], " of", " samples of", 1)
-	return d.Device + ": " + briefWords(words)
+	return d.Device + ": " + BriefWords(words)
 }
 
-// Coverage counts what the run holds of the cases that it was asked for. asked are the series of its plan, of which a shard has a
-// part; nil of a run without one.
+// Coverage counts what the run holds of the requested cases. asked is its plan's series (a shard has part of
+// them), or nil without a plan.
 func (r *Run) Coverage(asked []PlannedSeries) (Coverage, error) {
 	loaded, err := r.Load()
 	if err != nil {
@@ -97,7 +98,7 @@ func (r *Run) Coverage(asked []PlannedSeries) (Coverage, error) {
 	}
 	for _, s := range asked {
 		if s.Infer && begun[s.SeriesKey] {
-			continue // which of its Ms are measured follows from the others
+			continue // which of its Ms are measured depends on the others
 		}
 		for _, m := range s.Ms {
 			if !held[key{s.SeriesKey, m}] {
@@ -111,14 +112,13 @@ func (r *Run) Coverage(asked []PlannedSeries) (Coverage, error) {
 	return c, err
 }
 
-// caseReason is a reason with the case's name ahead.
 func caseReason(c Case, reason string) string {
 	name := c.String() + ": "
 	return name + strings.TrimPrefix(reason, name)
 }
 
-// mixed lists the devices with samples of several machines. A card is the same one wherever it is, as a container's host has
-// another name at each start; without a card the host tells machines apart. What is not known differs from nothing.
+// mixed lists devices with samples from several machines. UUIDs identify cards, since a container's host name
+// changes with each start; otherwise hosts identify machines. Unknown equals anything.
 func (r *Run) mixed(taken map[source]int) ([]MixedDevice, error) {
 	devices := map[string]map[int64]int{}
 	several := false
@@ -158,4 +158,15 @@ func (r *Run) mixed(taken map[source]int) ([]MixedDevice, error) {
 	}
 	slices.SortFunc(out, func(a, b MixedDevice) int { return strings.Compare(a.Device, b.Device) })
 	return out, nil
+}
+
+// mostNamed is the number of values that a warning lists.
+const mostNamed = 8
+
+// BriefWords joins words, only the first ones of many.
+func BriefWords(words []string) string {
+	if more := len(words) - mostNamed; more > 0 {
+		return strings.Join(words[:mostNamed], ", ") + fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(words, ", ")
 }

@@ -11,11 +11,12 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// coverRun makes a run of the planned Ms, with a sample for each of measured and a failure for each of failed.
+// coverRun makes a run with a sample for each M of measured and a failure for each of failed.
 func coverRun(t *testing.T, measured, failed []int) (*Run, PlannedSeries) {
 	t.Helper()
 	key := SeriesKey{Device: "cpu", Kernel: "tiled", Subject: kernels.Product(kernels.FP32, 64, 64), Regime: Engine}
-	meta := Meta{Created: time.Now(), Regime: Engine, Fingerprint: Fingerprint{Hostname: "a", Devices: []kernels.Spec{{ID: "cpu", Name: "cpu"}}}}
+	meta := Meta{Created: time.Now(), Regime: Engine,
+		Fingerprint: Fingerprint{Hostname: "a", Devices: []kernels.Spec{{ID: "cpu", Name: "cpu"}}}}
 	r, err := Create(filepath.Join(t.TempDir(), "run.db"), meta)
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +63,7 @@ func TestCoverage(t *testing.T) {
 	if !strings.Contains(c.FirstFailed, "m24") || !strings.Contains(c.FirstPartly, "m16") || !strings.Contains(c.FirstMissing, "m32") {
 		t.Errorf("%+v", c)
 	}
-	// An inferred series is known by some of its Ms; one without any is missing whole.
+	// An inferred series needs only some of its Ms; without any it is missing.
 	planned.Infer = true
 	if c, err = r.Coverage([]PlannedSeries{planned}); err != nil || c.Missing != 0 {
 		t.Errorf("inferred: %+v, %v", c, err)
@@ -73,7 +74,7 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// Samples know their host: who goes on with a run elsewhere is seen, at once and when the file is read again.
+// A run continued on another host must be reported, at once and after reopening.
 func TestCoverageOfTwoHosts(t *testing.T) {
 	r, planned := coverRun(t, []int{8, 16, 24, 32}, nil)
 	if _, err := r.Coverage(nil); err != nil {
@@ -109,7 +110,7 @@ func TestCoverageOfTwoHosts(t *testing.T) {
 	check(again)
 }
 
-// Rows that refer to rows that are not there are damage, for whoever reads the run.
+// Rows that refer to missing rows are damage.
 func TestOrphansAreDamage(t *testing.T) {
 	for name, statement := range map[string]string{
 		"the case of a sample":   `DELETE FROM cases WHERE m = 16`,

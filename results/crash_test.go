@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"github.com/gemmaudit/gemmaudit/kernels"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -17,28 +16,32 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
+
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 )
 
-// The test binary starts itself as the process that dies. The variable says
-// what that process does.
+// The test binary starts itself as the process that dies; the variable selects its action.
 const (
-	helperVariable = "GEMMAUDIT_RESULTS_HELPER"
+	HelperVariable = "GEMMAUDIT_RESULTS_HELPER"
 	helperAppend   = "append"
 	helperCycle    = "cycle"
 	helperFill     = "fill"
 	helperHold     = "hold"
-	helperImport   = "import"
-	helperLoad     = "load"
+	HelperImport   = "import"
+	HelperLoad     = "load"
 	helperMigrate  = "migrate"
 )
 
+// LargeHelper runs helperImport and helperLoad.
+var LargeHelper func(what string, args []string) error
+
 func TestMain(m *testing.M) {
-	if what := os.Getenv(helperVariable); what != "" {
+	if what := os.Getenv(HelperVariable); what != "" {
 		help := func() error { return helper(what, os.Args[1]) }
-		if what == helperImport || what == helperLoad {
-			help = func() error { return largeHelper(what, os.Args[1:]) }
+		if what == HelperImport || what == HelperLoad {
+			help = func() error { return LargeHelper(what, os.Args[1:]) }
 		}
 		if err := help(); err != nil {
 			fmt.Println("error:", err)
@@ -49,12 +52,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// helper appends to a run and prints each seq as soon as it is acknowledged.
 func helper(what, path string) error {
 	if what == helperFill {
-		// Appending stops at 300 kB, in place of a full disk, which a test
-		// can't make without rights. The signal that comes with it is not
-		// wanted: the write shall fail.
+		// A file size limit of 300 kB replaces a full disk, which needs privileges. Ignoring the signal makes
+		// the write fail instead.
 		signal.Ignore(syscall.SIGXFSZ)
 		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 300_000, Max: 300_000}); err != nil {
 			return err
@@ -94,11 +95,11 @@ func helper(what, path string) error {
 			if slices.Contains(done[c.ID], round) {
 				continue
 			}
-			if err := r.Append(testSample(c, PhaseSweep, round, next)); err != nil {
+			if err := r.Append(SomeSample(c, PhaseSweep, round, next)); err != nil {
 				var full *FullError
 				if what == helperFill && errors.As(err, &full) {
 					fmt.Println("full:", err)
-					// Close can't fold the journal without room, but must end.
+					// Close can't fold the journal without room, but must return.
 					fmt.Println("closed:", r.Close())
 					return nil
 				}
@@ -107,7 +108,7 @@ func helper(what, path string) error {
 			fmt.Println("seq", next)
 			next++
 			if what == helperCycle && next%3 == 0 {
-				// Now the moments of death fall into Close and OpenAppend too.
+				// Here death can also fall into Close and OpenAppend.
 				if err := r.Close(); err != nil {
 					return err
 				}
@@ -122,7 +123,7 @@ func helper(what, path string) error {
 func startHelper(t *testing.T, what, path string) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], path)
-	cmd.Env = append(os.Environ(), helperVariable+"="+what)
+	cmd.Env = append(os.Environ(), HelperVariable+"="+what)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	must(t, err)
@@ -134,16 +135,14 @@ func startHelper(t *testing.T, what, path string) (*exec.Cmd, *bufio.Scanner) {
 	return cmd, bufio.NewScanner(out)
 }
 
-// emptyRun makes a closed run with four cases.
 func emptyRun(t testing.TB) string {
 	t.Helper()
-	r, _ := newRun(t, 4, 8, 12, 16)
+	r, _ := NewRun(t, 4, 8, 12, 16)
 	must(t, r.Close())
 	return r.Path()
 }
 
-// checkAcknowledged opens a run that was left behind and compares it with the
-// numbers that its writer had printed.
+// checkAcknowledged compares the run left behind with the seqs that its writer printed.
 func checkAcknowledged(t *testing.T, path string, acknowledged []int64) {
 	t.Helper()
 	r, err := Open(path)
@@ -169,8 +168,7 @@ func checkAcknowledged(t *testing.T, path string, acknowledged []int64) {
 			t.Fatalf("seq %d was acknowledged and is lost; the run has %d samples", seq, len(samples))
 		}
 	}
-	// One sample may be in the run whose acknowledgement was not printed any more
-	// at each death.
+	// At each death one sample may be stored but not yet printed.
 	if extra := len(samples) - len(acknowledged); extra < 0 {
 		t.Fatalf("%d samples, %d acknowledged", len(samples), len(acknowledged))
 	}
@@ -180,7 +178,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	for _, tt := range []struct {
 		what       string
 		mostBefore int           // samples before the death
-		within     time.Duration // the time of the death after that
+		within     time.Duration // time of the death after that
 	}{
 		{helperAppend, 400, 300 * time.Microsecond},
 		{helperCycle, 12, 10 * time.Millisecond},
@@ -190,8 +188,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			var acknowledged []int64
 			for range 10 {
 				cmd, lines := startHelper(t, tt.what, path)
-				// The moment is counted in samples and then in time, so that it
-				// falls anywhere, however slow the machine is.
+				// Counting samples before time puts the death at any point, on slow machines too.
 				after := 1 + rand.IntN(tt.mostBefore)
 				for lines.Scan() {
 					word, number, _ := strings.Cut(lines.Text(), " ")
@@ -248,14 +245,14 @@ func TestDiskFull(t *testing.T) {
 		t.Errorf("%d samples fitted", len(acknowledged))
 	}
 	checkAcknowledged(t, path, acknowledged)
-	// With room again the run goes on.
+	// With space again the run continues.
 	r, err := OpenAppend(path)
 	must(t, err)
 	next, err := r.NextSeq()
 	must(t, err)
 	cases, err := r.Cases()
 	must(t, err)
-	must(t, r.Append(testSample(cases[0], PhaseConfirm, 0, next)))
+	must(t, r.Append(SomeSample(cases[0], PhaseConfirm, 0, next)))
 	must(t, r.Close())
 }
 
@@ -281,19 +278,18 @@ func TestLock(t *testing.T) {
 		t.Fatalf("the killed holder left no lock file, so this test shows nothing: %v", err)
 	}
 	r, err = OpenAppend(path)
-	must(t, err) // a stale lock blocks nobody
+	must(t, err) // a stale lock does not block
 	defer r.Close()
 	if _, err := OpenAppend(path); !errors.As(err, &locked) || locked.PID != os.Getpid() {
 		t.Fatalf("%v, expected the refusal to name this process", err)
 	}
 }
 
-// TestCopyOfUnfinishedRun reads a run from a folder into which nothing can be
-// written, as far as the copy itself goes; permissions don't stop root.
+// Reads a run from a read-only folder, as far as the copy goes; permissions don't stop root.
 func TestCopyOfUnfinishedRun(t *testing.T) {
-	w, cases := newRun(t, 4)
+	w, cases := NewRun(t, 4)
 	for i := range 20 {
-		must(t, w.Append(testSample(cases[0], PhaseSweep, i, int64(i))))
+		must(t, w.Append(SomeSample(cases[0], PhaseSweep, i, int64(i))))
 	}
 	r := &Run{path: w.Path(), file: w.Path()}
 	must(t, r.copyAside())
@@ -315,8 +311,8 @@ func TestReadOnlyFolder(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("permissions don't stop root")
 	}
-	w, cases := newRun(t, 4)
-	must(t, w.Append(testSample(cases[0], PhaseSweep, 0, 0)))
+	w, cases := NewRun(t, 4)
+	must(t, w.Append(SomeSample(cases[0], PhaseSweep, 0, 0)))
 	dir := t.TempDir()
 	must(t, copyFile(filepath.Join(dir, "run.db"), w.Path()))
 	must(t, copyFile(filepath.Join(dir, "run.db-wal"), w.Path()+"-wal"))
@@ -330,19 +326,19 @@ func TestReadOnlyFolder(t *testing.T) {
 	if len(samples) != 1 || !strings.Contains(strings.Join(r.Warnings(), "\n"), "a copy of the run") {
 		t.Errorf("%d samples, warnings %q", len(samples), r.Warnings())
 	}
-	if _, err := Create(filepath.Join(dir, "other.db"), testMeta()); !errors.Is(err, os.ErrPermission) {
+	if _, err := Create(filepath.Join(dir, "other.db"), SomeMeta()); !errors.Is(err, os.ErrPermission) {
 		t.Errorf("%v, expected that the folder can't be written", err)
 	}
 }
 
 func TestJournalLeftBehind(t *testing.T) {
-	w, cases := newRun(t, 4)
-	must(t, w.Append(testSample(cases[0], PhaseSweep, 0, 0)))
+	w, cases := NewRun(t, 4)
+	must(t, w.Append(SomeSample(cases[0], PhaseSweep, 0, 0)))
 	path := filepath.Join(t.TempDir(), "copied.db")
 	must(t, copyFile(path, w.Path()))
 	r, err := Open(path)
 	if err == nil {
-		// The file is sound by itself, but only as far as it was folded.
+		// The file alone is valid, but only up to the last fold.
 		if !strings.Contains(strings.Join(r.Warnings(), "\n"), "-wal") {
 			t.Errorf("warnings %q, expected one about the missing journal", r.Warnings())
 		}
@@ -350,14 +346,13 @@ func TestJournalLeftBehind(t *testing.T) {
 	}
 }
 
-// TestCloseDuringRead closes a run while somebody reads it: the journal can't
-// be folded then, which is no error and loses nothing.
+// The journal can't be folded during a read; this is no error and loses nothing.
 func TestCloseDuringRead(t *testing.T) {
-	w, cases := newRun(t, 4)
-	must(t, w.Append(testSample(cases[0], PhaseSweep, 0, 0)))
+	w, cases := NewRun(t, 4)
+	must(t, w.Append(SomeSample(cases[0], PhaseSweep, 0, 0)))
 	reader, err := Open(w.Path())
 	must(t, err)
-	must(t, w.Append(testSample(cases[0], PhaseSweep, 1, 1)))
+	must(t, w.Append(SomeSample(cases[0], PhaseSweep, 1, 1)))
 	must(t, w.Close())
 	for _, r := range []*Run{reader, nil} {
 		if r == nil {
@@ -382,16 +377,15 @@ func TestCloseDuringRead(t *testing.T) {
 	}
 }
 
-// TestConcurrentUse appends from several goroutines while others read; it is
-// the race detector that judges, and the count.
+// Checked by the race detector and the count.
 func TestConcurrentUse(t *testing.T) {
 	const writers, each = 4, 25
-	r, cases := newRun(t, 1, 2, 3, 4)
+	r, cases := NewRun(t, 1, 2, 3, 4)
 	var group errgroup.Group
 	for i := range writers {
 		group.Go(func() error {
 			for round := range each {
-				if err := r.Append(testSample(cases[i], PhaseSweep, round, int64(i*each+round))); err != nil {
+				if err := r.Append(SomeSample(cases[i], PhaseSweep, round, int64(i*each+round))); err != nil {
 					return err
 				}
 				if _, err := r.Series(); err != nil {
@@ -409,28 +403,30 @@ func TestConcurrentUse(t *testing.T) {
 	}
 }
 
-// What a writer that was killed left beside its run does not get into the next run of
-// that name, however that one comes there.
 func TestJournalOfARunThatIsGone(t *testing.T) {
-	const rows = "device,kernel,dtype,m,n,k,round,us\nother,lib,fp32,7,8,16,0,1\n"
-	for name, make := range map[string]func(path, csv string) error{
-		"created": func(path, _ string) error {
-			r, err := Create(path, testMeta())
+	other := Case{ID: 1, SeriesKey: SeriesKey{Device: "other", Kernel: "lib", Subject: kernels.Product(kernels.FP32, 8, 16)}, M: 7}
+	fill := func(w *Writer) error {
+		id, err := w.Series(other.SeriesKey)
+		return errors.Join(err, w.Case(id, other), w.Meta(SomeMeta()))
+	}
+	for name, make := range map[string]func(path string) error{
+		"created": func(path string) error {
+			r, err := Create(path, SomeMeta())
 			if err != nil {
 				return err
 			}
-			_, err = r.AddCases([]Case{{SeriesKey: SeriesKey{Device: "other", Kernel: "lib", Subject: kernels.Product(kernels.FP32, 8, 16)}, M: 7}})
+			_, err = r.AddCases([]Case{other})
 			return errors.Join(err, r.Close())
 		},
-		"imported": func(path, csv string) error {
-			r, err := Import(t.Context(), []string{csv}, path, ImportOptions{})
+		"built": func(path string) error {
+			r, err := Build(t.Context(), path, fill)
 			if err != nil {
 				return err
 			}
 			return r.Close()
 		},
-		"replaced": func(path, csv string) error {
-			r, err := Import(t.Context(), []string{csv}, path+".new", ImportOptions{})
+		"replaced": func(path string) error {
+			r, err := Build(t.Context(), path+".new", fill)
 			if err != nil {
 				return err
 			}
@@ -438,8 +434,8 @@ func TestJournalOfARunThatIsGone(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, cases := newRun(t, 40)
-			must(t, w.Append(testSample(cases[0], PhaseSweep, 0, 0)))
+			w, cases := NewRun(t, 40)
+			must(t, w.Append(SomeSample(cases[0], PhaseSweep, 0, 0)))
 			dir := t.TempDir()
 			path := filepath.Join(dir, "run.db")
 			for _, suffix := range []string{"-wal", "-shm"} {
@@ -448,7 +444,7 @@ func TestJournalOfARunThatIsGone(t *testing.T) {
 			if name == "replaced" {
 				must(t, copyFile(path, w.Path()))
 			}
-			must(t, make(path, writeFile(t, "rows.csv", rows)))
+			must(t, make(path))
 			r, err := Open(path)
 			must(t, err)
 			defer r.Close()
@@ -461,18 +457,17 @@ func TestJournalOfARunThatIsGone(t *testing.T) {
 	}
 }
 
-// A run that is being written is not replaced.
 func TestReplaceRefusesAWriter(t *testing.T) {
-	w, cases := newRun(t, 1)
+	w, cases := NewRun(t, 1)
 	part := filepath.Join(t.TempDir(), "part.db")
-	other, err := Create(part, testMeta())
+	other, err := Create(part, SomeMeta())
 	must(t, err)
 	must(t, other.Close())
 	var locked *LockedError
 	if err := Replace(part, w.Path()); !errors.As(err, &locked) {
 		t.Errorf("%v, expected that it is locked", err)
 	}
-	must(t, w.Append(testSample(cases[0], PhaseSweep, 0, 0)))
+	must(t, w.Append(SomeSample(cases[0], PhaseSweep, 0, 0)))
 	must(t, w.Close())
 	must(t, Replace(part, w.Path()))
 }

@@ -12,21 +12,21 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// FormatError says why a file can't be read as a run: it is empty, truncated,
-// damaged, something else altogether, or from a newer version of the program.
+// FormatError says why a file is not a readable run: empty, truncated, damaged, of another format, or from a
+// newer version of the program.
 type FormatError struct {
 	Path   string
 	Reason string
-	// Hint is what the user can do about it, empty when there is nothing.
+	// Hint is what the user can do; may be empty.
 	Hint string
 }
 
 func (e *FormatError) Error() string { return fmt.Sprintf("%s: %s", e.Path, e.Reason) }
 
-// LockedError is the refusal to write a run that another process is writing.
+// LockedError is returned for a run that another process is writing.
 type LockedError struct {
 	Path string
-	// PID is the process that holds the lock, 0 when it left no number.
+	// PID is the process that holds the lock, 0 if unknown.
 	PID int
 }
 
@@ -37,8 +37,8 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("%s: process %d is writing this run", e.Path, e.PID)
 }
 
-// FullError says that there was no room left to write to. What had been
-// acknowledged before stays in the run, which remains readable.
+// FullError means that there was no space left to write. Acknowledged samples stay in the run, which remains
+// readable.
 type FullError struct {
 	Path string
 	Err  error
@@ -46,18 +46,17 @@ type FullError struct {
 
 func (e *FullError) Error() string { return fmt.Sprintf("%s: disk full: %v", e.Path, e.Err) }
 
-// Unwrap returns the error of the database.
+// Unwrap returns the database's error.
 func (e *FullError) Unwrap() error { return e.Err }
 
-// ErrDuplicate is wrapped by the errors of [Run.Append] and [Run.Fail] when the
-// case already has a sample or a failure in that phase and round.
+// ErrDuplicate is wrapped by errors of [Run.Append] and [Run.Fail] if the case already has a sample or
+// failure in that phase and round.
 var ErrDuplicate = errors.New("already recorded")
 
-// ErrReadOnly is wrapped by the errors of writes to a run from [Open].
+// ErrReadOnly is wrapped by errors of writes to a run from [Open].
 var ErrReadOnly = errors.New("run is open for reading only")
 
-// sqliteCode returns the primary and the extended result code of an error of
-// the database, zeros for any other error.
+// sqliteCode returns a database error's primary and extended result codes, zeros for other errors.
 func sqliteCode(err error) (primary, extended int) {
 	var e interface {
 		error
@@ -69,9 +68,8 @@ func sqliteCode(err error) (primary, extended int) {
 	return 0, 0
 }
 
-// describe turns an error of the database into one of this package's: a
-// damaged file becomes a [FormatError], a full disk a [FullError], and the rest
-// is wrapped with the file and what was tried.
+// describe converts a database error: damage becomes a [FormatError], a full disk a [FullError]; others are
+// wrapped with the file and the attempted action.
 func describe(path, tried string, err error) error {
 	if err == nil {
 		return nil
@@ -83,7 +81,7 @@ func describe(path, tried string, err error) error {
 	primary, extended := sqliteCode(err)
 	switch {
 	case primary == sqlite3.SQLITE_CORRUPT || primary == sqlite3.SQLITE_NOTADB:
-		return &FormatError{Path: path, Reason: fmt.Sprintf("the run is damaged: %s: %v", tried, err), Hint: damagedHint}
+		return &FormatError{Path: path, Reason: fmt.Sprintf("the run is damaged: %s: %v", tried, err), Hint: DamagedHint}
 	case primary == sqlite3.SQLITE_FULL, errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
 		return &FullError{Path: path, Err: fmt.Errorf("%s: %w", tried, err)}
 	case (extended == sqlite3.SQLITE_IOERR_WRITE || extended == sqlite3.SQLITE_IOERR_SHMSIZE ||
@@ -93,12 +91,10 @@ func describe(path, tried string, err error) error {
 	return fmt.Errorf("%s: %s: %w", path, tried, err)
 }
 
-// noRoom says whether a write beside path fails for lack of room: the disk is
-// full, a quota is used up, or the process may not write files of that size. The
-// database reports some of these as plain input/output errors, without the
-// reason.
+// noRoom reports whether writing next to path fails for lack of space: a full disk, a quota, or a file size
+// limit. The database reports some of these as plain I/O errors.
 func noRoom(path string) bool {
-	const step = 64 << 10 // what the journal grows by at least
+	const step = 64 << 10 // the journal's minimum growth
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err == nil {
 		if uint64(max(size(path), size(path+"-wal")))+step > uint64(limit.Cur) {
@@ -108,7 +104,7 @@ func noRoom(path string) bool {
 	f, err := os.CreateTemp(filepath.Dir(path), ".room.*")
 	if err == nil {
 		defer f.Close()
-		os.Remove(f.Name()) // at once: it takes room as well without a name
+		os.Remove(f.Name()) // a file without a name takes space as well
 		if _, err = f.Write(make([]byte, step)); err == nil {
 			err = f.Sync()
 		}
@@ -116,8 +112,8 @@ func noRoom(path string) bool {
 	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
 }
 
-// folderError words the failure to make a file beside a run. It names the folder:
-// the name of the file that was tried says nothing to the user.
+// folderError describes the failure to create a file next to a run. It names the folder, since the temporary
+// file's name means nothing to the user.
 func folderError(run string, err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
@@ -126,15 +122,13 @@ func folderError(run string, err error) error {
 	return fmt.Errorf("%s: can't write to folder %q: %w", run, filepath.Dir(run), err)
 }
 
-// badValue is the [FormatError] of a stored value that no version of this
-// program writes.
-func badValue(path, what string, value any) error {
+// BadValue is the [FormatError] of a stored value that no version writes.
+func BadValue(path, what string, value any) error {
 	return &FormatError{
 		Path:   path,
 		Reason: fmt.Sprintf("the run is damaged: %s is %s", what, strconv.Quote(fmt.Sprint(value))),
-		Hint:   damagedHint,
+		Hint:   DamagedHint,
 	}
 }
 
-// exists says whether there is anything at path.
 func exists(err error) bool { return !errors.Is(err, fs.ErrNotExist) }

@@ -5,7 +5,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/field"
 )
 
-// SeriesFields are the facts of a series, which all of its rows share.
+// SeriesFields are the properties of a series, shared by its rows.
 var SeriesFields = []field.Field[SeriesKey]{
 	{Name: "device", Head: "device", Kind: field.Text, Where: "device", Hoist: true,
 		Words: "the device, as cpu or cuda:0",
@@ -14,13 +14,13 @@ var SeriesFields = []field.Field[SeriesKey]{
 		Words: "the kernel, as cublas or tiled",
 		Value: func(k SeriesKey) any { return k.Kernel }},
 	{Name: "operation", Head: "operation", Kind: field.Text, Where: "operation", Hoist: true,
-		Words: "what is computed, as gemm or softmax",
+		Words: "operation, as gemm or softmax",
 		Value: func(k SeriesKey) any { return operationWord(k.Operation) }},
 	{Name: "dtype", Head: "dtype", Kind: field.Text, Where: "dtype", Hoist: true,
 		Words: "the data type of the activations",
 		Value: func(k SeriesKey) any { return string(k.DType) }},
 	{Name: "weights", Kind: field.Text, Where: "weights", NoColumn: true, JSON: "-",
-		Words: "the format of quantised weights, empty for plain ones",
+		Words: "the format of quantized weights, empty for plain weights",
 		Value: func(k SeriesKey) any {
 			if k.Weights == (kernels.WeightFormat{}) {
 				return nil
@@ -50,14 +50,14 @@ var SeriesFields = []field.Field[SeriesKey]{
 	{Name: "size", Head: "size", Kind: field.Text, Hoist: true, JSON: "-",
 		Words: "the dimensions in words, where N and K are not all of them",
 		Value: func(k SeriesKey) any {
-			if k.Operation == kernels.GEMM && k.Products == 0 {
+			if k.Operation.IsProduct() && k.Products == 0 {
 				return nil
 			}
 			return k.Size()
 		}},
 }
 
-// unlessZero is n, or nothing where 0 stands for none.
+// unlessZero returns n, or nil for 0.
 func unlessZero(n int) any {
 	if n == 0 {
 		return nil
@@ -65,113 +65,14 @@ func unlessZero(n int) any {
 	return n
 }
 
-// operationWord is the operation of a series. Tables for people leave that of products out.
+// operationWord is a series' operation. Tables for people omit it for products.
 type operationWord kernels.Operation
 
-// Text is what tables show.
 func (o operationWord) Text() string {
-	if kernels.Operation(o) == kernels.GEMM {
+	if kernels.Operation(o).IsDefault() {
 		return ""
 	}
 	return kernels.Operation(o).String()
 }
 
-// Raw is the name of the operation.
 func (o operationWord) Raw() any { return kernels.Operation(o).String() }
-
-// ExportFields are the facts of a sample, in the order of an export's columns. JSON and Parquet have them by the tags of [Exported].
-var ExportFields = []field.Field[*Exported]{
-	shared("device", func(e *Exported) any { return e.Device }),
-	shared("kernel", func(e *Exported) any { return e.Kernel }),
-	shared("dtype", func(e *Exported) any { return string(e.DType) }),
-	{Name: "m", Kind: field.Count, Where: "m", Words: "the M of a row", Value: func(e *Exported) any { return e.M }},
-	shared("n", func(e *Exported) any { return e.N }),
-	shared("k", func(e *Exported) any { return e.K }),
-	{Name: "round", Kind: field.Count, Where: "round", Words: "round within the phase", Value: func(e *Exported) any { return e.Round }},
-	{Name: "us", Kind: field.Number, Unit: field.Micros, Where: "us", Words: "time of a launch as it was observed", Value: func(e *Exported) any { return e.US }},
-	{Name: "clock_mhz", Kind: field.Number, Unit: field.MHz, Where: "clock", Words: "clock of the device", Value: func(e *Exported) any { return known(e.ClockMHz) }},
-	{Name: "power_w", Kind: field.Number, Unit: field.Watts, Where: "power", Words: "power of the device", Value: func(e *Exported) any { return known(e.PowerW) }},
-	{Name: "temp_c", Kind: field.Number, Unit: field.Celsius, Where: "temperature", Words: "temperature of the device", Value: func(e *Exported) any { return known(e.TempC) }},
-	{Name: "phase", Kind: field.Text, Where: "phase", Words: "what a sample was taken for, as sweep or confirm", Value: func(e *Exported) any { return string(e.Phase) }},
-	{Name: "seq", Kind: field.Count, Words: "place of the sample in the run", Value: func(e *Exported) any { return int(e.Seq) }},
-	{Name: "started", Kind: field.Text, Words: "when the block began", Value: func(e *Exported) any { return e.Started.String() }},
-	{Name: "launches", Kind: field.Count, Where: "launches", Words: "launches in the sample's block", Value: func(e *Exported) any { return e.Launches }},
-	{Name: "throttle", Kind: field.Text, Where: "throttle", Words: "what held the device back, empty where nothing did", Value: func(e *Exported) any { return string(e.Throttle) }},
-	{Name: "disturbance", Kind: field.Text, Where: "disturbance", Words: "what the system did to the block, empty where nothing", Value: func(e *Exported) any { return e.Disturbance }},
-	shared("regime", func(e *Exported) any { return string(e.Regime) }),
-	shared("threads", func(e *Exported) any { return e.Threads }),
-	{Name: "pack_inside", Kind: field.Flag, Words: "the weights were packed inside the timing", Value: func(e *Exported) any { return e.PackInside }},
-	{Name: "parts", Kind: field.Text, Words: "the launches of a split, or that rows were copied", Value: func(e *Exported) any { return e.Parts }},
-	{Name: "pad_to", Kind: field.Count, Words: "the M that was computed for a padded product, else 0", Value: func(e *Exported) any { return e.PadTo }},
-	{Name: "label", Kind: field.Text, Where: "label", Words: labelWords, Value: func(e *Exported) any { return string(e.Label) }},
-	{Name: "distribution", Kind: field.Text, Words: "content of the operands", Value: func(e *Exported) any { return string(e.Distribution) }},
-	{Name: "seed", Kind: field.Text, Words: "seed of the order and of the operands", Value: func(e *Exported) any { return e.Seed }},
-	{Name: "allocation", Kind: field.Count, Words: "which allocation of the operands was timed", Value: func(e *Exported) any { return e.Allocation }},
-	{Name: "energy_mj", Kind: field.Number, Unit: field.Millijoules, Where: "energy", Words: "energy of a launch", Value: func(e *Exported) any { return known(e.EnergyMJ) }},
-	{Name: "utils", Kind: field.Number, Unit: field.Share, Words: "MFU as it was published", Value: func(e *Exported) any { return known(e.Utils) }},
-	{Name: "tile_m", Kind: field.Count, Words: "rows of a tile", Value: func(e *Exported) any { return known(e.TileM) }},
-	{Name: "tile_n", Kind: field.Count, Words: "columns of a tile", Value: func(e *Exported) any { return known(e.TileN) }},
-	{Name: "tile_k", Kind: field.Count, Words: "depth of a tile", Value: func(e *Exported) any { return known(e.TileK) }},
-	{Name: "waves", Kind: field.Number, Words: "waves of tiles over the device", Value: func(e *Exported) any { return known(e.Waves) }},
-	{Name: "split", Kind: field.Count, Words: "parts of K that are summed", Value: func(e *Exported) any { return known(e.Split) }},
-	{Name: "orientation", Kind: field.Text, Words: "which of M and N a tile's rows run along", Value: func(e *Exported) any { return string(e.Orientation) }},
-	{Name: "run", Kind: field.Text, Where: "run", Words: "the id of the run that measured", Value: func(e *Exported) any { return string(e.Run) }},
-	{Name: "host", Kind: field.Text, Where: "host", Words: "the host that measured", Value: func(e *Exported) any { return string(e.Host) }},
-	{Name: "card", Kind: field.Text, Where: "card", Words: "UUID or serial number of the card", Value: func(e *Exported) any { return string(e.Card) }},
-	{Name: "labels", Kind: field.Text, Words: "the machine's labels, a JSON object", Value: func(e *Exported) any { return string(e.Labels) }},
-	shared("operation", func(e *Exported) any { return e.Operation }),
-	shared("layout", func(e *Exported) any { return e.Layout }),
-	{Name: "dims", Kind: field.Text, Words: "the dimensions beside M as a JSON object, empty where N and K are all", Value: func(e *Exported) any { return e.Dims }},
-	{Name: "operands", Kind: field.Text, Words: "the operands' types as a JSON object, empty where they follow from dtype", Value: func(e *Exported) any { return e.Operands }},
-	{Name: "ceilings", Kind: field.Text, Words: "the device's peaks and bandwidths as a JSON object, on its first line", Value: func(e *Exported) any { return e.Ceilings }},
-	{Name: "device_name", Kind: field.Text, Words: "the device's model", Value: func(e *Exported) any { return string(e.DeviceName) }},
-	{Name: "mfu", Kind: field.Number, Unit: field.Share, Words: "share of the device's peak", Value: func(e *Exported) any { return known(e.MFU) }},
-	{Name: "us_at_clock", Kind: field.Number, Unit: field.Micros, Words: "time of a launch at the clock reference_clock_mhz", Value: func(e *Exported) any { return known(e.USAtClock) }},
-	{Name: "reference_clock_mhz", Kind: field.Number, Unit: field.MHz, Words: "the clock at which rows are judged", Value: func(e *Exported) any { return known(e.ReferenceMHz) }},
-	{Name: "mfu_as_published", Kind: field.Number, Unit: field.Share, Where: "mfu", NoColumn: true, JSON: "-",
-		Words: "share of the peak, as it was published where it was",
-		Value: func(e *Exported) any {
-			if e.Utils != nil {
-				return *e.Utils
-			}
-			return known(e.MFU)
-		}},
-}
-
-// labelWords explain the label of a row or a sample.
-const labelWords = "the library's kernel or algorithm, where it is known"
-
-// shared is a field of a sample's series.
-func shared(name string, value func(*Exported) any) field.Field[*Exported] {
-	f := field.Pick(SeriesFields, name)[0]
-	return field.Field[*Exported]{Name: f.Name, Kind: f.Kind, Unit: f.Unit, Words: f.Words, Where: f.Where, Value: value}
-}
-
-// known is a figure, or nothing where it is not known.
-func known[T int | float64](x *T) any {
-	if x == nil {
-		return nil
-	}
-	return *x
-}
-
-// exportColumns are the fields of an export's columns.
-var exportColumns = func() []field.Field[*Exported] {
-	var out []field.Field[*Exported]
-	for _, f := range ExportFields {
-		if !f.NoColumn {
-			out = append(out, f)
-		}
-	}
-	return out
-}()
-
-// samplesColumns are the columns of a samples CSV, in their order. The first eight are required, save those
-// that an option gives.
-var samplesColumns = func() []string {
-	names := make([]string, len(exportColumns))
-	for i, f := range exportColumns {
-		names[i] = f.Name
-	}
-	return names
-}()

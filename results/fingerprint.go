@@ -6,8 +6,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Fingerprint is everything about a machine and a build that can change a
-// timing. Two runs are compared factor by factor over it before any number is.
+// Fingerprint is everything about a machine and a build that can change a timing. Comparisons of runs check
+// it factor by factor first.
 type Fingerprint struct {
 	Gemmaudit  string         `json:"gemmaudit"` // version of the program
 	Hostname   string         `json:"hostname"`
@@ -18,7 +18,7 @@ type Fingerprint struct {
 	Microcode  string         `json:"microcode,omitempty"`
 	Cores      int            `json:"cores"` // usable by this process
 	MemoryGiB  float64        `json:"memory_gib"`
-	Governor   string         `json:"governor,omitempty"` // "performance"; empty when the kernel doesn't tell
+	Governor   string         `json:"governor,omitempty"` // "performance"; empty if unknown
 	Turbo      string         `json:"turbo,omitempty"`    // "on", "off"
 	SMT        string         `json:"smt,omitempty"`
 	Hypervisor string         `json:"hypervisor,omitempty"`
@@ -26,32 +26,30 @@ type Fingerprint struct {
 	Devices    []kernels.Spec `json:"devices"`
 }
 
-// Factor is one line of a fingerprint: a name and its value in words.
+// Factor is one line of a fingerprint: a name and its value as text.
 type Factor struct {
 	Name  string `json:"name"`
 	Value string `json:"value"` // empty when unknown
-	// Identity marks what tells machines and cards apart without changing a timing: a
-	// host's name, a card's uuid. It never confounds a comparison.
+	// Identity marks factors that identify a machine or card without affecting timings: host name, card UUID.
+	// They never confound a comparison.
 	Identity bool `json:"identity,omitempty"`
-	// Device is the device that it is of, whose id is ahead of Line in the name; empty for the host's.
+	// Device is the factor's device, whose id precedes Line in the name; empty for the host.
 	Device string `json:"-"`
 	Line   string `json:"-"`
 }
 
-// FactorDiff is a factor in which two fingerprints differ. A value is empty where
-// that side doesn't have the factor.
+// FactorDiff is a factor in which two fingerprints differ. A missing factor has an empty value.
 type FactorDiff struct {
 	Name     string `json:"name"`
 	A        string `json:"a"`
 	B        string `json:"b"`
 	Identity bool   `json:"identity,omitempty"`
-	// Device and Line are those of [Factor].
+	// Device and Line are as in [Factor].
 	Device string `json:"-"`
 	Line   string `json:"-"`
 }
 
-// Anonymous is the fingerprint without what tells a machine from others of its kind: the host's name, its operating system's kernel and the
-// uuids of its cards.
+// Anonymous returns the fingerprint without host name, kernel version and card UUIDs.
 func (f Fingerprint) Anonymous() Fingerprint {
 	f.Hostname, f.Kernel = "", ""
 	f.Devices = slices.Clone(f.Devices)

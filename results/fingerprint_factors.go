@@ -10,9 +10,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Factors lists the fingerprint line by line, in the order in which it is shown:
-// the host first, then each device under its id ("cuda:0 driver"). What the CPU as
-// a device repeats of the host is left out, so that one change counts as one factor.
+// Factors lists the fingerprint in display order: the host, then each device under its id ("cuda:0 driver").
+// Properties that the CPU device shares with the host are omitted, so one change is one factor.
 func (f Fingerprint) Factors() []Factor {
 	var out []Factor
 	add := func(name, value string) { out = append(out, Factor{Name: name, Value: value}) }
@@ -24,7 +23,7 @@ func (f Fingerprint) Factors() []Factor {
 	add("cpu model", f.CPUModel)
 	add("microcode", f.Microcode)
 	add("cores", count(f.Cores))
-	// Kernels reserve a little more or less of the same memory.
+	// Kernels reserve slightly different amounts of the same memory.
 	add("memory", gibibytes(f.MemoryGiB))
 	add("governor", f.Governor)
 	add("turbo", f.Turbo)
@@ -50,7 +49,6 @@ func (f Fingerprint) Factors() []Factor {
 	return out
 }
 
-// deviceFactors are the lines of one device, without its id.
 func deviceFactors(d kernels.Spec) []Factor {
 	out := []Factor{
 		{Name: "name", Value: d.Name},
@@ -68,7 +66,7 @@ func deviceFactors(d kernels.Spec) []Factor {
 	return out
 }
 
-// cachesInWords prints "L1 48 KiB × 2, L2 1 MiB × 2, L3 32 MiB".
+// cachesInWords returns "L1 48 KiB × 2, L2 1 MiB × 2, L3 32 MiB".
 func cachesInWords(d kernels.Spec) string {
 	var words []string
 	for _, c := range d.Caches {
@@ -108,8 +106,8 @@ func count(n int) string {
 	return strconv.Itoa(n)
 }
 
-// Diff lists the factors in which f (A) and o (B) differ, in the order of
-// [Fingerprint.Factors]; what only o has comes last.
+// Diff lists the factors in which f (A) and o (B) differ, in the order of [Fingerprint.Factors]; factors only
+// in o are last.
 func (f Fingerprint) Diff(o Fingerprint) []FactorDiff {
 	theirs := map[string]Factor{}
 	for _, x := range o.Factors() {

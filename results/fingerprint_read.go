@@ -14,8 +14,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/procfs"
 )
 
-// ReadFingerprint describes the machine that the program runs on. What the system
-// doesn't tell stays empty; nothing here fails. version is that of gemmaudit.
+// ReadFingerprint describes this machine. Unknown values stay empty; it never fails. version is gemmaudit's.
 func ReadFingerprint(devices []kernels.Spec, version string) Fingerprint {
 	f := FingerprintOf(os.DirFS("/"), devices, version)
 	name, release := uname()
@@ -29,14 +28,13 @@ func ReadFingerprint(devices []kernels.Spec, version string) Fingerprint {
 		f.OS = name
 	}
 	f.Arch = runtime.GOARCH
-	// The affinity that the process started with: later a thread may be pinned.
+	// The affinity at process start: later a thread may be pinned.
 	f.Cores = runtime.NumCPU()
 	return f
 }
 
-// FingerprintOf reads the description of a Linux machine from its file system:
-// etc, proc and sys below the root of files. Cores is the number of CPUs that
-// proc/self/status allows. Arch is left empty.
+// FingerprintOf describes a Linux machine from its file system: etc, proc and sys below the root of files.
+// Cores is the number of CPUs that proc/self/status allows. Arch stays empty.
 func FingerprintOf(files fs.FS, devices []kernels.Spec, version string) Fingerprint {
 	r := factReader{procfs.Tree{FS: files}}
 	info := r.CPUInfo()
@@ -68,7 +66,7 @@ func FingerprintOf(files fs.FS, devices []kernels.Spec, version string) Fingerpr
 	return f
 }
 
-// factReader reads single facts from a file system, tolerant of what is absent.
+// factReader reads single facts from a file system; missing files are allowed.
 type factReader struct{ procfs.Tree }
 
 func (r factReader) osName() string {
@@ -84,7 +82,6 @@ func (r factReader) osName() string {
 
 const cpuFolder = "sys/devices/system/cpu"
 
-// governor names the frequency governors in use, joined by commas when CPUs differ.
 func (r factReader) governor() string {
 	seen := map[string]bool{}
 	files, _ := fs.Glob(r.FS, path.Join(cpuFolder, "cpu[0-9]*/cpufreq/scaling_governor"))
@@ -96,15 +93,15 @@ func (r factReader) governor() string {
 	return strings.Join(slices.Sorted(maps.Keys(seen)), ",")
 }
 
-// turbo is "on" or "off" where a driver tells.
+// turbo returns "on" or "off", empty if unknown.
 func (r factReader) turbo() string {
 	return cmp.Or(r.onOff("intel_pstate/no_turbo", "0", "1"), r.onOff("cpufreq/boost", "1", "0"))
 }
 
-// smt is "on" when two threads share a core, "off" when they don't.
+// smt returns "on" if two threads share a core, otherwise "off".
 func (r factReader) smt() string { return r.onOff("smt/active", "1", "0") }
 
-// onOff reads a switch of the CPUs, empty when it is neither on nor off.
+// onOff reads a CPU switch; empty if it is neither on nor off.
 func (r factReader) onOff(file, on, off string) string {
 	switch r.Text(path.Join(cpuFolder, file)) {
 	case on:
@@ -115,8 +112,8 @@ func (r factReader) onOff(file, on, off string) string {
 	return ""
 }
 
-// hypervisors maps what firmware calls a virtual machine to its hypervisor. Order
-// matters: "Amazon EC2" is also on bare metal, where the product ends in ".metal".
+// hypervisors maps firmware names of virtual machines to hypervisors. "Amazon EC2" is also on bare metal,
+// where the product ends in ".metal".
 var hypervisors = []struct{ dmi, name string }{
 	{"kvm", "KVM"}, {"qemu", "KVM"}, {"vmware", "VMware"}, {"virtualbox", "VirtualBox"}, {"innotek", "VirtualBox"},
 	{"xen", "Xen"}, {"virtual machine", "Hyper-V"}, {"google compute engine", "KVM (Google Compute Engine)"},
@@ -125,8 +122,8 @@ var hypervisors = []struct{ dmi, name string }{
 	{"hetzner", "KVM (Hetzner)"},
 }
 
-// hypervisor names what the machine is a guest of, empty on bare metal. Firmware
-// names it where there is firmware; the CPU's flag alone says only that there is one.
+// hypervisor returns the machine's hypervisor, empty on bare metal. Firmware names it if there is any; the
+// CPU flag only shows that there is one.
 func (r factReader) hypervisor(cpuFlags string) string {
 	guest := slices.Contains(strings.Fields(cpuFlags), "hypervisor")
 	if kind := r.Text("sys/hypervisor/type"); kind != "" {
@@ -134,7 +131,7 @@ func (r factReader) hypervisor(cpuFlags string) string {
 	}
 	product := r.Text("sys/class/dmi/id/product_name")
 	names := strings.ToLower(r.Text("sys/class/dmi/id/sys_vendor") + " " + product)
-	// Vendors of clouds sell bare metal too: on x86 the flag decides.
+	// Cloud vendors offer bare metal too: on x86 the CPU flag decides.
 	if !strings.HasSuffix(product, ".metal") && (guest || cpuFlags == "") {
 		for _, h := range hypervisors {
 			if strings.Contains(names, h.dmi) {
@@ -148,7 +145,7 @@ func (r factReader) hypervisor(cpuFlags string) string {
 	return ""
 }
 
-// hugePages is the chosen one of "always [madvise] never".
+// hugePages returns the selected value of "always [madvise] never".
 func (r factReader) hugePages() string {
 	_, rest, _ := strings.Cut(r.Text("sys/kernel/mm/transparent_hugepage/enabled"), "[")
 	chosen, _, ok := strings.Cut(rest, "]")

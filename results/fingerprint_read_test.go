@@ -28,10 +28,11 @@ func TestFingerprintOf(t *testing.T) {
 		want  Fingerprint
 	}{
 		{"bare Xeon", map[string]string{
-			"proc/sys/kernel/hostname":                   "node7\n",
-			"proc/sys/kernel/osrelease":                  "6.1.0-18-amd64\n",
-			"etc/os-release":                             "NAME=x\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n",
-			"proc/cpuinfo":                               "processor\t: 0\nmodel name\t: INTEL(R)  XEON(R) 8592+\nmicrocode\t: 0x21\nflags\t\t: fpu avx\n\nprocessor\t: 1\nmicrocode\t: 0x22\n",
+			"proc/sys/kernel/hostname":  "node7\n",
+			"proc/sys/kernel/osrelease": "6.1.0-18-amd64\n",
+			"etc/os-release":            "NAME=x\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n",
+			"proc/cpuinfo": "processor\t: 0\nmodel name\t: INTEL(R)  XEON(R) 8592+\nmicrocode\t: 0x21\n" +
+				"flags\t\t: fpu avx\n\nprocessor\t: 1\nmicrocode\t: 0x22\n",
 			"proc/self/status":                           "Name:\tx\nCpus_allowed_list:\t0-2,5\n",
 			"proc/meminfo":                               "MemTotal:       67108864 kB\n",
 			cpu + "cpu0/cpufreq/scaling_governor":        "performance\n",
@@ -67,7 +68,8 @@ func TestFingerprintOf(t *testing.T) {
 			Fingerprint{Gemmaudit: "v1", CPUModel: "Neoverse N1", Hypervisor: "Xen"}},
 		{"nothing", nil, Fingerprint{Gemmaudit: "v1", CPUModel: "Neoverse N1"}},
 		{"rubbish", map[string]string{
-			"proc/meminfo": "MemTotal:\nMemTotal: many kB\n", "proc/cpuinfo": ":::\n\x00", "proc/self/status": "Cpus_allowed_list:\t-,x-3,7-y\n",
+			"proc/meminfo": "MemTotal:\nMemTotal: many kB\n", "proc/cpuinfo": ":::\n\x00",
+			"proc/self/status":                           "Cpus_allowed_list:\t-,x-3,7-y\n",
 			"sys/kernel/mm/transparent_hugepage/enabled": "[", cpu + "smt/active": "forceoff",
 		}, Fingerprint{Gemmaudit: "v1", CPUModel: "Neoverse N1"}},
 	} {
@@ -119,8 +121,9 @@ func TestFactors(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	// An imported run knows its device alone.
-	imported := Fingerprint{Devices: []kernels.Spec{{ID: "cpu", Kind: kernels.CPU, Name: "Xeon", Versions: map[string]string{"microcode": "0x1"}}}}
+	// An imported run knows only its device.
+	imported := Fingerprint{Devices: []kernels.Spec{{ID: "cpu", Kind: kernels.CPU, Name: "Xeon",
+		Versions: map[string]string{"microcode": "0x1"}}}}
 	var names []string
 	for _, f := range imported.Factors() {
 		if f.Value != "" {
@@ -152,9 +155,10 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// An anonymous fingerprint has no identity, and the one that it is of keeps its own.
+// The original must keep its identity.
 func TestAnonymousFingerprint(t *testing.T) {
-	f := Fingerprint{Hostname: "node7", Kernel: "6.1-node", CPUModel: "Xeon", Devices: []kernels.Spec{{ID: "cuda:0", Name: "Card X", UUID: "GPU-1"}}}
+	f := Fingerprint{Hostname: "node7", Kernel: "6.1-node", CPUModel: "Xeon",
+		Devices: []kernels.Spec{{ID: "cuda:0", Name: "Card X", UUID: "GPU-1"}}}
 	before := f.Factors()
 	for _, x := range f.Anonymous().Factors() {
 		if x.Value != "" && (x.Identity || x.Name == "kernel") {

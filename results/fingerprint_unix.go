@@ -4,7 +4,6 @@ package results
 
 import "golang.org/x/sys/unix"
 
-// uname returns the system's name and release.
 func uname() (name, release string) {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {

@@ -13,28 +13,28 @@ import (
 )
 
 const (
-	damagedHint = "use a copy of the run, or measure again"
+	DamagedHint = "use a copy of the run, or measure again"
 	foreignHint = "expected a run file as gemmaudit sweep and gemmaudit import write it"
 	upgradeHint = "upgrade gemmaudit to read this run"
 	csvHint     = "this looks like text; gemmaudit import turns a CSV into a run"
 )
 
-// header is what the first 100 bytes of an SQLite file say. The offsets are
-// those of the file format, https://sqlite.org/fileformat2.html#the_database_header.
+// header is the first 100 bytes of an SQLite file. Offsets are from
+// https://sqlite.org/fileformat2.html#the_database_header.
 type header struct {
 	pageSize int64
-	pages    int64 // 0 when the file doesn't vouch for the number
-	wal      bool  // the file was left in write-ahead mode
+	pages    int64 // 0 if the file does not guarantee it
+	wal      bool  // the file is in write-ahead mode
 	schema   uint32
 	size     int64 // of the file
 }
 
 var sqliteMagic = []byte("SQLite format 3\x00")
 
-// readHeader looks at a file without the database: whether it is a run, of a
-// version that can be read. Everything that is wrong with it is a [FormatError].
+// readHeader checks without the database that a file is a run of a readable version. All errors are
+// [FormatError].
 func readHeader(path string) (header, error) {
-	// Asked before it is opened: opening a pipe waits for who writes to it.
+	// Before opening: opening a pipe waits for its writer.
 	info, err := os.Stat(path)
 	if err != nil {
 		return header{}, fmt.Errorf("open run %q: %w", path, bare(err))
@@ -58,8 +58,7 @@ func readHeader(path string) (header, error) {
 	return parseHeader(path, b[:n], info.Size())
 }
 
-// bare is an error of the file system without the call and the path, which the
-// errors around it name.
+// bare returns a file system error without call and path, which the outer errors name.
 func bare(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
@@ -77,7 +76,7 @@ func parseHeader(path string, b []byte, size int64) (header, error) {
 	}
 	if !bytes.HasPrefix(b, sqliteMagic) {
 		if len(b) < len(sqliteMagic) && bytes.HasPrefix(sqliteMagic, b) {
-			return fail(damagedHint, "the run is truncated: %d bytes, less than its header", size)
+			return fail(DamagedHint, "the run is truncated: %d bytes, less than its header", size)
 		}
 		if isText(b) {
 			return fail(csvHint, "not a run: it begins with %.20q", b)
@@ -85,7 +84,7 @@ func parseHeader(path string, b []byte, size int64) (header, error) {
 		return fail(foreignHint, "not a run: it begins with % x", b[:min(len(b), 8)])
 	}
 	if len(b) < 100 {
-		return fail(damagedHint, "the run is truncated: %d bytes, less than its header", size)
+		return fail(DamagedHint, "the run is truncated: %d bytes, less than its header", size)
 	}
 	u32 := func(off int) uint32 { return binary.BigEndian.Uint32(b[off:]) }
 	if id := u32(68); id != applicationID {
@@ -100,32 +99,30 @@ func parseHeader(path string, b []byte, size int64) (header, error) {
 		h.pageSize = 65536
 	}
 	if h.pageSize < 512 || h.pageSize&(h.pageSize-1) != 0 {
-		return fail(damagedHint, "the run is damaged: its page size is %d", h.pageSize)
+		return fail(DamagedHint, "the run is damaged: its page size is %d", h.pageSize)
 	}
-	// The page count holds only when the writer kept the two counters equal.
+	// The page count is valid only if the two counters are equal.
 	if u32(24) == u32(92) {
 		h.pages = int64(u32(28))
 	}
 	return h, nil
 }
 
-// checkSchema refuses a version that this program doesn't read.
 func checkSchema(path string, schema int64) error {
 	switch {
 	case schema > SchemaVersion:
 		return &FormatError{Path: path, Hint: upgradeHint,
 			Reason: fmt.Sprintf("the run has schema version %d, this program reads up to version %d", schema, SchemaVersion)}
 	case schema < 1:
-		return &FormatError{Path: path, Hint: damagedHint,
+		return &FormatError{Path: path, Hint: DamagedHint,
 			Reason: fmt.Sprintf("the run has schema version %d, expected 1 to %d", schema, SchemaVersion)}
 	}
 	return nil
 }
 
-// missing is the number of bytes that the header promises and the file lacks.
+// missing returns the number of bytes that the header promises and the file lacks.
 func (h header) missing() int64 { return max(0, h.pages*h.pageSize-h.size) }
 
-// odd says that the file's size is not what the header says.
 func (h header) odd() bool {
 	return h.size%h.pageSize != 0 || (h.pages > 0 && h.pages*h.pageSize != h.size)
 }

@@ -12,14 +12,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// finishedRun makes a closed run with some of everything in it.
 func finishedRun(t testing.TB) string {
 	t.Helper()
-	r, cases := newRun(t, 4, 8, 12, 16, 20, 24)
+	r, cases := NewRun(t, 4, 8, 12, 16, 20, 24)
 	seq := int64(0)
 	for round := range 20 {
 		for _, c := range cases {
-			must(t, r.Append(testSample(c, PhaseSweep, round, seq)))
+			must(t, r.Append(SomeSample(c, PhaseSweep, round, seq)))
 			seq++
 		}
 	}
@@ -29,7 +28,7 @@ func finishedRun(t testing.TB) string {
 	return r.Path()
 }
 
-// Opening a pipe would wait for who writes to it, reading a device never end.
+// Opening a pipe would wait for its writer; reading a device would never end.
 func TestOpenRefusesWhatIsNoFile(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "run.db")
 	must(t, unix.Mkfifo(pipe, 0o644))
@@ -59,16 +58,17 @@ func TestOpenRefuses(t *testing.T) {
 		hint   string
 	}{
 		{"empty", nil, "the file is empty", foreignHint},
-		{"header cut", whole[:10], "the run is truncated: 10 bytes, less than its header", damagedHint},
-		{"header cut later", whole[:60], "the run is truncated: 60 bytes, less than its header", damagedHint},
-		{"one page", whole[:4096], "the run is truncated: 4096 bytes of ", damagedHint},
-		{"last byte", whole[:len(whole)-1], "the run is truncated: ", damagedHint},
+		{"header cut", whole[:10], "the run is truncated: 10 bytes, less than its header", DamagedHint},
+		{"header cut later", whole[:60], "the run is truncated: 60 bytes, less than its header", DamagedHint},
+		{"one page", whole[:4096], "the run is truncated: 4096 bytes of ", DamagedHint},
+		{"last byte", whole[:len(whole)-1], "the run is truncated: ", DamagedHint},
 		{"csv", []byte("batch,kernel_time\n1,2\n"), `not a run: it begins with "batch,kernel_time\n1,"`, csvHint},
 		{"binary", []byte("\x7fELF\x02\x01\x01\x00\x00\x00"), "not a run: it begins with 7f 45 4c 46", foreignHint},
-		{"other SQLite file", patched(68, 0), "an SQLite file, but not a run: its application id is 0x00000000, a run's is 0x476d4175", foreignHint},
+		{"other SQLite file", patched(68, 0), "an SQLite file, but not a run: its application id is 0x00000000, a run's is 0x476d4175",
+			foreignHint},
 		{"newer", patched(60, SchemaVersion+6), "the run has schema version 8, this program reads up to version 2", upgradeHint},
-		{"no version", patched(60, 0), "the run has schema version 0, expected 1 to 2", damagedHint},
-		{"overwritten", append(append([]byte(nil), whole[:200]...), make([]byte, len(whole)-200)...), "the run is damaged: ", damagedHint},
+		{"no version", patched(60, 0), "the run has schema version 0, expected 1 to 2", DamagedHint},
+		{"overwritten", append(append([]byte(nil), whole[:200]...), make([]byte, len(whole)-200)...), "the run is damaged: ", DamagedHint},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "run.db")
@@ -109,7 +109,7 @@ func TestReadOnlyRunRefusesWrites(t *testing.T) {
 		"state":  func() error { return r.SetState("a", "b") },
 		"label":  func() error { return r.SetLaunch(1, "b", Launch{}) },
 		"clock":  func() error { return r.SetReferenceClock("cpu", 1) },
-		"cases":  func() error { _, err := r.AddCases([]Case{{SeriesKey: testKey, M: 3}}); return err },
+		"cases":  func() error { _, err := r.AddCases([]Case{{SeriesKey: SomeKey, M: 3}}); return err },
 	} {
 		if err := write(); !errors.Is(err, ErrReadOnly) {
 			t.Errorf("%s: %v", name, err)
@@ -117,7 +117,6 @@ func TestReadOnlyRunRefusesWrites(t *testing.T) {
 	}
 }
 
-// readAll calls everything that reads. Errors are allowed, panics are not.
 func readAll(path string) {
 	r, err := Open(path)
 	if err != nil {
@@ -134,12 +133,8 @@ func readAll(path string) {
 	r.Origins()
 	r.NextSeq()
 	r.State("status")
-	Export(r, discard{}, FormatCSV)
+	r.EachWithOrigin(func(Sample, int64) error { return nil })
 }
-
-type discard struct{}
-
-func (discard) Write(b []byte) (int, error) { return len(b), nil }
 
 func TestMutatedRuns(t *testing.T) {
 	whole, err := os.ReadFile(finishedRun(t))

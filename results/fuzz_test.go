@@ -7,7 +7,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// FuzzMeta reads what a run says of itself, field by field.
 func FuzzMeta(f *testing.F) {
 	meta := Meta{
 		Command: "gemmaudit sweep", Gemmaudit: "v1", Regime: Engine, Seed: 7, ReferenceClock: map[string]float64{"cpu": 2000},
@@ -41,7 +40,7 @@ func FuzzMeta(f *testing.F) {
 			t.Fatalf("%s is written %q, then %q, %v", field.key, again, twice, err)
 		}
 		for device, c := range m.Ceilings {
-			if err := checkRates(c); err != nil {
+			if err := CheckCeilings(c); err != nil {
 				t.Fatalf("%q: %v", device, err)
 			}
 		}
@@ -51,7 +50,6 @@ func FuzzMeta(f *testing.F) {
 	})
 }
 
-// FuzzIdentity reads the row of a series.
 func FuzzIdentity(f *testing.F) {
 	for _, s := range []kernels.Subject{
 		kernels.Product(kernels.FP32, 64, 32),
@@ -60,17 +58,17 @@ func FuzzIdentity(f *testing.F) {
 	} {
 		id, err := identityOf(SeriesKey{Subject: s})
 		must(f, err)
-		f.Add(id.operation, id.dims, id.operands, id.layout)
+		f.Add(id.Operation, id.Dims, id.Operands, id.Layout)
 	}
-	quantised := kernels.Product(kernels.FP16, 64, 256)
+	quantized := kernels.Product(kernels.FP16, 64, 256)
 	var err error
-	quantised.Weights, err = kernels.Quantisation{Bits: 4, Group: 128, ZeroPoints: true}.Format(kernels.FP16, 256)
+	quantized.Weights, err = kernels.IntegerWeights(4, 128, true).For(kernels.FP16, 256)
 	must(f, err)
-	id, err := identityOf(SeriesKey{Subject: quantised})
+	id, err := identityOf(SeriesKey{Subject: quantized})
 	must(f, err)
-	f.Add(id.operation, id.dims, id.operands, id.layout)
+	f.Add(id.Operation, id.Dims, id.Operands, id.Layout)
 	f.Fuzz(func(t *testing.T, operation, dims, operands, layout string) {
-		id := identity{operation, dims, operands, layout}
+		id := Identity{operation, dims, operands, layout}
 		var k SeriesKey
 		if id.fill(&k) != nil || k.Subject.Validate() != nil {
 			return
@@ -86,17 +84,16 @@ func FuzzIdentity(f *testing.F) {
 	})
 }
 
-// FuzzCell reads cells that hold more than a word or a number: parts, and labels of an origin.
 func FuzzCell(f *testing.F) {
 	for _, s := range []string{"", "192+1988", "copied", "1+", "+", "0+1", `{"rack":"7"}`, `{"a":1}`, "{}", "null"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		var c Case
-		if c.readParts(s) == nil {
-			if again := c.storedParts(); again != s && len(c.Parts) > 0 {
+		if c.ReadParts(s) == nil {
+			if again := c.StoredParts(); again != s && len(c.Parts) > 0 {
 				var back Case
-				if err := back.readParts(again); err != nil || back.storedParts() != again {
+				if err := back.ReadParts(again); err != nil || back.StoredParts() != again {
 					t.Fatalf("parts %q are written %q, which reads %v, %v", s, again, back.Parts, err)
 				}
 			}
@@ -106,17 +103,16 @@ func FuzzCell(f *testing.F) {
 				}
 			}
 		}
-		labels, err := decodeLabels(s)
+		labels, err := DecodeLabels(s)
 		if err != nil {
 			return
 		}
-		if back, err := decodeLabels(encodeLabels(labels)); err != nil || !maps.Equal(labels, back) {
+		if back, err := DecodeLabels(EncodeLabels(labels)); err != nil || !maps.Equal(labels, back) {
 			t.Fatalf("labels %q are read again as %v, %v", s, back, err)
 		}
 	})
 }
 
-// FuzzLabel reads labels of a command line.
 func FuzzLabel(f *testing.F) {
 	for _, s := range []string{"rack=7", "a.b/c-d_e=x = y", "=", "rack=", "Rack=7", "rack=\x1b", "rack=\xff", "räck=7", "rack=größer"} {
 		f.Add(s)
@@ -129,7 +125,7 @@ func FuzzLabel(f *testing.F) {
 		if text := labels.String(); text != s {
 			t.Fatalf("%q is printed as %q", s, text)
 		}
-		if back, err := decodeLabels(encodeLabels(labels)); err != nil || !maps.Equal(labels, back) {
+		if back, err := DecodeLabels(EncodeLabels(labels)); err != nil || !maps.Equal(labels, back) {
 			t.Fatalf("%q is stored as %v, %v", s, back, err)
 		}
 	})

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// refused demands that a run is neither read nor gone on with, for a reason that names what is
-// wrong with it, and that nothing is written to it.
+// refused requires that opening a run for reading and for appending fails with this reason and changes no
+// file.
 func refused(t *testing.T, path, reason string) {
 	t.Helper()
 	before := files(t, path)
@@ -32,7 +32,8 @@ func refused(t *testing.T, path, reason string) {
 	}
 }
 
-// files reads what lies in the folder of a run, but for the database's index of the journal, which is made anew at each opening.
+// files reads the files in a run's folder, except the database's journal index, which is rebuilt at each
+// opening.
 func files(t testing.TB, run string) map[string]string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(filepath.Dir(run), "*"))
@@ -49,7 +50,7 @@ func files(t testing.TB, run string) map[string]string {
 	return out
 }
 
-// What stands in a database besides our tables computes what is read, or changes what is written.
+// Foreign triggers and views would change what is read or written.
 func TestForeignSchema(t *testing.T) {
 	whole, err := os.ReadFile(finishedRun(t))
 	must(t, err)
@@ -67,7 +68,8 @@ func TestForeignSchema(t *testing.T) {
 			`ALTER TABLE cases ADD COLUMN label TEXT AS (printf('%.*c', 4e8, 'x'))`},
 			`table cases is declared otherwise than a run's`},
 		{"column", []string{`ALTER TABLE samples ADD COLUMN more TEXT`}, `table samples is declared otherwise`},
-		{"check", []string{`DROP TABLE state`, `CREATE TABLE state (key TEXT PRIMARY KEY, value TEXT NOT NULL CHECK (length(printf('%.*c', 4e8, value)) > 0)) WITHOUT ROWID`},
+		{"check", []string{`DROP TABLE state`,
+			`CREATE TABLE state (key TEXT PRIMARY KEY, value TEXT NOT NULL CHECK (length(printf('%.*c', 4e8, value)) > 0)) WITHOUT ROWID`},
 			`table state is declared otherwise`},
 		{"table", []string{`CREATE TABLE more (x)`}, `the table "more"`},
 		{"virtual table", []string{`CREATE VIRTUAL TABLE found USING fts5(x)`}, `the table "found"`},
@@ -82,13 +84,13 @@ func TestForeignSchema(t *testing.T) {
 		})
 	}
 	t.Run("version 1", func(t *testing.T) {
-		path, _ := schema1(t)
+		path, _ := Schema1(t)
 		patch(t, path, `CREATE TRIGGER empties AFTER INSERT ON samples BEGIN DELETE FROM samples; END`)
 		refused(t, path, `the trigger "empties"`)
 	})
 }
 
-// What a CSV may not hold is refused of a run file as well.
+// A run file must obey the limits of a CSV.
 func TestValuesOutOfBounds(t *testing.T) {
 	whole, err := os.ReadFile(finishedRun(t))
 	must(t, err)
@@ -124,7 +126,6 @@ func TestValuesOutOfBounds(t *testing.T) {
 	}
 }
 
-// readEverything opens and reads a run until something is refused.
 func readEverything(path string) error {
 	r, err := Open(path)
 	if err != nil {
@@ -141,8 +142,7 @@ func readEverything(path string) error {
 	return err
 }
 
-// Pages that lead to the same page again and again make a table of as many rows as one likes in
-// a small file. Reading it ends.
+// Pages that refer to one page many times make a huge table in a small file. Reading it must end.
 func TestPagesThatMeetAgain(t *testing.T) {
 	for _, table := range []string{"cases", "samples", "series", "origins"} {
 		t.Run(table, func(t *testing.T) {
@@ -158,7 +158,8 @@ func TestPagesThatMeetAgain(t *testing.T) {
 				"done":    func() error { _, err := r.Done(PhaseSweep); return err },
 				"origins": func() error { _, err := r.Origins(); return err },
 			}
-			for _, name := range map[string][]string{"cases": {"cases", "load"}, "samples": {"samples", "load", "done"}, "series": {"cases"}, "origins": {"origins"}}[table] {
+			for _, name := range map[string][]string{"cases": {"cases", "load"}, "samples": {"samples", "load", "done"},
+				"series": {"cases"}, "origins": {"origins"}}[table] {
 				err := reads[name]()
 				var f *FormatError
 				if !errors.As(err, &f) || !strings.Contains(f.Reason, "the file has") {
@@ -169,7 +170,7 @@ func TestPagesThatMeetAgain(t *testing.T) {
 	}
 }
 
-// fanOut puts interior pages in front of a table, each of which leads many times to the next.
+// fanOut puts interior pages before a table, each with many links to the next.
 func fanOut(t *testing.T, path, table string) {
 	t.Helper()
 	const page, children, depth = 4096, 200, 8
@@ -191,7 +192,6 @@ func fanOut(t *testing.T, path, table string) {
 	must(t, os.WriteFile(path, b, 0o644))
 }
 
-// interior is a page of a table's tree that leads to another page over and over.
 func interior(size, children, to int) []byte {
 	p := make([]byte, size)
 	p[0] = 5
@@ -208,11 +208,12 @@ func interior(size, children, to int) []byte {
 	return p
 }
 
-// Each field of what is known about a run has to be there.
+// Every Meta field is required.
 func TestMissingMeta(t *testing.T) {
 	whole, err := os.ReadFile(finishedRun(t))
 	must(t, err)
-	for _, key := range []string{"created", "command", "gemmaudit", "fingerprint", "ceilings", "plan", "regime", "distribution", "seed", "source", "reference_clock", "run"} {
+	for _, key := range []string{"created", "command", "gemmaudit", "fingerprint", "ceilings", "plan", "regime", "distribution", "seed",
+		"source", "reference_clock", "run"} {
 		t.Run(key, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "run.db")
 			must(t, os.WriteFile(path, whole, 0o644))

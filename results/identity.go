@@ -7,11 +7,9 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// A run file identifies what is measured by an operation, its named dimensions, the
-// types of its operands and the layout of its weights. A file that holds what this
-// version of the program does not know is refused by its name.
+// A run file identifies measurements by operation, named dimensions, operand types and weight layout. A file
+// with unknown values is refused, naming them.
 
-// operands are the types of what takes part in a product.
 type operands struct {
 	Activations operand      `json:"activations"`
 	Weights     weightFormat `json:"weights"`
@@ -19,14 +17,13 @@ type operands struct {
 	Accumulator operand      `json:"accumulator"`
 }
 
-// operand is the type of one element and its size.
 type operand struct {
 	Type kernels.DType `json:"type"`
 	Bits int           `json:"bits"`
 }
 
-// weightFormat is the format of the weights. Scales and zero points belong to
-// groups of weights; what plain weights don't have is null.
+// weightFormat is the format of the weights. Scales and zero points belong to groups of weights; unquantized
+// weights have null.
 type weightFormat struct {
 	Type      string       `json:"type"`
 	Bits      int          `json:"bits"`
@@ -37,14 +34,12 @@ type weightFormat struct {
 	ZeroPointBits int `json:"zero_point_bits,omitempty"`
 }
 
-// weightGroup is how many weights share a scale along each axis.
 type weightGroup struct {
 	K int `json:"k"`
 	N int `json:"n"`
 }
 
-// operandsOf are the operands of a subject. What has no weights has the activations'
-// type in their place.
+// operandsOf returns a subject's operands. Without weights, theirs is the activations' type.
 func operandsOf(s kernels.Subject) operands {
 	of := func(d kernels.DType) operand { return operand{d, d.Bits()} }
 	out := operands{
@@ -67,7 +62,7 @@ func operandsOf(s kernels.Subject) operands {
 	return out
 }
 
-// fill sets the types of a subject, each empty where it follows from the activations'.
+// fill sets a subject's types, empty if they follow from the activations'.
 func (o operands) fill(s *kernels.Subject) {
 	s.DType = o.Activations.Type
 	if o.Output.Type != s.DType.Output() {
@@ -92,7 +87,19 @@ func (o operands) fill(s *kernels.Subject) {
 	}
 }
 
-// dimsOf are the dimensions of a subject by their names, those that do not apply left out.
+// OperandsText returns the stored form of a subject's operands, a JSON object.
+func OperandsText(s kernels.Subject) string { return canonical(operandsOf(s)) }
+
+// ReadOperands sets a subject's types and weight format from their stored form.
+func ReadOperands(text string, s *kernels.Subject) error {
+	var types operands
+	if err := DecodeJSON(text, &types); err != nil {
+		return err
+	}
+	types.fill(s)
+	return nil
+}
+
 func dimsOf(s kernels.Subject) map[string]int {
 	out := map[string]int{}
 	for _, d := range s.Operation.Dims() {
@@ -103,74 +110,82 @@ func dimsOf(s kernels.Subject) map[string]int {
 	return out
 }
 
-// canonical is the one form in which a value is stored: equal values are equal text.
+// canonical returns the only stored form of a value: equal values are equal text.
 func canonical(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // of numbers and words, none of which can fail
+		panic(err) // numbers and strings can't fail
 	}
 	return string(b)
 }
 
-// identity is a series key as the columns of its table hold it.
-type identity struct {
-	operation, dims, operands, layout string
+// Identity is a series key as stored in its table.
+type Identity struct {
+	Operation, Dims, Operands, Layout string
 }
 
-// identityOf is how a series key is stored. A subject that can't be is an error, since
-// no reader could tell what it is.
-func identityOf(k SeriesKey) (identity, error) {
+// identityOf returns the stored form of a series key, or an error for a subject that no reader could
+// interpret.
+func identityOf(k SeriesKey) (Identity, error) {
 	if err := k.Subject.Validate(); err != nil {
-		return identity{}, fmt.Errorf("series %v: %w", k, err)
+		return Identity{}, fmt.Errorf("series %v: %w", k, err)
 	}
-	id := identity{
-		operation: k.Operation.String(),
-		dims:      canonical(dimsOf(k.Subject)),
-		operands:  canonical(operandsOf(k.Subject)),
+	id := Identity{
+		Operation: k.Operation.String(),
+		Dims:      canonical(dimsOf(k.Subject)),
+		Operands:  OperandsText(k.Subject),
 	}
 	if k.Operation.HasWeights() {
-		id.layout = k.Layout.String()
+		id.Layout = k.Layout.String()
 	}
 	return id, nil
 }
 
-// fill sets the subject of a series key that the identity says. The error names what
-// this version does not know.
-func (id identity) fill(k *SeriesKey) error {
+// ExportedIdentity returns a series' identity as exported: values that follow from other columns are empty.
+func ExportedIdentity(k SeriesKey) (Identity, error) {
+	id, err := identityOf(k)
+	if k.Dims == (kernels.Dims{N: k.N, K: k.K}) {
+		id.Dims = ""
+	}
+	if id.Operands == OperandsText(kernels.Subject{DType: k.DType}) {
+		id.Operands = ""
+	}
+	return id, err
+}
+
+// fill sets the subject of a series key. The error names an unknown value.
+func (id Identity) fill(k *SeriesKey) error {
 	var err error
-	if k.Operation, err = kernels.ParseOperation(id.operation); err != nil {
-		return unknown("operation", id.operation)
+	if k.Operation, err = kernels.ParseOperation(id.Operation); err != nil {
+		return unknown("operation", id.Operation)
 	}
 	if k.Operation.HasWeights() {
-		k.Layout, err = kernels.ParseLayout(id.layout)
-	} else if id.layout != "" {
-		err = unknown("layout", id.layout)
+		k.Layout, err = kernels.ParseLayout(id.Layout)
+	} else if id.Layout != "" {
+		err = unknown("layout", id.Layout)
 	}
 	if err != nil {
-		return unknown("layout", id.layout)
+		return unknown("layout", id.Layout)
 	}
 	var dims map[string]int
-	if err := json.Unmarshal([]byte(id.dims), &dims); err != nil {
-		return fmt.Errorf("dimensions %.80q: %w", id.dims, err)
+	if err := json.Unmarshal([]byte(id.Dims), &dims); err != nil {
+		return fmt.Errorf("dimensions %.80q: %w", id.Dims, err)
 	}
 	for _, d := range k.Operation.Dims() {
 		*d.In(&k.Dims) = dims[d.Name]
 	}
-	if id.dims != canonical(dimsOf(k.Subject)) {
-		return unknown("set of dimensions", id.dims)
+	if id.Dims != canonical(dimsOf(k.Subject)) {
+		return unknown("set of dimensions", id.Dims)
 	}
-	var types operands
-	if err := json.Unmarshal([]byte(id.operands), &types); err != nil {
-		return fmt.Errorf("operands %.80q: %w", id.operands, err)
+	if err := ReadOperands(id.Operands, &k.Subject); err != nil {
+		return fmt.Errorf("operands %.80q: %w", id.Operands, err)
 	}
-	types.fill(&k.Subject)
-	if k.DType.Size() == 0 || id.operands != canonical(operandsOf(k.Subject)) {
-		return unknown("set of operands", id.operands)
+	if k.DType.Size() == 0 || id.Operands != OperandsText(k.Subject) {
+		return unknown("set of operands", id.Operands)
 	}
 	return nil
 }
 
-// unknownError is what a run holds that this version of the program does not know.
 type unknownError struct{ what, name string }
 
 func (e *unknownError) Error() string {

@@ -10,21 +10,20 @@ import (
 	"unicode/utf8"
 )
 
-// Labels are what the user calls a machine or a run by: "rack" → "7". Keys are words of a to z, 0 to 9 and
-// "_.-/", values are text of one line. nil is none.
+// Labels are a user's names for a machine or run: "rack" → "7". Keys consist of a to z, 0 to 9 and "_.-/",
+// values are one line of text. nil is none.
 type Labels map[string]string
 
-// The bounds of labels: a line of a terminal holds a key and a value.
+// Limits of labels: a key and a value fit on a terminal line.
 const (
 	MostLabels     = 64  // of a run
 	mostLabelKey   = 63  // bytes, as in Kubernetes
 	mostLabelValue = 255 // bytes
 )
 
-// labelKey is what a key is made of.
 const labelKey = "abcdefghijklmnopqrstuvwxyz0123456789_.-/"
 
-// ParseLabel reads "rack=7". What stands behind the first "=" is the value.
+// ParseLabel reads "rack=7". The value is everything after the first "=".
 func ParseLabel(s string) (key, value string, err error) {
 	key, value, ok := strings.Cut(s, "=")
 	if !ok {
@@ -33,7 +32,7 @@ func ParseLabel(s string) (key, value string, err error) {
 	return key, value, checkLabel(key, value)
 }
 
-// ParseLabels reads labels as [ParseLabel] does. A key may be given once.
+// ParseLabels reads labels like [ParseLabel]. Repeated keys are errors.
 func ParseLabels(given []string) (Labels, error) {
 	if len(given) == 0 {
 		return nil, nil
@@ -52,7 +51,6 @@ func ParseLabels(given []string) (Labels, error) {
 	return out, out.Check()
 }
 
-// checkLabel says what is wrong with a label.
 func checkLabel(key, value string) error {
 	switch {
 	case key == "":
@@ -71,7 +69,7 @@ func checkLabel(key, value string) error {
 	return nil
 }
 
-// Check returns an error that names the first label, by key, that is none.
+// Check returns an error that names the first invalid label in key order.
 func (l Labels) Check() error {
 	if len(l) > MostLabels {
 		return fmt.Errorf("%d labels, expected at most %d", len(l), MostLabels)
@@ -84,10 +82,10 @@ func (l Labels) Check() error {
 	return nil
 }
 
-// Keys are the keys in order.
+// Keys returns the sorted keys.
 func (l Labels) Keys() []string { return slices.Sorted(maps.Keys(l)) }
 
-// String prints "rack=7, row=b", in the order of the keys.
+// String returns "rack=7, row=b", in key order.
 func (l Labels) String() string {
 	words := make([]string, 0, len(l))
 	for _, key := range l.Keys() {
@@ -96,8 +94,8 @@ func (l Labels) String() string {
 	return strings.Join(words, ", ")
 }
 
-// common are the labels that both have with the same value.
-func (l Labels) common(o Labels) Labels {
+// Common returns the labels that both have; nil if there are none.
+func (l Labels) Common(o Labels) Labels {
 	var out Labels
 	for key, value := range l {
 		if other, ok := o[key]; ok && other == value {
@@ -110,14 +108,14 @@ func (l Labels) common(o Labels) Labels {
 	return out
 }
 
-// Differing are the keys of labels that not both have with the same value, in order.
+// Differing returns the sorted keys whose values differ or are missing in one.
 func (l Labels) Differing(o Labels) []string {
 	all := maps.Clone(o)
 	if all == nil {
 		all = Labels{}
 	}
 	maps.Copy(all, l)
-	for key := range l.common(o) {
+	for key := range l.Common(o) {
 		delete(all, key)
 	}
 	return all.Keys()

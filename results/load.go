@@ -7,40 +7,36 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results/direct"
 )
 
-// Loaded is what the rules judge of a run.
+// Loaded is the part of a run that rules judge.
 type Loaded struct {
 	// Series are the curves: see [Run.Series].
 	Series []Series
-	// Sentinels are the samples of the recurring cases, by seq.
+	// Sentinels are the recurring cases' samples by seq.
 	Sentinels []Sample
-	// Sustained are the samples of cases that ran by themselves, by seq.
+	// Sustained are the samples of cases run alone, by seq.
 	Sustained []Sample
-	// Confirmed counts the samples of suspects that were measured again, and of what they were
-	// compared with.
+	// Confirmed counts the samples of suspects measured again, and of their references.
 	Confirmed int
 }
 
-// counted is what a run's coverage follows from beside what was loaded.
 type counted struct {
 	failures []Failure      // of the sweep
-	taken    map[source]int // samples of all phases by where they were taken
+	taken    map[source]int // samples of all phases by origin
 }
 
-// Swept is how much the sweep of a run holds.
+// Swept is the extent of a run's sweep.
 type Swept struct {
 	// Series are the keys of [Run.Series], in its order.
 	Series []SeriesKey
-	// Cases have a sample or a failure in the sweep; Samples counts both.
+	// Cases have a sample or failure in the sweep; Samples counts both.
 	Cases, Samples int
 }
 
-// Load returns what the rules judge of a run. The file is read once: later calls
-// return the same, and what this Run has appended meanwhile. The result is shared by
-// all who ask for it, and must not be changed.
+// Load returns the part of a run that rules judge. It reads the file once; later calls add what this Run has
+// appended. The result is shared and must not be changed.
 func (r *Run) Load() (Loaded, error) {
 	r.records.Lock()
 	defer r.records.Unlock()
@@ -59,23 +55,20 @@ func (r *Run) Load() (Loaded, error) {
 	return *r.loaded, nil
 }
 
-// Series returns the curves of the run as the rules read them: cases that are
-// single launches, with their samples of the sweep, M ascending, the curves
-// ordered by their keys. A case with neither samples nor a failure in the sweep
-// was planned but not reached, and is left out; a case with samples counts as
-// measured even when other rounds of it failed.
+// Series returns the run's curves for the rules: single-launch cases with their sweep samples, sorted by key
+// and M. Planned cases without sample or failure are omitted. A case with samples counts as measured even if
+// other rounds failed.
 //
-// The peak is that of the device's ceilings, by [kernels.Ceilings.Peak]. Without
-// one the series is relative to its own fastest row: FLOPS is 0 and the origin
-// is [kernels.Relative].
+// The peak is from [kernels.Ceilings.Peak]. Without one FLOPS is 0, the origin is [kernels.Relative], and the
+// series is relative to its fastest row.
 //
-// They are those of [Run.Load], which says how they are shared.
+// The result is shared, see [Run.Load].
 func (r *Run) Series() ([]Series, error) {
 	l, err := r.Load()
 	return l.Series, err
 }
 
-// Swept counts what the sweep of the run holds.
+// Swept counts the contents of the run's sweep.
 func (r *Run) Swept() (Swept, error) {
 	r.records.Lock()
 	defer r.records.Unlock()
@@ -89,20 +82,18 @@ func (r *Run) Swept() (Swept, error) {
 	return *r.swept, nil
 }
 
-// caseNews is what became known of a case after the run was loaded.
 type caseNews struct {
 	label  string
 	launch Launch
 }
 
-// tell keeps what became known of a case, for what has been loaded of it.
 func (r *Run) tell(c Case) {
 	if r.loaded != nil {
 		r.told[c.ID] = caseNews{c.Label, c.Launch}
 	}
 }
 
-// applyTold brings what was loaded up to date. Who has asked before keeps what it got.
+// applyTold updates the loaded data in a copy; earlier results stay unchanged.
 func (r *Run) applyTold() {
 	if len(r.told) == 0 {
 		return
@@ -126,8 +117,8 @@ func (r *Run) applyTold() {
 	clear(r.told)
 }
 
-// appended adds a sample to what was loaded. A sample of the sweep changes the curves:
-// they are read anew when they are asked for.
+// appended adds a sample to the loaded data. A sweep sample invalidates the curves, which are then reloaded
+// on demand.
 func (r *Run) appended(s Sample) {
 	switch {
 	case s.Phase == PhaseSweep:
@@ -141,8 +132,7 @@ func (r *Run) appended(s Sample) {
 	}
 }
 
-// follow puts a sample at the end of a list that is ordered by seq. One that belongs before
-// the end has everything read anew.
+// follow appends a sample to a list sorted by seq, or invalidates everything if it belongs earlier.
 func (r *Run) follow(list *[]Sample, s Sample) {
 	if n := len(*list); n > 0 && (*list)[n-1].Seq > s.Seq {
 		r.loaded = nil
@@ -151,15 +141,14 @@ func (r *Run) follow(list *[]Sample, s Sample) {
 	*list = append(*list, s)
 }
 
-// forget drops what was loaded when a phase has changed that is in it.
+// forget invalidates loaded data that depends on a phase.
 func (r *Run) forget(phase Phase) {
 	if phase == PhaseSweep {
 		r.loaded, r.swept = nil, nil
 	}
 }
 
-// load reads the samples of the rows, each at once to the place where it stays, and
-// those of sentinels and of cases that ran by themselves.
+// load reads the rows' samples directly into their final places, and those of sentinels and sustained cases.
 func (r *Run) load(t *tally) (*Loaded, error) {
 	starts := make([]int, len(t.rows)+1)
 	for i := range t.rows {
@@ -203,7 +192,7 @@ func (r *Run) load(t *tally) (*Loaded, error) {
 			if !ok || t.rowOf[p] < 0 {
 				return s.Err()
 			}
-			// What a writer has added since the samples were counted is left out.
+			// Samples added since counting are omitted.
 			row := t.rowOf[p]
 			at := next[row]
 			if at == starts[row+1] {
@@ -226,7 +215,8 @@ func (r *Run) load(t *tally) (*Loaded, error) {
 	if err := distinctRounds(t.rows); err != nil {
 		return nil, r.damaged("read samples", err)
 	}
-	return &Loaded{Series: r.curves(t.rows), Sentinels: slices.Concat(sentinels...), Sustained: slices.Concat(sustained...), Confirmed: sum(confirmed)}, nil
+	return &Loaded{Series: r.curves(t.rows), Sentinels: slices.Concat(sentinels...), Sustained: slices.Concat(sustained...),
+		Confirmed: sum(confirmed)}, nil
 }
 
 func sum(counts []int) (n int) {
@@ -236,7 +226,6 @@ func sum(counts []int) (n int) {
 	return n
 }
 
-// distinctRounds checks that cases have one sample a round.
 func distinctRounds(rows []Row) error {
 	parts := runtime.GOMAXPROCS(0)
 	errs := make([]error, parts)
@@ -255,7 +244,6 @@ func distinctRounds(rows []Row) error {
 	return cmp.Or(errs...)
 }
 
-// oneARound checks the samples of one case.
 func oneARound(samples []Sample) error {
 	rising := true
 	for i := 1; i < len(samples) && rising; i++ {
@@ -273,7 +261,6 @@ func oneARound(samples []Sample) error {
 	return nil
 }
 
-// curves divides ordered rows into series.
 func (r *Run) curves(rows []Row) []Series {
 	meta := r.Meta()
 	var out []Series
@@ -286,7 +273,7 @@ func (r *Run) curves(rows []Row) []Series {
 		out = append(out, Series{
 			Key:       key,
 			Rows:      rows[first:end:end],
-			Peak:      peakOf(meta, key),
+			Peak:      PeakOf(meta, key),
 			Bandwidth: meta.Ceilings[key.Device].Bandwidth(key.Operation),
 		})
 		first = end
@@ -294,16 +281,8 @@ func (r *Run) curves(rows []Row) []Series {
 	return out
 }
 
-// peakOf is the peak that MFU of a series is relative to.
-func peakOf(meta Meta, k SeriesKey) kernels.Peak {
-	if p, ok := meta.Ceilings[k.Device].Roof(k.Subject); ok {
-		return p
-	}
-	return kernels.Peak{DType: k.DType, Origin: kernels.Relative}
-}
-
-// RowsOf puts samples of the run, as those of its sustained phase, beside their cases, in the order of each case's first sample. A sample of a case that the
-// run has not is left out.
+// RowsOf groups samples by case, in the order of each case's first sample. Samples of unknown cases are
+// omitted.
 func (r *Run) RowsOf(samples []Sample) ([]Row, error) {
 	if len(samples) == 0 {
 		return nil, nil

@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// seriesOf assembles the curves of a run from all its samples and failures, one by one.
 func seriesOf(t fatal, r *Run) Loaded {
 	t.Helper()
 	cases, err := r.Cases()
@@ -41,7 +40,7 @@ func seriesOf(t fatal, r *Run) Loaded {
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b Row) int {
-		if d := a.Case.SeriesKey.compare(b.Case.SeriesKey); d != 0 {
+		if d := a.Case.SeriesKey.Compare(b.Case.SeriesKey); d != 0 {
 			return d
 		}
 		return a.Case.M - b.Case.M
@@ -61,12 +60,11 @@ func seriesOf(t fatal, r *Run) Loaded {
 	return l
 }
 
-// However a run grows, what it has loaded is what a fresh look at the file yields, and
-// nobody's earlier copy changes.
+// However a run grows, its loaded data must equal a fresh read, and earlier results must not change.
 func TestPropertyLoad(t *testing.T) {
-	few(t)
+	Few(t)
 	rapid.Check(t, func(t *rapid.T) {
-		r := drawRun(t, scratch(t)+"/run.db")
+		r := DrawRun(t, Scratch(t)+"/run.db")
 		defer r.Close()
 		cases, err := r.Cases()
 		check(t, err)
@@ -78,13 +76,15 @@ func TestPropertyLoad(t *testing.T) {
 			check(t, err)
 			switch rapid.IntRange(0, 6).Draw(t, "step") {
 			case 0, 1:
-				phase := rapid.SampledFrom([]Phase{PhaseSweep, PhaseSentinel, PhaseSentinel, PhaseSustained, PhaseRemedy, PhaseConfirm}).Draw(t, "phase")
+				phase := rapid.SampledFrom([]Phase{PhaseSweep, PhaseSentinel, PhaseSentinel, PhaseSustained, PhaseRemedy,
+					PhaseConfirm}).Draw(t, "phase")
 				check(t, r.Append(drawSample(t, c, phase, 100+int(next), next+int64(rapid.IntRange(0, 2).Draw(t, "gap")))))
 			case 2:
-				check(t, r.SetLaunch(c.ID, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "label"), Launch{Split: rapid.IntRange(0, 2).Draw(t, "split")}))
+				check(t, r.SetLaunch(c.ID, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "label"),
+					Launch{Split: rapid.IntRange(0, 2).Draw(t, "split")}))
 			case 3:
 				c.Launch, c.Label = Launch{Split: 3}, "launched"
-				_, err := r.AddCases([]Case{c, {SeriesKey: testKey, M: int(next) + 1}})
+				_, err := r.AddCases([]Case{c, {SeriesKey: SomeKey, M: int(next) + 1}})
 				check(t, err)
 			case 4:
 				check(t, r.Fail(Failure{CaseID: c.ID, Phase: PhaseSweep, Round: 200 + int(next) + len(copies), Reason: "late"}))
@@ -122,11 +122,11 @@ func TestPropertyLoad(t *testing.T) {
 	})
 }
 
-// A sample that belongs before one that was loaded comes before it, however few there are.
+// An earlier sample must be placed before loaded ones.
 func TestLoadSamplesOutOfOrder(t *testing.T) {
 	for _, phase := range []Phase{PhaseSentinel, PhaseSustained} {
 		for _, seqs := range [][]int64{{5, 3}, {1, 5, 3}, {1, 3, 5}} {
-			r, cases := newRun(t, 4)
+			r, cases := NewRun(t, 4)
 			var loaded Loaded
 			for i, seq := range seqs {
 				err := r.Append(Sample{CaseID: cases[0].ID, Phase: phase, Round: i, Seq: seq, StartedUnixMicro: 1, Launches: 1, US: 1})
@@ -148,13 +148,13 @@ func TestLoadSamplesOutOfOrder(t *testing.T) {
 	}
 }
 
-// A run is read in parts when its numbers span enough, with gaps or without.
+// A run is read in parts if its numbers span enough, with gaps or without.
 func TestLoadInParts(t *testing.T) {
 	before := runtime.GOMAXPROCS(3)
 	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
 	for name, gap := range map[string]int64{"few": 1, "gaps": 1 << 20} {
 		t.Run(name, func(t *testing.T) {
-			r, cases := newRun(t, 4, 8, 12)
+			r, cases := NewRun(t, 4, 8, 12)
 			for i := range int64(300) {
 				phase := PhaseSweep
 				switch i % 10 {
@@ -163,7 +163,7 @@ func TestLoadInParts(t *testing.T) {
 				case 8:
 					phase = PhaseSustained
 				}
-				must(t, r.Append(testSample(cases[i%3], phase, int(i), i*gap)))
+				must(t, r.Append(SomeSample(cases[i%3], phase, int(i), i*gap)))
 			}
 			parts, err := r.split()
 			must(t, err)
@@ -179,7 +179,7 @@ func TestLoadInParts(t *testing.T) {
 	}
 }
 
-// A run that is moved while it is open is read where it lies.
+// A run moved while open must be read at its new place.
 func TestMovedRunIsRead(t *testing.T) {
 	part := finishedRun(t)
 	r, err := Open(part)
@@ -198,7 +198,7 @@ func TestMovedRunIsRead(t *testing.T) {
 	}
 }
 
-// A word that repeats is kept once, and counts once among what a file may hold.
+// A repeated text is stored once, and counts once against the limit.
 func TestWordsAreKeptOnce(t *testing.T) {
 	d := &reader{words: map[string]string{}}
 	long := strings.Repeat("a", 1000)
@@ -215,7 +215,6 @@ func TestWordsAreKeptOnce(t *testing.T) {
 	}
 }
 
-// The clock to which times are referred is a JSON object in the file, also where none is known.
 func TestReferenceClockStored(t *testing.T) {
 	for _, c := range []struct {
 		clocks map[string]float64

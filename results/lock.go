@@ -13,23 +13,20 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/regular"
 )
 
-// lock is the exclusive right to write one run. It is an flock on a file beside
-// the run: the operating system drops it when the process ends, however it
-// ends, so a lock file that is left behind blocks nobody. The process number in
-// the file is only for the message. The run file itself is not locked this way,
-// because closing a second descriptor of it would drop the database's own locks.
+// lock is the exclusive right to write a run: an flock on a file next to it. The operating system releases it
+// when the process ends, so a leftover file does not block. The PID in the file is only for messages. The run
+// file itself is not flocked: closing a second descriptor of it would drop the database's locks.
 type lock struct {
 	file *os.File
 }
 
-// taken are the lock files of this process.
 var taken = struct {
 	sync.Mutex
 	paths map[string]bool
 }{paths: map[string]bool{}}
 
-// RemoveLocks removes the lock files of this process, which is about to end in the middle of what it does. A lock
-// that is taken or released afterwards waits for ever.
+// RemoveLocks removes this process's lock files before an abrupt end. Taking or releasing a lock afterwards
+// blocks forever.
 func RemoveLocks() {
 	taken.Lock()
 	for path := range taken.paths {
@@ -37,10 +34,9 @@ func RemoveLocks() {
 	}
 }
 
-// lockPath is where the lock of a run lies.
 func lockPath(run string) string { return run + ".lock" }
 
-// acquire takes the lock of a run, or returns a [LockedError] at once.
+// acquire takes a run's lock or returns a [LockedError] at once.
 func acquire(run string) (*lock, error) {
 	path := lockPath(resolved(run))
 	for {
@@ -62,8 +58,7 @@ func acquire(run string) (*lock, error) {
 			f.Close()
 			return nil, fmt.Errorf("lock run %q: %w", run, err)
 		}
-		// The holder before us removes the file when it is done; a lock on a
-		// removed file excludes nobody.
+		// The previous holder removes the file when done; a lock on a removed file is useless.
 		if !sameFile(f, path) {
 			f.Close()
 			continue
@@ -80,7 +75,6 @@ func acquire(run string) (*lock, error) {
 	}
 }
 
-// locked says whether another descriptor holds the lock of a run, and whose it is.
 func locked(run string) (pid int, held bool) {
 	f, err := regular.OpenBeside(lockPath(resolved(run)), os.O_RDONLY, 0)
 	if err != nil {
@@ -93,7 +87,6 @@ func locked(run string) (pid int, held bool) {
 	return 0, false
 }
 
-// release removes the lock file, then drops the lock.
 func (l *lock) release() {
 	taken.Lock()
 	defer taken.Unlock()

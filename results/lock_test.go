@@ -13,8 +13,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/regular"
 )
 
-// leavesAlone checks that opening neither waits nor writes through a link of the folder: to the file victim,
-// which is made, or to absent, which is not there.
+// leavesAlone checks that opening neither waits nor writes through a link in the folder: to the existing file
+// victim or the missing absent.
 func leavesAlone(t *testing.T, dir string, open func()) {
 	t.Helper()
 	victim := filepath.Join(dir, "victim")
@@ -37,7 +37,6 @@ func leavesAlone(t *testing.T, dir string, open func()) {
 	}
 }
 
-// TestLockFileIsRegular puts something else where the lock of a run is expected.
 func TestLockFileIsRegular(t *testing.T) {
 	dir := t.TempDir()
 	victim := filepath.Join(dir, "victim")
@@ -72,7 +71,7 @@ func TestLockFileIsRegular(t *testing.T) {
 	}
 }
 
-// What the database keeps beside a run must be a file: it would be written to, and waited for.
+// The database would write to them, or wait for a pipe.
 func TestJournalsAreRegular(t *testing.T) {
 	dir := t.TempDir()
 	victim := filepath.Join(dir, "victim")
@@ -83,7 +82,7 @@ func TestJournalsAreRegular(t *testing.T) {
 			"pipe":          func(path string) error { return unix.Mkfifo(path, 0o644) },
 		} {
 			t.Run(suffix+" "+name, func(t *testing.T) {
-				r, _ := newRun(t, 4)
+				r, _ := NewRun(t, 4)
 				must(t, r.Close())
 				must(t, put(r.Path()+suffix))
 				leavesAlone(t, dir, func() {
@@ -103,11 +102,11 @@ func TestJournalsAreRegular(t *testing.T) {
 	}
 }
 
-// A run under another name, by a link, has its journal and its lock where it lies itself.
+// Journal and lock must be next to the linked file.
 func TestLinkToARun(t *testing.T) {
-	w, cases := newRun(t, 4)
+	w, cases := NewRun(t, 4)
 	for i := range 20 {
-		must(t, w.Append(testSample(cases[0], PhaseSweep, i, int64(i))))
+		must(t, w.Append(SomeSample(cases[0], PhaseSweep, i, int64(i))))
 	}
 	link := filepath.Join(t.TempDir(), "link.db")
 	must(t, os.Symlink(w.Path(), link))

@@ -6,8 +6,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// LostUS is how much of the time of one launch, in microseconds, the block stood still because threads were
-// kept off their CPUs; 0 where that is not known or too little to matter.
+// LostUS returns the microseconds per launch that the block was stopped because its threads were descheduled;
+// 0 if unknown or negligible.
 func (s *Sample) LostUS() float64 {
 	if s.Disturbance == "" {
 		return 0

@@ -5,7 +5,6 @@ import (
 	"testing"
 )
 
-// TestLostTime: the words in which a disturbance is kept tell the time that was lost, by launch.
 func TestLostTime(t *testing.T) {
 	for _, c := range []struct {
 		disturbance string

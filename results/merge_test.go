@@ -1,4 +1,4 @@
-package results
+package results_test
 
 import (
 	"bytes"
@@ -13,20 +13,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/export"
+	"github.com/gemmaudit/gemmaudit/results/merge"
 )
 
-// shard makes a closed run with one sample, and whatever change asks for.
-func shard(t *testing.T, change func(*Meta), sample func(*Sample)) string {
+func shard(t *testing.T, change func(*results.Meta), sample func(*results.Sample)) string {
 	t.Helper()
-	meta := testMeta()
+	meta := results.SomeMeta()
 	if change != nil {
 		change(&meta)
 	}
-	r, err := Create(filepath.Join(t.TempDir(), "shard.db"), meta)
+	r, err := results.Create(filepath.Join(t.TempDir(), "shard.db"), meta)
 	must(t, err)
-	cases, err := r.AddCases([]Case{{SeriesKey: testKey, M: 4}})
+	cases, err := r.AddCases([]results.Case{{SeriesKey: results.SomeKey, M: 4}})
 	must(t, err)
-	s := testSample(cases[0], PhaseSweep, 0, 0)
+	s := results.SomeSample(cases[0], results.PhaseSweep, 0, 0)
 	if sample != nil {
 		sample(&s)
 	}
@@ -39,31 +41,31 @@ func TestMergeRefuses(t *testing.T) {
 	first := shard(t, nil, nil)
 	for _, tt := range []struct {
 		name   string
-		change func(*Meta)
+		change func(*results.Meta)
 		want   string
 	}{
-		{"seed", func(m *Meta) { m.Seed = 7 }, `seed differs: "9223372036854775813" and "7"`},
-		{"regime", func(m *Meta) { m.Regime = Hot }, `regime differs: "engine" and "hot"`},
-		{"distribution", func(m *Meta) { m.Distribution = kernels.Zeros }, `distribution differs: "normal" and "zeros"`},
-		{"plan", func(m *Meta) { m.Plan = json.RawMessage(`{"batches":"4:32:4"}`) }, `plan.batches differs: "4:64:4" and "4:32:4"`},
-		{"no plan", func(m *Meta) { m.Plan = nil }, `plan differs: {"batches":"4:64:4"} and nothing`},
-		{"machine", func(m *Meta) { m.Fingerprint.Hostname = "beta" }, `fingerprint.hostname differs: "alpha" and "beta"`},
-		{"library", func(m *Meta) {
+		{"seed", func(m *results.Meta) { m.Seed = 7 }, `seed differs: "9223372036854775813" and "7"`},
+		{"regime", func(m *results.Meta) { m.Regime = results.Hot }, `regime differs: "engine" and "hot"`},
+		{"distribution", func(m *results.Meta) { m.Distribution = kernels.Zeros }, `distribution differs: "normal" and "zeros"`},
+		{"plan", func(m *results.Meta) { m.Plan = json.RawMessage(`{"batches":"4:32:4"}`) }, `plan.batches differs: "4:64:4" and "4:32:4"`},
+		{"no plan", func(m *results.Meta) { m.Plan = nil }, `plan differs: {"batches":"4:64:4"} and nothing`},
+		{"machine", func(m *results.Meta) { m.Fingerprint.Hostname = "beta" }, `fingerprint.hostname differs: "alpha" and "beta"`},
+		{"library", func(m *results.Meta) {
 			m.Fingerprint.Devices[0].Versions = map[string]string{"openblas": "0.3.26"}
 		}, `fingerprint.devices[0].versions.openblas differs: "0.3.21" and "0.3.26"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			second := shard(t, tt.change, func(s *Sample) { s.Round = 1 })
+			second := shard(t, tt.change, func(s *results.Sample) { s.Round = 1 })
 			out := filepath.Join(t.TempDir(), "merged.db")
-			_, err := Merge(context.Background(), out, []string{first, second}, MergeOptions{})
-			var e *MergeError
+			_, err := merge.Merge(context.Background(), out, []string{first, second}, merge.MergeOptions{})
+			var e *merge.MergeError
 			if !errors.As(err, &e) || !strings.HasSuffix(err.Error(), tt.want) {
 				t.Fatalf("%v\nexpected it to end in %s", err, tt.want)
 			}
 			if _, err := os.Stat(out); err == nil {
 				t.Error("a refused merge left a file")
 			}
-			r, err := Merge(context.Background(), out, []string{first, second}, MergeOptions{DifferentMachines: true})
+			r, err := merge.Merge(context.Background(), out, []string{first, second}, merge.MergeOptions{DifferentMachines: true})
 			if e.Machine != (err == nil) {
 				t.Errorf("machine %v, and with the option: %v", e.Machine, err)
 			}
@@ -76,20 +78,22 @@ func TestMergeRefuses(t *testing.T) {
 
 func TestMergeConflictingSamples(t *testing.T) {
 	first := shard(t, nil, nil)
-	second := shard(t, nil, func(s *Sample) { s.US++ })
-	_, err := Merge(context.Background(), filepath.Join(t.TempDir(), "m.db"), []string{first, second}, MergeOptions{})
+	second := shard(t, nil, func(s *results.Sample) { s.US++ })
+	_, err := merge.Merge(context.Background(), filepath.Join(t.TempDir(), "m.db"), []string{first, second}, merge.MergeOptions{})
 	if err == nil || !strings.Contains(err.Error(), "hold different figures for cpu/tiled/fp32/m4 n4096 k4096, phase sweep, round 0") {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestMergeOfItself(t *testing.T) {
-	path := shard(t, func(m *Meta) { m.Plan = json.RawMessage(`{"shard":1,"a":1}`) }, nil)
-	other := shard(t, func(m *Meta) {
+	path := shard(t, func(m *results.Meta) { m.Plan = json.RawMessage(`{"shard":1,"a":1}`) }, nil)
+	other := shard(t, func(m *results.Meta) {
 		m.Plan = json.RawMessage(`{"a": 1, "shard": 2}`)
-		m.Ceilings = map[string]kernels.Ceilings{"cpu": {Peaks: []kernels.Peak{{DType: kernels.FP32, FLOPS: 5e11, Origin: kernels.Measured}}, ReadBandwidth: 1}}
+		m.Ceilings = map[string]kernels.Ceilings{"cpu": {Peaks: []kernels.Peak{{DType: kernels.FP32, FLOPS: 5e11,
+			Origin: kernels.Measured}}, ReadBandwidth: 1}}
 	}, nil)
-	r, err := Merge(context.Background(), filepath.Join(t.TempDir(), "m.db"), []string{path, other}, MergeOptions{Command: "merge"})
+	r, err := merge.Merge(context.Background(), filepath.Join(t.TempDir(), "m.db"), []string{path, other},
+		merge.MergeOptions{Command: "merge"})
 	must(t, err)
 	defer r.Close()
 	samples, err := r.Samples("")
@@ -107,30 +111,36 @@ func TestMergeOfItself(t *testing.T) {
 }
 
 func TestExportPhases(t *testing.T) {
-	r, cases := newRun(t, 4)
-	must(t, r.Append(testSample(cases[0], PhaseSweep, 0, 0)))
-	confirmed := testSample(cases[0], PhaseConfirm, 0, 1)
+	r, cases := results.NewRun(t, 4)
+	must(t, r.Append(results.SomeSample(cases[0], results.PhaseSweep, 0, 0)))
+	confirmed := results.SomeSample(cases[0], results.PhaseConfirm, 0, 1)
 	confirmed.Allocation, confirmed.EnergyMJ = 3, 0.25
 	must(t, r.Append(confirmed))
-	cases[0].Launch = Launch{Tile: [3]int{128}, Waves: 1.5}
+	cases[0].Launch = results.Launch{Tile: [3]int{128}, Waves: 1.5}
 	_, err := r.AddCases(cases)
 	must(t, err)
 	var b bytes.Buffer
-	must(t, Export(r, &b, FormatCSV, PhaseConfirm))
-	want := "device,kernel,dtype,m,n,k,round,us,clock_mhz,power_w,temp_c,phase,seq,started,launches,throttle,disturbance,regime,threads,pack_inside,parts,pad_to,label,distribution,seed," +
-		"allocation,energy_mj,utils,tile_m,tile_n,tile_k,waves,split,orientation,run,host,card,labels,operation,layout,dims,operands,ceilings,device_name,mfu,us_at_clock,reference_clock_mhz\n" +
-		"cpu,tiled,fp32,4,4096,4096,0,101.5,3000.25,50,61.5,confirm,1,2023-11-14T22:13:20.005000Z,10,,,engine,2,false,,0,,normal,9223372036854775813,3,0.25,,128,,,1.5,,," + r.runID + ",alpha,," + `"{""rack"":""7""}",gemm,kn,,,"{""peaks"":[{""dtype"":""fp32"",""flops"":400000000000,""origin"":""measured"",""unit"":""AVX-512 FMA""}],""read_bandwidth"":28000000000,""copy_bandwidth"":0}",Some CPU,3.305855369458128,,` + "\n"
+	must(t, export.Export(r, &b, export.FormatCSV, results.PhaseConfirm))
+	want := "device,kernel,dtype,m,n,k,round,us,clock_mhz,power_w,temp_c,phase,seq,started,launches,throttle,disturbance,regime,threads," +
+		"pack_inside,parts,pad_to,label,distribution,seed," +
+		"allocation,energy_mj,utils,tile_m,tile_n,tile_k,waves,split,orientation,run,host,card,labels,operation,layout,dims,operands," +
+		"ceilings,device_name,mfu,us_at_clock,reference_clock_mhz\n" +
+		"cpu,tiled,fp32,4,4096,4096,0,101.5,3000.25,50,61.5,confirm,1,2023-11-14T22:13:20.005000Z,10,,,engine,2,false,,0,,normal," +
+		"9223372036854775813,3,0.25,,128,,,1.5,,," + r.ID() + ",alpha,," +
+		`"{""rack"":""7""}",gemm,kn,,,"{""peaks"":[{""dtype"":""fp32"",""flops"":400000000000,""origin"":""measured"",""unit"":""AVX-512 ` +
+		`FMA""}],""read_bandwidth"":28000000000,""copy_bandwidth"":0}",Some CPU,3.305855369458128,,` + "\n"
 	if d := cmp.Diff(want, b.String()); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	if err := Export(r, &b, FormatCSV, PhaseNoise); err == nil || !strings.Contains(err.Error(), "no samples of phase noise") {
+	if err := export.Export(r, &b, export.FormatCSV, results.PhaseNoise); err == nil ||
+		!strings.Contains(err.Error(), "no samples of phase noise") {
 		t.Errorf("%v", err)
 	}
-	if err := Export(r, &b, "xml"); err == nil || err.Error() != `unknown format "xml": expected one of csv, jsonl, parquet` {
+	if err := export.Export(r, &b, "xml"); err == nil || err.Error() != `unknown format "xml": expected one of csv, jsonl, parquet` {
 		t.Errorf("%v", err)
 	}
 	full := errors.New("no room")
-	if err := Export(r, failing{full}, FormatJSONL); !errors.Is(err, full) {
+	if err := export.Export(r, failing{full}, export.FormatJSONL); !errors.Is(err, full) {
 		t.Errorf("%v, expected the writer's error", err)
 	}
 }

@@ -1,7 +1,6 @@
 package results
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -13,41 +12,37 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Meta is what is known about a run as a whole.
+// Meta describes a run as a whole.
 type Meta struct {
-	// Schema is the version of the file; it is [SchemaVersion] for new runs and for
-	// those that are open for appending, whatever was asked for.
-	Schema    int       `json:"schema"`
-	Created   time.Time `json:"created"`
-	Command   string    `json:"command"`
-	Gemmaudit string    `json:"gemmaudit"` // version of the program that measured
-	// Fingerprint is the machine.
+	// Schema is the file's version, always [SchemaVersion] for new runs and runs open for appending.
+	Schema      int         `json:"schema"`
+	Created     time.Time   `json:"created"`
+	Command     string      `json:"command"`
+	Gemmaudit   string      `json:"gemmaudit"` // version of the measuring program
 	Fingerprint Fingerprint `json:"fingerprint"`
-	// Labels are what the user calls the machine by.
+	// Labels are the user's names for the machine.
 	Labels Labels `json:"labels,omitempty"`
-	// Ceilings are the rates of each device, by its id.
+	// Ceilings are each device's rates by id.
 	Ceilings map[string]kernels.Ceilings `json:"ceilings,omitempty"`
-	// Plan is the sweep's own account of what it set out to do. This package
-	// stores it and compares it on a merge, and knows of it the series alone: see [Meta.Series].
+	// Plan is the sweep's plan. This package stores it, compares it in a merge, and interprets only its
+	// series: see [Meta.Series].
 	Plan         json.RawMessage      `json:"plan,omitempty"`
 	Regime       Regime               `json:"regime"`
 	Distribution kernels.Distribution `json:"distribution"`
 	Seed         uint64               `json:"seed"`
-	// ReferenceClock is the clock in MHz at which times of a device are judged, by the
-	// device's id; a device is missing whose clock is not known.
+	// ReferenceClock is the clock in MHz for verdicts by device id; devices with unknown clocks are missing.
 	ReferenceClock map[string]float64 `json:"reference_clock,omitempty"`
-	// Source is empty for a measured run, else the files it was imported from.
+	// Source is the imported files; empty for a measured run.
 	Source string `json:"source,omitempty"`
 }
 
-// metaField is one field of Meta as it is stored: a row of its own, so that a
-// run can be looked into with any SQLite shell.
+// metaField is a field of Meta in its own row, for inspection with any SQLite shell.
 type metaField struct {
 	key   string
 	write func(m *Meta) (string, error)
 	read  func(m *Meta, s string) error
-	since int // the schema version that brought it, 0 for the first
-	// optional is set of a field that a run of any version may lack.
+	since int // schema version that added it, 0 for the first
+	// optional means that runs of any version may lack it.
 	optional bool
 }
 
@@ -58,7 +53,7 @@ func jsonField[T any](key string, at func(m *Meta) *T) metaField {
 			b, err := json.Marshal(at(m))
 			return string(b), err
 		},
-		read: func(m *Meta, s string) error { return decodeJSON(s, at(m)) },
+		read: func(m *Meta, s string) error { return DecodeJSON(s, at(m)) },
 	}
 }
 
@@ -73,34 +68,8 @@ func textField[T ~string](key string, at func(m *Meta) *T) metaField {
 // keyReferenceClock and keyRun are rows of the table meta.
 const (
 	keyReferenceClock = "reference_clock"
-	keyRun            = "run" // the run's own id, which is no field of Meta
+	keyRun            = "run" // the run's id, not a field of Meta
 )
-
-// mostRate bounds what a device computes or moves in a second: products of a rate and a time
-// that is believed are finite.
-const mostRate = 1e24
-
-// mostPeaks bounds the peaks of a device: there is one for a data type and an origin.
-const mostPeaks = 1 << 8
-
-// checkRates names a rate that no device has; nil for none.
-func checkRates(c kernels.Ceilings) error {
-	if len(c.Peaks) > mostPeaks {
-		return fmt.Errorf("%d peaks, expected at most %d", len(c.Peaks), mostPeaks)
-	}
-	check := func(name string, v, most float64) error {
-		if !(v >= 0 && v <= most) {
-			return fmt.Errorf("%s is %v, expected 0 to %g", name, v, most)
-		}
-		return nil
-	}
-	errs := []error{check("read_bandwidth", c.ReadBandwidth, mostRate), check("copy_bandwidth", c.CopyBandwidth, mostRate),
-		check("link_bandwidth", c.LinkBandwidth, mostRate)}
-	for _, p := range c.Peaks {
-		errs = append(errs, check("flops", p.FLOPS, mostRate), check("clock_mhz", p.ClockMHz, mostFigure), check("rate", p.Memory.Rate, mostRate))
-	}
-	return cmp.Or(errs...)
-}
 
 var referenceClock = metaField{
 	key: keyReferenceClock,
@@ -113,11 +82,11 @@ var referenceClock = metaField{
 	},
 	read: func(m *Meta, s string) error {
 		clocks := map[string]float64{}
-		if err := decodeJSON(s, &clocks); err != nil {
+		if err := DecodeJSON(s, &clocks); err != nil {
 			return err
 		}
 		for device, mhz := range clocks {
-			if !(mhz > 0 && mhz <= mostFigure) {
+			if !(mhz > 0 && mhz <= MostFigure) {
 				return fmt.Errorf("%v MHz of device %.40q", mhz, device)
 			}
 		}
@@ -145,11 +114,11 @@ var metaFields = []metaField{
 		key:   "ceilings",
 		write: func(m *Meta) (string, error) { b, err := json.Marshal(m.Ceilings); return string(b), err },
 		read: func(m *Meta, s string) error {
-			if err := decodeJSON(s, &m.Ceilings); err != nil {
+			if err := DecodeJSON(s, &m.Ceilings); err != nil {
 				return err
 			}
 			for device, c := range m.Ceilings {
-				if err := checkRates(c); err != nil {
+				if err := CheckCeilings(c); err != nil {
 					return fmt.Errorf("device %.40q: %w", device, err)
 				}
 			}
@@ -189,9 +158,9 @@ var metaFields = []metaField{
 	referenceClock,
 	{
 		key:   "labels",
-		write: func(m *Meta) (string, error) { return encodeLabels(m.Labels), m.Labels.Check() },
+		write: func(m *Meta) (string, error) { return EncodeLabels(m.Labels), m.Labels.Check() },
 		read: func(m *Meta, s string) (err error) {
-			m.Labels, err = decodeLabels(s)
+			m.Labels, err = DecodeLabels(s)
 			return err
 		},
 		since:    2,
@@ -199,11 +168,10 @@ var metaFields = []metaField{
 	},
 }
 
-// putMeta stores a row of the table meta.
 const putMeta = `INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)`
 
-// writeMeta gives every field to put, under its key.
-func writeMeta(meta Meta, put func(key, value string) error) error {
+// WriteMeta passes each field of meta to put, as stored.
+func WriteMeta(meta Meta, put func(key, value string) error) error {
 	for _, f := range metaFields {
 		value, err := f.write(&meta)
 		if err != nil {
@@ -216,7 +184,19 @@ func writeMeta(meta Meta, put func(key, value string) error) error {
 	return nil
 }
 
-// putMetaIn stores rows of the table meta within a transaction.
+// ReadMetaFields reverses writeMeta for the fields that lookup has. The error names a field as lookup knows it.
+func ReadMetaFields(lookup func(key string) (value string, ok bool)) (Meta, error) {
+	meta := Meta{Schema: SchemaVersion}
+	for _, f := range metaFields {
+		if s, ok := lookup(f.key); ok {
+			if err := f.read(&meta, s); err != nil {
+				return Meta{}, fmt.Errorf("%s: %w", f.key, err)
+			}
+		}
+	}
+	return meta, nil
+}
+
 func putMetaIn(ctx context.Context, tx *sql.Tx) func(key, value string) error {
 	return func(key, value string) error {
 		_, err := tx.ExecContext(ctx, putMeta, key, value)
@@ -224,8 +204,8 @@ func putMetaIn(ctx context.Context, tx *sql.Tx) func(key, value string) error {
 	}
 }
 
-// readMeta is the inverse of writeMeta for the run's schema version; run is the id of the run,
-// empty for version 1. A missing or unreadable field is a [FormatError].
+// readMeta reverses writeMeta for the run's schema version; run is the run's id, empty for version 1. A
+// missing or unreadable field is a [FormatError].
 func (r *Run) readMeta() (meta Meta, run string, err error) {
 	meta = Meta{Schema: r.schema}
 	stored, err := r.pairs("read meta", `SELECT key, value FROM meta`)
@@ -238,20 +218,23 @@ func (r *Run) readMeta() (meta Meta, run string, err error) {
 			continue
 		}
 		if !ok {
-			return meta, "", &FormatError{Path: r.path, Reason: fmt.Sprintf("the run is damaged: meta field %s is missing", f.key), Hint: damagedHint}
+			return meta, "",
+				&FormatError{Path: r.path, Reason: fmt.Sprintf("the run is damaged: meta field %s is missing", f.key), Hint: DamagedHint}
 		}
 		if err := f.read(&meta, s); err != nil {
-			return meta, "", &FormatError{Path: r.path, Reason: fmt.Sprintf("the run is damaged: meta field %s: %v", f.key, err), Hint: damagedHint}
+			return meta, "",
+				&FormatError{Path: r.path, Reason: fmt.Sprintf("the run is damaged: meta field %s: %v", f.key, err), Hint: DamagedHint}
 		}
 	}
 	run, ok := stored[keyRun]
 	if !ok && r.schema >= 2 {
-		return meta, "", &FormatError{Path: r.path, Reason: fmt.Sprintf("the run is damaged: meta field %s is missing", keyRun), Hint: damagedHint}
+		return meta, "",
+			&FormatError{Path: r.path, Reason: fmt.Sprintf("the run is damaged: meta field %s is missing", keyRun), Hint: DamagedHint}
 	}
 	return meta, run, nil
 }
 
-// SetReferenceClock stores the clock at which times of a device are judged.
+// SetReferenceClock stores the clock for verdicts on a device.
 func (r *Run) SetReferenceClock(device string, mhz float64) error {
 	tried := fmt.Sprintf("set the reference clock of %s", device)
 	if !(mhz > 0) || math.IsInf(mhz, 0) {
@@ -268,7 +251,6 @@ func (r *Run) SetReferenceClock(device string, mhz float64) error {
 	}, referenceClock)
 }
 
-// changeMeta changes fields of the run's Meta and stores them.
 func (r *Run) changeMeta(tried string, change func(m *Meta), fields ...metaField) error {
 	return r.write(tried, func(ctx context.Context, tx *sql.Tx) error {
 		r.mu.Lock()

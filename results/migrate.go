@@ -7,14 +7,13 @@ import (
 	"slices"
 )
 
-// migrate brings a run of schema 1 to the version that this program writes, in one
-// transaction: a process that is killed leaves a run of the one version or the other.
-// The caller holds the run's lock.
+// migrate upgrades a run of schema 1 to the current version in one transaction, so a killed process leaves
+// one of the two versions. The caller holds the run's lock.
 //
-// The tables that differ are made anew beside the old ones and take their names. The
-// connection does not enforce references, as they would point to nothing meanwhile.
+// Changed tables are created next to the old ones and renamed. References are not enforced, since they would
+// dangle meanwhile.
 func migrate(path string) error {
-	// Renaming a table in the old manner leaves alone what refers to it.
+	// A legacy rename leaves references to the table unchanged.
 	db, err := openDB(path, "mode=rw", "busy_timeout(2000)", "trusted_schema(0)", "legacy_alter_table(1)")
 	if err != nil {
 		return err
@@ -44,7 +43,6 @@ func migrate(path string) error {
 	return describe(path, "migrate", tx.Commit())
 }
 
-// movable reads what of an older run is written anew.
 func (r *Run) movable() ([]Origin, map[int64]SeriesKey, error) {
 	origins, err := r.Origins()
 	if err != nil {
@@ -58,7 +56,6 @@ func (r *Run) movable() ([]Origin, map[int64]SeriesKey, error) {
 	return origins, series, err
 }
 
-// moveTables is the transaction of migrate.
 func moveTables(ctx context.Context, tx *sql.Tx, meta Meta, series map[int64]SeriesKey, origins []Origin) error {
 	exec := func(q string, args ...any) error {
 		_, err := tx.ExecContext(ctx, q, args...)

@@ -16,33 +16,32 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/direct"
 )
 
-// Origin is where samples come from: one device of one measured run.
+// Origin is the origin of samples: one device of one measured run.
 type Origin struct {
 	ID int64
-	// Run is the random id of the run that measured, in hex. It outlives merges.
+	// Run is the measuring run's random id in hex. It survives merges.
 	Run string
-	// Host is the machine's name, empty when the run doesn't store it.
+	// Host is the machine's name, empty if the run does not store it.
 	Host   string
 	Device string
-	// Card is the UUID or serial number of the card, empty when there is none.
+	// Card is the card's UUID or serial number, empty if there is none.
 	Card   string
 	Labels Labels
 }
 
-// same says whether two origins are one, whatever their IDs.
-func (o Origin) same(p Origin) bool {
+// Same reports whether two origins differ at most in their ID.
+func (o Origin) Same(p Origin) bool {
 	return o.Run == p.Run && o.Host == p.Host && o.Device == p.Device && o.Card == p.Card && maps.Equal(o.Labels, p.Labels)
 }
 
-// newRunID is the id of a run that begins.
 func newRunID() string {
 	b := make([]byte, 16)
 	rand.Read(b) // never fails
 	return hex.EncodeToString(b)
 }
 
-// runIDOf is the id of a run of schema 1, which stores none. It follows from what
-// the run says of itself, so that every reading of the file yields the same.
+// runIDOf returns the id of a run of schema 1, which stores none. It is derived from Meta, so every read
+// gives the same.
 func runIDOf(meta Meta) (string, error) {
 	h := sha256.New()
 	for _, f := range metaFields {
@@ -58,7 +57,6 @@ func runIDOf(meta Meta) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:16]), nil
 }
 
-// originsOf are the origins of a run that begins: one per device of its machine.
 func originsOf(meta Meta, run string) []Origin {
 	var out []Origin
 	for _, spec := range meta.Fingerprint.Devices {
@@ -67,8 +65,7 @@ func originsOf(meta Meta, run string) []Origin {
 	return numbered(out)
 }
 
-// originOf is where samples of a device come from that a run measures, or that it
-// was imported with.
+// originOf returns the origin of a device's samples that a run measures or was imported with.
 func originOf(meta Meta, run, device string) Origin {
 	o := Origin{Run: run, Host: meta.Fingerprint.Hostname, Device: device, Labels: meta.Labels}
 	for _, spec := range meta.Fingerprint.Devices {
@@ -79,7 +76,6 @@ func originOf(meta Meta, run, device string) Origin {
 	return o
 }
 
-// numbered gives origins IDs from 1.
 func numbered(origins []Origin) []Origin {
 	for i := range origins {
 		origins[i].ID = int64(i) + 1
@@ -89,25 +85,24 @@ func numbered(origins []Origin) []Origin {
 
 const insertOrigin = `INSERT INTO origins (id, run, host, device, card, labels) VALUES (?, ?, ?, ?, ?, ?)`
 
-// bind lists the values of insertOrigin.
 func (o Origin) bind() []any {
 	var card any
 	if o.Card != "" {
 		card = o.Card
 	}
-	return []any{o.ID, o.Run, o.Host, o.Device, card, encodeLabels(o.Labels)}
+	return []any{o.ID, o.Run, o.Host, o.Device, card, EncodeLabels(o.Labels)}
 }
 
-// encodeLabels prints labels as they are stored.
-func encodeLabels(labels Labels) string {
+// EncodeLabels returns the stored form of labels, a JSON object.
+func EncodeLabels(labels Labels) string {
 	if len(labels) == 0 {
 		return "{}"
 	}
 	return canonical(labels)
 }
 
-// decodeLabels is the inverse of encodeLabels; empty text is no labels.
-func decodeLabels(s string) (Labels, error) {
+// DecodeLabels reverses encodeLabels; empty text is no labels.
+func DecodeLabels(s string) (Labels, error) {
 	if s == "" || s == "{}" {
 		return nil, nil
 	}
@@ -118,8 +113,7 @@ func decodeLabels(s string) (Labels, error) {
 	return labels, labels.Check()
 }
 
-// Origins returns where the run's samples come from, by ID. A run of schema 1 has
-// one origin per device.
+// Origins returns the origins of the run's samples by ID. A run of schema 1 has one per device.
 func (r *Run) Origins() ([]Origin, error) {
 	if r.schema < 2 {
 		run, err := runIDOf(r.Meta())
@@ -136,7 +130,7 @@ func (r *Run) Origins() ([]Origin, error) {
 			}
 			return err
 		})
-		// By name, for the series have no order.
+		// Sorted by name, because map order is random.
 		slices.SortFunc(out, func(a, b Origin) int { return strings.Compare(a.Device, b.Device) })
 		return numbered(out), r.damaged("read origins", err)
 	}
@@ -148,7 +142,7 @@ func (r *Run) Origins() ([]Origin, error) {
 				o.Card = d.word(s, 4)
 			}
 			var err error
-			o.Labels, err = decodeLabels(d.long(s, 5))
+			o.Labels, err = DecodeLabels(d.long(s, 5))
 			out = append(out, o)
 			return errors.Join(s.Err(), err)
 		})
@@ -156,44 +150,8 @@ func (r *Run) Origins() ([]Origin, error) {
 	return out, err
 }
 
-// originIndex finds the origin of a sample: by the ID that the sample holds, or, in a
-// run of schema 1, by its device.
-type originIndex struct {
-	byID     map[int64]int64
-	byDevice map[string]int64 // nil from schema 2 on
-}
-
-func indexOrigins(schema int, origins []Origin) originIndex {
-	x := originIndex{byID: map[int64]int64{}}
-	if schema < 2 {
-		x.byDevice = map[string]int64{}
-	}
-	for _, o := range origins {
-		x.rename(o, o.ID)
-	}
-	return x
-}
-
-// rename has an origin be found by another ID than its own.
-func (x originIndex) rename(o Origin, id int64) {
-	x.byID[o.ID] = id
-	if x.byDevice != nil {
-		x.byDevice[o.Device] = id
-	}
-}
-
-// of is the origin of a sample that was taken on a device and holds an ID.
-func (x originIndex) of(device string, id int64) (int64, bool) {
-	if x.byDevice != nil {
-		found, ok := x.byDevice[device]
-		return found, ok
-	}
-	found, ok := x.byID[id]
-	return found, ok
-}
-
-// originFor returns the origin of what the run measures now on the device of a
-// case; it is stored when it is new. ok is false when there is no such case.
+// originFor returns the origin of new samples on a case's device and stores a new one. ok is false for an
+// unknown case.
 func (r *Run) originFor(ctx context.Context, caseID int64) (id int64, ok bool, err error) {
 	if from, ok := r.origins[caseID]; ok {
 		return from.origin, true, nil
@@ -211,8 +169,10 @@ func (r *Run) originFor(ctx context.Context, caseID int64) (id int64, ok bool, e
 		meta.Fingerprint = *r.here
 	}
 	o := originOf(meta, r.runID, device)
-	// A card is the same one wherever it is: a container's host has another name at each start.
-	err = r.db.QueryRowContext(ctx, `SELECT id FROM origins WHERE run = ? AND device = ? AND coalesce(card, '') = ? AND (card IS NOT NULL OR host = ?) ORDER BY id LIMIT 1`,
+	// A card's UUID identifies it: a container's host name changes with each start.
+	err = r.db.QueryRowContext(ctx,
+		`SELECT id FROM origins WHERE run = ? AND device = ? AND coalesce(card, '') = ? AND (card IS NOT NULL OR host = ?) ORDER BY id `+
+			`LIMIT 1`,
 		o.Run, device, o.Card, o.Host).Scan(&id)
 	if err == sql.ErrNoRows {
 		err = r.db.QueryRowContext(ctx, `SELECT coalesce(max(id), 0) + 1 FROM origins`).Scan(&o.ID)
@@ -227,35 +187,50 @@ func (r *Run) originFor(ctx context.Context, caseID int64) (id int64, ok bool, e
 	return id, err == nil, err
 }
 
-// CaseOrigins returns, for each case with samples, the ID of their origin; 0 where they have several, which cases of shards have
-// not.
+// CaseOrigins returns the origin ID of each case with samples, 0 if they have several. Cases of shards have
+// one.
 func (r *Run) CaseOrigins() (map[int64]int64, error) {
-	origins, err := r.Origins()
-	if err != nil {
-		return nil, err
-	}
-	index := indexOrigins(r.schema, origins)
-	devices := map[int64]string{}
-	if r.schema < 2 {
-		cases, err := r.Cases()
-		if err != nil {
-			return nil, err
-		}
-		for _, c := range cases {
-			devices[c.ID] = c.Device
-		}
-	}
 	out := map[int64]int64{}
-	err = r.eachSample("", func(s Sample, origin int64) error {
-		from, ok := index.of(devices[s.CaseID], origin)
-		if !ok {
-			return fmt.Errorf("%v: there is no origin %d", s, origin)
+	err := r.EachWithOrigin(func(s Sample, origin int64) error {
+		if before, known := out[s.CaseID]; known && before != origin {
+			origin = 0
 		}
-		if before, known := out[s.CaseID]; known && before != from {
-			from = 0
-		}
-		out[s.CaseID] = from
+		out[s.CaseID] = origin
 		return nil
 	})
 	return out, err
+}
+
+// originIndex finds the origin of a sample: by its own ID, or in a run of schema 1 by the device of its case.
+type originIndex struct {
+	ids    map[int64]bool
+	ofCase map[int64]int64 // nil from schema 2 on
+}
+
+func (r *Run) indexOrigins() (x originIndex, err error) {
+	origins, err := r.Origins()
+	if err != nil {
+		return x, err
+	}
+	x.ids = map[int64]bool{}
+	byDevice := map[string]int64{}
+	for _, o := range origins {
+		x.ids[o.ID], byDevice[o.Device] = true, o.ID
+	}
+	if r.schema >= 2 {
+		return x, nil
+	}
+	x.ofCase = map[int64]int64{}
+	cases, err := r.Cases()
+	for _, c := range cases {
+		x.ofCase[c.ID] = byDevice[c.Device]
+	}
+	return x, err
+}
+
+func (x originIndex) of(caseID, id int64) (int64, bool) {
+	if x.ofCase != nil {
+		id = x.ofCase[caseID]
+	}
+	return id, x.ids[id]
 }

@@ -5,12 +5,10 @@ import (
 	"unsafe"
 )
 
-// largePage is the size of a large page of memory, in bytes.
 const largePage = 2 << 20
 
-// onLargePages asks for large pages under a list that is about to be filled in no order. A
-// page of 4 KiB would be brought in for each few samples of it, and looked up again for the
-// next: that took as long as reading the samples.
+// onLargePages requests large pages for a list that will be filled in random order. With 4 KiB pages, page
+// faults and TLB misses took as long as reading the samples.
 func onLargePages(list []Sample) {
 	if len(list) == 0 {
 		return
@@ -22,6 +20,6 @@ func onLargePages(list []Sample) {
 		return
 	}
 	inside := unsafe.Slice((*byte)(unsafe.Add(start, skip)), (size-skip)/largePage*largePage)
-	// It is a wish: a kernel that can't grant it changes nothing.
+	// This is only advice, and the kernel may ignore it.
 	_ = syscall.Madvise(inside, syscall.MADV_HUGEPAGE)
 }

@@ -2,5 +2,4 @@
 
 package results
 
-// onLargePages does nothing where there is no way to ask.
 func onLargePages([]Sample) {}

@@ -9,31 +9,29 @@ import (
 )
 
 const (
-	// MaxM bounds an M that is planned.
+	// MaxM is the largest M of a plan.
 	MaxM = 1 << 22
-	// MaxMs bounds the Ms of one series of a plan.
+	// MaxMs is the largest number of Ms in a plan's series.
 	MaxMs = 1 << 17
 )
 
-// Ms are the Ms of a series, ascending, each once. In JSON they are written as [Ms.String]
-// does, which for regular ones is a few characters.
+// Ms are a series' distinct Ms, ascending. JSON has the form of [Ms.String], which is short for regular Ms.
 type Ms []int
 
-// PlannedSeries is a curve over M of the plan that a run holds: see [Meta].Plan.
+// PlannedSeries is a curve over M in a run's plan: see [Meta].Plan.
 type PlannedSeries struct {
 	SeriesKey
-	// Name says which weight matrix it is, "llama3-8b:o_proj"; empty for a bare shape.
+	// Name is the weight matrix, "llama3-8b:o_proj"; empty for a bare shape.
 	Name string `json:"name,omitempty"`
-	// Model is the model that it is of; empty for a bare shape.
+	// Model is its model; empty for a bare shape.
 	Model string `json:"model,omitempty"`
-	// Ms may be shared with other series, and are not changed.
+	// Ms may be shared with other series and must not be changed.
 	Ms Ms `json:"ms"`
-	// Infer says that not every M has to be measured: some are chosen, and the others follow
-	// from them.
+	// Infer means that only some Ms are measured and the others are interpolated.
 	Infer bool `json:"infer,omitempty"`
 }
 
-// UnmarshalJSON reads a series, also of a plan that was written when the model was no field.
+// UnmarshalJSON also reads plans without the field model.
 func (s *PlannedSeries) UnmarshalJSON(data []byte) error {
 	type plain PlannedSeries
 	if err := json.Unmarshal(data, (*plain)(s)); err != nil {
@@ -45,7 +43,7 @@ func (s *PlannedSeries) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// modelOfOldPlan is the model in a name such as "llama3-8b:o_proj".
+// modelOfOldPlan returns the model in a name such as "llama3-8b:o_proj".
 func modelOfOldPlan(name string) string {
 	model, _, ok := strings.Cut(name, ":")
 	if !ok {
@@ -54,11 +52,10 @@ func modelOfOldPlan(name string) string {
 	return model
 }
 
-// Case is the series' product with m rows.
+// Case returns the series' product with m rows.
 func (s PlannedSeries) Case(m int) Case { return Case{SeriesKey: s.SeriesKey, M: m} }
 
-// Inferred lists the Ms of those of the series of which not every M has to be measured; nil
-// where there are none.
+// Inferred lists the Ms of the inferred series; nil if there are none.
 func Inferred(series []PlannedSeries) map[SeriesKey][]int {
 	var out map[SeriesKey][]int
 	for _, s := range series {
@@ -72,17 +69,19 @@ func Inferred(series []PlannedSeries) map[SeriesKey][]int {
 	return out
 }
 
-// Planned is what a plan says to those who read a run and do not go on with it.
+// Planned is the part of a plan for readers that don't continue the run.
 type Planned struct {
 	Series []PlannedSeries `json:"series"`
-	// Screening rounds cover every case, Rounds is the most that a case gets.
+	// Screening rounds cover every case; Rounds is the maximum per case.
 	Screening int `json:"screening"`
 	Rounds    int `json:"rounds"`
-	// Traffic is what was known of how often each M is computed.
+	// Traffic is how often each M is computed, if known.
 	Traffic Traffic `json:"traffic,omitempty"`
+	// Recorded is the plan's recorded workload, if any.
+	Recorded Recorded `json:"recorded,omitempty"`
 }
 
-// Planned reads the run's plan; the zero value where the run has none.
+// Planned reads the run's plan; the zero value without one.
 func (m Meta) Planned() (Planned, error) {
 	var p Planned
 	if len(m.Plan) == 0 {
@@ -97,14 +96,14 @@ func (m Meta) Planned() (Planned, error) {
 	return p, nil
 }
 
-// Has says whether m is one of them.
+// Has reports whether m is one of them.
 func (ms Ms) Has(m int) bool {
 	_, ok := slices.BinarySearch(ms, m)
 	return ok
 }
 
-// String writes the Ms in their shortest regular form: runs of three and more at equal
-// distance as ranges from:to and from:to:step, the others as they are, with commas between.
+// String returns the Ms in their shortest form: three or more at equal distance as ranges from:to and
+// from:to:step, comma-separated.
 func (ms Ms) String() string {
 	var items []string
 	for i := 0; i < len(ms); {
@@ -127,11 +126,10 @@ func (ms Ms) String() string {
 	return strings.Join(items, ",")
 }
 
-// MarshalJSON writes the Ms as one string.
+// MarshalJSON writes the Ms as a string.
 func (ms Ms) MarshalJSON() ([]byte, error) { return json.Marshal(ms.String()) }
 
-// UnmarshalJSON reads what [Ms.MarshalJSON] writes. The string may be empty, because a shard of
-// a plan may leave nothing of a series.
+// UnmarshalJSON reads [Ms.MarshalJSON]'s output. The string may be empty: a shard may have no Ms of a series.
 func (ms *Ms) UnmarshalJSON(data []byte) error {
 	var s string
 	if err := json.Unmarshal(data, &s); err != nil {
@@ -142,7 +140,7 @@ func (ms *Ms) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// parseMs reads what [Ms.String] writes.
+// parseMs reads [Ms.String]'s output.
 func parseMs(s string) (Ms, error) {
 	var out Ms
 	err := eachRange(s, func(from, to, step int) error {
@@ -165,7 +163,7 @@ func parseMs(s string) (Ms, error) {
 	return out, nil
 }
 
-// eachRange gives the ranges of s, as [Ms.String] writes them, to each.
+// eachRange passes the ranges in s, in the form of [Ms.String], to each.
 func eachRange(s string, each func(from, to, step int) error) error {
 	if s == "" {
 		return nil

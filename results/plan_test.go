@@ -66,7 +66,7 @@ func FuzzMs(f *testing.F) {
 	})
 }
 
-// TestPlannedSeries: only series that are inferred are asked for more than was measured.
+// Only inferred series ask for more than was measured.
 func TestPlannedSeries(t *testing.T) {
 	var plan struct {
 		Series []PlannedSeries `json:"series"`

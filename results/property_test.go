@@ -1,10 +1,7 @@
 package results
 
 import (
-	"bytes"
 	"cmp"
-	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -14,15 +11,12 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// content is a run in a form that can be compared: cases by identity instead
-// of by ID.
+// content is a run in comparable form: cases by identity instead of by ID.
 type content struct {
 	Meta     Meta
 	Samples  []flatSample
@@ -41,7 +35,7 @@ type flatFailure struct {
 	Failure Failure
 }
 
-func contentOf(t fatal, r *Run) content {
+func ContentOf(t fatal, r *Run) content {
 	cases, err := r.Cases()
 	check(t, err)
 	byID := map[int64]Case{}
@@ -51,14 +45,8 @@ func contentOf(t fatal, r *Run) content {
 	out := content{Meta: r.Meta()}
 	origins, err := r.Origins()
 	check(t, err)
-	index := indexOrigins(r.schema, origins)
-	check(t, r.eachSample("", func(s Sample, origin int64) error {
-		c := byID[s.CaseID]
-		id, ok := index.of(c.Device, origin)
-		if !ok {
-			return fmt.Errorf("%v has no origin", s)
-		}
-		from := origins[id-1]
+	check(t, r.EachWithOrigin(func(s Sample, origin int64) error {
+		c, from := byID[s.CaseID], origins[origin-1]
 		c.ID, s.CaseID, from.ID = 0, 0, 0
 		out.Samples = append(out.Samples, flatSample{c, s, from})
 		return nil
@@ -74,12 +62,11 @@ func contentOf(t fatal, r *Run) content {
 		return cmp.Or(strings.Compare(fmt.Sprint(a.Case), fmt.Sprint(b.Case)),
 			strings.Compare(string(a.Failure.Phase), string(b.Failure.Phase)), cmp.Compare(a.Failure.Round, b.Failure.Round))
 	})
-	out.State, err = r.allState()
+	out.State, err = r.AllState()
 	check(t, err)
 	return out
 }
 
-// fatal is a test or a property under test.
 type fatal interface {
 	Helper()
 	Fatal(args ...any)
@@ -118,10 +105,12 @@ var anySubject = rapid.Custom(func(t *rapid.T) kernels.Subject {
 		}
 		return s
 	}
-	s.Dims = kernels.Dims{N: rapid.IntRange(1, 3).Draw(t, "n"), K: rapid.IntRange(1, 1<<20).Draw(t, "k"), Products: rapid.IntRange(0, 8).Draw(t, "products")}
+	s.Dims = kernels.Dims{N: rapid.IntRange(1, 3).Draw(t, "n"), K: rapid.IntRange(1, 1<<20).Draw(t, "k"),
+		Products: rapid.IntRange(0, 8).Draw(t, "products")}
 	s.Layout = rapid.SampledFrom([]kernels.Layout{kernels.RowMajor, kernels.Transposed}).Draw(t, "layout")
 	s.Weights = rapid.SampledFrom([]kernels.WeightFormat{
-		{}, {}, {Type: "int8", Bits: 8}, {Type: "int4", Bits: 4, GroupK: 128, GroupN: 1, Scale: kernels.FP16, ZeroPoint: "int4", ZeroPointBits: 4},
+		{}, {}, {Type: "int8", Bits: 8},
+		{Type: "int4", Bits: 4, GroupK: 128, GroupN: 1, Scale: kernels.FP16, ZeroPoint: "int4", ZeroPointBits: 4},
 	}).Draw(t, "weights")
 	if s.Weights.Type == string(s.DType) {
 		s.Weights = kernels.WeightFormat{}
@@ -156,7 +145,8 @@ var anyCase = rapid.Custom(func(t *rapid.T) Case {
 	c.Label = rapid.SampledFrom([]string{"", "kernel<a, b>", "ünïcode"}).Draw(t, "label")
 	if rapid.Bool().Draw(t, "launch known") {
 		c.Launch = Launch{
-			Tile:  [3]int{rapid.IntRange(0, 256).Draw(t, "tile m"), rapid.IntRange(0, 256).Draw(t, "tile n"), rapid.IntRange(0, 64).Draw(t, "tile k")},
+			Tile: [3]int{rapid.IntRange(0, 256).Draw(t, "tile m"), rapid.IntRange(0, 256).Draw(t, "tile n"),
+				rapid.IntRange(0, 64).Draw(t, "tile k")},
 			Waves: rapid.OneOf(rapid.Just(0.0), anyPositive).Draw(t, "waves"), Split: rapid.IntRange(0, 8).Draw(t, "split"),
 			Orientation: rapid.SampledFrom([]string{"", "transposed"}).Draw(t, "orientation"),
 		}
@@ -179,9 +169,8 @@ func drawSample(t *rapid.T, c Case, phase Phase, round int, seq int64) Sample {
 	}
 }
 
-// drawRun fills a new run with cases, samples and failures.
-func drawRun(t *rapid.T, path string) *Run {
-	r, err := Create(path, testMeta())
+func DrawRun(t *rapid.T, path string) *Run {
+	r, err := Create(path, SomeMeta())
 	check(t, err)
 	cases, err := r.AddCases(rapid.SliceOfNDistinct(anyCase, 1, 12, Case.Key).Draw(t, "cases"))
 	check(t, err)
@@ -207,16 +196,15 @@ func drawRun(t *rapid.T, path string) *Run {
 	return r
 }
 
-func scratch(t *rapid.T) string {
+func Scratch(t *rapid.T) string {
 	dir, err := os.MkdirTemp("", "results-property-*")
 	check(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
 }
 
-// few lowers the number of drawn runs for a test in which each costs several
-// files, unless the command line asks for a number.
-func few(t *testing.T) {
+// Few reduces the number of drawn runs in slow tests, unless set on the command line.
+func Few(t *testing.T) {
 	const name, usual, fewer = "rapid.checks", "100", "30"
 	if f := flag.Lookup(name); f != nil && f.Value.String() == usual {
 		must(t, flag.Set(name, fewer))
@@ -226,11 +214,11 @@ func few(t *testing.T) {
 
 func TestPropertyReload(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := drawRun(t, filepath.Join(scratch(t), "run.db"))
-		before := contentOf(t, w)
+		w := DrawRun(t, filepath.Join(Scratch(t), "run.db"))
+		before := ContentOf(t, w)
 		live, err := Open(w.Path()) // while it is being written
 		check(t, err)
-		if d := gocmp.Diff(before, contentOf(t, live)); d != "" {
+		if d := gocmp.Diff(before, ContentOf(t, live)); d != "" {
 			t.Fatal("read beside the writer (-written +read):\n" + d)
 		}
 		check(t, live.Close())
@@ -238,147 +226,8 @@ func TestPropertyReload(t *testing.T) {
 		r, err := Open(w.Path())
 		check(t, err)
 		defer r.Close()
-		if d := gocmp.Diff(before, contentOf(t, r)); d != "" {
+		if d := gocmp.Diff(before, ContentOf(t, r)); d != "" {
 			t.Fatal("(-written +read):\n" + d)
-		}
-	})
-}
-
-func TestPropertyExportImport(t *testing.T) {
-	few(t)
-	rapid.Check(t, func(t *rapid.T) {
-		dir := scratch(t)
-		w := drawRun(t, filepath.Join(dir, "run.db"))
-		defer w.Close()
-		before := contentOf(t, w)
-
-		var text, lines, columns bytes.Buffer
-		check(t, Export(w, &text, FormatCSV))
-		check(t, Export(w, &lines, FormatJSONL))
-		check(t, Export(w, &columns, FormatParquet))
-		csvPath := filepath.Join(dir, "samples.csv")
-		check(t, os.WriteFile(csvPath, text.Bytes(), 0o644))
-		r, err := Import(context.Background(), []string{csvPath}, filepath.Join(dir, "again.db"), ImportOptions{})
-		check(t, err)
-		defer r.Close()
-		after := contentOf(t, r)
-		if d := gocmp.Diff(before.Samples, after.Samples); d != "" {
-			t.Fatal("(-exported +imported):\n" + d)
-		}
-		if before.Meta.Distribution != after.Meta.Distribution || before.Meta.Seed != after.Meta.Seed {
-			t.Fatal("distribution or seed changed on the way: ", after.Meta)
-		}
-		if d := gocmp.Diff(before.Meta.Labels, after.Meta.Labels); d != "" || after.Meta.Fingerprint.Hostname != before.Meta.Fingerprint.Hostname {
-			t.Fatal("labels (-exported +imported), host "+after.Meta.Fingerprint.Hostname+":\n", d)
-		}
-		origins, err := r.Origins()
-		check(t, err)
-		for _, o := range origins {
-			if d := gocmp.Diff(before.Meta.Ceilings[o.Device], after.Meta.Ceilings[o.Device]); d != "" {
-				t.Fatal("ceilings (-exported +imported):\n" + d)
-			}
-		}
-		if len(r.Warnings()) > 0 {
-			t.Fatal("our own columns are warned of: ", r.Warnings())
-		}
-
-		var fromJSON []Exported
-		d := json.NewDecoder(&lines)
-		for d.More() {
-			var e Exported
-			check(t, d.Decode(&e))
-			fromJSON = append(fromJSON, e)
-		}
-		fromParquet, err := parquet.Read[Exported](bytes.NewReader(columns.Bytes()), int64(columns.Len()))
-		check(t, err)
-		if d := gocmp.Diff(fromJSON, fromParquet); d != "" {
-			t.Fatal("(-jsonl +parquet):\n" + d)
-		}
-		file, err := parquet.OpenFile(bytes.NewReader(columns.Bytes()), int64(columns.Len()))
-		check(t, err)
-		told, id, err := ExportedMeta(file.Lookup)
-		check(t, err)
-		want := before.Meta
-		want.Command, want.Plan = "", nil
-		if d := gocmp.Diff(want, told); d != "" || id != w.ID() {
-			t.Fatal("metadata of Parquet (-written +read), run "+id+":\n", d)
-		}
-		for i, s := range before.Samples {
-			if fromJSON[i].US != s.Sample.US || fromJSON[i].Seq != s.Sample.Seq || fromJSON[i].M != s.Case.M {
-				t.Fatal("line ", i, ": ", fromJSON[i], " is not ", s)
-			}
-			if at := fromJSON[i].Started; int64(at) != s.Sample.StartedUnixMicro {
-				t.Fatal("line ", i, ": started at ", at, " for ", s.Sample.StartedUnixMicro)
-			}
-			if p := fromJSON[i].PowerW; (p == nil) != (s.Sample.PowerW == 0) || p != nil && *p != s.Sample.PowerW {
-				t.Fatal("line ", i, ": power ", p, " for ", s.Sample.PowerW)
-			}
-		}
-	})
-}
-
-func TestPropertyMergeOfPartition(t *testing.T) {
-	few(t)
-	rapid.Check(t, func(t *rapid.T) {
-		dir := scratch(t)
-		whole := drawRun(t, filepath.Join(dir, "whole.db"))
-		defer whole.Close()
-		cases, err := whole.Cases()
-		check(t, err)
-		samples, err := whole.Samples("")
-		check(t, err)
-		failures, err := whole.Failures()
-		check(t, err)
-		n := rapid.IntRange(1, 4).Draw(t, "shards")
-		var paths []string
-		var shards []*Run
-		var ids []map[int64]int64
-		for i := range n {
-			meta := testMeta()
-			meta.Plan = json.RawMessage(fmt.Sprintf(`{"shard": "%d/%d", "batches": "4:64:4"}`, i+1, n))
-			r, err := Create(filepath.Join(dir, fmt.Sprintf("shard%d.db", i)), meta)
-			check(t, err)
-			defer r.Close()
-			// Every shard knows the cases in an order of its own.
-			own, err := r.AddCases(rapid.Permutation(cases).Draw(t, "cases"))
-			check(t, err)
-			byKey := map[CaseKey]int64{}
-			for _, c := range own {
-				byKey[c.Key()] = c.ID
-			}
-			id := map[int64]int64{}
-			for _, c := range cases {
-				id[c.ID] = byKey[c.Key()]
-			}
-			check(t, r.SetState("status", "complete"))
-			shards, ids, paths = append(shards, r), append(ids, id), append(paths, r.Path())
-		}
-		for _, s := range samples {
-			// A sample lies in one shard, and now and then in a second one too.
-			for range rapid.IntRange(1, 2).Draw(t, "copies") {
-				to := rapid.IntRange(0, n-1).Draw(t, "shard")
-				own := s
-				own.CaseID = ids[to][s.CaseID]
-				if err := shards[to].Append(own); err != nil && !strings.Contains(err.Error(), ErrDuplicate.Error()) {
-					t.Fatal(err)
-				}
-			}
-		}
-		for _, f := range failures {
-			to := rapid.IntRange(0, n-1).Draw(t, "shard")
-			f.CaseID = ids[to][f.CaseID]
-			check(t, shards[to].Fail(f))
-		}
-		for _, r := range shards {
-			check(t, r.Close())
-		}
-		merged, err := Merge(context.Background(), filepath.Join(dir, "merged.db"), paths, MergeOptions{})
-		check(t, err)
-		defer merged.Close()
-		// Shards are runs of their own.
-		ignore := gocmp.Options{cmpopts.IgnoreFields(Meta{}, "Plan"), cmpopts.IgnoreFields(Origin{}, "Run")}
-		if d := gocmp.Diff(contentOf(t, whole), contentOf(t, merged), ignore); d != "" {
-			t.Fatal("(-whole +merged):\n" + d)
 		}
 	})
 }

@@ -10,13 +10,12 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/direct"
 )
 
-// queryer is a connection or a transaction.
 type queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// query runs a statement to its end, with each row given to scan. Rows never
-// stay open behind it: a run has one connection.
+// query runs a statement to its end and passes each row to scan. It closes the rows, because a run has only
+// one connection.
 func query(ctx context.Context, db queryer, scan func(*sql.Rows) error, q string, args ...any) error {
 	rows, err := db.QueryContext(ctx, q, args...)
 	if err != nil {
@@ -31,8 +30,8 @@ func query(ctx context.Context, db queryer, scan func(*sql.Rows) error, q string
 	return rows.Err()
 }
 
-// damaged is for errors of reading rows: what the database itself does not
-// report is a value that this program would not have written.
+// damaged wraps errors of reading rows: other than the database's own errors, they are values that this
+// program would not write.
 func (r *Run) damaged(tried string, err error) error {
 	if err == nil {
 		return nil
@@ -48,10 +47,10 @@ func (r *Run) damaged(tried string, err error) error {
 	if errors.As(err, &news) {
 		return &FormatError{Path: r.path, Reason: err.Error(), Hint: upgradeHint}
 	}
-	return &FormatError{Path: r.path, Reason: fmt.Sprintf("the run is damaged: %s: %v", tried, err), Hint: damagedHint}
+	return &FormatError{Path: r.path, Reason: fmt.Sprintf("the run is damaged: %s: %v", tried, err), Hint: DamagedHint}
 }
 
-// Cases returns all cases in the order in which they were added.
+// Cases returns all cases in the order of their addition.
 func (r *Run) Cases() ([]Case, error) {
 	var out []Case
 	err := r.bulk("read cases", func(d *reader) error {
@@ -63,8 +62,7 @@ func (r *Run) Cases() ([]Case, error) {
 	return out, err
 }
 
-// eachSample gives the samples of a phase, of all phases when it is empty, to each,
-// by seq, with the IDs of their origins.
+// eachSample passes a phase's samples (all if empty) to each by seq, with their origin IDs, 0 in schema 1.
 func (r *Run) eachSample(phase Phase, each func(s Sample, origin int64) error) error {
 	return r.bulk("read samples", func(d *reader) error {
 		return d.query(`SELECT `+d.sampleColumns()+` FROM samples ORDER BY seq`, func(s *direct.Stmt) error {
@@ -81,8 +79,23 @@ func (r *Run) eachSample(phase Phase, each func(s Sample, origin int64) error) e
 	})
 }
 
-// EachSample gives all samples to each, in the order in which the blocks ran. No more than one is in memory, and each must
-// not keep it.
+// EachWithOrigin passes all samples to each in execution order, with the IDs of their origins in
+// [Run.Origins].
+func (r *Run) EachWithOrigin(each func(s Sample, origin int64) error) error {
+	origins, err := r.indexOrigins()
+	if err != nil {
+		return err
+	}
+	return r.eachSample("", func(s Sample, id int64) error {
+		origin, ok := origins.of(s.CaseID, id)
+		if !ok {
+			return BadValue(r.path, fmt.Sprintf("the origin of %v", s), id)
+		}
+		return each(s, origin)
+	})
+}
+
+// EachSample passes all samples to each in execution order. Only one is in memory, and each must not keep it.
 func (r *Run) EachSample(each func(s *Sample)) error {
 	return r.eachSample("", func(s Sample, _ int64) error {
 		each(&s)
@@ -90,8 +103,7 @@ func (r *Run) EachSample(each func(s *Sample)) error {
 	})
 }
 
-// Samples returns the samples of a phase in the order in which the blocks ran,
-// those of all phases when phase is empty.
+// Samples returns a phase's samples (all if empty) in execution order.
 func (r *Run) Samples(phase Phase) ([]Sample, error) {
 	var out []Sample
 	err := r.eachSample(phase, func(s Sample, _ int64) error {
@@ -101,7 +113,7 @@ func (r *Run) Samples(phase Phase) ([]Sample, error) {
 	return out, err
 }
 
-// Failures returns all failures, by case, phase and round.
+// Failures returns all failures by case, phase and round.
 func (r *Run) Failures() ([]Failure, error) {
 	var out []Failure
 	err := r.bulk("read failures", func(d *reader) error {
@@ -120,8 +132,7 @@ func (r *Run) Failures() ([]Failure, error) {
 	return out, err
 }
 
-// Done returns, for each case that has any, the rounds of a phase that need not
-// be run again: measured or failed, ascending.
+// Done returns the rounds of a phase, ascending, that each case need not run again: measured or failed.
 func (r *Run) Done(phase Phase) (map[int64][]int, error) {
 	done := map[int64][]int{}
 	err := r.eachKey(func(_, caseID int64, p []byte, round int) error {
@@ -149,7 +160,6 @@ func (r *Run) Done(phase Phase) (map[int64][]int, error) {
 	return done, nil
 }
 
-// eachKey gives what identifies each sample to each, by seq.
 func (r *Run) eachKey(each func(seq, caseID int64, phase []byte, round int) error) error {
 	return r.bulk("read rounds", func(d *reader) error {
 		return d.query(`SELECT `+keyColumns+` FROM samples ORDER BY seq`, func(s *direct.Stmt) error {
@@ -165,7 +175,7 @@ func (r *Run) eachKey(each func(seq, caseID int64, phase []byte, round int) erro
 	})
 }
 
-// NextSeq is the seq for the next sample: one more than the largest, 0 at first.
+// NextSeq returns the next sample's seq: one more than the largest, 0 at first.
 func (r *Run) NextSeq() (int64, error) {
 	var next int64
 	err := r.db.QueryRow(`SELECT coalesce(max(seq) + 1, 0) FROM samples`).Scan(&next)

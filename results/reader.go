@@ -10,17 +10,17 @@ import (
 	"path/filepath"
 	"sync"
 
+	sqlite3 "modernc.org/sqlite/lib"
+
 	"github.com/gemmaudit/gemmaudit/kernels/regular"
 	"github.com/gemmaudit/gemmaudit/results/draft"
-	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// Open opens a run for reading. The file is never changed.
+// Open opens a run for reading and never changes the file.
 //
-// A run whose writer was killed, or is still at work, has a journal beside it,
-// which is read too. In a folder that can't be written to the database cannot do
-// that in place; then both files are copied to a temporary folder, which Close
-// removes. Either way [Run.Warnings] says so.
+// If the writer is active or was killed, there is a journal, which is read too. In a read-only folder the
+// database can't do this in place; both files are then copied to a temporary folder, which Close removes.
+// [Run.Warnings] reports both cases.
 func Open(path string) (*Run, error) {
 	h, err := readHeaderOnce(path)
 	if err != nil {
@@ -35,7 +35,7 @@ func Open(path string) (*Run, error) {
 	}
 	r := &Run{path: path, file: file}
 	if pid, held := locked(file); held {
-		r.warnings = append(r.warnings, fmt.Sprintf("process %d is still writing this run: what it has recorded so far is read", pid))
+		r.warnings = append(r.warnings, fmt.Sprintf("process %d is still writing this run: reading its samples so far", pid))
 		err = r.readOrCopy("mode=ro", h)
 	} else {
 		err = r.readAlone(h)
@@ -48,22 +48,23 @@ func Open(path string) (*Run, error) {
 	return r, nil
 }
 
-// readAlone opens the database of a run that no process writes to.
 func (r *Run) readAlone(h header) error {
 	mode := "mode=ro"
 	switch {
 	case size(r.file+"-wal") > 0 || size(r.file+"-journal") > 0:
-		r.warnings = append(r.warnings, "the run was not closed: its writer was killed; everything that it had recorded is read from the journal")
+		r.warnings = append(r.warnings,
+			"the run was not closed: its writer was killed; everything that it had recorded is read from the journal")
 	case h.wal:
-		// Nothing but the file itself is there to be read, so nothing need be
-		// created beside it either.
+		// Only the file itself is read, so nothing needs to be created next to it.
 		mode = "mode=ro&immutable=1"
-		r.warnings = append(r.warnings, "the run was not closed and there is no journal next to it: if it was copied without its -wal file, the last samples are missing")
+		r.warnings = append(r.warnings,
+			"the run was not closed and there is no journal next to it: if it was copied without its -wal file, the last samples are "+
+				"missing")
 	}
 	return r.readOrCopy(mode, h)
 }
 
-// readOrCopy opens the database, or a copy of it where reading would have to write beside it.
+// readOrCopy opens the database, or a copy if reading would have to write next to it.
 func (r *Run) readOrCopy(mode string, h header) error {
 	err := r.read(r.file, mode, h)
 	if err == nil || !needsCopy(err) {
@@ -76,8 +77,7 @@ func (r *Run) readOrCopy(mode string, h header) error {
 	return r.read(filepath.Join(r.scratch.Path(), filepath.Base(r.path)), "mode=rw", h)
 }
 
-// checkSound refuses a run that could not be gone on with, before anything is written to it. The caller
-// holds the run's lock.
+// checkSound refuses a damaged run before anything is written to it. The caller holds the run's lock.
 func checkSound(path, file string, h header) (err error) {
 	r := &Run{path: path, file: file}
 	defer func() { err = errors.Join(err, r.abandon()) }()
@@ -90,7 +90,6 @@ func checkSound(path, file string, h header) (err error) {
 	return err
 }
 
-// read opens the database at file, which is the run or a copy of it.
 func (r *Run) read(file, mode string, h header) error {
 	db, err := openDB(file, mode, "busy_timeout(2000)", "trusted_schema(0)", "query_only(1)", "cache_size(-65536)")
 	if err != nil {
@@ -113,9 +112,8 @@ func (r *Run) read(file, mode string, h header) error {
 	return nil
 }
 
-// readSchema asks the database for the version of the file, which a journal may have
-// raised above what the file's header says, and refuses a file whose tables are not those
-// of the version: nothing else of it has been looked at before.
+// readSchema returns the version, which a journal may have raised above the file header's, and refuses a file
+// with other tables than that version's. It runs before any other access.
 func readSchema(ctx context.Context, db *sql.DB, path string) (int, error) {
 	var schema int64
 	if err := db.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&schema); err != nil {
@@ -127,15 +125,13 @@ func readSchema(ctx context.Context, db *sql.DB, path string) (int, error) {
 	return int(schema), checkTables(ctx, db, path, int(schema))
 }
 
-// needsCopy says whether an error is that of a database that would have to
-// write beside the run in order to read it.
+// needsCopy reports whether the database would have to write next to the run in order to read it.
 func needsCopy(err error) bool {
 	primary, _ := sqliteCode(err)
 	return primary == sqlite3.SQLITE_CANTOPEN || primary == sqlite3.SQLITE_READONLY
 }
 
-// resolved is where a run lies, whose name may be a link: what the database keeps beside it lies
-// there, not beside the link.
+// resolved follows links to the run, because the database's other files are there.
 func resolved(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
@@ -143,9 +139,8 @@ func resolved(path string) string {
 	return path
 }
 
-// checkBeside refuses a run beside which, in the place of what the database keeps there, lies
-// something else than a file. The database would follow a link, and write where it leads, or wait
-// for the other end of a pipe.
+// checkBeside refuses a run if a journal's path is not a regular file. The database would follow a link and
+// write there, or wait for a pipe.
 func checkBeside(path, file string) error {
 	for _, suffix := range journals {
 		info, err := os.Lstat(file + suffix)
@@ -156,11 +151,11 @@ func checkBeside(path, file string) error {
 	return nil
 }
 
-// journals end the names of the files that the database keeps beside a run.
+// journals are the suffixes of the database's files next to a run.
 var journals = []string{"-wal", "-shm", "-journal"}
 
-// checkSize refuses a file that is shorter than it says it is. A journal may
-// hold the rest, so with one beside the file the database has to judge.
+// checkSize refuses a file shorter than its header says. A journal may hold the rest; the database then
+// checks.
 func checkSize(path, file string, h header) error {
 	if h.missing() == 0 || size(file+"-wal") > 0 || size(file+"-journal") > 0 {
 		return nil
@@ -168,27 +163,24 @@ func checkSize(path, file string, h header) error {
 	return &FormatError{
 		Path:   path,
 		Reason: fmt.Sprintf("the run is truncated: %d bytes of %d", h.size, h.pages*h.pageSize),
-		Hint:   damagedHint,
+		Hint:   DamagedHint,
 	}
 }
 
-// quickCheck has the database walk the whole file.
 func quickCheck(ctx context.Context, db *sql.DB, path string) error {
 	var verdict string
 	if err := db.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&verdict); err != nil {
 		return describe(path, "check", err)
 	}
 	if verdict != "ok" {
-		return &FormatError{Path: path, Reason: "the run is damaged: " + verdict, Hint: damagedHint}
+		return &FormatError{Path: path, Reason: "the run is damaged: " + verdict, Hint: DamagedHint}
 	}
 	return nil
 }
 
-// copyAside copies the run and its journals to a temporary folder. A writer may
-// fold the journal back between the two copies, which shows in the file's time
-// or in the journal's header; then the copies don't belong together and are
-// taken again. Frames that are added meanwhile do no harm: an unfinished one at
-// the end fails its checksum and is left out.
+// copyAside copies the run and its journals to a temporary folder. If a writer folds the journal between the
+// two copies, the file's time or the journal's header changes and the copies are repeated. Added frames do no
+// harm: an unfinished one fails its checksum and is ignored.
 func (r *Run) copyAside() error {
 	d, err := draft.Folder(filepath.Join(os.TempDir(), "gemmaudit-run"))
 	if err != nil {
@@ -201,7 +193,8 @@ func (r *Run) copyAside() error {
 	for range attempts {
 		before := generation(source)
 		for _, suffix := range []string{"", "-wal", "-journal"} {
-			if err := copyFile(filepath.Join(dir, filepath.Base(r.path)+suffix), source+suffix); err != nil && (suffix == "" || exists(err)) {
+			if err := copyFile(filepath.Join(dir, filepath.Base(r.path)+suffix),
+				source+suffix); err != nil && (suffix == "" || exists(err)) {
 				return describe(r.path, "copy", err)
 			}
 		}
@@ -212,7 +205,6 @@ func (r *Run) copyAside() error {
 	return fmt.Errorf("copy run %q: it kept changing during %d attempts", r.path, attempts)
 }
 
-// generation changes whenever the journal is folded into the file.
 func generation(file string) string {
 	var s string
 	if info, err := os.Stat(file); err == nil {
@@ -220,7 +212,7 @@ func generation(file string) string {
 	}
 	if f, err := regular.OpenBeside(file+"-wal", os.O_RDONLY, 0); err == nil {
 		defer f.Close()
-		b := make([]byte, 32) // the journal's header, with the salt of its generation
+		b := make([]byte, 32) // the journal's header with its salt
 		n, _ := io.ReadFull(f, b)
 		s += string(b[:n])
 	}
@@ -244,7 +236,7 @@ func copyFile(to, from string) error {
 	return out.Close()
 }
 
-// size is the length of a file, 0 when it is not there.
+// size returns a file's length, 0 if missing.
 func size(path string) int64 {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -253,9 +245,8 @@ func size(path string) int64 {
 	return info.Size()
 }
 
-// openRuns knows which files this process has open as databases. POSIX drops
-// all locks that a process has on a file as soon as it closes any descriptor of
-// it, so such a file must not be opened a second time just to look at its header.
+// openRuns are the files that this process has open as databases. POSIX drops a process's locks on a file
+// when it closes any descriptor of it, so their headers must not be read again.
 type openRuns struct {
 	mu    sync.Mutex
 	count map[string]int
@@ -291,8 +282,7 @@ func (o *openRuns) has(path string) bool {
 	return o.count[o.key(path)] > 0
 }
 
-// readHeaderOnce is readHeader, but for a file that this process has open as a
-// run: that one has been looked at already.
+// readHeaderOnce is readHeader, but skips files that this process has open as runs.
 func readHeaderOnce(path string) (header, error) {
 	if inUse.has(path) {
 		return header{schema: SchemaVersion, pageSize: 4096}, nil

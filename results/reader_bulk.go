@@ -8,23 +8,20 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/direct"
 )
 
-// reader reads the rows of a run's tables, of either schema version, on a
-// connection of its own.
+// reader reads the tables of a run of either schema version on its own connection.
 type reader struct {
 	db     *direct.DB
 	schema int
 	bytes  int64 // of the file and its journal
 	words  map[string]string
 	last   [sampleWords]string // of the text columns of samples
-	text   int64               // bytes of the words of this query that were new
-	err    error               // of a word of this row
+	text   int64               // new text bytes in this query
+	err    error               // of a text in this row
 }
 
-// sampleWords is how many columns of a sample are words.
 const sampleWords = 3
 
-// bulk calls f with a connection for reading. What is wrong with the rows is a
-// [FormatError]; tried says what was read.
+// bulk calls f with a connection for reading. Invalid rows are a [FormatError]; tried names the action.
 func (r *Run) bulk(tried string, f func(d *reader) error) error {
 	d, err := r.newReader()
 	if err != nil {
@@ -51,12 +48,11 @@ func (r *Run) newReader() (*reader, error) {
 
 func (d *reader) close() error { return d.db.Close() }
 
-// leastRowBytes is less than what a row of any of our tables takes in a file.
+// leastRowBytes is below the size of any table's row in a file.
 const leastRowBytes = 8
 
-// query gives each row of a statement, which has a row of a table in each of its own, to
-// each. The pages of a damaged file may lead back to each other: more rows, or more text,
-// than the file has room for are an error, before memory runs out.
+// query passes each row of a statement, one per table row, to each. In a damaged file pages may form cycles:
+// more rows or text than the file can hold are an error, before memory runs out.
 func (d *reader) query(q string, each func(s *direct.Stmt) error) error {
 	s, err := d.db.Prepare(q)
 	if err != nil {
@@ -78,36 +74,32 @@ func (d *reader) query(q string, each func(s *direct.Stmt) error) error {
 	}
 }
 
-// room is how many bytes a table may have. A writer may have added to the file since it was
-// opened.
+// room is the maximum size of a table in bytes. A writer may have extended the file since it was opened.
 func (d *reader) room() int64 { return 2*d.bytes + 1<<16 }
 
-// mostWords bounds the words that a reader keeps: what comes after is text that
-// hardly repeats.
+// mostWords limits the stored texts; later texts rarely repeat.
 const mostWords = 1 << 16
 
-// word is a text column as a string. Equal words are one string in memory.
+// word returns a text column. Equal texts share memory.
 func (d *reader) word(s *direct.Stmt, i int) string {
 	return d.keep(s.Text(i))
 }
 
-// long is a text column that may be of any length, as a string.
 func (d *reader) long(s *direct.Stmt, i int) string {
 	text := s.Text(i)
 	if d.text += int64(len(text)); d.text > d.room() {
-		d.err = fmt.Errorf("a column of text goes on past %d bytes: the file has %d", d.text, d.bytes)
+		d.err = fmt.Errorf("a column of text continues beyond %d bytes: the file has %d", d.text, d.bytes)
 		return ""
 	}
 	return string(text)
 }
 
-// keep is text as the string that stands for it in memory.
 func (d *reader) keep(text []byte) string {
 	if w, ok := d.words[string(text)]; ok {
 		return w
 	}
-	if len(text) > maxText {
-		d.err = fmt.Errorf("a word of %d bytes, expected at most %d", len(text), maxText)
+	if len(text) > MaxText {
+		d.err = fmt.Errorf("a word of %d bytes, expected at most %d", len(text), MaxText)
 		return ""
 	}
 	if d.text += int64(len(text)); d.text > d.room() {
@@ -121,8 +113,7 @@ func (d *reader) keep(text []byte) string {
 	return w
 }
 
-// again is word for a column that mostly holds what it held in the row before, which is
-// kept as the column's last.
+// again is word for a column that usually repeats the previous row's value.
 func (d *reader) again(s *direct.Stmt, i, column int) string {
 	text := s.Text(i)
 	if last := d.last[column]; string(text) == last {
@@ -133,7 +124,6 @@ func (d *reader) again(s *direct.Stmt, i, column int) string {
 	return w
 }
 
-// series returns the series by their IDs.
 func (d *reader) series() (map[int64]SeriesKey, error) {
 	q := `SELECT id, device, kernel, regime, threads, pack_inside, operation, dims, operands, layout FROM series`
 	if d.schema < 2 {
@@ -148,7 +138,7 @@ func (d *reader) series() (map[int64]SeriesKey, error) {
 		}
 		if d.schema < 2 {
 			k.DType, k.N, k.K = kernels.DType(d.word(s, 6)), int(s.Int(7)), int(s.Int(8))
-		} else if err := (identity{d.word(s, 6), d.word(s, 7), d.word(s, 8), d.word(s, 9)}).fill(&k); err != nil {
+		} else if err := (Identity{d.word(s, 6), d.word(s, 7), d.word(s, 8), d.word(s, 9)}).fill(&k); err != nil {
 			return fmt.Errorf("series %d: %w", id, err)
 		}
 		out[id] = k
@@ -159,7 +149,6 @@ func (d *reader) series() (map[int64]SeriesKey, error) {
 
 const caseColumns = `id, series, m, parts, pad_to, label`
 
-// cases gives each case to each, by ID.
 func (d *reader) cases(each func(Case) error) error {
 	series, err := d.series()
 	if err != nil {
@@ -179,9 +168,9 @@ func (d *reader) cases(each func(Case) error) error {
 		if d.schema >= 2 {
 			c.Launch = d.launch(s, 6)
 		}
-		c.readLabel()
+		c.ReadLabel()
 		var err error
-		if err = c.readParts(d.long(s, 3)); err != nil {
+		if err = c.ReadParts(d.long(s, 3)); err != nil {
 			return fmt.Errorf("case %d: %w", c.ID, err)
 		}
 		if err := errors.Join(s.Err(), c.Validate()); err != nil {
@@ -191,7 +180,6 @@ func (d *reader) cases(each func(Case) error) error {
 	})
 }
 
-// launch reads the columns of a launch, the first of which is at i.
 func (d *reader) launch(s *direct.Stmt, i int) (l Launch) {
 	for t := range l.Tile {
 		if !s.Null(i + t) {
@@ -215,7 +203,6 @@ const (
 	figureColumns = `started_us, launches, us, clock_mhz, power_w, temp_c, throttle, disturbance`
 )
 
-// sampleColumns are those that sample reads.
 func (d *reader) sampleColumns() string {
 	if d.schema < 2 {
 		return keyColumns + `, ` + figureColumns + `, 0, NULL, 0.0, 0`
@@ -223,10 +210,9 @@ func (d *reader) sampleColumns() string {
 	return keyColumns + `, ` + figureColumns + `, allocation, energy_mj, utils, origin`
 }
 
-// sample reads a row of sampleColumns, with the ID of its origin, which is 0 for all
-// in version 1.
+// sample reads a row of sampleColumns, with its origin ID, 0 in version 1.
 func (d *reader) sample(s *direct.Stmt, x *Sample) (origin int64, err error) {
-	// Field by field: a literal would be put together elsewhere and copied.
+	// Field by field: a literal would be built elsewhere and copied.
 	x.Seq, x.CaseID, x.Phase, x.Round = s.Int(0), s.Int(1), Phase(d.again(s, 2, 0)), int(s.Int(3))
 	x.StartedUnixMicro, x.Launches, x.US = s.Int(4), int(s.Int(5)), s.Float(6)
 	x.ClockMHz, x.PowerW, x.TempC = s.Float(7), s.Float(8), s.Float(9)
@@ -239,7 +225,7 @@ func (d *reader) sample(s *direct.Stmt, x *Sample) (origin int64, err error) {
 	if err := s.Err(); err != nil {
 		return 0, fmt.Errorf("%v: %w", *x, err)
 	}
-	if err := x.check(); err != nil {
+	if err := x.Check(); err != nil {
 		return 0, fmt.Errorf("%v: %w", *x, err)
 	}
 	return origin, nil

@@ -2,9 +2,8 @@ package results
 
 import "maps"
 
-// recorded is which rounds of which cases are in the run, as samples or as failures.
-// It keeps the promise that a case has one of them in a phase and round: a run has
-// one writer at a time, which reads the rounds once and then knows.
+// recorded is which rounds of which cases the run has, as samples or failures. It ensures one of them per
+// phase and round: a run has one writer, which reads the rounds once.
 type recorded struct {
 	samples  map[roundPage]uint64
 	failures map[roundKey]struct{}
@@ -17,7 +16,6 @@ type roundPage struct {
 	page   int
 }
 
-// roundKey is what a sample and a failure exclude each other by.
 type roundKey struct {
 	caseID int64
 	phase  Phase
@@ -32,7 +30,7 @@ func pageOf(caseID int64, phase Phase, round int) (roundPage, uint64) {
 	return roundPage{caseID, phase, round / 64}, 1 << (round % 64)
 }
 
-// add records a sample; false when there is one.
+// add records a sample; false if there is one.
 func (r *recorded) add(caseID int64, phase Phase, round int) bool {
 	page, bit := pageOf(caseID, phase, round)
 	had := r.samples[page]
@@ -40,7 +38,6 @@ func (r *recorded) add(caseID int64, phase Phase, round int) bool {
 	return had&bit == 0
 }
 
-// has says whether there is a sample.
 func (r *recorded) has(caseID int64, phase Phase, round int) bool {
 	page, bit := pageOf(caseID, phase, round)
 	return r.samples[page]&bit != 0
@@ -50,19 +47,16 @@ func (r *recorded) fail(caseID int64, phase Phase, round int) {
 	r.failures[roundKey{caseID, phase, round}] = struct{}{}
 }
 
-// failed says whether there is a failure.
 func (r *recorded) failed(caseID int64, phase Phase, round int) bool {
 	_, ok := r.failures[roundKey{caseID, phase, round}]
 	return ok
 }
 
-// forgive removes the failures of a case in a phase.
 func (r *recorded) forgive(caseID int64, phase Phase) {
 	maps.DeleteFunc(r.failures, func(k roundKey, _ struct{}) bool { return k.caseID == caseID && k.phase == phase })
 }
 
-// readRecorded reads which rounds the run has, unless that is known. The caller
-// holds r.records.
+// readRecorded reads the run's rounds on first use. The caller holds r.records.
 func (r *Run) readRecorded() error {
 	if r.recorded != nil {
 		return nil

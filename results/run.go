@@ -10,57 +10,54 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/gemmaudit/gemmaudit/results/draft"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/gemmaudit/gemmaudit/results/draft"
 )
 
-// Run is one run file: an SQLite database with the cases, the samples of every
-// block and what is known about the machine.
+// Run is a run file: an SQLite database with the cases, every block's samples and the machine's description.
 //
-// A run that is open for appending is in write-ahead mode: a sample is in the
-// journal beside the file when [Run.Append] returns, so it survives the death of
-// the process at any moment; a power cut may take the last moments with it but
-// leaves the file sound. [Run.Close] folds the journal back, so that a finished
-// run is one file that can be copied.
+// While open for appending it is in write-ahead mode: when [Run.Append] returns, the sample is in the journal
+// and survives the death of the process. A power cut may lose the last moments but leaves the file valid.
+// [Run.Close] folds the journal, so a finished run is one file that can be copied.
 //
-// The methods may be called from several goroutines; they take turns.
+// Methods may be called concurrently; they take turns.
 type Run struct {
 	path   string
-	file   string // what is read: path, or a copy of it
-	mode   string // how: parameters of the database's URI
-	schema int    // the version of the file
+	file   string // the file read: path or a copy
+	mode   string // parameters of the database's URI
+	schema int    // the file's version
 	db     *sql.DB
 
-	// mu guards what is known of the run as a whole. It is never held while something
-	// waits for the connection, but for changes of meta, which are made on it.
+	// mu guards data on the whole run. It is never held while waiting for the connection, except in changes
+	// of meta.
 	mu       sync.Mutex
 	meta     Meta
 	runID    string
 	warnings []string
-	imported []Imported // of a run that was just imported
 	closed   bool
 
-	// records guards what is known of the rows; who holds it may wait for the
-	// connection, and who holds the connection never waits for it.
+	// records guards data on rows. Its holder may wait for the connection; the connection's holder never
+	// waits for it.
 	records sync.Mutex
-	loaded  *Loaded            // what Load has read, nil before
+	loaded  *Loaded            // read by Load, nil before
 	counted counted            // with loaded
-	told    map[int64]caseNews // what became known of cases since
-	swept   *Swept             // what the sweep holds, nil when it has to be counted
+	told    map[int64]caseNews // news on cases since loading
+	swept   *Swept             // nil if not counted
 
-	// Of a run that can be written to; nil when it is read-only.
+	// Only for writable runs; otherwise nil.
 	lock     *lock
 	append   *sql.Stmt
 	recorded *recorded        // nil until it is needed
-	origins  map[int64]source // of the cases that were appended to
-	here     *Fingerprint     // of the machine that appends, nil for the run's own
+	origins  map[int64]source // of the cases appended to
+	here     *Fingerprint     // the appending machine, nil for the run's own
 
-	// scratch is the folder of the copy that is read in the run's place, or nil.
+	// scratch is the folder of the copy being read, or nil.
 	scratch *draft.Draft
 }
 
-// Create makes a new run and opens it for appending. It refuses a path at which
-// there is a file already. The file appears whole or not at all.
+// Create makes a new run and opens it for appending. It refuses an existing path. The file appears whole or
+// not at all.
 func Create(path string, meta Meta) (*Run, error) {
 	if err := refuseExisting(path); err != nil {
 		return nil, err
@@ -77,9 +74,8 @@ func Create(path string, meta Meta) (*Run, error) {
 	return openWriter(path, l)
 }
 
-// OpenAppend opens a run to go on with it. A file that it refuses stays as it is. While it is open, every other
-// OpenAppend of the run fails with a [LockedError]. The lock ends with the
-// process, so a killed one blocks nobody.
+// OpenAppend opens a run to continue it. It does not change a file that it refuses. Until Close, other
+// OpenAppend calls fail with a [LockedError]. The lock ends with the process.
 func OpenAppend(path string) (*Run, error) {
 	if _, err := readHeaderOnce(path); err != nil {
 		return nil, err
@@ -90,13 +86,13 @@ func OpenAppend(path string) (*Run, error) {
 	}
 	r, err := openWriter(path, l)
 	if err == nil {
-		// Whoever was killed once the run had its name has left it that of the draft as well.
+		// A process killed while publishing leaves the draft's name too.
 		draft.RemoveAbandoned(r.file)
 	}
 	return r, err
 }
 
-// openWriter opens a run whose lock is held; the lock is released on an error.
+// openWriter opens a run with its lock held and releases the lock on an error.
 func openWriter(path string, l *lock) (_ *Run, err error) {
 	file := resolved(path)
 	r := &Run{path: path, file: file, mode: "mode=ro", lock: l, origins: map[int64]source{}}
@@ -132,8 +128,8 @@ func openWriter(path string, l *lock) (_ *Run, err error) {
 		return nil, describe(path, "open for appending", err)
 	}
 	if mode != "wal" {
-		// Some network file systems can't map the journal's index. The rollback
-		// journal keeps the same promise at the price of a flush per sample.
+		// Some network file systems can't map the journal's index. The rollback journal is as safe but
+		// flushes once per sample.
 		r.warnings = append(r.warnings, "the file system does not allow a write-ahead journal: appending is slower here")
 		if _, err := r.db.ExecContext(ctx, `PRAGMA synchronous=FULL`); err != nil {
 			return nil, describe(path, "open for appending", err)
@@ -146,12 +142,10 @@ func openWriter(path string, l *lock) (_ *Run, err error) {
 	return r, nil
 }
 
-// checkpointPages is how many pages the journal may hold before an append folds
-// it back: 16 MiB. Folding back flushes to disk and takes milliseconds, so it is
-// kept rare, while the journal stays small beside a machine's disk.
+// checkpointPages is the journal size, 16 MiB, at which an append folds it. Folding flushes to disk and takes
+// milliseconds, so it should be rare.
 const checkpointPages = 4096
 
-// prepare reads what a writer needs at hand.
 func (r *Run) prepare(ctx context.Context) (err error) {
 	if r.schema, err = readSchema(ctx, r.db, r.path); err != nil {
 		return err
@@ -163,7 +157,6 @@ func (r *Run) prepare(ctx context.Context) (err error) {
 	return describe(r.path, "open for appending", err)
 }
 
-// databaseURI names a database and how it is opened.
 func databaseURI(path, mode string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -173,8 +166,7 @@ func databaseURI(path, mode string) (string, error) {
 	return u.String(), nil
 }
 
-// openDB opens the database with one connection. The pragmas are repeated if
-// that connection has to be made anew.
+// openDB opens the database with one connection. The pragmas repeat on a reconnect.
 func openDB(path, mode string, pragmas ...string) (*sql.DB, error) {
 	uri, err := databaseURI(path, mode+"&"+url.Values{"_pragma": pragmas}.Encode())
 	if err != nil {
@@ -193,26 +185,26 @@ func openDB(path, mode string, pragmas ...string) (*sql.DB, error) {
 	return db, nil
 }
 
-// Path is the file of the run, as it was given.
+// Path returns the run's path as given.
 func (r *Run) Path() string { return r.path }
 
-// Meta is what is known about the run as a whole.
+// Meta returns the description of the whole run.
 func (r *Run) Meta() Meta {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.meta
 }
 
-// ID is the random id of the run, in hex. It is made with the run and stays over appending, resuming and copying;
-// a merged or imported run has one of its own, and its [Run.Origins] have those of the runs that measured.
+// ID returns the run's random id in hex. It stays the same over appending, resuming and copying. A merged or
+// imported run has its own id; its [Run.Origins] have those of the measuring runs.
 func (r *Run) ID() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.runID
 }
 
-// MeasuredOn says on which machine samples are appended from here on, where that may be another than the run was begun on: a job
-// that is started anew may get another node, and another card of it. Their origins tell of it; what the run says of its machine stays.
+// MeasuredOn sets the machine of samples appended from now on, if it may differ from the run's: a restarted
+// job may get another node or card. It affects origins, not the run's own machine.
 func (r *Run) MeasuredOn(f Fingerprint) {
 	r.records.Lock()
 	defer r.records.Unlock()
@@ -220,16 +212,21 @@ func (r *Run) MeasuredOn(f Fingerprint) {
 	clear(r.origins)
 }
 
-// Warnings are things about the file or the data in it that a reader must know:
-// that the run was not closed, that an import ignored columns. There are none
-// for a sound and finished run.
+// Warnings returns problems of the file or data that readers must know: the run was not closed, an import
+// ignored columns. A complete, valid run has none.
 func (r *Run) Warnings() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]string(nil), r.warnings...)
 }
 
-// write runs one transaction.
+// Warn adds to the run's warnings.
+func (r *Run) Warn(texts ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.warnings = append(r.warnings, texts...)
+}
+
 func (r *Run) write(tried string, f func(ctx context.Context, tx *sql.Tx) error) error {
 	if r.lock == nil {
 		return fmt.Errorf("%s: %s: %w", r.path, tried, ErrReadOnly)
@@ -246,9 +243,8 @@ func (r *Run) write(tried string, f func(ctx context.Context, tx *sql.Tx) error)
 	return describe(r.path, tried, tx.Commit())
 }
 
-// Close ends the use of the run. A run that was open for appending becomes a
-// single file again, unless another process is reading it at the moment: then
-// its journal stays beside it, and nothing is lost. Closing twice is allowed.
+// Close closes the run. A run open for appending becomes a single file again. If another process is reading
+// it, its journal stays and nothing is lost. A second Close is allowed.
 func (r *Run) Close() error {
 	r.mu.Lock()
 	done := r.closed
@@ -269,8 +265,7 @@ func (r *Run) Close() error {
 	return errors.Join(errs...)
 }
 
-// fold brings the journal back into the file and leaves write-ahead mode, so
-// that no file is needed beside this one.
+// fold folds the journal into the file and leaves write-ahead mode, so no other file is needed.
 func (r *Run) fold() error {
 	r.append.Close()
 	var mode string
@@ -281,7 +276,6 @@ func (r *Run) fold() error {
 	return describe(r.path, "close", err)
 }
 
-// abandon releases what the run holds, without folding the journal.
 func (r *Run) abandon() error {
 	var err error
 	if r.db != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-var testKey = SeriesKey{Device: "cpu", Kernel: "tiled", Subject: kernels.Product(kernels.FP32, 4096, 4096), Regime: Engine, Threads: 2}
+var SomeKey = SeriesKey{Device: "cpu", Kernel: "tiled", Subject: kernels.Product(kernels.FP32, 4096, 4096), Regime: Engine, Threads: 2}
 
-func testMeta() Meta {
+func SomeMeta() Meta {
 	return Meta{
 		Schema:    SchemaVersion,
 		Created:   time.Date(2024, 5, 6, 7, 8, 9, 123456789, time.UTC),
@@ -25,7 +25,8 @@ func testMeta() Meta {
 		Gemmaudit: "v0.1.0",
 		Fingerprint: Fingerprint{
 			Hostname: "alpha", OS: "Debian GNU/Linux 12", Kernel: "6.1.0", Arch: "amd64", CPUModel: "Some CPU", Cores: 2, MemoryGiB: 24,
-			Devices: []kernels.Spec{{ID: "cpu", Kind: kernels.CPU, Name: "Some CPU", Units: 2, Versions: map[string]string{"openblas": "0.3.21"}}},
+			Devices: []kernels.Spec{{ID: "cpu", Kind: kernels.CPU, Name: "Some CPU", Units: 2,
+				Versions: map[string]string{"openblas": "0.3.21"}}},
 		},
 		Ceilings: map[string]kernels.Ceilings{"cpu": {
 			Peaks:         []kernels.Peak{{DType: kernels.FP32, FLOPS: 4e11, Origin: kernels.Measured, Unit: "AVX-512 FMA"}},
@@ -39,17 +40,16 @@ func testMeta() Meta {
 	}
 }
 
-// newRun creates a run with the given Ms as single-launch cases.
-func newRun(t testing.TB, ms ...int) (*Run, []Case) {
+func NewRun(t testing.TB, ms ...int) (*Run, []Case) {
 	t.Helper()
-	r, err := Create(filepath.Join(t.TempDir(), "run.db"), testMeta())
+	r, err := Create(filepath.Join(t.TempDir(), "run.db"), SomeMeta())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Close() })
 	var cases []Case
 	for _, m := range ms {
-		cases = append(cases, Case{SeriesKey: testKey, M: m})
+		cases = append(cases, Case{SeriesKey: SomeKey, M: m})
 	}
 	if cases, err = r.AddCases(cases); err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func newRun(t testing.TB, ms ...int) (*Run, []Case) {
 	return r, cases
 }
 
-func testSample(c Case, phase Phase, round int, seq int64) Sample {
+func SomeSample(c Case, phase Phase, round int, seq int64) Sample {
 	return Sample{
 		CaseID: c.ID, Phase: phase, Round: round, Seq: seq, StartedUnixMicro: 1_700_000_000_000_000 + seq*5000, Launches: 10,
 		US: 100.5 + float64(seq), ClockMHz: 3000.25, PowerW: 50, TempC: 61.5,
@@ -72,9 +72,9 @@ func must(t testing.TB, err error) {
 }
 
 func TestStoreAndReload(t *testing.T) {
-	r, cases := newRun(t, 64, 4, 128)
-	split := Case{SeriesKey: testKey, M: 100, Parts: []int{64, 36}, Label: "pair"}
-	pad := Case{SeriesKey: testKey, M: 100, PadTo: 128}
+	r, cases := NewRun(t, 64, 4, 128)
+	split := Case{SeriesKey: SomeKey, M: 100, Parts: []int{64, 36}, Label: "pair"}
+	pad := Case{SeriesKey: SomeKey, M: 100, PadTo: 128}
 	more, err := r.AddCases([]Case{split, cases[1], pad, split})
 	must(t, err)
 	if more[1].ID != cases[1].ID || more[0].ID != more[3].ID || more[0].ID == more[2].ID {
@@ -82,12 +82,12 @@ func TestStoreAndReload(t *testing.T) {
 	}
 	var want []Sample
 	for i, c := range []Case{cases[2], cases[0], cases[1], more[0]} {
-		s := testSample(c, PhaseSweep, 0, int64(i))
+		s := SomeSample(c, PhaseSweep, 0, int64(i))
 		s.Throttle, s.Disturbance = "power cap", "stolen 4 ms"
 		must(t, r.Append(s))
 		want = append(want, s)
 	}
-	sentinel := testSample(cases[0], PhaseSentinel, 0, 4)
+	sentinel := SomeSample(cases[0], PhaseSentinel, 0, 4)
 	must(t, r.Append(sentinel))
 	failure := Failure{CaseID: cases[0].ID, Phase: PhaseSweep, Round: 1, Reason: "out of memory"}
 	must(t, r.Fail(failure))
@@ -108,7 +108,7 @@ func TestStoreAndReload(t *testing.T) {
 	if w := o.Warnings(); len(w) > 0 {
 		t.Errorf("warnings of a sound run: %q", w)
 	}
-	if d := cmp.Diff(testMeta(), o.Meta()); d != "" {
+	if d := cmp.Diff(SomeMeta(), o.Meta()); d != "" {
 		t.Errorf("meta (-stored +read):\n%s", d)
 	}
 	got, err := o.Samples(PhaseSweep)
@@ -148,8 +148,8 @@ func TestStoreAndReload(t *testing.T) {
 }
 
 func TestAppendRefuses(t *testing.T) {
-	r, cases := newRun(t, 8, 16)
-	first := testSample(cases[0], PhaseSweep, 0, 0)
+	r, cases := NewRun(t, 8, 16)
+	first := SomeSample(cases[0], PhaseSweep, 0, 0)
 	must(t, r.Append(first))
 	must(t, r.Fail(Failure{CaseID: cases[1].ID, Phase: PhaseSweep, Round: 0, Reason: "no"}))
 	for name, change := range map[string]func(*Sample){
@@ -170,7 +170,7 @@ func TestAppendRefuses(t *testing.T) {
 		"no phase":     func(s *Sample) { s.Phase = "" },
 		"round":        func(s *Sample) { s.Round = -1 },
 	} {
-		s := testSample(cases[0], PhaseSweep, 1, 1)
+		s := SomeSample(cases[0], PhaseSweep, 1, 1)
 		change(&s)
 		if err := r.Append(s); err == nil || errors.Is(err, ErrDuplicate) {
 			t.Errorf("%s: %v, expected an error of its own", name, err)
@@ -189,7 +189,6 @@ func TestAppendRefuses(t *testing.T) {
 	}
 }
 
-// TestParts: the parts of a case are its rows, each once.
 func TestParts(t *testing.T) {
 	for _, tt := range []struct {
 		parts  []int
@@ -201,24 +200,23 @@ func TestParts(t *testing.T) {
 		{[]int{-1, 101}, "a part of -1 rows"},
 		{[]int{64, 35}, "add up to 99, expected 100"},
 	} {
-		err := Case{SeriesKey: testKey, M: 100, Parts: tt.parts}.Validate()
+		err := Case{SeriesKey: SomeKey, M: 100, Parts: tt.parts}.Validate()
 		if (err == nil) != (tt.reason == "") || err != nil && !strings.Contains(err.Error(), tt.reason) {
 			t.Errorf("parts %v: %v, expected %q", tt.parts, err, tt.reason)
 		}
 	}
 }
 
-// A failure that is forgiven makes room for a sample, now and when the run is opened again,
-// and leaves other failures where they are.
+// After Forgive a sample is possible, now and after reopening; other failures stay.
 func TestForgive(t *testing.T) {
-	r, cases := newRun(t, 64, 4)
+	r, cases := NewRun(t, 64, 4)
 	for _, c := range cases {
 		must(t, r.Fail(Failure{CaseID: c.ID, Phase: PhaseSweep, Round: 1, Reason: "no"}))
 		must(t, r.Fail(Failure{CaseID: c.ID, Phase: PhaseConfirm, Round: 1, Reason: "no"}))
 	}
 	one := cases[0].ID
 	must(t, r.Forgive(one, PhaseSweep))
-	must(t, r.Forgive(one, PhaseSweep)) // nothing is left to forgive
+	must(t, r.Forgive(one, PhaseSweep)) // nothing left to forgive
 	must(t, r.Append(Sample{CaseID: one, Phase: PhaseSweep, Round: 1, Launches: 1, US: 5}))
 	for i, s := range []Sample{
 		{Seq: 1, CaseID: one, Phase: PhaseConfirm, Round: 1, Launches: 1, US: 5},
@@ -244,38 +242,40 @@ func TestForgive(t *testing.T) {
 func TestCreateRefusesExisting(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.db")
 	must(t, os.WriteFile(path, []byte("mine"), 0o600))
-	if _, err := Create(path, testMeta()); !errors.Is(err, fs.ErrExist) {
+	if _, err := Create(path, SomeMeta()); !errors.Is(err, fs.ErrExist) {
 		t.Fatalf("%v, expected that the file exists", err)
 	}
 	if b, _ := os.ReadFile(path); string(b) != "mine" {
 		t.Fatalf("the file in the way was changed to %q", b)
 	}
-	if _, err := Create(filepath.Join(t.TempDir(), "no", "run.db"), testMeta()); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Create(filepath.Join(t.TempDir(), "no", "run.db"), SomeMeta()); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("%v, expected that the folder does not exist", err)
 	}
 }
 
 func TestSeries(t *testing.T) {
-	r, cases := newRun(t, 64, 4, 128, 256)
-	other := testKey
+	r, cases := NewRun(t, 64, 4, 128, 256)
+	other := SomeKey
 	other.Kernel, other.DType = "naive", kernels.BF16
-	extra, err := r.AddCases([]Case{{SeriesKey: other, M: 8}, {SeriesKey: testKey, M: 68, Parts: []int{64, 4}}, {SeriesKey: testKey, M: 60, PadTo: 64}})
+	extra, err := r.AddCases([]Case{{SeriesKey: other, M: 8}, {SeriesKey: SomeKey, M: 68, Parts: []int{64, 4}},
+		{SeriesKey: SomeKey, M: 60, PadTo: 64}})
 	must(t, err)
 	seq := int64(0)
 	for round := range 2 {
 		for _, c := range append([]Case{cases[1], cases[0]}, extra...) {
-			must(t, r.Append(testSample(c, PhaseSweep, round, seq)))
+			must(t, r.Append(SomeSample(c, PhaseSweep, round, seq)))
 			seq++
 		}
 	}
-	must(t, r.Append(testSample(cases[0], PhaseConfirm, 0, seq)))
+	must(t, r.Append(SomeSample(cases[0], PhaseConfirm, 0, seq)))
 	must(t, r.Fail(Failure{CaseID: cases[2].ID, Phase: PhaseSweep, Round: 0, Reason: "out of memory"}))
 	got, err := r.Series()
 	must(t, err)
 	var lines []string
 	for _, s := range got {
 		for _, row := range s.Rows {
-			lines = append(lines, fmt.Sprintf("%v: m%d %d samples %q, peak %.3g %s", s.Key, row.Case.M, len(row.Samples), row.Failed, s.Peak.FLOPS, s.Peak.Origin))
+			lines = append(lines, fmt.Sprintf("%v: m%d %d samples %q, peak %.3g %s", s.Key, row.Case.M, len(row.Samples), row.Failed,
+				s.Peak.FLOPS, s.Peak.Origin))
 		}
 	}
 	want := []string{
@@ -293,11 +293,11 @@ func TestSeries(t *testing.T) {
 }
 
 func BenchmarkAppend(b *testing.B) {
-	r, cases := newRun(b, 1, 2, 3, 4)
+	r, cases := NewRun(b, 1, 2, 3, 4)
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {
-		if err := r.Append(testSample(cases[i%4], PhaseSweep, i/4, int64(i))); err != nil {
+		if err := r.Append(SomeSample(cases[i%4], PhaseSweep, i/4, int64(i))); err != nil {
 			b.Fatal(err)
 		}
 		i++
@@ -309,12 +309,12 @@ func BenchmarkSeries(b *testing.B) {
 	for i := range ms {
 		ms[i] = i + 1
 	}
-	r, cases := newRun(b, ms...)
+	r, cases := NewRun(b, ms...)
 	for i, c := range cases {
-		must(b, r.Append(testSample(c, PhaseSweep, 0, int64(i))))
+		must(b, r.Append(SomeSample(c, PhaseSweep, 0, int64(i))))
 	}
 	for b.Loop() {
-		r.loaded = nil // what was read before
+		r.loaded = nil // as read before
 		s, err := r.Series()
 		if err != nil || len(s) != 1 || len(s[0].Rows) != len(ms) {
 			b.Fatal(len(s), err)

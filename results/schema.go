@@ -1,33 +1,27 @@
 package results
 
-// SchemaVersion is the version of the run format that this program writes, and
-// the newest that it reads. It is stored as the file's user_version.
+// SchemaVersion is the run format's version that this program writes, and the newest that it reads. It is the
+// file's user_version.
 //
-// A run of version 1 is read as it stands, and becomes one of version 2 when it is
-// opened for appending.
+// A run of version 1 is readable and upgraded when opened for appending.
 const SchemaVersion = 2
 
-// applicationID marks an SQLite file as a run of ours: "GmAu", big endian.
+// applicationID marks an SQLite file as a run: "GmAu", big endian.
 const applicationID = 0x476d4175
 
-// ddl lays out an empty run. Text is preferred to codes where it costs little,
-// so that a run can be read with any SQLite shell.
+// ddl creates an empty run. Text is preferred to codes where it is cheap, so that runs are readable with any
+// SQLite shell.
 //
-// A case is a series and a value of the swept dimension, which is m; the columns of
-// its identity are in the unique constraints, so that one case can't be stored
-// twice. dims names the other dimensions and operands the types of the operands
-// (see identity.go); both are JSON in one canonical form, so that equal ones are
-// equal as text. parts is "192+1988" for a split, "copied" for a padded product whose rows are
-// copied first, and empty for a single launch.
-// What is not known of a launch is null.
+// A case is a series and an m. Its identity columns are in unique constraints, so a case can't be stored
+// twice. dims names the other dimensions and operands the operand types (see identity.go), both as canonical
+// JSON, so equal values are equal text. parts is "192+1988" for a split, "copied" for a padded product with
+// copied rows, and empty for a single launch. Unknown launch fields are null.
 //
-// A sample's seq is its primary key: blocks run one after the other, and the order
-// is the story of the run. That a case has one sample in a phase and round is kept by
-// the one writer that a run has at a time ([recorded]), and not by an index, which
-// would be a third of the file and take as long to fill as the table.
+// A sample's primary key is seq, the execution order of blocks. The run's only writer ensures one sample per
+// case, phase and round ([recorded]). An index would be a third of the file and take as long to fill as the
+// table.
 const ddl = ddlOfBoth + ddlOfSamples + ddlOfChoices
 
-// ddlOfBoth are the tables that are the same in both versions.
 const ddlOfBoth = `
 CREATE TABLE meta (
 	key   TEXT PRIMARY KEY,
@@ -46,8 +40,8 @@ CREATE TABLE failures (
 ) WITHOUT ROWID;
 `
 
-// ddlOfChoices are the tables of what would run, told without timing. A run of version 2 that
-// lacks them has no choices; they are added when it gets some.
+// ddlOfChoices are the tables of kernel choices. A run of version 2 without them has no choices; they are
+// added when needed.
 const ddlOfChoices = `
 CREATE TABLE IF NOT EXISTS launch_kinds (
 	id          INTEGER PRIMARY KEY,
@@ -72,7 +66,6 @@ CREATE TABLE IF NOT EXISTS choices (
 ) WITHOUT ROWID;
 `
 
-// ddlOfSamples are the tables in which version 2 differs from version 1.
 const ddlOfSamples = `
 CREATE TABLE origins (
 	id     INTEGER PRIMARY KEY,
@@ -130,7 +123,7 @@ CREATE TABLE samples (
 );
 `
 
-// ddlOfVersion1 are the tables of version 1 that version 2 has otherwise.
+// ddlOfVersion1 are version 1's forms of those tables.
 const ddlOfVersion1 = `
 CREATE TABLE series (
 	id          INTEGER PRIMARY KEY,

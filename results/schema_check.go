@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// declarations are the texts by which tables are made, by the table's name, each as one line.
+// declarations returns the statements that create tables, by name, each on one line.
 func declarations(ddl string) map[string]string {
 	out := map[string]string{}
 	for statement := range strings.SplitSeq(ddl, ";") {
@@ -25,16 +25,14 @@ func declarations(ddl string) map[string]string {
 
 func oneSpace(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// The tables that a file of each version has, and those that it may have.
+// The tables that a file of each version must or may have.
 var (
 	tablesOf = map[int]map[string]string{1: declarations(ddlOfBoth + ddlOfVersion1), 2: declarations(ddlOfBoth + ddlOfSamples)}
 	mayHave  = map[int]map[string]string{2: declarations(ddlOfChoices)}
 )
 
-// checkTables compares what the database holds with what a run of its version has: its tables,
-// declared word by word as we declare them. A file comes from anywhere, and what else can stand
-// in a database is not data: a trigger changes what is written, a view or a generated column
-// computes what is read, without bound.
+// checkTables compares the database's tables with its version's, word by word. Files are untrusted, and other
+// objects are not data: a trigger changes writes, and a view or generated column runs unbounded computations.
 func checkTables(ctx context.Context, db *sql.DB, path string, schema int) error {
 	missing := maps.Clone(tablesOf[schema])
 	optional := maps.Clone(mayHave[schema])
@@ -48,7 +46,7 @@ func checkTables(ctx context.Context, db *sql.DB, path string, schema int) error
 			return &FormatError{Path: path, Reason: fmt.Sprintf(format, args...), Hint: foreignHint}
 		}
 		if kind == "index" && !text.Valid {
-			return nil // the database's own, of a constraint that the table declares
+			return nil // the database's index for a declared constraint
 		}
 		if kind != "table" {
 			return refuse("the database has the %s %.80q, which no run has", kind, name)
@@ -72,12 +70,11 @@ func checkTables(ctx context.Context, db *sql.DB, path string, schema int) error
 	}
 	if len(missing) > 0 {
 		first := slices.Sorted(maps.Keys(missing))[0]
-		return &FormatError{Path: path, Reason: fmt.Sprintf("the run is damaged: table %s is missing", first), Hint: damagedHint}
+		return &FormatError{Path: path, Reason: fmt.Sprintf("the run is damaged: table %s is missing", first), Hint: DamagedHint}
 	}
 	return nil
 }
 
-// firstDifference shows a declaration from the word on in which it differs from another.
 func firstDifference(got, want string) string {
 	g, w := strings.Fields(got), strings.Fields(want)
 	for len(g) > 0 && len(w) > 0 && g[0] == w[0] {

@@ -2,8 +2,8 @@ package results
 
 import "cmp"
 
-// compare orders series by their fields, in the order in which they are printed.
-func (k SeriesKey) compare(o SeriesKey) int {
+// Compare orders series as they are printed.
+func (k SeriesKey) Compare(o SeriesKey) int {
 	inside := func(b bool) int {
 		if b {
 			return 1

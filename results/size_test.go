@@ -1,4 +1,4 @@
-package results
+package results_test
 
 import (
 	"bufio"
@@ -12,10 +12,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/export"
+	"github.com/gemmaudit/gemmaudit/results/importing"
 )
 
-// large are the runs of five million samples that import and reading are measured
-// with: few cases of many rounds, and many of few.
+// large are runs of five million samples for benchmarks: few cases of many rounds, and many of few.
 var large = []struct {
 	name          string
 	cases, rounds int
@@ -24,8 +27,8 @@ var large = []struct {
 	{"700000x7", 700_000, 7},
 }
 
-// writeSamplesCSV writes a sweep with telemetry as [Export] would, round by round in
-// random order, over several series of rising M.
+// writeSamplesCSV writes a sweep with telemetry like [Export], round by round in random order, over several
+// series.
 func writeSamplesCSV(path string, cases, rounds int) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -33,7 +36,7 @@ func writeSamplesCSV(path string, cases, rounds int) error {
 	}
 	defer f.Close()
 	w := bufio.NewWriterSize(f, 1<<20)
-	fmt.Fprintln(w, strings.Join(samplesColumns, ","))
+	fmt.Fprintln(w, strings.Replace(strings.Join(export.SamplesColumns, ","), "started", "started_us", 1))
 	const series = 4
 	rng := rand.New(rand.NewPCG(1, 2))
 	order := rng.Perm(cases)
@@ -70,7 +73,6 @@ func writeSamplesCSV(path string, cases, rounds int) error {
 	return w.Flush()
 }
 
-// largeCSV is a generated file, kept for the other benchmarks of the process.
 func largeCSV(b *testing.B, cases, rounds int) string {
 	b.Helper()
 	path := filepath.Join(os.TempDir(), fmt.Sprintf("gemmaudit-bench-%d-%dx%d.csv", os.Getpid(), cases, rounds))
@@ -81,13 +83,12 @@ func largeCSV(b *testing.B, cases, rounds int) string {
 	return path
 }
 
-// apart runs this test binary with a helper in a process of its own, so that the
-// memory which it is charged for is its own, and reports that as MB resident at most,
-// beside the seconds of processor time.
+// apart runs this test binary in a separate process to measure its memory, and reports the maximum resident
+// MB and CPU seconds.
 func apart(b *testing.B, what string, args ...string) {
 	b.Helper()
 	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), helperVariable+"="+what)
+	cmd.Env = append(os.Environ(), results.HelperVariable+"="+what)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		b.Fatalf("%v: %s", err, out)
 	}
@@ -95,11 +96,10 @@ func apart(b *testing.B, what string, args ...string) {
 	if usage, ok := state.SysUsage().(*syscall.Rusage); ok {
 		b.ReportMetric(float64(usage.Maxrss)/1024, "MB")
 	}
-	// On a machine that does other things as well, the wall time says little.
+	// On a busy machine wall time means little.
 	b.ReportMetric((state.UserTime() + state.SystemTime()).Seconds(), "cpu-s")
 }
 
-// BenchmarkLargeImport imports five million samples.
 func BenchmarkLargeImport(b *testing.B) {
 	for _, size := range large {
 		b.Run(size.name, func(b *testing.B) {
@@ -109,36 +109,37 @@ func BenchmarkLargeImport(b *testing.B) {
 			for b.Loop() {
 				out := filepath.Join(dir, fmt.Sprint(i))
 				i++
-				apart(b, helperImport, csv, out)
+				apart(b, results.HelperImport, csv, out)
 			}
 		})
 	}
 }
 
-// BenchmarkLargeLoad reads them as an audit does.
+// Reads like an audit.
 func BenchmarkLargeLoad(b *testing.B) {
 	for _, size := range large {
 		b.Run(size.name, func(b *testing.B) {
 			csv := largeCSV(b, size.cases, size.rounds)
 			out := filepath.Join(b.TempDir(), "run.db")
-			apart(b, helperImport, csv, out)
+			apart(b, results.HelperImport, csv, out)
 			for b.Loop() {
-				apart(b, helperLoad, out, strconv.Itoa(size.cases*size.rounds))
+				apart(b, results.HelperLoad, out, strconv.Itoa(size.cases*size.rounds))
 			}
 		})
 	}
 }
 
-// largeHelper is what the processes of the benchmarks do.
-func largeHelper(what string, args []string) error {
-	if what == helperImport {
-		r, err := Import(context.Background(), []string{args[0]}, args[1], ImportOptions{})
+func init() { results.LargeHelper = importOrLoad }
+
+func importOrLoad(what string, args []string) error {
+	if what == results.HelperImport {
+		r, err := importing.Import(context.Background(), []string{args[0]}, args[1], importing.ImportOptions{})
 		if err != nil {
 			return err
 		}
 		return r.Close()
 	}
-	r, err := Open(args[0])
+	r, err := results.Open(args[0])
 	if err != nil {
 		return err
 	}

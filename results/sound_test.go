@@ -11,9 +11,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRefusedRunsStay: a file that OpenAppend refuses is the same afterwards, whatever is wrong with it, and nothing lies beside it.
+// OpenAppend must not change a refused file or leave files next to it.
 func TestRefusedRunsStay(t *testing.T) {
-	older, _ := schema1(t)
+	older, _ := Schema1(t)
 	for name, run := range map[string]string{"version 1": older, "version 2": finishedRun(t)} {
 		whole, err := os.ReadFile(run)
 		must(t, err)
@@ -50,9 +50,9 @@ func TestRefusedRunsStay(t *testing.T) {
 	}
 }
 
-// A journal beside a run that is refused is not folded into it.
+// A refused run's journal must not be folded.
 func TestRefusedJournalStays(t *testing.T) {
-	older, _ := schema1(t)
+	older, _ := Schema1(t)
 	for name, tc := range map[string]struct{ run, sql, reason string }{
 		"meta":         {finishedRun(t), `DELETE FROM meta WHERE key = 'command'`, "meta field command is missing"},
 		"an older run": {older, `UPDATE series SET kernel = printf('%.*c', 5000, 'x')`, "a word of 5000 bytes"},

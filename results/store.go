@@ -19,48 +19,49 @@ const (
 	insertState   = `INSERT OR REPLACE INTO state (key, value) VALUES (?, ?)`
 )
 
-// check returns an error that names the first field that no measurement yields.
-func (s *Sample) check() error {
-	// Nearly all samples are well.
+// Check names an invalid value of a sample, or returns nil.
+func (s *Sample) Check() error {
+	// The fast path: nearly all samples are valid.
 	if s.Seq >= 0 && s.Round >= 0 && s.Phase != "" && s.Launches >= 1 && s.Allocation >= 0 &&
-		len(s.Phase) <= maxText && len(s.Throttle) <= maxText && len(s.Disturbance) <= maxText &&
-		s.Launches <= maxDimension && s.Round <= maxDimension && s.Allocation <= maxDimension &&
-		s.US >= leastUS && s.US <= mostUS && s.ClockMHz >= 0 && s.ClockMHz <= mostFigure && s.PowerW >= 0 && s.PowerW <= mostFigure &&
-		s.TempC >= -mostFigure && s.TempC <= mostFigure && s.EnergyMJ >= 0 && s.EnergyMJ <= mostFigure && s.Utils >= 0 && s.Utils <= mostFigure {
+		len(s.Phase) <= MaxText && len(s.Throttle) <= MaxText && len(s.Disturbance) <= MaxText &&
+		s.Launches <= MaxDimension && s.Round <= MaxDimension && s.Allocation <= MaxDimension &&
+		s.US >= LeastUS && s.US <= MostUS && s.ClockMHz >= 0 && s.ClockMHz <= MostFigure && s.PowerW >= 0 && s.PowerW <= MostFigure &&
+		s.TempC >= -MostFigure && s.TempC <= MostFigure && s.EnergyMJ >= 0 && s.EnergyMJ <= MostFigure && s.Utils >= 0 &&
+		s.Utils <= MostFigure {
 		return nil
 	}
 	switch {
 	case s.Seq < 0:
 		return fmt.Errorf("seq is %d", s.Seq)
-	case s.Round < 0 || s.Round > maxDimension:
+	case s.Round < 0 || s.Round > MaxDimension:
 		return fmt.Errorf("round is %d", s.Round)
 	case s.Phase == "":
 		return errors.New("phase is empty")
-	case s.Launches < 1 || s.Launches > maxDimension:
-		return fmt.Errorf("launches is %d, expected 1 to %d", s.Launches, int64(maxDimension))
-	case !(s.US >= leastUS && s.US <= mostUS):
-		return fmt.Errorf("us is %v, expected %g to %g", s.US, leastUS, mostUS)
+	case s.Launches < 1 || s.Launches > MaxDimension:
+		return fmt.Errorf("launches is %d, expected 1 to %d", s.Launches, int64(MaxDimension))
+	case !(s.US >= LeastUS && s.US <= MostUS):
+		return fmt.Errorf("us is %v, expected %g to %g", s.US, LeastUS, MostUS)
 	}
 	for name, text := range map[string]string{"phase": string(s.Phase), "throttle": string(s.Throttle), "disturbance": s.Disturbance} {
-		if len(text) > maxText {
-			return fmt.Errorf("%s has %d bytes, expected at most %d", name, len(text), maxText)
+		if len(text) > MaxText {
+			return fmt.Errorf("%s has %d bytes, expected at most %d", name, len(text), MaxText)
 		}
 	}
 	for _, f := range []struct {
 		name         string
 		value, least float64
-	}{{"clock_mhz", s.ClockMHz, 0}, {"power_w", s.PowerW, 0}, {"temp_c", s.TempC, -mostFigure}, {"energy_mj", s.EnergyMJ, 0}, {"utils", s.Utils, 0}} {
-		if !(f.value >= f.least && f.value <= mostFigure) {
-			return fmt.Errorf("%s is %v, expected %g to %g", f.name, f.value, f.least, mostFigure)
+	}{{"clock_mhz", s.ClockMHz, 0}, {"power_w", s.PowerW, 0}, {"temp_c", s.TempC, -MostFigure}, {"energy_mj", s.EnergyMJ, 0},
+		{"utils", s.Utils, 0}} {
+		if !(f.value >= f.least && f.value <= MostFigure) {
+			return fmt.Errorf("%s is %v, expected %g to %g", f.name, f.value, f.least, MostFigure)
 		}
 	}
-	if s.Allocation < 0 || s.Allocation > maxDimension {
+	if s.Allocation < 0 || s.Allocation > MaxDimension {
 		return fmt.Errorf("allocation is %d", s.Allocation)
 	}
 	return nil
 }
 
-// bind lists the values of insertSample.
 func (s Sample) bind(origin int64) []any {
 	var energy any
 	if s.EnergyMJ > 0 {
@@ -74,16 +75,14 @@ func (s Sample) String() string {
 	return fmt.Sprintf("sample of case %d, phase %s, round %d, seq %d", s.CaseID, s.Phase, s.Round, s.Seq)
 }
 
-// Append records one sample; when it returns nil, the sample survives the death
-// of the process. A second sample of the same case, phase and round is refused
-// with [ErrDuplicate], as is one where a failure is recorded, or one with a seq
-// that is taken. No room to write is a [FullError], after which the run still
-// holds everything that was acknowledged.
+// Append records one sample; after it returns nil, the sample survives the process's death. [ErrDuplicate] is
+// returned if the case has a sample or failure in that phase and round, or if seq is taken. A lack of space
+// is a [FullError]; acknowledged samples stay in the run.
 func (r *Run) Append(s Sample) error {
 	if r.lock == nil {
 		return fmt.Errorf("%s: append %v: %w", r.path, s, ErrReadOnly)
 	}
-	if err := s.check(); err != nil {
+	if err := s.Check(); err != nil {
 		return fmt.Errorf("%s: append %v: %w", r.path, s, err)
 	}
 	r.records.Lock()
@@ -115,7 +114,6 @@ func (r *Run) Append(s Sample) error {
 	return nil
 }
 
-// constraint words what the tables refuse.
 func constraint(caseID int64, err error) error {
 	switch _, extended := sqliteCode(err); extended {
 	case sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_ROWID:
@@ -126,8 +124,7 @@ func constraint(caseID int64, err error) error {
 	return err
 }
 
-// Fail records that a case could not be measured in a round, in the place of a
-// sample.
+// Fail records in place of a sample that a case could not be measured in a round.
 func (r *Run) Fail(f Failure) error {
 	tried := fmt.Sprintf("record failure of case %d, phase %s, round %d", f.CaseID, f.Phase, f.Round)
 	if f.Phase == "" || f.Round < 0 {
@@ -155,8 +152,7 @@ func (r *Run) Fail(f Failure) error {
 	return nil
 }
 
-// Forgive takes back that a case could not be measured in rounds of a phase, for it to be
-// tried again.
+// Forgive removes a case's failures in a phase, so that it can be tried again.
 func (r *Run) Forgive(caseID int64, phase Phase) error {
 	tried := fmt.Sprintf("forgive failures of case %d, phase %s", caseID, phase)
 	r.records.Lock()

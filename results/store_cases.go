@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// splitParts reads parts as they are stored: "192+1988", empty for none.
+// splitParts reads stored parts: "192+1988", empty for none.
 func splitParts(s string) ([]int, error) {
 	if s == "" {
 		return nil, nil
@@ -21,35 +21,35 @@ func splitParts(s string) ([]int, error) {
 		if err != nil || n < 1 {
 			return nil, fmt.Errorf("part %q is not a positive number", w)
 		}
-		if n > maxDimension {
-			return nil, fmt.Errorf("part %d is above %d", n, int64(maxDimension))
+		if n > MaxDimension {
+			return nil, fmt.Errorf("part %d is above %d", n, int64(MaxDimension))
 		}
 		parts[i] = n
 	}
 	return parts, nil
 }
 
-// Validate returns an error that names what is impossible about the case.
+// Validate returns an error that names an invalid field.
 func (c Case) Validate() error {
 	if c.M < 1 {
 		return fmt.Errorf("case %v: M %d, expected at least 1", c, c.M)
 	}
-	if c.M > maxDimension {
-		return fmt.Errorf("case %v: M %d, expected at most %d", c, c.M, int64(maxDimension))
+	if c.M > MaxDimension {
+		return fmt.Errorf("case %v: M %d, expected at most %d", c, c.M, int64(MaxDimension))
 	}
 	for _, d := range c.Operation.Dims() {
-		if v := *d.In(&c.Dims); v > maxDimension {
-			return fmt.Errorf("case %v: %s is %d, expected at most %d", c, d.Name, v, int64(maxDimension))
+		if v := *d.In(&c.Dims); v > MaxDimension {
+			return fmt.Errorf("case %v: %s is %d, expected at most %d", c, d.Name, v, int64(MaxDimension))
 		}
 	}
 	if err := c.Subject.Validate(); err != nil {
 		return fmt.Errorf("case %v: %w", c, err)
 	}
-	return c.checkExecution()
+	return c.CheckExecution()
 }
 
-// checkExecution is the part of Validate that does not look at M and the subject.
-func (c Case) checkExecution() error {
+// CheckExecution is the part of [Case.Validate] that does not concern M and the subject.
+func (c Case) CheckExecution() error {
 	for _, f := range []struct {
 		name, value string
 		optional    bool
@@ -57,8 +57,8 @@ func (c Case) checkExecution() error {
 		if f.value == "" && !f.optional {
 			return fmt.Errorf("case %v has no %s", c, f.name)
 		}
-		if len(f.value) > maxText {
-			return fmt.Errorf("case at m%d: its %s has %d bytes, expected at most %d", c.M, f.name, len(f.value), maxText)
+		if len(f.value) > MaxText {
+			return fmt.Errorf("case at m%d: its %s has %d bytes, expected at most %d", c.M, f.name, len(f.value), MaxText)
 		}
 	}
 	sum := 0
@@ -75,13 +75,13 @@ func (c Case) checkExecution() error {
 		return fmt.Errorf("case %v: %v %s is not split: its rows do not make parts that are contiguous", c, c.Operation, c.Size())
 	case c.PadTo != 0 && !c.Paddable():
 		return fmt.Errorf("case %v: %v is not padded", c, c.Operation)
-	case c.PadTo != 0 && (c.PadTo <= c.M || c.PadTo > maxDimension):
-		return fmt.Errorf("case %v is padded to %d, expected more than %d and at most %d", c, c.PadTo, c.M, int64(maxDimension))
+	case c.PadTo != 0 && (c.PadTo < c.M || c.PadTo == c.M && !c.Copied || c.PadTo > MaxDimension):
+		return fmt.Errorf("case %v is padded to %d, expected more than %d and at most %d", c, c.PadTo, c.M, int64(MaxDimension))
 	case c.Copied && c.PadTo == 0:
 		return fmt.Errorf("case %v has its rows copied and is not padded", c)
 	case len(c.Parts) > 0 && c.PadTo != 0:
 		return fmt.Errorf("case %v is both split and padded", c)
-	case c.Threads < 0 || c.Threads > maxDimension:
+	case c.Threads < 0 || c.Threads > MaxDimension:
 		return fmt.Errorf("case %v has %d threads", c, c.Threads)
 	}
 	if err := c.Launch.Validate(); err != nil {
@@ -90,9 +90,8 @@ func (c Case) checkExecution() error {
 	return nil
 }
 
-// AddCases stores cases and returns them with their IDs, in the order given. A
-// case that is stored already, or comes twice, gets the one ID; its label and its
-// launch are filled in when it had none. Either all are stored or none.
+// AddCases stores cases, all or none, and returns them in order with their IDs. Equal cases share an ID. A
+// stored case's missing label and launch are filled in.
 func (r *Run) AddCases(cases []Case) ([]Case, error) {
 	out := slices.Clone(cases)
 	r.records.Lock()
@@ -133,24 +132,21 @@ const (
 	updateCase = `UPDATE cases SET label = ?, tile_m = ?, tile_n = ?, tile_k = ?, waves = ?, split = ?, orientation = ? WHERE id = ?`
 )
 
-// bindSeries lists the values of insertSeries.
 func bindSeries(id int64, k SeriesKey) ([]any, error) {
 	i, err := identityOf(k)
-	return []any{id, i.operation, k.Device, k.Kernel, i.dims, i.operands, i.layout, string(k.Regime), k.Threads, k.PackInside}, err
+	return []any{id, i.Operation, k.Device, k.Kernel, i.Dims, i.Operands, i.Layout, string(k.Regime), k.Threads, k.PackInside}, err
 }
 
-// bindCase lists the values of insertCase.
 func bindCase(series int64, c Case) []any {
-	return append([]any{c.ID, series, c.M, c.storedParts(), c.PadTo, c.Label}, bindLaunch(c.Launch)...)
+	return append([]any{c.ID, series, c.M, c.StoredParts(), c.PadTo, c.Label}, bindLaunch(c.Launch)...)
 }
 
-// bindTold lists the values of updateCase.
 func bindTold(c Case) []any {
 	return append(append([]any{c.Label}, bindLaunch(c.Launch)...), c.ID)
 }
 
-// learn fills in what is not known of a case and other knows; false when nothing is new.
-func (c *Case) learn(label string, launch Launch) bool {
+// Learn fills in a case's unknown label and launch; false if nothing is new.
+func (c *Case) Learn(label string, launch Launch) bool {
 	before, had := c.Label, c.Launch
 	if c.Label == "" {
 		c.Label = label
@@ -161,7 +157,6 @@ func (c *Case) learn(label string, launch Launch) bool {
 	return c.Label != before || c.Launch != had
 }
 
-// caseStore gives IDs to cases inside one transaction.
 type caseStore struct {
 	insertSeries, insertCase, update *sql.Stmt
 
@@ -170,8 +165,7 @@ type caseStore struct {
 	lastSeries, lastCase int64
 }
 
-// newCaseStore reads the cases that the run has, on a connection of its own: within
-// the transaction nothing has been added yet.
+// newCaseStore reads the run's cases on its own connection, before the transaction has added any.
 func (r *Run) newCaseStore(ctx context.Context, tx *sql.Tx) (*caseStore, error) {
 	s := &caseStore{series: map[SeriesKey]int64{}, cases: map[CaseKey]*Case{}}
 	err := r.bulk("read cases", func(d *reader) error {
@@ -212,16 +206,15 @@ func (s *caseStore) close() {
 	}
 }
 
-// add stores a case and returns it as it is stored; changed says that it was there
-// and that its label or launch is new.
+// add stores a case and returns the stored form; changed means that it existed and got a new label or launch.
 func (s *caseStore) add(ctx context.Context, c Case) (stored *Case, changed bool, err error) {
-	c.readLabel()
+	c.ReadLabel()
 	if err := c.Validate(); err != nil {
 		return nil, false, err
 	}
 	key := c.Key()
 	if old, ok := s.cases[key]; ok {
-		if changed = old.learn(c.Label, c.Launch); changed {
+		if changed = old.Learn(c.Label, c.Launch); changed {
 			_, err = s.update.ExecContext(ctx, bindTold(*old)...)
 		}
 		return old, changed, err
@@ -247,11 +240,10 @@ func (s *caseStore) add(ctx context.Context, c Case) (stored *Case, changed bool
 	return &c, false, nil
 }
 
-// SetLaunch stores the name of what ran inside a case and how it was launched, in place of
-// any before.
+// SetLaunch replaces a case's kernel name and launch.
 func (r *Run) SetLaunch(caseID int64, label string, launch Launch) error {
 	c := Case{ID: caseID, Label: label, Launch: launch}
-	c.readLabel()
+	c.ReadLabel()
 	r.records.Lock()
 	defer r.records.Unlock()
 	err := r.write("set launch", func(ctx context.Context, tx *sql.Tx) error {

@@ -8,8 +8,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/direct"
 )
 
-// SetState stores a word about the run as a whole that changes while it is
-// taken: "status" is "complete" or "interrupted", for one.
+// SetState stores state of the whole run that changes during a sweep: for example, "status" is "complete" or
+// "interrupted".
 func (r *Run) SetState(key, value string) error {
 	return r.write("set state "+key, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, insertState, key, value)
@@ -17,7 +17,7 @@ func (r *Run) SetState(key, value string) error {
 	})
 }
 
-// State returns what SetState stored; ok is false when nothing was.
+// State returns a value stored by SetState; ok is false if there is none.
 func (r *Run) State(key string) (value string, ok bool, err error) {
 	quoted := "'" + strings.ReplaceAll(key, "'", "''") + "'"
 	state, err := r.pairs("read state "+key, `SELECT key, value FROM state WHERE key = `+quoted)
@@ -25,12 +25,11 @@ func (r *Run) State(key string) (value string, ok bool, err error) {
 	return value, ok, err
 }
 
-// allState returns every state by its key.
-func (r *Run) allState() (map[string]string, error) {
+// AllState returns all values stored by SetState.
+func (r *Run) AllState() (map[string]string, error) {
 	return r.pairs("read state", `SELECT key, value FROM state`)
 }
 
-// pairs returns what a query of a key and a value yields.
 func (r *Run) pairs(tried, q string) (map[string]string, error) {
 	out := map[string]string{}
 	err := r.bulk(tried, func(d *reader) error {

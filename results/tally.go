@@ -12,40 +12,38 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/direct"
 )
 
-// tally is the cases of a run with the number of samples that the sweep has of each.
+// tally is a run's cases with their numbers of sweep samples.
 type tally struct {
 	ids      []int64 // of all cases, ascending
-	rows     []Row   // the curves' rows without their samples, in order
+	rows     []Row   // the curves' sorted rows, without samples
 	rowOf    []int32 // by position in ids: the row, -1 for none
 	parts    []seqRange
 	counts   [][]int32 // by part and position in ids
 	failures []Failure
-	failed   map[int64]string // the first reason of a case in the sweep
+	failed   map[int64]string // a case's first reason in the sweep
 	devices  []string         // in order of appearance
-	deviceOf []int32          // by position in ids: the case's, in devices
-	taken    map[source]int   // samples of all phases by where they were taken
+	deviceOf []int32          // by position in ids: index in devices
+	taken    map[source]int   // samples of all phases by source
 }
 
-// source is where a sample was taken: on a device of the run, which its case names, and by the ID that the sample holds of its
-// origin, 0 in a run of schema 1.
+// source is where a sample was taken: a device of the run, named by the case, and the sample's origin ID, 0
+// in schema 1.
 type source struct {
 	device string
 	origin int64
 }
 
-// seqRange is a part of a run's samples that is read by itself.
+// seqRange is a part of a run's samples that is read separately.
 type seqRange struct{ first, last int64 }
 
-// position is where a case stands in ids.
 func (t *tally) position(id int64) (int, bool) {
-	// IDs count from 1 in every run of ours.
+	// IDs normally count from 1.
 	if i := id - 1; i >= 0 && i < int64(len(t.ids)) && t.ids[i] == id {
 		return int(i), true
 	}
 	return slices.BinarySearch(t.ids, id)
 }
 
-// tally reads the cases and counts their samples.
 func (r *Run) tally() (*tally, error) {
 	t := &tally{failed: map[int64]string{}}
 	devices := map[string]int32{}
@@ -93,8 +91,8 @@ func (r *Run) tally() (*tally, error) {
 	return t, nil
 }
 
-// countSamples counts the samples of each case, and of each place where they were taken. A sample whose case or origin the
-// run lacks is damage: left out, a verdict would rest on what is left.
+// countSamples counts the samples per case and source. A sample with an unknown case or origin is damage:
+// ignoring it would distort verdicts.
 func (r *Run) countSamples(t *tally) error {
 	origin := "origin"
 	if r.schema < 2 {
@@ -156,20 +154,19 @@ func (r *Run) countSamples(t *tally) error {
 	return nil
 }
 
-// isStored is the error of a row that refers to a row of a table that is not there. Who writes the run meanwhile may have added
-// it after the table was read, so the table is asked.
+// isStored is the error of a reference to a missing row. It queries the table again, because a writer may
+// have added the row since.
 func (r *Run) isStored(table, what string, id int64) error {
 	var n int
 	if err := r.db.QueryRow(`SELECT count(*) FROM `+table+` WHERE id = ?`, id).Scan(&n); err != nil {
 		return r.damaged("read "+table, err)
 	}
 	if n == 0 {
-		return badValue(r.path, what, id)
+		return BadValue(r.path, what, id)
 	}
 	return nil
 }
 
-// size makes room for the cases.
 func (d *reader) size(t *tally) error {
 	cases, single := 0, 0
 	err := d.query(`SELECT parts = '' AND pad_to = 0 FROM cases`, func(s *direct.Stmt) error {
@@ -180,7 +177,6 @@ func (d *reader) size(t *tally) error {
 	return err
 }
 
-// arrange drops the rows that the sweep has not reached and orders the others.
 func (t *tally) arrange() {
 	t.rows = slices.DeleteFunc(t.rows, func(row Row) bool {
 		i, _ := t.position(row.Case.ID)
@@ -190,7 +186,7 @@ func (t *tally) arrange() {
 		if a.Case.SeriesKey == b.Case.SeriesKey {
 			return cmp.Or(cmp.Compare(a.Case.M, b.Case.M), cmp.Compare(a.Case.ID, b.Case.ID))
 		}
-		return a.Case.SeriesKey.compare(b.Case.SeriesKey)
+		return a.Case.SeriesKey.Compare(b.Case.SeriesKey)
 	}
 	if !slices.IsSortedFunc(t.rows, order) {
 		slices.SortFunc(t.rows, order)
@@ -205,7 +201,6 @@ func (t *tally) arrange() {
 	}
 }
 
-// count is how many samples of the sweep a case has.
 func (t *tally) count(position int) int {
 	n := 0
 	for _, part := range t.counts {
@@ -214,7 +209,6 @@ func (t *tally) count(position int) int {
 	return n
 }
 
-// swept sums up.
 func (t *tally) swept() *Swept {
 	out := &Swept{}
 	for i := range t.rows {
@@ -237,10 +231,10 @@ func (t *tally) swept() *Swept {
 	return out
 }
 
-// inOnePart is how many samples are not worth a second connection.
+// inOnePart is the number of samples below which a second connection does not pay.
 const inOnePart = 1 << 16
 
-// split divides the samples into parts to be read at the same time.
+// split divides the samples into parts for concurrent reading.
 func (r *Run) split() ([]seqRange, error) {
 	var first, last sql.NullInt64
 	err := r.db.QueryRow(`SELECT (SELECT min(seq) FROM samples), (SELECT max(seq) FROM samples)`).Scan(&first, &last)
@@ -251,7 +245,7 @@ func (r *Run) split() ([]seqRange, error) {
 		return nil, nil
 	}
 	if first.Int64 < 0 {
-		return nil, badValue(r.path, "the seq of a sample", first.Int64)
+		return nil, BadValue(r.path, "the seq of a sample", first.Int64)
 	}
 	n := int64(1)
 	if last.Int64-first.Int64 >= inOnePart {
@@ -269,8 +263,8 @@ func (r *Run) split() ([]seqRange, error) {
 	return out, nil
 }
 
-// inParts reads parts of the samples at the same time, each on a connection of its
-// own. within is the end of a statement that reads a part in order of seq.
+// inParts reads parts of the samples concurrently, each on its own connection. within is the end of a
+// statement that reads a part by seq.
 func (r *Run) inParts(parts []seqRange, f func(part int, d *reader, within string) error) error {
 	var group errgroup.Group
 	for i, p := range parts {

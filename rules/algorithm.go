@@ -7,14 +7,13 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// AlgorithmTeller is implemented by measurers that know what a library is to be told to run
-// what its heuristic chooses for a case.
+// AlgorithmTeller is implemented by measurers that can report the algorithm that a library's heuristic
+// chooses for a case.
 type AlgorithmTeller interface {
-	// Algorithm is what that is; ok is false where nobody tells.
+	// Algorithm returns the algorithm's attributes; ok is false if the library does not report them.
 	Algorithm(c results.Case) (a kernels.Algorithm, ok bool)
 }
 
-// otherKind is the kind of remedy that a series is which takes over.
 func otherKind(other *curve) RemedyKind {
 	if _, n := kernels.SplitCandidate(other.series.Key.Kernel); n > 0 {
 		return RemedyAlgorithm
@@ -22,8 +21,8 @@ func otherKind(other *curve) RemedyKind {
 	return RemedyOther
 }
 
-// otherPlan has one of the series elsewhere take over, of a library's choices the algorithm that runs at
-// a point of it.
+// otherPlan switches to one of the series in elsewhere. For a library's own choices it fixes the algorithm
+// that runs at point at.
 func otherPlan(other *curve, at int, elsewhere []*curve) plan {
 	p := plan{kind: otherKind(other), other: other}
 	if p.kind == RemedyAlgorithm && other.points[at].label != "" {
@@ -38,9 +37,8 @@ func otherPlan(other *curve, at int, elsewhere []*curve) plan {
 	return p
 }
 
-// runningAt is the series in which the library of a plan runs the plan's algorithm at an M: of several
-// the one with the least upper bound, nil for none. The direct product is never it: its algorithm is
-// no other one.
+// runningAt returns the series whose kernel at m is the plan's algorithm, or nil. It prefers the lowest upper
+// bound. The direct product is excluded: it already runs the default algorithm.
 func (f *evidence) runningAt(p plan, m int) *curve {
 	if p.label == "" {
 		return p.other
@@ -56,8 +54,8 @@ func (f *evidence) runningAt(p plan, m int) *curve {
 	return best
 }
 
-// name asks a library what it is to be told to run the algorithms of a stretch. Where it does not
-// tell, they stay the choices that were measured.
+// name asks the library for the attributes of the stretch's algorithms. If it does not report them, the
+// stretch keeps the measured choices.
 func (s *stretchPlan) name(m Measurer) {
 	teller, ok := m.(AlgorithmTeller)
 	if !ok {

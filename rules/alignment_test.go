@@ -2,66 +2,99 @@ package rules
 
 import (
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// TestAlignmentPattern: a pattern is three slow rows or more, none a multiple of 8, with two multiples or more between the
-// first and the last of them that account for half of the loss. What lies outside of them does not count.
-func TestAlignmentPattern(t *testing.T) {
-	const loss = 0.2
-	for name, tc := range map[string]struct {
-		ms     []int
-		slow   []int // positions
-		slower float64
-		cause  Cause
-		says   string
-	}{
-		"a pattern": {
-			ms: []int{8, 9, 16, 17, 24, 25, 32}, slow: []int{1, 3, 5}, slower: 0.89, cause: Alignment,
-			says: "all 3 slow rows from m9 to m25 are no multiples of 8, and the 2 multiples between them reach MFU 50.0 %",
-		},
-		"multiples at the ends": {
-			ms: []int{8, 9, 16, 20, 21, 22, 24, 25, 32}, slow: []int{1, 3, 4, 5, 7}, slower: 0.89, cause: Alignment,
-			says: "all 5 slow rows from m9 to m25 are no multiples of 8, and the 2 multiples between them reach MFU 50.0 %",
-		},
-		"two rows": {
-			ms: []int{9, 16, 24, 25}, slow: []int{0, 3}, slower: 0.5,
-			says: "2 rows that are no multiples of 8 show no pattern",
-		},
-		"a slow multiple": {
-			ms: []int{9, 16, 17, 24, 25, 32}, slow: []int{0, 2, 3, 4}, slower: 0.5,
-			says: "m24 is a multiple of 8",
-		},
-		"one multiple between": {
-			ms: []int{8, 9, 16, 17, 25, 32}, slow: []int{1, 3, 4}, slower: 0.5,
-			says: "the rows at 1 multiple of 8 between m9 and m25 are not enough faster",
-		},
-		"no multiple between": {
-			ms: []int{8, 9, 10, 11, 16, 24}, slow: []int{1, 2, 3}, slower: 0.5,
-			says: "the rows at 0 multiples of 8 between m9 and m11 are not enough faster",
-		},
-		"less than half of the loss": {
-			ms: []int{8, 9, 16, 17, 24, 25, 32}, slow: []int{1, 3, 5}, slower: 0.91,
-			says: "the rows at 2 multiples of 8 between m9 and m25 are not enough faster",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := &curve{peak: math.Log(1.6)}
-			for _, m := range tc.ms {
-				c.points = append(c.points, point{m: m, flops: math.Log(0.8)})
-			}
-			// Beyond the slow rows the product is ten times as fast.
-			c.points[0].flops, c.points[len(c.points)-1].flops = math.Log(8), math.Log(8)
-			suspect := &candidate{}
-			for _, at := range tc.slow {
-				c.points[at].flops = math.Log(0.8 * tc.slower)
-				suspect.rows = append(suspect.rows, &judgement{curve: c, point: at})
-			}
-			w := &witness{c: suspect, curve: c, row: c.points[tc.slow[0]], loss: loss}
-			if cause, why := w.alignment(); cause != tc.cause || !strings.Contains(why, tc.says) {
-				t.Errorf("%q: %s; want %q: %s", cause, why, tc.cause, tc.says)
-			}
-		})
+// witnessOf is the witness for the slowest row of a curve over N, with times in microseconds.
+func witnessOf(sizes []int, us func(n int) float64) *witness {
+	key := results.SeriesKey{Subject: kernels.Product(kernels.BF16, 0, 4096)}
+	key.Along = kernels.Along{Dimension: "n", M: 64}
+	c := &curve{series: results.Series{Key: key}, peak: math.Log(1e9)}
+	worst, least, best := 0, math.Inf(1), math.Inf(-1)
+	for i, n := range sizes {
+		p := point{m: n, flops: math.Log(key.FLOPs(n)), us: stats.Estimate{Y: math.Log(us(n))}}
+		if p.rate() < least {
+			worst, least = i, p.rate()
+		}
+		best = math.Max(best, p.rate())
+		c.points = append(c.points, p)
 	}
+	j := &judgement{curve: c, point: worst}
+	return &witness{c: &candidate{rows: []*judgement{j}, worst: j}, curve: c, row: c.points[worst], loss: 1 - math.Exp(least-best)}
+}
+
+func TestAlignmentNamesTheModulus(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	noisy := func(us float64) float64 { return us * (1 + 0.01*rng.NormFloat64()) }
+	for _, c := range []struct {
+		name  string
+		sizes []int
+		slow  func(n int) bool
+		cause Cause
+		says  string
+	}{
+		{"8", grid(4000, 4352, 1), func(n int) bool { return n%8 != 0 }, Alignment, "multiple of 8 from n4"},
+		{"2", grid(4000, 4100, 1), func(n int) bool { return n%2 != 0 }, Alignment, "no multiple of 2 "},
+		{"64 in steps of 8", grid(3968, 4224, 8), func(n int) bool { return n%64 != 0 }, Alignment, "28 sizes that are"},
+		{"128", grid(1024, 2048, 16), func(n int) bool { return n%128 != 0 }, Alignment, "no multiple of 128"},
+		{"8 modulo 16", grid(2000, 2200, 1), func(n int) bool { return n%16 == 8 }, Alignment, "sizes with N mod 16 = 8"},
+		{"8 modulo 16, even ones", grid(2000, 2200, 4), func(n int) bool { return n%16 == 8 }, Alignment, "sizes with N mod 16 = 8"},
+		{"one odd size", grid(2000, 2200, 8), func(n int) bool { return n == 2096 }, "", "no modulus of N"},
+		{"a range", grid(2000, 2200, 1), func(n int) bool { return n > 2100 }, "", "no modulus of N"},
+		{"few sizes", []int{264, 265, 272, 280, 281}, func(n int) bool { return n%8 != 0 }, "", "5 sizes around"},
+		{"three of each", []int{264, 265, 272, 273, 280, 281}, func(n int) bool { return n%8 != 0 }, "", "no modulus"},
+	} {
+		w := witnessOf(c.sizes, func(n int) float64 {
+			us := float64(n) / 10
+			if c.slow(n) {
+				us *= 1.5
+			}
+			return noisy(us)
+		})
+		if cause, why := w.alignment(); cause != c.cause || !strings.Contains(why, c.says) {
+			t.Errorf("%s: %q: %s; want %q: %s", c.name, cause, why, c.cause, c.says)
+		}
+	}
+}
+
+// Tiles waste as much as a bad alignment just after each step, but a larger size never takes less time.
+func TestAlignmentIsNotATile(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 2))
+	w := witnessOf(grid(1024, 2048, 8), func(n int) float64 { return float64((n+127)/128) * (1 + 0.002*rng.NormFloat64()) })
+	if cause, why := w.alignment(); cause != "" || !strings.Contains(why, "no larger fast size") {
+		t.Errorf("%q: %s", cause, why)
+	}
+}
+
+// On flat curves, whose slowest size is slow by chance, a modulus is named in at most alignmentP of all.
+func TestAlignmentFalseRate(t *testing.T) {
+	const curves = 2000
+	rng := rand.New(rand.NewPCG(3, 3))
+	named := 0
+	for i := range curves {
+		step, count := 1<<rng.IntN(5), 12+rng.IntN(200)
+		sizes := grid(2048, 2048+step*count, step)
+		sd, heavy := 0.002+0.03*rng.Float64(), i%2 == 0
+		w := witnessOf(sizes, func(n int) float64 {
+			off := sd * rng.NormFloat64()
+			if heavy && rng.Float64() < 0.1 {
+				off += 10 * sd * rng.ExpFloat64()
+			}
+			return float64(n) * math.Exp(off)
+		})
+		w.loss = 1e-6 // any pattern explains it
+		if cause, _ := w.alignment(); cause != "" {
+			named++
+		}
+	}
+	if most := alignmentP*curves + 3*math.Sqrt(alignmentP*curves); float64(named) > most {
+		t.Errorf("a modulus is named in %d of %d flat curves, expected at most %.0f", named, curves, most)
+	}
+	t.Logf("%d of %d", named, curves)
 }

@@ -4,9 +4,9 @@ import (
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// articlePoint is a row as the plain rule sees it: one number.
 type articlePoint struct {
 	row  int // index into the series
 	m    int
@@ -15,10 +15,9 @@ type articlePoint struct {
 	mfu  float64 // as published, else rate relative to [articlePeak]
 }
 
-// articlePoints takes the median of each row of a series. MFU is what the
-// measurement was published with, where it was: the published counts follow from
-// those digits. Without a peak, a row that lacks it can't be compared with one that
-// has it, and all rows are held by their rates.
+// articlePoints takes the median of each row of a series. It prefers the published MFU, because the published
+// counts follow from those digits. If the peak is unknown and a row lacks a published MFU, all rows are
+// compared by rate.
 func articlePoints(s results.Series) []articlePoint {
 	points := make([]articlePoint, 0, len(s.Rows))
 	published := make([]float64, 0, len(s.Rows))
@@ -39,8 +38,8 @@ func articlePoints(s results.Series) []articlePoint {
 	return points
 }
 
-// articlePeak is what a rate is relative to, in FLOP per microsecond: the peak of
-// the series, else its fastest row.
+// articlePeak is the reference for rates, in FLOP per microsecond: the peak of the series, else its fastest
+// row.
 func articlePeak(s results.Series, points []articlePoint) float64 {
 	if s.Peak.FLOPS > 0 {
 		return s.Peak.FLOPS / 1e6
@@ -52,8 +51,7 @@ func articlePeak(s results.Series, points []articlePoint) float64 {
 	return peak
 }
 
-// publishedMFU is the median of the MFUs that a row was published with, 0 when one
-// of its samples has none.
+// publishedMFU is the median published MFU of a row, 0 if any sample lacks one.
 func publishedMFU(r results.Row) float64 {
 	values := make([]float64, 0, len(r.Samples))
 	for _, s := range r.Samples {
@@ -68,13 +66,12 @@ func publishedMFU(r results.Row) float64 {
 	if len(values) == 0 {
 		return 0
 	}
-	return median(values)
+	return stats.Median(values)
 }
 
-// articleFlag is the published rule: a row is flagged when the largest MFU
-// among strictly smaller M, times the threshold, is above its own. It returns
-// for each point the position of that reference, or -1, and whether the point
-// is flagged. Of equal MFUs the smallest M is the reference.
+// articleFlag is the published rule: a row is flagged if the largest MFU among strictly smaller M, times the
+// threshold, is above its own. It returns the position of that reference for each point, or -1, and whether
+// the point is flagged. Among equal MFUs the smallest M is the reference.
 func articleFlag(points []articlePoint, threshold float64) (reference []int, flagged []bool) {
 	reference, flagged = make([]int, len(points)), make([]bool, len(points))
 	best := -1
@@ -88,5 +85,5 @@ func articleFlag(points []articlePoint, threshold float64) (reference []int, fla
 	return reference, flagged
 }
 
-// ArticleRules are the rules that the article's method has.
+// ArticleRules are the rules that the article's method supports.
 func ArticleRules() []Rule { return []Rule{Monotonic, SplitRule} }

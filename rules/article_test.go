@@ -9,17 +9,16 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// TestArticleMFU checks that the plain rule takes MFU from what was published. The
-// times of all rows are of one rate, so that it flags nothing by them.
+// All times have one rate, so only published MFUs can flag a row.
 func TestArticleMFU(t *testing.T) {
 	known := kernels.Peak{DType: kernels.BF16, FLOPS: 2 * 4096 * 4096 * 1e6, Origin: kernels.Published} // a row of M takes M us at the peak
 	unknown := kernels.Peak{DType: kernels.BF16, Origin: kernels.Relative}
 	for _, tt := range []struct {
 		name    string
 		peak    kernels.Peak
-		utils   [][]float64 // by row: of its samples
+		utils   [][]float64
 		flagged []int
-		mfu     float64 // of the last row
+		mfu     float64
 	}{
 		{"below the bound", known, [][]float64{{1.01922}, {0.91729}}, []int{2}, 0.91729}, // 0.9 × 1.01922 is 0.917298
 		{"above the bound", known, [][]float64{{1.01922}, {0.91730}}, []int{}, 0.91730},
@@ -36,7 +35,8 @@ func TestArticleMFU(t *testing.T) {
 			for i, utils := range tt.utils {
 				row := results.Row{Case: results.Case{ID: int64(i + 1), SeriesKey: syntheticKey, M: i + 1}}
 				for round, u := range utils {
-					row.Samples = append(row.Samples, results.Sample{CaseID: row.Case.ID, Phase: results.PhaseSweep, Round: round, US: float64(i + 1), Utils: u})
+					row.Samples = append(row.Samples,
+						results.Sample{CaseID: row.Case.ID, Phase: results.PhaseSweep, Round: round, US: float64(i + 1), Utils: u})
 				}
 				s.Rows = append(s.Rows, row)
 			}

@@ -8,20 +8,27 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// RunAudit judges a run by the rules that cfg switches on. With a measurer, what
-// the sweep's samples accuse is measured again and only what stands becomes a
-// finding; without one (nil) the findings are unconfirmed. The article's method
-// never asks for a measurement.
+// RunAudit applies the rules that cfg switches on to a run. With a measurer, it measures suspect rows again
+// and reports only those that are confirmed. Without one (nil) the findings are unconfirmed. The article's
+// method never measures.
 //
-// An error of the measurer is returned beside the audit, in which what had not
-// been measured is unconfirmed. The end of ctx is no error but a warning.
+// If the measurer fails, RunAudit returns both the error and the audit; rows not measured are unconfirmed in
+// it. The end of ctx is a warning, not an error.
 func RunAudit(ctx context.Context, data Data, cfg Config, m Measurer) (*Audit, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("rules: %w", err)
 	}
-	a := &Audit{Schema: AuditSchema, Run: data.Name, Labels: data.Meta.Labels, Method: cfg.Method, Threshold: cfg.Threshold, Findings: []Finding{}}
+	swept := data
+	data = data.Along(cfg.Basis())
+	a := &Audit{Schema: AuditSchema, Run: data.Name, Labels: data.Meta.Labels, Imported: data.Meta.Source != "", Method: cfg.Method,
+		Threshold: cfg.Threshold, Findings: []Finding{}}
+	if cfg.Along != AlongAuto {
+		a.Along = cfg.Along
+	}
 	for _, s := range data.Series {
 		a.Cases += len(s.Rows)
 		failed := 0
@@ -50,7 +57,7 @@ func RunAudit(ctx context.Context, data Data, cfg Config, m Measurer) (*Audit, e
 	}
 	a.Waive(cfg, data.Keys())
 	a.AddSustained(data, cfg)
-	a.LaunchDiffers = launchDiffers(data)
+	a.LaunchDiffers = launchDiffers(swept)
 	if len(a.Series) == 1 {
 		a.Flagged = a.Series[0].Flagged
 	}
@@ -58,10 +65,15 @@ func RunAudit(ctx context.Context, data Data, cfg Config, m Measurer) (*Audit, e
 }
 
 func (a *Audit) warn(subject, format string, args ...any) {
-	a.Warnings = append(a.Warnings, Warning{subject, fmt.Sprintf(format, args...)})
+	a.Warnings = append(a.Warnings, Warning{Subject: subject, Text: fmt.Sprintf(format, args...)})
 }
 
-// sortFindings puts confirmed findings first, then those with the most time at stake.
+// warnUnconfirmed adds a warning that n suspect intervals were not measured again.
+func (a *Audit) warnUnconfirmed(n int, format string, args ...any) {
+	a.warn("run", format, args...)
+	a.Warnings[len(a.Warnings)-1].Unconfirmed = n
+}
+
 func sortFindings(f []Finding) {
 	rank := map[Status]int{Confirmed: 0, Unconfirmed: 1, Suspected: 2, Waived: 3}
 	order := AllRules()
@@ -72,13 +84,14 @@ func sortFindings(f []Finding) {
 	})
 }
 
-// auditIntervals judges by confidence bounds.
 func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Measurer) error {
 	a.FDR = cfg.FDR
 	looked := make(chan conditions, 1)
 	go func() { looked <- lookAtConditions(data.Series) }()
-	p := prepare(data, cfg)
+	p := prepare(data, cfg.Basis())
 	p.findFloors(data)
+	found := <-looked
+	p.round(found.timers)
 	a.Clocks = p.clocks
 	for _, paced := range p.paced {
 		a.Corrected = a.Corrected || paced
@@ -86,11 +99,11 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 	if len(p.drift) > 0 {
 		a.Drift = p.drift.most()
 	} else if data.Meta.Source == "" && a.Cases > 0 {
-		a.warn("run", "too few sentinel samples: drift is unknown and not corrected for, except between rounds")
+		a.warn("run", "too few sentinel samples: drift is unknown, and corrected only between rounds")
 	}
-	a.Scatter, a.Resolution = p.scatter, p.resolve(cfg)
-	a.Invalid = p.invalid(a.Resolution, cfg)
-	a.warnConditions(p, <-looked)
+	a.Scatter, a.Resolution = p.scatter, p.resolve(cfg.Basis())
+	a.Invalid = p.invalid(a.Resolution, cfg.Basis())
+	a.warnConditions(p, found)
 	a.Cards = compareCards(p, cfg)
 	var panels []panel
 	var candidates []*candidate
@@ -117,7 +130,7 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 			}
 		}
 		if m == nil && len(panels) > 0 {
-			// Only the first rule's verdicts are listed, and none will change.
+			// Only the first rule's verdicts are listed, and they will not change.
 			for _, c := range candidates[first:] {
 				c.detach()
 			}
@@ -129,7 +142,7 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 	if len(panels) > 0 {
 		a.RowRule = panels[0].rule
 	}
-	a.Family = fmt.Sprintf("Benjamini–Hochberg at %g over the rows that a rule judges in this run, each rule a family of its own (%d tests in %d families)",
+	a.Family = fmt.Sprintf("Benjamini–Hochberg at %g over the rows of each rule (%d tests in %d families)",
 		cfg.FDR, tested, len(panels))
 	var swept [][][]RowProof
 	if m != nil {
@@ -147,9 +160,18 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 		}
 		f := explained(c)
 		a.Findings = append(a.Findings, f)
+		if a.losses == nil {
+			a.losses = map[string]map[int]stats.Interval{}
+		}
+		a.losses[f.ID] = c.losses()
 		for _, j := range c.rows {
 			j.cause, j.cleared = f.Cause, false
 		}
+	}
+	if why, all := p.untimely(); all && len(a.Findings) == 0 {
+		a.Invalid, a.Order = cmp.Or(a.Invalid, why), why
+	} else if why != "" {
+		a.warn("run", "%s", why)
 	}
 	suspected, compared := suspects(p, cfg)
 	a.Findings = append(a.Findings, suspected...)
@@ -157,7 +179,7 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 		a.Judged[i].Suspectable = compared[a.Judged[i].Rule]
 	}
 	if len(panels) > 1 {
-		clear(panels[1:]) // of many rows they take as much memory as the verdicts below
+		clear(panels[1:]) // with many rows they need as much memory as the verdicts below
 	}
 	for i, c := range p.curves {
 		a.Series = append(a.Series, seriesAudit(c, panels, i, cfg, p.q))
@@ -165,7 +187,7 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 		if len(panels) > 0 {
 			panels[0].rows[i] = nil
 		}
-		c.points, c.made, c.inference = nil, nil, nil // the verdicts take their place
+		c.points, c.made, c.inference = nil, nil, nil // replaced by the verdicts
 		last := &a.Series[len(a.Series)-1]
 		for _, r := range last.Rows {
 			switch r.Verdict {
@@ -178,7 +200,8 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 			}
 		}
 		if h := last.Floor; h != nil {
-			a.warn(last.Key.String(), "rows up to m%d take %s to %s us whatever the product: the host's launch, not the kernel", h.ToM, figure(h.FromUS), figure(h.ToUS))
+			a.warn(last.Key.String(), "rows up to %s take %s to %s us for any product: launch overhead of the host, not the kernel",
+				last.Key.Coordinate(h.ToM), figure(h.FromUS), figure(h.ToUS))
 		}
 		if of := last.Scatter; of != nil {
 			a.warn(last.Key.String(), "%s", of.text(cfg.MinSamples))
@@ -187,14 +210,12 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 	return err
 }
 
-// suspectP is the p-value of a single undecided row at which it is worth a
-// measurement where there is a device to ask.
+// suspectP is the p-value below which an undecided row is measured again if a device is available.
 const suspectP = 0.05
 
-// seriesAudit lists the rows of a series as the first rule that is on judged
-// them: the monotonic one, unless it was switched off.
-func seriesAudit(c *curve, panels []panel, at int, cfg Config, q quantiles) SeriesAudit {
-	s := SeriesAudit{Key: c.series.Key, Cases: len(c.series.Rows), Flagged: []int{}, Scatter: c.scatterOf(cfg.MinSamples), RelativeMFU: c.series.Peak.FLOPS <= 0, Floor: c.floor}
+func seriesAudit(c *curve, panels []panel, at int, cfg Config, q stats.Quantiles) SeriesAudit {
+	s := SeriesAudit{Key: c.series.Key, Cases: len(c.series.Rows), Flagged: []int{}, Scatter: c.scatterOf(cfg.MinSamples),
+		RelativeMFU: c.series.Peak.FLOPS <= 0, Floor: c.floor}
 	if c.inference != nil {
 		count := c.inference.count
 		s.Cases, s.Inference = count.Asked, &count
@@ -208,10 +229,11 @@ func seriesAudit(c *curve, panels []panel, at int, cfg Config, q quantiles) Seri
 	}
 	for i := range c.points {
 		p := &c.points[i]
-		r := RowVerdict{M: p.m, Verdict: Unjudged, US: p.us.interval(cfg.Confidence, q), P: 1, AdjustedP: 1,
-			MFU: c.mfuOf(i, p.us, cfg.Confidence, q), Samples: p.n, Label: p.label, ClockMHz: p.clock, MFUAtClock: c.mfuAtClock(i, cfg.Confidence, q), Elasticity: p.elastic.beta, Inferred: p.inferred}
-		if p.us.y != p.seen.y {
-			r.ObservedUS = p.seen.interval(cfg.Confidence, q)
+		r := RowVerdict{M: p.m, Verdict: Unjudged, US: p.us.Interval(cfg.Confidence, q), P: 1, AdjustedP: 1,
+			MFU: c.mfuOf(i, p.us, cfg.Confidence, q), Samples: p.n, Label: p.label, ClockMHz: p.clock,
+			MFUAtClock: c.mfuAtClock(i, cfg.Confidence, q), Elasticity: p.elastic.beta, Inferred: p.inferred}
+		if p.us.Y != p.seen.Y {
+			r.ObservedUS = p.seen.Interval(cfg.Confidence, q)
 		}
 		if p.modes != nil {
 			r.Modes = []float64{math.Exp(p.modes.fast), math.Exp(p.modes.slow)}
@@ -235,12 +257,11 @@ func seriesAudit(c *curve, panels []panel, at int, cfg Config, q quantiles) Seri
 	return s
 }
 
-// auditArticle applies the published plain rules to point estimates.
 func auditArticle(a *Audit, data Data, cfg Config) {
 	if cfg.Rules.Monotonic.Enabled {
 		a.RowRule = Monotonic
 	}
-	further := furtherChoices(data.Series)
+	further := FurtherChoices(data.Series)
 	for _, r := range cfg.On() {
 		if slices.Contains(ArticleRules(), r) {
 			a.Judged = append(a.Judged, Judged{Rule: r})
@@ -260,10 +281,11 @@ func auditArticle(a *Audit, data Data, cfg Config) {
 			a.Judged[i].Rows += len(points)
 			a.Judged[i].Decided += len(points)
 		}
-		c := &curve{series: s, spec: data.spec(s.Key.Device), points: make([]point, len(points))}
+		c := &curve{series: s, spec: data.Spec(s.Key.Device), points: make([]point, len(points))}
 		for i, p := range points {
 			run := s.Rows[p.row].Case
-			c.points[i] = point{row: p.row, m: p.m, label: run.Label, launch: run.Launch, n: len(s.Rows[p.row].Samples), flops: math.Log(p.rate * p.us), us: estimate{y: math.Log(p.us)}}
+			c.points[i] = point{row: p.row, m: p.m, label: run.Label, launch: run.Launch, n: len(s.Rows[p.row].Samples),
+				flops: math.Log(p.rate * p.us), us: stats.Estimate{Y: math.Log(p.us)}}
 		}
 		c.peak = math.Log(articlePeak(s, points))
 		out := SeriesAudit{Key: s.Key, Cases: len(s.Rows), Flagged: []int{}, RelativeMFU: s.Peak.FLOPS <= 0}
@@ -271,13 +293,14 @@ func auditArticle(a *Audit, data Data, cfg Config) {
 			reference, flagged := articleFlag(points, cfg.Threshold)
 			rows := make([]judgement, len(points))
 			for i, p := range points {
-				r := RowVerdict{M: p.m, Verdict: Unjudged, US: exactly(p.us), MFU: exactly(p.mfu), P: 1, AdjustedP: 1, Samples: c.points[i].n, Label: c.points[i].label}
+				r := RowVerdict{M: p.m, Verdict: Unjudged, US: stats.Exactly(p.us), MFU: stats.Exactly(p.mfu), P: 1, AdjustedP: 1,
+					Samples: c.points[i].n, Label: c.points[i].label}
 				rows[i] = judgement{curve: c, point: i, verdict: Clean, sign: 1, p: 1, adjusted: 1, against: nothing}
 				if b := reference[i]; b >= 0 {
 					r.Verdict = Clean
 					r.Reference, r.Expected = points[b].m, cfg.Threshold*points[b].mfu
 					rows[i].against = &s.Rows[points[b].row].Case
-					rows[i].loss = exactly(1 - p.mfu/points[b].mfu)
+					rows[i].loss = stats.Exactly(1 - p.mfu/points[b].mfu)
 				}
 				if flagged[i] {
 					r.Verdict, rows[i].verdict = Anomalous, Anomalous
@@ -285,7 +308,8 @@ func auditArticle(a *Audit, data Data, cfg Config) {
 				}
 				out.Rows = append(out.Rows, r)
 			}
-			for _, k := range merge(Monotonic, rows, func(j *judgement) bool { return j.verdict == Anomalous }, func(*judgement) bool { return false }) {
+			for _, k := range merge(Monotonic, rows, func(j *judgement) bool { return j.verdict == Anomalous },
+				func(*judgement) bool { return false }) {
 				f := explained(k)
 				a.Findings = append(a.Findings, f)
 				for _, j := range k.rows {
@@ -301,31 +325,28 @@ func auditArticle(a *Audit, data Data, cfg Config) {
 			}
 			for _, sp := range articleSplits(points, nil, 1/(1+cfg.Rules.Split.Margin)) {
 				j := &rows[sp.at]
-				j.verdict, j.loss = Anomalous, exactly(1-sp.predicted/points[sp.at].us)
+				j.verdict, j.loss = Anomalous, stats.Exactly(1-sp.predicted/points[sp.at].us)
 				against := j.direct()
 				against.Parts, against.Label = sp.parts, ""
 				j.against = &against
 			}
-			for _, k := range merge(SplitRule, rows, func(j *judgement) bool { return j.verdict == Anomalous }, func(*judgement) bool { return false }) {
+			for _, k := range merge(SplitRule, rows, func(j *judgement) bool { return j.verdict == Anomalous },
+				func(*judgement) bool { return false }) {
 				a.Findings = append(a.Findings, explained(k))
 			}
 		}
 	}
 }
 
-// exactly is an interval of no width: the plain rule knows no uncertainty.
-func exactly(v float64) Interval { return Interval{v, v, v} }
-
-// articleSplit is a pair split predicted by the published rule.
 type articleSplit struct {
 	at        int // position of the point
 	parts     []int
 	predicted float64
 }
 
-// articleSplits is the published split rule: of all N1+N2 = N with both measured
-// the least T(N1)+T(N2), kept where it is below ratio × T(N). among restricts it
-// to flagged points; nil means all. Of equal sums the smallest N1 is taken.
+// articleSplits is the published split rule. For each N it takes the least T(N1)+T(N2) with N1+N2 = N, both
+// measured, and keeps it if it is below ratio × T(N). among restricts it to flagged points; nil means all.
+// Among equal sums it takes the smallest N1.
 func articleSplits(points []articlePoint, among []bool, ratio float64) []articleSplit {
 	ms, cost := make([]int, len(points)), make([]float64, len(points))
 	for i, p := range points {

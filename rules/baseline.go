@@ -7,26 +7,27 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// BaselineState is what a baseline, an earlier run, says of a finding.
+// BaselineState is the state of a finding relative to a baseline, which is an earlier run.
 type BaselineState string
 
-// The states. A finding that has Grown is another one as far as gates go: it loses surely more than it did, or most
-// of its rows were none of it.
+// The states. Gates treat a Grown finding as new: its loss surely increased, or most of its rows were not in
+// the baseline's finding.
 const (
 	BaselineNew   BaselineState = "new"
 	BaselineKnown BaselineState = "known"
 	BaselineGrown BaselineState = "grown"
 )
 
-// leastGrowth is how many rows a finding has to gain to have grown: ends move by a row when they are
-// measured again.
+// leastGrowth is how many rows a finding must gain to count as grown. The ends of a finding move by one row
+// between measurements.
 const leastGrowth = 2
 
-// Hold sets the Baseline of every finding by an audit of an earlier run. A finding is known when the baseline
-// has one of the same rule and cause, of a series of the same identity, that overlaps it, unless it has
-// grown: the lower bound of its loss is above the upper bound that the baseline has, or more than half of its rows,
-// and two at least, lie in no such finding of the baseline. meta and of are those of the runs of a and base.
-func (a *Audit) Hold(meta results.Meta, base *Audit, of results.Meta) {
+// Hold sets the Baseline of every finding from an audit of an earlier run. A finding is known if the baseline
+// has an overlapping one of the same rule, cause and series identity. It has grown if the lower bound of its
+// loss is above the baseline's upper bound, or if most of its rows, and at least two, lie outside the
+// baseline's findings. meta and of belong to the runs of a and base.
+// It returns the number of series that the baseline has too.
+func (a *Audit) Hold(meta results.Meta, base *Audit, of results.Meta) (common int) {
 	a.Baseline = base.Run
 	type place struct {
 		identity string
@@ -37,7 +38,7 @@ func (a *Audit) Hold(meta results.Meta, base *Audit, of results.Meta) {
 	for i := range base.Findings {
 		f := &base.Findings[i]
 		if f.Status == Suspected {
-			continue // it excuses nothing: single samples prove nothing
+			continue // an unconfirmed finding excuses nothing
 		}
 		at := place{SeriesIdentity(of, f.Series), f.Rule}
 		known[at] = append(known[at], f)
@@ -46,8 +47,10 @@ func (a *Audit) Hold(meta results.Meta, base *Audit, of results.Meta) {
 		shared[SeriesIdentity(of, s.Key)] = true
 	}
 	for _, s := range a.Series {
-		if identity := SeriesIdentity(meta, s.Key); !shared[identity] {
-			a.warn(s.Key.String(), "the baseline %s has not measured it: all of its findings are new", base.Run)
+		if shared[SeriesIdentity(meta, s.Key)] {
+			common++
+		} else {
+			a.warn(s.Key.String(), "not in the baseline %s: all findings are new", base.Run)
 		}
 	}
 	series := make(map[results.SeriesKey]*SeriesAudit, len(a.Series))
@@ -71,16 +74,18 @@ func (a *Audit) Hold(meta results.Meta, base *Audit, of results.Meta) {
 			f.Baseline = BaselineKnown
 		}
 	}
+	return common
 }
 
-// overlap says whether two findings share an M. That one began near the other says nothing: two dips of one octave are two.
+// overlap reports whether two findings share an M. Nearby findings don't overlap: one octave can have two
+// dips.
 func overlap(a, b *Finding) bool { return a.FromM <= b.ToM && b.FromM <= a.ToM }
 
-// sameCause says whether two causes may be one. An unknown cause contradicts none.
+// sameCause reports whether two causes can be the same. An unknown cause matches any.
 func sameCause(a, b Cause) bool { return a == b || a == Unknown || b == Unknown || a == "" || b == "" }
 
-// losesMore says whether a finding surely loses more than any before. A loss without an interval, as of the article's method, is
-// sure of nothing.
+// losesMore reports whether a finding surely loses more than each earlier one. It is false for a loss without
+// an interval, as the article's method gives.
 func losesMore(f *Finding, before []*Finding) bool {
 	if f.Loss.Lo == f.Loss.Hi {
 		return false
@@ -93,7 +98,6 @@ func losesMore(f *Finding, before []*Finding) bool {
 	return true
 }
 
-// reachesFarther says whether most rows of a finding lie outside of those before. s is its series, nil for a series that has no rows.
 func reachesFarther(f *Finding, before []*Finding, s *SeriesAudit) bool {
 	if s == nil {
 		return false
@@ -108,7 +112,7 @@ func reachesFarther(f *Finding, before []*Finding, s *SeriesAudit) bool {
 	return outside >= leastGrowth && 2*outside > rows
 }
 
-// BaselineText sums up in one line what the baseline says of the findings; empty without a baseline.
+// BaselineText summarizes in one line how the findings compare with the baseline; empty without a baseline.
 func (a *Audit) BaselineText() string {
 	if a.Baseline == "" {
 		return ""
@@ -117,5 +121,6 @@ func (a *Audit) BaselineText() string {
 	for _, f := range a.Findings {
 		n[f.Baseline]++
 	}
-	return fmt.Sprintf("against the baseline %s: %d new, %d grown, %d known", a.Baseline, n[BaselineNew], n[BaselineGrown], n[BaselineKnown])
+	return fmt.Sprintf("compared with the baseline %s: %d new, %d grown, %d known", a.Baseline, n[BaselineNew], n[BaselineGrown],
+		n[BaselineKnown])
 }

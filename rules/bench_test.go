@@ -9,7 +9,6 @@ import (
 	"testing"
 )
 
-// BenchmarkAudit judges 8192 rows of seven samples by all rules.
 func BenchmarkAudit(b *testing.B) {
 	data := byM(manySlow, student(0.02), rand.New(rand.NewPCG(1, 1))).sweep(grid(4, 32768, 4), 7)
 	for b.Loop() {
@@ -19,7 +18,6 @@ func BenchmarkAudit(b *testing.B) {
 	}
 }
 
-// BenchmarkSplits seeks remedies of up to four parts for all of 8192 rows.
 func BenchmarkSplits(b *testing.B) {
 	data := byM(manySlow, student(0.02), rand.New(rand.NewPCG(1, 1))).sweep(grid(4, 32768, 4), 7)
 	for b.Loop() {
@@ -29,22 +27,20 @@ func BenchmarkSplits(b *testing.B) {
 	}
 }
 
-// BenchmarkPublished is the article's audit and all-rows split search of the
-// published sweep of 8197 rows.
 func BenchmarkPublished(b *testing.B) {
 	data := rtx4090(b)
 	for b.Loop() {
 		if _, err := RunAudit(context.Background(), data, articleConfig(0.85), nil); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := FindSplits(context.Background(), data, Default(), SplitOptions{Method: MethodArticle, Threshold: 0.85, Ratio: 0.9, Among: AmongAll}, nil); err != nil {
+		if _, err := FindSplits(context.Background(), data, Default(),
+			SplitOptions{Method: MethodArticle, Threshold: 0.85, Ratio: 0.9, Among: AmongAll}, nil); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
-// BenchmarkPartition searches the sums of 32 768 rows, M from 1 to 32 768, on two
-// processors or fewer.
+// BenchmarkPartition searches the sums of 32 768 rows, M from 1 to 32 768, on at most two processors.
 func BenchmarkPartition(b *testing.B) {
 	random := rand.New(rand.NewPCG(5, 6))
 	ms := grid(1, 32768, 1)

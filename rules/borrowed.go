@@ -1,48 +1,54 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
+
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// ScatterOrigin says where the scatter of a time comes from.
+// ScatterOrigin is the source of a time's scatter.
 type ScatterOrigin string
 
 const (
-	// OwnScatter is that of the row's own samples.
+	// OwnScatter comes from the row's own samples.
 	OwnScatter ScatterOrigin = "own"
-	// BorrowedScatter is that of the rows around it: how far each row of a series lies from the line between
-	// its neighbours.
+	// BorrowedScatter comes from the other rows of the series: the distance of each row from the line between
+	// its neighbors.
 	BorrowedScatter ScatterOrigin = "borrowed"
-	// AssumedScatter is [assumedScatter], where a series has too few rows to borrow from.
+	// AssumedScatter is [assumedScatter], used if a series has too few rows to borrow from.
 	AssumedScatter ScatterOrigin = "assumed"
 )
 
 const (
-	// assumedScatter is the standard deviation, as a share of the time, of a time of which nothing is known: that of one
-	// block of launches on a machine that other work shares.
+	// assumedScatter is the standard deviation, as a share of the time, if the noise is unknown. It is
+	// typical of one block of launches on a shared machine.
 	assumedScatter = 0.05
 	assumedDF      = 8
-	// borrowRows is the least number of rows from which scatter is borrowed.
+	// borrowRows is the least number of rows for borrowing scatter.
 	borrowRows = 12
-	// borrowedFloor is the least scatter that is believed of neighbours: times rounded to the same digit look alike.
+	// borrowedFloor is the lower limit of borrowed scatter: times rounded to the same digit look identical.
 	borrowedFloor = 0.01
-	// borrowedDF is the degrees of freedom per row of a scale from neighbours: a median of absolute residuals has 0.37 of
-	// the efficiency of a standard deviation, and neighbouring residuals share rows.
-	borrowedDF = 0.25
+	// A borrowed scale has borrowedDF + borrowedRowDF·rows degrees of freedom: for 12 to 256 rows of normal
+	// noise, Student's t with as many has wider tails than the ratio has, down to p = 0.0001.
+	borrowedDF, borrowedRowDF = 2, 0.25
+	// strayShare is the share of rows, those farthest from their neighbors, that may be slow without raising
+	// the scatter. strayFactor is the standard deviation of normal noise trimmed by that share.
+	strayShare, strayFactor = 0.1, 0.789
 )
 
-// SeriesScatter is the scatter of the rows of a series that have too few samples for their own.
+// SeriesScatter is the scatter for the rows of a series that have too few samples of their own.
 type SeriesScatter struct {
 	Origin ScatterOrigin `json:"origin"`
-	// Share is the standard deviation as a share of the time, Rows how many rows it stands for.
+	// Share is the standard deviation as a share of the time, Rows the number of rows that it applies to.
 	Share float64 `json:"share"`
 	Rows  int     `json:"rows"`
 
 	df float64
 }
 
-// scatterOf is the scatter of rows of a curve with fewer than least samples; nil where every row has its own.
 func (c *curve) scatterOf(least int) *SeriesScatter {
 	few := 0
 	for i := range c.points {
@@ -53,22 +59,22 @@ func (c *curve) scatterOf(least int) *SeriesScatter {
 	if few == 0 {
 		return nil
 	}
-	// What rows with two to four samples scatter by is too little for each, but no row is believed to scatter by less than all do together:
-	// levels that a card changes between lie as far apart in one row as in any other.
+	// Two to four samples are too few to estimate one row's scatter, but their pooled scatter is a lower
+	// limit. A card that switches between two clock levels scatters as much in every row.
 	within := c.withinRows(least)
 	if len(c.points) < borrowRows {
 		return &SeriesScatter{Origin: AssumedScatter, Share: math.Max(assumedScatter, within), Rows: few, df: assumedDF}
 	}
 	m, y := make([]int, len(c.points)), make([]float64, len(c.points))
 	for i := range c.points {
-		m[i], y[i] = c.points[i].m, c.points[i].us.y
+		m[i], y[i] = c.points[i].m, c.points[i].us.Y
 	}
 	share, df := aboutNeighbours(m, y)
 	return &SeriesScatter{Origin: BorrowedScatter, Share: math.Max(within, math.Max(borrowedFloor, share)), Rows: few, df: df}
 }
 
-// withinRows is the standard deviation of log times within the rows of a curve that have several samples and fewer than least, pooled; 0 where
-// none has. It is no robust one: a sample at another level counts.
+// withinRows is the pooled standard deviation of log times within rows that have several samples but fewer
+// than least, or 0. It is not robust on purpose: a sample at another clock level counts.
 func (c *curve) withinRows(least int) float64 {
 	squares, freedom := 0.0, 0
 	for i := range c.points {
@@ -82,7 +88,7 @@ func (c *curve) withinRows(least int) float64 {
 				y = append(y, math.Log(s.US))
 			}
 		}
-		mean := meanOf(y)
+		mean := stats.Mean(y)
 		for _, v := range y {
 			squares += (v - mean) * (v - mean)
 		}
@@ -94,9 +100,42 @@ func (c *curve) withinRows(least int) float64 {
 	return math.Sqrt(squares / float64(freedom))
 }
 
-// aboutNeighbours is the standard deviation of values about the lines between their neighbours, with its degrees of freedom. m is
-// ascending, with at least three values.
+// aboutNeighbours is the standard deviation of values about the lines between their neighbors, with its
+// degrees of freedom. m is ascending and has at least three values.
+//
+// One slow row is also far from its neighbors' lines, three residuals in all. So strays are dropped as rows,
+// and the residuals of the others are taken without them.
 func aboutNeighbours(m []int, y []float64) (sd, df float64) {
+	residuals := lineResiduals(m, y)
+	stray := make([]bool, len(y))
+	left := int(strayShare * float64(len(residuals)))
+	for _, r := range byResidual(residuals) {
+		if i := r + 1; left > 0 && !stray[i-1] && !stray[i+1] {
+			stray[i] = true
+			left--
+		}
+	}
+	var keptM []int
+	var keptY []float64
+	for i := range y {
+		if !stray[i] {
+			keptM, keptY = append(keptM, m[i]), append(keptY, y[i])
+		}
+	}
+	kept := lineResiduals(keptM, keptY)
+	squares := 0.0
+	for _, r := range kept {
+		squares += r * r
+	}
+	// The median ignores a slower level that the card is at now and then, and includes one that is frequent.
+	slices.Sort(residuals)
+	return math.Max(stats.MADFactor*stats.MedianOfSorted(residuals), math.Sqrt(squares/float64(len(kept)))/strayFactor),
+		borrowedDF + borrowedRowDF*float64(len(y))
+}
+
+// lineResiduals returns the distance of each inner value from the line between its neighbors in log m, in
+// units of one value's standard deviation.
+func lineResiduals(m []int, y []float64) []float64 {
 	residuals := make([]float64, 0, len(y))
 	for i := 1; i+1 < len(y); i++ {
 		from, at, to := math.Log(float64(m[i-1])), math.Log(float64(m[i])), math.Log(float64(m[i+1]))
@@ -104,24 +143,33 @@ func aboutNeighbours(m []int, y []float64) (sd, df float64) {
 		r := y[i] - (1-w)*y[i-1] - w*y[i+1]
 		residuals = append(residuals, math.Abs(r)/math.Sqrt(1+(1-w)*(1-w)+w*w))
 	}
-	return 1.4826 * spoiledMedian(residuals), math.Max(1, borrowedDF*float64(len(y)))
+	return residuals
 }
 
-// known is the time of a point with an error, from its own samples or from the scatter of its series, and whether the error is
-// its own.
-func (c *curve) known(i, least int, s *SeriesScatter) (e estimate, own bool) {
+// byResidual returns the indices of residuals, largest residual first.
+func byResidual(residuals []float64) []int {
+	order := make([]int, len(residuals))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(residuals[b], residuals[a]) })
+	return order
+}
+
+// known returns the time of a point with its standard error, and whether the error comes from the point's own
+// samples.
+func (c *curve) known(i, least int, s *SeriesScatter) (e stats.Estimate, own bool) {
 	p := &c.points[i]
 	if p.judged(least) || s == nil {
 		return p.us, true
 	}
-	return estimate{y: p.us.y, se: s.Share, df: s.df}, false
+	return stats.Estimate{Y: p.us.Y, SE: s.Share, DF: s.df}, false
 }
 
-// text says what stands for the scatter of the rows that have fewer than least samples.
 func (s *SeriesScatter) text(least int) string {
-	from := "a scatter of %s is assumed"
+	from := "noise of %s is assumed"
 	if s.Origin == BorrowedScatter {
-		from = "a scatter of %s is borrowed from the rows around them"
+		from = "noise of %s is taken from the rows around them"
 	}
 	return fmt.Sprintf("%s with fewer than %d samples can only be suspected: "+from, plural(s.Rows, "row"), least, roughly(s.Share))
 }

@@ -9,50 +9,47 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// Cards compares the cards of one host that a run measured side by side: what is
-// sold as the same should take the same time. Each case of each card is held
-// against the median of all cards of the same name, of two against the other one.
+// Cards compares the cards of one host that a run measured side by side. Each case of a card is compared with
+// the median of all cards of the same name; of two cards, with the other one.
 type Cards struct {
-	// Threshold is the share by which a time has to differ to count.
+	// Threshold is the least relative difference that counts.
 	Threshold float64 `json:"threshold"`
 	FDR       float64 `json:"fdr"`
 	Family    string  `json:"family"`
 	// Cards are in order of their ids, Cases series by series.
 	Cards []CardVerdict `json:"cards"`
 	Cases []CardCase    `json:"cases"`
-	// Outliers are the cards that are surely slower than the others, as a whole or in
-	// some cases; then the gate fails.
+	// Outliers are the cards that are surely slower than the others, overall or in some cases. Any outlier
+	// fails the gate.
 	Outliers []string `json:"outliers"`
 }
 
-// CardVerdict is one card beside the others.
+// CardVerdict compares one card with the others.
 type CardVerdict struct {
 	Device string `json:"device"`
 	Name   string `json:"name"`
 	Cases  int    `json:"cases"`
-	// Ratio is the geometric mean of the card's times over the reference's, all at one
-	// clock, with bounds that hold for all cards at once: above 1 is slower. Observed is the
-	// same of the times as they were observed.
-	Ratio    Interval `json:"ratio"`
-	Observed Interval `json:"observed"`
-	// Change is what Ratio says of the card as a whole, or Observed where that
-	// alone stands out.
+	// Ratio is the geometric mean of the card's times over the reference's, all at one clock; above 1 is
+	// slower. Its bounds hold for all cards at once. Observed is the same ratio of the times as observed.
+	Ratio    stats.Interval `json:"ratio"`
+	Observed stats.Interval `json:"observed"`
+	// Change is the verdict of Ratio on the whole card, or of Observed if only that one stands out.
 	Change Change `json:"change"`
 	// Slower, Faster, Same and Undecided count cases.
 	Slower    int `json:"slower"`
 	Faster    int `json:"faster"`
 	Same      int `json:"same"`
 	Undecided int `json:"undecided"`
-	// Cause is [Clock] for a card that is as fast as the others at one clock and gets a
-	// lower one, empty for one that does not stand out.
+	// Cause is [Clock] for a card that runs at a lower clock and matches the others at one clock. It is empty
+	// for a card that is not an outlier.
 	Cause Cause `json:"cause,omitempty"`
-	// Explanation is a sentence on a card that stands out.
+	// Explanation is a sentence about an outlier.
 	Explanation string `json:"explanation,omitempty"`
-	// ClockMHz, PowerW and TempC are medians over the samples, 0 when unknown.
-	// Throttled is the share of the samples that were taken while throttled, and
-	// Throttle the reason seen most often.
+	// ClockMHz, PowerW and TempC are medians over the samples, 0 if unknown. Throttled is the share of
+	// samples that were taken while throttled, and Throttle the most frequent reason.
 	ClockMHz  float64          `json:"clock_mhz,omitempty"`
 	PowerW    float64          `json:"power_w,omitempty"`
 	TempC     float64          `json:"temp_c,omitempty"`
@@ -64,22 +61,20 @@ type CardVerdict struct {
 type CardCase struct {
 	Series    results.SeriesKey `json:"series"` // the card's
 	M         int               `json:"m"`
-	US        Interval          `json:"us"`
-	Ratio     Interval          `json:"ratio"` // over the reference: above 1 is slower
+	US        stats.Interval    `json:"us"`
+	Ratio     stats.Interval    `json:"ratio"` // over the reference: above 1 is slower
 	P         float64           `json:"p"`
 	AdjustedP float64           `json:"p_adjusted"`
 	Change    Change            `json:"change"`
 }
 
-// cardRow is the same case on every card that measured it.
 type cardRow struct {
 	curves []*curve
 	points []int
 }
 
-// compareCards compares the cards of a run; nil when there are no two of a name.
 func compareCards(p *prepared, cfg Config) *Cards {
-	groups := map[string][]string{} // devices by what they are sold as
+	groups := map[string][]string{} // devices by product name
 	grouped := map[string]bool{}
 	var names []string
 	for _, c := range p.curves {
@@ -115,21 +110,19 @@ func compareCards(p *prepared, cfg Config) *Cards {
 	return out
 }
 
-// cardBench collects what the comparison of cards needs.
 type cardBench struct {
 	*prepared
 	out      *Cards
 	cfg      Config
 	tested   []int // positions in out.Cases
 	p        []float64
-	curvesOf map[string][]*curve   // by device
-	ratios   map[string][]estimate // log ratios by card, at one clock
-	doubt    map[string][]float64  // what bringing each to that clock leaves open, as standard errors
-	clock    float64               // that one clock, in MHz; 0 where a card's is unknown
-	seen     map[string][]estimate // as observed
+	curvesOf map[string][]*curve         // by device
+	ratios   map[string][]stats.Estimate // log ratios by card, at one clock
+	doubt    map[string][]float64        // standard errors of bringing each card to that clock
+	clock    float64                     // that clock in MHz; 0 if any card's clock is unknown
+	seen     map[string][]stats.Estimate // as observed
 }
 
-// group compares the cards of one name, case by case.
 func (b *cardBench) group(name string, devices []string) {
 	b.clock = 0
 	var clocks []float64
@@ -140,7 +133,7 @@ func (b *cardBench) group(name string, devices []string) {
 		}
 	}
 	if len(clocks) == len(devices) {
-		b.clock = median(clocks)
+		b.clock = stats.Median(clocks)
 	}
 	var order []results.SeriesKey
 	curves := map[results.SeriesKey][]*curve{}
@@ -183,18 +176,17 @@ func (b *cardBench) group(name string, devices []string) {
 	}
 }
 
-// row compares one case on all cards.
 func (b *cardBench) row(r *cardRow) {
 	threshold := math.Log1p(b.cfg.Cards.Threshold)
-	times, seen, doubts := make([]estimate, len(r.curves)), make([]estimate, len(r.curves)), make([]float64, len(r.curves))
+	times, seen, doubts := make([]stats.Estimate, len(r.curves)), make([]stats.Estimate, len(r.curves)), make([]float64, len(r.curves))
 	for k, c := range r.curves {
 		pt := c.points[r.points[k]]
 		times[k], seen[k] = pt.us, pt.seen
 		if b.clock > 0 && c.clocked {
 			off := math.Log(c.reference / b.clock)
-			times[k].y += pt.elastic.beta * off
+			times[k].Y += pt.elastic.beta * off
 			doubts[k] = math.Abs(off) * pt.elastic.se
-			times[k].se = math.Hypot(times[k].se, doubts[k])
+			times[k].SE = math.Hypot(times[k].SE, doubts[k])
 		}
 	}
 	for k, c := range r.curves {
@@ -202,29 +194,29 @@ func (b *cardBench) row(r *cardRow) {
 		id := c.series.Key.Device
 		e := besides(times, k)
 		if b.ratios == nil {
-			b.ratios, b.seen, b.doubt = map[string][]estimate{}, map[string][]estimate{}, map[string][]float64{}
+			b.ratios, b.seen, b.doubt = map[string][]stats.Estimate{}, map[string][]stats.Estimate{}, map[string][]float64{}
 		}
 		b.ratios[id] = append(b.ratios[id], e)
 		b.seen[id] = append(b.seen[id], besides(seen, k))
 		b.doubt[id] = append(b.doubt[id], doubts[k])
-		cc := CardCase{Series: c.series.Key, M: pt.m, US: pt.us.interval(b.cfg.Confidence, b.q), Ratio: e.interval(b.cfg.Confidence, b.q), P: 1, AdjustedP: 1, Change: Open}
-		if e.se == 0 && e.y == 0 {
-			cc.Change = Same // it is the median
+		cc := CardCase{Series: c.series.Key, M: pt.m, US: pt.us.Interval(b.cfg.Confidence, b.q), Ratio: e.Interval(b.cfg.Confidence, b.q),
+			P: 1, AdjustedP: 1, Change: Open}
+		if e.SE == 0 && e.Y == 0 {
+			cc.Change = Same // this card is the median
 		} else {
-			// Two one-sided tests; the smaller counts twice.
-			cc.P = math.Min(1, 2*math.Min(upperP((e.y-threshold)/e.se, e.df), upperP((-e.y-threshold)/e.se, e.df)))
+			cc.P = e.Beyond(threshold)
 			b.tested, b.p = append(b.tested, len(b.out.Cases)), append(b.p, cc.P)
 		}
 		b.out.Cases = append(b.out.Cases, cc)
 	}
 }
 
-// besides is the log of a card's time over the reference: the median of all cards,
-// which one odd card can't move, or of two the other one. The median of an even
-// number lies between two cards, of which the card itself may be one.
-func besides(all []estimate, k int) estimate {
+// besides is the log of card k's time over the reference: the median of all cards, which one odd card can't
+// move, or the other one of two. For an even number of cards the median lies between two cards, possibly
+// including card k.
+func besides(all []stats.Estimate, k int) stats.Estimate {
 	if len(all) == 2 {
-		return difference(all[k], all[1-k])
+		return stats.Difference(all[k], all[1-k])
 	}
 	order := make([]int, len(all))
 	for i := range order {
@@ -232,9 +224,9 @@ func besides(all []estimate, k int) estimate {
 	}
 	slices.SortStableFunc(order, func(i, j int) int {
 		switch {
-		case all[i].y < all[j].y:
+		case all[i].Y < all[j].Y:
 			return -1
-		case all[i].y > all[j].y:
+		case all[i].Y > all[j].Y:
 			return 1
 		}
 		return 0
@@ -242,39 +234,34 @@ func besides(all []estimate, k int) estimate {
 	upper := order[len(order)/2]
 	if len(order)%2 == 1 {
 		if upper == k {
-			return estimate{}
+			return stats.Estimate{}
 		}
-		return difference(all[k], all[upper])
+		return stats.Difference(all[k], all[upper])
 	}
 	lower := order[len(order)/2-1]
-	between := difference(all[upper], all[lower])
+	between := stats.Difference(all[upper], all[lower])
 	if k == upper || k == lower {
-		between.se /= 2
-		if between.y /= 2; k == lower {
-			between.y = -between.y
+		between.SE, between.Open = between.SE/2, between.Open/2
+		if between.Y /= 2; k == lower {
+			between.Y = -between.Y
 		}
 		return between
 	}
-	middle := estimate{(all[upper].y + all[lower].y) / 2, between.se / 2, between.df}
-	return difference(all[k], middle)
+	middle := stats.Estimate{Y: (all[upper].Y + all[lower].Y) / 2, SE: between.SE / 2, DF: between.DF, Open: between.Open / 2}
+	return stats.Difference(all[k], middle)
 }
 
-// difference is a over b, in logs.
-func difference(a, b estimate) estimate {
-	return estimate{a.y - b.y, math.Hypot(a.se, b.se), welch(a, b)}
-}
-
-// judge decides on all cases together, then on the cards.
 func (b *cardBench) judge() {
 	out, cfg := b.out, b.cfg
-	for i, adjusted := range benjaminiHochberg(b.p) {
+	for i, adjusted := range stats.AdjustP(b.p) {
 		c := &out.Cases[b.tested[i]]
 		c.AdjustedP = adjusted
 		if c.Change = within(c.Ratio, cfg.Cards.Threshold); (c.Change == Slower || c.Change == Faster) && adjusted > cfg.FDR {
 			c.Change = Open
 		}
 	}
-	out.Family = fmt.Sprintf("Benjamini–Hochberg at %g over %d comparisons of cases; bounds of the cards' means hold for all %d cards at once", cfg.FDR, len(b.tested), len(out.Cards))
+	out.Family = fmt.Sprintf("Benjamini–Hochberg at %g over %d comparisons of cases; bounds of the means hold for all %d cards together",
+		cfg.FDR, len(b.tested), len(out.Cards))
 	all := 1 - (1-cfg.Confidence)/float64(len(out.Cards))
 	changes := map[string]map[Change]int{}
 	for i := range out.Cases {
@@ -286,7 +273,7 @@ func (b *cardBench) judge() {
 	}
 	for i := range out.Cards {
 		v := &out.Cards[i]
-		v.Ratio, v.Observed = geomean(b.ratios[v.Device], all), geomean(b.seen[v.Device], all)
+		v.Ratio, v.Observed = stats.GeometricMean(b.ratios[v.Device], all), stats.GeometricMean(b.seen[v.Device], all)
 		v.Change = Open
 		for change, n := range changes[v.Device] {
 			v.Cases += n
@@ -304,8 +291,8 @@ func (b *cardBench) judge() {
 		if v.Cases == 0 {
 			continue
 		}
-		// What is not known of how times follow the clock may be off by as much in every case.
-		v.Ratio = widened(v.Ratio.log(), meanOf(b.doubt[v.Device]), all).exp()
+		// The error of the clock correction is common to all cases, so it does not average out.
+		v.Ratio = stats.Widen(v.Ratio.Log(), stats.Mean(b.doubt[v.Device]), all).Exp()
 		v.Change = within(v.Ratio, cfg.Cards.Threshold)
 		if seen := within(v.Observed, cfg.Cards.Threshold); (seen == Slower || seen == Faster) && v.Change != seen {
 			v.Change, v.Cause = seen, Clock
@@ -321,7 +308,6 @@ func (b *cardBench) judge() {
 	}
 }
 
-// condition sums up the state that a card was in during its samples.
 func (b *cardBench) condition(v *CardVerdict) {
 	var clock, power, temp []float64
 	samples, throttled := 0, map[kernels.Throttle]int{}
@@ -347,7 +333,7 @@ func (b *cardBench) condition(v *CardVerdict) {
 		if len(values) == 0 {
 			return 0
 		}
-		return median(values)
+		return stats.Median(values)
 	}
 	v.ClockMHz, v.PowerW, v.TempC = known(clock), known(power), known(temp)
 	count, most := 0, 0
@@ -362,22 +348,23 @@ func (b *cardBench) condition(v *CardVerdict) {
 	}
 }
 
-// explain says of a card that stands out what is known of why.
 func (b *cardBench) explain(v *CardVerdict) {
 	if v.Change != Slower && v.Change != Faster && v.Slower == 0 {
 		return
 	}
-	others := "the median of the cards"
+	others := "the median card"
 	if len(b.out.Cards) == 2 {
 		others = "the other card"
 	}
-	words := []string{fmt.Sprintf("%s takes %.3f [%.3f, %.3f] times as long as %s", v.Device, v.Observed.Mid, v.Observed.Lo, v.Observed.Hi, others)}
+	words := []string{fmt.Sprintf("%s takes %.3f [%.3f, %.3f] times as long as %s", v.Device, v.Observed.Mid, v.Observed.Lo, v.Observed.Hi,
+		others)}
 	if v.Slower > 0 {
 		words = append(words, fmt.Sprintf("%d of %d cases are surely slower", v.Slower, v.Cases))
 	}
 	v.Cause = cmp.Or(v.Cause, Unknown)
 	if v.ClockMHz > 0 {
-		words = append(words, fmt.Sprintf("%.3f [%.3f, %.3f] times at one clock; its own is %.0f MHz", v.Ratio.Mid, v.Ratio.Lo, v.Ratio.Hi, v.ClockMHz))
+		words = append(words,
+			fmt.Sprintf("%.3f [%.3f, %.3f] times at one clock; its own is %.0f MHz", v.Ratio.Mid, v.Ratio.Lo, v.Ratio.Hi, v.ClockMHz))
 	}
 	if v.PowerW > 0 && v.TempC > 0 {
 		words = append(words, fmt.Sprintf("%.0f W, %.0f °C", v.PowerW, v.TempC))

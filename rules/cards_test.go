@@ -9,9 +9,9 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// hostOf is a run over cards whose times are slow[i] × M, with the clocks of mhz.
 func hostOf(slow, mhz []float64, sigma float64, rounds int, seed uint64) Data {
 	var all Data
 	rng := rand.New(rand.NewPCG(seed, 7))
@@ -23,7 +23,8 @@ func hostOf(slow, mhz []float64, sigma float64, rounds int, seed uint64) Data {
 		}
 		one := w.sweep(grid(64, 2048, 64), rounds)
 		all.Series = append(all.Series, one.Series...)
-		all.Meta.Fingerprint.Devices = append(all.Meta.Fingerprint.Devices, kernels.Spec{ID: w.key.Device, Kind: kernels.CUDA, Name: "H200"})
+		all.Meta.Fingerprint.Devices = append(all.Meta.Fingerprint.Devices,
+			kernels.Spec{ID: w.key.Device, Kind: kernels.CUDA, Name: "H200"})
 	}
 	return all
 }
@@ -43,7 +44,8 @@ func TestAnOutlierCardIsNamed(t *testing.T) {
 		t.Fatalf("outliers %v: %+v", c.Outliers, c.Cards)
 	}
 	v := c.Cards[1]
-	if v.Change != Slower || v.Slower < v.Cases*9/10 || v.Cases != 32 || v.Ratio.Lo < 1.05 || math.Abs(v.Ratio.Mid-1.115) > 0.01 || v.Explanation == "" || v.Cause != Unknown {
+	if v.Change != Slower || v.Slower < v.Cases*9/10 || v.Cases != 32 || v.Ratio.Lo < 1.05 || math.Abs(v.Ratio.Mid-1.115) > 0.01 ||
+		v.Explanation == "" || v.Cause != Unknown {
 		t.Errorf("%+v", v)
 	}
 	for _, i := range []int{0, 2, 3} {
@@ -56,7 +58,6 @@ func TestAnOutlierCardIsNamed(t *testing.T) {
 	}
 }
 
-// TestACardOfTwo: of two cards the slower one is named, and the ratio is theirs.
 func TestACardOfTwo(t *testing.T) {
 	c := cardsOf(t, hostOf([]float64{1.2, 1}, []float64{1500, 1800}, 0.01, 7, 2))
 	if !slices.Equal(c.Outliers, []string{"cuda:0"}) || c.Cards[1].Change != Faster {
@@ -67,8 +68,7 @@ func TestACardOfTwo(t *testing.T) {
 	}
 }
 
-// TestEqualCardsAreRarelyAccused: of cards that are equal, as noise has it, at most
-// the false discovery rate's share of hosts names one.
+// At most the share FDR of hosts with equal cards reports an outlier.
 func TestEqualCardsAreRarelyAccused(t *testing.T) {
 	t.Parallel()
 	const hosts = 25
@@ -80,16 +80,12 @@ func TestEqualCardsAreRarelyAccused(t *testing.T) {
 				accused++
 			}
 		}
-		// The threshold lies far above the noise of a mean, and single cases must get
-		// past it as well: hardly ever is what is expected.
 		if accused > 1 {
 			t.Errorf("%d of %d hosts of %d equal cards have an outlier", accused, hosts, n)
 		}
 	}
 }
 
-// TestCardsAtTheThreshold: cards that differ by the threshold exactly, where the
-// hypothesis is hardest to keep, are accused in at most the stated share of cases.
 func TestCardsAtTheThreshold(t *testing.T) {
 	t.Parallel()
 	slower, cases := 0, 0
@@ -113,7 +109,6 @@ func TestWhatIsNotCompared(t *testing.T) {
 	if c := cardsOf(t, mixed); c != nil {
 		t.Errorf("cards of two kinds are compared: %+v", c)
 	}
-	// A card that measured nothing in common with the others takes no part.
 	apart := hostOf([]float64{1, 1, 3}, nil, 0.01, 7, 1)
 	for i := range apart.Series {
 		if apart.Series[i].Key.Device == "cuda:2" {
@@ -127,30 +122,29 @@ func TestWhatIsNotCompared(t *testing.T) {
 }
 
 func TestBesides(t *testing.T) {
-	e := func(y float64) estimate { return estimate{y, 0.1, 10} }
+	e := func(y float64) stats.Estimate { return stats.Estimate{Y: y, SE: 0.1, DF: 10, Open: 0} }
 	for _, c := range []struct {
-		all  []estimate
+		all  []stats.Estimate
 		k    int
 		want float64
-		se   float64 // over that of one card
+		se   float64
 	}{
-		{[]estimate{e(1), e(3)}, 0, -2, math.Sqrt2},
-		{[]estimate{e(1), e(3)}, 1, 2, math.Sqrt2},
-		{[]estimate{e(1), e(3), e(9)}, 1, 0, 0},
-		{[]estimate{e(1), e(3), e(9)}, 2, 6, math.Sqrt2},
-		{[]estimate{e(1), e(3), e(5), e(9)}, 3, 5, math.Sqrt(1.5)},
-		{[]estimate{e(1), e(3), e(5), e(9)}, 1, -1, math.Sqrt2 / 2},
-		{[]estimate{e(1), e(3), e(5), e(9)}, 2, 1, math.Sqrt2 / 2},
-		{[]estimate{e(1), e(3), e(5), e(9)}, 0, -3, math.Sqrt(1.5)},
+		{[]stats.Estimate{e(1), e(3)}, 0, -2, math.Sqrt2},
+		{[]stats.Estimate{e(1), e(3)}, 1, 2, math.Sqrt2},
+		{[]stats.Estimate{e(1), e(3), e(9)}, 1, 0, 0},
+		{[]stats.Estimate{e(1), e(3), e(9)}, 2, 6, math.Sqrt2},
+		{[]stats.Estimate{e(1), e(3), e(5), e(9)}, 3, 5, math.Sqrt(1.5)},
+		{[]stats.Estimate{e(1), e(3), e(5), e(9)}, 1, -1, math.Sqrt2 / 2},
+		{[]stats.Estimate{e(1), e(3), e(5), e(9)}, 2, 1, math.Sqrt2 / 2},
+		{[]stats.Estimate{e(1), e(3), e(5), e(9)}, 0, -3, math.Sqrt(1.5)},
 	} {
 		got := besides(c.all, c.k)
-		if math.Abs(got.y-c.want) > 1e-12 || math.Abs(got.se-0.1*c.se) > 1e-12 {
+		if math.Abs(got.Y-c.want) > 1e-12 || math.Abs(got.SE-0.1*c.se) > 1e-12 {
 			t.Errorf("%v beside %d: %+v, expected %v ± %v", c.all, c.k, got, c.want, 0.1*c.se)
 		}
 	}
 }
 
-// TestConditionOfOneSample: a card's state is summed up however few samples it has.
 func TestConditionOfOneSample(t *testing.T) {
 	s := results.Sample{ClockMHz: 1500, PowerW: 600, TempC: 60, Throttle: "power cap"}
 	c := &curve{series: results.Series{Key: results.SeriesKey{Device: "cuda:1"}, Rows: []results.Row{{Samples: []results.Sample{s}}}}}

@@ -4,7 +4,12 @@ import (
 	"math"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
+
+// clockGap is the largest distance of two runs' clocks, as a share, for adjusting both to the clock between
+// them: each is then within ClockReach.
+const clockGap = 2 * ClockReach
 
 // CaseTime is the time of one case of a run.
 type CaseTime struct {
@@ -14,13 +19,13 @@ type CaseTime struct {
 	US float64
 }
 
-// CaseTimes returns the times of all cases of a run that were measured, and the clocks in MHz by the ids of
-// devices. common are the clocks of earlier runs by the models of devices, into which those of new models are put: a run whose own
-// clock is near enough is brought to that one, so that runs are compared at one clock.
-func CaseTimes(data Data, cfg Config, common map[string]float64) (times []CaseTime, clocks map[string]float64) {
+// CaseTimes returns the times of all measured cases of a run, and the clocks in MHz by device id. common
+// holds the clocks of earlier runs by device model; CaseTimes adds new models to it. A run whose own clock is
+// near enough to the common one is adjusted to it, so runs are compared at one clock.
+func CaseTimes(data Data, cfg Basis, common map[string]float64) (times []CaseTime, clocks map[string]float64) {
 	clocks = referenceClocks(data, cfg)
 	for id, mhz := range clocks {
-		model := data.spec(id).Name
+		model := data.Spec(id).Name
 		if one := common[model]; one == 0 {
 			common[model] = mhz
 		} else if mhz > 0 && math.Abs(math.Log(mhz/one)) <= math.Log1p(clockGap) {
@@ -30,33 +35,49 @@ func CaseTimes(data Data, cfg Config, common map[string]float64) (times []CaseTi
 	for _, c := range prepareAt(data, clocks).curves {
 		for i := range c.points {
 			if p := &c.points[i]; !p.inferred {
-				times = append(times, CaseTime{Series: c.series.Key, M: p.m, US: math.Exp(p.us.y)})
+				times = append(times, CaseTime{Series: c.series.Key, M: p.m, US: math.Exp(p.us.Y + c.meanOverCentre(p))})
 			}
 		}
 	}
 	return times, clocks
 }
 
-// CaseLevel is what a run says of one case: where its times lie, and how they follow the clock.
+// meanOverCentre is the log of the mean of a row's samples over their center, for a curve with bimodal
+// timings; 0 for others. The center jumps between the two levels from run to run, but the mean shows how
+// often the machine is at each.
+func (c *curve) meanOverCentre(p *point) float64 {
+	if p.like == nil {
+		return 0
+	}
+	y, n := 0.0, 0.0
+	for j := range c.series.Rows[p.row].Samples {
+		if s := &c.series.Rows[p.row].Samples[j]; usable(s) {
+			y, n = y+math.Log(s.US), n+1
+		}
+	}
+	return y/n - p.seen.Y
+}
+
+// CaseLevel is the time of one case of a run, and its dependence on the clock.
 type CaseLevel struct {
 	Series results.SeriesKey
 	M      int
 	// Row has the case's samples. It is shared with the data that it comes from.
 	Row *results.Row
-	// N counts the samples that carry a time.
+	// N counts the samples with a time.
 	N int
-	// Observed is the log of the time of a launch in microseconds as it was observed, AtClock the same at the
-	// case's own mean clock: a log time at another clock is AtClock + Beta·log(mean clock ÷ that clock).
+	// Observed is the log of a launch's time in microseconds as observed. AtClock is the same at the case's
+	// own mean clock. The log time at another clock is AtClock + Beta·log(mean clock ÷ that clock).
 	Observed, AtClock float64
-	// ClockMHz is the geometric mean of the samples' clocks, 0 where they are not known; Beta and BetaSE say how the
-	// time follows the clock, with its standard error.
+	// ClockMHz is the geometric mean of the samples' clocks, 0 if unknown. Beta is the elasticity of time in
+	// the clock, BetaSE its standard error.
 	ClockMHz, Beta, BetaSE float64
 	// Spread is the standard deviation of a sample's log time.
 	Spread float64
 }
 
-// CaseLevels returns the level of each case of a run that was measured, series by series, M ascending.
-func CaseLevels(data Data, cfg Config) []CaseLevel {
+// CaseLevels returns the level of each measured case of a run, series by series, M ascending.
+func CaseLevels(data Data, cfg Basis) []CaseLevel {
 	var out []CaseLevel
 	for _, c := range prepareAt(data, referenceClocks(data, cfg)).curves {
 		for i := range c.points {
@@ -64,8 +85,10 @@ func CaseLevels(data Data, cfg Config) []CaseLevel {
 			if p.inferred {
 				continue
 			}
-			level := CaseLevel{Series: c.series.Key, M: p.m, Row: &c.series.Rows[p.row], N: p.n, Observed: p.seen.y, AtClock: p.us.y,
-				Beta: p.elastic.beta, BetaSE: p.elastic.se, Spread: p.us.se * math.Sqrt(float64(p.n)) / centreFactor}
+			level := CaseLevel{Series: c.series.Key, M: p.m, Row: &c.series.Rows[p.row], N: p.n, Observed: p.seen.Y, AtClock: p.us.Y,
+				Beta: p.elastic.beta, BetaSE: p.elastic.se, Spread: p.us.SE * math.Sqrt(float64(p.n)) / stats.CentreFactor}
+			shift := c.meanOverCentre(p)
+			level.Observed, level.AtClock = level.Observed+shift, level.AtClock+shift
 			if c.clocked {
 				x, n := 0.0, 0
 				for j := range level.Row.Samples {

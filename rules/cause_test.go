@@ -17,6 +17,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 func TestWordsOfExplanations(t *testing.T) {
@@ -37,7 +38,6 @@ func TestWordsOfExplanations(t *testing.T) {
 	}
 }
 
-// TestCauseTable: every cause that looks can name has words for people, and so have the rest.
 func TestCauseTable(t *testing.T) {
 	all := AllCauses()
 	for _, l := range looks {
@@ -45,7 +45,8 @@ func TestCauseTable(t *testing.T) {
 			t.Errorf("%s is not in the table", l.cause)
 		}
 	}
-	for _, c := range []Cause{WaveQuantisation, TileQuantisation, HeuristicChoice, Alignment, MemoryBound, Implementation, Clock, MeasurementError, Unknown} {
+	for _, c := range []Cause{WaveQuantization, TileQuantization, HeuristicChoice, Alignment, MemoryBound, Implementation, Clock,
+		MeasurementError, Unknown} {
 		if c.Meaning() == "" {
 			t.Errorf("%s has no meaning", c)
 		}
@@ -55,7 +56,6 @@ func TestCauseTable(t *testing.T) {
 	}
 }
 
-// worstOf is the finding of the monotonic rule on a labelled series over n4096 with the greatest loss.
 func worstOf(t *testing.T, units int, ms []int, us func(m int) float64, label func(m int) string) Finding {
 	t.Helper()
 	data := byM(us, gaussian(0.001), rand.New(rand.NewPCG(5, 1))).sweep(ms, 7)
@@ -74,39 +74,37 @@ func worstOf(t *testing.T, units int, ms []int, us func(m int) float64, label fu
 	return slices.MaxFunc(a.Findings, func(a, b Finding) int { return int(math.Copysign(1, a.Loss.Mid-b.Loss.Mid)) })
 }
 
-// TestCausesOfLabelledRows: what a tile predicts is a cause only where it is seen.
 func TestCausesOfLabelledRows(t *testing.T) {
 	const wide = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT" // 128 rows by 256 columns
 	named := func(label string) func(int) string { return func(int) string { return label } }
 	smooth := func(m int) float64 { return 10 + 0.05*float64(m) }
 	waves := func(m int) float64 { return 5 + 50*float64(occupy(m, 4096, 128, 256, 132).waves) }
 	for name, tc := range map[string]struct {
-		units int // 132 unless said
-		ms    []int
-		us    func(m int) float64
-		label func(m int) string
-		cause Cause
-		says  string
-		// excluded is what has to be said of wave-quantisation where it is none.
+		units    int // default 132
+		ms       []int
+		us       func(m int) float64
+		label    func(m int) string
+		cause    Cause
+		says     string
 		excluded string
 	}{
 		"waves where they are predicted": {
-			ms: grid(64, 2000, 16), us: waves, label: named(wide), cause: WaveQuantisation,
-			says: "its tiles of 128x256 begin wave 2 on 132 units behind m1024, and there the time steps up by 90.",
+			ms: grid(64, 2000, 16), us: waves, label: named(wide), cause: WaveQuantization,
+			says: "its tiles of 128x256 start wave 2 on 132 units after m1024, where the time",
 		},
 		"a cliff where no wave begins": {
-			ms: grid(64, 1536, 16), label: named(wide), cause: Unknown, says: "nothing in the run says why",
-			us: func(m int) float64 { // the rate is highest at m1008
+			ms: grid(64, 1536, 16), label: named(wide), cause: Unknown, says: "does not show why",
+			us: func(m int) float64 {
 				us := smooth(min(m, 1008)) * math.Max(1, 1.01*float64(m)/1008)
 				if m > 1200 {
 					return 1.25 * us
 				}
 				return us
 			},
-			excluded: "begin wave 2 on 132 units behind m1024, where the rate falls by",
+			excluded: "start wave 2 on 132 units after m1024, where the rate falls",
 		},
 		"tiles cut along K make no waves": {
-			ms: grid(64, 1536, 16), label: named("lib_128x256 splitk 4"), cause: Unknown, says: "nothing in the run says why",
+			ms: grid(64, 1536, 16), label: named("lib_128x256 splitk 4"), cause: Unknown, says: "does not show why",
 			us: func(m int) float64 {
 				if m > 1024 {
 					return 1.25 * smooth(m)
@@ -116,9 +114,9 @@ func TestCausesOfLabelledRows(t *testing.T) {
 			excluded: "cuts tiles along K",
 		},
 		"one tile more along M": {
-			units: 8, ms: grid(64, 1000, 16), label: named("hopper 192x512"), cause: TileQuantisation,
+			units: 8, ms: grid(64, 1000, 16), label: named("hopper 192x512"), cause: TileQuantization,
 			us:   func(m int) float64 { return 5 + 100*math.Ceil(float64(m)/192) },
-			says: "its tiles of 192x512 begin another row of them behind m192, and there the time steps up by",
+			says: "its tiles of 192x512 start another row",
 		},
 		"another kernel at a larger M": {
 			ms: grid(64, 1536, 16), cause: HeuristicChoice,
@@ -129,7 +127,7 @@ func TestCausesOfLabelledRows(t *testing.T) {
 				return smooth(m)
 			},
 			label: func(m int) string { return map[bool]string{true: "slow", false: "fast"}[m == 832] },
-			says:  "m848, which is 16 rows more, takes only 52.4",
+			says:  "m848, which is 16 rows larger, takes only 52.4",
 		},
 		"a row off the line of its kernel": {
 			ms: grid(64, 1536, 16), label: named("only"), cause: Implementation,
@@ -139,7 +137,7 @@ func TestCausesOfLabelledRows(t *testing.T) {
 				}
 				return smooth(m)
 			},
-			says: "by the line of 31 rows from m512 to m1008 it would take 51.6",
+			says: "but 51.61 us according to the fit of 31 rows from m512 to m1008",
 		},
 		"another kernel by its line": {
 			ms: grid(128, 1536, 128), cause: HeuristicChoice,
@@ -156,7 +154,7 @@ func TestCausesOfLabelledRows(t *testing.T) {
 				}
 				return "lib_64x64"
 			},
-			says: "the library's own lib_64x64 would take no more than",
+			says: "has lib_64x64, which would take at most",
 		},
 		"the same kernel at a larger M": {
 			ms: grid(800, 864, 16), label: named("only"), cause: Implementation,
@@ -177,7 +175,7 @@ func TestCausesOfLabelledRows(t *testing.T) {
 				return 50
 			},
 			label: func(m int) string { return map[bool]string{true: "nvjet_64x64", false: wide}[m > 600] },
-			says:  "in 1 wave of 128x256 tiles; m608 needs no more waves, and runs nvjet_64x64 instead",
+			says:  "in 1 wave of 128x256 tiles; m608 needs no more waves",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -191,12 +189,15 @@ func TestCausesOfLabelledRows(t *testing.T) {
 				if e.Why == "" || e.Cause == f.Cause {
 					t.Errorf("excluded %+v", e)
 				}
-				if e.Cause == WaveQuantisation && !strings.Contains(e.Why, tc.excluded) {
+				if strings.Contains(e.Why+f.Explanation, "the library") { // auto and user-supplied kernels are not libraries
+					t.Errorf("of kernel %s: %s; %s", f.Series.Kernel, f.Explanation, e.Why)
+				}
+				if e.Cause == WaveQuantization && !strings.Contains(e.Why, tc.excluded) {
 					t.Errorf("waves are excluded since %q, want %q", e.Why, tc.excluded)
 				}
 			}
 			if f.Cause == Unknown {
-				for _, want := range []Cause{HeuristicChoice, MemoryBound, Alignment, WaveQuantisation, TileQuantisation, Implementation} {
+				for _, want := range []Cause{HeuristicChoice, MemoryBound, Alignment, WaveQuantization, TileQuantization, Implementation} {
 					if !slices.Contains(causes, want) {
 						t.Errorf("%s was not looked at: %v", want, causes)
 					}
@@ -206,7 +207,6 @@ func TestCausesOfLabelledRows(t *testing.T) {
 	}
 }
 
-// TestTilesOfLaunches: tiles are those of the launch, whatever the label says; labels are not read.
 func TestTilesOfLaunches(t *testing.T) {
 	c := &curve{spec: kernels.Spec{Units: 132}}
 	c.series.Key.N = 4096
@@ -236,8 +236,7 @@ func TestTilesOfLaunches(t *testing.T) {
 	}
 }
 
-// TestTilesByTheTimes: where a launch does not tell which side of its tile lies along M, the
-// times do, of all rows with that label.
+// If a launch does not give its tile's orientation, the times of all rows with that label decide.
 func TestTilesByTheTimes(t *testing.T) {
 	for _, tall := range []bool{true, false} {
 		tm, tn := 64, 256
@@ -251,14 +250,13 @@ func TestTilesByTheTimes(t *testing.T) {
 			c := &data.Series[0].Rows[i].Case
 			c.Label, c.Launch = "theirs", results.Launch{Tile: [3]int{64, 256}, Orientation: kernels.OrientationUnknown}
 		}
-		c := prepare(data, Default()).curves[0]
+		c := prepare(data, Default().Basis()).curves[0]
 		if got, ok := c.tileOf(c.points[0]); !ok || got.m != tm || got.n != tn {
 			t.Errorf("tiles of %dx%d by the times, want %dx%d", got.m, got.n, tm, tn)
 		}
 	}
 }
 
-// TestParityCause: a type that moves no more bytes and is slower is badly implemented.
 func TestParityCause(t *testing.T) {
 	data, w := joined([]results.SeriesKey{keyed("lib", kernels.BF16), keyed("lib", kernels.INT8)}, func(c results.Case) float64 {
 		us := 10 + float64(c.M)
@@ -268,13 +266,13 @@ func TestParityCause(t *testing.T) {
 		return us
 	}, grid(16, 512, 16), 3)
 	f := only(t, Parity, data, w)
-	if len(f) != 1 || f[0].Cause != Implementation || !strings.Contains(f[0].Explanation, "1 byte against 2 bytes") || len(f[0].Excluded) == 0 {
+	if len(f) != 1 || f[0].Cause != Implementation || !strings.Contains(f[0].Explanation, "1 byte instead of 2 bytes") ||
+		len(f[0].Excluded) == 0 {
 		t.Errorf("%+v", f)
 	}
 }
 
-// h100 reads the samples of a real sweep; the test is skipped where they are not beside
-// the repository.
+// h100 reads the samples of a real sweep; skips the test if they are not next to the repository.
 func h100(t testing.TB) Data {
 	t.Helper()
 	path := filepath.Join("..", "..", "shared", "data", "h100_bf16", "sweep.csv.xz")
@@ -307,12 +305,14 @@ func h100(t testing.TB) Data {
 			}
 			return v
 		}
-		key := results.SeriesKey{Device: r[0], Kernel: r[1], Subject: kernels.Product(kernels.DType(r[2]), int(number(4)), int(number(5))), Regime: results.Engine}
+		key := results.SeriesKey{Device: r[0], Kernel: r[1], Subject: kernels.Product(kernels.DType(r[2]), int(number(4)), int(number(5))),
+			Regime: results.Engine}
 		if byKey[key] == nil {
 			byKey[key] = map[int][]results.Sample{}
 		}
 		m := int(number(3))
-		byKey[key][m] = append(byKey[key][m], results.Sample{Phase: results.PhaseSweep, Seq: seq, Round: int(number(6)), Launches: 1, US: number(7), ClockMHz: number(8)})
+		byKey[key][m] = append(byKey[key][m],
+			results.Sample{Phase: results.PhaseSweep, Seq: seq, Round: int(number(6)), Launches: 1, US: number(7), ClockMHz: number(8)})
 	}
 	id := int64(0)
 	for key, ms := range byKey {
@@ -331,8 +331,8 @@ func h100(t testing.TB) Data {
 	return data
 }
 
-// TestCausesOfARealSweep: of a sweep of cuBLAS without any label at most one finding in twenty has no
-// cause, and each of these says what was excluded.
+// At most one finding in twenty of a cuBLAS sweep without labels has no cause, and each of these has
+// exclusions.
 func TestCausesOfARealSweep(t *testing.T) {
 	a, err := RunAudit(context.Background(), h100(t), Default(), nil)
 	if err != nil {
@@ -351,7 +351,6 @@ func TestCausesOfARealSweep(t *testing.T) {
 	}
 }
 
-// TestMajority: where the worst row of a finding has no cause of its own, that of more than half of its rows is named.
 func TestMajority(t *testing.T) {
 	waves := func(m int) float64 { return 5 + 50*float64(occupy(m, 4096, 128, 256, 132).waves) }
 	data := byM(waves, gaussian(0.001), rand.New(rand.NewPCG(5, 1))).sweep(grid(64, 2000, 16), 7)
@@ -360,13 +359,13 @@ func TestMajority(t *testing.T) {
 		c := &data.Series[0].Rows[i].Case
 		c.Label, c.Launch = kernels.ReadLabel("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT")
 	}
-	c := prepare(data, Default()).curves[0]
+	c := prepare(data, Default().Basis()).curves[0]
 	full, _ := c.at(1024)
-	// Behind a wave that begins, a loss of 0.4 is explained, and one of 0.99 by nothing.
+	// Behind the start of a wave, a loss of 0.4 has a cause, and a loss of 0.99 has none.
 	rows := func(losses ...float64) *candidate {
 		out := &candidate{rule: Monotonic}
 		for i, loss := range losses {
-			out.rows = append(out.rows, &judgement{curve: c, point: full + 1 + i, loss: Interval{Mid: loss}, against: c.caseOf(full)})
+			out.rows = append(out.rows, &judgement{curve: c, point: full + 1 + i, loss: stats.Interval{Mid: loss}, against: c.caseOf(full)})
 		}
 		out.worst = out.rows[len(losses)-1]
 		return out
@@ -376,7 +375,7 @@ func TestMajority(t *testing.T) {
 		cause Cause
 		says  string
 	}{
-		{rows(0.4, 0.4, 0.4, 0.99), WaveQuantisation, "at 3 of 4 rows: m10"},
+		{rows(0.4, 0.4, 0.4, 0.99), WaveQuantization, "at 3 of 4 sizes: m10"},
 		{rows(0.4, 0.4, 0.99, 0.99), "", ""},
 		{rows(0.99, 0.99, 0.99), "", ""},
 	} {
@@ -387,16 +386,16 @@ func TestMajority(t *testing.T) {
 	}
 }
 
-// TestLineOfAnotherKernel: what another kernel would take is a cause where its line says so to a few percent.
+// Another kernel's line is a cause only if it is known to a few percent.
 func TestLineOfAnotherKernel(t *testing.T) {
 	const row = 896
 	for _, tc := range []struct {
-		scatter float64 // of the other kernel's rows about their line
+		scatter float64
 		cause   Cause
 		says    string
 	}{
-		{0, HeuristicChoice, "the library's own lib_64x64 would take no more than"},
-		{0.05, "", "no other kernel of the library has a line that holds here"},
+		{0, HeuristicChoice, "has lib_64x64, which would take at most"},
+		{0.05, "", "no other kernel"},
 	} {
 		slow := func(m int) bool { return m > 640 && m < 1200 }
 		data := byM(func(m int) float64 {
@@ -411,7 +410,7 @@ func TestLineOfAnotherKernel(t *testing.T) {
 			c := &data.Series[0].Rows[i].Case
 			c.Label, c.Launch = kernels.ReadLabel(map[bool]string{true: "lib_256x64", false: "lib_64x64"}[slow(c.M)])
 		}
-		c := prepare(data, Default()).curves[0]
+		c := prepare(data, Default().Basis()).curves[0]
 		at, _ := c.at(row)
 		w := &witness{curve: c, row: c.points[at], loss: 0.3}
 		if cause, why := w.otherLine(); cause != tc.cause || !strings.Contains(why, tc.says) {
@@ -420,12 +419,12 @@ func TestLineOfAnotherKernel(t *testing.T) {
 	}
 }
 
-// TestNeighboursOfARow: of the other kernels that are fast enough, those on both sides close by speak first, then the nearest.
+// Among fast enough kernels, one that runs close by on both sides comes first, then the nearest.
 func TestNeighboursOfARow(t *testing.T) {
 	const row = 1000
 	for _, tc := range []struct {
 		name  string
-		other []int // Ms at which another kernel runs at the full rate
+		other []int
 		own   float64
 		cause Cause
 		says  string
@@ -436,12 +435,14 @@ func TestNeighboursOfARow(t *testing.T) {
 		{"above", []int{1200, 1600}, 0.5, HeuristicChoice, "while fast ran m1200 at MFU 100.0 %"},
 		{"above is nearer", []int{600, 1200}, 0.5, HeuristicChoice, "while fast ran m1200 at MFU 100.0 %"},
 		{"below is nearer", []int{900, 1400}, 0.5, HeuristicChoice, "while fast ran m900 at MFU 100.0 %"},
-		{"on both sides", []int{900, 1100}, 0.5, HeuristicChoice, "while fast runs m900 and m1100 on both sides of it at MFU 66.2 % and more"},
+		{"on both sides", []int{900, 1100}, 0.5, HeuristicChoice,
+			"while fast runs the sizes next to it, m900 and m1100, at MFU 66.2 % or more"},
 		{"its own is fast elsewhere", []int{900}, 1, "", "slow itself reaches MFU 100.0 % between m500 and m2000"},
 	} {
 		c := &curve{}
 		add := func(m int, label string, mfu float64) {
-			c.points = append(c.points, point{m: m, label: label, flops: math.Log(float64(m)), us: estimate{y: math.Log(float64(m) / mfu)}})
+			c.points = append(c.points,
+				point{m: m, label: label, flops: math.Log(float64(m)), us: stats.Estimate{Y: math.Log(float64(m) / mfu)}})
 		}
 		add(row, "slow", 0.5)
 		add(row+1, "slow", tc.own)

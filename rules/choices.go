@@ -9,13 +9,11 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// A library's next choices of an algorithm are measured as kernels of their own
-// (see [kernels.Candidates]). Where the first choice was measured too, further choices are
-// not judged, since nobody would have run them: they may show that the first was not the
-// best, and serve as its remedy. A choice whose first was not measured is a kernel like
-// any other.
+// A library's next choices of an algorithm are measured as separate kernels (see [kernels.Candidates]). If
+// the first choice was measured too, further choices are not judged, because no user would run them. They can
+// show that the first was not the best, and serve as its remedy. A choice whose first choice was not measured
+// is judged like any other kernel.
 
-// linkChoices tells every curve which others are choices of its library.
 func linkChoices(curves []*curve, further map[results.SeriesKey]bool) {
 	libraries := map[results.SeriesKey][]*curve{}
 	key := func(c *curve) results.SeriesKey {
@@ -36,8 +34,8 @@ func linkChoices(curves []*curve, further map[results.SeriesKey]bool) {
 	}
 }
 
-// furtherChoices are the series among others that are further choices of one of them.
-func furtherChoices(series []results.Series) map[results.SeriesKey]bool {
+// FurtherChoices returns the series that are further choices of another one in series.
+func FurtherChoices(series []results.Series) map[results.SeriesKey]bool {
 	first := map[results.SeriesKey]bool{}
 	for _, s := range series {
 		first[s.Key] = true
@@ -52,27 +50,26 @@ func furtherChoices(series []results.Series) map[results.SeriesKey]bool {
 	return out
 }
 
-// judged leaves further choices out: between versions of a library its nth choice is another
-// algorithm, and a change of its time says nothing.
+// judged leaves further choices out: the nth choice is another algorithm in another library version, so a
+// change of its time is meaningless.
 func judged(curves []*curve) []*curve {
 	return slices.DeleteFunc(slices.Clone(curves), func(c *curve) bool { return c.unjudged })
 }
 
-// choice: one of the library's own next choices is faster at this very product.
 func (w *witness) choice() (Cause, string) {
 	by := (*curve)(nil)
 	var p point
 	for _, c := range w.curve.choices {
-		if i, ok := c.at(w.row.m); ok && (by == nil || c.points[i].us.y < p.us.y) {
+		if i, ok := c.at(w.row.m); ok && (by == nil || c.points[i].us.Y < p.us.Y) {
 			by, p = c, c.points[i]
 		}
 	}
 	switch {
 	case by == nil:
-		return "", "no other choice of the library was measured"
-	case p.us.y > w.within():
-		return "", fmt.Sprintf("the library's other choices take %s us and more at m%d", figure(math.Exp(p.us.y)), p.m)
+		return "", fmt.Sprintf("no other algorithm of %s was measured", w.kernel())
+	case p.us.Y > w.within():
+		return "", fmt.Sprintf("other algorithms of %s take at least %s us at %s", w.kernel(), figure(math.Exp(p.us.Y)), w.curve.name(p.m))
 	}
-	return HeuristicChoice, fmt.Sprintf("the library chose %s, and its own %s, %s, takes %s us at m%d",
-		short(w.row.label), by.series.Key.Kernel, short(p.label), figure(math.Exp(p.us.y)), p.m)
+	return HeuristicChoice, fmt.Sprintf("%s chose %s, but its %s, %s, takes only %s us at %s",
+		w.kernel(), short(w.row.label), by.series.Key.Kernel, short(p.label), figure(math.Exp(p.us.Y)), w.curve.name(p.m))
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// chosenBadly is a library whose first choice is slow from m128 to m192, where its
-// second next one is not, and whose candidates are all over the place elsewhere.
+// chosenBadly is a library whose first choice is slow from m128 to m192, unlike its second next one.
+// Elsewhere its candidates vary widely.
 func chosenBadly(kernelNames ...string) (Data, *world) {
 	var keys []results.SeriesKey
 	for _, name := range kernelNames {
@@ -31,20 +31,19 @@ func chosenBadly(kernelNames ...string) (Data, *world) {
 	for s := range data.Series {
 		for i := range data.Series[s].Rows {
 			c := &data.Series[s].Rows[i].Case
-			c.Label, c.Launch = "algo 66 tile 128x256x64 stages 4 splitk 1", results.Launch{Tile: [3]int{256, 128, 64}, Waves: 0.97, Split: 1}
+			c.Label, c.Launch = "algo 66 tile 128x256x64 stages 4 splitk 1",
+				results.Launch{Tile: [3]int{256, 128, 64}, Waves: 0.97, Split: 1}
 			if strings.HasPrefix(c.Kernel, "lt:") {
-				c.Label, c.Launch = "algo 21 tile 128x64x64 stages 5 splitk 1", results.Launch{Tile: [3]int{64, 128, 64}, Waves: 1 + float64(c.M%7)/10, Split: 1}
+				c.Label, c.Launch = "algo 21 tile 128x64x64 stages 5 splitk 1",
+					results.Launch{Tile: [3]int{64, 128, 64}, Waves: 1 + float64(c.M%7)/10, Split: 1}
 			}
 		}
 	}
 	return data, w
 }
 
-// TestChoices: the rules that accuse the first choice name the heuristic, whatever
-// rule it is, and nothing accuses a candidate.
 func TestChoices(t *testing.T) {
 	data, w := chosenBadly("lt", "lt:1", "lt:2")
-	// What smaller M reached grows slowly: at m192 the loss is within the threshold.
 	for rule, last := range map[Rule]int{Alternative: 192, Monotonic: 176} {
 		f := only(t, rule, data, w)
 		if len(f) != 1 || f[0].Series.Kernel != "lt" || f[0].FromM != 128 || f[0].ToM != last || f[0].Cause != HeuristicChoice {
@@ -69,8 +68,6 @@ func TestChoices(t *testing.T) {
 	}
 }
 
-// TestChoiceIsARemedy: another algorithm of the library serves the slow rows, and
-// candidates ask for no remedy of their own.
 func TestChoiceIsARemedy(t *testing.T) {
 	data, w := chosenBadly("lt", "lt:1", "lt:2")
 	for _, method := range []string{MethodInterval, MethodArticle} {
@@ -99,7 +96,6 @@ func TestChoiceIsARemedy(t *testing.T) {
 	}
 }
 
-// TestChoicesAreNotCompared: another order of the next choices is no change.
 func TestChoicesAreNotCompared(t *testing.T) {
 	a, _ := chosenBadly("lt", "lt:1")
 	b, _ := chosenBadly("lt", "lt:1")
@@ -117,8 +113,6 @@ func TestChoicesAreNotCompared(t *testing.T) {
 	}
 }
 
-// TestChoiceAlone: a candidate without its library's first choice is a kernel like
-// any other.
 func TestChoiceAlone(t *testing.T) {
 	data, w := chosenBadly("lt:1")
 	if f := only(t, Monotonic, data, w); !slices.ContainsFunc(f, func(f Finding) bool { return f.Series.Kernel == "lt:1" }) {
@@ -126,7 +120,6 @@ func TestChoiceAlone(t *testing.T) {
 	}
 }
 
-// TestChoicesOfOneLibrary: cuBLAS and cuBLASLt are one library, and others are not.
 func TestChoicesOfOneLibrary(t *testing.T) {
 	for pair, same := range map[[2]string]bool{
 		{"cublas", "cublaslt:3"}: true, {"cublaslt", "cublas"}: true, {"lib:1", "lib:2"}: true,
@@ -141,7 +134,7 @@ func TestChoicesOfOneLibrary(t *testing.T) {
 		"void gemmk1_kernel<int>(x)":                                        "gemmk1_kernel<int",
 		"void cutlass::Kernel2<cutlass_80_tensorop_f16_s16816gemm>(Params)": "cutlass_80_tensorop_f16_s16816gemm",
 		"algo 1 splitk 1": "algo 1 splitk 1",
-		"":                "an algorithm that it does not name",
+		"":                "an unnamed algorithm",
 	} {
 		if got := short(label); got != want {
 			t.Errorf("%q is cut to %q, want %q", label, got, want)

@@ -7,58 +7,55 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// wideLoss is the width of the interval around the loss of an anomalous row, as a
-// share of the loss, above which more samples are worth their time. It also
-// keeps a row that got past the bound by luck from being left at that.
+// wideLoss is the width of the interval around an anomalous row's loss, as a share of the loss, above which
+// the row gets more samples. It also keeps measuring a row that passed the threshold by luck.
 const wideLoss = 0.5
 
-// OpenRows chooses the cases of a sweep for which further rounds would help; it
-// is what package sweep calls a chooser. Open are
+// OpenRows chooses the cases of a sweep that need further rounds; package sweep calls it a chooser. These
+// rows are open:
 //
-//   - rows that no verdict could be reached on, by any of the rules but split,
-//     whose prices come from rows that the others judge;
-//   - anomalous rows whose loss is known too loosely: the interval is wider than
-//     half of it;
-//   - what those rows are held against, so that both sides get better known, and of
-//     smaller M the rows that contend for the reference;
-//   - the control rows, by which the audit tells a slow round from slow rows:
-//     forty of a device, and at most a quarter of its rows.
+//   - undecided rows, by any rule but split, whose times come from rows that
+//     the other rules judge;
+//   - anomalous rows whose loss has an interval wider than half of it;
+//   - the references of those rows, and the rows of smaller M that may be the
+//     reference;
+//   - the control rows, which separate a slow round from slow rows:
+//     forty per device, and at most a quarter of its rows.
 //
-// When the first three are empty nothing is open, and a sweep is done.
+// If the first three are empty, the sweep is done.
 type OpenRows struct {
 	Config Config
-	// Ceilings are the devices' by id. Where there are none the rules that need a
-	// peak have no say.
+	// Ceilings are the peaks by device id. A device without ceilings skips the rules that need a peak.
 	Ceilings map[string]kernels.Ceilings
-	// Looks is how many looks the sweep may take in all (see [LooksAt]); 0 is one. The
-	// level is spent over them from the first on, as the audit will.
+	// Looks is the most looks that the sweep may take (see [LooksAt]); 0 means one. The significance level is
+	// spent over them from the first, as in the audit.
 	Looks int
-	// Clocks tells the devices' reference clocks in MHz as the sweep has stored them so far; nil
-	// takes them from the samples.
+	// Clocks returns the devices' reference clocks in MHz as the sweep has stored them so far; nil takes them
+	// from the samples.
 	Clocks func() map[string]float64
-	// Asked are the Ms of series of which not every one has to be measured, Choices what would
-	// run at them, Devices what is known of the devices and Seed that of the plan: rows
-	// that were not measured are inferred and judged as in the audit.
+	// Asked are the Ms of series that are measured only in part, and Choices the kernels that would run at
+	// them. Devices are the specs of the devices, and Seed is the plan's. Rows not measured are inferred and
+	// judged as in the audit.
 	Asked   map[results.SeriesKey][]int
 	Choices map[results.SeriesKey]results.Choices
 	Devices []kernels.Spec
 	Seed    uint64
-	// Launched tells the cases of the run as it has stored them so far, with the kernels that ran;
-	// nil takes the cases as they are given.
+	// Launched returns the cases of the run as stored so far, with the kernels that ran; nil uses the cases
+	// as given.
 	Launched func() ([]results.Case, error)
 }
 
-// Open returns the ids of the open ones of cases, in their order. It depends on
-// nothing but its arguments, not even on the order of samples. The error is that
-// of a Config that is out of range.
+// Open returns the ids of the open cases, in the order of cases. The result depends only on the arguments,
+// not on the order of samples. It returns an error if the Config is out of range.
 func (o OpenRows) Open(cases []results.Case, samples []results.Sample) ([]int64, error) {
 	cfg := o.Config
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	cfg.Method = MethodInterval // the article's knows no open verdict
+	cfg.Method = MethodInterval // the article's method has no undecided verdict
 	if cfg.Rules.Monotonic.Enabled {
 		cfg.Rules.Split.Enabled = false
 	}
@@ -72,12 +69,12 @@ func (o OpenRows) Open(cases []results.Case, samples []results.Sample) ([]int64,
 	if o.Clocks != nil {
 		data.Meta.ReferenceClock = o.Clocks()
 	}
-	p := prepare(data, cfg)
+	p := prepare(data, cfg.Basis())
 	p.looks, p.planned = o.Looks, o.Looks
 	open := map[int64]bool{}
 	for _, c := range p.curves {
 		if len(c.points) < len(c.series.Rows) {
-			// Without any sample: package sweep knows which of them have failed.
+			// Rows without samples: package sweep knows which of them have failed.
 			for _, r := range c.series.Rows {
 				if len(r.Samples) == 0 {
 					open[r.Case.ID] = true
@@ -121,7 +118,6 @@ func (o OpenRows) Open(cases []results.Case, samples []results.Sample) ([]int64,
 	return out, nil
 }
 
-// launched are the cases with the kernels that ran, as far as those are known.
 func (o OpenRows) launched(cases []results.Case) ([]results.Case, error) {
 	if o.Launched == nil {
 		return cases, nil
@@ -143,7 +139,6 @@ func (o OpenRows) launched(cases []results.Case) ([]results.Case, error) {
 	return out, nil
 }
 
-// series arranges cases and samples as curves, as a run file would give them.
 func (o OpenRows) series(cases []results.Case, samples []results.Sample) []results.Series {
 	type place struct{ series, row int }
 	var out []results.Series
@@ -190,7 +185,6 @@ func (o OpenRows) series(cases []results.Case, samples []results.Sample) []resul
 	return out
 }
 
-// open says whether more samples of a row would help its verdict.
 func (j *judgement) open() bool {
 	switch j.verdict {
 	case Undecided:
@@ -201,20 +195,16 @@ func (j *judgement) open() bool {
 	return false
 }
 
-// mostContenders is how many rows that may be the reference as well are better known for an
-// open row.
 const mostContenders = 4
 
-// openContenders adds the rows that contend for the reference.
-func (j *judgement) openContenders(open map[int64]bool, cfg Config, q quantiles) {
+func (j *judgement) openContenders(open map[int64]bool, cfg Config, q stats.Quantiles) {
 	for _, i := range j.contenders(cfg, q) {
 		open[j.id(i)] = true
 	}
 }
 
-// contenders are the rows of smaller M that may well be faster than the reference: the largest
-// of what noise leaves possible.
-func (j *judgement) contenders(cfg Config, q quantiles) (points []int) {
+// contenders are the rows of smaller M that may be faster than the reference within noise, the largest first.
+func (j *judgement) contenders(cfg Config, q stats.Quantiles) (points []int) {
 	reference := j.curve.points[j.point].flops - j.enough
 	type row struct {
 		point int
@@ -223,7 +213,7 @@ func (j *judgement) contenders(cfg Config, q quantiles) (points []int) {
 	var rows []row
 	for i, p := range j.curve.points[:j.point] {
 		if p.serves(cfg.MinSamples) {
-			if most := p.rate() + q.upper((1-cfg.Confidence)/2, p.us.df)*p.us.se; most > reference {
+			if most := p.rate() + q.Upper((1-cfg.Confidence)/2, p.us.DF)*p.us.SE; most > reference {
 				rows = append(rows, row{i, most})
 			}
 		}
@@ -235,12 +225,10 @@ func (j *judgement) contenders(cfg Config, q quantiles) (points []int) {
 	return points
 }
 
-// id is the case of a point of the judged curve.
 func (j *judgement) id(point int) int64 {
 	return j.curve.caseOf(point).ID
 }
 
-// openReference adds what the row is held against.
 func (j *judgement) openReference(open map[int64]bool) {
 	if !j.tested {
 		return

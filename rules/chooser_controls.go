@@ -2,8 +2,8 @@ package rules
 
 import "github.com/gemmaudit/gemmaudit/results"
 
-// Controls returns the ids of the control rows of cases, in their order: those that the audit
-// tells the pace of the machine by. Of more cases they are some of these.
+// Controls returns the ids of the control rows of cases, in their order. The audit measures the machine's
+// pace by them. With more cases given, they are a subset of these.
 func (o OpenRows) Controls(cases []results.Case) []int64 {
 	series := o.series(cases, nil)
 	rows := rowsByDevice(series)

@@ -11,12 +11,12 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// chosen sweeps a world as package sweep does with OpenRows: screening rounds
-// over everything, then rounds over what is open. Samples are by row of ms.
+// chosen sweeps a world as package sweep does with OpenRows: screening rounds on all rows, then rounds on
+// open rows. Samples are by row of ms.
 func chosen(t testing.TB, w *world, cfg Config, ms []int, screening, rounds int) Data {
 	t.Helper()
 	data := w.sweep(ms, screening)
-	data.Sentinels = nil // so that nothing but rounds tells a drift
+	data.Sentinels = nil
 	rows := data.Series[0].Rows
 	chooser := OpenRows{Config: cfg, Ceilings: map[string]kernels.Ceilings{
 		w.key.Device: {Peaks: []kernels.Peak{{DType: w.key.DType, FLOPS: 100e12, Origin: kernels.Measured}}},
@@ -45,7 +45,6 @@ func chosen(t testing.TB, w *world, cfg Config, ms []int, screening, rounds int)
 	return data
 }
 
-// counts is the mean number of samples of the rows with from <= M <= to.
 func counts(data Data, from, to int) float64 {
 	n, rows := 0, 0
 	for _, r := range data.Series[0].Rows {
@@ -63,7 +62,7 @@ func TestMoreRoundsWhereAVerdictIsOpen(t *testing.T) {
 		us := 0.5 * float64(m)
 		switch {
 		case m >= 600 && m < 640:
-			us /= 0.945 // about the bound: hard to tell
+			us /= 0.945 // near the threshold: hard to decide
 		case m >= 1000 && m < 1040:
 			us /= 0.6 // plain
 		}
@@ -76,7 +75,6 @@ func TestMoreRoundsWhereAVerdictIsOpen(t *testing.T) {
 	if n := counts(data, 1000, 1039); n > screening+3 {
 		t.Errorf("rows that are plainly slow have %.1f samples, want few more than %d", n, screening)
 	}
-	// Flat rows go on only as controls (a tenth of 400), or as references.
 	stopped := 0
 	for _, r := range data.Series[0].Rows {
 		if len(r.Samples) == screening {
@@ -96,7 +94,6 @@ func TestNothingIsOpen(t *testing.T) {
 			t.Fatalf("m%d has %d samples, want 7: all is clear", r.Case.M, len(r.Samples))
 		}
 	}
-	// With too few samples for any verdict everything is open, failed rows too.
 	data := w.sweep(ms, 2)
 	var cases []results.Case
 	var samples []results.Sample
@@ -115,9 +112,8 @@ func TestNothingIsOpen(t *testing.T) {
 	}
 }
 
-// TestChosenRoundsHideNoDrift: the machine gets slower just when the chosen
-// rounds begin. Uncorrected, rows near the bound, of which most samples are from
-// then, would be past it, and rows that stopped before would be the reference.
+// The machine slows down when the chosen rounds begin. Without correction, rows near the threshold would
+// exceed it, compared with rows that stopped before.
 func TestChosenRoundsHideNoDrift(t *testing.T) {
 	const screening, rounds, runs = 7, 18, 10
 	ms := grid(4, 1600, 4)
@@ -127,7 +123,7 @@ func TestChosenRoundsHideNoDrift(t *testing.T) {
 	for run := range runs {
 		w := byM(func(m int) float64 {
 			if slow(m) {
-				return 0.5 * float64(m) / 0.956 // allowed, but hard to tell
+				return 0.5 * float64(m) / 0.956 // allowed, but hard to decide
 			}
 			return 0.5 * float64(m)
 		}, student(0.01), rand.New(rand.NewPCG(uint64(run), 5)))
@@ -138,10 +134,10 @@ func TestChosenRoundsHideNoDrift(t *testing.T) {
 			return 0
 		}
 		data := chosen(t, w, cfg, ms, screening, rounds)
-		p := prepare(data, cfg)
+		p := prepare(data, cfg.Basis())
 		for _, pt := range p.curves[0].points {
 			if slow(pt.m) && pt.n > screening {
-				bias += pt.us.y - math.Log(w.time(results.Case{M: pt.m}))
+				bias += pt.us.Y - math.Log(w.time(results.Case{M: pt.m}))
 				near++
 			}
 		}
@@ -163,8 +159,8 @@ func TestChosenRoundsHideNoDrift(t *testing.T) {
 	}
 }
 
-// TestControls: about controlRows of a large device, a quarter of a small one,
-// and those of a larger run are among those of a smaller.
+// A large device has about controlRows, a small one a quarter of its rows, and a larger run's controls are
+// among a smaller run's.
 func TestControls(t *testing.T) {
 	data := byM(func(int) float64 { return 1 }, gaussian(0.01), rand.New(rand.NewPCG(1, 1))).sweep(grid(1, 8000, 1), 1)
 	s := data.Series[0]
@@ -190,8 +186,7 @@ func TestControls(t *testing.T) {
 	}
 }
 
-// TestChoosingKeepsTheLevel: to look after every round and to stop where a row
-// is clear must not make more false discoveries than stated.
+// Looking after every round, and stopping at clear rows, must not increase false discoveries.
 func TestChoosingKeepsTheLevel(t *testing.T) {
 	const screening, rounds = 7, 15
 	runs := 20
@@ -222,7 +217,6 @@ func TestChoosingKeepsTheLevel(t *testing.T) {
 	}
 }
 
-// BenchmarkOpenRows chooses among 4096 rows of ten samples.
 func BenchmarkOpenRows(b *testing.B) {
 	data := byM(manySlow, student(0.02), rand.New(rand.NewPCG(1, 1))).sweep(grid(4, 16384, 4), 10)
 	var cases []results.Case

@@ -7,10 +7,11 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// TestMFUAtClock: a card at nine tenths of its peak's clock that makes all it can
-// of its cycles has an MFU of 0.9, and of 1 at its clock.
+// A card at nine tenths of its peak's clock with full efficiency per cycle has an MFU of 0.9, and 1 at its
+// clock.
 func TestMFUAtClock(t *testing.T) {
 	const peak, clock = 1e15, 1830.0
 	flops := func(m int) float64 { return kernels.Shape{M: m, N: syntheticKey.N, K: syntheticKey.K}.FLOPs() }
@@ -31,13 +32,13 @@ func TestMFUAtClock(t *testing.T) {
 		}
 	}
 	data.Series[0].Peak.ClockMHz = 0
-	if audit, _ = RunAudit(t.Context(), data, Default(), nil); audit.Series[0].Rows[0].MFUAtClock != (Interval{}) {
+	if audit, _ = RunAudit(t.Context(), data, Default(), nil); audit.Series[0].Rows[0].MFUAtClock != (stats.Interval{}) {
 		t.Error("a peak of no known clock was scaled")
 	}
 }
 
-// TestClocksOfTwoRuns: runs on one model of device are compared at the clock between theirs, unless that is too far from either; each is then
-// judged at its own, and the warning says so.
+// Runs on one model are compared at the clock between theirs. If that is too far from either, each keeps its
+// own and the diff warns.
 func TestClocksOfTwoRuns(t *testing.T) {
 	const mhz = 1500.0
 	at := func(model string, mhz float64) Data {
@@ -50,7 +51,7 @@ func TestClocksOfTwoRuns(t *testing.T) {
 		name   string
 		model  string
 		of, in float64
-		one    float64 // the common clock, 0 for none
+		one    float64
 		warns  bool
 	}{
 		{"one clock", "x", mhz, mhz, mhz, false},
@@ -70,7 +71,7 @@ func TestClocksOfTwoRuns(t *testing.T) {
 		if math.Abs(of["sim"]-wantOf) > clockStep/2 || math.Abs(in["sim"]-wantIn) > clockStep/2 {
 			t.Errorf("%s: judged at %v and %v MHz, expected %.0f and %.0f", c.name, of["sim"], in["sim"], wantOf, wantIn)
 		}
-		if c.one > 0 && of["sim"] != in["sim"] || hasWarning(d.Warnings, "too far apart") != c.warns {
+		if c.one > 0 && of["sim"] != in["sim"] || hasWarning(d.Warnings, "too different") != c.warns {
 			t.Errorf("%s: clocks %v and %v, warnings %v", c.name, of, in, d.Warnings)
 		}
 	}

@@ -9,15 +9,16 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// CommonClock brings single samples of a run to the clocks at which its rows are judged.
+// CommonClock adjusts single samples of a run to the common clock.
 type CommonClock struct {
 	clocks map[string]float64 // in MHz, by device
 	betas  map[int64]float64  // by the ids of cases
 }
 
-// FitCommonClock fits how the time of each row of a run follows the clock. It reads the run once and keeps nothing of its
-// samples; while it reads, it holds a time and a clock of each sample of the sweep, about an eighth of what the rules hold.
-func FitCommonClock(run *results.Run, cfg Config) (CommonClock, error) {
+// FitCommonClock fits how the time of each row of a run depends on the clock. It reads the run once and keeps
+// none of its samples. While it reads, it holds a time and a clock per sample of the sweep, about an eighth
+// of the memory that the rules need.
+func FitCommonClock(run *results.Run, cfg Basis) (CommonClock, error) {
 	readings, sentinels, err := readClocks(run)
 	if err != nil {
 		return CommonClock{}, fmt.Errorf("read the samples of %q: %w", run.Path(), err)
@@ -49,10 +50,8 @@ func FitCommonClock(run *results.Run, cfg Config) (CommonClock, error) {
 	return out, nil
 }
 
-// reading is what a sample tells of the clock.
 type reading struct{ us, mhz float64 }
 
-// readClocks reads the samples of a run: those of the sweep by the ids of their cases, and of sentinels the clocks alone.
 func readClocks(run *results.Run) (sweep map[int64][]reading, sentinels []results.Sample, err error) {
 	sweep = map[int64][]reading{}
 	err = run.EachSample(func(s *results.Sample) {
@@ -66,7 +65,8 @@ func readClocks(run *results.Run) (sweep map[int64][]reading, sentinels []result
 	return sweep, sentinels, err
 }
 
-// curvesOf are the curves of a run without their samples: cases that are single launches and that the sweep has reached.
+// curvesOf returns the curves of a run without samples, limited to single launches that the sweep has
+// reached.
 func curvesOf(cases []results.Case, reached map[int64][]reading) []results.Series {
 	var out []results.Series
 	place := map[results.SeriesKey]int{}
@@ -89,7 +89,6 @@ func curvesOf(cases []results.Case, reached map[int64][]reading) []results.Serie
 	return out
 }
 
-// fit fits the rows of one curve, unless one of their samples tells no clock.
 func (c CommonClock) fit(s results.Series, readings map[int64][]reading) {
 	reference := c.clocks[s.Key.Device]
 	if reference <= 0 {
@@ -97,7 +96,7 @@ func (c CommonClock) fit(s results.Series, readings map[int64][]reading) {
 	}
 	tracks := make([]track, len(s.Rows))
 	for i, row := range s.Rows {
-		for _, x := range readings[row.Case.ID] { // a run has no times that can't be used
+		for _, x := range readings[row.Case.ID] { // a run's times are all usable
 			if !clockTold(x.mhz) {
 				return
 			}
@@ -109,10 +108,10 @@ func (c CommonClock) fit(s results.Series, readings map[int64][]reading) {
 	}
 }
 
-// At is the time of a sample of a case in microseconds at the clock at which the case is judged, and that clock in MHz. It
-// is 0, 0 where the sample tells no clock, and for cases that no curve has, such as those of remedies.
+// At returns the time of a sample in microseconds at the common clock, and that clock in MHz. It returns 0, 0
+// if the sample has no clock, and for cases outside of curves, such as remedies.
 func (c CommonClock) At(of results.Case, s results.Sample) (us, mhz float64) {
-	beta, ok := c.betas[of.ID] // of devices whose clock is known alone
+	beta, ok := c.betas[of.ID] // only devices with a known clock
 	if !ok || !clocked(&s) || !usable(&s) {
 		return 0, 0
 	}

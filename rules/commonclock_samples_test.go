@@ -10,11 +10,13 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/export"
 )
 
-// clockedRun makes a run with a sample of each case in each round, the first case being a sentinel too. A time of 0 leaves the
-// sample out.
-func clockedRun(t *testing.T, meta results.Meta, cases []results.Case, rounds int, sample func(c results.Case, round int) (us, mhz float64)) *results.Run {
+// clockedRun makes a run with a sample of each case in each round; the first case is also a sentinel. A time
+// of 0 omits the sample.
+func clockedRun(t *testing.T, meta results.Meta, cases []results.Case, rounds int,
+	sample func(c results.Case, round int) (us, mhz float64)) *results.Run {
 	t.Helper()
 	run, err := results.Create(filepath.Join(t.TempDir(), "run.db"), meta)
 	if err != nil {
@@ -37,7 +39,8 @@ func clockedRun(t *testing.T, meta results.Meta, cases []results.Case, rounds in
 				phases = append(phases, results.PhaseSentinel)
 			}
 			for _, phase := range phases {
-				if err := run.Append(results.Sample{CaseID: c.ID, Phase: phase, Round: round, Seq: seq, Launches: 1, US: us, ClockMHz: mhz}); err != nil {
+				if err := run.Append(results.Sample{CaseID: c.ID, Phase: phase, Round: round, Seq: seq, Launches: 1, US: us,
+					ClockMHz: mhz}); err != nil {
 					t.Fatal(err)
 				}
 				seq++
@@ -47,16 +50,17 @@ func clockedRun(t *testing.T, meta results.Meta, cases []results.Case, rounds in
 	return run
 }
 
-// TestCommonClockOfSamples: samples of a row that follows the clock are brought to one time, whatever clock each was taken at.
 func TestCommonClockOfSamples(t *testing.T) {
 	const reference = 1500.0
-	cases := []results.Case{{SeriesKey: syntheticKey, M: 64}, {SeriesKey: syntheticKey, M: 128}, {SeriesKey: syntheticKey, M: 192}, {SeriesKey: syntheticKey, M: 192, Parts: []int{64, 128}}, {SeriesKey: syntheticKey, M: 192, PadTo: 256},
+	cases := []results.Case{{SeriesKey: syntheticKey, M: 64}, {SeriesKey: syntheticKey, M: 128}, {SeriesKey: syntheticKey, M: 192},
+		{SeriesKey: syntheticKey, M: 192, Parts: []int{64, 128}}, {SeriesKey: syntheticKey, M: 192, PadTo: 256},
 		{SeriesKey: syntheticKey, M: 256, Parts: []int{256}}}
-	run := clockedRun(t, results.Meta{ReferenceClock: map[string]float64{syntheticKey.Device: reference}}, cases, 9, func(c results.Case, round int) (us, mhz float64) {
-		mhz = reference * (1 + 0.01*float64((round*5+c.M/64)%9-4))
-		return float64(c.M) * reference / mhz, mhz
-	})
-	clock, err := FitCommonClock(run, Default())
+	run := clockedRun(t, results.Meta{ReferenceClock: map[string]float64{syntheticKey.Device: reference}}, cases, 9,
+		func(c results.Case, round int) (us, mhz float64) {
+			mhz = reference * (1 + 0.01*float64((round*5+c.M/64)%9-4))
+			return float64(c.M) * reference / mhz, mhz
+		})
+	clock, err := FitCommonClock(run, Default().Basis())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +79,8 @@ func TestCommonClockOfSamples(t *testing.T) {
 		}
 		us, mhz := clock.At(c, s)
 		if want := float64(c.M); math.Abs(us/want-1) > 0.002 || mhz != reference {
-			t.Errorf("m%d: a sample of %.2f us at %.0f MHz is %.2f us at %.0f MHz, expected %.0f us at %.0f", c.M, s.US, s.ClockMHz, us, mhz, want, reference)
+			t.Errorf("m%d: a sample of %.2f us at %.0f MHz is %.2f us at %.0f MHz, expected %.0f us at %.0f", c.M, s.US, s.ClockMHz, us,
+				mhz, want, reference)
 		}
 	}
 	unclocked := samples[0]
@@ -92,8 +97,8 @@ func TestCommonClockOfSamples(t *testing.T) {
 	}
 }
 
-// TestCommonClockIsTheRules: what is fitted without holding the samples is what the rules fit: of rows that follow the clock more
-// or less, on two devices of unlike clocks, beside a curve with a sample that tells no clock, and a device whose clock is none.
+// The fit without samples in memory equals the rules' fit: two devices with different clocks, a curve with a
+// sample without a clock, and a device with an invalid clock.
 func TestCommonClockIsTheRules(t *testing.T) {
 	other, dark, slow := syntheticKey, syntheticKey, syntheticKey
 	other.Device, dark.Kernel, slow.Device = "cuda:7", "dark", "cuda:9"
@@ -110,7 +115,7 @@ func TestCommonClockIsTheRules(t *testing.T) {
 			us = float64(c.M) * math.Pow(1500/mhz, float64(c.M%5)/5) * math.Exp(0.01*rng.NormFloat64())
 			switch {
 			case c.Device == slow.Device:
-				mhz = 12 // which is rounded to 0
+				mhz = 12 // rounded to 0
 			case c.Device == other.Device:
 				mhz *= 0.8
 			case c.Kernel == dark.Kernel && c.M == 64 && round == 3:
@@ -120,7 +125,7 @@ func TestCommonClockIsTheRules(t *testing.T) {
 			}
 			return us, mhz
 		})
-		got, err := FitCommonClock(run, Default())
+		got, err := FitCommonClock(run, Default().Basis())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +133,7 @@ func TestCommonClockIsTheRules(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		clocks := referenceClocks(data, Default())
+		clocks := referenceClocks(data, Default().Basis())
 		if fmt.Sprint(got.clocks) != fmt.Sprint(clocks) || len(clocks) != 3 || clocks[slow.Device] != 0 {
 			t.Errorf("clocks %v, the rules have %v", got.clocks, clocks)
 		}
@@ -146,7 +151,7 @@ func TestCommonClockIsTheRules(t *testing.T) {
 	}
 }
 
-// TestExportHoldsNoRun: while samples are exported with their times at the common clock, the run is not in memory.
+// An export at the common clock must not hold the run in memory.
 func TestExportHoldsNoRun(t *testing.T) {
 	const rounds = 1500
 	var cases []results.Case
@@ -163,18 +168,18 @@ func TestExportHoldsNoRun(t *testing.T) {
 		return m.HeapAlloc
 	}
 	before := heap()
-	clock, err := FitCommonClock(run, Default())
+	clock, err := FitCommonClock(run, Default().Basis())
 	if err != nil {
 		t.Fatal(err)
 	}
 	n, during := 0, uint64(0)
-	some := results.Samples{AtClock: clock.At, Select: func(*results.Exported) (bool, error) {
+	some := export.Samples{AtClock: clock.At, Select: func(*export.Exported) (bool, error) {
 		if n++; n == rounds*len(cases)/2 {
 			during = heap()
 		}
 		return true, nil
 	}}
-	if err := results.ExportSome(run, io.Discard, results.FormatCSV, some); err != nil {
+	if err := export.ExportSome(run, io.Discard, export.FormatCSV, some); err != nil {
 		t.Fatal(err)
 	}
 	const most = 1 << 20 // the samples take 6.9 MB

@@ -1,19 +1,21 @@
 package rules
 
 import (
+	"maps"
 	"math"
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
+// coarseStep is the largest step of a timer, as a share of a block's time, that can't explain differences
+// between rows: a tenth of a marginal row's reach.
+const coarseStep = marginalReach / 10
+
 const (
-	// coarseStep is the share of a block's time that a timer's step may be before
-	// what rows differ by could be the timer's doing: a tenth of a marginal row's reach.
-	coarseStep = marginalReach / 10
-	// orderRows is from how many rows of a round on its order is looked at, and
-	// orderLimit the correlation of M and time of measurement in all rounds
-	// alike from which on it is called ordered.
+	// orderRows is the least number of rows in a round for checking its order. orderLimit is the least
+	// correlation between M and time of measurement, in all rounds alike, that counts as sorted.
 	orderRows  = 16
 	orderLimit = 0.5
 )
@@ -30,8 +32,8 @@ func blockTimes(series []results.Series, device string) []float64 {
 	return blocks
 }
 
-// timerStep is the step of a timer that shows in ascending block times: the largest that
-// divides nearly all of them, in microseconds; 0 when there is none.
+// timerStep is the resolution of a timer in microseconds, from ascending block times: the largest step that
+// divides nearly all of them, or 0.
 func timerStep(blocks []float64) float64 {
 	if len(blocks) < orderRows {
 		return 0
@@ -59,9 +61,9 @@ func timerStep(blocks []float64) float64 {
 	return step
 }
 
-// ordered says whether the rows of a series were measured in the order of M, or against
-// it, in most rounds: then a drift is not told from what M does. correlation is that of
-// M's rank and the time of measurement, the mean over rounds.
+// ordered reports whether most rounds measured the rows of a series in ascending or descending M: then drift
+// can't be separated from the effect of M. correlation is the mean over rounds of the rank correlation of M
+// and time of measurement.
 func ordered(s results.Series) (correlation float64, is bool) {
 	type sums struct{ n, m, seq, mm, ss, ms float64 }
 	rounds := map[int]*sums{}
@@ -79,7 +81,8 @@ func ordered(s results.Series) (correlation float64, is bool) {
 		}
 	}
 	var sum, n float64
-	for _, of := range rounds {
+	for _, round := range slices.Sorted(maps.Keys(rounds)) { // sums of floats depend on their order
+		of := rounds[round]
 		variance := (of.mm - of.m*of.m/of.n) * (of.ss - of.seq*of.seq/of.n)
 		if of.n < orderRows || variance <= 0 {
 			continue
@@ -93,20 +96,48 @@ func ordered(s results.Series) (correlation float64, is bool) {
 	return sum / n, math.Abs(sum/n) > orderLimit
 }
 
-// conditions are what the samples themselves show of how they were taken.
-type conditions struct {
-	// correlation is that of M and the time of measurement by series, 0 for one whose order
-	// was random.
-	correlation []float64
-	// timers are by device.
-	timers map[string]timer
+// round makes verdicts undecided if the times of rows lie within one step of their device's timer. A row that
+// scatters by less than the step rounds to the same value every time, so more samples don't help. For a row
+// that scatters by more, rounding is just additional noise.
+func (p *prepared) round(timers map[string]timer) {
+	for _, c := range p.curves {
+		step := timers[c.series.Key.Device].step
+		if step == 0 {
+			continue
+		}
+		var blocks []float64
+		for i := range c.points {
+			pt := &c.points[i]
+			if pt.inferred {
+				continue
+			}
+			blocks = blocks[:0]
+			for j := range c.series.Rows[pt.row].Samples {
+				if s := &c.series.Rows[pt.row].Samples[j]; usable(s) {
+					blocks = append(blocks, s.US*float64(max(s.Launches, 1)))
+				}
+			}
+			mean, squares := stats.Mean(blocks), 0.0
+			for _, b := range blocks {
+				squares += (b - mean) * (b - mean)
+			}
+			// Scatter estimated from few samples may be too large by a third.
+			sigma := 0.7 * math.Sqrt(squares/float64(max(1, len(blocks)-1))) / step
+			open := step / 2 / mean * math.Exp(-2*math.Pi*math.Pi*sigma*sigma)
+			pt.us.Open, pt.seen.Open = pt.us.Open+open, pt.seen.Open+open
+		}
+	}
 }
 
-// timer is the step of a device's timer and the median length of its blocks, in
-// microseconds; the step is 0 where none shows.
+type conditions struct {
+	// correlation of M and the time of measurement by series, 0 if the order was random.
+	correlation []float64
+	timers      map[string]timer
+}
+
+// timer is the step of a device's timer, or 0, and the median length of its blocks, both in microseconds.
 type timer struct{ step, usual float64 }
 
-// lookAtConditions finds the conditions of a run. It takes long where samples are many.
 func lookAtConditions(series []results.Series) conditions {
 	found := conditions{correlation: make([]float64, len(series)), timers: map[string]timer{}}
 	for i, s := range series {
@@ -127,18 +158,21 @@ func lookAtConditions(series []results.Series) conditions {
 	return found
 }
 
-// warnConditions tells of what in the samples themselves limits what can be said.
 func (a *Audit) warnConditions(p *prepared, found conditions) {
 	seen := map[string]bool{}
 	for i, c := range p.curves {
 		id := c.series.Key.Device
 		if correlation := found.correlation[i]; correlation != 0 {
-			a.warn(c.series.Key.String(), "the order was not random: M and the time of measurement go together (rank correlation %.2f), so drift can't be separated from the effect of M", correlation)
+			a.warn(c.series.Key.String(),
+				"the order was not random: %[1]s correlates with the time of measurement (rank correlation %[2].2f), so drift can't be "+
+					"separated from the effect of %[1]s", dimension(c.series.Key), correlation)
 		}
 		if !seen[id] {
 			seen[id] = true
 			if t := found.timers[id]; t.step > 0 && t.step > coarseStep*t.usual {
-				a.warn(id, "the timer is coarse: times are multiples of %s us, %.2g %% of the median block of %s us; longer blocks (--block) would help", figure(t.step), 100*t.step/t.usual, figure(t.usual))
+				a.warn(id,
+					"the timer is coarse: times are multiples of %s us, %.2g %% of the median block of %s us; use longer blocks (--block)",
+					figure(t.step), 100*t.step/t.usual, figure(t.usual))
 			}
 		}
 		bimodal, far := 0, 0
@@ -152,10 +186,12 @@ func (a *Audit) warnConditions(p *prepared, found conditions) {
 			}
 		}
 		if bimodal > 0 {
-			a.warn(c.series.Key.String(), "%s with two levels of time each: judged anomalous only where the faster level is, clean only where the slower one is", plural(bimodal, "row"))
+			a.warn(c.series.Key.String(), "%s with bimodal times: anomalous only if the faster mode is, clean only if the slower mode is",
+				plural(bimodal, "row"))
 		}
 		if far > 0 {
-			a.warn(c.series.Key.String(), "undecided: %s whose clock stayed more than %.0f %% away from %.0f MHz", plural(far, "row"), 100*clockReach, c.reference)
+			a.warn(c.series.Key.String(), "undecided: %s whose clock stayed more than %.0f %% away from %.0f MHz", plural(far, "row"),
+				100*ClockReach, c.reference)
 		}
 	}
 }

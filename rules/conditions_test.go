@@ -9,14 +9,14 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// TestTwoModes tells two levels from broad scatter, from a stray and from one level.
 func TestTwoModes(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		y     []float64
-		slow  float64 // of the samples; 0 for one level
+		slow  float64
 		fast  float64
 		sigma float64
 	}{
@@ -38,8 +38,8 @@ func TestTwoModes(t *testing.T) {
 	}
 }
 
-// TestBimodalRow: it is anomalous only where its faster level is, clean only where its
-// slower one is, and no reference.
+// A bimodal row is anomalous only if its faster level is, clean only if its slower one is, and never a
+// reference.
 func TestBimodalRow(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	levels := map[int][2]float64{200: {1, 1.1}, 300: {1.08, 1.2}, 400: {0.9, 1.01}}
@@ -59,7 +59,7 @@ func TestBimodalRow(t *testing.T) {
 		verdict, two := want[r.M]
 		switch {
 		case r.M == 4:
-			verdict = Unjudged // nothing is smaller
+			verdict = Unjudged // no smaller M
 		case !two:
 			verdict = Clean
 		}
@@ -70,12 +70,11 @@ func TestBimodalRow(t *testing.T) {
 			t.Errorf("m%d is held against a row of two levels", r.M)
 		}
 	}
-	if !hasWarning(a.Warnings, "3 rows with two levels") {
+	if !hasWarning(a.Warnings, "3 rows with bimodal") {
 		t.Errorf("warnings %v", a.Warnings)
 	}
 }
 
-// TestTimerStep finds the step of a coarse timer and none in fine times.
 func TestTimerStep(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	fine, coarse := make([]float64, 400), make([]float64, 400)
@@ -93,7 +92,6 @@ func TestTimerStep(t *testing.T) {
 	}
 }
 
-// TestConditionsAreTold: a coarse timer and an ordered sweep are warnings of the audit.
 func TestConditionsAreTold(t *testing.T) {
 	w := byM(func(m int) float64 { return float64(m) }, gaussian(0.02), rand.New(rand.NewPCG(5, 5)))
 	data := w.sweep(grid(400, 1600, 4), 7)
@@ -115,12 +113,19 @@ func TestConditionsAreTold(t *testing.T) {
 	if a, err = RunAudit(t.Context(), data, Default().Only(Monotonic), nil); err != nil {
 		t.Fatal(err)
 	}
-	if !hasWarning(a.Warnings, "order was not random") || !hasWarning(a.Warnings, "timer is coarse: times are multiples of 8.000 us, 0.81 % of the median block of 992.0 us") {
+	if !hasWarning(a.Warnings, "order was not random: M correlates") ||
+		!hasWarning(a.Warnings, "timer is coarse: times are multiples of 8.000 us, 0.81 % of the median block of 992.0 us") {
 		t.Errorf("an ordered sweep with a coarse timer: %v", a.Warnings)
+	}
+	data.Series[0].Key.Along = kernels.Along{Dimension: "n", M: 64}
+	if a, err = RunAudit(t.Context(), data, Default().Only(Monotonic), nil); err != nil {
+		t.Fatal(err)
+	}
+	if !hasWarning(a.Warnings, "order was not random: N correlates") {
+		t.Errorf("an ordered sweep along N: %v", a.Warnings)
 	}
 }
 
-// TestOrdered: only rounds of many rows, that were measured at different times, say anything of the order.
 func TestOrdered(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -151,8 +156,8 @@ func TestOrdered(t *testing.T) {
 	}
 }
 
-// TestPaceTakesTheClocksPlace: a machine whose clock nobody tells slows down and speeds
-// up; rows follow it each by a factor of its own. Their times come out as at a usual moment.
+// The clock is unknown, the machine's speed varies, and each row follows it with its own factor. The pace
+// removes that.
 func TestPaceTakesTheClocksPlace(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	state := 0.0
@@ -169,12 +174,12 @@ func TestPaceTakesTheClocksPlace(t *testing.T) {
 	}
 	data := w.sweep(grid(4, 1600, 4), 7)
 	scatter := func(d Data) float64 {
-		p := prepare(d, Default())
+		p := prepare(d, Default().Basis())
 		var se []float64
 		for _, pt := range p.curves[0].points {
-			se = append(se, pt.us.se)
+			se = append(se, pt.us.SE)
 		}
-		return median(se)
+		return stats.Median(se)
 	}
 	known := scatter(data)
 	for i := range data.Series[0].Rows {
@@ -186,14 +191,13 @@ func TestPaceTakesTheClocksPlace(t *testing.T) {
 		data.Sentinels[i].ClockMHz = 0
 	}
 	hidden := scatter(data)
-	plain := 0.033 * centreFactor / math.Sqrt(7)
+	plain := 0.033 * stats.CentreFactor / math.Sqrt(7)
 	if known > 0.0015 || hidden > 0.6*plain || hidden < known {
 		t.Errorf("standard errors: %.4f with clocks, %.4f without, %.4f if nothing were done", known, hidden, plain)
 	}
 }
 
-// TestSlowStretches: neighbours that are slower together by less than the threshold of a
-// case are found as a stretch, and rows slowed here and there are not.
+// Neighbors slower by less than the case threshold form a stretch; scattered slow rows don't.
 func TestSlowStretches(t *testing.T) {
 	cfg := Default()
 	ratios := func(slow func(m int) float64) *DiffResult {
@@ -231,12 +235,14 @@ func TestSlowStretches(t *testing.T) {
 	if d := ratios(func(int) float64 { return 1 }); d.Gate || d.Undecided > 0 || d.Same != len(d.Cases) {
 		t.Errorf("equal runs: gate %v, %d of %d the same", d.Gate, d.Same, len(d.Cases))
 	}
-	if d := ratios(func(int) float64 { return 1.015 }); !d.Gate || d.SlowerSeries != 1 || d.Slower != 0 {
+	if d := ratios(func(int) float64 { return 1.015 }); d.Gate || d.SlowerSeries != 0 || d.Slower != 0 {
 		t.Errorf("a series slower by 1.5 %%: gate %v, %d series, %d cases", d.Gate, d.SlowerSeries, d.Slower)
+	}
+	if d := ratios(func(int) float64 { return 1.027 }); !d.Gate || d.SlowerSeries != 1 || d.Slower != 0 {
+		t.Errorf("a series slower by 2.7 %%: gate %v, %d series, %d cases", d.Gate, d.SlowerSeries, d.Slower)
 	}
 }
 
-// TestNearestSeries names in what runs without a common case differ.
 func TestNearestSeries(t *testing.T) {
 	at := func(kernel string, dtype kernels.DType) Data {
 		w := byM(func(m int) float64 { return float64(m) }, gaussian(0.01), rand.New(rand.NewPCG(1, 1)))

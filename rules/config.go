@@ -13,11 +13,11 @@ import (
 // ConfigSchema is the value of the key schema in a rules file.
 const ConfigSchema = "gemmaudit.rules/1"
 
-// The methods by which rows are judged.
+// The methods of judging rows.
 const (
 	// MethodInterval judges by confidence bounds and adjusted p-values.
 	MethodInterval = "interval"
-	// MethodArticle is the published plain rule on point estimates.
+	// MethodArticle is the published rule on point estimates.
 	MethodArticle = "article"
 )
 
@@ -30,6 +30,8 @@ type Config struct {
 	Schema string `yaml:"schema"`
 	// Method is MethodInterval or MethodArticle.
 	Method string `yaml:"method"`
+	// Along is the dimension that curves run along, of [AlongNames].
+	Along string `yaml:"along"`
 	// Threshold is the share of the reference's MFU below which a row is
 	// anomalous, in (0, 1].
 	Threshold float64 `yaml:"threshold"`
@@ -37,13 +39,12 @@ type Config struct {
 	FDR float64 `yaml:"fdr"`
 	// Confidence is the level of printed intervals, in (0, 1).
 	Confidence float64 `yaml:"confidence"`
-	// ClockMHz is the clock at which rows are judged, 0 for the run's own or 100 to
-	// 10000 MHz.
+	// ClockMHz is the common clock for judging rows, 100 to 10000 MHz, or 0 for the run's own.
 	ClockMHz float64 `yaml:"clock_mhz"`
 	// MinSamples is the least number of samples of a row that is judged.
 	MinSamples int `yaml:"min_samples"`
-	// DriftBound is the resolution past which nothing can be said of a run, and the drift of the
-	// sentinels, as shares of the time.
+	// DriftBound is the limit of a run's resolution, and of the sentinels' drift, as a share of the time. A
+	// run beyond it is not judged.
 	DriftBound float64       `yaml:"drift_bound"`
 	Confirm    ConfirmConfig `yaml:"confirm"`
 	Remedy     RemedyConfig  `yaml:"remedy"`
@@ -52,8 +53,7 @@ type Config struct {
 	Cards      CardsConfig   `yaml:"cards"`
 	Waivers    []Waiver      `yaml:"waivers"`
 
-	// Today is the day on which waivers are looked at, as YYYY-MM-DD; empty
-	// means the clock's.
+	// Today is the date for checking waivers, as YYYY-MM-DD; empty means the system clock's.
 	Today string `yaml:"-"`
 }
 
@@ -64,12 +64,12 @@ type ConfirmConfig struct {
 	MaxCases  int `yaml:"max_cases"`
 }
 
-// RemedyConfig says what a remedy must gain and how much is spent on it.
+// RemedyConfig says how much a remedy must gain, and the budget for finding it.
 type RemedyConfig struct {
 	Margin float64 `yaml:"margin"`
-	// Slower is by how much more than in the run a product may take beside its remedies.
-	// Beyond, other work slows it, from which a remedy may suffer less without being any
-	// better: nothing is concluded.
+	// Slower is by how much longer than in the run a product may take during remedy measurements. Above it
+	// other work disturbs the machine, which may slow the product more than the remedy, so the result is
+	// discarded.
 	Slower    float64 `yaml:"slower"`
 	Rounds    int     `yaml:"rounds"`
 	MaxRounds int     `yaml:"max_rounds"`
@@ -77,39 +77,53 @@ type RemedyConfig struct {
 	MaxCases  int     `yaml:"max_cases"`
 }
 
-// DiffConfig is what a comparison of two runs is gated on: the shares by which a case, a
-// stretch of neighbouring M, and a whole series may become slower.
+// DiffConfig is the gate of a comparison of two runs: the largest accepted slowdowns of a case, a stretch of
+// neighboring M, and a whole series, as shares.
 type DiffConfig struct {
 	Threshold float64 `yaml:"threshold"`
 	Stretch   float64 `yaml:"stretch"`
 	Series    float64 `yaml:"series"`
+	// DespiteDisturbance compares times even if one run was disturbed more than the other.
+	DespiteDisturbance bool `yaml:"-" json:"-"`
 }
 
-// CardsConfig is what a comparison of the cards of one host is gated on.
+// CardsConfig is the gate of a comparison of the cards of one host.
 type CardsConfig struct {
 	Threshold float64 `yaml:"threshold"`
 }
 
-// DefaultText is the built-in rules file as it is written, with its comments.
+// Basis is the part of the rules file that estimates depend on.
+func (c Config) Basis() Basis {
+	b := Basis{ClockMHz: c.ClockMHz, Confidence: c.Confidence, DriftBound: c.DriftBound, Along: c.Along, MinSamples: c.MinSamples}
+	if c.Method == MethodArticle {
+		b.Along = AlongM
+	}
+	return b
+}
+
+// DefaultText returns the built-in rules file with its comments.
 func DefaultText() []byte { return slices.Clone(defaultConfig) }
 
 // Default returns the built-in configuration.
 func Default() Config {
 	var c Config
 	if err := yaml.Unmarshal(defaultConfig, &c); err != nil {
-		// The file is embedded and a test parses it: this can't be reached by input.
+		// Unreachable: the file is embedded and a test parses it.
 		return Config{}
 	}
 	return c
 }
 
-// Validate returns an error that names the first value out of its range.
+// Validate returns an error that names the first value out of range.
 func (c Config) Validate() error {
 	if c.Schema != ConfigSchema {
 		return &fieldError{[]string{"schema"}, fmt.Sprintf(" is %q, expected %q", c.Schema, ConfigSchema)}
 	}
 	if c.Method != MethodInterval && c.Method != MethodArticle {
 		return &fieldError{[]string{"method"}, fmt.Sprintf(" is %q, expected interval or article", c.Method)}
+	}
+	if err := c.checkAlong(); err != nil {
+		return err
 	}
 	for _, f := range []struct {
 		path string
@@ -169,8 +183,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Encode writes the configuration as a rules file that [ParseConfig] reads. Today
-// is not part of it.
+// Encode writes the configuration, except Today, as a rules file that [ParseConfig] reads.
 func (c Config) Encode() ([]byte, error) {
 	text, err := yaml.Marshal(c)
 	if err != nil {

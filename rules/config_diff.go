@@ -10,15 +10,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// ConfigChange is a key of the rules file whose value differs; a side that does not have it is empty.
+// ConfigChange is a key of the rules file whose value differs; a side without the key is empty.
 type ConfigChange struct {
 	Key string `json:"key"` // "rules.split.margin"; a waiver is one key, "waivers.0"
 	A   string `json:"a"`
 	B   string `json:"b"`
 }
 
-// CompareConfigs lists the keys in which two configurations differ, in the order of the rules file. Lists are
-// compared as they are written, waivers one by one.
+// CompareConfigs lists the keys with different values in two configurations, in the order of the rules file.
+// A list is one value, but each waiver is compared separately.
 func CompareConfigs(a, b Config) ([]ConfigChange, error) {
 	var keys []string
 	var values [2]map[string]string
@@ -50,7 +50,6 @@ func CompareConfigs(a, b Config) ([]ConfigChange, error) {
 	return changes, nil
 }
 
-// leaves calls found for every key below a node that holds no mapping, with its value on one line.
 func leaves(node *yaml.Node, path string, found func(key, value string)) error {
 	switch {
 	case node.Kind == yaml.MappingNode && !strings.HasPrefix(path, "waivers."):
@@ -80,7 +79,6 @@ func leaves(node *yaml.Node, path string, found func(key, value string)) error {
 	return nil
 }
 
-// flow has a node and all below it written on one line.
 func flow(node *yaml.Node) {
 	node.Style = yaml.FlowStyle
 	for _, n := range node.Content {
@@ -90,7 +88,6 @@ func flow(node *yaml.Node) {
 	}
 }
 
-// keysOf lists the keys of a part of the rules file, by the name of its Go type; nil for one that is none.
 func keysOf(typeName string) []string {
 	var find func(t reflect.Type) []string
 	find = func(t reflect.Type) []string {

@@ -16,11 +16,10 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/regular"
 )
 
-// maxConfigBytes is the longest rules file that is read: thousands of waivers.
 const maxConfigBytes = 1 << 20
 
-// LoadConfig reads a rules file over the built-in one; the empty path is the
-// built-in one alone. Errors name the file, the line and what was expected.
+// LoadConfig reads a rules file over the built-in one; an empty path returns the built-in one. Errors name
+// the file, the line and the expected value.
 func LoadConfig(path string) (Config, error) {
 	if path == "" {
 		return Default(), nil
@@ -43,7 +42,7 @@ func LoadConfig(path string) (Config, error) {
 // ConfigError is a fault in a rules file.
 type ConfigError struct {
 	File string
-	Line int // 0 when the fault has no single line
+	Line int // 0 if the fault has no single line
 	Text string
 }
 
@@ -54,8 +53,8 @@ func (e *ConfigError) Error() string {
 	return fmt.Sprintf("%s: %s", e.File, e.Text)
 }
 
-// ParseConfig reads the text of a rules file over the built-in one. name is
-// for errors, which are of type [*ConfigError].
+// ParseConfig reads the text of a rules file over the built-in one. name appears in errors, which are of type
+// [*ConfigError].
 func ParseConfig(name string, text []byte) (Config, error) {
 	c := Default()
 	dec := yaml.NewDecoder(bytes.NewReader(text))
@@ -88,8 +87,8 @@ var (
 	unknownField = regexp.MustCompile(`^field (\S+) not found in type (\S+)$`)
 )
 
-// yamlError turns the decoder's error, which may hold several lines, into one
-// that names the first line at fault and speaks of keys instead of Go types.
+// yamlError reduces the decoder's error, which may have several lines, to the first line at fault, in terms
+// of keys instead of Go types.
 func yamlError(name string, err error) error {
 	message := err.Error()
 	var several *yaml.TypeError
@@ -115,10 +114,11 @@ func yamlError(name string, err error) error {
 // countKeys are the keys whose values are whole numbers.
 var countKeys = []string{"min_samples", "rounds", "max_rounds", "max_cases", "max_parts", "n", "k"}
 
-// fraction finds a count that is none, which the decoder would cut: half a case to none.
+// fraction finds a count that is not whole; the decoder would truncate 0.5 to 0.
 func fraction(node *yaml.Node) (key string, value *yaml.Node) {
 	for i, child := range node.Content {
-		if node.Kind == yaml.MappingNode && i%2 == 1 && slices.Contains(countKeys, node.Content[i-1].Value) && child.ShortTag() == "!!float" {
+		if node.Kind == yaml.MappingNode && i%2 == 1 && slices.Contains(countKeys, node.Content[i-1].Value) &&
+			child.ShortTag() == "!!float" {
 			if x, err := strconv.ParseFloat(child.Value, 64); err != nil || x != math.Trunc(x) {
 				return node.Content[i-1].Value, child
 			}
@@ -130,7 +130,7 @@ func fraction(node *yaml.Node) (key string, value *yaml.Node) {
 	return "", nil
 }
 
-// fieldError is a value out of its range; path is where it stands in the file.
+// fieldError is a value out of its range; path is its place in the file.
 type fieldError struct {
 	path []string
 	text string
@@ -138,8 +138,8 @@ type fieldError struct {
 
 func (e *fieldError) Error() string { return strings.Join(e.path, ".") + e.text }
 
-// lineOf finds the line of a value in a YAML document; 0 when the document does
-// not mention it. Elements of lists are addressed by their number.
+// lineOf finds the line of a value in a YAML document, 0 if it is absent. Elements of lists are addressed by
+// their number.
 func lineOf(text []byte, path []string) int {
 	var doc yaml.Node
 	if yaml.Unmarshal(text, &doc) != nil || len(doc.Content) == 0 {

@@ -9,45 +9,39 @@ import (
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 const (
-	// confirmGroup is how many findings are measured in one interleaving: enough that the
-	// device runs a mixture as it did in the sweep, few enough that a deadline loses
-	// little.
+	// confirmGroup is how many findings are measured interleaved: enough for a mixture like the sweep's, few
+	// enough that a deadline loses little.
 	confirmGroup = 128
-	// leastPairs is the least number of pairs that a signed-rank test at 5 % can
-	// do anything with.
-	leastPairs = 6
-	// firstLook is the share of the level that is spent on the first look at the
-	// samples; later looks, for which rounds are added, share the rest evenly. A
-	// test's p-value is the least over its looks of p ÷ share.
+	// firstLook is the share of the level spent on the first look at the samples; later looks, with added
+	// rounds, split the rest evenly. A test's p-value is the minimum over its looks of p ÷ share.
 	firstLook = 0.5
-	// sureShare is the share of the level that a trial's p-value has to reach for no more
-	// rounds to be added, when all trials but a few stand: they are adjusted together
-	// afterwards, and the more of them stand the less each has to prove.
+	// sureShare is the share of the level that a trial's p-value must reach to get no more rounds, provided
+	// that nearly all trials stand. Trials are adjusted together afterwards, and the more of them stand, the
+	// weaker the evidence that each needs.
 	sureShare = 0.5
 )
 
-// trial is one row measured again beside what it is held against.
 type trial struct {
 	row  *judgement
 	rule Rule
-	// pairs are log(row ÷ against) at the common clock by round, or log(µs) as observed
-	// for a ceiling; blur is the standard error that bringing them to that clock adds.
+	// pairs are log(row ÷ against) at the common clock by round, or log(µs) as observed for a ceiling; blur
+	// is the standard error that the clock adjustment adds.
 	pairs     []float64
 	blur      float64
-	p         float64 // the least over looks of p ÷ share of the level
+	p         float64 // minimum over looks of p ÷ share of the level
 	last      float64 // p at the last look
 	adjusted  float64
-	loss      Interval
+	loss      stats.Interval
 	confirmed bool
-	low       *lowTrial // nil where the noise is not one-sided
+	low       *lowTrial // nil unless the noise is one-sided
 }
 
-// test looks at all pairs so far and spends a share of the level on it.
 func (t *trial) test(share float64) {
-	if len(t.pairs) < leastPairs {
+	if len(t.pairs) < stats.LeastPairs {
 		t.last = 1
 		return
 	}
@@ -61,43 +55,40 @@ func (t *trial) test(share float64) {
 
 func (t *trial) signed(d []float64, bound float64) float64 {
 	if t.row.sign >= 0 {
-		return signedRank(d, bound)
+		return stats.SignedRank(d, bound)
 	}
 	turned := make([]float64, len(d))
 	for i, v := range d {
 		turned[i] = -v
 	}
-	return signedRank(turned, -bound)
+	return stats.SignedRank(turned, -bound)
 }
 
-// estimateLoss turns the pairs into the share of time that is lost.
 func (t *trial) estimateLoss(confidence float64) {
 	blur := t.blur
 	if i, ok := t.row.curve.at(t.row.against.M); ok && t.row.against.SeriesKey == t.row.direct().SeriesKey {
-		// The loss is that against the best there is, and how far the reference may fall
-		// short of that the sweep knows no better than its own time.
-		blur = math.Hypot(blur, t.row.curve.points[i].us.se)
+		// The loss is relative to the best possible time. The sweep's standard error bounds how far the
+		// reference may be from it.
+		blur = math.Hypot(blur, t.row.curve.points[i].us.SE)
 	}
-	around := walshInterval(t.pairs, confidence)
+	around := stats.WalshInterval(t.pairs, confidence)
 	if t.low != nil && len(t.pairs) > 0 {
 		e := t.low.difference()
-		half := quantiles{}.upper((1-confidence)/2, e.df) * e.se
-		around = Interval{e.y - half, e.y, e.y + half}
+		half := stats.Quantiles{}.Upper((1-confidence)/2, e.DF) * e.SE
+		around = stats.Interval{Lo: e.Y - half, Mid: e.Y, Hi: e.Y + half}
 	}
-	d := widened(around, blur, confidence)
+	d := stats.Widen(around, blur, confidence)
 	ideal := t.row.ideal
 	if t.row.against.M == 0 {
-		ideal = t.row.curve.points[t.row.point].seen.y + math.Log(1-t.row.loss.Mid)
+		ideal = t.row.curve.points[t.row.point].seen.Y + math.Log(1-t.row.loss.Mid)
 	}
-	t.loss = Interval{lost(ideal - d.Lo), lost(ideal - d.Mid), lost(ideal - d.Hi)}
+	t.loss = stats.Interval{Lo: stats.Lost(ideal - d.Lo), Mid: stats.Lost(ideal - d.Mid), Hi: stats.Lost(ideal - d.Hi)}
 }
 
-// confirm measures candidates again, those that the sweep proved first, and of them those that
-// rest on rows that were not measured at all. Of each
-// interval three rows are measured: the worst, which stands for the interval,
-// and both ends, which are trimmed when they do not stand. Interior rows of a
-// confirmed interval are taken on the sweep's word. What is not reached, for the
-// budget or the deadline, stays unconfirmed.
+// confirm measures candidates again: first those that the sweep proved, and among them those that rest on
+// inferred rows. It measures three rows of each interval: the worst, which represents the interval, and both
+// ends, which are trimmed if they are not confirmed. Interior rows of a confirmed interval keep the sweep's
+// verdict. Candidates beyond the budget or the deadline stay unconfirmed.
 func confirm(ctx context.Context, a *Audit, p *prepared, candidates []*candidate, cfg Config, m Measurer) error {
 	order := slices.Clone(candidates)
 	slices.SortStableFunc(order, func(x, y *candidate) int {
@@ -124,10 +115,11 @@ func confirm(ctx context.Context, a *Audit, p *prepared, candidates []*candidate
 	if len(order) > cfg.Confirm.MaxCases {
 		order = order[:cfg.Confirm.MaxCases]
 		if screened > cfg.Confirm.MaxCases {
-			a.warn("run", "%d of %d suspect intervals were not measured again: confirm.max_cases is %d", screened-cfg.Confirm.MaxCases, screened, cfg.Confirm.MaxCases)
+			a.warnUnconfirmed(screened-cfg.Confirm.MaxCases, "%d of %d suspect intervals were not measured again: confirm.max_cases is %d",
+				screened-cfg.Confirm.MaxCases, screened, cfg.Confirm.MaxCases)
 		}
 	}
-	// What the sweep has proven will mostly stand.
+	// Most candidates that the sweep has proven will be confirmed.
 	proven, planned := 0.0, 0.0
 	for _, c := range order {
 		n := float64(len(c.chosen()))
@@ -152,10 +144,10 @@ func confirm(ctx context.Context, a *Audit, p *prepared, candidates []*candidate
 			}
 		}
 		if timeUp(ctx, err) {
-			a.warn("run", "the time was up before %s could be measured again", plural(left, "suspect interval"))
+			a.warnUnconfirmed(left, "the time limit was reached before %s could be measured again", plural(left, "suspect interval"))
 		} else {
 			failure = fmt.Errorf("measure suspects again: %w", err)
-			a.warn("run", "measuring again failed and leaves %s unconfirmed: %v", plural(left, "suspect interval"), err)
+			a.warnUnconfirmed(left, "measuring again failed, %s unconfirmed: %v", plural(left, "suspect interval"), err)
 		}
 		break
 	}
@@ -167,7 +159,7 @@ func confirm(ctx context.Context, a *Audit, p *prepared, candidates []*candidate
 				of, p = append(of, t), append(p, t.p)
 			}
 		}
-		for i, adjusted := range benjaminiHochberg(p) {
+		for i, adjusted := range stats.AdjustP(p) {
 			of[i].adjusted, of[i].confirmed = adjusted, adjusted <= cfg.FDR
 		}
 	}
@@ -187,13 +179,11 @@ func confirm(ctx context.Context, a *Audit, p *prepared, candidates []*candidate
 	return failure
 }
 
-// restsOnInferred says whether the worst row, or what sets its expectation, was not measured.
 func (c *candidate) restsOnInferred() bool {
 	points := c.worst.curve.points
 	return points[c.worst.point].inferred || slices.ContainsFunc(c.worst.base, func(i int) bool { return points[i].inferred })
 }
 
-// chosen is the rows of a candidate that are measured again.
 func (c *candidate) chosen() []*judgement {
 	rows := []*judgement{c.worst}
 	for _, j := range []*judgement{c.rows[0], c.rows[len(c.rows)-1]} {
@@ -204,10 +194,9 @@ func (c *candidate) chosen() []*judgement {
 	return rows
 }
 
-// instead is the verdict on a row that was not confirmed: what the fresh samples say of
-// it where they say enough.
+// instead is the verdict on a row that was not confirmed, from the fresh samples if they are enough.
 func (t *trial) instead() Verdict {
-	if t == nil || len(t.pairs) < leastPairs || t.row.lossBound <= 0 {
+	if t == nil || len(t.pairs) < stats.LeastPairs || t.row.lossBound <= 0 {
 		return Undecided
 	}
 	again := *t.row
@@ -221,10 +210,9 @@ func (t *trial) instead() Verdict {
 	return Undecided
 }
 
-// settle draws the consequences of a candidate's trials for its rows.
 func (c *candidate) settle() {
-	// The worst by the sweep stands for the interval as long as it is confirmed: it was
-	// chosen by other samples, so what these say of it is not the luck of the choice.
+	// The sweep's worst row represents the interval as long as it is confirmed. The sweep's samples chose it,
+	// so its fresh samples have no selection bias.
 	var best *judgement
 	for _, j := range c.chosen() {
 		t := c.tests[j]
@@ -260,10 +248,9 @@ func (c *candidate) settle() {
 	c.rows, c.worst = rows, best
 }
 
-// confirmTogether measures one group, interleaved, and looks at the samples up to
-// the most rounds that are allowed; from the second look on only open trials are
-// measured. A trial whose p-value is at most sure gets no more rounds. On an error the
-// group's candidates are left without trials.
+// confirmTogether measures one group, interleaved, up to the maximum number of rounds. From the second look
+// on it measures only open trials. A trial with a p-value of at most sure gets no more rounds. If it fails,
+// the group's candidates have no trials.
 func confirmTogether(ctx context.Context, p *prepared, group []*candidate, cfg Config, sure float64, m Measurer) ([]*trial, error) {
 	var trials []*trial
 	for _, c := range group {
@@ -298,7 +285,7 @@ func confirmTogether(ctx context.Context, p *prepared, group []*candidate, cfg C
 		var still []*trial
 		for _, t := range open {
 			t.test(share)
-			// As good as sure, or hopeless, and settled either way.
+			// Sure or hopeless trials are settled.
 			if t.p > sure && !(look > 0 && t.last > 0.5) && t.last < 0.95 {
 				still = append(still, t)
 			}
@@ -325,6 +312,7 @@ func confirmTogether(ctx context.Context, p *prepared, group []*candidate, cfg C
 // share are measured once.
 func measureTrials(ctx context.Context, p *prepared, trials []*trial, rounds int, m Measurer) error {
 	var requests []results.Request
+	var cases []results.Case // parallel to requests, on their curves
 	index := map[results.CaseKey]int{}
 	ask := func(c results.Case) int {
 		c.ID = 0
@@ -333,7 +321,7 @@ func measureTrials(ctx context.Context, p *prepared, trials []*trial, rounds int
 			return i
 		}
 		index[key] = len(requests)
-		requests = append(requests, results.Request{Case: c, Phase: results.PhaseConfirm})
+		requests, cases = append(requests, results.Request{Case: c.Real(), Phase: results.PhaseConfirm}), append(cases, c)
 		return len(requests) - 1
 	}
 	type pair struct{ row, against int }
@@ -365,7 +353,7 @@ func measureTrials(ctx context.Context, p *prepared, trials []*trial, rounds int
 			continue
 		}
 		both := pairRounds(row, samples[pairs[i].against])
-		of, against := p.elasticity(requests[pairs[i].row].Case), p.elasticity(requests[pairs[i].against].Case)
+		of, against := p.elasticity(cases[pairs[i].row]), p.elasticity(cases[pairs[i].against])
 		reference := p.clocks[t.row.curve.series.Key.Device]
 		for _, s := range both {
 			at := [2]float64{atClock(s[0], of.beta, reference), atClock(s[1], against.beta, reference)}
@@ -381,10 +369,10 @@ func measureTrials(ctx context.Context, p *prepared, trials []*trial, rounds int
 	return nil
 }
 
-// pairRounds joins the samples of two requests of one call, round by round. The
-// kth sample of a request is of the call's kth round: a case that fails drops out
-// for the rest of the call. (Sample.Round counts over the life of the run, and a
-// reference that several suspects share has seen more rounds than they.)
+// pairRounds joins the samples of two requests of one call, round by round. The kth sample of a request is
+// from the call's kth round, because a case that fails is dropped for the rest of the call. Sample.Round
+// can't be used: it counts over the whole run, and a reference shared by several suspects has seen more
+// rounds.
 func pairRounds(a, b []results.Sample) [][2]results.Sample {
 	var out [][2]results.Sample
 	for k := range min(len(a), len(b)) {
@@ -395,8 +383,6 @@ func pairRounds(a, b []results.Sample) [][2]results.Sample {
 	return out
 }
 
-// timeUp says whether a measurement failed because its time was up or somebody
-// stopped it, and not by itself.
 func timeUp(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }

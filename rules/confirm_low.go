@@ -1,29 +1,32 @@
 package rules
 
-import "math"
+import (
+	"math"
 
-// lowPrior is the weight, in degrees of freedom, that the trials' common variance has over a trial's own,
-// which rests on the few samples around a low quantile.
+	"github.com/gemmaudit/gemmaudit/rules/stats"
+)
+
+// lowPrior is the weight, in degrees of freedom, of the trials' common variance against a trial's own, which
+// rests on the few samples around a low quantile.
 const lowPrior = 8
 
-// lowTrial is what a trial on a device whose noise only delays keeps in place of pairs: the log-times of both
-// sides. A delay on either side would hide in a difference of pairs what the floors show.
+// lowTrial replaces pairs on a device with one-sided noise: it holds the log times of both sides. In a
+// difference of pairs, a delay on either side would hide the difference of the minima.
 type lowTrial struct {
-	sides  [2][]float64 // of the row, and of what it is held against; empty for a ceiling
-	common float64      // log of the variance of the location of one sample, of all trials
+	sides  [2][]float64 // of the row and of its reference; empty for a ceiling
+	common float64      // log of the variance of one sample's location, over all trials
 }
 
-// poolLow tells every trial the variance that all of them have in common.
 func poolLow(trials []*trial) {
 	var sum, n float64
-	w := lowWeights{}
+	w := stats.LowQuantile{}
 	for _, t := range trials {
 		if t.low == nil {
 			continue
 		}
 		for _, side := range t.low.sides {
 			if len(side) > 1 {
-				_, se, _ := w.unsorted(side, nil)
+				_, se, _ := w.Unsorted(side, nil)
 				sum, n = sum+math.Log(math.Max(se*se*float64(len(side)), scaleFloor*scaleFloor)), n+1
 			}
 		}
@@ -35,28 +38,27 @@ func poolLow(trials []*trial) {
 	}
 }
 
-// difference is the difference of the sides' low quantiles.
-func (l *lowTrial) difference() estimate {
-	w := lowWeights{}
-	e := estimate{df: math.Inf(1)}
+func (l *lowTrial) difference() stats.Estimate {
+	w := stats.LowQuantile{}
+	e := stats.Estimate{DF: math.Inf(1)}
 	for k, side := range l.sides {
 		if len(side) == 0 {
 			continue
 		}
-		y, se, _ := w.unsorted(side, nil)
+		y, se, _ := w.Unsorted(side, nil)
 		n := float64(len(side))
 		d := lowDF * (n - 1)
 		own := math.Log(math.Max(se*se*n, scaleFloor*scaleFloor))
 		variance := math.Exp((lowPrior*l.common+d*own)/(lowPrior+d)) / n
-		e.y += y * float64(1-2*k)
-		e.se, e.df = math.Hypot(e.se, math.Sqrt(variance)), math.Min(e.df, lowPrior+d)
+		e.Y += y * float64(1-2*k)
+		e.SE, e.DF = math.Hypot(e.SE, math.Sqrt(variance)), math.Min(e.DF, lowPrior+d)
 	}
-	e.se = math.Max(e.se, scaleFloor)
+	e.SE = math.Max(e.SE, scaleFloor)
 	return e
 }
 
-// beyond is P for the hypothesis that the difference is at most bound, or at least bound where sign is negative.
+// beyond is P for the hypothesis that the difference is at most bound, or at least bound if sign is negative.
 func (l *lowTrial) beyond(bound, sign float64) float64 {
 	d := l.difference()
-	return upperP(sign*(d.y-bound)/d.se, d.df)
+	return stats.UpperP(sign*(d.Y-bound)/d.SE, d.DF)
 }

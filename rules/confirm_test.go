@@ -14,8 +14,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// TestConfirmation runs sweep, screening and confirmation on worlds of known
-// truth: what is confirmed must be true, also where the screening is tempted.
+// On worlds of known truth only true findings are confirmed, even if the screening errs.
 func TestConfirmation(t *testing.T) {
 	t.Parallel()
 	runs := 60
@@ -65,8 +64,7 @@ func TestConfirmation(t *testing.T) {
 	}
 }
 
-// TestConfirmationInOneLook: where a single look is all there is, it has the whole level and no more. Six pairs can't be less
-// likely than one in 64.
+// A single look has exactly the whole level. Six pairs can't reach p below 1/64.
 func TestConfirmationInOneLook(t *testing.T) {
 	for _, c := range []struct {
 		rounds    int
@@ -86,7 +84,6 @@ func TestConfirmationInOneLook(t *testing.T) {
 	}
 }
 
-// roundsAsked notes how many rounds it was asked for.
 type roundsAsked struct {
 	Measurer
 	rounds []int
@@ -97,7 +94,6 @@ func (r *roundsAsked) Measure(ctx context.Context, requests []results.Request, r
 	return r.Measurer.Measure(ctx, requests, rounds)
 }
 
-// TestConfirmationRounds: the last look has what is left of the rounds that are allowed.
 func TestConfirmationRounds(t *testing.T) {
 	w := byM(manySlow, gaussian(0.002), rand.New(rand.NewPCG(5, 5)))
 	data := w.sweep(grid(4, 256, 4), 15)
@@ -112,7 +108,6 @@ func TestConfirmationRounds(t *testing.T) {
 	}
 }
 
-// TestChosenRows: the worst row of an interval and its ends are measured again, each once.
 func TestChosenRows(t *testing.T) {
 	a, b, c := &judgement{point: 1}, &judgement{point: 2}, &judgement{point: 3}
 	for _, v := range []struct {
@@ -129,7 +124,6 @@ func TestChosenRows(t *testing.T) {
 	}
 }
 
-// TestConfirmationRefutes gives the sweep a lie that fresh samples do not repeat.
 func TestConfirmationRefutes(t *testing.T) {
 	w := byM(func(m int) float64 { return float64(m) }, student(0.01), rand.New(rand.NewPCG(3, 3)))
 	data := w.sweep(grid(4, 512, 4), 7)
@@ -164,7 +158,6 @@ func hasWarning(ws []Warning, text string) bool {
 	return false
 }
 
-// failing is a device that gives out at its nth measurement.
 type failing struct {
 	Measurer
 	left int
@@ -177,7 +170,6 @@ func (f *failing) Measure(ctx context.Context, r []results.Request, rounds int) 
 	return f.Measurer.Measure(ctx, r, rounds)
 }
 
-// manySlow is a series with a slow row at every 16th.
 func manySlow(m int) float64 {
 	if m%64 == 0 && m > 128 {
 		return float64(m) * 1.3
@@ -208,7 +200,8 @@ func TestConfirmationInterrupted(t *testing.T) {
 		}
 		if c, u := count(a); c < confirmGroup*9/10 || c > confirmGroup || u == 0 {
 			t.Errorf("%d confirmed, %d unconfirmed; want the first group confirmed and the rest not", c, u)
-		} else if want := fmt.Sprintf("measuring again failed and leaves %d suspect intervals unconfirmed: bus fell off", u); !hasWarning(a.Warnings, want) {
+		} else if want := fmt.Sprintf("measuring again failed, %d suspect intervals unconfirmed: bus fell off",
+			u); !hasWarning(a.Warnings, want) {
 			t.Errorf("warnings %v, expected %q", a.Warnings, want)
 		}
 	})
@@ -219,7 +212,7 @@ func TestConfirmationInterrupted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c, u := count(a); c != 0 || u == 0 || !hasWarning(a.Warnings, "time was up") {
+		if c, u := count(a); c != 0 || u == 0 || !hasWarning(a.Warnings, "time limit") {
 			t.Errorf("%d confirmed, %d unconfirmed, warnings %v", c, u, a.Warnings)
 		}
 	})
@@ -236,9 +229,8 @@ func TestConfirmationInterrupted(t *testing.T) {
 	})
 }
 
-// TestClock: rows are judged at the common clock. What is slow because its clock was
-// low is clean, what is slow at any clock is not, whatever part of it waits for memory, and
-// a row whose clock was far away is left undecided.
+// A row slow only because of a low clock is clean. A row slow at any clock is not, whatever its β. A row with
+// a clock far away is undecided.
 func TestClock(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	w := byM(func(m int) float64 {
@@ -246,7 +238,7 @@ func TestClock(t *testing.T) {
 		case m >= 400 && m <= 440:
 			return float64(m) / 0.98 // allowed; the clock is lower by 4 % on average
 		case m >= 600 && m <= 640, m >= 20 && m <= 32:
-			return float64(m) / 0.92 // the kernel is slow
+			return float64(m) / 0.92
 		}
 		return float64(m)
 	}, student(0.002), rng)
@@ -292,7 +284,6 @@ func TestClock(t *testing.T) {
 			t.Errorf("m%d: %.2f us at the common clock, want %.2f", r.M, r.US.Mid, truth)
 		}
 	}
-	// Another clock changes the scale and no verdict.
 	cfg := Default().Only(Monotonic)
 	cfg.ClockMHz = 2050
 	b, err := RunAudit(context.Background(), data, cfg, nil)
@@ -304,8 +295,7 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// TestDrift: drift is corrected for and judged. A run is refused whose machine became another one, or is so
-// unsteady that nothing can be told.
+// Drift is corrected. A run on a machine that changed, or that is too noisy for any verdict, is invalid.
 func TestDrift(t *testing.T) {
 	for _, c := range []struct {
 		drift, sigma float64
@@ -317,7 +307,8 @@ func TestDrift(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if (a.Invalid != "") != c.invalid || c.drift > 0 && (a.Drift < 0.75*math.Expm1(c.drift) || a.Drift > 1.5*math.Expm1(c.drift) || !a.Corrected) {
+		if (a.Invalid != "") != c.invalid ||
+			c.drift > 0 && (a.Drift < 0.75*math.Expm1(c.drift) || a.Drift > 1.5*math.Expm1(c.drift) || !a.Corrected) {
 			t.Errorf("drift of %g: found %v, corrected %v, invalid %q", c.drift, a.Drift, a.Corrected, a.Invalid)
 		}
 	}

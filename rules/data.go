@@ -9,37 +9,39 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// Data is what the rules read of one run. They never look at a device or a
-// file: everything is here, so a rule runs on a table of numbers as well.
+// Data is the rules' input from one run. The rules access no device or file, so they run on a table of
+// numbers too.
 type Data struct {
-	// Name is the run's, for output: the file's base name.
+	// Name is the run's name in output: the file's base name.
 	Name string
 	Meta results.Meta
 	// Series are the curves, rows ascending in M.
 	Series []results.Series
-	// Sentinels are the samples of the recurring cases, in order of Seq. None
-	// means that drift is unknown and not corrected for.
+	// Sentinels are the samples of the recurring cases, in order of Seq. Without them drift is unknown and
+	// not corrected.
 	Sentinels []results.Sample
-	// Sustained are the cases that ran by themselves for a while, with their samples of that phase.
+	// Sustained are the cases of the sustained phase, with their samples.
 	Sustained []results.Row
-	// Choices are what was told, before anything was timed, to run at each M of a series.
-	// A series of which nothing was told is not in it.
+	// Choices are the kernels that would run at each M of a series, as reported before the timing. A series
+	// without a report is absent.
 	Choices map[results.SeriesKey]results.Choices
-	// Asked are the Ms, ascending, of the series of which not every one has to be measured: the
-	// others are inferred. A series that is not in it is what its rows are.
+	// Asked are the Ms, ascending, of each series that is measured only in part; the other rows are inferred.
+	// A series that is measured whole is absent.
 	Asked map[results.SeriesKey][]int
-	// Looks is the most looks at its samples that the run's plan allows; see [LooksAt]. 0 is that
-	// no plan says, and verdicts pay for the looks that the numbers of samples suggest.
+	// Looks is the most looks that the run's plan allows; see [LooksAt]. 0 if there is no plan: verdicts then
+	// pay for the looks that the numbers of samples suggest.
 	Looks int
-	// Traffic is the weight of time at stake: of the plan, unless somebody knows better. Nil is 1 for
-	// every row.
+	// Traffic is the weight of time at stake, by default the plan's. Nil is 1 for every row.
 	Traffic results.Traffic
+	// Recorded is the recorded workload of the plan. It takes precedence as the weight of the series that it
+	// covers.
+	Recorded results.Recorded
 }
 
-// LoadData reads a run. What it returns is shared with the run, which reads its file
-// once, and must not be changed.
+// LoadData reads a run. The data is shared with the run, which reads its file once, and must not be changed.
 func LoadData(run *results.Run) (Data, error) {
 	loaded, err := run.Load()
 	if err != nil {
@@ -57,10 +59,20 @@ func LoadData(run *results.Run) (Data, error) {
 		return Data{}, fmt.Errorf("read %q: %w", run.Path(), err)
 	}
 	data.Asked, data.Looks, data.Traffic = results.Inferred(plan.Series), plannedLooks(plan), plan.Traffic
-	if data.Traffic.Validate() != nil { // nothing that a sweep has planned
+	if data.Traffic.Validate() != nil { // not planned by a sweep
 		data.Traffic = nil
 	}
+	if data.Recorded = plan.Recorded; data.Recorded.Validate() != nil {
+		data.Recorded = nil
+	}
 	return data, nil
+}
+
+func (d Data) trafficOf(s kernels.Subject) results.Traffic {
+	if t := d.Recorded.Traffic(s); t != nil {
+		return t
+	}
+	return d.Traffic
 }
 
 // Samples is the number of samples of the sweep.
@@ -74,8 +86,8 @@ func (d Data) Samples() int {
 	return n
 }
 
-// Taken is when the first sample of the sweep was taken. known is false where no sample tells, and the time is that at which the
-// run was made, which for an import is when it was imported.
+// Taken is the time of the sweep's first sample. known is false if no sample has a time; then it is the time
+// of the run's creation or import.
 func (d Data) Taken() (at time.Time, known bool) {
 	var first int64
 	for _, s := range d.Series {
@@ -102,8 +114,8 @@ func (d Data) Keys() []results.SeriesKey {
 	return keys
 }
 
-// devices maps the cases of the sentinels to their devices, and for each series one case
-// more, so that all devices are named.
+// devices maps the cases of the sentinels to their devices. It adds one case per series, so it names all
+// devices.
 func (d Data) devices() map[int64]string {
 	recur := map[int64]bool{}
 	for i := range d.Sentinels {
@@ -120,9 +132,9 @@ func (d Data) devices() map[int64]string {
 	return out
 }
 
-// spec returns what is known about a device of the run; the zero Spec with the
-// id as its name when nothing is (imported data).
-func (d Data) spec(device string) kernels.Spec {
+// Spec returns the spec of a device of the run, or the zero Spec with the id as its name if it is unknown
+// (imported data).
+func (d Data) Spec(device string) kernels.Spec {
 	devices := d.Meta.Fingerprint.Devices
 	named := -1
 	for i := range devices {
@@ -139,11 +151,10 @@ func (d Data) spec(device string) kernels.Spec {
 	return kernels.Spec{ID: device, Name: device}
 }
 
-// specs is [Data.spec] for many devices.
 func (d Data) specs() func(device string) kernels.Spec {
 	devices := d.Meta.Fingerprint.Devices
 	byID, byName := make(map[string]*kernels.Spec, len(devices)), make(map[string]*kernels.Spec, len(devices))
-	for i := len(devices) - 1; i >= 0; i-- { // of equals the first
+	for i := len(devices) - 1; i >= 0; i-- { // the first of equal ids wins
 		byID[devices[i].ID], byName[devices[i].Name] = &devices[i], &devices[i]
 	}
 	return func(device string) kernels.Spec {
@@ -154,8 +165,8 @@ func (d Data) specs() func(device string) kernels.Spec {
 	}
 }
 
-// rowMedian is the plain median time of a row in microseconds: no drift
-// correction, no weighting. ok is false for a row without a usable sample.
+// rowMedian is the plain median time of a row in microseconds, without drift correction or weighting. ok is
+// false for a row without a usable sample.
 func rowMedian(r results.Row) (us float64, ok bool) {
 	values := make([]float64, 0, len(r.Samples))
 	for i := range r.Samples {
@@ -166,27 +177,22 @@ func rowMedian(r results.Row) (us float64, ok bool) {
 	if len(values) == 0 {
 		return 0, false
 	}
-	return median(values), true
+	return stats.Median(values), true
 }
 
-// usable is false for samples that carry no time: a launch takes more than a
-// picosecond and less than thirty years. A disturbed sample is used: to drop slow
-// samples because they were slow would flatter, and the estimates stand a
-// minority of them.
-func usable(s *results.Sample) bool { return s.US >= 1e-6 && s.US <= 1e15 }
+func usable(s *results.Sample) bool { return s.Usable() }
 
 const (
-	// lostReach is the largest share of a block's time that is subtracted as lost to others. Blocks that lost
-	// more were slowed in other ways too, or ran while the system counted them as waiting: they keep
-	// their time.
+	// lostReach is the largest share of a block's time that is subtracted as lost to other processes. A block
+	// that lost more keeps its time: it was slowed in other ways too, or ran while the system counted it as
+	// waiting.
 	lostReach = 0.1
-	// lostDoubt is the standard error of lost time as a share of it. Threads that wait for the one that
-	// was taken off its CPU lose as much, less where they had work left, and more until caches are filled again.
+	// lostDoubt is the standard error of lost time as a share of it. The threads that wait for the preempted
+	// one lose as much time, less if they still had work, and more until caches are filled again.
 	lostDoubt = 0.5
 )
 
-// waited is the log of a sample's time over that without the time for which the block stood still; 0 where that is not
-// known.
+// waited is the log of a sample's time over its time without the lost part; 0 if that is unknown.
 func waited(s *results.Sample) float64 {
 	if s.Disturbance == "" {
 		return 0
@@ -198,14 +204,12 @@ func waited(s *results.Sample) float64 {
 	return -math.Log1p(-share)
 }
 
-// ranFor is the log of a sample's time in microseconds, without what is known to be lost to others.
+// ranFor is the log of a sample's time in microseconds, without the time lost to other processes.
 func ranFor(s *results.Sample) float64 { return math.Log(s.US) - waited(s) }
 
-// The clocks in MHz that a sample is believed to tell.
+// The range of plausible clocks in MHz.
 const leastClock, mostClock = 1, 1e6
 
-// clocked says whether a sample tells its clock.
 func clocked(s *results.Sample) bool { return clockTold(s.ClockMHz) }
 
-// clockTold says whether a clock in MHz is one.
 func clockTold(mhz float64) bool { return mhz >= leastClock && mhz <= mostClock }

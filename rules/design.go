@@ -6,49 +6,53 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 const (
-	// seedRows is how many rows of a family are measured before anything is known of it;
-	// families of fewRows and fewer are measured whole.
+	// seedRows is how many rows of a family are measured first; families of at most fewRows are measured
+	// whole.
 	seedRows, fewRows = 5, 3
-	// seedWidth is the half-width, as a share of the time, that seeds are thought to leave.
+	// seedWidth is the half-width, as a share of the time, that seeds are expected to leave.
 	seedWidth = 0.002
-	// leastAdded and growth bound the rows that are added to a family at one look, the latter as a
-	// multiple of those that were measured: how far rows scatter around its line is not known
-	// before some lie near each other.
+	// leastAdded and growth limit the rows added to a family at one look; growth is a multiple of the rows
+	// measured so far. The scatter around the family's line is unknown until some measured rows are near each
+	// other.
 	leastAdded, growth = 4, 2
-	// coarse is the largest number of rows from one measured to the next in series of which nothing
-	// is told; it doubles in series of more than coarseRows, and again of 16 times as many.
+)
+
+const (
+	// coarse is the largest step, in rows, between measured rows of a series whose kernels are unknown. It
+	// doubles above coarseRows rows, and again above 16 times as many.
 	coarse, coarseRows = 8, 1024
 )
 
-// Designer chooses the rows of series of which not every one has to be measured, for a sweep. It
-// answers equal questions equally. An M that is measured is never given back.
+// Designer chooses the rows to measure in series that are measured only in part, for a sweep. It is
+// deterministic, and never removes an M that was measured.
 type Designer struct {
 	Config Config
-	// Ceilings are the devices' by id, Devices what is known of them.
+	// Ceilings are the peaks by device id, Devices the specs.
 	Ceilings map[string]kernels.Ceilings
 	Devices  []kernels.Spec
-	// Looks is how many looks the sweep may take in all; see [OpenRows].
+	// Looks is the most looks that the sweep may take; see [OpenRows].
 	Looks int
-	// Clocks tells the devices' reference clocks in MHz as the sweep has stored them so far; nil
-	// takes them from the samples.
+	// Clocks returns the devices' reference clocks in MHz as the sweep has stored them so far; nil takes them
+	// from the samples.
 	Clocks func() map[string]float64
-	// Launched tells the cases of the run as it has stored them so far; see [OpenRows].
+	// Launched returns the cases of the run as stored so far; see [OpenRows].
 	Launched func() ([]results.Case, error)
-	// Seed is that of the plan, by which check rows are drawn.
+	// Seed is the plan's; check rows are drawn by it.
 	Seed uint64
 }
 
-// Seeds returns the Ms of a series, of those that were asked, that are measured first: of each
-// kernel that would run the ends, and between them where least is known, as far as that follows from tiles and
-// waves; families of three rows whole; and the check rows. Both lists ascend.
+// Seeds returns the Ms of a series to measure first, and the check rows, both ascending. Of each kernel that
+// would run it takes the ends and the least certain rows between them, by tiles and waves. It takes families
+// of up to three rows whole.
 //
-// Where nothing was told every eighth M is measured, and every 16th or 32nd of more than 1024
-// or 16 384: what begins and ends between two of them is found by check rows alone. Of cuBLAS
-// on an H200, every eighth M of a grid of 8, a third of what would be inferred is wrong for
-// that, and half of the check rows say so: such a series is measured row by row.
+// If the kernels are unknown, it takes every eighth M, or every 16th or 32nd of more than 1024 or 16 384. A
+// change of kernel between two of them shows only in check rows. On cuBLAS on an H200, every eighth M of a
+// grid of 8 is too few: a third of the inferred rows would be wrong. Half of the check rows fail, so such a
+// series is measured row by row.
 func (d Designer) Seeds(s results.PlannedSeries, choices results.Choices) (results.Ms, error) {
 	ms := s.Ms
 	a := d.asking(s.SeriesKey, ms, choices)
@@ -107,12 +111,11 @@ func (d Designer) asking(key results.SeriesKey, ms []int, choices results.Choice
 	return asking{key: key, ms: ms, choices: choices, check: drawChecks(key, d.Seed, len(choices) > 0), units: units}
 }
 
-// beforehand is by how much of a row's time each term is doubted before anything of a family
-// was measured.
+// beforehand is the prior uncertainty of each term, as a share of a row's time, before a family is measured.
 var beforehand = [terms]float64{0.1, 0.3, 0.3, 0.3}
 
-// seeds chooses the first rows of a family: the ends, then always the row that is known least,
-// given that the time is made up of the terms.
+// seeds chooses the first rows of a family: the ends, then always the least certain row, assuming that the
+// time is a sum of the terms.
 func (f *family) seeds() []int {
 	l := &line{family: f, layout: f.layouts()[0], scatter: usualScatter, df: usualDF}
 	all := make([]told, len(f.rows))
@@ -124,7 +127,7 @@ func (f *family) seeds() []int {
 		}
 	}
 	for i := range all {
-		// As if the waves took most of the time.
+		// Assumes that the waves take most of the time.
 		share := 0.1
 		for j, part := range [terms]float64{0, 0.5, 0.2, 0.2} {
 			if top[j] > 0 {
@@ -154,8 +157,8 @@ func (f *family) seeds() []int {
 			if f.rows[i].check || slices.Contains(chosen, i) {
 				continue
 			}
-			if p := l.foretell(s, &all[i]); p.se > worst {
-				worst, at = p.se, i
+			if p := l.foretell(s, &all[i]); p.SE > worst {
+				worst, at = p.SE, i
 			}
 		}
 		if at < 0 {
@@ -170,23 +173,23 @@ func (f *family) seeds() []int {
 	return out
 }
 
-// More returns further cases to measure, given what was measured so far; none when every row is
-// known well enough. cases and samples are those of the run, series those of which not every M has
-// to be measured, choices what was told of them; inferred is how many rows are known without being
-// measured. Wanted are
+// More returns further cases to measure, given the measurements so far; the list is empty if every row is
+// known well enough. cases and samples belong to the run. series are those measured only in part, and choices
+// their kernels. inferred is how many rows are known without being measured. It adds
 //
-//   - rows whose time their family's line does not foretell to 0.5 %, or where noise is large hardly
-//     worse than it is known of measured rows;
-//   - rows on which a verdict hangs: undecided ones, and the reference of rows that are not clean;
+//   - rows whose predicted time is uncertain by more than 0.5 %, or if noise is large, clearly
+//     less certain than measured rows;
+//   - rows that decide a verdict: undecided ones, and the reference of rows that are not clean;
 //   - all rows of a family whose check rows lie off its line;
-//   - the middle between two measured rows that ran different kernels, where nothing was told.
-func (d Designer) More(series []results.PlannedSeries, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) (more []results.Case, inferred int, err error) {
+//   - the middle between two measured rows that ran different kernels, if the kernels between are unknown.
+func (d Designer) More(series []results.PlannedSeries, choices map[results.SeriesKey]results.Choices, cases []results.Case,
+	samples []results.Sample) (more []results.Case, inferred int, err error) {
 	more, known, err := d.look(results.Inferred(series), choices, cases, samples)
 	return more, known.Inferred, err
 }
 
-// look is [Designer.More], and says what is known of the rows so far.
-func (d Designer) look(asked map[results.SeriesKey][]int, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) ([]results.Case, Inference, error) {
+func (d Designer) look(asked map[results.SeriesKey][]int, choices map[results.SeriesKey]results.Choices, cases []results.Case,
+	samples []results.Sample) ([]results.Case, Inference, error) {
 	var known Inference
 	cfg := d.Config
 	if err := cfg.Validate(); err != nil {
@@ -197,10 +200,10 @@ func (d Designer) look(asked map[results.SeriesKey][]int, choices map[results.Se
 	if err != nil {
 		return nil, known, err
 	}
-	p := prepare(d.data(asked, choices, cases, samples), cfg)
+	p := prepare(d.data(asked, choices, cases, samples), cfg.Basis())
 	p.looks, p.planned = d.Looks, d.Looks
 	wanted := make([]map[int]bool, len(p.curves))
-	each(len(p.curves), func(k int) { wanted[k] = p.curves[k].wanting(quantiles{}) })
+	each(len(p.curves), func(k int) { wanted[k] = p.curves[k].wanting(stats.Quantiles{}) })
 	verdictHangs(p, cfg, wanted)
 	var out []results.Case
 	for k, c := range p.curves {
@@ -220,8 +223,7 @@ func (d Designer) look(asked map[results.SeriesKey][]int, choices map[results.Se
 	return out, known, nil
 }
 
-// wanting lists the Ms of a curve that are foretold too loosely, by what was measured.
-func (c *curve) wanting(q quantiles) map[int]bool {
+func (c *curve) wanting(q stats.Quantiles) map[int]bool {
 	out := map[int]bool{}
 	if c.inference == nil {
 		return out
@@ -242,10 +244,9 @@ func (c *curve) wanting(q quantiles) map[int]bool {
 	return out
 }
 
-// halve adds the middle of every stretch of rows of which no kernel is known.
 func (c *curve) halve(unknown []int, out map[int]bool) {
 	for i := 0; i < len(unknown); {
-		// A stretch ends where a point lies between.
+		// A measured point ends a stretch.
 		end := i + 1
 		at, _ := c.at(unknown[i])
 		for end < len(unknown) && (at >= len(c.points) || unknown[end] < c.points[at].m) {
@@ -256,16 +257,16 @@ func (c *curve) halve(unknown []int, out map[int]bool) {
 	}
 }
 
-// refine adds rows, always the one that is known least, until each is known well enough: how
-// well does not depend on what will be measured.
-func (f *fitted) refine(q quantiles, out map[int]bool) {
+// refine adds the least certain row until each is known well enough. The certainty does not depend on the
+// values to be measured.
+func (f *fitted) refine(q stats.Quantiles, out map[int]bool) {
 	l := *f.line
 	l.rows = slices.Clone(l.rows)
 	own := make([]float64, len(l.rows))
 	for i, r := range l.rows {
 		own[i] = r.se
 	}
-	noise := median(own)
+	noise := stats.Median(own)
 	var open []familyRow
 	for _, r := range f.rows {
 		if r.point < 0 {
@@ -279,7 +280,7 @@ func (f *fitted) refine(q quantiles, out map[int]bool) {
 		for i := from; i < to; i++ {
 			if half[i] >= 0 {
 				p := caster.predict(open[i])
-				half[i] = q.upper(outside, p.df) * p.se
+				half[i] = q.Upper(outside, p.DF) * p.SE
 			}
 		}
 	}
@@ -307,7 +308,7 @@ func (f *fitted) refine(q quantiles, out map[int]bool) {
 	}
 }
 
-// verdictHangs adds inferred rows on which a verdict of the first rule that is on hangs.
+// verdictHangs adds inferred rows that decide a verdict of the first rule that is on.
 func verdictHangs(p *prepared, cfg Config, wanted []map[int]bool) {
 	on := cfg.On()
 	if len(on) == 0 {
@@ -345,8 +346,8 @@ func verdictHangs(p *prepared, cfg Config, wanted []map[int]bool) {
 	}
 }
 
-// data is what was measured so far, as a run would give it.
-func (d Designer) data(asked map[results.SeriesKey][]int, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) Data {
+func (d Designer) data(asked map[results.SeriesKey][]int, choices map[results.SeriesKey]results.Choices, cases []results.Case,
+	samples []results.Sample) Data {
 	data := Data{Series: OpenRows{Ceilings: d.Ceilings}.series(cases, samples), Asked: asked, Choices: choices}
 	data.Meta.Seed, data.Meta.Fingerprint.Devices = d.Seed, d.Devices
 	if d.Clocks != nil {

@@ -5,24 +5,23 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
-
-	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 // DiffSchema is the value of DiffResult.Schema.
 const DiffSchema = "gemmaudit.diff/1"
 
-// Change is what happened between two runs, to a case or to a finding.
+// Change is a change between two runs, of a case or of a finding.
 type Change string
 
-// The changes of cases: Slower and Faster by more than the threshold, surely;
-// Same within the threshold, surely; SuspectedSlower and SuspectedFaster by more than
-// the threshold, if times scatter as those of other rows do. The changes of findings: New and Fixed where
-// the other run says clean. Both may be Open, undecided.
+// The changes of cases: Slower and Faster by surely more than the threshold; Same, surely within it;
+// SuspectedSlower and SuspectedFaster, by more than the threshold if times scatter like other rows'. The
+// changes of findings: New and Fixed if the other run is clean there. Open is undecided, for both.
 const (
 	Slower Change = "slower"
 	Faster Change = "faster"
@@ -32,81 +31,92 @@ const (
 	Open   Change = "undecided"
 )
 
-// DiffResult compares run B with run A, which came before or serves as the
-// baseline.
+// DiffResult compares run B with run A, which is the earlier one or the baseline.
 type DiffResult struct {
 	Schema string `json:"schema"`
 	A      string `json:"a"`
 	B      string `json:"b"`
-	// Run is the run of both where A and B are two kernels of one; else it is empty.
+	// Run is the run that A and B, two of its kernels, belong to; empty for two runs.
 	Run string `json:"run,omitempty"`
-	// Factors are the conditions in which the runs differ.
+	// Factors are the conditions that differ between the runs.
 	Factors []results.FactorDiff `json:"factors"`
-	// Confounded says which factors differ when it is more than one: then no
-	// change can be put down to any of them. Empty otherwise.
+	// Confounded lists the factors if several differ: then a change can't be attributed to a single factor.
+	// Empty otherwise.
 	Confounded string `json:"confounded,omitempty"`
-	// Threshold is the share by which the time of a case has to change to count,
-	// StretchThreshold that of neighbouring M together, SeriesThreshold that of a whole series.
+	// Threshold is the least relative change of a case's time that counts, StretchThreshold for neighboring M
+	// together, SeriesThreshold for a whole series.
 	Threshold        float64 `json:"threshold"`
 	StretchThreshold float64 `json:"stretch_threshold"`
 	SeriesThreshold  float64 `json:"series_threshold"`
 	FDR              float64 `json:"fdr"`
 	Family           string  `json:"family"`
-	// Clocks are the clocks in MHz that times of both runs were brought to, by device of B.
+	// Clocks are the common clocks of both runs' times in MHz, by device of B.
 	Clocks map[string]float64 `json:"clock_mhz,omitempty"`
-	// BetweenRuns is the standard deviation by which cases differ from run to run beyond
-	// what the samples of either show, as a share of the time. It is in every interval.
-	BetweenRuns float64    `json:"between_runs"`
-	Cases       []CaseDiff `json:"cases"` // those of both runs, series by series
+	// BetweenRuns is the standard deviation of cases between runs beyond the errors of the samples, as a
+	// share of the time. Every interval includes it.
+	BetweenRuns float64 `json:"between_runs"`
+	// BetweenProcesses is the assumed standard deviation of a whole series between processes, as a share of
+	// the time. Intervals of series include it. Intervals of stretches don't, because a stretch is compared
+	// with its series.
+	BetweenProcesses float64 `json:"between_processes,omitempty"`
+	// DisturbedA and DisturbedB count the disturbed samples of the runs, both zero if there are none.
+	// Disturbance is the reason why no time is compared; empty if times are compared.
+	DisturbedA  Disturbed  `json:"disturbed_a,omitzero"`
+	DisturbedB  Disturbed  `json:"disturbed_b,omitzero"`
+	Disturbance string     `json:"disturbance,omitempty"`
+	Cases       []CaseDiff `json:"cases"` // of both runs, series by series
 	OnlyA       int        `json:"only_a"`
 	OnlyB       int        `json:"only_b"`
-	// Lost counts the cases that one run measured and of which the other, which has them too, has
-	// no sample that counts: it failed, or all of its samples are excluded.
+	// Lost counts the cases that one run measured and the other has without a valid sample: it failed, or all
+	// of its samples are excluded.
 	Lost int `json:"lost,omitempty"`
 	// Losses are the cases that A measured and B could not.
 	Losses Losses `json:"losses,omitzero"`
-	// Series has the geometric mean of B's time over A's for each series, Geomean
-	// that over all cases with samples enough, GeomeanOverRows that over all: see [SeriesDiff].
-	Series          []SeriesDiff  `json:"series"`
-	Geomean         Interval      `json:"geomean,omitzero"`
-	GeomeanOverRows Interval      `json:"geomean_over_rows,omitzero"`
-	Findings        []FindingDiff `json:"findings"`
-	// Slower, Faster, Same and Undecided count cases. SuspectedSlower and SuspectedFaster are among the undecided.
+	// Series has the geometric mean of B's time over A's for each series, Geomean over all cases with enough
+	// samples, GeomeanOverRows over all cases: see [SeriesDiff].
+	Series          []SeriesDiff   `json:"series"`
+	Geomean         stats.Interval `json:"geomean,omitzero"`
+	GeomeanOverRows stats.Interval `json:"geomean_over_rows,omitzero"`
+	// Bands are by data type and range of M, for two kernels of one run.
+	Bands    []BandDiff    `json:"bands,omitempty"`
+	Findings []FindingDiff `json:"findings"`
+	// Slower, Faster, Same and Undecided count cases. SuspectedSlower and SuspectedFaster are included in
+	// Undecided.
 	SuspectedSlower int `json:"suspected_slower,omitempty"`
 	SuspectedFaster int `json:"suspected_faster,omitempty"`
 	Slower          int `json:"slower"`
 	Faster          int `json:"faster"`
 	Same            int `json:"same"`
 	Undecided       int `json:"undecided"`
-	// Gate is true when the gate fails: a case, a stretch of M or a whole series is
-	// surely slower than its threshold allows.
+	// Gate is true if the gate fails: a case, a stretch of M or a whole series is surely slower than its
+	// threshold allows.
 	Gate bool `json:"gate_failed"`
-	// SlowerSeries and SlowerStretches count what is slower beside cases.
+	// SlowerSeries and SlowerStretches count slower series and stretches.
 	SlowerSeries    int `json:"slower_series"`
 	SlowerStretches int `json:"slower_stretches"`
-	// Invalid is the reason when one of the runs can't be judged.
+	// Invalid is the reason if one of the runs can't be judged.
 	Invalid  string    `json:"invalid,omitempty"`
 	Warnings []Warning `json:"warnings,omitempty"`
-	// Selection is set where Cases and Findings are some of those compared: see [DiffResult.Whole].
+	// Selection is set if Cases and Findings are only some of those compared: see [DiffResult.Whole].
 	Selection *Selection `json:"selection,omitempty"`
 
-	whole *DiffResult // of which this one lists a selection, else nil
+	whole *DiffResult // the full result of a selection, else nil
 }
 
 // CaseDiff is one case in both runs.
 type CaseDiff struct {
 	Series results.SeriesKey `json:"series"` // as in B
 	M      int               `json:"m"`
-	A      Interval          `json:"a_us"`
-	B      Interval          `json:"b_us"`
+	A      stats.Interval    `json:"a_us"`
+	B      stats.Interval    `json:"b_us"`
 	// Ratio is B's time over A's: above 1 is slower.
-	Ratio     Interval `json:"ratio"`
-	P         float64  `json:"p"`
-	AdjustedP float64  `json:"p_adjusted"`
-	Change    Change   `json:"change"`
-	// Scatter is where the scatter of the ratio comes from, where a side has too few samples for its own; else it is empty.
+	Ratio     stats.Interval `json:"ratio"`
+	P         float64        `json:"p"`
+	AdjustedP float64        `json:"p_adjusted"`
+	Change    Change         `json:"change"`
+	// Scatter is the source of the ratio's scatter if a side has too few samples of its own; else empty.
 	Scatter ScatterOrigin `json:"scatter,omitempty"`
-	// LabelA and LabelB are the library's kernels where they differ.
+	// LabelA and LabelB are the library's kernels, if they differ.
 	LabelA string `json:"label_a,omitempty"`
 	LabelB string `json:"label_b,omitempty"`
 }
@@ -114,48 +124,47 @@ type CaseDiff struct {
 // SeriesDiff is one series in both runs.
 type SeriesDiff struct {
 	Series results.SeriesKey `json:"series"`
-	// InA is the same series as A names it: by another device, or of another kernel.
+	// InA is A's key of the series; its device or kernel may differ.
 	InA   results.SeriesKey `json:"-"`
 	Cases int               `json:"cases"`
-	// Ratio is the geometric mean of B's time over A's of the cases with samples enough, zero where there are none. Its interval holds what
-	// errors of measurement leave open: the rows are taken as given.
-	Ratio Interval `json:"ratio,omitzero"`
+	// Ratio is the geometric mean of B's time over A's, of the cases with enough samples; zero if there are
+	// none. Its interval covers measurement error only: the rows are taken as given.
+	Ratio stats.Interval `json:"ratio,omitzero"`
 	// OverRows is the geometric mean over all cases. Its interval is by Student's t over the rows, as a sample of shapes.
-	OverRows Interval `json:"ratio_over_rows"`
-	Slower   int      `json:"slower"`
-	Faster   int      `json:"faster"`
+	OverRows stats.Interval `json:"ratio_over_rows"`
+	Slower   int            `json:"slower"`
+	Faster   int            `json:"faster"`
 	// Suspected counts the cases that are suspected to be slower or faster.
 	Suspected int `json:"suspected,omitempty"`
-	// Change is what Ratio says of the series as a whole, or where there is none, as suspected, OverRows.
+	// Change is the verdict of Ratio on the whole series, or without a Ratio a suspected change by OverRows.
 	Change Change `json:"change"`
-	// Stretches are runs of neighbouring M that are surely slower together, though
-	// hardly one of them is by itself.
+	// Stretches are runs of neighboring M that are surely slower together, though few of them are on their
+	// own.
 	Stretches []StretchDiff `json:"stretches,omitempty"`
 }
 
-// StretchDiff is neighbouring rows of one series that became slower together.
+// StretchDiff is neighboring rows of one series that became slower together.
 type StretchDiff struct {
-	FromM int      `json:"from_m"`
-	ToM   int      `json:"to_m"`
-	Cases int      `json:"cases"`
-	Ratio Interval `json:"ratio"` // geometric mean of B's time over A's
+	FromM int            `json:"from_m"`
+	ToM   int            `json:"to_m"`
+	Cases int            `json:"cases"`
+	Ratio stats.Interval `json:"ratio"` // geometric mean of B's time over A's
 }
 
-// FindingDiff is a finding of either run beside what the other says there.
+// FindingDiff is a finding of either run and the other run's result there.
 type FindingDiff struct {
 	Change Change   `json:"change"`
 	A      *Finding `json:"a,omitempty"`
 	B      *Finding `json:"b,omitempty"`
 }
 
-// diffDrift is the drift of the sentinels, as a share of the time, past which a run is not compared with another:
-// the pace of a run is taken from its own usual moment, which is another one in each run.
+// diffDrift is the drift of the sentinels, as a share of the time, above which a run is not compared: the
+// pace of a run is relative to its own usual moment, which differs between runs.
 const diffDrift = 0.30
 
-// Diff compares two runs: fingerprints first, then every case that both have,
-// then the findings. Times are compared on their logs by Welch's t with pooled
-// scales (see the package comment); the hypothesis is that the ratio lies within
-// the threshold, on either side.
+// Diff compares two runs: fingerprints first, then every case that both have, then the findings. It compares
+// the logs of times by Welch's t with pooled scales (see the package comment). The hypothesis is that the
+// ratio lies within the threshold, on either side.
 func Diff(a, b Data, cfg Config) (*DiffResult, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("rules: %w", err)
@@ -173,12 +182,19 @@ func Diff(a, b Data, cfg Config) (*DiffResult, error) {
 		p    *prepared
 	}{{a.Name, pa}, {b.Name, pb}} {
 		if why := side.p.drift.invalid(min(cfg.DriftBound, diffDrift)); why != "" {
+			if side.p.drift.invalid(cfg.DriftBound) == "" {
+				why += "; this run can be audited, but a comparison needs a steadier machine"
+			}
 			unsteady = append(unsteady, side.name+": "+why)
 		}
 	}
 	d.Invalid = strings.Join(unsteady, "; ")
 	pairs := matchCurves(judged(pa.curves), judged(pb.curves))
+	d.threads(pairs)
+	d.confound()
+	d.compareDisturbance(pairs, cfg)
 	d.cases(pairs, pa, pb, cfg)
+	d.compareOrder(pairs, a, b)
 	d.Losses = losses(judged(pa.curves), pb.curves, pairs)
 	d.Losses.A, d.Losses.B = a.Name, b.Name
 	d.findings(pairs, pa, pb, cfg)
@@ -189,7 +205,8 @@ func Diff(a, b Data, cfg Config) (*DiffResult, error) {
 	return d, nil
 }
 
-// sameLocations says whether the same number stands for the rows of both runs on the devices that both have.
+// sameLocations reports whether the rows of both runs use the same location estimator, on the devices that
+// both have.
 func sameLocations(a, b *prepared) bool {
 	for id, s := range a.scatter {
 		if other, both := b.scatter[id]; both && other.low() != s.low() {
@@ -200,11 +217,11 @@ func sameLocations(a, b *prepared) bool {
 }
 
 func newDiff(a, b string, cfg Config) *DiffResult {
-	return &DiffResult{Schema: DiffSchema, A: a, B: b, Threshold: cfg.Diff.Threshold, StretchThreshold: cfg.Diff.Stretch, SeriesThreshold: cfg.Diff.Series, FDR: cfg.FDR,
+	return &DiffResult{Schema: DiffSchema, A: a, B: b, Threshold: cfg.Diff.Threshold, StretchThreshold: cfg.Diff.Stretch,
+		SeriesThreshold: cfg.Diff.Series, FDR: cfg.FDR,
 		Factors: []results.FactorDiff{}, Cases: []CaseDiff{}, Series: []SeriesDiff{}, Findings: []FindingDiff{}}
 }
 
-// gate counts what is slower beside cases, and says whether the gate fails.
 func (d *DiffResult) gate() {
 	for _, s := range d.Series {
 		d.SlowerStretches += len(s.Stretches)
@@ -215,17 +232,18 @@ func (d *DiffResult) gate() {
 	d.Gate = d.Invalid == "" && d.Slower+d.SlowerStretches+d.SlowerSeries > 0
 }
 
-// machineFactors are the lines of a fingerprint that change together when the
-// machine is another one. They count as one factor.
-var machineFactors = []string{"cpu model", "microcode", "cores", "memory", "arch", "hypervisor", "smt", "name", "units", "caches", "features", "vbios", "max sm clock", "max memory clock"}
+// machineFactors are the lines of a fingerprint that change together on another machine. They count as one
+// factor.
+var machineFactors = []string{"cpu model", "microcode", "cores", "memory", "arch", "hypervisor", "smt", "name", "units", "caches",
+	"features", "vbios", "max sm clock", "max memory clock"}
 
-// followers are lines of a device that change with another one, as they come in one
-// package. They count as that one.
+// followers are lines of a device that change with another line because they come in one package. They count
+// as that line.
 var followers = map[string]string{"nvml": "driver", "cuda driver api": "driver", "cublaslt": "cublas"}
 
 func (d *DiffResult) fingerprints(a, b results.Meta) {
 	if x, y := a.Fingerprint.Devices, b.Fingerprint.Devices; len(x) == 1 && len(y) == 1 {
-		// The one device of either run is compared line by line whatever its id.
+		// If each run has one device, their ids may differ.
 		renamed := y[0]
 		renamed.ID = x[0].ID
 		b.Fingerprint.Devices = []kernels.Spec{renamed}
@@ -241,6 +259,32 @@ func (d *DiffResult) fingerprints(a, b results.Meta) {
 	}
 	add("regime", string(a.Regime), string(b.Regime))
 	add("distribution", string(a.Distribution), string(b.Distribution))
+}
+
+// threads adds the number of threads to the factors if paired series ran on different numbers. It fits
+// pairs that [matchCurves] found on one device of each run.
+func (d *DiffResult) threads(pairs []curvePair) {
+	for _, p := range pairs {
+		f := results.FactorDiff{Name: "threads", A: threadCount(p.a.series.Key), B: threadCount(p.b.series.Key)}
+		if f.A == f.B {
+			continue
+		}
+		d.Factors = append(d.Factors, f)
+		d.Warnings = append(d.Warnings,
+			Warning{Subject: "threads", Text: fmt.Sprintf("%s in A, %s in B: times may differ for this reason alone", f.A, f.B)})
+		return
+	}
+}
+
+func threadCount(k results.SeriesKey) string {
+	if k.Threads == 0 {
+		return "all"
+	}
+	return strconv.Itoa(k.Threads)
+}
+
+// confound sets Confounded if several factors differ.
+func (d *DiffResult) confound() {
 	var differing []string
 	machine, seen := false, map[string]bool{}
 	for _, f := range d.Factors {
@@ -251,7 +295,7 @@ func (d *DiffResult) fingerprints(a, b results.Meta) {
 		if f.Device != "" {
 			line = cmp.Or(followers[f.Line], f.Line)
 			name = f.Device + " " + line
-			// What differs alike on all cards of a host is one factor.
+			// The same difference on all cards of a host is one factor.
 			if seen[line] {
 				continue
 			}
@@ -267,16 +311,15 @@ func (d *DiffResult) fingerprints(a, b results.Meta) {
 		differing = append([]string{"machine"}, differing...)
 	}
 	if len(differing) > 1 {
-		d.Confounded = fmt.Sprintf("%d factors differ (%s): no change can be put down to one of them", len(differing), strings.Join(differing, ", "))
+		d.Confounded = fmt.Sprintf("%d factors differ (%s), so no change can be attributed to one of them", len(differing),
+			strings.Join(differing, ", "))
 	}
 }
 
-// curvePair is one series in both runs.
 type curvePair struct{ a, b *curve }
 
-// matchCurves joins series of equal keys. When no key is equal and each run has
-// one device, the device and its thread count are left out of the key: two machines
-// are compared.
+// matchCurves joins series with equal keys. If no key is equal and each run has one device, it ignores the
+// device and its thread count: two machines are compared.
 func matchCurves(a, b []*curve) []curvePair {
 	match := func(reduce func(results.SeriesKey) results.SeriesKey) []curvePair {
 		byKey := map[results.SeriesKey]*curve{}
@@ -316,13 +359,19 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 	matched := map[*curve]int{}
 	var tested, few []int // positions in d.Cases
 	var p []float64
-	var all []estimate
-	var levels []float64 // how far a row's levels leave its ratio open
+	var all []stats.Estimate
+	var levels []float64        // uncertainty of a row's ratio from its levels
+	var shared []stats.Estimate // the error shared with the others of its pair of runs
 	type span struct{ from, to int }
 	var spans []span
 	for _, pair := range pairs {
 		from := len(all)
 		d.Lost += pair.a.lost(pair.b) + pair.b.lost(pair.a)
+		pair.compareLevels()
+		common := stats.Difference(pb.levelOf(pair.b.series.Key.Device), pa.levelOf(pair.a.series.Key.Device))
+		if d.Run != "" {
+			common = stats.Estimate{DF: math.Inf(1)} // one pace for both
+		}
 		scatter := newPairScatter(pair, cfg.MinSamples)
 		d.Warnings = append(d.Warnings, scatter.warnings()...)
 		for j, y := range pair.b.points {
@@ -334,7 +383,7 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 			matched[pair.a]++
 			matched[pair.b]++
 			ratio, inA, inB, origin := scatter.compare(i, j)
-			c := CaseDiff{Series: pair.b.series.Key, M: y.m, A: inA.interval(cfg.Confidence, pa.q), B: inB.interval(cfg.Confidence, pb.q),
+			c := CaseDiff{Series: pair.b.series.Key, M: y.m, A: inA.Interval(cfg.Confidence, pa.q), B: inB.Interval(cfg.Confidence, pb.q),
 				P: 1, AdjustedP: 1, Change: Open}
 			if x.label != y.label {
 				c.LabelA, c.LabelB = x.label, y.label
@@ -346,32 +395,33 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 				few = append(few, len(d.Cases))
 				c.Scatter = origin
 			}
-			all = append(all, ratio)
-			levels = append(levels, betweenLevels(x, y))
+			all, shared = append(all, ratio), append(shared, common)
+			levels = append(levels, pair.levelsBetween(i, j))
 			d.Cases = append(d.Cases, c)
 		}
 		spans = append(spans, span{from, len(all)})
 	}
 	d.BetweenRuns = leastBetweenRuns
 	if d.Run == "" {
-		own := make([]estimate, len(tested))
+		own := make([]stats.Estimate, len(tested))
 		for k, i := range tested {
 			own[k] = all[i]
 		}
 		d.BetweenRuns = betweenRuns(own)
 	}
+	whole := make([]stats.Estimate, len(all)) // including the shared error
 	for i, e := range all {
-		all[i].se = math.Hypot(e.se, d.BetweenRuns)
-		ratio := all[i].interval(cfg.Confidence, pb.q).log()
-		d.Cases[i].Ratio = Interval{ratio.Lo - levels[i], ratio.Mid, ratio.Hi + levels[i]}.exp()
+		all[i].SE, all[i].Open = math.Hypot(e.SE, d.BetweenRuns), e.Open+levels[i]
+		whole[i] = all[i].Sharing(shared[i])
+		d.Cases[i].Ratio = whole[i].Interval(cfg.Confidence, pb.q)
 	}
 	for _, i := range tested {
 		c := &d.Cases[i]
-		c.P = changeP(all[i], threshold)
+		c.P = whole[i].Beyond(threshold)
 		p = append(p, c.P)
 	}
-	d.suspect(few, all, cfg)
-	for i, adjusted := range benjaminiHochberg(p) {
+	d.suspect(few, whole, cfg)
+	for i, adjusted := range stats.AdjustP(p) {
 		c := &d.Cases[tested[i]]
 		c.AdjustedP = adjusted
 		up, down := 1+cfg.Diff.Threshold, 1/(1+cfg.Diff.Threshold)
@@ -391,8 +441,8 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 		both = "kernels"
 	}
 	d.Family = fmt.Sprintf("Benjamini–Hochberg at %g over %d cases of both %s", cfg.FDR, len(tested), both)
-	// Means and stretches are of cases of which something can be said.
-	decidable, cases := make([][]estimate, len(pairs)), make([][]CaseDiff, len(pairs))
+	// Means and stretches use the cases that can be decided.
+	decidable, cases := make([][]stats.Estimate, len(pairs)), make([][]CaseDiff, len(pairs))
 	for k, at := 0, 0; k < len(pairs); k++ {
 		for ; at < len(tested) && tested[at] < spans[k].to; at++ {
 			decidable[k], cases[k] = append(decidable[k], all[tested[at]]), append(cases[k], d.Cases[tested[at]])
@@ -400,8 +450,18 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 	}
 	for k, pair := range pairs {
 		from, to := spans[k].from, spans[k].to
+		common := stats.Estimate{DF: math.Inf(1)}
+		if from < to {
+			common = shared[from]
+		}
+		pace := common
+		if d.Run == "" {
+			d.BetweenProcesses = betweenProcesses
+			common = stats.Difference(common, stats.Estimate{SE: betweenProcesses, DF: math.Inf(1)})
+		}
 		s := SeriesDiff{Series: pair.b.series.Key, InA: pair.a.series.Key, Cases: to - from, Change: Open,
-			Ratio: geomean(decidable[k], cfg.Confidence), OverRows: overRows(all[from:to], levels[from:to], cfg.Confidence)}
+			Ratio:    stats.GeometricMeanSharing(decidable[k], common, cfg.Confidence),
+			OverRows: overRows(all[from:to], levels[from:to], cfg.Confidence).Sharing(common, cfg.Confidence)}
 		for _, c := range d.Cases[from:to] {
 			switch c.Change {
 			case Slower:
@@ -428,20 +488,24 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 		if len(decidable[k]) > 0 {
 			s.Change = within(s.Ratio, cfg.Diff.Series)
 		} else if to > from {
-			// Any of the series might be the one.
+			// The level is split over the series.
 			one := 1 - (1-cfg.Confidence)/float64(len(pairs))
-			switch within(overRows(all[from:to], levels[from:to], one), cfg.Diff.Series) {
+			switch within(overRows(all[from:to], levels[from:to], one).Sharing(common, one), cfg.Diff.Series) {
 			case Slower:
 				s.Change = SuspectedSlower
 			case Faster:
 				s.Change = SuspectedFaster
 			}
 		}
-		s.Stretches = slowStretches(cases[k], decidable[k], cfg, float64(len(tested)))
+		s.Stretches = slowStretches(cases[k], decidable[k], pace, cfg, float64(len(tested)))
 		d.Series = append(d.Series, s)
 	}
-	d.Geomean = geomean(slices.Concat(decidable...), cfg.Confidence)
-	d.GeomeanOverRows = overRows(all, levels, cfg.Confidence)
+	mean := stats.Estimate{DF: math.Inf(1)}
+	if len(shared) > 0 && d.Run == "" {
+		mean = stats.Difference(shared[0], stats.Estimate{SE: betweenProcesses, DF: math.Inf(1)})
+	}
+	d.Geomean = stats.GeometricMeanSharing(slices.Concat(decidable...), mean, cfg.Confidence)
+	d.GeomeanOverRows = overRows(all, levels, cfg.Confidence).Sharing(mean, cfg.Confidence)
 	for _, c := range pa.curves {
 		d.OnlyA += len(c.points) - matched[c]
 	}
@@ -450,8 +514,8 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 	}
 }
 
-// losses counts the rows of a that b has not: of curves that are compared what failed there or is not there, and the others whole.
-// A row of which b has samples that do not count is no loss but undecided.
+// losses counts the rows of a that b lacks: failed or missing rows of matched curves, and all rows of the
+// others. A row that b has only with excluded samples is undecided, not a loss.
 func losses(a, b []*curve, pairs []curvePair) Losses {
 	var out Losses
 	in := map[*curve]*curve{}
@@ -465,7 +529,7 @@ func losses(a, b []*curve, pairs []curvePair) Losses {
 	for _, c := range a {
 		other := in[c]
 		if other == nil {
-			other = keyed[c.series.Key] // nothing of the series counts in b; its failures are there all the same
+			other = keyed[c.series.Key] // the series has no valid sample in b, but may have failures
 		}
 		for _, p := range c.points {
 			out.Cases++
@@ -492,7 +556,6 @@ func losses(a, b []*curve, pairs []curvePair) Losses {
 	return out
 }
 
-// lost counts the rows of other that c has without a sample that counts.
 func (c *curve) lost(other *curve) int {
 	n := 0
 	for _, p := range other.points {
@@ -502,29 +565,4 @@ func (c *curve) lost(other *curve) int {
 		}
 	}
 	return n
-}
-
-// welch is Satterthwaite's degrees of freedom for the difference of two estimates.
-func welch(a, b estimate) float64 {
-	va, vb := a.se*a.se, b.se*b.se
-	if va+vb == 0 {
-		return math.Min(a.df, b.df)
-	}
-	return (va + vb) * (va + vb) / (va*va/a.df + vb*vb/b.df)
-}
-
-// geomean is the geometric mean of ratios with the interval that the errors of
-// the measurements leave; the cases are taken as given, not as a sample.
-func geomean(logs []estimate, confidence float64) Interval {
-	if len(logs) == 0 {
-		return Interval{}
-	}
-	var sum, variance float64
-	for _, e := range logs {
-		sum += e.y
-		variance += e.se * e.se
-	}
-	n := float64(len(logs))
-	half := distuv.UnitNormal.Quantile(1-(1-confidence)/2) * math.Sqrt(variance) / n
-	return Interval{sum/n - half, sum / n, sum/n + half}.exp()
 }

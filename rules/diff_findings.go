@@ -4,9 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// findings compares what the rules say of both runs, on the sweeps' samples.
 func (d *DiffResult) findings(pairs []curvePair, pa, pb *prepared, cfg Config) {
 	sa, sb := screen(pa, cfg), screen(pb, cfg)
 	partner := map[*curve]*curve{}
@@ -16,7 +17,8 @@ func (d *DiffResult) findings(pairs []curvePair, pa, pb *prepared, cfg Config) {
 	seen := map[*candidate]bool{}
 	changes, err := CompareConfigs(Default(), cfg)
 	if err != nil {
-		d.Warnings = append(d.Warnings, Warning{"rules", fmt.Sprintf("commands of findings do not say which settings they need: %v", err)})
+		d.Warnings = append(d.Warnings,
+			Warning{Subject: "rules", Text: fmt.Sprintf("commands of findings do not say which settings they need: %v", err)})
 	}
 	explained := func(c *candidate) Finding {
 		f := explained(c)
@@ -53,7 +55,6 @@ func (d *DiffResult) findings(pairs []curvePair, pa, pb *prepared, cfg Config) {
 	})
 }
 
-// latest is the finding as B has it, or as A where B has none.
 func (d FindingDiff) latest() *Finding {
 	if d.B != nil {
 		return d.B
@@ -65,15 +66,20 @@ func (c *candidate) overlaps(o *candidate) bool {
 	return c.rows[0].m() <= o.rows[len(o.rows)-1].m() && o.rows[0].m() <= c.rows[len(c.rows)-1].m()
 }
 
-// screened is the verdicts of all rules on one run and the intervals they make.
 type screened struct {
 	prepared   *prepared
 	panels     []panel
 	candidates []*candidate
-	at         map[*curve]int // where a curve stands in prepared.curves
+	at         map[*curve]int // index of a curve in prepared.curves
+	of         map[measured][]*curve
 }
 
-// byCurve is the candidates of each curve, in their order.
+// measured is what a finding compares a row with, but for the size.
+type measured struct {
+	kernel  string
+	subject kernels.Subject
+}
+
 func (s screened) byCurve() map[*curve][]*candidate {
 	out := map[*curve][]*candidate{}
 	for _, c := range s.candidates {
@@ -83,9 +89,11 @@ func (s screened) byCurve() map[*curve][]*candidate {
 }
 
 func screen(p *prepared, cfg Config) screened {
-	s := screened{prepared: p, panels: judge(p, cfg), at: make(map[*curve]int, len(p.curves))}
+	s := screened{prepared: p, panels: judge(p, cfg), at: make(map[*curve]int, len(p.curves)), of: map[measured][]*curve{}}
 	for i, c := range p.curves {
 		s.at[c] = i
+		k := measured{c.series.Key.Kernel, c.series.Key.Subject}
+		s.of[k] = append(s.of[k], c)
 	}
 	for _, pn := range s.panels {
 		for _, rows := range pn.rows {
@@ -95,9 +103,25 @@ func screen(p *prepared, cfg Config) screened {
 	return s
 }
 
-// says is the given change when this run calls every row of the other run's
-// interval clean, and Open when it does not know.
+// measuredReference reports whether this run has the other kernel or type that the other run's finding was
+// compared with. It is true for a finding without one.
+func (s screened) measuredReference(f *candidate) bool {
+	own, against := f.worst.curve.series.Key, f.worst.against
+	if against.M == 0 || against.Kernel == own.Kernel && against.Subject == own.Subject {
+		return true
+	}
+	return slices.ContainsFunc(s.of[measured{against.Kernel, against.Subject}], func(c *curve) bool {
+		i, ok := c.at(against.M)
+		return ok && c.points[i].n > 0
+	})
+}
+
+// says returns change if this run calls every row of the other run's interval clean, and Open if it is
+// undecided or lacks the reference.
 func (s screened) says(f *candidate, c *curve, change Change) Change {
+	if !s.measuredReference(f) {
+		return Open
+	}
 	from, to := f.rows[0].m(), f.rows[len(f.rows)-1].m()
 	for _, pn := range s.panels {
 		i, ok := s.at[c]

@@ -8,7 +8,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// twoKernels is one run in which kernel b takes its own times.
 func twoKernels(a, b func(int) float64) Data {
 	data := sweepOf(a, 0.01, 1, simMeta(nil))
 	other := sweepOf(b, 0.01, 2, simMeta(nil))
@@ -40,8 +39,8 @@ func twoKernels(a, b func(int) float64) Data {
 
 func TestDiffKernels(t *testing.T) {
 	linear := func(m int) float64 { return 20 + 0.5*float64(m) }
-	// Slower by a tenth at some M, faster by a tenth at others: between runs so much scatter
-	// would leave every case open.
+	// Slower by a tenth at some M, faster by a tenth at others: as scatter between runs, this would make
+	// every case undecided.
 	zigzag := func(m int) float64 {
 		if m%8 == 0 {
 			return linear(m) * 1.1
@@ -73,7 +72,17 @@ func TestDiffKernels(t *testing.T) {
 	if err != nil || same.Same < 250 || same.Slower+same.Faster > 0 || same.Gate || same.Geomean.Lo > 1.001 || same.Geomean.Hi < 0.999 {
 		t.Errorf("equals: %d the same, %d slower, %d faster, %+v, %v", same.Same, same.Slower, same.Faster, same.Geomean, err)
 	}
-	if _, err := DiffKernels(twoKernels(linear, linear), "lib@1", "lib@3", cfg); err == nil || !strings.Contains(err.Error(), `no series of kernel "lib@3": expected one of lib@1, lib@2`) {
+	fastest, err := DiffKernels(twoKernels(linear, zigzag), "lib@1", "lib@1+lib@2", cfg)
+	if err != nil || fastest.Slower > 0 || fastest.Faster != d.Faster || fastest.Same < 100 ||
+		fastest.Cases[0].Series.Kernel != "lib@1+lib@2" {
+		t.Errorf("the faster of two: %d slower, %d faster, %d the same, %v", fastest.Slower, fastest.Faster, fastest.Same, err)
+	}
+	others, err := DiffKernels(twoKernels(linear, zigzag), "lib@1", "others", cfg)
+	if err != nil || others.Slower != d.Slower || others.B != "others" {
+		t.Errorf("all others: %d slower, %v", others.Slower, err)
+	}
+	if _, err := DiffKernels(twoKernels(linear, linear), "lib@1", "lib@3", cfg); err == nil ||
+		!strings.Contains(err.Error(), `no series of kernel "lib@3": expected one of lib@1, lib@2`) {
 		t.Errorf("a kernel that is not there: %v", err)
 	}
 }

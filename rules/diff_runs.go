@@ -9,27 +9,25 @@ import (
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 const (
-	// leastBetweenRuns is the least standard deviation from run to run that is
-	// believed, as a share of the time: 0.11 % was measured on an H200 between processes.
+	// leastBetweenRuns is the least standard deviation between runs, as a share of the time: an H200 showed
+	// 0.11 % between processes.
 	leastBetweenRuns = 0.001
-	// leastCases is from how many cases on the scatter between runs is estimated.
+	// leastCases is the least number of cases for estimating the scatter between runs.
 	leastCases = 20
-	// clockGap is how far apart two runs' clocks may lie, as a share, to be brought to
-	// the one between them: each is then within clockReach.
-	clockGap = 2 * clockReach
 )
 
-// stretchSizes are the numbers of neighbouring rows that are looked at together for a
-// change that no row shows by itself.
+// stretchSizes are the numbers of neighboring rows that are tested together for a change that single rows
+// don't show.
 var stretchSizes = [...]int{4, 16, 64}
 
-// clocks are the clocks to which the devices' times in either run are brought: one
-// for both, where both ran on the same model of device at clocks that allow it.
+// clocks are the common clocks of the devices in either run: one for both if both ran on the same model of
+// device at near enough clocks.
 func (d *DiffResult) clocks(a, b Data, cfg Config) (of, in map[string]float64) {
-	of, in = referenceClocks(a, cfg), referenceClocks(b, cfg)
+	of, in = referenceClocks(a, cfg.Basis()), referenceClocks(b, cfg.Basis())
 	d.Clocks = in
 	if cfg.ClockMHz > 0 {
 		return of, in
@@ -42,11 +40,14 @@ func (d *DiffResult) clocks(a, b Data, cfg Config) (of, in map[string]float64) {
 			}
 		}
 		other := of[partner]
-		if other <= 0 || a.spec(partner).Name != b.spec(id).Name && a.Meta.Source == "" && b.Meta.Source == "" {
+		if other <= 0 || a.Spec(partner).Name != b.Spec(id).Name && a.Meta.Source == "" && b.Meta.Source == "" {
 			continue
 		}
 		if math.Abs(math.Log(mhz/other)) > math.Log1p(clockGap) {
-			d.Warnings = append(d.Warnings, Warning{id, fmt.Sprintf("the runs were taken at %.0f and %.0f MHz, too far apart to be judged at one clock: each is judged at its own", other, mhz)})
+			d.Warnings = append(d.Warnings,
+				Warning{Subject: id,
+					Text: fmt.Sprintf("the runs have clocks of %.0f and %.0f MHz, too different to compare at one clock: each is judged "+
+						"at its own", other, mhz)})
 			continue
 		}
 		one := roundClock(math.Sqrt(mhz * other))
@@ -55,28 +56,26 @@ func (d *DiffResult) clocks(a, b Data, cfg Config) (of, in map[string]float64) {
 	return of, in
 }
 
-// betweenRuns is how much cases differ from run to run beyond the errors of their
-// estimates, as a standard deviation of logs: from the scatter of their log ratios about
-// what all have in common, which a tenth of truly changed cases does not move.
-func betweenRuns(ratios []estimate) float64 {
+// betweenRuns is the standard deviation of logs between runs beyond the errors of the estimates. It is a
+// robust scatter of the log ratios about their median, so a tenth of truly changed cases does not move it.
+func betweenRuns(ratios []stats.Estimate) float64 {
 	if len(ratios) < leastCases {
 		return leastBetweenRuns
 	}
 	y, errors := make([]float64, len(ratios)), make([]float64, len(ratios))
 	for i, e := range ratios {
-		y[i], errors[i] = e.y, e.se*e.se
+		y[i], errors[i] = e.Y, e.SE*e.SE
 	}
-	middle := median(y)
+	middle := stats.Median(y)
 	for i := range y {
 		y[i] = math.Abs(y[i] - middle)
 	}
-	sd := 1.4826 * median(y)
-	return math.Max(math.Sqrt(math.Max(sd*sd-median(errors), 0)), leastBetweenRuns)
+	sd := stats.MADFactor * stats.Median(y)
+	return math.Max(math.Sqrt(math.Max(sd*sd-stats.Median(errors), 0)), leastBetweenRuns)
 }
 
-// betweenLevels is the distance of the two levels of a row that has two in either run, in
-// logs: from run to run it may show more of one or of the other, which is no change of
-// either.
+// betweenLevels is the log distance of the two levels of a row that is bimodal in either run. A run may show
+// more of one level by chance, which is not a change.
 func betweenLevels(x, y point) (gap float64) {
 	for _, p := range []point{x, y} {
 		if p.modes != nil {
@@ -86,8 +85,25 @@ func betweenLevels(x, y point) (gap float64) {
 	return gap
 }
 
-// within says on which side of a threshold a ratio surely lies.
-func within(ratio Interval, threshold float64) Change {
+// levelsBetween is betweenLevels of rows i and j of two curves. If both curves move between levels, a row
+// that shows both levels is compared by the faster one and has no such uncertainty.
+func (c curvePair) levelsBetween(i, j int) float64 {
+	x, y := c.a.points[i], c.b.points[j]
+	if x.like == nil || y.like == nil {
+		return betweenLevels(x, y)
+	}
+	return math.Max(c.a.hidden(x), c.b.hidden(y))
+}
+
+// compareLevels compares rows by their faster levels if both curves move between levels.
+func (c curvePair) compareLevels() {
+	if c.a.flips != nil && c.b.flips != nil {
+		c.a.compareLevels()
+		c.b.compareLevels()
+	}
+}
+
+func within(ratio stats.Interval, threshold float64) Change {
 	up, down := 1+threshold, 1/(1+threshold)
 	switch {
 	case ratio.Lo > up:
@@ -100,23 +116,22 @@ func within(ratio Interval, threshold float64) Change {
 	return Open
 }
 
-// slowStretches finds neighbouring rows that are slower together by more than the
-// threshold of stretches, beyond what their series has in common: windows of several sizes,
-// each held to the level divided by their number in the whole comparison, joined
-// where they overlap. Cases are ascending in M.
-func slowStretches(cases []CaseDiff, ratios []estimate, cfg Config, family float64) []StretchDiff {
+// slowStretches finds neighboring rows that together are slower than their series by more than the threshold
+// of stretches. It tests windows of several sizes, each at the level divided by their number in the whole
+// comparison, and joins overlapping ones. Cases are ascending in M.
+func slowStretches(cases []CaseDiff, ratios []stats.Estimate, common stats.Estimate, cfg Config, family float64) []StretchDiff {
 	level := 1 - 2*cfg.FDR/(family*float64(len(stretchSizes)))
 	threshold := math.Log1p(cfg.Diff.Stretch)
 	in := make([]bool, len(cases))
 	for _, size := range stretchSizes {
 		for from := 0; from+size <= len(cases); from += max(1, size/2) {
 			window := ratios[from : from+size]
-			if g := geomean(window, level); math.Log(g.Lo) <= threshold {
+			if g := stats.GeometricMeanSharing(window, common, level); math.Log(g.Lo) <= threshold {
 				continue
 			}
 			for k := range window {
-				// A few very slow rows do not make their neighbours slow.
-				if window[k].y > threshold {
+				// A few very slow rows do not make their neighbors slow.
+				if window[k].Y > threshold {
 					in[from+k] = true
 				}
 			}
@@ -132,15 +147,14 @@ func slowStretches(cases []CaseDiff, ratios []estimate, cfg Config, family float
 			to++
 		}
 		if n := to - from + 1; n >= stretchSizes[0] {
-			out = append(out, StretchDiff{FromM: cases[from].M, ToM: cases[to].M, Cases: n, Ratio: geomean(ratios[from:to+1], cfg.Confidence)})
+			out = append(out, StretchDiff{FromM: cases[from].M, ToM: cases[to].M, Cases: n,
+				Ratio: stats.GeometricMeanSharing(ratios[from:to+1], common, cfg.Confidence)})
 		}
 		from = to
 	}
 	return out
 }
 
-// nearest says, of runs without a case in common, in what the two series that are
-// most alike differ; empty when a run has none.
 func nearest(a, b Data) string {
 	x, y := mostAlike(a.Series, b.Series)
 	if x < 0 {
@@ -155,13 +169,13 @@ func nearest(a, b Data) string {
 		}
 	}
 	if len(words) == 0 {
-		return fmt.Sprintf(": %v is in both, with no M in common", kx)
+		return fmt.Sprintf(": both have %v, but no M in common", kx)
 	}
 	return fmt.Sprintf(": the nearest series, %v and %v, differ in %s", kx, ky, strings.Join(words, ", "))
 }
 
-// identityNames are the facts in which two series can differ; identity is their values.
-var identityNames = [...]string{"device", "kernel", "dtype", "operation", "size", "layout", "weights", "regime", "threads", "packing inside"}
+var identityNames = [...]string{"device", "kernel", "dtype", "operation", "size", "layout", "weights", "regime", "threads",
+	"packing in the time"}
 
 type identity [len(identityNames)]string
 
@@ -170,9 +184,9 @@ func identityOf(k results.SeriesKey) identity {
 		string(k.Regime), strconv.Itoa(k.Threads), strconv.FormatBool(k.PackInside)}
 }
 
-// mostAlike finds the pair of series that differ in the fewest facts, the first of equals; -1 when there is none. It leaves out
-// one set of facts after another, small sets first, and looks for series that are equal in the others: to compare every pair would
-// take the square of the number of series.
+// mostAlike finds the pair of series that differ in the fewest facts, the first among equals, or -1. It
+// ignores one set of facts after another, small sets first, and looks for series equal in the rest: comparing
+// every pair would be quadratic.
 func mostAlike(a, b []results.Series) (x, y int) {
 	as, bs := make([]identity, len(a)), make([]identity, len(b))
 	for i := range a {

@@ -3,17 +3,19 @@ package rules
 import (
 	"math"
 	"testing"
+
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// TestFlatPairsAreNotSuspected: of pairs of runs of one sample a row that differ in nothing but noise, at most one in twenty has a
-// suspect, a case or a whole series.
+// At most one in twenty pairs of equal runs with one sample per row has a suspected case or series.
 func TestFlatPairsAreNotSuspected(t *testing.T) {
 	seeds := uint64(200)
 	if testing.Short() {
 		seeds = 60
 	}
 	for _, sigma := range []float64{0.01, 0.02, 0.03, 0.05} {
-		for name, ms := range map[string][]int{"64 rows": grid(16, 1024, 16), "12 rows": grid(64, 768, 64), "8 rows": grid(128, 1024, 128), "1 row": {512}} {
+		for name, ms := range map[string][]int{"64 rows": grid(16, 1024, 16), "12 rows": grid(64, 768, 64), "8 rows": grid(128, 1024, 128),
+			"1 row": {512}} {
 			flat := func(_ string, m int) float64 { return 20 + float64(m) }
 			suspected := uint64(0)
 			for seed := range seeds {
@@ -46,8 +48,8 @@ func TestFlatPairsAreNotSuspected(t *testing.T) {
 	}
 }
 
-// TestSuspectedChanges: what is far beyond the scatter is suspected, by scatter of the stated origin, and the geometric mean over rows is
-// there whether or not anything is judged.
+// Changes far beyond the scatter are suspected, with the right origin, and the geometric mean over rows is
+// always there.
 func TestSuspectedChanges(t *testing.T) {
 	flat := func(_ string, m int) float64 { return 20 + float64(m) }
 	for _, c := range []struct {
@@ -56,20 +58,24 @@ func TestSuspectedChanges(t *testing.T) {
 		us      func(kernel string, m int) float64
 		origin  ScatterOrigin
 		change  Change
-		slow    int // cases that are to be suspected, of both series
+		slow    int
 		geomean float64
 	}{
-		{"every row twice as slow, few rows", grid(128, 1024, 128), func(k string, m int) float64 { return 2 * flat(k, m) }, AssumedScatter, SuspectedSlower, 16, 2},
-		{"every row twice as slow, many rows", grid(16, 1024, 16), func(k string, m int) float64 { return 2 * flat(k, m) }, BorrowedScatter, SuspectedSlower, 128, 2},
-		{"every row half the time", grid(16, 1024, 16), func(k string, m int) float64 { return flat(k, m) / 2 }, BorrowedScatter, SuspectedFaster, 128, 0.5},
+		{"every row twice as slow, few rows", grid(128, 1024, 128), func(k string, m int) float64 { return 2 * flat(k, m) }, AssumedScatter,
+			SuspectedSlower, 16, 2},
+		{"every row twice as slow, many rows", grid(16, 1024, 16), func(k string, m int) float64 { return 2 * flat(k, m) }, BorrowedScatter,
+			SuspectedSlower, 128, 2},
+		{"every row half the time", grid(16, 1024, 16), func(k string, m int) float64 { return flat(k, m) / 2 }, BorrowedScatter,
+			SuspectedFaster, 128, 0.5},
 		{"one row of one kernel", grid(16, 1024, 16), func(k string, m int) float64 {
 			if k == "a" && m == 512 {
 				return 1.5 * flat(k, m)
 			}
 			return flat(k, m)
 		}, BorrowedScatter, SuspectedSlower, 1, 1},
-		// A step in both curves, as a change of tile makes it, is no scatter of their ratio.
-		{"stairs", grid(16, 1024, 16), func(k string, m int) float64 { return 1.4 * flat(k, m) }, BorrowedScatter, SuspectedSlower, 128, 1.4},
+		// A step in both curves, as from a change of tile, is not scatter of their ratio.
+		{"stairs", grid(16, 1024, 16), func(k string, m int) float64 { return 1.4 * flat(k, m) }, BorrowedScatter, SuspectedSlower, 128,
+			1.4},
 	} {
 		a := once(1, 0.02, c.ms, func(k string, m int) float64 {
 			if c.name == "stairs" && m/128%2 == 1 {
@@ -94,7 +100,8 @@ func TestSuspectedChanges(t *testing.T) {
 			}
 		}
 		if n < c.slow || n > c.slow+1 || d.Undecided != len(d.Cases) || d.Gate {
-			t.Errorf("%s: %d cases are %s by %s scatter, want %d; %d of %d undecided", c.name, n, c.change, c.origin, c.slow, d.Undecided, len(d.Cases))
+			t.Errorf("%s: %d cases are %s by %s scatter, want %d; %d of %d undecided", c.name, n, c.change, c.origin, c.slow, d.Undecided,
+				len(d.Cases))
 		}
 		for _, s := range d.Series {
 			if math.Abs(math.Log(s.OverRows.Mid/c.geomean)) > 0.03 || !(s.OverRows.Lo < c.geomean && c.geomean < s.OverRows.Hi) {
@@ -104,7 +111,7 @@ func TestSuspectedChanges(t *testing.T) {
 	}
 }
 
-// TestOneSideOfSamples: five samples a row in A and one in B, of the same times. The scatter of B's rows is not that of A's.
+// A has five samples per row and B one: B's scatter is not A's.
 func TestOneSideOfSamples(t *testing.T) {
 	flat := func(_ string, m int) float64 { return 20 + float64(m) }
 	ms := grid(16, 1024, 16)
@@ -129,9 +136,9 @@ func TestOneSideOfSamples(t *testing.T) {
 	}
 }
 
-// TestOverRows: the mean over rows is never certain because rows agree, and one row has its own interval.
 func TestOverRows(t *testing.T) {
-	equal := []estimate{{0.5, 0.05, 8}, {0.5, 0.05, 8}, {0.5, 0.05, 8}, {0.5, 0.05, 8}}
+	equal := []stats.Estimate{{Y: 0.5, SE: 0.05, DF: 8, Open: 0}, {Y: 0.5, SE: 0.05, DF: 8, Open: 0}, {Y: 0.5, SE: 0.05, DF: 8, Open: 0},
+		{Y: 0.5, SE: 0.05, DF: 8, Open: 0}}
 	none := make([]float64, 4)
 	if g := overRows(equal, none, 0.95); !(g.Lo < 0.97*g.Mid && g.Hi > 1.03*g.Mid) {
 		t.Errorf("rows that agree to the digit: %+v", g)
@@ -139,11 +146,11 @@ func TestOverRows(t *testing.T) {
 	if g := overRows(equal[:1], none, 0.95); math.Abs(math.Log(g.Hi/g.Mid)-2.306*0.05) > 1e-3 {
 		t.Errorf("one row: %+v", g)
 	}
-	apart := []estimate{{-0.2, 0.001, 8}, {0, 0.001, 8}, {0.2, 0.001, 8}}
+	apart := []stats.Estimate{{Y: -0.2, SE: 0.001, DF: 8, Open: 0}, {Y: 0, SE: 0.001, DF: 8, Open: 0}, {Y: 0.2, SE: 0.001, DF: 8, Open: 0}}
 	if g := overRows(apart, none, 0.95); math.Abs(math.Log(g.Hi)-4.303*0.2/math.Sqrt(3)) > 1e-2 {
 		t.Errorf("rows that differ: %+v, want Student's t over them", g)
 	}
-	if g := overRows(nil, nil, 0.95); g != (Interval{}) {
+	if g := overRows(nil, nil, 0.95); g != (stats.Interval{}) {
 		t.Errorf("of nothing: %+v", g)
 	}
 }

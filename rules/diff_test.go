@@ -9,6 +9,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 func simMeta(change func(*results.Meta)) results.Meta {
@@ -22,7 +23,6 @@ func simMeta(change func(*results.Meta)) results.Meta {
 	return m
 }
 
-// sweepOf sweeps a world with a seed of its own.
 func sweepOf(us func(int) float64, sigma float64, seed uint64, meta results.Meta) Data {
 	d := byM(us, student(sigma), rand.New(rand.NewPCG(seed, 77))).sweep(grid(4, 1024, 4), 9)
 	d.Meta = meta
@@ -41,7 +41,6 @@ func TestDiff(t *testing.T) {
 	}
 	cfg := Default()
 	t.Run("the same", func(t *testing.T) {
-		// Twenty comparisons of a machine with itself: how often does one case fail?
 		gates := 0
 		for seed := range uint64(20) {
 			d, err := Diff(sweepOf(linear, 0.02, 2*seed, simMeta(nil)), sweepOf(linear, 0.02, 2*seed+1, simMeta(nil)), cfg)
@@ -61,7 +60,8 @@ func TestDiff(t *testing.T) {
 	})
 	t.Run("a regression", func(t *testing.T) {
 		a := sweepOf(linear, 0.01, 1, simMeta(nil))
-		b := sweepOf(slower(600, 700, 1.12), 0.01, 2, simMeta(func(m *results.Meta) { m.Fingerprint.Devices[0].Versions = map[string]string{"onednn": "3.2"} }))
+		b := sweepOf(slower(600, 700, 1.12), 0.01, 2,
+			simMeta(func(m *results.Meta) { m.Fingerprint.Devices[0].Versions = map[string]string{"onednn": "3.2"} }))
 		d, err := Diff(a, b, cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -104,6 +104,18 @@ func TestDiff(t *testing.T) {
 			t.Errorf("gate %v, findings %+v", same.Gate, same.Findings)
 		}
 	})
+	t.Run("a faster kernel that B lacks", func(t *testing.T) {
+		a, _ := joined([]results.SeriesKey{keyed("slow", kernels.BF16), keyed("fast", kernels.BF16), keyed("slower", kernels.BF16)},
+			func(c results.Case) float64 {
+				return map[string]float64{"fast": 1, "slow": 1.5, "slower": 1.6}[c.Kernel] * (10 + float64(c.M))
+			}, grid(16, 512, 16), 4)
+		b := a
+		b.Series = slices.DeleteFunc(slices.Clone(a.Series), func(s results.Series) bool { return s.Key.Kernel == "fast" })
+		d, err := Diff(a, b, cfg.Only(Alternative))
+		if err != nil || len(d.Findings) == 0 || slices.ContainsFunc(d.Findings, func(f FindingDiff) bool { return f.Change == Fixed }) {
+			t.Errorf("findings %+v, %v; want undecided ones", d.Findings, err)
+		}
+	})
 	t.Run("two machines", func(t *testing.T) {
 		b := sweepOf(slower(1, 5000, 0.5), 0.01, 2, simMeta(func(m *results.Meta) {
 			f := &m.Fingerprint
@@ -132,8 +144,7 @@ func TestDiff(t *testing.T) {
 	})
 	t.Run("an unsteady machine", func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(6, 6))
-		// Sentinels that drift are one reason, and a scatter that would hide any
-		// drift is another.
+		// Sentinels that drift make a run invalid, and so does scatter that can hide a drift.
 		disturb := func(d Data, factor func(i int) float64) Data {
 			d.Sentinels = slices.Clone(d.Sentinels)
 			for i := range d.Sentinels {
@@ -147,12 +158,12 @@ func TestDiff(t *testing.T) {
 		scattered := disturb(b, func(int) float64 { return math.Exp(1.5 * rng.NormFloat64()) })
 		for _, c := range []struct {
 			a, b Data
-			want []string // in that order; nil for a comparison that is made
+			want []string
 		}{
 			{a, b, nil},
 			{drifting, b, []string{"a.db: the sentinels drifted by"}},
-			{a, scattered, []string{"b.db: the sentinels scatter so much"}},
-			{drifting, scattered, []string{"a.db: the sentinels drifted by", "; b.db: the sentinels scatter so much"}},
+			{a, scattered, []string{"b.db: timing noise is too high"}},
+			{drifting, scattered, []string{"a.db: the sentinels drifted by", "; b.db: timing noise is too high"}},
 		} {
 			d, err := Diff(c.a, c.b, cfg)
 			if err != nil {
@@ -194,26 +205,25 @@ func TestNoise(t *testing.T) {
 	}
 	flags, found := 0, 0
 	for range 400 {
-		if Different(draw(1), draw(1)) {
+		if stats.Different(draw(1), draw(1)) {
 			flags++
 		}
-		if Different(draw(1), draw(1.1)) {
+		if stats.Different(draw(1), draw(1.1)) {
 			found++
 		}
 	}
-	if r := RateInterval(flags, 400); r.Lo > NoiseLevel || found < 396 {
+	if r := stats.RateInterval(flags, 400); r.Lo > stats.NoiseLevel || found < 396 {
 		t.Errorf("%d of 400 equal pairs differ (%+v), %d of 400 unequal ones", flags, r, found)
 	}
-	if r := RateInterval(0, 20); r.Lo != 0 || r.Hi < 0.16 || r.Hi > 0.17 {
+	if r := stats.RateInterval(0, 20); r.Lo != 0 || r.Hi < 0.16 || r.Hi > 0.17 {
 		t.Errorf("0 of 20: %+v, want up to 0.168", r)
 	}
-	if r := RateInterval(3, 0); r != (Interval{0, 0, 1}) {
+	if r := stats.RateInterval(3, 0); r != (stats.Interval{Lo: 0, Mid: 0, Hi: 1}) {
 		t.Errorf("no trials: %+v", r)
 	}
 }
 
-// TestOneDriverIsOneFactor: a new driver brings its NVML and its API on every card of
-// the host, and is one factor all the same.
+// A new driver also changes NVML and the API on every card of the host.
 func TestOneDriverIsOneFactor(t *testing.T) {
 	sides := make([]results.Meta, 2)
 	for i, versions := range []map[string]string{
@@ -221,21 +231,23 @@ func TestOneDriverIsOneFactor(t *testing.T) {
 		{"driver": "580.10", "nvml": "13.580.10", "cuda driver api": "13.0", "cublas": "12.4.5", "cublaslt": "12.4.5"},
 	} {
 		for _, id := range []string{"cuda:0", "cuda:1"} {
-			sides[i].Fingerprint.Devices = append(sides[i].Fingerprint.Devices, kernels.Spec{ID: id, Kind: kernels.CUDA, Name: "H200", Versions: versions})
+			sides[i].Fingerprint.Devices = append(sides[i].Fingerprint.Devices,
+				kernels.Spec{ID: id, Kind: kernels.CUDA, Name: "H200", Versions: versions})
 		}
 	}
 	d := &DiffResult{}
-	if d.fingerprints(sides[0], sides[1]); d.Confounded != "" || len(d.Factors) != 6 {
+	d.fingerprints(sides[0], sides[1])
+	if d.confound(); d.Confounded != "" || len(d.Factors) != 6 {
 		t.Errorf("%d factors, confounded %q", len(d.Factors), d.Confounded)
 	}
 	sides[1].Fingerprint.Devices[1].Settings = map[string]string{"power limit": "400 W"}
 	d = &DiffResult{}
-	if d.fingerprints(sides[0], sides[1]); d.Confounded != "2 factors differ (cuda:0 driver, cuda:1 power limit): no change can be put down to one of them" {
+	d.fingerprints(sides[0], sides[1])
+	if d.confound(); d.Confounded != "2 factors differ (cuda:0 driver, cuda:1 power limit), so no change can be attributed to one of them" {
 		t.Errorf("confounded %q", d.Confounded)
 	}
 }
 
-// TestFactors: what differs in how runs were made is a factor of what differs in their times.
 func TestFactors(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -245,21 +257,23 @@ func TestFactors(t *testing.T) {
 	}{
 		{"nothing", nil, nil, ""},
 		{"regime", func(m *results.Meta) { m.Regime = results.Cold }, []results.FactorDiff{{Name: "regime", A: "engine", B: "cold"}}, ""},
-		{"distribution", func(m *results.Meta) { m.Distribution = kernels.Zeros }, []results.FactorDiff{{Name: "distribution", A: "normal", B: "zeros"}}, ""},
-		{"a label", func(m *results.Meta) { m.Labels = results.Labels{"rack": "7"} }, []results.FactorDiff{{Name: "label rack", B: "7", Identity: true}}, ""},
+		{"distribution", func(m *results.Meta) { m.Distribution = kernels.Zeros },
+			[]results.FactorDiff{{Name: "distribution", A: "normal", B: "zeros"}}, ""},
+		{"a label", func(m *results.Meta) { m.Labels = results.Labels{"rack": "7"} },
+			[]results.FactorDiff{{Name: "label rack", B: "7", Identity: true}}, ""},
 		{"regime and distribution", func(m *results.Meta) { m.Regime, m.Distribution = results.Hot, kernels.Zeros },
 			[]results.FactorDiff{{Name: "regime", A: "engine", B: "hot"}, {Name: "distribution", A: "normal", B: "zeros"}},
-			"2 factors differ (regime, distribution): no change can be put down to one of them"},
+			"2 factors differ (regime, distribution), so no change can be attributed to one of them"},
 	} {
 		d := &DiffResult{}
 		d.fingerprints(simMeta(nil), simMeta(c.change))
+		d.confound()
 		if !slices.Equal(d.Factors, c.want) || d.Confounded != c.confounded {
 			t.Errorf("%s: factors %+v, confounded %q, expected %+v and %q", c.name, d.Factors, d.Confounded, c.want, c.confounded)
 		}
 	}
 }
 
-// A case that one run measured and the other has in vain is not left out in silence.
 func TestDiffCountsWhatWasLost(t *testing.T) {
 	whole := sweepOf(func(m int) float64 { return float64(m) }, 0.005, 1, simMeta(nil))
 	broken := sweepOf(func(m int) float64 { return float64(m) }, 0.005, 2, simMeta(nil))
@@ -268,7 +282,7 @@ func TestDiffCountsWhatWasLost(t *testing.T) {
 	for i := range rows[1].Samples {
 		rows[1].Samples[i].US = 0 // no time
 	}
-	broken.Series[0].Rows = rows[:len(rows)-1] // which was not planned
+	broken.Series[0].Rows = rows[:len(rows)-1] // not planned
 	for name, sides := range map[string][2]Data{"B": {whole, broken}, "A": {broken, whole}} {
 		d, err := Diff(sides[0], sides[1], Default())
 		if err != nil {
@@ -280,22 +294,21 @@ func TestDiffCountsWhatWasLost(t *testing.T) {
 	}
 }
 
-// TestSlowStretchesBounds: a stretch begins and ends with the rows that are slower, at the ends of a series too.
+// A stretch begins and ends with slower rows, also at the ends of a series.
 func TestSlowStretchesBounds(t *testing.T) {
 	const rows = 40
 	for _, c := range []struct{ from, to int }{{0, 39}, {24, 39}, {0, 15}, {8, 23}, {36, 39}} {
-		cases, ratios := make([]CaseDiff, rows), make([]estimate, rows)
+		cases, ratios := make([]CaseDiff, rows), make([]stats.Estimate, rows)
 		for i := range cases {
-			cases[i].M, ratios[i] = 10*(i+1), estimate{0, 1e-3, 10}
+			cases[i].M, ratios[i] = 10*(i+1), stats.Estimate{Y: 0, SE: 1e-3, DF: 10, Open: 0}
 			if i >= c.from && i <= c.to {
-				ratios[i].y = math.Log(1.5)
+				ratios[i].Y = math.Log(1.5)
 			}
 		}
-		// The first and the last count for the ratio as all do.
-		ratios[c.from].y, ratios[c.to].y = math.Log(2), math.Log(3)
+		ratios[c.from].Y, ratios[c.to].Y = math.Log(2), math.Log(3)
 		n := float64(c.to - c.from + 1)
 		want := math.Exp((math.Log(2) + math.Log(3) + (n-2)*math.Log(1.5)) / n)
-		got := slowStretches(cases, ratios, Default(), 1)
+		got := slowStretches(cases, ratios, stats.Estimate{}, Default(), 1)
 		if len(got) != 1 || got[0].FromM != 10*(c.from+1) || got[0].ToM != 10*(c.to+1) || got[0].Cases != c.to-c.from+1 ||
 			math.Abs(got[0].Ratio.Mid-want) > 1e-9 {
 			t.Errorf("rows %d to %d are slower: %+v", c.from, c.to, got)
@@ -303,7 +316,6 @@ func TestSlowStretchesBounds(t *testing.T) {
 	}
 }
 
-// TestOverlaps: intervals overlap where they have an M in common, of however few rows they are.
 func TestOverlaps(t *testing.T) {
 	of := func(ms ...int) *candidate {
 		c := &candidate{}
@@ -324,7 +336,8 @@ func TestOverlaps(t *testing.T) {
 		{of(8, 16), of(17, 32), false}, {of(8, 16, 24), of(20, 40), true}, {of(8, 64), of(16, 32), true},
 	} {
 		if c.a.overlaps(c.b) != c.want || c.b.overlaps(c.a) != c.want {
-			t.Errorf("m%d to m%d and m%d to m%d: expected %v", c.a.rows[0].m(), c.a.rows[len(c.a.rows)-1].m(), c.b.rows[0].m(), c.b.rows[len(c.b.rows)-1].m(), c.want)
+			t.Errorf("m%d to m%d and m%d to m%d: expected %v", c.a.rows[0].m(), c.a.rows[len(c.a.rows)-1].m(), c.b.rows[0].m(),
+				c.b.rows[len(c.b.rows)-1].m(), c.want)
 		}
 	}
 }

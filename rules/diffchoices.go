@@ -13,22 +13,22 @@ import (
 // ChoicesDiffSchema is the value of ChoicesDiff.Schema.
 const ChoicesDiffSchema = "gemmaudit.choices-diff/1"
 
-// Chosen is what was told of a run or of a machine: one side of a comparison.
+// Chosen is one side of a comparison: the kernels that would run, as a run or a machine reported them.
 type Chosen struct {
 	Name    string
 	Choices map[results.SeriesKey]results.Choices
-	// Ms are those that were asked, by series, ascending. Of a series that is missing every
-	// whole number of its stretches counts.
+	// Ms are the asked Ms by series, ascending. For a missing series every whole number of its stretches
+	// counts.
 	Ms map[results.SeriesKey][]int
 }
 
-// ChoicesDiff says where two sides would run different kernels, before anything is timed.
+// ChoicesDiff lists where two sides would run different kernels, before anything is timed.
 type ChoicesDiff struct {
 	Schema string              `json:"schema"`
 	A      string              `json:"a"`
 	B      string              `json:"b"`
 	Series []SeriesChoicesDiff `json:"series"`
-	// Asked counts the Ms of which both sides told something, Changed those with another launch.
+	// Asked counts the Ms that both sides reported, Changed those with another launch.
 	Asked   int `json:"asked"`
 	Changed int `json:"changed"`
 	// OnlyA and OnlyB are series that the other side lacks.
@@ -49,7 +49,7 @@ type SeriesChoicesDiff struct {
 // Share is the part of the asked Ms that changed.
 func (s SeriesChoicesDiff) Share() float64 { return float64(s.Changed) / float64(max(1, s.Asked)) }
 
-// ChangedStretch is a run of asked Ms where what would run changed.
+// ChangedStretch is a run of asked Ms whose launch changed.
 type ChangedStretch struct {
 	From int                `json:"from"`
 	To   int                `json:"to"`
@@ -58,8 +58,8 @@ type ChangedStretch struct {
 	B    results.LaunchKind `json:"b"`
 }
 
-// DiffChoices compares two runs, or two machines: series are paired by what they compute and
-// their kernels' names, and by their devices where a side has several.
+// DiffChoices compares two runs or machines. It pairs series by what they compute and their kernels' names,
+// and by device if a side has several.
 func DiffChoices(a, b Chosen) (*ChoicesDiff, error) {
 	several := len(devicesOf(a)) > 1 || len(devicesOf(b)) > 1
 	return diffChoices(a, b, func(k results.SeriesKey) results.SeriesKey {
@@ -72,17 +72,18 @@ func DiffChoices(a, b Chosen) (*ChoicesDiff, error) {
 
 // DiffChosenKernels compares two kernels of one side.
 func DiffChosenKernels(of Chosen, a, b string) (*ChoicesDiff, error) {
-	return diffChoices(of.only(a, func(k results.SeriesKey) bool { return k.Kernel == a }), of.only(b, func(k results.SeriesKey) bool { return k.Kernel == b }),
+	return diffChoices(of.only(a, func(k results.SeriesKey) bool { return k.Kernel == a }),
+		of.only(b, func(k results.SeriesKey) bool { return k.Kernel == b }),
 		func(k results.SeriesKey) results.SeriesKey { k.Kernel = ""; return k })
 }
 
 // DiffChosenLayouts compares two layouts of the weights on one side.
 func DiffChosenLayouts(of Chosen, a, b kernels.Layout) (*ChoicesDiff, error) {
-	return diffChoices(of.only(a.String(), func(k results.SeriesKey) bool { return k.Layout == a }), of.only(b.String(), func(k results.SeriesKey) bool { return k.Layout == b }),
+	return diffChoices(of.only(a.String(), func(k results.SeriesKey) bool { return k.Layout == a }),
+		of.only(b.String(), func(k results.SeriesKey) bool { return k.Layout == b }),
 		func(k results.SeriesKey) results.SeriesKey { k.Layout = kernels.RowMajor; return k })
 }
 
-// only is the part of a side whose series are kept, under a name of its own.
 func (c Chosen) only(name string, keep func(results.SeriesKey) bool) Chosen {
 	out := Chosen{Name: name, Choices: maps.Clone(c.Choices), Ms: c.Ms}
 	maps.DeleteFunc(out.Choices, func(k results.SeriesKey, _ results.Choices) bool { return !keep(k) })
@@ -97,11 +98,10 @@ func devicesOf(c Chosen) map[string]bool {
 	return out
 }
 
-// diffChoices compares the series for which pair is equal.
 func diffChoices(a, b Chosen, pair func(results.SeriesKey) results.SeriesKey) (*ChoicesDiff, error) {
 	for _, side := range []Chosen{a, b} {
 		if len(side.Choices) == 0 {
-			return nil, fmt.Errorf("%s: nothing was told of what would run", side.Name)
+			return nil, fmt.Errorf("%s: no kernel choices are known", side.Name)
 		}
 	}
 	d := &ChoicesDiff{Schema: ChoicesDiffSchema, A: a.Name, B: b.Name}
@@ -133,7 +133,6 @@ func diffChoices(a, b Chosen, pair func(results.SeriesKey) results.SeriesKey) (*
 	return d, nil
 }
 
-// askedIn are the Ms of a series that were asked.
 func askedIn(c Chosen, k results.SeriesKey) []int {
 	if ms, ok := c.Ms[k]; ok {
 		return ms
@@ -147,7 +146,6 @@ func askedIn(c Chosen, k results.SeriesKey) []int {
 	return ms
 }
 
-// both are the Ms in two ascending lists.
 func both(a, b []int) []int {
 	var out []int
 	for _, m := range a {
@@ -158,9 +156,8 @@ func both(a, b []int) []int {
 	return out
 }
 
-// compare goes through the Ms of which both sides tell something.
 func (s *SeriesChoicesDiff) compare(a, b results.Choices, ms []int) {
-	open := false // the last stretch may go on
+	open := false // the last stretch may continue
 	for _, m := range ms {
 		ka, okA := a.At(m)
 		kb, okB := b.At(m)
@@ -185,8 +182,8 @@ func (s *SeriesChoicesDiff) compare(a, b results.Choices, ms []int) {
 	s.Stretches = slices.Clip(s.Stretches)
 }
 
-// alike says whether two kinds are the same launch: on another card it fills other waves, and
-// how its tile lies may be known on one side alone.
+// alike reports whether two kinds are the same launch. It ignores the number of waves, which differs between
+// cards, and a tile orientation known on one side only.
 func alike(a, b results.LaunchKind) bool {
 	if a.Orientation == kernels.OrientationUnknown || b.Orientation == kernels.OrientationUnknown {
 		for _, k := range []*results.LaunchKind{&a, &b} {

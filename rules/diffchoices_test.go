@@ -10,7 +10,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// choicesOf turns "a", "b" for one M after the other into choices; "" is not told.
+// choicesOf makes choices from one label per M; "" is unknown.
 func choicesOf(ms []int, labels ...string) results.Choices {
 	var c results.Choices
 	joined := false
@@ -29,29 +29,30 @@ func TestDiffChoices(t *testing.T) {
 	on.Device = "another"
 	lonely := syntheticKey
 	lonely.K++
-	a := Chosen{Name: "a.db", Choices: map[results.SeriesKey]results.Choices{key: choicesOf(ms, "x", "x", "x", "y", "y", ""), lonely: choicesOf(ms, "x")},
-		Ms: map[results.SeriesKey][]int{key: ms}}
-	b := Chosen{Name: "b.db", Choices: map[results.SeriesKey]results.Choices{on: choicesOf(ms, "x", "z", "z", "z", "y", "y")}, Ms: map[results.SeriesKey][]int{on: ms}}
+	a := Chosen{Name: "a.db",
+		Choices: map[results.SeriesKey]results.Choices{key: choicesOf(ms, "x", "x", "x", "y", "y", ""), lonely: choicesOf(ms, "x")},
+		Ms:      map[results.SeriesKey][]int{key: ms}}
+	b := Chosen{Name: "b.db", Choices: map[results.SeriesKey]results.Choices{on: choicesOf(ms, "x", "z", "z", "z", "y", "y")},
+		Ms: map[results.SeriesKey][]int{on: ms}}
 	got, err := DiffChoices(a, b)
 	if err != nil {
 		t.Fatal(err)
 	}
 	kind := func(l string) results.LaunchKind { return results.LaunchKind{Label: l, Slots: 1} }
-	want := &ChoicesDiff{Schema: ChoicesDiffSchema, A: "a.db", B: "b.db", Asked: 5, Changed: 3, OnlyA: []results.SeriesKey{lonely}, Series: []SeriesChoicesDiff{{
-		A: key, B: on, Asked: 5, Changed: 3,
-		Stretches: []ChangedStretch{{16, 24, 2, kind("x"), kind("z")}, {32, 32, 1, kind("y"), kind("z")}},
-	}}}
+	want := &ChoicesDiff{Schema: ChoicesDiffSchema, A: "a.db", B: "b.db", Asked: 5, Changed: 3, OnlyA: []results.SeriesKey{lonely},
+		Series: []SeriesChoicesDiff{{
+			A: key, B: on, Asked: 5, Changed: 3,
+			Stretches: []ChangedStretch{{16, 24, 2, kind("x"), kind("z")}, {32, 32, 1, kind("y"), kind("z")}},
+		}}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	// On another card the same kernel fills other waves.
 	other := choicesOf(ms, "x", "x")
 	other[0].Kind.Slots = 99
 	same, err := DiffChoices(a, Chosen{Name: "c.db", Choices: map[results.SeriesKey]results.Choices{key: other}})
 	if err != nil || same.Changed != 0 || same.Asked != 2 {
 		t.Errorf("%+v, %v", same, err)
 	}
-	// With several devices on a side, series are those of equal devices.
 	a.Choices[on] = choicesOf(ms, "x")
 	if got, err := DiffChoices(a, b); err != nil || len(got.Series) != 1 || got.Series[0].A != on || len(got.OnlyA) != 2 {
 		t.Errorf("%+v, %v", got, err)
@@ -60,8 +61,9 @@ func TestDiffChoices(t *testing.T) {
 		b    Chosen
 		want string
 	}{
-		{Chosen{Name: "empty.db"}, "empty.db: nothing was told"},
-		{Chosen{Name: "other.db", Choices: map[results.SeriesKey]results.Choices{{Kernel: "k"}: choicesOf(ms, "x")}}, "a.db and other.db have no series in common"},
+		{Chosen{Name: "empty.db"}, "empty.db: no kernel choices"},
+		{Chosen{Name: "other.db", Choices: map[results.SeriesKey]results.Choices{{Kernel: "k"}: choicesOf(ms, "x")}},
+			"a.db and other.db have no series in common"},
 	} {
 		if _, err := DiffChoices(a, c.b); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, expected %q", err, c.want)
@@ -104,7 +106,8 @@ func TestDiffChosenOfOneSide(t *testing.T) {
 	if err != nil || byLayout.Changed != 1 || byLayout.Asked != 3 || byLayout.Series[0].Share() != 1./3 || byLayout.B != "nk" {
 		t.Errorf("%+v, %v", byLayout, err)
 	}
-	if _, err := DiffChosenKernels(of, "cublas@1", "cublas@3"); err == nil || !strings.Contains(err.Error(), "cublas@3: nothing was told") {
+	if _, err := DiffChosenKernels(of, "cublas@1", "cublas@3"); err == nil ||
+		!strings.Contains(err.Error(), "cublas@3: no kernel choices") {
 		t.Errorf("%v", err)
 	}
 }

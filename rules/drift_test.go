@@ -8,8 +8,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// TestDriftOfEachDevice: one card of two slows down by half. It alone is named, and
-// the other's times are left as they are.
+// One of two cards slows down by half. Only its drift is reported, and the other's times don't change.
 func TestDriftOfEachDevice(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	var sentinels []results.Sample
@@ -27,7 +26,6 @@ func TestDriftOfEachDevice(t *testing.T) {
 	if invalid := DriftPast(sentinels, device, 0.3); !strings.HasPrefix(invalid, "cuda:0: the sentinels drifted by") {
 		t.Errorf("invalid: %q", invalid)
 	}
-	// Sentinels of cases that nobody knows are the only device's.
 	if fitDrifts(sentinels, map[int64]string{9: "cpu"}, nil).most() == 0 {
 		t.Error("the only device of a run has no drift")
 	}

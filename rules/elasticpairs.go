@@ -3,14 +3,11 @@ package rules
 import (
 	"math"
 
-	"gonum.org/v1/gonum/stat/distuv"
-
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// blur is the standard error of the mean log ratio of pairs that comes from what is not
-// known of the cases' βs: it grows with the distance of the clock from the common
-// one.
+// blur is the standard error of the mean log ratio of pairs due to the uncertainty of the cases' βs. It grows
+// with the distance of the clock from the common one.
 func blur(pairs [][2]results.Sample, a, b elasticity, reference float64) float64 {
 	if reference <= 0 || len(pairs) == 0 {
 		return 0
@@ -26,15 +23,8 @@ func blur(pairs [][2]results.Sample, a, b elasticity, reference float64) float64
 	return math.Hypot(off[0]*a.se, off[1]*b.se)
 }
 
-// widened adds an independent standard error to an interval.
-func widened(i Interval, se, confidence float64) Interval {
-	z := distuv.UnitNormal.Quantile(1 - (1-confidence)/2)
-	return Interval{i.Mid - math.Hypot(i.Mid-i.Lo, z*se), i.Mid, i.Mid + math.Hypot(i.Hi-i.Mid, z*se)}
-}
-
-// elasticity is how the time of a case follows the clock, from the rows of the sweep: its
-// own, or what its parts, its padded size show. What was not measured is
-// not known.
+// elasticity is the elasticity of a case's time in the clock, from the sweep's rows: its own row, its parts
+// or its padded size. It is unknown for unmeasured sizes.
 func (p *prepared) elasticity(c results.Case) elasticity {
 	for _, curve := range p.curves {
 		if curve.series.Key != c.SeriesKey {
@@ -58,7 +48,7 @@ func (p *prepared) elasticity(c results.Case) elasticity {
 				return unknownElasticity
 			}
 			pt := curve.points[i]
-			us := math.Exp(pt.us.y)
+			us := math.Exp(pt.us.Y)
 			out.beta += us * pt.elastic.beta
 			out.se += us * pt.elastic.se
 			time += us

@@ -16,7 +16,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/table"
 )
 
-// machine is a world that tells of algorithms and of results.
 type machine struct {
 	*world
 	algorithm func(results.Case) (kernels.Algorithm, bool)
@@ -45,7 +44,7 @@ func (m *machine) Numerics(_ context.Context, r results.ResultRequest) ([]result
 	return m.numerics(r)
 }
 
-// dented is a world that is half as fast from 264 to 320; copies of rows take so many microseconds.
+// dented is a world that runs at half speed from 264 to 320; copying rows takes copying microseconds.
 func dented(copying float64) *machine {
 	w := byM(nil, gaussian(0.002), rand.New(rand.NewPCG(5, 9)))
 	one := func(m int) float64 {
@@ -85,8 +84,8 @@ func search(t *testing.T, m *machine, data Data, o SplitOptions) *SplitsResult {
 	return r
 }
 
-// TestPadsAreProvenAsWhatTheyAre: a pad in place is timed without a copy and a copied one with it; of
-// both the copied one is kept where it pays, and an entry of a table says which it is.
+// A pad in place is timed without a copy, a copied one with it. The copied one is kept if it pays, and table
+// entries name the kind.
 func TestPadsAreProvenAsWhatTheyAre(t *testing.T) {
 	const cheap, dear = 3, 500
 	for _, c := range []struct {
@@ -135,7 +134,6 @@ func TestPadsAreProvenAsWhatTheyAre(t *testing.T) {
 	}
 }
 
-// TestRemediesOfAnEngine: only kinds that are asked for and kernels that the engine has are sought.
 func TestRemediesOfAnEngine(t *testing.T) {
 	data, w := chosenBadly("lt", "lt:1", "lt:2")
 	m := &machine{world: w}
@@ -166,13 +164,11 @@ func TestRemediesOfAnEngine(t *testing.T) {
 	}
 }
 
-// TestAlgorithmsByTheirAttributes: an algorithm that is one choice of its library at one M and another
-// at the next is one remedy, executed by what the library is told.
+// An algorithm that is different choices at different Ms is one remedy, executed by its attributes.
 func TestAlgorithmsByTheirAttributes(t *testing.T) {
 	fast := kernels.Algorithm{ID: 66, Tile: 20, Stages: 8, SplitK: 1}
 	name := kernels.AlgorithmName("lt", fast)
 	w := byM(nil, gaussian(0.002), rand.New(rand.NewPCG(6, 9)))
-	// The library's first choice is bad; the good algorithm is its second at every other row.
 	second := func(m int) bool { return m%16 == 0 }
 	w.time = func(c results.Case) float64 {
 		us := 20 + 0.5*float64(c.M)
@@ -236,7 +232,6 @@ func TestAlgorithmsByTheirAttributes(t *testing.T) {
 	if err != nil || len(checks) == 0 || checks[0].Verdict != Pays {
 		t.Errorf("verified: %+v, %v", checks, err)
 	}
-	// Nobody tells: the choices stay what they are, and serve no row of which they are another algorithm.
 	m.algorithm = nil
 	for _, s := range search(t, m, data, SplitOptions{Kinds: []RemedyKind{RemedyAlgorithm}}).Stretches {
 		for _, p := range s.Proofs {
@@ -247,11 +242,10 @@ func TestAlgorithmsByTheirAttributes(t *testing.T) {
 	}
 }
 
-// TestFill: a stretch holds for the Ms between those that were swept only where a sample of them pays.
 func TestFill(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		fast   func(m int) bool // of the Ms between, that need no remedy
+		fast   func(m int) bool
 		filled bool
 	}{
 		{"all alike", func(int) bool { return false }, true},
@@ -305,7 +299,6 @@ func TestFill(t *testing.T) {
 	}
 }
 
-// TestSampleOfAStretch: a sample lies between the rows that were swept, ascends, and is spread.
 func TestSampleOfAStretch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ms := rapid.SliceOfNDistinct(rapid.IntRange(1, 400), 2, 20, rapid.ID).Draw(t, "ms")
@@ -327,8 +320,6 @@ func TestSampleOfAStretch(t *testing.T) {
 	})
 }
 
-// TestResultsOfRemedies: what pays is proven with its result, what is wrong is no remedy, and results
-// restrict what is sought.
 func TestResultsOfRemedies(t *testing.T) {
 	asked := 0
 	tell := func(of func(c results.Case) results.Numerics) func(results.ResultRequest) ([]results.Numerics, bool, error) {
@@ -353,16 +344,18 @@ func TestResultsOfRemedies(t *testing.T) {
 		name     string
 		o        SplitOptions
 		numerics func(results.ResultRequest) ([]results.Numerics, bool, error)
-		kinds    []RemedyKind // one of which is found; none where nil
+		kinds    []RemedyKind
 		warning  string
 	}{
 		{"all", SplitOptions{}, splitsDiffer, []RemedyKind{RemedySplit, RemedyPad}, ""},
-		{"same bits", SplitOptions{SameBits: true}, splitsDiffer, []RemedyKind{RemedyPad}, "remedies left out: "},
+		{"same bits", SplitOptions{SameBits: true}, splitsDiffer, []RemedyKind{RemedyPad}, "remedies skipped"},
 		{"batch-invariant", SplitOptions{BatchInvariant: true}, splitsDiffer, []RemedyKind{RemedySplit}, "depends on M"},
 		{"both", SplitOptions{SameBits: true, BatchInvariant: true}, splitsDiffer, nil, "or depends on M"},
-		{"nobody can say", SplitOptions{SameBits: true}, nil, nil, "remedies left out: "},
-		{"wrong", SplitOptions{}, tell(func(results.Case) results.Numerics { return results.Numerics{Wrong: 3} }), nil, "3 elements past the bound"},
-		{"failed", SplitOptions{}, tell(func(results.Case) results.Numerics { return results.Numerics{Failed: "it broke"} }), nil, "it broke"},
+		{"nobody can say", SplitOptions{SameBits: true}, nil, nil, "remedies skipped"},
+		{"wrong", SplitOptions{}, tell(func(results.Case) results.Numerics { return results.Numerics{Wrong: 3} }), nil,
+			"3 elements above the bound"},
+		{"failed", SplitOptions{}, tell(func(results.Case) results.Numerics { return results.Numerics{Failed: "it broke"} }), nil,
+			"it broke"},
 		{"no memory", SplitOptions{}, func(results.ResultRequest) ([]results.Numerics, bool, error) {
 			return nil, false, fmt.Errorf("no memory")
 		},
@@ -408,8 +401,7 @@ func TestResultsOfRemedies(t *testing.T) {
 	}
 }
 
-// TestResultsInTime: when the time is up, what has been proven stays, and of restricted remedies nothing
-// that nobody has looked at.
+// At the deadline, proven remedies stay, but with restrictions only those with a checked result.
 func TestResultsInTime(t *testing.T) {
 	for _, o := range []SplitOptions{{}, {SameBits: true}} {
 		m := dented(0)
@@ -421,7 +413,7 @@ func TestResultsInTime(t *testing.T) {
 		if (len(r.Stretches) > 0) == o.SameBits {
 			t.Errorf("same bits %v: %d stretches", o.SameBits, len(r.Stretches))
 		}
-		if !slices.ContainsFunc(r.Warnings, func(w Warning) bool { return strings.Contains(w.Text, "the time was up before the results") }) {
+		if !slices.ContainsFunc(r.Warnings, func(w Warning) bool { return strings.Contains(w.Text, "the time limit") }) {
 			t.Errorf("warnings %v", r.Warnings)
 		}
 	}
@@ -435,7 +427,6 @@ func TestOtherMs(t *testing.T) {
 	}
 }
 
-// TestRowWeights: all traffic goes to rows, each M of it to the nearest.
 func TestRowWeights(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ms := rapid.SliceOfNDistinct(rapid.IntRange(1, 200), 1, 12, rapid.ID).Draw(t, "ms")
@@ -465,8 +456,8 @@ func TestRowWeights(t *testing.T) {
 	})
 }
 
-// TestTrafficWeighsStakes: time at stake follows how often rows are served, of findings as of remedies,
-// and the whole table's saving is a share of a second of it.
+// Time at stake is proportional to traffic, for findings and remedies, and the table's saving is a share of a
+// second.
 func TestTrafficWeighsStakes(t *testing.T) {
 	m := dented(0)
 	data := m.sweep(grid(8, 512, 8), 9)
@@ -481,7 +472,6 @@ func TestTrafficWeighsStakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Each row stands for 8 Ms, but for the last of the dent.
 	if ratio := heavy.Findings[0].StakeUS / flat.Findings[0].StakeUS; ratio < 20 || ratio > 24 {
 		t.Errorf("a finding's stake is %.2f times as large", ratio)
 	}
@@ -489,7 +479,6 @@ func TestTrafficWeighsStakes(t *testing.T) {
 	if ratio := plain.Stretches[0].StakeUS / stake; ratio < 20 || ratio > 24 {
 		t.Errorf("a stretch's stake is %.2f times as large", ratio)
 	}
-	// All traffic is in the dent, where padding to 328 saves two fifths and more.
 	if s := plain.Savings; len(s) != 1 || !s[0].Weighed || s[0].PerSecond() < 350 || s[0].PerSecond() > 500 {
 		t.Errorf("savings %+v", s)
 	}
@@ -498,7 +487,6 @@ func TestTrafficWeighsStakes(t *testing.T) {
 	}
 }
 
-// TestOnlyKindsAskedFor: where a split pays, it is found unless other kinds alone are asked for.
 func TestOnlyKindsAskedFor(t *testing.T) {
 	w := byM(func(m int) float64 {
 		if m > 256 {
@@ -521,8 +509,8 @@ func TestOnlyKindsAskedFor(t *testing.T) {
 	}
 }
 
-// TestWarningsOfAnAudit: a sweep without sentinels is told of, an imported one not; rows that have enough samples are not
-// called too few.
+// A sweep without sentinels causes a warning, an import does not. Rows with enough samples are not counted as
+// few.
 func TestWarningsOfAnAudit(t *testing.T) {
 	w := byM(func(m int) float64 { return float64(m) }, gaussian(0.002), rand.New(rand.NewPCG(5, 5)))
 	for _, c := range []struct {
@@ -543,7 +531,6 @@ func TestWarningsOfAnAudit(t *testing.T) {
 	}
 }
 
-// TestTableOfAnUndatedRun: where a run tells no time, its table bears that of no time.
 func TestTableOfAnUndatedRun(t *testing.T) {
 	tab, err := BuildTable(results.Meta{}, &SplitsResult{})
 	if err != nil || tab.Created != "1970-01-01T00:00:00Z" {

@@ -7,19 +7,18 @@ import (
 	"strings"
 	"testing"
 	"text/tabwriter"
+
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// mixed is noise whose size differs from moment to moment: a quiet machine that
-// is loud now and then.
 func mixed(sigma float64) noise {
 	return noise{fmt.Sprintf("mixed %g%%", 100*sigma), func(r *rand.Rand) float64 {
 		return sigma * r.NormFloat64() * math.Exp(0.5*r.NormFloat64())
 	}}
 }
 
-// TestTailsOfEstimates checks what every p-value rests on: of rows with equal
-// truth, the share whose estimate is off by more than the t for p is about p
-// and not more, far out in the tail and on the side of too slow.
+// Every p-value rests on this: the share of equal rows whose estimate is off by more than the t for p is at
+// most about p, far out in the slow tail.
 func TestTailsOfEstimates(t *testing.T) {
 	t.Parallel()
 	levels := []float64{0.1, 0.01, 0.001}
@@ -37,21 +36,21 @@ func TestTailsOfEstimates(t *testing.T) {
 			var total int
 			var se, square float64
 			for range sweeps {
-				points := prepare(w.sweep(grid(4, 4096, 4), n), Default()).curves[0].points
+				points := prepare(w.sweep(grid(4, 4096, 4), n), Default().Basis()).curves[0].points
 				off := make([]float64, len(points))
 				for i, p := range points {
-					off[i] = p.us.y - math.Log(float64(p.m))
+					off[i] = p.us.Y - math.Log(float64(p.m))
 				}
-				centre := median(off)
+				centre := stats.Median(off)
 				for i, p := range points {
-					pv := upperP((off[i]-centre)/p.us.se, p.us.df)
+					pv := stats.UpperP((off[i]-centre)/p.us.SE, p.us.DF)
 					for k, level := range levels {
 						if pv < level {
 							counts[k]++
 						}
 					}
 					total++
-					se += p.us.se
+					se += p.us.SE
 					square += (off[i] - centre) * (off[i] - centre)
 				}
 			}
@@ -70,18 +69,18 @@ func TestTailsOfEstimates(t *testing.T) {
 	t.Log("\n" + text.String())
 }
 
-// TestEstimateInterval: bounds lie as far off as Student's t says for their confidence, half of what is left on either side.
 func TestEstimateInterval(t *testing.T) {
-	for _, c := range []struct{ confidence, df, t float64 }{{0.95, 10, 2.228139}, {0.99, 10, 3.169273}, {0.95, 30, 2.042272}, {0.9, 5, 2.015048}} {
-		got := estimate{y: 1, se: 0.01, df: c.df}.interval(c.confidence, quantiles{}).log()
+	for _, c := range []struct{ confidence, df, t float64 }{{0.95, 10, 2.228139}, {0.99, 10, 3.169273}, {0.95, 30, 2.042272},
+		{0.9, 5, 2.015048}} {
+		got := stats.Estimate{Y: 1, SE: 0.01, DF: c.df}.Interval(c.confidence, stats.Quantiles{}).Log()
 		if math.Abs(got.Mid-1) > 1e-9 || math.Abs(got.Hi-1-0.01*c.t) > 1e-6 || math.Abs(1-got.Lo-0.01*c.t) > 1e-6 {
 			t.Errorf("confidence %g, df %g: %+v, expected 1 ± %g", c.confidence, c.df, got, 0.01*c.t)
 		}
 	}
 }
 
-// TestElasticities: a row that follows the clock otherwise than its neighbours keeps what it says itself, and the others what
-// all say; so does a row of a single sample.
+// A row with an elasticity unlike its neighbors' keeps its own; the others are shrunk, and so is a row with a
+// single sample.
 func TestElasticities(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	rows := make([]track, 21)

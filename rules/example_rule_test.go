@@ -12,16 +12,16 @@ import (
 // Jump is the rule that time grows no faster than M from one row to the next.
 const Jump Rule = "jump"
 
-// jumpConfig is the rule's field of RuleSet; its defaults stand in default.yaml.
+// jumpConfig stands for the field RuleSet.Jump; its defaults are in default.yaml.
 var jumpConfig = MarginConfig{Enabled: true, Margin: 0.1}
 
-// jumpRule goes into ruleTable.
+// jumpRule is the entry of ruleTable.
 var jumpRule = rule{
 	name:    Jump,
 	meaning: "time grows faster than M from one row to the next",
 	claim:   "one step of M costs more time than it has rows",
-	help: "A row is held against the next smaller M of its series, whose time is scaled to the row's M. The row " +
-		"breaks the rule when it takes longer by more than the margin.",
+	help: "A row is compared with the next smaller M of its series, scaled to the row's M. It breaks the rule when " +
+		"it takes longer by more than the margin.",
 	settings: []setting{
 		number("margin", "the jump above which a row counts", closed(0, 10),
 			func(*Config) *float64 { return &jumpConfig.Margin }),
@@ -31,8 +31,7 @@ var jumpRule = rule{
 	bound:   func(Config, Finding) float64 { return marginLoss(jumpConfig.Margin) },
 }
 
-// jumps judges the rows of one curve. blank gives a row without a say, hold the p-value, the
-// interval and the sides of the bound; the verdict is made of all rows together.
+// jumps judges one curve. blank returns rows without a judgement; hold adds p-value, interval and loss.
 func jumps(f *evidence, c *curve) []judgement {
 	rows := f.blank(c)
 	for i, p := range c.points {
@@ -43,10 +42,10 @@ func jumps(f *evidence, c *curve) []judgement {
 		j := &rows[i]
 		j.against, j.base = &c.series.Rows[last.row].Case, []int{i - 1}
 		enough := last.us
-		enough.y += math.Log(float64(p.m) / float64(last.m))
+		enough.Y += math.Log(float64(p.m) / float64(last.m))
 		f.hold(j, enough, math.Log1p(jumpConfig.Margin))
-		// The two cases, which are timed again side by side, differ in size as well.
-		j.ideal = enough.y - last.us.y
+		// Confirmation times both cases again, and they differ in size.
+		j.ideal = enough.Y - last.us.Y
 		j.bound += j.ideal
 	}
 	return rows
@@ -54,13 +53,12 @@ func jumps(f *evidence, c *curve) []judgement {
 
 //docs:end
 
-// Another rule is an entry of the table; a table of numbers is all that it takes to run it.
+// A new rule is an entry of ruleTable, and runs on a table of numbers.
 func Example_rule() {
 	before := ruleTable
 	ruleTable = append(ruleTable[:len(ruleTable):len(ruleTable)], jumpRule)
 	defer func() { ruleTable = before }()
 
-	//docs:begin use of a rule
 	w := byM(func(m int) float64 {
 		if m > 256 {
 			return 1.5 * float64(m) // a cliff between 256 and 272
@@ -75,7 +73,6 @@ func Example_rule() {
 	for _, f := range audit.Findings {
 		fmt.Printf("%s %s m%d: loses %.0f %%\n", f.Status, f.Rule, f.WorstM, 100*f.Loss.Mid)
 	}
-	//docs:end
 	// Output:
 	// confirmed jump m272: loses 33 %
 }

@@ -10,22 +10,19 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// executeGroup is how many rows are executed in one interleaving, each with its
-// direct product and all remedies that compete for it.
 const executeGroup = 96
 
-// contest is one row with the remedies that compete for it.
 type contest struct {
 	stretch *stretchPlan
-	point   int // -1 of an M that was not swept
+	point   int // -1 for an M that was not swept
 	m       int
-	near    int // of an M that was not swept the nearest that was
+	near    int // the nearest swept M, if M was not swept
 	entries []*entry
 }
 
-// direct is the product as it is.
 func (c *contest) direct() results.Case {
 	if c.point >= 0 {
 		return *c.stretch.curve.caseOf(c.point)
@@ -41,19 +38,17 @@ type entry struct {
 	gains  []float64
 	seen   []float64
 	blur   float64   // of the gains; see [blur]
-	direct []float64 // of the product as it is, by round, microseconds
+	direct []float64 // the direct product by round, microseconds
 	times  []float64 // of the remedy
-	p      float64   // the least over looks and paid for them and its rivals
+	p      float64   // minimum over looks, corrected for looks and rivals
 	paying bool
 }
 
-// execute runs what was predicted: of every stretch both ends and the row that
-// gains most, each remedy interleaved with the direct product. A remedy pays
-// when the lower bound of its gain, at a level that pays for its rivals and for
-// every look at the samples, is above 1 + margin, its p-value survives
-// Benjamini–Hochberg over all that were executed, and the direct product was not
-// slowed by other work. A stretch stands as far as
-// the rows that pay reach.
+// execute runs the predicted remedies: at both ends of every stretch and at the row with the largest gain,
+// interleaved with the direct product. A remedy pays under three conditions. The lower bound of its gain is
+// above 1 + margin, at a level corrected for its rivals and for every look. Its p-value survives
+// Benjamini–Hochberg over all executed remedies. The direct product was not slowed by other work. A stretch
+// is cut to the rows that pay.
 func execute(ctx context.Context, r *SplitsResult, f *evidence, found []*stretchPlan, o SplitOptions, m Measurer) error {
 	slices.SortStableFunc(found, func(a, b *stretchPlan) int { return cmp.Compare(b.saving, a.saving) })
 	var contests []*contest
@@ -84,13 +79,14 @@ func execute(ctx context.Context, r *SplitsResult, f *evidence, found []*stretch
 		var err error
 		var left, unreached int
 		if contests, left, unreached, err = look.admit(ctx, contests); err != nil {
-			return fmt.Errorf("look at results: %w", err)
+			return fmt.Errorf("check results: %w", err)
 		}
 		r.LeftOut += left
 		r.Untried += unreached
 	}
 	if skipped > 0 {
-		r.warn("run", "%d of %d stretches with a predicted remedy were not executed: remedy.max_cases is %d", skipped, len(found), f.cfg.Remedy.MaxCases)
+		r.warn("run", "%d of %d stretches with a predicted remedy were not executed: remedy.max_cases is %d", skipped, len(found),
+			f.cfg.Remedy.MaxCases)
 	}
 	var failure error
 	done := contests
@@ -103,16 +99,17 @@ func execute(ctx context.Context, r *SplitsResult, f *evidence, found []*stretch
 		done = contests[:from]
 		r.Untried += len(contests) - from
 		if timeUp(ctx, err) {
-			r.warn("run", "the time was up before %s with a predicted remedy could be executed", plural(len(contests)-from, "row"))
+			r.warn("run", "the time limit was reached before %s with a predicted remedy could be executed",
+				plural(len(contests)-from, "row"))
 		} else {
 			failure = fmt.Errorf("execute remedies: %w", err)
-			r.warn("run", "executing remedies failed and leaves %s untried: %v", plural(len(contests)-from, "row"), err)
+			r.warn("run", "executing remedies failed, %s not tried: %v", plural(len(contests)-from, "row"), err)
 		}
 		break
 	}
 	rate(f.cfg, done)
 	if err := look.proof(ctx, done); err != nil && failure == nil {
-		failure = fmt.Errorf("look at results: %w", err)
+		failure = fmt.Errorf("check results: %w", err)
 	}
 	settled := award(r, f.cfg, done)
 	if o.Fill && failure == nil {
@@ -122,10 +119,8 @@ func execute(ctx context.Context, r *SplitsResult, f *evidence, found []*stretch
 	return failure
 }
 
-// looksAt is how many looks a budget of rounds allows.
 func looksAt(rounds, most int) int { return (most + rounds - 1) / rounds }
 
-// runContests executes one group, with more rounds for the contests that are open.
 func runContests(ctx context.Context, p *prepared, group []*contest, cfg Config, m Measurer) error {
 	open := group
 	looks := looksAt(cfg.Remedy.Rounds, cfg.Remedy.MaxRounds)
@@ -144,19 +139,19 @@ func runContests(ctx context.Context, p *prepared, group []*contest, cfg Config,
 			for _, e := range c.entries {
 				price := float64(looks * len(c.entries))
 				last := 1.0
-				if len(e.gains) >= leastPairs {
-					// It has to gain at the common clock and in observed time.
-					last = math.Max(signedRank(e.gains, bound), signedRank(e.seen, bound))
+				if len(e.gains) >= stats.LeastPairs {
+					// It must gain at the common clock and in observed time.
+					last = math.Max(stats.SignedRank(e.gains, bound), stats.SignedRank(e.seen, bound))
 				}
 				e.p = math.Min(e.p, math.Min(1, last*price))
 				level := 1 - (1-cfg.Confidence)/price
-				gain, seen := widened(walshInterval(e.gains, level), e.blur, level), walshInterval(e.seen, level)
+				gain, seen := stats.Widen(stats.WalshInterval(e.gains, level), e.blur, level), stats.WalshInterval(e.seen, level)
 				e.remedy.Executed = len(e.gains) > 0
-				e.remedy.ClockGain, e.remedy.ObservedGain = gain.exp(), seen.exp()
+				e.remedy.ClockGain, e.remedy.ObservedGain = gain.Exp(), seen.Exp()
 				if seen.Lo < gain.Lo {
 					gain = seen
 				}
-				e.remedy.Gain = gain.exp()
+				e.remedy.Gain = gain.Exp()
 				decided = decided && (gain.Lo > bound || gain.Hi < bound || last > 0.5)
 			}
 			if !decided {
@@ -172,8 +167,8 @@ func runContests(ctx context.Context, p *prepared, group []*contest, cfg Config,
 			if len(e.times) == 0 {
 				continue
 			}
-			// The gain is one of pairs: beside it belongs what the product took in
-			// these rounds, not what it took in the sweep.
+			// The gain is from pairs, so it is shown with the product's time in these rounds, not in the
+			// sweep.
 			e.remedy.SweepUS, e.remedy.DirectUS = e.remedy.DirectUS, centreOf(e.direct, cfg.Confidence).Mid
 			e.remedy.ExecutedUS = centreOf(e.times, cfg.Confidence)
 			e.remedy.Unsteady = e.remedy.DirectUS > e.remedy.SweepUS*(1+cfg.Remedy.Slower)
@@ -182,17 +177,14 @@ func runContests(ctx context.Context, p *prepared, group []*contest, cfg Config,
 	return nil
 }
 
-// centreOf is the centre of times with its bounds.
-func centreOf(us []float64, confidence float64) Interval {
+func centreOf(us []float64, confidence float64) stats.Interval {
 	logs := make([]float64, len(us))
 	for i, v := range us {
 		logs[i] = math.Log(v)
 	}
-	return walshInterval(logs, confidence).exp()
+	return stats.WalshInterval(logs, confidence).Exp()
 }
 
-// runRounds measures every direct product and remedy of the contests, all
-// interleaved.
 func runRounds(ctx context.Context, p *prepared, contests []*contest, rounds int, m Measurer) error {
 	var requests []results.Request
 	type request struct {
@@ -201,8 +193,7 @@ func runRounds(ctx context.Context, p *prepared, contests []*contest, rounds int
 		group  int
 	}
 	index := map[request]int{}
-	// A remedy runs next to its product: the clock wanders slowly, so what it does to one
-	// it mostly does to the other.
+	// A remedy runs next to its product, so slow changes of the clock affect both alike.
 	ask := func(c results.Case, serial bool, group int) int {
 		c.ID, c.Label = 0, ""
 		key := request{c.Key(), serial, group}
@@ -210,7 +201,7 @@ func runRounds(ctx context.Context, p *prepared, contests []*contest, rounds int
 		if !ok {
 			i = len(requests)
 			index[key] = i
-			requests = append(requests, results.Request{Case: c, Phase: results.PhaseRemedy, Serial: serial, Group: group})
+			requests = append(requests, results.Request{Case: c.Real(), Phase: results.PhaseRemedy, Serial: serial, Group: group})
 		}
 		return i
 	}
@@ -250,7 +241,6 @@ func runRounds(ctx context.Context, p *prepared, contests []*contest, rounds int
 	return nil
 }
 
-// rate decides which remedies pay.
 func rate(cfg Config, contests []*contest) {
 	var all []*entry
 	var p []float64
@@ -259,7 +249,7 @@ func rate(cfg Config, contests []*contest) {
 			all, p = append(all, e), append(p, e.p)
 		}
 	}
-	for i, adjusted := range benjaminiHochberg(p) {
+	for i, adjusted := range stats.AdjustP(p) {
 		e := all[i]
 		e.paying = adjusted <= cfg.FDR && e.remedy.Gain.Lo > 1+cfg.Remedy.Margin && !e.remedy.Unsteady
 		e.remedy.Pays = e.paying
@@ -269,14 +259,12 @@ func rate(cfg Config, contests []*contest) {
 	}
 }
 
-// settled is a stretch that pays, with what it rests on.
 type settled struct {
 	Stretch
 	from *stretchPlan
 	plan plan
 }
 
-// award writes down which remedies won, and returns the stretches that they serve.
 func award(r *SplitsResult, cfg Config, contests []*contest) []settled {
 	unsteady := 0
 	for _, c := range contests {
@@ -285,7 +273,8 @@ func award(r *SplitsResult, cfg Config, contests []*contest) []settled {
 		}
 	}
 	if unsteady > 0 {
-		r.warn("run", "%d of %d executed rows took more than %.4g times as long as in the run, so other work slowed them: their remedies are left open",
+		r.warn("run",
+			"%d of %d executed rows took more than %.4g times as long as in the run, because of other load: their remedies are undecided",
 			unsteady, len(contests), 1+cfg.Remedy.Slower)
 	}
 	byStretch := map[*stretchPlan][]*contest{}
@@ -316,7 +305,6 @@ func award(r *SplitsResult, cfg Config, contests []*contest) []settled {
 	return out
 }
 
-// settle writes stretches down.
 func (r *SplitsResult) settle(all []settled) {
 	for _, s := range all {
 		r.Stretches = append(r.Stretches, s.Stretch)
@@ -326,9 +314,8 @@ func (r *SplitsResult) settle(all []settled) {
 	})
 }
 
-// beats says whether a remedy is to be kept rather than another one that pays as it does, or does not
-// either: the one that gains more; of a pad, where both pay, the one whose rows are copied, which every
-// engine can run.
+// beats reports whether a remedy is preferred to another with the same result: the larger gain wins. Of two
+// pads that both pay, the copied one wins, because every engine can run it.
 func (e *entry) beats(o *entry) bool {
 	if e.paying && twins(e.plan, o.plan) {
 		return e.plan.pad == table.Copied
@@ -336,13 +323,11 @@ func (e *entry) beats(o *entry) bool {
 	return e.remedy.Gain.Mid > o.remedy.Gain.Mid
 }
 
-// serial says whether a remedy's launches wait for the end of the one before them, as another kernel's
-// would.
+// serial reports whether a remedy's launches wait for the end of the one before, as another kernel's do.
 func (r Remedy) serial() bool { return r.Kind == RemedyOther || r.Kind == RemedyAlgorithm }
 
-// swept are the product and a plan for it as the sweep knows them: what follows the clock as those do
-// that are executed. An M that was not swept goes by the nearest that was, an algorithm by the
-// choice of its library that it was found as.
+// swept returns the swept cases whose elasticity the executed product and plan use. For an M that was not
+// swept this is the nearest swept one, for an algorithm the library's choice that it was found as.
 func (c *contest) swept(p plan) (direct, remedy results.Case) {
 	direct = c.direct()
 	if c.point < 0 {
@@ -356,8 +341,8 @@ func (c *contest) swept(p plan) (direct, remedy results.Case) {
 	return direct, remedy
 }
 
-// settleStretch picks the plan that pays at the anchor and most surely so, and
-// keeps the side of the stretch whose end it pays at as well.
+// settleStretch picks the plan that pays most surely at the anchor, and keeps each side of the stretch whose
+// end it pays at too.
 func settleStretch(s *stretchPlan, contests []*contest) (settled, bool) {
 	standings := make([]standing, len(s.plans))
 	best := -1
@@ -372,7 +357,7 @@ func settleStretch(s *stretchPlan, contests []*contest) (settled, bool) {
 	if best < 0 {
 		return settled{}, false
 	}
-	// Room behind the rows is no harm: a pad that pays with the copy is kept as that.
+	// A pad that pays with the copy is kept as copied: spare rows do no harm.
 	for k, p := range s.plans {
 		if twins(p, s.plans[best]) && p.pad == table.Copied && standings[k].anchored && standings[k].all == standings[best].all {
 			best = k
@@ -396,15 +381,14 @@ func settleStretch(s *stretchPlan, contests []*contest) (settled, bool) {
 	return settled{st, s, s.plans[best]}, true
 }
 
-// standing is how a plan has done on a stretch: whether it pays at its anchor, at every row that was
-// executed, and the least of its gains.
+// standing is a plan's result on a stretch: whether it pays at the anchor, whether at every executed row, and
+// its least gain.
 type standing struct {
 	anchored, all bool
 	least         float64
 }
 
-// above says whether one plan is to be kept rather than another one: a plan that holds on the
-// whole stretch comes first.
+// above reports whether one plan is preferred to another: a plan that pays on the whole stretch comes first.
 func (a standing) above(b standing) bool {
 	if a.all != b.all {
 		return a.all
@@ -415,7 +399,7 @@ func (a standing) above(b standing) bool {
 func (s *stretchPlan) standing(p plan, contests []*contest) standing {
 	out := standing{all: true, least: math.Inf(1)}
 	for _, c := range contests {
-		e := c.entry(p) // nil where its result was not fit
+		e := c.entry(p) // nil if its result was not acceptable
 		if e == nil || !e.paying {
 			out.all = false
 			continue
@@ -426,7 +410,7 @@ func (s *stretchPlan) standing(p plan, contests []*contest) standing {
 	return out
 }
 
-// entry is the one of a plan, nil where it has none.
+// entry is a plan's entry, or nil.
 func (c *contest) entry(p plan) *entry {
 	for _, e := range c.entries {
 		if samePlan(e.plan, p) {
@@ -436,8 +420,7 @@ func (c *contest) entry(p plan) *entry {
 	return nil
 }
 
-// settleRow is the stretch of one row that pays by itself: an end of its stretch, where
-// what serves the rest does not pay, or where nothing serves the rest.
+// settleRow is the stretch of one row that pays on its own, outside the stretch that a common plan serves.
 func settleRow(s *stretchPlan, c *contest) (settled, bool) {
 	var best *entry
 	for _, e := range c.entries {
@@ -460,7 +443,6 @@ func settleRow(s *stretchPlan, c *contest) (settled, bool) {
 	return settled{st, s, best.plan}, true
 }
 
-// stretch is what a plan does at one M, with nothing proven so far.
 func (s *stretchPlan) stretch(p plan, m int) Stretch {
 	st := Stretch{Series: s.curve.series.Key, FromM: m, ToM: m, Kind: p.kind, Fixed: p.fixed, PadTo: p.padTo, Pad: p.pad}
 	if p.other != nil {
@@ -472,8 +454,7 @@ func (s *stretchPlan) stretch(p plan, m int) Stretch {
 	return st
 }
 
-// provenRows takes stretches apart into the rows at which they are proven: what lies
-// between rests on the sweep.
+// provenRows splits stretches into their proven rows; the rows between rest on the sweep.
 func provenRows(stretches []Stretch) []Stretch {
 	var out []Stretch
 	for _, st := range stretches {

@@ -12,14 +12,14 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// familiesVariable names run files, separated by commas, in which every row was measured.
+// familiesVariable names dense run files, separated by commas.
 const familiesVariable = "FAMILIES"
 
-// toldBy are the choices that the labels and launches of measured rows amount to.
 func toldBy(s results.Series) results.Choices {
 	var out results.Choices
 	for _, r := range s.Rows {
-		kind := results.LaunchKind{Label: r.Case.Label, Tile: r.Case.Launch.Tile, Split: r.Case.Launch.Split, Orientation: r.Case.Launch.Orientation}
+		kind := results.LaunchKind{Label: r.Case.Label, Tile: r.Case.Launch.Tile, Split: r.Case.Launch.Split,
+			Orientation: r.Case.Launch.Orientation}
 		if tiles := kind.Tiles(r.Case.M, s.Key.N); tiles > 0 && r.Case.Launch.Waves > 0 {
 			kind.Slots = math.Round(float64(tiles) / r.Case.Launch.Waves)
 		}
@@ -28,8 +28,7 @@ func toldBy(s results.Series) results.Choices {
 	return out
 }
 
-// designed sweeps a dense run again as if only designed rows were measured: what it holds beyond
-// them is not looked at. The blocks are those of all rounds.
+// designed replays a dense run as a sweep of designed rows only. blocks counts the blocks of all rounds.
 func designed(dense Data, cfg Config, seed uint64, choices map[results.SeriesKey]results.Choices) (sparse Data, blocks int, err error) {
 	const screening, most = 7, 35
 	asked := map[results.SeriesKey][]int{}
@@ -50,7 +49,7 @@ func designed(dense Data, cfg Config, seed uint64, choices map[results.SeriesKey
 	clocks := func() map[string]float64 { return dense.Meta.ReferenceClock }
 	devices := dense.Meta.Fingerprint.Devices
 	d := Designer{Config: cfg, Ceilings: ceilings, Devices: devices, Looks: LooksAt(screening, most), Clocks: clocks, Seed: seed}
-	rounds := map[int64]int{} // taken of each case
+	rounds := map[int64]int{}
 	var cases []results.Case
 	add := func(key results.SeriesKey, ms []int) {
 		for _, m := range ms {
@@ -87,7 +86,8 @@ func designed(dense Data, cfg Config, seed uint64, choices map[results.SeriesKey
 			add(c.SeriesKey, []int{c.M})
 		}
 	}
-	chooser := OpenRows{Config: cfg, Ceilings: ceilings, Looks: LooksAt(screening, most), Clocks: clocks, Asked: asked, Choices: choices, Devices: devices, Seed: seed}
+	chooser := OpenRows{Config: cfg, Ceilings: ceilings, Looks: LooksAt(screening, most), Clocks: clocks, Asked: asked, Choices: choices,
+		Devices: devices, Seed: seed}
 	looks := append(results.Looks(screening, most), most)
 	for i, to := range looks {
 		if i == 0 && to <= screening {
@@ -117,19 +117,18 @@ func designed(dense Data, cfg Config, seed uint64, choices map[results.SeriesKey
 	return sparse, blocks, nil
 }
 
-// score is how a designed sweep compares with the dense one.
 type score struct {
 	rows, decided, equal, false int
-	// short counts measured rows that stayed undecided because the file holds no more rounds of them.
+	// short counts measured rows that stayed undecided because the file has no more rounds of them.
 	short                                 int
 	slow, found, estimated, near, covered int
-	// foundShort are slow rows that were measured, and undecided for the same reason.
+	// foundShort counts slow rows that were measured but undecided for the same reason.
 	foundShort int
 }
 
-// BenchmarkFamilies says how much of dense runs a sweep that infers what it can would have measured,
-// and how well it would have known the rest. It measures nothing: the files do.
-// FAMILIES=cold.db,hot.db go test -run '^$' -bench Families ./rules
+// BenchmarkFamilies reports how much of dense runs a sweep with inference would have measured, and how
+// accurate the rest would be. It replays the files: FAMILIES=cold.db,hot.db go test -run '^$' -bench Families
+// ./rules
 func BenchmarkFamilies(b *testing.B) {
 	names := os.Getenv(familiesVariable)
 	if names == "" {
@@ -157,8 +156,6 @@ func BenchmarkFamilies(b *testing.B) {
 	}
 }
 
-// compareFamilies prints how a sweep that infers what it can compares with a dense one, and
-// returns it.
 func compareFamilies(b *testing.B, path string, dense Data) Data {
 	b.Helper()
 	cfg := Default()
@@ -183,7 +180,8 @@ func compareFamilies(b *testing.B, path string, dense Data) Data {
 	if err != nil {
 		b.Fatal(err)
 	}
-	fmt.Printf("families of %s: blocks %d of %d, %.1f %%; %+v\n", path, blocks, dense.Samples(), 100*float64(blocks)/float64(dense.Samples()), *got.Inference)
+	fmt.Printf("families of %s: blocks %d of %d, %.1f %%; %+v\n", path, blocks, dense.Samples(),
+		100*float64(blocks)/float64(dense.Samples()), *got.Inference)
 	for i, s := range full.Series {
 		var c score
 		verdict := map[int]RowVerdict{}
@@ -209,8 +207,10 @@ func compareFamilies(b *testing.B, path string, dense Data) Data {
 				} else if g.Verdict == Undecided && !g.Inferred && g.Samples == r.Samples {
 					c.short++
 				} else if testing.Verbose() {
-					fmt.Printf("  m%d %s instead of %s: MFU %.4f of %.4f instead of %.4f of %.4f, reference m%d instead of m%d, inferred %v, us %.2f [%.2f %.2f] instead of %.2f\n", r.M, g.Verdict, r.Verdict,
-						g.MFU.Mid, g.Expected, r.MFU.Mid, r.Expected, g.Reference, r.Reference, g.Inferred, g.US.Mid, g.US.Lo, g.US.Hi, r.US.Mid)
+					fmt.Printf("  m%d %s instead of %s: MFU %.4f of %.4f instead of %.4f of %.4f, reference m%d instead of m%d, inferred "+
+						"%v, us %.2f [%.2f %.2f] instead of %.2f\n", r.M, g.Verdict, r.Verdict,
+						g.MFU.Mid, g.Expected, r.MFU.Mid, r.Expected, g.Reference, r.Reference, g.Inferred, g.US.Mid, g.US.Lo, g.US.Hi,
+						r.US.Mid)
 				}
 				if g.Verdict == Anomalous && r.Verdict == Clean {
 					c.false++
@@ -239,13 +239,16 @@ func compareFamilies(b *testing.B, path string, dense Data) Data {
 				own += (Data{Series: []results.Series{d}}).Samples()
 			}
 		}
-		fmt.Printf("families of %s: blocks %.1f %%; equal verdicts %.2f %% of %d (%d false; %d undecided that need more rounds than the file has count as unequal: %.2f %% without), anomalous found %.2f %% of %d (and %d undecided for want of rounds), inferred within 1 %%: %.2f %% of %d, inside their interval %.1f %%; %+v\n",
-			s.Key, share(own, whole), share(c.equal, c.decided), c.decided, c.false, c.short, share(c.equal, c.decided-c.short), share(c.found, c.slow), c.slow, c.foundShort, share(c.near, c.estimated), c.estimated, share(c.covered, c.estimated), *got.Series[i].Inference)
+		fmt.Printf("families of %s: blocks %.1f %%; equal verdicts %.2f %% of %d (%d false; %d undecided that need more rounds than the "+
+			"file has count as unequal: %.2f %% without), anomalous found %.2f %% of %d (and %d undecided for want of rounds), inferred "+
+			"within 1 %%: %.2f %% of %d, inside their interval %.1f %%; %+v\n",
+			s.Key, share(own, whole), share(c.equal, c.decided), c.decided, c.false, c.short, share(c.equal, c.decided-c.short),
+			share(c.found, c.slow), c.slow, c.foundShort, share(c.near, c.estimated), c.estimated, share(c.covered, c.estimated),
+			*got.Series[i].Inference)
 	}
 	return sparse
 }
 
-// seedsOf are the seeds of the synthetic series.
 func seedsOf(t testing.TB, d Designer, ms []int, choices results.Choices) []int {
 	t.Helper()
 	seeds, err := d.Seeds(results.PlannedSeries{SeriesKey: syntheticKey, Ms: ms}, choices)
@@ -255,7 +258,6 @@ func seedsOf(t testing.TB, d Designer, ms []int, choices results.Choices) []int 
 	return seeds
 }
 
-// BenchmarkLook asks for rows of a series of 32 768 Ms, of which the seeds were measured.
 func BenchmarkLook(b *testing.B) {
 	ms := grid(1, 32768, 1)
 	w := byM(func(m int) float64 { us, _ := workshop(m); return us }, gaussian(0.002), rand.New(rand.NewPCG(1, 2)))

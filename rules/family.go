@@ -8,13 +8,12 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// Rows of a series that one kernel runs, wherever they lie in M, are a family: their time at
-// the common clock follows one line in what the kernel does for them. What the line leaves is
-// alike for rows that lie near each other, so that a measured row tells something of its
-// neighbours beyond the line.
+// The rows of a series that one kernel runs are a family, wherever they lie in M. Their time at the common
+// clock follows one line in the kernel's work. Residuals are alike for rows near each other, so a measured
+// row improves the prediction of its neighbors.
 
-// terms is how many there are of a family's line: a constant, waves rounded up, tiles, and M.
-// Memory's floor is in them: a product's bytes are a constant and a share of M.
+// terms is the number of terms of a family's line: a constant, waves rounded up, tiles, and M. They include
+// the memory floor: a product's bytes are a constant and a share of M.
 const terms = 4
 
 // The terms by position.
@@ -25,7 +24,6 @@ const (
 	termRows
 )
 
-// familyKind is what the rows of a family have in common.
 type familyKind struct {
 	label       string
 	tile        [3]int
@@ -33,13 +31,12 @@ type familyKind struct {
 	split       int
 	cluster     [3]int
 	orientation string
-	// ownM is the M of a row that is of no family, piece the number of the stretch of a
-	// series of which no kernel is known, and octave that of M where no tile is: time is a line
-	// in M alone, if at all, over some stretch of it.
+	// ownM is the M of a row without a family. piece is the number of the stretch of a series whose kernels
+	// are unknown. octave is the octave of M if the tile is unknown: time is then a line in M alone, at most
+	// piecewise.
 	ownM, piece, octave int
 }
 
-// familyOf is the family of a kind.
 func familyOf(k results.LaunchKind) familyKind {
 	return familyKind{
 		label: kernels.KernelOf(k.Label), tile: k.Tile, stages: k.Stages, split: k.Split, cluster: k.Cluster,
@@ -47,41 +44,37 @@ func familyOf(k results.LaunchKind) familyKind {
 	}
 }
 
-// alikeLabels says whether two labels are of one kernel with the same tile.
 func alikeLabels(a, b string) bool { return kernels.KernelOf(a) == kernels.KernelOf(b) }
 
-// familyRow is an M that was asked for, with what would run.
 type familyRow struct {
 	m    int
 	kind *results.LaunchKind // shared by many rows, and not changed
-	// point is where the curve has the row, -1 where it was not measured.
+	// point is the row's index in the curve, -1 if it was not measured.
 	point int
-	// check is true for a row that is measured to hold the family's line against it, other for
-	// one that turned out to run another kernel than was guessed.
+	// check is true for a row that is measured to check the family's line, other for a row that ran another
+	// kernel than guessed.
 	check, other bool
 }
 
-// family is the rows of one kernel, M ascending.
 type family struct {
 	kind familyKind
 	rows []familyRow
-	// n is that of the series and units how many tiles the device computes at the same time
-	// where the kind does not tell; 0 for unknown.
+	// n is the series' N. units is how many tiles the device computes at the same time if the kind does not
+	// give it; 0 for unknown.
 	n     int
 	units float64
 }
 
-// layout is how the tiles of a family are taken to lie where its kind leaves that open.
+// layout is the assumed layout of a family's tiles if its kind leaves that open.
 type layout struct {
 	turned bool    // the first side of the tile lies along N
-	slots  float64 // tiles at the same time, where the kind does not tell
-	// padded is of how many tiles along M and N a cluster is made up, zeros for single tiles: a
-	// cluster of which tiles lie outside of C takes as many slots as any. What a library tells
-	// of a cluster is its shape among the blocks of a launch, not how they lie in C.
+	slots  float64 // tiles at the same time, if the kind does not give it
+	// padded is the number of tiles of a cluster along M and N, zeros for single tiles. A cluster that is
+	// partly outside of C takes as many slots as any other. A library reports the cluster's shape among the
+	// blocks of a launch, not in C.
 	padded [2]int
 }
 
-// layouts are those that a family may have, the most likely first.
 func (f *family) layouts() []layout {
 	if f.kind.tile[0] == 0 || f.kind.tile[1] == 0 {
 		return []layout{{}}
@@ -106,7 +99,7 @@ func (f *family) layouts() []layout {
 	return out
 }
 
-// terms are what a row's time is a combination of.
+// terms are the values that a row's time is a linear combination of.
 func (f *family) terms(r familyRow, l layout) (x [terms]float64) {
 	x[termLaunch], x[termRows] = 1, float64(r.m)
 	kind := *r.kind
@@ -129,7 +122,6 @@ func (f *family) terms(r familyRow, l layout) (x [terms]float64) {
 	return x
 }
 
-// measured counts the rows of the family that are points of the curve.
 func (f *family) measured() int {
 	n := 0
 	for _, r := range f.rows {
@@ -140,9 +132,8 @@ func (f *family) measured() int {
 	return n
 }
 
-// combine finds the combination of terms without negative factors that comes nearest to
-// one for every row, by weighted least squares: with so few terms all subsets are tried. x are
-// terms ÷ time.
+// combine finds the factors of the terms, all at least 0, by weighted least squares on the relative error.
+// With so few terms it tries all subsets. x are terms ÷ time.
 func combine(x [][terms]float64, weight []float64) (best [terms]float64) {
 	var top [terms]float64
 	for _, row := range x {
@@ -195,7 +186,7 @@ func combine(x [][terms]float64, weight []float64) (best [terms]float64) {
 		if slices.ContainsFunc(b, func(v float64) bool { return v < 0 || math.IsNaN(v) }) {
 			continue
 		}
-		// Σ w (Σ b x − 1)²; a term more has to be worth it.
+		// Σ w (Σ b x − 1)²; another term must be worth its price.
 		rest := total
 		for p, j := range at {
 			rest -= 2 * b[p] * right[j]
@@ -214,19 +205,18 @@ func combine(x [][terms]float64, weight []float64) (best [terms]float64) {
 }
 
 const (
-	// ridge keeps terms that say the same apart; it biases by less than rounding.
+	// ridge separates collinear terms; its bias is below rounding.
 	ridge = 1e-9
-	// termPrice is the squared relative error that a term has to save: (0.01 %)².
+	// termPrice is the squared relative error that a term must save: (0.01 %)².
 	termPrice = 1e-8
 )
 
-// mostSystem is the size of the largest system of equations that is solved here.
+// mostSystem is the size of the largest system of equations.
 const mostSystem = 2 * nearRows
 
-// matrix is a symmetric positive definite one, of which factor makes a lower triangle.
+// matrix is symmetric positive definite; factor turns it into a lower triangle.
 type matrix [mostSystem][mostSystem]float64
 
-// factor is Cholesky's; false where the matrix has no such factor.
 func (a *matrix) factor(n int) bool {
 	for i := range n {
 		for j := range i + 1 {
@@ -247,7 +237,6 @@ func (a *matrix) factor(n int) bool {
 	return true
 }
 
-// solve puts the solution in the place of the right side.
 func (a *matrix) solve(b []float64) {
 	n := len(b)
 	for i := range n {

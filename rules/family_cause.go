@@ -4,17 +4,16 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-const (
-	// lineRows is the least number of other rows that a family's line has to rest on for a cause.
-	lineRows = 5
-	// lineWidth is the largest half-width, as a share of the time, of a time that a cause rests on.
-	lineWidth = 0.02
-)
+// lineRows is the least number of other rows behind a line that a cause rests on.
+const lineRows = 5
 
-// lines are the families of the rows of the curve that were measured, by the kernels that ran
-// them.
+// lineWidth is the largest half-width, as a share, of a time that a cause rests on.
+const lineWidth = 0.02
+
 func (c *curve) lines() []*fitted {
 	if c.inference != nil {
 		return c.inference.families
@@ -30,7 +29,8 @@ func (c *curve) lines() []*fitted {
 		families, _ := a.families(c.points)
 		for _, f := range families {
 			if len(f.rows) > lineRows {
-				l := fitLine(f, c.points, func(p point) bool { return p.n > 0 && p.serves(0) }, func(familyRow) bool { return false }, usualScatter)
+				l := fitLine(f, c.points, func(p point) bool { return p.n > 0 && p.serves(0) }, func(familyRow) bool { return false },
+					usualScatter)
 				c.fitted = append(c.fitted, &fitted{family: f, line: l})
 			}
 		}
@@ -38,13 +38,11 @@ func (c *curve) lines() []*fitted {
 	return c.fitted
 }
 
-// span says of how many rows a line knows, and from which to which.
 func (l *line) span() string {
-	return fmt.Sprintf("the line of %s from m%d to m%d", plural(len(l.rows), "row"), l.rows[0].m, l.rows[len(l.rows)-1].m)
+	return fmt.Sprintf("the fit of %s from m%d to m%d", plural(len(l.rows), "row"), l.rows[0].m, l.rows[len(l.rows)-1].m)
 }
 
-// offLine: the row is slow for the very kernel that ran it, by the line of the other rows that this
-// kernel runs.
+// offLine: the row is slow for its kernel, by the line of the kernel's other rows.
 func (w *witness) offLine() (Cause, string) {
 	if w.row.label == "" {
 		return "", ""
@@ -59,21 +57,22 @@ func (w *witness) offLine() (Cause, string) {
 			return "", "" // the row was not measured: its time is the line's
 		}
 		if len(f.line.rows) <= lineRows {
-			return "", fmt.Sprintf("%s runs too few other rows to tell what it takes", short(w.row.label))
+			return "", fmt.Sprintf("%s runs too few other sizes to predict its time", short(w.row.label))
 		}
 		p := f.line.leaving(row)
-		off := w.row.us.y - p.y
-		if off > clearly*math.Hypot(p.se, w.row.us.se) && w.explains(lost(-off)) {
-			return Implementation, fmt.Sprintf("%s takes %s us here, and by %s it would take %s us: the kernel itself is slow at this M",
-				short(w.row.label), figure(math.Exp(w.row.us.y)), f.line.span(), figure(math.Exp(p.y)))
+		off := w.row.us.Y - p.Y
+		if off > clearly*math.Hypot(p.SE, w.row.us.SE) && w.explains(stats.Lost(-off)) {
+			return Implementation,
+				fmt.Sprintf("%s takes %s us here, but %[4]s us according to %[3]s: the kernel itself is slow at this %[5]s",
+					short(w.row.label), figure(math.Exp(w.row.us.Y)), f.line.span(), figure(math.Exp(p.Y)), dimension(w.curve.series.Key))
 		}
-		return "", fmt.Sprintf("%s takes what it does at other Ms: %s us by %s", short(w.row.label), figure(math.Exp(p.y)), f.line.span())
+		return "", fmt.Sprintf("%s takes as long as expected from other sizes: %s us from %s", short(w.row.label), figure(math.Exp(p.Y)),
+			f.line.span())
 	}
 	return "", ""
 }
 
-// otherLine: another kernel of the same library would have been faster, by the line of the rows
-// that this other kernel runs, where that line holds.
+// otherLine: another kernel of the same library would be faster, by the line of its rows.
 func (w *witness) otherLine() (Cause, string) {
 	if w.row.label == "" {
 		return "", ""
@@ -87,31 +86,30 @@ func (w *witness) otherLine() (Cause, string) {
 				w.row.m < l.rows[0].m || w.row.m > l.rows[len(l.rows)-1].m {
 				continue
 			}
-			// What the family runs at this M has the waves of its nearest row's launch.
+			// At this M the family has the waves of its nearest row's launch.
 			near := f.nearest(w.row.m)
 			near.m, near.point = w.row.m, -1
 			p := l.foretellAt(near)
-			if half := clearly * p.se; half <= lineWidth && p.y+half < least {
-				best, least = l, p.y+half
+			if half := clearly * p.SE; half <= lineWidth && p.Y+half < least {
+				best, least = l, p.Y+half
 			}
 		}
 	}
 	switch {
 	case best == nil:
-		return "", "no other kernel of the library has a line that holds here"
+		return "", fmt.Sprintf("no other kernel of %s has a fit for this size", w.kernel())
 	case least > w.within():
-		return "", fmt.Sprintf("the library's other kernels take %s us and more at m%d, by their lines", figure(math.Exp(least)), w.row.m)
+		return "",
+			fmt.Sprintf("other kernels of %s take at least %s us at m%d, from their fits", w.kernel(), figure(math.Exp(least)), w.row.m)
 	}
-	return HeuristicChoice, fmt.Sprintf("the library's own %s would take no more than %s us at m%d, by %s, where the row runs %s",
-		short(best.family.kind.label), figure(math.Exp(least)), w.row.m, best.span(), short(w.row.label))
+	return HeuristicChoice, fmt.Sprintf("%s has %s, which would take at most %s us at m%d, from %s, while this size runs %s",
+		w.kernel(), short(best.family.kind.label), figure(math.Exp(least)), w.row.m, best.span(), short(w.row.label))
 }
 
-// at is where the family has a row, or would have it.
 func (f *family) at(m int) (int, bool) {
 	return slices.BinarySearchFunc(f.rows, m, func(r familyRow, m int) int { return r.m - m })
 }
 
-// nearest is the row of the family nearest to m.
 func (f *family) nearest(m int) familyRow {
 	at, _ := f.at(m)
 	if at == len(f.rows) || at > 0 && m-f.rows[at-1].m <= f.rows[at].m-m {

@@ -6,16 +6,14 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// Where nothing tells what would run, what was measured does: the rows between two that ran
-// the same kernel are taken to run it too. Where not even that is known, the series is cut where
-// its time steps up or down. Either misses what begins and ends between two measured
-// rows; see [Designer.Seeds] for how far these lie apart.
+// If the kernels are unknown beforehand, measurements tell: rows between two that ran the same kernel are
+// assumed to run it too. If kernels have no names, the series is cut where its time steps. Both miss a change
+// that begins and ends between two measured rows; see [Designer.Seeds] for their distance.
 
-// breakStep is the least jump of the time, as a share, that cuts a series of unnamed kernels.
 const breakStep = 0.01
 
-// guessed returns kinds by what ran on both sides of an M. Check rows are no such sides: they
-// are there to be held against what is guessed.
+// guessed returns kinds by the kernels that ran on both sides of an M. Check rows don't count as sides,
+// because they check the guess.
 func (a asking) guessed(points []point) func(m, at int) (*results.LaunchKind, familyKind, bool) {
 	var sides []int // the points between which kinds are guessed
 	for i, p := range points {
@@ -37,7 +35,7 @@ func (a asking) guessed(points []point) func(m, at int) (*results.LaunchKind, fa
 		case next > 0 && next < len(sides) && alikeKernels(points[sides[next-1]], points[sides[next]]) && piece[next-1] == piece[next]:
 			of, in = sides[next], piece[next]
 		case at >= 0:
-			of, in = at, -m // a check row of which nothing was guessed
+			of, in = at, -m // a check row without a guess
 		default:
 			return nil, familyKind{}, false
 		}
@@ -57,13 +55,12 @@ func (a asking) guessed(points []point) func(m, at int) (*results.LaunchKind, fa
 	}
 }
 
-// alikeKernels says whether two rows ran the same kernel, as far as is known.
 func alikeKernels(p, q point) bool {
 	return alikeLabels(p.label, q.label) && p.launch.Tile == q.launch.Tile && p.launch.Split == q.launch.Split
 }
 
-// pieces numbers the stretches of a series of unnamed kernels in which the time is a line in
-// M, by some of its points; all are 0 where kernels are named.
+// pieces numbers the stretches of a series of unnamed kernels with a linear time in M, by the given points;
+// all are 0 if kernels are named.
 func pieces(points []point, of []int) []int {
 	out := make([]int, len(of))
 	piece := 0
@@ -76,16 +73,16 @@ func pieces(points []point, of []int) []int {
 	return out
 }
 
-// breaksAt says whether the time between the points i−1 and i of some is not what the lines through the two
-// points before and through the two behind say.
+// breaksAt reports whether the time jumps between points i−1 and i, compared with the lines through the two
+// points before and the two after.
 func breaksAt(points []point, of []int, i int) bool {
 	side := func(k int) *point { return &points[of[k]] }
 	off := func(a, b, at *point) float64 {
-		ta, tb := math.Exp(a.us.y), math.Exp(b.us.y)
+		ta, tb := math.Exp(a.us.Y), math.Exp(b.us.Y)
 		t := ta + (tb-ta)*float64(at.m-a.m)/float64(b.m-a.m)
-		return math.Abs(math.Log(math.Max(t, 1e-9)) - at.us.y)
+		return math.Abs(math.Log(math.Max(t, 1e-9)) - at.us.Y)
 	}
-	bound := math.Max(breakStep, clearly*math.Hypot(side(i-1).us.se, side(i).us.se))
+	bound := math.Max(breakStep, clearly*math.Hypot(side(i-1).us.SE, side(i).us.SE))
 	least := math.Inf(1)
 	if i >= 2 {
 		least = math.Min(least, off(side(i-2), side(i-1), side(i)))

@@ -4,60 +4,55 @@ import (
 	"math"
 	"slices"
 	"sort"
+
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 const (
-	// nearRows is how many measured rows on either side of a row its prediction rests on
-	// beside the family's line.
+	// nearRows is how many measured rows on either side, in addition to the line, a prediction uses.
 	nearRows = 8
-	// nearReach is the distance in log M over which what the line leaves stays alike, and
-	// wavesReach the share of the waves by which rows may differ for that.
+	// nearReach is the correlation length of the residuals in log M, and wavesReach the same in waves, as a
+	// share of them.
 	nearReach  = 0.15
 	wavesReach = 1.4
-	// ownShare is the share of the variance around the line that a row has to itself.
+	// ownShare is the share of the variance around the line that is independent between rows.
 	ownShare = 0.06
-	// beyondReach is how far in log M outside the measured rows of a family one may lie for
-	// anything to be foretold of it, leastRows how many rows that takes in a family of more than
-	// fewRows, and unforetold the standard deviation of the log-time of a row of which nothing is. A sweep
-	// that measured a family's ends has none; one that was stopped in the middle may.
+	// beyondReach is how far in log M outside a family's measured rows a row can be predicted. leastRows is
+	// how many rows that takes in a family of more than fewRows. unforetold is the standard deviation of the
+	// log time of a row without a prediction. Such rows only occur if a sweep was stopped before it measured
+	// a family's ends.
 	beyondReach, leastRows, unforetold = 0.05, 3, 0.5
-	// termDoubt is the standard deviation, as a share of the time, to which the line's share of
-	// each term is known beforehand.
+	// termDoubt is the prior standard deviation of each term's contribution, as a share of the time.
 	termDoubt = 0.02
-	// usualScatter is the standard deviation around the line of a family of which nothing is
-	// known yet, and usualDF what that is worth in degrees of freedom. On two cards and 350
-	// families of cuBLAS' and our kernels it was 0.1 to 0.5 %.
+	// usualScatter is the prior standard deviation around the line of a family, and usualDF its degrees of
+	// freedom. On two cards and 350 families of cuBLAS and our kernels it was 0.1 to 0.5 %.
 	usualScatter = 0.0035
 	usualDF      = 4
-	// scatterMargin is by how much the scatter is taken to be larger than what was seen of it: rows
-	// chosen by design lie farther apart than those between them, and of 8192 rows on an H200 95.1 % of the
-	// inferred times lay inside their interval without it, 97.5 % with it.
+	// scatterMargin is the factor on the estimated scatter: rows chosen by design are farther apart than the
+	// rows between them. Of 8192 rows on an H200, 95.1 % of the inferred times lay inside their interval
+	// without it, 97.5 % with it.
 	scatterMargin = 1.08
-	// leastScatter is that of the tidiest family.
-	leastScatter = 0.0004
-	// scatterRows is how many rows a family's scatter is estimated from at most, evenly spread.
-	scatterRows = 64
-	// wildZ and wildStep are by how many standard deviations, and by what share of its time, a
-	// row has to lie off what the others foretell for it to say nothing of them.
+	leastScatter  = 0.0004
+	scatterRows   = 64
+	// wildZ and wildStep define an outlier: by how many standard deviations, and by what share of its time, a
+	// row differs from its prediction by the others.
 	wildZ, wildStep = 4, 0.01
-	// wildShare is the largest share of a family's rows that are left out for that.
+	// wildShare is the largest share of a family's rows that are excluded as outliers.
 	wildShare = 0.2
-	// wildPasses is how often wild rows are sought.
+	// wildPasses is the number of passes that search for outliers.
 	wildPasses = 6
 )
 
-// told is a measured row that a line rests on.
 type told struct {
 	m     int
 	logM  float64
 	x     [terms]float64
-	h     [terms]float64 // what a doubt of each term moves the row's log-time by
+	h     [terms]float64 // derivative of the row's log time by the uncertainty of each term
 	y, se float64
-	line  float64 // log-time by the line alone
+	line  float64 // log time by the line alone
 	point int
 }
 
-// line foretells the rows of a family.
 type line struct {
 	family *family
 	layout layout
@@ -65,23 +60,22 @@ type line struct {
 	top    [terms]float64 // the largest share of each term over the measured rows
 	rows   []told         // ascending in M
 	wild   []told         // ascending in M
-	// scatter is the standard deviation around the line in log-time, df what it is worth.
+	// scatter is the standard deviation around the line in log time, df its degrees of freedom.
 	scatter, df float64
-	// score is how badly measured rows are foretold by the others, as minus twice the log
-	// of their likelihood.
+	// score is minus twice the log likelihood of the measured rows, each predicted by the others.
 	score float64
 }
 
-// prediction is the log-time of a row that was not measured.
+// prediction is the log time of a row that was not measured.
 type prediction struct {
-	estimate
+	stats.Estimate
 	// from are the positions in line.rows that it rests on, with their weights.
 	from   []int
 	weight []float64
 }
 
-// fitLine fits the line of a family to the measured rows that may serve; skip leaves rows out, by
-// position. usual is the scatter to expect. nil where nothing was measured.
+// fitLine fits the line of a family to the measured rows that serve accepts and skip does not exclude. usual
+// is the expected scatter. nil if no row was measured.
 func fitLine(f *family, points []point, serves func(point) bool, skip func(familyRow) bool, usual float64) *line {
 	var best *line
 	for _, l := range f.layouts() {
@@ -91,7 +85,8 @@ func fitLine(f *family, points []point, serves func(point) bool, skip func(famil
 				continue
 			}
 			p := points[r.point]
-			fit.rows = append(fit.rows, told{m: r.m, logM: math.Log(float64(r.m)), x: f.terms(r, l), y: p.us.y, se: math.Max(p.us.se, scaleFloor/8), point: r.point})
+			fit.rows = append(fit.rows, told{m: r.m, logM: math.Log(float64(r.m)), x: f.terms(r, l), y: p.us.Y,
+				se: math.Max(p.us.SE, scaleFloor/8), point: r.point})
 		}
 		if len(fit.rows) == 0 {
 			return nil
@@ -104,10 +99,9 @@ func fitLine(f *family, points []point, serves func(point) bool, skip func(famil
 	return best
 }
 
-// layoutGain is by how much less likely layouts must be for a less usual one to be taken.
+// layoutGain is by how much the likelihood must favor a less usual layout.
 const layoutGain = 2
 
-// settle fits the terms and the scatter, and leaves wild rows out.
 func (l *line) settle(usual float64) {
 	most := int(wildShare * float64(len(l.rows)))
 	for range wildPasses {
@@ -130,8 +124,8 @@ func (l *line) settle(usual float64) {
 	}
 }
 
-// findWild lists the rows that lie far off what the others foretell, of neighbours the one
-// that does most: it spoils what is foretold of the others.
+// findWild lists the outliers. Among neighbors it takes only the largest, because an outlier distorts the
+// others' predictions.
 func (l *line) findWild() (wild []int) {
 	z := make([]float64, len(l.rows))
 	for i, r := range l.rows {
@@ -139,8 +133,8 @@ func (l *line) findWild() (wild []int) {
 			continue
 		}
 		p := l.without(i)
-		if off := math.Abs(r.y - p.y); off > wildStep {
-			z[i] = off / math.Hypot(p.se, r.se)
+		if off := math.Abs(r.y - p.Y); off > wildStep {
+			z[i] = off / math.Hypot(p.SE, r.se)
 		}
 	}
 	for i, v := range z {
@@ -151,15 +145,12 @@ func (l *line) findWild() (wild []int) {
 	return wild
 }
 
-// alongside says whether a row lies off the line as the rows next to it do, so that it can't be
-// wild.
 func (l *line) alongside(i int) bool {
 	off := func(k int) float64 { return l.rows[k].y - l.rows[k].line }
 	below, above := max(i-1, 0), min(i+1, len(l.rows)-1)
 	return math.Abs(off(i)-off(below)) < wildStep/2 && math.Abs(off(i)-off(above)) < wildStep/2
 }
 
-// draw fits the terms, robustly.
 func (l *line) draw() {
 	x := make([][terms]float64, len(l.rows))
 	weight := make([]float64, len(l.rows))
@@ -180,7 +171,7 @@ func (l *line) draw() {
 			}
 			off[i] = math.Abs(sum)
 		}
-		bound := 2 * math.Max(1.4826*median(off), leastScatter)
+		bound := 2 * math.Max(stats.MADFactor*stats.Median(off), leastScatter)
 		for i := range weight {
 			weight[i] = math.Min(1, bound/math.Max(off[i], 1e-12))
 		}
@@ -198,7 +189,7 @@ func (l *line) draw() {
 	}
 }
 
-// at is the log-time of terms by the line alone.
+// at is the log time of terms by the line alone.
 func (l *line) at(x [terms]float64) float64 {
 	sum := 0.0
 	for j := range terms {
@@ -217,7 +208,7 @@ func (l *line) doubt(x [terms]float64, y float64) (h [terms]float64) {
 	return h
 }
 
-// alike is the covariance of two rows' log-times beside their noise.
+// alike is the covariance of two rows' log times, without noise.
 func (l *line) alike(a, b *told) float64 {
 	apart := math.Abs(a.logM-b.logM) / nearReach
 	if p, q := a.x[termWaves], b.x[termWaves]; p != q {
@@ -233,7 +224,6 @@ func (l *line) alike(a, b *told) float64 {
 	return near
 }
 
-// system is what rows say together of any other.
 type system struct {
 	from   []int
 	factor matrix
@@ -252,9 +242,8 @@ func (l *line) system(from []int) *system {
 	return s
 }
 
-// foretell predicts a row from a system.
 func (l *line) foretell(s *system, r *told) prediction {
-	p := prediction{estimate: estimate{y: r.line, se: math.Sqrt(l.alike(r, r)), df: l.df}}
+	p := prediction{Estimate: stats.Estimate{Y: r.line, SE: math.Sqrt(l.alike(r, r)), DF: l.df}}
 	if !s.ok || len(s.from) == 0 {
 		return p
 	}
@@ -265,17 +254,16 @@ func (l *line) foretell(s *system, r *told) prediction {
 		weight[i] = k[i]
 	}
 	s.factor.solve(weight[:n])
-	variance := p.se * p.se
+	variance := p.SE * p.SE
 	for i, at := range s.from {
-		p.y += weight[i] * (l.rows[at].y - l.rows[at].line)
+		p.Y += weight[i] * (l.rows[at].y - l.rows[at].line)
 		variance -= weight[i] * k[i]
 	}
-	p.se = math.Sqrt(math.Max(variance, 1e-10))
+	p.SE = math.Sqrt(math.Max(variance, 1e-10))
 	p.from, p.weight = s.from, slices.Clone(weight[:n])
 	return p
 }
 
-// without predicts a measured row from the others.
 func (l *line) without(i int) prediction {
 	var from []int
 	for k := max(0, i-nearRows); k < min(len(l.rows), i+nearRows+1); k++ {
@@ -286,7 +274,6 @@ func (l *line) without(i int) prediction {
 	return l.foretell(l.system(from), &l.rows[i])
 }
 
-// leaving predicts a row that may be one of those that the line rests on from the others.
 func (l *line) leaving(r familyRow) prediction {
 	if i := slices.IndexFunc(l.rows, func(t told) bool { return t.m == r.m }); i >= 0 {
 		return l.without(i)
@@ -294,14 +281,12 @@ func (l *line) leaving(r familyRow) prediction {
 	return l.foretellAt(r)
 }
 
-// foretellAt predicts a row from those around it.
 func (l *line) foretellAt(r familyRow) prediction {
 	t := l.row(r)
 	at := sort.Search(len(l.rows), func(i int) bool { return l.rows[i].m >= r.m })
 	return l.foretell(l.system(l.around(at)), &t)
 }
 
-// around lists the rows nearest to a place, on either side.
 func (l *line) around(at int) (from []int) {
 	for k := max(0, at-nearRows); k < min(len(l.rows), at+nearRows); k++ {
 		from = append(from, k)
@@ -309,8 +294,8 @@ func (l *line) around(at int) (from []int) {
 	return from
 }
 
-// measureScatter estimates the scatter around the line from how far rows lie off what the
-// others foretell, drawn towards the usual one.
+// measureScatter estimates the scatter around the line from the errors of leave-one-out predictions, shrunk
+// towards the usual one.
 func (l *line) measureScatter(usual float64) {
 	l.scatter, l.df = usual, usualDF+float64(len(l.rows))
 	if len(l.rows) < 3 {
@@ -323,8 +308,8 @@ func (l *line) measureScatter(usual float64) {
 		l.score = 0
 		for i := 0; i < len(l.rows); i += step {
 			p := l.without(i)
-			variance := p.se*p.se + l.rows[i].se*l.rows[i].se
-			off := l.rows[i].y - p.y
+			variance := p.SE*p.SE + l.rows[i].se*l.rows[i].se
+			off := l.rows[i].y - p.Y
 			z := math.Min(off*off/variance, 9)
 			sum += z
 			l.score += z + math.Log(variance)
@@ -336,7 +321,6 @@ func (l *line) measureScatter(usual float64) {
 	l.scatter *= scatterMargin
 }
 
-// row is an M of the family as the line sees it.
 func (l *line) row(r familyRow) told {
 	t := told{m: r.m, logM: math.Log(float64(r.m)), x: l.family.terms(r, l.layout)}
 	t.line = l.at(t.x)
@@ -344,7 +328,7 @@ func (l *line) row(r familyRow) told {
 	return t
 }
 
-// forecaster predicts rows in ascending order of M, and remembers what lies around them.
+// forecaster predicts rows in ascending order of M, and caches the system around them.
 type forecaster struct {
 	*line
 	at     int
@@ -353,8 +337,7 @@ type forecaster struct {
 
 func (l *line) forecaster() *forecaster { return &forecaster{line: l, at: -1} }
 
-// predict foretells a row that the line does not rest on. A wild neighbour leaves open what the
-// row is like.
+// predict predicts a row that the line does not rest on. An outlier among its neighbors widens the interval.
 func (f *forecaster) predict(r familyRow) prediction {
 	t := f.row(r)
 	at := sort.Search(len(f.rows), func(i int) bool { return f.rows[i].m >= r.m })
@@ -371,16 +354,16 @@ func (f *forecaster) predict(r familyRow) prediction {
 	}
 	for _, w := range f.wild {
 		if below < w.m && w.m < above {
-			p.se = math.Hypot(p.se, (w.y-f.line.at(w.x))/2)
+			p.SE = math.Hypot(p.SE, (w.y-f.line.at(w.x))/2)
 		}
 	}
 	if f.beyond(&t) {
-		p.se = math.Max(p.se, unforetold)
+		p.SE = math.Max(p.SE, unforetold)
 	}
 	return p
 }
 
-// beyond says whether too little was measured on either side of a row.
+// beyond reports whether too few rows were measured on either side of a row.
 func (l *line) beyond(r *told) bool {
 	n := len(l.rows)
 	if n == 0 || n < leastRows && len(l.family.rows) > fewRows {

@@ -10,9 +10,9 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// TestCombine: of combinations without negative factors none comes nearer.
 func TestCombine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 12).Draw(t, "rows")
@@ -55,11 +55,10 @@ func TestCombine(t *testing.T) {
 	})
 }
 
-// TestTermsHaveToBeWorthIt: a term is taken when it saves more than 0.01 % of the times.
 func TestTermsHaveToBeWorthIt(t *testing.T) {
 	for _, tc := range []struct {
-		saves float64 // by which the first term alone is off
-		want  int     // terms
+		saves float64
+		want  int // terms
 	}{{0, 1}, {0.5e-4, 1}, {2e-4, 2}, {0.01, 2}} {
 		x, weight := make([][terms]float64, 40), make([]float64, 40)
 		for i := range x {
@@ -78,7 +77,6 @@ func TestTermsHaveToBeWorthIt(t *testing.T) {
 	}
 }
 
-// TestSolve compares with the definition.
 func TestSolve(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, mostSystem).Draw(t, "n")
@@ -123,7 +121,6 @@ func TestSolve(t *testing.T) {
 	}
 }
 
-// TestOrientation: where it is not known which side of a tile lies along M, the times tell.
 func TestOrientation(t *testing.T) {
 	for _, turned := range []bool{false, true} {
 		kind := results.LaunchKind{Label: "k", Tile: [3]int{64, 256, 32}, Split: 1, Orientation: kernels.OrientationUnknown}
@@ -137,7 +134,8 @@ func TestOrientation(t *testing.T) {
 			}
 			waves := math.Ceil(float64(truth.Tiles(m, 4096)) / 132)
 			f.rows = append(f.rows, familyRow{m: m, kind: &kind, point: len(points)})
-			points = append(points, point{m: m, n: 7, us: estimate{math.Log(3+20*waves) + 0.001*rng.NormFloat64(), 0.001, 12}})
+			points = append(points,
+				point{m: m, n: 7, us: stats.Estimate{Y: math.Log(3+20*waves) + 0.001*rng.NormFloat64(), SE: 0.001, DF: 12, Open: 0}})
 		}
 		l := fitLine(f, points, func(point) bool { return true }, func(familyRow) bool { return false }, usualScatter)
 		if l.layout.turned != turned || l.layout.slots != 132 {
@@ -146,8 +144,7 @@ func TestOrientation(t *testing.T) {
 	}
 }
 
-// TestClusters: a cluster takes slots for tiles that lie outside of C, and the times tell along
-// which side clusters lie.
+// A cluster takes slots even for tiles outside of C, and the times show the clusters' orientation.
 func TestClusters(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -172,7 +169,8 @@ func TestClusters(t *testing.T) {
 				p := -1
 				if len(truth)%5 < 2 {
 					p = len(points)
-					points = append(points, point{m: m, n: 7, us: estimate{truth[len(truth)-1] + 0.001*rng.NormFloat64(), 0.001, 12}})
+					points = append(points, point{m: m, n: 7,
+						us: stats.Estimate{Y: truth[len(truth)-1] + 0.001*rng.NormFloat64(), SE: 0.001, DF: 12, Open: 0}})
 				}
 				f.rows = append(f.rows, familyRow{m: m, kind: &kind, point: p})
 			}
@@ -189,8 +187,6 @@ func TestClusters(t *testing.T) {
 	}
 }
 
-// TestChecksByChance: check rows that lie outside as often as chance has it in one of many
-// families do not fail it.
 func TestChecksByChance(t *testing.T) {
 	kind := results.LaunchKind{Label: "k", Tile: [3]int{128, 128, 64}, Split: 1, Slots: 132}
 	f := &fitted{family: &family{kind: familyOf(kind), n: 4096, units: 132}}
@@ -204,7 +200,8 @@ func TestChecksByChance(t *testing.T) {
 			off = 0.006
 		}
 		f.rows = append(f.rows, familyRow{m: m, kind: &kind, point: i, check: check})
-		points = append(points, point{m: m, n: 7, us: estimate{math.Log(3+20*math.Ceil(float64(32*(i+1))/132)) + off, 0.001, 12}})
+		points = append(points,
+			point{m: m, n: 7, us: stats.Estimate{Y: math.Log(3+20*math.Ceil(float64(32*(i+1))/132)) + off, SE: 0.001, DF: 12, Open: 0}})
 	}
 	serves := func(point) bool { return true }
 	for _, c := range []struct {
@@ -212,15 +209,14 @@ func TestChecksByChance(t *testing.T) {
 		failed   bool
 	}{{1, true}, {40, false}} {
 		g := &fitted{family: f.family}
-		g.check(points, serves, usualScatter, chanceLevel/float64(c.families), quantiles{})
+		g.check(points, serves, usualScatter, chanceLevel/float64(c.families), stats.Quantiles{})
 		if out := g.checked - g.inside; out != 4 || g.failed != c.failed {
 			t.Errorf("one of %d: %d checked, %d inside, failed %v", c.families, g.checked, g.inside, g.failed)
 		}
 	}
 }
 
-// TestBeyond: of a family whose ends were not measured, as when a deadline ends a sweep, rows far
-// from the measured ones stay open.
+// In a family whose ends were not measured, as after a deadline, rows far from the measured ones stay open.
 func TestBeyond(t *testing.T) {
 	kind := results.LaunchKind{Label: "k", Tile: [3]int{240, 128, 64}, Split: 1, Slots: 132}
 	f := &family{kind: familyOf(kind), n: 28672, units: 132}
@@ -229,7 +225,7 @@ func TestBeyond(t *testing.T) {
 		r := familyRow{m: m, kind: &kind, point: -1}
 		if 14000 <= m && m <= 15000 {
 			r.point = len(points)
-			points = append(points, point{m: m, n: 7, us: estimate{math.Log(0.19 * float64(m)), 0.001, 12}})
+			points = append(points, point{m: m, n: 7, us: stats.Estimate{Y: math.Log(0.19 * float64(m)), SE: 0.001, DF: 12, Open: 0}})
 		}
 		f.rows = append(f.rows, r)
 	}
@@ -252,21 +248,21 @@ func TestBeyond(t *testing.T) {
 			}
 			p := caster.predict(r)
 			near := n > 2 && r.m >= 13400 && r.m <= 15700
-			if told := p.se < 0.02; told != near {
-				t.Errorf("%d measured: m%d is foretold to %.1f %%", n, r.m, 100*p.se)
+			if told := p.SE < 0.02; told != near {
+				t.Errorf("%d measured: m%d is foretold to %.1f %%", n, r.m, 100*p.SE)
 			}
-			if off := p.y - math.Log(0.19*float64(r.m)); near && math.Abs(off) > 0.01 {
+			if off := p.Y - math.Log(0.19*float64(r.m)); near && math.Abs(off) > 0.01 {
 				t.Errorf("m%d is foretold %.1f %% off", r.m, 100*off)
 			}
 		}
 	}
 }
 
-// TestPieces: unnamed kernels are one piece as long as the time is a line in M; a jump begins the next.
+// Unnamed kernels are one piece while the time is a line in M; a jump starts the next.
 func TestPieces(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		us    []float64 // at M = 100, 200, and so on
+		us    []float64
 		label string
 		want  []int
 	}{
@@ -279,7 +275,7 @@ func TestPieces(t *testing.T) {
 		var points []point
 		var of []int
 		for i, us := range c.us {
-			points = append(points, point{m: 100 * (i + 1), label: c.label, us: estimate{math.Log(us), 1e-4, 10}})
+			points = append(points, point{m: 100 * (i + 1), label: c.label, us: stats.Estimate{Y: math.Log(us), SE: 1e-4, DF: 10, Open: 0}})
 			of = append(of, i)
 		}
 		if got := pieces(points, of); !slices.Equal(got, c.want) {
@@ -288,7 +284,6 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestAlongside: a row is no outlier where both neighbours lie off the line by nearly as much.
 func TestAlongside(t *testing.T) {
 	const near, far = 0.4 * wildStep, 0.6 * wildStep
 	for _, c := range []struct {
@@ -308,7 +303,6 @@ func TestAlongside(t *testing.T) {
 	}
 }
 
-// TestWildRows: a row is wild where it alone lies far off the line; rows that lie off it together are not.
 func TestWildRows(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -324,8 +318,8 @@ func TestWildRows(t *testing.T) {
 	} {
 		l := &line{scatter: leastScatter, df: 10}
 		for i, off := range tc.off {
-			// An octave apart, rows say next to nothing of each other.
-			l.rows = append(l.rows, told{m: 64 << i, logM: math.Log(float64(int(64) << i)), y: float64(i) + off, line: float64(i), se: 0.0005})
+			l.rows = append(l.rows,
+				told{m: 64 << i, logM: math.Log(float64(int(64) << i)), y: float64(i) + off, line: float64(i), se: 0.0005})
 		}
 		if got := l.findWild(); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: rows %v are wild, expected %v", tc.name, got, tc.want)

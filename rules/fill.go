@@ -9,13 +9,13 @@ import (
 	"sort"
 )
 
-// fillSamples is of how many Ms between those that were swept a stretch is executed at most. A kernel
-// that changes within a stretch does so for some residue of M, or from some M on: one of eight samples
-// meets every second such change at least.
+// fillSamples limits the executed Ms between the swept ones of a stretch. If the kernel changes within a
+// stretch, it does so for a residue of M or from some M on. One of eight samples meets at least every second
+// such change.
 const fillSamples = 8
 
-// fill executes a sample of the Ms of each stretch that were not swept. A stretch whose ends are proven
-// and whose whole sample pays holds for every M; any other for those alone that were swept.
+// fill executes a sample of each stretch's Ms that were not swept. A stretch whose ends are proven and whose
+// whole sample pays holds for every M, any other one only for the swept Ms.
 func fill(ctx context.Context, r *SplitsResult, f *evidence, all []settled, look *resultLook, m Measurer) error {
 	var contests []*contest
 	of := map[*contest]int{}
@@ -24,6 +24,9 @@ func fill(ctx context.Context, r *SplitsResult, f *evidence, all []settled, look
 	for i := range all {
 		s := &all[i]
 		between := s.unswept()
+		if !s.Series.OverM() {
+			continue // sizes of weights are those of a model
+		}
 		if len(between) == 0 {
 			s.Filled = len(s.Ms) > 1
 			continue
@@ -36,20 +39,21 @@ func fill(ctx context.Context, r *SplitsResult, f *evidence, all []settled, look
 		}
 		for _, at := range sample {
 			c := &contest{stretch: s.from, point: -1, m: at, near: s.near(at)}
-			remedy, _ := s.plan.remedy(at) // what serves both ends serves what lies between
+			remedy, _ := s.plan.remedy(at) // a remedy for both ends applies between them
 			remedy.PredictedUS, remedy.DirectUS = s.between(at)
 			c.entries = []*entry{{plan: s.plan, remedy: remedy, p: 1}}
 			contests, of[c] = append(contests, c), i
 		}
 	}
 	if unfilled > 0 {
-		r.warn("run", "no room to fill %d of %d stretches, which hold only where they were swept: remedy.max_cases is %d", unfilled, len(all), f.cfg.Remedy.MaxCases)
+		r.warn("run", "%d of %d stretches are not filled and cover only measured sizes: remedy.max_cases is %d", unfilled, len(all),
+			f.cfg.Remedy.MaxCases)
 	}
 	if look.restricts() {
-		// What does not fit is missing below, and its stretch stays as it was swept.
+		// A contest whose result does not fit is missing below; its stretch stays OnlySwept.
 		var err error
 		if contests, _, _, err = look.admit(ctx, contests); err != nil {
-			return fmt.Errorf("look at results: %w", err)
+			return fmt.Errorf("check results: %w", err)
 		}
 	}
 	done := contests
@@ -59,7 +63,8 @@ func fill(ctx context.Context, r *SplitsResult, f *evidence, all []settled, look
 		if err := runContests(ctx, f.prepared, group, f.cfg, m); err != nil {
 			done = contests[:from]
 			if timeUp(ctx, err) {
-				r.warn("run", "the time was up before %s between those that were swept could be executed", plural(len(contests)-from, "row"))
+				r.warn("run", "the time limit was reached before %s between the measured ones could be executed",
+					plural(len(contests)-from, "row"))
 			} else {
 				failure = fmt.Errorf("fill stretches: %w", err)
 			}
@@ -68,7 +73,7 @@ func fill(ctx context.Context, r *SplitsResult, f *evidence, all []settled, look
 	}
 	rate(f.cfg, done)
 	if err := look.proof(ctx, done); err != nil && failure == nil {
-		failure = fmt.Errorf("look at results: %w", err)
+		failure = fmt.Errorf("check results: %w", err)
 	}
 	paid := map[int][]Remedy{}
 	for _, c := range done {
@@ -89,7 +94,6 @@ func fill(ctx context.Context, r *SplitsResult, f *evidence, all []settled, look
 	return failure
 }
 
-// unswept lists the Ms of a stretch between those that were swept.
 func (s *settled) unswept() []int {
 	var out []int
 	for i, m := range s.Ms {
@@ -103,8 +107,7 @@ func (s *settled) unswept() []int {
 	return out
 }
 
-// sample picks some of the Ms between: one, at random, out of each of as many equal parts. The same
-// stretch gives the same sample.
+// sample picks a random M from each of equal parts of between. The same stretch gives the same sample.
 func (s *settled) sample(between []int) []int {
 	n := min(fillSamples, len(between))
 	src := rand.New(rand.NewPCG(uint64(s.FromM)<<32|uint64(s.ToM), uint64(len(s.Ms))))
@@ -116,7 +119,6 @@ func (s *settled) sample(between []int) []int {
 	return out
 }
 
-// near is the M nearest to one that was not swept, of those that were.
 func (s *settled) near(m int) int {
 	hi := sort.SearchInts(s.Ms, m)
 	if m-s.Ms[hi-1] <= s.Ms[hi]-m {
@@ -125,8 +127,8 @@ func (s *settled) near(m int) int {
 	return s.Ms[hi]
 }
 
-// between is about what the plan and the direct product take at an M that was not swept, in
-// microseconds: on the line between its neighbours that were.
+// between interpolates the times of the plan and the direct product at an M that was not swept, in
+// microseconds.
 func (s *settled) between(m int) (remedy, direct float64) {
 	c := s.from.curve
 	hi := sort.SearchInts(s.Ms, m)
@@ -134,7 +136,7 @@ func (s *settled) between(m int) (remedy, direct float64) {
 	share := float64(m-low) / float64(high-low)
 	at := func(m int) float64 {
 		i, _ := c.at(m)
-		return math.Exp(c.points[i].us.y)
+		return math.Exp(c.points[i].us.Y)
 	}
 	direct = at(low) + share*(at(high)-at(low))
 	gain := func(proofs []Remedy) float64 {

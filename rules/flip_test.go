@@ -19,7 +19,8 @@ func flipping(seed uint64, ms []int, rounds int) Data {
 		kernel string
 		dtype  kernels.DType
 	}{{"a", kernels.BF16}, {"b", kernels.BF16}, {"a", kernels.FP16}} {
-		d.Series = append(d.Series, results.Series{Key: results.SeriesKey{Device: "gpu", Kernel: k.kernel, Subject: kernels.Product(k.dtype, 6144, 4096)}})
+		d.Series = append(d.Series,
+			results.Series{Key: results.SeriesKey{Device: "gpu", Kernel: k.kernel, Subject: kernels.Product(k.dtype, 6144, 4096)}})
 	}
 	type place struct{ series, row int }
 	var order []place
@@ -44,14 +45,14 @@ func flipping(seed uint64, ms []int, rounds int) Data {
 			}
 			seq++
 			row := &d.Series[at.series].Rows[at.row]
-			row.Samples = append(row.Samples, results.Sample{CaseID: row.Case.ID, Round: round, Seq: seq, Launches: 1, US: us * math.Exp(0.006*rng.NormFloat64())})
+			row.Samples = append(row.Samples,
+				results.Sample{CaseID: row.Case.ID, Round: round, Seq: seq, Launches: 1, US: us * math.Exp(0.006*rng.NormFloat64())})
 		}
 	}
 	return d
 }
 
-// TestTwoLevelsBreakNoRule: where a card flips between two levels of time, no rule has a finding, by samples of rows' own or as suspected; at
-// most one run in twenty has one.
+// At most one run in twenty on a card that flips between two levels has a finding or a suspect.
 func TestTwoLevelsBreakNoRule(t *testing.T) {
 	seeds := uint64(40)
 	for _, c := range []struct {

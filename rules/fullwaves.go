@@ -4,37 +4,33 @@ import (
 	"fmt"
 	"math"
 	"slices"
-
-	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Libraries pick the height of a tile to fit M, in steps of heightStep rows. Waves of
-// tiles so chosen are full at every multiple of rows × heightStep, where rows is how many
-// rows of tiles fit into the waves: 33 × 8 = 264 for four waves of tiles 256 wide over n4096 on
-// 132 units.
+// Libraries pick the height of a tile to fit M, in steps of heightStep rows. Waves of such tiles are full at
+// every multiple of rows × heightStep, where rows is how many rows of tiles fit into the waves: 33 × 8 = 264
+// for four waves of tiles 256 wide over n4096 on 132 units.
 const (
 	heightStep              = 8
 	leastHeight, mostHeight = 64, 256
-	// smallStep is the least share of the rate that a step among such waves costs.
-	smallStep = 0.01
-	// chance is how likely at most the steps found would stand at such multiples by luck.
-	chance = 0.05
+	chance                  = 0.05
 )
 
-// widths are the widths of tiles, along N, for which waves are sought.
+// smallStep is the least share of the rate that a step between such waves costs.
+const smallStep = 0.01
+
 var widths = []int{256, 128, 192, 64}
 
-// fullWaves: no kernel is named, but the time steps up below the row where a whole number of waves of
-// tiles is full, and so it does for the tiles that are a little higher and a little lower.
+// fullWaves: the kernel has no name, but the time steps up below the row where waves of tiles are full, and
+// also for slightly higher and lower tiles.
 func (w *witness) fullWaves() (Cause, string) {
 	units := unitsOf(w.curve.spec)
 	switch {
-	case w.curve.series.Key.Operation != kernels.GEMM:
-		return "", "" // tiles cover the C of a product
+	case !w.curve.series.Key.Operation.IsProduct(), !w.curve.series.Key.OverM():
+		return "", "" // tiles cover the C of a product, whose N is constant
 	case w.tiled():
-		return "", "" // the tiles themselves were looked at
+		return "", "" // the tiles themselves were checked
 	case units == 0:
-		return "", "how many tiles the device works on at once is not known"
+		return "", "the number of tiles in one wave is unknown"
 	case w.reference.m == 0 || w.reference.m > w.row.m:
 		return "", ""
 	}
@@ -49,17 +45,22 @@ func (w *witness) fullWaves() (Cause, string) {
 		}
 		rise := percent(math.Expm1(w.curve.envelope()[at] - w.curve.envelope()[at-1]))
 		if f, ok := w.fullAt(at, units); ok {
-			return WaveQuantisation, fmt.Sprintf("tiles of %dx%d would fill %s of %d units at m%d, and there the time steps up by %s; so it does where other heights of tiles fill them, every %d rows from m%d to m%d",
-				f.last/f.rows, f.width, plural(f.waves, "wave"), units, f.last, rise, f.rows*heightStep, f.first, f.final)
+			return WaveQuantization,
+				fmt.Sprintf("tiles of %dx%d would fill %s of %d units at m%d, where the time steps up by %s; other tile heights do the "+
+					"same, every %d rows from m%d to m%d",
+					f.last/f.rows, f.width, plural(f.waves, "wave"), units, f.last, rise, f.rows*heightStep, f.first, f.final)
 		}
 		if t, luck, ok := w.exactAt(at, units); ok {
 			last := (w.curve.points[at].m - 1) / t.m * t.m
 			o := t.fill(last)
-			return WaveQuantisation, fmt.Sprintf("%d tiles of %dx%d would fill %s of %d units at m%d to %s, as they do at %s of the Ms around it, and there the time steps up by %s",
-				o.tiles, t.m, t.n, plural(o.waves, "wave"), units, last, percent(o.wave), percent(luck), rise)
+			return WaveQuantization,
+				fmt.Sprintf("%d tiles of %dx%d would fill %s of %d units at m%d to %s, which is true for %s of the sizes around it, and "+
+					"the time steps up there by %s",
+					o.tiles, t.m, t.n, plural(o.waves, "wave"), units, last, percent(o.wave), percent(luck), rise)
 		}
 		if why == "" {
-			why = fmt.Sprintf("the time steps up by %s behind m%d, where tiles of %d to %d rows fill no waves of %d units that show by steps at other Ms",
+			why = fmt.Sprintf("the time steps up by %s after m%d, but tiles of %d to %d rows fill no wave of %d units that shows as "+
+				"steps at other sizes",
 				rise, w.curve.points[at-1].m, leastHeight, mostHeight, units)
 		}
 	}
@@ -69,15 +70,14 @@ func (w *witness) fullWaves() (Cause, string) {
 	return "", why
 }
 
-// usualTiles are those of which waves that are exactly full are sought.
+// usualTiles are the tiles that are tried for exactly full waves.
 var usualTiles = [][2]int{{128, 256}, {256, 128}, {128, 128}}
 
-// exact is the share of the units in all waves that are busy where waves count as exactly full.
+// exact is the least occupancy of exactly full waves.
 const exact = 0.99
 
-// exactAt says whether a tile that kernels usually have fills whole waves exactly right
-// before a point. Places where one does are rare: luck is the share of the Ms around
-// the point of which that is true.
+// exactAt reports whether a usual tile fills whole waves exactly just before a point. luck is the share of
+// such Ms around the point; it must be small.
 func (w *witness) exactAt(at, units int) (t tiling, luck float64, ok bool) {
 	c := w.curve
 	tilings := make([]tiling, len(usualTiles))
@@ -111,18 +111,17 @@ func (w *witness) exactAt(at, units int) (t tiling, luck float64, ok bool) {
 	return tiling{}, luck, false
 }
 
-// fullWave is a place where waves of tiles are full and the time steps up.
 type fullWave struct {
-	width, waves, rows int // of tiles: their width, how many waves, rows of tiles in them
+	width, waves, rows int // the tiles' width, the waves, the rows of tiles in them
 	last               int // the last M that fits
-	// first and final are the ends of the run of places with a step, rows × heightStep
-	// apart, of which last is one; more is how many others it has.
+	// first and final are the ends of the run of places with a step, rows × heightStep apart, that includes
+	// last; more is the number of the other places.
 	first, final, more int
 }
 
-// fullAt finds what waves are full right before a point. A single M where some waves are
-// full proves nothing, there are too many; so the steps have to go on without a gap at
-// the heights of tiles next to it, longer than steps that are as frequent would by luck.
+// fullAt finds waves that are full just before a point. One M is no evidence, because many waves are
+// possible. So the steps must continue without a gap at the neighboring tile heights, for longer than chance
+// allows.
 func (w *witness) fullAt(at, units int) (best fullWave, ok bool) {
 	c := w.curve
 	before, behind := c.points[at-1].m, c.points[at].m
@@ -150,7 +149,7 @@ func (w *witness) fullAt(at, units int) (best fullWave, ok bool) {
 			if f.last = (behind - 1) / period * period; f.last < before || f.last > f.rows*mostHeight {
 				continue
 			}
-			// Such tiles have to waste as much at the row itself.
+			// Such tiles must waste as much at the row itself.
 			t := tiling{m: f.last / f.rows, n: width, across: across, units: units, columns: c.series.Key.N}
 			row, full := t.fill(w.row.m), t.fill(f.last)
 			if !w.explains(1 - row.wave*row.tile/(full.wave*full.tile)) {
@@ -165,7 +164,7 @@ func (w *witness) fullAt(at, units int) (best fullWave, ok bool) {
 					f.first, f.final, f.more = min(f.first, m), max(f.final, m), f.more+1
 				}
 			}
-			// A run of so many may lie in so many ways around the step.
+			// The run can start at any of f.more+1 positions around the step.
 			luck := float64(f.more+1) * math.Pow(share, float64(f.more))
 			if luck <= chance && f.more > best.more {
 				best, ok = f, true
@@ -175,7 +174,6 @@ func (w *witness) fullAt(at, units int) (best fullWave, ok bool) {
 	return best, ok
 }
 
-// isStep says whether the time steps up from the point before, by the envelope.
 func (c *curve) isStep(i int) bool {
-	return c.fall(i) > math.Max(clearly*math.Hypot(c.points[i].us.se, c.points[i-1].us.se), smallStep)
+	return c.fall(i) > math.Max(clearly*math.Hypot(c.points[i].us.SE, c.points[i-1].us.SE), smallStep)
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// TestStepsByLuck: steps anywhere are not taken for full waves.
 func TestStepsByLuck(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 1))
 	for _, density := range []float64{0.03, 0.06, 0.12} {
@@ -24,7 +23,7 @@ func TestStepsByLuck(t *testing.T) {
 			}
 			data := byM(func(m int) float64 { return steps[m] }, gaussian(0.0005), rng).sweep(grid(8, 8192, 8), 5)
 			data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: 132}}
-			c := prepare(data, Default()).curves[0]
+			c := prepare(data, Default().Basis()).curves[0]
 			for at := 100; at < len(c.points); at++ {
 				if c.fall(at) < leastStep {
 					continue
@@ -45,7 +44,7 @@ func TestStepsByLuck(t *testing.T) {
 	}
 }
 
-// TestFullWaves: kernels that nobody names are told by the waves that their tiles would fill.
+// The tiles of unnamed kernels follow from the steps at full waves.
 func TestFullWaves(t *testing.T) {
 	every := func(period int) func(m int) float64 {
 		return func(m int) float64 { return 10 * math.Ceil(float64(m)/float64(period)) }
@@ -66,15 +65,17 @@ func TestFullWaves(t *testing.T) {
 	}{
 		"heights that fit M": {
 			n: 4096, units: 132, ms: grid(1056, 8448, 8), us: every(264), at: 3176,
-			want: "tiles of 96x256 would fill 4 waves of 132 units at m3168, and there the time steps up by 8.3 %; so it does where other heights of tiles fill them, every 264 rows from m2112 to m8184",
+			want: "tiles of 96x256 would fill 4 waves of 132 units at m3168, where the time steps up by 8.3 %; other tile heights do the " +
+				"same, every 264 rows from m2112 to m8184",
 		},
 		"tiles 192 wide": {
 			n: 3072, units: 132, ms: grid(256, 2056, 8), us: every(64), at: 840,
-			want: "tiles of 104x192 would fill 1 wave of 132 units at m832, and there the time steps up by 7.6 %; so it does where other heights of tiles fill them, every 64 rows from m512 to m2048",
+			want: "tiles of 104x192 would fill 1 wave of 132 units at m832, where the time steps up by 7.6 %; other tile heights do the " +
+				"same, every 64 rows from m512 to m2048",
 		},
 		"one step where a usual tile fills all units": {
 			n: 4096, units: 132, ms: grid(2056, 8456, 8), us: once, at: 4232,
-			want: "528 tiles of 128x256 would fill 4 waves of 132 units at m4224 to 100.0 %, as they do at ",
+			want: "528 tiles of 128x256 would fill 4 waves of 132 units at m4224 to 100.0 %, which is true for ",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,28 +83,27 @@ func TestFullWaves(t *testing.T) {
 			machine.key.Subject = kernels.Product(kernels.BF16, tc.n, 4096)
 			data := machine.sweep(tc.ms, 5)
 			data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: tc.units}}
-			c := prepare(data, Default()).curves[0]
+			c := prepare(data, Default().Basis()).curves[0]
 			at, ok := c.at(tc.at)
 			if !ok {
 				t.Fatalf("m%d was not measured", tc.at)
 			}
-			w := &witness{c: &candidate{worst: &judgement{curve: c, point: at}}, curve: c, row: c.points[at], reference: c.points[at-1], loss: 0.07}
+			w := &witness{c: &candidate{worst: &judgement{curve: c, point: at}}, curve: c, row: c.points[at], reference: c.points[at-1],
+				loss: 0.07}
 			cause, why := w.fullWaves()
-			if cause != WaveQuantisation || !strings.Contains(why, tc.want) {
+			if cause != WaveQuantization || !strings.Contains(why, tc.want) {
 				t.Errorf("%q: %s, want %s", cause, why, tc.want)
 			}
 		})
 	}
 }
 
-// TestFullWavesStandByTheirStep: waves are those that are full between a step's two points, and what tiles waste at the row itself
-// counts as the waves do.
 func TestFullWavesStandByTheirStep(t *testing.T) {
-	data := byM(func(m int) float64 { return 10 * math.Ceil(float64(m)/264) }, gaussian(0.0005), rand.New(rand.NewPCG(8, 1))).sweep(grid(1056, 8448, 8), 5)
+	data := byM(func(m int) float64 { return 10 * math.Ceil(float64(m)/264) }, gaussian(0.0005),
+		rand.New(rand.NewPCG(8, 1))).sweep(grid(1056, 8448, 8), 5)
 	data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: 132}}
-	c := prepare(data, Default()).curves[0]
+	c := prepare(data, Default().Basis()).curves[0]
 	at, _ := c.at(3176) // behind m3168, where 4 waves of tiles 256 wide are full
-	// 17.6 % of the fifth wave's time is wasted, and 2.7 % of the tiles.
 	for _, tc := range []struct {
 		at   int
 		loss float64
@@ -116,11 +116,12 @@ func TestFullWavesStandByTheirStep(t *testing.T) {
 	}
 }
 
-// TestExactEverywhere: where tiles fill all units at each M, that they do so before a step proves nothing.
+// If tiles fill all units at every M, full waves before a step are no evidence.
 func TestExactEverywhere(t *testing.T) {
-	data := byM(func(m int) float64 { return 10 + 0.02*float64(m) }, gaussian(0.0005), rand.New(rand.NewPCG(8, 1))).sweep(grid(136, 2056, 128), 5)
+	data := byM(func(m int) float64 { return 10 + 0.02*float64(m) }, gaussian(0.0005), rand.New(rand.NewPCG(8, 1))).sweep(grid(136, 2056,
+		128), 5)
 	data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: 16}}
-	c := prepare(data, Default()).curves[0]
+	c := prepare(data, Default().Basis()).curves[0]
 	at, _ := c.at(520)
 	w := &witness{curve: c, row: c.points[at], loss: 0.07}
 	if tiles, luck, ok := w.exactAt(at, 16); ok || luck != 1 {

@@ -7,9 +7,10 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// levels of confidence and numbers of looks, with the normal deviate that both together ask for, from tables.
+// Levels and looks with the normal deviate for both, from tables.
 var decisiveLevels = []struct {
 	confidence, looks, z float64
 }{
@@ -20,24 +21,24 @@ var decisiveLevels = []struct {
 	{0.80, 1, 1.281552},
 }
 
-// measuredAt is a row of a log-time with so many degrees of freedom that its intervals are those of a normal variable.
+// measuredAt is a row with enough degrees of freedom that its intervals are normal.
 func measuredAt(m int, flops, y, se float64, samples int) point {
-	p := point{row: -1, m: m, n: samples, flops: flops, us: estimate{y, se, 1e9}, folded: true}
-	for k := range folds {
+	p := point{row: -1, m: m, n: samples, flops: flops, us: stats.Estimate{Y: y, SE: se, DF: 1e9, Open: 0}, folded: true}
+	for k := range stats.Folds {
 		p.without[k], p.of[k] = y, y
 	}
 	return p
 }
 
-// A row breaks a rule only when the whole of its interval lies above the bound, and keeps it when the whole of it lies below
-// or reaches over by no more than marginalReach; the interval pays for all looks, at any level.
+// A row breaks a rule only if its whole interval is above the threshold. It keeps the rule only if its
+// interval exceeds the threshold by at most marginalReach. The interval pays for all looks, at any level.
 func TestHoldIsOnOneSideOfTheInterval(t *testing.T) {
 	const margin, se, little = 0.1, 0.01, 0.0005
 	for _, l := range decisiveLevels {
 		cfg := Default()
 		cfg.Confidence = l.confidence
-		f := &evidence{prepared: &prepared{q: quantiles{}}, cfg: cfg, looks: l.looks}
-		// How far over the bound an interval may reach, in logs, such that marginalReach of the row's time is lost there.
+		f := &evidence{prepared: &prepared{q: stats.Quantiles{}}, cfg: cfg, looks: l.looks}
+		// The log distance beyond the threshold at which marginalReach of the row's time is lost.
 		reach := -math.Log1p(-marginalReach * math.Exp(margin))
 		for _, c := range []struct {
 			name         string
@@ -53,7 +54,7 @@ func TestHoldIsOnOneSideOfTheInterval(t *testing.T) {
 		} {
 			t.Run(fmt.Sprint(l.confidence, " ", l.looks, " ", c.name), func(t *testing.T) {
 				j := judgement{curve: &curve{points: []point{measuredAt(1, 0, c.y, se, cfg.MinSamples)}}}
-				f.hold(&j, estimate{0, 0, 1e9}, margin)
+				f.hold(&j, stats.Estimate{Y: 0, SE: 0, DF: 1e9, Open: 0}, margin)
 				if j.broken != c.broken || j.kept != c.kept {
 					t.Errorf("broken %v, kept %v, expected %v and %v", j.broken, j.kept, c.broken, c.kept)
 				}
@@ -65,12 +66,13 @@ func TestHoldIsOnOneSideOfTheInterval(t *testing.T) {
 	}
 }
 
-// A row was measured wrongly only when the whole of its interval lies below what the peak allows and the tolerance, and is not when the
-// whole of it lies above. Where bandwidth is known too, the same holds of rows that are too slow, on the other side.
+// A row is a measurement error only if its whole interval is below the possible time minus the tolerance, and
+// is not one only if all of it is above. If bandwidth is known too, the same holds for rows that are too
+// slow.
 func TestRooflineIsOnOneSideOfTheInterval(t *testing.T) {
 	const m, se, little = 64, 0.01, 0.0005
 	cfg := Default()
-	f := &evidence{prepared: &prepared{q: quantiles{}}, cfg: cfg, looks: 1}
+	f := &evidence{prepared: &prepared{q: stats.Quantiles{}}, cfg: cfg, looks: 1}
 	const z = 1.959964
 	series := results.Series{Key: syntheticKey, Peak: kernels.Peak{DType: kernels.BF16, FLOPS: 100e12, Origin: kernels.Measured}}
 	ceiling := math.Log(syntheticKey.FLOPs(m) / 100e12 * 1e6)
@@ -106,14 +108,14 @@ func TestRooflineIsOnOneSideOfTheInterval(t *testing.T) {
 	}
 }
 
-// A row is not clear of a smaller M that has too few samples to be held against, and would be the best if they are right:
-// to be clear of it, the whole interval of its rate has to be above what that demands, at any level.
+// A smaller M with too few samples may be the best. A row is clean only if its whole interval beats that
+// rival, at any level.
 func TestMonotonicIsNotClearOfARival(t *testing.T) {
 	const se, little = 0.01, 0.0005
 	for _, l := range decisiveLevels {
 		cfg := Default()
 		cfg.Confidence = l.confidence
-		f := &evidence{prepared: &prepared{q: quantiles{}}, cfg: cfg, looks: l.looks}
+		f := &evidence{prepared: &prepared{q: stats.Quantiles{}}, cfg: cfg, looks: l.looks}
 		rival := 1.5 - math.Log(cfg.Threshold) // in logs of rate, with its error
 		demanded := 1.5 - marginalReach
 		for _, c := range []struct {
@@ -137,8 +139,8 @@ func TestMonotonicIsNotClearOfARival(t *testing.T) {
 			})
 		}
 	}
-	// Where nothing sets a reference, the row is undecided below the rival, and unjudged above it.
-	f := &evidence{prepared: &prepared{q: quantiles{}}, cfg: Default(), looks: 1}
+	// Without a reference the row is undecided below the rival, and unjudged above it.
+	f := &evidence{prepared: &prepared{q: stats.Quantiles{}}, cfg: Default(), looks: 1}
 	for rate, want := range map[float64]Verdict{math.Log(f.cfg.Threshold) + 0.001: Undecided, math.Log(f.cfg.Threshold) + 0.02: Unjudged} {
 		rows := f.monotonic(&curve{points: []point{
 			measuredAt(1, 0, 0, 0.01, f.cfg.MinSamples-1), measuredAt(2, 0, -rate, 0.01, f.cfg.MinSamples),

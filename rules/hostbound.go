@@ -8,42 +8,42 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// Where launches are timed together with their host, small products take as long as the host does. Such a floor says nothing of
-// the kernel, and rows that lie on it are judged by no rule. Memory makes a floor too, the time in which weights are read, and so
-// does a loop over K that one unit runs alone: these are the kernel's. They differ from the host's in that they follow the shape.
+// If launches are timed together with their host, small products take as long as the host does. Such a floor
+// does not describe the kernel, so no rule judges rows on it. The time to read the weights, and a loop over K
+// on one unit, make floors too, but those follow the shape and belong to the kernel.
 const (
-	// floorReach is the log of the time of a row on the floor over the least of its kernel's: hosts scatter by as much.
+	// floorReach is the log of the largest time on the floor over the kernel's least time: hosts scatter by
+	// as much.
 	floorReach = math.Ln2
-	// floorGrowth is by what factor M grows at least while the time does not.
+	// floorGrowth is the least growth of M, as a factor, with constant time.
 	floorGrowth = 8
-	// floorSlope is the exponent of M beyond which a time follows the product, by two standard errors, and floorSteep the one
-	// beyond which it does whatever the errors.
+	// floorSlope is the exponent of M above which, by two standard errors, a time follows the product; above
+	// floorSteep it does regardless of the errors.
 	floorSlope, floorSteep = 0.03, 0.1
-	// sharedRows is the least number of rows of a series whose floor another shape has too, loneRows of one without such a shape.
+	// sharedRows is the least number of floor rows of a series if another shape has the same floor, loneRows
+	// if none has.
 	sharedRows, loneRows = 4, 8
-	// sharedSlack and loneSlack are the least ratio of the floor to what arithmetic and memory need, where those are known, for
-	// it to be found: in several shapes, and in one. knownSlack is that for rows to lie on one that other shapes show: kernels
-	// reach four fifths of what is possible.
+	// sharedSlack and loneSlack are the least ratios of a floor to the roofline time, if that is known: for a
+	// floor in several shapes, and in one. knownSlack is the ratio for rows to lie on a floor that other
+	// shapes show: kernels reach four fifths of the roofline.
 	sharedSlack, loneSlack, knownSlack = 2, 5, 1.25
-	// shapeRatio is by what factor shapes must differ for a floor that follows the shape to show, and shapeSlope the exponent
-	// from which on it does: 1 where it is a time of memory.
+	// shapeRatio is the least factor between shapes that shows whether a floor follows the shape, and
+	// shapeSlope the exponent from which it does. It is 1 for memory time.
 	shapeRatio, shapeSlope = 2, 0.3
 )
 
-// HostFloor is the time that rows of a series take whatever their product, as it is the host's.
+// HostFloor is the host's time, the same for all products of a series on it.
 type HostFloor struct {
-	// ToM is the largest M on the floor; all measured ones up to it are.
+	// ToM is the largest M on the floor; all measured Ms up to it are on it.
 	ToM  int `json:"to_m"`
 	Rows int `json:"rows"`
-	// FromUS and ToUS are the least and the most of their times in microseconds.
+	// FromUS and ToUS are the least and the largest of their times in microseconds.
 	FromUS float64 `json:"from_us"`
 	ToUS   float64 `json:"to_us"`
 }
 
-// holds says whether a row lies on the floor; a nil floor holds none.
 func (h *HostFloor) holds(m int) bool { return h != nil && m <= h.ToM }
 
-// spare takes the rows on the floor out of what a rule has to say.
 func (c *curve) spare(rows []judgement) {
 	for i := range rows {
 		if c.floor.holds(c.points[i].m) {
@@ -52,7 +52,6 @@ func (c *curve) spare(rows []judgement) {
 	}
 }
 
-// hostGroup is what series have in common that a host launches in the same way.
 type hostGroup struct {
 	device, kernel string
 	dtype          kernels.DType
@@ -60,20 +59,18 @@ type hostGroup struct {
 	regime         results.Regime
 }
 
-// flat are the first rows of a curve, whose time does not follow M.
 type flat struct {
 	*curve
 	rows int
 	mean float64 // of the logs of their times
 }
 
-// findFloors sets the floors of the curves whose launches were timed with their host.
 func (p *prepared) findFloors(data Data) {
 	groups := map[hostGroup][]*curve{}
 	for _, c := range p.curves {
 		k := c.series.Key
 		hosted := data.Meta.Source != "" || slices.Contains(kernels.BroughtKernels(c.spec.Versions), k.Kernel)
-		if hosted && k.Operation == kernels.GEMM {
+		if hosted && k.Operation.IsProduct() {
 			g := hostGroup{k.Device, k.Kernel, k.DType, k.Weights, k.Regime}
 			groups[g] = append(groups[g], c)
 		}
@@ -82,7 +79,7 @@ func (p *prepared) findFloors(data Data) {
 		least := math.Inf(1)
 		for _, c := range curves {
 			for i := range c.points {
-				least = math.Min(least, c.points[i].seen.y)
+				least = math.Min(least, c.points[i].seen.Y)
 			}
 		}
 		var shared []flat
@@ -104,18 +101,18 @@ func (p *prepared) findFloors(data Data) {
 	}
 }
 
-// flatRows are the most rows from the first on that lie near the least time of a group, with slack times what arithmetic and
-// memory need, and whose times do not follow M; none where M grows too little over them.
+// flatRows returns the longest run of first rows that are near a group's least time, take at least slack
+// times the roofline time, and do not follow M; empty if M grows too little over them.
 func (c *curve) flatRows(least, slack float64) flat {
 	out := flat{curve: c}
 	var n, x, y, xx, xy, yy float64
 	for i := range c.points {
 		p := &c.points[i]
-		if p.seen.y > least+floorReach || needed(c.series, p.m) > least-math.Log(slack) {
+		if p.seen.Y > least+floorReach || needed(c.series, p.m) > least-math.Log(slack) {
 			break
 		}
 		lx := math.Log(float64(p.m))
-		n, x, y, xx, xy, yy = n+1, x+lx, y+p.seen.y, xx+lx*lx, xy+lx*p.seen.y, yy+p.seen.y*p.seen.y
+		n, x, y, xx, xy, yy = n+1, x+lx, y+p.seen.Y, xx+lx*lx, xy+lx*p.seen.Y, yy+p.seen.Y*p.seen.Y
 		spread := xx - x*x/n
 		if n < sharedRows || p.m < floorGrowth*c.points[0].m || spread <= 0 {
 			continue
@@ -130,7 +127,7 @@ func (c *curve) flatRows(least, slack float64) flat {
 	return out
 }
 
-// needed is the log of the microseconds that arithmetic and memory need for an M, as far as peak and bandwidth are known.
+// needed is the log of the roofline time for an M in microseconds, as far as peak and bandwidth are known.
 func needed(s results.Series, m int) float64 {
 	us := math.Inf(-1)
 	if s.Peak.FLOPS > 0 {
@@ -142,18 +139,19 @@ func needed(s results.Series, m int) float64 {
 	return us
 }
 
-// compareShapes says whether series differ so much in weights and in K that a floor which follows one of them would show, and
-// whether it does.
+// compareShapes reports whether the series differ enough in weights and in K to show a floor that follows one
+// of them, and whether it does.
 func compareShapes(all []flat) (differ, follow bool) {
 	differ = true
-	for _, size := range []func(results.SeriesKey) float64{
-		func(k results.SeriesKey) float64 { return float64(k.N) * float64(k.K) },
-		func(k results.SeriesKey) float64 { return float64(k.K) },
+	for _, size := range []func(kernels.Subject) float64{
+		func(s kernels.Subject) float64 { return float64(s.N) * float64(s.K) },
+		func(s kernels.Subject) float64 { return float64(s.K) },
 	} {
 		least, most := math.Inf(1), math.Inf(-1)
 		var n, x, y, xx, xy float64
 		for _, f := range all {
-			of := math.Log(size(f.series.Key))
+			subject, _ := f.series.Key.At(f.points[0].m)
+			of := math.Log(size(subject))
 			least, most = math.Min(least, of), math.Max(most, of)
 			n, x, y, xx, xy = n+1, x+of, y+f.mean, xx+of*of, xy+of*f.mean
 		}
@@ -166,11 +164,10 @@ func compareShapes(all []flat) (differ, follow bool) {
 	return differ, follow
 }
 
-// setFloor makes the rows the floor of their curve.
 func (f flat) setFloor() {
 	h := &HostFloor{ToM: f.points[f.rows-1].m, Rows: f.rows, FromUS: math.Inf(1)}
 	for i := range f.points[:f.rows] {
-		us := math.Exp(f.points[i].seen.y)
+		us := math.Exp(f.points[i].seen.Y)
 		h.FromUS, h.ToUS = math.Min(h.FromUS, us), math.Max(h.ToUS, us)
 	}
 	f.floor = h

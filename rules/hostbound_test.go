@@ -10,12 +10,11 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// blockScaled are the products of a layer of a large model in fp8, as public tables have them.
+// blockScaled are the products of a layer of a large model in fp8, from public tables.
 var blockScaled = [][2]int{{2112, 7168}, {24576, 1536}, {32768, 512}, {7168, 16384}, {4096, 7168}, {7168, 2048}}
 
 var hostMs = []int{1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 257, 512, 1024, 2048, 4096}
 
-// hosted are series of shapes as somebody timed them, with their host. us is the time of a row.
 func hosted(shapes [][2]int, known bool, rng *rand.Rand, us func(k results.SeriesKey, m int) float64) Data {
 	data := Data{Name: "hosted", Meta: results.Meta{Source: "elsewhere.csv"}}
 	for _, shape := range shapes {
@@ -43,13 +42,12 @@ func hosted(shapes [][2]int, known bool, rng *rand.Rand, us func(k results.Serie
 	return data
 }
 
-// good is what a good kernel takes on a card of 3350 GB/s and 1979 TFLOP/s, in microseconds.
+// good is the time of a good kernel on a card of 3350 GB/s and 1979 TFLOP/s, in microseconds.
 func good(k results.SeriesKey, m int) float64 {
 	return 3 + 1e6*math.Max(k.Bytes(m)/(0.8*3350e9), k.FLOPs(m)/(0.7*1979e12))
 }
 
-// TestHostFloors: over many seeds a floor of the host is found where there is one, and rarely where there is none: where times
-// follow memory, or a loop over K.
+// Over many seeds the host's floor is found, and rarely a floor in times that follow memory or a loop over K.
 func TestHostFloors(t *testing.T) {
 	const seeds = 200
 	for _, tc := range []struct {
@@ -78,7 +76,7 @@ func TestHostFloors(t *testing.T) {
 			for seed := range uint64(seeds) {
 				rng := rand.New(rand.NewPCG(seed, 7))
 				data := hosted(tc.shapes, tc.known, rng, tc.us(rng))
-				p := prepare(data, Default())
+				p := prepare(data, Default().Basis())
 				p.findFloors(data)
 				for _, c := range p.curves {
 					if c.floor != nil {
@@ -95,14 +93,14 @@ func TestHostFloors(t *testing.T) {
 	}
 }
 
-// fromHost are times of a good kernel behind a host that takes 57 to 98 us, whichever product.
+// fromHost are times of a good kernel with a host that takes 57 to 98 us for any product.
 func fromHost(rng *rand.Rand) func(results.SeriesKey, int) float64 {
 	return func(k results.SeriesKey, m int) float64 {
 		return math.Max(math.Min(98, math.Max(57, 75*math.Exp(0.15*rng.NormFloat64()))), good(k, m))
 	}
 }
 
-// fromMemory are times of a good kernel, which differ by a few percent from row to row.
+// fromMemory are times of a good kernel that vary by a few percent from row to row.
 func fromMemory(rng *rand.Rand) func(results.SeriesKey, int) float64 {
 	return func(k results.SeriesKey, m int) float64 { return good(k, m) * math.Exp(0.04*rng.NormFloat64()) }
 }
@@ -114,14 +112,13 @@ func fromLoop(rng *rand.Rand) func(results.SeriesKey, int) float64 {
 	}
 }
 
-// TestFloorIsNoFinding: rows on the floor are no findings and have the cause, a row above it is one still.
 func TestFloorIsNoFinding(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		rng := rand.New(rand.NewPCG(3, 7))
 		host := fromHost(rng)
 		data := hosted(blockScaled, known, rng, func(k results.SeriesKey, m int) float64 {
 			if us := host(k, m); m == 2048 {
-				return 3 * us // a dip, behind the floor too
+				return 3 * us
 			} else {
 				return us
 			}
@@ -158,7 +155,6 @@ func TestFloorIsNoFinding(t *testing.T) {
 		if dips < len(blockScaled) {
 			t.Errorf("known %v: %d of %d dips above the floor were found", known, dips, len(blockScaled))
 		}
-		// Times that a device took itself have no host in them.
 		data.Meta.Source = ""
 		if a, err = RunAudit(context.Background(), data, Default(), nil); err != nil || a.Series[0].Floor != nil {
 			t.Errorf("known %v: a floor of %+v in a sweep of our own: %v", known, a.Series[0].Floor, err)

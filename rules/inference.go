@@ -7,38 +7,33 @@ import (
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 const (
-	// wideInference is the half-width of the interval around the time of an inferred row, as a
-	// share, above which measuring the row is worth its time. Where the family's measured
-	// rows are known hardly better, by wideNoise, that is enough.
-	wideInference = 0.005
-	wideNoise     = 1.5
-	// looseInference is the half-width above which nothing is said of a row.
+	// wideInference is the half-width of an inferred row's interval, as a share of the time, above which the
+	// row is worth measuring. If the family's measured rows are hardly more precise, by wideNoise, the row is
+	// not measured.
+	wideInference  = 0.005
+	wideNoise      = 1.5
 	looseInference = 0.05
 )
 
-// inference is how the rows of a curve are inferred.
 type inference struct {
 	families []*fitted
 	count    Inference
-	// unknown are the asked Ms of no known kernel, ascending.
+	// unknown are the asked Ms without a known kernel, ascending.
 	unknown []int
 }
 
-// fitted is a family with its line.
 type fitted struct {
 	*family
-	line   *line // nil where nothing was measured
-	failed bool
-	// checked and inside count its check rows.
+	line            *line // nil if no row was measured
+	failed          bool
 	checked, inside int
-	// wide is the half-width above which its rows want to be measured.
-	wide float64
+	wide            float64
 }
 
-// asking is a series of which not every row has to be measured.
 type asking struct {
 	key     results.SeriesKey
 	ms      []int // ascending
@@ -47,8 +42,6 @@ type asking struct {
 	units   int // tiles that the device computes at the same time, 0 unknown
 }
 
-// families sorts the asked rows by the kernels that run them. measured tells the point of an M,
-// what its label and launch are; unknown are the Ms of which no kernel is known.
 func (a asking) families(points []point) (out []*family, unknown []int) {
 	by := map[familyKind]*family{}
 	next := 0
@@ -82,8 +75,8 @@ func (a asking) families(points []point) (out []*family, unknown []int) {
 	return out, unknown
 }
 
-// kinds returns a function that says what runs at an M, asked in ascending order: what was told
-// beforehand, or, where nothing was, what ran on both sides.
+// kinds returns a function that gives the kind at an M, called in ascending order. The kind is the reported
+// choice, or without one, what ran on both sides.
 func (a asking) kinds(points []point) func(m, at int) (*results.LaunchKind, familyKind, bool) {
 	if len(a.choices) == 0 {
 		return a.guessed(points)
@@ -99,13 +92,12 @@ func (a asking) kinds(points []point) func(m, at int) (*results.LaunchKind, fami
 		kind := &a.choices[next].Kind
 		key := familyOf(*kind)
 		if at >= 0 && !runs(*kind, points[at]) {
-			key.ownM = m // another kernel ran than was told
+			key.ownM = m // another kernel ran than reported
 		}
 		return kind, key, true
 	}
 }
 
-// runs says whether a measured row ran what was told.
 func runs(k results.LaunchKind, p point) bool {
 	return p.label == "" || k.Runs(p.label, p.launch) || alikeLabels(p.label, k.Label)
 }
@@ -113,18 +105,15 @@ func runs(k results.LaunchKind, p point) bool {
 // outside is the probability of either side of a 95 % interval.
 const outside = 0.025
 
-// wide is the half-width above which a row of the family wants to be measured.
-func (l *line) wide(q quantiles) float64 {
+func (l *line) wide(q stats.Quantiles) float64 {
 	own := make([]float64, len(l.rows))
 	for i, r := range l.rows {
 		own[i] = r.se
 	}
-	return math.Max(wideInference, wideNoise*q.upper(outside, l.df)*median(own))
+	return math.Max(wideInference, wideNoise*q.Upper(outside, l.df)*stats.Median(own))
 }
 
-// infer fits the families of a series to its points. Rows that were measured alone stay as
-// they are.
-func (a asking) infer(points []point, least int, q quantiles) *inference {
+func (a asking) infer(points []point, least int, q stats.Quantiles) *inference {
 	out := &inference{}
 	families, unknown := a.families(points)
 	out.unknown = unknown
@@ -163,7 +152,7 @@ func (a asking) infer(points []point, least int, q quantiles) *inference {
 		}
 	}
 	if len(a.choices) == 0 && !out.count.Kept() {
-		// What runs was guessed alike everywhere.
+		// Kernels were guessed in the same way everywhere, so one failure affects the whole series.
 		out.count.Failed = 0
 		for _, f := range out.families {
 			f.failed = true
@@ -175,8 +164,7 @@ func (a asking) infer(points []point, least int, q quantiles) *inference {
 	return out
 }
 
-// points makes points of the rows that were not measured, ascending in M.
-func (i *inference) points(c *curve, q quantiles) []point {
+func (i *inference) points(c *curve, q stats.Quantiles) []point {
 	unmeasured := 0
 	for _, f := range i.families {
 		unmeasured += len(f.rows) - f.measured()
@@ -192,7 +180,7 @@ func (i *inference) points(c *curve, q quantiles) []point {
 				continue
 			}
 			p := caster.predict(r)
-			if len(p.from) == 0 || q.upper(outside, p.df)*p.se > looseInference {
+			if len(p.from) == 0 || q.Upper(outside, p.DF)*p.SE > looseInference {
 				continue
 			}
 			out = append(out, f.line.point(c, r, p))
@@ -202,14 +190,15 @@ func (i *inference) points(c *curve, q quantiles) []point {
 	return out
 }
 
-// point is an inferred row as the rules see it: it follows the clock as the nearest row that it
-// rests on does, and is known by folds as they are.
+// point is an inferred row. It takes its elasticity and its folds from the nearest row that it rests on.
 func (l *line) point(c *curve, r familyRow, p prediction) point {
-	out := point{row: -1, m: r.m, inferred: true, label: r.kind.Label, flops: math.Log(c.series.Key.FLOPs(r.m)), us: p.estimate, seen: p.estimate, folded: true}
-	out.launch = results.Launch{Tile: r.kind.Tile, Waves: r.kind.Waves(r.m, l.family.n), Split: r.kind.Split, Orientation: r.kind.Orientation}
+	out := point{row: -1, m: r.m, inferred: true, label: r.kind.Label, flops: math.Log(c.series.Key.FLOPs(r.m)), us: p.Estimate,
+		seen: p.Estimate, folded: true}
+	out.launch = results.Launch{Tile: r.kind.Tile, Waves: r.kind.Waves(r.m, l.family.n), Split: r.kind.Split,
+		Orientation: r.kind.Orientation}
 	nearest := p.from[0]
-	for k := range folds {
-		out.without[k], out.of[k] = p.y, p.y
+	for k := range stats.Folds {
+		out.without[k], out.of[k] = p.Y, p.Y
 	}
 	for i, at := range p.from {
 		row := l.rows[at]
@@ -217,20 +206,19 @@ func (l *line) point(c *curve, r familyRow, p prediction) point {
 			nearest = at
 		}
 		if from := &c.points[row.point]; from.folded {
-			for k := range folds {
-				out.without[k] += p.weight[i] * (from.without[k] - from.us.y)
-				out.of[k] += p.weight[i] * (from.of[k] - from.us.y)
+			for k := range stats.Folds {
+				out.without[k] += p.weight[i] * (from.without[k] - from.us.Y)
+				out.of[k] += p.weight[i] * (from.of[k] - from.us.Y)
 			}
 		}
 	}
 	near := &c.points[l.rows[nearest].point]
 	out.elastic, out.clock = near.elastic, near.clock
-	out.seen.y += near.seen.y - near.us.y
+	out.seen.Y += near.seen.Y - near.us.Y
 	return out
 }
 
-// inferRows adds to the curves of a run the rows that were asked for and not measured.
-func (p *prepared) inferRows(data Data, cfg Config) {
+func (p *prepared) inferRows(data Data, cfg Basis) {
 	if len(data.Asked) == 0 {
 		return
 	}
@@ -240,14 +228,14 @@ func (p *prepared) inferRows(data Data, cfg Config) {
 		if len(ms) == 0 {
 			return
 		}
-		a := asking{key: c.series.Key, ms: ms, choices: data.Choices[c.series.Key], check: drawChecks(c.series.Key, data.Meta.Seed, len(data.Choices[c.series.Key]) > 0), units: unitsOf(c.spec)}
-		q := quantiles{}
+		a := asking{key: c.series.Key, ms: ms, choices: data.Choices[c.series.Key],
+			check: drawChecks(c.series.Key, data.Meta.Seed, len(data.Choices[c.series.Key]) > 0), units: unitsOf(c.spec)}
+		q := stats.Quantiles{}
 		c.inference = a.infer(c.points, cfg.MinSamples, q)
 		c.takeIn(c.inference.points(c, q), len(ms))
 	})
 }
 
-// takeIn puts inferred points among the measured ones, and counts.
 func (c *curve) takeIn(inferred []point, asked int) {
 	count := &c.inference.count
 	count.Asked, count.Inferred, count.Measured = asked, len(inferred), len(c.points)
@@ -264,7 +252,7 @@ func (c *curve) takeIn(inferred []point, asked int) {
 		points = append(points, p)
 	}
 	points = append(points, inferred[next:]...)
-	// Lines name their rows by the places that these had among the measured points.
+	// Lines index rows among the measured points, so the indexes are translated.
 	place := make([]int, 0, len(c.points))
 	for i := range points {
 		if !points[i].inferred {
@@ -289,7 +277,6 @@ func (c *curve) takeIn(inferred []point, asked int) {
 	c.points = points
 }
 
-// caseOf is the case of a point; of one that was not measured it is made up from its family.
 func (c *curve) caseOf(i int) *results.Case {
 	p := &c.points[i]
 	if p.row >= 0 {
@@ -306,7 +293,6 @@ func (c *curve) caseOf(i int) *results.Case {
 	return &made
 }
 
-// copyOf is a copy of [curve.caseOf].
 func (c *curve) copyOf(i int) results.Case {
 	p := &c.points[i]
 	if p.row >= 0 {
@@ -315,8 +301,7 @@ func (c *curve) copyOf(i int) results.Case {
 	return results.Case{SeriesKey: c.series.Key, M: p.m, Label: p.label, Launch: p.launch}
 }
 
-// against is what a row is held against at a point of the curve; none is made up for a row that
-// keeps the rule.
+// against is the reference case at a point of the curve. For a row that keeps the rule no case is made.
 func (c *curve) against(i int, kept bool) *results.Case {
 	if kept && c.points[i].row < 0 {
 		return nothing

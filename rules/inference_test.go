@@ -13,8 +13,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// workshop is a library with two kernels: one of large tiles for many rows and one of small
-// tiles for few, and a wrong choice between m1000 and m1200.
+// workshop is a library with a kernel of large tiles for many rows and one of small tiles for few. Between
+// m1000 and m1200 it chooses wrongly.
 func workshop(m int) (us float64, kind results.LaunchKind) {
 	kind = results.LaunchKind{Label: "small", Tile: [3]int{64, 64, 32}, Split: 1, Slots: 132}
 	each := 3.0
@@ -24,7 +24,6 @@ func workshop(m int) (us float64, kind results.LaunchKind) {
 	return 4 + each*math.Ceil(kind.Waves(m, 4096)) + 0.004*float64(kind.Tiles(m, 4096)), kind
 }
 
-// workshopRun is a run in which every row was measured; extra slows rows down.
 func workshopRun(t testing.TB, seed uint64, extra map[int]float64) Data {
 	t.Helper()
 	w := byM(func(m int) float64 {
@@ -42,7 +41,6 @@ func workshopRun(t testing.TB, seed uint64, extra map[int]float64) Data {
 	return data
 }
 
-// inferWorkshop designs a sweep of a run, and judges it.
 func inferWorkshop(t testing.TB, dense Data, told bool) (sparse Data, audit *Audit) {
 	t.Helper()
 	choices := map[results.SeriesKey]results.Choices{}
@@ -60,8 +58,6 @@ func inferWorkshop(t testing.TB, dense Data, told bool) (sparse Data, audit *Aud
 	return sparse, audit
 }
 
-// TestInferred: few rows are measured, the others are known as well, and judged as if they had
-// been measured.
 func TestInferred(t *testing.T) {
 	for _, told := range []bool{true, false} {
 		dense := workshopRun(t, 1, nil)
@@ -108,8 +104,7 @@ func TestInferred(t *testing.T) {
 	}
 }
 
-// TestIsolatedRow: a slow row that nothing foretells is found when it is measured, and says
-// nothing of its neighbours.
+// A single slow row without a predictor is found only if measured, and does not affect its neighbors.
 func TestIsolatedRow(t *testing.T) {
 	dense := workshopRun(t, 3, nil)
 	d := Designer{Config: Default(), Devices: dense.Meta.Fingerprint.Devices, Seed: 7}
@@ -131,8 +126,7 @@ func TestIsolatedRow(t *testing.T) {
 	}
 }
 
-// TestFailedFamily: where check rows lie off the line of their family, no row is inferred from
-// it, and the designer measures them all.
+// A family whose check rows are off its line infers no row, and the designer measures all of its rows.
 func TestFailedFamily(t *testing.T) {
 	check := drawChecks(syntheticKey, 7, true)
 	slow := map[int]float64{}
@@ -158,11 +152,10 @@ func TestFailedFamily(t *testing.T) {
 	if audit.Inference.Failed != 1 || audit.Inference.Kept() {
 		t.Errorf("%+v", audit.Inference)
 	}
-	if !slices.ContainsFunc(audit.Warnings, func(w Warning) bool { return strings.Contains(w.Text, "their check rows lie off their lines") }) ||
-		!slices.ContainsFunc(audit.Warnings, func(w Warning) bool { return strings.Contains(w.Text, "inferred rows are not to be relied on") }) {
+	if !slices.ContainsFunc(audit.Warnings, func(w Warning) bool { return strings.Contains(w.Text, "check rows differ") }) ||
+		!slices.ContainsFunc(audit.Warnings, func(w Warning) bool { return strings.Contains(w.Text, "rows are unreliable") }) {
 		t.Errorf("warnings %v", audit.Warnings)
 	}
-	// Of what is not measured after all, nothing is said.
 	kept := sparse
 	kept.Series = slices.Clone(sparse.Series)
 	kept.Series[0].Rows = slices.DeleteFunc(slices.Clone(sparse.Series[0].Rows), func(r results.Row) bool {
@@ -183,7 +176,6 @@ func TestFailedFamily(t *testing.T) {
 	}
 }
 
-// TestOneCheckRowFarOff: a single check row speaks against its family where it lies far off its line, and not where it is off by little.
 func TestOneCheckRowFarOff(t *testing.T) {
 	check := drawChecks(syntheticKey, 7, true)
 	at := 2000
@@ -198,16 +190,16 @@ func TestOneCheckRowFarOff(t *testing.T) {
 	}
 }
 
-// TestOtherLaunch: a row that ran another kernel than was told is a family by itself. Where nothing was told, a check row
-// that ran another kernel than its neighbours stays in their family, which then does not rest on it.
+// A row that ran another kernel than reported is its own family. If kernels are guessed, such a check row
+// stays in its neighbors' family but does not affect it.
 func TestOtherLaunch(t *testing.T) {
 	dense := workshopRun(t, 1, nil)
 	dense.Series[0].Rows[200].Case.Label = "another" // m1608
-	c := prepare(dense, Default()).curves[0]
+	c := prepare(dense, Default().Basis()).curves[0]
 	a := asking{key: syntheticKey, ms: grid(8, 4096, 8), check: func(m int) bool { return m == 1608 }, units: 132}
 	for name, tc := range map[string]struct {
 		choices results.Choices
-		ownM    int // of the row's family
+		ownM    int
 		other   bool
 	}{
 		"told":    {toldBy(workshopRun(t, 1, nil).Series[0]), 1608, false},
@@ -231,7 +223,6 @@ func TestOtherLaunch(t *testing.T) {
 	}
 }
 
-// TestSeeds: the ends of each kernel's rows are measured, small families whole, and check rows.
 func TestSeeds(t *testing.T) {
 	dense := workshopRun(t, 1, nil)
 	ms, choices := grid(8, 4096, 8), toldBy(dense.Series[0])
@@ -252,7 +243,7 @@ func TestSeeds(t *testing.T) {
 	drawn, between := 0, 0
 	for _, m := range ms {
 		if !check(m) && m > 1208 && m < 4072 && slices.Contains(seeds, m) {
-			between++ // the ends of the large kernel's rows
+			between++
 		}
 		if check(m) {
 			drawn++
@@ -283,7 +274,6 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// TestLookRepeats: what a designer asks for depends on the samples, not on their order.
 func TestLookRepeats(t *testing.T) {
 	dense := workshopRun(t, 9, nil)
 	ms, choices := grid(8, 4096, 8), map[results.SeriesKey]results.Choices{syntheticKey: toldBy(dense.Series[0])}
@@ -316,7 +306,6 @@ func TestLookRepeats(t *testing.T) {
 	}
 }
 
-// TestConfirmedInferred: a finding that rests on inferred rows is measured, and counts them.
 func TestConfirmedInferred(t *testing.T) {
 	dense := workshopRun(t, 11, nil)
 	sparse, _ := inferWorkshop(t, dense, true)
@@ -370,9 +359,10 @@ func TestConfirmedInferred(t *testing.T) {
 	}
 }
 
-// TestInferredFollowsItsNearest: an inferred row follows the clock as the measured row of its line that is nearest in M does.
+// An inferred row takes its elasticity from the nearest measured row of its line.
 func TestInferredFollowsItsNearest(t *testing.T) {
-	c := &curve{points: []point{{m: 100, elastic: elasticity{beta: 0.2}, clock: 1000}, {m: 200, elastic: elasticity{beta: 0.9}, clock: 2000}}}
+	c := &curve{points: []point{{m: 100, elastic: elasticity{beta: 0.2}, clock: 1000},
+		{m: 200, elastic: elasticity{beta: 0.9}, clock: 2000}}}
 	c.series.Key = syntheticKey
 	l := &line{family: &family{n: 4096}}
 	for i, p := range c.points {

@@ -11,12 +11,12 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// inferredVariable names two runs of one card: an inferred sweep, and one of the same plan in
-// which every row was measured.
+// inferredVariable names two runs of one card: an inferred sweep, and a sweep of the same plan with every row
+// measured.
 const inferredVariable = "INFERRED"
 
-// BenchmarkInferred holds what a sweep inferred against what another one measured. It measures
-// nothing: the files do. INFERRED=inferred.db,dense.db go test -run '^$' -bench Inferred ./rules
+// BenchmarkInferred compares inferred rows with another sweep's measurements, from files:
+// INFERRED=inferred.db,dense.db go test -run '^$' -bench Inferred ./rules
 func BenchmarkInferred(b *testing.B) {
 	paths := strings.Split(os.Getenv(inferredVariable), ",")
 	if len(paths) != 2 {
@@ -40,7 +40,7 @@ func BenchmarkInferred(b *testing.B) {
 				b.Fatal(err)
 			}
 			for _, mhz := range audits[i].Clocks {
-				cfg.ClockMHz = mhz // both at that of the first
+				cfg.ClockMHz = mhz
 			}
 			blocks[i] = 0
 			for _, s := range data.Series {
@@ -50,7 +50,8 @@ func BenchmarkInferred(b *testing.B) {
 			}
 		}
 	}
-	fmt.Printf("inferred: blocks %d of %d, %.1f %%; %+v\n", blocks[0], blocks[1], 100*float64(blocks[0])/float64(blocks[1]), audits[0].Inference)
+	fmt.Printf("inferred: blocks %d of %d, %.1f %%; %+v\n", blocks[0], blocks[1], 100*float64(blocks[0])/float64(blocks[1]),
+		audits[0].Inference)
 	for _, dense := range audits[1].Series {
 		k := slices.IndexFunc(audits[0].Series, func(s SeriesAudit) bool { return s.Key == dense.Key })
 		if k < 0 {
@@ -60,8 +61,6 @@ func BenchmarkInferred(b *testing.B) {
 	}
 }
 
-// compareInferred prints how far the rows of a series agree. Rows that either side calls
-// marginal count in none of the verdicts' figures.
 func compareInferred(inferred, dense SeriesAudit) {
 	rows := map[int]RowVerdict{}
 	for _, r := range inferred.Rows {
@@ -104,7 +103,10 @@ func compareInferred(inferred, dense SeriesAudit) {
 		}
 		return 100 * off[int(p*float64(len(off)-1))]
 	}
-	fmt.Printf("inferred %v: %d of %d rows inferred; verdicts equal %d of %d, anomalous rows found %d of %d, clean ones called anomalous %d; "+
-		"inferred times within 1 %% %d of %d, intervals that meet %d; off by %.2f %% in the median, %.2f %% at the 90th percentile, %.2f %% at the 99th\n",
-		dense.Key, len(off), len(dense.Rows), equal, decided, found, slow, wrong, within, len(off), agree, quantile(.5), quantile(.9), quantile(.99))
+	fmt.Printf("inferred %v: %d of %d rows inferred; verdicts equal %d of %d, anomalous rows found %d of %d, clean ones called anomalous "+
+		"%d; "+
+		"inferred times within 1 %% %d of %d, intervals that meet %d; off by %.2f %% in the median, %.2f %% at the 90th percentile, %.2f "+
+		"%% at the 99th\n",
+		dense.Key, len(off), len(dense.Rows), equal, decided, found, slow, wrong, within, len(off), agree, quantile(.5), quantile(.9),
+		quantile(.99))
 }

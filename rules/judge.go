@@ -4,59 +4,57 @@ import (
 	"math"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 const (
-	// marginalMid is how far from the bound, as a share of the time, the estimate of
-	// a marginal row's loss may lie, and marginalReach how far the ends of its interval may.
+	// marginalMid is the largest distance of a marginal row's loss from the threshold, as a share of the
+	// time. marginalReach is the same for its interval's ends.
 	marginalMid   = 0.0025
 	marginalReach = 0.005
 )
 
-// judgement is one row as one rule sees it, from the samples of the sweep.
+// judgement is the result of one rule on one row, from the samples of the sweep.
 type judgement struct {
 	curve *curve
 	point int
-	// tested is false for rows to which the rule has nothing to say: no
-	// reference, no partner, too few samples.
+	// tested is false for rows that the rule can't judge: no reference, no partner, too few samples.
 	tested  bool
 	verdict Verdict
-	// p and adjusted belong to the hypothesis that the rule is kept.
+	// p and adjusted are for the hypothesis that the rule is kept.
 	p, adjusted float64
-	// broken and kept are true when the row's interval lies wholly on that side.
+	// broken and kept are true if the row's whole interval lies on that side.
 	broken, kept bool
-	// cleared is true of an undecided row that loses less than [Audit].CleanBelow for certain.
+	// cleared is true for an undecided row that surely loses less than [Audit].CleanBelow.
 	cleared bool
-	// expected is the MFU that is demanded, 0 where the rule speaks of time.
+	// expected is the MFU that the rule demands, 0 if the rule is about time.
 	expected float64
-	// loss is the share of the row's time that it wastes; lossBound is where it begins to
-	// break the rule, of rules that state one.
-	loss      Interval
+	// loss is the share of the row's time that it wastes; lossBound is the loss that breaks the rule, for
+	// rules that have one.
+	loss      stats.Interval
 	lossBound float64
-	// enough is the log-time in microseconds at which the row would lose nothing.
+	// enough is the log time in microseconds of a row without loss.
 	enough float64
-	// against is the case that the row is held against; its M is 0 for a ceiling, and for
-	// a row that is cleared of a rule which would have to make the case up.
+	// against is the reference case. Its M is 0 for a ceiling, and for a row that keeps a rule whose case
+	// would have to be made.
 	against *results.Case
-	// base is the points of the same curve that set the expectation; nil where
-	// against alone does.
+	// base is the points of the same curve that set the expectation; nil if only against does.
 	base []int
-	// bound is where log(row's time ÷ against's time), or log(µs) of the row alone
-	// for a ceiling, begins to break the rule; sign is -1 when to be below it does.
+	// bound is the limit of log(row's time ÷ against's time), or for a ceiling of log(µs); sign is -1 if
+	// values below it do.
 	bound, sign float64
-	// ideal is what that log is when the row loses nothing: 0 for cases of the same work.
+	// ideal is the value of that log for a row without loss: 0 for cases of the same work.
 	ideal float64
-	// cause and text are set by rules that know what they found.
+	// cause and text are set by rules that know the cause.
 	cause   Cause
 	explain func(*judgement) string
 }
 
 func (j *judgement) m() int { return j.curve.points[j.point].m }
 
-// nothing is what a row is held against that is held against no case.
+// nothing is the reference of a row without a reference case.
 var nothing = &results.Case{}
 
-// said is the verdict as the audit tells it.
 func (j *judgement) said() Verdict {
 	if j.cleared && j.verdict == Undecided {
 		return Clean
@@ -64,40 +62,35 @@ func (j *judgement) said() Verdict {
 	return j.verdict
 }
 
-// unjudgedRow is the judgement of a point that a rule has nothing to say of.
 func (c *curve) unjudgedRow(i int) judgement {
 	return judgement{curve: c, point: i, p: 1, adjusted: 1, sign: 1, verdict: Unjudged, against: nothing}
 }
 
-// direct is the case of the judged row.
 func (j *judgement) direct() results.Case {
 	c := j.curve.copyOf(j.point)
 	c.ID = 0
 	return c
 }
 
-// marginal says whether the row lies so near the bound that more samples would not
-// tell on which side, and it would not matter.
+// marginal reports whether the row is so near the threshold that more samples would not decide, and the side
+// would not matter.
 func (j *judgement) marginal() bool {
 	b := j.lossBound
 	return b > 0 && math.Abs(j.loss.Mid-b) <= marginalMid && j.loss.Lo >= b-marginalReach && j.loss.Hi <= b+marginalReach
 }
 
-// panel is all judgements of one rule: the family that is controlled together.
 type panel struct {
 	rule Rule
-	rows [][]judgement // by curve, parallel to its points; nil where the rule has no say
+	rows [][]judgement // by curve, parallel to its points; nil if the rule does not apply
 }
 
-// judge makes the panels of all rules that are on, in the order of [AllRules].
 func judge(p *prepared, cfg Config) []panel {
 	var panels []panel
 	judgeEach(p, cfg, func(pn panel) { panels = append(panels, pn) })
 	return panels
 }
 
-// judgeEach is [judge], one panel after another: of many rows each takes as much memory as the
-// samples do.
+// judgeEach is [judge], one panel at a time: with many rows each needs as much memory as the samples.
 func judgeEach(p *prepared, cfg Config, take func(panel)) {
 	f := newEvidence(p, cfg)
 	for _, r := range ruleTable {
@@ -107,7 +100,6 @@ func judgeEach(p *prepared, cfg Config, take func(panel)) {
 	}
 }
 
-// tests counts the rows that the rule judges.
 func (pn *panel) tests() int {
 	n := 0
 	for _, rows := range pn.rows {
@@ -120,7 +112,6 @@ func (pn *panel) tests() int {
 	return n
 }
 
-// judged counts of how many rows the rule could tell something.
 func (pn *panel) judged() Judged {
 	out := Judged{Rule: pn.rule}
 	for _, rows := range pn.rows {
@@ -138,7 +129,6 @@ func (pn *panel) judged() Judged {
 	return out
 }
 
-// panel judges every curve by one rule.
 func (f *evidence) panel(r rule) panel {
 	pn := panel{rule: r.name, rows: make([][]judgement, len(f.curves))}
 	for i, c := range f.curves {
@@ -148,13 +138,16 @@ func (f *evidence) panel(r rule) panel {
 		}
 	}
 	pn.decide(f.cfg, f.looks)
+	for i, c := range f.curves {
+		f.inTime(r.name, c, pn.rows[i])
+	}
 	return pn
 }
 
-// decide adjusts the p-values of the whole panel and gives every row a verdict. The
-// share of false rows among the anomalous is held to the level by Benjamini and Hochberg's procedure; a
-// row that is slower than the bound by marginalReach is called clean with at most half of
-// 1 − confidence. Both levels are spent evenly over the looks.
+// decide adjusts the p-values of the whole panel and gives every row a verdict. Benjamini and Hochberg's
+// procedure controls the share of false rows among the anomalous. A row slower than the threshold by
+// marginalReach is called clean with a probability of at most half of 1 − confidence. Both levels are split
+// evenly over the looks.
 func (pn *panel) decide(cfg Config, looks float64) {
 	tested := make([]*judgement, 0, pn.tests())
 	for _, rows := range pn.rows {
@@ -168,7 +161,7 @@ func (pn *panel) decide(cfg Config, looks float64) {
 	for i, j := range tested {
 		p[i] = math.Min(1, j.p*looks)
 	}
-	for i, adjusted := range benjaminiHochberg(p) {
+	for i, adjusted := range stats.AdjustP(p) {
 		j := tested[i]
 		j.adjusted = adjusted
 		switch {
@@ -184,30 +177,25 @@ func (pn *panel) decide(cfg Config, looks float64) {
 	}
 }
 
-// evidence is what the tests of a run share.
 type evidence struct {
 	*prepared
 	cfg Config
-	// looks is how often the samples of a row may have been looked at before it was
-	// decided whether to take more of them.
+	// looks is how many looks at a row's samples may have decided whether to take more.
 	looks float64
-	// upper are the rows' log-times' upper bounds, each by itself; +Inf for rows that
-	// can't serve.
+	// upper are upper bounds of the rows' log times, each on its own; +Inf for rows that can't serve.
 	upper map[*curve][]float64
 	// keyed finds the curve of a series, products the curves of the same product on any kernel; see productOf.
 	keyed    map[results.SeriesKey]*curve
 	products map[results.SeriesKey][]*curve
 }
 
-// productOf is what the series of one product have in common on all kernels of a device.
 func productOf(key results.SeriesKey) results.SeriesKey {
 	key.Kernel = ""
 	return key
 }
 
-// LooksAt is how many looks a sweep takes at its samples whose rows get from the first to
-// the most rounds: one when the screening ends, and one more each time the rounds have grown by
-// half.
+// LooksAt is how many looks a sweep takes at samples that grow from screening to rounds: one at the end of
+// screening, and one more each time the rounds have grown by half.
 func LooksAt(screening, rounds int) int {
 	if screening < 1 {
 		return 1
@@ -215,7 +203,6 @@ func LooksAt(screening, rounds int) int {
 	return 1 + len(results.Looks(screening, rounds))
 }
 
-// plannedLooks is how many looks a run's plan allows, 0 without a plan.
 func plannedLooks(p results.Planned) int {
 	if p.Screening < 1 || p.Rounds < p.Screening {
 		return 0
@@ -234,7 +221,7 @@ func newEvidence(p *prepared, cfg Config) *evidence {
 		for i, pt := range c.points {
 			upper[i] = math.Inf(1)
 			if pt.serves(cfg.MinSamples) {
-				upper[i] = pt.us.y + f.half(pt.us)
+				upper[i] = pt.us.Y + f.half(pt.us)
 			}
 			if pt.n >= cfg.MinSamples {
 				if least == 0 || pt.n < least {
@@ -245,8 +232,8 @@ func newEvidence(p *prepared, cfg Config) *evidence {
 		}
 		f.upper[c] = upper
 	}
-	// A failed block here and there is no look, nor are the rounds that control rows get whatever
-	// they show: rows may have more samples than the plan's rounds.
+	// A few failed blocks, or extra rounds of control rows, are not a look: rows may have more samples than
+	// the plan's rounds.
 	if float64(most) >= results.LookGrowth*float64(least) {
 		taken := LooksAt(least, most)
 		if p.planned > 0 {
@@ -257,7 +244,6 @@ func newEvidence(p *prepared, cfg Config) *evidence {
 	return f
 }
 
-// blank is a judgement of every point: untested, undecided where samples lack.
 func (f *evidence) blank(c *curve) []judgement {
 	rows := make([]judgement, len(c.points))
 	for i := range rows {
@@ -269,52 +255,56 @@ func (f *evidence) blank(c *curve) []judgement {
 	return rows
 }
 
-// half is the half-width of the interval around an estimate.
-func (f *evidence) half(e estimate) float64 {
-	return f.q.upper((1-f.cfg.Confidence)/2, e.df) * e.se
+func (f *evidence) half(e stats.Estimate) float64 {
+	return f.q.Upper((1-f.cfg.Confidence)/2, e.DF)*e.SE + e.Open
 }
 
-// decisive is the half-width on which verdicts rest: that of an interval which pays
-// for all looks at the samples.
-func (f *evidence) decisive(e estimate) float64 {
-	return f.q.upper((1-f.cfg.Confidence)/2/f.looks, e.df) * e.se
+// decisive is the half-width that verdicts use, corrected for all looks at the samples.
+func (f *evidence) decisive(e stats.Estimate) float64 {
+	return f.q.Upper((1-f.cfg.Confidence)/2/f.looks, e.DF)*e.SE + e.Open
 }
 
-// hold fills in a judgement of a row whose log-time should not be above that of
-// something else by more than margin. least is the log-time that is enough, with
-// its error.
-func (f *evidence) hold(j *judgement, least estimate, margin float64) {
+// hold judges a row whose log time should not exceed least by more than margin. least is the log time that is
+// enough, with its error.
+func (f *evidence) hold(j *judgement, least stats.Estimate, margin float64) {
 	p := j.curve.points[j.point]
-	j.tested, j.bound, j.enough = true, margin, least.y
+	j.tested, j.bound, j.enough = true, margin, least.Y
 	fast, slow := p.us, p.us
-	fast.y -= j.curve.hidden(p)
-	if p.modes != nil {
-		// Broken only where the faster level is, kept only where the slower one is.
-		fast.y, slow.y = p.modes.fast, p.modes.slow
+	fast.Y -= j.curve.hidden(p)
+	if p.modes != nil && p.like == nil {
+		// Broken only if the faster level is, kept only if the slower one is.
+		fast.Y, slow.Y = p.modes.fast, p.modes.slow
 	}
-	d, worse := difference(fast, least), difference(slow, least)
-	j.p = upperP((d.y-margin)/d.se, d.df)
-	j.broken = d.y-f.decisive(d) > margin
-	j.lossBound = lost(-margin)
-	j.loss = Interval{lost(-d.y + f.half(d)), lost(-p.us.y + least.y), lost(-worse.y - f.half(worse))}
-	reach := lost(-worse.y-f.decisive(worse)) <= j.lossBound+marginalReach
-	j.kept = worse.y+f.decisive(worse) <= margin || reach && lost(-worse.y) <= j.lossBound-marginalMid
-	if p.modes != nil {
-		j.lossBound = 0 // such a row is never merely marginal
+	d := stats.Difference(fast, least)
+	if p.floor != nil {
+		// A row delayed more than its neighbors is slow only if its low quantile is.
+		if low := stats.Difference(*p.floor, least); low.Above(margin) > d.Above(margin) {
+			d = low
+		}
+	}
+	worse := stats.Difference(slow, least)
+	j.p = d.Above(margin)
+	j.broken = d.Y-f.decisive(d) > margin
+	j.lossBound = stats.Lost(-margin)
+	j.loss = stats.Interval{Lo: stats.Lost(-d.Y + f.half(d)), Mid: stats.Lost(-p.us.Y + least.Y), Hi: stats.Lost(-worse.Y - f.half(worse))}
+	reach := stats.Lost(-worse.Y-f.decisive(worse)) <= j.lossBound+marginalReach
+	j.kept = worse.Y+f.decisive(worse) <= margin || reach && stats.Lost(-worse.Y) <= j.lossBound-marginalMid
+	if p.modes != nil && p.like == nil {
+		j.lossBound = 0 // such a row is never marginal
 	}
 }
 
-// monotonic: MFU may not fall below threshold × what a smaller M reached.
+// monotonic: MFU may not fall below threshold × the MFU of a smaller M.
 func (f *evidence) monotonic(c *curve) []judgement {
 	rows := f.blank(c)
 	threshold := math.Log(f.cfg.Threshold)
-	// rival is the smaller M that would be the best if its few samples are right: against
-	// it nothing is proven, and nothing cleared either.
+	// rival is the smaller M that would be the reference if its few samples are right. It proves no loss, but
+	// also clears no row.
 	rival := math.Inf(-1)
 	for i, ref := range references(c.points, f.cfg.MinSamples) {
 		p := c.points[i]
 		if !p.judged(f.cfg.MinSamples) && !p.away {
-			if rate := p.rate() + p.us.se; rate > rival {
+			if rate := p.rate() + p.us.SE; rate > rival {
 				rival = rate
 			}
 		}
@@ -330,18 +320,18 @@ func (f *evidence) monotonic(c *curve) []judgement {
 		}
 		against := c.points[ref.point]
 		j.against, j.base = c.caseOf(ref.point), ref.window
-		j.expected = expo(threshold + ref.rate.y - c.peak)
-		f.hold(j, estimate{p.flops - ref.rate.y, ref.rate.se, ref.rate.df}, -threshold)
+		j.expected = stats.Exp(threshold + ref.rate.Y - c.peak)
+		f.hold(j, stats.Estimate{Y: p.flops - ref.rate.Y, SE: ref.rate.SE, DF: ref.rate.DF, Open: ref.rate.Open}, -threshold)
 		j.kept = j.kept && p.rate()-f.decisive(p.us) >= threshold+rival-marginalReach
-		// Times of the two cases differ by their FLOPs as well.
+		// Times of the two cases differ by their FLOPs too.
 		j.ideal = p.flops - against.flops
 		j.bound = j.ideal - threshold
 	}
 	return rows
 }
 
-// split: T(N1)+T(N2) may not be below T(N). Of thousands of pairs the cheapest is
-// cheap by luck too, so pairs are chosen by some samples and priced by others.
+// split: T(N1)+T(N2) may not be below T(N). The cheapest of thousands of pairs is partly cheap by chance, so
+// some samples choose the pair and the others estimate its time.
 func (f *evidence) split(c *curve) []judgement {
 	rows := f.blank(c)
 	ms := make([]int, len(c.points))
@@ -353,16 +343,16 @@ func (f *evidence) split(c *curve) []judgement {
 		for i, p := range c.points {
 			costs[i] = math.Inf(1)
 			if p.serves(f.cfg.MinSamples) && p.folded {
-				costs[i] = math.Exp(cost(p))
+				costs[i] = math.Exp(cost(p) + p.us.Open)
 			}
 		}
 		return newPartition(ms, costs, 2)
 	}
-	whole := search(func(p point) float64 { return p.us.y })
-	var of [folds]*partition
+	whole := search(func(p point) float64 { return p.us.Y })
+	var of [stats.Folds]*partition
 	fitted := len(c.points) <= crossFitRows
 	if fitted {
-		each(folds, func(k int) { of[k] = search(func(p point) float64 { return p.without[k] }) })
+		each(stats.Folds, func(k int) { of[k] = search(func(p point) float64 { return p.without[k] }) })
 	}
 	margin := math.Log1p(f.cfg.Rules.Split.Margin)
 	for i, p := range c.points {
@@ -372,17 +362,17 @@ func (f *evidence) split(c *curve) []judgement {
 		}
 		j := &rows[i]
 		price := c.priced(parts)
-		var prices [folds]float64
-		for k := range folds {
+		var prices [stats.Folds]float64
+		for k := range stats.Folds {
 			if !fitted {
-				// Without a search of its own, a fold prices what all samples chose.
-				prices[k] = math.Log(c.sum(parts, func(p point) float64 { return p.of[k] })) + price.se
+				// A fold without its own search uses the pair chosen by all samples.
+				prices[k] = math.Log(c.sum(parts, func(p point) float64 { return p.of[k] })) + price.SE
 				continue
 			}
 			chosen, _ := of[k].parts(i, 2)
 			prices[k] = math.Log(c.sum(chosen, func(p point) float64 { return p.of[k] }))
 		}
-		price.y = joint(prices)
+		price.Y = stats.JoinFolds(prices)
 		if f.hold(j, price, margin); !j.kept {
 			against := j.direct()
 			against.Parts, against.Label = parts, ""
@@ -392,8 +382,7 @@ func (f *evidence) split(c *curve) []judgement {
 	return rows
 }
 
-// sum is the time of parts run one after the other, in microseconds; log is that of
-// a single launch.
+// sum is the time of parts run one after the other, in microseconds; log is the log time of a single launch.
 func (c *curve) sum(parts []int, log func(point) float64) float64 {
 	var us float64
 	for _, m := range parts {
@@ -404,12 +393,12 @@ func (c *curve) sum(parts []int, log func(point) float64) float64 {
 	return us
 }
 
-// priced is the log-time of parts run one after the other, with its error, from the
-// estimates of single launches. Equal parts share their error.
-func (c *curve) priced(parts []int) estimate {
-	total := c.sum(parts, func(p point) float64 { return p.us.y })
+// priced is the log time of parts run one after the other, with its error, from the estimates of single
+// launches. Equal parts share their error.
+func (c *curve) priced(parts []int) stats.Estimate {
+	total := c.sum(parts, func(p point) float64 { return p.us.Y })
 	share := map[int]float64{}
-	var variance float64
+	var variance, open float64
 	df := math.Inf(1)
 	for _, m := range parts {
 		share[m]++
@@ -417,32 +406,32 @@ func (c *curve) priced(parts []int) estimate {
 	for m, n := range share {
 		if i, ok := c.at(m); ok {
 			us := c.points[i].us
-			weight := n * math.Exp(us.y) / total * us.se
+			weight := n * math.Exp(us.Y) / total * us.SE
 			variance += weight * weight
-			df = math.Min(df, us.df)
+			open += n * math.Exp(us.Y) / total * us.Open
+			df = math.Min(df, us.DF)
 		}
 	}
-	return estimate{math.Log(total), math.Sqrt(variance), df}
+	return stats.Estimate{Y: math.Log(total), SE: math.Sqrt(variance), DF: df, Open: open}
 }
 
-// pad: no larger M may be faster.
 func (f *evidence) pad(c *curve) []judgement {
 	rows := f.blank(c)
 	margin := math.Log1p(f.cfg.Rules.Pad.Margin)
-	top := newBest()
+	top := stats.NewBest()
 	for i := len(c.points) - 1; i >= 0; i-- {
 		p := c.points[i]
-		if top.point >= 0 && p.judged(f.cfg.MinSamples) {
+		if top.Point >= 0 && p.judged(f.cfg.MinSamples) {
 			j := &rows[i]
-			e := c.points[top.point].us
-			if f.hold(j, estimate{-top.estimate(), e.se, e.df}, margin); !j.kept {
+			e := c.points[top.Point].us
+			if f.hold(j, stats.Estimate{Y: -top.Value(), SE: e.SE, DF: e.DF, Open: e.Open}, margin); !j.kept {
 				against := j.direct()
-				against.PadTo, against.Label = c.points[top.point].m, ""
+				against.PadTo, against.Label = c.points[top.Point].m, ""
 				j.against = &against
 			}
 		}
 		if p.serves(f.cfg.MinSamples) && p.folded {
-			top.add(i, -p.us.y, negated(p.without), negated(p.of))
+			top.Add(i, -p.us.Y, stats.NegateFolds(p.without), stats.NegateFolds(p.of))
 		}
 	}
 	return rows

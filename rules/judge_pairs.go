@@ -7,11 +7,11 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// parity: a data type may not take more than its ratio of another's time at the
-// same shape and kernel. A row with several partners keeps the accusation of the one that accuses most,
-// and its p-value pays for all of them.
+// parity: a data type may not take more than its ratio of another's time at the same shape and kernel. With
+// several partners, the row gets the judgement with the smallest p-value, corrected for their number.
 func (f *evidence) parity(c *curve) []judgement {
 	if c.series.Key.Weights != (kernels.WeightFormat{}) {
 		return f.quantised(c)
@@ -51,8 +51,8 @@ func (f *evidence) parity(c *curve) []judgement {
 	return rows
 }
 
-// quantised: weights with fewer bits may not take more than their ratio of the time of plain ones at
-// the same shape, by whatever kernel.
+// quantised: weights with fewer bits may not take more than their ratio of the time of plain ones at the same
+// shape, on any kernel.
 func (f *evidence) quantised(c *curve) []judgement {
 	plain := f.onPlainWeights(c)
 	if len(plain) == 0 || f.dequantises(c.series.Key.Kernel) {
@@ -61,14 +61,14 @@ func (f *evidence) quantised(c *curve) []judgement {
 	return f.fastest(c, plain, math.Log(f.cfg.Rules.Parity.Quantised))
 }
 
-// dequantises says whether a kernel, or the library of which it is a choice, multiplies by plain elements.
+// dequantises reports whether a kernel, or the library that it is a choice of, multiplies plain elements.
 func (f *evidence) dequantises(kernel string) bool {
 	name, _ := kernels.SplitVersion(kernels.ChooserOf(kernel))
 	return slices.Contains(f.cfg.Rules.Parity.Dequantising, kernel) || slices.Contains(f.cfg.Rules.Parity.Dequantising, name)
 }
 
-// onPlainWeights lists the curves of any kernel for the products of a curve with plain weights, of those whose results
-// are right.
+// onPlainWeights lists the curves of any kernel, with correct results, for the products of a curve with plain
+// weights.
 func (f *evidence) onPlainWeights(c *curve) []*curve {
 	var out []*curve
 	key := productOf(c.series.Key)
@@ -81,7 +81,6 @@ func (f *evidence) onPlainWeights(c *curve) []*curve {
 	return out
 }
 
-// alternative: no other kernel of the device may be faster at the same product.
 func (f *evidence) alternative(c *curve) []judgement {
 	others := f.competitors(c)
 	if len(others) == 0 {
@@ -90,7 +89,7 @@ func (f *evidence) alternative(c *curve) []judgement {
 	return f.fastest(c, others, math.Log1p(f.cfg.Rules.Alternative.Margin))
 }
 
-// competitors are the curves that a curve is held against as alternatives; none for a kernel that is not judged.
+// competitors are the alternatives that a curve is compared with; none for a kernel that is not judged.
 func (f *evidence) competitors(c *curve) []*curve {
 	if slices.Contains(f.cfg.Rules.Alternative.Exclude, c.series.Key.Kernel) {
 		return nil
@@ -98,34 +97,33 @@ func (f *evidence) competitors(c *curve) []*curve {
 	return f.elsewhere(c)
 }
 
-// fastest judges the rows of a curve by the least time of other curves, which a row's log-time may
-// exceed by margin.
+// fastest judges the rows of a curve by the least time of other curves, plus margin in logs.
 func (f *evidence) fastest(c *curve, others []*curve, margin float64) []judgement {
 	rows := f.blank(c)
 	for i, p := range c.points {
 		if !p.judged(f.cfg.MinSamples) {
 			continue
 		}
-		top := newBest()
+		top := stats.NewBest()
 		for k, other := range others {
 			if o, ok := other.at(p.m); ok && other.points[o].serves(f.cfg.MinSamples) && other.points[o].folded {
 				e := other.points[o]
-				top.add(k, -e.us.y, negated(e.without), negated(e.of))
+				top.Add(k, -e.us.Y, stats.NegateFolds(e.without), stats.NegateFolds(e.of))
 			}
 		}
-		if top.point < 0 {
+		if top.Point < 0 {
 			continue
 		}
-		other := others[top.point]
+		other := others[top.Point]
 		o, _ := other.at(p.m)
 		e := other.points[o]
-		f.hold(&rows[i], estimate{-top.estimate(), e.us.se, e.us.df}, margin)
+		f.hold(&rows[i], stats.Estimate{Y: -top.Value(), SE: e.us.SE, DF: e.us.DF, Open: e.us.Open}, margin)
 		rows[i].against = other.against(o, rows[i].kept)
 	}
 	return rows
 }
 
-// elsewhere lists the curves of other kernels for the products of a curve, of those whose results are right.
+// elsewhere lists the curves of other kernels, with correct results, for the products of a curve.
 func (f *evidence) elsewhere(c *curve) []*curve {
 	var out []*curve
 	for _, other := range f.products[productOf(c.series.Key)] {
@@ -136,8 +134,7 @@ func (f *evidence) elsewhere(c *curve) []*curve {
 	return out
 }
 
-// bestElsewhere finds the series of another kernel that may be taken whose upper bound at M is
-// least; nil when M was measured nowhere else.
+// bestElsewhere finds the accepted series of another kernel with the least upper bound at M, or nil.
 func (f *evidence) bestElsewhere(c *curve, m int, takes func(*curve) bool) (*curve, int) {
 	var best *curve
 	at := -1
@@ -152,8 +149,7 @@ func (f *evidence) bestElsewhere(c *curve, m int, takes func(*curve) bool) (*cur
 	return best, at
 }
 
-// attainable is the log of the microseconds that peak and bandwidth of a series, both
-// known, allow an M.
+// attainable is the log of the roofline time for an M in microseconds; peak and bandwidth are known.
 func attainable(s results.Series, m int) float64 {
 	memory := math.Log(s.Key.Bytes(m) / s.Bandwidth.Rate * 1e6)
 	if s.Peak.Memory.Rate > 0 {
@@ -162,11 +158,11 @@ func attainable(s results.Series, m int) float64 {
 	return math.Max(math.Log(s.Key.FLOPs(m)/s.Peak.FLOPS*1e6), memory)
 }
 
-// leastTime is the log of the microseconds below which an M of a series was measured wrongly: what
-// the peak allows, or reading once what lies in memory.
+// leastTime is the log of the least possible time for an M in microseconds, by the peak or by reading once
+// the operands in memory. A shorter time is a measurement error.
 func leastTime(s results.Series, m int) (us float64, memoryBound bool) {
 	us = math.Log(s.Key.FLOPs(m) / s.Peak.FLOPS * 1e6)
-	// Where a file does not say its regime, operands may have sat in a cache.
+	// If a file does not give its regime, operands may have been in a cache.
 	fromMemory := s.Key.Regime == results.Engine || s.Key.Regime == results.Cold || s.Key.Regime == "" && s.Bandwidth.Origin == ""
 	if s.Bandwidth.Rate > 0 && fromMemory {
 		if t := math.Log(s.Key.StoredBytes(m) / s.Bandwidth.Rate * 1e6); t > us {
@@ -176,52 +172,54 @@ func leastTime(s results.Series, m int) (us float64, memoryBound bool) {
 	return us, false
 }
 
-// past explains rows of a series that are faster than they can be.
 func past(s results.Series) func(*judgement) string {
 	return func(j *judgement) string {
 		p := j.curve.points[j.point]
 		ceiling, memoryBound := leastTime(s, p.m)
 		what := fmt.Sprintf("the %s peak of %s TFLOP/s", s.Peak.Origin, figure(s.Peak.FLOPS/1e12))
 		if memoryBound {
-			what = fmt.Sprintf("reading the %s at %s GB/s allows: they did not all come from memory", s.Key.Operation.Stored(), figure(s.Bandwidth.Rate/1e9))
+			what = fmt.Sprintf("reading the %s at %s GB/s allows: some did not come from memory", s.Key.Operation.Stored(),
+				figure(s.Bandwidth.Rate/1e9))
 		}
-		return fmt.Sprintf("m%d took %s us, %s times as fast as %s%s", p.m, figure(math.Exp(p.seen.y)), figure(math.Exp(ceiling-p.seen.y)), what, likelyUnit(j.curve.tooFast()).text())
+		return fmt.Sprintf("%s took %s us, %s times as fast as %s%s", j.curve.name(p.m), figure(math.Exp(p.seen.Y)),
+			figure(math.Exp(ceiling-p.seen.Y)), what, likelyUnit(j.curve.tooFast()).text())
 	}
 }
 
-// below explains rows of a series that are far slower than its ceilings allow.
 func below(s results.Series) func(*judgement) string {
 	return func(j *judgement) string {
 		p := j.curve.points[j.point]
 		flops, bytes := s.Key.FLOPs(p.m), s.Key.Bytes(p.m)
 		attainable := attainable(s, p.m)
 		if s.Peak.Memory.Rate > 0 {
-			return fmt.Sprintf("m%d took %s us where the %s bandwidth allows %s us: %s of %s GB/s were reached, %.0f %%", p.m, figure(math.Exp(p.seen.y)),
-				s.Bandwidth.Of, figure(math.Exp(attainable)), figure(bytes/math.Exp(p.seen.y)/1e3), figure(s.Bandwidth.Rate/1e9), 100*math.Exp(attainable-p.seen.y))
+			return fmt.Sprintf("%s took %s us, but the %s bandwidth allows %s us: it reached %s of %s GB/s, %.0f %%", j.curve.name(p.m),
+				figure(math.Exp(p.seen.Y)),
+				s.Bandwidth.Of, figure(math.Exp(attainable)), figure(bytes/math.Exp(p.seen.Y)/1e3), figure(s.Bandwidth.Rate/1e9),
+				100*math.Exp(attainable-p.seen.Y))
 		}
-		text := fmt.Sprintf("m%d took %s us where min(peak, intensity × bandwidth) allows %s us: ", p.m, figure(math.Exp(p.seen.y)), figure(math.Exp(attainable)))
+		text := fmt.Sprintf("%s took %s us, but min(peak, intensity × bandwidth) allows %s us: ", j.curve.name(p.m),
+			figure(math.Exp(p.seen.Y)), figure(math.Exp(attainable)))
 		if math.Log(bytes/s.Bandwidth.Rate*1e6) >= attainable {
-			return text + fmt.Sprintf("memory sets the limit, and %s of %s GB/s were reached, %.0f %%",
-				figure(bytes/math.Exp(p.seen.y)/1e3), figure(s.Bandwidth.Rate/1e9), 100*math.Exp(attainable-p.seen.y))
+			return text + fmt.Sprintf("memory is the limit, and it reached %s of %s GB/s, %.0f %%",
+				figure(bytes/math.Exp(p.seen.Y)/1e3), figure(s.Bandwidth.Rate/1e9), 100*math.Exp(attainable-p.seen.Y))
 		}
-		return text + fmt.Sprintf("%s were reached, %.0f %%, and memory is not the limit",
-			rates(flops/math.Exp(p.seen.y)*1e6, s.Peak.FLOPS), 100*math.Exp(attainable-p.seen.y))
+		return text + fmt.Sprintf("it reached %s, %.0f %%, and memory is not the limit",
+			rates(flops/math.Exp(p.seen.Y)*1e6, s.Peak.FLOPS), 100*math.Exp(attainable-p.seen.Y))
 	}
 }
 
-// roofline: MFU may be neither far below what compute and bandwidth allow, nor
-// above what they can: that is an error of the measurement. Where memory alone bounds the
-// operation, no rate is impossible, since a cache may have held the operands. Ceilings know no common
-// clock, so observed time is held against them.
+// roofline: MFU may not be far below what compute and bandwidth allow, nor above it, which is a measurement
+// error. If only memory bounds the operation, any rate is possible, because the operands may have been in a
+// cache. Ceilings have no common clock, so observed time is compared with them.
 func (f *evidence) roofline(c *curve) []judgement {
-	return f.ceilings(c, func(i int) (estimate, bool) {
+	return f.ceilings(c, func(i int) (stats.Estimate, bool) {
 		p := &c.points[i]
 		return p.seen, p.judged(f.cfg.MinSamples)
 	})
 }
 
-// ceilings holds the observed times of a curve's points against its ceilings, of those that seen is true of.
-func (f *evidence) ceilings(c *curve, seen func(int) (estimate, bool)) []judgement {
+// ceilings compares the observed times of a curve's points with its ceilings, for points that seen accepts.
+func (f *evidence) ceilings(c *curve, seen func(int) (stats.Estimate, bool)) []judgement {
 	s := c.series
 	cached := s.Bandwidth.Rate <= 0 || s.Key.Regime == results.Hot
 	memory := s.Peak.Memory.Rate > 0
@@ -244,11 +242,11 @@ func (f *evidence) ceilings(c *curve, seen func(int) (estimate, bool)) []judgeme
 		if !memory {
 			ceiling, _ := leastTime(s, p.m)
 			limit := ceiling - math.Log1p(r.Tolerance)
-			fast, sides = upperP((limit-seen.y)/seen.se, seen.df), 2
+			fast, sides = stats.UpperP((limit-seen.Y-seen.Open)/seen.SE, seen.DF), 2
 			j.p, j.bound, j.sign = math.Min(1, 2*fast), limit, -1
-			j.broken, j.kept = seen.y+half < limit, seen.y-half >= limit
-			over := ceiling - seen.y
-			j.loss = Interval{lost(over + half), lost(over), lost(over - half)}
+			j.broken, j.kept = seen.Y+half < limit, seen.Y-half >= limit
+			over := ceiling - seen.Y
+			j.loss = stats.Interval{Lo: stats.Lost(over + half), Mid: stats.Lost(over), Hi: stats.Lost(over - half)}
 			j.cause, j.explain = MeasurementError, tooFast
 		}
 		if cached {
@@ -256,13 +254,14 @@ func (f *evidence) ceilings(c *curve, seen func(int) (estimate, bool)) []judgeme
 		}
 		attainable := attainable(s, p.m)
 		limit := attainable - math.Log(r.Fraction)
-		slow := upperP((seen.y-limit)/seen.se, seen.df)
-		keptBoth := j.kept && seen.y+half <= limit
+		slow := seen.Above(limit)
+		keptBoth := j.kept && seen.Y+half <= limit
 		if slow < fast || memory {
 			j.p, j.bound, j.sign = math.Min(1, sides*slow), limit, 1
-			j.broken = seen.y-half > limit
-			j.loss = Interval{lost(attainable - seen.y + half), lost(attainable - seen.y), lost(attainable - seen.y - half)}
-			// Memory that is mostly idle is not what the kernel waits for.
+			j.broken = seen.Y-half > limit
+			j.loss = stats.Interval{Lo: stats.Lost(attainable - seen.Y + half), Mid: stats.Lost(attainable - seen.Y),
+				Hi: stats.Lost(attainable - seen.Y - half)}
+			// Memory is idle, so the kernel is not waiting for it.
 			j.cause, j.explain = Implementation, tooSlow
 		}
 		j.kept = keptBoth

@@ -2,19 +2,17 @@ package rules
 
 import "github.com/gemmaudit/gemmaudit/results"
 
-// LaunchDiffers is a row whose timed launch is not the one that its kernel said it would run:
-// the choice depends on something that was not asked about, and what is inferred from choices
-// may be wrong there.
+// LaunchDiffers is a row whose timed launch differs from its kernel's report. The choice depends on something
+// that was not passed, so rows inferred from choices may be wrong there.
 type LaunchDiffers struct {
 	Series results.SeriesKey `json:"series"`
 	M      int               `json:"m"`
-	// Told is what was foretold, Label and Launch what ran.
+	// Told is the reported launch, Label and Launch the actual one.
 	Told   results.LaunchKind `json:"told"`
 	Label  string             `json:"label"`
 	Launch results.Launch     `json:"launch,omitzero"`
 }
 
-// launchDiffers holds the measured rows of a run against what was foretold for them.
 func launchDiffers(data Data) []LaunchDiffers {
 	var out []LaunchDiffers
 	for _, s := range data.Series {

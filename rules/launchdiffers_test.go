@@ -8,11 +8,11 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// A row that ran something else than was foretold is told, one of which either is unknown is not.
 func TestLaunchDiffers(t *testing.T) {
 	told := results.LaunchKind{Label: "a", Tile: [3]int{64, 128, 32}, Split: 1}
 	row := func(m int, label string, tile [3]int, split int) results.Row {
-		return results.Row{Case: results.Case{SeriesKey: syntheticKey, M: m, Label: label, Launch: results.Launch{Tile: tile, Split: split}}, Samples: []results.Sample{{US: 1}}}
+		return results.Row{Case: results.Case{SeriesKey: syntheticKey, M: m, Label: label,
+			Launch: results.Launch{Tile: tile, Split: split}}, Samples: []results.Sample{{US: 1}}}
 	}
 	data := Data{
 		Series: []results.Series{{Key: syntheticKey, Rows: []results.Row{
@@ -20,8 +20,8 @@ func TestLaunchDiffers(t *testing.T) {
 			row(16, "b", told.Tile, 1),
 			row(24, "a", [3]int{128, 64, 32}, 1),
 			row(32, "a", told.Tile, 2),
-			row(40, "", [3]int{}, 0),   // the run does not say what ran
-			row(72, "b", told.Tile, 1), // nothing was foretold
+			row(40, "", [3]int{}, 0),
+			row(72, "b", told.Tile, 1), // no report
 			{Case: results.Case{SeriesKey: syntheticKey, M: 48, Label: "b"}, Failed: "out of memory"},
 		}}},
 		Choices: map[results.SeriesKey]results.Choices{syntheticKey: {{From: 8, To: 64, Kind: told}}},

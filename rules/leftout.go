@@ -11,7 +11,6 @@ type VerdictCounts struct {
 	Unjudged  int `json:"unjudged"`
 }
 
-// add counts a row.
 func (c *VerdictCounts) add(v Verdict) {
 	switch v {
 	case Anomalous:
@@ -27,18 +26,17 @@ func (c *VerdictCounts) add(v Verdict) {
 	}
 }
 
-// RowCounts counts the rows of a series of which not every one had to be measured, those that
-// were left out too.
+// RowCounts counts the rows of a series that is measured only in part, including rows left out of the list.
 type RowCounts struct {
 	Measured VerdictCounts `json:"measured"`
 	Inferred VerdictCounts `json:"inferred"`
-	// LeftOut is how many rows do not stand in the list: inferred ones that are clean.
+	// LeftOut counts the rows missing from the list: inferred and clean.
 	LeftOut int `json:"left_out"`
 }
 
-// WithoutClean returns the audit without rows that were inferred and are clean, which are most
-// of a long sweep's, and counts what each such series has. Rows that were measured stay, and so
-// does a; what is returned shares all else with it.
+// WithoutClean returns a copy of the audit without inferred rows that are clean, which are most rows of a
+// long sweep. It counts the rows of each such series. It keeps measured rows. The copy shares all other data
+// with a, which does not change.
 func (a *Audit) WithoutClean() *Audit {
 	out := *a
 	out.Series = slices.Clone(a.Series)

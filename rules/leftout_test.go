@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestWithoutClean: what is left out is inferred and clean, and is counted; the audit stays as
-// it is.
+// Only inferred, clean rows are left out, with a count; the audit does not change.
 func TestWithoutClean(t *testing.T) {
 	_, a := inferWorkshop(t, workshopRun(t, 1, nil), true)
 	rows := len(a.Series[0].Rows)

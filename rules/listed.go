@@ -7,10 +7,10 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/table"
 )
 
-// What is listed of a row, what the stretch says in which it lies, and what a table does there are one thing.
+// The listed remedy of a row, its stretch and the lookup table must agree.
 
-// list writes down what each row has shown: of one that a stretch serves what the stretch does there, of any other
-// the best of what was tried.
+// list records the result of each row: the stretch's remedy if a stretch covers the row, otherwise the best
+// one that was tried.
 func (r *SplitsResult) list(contests []*contest, all []settled) {
 	type place struct {
 		from *stretchPlan
@@ -44,9 +44,9 @@ func (r *SplitsResult) list(contests []*contest, all []settled) {
 	}
 }
 
-// cut takes a stretch of pads in place apart where a row pays with its rows copied too: that row is kept as copied,
-// and with it what lies between two such rows. What lies between a row of either way is padded in place, which
-// has paid at both.
+// cut splits a stretch of pads in place where a row also pays with its rows copied. That row, and the rows
+// between two such rows, are kept as copied. Rows between one of each kind are padded in place, which pays at
+// both.
 func (whole settled) cut(contests []*contest) []settled {
 	twin := slices.IndexFunc(whole.from.plans, func(p plan) bool { return twins(p, whole.plan) && p.pad == table.Copied })
 	if twin < 0 {

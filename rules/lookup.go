@@ -13,26 +13,26 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// reach is how far apart two measured Ms may lie for those between them to be
-// covered by a table: 8, or a sixteenth of M where that is more. On a coarser grid
-// nothing is known about what lies between.
+// reach is the largest distance of two measured Ms for a table to cover the Ms between them: 8, or a
+// sixteenth of M if that is more. On a coarser grid the Ms between are unknown.
 func reach(m int) int { return max(8, m/16) }
 
-// BuildTable makes the lookup table of a run from the remedies that were
-// executed and paid. meta says under which conditions it holds. The error says
-// what keeps the remedies of one result out of one table: several devices,
+// BuildTable makes the lookup table of a run from the remedies that were executed and paid. meta gives the
+// conditions under which it holds. It returns an error if the remedies don't fit one table: several devices,
 // regimes or thread counts.
 //
-// Series that pack weights inside the timing are left out: an engine that looks
-// actions up has packed ahead. So is what is no single matrix product.
+// It skips series that pack weights inside the timing, because an engine that uses a table has packed ahead,
+// and operations other than a single matrix product.
 func BuildTable(meta results.Meta, splits *SplitsResult) (*table.Table, error) {
 	created := meta.Created
 	if created.IsZero() {
 		created = time.Unix(0, 0)
 	}
-	t := &table.Table{Schema: table.Schema, Created: created.UTC().Format(time.RFC3339), Validators: table.Validators{Gemmaudit: meta.Gemmaudit}, Series: []table.Series{}}
+	t := &table.Table{Schema: table.Schema, Created: created.UTC().Format(time.RFC3339),
+		Validators: table.Validators{Gemmaudit: meta.Gemmaudit}, Series: []table.Series{}}
 	var first *results.SeriesKey
 	index := map[results.SeriesKey]int{}
 	at := func(key results.SeriesKey) (int, error) {
@@ -40,13 +40,14 @@ func BuildTable(meta results.Meta, splits *SplitsResult) (*table.Table, error) {
 			first = &key
 		}
 		if key.Device != first.Device || key.Regime != first.Regime || key.Threads != first.Threads {
-			return 0, fmt.Errorf("table: %q and %q are of different devices, regimes or threads: one table holds for one of each", first, key)
+			return 0, fmt.Errorf("table: %q and %q have different devices, regimes or threads: a table is for one of each", first, key)
 		}
 		i, ok := index[key]
 		if !ok {
 			i = len(t.Series)
 			index[key] = i
-			t.Series = append(t.Series, table.Series{Product: served(key), Default: table.Action{Kind: table.Direct}, Intervals: []table.Interval{}})
+			t.Series = append(t.Series,
+				table.Series{Product: served(key), Default: table.Action{Kind: table.Direct}, Intervals: []table.Interval{}})
 		}
 		return i, nil
 	}
@@ -72,6 +73,12 @@ func BuildTable(meta results.Meta, splits *SplitsResult) (*table.Table, error) {
 		}
 		t.Series[i].Intervals = append(t.Series[i].Intervals, intervalsOf(s)...)
 	}
+	t.Advice = adviceOf(splits)
+	for _, s := range splits.Stretches {
+		if s.Kind.PadsWeights() && first == nil {
+			first = &s.Series
+		}
+	}
 	if first != nil {
 		t.Validators = ValidatorsOf(meta, first.Device, first.Regime, first.Threads)
 	}
@@ -83,12 +90,10 @@ func BuildTable(meta results.Meta, splits *SplitsResult) (*table.Table, error) {
 	return t, nil
 }
 
-// tabulated says whether a table has room for a series.
 func tabulated(key results.SeriesKey) bool {
-	return key.Operation == kernels.GEMM && key.Products == 0 && !key.PackInside
+	return key.Operation.IsProduct() && key.OverM() && key.Products == 0 && !key.PackInside
 }
 
-// served is a series as a table names it.
 func served(key results.SeriesKey) table.Product {
 	p := table.Product{Kernel: key.Kernel, DType: string(key.DType), Layout: key.Layout.String(), N: key.N, K: key.K}
 	if key.Weights != (kernels.WeightFormat{}) {
@@ -97,7 +102,6 @@ func served(key results.SeriesKey) table.Product {
 	return p
 }
 
-// subjectOf is what a series of a table computes.
 func subjectOf(p table.Product) (kernels.Subject, error) {
 	s := kernels.Product(kernels.DType(p.DType), p.N, p.K)
 	var err error
@@ -107,8 +111,8 @@ func subjectOf(p table.Product) (kernels.Subject, error) {
 	return s, err
 }
 
-// actionOf is a stretch's remedy as a table has it. A choice of a library whose attributes nobody told
-// is a kernel by its name.
+// actionOf is a stretch's remedy in a table's terms. A library's choice with unknown attributes becomes a
+// kernel by its name.
 func actionOf(s Stretch) table.Action {
 	a := table.Action{Kind: table.Kind(s.Kind), First: s.Fixed, PadTo: s.PadTo, Kernel: s.Kernel, Algorithm: table.Attributes(s.Algorithm)}
 	switch s.Kind {
@@ -122,9 +126,8 @@ func actionOf(s Stretch) table.Action {
 	return a
 }
 
-// Covered are the ranges of M in which a stretch holds, ascending: a table has it for these. A grid that is too coarse
-// says nothing about what lies between. A stretch that is filled is whole, and one of which that is refuted holds
-// at the swept Ms alone.
+// Covered are the ranges of M of the stretch in a table, ascending. Ms between rows of too coarse a grid are
+// not covered. A filled stretch is whole, and an OnlySwept one covers the swept Ms only.
 func (s Stretch) Covered() []Range {
 	var out []Range
 	for _, iv := range s.intervals() {
@@ -137,8 +140,8 @@ func (s Stretch) Covered() []Range {
 	return out
 }
 
-// intervals cuts a stretch where its grid is too coarse, and where its grid changes its step: the interval that begins
-// there has the Ms since the last measured one in it.
+// intervals cuts a stretch where its grid is too coarse, and where the grid's step changes: the new interval
+// then begins after the last measured M.
 func (s Stretch) intervals() []table.Interval {
 	var out []table.Interval
 	for i, m := range s.Ms {
@@ -161,7 +164,6 @@ func (s Stretch) intervals() []table.Interval {
 	return out
 }
 
-// intervalsOf is a stretch as a table has it, with its proofs.
 func intervalsOf(s Stretch) []table.Interval {
 	action := actionOf(s)
 	out := s.intervals()
@@ -172,14 +174,14 @@ func intervalsOf(s Stretch) []table.Interval {
 		}
 		for _, p := range s.Proofs {
 			if out[i].From <= p.M && p.M <= out[i].To {
-				out[i].Proofs = append(out[i].Proofs, table.Proof{M: p.M, DirectUS: p.DirectUS, RemedyUS: p.ExecutedUS.Mid, GainLo: p.Gain.Lo, GainMid: p.Gain.Mid, GainHi: p.Gain.Hi, Numerics: tabulatedNumerics(p.Numerics)})
+				out[i].Proofs = append(out[i].Proofs, table.Proof{M: p.M, DirectUS: p.DirectUS, RemedyUS: p.ExecutedUS.Mid,
+					GainLo: p.Gain.Lo, GainMid: p.Gain.Mid, GainHi: p.Gain.Hi, Numerics: tabulatedNumerics(p.Numerics)})
 			}
 		}
 	}
 	return out
 }
 
-// tabulatedNumerics is what a table tells of a result.
 func tabulatedNumerics(n *results.Numerics) *table.Numerics {
 	if n == nil {
 		return nil
@@ -190,18 +192,18 @@ func tabulatedNumerics(n *results.Numerics) *table.Numerics {
 	}
 }
 
-// ValidatorsOf are the conditions of a run in the words in which tables carry and
-// compare them.
+// ValidatorsOf are the conditions of a run as tables store and compare them.
 func ValidatorsOf(meta results.Meta, device string, regime results.Regime, threads int) table.Validators {
 	f := meta.Fingerprint
-	spec := Data{Meta: meta}.spec(device)
-	v := table.Validators{Device: spec.Name, Kernel: f.Kernel, Regime: string(regime), Arch: f.Arch, CPUModel: f.CPUModel, Cores: spec.Units, Threads: threads,
+	spec := Data{Meta: meta}.Spec(device)
+	v := table.Validators{Device: spec.Name, Kernel: f.Kernel, Regime: string(regime), Arch: f.Arch, CPUModel: f.CPUModel,
+		Cores: spec.Units, Threads: threads,
 		Features: slices.Clone(spec.Features), Gemmaudit: cmp.Or(meta.Gemmaudit, f.Gemmaudit)}
 	for name, version := range spec.Versions {
 		switch name {
 		case "driver":
 			v.Driver = version
-		case "microcode", "vbios", "nvml", "cuda driver api": // they change no time, or the driver names them
+		case "microcode", "vbios", "nvml", "cuda driver api": // they don't affect times, or the driver implies them
 		default:
 			if v.Libraries == nil {
 				v.Libraries = map[string]string{}
@@ -225,8 +227,8 @@ func ValidatorsOf(meta results.Meta, device string, regime results.Regime, threa
 	return v
 }
 
-// CompareValidators lists the conditions in which a table and a machine differ. A
-// condition that the table leaves open is no difference.
+// CompareValidators lists the conditions that differ between a table and a machine. A condition that the
+// table leaves empty is not a difference.
 func CompareValidators(held, here table.Validators) []results.FactorDiff {
 	var out []results.FactorDiff
 	compare := func(name, a, b string) {
@@ -258,7 +260,7 @@ func CompareValidators(held, here table.Validators) []results.FactorDiff {
 	return out
 }
 
-// CheckVerdict is what became of a table's entry on this machine.
+// CheckVerdict is the result of checking a table's entry on this machine.
 type CheckVerdict string
 
 // The verdicts on entries.
@@ -278,19 +280,19 @@ type RowCheck struct {
 	M      int          `json:"m"`
 	Action table.Action `json:"action"`
 	// DirectUS and RemedyUS are microseconds, Gain their ratio.
-	DirectUS Interval `json:"direct_us"`
-	RemedyUS Interval `json:"remedy_us"`
-	Gain     Interval `json:"gain"`
+	DirectUS stats.Interval `json:"direct_us"`
+	RemedyUS stats.Interval `json:"remedy_us"`
+	Gain     stats.Interval `json:"gain"`
 	// Promised is the gain's lower bound in the table's proof, 0 without one.
 	Promised float64      `json:"promised,omitempty"`
 	Verdict  CheckVerdict `json:"verdict"`
 	Reason   string       `json:"reason,omitempty"`
 }
 
-// VerifyTable executes the entries of a table on a device of this machine beside
-// the direct product: the Ms of each interval's proofs, or its ends and middle
-// where it has none. The result is in the table's order. The end of ctx leaves
-// the rest unchecked and is no error; an error of the measurer comes beside what was checked so far.
+// VerifyTable executes the entries of a table on a device of this machine, together with the direct product:
+// the Ms of each interval's proofs, else its ends and middle. The result is in the table's order. The end of
+// ctx leaves the rest unchecked and is not an error. If the measurer fails, it returns both the error and the
+// checks so far.
 func VerifyTable(ctx context.Context, t *table.Table, device string, cfg Config, m Measurer) ([]RowCheck, error) {
 	if err := t.Validate(); err != nil {
 		return nil, fmt.Errorf("verify table: %w", err)
@@ -312,7 +314,8 @@ func VerifyTable(ctx context.Context, t *table.Table, device string, cfg Config,
 				ms = slices.Compact([]int{first, middle, iv.To})
 			}
 			for _, m := range ms {
-				checks = append(checks, RowCheck{Series: s, Name: s.String(), From: iv.From, To: iv.To, M: m, Action: iv.Action, Promised: promised[m], Verdict: NotChecked, Reason: "not reached"})
+				checks = append(checks, RowCheck{Series: s, Name: s.String(), From: iv.From, To: iv.To, M: m, Action: iv.Action,
+					Promised: promised[m], Verdict: NotChecked, Reason: "not reached"})
 			}
 		}
 	}
@@ -328,7 +331,8 @@ func VerifyTable(ctx context.Context, t *table.Table, device string, cfg Config,
 			if err != nil {
 				return checks, fmt.Errorf("verify table: series %v: %w", c.Series.Product, err)
 			}
-			key := results.SeriesKey{Device: device, Kernel: c.Series.Kernel, Subject: subject, Regime: regime, Threads: t.Validators.Threads}
+			key := results.SeriesKey{Device: device, Kernel: c.Series.Kernel, Subject: subject, Regime: regime,
+				Threads: t.Validators.Threads}
 			direct := results.Case{SeriesKey: key, M: c.M}
 			remedy := direct
 			switch c.Action.Kind {
@@ -343,7 +347,8 @@ func VerifyTable(ctx context.Context, t *table.Table, device string, cfg Config,
 			case table.Algorithm:
 				remedy.Kernel = kernels.AlgorithmName(c.Action.Kernel, kernels.Algorithm(c.Action.Algorithm))
 			}
-			requests = append(requests, results.Request{Case: direct, Phase: results.PhaseRemedy}, results.Request{Case: remedy, Phase: results.PhaseRemedy, Serial: remedy.Kernel != direct.Kernel})
+			requests = append(requests, results.Request{Case: direct, Phase: results.PhaseRemedy},
+				results.Request{Case: remedy, Phase: results.PhaseRemedy, Serial: remedy.Kernel != direct.Kernel})
 		}
 		samples, err := m.Measure(ctx, requests, cfg.Remedy.MaxRounds)
 		switch {
@@ -367,11 +372,12 @@ func (c *RowCheck) judge(direct, remedy []results.Sample, cfg Config) {
 		gains = append(gains, math.Log(p[0].US/p[1].US))
 		a, b = append(a, p[0].US), append(b, p[1].US)
 	}
-	if len(gains) < leastPairs {
-		c.Reason = fmt.Sprintf("%d pairs of samples, expected at least %d", len(gains), leastPairs)
+	if len(gains) < stats.LeastPairs {
+		c.Reason = fmt.Sprintf("%d pairs of samples, expected at least %d", len(gains), stats.LeastPairs)
 		return
 	}
-	c.Gain, c.DirectUS, c.RemedyUS = walshInterval(gains, cfg.Confidence).exp(), centreOf(a, cfg.Confidence), centreOf(b, cfg.Confidence)
+	c.Gain, c.DirectUS, c.RemedyUS = stats.WalshInterval(gains, cfg.Confidence).Exp(), centreOf(a, cfg.Confidence),
+		centreOf(b, cfg.Confidence)
 	switch {
 	case c.Gain.Lo > 1:
 		c.Verdict, c.Reason = Pays, ""
@@ -382,8 +388,7 @@ func (c *RowCheck) judge(direct, remedy []results.Sample, cfg Config) {
 	}
 }
 
-// PruneTable returns a copy of a table without the intervals of which a check
-// was rejected.
+// PruneTable returns a copy of a table without the intervals that have a rejected check.
 func PruneTable(t *table.Table, checks []RowCheck) *table.Table {
 	type place struct {
 		series   string
@@ -399,7 +404,8 @@ func PruneTable(t *table.Table, checks []RowCheck) *table.Table {
 	out.Series = slices.Clone(t.Series)
 	for i := range out.Series {
 		s := &out.Series[i]
-		s.Intervals = slices.DeleteFunc(slices.Clone(s.Intervals), func(iv table.Interval) bool { return gone[place{s.String(), iv.From, iv.To}] })
+		s.Intervals = slices.DeleteFunc(slices.Clone(s.Intervals),
+			func(iv table.Interval) bool { return gone[place{s.String(), iv.From, iv.To}] })
 	}
 	out.Recount()
 	return &out

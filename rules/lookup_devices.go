@@ -13,8 +13,7 @@ func (s *SplitsResult) Devices() []string {
 	return out
 }
 
-// On is what was found on one device, from which its table is built: tables hold
-// for one device each.
+// On returns the results of one device, to build its table: a table holds for one device.
 func (s *SplitsResult) On(device string) *SplitsResult {
 	one := *s
 	one.Splits, one.Rejected, one.Stretches, one.Searched, one.Ranges, one.Savings = nil, nil, nil, nil, nil, nil

@@ -39,8 +39,8 @@ func TestCovered(t *testing.T) {
 	}
 }
 
-// TestTablesServeWhatIsCovered: on any grid a table acts on the Ms that a stretch covers, on all that were measured
-// among them, and on no other one; the first measured M of an interval is one.
+// On any grid, a table acts exactly on the Ms that a stretch covers, which include the measured ones and the
+// first M of an interval.
 func TestTablesServeWhatIsCovered(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ms := rapid.SliceOfNDistinct(rapid.IntRange(1, 90), 1, 20, rapid.ID).Draw(t, "ms")
@@ -49,7 +49,8 @@ func TestTablesServeWhatIsCovered(t *testing.T) {
 		s := Stretch{Series: key, Kind: RemedyPad, PadTo: 128, FromM: ms[0], ToM: ms[len(ms)-1], Ms: ms,
 			Filled: rapid.Bool().Draw(t, "filled")}
 		s.OnlySwept = !s.Filled && rapid.Bool().Draw(t, "only swept")
-		tab, err := BuildTable(results.Meta{}, &SplitsResult{Searched: []results.SeriesKey{key}, Ranges: []Range{{ms[0], 100}}, Stretches: []Stretch{s}})
+		tab, err := BuildTable(results.Meta{},
+			&SplitsResult{Searched: []results.SeriesKey{key}, Ranges: []Range{{ms[0], 100}}, Stretches: []Stretch{s}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,12 +71,11 @@ func TestTablesServeWhatIsCovered(t *testing.T) {
 	})
 }
 
-// TestPadsOfBothKinds: where the rows of a stretch pay in different ways, what is listed of a row, what the stretch there
-// says, and what the table does are one thing.
+// If rows of a stretch pay in different ways, the list, the stretch and the table must agree on each row.
 func TestPadsOfBothKinds(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		cheap  func(m int) bool // the copy costs nothing, else more than the pad gains
+		cheap  func(m int) bool
 		copied []Range
 		placed []Range
 	}{
@@ -124,10 +124,10 @@ func TestPadsOfBothKinds(t *testing.T) {
 	}
 }
 
-// TestAdjustedP: a remedy that was executed says by which p-value it pays or not.
 func TestAdjustedP(t *testing.T) {
-	m := dented(38) // some copies pay, some do not
-	r := search(t, m, m.sweep(grid(8, 512, 8), 9), SplitOptions{Kinds: []RemedyKind{RemedyPad}, Pads: PadsCopied, Candidates: CandidatesAll})
+	m := dented(38)
+	r := search(t, m, m.sweep(grid(8, 512, 8), 9),
+		SplitOptions{Kinds: []RemedyKind{RemedyPad}, Pads: PadsCopied, Candidates: CandidatesAll})
 	if len(r.Splits)+len(r.Rejected) == 0 {
 		t.Fatal("nothing was executed")
 	}
@@ -138,14 +138,13 @@ func TestAdjustedP(t *testing.T) {
 	}
 }
 
-// TestLeftOutRowsAreCounted: rows without a remedy of the results that were asked for are no rows that could not be tried.
 func TestLeftOutRowsAreCounted(t *testing.T) {
 	for _, fill := range []bool{false, true} {
 		m := dented(0)
 		m.numerics = func(r results.ResultRequest) ([]results.Numerics, bool, error) {
 			out := make([]results.Numerics, len(r.Remedies))
 			for i, cases := range r.Remedies {
-				out[i] = results.Numerics{Rows: 1, SameBits: cases[0].M%16 == 0} // of every other row
+				out[i] = results.Numerics{Rows: 1, SameBits: cases[0].M%16 == 0} // every other row
 			}
 			return out, true, nil
 		}
@@ -159,7 +158,6 @@ func TestLeftOutRowsAreCounted(t *testing.T) {
 	}
 }
 
-// TestTrafficOutsideOfTheSweep: nothing is said of it, and it is in no time at stake.
 func TestTrafficOutsideOfTheSweep(t *testing.T) {
 	m := dented(0)
 	data := m.sweep(grid(8, 512, 8), 9)
@@ -167,7 +165,7 @@ func TestTrafficOutsideOfTheSweep(t *testing.T) {
 	for _, c := range []struct {
 		traffic   results.Traffic
 		uncovered float64
-		perSecond bool // something is saved of it
+		perSecond bool
 	}{
 		{results.Traffic{{M: 300, Weight: 1}}, 0, true},
 		{results.Traffic{{M: 300, Weight: 1}, {M: 301, Weight: 0}, {M: 4096, Weight: 3}}, 0.75, true},

@@ -1,13 +1,16 @@
 package rules
 
-import "math"
+import (
+	"math"
 
-// AtThreshold is the change of a case that is known well and lies at the threshold, as
-// a [Marginal] row lies at its bound.
+	"github.com/gemmaudit/gemmaudit/rules/stats"
+)
+
+// AtThreshold is the change of a case that is known precisely and lies at the threshold, like a [Marginal]
+// row.
 const AtThreshold Change = "marginal"
 
-// near says whether a ratio lies at a threshold as a [Marginal] row does at its bound.
-func near(ratio Interval, threshold float64) bool {
+func near(ratio stats.Interval, threshold float64) bool {
 	return math.Abs(ratio.Mid-threshold) <= marginalMid && ratio.Lo >= threshold-marginalReach && ratio.Hi <= threshold+marginalReach
 }
 

@@ -10,36 +10,32 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// bridgeRows is how many undecided or marginal rows in a row an interval of anomalous
-// ones may reach across: noise leaves such holes, a clean row is a real end.
+// bridgeRows is the most consecutive undecided or marginal rows that an interval of anomalous rows may span.
+// Noise causes such holes; a clean row ends the interval.
 const bridgeRows = 2
 
-// bridges says whether an interval of anomalous rows may reach across a row.
 func bridges(j *judgement) bool { return j.verdict == Undecided || j.verdict == Marginal }
 
-// alignment is the multiple of M, in elements, at which kernels stop needing a
-// slower path: 16 bytes of a two-byte type.
+// alignment is the multiple of M, in elements, that avoids a kernel's slower path: 16 bytes of a two-byte
+// type.
 const alignment = 8
 
-// candidate is a stretch of rows that one rule holds against a series.
 type candidate struct {
-	rule Rule
-	rows []*judgement // ascending in M, the accused ones only
-	// worst is the row that surely loses most.
+	rule  Rule
+	rows  []*judgement // ascending in M, anomalous ones only
 	worst *judgement
-	// screened is false for suspects: not proven by the sweep's samples, but worth
-	// a measurement where there is a device to ask.
+	// screened is false for suspects: the sweep's samples don't prove them, but they are worth a measurement
+	// if a device is available.
 	screened bool
-	// tests holds the outcome for each row that was measured again; nil without.
-	tests map[*judgement]*trial
-	// refuted is true when it was measured again and nothing of it stood.
-	refuted bool
+	tests    map[*judgement]*trial
+	refuted  bool
 }
 
-// merge joins the accused rows of a panel into candidates, on the grid that was
-// measured. accused says which rows to take, bridge which to reach across.
+// merge joins the accused rows of a panel into candidates, on the measured grid. accused selects the rows,
+// bridge the rows that a candidate may span.
 func merge(rule Rule, rows []judgement, accused, bridge func(*judgement) bool) []*candidate {
 	var out []*candidate
 	last := -1
@@ -61,7 +57,6 @@ func merge(rule Rule, rows []judgement, accused, bridge func(*judgement) bool) [
 	return out
 }
 
-// detach gives a candidate judgements of its own, so that those of its panel can go.
 func (c *candidate) detach() {
 	for i, j := range c.rows {
 		own := *j
@@ -72,10 +67,9 @@ func (c *candidate) detach() {
 	}
 }
 
-// rejoin joins confirmed candidates of one rule and series that measuring again
-// has made neighbours. A suspect that the sweep left undecided and that stood is
-// otherwise a finding of its own, beside the interval that it belongs to or even
-// in the midst of it. Candidates that were not measured, or did not stand, stay.
+// rejoin joins confirmed candidates of one rule and series that became neighbors when they were measured
+// again. Otherwise a confirmed suspect would be a separate finding next to or inside its interval. It does
+// not change candidates that were not measured or not confirmed.
 func rejoin(candidates []*candidate, panels []panel) []*candidate {
 	place := func(c *candidate) []judgement {
 		for _, pn := range panels {
@@ -89,7 +83,7 @@ func rejoin(candidates []*candidate, panels []panel) []*candidate {
 		}
 		return nil
 	}
-	// An interval reaches over its own rows too, those that did not stand as well.
+	// An interval also spans its own rows that were not confirmed.
 	bridge := func(j *judgement) bool { return j.verdict != Clean && j.verdict != Unjudged }
 	order := slices.Clone(candidates)
 	slices.SortStableFunc(order, func(a, b *candidate) int { return cmp.Compare(a.worst.point, b.worst.point) })
@@ -102,7 +96,8 @@ func rejoin(candidates []*candidate, panels []panel) []*candidate {
 		for again := true; again; {
 			again = false
 			for _, o := range order[i+1:] {
-				if gone[o] || o.refuted || o.tests == nil || o.rule != c.rule || o.worst.curve != c.worst.curve || o.worst.sign != c.worst.sign {
+				if gone[o] || o.refuted || o.tests == nil || o.rule != c.rule || o.worst.curve != c.worst.curve ||
+					o.worst.sign != c.worst.sign {
 					continue
 				}
 				if c.touches(o, rows, bridge) {
@@ -115,7 +110,6 @@ func rejoin(candidates []*candidate, panels []panel) []*candidate {
 	return slices.DeleteFunc(candidates, func(c *candidate) bool { return gone[c] })
 }
 
-// touches says whether two candidates of one curve overlap or are connected.
 func (c *candidate) touches(o *candidate, rows []judgement, bridge func(*judgement) bool) bool {
 	first, second := c, o
 	if o.rows[0].point < c.rows[0].point {
@@ -125,7 +119,6 @@ func (c *candidate) touches(o *candidate, rows []judgement, bridge func(*judgeme
 	return to <= from || connected(rows, from, to, bridge)
 }
 
-// absorb takes over the rows and the trials of another candidate.
 func (c *candidate) absorb(o *candidate) {
 	c.rows = append(slices.Clone(c.rows), o.rows...)
 	slices.SortFunc(c.rows, func(a, b *judgement) int { return cmp.Compare(a.point, b.point) })
@@ -136,9 +129,8 @@ func (c *candidate) absorb(o *candidate) {
 	}
 }
 
-// connected says whether two accused rows belong together: nothing but
-// bridgeable rows between them, or, when both are misaligned, nothing but
-// aligned ones. The latter joins what a kernel loses on every other row into one finding.
+// connected reports whether two accused rows belong together: only bridgeable rows between them or, if both
+// are misaligned, only aligned rows. The second case joins losses on every other row into one finding.
 func connected(rows []judgement, from, to int, bridge func(*judgement) bool) bool {
 	holes, aligned := 0, rows[from].m()%alignment != 0 && rows[to].m()%alignment != 0
 	for i := from + 1; i < to; i++ {
@@ -152,7 +144,6 @@ func connected(rows []judgement, from, to int, bridge func(*judgement) bool) boo
 	return holes <= bridgeRows || aligned
 }
 
-// finding writes a candidate down.
 func (c *candidate) finding() Finding {
 	key := c.worst.curve.series.Key
 	first, last := c.rows[0].m(), c.rows[len(c.rows)-1].m()
@@ -188,36 +179,35 @@ func (c *candidate) finding() Finding {
 	return f
 }
 
-// worstLoss is the loss of the worst row, freed of the luck of being the worst of many:
-// the row is chosen by some samples and judged by the others.
-func (c *candidate) worstLoss() Interval {
+// worstLoss is the loss of the worst row without selection bias: some samples choose the row and the others
+// estimate its loss.
+func (c *candidate) worstLoss() stats.Interval {
 	loss := c.worst.loss
 	worst := c.worst.curve.points[c.worst.point]
 	if len(c.rows) == 1 || !worst.folded || c.worst.sign < 0 {
 		return loss
 	}
-	top := newBest()
+	top := stats.NewBest()
 	for i, j := range c.rows {
 		p := j.curve.points[j.point]
 		if !p.folded {
 			continue
 		}
 		without, of := p.without, p.of
-		for k := range folds {
+		for k := range stats.Folds {
 			without[k], of[k] = without[k]-j.enough, of[k]-j.enough
 		}
-		top.add(i, p.us.y-j.enough, without, of)
+		top.Add(i, p.us.Y-j.enough, without, of)
 	}
-	luck := worst.us.y - c.worst.enough - top.estimate()
+	luck := worst.us.Y - c.worst.enough - top.Value()
 	if luck <= 0 || math.IsInf(luck, 0) || math.IsNaN(luck) {
 		return loss
 	}
 	less := func(v float64) float64 { return 1 - (1-v)*math.Exp(luck) }
-	return Interval{less(loss.Lo), less(loss.Mid), loss.Hi}
+	return stats.Interval{Lo: less(loss.Lo), Mid: less(loss.Mid), Hi: loss.Hi}
 }
 
-// findingID names a finding by what it is about, so that it is found again in
-// another run of the same grid.
+// findingID is the same for a finding in another run of the same grid.
 func findingID(rule Rule, key results.SeriesKey, from, to int) string {
-	return fmt.Sprintf("%s:%s:m%d-%d", rule, strings.ReplaceAll(key.String(), " ", ""), from, to)
+	return fmt.Sprintf("%s:%s:%s%d-%d", rule, strings.ReplaceAll(key.String(), " ", ""), key.Axis(), from, to)
 }

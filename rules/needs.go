@@ -1,13 +1,12 @@
 package rules
 
-// need is what rules need of a run beyond the row that is judged.
+// need is something that rules need from a run in addition to the judged row.
 type need struct {
 	name string
-	// without is what happens to a row that lacks it, by rule; a rule that does not need it is not there.
+	// without is the outcome for a row that lacks it, by rule; rules that do not need it are absent.
 	without map[Rule]string
 }
 
-// everyRule is the same for all rules.
 func everyRule(without string) map[Rule]string {
 	out := map[Rule]string{}
 	for _, r := range AllRules() {
@@ -16,13 +15,13 @@ func everyRule(without string) map[Rule]string {
 	return out
 }
 
-// needs are the needs of all rules, for the documentation.
 func needs() []need {
 	return []need{
 		{"5 samples", everyRule("suspected")},
-		{"clock", everyRule("judged as observed")},
+		{"clock", everyRule("judged by observed time")},
 		{"peak", map[Rule]string{Roofline: "not applied"}},
-		{"neighbours", map[Rule]string{Monotonic: "unjudged (a smaller M)", SplitRule: "unjudged (two M of that sum)", Pad: "unjudged (a larger M)"}},
+		{"neighbours", map[Rule]string{Monotonic: "unjudged (a smaller M)", SplitRule: "unjudged (two M with this sum)",
+			Pad: "unjudged (a larger M)"}},
 		{"other kernel", map[Rule]string{Alternative: "unjudged", Parity: "unjudged (another type or weights)"}},
 	}
 }

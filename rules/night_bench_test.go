@@ -15,20 +15,19 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// The variables of BenchmarkAuditNight.
 const (
-	nightVariable     = "NIGHT"      // how many series, 2 by default; 45 are a million and a half rows
-	nightFileVariable = "NIGHT_FILE" // where the run is written, which must not be there
+	nightVariable     = "NIGHT"      // number of series, 2 by default; 45 are a million and a half rows
+	nightFileVariable = "NIGHT_FILE" // new file for the run
 )
 
-// fickle is a library with eighty kernels that takes another one every dozen rows or so, as those of
-// vendors do; the time of each is a line in waves, tiles and M. Most are equally fast, one in sixteen
-// is not.
+// fickle is a library with eighty kernels that switches every dozen rows or so, as vendors' libraries do. The
+// time of each is a line in waves, tiles and M. One in sixteen is slower than the others.
 func fickle(key results.SeriesKey, m int) (us float64, kind results.LaunchKind) {
 	stretch := uint64(math.Log2(float64(m))*24) + uint64(m/13)
 	h := (stretch + uint64(key.N)*31 + uint64(key.K)*7 + uint64(len(key.Kernel))) * 0x9e3779b97f4a7c15
 	name := int(h >> 32 % 80)
-	kind = results.LaunchKind{Label: fmt.Sprint("kernel", name), Tile: [3]int{64 << (name % 2), 64 << (name / 2 % 2), 64}, Split: 1 + name/9%2, Slots: 132}
+	kind = results.LaunchKind{Label: fmt.Sprint("kernel", name), Tile: [3]int{64 << (name % 2), 64 << (name / 2 % 2), 64},
+		Split: 1 + name/9%2, Slots: 132}
 	wave := 2 * float64(kind.Tile[0]*kind.Tile[1]) * float64(key.K/kind.Split) / 5e6 * (1 + 0.02*float64(name%7)/7)
 	if name%16 == 0 {
 		wave *= 1.15
@@ -36,7 +35,6 @@ func fickle(key results.SeriesKey, m int) (us float64, kind results.LaunchKind) 
 	return 3 + wave*math.Ceil(kind.Waves(m, key.N)) + 0.002*float64(m), kind
 }
 
-// nightData is a sweep of every M to 32 768 of so many series, of which the seeds were measured.
 func nightData(tb testing.TB, series int) Data {
 	tb.Helper()
 	const rounds = 7
@@ -70,7 +68,8 @@ func nightData(tb testing.TB, series int) Data {
 			row := results.Row{Case: results.Case{ID: id, SeriesKey: key, M: m, Label: kind.Label,
 				Launch: results.Launch{Tile: kind.Tile, Split: kind.Split, Waves: kind.Waves(m, key.N)}}}
 			for round := range rounds {
-				row.Samples = append(row.Samples, results.Sample{CaseID: id, Phase: results.PhaseSweep, Round: round, Seq: seq, Launches: 8, US: us * math.Exp(noise.draw(rng)), ClockMHz: 1500})
+				row.Samples = append(row.Samples, results.Sample{CaseID: id, Phase: results.PhaseSweep, Round: round, Seq: seq, Launches: 8,
+					US: us * math.Exp(noise.draw(rng)), ClockMHz: 1500})
 				seq++
 			}
 			s.Rows = append(s.Rows, row)
@@ -81,7 +80,6 @@ func nightData(tb testing.TB, series int) Data {
 	return data
 }
 
-// write keeps a run of what was asked, told and measured.
 func (d Data) write(tb testing.TB, path string) {
 	tb.Helper()
 	check := func(err error) {
@@ -127,10 +125,10 @@ func (d Data) write(tb testing.TB, path string) {
 	check(run.Close())
 }
 
-// BenchmarkAuditNight judges a night in which few rows were measured, by all rules, and says how much
-// memory is held in the end. With NIGHT_FILE the run is written first, for the program itself:
-// NIGHT=45 NIGHT_FILE=night.db go test -run '^$' -bench AuditNight -benchtime 1x ./rules
-// and then /usr/bin/time -v gemmaudit audit night.db, which takes 2.9 GB and 35 s of two processors.
+// BenchmarkAuditNight judges a night's run with few measured rows by all rules, and reports the memory held
+// at the end. With NIGHT_FILE it writes the run for the program itself: NIGHT=45 NIGHT_FILE=night.db go test
+// -run '^$' -bench AuditNight -benchtime 1x ./rules and then /usr/bin/time -v gemmaudit audit night.db, which
+// takes 2.9 GB and 35 s of two processors.
 func BenchmarkAuditNight(b *testing.B) {
 	series, err := strconv.Atoi(os.Getenv(nightVariable))
 	if err != nil {

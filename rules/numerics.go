@@ -9,19 +9,19 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// ResultTeller is implemented by measurers that look at results too.
+// ResultTeller is implemented by measurers that can compare results too.
 type ResultTeller interface {
-	// Numerics looks at what remedies do to the result of a product: one for each, in order. ok is
-	// false where nothing can be said of the product.
+	// Numerics compares the results of remedies with the direct product's: one result per remedy, in order.
+	// ok is false if the product can't be checked.
 	Numerics(ctx context.Context, r results.ResultRequest) (n []results.Numerics, ok bool, err error)
 }
 
-// resultLook looks at the results of remedies. A result that is wrong by the bound of the correctness
-// check, or that could not be had, keeps its remedy from being one.
+// resultLook checks the results of remedies. A remedy whose result fails the correctness bound, or is not
+// available, is rejected.
 type resultLook struct {
 	r      *SplitsResult
 	o      SplitOptions
-	teller ResultTeller // nil where nobody can look
+	teller ResultTeller // nil if results can't be checked
 	failed map[string]bool
 }
 
@@ -30,10 +30,8 @@ func newResultLook(r *SplitsResult, o SplitOptions, m Measurer) *resultLook {
 	return &resultLook{r: r, o: o, teller: teller, failed: map[string]bool{}}
 }
 
-// restricts says whether only remedies of some results are sought.
 func (l *resultLook) restricts() bool { return l.o.SameBits || l.o.BatchInvariant }
 
-// fits says whether a result is one of those.
 func (l *resultLook) fits(n *results.Numerics) bool {
 	switch {
 	case n == nil:
@@ -44,8 +42,8 @@ func (l *resultLook) fits(n *results.Numerics) bool {
 	return (!l.o.SameBits || n.SameBits) && (!l.o.BatchInvariant || n.BatchInvariant)
 }
 
-// admit looks at the results of all remedies that are to be executed and keeps the contests with those
-// that fit. left is how many contests have none, unreached how many the time was up for.
+// admit checks the results of all remedies to be executed and keeps the contests with acceptable ones. left
+// is how many contests have none, unreached how many the deadline cut off.
 func (l *resultLook) admit(ctx context.Context, contests []*contest) (out []*contest, left, unreached int, err error) {
 	remedies := 0
 	for i, c := range contests {
@@ -67,19 +65,18 @@ func (l *resultLook) admit(ctx context.Context, contests []*contest) (out []*con
 		}
 	}
 	if remedies > 0 {
-		what := "has not the bits of the direct product"
+		what := "differs in bits from the direct product"
 		switch {
 		case l.o.SameBits && l.o.BatchInvariant:
 			what += " or depends on M"
 		case l.o.BatchInvariant:
 			what = "depends on M"
 		}
-		l.r.warn("run", "remedies left out: %d, whose result %s, or of which nobody can say", remedies, what)
+		l.r.warn("run", "%d remedies skipped, whose result %s, or may", remedies, what)
 	}
 	return out, left, unreached, nil
 }
 
-// proof looks at the results of remedies that pay; one that does not fit pays no more.
 func (l *resultLook) proof(ctx context.Context, contests []*contest) error {
 	for i, c := range contests {
 		var paying []*entry
@@ -104,14 +101,12 @@ func (l *resultLook) proof(ctx context.Context, contests []*contest) error {
 	return nil
 }
 
-// timeUp says that so many rows have remedies whose result nobody has looked at.
 func (l *resultLook) timeUp(rows int) {
-	l.r.warn("run", "the time was up before the results of remedies of %s could be looked at", plural(rows, "row"))
+	l.r.warn("run", "the time limit was reached before the results of remedies of %s could be checked", plural(rows, "row"))
 }
 
-// look fills in what the results of entries of one contest are.
 func (l *resultLook) look(ctx context.Context, c *contest, entries []*entry) error {
-	if l.teller == nil || len(entries) == 0 {
+	if l.teller == nil || len(entries) == 0 || !c.stretch.curve.series.Key.OverM() { // padded weights have another layout
 		return nil
 	}
 	direct := c.direct()
@@ -149,24 +144,22 @@ func (l *resultLook) look(ctx context.Context, c *contest, entries []*entry) err
 		case n.Failed != "":
 			l.warnOnce(c, n.Failed)
 		case n.Wrong > 0:
-			l.r.warn(c.stretch.curve.series.Key.String(), "m%d: the result of a %s is wrong: %s past the bound of the correctness check",
+			l.r.warn(c.stretch.curve.series.Key.String(), "m%d: the result of a %s is wrong: %s above the bound of the correctness check",
 				c.m, e.remedy.Kind, plural(n.Wrong, "element"))
 		}
 	}
 	return nil
 }
 
-// warnOnce says once of a series why a result could not be had.
 func (l *resultLook) warnOnce(c *contest, why string) {
 	key := c.stretch.curve.series.Key.String()
 	if !l.failed[key] {
 		l.failed[key] = true
-		l.r.warn(key, "m%d: a result could not be looked at: %s", c.m, why)
+		l.r.warn(key, "m%d: a result could not be checked: %s", c.m, why)
 	}
 }
 
-// otherMs are the Ms at which a row's bits are held against those at m: alone, in a batch half as
-// large, and next to it.
+// otherMs are the Ms for comparing a row's bits with m: alone, in a batch half as large, and at the next M.
 func otherMs(m int) []int {
 	if m == 1 {
 		return []int{2}

@@ -4,48 +4,39 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/mathext"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// Location says which number stands for the samples of a row, of its reference and of a sentinel.
+// Location is the estimator for the samples of a row, its reference and a sentinel.
 type Location string
 
 const (
-	// LocationCentre is the [pseudoMedian], for noise that errs up as often as down.
+	// LocationCentre is the [stats.PseudoMedian], for symmetric noise.
 	LocationCentre Location = "centre"
-	// LocationLow is the 20th percentile, for noise that only delays: a floor that holds, and
-	// delays on top. Delays vary from run to run, the floor does not.
+	// LocationLow is the 20th percentile, for noise that only delays: a stable floor plus delays that vary
+	// from run to run.
 	LocationLow Location = "20th percentile"
 )
 
 const (
-	// lowShare is the percentile of [LocationLow]. On a virtual machine of two cores a third to
-	// a half of all samples is delayed. Two runs of 230 cases there differ by 1.6 % in the median
-	// case and by 4.0 % in one of ten at the 20th percentile; at the 10th by 1.6 % and 4.5 %, since
-	// fewer samples tell where it lies, at the 30th by 1.7 % and 4.2 %, and at the centre by 3.0 %
-	// and 10.6 %.
-	lowShare = 0.2
 	// skewZ is the standard normal quantile of the test on one-sided scatter: level 0.1 %.
 	skewZ = 3.09
-	// skewLeast is the least medcouple that counts however many samples there are. Exponential delays
+	// skewLeast is the least medcouple that counts, however many samples there are. Exponential delays
 	// without other noise have 0.33, normal and Student's noise 0.
 	skewLeast = 0.2
-	// skewScatter is the least distance from the median to the 80th percentile of the residuals, as a
-	// share of the time, at which the location matters: quieter machines keep the centre, which
-	// is known better.
+	// skewScatter is the least distance from the median to the 80th percentile of the residuals, as a share
+	// of the time, for using the low quantile. Quieter machines keep the center, which is more precise.
 	skewScatter = 0.01
-	// skewGrid is at how many quantiles on each side the medcouple is taken.
-	skewGrid = 301
-	// lowDF is the degrees of freedom, per sample after the first, of the standard error of a
-	// low quantile, which rests on the few samples around it: the logs of the variances of rows of 7 to 35
-	// samples spread so. Their mean is up to 2.7 times the true variance, that of their logs 0.96 to 1.4 times
-	// it, so rows are pooled in logs.
+	// lowDF is the degrees of freedom, per sample after the first, of a low quantile's standard error, which
+	// rests on the few samples around it. It matches the spread of log variances of rows of 7 to 35 samples.
+	// Their mean variance is up to 2.7 times the true one, the mean of the logs 0.96 to 1.4 times, so rows
+	// are pooled in logs.
 	lowDF = 0.2
 	// lowPaceBlocks is [paceBlocks] for the low quantile: eight blocks lie below it.
 	lowPaceBlocks = 40
 )
 
-// Scatter is how the samples of a device scatter within their rows, and what follows from it.
+// Scatter is how the samples of a device scatter within their rows, and the location that follows from it.
 type Scatter struct {
 	Location Location `json:"location"`
 	// Medcouple is the skewness of the residuals, from -1 to 1; above Limit scatter is one-sided.
@@ -53,12 +44,11 @@ type Scatter struct {
 	Limit     float64 `json:"limit"`
 }
 
-// low says whether locations are low quantiles.
 func (s Scatter) low() bool { return s.Location == LocationLow }
 
-// tellScatter tests whether scatter is one-sided. residuals are those of all rows from the median of
-// each, in logs; their order is spoilt. The medcouple is a robust skewness: strays don't move it. Its
-// standard error for symmetric noise is √(1.25/n).
+// tellScatter tests whether scatter is one-sided. residuals are log deviations from each row's median; their
+// order changes. The medcouple is a skewness that is robust against outliers. Its standard error for
+// symmetric noise is √(1.25/n).
 func tellScatter(residuals []float64) Scatter {
 	s := Scatter{Location: LocationCentre}
 	n := len(residuals)
@@ -66,45 +56,22 @@ func tellScatter(residuals []float64) Scatter {
 		return s
 	}
 	slices.Sort(residuals)
-	s.Medcouple, s.Limit = medcouple(residuals), math.Max(skewLeast, skewZ*math.Sqrt(1.25/float64(n)))
-	if s.Medcouple > s.Limit && residuals[n-1-n/5]-middleOf(residuals) > skewScatter {
+	s.Medcouple, s.Limit = stats.Medcouple(residuals), math.Max(skewLeast, skewZ*math.Sqrt(1.25/float64(n)))
+	if s.Medcouple > s.Limit && residuals[n-1-n/5]-stats.MedianOfSorted(residuals) > skewScatter {
 		s.Location = LocationLow
 	}
 	return s
 }
 
-// medcouple is the median of ((b−m) − (m−a)) ÷ (b−a) over values a below and b above the median m, of
-// sorted values (Brys, Hubert and Struyf). Of many values a grid of quantiles stands for each side.
-func medcouple(sorted []float64) float64 {
-	n, m := len(sorted), middleOf(sorted)
-	side := func(v []float64) (out []float64) {
-		step := max(1, len(v)/skewGrid)
-		for i := step / 2; i < len(v); i += step {
-			out = append(out, math.Abs(v[i]-m))
-		}
-		return out
-	}
-	below, above := side(sorted[:n/2]), side(sorted[n-n/2:])
-	values := make([]float64, 0, len(below)*len(above))
-	for _, a := range below {
-		for _, b := range above {
-			if a+b > 0 {
-				values = append(values, (b-a)/(b+a))
-			}
-		}
-	}
-	return spoiledMedian(values)
-}
-
-// residuals appends what rows with enough samples deviate by from their medians. The median of an odd
-// number of samples deviates by nothing and is left out.
+// residuals appends the deviations from the medians of rows with enough samples. It omits the median sample
+// of an odd number, whose deviation is 0.
 func residuals(rows []track) []float64 {
 	var out []float64
 	for _, r := range rows {
 		if len(r.y) < 5 {
 			continue
 		}
-		m := median(r.y)
+		m := stats.Median(r.y)
 		for _, v := range r.y {
 			if v != m {
 				out = append(out, v-m)
@@ -114,80 +81,37 @@ func residuals(rows []track) []float64 {
 	return out
 }
 
-// lowWeights are the weights of ascending order statistics in Harrell and Davis' estimate of a
-// quantile, by the number of samples.
-type lowWeights map[int][]float64
-
-func (w lowWeights) of(n int) []float64 {
-	if v := w[n]; v != nil {
-		return v
-	}
-	a, b := lowShare*float64(n+1), (1-lowShare)*float64(n+1)
-	v, before := make([]float64, n), 0.0
-	for i := range v {
-		upTo := mathext.RegIncBeta(a, b, float64(i+1)/float64(n))
-		v[i], before = upTo-before, upTo
-	}
-	w[n] = v
-	return v
-}
-
-// at is the low quantile of sorted values with its standard error: the spread of the order statistics
-// by their weights (Maritz and Jarrett).
-func (w lowWeights) at(sorted []float64) (y, se float64) {
-	if len(sorted) == 0 {
-		return 0, 0
-	}
-	weights := w.of(len(sorted))
-	for i, v := range sorted {
-		y += weights[i] * v
-	}
-	for i, v := range sorted {
-		se += weights[i] * (v - y) * (v - y)
-	}
-	return y, math.Sqrt(se)
-}
-
-// unsorted is at of values whose order stays. scratch is reused.
-func (w lowWeights) unsorted(v, scratch []float64) (y, se float64, _ []float64) {
-	scratch = append(scratch[:0], v...)
-	slices.Sort(scratch)
-	y, se = w.at(scratch)
-	return y, se, scratch
-}
-
-// locate puts the low quantiles of a curve's rows into their estimates, and into their folds where
-// folded. Standard errors of neighbours are pooled as [pool] does; one that stands in a target is that
-// of adjustments, and adds.
-func locate(points []point, y func(int) []float64, folded bool, target func(*point) *estimate) {
-	w := lowWeights{}
+// locate sets the estimates of a curve's rows to their low quantiles, and the folds too if folded. It pools
+// standard errors of neighbors as [pool] does; an error already in a target is the adjustments', and adds.
+func locate(points []point, y func(int) []float64, folded bool, target func(*point) *stats.Estimate) {
+	w := stats.LowQuantile{}
 	unit := make([]float64, len(points)) // variance of the location of one sample
 	var scratch, rest []float64
 	for i := range points {
 		v := y(i)
 		e := target(&points[i])
 		var se float64
-		e.y, se, scratch = w.unsorted(v, scratch)
+		e.Y, se, scratch = w.Unsorted(v, scratch)
 		unit[i] = math.Max(se*se*float64(len(v)), scaleFloor*scaleFloor)
-		if !folded || len(v) < folds {
+		if !folded || len(v) < stats.Folds {
 			continue
 		}
 		p := &points[i]
 		p.folded = true
 		n := float64(len(v))
-		for k := range folds {
+		for k := range stats.Folds {
 			rest = rest[:0]
 			for j, s := range v {
-				if j%folds != k {
+				if j%stats.Folds != k {
 					rest = append(rest, s)
 				}
 			}
 			slices.Sort(rest)
-			p.without[k], _ = w.at(rest)
-			// A fold's few samples have a quantile that lies too high. What they add to that of the
-			// others is their own, without that bias (a jackknife's pseudo-value).
+			p.without[k], _ = w.At(rest)
+			// The low quantile of a fold's few samples is biased upwards. A jackknife's pseudo-value removes
+			// the bias.
 			left := float64(len(rest))
-			p.of[k] = (n*e.y - left*p.without[k]) / (n - left)
+			p.of[k] = (n*e.Y - left*p.without[k]) / (n - left)
 		}
 	}
 	for from := 0; from < len(points); from += poolRows {
@@ -206,7 +130,7 @@ func locate(points []point, y func(int) []float64, folded bool, target func(*poi
 		common /= math.Max(rows, 1)
 		prior := 0.0
 		if rows > 0 {
-			prior = priorDF(logs, lowDF*(samples/rows-1))
+			prior = stats.PriorDF(logs, lowDF*(samples/rows-1))
 		}
 		for i := from; i < to; i++ {
 			n := float64(len(y(i)))
@@ -216,14 +140,52 @@ func locate(points []point, y func(int) []float64, folded bool, target func(*poi
 			if d > 0 {
 				variance = (prior*common + d*math.Log(unit[i])) / (prior + d)
 			}
-			e.se = math.Hypot(e.se, math.Exp(variance/2)/math.Sqrt(n))
+			e.SE = math.Hypot(e.SE, math.Exp(variance/2)/math.Sqrt(n))
 			if rows == 0 {
-				e.se = 0 // one sample a row: nothing is known of the noise
+				e.SE = 0 // one sample per row: the noise is unknown
 			}
-			e.df = math.Max(1, math.Min(prior+d, tailIndex*(n+1)))
+			e.DF = math.Max(1, math.Min(prior+d, tailIndex*(n+1)))
 		}
 		if to == len(points) {
 			break
+		}
+	}
+}
+
+const (
+	// floorScale is the least ratio of a row's scatter to its curve's for checking the row for delays.
+	// floorSkew is the least medcouple of such rows that counts as delayed. Few samples give an imprecise
+	// medcouple, so the limit is a third of the 0.33 of exponential delays.
+	floorScale, floorSkew = 3, 0.1
+	// floorDF is the degrees of freedom of one row's own low quantile.
+	floorDF = 3
+)
+
+// tellFloors finds the low quantiles of rows that scatter much more than their curve's others, if they
+// scatter to one side: delays raise their centers above the floor, unlike the other rows'. scales are the
+// rows' own standard deviations.
+func tellFloors(points []point, scales []float64, y func(int) []float64) {
+	least := math.Max(skewScatter, floorScale*math.Max(stats.Median(scales), scaleFloor))
+	var rows []track
+	for i := range points {
+		if scales[i] > least {
+			rows = append(rows, track{y: y(i)})
+		}
+	}
+	rest := residuals(rows)
+	if len(rest) == 0 {
+		return
+	}
+	slices.Sort(rest)
+	if stats.Medcouple(rest) < floorSkew {
+		return
+	}
+	w, scratch := stats.LowQuantile{}, []float64(nil)
+	for i := range points {
+		if v := y(i); scales[i] > least && len(v) >= 5 {
+			e := stats.Estimate{DF: floorDF}
+			e.Y, e.SE, scratch = w.Unsorted(v, scratch)
+			points[i].floor = &e
 		}
 	}
 }

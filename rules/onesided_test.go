@@ -4,9 +4,11 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// delayed draws the log-time of a block of a machine whose noise only delays, about 0.
+// delayed draws the log time, about 0, of a block on a machine with one-sided noise.
 func delayed(rng *rand.Rand) float64 {
 	y := 0.01 * rng.NormFloat64()
 	if rng.Float64() < 0.4 {
@@ -15,8 +17,8 @@ func delayed(rng *rand.Rand) float64 {
 	return y
 }
 
-// TestScatterIsTold: delays are told from noise that errs both ways, from strays and from noise that is too small
-// to matter, and symmetric noise is called one-sided no more often than the test's level allows.
+// Delays differ from two-sided noise, outliers and tiny noise; false positives on symmetric noise stay within
+// the test's level.
 func TestScatterIsTold(t *testing.T) {
 	draw := map[string]struct {
 		sample func(*rand.Rand) float64
@@ -54,16 +56,16 @@ func TestScatterIsTold(t *testing.T) {
 	}
 }
 
-// TestLowQuantileCovers: intervals around low quantiles of rows hold the true one about as often as they promise, whatever the
-// number of samples, and are not far wider than that takes.
+// Coverage of low quantiles' intervals matches their level for any number of samples, without being far too
+// wide.
 func TestLowQuantileCovers(t *testing.T) {
 	truth := make([]float64, 200000)
 	rng := rand.New(rand.NewPCG(5, 11))
 	for i := range truth {
 		truth[i] = delayed(rng)
 	}
-	at, _, _ := lowWeights{}.unsorted(truth[:20000], nil)
-	q := quantiles{}
+	at, _, _ := stats.LowQuantile{}.Unsorted(truth[:20000], nil)
+	q := stats.Quantiles{}
 	for _, n := range []int{7, 12, 20, 35} {
 		outside, total, width, off := 0, 0, 0.0, 0.0
 		for range 100 {
@@ -73,18 +75,19 @@ func TestLowQuantileCovers(t *testing.T) {
 					rows[i] = append(rows[i], delayed(rng))
 				}
 			}
-			locate(points, func(i int) []float64 { return rows[i] }, true, func(p *point) *estimate { return &p.us })
+			locate(points, func(i int) []float64 { return rows[i] }, true, func(p *point) *stats.Estimate { return &p.us })
 			for _, p := range points {
-				half := q.upper(0.025, p.us.df) * p.us.se
-				if math.Abs(p.us.y-at) > half {
+				half := q.Upper(0.025, p.us.DF) * p.us.SE
+				if math.Abs(p.us.Y-at) > half {
 					outside++
 				}
 				total++
-				width, off = width+half, off+(p.us.y-at)*(p.us.y-at)
+				width, off = width+half, off+(p.us.Y-at)*(p.us.Y-at)
 			}
 		}
 		share, wide := float64(outside)/float64(total), width/float64(total)/math.Sqrt(off/float64(total))
-		t.Logf("%d samples: %.1f %% outside, half the width %.2f standard errors of %.4f", n, 100*share, wide, math.Sqrt(off/float64(total)))
+		t.Logf("%d samples: %.1f %% outside, half the width %.2f standard errors of %.4f", n, 100*share, wide,
+			math.Sqrt(off/float64(total)))
 		if share > 0.06 || wide > 3.2 {
 			t.Errorf("%d samples: %.1f %% of intervals miss, half their width is %.2f standard errors", n, 100*share, wide)
 		}

@@ -16,8 +16,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// joined sweeps several kernels or data types into one run, by a function of
-// the case.
 func joined(keys []results.SeriesKey, us func(results.Case) float64, ms []int, seed uint64) (Data, *world) {
 	w := &world{time: us, noise: student(0.01), rng: rand.New(rand.NewPCG(seed, 1))}
 	var data Data
@@ -42,7 +40,6 @@ func keyed(kernel string, d kernels.DType) results.SeriesKey {
 	return k
 }
 
-// only audits by one rule, confirmed on the world, and returns the findings.
 func only(t *testing.T, rule Rule, data Data, w *world) []Finding {
 	t.Helper()
 	a, err := RunAudit(context.Background(), data, Default().Only(rule), w)
@@ -59,17 +56,18 @@ func only(t *testing.T, rule Rule, data Data, w *world) []Finding {
 
 func TestParity(t *testing.T) {
 	ms := grid(16, 512, 16)
-	data, w := joined([]results.SeriesKey{keyed("lib", kernels.BF16), keyed("lib", kernels.FP16), keyed("lib", kernels.INT8), keyed("other", kernels.FP16)}, func(c results.Case) float64 {
+	data, w := joined([]results.SeriesKey{keyed("lib", kernels.BF16), keyed("lib", kernels.FP16), keyed("lib", kernels.INT8),
+		keyed("other", kernels.FP16)}, func(c results.Case) float64 {
 		us := 10 + float64(c.M)
 		switch {
 		case c.DType == kernels.INT8 && c.M > 256:
-			us *= 1.3 // quantised, and slower than what it replaces
+			us *= 1.3
 		case c.DType == kernels.INT8:
 			us *= 0.6
 		case c.DType == kernels.BF16:
 			us *= 1.05 // within the ratio
 		case c.Kernel == "other":
-			us *= 0.1 // no comparison across kernels
+			us *= 0.1
 		}
 		return us
 	}, ms, 3)
@@ -77,20 +75,22 @@ func TestParity(t *testing.T) {
 	if len(f) != 1 || f[0].Series.DType != kernels.INT8 || f[0].FromM != 272 || f[0].ToM != 512 || f[0].Status != Confirmed {
 		t.Errorf("findings %+v", f)
 	}
-	if len(f) > 0 && (!strings.Contains(f[0].Explanation, "int8 is slower than bf16") || !strings.Contains(f[0].Reproduce, "--dtype int8,bf16")) {
+	if len(f) > 0 &&
+		(!strings.Contains(f[0].Explanation, "int8 is slower than bf16") || !strings.Contains(f[0].Reproduce, "--dtype int8,bf16")) {
 		t.Errorf("%s\n%s", f[0].Explanation, f[0].Reproduce)
 	}
 }
 
-// TestParityOfQuantisedWeights: quantised weights that are slower than plain ones by the fastest kernel
-// are a finding, but not where a library multiplies by their plain elements.
+// Quantized weights slower than plain ones on the fastest kernel are a finding, unless the library multiplies
+// plain elements.
 func TestParityOfQuantisedWeights(t *testing.T) {
 	quantised := func(kernel string) results.SeriesKey {
 		k := keyed(kernel, kernels.BF16)
 		k.Weights = kernels.WeightFormat{Type: "int4", Bits: 4, GroupK: k.K, GroupN: 1, Scale: kernels.BF16}
 		return k
 	}
-	data, w := joined([]results.SeriesKey{keyed("cublas", kernels.BF16), keyed("slow", kernels.BF16), quantised("cublas"), quantised("cublaslt@12.4.5:2"), quantised("auto")}, func(c results.Case) float64 {
+	data, w := joined([]results.SeriesKey{keyed("cublas", kernels.BF16), keyed("slow", kernels.BF16), quantised("cublas"),
+		quantised("cublaslt@12.4.5:2"), quantised("auto")}, func(c results.Case) float64 {
 		us := 10 + float64(c.M)
 		switch {
 		case c.Kernel == "auto" && c.M > 256:
@@ -103,33 +103,36 @@ func TestParityOfQuantisedWeights(t *testing.T) {
 		return us
 	}, grid(16, 512, 16), 3)
 	f := only(t, Parity, data, w)
-	if len(f) != 1 || f[0].Series.Kernel != "auto" || f[0].FromM != 272 || f[0].ToM != 512 || f[0].Status != Confirmed || f[0].Cause != Implementation {
+	if len(f) != 1 || f[0].Series.Kernel != "auto" || f[0].FromM != 272 || f[0].ToM != 512 || f[0].Status != Confirmed ||
+		f[0].Cause != Implementation {
 		t.Fatalf("findings %+v", f)
 	}
 	if against := f[0].Against; against == nil || against.Kernel != "cublas" || against.Weights != (kernels.WeightFormat{}) {
 		t.Errorf("held against %+v", against)
 	}
-	for _, want := range []string{"are slower than plain ones, by which cublas multiplies", "4 bits against 16 bits"} {
+	for _, want := range []string{"are slower than plain", "4 bits instead of 16 bits"} {
 		if !strings.Contains(f[0].Explanation, want) {
 			t.Errorf("%q lacks %q", f[0].Explanation, want)
 		}
 	}
-	if want := "--weights plain,int4:column"; !strings.Contains(f[0].Reproduce, want) || !strings.Contains(f[0].Reproduce, "--kernel auto,cublas") {
+	if want := "--weights plain,int4:column"; !strings.Contains(f[0].Reproduce, want) ||
+		!strings.Contains(f[0].Reproduce, "--kernel auto,cublas") {
 		t.Errorf("%q lacks %q", f[0].Reproduce, want)
 	}
 }
 
 func TestAlternative(t *testing.T) {
-	data, w := joined([]results.SeriesKey{keyed("auto", kernels.BF16), keyed("tiled", kernels.BF16), keyed("naive", kernels.BF16)}, func(c results.Case) float64 {
-		us := 10 + float64(c.M)
-		switch {
-		case c.Kernel == "auto" && c.M >= 128 && c.M <= 192:
-			us *= 1.4 // chose wrongly
-		case c.Kernel == "naive":
-			us *= 20 // not judged
-		}
-		return us
-	}, grid(16, 512, 16), 4)
+	data, w := joined([]results.SeriesKey{keyed("auto", kernels.BF16), keyed("tiled", kernels.BF16), keyed("naive", kernels.BF16)},
+		func(c results.Case) float64 {
+			us := 10 + float64(c.M)
+			switch {
+			case c.Kernel == "auto" && c.M >= 128 && c.M <= 192:
+				us *= 1.4 // chose wrongly
+			case c.Kernel == "naive":
+				us *= 20 // not judged
+			}
+			return us
+		}, grid(16, 512, 16), 4)
 	f := only(t, Alternative, data, w)
 	if len(f) != 1 || f[0].Series.Kernel != "auto" || f[0].FromM != 128 || f[0].ToM != 192 || f[0].Cause != HeuristicChoice {
 		t.Errorf("findings %+v", f)
@@ -152,8 +155,7 @@ func TestAlternative(t *testing.T) {
 	}
 }
 
-// TestWrongResultsAreNoAlternative: times of a library whose results are known to be wrong accuse no other kernel, and
-// no remedy runs it. The audit and the remedies warn of it once.
+// A library with wrong results is no alternative and no remedy. The audit and the remedies warn of it once.
 func TestWrongResultsAreNoAlternative(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		data, w := joined([]results.SeriesKey{keyed("auto", kernels.BF16), keyed("wrong", kernels.BF16)}, func(c results.Case) float64 {
@@ -194,26 +196,26 @@ func TestWrongResultsAreNoAlternative(t *testing.T) {
 	}
 }
 
-// TestAlternativeIsOneFinding: which other kernel is best changes from row to row,
-// and some rows are so near the margin that only measuring again proves them; an
-// interval is one finding all the same.
+// The best kernel changes from row to row, and some rows need confirmation, but the interval stays one
+// finding.
 func TestAlternativeIsOneFinding(t *testing.T) {
 	near := map[int]bool{96: true, 104: true, 192: true, 400: true, 472: true, 480: true, 488: true}
 	holes := 0
 	for seed := range uint64(8) {
-		data, w := joined([]results.SeriesKey{keyed("slow", kernels.BF16), keyed("even", kernels.BF16), keyed("odd", kernels.BF16)}, func(c results.Case) float64 {
-			us := 10 + float64(c.M)
-			switch best := map[bool]string{true: "even", false: "odd"}[c.M/8%2 == 0]; {
-			case c.Kernel == best || c.M > 512:
-			case c.Kernel == "slow" && near[c.M]:
-				us *= 1.112
-			case c.Kernel == "slow":
-				us *= 1.7
-			default:
-				us *= 1.05
-			}
-			return us
-		}, grid(8, 800, 8), 30+seed)
+		data, w := joined([]results.SeriesKey{keyed("slow", kernels.BF16), keyed("even", kernels.BF16), keyed("odd", kernels.BF16)},
+			func(c results.Case) float64 {
+				us := 10 + float64(c.M)
+				switch best := map[bool]string{true: "even", false: "odd"}[c.M/8%2 == 0]; {
+				case c.Kernel == best || c.M > 512:
+				case c.Kernel == "slow" && near[c.M]:
+					us *= 1.112
+				case c.Kernel == "slow":
+					us *= 1.7
+				default:
+					us *= 1.05
+				}
+				return us
+			}, grid(8, 800, 8), 30+seed)
 		sweep, err := RunAudit(context.Background(), data, Default().Only(Alternative), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -225,7 +227,8 @@ func TestAlternativeIsOneFinding(t *testing.T) {
 		if len(f) != 1 || f[0].FromM != 8 || f[0].ToM != 512 || f[0].Rows < 56 || f[0].Status != Confirmed {
 			t.Fatalf("seed %d: findings %+v", seed, f)
 		}
-		if f[0].Cause != Implementation || !strings.Contains(f[0].Explanation, "the kernel even ") && !strings.Contains(f[0].Explanation, "it is even") ||
+		if f[0].Cause != Implementation ||
+			!strings.Contains(f[0].Explanation, "the kernel even ") && !strings.Contains(f[0].Explanation, "it is even") ||
 			!strings.Contains(f[0].Explanation, "the kernel odd ") && !strings.Contains(f[0].Explanation, "it is odd") {
 			t.Errorf("%s: %s", f[0].Cause, f[0].Explanation)
 		}
@@ -235,10 +238,9 @@ func TestAlternativeIsOneFinding(t *testing.T) {
 	}
 }
 
-// TestAlternativeOfTheSameLibrary: labels tell a choice from an implementation.
 func TestAlternativeOfTheSameLibrary(t *testing.T) {
 	for _, tc := range []struct {
-		label string // of the other kernel
+		label string
 		cause Cause
 	}{{"lib_128x64", HeuristicChoice}, {"other_128x64", Implementation}, {"", Implementation}} {
 		data, w := joined([]results.SeriesKey{keyed("lib", kernels.BF16), keyed("lt", kernels.BF16)}, func(c results.Case) float64 {
@@ -254,7 +256,7 @@ func TestAlternativeOfTheSameLibrary(t *testing.T) {
 				switch {
 				case c.Kernel == "lt":
 					c.Label = tc.label
-				case c.M > 512: // far from the rows in question
+				case c.M > 512:
 					c.Label = "lib_128x64"
 				default:
 					c.Label = "lib_64x64"
@@ -290,23 +292,23 @@ func TestPad(t *testing.T) {
 	if rows < 48 || len(f) > 5 {
 		t.Errorf("%d rows in %d findings, want most of 64 in few", rows, len(f))
 	}
-	// The monotonic rule sees the same rows, and the same cause.
 	m := only(t, Monotonic, data, w)
 	if len(m) == 0 || m[0].Cause != Alignment {
 		t.Errorf("monotonic: %+v", m)
 	}
 }
 
-// Softmax is held against copying; what is faster was in a cache, and is no error.
+// Softmax is compared with copying; a faster time came from a cache and is not an error.
 func TestRooflineOfSoftmax(t *testing.T) {
 	const copied = 0.5e12
-	ceilings := kernels.Ceilings{Peaks: []kernels.Peak{{DType: kernels.BF16, FLOPS: 100e12, Origin: kernels.Measured}}, ReadBandwidth: 1e12, CopyBandwidth: copied}
+	ceilings := kernels.Ceilings{Peaks: []kernels.Peak{{DType: kernels.BF16, FLOPS: 100e12, Origin: kernels.Measured}}, ReadBandwidth: 1e12,
+		CopyBandwidth: copied}
 	subject := kernels.Subject{Operation: kernels.Softmax, DType: kernels.BF16, Dims: kernels.Dims{Columns: 4096}}
 	w := byM(func(m int) float64 {
 		share := 0.8
 		switch {
 		case m < 64:
-			share = 3 // faster than memory is
+			share = 3 // faster than memory
 		case m >= 512:
 			share = 0.2
 		}
@@ -322,13 +324,13 @@ func TestRooflineOfSoftmax(t *testing.T) {
 	}
 	f := judged(ceilings, results.Engine)
 	if len(f) != 1 || f[0].FromM != 512 || f[0].ToM != 1024 || f[0].Cause != Implementation ||
-		!strings.Contains(f[0].Explanation, "copy bandwidth") || !strings.Contains(f[0].Explanation, "of 500.0 GB/s were reached, 20 %") {
+		!strings.Contains(f[0].Explanation, "copy bandwidth") || !strings.Contains(f[0].Explanation, "of 500.0 GB/s, 20 %") {
 		t.Errorf("findings %+v", f)
 	}
 	if f := judged(ceilings, results.Hot); len(f) != 0 {
 		t.Errorf("operands in a cache: %+v", f)
 	}
-	ceilings.CopyBandwidth = 0 // a file without one
+	ceilings.CopyBandwidth = 0
 	if f := judged(ceilings, results.Engine); len(f) != 1 || !strings.Contains(f[0].Explanation, "read bandwidth") {
 		t.Errorf("without the bandwidth of copying: %+v", f)
 	}
@@ -340,7 +342,7 @@ func TestRoofline(t *testing.T) {
 		bound := math.Max(s.FLOPs()/100e12, s.Bytes(kernels.BF16)/1e12) * 1e6
 		switch {
 		case m >= 256 && m < 320:
-			return bound / 1.5 // faster than can be
+			return bound / 1.5 // faster than possible
 		case m >= 512:
 			return bound / 0.1
 		}
@@ -357,17 +359,18 @@ func TestRoofline(t *testing.T) {
 	}
 	slices.SortFunc(f, func(a, b Finding) int { return a.FromM - b.FromM })
 	// At 1 TB/s and 100 TFLOP/s arithmetic is the limit from m103 on.
-	if f[0].Cause != Implementation || f[0].FromM != 16 || f[0].ToM != 48 || !strings.Contains(f[0].Explanation, "of 1000 GB/s were reached, 20 %") {
+	if f[0].Cause != Implementation || f[0].FromM != 16 || f[0].ToM != 48 || !strings.Contains(f[0].Explanation, "of 1000 GB/s, 20 %") {
 		t.Errorf("slow in reading: %+v", f[0])
 	}
 	if f[1].Cause != MeasurementError || f[1].FromM != 256 || f[1].ToM != 304 {
 		t.Errorf("too fast: %+v", f[1])
 	}
-	if f[2].Cause != Implementation || f[2].FromM != 512 || f[2].ToM != 1024 || !strings.Contains(f[2].Explanation, " of 100.0 TFLOP/s were reached, 10 %") {
+	if f[2].Cause != Implementation || f[2].FromM != 512 || f[2].ToM != 1024 ||
+		!strings.Contains(f[2].Explanation, " of 100.0 TFLOP/s, 10 %") {
 		t.Errorf("too slow: %+v", f[2])
 	}
 
-	// Weights that come faster than memory gives them were in a cache.
+	// Weights read faster than memory allows were in a cache.
 	warm := byM(func(int) float64 { return 20 }, student(0.01), rand.New(rand.NewPCG(5, 1)))
 	data = warm.sweep(grid(1, 8, 1), 8)
 	data.Series[0].Bandwidth.Rate = 1e12 // 33.6 us for the weights
@@ -381,13 +384,13 @@ func TestRoofline(t *testing.T) {
 	}
 }
 
-// TestStaircaseWithoutLabels: steps in the times alone name the cause.
 func TestStaircaseWithoutLabels(t *testing.T) {
 	for _, tc := range []struct {
 		period int
 		cause  Cause
-	}{{432, WaveQuantisation}, {64, TileQuantisation}} {
-		w := byM(func(m int) float64 { return 5 + 100*math.Ceil(float64(m)/float64(tc.period)) }, student(0.005), rand.New(rand.NewPCG(5, 1)))
+	}{{432, WaveQuantization}, {64, TileQuantization}} {
+		w := byM(func(m int) float64 { return 5 + 100*math.Ceil(float64(m)/float64(tc.period)) }, student(0.005),
+			rand.New(rand.NewPCG(5, 1)))
 		a, err := RunAudit(context.Background(), w.sweep(grid(8, 2048, 8), 8), Default().Only(Monotonic), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -404,21 +407,22 @@ func TestStaircaseWithoutLabels(t *testing.T) {
 	}
 }
 
-// TestNothingPanics feeds whatever a run file could hold to everything, and
-// prints it.
+// Feeds arbitrary run contents to every function, and prints the results.
 func TestNothingPanics(t *testing.T) {
 	times := []float64{0, -1, 1e-300, 1e-7, 1e-5, 1, 2, 3, 150, 272, 1e9, 1e14, 1e300, math.Inf(1), math.NaN()}
 	clocks := []float64{0, 1, 2000, math.NaN()}
 	draw := func(t *rapid.T, name string) Data {
 		d := Data{Name: name}
 		for range rapid.IntRange(0, 3).Draw(t, "series") {
-			k := keyed(rapid.SampledFrom([]string{"a", "b", "naive"}).Draw(t, "kernel"), rapid.SampledFrom(kernels.DTypes()).Draw(t, "dtype"))
+			k := keyed(rapid.SampledFrom([]string{"a", "b", "naive"}).Draw(t, "kernel"),
+				rapid.SampledFrom(kernels.DTypes()).Draw(t, "dtype"))
 			s := results.Series{Key: k}
 			s.Peak.FLOPS = rapid.SampledFrom([]float64{0, 1, 1e14}).Draw(t, "peak")
 			s.Bandwidth.Rate = rapid.SampledFrom([]float64{0, 1, 1e12}).Draw(t, "bandwidth")
 			for i, m := range grid(1, rapid.IntRange(0, 30).Draw(t, "rows"), 1) {
 				r := results.Row{Case: results.Case{ID: int64(i), SeriesKey: k, M: m * 4}}
-				r.Case.Label, r.Case.Launch = kernels.ReadLabel(rapid.SampledFrom([]string{"", "x_64x64", "y_128x64", "nvjet_128x64", "x_64x64 splitk 2"}).Draw(t, "label"))
+				r.Case.Label, r.Case.Launch = kernels.ReadLabel(rapid.SampledFrom([]string{"", "x_64x64", "y_128x64", "nvjet_128x64",
+					"x_64x64 splitk 2"}).Draw(t, "label"))
 				for round := range rapid.IntRange(0, 7).Draw(t, "samples") {
 					r.Samples = append(r.Samples, results.Sample{CaseID: int64(i), Round: round, Seq: int64(round*30 + i),
 						US: rapid.SampledFrom(times).Draw(t, "us"), ClockMHz: rapid.SampledFrom(clocks).Draw(t, "clock")})
@@ -477,27 +481,28 @@ func TestFigure(t *testing.T) {
 	}
 }
 
-// TestStepBesideThePeriod: a step that lies one row off the multiples at which the others are is not put down to their period.
+// A step one row off the multiples of the other steps is not part of their period.
 func TestStepBesideThePeriod(t *testing.T) {
 	const period = 64
-	ends := func(m int) float64 { // of steps: at multiples, but one row early behind m511
+	ends := func(m int) float64 { // steps at multiples, but one row early behind m511
 		if m == 512 {
 			m++
 		}
 		return math.Ceil(float64(m) / period)
 	}
 	data := byM(func(m int) float64 { return 5 + 100*ends(m) }, gaussian(0.0005), rand.New(rand.NewPCG(5, 1))).sweep(grid(1, 640, 1), 5)
-	c := prepare(data, Default()).curves[0]
+	c := prepare(data, Default().Basis()).curves[0]
 	for _, tc := range []struct {
 		m     int
 		cause Cause
 		why   string
 	}{
-		{449, TileQuantisation, "lie at multiples of 64"},
-		{512, "", "the time steps up by 12.4 % behind m511, which is no multiple of 64"},
+		{449, TileQuantization, "at multiples of 64"},
+		{512, "", "the time steps up by 12.4 % after m511, which is not a multiple of 64"},
 	} {
 		at, _ := c.at(tc.m)
-		w := &witness{c: &candidate{worst: &judgement{curve: c, point: at}}, curve: c, row: c.points[at], reference: c.points[at-1], loss: 0.1}
+		w := &witness{c: &candidate{worst: &judgement{curve: c, point: at}}, curve: c, row: c.points[at], reference: c.points[at-1],
+			loss: 0.1}
 		if cause, why := w.steps(); cause != tc.cause || !strings.Contains(why, tc.why) {
 			t.Errorf("m%d: %q: %s, want %q: %s", tc.m, cause, why, tc.cause, tc.why)
 		}

@@ -12,33 +12,35 @@ import (
 // Outcome is how a command that gates ends. Its value is the exit code.
 type Outcome int
 
-// The outcomes. Where several hold, the lowest that is no success is the command's: a gate that failed stays failed, however
-// much else is missing; and what could not be measured is more than what could not be told.
+// The outcomes. If several apply, the lowest nonzero one is the command's: a failed gate outranks failed
+// measurements, and these outrank missing verdicts.
 const (
 	Passed       Outcome = 0
 	GateFailed   Outcome = 1
 	Broken       Outcome = 3 // a device failed, cases failed, or a file can't be read
-	Inconclusive Outcome = 4 // no verdict, or one on less than was asked for
+	Inconclusive Outcome = 4 // no verdict, or a verdict on less than was asked for
 )
 
 // Ground is one reason for an outcome.
 type Ground struct {
 	Outcome Outcome
 	Text    string
-	Hint    string // what its reader can do, empty for nothing
+	Hint    string // what the user can do, or empty
 }
 
-// Held is a run that a verdict rests on, with what it was asked for and what it holds.
+// Held is a run that a verdict rests on, with the cases it was asked for and contains.
 type Held struct {
 	Name string
+	// Continue is the command that measures missing cases; empty means a sweep's.
+	Continue string
 	results.Coverage
 }
 
-// Accept says what a verdict may lack because its user has said so.
+// Accept lists what a verdict may lack, as the user allowed.
 type Accept struct {
 	Failed  bool // cases that failed
 	Missing bool // cases that were asked for and not measured
-	Mixed   bool // samples of one device that come from several machines
+	Mixed   bool // samples of one device from several machines
 }
 
 // The flags that set the fields of [Accept], as hints name them.
@@ -48,50 +50,52 @@ const (
 	AcceptMixed   = "accept-mixed"
 )
 
-// Judged is of how many rows a rule could tell something.
+// Judged counts the rows that a rule could decide.
 type Judged struct {
 	Rule Rule `json:"rule"`
-	// Rows are the rows that it was asked about. Of Decided it says that they keep or break it, Undecided are those whose
-	// samples leave that open, and the others had nothing to be compared with.
+	// Rows counts the rows that the rule was asked about. Decided rows keep or break it, Undecided ones have
+	// insufficient samples, and the others have no reference.
 	Rows      int `json:"rows"`
 	Decided   int `json:"decided"`
 	Undecided int `json:"undecided"`
-	// Suspectable are rows that it compared by a scatter that is not their own.
+	// Suspectable counts rows compared with borrowed or assumed scatter.
 	Suspectable int `json:"suspectable,omitempty"`
-	// Named is set where the rule was asked for by its name.
+	// Named is set if the user asked for the rule by name.
 	Named bool `json:"-"`
 }
 
-// Compared is how many rows the rule had something to say of.
+// Compared counts the rows that had a reference.
 func (j Judged) Compared() int { return j.Decided + j.Undecided }
 
-// Evidence is all that the outcome of a command follows from: what was proven, what each run was asked for and holds, and of how
-// much anything could be told. Every command that gates makes one, and [Evidence.Grounds] is the one place that decides.
+// Evidence is everything that decides the outcome of a command: what was proven, what each run was asked for
+// and contains, and how many rows were decided. Every command that gates makes one, and only
+// [Evidence.Grounds] decides.
 type Evidence struct {
-	// Name is what was judged, for messages.
+	// Name is the judged subject, for messages.
 	Name string
-	// Proven is what fails the gate, in words, and ProvenHint what its reader can do about it.
+	// Proven describes what fails the gate, ProvenHint what the user can do about it.
 	Proven     []string
 	ProvenHint string
 	// Held are the runs that the verdict rests on.
 	Held []Held
-	// Lost are cases that a baseline has and the run that is compared with it has not: see [Losses].
+	// Lost are cases of a baseline that the compared run lacks: see [Losses].
 	Lost   Losses
 	Accept Accept
-	// Broken is what failed beside cases, and Open why there is no verdict: the outcomes of these grounds are set by Grounds.
+	// Broken lists failures other than of cases, Open the reasons for a missing verdict. Grounds sets the
+	// outcomes of both.
 	Broken, Open []Ground
-	// Unjudged are things that were asked about of which nothing could be told, each in words; Of names them, as "card".
+	// Unjudged describes the subjects without a verdict; Of is their noun, such as "card".
 	Unjudged []string
 	Of       string
-	// Ungated is set where whatever was found passes. What failed, is missing or can't be judged does not.
+	// Ungated is set if findings don't fail the gate. Failed, missing and unjudgeable cases still do.
 	Ungated bool
-	// Judged says of how many rows each rule could tell something; nil of commands that apply none.
+	// Judged counts the rows that each rule could decide; nil for commands without rules.
 	Judged []Judged
-	// Cases counts the cases, and Undecided those of which nothing can be told, by the rule whose verdicts rows carry. More than
-	// the share MostUndecided of them, with what is missing, is no verdict.
+	// Cases counts the cases, and Undecided those without a verdict by the rule whose verdicts rows have. If
+	// undecided and missing cases exceed the share MostUndecided, there is no verdict.
 	Cases, Undecided int
 	MostUndecided    float64
-	// UndecidedHint is what its reader can do about it.
+	// UndecidedHint says what the user can do about it.
 	UndecidedHint string
 }
 
@@ -100,17 +104,17 @@ type Losses struct {
 	// A and B name the runs.
 	A string `json:"-"`
 	B string `json:"-"`
-	// Cases are those that A measured.
+	// Cases counts the cases that A measured.
 	Cases int `json:"cases"`
-	// Failed are those that failed in B, Missing those that B does not have; the first of each is named.
+	// Failed counts those that failed in B, Missing those that B lacks; the first of each is named.
 	Failed       int    `json:"failed,omitempty"`
 	FirstFailed  string `json:"first_failed,omitempty"`
 	Missing      int    `json:"missing,omitempty"`
 	FirstMissing string `json:"first_missing,omitempty"`
 }
 
-// Grounds are the reasons for the outcome, the deciding one first; none is a pass. accepted says in words what would be among them
-// had its user not accepted it.
+// Grounds are the reasons for the outcome, the deciding one first; an empty list is a pass. accepted
+// describes what would be among them if the user had not accepted it.
 func (e Evidence) Grounds() (grounds []Ground, accepted []string) {
 	if !e.Ungated {
 		for _, text := range e.Proven {
@@ -133,7 +137,7 @@ func (e Evidence) Grounds() (grounds []Ground, accepted []string) {
 		}
 		grounds = append(grounds, Ground{Outcome: outcome, Text: text, Hint: do + "--" + flag + " judges the rest"})
 	}
-	// Of many runs one is told, with how many are like it.
+	// Among similar runs only the first is named, with the number of the others.
 	each := func(has func(Held) bool, accept bool, flag string, outcome Outcome, do string, text func(Held) string) {
 		first, more := -1, 0
 		for i, h := range e.Held {
@@ -153,29 +157,37 @@ func (e Evidence) Grounds() (grounds []Ground, accepted []string) {
 		if more > 0 {
 			told += fmt.Sprintf("; so in %s", plural(more, "more run"))
 		}
-		add(accept, flag, outcome, strings.ReplaceAll(do, "RUN", e.Held[first].Name), "%s", told)
+		h := e.Held[first]
+		goOn := cmp.Or(h.Continue, "gemmaudit sweep --resume --out "+h.Name)
+		add(accept, flag, outcome, strings.NewReplacer("RUN", h.Name, "CONTINUE", goOn).Replace(do), "%s", told)
 	}
-	each(func(h Held) bool { return h.Failed > 0 }, e.Accept.Failed, AcceptFailed, Broken, "`gemmaudit report RUN -o csv` has the reason of each; ", func(h Held) string {
-		return fmt.Sprintf("%s: %d of %s failed and %s not judged: %s", h.Name, h.Failed, plural(h.Asked, "case"), isAre(h.Failed), h.FirstFailed)
-	})
+	each(func(h Held) bool { return h.Failed > 0 }, e.Accept.Failed, AcceptFailed, Broken,
+		"`gemmaudit report RUN -o csv` has the reason of each; ", func(h Held) string {
+			return fmt.Sprintf("%s: %d of %s failed and %s not judged: %s", h.Name, h.Failed, plural(h.Asked, "case"), isAre(h.Failed),
+				h.FirstFailed)
+		})
 	each(func(h Held) bool { return h.Partly > 0 }, e.Accept.Failed, AcceptFailed, Broken, "", func(h Held) string {
-		return fmt.Sprintf("%s: %d of %s failed after some rounds and %s judged by those: %s", h.Name, h.Partly, plural(h.Asked, "case"), isAre(h.Partly), h.FirstPartly)
+		return fmt.Sprintf("%s: %d of %s failed after some rounds and %s judged from those: %s", h.Name, h.Partly, plural(h.Asked, "case"),
+			isAre(h.Partly), h.FirstPartly)
 	})
 	each(func(h Held) bool { return h.Missing > 0 }, e.Accept.Missing, AcceptMissing, Inconclusive,
-		"`gemmaudit sweep --resume --out RUN` measures them, merge adds a shard that was forgotten; ", func(h Held) string {
-			return fmt.Sprintf("%s: %d of %s that it was asked for %s not measured, %s among them", h.Name, h.Missing, plural(h.Asked, "case"), isAre(h.Missing), h.FirstMissing)
+		"`CONTINUE` measures them, merge adds a missing shard; ", func(h Held) string {
+			return fmt.Sprintf("%s: %d of %s %s missing, such as %s", h.Name, h.Missing, plural(h.Asked, "case"), isAre(h.Missing),
+				h.FirstMissing)
 		})
-	each(func(h Held) bool { return len(h.Mixed) > 0 }, e.Accept.Mixed, AcceptMixed, Inconclusive, "measure on one machine; ", func(h Held) string {
-		return fmt.Sprintf("%s: samples of %d machines are mixed, %v", h.Name, len(h.Mixed[0].Parts), h.Mixed[0])
-	})
+	each(func(h Held) bool { return len(h.Mixed) > 0 }, e.Accept.Mixed, AcceptMixed, Inconclusive, "measure on one machine; ",
+		func(h Held) string {
+			return fmt.Sprintf("%s: samples of %d machines are mixed, %v", h.Name, len(h.Mixed[0].Parts), h.Mixed[0])
+		})
 	if n := len(e.Unjudged); n > 0 {
 		add(e.Accept.Missing, AcceptMissing, Inconclusive, "", "%s could not be judged: %s", plural(n, e.Of), e.Unjudged[0])
 	}
 	if l := e.Lost; l.Failed > 0 {
-		add(e.Accept.Failed, AcceptFailed, Broken, "", "%d of %s that %s measured failed in %s: %s", l.Failed, plural(l.Cases, "case"), l.A, l.B, l.FirstFailed)
+		add(e.Accept.Failed, AcceptFailed, Broken, "", "%d of %s that %s measured failed in %s: %s", l.Failed, plural(l.Cases, "case"), l.A,
+			l.B, l.FirstFailed)
 	}
 	if l := e.Lost; l.Missing > 0 {
-		add(e.Accept.Missing, AcceptMissing, Inconclusive, "", "%d of %s that %s measured %s not in %s, %s among them",
+		add(e.Accept.Missing, AcceptMissing, Inconclusive, "", "%d of %s that %s measured %s not in %s, such as %s",
 			l.Missing, plural(l.Cases, "case"), l.A, isAre(l.Missing), l.B, l.FirstMissing)
 	}
 	if !e.Ungated && len(grounds) == 0 {
@@ -185,7 +197,6 @@ func (e Evidence) Grounds() (grounds []Ground, accepted []string) {
 	return grounds, accepted
 }
 
-// told are the grounds of which nothing stronger is known: that too little could be told.
 func (e Evidence) told() []Ground {
 	open := func(hint, format string, args ...any) []Ground {
 		return []Ground{{Outcome: Inconclusive, Text: fmt.Sprintf(format, args...), Hint: hint}}
@@ -212,12 +223,13 @@ func (e Evidence) told() []Ground {
 			idle = append(idle, string(j.Rule))
 		}
 	}
-	const give = "give more batches, or switch on a rule that applies to what was measured"
+	const give = "measure more sizes, or enable a rule that applies to them"
 	switch {
 	case len(few) > 0:
-		return open("repeat each case: `gemmaudit sweep` does; what is suspected is listed", "%s: %s judged no row by samples of its own", e.Name, strings.Join(few, ", "))
+		return open("measure each case several times, as `gemmaudit sweep` does; suspected findings are listed",
+			"%s: %s had enough samples to judge no row", e.Name, strings.Join(few, ", "))
 	case compared == 0:
-		return open(give, "%s: no rule compares any of %s with another", e.Name, plural(e.Cases, "case"))
+		return open(give, "%s: no rule can compare any of %s", e.Name, plural(e.Cases, "case"))
 	case len(idle) > 0:
 		return open(give, "%s: %s compares no row with another", e.Name, strings.Join(idle, ", "))
 	}

@@ -6,35 +6,33 @@ import (
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 const (
-	// paceBlocks is over how many blocks nearest in time the pace of the machine is
-	// taken, half before and half after: the clock of a card under its power limit
-	// keeps half of a deviation for some 60 blocks of a millisecond.
+	// paceBlocks is the window of the machine's pace in blocks, half before and half after. The clock of a
+	// card at its power limit keeps half of a deviation for some 60 blocks of a millisecond.
 	paceBlocks = 16
-	// paceShare is the share of the variance of the running median that must be the
-	// machine's, not the median's own noise, for times to be adjusted by it.
+	// paceShare is the least share of the running median's variance that must come from the machine, not from
+	// noise, for times to be adjusted by it.
 	paceShare = 0.25
 )
 
-// block is one timed block in the order of the run: how far, in logs, it came out
-// above its row's centre. Only blocks that tell the pace are listed.
+// block is one timed block in the order of the run, with its log deviation from its row's center. Only blocks
+// that measure the pace are listed.
 type block struct {
 	seq int64
 	off float64
 }
 
-// pace is how slow the machine was at the moments of a run: the running median of
-// what the blocks nearest in time had in common, in logs of time.
+// pace is the slowness of the machine over a run: the running median of the deviations of the blocks nearest
+// in time, in logs of time.
 type pace struct {
 	blocks []block
-	// noise is the standard error of the running location.
-	noise float64
-	low   bool // the location is the low quantile, else the median
+	noise  float64
+	low    bool // the location is the low quantile, else the median
 }
 
-// span is over how many blocks the pace is taken.
 func (p *pace) span() int {
 	if p.low {
 		return lowPaceBlocks
@@ -42,17 +40,16 @@ func (p *pace) span() int {
 	return paceBlocks
 }
 
-// newPace collects the blocks of one device that tell its pace. rows are the
-// adjusted log-times, control marks rows that are measured in every round.
+// newPace collects the blocks of one device that measure its pace. rows are the adjusted log times, control
+// marks rows that are measured in every round.
 //
-// Rounds for which rows were chosen are different. Their rows are the ones that
-// looked slow before, or fast, and would look otherwise by that alone: of them
-// only the control rows and the sentinels tell the pace. And a row's
-// centre is taken over the full rounds: over all, it would follow the chosen rounds where
-// they are the majority and hide what they have in common.
+// Rounds with chosen rows are different. Their rows looked slow or fast before, and would look different
+// again by selection alone, so only their control rows and sentinels measure the pace. A row's center is
+// taken over the full rounds only. Over all rounds, it could follow a majority of chosen rounds and hide
+// their pace.
 func newPace(rows []track, control []bool, sentinels []block, s Scatter) *pace {
 	full := fullRounds(rows)
-	// The places of a row's blocks and deviations among all.
+	// Offsets of each row's blocks and deviations in the common arrays.
 	blocks, scales := make([]int, len(rows)+1), make([]int, len(rows)+1)
 	for i, r := range rows {
 		n := 0
@@ -74,7 +71,7 @@ func newPace(rows []track, control []bool, sentinels []block, s Scatter) *pace {
 	deviations := make([]float64, scales[len(rows)])
 	inBlocks(len(rows), func(from, to int) {
 		var scratch []float64
-		w := lowWeights{}
+		w := stats.LowQuantile{}
 		for i := from; i < to; i++ {
 			r, of, off := rows[i], p.blocks[blocks[i]:blocks[i+1]], deviations[scales[i]:scales[i+1]]
 			if len(off) == 0 {
@@ -89,9 +86,9 @@ func newPace(rows []track, control []bool, sentinels []block, s Scatter) *pace {
 			var centre float64
 			if p.low {
 				slices.Sort(scratch)
-				centre, _ = w.at(scratch)
+				centre, _ = w.At(scratch)
 			} else {
-				centre = spoiledMedian(scratch)
+				centre = stats.MedianInPlace(scratch)
 			}
 			for j, v := range r.y {
 				if full.has(r.round[j]) || control[i] {
@@ -106,17 +103,16 @@ func newPace(rows []track, control []bool, sentinels []block, s Scatter) *pace {
 	if len(p.blocks) < 4*p.span() {
 		return nil
 	}
-	p.noise = medianFactor * 1.4826 * selectMedian(deviations) / math.Sqrt(float64(p.span()))
+	p.noise = stats.MedianFactor * stats.MADFactor * stats.UpperMedianInPlace(deviations) / math.Sqrt(float64(p.span()))
 	return p
 }
 
-// roundSet is a set of rounds: those below denseRounds by number, others by name.
+// roundSet is a set of rounds: a list below denseRounds, a map above.
 type roundSet struct {
 	dense  []bool
 	sparse map[int]bool
 }
 
-// denseRounds is up to which round rounds are counted in a list.
 const denseRounds = 1 << 16
 
 func (s *roundSet) has(round int) bool {
@@ -126,7 +122,6 @@ func (s *roundSet) has(round int) bool {
 	return s.sparse[round]
 }
 
-// fullRounds are the rounds that have nearly as many samples as the largest.
 func fullRounds(rows []track) *roundSet {
 	var dense []int
 	sparse, most := map[int]int{}, 0
@@ -155,8 +150,7 @@ func fullRounds(rows []track) *roundSet {
 	return s
 }
 
-// sortBySeq puts v in the order of seq. Seqs that are nearly consecutive, as those of a run
-// are, tell each element its place.
+// sortBySeq sorts v by seq, in linear time if the seqs are nearly consecutive, as a run's are.
 func sortBySeq[T any](v []T, seq func(*T) int64) {
 	if from := places(v, seq); from != nil {
 		permute(v, from)
@@ -165,8 +159,8 @@ func sortBySeq[T any](v []T, seq func(*T) int64) {
 	slices.SortFunc(v, func(a, b T) int { return cmp.Compare(seq(&a), seq(&b)) })
 }
 
-// places lists in order of seq where the elements are, counted from 1; nil where seqs are too
-// far apart to be counted, or not distinct.
+// places lists the indexes of the elements in order of seq, counted from 1; nil if seqs are too sparse for
+// that, or not distinct.
 func places[T any](v []T, seq func(*T) int64) []int32 {
 	if len(v) == 0 || len(v) > math.MaxInt32-1 {
 		return nil
@@ -190,7 +184,7 @@ func places[T any](v []T, seq func(*T) int64) []int32 {
 	return slices.DeleteFunc(at, func(i int32) bool { return i == 0 })
 }
 
-// permute moves to each place the element that from names, counted from 1, and clears from.
+// permute moves to each place the element that from gives, counted from 1, and clears from.
 func permute[T any](v []T, from []int32) {
 	for k := range v {
 		if from[k] == 0 {
@@ -209,8 +203,8 @@ func permute[T any](v []T, from []int32) {
 	}
 }
 
-// window is the blocks around a moment, kept sorted as it moves on. It is short: to walk
-// along it takes less than to search it.
+// window is the blocks around a moment, kept sorted as it moves. It is short, so a linear scan is faster than
+// a search.
 type window struct{ sorted []float64 }
 
 func (w *window) add(v float64) {
@@ -234,7 +228,7 @@ func (w *window) drop(v float64) {
 	}
 }
 
-// location is the median of the window, or its low quantile, of which one block has no say when it is its own.
+// location is the median of the window, or its low quantile, without the block itself if has is true.
 func (w *window) location(low bool, own float64, has bool) float64 {
 	n := len(w.sorted)
 	if has {
@@ -247,15 +241,13 @@ func (w *window) location(low bool, own float64, has bool) float64 {
 		return w.sorted[i]
 	}
 	if low {
-		return at(int(lowShare * float64(n)))
+		return at(int(stats.LowShare * float64(n)))
 	}
 	return (at(n/2) + at((n-1)/2)) / 2
 }
 
-// moment is the place of a sample.
 type moment struct{ row, col int32 }
 
-// moments are the places of all samples in the order of the run.
 func moments(rows []track) []moment {
 	n := 0
 	for _, r := range rows {
@@ -271,13 +263,12 @@ func moments(rows []track) []moment {
 	return all
 }
 
-// follow sets the x of all tracks to −pace, so that an adjusted time is that of a usual
-// moment, and says whether the pace stands out of its own noise: where it does
-// not, times are better left as they are. The pace around a block is the median of those
-// nearest in time, half before and half after, without the block itself.
-func (p *pace) follow(rows []track) bool {
+// follow sets the x of all tracks to −pace, so an adjusted time is the time at a usual moment. paced reports
+// whether the pace is significant; otherwise times are not adjusted. The pace around a block is the median of
+// the blocks nearest in time, half before and half after, without the block itself.
+func (p *pace) follow(rows []track) (level stats.Estimate, paced bool) {
 	if p == nil {
-		return false
+		return level, false
 	}
 	all := moments(rows)
 	values := make([]float64, len(all))
@@ -294,13 +285,14 @@ func (p *pace) follow(rows []track) bool {
 	}
 	n := float64(len(values))
 	if n == 0 {
-		return false
+		return level, false
 	}
 	variance := squares/n - sum/n*sum/n
 	if variance*(1-paceShare) <= p.noise*p.noise {
-		return false
+		return level, false
 	}
-	usual := selectMedian(values)
+	level = paceLevel(values)
+	usual := stats.UpperMedianInPlace(values)
 	inBlocks(len(rows), func(from, to int) {
 		for _, r := range rows[from:to] {
 			for j := range r.x {
@@ -308,18 +300,17 @@ func (p *pace) follow(rows []track) bool {
 			}
 		}
 	})
-	return true
+	return level, true
 }
 
-// around finds the pace at consecutive moments and sets the tracks' x to what it is below
-// zero.
 func (p *pace) around(rows []track, all []moment, values []float64) {
 	if len(all) == 0 {
 		return
 	}
 	half := p.span() / 2
 	var w window
-	at, _ := slices.BinarySearchFunc(p.blocks, rows[all[0].row].seq[all[0].col], func(b block, seq int64) int { return cmp.Compare(b.seq, seq) })
+	at, _ := slices.BinarySearchFunc(p.blocks, rows[all[0].row].seq[all[0].col],
+		func(b block, seq int64) int { return cmp.Compare(b.seq, seq) })
 	// The window is blocks[from:to], and blocks[at:] are not before the moment.
 	from, to := at, at
 	for i, m := range all {
@@ -333,7 +324,7 @@ func (p *pace) around(rows []track, all []moment, values []float64) {
 			after++
 		}
 		first, last := at-half, after+half
-		// At the ends of the run the other side gives more.
+		// At the ends of the run the other side contributes more.
 		if first < 0 {
 			first, last = 0, last-first
 		}
@@ -355,14 +346,12 @@ func (p *pace) around(rows []track, all []moment, values []float64) {
 	}
 }
 
-// at is the pace around the moment of a block that is among those of the pace.
 func (p *pace) at(seq int64) float64 {
 	one := track{x: []float64{0}, seq: []int64{seq}}
 	p.around([]track{one}, []moment{{}}, []float64{0})
 	return -one.x[0]
 }
 
-// blockOff is the deviation of a block that is there.
 func blockOff(blocks []block, at int, is bool) float64 {
 	if !is {
 		return 0
@@ -370,8 +359,7 @@ func blockOff(blocks []block, at int, is bool) float64 {
 	return blocks[at].off
 }
 
-// sentinelBlocks are the blocks of recurring cases at their usual clock, each beside its
-// case's centre.
+// sentinelBlocks are the blocks of recurring cases at their usual clock, relative to each case's center.
 func sentinelBlocks(samples []results.Sample, scatter Scatter) []block {
 	log := clockFit(samples)
 	byCase := map[int64][]float64{}
@@ -379,12 +367,12 @@ func sentinelBlocks(samples []results.Sample, scatter Scatter) []block {
 		byCase[s.CaseID] = append(byCase[s.CaseID], log(s))
 	}
 	centre := map[int64]float64{}
-	w := lowWeights{}
+	w := stats.LowQuantile{}
 	for id, v := range byCase {
 		if scatter.low() {
-			centre[id], _, _ = w.unsorted(v, nil)
+			centre[id], _, _ = w.Unsorted(v, nil)
 		} else {
-			centre[id] = median(v)
+			centre[id] = stats.Median(v)
 		}
 	}
 	out := make([]block, 0, len(samples))

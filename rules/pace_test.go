@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// TestSortBySeqProperty holds the order by place against a sort, with seqs near each other and
-// far apart.
 func TestSortBySeqProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		widest := rapid.SampledFrom([]int64{40, 100, 1 << 40}).Draw(t, "widest")
@@ -29,7 +29,6 @@ func TestSortBySeqProperty(t *testing.T) {
 	})
 }
 
-// TestSortBySeqOfEqualSeqs: what shares a seq has no place of its own.
 func TestSortBySeqOfEqualSeqs(t *testing.T) {
 	v := []block{{3, 1}, {1, 2}, {3, 3}, {2, 4}}
 	sortBySeq(v, func(b *block) int64 { return b.seq })
@@ -38,7 +37,6 @@ func TestSortBySeqOfEqualSeqs(t *testing.T) {
 	}
 }
 
-// TestWindowProperty holds the median of a moving window against that of a sort.
 func TestWindowProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.Float64Range(-3, 3), 3, 60).Draw(t, "values")
@@ -50,20 +48,19 @@ func TestWindowProperty(t *testing.T) {
 				w.drop(values[i-size])
 			}
 			in := slices.Clone(values[max(0, i+1-size) : i+1])
-			if got := w.location(false, 0, false); got != median(in) {
-				t.Fatalf("median %v of %v, expected %v", got, in, median(in))
+			if got := w.location(false, 0, false); got != stats.Median(in) {
+				t.Fatalf("median %v of %v, expected %v", got, in, stats.Median(in))
 			}
 			if len(in) < 2 {
 				continue
 			}
-			if got, want := w.location(false, v, true), median(in[:len(in)-1]); got != want {
+			if got, want := w.location(false, v, true), stats.Median(in[:len(in)-1]); got != want {
 				t.Fatalf("median %v of %v without the last, expected %v", got, in, want)
 			}
 		}
 	})
 }
 
-// TestFullRounds: chosen rounds are those with few samples, whatever their numbers.
 func TestFullRounds(t *testing.T) {
 	rows := make([]track, 20)
 	for i := range rows {
@@ -73,38 +70,38 @@ func TestFullRounds(t *testing.T) {
 		}
 	}
 	full := fullRounds(rows)
-	for round, want := range map[int]bool{0: true, 1: true, 2: false, 3: false, denseRounds + 7: true, denseRounds + 8: false, math.MaxInt: true} {
+	for round, want := range map[int]bool{0: true, 1: true, 2: false, 3: false, denseRounds + 7: true, denseRounds + 8: false,
+		math.MaxInt: true} {
 		if full.has(round) != want {
 			t.Errorf("round %d: %v, expected %v", round, !want, want)
 		}
 	}
 }
 
-// TestFoldProperty holds the centres of sorted parts against those of the samples as they
-// were taken, to the bit.
+// The centers from merged parts must equal the direct ones to the bit.
 func TestFoldProperty(t *testing.T) {
 	var f folder
 	rapid.Check(t, func(t *rapid.T) {
 		y := rapid.SliceOfN(rapid.Float64Range(-1, 9), 1, 200).Draw(t, "y")
 		var p point
 		whole := f.fold(&p, y)
-		if want, _ := centre(y, nil); whole != want {
+		if want, _ := stats.Centre(y, nil); whole != want {
 			t.Fatalf("centre %v, expected %v", whole, want)
 		}
-		if p.folded != (len(y) >= folds) {
+		if p.folded != (len(y) >= stats.Folds) {
 			t.Fatalf("folded %v with %d samples", p.folded, len(y))
 		}
-		for k := 0; p.folded && k < folds; k++ {
+		for k := 0; p.folded && k < stats.Folds; k++ {
 			var rest, part []float64
 			for i, v := range y {
-				if i%folds == k {
+				if i%stats.Folds == k {
 					part = append(part, v)
 				} else {
 					rest = append(rest, v)
 				}
 			}
-			without, _ := centre(rest, nil)
-			of, _ := centre(part, nil)
+			without, _ := stats.Centre(rest, nil)
+			of, _ := stats.Centre(part, nil)
 			if p.without[k] != without || p.of[k] != of {
 				t.Fatalf("fold %d: %v and %v, expected %v and %v", k, p.without[k], p.of[k], without, of)
 			}
@@ -112,11 +109,10 @@ func TestFoldProperty(t *testing.T) {
 	})
 }
 
-// TestSpoiledMedianProperty holds it against the median of a sort.
 func TestSpoiledMedianProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := rapid.SliceOfN(rapid.Float64Range(-2, 2), 0, 100).Draw(t, "v")
-		if want, got := median(v), spoiledMedian(slices.Clone(v)); got != want {
+		if want, got := stats.Median(v), stats.MedianInPlace(slices.Clone(v)); got != want {
 			t.Fatalf("%v, expected %v", got, want)
 		}
 	})

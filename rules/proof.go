@@ -8,8 +8,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// Proof is what measuring again has shown of a run, as the run keeps it for audits
-// that do not ask the device: rule by rule, before any waiver.
+// Proof is the result of measuring a run again, kept in the run for audits without a device: rule by rule,
+// before any waiver.
 type Proof struct {
 	Rules []RuleProof `json:"rules"`
 }
@@ -17,31 +17,30 @@ type Proof struct {
 // RuleProof is the proof of one rule with everything that it rests on.
 type RuleProof struct {
 	Rule Rule `json:"rule"`
-	// Settings are the values of the keys that touch this rule's verdicts, Samples is
-	// how many samples the sweep had.
+	// Settings are the values of the keys that affect this rule's verdicts, Samples the number of samples of
+	// the sweep.
 	Settings map[string]string `json:"settings"`
 	Samples  int               `json:"samples"`
 	Findings []Finding         `json:"findings"`
-	// Rows are those whose verdict differs from what the sweep alone says.
+	// Rows are those whose verdict differs from the sweep's.
 	Rows []SeriesProof `json:"rows,omitempty"`
-	// Warnings are those of the audit.
+	// Warnings are the audit's.
 	Warnings []Warning `json:"warnings,omitempty"`
 }
 
-// SeriesProof is the rows of one series that measuring again has changed.
+// SeriesProof is the rows of one series whose verdict changed.
 type SeriesProof struct {
 	Series results.SeriesKey `json:"series"`
 	Rows   []RowProof        `json:"rows"`
 }
 
-// RowProof is the verdict of one row after it, or what stands for it, was measured again.
+// RowProof is the verdict of a row after it, or a row that represents it, was measured again.
 type RowProof struct {
 	M         int     `json:"m"`
 	Verdict   Verdict `json:"verdict"`
 	AdjustedP float64 `json:"p_adjusted"`
 }
 
-// verdictsOf notes the verdicts of all panels, before rows are measured again.
 func verdictsOf(panels []panel) [][][]RowProof {
 	out := make([][][]RowProof, len(panels))
 	for i, pn := range panels {
@@ -56,7 +55,6 @@ func verdictsOf(panels []panel) [][][]RowProof {
 	return out
 }
 
-// retested lists the rows whose verdicts are others than were noted.
 func retested(panels []panel, noted [][][]RowProof) map[Rule][]SeriesProof {
 	out := map[Rule][]SeriesProof{}
 	for i, pn := range panels {
@@ -75,15 +73,16 @@ func retested(panels []panel, noted [][][]RowProof) map[Rule][]SeriesProof {
 	return out
 }
 
-// NewProof takes from an audit that asked the device, by cfg and without waivers, what
-// is to be kept. samples is how many the sweep has (see [Data.Samples]).
+// NewProof extracts the proof to keep from an audit that used the device, by cfg and without waivers. samples
+// is the number of samples of the sweep (see [Data.Samples]).
 func NewProof(a *Audit, cfg Config, samples int) *Proof {
 	p := &Proof{Rules: []RuleProof{}}
 	for _, rule := range cfg.On() {
-		r := RuleProof{Rule: rule, Settings: settingsOf(rule, cfg), Samples: samples, Findings: []Finding{}, Rows: a.retested[rule], Warnings: a.Warnings}
+		r := RuleProof{Rule: rule, Settings: settingsOf(rule, cfg), Samples: samples, Findings: []Finding{}, Rows: a.retested[rule],
+			Warnings: a.Warnings}
 		for _, f := range a.Findings {
 			if f.Rule == rule {
-				f.Sustained = nil // it follows from samples, of which there may be more
+				f.Sustained = nil // recomputed from samples, which may be added later
 				r.Findings = append(r.Findings, f)
 			}
 		}
@@ -92,7 +91,7 @@ func NewProof(a *Audit, cfg Config, samples int) *Proof {
 	return p
 }
 
-// Renew puts newer proof in the place of that of the same rules; other rules keep theirs.
+// Renew replaces the proof of the rules in newer; other rules keep theirs.
 func (p *Proof) Renew(newer *Proof) {
 	for _, r := range newer.Rules {
 		i := slices.IndexFunc(p.Rules, func(old RuleProof) bool { return old.Rule == r.Rule })
@@ -104,10 +103,9 @@ func (p *Proof) Renew(newer *Proof) {
 	}
 }
 
-// Accept puts kept proof in the place of what the sweep alone says, for every rule
-// that is on and whose proof holds by cfg for a sweep of so many samples. a is an
-// audit by cfg that has asked no device and applied no waiver. What is returned is
-// why proof of rules that are on does not hold; each key comes once.
+// Accept replaces the sweep's verdicts by kept proof, for every rule that is on and whose proof is valid
+// under cfg for that number of samples. a is an audit by cfg without a device and without waivers. It returns
+// the reasons why proof of rules that are on is invalid, one per key.
 func (a *Audit) Accept(p *Proof, cfg Config, samples int) []Undone {
 	var undone []Undone
 	var warnings []Warning
@@ -153,7 +151,6 @@ func (a *Audit) Accept(p *Proof, cfg Config, samples int) []Undone {
 	return undone
 }
 
-// acceptRows gives the rows of an audit the verdicts that were proven.
 func (a *Audit) acceptRows(r RuleProof) {
 	a.Undecided, a.Marginal = 0, 0
 	type place struct {
@@ -194,26 +191,23 @@ func (a *Audit) acceptRows(r RuleProof) {
 	}
 }
 
-// ExecutedRemedies is what executing remedies has shown of a run, as the run keeps it
-// for commands that do not ask the device.
+// ExecutedRemedies is the result of executing remedies, kept in the run for commands without a device.
 type ExecutedRemedies struct {
-	// Search is how they were sought, as it was asked for: zero fields mean what the
-	// rules file said.
+	// Search is the options of the search as given; zero fields mean the rules file's values.
 	Search SplitOptions `json:"search"`
-	// Settings are the values of the keys that touch them, Samples is how many samples
-	// the sweep had.
+	// Settings are the values of the keys that affect the remedies, Samples the number of samples of the
+	// sweep.
 	Settings map[string]string `json:"settings"`
 	Samples  int               `json:"samples"`
 	Result   *SplitsResult     `json:"result"`
 }
 
-// NewExecutedRemedies makes what is to be kept of a search that asked the device.
+// NewExecutedRemedies makes the record of a search that used the device.
 func NewExecutedRemedies(r *SplitsResult, cfg Config, o SplitOptions, samples int) *ExecutedRemedies {
 	return &ExecutedRemedies{Search: o, Settings: remedySettings(cfg, o), Samples: samples, Result: r}
 }
 
-// Undone lists why the remedies do not hold by cfg for a sweep of so many samples;
-// nothing when they do.
+// Undone lists why the remedies are invalid under cfg for that number of samples; nil if they are valid.
 func (e *ExecutedRemedies) Undone(cfg Config, samples int) []Undone {
 	why := changed(e.Settings, remedySettings(cfg, e.Search))
 	if e.Samples != samples {
@@ -222,7 +216,7 @@ func (e *ExecutedRemedies) Undone(cfg Config, samples int) []Undone {
 	return why
 }
 
-// SameSettings says whether both rest on the same settings and on as many samples.
+// SameSettings reports whether both rest on the same settings and number of samples.
 func (e *ExecutedRemedies) SameSettings(o *ExecutedRemedies) bool {
 	return e.Samples == o.Samples && maps.Equal(e.Settings, o.Settings)
 }

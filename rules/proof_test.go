@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// proven is a run with slow rows, some of which only measuring again proves or refutes,
-// its audit by cfg with the device asked, and what is kept of it.
+// proven is a run with slow rows, some only decided by measuring again, with its audit on the device and the
+// proof.
 func proven(t *testing.T, cfg Config) (Data, *Audit, *Proof) {
 	t.Helper()
 	w := byM(func(m int) float64 {
@@ -43,7 +43,6 @@ func proven(t *testing.T, cfg Config) (Data, *Audit, *Proof) {
 	return data, a, kept
 }
 
-// swept judges a run without the device and puts kept proof in place.
 func swept(t *testing.T, data Data, cfg Config, p *Proof) (*Audit, []Undone) {
 	t.Helper()
 	a, err := RunAudit(context.Background(), data, cfg, nil)
@@ -72,7 +71,6 @@ func TestProofIsTheAudit(t *testing.T) {
 	}
 }
 
-// TestProofOfFewerRules: what one rule has proven is the same whichever others are shown.
 func TestProofOfFewerRules(t *testing.T) {
 	cfg := Default()
 	data, want, kept := proven(t, cfg)
@@ -87,7 +85,6 @@ func TestProofOfFewerRules(t *testing.T) {
 		if diff := cmp.Diff(own, got.Findings, cmpopts.EquateEmpty()); diff != "" || len(undone) > 0 {
 			t.Errorf("%s: undone %v, findings (-want +got):\n%s", rule, undone, diff)
 		}
-		// A row is flagged exactly where a finding has it.
 		rows := 0
 		for _, f := range own {
 			if f.Cause != Clock {
@@ -107,7 +104,7 @@ func TestProofIsUndone(t *testing.T) {
 		name   string
 		change func(*Config)
 		keys   []string
-		rules  []Rule // whose proof is undone; nil for all that are on
+		rules  []Rule
 	}{
 		{"waiver", func(c *Config) {
 			c.Waivers = []Waiver{{Series: "*", Reason: "known", Expires: "2199-01-01"}}
@@ -149,7 +146,6 @@ func TestProofIsUndone(t *testing.T) {
 	}
 }
 
-// TestProofIsRenewed: newer proof of a rule takes the place of older, and of no other's.
 func TestProofIsRenewed(t *testing.T) {
 	cfg := Default()
 	data, _, kept := proven(t, cfg)
@@ -162,7 +158,8 @@ func TestProofIsRenewed(t *testing.T) {
 	if _, undone := swept(t, data, both, kept); len(undone) > 0 {
 		t.Errorf("undone: %v", undone)
 	}
-	if _, undone := swept(t, data, cfg, kept); len(undone) != 1 || undone[0].String() != "threshold was 0.9 and is 0.95" || !slices.Equal(undone[0].Rules, []Rule{Monotonic}) {
+	if _, undone := swept(t, data, cfg, kept); len(undone) != 1 || undone[0].String() != "threshold was 0.9 and is 0.95" ||
+		!slices.Equal(undone[0].Rules, []Rule{Monotonic}) {
 		t.Errorf("undone: %+v", undone)
 	}
 }
@@ -179,7 +176,8 @@ func TestRemediesAreUndone(t *testing.T) {
 		{"effort", SplitOptions{}, func(c *Config) { c.Remedy.MaxRounds, c.Remedy.MaxCases, c.Rules.Pad.Margin = 60, 3, 0.1 }, ""},
 		{"margin", SplitOptions{}, func(c *Config) { c.Remedy.Margin = 0.05 }, "remedy.margin was 0.02 and is 0.05"},
 		{"drift", SplitOptions{}, func(c *Config) { c.DriftBound = 0.1 }, "drift_bound was 1 and is 0.1"},
-		{"threshold among flagged", SplitOptions{Among: AmongFlagged}, func(c *Config) { c.Threshold = 0.9 }, "threshold was 0.95 and is 0.9"},
+		{"threshold among flagged", SplitOptions{Among: AmongFlagged}, func(c *Config) { c.Threshold = 0.9 },
+			"threshold was 0.95 and is 0.9"},
 		{"threshold among all", SplitOptions{Among: AmongAll}, func(c *Config) { c.Threshold = 0.9 }, ""},
 		{"parts", SplitOptions{}, func(c *Config) { c.Remedy.MaxParts = 2 }, "remedy.max_parts was 4 and is 2"},
 		{"parts of the search", SplitOptions{MaxParts: 3}, func(c *Config) { c.Remedy.MaxParts = 2 }, ""},
@@ -200,11 +198,11 @@ func TestRemediesAreUndone(t *testing.T) {
 	}
 }
 
-// TestEveryKeyTouchesOrNot: a key of the rules file either undoes proof when it changes,
-// or is known to touch none. A new one has to be put on one of the two lists.
+// Every key of the rules file must be listed here: it either undoes proof or not.
 func TestEveryKeyTouchesOrNot(t *testing.T) {
 	untouching := map[string]string{
-		"schema": "has one value", "waivers": "are applied to proof", "diff.threshold": "is of another command", "diff.stretch": "is of another command", "diff.series": "is of another command",
+		"schema": "has one value", "waivers": "are applied to proof", "diff.threshold": "is of another command",
+		"diff.stretch": "is of another command", "diff.series": "is of another command",
 		"cards.threshold": "compares cards by the sweep",
 		"confirm.rounds":  "says how proof is sought", "confirm.max_rounds": "likewise", "confirm.max_cases": "likewise",
 		"remedy.rounds": "says how remedies are executed", "remedy.max_rounds": "likewise", "remedy.max_cases": "likewise",
@@ -233,7 +231,8 @@ func TestEveryKeyTouchesOrNot(t *testing.T) {
 			}
 			key := prefix + name
 			if touching[key] == (untouching[key] != "") {
-				t.Errorf("%s: on the list of keys that touch proof %v, on that of keys that do not %v", key, touching[key], untouching[key] != "")
+				t.Errorf("%s: on the list of keys that touch proof %v, on that of keys that do not %v", key, touching[key],
+					untouching[key] != "")
 			}
 			delete(touching, key)
 			delete(untouching, key)

@@ -15,7 +15,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/published"
 )
 
-// publishedSweep reads one of the sweeps that were published with the article.
 func publishedSweep(t testing.TB, name string, key results.SeriesKey, peak float64) Data {
 	t.Helper()
 	rows, err := csv.NewReader(bytes.NewReader(published.Read(t, name))).ReadAll()
@@ -32,7 +31,8 @@ func publishedSweep(t testing.TB, name string, key results.SeriesKey, peak float
 		}
 		c := results.Case{ID: int64(i + 1), SeriesKey: key, M: m}
 		c.Label, c.Launch = kernels.ReadLabel(r[4])
-		s.Rows = append(s.Rows, results.Row{Case: c, Samples: []results.Sample{{CaseID: c.ID, Phase: results.PhaseSweep, Seq: int64(i), US: us, Utils: utils}}})
+		s.Rows = append(s.Rows, results.Row{Case: c,
+			Samples: []results.Sample{{CaseID: c.ID, Phase: results.PhaseSweep, Seq: int64(i), US: us, Utils: utils}}})
 	}
 	slices.SortFunc(s.Rows, func(a, b results.Row) int { return a.Case.M - b.Case.M })
 	return Data{Name: name, Series: []results.Series{s}, Meta: results.Meta{Source: name}}
@@ -40,12 +40,14 @@ func publishedSweep(t testing.TB, name string, key results.SeriesKey, peak float
 
 func rtx4090(t testing.TB) Data {
 	return publishedSweep(t, published.RTX4090,
-		results.SeriesKey{Device: "NVIDIA GeForce RTX 4090", Kernel: "torch", Subject: kernels.Product(kernels.FP16, 14336, 4096), Regime: results.Hot}, 166e12)
+		results.SeriesKey{Device: "NVIDIA GeForce RTX 4090", Kernel: "torch", Subject: kernels.Product(kernels.FP16, 14336, 4096),
+			Regime: results.Hot}, 166e12)
 }
 
 func a800(t testing.TB) Data {
 	return publishedSweep(t, published.A800,
-		results.SeriesKey{Device: "NVIDIA A800 80GB PCIe", Kernel: "torch", Subject: kernels.Product(kernels.BF16, 4096, 4096), Regime: results.Hot}, 312e12)
+		results.SeriesKey{Device: "NVIDIA A800 80GB PCIe", Kernel: "torch", Subject: kernels.Product(kernels.BF16, 4096, 4096),
+			Regime: results.Hot}, 312e12)
 }
 
 func articleConfig(threshold float64) Config {
@@ -89,7 +91,8 @@ func TestPublishedCounts(t *testing.T) {
 				}
 			}
 			for among, want := range map[string]int{AmongFlagged: tc.splitFlag, AmongAll: tc.splitAll} {
-				r, err := FindSplits(context.Background(), data, Default(), SplitOptions{Method: MethodArticle, Threshold: 0.85, Ratio: 0.9, Among: among}, nil)
+				r, err := FindSplits(context.Background(), data, Default(),
+					SplitOptions{Method: MethodArticle, Threshold: 0.85, Ratio: 0.9, Among: among}, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -102,7 +105,8 @@ func TestPublishedCounts(t *testing.T) {
 }
 
 func TestPublishedRows(t *testing.T) {
-	r, err := FindSplits(context.Background(), rtx4090(t), Default(), SplitOptions{Method: MethodArticle, Threshold: 0.85, Ratio: 0.9, Among: AmongFlagged}, nil)
+	r, err := FindSplits(context.Background(), rtx4090(t), Default(),
+		SplitOptions{Method: MethodArticle, Threshold: 0.85, Ratio: 0.9, Among: AmongFlagged}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,8 +137,7 @@ func TestPublishedRows(t *testing.T) {
 	}
 }
 
-// TestCausesWithoutLabels: where nothing tells which kernel ran, at most one finding in
-// twenty of the published sweep has no cause, and each of these says what was excluded.
+// At most one finding in twenty of the published sweep has no cause, and each of these has exclusions.
 func TestCausesWithoutLabels(t *testing.T) {
 	data := rtx4090(t)
 	for i := range data.Series[0].Rows {
@@ -161,9 +164,8 @@ func TestCausesWithoutLabels(t *testing.T) {
 	}
 }
 
-// TestPublishedCauses checks the two facts that are known about the published
-// sweeps: on the RTX 4090 the library chooses a slow kernel, on the A800 the
-// cliffs are waves of tiles on 108 SMs.
+// On the published RTX 4090 sweep the library chooses a slow kernel; on the A800 the cliffs are waves of
+// tiles on 108 SMs.
 func TestPublishedCauses(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -173,7 +175,7 @@ func TestPublishedCauses(t *testing.T) {
 		least int
 	}{
 		{"rtx4090", rtx4090, HeuristicChoice, 0.95, 90},
-		{"a800", a800, WaveQuantisation, 0.9, 3},
+		{"a800", a800, WaveQuantization, 0.9, 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			a, err := RunAudit(context.Background(), tc.data(t), articleConfig(0.85), nil)

@@ -1,23 +1,26 @@
 package rules
 
-import "math"
+import (
+	"math"
 
-// windowSizes are the numbers of neighbouring rows whose mean rate may serve as a
-// reference. The largest rate among rows is at least their mean, and the mean of 16 rows
-// is known four times better than one of them: where noise is large and the curve is
-// flat, it is the better estimate. A single fast row is seen through the window of one.
+	"github.com/gemmaudit/gemmaudit/rules/stats"
+)
+
+// windowSizes are the numbers of neighboring rows whose mean rate can be a reference. The mean of 16 rows is
+// four times more precise than one row, and never above the largest rate among them. So it is the better
+// estimate if noise is large and the curve flat. A window of one shows a single fast row.
 var windowSizes = [...]int{1, 4, 16}
 
-// windowPrice is how many standard errors a window's rate is lowered by when the best is
-// chosen, so that of windows that are alike the better known is taken.
-const windowPrice = 1
+// windowPrice is how many standard errors are subtracted from a window's rate, with the open uncertainty,
+// when the best is chosen. So the more precise of similar windows wins. alonePrice applies to a window with a
+// row noisier than its neighbors, which becomes a reference only if it is surely faster.
+const windowPrice, alonePrice = 1, 3
 
 // reference is the expectation that smaller M set for a row, in logs of rate.
 type reference struct {
-	// rate is the largest rate among smaller M, freed of the bias that choosing the
-	// largest brings (see [folds]).
-	rate estimate
-	// point is the best row of the window that gives it, -1 for none, and window all its rows.
+	// rate is the largest rate among smaller M, without selection bias (see [stats.Folds]).
+	rate stats.Estimate
+	// point is the best row of the window behind the rate, or -1, and window all its rows.
 	point  int
 	window []int
 }
@@ -26,7 +29,7 @@ type reference struct {
 // smaller M that may serve.
 func references(points []point, least int) []reference {
 	out := make([]reference, len(points))
-	top := newBest()
+	top := stats.NewBest()
 	now := reference{point: -1}
 	var usable []int
 	for i, p := range points {
@@ -40,25 +43,29 @@ func references(points []point, least int) []reference {
 				continue
 			}
 			window := usable[len(usable)-size:]
-			var rate, variance, df float64
-			var without, of [folds]float64
+			var rate, variance, df, open float64
+			price := float64(windowPrice)
+			var without, of [stats.Folds]float64
 			for _, j := range window {
 				q := points[j]
 				rate += q.rate()
-				variance += q.us.se * q.us.se
-				df += q.us.df
-				for k := range folds {
+				variance += q.us.SE * q.us.SE
+				df, open = df+q.us.DF, open+q.us.Open
+				if q.alone {
+					price = alonePrice
+				}
+				for k := range stats.Folds {
 					without[k] += q.flops - q.without[k]
 					of[k] += q.flops - q.of[k]
 				}
 			}
 			n := float64(size)
 			se := math.Sqrt(variance) / n
-			for k := range folds {
-				without[k], of[k] = without[k]/n-windowPrice*se, of[k]/n
+			for k := range stats.Folds {
+				without[k], of[k] = without[k]/n-price*se-open/n, of[k]/n
 			}
-			if top.add(i, rate/n-windowPrice*se, without, of) {
-				now.rate, now.window, now.point = estimate{se: se, df: df}, window, window[0]
+			if top.Add(i, rate/n-price*se-open/n, without, of) {
+				now.rate, now.window, now.point = stats.Estimate{SE: se, DF: df, Open: open / n}, window, window[0]
 				for _, j := range window {
 					if points[j].rate() > points[now.point].rate() {
 						now.point = j
@@ -66,7 +73,7 @@ func references(points []point, least int) []reference {
 				}
 			}
 		}
-		now.rate.y = top.estimate()
+		now.rate.Y = top.Value()
 	}
 	return out
 }

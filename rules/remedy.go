@@ -11,27 +11,26 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/table"
 )
 
-// plan is one way to compute the rows of a stretch: the same for all of them
-// but for the part of a split that varies with M.
+// plan is one way to compute the rows of a stretch: the same for all of them except the part of a split that
+// varies with M.
 type plan struct {
 	kind RemedyKind
-	// fixed are the parts of a split that do not vary; the rest of M is one part
-	// more.
+	// fixed are the parts of a split that do not vary; the rest of M is one more part.
 	fixed []int
 	padTo int
 	pad   table.PadKind
-	other *curve // the series of the kernel that takes over
-	// label names an algorithm in the series of its library's choices, which run it at one M as one
-	// choice and at the next as another; empty where only the number of the choice is known.
+	other *curve // the series of the kernel to switch to
+	// label is an algorithm's name. The number of the library's choice that runs it can differ between Ms.
+	// Empty if only the number is known.
 	label string
-	// choices are these series, the library's first choice among them.
+	// choices are the series of the library's choices, the first included.
 	choices []*curve
-	// library and algorithm are set once the library has told what to tell it.
+	// library and algorithm are set once the library has reported the attributes.
 	library   string
 	algorithm kernels.Algorithm
 }
 
-// remedy writes the plan down for one M; ok is false where it can't be followed.
+// remedy is the plan for one M; ok is false if it does not apply there.
 func (p plan) remedy(m int) (r Remedy, ok bool) {
 	r = Remedy{Kind: p.kind, M: m}
 	switch p.kind {
@@ -44,7 +43,7 @@ func (p plan) remedy(m int) (r Remedy, ok bool) {
 			return r, false
 		}
 		r.Parts = append(slices.Clone(p.fixed), rest)
-	case RemedyPad:
+	case RemedyPad, RemedyPadN, RemedyPadK:
 		if p.padTo <= m {
 			return r, false
 		}
@@ -72,14 +71,14 @@ func (p plan) predict(f *evidence, c *curve, m int) (mid, high float64) {
 			mid, high = math.Inf(1), math.Inf(1)
 			return
 		}
-		mid, high = mid+math.Exp(from.points[i].us.y), high+math.Exp(f.upper[from][i])
+		mid, high = mid+math.Exp(from.points[i].us.Y), high+math.Exp(f.upper[from][i])
 	}
 	switch p.kind {
 	case RemedySplit:
 		for _, part := range r.Parts {
 			add(c, part)
 		}
-	case RemedyPad:
+	case RemedyPad, RemedyPadN, RemedyPadK:
 		add(c, r.PadTo)
 		if p.pad == table.Copied {
 			us := copyUS(c.series, m)
@@ -97,17 +96,16 @@ func (p plan) predict(f *evidence, c *curve, m int) (mid, high float64) {
 	return mid, high
 }
 
-// stretchPlan is rows of one series that one plan would serve, with the plans
-// that compete with it on all of these rows.
+// stretchPlan is rows of one series that one plan would serve, with the plans that compete on all of these
+// rows.
 type stretchPlan struct {
 	curve  *curve
 	points []int // ascending
-	anchor int   // the row that would gain most
+	anchor int   // the row with the largest predicted gain
 	plans  []plan
 	saving float64 // predicted share of time, summed over the rows
 }
 
-// remedySearch seeks plans for one series.
 type remedySearch struct {
 	f      *evidence
 	c      *curve
@@ -124,11 +122,11 @@ func newRemedySearch(f *evidence, c *curve, o SplitOptions) *remedySearch {
 	for i, u := range f.upper[c] {
 		cost[i], ms[i] = math.Exp(u), c.points[i].m
 	}
-	return &remedySearch{f: f, c: c, search: newPartition(ms, cost, o.MaxParts), above: cheapestAbove(f.upper[c]), ratio: o.Ratio, parts: o.MaxParts, all: o.Candidates == CandidatesAll, o: o}
+	return &remedySearch{f: f, c: c, search: newPartition(ms, cost, o.MaxParts), above: cheapestAbove(f.upper[c]), ratio: o.Ratio,
+		parts: o.MaxParts, all: o.Candidates == CandidatesAll, o: o}
 }
 
-// plansFor lists what could serve a point, best prediction by bounds first within
-// each kind.
+// plansFor lists the plans for a point, best prediction by bounds first within each kind.
 func (pl *remedySearch) plansFor(i int) []plan {
 	var out []plan
 	split := func(k int) []int {
@@ -136,7 +134,7 @@ func (pl *remedySearch) plansFor(i int) []plan {
 		if parts == nil || slices.ContainsFunc(out, func(p plan) bool { return p.kind == RemedySplit && len(p.fixed) == len(parts)-1 }) {
 			return nil
 		}
-		// The largest part takes up what varies along the stretch.
+		// The largest part varies along the stretch.
 		out = append(out, plan{kind: RemedySplit, fixed: parts[:len(parts)-1]})
 		return parts
 	}
@@ -147,13 +145,15 @@ func (pl *remedySearch) plansFor(i int) []plan {
 	if divisible && pl.parts > 2 {
 		split(pl.parts)
 	}
-	if b := pl.above[i]; pl.o.seeks(RemedyPad) && pl.c.series.Key.Paddable() && b >= 0 && !math.IsInf(pl.f.upper[pl.c][b], 1) {
-		// What competes and is as fast comes first: a copied pad, which every engine can run.
-		if pl.o.Pads != PadsInPlace {
-			out = append(out, plan{kind: RemedyPad, padTo: pl.c.points[b].m, pad: table.Copied})
+	kind := PadsAlong(pl.c.series.Key.Subject)
+	if b := pl.above[i]; kind != "" && pl.o.seeks(kind) && pl.c.series.Key.Paddable() && b >= 0 && !math.IsInf(pl.f.upper[pl.c][b], 1) {
+		// Among equally fast plans the first wins: a copied pad, which every engine can run. Padding along N
+		// leaves the activations as they are.
+		if kind == RemedyPadK || kind == RemedyPad && pl.o.Pads != PadsInPlace {
+			out = append(out, plan{kind: kind, padTo: pl.c.points[b].m, pad: table.Copied})
 		}
-		if pl.o.Pads != PadsCopied {
-			out = append(out, plan{kind: RemedyPad, padTo: pl.c.points[b].m, pad: table.InPlace})
+		if kind != RemedyPad || pl.o.Pads != PadsCopied {
+			out = append(out, plan{kind: kind, padTo: pl.c.points[b].m, pad: table.InPlace})
 		}
 	}
 	if other, at := pl.f.bestElsewhere(pl.c, pl.c.points[i].m, pl.takes); other != nil {
@@ -162,32 +162,29 @@ func (pl *remedySearch) plansFor(i int) []plan {
 	return out
 }
 
-// takes says whether a series may take over.
 func (pl *remedySearch) takes(other *curve) bool {
-	return pl.o.has(other.series.Key.Kernel) && pl.o.seeks(otherKind(other))
+	key := other.series.Key
+	return pl.o.seeks(otherKind(other)) && pl.o.engine(key.Device, key.Kernel)
 }
 
-// saving is the predicted share of a row's time that a plan saves, 0 when it is
-// less than asked for.
+// saving is the predicted share of a row's time that a plan saves, 0 if it is less than required.
 func (pl *remedySearch) saving(p plan, i int) float64 {
 	pt := pl.c.points[i]
 	mid, high := p.predict(pl.f, pl.c, pt.m)
-	direct := math.Exp(pt.us.y)
-	// By bounds: of thousands of estimates some promise a gain by chance.
-	if !pl.all && high >= pl.ratio*math.Exp(pt.us.y-pl.f.half(pt.us)) || !(mid < pl.ratio*direct) {
+	direct := math.Exp(pt.us.Y)
+	// Uses bounds: some of thousands of estimates predict a gain by chance.
+	if !pl.all && high >= pl.ratio*math.Exp(pt.us.Y-pl.f.half(pt.us)) || !(mid < pl.ratio*direct) {
 		return 0
 	}
 	return 1 - mid/direct
 }
 
-// nearShare is the share of a row's best predicted saving that a plan has to reach to
-// serve the row: one action for a whole stretch is worth a little time, and what
-// sets two predictions apart is noise in part.
+// nearShare is the least share of a row's best predicted saving for a plan to serve the row. One action for a
+// whole stretch is worth a little time, and the difference of two predictions is partly noise.
 const nearShare = 0.7
 
-// stretches covers the rows that want a remedy, greedily: the row that would
-// gain most picks its plan, which is taken as far to both sides as it is near the
-// best; then the next.
+// stretches covers the rows that need a remedy, greedily: the row with the largest gain picks its plan, which
+// extends to both sides while it is near the best; then the next row.
 func (pl *remedySearch) stretches(among []bool) []*stretchPlan {
 	n := len(pl.c.points)
 	best := make([]float64, n)
@@ -251,7 +248,7 @@ func (pl *remedySearch) stretches(among []bool) []*stretchPlan {
 		if s == nil {
 			continue
 		}
-		// Others compete where they would serve every row of the stretch.
+		// Other plans compete if they serve every row of the stretch.
 		for _, p := range plans[anchor] {
 			if samePlan(p, s.plans[0]) {
 				continue
@@ -272,11 +269,10 @@ func (pl *remedySearch) stretches(among []bool) []*stretchPlan {
 	return out
 }
 
-// rivalMargin is by how much, as a share of the time, a prediction may err beyond its
-// bounds: a launch beside another is not quite a launch by itself.
+// rivalMargin is the error of a prediction beyond its bounds, as a share of the time: a launch next to
+// another differs from a launch alone.
 const rivalMargin = 0.005
 
-// rivals says whether plan a may be faster than plan b at a point: by their bounds.
 func (pl *remedySearch) rivals(a, b plan, i int) bool {
 	m := pl.c.points[i].m
 	mid, high := a.predict(pl.f, pl.c, m)
@@ -284,29 +280,31 @@ func (pl *remedySearch) rivals(a, b plan, i int) bool {
 	return 2*mid-high <= other*(1+rivalMargin)
 }
 
-// twins are a pad in place and the same with its rows copied.
 func twins(a, b plan) bool {
-	return a.kind == RemedyPad && b.kind == RemedyPad && a.padTo == b.padTo && a.pad != b.pad
+	return a.kind.Pads() && b.kind == a.kind && a.padTo == b.padTo && a.pad != b.pad
 }
 
 func samePlan(a, b plan) bool {
-	return a.kind == b.kind && a.padTo == b.padTo && a.pad == b.pad && a.other == b.other && a.label == b.label && slices.Equal(a.fixed, b.fixed)
+	return a.kind == b.kind && a.padTo == b.padTo && a.pad == b.pad && a.other == b.other && a.label == b.label &&
+		slices.Equal(a.fixed, b.fixed)
 }
 
-// findRemedies is FindSplits by the interval method.
 func findRemedies(ctx context.Context, r *SplitsResult, data Data, cfg Config, o SplitOptions, m Measurer) error {
 	cfg.Threshold = o.Threshold
-	p := prepare(data, cfg)
+	p := prepare(data, cfg.Basis())
+	r.Invalid = p.invalid(p.resolve(cfg.Basis()), cfg.Basis())
 	f := newEvidence(p, cfg)
 	var flags panel
 	if o.Among == AmongFlagged {
 		flags = f.panel(entryOf(Monotonic))
 	}
 	var found []*stretchPlan
-	r.Scope = &Scope{Among: o.Among, Kinds: o.Kinds}
+	r.Scope = &Scope{Among: o.Among, Kinds: slices.DeleteFunc(slices.Clone(o.Kinds), func(k RemedyKind) bool {
+		return k.PadsWeights() && !slices.ContainsFunc(p.curves, func(c *curve) bool { return PadsAlong(c.series.Key.Subject) == k })
+	})}
 	for at, c := range p.curves {
 		if ctx.Err() != nil {
-			break // who reads the result learns from ctx that it is not whole
+			break // the caller learns from ctx that the result is incomplete
 		}
 		if c.unjudged || !o.has(c.series.Key.Kernel) {
 			continue
@@ -326,11 +324,12 @@ func findRemedies(ctx context.Context, r *SplitsResult, data Data, cfg Config, o
 		}
 		pl := newRemedySearch(f, c, o)
 		if pl.search.cut {
-			r.warn(c.series.Key.String(), "the search for splits in more than two parts ended before it was done: better ones may exist")
+			r.warn(c.series.Key.String(), "the search for splits in more than two parts was cut short: better ones may exist")
 		}
 		found = append(found, pl.stretches(among)...)
 	}
-	suspected, _ := suspects(p, cfg.Only(slices.DeleteFunc(cfg.On(), func(r Rule) bool { return !slices.Contains(o.Kinds, remedyOf[r]) })...))
+	suspected, _ := suspects(p,
+		cfg.Only(slices.DeleteFunc(cfg.On(), func(r Rule) bool { return !slices.Contains(o.Kinds, remedyOf[r]) })...))
 	r.Suspected = slices.DeleteFunc(suspected, func(f Finding) bool { return !o.has(f.Series.Kernel) })
 	var err error
 	if m == nil {
@@ -341,8 +340,8 @@ func findRemedies(ctx context.Context, r *SplitsResult, data Data, cfg Config, o
 		}
 	} else {
 		err = execute(ctx, r, f, found, o, m)
-		if why := p.invalid(p.resolve(cfg), cfg); why != "" && len(r.Stretches) > 0 {
-			r.warn("run", "the sweep is not reliable, so a remedy covers only the rows that were executed: %s", why)
+		if r.Invalid != "" && len(r.Stretches) > 0 {
+			r.warn("run", "the sweep is unreliable, so a remedy covers only executed rows: %s", r.Invalid)
 			r.Stretches = provenRows(r.Stretches)
 		}
 	}
@@ -357,7 +356,6 @@ func findRemedies(ctx context.Context, r *SplitsResult, data Data, cfg Config, o
 	return err
 }
 
-// warnFew says how many rows of a series are too thinly sampled to be searched, and returns it.
 func (r *SplitsResult) warnFew(c *curve, least int) (few int) {
 	scatter := c.scatterOf(least)
 	if scatter == nil {
@@ -367,16 +365,15 @@ func (r *SplitsResult) warnFew(c *curve, least int) (few int) {
 	return scatter.Rows
 }
 
-// predicted is the plan for one row as a remedy that nobody has run.
 func (s *stretchPlan) predicted(f *evidence, p plan, i int) Remedy {
 	pt := s.curve.points[i]
 	r, _ := p.remedy(pt.m)
 	r.PredictedUS, _ = p.predict(f, s.curve, pt.m)
-	r.DirectUS = math.Exp(pt.us.y)
+	r.DirectUS, r.ExtraBytes = math.Exp(pt.us.Y), r.PaddingBytes(s.curve.series.Key.Subject)
 	return r
 }
 
-// Case is what the remedy of a product executes.
+// Case is the case that executes the remedy of a product.
 func (r Remedy) Case(direct results.Case) results.Case {
 	c := direct
 	c.ID, c.Label = 0, ""

@@ -13,9 +13,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/table"
 )
 
-// TestSplitsByChance: with time exactly linear in M no split gains anything, yet
-// the cheapest of hundreds of pairs looks as if. The rule and the search may
-// not fall for it more often than stated.
+// Time is linear in M, so no split gains, but the cheapest of hundreds of pairs seems to. False positives
+// must stay within the level.
 func TestSplitsByChance(t *testing.T) {
 	const runs = 20
 	ms := grid(4, 8192, 4)
@@ -25,7 +24,6 @@ func TestSplitsByChance(t *testing.T) {
 	for run := range runs {
 		w := byM(func(m int) float64 { return 0.5 * float64(m) }, gaussian(0.01), rand.New(rand.NewPCG(uint64(run), 3)))
 		data := w.sweep(ms, 7)
-		// One sample a row, as a plain sweep takes it.
 		one := data
 		one.Series = slices.Clone(data.Series)
 		one.Series[0].Rows = slices.Clone(data.Series[0].Rows)
@@ -53,7 +51,8 @@ func TestSplitsByChance(t *testing.T) {
 			predicted++
 		}
 	}
-	t.Logf("plain: %.0f %% of batches show a split that gains over 2 %%; ours: the rule accuses in %d, the search predicts in %d of %d runs", 100*float64(naive)/float64(rows), audited, predicted, runs)
+	t.Logf("plain: %.0f %% of batches show a split that gains over 2 %%; ours: the rule accuses in %d, the search predicts in %d of %d "+
+		"runs", 100*float64(naive)/float64(rows), audited, predicted, runs)
 	if float64(naive) < 0.6*float64(rows) {
 		t.Error("the trap is not set: the plain rule found few splits")
 	}
@@ -62,8 +61,8 @@ func TestSplitsByChance(t *testing.T) {
 	}
 }
 
-// cliff is a kernel that is 40 % slower from 513 to 640: a split of 512 and the
-// rest, or padding to 644, are ways out.
+// cliff is a kernel that is 40 % slower from 513 to 640: a split of 512 and the rest, or padding to 644, are
+// remedies.
 func cliff(m int) float64 {
 	us := 20 + 0.5*float64(m)
 	if m > 512 && m <= 640 {
@@ -113,12 +112,14 @@ func TestRemediesExecuted(t *testing.T) {
 		}
 	}
 	meta := results.Meta{Gemmaudit: "test", Fingerprint: results.Fingerprint{Arch: "amd64", CPUModel: "sim", Governor: "performance",
-		Devices: []kernels.Spec{{ID: "sim", Kind: kernels.CPU, Name: "simulated", Versions: map[string]string{"onednn": "3.1", "driver": "1", "microcode": "x"}, Features: []string{"avx2", "avx512"}}}}}
+		Devices: []kernels.Spec{{ID: "sim", Kind: kernels.CPU, Name: "simulated",
+			Versions: map[string]string{"onednn": "3.1", "driver": "1", "microcode": "x"}, Features: []string{"avx2", "avx512"}}}}}
 	tab, err := BuildTable(meta, r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v := tab.Validators; v.Device != "simulated" || v.Driver != "1" || v.Libraries["onednn"] != "3.1" || len(v.Libraries) != 1 || v.ClockPolicy != "governor performance" || v.Regime != "engine" {
+	if v := tab.Validators; v.Device != "simulated" || v.Driver != "1" || v.Libraries["onednn"] != "3.1" || len(v.Libraries) != 1 ||
+		v.ClockPolicy != "governor performance" || v.Regime != "engine" {
 		t.Errorf("validators %+v", v)
 	}
 	for _, c := range []struct {
@@ -126,7 +127,8 @@ func TestRemediesExecuted(t *testing.T) {
 		want   []results.FactorDiff
 	}{
 		{func(v *table.Validators) { v.Features = []string{"avx512", "avx2"} }, nil},
-		{func(v *table.Validators) { v.Features = []string{"avx2"} }, []results.FactorDiff{{Name: "features", A: "avx2 avx512", B: "avx2"}}},
+		{func(v *table.Validators) { v.Features = []string{"avx2"} },
+			[]results.FactorDiff{{Name: "features", A: "avx2 avx512", B: "avx2"}}},
 		{func(v *table.Validators) { v.Gemmaudit = "newer" }, []results.FactorDiff{{Name: "gemmaudit", A: "test", B: "newer"}}},
 	} {
 		here := ValidatorsOf(meta, "sim", results.Engine, 0)
@@ -134,7 +136,7 @@ func TestRemediesExecuted(t *testing.T) {
 		if got := CompareValidators(tab.Validators, here); !slices.Equal(got, c.want) {
 			t.Errorf("differences %+v, expected %+v", got, c.want)
 		}
-		// What a table leaves open, as one of the first version does, is no difference.
+		// An empty condition, as in tables of the first version, is not a difference.
 		open := tab.Validators
 		open.Features, open.Gemmaudit = nil, ""
 		if got := CompareValidators(open, here); len(got) > 0 {
@@ -216,8 +218,7 @@ func TestRemediesExecuted(t *testing.T) {
 	})
 }
 
-// TestRemedyRejected: a prediction that the execution does not bear out is not
-// emitted. Here each launch of a split costs more than the same launch alone.
+// Each launch of a split costs more than the same launch alone, so the execution must refute the prediction.
 func TestRemedyRejected(t *testing.T) {
 	w := byM(cliff, student(0.02), rand.New(rand.NewPCG(4, 4)))
 	data := w.sweep(grid(4, 1024, 4), 9)
@@ -237,11 +238,10 @@ func TestRemedyRejected(t *testing.T) {
 	}
 }
 
-// TestKWay: a product for which three launches are best.
 func TestKWay(t *testing.T) {
 	us := func(m int) float64 {
 		if m == 96 {
-			return 10 // one size at which the kernel shines
+			return 10
 		}
 		return 5 + float64(m)
 	}
@@ -281,15 +281,15 @@ func TestTableIntervals(t *testing.T) {
 	for _, iv := range intervalsOf(s) {
 		got = append(got, [3]int{iv.From, iv.To, iv.Step})
 	}
-	// 1024 lies too far from 512 to say anything about what is between.
+	// 1024 is too far from 512 for the Ms between.
 	want := [][3]int{{8, 16, 4}, {17, 20, 2}, {512, 512, 0}, {1024, 1088, 32}}
 	if !slices.Equal(got, want) {
 		t.Errorf("intervals %v, want %v", got, want)
 	}
 }
 
-// TestGainAgreesWithItsTimes: a machine that has become slower since the sweep is
-// slower for both sides of a pair, so the times beside a gain are those of the pairs.
+// A machine that has slowed down since the sweep slows both sides of a pair, so the gain's times are the
+// pairs'.
 func TestGainAgreesWithItsTimes(t *testing.T) {
 	w := byM(cliff, gaussian(0.01), rand.New(rand.NewPCG(11, 1)))
 	data := w.sweep(grid(4, 1024, 4), 9)
@@ -309,8 +309,7 @@ func TestGainAgreesWithItsTimes(t *testing.T) {
 	}
 }
 
-// TestEveryRowThatPaysIsServed: where the row that promised most does not pay as it is
-// executed, the ends that pay stand for themselves.
+// If the row with the best prediction does not pay, ends that pay are kept alone.
 func TestEveryRowThatPaysIsServed(t *testing.T) {
 	const worst = 576
 	us := func(m int) float64 {
@@ -350,7 +349,6 @@ func TestEveryRowThatPaysIsServed(t *testing.T) {
 	}
 }
 
-// What was predicted and not tried is counted, and so is what could not be searched.
 func TestUntriedRemedies(t *testing.T) {
 	w := byM(cliff, gaussian(0.01), rand.New(rand.NewPCG(13, 1)))
 	data := w.sweep(grid(4, 1024, 4), 9)
@@ -364,13 +362,13 @@ func TestUntriedRemedies(t *testing.T) {
 		data.Series[0].Rows[i].Samples = data.Series[0].Rows[i].Samples[:1]
 	}
 	r, err = FindSplits(context.Background(), data, cfg, SplitOptions{Among: AmongAll}, nil)
-	if want := "not searched: 256 rows with fewer than 5 samples"; err != nil || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0].Text, want) {
+	if want := "not searched: 256 rows with fewer than 5 samples"; err != nil || len(r.Warnings) != 1 ||
+		!strings.Contains(r.Warnings[0].Text, want) {
 		t.Errorf("warnings %v, want %q: %v", r.Warnings, want, err)
 	}
 }
 
-// TestRemediesOfAnInvalidRun: what is between two executed rows rests on the sweep, and
-// a sweep whose resolution is coarser than the bound carries nothing.
+// In an invalid run, rows between two executed ones are not covered.
 func TestRemediesOfAnInvalidRun(t *testing.T) {
 	for _, c := range []struct {
 		drift, bound float64
@@ -390,17 +388,17 @@ func TestRemediesOfAnInvalidRun(t *testing.T) {
 		for _, s := range r.Stretches {
 			rows, proofs = rows+len(s.Ms), proofs+len(s.Proofs)
 		}
-		if warned := len(r.Warnings) == 1 && strings.Contains(r.Warnings[0].Text, "only the rows that were executed"); warned != c.invalid || (rows == proofs) != c.invalid {
+		if warned := len(r.Warnings) == 1 && strings.Contains(r.Warnings[0].Text, "only executed rows"); warned != c.invalid ||
+			(rows == proofs) != c.invalid {
 			t.Errorf("drift of %g, bound %g: %d rows on %d proofs, warnings %v", c.drift, c.bound, rows, proofs, r.Warnings)
 		}
 	}
 }
 
-// TestRemediesOfSlowedProducts: what other work slows beside its remedies proves nothing,
-// whichever way the pairs fall out; what runs faster than in the run does.
+// A product slowed by other work proves nothing; one faster than in the run does.
 func TestRemediesOfSlowedProducts(t *testing.T) {
 	for _, c := range []struct {
-		direct, remedy float64 // times as long as in the run
+		direct, remedy float64
 		unsteady, pays bool
 	}{{1, 1, false, true}, {1.1, 1, false, true}, {2, 1.4, true, false}, {3, 3, true, false}, {0.9, 0.8, false, true}} {
 		w := byM(cliff, student(0.01), rand.New(rand.NewPCG(4, 4)))
@@ -419,7 +417,8 @@ func TestRemediesOfSlowedProducts(t *testing.T) {
 		if (len(r.Stretches) > 0) != c.pays {
 			t.Errorf("%+v: %d stretches", c, len(r.Stretches))
 		}
-		if got := slices.ContainsFunc(r.Warnings, func(w Warning) bool { return strings.Contains(w.Text, "other work slowed them") }); got != c.unsteady {
+		if got := slices.ContainsFunc(r.Warnings,
+			func(w Warning) bool { return strings.Contains(w.Text, "because of other load") }); got != c.unsteady {
 			t.Errorf("%+v: warnings %+v", c, r.Warnings)
 		}
 		for _, s := range slices.Concat(r.Splits, r.Rejected) {
@@ -430,7 +429,6 @@ func TestRemediesOfSlowedProducts(t *testing.T) {
 	}
 }
 
-// TestSerial: launches wait for one another where the remedy is another kernel or algorithm.
 func TestSerial(t *testing.T) {
 	for kind, want := range map[RemedyKind]bool{RemedySplit: false, RemedyPad: false, RemedyOther: true, RemedyAlgorithm: true} {
 		if got := (Remedy{Kind: kind}).serial(); got != want {
@@ -439,7 +437,6 @@ func TestSerial(t *testing.T) {
 	}
 }
 
-// regimes notes in which regimes a world is measured.
 type regimes struct {
 	*world
 	asked []results.Regime

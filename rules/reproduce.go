@@ -11,8 +11,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// reproduce is the command that measures a row and what it is compared with; brought are the
-// flags that it takes for their kernels.
 func reproduce(row, against results.Case, brought []string) string {
 	words := []string{"--device", row.Device, "--kernel", row.Kernel}
 	dtypes := string(row.DType)
@@ -22,32 +20,21 @@ func reproduce(row, against results.Case, brought []string) string {
 	if against.M > 0 && against.DType != "" && against.DType != row.DType {
 		dtypes += "," + string(against.DType)
 	}
-	batches := []int{row.M}
-	add := func(m int) {
-		for _, have := range batches {
-			if have == m {
-				return
-			}
-		}
-		batches = append(batches, m)
-	}
+	sizes := []int{row.M}
 	if against.M > 0 {
-		add(against.M)
-		for _, m := range against.Parts {
-			add(m)
-		}
+		sizes = append(append(sizes, against.M), against.Parts...)
 		if against.PadTo > 0 {
-			add(against.PadTo)
+			sizes = append(sizes, against.PadTo)
 		}
 	}
-	if row.Operation != kernels.GEMM {
+	if !row.Operation.IsProduct() {
 		words = append(words, "--op", row.Operation.String())
 	}
-	words = append(words, "--dtype", dtypes, "--shape", strings.ReplaceAll(row.Size(), " ", ""), "--batch", results.JoinInts(batches, ","))
+	words = append(append(words, "--dtype", dtypes), shapesOf(row.Subject, sizes)...)
 	if row.Operation.HasWeights() && row.Layout != kernels.Transposed {
 		words = append(words, "--layout", row.Layout.String())
 	}
-	if q, ok := kernels.QuantisationOf(row.Weights, row.K); ok && q != (kernels.Quantisation{}) {
+	if q, ok := row.Weights.Requested(row.Real().K); ok && q != (kernels.WeightFormat{}) {
 		weights := q.String()
 		if against.M > 0 && against.Weights == (kernels.WeightFormat{}) {
 			weights = "plain," + weights
@@ -57,11 +44,34 @@ func reproduce(row, against results.Case, brought []string) string {
 	if row.Regime != "" && row.Regime != results.Engine {
 		words = append(words, "--regime", string(row.Regime))
 	}
-	return shellLine("gemmaudit sweep", append(words, brought...)...)
+	return CommandLine("gemmaudit sweep", append(words, brought...)...)
 }
 
-// shellLine is a command with arguments that a shell reads as they are: names may come from an imported file.
-func shellLine(command string, args ...string) string {
+// shapesOf returns the flags for the rows of a curve at some coordinates.
+func shapesOf(s kernels.Subject, at []int) []string {
+	var shapes, batches []string
+	for _, x := range at {
+		of, m := s.At(x)
+		shape, batch := strings.ReplaceAll(of.Size(), " ", ""), strconv.Itoa(m)
+		if !s.OverM() {
+			shape = "m" + batch + shape
+		}
+		if !slices.Contains(shapes, shape) {
+			shapes = append(shapes, shape)
+		}
+		if !slices.Contains(batches, batch) {
+			batches = append(batches, batch)
+		}
+	}
+	flags := []string{"--shape", strings.Join(shapes, ",")}
+	if s.OverM() {
+		flags = append(flags, "--batch", strings.Join(batches, ","))
+	}
+	return flags
+}
+
+// CommandLine is a command with arguments quoted for a shell: names may come from an imported file.
+func CommandLine(command string, args ...string) string {
 	words := []string{command}
 	for _, w := range args {
 		if w == "" || strings.ContainsFunc(w, func(r rune) bool {
@@ -74,15 +84,18 @@ func shellLine(command string, args ...string) string {
 	return strings.Join(words, " ")
 }
 
-// usualConfig is [Default], read once: a run may have thousands of findings. Nobody changes it.
+// usualConfig caches [Default], because a run may have thousands of findings. It must not be changed.
 var usualConfig = sync.OnceValue(Default)
 
-// judgeAgain adds to a finding's command what judges the samples by the settings of cfg: with a rules file where
-// the finding's rule has settings that no flag has. changes are those of cfg from the built-in rules.
+// judgeAgain extends a finding's command to judge the samples by the settings of cfg, with a rules file if a
+// setting has no flag. changes are the differences of cfg from the built-in rules.
 func (f *Finding) judgeAgain(cfg Config, changes []ConfigChange) {
-	file := fmt.Sprintf("%s-m%d.db", f.Rule, f.WorstM)
+	file := fmt.Sprintf("%s-%s%d.db", f.Rule, f.Series.Axis(), f.WorstM)
 	args := []string{file, "--rule", string(f.Rule)}
 	usual := usualConfig()
+	if along := f.Series.Along.Dimension; along != "" {
+		args = append(args, "--along", along)
+	}
 	if f.needsRules(changes) {
 		args = append(args, "--rules", "PATH")
 		f.NeedsPaths = true
@@ -102,11 +115,11 @@ func (f *Finding) judgeAgain(cfg Config, changes []ConfigChange) {
 	} else {
 		args = append(args, "--confirm")
 	}
-	f.Reproduce += shellLine(" --out", file) + " && " + shellLine("gemmaudit audit", args...)
+	f.Reproduce += CommandLine(" --out", file) + " && " + CommandLine("gemmaudit audit", args...)
 }
 
-// needsRules says whether a key on which the finding's verdict rests, and that is no flag, differs from the
-// built-in rules.
+// needsRules reports whether a key that the finding's verdict depends on, and that has no flag, differs from
+// the built-in rules.
 func (f *Finding) needsRules(changes []ConfigChange) bool {
 	return slices.ContainsFunc(changes, func(c ConfigChange) bool {
 		own, of := strings.CutPrefix(c.Key, "rules."+string(f.Rule)+".")

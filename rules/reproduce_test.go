@@ -9,15 +9,16 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// The command that measures a finding again is copied into a shell, and the names
-// in it may come from somebody else's file.
+// The command is pasted into a shell, and names in it may come from an untrusted file.
 func TestReproduceIsQuoted(t *testing.T) {
 	shell, err := exec.LookPath("sh")
 	if err != nil {
 		t.Skip(err)
 	}
-	for _, name := range []string{"cpu", "cuda:0", "a b", "$(echo x)", "`echo x`", "a;echo x", "a|b", "a>b", "it's", `q"q`, `b\n`, "*", "~", "#"} {
-		line := reproduce(results.Case{SeriesKey: results.SeriesKey{Device: name, Kernel: name, Subject: kernels.Product(kernels.FP32, 8, 16)}, M: 4}, results.Case{}, nil)
+	for _, name := range []string{"cpu", "cuda:0", "a b", "$(echo x)", "`echo x`", "a;echo x", "a|b", "a>b", "it's", `q"q`, `b\n`, "*", "~",
+		"#"} {
+		line := reproduce(results.Case{SeriesKey: results.SeriesKey{Device: name, Kernel: name,
+			Subject: kernels.Product(kernels.FP32, 8, 16)}, M: 4}, results.Case{}, nil)
 		out, err := exec.Command(shell, "-c", strings.Replace(line, "gemmaudit", `printf '%s\n'`, 1)).Output()
 		if words := strings.Split(string(out), "\n"); err != nil || len(words) < 5 || words[2] != name || words[4] != name {
 			t.Errorf("%q: %s is read as %q, %v", name, line, words, err)
@@ -25,8 +26,7 @@ func TestReproduceIsQuoted(t *testing.T) {
 	}
 }
 
-// TestReproduceBringsKernels: kernels from files and libraries in two versions need their files
-// again, whose paths a run does not keep.
+// Kernels from files, and libraries in two versions, need their files again, but a run does not keep the paths.
 func TestReproduceBringsKernels(t *testing.T) {
 	versions := map[string]string{
 		"mine": kernels.FileVersion("12ab"), "openblas@0.3.21": "0.3.21", "openblas@0.3.30": "0.3.30", "onednn": "2.6",
@@ -47,14 +47,15 @@ func TestReproduceBringsKernels(t *testing.T) {
 		if got := strings.Join(flags, " "); got != c.want {
 			t.Errorf("%v: %q, want %q", c.names, got, c.want)
 		}
-		line := reproduce(results.Case{SeriesKey: results.SeriesKey{Device: "cpu", Kernel: c.names[0], Subject: kernels.Product(kernels.FP32, 8, 16)}, M: 4}, results.Case{}, flags)
+		line := reproduce(results.Case{SeriesKey: results.SeriesKey{Device: "cpu", Kernel: c.names[0],
+			Subject: kernels.Product(kernels.FP32, 8, 16)}, M: 4}, results.Case{}, flags)
 		if !strings.HasSuffix(line, c.want) {
 			t.Errorf("%v: %s", c.names, line)
 		}
 	}
 }
 
-// TestFindingsAreJudgedAgain: a finding's command judges by the settings that its verdict rests on.
+// A finding's command must use the settings of its verdict.
 func TestFindingsAreJudgedAgain(t *testing.T) {
 	for _, c := range []struct {
 		change func(*Config)
@@ -62,7 +63,8 @@ func TestFindingsAreJudgedAgain(t *testing.T) {
 		paths  bool
 	}{
 		{func(*Config) {}, "sweep --out split-m8.db && gemmaudit audit split-m8.db --rule split --confirm", false},
-		{func(c *Config) { c.Threshold, c.FDR, c.ClockMHz = 0.85, 0.01, 1500 }, "--rule split --threshold 0.85 --fdr 0.01 --clock 1500 --confirm", false},
+		{func(c *Config) { c.Threshold, c.FDR, c.ClockMHz = 0.85, 0.01, 1500 },
+			"--rule split --threshold 0.85 --fdr 0.01 --clock 1500 --confirm", false},
 		{func(c *Config) { c.Rules.Split.Margin = 0.2 }, "--rule split --rules PATH --confirm", true},
 		{func(c *Config) { c.MinSamples = 9 }, "--rule split --rules PATH --confirm", true},
 		{func(c *Config) { c.Rules.Pad.Margin = 0.2 }, "--rule split --confirm", false},
@@ -82,7 +84,7 @@ func TestFindingsAreJudgedAgain(t *testing.T) {
 	}
 }
 
-// TestReproduceMeasuresBoth: a finding's command measures the row and all that it is held against.
+// A finding's command must measure the row and its reference.
 func TestReproduceMeasuresBoth(t *testing.T) {
 	row := results.Case{SeriesKey: results.SeriesKey{Device: "cpu", Kernel: "a", Subject: kernels.Product(kernels.FP32, 8, 16)}, M: 100}
 	other := func(change func(*results.Case)) results.Case {

@@ -7,37 +7,37 @@ import (
 	"strconv"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// resolve is the resolution of the estimates: the loss below which two rows of a run are not told apart at
-// the confidence, as a share of the faster one's time. It follows from the standard error of a typical row, in
-// which the scatter of its samples is, lost time, and what the sentinels drift by unexplained. 0 is that too
-// little was measured to tell.
-func (p *prepared) resolve(cfg Config) float64 {
+// resolve is the resolution of the run: the smallest loss between two rows that it can detect at the
+// confidence, as a share of the faster one's time. It follows from the standard error of a typical row: the
+// scatter of its samples, lost time, and the sentinels' unexplained drift. 0 means too few samples.
+func (p *prepared) resolve(cfg Basis) float64 {
 	var half []float64
 	for _, c := range p.curves {
 		for i := range c.points {
-			if e := c.points[i].us; !c.points[i].inferred && c.points[i].judged(cfg.MinSamples) && e.se > 0 {
-				half = append(half, math.Sqrt2*e.se*p.q.upper((1-cfg.Confidence)/2, e.df))
+			if e := c.points[i].us; !c.points[i].inferred && c.points[i].judged(cfg.MinSamples) && e.SE > 0 {
+				half = append(half, math.Sqrt2*(e.SE*p.q.Upper((1-cfg.Confidence)/2, e.DF)+e.Open))
 			}
 		}
 	}
 	if len(half) == 0 {
 		return 0
 	}
-	return expo(selectMedian(half)) - 1
+	return stats.Exp(stats.UpperMedianInPlace(half)) - 1
 }
 
-// cleanBelow is the loss that a row which is called clean stays below, as a share of its time, given where losses begin to
-// break the rule: there, or where the resolution is coarser, past it by twice the difference. A row that
-// loses nothing is then cleared as often as on a machine whose resolution is that bound.
+// cleanBelow is the upper limit of a clean row's loss, as a share of its time. It is the rule's bound, or if
+// the resolution is coarser, the bound plus twice the difference. A row without loss is then cleared as often
+// as on a machine whose resolution equals the bound.
 func cleanBelow(resolution, bound float64) float64 {
 	least := -math.Log1p(-bound)
-	return lost(-math.Max(least, 2*math.Log1p(resolution)-least))
+	return stats.Lost(-math.Max(least, 2*math.Log1p(resolution)-least))
 }
 
-// clear marks the rows of a panel that are undecided only because the resolution is coarser than the loss that the rule
-// allows. Suspects are measured again and are not among them.
+// clear marks the rows of a panel that are undecided only because the resolution is coarser than the loss
+// that the rule allows. Suspects, which are measured again, are not marked.
 func (pn *panel) clear(resolution float64) {
 	for _, rows := range pn.rows {
 		for i := range rows {
@@ -48,7 +48,7 @@ func (pn *panel) clear(resolution float64) {
 	}
 }
 
-// cleanBelow is [Audit].CleanBelow of the panel whose verdicts rows carry.
+// cleanBelow is [Audit].CleanBelow of the panel whose verdicts rows have.
 func (pn *panel) cleanBelow(resolution float64) float64 {
 	for _, rows := range pn.rows {
 		for i := range rows {
@@ -63,11 +63,11 @@ func (pn *panel) cleanBelow(resolution float64) float64 {
 	return 0
 }
 
-// invalid is why nothing can be said of the run as a whole, empty where something can: its resolution, as resolve has it, is
-// coarser than the bound, or is not known and the machine changed by more.
-func (p *prepared) invalid(resolution float64, cfg Config) string {
+// invalid is the reason why the whole run can't be judged: its resolution is coarser than the limit or, if
+// that is unknown, the machine drifted by more. Empty if it can be judged.
+func (p *prepared) invalid(resolution float64, cfg Basis) string {
 	switch {
-	case resolution == 0: // only the sentinels tell
+	case resolution == 0: // only the sentinels can tell
 		return p.drift.invalid(cfg.DriftBound)
 	case resolution > cfg.DriftBound:
 		return fmt.Sprintf("%s, and the bound is %s", ResolutionText(resolution), roughly(cfg.DriftBound))
@@ -75,12 +75,12 @@ func (p *prepared) invalid(resolution float64, cfg Config) string {
 	return ""
 }
 
-// ResolutionText says a resolution in words.
+// ResolutionText describes a resolution in words.
 func ResolutionText(r float64) string {
-	return "differences below " + roughly(r) + " cannot be seen on this machine now"
+	return "differences below " + roughly(r) + " can't be detected on this machine now"
 }
 
-// CleanText says which losses the rows that an audit calls clean may have, empty where those are what its rules allow.
+// CleanText describes the possible losses of an audit's clean rows, empty if they equal the rules' limits.
 func (a *Audit) CleanText() string {
 	if a.CleanBelow == 0 {
 		return ""
@@ -88,23 +88,22 @@ func (a *Audit) CleanText() string {
 	return "a clean row loses less than " + roughly(a.CleanBelow)
 }
 
-// roughly is a share with two digits, rounded up.
 func roughly(share float64) string {
 	percent := 100 * share
 	unit := math.Pow(10, math.Floor(math.Log10(math.Max(percent, 0.01)))-1)
 	return strconv.FormatFloat(math.Ceil(percent/unit-1e-9)*unit, 'f', max(0, -int(math.Floor(math.Log10(unit)+1e-9))), 64) + " %"
 }
 
-// Steadiness is what repeated blocks of a few cases tell of a machine.
+// Steadiness is the noise of a machine, from repeated blocks of a few cases.
 type Steadiness struct {
 	Scatter Scatter `json:"scatter"`
-	// Resolution is that of a run whose rows have so many samples; see [Audit].
+	// Resolution is the resolution of a run with as many samples per row; see [Audit].
 	Resolution float64 `json:"resolution"`
 }
 
-// TellSteadiness estimates the resolution of a run from blocks that were timed one after the other: samples by case, in the
+// TellSteadiness estimates the resolution of a run from blocks timed one after the other: samples by case, in
 // order of time. rows is how many samples a row of the run has.
-func TellSteadiness(samples [][]results.Sample, rows int, cfg Config) Steadiness {
+func TellSteadiness(samples [][]results.Sample, rows int, cfg Basis) Steadiness {
 	var tracks []track
 	for _, of := range samples {
 		of = slices.DeleteFunc(slices.Clone(of), func(s results.Sample) bool { return !usable(&s) })
@@ -116,9 +115,9 @@ func TellSteadiness(samples [][]results.Sample, rows int, cfg Config) Steadiness
 	}
 	s := Steadiness{Scatter: tellScatter(residuals(tracks))}
 	var half, scratch []float64
-	w, df := lowWeights{}, shamosDF*float64(rows-1)
+	w, df := stats.LowQuantile{}, shamosDF*float64(rows-1)
 	if s.Scatter.low() {
-		df = lowDF*float64(rows-1) + lowPrior // neighbouring rows add to what is known of the noise
+		df = lowDF*float64(rows-1) + lowPrior // neighboring rows add degrees of freedom
 	}
 	for _, t := range tracks {
 		n := float64(len(t.y))
@@ -127,20 +126,27 @@ func TellSteadiness(samples [][]results.Sample, rows int, cfg Config) Steadiness
 		}
 		var se float64
 		if s.Scatter.low() {
-			_, se, scratch = w.unsorted(t.y, scratch)
+			_, se, scratch = w.Unsorted(t.y, scratch)
 		} else {
-			// Blocks near in time are alike, those of a row are far apart: all of them tell the scatter.
-			m := median(t.y)
+			// Blocks near in time are alike, but a row's blocks are far apart in time, so the scatter is
+			// taken over all blocks.
+			m := stats.Median(t.y)
 			scratch = scratch[:0]
 			for _, v := range t.y {
 				scratch = append(scratch, math.Abs(v-m))
 			}
-			se = centreFactor * math.Max(1.4826*selectMedian(scratch), scaleFloor) / math.Sqrt(n)
+			se = stats.CentreFactor * math.Max(stats.MADFactor*stats.UpperMedianInPlace(scratch), scaleFloor) / math.Sqrt(n)
 		}
 		half = append(half, math.Sqrt2*se*math.Sqrt(n/float64(rows)))
 	}
 	if len(half) > 0 {
-		s.Resolution = expo(selectMedian(half)*quantiles{}.upper((1-cfg.Confidence)/2, df)) - 1
+		s.Resolution = stats.Exp(stats.UpperMedianInPlace(half)*stats.Quantiles{}.Upper((1-cfg.Confidence)/2, df)) - 1
 	}
 	return s
+}
+
+// Unjudgeable is the reason why the whole run can't be judged; empty if it can.
+func Unjudgeable(data Data, cfg Basis) string {
+	p := prepare(data, cfg)
+	return p.invalid(p.resolve(cfg), cfg)
 }

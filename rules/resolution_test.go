@@ -9,8 +9,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// TestResolution: the noisier a machine is the coarser its resolution. A row that is slower than that is judged, and no row
-// is called anomalous that loses less than half of it.
+// More noise gives a coarser resolution. Larger losses are judged, and no row that loses less than half of it
+// is anomalous.
 func TestResolution(t *testing.T) {
 	before := 0.0
 	for _, sigma := range []float64{0.005, 0.03, 0.15} {
@@ -34,9 +34,8 @@ func TestResolution(t *testing.T) {
 	}
 }
 
-// TestCleanAtAResolution: on a machine that is too noisy for the loss that the rule allows, most rows that lose nothing are
-// clean, the audit says how much a clean row may lose, and rows that lose more are called clean in at most one case of
-// twenty. A quiet machine keeps the bound of the rule.
+// On a noisy machine most rows without loss are clean, and at most one in twenty rows that lose more than
+// CleanBelow. A quiet machine keeps the rule's bound.
 func TestCleanAtAResolution(t *testing.T) {
 	for _, sigma := range []float64{0.005, 0.15, 0.3} {
 		slow, missed, open, rows := 0, 0, 0, 0
@@ -86,7 +85,6 @@ func TestCleanAtAResolution(t *testing.T) {
 	}
 }
 
-// TestInvalidRunClearsNothing: where the resolution is past the bound, no row is clean that the rule alone does not clear.
 func TestInvalidRunClearsNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 12))
 	w := byM(func(m int) float64 { return float64(m) }, student(0.3), rng)
@@ -101,16 +99,16 @@ func TestInvalidRunClearsNothing(t *testing.T) {
 	}
 }
 
-// TestResolutionInWords: shares are rounded up to two digits.
 func TestResolutionInWords(t *testing.T) {
-	for share, want := range map[float64]string{0.1192: "12 %", 0.0021: "0.21 %", 0.04016: "4.1 %", 0.12: "12 %", 1.5: "150 %", 0: "0.0000 %"} {
+	for share, want := range map[float64]string{0.1192: "12 %", 0.0021: "0.21 %", 0.04016: "4.1 %", 0.12: "12 %", 1.5: "150 %",
+		0: "0.0000 %"} {
 		if got := roughly(share); got != want && share > 0 {
 			t.Errorf("%g is %q, expected %q", share, got, want)
 		}
 	}
 }
 
-// TestSteadiness: a few seconds of blocks tell about the resolution that rows of the same noise get, with delays and without.
+// A few seconds of blocks predict the resolution of rows with the same noise, with and without delays.
 func TestSteadiness(t *testing.T) {
 	for name, draw := range map[string]func(*rand.Rand) float64{
 		"delays": delayed, "normal": func(rng *rand.Rand) float64 { return 0.03 * rng.NormFloat64() },
@@ -123,7 +121,7 @@ func TestSteadiness(t *testing.T) {
 			}
 		}
 		kind := noise{name, draw}
-		got := TellSteadiness(samples, 20, Default())
+		got := TellSteadiness(samples, 20, Default().Basis())
 		w := byM(func(m int) float64 { return float64(m) }, kind, rng)
 		a, err := RunAudit(context.Background(), w.sweep(grid(4, 1024, 4), 20), Default().Only(Monotonic), nil)
 		if err != nil {
@@ -133,7 +131,7 @@ func TestSteadiness(t *testing.T) {
 			t.Errorf("%s: %+v, a run has %g", name, got, a.Resolution)
 		}
 	}
-	if s := TellSteadiness(make([][]results.Sample, 2), 20, Default()); s.Resolution != 0 {
+	if s := TellSteadiness(make([][]results.Sample, 2), 20, Default().Basis()); s.Resolution != 0 {
 		t.Errorf("no samples have the resolution %g", s.Resolution)
 	}
 }

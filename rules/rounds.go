@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// fullRound is the share of the rows of the largest round from which on a
-	// round counts as one over all rows; failures and interruptions leave holes.
+	// fullRound is the least size of a full round, as a share of the largest round's rows; failures and
+	// interruptions leave holes.
 	fullRound = 0.9
 	// controlRows is how many rows of a device are measured in every round,
 	// whatever their verdict, but no more than controlShare of them.
@@ -17,10 +17,9 @@ const (
 	controlShare = 0.25
 )
 
-// controls says which rows of a series are control rows when its device has so
-// many rows in all. The choice is by a hash of what the row is, so that a sweep
-// and an audit agree on it without a word, and a larger run's are among those
-// of its shards.
+// controls marks the control rows of a series whose device has that many rows in all. The choice is a hash of
+// the row's identity. So a sweep and an audit make the same choice, and a larger run's control rows are among
+// those of its shards.
 func controls(s results.Series, rows int) []bool {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%+v", s.Key)
@@ -33,7 +32,6 @@ func controls(s results.Series, rows int) []bool {
 	return out
 }
 
-// rowsByDevice counts all rows of each device.
 func rowsByDevice(series []results.Series) map[string]int {
 	out := map[string]int{}
 	for _, s := range series {

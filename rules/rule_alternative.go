@@ -7,7 +7,7 @@ import (
 // Alternative is the rule that no other kernel of the device is faster.
 const Alternative Rule = "alternative"
 
-// AlternativeConfig is the margin by which another kernel must be faster.
+// AlternativeConfig configures the margin of a faster kernel.
 type AlternativeConfig struct {
 	Enabled bool    `yaml:"enabled"`
 	Margin  float64 `yaml:"margin"`
@@ -17,14 +17,14 @@ type AlternativeConfig struct {
 
 var alternativeRule = rule{
 	name:    Alternative,
-	meaning: "another kernel of the device is faster at the same product",
+	meaning: "another kernel of the device computes the same product faster",
 	claim:   "another kernel computes the same product faster",
-	help: "The price of a row is the least time of any other kernel of the device at the same product, a library's " +
-		"further choices among them. The row breaks the rule when that is below its own time by more than the margin.",
+	help: "The best alternative time is the shortest time of any other kernel of the device, including further " +
+		"algorithms of a library (`--algos`). A size breaks the rule if it takes longer by more than `margin`.",
 	settings: []setting{
-		number("margin", "the gain above which another kernel counts", closed(0, 10),
+		number("margin", "smallest gain that counts", closed(0, 10),
 			func(c *Config) *float64 { return &c.Rules.Alternative.Margin }),
-		{key: "exclude", meaning: "kernels that are not judged; they still serve as alternatives", findings: true,
+		{key: "exclude", meaning: "kernels that are not judged; other kernels are still compared with them", findings: true,
 			value: func(c Config) string { return list(c.Rules.Alternative.Exclude) }},
 	},
 	enabled: func(s *RuleSet) *bool { return &s.Alternative.Enabled },
@@ -34,7 +34,6 @@ var alternativeRule = rule{
 	cause:   (*witness).alternative,
 }
 
-// alternative is [evidence.alternative] for rows with few samples.
 func (s *suspicion) alternative(c *curve) []judgement {
 	if others := s.competitors(c); len(others) > 0 {
 		return s.fastest(c, others, math.Log1p(s.cfg.Rules.Alternative.Margin))

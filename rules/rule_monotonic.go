@@ -2,9 +2,11 @@ package rules
 
 import (
 	"math"
+
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// Monotonic is the rule that a larger M reaches no lower MFU.
+// Monotonic is the rule that a larger M does not have a lower MFU.
 const Monotonic Rule = "monotonic"
 
 // MonotonicConfig switches the monotonic rule; its bound is Config.Threshold.
@@ -14,18 +16,16 @@ type MonotonicConfig struct {
 
 var monotonicRule = rule{
 	name:    Monotonic,
-	meaning: "MFU falls below threshold × what a smaller M reached",
-	claim:   "a smaller batch reaches a higher MFU, which no larger one should fall behind",
-	help: "The reference of a row is the largest MFU over smaller M of its series. The row breaks the rule when " +
-		"its own MFU is below `threshold` of that. `threshold` is a key of its own at the top of the rules file, " +
-		"and the bound of the article's method too.",
+	meaning: "MFU drops below threshold × the best MFU at a smaller M",
+	claim:   "a smaller M reaches a higher MFU",
+	help: "The reference of a size is the best MFU at any smaller M of its series. A size breaks the rule if its MFU is " +
+		"below `threshold` × the reference. Set `threshold` at the top level of the rules file.",
 	enabled: func(s *RuleSet) *bool { return &s.Monotonic.Enabled },
 	judge:   (*evidence).monotonic,
 	suspect: (*suspicion).monotonic,
 	bound:   func(c Config, _ Finding) float64 { return 1 - c.Threshold },
 }
 
-// monotonic is [evidence.monotonic] for rows with few samples.
 func (s *suspicion) monotonic(c *curve) []judgement {
 	rows, best, of := s.blank(c), -1, 0
 	for i := range c.points {
@@ -38,11 +38,12 @@ func (s *suspicion) monotonic(c *curve) []judgement {
 			b := &c.points[best]
 			than, own, _ := s.known(c, best)
 			rows[i].base = []int{best}
-			s.hold(&rows[i], rival{enough: estimate{p.flops - b.flops + than.y, than.se, than.df}, own: own, of: of, against: c.caseOf(best), ideal: p.flops - b.flops},
+			s.hold(&rows[i], rival{enough: stats.Estimate{Y: p.flops - b.flops + than.Y, SE: than.SE, DF: than.DF, Open: than.Open},
+				own: own, of: of, against: c.caseOf(best), ideal: p.flops - b.flops},
 				-math.Log(s.cfg.Threshold))
 		}
 		of++
-		if best < 0 || p.flops-e.y > c.points[best].rate() {
+		if best < 0 || p.flops-e.Y > c.points[best].rate() {
 			best = i
 		}
 	}

@@ -13,10 +13,10 @@ var padRule = rule{
 	name:    Pad,
 	meaning: "a larger M takes less time",
 	claim:   "a larger M takes less time",
-	help: "The price of a row is the least time of any larger M of its series, in place: with room behind the rows, so that nothing is copied. The row breaks the rule when that " +
-		"is below its own time by more than the margin.",
+	help: "The best alternative time is the shortest time at any larger M of the series. It assumes spare rows behind " +
+		"the input and output, and no copy. A size breaks the rule if it takes longer by more than `margin`.",
 	settings: []setting{
-		number("margin", "the gain above which padding counts", closed(0, 10),
+		number("margin", "smallest gain that counts", closed(0, 10),
 			func(c *Config) *float64 { return &c.Rules.Pad.Margin }),
 	},
 	enabled: func(s *RuleSet) *bool { return &s.Pad.Enabled },
@@ -26,7 +26,6 @@ var padRule = rule{
 	bound:   func(c Config, _ Finding) float64 { return marginLoss(c.Rules.Pad.Margin) },
 }
 
-// pad is [evidence.pad] for rows with few samples.
 func (s *suspicion) pad(c *curve) []judgement {
 	rows, best, of := s.blank(c), -1, 0
 	for i := len(c.points) - 1; i >= 0; i-- {
@@ -41,7 +40,7 @@ func (s *suspicion) pad(c *curve) []judgement {
 			s.hold(&rows[i], rival{enough: than, own: own, of: of, against: &against}, math.Log1p(s.cfg.Rules.Pad.Margin))
 		}
 		of++
-		if best < 0 || e.y < c.points[best].us.y {
+		if best < 0 || e.Y < c.points[best].us.Y {
 			best = i
 		}
 	}

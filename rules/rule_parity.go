@@ -7,20 +7,21 @@ import (
 	"strconv"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// Parity is the rule that one data type keeps up with another, and quantised weights with plain
-// ones.
+// Parity is the rule that one data type is as fast as another, within a ratio, and quantized weights as fast
+// as plain ones.
 const Parity Rule = "parity"
 
-// ParityConfig lists which data type is expected to keep up with which.
+// ParityConfig lists pairs of data types, and the ratio for quantized weights.
 type ParityConfig struct {
 	Enabled bool         `yaml:"enabled"`
 	Pairs   []ParityPair `yaml:"pairs"`
-	// Quantised is how many times the time of plain weights quantised ones may take.
+	// Quantised is the largest ratio of the time with quantized weights to the time with plain ones.
 	Quantised float64 `yaml:"quantised"`
-	// Dequantising names kernels that are not judged so, since they multiply by the plain elements
-	// that quantised weights stand for.
+	// Dequantising names kernels that this part of the rule does not judge, because they multiply the plain
+	// elements of quantized weights.
 	Dequantising []string `yaml:"dequantising"`
 }
 
@@ -31,21 +32,21 @@ type ParityPair struct {
 	Ratio float64       `yaml:"ratio"`
 }
 
-// String is how documentation and kept proof word the pair: "int8 than bf16 1".
+// String is the pair in documentation and kept proof: "int8 than bf16 1".
 func (p ParityPair) String() string {
 	return fmt.Sprintf("%s than %s %s", p.DType, p.Than, plain(p.Ratio))
 }
 
 var parityRule = rule{
 	name:    Parity,
-	meaning: "one data type, or quantised weights, are slower than they should be relative to another",
-	claim:   "another data type, or plain weights, which should not be faster, are",
-	help: "The row of a data type is held against the row of another at the same shape and kernel. It breaks the " +
-		"rule when it takes more than `ratio` times the other's time. A pair is written as " +
-		"`{dtype: int8, than: bf16, ratio: 1.0}`. The row of quantised weights is held against the fastest kernel " +
-		"on plain ones at the same shape and type of activations. It breaks the rule when it takes more than `quantised` times that time.",
+	meaning: "a data type, or quantized weights, are slower than a type at least as wide",
+	claim:   "another data type or unquantized weights are faster, and should not be",
+	help: "A size is compared with the same product and kernel in another data type. It breaks the rule if it takes more " +
+		"than `ratio` × that time. Write a pair as `{dtype: int8, than: bf16, ratio: 1.0}`. Quantized weights are " +
+		"compared with the fastest kernel for unquantized weights, at the same shape and type of activations. They break " +
+		"the rule if they take more than `quantised` × that time.",
 	settings: []setting{{
-		key: "pairs", meaning: "which data type is held against which, and the largest ratio of their times",
+		key: "pairs", meaning: "data types to compare, and the largest allowed ratio of their times",
 		findings: true,
 		value: func(c Config) string {
 			pairs := make([]string, len(c.Rules.Parity.Pairs))
@@ -55,10 +56,12 @@ var parityRule = rule{
 			return list(pairs)
 		},
 		check: checkPairs,
-	}, number("quantised", "the largest ratio of the time of quantised weights to that of plain ones", above(0, 100),
+	}, number("quantised", "largest allowed ratio of quantized to unquantized time", above(0, 100),
 		func(c *Config) *float64 { return &c.Rules.Parity.Quantised }),
-		{key: "dequantising", meaning: "kernels, or libraries with all of their choices, that multiply by the plain elements of quantised weights; they are not held against plain ones", findings: true,
-			value: func(c Config) string { return list(c.Rules.Parity.Dequantising) }},
+		{key: "dequantising",
+			meaning:  "kernels and libraries that dequantize the weights first; these are not compared with unquantized weights",
+			findings: true,
+			value:    func(c Config) string { return list(c.Rules.Parity.Dequantising) }},
 	},
 	enabled: func(s *RuleSet) *bool { return &s.Parity.Enabled },
 	judge:   (*evidence).parity,
@@ -67,7 +70,6 @@ var parityRule = rule{
 	cause:   (*witness).parity,
 }
 
-// checkPairs names the first pair that can't be.
 func checkPairs(path []string, c Config) error {
 	for i, p := range c.Rules.Parity.Pairs {
 		at := append(slices.Clone(path), strconv.Itoa(i))
@@ -89,25 +91,25 @@ func checkPairs(path []string, c Config) error {
 	return nil
 }
 
-// parityBound is the loss from which on the pair of data types of a finding breaks the rule, or
-// the quantised weights.
+// parityBound is the least loss that breaks the rule for a finding's data types or quantized weights.
 func parityBound(cfg Config, f Finding) float64 {
 	var than kernels.DType
 	if f.Against != nil {
 		than = f.Against.DType
 		if f.Against.Weights != f.Series.Weights {
-			return lost(-math.Log(cfg.Rules.Parity.Quantised))
+			return stats.Lost(-math.Log(cfg.Rules.Parity.Quantised))
 		}
 	}
 	for _, p := range cfg.Rules.Parity.Pairs {
 		if p.DType == f.Series.DType && p.Than == than {
-			return lost(-math.Log(p.Ratio))
+			return stats.Lost(-math.Log(p.Ratio))
 		}
 	}
 	return 0
 }
 
-// parity is [evidence.parity] for rows with few samples. A row that several pairs speak of keeps the one that accuses most.
+// parity is [evidence.parity] for rows with few samples. A row in several pairs keeps the judgement with the
+// smallest p-value.
 func (s *suspicion) parity(c *curve) []judgement {
 	if c.series.Key.Weights != (kernels.WeightFormat{}) {
 		if plain := s.onPlainWeights(c); len(plain) > 0 && !s.dequantises(c.series.Key.Kernel) {

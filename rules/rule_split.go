@@ -4,19 +4,20 @@ import (
 	"math"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// SplitRule is the rule that no two launches take less time together than the one.
+// SplitRule is the rule that no two launches together take less time than the single one.
 const SplitRule Rule = "split"
 
 var splitRule = rule{
 	name:    SplitRule,
-	meaning: "two launches of N1 + N2 = N rows take less time than one of N",
-	claim:   "two launches over parts of M take less time together than the one",
-	help: "The price of a row is the cheapest T(N1) + T(N2) over all measured N1 + N2 = N of its series. The row " +
-		"breaks the rule when that is below its own time by more than the margin.",
+	meaning: "two launches of M1 + M2 = M rows take less time than one",
+	claim:   "two launches over parts of M take less time than one",
+	help: "The best alternative time is the smallest T(M1) + T(M2) over all measured M1 + M2 = M of the series. A size " +
+		"breaks the rule if it takes longer by more than `margin`.",
 	settings: []setting{
-		number("margin", "the gain above which a split counts", closed(0, 10),
+		number("margin", "smallest gain that counts", closed(0, 10),
 			func(c *Config) *float64 { return &c.Rules.Split.Margin }),
 	},
 	enabled: func(s *RuleSet) *bool { return &s.Split.Enabled },
@@ -26,14 +27,13 @@ var splitRule = rule{
 	bound:   func(c Config, _ Finding) float64 { return marginLoss(c.Rules.Split.Margin) },
 }
 
-// split is [evidence.split] for rows with few samples.
 func (s *suspicion) split(c *curve) []judgement {
 	rows := s.blank(c)
 	ms, costs := make([]int, len(c.points)), make([]float64, len(c.points))
 	for i, p := range c.points {
 		ms[i], costs[i] = p.m, math.Inf(1)
 		if e, _, ok := s.known(c, i); ok {
-			costs[i] = math.Exp(e.y)
+			costs[i] = math.Exp(e.Y)
 		}
 	}
 	search := newPartition(ms, costs, 2)
@@ -50,13 +50,14 @@ func (s *suspicion) split(c *curve) []judgement {
 		for m, n := range share {
 			if k, ok := c.at(m); ok {
 				e, its, _ := s.known(c, k)
-				us := n * math.Exp(e.y)
-				total, variance, df, own = total+us, variance+us*us*e.se*e.se, math.Min(df, e.df), own && its
+				us := n * math.Exp(e.Y)
+				total, variance, df, own = total+us, variance+us*us*e.SE*e.SE, math.Min(df, e.DF), own && its
 			}
 		}
 		against := rows[i].direct()
 		against.Parts, against.Label = parts, ""
-		s.hold(&rows[i], rival{enough: estimate{math.Log(total), math.Sqrt(variance) / total, df}, own: own, of: (i + 1) / 2, against: &against},
+		s.hold(&rows[i], rival{enough: stats.Estimate{Y: math.Log(total), SE: math.Sqrt(variance) / total, DF: df, Open: 0}, own: own,
+			of: (i + 1) / 2, against: &against},
 			math.Log1p(s.cfg.Rules.Split.Margin))
 	}
 	return rows

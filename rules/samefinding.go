@@ -11,11 +11,11 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// SeriesIdentity says in words what a series is wherever it is measured: the model of its device in place of
-// the device's id, then kernel, operation, types, shape, layout, regime and threads. Several devices of one
-// model in a run are told apart by their ids.
+// SeriesIdentity describes a series independently of the machine: the model of its device instead of the
+// device's id, then kernel, operation, types, shape, layout, regime and threads. Several devices of one model
+// in a run keep their ids.
 func SeriesIdentity(meta results.Meta, key results.SeriesKey) string {
-	device, same := Data{Meta: meta}.spec(key.Device).Name, 0
+	device, same := Data{Meta: meta}.Spec(key.Device).Name, 0
 	for _, s := range meta.Fingerprint.Devices {
 		if s.Name == device {
 			same++
@@ -32,7 +32,7 @@ func SeriesIdentity(meta results.Meta, key results.SeriesKey) string {
 	return text
 }
 
-// Fingerprint is a name of 16 hexadecimal digits for what the words say, equal for equal words.
+// Fingerprint is a hash of the words as 16 hexadecimal digits.
 func Fingerprint(words ...string) string {
 	h := sha256.New()
 	for _, w := range words {
@@ -41,17 +41,17 @@ func Fingerprint(words ...string) string {
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }
 
-// Octave is the stretch of M in which an interval of M begins, as fingerprints have it: from 2^(k-1/2) to
-// 2^(k+1/2). Measured again, an interval begins a row earlier or later. Cliffs stand behind
-// multiples of tiles, and the borders of octaves, 91, 182, 363, 725, 1449 and so on, far from those.
+// Octave is the stretch of M for the start of an interval in fingerprints: from 2^(k-1/2) to 2^(k+1/2). The
+// start of an interval can move by a row between measurements. Cliffs follow multiples of tiles, which are
+// far from the octaves' ends: 91, 182, 363, 725, 1449 and so on.
 func Octave(m int) (from, to int) {
 	k := math.Floor(math.Log2(float64(max(1, m))) + 0.5)
 	return int(math.Ceil(math.Exp2(k - 0.5))), int(math.Floor(math.Exp2(k + 0.5)))
 }
 
-// FindingFingerprints are the fingerprints of findings of one run, in their order. A fingerprint is made of what
-// a finding is and of none of its numbers: the identity of its series, its rule, and the octave in which it
-// begins. Findings that are equal in these are counted, by ascending M.
+// FindingFingerprints are the fingerprints of findings of one run, in their order. A fingerprint covers the
+// identity of the finding's series, its rule, and the octave of its start, but not its numbers. Findings
+// equal in these are numbered by ascending M.
 func FindingFingerprints(meta results.Meta, findings []Finding) []string {
 	byM := make([]int, len(findings))
 	for i := range byM {

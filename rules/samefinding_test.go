@@ -7,14 +7,13 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// dents is a machine that is slow in some stretches of M.
 func dents(seed uint64, slow func(m int) float64) *world {
 	return byM(func(m int) float64 { return (float64(m) + 200) * slow(m) }, gaussian(0.01), rand.New(rand.NewPCG(seed, 16)))
 }
 
-// audited judges a new measurement of a machine by the monotonic rule.
 func audited(t *testing.T, seed uint64, slow func(m int) float64) *Audit {
 	t.Helper()
 	w := dents(seed, slow)
@@ -27,7 +26,6 @@ func audited(t *testing.T, seed uint64, slow func(m int) float64) *Audit {
 
 func liesIn(m, from, to int) bool { return from <= m && m <= to }
 
-// Slow rows with a single clean row between them are two findings.
 func TestCleanRowsEndFindings(t *testing.T) {
 	a := audited(t, 1, func(m int) float64 {
 		if m != 832 && liesIn(m, 736, 928) {
@@ -45,8 +43,7 @@ func TestCleanRowsEndFindings(t *testing.T) {
 	}
 }
 
-// Findings of one machine have the same fingerprints each time it is measured, though their numbers differ, those of
-// ends and of the worst row among them.
+// New measurements change a finding's numbers, ends and worst row, but not its fingerprint.
 func TestFingerprintsStandMeasuringAgain(t *testing.T) {
 	slow := func(m int) float64 {
 		switch {
@@ -79,12 +76,11 @@ func TestFingerprintsStandMeasuringAgain(t *testing.T) {
 	}
 }
 
-// A fingerprint follows what a finding is, and none of its numbers.
 func TestFingerprintsTellFindingsApart(t *testing.T) {
-	f := Finding{Rule: Monotonic, Series: syntheticKey, FromM: 800, ToM: 1000, WorstM: 900, Loss: exactly(0.1)}
+	f := Finding{Rule: Monotonic, Series: syntheticKey, FromM: 800, ToM: 1000, WorstM: 900, Loss: stats.Exactly(0.1)}
 	of := func(f Finding) string { return FindingFingerprints(results.Meta{}, []Finding{f})[0] }
 	same := f
-	same.FromM, same.ToM, same.WorstM, same.Loss, same.Status, same.StakeUS = 832, 1100, 832, exactly(0.2), Confirmed, 5
+	same.FromM, same.ToM, same.WorstM, same.Loss, same.Status, same.StakeUS = 832, 1100, 832, stats.Exactly(0.2), Confirmed, 5
 	if of(f) != of(same) {
 		t.Error("other numbers have another fingerprint")
 	}
@@ -119,7 +115,6 @@ func TestOctavesFollowEachOther(t *testing.T) {
 	}
 }
 
-// Only what is new or has surely grown is not known.
 func TestHoldAgainstABaseline(t *testing.T) {
 	dent := func(from, to int, by float64) func(int) float64 {
 		return func(m int) float64 {
@@ -156,7 +151,6 @@ func TestHoldAgainstABaseline(t *testing.T) {
 			}
 		}
 	}
-	// Another cause is another finding; one that is not known contradicts none.
 	for _, c := range []struct {
 		before, now Cause
 		want        BaselineState

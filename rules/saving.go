@@ -1,25 +1,27 @@
 package rules
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"sort"
 
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// Saving is what all stretches of one kernel together save: those of its series on a device.
+// Saving is the total saving of the stretches of one kernel on one device.
 type Saving struct {
 	Device string `json:"device"`
 	Kernel string `json:"kernel"`
-	// DirectUS is the time of all rows that were searched, and SavedUS what the stretches save of it,
-	// in microseconds × weight of traffic.
+	// DirectUS is the time of all searched rows, and SavedUS the part of it that the stretches save, in
+	// microseconds × weight of traffic.
 	DirectUS float64 `json:"direct_us"`
 	SavedUS  float64 `json:"saved_us"`
-	// Weighed says that the weight is of traffic that is known; else it is 1 for every row.
+	// Weighed is true if the traffic is known; otherwise the weight is 1 for every row.
 	Weighed bool `json:"weighed,omitempty"`
 }
 
-// PerSecond is how many milliseconds are saved of a second of the traffic, as the engine runs
-// it without the table.
+// PerSecond is the saving in milliseconds per second of traffic without the table.
 func (s Saving) PerSecond() float64 {
 	if !(s.DirectUS > 0) {
 		return 0
@@ -27,20 +29,25 @@ func (s Saving) PerSecond() float64 {
 	return 1e3 * s.SavedUS / s.DirectUS
 }
 
-// weighing gives the rows of a run their weights of traffic: the sum over all Ms to which a row is
-// nearest of those that were swept. Of Ms below the first row and above the last nothing is known: they are left out.
+// weighing holds the rows' weights of traffic: the sum over all Ms that are nearest to a swept row. Ms
+// outside the swept range have no row.
 type weighing struct {
-	traffic   results.Traffic
+	known     bool // the traffic is known
 	rows      map[results.SeriesKey]map[int]float64
 	uncovered map[results.SeriesKey]float64 // share of the traffic that is left out
 }
 
 func newWeighing(data Data) *weighing {
-	w := &weighing{traffic: data.Traffic, rows: map[results.SeriesKey]map[int]float64{}, uncovered: map[results.SeriesKey]float64{}}
-	if len(w.traffic) == 0 {
+	w := &weighing{known: len(data.Traffic)+len(data.Recorded) > 0, rows: map[results.SeriesKey]map[int]float64{},
+		uncovered: map[results.SeriesKey]float64{}}
+	if !w.known {
 		return w
 	}
 	for _, s := range data.Series {
+		traffic := data.trafficOf(s.Key.Subject)
+		if len(traffic) == 0 {
+			continue
+		}
 		var ms []int
 		for _, r := range s.Rows {
 			if _, ok := rowMedian(r); ok {
@@ -50,14 +57,14 @@ func newWeighing(data Data) *weighing {
 		w.uncovered[s.Key] = 1
 		if len(ms) > 0 {
 			var known results.Traffic
-			known, w.uncovered[s.Key] = clip(w.traffic, ms[0], ms[len(ms)-1])
+			known, w.uncovered[s.Key] = clip(traffic, ms[0], ms[len(ms)-1])
 			w.rows[s.Key] = rowWeights(ms, known)
 		}
 	}
 	return w
 }
 
-// clip is the traffic of the Ms from first to last, and the share of all, by weight, that is of others.
+// clip is the traffic of the Ms from first to last, and the share, by weight, of all other traffic.
 func clip(traffic results.Traffic, first, last int) (inside results.Traffic, outside float64) {
 	var all, kept float64
 	for i, load := range traffic {
@@ -73,15 +80,14 @@ func clip(traffic results.Traffic, first, last int) (inside results.Traffic, out
 		kept += load.Weight * float64(to-from+1)
 		inside = append(inside, results.Load{M: from, Weight: load.Weight})
 		if to == last {
-			inside = append(inside, results.Load{M: last + 1}) // where the weight ends
+			inside = append(inside, results.Load{M: last + 1}) // end of the weight
 		}
 	}
 	return inside, 1 - kept/all
 }
 
-// uncoveredOf is the mean share of the traffic that is left out of series.
 func (w *weighing) uncoveredOf(series []results.SeriesKey) float64 {
-	if len(w.traffic) == 0 || len(series) == 0 {
+	if !w.known || len(series) == 0 {
 		return 0
 	}
 	var sum float64
@@ -91,16 +97,27 @@ func (w *weighing) uncoveredOf(series []results.SeriesKey) float64 {
 	return sum / float64(len(series))
 }
 
-// of is the weight of a row; 1 where nothing is known of the traffic.
 func (w *weighing) of(key results.SeriesKey, m int) float64 {
-	if len(w.traffic) == 0 {
-		return evenWeight
+	if rows, ok := w.rows[key]; ok {
+		return rows[m]
 	}
-	return w.rows[key][m]
+	return evenWeight
 }
 
-// weigh gives the rows of a curve, the inferred ones too, their weights of traffic.
-func (c *curve) weigh(traffic results.Traffic) {
+func (c *curve) weigh(data Data) {
+	if !c.series.Key.OverM() {
+		for i := range c.points {
+			of, m := c.series.Key.At(c.points[i].m)
+			if traffic := data.trafficOf(of); len(traffic) > 0 {
+				if c.weights == nil {
+					c.weights = make(map[int]float64, len(c.points))
+				}
+				c.weights[c.points[i].m] = rowWeights([]int{m}, traffic)[m]
+			}
+		}
+		return
+	}
+	traffic := data.trafficOf(c.series.Key.Subject)
 	if len(traffic) == 0 {
 		return
 	}
@@ -111,7 +128,6 @@ func (c *curve) weigh(traffic results.Traffic) {
 	c.weights = rowWeights(ms, traffic)
 }
 
-// weight is that of a row; 1 where nothing is known of the traffic.
 func (c *curve) weight(m int) float64 {
 	if c.weights == nil {
 		return evenWeight
@@ -119,14 +135,14 @@ func (c *curve) weight(m int) float64 {
 	return c.weights[m]
 }
 
-// rowWeights shares traffic out to Ms, ascending: each M of it to the nearest, to the smaller of two
-// that are as near. Traffic beyond the first and the last goes to them.
+// rowWeights assigns each M of the traffic to the nearest of ms, which ascends; of two equally near, to the
+// smaller. Traffic outside the range goes to the first or the last.
 func rowWeights(ms []int, traffic results.Traffic) map[int]float64 {
 	out := make(map[int]float64, len(ms))
 	if len(ms) == 0 {
 		return out
 	}
-	// The weight of a listed M holds up to the next one; the last is alone.
+	// The weight of a listed M applies up to the next one; the last is a single M.
 	for i, load := range traffic {
 		to := load.M
 		if i+1 < len(traffic) {
@@ -137,7 +153,7 @@ func rowWeights(ms []int, traffic results.Traffic) map[int]float64 {
 			if at == len(ms) || at > 0 && from-ms[at-1] <= ms[at]-from {
 				at--
 			}
-			last := to // of those that are nearest to ms[at]
+			last := to // the last M nearest to ms[at]
 			if at+1 < len(ms) {
 				last = min(to, (ms[at]+ms[at+1])/2)
 			}
@@ -148,7 +164,6 @@ func rowWeights(ms []int, traffic results.Traffic) map[int]float64 {
 	return out
 }
 
-// savings sums up what stretches save, by device and kernel of the series that were searched.
 func (r *SplitsResult) savings(w *weighing, times map[rowOf]float64) []Saving {
 	var out []Saving
 	type place struct{ device, kernel string }
@@ -158,13 +173,14 @@ func (r *SplitsResult) savings(w *weighing, times map[rowOf]float64) []Saving {
 		i, ok := places[p]
 		if !ok {
 			i = len(out)
-			places[p], out = i, append(out, Saving{Device: key.Device, Kernel: key.Kernel, Weighed: len(w.traffic) > 0})
+			places[p], out = i, append(out, Saving{Device: key.Device, Kernel: key.Kernel, Weighed: w.known})
 		}
 		return &out[i]
 	}
 	direct := map[results.SeriesKey]float64{}
-	for row, us := range times {
-		direct[row.series] += us * w.of(row.series, row.m)
+	// In order, to give equal runs equal sums.
+	for _, row := range slices.SortedFunc(maps.Keys(times), func(a, b rowOf) int { return cmp.Compare(a.m, b.m) }) {
+		direct[row.series] += times[row] * w.of(row.series, row.m)
 	}
 	for _, key := range r.Searched {
 		at(key).DirectUS += direct[key]

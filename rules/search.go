@@ -5,45 +5,38 @@ import (
 	"slices"
 )
 
-// denseLimit is the largest sum, in units of the grid's greatest common divisor,
-// for which costs are kept in arrays indexed by the sum: 32 MiB an array. Grids
-// that reach further are searched by [sparseSearch].
+// denseLimit is the largest sum, in units of the grid's greatest common divisor, whose costs are kept in
+// arrays indexed by the sum: 32 MiB per array. [sparseSearch] handles larger grids.
 const denseLimit = 1 << 22
 
-// tied is the relative difference below which two costs are equal. Sums of the
-// same parts differ by their rounding with the order of the additions; without
-// it, a split in more parts would win by the last bit.
+// tied is the relative difference below which two costs are equal. The order of additions changes a sum's
+// rounding; without tied, a split in more parts could win by the last bit.
 const tied = 1e-12
 
-// partition is the search for the cheapest way to write an M as a sum of measured
-// Ms. The cost of an M is its time on its own, launch and all, so that the price
-// of more launches is in the sum. An M whose cost is +Inf is no part of any sum.
+// partition searches the cheapest way to write an M as a sum of measured Ms. The cost of an M is the time of
+// its own launch, so the sum includes the overhead of more launches. An M with cost +Inf is never a part.
 type partition struct {
 	ms []int // ascending, distinct
 	// least[k][i] is the least cost of ms[i] in 2 to k parts.
 	least [][]float64
-	// ways writes out the parts that least[k][i] stands for, given that no fewer
-	// parts are as cheap. The parts are positions in ms.
+	// ways returns the parts behind least[k][i], given that no fewer parts are as cheap. The parts are
+	// positions in ms.
 	ways interface{ way(i, k int) []int32 }
-	// cut says that the search of some M in three or more parts ended before all
-	// sums were seen; only a grid beyond denseLimit can do that. What is stated is
-	// then the cost of a real split, but perhaps not the least.
+	// cut is true if the search of some M in three or more parts ended early, which only happens on grids
+	// beyond denseLimit. The result is then a valid split, but may not be the cheapest.
 	cut bool
 }
 
-// newPartition searches sums of 2 to maxParts parts for every M. The result is
-// the true optimum over all multisets of measured Ms, up to [tied]; what is left
-// after some of the parts need not be measured itself. Ties go to the fewest
-// parts, then to the smallest first part.
+// newPartition searches sums of 2 to maxParts parts for every M. The result is the true optimum over all
+// multisets of measured Ms, up to [tied]; the rest after some of the parts need not be a measured M. Ties go
+// to the fewest parts, then to the smallest first part.
 //
-// Where the largest M is at most [denseLimit] times the greatest common divisor of
-// all Ms, this always holds. Beyond, it holds for two parts always, and for more
-// as long as cut is false.
+// The optimum is guaranteed if the largest M is at most [denseLimit] times the greatest common divisor of all
+// Ms. On larger grids it is guaranteed for two parts, and for more parts if cut is false.
 func newPartition(ms []int, cost []float64, maxParts int) *partition {
 	return partitionWithin(ms, cost, maxParts, denseLimit)
 }
 
-// partitionWithin is newPartition with another limit than denseLimit.
 func partitionWithin(ms []int, cost []float64, maxParts, limit int) *partition {
 	p := emptyPartition(ms, maxParts)
 	unit := 0
@@ -61,7 +54,6 @@ func partitionWithin(ms []int, cost []float64, maxParts, limit int) *partition {
 	return p
 }
 
-// emptyPartition is a search that has found nothing yet.
 func emptyPartition(ms []int, maxParts int) *partition {
 	p := &partition{ms: ms, least: make([][]float64, maxParts+1)}
 	for k := range p.least {
@@ -77,8 +69,7 @@ func gcd(a, b int) int {
 	return a
 }
 
-// parts returns the cheapest split of ms[i] in at most k parts, ascending, and
-// its cost; nil and +Inf when there is none.
+// parts returns the cheapest split of ms[i] in at most k parts, ascending, and its cost, or nil and +Inf.
 func (p *partition) parts(i, k int) ([]int, float64) {
 	cost := p.least[k][i]
 	if math.IsInf(cost, 1) {
@@ -95,8 +86,8 @@ func (p *partition) parts(i, k int) ([]int, float64) {
 	return out, cost
 }
 
-// cheapestAbove returns for each position the position with a larger M that
-// costs least, or -1 at the end. Ties go to the smaller M.
+// cheapestAbove returns for each position the position of the cheapest larger M, or -1 at the end. Ties go to
+// the smaller M.
 func cheapestAbove(cost []float64) []int {
 	out := make([]int, len(cost))
 	best := -1

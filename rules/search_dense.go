@@ -9,26 +9,23 @@ import (
 	"sync/atomic"
 )
 
-// denseSearch is a dynamic programme over all sums up to the largest M, in units
-// of the greatest common divisor of all Ms.
+// denseSearch is a dynamic program over all sums up to the largest M, in units of the greatest common divisor
+// of all Ms.
 //
-// Let cost(a) be the cost of a part and L(k, s) the least cost of the sum s in at
-// most k parts, L(1, s) = cost(s). The smallest of k parts of s is at most s/k, and
-// what is left is a sum of k-1 parts, so
+// Let cost(a) be the cost of a part and L(k, s) the least cost of the sum s in at most k parts, L(1, s) =
+// cost(s). The smallest of k parts of s is at most s/k, and the rest is a sum of k-1 parts, so
 //
 //	L(k, s) = min( L(k-1, s), min over parts a ≤ s/k of cost(a) + L(k-1, s-a) )
 //
-// The second term adds no sum that does not exist, and the first part of every
-// optimal sum of k parts is among its a. A split of a measured M has two parts at
-// least, so the M itself is left out of the first term there. That is n·S/2·Σ1/k
-// additions for n parts, sums up to S and every k ≥ 2; the last level is needed
-// for the measured Ms alone.
+// The second term adds only sums that exist, and includes the first part of every optimal sum of k parts. A
+// split of a measured M has at least two parts, so the first term excludes the M itself there. The search
+// takes n·S/2·Σ1/k additions for n parts, sums up to S and every k ≥ 2; the last level is needed only for the
+// measured Ms.
 //
-// Parts are left out in blocks. All sums of a block of parts a with the rests
-// s-a cost at least the cheapest part of the block plus the cheapest of all sums
-// from the smallest rest on. Rounding keeps the order of sums: x ≤ x' and y ≤ y'
-// give fl(x+y) ≤ fl(x'+y'). So a block whose bound is not below what a part has to
-// beat holds no part that would, and leaving it out changes nothing.
+// Parts are skipped in blocks. All sums of a block of parts a with the rests s-a cost at least the cheapest
+// part of the block plus the cheapest of all sums from the smallest rest on. Rounding keeps the order of
+// sums: x ≤ x' and y ≤ y' give fl(x+y) ≤ fl(x'+y'). So a block whose bound is not below the current best
+// contains no better part, and skipping it is safe.
 type denseSearch struct {
 	ms   []int
 	unit int
@@ -44,8 +41,7 @@ type denseSearch struct {
 	measured []int32 // by sum: the part of that size, or -1
 	// first[k][i] is the smallest part of ms[i] in exactly k parts.
 	first [][]int32
-	// chain[k][s] is the smallest part of the sum s in at most k parts, -1 where
-	// fewer are as good.
+	// chain[k][s] is the smallest part of the sum s in at most k parts, -1 if fewer are as good.
 	chain [][]int32
 }
 
@@ -55,7 +51,6 @@ const (
 	largeBlock = 1024
 )
 
-// searchDense fills in the least costs of p.
 func searchDense(p *partition, cost []float64, unit int) {
 	maxParts := len(p.least) - 1
 	d := &denseSearch{ms: p.ms, unit: unit, top: p.ms[len(p.ms)-1] / unit,
@@ -97,7 +92,6 @@ func searchDense(p *partition, cost []float64, unit int) {
 	}
 }
 
-// blockMinima is the least of every size values.
 func blockMinima(values []float64, size int) []float64 {
 	var out []float64
 	for block := range slices.Chunk(values, size) {
@@ -106,16 +100,13 @@ func blockMinima(values []float64, size int) []float64 {
 	return out
 }
 
-// denseLevel adds one part to all sums.
 type denseLevel struct {
 	*denseSearch
 	k    int
 	rest []float64 // L(k-1) by sum
-	tail []float64 // the least of rest from a sum on
+	tail []float64 // the minimum of rest from a sum on
 }
 
-// targets finds the least costs of the measured Ms in 2 to k parts, given those in
-// 2 to k-1.
 func (l denseLevel) targets(before, after []float64) {
 	first := l.first[l.k]
 	inBlocks(len(l.ms), func(from, to int) {
@@ -127,7 +118,6 @@ func (l denseLevel) targets(before, after []float64) {
 	})
 }
 
-// sums finds L(k) for all sums.
 func (l denseLevel) sums(after []float64) {
 	chain := l.chain[l.k]
 	inBlocks(len(after), func(from, to int) {
@@ -139,16 +129,16 @@ func (l denseLevel) sums(after []float64) {
 	})
 }
 
-// cheapest is the least cost of a sum in k parts, and the smallest part of it, or
-// known and -1 when that is as good. near is the smallest part of the sum before,
-// -1 when unknown: its cost is a bound from which most blocks can be left out.
+// cheapest returns the least cost of a sum in k parts and its smallest part, or known and -1 if that is as
+// good. near is the smallest part of the sum before, -1 if unknown: its cost is an upper bound that skips
+// most blocks.
 func (l denseLevel) cheapest(s int, known float64, near int32) (float64, int32) {
 	n := sort.Search(len(l.size), func(j int) bool { return l.size[j]*l.k > s })
 	best, choice := known, int32(-1)
 	beat := known * (1 - tied)
 	if near >= 0 {
 		for j := int(near); j < min(int(near)+2, n); j++ {
-			// What ties with the bound has to be found: it may be a smaller part.
+			// A part that ties with the bound must be found, because it may be smaller.
 			beat = min(beat, (l.cost[j]+l.rest[s-l.size[j]])*(1+2*tied))
 		}
 	}
@@ -174,7 +164,6 @@ func (l denseLevel) cheapest(s int, known float64, near int32) (float64, int32) 
 	return best, choice
 }
 
-// way follows the smallest parts.
 func (d *denseSearch) way(i, k int) []int32 {
 	part := d.first[k][i]
 	out := []int32{d.row[part]}
@@ -192,8 +181,8 @@ func (d *denseSearch) way(i, k int) []int32 {
 	}
 }
 
-// inBlocks calls do for ranges that cover 0 to n, on all processors. The ranges do
-// not depend on how many there are, nor does then any result.
+// inBlocks calls do for ranges that cover 0 to n, on all processors. The ranges do not depend on the number
+// of processors, so neither do the results.
 func inBlocks(n int, do func(from, to int)) {
 	const size = 256
 	var next atomic.Int64

@@ -7,14 +7,12 @@ import (
 	"sync/atomic"
 )
 
-// sparseSearch tries the sums of every M, largest part first, and leaves out what
-// can't be cheaper than a sum that is known: what is left costs at least its size
-// times the least cost per row of any part. The largest of k parts of r is at
-// least r/k, which leaves few parts to try where the grid grows by factors. Its
-// memory is the grid and the splits found.
+// sparseSearch tries the sums of every M, largest part first, and prunes by a bound: the rest costs at least
+// its size times the least cost per row of any part. The largest of k parts of r is at least r/k, which
+// leaves few parts on a geometric grid. Its memory is the grid and the splits found.
 //
-// The number of sums has no useful bound in general, so each M has a number of
-// steps after which its search ends; see [partition.cut].
+// The number of sums has no useful bound in general, so the search of each M ends after a number of steps;
+// see [partition.cut].
 type sparseSearch struct {
 	row  []int32 // position in ms
 	size []int
@@ -22,14 +20,13 @@ type sparseSearch struct {
 	// rate is the least cost per row, lowered by more than its rounding.
 	rate  float64
 	steps int // for each M
-	// found[k][i] are the parts of ms[i] where it costs least in exactly k.
+	// found[k][i] are the parts of the cheapest split of ms[i] in exactly k.
 	found [][][]int32
 }
 
-// sparseSteps is how many steps a search takes in all: some seconds of two cores.
+// sparseSteps limits the steps of a search in all: some seconds of two cores.
 const sparseSteps = 1 << 31
 
-// search fills in the least costs of p.
 func (s *sparseSearch) search(p *partition, cost []float64) {
 	maxParts := len(p.least) - 1
 	p.ways, s.rate, s.found = s, math.Inf(1), make([][][]int32, maxParts+1)
@@ -67,18 +64,16 @@ func (s *sparseSearch) search(p *partition, cost []float64) {
 
 func (s *sparseSearch) way(i, k int) []int32 { return s.found[k][i] }
 
-// sparseTarget is the search of one M.
 type sparseTarget struct {
 	*sparseSearch
 	left   int     // steps
-	cut    bool    // whether there were too few
+	cut    bool    // the steps ran out
 	best   float64 // the least cost so far
-	found  bool    // whether it is one in as many parts as are being tried
-	parts  []int32 // then the parts of it, descending
-	prefix []int32 // the parts that are being tried, as positions in size
+	found  bool    // best has the number of parts that is being tried
+	parts  []int32 // its parts, descending
+	prefix []int32 // the parts being tried, as positions in size
 }
 
-// hopeless says that a sum of at least this cost need not be tried.
 func (t *sparseTarget) hopeless(cost float64) bool {
 	if t.found {
 		return cost > t.best*(1+tied) // a tie may have a smaller first part
@@ -86,10 +81,9 @@ func (t *sparseTarget) hopeless(cost float64) bool {
 	return cost >= t.best*(1-tied)
 }
 
-// try writes r as a sum of k parts, none above the part at high; the parts before
-// cost spent.
+// try writes r as a sum of k parts up to the part at high; the parts before cost spent.
 func (t *sparseTarget) try(r, k, high int, spent float64) {
-	// The largest part leaves k-1 times the smallest part at least.
+	// The largest part leaves at least k-1 times the smallest part.
 	b := min(high, sort.Search(len(t.size), func(j int) bool { return t.size[j] > r-(k-1)*t.size[0] })-1)
 	if k == 2 {
 		t.pair(r, b, spent)
@@ -127,7 +121,6 @@ func (t *sparseTarget) pair(r, b int, spent float64) {
 	}
 }
 
-// accept takes a sum that is cheaper, or has a smaller first part at the same cost.
 func (t *sparseTarget) accept(a, b int, cost float64) {
 	if t.hopeless(cost) {
 		return

@@ -9,13 +9,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// way is a sum of parts.
 type way struct {
 	parts []int // ascending
 	cost  float64
 }
 
-// better says which of two ways is to be taken.
 func (w way) better(o way) bool {
 	if w.cost != o.cost || o.parts == nil {
 		return w.cost < o.cost
@@ -26,9 +24,8 @@ func (w way) better(o way) bool {
 	return w.parts[0] < o.parts[0]
 }
 
-// cheapestByHand goes through all multisets of at most most parts and keeps the
-// best of exactly k parts for each sum up to the largest M. Parts of infinite cost are
-// not taken.
+// cheapestByHand enumerates all multisets of at most most parts and keeps the best of exactly k parts for
+// each sum up to the largest M. It skips parts of infinite cost.
 func cheapestByHand(ms []int, cost []float64, most int) (best []map[int]way) {
 	best = make([]map[int]way, most+1)
 	for k := range best {
@@ -56,7 +53,6 @@ func cheapestByHand(ms []int, cost []float64, most int) (best []map[int]way) {
 	return best
 }
 
-// gridWithGaps returns Ms up to top: every one, powers of two, or some.
 func gridWithGaps(random *rand.Rand, top int) []int {
 	switch random.IntN(4) {
 	case 0:
@@ -76,10 +72,9 @@ func gridWithGaps(random *rand.Rand, top int) []int {
 	return ms
 }
 
-// TestPartition holds both searches against all sums.
 func TestPartition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		// Drawn one by one, values would be small for the most part, and the grids trivial.
+		// Drawn one by one, most values would be small and the grids trivial.
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		most := 2 + random.IntN(15)
 		set := gridWithGaps(random, 42)
@@ -170,8 +165,7 @@ func TestPartitionExamples(t *testing.T) {
 	}
 }
 
-// TestPartitionBeyondDense takes powers of two to 2³⁰, which the dense search would
-// need 8 GiB an array for.
+// Powers of two to 2³⁰, for which the dense search would need 8 GiB per array.
 func TestPartitionBeyondDense(t *testing.T) {
 	var ms []int
 	var cost []float64
@@ -193,8 +187,6 @@ func TestPartitionBeyondDense(t *testing.T) {
 	}
 }
 
-// TestPartitionLeavesOut holds the dense search on grids of many blocks against the
-// same programme without leaving any part out.
 func TestPartitionLeavesOut(t *testing.T) {
 	const top, most = 3000, 5
 	for name, time := range map[string]func(random *rand.Rand, m int) float64{
@@ -249,8 +241,7 @@ func TestPartitionLeavesOut(t *testing.T) {
 	}
 }
 
-// TestPartitionCut takes a grid that has more sums of 16 parts than can be tried. What is
-// found is a split all the same, and for two parts the best.
+// A grid with too many sums of 16 parts still gives a valid split, and the best one of two parts.
 func TestPartitionCut(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	ms := []int{1, 1 << 30}

@@ -7,8 +7,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// Selection says that a result lists some of what it has: it was asked for no more. Its counts, its
-// verdict and a gate are those of all.
+// Selection marks a result that lists only the items the user asked for. Its counts, verdict and gate cover
+// all items.
 type Selection struct {
 	Where string `json:"where,omitempty"`
 	Sort  string `json:"sort,omitempty"`
@@ -19,7 +19,7 @@ type Selection struct {
 	Of    int `json:"of"`
 }
 
-// Showing returns an audit that lists the given findings of a and shares all else with it.
+// Showing returns an audit that lists the given findings of a and shares all other data with it.
 func (a *Audit) Showing(findings []Finding, s *Selection) *Audit {
 	out := *a
 	out.Findings, out.Selection, out.whole = findings, s, a.Whole()
@@ -34,14 +34,14 @@ func (a *Audit) Whole() *Audit {
 	return a
 }
 
-// Showing returns remedies of which the given are listed, and shares all else with r.
+// Showing returns a result that lists the given remedies and shares all other data with r.
 func (r *SplitsResult) Showing(splits, rejected []SplitRow, stretches []Stretch, s *Selection) *SplitsResult {
 	out := *r
 	out.Splits, out.Rejected, out.Stretches, out.Selection, out.whole = splits, rejected, stretches, s, r.Whole()
 	return &out
 }
 
-// FindingsBySeries divides findings by their series, in the order in which they stand. The result shares their memory.
+// FindingsBySeries groups findings by series, in their order. The result shares their memory.
 func FindingsBySeries(findings []Finding) map[results.SeriesKey][]*Finding {
 	out := map[results.SeriesKey][]*Finding{}
 	for i := range findings {
@@ -51,7 +51,6 @@ func FindingsBySeries(findings []Finding) map[results.SeriesKey][]*Finding {
 	return out
 }
 
-// rowsBetween is the rows of a series from one M to another, both included.
 func (s *SeriesAudit) rowsBetween(from, to int) []RowVerdict {
 	at := func(m int) int {
 		i, _ := slices.BinarySearchFunc(s.Rows, m, func(r RowVerdict, m int) int { return cmp.Compare(r.M, m) })
@@ -69,7 +68,7 @@ func (r *SplitsResult) Whole() *SplitsResult {
 	return r
 }
 
-// Showing returns a comparison that lists the given cases and findings, and shares all else with d.
+// Showing returns a comparison that lists the given cases and findings, and shares all other data with d.
 func (d *DiffResult) Showing(cases []CaseDiff, findings []FindingDiff, s *Selection) *DiffResult {
 	out := *d
 	out.Cases, out.Findings, out.Selection, out.whole = cases, findings, s, d.Whole()

@@ -1,41 +1,44 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// setting is a key of the rules file that touches what a device has shown.
+// setting is a key of the rules file that affects kept verdicts.
 type setting struct {
-	// key is its path, "remedy.margin"; in the entry of a rule what follows the rule's.
+	// key is its path, "remedy.margin"; in a rule's entry, the part after the rule's own path.
 	key string
-	// meaning says what the value is for, as half a sentence; of the rules' settings only.
+	// meaning is a phrase that describes the value; set for the rules' settings only.
 	meaning string
-	// rules are those whose findings the key touches, nil for all of them.
+	// rules are the rules whose findings the key affects, nil for all.
 	rules []Rule
-	// findings and remedies say which of the two it touches.
+	// findings and remedies are true if it affects them.
 	findings, remedies bool
 	value              func(Config) string
-	// bounds words what the value may be, and check names what is wrong with it; path is
-	// where it stands. Both are of the rules' settings only.
+	// optional keys are kept only if they differ from usual: earlier runs lack them.
+	optional bool
+	usual    string
+	// bounds describes the valid values, and check returns an error for others; path is the value's place in
+	// the file. Both are set for the rules' settings only.
 	bounds string
 	check  func(path []string, c Config) error
 }
 
-// span is the numbers that a setting may be.
 type span struct {
 	lo, hi           float64
 	openLo, openHigh bool
 }
 
-// closed is from lo to hi, both included; above leaves lo out, between both.
+// closed includes both ends; above excludes lo, between excludes both.
 func closed(lo, hi float64) span  { return span{lo, hi, false, false} }
 func above(lo, hi float64) span   { return span{lo, hi, true, false} }
 func between(lo, hi float64) span { return span{lo, hi, true, true} }
 
-// String words the bounds: "above 0 and at most 1".
+// String is the range in words: "above 0 and at most 1".
 func (i span) String() string {
 	from, to := "at least", "at most"
 	if i.openLo {
@@ -47,7 +50,6 @@ func (i span) String() string {
 	return fmt.Sprintf("%s %v and %s %v", from, i.lo, to, i.hi)
 }
 
-// check returns an error when v, which stands at path, lies outside.
 func (i span) check(path []string, v float64) error {
 	if (v > i.lo || v == i.lo && !i.openLo) && (v < i.hi || v == i.hi && !i.openHigh) {
 		return nil
@@ -55,7 +57,6 @@ func (i span) check(path []string, v float64) error {
 	return &fieldError{path, fmt.Sprintf(" is %v, expected %s", v, i)} // NaN, too
 }
 
-// number is a setting of a rule that touches its findings and is a number.
 func number(key, meaning string, in span, at func(*Config) *float64) setting {
 	return setting{
 		key: key, meaning: meaning, findings: true, bounds: in.String(),
@@ -64,25 +65,26 @@ func number(key, meaning string, in span, at func(*Config) *float64) setting {
 	}
 }
 
-// commonSettings are the keys outside of the rules on which kept verdicts rest.
+// commonSettings are the keys outside of the rules that kept verdicts depend on.
 var commonSettings = []setting{
 	{key: "method", findings: true, remedies: true, value: func(c Config) string { return c.Method }},
-	{key: "threshold", rules: []Rule{Monotonic}, findings: true, remedies: true, value: func(c Config) string { return plain(c.Threshold) }},
+	{key: "along", optional: true, usual: AlongAuto, findings: true, remedies: true, value: func(c Config) string { return c.Along }},
+	{key: "threshold", rules: []Rule{Monotonic}, findings: true, remedies: true,
+		value: func(c Config) string { return plain(c.Threshold) }},
 	{key: "fdr", findings: true, remedies: true, value: func(c Config) string { return plain(c.FDR) }},
 	{key: "confidence", findings: true, remedies: true, value: func(c Config) string { return plain(c.Confidence) }},
 	{key: "clock_mhz", findings: true, remedies: true, value: func(c Config) string { return plain(c.ClockMHz) }},
 	{key: "min_samples", findings: true, remedies: true, value: func(c Config) string { return strconv.Itoa(c.MinSamples) }},
-	// The drift of a sweep that is past the bound takes stretches apart. What was
-	// confirmed side by side stands whatever the sweep did.
+	// A sweep with too much drift invalidates the rows between executed ones, but not findings, which were
+	// confirmed side by side.
 	{key: "drift_bound", remedies: true, value: func(c Config) string { return plain(c.DriftBound) }},
 	{key: "remedy.margin", remedies: true, value: func(c Config) string { return plain(c.Remedy.Margin) }},
 	{key: "remedy.slower", remedies: true, value: func(c Config) string { return plain(c.Remedy.Slower) }},
 	{key: "remedy.max_parts", remedies: true, value: func(c Config) string { return strconv.Itoa(c.Remedy.MaxParts) }},
 }
 
-// settings are the keys on which kept verdicts rest, those of the rules last. Every other
-// key is applied to them as they are, or says how much is measured for them and not what
-// comes out.
+// settings are the keys that kept verdicts depend on, the rules' last. Every other key either applies to kept
+// verdicts without undoing them, or controls only how much is measured.
 func settings() []setting {
 	all := slices.Clone(commonSettings)
 	for _, r := range ruleTable {
@@ -94,24 +96,22 @@ func settings() []setting {
 	return all
 }
 
-// plain words a number as briefly as it can be.
 func plain(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 func list(words []string) string { return "[" + strings.Join(words, ", ") + "]" }
 
-// settingsOf are the values on which the findings of a rule rest.
 func settingsOf(rule Rule, cfg Config) map[string]string {
 	out := map[string]string{}
 	for _, s := range settings() {
-		if s.findings && (s.rules == nil || slices.Contains(s.rules, rule)) {
-			out[s.key] = s.value(cfg)
+		if v := s.value(cfg); s.findings && (s.rules == nil || slices.Contains(s.rules, rule)) && !(s.optional && v == s.usual) {
+			out[s.key] = v
 		}
 	}
 	return out
 }
 
-// remedySettings are the values on which executed remedies rest. A search that had
-// bounds of its own rests on these instead of the rules file's.
+// remedySettings are the values that executed remedies depend on. A search's own limits replace the rules
+// file's.
 func remedySettings(cfg Config, o SplitOptions) map[string]string {
 	out := map[string]string{}
 	for _, s := range settings() {
@@ -119,6 +119,7 @@ func remedySettings(cfg Config, o SplitOptions) map[string]string {
 		case !s.remedies:
 		case s.key == "remedy.max_parts" && o.MaxParts != 0:
 		case s.key == "threshold" && o.Among == AmongAll:
+		case s.optional && s.value(cfg) == s.usual:
 		default:
 			out[s.key] = s.value(cfg)
 		}
@@ -126,25 +127,27 @@ func remedySettings(cfg Config, o SplitOptions) map[string]string {
 	return out
 }
 
-// Undone says by which key kept proof no longer holds.
+// Undone is a key whose change undoes kept proof.
 type Undone struct {
-	// Key is a key of the rules file, or "samples" when the sweep has gone on since.
+	// Key is a key of the rules file, or "samples" if the sweep has continued since.
 	Key string
-	// Old is the value that the proof rests on, New the one that is asked for.
+	// Old is the value that the proof rests on, New the current one.
 	Old, New string
-	// Rules are those whose proof it is; nil for that of remedies.
+	// Rules are the rules whose proof is undone; nil for remedies.
 	Rules []Rule
 }
 
-// String says what has changed: "threshold was 0.95 and is 0.9".
+// String describes the change: "threshold was 0.95 and is 0.9".
 func (u Undone) String() string { return fmt.Sprintf("%s was %s and is %s", u.Key, u.Old, u.New) }
 
-// changed lists the keys whose values differ, in the order of [settings].
 func changed(was, is map[string]string) []Undone {
 	var out []Undone
 	for _, s := range settings() {
 		v, held := was[s.key]
 		here, asked := is[s.key]
+		if s.optional {
+			v, here, held, asked = cmp.Or(v, s.usual), cmp.Or(here, s.usual), true, true
+		}
 		if held && asked && v != here {
 			out = append(out, Undone{Key: s.key, Old: v, New: here})
 		} else if !held && asked {

@@ -17,38 +17,36 @@ const (
 	AmongAll = "all"
 )
 
-// Which of the remedies that are predicted to gain are candidates for being executed.
+// The remedies with a predicted gain that are candidates for execution.
 const (
-	// CandidatesLikely are those that gain by the bounds of their prediction.
+	// CandidatesLikely are remedies that gain by the bounds of their prediction.
 	CandidatesLikely = "likely"
-	// CandidatesAll are those that gain by the prediction itself.
+	// CandidatesAll are remedies that gain by the prediction itself.
 	CandidatesAll = "all"
 )
 
-// Which pads are candidates.
+// The pads that are candidates.
 const (
-	// PadsInPlace are those of rows that have room behind them.
+	// PadsInPlace are pads of rows with spare rows behind them.
 	PadsInPlace = "in-place"
-	// PadsCopied are those of rows that are copied first.
+	// PadsCopied are pads of rows that are copied first.
 	PadsCopied = "copied"
-	// PadsBoth are both. Where both pay, the copied one is kept, which every engine can run.
+	// PadsBoth are both. If both pay, the copied one is kept, because every engine can run it.
 	PadsBoth = "both"
 )
 
-// RemedyKinds are the kinds of remedies that are sought where none are named.
+// RemedyKinds are the kinds of remedies that are sought by default.
 func RemedyKinds() []RemedyKind {
-	return []RemedyKind{RemedySplit, RemedyPad, RemedyOther, RemedyAlgorithm}
+	return []RemedyKind{RemedySplit, RemedyPad, RemedyPadN, RemedyPadK, RemedyOther, RemedyAlgorithm}
 }
 
-// SplitOptions says how remedies are sought; zero fields mean what the rules
-// file says.
+// SplitOptions says how remedies are sought; zero fields take the rules file's values.
 type SplitOptions struct {
 	// Method is MethodInterval or MethodArticle.
 	Method string
 	// Threshold is the monotonic rule's, for AmongFlagged.
 	Threshold float64
-	// Ratio is the largest share of the direct time that a predicted remedy may
-	// take to be kept; 0 means 1/(1+margin).
+	// Ratio is the largest share of the direct time that a predicted remedy may take; 0 means 1/(1+margin).
 	Ratio float64
 	// Among is AmongFlagged or AmongAll; empty means AmongFlagged.
 	Among string
@@ -58,21 +56,22 @@ type SplitOptions struct {
 	Candidates string
 	// Kinds are the kinds of remedies that are sought; nil means all of [RemedyKinds].
 	Kinds []RemedyKind `json:",omitempty"`
-	// Kernels are those that the engine has: series of others are not searched, and no other one
-	// takes over. A library stands for its algorithms. Nil means all.
+	// Kernels are the engine's kernels: only their series are searched, and only they are remedies. A library
+	// includes its algorithms. Nil searches all series and allows the remedies of [EngineKernels].
 	Kernels []string `json:",omitempty"`
 	// Pads is PadsInPlace, PadsCopied or PadsBoth; empty means PadsInPlace.
 	Pads string `json:",omitempty"`
-	// Fill measures a sample of the Ms between those that were swept, so that a stretch holds for
-	// all of them or for those alone that were swept.
+	// Fill measures a sample of the Ms between the swept ones, to decide whether a stretch holds for all of
+	// them or only for the swept ones.
 	Fill bool `json:",omitempty"`
-	// SameBits and BatchInvariant leave out remedies whose result is not known to have the bits of
-	// the direct product, or to be the same for a row at other Ms.
+	// SameBits keeps only remedies with the bits of the direct product. BatchInvariant keeps only remedies
+	// whose result for a row is the same at other Ms.
 	SameBits       bool `json:",omitempty"`
 	BatchInvariant bool `json:",omitempty"`
+
+	engine func(device, kernel string) bool // kernels to switch to
 }
 
-// complete fills in what was left open and refuses what can't be used.
 func (o SplitOptions) complete(cfg Config) (SplitOptions, error) {
 	if o.Method == "" {
 		o.Method = cfg.Method
@@ -100,7 +99,7 @@ func (o SplitOptions) complete(cfg Config) (SplitOptions, error) {
 	}
 	for _, k := range o.Kinds {
 		if !slices.Contains(RemedyKinds(), k) {
-			return o, fmt.Errorf("splits: kind of remedy %q, expected split, pad, kernel or algorithm", k)
+			return o, fmt.Errorf("splits: kind of remedy %q, expected split, pad, pad-n, pad-k, kernel or algorithm", k)
 		}
 	}
 	switch {
@@ -122,10 +121,8 @@ func (o SplitOptions) complete(cfg Config) (SplitOptions, error) {
 	return o, nil
 }
 
-// seeks says whether remedies of a kind are sought.
 func (o SplitOptions) seeks(k RemedyKind) bool { return o.Kinds == nil || slices.Contains(o.Kinds, k) }
 
-// has says whether the engine has a kernel.
 func (o SplitOptions) has(kernel string) bool {
 	if o.Kernels == nil || slices.Contains(o.Kernels, kernel) {
 		return true
@@ -134,13 +131,12 @@ func (o SplitOptions) has(kernel string) bool {
 	return slices.Contains(o.Kernels, base)
 }
 
-// FindSplits seeks remedies for slow rows: splits in two or more parts, padding,
-// another kernel. Predictions come from the run. With a measurer they are
-// executed as they would be used, interleaved with the direct product, and only
-// those whose gain is proven stay; without one (nil), and always with the
-// article's method, they are predictions and say so.
+// FindSplits seeks remedies for slow rows: splits in two or more parts, padding, another kernel. Predictions
+// come from the run. With a measurer it executes them as they would be used, interleaved with the direct
+// product, and keeps those with a proven gain. Without one (nil), and always with the article's method, the
+// remedies are predictions and marked as such.
 //
-// As with [RunAudit], an error of the measurer comes beside the result so far.
+// As with [RunAudit], it returns the result so far together with an error of the measurer.
 func FindSplits(ctx context.Context, data Data, cfg Config, o SplitOptions, m Measurer) (*SplitsResult, error) {
 	o, err := o.complete(cfg)
 	if err != nil {
@@ -149,8 +145,10 @@ func FindSplits(ctx context.Context, data Data, cfg Config, o SplitOptions, m Me
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("rules: %w", err)
 	}
-	r := &SplitsResult{Schema: SplitsSchema, Run: data.Name, Method: o.Method, Splits: []SplitRow{}}
-	further := furtherChoices(data.Series)
+	data = data.Along(cfg.Basis())
+	o.engine = EngineKernels(data, o.Kernels)
+	r := &SplitsResult{Schema: SplitsSchema, Run: data.Name, Method: o.Method, Splits: []SplitRow{}, engine: o.engine}
+	further := FurtherChoices(data.Series)
 	for _, s := range data.Series {
 		if !further[s.Key] && o.has(s.Key.Kernel) {
 			r.Searched = append(r.Searched, s.Key)
@@ -159,8 +157,9 @@ func FindSplits(ctx context.Context, data Data, cfg Config, o SplitOptions, m Me
 	}
 	warnWrong(data, r.warn)
 	for _, name := range o.Kernels {
-		if !slices.ContainsFunc(data.Series, func(s results.Series) bool { return SplitOptions{Kernels: []string{name}}.has(s.Key.Kernel) }) {
-			r.warn("run", "the run has no series of kernel %q, which the engine has", name)
+		if !slices.ContainsFunc(data.Series,
+			func(s results.Series) bool { return SplitOptions{Kernels: []string{name}}.has(s.Key.Kernel) }) {
+			r.warn("run", "the run has no series of the engine's kernel %q", name)
 		}
 	}
 	if o.Method == MethodArticle {
@@ -177,7 +176,6 @@ func FindSplits(ctx context.Context, data Data, cfg Config, o SplitOptions, m Me
 	return r, err
 }
 
-// rangeOf is the first and the last M of a series that has samples; zeros for none.
 func rangeOf(s results.Series) (r Range) {
 	for _, row := range s.Rows {
 		if len(row.Samples) == 0 {
@@ -206,5 +204,5 @@ func articleSplitRows(s results.Series, o SplitOptions) []SplitRow {
 }
 
 func (r *SplitsResult) warn(subject, format string, args ...any) {
-	r.Warnings = append(r.Warnings, Warning{subject, fmt.Sprintf(format, args...)})
+	r.Warnings = append(r.Warnings, Warning{Subject: subject, Text: fmt.Sprintf(format, args...)})
 }

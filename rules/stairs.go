@@ -7,14 +7,12 @@ import (
 	"slices"
 )
 
-// tilePeriod is the largest distance in M between steps that is put down to one
-// tile; longer ones are waves of several.
+// tilePeriod is the largest distance in M between steps that counts as one tile; longer ones are waves.
 const tilePeriod = 256
 
 // stepRows is the least number of steps that show a period.
 const stepRows = 3
 
-// stairs are the steps up in the times of a series.
 type stairs struct {
 	steps        []int // positions behind a step
 	period, hits int   // see stepPeriod
@@ -26,9 +24,8 @@ const leastStep = 0.03
 // allOctaves asks stairsOf for the steps of the whole series.
 const allOctaves = -1
 
-// stairsOf finds the steps of a series once, all of them or those around an octave of M:
-// rises of the time that the work does not explain and noise could not bring. They are
-// sought in the envelope, where a bad choice for a single M is no step.
+// stairsOf finds the steps of a series, all or around an octave of M, and caches them: rises of the time
+// beyond the added work and beyond noise. It uses the envelope, which hides a bad choice at a single M.
 func stairsOf(c *curve, octave int) *stairs {
 	if s, ok := c.stairs[octave]; ok {
 		return s
@@ -43,7 +40,7 @@ func stairsOf(c *curve, octave int) *stairs {
 		if octave != allOctaves && (2*p.m < 1<<octave || before.m > 3<<octave) {
 			continue
 		}
-		if c.fall(i) > math.Max(4*math.Hypot(p.us.se, before.us.se), leastStep) {
+		if c.fall(i) > math.Max(4*math.Hypot(p.us.SE, before.us.SE), leastStep) {
 			s.steps = append(s.steps, i)
 		}
 	}
@@ -53,7 +50,6 @@ func stairsOf(c *curve, octave int) *stairs {
 	return s
 }
 
-// lastStep is the step at or below a point; false where there is none.
 func (s *stairs) lastStep(point int) (int, bool) {
 	at, _ := slices.BinarySearch(s.steps, point+1)
 	if at == 0 {
@@ -62,23 +58,22 @@ func (s *stairs) lastStep(point int) (int, bool) {
 	return s.steps[at-1], true
 }
 
-// tiled says whether the tiles of the row or of its reference are known: then these tell where
-// steps are to be expected, not the times alone.
+// tiled reports whether the tiles of the row or of its reference are known. Then the tiles predict the steps,
+// and the times alone are not used.
 func (w *witness) tiled() bool {
 	_, own := w.curve.tileOf(w.row)
 	_, old := w.curve.tileOf(w.reference)
 	return own || old
 }
 
-// steps: without a tile to reckon with, the times themselves show a staircase. The row
-// stands behind a step that accounts for its loss, and the steps of the series, or those
-// around its octave, lie at multiples of one period.
+// steps: if the tile is unknown, the times may show a staircase. The row is behind a step that accounts for
+// its loss, and the steps of the series, or around its octave, are multiples of one period.
 func (w *witness) steps() (Cause, string) {
 	points := w.curve.points
 	if w.reference.m > w.row.m {
-		return "", fmt.Sprintf("m%d is behind the same steps", w.reference.m)
+		return "", fmt.Sprintf("%s is after the same steps", w.curve.name(w.reference.m))
 	}
-	why := "the time does not step up below the row"
+	why := "the time does not step up below this size"
 	for _, octave := range []int{allOctaves, bits.Len(uint(w.row.m)) - 1} {
 		s := stairsOf(w.curve, octave)
 		step, ok := s.lastStep(w.c.worst.point)
@@ -90,17 +85,19 @@ func (w *witness) steps() (Cause, string) {
 		drop, rise := w.curve.fall(step), percent(math.Expm1(e[step]-e[step-1]))
 		switch {
 		case !w.explains(drop):
-			w.stepLoss, w.stepWhy = drop, fmt.Sprintf("the time steps up by %s behind m%d", rise, before.m)
-			why = fmt.Sprintf("the last step below the row, behind m%d, costs %s", before.m, percent(drop))
+			w.stepLoss, w.stepWhy = drop, fmt.Sprintf("the time steps up by %s after %s", rise, w.curve.name(before.m))
+			why = fmt.Sprintf("the last step below this size, after %s, costs %s", w.curve.name(before.m), percent(drop))
 		case s.period == 0:
-			why = fmt.Sprintf("the time steps up by %s behind m%d, and %s around it follow no period", rise, before.m, plural(len(s.steps), "step"))
+			why = fmt.Sprintf("the time steps up by %s after %s, and %s around it have no period", rise, w.curve.name(before.m),
+				plural(len(s.steps), "step"))
 		case (behind.m-1)/s.period == (before.m-1)/s.period:
-			why = fmt.Sprintf("the time steps up by %s behind m%d, which is no multiple of %d as %d of %d steps are", rise, before.m, s.period, s.hits, len(s.steps))
-		case w.tiled() && s.kind() == WaveQuantisation:
-			why = fmt.Sprintf("steps lie at multiples of %d, where the tiles begin no wave", s.period)
+			why = fmt.Sprintf("the time steps up by %s after %s, which is not a multiple of %d, unlike %d of %d steps", rise,
+				w.curve.name(before.m), s.period, s.hits, len(s.steps))
+		case w.tiled() && s.kind() == WaveQuantization:
+			why = fmt.Sprintf("steps are at multiples of %d, where no wave starts", s.period)
 		default:
-			return s.kind(), fmt.Sprintf("time steps up by %s between m%d and m%d, and %d of %d steps lie at multiples of %d",
-				rise, before.m, behind.m, s.hits, len(s.steps), s.period)
+			return s.kind(), fmt.Sprintf("time steps up by %s between %s and %s, and %d of %d steps are at multiples of %d",
+				rise, w.curve.name(before.m), w.curve.name(behind.m), s.hits, len(s.steps), s.period)
 		}
 	}
 	return "", why
@@ -109,9 +106,8 @@ func (w *witness) steps() (Cause, string) {
 // periodCandidates is how many periods are tried.
 const periodCandidates = 1000
 
-// stepPeriod finds the period whose multiples best tell where the steps are: by
-// the harmonic mean of the share of steps that lie at a multiple and of
-// multiples at which there is a step. 0 when no period does well.
+// stepPeriod finds the period whose multiples best match the steps. The score is the harmonic mean of the
+// share of steps at a multiple and the share of multiples with a step. 0 if no period scores well.
 func stepPeriod(points []point, steps []int) (period, hits int) {
 	isStep := map[int]bool{}
 	for _, i := range steps {

@@ -8,18 +8,18 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// Time at stake is what slow rows cost, and what a remedy saves, in microseconds for
-// one pass over the rows: loss × time × weight of their traffic. By it every list of
-// findings and remedies is ranked, so that a small loss of a long product stands
-// before a large loss of a short one.
+// Time at stake is what slow rows cost, or a remedy saves, in microseconds for one pass over the rows: loss ×
+// time × weight of traffic. It ranks every list of findings and remedies, so a small loss of a long product
+// comes before a large loss of a short one.
 
-// evenWeight is the weight of traffic of every row where nothing is known of it.
+// evenWeight is every row's weight if the traffic is unknown.
 const evenWeight = 1
 
-// timeAtStake is loss, a share of the time, × time in microseconds × weight; 0 where
-// nothing is lost or it is no number.
+// timeAtStake is loss, a share of the time, × time in microseconds × weight; 0 if there is no loss or the
+// result is not a number.
 func timeAtStake(loss, us, weight float64) float64 {
 	v := loss * us * weight
 	if !(v > 0) || math.IsInf(v, 1) {
@@ -28,8 +28,7 @@ func timeAtStake(loss, us, weight float64) float64 {
 	return v
 }
 
-// stake is the time at stake over the rows of a candidate. A row that was measured
-// again loses what that has shown.
+// stake is the time at stake over the rows of a candidate. For rows measured again it uses the new loss.
 func (c *candidate) stake() float64 {
 	var sum float64
 	for _, j := range c.rows {
@@ -37,13 +36,25 @@ func (c *candidate) stake() float64 {
 		if t := c.tests[j]; t != nil && t.confirmed {
 			loss = t.loss.Mid
 		}
-		sum += timeAtStake(loss, math.Exp(j.curve.points[j.point].us.y), j.curve.weight(j.m()))
+		sum += timeAtStake(loss, math.Exp(j.curve.points[j.point].us.Y), j.curve.weight(j.m()))
 	}
 	return sum
 }
 
-// stake is the time that the remedy saves a row of some weight: measured when it was executed,
-// else predicted.
+// losses are the losses of a candidate's rows by M. For rows measured again they are the new ones.
+func (c *candidate) losses() map[int]stats.Interval {
+	out := map[int]stats.Interval{}
+	for _, j := range c.rows {
+		out[j.m()] = j.loss
+		if t := c.tests[j]; t != nil && t.confirmed {
+			out[j.m()] = t.loss
+		}
+	}
+	return out
+}
+
+// stake is the time that the remedy saves for a row of the given weight: measured if it was executed, else
+// predicted.
 func (r Remedy) stake(weight float64) float64 {
 	if r.Executed {
 		return timeAtStake(1-1/r.Gain.Mid, r.DirectUS, weight)
@@ -51,9 +62,8 @@ func (r Remedy) stake(weight float64) float64 {
 	return timeAtStake(1-r.PredictedUS/r.DirectUS, r.DirectUS, weight)
 }
 
-// Weigh fills in the time at stake of every remedy and stretch under the traffic of the data, and puts
-// those first that save most: of the remedies after those that pay come those that were executed and
-// do not, then predictions.
+// Weigh sets the time at stake of every remedy and stretch under the traffic of the data, and sorts them by
+// it. Remedies that pay come first, then executed ones that don't, then predictions.
 func (r *SplitsResult) Weigh(data Data) {
 	w := newWeighing(data)
 	for _, rows := range [][]SplitRow{r.Splits, r.Rejected} {
@@ -77,12 +87,13 @@ func (r *SplitsResult) Weigh(data Data) {
 	}
 	r.Savings = r.savings(w, times)
 	slices.SortStableFunc(r.Stretches, func(a, b Stretch) int {
-		return cmp.Or(cmp.Compare(b.StakeUS, a.StakeUS), strings.Compare(a.Series.String(), b.Series.String()), cmp.Compare(a.FromM, b.FromM))
+		return cmp.Or(cmp.Compare(b.StakeUS, a.StakeUS), strings.Compare(a.Series.String(), b.Series.String()),
+			cmp.Compare(a.FromM, b.FromM))
 	})
 }
 
-// RankRemedies sorts remedies as every list shows them: those that pay, those that
-// were executed and do not, predictions; within each those first that save most.
+// RankRemedies sorts remedies for output: those that pay, then executed ones that don't, then predictions;
+// within each by time at stake.
 func RankRemedies(rows []SplitRow) {
 	class := func(r SplitRow) int {
 		switch {
@@ -101,7 +112,6 @@ func RankRemedies(rows []SplitRow) {
 	})
 }
 
-// rowOf is one row of one series.
 type rowOf struct {
 	series results.SeriesKey
 	m      int
@@ -120,9 +130,8 @@ func medianTimes(data Data) map[rowOf]float64 {
 	return out
 }
 
-// stake is the time that a stretch saves over its rows: at those that were executed
-// what they have shown, at the others what the sweep predicts, and where the sweep has not what the
-// remedy runs, what the nearest row has shown that was executed.
+// stake is the time that a stretch saves over its rows: measured at executed rows, predicted from the sweep
+// at others. If the sweep lacks what the remedy runs, the nearest executed row stands for it.
 func (s Stretch) stake(times map[rowOf]float64, w *weighing) float64 {
 	proven := map[int]Remedy{}
 	for _, p := range s.Proofs {
@@ -150,7 +159,6 @@ func (s Stretch) stake(times map[rowOf]float64, w *weighing) float64 {
 	return sum
 }
 
-// nearest is the proof that is nearest to an M, nil for none.
 func (s Stretch) nearest(m int) *Remedy {
 	var out *Remedy
 	for i, p := range s.Proofs {
@@ -161,8 +169,8 @@ func (s Stretch) nearest(m int) *Remedy {
 	return out
 }
 
-// swept is what a stretch's remedy takes at an M by the times of the sweep, in microseconds; +Inf where
-// something of it was not swept.
+// swept is the time of a stretch's remedy at an M from the sweep's times, in microseconds; +Inf if part of it
+// was not swept.
 func (s Stretch) swept(times map[rowOf]float64, m int) (us float64) {
 	add := func(series results.SeriesKey, m int) {
 		t, ok := times[rowOf{series, m}]
@@ -179,7 +187,7 @@ func (s Stretch) swept(times map[rowOf]float64, m int) (us float64) {
 			rest -= part
 		}
 		add(s.Series, rest)
-	case RemedyPad:
+	case RemedyPad, RemedyPadN, RemedyPadK:
 		add(s.Series, s.PadTo)
 	case RemedyOther:
 		other := s.Series

@@ -11,11 +11,13 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 func TestTimeAtStake(t *testing.T) {
 	for _, tc := range []struct{ loss, us, weight, want float64 }{
-		{0.25, 200, 1, 50}, {0.25, 200, 3, 150}, {-0.5, 200, 1, 0}, {0, 200, 1, 0}, {math.NaN(), 200, 1, 0}, {0.5, math.Inf(1), 1, 0}, {math.Inf(-1), 200, 1, 0},
+		{0.25, 200, 1, 50}, {0.25, 200, 3, 150}, {-0.5, 200, 1, 0}, {0, 200, 1, 0}, {math.NaN(), 200, 1, 0}, {0.5, math.Inf(1), 1, 0},
+		{math.Inf(-1), 200, 1, 0},
 	} {
 		if got := timeAtStake(tc.loss, tc.us, tc.weight); got != tc.want {
 			t.Errorf("loss %v, %v us, weight %v: %v us at stake, expected %v", tc.loss, tc.us, tc.weight, got, tc.want)
@@ -23,8 +25,7 @@ func TestTimeAtStake(t *testing.T) {
 	}
 }
 
-// TestStakeIsSummedAndRanks: an interval that loses little of much time stands before
-// one that loses much of little, and what it has at stake is the sum over its rows.
+// A small loss of much time ranks before a large loss of little; the stake is the sum over rows.
 func TestStakeIsSummedAndRanks(t *testing.T) {
 	us := func(m int) float64 {
 		base := 10 + float64(m)
@@ -42,10 +43,10 @@ func TestStakeIsSummedAndRanks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(a.Findings) != 2 || a.Findings[0].WorstM < 1024 || a.Findings[1].WorstM != 48 || a.Findings[0].Loss.Mid >= a.Findings[1].Loss.Mid {
+	if len(a.Findings) != 2 || a.Findings[0].WorstM < 1024 || a.Findings[1].WorstM != 48 ||
+		a.Findings[0].Loss.Mid >= a.Findings[1].Loss.Mid {
 		t.Fatalf("findings %+v", a.Findings)
 	}
-	// The rule holds a row against the cheapest larger one.
 	want := []float64{0, us(48) - us(64)}
 	for m := 1024; m <= 1088; m += 16 {
 		want[0] += us(m) - us(1104)
@@ -64,7 +65,8 @@ func TestStakeIsSummedAndRanks(t *testing.T) {
 		t.Fatalf("remedies %+v, stretches %+v", r.Splits, r.Stretches)
 	}
 	for i, s := range r.Splits {
-		if saved := s.DirectUS - s.DirectUS/s.Gain.Mid; math.Abs(s.StakeUS-saved) > 1e-6*saved || i > 0 && s.StakeUS > r.Splits[i-1].StakeUS {
+		if saved := s.DirectUS - s.DirectUS/s.Gain.Mid; math.Abs(s.StakeUS-saved) > 1e-6*saved ||
+			i > 0 && s.StakeUS > r.Splits[i-1].StakeUS {
 			t.Errorf("remedy %d of m%d saves %v us, expected %v and the most first", i, s.M, s.StakeUS, saved)
 		}
 	}
@@ -74,7 +76,8 @@ func TestStakeIsSummedAndRanks(t *testing.T) {
 			proven += p.StakeUS
 		}
 		if s.StakeUS < proven || i > 0 && s.StakeUS > r.Stretches[i-1].StakeUS {
-			t.Errorf("stretch %d of m%d-%d saves %v us, expected at least the %v of its proofs and the most first", i, s.FromM, s.ToM, s.StakeUS, proven)
+			t.Errorf("stretch %d of m%d-%d saves %v us, expected at least the %v of its proofs and the most first", i, s.FromM, s.ToM,
+				s.StakeUS, proven)
 		}
 		if len(s.Ms) > len(s.Proofs) && s.StakeUS <= proven {
 			t.Errorf("stretch %d of m%d-%d counts its proofs alone", i, s.FromM, s.ToM)
@@ -104,8 +107,6 @@ func TestRankRemedies(t *testing.T) {
 	})
 }
 
-// TestMarginalRowsSplitNoInterval: a marginal row is a hole that an interval reaches
-// across, a clean one is its end.
 func TestMarginalRowsSplitNoInterval(t *testing.T) {
 	c := &curve{series: results.Series{Key: syntheticKey}}
 	for i := range 5 {
@@ -115,7 +116,7 @@ func TestMarginalRowsSplitNoInterval(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		between []Verdict
-		want    []int // the rows of each interval
+		want    []int
 	}{
 		{[]Verdict{Anomalous, Marginal, Anomalous, Anomalous, Anomalous}, []int{4}},
 		{[]Verdict{Anomalous, Marginal, Undecided, Anomalous, Marginal}, []int{2}},
@@ -137,7 +138,6 @@ func TestMarginalRowsSplitNoInterval(t *testing.T) {
 	}
 }
 
-// Of no series no traffic is left out, and without traffic none is.
 func TestUncoveredOfNothing(t *testing.T) {
 	w := newWeighing(Data{Traffic: results.Traffic{{M: 1, Weight: 1}}})
 	if got := w.uncoveredOf(nil); got != 0 {
@@ -148,22 +148,24 @@ func TestUncoveredOfNothing(t *testing.T) {
 	}
 }
 
-// TestWorstLossWithoutLuck: of the worst of several rows, what it owes to one part of its samples alone is no loss. Its upper bound stays.
+// A loss that only one part of the samples shows is chance. The upper bound stays.
 func TestWorstLossWithoutLuck(t *testing.T) {
 	type row struct {
 		enough float64
-		of     [folds]float64 // over enough
+		of     [stats.Folds]float64 // over enough
 	}
-	lucky, steady, usual := row{5, [folds]float64{0.16}}, row{5, [folds]float64{0.04, 0.04, 0.04, 0.04}}, row{7, [folds]float64{0.01, 0.01, 0.01, 0.01}}
-	loss := Interval{0.15, 0.2, 0.25}
+	lucky, steady, usual := row{5, [stats.Folds]float64{0.16}}, row{5, [stats.Folds]float64{0.04, 0.04, 0.04, 0.04}},
+		row{7, [stats.Folds]float64{0.01, 0.01, 0.01, 0.01}}
+	loss := stats.Interval{Lo: 0.15, Mid: 0.2, Hi: 0.25}
 	for _, c := range []struct {
 		name     string
 		rows     []row
 		unfolded bool
 		sign     float64
-		want     Interval
+		want     stats.Interval
 	}{
-		{"one part of four", []row{lucky, usual}, false, 1, Interval{1 - 0.85*math.Exp(0.04), 1 - 0.8*math.Exp(0.04), 0.25}},
+		{"one part of four", []row{lucky, usual}, false, 1,
+			stats.Interval{Lo: 1 - 0.85*math.Exp(0.04), Mid: 1 - 0.8*math.Exp(0.04), Hi: 0.25}},
 		{"all parts", []row{steady, usual}, false, 1, loss},
 		{"a single row", []row{lucky}, false, 1, loss},
 		{"too few samples for parts", []row{lucky, usual}, true, 1, loss},
@@ -174,12 +176,12 @@ func TestWorstLossWithoutLuck(t *testing.T) {
 		for i, r := range c.rows {
 			p, mean := point{m: 8 * (i + 1), folded: !c.unfolded}, 0.0
 			for _, v := range r.of {
-				mean += v / folds
+				mean += v / stats.Folds
 			}
 			for fold, v := range r.of {
-				p.of[fold], p.without[fold] = r.enough+v, r.enough+(folds*mean-v)/(folds-1)
+				p.of[fold], p.without[fold] = r.enough+v, r.enough+(stats.Folds*mean-v)/(stats.Folds-1)
 			}
-			p.us.y = r.enough + mean
+			p.us.Y = r.enough + mean
 			points.points = append(points.points, p)
 			k.rows = append(k.rows, &judgement{curve: points, point: i, sign: c.sign, enough: r.enough, loss: loss})
 		}

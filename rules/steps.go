@@ -7,32 +7,27 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// Step is a place at which the time of a series steps up because a kernel needs
-// one more of something.
+// Step is a rise in the times of a series where the kernel needs one more wave or tile.
 type Step struct {
-	// M is the last one before the step: the last that still fits.
+	// M is the last one before the step.
 	M int
-	// Kind is what the kernel needs one more of: [WaveQuantisation] for a wave of
-	// tiles, [TileQuantisation] for a tile along M.
+	// Kind is [WaveQuantization] for a wave of tiles, [TileQuantization] for a tile along M.
 	Kind Cause
 }
 
-// waveShare is the share of the rise that one more wave should bring, from which
-// on a rise where the tiles begin a new wave is taken for that.
+// waveShare is the least share of one wave's predicted rise that counts as the start of a new wave.
 const waveShare = 0.5
 
-// Steps finds the steps in the times of a series of the data, ascending in M; nil
-// when the data lack the series or nothing is known. Where labels tell the tile
-// and the number of units is known, a step is one when the tiles begin a new wave
-// or a new row of tiles and the time rises there; elsewhere the times have
-// to show a period by themselves.
+// Steps finds the steps in the times of a series of the data, ascending in M; nil if the data lack the series
+// or nothing is known. If the tile and the number of units are known, a step is where the tiles begin a new
+// wave or a new row of tiles and the time rises. Otherwise the times must show a period.
 func Steps(data Data, key results.SeriesKey) []Step {
 	at := slices.IndexFunc(data.Series, func(s results.Series) bool { return s.Key == key })
 	if at < 0 {
 		return nil
 	}
 	single := Data{Name: data.Name, Meta: data.Meta, Series: data.Series[at : at+1], Sentinels: data.Sentinels}
-	c := prepare(single, Config{}).curves[0]
+	c := prepare(single, Basis{}).curves[0]
 	s := stairsOf(c, allOctaves)
 	rises := map[int]bool{}
 	for _, i := range s.steps {
@@ -55,8 +50,8 @@ func Steps(data Data, key results.SeriesKey) []Step {
 	return out
 }
 
-// tiledStep looks at the step before a point with the tiles of its kernel. known
-// is false when they are not known on both sides; M is 0 when there is no step.
+// tiledStep checks for a step before a point, using the tiles of its kernel. known is false if the tiles are
+// not known on both sides; M is 0 if there is no step.
 func (c *curve) tiledStep(i int, rises bool) (step Step, known bool) {
 	before, p := c.points[i-1], c.points[i]
 	t, ok := c.tileOf(before)
@@ -65,25 +60,24 @@ func (c *curve) tiledStep(i int, rises bool) (step Step, known bool) {
 		return Step{}, false
 	}
 	if next != t && !rises {
-		// Another tile takes over, often because the old one no longer fits: then the step
-		// is where the old one's wave or row of tiles ends, if there is one.
+		// Another tile takes over, often because the old one no longer fits. The step is then where the old
+		// tile's wave or row of tiles ends, if there is one.
 		return Step{}, true
 	}
 	old, now := t.fill(before.m), t.fill(p.m)
-	rise := math.Expm1(p.us.y - before.us.y)
+	rise := math.Expm1(p.us.Y - before.us.Y)
 	switch {
 	case now.waves > old.waves && (rises || rise >= waveShare*float64(now.waves-old.waves)/float64(old.waves)):
-		return Step{min(max(before.m, t.lastOf(now.waves-1)), p.m-1), WaveQuantisation}, true
+		return Step{min(max(before.m, t.lastOf(now.waves-1)), p.m-1), WaveQuantization}, true
 	case now.tiles > old.tiles && rises:
-		return Step{max(before.m, (p.m-1)/t.m*t.m), TileQuantisation}, true
+		return Step{max(before.m, (p.m-1)/t.m*t.m), TileQuantization}, true
 	}
 	return Step{}, true
 }
 
-// kind is what steps of the period are put down to.
 func (s *stairs) kind() Cause {
 	if s.period <= tilePeriod {
-		return TileQuantisation
+		return TileQuantization
 	}
-	return WaveQuantisation
+	return WaveQuantization
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// stepsOf lists the Ms of steps by kind.
 func stepsOf(steps []Step) map[Cause][]int {
 	out := map[Cause][]int{}
 	for _, s := range steps {
@@ -18,8 +17,7 @@ func stepsOf(steps []Step) map[Cause][]int {
 	return out
 }
 
-// TestStepsOfTiles: tiles of 128x128 over n4096 on 108 units fill a wave at 32
-// tiles a row of them: waves end at m384, m768, m1280 and so on.
+// Tiles of 128x128 over n4096 on 108 units, 32 tiles per row: waves end at m384, m768, m1280 and so on.
 func TestStepsOfTiles(t *testing.T) {
 	us := func(m int) float64 {
 		o := occupy(m, 4096, 128, 128, 108)
@@ -32,11 +30,11 @@ func TestStepsOfTiles(t *testing.T) {
 	}
 	got := stepsOf(Steps(data, syntheticKey))
 	want := []int{384, 768, 1280}
-	if len(got) != 1 || len(got[WaveQuantisation]) != len(want) {
+	if len(got) != 1 || len(got[WaveQuantization]) != len(want) {
 		t.Fatalf("steps %v, want waves to end at %v", got, want)
 	}
 	for i, m := range want {
-		if got[WaveQuantisation][i] != m {
+		if got[WaveQuantization][i] != m {
 			t.Errorf("steps %v, want %v", got, want)
 		}
 	}
@@ -45,13 +43,11 @@ func TestStepsOfTiles(t *testing.T) {
 	}
 }
 
-// TestStepsOfTimes: without labels a period of the times tells; without a period
-// there are none.
 func TestStepsOfTimes(t *testing.T) {
 	for _, tc := range []struct {
 		period int
 		kind   Cause
-	}{{432, WaveQuantisation}, {64, TileQuantisation}} {
+	}{{432, WaveQuantization}, {64, TileQuantization}} {
 		us := func(m int) float64 { return 5 + 100*math.Ceil(float64(m)/float64(tc.period)) }
 		got := stepsOf(Steps(byM(us, student(0.005), rand.New(rand.NewPCG(5, 1))).sweep(grid(8, 1740, 8), 8), syntheticKey))
 		if len(got) != 1 || len(got[tc.kind]) < 1700/tc.period*3/4 {
@@ -69,16 +65,16 @@ func TestStepsOfTimes(t *testing.T) {
 	}
 }
 
-// TestStepsOfThePublishedSweep pins what is plain to see in the plot of an A800.
+// The steps visible in the plot of an A800.
 func TestStepsOfThePublishedSweep(t *testing.T) {
 	data := a800(t)
 	got := stepsOf(Steps(data, data.Series[0].Key))
 	t.Log(got)
 	want := map[int]bool{384: true, 768: true, 1664: true}
-	for _, m := range got[WaveQuantisation] {
+	for _, m := range got[WaveQuantization] {
 		delete(want, m)
 	}
-	if len(want) > 0 || len(got[WaveQuantisation])+len(got[TileQuantisation]) > 12 {
+	if len(want) > 0 || len(got[WaveQuantization])+len(got[TileQuantization]) > 12 {
 		t.Errorf("steps %v, want waves to end at m384, m768 and m1664 and few others", got)
 	}
 }

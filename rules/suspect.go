@@ -4,33 +4,31 @@ import (
 	"math"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// suspicion looks for findings among rows that have too few samples for a scatter of their own. What it finds is suspected:
-// it rests on a scatter that is borrowed from the series or assumed.
+// suspicion looks for findings among rows that have too few samples for a scatter of their own. Its findings
+// are suspected: they rest on borrowed or assumed scatter.
 //
-// A row is held against the best of several rows. With one sample each, the best is the luckiest, and no other samples tell
-// how lucky: the p-value pays for as many comparisons as there were rows to choose from (Bonferroni). All rules are one family, so
-// that of flat runs at most the share [Config].FDR has any suspect.
+// A row is compared with the best of several rows. With one sample each, the best is partly best by chance,
+// and no other samples correct for that. So the p-value is multiplied by the number of rows to choose from
+// (Bonferroni). All rules are one family, so at most the share [Config].FDR of flat runs has any suspect.
 type suspicion struct {
 	*evidence
 	scatter map[*curve]*SeriesScatter
 }
 
-// rival is what a row is held against: the best of several.
 type rival struct {
-	// enough is the log-time in microseconds that would be enough, with its error.
-	enough estimate
-	own    bool // the error is that of its samples
+	// enough is the log time in microseconds that would be enough, with its error.
+	enough stats.Estimate
+	own    bool // the error comes from its own samples
 	// of is how many there were to choose from.
 	of      int
 	against *results.Case
-	// ideal is the log of the row's time over that of against where nothing is lost.
+	// ideal is the log of the row's time over against's for a row without loss.
 	ideal float64
 }
 
-// suspects are the findings of the rules that are on which rest on borrowed or assumed scatter, and how many rows each rule
-// has compared so.
 func suspects(p *prepared, cfg Config) (found []Finding, compared map[Rule]int) {
 	scatter := map[*curve]*SeriesScatter{}
 	for _, c := range p.curves {
@@ -69,7 +67,7 @@ func suspects(p *prepared, cfg Config) (found []Finding, compared map[Rule]int) 
 	for i, j := range tested {
 		ps[i] = j.p
 	}
-	for i, adjusted := range benjaminiHochberg(ps) {
+	for i, adjusted := range stats.AdjustP(ps) {
 		tested[i].adjusted = adjusted
 		if adjusted <= cfg.FDR {
 			tested[i].verdict = Anomalous
@@ -90,7 +88,6 @@ func suspects(p *prepared, cfg Config) (found []Finding, compared map[Rule]int) 
 	return found, compared
 }
 
-// blank is a judgement of every point that nothing has been said of.
 func (s *suspicion) blank(c *curve) []judgement {
 	rows := make([]judgement, len(c.points))
 	for i := range rows {
@@ -99,8 +96,8 @@ func (s *suspicion) blank(c *curve) []judgement {
 	return rows
 }
 
-// known is the time of a point and whether its error is its own; ok is false where it can't be held against another.
-func (s *suspicion) known(c *curve, i int) (e estimate, own, ok bool) {
+// known is the time of a point and whether its error is its own; ok is false if it can't be compared.
+func (s *suspicion) known(c *curve, i int) (e stats.Estimate, own, ok bool) {
 	p := &c.points[i]
 	if p.away || p.modes != nil || p.inferred {
 		return e, false, false
@@ -109,23 +106,22 @@ func (s *suspicion) known(c *curve, i int) (e estimate, own, ok bool) {
 	return e, own, true
 }
 
-// hold fills in a judgement of a row whose log-time should not be above that of its rival by more than margin. Where both
-// have scatter of their own the rules have judged them.
+// hold judges a row whose log time should not exceed its rival's by more than margin. If both have scatter of
+// their own, the rules have judged them already.
 func (s *suspicion) hold(j *judgement, r rival, margin float64) {
 	e, own, ok := s.known(j.curve, j.point)
 	if !ok || own && r.own {
 		return
 	}
-	d := difference(e, r.enough)
-	j.tested, j.verdict, j.bound, j.enough, j.ideal = true, Undecided, r.ideal+margin, r.enough.y, r.ideal
-	j.p = math.Min(1, upperP((d.y-margin)/d.se, d.df)*float64(max(1, r.of)))
-	j.lossBound = lost(-margin)
+	d := stats.Difference(e, r.enough)
+	j.tested, j.verdict, j.bound, j.enough, j.ideal = true, Undecided, r.ideal+margin, r.enough.Y, r.ideal
+	j.p = math.Min(1, d.Above(margin)*float64(max(1, r.of)))
+	j.lossBound = stats.Lost(-margin)
 	half := s.half(d)
-	j.loss = Interval{lost(-d.y + half), lost(-d.y), lost(-d.y - half)}
+	j.loss = stats.Interval{Lo: stats.Lost(-d.Y + half), Mid: stats.Lost(-d.Y), Hi: stats.Lost(-d.Y - half)}
 	j.against = r.against
 }
 
-// fastest is [evidence.fastest] for rows with few samples.
 func (s *suspicion) fastest(c *curve, others []*curve, margin float64) []judgement {
 	rows := s.blank(c)
 	for i := range c.points {
@@ -140,7 +136,7 @@ func (s *suspicion) fastest(c *curve, others []*curve, margin float64) []judgeme
 				continue
 			}
 			best.of++
-			if best.against == nil || e.y < best.enough.y {
+			if best.against == nil || e.Y < best.enough.Y {
 				best.enough, best.own, best.against = e, own, other.caseOf(o)
 			}
 		}
@@ -151,5 +147,5 @@ func (s *suspicion) fastest(c *curve, others []*curve, margin float64) []judgeme
 	return rows
 }
 
-// remedyOf is the remedy that a rule's findings call for.
+// remedyOf is the remedy that fits a rule's findings.
 var remedyOf = map[Rule]RemedyKind{SplitRule: RemedySplit, Pad: RemedyPad, Alternative: RemedyOther}

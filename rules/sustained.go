@@ -8,40 +8,37 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// Sustainer measures cases as they run by themselves for long, at the clock that the device
-// then settles at. Package sweep satisfies it.
+// Sustainer measures cases that run alone for a long time, at the clock that the device settles at. Package
+// sweep implements it.
 type Sustainer interface {
-	// Sustain runs each case by itself for span, half a second or more, and returns one
-	// sample of phase sustained for each, in order: what a launch takes once the device
-	// has settled, at which clock, power and energy. A case that failed has no launches
-	// in its sample.
+	// Sustain runs each case alone for span, half a second or more. It returns one sample of phase sustained
+	// per case, in order: the time of a launch once the device has settled, its clock, power and energy. A
+	// case that failed has no launches in its sample.
 	Sustain(ctx context.Context, cases []results.Case, span time.Duration) ([]results.Sample, error)
 }
 
-// Sustained is what a slow case and what it is held against take when each runs by itself at
-// the clock that the device then settles at: of a finding the worst row and its reference,
-// of a remedy the direct product and the remedy.
+// Sustained compares a slow case with its reference, each running alone at the clock that the device settles
+// at: the worst row of a finding and its reference, or a direct product and its remedy.
 type Sustained struct {
-	// US and AgainstUS are the times of a launch in microseconds. A finding that is held
-	// against a ceiling has the ceiling's time, and no more of it.
+	// US and AgainstUS are the times of a launch in microseconds. For a ceiling only its time is known.
 	US        float64 `json:"us"`
 	AgainstUS float64 `json:"against_us"`
-	// Loss is the share of the time that is lost, as [Finding.Loss] has it; of a remedy
-	// the share that it saves.
+	// Loss is the share of the time that is lost, as in [Finding.Loss]; for a remedy the share that it saves.
 	Loss float64 `json:"loss"`
-	// The clocks are those of the two in MHz, 0 where the device doesn't tell.
+	// ClockMHz and AgainstClockMHz are in MHz, 0 if the device doesn't report them.
 	ClockMHz        float64 `json:"clock_mhz,omitempty"`
 	AgainstClockMHz float64 `json:"against_clock_mhz,omitempty"`
-	// The energies are those of a launch in millijoules, 0 where the device doesn't tell.
+	// EnergyMJ and AgainstEnergyMJ are per launch in millijoules, 0 if the device doesn't report them.
 	EnergyMJ        float64 `json:"energy_mj,omitempty"`
 	AgainstEnergyMJ float64 `json:"against_energy_mj,omitempty"`
-	// SeenIn says where the loss is above the rule's own bound.
+	// SeenIn is the states whose loss is above the rule's own bound.
 	SeenIn SeenIn `json:"seen_in"`
 }
 
-// SeenIn says in which of two states of the device something is lost.
+// SeenIn is the set of device states with a loss.
 type SeenIn string
 
 // The states: at the common clock, and in sustained running.
@@ -52,7 +49,6 @@ const (
 	SeenInNeither SeenIn = "neither"
 )
 
-// seenIn puts two answers into a word.
 func seenIn(atClock, sustained bool) SeenIn {
 	switch {
 	case atClock && sustained:
@@ -65,8 +61,6 @@ func seenIn(atClock, sustained bool) SeenIn {
 	return SeenInNeither
 }
 
-// sustainedTimes are what cases take by themselves, by [results.Case.Key]: medians over all times that each
-// of them ran.
 type sustainedTimes map[results.CaseKey]results.Sample
 
 func newSustainedTimes(rows []results.Row) sustainedTimes {
@@ -86,17 +80,17 @@ func newSustainedTimes(rows []results.Row) sustainedTimes {
 			}
 		}
 		if len(us) > 0 {
-			out[r.Case.Key()] = results.Sample{US: median(us), ClockMHz: median(clock), EnergyMJ: median(energy)}
+			out[r.Case.Key()] = results.Sample{US: stats.Median(us), ClockMHz: stats.Median(clock), EnergyMJ: stats.Median(energy)}
 		}
 	}
 	return out
 }
 
-// pair puts two cases side by side; nil where one of them did not run. scale is what the
-// second's time is multiplied by to be the time in which the first would lose nothing.
+// pair compares two cases; nil if one of them did not run. scale × the second's time is the first's time
+// without loss.
 func (t sustainedTimes) pair(row, against results.Case, scale float64) *Sustained {
-	a, ok := t[row.Key()]
-	b, both := t[against.Key()]
+	a, ok := t[row.Real().Key()]
+	b, both := t[against.Real().Key()]
 	if !ok || !both {
 		return nil
 	}
@@ -104,9 +98,10 @@ func (t sustainedTimes) pair(row, against results.Case, scale float64) *Sustaine
 		ClockMHz: a.ClockMHz, AgainstClockMHz: b.ClockMHz, EnergyMJ: a.EnergyMJ, AgainstEnergyMJ: b.EnergyMJ}
 }
 
-// AddSustained fills in, from the samples of cases that ran by themselves, what each finding takes
-// then, and clears it where there are none. It can be called again when there are more.
+// AddSustained sets the Sustained of each finding from the samples of the sustained phase, and otherwise
+// clears it. Call it again after adding samples.
 func (a *Audit) AddSustained(data Data, cfg Config) {
+	data = data.Along(cfg.Basis())
 	times := newSustainedTimes(data.Sustained)
 	series := make(map[results.SeriesKey]*results.Series, len(data.Series))
 	for i := range data.Series {
@@ -126,16 +121,14 @@ func (a *Audit) AddSustained(data Data, cfg Config) {
 	}
 }
 
-// worst is the case of the worst row.
 func (f *Finding) worst() results.Case { return results.Case{SeriesKey: f.Series, M: f.WorstM} }
 
-// finding is what a finding takes when its case runs by itself; s is its series, nil where the run has none of it.
 func (t sustainedTimes) finding(f *Finding, s *results.Series) *Sustained {
 	switch {
 	case f.Cause == MeasurementError:
-		return nil // nothing is lost
+		return nil // no loss
 	case f.Against == nil && f.Rule == Roofline:
-		row, ok := t[f.worst().Key()]
+		row, ok := t[f.worst().Real().Key()]
 		if s == nil || !ok || s.Peak.FLOPS <= 0 || s.Bandwidth.Rate <= 0 {
 			return nil
 		}
@@ -174,13 +167,11 @@ func (r *SplitsResult) AddSustained(data Data, cfg Config) {
 	}
 }
 
-// marginLoss is the share of its time that a row loses to what is faster by margin.
-func marginLoss(margin float64) float64 { return lost(-math.Log1p(margin)) }
+func marginLoss(margin float64) float64 { return stats.Lost(-math.Log1p(margin)) }
 
-// ToSustain lists what is worth running by themselves, the largest time at stake first: of each
-// confirmed finding the worst row and what it is held against, of each remedy that pays the
-// direct product and the remedy. Cases of one element belong together, and no element comes
-// twice. Either argument may be nil.
+// ToSustain lists the cases worth running alone, the largest time at stake first: the worst row of each
+// confirmed finding and its reference, and each direct product and its remedy that pays. Cases of one element
+// belong together; elements are unique. Either argument may be nil.
 func ToSustain(a *Audit, r *SplitsResult) [][]results.Case {
 	type entry struct {
 		cases []results.Case
@@ -192,9 +183,9 @@ func ToSustain(a *Audit, r *SplitsResult) [][]results.Case {
 			if f.Status != Confirmed || f.Cause == MeasurementError {
 				continue
 			}
-			e := entry{[]results.Case{f.worst()}, f.StakeUS}
+			e := entry{[]results.Case{f.worst().Real()}, f.StakeUS}
 			if f.Against != nil {
-				e.cases = append(e.cases, *f.Against)
+				e.cases = append(e.cases, f.Against.Real())
 			} else if f.Rule != Roofline {
 				continue
 			}
@@ -205,7 +196,7 @@ func ToSustain(a *Audit, r *SplitsResult) [][]results.Case {
 		add := func(key results.SeriesKey, r Remedy) {
 			if r.Pays {
 				direct := results.Case{SeriesKey: key, M: r.M}
-				all = append(all, entry{[]results.Case{direct, r.Case(direct)}, r.StakeUS})
+				all = append(all, entry{[]results.Case{direct.Real(), r.Case(direct).Real()}, r.StakeUS})
 			}
 		}
 		for _, row := range r.Splits {
@@ -221,7 +212,7 @@ func ToSustain(a *Audit, r *SplitsResult) [][]results.Case {
 	var out [][]results.Case
 	seen := map[[2]results.CaseKey]bool{}
 	for _, e := range all {
-		var key [2]results.CaseKey // a row alone, or with what it is held against
+		var key [2]results.CaseKey // a row, with its reference if it has one
 		for i, c := range e.cases {
 			key[i] = c.Key()
 		}

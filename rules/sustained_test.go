@@ -10,13 +10,14 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// sustainedRow is a case with the samples of its sustained runs: time, clock, energy.
 func sustainedRow(c results.Case, runs ...[3]float64) results.Row {
 	r := results.Row{Case: c}
 	for i, v := range runs {
-		r.Samples = append(r.Samples, results.Sample{Phase: results.PhaseSustained, Round: i, Launches: 100, US: v[0], ClockMHz: v[1], EnergyMJ: v[2]})
+		r.Samples = append(r.Samples,
+			results.Sample{Phase: results.PhaseSustained, Round: i, Launches: 100, US: v[0], ClockMHz: v[1], EnergyMJ: v[2]})
 	}
 	return r
 }
@@ -39,13 +40,14 @@ func TestSustainedFindings(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		finding Finding
-		loss    float64 // at the common clock
+		loss    float64
 		rows    []results.Row
 		want    *Sustained
 	}{
 		{"monotonic: per FLOP", Finding{Rule: Monotonic, Status: Confirmed, Against: &small}, 0.1,
 			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{108, 1545, 60}), sustainedRow(small, [3]float64{50, 1490, 31})},
-			&Sustained{US: 108, AgainstUS: 50, Loss: 8.0 / 108, ClockMHz: 1545, AgainstClockMHz: 1490, EnergyMJ: 60, AgainstEnergyMJ: 31, SeenIn: SeenInBoth}},
+			&Sustained{US: 108, AgainstUS: 50, Loss: 8.0 / 108, ClockMHz: 1545, AgainstClockMHz: 1490, EnergyMJ: 60, AgainstEnergyMJ: 31,
+				SeenIn: SeenInBoth}},
 		{"monotonic: vanishes", Finding{Rule: Monotonic, Status: Confirmed, Against: &small}, 0.06,
 			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{104, 1545, 0}), sustainedRow(small, [3]float64{50, 1490, 0})},
 			&Sustained{US: 104, AgainstUS: 50, Loss: 4.0 / 104, ClockMHz: 1545, AgainstClockMHz: 1490, SeenIn: SeenAtClock}},
@@ -56,13 +58,15 @@ func TestSustainedFindings(t *testing.T) {
 			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{101}), sustainedRow(small, [3]float64{50})},
 			&Sustained{US: 101, AgainstUS: 50, Loss: 1.0 / 101, SeenIn: SeenInNeither}},
 		{"split, median of three runs", Finding{Rule: SplitRule, Status: Confirmed, Against: &split}, 0.1,
-			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{100}, [3]float64{300}, [3]float64{110}), sustainedRow(split, [3]float64{99})},
+			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{100}, [3]float64{300}, [3]float64{110}),
+				sustainedRow(split, [3]float64{99})},
 			&Sustained{US: 110, AgainstUS: 99, Loss: 0.1, SeenIn: SeenInBoth}},
 		{"split below its margin", Finding{Rule: SplitRule, Status: Confirmed, Against: &split}, 0.1,
 			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{100}), sustainedRow(split, [3]float64{96})},
 			&Sustained{US: 100, AgainstUS: 96, Loss: 0.04, SeenIn: SeenAtClock}},
 		{"pad", Finding{Rule: Pad, Status: Confirmed, Against: &padded}, 0.1,
-			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{100}), sustainedRow(padded, [3]float64{90}), sustainedRow(split, [3]float64{10})},
+			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{100}), sustainedRow(padded, [3]float64{90}),
+				sustainedRow(split, [3]float64{10})},
 			&Sustained{US: 100, AgainstUS: 90, Loss: 0.1, SeenIn: SeenInBoth}},
 		{"another kernel", Finding{Rule: Alternative, Status: Confirmed, Against: &other}, 0.1,
 			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{100}), sustainedRow(other, [3]float64{80})},
@@ -77,10 +81,14 @@ func TestSustainedFindings(t *testing.T) {
 		{"ceiling", Finding{Rule: Roofline, Status: Confirmed}, 0.6,
 			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{4000, 1500, 9})},
 			&Sustained{US: 4000, AgainstUS: 2147.483648, Loss: 1 - 2147.483648/4000, ClockMHz: 1500, EnergyMJ: 9, SeenIn: SeenAtClock}},
-		{"faster than can be", Finding{Rule: Roofline, Status: Confirmed, Cause: MeasurementError}, -1, []results.Row{sustainedRow(syntheticCase(64), [3]float64{10})}, nil},
-		{"without the reference", Finding{Rule: Pad, Status: Confirmed, Against: &padded}, 0.1, []results.Row{sustainedRow(syntheticCase(64), [3]float64{100})}, nil},
-		{"a launch that failed", Finding{Rule: Pad, Status: Confirmed, Against: &padded}, 0.1, []results.Row{sustainedRow(syntheticCase(64), [3]float64{100}), sustainedRow(padded, [3]float64{0})}, nil},
-		{"kept without its reference", Finding{Rule: Pad, Status: Confirmed, ReferenceM: 64}, 0.1, []results.Row{sustainedRow(syntheticCase(64), [3]float64{100})}, nil},
+		{"faster than can be", Finding{Rule: Roofline, Status: Confirmed, Cause: MeasurementError}, -1,
+			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{10})}, nil},
+		{"without the reference", Finding{Rule: Pad, Status: Confirmed, Against: &padded}, 0.1,
+			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{100})}, nil},
+		{"a launch that failed", Finding{Rule: Pad, Status: Confirmed, Against: &padded}, 0.1,
+			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{100}), sustainedRow(padded, [3]float64{0})}, nil},
+		{"kept without its reference", Finding{Rule: Pad, Status: Confirmed, ReferenceM: 64}, 0.1,
+			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{100})}, nil},
 		{"of a rule that there is not", Finding{Rule: "beauty", Status: Confirmed, Against: &padded}, 0.1,
 			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{100}), sustainedRow(padded, [3]float64{90})}, nil},
 	} {
@@ -88,9 +96,10 @@ func TestSustainedFindings(t *testing.T) {
 		if f.Series == (results.SeriesKey{}) {
 			f.Series = syntheticKey
 		}
-		f.WorstM, f.Loss, f.Sustained = 64, exactly(tc.loss), &Sustained{US: 1} // of before
+		f.WorstM, f.Loss, f.Sustained = 64, stats.Exactly(tc.loss), &Sustained{US: 1} // stale
 		a := &Audit{Findings: []Finding{f}}
-		a.AddSustained(Data{Sustained: tc.rows, Series: []results.Series{{Key: syntheticKey, Peak: kernels.Peak{FLOPS: 1e12}, Bandwidth: kernels.Bandwidth{Rate: 1e12}}}}, cfg)
+		a.AddSustained(Data{Sustained: tc.rows,
+			Series: []results.Series{{Key: syntheticKey, Peak: kernels.Peak{FLOPS: 1e12}, Bandwidth: kernels.Bandwidth{Rate: 1e12}}}}, cfg)
 		got := a.Findings[0].Sustained
 		if got != nil && tc.want != nil && math.Abs(got.Loss-tc.want.Loss) < 1e-12 && math.Abs(got.AgainstUS/tc.want.AgainstUS-1) < 1e-12 {
 			got.Loss, got.AgainstUS = tc.want.Loss, tc.want.AgainstUS
@@ -108,12 +117,14 @@ func TestSustainedRemedies(t *testing.T) {
 	other := Remedy{Kind: RemedyOther, M: 64, Kernel: "other", Executed: true}
 	split, elsewhere := remedy.Case(syntheticCase(64)), other.Case(syntheticCase(64))
 	data := Data{Sustained: []results.Row{
-		sustainedRow(syntheticCase(64), [3]float64{100, 1500, 60}), sustainedRow(split, [3]float64{96.875, 1480, 62}), sustainedRow(elsewhere, [3]float64{80, 1400, 50}),
+		sustainedRow(syntheticCase(64), [3]float64{100, 1500, 60}), sustainedRow(split, [3]float64{96.875, 1480, 62}),
+		sustainedRow(elsewhere, [3]float64{80, 1400, 50}),
 	}}
 	r := &SplitsResult{Splits: []SplitRow{{syntheticKey, remedy}}, Rejected: []SplitRow{{syntheticKey, other}},
 		Stretches: []Stretch{{Series: syntheticKey, Proofs: []Remedy{remedy}}}}
 	r.AddSustained(data, cfg)
-	paid := Sustained{US: 100, AgainstUS: 96.875, Loss: 0.03125, ClockMHz: 1500, AgainstClockMHz: 1480, EnergyMJ: 60, AgainstEnergyMJ: 62, SeenIn: SeenAtClock}
+	paid := Sustained{US: 100, AgainstUS: 96.875, Loss: 0.03125, ClockMHz: 1500, AgainstClockMHz: 1480, EnergyMJ: 60, AgainstEnergyMJ: 62,
+		SeenIn: SeenAtClock}
 	for name, s := range map[string]*Sustained{"split": r.Splits[0].Sustained, "proof": r.Stretches[0].Proofs[0].Sustained} {
 		if s == nil || *s != paid {
 			t.Errorf("%s: %+v, expected %+v", name, s, paid)
@@ -128,7 +139,6 @@ func TestSustainedRemedies(t *testing.T) {
 	}
 }
 
-// TestToSustain: the largest time at stake first, nothing twice, and only what is proven.
 func TestToSustain(t *testing.T) {
 	small, wide := syntheticCase(32), syntheticCase(64)
 	wide.Parts = []int{16, 48}
@@ -158,8 +168,7 @@ func TestToSustain(t *testing.T) {
 	}
 }
 
-// TestSustainedOfAnAudit: a device that lets a wasteful kernel clock higher is judged from
-// its samples, and what is derived from them is not kept as proof.
+// A wasteful kernel gets a higher clock. Sustained results come from samples and are not kept as proof.
 func TestSustainedOfAnAudit(t *testing.T) {
 	const m = 512
 	us := func(at int) float64 {

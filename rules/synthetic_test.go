@@ -10,13 +10,11 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// noise draws the log of a factor on a sample's time.
 type noise struct {
 	name string
 	draw func(*rand.Rand) float64
 }
 
-// gaussian is the textbook's noise.
 func gaussian(sigma float64) noise {
 	return noise{fmt.Sprintf("gauss %g%%", 100*sigma), func(r *rand.Rand) float64 { return sigma * r.NormFloat64() }}
 }
@@ -34,8 +32,8 @@ func student(sigma float64) noise {
 	}}
 }
 
-// spiky is Gaussian noise with stray samples: one in twenty is slower by a
-// lognormal factor, as when something else ran.
+// spiky is Gaussian noise with outliers: one sample in twenty is slower by a lognormal factor, as from other
+// load.
 func spiky(sigma float64) noise {
 	return noise{fmt.Sprintf("spikes %g%%", 100*sigma), func(r *rand.Rand) float64 {
 		v := sigma * r.NormFloat64()
@@ -51,17 +49,18 @@ type world struct {
 	key   results.SeriesKey
 	time  func(c results.Case) float64 // microseconds
 	noise noise
-	drift func(seq, total float64) float64 // log of time; nil for none
+	drift func(seq, total float64) float64 // log of time; or nil
 	clock func(c results.Case) float64     // MHz, drawn for every sample; nil for unknown
-	// follows is β, by which the time of a case follows the clock from 2000 MHz on; nil for 0.
+	// follows is β, the elasticity of a case's time relative to 2000 MHz; nil for 0.
 	follows func(c results.Case) float64
 	rng     *rand.Rand
 }
 
-var syntheticKey = results.SeriesKey{Device: "sim", Kernel: "lib", Subject: kernels.Product(kernels.BF16, 4096, 4096), Regime: results.Engine}
+var syntheticKey = results.SeriesKey{Device: "sim", Kernel: "lib", Subject: kernels.Product(kernels.BF16, 4096, 4096),
+	Regime: results.Engine}
 
-// byM makes a world of single launches whose time depends on M; splits take the
-// sum of their parts and padding takes the larger product's time.
+// byM makes a world of single launches whose time depends on M; a split takes the sum of its parts and
+// padding the larger product's time.
 func byM(us func(m int) float64, n noise, rng *rand.Rand) *world {
 	return &world{key: syntheticKey, noise: n, rng: rng, time: func(c results.Case) float64 {
 		switch {
@@ -93,7 +92,6 @@ func (w *world) sample(c results.Case, seq, total int64, round int, phase result
 	return s
 }
 
-// sweep measures every M in rounds, reshuffled, with a sentinel every 25 blocks.
 func (w *world) sweep(ms []int, rounds int) Data {
 	s := results.Series{Key: w.key, Peak: kernels.Peak{DType: w.key.DType, FLOPS: 100e12, Origin: kernels.Measured}}
 	for i, m := range ms {
@@ -118,7 +116,6 @@ func (w *world) sweep(ms []int, rounds int) Data {
 	return data
 }
 
-// Measure makes a world a Measurer: fresh samples, interleaved by round.
 func (w *world) Measure(ctx context.Context, requests []results.Request, rounds int) ([][]results.Sample, error) {
 	out := make([][]results.Sample, len(requests))
 	for round := range rounds {
@@ -132,7 +129,6 @@ func (w *world) Measure(ctx context.Context, requests []results.Request, rounds 
 	return out, nil
 }
 
-// grid is from, from+step, … up to and including to.
 func grid(from, to, step int) []int {
 	var ms []int
 	for m := from; m <= to; m += step {

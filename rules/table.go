@@ -11,34 +11,32 @@ import (
 // Rule is the name of a rule, as in the rules file and on the command line.
 type Rule string
 
-// rule is everything that belongs to one rule, in one place: judging, the rules file,
-// help texts, reports and docs/rules.md read it here.
+// rule holds everything about one rule. Judging, the rules file, help texts, reports and docs/rules.md read it.
 type rule struct {
 	name Rule
-	// meaning is what a row does that breaks the rule, as half a sentence.
+	// meaning describes a size that breaks the rule, as a phrase without a period.
 	meaning string
-	// claim is what a finding says, to one who reads the first of them.
+	// claim is the short text of a finding.
 	claim string
-	// help says in a paragraph how the rule judges.
+	// help is a paragraph on how the rule judges.
 	help string
-	// settings are the rule's keys in the rules file beside enabled, in the file's order.
+	// settings are the rule's keys in the rules file except enabled, in the file's order.
 	settings []setting
 	enabled  func(*RuleSet) *bool
-	// applies says to which subjects the rule does; nil is to all.
+	// applies reports whether the rule judges a subject; nil means all.
 	applies func(kernels.Subject) bool
 	// judge judges the rows of one curve, parallel to its points.
 	judge func(*evidence, *curve) []judgement
-	// suspect judges those of its points that have too few samples for judge.
+	// suspect judges the points with too few samples for judge.
 	suspect func(*suspicion, *curve) []judgement
-	// bound is the loss from which on a finding's row breaks the rule.
+	// bound is the loss above which a row breaks the rule.
 	bound func(Config, Finding) float64
-	// cause explains a candidate of which the judge itself did not say why; nil looks for
-	// the causes that every rule shares.
+	// cause explains a candidate that judge did not explain; nil tries the causes shared by all rules.
 	cause func(*witness) (Cause, string)
 }
 
-// ruleTable lists the rules in the order in which they are judged and shown. Another rule is
-// a file like theirs, an entry here, a field of [RuleSet], and its defaults in default.yaml.
+// ruleTable lists the rules in the order of judging and output. To add a rule, write a file like theirs, and
+// add an entry here, a field of [RuleSet], and defaults in default.yaml.
 var ruleTable = []rule{monotonicRule, splitRule, padRule, parityRule, alternativeRule, rooflineRule}
 
 // RuleSet switches rules and holds their settings.
@@ -51,13 +49,13 @@ type RuleSet struct {
 	Roofline    RooflineConfig    `yaml:"roofline"`
 }
 
-// MarginConfig is a rule with a gain, as a share, that it must find.
+// MarginConfig configures a rule by the smallest gain that counts, as a share.
 type MarginConfig struct {
 	Enabled bool    `yaml:"enabled"`
 	Margin  float64 `yaml:"margin"`
 }
 
-// AllRules lists the rules in the order in which they are judged and shown.
+// AllRules lists the rules in the order of judging and output.
 func AllRules() []Rule {
 	names := make([]Rule, len(ruleTable))
 	for i, r := range ruleTable {
@@ -78,17 +76,15 @@ func RuleList(list []Rule) string {
 	return strings.Join(words, ", ")
 }
 
-// Meaning is what a row does that breaks the rule, as half a sentence; empty for an
-// unknown rule.
+// Meaning describes a size that breaks the rule, as a phrase without a period; empty for an unknown rule.
 func (r Rule) Meaning() string { return entryOf(r).meaning }
 
-// Claim is what a finding of the rule says, as half a sentence; empty for an unknown rule.
+// Claim is the short text of a finding; empty for an unknown rule.
 func (r Rule) Claim() string { return entryOf(r).claim }
 
-// Help says in a paragraph how the rule judges; empty for an unknown rule.
+// Help is a paragraph on how the rule judges; empty for an unknown rule.
 func (r Rule) Help() string { return entryOf(r).help }
 
-// entryOf is the entry of a rule; an empty one of a name that is none.
 func entryOf(name Rule) rule {
 	for _, r := range ruleTable {
 		if r.name == name {
@@ -98,7 +94,7 @@ func entryOf(name Rule) rule {
 	return rule{}
 }
 
-// ParseRule reads a rule by name. The error lists what was expected.
+// ParseRule reads a rule by name. The error lists the valid names.
 func ParseRule(s string) (Rule, error) {
 	if r := Rule(s); slices.Contains(AllRules(), r) {
 		return r, nil
@@ -106,10 +102,8 @@ func ParseRule(s string) (Rule, error) {
 	return "", fmt.Errorf("unknown rule %q: expected one of %s", s, RuleNames())
 }
 
-// appliesTo says whether the rule judges curves of a subject.
 func (r rule) appliesTo(s kernels.Subject) bool { return r.applies == nil || r.applies(s) }
 
-// on says whether the rule is switched on.
 func (r rule) on(c Config) bool { return *r.enabled(&c.Rules) }
 
 // On lists the rules that are on, in the order of [AllRules].

@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// TestTheTableOfRulesIsWhole holds the entries against the rules file: every rule is a key
-// of it, and every key below a rule is a setting of the rule's entry.
+// Every rule, and every key below it, must be both in the rules file and in the table.
 func TestTheTableOfRulesIsWhole(t *testing.T) {
 	keys := map[string][]string{}
 	typ := reflect.TypeFor[RuleSet]()
@@ -58,7 +57,6 @@ func TestTheTableOfRulesIsWhole(t *testing.T) {
 	}
 }
 
-// TestRulesPage keeps docs/rules.md what the tables say; -update writes it.
 func TestRulesPage(t *testing.T) {
 	const path = "../docs/rules.md"
 	page := rulesPage()
@@ -72,25 +70,35 @@ func TestRulesPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if page != string(want) {
-		t.Errorf("%s is not what the tables say; run with -update to write it\n%s", path, page)
+		t.Errorf("%s differs from the tables; run with -update to write it\n%s", path, page)
 	}
 }
 
-// rulesPage words the tables of rules and causes.
 func rulesPage() string {
 	var b strings.Builder
 	write := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	write("<!-- Written by `go test ./rules -run TestRulesPage -update` from the tables in rules/. -->")
-	write("# Rules and causes\n")
-	write("A finding is an interval of rows that breaks one rule. All rules are on unless a rules file says")
-	write("`enabled: false`; `gemmaudit audit --rule` chooses some. `go doc ./rules` specifies the verdicts and")
-	write("the rest of the rules file.\n")
-	write("## What a run can see\n")
-	write("Every run has a resolution, printed as `differences below 12 %% cannot be seen on this machine now` and as the field")
-	write("`resolution` in JSON. It follows from how samples scatter, from their number, and from drift of the sentinels that is not")
-	write("explained. A loss that exceeds it is judged, a smaller one leaves its row undecided. A run is invalid only where its resolution is")
-	write("coarser than `drift_bound`. Where noise only delays, a row's time is the 20th percentile of its samples, not their centre: the field")
-	write("`scatter` holds the test's result and the choice. Time that other work took from a block is subtracted where it is known.\n")
+	write("<!-- Written by `go test ./rules -run TestRulesPage -update` from rules/. -->")
+	write("# Rules\n")
+	write("A rule compares each size with another size, kernel or data type, or with the roofline. A finding is a range of M that breaks")
+	write("one rule. `--along` compares along N, K, columns or scale instead, the default for one M with 6 such")
+	write("sizes. All rules are on by default. Turn one off with `enabled: false` in a rules file, or choose some with")
+	write("`gemmaudit audit --rule`. [glossary.md](glossary.md) explains verdicts, statuses and causes.\n")
+	write("```yaml")
+	write("# rules.yaml, for gemmaudit audit run.db --rules rules.yaml")
+	write("threshold: 0.9          # monotonic: smallest allowed share of the best MFU at smaller M")
+	write("rules:")
+	write("  split: {margin: 0.1}  # a split must gain 10 %%")
+	write("  pad: {enabled: false}")
+	write("waivers:")
+	write("  - {rule: roofline, series: \"cpu/*\", m: 8-64, reason: known, expires: 2030-01-31}")
+	write("```\n")
+	write("`gemmaudit rules print` shows all keys with their defaults, and `gemmaudit rules check FILE` checks a file.\n")
+	write("## Smallest detectable loss\n")
+	write("Each run has a resolution: the smallest loss that it can detect. It depends on the variation of the samples, their number, and")
+	write("drift. JSON has it as `resolution`. A larger loss is judged, and a smaller one is undecided. A run is invalid if its resolution")
+	write("or its drift exceeds `drift_bound`.\n")
+	write("If noise only delays samples, the time of a size is their 20th percentile, otherwise their center. JSON has the result of this")
+	write("test as `scatter`. Time that other work took from a sample is subtracted if it is known.\n")
 	write("## Rules")
 	for _, r := range ruleTable {
 		write("\n### %s\n", r.name)
@@ -104,7 +112,8 @@ func rulesPage() string {
 		}
 	}
 	write("\n## What a rule needs\n")
-	write("What happens to a row without it. A row that is suspected, unjudged or not applied to is never counted as clean.\n")
+	write("The table shows the outcome for a size if the run lacks something. Such a size never counts as clean, except with")
+	write("`judged by observed time`.\n")
 	head, line := "| rule |", "| --- |"
 	for _, n := range needs() {
 		head, line = head+" "+n.name+" |", line+" --- |"
@@ -118,9 +127,7 @@ func rulesPage() string {
 		write("%s", row)
 	}
 	write("\n## Causes\n")
-	write("| cause | meaning |\n| --- | --- |")
-	for _, c := range causeTable {
-		write("| %s | %s |", c.name, c.meaning)
-	}
+	write("The program tests the possible causes of a finding and excludes those that do not fit. [glossary.md](glossary.md#causes)")
+	write("explains each cause.")
 	return b.String()
 }

@@ -13,13 +13,12 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// Waiver excuses findings until a date. Empty fields match everything, and one field at least
-// is not empty; a finding is excused when all of its interval lies within M.
+// Waiver excuses findings until a date. Empty fields match everything, and at least one field is set; a
+// finding is excused if its whole interval lies within M.
 type Waiver struct {
 	Rule Rule `yaml:"rule,omitempty"`
-	// Series is a pattern over the printed series, "cpu/amx/bf16 n4096 k4096" as
-	// tables have it or "cpu/amx/bf16/n4096 k4096" as ids do, in which * stands for any
-	// text and ? for one character.
+	// Series is a pattern over the printed series, "cpu/amx/bf16 n4096 k4096" as in tables or
+	// "cpu/amx/bf16/n4096 k4096" as in ids; * matches any text and ? one character.
 	Series string        `yaml:"series,omitempty"`
 	Device string        `yaml:"device,omitempty"`
 	Kernel string        `yaml:"kernel,omitempty"`
@@ -28,11 +27,11 @@ type Waiver struct {
 	K      int           `yaml:"k,omitempty"`
 	M      MRange        `yaml:"m,omitempty"`
 	Reason string        `yaml:"reason"`
-	// Expires is the last day on which the waiver holds, YYYY-MM-DD.
+	// Expires is the last valid day of the waiver, YYYY-MM-DD.
 	Expires Date `yaml:"expires"`
 }
 
-// MRange is a range of M with both ends inside; the zero value holds every M.
+// MRange is a range of M, both ends included; the zero value matches every M.
 type MRange struct{ From, To int }
 
 // UnmarshalYAML reads "2080-2304" or "2180".
@@ -65,7 +64,7 @@ func (r MRange) holds(from, to int) bool {
 // Date is a day, YYYY-MM-DD.
 type Date string
 
-// UnmarshalYAML reads a day and refuses everything else, times included.
+// UnmarshalYAML reads a day and returns an error for anything else, including times.
 func (d *Date) UnmarshalYAML(node *yaml.Node) error {
 	if _, err := time.Parse(time.DateOnly, node.Value); err != nil || node.Kind != yaml.ScalarNode {
 		return fmt.Errorf("line %d: expires is %q, expected a day as YYYY-MM-DD", node.Line, node.Value)
@@ -86,7 +85,8 @@ func (w Waiver) validate() error {
 		return fmt.Errorf("no expiry date given, expected expires: YYYY-MM-DD")
 	}
 	if about := (Waiver{Reason: w.Reason, Expires: w.Expires}); w == about {
-		return fmt.Errorf("it does not say what it excuses, expected rule, series, device, kernel, dtype, n, k or m; series: \"*\" excuses everything")
+		return fmt.Errorf("it excuses no finding, expected rule, series, device, kernel, dtype, n, k or m; series: \"*\" excuses " +
+			"everything")
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func (w Waiver) matches(f Finding) bool {
 		w.M.holds(f.FromM, f.ToM)
 }
 
-// String says what the waiver is about, for warnings.
+// String describes the waiver, for warnings.
 func (w Waiver) String() string {
 	words := []string{"waiver"}
 	add := func(word string, is bool) {
@@ -121,9 +121,9 @@ func (w Waiver) String() string {
 	return strings.Join(words, " ")
 }
 
-// Waive marks the findings that the waivers of cfg excuse on its day, and puts them in
-// order again. keys are the series of the run. An expired waiver excuses nothing and is
-// a warning, and so is one that matches nothing, unless its rule was not judged.
+// Waive marks the findings that the waivers of cfg excuse on its day, and sorts them again. keys are the
+// series of the run. An expired waiver has no effect and causes a warning. So does a waiver that matches no
+// finding, unless its rule was not judged.
 func (a *Audit) Waive(cfg Config, keys []results.SeriesKey) {
 	var judged []Waiver
 	for _, w := range cfg.Waivers {
@@ -135,7 +135,6 @@ func (a *Audit) Waive(cfg Config, keys []results.SeriesKey) {
 	sortFindings(a.Findings)
 }
 
-// applyWaivers marks findings and says which waivers do nothing, and why.
 func applyWaivers(findings []Finding, waivers []Waiver, keys []results.SeriesKey, today string) []Warning {
 	if today == "" {
 		today = time.Now().Format(time.DateOnly)
@@ -155,17 +154,19 @@ func applyWaivers(findings []Finding, waivers []Waiver, keys []results.SeriesKey
 		}
 		switch {
 		case expired && used > 0:
-			warnings = append(warnings, Warning{w.String(), fmt.Sprintf("expired on %s and excuses %s no more", w.Expires, plural(used, "finding"))})
+			warnings = append(warnings, Warning{Subject: w.String(),
+				Text: fmt.Sprintf("expired on %s and no longer excuses %s", w.Expires, plural(used, "finding"))})
 		case expired:
-			warnings = append(warnings, Warning{w.String(), fmt.Sprintf("expired on %s and matches %s", w.Expires, w.missed(keys))})
+			warnings = append(warnings,
+				Warning{Subject: w.String(), Text: fmt.Sprintf("expired on %s and matches %s", w.Expires, w.missed(keys))})
 		case used == 0:
-			warnings = append(warnings, Warning{w.String(), "matches " + w.missed(keys)})
+			warnings = append(warnings, Warning{Subject: w.String(), Text: "matches " + w.missed(keys)})
 		}
 	}
 	return warnings
 }
 
-// missed says what a waiver that matches no finding is about, or is nearest to.
+// missed describes the series that a waiver without a match refers to, or the nearest one.
 func (w Waiver) missed(keys []results.SeriesKey) string {
 	if len(keys) == 0 {
 		return "no series: this run has none"
@@ -184,7 +185,6 @@ func (w Waiver) missed(keys []results.SeriesKey) string {
 	return fmt.Sprintf("no series of this run; the nearest is %q", best.Text())
 }
 
-// distance is by how many characters what a waiver says of a series differs from it.
 func (w Waiver) distance(k results.SeriesKey) int {
 	d := 0
 	if w.Series != "" {
@@ -203,8 +203,7 @@ func (w Waiver) distance(k results.SeriesKey) int {
 	return d
 }
 
-// globDistance is the least number of bytes to insert, drop or replace in text for the
-// pattern to match it.
+// globDistance is the least number of bytes to insert, drop or replace in text to match the pattern.
 func globDistance(pattern, text string) int {
 	row := make([]int, len(text)+1) // of the pattern so far, by the length of text
 	for t := range row {

@@ -5,10 +5,11 @@ import (
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// knownUnits is the number of SMs of devices whose imported sweeps do not tell.
-// The longest name that is part of the device's counts.
+// knownUnits is the number of SMs of devices whose imported sweeps don't give it. The longest name that is
+// part of the device's applies.
 var knownUnits = []struct {
 	name  string
 	units int
@@ -17,7 +18,6 @@ var knownUnits = []struct {
 	{"RTX 4090", 128}, {"L40S", 142}, {"L40", 142}, {"RTX 3090", 82}, {"A10", 72}, {"V100", 80}, {"T4", 40},
 }
 
-// unitsOf is how many tiles a device works on at once, 0 when unknown.
 func unitsOf(s kernels.Spec) int {
 	if s.Units > 0 {
 		return s.Units
@@ -30,11 +30,10 @@ func unitsOf(s kernels.Spec) int {
 	return 0
 }
 
-// occupancy is how well tiles of tm×tn fill a product and a device.
 type occupancy struct {
 	tiles, waves int
-	// wave is the share of units that are busy over all waves; tile the share of
-	// rows of the tiles that are rows of the product.
+	// wave is the share of busy units over all waves; tile is the share of the tiles' rows that belong to the
+	// product.
 	wave, tile float64
 }
 
@@ -47,9 +46,9 @@ func occupy(m, n, tm, tn, units int) occupancy {
 	return o
 }
 
-// orient says which side of a kernel's tile lies along M. Where the launch does not tell,
-// libraries may compute the transposed product and name the other side first, so
-// the times decide: the way in which rate ÷ occupancy varies less over the rows of that kernel.
+// orient returns which side of a kernel's tile lies along M. If the launch does not give it, the times
+// decide, because libraries may compute the transposed product and name the other side first. The orientation
+// with less variation of rate ÷ occupancy over the kernel's rows wins.
 func orient(c *curve, p point, units int) (tm, tn int) {
 	a, b := p.launch.Tile[0], p.launch.Tile[1]
 	if p.launch.Orientation != kernels.OrientationUnknown {
@@ -70,11 +69,11 @@ func orient(c *curve, p point, units int) (tm, tn int) {
 				rest = append(rest, q.rate()-math.Log(o.wave*o.tile))
 			}
 		}
-		centre := median(rest)
+		centre := stats.Median(rest)
 		for i := range rest {
 			rest[i] = math.Abs(rest[i] - centre)
 		}
-		return median(rest)
+		return stats.Median(rest)
 	}
 	if spread(b, a) < spread(a, b) {
 		return b, a

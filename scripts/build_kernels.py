@@ -6,18 +6,15 @@ for each architecture that its first lines ask for:
 
     // arch: 75 80 86 89 90a ptx90 100 120
 
-`90a` is an image for compute capability 9.0 alone; `ptx90` is PTX that a driver
-compiles for the GPUs that come after. `100` and `120` are machine code of that PTX, made by the ptxas of
-a later CUDA, so that no driver has to: such GPUs need a driver that loads it. Sources and headers are found by their names, of
-which no two may be the same in the rooms of kernels/cuda. A source is built again only
-when it, a .cuh that it includes, the options or the compilers have changed. The result of a source is a
-folder of its own,
+`90a` is an image for compute capability 9.0 only. `ptx90` is PTX that a driver compiles for newer GPUs. `100` and `120`
+are machine code of that PTX, from the ptxas of a later CUDA. Sources and headers are found by name, so names must be unique
+below kernels/cuda. A source is rebuilt only if it, an included .cuh, the options or the compilers changed. It is built to
 
     kernels/cuda/artefacts/<source>/{manifest.json, sm_80.cubin.gz, ..., ptx90.ptx.gz}
 
-with registers, shared memory, stack and spills of each kernel in the manifest. The same
-input gives the same bytes, where addresses are not random: NVRTC's order of some registers depends on them. A kernel that spills or has a stack frame fails the build,
-and so does a remark of ptxas that it gave up on an optimisation.
+with registers, shared memory, stack and spills of each kernel in the manifest. The same input gives the same bytes if
+addresses are not random, because they affect NVRTC's order of registers. A kernel that spills or has a stack frame fails
+the build, and so does a remark of ptxas that it skipped an optimization.
 
 `make kernels` runs this in an environment with the pinned compilers; by hand:
 
@@ -46,27 +43,25 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROOMS = ROOT / "kernels" / "cuda"
 ARTEFACTS = ROOMS / "artefacts"
 PACKAGES = ("nvidia-cuda-nvrtc-cu12", "nvidia-cuda-runtime-cu12", "nvidia-cuda-nvcc-cu12")
-# Of every source; the target and the include paths come on top.
+# Options of every source, in addition to target and include paths.
 NVRTC_OPTIONS = ["--std=c++17"]
 PTXAS_OPTIONS = ["-O3"]
-# The ptxas that knows GPUs from LATER on, which NVRTC does not: it makes machine code of the PTX for compute capability 9.0.
+# A ptxas for GPUs from LATER on, which NVRTC does not support. It compiles the PTX for compute capability 9.0.
 LATER = 100
 LATER_PACKAGE = "nvidia-cuda-nvcc-cu12"
-FORMAT = 1  # of manifests; another one means that everything is built again
-HEADER_LINES = 40  # in which the list of architectures must stand
+FORMAT = 1  # of manifests; another value rebuilds everything
+HEADER_LINES = 40  # the list of architectures must be within them
 
-# What ptxas says when the code is right but slower than it was meant to be: wgmma
-# made serial, setmaxnreg ignored.
+# Remarks of ptxas about correct but slow code: serialized wgmma, ignored setmaxnreg.
 GAVE_UP = re.compile(r"C75\d\d|Potential Performance Loss|setmaxnreg' ignored|serializ", re.IGNORECASE)
 
 
 class BuildError(Exception):
-    """A source that can't be built, with the compiler's words."""
+    """A source can't be built; the message is the compiler's."""
 
 
 def at_fixed_addresses():
-    """Starts this program again without address space layout randomisation. Where that is forbidden, as in some
-    containers, it goes on with it."""
+    """Restarts this program without address space layout randomization, or continues with it where that is forbidden."""
     no_randomisation = 0x0040000  # ADDR_NO_RANDOMIZE of <linux/personality.h>
     try:
         personality = ctypes.CDLL(None).personality
@@ -101,18 +96,18 @@ def toolchain():
 
 
 def is_later(arch):
-    """Whether an architecture is for the later ptxas."""
+    """Whether an architecture needs the later ptxas."""
     return arch.isdigit() and int(arch) >= LATER
 
 
 def compilers(tools, archs):
-    """The versions of the compilers that images for some architectures take."""
+    """The compiler versions for some architectures."""
     later = {f"{LATER_PACKAGE}, from {LATER} on": tools["later version"]} if any(map(is_later, archs)) else {}
     return {**tools["versions"], **later}
 
 
 def architectures(source):
-    """The architectures that a source's first lines ask for: ["75", "90a", "ptx90"]."""
+    """The architectures in a source's first lines: ["75", "90a", "ptx90"]."""
     for line in source.read_text().splitlines()[:HEADER_LINES]:
         m = re.match(r"//\s*arch:\s*(.+)", line)
         if m:
@@ -125,19 +120,19 @@ def architectures(source):
 
 
 def find_files():
-    """The files of device code in all rooms by name."""
+    """The files of device code by name."""
     found = {}
     for path in sorted(ROOMS.rglob("*.cu*")):
         if path.suffix not in (".cu", ".cuh"):
             continue
         if path.name in found:
-            raise BuildError(f"{found[path.name]} and {path} have one name")
+            raise BuildError(f"{found[path.name]} and {path} have the same name")
         found[path.name] = path
     return found
 
 
 def includes(source, files):
-    """The project's headers that a source includes, also indirectly, sorted by name."""
+    """The project's headers that a source includes, directly or not, sorted by name."""
     found, queue = set(), [source]
     while queue:
         for name in re.findall(r'^\s*#\s*include\s+"([^"]+)"', queue.pop().read_text(), re.MULTILINE):
@@ -150,13 +145,13 @@ def includes(source, files):
 
 
 def digest(source, headers, files):
-    """sha256 of what `sha256sum <source> <headers>` prints."""
+    """sha256 of the output of `sha256sum <source> <headers>`."""
     listing = "".join(f"{hashlib.sha256(files[n].read_bytes()).hexdigest()}  {n}\n" for n in [source.name, *headers])
     return hashlib.sha256(listing.encode()).hexdigest()
 
 
 def targets(arch):
-    """PTX target, ptxas target, name of the image and of its file."""
+    """PTX target, ptxas target, image name, file name."""
     if arch.startswith("ptx"):
         return f"compute_{arch[3:]}", f"sm_{arch[3:]}", arch, f"{arch}.ptx"
     if is_later(arch):
@@ -165,7 +160,7 @@ def targets(arch):
 
 
 class NVRTC:
-    """The run-time compiler, called through its C interface."""
+    """NVRTC through its C interface."""
 
     def __init__(self, path):
         self.lib = ctypes.CDLL(path)
@@ -176,7 +171,7 @@ class NVRTC:
             raise BuildError(f"{what}: {self.lib.nvrtcGetErrorString(result).decode()}")
 
     def text(self, program, name):
-        """One of the program's texts: its log or its PTX."""
+        """The log or the PTX."""
         size = ctypes.c_size_t()
         self.check(getattr(self.lib, f"nvrtcGet{name}Size")(program, ctypes.byref(size)), name)
         buffer = ctypes.create_string_buffer(size.value)
@@ -184,7 +179,7 @@ class NVRTC:
         return buffer.raw.rstrip(b"\0")
 
     def compile(self, source, options):
-        """Returns PTX and the compiler's log, which holds warnings."""
+        """Returns PTX and the compiler's log with warnings."""
         program = ctypes.c_void_p()
         text = source.read_bytes()
         self.check(self.lib.nvrtcCreateProgram(ctypes.byref(program), text, source.name.encode(), 0, None, None), source.name)
@@ -204,9 +199,9 @@ class NVRTC:
 
 
 def assemble(ptxas, ptx, target, name):
-    """Returns the machine code of PTX and what ptxas tells of it."""
+    """Returns the machine code of PTX and the output of ptxas."""
     with tempfile.TemporaryDirectory() as folder:
-        # The name reaches the image, so it must not be a random one.
+        # The image contains the name, so it must not be random.
         code, image = pathlib.Path(folder) / f"{name}.ptx", pathlib.Path(folder) / f"{name}.cubin"
         code.write_bytes(ptx)
         done = subprocess.run([ptxas, *PTXAS_OPTIONS, "-v", f"--gpu-name={target}", code.name, "-o", image.name],
@@ -218,7 +213,7 @@ def assemble(ptxas, ptx, target, name):
 
 
 def kernels(ptx, said):
-    """Symbol by symbol, what ptxas -v tells, and from the PTX the largest block and the bytes of the parameter."""
+    """By symbol: the figures of ptxas -v, and from the PTX the largest block and the bytes of the parameter."""
     found, current = {}, None
     for line in said.splitlines():
         if m := re.search(r"Compiling entry function '([^']+)'", line):
@@ -247,7 +242,7 @@ def kernels(ptx, said):
 
 
 def compress(data):
-    """gzip without a time or a name, so that the bytes depend on the content alone."""
+    """gzip without time and name: the bytes depend only on the content."""
     out = io.BytesIO()
     with gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=out, mtime=0) as f:
         f.write(data)
@@ -272,7 +267,7 @@ def build_image(tools, source, arch, defines, folders):
 
 
 def up_to_date(folder, want):
-    """Whether a folder holds what a build would make."""
+    """Whether a folder has the files of an up-to-date build."""
     try:
         have = json.loads((folder / "manifest.json").read_text())
         if any(have[key] != want[key] for key in want) or [i["arch"] for i in have["images"]] != want_archs(want):
@@ -289,8 +284,7 @@ def up_to_date(folder, want):
 
 
 def differing(folder, files):
-    """The names of files whose content in a folder is another one, that are not there, or that are there too many. How
-    well gzip compressed them does not count."""
+    """The names of files that differ, are missing or are superfluous in a folder. gzip levels do not count."""
     def content(name, data):
         return gzip.decompress(data) if name.endswith(".gz") else data
 
@@ -299,7 +293,7 @@ def differing(folder, files):
     for name in sorted(names & set(files)):
         try:
             same = content(name, (folder / name).read_bytes()) == content(name, files[name])
-        except (OSError, EOFError):  # gzip.BadGzipFile is the first
+        except (OSError, EOFError):  # gzip.BadGzipFile is an OSError
             same = False
         if not same:
             other.append(name)
@@ -311,7 +305,7 @@ def want_archs(want):
 
 
 def write(path, data):
-    """Replaces a file whole, so that a build that is broken off leaves no half of one."""
+    """Replaces a file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as f:
         f.write(data)
@@ -320,13 +314,13 @@ def write(path, data):
 
 
 def layout(manifest):
-    """JSON with a line for each kernel."""
+    """JSON with one line per kernel."""
     text = json.dumps(manifest, indent=1)
     return re.sub(r"\{[^{}\[\]]*\}", lambda m: re.sub(r"\n\s*", " ", m.group(0)), text) + "\n"
 
 
 def report(images):
-    """One line a kernel: the figures of every image."""
+    """One line per kernel with the figures of every image."""
     rows = {}
     for image in images:
         for k in image["kernels"]:
@@ -339,15 +333,15 @@ def report(images):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0], formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", metavar="NAMES", help="sources to build, without .cu: hopper,mma (default: all)")
-    parser.add_argument("--arch", default="", metavar="ARCHS", help="of those that the sources ask for, only these: 90a,ptx90; needs --out")
+    parser.add_argument("--arch", default="", metavar="ARCHS", help="only these architectures: 90a,ptx90; needs --out")
     parser.add_argument("--out", type=pathlib.Path, default=ARTEFACTS, metavar="DIR", help="where to write (default: %(default)s)")
     parser.add_argument("--raw", action="store_true", help="write images uncompressed; needs --out")
     parser.add_argument("--ptx", action="store_true",
-                        help="write PTX where machine code for an older GPU is asked for (75, 80, 86, 89), which newer ones run; needs --out")
+                        help="write PTX instead of machine code for older GPUs (75, 80, 86, 89); newer GPUs run it; needs --out")
     parser.add_argument("-D", dest="defines", action="append", default=[], metavar="NAME=VALUE", help="define a macro; needs --out")
-    parser.add_argument("--force", action="store_true", help="build also what has not changed")
-    parser.add_argument("--verify", action="store_true", help="build anew and write nothing: exit code 1 where an image or a manifest in --out is another one")
-    parser.add_argument("--nth", type=int, metavar="N", help="only one source, the Nth counted round the list of their names, as a job that checks another one each time asks")
+    parser.add_argument("--force", action="store_true", help="also build unchanged sources")
+    parser.add_argument("--verify", action="store_true", help="build and compare without writing: exit code 1 if an image or manifest in --out differs")
+    parser.add_argument("--nth", type=int, metavar="N", help="only the Nth source, modulo their number: for a job that checks another one each time")
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count(), help="compilers at a time (default: %(default)s)")
     parser.add_argument("-v", "--verbose", action="store_true", help="print each kernel's registers and shared memory")
     args = parser.parse_args()
@@ -380,7 +374,7 @@ def main():
             if args.ptx:
                 archs = [f"ptx{a}" for a in archs if a.isdigit() and not is_later(a)]
                 if not archs:
-                    continue  # there is none but for the newest
+                    continue  # the source is for the newest GPUs only
             want = {"format": FORMAT, "source": source.name, "includes": headers, "sha256": digest(source, headers, files), "archs": archs,
                     "compilers": compilers(tools, archs),
                     "options": {"nvrtc": NVRTC_OPTIONS + [f"-D{d}" for d in args.defines], "ptxas": PTXAS_OPTIONS}}
@@ -390,7 +384,7 @@ def main():
         sys.exit(f"build_kernels: {e}")
 
     failed = False
-    # A compilation is a process of its own: the compilers' locks and memory end with it.
+    # One process per compilation, because the compilers hold locks and memory.
     with concurrent.futures.ProcessPoolExecutor(max(1, args.jobs)) as pool:
         jobs = {name: [pool.submit(build_image, tools, sources[name], a, args.defines, folders) for a in want["archs"]]
                 for name, want in wanted.items()}

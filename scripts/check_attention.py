@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""What PyTorch's attention reaches on this machine, with which our own is compared.
+"""Measures PyTorch's attention, for comparison with ours.
 
     scripts/check_attention.py [--rows 2048,8192,16384] [--dims 128,64] [--dtypes bfloat16,float16]
 
-Times torch.nn.functional.scaled_dot_product_attention, causal, 32 heads of queries and 8
-of keys and values, batch 1, normal data, with each of its backends that takes it, and
-prints TFLOP/s, 4·rows²·heads·dim/2 operations a call: the cases of BenchmarkAttention, which
-is run right after on the same card. A figure is the median of rounds over all backends.
+Times causal scaled_dot_product_attention with 32 query heads and 8 key heads, batch 1, normal data, with each backend that
+supports it. Prints TFLOP/s, with 4 * rows^2 * heads * dim / 2 operations per call. BenchmarkAttention has the same cases; run it
+right after on the same card. A figure is the median of rounds that interleave all backends.
 """
 import argparse
 import statistics
@@ -20,7 +19,7 @@ BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTEN
 
 
 def timed(call, repeats):
-    """Seconds of one call, among repeats back to back."""
+    """Seconds per call of repeated calls."""
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     begin.record()
     for _ in range(repeats):
@@ -31,7 +30,7 @@ def timed(call, repeats):
 
 
 def ways(q, k, v):
-    """Calls by name: PyTorch's own choice, then each backend, on shared heads and on copies of them."""
+    """Calls by name: PyTorch's own choice, then each backend, with shared and with copied heads."""
     found = {}
     for shared in (True, False):
         keys, values = (k, v) if shared else (k.repeat_interleave(HEADS // KV, 1), v.repeat_interleave(HEADS // KV, 1))

@@ -1,14 +1,12 @@
 #!/usr/bin/env python3
-"""Hold gemmaudit's perplexity of a long text against transformers'.
-
-Lets gemmaudit draw a text from the model itself, at temperature 1, and computes the
-perplexity of that text with gemmaudit and with Hugging Face's transformers, on the same
-device in the same type. Needs PyTorch and transformers; a GPU with room for the model
-twice, or the CPU for small ones.
+"""Compares gemmaudit's perplexity of a long text with transformers'.
 
     scripts/check_model.py ./model --gemmaudit bin/gemmaudit --tokens 4096 --dtype fp16
 
-Exit code 0 when the two are within the bound, 1 when they are not.
+gemmaudit samples the text from the model at temperature 1. Both programs then compute its perplexity on the same device in
+the same type. Needs PyTorch and transformers, and a GPU with room for the model twice, or the CPU for small ones.
+
+Exit code 0 if the two agree within the bound, else 1.
 """
 import argparse
 import json
@@ -23,7 +21,7 @@ DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
 
 
 def run(args, *command):
-    """Runs gemmaudit and returns what it prints as JSON."""
+    """Runs gemmaudit and returns its JSON output."""
     line = [args.gemmaudit, "mistral", *command, "--device", args.device, "--dtype", args.dtype]
     return json.loads(subprocess.run(line, check=True, stdout=subprocess.PIPE).stdout)
 
@@ -43,8 +41,8 @@ def main():
     parser.add_argument("--gemmaudit", default="bin/gemmaudit")
     parser.add_argument("--tokens", type=int, default=4096)
     parser.add_argument("--dtype", choices=DTYPES, default="fp16")
-    parser.add_argument("--device", default="cuda:0", help="as gemmaudit names it")
-    parser.add_argument("--bound", type=float, default=0.005, help="of the relative difference")
+    parser.add_argument("--device", default="cuda:0", help="device in gemmaudit's notation")
+    parser.add_argument("--bound", type=float, default=0.005, help="bound of the relative difference")
     args = parser.parse_args()
 
     with tempfile.NamedTemporaryFile("w", suffix=".json") as text:

@@ -1,15 +1,13 @@
 #!/usr/bin/env python3
-"""What a table gains in an engine: prompts of a model in transformers whose linear layers follow it, in turn with the
-same prompts as they are.
+"""Measures what a table gains in an engine: prompts in transformers with and without the table, interleaved.
 
     scripts/check_patch.py --table table.json --out patch.csv [--device cuda:0] [--seconds 40] [--sizes 24]
 
-Prompt lengths are those at which the table changes a layer of the model, the ones of which it promises most; beside
-them two at which it changes nothing. Each is captured as two CUDA graphs, with `gemmaudit.torch.patch` and without,
-which run one after the other in random order, round after round. The gain of a length is the median ratio of
-the two, with its 95 % interval; what the table promises is the sum of what its proofs save, for the whole
-prompt. It exits with 1 where the interval of a length lies below 0.995, or where the logits differ by more than
-other kernels' rounding.
+The prompt lengths are those with the largest promised gains, and two lengths without any. Each length is captured as two
+CUDA graphs, with `gemmaudit.torch.patch` and without, which run one after the other in random order in every round. The
+gain is the median ratio with its 95 % interval. The promise is the sum of what the proofs save in the prompt.
+
+Exit code 1 if the interval of a length is below 0.995, or if the logits differ by more than rounding.
 """
 import argparse
 import csv
@@ -23,17 +21,17 @@ import check_prompt
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "python"))
 
-LEAST = 0.995  # that the upper bound of a gain has to reach
+LEAST = 0.995  # minimum upper bound of a gain
 PLAIN, PATCHED = "plain", "patched"
 
 
 def chosen(saved, count):
-    """The lengths of the largest savings, {m: seconds}, in order."""
+    """The lengths with the largest savings, {m: seconds}, in order."""
     return sorted(sorted(saved, key=lambda m: (-saved[m], m))[:count])
 
 
 def untouched(changed, most):
-    """Two lengths at which no layer is changed, in the middle of the others where there are such."""
+    """Two lengths that change no layer, in the middle of the others if possible."""
     out = []
     for target in (changed[len(changed) // 3], changed[2 * len(changed) // 3]):
         near = sorted((abs(m - target), m) for m in range(8, most + 1, 8) if m not in changed and m not in out)
@@ -43,7 +41,7 @@ def untouched(changed, most):
 
 
 def capture_both(model, table, sizes, options):
-    """Prompts by (length, way), and what the table saves at each length."""
+    """Prompts by (length, way), and the table's saving at each length."""
     import gemmaudit.torch
 
     both = {(m, PLAIN): p for m, p in check_prompt.capture(model, sizes, options.device).items()}
@@ -56,12 +54,12 @@ def capture_both(model, table, sizes, options):
         plain, patched = (both[m, way].logits.float().clone() for way in (PLAIN, PATCHED))
         error = float((patched - plain).norm() / plain.norm())
         if not error <= check_prompt.LARGEST_ERROR:
-            raise SystemExit(f"{m} tokens: the patched model computes other logits: they differ by {error:.3g} of their norm")
+            raise SystemExit(f"{m} tokens: the patched model computes other logits, with a difference of {error:.3g} of their norm")
     return both
 
 
 def time_both(both, sizes, options):
-    """Rounds of seconds by (length, way). The two ways of a length run one after the other."""
+    """Rounds of seconds by (length, way). Both ways of a length run one after the other."""
     shuffled = random.Random(options.seed)
     clock = check_prompt.Clock() if options.device.startswith("cuda") else None
     rounds = []
@@ -85,7 +83,7 @@ def write(path, rounds):
 
 
 def compare(rounds, sizes, saved):
-    """The table of gains; lengths without an entry of the table save 0."""
+    """The table of gains; lengths without an entry save 0."""
     table = check_prompt.Table()
     gains = []
     for m in sizes:
@@ -105,13 +103,13 @@ def compare(rounds, sizes, saved):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--table", required=True, help="table in JSON, as gemmaudit splits writes it")
-    parser.add_argument("--kernel", help="kernel that PyTorch runs, as the table names it (default cublas on a GPU)")
+    parser.add_argument("--table", required=True, help="JSON table of gemmaudit splits")
+    parser.add_argument("--kernel", help="PyTorch's kernel by its name in the table (default cublas on a GPU)")
     parser.add_argument("--out", required=True, help="CSV of every sample")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--config", help="config.json of another model's shape")
     parser.add_argument("--seconds", type=float, default=40)
-    parser.add_argument("--sizes", type=int, default=24, help="most prompt lengths that the table changes")
+    parser.add_argument("--sizes", type=int, default=24, help="largest number of prompt lengths that the table changes")
     parser.add_argument("--most", type=int, default=4096, help="longest prompt")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `gemmaudit advise` foretells of whole prompts, held against a model in transformers.
+"""Compares predictions of `gemmaudit advise` for whole prompts with a model in transformers.
 
     scripts/check_prompt.py sizes
     scripts/check_prompt.py cublas
@@ -9,22 +9,17 @@
     scripts/check_prompt.py verify  --advice advice/advice.json --out verify.csv [--seconds 20]
     scripts/check_prompt.py compare --advice advice/advice.json --measured prompt.csv --fit fit.csv [--verified verify.csv]
 
-`sizes` prints the prompt lengths, as --batch of a sweep takes them, and `cublas` the path of the library that
-PyTorch runs, for --library. `measure` builds a model of random
-weights (Mistral-7B's shape, or that of --config), captures a CUDA graph for each prompt length, the logits
-of the last token only, and times them in rounds, each in a new random order. It writes every sample with the
-clock of the multiprocessors meanwhile, and to --fit medians with 95 % intervals of every fourth length and the
-last. `others` times the same model with products that compute nothing, which is what a sweep of products does
-not have: attention as the model runs it, norms, activations. `verify` times the lengths that were advised and
-the usual ones anew.
+`sizes` prints the prompt lengths for --batch, and `cublas` the path of PyTorch's cuBLAS for --library. `measure` builds a
+model with random weights (Mistral-7B's shape, or --config) and captures a CUDA graph per prompt length, with the logits of the
+last token. It times the graphs in rounds, in random order, and writes every sample with its clock. --fit gets medians with
+95 % intervals of every fourth length and the last. `others` times the same model without its products: attention, norms,
+activations. `verify` times the advised and the usual lengths again.
 
-A card at its power limit runs each prompt at a clock that depends on those before it, which alone scatters
-times by 2 %. Times are therefore taken at the clock that is usual for prompts of about that length: how much a
-time depends on the clock is found from the samples themselves. Gains are of times as they were.
+At the power limit, the clock of a prompt depends on the prompts before it, which alone causes 2 % noise. Times are therefore
+corrected to the usual clock for their length, with a dependence fitted to the samples. Gains are uncorrected.
 
-`compare` prints errors of the passes that
-were foretold, at lengths that the rest was not fitted to, and what was gained; its exit code is 1 where a
-figure misses what is asked. `sizes` and `compare` need no PyTorch.
+`compare` prints the prediction errors at lengths outside the fit, and the gains. It exits with 1 if a figure misses its
+target. `sizes` and `compare` need no PyTorch.
 """
 import argparse
 import csv
@@ -37,28 +32,28 @@ import statistics
 import sys
 import time
 
-# 143 lengths: denser where a step is a larger share.
+# 143 lengths, denser for short prompts.
 STRETCHES = [(16, 448, 8), (464, 1280, 16), (1312, 2400, 32), (2560, 2560, 1)]
 SIZES = [m for first, last, step in STRETCHES for m in range(first, last + 1, step)]
 USUAL_CHUNKS = [512, 1024, 2048]
-EVERY = 4  # of the lengths is fitted to
+EVERY = 4  # one of this many lengths is used for the fit
 BEATEN = 1.02  # a larger length that is faster by this beats a smaller one
-# Of logits in bf16, which other kernels round otherwise, in the norm.
+# Largest relative difference of bf16 logits, in the norm.
 LARGEST_ERROR = 0.05
-OTHERS_LAYERS = 8  # of the model without products, at most; a pass has them as often as it has so many layers
-LEAST_ROUNDS = 6  # whose median has a 95 % interval
-NEIGHBOURS = 7  # lengths to either side that have about the same clock
+OTHERS_LAYERS = 8  # of the model without products, at most; their time is scaled to all layers
+LEAST_ROUNDS = 6  # the fewest with a 95 % interval of the median
+NEIGHBOURS = 7  # lengths to either side with about the same clock
 
-# Mistral-7B v0.3, as its config.json has it.
+# config.json of Mistral-7B v0.3.
 MISTRAL = dict(hidden_size=4096, intermediate_size=14336, num_hidden_layers=32, num_attention_heads=32, num_key_value_heads=8,
                head_dim=128, vocab_size=32768, max_position_embeddings=32768, rope_theta=1e6, sliding_window=None)
 
 
-# Arithmetic, which needs no device.
+# Arithmetic without a device.
 
 
 def percentile(values, share):
-    """The value that a share of the values does not exceed, between neighbours linearly."""
+    """The quantile of a share, interpolated linearly."""
     ordered = sorted(values)
     at = share * (len(ordered) - 1)
     low = math.floor(at)
@@ -67,7 +62,7 @@ def percentile(values, share):
 
 
 def median_interval(values):
-    """Low, median, high: order statistics between which the median lies with 95 % or more."""
+    """Low, median, high: order statistics that contain the median with 95 % or more."""
     ordered = sorted(values)
     n = len(ordered)
     below, tail = 0, 0.5 ** n  # probability that at most `below` values lie below the median
@@ -80,15 +75,14 @@ def median_interval(values):
 
 
 def at_usual_clock(rounds):
-    """Seconds at the clock that is usual for lengths near each: rounds of {m: (seconds, mhz)}. They are as they were where
-    clocks are not known."""
+    """Seconds at the usual clock of each length, from rounds of {m: (seconds, mhz)}; unchanged without clocks."""
     ms = sorted(rounds[0])
     if not all(r[m][1] for r in rounds for m in ms):
         return [{m: r[m][0] for m in ms} for r in rounds]
     times = [[math.log(r[m][0]) for r in rounds] for m in ms]
     clocks = [[math.log(r[m][1]) for r in rounds] for m in ms]
     usual = [statistics.fmean(c) for c in clocks]
-    together, alone = [], []  # sums of products of what deviates from a length's means
+    together, alone = [], []  # sums of products of deviations from a length's means
     for t, c, middle in zip(times, clocks, usual):
         mean = statistics.fmean(t)
         together.append(sum((x - mean) * (y - middle) for x, y in zip(t, c)))
@@ -96,7 +90,7 @@ def at_usual_clock(rounds):
     out = [{} for _ in rounds]
     for i, m in enumerate(ms):
         near = slice(max(0, i - NEIGHBOURS), i + NEIGHBOURS + 1)
-        # -1 where time is cycles, 0 where memory or the host sets it.
+        # -1 if compute-bound, 0 if memory or the host is the limit.
         slope = min(0.0, max(-1.0, sum(together[near]) / sum(alone[near]))) if sum(alone[near]) > 0 else 0.0
         clock = statistics.fmean(usual[near])
         for r, t, c in zip(out, times[i], clocks[i]):
@@ -105,7 +99,7 @@ def at_usual_clock(rounds):
 
 
 def isotonic(values):
-    """The nearest rising sequence in least squares."""
+    """The isotonic least-squares fit."""
     blocks = []  # mean, count
     for v in values:
         blocks.append([v, 1])
@@ -116,7 +110,7 @@ def isotonic(values):
 
 
 def correlation(a, b):
-    """Pearson's; 0 where either does not vary."""
+    """Pearson's correlation; 0 if either is constant."""
     ma, mb = statistics.fmean(a), statistics.fmean(b)
     sa = math.sqrt(sum((x - ma) ** 2 for x in a))
     sb = math.sqrt(sum((y - mb) ** 2 for y in b))
@@ -124,13 +118,13 @@ def correlation(a, b):
 
 
 def jagged(seconds):
-    """What is left of log-times after an isotonic fit."""
+    """Residuals of log-times after an isotonic fit."""
     logs = [math.log(t) for t in seconds]
     return [x - y for x, y in zip(logs, isotonic(logs))]
 
 
 def beaten(times):
-    """The lengths that some larger one beats."""
+    """The lengths that are slower than a larger one."""
     ms = sorted(times)
     out, least = [], math.inf
     for m in reversed(ms):
@@ -141,8 +135,8 @@ def beaten(times):
 
 
 def padded(sizes, known, first, last):
-    """Weight of each size when batches from first to last, flat in log m, run at the next size; batches
-    without a next size that is known are left out, and come back as the second value."""
+    """Weight of each size if batches from first to last, flat in log m, run at the next size. The second value is the
+    weight of batches without a known next size."""
     weights, served = {}, set()
     sizes = sorted(sizes)
     at = 0
@@ -158,7 +152,7 @@ def padded(sizes, known, first, last):
 
 
 def expected(lists, times, batches):
-    """Mean time of the batches, of weight 1/m each."""
+    """Mean time of the batches with weight 1/m each."""
     total = weight = 0.0
     for size, ms in lists.items():
         for m in ms:
@@ -172,7 +166,7 @@ def expected(lists, times, batches):
 
 
 def read_samples(path):
-    """Rounds of samples: a list of {m: (seconds, mhz)}, mhz None where it is not known."""
+    """Rounds of samples: a list of {m: (seconds, mhz)}; mhz is None if unknown."""
     rounds = {}
     with open(path, newline="") as f:
         for row in csv.DictReader(f):
@@ -182,7 +176,7 @@ def read_samples(path):
 
 
 def seconds_of(rounds):
-    """The samples' seconds as they were."""
+    """Uncorrected seconds."""
     return [{m: sample[0] for m, sample in r.items()} for r in rounds]
 
 
@@ -197,7 +191,7 @@ def write_samples(path, rounds):
 
 
 def write_medians(path, rounds, sizes, count=None):
-    """Medians with intervals as gemmaudit advise reads them; count is how often a pass has what was timed."""
+    """Medians with intervals for gemmaudit advise; count is how often a pass runs the timed part."""
     with open(path, "w", newline="") as f:
         out = csv.writer(f, lineterminator="\n")
         out.writerow(["m", "seconds", "low", "high"] + (["count"] if count else []))
@@ -220,7 +214,7 @@ def fitted_sizes(sizes):
 
 
 def model_fields(config):
-    """The shape of Mistral-7B, or of a config.json, as MistralConfig takes it."""
+    """Arguments of MistralConfig for Mistral-7B or a config.json."""
     fields = dict(MISTRAL)
     if config:
         with open(config) as f:
@@ -236,8 +230,8 @@ def build(fields, device):
     import transformers
     from transformers import MistralConfig, MistralForCausalLM
 
-    # Within a capture transformers can't look whether several prompts are packed into one, and would make
-    # an explicit mask; outside of it, it finds that none is, and attention is causal without a mask.
+    # During capture transformers can't check for packed prompts and would build an explicit mask. Outside of it, attention
+    # is causal without a mask.
     masks = getattr(transformers, "masking_utils", None)
     if hasattr(masks, "find_packed_sequence_indices"):
         masks.find_packed_sequence_indices = lambda *_: None
@@ -250,7 +244,7 @@ def build(fields, device):
 
 
 def without_products(model, rows, device):
-    """Lets the model's linear layers return numbers that are there already, of up to so many rows."""
+    """Makes the model's linear layers return existing numbers, for up to so many rows."""
     import torch
 
     layers = [layer for layer in model.modules() if isinstance(layer, torch.nn.Linear)]
@@ -268,7 +262,7 @@ def without_products(model, rows, device):
 
 
 def logits(model, tokens):
-    """Those of the last token."""
+    """The logits of the last token."""
     return model(input_ids=tokens, use_cache=False, logits_to_keep=1).logits
 
 
@@ -295,15 +289,14 @@ class Prompt:
 
 
 def capture(model, sizes, device):
-    """Graphs of all sizes, which share their memory: they never run at the same time. The largest
-    is captured first, so that the others fit what it took."""
+    """Graphs of all sizes, which share memory because they never run at the same time. The largest is captured first."""
     import torch
 
     prompts = {}
     pool = None
     if device.startswith("cuda"):
         pool = torch.cuda.graph_pool_handle()
-        # Libraries choose and allocate before a capture, in the stream of captures.
+        # Libraries select and allocate before the capture, on its stream.
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -312,7 +305,7 @@ def capture(model, sizes, device):
         torch.cuda.current_stream().wait_stream(side)
         torch.cuda.synchronize()
         torch.cuda.empty_cache()
-    gc.freeze()  # each capture collects garbage, which the model's objects are not
+    gc.freeze()  # each capture collects garbage; skip the model's objects
     for m in sorted(sizes, reverse=True):
         prompts[m] = Prompt(model, m, device, pool)
     return prompts
@@ -341,7 +334,7 @@ STAMP = b"""
 
 
 class Clock:
-    """Reads a multiprocessor's cycles and the card's nanoseconds between launches."""
+    """Reads the cycles of a multiprocessor and the card's nanoseconds between launches."""
 
     def __init__(self):
         self.driver = ctypes.CDLL("libcuda.so.1")
@@ -355,7 +348,7 @@ class Clock:
             raise SystemExit(f"{name}: CUDA error {code}")
 
     def read(self, into):
-        """Queues a reading into three numbers of 64 bits: cycles, nanoseconds, multiprocessor."""
+        """Queues a reading of three 64-bit numbers: cycles, nanoseconds, multiprocessor."""
         import torch
 
         to = ctypes.c_uint64(into.data_ptr())
@@ -365,13 +358,12 @@ class Clock:
 
     @staticmethod
     def mhz(first, last):
-        """The clock between two readings; None where two multiprocessors were read."""
+        """The clock between two readings, or None if they are from different multiprocessors."""
         return 1e3 * (last[0] - first[0]) / (last[1] - first[1]) if first[2] == last[2] and last[1] > first[1] else None
 
 
 def one_round(prompts, order, device, clock):
-    """Seconds and MHz by size, in the order given. All of a round is queued, so that a prompt never waits for the
-    host."""
+    """Seconds and MHz by size, in the given order. The whole round is queued, so no prompt waits for the host."""
     if not device.startswith("cuda"):
         out = {}
         for m in order:
@@ -397,8 +389,7 @@ def one_round(prompts, order, device, clock):
 
 
 def time_sizes(sizes, options, fields=None, prepare=None):
-    """Rounds over all sizes for some seconds, and no fewer than LEAST_ROUNDS, of the model, perhaps of other fields, and
-    after what prepare does to it."""
+    """Rounds over all sizes for some seconds, at least LEAST_ROUNDS, of the model with other fields and after prepare."""
     import torch
 
     if options.device.startswith("cuda"):
@@ -424,7 +415,7 @@ def time_sizes(sizes, options, fields=None, prepare=None):
             found, expected = prompts[m].logits.float().clone(), prompts[m].run().float()
             error = float((found - expected).norm() / expected.norm())
             if not error <= LARGEST_ERROR:
-                raise SystemExit(f"the graph of {m} tokens computes other logits than the model: they differ by {error:.3g} of their norm")
+                raise SystemExit(f"the graph of {m} tokens computes other logits than the model, with a difference of {error:.3g} of their norm")
     print(f"{len(sizes)} prompt lengths, {len(rounds)} rounds: model {built - began:.0f} s, capture {captured - built:.0f} s, "
           f"timing {time.perf_counter() - captured:.0f} s", file=sys.stderr)
     return rounds
@@ -457,7 +448,7 @@ def verify(options):
 
 
 def verified_sizes(advice):
-    """What was advised and what is usual, of the sizes that are known."""
+    """Advised and usual sizes that were measured."""
     known = {p["m"] for p in advice["passes"]}
     powers = {2 ** k for k in range(32)}
     sizes = set(advice["capture"]["captured"]) | (powers & known) | (set(USUAL_CHUNKS) & known)
@@ -471,7 +462,7 @@ def verified_sizes(advice):
 
 
 class Table:
-    """Lines of a figure, what was found, what is asked, and whether that is met."""
+    """Lines with a figure, its value, its target and whether it is met."""
 
     def __init__(self):
         self.lines, self.failed = [], 0
@@ -493,7 +484,7 @@ def compare_passes(advice, rounds, fitted, table):
     bounds = {p["m"]: (p["seconds"]["lo"], p["seconds"]["hi"]) for p in advice["passes"]}
     ms = sorted(set(measured) & set(predicted))
     if len(ms) < 8:
-        raise SystemExit(f"{len(ms)} lengths are both measured and foretold, expected at least 8")
+        raise SystemExit(f"{len(ms)} lengths are both measured and predicted, expected at least 8")
     test = [m for m in ms if m not in fitted]
     errors = [abs(predicted[m] / measured[m] - 1) for m in test]
     table.add("lengths foretold, not fitted to", f"{len(test)} of {len(ms)}")
@@ -566,7 +557,7 @@ def compare(options):
 
 
 def cublas(options):
-    """Prints the path of the cuBLAS that PyTorch runs, so that a sweep can time the same one."""
+    """Prints the path of PyTorch's cuBLAS, for a sweep with the same library."""
     import torch
 
     square = torch.ones((16, 16), device=options.device, dtype=torch.bfloat16)
@@ -606,11 +597,11 @@ def main():
     one.add_argument("--seconds", type=float, default=8)
     one.add_argument("--sizes", type=lambda s: sorted({int(m) for m in s.split(",")}), help="other prompt lengths")
     one.set_defaults(do=others)
-    one = commands.add_parser("verify", parents=[run], help="time what was advised in turn with what is usual")
+    one = commands.add_parser("verify", parents=[run], help="time the advised and the usual lengths in turns")
     one.add_argument("--seconds", type=float, default=20)
     one.add_argument("--advice", required=True)
     one.set_defaults(do=verify)
-    one = commands.add_parser("compare", help="print what was foretold beside what was measured")
+    one = commands.add_parser("compare", help="compare predictions with measurements")
     one.add_argument("--advice", required=True)
     one.add_argument("--measured", required=True)
     one.add_argument("--fit", required=True)

@@ -12,11 +12,9 @@ how many experts. Each has to be in the table with the same numbers, and each ro
 be in the model. Rows that engines fuse of several must have the sum of their rows.
 
 Where transformers lacks a model:
-- mimo is Qwen2's decoder, of which its published modelling code derives its classes, and kimi_k2 is
-  DeepSeek-V3's, whose class its config.json names. These classes are built in their place.
-- Heads of EAGLE-3 are compared with tensors by name and shape, in testdata/tensors/NAME.json: those
-  that the published class LlamaForCausalLMEagle3 declares. `--tensors FILE.safetensors` prints the
-  same of a checkpoint of yours.
+- mimo derives its classes from Qwen2's decoder, and kimi_k2 names DeepSeek-V3's class. Those classes are built instead.
+- Heads of EAGLE-3 are compared with the names and shapes in testdata/tensors/NAME.json, which the published
+  class LlamaForCausalLMEagle3 declares. `--tensors FILE.safetensors` prints them for your checkpoint.
 
 Prints one line for each configuration. Exits 1 if one differs, and 77 if transformers is missing.
 """
@@ -32,10 +30,10 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent / "sweep" / "architecture" / "testdata"
 
-# Types that transformers builds by another name.
+# Types with another name in transformers.
 ALIASES = {"mimo": "qwen2", "kimi_k2": "deepseek_v3"}
 
-# Modules of other parts than the language model, and of what is no weight matrix.
+# Modules outside the language model, and modules without weight matrices.
 ELSEWHERE = re.compile(r"vision|visual|audio|multi_modal|projector|embed|conv1d|norm|_bias$|\.bias$|A_log|position_bias|sinks")
 
 
@@ -65,21 +63,21 @@ def model_tensors(config):
             model = auto.from_config(made)
         out = {name: list(p.shape) for name, p in model.named_parameters()}
         head = model.get_output_embeddings()
-        if head is not None:  # a tied one is a parameter of the embedding
+        if head is not None:  # a tied head is a parameter of the embedding
             out["lm_head.weight"] = list(head.weight.shape)
         return out
     raise ValueError(f"transformers has no model of type {kind}")
 
 
 def place(name):
-    """Where a tensor is in its layer, as the column `of` has it."""
+    """The place of a tensor in its layer, as in column `of`."""
     name = re.sub(r"\.weight$", "", name)
     name = re.sub(r"^.*?(layers\.\d+|midlayer)\.", "", name)
     return re.sub(r"^(model\.)?(language_model\.)?", "", name)
 
 
 def matrices(tensors):
-    """Each matrix as (of, n, k, experts), with how many layers have it."""
+    """The number of layers by matrix (of, n, k, experts)."""
     out = collections.Counter()
     for name, shape in tensors.items():
         if len(shape) < 2 or ELSEWHERE.search(name):
@@ -150,7 +148,7 @@ def main():
         published = ROOT / "tensors" / f"{name}.json"
         try:
             tensors = json.loads(published.read_text()) if published.exists() else model_tensors(config)
-        except Exception as error:  # whatever a library says of a configuration
+        except Exception as error:  # any error of a library about a configuration
             print(f"{name}: can't be built: {type(error).__name__}: {error}")
             failed += 1
             continue

@@ -1,25 +1,24 @@
 #!/usr/bin/env python3
-"""Our softmax beside PyTorch's, in one process and in turns.
+"""Compares our softmax with PyTorch's, interleaved in one process.
 
     scripts/check_softmax.py [--program tests/cuda/softmax.test] [--sizes 200] [--elements 33554432] [--rows 0]
                              [--dtypes float32,float16,bfloat16] [--kernel auto] [--serial]
     scripts/check_softmax.py --article [--original FILE.cu]
 
-For as many counts of columns from 1 to 65536, in equal ratios, and as many rows as make the
-elements (or --rows of them), launches of torch.softmax and of ours are captured in graphs of a
-millisecond, which run in turns. A line has both times, PyTorch's over ours with an interval of more than
-95 % for the median, and what ours ran. The last lines count intervals that lie below 0.99.
+The column counts range from 1 to 65536 in equal ratios, with rows to give --elements, or --rows. Launches are captured in
+graphs of a millisecond. A line has both times, their ratio with an interval of over 95 % for the median, and the
+kernel that ran. The last lines count intervals below 0.99.
 
---article takes the sizes of a table that is often quoted instead: 32 · 64 heads, sequences of 16 to 512.
-A plain copy of as many bytes and our kernel fastertransformer run in the same turns. --original is
-a file with FasterTransformer's own kernels, softmax_kernel<float> and softmax_kernel_v2<float>, as CUDA C++,
-which nvcc compiles, or as the .cubin that it makes of that; docs/operations.md says what belongs in it. They run in the same turns too, in place, as they are written, and beside them our fastertransformer
-in place: the last line says whether it takes their time within 5 %.
+--article uses the sizes of FasterTransformer's table: 32 * 64 heads, sequences of 16 to 512. It adds a plain copy and our
+kernel fastertransformer. --original adds FasterTransformer's own kernels, in place, and the last line says whether ours is
+within 5 % of them. FILE is CUDA C++ for nvcc, or a .cubin, with softmax_kernel<float> and softmax_kernel_v2<float>. Make it
+from fastertransformer/cuda/open_attention.cu of NVIDIA/FasterTransformer, tag release/v1.0_tag: FINAL_MASK, the warp and
+block reductions and both kernels, with cuda_runtime.h and cuda_fp16.h included and both kernels instantiated for float.
+Leave out attr_mask, as in the published table. A file that keeps it gets a mask that hides no element.
 
-The program is the test program of kernels/cuda/softmax: it plans the launches and writes the machine code,
-which is launched here through the driver, as the project launches it: so that a launch may begin while the one before it ends,
-whose output it then waits for; fastertransformer beside the original without that, as the original is. --serial
-launches all without that. Outputs are compared with PyTorch's.
+--program is the test program of kernels/cuda/softmax. It plans the launches and writes machine code, which this script
+launches as gemmaudit does: a launch may start while the previous one finishes. --serial, and fastertransformer next to the
+original, launch without overlap. Outputs are compared with PyTorch's.
 """
 import argparse
 import base64
@@ -41,7 +40,7 @@ NAMES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 GRAPH_SECONDS = 1e-3
 LEAST_RATIO = 0.99
 ARTICLE_SEQUENCES, ARTICLE_LENGTHS = 32 * 64, (16, 32, 64, 128, 256, 512)
-BASELINE_BOUND = 0.05  # how far our baseline may be from the original
+BASELINE_BOUND = 0.05  # maximum difference of our baseline from the original
 
 cuda = ctypes.CDLL("libcuda.so.1")
 
@@ -66,11 +65,11 @@ class Config(ctypes.Structure):
 
 CLUSTER_DIMENSION, COOPERATIVE, OVERLAP = 4, 2, 6  # of launches
 NON_PORTABLE_CLUSTER, DYNAMIC_SHARED = 14, 8  # of functions
-PLAIN_SHARED = 48 << 10  # bytes that a launch may have without asking, static ones included
+PLAIN_SHARED = 48 << 10  # bytes that a launch may use by default, including static ones
 
 
 class Kernels:
-    """Functions of the machine code that the program wrote."""
+    """Functions in the machine code of the test program."""
 
     def __init__(self, told, serial):
         self.told, self.serial, self.modules, self.functions = told, serial, {}, {}
@@ -88,7 +87,7 @@ class Kernels:
         return self.functions[symbol]
 
     def launcher(self, call, x, y):
-        """A function that puts the call on the current stream."""
+        """A function that launches the call on the current stream."""
         args = bytearray(base64.b64decode(call["args"]))
         flags = torch.zeros(max(call["flags"], 8), dtype=torch.uint8, device="cuda")
         for at, tensor in enumerate((x, y, flags)):
@@ -125,7 +124,7 @@ class Kernels:
 
 
 class Original:
-    """FasterTransformer's kernels, from a file of the user's."""
+    """FasterTransformer's kernels, from --original."""
 
     FEW = 120  # sequences up to which it runs softmax_kernel_v2, a block for each row
 
@@ -142,7 +141,7 @@ class Original:
         self.many, self.few = (self.find(name, file) for name in ("softmax_kernel", "softmax_kernel_v2"))
 
     def find(self, name, file):
-        """The function of a name for float, and whether it takes a mask."""
+        """The float kernel of a name, and whether it takes a mask."""
         symbols = set(re.findall(rb"_Z(?!Z)\w*?%d%sIfEv\w+" % (len(name), name.encode()), self.image))
         if len(symbols) != 1:
             sys.exit(f"check_softmax: {file} has {len(symbols)} functions {name}<float>, expected 1: is it instantiated?")
@@ -151,12 +150,12 @@ class Original:
         return function, b"PKS" in symbol
 
     def launcher(self, x, length):
-        """A function that puts the softmax of x, in place, on the current stream."""
+        """A function that launches the softmax of x, in place, on the current stream."""
         sequences = x.shape[0] // length
         threads = next((t for t in (32, 64, 128, 256, 512) if length <= t), 1024)
         few = sequences <= self.FEW
         function, masked = self.few if few else self.many
-        # A mask for each of 32 batches, or fewer where there are fewer sequences: all is seen.
+        # A mask per batch, for up to 32 batches, that hides no element.
         batches = min(32, sequences)
         mask = torch.ones(batches * length * length if masked else 0, device="cuda")
         values = [ctypes.c_void_p(x.data_ptr())] + ([ctypes.c_void_p(mask.data_ptr())] if masked else [])
@@ -183,7 +182,7 @@ def seconds(run, repeats):
 
 
 def graph_of(run):
-    """A graph of as many runs as take a millisecond, and how many they are."""
+    """A graph with a millisecond of runs, and their number."""
     run()
     torch.cuda.synchronize()
     count = max(1, min(200, int(GRAPH_SECONDS / max(seconds(run, 5), 1e-6))))
@@ -196,14 +195,14 @@ def graph_of(run):
 
 
 def interval(ratios):
-    """Median and an interval of more than 95 % for it, by order statistics of at least 15 samples."""
+    """Median with an interval of more than 95 %, from order statistics of at least 15 samples."""
     s, n = sorted(ratios), len(ratios)
     below = int(n / 2 - 0.98 * n ** 0.5)
     return statistics.median(s), s[max(0, below - 1)], s[min(n - 1, n - max(1, below))]
 
 
 def in_turns(graphs, rounds):
-    """The seconds of a run of each graph, in as many rounds, of which each has an order of its own."""
+    """Seconds per run of each graph, by rounds in random order."""
     samples = [[] for _ in graphs]
     for _ in range(rounds):
         for i in random.sample(range(len(graphs)), len(graphs)):
@@ -212,7 +211,7 @@ def in_turns(graphs, rounds):
 
 
 def over(a, b):
-    """Times a over times b of the same rounds: the median, and an interval for it."""
+    """Median and interval of a divided by b in the same rounds."""
     return interval([x / y for x, y in zip(a, b)])
 
 
@@ -225,7 +224,7 @@ def columns_of(sizes):
 
 
 def ask(program, problems, folder):
-    """What the program plans for problems, in their order."""
+    """The program's plans for problems, in order."""
     asked, told = pathlib.Path(folder) / "asked", pathlib.Path(folder) / "told"
     asked.write_text("".join(json.dumps(p) + "\n" for p in problems))
     done = subprocess.run([str(program.resolve()), "-test.run", "^$", "-test.bench", "^BenchmarkCalls$", "-test.benchtime", "1x"],
@@ -238,7 +237,7 @@ def ask(program, problems, folder):
 
 
 def compare(y, want, name):
-    """Ends the program where outputs differ by more than roundings do."""
+    """Exits if outputs differ by more than rounding."""
     tolerance, least = {torch.float32: (2e-5, 1e-9), torch.float16: (2e-3, 1.3e-7), torch.bfloat16: (1.6e-2, 1e-9)}[y.dtype]
     y, want = y.float(), want.float()
     wrong = (y - want).abs() > tolerance * want.abs() + least
@@ -247,7 +246,7 @@ def compare(y, want, name):
 
 
 def article(args, folder):
-    """The table of the article, for each length one line, and one more for the original."""
+    """The article's table: a line per length, and one for the original."""
     problems = [{"rows": ARTICLE_SEQUENCES * n, "columns": n, "dtype": "fp32", "kernel": kernel}
                 for n in ARTICLE_LENGTHS for kernel in (args.kernel, "fastertransformer")]
     told, calls = ask(args.program, problems, folder)
@@ -262,7 +261,7 @@ def article(args, folder):
                 "torch": lambda: torch.softmax(x, -1, out=z), "copy": lambda: z.copy_(x)}
         inputs = []
         if original:
-            # What they write is what they read next: it tends to 1 / n, which takes as long.
+            # In place, the values tend to 1 / n, which takes as long.
             inputs = [x.clone(), x.clone()]
             runs["original"] = original.launcher(inputs[0], n)
             runs["in place"] = one_by_one.launcher(baseline, inputs[1], inputs[1])
@@ -317,7 +316,7 @@ def main():
 
 
 def beside_torch(args, folder):
-    """A line for each type and count of columns, and how many are slower than PyTorch."""
+    """A line per type and column count, and the number slower than PyTorch."""
     problems = [{"rows": args.rows or max(1, args.elements // columns), "columns": columns, "dtype": dtype, "kernel": args.kernel}
                 for dtype in args.dtypes.split(",") for columns in columns_of(args.sizes)]
     told, calls = ask(args.program, [{**p, "dtype": NAMES[p["dtype"]]} for p in problems], folder)

@@ -1,15 +1,13 @@
 #!/usr/bin/env python3
-"""Hold a sweep of cuBLAS against a plain loop of library calls.
-
-Draws shapes at random from a sweep that `gemmaudit export --format csv` wrote, times
-them with nothing but torch.mm in a loop (of the transposed weights where the sweep's layout is nk) and CUDA events, and compares medians.
-Needs PyTorch with CUDA; on one machine, right after the sweep.
+"""Compares a sweep of cuBLAS with a plain loop of library calls.
 
     gemmaudit export sweep.db --phase sweep --out sweep.csv
     scripts/check_sweep.py sweep.csv --shapes 50 --bound 0.02
 
-Exit code 0 when every median of the sweep lies within the bound of the loop's, 1 when
-one does not.
+Draws random shapes from the exported sweep, times them with torch.mm and CUDA events (transposed weights for layout nk),
+and compares medians. Needs PyTorch with CUDA. Run it on the same machine right after the sweep.
+
+Exit code 0 if every median of the sweep is within the bound of the loop's, else 1.
 """
 import argparse
 import csv
@@ -20,11 +18,11 @@ import sys
 import torch
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
-WARM_UP_SECONDS = 2.0  # of warm-up before the first round: clocks and power settle
+WARM_UP_SECONDS = 2.0  # before the first round: clocks and power settle
 
 
 def read_sweep(path):
-    """Returns {(dtype, m, n, k, layout): [us, ...]} of the samples of kernel cublas."""
+    """Returns {(dtype, m, n, k, layout): [us, ...]} of cuBLAS."""
     samples = {}
     with open(path, newline="") as f:
         for row in csv.DictReader(f):
@@ -36,7 +34,7 @@ def read_sweep(path):
 
 
 class Loop:
-    """One weight matrix with enough copies to miss the cache, and room for every batch."""
+    """A weight matrix with enough copies to miss the cache, and room for every batch."""
 
     def __init__(self, dtype, n, k, layout, max_m):
         l2 = torch.cuda.get_device_properties(0).L2_cache_size
@@ -50,7 +48,7 @@ class Loop:
         self.next = 0
 
     def run(self, m, launches):
-        """Microseconds of a launch of a block, between two events.
+        """Microseconds per launch of a block between two events.
 
         A launch before the first event loads the code and keeps the card busy while the
         host enqueues the others.
@@ -72,7 +70,7 @@ def main():
     parser.add_argument("csv")
     parser.add_argument("--shapes", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=31)
-    parser.add_argument("--bound", type=float, default=0.02, help="of the relative difference")
+    parser.add_argument("--bound", type=float, default=0.02, help="bound of the relative difference")
     parser.add_argument("--block-us", type=float, default=4000, help="length of a block")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()

@@ -1,40 +1,48 @@
 #!/usr/bin/env bash
-# Makes the pages of docs/gallery, each of one run: an audit that measures, proves and executes remedies, and a page that shows it.
+# Makes the pages of docs/gallery, one per run: an audit with measured remedies, and its page.
 #
-#   scripts/gallery.sh measure CARD FOLDER   on a machine with an NVIDIA driver; it needs nothing but gemmaudit. Leaves
-#                                            FOLDER/CARD-article.db and FOLDER/CARD-model.db, after two to three minutes each.
+#   scripts/gallery.sh measure CARD FOLDER   on a machine with an NVIDIA driver and gemmaudit. Writes
+#                                            FOLDER/CARD-article.db and FOLDER/CARD-model.db, two to three minutes each.
 #                                            CARD is a short name, such as h200.
-#   scripts/gallery.sh pages FOLDER          anywhere: docs/gallery/NAME.html of each FOLDER/NAME.db. PAGES is another folder for them
+#   scripts/gallery.sh along CARD FOLDER     the same with FOLDER/CARD-along-n.db: cuBLAS along N from 4000 to 4352 by 1,
+#                                            and along the vocabularies of ten models, in ten minutes
+#   scripts/gallery.sh pages FOLDER          anywhere: docs/gallery/NAME.html of each FOLDER/NAME.db, or into the folder PAGES
 #
-# Pages hold the command of the run and no name of the machine. GEMMAUDIT is the program, with its path from / or on the PATH (default: gemmaudit), DEVICE the card (default: cuda:0), MOST the most bytes of a page (default: 2000000).
+# Pages contain the command of the run, not the name of the machine. GEMMAUDIT is the program (default: gemmaudit), DEVICE the card (default: cuda:0), MOST the most bytes of a page (default: 2000000).
 set -euo pipefail
 gemmaudit=${GEMMAUDIT:-gemmaudit}
 
 fail() { echo "gallery: $1" >&2; exit 2; }
 
-# verdict runs an audit, whose exit codes 1 and 4 are verdicts.
+# verdict runs an audit and accepts exit codes 1 and 4, which are verdicts.
 verdict() {
   local code=0
   "$@" || code=$?
   [[ $code == 0 || $code == 1 || $code == 4 ]] || exit "$code"
 }
 
-# measure NAME FLAGS... leaves one run.
+# measure NAME FLAGS... measures one run.
 measure() {
   local name=$1
   shift
-  verdict "$gemmaudit" run --device "${DEVICE:-cuda:0}" --kernel cublas,auto --block 1ms --images png --out "$name" "$@"
+  verdict "$gemmaudit" run --device "${DEVICE:-cuda:0}" --kernel "${kernels:-cublas,auto}" --block 1ms --images png --out "$name" "$@"
   cp "$name/run.db" "$name.db"
 }
 
-(( $# >= 1 )) || fail "expected measure CARD FOLDER, or pages FOLDER"
+(( $# >= 1 )) || fail "expected measure CARD FOLDER, along CARD FOLDER, or pages FOLDER"
 case $1 in
-measure)
-  (( $# == 3 )) || fail "expected measure CARD FOLDER"
+measure | along)
+  (( $# == 3 )) || fail "expected $1 CARD FOLDER"
   [[ $2 =~ ^[a-z0-9][a-z0-9-]*$ ]] || fail "the card is $2: expected a short name of small letters, digits and hyphens, such as h200"
   card=$2
   mkdir -p "$3"
-  cd "$3" # so that no path stands in the page
+  cd "$3" # keeps paths out of the page
+  if [[ $1 == along ]]; then
+    # GPT-2, Llama 2, Phi-3, Mistral, Falcon, DeepSeek-V2, Llama 3, DeepSeek-V3, Qwen2.5 and Gemma
+    vocabularies=$(printf ',m64n%dk4096' 50257 32000 32064 32768 65024 102400 128256 129280 152064 256000)
+    kernels=cublas measure "$card-along-n" --shape "m2048n4000:4352:1k4096$vocabularies" --dtype bf16
+    exit
+  fi
   measure "$card-article" --shape n14336k4096,n4096k4096 --layout kn --dtype fp16 --batch 8:8192:8
   measure "$card-model" --model mistral-7b --dtype bf16 --batch 16:4096:16
   ;;
@@ -47,7 +55,7 @@ pages)
   trap 'rm -rf "$scratch"' EXIT
   for run in "${runs[@]}"; do
     name=$(basename "$run" .db)
-    # Exit code 4 says that proof was undone, by other rules than those it was made with.
+    # Exit code 4: proof was dropped, since it was made with other rules.
     verdict "$gemmaudit" report "$run" --compress --anonymous --images svg --out "$scratch/$name"
     size=$(wc -c < "$scratch/$name/index.html")
     (( size <= ${MOST:-2000000} )) || fail "the page of $run has $size bytes, expected at most ${MOST:-2000000}: sweep fewer M"
@@ -55,5 +63,5 @@ pages)
     echo "$pages/$name.html: $size bytes"
   done
   ;;
-*) fail "$1 is unknown: expected measure or pages" ;;
+*) fail "$1 is unknown: expected measure, along or pages" ;;
 esac

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Makes the fixtures of byte-level tokenizers in kernels/mistral/tokenizer with the field's own libraries.
+"""Makes the fixtures of byte-level tokenizers in kernels/mistral/tokenizer with the reference libraries.
 
-Writes into kernels/mistral/tokenizer/testdata, with tokens of its own training but every other part as it is published:
+Writes into kernels/mistral/tokenizer/testdata. Tokens are trained here; everything else is as published:
 
-  llama3.json, qwen2.json, gpt2.json  tokenizer.json of these kinds
+  llama3.json, qwen2.json, gpt2.json  tokenizer.json files
   tekken.json                         a tekken.json
-  <kind>_expected.gz                  what Hugging Face's tokenizers, and mistral-common, make of 10 000 strings
-  byte_variants.gz                    what they make of some of these strings when parts of the files differ
-  patterns.gz                         what Oniguruma matches of some of the strings, and Rust's engine as well
+  <kind>_expected.gz                  tokens of 10 000 strings by Hugging Face's tokenizers, and by mistral-common
+  byte_variants.gz                    tokens of some strings after parts of the files were changed
+  patterns.gz                         matches of some strings by Oniguruma, and by Rust's engine
 
 The strings come from byte_pieces.json by the generator of make_tokenizer_fixtures.py.
-Needs tokenizers (0.23.3 was used), tiktoken (0.14.0) and mistral-common (1.13.1); same versions, same files.
+Needs tokenizers (used: 0.23.3), tiktoken (0.14.0) and mistral-common (1.13.1); the same versions give the same files.
 """
 
 import base64
@@ -40,7 +40,7 @@ DEEPSEEK = [r"\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+",
             r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"]
 DEEPSEEK_CODER = [r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[一-龥ࠀ-一가-퟿]+", r"\p{N}"]
 
-# Both engines must agree on these: the published ones, then one for each thing that an expression can hold.
+# Both engines must agree on these: published expressions, then one per feature.
 PATTERNS = [GPT2, LLAMA3, QWEN2, TEKKEN, O200K, CL100K, *DEEPSEEK, *DEEPSEEK_CODER] + r"""
 \S+\s?
 \s+
@@ -126,7 +126,7 @@ def documents(kinds):
 
     llama3 = train(kinds, LLAMA3)
     llama3["ignore_merges"] = True
-    # Some words are tokens that no merges lead to.
+    # Some tokens are not the result of merges.
     llama3["merges"] = [m for i, m in enumerate(llama3["merges"]) if i % 40 or len("".join(m)) < 4]
     tokens = added(llama3, "<|begin_of_text|>", "<|end_of_text|>", "<|reserved_special_token_0|>", "<|start_header_id|>",
                    "<|end_header_id|>", "<|eot_id|>")
@@ -147,12 +147,12 @@ def documents(kinds):
 
 
 def tekken(kinds):
-    """A tekken.json as version 3 has it: with more tokens than are used and no list of special ones."""
+    """A tekken.json of version 3: more tokens than used, no list of special tokens."""
     unwritten = {char: byte for byte, char in byte_chars()}
     model = train(kinds, TEKKEN, 1_800)
     words = [bytes([b]) for b in range(256)]
     words += [bytes(unwritten[char] for char in left + right) for left, right in model["merges"]]
-    words[1_400:1_400] = [b"reserved", b"header", b"SPECIAL", "👨‍👩‍👧‍👦".encode()]  # that no merges lead to
+    words[1_400:1_400] = [b"reserved", b"header", b"SPECIAL", "👨‍👩‍👧‍👦".encode()]  # tokens that no merges produce
     words = list(dict.fromkeys(words))[:1_800]
 
     def text(word):
@@ -167,7 +167,7 @@ def tekken(kinds):
 
 
 def byte_chars():
-    """The characters of ByteLevel: printable ones of Latin-1 for themselves, the others from U+0100 on."""
+    """The characters of ByteLevel: printable Latin-1 unchanged, others from U+0100 on."""
     following = 256
     for byte in range(256):
         if 0x21 <= byte <= 0x7E or 0xA1 <= byte <= 0xFF and byte != 0xAD:
@@ -178,7 +178,7 @@ def byte_chars():
 
 
 def variants(files):
-    """Name, kind and what is replaced in the text of the file: pairs of old and new."""
+    """Name, kind, and replacements in the file: pairs of old and new."""
     def field(kind, *path, becomes):
         part = files[kind]
         for key in path:
@@ -196,7 +196,7 @@ def variants(files):
         return [field(kind, "model", name, becomes=value) for name, value in fields.items()]
 
     def without(kind, *chars):
-        """Merges that do not need the bytes that are lost."""
+        """Merges without the removed bytes."""
         return field(kind, "model", "merges", becomes=[m for m in files[kind]["model"]["merges"] if not any(c in "".join(m) for c in chars)])
 
     digits = {"type": "Digits", "individual_digits": True}
@@ -234,7 +234,7 @@ def variants(files):
 
 
 def results(kind, file, texts):
-    """Of each text the ids as numbers with blanks between them and the decoded text as JSON, or = when it is the text."""
+    """For each text the ids separated by spaces, and the decoded text as JSON, or = if equal."""
     if kind == "tekken":
         with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
             f.write(file)
@@ -251,7 +251,7 @@ def results(kind, file, texts):
 
 
 def matched(pattern, text):
-    """The matches in text by Oniguruma, as places of their first characters and of what follows them."""
+    """Oniguruma's matches in text as (start, end) character positions."""
     found = pre_tokenizers.Split(Regex(pattern), "removed", invert=True).pre_tokenize_str(text)
     encoding = tiktoken.Encoding("pattern", pat_str=pattern, mergeable_ranks={bytes([b]): b for b in range(256)}, special_tokens={})
     assert encoding.decode(encoding.encode_ordinary(text)) == "".join(part for part, _ in found), (pattern, text)

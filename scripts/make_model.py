@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""Writes a model of random weights in Hugging Face's form: config.json, safetensors in
-shards with their index, and tokenizer.json. Speed and memory of a model depend on its
-shape and not on what it has learnt, so this stands in for a download.
+"""Writes a model with random weights in Hugging Face's format: config.json, safetensors shards with an index, and
+tokenizer.json. Speed and memory depend on a model's shape, not on its training, so this replaces a download.
 
     scripts/make_model.py --preset mistral-7b-v0.3 /tmp/mistral
     scripts/make_model.py --preset llama3.1-8b --dtype bf16 /tmp/llama
@@ -9,17 +8,13 @@ shape and not on what it has learnt, so this stands in for a download.
     scripts/make_model.py --preset tiny --window 128 --vocab 2048 --tokenizer tokenizer.json /tmp/tiny
     gemmaudit mistral bench /tmp/mistral
 
-What the weights are: one block of about 4 million normally distributed numbers is drawn
-from the seed, and every matrix is that block, scaled by 1/sqrt(inputs), from a place of
-its own on and repeated as often as is needed. So 7 billion weights take as long as the
-disk does, and the same arguments give the same bytes; but numbers recur, and the text
-that such a model generates means nothing. Activations stay near 1 through all layers:
-the two matrices of a layer that are added to the residual stream are scaled down by
-1/sqrt(2*layers) in addition, and the weights of norms are near 1.
+The seed draws one block of about 4 million normal numbers. Every matrix repeats that block from its own offset, scaled by
+1/sqrt(inputs). So 7 billion weights take only the time to write them, and the same arguments give the same bytes. The
+generated text has no meaning. Activations stay near 1 through all layers: the two matrices per layer that are added to the
+residual stream are also scaled by 1/sqrt(2*layers), and norm weights are near 1.
 
-The tokenizer, unless one is given, is byte-fallback BPE as Mistral's and Llama 2's are,
-with the control tokens <unk>, <s>, </s>, the 256 bytes, and letters merged in the order
-of the alphabet. It takes any text, in more tokens than one that was trained.
+The default tokenizer is byte-fallback BPE like Mistral's and Llama 2's: control tokens <unk>, <s>, </s>, the 256 bytes,
+and letters merged in alphabetical order. It accepts any text, and needs more tokens than a trained one.
 """
 import argparse
 import itertools
@@ -56,10 +51,10 @@ PRESETS = {
 }
 # safetensors' name, config.json's name, bytes
 DTYPES = {"fp16": ("F16", "float16", 2), "bf16": ("BF16", "bfloat16", 2), "fp32": ("F32", "float32", 4)}
-BLOCK = 4_194_301  # a prime: repetitions of the block fall on other columns
+BLOCK = 4_194_301  # a prime, so repetitions of the block fall on different columns
 CONTROL = ["<unk>", "<s>", "</s>"]
 BEGIN, END = 1, 2
-# Names under which tokenizers know the tokens that begin and end a text.
+# Names of the tokens that begin and end a text.
 BEGINNINGS, ENDINGS = ("<s>", "<|begin_of_text|>"), ("</s>", "<|end_of_text|>", "<|eot_id|>")
 
 
@@ -75,8 +70,7 @@ def tensors(p):
     def norm(name):
         return name + ".weight", (h,), 0.05, 1.0
 
-    # Logits have a standard deviation of 2, and rows of a table that is not also
-    # the output projection are of the size of what layers add to them.
+    # Logits have a standard deviation of 2. Rows of an untied embedding are as large as the sums that layers add.
     yield matrix("model.embed_tokens", p["vocab"], h, 2.0 if p["tied"] else math.sqrt(h))
     for i in range(p["layers"]):
         layer = f"model.layers.{i}."
@@ -95,7 +89,7 @@ def tensors(p):
 
 
 class Block:
-    """The random numbers as bytes, by scale; a model uses few scales."""
+    """The random numbers as bytes by scale; a model uses few scales."""
 
     def __init__(self, seed, dtype):
         self.normals = np.random.default_rng(seed).standard_normal(BLOCK, dtype=np.float32)
@@ -135,7 +129,7 @@ def write_shard(path, shard, block, size):
 
 
 def write_all(f, data):
-    """A write may take less than it was given: 2 GiB at most on Linux."""
+    """Writes all of it: one write takes at most 2 GiB on Linux."""
     data = memoryview(data)
     while data:
         data = data[f.write(data):]
@@ -147,9 +141,9 @@ def tokenizer(vocab):
     printable = [chr(c) for c in range(33, 127)]
     tokens = CONTROL + [f"<0x{b:02X}>" for b in range(256)] + ["▁", "\n"] + printable
     if vocab < len(tokens):
-        sys.exit(f"--vocab {vocab}: the tokenizer that is made here has {len(tokens)} tokens at least; give one with --tokenizer")
+        sys.exit(f"--vocab {vocab}: the built-in tokenizer has at least {len(tokens)} tokens; give one with --tokenizer")
     pairs = [a + b for a, b in itertools.product(letters, letters)]
-    # Each word is merged of two that stand before it.
+    # Each word merges two earlier words.
     merges = itertools.islice(itertools.chain(
         (("▁", a) for a in letters),
         ((a[0], a[1]) for a in pairs),
@@ -181,7 +175,7 @@ def tokenizer(vocab):
 
 
 def read_tokenizer(path, vocab):
-    """A tokenizer's text, and its tokens that begin and end a text, None where it has none."""
+    """A tokenizer's text, and its tokens that begin and end a text, or None."""
     try:
         text = pathlib.Path(path).read_text(encoding="utf-8")
         parsed = json.loads(text)
@@ -212,10 +206,10 @@ def config(p, dtype, begin, end):
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=pathlib.Path, help="to write to; made when it is not there")
-    parser.add_argument("--preset", choices=PRESETS, default="tiny", help="the shape, of which the options below change parts (default: tiny)")
-    parser.add_argument("--dtype", choices=DTYPES, default="fp16", help="of all weights (default: fp16)")
-    parser.add_argument("--seed", type=int, default=1, help="of the weights (default: 1)")
+    parser.add_argument("folder", type=pathlib.Path, help="folder to write")
+    parser.add_argument("--preset", choices=PRESETS, default="tiny", help="the shape; the options below change it (default: tiny)")
+    parser.add_argument("--dtype", choices=DTYPES, default="fp16", help="type of all weights (default: fp16)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the weights (default: 1)")
     for name, what in {
         "hidden": "columns of the residual stream", "inner": "columns of the gated unit", "layers": "number of layers",
         "heads": "query heads", "kv-heads": "heads of keys and values", "head-dim": "elements of a head", "vocab": "tokens",
@@ -223,10 +217,10 @@ def parse():
     }.items():
         parser.add_argument("--" + name, type=int, metavar="N", help=what)
     parser.add_argument("--theta", type=float, metavar="X", help="base of the rotary frequencies")
-    parser.add_argument("--tied", action="store_true", help="the output projection is the embedding table")
+    parser.add_argument("--tied", action="store_true", help="use the embedding as output projection")
     parser.add_argument("--tokenizer", metavar="FILE", help="tokenizer.json to copy instead of making one")
     parser.add_argument("--shard-gb", type=float, default=5.0, metavar="X", help="largest file, in 10^9 bytes; one tensor at least (default: 5)")
-    parser.add_argument("--force", action="store_true", help="replace a model that is in the folder")
+    parser.add_argument("--force", action="store_true", help="replace an existing model")
     args = parser.parse_args()
     p = {"window": 0, "scaling": None, **PRESETS[args.preset], "tied": args.tied}
     for name in ("hidden", "inner", "layers", "heads", "kv_heads", "head_dim", "vocab", "context", "window", "theta"):
@@ -282,10 +276,10 @@ def main():
         folder.mkdir(parents=True, exist_ok=True)
         old = [f for f in folder.iterdir() if f.name.startswith("model") and ".safetensors" in f.name or f.name in ("config.json", "tokenizer.json")]
         if old and not args.force:
-            sys.exit(f"{folder}: there is {old[0].name} in it already; --force replaces it")
+            sys.exit(f"{folder}: {old[0].name} exists; --force replaces it")
         free = shutil.disk_usage(folder).free + sum(f.stat().st_size for f in old)
         if free < total:
-            sys.exit(f"{folder}: the model has {total / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free")
+            sys.exit(f"{folder}: the model needs {total / 1e9:.1f} GB, only {free / 1e9:.1f} GB are free")
         for f in old:
             f.unlink()
         block = Block(args.seed, args.dtype)
@@ -297,7 +291,7 @@ def main():
         if len(shards) > 1:
             write_json(folder / "model.safetensors.index.json", index)
         (folder / "tokenizer.json").write_text(text, encoding="utf-8")
-        write_json(folder / "config.json", config(p, args.dtype, begin, end))  # last: without it there is no model
+        write_json(folder / "config.json", config(p, args.dtype, begin, end))  # last: it marks the model as complete
     except OSError as err:
         sys.exit(f"{folder}: {err}")
     print(f"{folder}: {p['kind']} of {parameters:,} parameters in {args.dtype}, {total / 1e9:.2f} GB in {len(shards)} "

@@ -1,26 +1,22 @@
 #!/usr/bin/env python3
 """Makes the model fixtures of kernels/mistral with Hugging Face's transformers.
 
-Writes a folder for each of four small models into kernels/mistral/testdata (or the
-folder given): config.json, weights in safetensors files, and reference.json:
+Writes a folder for each of four small models into kernels/mistral/testdata, or the given folder: config.json, weights as
+safetensors, and reference.json:
 
   prompt      token ids
-  positions   rows of the prompt of which logits are given
-  logits      by type in which the model ran (fp32, fp16, bf16): base64 of the rows'
-              logits, little-endian and in that type, [positions, vocab]
-  greedy      the 64 tokens that follow the prompt in fp32, the first largest logit each
-  gap         the least distance of a chosen token's logit from the next one's
-  text        token ids, drawn from the model itself
-  perplexity  of text by type: exp(-mean(log p of each token but the first))
+  positions   rows of the prompt with logits
+  logits      by type (fp32, fp16, bf16): base64 of the logits [positions, vocab], little-endian, in that type
+  greedy      the 64 tokens after the prompt in fp32, each the first largest logit
+  gap         the smallest distance of a chosen logit to the next one
+  text        token ids sampled from the model
+  perplexity  of text by type: exp(-mean(log p of each token except the first))
 
-Weights have four values a matrix, so that they compress well in the repository, and
-gains that spread the logits. Beside transformers' own result, each model is computed in
-float64 by a few lines of numpy that say what is meant (which keys a window holds, which
-elements are rotated together), and again with each of these wrong: the script stops
-where the two differ, and takes a seed with which a mistake shows.
+Weights have four values per matrix, so they compress well, and gains that spread the logits. A few lines of numpy compute
+each model in float64 as well, once correctly and once with each of several mistakes (window, rotation). The script stops if
+numpy and transformers differ, and picks a seed with which every mistake is visible.
 
-Needs torch (CPU), transformers, numpy and safetensors (2.15.0, 5.23.0, 2.4.6 and 0.8.0
-were used): scripts/make_model_fixtures.py
+Needs torch (CPU), transformers, numpy and safetensors (used: 2.15.0, 5.23.0, 2.4.6, 0.8.0).
 """
 import base64
 import json
@@ -43,7 +39,7 @@ CONTROL = 3  # <unk>, <s>, </s>: never among the greedy tokens, so none ends a t
 
 
 def config(kind, **fields):
-    """A config.json with what all fixtures have in common."""
+    """The common part of config.json."""
     return {
         "architectures": [{"mistral": "MistralForCausalLM", "llama": "LlamaForCausalLM"}[kind]],
         "bos_token_id": 1, "eos_token_id": 2, "hidden_act": "silu", "hidden_size": 64, "max_position_embeddings": 1024,
@@ -51,8 +47,8 @@ def config(kind, **fields):
     }
 
 
-# The vocabulary of the Mistral one has room for that of the fixture of package tokenizer. Windows wrap the
-# smallest cache, of 256 tokens, twice; the scaled frequencies differ well within a text.
+# Mistral's vocabulary is large enough for package tokenizer's fixture. Windows wrap the smallest cache (256 tokens)
+# twice. Scaled frequencies differ within a text.
 MODELS = {
     "mistral-window": dict(
         config=config("mistral", num_attention_heads=4, num_key_value_heads=2, head_dim=64, intermediate_size=96,
@@ -78,7 +74,7 @@ MODELS = {
 
 
 def weights(c, rng):
-    """Tensors by name. Queries and keys are large enough for attention to be choosy."""
+    """Tensors by name. Queries and keys are large enough for selective attention."""
     h, inner, d = c["hidden_size"], c["intermediate_size"], c["head_dim"]
     q, kv = c["num_attention_heads"] * d, c["num_key_value_heads"] * d
 
@@ -110,7 +106,7 @@ def weights(c, rng):
 
 
 def write(folder, spec, tensors):
-    """The model as Hugging Face stores it."""
+    """Writes the model in Hugging Face's format."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.iterdir():
         old.unlink()
@@ -198,7 +194,7 @@ def continuation(model, prompt):
 
 
 def draw(model, length, seed):
-    """A text that the model finds likely: <s>, then tokens drawn from its distribution."""
+    """A likely text: <s>, then tokens drawn from the model."""
     g = torch.Generator().manual_seed(seed)
     ids = [1]
     with torch.no_grad():
@@ -226,7 +222,7 @@ def mistakes(c, w, prompt):
 
 def make(folder, spec):
     c = spec["config"]
-    for seed in range(1, 300):  # until a mistake shows, and the greedy tokens are many and clearly chosen
+    for seed in range(1, 300):  # until a mistake would be visible, and the greedy tokens are many and unambiguous
         rng = np.random.default_rng(seed)
         tensors = weights(c, rng)
         prompt = [1] + rng.integers(CONTROL, c["vocab_size"], spec["prompt"] - 1).tolist()
@@ -243,12 +239,12 @@ def make(folder, spec):
         if distance(rounded, prompt64) < BF16_BOUND:
             break
     else:
-        sys.exit(f"{folder.name}: no seed gives a model that is clear enough")
+        sys.exit(f"{folder.name}: no seed gives a model with clear differences")
 
     text = draw(model, spec["text"], seed)
     off = distance(run(model, text).double().numpy(), float64(c, exact, text))
     if off > 2e-5:
-        sys.exit(f"{folder.name}: transformers is {off:.1e} of the range from float64")
+        sys.exit(f"{folder.name}: transformers differs from float64 by {off:.1e} of the range")
 
     positions = [len(prompt) // 2, len(prompt) - 1]
     reference = {"torch": torch.__version__.split("+")[0], "transformers": transformers.__version__,
@@ -273,7 +269,7 @@ def main():
     if len(sys.argv) > 2 or sys.argv[1:] in (["-h"], ["--help"]):
         sys.exit(__doc__ + "\nusage: make_model_fixtures.py [FOLDER]")
     transformers.utils.logging.disable_progress_bar()
-    torch.set_num_threads(1)  # sums in one order
+    torch.set_num_threads(1)  # gives sums a fixed order
     out = pathlib.Path(sys.argv[1]) if len(sys.argv) == 2 else OUT
     for name, spec in MODELS.items():
         make(out / name, spec)

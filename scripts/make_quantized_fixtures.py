@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Makes the fixtures of quantised checkpoints: kernels/mistral/checkpoint/testdata/<name>/ with config.json,
-model.safetensors and expected.json, by numpy alone.
+"""Makes the fixtures of quantized checkpoints with numpy: kernels/mistral/checkpoint/testdata/<name>/ with config.json,
+model.safetensors and expected.json.
 
-Weights are random integers w of [out, in], with scales and zero points of [out, groups]; a weight stands for
+Weights are random integers w [out, in] with scales and zero points [out, groups]; a weight's value is
 (w - zero) * scale. They are packed as these projects write them:
 
-  gptq, gptq-v2, gptq-8bit       AutoGPTQ's QuantLinear.pack: qweight [in*bits/32, out] has consecutive inputs in a word,
-                                 qzeros [groups, out*bits/32] consecutive outputs, less 1 but for gptq_v2
-  awq                            AutoAWQ's WQLinear_GEMM.from_linear: qweight [in, out/8] and qzeros [groups, out/8] have
-                                 in a word's place i the output 0, 2, 4, 6, 1, 3, 5, 7 [i] of eight
-  packed, packed-zeros,          compressed-tensors' pack-quantized: weight_packed [out, in*bits/32] has consecutive inputs
-  packed-rows                    in a word, weight_zero_point [out*bits/32, groups] consecutive outputs, both from signed
-                                 integers by adding half of the range
+  gptq, gptq-v2, gptq-8bit       AutoGPTQ's QuantLinear.pack: a word of qweight [in*bits/32, out] has consecutive inputs,
+                                 a word of qzeros [groups, out*bits/32] consecutive outputs, minus 1 except in gptq_v2
+  awq                            AutoAWQ's WQLinear_GEMM.from_linear: place i of a word of qweight [in, out/8] and qzeros
+                                 [groups, out/8] has output 0, 2, 4, 6, 1, 3, 5, 7 [i] of eight
+  packed, packed-zeros,          compressed-tensors' pack-quantized: a word of weight_packed [out, in*bits/32] has
+  packed-rows                    consecutive inputs, of weight_zero_point [out*bits/32, groups] consecutive outputs;
+                                 half of the range is added to signed integers
 
-expected.json has, by weight, SHA-256 of the integers (bytes), of the zero points (16 bits), of the scales (fp32), and of
-what they stand for (fp32), each [out, in] or [out, groups] row by row and little-endian.
+expected.json has SHA-256 per weight of the integers (bytes), zero points (16 bits), scales (fp32) and values (fp32), each
+[out, in] or [out, groups], row by row, little-endian.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
 
 
 def words(values, bits, order=None):
-    """Packs the last axis: the value of place i of a word is shifted by i*bits."""
+    """Packs the last axis: value i of a word is shifted by i*bits."""
     per = 32 // bits
     values = values.astype(np.uint32).reshape(*values.shape[:-1], -1, per)
     out = np.zeros(values.shape[:-1], np.uint32)
@@ -42,7 +42,7 @@ def words(values, bits, order=None):
 
 
 def bf16(x):
-    """Rounds to bf16, ties to even: its bits, and its value as fp32."""
+    """Rounds to bf16, ties to even: bits, and value as fp32."""
     b = np.asarray(x, np.float32).view(np.uint32)
     b = (b + 0x7FFF + ((b >> 16) & 1)) >> 16
     return b.astype(np.uint16), (b << 16).astype(np.uint32).view(np.float32)

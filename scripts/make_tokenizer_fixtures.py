@@ -3,15 +3,13 @@
 
 Writes into kernels/mistral/tokenizer/testdata:
 
-  normalizer.json  a tokenizer.json as Mistral v0.1 and Llama 2 have it: the normalizer
-                   prepends and replaces, merges are strings
-  metaspace.json   the same vocabulary as Mistral v0.3 has it: a Metaspace pre-tokenizer,
-                   merges are pairs
-  expected.gz      what the library makes of 10 000 strings with both of them
-  variants.gz      what it makes of some of these strings when parts of the files differ
+  normalizer.json  a tokenizer.json like Mistral v0.1 and Llama 2: the normalizer prepends and replaces, merges are strings
+  metaspace.json   the same vocabulary like Mistral v0.3: a Metaspace pre-tokenizer, merges are pairs
+  expected.gz      the library's tokens of 10 000 strings with both files
+  variants.gz      its tokens of some of these strings after parts of the files were changed
 
-The strings come from pieces.json by a generator that tokenizer_test.go has, too.
-Needs tokenizers (0.23.3 was used); same version, same files.
+The strings come from pieces.json. tokenizer_test.go has the same generator.
+Needs tokenizers (used: 0.23.3); the same version gives the same files.
 """
 
 import copy
@@ -28,7 +26,7 @@ VOCABULARY = 1_536
 
 
 def strings(kinds, count):
-    """The strings of the test: string i has up to `most` pieces or code points of kind i mod len(kinds)."""
+    """The test strings: string i has up to `most` pieces or code points of kind i mod len(kinds)."""
     state = 1
 
     def below(n):  # splitmix64
@@ -72,7 +70,7 @@ def train(kinds):
 
 
 def added(model):
-    """Added tokens: those of Mistral, then one for each flag and for matches that contain or overlap one another."""
+    """Added tokens: Mistral's, then one per flag, and overlapping or nested matches."""
     tokens = []
 
     def add(content, special=True, normalized=False, **flags):
@@ -135,7 +133,7 @@ def template(before, after, ids):
 
 
 def variants(documents):
-    """Name, style and what is replaced in the text of the file: pairs of old and new."""
+    """Name, style, and replacements in the file: pairs of old and new."""
     replacing = documents["normalizer"]["normalizer"]["normalizers"][1]
 
     def field(style, *path, becomes):
@@ -197,7 +195,7 @@ def compact(value):
 
 
 def results(file, texts):
-    """Of each text the ids as numbers with blanks between them and the decoded text as JSON, or = when it is the text."""
+    """For each text the ids separated by spaces, and the decoded text as JSON, or = if equal."""
     tokenizer = Tokenizer.from_str(file)
     for text in texts:
         ids = tokenizer.encode(text).ids

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes kernels/mistral/tokenizer/regex/unicode.txt: the classes of characters that regular expressions of tokenizers see.
+"""Writes kernels/mistral/tokenizer/regex/unicode.txt: character classes as tokenizers' regular expressions see them.
 
-They are asked of Hugging Face's tokenizers library (Oniguruma) and of tiktoken (Rust), character by character, and
-must be the same in both. A line gives the first code point of a run and its general category; a w behind it says that
-Rust's \\w matches the run, which the library asks for around added tokens.
+Asks Hugging Face's tokenizers (Oniguruma) and tiktoken (Rust) about every character, and requires the same answer. A line
+has the first code point of a range and its general category, and a w if Rust's \\w matches the range, which tokenizers
+tests around added tokens.
 
-Needs tokenizers (0.23.3 was used) and tiktoken (0.14.0).
+Needs tokenizers (used: 0.23.3) and tiktoken (used: 0.14.0).
 """
 
 import itertools

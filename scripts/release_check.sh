@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes a release twice and compares the bytes, then runs each machine's program, that of another
-# machine under qemu-user:
+# Makes a release twice and compares the bytes. The second compiles this module for this machine again: its copy of Go's cache
+# lacks what the first compiled. Then runs each program, under qemu-user if it is foreign, and installs this machine's wheel:
 #
 #   scripts/release_check.sh v0.9.0
 set -euo pipefail
@@ -11,11 +11,26 @@ fail() { echo "release-check: $1" >&2; exit 1; }
 version=$1
 here=$(dirname "$0")
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+cache=$(go env GOCACHE)
+# Next to the cache, whose files are linked, not copied.
+second=$(mktemp -d -p "$(dirname "$cache")" release.XXXXXX)
+trap 'rm -rf "$work" "$second"' EXIT
 
 "$here/release.sh" "$version" "$work/one"
+git clone -q "$here/.." "$second/clone"
+cp -al "$cache" "$second/cache"
+GOCACHE=$second/cache make -C "$second/clone" --no-print-directory -s compiled GLIBC=2.28 > "$second/compiled"
+[[ -s $second/compiled ]] || fail "go list names nothing that was compiled of this module"
+# Each clone compiles its own program and kernels/plugin, whose flags name the folder. Another file that is not in the cache was
+# made with other flags than the release's, whose own would stay.
+others=0
+while read -r file; do
+  if [[ ! -e $cache/${file#"$second/cache/"} ]]; then others=$((others + 1)); fi
+done < "$second/compiled"
+(( others <= 2 )) || fail "make compiled lists $others files that the release did not make: are its flags the same?"
+xargs rm -f -- < "$second/compiled"
 mkdir "$work/longer"
-(umask 077 && TZ=Asia/Tokyo "$here/release.sh" "$version" "$work/longer/two") >/dev/null
+(umask 077 && GOCACHE=$second/cache TZ=Asia/Tokyo "$here/release.sh" "$version" "$work/longer/two") >/dev/null
 diff -r "$work/one" "$work/longer/two" || fail "two releases of one commit differ"
 
 (cd "$work/one" && sha256sum --quiet -c SHA256SUMS)
@@ -35,6 +50,11 @@ for arch in amd64 arm64; do
   "${run[@]}" "$work/$name/gemmaudit" selftest --device cpu --noise=false --kernel gemv,softmax --dtype fp32 -q >/dev/null || fail "the program for $arch fails its selftest"
   jq -e --arg version "$version" '.bomFormat == "CycloneDX" and .metadata.component.version == $version and (.components | length > 30)' \
     "$work/one/$name.cdx.json" >/dev/null || fail "the bill of materials for $arch is none of gemmaudit $version"
+  wheels=("$work/one/"gemmaudit-*_"${machine[$arch]}".whl)
+  python3 -m zipfile -e "${wheels[0]}" "$work/wheel-$arch"
+  cmp "$work/wheel-$arch/gemmaudit/bin/gemmaudit" "$work/$name/gemmaudit" || fail "the wheel for $arch has another program than its archive"
+  if [[ $arch == $(go env GOHOSTARCH) ]]; then "$here/wheel/check.sh" "${wheels[0]}"; fi
   echo "$told"
 done
+grep -q '^| the program |' "$work/one/NOTES.md" || fail "the notes do not say what each MB is"
 echo "two releases of $version are the same bytes"

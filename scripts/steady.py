@@ -24,19 +24,19 @@ import time
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--runs", type=int, default=20, help="how many runs (default 20)")
+    p.add_argument("--runs", type=int, default=20, help="number of runs (default 20)")
     p.add_argument("--parent", default="out/steady", help="folder that receives the runs (default out/steady)")
     p.add_argument("--binary", default="bin/gemmaudit", help="the program (default bin/gemmaudit)")
     p.add_argument("--preset", default="quick", help="preset of gemmaudit run (default quick)")
-    p.add_argument("--spin", type=int, default=0, help="processes that spin beside each run (default 0)")
-    p.add_argument("--cpus", default="", help="cores for the runs and the spinning processes, as 0,1 (default all)")
+    p.add_argument("--spin", type=int, default=0, help="spinning processes during each run (default 0)")
+    p.add_argument("--cpus", default="", help="cores for runs and spinning processes, such as 0,1 (default all)")
     p.add_argument("--timeout", type=float, default=600, help="seconds after which a run is killed (default 600)")
-    p.add_argument("--read", nargs="+", metavar="PARENT", help="measure nothing, print the runs of these folders")
+    p.add_argument("--read", nargs="+", metavar="PARENT", help="do not measure; print the runs of these folders")
     return p.parse_args()
 
 
 def measure(o, folder, cpus):
-    """One run: its exit code and seconds are kept in steady.json, its output in out and err."""
+    """One run; steady.json keeps its exit code and seconds, out and err its output."""
     folder.mkdir(parents=True)
 
     def pin():
@@ -65,7 +65,7 @@ def measure(o, folder, cpus):
 
 
 def read(folder):
-    """What a run came to; None for a folder without a finished run."""
+    """The result of a run; None for a folder without a finished run."""
     try:
         run = json.loads((folder / "steady.json").read_text())
     except (OSError, ValueError):
@@ -82,7 +82,7 @@ def read(folder):
 
 
 def agreement(a, b):
-    """Jaccard's index of two runs' findings, None where no loss is large enough."""
+    """Jaccard index of two runs' findings; None if no loss is large enough."""
     least = 2 * max(a["resolution"] or 0, b["resolution"] or 0)
     places = {}
     for side, run in enumerate((a, b)):
@@ -91,7 +91,7 @@ def agreement(a, b):
             places.setdefault(key, []).append((f["from_m"], f["to_m"], side, f["loss"]["mid"] > least))
     both = all_of_them = 0
     for stretches in places.values():
-        # Stretches that overlap, of either run, are one finding.
+        # Overlapping stretches of both runs are one finding.
         group, end = [], 0
         for s in sorted(stretches) + [(float("inf"), 0, 0, False)]:
             if group and s[0] > end:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage: test_busy.sh COMMAND [ARG...]
-# Runs a command beside SPIN spinning processes (4), then once more on half a CPU, by a control group of its own. Where no
-# control group can be made that is said and skipped. The exit code is 1 where either run fails.
+# Runs a command with SPIN spinning processes (4), then again on half a CPU, in its own control group. Skips the second, with a
+# note, if it cannot make a control group. Exit code 1 if either run fails.
 set -uo pipefail
 failed=0 spinners=() group=
 
@@ -22,7 +22,7 @@ kill "${spinners[@]}" 2>/dev/null
 wait "${spinners[@]}" 2>/dev/null
 spinners=()
 
-# half prints a new control group with half a CPU, of version 2 or 1; nothing where it can't be made.
+# half prints a new control group with half a CPU (version 2 or 1), or an empty text if that fails.
 half() {
   local v2=/sys/fs/cgroup/gemmaudit-busy-$$ v1=/sys/fs/cgroup/cpu/gemmaudit-busy-$$
   if [[ -f /sys/fs/cgroup/cgroup.controllers ]]; then

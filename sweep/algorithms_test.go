@@ -7,22 +7,42 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// choosing is a device with a library whose first choice is slow from m32 on;
-// its second next choice exists up to m40.
-func choosing() *kerneltest.Device {
-	flat := kerneltest.Linear(1e12, 20e-6)
-	return kerneltest.New(kerneltest.Config{Noise: kerneltest.Noise{Sigma: 0.005}, Gemms: []kerneltest.GemmConfig{
-		{Name: "ours", Cost: kerneltest.Linear(5e11, 30e-6)},
-		{Name: "lt", Cost: kerneltest.Slow(flat, 32, 64, 1.5), Candidates: []kerneltest.GemmConfig{
-			{Cost: kerneltest.Linear(9e11, 22e-6), Label: func(kernels.Problem) string { return "algo 2" }},
+// choosing is a device with a library whose first choice is slow from m32 on. Its second next choice exists
+// up to m40.
+func choosing() *simulated.Device {
+	flat := simulated.Linear(1e12, 20e-6)
+	return simulated.New(simulated.Config{Noise: simulated.Disturbances{Sigma: 0.005}, Gemms: []simulated.KernelConfig{
+		{Name: "ours", Cost: simulated.Linear(5e11, 30e-6)},
+		{Name: "lt", Cost: simulated.Slow(flat, 32, 64, 1.5), Candidates: []simulated.KernelConfig{
+			{Cost: simulated.Linear(9e11, 22e-6), Label: func(kernels.Task) string { return "algo 2" }},
 			{Cost: flat, MaxM: 40},
 		}},
 	}})
+}
+
+// planning is a device whose kernel "ours" lists plans.
+type planning struct{ *simulated.Device }
+
+type listing struct{ kernels.Kernel }
+
+type named struct {
+	kernels.Kernel
+	name string
+}
+
+func (n named) Name() string { return n.name }
+func (l listing) Plan(n int) kernels.Kernel {
+	return named{l.Kernel, kernels.CandidateName(l.Name(), n)}
+}
+func (d planning) Kernels(o kernels.Operation) []kernels.Kernel {
+	all := slices.Clone(d.Device.Kernels(o))
+	all[0] = listing{all[0]}
+	return all
 }
 
 func TestPlansOfAlgorithms(t *testing.T) {
@@ -35,11 +55,17 @@ func TestPlansOfAlgorithms(t *testing.T) {
 		err    string
 	}{
 		{"none by default", choosing(), Options{}, []string{"ours 3", "lt 3"}, "", ""},
-		{"two, and one more than there are", choosing(), Options{Algorithms: 3}, []string{"ours 3", "lt 3", "lt:1 3", "lt:2 2"}, "lt:3 on sim", ""},
+		{"two, and one more than there are", choosing(), Options{Algorithms: 3}, []string{"ours 3", "lt 3", "lt:1 3", "lt:2 2"},
+			"lt:3 on sim", ""},
 		{"by name", choosing(), Options{Kernels: []string{"lt:2"}}, []string{"lt:2 2"}, "takes M up to 40", ""},
 		{"by name and number", choosing(), Options{Kernels: []string{"lt:1", "lt"}, Algorithms: 1}, []string{"lt:1 3", "lt 3"}, "", ""},
-		{"without a choice", simulated(nil), Options{Algorithms: 1}, []string{"ours 3", "theirs 3"}, "other algorithms on sim: none of the plan's kernels there offers a choice", ""},
-		{"one that does not choose", choosing(), Options{Kernels: []string{"ours:1"}}, nil, "", `unknown kernel "ours:1" on sim: ours does not choose among algorithms`},
+		{"without a choice", declared(nil), Options{Algorithms: 1}, []string{"ours 3", "theirs 3"},
+			"other algorithms on sim: no kernel of the plan", ""},
+		{"one that does not choose", choosing(), Options{Kernels: []string{"ours:1"}}, nil, "",
+			`unknown kernel "ours:1" on sim: ours does not choose among`},
+		{"plans are not algorithms", planning{choosing()}, Options{Algorithms: 1}, []string{"ours 3", "lt 3", "lt:1 3"}, "", ""},
+		{"plans by name", planning{choosing()}, Options{Kernels: []string{"ours"}, Algorithms: 1}, []string{"ours 3", "ours:1 3"}, "", ""},
+		{"a plan by name", planning{choosing()}, Options{Kernels: []string{"ours:2"}}, []string{"ours:2 3"}, "", ""},
 		{"too many", choosing(), Options{Algorithms: 100}, nil, "", "100 algorithms, expected 0 to 99"},
 	} {
 		c.o.Targets, c.o.Batches, c.o.DTypes = []Target{{N: 256, K: 256}}, Batches{1, 40, 64}, []kernels.DType{kernels.FP32}
@@ -64,19 +90,19 @@ func TestPlansOfAlgorithms(t *testing.T) {
 			t.Errorf("%s: notes %q, want %q", c.name, notes, c.note)
 		}
 	}
-	// What no choice serves is an error only when that choice was asked for.
+	// An M without any choice is an error only if that choice was requested.
 	var no *kernels.Unsupported
-	_, err := NewPlan(t.Context(), []kernels.Device{choosing()}, Options{Targets: []Target{{N: 256, K: 256}}, Batches: Batches{64}, Kernels: []string{"lt:2"}, DTypes: []kernels.DType{kernels.FP32}}, nil)
+	_, err := NewPlan(t.Context(), []kernels.Device{choosing()}, Options{Targets: []Target{{N: 256, K: 256}}, Batches: Batches{64},
+		Kernels: []string{"lt:2"}, DTypes: []kernels.DType{kernels.FP32}}, nil)
 	if !errors.As(err, &no) {
 		t.Errorf("a choice that serves nothing: %v", err)
 	}
-	if _, err := NewPlan(t.Context(), []kernels.Device{choosing()}, Options{Targets: []Target{{N: 256, K: 256}}, Batches: Batches{64}, Kernels: []string{"lt"}, DTypes: []kernels.DType{kernels.FP32}, Algorithms: 2}, nil); err != nil {
+	if _, err := NewPlan(t.Context(), []kernels.Device{choosing()}, Options{Targets: []Target{{N: 256, K: 256}}, Batches: Batches{64},
+		Kernels: []string{"lt"}, DTypes: []kernels.DType{kernels.FP32}, Algorithms: 2}, nil); err != nil {
 		t.Errorf("a further choice that serves nothing: %v", err)
 	}
 }
 
-// TestSweepOfAlgorithms: what is measured of a library's choices is stored under
-// their names, is the reason of a finding, and is executed as its remedy.
 func TestSweepOfAlgorithms(t *testing.T) {
 	d := choosing()
 	p := planned(t, d, "8:64:8", func(o *Options) {
@@ -91,7 +117,8 @@ func TestSweepOfAlgorithms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	labelled := slices.ContainsFunc(data.Series, func(s results.Series) bool { return s.Key.Kernel == "lt:1" && s.Rows[0].Case.Label == "algo 2" })
+	labelled := slices.ContainsFunc(data.Series,
+		func(s results.Series) bool { return s.Key.Kernel == "lt:1" && s.Rows[0].Case.Label == "algo 2" })
 	if len(data.Series) != 3 || !labelled {
 		t.Errorf("series %+v", data.Series)
 	}
@@ -104,7 +131,8 @@ func TestSweepOfAlgorithms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f := audit.Findings; len(f) != 1 || f[0].Series.Kernel != "lt" || f[0].FromM != 32 || f[0].ToM != 64 || f[0].Cause != rules.HeuristicChoice || f[0].Status != rules.Confirmed {
+	if f := audit.Findings; len(f) != 1 || f[0].Series.Kernel != "lt" || f[0].FromM != 32 || f[0].ToM != 64 ||
+		f[0].Cause != rules.HeuristicChoice || f[0].Status != rules.Confirmed {
 		t.Errorf("findings %+v", f)
 	}
 	found, err := rules.FindSplits(t.Context(), data, rules.Default(), rules.SplitOptions{Among: rules.AmongAll}, m)

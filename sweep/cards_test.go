@@ -10,18 +10,17 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// host is several cards, each with a clock of its own; the wall clock is that of the
-// card that is furthest.
-type host []*kerneltest.Device
+// host is several cards, each with its own clock; the wall clock is the furthest one.
+type host []*simulated.Device
 
-func cards(n int, change func(card int, c *kerneltest.Config)) host {
+func cards(n int, change func(card int, c *simulated.Config)) host {
 	var h host
 	for i := range n {
-		h = append(h, simulated(func(c *kerneltest.Config) {
+		h = append(h, declared(func(c *simulated.Config) {
 			c.ID, c.Kind, c.Seed = fmt.Sprintf("cuda:%d", i), kernels.CUDA, uint64(i+1)
 			c.Gemms = c.Gemms[:1]
 			if change != nil {
@@ -50,7 +49,6 @@ func (h host) now() time.Time {
 	return last
 }
 
-// plan is planned on all cards of the host.
 func (h host) plan(t *testing.T, batches string, change func(*Options)) *Plan {
 	t.Helper()
 	var options Options
@@ -72,8 +70,8 @@ func (h host) run(p *Plan, run *results.Run, w Observer) (*Summary, error) {
 }
 
 func TestCardsAreSweptSideBySide(t *testing.T) {
-	h := cards(4, func(card int, c *kerneltest.Config) {
-		c.Gemms[0].Cost = kerneltest.Linear(1e10*float64(card+1), 5e-6)
+	h := cards(4, func(card int, c *simulated.Config) {
+		c.Gemms[0].Cost = simulated.Linear(1e10*float64(card+1), 5e-6)
 	})
 	p := h.plan(t, "1:8", nil)
 	if got := p.Devices(); !slices.Equal(got, []string{"cuda:0", "cuda:1", "cuda:2", "cuda:3"}) {
@@ -101,7 +99,6 @@ func TestCardsAreSweptSideBySide(t *testing.T) {
 			t.Errorf("series %v of %d rows", s.Key, len(s.Rows))
 		}
 	}
-	// Each card's orders are its own rounds' shuffles, the numbers of blocks unique.
 	seen := map[int64]bool{}
 	samples, _ := run.Samples(results.PhaseSweep)
 	for _, s := range samples {
@@ -117,14 +114,12 @@ func TestCardsAreSweptSideBySide(t *testing.T) {
 	}
 }
 
-// TestALostCardLeavesTheOthers: one of four falls off the bus. The others finish,
-// and when it is back the run is completed without measuring anything twice.
+// One of four cards falls off the bus; once it is back, the run completes without repeated samples.
 func TestALostCardLeavesTheOthers(t *testing.T) {
 	lossy := func(lost bool) host {
-		return cards(4, func(card int, c *kerneltest.Config) {
-			// Pilot and first sample of m1 are two or three launches.
+		return cards(4, func(card int, c *simulated.Config) {
 			launches := 0
-			c.Gemms[0].ExecuteError = func(p kernels.Problem) error {
+			c.Gemms[0].ExecuteError = func(p kernels.Task) error {
 				if p.M == 1 {
 					launches++
 				}
@@ -174,10 +169,9 @@ func TestALostCardLeavesTheOthers(t *testing.T) {
 	complete(t, p, run)
 }
 
-// TestTheOthersGoOnWithoutACard: a run that was begun on three cards is resumed where only
-// two of them are left, and finished when the third is back.
+// A run on three cards resumes on two and finishes when the third is back.
 func TestTheOthersGoOnWithoutACard(t *testing.T) {
-	h := cards(3, func(card int, c *kerneltest.Config) { c.LoseAfter = 30 })
+	h := cards(3, func(card int, c *simulated.Config) { c.LoseAfter = 30 })
 	p := h.plan(t, "1:8", nil)
 	run := newRun(t, p)
 	if _, err := h.run(p, run, nil); !errors.Is(err, kernels.ErrDeviceLost) {
@@ -215,7 +209,6 @@ func TestTheOthersGoOnWithoutACard(t *testing.T) {
 		t.Fatalf("status %q, missing %q, %v", sum.Status, sum.Missing, err)
 	}
 	complete(t, p, run)
-	// A run that is complete misses nobody.
 	if sum, err = two.Run(context.Background()); err != nil || sum.Status != StatusComplete || sum.Missing != nil || sum.Samples != 0 {
 		t.Errorf("status %q, missing %q, %d samples, %v", sum.Status, sum.Missing, sum.Samples, err)
 	}
@@ -233,16 +226,16 @@ func TestTheOthersGoOnWithoutACard(t *testing.T) {
 	if err != nil || len(samples) != 2 || len(samples[0]) != 2 || len(samples[1]) != 0 {
 		t.Errorf("measured again: %v, %v; expected two samples of the card that is there", samples, err)
 	}
-	if _, err := m.Measure(context.Background(), []results.Request{ask("cuda:9")}, 2); err == nil || !strings.Contains(err.Error(), "cuda:9") {
+	if _, err := m.Measure(context.Background(), []results.Request{ask("cuda:9")}, 2); err == nil ||
+		!strings.Contains(err.Error(), "cuda:9") {
 		t.Errorf("a card that is neither there nor absent: %v", err)
 	}
 }
 
-// TestCardsFailByThemselves: what one card can't do, another may.
 func TestCardsFailByThemselves(t *testing.T) {
-	h := cards(2, func(card int, c *kerneltest.Config) {
+	h := cards(2, func(card int, c *simulated.Config) {
 		if card == 1 {
-			c.Gemms[0].ExecuteError = func(p kernels.Problem) error {
+			c.Gemms[0].ExecuteError = func(p kernels.Task) error {
 				if p.M == 3 {
 					return errors.New("launch failed: too many resources requested")
 				}
@@ -266,11 +259,9 @@ func TestCardsFailByThemselves(t *testing.T) {
 	}
 }
 
-// TestADeadlineEndsEveryCard: the slowest card sets what a round takes, and each
-// stops before the deadline.
 func TestADeadlineEndsEveryCard(t *testing.T) {
-	h := cards(2, func(card int, c *kerneltest.Config) {
-		c.Gemms[0].Cost = kerneltest.Linear(1e10/float64(1+3*card), 5e-6)
+	h := cards(2, func(card int, c *simulated.Config) {
+		c.Gemms[0].Cost = simulated.Linear(1e10/float64(1+3*card), 5e-6)
 	})
 	p := h.plan(t, "1:10", func(o *Options) { o.Deadline = 150 * time.Millisecond; o.Rounds = 50 })
 	run := newRun(t, p)
@@ -290,10 +281,9 @@ func TestADeadlineEndsEveryCard(t *testing.T) {
 	}
 }
 
-// TestOnlyTheLargestGiveWay: where memory has no room for A and C of the largest
-// batches, those fail with that reason and the others are measured.
+// Only the batches whose A and C do not fit fail.
 func TestOnlyTheLargestGiveWay(t *testing.T) {
-	d := simulated(func(c *kerneltest.Config) { c.MemoryBytes, c.Gemms = 4<<20, c.Gemms[:1] })
+	d := declared(func(c *simulated.Config) { c.MemoryBytes, c.Gemms = 4<<20, c.Gemms[:1] })
 	p := planned(t, d, "1,64,1024,4096,8192", nil)
 	run := newRun(t, p)
 	sum, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now}).Run(context.Background())

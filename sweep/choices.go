@@ -16,33 +16,33 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// Told is what the kernels of a plan say that they would run, without anything being timed.
+// Told holds the launches that the kernels of a plan report without being timed.
 type Told struct {
-	// Choices are those of the series of which something was told.
+	// Choices holds the answers by series.
 	Choices map[results.SeriesKey]results.Choices
-	// Untold says of the others, and of series of which some Ms could not be told, why.
+	// Untold gives the reason for each series with unanswered Ms.
 	Untold map[results.SeriesKey]string
-	// Asked is how many Ms were asked about, of all series.
+	// Asked counts the queried Ms of all series.
 	Asked int
 }
 
-// mostUntold is how many Ms of a series may fail to be told before it is left alone: what
-// fails so often fails everywhere, and may take long each time.
+// A kernel that fails at this many Ms of a series usually fails at every M, and each query may be slow.
 const mostUntold = 8
 
-// Asking is what is asked about, and how. Its zero value asks about all series and waits for ever.
+// Asking selects the series to query. Its zero value queries all series without a timeout.
 type Asking struct {
-	// Of says which series are asked about; nil takes all.
+	// Of reports whether a series is queried; nil selects all.
 	Of func(PlannedSeries) bool
-	// Progress, which may be nil, is told how many Ms have been asked about.
+	// Progress receives the number of Ms queried so far; it may be nil.
 	Progress func(asked int)
-	// CaseTimeout is how long an answer may take; 0 is for ever. What takes longer hangs: see [FaultError].
+	// CaseTimeout limits the wait for one answer; 0 means no limit. A slower answer counts as a hang: see
+	// [FaultError].
 	CaseTimeout time.Duration
 }
 
-// AskChoices asks the devices what they would run at every M of series of the plan. All shards of
-// a plan ask the same, so that their answers agree. Devices are asked side by side; none may
-// measure meanwhile. The error is that of ctx, or a [*FaultError] without cases.
+// AskChoices asks the devices what they would run at every M of the plan's series. Shards ask the same, so
+// their answers agree. Devices are queried in parallel; none may measure meanwhile. The error is ctx's, or a
+// [*FaultError] without cases.
 func AskChoices(ctx context.Context, devices []kernels.Device, plan *Plan, how Asking) (Told, error) {
 	told := Told{Choices: map[results.SeriesKey]results.Choices{}, Untold: map[results.SeriesKey]string{}}
 	var mu sync.Mutex
@@ -81,10 +81,10 @@ func AskChoices(ctx context.Context, devices []kernels.Device, plan *Plan, how A
 	return told, nil
 }
 
-// askSeries asks about the Ms of one series. The error says why the first M that was not
-// told was not. An M that is not supported ends a stretch and is no error, unless all are.
-func askSeries(ctx context.Context, d kernels.Device, s PlannedSeries, limit time.Duration) (choices results.Choices, asked int, err error) {
-	k, err := kernels.FindImplementation(d, s.Operation, s.Kernel)
+// askSeries queries the Ms of one series. An unsupported M ends a stretch and is an error only if all are.
+func askSeries(ctx context.Context, d kernels.Device, s PlannedSeries,
+	limit time.Duration) (choices results.Choices, asked int, err error) {
+	k, err := kernels.Find(d, s.Operation, s.Kernel)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -122,23 +122,19 @@ func askSeries(ctx context.Context, d kernels.Device, s PlannedSeries, limit tim
 	return joinTold(told, s.N), len(answers), failed
 }
 
-// mostTellers bounds the goroutines that ask about one series, and together is how many Ms one
-// of them asks about at a time.
+// mostTellers limits the goroutines per series; together is how many Ms each queries at a time.
 const mostTellers, together = 8, 64
 
-// answer is what was told for one M, or why nothing was.
 type answer struct {
 	choice kernels.Choice
 	err    error
 }
 
-// askTogether asks about the Ms of a series from several goroutines, where the kernel allows for
-// that: a library's heuristic takes some 90 us for one. The answers are those of the first Ms, up to
-// the one that makes any further question needless. The error is that of ctx, why nobody
-// could be asked, or a [*FaultError] of who has not answered within the limit.
-func askTogether(ctx context.Context, k kernels.Implementation, s PlannedSeries, limit time.Duration) ([]answer, error) {
+// askTogether queries from several goroutines if the kernel allows it: a library's heuristic takes about 90
+// us. It returns the answers up to the M that makes further queries needless.
+func askTogether(ctx context.Context, k kernels.Kernel, s PlannedSeries, limit time.Duration) ([]answer, error) {
 	ready := "make " + s.SeriesKey.String() + " ready to be asked"
-	var tellers []kernels.Implementation
+	var tellers []kernels.Kernel
 	dog := newWatchdog(s.Device, limit)
 	err := dog.guard(func() (err error) {
 		dog.enter(0, ready)
@@ -154,7 +150,7 @@ func askTogether(ctx context.Context, k kernels.Implementation, s PlannedSeries,
 	var never atomic.Bool
 	group, ctx := errgroup.WithContext(ctx)
 	what := " of " + s.SeriesKey.String() + " would run"
-	ask := func(t kernels.Implementation, m int, dog *watchdog) (a answer) {
+	ask := func(t kernels.Kernel, m int, dog *watchdog) (a answer) {
 		dog.enter(0, "tell how m"+strconv.Itoa(m)+what)
 		defer dog.leave()
 		a.choice, a.err = kernels.ChoiceOf(t, task(s.Case(m), m))
@@ -169,8 +165,7 @@ func askTogether(ctx context.Context, k kernels.Implementation, s PlannedSeries,
 					if from >= len(s.Ms) {
 						return nil
 					}
-					// A batch that was begun is finished, so that all Ms ahead of the first that nobody asked
-					// about have an answer.
+					// Finish each batch, so every M ahead of the first skipped one has an answer.
 					for i := from; i < min(from+together, len(s.Ms)); i++ {
 						if ctx.Err() != nil {
 							return ctx.Err()
@@ -191,8 +186,8 @@ func askTogether(ctx context.Context, k kernels.Implementation, s PlannedSeries,
 	return answers[:min(int(next.Load()), len(s.Ms))], nil
 }
 
-// untold says whether an error is a failure to tell, and not that an M is not supported. never
-// is set when the kernel tells nothing at all.
+// untold reports whether err is a failed query rather than an unsupported M. It sets never if the kernel
+// can't answer at all.
 func untold(err error, never *atomic.Bool) bool {
 	var no *kernels.Unsupported
 	var nothing *kernels.Untold
@@ -202,21 +197,21 @@ func untold(err error, never *atomic.Bool) bool {
 	return !errors.As(err, &no)
 }
 
-// toldM is what was told for an M. joined says that something was told for the M before it.
+// toldM is the answer for an M; joined is true if the M before it has one too.
 type toldM struct {
 	m      int
 	choice kernels.Choice
 	joined bool
 }
 
-// mostAgainst is how many blocks that tell that a tile lies one way outweigh one that tells
-// the other: a few agree with both by chance.
+// mostAgainst is how many blocks that indicate one tile orientation outweigh one for the other: a few match
+// both by chance.
 const mostAgainst = 9
 
-// joinTold makes stretches of what was told of a series of n columns. Where a kernel's name
-// does not tell which side of its tile lies along M, the blocks of all its launches do.
+// joinTold groups answers into stretches. If a kernel's name does not give the tile's orientation, the block
+// counts of its launches decide.
 func joinTold(told []toldM, n int) results.Choices {
-	votes := map[string][2]int{} // for the tile as it is told, and turned
+	votes := map[string][2]int{} // votes for the tile as reported, and for it transposed
 	for _, t := range told {
 		if t.choice.Orientation != kernels.OrientationUnknown {
 			continue
@@ -251,9 +246,8 @@ func joinTold(told []toldM, n int) results.Choices {
 	return out
 }
 
-// usualSlots gives launches that differ in nothing else the number of tiles at a time that
-// most of them tell: it belongs to the kernel, and a library's waves, from which it follows, are
-// rounded up to whole clusters at some M. Of equally many the largest counts.
+// usualSlots sets the tiles per wave of otherwise equal launches to their most frequent value, or the largest
+// of several. It comes from the library's waves, which are rounded up to whole clusters at some Ms.
 func usualSlots(kinds []results.LaunchKind) {
 	told := map[results.LaunchKind]map[float64]int{}
 	for _, k := range kinds {
@@ -279,7 +273,7 @@ func usualSlots(kinds []results.LaunchKind) {
 	}
 }
 
-// Store keeps what was told in a run.
+// Store stores the answers in a run.
 func (t Told) Store(run *results.Run) error {
 	for _, key := range results.ChosenSeries(t.Choices) {
 		if err := run.SetChoices(key, t.Choices[key]); err != nil {

@@ -12,19 +12,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// tellers is a device with one kernel that says choice of every product, and two that don't.
-func tellers(id string, choice func(p kernels.Problem) (kernels.Choice, error)) *kerneltest.Device {
-	cost := kerneltest.Linear(1e10, 0)
-	return kerneltest.New(kerneltest.Config{ID: id, Gemms: []kerneltest.GemmConfig{
+// tellers is a device with one kernel that reports choice for every product, and two that report none.
+func tellers(id string, choice func(p kernels.Task) (kernels.Choice, error)) *simulated.Device {
+	cost := simulated.Linear(1e10, 0)
+	return simulated.New(simulated.Config{ID: id, Gemms: []simulated.KernelConfig{
 		{Name: "teller", Cost: cost, MaxM: 40, Choice: choice}, {Name: "mute", Cost: cost},
 	}})
 }
 
-// TestManyTellers: what several goroutines were told is what one would have been.
 func TestManyTellers(t *testing.T) {
 	const most = 3000
 	for _, c := range []struct {
@@ -46,20 +45,23 @@ func TestManyTellers(t *testing.T) {
 			}
 			return nil
 		}, 1015, "m1001: busy"},
-		{"not one", func(int) error { return &kernels.Unsupported{Kernel: "teller", Reason: "not on this card"} }, most, "not on this card"},
+		{"not one", func(int) error { return &kernels.Unsupported{Kernel: "teller", Reason: "not on this card"} }, most,
+			"not on this card"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var asked atomic.Int64
-			d := kerneltest.New(kerneltest.Config{ID: "sim:0", Gemms: []kerneltest.GemmConfig{{Name: "teller", Cost: kerneltest.Linear(1e10, 0),
-				Choice: func(p kernels.Problem) (kernels.Choice, error) {
-					asked.Add(1)
-					return kernels.Choice{Label: strconv.Itoa(p.M / 7 % 3)}, c.fails(p.M)
-				}}}})
+			d := simulated.New(simulated.Config{ID: "sim:0",
+				Gemms: []simulated.KernelConfig{{Name: "teller", Cost: simulated.Linear(1e10, 0),
+					Choice: func(p kernels.Task) (kernels.Choice, error) {
+						asked.Add(1)
+						return kernels.Choice{Label: strconv.Itoa(p.M / 7 % 3)}, c.fails(p.M)
+					}}}})
 			var ms Batches
 			for m := range most {
 				ms = append(ms, m+1)
 			}
-			plan, err := NewPlan(t.Context(), []kernels.Device{d}, Options{Targets: []Target{{N: 64, K: 64}}, Batches: ms, DTypes: []kernels.DType{kernels.FP32}}, nil)
+			plan, err := NewPlan(t.Context(), []kernels.Device{d},
+				Options{Targets: []Target{{N: 64, K: 64}}, Batches: ms, DTypes: []kernels.DType{kernels.FP32}}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -67,7 +69,8 @@ func TestManyTellers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			key := results.SeriesKey{Device: "sim:0", Kernel: "teller", Subject: kernels.Product(kernels.FP32, 64, 64), Regime: results.Engine}
+			key := results.SeriesKey{Device: "sim:0", Kernel: "teller", Subject: kernels.Product(kernels.FP32, 64, 64),
+				Regime: results.Engine}
 			if told.Asked != c.least || asked.Load() < int64(c.least) {
 				t.Errorf("%d counted and %d asked, want %d", told.Asked, asked.Load(), c.least)
 			}
@@ -95,7 +98,7 @@ func TestManyTellers(t *testing.T) {
 
 func TestAskChoices(t *testing.T) {
 	asked := 0
-	large := func(p kernels.Problem) (kernels.Choice, error) {
+	large := func(p kernels.Task) (kernels.Choice, error) {
 		asked++
 		switch {
 		case p.M == 6:
@@ -108,10 +111,11 @@ func TestAskChoices(t *testing.T) {
 		}
 		return kernels.Choice{Label: "small"}, nil
 	}
-	devices := []kernels.Device{tellers("sim:0", large), tellers("sim:1", func(kernels.Problem) (kernels.Choice, error) {
+	devices := []kernels.Device{tellers("sim:0", large), tellers("sim:1", func(kernels.Task) (kernels.Choice, error) {
 		return kernels.Choice{}, errors.New("no heuristic here")
 	})}
-	plan, err := NewPlan(t.Context(), devices, Options{Targets: []Target{{N: 64, K: 64}}, Batches: Batches{2, 4, 6, 8, 10, 12, 14, 16, 18, 20}, DTypes: []kernels.DType{kernels.FP32}, Shard: Shard{1, 3}}, nil)
+	plan, err := NewPlan(t.Context(), devices, Options{Targets: []Target{{N: 64, K: 64}},
+		Batches: Batches{2, 4, 6, 8, 10, 12, 14, 16, 18, 20}, DTypes: []kernels.DType{kernels.FP32}, Shard: Shard{1, 3}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,18 +129,19 @@ func TestAskChoices(t *testing.T) {
 	small := results.LaunchKind{Label: "small"}
 	want := map[results.SeriesKey]results.Choices{key("sim:0", "teller"): {
 		{From: 2, To: 4, Kind: small}, {From: 8, To: 8, Kind: small}, {From: 12, To: 12, Kind: small},
-		// Of m14 on there is one tile, half as many as fit, and once that is told of two.
+		// From m14 on there is one tile; Slots, half of what fits, is known from two launches.
 		{From: 14, To: 20, Kind: results.LaunchKind{Label: "large", Tile: [3]int{16, 64, 32}, Slots: 2}},
 	}}
 	if d := cmp.Diff(want, told.Choices); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	// All shards ask about everything; what always fails is not asked on and on.
+	// A series that always fails is not queried further.
 	if asked != 10 || told.Asked != 10+mostUntold+2*mostUntold {
 		t.Errorf("%d and %d asked", asked, told.Asked)
 	}
 	for k, reason := range map[results.SeriesKey]string{
-		key("sim:0", "teller"): "m6: the library is busy", key("sim:0", "mute"): "m2: kernel mute does not tell", key("sim:1", "teller"): "m2: no heuristic here",
+		key("sim:0", "teller"): "m6: the library is busy", key("sim:0", "mute"): "m2: kernel mute does not report",
+		key("sim:1", "teller"): "m2: no heuristic here",
 	} {
 		if got := told.Untold[k]; !strings.Contains(got, reason) {
 			t.Errorf("%v: %q, expected %q", k, got, reason)
@@ -156,8 +161,9 @@ func TestAskChoices(t *testing.T) {
 }
 
 func TestAskChoicesOfSomeSeries(t *testing.T) {
-	d := tellers("sim", func(kernels.Problem) (kernels.Choice, error) { return kernels.Choice{Label: "a"}, nil })
-	plan, err := NewPlan(t.Context(), []kernels.Device{d}, Options{Targets: []Target{{N: 64, K: 64}, {N: 32, K: 64}}, Batches: Batches{1, 2}, DTypes: []kernels.DType{kernels.FP32}, Kernels: []string{"teller"}}, nil)
+	d := tellers("sim", func(kernels.Task) (kernels.Choice, error) { return kernels.Choice{Label: "a"}, nil })
+	plan, err := NewPlan(t.Context(), []kernels.Device{d}, Options{Targets: []Target{{N: 64, K: 64}, {N: 32, K: 64}},
+		Batches: Batches{1, 2}, DTypes: []kernels.DType{kernels.FP32}, Kernels: []string{"teller"}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,17 +181,18 @@ func TestAskChoicesOfSomeSeries(t *testing.T) {
 	}
 }
 
-// A library that does not come back from a question is given up, and named with the M that it was asked about.
+// The error names the M of the hanging query.
 func TestAskingHangs(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
-	d := tellers("sim:0", func(p kernels.Problem) (kernels.Choice, error) {
+	d := tellers("sim:0", func(p kernels.Task) (kernels.Choice, error) {
 		if p.M == 6 {
 			<-release
 		}
 		return kernels.Choice{Label: "a"}, nil
 	})
-	plan, err := NewPlan(t.Context(), []kernels.Device{d}, Options{Targets: []Target{{N: 64, K: 64}}, Batches: Batches{2, 4, 6, 8}, DTypes: []kernels.DType{kernels.FP32}, Kernels: []string{"teller"}}, nil)
+	plan, err := NewPlan(t.Context(), []kernels.Device{d}, Options{Targets: []Target{{N: 64, K: 64}}, Batches: Batches{2, 4, 6, 8},
+		DTypes: []kernels.DType{kernels.FP32}, Kernels: []string{"teller"}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,14 +208,13 @@ func TestAskingHangs(t *testing.T) {
 	}
 }
 
-// Attention, and a kernel without an interface for it, can't be asked.
 func TestUntoldImplementations(t *testing.T) {
-	d := kerneltest.New(kerneltest.Config{
-		Gemms:      []kerneltest.GemmConfig{{Name: "a", Cost: kerneltest.Linear(1e10, 0), Label: func(kernels.Problem) string { return "x" }}},
-		Attentions: []kerneltest.AttentionConfig{{Name: "flash", Cost: func(kernels.Attention) float64 { return 1e-3 }}},
+	d := simulated.New(simulated.Config{
+		Gemms:      []simulated.KernelConfig{{Name: "a", Cost: simulated.Linear(1e10, 0), Label: func(kernels.Task) string { return "x" }}},
+		Attentions: []simulated.KernelConfig{{Name: "flash", Cost: func(kernels.Task) float64 { return 1e-3 }}},
 	})
 	subject := kernels.Product(kernels.FP32, 64, 64)
-	product := kernels.Implementations(d, kernels.GEMM)[0]
+	product := d.Kernels(kernels.GEMM)[0]
 	if c, err := kernels.ChoiceOf(product, kernels.Task{Subject: subject, M: 1}); err != nil || c.Label != "x" {
 		t.Errorf("%+v, %v", c, err)
 	}
@@ -217,7 +223,8 @@ func TestUntoldImplementations(t *testing.T) {
 	if _, err := kernels.ChoiceOf(product, kernels.Task{Subject: subject, M: 1}); !errors.As(err, &never) {
 		t.Errorf("a batch: %v", err)
 	}
-	if _, err := kernels.ChoiceOf(kernels.Implementations(d, kernels.AttentionPrefill)[0], kernels.Task{M: 1}); !errors.As(err, &never) || never.Kernel != "flash" {
+	if _, err := kernels.ChoiceOf(d.Kernels(kernels.AttentionPrefill)[0], kernels.Task{M: 1}); !errors.As(err, &never) ||
+		never.Kernel != "flash" {
 		t.Errorf("attention: %v", err)
 	}
 	subject.Products, subject.Output = 0, kernels.INT32
@@ -227,11 +234,12 @@ func TestUntoldImplementations(t *testing.T) {
 	}
 }
 
-// Launches of which a library says how their tile lies have no say in how that of others does.
+// Launches with a known tile orientation do not affect the orientation of others.
 func TestKnownSidesDoNotVote(t *testing.T) {
 	choice := func(m int, orientation string, tile int) toldM {
-		return toldM{m, kernels.Choice{Label: "a", Tiling: kernels.Tiling{Tile: [3]int{128, 64, 0}, Split: 1, Orientation: orientation}, Slots: 132,
-			Grid: [3]int{(m + tile - 1) / tile * (1024 * tile / (128 * 64)), 1, 1}}, true}
+		return toldM{m,
+			kernels.Choice{Label: "a", Tiling: kernels.Tiling{Tile: [3]int{128, 64, 0}, Split: 1, Orientation: orientation}, Slots: 132,
+				Grid: [3]int{(m + tile - 1) / tile * (1024 * tile / (128 * 64)), 1, 1}}, true}
 	}
 	var told []toldM
 	for m := 100; m < 1000; m += 100 {
@@ -246,11 +254,9 @@ func TestKnownSidesDoNotVote(t *testing.T) {
 	}
 }
 
-// Which side of a tile lies along M is told by the blocks of a kernel's launches, of all of
-// them together.
 func TestSidesOfTilesAreToldByBlocks(t *testing.T) {
-	// A library's kernels of 128×64, one with 64 rows of M and one with 128; a third walks over
-	// its tiles with as many blocks as there are multiprocessors, and one splits K in three.
+	// Library kernels of 128×64, one with 64 rows of M and one with 128; a persistent kernel with one block
+	// per multiprocessor; and one that splits K in three.
 	blocks := map[string]func(m int) int{
 		"a 128x64": func(m int) int { return (m + 63) / 64 * 8 },
 		"b 128x64": func(m int) int { return (m + 127) / 128 * 16 },
@@ -263,13 +269,14 @@ func TestSidesOfTilesAreToldByBlocks(t *testing.T) {
 		"c 128x64": {Label: "c 128x64", Tile: [3]int{128, 64, 0}, Split: 1, Slots: 132, Orientation: kernels.OrientationUnknown},
 		"splitk d": {Label: "splitk d", Tile: [3]int{64, 128, 0}, Split: 2, Slots: 132},
 	} {
-		d := tellers("sim", func(p kernels.Problem) (kernels.Choice, error) {
+		d := tellers("sim", func(p kernels.Task) (kernels.Choice, error) {
 			tiling := kernels.Tiling{Tile: [3]int{128, 64, 0}, Split: want.Split, Orientation: kernels.OrientationUnknown}
 			return kernels.Choice{Label: label, Tiling: tiling, Slots: 132, Grid: [3]int{blocks[label](p.M * 32), 1, 1}}, nil
 		})
 		var told []toldM
 		for m := 32; m <= 1024; m += 32 {
-			c, err := kernels.ChoiceOf(kernels.Implementations(d, kernels.GEMM)[0], kernels.Task{Subject: kernels.Product(kernels.FP32, 1024, 64), M: m / 32})
+			c, err := kernels.ChoiceOf(d.Kernels(kernels.GEMM)[0],
+				kernels.Task{Subject: kernels.Product(kernels.FP32, 1024, 64), M: m / 32})
 			if err != nil {
 				t.Fatal(err)
 			}

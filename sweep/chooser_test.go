@@ -9,29 +9,26 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// doubtful is a device on which one kernel is, over some Ms, about as slow as the
-// rules begin to complain of, under noise.
-func doubtful() *kerneltest.Device {
-	return simulated(func(c *kerneltest.Config) {
-		c.Noise, c.ClockMHz = kerneltest.Noise{Sigma: 0.012}, 0
+// At some Ms a noisy kernel is near the limit at which the rules report it.
+func doubtful() *simulated.Device {
+	return declared(func(c *simulated.Config) {
+		c.Noise, c.ClockMHz = simulated.Disturbances{Sigma: 0.012}, 0
 		c.Gemms = c.Gemms[:1]
-		c.Gemms[0].Cost = kerneltest.Slow(kerneltest.Linear(1e10, 0), 120, 150, 1/0.95)
+		c.Gemms[0].Cost = simulated.Slow(simulated.Linear(1e10, 0), 120, 150, 1/0.95)
 	})
 }
 
-// choosingPlan has seven rounds over everything and eight of choice.
 func choosingPlan(d kernels.Device) (*Plan, error) {
 	return hurriedPlan(d, "4:400:2", Options{Targets: []Target{{N: 64, K: 64}}, Screening: 7, BlockTarget: 200 * time.Microsecond})
 }
 
-// chosenAsAsked checks that every round after the screening measured what the
-// chooser says to the samples before the last look, no more and no less, and returns
-// all samples. So the end of a sweep does not depend on how often it was started.
+// chosenAsAsked checks that every round after the screening measured exactly the chooser's rows for the
+// samples before the last look. The result of a sweep then does not depend on restarts.
 func chosenAsAsked(t *testing.T, p *Plan, run *results.Run) []results.Sample {
 	t.Helper()
 	cases, err := run.AddCases(p.Cases())
@@ -73,7 +70,6 @@ func chosenAsAsked(t *testing.T, p *Plan, run *results.Run) []results.Sample {
 	return samples
 }
 
-// TestRulesChooseTheRounds is a sweep from end to end with the rules' chooser.
 func TestRulesChooseTheRounds(t *testing.T) {
 	d := doubtful()
 	p, err := choosingPlan(d)
@@ -110,8 +106,6 @@ func TestRulesChooseTheRounds(t *testing.T) {
 	}
 }
 
-// TestKilledSweepChoosesAlike kills a choosing sweep among the rounds of choice and
-// wants these to be what an undisturbed one would have taken.
 func TestKilledSweepChoosesAlike(t *testing.T) {
 	kills := 8
 	if testing.Short() {

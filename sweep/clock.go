@@ -1,16 +1,17 @@
 package sweep
 
-import "math"
+import (
+	"math"
 
-// clockStep is what reference clocks are rounded to, in MHz. Cards set their clock in
-// steps of 15 MHz, and the medians of two sweeps of one card lie a step or two apart:
-// most of them get one reference then, and what follows from either is nearly the same.
+	"github.com/gemmaudit/gemmaudit/rules/stats"
+)
+
+// clockStep is the rounding of reference clocks, in MHz. Cards have steps of 15 MHz, and the medians of two
+// sweeps differ by one or two.
 const clockStep = 50
 
-// referenceClock is the clock at which times of a device are judged, in MHz: the plan's,
-// else the median of its sentinels' samples up to the one of number seq in the run, rounded;
-// 0 while no clock is known. The sentinels recur through the whole sweep, so that theirs is
-// the clock of the sweep.
+// referenceClock is the clock in MHz at which times are judged: the plan's, else the rounded median of the
+// sentinels' samples up to number seq, or 0 if unknown.
 func (p *part) referenceClock(seq int64) float64 {
 	if mhz := p.r.Plan.ReferenceClock; mhz > 0 {
 		return mhz
@@ -26,12 +27,11 @@ func (p *part) referenceClock(seq int64) float64 {
 	if len(all) == 0 {
 		return 0
 	}
-	return math.Round(median(all)/clockStep) * clockStep
+	return math.Round(stats.Median(all)/clockStep) * clockStep
 }
 
-// storeClock stores the reference clock in the run, if there is one, of what was seen up to a sample's seq. Who chooses rows judges
-// them at the one of the samples that it is shown, which a resumed sweep finds again; the clock
-// of the last look is that of the audit, so that the two agree on what is known well enough.
+// storeClock stores the reference clock of the samples up to seq last. The chooser judges by it, and a
+// resumed sweep and the audit find it again.
 func (p *part) storeClock(last int64) error {
 	mhz := p.referenceClock(last)
 	if mhz <= 0 {

@@ -6,11 +6,10 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// clockSeen is a chooser that notes the reference clock at each look.
 type clockSeen struct {
 	run  *results.Run
 	seen []float64
@@ -21,8 +20,8 @@ func (c *clockSeen) Open(cases []results.Case, _ []results.Sample) ([]int64, err
 	return []int64{cases[0].ID}, nil
 }
 
-// TestReferenceClock sweeps under a clock that falls in the middle of the later rounds: the
-// reference is the sentinels' median so far at each look, and that of all at the end.
+// The clock falls in the middle of the later rounds. The reference is the sentinels' median so far at each
+// look.
 func TestReferenceClock(t *testing.T) {
 	for _, c := range []struct {
 		name             string
@@ -37,7 +36,7 @@ func TestReferenceClock(t *testing.T) {
 		{"unknown", 0, 0, 0, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := simulated(func(k *kerneltest.Config) {
+			d := declared(func(k *simulated.Config) {
 				k.Clock = func(seconds float64) float64 {
 					if seconds < 0.2 {
 						return c.before
@@ -51,7 +50,8 @@ func TestReferenceClock(t *testing.T) {
 			})
 			run := newRun(t, p)
 			seen := &clockSeen{run: run}
-			if _, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now, Chooser: seen}).Run(context.Background()); err != nil {
+			if _, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now,
+				Chooser: seen}).Run(context.Background()); err != nil {
 				t.Fatal(err)
 			}
 			if len(seen.seen) == 0 || seen.seen[0] != c.atLook {

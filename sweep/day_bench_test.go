@@ -12,25 +12,25 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 )
 
-// daySamples is the variable of BenchmarkDay that says how many samples a day has, a million by default.
+// DAY_SAMPLES is the number of samples of BenchmarkDay, a million by default.
 const daySamples = "DAY_SAMPLES"
 
-// moment is what a sweep holds at a moment of its day.
 type moment struct {
-	at         time.Duration // of the device's time
+	at         time.Duration // time of the simulated device
 	samples    int
-	heap       float64 // bytes that are in use, after a collection
-	resident   float64 // bytes of the process
-	file       float64 // bytes of the run
-	journal    float64 // bytes of its journal
+	heap       float64
+	resident   float64
+	file       float64
+	journal    float64
 	goroutines int
 }
 
-// BenchmarkDay sweeps a CPU for 24 hours of its time, which takes some minutes, and fails when memory is not flat within
-// 5 % from a tenth of the day on, when the run file does not grow with the samples, when its journal grows with them, or when a goroutine is left.
+// BenchmarkDay sweeps a CPU for 24 simulated hours, some minutes in reality. It fails if memory varies by
+// more than 5 % after the first tenth of the day, or if a goroutine leaks. The run file must grow with the
+// samples, and its journal must not.
 func BenchmarkDay(b *testing.B) {
 	samples, err := strconv.Atoi(os.Getenv(daySamples))
 	if err != nil {
@@ -39,7 +39,7 @@ func BenchmarkDay(b *testing.B) {
 	const (
 		rounds   = 50
 		kinds    = 4
-		launches = 8 // of a block, at most
+		launches = 8
 		day      = 24 * time.Hour
 		looks    = 20
 		flat     = 0.05
@@ -48,12 +48,12 @@ func BenchmarkDay(b *testing.B) {
 	for b.Loop() {
 		before := runtime.NumGoroutine()
 		block := day / time.Duration(samples) * 9 / 10
-		var gemms []kerneltest.GemmConfig
+		var gemms []simulated.KernelConfig
 		for i := range kinds {
-			gemms = append(gemms, kerneltest.GemmConfig{Name: "kernel" + strconv.Itoa(i), DTypes: []kernels.DType{kernels.FP32},
-				Cost: kerneltest.Linear(200e9*float64(1+i), block.Seconds()/launches)})
+			gemms = append(gemms, simulated.KernelConfig{Name: "kernel" + strconv.Itoa(i), DTypes: []kernels.DType{kernels.FP32},
+				Cost: simulated.Linear(200e9*float64(1+i), block.Seconds()/launches)})
 		}
-		d := kerneltest.New(kerneltest.Config{Seed: 1, Gemms: gemms, Noise: kerneltest.Noise{Sigma: 0.01}, HostOverhead: block / 9})
+		d := simulated.New(simulated.Config{Seed: 1, Gemms: gemms, Noise: simulated.Disturbances{Sigma: 0.01}, HostOverhead: block / 9})
 		p := planned(b, d, "1:"+strconv.Itoa(samples/kinds/rounds), func(o *Options) {
 			o.Rounds, o.Screening, o.BlockTarget, o.Sentinel = rounds, rounds, block, DefaultSentinel()
 		})
@@ -78,16 +78,19 @@ func BenchmarkDay(b *testing.B) {
 			b.Fatal(err)
 		}
 		for _, m := range day {
-			fmt.Printf("%5.1f h: %8d samples, heap %6.1f MB, resident %6.1f MB, file %6.1f MB, journal %4.1f MB, %d goroutines\n", // a benchmark's log would be cut
+			// b.Log would truncate the lines
+			fmt.Printf("%5.1f h: %8d samples, heap %6.1f MB, resident %6.1f MB, file %6.1f MB, journal %4.1f MB, %d goroutines\n",
 				m.at.Hours(), m.samples, m.heap/1e6, m.resident/1e6, m.file/1e6, m.journal/1e6, m.goroutines)
 		}
 		from, to := day[settled-1], day[len(day)-1]
 		b.Logf("%d samples of %v of the device's time in %v", sum.Samples, sum.Wall, time.Since(began).Round(time.Second))
 		for _, m := range day[settled:] {
 			if math.Abs(m.heap/from.heap-1) > flat {
-				b.Errorf("after %v the heap has %.1f MB, after %v %.1f MB: expected no more than 5 %% between them", m.at, m.heap/1e6, from.at, from.heap/1e6)
+				b.Errorf("after %v the heap has %.1f MB, after %v %.1f MB: expected no more than 5 %% between them", m.at, m.heap/1e6,
+					from.at, from.heap/1e6)
 			}
-			if line := from.file + (to.file-from.file)*float64(m.samples-from.samples)/float64(to.samples-from.samples); math.Abs(m.file-line) > flat*to.file {
+			if line := from.file +
+				(to.file-from.file)*float64(m.samples-from.samples)/float64(to.samples-from.samples); math.Abs(m.file-line) > flat*to.file {
 				b.Errorf("after %d samples the file has %.1f MB, on a line it would have %.1f", m.samples, m.file/1e6, line/1e6)
 			}
 		}
@@ -106,14 +109,12 @@ func BenchmarkDay(b *testing.B) {
 	}
 }
 
-// look measures what the process and its run file hold.
 func look(tb testing.TB, path string, samples int, at time.Duration) moment {
 	tb.Helper()
 	runtime.GC()
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	m := moment{at: at, samples: samples, heap: float64(stats.HeapAlloc), goroutines: runtime.NumGoroutine()}
-	// Pages in use, the second number; nothing where the system does not tell.
 	if text, err := os.ReadFile("/proc/self/statm"); err == nil {
 		if fields := strings.Fields(string(text)); len(fields) > 1 {
 			if m.resident, err = strconv.ParseFloat(fields[1], 64); err != nil {
@@ -132,7 +133,6 @@ func look(tb testing.TB, path string, samples int, at time.Duration) moment {
 	return m
 }
 
-// goroutines counts those that there are, when what ends has had the time to.
 func goroutines(want int) int {
 	n := runtime.NumGoroutine()
 	for range 100 {

@@ -6,18 +6,17 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"pgregory.net/rapid"
 )
 
-// TestWhatPeopleRun: without names a plan has libraries, their next choices where the preset
-// wants them, auto, and what was brought; the ladder has a name, and its rungs theirs.
+// The default kernels are libraries, auto and user kernels; the ladder and its rungs must be named.
 func TestWhatPeopleRun(t *testing.T) {
-	gemm := func(name string, candidates ...kerneltest.GemmConfig) kerneltest.GemmConfig {
-		return kerneltest.GemmConfig{Name: name, Cost: kerneltest.Linear(1e10, 0), Candidates: candidates}
+	gemm := func(name string, candidates ...simulated.KernelConfig) simulated.KernelConfig {
+		return simulated.KernelConfig{Name: name, Cost: simulated.Linear(1e10, 0), Candidates: candidates}
 	}
 	next := gemm("")
-	all := []kerneltest.GemmConfig{gemm("auto"), gemm("hopper"), gemm("mma"), gemm("wmma"), gemm("gemv"), gemm("tiled"), gemm("naive"),
+	all := []simulated.KernelConfig{gemm("auto"), gemm("hopper"), gemm("mma"), gemm("wmma"), gemm("gemv"), gemm("tiled"), gemm("naive"),
 		gemm("cublas"), gemm("cublaslt", next, next, next), gemm("mine")}
 	for _, c := range []struct {
 		name    string
@@ -26,15 +25,19 @@ func TestWhatPeopleRun(t *testing.T) {
 		kernels string
 		dtypes  string
 	}{
-		{"overnight on a card", kernels.CUDA, Options{Preset: "overnight"}, "auto cublas cublaslt cublaslt:1 cublaslt:2 mine", "bf16 fp16 fp8 int8"},
-		{"overnight on a host", kernels.CPU, Options{Preset: "overnight"}, "auto cublas cublaslt cublaslt:1 cublaslt:2 mine", "bf16 fp16 fp8 int8 fp32"},
+		{"overnight on a card", kernels.CUDA, Options{Preset: "overnight"}, "auto cublas cublaslt cublaslt:1 cublaslt:2 mine",
+			"bf16 fp16 fp8 int8"},
+		{"overnight on a host", kernels.CPU, Options{Preset: "overnight"}, "auto cublas cublaslt cublaslt:1 cublaslt:2 mine",
+			"bf16 fp16 fp8 int8 fp32"},
 		{"standard on a card", kernels.CUDA, Options{Preset: "standard"}, "auto cublas cublaslt mine", "bf16"},
 		{"quick on a host", kernels.CPU, Options{Preset: "quick"}, "auto cublas cublaslt mine", "bf16 fp32"},
-		{"the ladder", kernels.CUDA, Options{Preset: "overnight", Kernels: []string{LadderKernels, "cublaslt"}, DTypes: []kernels.DType{kernels.FP32}},
+		{"the ladder", kernels.CUDA,
+			Options{Preset: "overnight", Kernels: []string{LadderKernels, "cublaslt"}, DTypes: []kernels.DType{kernels.FP32}},
 			"hopper mma wmma gemv tiled naive cublaslt", "fp32"},
-		{"algorithms", kernels.CUDA, Options{Preset: "overnight", Algorithms: 1}, "auto cublas cublaslt cublaslt:1 mine", "bf16 fp16 fp8 int8"},
+		{"algorithms", kernels.CUDA, Options{Preset: "overnight", Algorithms: 1}, "auto cublas cublaslt cublaslt:1 mine",
+			"bf16 fp16 fp8 int8"},
 	} {
-		d := kerneltest.New(kerneltest.Config{Kind: c.kind, Gemms: all})
+		d := simulated.New(simulated.Config{Kind: c.kind, Gemms: all})
 		c.o.Targets, c.o.Batches = []Target{{N: 64, K: 64}}, Batches{1, 2}
 		p, err := NewPlan(t.Context(), []kernels.Device{d}, c.o, nil)
 		if err != nil {
@@ -57,22 +60,24 @@ func TestWhatPeopleRun(t *testing.T) {
 			t.Errorf("%s: %s, expected %s", c.name, got, c.dtypes)
 		}
 	}
-	// A device that has nothing else runs its ladder.
-	bare := kerneltest.New(kerneltest.Config{Gemms: []kerneltest.GemmConfig{gemm("tiled"), gemm("naive")}})
-	p, err := NewPlan(t.Context(), []kernels.Device{bare}, Options{Targets: []Target{{N: 64, K: 64}}, Batches: Batches{1}, DTypes: []kernels.DType{kernels.FP32}}, nil)
+	bare := simulated.New(simulated.Config{Gemms: []simulated.KernelConfig{gemm("tiled"), gemm("naive")}})
+	p, err := NewPlan(t.Context(), []kernels.Device{bare},
+		Options{Targets: []Target{{N: 64, K: 64}}, Batches: Batches{1}, DTypes: []kernels.DType{kernels.FP32}}, nil)
 	if err != nil || len(p.Series) != 2 {
 		t.Errorf("a bare ladder: %+v, %v", p, err)
 	}
-	if _, err := NewPlan(t.Context(), []kernels.Device{simulated(nil)}, Options{Kernels: []string{LadderKernels}}, nil); err == nil || !strings.Contains(err.Error(), "sim has no kernels of our ladder") {
+	if _, err := NewPlan(t.Context(), []kernels.Device{declared(nil)}, Options{Kernels: []string{LadderKernels}}, nil); err == nil ||
+		!strings.Contains(err.Error(), "sim has no kernels") {
 		t.Errorf("a ladder where there is none: %v", err)
 	}
 }
 
-// TestPresetsPlanAttention: projections are of products.
 func TestPresetsPlanAttention(t *testing.T) {
-	d := kerneltest.New(kerneltest.Config{Attentions: []kerneltest.AttentionConfig{{Name: "flash", Cost: func(kernels.Attention) float64 { return 1e-5 }}}})
+	d := simulated.New(simulated.Config{Attentions: []simulated.KernelConfig{{Name: "flash",
+		Cost: func(kernels.Task) float64 { return 1e-5 }}}})
 	for _, preset := range Presets() {
-		p, err := NewPlan(t.Context(), []kernels.Device{d}, Options{Preset: preset.Name, Operations: []kernels.Operation{kernels.AttentionDecode}}, nil)
+		p, err := NewPlan(t.Context(), []kernels.Device{d},
+			Options{Preset: preset.Name, Operations: []kernels.Operation{kernels.AttentionDecode}}, nil)
 		if err != nil {
 			t.Errorf("%s: %v", preset.Name, err)
 			continue
@@ -85,7 +90,7 @@ func TestPresetsPlanAttention(t *testing.T) {
 	}
 }
 
-// TestAlike: what is found by asking about some Ms is what asking about each finds.
+// Sampling some Ms gives the same answer as querying each.
 func TestAlike(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 5000).Draw(t, "n")

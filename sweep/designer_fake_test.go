@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// halver is a designer that measures every so many rows first, and then the middle between
-// two that differ by more than their Ms do, until these are neighbours.
+// halver measures rows at fixed distances, then bisects between two whose times differ by more than their Ms.
 type halver struct {
 	every int
 	calls *int
@@ -29,7 +29,8 @@ func (h halver) Seeds(s PlannedSeries, _ results.Choices) (Batches, error) {
 	return out, nil
 }
 
-func (h halver) More(series []PlannedSeries, _ map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) ([]results.Case, int, error) {
+func (h halver) More(series []PlannedSeries, _ map[results.SeriesKey]results.Choices, cases []results.Case,
+	samples []results.Sample) ([]results.Case, int, error) {
 	if h.calls != nil {
 		*h.calls++
 	}
@@ -53,8 +54,7 @@ func (h halver) More(series []PlannedSeries, _ map[results.SeriesKey]results.Cho
 			if len(us[a.ID]) == 0 || len(us[b.ID]) == 0 || between == 0 {
 				continue
 			}
-			// Of a kernel whose time is proportional to M.
-			if r := median(us[b.ID]) / median(us[a.ID]) * float64(a.M) / float64(b.M); math.Abs(r-1) > 0.2 {
+			if r := stats.Median(us[b.ID]) / stats.Median(us[a.ID]) * float64(a.M) / float64(b.M); math.Abs(r-1) > 0.2 {
 				more = append(more, s.Case(a.M+(b.M-a.M)/2))
 			} else {
 				inferred += between
@@ -64,23 +64,24 @@ func (h halver) More(series []PlannedSeries, _ map[results.SeriesKey]results.Cho
 	return more, inferred, nil
 }
 
-// stepped is a device with a kernel that takes twice as long per row from m100 to m150.
-func stepped() *kerneltest.Device {
-	return simulated(func(c *kerneltest.Config) {
+// stepped has a kernel that takes twice as long per row from m100 to m150.
+func stepped() *simulated.Device {
+	return declared(func(c *simulated.Config) {
 		c.ClockMHz = 0
 		c.Gemms = c.Gemms[:1]
-		c.Gemms[0].Cost = kerneltest.Slow(kerneltest.Linear(1e10, 0), 100, 150, 2)
+		c.Gemms[0].Cost = simulated.Slow(simulated.Linear(1e10, 0), 100, 150, 2)
 	})
 }
 
-// inferring is a plan of one inferred series of stepped: seven rounds of screening of fifteen.
+// Seven screening rounds of fifteen, one inferred series.
 func inferring(d kernels.Device) (*Plan, error) {
 	yes := true
-	return hurriedPlan(d, "8:400", Options{Targets: []Target{{N: 64, K: 64}}, Screening: 7, BlockTarget: 200 * time.Microsecond, Infer: &yes})
+	return hurriedPlan(d, "8:400",
+		Options{Targets: []Target{{N: 64, K: 64}}, Screening: 7, BlockTarget: 200 * time.Microsecond, Infer: &yes})
 }
 
-// designedAsAsked checks that a run holds what its designer asked for, row by row, given the
-// samples before each of its looks, and returns what it has of each row.
+// designedAsAsked checks that a run holds exactly the rows that its designer requests, given the samples
+// before each look.
 func designedAsAsked(t *testing.T, p *Plan, run *results.Run, d Designer) map[int][]results.Sample {
 	t.Helper()
 	cases, err := run.Cases()
@@ -105,11 +106,10 @@ func designedAsAsked(t *testing.T, p *Plan, run *results.Run, d Designer) map[in
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[int]int{} // the first round of each row
+	want := map[int]int{}
 	for _, m := range seeds[p.Series[0].SeriesKey] {
 		want[m] = 0
 	}
-	// Rows that were added begin at a look; after the last round nothing more is asked for.
 	looks := []int{math.MaxInt}
 	for _, c := range cases {
 		if n := first(c.ID); n > 0 {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
@@ -55,7 +55,6 @@ func TestDesignerChoosesTheRows(t *testing.T) {
 	if err := json.Unmarshal([]byte(state(t, run, StateKnown)), &stored); err != nil || stored != want {
 		t.Errorf("stored %+v, %v", stored, err)
 	}
-	// Another start finds nothing to do, and knows as much.
 	again, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now, Designer: halver{every: 32},
 		Chooser: rules.OpenRows{Config: rules.Default()}}).Run(context.Background())
 	if err != nil || again.Samples != 0 || again.Known != want {
@@ -63,8 +62,6 @@ func TestDesignerChoosesTheRows(t *testing.T) {
 	}
 }
 
-// TestControlsAreMeasuredWithLateRows: what tells a slow moment from slow rows is there
-// whenever rows are.
 func TestControlsAreMeasuredWithLateRows(t *testing.T) {
 	d := stepped()
 	p, err := inferring(d)
@@ -73,7 +70,8 @@ func TestControlsAreMeasuredWithLateRows(t *testing.T) {
 	}
 	run := newRun(t, p)
 	chooser := rules.OpenRows{Config: rules.Default()}
-	if _, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now, Designer: halver{every: 8}, Chooser: chooser}).Run(t.Context()); err != nil {
+	if _, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now, Designer: halver{every: 8},
+		Chooser: chooser}).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	cases, err := run.Cases()
@@ -108,11 +106,8 @@ func TestControlsAreMeasuredWithLateRows(t *testing.T) {
 	}
 }
 
-// designVariable makes the child sweep a plan that infers.
 const designVariable = "GEMMAUDIT_TEST_DESIGN"
 
-// TestKilledDesignGoesOn kills a sweep among the rounds of rows that were added, and wants what an
-// undisturbed one would have measured.
 func TestKilledDesignGoesOn(t *testing.T) {
 	kills := 6
 	if testing.Short() {
@@ -132,8 +127,7 @@ func TestKilledDesignGoesOn(t *testing.T) {
 	}
 }
 
-// TestStepsComeInTheOrderOfWorth: seeds that there is no time for at once wait, and what tells
-// most comes first, so that an early end still has the ends of the series.
+// The most informative seeds come first, so an early end still has the ends of the series.
 func TestStepsComeInTheOrderOfWorth(t *testing.T) {
 	d := stepped()
 	p, err := inferring(d)
@@ -198,21 +192,21 @@ func TestDeadlineKeepsWhatIsKnown(t *testing.T) {
 	if k := sum.Known; k.Inferred == 0 || k.Rows != p.Rows() {
 		t.Errorf("known %+v", k)
 	}
-	// What was done ahead of the sweep is part of its time.
-	late, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: newRun(t, p), Now: d.Now, Began: d.Now().Add(-p.Deadline / 2), Designer: halver{every: 32}}).Run(t.Context())
+	late, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: newRun(t, p), Now: d.Now, Began: d.Now().Add(-p.Deadline / 2),
+		Designer: halver{every: 32}}).Run(t.Context())
 	if err != nil || late.Status != StatusDeadline || late.Samples >= sum.Samples || late.Samples == 0 {
 		t.Errorf("begun earlier: %d samples, %d otherwise; %v", late.Samples, sum.Samples, err)
 	}
 }
 
-// greedy asks for what it is told to.
 type greedy struct {
 	halver
 	cases []results.Case
 	err   error
 }
 
-func (g greedy) More([]PlannedSeries, map[results.SeriesKey]results.Choices, []results.Case, []results.Sample) ([]results.Case, int, error) {
+func (g greedy) More([]PlannedSeries, map[results.SeriesKey]results.Choices, []results.Case,
+	[]results.Sample) ([]results.Case, int, error) {
 	return g.cases, 0, g.err
 }
 
@@ -233,11 +227,12 @@ func TestDesignersAreHeldToThePlan(t *testing.T) {
 		designer Designer
 		want     string
 	}{
-		"none":                 {nil, "nothing chooses"},
-		"a seed outside":       {wild{}, "m7 is not in the plan"},
-		"a row outside":        {greedy{halver: halver{every: 100}, cases: []results.Case{of.Case(401)}}, "m401 n64 k64"},
-		"a series outside":     {greedy{halver: halver{every: 100}, cases: []results.Case{other.Case(8)}}, "m8 n128 k64"},
-		"a padded row":         {greedy{halver: halver{every: 100}, cases: []results.Case{{SeriesKey: of.SeriesKey, M: 9, PadTo: 16}}}, "is not in an inferred series"},
+		"none":             {nil, "nothing chooses"},
+		"a seed outside":   {wild{}, "m7 is not in the plan"},
+		"a row outside":    {greedy{halver: halver{every: 100}, cases: []results.Case{of.Case(401)}}, "m401 n64 k64"},
+		"a series outside": {greedy{halver: halver{every: 100}, cases: []results.Case{other.Case(8)}}, "m8 n128 k64"},
+		"a padded row": {greedy{halver: halver{every: 100}, cases: []results.Case{{SeriesKey: of.SeriesKey, M: 9, PadTo: 16}}},
+			"is not in an inferred series"},
 		"an error":             {greedy{halver: halver{every: 100}, err: errors.New("no idea")}, "choosing the rows of round 7: no idea"},
 		"what is there, again": {greedy{halver: halver{every: 100}, cases: []results.Case{of.Case(8)}}, ""},
 	} {
@@ -251,7 +246,6 @@ func TestDesignersAreHeldToThePlan(t *testing.T) {
 	}
 }
 
-// TestLateRowsMayBeLarger: A and C grow with the rows that are added.
 func TestLateRowsMayBeLarger(t *testing.T) {
 	d := stepped()
 	p, err := inferring(d)
@@ -267,7 +261,6 @@ func TestLateRowsMayBeLarger(t *testing.T) {
 	}
 }
 
-// short leaves the last seed out.
 type short struct{ greedy }
 
 func (s short) Seeds(p PlannedSeries, c results.Choices) (Batches, error) {
@@ -282,8 +275,9 @@ func TestShardsTakeInferredSeriesWhole(t *testing.T) {
 	for n := range 7 {
 		targets = append(targets, Target{N: 64 * (n + 1), K: 64})
 	}
-	p, err := NewPlan(t.Context(), []kernels.Device{d}, Options{Targets: append(targets, Target{N: 32, K: 32, M: 5}), Batches: Batches(upTo(100)), Infer: &yes,
-		DTypes: []kernels.DType{kernels.FP32}, Kernels: []string{"tiled"}}, nil)
+	p, err := NewPlan(t.Context(), []kernels.Device{d},
+		Options{Targets: append(targets, Target{N: 32, K: 32, M: 5}), Batches: Batches(upTo(100)), Infer: &yes,
+			DTypes: []kernels.DType{kernels.FP32}, Kernels: []string{"tiled"}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,12 +320,11 @@ func upTo(n int) []int {
 	return out
 }
 
-// TestCardsInferSideBySide: each device has a design of its own, in the sets of weights that its
-// memory holds, and one that was missing finds its own again.
+// Each device has its own design. A device that was missing resumes its own.
 func TestCardsInferSideBySide(t *testing.T) {
-	h := cards(2, func(card int, c *kerneltest.Config) {
+	h := cards(2, func(card int, c *simulated.Config) {
 		c.ClockMHz = 0
-		c.Gemms[0].Cost = kerneltest.Slow(kerneltest.Linear(1e10, 0), 100+20*card, 150, 2)
+		c.Gemms[0].Cost = simulated.Slow(simulated.Linear(1e10, 0), 100+20*card, 150, 2)
 	})
 	yes := true
 	p := h.plan(t, "8:400", func(o *Options) {

@@ -8,22 +8,22 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
 func TestFailingCasesAreRecordedAndLeft(t *testing.T) {
 	calls := 0
-	d := simulated(func(c *kerneltest.Config) {
-		c.Gemms[0].ExecuteError = func(p kernels.Problem) error {
+	d := declared(func(c *simulated.Config) {
+		c.Gemms[0].ExecuteError = func(p kernels.Task) error {
 			if p.M == 3 {
 				calls++
 				return errors.New("launch error 719")
 			}
 			return nil
 		}
-		c.Gemms[1].BindError = func(p kernels.Problem) error {
+		c.Gemms[1].BindError = func(p kernels.Task) error {
 			if p.M == 5 {
 				return errors.New("no algorithm")
 			}
@@ -33,7 +33,7 @@ func TestFailingCasesAreRecordedAndLeft(t *testing.T) {
 	p := planned(t, d, "1:6", nil)
 	run := newRun(t, p)
 	w := &watcher{}
-	for range 2 { // the second start tries them once more
+	for range 2 {
 		sum, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Observer: w, Now: d.Now}).Run(context.Background())
 		if err != nil || sum.Status != StatusComplete {
 			t.Fatalf("status %q, error %v", sum.Status, err)
@@ -60,7 +60,7 @@ func TestFailingCasesAreRecordedAndLeft(t *testing.T) {
 }
 
 func TestOutOfMemoryFailsTheSeries(t *testing.T) {
-	d := simulated(func(c *kerneltest.Config) { c.MemoryBytes, c.Gemms = 1<<20, c.Gemms[:1] })
+	d := declared(func(c *simulated.Config) { c.MemoryBytes, c.Gemms = 1<<20, c.Gemms[:1] })
 	p := planned(t, d, "1:3", func(o *Options) { o.Targets = append(o.Targets, Target{N: 1024, K: 1024}) })
 	run := newRun(t, p)
 	sum, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now}).Run(context.Background())
@@ -81,15 +81,14 @@ func TestOutOfMemoryFailsTheSeries(t *testing.T) {
 	}
 }
 
-// TestFailuresAreTriedAgain: what memory had no room for, and what failed in a later round,
-// is measured by a start that finds room, until the plan is whole.
+// Cases that failed for lack of memory, or in a later round, are measured once they fit.
 func TestFailuresAreTriedAgain(t *testing.T) {
 	sick := true
-	device := func(bytes int64) *kerneltest.Device {
+	device := func(bytes int64) *simulated.Device {
 		launches := 0
-		return simulated(func(c *kerneltest.Config) {
+		return declared(func(c *simulated.Config) {
 			c.MemoryBytes, c.Gemms = bytes, c.Gemms[:1]
-			c.Gemms[0].ExecuteError = func(p kernels.Problem) error {
+			c.Gemms[0].ExecuteError = func(p kernels.Task) error {
 				if p.M == 2 && p.N != 1024 {
 					launches++
 				}
@@ -103,7 +102,7 @@ func TestFailuresAreTriedAgain(t *testing.T) {
 	d := device(1 << 20)
 	p := planned(t, d, "1:3", func(o *Options) { o.Targets = append(o.Targets, Target{N: 1024, K: 1024}) })
 	run := newRun(t, p)
-	start := func(d *kerneltest.Device) *Summary {
+	start := func(d *simulated.Device) *Summary {
 		t.Helper()
 		sum, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now}).Run(context.Background())
 		if err != nil {
@@ -131,9 +130,9 @@ func TestFailuresAreTriedAgain(t *testing.T) {
 }
 
 func TestLostDeviceCanBeResumed(t *testing.T) {
-	p := planned(t, simulated(nil), "1:10", nil)
+	p := planned(t, declared(nil), "1:10", nil)
 	run := newRun(t, p)
-	d := simulated(func(c *kerneltest.Config) { c.LoseAfter = 40 })
+	d := declared(func(c *simulated.Config) { c.LoseAfter = 40 })
 	sum, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now}).Run(context.Background())
 	if !errors.Is(err, kernels.ErrDeviceLost) || sum.Status != StatusInterrupted {
 		t.Fatalf("status %q, error %v", sum.Status, err)
@@ -141,7 +140,7 @@ func TestLostDeviceCanBeResumed(t *testing.T) {
 	if failures, _ := run.Failures(); len(failures) != 0 {
 		t.Errorf("the loss was held against cases: %v", failures)
 	}
-	d = simulated(nil)
+	d = declared(nil)
 	if _, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now}).Run(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +148,7 @@ func TestLostDeviceCanBeResumed(t *testing.T) {
 }
 
 func TestDeadline(t *testing.T) {
-	d := simulated(nil)
+	d := declared(nil)
 	p := planned(t, d, "1:40", func(o *Options) { o.Deadline = 10 * time.Millisecond })
 	run := newRun(t, p)
 	_, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now}).Run(context.Background())
@@ -176,8 +175,8 @@ func TestDeadline(t *testing.T) {
 }
 
 func TestAMissingDeviceIsNamed(t *testing.T) {
-	p := planned(t, simulated(nil), "1:3", nil)
-	other := simulated(func(c *kerneltest.Config) { c.ID = "cuda:0" })
+	p := planned(t, declared(nil), "1:3", nil)
+	other := declared(func(c *simulated.Config) { c.ID = "cuda:0" })
 	_, err := (&Runner{Plan: p, Devices: []kernels.Device{other}, Out: newRun(t, p)}).Run(context.Background())
 	if err == nil || !strings.Contains(err.Error(), `"sim"`) || !strings.Contains(err.Error(), "cuda:0") {
 		t.Errorf("error %v", err)
@@ -189,17 +188,18 @@ func TestDriftPastTheBoundInvalidatesTheRun(t *testing.T) {
 		drift   float64 // a second
 		invalid bool
 	}{{0, false}, {0.1, false}, {2, true}, {-2, true}} {
-		d := simulated(func(cfg *kerneltest.Config) {
+		d := declared(func(cfg *simulated.Config) {
 			cfg.Drift = func(s float64) float64 { return 1 + c.drift*s }
 		})
 		p := planned(t, d, "1:40", nil)
 		run := newRun(t, p)
 		w := &watcher{}
-		sum, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Observer: w, DriftTest: rules.DriftPast, Now: d.Now}).Run(context.Background())
+		sum, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Observer: w, DriftTest: rules.DriftPast,
+			Now: d.Now}).Run(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if (sum.Invalid != "") != c.invalid || state(t, run, StateInvalid) != sum.Invalid || w.said("the run is invalid") != c.invalid {
+		if (sum.Invalid != "") != c.invalid || state(t, run, StateInvalid) != sum.Invalid || w.said("only large differences") != c.invalid {
 			t.Errorf("drift of %g a second: invalid %q, drift %+v", c.drift, sum.Invalid, sum.Drift)
 		}
 		if len(sum.Drift) != 1 || c.drift != 0 && sum.Drift[0].Change*c.drift <= 0 {
@@ -209,25 +209,27 @@ func TestDriftPastTheBoundInvalidatesTheRun(t *testing.T) {
 }
 
 func TestWarmUpWaitsForTheSteadyState(t *testing.T) {
-	heating := simulated(func(c *kerneltest.Config) {
-		// Slow at first, as a device whose clock rises for 50 ms.
+	heating := declared(func(c *simulated.Config) {
 		c.Drift = func(s float64) float64 { return 1 + max(0, 1-s/0.05) }
 	})
 	p := planned(t, heating, "1:10", nil)
-	sum, err := (&Runner{Plan: p, Devices: []kernels.Device{heating}, Out: newRun(t, p), DriftTest: rules.DriftPast, Now: heating.Now}).Run(context.Background())
+	sum, err := (&Runner{Plan: p, Devices: []kernels.Device{heating}, Out: newRun(t, p), DriftTest: rules.DriftPast,
+		Now: heating.Now}).Run(context.Background())
 	if err != nil || len(sum.WarmUp) != 1 || !sum.WarmUp[0].Settled || sum.WarmUp[0].Seconds < 0.04 || sum.Invalid != "" {
 		t.Errorf("warm-up %+v, invalid %q, %v", sum.WarmUp, sum.Invalid, err)
 	}
-	restless := simulated(func(c *kerneltest.Config) { c.Noise = kerneltest.Noise{Sigma: 0.2} })
+	restless := declared(func(c *simulated.Config) { c.Noise = simulated.Disturbances{Sigma: 0.2} })
 	w := &watcher{}
-	sum, err = (&Runner{Plan: p, Devices: []kernels.Device{restless}, Out: newRun(t, p), Observer: w, Now: restless.Now}).Run(context.Background())
+	sum, err = (&Runner{Plan: p, Devices: []kernels.Device{restless}, Out: newRun(t, p), Observer: w,
+		Now: restless.Now}).Run(context.Background())
 	if err != nil || sum.WarmUp[0].Settled || sum.WarmUp[0].Seconds > 0.115 || !w.said("did not settle in 100ms") {
 		t.Errorf("warm-up %+v, messages %q, %v", sum.WarmUp, w.messages, err)
 	}
 	// A short deadline leaves nine tenths of it to the samples.
 	brief := *p
 	brief.Deadline, brief.Rounds, brief.Screening = 400*time.Millisecond, 1, 1
-	sum, err = (&Runner{Plan: &brief, Devices: []kernels.Device{restless}, Out: newRun(t, &brief), Now: restless.Now}).Run(context.Background())
+	sum, err = (&Runner{Plan: &brief, Devices: []kernels.Device{restless}, Out: newRun(t, &brief),
+		Now: restless.Now}).Run(context.Background())
 	if err != nil || sum.WarmUp[0].Seconds > 0.06 || sum.Samples == 0 {
 		t.Errorf("with a deadline: warm-up %+v, %d samples, %v", sum.WarmUp, sum.Samples, err)
 	}

@@ -9,8 +9,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// expectedMFU is the share of the peak that a kernel is taken to reach before
-// anything was measured. Only plans depend on it, and only until the first round.
+// expectedMFU is a kernel's assumed share of the peak, used by plans until the first round.
 func expectedMFU(kernel string) float64 {
 	if kernel == "naive" {
 		return 0.02 // one multiply and add at a time
@@ -18,21 +17,21 @@ func expectedMFU(kernel string) float64 {
 	return 0.5
 }
 
-// Predictor predicts times from the ceilings of devices, before anything was
-// measured. A running sweep replaces its predictions by what pilots find.
+// Predictor predicts times from device ceilings before any measurement. A running sweep replaces the
+// predictions by pilot results.
 type Predictor struct {
 	ceilings map[string]kernels.Ceilings
 }
 
-// NewPredictor returns an estimator for devices by id.
+// NewPredictor returns a predictor; ceilings are by device id.
 func NewPredictor(ceilings map[string]kernels.Ceilings) *Predictor {
 	return &Predictor{ceilings: ceilings}
 }
 
-// launchOverhead is what a launch costs at least, on any device.
+// launchOverhead is the minimum cost of a launch on any device, in seconds.
 const launchOverhead = 2e-6
 
-// Launch is the expected time of one execution of a case, all its parts, in seconds.
+// Launch is the expected time of one execution of all parts of a case, in seconds.
 func (e *Predictor) Launch(c results.Case) float64 {
 	switch {
 	case len(c.Parts) > 0:
@@ -55,7 +54,7 @@ func (e *Predictor) Launch(c results.Case) float64 {
 
 func (e *Predictor) launch(c results.Case, m int) float64 {
 	ceilings := e.ceilings[c.Device]
-	flops := 100e9 // a core or two; used where a device knows nothing of itself
+	flops := 100e9 // one or two cores, for devices without known ceilings
 	if peak, ok := ceilings.Peak(c.DType); ok && peak.FLOPS > 0 {
 		flops = peak.FLOPS
 	}
@@ -68,7 +67,10 @@ func (e *Predictor) launch(c results.Case, m int) float64 {
 
 // Block is the expected time of one block of a case under a plan.
 func (e *Predictor) Block(p *Plan, c results.Case) time.Duration {
-	one := e.Launch(c)
+	return p.blockOf(e.Launch(c))
+}
+
+func (p *Plan) blockOf(one float64) time.Duration {
 	t := max(one*float64(p.MinLaunches), p.BlockTarget.Seconds()+one/2)
 	if one >= p.BlockTarget.Seconds() {
 		t = one * float64(p.MinLaunches)
@@ -81,39 +83,35 @@ func (e *Predictor) Case(p *Plan, c results.Case) time.Duration {
 	return time.Duration(float64(e.Block(p, c)) * p.expectedRounds())
 }
 
-// Prediction is how long a plan takes.
+// Prediction describes how long a plan takes.
 type Prediction struct {
-	// Rows is how many Ms the series have. Cases are those that are measured, of inferred
-	// series the seeds: a designer may ask for more of these, up to all.
+	// Rows counts the Ms of all series, Cases the measured ones: of inferred series the seeds, to which a
+	// designer may add.
 	Rows, Cases int
-	// Samples counts blocks of all rounds of the cases; a chooser may ask for fewer.
+	// Samples counts the blocks of all rounds; a chooser may ask for fewer.
 	Samples int
-	// Round is the time of one round over every case, Screening that of the rounds
-	// that cover every case, Expected that of the later rounds too, of which each
-	// covers openShare of the cases. Devices work side by side, so the slowest counts.
+	// Round is one round over every case. Screening covers the rounds with every case. Expected adds the
+	// later rounds, each with openShare of the cases. The slowest device counts.
 	Round, Screening, Expected time.Duration
-	// SetUp is the time for filling and packing weights and for pilots.
+	// SetUp is the time to fill and pack weights and to run pilots.
 	SetUp time.Duration
-	// First is the time of a round over what the first rounds measure: all cases, but for
-	// those that a [Plan].Step leaves for later.
+	// First is one round over the first step's cases: all of them without a [Plan].Step.
 	First time.Duration
 }
 
-// openShare is the share of the cases that a round after the screening is taken to
-// measure. On a quiet GPU it is a tenth of them, on a CPU that others use a third.
+// openShare is the assumed share of cases in a round after the screening: on a quiet GPU a tenth, on a shared
+// CPU a third.
 const openShare = 0.25
 
-// expectedRounds is how many blocks a case gets on average.
 func (p *Plan) expectedRounds() float64 {
 	return float64(p.Screening) + openShare*float64(p.Rounds-p.Screening)
 }
 
-// setUpBytesPerSecond is how fast weights are filled and packed, in bytes a
-// second; random numbers set the pace.
+// Random number generation limits the fill rate of weights.
 const setUpBytesPerSecond = 500e6
 
-// Plan predicts a plan on devices of the given last-level caches. Of inferred series that have
-// no seeds in seeds, which may be nil, some are assumed.
+// Plan predicts the time of a plan; llc gives last-level cache sizes by device. Inferred series without seeds
+// get assumed ones.
 func (e *Predictor) Plan(p *Plan, seeds Seeds, llc map[string]int64) Prediction {
 	var out Prediction
 	type device struct{ all, stepped, setUp time.Duration }
@@ -172,12 +170,10 @@ func (e *Predictor) Plan(p *Plan, seeds Seeds, llc map[string]int64) Prediction 
 	return out
 }
 
-// assumedSpread and assumedStep are how far apart the seeds of an inferred series are taken to
-// lie at most, as a share of M and in rows, before a designer has chosen them: between those of
-// kernels that tell what they run and of those that do not.
+// assumedSpread (a share of M) and assumedStep (rows) limit the distance between assumed seeds of an inferred
+// series.
 const assumedSpread, assumedStep = 1.0 / 32, 32
 
-// assumedSeeds are some of ms, about as many as a designer would choose.
 func assumedSeeds(ms Batches) Batches {
 	if len(ms) <= wholeBatches {
 		return ms
@@ -191,8 +187,7 @@ func assumedSeeds(ms Batches) Batches {
 	return out
 }
 
-// EveryRow is the time that the screening takes when every row of inferred series has to be
-// measured, on the device that takes longest.
+// EveryRow is the screening time on the slowest device if every row of the inferred series is measured.
 func (e *Predictor) EveryRow(p *Plan) time.Duration {
 	devices := map[string]time.Duration{}
 	for _, s := range p.Own() {
@@ -207,15 +202,12 @@ func (e *Predictor) EveryRow(p *Plan) time.Duration {
 	return most
 }
 
-// weightBytes is the size of a case's raw weights.
 func weightBytes(c results.Case) int64 { return matrixOf(c).bytes() }
 
-// maxCopies bounds the copies of tiny weights, whose launches are bound one by
-// one. Matrices that would need more, below 6 KB on a device with 32 MB of
-// last-level cache, rotate over less than they should, and say so.
+// maxCopies limits the copies of tiny weights, since each copy is bound separately. Matrices below 6 KB with
+// 32 MB of last-level cache rotate over too few copies, and a note reports it.
 const maxCopies = 1 << 14
 
-// copiesFor is how many copies of weights of that size a regime rotates over.
 func copiesFor(regime results.Regime, bytes, llc int64) int {
 	if regime == results.Hot || bytes <= 0 {
 		return 1
@@ -228,9 +220,9 @@ func copiesFor(regime results.Regime, bytes, llc int64) int {
 	return n
 }
 
-// placesFor is over how many places of input and output a case rotates whose operation has no operand
-// that stays in memory: so many that each has left the cache when it comes round again, and a power of two,
-// so that those of all Ms divide the most there are. In the hot regime it is one.
+// placesFor is the number of input and output places of a case without an operand that stays in memory. Each
+// place must leave the cache before its next use. Powers of two let the places of all Ms divide the largest
+// number.
 func placesFor(c results.Case, llc int64) int {
 	n := 1
 	if c.Regime != results.Hot {
@@ -242,7 +234,7 @@ func placesFor(c results.Case, llc int64) int {
 	return n
 }
 
-// rotated is how many copies of its weights, or places, a case rotates over.
+// rotated is the number of weight copies, or of places without weights.
 func rotated(c results.Case, llc int64) int {
 	if !c.Operation.Stores() {
 		return placesFor(c, llc)
@@ -250,9 +242,8 @@ func rotated(c results.Case, llc int64) int {
 	return copiesFor(c.Regime, weightBytes(c), llc)
 }
 
-// divisible is n, or up to an eighth more, with a divisor within twice of any
-// number: a power of two times 8 to 15. In the cold regime the places of A and C
-// must divide the copies; of a prime number of them every copy would need its own.
+// divisible rounds n up by at most an eighth to a power of two times 8 to 15. In the cold regime the places
+// of A and C must divide the number of copies; with a prime, every copy would need its own place.
 func divisible(n int) int {
 	unit := 1 << max(0, bits.Len(uint(n))-4)
 	return (n + unit - 1) / unit * unit

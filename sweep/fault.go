@@ -13,20 +13,19 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// StateFaults is the key under which a run keeps the cases with which a device failed: JSON, []Fault.
+// StateFaults is the run's key of the cases that made a device fail: JSON, []Fault.
 const StateFaults = "faults"
 
-// FaultError says that nothing more can be had from a device in this process. It wraps
-// [kernels.ErrDeviceLost]. What was measured before is stored, and nothing after it.
+// FaultError reports that a device is unusable in this process. It wraps [kernels.ErrDeviceLost]. Samples
+// from before the fault are stored, later ones are not.
 type FaultError struct {
 	Device string
-	// Cases were on the device, the one that began first ahead of the one behind it. There are none
-	// where the device failed in setting up.
+	// Cases were on the device, the earliest first. It is empty if the device failed during setup.
 	Cases []results.Case
-	// Hung is how long an answer was waited for, 0 where the device has told the error. The goroutine
-	// that waits for it is left behind and still holds the device, which must not be closed.
+	// Hung is how long the host waited, or 0 if the device reported the error. The abandoned goroutine still
+	// holds the device, which must not be closed.
 	Hung time.Duration
-	// Samples were stored by this start before it happened.
+	// Samples counts the samples stored in this start before the fault.
 	Samples int
 	Err     error
 }
@@ -43,25 +42,22 @@ func (e *FaultError) Error() string {
 
 func (e *FaultError) Unwrap() error { return e.Err }
 
-// Passes says that a case has brought it about: another process can measure the rest.
+// Passes reports whether a case caused the fault, so that another process can measure the rest.
 func (e *FaultError) Passes() bool {
 	return len(e.Cases) > 0 && errors.Is(e.Err, kernels.ErrContextLost)
 }
 
-// Fault is a case with which a device failed, as a run keeps it.
+// Fault is a stored case that made a device fail.
 type Fault struct {
 	Case int64 `json:"case"`
-	// Failed cases were alone on the device, and are not measured again unless it is asked for. Others
-	// shared it with one more, either of which may have been the cause: they are measured with
-	// nothing else on it.
+	// Failed cases were alone on the device and are measured again only on request. Otherwise two cases
+	// shared it, and each is measured alone.
 	Failed bool   `json:"failed"`
 	Reason string `json:"reason"`
 }
 
-// faults are those of a run by case.
 type faults map[int64]Fault
 
-// readFaults reads those that a run keeps. Without a run there are none.
 func readFaults(run *results.Run) (faults, error) {
 	out := faults{}
 	if run == nil {
@@ -81,7 +77,6 @@ func readFaults(run *results.Run) (faults, error) {
 	return out, nil
 }
 
-// write stores them.
 func (f faults) write(run *results.Run) error {
 	all := slices.SortedFunc(maps.Values(f), func(a, b Fault) int { return cmp.Compare(a.Case, b.Case) })
 	data, err := json.Marshal(all)
@@ -91,7 +86,7 @@ func (f faults) write(run *results.Run) error {
 	return run.SetState(StateFaults, string(data))
 }
 
-// ForgetFaults has the cases with which a device failed measured like all others again.
+// ForgetFaults clears the stored faults, so that the cases are measured again.
 func ForgetFaults(run *results.Run) error {
 	all, err := readFaults(run)
 	if err != nil || len(all) == 0 {
@@ -105,8 +100,7 @@ func ForgetFaults(run *results.Run) error {
 	return faults{}.write(run)
 }
 
-// add takes in a fault that a case has brought about, and returns the case that is found to have:
-// the only one on the device.
+// add records a fault. It returns the case if that was alone on the device.
 func (f faults) add(e *FaultError) (failed []results.Case) {
 	if !e.Passes() {
 		return nil
@@ -120,7 +114,6 @@ func (f faults) add(e *FaultError) (failed []results.Case) {
 	return nil
 }
 
-// alone are the cases that share the device with no other.
 func (f faults) alone() map[int64]bool {
 	out := map[int64]bool{}
 	for id := range f {
@@ -129,8 +122,8 @@ func (f faults) alone() map[int64]bool {
 	return out
 }
 
-// lost names what is on the device, and what is about to be, in the first error after which
-// nothing more can be had from it. Later ones are the same.
+// lost records the cases on the device and the next one in the first fatal error. Later calls return the same
+// error.
 func (b *rig) lost(err error, behind *station) error {
 	if !deviceLost(err) {
 		return err
@@ -141,7 +134,6 @@ func (b *rig) lost(err error, behind *station) error {
 	return b.fault
 }
 
-// onDevice are the cases of the blocks in flight and of the station behind them, each once.
 func (b *rig) onDevice(behind *station) []results.Case {
 	var out []results.Case
 	add := func(c results.Case) {
@@ -158,13 +150,12 @@ func (b *rig) onDevice(behind *station) []results.Case {
 	return out
 }
 
-// hung says whether a device was given up that did not answer.
 func hung(err error) bool {
 	var fault *FaultError
 	return errors.As(err, &fault) && fault.Hung > 0
 }
 
-// record keeps what a fault of a device tells of cases, and returns it with what went wrong with that.
+// record stores a device fault with its cases, and returns it joined with any error of storing it.
 func (r *Runner) record(err error, past *past) error {
 	var fault *FaultError
 	if !errors.As(err, &fault) {
@@ -185,7 +176,6 @@ func (r *Runner) record(err error, past *past) error {
 	return err
 }
 
-// fail records that a case failed in the first round of the sweep of which it has no sample.
 func (r *Runner) fail(c results.Case, why error) error {
 	if err := r.Out.Forgive(c.ID, results.PhaseSweep); err != nil {
 		return err
@@ -202,7 +192,6 @@ func (r *Runner) fail(c results.Case, why error) error {
 	return r.journal.fail(results.Failure{CaseID: c.ID, Phase: results.PhaseSweep, Round: round, Reason: why.Error()})
 }
 
-// learnFaults reads the faults that Out keeps.
 func (m *Measurer) learnFaults() error {
 	var err error
 	if m.faults, err = readFaults(m.cfg.Out); err != nil || len(m.faults) == 0 {
@@ -221,7 +210,6 @@ func (m *Measurer) learnFaults() error {
 	return nil
 }
 
-// record keeps what a fault of a device tells of cases, and returns it with what went wrong with that.
 func (m *Measurer) record(err error, requests []results.Request) error {
 	var fault *FaultError
 	if !errors.As(err, &fault) || m.fault != nil {
@@ -233,7 +221,7 @@ func (m *Measurer) record(err error, requests []results.Request) error {
 	}
 	fault.Cases = slices.Clone(fault.Cases)
 	for i := range fault.Cases {
-		fault.Cases[i].ID = 0 // results are looked at of cases that have none
+		fault.Cases[i].ID = 0 // results are computed for cases without an id
 	}
 	named, naming := m.cfg.Out.AddCases(fault.Cases)
 	if naming != nil {
@@ -241,7 +229,7 @@ func (m *Measurer) record(err error, requests []results.Request) error {
 	}
 	fault.Cases = named
 	for _, c := range m.faults.add(fault) {
-		phase := results.PhaseSweep // that of a case which only keeps the device warm
+		phase := results.PhaseSweep // the phase of a case that only keeps the device warm
 		for _, r := range requests {
 			if r.Case.Key() == c.Key() {
 				phase = r.Phase
@@ -257,7 +245,6 @@ func (m *Measurer) record(err error, requests []results.Request) error {
 	return err
 }
 
-// skip says why a case is not measured with which a device failed before; nil for all others.
 func (m *Measurer) skip(c results.Case) error {
 	why := m.failed[c.Key()]
 	if why != nil && !slices.ContainsFunc(m.skipped, func(o results.Case) bool { return o.Key() == c.Key() }) {
@@ -266,5 +253,5 @@ func (m *Measurer) skip(c results.Case) error {
 	return why
 }
 
-// Skipped are the cases that were asked for and not measured, since a device failed with them before.
+// Skipped returns the requested cases that were not measured because a device failed with them before.
 func (m *Measurer) Skipped() []results.Case { return m.skipped }

@@ -11,25 +11,22 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// The ways in which a launch fails in these tests.
 const (
 	breaks = "breaks" // the context
 	loses  = "loses"  // the device
 	hangs  = "hangs"
 )
 
-// hangTime is how long these tests wait for what hangs, and patience is for what does not on the busiest
-// machine.
+// hangTime is the timeout for hanging calls; patience must be enough for the busiest machine.
 const (
 	hangTime = 400 * time.Millisecond
 	patience = time.Minute
 )
 
-// limitOf is how long to wait where launches fail in one way.
 func limitOf(way string) time.Duration {
 	if way == hangs {
 		return hangTime
@@ -37,11 +34,10 @@ func limitOf(way string) time.Duration {
 	return patience
 }
 
-// failing makes launches that are chosen fail in one way.
-func failing(t *testing.T, way string, chosen func(kernels.Problem) bool) func(*kerneltest.Config) {
+func failing(t *testing.T, way string, chosen func(kernels.Task) bool) func(*simulated.Config) {
 	release := make(chan struct{})
 	t.Cleanup(func() { close(release) })
-	fail := func(p kernels.Problem) error {
+	fail := func(p kernels.Task) error {
 		switch {
 		case !chosen(p):
 			return nil
@@ -53,19 +49,18 @@ func failing(t *testing.T, way string, chosen func(kernels.Problem) bool) func(*
 		<-release
 		return nil
 	}
-	return func(c *kerneltest.Config) {
+	return func(c *simulated.Config) {
 		for i := range c.Gemms {
 			c.Gemms[i].ExecuteError = fail
 		}
 	}
 }
 
-// flavours are the kinds of devices: those that execute, and those that run blocks by themselves, where
-// what fails is told at the start or at the end.
-var flavours = map[string]func(*kerneltest.Device) clocked{
-	"executes":      func(d *kerneltest.Device) clocked { return d },
-	"starts":        func(d *kerneltest.Device) clocked { return &kerneltest.Starter{Device: d} },
-	"tells it late": func(d *kerneltest.Device) clocked { return &kerneltest.Starter{Device: d, Late: true} },
+// Synchronous devices, and asynchronous ones that report errors at the start or at the end.
+var flavours = map[string]func(*simulated.Device) clocked{
+	"executes":      func(d *simulated.Device) clocked { return d },
+	"starts":        func(d *simulated.Device) clocked { return &simulated.Starter{Device: d} },
+	"tells it late": func(d *simulated.Device) clocked { return &simulated.Starter{Device: d, Late: true} },
 }
 
 type clocked interface {
@@ -73,13 +68,12 @@ type clocked interface {
 	Now() time.Time
 }
 
-// startOn measures what a run lacks.
 func startOn(d clocked, p *Plan, run *results.Run, limit time.Duration) (*Summary, error) {
 	return (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now, CaseTimeout: limit}).Run(context.Background())
 }
 
-// TestFaultAtEveryLaunch: whichever launch of a sweep breaks the device, loses it or hangs, the
-// sweep ends with what was on it, keeps what came before, and further ones make the plan whole.
+// Earlier samples are kept whenever a launch breaks, loses or hangs the device, and further starts complete
+// the plan.
 func TestFaultAtEveryLaunch(t *testing.T) {
 	for flavour, wrap := range flavours {
 		for _, way := range []string{breaks, loses, hangs} {
@@ -88,9 +82,10 @@ func TestFaultAtEveryLaunch(t *testing.T) {
 				at, faults := 1, 0
 				for step := 1; ; at += step {
 					var launches atomic.Int64
-					here := int64(at) // what hangs asks later
-					d := wrap(simulated(failing(t, way, func(kernels.Problem) bool { return launches.Add(1) == here })))
-					p := planned(t, d, "1:2", func(o *Options) { o.Sentinel.SettleWindow, o.Sentinel.SettleCap = time.Millisecond, 3*time.Millisecond })
+					here := int64(at) // a hanging call checks it later
+					d := wrap(declared(failing(t, way, func(kernels.Task) bool { return launches.Add(1) == here })))
+					p := planned(t, d, "1:2",
+						func(o *Options) { o.Sentinel.SettleWindow, o.Sentinel.SettleCap = time.Millisecond, 3*time.Millisecond })
 					run := newRun(t, p)
 					_, err := startOn(d, p, run, limitOf(way))
 					if err == nil {
@@ -99,8 +94,10 @@ func TestFaultAtEveryLaunch(t *testing.T) {
 					}
 					faults++
 					var fault *FaultError
-					if !errors.As(err, &fault) || !errors.Is(err, kernels.ErrDeviceLost) || len(fault.Cases) == 0 || fault.Device != "sim" ||
-						fault.Passes() != (way != loses) || (fault.Hung > 0) != (way == hangs) || !strings.Contains(err.Error(), fault.Cases[0].String()+" was on the device") {
+					if !errors.As(err, &fault) || !errors.Is(err, kernels.ErrDeviceLost) || len(fault.Cases) == 0 ||
+						fault.Device != "sim" ||
+						fault.Passes() != (way != loses) || (fault.Hung > 0) != (way == hangs) ||
+						!strings.Contains(err.Error(), fault.Cases[0].String()+" was on the device") {
 						t.Fatalf("launch %d: %v, %+v", at, err, fault)
 					}
 					before, err := run.Samples(results.PhaseSweep)
@@ -111,8 +108,8 @@ func TestFaultAtEveryLaunch(t *testing.T) {
 					if blamed := fault.Passes() && len(fault.Cases) == 1; len(failures) != map[bool]int{true: 1}[blamed] {
 						t.Fatalf("launch %d: %d cases shared the device, failures %v", at, len(fault.Cases), failures)
 					}
-					for n := 0; ; n++ { // without a fault: what failed is let be at first
-						if _, err := startOn(wrap(simulated(nil)), p, run, patience); err != nil {
+					for n := 0; ; n++ { // without faults; failed cases are skipped at first
+						if _, err := startOn(wrap(declared(nil)), p, run, patience); err != nil {
 							t.Fatalf("launch %d: %v", at, err)
 						}
 						if still, _ := run.Failures(); !slices.Equal(still, failures) {
@@ -124,7 +121,7 @@ func TestFaultAtEveryLaunch(t *testing.T) {
 						if err := ForgetFaults(run); err != nil {
 							t.Fatal(err)
 						}
-						failures = nil // it is tried again
+						failures = nil
 					}
 					after := complete(t, p, run)
 					for _, s := range before {
@@ -134,7 +131,7 @@ func TestFaultAtEveryLaunch(t *testing.T) {
 					}
 					switch {
 					case way == hangs:
-						step = 17 // each is waited for
+						step = 17
 					case at > 30 || testing.Short():
 						step = 5
 					}
@@ -147,21 +144,19 @@ func TestFaultAtEveryLaunch(t *testing.T) {
 	}
 }
 
-// TestFaultyCase: a case that fails whenever it runs is found, alone on the device if need be, given up,
-// and everything else is measured.
+// A case that always fails is found, alone on the device if necessary, and given up.
 func TestFaultyCase(t *testing.T) {
 	for flavour, wrap := range flavours {
 		for _, way := range []string{breaks, hangs} {
 			t.Run(flavour+" "+way, func(t *testing.T) {
 				t.Parallel()
-				// Its pilot and its first sample are sound.
-				plan := planned(t, simulated(nil), "1:6", nil)
+				plan := planned(t, declared(nil), "1:6", nil)
 				run := newRun(t, plan)
 				starts := 0
 				for {
 					starts++
 					m3 := 0
-					d := wrap(simulated(failing(t, way, func(p kernels.Problem) bool {
+					d := wrap(declared(failing(t, way, func(p kernels.Task) bool {
 						if p.M == 3 {
 							m3++
 						}
@@ -190,7 +185,7 @@ func TestFaultyCase(t *testing.T) {
 				if err := ForgetFaults(run); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := startOn(wrap(simulated(nil)), plan, run, patience); err != nil {
+				if _, err := startOn(wrap(declared(nil)), plan, run, patience); err != nil {
 					t.Fatal(err)
 				}
 				complete(t, plan, run)
@@ -199,10 +194,10 @@ func TestFaultyCase(t *testing.T) {
 	}
 }
 
-// What ends after the context was broken may be wrong and is not kept, whatever the device says.
+// Blocks that end after the context broke may be wrong and are dropped.
 func TestNothingIsKeptAfterAFault(t *testing.T) {
 	broken := false
-	d := &kerneltest.Starter{Late: true, Device: simulated(failing(t, breaks, func(p kernels.Problem) bool {
+	d := &simulated.Starter{Late: true, Device: declared(failing(t, breaks, func(p kernels.Task) bool {
 		return p.M == 4 && broken
 	}))}
 	b := testRig(t, d, kernels.Normal, 1, time.Millisecond, 1)
@@ -232,22 +227,22 @@ func TestNothingIsKeptAfterAFault(t *testing.T) {
 		}))
 	}
 	var fault *FaultError
-	if err = errors.Join(err, b.land()); !errors.As(err, &fault) || len(fault.Cases) != 2 || len(told) != 2 || !deviceLost(told[0]) || !deviceLost(told[1]) {
+	if err = errors.Join(err, b.land()); !errors.As(err, &fault) || len(fault.Cases) != 2 || len(told) != 2 || !deviceLost(told[0]) ||
+		!deviceLost(told[1]) {
 		t.Errorf("%v; the blocks were told %v", err, told)
 	}
 }
 
-// A case with which the device fails while it is measured again is not asked of it once more, and all
-// others are.
 func TestFaultMeasuringAgain(t *testing.T) {
 	for flavour, wrap := range flavours {
 		for _, way := range []string{breaks, hangs} {
 			t.Run(flavour+" "+way, func(t *testing.T) {
 				t.Parallel()
-				run := newRun(t, planned(t, simulated(nil), "1:3", nil))
-				requests := []results.Request{{Case: simCase(64), Phase: results.PhaseConfirm, Group: 1}, {Case: simCase(32), Phase: results.PhaseConfirm, Group: 1}}
+				run := newRun(t, planned(t, declared(nil), "1:3", nil))
+				requests := []results.Request{{Case: simCase(64), Phase: results.PhaseConfirm, Group: 1},
+					{Case: simCase(32), Phase: results.PhaseConfirm, Group: 1}}
 				for starts := 1; ; starts++ {
-					d := wrap(simulated(failing(t, way, func(p kernels.Problem) bool { return p.M == 64 })))
+					d := wrap(declared(failing(t, way, func(p kernels.Task) bool { return p.M == 64 })))
 					m, err := NewMeasurer(MeasureConfig{Devices: []kernels.Device{d}, Out: run, Now: d.Now, CaseTimeout: limitOf(way)})
 					if err != nil {
 						t.Fatal(err)
@@ -279,29 +274,27 @@ func TestFaultMeasuringAgain(t *testing.T) {
 	}
 }
 
-// A device that hangs where it is set up is named without a case, and nobody goes on.
 func TestHangSettingUp(t *testing.T) {
-	d := &deaf{Device: simulated(nil)}
+	d := &deaf{Device: declared(nil)}
 	p := planned(t, d, "1:2", nil)
 	run := newRun(t, p)
 	_, err := startOn(d, p, run, hangTime)
 	var fault *FaultError
-	if !errors.As(err, &fault) || fault.Passes() || fault.Hung < hangTime || !strings.Contains(err.Error(), "no answer within 400ms to make weights fp32 n256 k128") {
+	if !errors.As(err, &fault) || fault.Passes() || fault.Hung < hangTime ||
+		!strings.Contains(err.Error(), "no answer within 400ms to make weights fp32 n256 k128") {
 		t.Fatalf("%v, %+v", err, fault)
 	}
-	if _, err := startOn(simulated(nil), p, run, patience); err != nil {
+	if _, err := startOn(declared(nil), p, run, patience); err != nil {
 		t.Fatal(err)
 	}
 	complete(t, p, run)
 }
 
-// deaf is a device that never answers when memory is asked for.
-type deaf struct{ *kerneltest.Device }
+type deaf struct{ *simulated.Device }
 
 func (deaf) Alloc(int64) (kernels.Buffer, error) { select {} }
 
-// TestWatchdog: only ticks in which no call begins or ends count, and what is expected to take long
-// may.
+// Only ticks without the begin or end of a call count; long calls get more.
 func TestWatchdog(t *testing.T) {
 	w := newWatchdog("sim", time.Second)
 	ticks := func(n int) (fault *FaultError) {
@@ -314,7 +307,7 @@ func TestWatchdog(t *testing.T) {
 	}
 	w.tick()
 	w.enter(0, "")
-	w.tick() // has seen that the call began
+	w.tick() // notices that the call began
 	if ticks(watchdogTicks-1) != nil {
 		t.Error("a call was given up before its time")
 	}
@@ -347,7 +340,6 @@ func TestWatchdog(t *testing.T) {
 	}
 }
 
-// TestNothingGoesOnWhenGivenUp: a goroutine that was given up begins, ends and continues no call.
 func TestNothingGoesOnWhenGivenUp(t *testing.T) {
 	for name, call := range map[string]func(*watchdog){
 		"enter": func(w *watchdog) { w.enter(0, "late") }, "leave": (*watchdog).leave, "beat": (*watchdog).beat,
@@ -367,15 +359,14 @@ func TestNothingGoesOnWhenGivenUp(t *testing.T) {
 	}
 }
 
-// TestGivenUpTakesNoTime: a case that was given up does not end a sweep for which its time would not be left.
 func TestGivenUpTakesNoTime(t *testing.T) {
-	const deadline, slow = 10 * time.Second, 400_000 // a block of which is expected to take 0.1 s
-	var d *kerneltest.Device
+	const deadline, slow = 10 * time.Second, 400_000 // one block is expected to take 0.1 s
+	var d *simulated.Device
 	var began time.Time
 	tries := 0 // as a sentinel, then as a case
-	d = simulated(func(c *kerneltest.Config) {
+	d = declared(func(c *simulated.Config) {
 		c.Gemms = c.Gemms[:1]
-		c.Gemms[0].ExecuteError = func(p kernels.Problem) error {
+		c.Gemms[0].ExecuteError = func(p kernels.Task) error {
 			if p.M != slow {
 				return nil
 			}
@@ -394,20 +385,18 @@ func TestGivenUpTakesNoTime(t *testing.T) {
 	}
 }
 
-// TestLostBeforeTheFirstSample: a device that is lost while the first weights are made ends the sweep there.
 func TestLostBeforeTheFirstSample(t *testing.T) {
-	d := &losing{Device: simulated(nil)}
+	d := &losing{Device: declared(nil)}
 	p := planned(t, d, "1:4", nil)
 	w := &watcher{}
 	_, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: newRun(t, p), Observer: w, Now: d.Now}).Run(t.Context())
-	if !errors.Is(err, kernels.ErrDeviceLost) || d.asked != 1 || w.said("no case could serve as a sentinel") {
+	if !errors.Is(err, kernels.ErrDeviceLost) || d.asked != 1 || w.said("no case could serve") {
 		t.Errorf("memory was asked for %d times, messages %q: %v", d.asked, w.messages, err)
 	}
 }
 
-// losing is a device that is lost when memory is asked for.
 type losing struct {
-	*kerneltest.Device
+	*simulated.Device
 	asked int
 }
 

@@ -9,29 +9,25 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// flight is a block that was started and has not landed. A device that runs blocks by itself
-// has one behind the one that runs, with all of its launches in place: what the host does
-// between two blocks, storing the one before them among it, leaves the device no rest.
+// flight is a started block that has not landed. On an asynchronous device the next block is queued with all
+// its launches, so host work between blocks leaves no gap.
 type flight struct {
 	station *station
 	n       int              // executions
 	window  []kernels.Launch // its launches
-	serial  bool             // whether its launches do not overlap
-	started time.Time        // when it was put behind the one ahead; once that has ended, when that was
+	serial  bool             // launches do not overlap
+	started time.Time        // time when it was queued, or when the block ahead ended
 	wait    func() (kernels.Span, error)
 	then    landing
 }
 
-// landing is what to do once a block has ended: it began at started, and span or err is what
-// the device says of it. What it returns ends the measuring; errors that concern the case
-// alone are its own to deal with.
+// landing handles the end of a block, with the device's span or err. The error it returns ends the
+// measurement; it handles errors of the case alone.
 type landing func(started time.Time, span kernels.Span, err error) error
 
-// begin executes a case n times back to back, each time with the next copy of its weights,
-// behind the block in flight, and calls then when the block has ended: in a later call of
-// begin or land where the device runs blocks by itself, else at once. All parts of one
-// execution use the same copy, as they would. Where launches are to be serial, they do not
-// overlap. The error is one of a landing.
+// begin queues n back-to-back executions of a case behind the block in flight, each with the next copy of the
+// weights. It calls then once the block has ended: in a later call of begin or land on an asynchronous
+// device, otherwise at once. With serial, launches do not overlap. The error is one of a landing.
 func (b *rig) begin(ctx context.Context, s *station, n int, serial bool, then landing) error {
 	if b.unready(s) || b.keepsAlone(s) {
 		if err := b.land(); err != nil {
@@ -61,20 +57,17 @@ func (b *rig) begin(ctx context.Context, s *station, n int, serial bool, then la
 	return nil
 }
 
-// keepsAlone says whether a case shares the device with none of those in flight, or one of these
-// with no other.
+// keepsAlone reports whether the case, or a case in flight, must not share the device.
 func (b *rig) keepsAlone(s *station) bool {
 	return b.alone[s.c.ID] || len(b.flights) > 0 && b.alone[b.flights[0].station.c.ID]
 }
 
-// unready says whether something must run on the device before a case can be launched: what
-// its kernel makes of the weights is not there.
+// unready reports whether the case's weights must be packed before it can be launched.
 func (b *rig) unready(s *station) bool {
 	set := b.sets[matrixOf(s.c)]
 	return set != nil && set.forms[formOf(s.c)] == nil
 }
 
-// stage puts together what a block launches.
 func (b *rig) stage(ctx context.Context, f *flight) error {
 	began := b.watch.time()
 	s := f.station
@@ -99,9 +92,8 @@ func (b *rig) stage(ctx context.Context, f *flight) error {
 	return nil
 }
 
-// start puts a block behind the one in flight.
 func (b *rig) start(ctx context.Context, f *flight) (err error) {
-	// A block that has begun is finished: what it measured is not thrown away.
+	// A block that has begun is finished, so its measurement is kept.
 	ctx = context.WithoutCancel(ctx)
 	f.started = b.watch.time()
 	if len(b.flights) == 0 {
@@ -109,7 +101,7 @@ func (b *rig) start(ctx context.Context, f *flight) (err error) {
 	}
 	f.wait, err = b.launchBlock(ctx, f)
 	if len(b.flights) > 0 {
-		b.watch.took(&b.watch.Launching, f.started) // beside the one ahead
+		b.watch.took(&b.watch.Launching, f.started) // while the block ahead runs
 	}
 	if err != nil {
 		return err
@@ -119,8 +111,6 @@ func (b *rig) start(ctx context.Context, f *flight) (err error) {
 	return nil
 }
 
-// launchBlock starts a block on a device that runs blocks by itself; on another, to wait for it
-// is to execute it.
 func (b *rig) launchBlock(ctx context.Context, f *flight) (wait func() (kernels.Span, error), err error) {
 	block := kernels.Block{Launches: f.window, N: f.n * launchesOf(f.station.c), Serial: f.serial}
 	set := f.station.form.set
@@ -131,21 +121,20 @@ func (b *rig) launchBlock(ctx context.Context, f *flight) (wait func() (kernels.
 	return func() (kernels.Span, error) { return b.device.Execute(ctx, block.Launches, block.N) }, nil
 }
 
-// A block that stood still for longer than standstill is measured again, up to mostAgain times:
-// somebody stopped the process, or the machine slept. It is left out for that and not for
-// having been slow. What happens each time is the machine's own way, and is kept.
+// A block with a pause longer than standstill is measured again, up to mostAgain times: the process was
+// stopped, or the machine slept. A pause that occurs every time is a property of the machine, and the block
+// is kept.
 const (
 	standstill = 50 * time.Millisecond
 	mostAgain  = 3
 )
 
-// whole waits for the first block, and for its repetitions where it stood still. A device that has
-// another block behind it is not asked again.
+// whole waits for the oldest block, and repeats it after a pause unless another block is queued.
 func (b *rig) whole(f *flight) (kernels.Span, error) {
 	span, err := f.wait()
 	for again := 0; err == nil && span.Lost > standstill && again < mostAgain && len(b.flights) == 1; again++ {
 		b.windows = append(b.windows, f.window)
-		if err = b.stage(context.Background(), f); err != nil { // with the next copies of the weights
+		if err = b.stage(context.Background(), f); err != nil {
 			break
 		}
 		f.started = b.watch.time()
@@ -157,13 +146,12 @@ func (b *rig) whole(f *flight) (kernels.Span, error) {
 	return span, err
 }
 
-// landFirst waits for the block that was started first.
 func (b *rig) landFirst() error {
 	f := b.flights[0]
 	b.dog.enter(b.aloft(), "", b.onDevice(nil)...)
 	span, err := b.whole(f)
 	if err = b.lost(err, nil); b.fault != nil {
-		err = b.fault // what ended after it may be wrong
+		err = b.fault // later results may be wrong
 	}
 	b.dog.leave()
 	ended := b.watch.time()
@@ -176,7 +164,7 @@ func (b *rig) landFirst() error {
 	if err != nil {
 		span = kernels.Span{}
 	}
-	// Launches that ran ahead of the block took about as long as one within.
+	// Launches ahead of the block took about as long as those within it.
 	busy := span.Seconds * (1 + float64(span.Ahead)/float64(f.n*launchesOf(f.station.c)))
 	b.busy += busy
 	b.inside += busy
@@ -201,7 +189,6 @@ func (b *rig) land() (err error) {
 	return err
 }
 
-// aloft is how long the blocks in flight are expected to take.
 func (b *rig) aloft() (t time.Duration) {
 	for _, f := range b.flights {
 		t += f.expected()
@@ -209,13 +196,11 @@ func (b *rig) aloft() (t time.Duration) {
 	return t
 }
 
-// expected is how long a block is to take.
 func (f *flight) expected() time.Duration {
 	return time.Duration(f.station.seconds * float64(f.n) * 1e9)
 }
 
-// run executes a case n times as a block of its own and waits for it. What is in flight lands
-// before.
+// run executes a separate block and waits for it. Blocks in flight land first.
 func (b *rig) run(ctx context.Context, s *station, n int, serial bool) (span kernels.Span, err error) {
 	if err := b.land(); err != nil {
 		return kernels.Span{}, err
@@ -230,7 +215,6 @@ func (b *rig) run(ctx context.Context, s *station, n int, serial bool) (span ker
 	return span, err
 }
 
-// block is run with launches that overlap as they do.
 func (b *rig) block(ctx context.Context, s *station, n int) (kernels.Span, error) {
 	return b.run(ctx, s, n, false)
 }

@@ -10,15 +10,14 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// TestBlocksFollowWithoutRest sweeps and measures again on a device for which putting a block
-// on its way takes 0.3 ms of the host, under an observer that takes as long, and wants next
-// to no time between blocks of 1 ms.
+// Starting a block takes 0.3 ms of host time, and the observer as long. Blocks of 1 ms must follow with
+// almost no gap.
 func TestBlocksFollowWithoutRest(t *testing.T) {
-	d := &kerneltest.Starter{Device: simulated(func(c *kerneltest.Config) { c.Gemms = c.Gemms[:1] }), Starting: 300 * time.Microsecond}
+	d := &simulated.Starter{Device: declared(func(c *simulated.Config) { c.Gemms = c.Gemms[:1] }), Starting: 300 * time.Microsecond}
 	p := planned(t, d, "1:120", nil)
 	run := newRun(t, p)
 	o := &dawdler{device: d.Device, takes: 300 * time.Microsecond}
@@ -27,11 +26,9 @@ func TestBlocksFollowWithoutRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	samples := complete(t, p, run)
-	// Pilots of the few cases that nothing foretells are waited for.
 	if sum.Efficiency < 0.94 || sum.Times.Hidden < 0.1 || sum.Times.Launching > 0.02 {
 		t.Errorf("efficiency %.3f, times %+v", sum.Efficiency, sum.Times)
 	}
-	// Each sample begins when the one before it ends, or later.
 	for i := 1; i < len(samples); i++ {
 		before, s := samples[i-1], samples[i]
 		if end := before.StartedUnixMicro + int64(before.US*float64(before.Launches)); s.StartedUnixMicro < end-2 {
@@ -57,15 +54,14 @@ func TestBlocksFollowWithoutRest(t *testing.T) {
 	}
 }
 
-// TestFailuresBelongToTheirBlock sweeps on devices that tell of a failure when a block is
-// started, and when it ends, with another one behind it.
+// Devices report a failure at the start of a block, or at its end.
 func TestFailuresBelongToTheirBlock(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		t.Run(fmt.Sprintf("late %v", late), func(t *testing.T) {
 			runs := map[int]int{}
-			d := &kerneltest.Starter{Late: late, Device: simulated(func(c *kerneltest.Config) {
+			d := &simulated.Starter{Late: late, Device: declared(func(c *simulated.Config) {
 				c.Gemms = c.Gemms[:1]
-				c.Gemms[0].ExecuteError = func(p kernels.Problem) error {
+				c.Gemms[0].ExecuteError = func(p kernels.Task) error {
 					if runs[p.M]++; p.M == 13 && runs[p.M] > 9 || p.M == 40 {
 						return errors.New("launch error 719")
 					}
@@ -110,7 +106,6 @@ func TestFailuresBelongToTheirBlock(t *testing.T) {
 					t.Errorf("M %d has %d samples", c.M, count[c.ID])
 				}
 			}
-			// Measured again, the failure is its own request's too.
 			m := newMeasurer(t, d, run, func(c *MeasureConfig) { c.Devices, c.Now = []kernels.Device{d}, d.Now })
 			got, err := m.Measure(context.Background(), confirmations(12, 13, 14), 5)
 			if err != nil || len(got[0]) != 5 || len(got[1]) != 0 || len(got[2]) != 5 {
@@ -120,12 +115,11 @@ func TestFailuresBelongToTheirBlock(t *testing.T) {
 	}
 }
 
-// TestDeviceLostWithBlocksInFlight: what had ended is stored, no case is blamed, and the sweep
-// can be resumed.
+// No case is blamed, and the sweep can be resumed.
 func TestDeviceLostWithBlocksInFlight(t *testing.T) {
 	for _, late := range []bool{false, true} {
-		device := func(after int) *kerneltest.Starter {
-			return &kerneltest.Starter{Late: late, Device: simulated(func(c *kerneltest.Config) { c.LoseAfter = after })}
+		device := func(after int) *simulated.Starter {
+			return &simulated.Starter{Late: late, Device: declared(func(c *simulated.Config) { c.LoseAfter = after })}
 		}
 		p := planned(t, device(0), "1:10", nil)
 		run := newRun(t, p)
@@ -146,9 +140,8 @@ func TestDeviceLostWithBlocksInFlight(t *testing.T) {
 	}
 }
 
-// TestDeadlineWithBlocksInFlight: the blocks in flight count, and are stored.
 func TestDeadlineWithBlocksInFlight(t *testing.T) {
-	d := &kerneltest.Starter{Device: simulated(nil)}
+	d := &simulated.Starter{Device: declared(nil)}
 	p := planned(t, d, "1:40", func(o *Options) { o.Deadline = 200 * time.Millisecond })
 	run := newRun(t, p)
 	start := d.Now()
@@ -164,13 +157,11 @@ func TestDeadlineWithBlocksInFlight(t *testing.T) {
 	}
 }
 
-// TestMeasuringAgainLosesNothing interrupts it with blocks in flight: what began is stored and
-// returned.
 func TestMeasuringAgainLosesNothing(t *testing.T) {
 	blocks := 0
 	ctx, cancel := context.WithCancel(context.Background())
-	d := &kerneltest.Starter{Device: simulated(func(c *kerneltest.Config) {
-		c.Observe = func(b kerneltest.Block) {
+	d := &simulated.Starter{Device: declared(func(c *simulated.Config) {
+		c.Observe = func(b simulated.Block) {
 			if blocks++; blocks == 25 {
 				cancel()
 			}
@@ -178,7 +169,8 @@ func TestMeasuringAgainLosesNothing(t *testing.T) {
 	})}
 	run := newRun(t, planned(t, d, "1:3", nil))
 	m := newMeasurer(t, d, run, func(c *MeasureConfig) { c.Devices, c.Now = []kernels.Device{d}, d.Now })
-	requests := []results.Request{{Case: simCase(64), Phase: results.PhaseConfirm, Group: 1}, {Case: simCase(32), Phase: results.PhaseConfirm, Group: 1}}
+	requests := []results.Request{{Case: simCase(64), Phase: results.PhaseConfirm, Group: 1},
+		{Case: simCase(32), Phase: results.PhaseConfirm, Group: 1}}
 	if _, err := m.Measure(ctx, requests, 2); err != nil || blocks >= 24 {
 		t.Fatalf("%d blocks, %v", blocks, err)
 	}
@@ -194,11 +186,10 @@ func TestMeasuringAgainLosesNothing(t *testing.T) {
 	}
 }
 
-// stopped is a device whose process is stopped in some blocks.
 type stopped struct {
-	*kerneltest.Device
+	*simulated.Device
 	blocks, again int
-	m             int // of the block in progress
+	m             int
 	in            func(m, block int) bool
 }
 
@@ -213,13 +204,11 @@ func (d *stopped) Execute(ctx context.Context, launches []kernels.Launch, n int)
 	return span, err
 }
 
-// TestBlocksThatStoodStill sweeps under somebody who stops the process now and then: no sample is
-// one of a block that stood still, but those of a case that always does.
 func TestBlocksThatStoodStill(t *testing.T) {
 	d := &stopped{}
-	d.Device = simulated(func(c *kerneltest.Config) {
+	d.Device = declared(func(c *simulated.Config) {
 		c.Gemms = c.Gemms[:1]
-		c.Observe = func(b kerneltest.Block) { d.m = b.Launches[0].Problem.M }
+		c.Observe = func(b simulated.Block) { d.m = b.Launches[0].Task.M }
 	})
 	d.in = func(m, block int) bool { return m == 30 || block%7 == 0 }
 	p := planned(t, d, "1:40", nil)

@@ -47,9 +47,9 @@ func FuzzParseShape(f *testing.F) {
 	})
 }
 
-// FuzzTarget reads shapes of every operation.
 func FuzzTarget(f *testing.F) {
-	for _, s := range []string{"n14336k4096", "b8n64k64", "q32kv8d128", "m512q32kv8d128w4096", "c4096", "c512q512", "m32768c16", "q1kv1d1w", "c1q2"} {
+	for _, s := range []string{"n14336k4096", "b8n64k64", "q32kv8d128", "m512q32kv8d128w4096", "c4096", "c512q512", "m32768c16", "q1kv1d1w",
+		"c1q2"} {
 		for o := range Operations() {
 			f.Add(uint8(o), s)
 		}
@@ -63,7 +63,7 @@ func FuzzTarget(f *testing.F) {
 		if got.Operation != o {
 			t.Fatalf("%q of %v is of %v", s, o, got.Operation)
 		}
-		subject, err := got.subject(kernels.FP16, kernels.RowMajor, kernels.Quantisation{})
+		subject, err := got.subject(kernels.FP16, kernels.RowMajor, kernels.WeightFormat{})
 		if err != nil {
 			t.Fatalf("%q of %v: %v", s, o, err)
 		}
@@ -76,10 +76,10 @@ func FuzzTarget(f *testing.F) {
 	})
 }
 
-// FuzzModel reads what --model and --tp say of each operation. Names that lead to a file are
-// those of [FuzzConfig].
+// FuzzModel parses --model and --tp for each operation. [FuzzConfig] covers names of files.
 func FuzzModel(f *testing.F) {
-	for _, s := range []string{"llama3-8b", "LLAMA3-70B:o_proj+down_proj", "mistral-7b:all", "qwen2.5-7b:", "llama3-8b:o_proj:qkv_proj", ":", ""} {
+	for _, s := range []string{"llama3-8b", "LLAMA3-70B:o_proj+down_proj", "mistral-7b:all", "qwen2.5-7b:", "llama3-8b:o_proj:qkv_proj",
+		":", ""} {
 		f.Add(s, 1)
 		f.Add(s, 8)
 	}
@@ -97,14 +97,13 @@ func FuzzModel(f *testing.F) {
 	})
 }
 
-// checkTargets holds what a model asks for to what can be swept.
 func checkTargets(t *testing.T, spec string, targets []Target) {
 	t.Helper()
 	for _, target := range targets {
 		if target.NotMeasured != "" {
 			continue
 		}
-		subject, err := target.subject(kernels.FP16, kernels.RowMajor, kernels.Quantisation{})
+		subject, err := target.subject(kernels.FP16, kernels.RowMajor, kernels.WeightFormat{})
 		if err == nil {
 			err = subject.Validate()
 		}
@@ -114,10 +113,11 @@ func checkTargets(t *testing.T, spec string, targets []Target) {
 	}
 }
 
-// FuzzConfig reads config.json of --model.
 func FuzzConfig(f *testing.F) {
-	f.Add([]byte(`{"model_type":"llama","hidden_size":4096,"intermediate_size":14336,"num_attention_heads":32,"num_key_value_heads":8,"vocab_size":128256}`), 1)
-	f.Add([]byte(`{"model_type":"qwen2","hidden_size":3584,"intermediate_size":18944,"num_attention_heads":28,"num_key_value_heads":4,"vocab_size":152064,"num_hidden_layers":28}`), 4)
+	f.Add([]byte(`{"model_type":"llama","hidden_size":4096,"intermediate_size":14336,"num_attention_heads":32,"num_key_value_heads":8,`+
+		`"vocab_size":128256}`), 1)
+	f.Add([]byte(`{"model_type":"qwen2","hidden_size":3584,"intermediate_size":18944,"num_attention_heads":28,"num_key_value_heads":4,`+
+		`"vocab_size":152064,"num_hidden_layers":28}`), 4)
 	f.Add([]byte(`{"text_config":{"model_type":"qwen2"}}`), 2)
 	configs, err := filepath.Glob("architecture/testdata/configs/*.json")
 	if err != nil {
@@ -179,7 +179,7 @@ func FuzzPlan(f *testing.F) {
 			o.Infer, o.Traffic = new(true), results.Traffic{{M: 1, Weight: 2}, {M: 8, Weight: 1}}
 		},
 	} {
-		data, err := planned(f, simulated(nil), "1:16,4:64:4", change).Encode()
+		data, err := planned(f, declared(nil), "1:16,4:64:4", change).Encode()
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -206,9 +206,8 @@ func FuzzPlan(f *testing.F) {
 			rows += len(s.Ms)
 		}
 		if rows > 1<<12 || p.Shard.Count > 1<<4 {
-			return // what follows would take longer than it tells
+			return
 		}
-		// Parts have what the whole has.
 		parts := 0
 		for i := range max(1, p.Shard.Count) {
 			part := *p

@@ -7,13 +7,11 @@ import (
 	"sync"
 )
 
-// garbageAllowance is how much the Go heap may grow before a collection comes
-// even in the middle of a block: a disturbed sample is better than a machine
-// without memory.
+// garbageAllowance is how much the Go heap may grow before a collection starts even within a block: better a
+// disturbed sample than no memory.
 const garbageAllowance = 512 << 20
 
-// collector counts who holds the collector: what it was like before is known to the
-// first, and is for the last to restore.
+// The first holder saves the collector's settings, the last restores them.
 var collector struct {
 	sync.Mutex
 	holders int
@@ -21,10 +19,8 @@ var collector struct {
 	percent int
 }
 
-// holdCollector keeps the garbage collector from running on its own while blocks
-// are timed: on a CPU it would be part of their time. The returned function
-// undoes it; of several holders the last one's does. Matrices are not the Go heap's,
-// so the allowance is for bookkeeping.
+// holdCollector keeps the garbage collector from running while blocks are timed. Matrices are not in the Go
+// heap, so the allowance only covers bookkeeping.
 func holdCollector() (release func()) {
 	collector.Lock()
 	defer collector.Unlock()

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestHoldCollector lets two sweeps overlap: whoever ends last gives the collector back
-// as the first found it.
+// The last of overlapping sweeps restores the collector's original setting.
 func TestHoldCollector(t *testing.T) {
 	percent := debug.SetGCPercent(77)
 	defer debug.SetGCPercent(percent)

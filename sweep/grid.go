@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// MaxDimension bounds every M, N and K that a user may write: products of
-	// three such numbers stay far inside a float64 and two inside an int64.
+	// MaxDimension limits every M, N and K that a user may write. Products of three fit a float64 and
+	// products of two an int64.
 	MaxDimension = results.MaxM
-	// MaxBatches bounds the Ms of one grid, before anything is allocated for them.
+	// MaxBatches limits the Ms of one grid before any allocation.
 	MaxBatches = results.MaxMs
 	// DefaultMaxBatch is where a bare "pow2" ends.
 	DefaultMaxBatch = 32768
 )
 
-// SyntaxError is a piece of a command line that can't be read.
+// SyntaxError reports an argument that can't be parsed.
 type SyntaxError struct {
-	What     string // what was being read: "batches", "shape", "shard"
+	What     string // "batches", "shape" or "shard"
 	Item     string // the offending item, as written
 	Reason   string
 	Expected string
@@ -34,10 +34,10 @@ func (e *SyntaxError) Error() string {
 
 const batchesExpected = "numbers (1,2,4), a range from:to:step (4:32768:4), pow2 or pow2:4096"
 
-// Batches are the Ms of a series.
+// Batches holds the Ms of a series.
 type Batches = results.Ms
 
-// ParseBatches reads a grid of Ms; the package comment specifies the language.
+// ParseBatches parses a grid of Ms; the package comment specifies the language.
 func ParseBatches(s string) (Batches, error) {
 	if strings.TrimSpace(s) == "" {
 		return nil, &SyntaxError{"batches", s, "the grid is empty", batchesExpected}
@@ -119,7 +119,6 @@ func appendItem(out Batches, item string) (Batches, error) {
 	return out, nil
 }
 
-// parseDimension reads a number from 1 to MaxDimension, or says why it is none.
 func parseDimension(s string) (n int, reason string) {
 	s = strings.TrimSpace(s)
 	if s == "" {
@@ -142,8 +141,7 @@ func parseDimension(s string) (n int, reason string) {
 
 const shapeExpected = "n and k, as in n14336k4096, and possibly m and x, as in m512n14336k4096x8"
 
-// ParseShape reads "n14336k4096" or "m512n14336k4096", the size of a single product; M is 0
-// when it is not given.
+// ParseShape parses "n14336k4096" or "m512n14336k4096", the size of a single product; M is 0 if absent.
 func ParseShape(s string) (kernels.Shape, error) {
 	t, err := ParseProduct(s)
 	if err == nil && t.Products > 0 {
@@ -155,8 +153,7 @@ func ParseShape(s string) (kernels.Shape, error) {
 	return kernels.Shape{M: t.M, N: t.N, K: t.K}, nil
 }
 
-// ParseProduct reads what [ParseShape] does, and "n4096k4096x8", a batch of eight products
-// of that size.
+// ParseProduct also parses "n4096k4096x8", a batch of eight products of that size; see [ParseShape].
 func ParseProduct(s string) (Target, error) {
 	var t Target
 	rest := strings.ToLower(strings.TrimSpace(s))
@@ -172,15 +169,14 @@ func ParseProduct(s string) (Target, error) {
 	return t, nil
 }
 
-// sizeField is a size with its name before it, as in "n4096".
 type sizeField struct {
 	name   string
-	value  *int // 0 where it was not given
+	value  *int // 0 if it is absent
 	needed bool
 }
 
-// scanSizes reads sizes in any order, each once at most, in lower case. The reason says what
-// is wrong with the first that can't be read, or is missing; among names what there is.
+// scanSizes parses lower-case sizes in any order, each at most once. reason describes the first invalid or
+// missing one.
 func scanSizes(rest, among string, fields []sizeField) (reason string) {
 	for rest != "" {
 		i := slices.IndexFunc(fields, func(f sizeField) bool { return strings.HasPrefix(rest, f.name) })
@@ -207,8 +203,7 @@ func scanSizes(rest, among string, fields []sizeField) (reason string) {
 	return ""
 }
 
-// namedSides spells "4096x4096" with the names of the sides, three numbers being
-// m, n and k; it returns "" for anything else.
+// namedSides rewrites "4096x4096" with the names of the sides, or returns "".
 func namedSides(s string) string {
 	sides := strings.Split(s, "x")
 	names := "nk"
@@ -236,11 +231,10 @@ type Shard struct {
 	Count int `json:"count"`
 }
 
-// maxShards bounds the parts of a plan: more machines than any cluster has.
+// No cluster has more machines.
 const maxShards = 1 << 16
 
-// ParseShard reads "3/8". Parts may be counted from 0 as well: 0/8 is the same as 8/8, so that 0/8 to 7/8 are all
-// parts, each once.
+// ParseShard parses "3/8". Counting from 0 also works: 0/8 equals 8/8, so 0/8 to 7/8 cover each part once.
 func ParseShard(s string) (Shard, error) {
 	const expected = "part/parts with 0 ≤ part ≤ parts, as in 3/8"
 	bad := func(reason string) (Shard, error) {
@@ -272,7 +266,7 @@ func ParseShard(s string) (Shard, error) {
 	return Shard{index, count}, nil
 }
 
-// String prints a shard as "3/8", the whole plan as "1/1".
+// String formats a shard as "3/8", the whole plan as "1/1".
 func (s Shard) String() string {
 	if s.Count == 0 {
 		return "1/1"

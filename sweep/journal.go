@@ -8,13 +8,11 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// journal numbers the blocks of all devices and stores each when it is known.
-// Without a run, blocks are numbered only.
+// journal numbers the blocks of all devices and stores each at once, if there is a run.
 type journal struct {
-	run *results.Run
-	mu  sync.Mutex
-	seq int64
-	// first is the seq that the first block of this start has.
+	run   *results.Run
+	mu    sync.Mutex
+	seq   int64
 	first int64
 }
 
@@ -29,14 +27,12 @@ func openJournal(run *results.Run) (*journal, error) {
 	return j, err
 }
 
-// taken is how many samples this start has stored.
 func (j *journal) taken() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return int(j.seq - j.first)
 }
 
-// append gives the sample its place in the run's order and stores it.
 func (j *journal) append(s *results.Sample) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -50,7 +46,6 @@ func (j *journal) append(s *results.Sample) error {
 	return nil
 }
 
-// fail stores a failure in the place of a sample.
 func (j *journal) fail(f results.Failure) error {
 	if j.run == nil {
 		return nil
@@ -58,11 +53,8 @@ func (j *journal) fail(f results.Failure) error {
 	return j.run.Fail(f)
 }
 
-// telemetryEvery bounds how often a device is asked for its state, which changes
-// slowly. A device to which the answer is dear gives an older one.
 const telemetryEvery = 20 * time.Millisecond
 
-// gauge reads a device's telemetry, seldom.
 type gauge struct {
 	device kernels.Device
 	dog    *watchdog
@@ -79,8 +71,8 @@ func (g *gauge) at(now time.Time) kernels.Telemetry {
 	return g.last
 }
 
-// sample describes a block of n executions of a case on this rig.
-func (b *rig) sample(c results.Case, phase results.Phase, round, n int, started time.Time, span kernels.Span, t kernels.Telemetry) results.Sample {
+func (b *rig) sample(c results.Case, phase results.Phase, round, n int, started time.Time, span kernels.Span,
+	t kernels.Telemetry) results.Sample {
 	return results.Sample{
 		CaseID: c.ID, Phase: phase, Round: round, StartedUnixMicro: started.UnixMicro(),
 		Launches: n, US: span.Seconds * 1e6 / float64(n), ClockMHz: span.ClockMHz, Disturbance: span.Disturbance.String(),

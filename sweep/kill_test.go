@@ -17,13 +17,10 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// childVariable makes the test binary sweep into the run file it names.
 const childVariable = "GEMMAUDIT_TEST_SWEEP_INTO"
 
-// chooseVariable makes it choose the rows of its later rounds by the rules.
 const chooseVariable = "GEMMAUDIT_TEST_CHOOSE"
 
-// deathVariable makes it kill itself; see death.
 const deathVariable = "GEMMAUDIT_TEST_DEATH"
 
 func TestMain(m *testing.M) {
@@ -43,19 +40,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// death is the moment at which a sweep in a process of its own is killed. What the
-// process has done decides, not the time: so a slow machine tests what a fast one does.
+// death is when a child process is killed. It depends on the child's progress, so slow machines test the same
+// as fast ones.
 type death struct {
-	// Samples were stored by this start, in the rounds from Round on; 0 is the
-	// beginning of the process.
+	// Samples is the number stored by this start, in the rounds from Round on; 0 is the start of the process.
 	Samples, Round int
-	// After is how much later it comes, while the sweep goes on, so that it falls
-	// anywhere within a block and its storing.
+	// After delays the kill while the sweep continues, to hit any point of a block and its storage.
 	After time.Duration
 }
 
-// overrun bounds the samples of a start beyond those of its death, where the process
-// that is to kill itself waits for a processor.
+// overrun limits the samples after death, while the process waits for a processor to kill itself.
 const overrun = 20
 
 func (d death) String() string { return fmt.Sprintf("%d %d %d", d.Samples, d.Round, d.After) }
@@ -67,7 +61,6 @@ func parseDeath(text string) (d death) {
 	return d
 }
 
-// comes lets d come: at once, or later while the sweep goes on.
 func (d death) comes() {
 	kill := func() {
 		self, err := os.FindProcess(os.Getpid())
@@ -85,7 +78,6 @@ func (d death) comes() {
 	time.AfterFunc(d.After, kill)
 }
 
-// mortal kills its process at the moment of d.
 type mortal struct {
 	NoObserver
 	d      death
@@ -104,9 +96,8 @@ func (m *mortal) Sample(_ results.Case, s results.Sample) {
 	}
 }
 
-// sweepAsChild starts or resumes a sweep.
 func sweepAsChild(path string) error {
-	d := simulated(nil)
+	d := declared(nil)
 	plan := killPlan
 	var chooser Chooser
 	var designer Designer
@@ -142,7 +133,8 @@ func sweepAsChild(path string) error {
 	if text := os.Getenv(deathVariable); text != "" {
 		o.d = parseDeath(text)
 	}
-	_, err = (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Observer: o, Now: d.Now, Chooser: chooser, Designer: designer}).Run(context.Background())
+	_, err = (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Observer: o, Now: d.Now, Chooser: chooser,
+		Designer: designer}).Run(context.Background())
 	return err
 }
 
@@ -150,7 +142,6 @@ func killPlan(d kernels.Device) (*Plan, error) {
 	return hurriedPlan(d, "1:100", Options{Targets: []Target{{N: 256, K: 128}}, BlockTarget: time.Millisecond})
 }
 
-// hurriedPlan has fifteen rounds, and sentinels that settle and recur in milliseconds.
 func hurriedPlan(d kernels.Device, batches string, o Options) (*Plan, error) {
 	grid, err := ParseBatches(batches)
 	if err != nil {
@@ -162,10 +153,9 @@ func hurriedPlan(d kernels.Device, batches string, o Options) (*Plan, error) {
 	return NewPlan(context.Background(), []kernels.Device{d}, o, nil)
 }
 
-// TestKilledSweepLosesNothing kills a sweep at 50 moments of its life, each time
-// resumes it, and wants exactly the planned samples in the end.
+// A sweep killed and resumed 25 times has exactly the planned samples.
 func TestKilledSweepLosesNothing(t *testing.T) {
-	kills := 50
+	kills := 25
 	if testing.Short() {
 		kills = 5
 	}
@@ -174,8 +164,7 @@ func TestKilledSweepLosesNothing(t *testing.T) {
 	unborn, before := 0, 0
 	latest := time.Duration(1) // of the deaths at the start: the first dies at once
 	for kill := range kills {
-		// One in five dies while it starts or while the run file comes into being,
-		// the others some samples into the sweep.
+		// One in five dies during startup, the others some samples into the sweep.
 		d := death{After: time.Duration(rng.Int64N(int64(latest)))}
 		if kill%5 > 0 {
 			d = death{Samples: 1 + rng.IntN(50), After: time.Duration(rng.Int64N(int64(300 * time.Microsecond)))}
@@ -209,8 +198,7 @@ func TestKilledSweepLosesNothing(t *testing.T) {
 	}
 }
 
-// stored reads the samples that a killed sweep has left, none when it did not live
-// to create the run file.
+// There are no samples if the sweep died before it created the run file.
 func stored(t *testing.T, path string) []results.Sample {
 	t.Helper()
 	run, err := results.Open(path)
@@ -228,8 +216,6 @@ func stored(t *testing.T, path string) []results.Sample {
 	return samples
 }
 
-// finished starts the sweep once more, lets it end, and opens what all starts have
-// measured together with its plan.
 func finished(t *testing.T, path string, env ...string) (*Plan, *results.Run) {
 	t.Helper()
 	if _, finished := start(t, path, env...); !finished {
@@ -247,8 +233,7 @@ func finished(t *testing.T, path string, env ...string) (*Plan, *results.Run) {
 	return p, run
 }
 
-// start starts the sweep in a process of its own and waits for its end. begun says
-// whether it lived to open the run file, finished whether nothing killed it.
+// begun reports whether the child opened the run file, finished whether it ended without a kill.
 func start(t *testing.T, path string, env ...string) (begun, finished bool) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])

@@ -9,7 +9,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// asked records after how many rounds it was asked, and finds the cases of one M open.
 type asked struct {
 	m      int
 	rounds []int
@@ -29,24 +28,25 @@ func (a *asked) Open(cases []results.Case, samples []results.Sample) (ids []int6
 	return ids, nil
 }
 
-// TestTheChooserIsAskedAtLooksOnly sweeps in two starts, of which the first ends between
-// two looks: the second asks again what the first asked last, and goes on with the same set.
+// The first start ends between two looks. The second repeats the first's last call and continues with the
+// same set.
 func TestTheChooserIsAskedAtLooksOnly(t *testing.T) {
-	d := simulated(nil)
+	d := declared(nil)
 	p := planned(t, d, "1:6", func(o *Options) { o.Rounds, o.Screening = 20, 4 })
 	run := newRun(t, p)
 	ctx, cancel := context.WithCancel(context.Background())
 	first, second := &asked{m: 3}, &asked{m: 3}
 	w := &watcher{at: func(n int) {
 		if n == 4*12+2*7-1 {
-			cancel() // in round 10, with one of its two blocks taken
+			cancel() // in round 10, after one of its two blocks
 		}
 	}}
 	if _, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Observer: w, Now: d.Now, Chooser: first}).Run(ctx); err == nil {
 		t.Fatal("the first start was not interrupted")
 	}
 	w = &watcher{}
-	if _, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Observer: w, Now: d.Now, Chooser: second}).Run(context.Background()); err != nil {
+	if _, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Observer: w, Now: d.Now,
+		Chooser: second}).Run(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if want := []int{4, 6, 9}; !slices.Equal(first.rounds, want) {

@@ -12,55 +12,52 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// MeasureConfig describes a [Measurer]. Zero fields follow the plan of Out,
-// where it has one, so that what is measured again is measured alike.
+// MeasureConfig configures a [Measurer]. Zero fields follow the plan of Out, if it has one, so that repeated
+// measurements use the same settings.
 type MeasureConfig struct {
 	Devices []kernels.Device
-	// Absent are devices that are not there: their cases get no samples. A case of any
-	// other device is an error.
+	// Absent lists missing devices: their cases get no samples. A case of any other unknown device is an
+	// error.
 	Absent []string
-	// Out receives the samples, under the phase of each request; nil keeps none.
+	// Out receives the samples, under the phase of each request; nil stores none.
 	Out          *results.Run
 	Distribution kernels.Distribution
 	Seed         uint64
 	BlockTarget  time.Duration
 	MinLaunches  int
-	Sentinel     SentinelConfig // how the warm-up ends
-	MemoryBudget int64          // bytes for weights on each device; 0 is a share of what is free
-	CaseTimeout  time.Duration  // as a [Runner] has it
-	Observer     Observer       // is told of samples and failures; nil of nothing
+	Sentinel     SentinelConfig // when the warm-up ends
+	MemoryBudget int64          // bytes for weights on each device; 0 uses a share of free memory
+	CaseTimeout  time.Duration  // as in a [Runner]
+	Observer     Observer       // receives samples and failures; may be nil
 	Now          func() time.Time
 }
 
-// Measurer takes fresh samples of single cases, interleaved, in the regime that
-// the cases name and with the same rotation as a sweep. Where the sweep in Out ran at
-// a power limit and what is measured does not keep the device there, blocks of its other
-// cases are run in between, so that the clock is the sweep's; they are not stored. Weights stay in memory
-// between calls while there is room. It is used by one goroutine.
+// Measurer takes new samples of single cases, interleaved, with the rotation of a sweep. The sweep in Out may
+// have run at a power limit that the new cases do not reach. Other cases then run in between, without being
+// stored. Weights stay in memory between calls while there is room. A Measurer is not safe for concurrent
+// use.
 type Measurer struct {
 	cfg     MeasureConfig
 	journal *journal
 	rigs    map[string]*lab
-	rounds  map[results.Phase]map[int64]int // the next free one of each case
-	local   map[results.CaseKey]int64       // ids given here, without a run
+	rounds  map[results.Phase]map[int64]int
+	local   map[results.CaseKey]int64
 	calls   uint64
-	learnt  bool // what the sweep in Out tells of the devices' state
+	learnt  bool // the state of the devices is known from the sweep in Out
 	faults  faults
-	failed  map[results.CaseKey]error // cases with faults that are not measured
-	skipped []results.Case            // those of them that were asked for
-	fault   *FaultError               // after which nothing more is measured
+	failed  map[results.CaseKey]error // cases skipped because of faults
+	skipped []results.Case            // requested cases among them
+	fault   *FaultError               // ends all further measurement
 }
 
-// lab is a device with what its cases have taught so far.
 type lab struct {
 	*rig
 	gauge    gauge
 	stations map[results.CaseKey]*station
 	idle     time.Time // since when
-	thermal  *thermal  // the state of the sweep, where fillers keep the device in it
+	thermal  *thermal  // state of the sweep, if fillers keep the device in it
 }
 
-// station is that of a case.
 func (l *lab) station(c results.Case) *station {
 	key := c.Key()
 	if l.stations[key] == nil {
@@ -69,7 +66,7 @@ func (l *lab) station(c results.Case) *station {
 	return l.stations[key]
 }
 
-// NewMeasurer returns a measurer; Close frees the memory it takes.
+// NewMeasurer returns a measurer; Close frees its memory.
 func NewMeasurer(cfg MeasureConfig) (*Measurer, error) {
 	if len(cfg.Devices) == 0 {
 		return nil, errors.New("measuring again: no device")
@@ -116,7 +113,7 @@ func NewMeasurer(cfg MeasureConfig) (*Measurer, error) {
 	return m, nil
 }
 
-// Close frees weights and operands on every device but one that hangs.
+// Close frees weights and operands on every device that does not hang.
 func (m *Measurer) Close() error {
 	var errs []error
 	for _, l := range m.rigs {
@@ -128,12 +125,10 @@ func (m *Measurer) Close() error {
 	return errors.Join(errs...)
 }
 
-// Measure takes rounds samples of every request. Requests of one call are interleaved, in a
-// new random order each round that keeps groups together, as far as their weights are in
-// memory together. The result has one slice per request, in order; a case that failed has
-// fewer samples than rounds. When ctx ends, the samples taken so far are
-// returned with an error that wraps its cause. A device that is lost or hangs is a [*FaultError], as a
-// [Runner] has it; later calls return it again.
+// Measure takes rounds samples of every request. Requests whose weights fit in memory together are
+// interleaved, in a new random order each round that keeps groups together. The result has one slice per
+// request; a failed case has fewer samples. If ctx ends, it returns the samples so far with an error that
+// wraps ctx's cause. A lost or hung device gives a [*FaultError], also in later calls.
 func (m *Measurer) Measure(ctx context.Context, requests []results.Request, rounds int) ([][]results.Sample, error) {
 	cases, err := m.begin(requests)
 	if err != nil {
@@ -150,7 +145,6 @@ func (m *Measurer) Measure(ctx context.Context, requests []results.Request, roun
 	return out, err
 }
 
-// holdCollector keeps the collector from running while blocks are timed that need the host.
 func (m *Measurer) holdCollector() (release func()) {
 	for _, l := range m.rigs {
 		if l.ahead == 0 {
@@ -160,7 +154,7 @@ func (m *Measurer) holdCollector() (release func()) {
 	return func() {}
 }
 
-// begin names the cases of a call and learns what there is to know of the devices.
+// begin assigns ids to the cases of a call and reads the devices' state.
 func (m *Measurer) begin(requests []results.Request) ([]results.Case, error) {
 	cases, err := m.name(requests)
 	if err != nil {
@@ -173,10 +167,9 @@ func (m *Measurer) begin(requests []results.Request) ([]results.Case, error) {
 	return cases, m.learn()
 }
 
-// deal calls do for each device and each set of weights that memory holds together, with the
-// places of their cases. Cases for one weight matrix stay together; where memory can't hold
-// all of them, one set comes after the other. A device that hangs has do never return. A fault is
-// recorded under the phase that its case is requested for.
+// deal calls do for each device and each set of weights that fits in memory together, with the indices of
+// their cases. If a device hangs, do never returns. A fault is recorded under the phase of its case's
+// request.
 func (m *Measurer) deal(cases []results.Case, requests []results.Request, do func(l *lab, ds []demand, members []int) error) error {
 	var ids []string
 	for _, c := range cases {
@@ -216,7 +209,7 @@ func (m *Measurer) deal(cases []results.Case, requests []results.Request, do fun
 	return nil
 }
 
-// learn finds out from the samples of Out in which state the sweep ran, once.
+// learn determines once, from the samples of Out, in which state the sweep ran.
 func (m *Measurer) learn() error {
 	if m.learnt || m.cfg.Out == nil {
 		return nil
@@ -267,12 +260,12 @@ func (m *Measurer) learn() error {
 	return nil
 }
 
-// idleLimit is how long a device may rest before it is warmed up again.
 const idleLimit = time.Second
 
-// place brings the operands of cases and of fillers into memory. Cases whose weights can't be
-// had are gone, with the reason.
-func (m *Measurer) place(ctx context.Context, l *lab, ds []demand, cases []results.Case, members []int) (stations []*station, gone []error, err error) {
+// place loads the operands of cases and fillers. gone holds cases whose weights could not be loaded, with the
+// reasons.
+func (m *Measurer) place(ctx context.Context, l *lab, ds []demand, cases []results.Case,
+	members []int) (stations []*station, gone []error, err error) {
 	var mine []results.Case
 	for _, i := range members {
 		mine = append(mine, cases[i])
@@ -290,7 +283,6 @@ func (m *Measurer) place(ctx context.Context, l *lab, ds []demand, cases []resul
 	return stations, gone, nil
 }
 
-// bring is place without fillers. Weights that can't be had come back with the reason.
 func (l *lab) bring(ctx context.Context, ds []demand, cases []results.Case) (failed map[matrixKey]error, err error) {
 	if failed, err = l.load(ctx, ds); err != nil {
 		return nil, err
@@ -298,11 +290,10 @@ func (l *lab) bring(ctx context.Context, ds []demand, cases []results.Case) (fai
 	return failed, l.reserve(ctx, cases)
 }
 
-// group measures the requests whose weights fit in memory together.
 func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []results.Request, cases []results.Case,
 	members []int, rounds int, out [][]results.Sample) (err error) {
 	defer func() {
-		// What has begun is finished and stored.
+		// Finish and store the blocks in flight.
 		if landed := l.land(); err == nil {
 			err = landed
 		}
@@ -312,7 +303,7 @@ func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []re
 	if err != nil {
 		return err
 	}
-	if l.allocation == placed { // nothing is new of what was there
+	if l.allocation == placed { // everything was loaded before
 		if err := l.renew(ctx, false); err != nil {
 			return err
 		}
@@ -394,8 +385,7 @@ func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []re
 	return nil
 }
 
-// fails records why a case can't be measured, once. What is not the case's own fault is
-// returned.
+// fails records once why a case can't be measured. It returns errors that are not the case's own.
 func (m *Measurer) fails(c results.Case, phase results.Phase, why *error) error {
 	var e *caseError
 	switch err := *why; {
@@ -409,7 +399,7 @@ func (m *Measurer) fails(c results.Case, phase results.Phase, why *error) error 
 	}
 }
 
-// warm brings a device that has rested back into the state of the sweep, where it is kept.
+// warm brings an idle device back into the sweep's state.
 func (m *Measurer) warm(ctx context.Context, l *lab) error {
 	note, err := l.warmToSweep(ctx, m.cfg.Sentinel.SettleCap, m.cfg.Now)
 	if note != "" {
@@ -418,14 +408,13 @@ func (m *Measurer) warm(ctx context.Context, l *lab) error {
 	return err
 }
 
-// caseError marks a failure that has been recorded.
 type caseError struct{ error }
 
-// errJournal marks an error of the run file, which ends everything.
+// errJournal marks an error of the run file, which ends the measurement.
 var errJournal = errors.New("the run file can't be written")
 
-// sample takes in what a block of n executions has shown.
-func (m *Measurer) sample(l *lab, s *station, phase results.Phase, n int, started time.Time, span kernels.Span, out *[]results.Sample) error {
+func (m *Measurer) sample(l *lab, s *station, phase results.Phase, n int, started time.Time, span kernels.Span,
+	out *[]results.Sample) error {
 	if l.thermal != nil {
 		l.thermal.saw(s.c, span)
 	}

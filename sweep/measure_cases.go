@@ -8,7 +8,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// name gives the cases of requests their ids.
 func (m *Measurer) name(requests []results.Request) ([]results.Case, error) {
 	cases := make([]results.Case, len(requests))
 	for i, r := range requests {
@@ -35,8 +34,8 @@ func (m *Measurer) name(requests []results.Request) ([]results.Case, error) {
 	return cases, nil
 }
 
-// checkCase refuses what could not be executed as it is written, or could not be stored.
-// Within [MaxDimension] the bytes of every operand are a number.
+// checkCase rejects cases that can't be executed or stored. Within [MaxDimension] operand sizes do not
+// overflow.
 func checkCase(c results.Case) error {
 	if err := c.Validate(); err != nil {
 		return err
@@ -51,7 +50,6 @@ func checkCase(c results.Case) error {
 	return nil
 }
 
-// round takes the next free round of a case in a phase.
 func (m *Measurer) round(id int64, phase results.Phase) (int, error) {
 	next := m.rounds[phase]
 	if next == nil {
@@ -71,7 +69,6 @@ func (m *Measurer) round(id int64, phase results.Phase) (int, error) {
 	return next[id] - 1, nil
 }
 
-// giveUp records that a case could not be measured.
 func (m *Measurer) giveUp(c results.Case, phase results.Phase, why error) error {
 	m.cfg.Observer.Message(fmt.Sprintf("%v failed: %v", c, why))
 	round, err := m.round(c.ID, phase)
@@ -84,7 +81,6 @@ func (m *Measurer) giveUp(c results.Case, phase results.Phase, why error) error 
 	return nil
 }
 
-// distinct counts stations, of which some may be there more than once.
 func distinct(stations []*station) int {
 	seen := make(map[*station]bool, len(stations))
 	for _, s := range stations {

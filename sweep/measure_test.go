@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 func simCase(m int) results.Case {
@@ -23,7 +24,7 @@ func newMeasurer(t *testing.T, d kernels.Device, run *results.Run, change func(*
 	t.Helper()
 	cfg := MeasureConfig{Devices: []kernels.Device{d}, Out: run, Seed: 5, BlockTarget: time.Millisecond,
 		Sentinel: SentinelConfig{SettleWindow: time.Millisecond, SettleWindows: 2, SettleSpread: 0.1, SettleCap: 20 * time.Millisecond}}
-	if v, ok := d.(*kerneltest.Device); ok {
+	if v, ok := d.(*simulated.Device); ok {
 		cfg.Now = v.Now
 	}
 	if change != nil {
@@ -42,7 +43,7 @@ func newMeasurer(t *testing.T, d kernels.Device, run *results.Run, change func(*
 }
 
 func TestMeasureInterleaves(t *testing.T) {
-	d := simulated(nil)
+	d := declared(nil)
 	p := planned(t, d, "1:3", nil)
 	run := newRun(t, p)
 	m := newMeasurer(t, d, run, nil)
@@ -73,7 +74,6 @@ func TestMeasureInterleaves(t *testing.T) {
 		if len(seqs) != 24 {
 			t.Fatalf("24 blocks have %d places in the order", len(seqs))
 		}
-		// Every four blocks are one of each, and not always in the same order.
 		base := int64(24 * call)
 		orders := map[string]bool{}
 		for round := range int64(6) {
@@ -106,7 +106,6 @@ func TestMeasureInterleaves(t *testing.T) {
 	if !slices.Equal(counts, []int{12, 24}) {
 		t.Errorf("%v samples a case are stored, expected 12 and 24", counts)
 	}
-	// A new measurer goes on behind what is stored.
 	again := newMeasurer(t, d, run, nil)
 	got, err := again.Measure(context.Background(), requests[:1], 1)
 	if err != nil || got[0][0].Round != 12 || got[0][0].Seq != 48 {
@@ -114,12 +113,11 @@ func TestMeasureInterleaves(t *testing.T) {
 	}
 }
 
-// TestGroupsAreAdjacent measures groups beside single requests: in every round a group's blocks
-// follow each other, in changing orders, and so do the groups.
+// A group's blocks are adjacent in every round, in changing order.
 func TestGroupsAreAdjacent(t *testing.T) {
 	var blocks []int
-	d := simulated(func(c *kerneltest.Config) {
-		c.Observe = func(b kerneltest.Block) { blocks = append(blocks, b.Launches[0].Problem.M) }
+	d := declared(func(c *simulated.Config) {
+		c.Observe = func(b simulated.Block) { blocks = append(blocks, b.Launches[0].Task.M) }
 	})
 	m := newMeasurer(t, d, nil, nil)
 	group := map[int]int{10: 7, 11: 0, 12: 9, 13: 7, 14: 0, 15: 9, 16: 7}
@@ -151,7 +149,8 @@ func TestGroupsAreAdjacent(t *testing.T) {
 				if at := slices.IndexFunc(order, func(o int) bool { return group[o] == 7 }); i-at > 2 {
 					t.Fatalf("round %d: %v takes the group of 10, 13 and 16 apart", round, order)
 				}
-			} else if g == 9 && !slices.ContainsFunc(order[max(0, i-1):min(len(order), i+2)], func(o int) bool { return o != m && group[o] == 9 }) {
+			} else if g == 9 &&
+				!slices.ContainsFunc(order[max(0, i-1):min(len(order), i+2)], func(o int) bool { return o != m && group[o] == 9 }) {
 				t.Fatalf("round %d: %v takes the group of 12 and 15 apart", round, order)
 			}
 			if group[m] == 0 {
@@ -167,18 +166,18 @@ func TestGroupsAreAdjacent(t *testing.T) {
 	}
 }
 
-// TestSplitsAndPaddingAreExecutedAsTheyWouldBeUsed looks at the launches: parts
-// follow each other on the rows of one A and C and one copy of the weights.
+// Parts are adjacent, on consecutive rows of one A and C and with one copy of the weights.
 func TestSplitsAndPaddingAreExecutedAsTheyWouldBeUsed(t *testing.T) {
-	var blocks []kerneltest.Block
-	d := simulated(func(c *kerneltest.Config) {
-		c.Observe = func(b kerneltest.Block) { blocks = append(blocks, b) }
+	var blocks []simulated.Block
+	d := declared(func(c *simulated.Config) {
+		c.Observe = func(b simulated.Block) { blocks = append(blocks, b) }
 	})
 	m := newMeasurer(t, d, nil, nil)
 	split, padded := simCase(40), simCase(40)
 	split.Parts, padded.PadTo = []int{8, 20, 12}, 64
 	got, err := m.Measure(context.Background(), []results.Request{
-		{Case: simCase(40), Phase: results.PhaseRemedy}, {Case: split, Phase: results.PhaseRemedy}, {Case: padded, Phase: results.PhaseRemedy}}, 2)
+		{Case: simCase(40), Phase: results.PhaseRemedy}, {Case: split, Phase: results.PhaseRemedy},
+		{Case: padded, Phase: results.PhaseRemedy}}, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,14 +193,15 @@ func TestSplitsAndPaddingAreExecutedAsTheyWouldBeUsed(t *testing.T) {
 		t.Error("a split, padding and the direct product are one case")
 	}
 	for _, b := range blocks {
-		switch b.Launches[0].Problem.M {
+		switch b.Launches[0].Task.M {
 		case 8:
 			if b.N%3 != 0 {
 				t.Fatalf("%d launches for a split in three", b.N)
 			}
 			for i, l := range b.Launches {
 				part, row := i%3, []int{0, 8, 28}[i%3]
-				if l.Problem.M != split.Parts[part] || l.AOffset != row*128 || l.COffset != row*256 || l.Weights != b.Launches[i-part].Weights {
+				if l.Task.M != split.Parts[part] || l.AOffset != row*128 || l.COffset != row*256 ||
+					l.Weights != b.Launches[i-part].Weights {
 					t.Fatalf("launch %d of a split is %+v", i, l)
 				}
 			}
@@ -212,14 +212,14 @@ func TestSplitsAndPaddingAreExecutedAsTheyWouldBeUsed(t *testing.T) {
 				}
 			}
 		default:
-			t.Fatalf("a launch of %d rows", b.Launches[0].Problem.M)
+			t.Fatalf("a launch of %d rows", b.Launches[0].Task.M)
 		}
 	}
 }
 
 func TestMeasureRecordsFailures(t *testing.T) {
-	d := simulated(func(c *kerneltest.Config) {
-		c.Gemms[0].ExecuteError = func(p kernels.Problem) error {
+	d := declared(func(c *simulated.Config) {
+		c.Gemms[0].ExecuteError = func(p kernels.Task) error {
 			if p.M == 13 {
 				return errors.New("launch error 719")
 			}
@@ -241,7 +241,7 @@ func TestMeasureRecordsFailures(t *testing.T) {
 }
 
 func TestMeasureRefuses(t *testing.T) {
-	d := simulated(nil)
+	d := declared(nil)
 	m := newMeasurer(t, d, nil, nil)
 	for _, c := range []struct {
 		change func(*results.Case)
@@ -252,13 +252,14 @@ func TestMeasureRefuses(t *testing.T) {
 		{func(c *results.Case) { c.Parts = []int{3, 4} }, "add up to 7"},
 		{func(c *results.Case) { c.Parts = []int{0, 8} }, "a part of 0 rows"},
 		{func(c *results.Case) { c.PadTo = 4 }, "padded to 4"},
-		// Tables are hand-made too: A of these would have 2^64 bytes, which is 0.
+		// Hand-written tables may contain this: A would have 2^64 bytes, which overflows to 0.
 		{func(c *results.Case) { c.M, c.K = 1<<31, 1<<31 }, "m2147483648 n256 k2147483648 has a dimension of 2147483648"},
 		{func(c *results.Case) { c.PadTo = 1 << 31 }, "→ 2147483648 has a dimension of 2147483648"},
 	} {
 		k := simCase(8)
 		c.change(&k)
-		if _, err := m.Measure(context.Background(), []results.Request{{Case: k, Phase: results.PhaseConfirm}}, 1); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := m.Measure(context.Background(), []results.Request{{Case: k, Phase: results.PhaseConfirm}}, 1); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, expected %q", err, c.want)
 		}
 	}
@@ -273,12 +274,12 @@ func TestMeasureRefuses(t *testing.T) {
 }
 
 func TestNoiseFloor(t *testing.T) {
-	d := simulated(func(c *kerneltest.Config) { c.Noise = kerneltest.Noise{Sigma: 0.02} })
+	d := declared(func(c *simulated.Config) { c.Noise = simulated.Disturbances{Sigma: 0.02} })
 	m := newMeasurer(t, d, nil, nil)
 	calls := 0
 	n, err := m.NoiseFloor(context.Background(), simCase(64), 200, 7, func(a, b []float64) bool {
 		calls++
-		return median(a) > 1.02*median(b)
+		return stats.Median(a) > 1.02*stats.Median(b)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -304,12 +305,11 @@ func TestNoiseFloor(t *testing.T) {
 	}
 }
 
-// TestMeasureTakesSetsInTurn measures more weights than memory holds.
 func TestMeasureTakesSetsInTurn(t *testing.T) {
 	var most int64
-	var d *kerneltest.Device
-	d = simulated(func(c *kerneltest.Config) {
-		c.Observe = func(kerneltest.Block) { most = max(most, d.Used()) }
+	var d *simulated.Device
+	d = declared(func(c *simulated.Config) {
+		c.Observe = func(simulated.Block) { most = max(most, d.Used()) }
 	})
 	m := newMeasurer(t, d, nil, func(c *MeasureConfig) { c.MemoryBudget = 2 << 20 })
 	var requests []results.Request

@@ -12,15 +12,14 @@ import (
 	"github.com/gemmaudit/gemmaudit/sweep/architecture"
 )
 
-// Model is a decoder-only transformer, by its configuration.
+// Model is a decoder-only transformer, given by its configuration.
 type Model struct {
 	Name   string
-	Layers int // decoder layers; 0 where a configuration does not say
+	Layers int // decoder layers; 0 if the configuration does not give them
 	Vocab  int // rows of lm_head
 	arch   *architecture.Model
 }
 
-// builtin are the models known by name, from their published configurations.
 var builtin = []struct {
 	name, modelType                                   string
 	hidden, inner, heads, kvHeads, dim, vocab, layers int
@@ -40,8 +39,8 @@ func ModelNames() []string {
 	return names
 }
 
-// ProjectionNames lists the selectors behind the colon of a built-in model. Other models have others:
-// see [Model.ProjectionNames].
+// ProjectionNames lists the selectors of a built-in model, the names behind the colon. Other models have
+// others: see [Model.ProjectionNames].
 func ProjectionNames() []string {
 	m, err := findModel(builtin[0].name)
 	if err != nil {
@@ -50,16 +49,15 @@ func ProjectionNames() []string {
 	return m.ProjectionNames()
 }
 
-// ProjectionNames lists the selectors behind the model's colon.
+// ProjectionNames lists the model's selectors.
 func (m Model) ProjectionNames() []string { return m.arch.Parts() }
 
-// newModel names a model.
 func newModel(name string, arch *architecture.Model) Model {
 	return Model{Name: name, Layers: arch.Layers, Vocab: arch.Vocab(), arch: arch}
 }
 
-// ReadModel reads a Hugging Face config.json, or the one in the folder path. The model's name is
-// that of the folder it lies in, or of the file where it has another name.
+// ReadModel reads a Hugging Face config.json, or the one in the folder path. The model is named after a
+// file with another name, else after the folder in path, else after its type.
 func ReadModel(path string) (Model, error) {
 	arch, err := architecture.Read(path)
 	if err != nil {
@@ -72,50 +70,48 @@ func ReadModel(path string) (Model, error) {
 		return newModel(strings.TrimSuffix(file, ".json"), arch), nil
 	}
 	name := filepath.Base(filepath.Dir(path))
-	if abs, err := filepath.Abs(path); err == nil {
-		name = filepath.Base(filepath.Dir(abs))
+	if name == "." || name == ".." {
+		name = arch.Type
 	}
 	return newModel(name, arch), nil
 }
 
-// Target is what is to be swept, a weight matrix, an attention or a softmax: its sizes, and where
-// they come from.
+// Target is a weight matrix, an attention or a softmax to sweep, with its sizes and origin.
 type Target struct {
-	// Name is "llama3-8b:o_proj", with " tp2" when it is split; empty for a bare shape.
+	// Name is "llama3-8b:o_proj", with " tp2" if split; empty for a bare shape.
 	Name string
-	// Model and Projection are the parts of it; empty for a bare shape.
+	// Model and Projection are the parts of Name; empty for a bare shape.
 	Model, Projection string
 	Operation         kernels.Operation
 	N, K              int           // of a weight matrix
-	Products          int           // of a batch, each with weights of its own; 0 for a single one
+	Products          int           // of a batch, each with its own weights; 0 for a single product
 	Heads             kernels.Heads // of an attention
 	Window            int           // of an attention; 0 for none
 	Columns           int           // of a softmax
-	// Layers is how many layers of the model have it; 0 where that is not known.
+	// Layers is the number of layers that contain the target; 0 if unknown.
 	Layers int
-	// Experts is how many such weight matrices a layer has, Active how many of them a token takes.
+	// Experts is the number of such weight matrices per layer; Active of them process a token.
 	Experts, Active int
-	// NotMeasured says why it is listed and not measured; empty where it is measured.
+	// NotMeasured is the reason why the target is listed but not measured; empty if it is measured.
 	NotMeasured string
-	// Stored are integers that the model's weights are stored as, and StoredType the type of weights
-	// and activations; the zero values for plain weights.
-	Stored     kernels.Quantisation
+	// Stored is the quantization of the model's weights, and StoredType the type of weights and activations;
+	// zero for plain weights.
+	Stored     kernels.WeightFormat
 	StoredType kernels.DType
 	Queries    int // of a softmax with a causal mask; 0 for none
-	// M replaces the batch grid when it is not 0.
+	// M replaces the batch grid if it is not 0.
 	M int
-	// DType replaces the types that are chosen for all targets when it is not empty.
+	// DType replaces the sweep's data types if it is not empty.
 	DType kernels.DType
 }
 
-// MaxTP bounds tensor parallelism.
+// MaxTP limits tensor parallelism.
 const MaxTP = 1024
 
-// expertsNotMeasured says why products of experts are listed only.
 const expertsNotMeasured = "products of experts take the tokens that the router sends to each, and are not measured yet"
 
-// Projections returns the named weight matrices as one of tp ranks holds them;
-// no names stand for the products of a layer as engines run them.
+// Projections returns the named weight matrices as one of tp ranks holds them; without names, the products of
+// a layer as engines run them.
 func (m Model) Projections(tp int, names ...string) ([]Target, error) {
 	if tp < 1 || tp > MaxTP {
 		return nil, fmt.Errorf("tensor parallelism %d of %s: expected 1 to %d", tp, m.Name, MaxTP)
@@ -151,7 +147,6 @@ func (m Model) Projections(tp int, names ...string) ([]Target, error) {
 	return out, nil
 }
 
-// rankName is a name with the number of ranks where there are several.
 func rankName(name string, tp int) string {
 	if tp > 1 {
 		name += " tp" + strconv.Itoa(tp)
@@ -159,8 +154,8 @@ func rankName(name string, tp int) string {
 	return name
 }
 
-// ParseModel reads "llama3-8b", "llama3-8b:o_proj+down_proj" or the same with
-// the path of a Hugging Face config.json, as one of tp ranks holds it.
+// ParseModel parses "llama3-8b", "llama3-8b:o_proj+down_proj", or a path of a Hugging Face config.json in
+// place of the name, for one of tp ranks.
 func ParseModel(spec string, tp int) ([]Target, error) {
 	name, selector := spec, ""
 	if i := strings.LastIndexByte(spec, ':'); i >= 0 && !strings.ContainsAny(spec[i:], `/\`) {
@@ -170,7 +165,7 @@ func ParseModel(spec string, tp int) ([]Target, error) {
 			if m, err := findModel(name); err == nil {
 				expected = m.ProjectionNames()
 			}
-			return nil, fmt.Errorf("model %q: nothing follows the colon: expected all or one of %s", spec, strings.Join(expected, ", "))
+			return nil, fmt.Errorf("model %q: no name after the colon: expected all or one of %s", spec, strings.Join(expected, ", "))
 		}
 	}
 	m, err := findModel(name)
@@ -194,8 +189,8 @@ func ParseModel(spec string, tp int) ([]Target, error) {
 	return out, err
 }
 
-// FindModel is a model by name, or by the path of a Hugging Face config.json; what follows a colon,
-// as in "llama3-8b:o_proj", is not looked at.
+// FindModel returns a model by name, or by the path of a Hugging Face config.json. It ignores a selector, as
+// in "llama3-8b:o_proj".
 func FindModel(spec string) (Model, error) {
 	if i := strings.LastIndexByte(spec, ':'); i >= 0 && !strings.ContainsAny(spec[i:], `/\`) {
 		spec = spec[:i]
@@ -226,8 +221,7 @@ func findModel(name string) (Model, error) {
 		name, strings.Join(ModelNames(), ", "))
 }
 
-// ModelNotes say what the configuration of a model has that its targets don't: parts that are not
-// planned, and how weights are stored.
+// ModelNotes describes what a model's targets omit: unplanned parts, and the storage of weights.
 func ModelNotes(spec string) ([]Note, error) {
 	m, err := FindModel(spec)
 	if err != nil {
@@ -235,7 +229,8 @@ func ModelNotes(spec string) ([]Note, error) {
 	}
 	var out []Note
 	for _, part := range m.arch.Elsewhere {
-		out = append(out, Note{What: m.Name + ":" + part, LeftOut: true, Why: "only the decoder layers and lm_head of a language model are planned"})
+		out = append(out,
+			Note{What: m.Name + ":" + part, LeftOut: true, Why: "only the decoder layers and lm_head of a language model are planned"})
 	}
 	if s := m.arch.Stored; s != nil {
 		why := fmt.Sprintf("its weights are stored as %s, which no kernel takes: they are planned plain", s.Text)
@@ -247,8 +242,7 @@ func ModelNotes(spec string) ([]Note, error) {
 	return out, nil
 }
 
-// Uniform says why the model's layers are not all alike, or why some of it can't be measured; nil
-// where they are and it can.
+// Uniform returns why the model's layers differ or can't all be measured, or nil.
 func (m Model) Uniform() error {
 	if err := m.arch.Uniform(); err != nil {
 		return fmt.Errorf("%s: %w", m.Name, err)

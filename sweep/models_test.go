@@ -58,8 +58,8 @@ func TestModelErrors(t *testing.T) {
 	}{
 		{"llama4", 1, `unknown model "llama4": expected one of llama3-8b`},
 		{"", 1, "unknown model"},
-		{"llama3-8b:", 1, "nothing follows the colon"},
-		{"llama3-8b:mlp", 1, `unknown projection "mlp" of llama3-8b: expected all or one of qkv_proj`},
+		{"llama3-8b:", 1, "no name after the colon"},
+		{"llama3-8b:mlp", 1, `unknown projection "mlp" of llama3-8b: expected all or one`},
 		{"llama3-8b", 0, "tensor parallelism 0"},
 		{"llama3-8b", 3, "qkv_proj can't be split over 3 ranks: it has 32 query heads"},
 		{"llama3-8b:k_proj", 12, "it has 8 KV heads"},
@@ -81,26 +81,42 @@ func TestReadModel(t *testing.T) {
 		want       string
 		err        string
 	}{
-		{name: "plain", text: `{"model_type": "llama", ` + full + `}`, want: "hidden 2048 inner 5632 heads 32/4 of 64 vocab 32000 layers 0"},
-		{name: "layers", text: `{"model_type": "llama", "num_hidden_layers": 22, ` + full + `}`, want: "hidden 2048 inner 5632 heads 32/4 of 64 vocab 32000 layers 22"},
+		{name: "plain", text: `{"model_type": "llama", ` + full + `}`,
+			want: "hidden 2048 inner 5632 heads 32/4 of 64 vocab 32000 layers 0"},
+		{name: "layers", text: `{"model_type": "llama", "num_hidden_layers": 22, ` + full + `}`,
+			want: "hidden 2048 inner 5632 heads 32/4 of 64 vocab 32000 layers 22"},
 		{name: "absurd layers", text: `{"model_type": "llama", "num_hidden_layers": 5000, ` + full + `}`, err: "num_hidden_layers is 5000"},
-		{name: "null head_dim", text: `{"model_type": "mistral", "head_dim": null, ` + full + `}`, want: "hidden 2048 inner 5632 heads 32/4 of 64 vocab 32000 layers 0"},
-		{name: "own head_dim", text: `{"model_type": "qwen3", "head_dim": 128, ` + full + `}`, want: "hidden 2048 inner 5632 heads 32/4 of 128 vocab 32000 layers 0"},
-		{name: "nested", text: `{"model_type": "mistral3", "text_config": {"model_type": "qwen2", ` + full + `}}`, want: "hidden 2048 inner 5632 heads 32/4 of 64 vocab 32000 layers 0"},
-		{name: "no KV heads", text: `{"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4, "vocab_size": 100}`,
+		{name: "null head_dim", text: `{"model_type": "mistral", "head_dim": null, ` + full + `}`,
+			want: "hidden 2048 inner 5632 heads 32/4 of 64 vocab 32000 layers 0"},
+		{name: "own head_dim", text: `{"model_type": "qwen3", "head_dim": 128, ` + full + `}`,
+			want: "hidden 2048 inner 5632 heads 32/4 of 128 vocab 32000 layers 0"},
+		{name: "nested", text: `{"model_type": "mistral3", "text_config": {"model_type": "qwen2", ` + full + `}}`,
+			want: "hidden 2048 inner 5632 heads 32/4 of 64 vocab 32000 layers 0"},
+		{name: "no KV heads",
+			text: `{"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4, "vocab_size": 100}`,
 			want: "hidden 64 inner 128 heads 4/4 of 16 vocab 100 layers 0"},
-		{name: "nested, incomplete", text: `{"model_type": "mistral3", "text_config": {"model_type": "qwen2", "num_attention_heads": 4, "num_key_value_heads": 4, "head_dim": 64}}`, err: "text_config.hidden_size is missing"},
-		{name: "unknown", text: `{"model_type": "seeing", "text_config": {"model_type": "qwen2", ` + full + `}}`, err: `model_type is "seeing", which is no known architecture`},
+		{name: "nested, incomplete",
+			text: `{"model_type": "mistral3", "text_config": {"model_type": "qwen2", "num_attention_heads": 4, "num_key_value_heads": 4, ` +
+				`"head_dim": 64}}`, err: "text_config.hidden_size is missing"},
+		{name: "unknown", text: `{"model_type": "seeing", "text_config": {"model_type": "qwen2", ` + full + `}}`,
+			err: `model_type is "seeing", which is no known`},
 		{name: "no type", text: `{` + full + `}`, err: "model_type is missing"},
-		{name: "missing", text: `{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}`, err: "intermediate_size is missing"},
+		{name: "missing", text: `{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}`,
+			err: "intermediate_size is missing"},
 		{name: "zero", text: `{"model_type": "llama", "hidden_size": 0, ` + rest + `}`, err: "hidden_size is 0"},
-		{name: "absurd", text: `{"model_type": "llama", "hidden_size": 4611686018427387904, ` + rest + `}`, err: "hidden_size is 4611686018427387904: expected an integer"},
-		{name: "overflow", text: `{"model_type": "llama", "hidden_size": 1e30, ` + rest + `}`, err: "hidden_size is 1e30: expected an integer"},
-		{name: "text", text: `{"model_type": "llama", "hidden_size": "many", ` + rest + `}`, err: `hidden_size is "many": expected an integer`},
-		{name: "odd heads", text: `{"model_type": "llama", "hidden_size": 100, "intermediate_size": 1, "num_attention_heads": 3, "vocab_size": 1}`,
-			err: "hidden_size / num_attention_heads: 100 is no multiple of 3"},
-		{name: "odd KV heads", text: `{"model_type": "llama", "head_dim": 8, "hidden_size": 100, "intermediate_size": 1, "num_attention_heads": 4, "num_key_value_heads": 3, "vocab_size": 1}`,
-			err: "4 query heads do not divide evenly among 3 heads"},
+		{name: "absurd", text: `{"model_type": "llama", "hidden_size": 4611686018427387904, ` + rest + `}`,
+			err: "hidden_size is 4611686018427387904: expected an integer"},
+		{name: "overflow", text: `{"model_type": "llama", "hidden_size": 1e30, ` + rest + `}`,
+			err: "hidden_size is 1e30: expected an integer"},
+		{name: "text", text: `{"model_type": "llama", "hidden_size": "many", ` + rest + `}`,
+			err: `hidden_size is "many": expected an integer`},
+		{name: "odd heads",
+			text: `{"model_type": "llama", "hidden_size": 100, "intermediate_size": 1, "num_attention_heads": 3, "vocab_size": 1}`,
+			err:  "hidden_size / num_attention_heads: 100 is no multiple of 3"},
+		{name: "odd KV heads",
+			text: `{"model_type": "llama", "head_dim": 8, "hidden_size": 100, "intermediate_size": 1, "num_attention_heads": 4, ` +
+				`"num_key_value_heads": 3, "vocab_size": 1}`,
+			err: "4 query heads do not"},
 		{name: "not JSON", text: `hello`, err: "not a JSON object"},
 		{name: "deep", text: strings.Repeat(`{"a":`, 20000), err: "not a JSON object"},
 	} {
@@ -129,9 +145,14 @@ func TestReadModel(t *testing.T) {
 	if got, err := ParseModel(path+":down_proj", 2); err != nil || len(got) != 1 || got[0].K != 2816 {
 		t.Errorf("a path with a selector: %v, %v", got, err)
 	}
+	t.Chdir(filepath.Dir(path))
+	for _, here := range []string{"config.json", "./config.json", "."} {
+		if got, err := ReadModel(here); err != nil || got.Name != "llama" {
+			t.Errorf("%s is named %q: %v", here, got.Name, err)
+		}
+	}
 }
 
-// sizesOf are the sizes of a model with layers that are alike, by its shapes.
 func sizesOf(t *testing.T, m Model) string {
 	t.Helper()
 	products, err := m.Projections(1, "q_proj", "down_proj", "lm_head")
@@ -147,9 +168,9 @@ func sizesOf(t *testing.T, m Model) string {
 		products[0].K, products[1].K, heads.Query, heads.KV, heads.Dim, products[2].N, m.Layers)
 }
 
-// TestAttentionOfRanks: heads are dealt out over the ranks, and a name says so where there are several.
 func TestAttentionOfRanks(t *testing.T) {
-	arch, err := architecture.Parse([]byte(`{"model_type": "llama", "hidden_size": 512, "intermediate_size": 512, "num_attention_heads": 8, "num_key_value_heads": 2, "vocab_size": 100}`))
+	arch, err := architecture.Parse([]byte(`{"model_type": "llama", "hidden_size": 512, "intermediate_size": 512, "num_attention_heads": ` +
+		`8, "num_key_value_heads": 2, "vocab_size": 100}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,17 +13,15 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// slots is how many tiles the accelerator of nights computes at the same time.
 const slots = 132
 
-// chosenTiling is what a library's heuristic with a liking for change takes for m: one of eighty
-// kernels, a new one every dozen rows or so.
-func chosenTiling(p kernels.Problem) (kind int, t kernels.Tiling) {
+// Like a library's heuristic, chosenTiling picks one of eighty kernels and changes about every dozen rows.
+func chosenTiling(p kernels.Task) (kind int, t kernels.Tiling) {
 	stretch := uint64(math.Log2(float64(p.M))*24) + uint64(p.M/13)
 	h := (stretch + uint64(p.N)*31 + uint64(p.K)) * 0x9e3779b97f4a7c15
 	kind = int(h >> 32 % 80)
@@ -34,31 +32,31 @@ func chosenTiling(p kernels.Problem) (kind int, t kernels.Tiling) {
 	return kind, t
 }
 
-// library is an accelerator with a library whose kernels' times are lines in waves, tiles and M.
-func library(subjects int, noise float64) *kerneltest.Device {
-	var gemms []kerneltest.GemmConfig
+// library is an accelerator whose kernel times are linear in waves, tiles and M.
+func library(subjects int, noise float64) *simulated.Device {
+	var gemms []simulated.KernelConfig
 	for k := range subjects {
-		gemms = append(gemms, kerneltest.GemmConfig{
+		gemms = append(gemms, simulated.KernelConfig{
 			Name:   fmt.Sprint("library", k),
 			DTypes: []kernels.DType{kernels.BF16},
-			Label: func(p kernels.Problem) string {
+			Label: func(p kernels.Task) string {
 				kind, _ := chosenTiling(p)
 				return fmt.Sprint("kernel", kind)
 			},
-			Tiling: func(p kernels.Problem) kernels.Tiling { _, t := chosenTiling(p); return t },
-			Cost: func(p kernels.Problem) float64 {
+			Tiling: func(p kernels.Task) kernels.Tiling { _, t := chosenTiling(p); return t },
+			Cost: func(p kernels.Task) float64 {
 				kind, t := chosenTiling(p)
 				wave := 2 * float64(t.Tile[0]*t.Tile[1]) * float64(p.K/t.Split) / 5e12 * (1 + 0.3*float64(kind%7)/7)
 				return 3e-6 + wave*math.Ceil(t.Waves) + 2e-9*float64(p.M)
 			},
 		})
 	}
-	return kerneltest.New(kerneltest.Config{Seed: 4, Gemms: gemms, Noise: kerneltest.Noise{Sigma: noise}, ClockMHz: 1700,
+	return simulated.New(simulated.Config{Seed: 4, Gemms: gemms, Noise: simulated.Disturbances{Sigma: noise}, ClockMHz: 1700,
 		LastLevelCacheBytes: 50 << 20, MemoryBytes: 140 << 30,
-		Ceilings: kernels.Ceilings{ReadBandwidth: 4e12, Peaks: []kernels.Peak{{DType: kernels.BF16, FLOPS: 9e14, Origin: kernels.Measured}}}})
+		Ceilings: kernels.Ceilings{ReadBandwidth: 4e12,
+			Peaks: []kernels.Peak{{DType: kernels.BF16, FLOPS: 9e14, Origin: kernels.Measured}}}})
 }
 
-// ruled is a runner of a plan, by the rules as the program connects them.
 func ruled(tb testing.TB, d kernels.Device, p *Plan, run *results.Run) *Runner {
 	tb.Helper()
 	ceilings, err := d.Ceilings(tb.Context())
@@ -69,8 +67,10 @@ func ruled(tb testing.TB, d kernels.Device, p *Plan, run *results.Run) *Runner {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	chooser := rules.OpenRows{Config: rules.Default(), Ceilings: map[string]kernels.Ceilings{d.Spec().ID: ceilings}, Devices: []kernels.Spec{d.Spec()},
-		Looks: rules.LooksAt(p.Screening, p.Rounds), Seed: p.Seed, Choices: choices, Asked: map[results.SeriesKey][]int{}, Launched: run.Cases}
+	chooser := rules.OpenRows{Config: rules.Default(), Ceilings: map[string]kernels.Ceilings{d.Spec().ID: ceilings},
+		Devices: []kernels.Spec{d.Spec()},
+		Looks:   rules.LooksAt(p.Screening, p.Rounds), Seed: p.Seed, Choices: choices, Asked: map[results.SeriesKey][]int{},
+		Launched: run.Cases}
 	for _, s := range p.Series {
 		chooser.Asked[s.SeriesKey] = s.Ms
 	}
@@ -78,7 +78,6 @@ func ruled(tb testing.TB, d kernels.Device, p *Plan, run *results.Run) *Runner {
 		Ceilings: chooser.Ceilings, Devices: chooser.Devices, Looks: chooser.Looks, Seed: p.Seed, Launched: run.Cases}}
 }
 
-// told asks what would run, and stores it.
 func told(tb testing.TB, d kernels.Device, p *Plan, run *results.Run) Told {
 	tb.Helper()
 	told, err := AskChoices(tb.Context(), []kernels.Device{d}, p, Asking{})
@@ -91,8 +90,6 @@ func told(tb testing.TB, d kernels.Device, p *Plan, run *results.Run) Told {
 	return told
 }
 
-// TestInterruptedNightIsTheSame: however often a sweep is stopped, the rules have it measure the
-// same rows in the same rounds.
 func TestInterruptedNightIsTheSame(t *testing.T) {
 	if !testing.Short() {
 		t.Run("worth", func(t *testing.T) { interruptedNight(t, nil) })
@@ -159,8 +156,8 @@ func interruptedNight(t *testing.T, traffic results.Traffic) {
 	}
 }
 
-// BenchmarkNight sweeps every M to 32768 of one product through a library, by the rules' design, on a
-// device without hardware: what it takes the host. NIGHT is the number of series, one by default.
+// BenchmarkNight measures the host's cost of a sweep over every M to 32768 of one product on a simulated
+// device. NIGHT is the number of series, one by default.
 func BenchmarkNight(b *testing.B) {
 	series, err := strconv.Atoi(os.Getenv("NIGHT"))
 	if err != nil {
@@ -169,8 +166,9 @@ func BenchmarkNight(b *testing.B) {
 	for b.Loop() {
 		d := library(series, 0.002)
 		yes := true
-		p, err := NewPlan(b.Context(), []kernels.Device{d}, Options{Targets: []Target{{N: 4096, K: 4096}}, Batches: Batches(upTo(32768)), Infer: &yes,
-			DTypes: []kernels.DType{kernels.BF16}, Seed: 1}, nil)
+		p, err := NewPlan(b.Context(), []kernels.Device{d},
+			Options{Targets: []Target{{N: 4096, K: 4096}}, Batches: Batches(upTo(32768)), Infer: &yes,
+				DTypes: []kernels.DType{kernels.BF16}, Seed: 1}, nil)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -192,11 +190,11 @@ func BenchmarkNight(b *testing.B) {
 		b.ReportMetric(timed.seeds.Seconds(), "s/seeds")
 		b.ReportMetric(timed.longest.Seconds(), "s/look")
 		b.ReportMetric(float64(timed.heap>>20), "MB/look")
-		b.Logf("%d stretches told in %v; %+v, %d samples in %v of the device's time, %d looks of %v", stretches, asked, sum.Known, sum.Samples, sum.Wall, timed.looks, timed.all)
+		b.Logf("%d stretches told in %v; %+v, %d samples in %v of the device's time, %d looks of %v", stretches, asked, sum.Known,
+			sum.Samples, sum.Wall, timed.looks, timed.all)
 	}
 }
 
-// timing measures a designer.
 type timing struct {
 	Designer
 	seeds, longest, all time.Duration
@@ -210,7 +208,8 @@ func (t *timing) Seeds(s PlannedSeries, choices results.Choices) (Batches, error
 	return t.Designer.Seeds(s, choices)
 }
 
-func (t *timing) More(series []PlannedSeries, choices map[results.SeriesKey]results.Choices, cases []results.Case, samples []results.Sample) ([]results.Case, int, error) {
+func (t *timing) More(series []PlannedSeries, choices map[results.SeriesKey]results.Choices, cases []results.Case,
+	samples []results.Sample) ([]results.Case, int, error) {
 	began := time.Now()
 	more, inferred, err := t.Designer.More(series, choices, cases, samples)
 	took := time.Since(began)

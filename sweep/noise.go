@@ -6,16 +6,16 @@ import (
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// NoiseFloor is what a measurement sees where nothing is: one case measured
-// against itself.
+// NoiseFloor is the result of measuring a case against itself.
 type NoiseFloor struct {
 	Case   results.Case `json:"case"`
 	Rounds int          `json:"rounds"` // samples of each name of a pair
-	// Ratios are median(A) ÷ median(A') of the pairs, ascending.
+	// Ratios are stats.Median(A) ÷ stats.Median(A') of the pairs, ascending.
 	Ratios []float64 `json:"ratios"`
-	// Flagged pairs are those that the test called different; Rate is their share.
+	// Flagged counts pairs that the test called different; Rate is their share.
 	Flagged int     `json:"flagged"`
 	Rate    float64 `json:"rate"`
 }
@@ -25,20 +25,17 @@ func (n *NoiseFloor) Quantile(q float64) float64 {
 	if len(n.Ratios) == 0 {
 		return 1
 	}
-	at := max(0, min(1, q)) * float64(len(n.Ratios)-1)
-	i := int(at)
-	j := min(i+1, len(n.Ratios)-1)
-	return n.Ratios[i] + (at-float64(i))*(n.Ratios[j]-n.Ratios[i])
+	return stats.Quantile(n.Ratios, max(0, min(1, q)))
 }
 
-// Spread is half the range of ratios in which the middle 68 % of the pairs lie:
-// the standard deviation where the ratios are normal, and untouched by a tail.
+// Spread is half the range of the middle 68 % of the ratios: the standard deviation for normal ratios, and
+// robust against tails.
 func (n *NoiseFloor) Spread() float64 { return (n.Quantile(0.84) - n.Quantile(0.16)) / 2 }
 
-// NoiseFloor measures a case against itself under two names, pairs times, all
-// names interleaved. different is the test whose false flags are counted; it
-// gets the times of both names in microseconds.
-func (m *Measurer) NoiseFloor(ctx context.Context, c results.Case, pairs, rounds int, different func(a, b []float64) bool) (*NoiseFloor, error) {
+// NoiseFloor measures a case against itself, pairs times, all interleaved. different is the test whose false
+// positives are counted; it gets both times in microseconds.
+func (m *Measurer) NoiseFloor(ctx context.Context, c results.Case, pairs, rounds int,
+	different func(a, b []float64) bool) (*NoiseFloor, error) {
 	if pairs < 1 || rounds < 1 {
 		return nil, fmt.Errorf("noise floor of %v: %d pairs of %d rounds, expected at least 1", c, pairs, rounds)
 	}
@@ -56,7 +53,7 @@ func (m *Measurer) NoiseFloor(ctx context.Context, c results.Case, pairs, rounds
 		if len(a) == 0 || len(b) == 0 {
 			return nil, fmt.Errorf("noise floor of %v: the case failed", c)
 		}
-		n.Ratios = append(n.Ratios, median(a)/median(b))
+		n.Ratios = append(n.Ratios, stats.Median(a)/stats.Median(b))
 		if different(a, b) {
 			n.Flagged++
 		}
@@ -66,7 +63,6 @@ func (m *Measurer) NoiseFloor(ctx context.Context, c results.Case, pairs, rounds
 	return n, nil
 }
 
-// times are the samples' microseconds.
 func times(samples []results.Sample) []float64 {
 	out := make([]float64, len(samples))
 	for i, s := range samples {

@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// TestNoiseFloorOfNothing: no pairs and no rounds are refused before anything runs.
 func TestNoiseFloorOfNothing(t *testing.T) {
-	d := simulated(nil)
+	d := declared(nil)
 	m := newMeasurer(t, d, nil, nil)
 	for _, c := range []struct{ pairs, rounds int }{{0, 3}, {3, 0}, {-1, 3}} {
 		_, err := m.NoiseFloor(t.Context(), simCase(8), c.pairs, c.rounds, func(a, b []float64) bool { return false })

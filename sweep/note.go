@@ -3,37 +3,38 @@ package sweep
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
-// Note is what is not in a plan as it was asked for, and why.
+// Note explains how a plan differs from the request.
 type Note struct {
 	// What is a kernel on a device, a preset or a flag: "mma on cpu".
 	What string `json:"what"`
-	// LeftOut says that the plan has none of it.
+	// LeftOut is true if the plan omits What entirely.
 	LeftOut bool   `json:"left_out,omitempty"`
 	Why     string `json:"why"`
-	// Part is the part of a model that is listed and not measured, if it is about one.
+	// Part is the unmeasured part of a model that the note is about, if any.
 	Part ModelPart `json:"part,omitzero"`
 }
 
 // ModelPart is a part of a model: a weight matrix with its experts, or an attention.
 type ModelPart struct {
-	// Name is "qwen:experts.down_proj", with " tp2" where it is split.
+	// Name is "qwen:experts.down_proj", with " tp2" if split.
 	Name string `json:"name"`
 	N    int    `json:"n,omitempty"`
 	K    int    `json:"k,omitempty"`
-	// Experts is how many such matrices a layer has, Active how many of them a token takes.
+	// Experts is the number of such matrices per layer; Active of them process a token.
 	Experts int `json:"experts,omitempty"`
 	Active  int `json:"experts_per_token,omitempty"`
-	// Layers is how many layers have it, 0 where that is not known.
+	// Layers is the number of layers that contain it, 0 if unknown.
 	Layers     int `json:"layers,omitempty"`
 	QueryHeads int `json:"query_heads,omitempty"`
 	KVHeads    int `json:"kv_heads,omitempty"`
 	HeadDim    int `json:"head_dim,omitempty"`
 }
 
-// String names the part, its shape and how many there are.
+// String formats the part with its shape and count.
 func (p ModelPart) String() string {
 	s := p.Name
 	if p.N > 0 {
@@ -51,13 +52,12 @@ func (p ModelPart) String() string {
 	return s
 }
 
-// part is the part of a model that a target is.
 func (t Target) part() ModelPart {
 	return ModelPart{Name: t.Name, N: t.N, K: t.K, Experts: t.Experts, Active: t.Active, Layers: t.Layers,
 		QueryHeads: t.Heads.Query, KVHeads: t.Heads.KV, HeadDim: t.Heads.Dim}
 }
 
-// String is the note in one line.
+// String formats the note in one line.
 func (n Note) String() string {
 	what := n.What
 	if n.LeftOut {
@@ -66,10 +66,9 @@ func (n Note) String() string {
 	return what + ": " + n.Why
 }
 
-// leftOutWords follow what is left out.
 const leftOutWords = " is left out"
 
-// notesOfOldPlans are the notes of a plan that was written when they were lines of text.
+// notesOfOldPlans reads the notes of an old plan, which were lines of text.
 func notesOfOldPlans(plan []byte) ([]Note, error) {
 	var old struct {
 		Lines []string `json:"notes"`
@@ -87,4 +86,29 @@ func notesOfOldPlans(plan []byte) ([]Note, error) {
 		out = append(out, n)
 	}
 	return out, nil
+}
+
+// ShortNotes are a plan's notes as printed before measuring. Skipped items are one line with a count;
+// --dry-run lists the reasons.
+func ShortNotes(notes []Note) []string {
+	var lines, out []string
+	var only Note
+	for _, n := range notes {
+		if !n.LeftOut {
+			lines = append(lines, n.String())
+			continue
+		}
+		only = n
+		what, _, _ := strings.Cut(strings.TrimPrefix(n.What, "kernel "), " on ")
+		if !slices.Contains(out, what) {
+			out = append(out, what)
+		}
+	}
+	switch {
+	case len(out) == 1:
+		lines = append(lines, only.String())
+	case len(out) > 1:
+		lines = append(lines, fmt.Sprintf("%d skipped: %s; --dry-run gives the reasons", len(out), strings.Join(out, ", ")))
+	}
+	return lines
 }

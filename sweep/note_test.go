@@ -6,10 +6,9 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 )
 
-// lines are notes as people read them.
 func lines(notes []Note) string {
 	out := make([]string, len(notes))
 	for i, n := range notes {
@@ -18,9 +17,9 @@ func lines(notes []Note) string {
 	return strings.Join(out, "\n")
 }
 
-// TestOldPlansAreRead: a plan whose notes are lines of text, and whose series name their models in one word, has both as fields.
+// Old plans have notes as lines of text and one-word model names.
 func TestOldPlansAreRead(t *testing.T) {
-	d := kerneltest.New(kerneltest.Config{Gemms: []kerneltest.GemmConfig{{Name: "few", Cost: kerneltest.Linear(1e9, 0)}}})
+	d := simulated.New(simulated.Config{Gemms: []simulated.KernelConfig{{Name: "few", Cost: simulated.Linear(1e9, 0)}}})
 	targets, err := ModelTargets(kernels.GEMM, "llama3-8b:o_proj", 2)
 	if err != nil {
 		t.Fatal(err)
@@ -29,12 +28,15 @@ func TestOldPlansAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Notes = []Note{{What: "kernel mma on sim", LeftOut: true, Why: "it is slow: see there"}, {What: "traffic", Why: "2 of its 2 Ms lie beyond the plan's"}}
+	p.Notes = []Note{{What: "kernel mma on sim", LeftOut: true, Why: "it is slow: see there"},
+		{What: "traffic", Why: "2 of its 2 Ms lie beyond the plan's"}}
 	text, err := p.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	old := strings.Replace(string(text), `"noted":[{"what":"kernel mma on sim","left_out":true,"why":"it is slow: see there"},{"what":"traffic","why":"2 of its 2 Ms lie beyond the plan's"}]`,
+	old := strings.Replace(string(text),
+		`"noted":[{"what":"kernel mma on sim","left_out":true,"why":"it is slow: see there"},{"what":"traffic","why":"2 of its 2 Ms lie `+
+			`beyond the plan's"}]`,
 		`"notes":["kernel mma on sim is left out: it is slow: see there","traffic: 2 of its 2 Ms lie beyond the plan's"]`, 1)
 	old = strings.ReplaceAll(old, `"model":"llama3-8b",`, "")
 	if old == string(text) || strings.Contains(old, "noted") || strings.Contains(old, `"model"`) {

@@ -12,17 +12,16 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// How much of a result is looked at: rows whole, and columns in groups of neighbours, which tiles
-// have in common. The product in float64 is of these alone, so that it takes milliseconds whatever
-// the sizes are.
+// The checked part of a result: whole rows, and groups of neighboring columns, which share a tile. The
+// float64 reference covers only these and takes milliseconds.
 const (
 	numericRows    = 16
 	numericGroups  = 4
 	numericColumns = 16
 )
 
-// Algorithm is what the library of a case's kernel is to be told to run what its heuristic chooses
-// for it; ok is false where nobody tells, or where the library does not take it.
+// Algorithm returns the library's own choice for a case. ok is false if the library does not report it or
+// can't be told to run it.
 func (m *Measurer) Algorithm(c results.Case) (a kernels.Algorithm, ok bool) {
 	l := m.rigs[c.Device]
 	if l == nil || len(ms(c)) != 1 {
@@ -41,22 +40,21 @@ func (m *Measurer) Algorithm(c results.Case) (a kernels.Algorithm, ok bool) {
 	named.Kernel = kernels.AlgorithmName(base, choice.Algorithm)
 	k, err = l.kernel(named)
 	if err != nil || k.Supports(task(named, ms(c)[0])) != nil {
-		return a, false // what its attributes make is not what the heuristic has
+		return a, false // the attributes give another algorithm than the heuristic's
 	}
 	return choice.Algorithm, true
 }
 
-// Numerics looks at results: one for each remedy of a request, in order. ok is false where nothing
-// can be said: the device computes nothing, the direct product writes nothing, or it is no single
-// product. Cases are not stored. The error is the device's; what concerns one remedy alone is its
-// [results.Numerics].Failed.
+// Numerics checks the results of a request's remedies, in order. ok is false if no check is possible: the
+// device computes nothing, the direct product writes nothing, or it is no single product. err is the device's
+// error; a remedy's own error is in [results.Numerics].Failed.
 func (m *Measurer) Numerics(ctx context.Context, r results.ResultRequest) (out []results.Numerics, ok bool, err error) {
 	if len(r.Direct) == 0 {
 		return nil, false, errors.New("numerics: no product")
 	}
 	direct := r.Direct[0]
 	l := m.rigs[direct.Device]
-	if l == nil || direct.Operation != kernels.GEMM || direct.Products > 0 {
+	if l == nil || !direct.Operation.IsProduct() || direct.Products > 0 {
 		return nil, false, nil
 	}
 	if t, is := l.device.(kernels.TimesOnly); is && t.TimesOnly() {
@@ -102,7 +100,6 @@ func (m *Measurer) Numerics(ctx context.Context, r results.ResultRequest) (out [
 	return out, ok, err
 }
 
-// resultLook looks at the results of one request.
 type resultLook struct {
 	*lab
 	ctx     context.Context
@@ -112,18 +109,15 @@ type resultLook struct {
 	exact   []exactElement
 }
 
-// exactElement is an element of C in float64 with the error that the correctness check accepts of it. Of
-// quantised weights it is there twice: with weights that are rounded, and as a [kernels.SumScaler] takes them.
-// The parts of a remedy may do either.
+// exactElement is an element of C in float64 with its accepted error. Quantized weights give two values: with
+// rounded weights, and as a [kernels.SumScaler] uses them. The parts of a remedy may use either.
 type exactElement struct {
-	row, column int // places in rows and columns
+	row, column int
 	sums        []exactSum
 }
 
-// exactSum is what an element may be.
 type exactSum struct{ value, bound float64 }
 
-// nearest is the sum that a value is nearest to.
 func (e exactElement) nearest(x float64) exactSum {
 	best := e.sums[0]
 	for _, s := range e.sums[1:] {
@@ -134,7 +128,6 @@ func (e exactElement) nearest(x float64) exactSum {
 	return best
 }
 
-// compare computes everything that a request names.
 func (k *resultLook) compare(r results.ResultRequest) ([]results.Numerics, bool, error) {
 	direct := r.Direct[0]
 	k.rows = lookedRows(direct, r.Remedies)
@@ -174,7 +167,6 @@ func (k *resultLook) compare(r results.ResultRequest) ([]results.Numerics, bool,
 	return out, true, nil
 }
 
-// remedy compares one remedy with the direct product.
 func (k *resultLook) remedy(n *results.Numerics, base [][]byte, cases []results.Case) error {
 	own, err := k.run(cases[0])
 	if err != nil {
@@ -198,8 +190,8 @@ func (k *resultLook) remedy(n *results.Numerics, base [][]byte, cases []results.
 	return nil
 }
 
-// lookedRows spreads rows over a product: the first and the last, those on both sides of where a
-// remedy's parts meet, and some between.
+// lookedRows selects the first and last rows, the two at each boundary between a remedy's parts, and some in
+// between.
 func lookedRows(direct results.Case, remedies [][]results.Case) []int {
 	rows := []int{0, direct.M - 1}
 	for _, r := range remedies {
@@ -224,9 +216,8 @@ func lookedRows(direct results.Case, remedies [][]results.Case) []int {
 	return spread
 }
 
-// run computes a case once and returns the rows that are looked at, as far as it has them.
 func (k *resultLook) run(c results.Case) (_ [][]byte, err error) {
-	s := &station{c: c} // of its own: nothing of it is timed or stored
+	s := &station{c: c}
 	k.dog.enter(0, "", c)
 	defer func() {
 		k.bound -= len(s.launches)
@@ -270,23 +261,20 @@ func (k *resultLook) run(c results.Case) (_ [][]byte, err error) {
 	return out, nil
 }
 
-// poisonByte fills rows before they are computed. No sound result is made of it alone.
+// poisonByte fills rows before they are computed. No valid result consists of it alone.
 const poisonByte = 0xff
 
-// unwritten says whether a row is still what it was before.
 func unwritten(rows [][]byte) bool {
 	return slices.ContainsFunc(rows, func(row []byte) bool {
 		return !slices.ContainsFunc(row, func(b byte) bool { return b != poisonByte })
 	})
 }
 
-// sameRows says whether the rows that two results have in common are equal.
 func sameRows(a, b [][]byte) bool {
 	n := min(len(a), len(b))
 	return slices.EqualFunc(a[:n], b[:n], bytes.Equal)
 }
 
-// reference computes what is looked at in float64, out of the operands as they lie in memory.
 func (k *resultLook) reference(c results.Case) error {
 	k.columns = lookedColumns(c.N)
 	k.dog.enter(0, "read operands")
@@ -306,7 +294,7 @@ func (k *resultLook) reference(c results.Case) error {
 	}
 	line := make([]byte, c.K*c.DType.Size())
 	a := make([]float64, c.K)
-	p := kernels.Problem{Shape: kernels.Shape{M: c.M, N: c.N, K: c.K}, DType: c.DType}
+	p := kernels.Task{Subject: kernels.Product(c.DType, c.N, c.K), M: c.M}
 	for i, row := range k.rows {
 		k.dog.beat()
 		if err := k.activations[c.DType].a.Download(int64(row)*int64(len(line)), line); err != nil {
@@ -324,7 +312,7 @@ func (k *resultLook) reference(c results.Case) error {
 					magnitude += math.Abs(x * columns[j][l])
 				}
 				bound := math.Inf(1)
-				if c.DType != kernels.TF32 { // its operands are rounded on their way in
+				if c.DType != kernels.TF32 { // TF32 rounds its operands on input
 					bound = kernels.ErrorBound(p, sum, magnitude)
 				}
 				e.sums = append(e.sums, exactSum{sum, bound})
@@ -335,7 +323,6 @@ func (k *resultLook) reference(c results.Case) error {
 	return nil
 }
 
-// lookedColumns spreads groups of neighbouring columns over a product.
 func lookedColumns(n int) []int {
 	var out []int
 	each := numericColumns / numericGroups
@@ -349,7 +336,6 @@ func lookedColumns(n int) []int {
 	return slices.Compact(out)
 }
 
-// errors is the relative error of rows of a result, and how many of its elements are wrong.
 func (k *resultLook) errors(c results.Case, rows [][]byte) (relative float64, wrong int, err error) {
 	size := c.OutputType().Size()
 	var of, all float64

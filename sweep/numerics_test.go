@@ -10,28 +10,28 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// numericDevice computes: exactly, in sums that depend on M, in sums that are wrong, and nothing.
-func numericDevice() *kerneltest.Device {
-	cost := kerneltest.Linear(1e10, 5e-6)
-	coarse := func(bits float64) func(kernels.Problem, float64) float64 {
-		return func(_ kernels.Problem, sum float64) float64 { return math.Round(sum*bits) / bits }
+// Kernels that compute exactly, in sums that depend on M, wrongly, and not at all.
+func numericDevice() *simulated.Device {
+	cost := simulated.Linear(1e10, 5e-6)
+	coarse := func(bits float64) func(kernels.Task, float64) float64 {
+		return func(_ kernels.Task, sum float64) float64 { return math.Round(sum*bits) / bits }
 	}
-	return kerneltest.New(kerneltest.Config{Gemms: []kerneltest.GemmConfig{
+	return simulated.New(simulated.Config{Gemms: []simulated.KernelConfig{
 		{Name: "exact", Cost: cost, Arithmetic: true},
 		{Name: "same", Cost: cost, Arithmetic: true},
 		{Name: "coarse", Cost: cost, Arithmetic: true, Sum: coarse(1 << 20)},
-		{Name: "changing", Cost: cost, Arithmetic: true, Sum: func(p kernels.Problem, sum float64) float64 {
+		{Name: "changing", Cost: cost, Arithmetic: true, Sum: func(p kernels.Task, sum float64) float64 {
 			if p.M > 16 {
 				return coarse(1<<20)(p, sum)
 			}
 			return sum
 		}},
-		{Name: "wrong", Cost: cost, Arithmetic: true, Sum: func(_ kernels.Problem, sum float64) float64 { return sum * 1.01 }},
-		{Name: "infinite", Cost: cost, Arithmetic: true, Sum: func(_ kernels.Problem, sum float64) float64 { return math.Inf(1) }},
+		{Name: "wrong", Cost: cost, Arithmetic: true, Sum: func(_ kernels.Task, sum float64) float64 { return sum * 1.01 }},
+		{Name: "infinite", Cost: cost, Arithmetic: true, Sum: func(_ kernels.Task, sum float64) float64 { return math.Inf(1) }},
 		{Name: "idle", Cost: cost},
 		{Name: "refusing", Cost: cost, Arithmetic: true, MaxM: 20},
 	}})
@@ -93,36 +93,38 @@ func TestNumerics(t *testing.T) {
 				}
 				continue
 			}
-			if n.Failed != "" || n.SameBits != want.same || n.BatchInvariant != want.invariant || !n.DirectBatchInvariant || (n.Wrong > 0) != want.wrong {
+			if n.Failed != "" || n.SameBits != want.same || n.BatchInvariant != want.invariant || !n.DirectBatchInvariant ||
+				(n.Wrong > 0) != want.wrong {
 				t.Errorf("%v, remedy %d: %+v", layout, i, n)
 			}
 			if n.Rows < numericRows-2 || n.Columns != numericColumns {
 				t.Errorf("%v, remedy %d: %d rows and %d columns were looked at", layout, i, n.Rows, n.Columns)
 			}
-			if !(n.DirectError > 0 && n.DirectError < 1e-7) || want.same != (n.RemedyError == n.DirectError) || want.wrong != (n.RemedyError > 0.009) {
+			if !(n.DirectError > 0 && n.DirectError < 1e-7) || want.same != (n.RemedyError == n.DirectError) ||
+				want.wrong != (n.RemedyError > 0.009) {
 				t.Errorf("%v, remedy %d: errors of %g and %g", layout, i, n.DirectError, n.RemedyError)
 			}
 		}
 		if ms := got[0].OtherMs; !slices.Equal(ms, []int{1, 12, 25}) {
 			t.Errorf("compared at %v", ms)
 		}
-		// Of a direct product that depends on M it is said, and not of one that computes nothing.
-		changing, ok, err := m.Numerics(context.Background(), results.ResultRequest{Direct: at("changing", 24, 8), Remedies: [][]results.Case{at("exact", 24, 8)}})
+		// A direct product may depend on M, but must compute something.
+		changing, ok, err := m.Numerics(context.Background(),
+			results.ResultRequest{Direct: at("changing", 24, 8), Remedies: [][]results.Case{at("exact", 24, 8)}})
 		if err != nil || !ok || changing[0].DirectBatchInvariant || !changing[0].BatchInvariant || changing[0].SameBits {
 			t.Errorf("%+v, %v, %v", changing, ok, err)
 		}
-		if _, ok, err := m.Numerics(context.Background(), results.ResultRequest{Direct: at("idle", 24), Remedies: [][]results.Case{at("exact", 24)}}); ok || err != nil {
+		if _, ok, err := m.Numerics(context.Background(),
+			results.ResultRequest{Direct: at("idle", 24), Remedies: [][]results.Case{at("exact", 24)}}); ok || err != nil {
 			t.Errorf("of a product that writes nothing: %v, %v", ok, err)
 		}
 	}
-	idle := newMeasurer(t, simulated(nil), nil, nil)
+	idle := newMeasurer(t, declared(nil), nil, nil)
 	if _, ok, err := idle.Numerics(context.Background(), results.ResultRequest{Direct: []results.Case{simCase(8)}}); ok || err != nil {
 		t.Errorf("of a device that computes nothing: %v, %v", ok, err)
 	}
 }
 
-// TestNumericsOfRoundedWeights: what is looked at may be the sum with weights that are rounded or with such as are
-// not, and nothing between them.
 func TestNumericsOfRoundedWeights(t *testing.T) {
 	const bound = 0x1p-10
 	look := resultLook{columns: []int{0}, exact: []exactElement{{sums: []exactSum{{1, bound}, {1.5, bound}}}}}
@@ -139,17 +141,18 @@ func TestNumericsOfRoundedWeights(t *testing.T) {
 	}
 }
 
-// TestNumericsBeforeTiming: cases whose result was looked at are timed and stored as any others.
 func TestNumericsBeforeTiming(t *testing.T) {
 	d := numericDevice()
-	p := planned(t, simulated(nil), "1:3", nil)
+	p := planned(t, declared(nil), "1:3", nil)
 	m := newMeasurer(t, d, newRun(t, p), nil)
 	direct, other := numericCase("exact", kernels.Transposed, 24), numericCase("exact", kernels.Transposed, 23)
-	if _, ok, err := m.Numerics(context.Background(), results.ResultRequest{Direct: []results.Case{direct, other}, Remedies: [][]results.Case{{padded(direct, 32, true)}}}); !ok || err != nil {
+	if _, ok, err := m.Numerics(context.Background(), results.ResultRequest{Direct: []results.Case{direct, other},
+		Remedies: [][]results.Case{{padded(direct, 32, true)}}}); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	requests := []results.Request{
-		{Case: direct, Phase: results.PhaseRemedy}, {Case: other, Phase: results.PhaseRemedy}, {Case: padded(direct, 32, true), Phase: results.PhaseRemedy},
+		{Case: direct, Phase: results.PhaseRemedy}, {Case: other, Phase: results.PhaseRemedy},
+		{Case: padded(direct, 32, true), Phase: results.PhaseRemedy},
 	}
 	got, err := m.Measure(context.Background(), requests, 3)
 	if err != nil {
@@ -162,7 +165,7 @@ func TestNumericsBeforeTiming(t *testing.T) {
 	}
 }
 
-// TestLookedRows: rows ascend within the product, and both sides of where parts meet are among them.
+// Both sides of each boundary between parts are included.
 func TestLookedRows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := rapid.IntRange(1, 5000).Draw(t, "m")
@@ -173,7 +176,8 @@ func TestLookedRows(t *testing.T) {
 			remedies = append(remedies, []results.Case{divided(direct, part, m-part)})
 		}
 		rows := lookedRows(direct, remedies)
-		if len(rows) > numericRows || len(rows) < min(m, numericRows)/2 || rows[0] != 0 || rows[len(rows)-1] != m-1 || !slices.IsSorted(rows) || len(slices.Compact(slices.Clone(rows))) != len(rows) {
+		if len(rows) > numericRows || len(rows) < min(m, numericRows)/2 || rows[0] != 0 || rows[len(rows)-1] != m-1 ||
+			!slices.IsSorted(rows) || len(slices.Compact(slices.Clone(rows))) != len(rows) {
 			t.Fatalf("of %d rows: %v", m, rows)
 		}
 		for _, r := range remedies {
@@ -184,20 +188,20 @@ func TestLookedRows(t *testing.T) {
 	})
 }
 
-// TestCopiedPad: a pad whose rows are copied is two launches, whose product reads what was copied,
-// and it takes what both do.
+// The product reads the copy, and the time includes both launches.
 func TestCopiedPad(t *testing.T) {
-	var blocks []kerneltest.Block
-	d := simulated(func(c *kerneltest.Config) { c.Observe = func(b kerneltest.Block) { blocks = append(blocks, b) } })
+	var blocks []simulated.Block
+	d := declared(func(c *simulated.Config) { c.Observe = func(b simulated.Block) { blocks = append(blocks, b) } })
 	m := newMeasurer(t, d, newRun(t, planned(t, d, "1:3", nil)), nil)
 	c := padded(simCase(24), 40, true)
-	got, err := m.Measure(context.Background(), []results.Request{{Case: c, Phase: results.PhaseRemedy}, {Case: padded(simCase(24), 40, false), Phase: results.PhaseRemedy}}, 3)
+	got, err := m.Measure(context.Background(),
+		[]results.Request{{Case: c, Phase: results.PhaseRemedy}, {Case: padded(simCase(24), 40, false), Phase: results.PhaseRemedy}}, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
 	bytes := int64(24 * 128 * 4)
 	product := 5 + simCase(40).FLOPs()/1e10*1e6
-	for i, want := range []float64{product + 2*float64(bytes)/100e9*1e6, product} { // copied, and in place
+	for i, want := range []float64{product + 2*float64(bytes)/100e9*1e6, product} {
 		for _, s := range got[i] {
 			if math.Abs(s.US-want) > 1e-6*want {
 				t.Errorf("request %d took %g us, expected %g", i, s.US, want)
@@ -211,7 +215,7 @@ func TestCopiedPad(t *testing.T) {
 				continue
 			}
 			seen = true
-			if next := b.Launches[i+1]; l.Copied != bytes || next.Problem.M != 40 || next.AOffset != 0 || next.COffset != 0 {
+			if next := b.Launches[i+1]; l.Copied != bytes || next.Task.M != 40 || next.AOffset != 0 || next.COffset != 0 {
 				t.Fatalf("%d bytes are copied before %+v", l.Copied, next)
 			}
 		}

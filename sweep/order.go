@@ -9,10 +9,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// source is a stream of random numbers that depends on its seeds alone, so that
-// a recorded seed gives the same order on every machine and in every version.
-// The PCG is fixed by the Go standard library; drawing and shuffling are done
-// here because those of math/rand/v2 may change.
+// source gives the same random numbers for a seed on every machine and in every version. The Go standard
+// library fixes the PCG; drawing and shuffling are ours, since math/rand/v2 may change its own.
 func source(seed uint64, stream ...uint64) *rand.PCG {
 	mixed := seed
 	for _, s := range stream {
@@ -30,7 +28,6 @@ func below(src *rand.PCG, n int) int {
 	return int(hi)
 }
 
-// shuffle is Fisher's and Yates'.
 func shuffle[T any](src *rand.PCG, v []T) {
 	for i := len(v) - 1; i > 0; i-- {
 		j := below(src, i+1)
@@ -38,7 +35,6 @@ func shuffle[T any](src *rand.PCG, v []T) {
 	}
 }
 
-// The streams into which a plan's seed is split.
 const (
 	streamRounds uint64 = iota + 1
 	streamGroups
@@ -49,11 +45,9 @@ const (
 	streamAllocation
 )
 
-// RoundOrder is the order in which the cases of a round run on one device:
-// a permutation of [0,cases) that follows from the seed and the round. Where
-// memory can't hold the weights of all cases at once, group says to which set
-// each case belongs; sets then follow each other, in an order that changes too.
-// A nil group is one set.
+// RoundOrder is the order of a round's cases on one device: a permutation of [0,cases). If memory can't hold
+// all weights at once, group gives the set of each case; sets follow each other in random order. A nil group
+// is one set.
 func RoundOrder(seed uint64, round, cases int, group []int) []int {
 	order := make([]int, cases)
 	for i := range order {
@@ -75,8 +69,7 @@ func RoundOrder(seed uint64, round, cases int, group []int) []int {
 	return order
 }
 
-// adjacent lists places of members by what belongs next to each other: the requests of a
-// group, each of the others alone.
+// adjacent groups indices that must stay together: the requests of a group, and each other request alone.
 func adjacent(requests []results.Request, members []int) (sets [][]int) {
 	of := map[int]int{}
 	for at, i := range members {
@@ -91,13 +84,12 @@ func adjacent(requests []results.Request, members []int) (sets [][]int) {
 	return sets
 }
 
-// turn is a place in an order; first says that a set begins with it.
+// turn is an index in an order; first marks the start of a set.
 type turn struct {
 	at    int
 	first bool
 }
 
-// shuffleSets puts the sets and what is in each in a new random order, and yields all of them.
 func shuffleSets(src *rand.PCG, sets [][]int) iter.Seq[turn] {
 	shuffle(src, sets)
 	for _, set := range sets {
@@ -114,9 +106,8 @@ func shuffleSets(src *rand.PCG, sets [][]int) iter.Seq[turn] {
 	}
 }
 
-// keep says which of cases belong to the shard. Cases are dealt in hands of
-// Count, neighbours together, and within each hand at random: shards are equal in
-// cost, and none sees only Ms of one residue, which would alias with tiles.
+// Neighboring cases are dealt in hands of Count, at random within each hand. Shards then cost the same, and
+// none gets only Ms of one residue, which would alias with tiles.
 func (s Shard) keep(seed uint64, cases int) []bool {
 	out := make([]bool, cases)
 	if s.Count <= 1 {
@@ -130,7 +121,7 @@ func (s Shard) keep(seed uint64, cases int) []bool {
 		for i := range hand {
 			hand[i] = i
 		}
-		// The last hand may be short: its cards go to the first of a shuffled table.
+		// The last hand may be short; the shuffle decides which shards get its cases.
 		shuffle(source(seed, streamShards, uint64(start/s.Count)), hand)
 		for i := start; i < min(cases, start+s.Count); i++ {
 			out[i] = hand[i-start] == s.Index-1

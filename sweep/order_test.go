@@ -7,8 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRoundOrderIsFixed pins the order: a resumed run, or the same seed in a
-// later version, must go on in it.
+// A resumed run, or the same seed in a later version, must continue in the same order.
 func TestRoundOrderIsFixed(t *testing.T) {
 	if got, want := RoundOrder(42, 0, 10, nil), []int{9, 8, 6, 4, 7, 3, 5, 1, 0, 2}; !slices.Equal(got, want) {
 		t.Errorf("round 0 of seed 42: %v, expected %v", got, want)
@@ -55,7 +54,6 @@ func TestRoundOrderIsAPermutation(t *testing.T) {
 	})
 }
 
-// TestShuffleIsFair counts how often each case comes first.
 func TestShuffleIsFair(t *testing.T) {
 	const cases, rounds = 8, 8000
 	var first [cases]int
@@ -97,7 +95,6 @@ func TestShardsPartition(t *testing.T) {
 	})
 }
 
-// TestShardsDoNotAlias checks that no shard gets a regular comb of cases.
 func TestShardsDoNotAlias(t *testing.T) {
 	var residues [8]int
 	for c, mine := range (Shard{1, 8}).keep(1, 8000) {

@@ -8,22 +8,18 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// paceFactor is how far the times of the two neighbours of an M may be apart for a time
-// between them to be foretold: then it is hardly off by as much, and its block at worst half
-// or twice as long as it is meant to be.
+// paceFactor is the maximum ratio of the times of two neighbors for interpolation. A block is then at worst
+// half or twice as long as intended.
 const paceFactor = 2
 
-// pace is how long single executions take, by M of a series.
 type pace struct {
 	ms      []int // ascending
 	seconds []float64
 }
 
-// paces are those of series, as far as they were measured.
 type paces map[results.SeriesKey]*pace
 
-// learn takes in what one execution of a case takes. Splits and padded products are made of
-// others.
+// learn skips splits and padded products, which are composed of others.
 func (p paces) learn(c results.Case, seconds float64) {
 	if len(c.Parts) > 0 || c.PadTo > 0 || !(seconds > 0) {
 		return
@@ -41,8 +37,7 @@ func (p paces) learn(c results.Case, seconds float64) {
 	of.ms, of.seconds = slices.Insert(of.ms, at, c.M), slices.Insert(of.seconds, at, seconds)
 }
 
-// foretell is how long one execution of a case takes, all its parts; false where what was
-// measured does not tell.
+// foretell predicts the time of one execution of a case, if the measured times allow it.
 func (p paces) foretell(c results.Case) (seconds float64, ok bool) {
 	of := p[c.SeriesKey]
 	if of == nil {
@@ -58,7 +53,6 @@ func (p paces) foretell(c results.Case) (seconds float64, ok bool) {
 	return seconds, true
 }
 
-// at is the time of an M, between those of its neighbours along a power of M.
 func (p *pace) at(m int) (seconds float64, ok bool) {
 	at, known := slices.BinarySearchFunc(p.ms, m, cmp.Compare[int])
 	if known {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
@@ -18,7 +18,7 @@ func TestForetell(t *testing.T) {
 	}
 	split, padded, other := simCase(40), simCase(40), simCase(8)
 	split.Parts, padded.PadTo, other.N = []int{8, 32}, 64, 512
-	p.learn(split, 1) // says nothing of M 40
+	p.learn(split, 1) // irrelevant to M 40
 	far := simCase(72)
 	far.Parts = []int{8, 64, 512}
 	for _, c := range []struct {
@@ -27,8 +27,10 @@ func TestForetell(t *testing.T) {
 		want float64 // microseconds, 0 for unknown
 	}{
 		{"measured", simCase(64), 20}, {"between equals", simCase(3), 10}, {"between neighbours", simCase(16), 10 * math.Pow(2, 1./3)},
-		{"neighbours too far apart", simCase(96), 0}, {"above all", simCase(257), 0}, {"within the last pair", simCase(200), 41 * math.Pow(80./41, math.Log(200./128)/math.Log(2))},
-		{"split", split, 10 + 10*math.Pow(2, 2./3)}, {"split with an unknown part", far, 0}, {"padded", padded, 20}, {"another series", other, 0},
+		{"neighbours too far apart", simCase(96), 0}, {"above all", simCase(257), 0},
+		{"within the last pair", simCase(200), 41 * math.Pow(80./41, math.Log(200./128)/math.Log(2))},
+		{"split", split, 10 + 10*math.Pow(2, 2./3)}, {"split with an unknown part", far, 0}, {"padded", padded, 20},
+		{"another series", other, 0},
 	} {
 		got, ok := p.foretell(c.c)
 		if ok != (c.want > 0) || math.Abs(got*1e6-c.want) > 1e-9 {
@@ -41,25 +43,22 @@ func TestForetell(t *testing.T) {
 	}
 }
 
-// TestPilotsAreFewWhereNeighboursTell counts what a sweep runs beside its samples, on devices
-// that tell first runs and on others: pilots of a few cases, and one launch of each case
-// where only running it shows whether it was the first.
+// Devices that distinguish first runs also run one launch of each case whose first run is unknown.
 func TestPilotsAreFewWhereNeighboursTell(t *testing.T) {
 	for name, c := range map[string]struct {
 		starts bool
-		most   int // blocks beside samples and sentinels, of 200 cases
+		most   int // blocks other than samples and sentinels, of 200 cases
 	}{"first runs are told": {true, 60}, "first runs are not told": {false, 240}} {
 		t.Run(name, func(t *testing.T) {
 			blocks := 0
-			plain := simulated(func(c *kerneltest.Config) {
+			plain := declared(func(c *simulated.Config) {
 				c.Gemms = c.Gemms[:1]
-				// One M takes three times as long as its neighbours tell.
-				c.Gemms[0].Cost = kerneltest.Slow(kerneltest.Linear(1e10, 5e-6), 77, 77, 3)
-				c.Observe = func(kerneltest.Block) { blocks++ }
+				c.Gemms[0].Cost = simulated.Slow(simulated.Linear(1e10, 5e-6), 77, 77, 3)
+				c.Observe = func(simulated.Block) { blocks++ }
 			})
 			var d kernels.Device = plain
 			if c.starts {
-				d = &kerneltest.Starter{Device: plain}
+				d = &simulated.Starter{Device: plain}
 			}
 			p := planned(t, d, "1:200", nil)
 			run := newRun(t, p)
@@ -92,10 +91,9 @@ func TestPilotsAreFewWhereNeighboursTell(t *testing.T) {
 	}
 }
 
-// TestRefine corrects blocks beyond half and twice of their length, and never below the least
-// number of launches.
+// Blocks beyond half and twice of their length are corrected, down to the minimum number of launches.
 func TestRefine(t *testing.T) {
-	b := testRig(t, simulated(nil), kernels.Normal, 1, time.Millisecond, 3)
+	b := testRig(t, declared(nil), kernels.Normal, 1, time.Millisecond, 3)
 	for _, c := range []struct {
 		n    int
 		span float64 // ms

@@ -13,7 +13,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// part is one device's share of a sweep.
 type part struct {
 	r        *Runner
 	rig      *rig
@@ -22,33 +21,33 @@ type part struct {
 	cases    []results.Case
 	stations []*station
 	index    map[int64]int // stations by case
-	joined   []int         // the first round of each station
-	have     []roundSet    // rounds done, by station
-	failure  error         // of storing a sample, after which nothing more is stored
+	joined   []int         // first round of each station
+	have     []roundSet    // finished rounds, by station
+	failure  error         // a storage error, after which nothing is stored
 	gone     []bool        // stations given up
 	failed   []bool        // stations that an earlier start gave up, not tried since
-	lastSeq  int64         // of the samples of the sweep phase, earlier starts' too
-	looked   bool          // a look came before this round
-	open     []bool        // stations that the chooser has the rounds until the next look measure
+	lastSeq  int64         // of the sweep phase's samples, including earlier starts
+	looked   bool          // a look preceded this round
+	open     []bool        // stations to measure until the next look, from the chooser
 	until    int           // the next look, or the number of rounds
-	design   *design       // of the inferred series, nil when there are none
+	design   *design       // of the inferred series; may be nil
 
 	demands []demand
-	sets    map[matrixKey]int // of weights, by matrix; nil when all fit together
-	group   []int             // set of weights by station; nil likewise
+	sets    map[matrixKey]int // of weights, by matrix; nil if all fit together
+	group   []int             // set of weights by station, or nil
 	loadedG int               // the set in memory, -1 for none
 
 	sentinels []*guard
 	visited   time.Time // when sentinels last ran
 	since     int       // blocks since then
-	heap      uint64    // bytes after the last collection
+	heap      uint64
 
 	warm               WarmUp
 	setUp, wall        time.Duration
 	samples, failures  int
-	measured, inferred int    // rows, see [Known]
-	stopped            string // why it ended early
-	hung               bool   // given up with its goroutine: nothing of it is read any more
+	measured, inferred int // rows, see [Known]
+	stopped            string
+	hung               bool // abandoned with its goroutine; its fields must not be read
 }
 
 func newPart(r *Runner, d kernels.Device, past *past) (*part, error) {
@@ -65,7 +64,7 @@ func newPart(r *Runner, d kernels.Device, past *past) (*part, error) {
 	return p, nil
 }
 
-// add takes in a case that is measured from a round on.
+// add appends a case that is measured from a round on.
 func (p *part) add(c results.Case, round int) {
 	s := &station{c: c, seconds: p.r.est.Launch(c)}
 	if last, ok := p.past.last[c.ID]; ok {
@@ -79,7 +78,6 @@ func (p *part) add(c results.Case, round int) {
 	p.index[c.ID] = len(p.cases)
 	p.cases, p.stations, p.have = append(p.cases, c), append(p.stations, s), append(p.have, have)
 	p.joined, p.open = append(p.joined, round), append(p.open, false)
-	// With a fault, what its failure says stays.
 	fault := p.past.faults[c.ID].Failed
 	p.gone, p.failed = append(p.gone, fault), append(p.failed, !fault && p.past.failed[c.ID])
 	if have.n >= p.r.Plan.Screening {
@@ -87,7 +85,6 @@ func (p *part) add(c results.Case, round int) {
 	}
 }
 
-// recall takes over the samples of earlier starts, those of cases that are added later too.
 func (p *part) recall() {
 	for _, s := range p.past.samples {
 		if p.r.device[s.CaseID] == p.rig.spec.ID {
@@ -105,13 +102,12 @@ func (p *part) certain() int {
 	return p.r.Plan.Rounds
 }
 
-// awaits says whether a round measures a station, as far as that is decided.
 func (p *part) awaits(i, round int) bool {
 	age := round - p.joined[i]
 	return age >= 0 && (age < p.certain() || p.open[i] && round < p.until)
 }
 
-// promised is the number of rounds, of those counted as planned, until a station has all.
+// promised is the number of planned rounds until a station is complete.
 func (p *part) promised(i int) int {
 	own := p.joined[i] + p.certain()
 	if p.open[i] {
@@ -120,8 +116,7 @@ func (p *part) promised(i int) int {
 	return own
 }
 
-// prepare deals the weights to sets, counts what is missing and holds the first
-// round against the deadline.
+// prepare assigns weights to sets, counts the missing samples, and checks the deadline.
 func (p *part) prepare() error {
 	p.demands = demands(p.forms(), p.rig.spec.LastLevelCacheBytes)
 	for _, note := range fit(p.demands, p.rig.budget) {
@@ -150,14 +145,14 @@ func (p *part) prepare() error {
 			}
 		}
 	}
-	if d := p.r.Plan.Deadline; d > 0 && first > d {
+	if d := p.deadline(); d > 0 && first > d {
 		return &DeadlineError{Deadline: d, Round: first}
 	}
 	return nil
 }
 
-// forms lists cases of which each matrix, in each form, is that of one at least: those that
-// are measured, and one of each series of which others may be.
+// forms lists cases that cover every form of every matrix: the measured cases, and one of each series that
+// may get more.
 func (p *part) forms() []results.Case {
 	if p.design == nil {
 		return p.cases
@@ -171,7 +166,6 @@ func (p *part) forms() []results.Case {
 	return out
 }
 
-// regroup tells the sets of weights of the stations.
 func (p *part) regroup() {
 	if p.sets == nil {
 		return
@@ -181,7 +175,7 @@ func (p *part) regroup() {
 	}
 }
 
-// plan counts what the rounds from one to the next look measure.
+// plan counts the samples of the rounds from one to the next look.
 func (p *part) plan(from int) {
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
@@ -198,7 +192,6 @@ func (p *part) plan(from int) {
 	}
 }
 
-// blockTime is how long the next block of a station will take, pilot included.
 func (p *part) blockTime(s *station) time.Duration {
 	if s.perBlock > 0 {
 		return time.Duration(s.seconds * float64(s.perBlock) * 1e9)
@@ -207,18 +200,17 @@ func (p *part) blockTime(s *station) time.Duration {
 	return t + min(t, time.Duration(s.seconds*1e9)+p.r.Plan.BlockTarget/4)
 }
 
-// run measures round after round until all is done or something ends it.
+// run measures round after round until all are done or an error or the deadline ends it.
 func (p *part) run(ctx context.Context) (err error) {
 	began := p.r.Now()
 	defer func() {
-		// What has begun is finished and stored.
 		if landed := p.rig.land(); landed != nil && (err == nil || errors.Is(err, errHalted)) {
 			err = landed
 		}
 		if err == nil && p.stopped == StatusDeadline && p.design != nil {
 			var all []results.Sample
 			if all, err = p.before(math.MaxInt); err == nil {
-				_, err = p.more(all) // for what is known
+				_, err = p.more(all) // to update the known rows
 			}
 		}
 		p.wall = p.r.Now().Sub(began)
@@ -226,7 +218,7 @@ func (p *part) run(ctx context.Context) (err error) {
 			err = errors.Join(err, p.storeClock(p.lastSeq))
 		}
 		if errors.Is(err, errHalted) && p.ended(ctx, 0) {
-			err = nil // as if it had been looked for before that block
+			err = nil // treat it as found before that block
 		}
 		if err != nil {
 			p.stopped = StatusInterrupted
@@ -260,7 +252,7 @@ func (p *part) run(ctx context.Context) (err error) {
 					return err
 				}
 				p.setUp = p.r.Now().Sub(began)
-				// What was bound and launched so far is part of it.
+				// Time already spent on binding and launching is part of it.
 				p.rig.watch.Times = Times{SetUp: max(0, p.setUp.Seconds()-p.rig.busy)}
 				if p.ended(ctx, p.blockTime(p.stations[i])) {
 					return nil
@@ -276,7 +268,7 @@ func (p *part) run(ctx context.Context) (err error) {
 		p.collect(true)
 	}
 	if opened {
-		// How it ended is part of the drift, but not worth packing weights again.
+		// The final state is part of the drift, but not worth packing weights again.
 		if err := p.watch(ctx, true); !errors.Is(err, errHalted) {
 			return err
 		}
@@ -284,9 +276,8 @@ func (p *part) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// renew allocates operands anew before a round, at looks in any case. Sets of weights that
-// take turns in memory come anew by themselves. What is lost in it is loaded again, or given
-// up with its reason, when it is needed.
+// renew reallocates operands before a round, and always at looks. Operands lost in it are loaded again when
+// needed.
 func (p *part) renew(ctx context.Context) error {
 	must := p.looked
 	p.looked = false
@@ -305,7 +296,7 @@ func (p *part) renew(ctx context.Context) error {
 	return nil
 }
 
-// ended looks whether to stop before something that takes the time next.
+// ended reports whether to stop before a step that takes the time next.
 func (p *part) ended(ctx context.Context, next time.Duration) bool {
 	if ctx.Err() != nil {
 		p.stopped = StatusInterrupted
@@ -318,9 +309,9 @@ func (p *part) ended(ctx context.Context, next time.Duration) bool {
 	return false
 }
 
-// late says whether the deadline does not leave the time next after what is in flight.
+// late reports whether the deadline leaves less than next after the blocks in flight.
 func (p *part) late(next time.Duration) bool {
-	d := p.r.Plan.Deadline
+	d := p.deadline()
 	return d > 0 && p.r.Now().Sub(p.r.start)+p.rig.aloft()+next > d
 }
 
@@ -332,7 +323,6 @@ func (p *part) firstMissing(i int) int {
 	return round
 }
 
-// measure begins the block of a station in a round.
 func (p *part) measure(ctx context.Context, i, round int) error {
 	s := p.stations[i]
 	expected := p.blockTime(s)
@@ -344,7 +334,7 @@ func (p *part) measure(ctx context.Context, i, round int) error {
 		return err
 	}
 	if p.gone[i] {
-		return nil // its weights could not be had
+		return nil // its weights could not be loaded
 	}
 	if err := p.forgive(i); err != nil {
 		return err
@@ -366,10 +356,9 @@ func (p *part) measure(ctx context.Context, i, round int) error {
 	})
 }
 
-// landed takes in what was measured of a station.
 func (p *part) landed(b block, i int, span kernels.Span) error {
 	if p.failure != nil {
-		return p.failure // what can't be stored was not measured
+		return p.failure // an unstored sample counts as not measured
 	}
 	s := b.station
 	s.seconds = b.sample.US / 1e6
@@ -388,8 +377,7 @@ func (p *part) landed(b block, i int, span kernels.Span) error {
 	return nil
 }
 
-// fails deals with what went wrong with a station in a round: what is not the case's own
-// fault ends the part.
+// fails ends the part if an error is not the case's own.
 func (p *part) fails(i, round int, why error) error {
 	switch {
 	case deviceLost(why) || errors.Is(why, errHalted):
@@ -402,8 +390,7 @@ func (p *part) fails(i, round int, why error) error {
 	return p.giveUp(i, round, why)
 }
 
-// forgive takes back that an earlier start gave a station up, now that it is tried again:
-// memory may be free that was taken.
+// forgive clears a failure of an earlier start before the retry: more memory may be free now.
 func (p *part) forgive(i int) error {
 	if !p.failed[i] {
 		return nil
@@ -412,9 +399,8 @@ func (p *part) forgive(i int) error {
 	return p.r.Out.Forgive(p.cases[i].ID, results.PhaseSweep)
 }
 
-// giveUp records that a case fails. Its later rounds are not tried in this start: what
-// fails once on a healthy device fails again, and a curve with holes in some rounds
-// would be compared unevenly.
+// giveUp skips a failed case's later rounds in this start: it would fail again, and curves with gaps compare
+// unevenly.
 func (p *part) giveUp(i, round int, why error) error {
 	if err := p.forgive(i); err != nil {
 		return err
@@ -436,14 +422,12 @@ func (p *part) giveUp(i, round int, why error) error {
 	return nil
 }
 
-// heapGrowth is how much garbage may pile up between blocks, in bytes.
 const heapGrowth = 64 << 20
 
-// collect frees memory between blocks: after each round, and within one when
-// much has piled up.
+// collect frees memory between blocks: after each round, and after much allocation.
 func (p *part) collect(now bool) {
 	if p.rig.ahead > 0 {
-		return // the collector runs by itself, beside blocks of which it is no part
+		return
 	}
 	began := p.r.Now()
 	defer func() { p.rig.watch.took(&p.rig.watch.Collector, began) }()

@@ -7,23 +7,23 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// Controls is implemented by choosers that name the rows which every round measures, by which
-// a slow round is told from slow rows.
+// Controls is implemented by choosers with control rows. Every round measures these, which tells a slow round
+// from slow rows.
 type Controls interface {
-	// Controls returns the ids of those of the cases. It answers equal questions equally.
+	// Controls returns the ids of the control rows among cases. It must be deterministic.
 	Controls(cases []results.Case) []int64
 }
 
-// design is how the rows of a device's inferred series, and all rows of a staged plan, come to be
-// measured.
+// design decides when a device's inferred rows, and all rows of a staged plan, are measured.
 type design struct {
 	plan    *Plan // of the device
 	choices map[results.SeriesKey]results.Choices
-	waiting []results.Case // those that tell most first
-	rounds  int            // that the rows of later steps have taken so far
+	waiting []results.Case // the most informative ones first
+	lead    int            // size of the first step; 0 means as many as fit
+	leading bool           // only the first step was taken
+	rounds  int            // used by rows of later steps so far
 }
 
-// designRounds is how many rounds were for rows that were added after the first step.
 func (p *part) designRounds() int {
 	if p.design == nil {
 		return 0
@@ -31,7 +31,14 @@ func (p *part) designRounds() int {
 	return p.design.rounds
 }
 
-// seed sets up the design and takes the rows of the first step in.
+func (p *part) deadline() time.Duration {
+	d := p.r.Plan.Deadline
+	if d > 0 && p.design != nil && p.design.leading {
+		return max(d, p.r.Plan.Lead)
+	}
+	return d
+}
+
 func (p *part) seed(choices map[results.SeriesKey]results.Choices) error {
 	plan := p.r.Plan.of(p.rig.spec.ID)
 	if len(plan.Series) == 0 || !plan.Infers() && !plan.staged() {
@@ -47,18 +54,32 @@ func (p *part) seed(choices map[results.SeriesKey]results.Choices) error {
 			return err
 		}
 	}
-	p.design = &design{plan: plan, choices: choices, waiting: plan.waiting(seeds, choices)}
-	return p.join(p.step(), 0)
+	p.design = &design{plan: plan, choices: choices}
+	if len(plan.Recorded) > 0 && !plan.Infers() {
+		p.design.waiting, p.design.lead = plan.ranked(p.r.est)
+	} else {
+		p.design.waiting = plan.waiting(seeds, choices)
+	}
+	return p.join(p.step(nil), 0)
 }
 
-// step takes the rows of the next step from those that wait: as many as the plan's Step
-// allows for, one at least.
-func (p *part) step() []results.Case {
+// step takes the next waiting rows, as many as the plan's Step allows, by predictions corrected with the
+// earlier samples. The first step of a recorded workload is only its lead, since the error of the predictions
+// is still unknown.
+func (p *part) step(earlier []results.Sample) []results.Case {
 	d, most := p.design, p.r.Plan.Step
+	if d.lead > 0 {
+		step := d.waiting[:d.lead]
+		d.waiting, d.lead, d.leading = d.waiting[d.lead:], 0, true
+		return step
+	}
+	d.leading = false
+	off := p.off(earlier)
 	var takes time.Duration
 	n := 0
 	for ; n < len(d.waiting); n++ {
-		takes += p.r.est.Block(p.r.Plan, d.waiting[n]) * time.Duration(p.certain())
+		c := d.waiting[n]
+		takes += p.r.Plan.blockOf(p.r.est.Launch(c)*off.factor(c)) * time.Duration(p.certain())
 		if n > 0 && most > 0 && takes > most {
 			break
 		}
@@ -68,7 +89,6 @@ func (p *part) step() []results.Case {
 	return step
 }
 
-// join stores cases and takes them in as stations that are measured from a round on.
 func (p *part) join(cases []results.Case, round int) error {
 	cases, err := p.r.Out.AddCases(cases)
 	if err != nil {
@@ -87,21 +107,20 @@ func (p *part) join(cases []results.Case, round int) error {
 	return nil
 }
 
-// ownShare is the share of the stations that rows must come to for rounds of their own.
+// ownShare is the minimum share of added rows for separate rounds.
 const ownShare = 1. / 8
 
-// fewestControls is how many control rows such rounds have at least, where there are as many.
+// fewestControls is the minimum number of control rows in such rounds.
 const fewestControls = 8
 
-// extend takes in the rows of the next step or, when none wait, what the designer asks for:
-// so many stations are added. own says that the rounds until the next look are theirs, which
-// they share with control rows.
+// extend adds the next step or, if no rows wait, the designer's requests. own is true if the rounds until the
+// next look measure only these and control rows.
 func (p *part) extend(round int, earlier []results.Sample) (added int, own bool, err error) {
 	if p.design == nil {
 		return 0, false, nil
 	}
 	before := len(p.cases)
-	next := p.step()
+	next := p.step(earlier)
 	if own = len(next) > 0; !own {
 		if next, err = p.more(earlier); err != nil {
 			return 0, false, fmt.Errorf("choosing the rows of round %d: %w", round, err)
@@ -109,7 +128,7 @@ func (p *part) extend(round int, earlier []results.Sample) (added int, own bool,
 		if p.design.plan.staged() {
 			p.design.plan.byTraffic(next)
 			p.design.waiting = next
-			next = p.step()
+			next = p.step(earlier)
 		}
 		own = !p.choosing(round) || float64(len(next)) >= ownShare*float64(before)
 	}
@@ -117,10 +136,11 @@ func (p *part) extend(round int, earlier []results.Sample) (added int, own bool,
 		return 0, false, err
 	}
 	added = len(p.cases) - before
-	p.inferred = max(0, p.inferred-added) // until they are measured, nothing is known of them
-	for _, c := range p.cases[before:] {
-		if !p.rig.holds(c) {
-			p.loadedG = -1 // so that A and C are made larger
+	p.inferred = max(0, p.inferred-added) // unknown until they have been measured
+	for i, c := range p.cases[before:] {
+		loaded := p.group == nil || p.group[before+i] == p.loadedG
+		if !p.rig.holds(c) || loaded && p.rig.sets[matrixOf(c)] == nil {
+			p.loadedG = -1
 		}
 	}
 	if own {
@@ -129,7 +149,6 @@ func (p *part) extend(round int, earlier []results.Sample) (added int, own bool,
 	return added, own, nil
 }
 
-// own begins rounds for the stations that were added last, and control rows.
 func (p *part) own(round, added int) {
 	if of, ok := p.r.Chooser.(Controls); ok {
 		ids := of.Controls(p.cases[:len(p.cases)-added])
@@ -145,9 +164,7 @@ func (p *part) own(round, added int) {
 	p.plan(round)
 }
 
-// complete begins rounds for stations that lack some of the rounds that every station gets,
-// those that were added last among them, where the chooser opens nothing; false when there
-// are none.
+// complete begins rounds for stations that lack guaranteed rounds, if the chooser opens none.
 func (p *part) complete(round, added int) bool {
 	if p.design == nil {
 		return false
@@ -169,7 +186,7 @@ func (p *part) complete(round, added int) bool {
 	return true
 }
 
-// more asks the designer for further rows, and notes how much is known.
+// more asks the designer for further rows, and updates the known counts.
 func (p *part) more(earlier []results.Sample) ([]results.Case, error) {
 	d, began := p.design, p.r.Now()
 	if !d.plan.Infers() {
@@ -184,7 +201,6 @@ func (p *part) more(earlier []results.Sample) ([]results.Case, error) {
 	return d.planned(more)
 }
 
-// planned refuses rows that are not in the inferred series of the plan.
 func (d *design) planned(cases []results.Case) ([]results.Case, error) {
 	ms := map[results.SeriesKey]Batches{}
 	for _, s := range d.plan.inferred() {
@@ -198,7 +214,6 @@ func (d *design) planned(cases []results.Case) ([]results.Case, error) {
 	return cases, nil
 }
 
-// known is what is known of the part's rows.
 func (p *part) known() Known {
 	k := Known{Rows: len(p.cases), Measured: p.measured}
 	if p.design != nil {

@@ -8,14 +8,11 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// look decides, at the rounds that it sets itself, which stations are measured until the next
-// of them; false ends the sweep. What is decided depends on the samples of the rounds before,
-// so that a resumed sweep decides alike.
+// look selects, at certain rounds, the stations to measure until the next look; false ends the sweep. It
+// depends only on earlier samples, so a resumed sweep selects the same.
 //
-// First come the rows that a designer asks for, which get as many rounds as the screening
-// has. Where they are few beside those that there are, they go along with what the chooser
-// opens: in rounds of their own, most blocks would be those of control rows. The chooser
-// looks at the rounds of [results.Looks]; those of the designer are not counted among them.
+// Rows from a designer come first. If they are few, they join the chooser's rounds: separate rounds would
+// mostly measure control rows. The rounds of [results.Looks] do not count the designer's.
 func (p *part) look(round int) (more bool, err error) {
 	if round < p.until {
 		return true, nil
@@ -50,8 +47,8 @@ func (p *part) look(round int) (more bool, err error) {
 	return p.complete(round, added), nil
 }
 
-// before lists the samples of the rounds before one, of the stations. They come from the run file each time, which takes
-// a second for a million of them: looks are few, and memory stays as it was between them.
+// before reads earlier samples from the run file, about a second per million. Looks are few, and this saves
+// memory between them.
 func (p *part) before(round int) ([]results.Sample, error) {
 	samples, err := p.r.Out.Samples(results.PhaseSweep)
 	return slices.DeleteFunc(samples, func(s results.Sample) bool {
@@ -60,17 +57,15 @@ func (p *part) before(round int) ([]results.Sample, error) {
 	}), err
 }
 
-// choosing says whether the chooser still has rounds to give.
 func (p *part) choosing(round int) bool {
 	return p.r.Chooser != nil && round-p.designRounds() < p.r.Plan.Rounds
 }
 
-// choose has the chooser open stations for the rounds until its next look.
 func (p *part) choose(round int, earlier []results.Sample) (more bool, err error) {
 	if !p.choosing(round) {
 		return false, nil
 	}
-	counted := round - p.designRounds() // that the chooser knows of
+	counted := round - p.designRounds()
 	began := p.r.Now()
 	ids, err := p.r.Chooser.Open(p.cases, earlier)
 	p.rig.watch.took(&p.rig.watch.Chooser, began)

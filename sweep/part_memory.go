@@ -11,7 +11,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// loadFor brings the weights of a case's set into memory, and A and C with them.
 func (p *part) loadFor(ctx context.Context, c results.Case) error {
 	g := 0
 	if p.group != nil {
@@ -56,8 +55,8 @@ func (p *part) load(ctx context.Context, g int) error {
 	return nil
 }
 
-// reserve makes A and C for cases. Where memory has no room for the largest of a
-// data type, those are given up with that reason, and all others are measured.
+// reserve allocates A and C. If memory is short, the largest cases of a data type fail and all others are
+// measured.
 func (p *part) reserve(ctx context.Context, members []int) error {
 	byType := map[kernels.DType][]int{}
 	for _, i := range members {
@@ -70,7 +69,7 @@ func (p *part) reserve(ctx context.Context, members []int) error {
 		slices.SortStableFunc(of, func(i, j int) int {
 			return cmp.Compare(p.rig.operandBytes(p.cases[i]), p.rig.operandBytes(p.cases[j]))
 		})
-		var why error // of the smallest number of cases that failed
+		var why error
 		first := func(n int) error {
 			cases := make([]results.Case, n)
 			for k, i := range of[:n] {
@@ -78,7 +77,7 @@ func (p *part) reserve(ctx context.Context, members []int) error {
 			}
 			return p.rig.reserve(ctx, cases)
 		}
-		// fits ≤ what is known to fit < fails.
+		// fits ≤ number of cases known to fit < fails.
 		fits, fails := 0, len(of)+1
 		for n := len(of); fits+1 < fails; n = (fits + fails) / 2 {
 			switch err := first(n); {
@@ -105,7 +104,6 @@ func (p *part) reserve(ctx context.Context, members []int) error {
 	return nil
 }
 
-// rotation lists how weights rotated, and notes what did not rotate enough.
 func (p *part) rotation() []Rotation {
 	var out []Rotation
 	for _, r := range p.rig.rotations {

@@ -6,7 +6,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// reckon corrects the time left by what earlier rounds have shown.
 func (p *part) reckon(round int) {
 	var left time.Duration
 	for i, s := range p.stations {
@@ -27,7 +26,6 @@ func (p *part) reckon(round int) {
 	p.r.mu.Unlock()
 }
 
-// report tells the observer about a sample.
 func (p *part) report(s *station, smp results.Sample, round int, expected time.Duration) {
 	r := p.r
 	r.mu.Lock()

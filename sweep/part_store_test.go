@@ -9,30 +9,27 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// dawdler is an observer that takes virtual time for each sample, as writing to a terminal does.
 type dawdler struct {
 	NoObserver
-	device *kerneltest.Device
+	device *simulated.Device
 	takes  time.Duration
 }
 
 func (o *dawdler) Sample(results.Case, results.Sample) { o.device.Advance(o.takes) }
 
-// TestHostWorksDuringBlocks sweeps under an observer that takes a fifth of a block's time: on a
-// device that needs the host for its blocks that is wall time, on one that runs them by itself
-// it is not. What is measured and stored is the same.
+// The observer takes a fifth of a block's time. This adds wall time only on a synchronous device.
 func TestHostWorksDuringBlocks(t *testing.T) {
 	var runs [2][]results.Sample
 	var sums [2]*Summary
 	for i := range runs {
-		plain := simulated(nil)
+		plain := declared(nil)
 		var d kernels.Device = plain
 		if i == 1 {
-			d = &kerneltest.Starter{Device: plain}
+			d = &simulated.Starter{Device: plain}
 		}
 		p := planned(t, d, "1:40", nil)
 		run := newRun(t, p)
@@ -69,12 +66,11 @@ func TestHostWorksDuringBlocks(t *testing.T) {
 	}
 }
 
-// TestNothingMeasuredIsLost interrupts sweeps on a device that runs blocks by itself, after any
-// number of samples: every block that ended is stored, and resuming completes the plan.
+// After an interruption every finished block is stored, and resuming completes the plan.
 func TestNothingMeasuredIsLost(t *testing.T) {
 	for _, stop := range []int{1, 2, 7, 12, 23} {
 		var ended int
-		d := &kerneltest.Starter{Device: simulated(func(c *kerneltest.Config) { c.Gemms = c.Gemms[:1] })}
+		d := &simulated.Starter{Device: declared(func(c *simulated.Config) { c.Gemms = c.Gemms[:1] })}
 		p := planned(t, d, "1:8", nil)
 		run := newRun(t, p)
 		ctx, cancel := context.WithCancel(context.Background())
@@ -89,7 +85,6 @@ func TestNothingMeasuredIsLost(t *testing.T) {
 			t.Fatalf("stopped at %d: %v", stop, err)
 		}
 		stored, err := run.Samples(results.PhaseSweep)
-		// One block was in progress when the order to stop came, and was finished.
 		if err != nil || len(stored) != sum.Samples || ended != len(stored) || len(stored) > stop+1 || len(stored) < stop {
 			t.Errorf("stopped at %d: %d samples are stored, %d told, the summary says %d (%v)", stop, len(stored), ended, sum.Samples, err)
 		}
@@ -100,10 +95,9 @@ func TestNothingMeasuredIsLost(t *testing.T) {
 	}
 }
 
-// TestFailingJournalEndsTheSweep closes the run file under a sweep whose samples are stored
-// behind their blocks.
+// The run file is closed during a sweep that stores samples asynchronously.
 func TestFailingJournalEndsTheSweep(t *testing.T) {
-	d := &kerneltest.Starter{Device: simulated(nil)}
+	d := &simulated.Starter{Device: declared(nil)}
 	p := planned(t, d, "1:8", nil)
 	run := newRun(t, p)
 	w := &watcher{at: func(n int) {

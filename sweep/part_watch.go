@@ -9,14 +9,13 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// guard is a sentinel and what it has shown.
 type guard struct {
 	sentinel
 	last Drift
 }
 
-// settle chooses sentinels and runs the first of them until the device is in its
-// steady state. A device of several data types gets one for each of two.
+// settle chooses sentinels, for up to two data types, and runs the first until the device is in its steady
+// state.
 func (p *part) settle(ctx context.Context) error {
 	byType := map[kernels.DType]bool{}
 	tried := 0
@@ -68,7 +67,6 @@ func (p *part) settle(ctx context.Context) error {
 	return nil
 }
 
-// sound are the cases that were not given up.
 func (p *part) sound() []results.Case {
 	var out []results.Case
 	for i, c := range p.cases {
@@ -79,11 +77,11 @@ func (p *part) sound() []results.Case {
 	return out
 }
 
-// warmUpShare is the most of a deadline that the warm-up may take: a machine that
-// does not come to rest must still be measured.
+// warmUpShare is the warm-up's maximum share of the deadline: a machine that does not settle must still be
+// measured.
 const warmUpShare = 0.1
 
-// warmUpConfig is the plan's, with a cap that leaves the deadline to the samples.
+// warmUpConfig limits the plan's warm-up, to leave the deadline to the samples.
 func (p *part) warmUpConfig() SentinelConfig {
 	cfg := p.r.Plan.Sentinel
 	if d := p.r.Plan.Deadline; d > 0 {
@@ -92,7 +90,6 @@ func (p *part) warmUpConfig() SentinelConfig {
 	return cfg
 }
 
-// watch visits the sentinels when they are due.
 func (p *part) watch(ctx context.Context, always bool) error {
 	cfg := p.r.Plan.Sentinel
 	p.since++
@@ -101,7 +98,7 @@ func (p *part) watch(ctx context.Context, always bool) error {
 	}
 	for _, g := range p.sentinels {
 		if p.group != nil && p.rig.sets[matrixOf(g.c)] == nil {
-			continue // its weights are not in memory now; the visit waits for them
+			continue // its weights are not loaded; the visit waits for them
 		}
 		n := g.perBlock
 		err := p.rig.begin(ctx, &g.station, n, false, func(started time.Time, span kernels.Span, err error) error {
@@ -119,7 +116,6 @@ func (p *part) watch(ctx context.Context, always bool) error {
 	return nil
 }
 
-// visit takes in what a sentinel has shown.
 func (p *part) visit(g *guard, s results.Sample) error {
 	if p.failure != nil {
 		return p.failure
@@ -136,7 +132,6 @@ func (p *part) visit(g *guard, s results.Sample) error {
 	return nil
 }
 
-// guardFails notes that a sentinel could not be visited.
 func (p *part) guardFails(g *guard, why error) error {
 	if deviceLost(why) || errors.Is(why, errHalted) {
 		return why

@@ -10,18 +10,17 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// PlanSchema names the form in which plans are stored in run files.
+// PlanSchema names the format of plans in run files.
 const PlanSchema = "gemmaudit/plan/1"
 
-// Plan is everything that decides what a sweep measures and in which order. It is
-// stored in the run file, so that a sweep can be resumed and shards be merged.
+// Plan determines what a sweep measures and in which order. It is stored in the run file for resuming sweeps
+// and merging shards.
 type Plan struct {
 	Schema string          `json:"schema"`
 	Preset string          `json:"preset,omitempty"`
 	Series []PlannedSeries `json:"series"`
-	// Screening rounds cover every case, of inferred series those that a [Designer] chooses.
-	// Further rounds, up to Rounds for a case, cover the cases that a [Chooser] still finds
-	// open, or all when there is none.
+	// Screening rounds cover every case; a [Designer] chooses the cases of inferred series. Further rounds,
+	// up to Rounds per case, cover the cases that a [Chooser] leaves open, or all without one.
 	Screening int    `json:"screening"`
 	Rounds    int    `json:"rounds"`
 	Seed      uint64 `json:"seed"`
@@ -35,54 +34,56 @@ type Plan struct {
 	Sentinel SentinelConfig `json:"sentinel"`
 	// Shard is the part of the plan that is measured here.
 	Shard Shard `json:"shard,omitzero"`
-	// ReferenceClock is the clock in MHz at which times are judged; 0 takes that of the
-	// sentinels, of each device. It changes nothing about what is measured.
+	// ReferenceClock is the clock in MHz at which times are judged; 0 uses the sentinels' clock of each
+	// device. It does not affect the measurement.
 	ReferenceClock float64 `json:"reference_clock_mhz,omitempty"`
-	// Deadline bounds the wall time of one start of the sweep; 0 is no bound.
+	// Deadline limits the wall time of one start of the sweep; 0 means no limit.
 	Deadline time.Duration `json:"deadline_ns,omitempty"`
-	// Step is how much time the screening of the seeds of inferred series may take at once;
-	// where all need more, those that tell most come first. 0 is no bound.
+	// Lead is the deadline for screening the lead of a recorded workload, if longer: there is no result
+	// without the heaviest product. 0 means Deadline.
+	Lead time.Duration `json:"lead_ns,omitempty"`
+	// Step limits the screening time of one group of seeds. If all need more, the most informative come
+	// first. 0 means no limit.
 	Step time.Duration `json:"step_ns,omitempty"`
-	// Traffic says where time goes first: with a Step, the rows of all series are taken in step
-	// by step, those of most traffic first. Empty is nothing known.
+	// Traffic orders the steps: rows with the most traffic first. It is empty if unknown.
 	Traffic results.Traffic `json:"traffic,omitempty"`
-	// Notes say what was left out of the plan and why.
+	// Recorded is the recorded workload, with each product at its own M. With a Step the products with the
+	// most time come first. Traffic is then empty.
+	Recorded results.Recorded `json:"recorded,omitempty"`
+	// Spread measures the rows of all series step by step, for a deadline that may be too short: first the
+	// smallest and largest M of each series, then the Ms that halve the gaps.
+	Spread bool `json:"spread,omitempty"`
+	// Notes explain what the plan omits.
 	Notes []Note `json:"noted,omitempty"`
 }
 
-// PlannedSeries is a curve over M that a plan measures. Of an inferred one a [Designer] chooses
-// the Ms that are measured.
+// PlannedSeries is a curve over M that a plan measures. A [Designer] chooses the measured Ms of an inferred
+// one.
 type PlannedSeries = results.PlannedSeries
 
-// task is what a case computes in one launch: padded when the case is. Cases in parts
-// have one task for each part; see [results.Case].
 func task(c results.Case, m int) kernels.Task {
 	return kernels.Task{Subject: c.Subject, M: m, Threads: c.Threads, PackInside: c.PackInside}
 }
 
-// SentinelConfig says how the cases that recur through a sweep are used.
+// SentinelConfig configures the cases that recur through a sweep.
 type SentinelConfig struct {
-	// Every is the wall time between two visits, Blocks the number of blocks
-	// after which one is due in any case.
+	// Every is the wall time between two visits; Blocks is the maximum number of blocks between them.
 	Every  time.Duration `json:"every_ns"`
 	Blocks int           `json:"blocks"`
-	// DriftBound is the drift of the sentinels, as a share of the time, past which
-	// the run is invalid; 0 is no bound. See [Runner.DriftTest].
+	// DriftBound is the maximum drift of the sentinels in a valid run, as a share of the time; 0 means no
+	// limit. See [Runner.DriftTest].
 	DriftBound float64 `json:"drift_bound"`
-	// Warm-up runs the sentinel in windows of SettleWindow. It ends when the medians
-	// of the last SettleWindows windows lie within SettleSpread of each other,
-	// or after SettleCap. Single blocks would not do: a clock that rises for a
-	// second hardly moves from one to the next.
+	// Warm-up runs the sentinel in windows of SettleWindow, until the medians of the last SettleWindows
+	// windows are within SettleSpread, or for SettleCap. Single blocks are too short: a clock that rises for
+	// a second hardly changes between two.
 	SettleWindow  time.Duration `json:"settle_window_ns"`
 	SettleWindows int           `json:"settle_windows"`
 	SettleSpread  float64       `json:"settle_spread"`
 	SettleCap     time.Duration `json:"settle_cap_ns"`
 }
 
-// DefaultSentinel is used where a plan says nothing else. A visit costs a few
-// milliseconds a second, and half a minute gives enough of them that their
-// medians tell a drift from other load. It has no bound of drift: that belongs to the
-// rules by which a run is judged.
+// DefaultSentinel costs a few milliseconds per second; half a minute gives enough visits to tell drift from
+// other load. The rules that judge a run set the drift bound.
 func DefaultSentinel() SentinelConfig {
 	return SentinelConfig{
 		Every: time.Second, Blocks: 1000,
@@ -90,8 +91,6 @@ func DefaultSentinel() SentinelConfig {
 	}
 }
 
-// validate returns an error that names the time or the share that no sweep could use: a warm-up
-// must end.
 func (c SentinelConfig) validate() error {
 	for _, f := range []struct {
 		name  string
@@ -115,7 +114,7 @@ func (c SentinelConfig) validate() error {
 // MaxClock is the highest reference clock, in MHz.
 const MaxClock = 10000
 
-// Validate returns an error that names the field that can't be used.
+// Validate returns an error that names the invalid field.
 func (p *Plan) Validate() error {
 	if p.Schema != PlanSchema {
 		return fmt.Errorf("plan of schema %q, expected %q", p.Schema, PlanSchema)
@@ -151,10 +150,16 @@ func (p *Plan) Validate() error {
 	if p.Shard.Count != 0 && (p.Shard.Index < 1 || p.Shard.Index > p.Shard.Count || p.Shard.Count > maxShards) {
 		return fmt.Errorf("plan: shard %d/%d, expected 1/1 up to %d/%d", p.Shard.Index, p.Shard.Count, maxShards, maxShards)
 	}
+	if p.Lead < 0 {
+		return fmt.Errorf("plan: a lead of %v, expected at least 0", p.Lead)
+	}
 	if p.Step < 0 {
 		return fmt.Errorf("plan: a step of %v, expected at least 0", p.Step)
 	}
 	if err := p.Traffic.Validate(); err != nil {
+		return fmt.Errorf("plan: %w", err)
+	}
+	if err := p.Recorded.Validate(); err != nil {
 		return fmt.Errorf("plan: %w", err)
 	}
 	cases := 0
@@ -168,13 +173,12 @@ func (p *Plan) Validate() error {
 		return fmt.Errorf("plan: %d cases, expected at most %d", cases, results.MostPlannedMs)
 	}
 	if cases == 0 {
-		return fmt.Errorf("plan: there is nothing to measure%s", notesHint(p.Notes))
+		return fmt.Errorf("plan: no case to measure%s", notesHint(p.Notes))
 	}
 	return nil
 }
 
-// checkSeries refuses a series of which a case can't be executed. What a case must be like holds
-// between two Ms when it holds for them.
+// The requirements hold between two Ms if they hold at both.
 func checkSeries(s PlannedSeries) error {
 	for i, m := range s.Ms {
 		if i > 0 && m <= s.Ms[i-1] {
@@ -190,8 +194,8 @@ func checkSeries(s PlannedSeries) error {
 	return checkCase(s.Case(s.Ms[len(s.Ms)-1]))
 }
 
-// notesHint is the last note: the first ones say which kernels are left out by
-// default, those after them why the others can't run what was asked for.
+// The first notes list kernels left out by default; the last explains why other kernels can't run the
+// request.
 func notesHint(notes []Note) string {
 	if len(notes) == 0 {
 		return ""
@@ -199,7 +203,7 @@ func notesHint(notes []Note) string {
 	return ": " + notes[len(notes)-1].String()
 }
 
-// ParseRegime reads a regime by name.
+// ParseRegime parses the name of a regime.
 func ParseRegime(s string) (results.Regime, error) {
 	switch r := results.Regime(s); r {
 	case results.Engine, results.Cold, results.Hot:
@@ -210,9 +214,8 @@ func ParseRegime(s string) (results.Regime, error) {
 	return "", fmt.Errorf("unknown regime %q: expected engine, cold or hot", s)
 }
 
-// Own lists the series with what the plan's shard has of each: of a series that is inferred
-// all or nothing, since its rows tell of each other. Series of which it has nothing are left
-// out.
+// Own lists the shard's part of each series, without empty ones. An inferred series is included whole or not
+// at all, since its rows depend on each other.
 func (p *Plan) Own() []PlannedSeries {
 	cases, inferred := 0, 0
 	for _, s := range p.Series {
@@ -250,8 +253,7 @@ func (p *Plan) Own() []PlannedSeries {
 	return out
 }
 
-// Cases lists what the plan's shard measures of series that are not inferred, series by
-// series, M ascending.
+// Cases lists the shard's cases of series that are not inferred, series by series, M ascending.
 func (p *Plan) Cases() []results.Case {
 	var out []results.Case
 	for _, s := range p.Own() {
@@ -265,7 +267,7 @@ func (p *Plan) Cases() []results.Case {
 	return out
 }
 
-// Rows is how many Ms the series of the plan's shard have in all, inferred ones included.
+// Rows counts the Ms of all series in the shard, including inferred ones.
 func (p *Plan) Rows() int {
 	n := 0
 	for _, s := range p.Own() {
@@ -274,12 +276,11 @@ func (p *Plan) Rows() int {
 	return n
 }
 
-// Infers says whether a series of the plan's shard is inferred.
+// Infers reports whether a series of the plan's shard is inferred.
 func (p *Plan) Infers() bool {
 	return slices.ContainsFunc(p.Own(), func(s PlannedSeries) bool { return s.Infer })
 }
 
-// of is the plan of what the shard measures on one device.
 func (p *Plan) of(device string) *Plan {
 	mine := *p
 	mine.Series = slices.DeleteFunc(p.Own(), func(s PlannedSeries) bool { return s.Device != device })
@@ -287,7 +288,7 @@ func (p *Plan) of(device string) *Plan {
 	return &mine
 }
 
-// Devices lists the ids of the devices that the plan needs, in order of appearance.
+// Devices lists the ids of the required devices in order of appearance.
 func (p *Plan) Devices() []string {
 	var out []string
 	seen := map[string]bool{}
@@ -300,7 +301,7 @@ func (p *Plan) Devices() []string {
 	return out
 }
 
-// Encode returns the plan as it is stored in [results.Meta].
+// Encode returns the plan as stored in [results.Meta].
 func (p *Plan) Encode() (json.RawMessage, error) {
 	data, err := json.Marshal(p)
 	if err != nil {
@@ -309,7 +310,7 @@ func (p *Plan) Encode() (json.RawMessage, error) {
 	return data, nil
 }
 
-// DecodePlan reads a plan from a run file's [results.Meta].
+// DecodePlan decodes a plan from a run file's [results.Meta].
 func DecodePlan(data json.RawMessage) (*Plan, error) {
 	if len(data) == 0 {
 		return nil, fmt.Errorf("plan: the run has none, so it was not measured by a sweep and can't be resumed")

@@ -6,18 +6,20 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 )
 
-// night is a plan of a million and a half rows: five products in three types on six kernels.
+// A million and a half rows: five products in three types on six kernels.
 func night(tb testing.TB) (*Plan, *Predictor, map[string]int64) {
 	tb.Helper()
-	var gemms []kerneltest.GemmConfig
+	var gemms []simulated.KernelConfig
 	for k := range 6 {
-		gemms = append(gemms, kerneltest.GemmConfig{Name: fmt.Sprint("library", k), Cost: kerneltest.Linear(4e14, 2e-6)})
+		gemms = append(gemms, simulated.KernelConfig{Name: fmt.Sprint("library", k), Cost: simulated.Linear(4e14, 2e-6)})
 	}
-	d := kerneltest.New(kerneltest.Config{LastLevelCacheBytes: 50 << 20, Gemms: gemms,
-		Ceilings: kernels.Ceilings{ReadBandwidth: 4e12, Peaks: []kernels.Peak{{DType: kernels.BF16, FLOPS: 9e14, Origin: kernels.Measured}, {DType: kernels.FP16, FLOPS: 9e14, Origin: kernels.Measured}, {DType: kernels.INT8, FLOPS: 18e14, Origin: kernels.Measured}}}})
+	d := simulated.New(simulated.Config{LastLevelCacheBytes: 50 << 20, Gemms: gemms,
+		Ceilings: kernels.Ceilings{ReadBandwidth: 4e12,
+			Peaks: []kernels.Peak{{DType: kernels.BF16, FLOPS: 9e14, Origin: kernels.Measured}, {DType: kernels.FP16, FLOPS: 9e14,
+				Origin: kernels.Measured}, {DType: kernels.INT8, FLOPS: 18e14, Origin: kernels.Measured}}}})
 	ceilings, err := d.Ceilings(tb.Context())
 	if err != nil {
 		tb.Fatal(err)

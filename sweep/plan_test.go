@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 )
 
 func TestPlanSurvivesTheRunFile(t *testing.T) {
-	p := planned(t, simulated(nil), "1:16,4:512:4", func(o *Options) { o.Shard, o.Deadline = Shard{2, 3}, time.Hour })
+	p := planned(t, declared(nil), "1:16,4:512:4", func(o *Options) { o.Shard, o.Deadline = Shard{2, 3}, time.Hour })
 	data, err := p.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -33,14 +33,14 @@ func TestPlanSurvivesTheRunFile(t *testing.T) {
 }
 
 func TestPlansOfAbsurdSizesAreRefused(t *testing.T) {
-	p := planned(t, simulated(nil), "1:3", nil)
+	p := planned(t, declared(nil), "1:3", nil)
 	p.Series[0].K = 1 << 40
 	if err := p.Validate(); err == nil || !strings.Contains(err.Error(), "m1 n256 k1099511627776") {
 		t.Errorf("error %v", err)
 	}
 }
 
-// The plan of a run file may be a stranger's: a warm-up by it must end.
+// A run file from elsewhere may hold any plan; its warm-up must still end.
 func TestPlansOfAbsurdSentinelsAreRefused(t *testing.T) {
 	for want, change := range map[string]func(*SentinelConfig){
 		"time between visits of the sentinels": func(c *SentinelConfig) { c.Every = -1 },
@@ -49,7 +49,7 @@ func TestPlansOfAbsurdSentinelsAreRefused(t *testing.T) {
 		"bound of drift":                       func(c *SentinelConfig) { c.DriftBound = -0.1 },
 		"settle spread":                        func(c *SentinelConfig) { c.SettleSpread = -1 },
 	} {
-		p := planned(t, simulated(nil), "1:3", nil)
+		p := planned(t, declared(nil), "1:3", nil)
 		change(&p.Sentinel)
 		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v", want, err)
@@ -58,10 +58,10 @@ func TestPlansOfAbsurdSentinelsAreRefused(t *testing.T) {
 }
 
 func TestPlansChooseWhatCanRun(t *testing.T) {
-	d := kerneltest.New(kerneltest.Config{Gemms: []kerneltest.GemmConfig{
-		{Name: "naive", Cost: kerneltest.Linear(1e9, 0)},
-		{Name: "ours", Cost: kerneltest.Linear(1e10, 0)},
-		{Name: "theirs", Cost: kerneltest.Linear(1e10, 0), DTypes: []kernels.DType{kernels.FP32}},
+	d := simulated.New(simulated.Config{Gemms: []simulated.KernelConfig{
+		{Name: "naive", Cost: simulated.Linear(1e9, 0)},
+		{Name: "ours", Cost: simulated.Linear(1e10, 0)},
+		{Name: "theirs", Cost: simulated.Linear(1e10, 0), DTypes: []kernels.DType{kernels.FP32}},
 	}})
 	names := func(o Options) ([]string, []string, error) {
 		o.Targets, o.Batches = []Target{{N: 64, K: 64}, {N: 64, K: 64}, {N: 32, K: 64, M: 7}}, Batches{1, 2}
@@ -86,15 +86,21 @@ func TestPlansChooseWhatCanRun(t *testing.T) {
 		notes string
 		err   string
 	}{
-		{"defaults", Options{}, []string{"ours/bf16", "ours/fp32", "theirs/fp32"}, "kernel naive on sim is left out: it is the slow reference", ""},
+		{"defaults", Options{}, []string{"ours/bf16", "ours/fp32", "theirs/fp32"},
+			"kernel naive on sim is left out: it is the slow reference", ""},
 		{"a kernel by name", Options{Kernels: []string{"naive"}}, []string{"naive/bf16", "naive/fp32"}, "", ""},
 		{"a kernel without the default type", Options{Kernels: []string{"theirs"}}, []string{"theirs/fp32"}, "does not support bf16", ""},
 		{"a type", Options{DTypes: []kernels.DType{kernels.BF16}}, []string{"ours/bf16"}, "theirs does not support bf16", ""},
-		{"kernel and type at odds", Options{Kernels: []string{"theirs"}, DTypes: []kernels.DType{kernels.BF16}}, nil, "", "kernel theirs does not support bf16"},
-		{"of several, one pair at odds", Options{Kernels: []string{"ours", "theirs"}, DTypes: []kernels.DType{kernels.BF16, kernels.FP32}}, []string{"ours/bf16", "ours/fp32", "theirs/fp32"}, "theirs on sim: kernel theirs does not support bf16", ""},
-		{"a type that none of those chosen takes", Options{Kernels: []string{"theirs"}, DTypes: []kernels.DType{kernels.FP32, kernels.INT8}}, nil, "", "does not support int8"},
-		{"a kernel that takes none of several", Options{Kernels: []string{"ours", "theirs"}, DTypes: []kernels.DType{kernels.BF16}}, nil, "", "kernel theirs does not support bf16"},
-		{"no such kernel", Options{Kernels: []string{"ours", "magma"}}, nil, "", `unknown kernel "magma" on sim: expected one of naive, ours, theirs`},
+		{"kernel and type at odds", Options{Kernels: []string{"theirs"}, DTypes: []kernels.DType{kernels.BF16}}, nil, "",
+			"kernel theirs does not support bf16"},
+		{"of several, one pair at odds", Options{Kernels: []string{"ours", "theirs"}, DTypes: []kernels.DType{kernels.BF16, kernels.FP32}},
+			[]string{"ours/bf16", "ours/fp32", "theirs/fp32"}, "theirs on sim: kernel theirs does not support bf16", ""},
+		{"a type that none of those chosen takes",
+			Options{Kernels: []string{"theirs"}, DTypes: []kernels.DType{kernels.FP32, kernels.INT8}}, nil, "", "does not support int8"},
+		{"a kernel that takes none of several", Options{Kernels: []string{"ours", "theirs"}, DTypes: []kernels.DType{kernels.BF16}}, nil,
+			"", "kernel theirs does not support bf16"},
+		{"no such kernel", Options{Kernels: []string{"ours", "magma"}}, nil, "",
+			`unknown kernel "magma" on sim: expected one of naive, ours, theirs`},
 		{"no such type", Options{DTypes: []kernels.DType{"fp4"}}, nil, "", `unknown dtype "fp4"`},
 		{"no such preset", Options{Preset: "lunch"}, nil, "", `unknown preset "lunch": expected one of quick, standard, overnight`},
 		{"negative rounds", Options{Rounds: -1}, nil, "", "-1 rounds"},
@@ -119,11 +125,11 @@ func TestPlansChooseWhatCanRun(t *testing.T) {
 	}
 }
 
-// A kernel whose results are known to be wrong is measured only where it is named, and either way the plan says so. Faults
-// in special cases alone are no reason to leave it out.
+// A kernel with known wrong results is measured only if named. Faults in special cases alone do not exclude
+// it.
 func TestPlansLeaveOutWrongResults(t *testing.T) {
-	d := kerneltest.New(kerneltest.Config{
-		Gemms: []kerneltest.GemmConfig{{Name: "ours", Cost: kerneltest.Linear(1e10, 0)}, {Name: "theirs", Cost: kerneltest.Linear(1e10, 0)}},
+	d := simulated.New(simulated.Config{
+		Gemms: []simulated.KernelConfig{{Name: "ours", Cost: simulated.Linear(1e10, 0)}, {Name: "theirs", Cost: simulated.Linear(1e10, 0)}},
 		Faults: []kernels.KnownFault{
 			{Kernel: "theirs", DType: kernels.INT8, Ordinary: true, Text: "sums saturate"},
 			{Kernel: "theirs", DType: kernels.BF16, Text: "infinities are NaN"},
@@ -134,11 +140,14 @@ func TestPlansLeaveOutWrongResults(t *testing.T) {
 		want  []string
 		note  string
 	}{
-		{nil, []string{"ours/bf16", "ours/int8", "theirs/bf16"}, "kernel theirs/int8 on sim is left out: its results are wrong: sums saturate"},
-		{[]string{"theirs"}, []string{"theirs/bf16", "theirs/int8"}, "kernel theirs/int8 on sim: measured since it is named, but its results are wrong: sums saturate"},
+		{nil, []string{"ours/bf16", "ours/int8", "theirs/bf16"},
+			"kernel theirs/int8 on sim is left out: its results are wrong: sums saturate"},
+		{[]string{"theirs"}, []string{"theirs/bf16", "theirs/int8"},
+			"kernel theirs/int8 on sim: measured since it is named, but its results are wrong: sums saturate"},
 	} {
 		p, err := NewPlan(t.Context(), []kernels.Device{d}, Options{
-			Targets: []Target{{N: 64, K: 64}}, Batches: Batches{1, 2}, DTypes: []kernels.DType{kernels.BF16, kernels.INT8}, Kernels: c.named,
+			Targets: []Target{{N: 64, K: 64}}, Batches: Batches{1, 2}, DTypes: []kernels.DType{kernels.BF16, kernels.INT8},
+			Kernels: c.named,
 		}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -154,13 +163,12 @@ func TestPlansLeaveOutWrongResults(t *testing.T) {
 	}
 }
 
-// A kernel that was asked for by name is measured where it runs: beside others, a
-// grid may hold more than it can take. One that runs nowhere is refused.
+// A kernel requested by name is rejected only if it supports no M.
 func TestPlansKeepTheBatchesThatRun(t *testing.T) {
-	d := kerneltest.New(kerneltest.Config{Gemms: []kerneltest.GemmConfig{
-		{Name: "naive", Cost: kerneltest.Linear(1e9, 0)},
-		{Name: "any", Cost: kerneltest.Linear(1e9, 0)},
-		{Name: "few", MaxM: 4, Cost: kerneltest.Linear(1e9, 0)},
+	d := simulated.New(simulated.Config{Gemms: []simulated.KernelConfig{
+		{Name: "naive", Cost: simulated.Linear(1e9, 0)},
+		{Name: "any", Cost: simulated.Linear(1e9, 0)},
+		{Name: "few", MaxM: 4, Cost: simulated.Linear(1e9, 0)},
 	}})
 	o := Options{Targets: []Target{{N: 64, K: 64}}, Batches: Batches{1, 2, 4, 8},
 		Kernels: []string{"any", "few"}, DTypes: []kernels.DType{kernels.FP32}}
@@ -171,24 +179,24 @@ func TestPlansKeepTheBatchesThatRun(t *testing.T) {
 	if len(p.Series) != 2 || len(p.Series[0].Ms) != 4 || !slices.Equal(p.Series[1].Ms, Batches{1, 2, 4}) {
 		t.Errorf("planned %+v", p.Series)
 	}
-	if want := "few on sim: takes M up to 4 of the grid: 1 of 4 batches of one series are left out"; !strings.Contains(lines(p.Notes), want) {
+	if want := "few on sim: takes M up to 4 of the grid: 1 of 4 batches of one series are skipped"; !strings.Contains(lines(p.Notes),
+		want) {
 		t.Errorf("notes are %q, expected %q", p.Notes, want)
 	}
 	o.Batches = Batches{8, 16}
 	if _, err := NewPlan(t.Context(), []kernels.Device{d}, o, nil); err == nil || !strings.Contains(err.Error(), "M is 8, at most 4") {
 		t.Errorf("a kernel that can run nothing of the grid: %v", err)
 	}
-	// What is left out by default is not why nothing is left.
-	d = kerneltest.New(kerneltest.Config{Gemms: []kerneltest.GemmConfig{
-		{Name: "naive", MaxM: 4, Cost: kerneltest.Linear(1e9, 0)}, {Name: "few", MaxM: 4, Cost: kerneltest.Linear(1e9, 0)}}})
+	d = simulated.New(simulated.Config{Gemms: []simulated.KernelConfig{
+		{Name: "naive", MaxM: 4, Cost: simulated.Linear(1e9, 0)}, {Name: "few", MaxM: 4, Cost: simulated.Linear(1e9, 0)}}})
 	o.Kernels = nil
-	if _, err := NewPlan(t.Context(), []kernels.Device{d}, o, nil); err == nil || !strings.Contains(err.Error(), "nothing to measure: few on sim") {
+	if _, err := NewPlan(t.Context(), []kernels.Device{d}, o, nil); err == nil ||
+		!strings.Contains(err.Error(), "no case to measure: few on sim") {
 		t.Errorf("a plan without a case: %v", err)
 	}
 }
 
-// TestQuickFits holds the quick preset to its promise on machines from a slow
-// laptop to an accelerator.
+// The quick preset keeps to its time limit, from a slow laptop to an accelerator.
 func TestQuickFits(t *testing.T) {
 	for _, m := range []struct {
 		flops, bandwidth float64
@@ -198,10 +206,10 @@ func TestQuickFits(t *testing.T) {
 		for _, d := range kernels.DTypes() {
 			peaks = append(peaks, kernels.Peak{DType: d, FLOPS: m.flops, Origin: kernels.Measured})
 		}
-		d := kerneltest.New(kerneltest.Config{LastLevelCacheBytes: m.llc,
+		d := simulated.New(simulated.Config{LastLevelCacheBytes: m.llc,
 			Ceilings: kernels.Ceilings{Peaks: peaks, ReadBandwidth: m.bandwidth},
-			Gemms: []kerneltest.GemmConfig{{Name: "a", Cost: kerneltest.Linear(1, 0)}, {Name: "b", Cost: kerneltest.Linear(1, 0)},
-				{Name: "c", Cost: kerneltest.Linear(1, 0)}}})
+			Gemms: []simulated.KernelConfig{{Name: "a", Cost: simulated.Linear(1, 0)}, {Name: "b", Cost: simulated.Linear(1, 0)},
+				{Name: "c", Cost: simulated.Linear(1, 0)}}})
 		c, _ := d.Ceilings(t.Context())
 		est := NewPredictor(map[string]kernels.Ceilings{"sim": c})
 		p, err := NewPlan(t.Context(), []kernels.Device{d}, Options{Preset: "quick"}, est)
@@ -216,8 +224,8 @@ func TestQuickFits(t *testing.T) {
 }
 
 func TestEstimateIsWhatTheSweepTakes(t *testing.T) {
-	d := kerneltest.New(kerneltest.Config{LastLevelCacheBytes: 1 << 20,
-		Gemms: []kerneltest.GemmConfig{{Name: "k", Cost: kerneltest.Linear(5e11, 2e-6)}}}) // half of the peak, as is expected
+	d := simulated.New(simulated.Config{LastLevelCacheBytes: 1 << 20,
+		Gemms: []simulated.KernelConfig{{Name: "k", Cost: simulated.Linear(5e11, 2e-6)}}}) // half of the peak, as predicted
 	p := planned(t, d, "8:512:8", func(o *Options) { o.Targets = []Target{{N: 1024, K: 1024}} })
 	c, _ := d.Ceilings(t.Context())
 	e := NewPredictor(map[string]kernels.Ceilings{"sim": c}).Plan(p, nil, llcOf([]kernels.Device{d}))
@@ -225,7 +233,6 @@ func TestEstimateIsWhatTheSweepTakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Sentinels and the warm-up come on top, filling weights takes no virtual time.
 	if ratio := sum.Wall.Seconds() / e.Expected.Seconds(); ratio < 0.8 || ratio > 1.6 {
 		t.Errorf("a sweep of an estimated %v took %v", e.Expected, sum.Wall)
 	}
@@ -234,23 +241,22 @@ func TestEstimateIsWhatTheSweepTakes(t *testing.T) {
 	}
 }
 
-// forgetful is a device of one kernel that at first can't tell what it supports, and
-// then knows one more batch that it does not.
+// forgetful at first can't report what it supports, and then rejects one more batch.
 type forgetful struct {
 	kernels.Device
 	asked int
 }
 
 type forgetfulGemm struct {
-	kernels.Gemm
+	kernels.Kernel
 	of *forgetful
 }
 
-func (d *forgetful) Gemms() []kernels.Gemm {
-	return []kernels.Gemm{forgetfulGemm{d.Device.Gemms()[0], d}}
+func (d *forgetful) Kernels(o kernels.Operation) []kernels.Kernel {
+	return []kernels.Kernel{forgetfulGemm{d.Device.Kernels(o)[0], d}}
 }
 
-func (g forgetfulGemm) Supports(p kernels.Problem) error {
+func (g forgetfulGemm) Supports(p kernels.Task) error {
 	g.of.asked++
 	switch {
 	case g.of.asked <= 2:
@@ -261,9 +267,9 @@ func (g forgetfulGemm) Supports(p kernels.Problem) error {
 	return nil
 }
 
-// A device that fails at a question is no refusal: what it was asked for is in the plan.
+// A device error during a query is no rejection: the request stays in the plan.
 func TestFailureIsNoRefusal(t *testing.T) {
-	p := planned(t, &forgetful{Device: simulated(nil)}, "1:4", nil)
+	p := planned(t, &forgetful{Device: declared(nil)}, "1:4", nil)
 	if got := p.Series[0].Ms; !slices.Equal(got, Batches{1, 2, 4}) {
 		t.Errorf("batches %v, expected 1, 2 and 4", got)
 	}

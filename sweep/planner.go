@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,25 +13,26 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// Options is what a user may choose of a sweep. Zero values leave the choice to
-// the preset.
+// Options are the user's choices for a sweep. Zero values use the preset's.
 type Options struct {
 	Preset  string
 	Targets []Target // from ParseTarget and ModelTargets
-	// Notes are what is said of the targets, from [ModelNotes].
+	// Notes are notes on the targets, from [ModelNotes].
 	Notes []Note
-	// Operations are those of the preset's models, where there are no targets; none
-	// stands for the matrix product.
+	// Operations apply to the preset's models if there are no targets; empty means the matrix product.
 	Operations []kernels.Operation
 	Layout     kernels.Layout // of the weights
-	// Weights are the forms of the weights, each of which makes series of its own; none
-	// takes those that a model is stored with, or plain ones.
-	Weights []kernels.Quantisation
+	// Weights lists the forms of the weights, each with its own series. If empty, a model's stored form or
+	// plain weights are used.
+	Weights []kernels.WeightFormat
 	Batches Batches
-	// Kernels are names, or [LadderKernels]; none takes libraries, auto and what was brought.
+	// Kernels are names, or [LadderKernels]; if empty, libraries, auto and user kernels are measured.
 	Kernels []string
-	// Algorithms is how many choices after the first of a kernel with
-	// [kernels.Candidates] are measured as well.
+	// Libraries omits auto from the default kernels if the device has another kernel.
+	Libraries bool
+	// First is the kernel whose series come first, if it is measured.
+	First string
+	// Algorithms is how many further choices of a kernel with [kernels.Candidates] are measured.
 	Algorithms int
 	DTypes     []kernels.DType
 	Regime     results.Regime
@@ -38,8 +40,8 @@ type Options struct {
 	Distribution kernels.Distribution
 	Threads      int // of a CPU; 0 is all
 	PackInside   bool
-	// Rounds is the most samples of a case, Screening the least: the number of rounds
-	// that cover every case, by default the preset's, and never more than Rounds.
+	// Rounds and Screening are the maximum and minimum number of samples of a case; the preset gives the
+	// defaults. Screening is at most Rounds.
 	Rounds      int
 	Screening   int
 	Seed        uint64
@@ -47,23 +49,28 @@ type Options struct {
 	MinLaunches int
 	Shard       Shard
 	Deadline    time.Duration
-	// ReferenceClock in MHz is where times are judged; 0 takes the sentinels' clock.
+	// ReferenceClock is the clock in MHz at which times are judged; 0 uses the sentinels' clock.
 	ReferenceClock float64
-	// Budget thins the grid until the rounds are expected to fit; a negative one
-	// forbids what the preset would thin. The preset's is for the preset's grid:
-	// Batches that were asked for stay.
+	// Lead is [Plan].Lead.
+	Lead time.Duration
+	// Budget thins the grid until the rounds are expected to fit; a negative one disables this. A preset's
+	// budget never thins requested Batches.
 	Budget   time.Duration
 	Sentinel SentinelConfig
-	// Infer says whether long series are inferred: see [PlannedSeries].Infer. nil leaves it
-	// to the preset.
+	// Infer enables inference for long series: see [PlannedSeries].Infer. nil uses the preset's.
 	Infer *bool
-	// Traffic says which Ms are measured first where there is a deadline, and kept where the
-	// plan is thinned; empty is nothing known.
+	// Traffic gives the Ms to measure first under a deadline, and to keep if the plan is thinned. It is empty
+	// if unknown.
 	Traffic results.Traffic
+	// Recorded lists the products of a recorded workload, which are also targets. NewPlan fills in their
+	// expected times.
+	Recorded results.Recorded
+	// Neighbours adds, to each target with its own M, the Ms needed for its pads and splits.
+	Neighbours bool
 }
 
-// NewPlan turns options into a plan for devices. est supplies the times to which
-// a preset's budget is fitted; it may know nothing. Its error is that of ctx where it ended meanwhile.
+// NewPlan makes a plan for devices. est predicts the times for a budget; it may know nothing. If ctx ends,
+// NewPlan returns its error.
 func NewPlan(ctx context.Context, devices []kernels.Device, o Options, est *Predictor) (*Plan, error) {
 	if len(devices) == 0 {
 		return nil, errors.New("plan: no device to measure on")
@@ -78,7 +85,8 @@ func NewPlan(ctx context.Context, devices []kernels.Device, o Options, est *Pred
 		Regime: orElse(o.Regime, results.Engine), Distribution: orElse(o.Distribution, kernels.Normal),
 		BlockTarget: orElse(o.BlockTarget, preset.BlockTarget), MinLaunches: max(1, o.MinLaunches),
 		Sentinel: orElse(o.Sentinel, DefaultSentinel()), Shard: o.Shard,
-		Deadline: orElse(o.Deadline, preset.Deadline), ReferenceClock: o.ReferenceClock, Traffic: o.Traffic,
+		Deadline: orElse(o.Deadline, preset.Deadline), ReferenceClock: o.ReferenceClock, Traffic: o.Traffic, Lead: o.Lead,
+		Recorded: slices.Clone(o.Recorded),
 	}
 	if o.Rounds < 0 {
 		return nil, fmt.Errorf("%d rounds, expected at least 1", o.Rounds)
@@ -91,7 +99,7 @@ func NewPlan(ctx context.Context, devices []kernels.Device, o Options, est *Pred
 	if o.Infer != nil {
 		infer = *o.Infer
 	}
-	if (infer || len(p.Traffic) > 0) && p.Deadline > 0 {
+	if (infer || len(p.Traffic)+len(p.Recorded) > 0) && p.Deadline > 0 {
 		p.Step = p.Deadline / steps
 	}
 	if o.Algorithms < 0 || o.Algorithms > kernels.MaxCandidates {
@@ -101,7 +109,7 @@ func NewPlan(ctx context.Context, devices []kernels.Device, o Options, est *Pred
 	if len(targets) == 0 {
 		operations := o.Operations
 		if len(operations) == 0 {
-			operations = []kernels.Operation{kernels.GEMM}
+			operations = make([]kernels.Operation, 1) // the default
 		}
 		for _, operation := range operations {
 			for _, spec := range preset.Models {
@@ -136,6 +144,10 @@ func NewPlan(ctx context.Context, devices []kernels.Device, o Options, est *Pred
 		}
 	}
 	b.sort()
+	p.Recorded.Sort()
+	if est != nil {
+		p.expect(est)
+	}
 	for _, name := range o.Kernels {
 		if !b.found[name] {
 			return nil, b.missing[name]
@@ -154,12 +166,15 @@ func NewPlan(ctx context.Context, devices []kernels.Device, o Options, est *Pred
 	budget := o.Budget
 	if budget == 0 && len(o.Batches) == 0 {
 		budget = preset.Budget
-		if o.Deadline > 0 {
-			budget = min(budget, o.Deadline)
+		if o.Deadline > 0 { // with the preset's margin for what the estimate omits
+			budget = min(budget, time.Duration(float64(o.Deadline)*float64(preset.Budget)/float64(preset.Deadline)))
 		}
 	}
 	if budget > 0 && est != nil {
-		p.thin(ctx, est, llcOf(devices), budget)
+		p.thin(ctx, est, llcOf(devices), budget, o.Deadline > 0)
+	}
+	if o.Deadline > 0 && est != nil && len(p.Traffic)+len(p.Recorded) == 0 {
+		p.spread(est, llcOf(devices))
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -176,7 +191,6 @@ func NewPlan(ctx context.Context, devices []kernels.Device, o Options, est *Pred
 	return p, p.checkShard()
 }
 
-// checkShard refuses a shard that has nothing of a plan that has something.
 func (p *Plan) checkShard() error {
 	whole := *p
 	whole.Shard = Shard{}
@@ -186,9 +200,8 @@ func (p *Plan) checkShard() error {
 	return nil
 }
 
-// deadline leaves the preset's out where it would cut what was asked for: batches and
-// rounds, of which a part would be another measurement, and weight matrices that need
-// longer than that with the fewest batches.
+// deadline omits the preset's deadline if it would cut the user's batches and rounds, or if the weight
+// matrices need longer with the fewest batches.
 func (p *Plan) deadline(o Options, preset Preset, est *Predictor, llc map[string]int64) {
 	whole := len(o.Batches) > 0 || o.Rounds > 0
 	if !whole && len(o.Targets) == 0 {
@@ -200,7 +213,8 @@ func (p *Plan) deadline(o Options, preset Preset, est *Predictor, llc map[string
 	}
 	if all > preset.Deadline {
 		p.Notes = append(p.Notes, Note{What: "preset " + preset.Name, Why: fmt.Sprintf(
-			"its deadline of %v does not hold for what was asked for, which takes about %v: --deadline sets one", preset.Deadline, all.Round(time.Second))})
+			"its deadline of %v is ignored, because the plan takes about %v: set one with --deadline", preset.Deadline,
+			all.Round(time.Second))})
 	}
 	if whole || all > preset.Deadline {
 		p.Deadline = 0
@@ -223,32 +237,28 @@ func llcOf(devices []kernels.Device) map[string]int64 {
 	return out
 }
 
-// planner collects the series of a plan.
 type planner struct {
 	plan    *Plan
 	options Options
 	preset  Preset
 	grid    Batches
 	infer   bool
-	found   map[string]bool  // explicitly chosen kernels that some device has
+	found   map[string]bool  // requested kernels that some device has
 	missing map[string]error // why one has not been found so far
 	noted   map[Note]bool
 	cuts    []cut
 	refused []refusal
-	at      map[results.SeriesKey]int // where the series of a key stands in the plan
-	merged  map[int]bool              // series to which Ms were added, which are out of order until sort
+	at      map[results.SeriesKey]int // index of a series in the plan
+	merged  map[int]bool              // series with added Ms, unordered until sort
 }
 
-// refusal is a kernel and a data type that were both asked for and don't go together.
 type refusal struct {
 	kernel string
 	dtype  kernels.DType
 	err    error
 }
 
-// unmet is why nothing of a kernel, or of a data type, that was asked for can be
-// measured; nil when of each something can. Of several kernels and types some pairs
-// may be left out.
+// unmet returns why no series of a requested kernel or data type can be measured, or nil.
 func (b *planner) unmet() error {
 	for _, r := range b.refused {
 		kernel := slices.ContainsFunc(b.plan.Series, func(s PlannedSeries) bool { return s.Kernel == r.kernel })
@@ -260,14 +270,13 @@ func (b *planner) unmet() error {
 	return nil
 }
 
-// cut is what a kernel leaves of the grids of its series, those alike counted as one.
+// cut counts the Ms left out of a kernel's grids. Equal grids count as one.
 type cut struct {
 	kernel, device    string
-	most              int // the largest M that is kept, 0 when larger ones are left out between
+	most              int // largest M kept, 0 if gaps were left out
 	left, grid, count int // batches left out, batches of the grid, series
 }
 
-// cut counts a series of which only some Ms are kept.
 func (b *planner) cut(s PlannedSeries, kept, ms Batches) {
 	c := cut{kernel: s.Kernel, device: s.Device, left: len(ms) - len(kept), grid: len(ms)}
 	if slices.Equal(kept, ms[:len(kept)]) {
@@ -284,7 +293,6 @@ func (b *planner) cut(s PlannedSeries, kept, ms Batches) {
 	b.cuts = append(b.cuts, c)
 }
 
-// noteCuts turns what was counted into a note for each kernel and grid.
 func (b *planner) noteCuts() {
 	for _, c := range b.cuts {
 		what, series := "does not take every M", fmt.Sprintf("%d series", c.count)
@@ -294,19 +302,18 @@ func (b *planner) noteCuts() {
 		if c.count == 1 {
 			series = "one series"
 		}
-		b.note(c.kernel+" on "+c.device, "%s: %d of %d batches of %s are left out", what, c.left, c.grid, series)
+		b.note(c.kernel+" on "+c.device, "%s: %d of %d batches of %s are skipped", what, c.left, c.grid, series)
 	}
 }
 
-// unsupported returns an error that names the data types that were asked for and
-// that no kernel of the devices takes; nil when there are none.
+// unsupported returns an error that names requested data types without a kernel.
 func (b *planner) unsupported(devices []kernels.Device, targets []Target) error {
 	var none []string
 	for _, dtype := range b.options.DTypes {
 		supported := slices.ContainsFunc(devices, func(d kernels.Device) bool {
 			return slices.ContainsFunc(targets, func(t Target) bool {
-				return slices.ContainsFunc(kernels.Implementations(d, t.Operation), func(k kernels.Implementation) bool {
-					return slices.ContainsFunc(b.weightsOf(d, t), func(weights kernels.Quantisation) bool {
+				return slices.ContainsFunc(d.Kernels(t.Operation), func(k kernels.Kernel) bool {
+					return slices.ContainsFunc(b.weightsOf(d, t), func(weights kernels.WeightFormat) bool {
 						s, err := t.subject(dtype, b.options.Layout, weights)
 						return err == nil && k.Supports(kernels.Task{Subject: s, M: 1}) == nil
 					})
@@ -325,22 +332,20 @@ func (b *planner) unsupported(devices []kernels.Device, targets []Target) error 
 		ids[i] = d.Spec().ID
 	}
 	with := ""
-	if !slices.Contains(b.weights(), kernels.Quantisation{}) {
+	if !slices.Contains(b.weights(), kernels.WeightFormat{}) {
 		var forms []string
 		for _, w := range b.weights() {
 			forms = append(forms, w.String())
 		}
 		with = " with weights " + strings.Join(forms, ", ")
 	}
-	return fmt.Errorf("plan: there is nothing to measure: no kernel on %s supports %s%s", strings.Join(ids, ", "), strings.Join(none, ", "), with)
+	return fmt.Errorf("plan: no case to measure: no kernel on %s supports %s%s", strings.Join(ids, ", "), strings.Join(none, ", "), with)
 }
 
-// note says of something why it is not as it was asked for, once.
 func (b *planner) note(what, format string, args ...any) {
 	b.add(Note{What: what, Why: fmt.Sprintf(format, args...)})
 }
 
-// leftOut says why something is not in the plan.
 func (b *planner) leftOut(what, format string, args ...any) {
 	b.add(Note{What: what, LeftOut: true, Why: fmt.Sprintf(format, args...)})
 }
@@ -355,33 +360,30 @@ func (b *planner) add(n Note) {
 	}
 }
 
-// kernels returns what is to be measured of an operation on d, each followed by its
-// candidates.
-func (b *planner) kernels(d kernels.Device, o kernels.Operation) []kernels.Implementation {
-	var out []kernels.Implementation
+func (b *planner) kernels(d kernels.Device, o kernels.Operation) []kernels.Kernel {
+	var out []kernels.Kernel
 	chosen := b.chosen(d, o)
 	choosing := false
 	for _, k := range chosen {
 		out = append(out, k)
-		if kernels.CandidateOf(k, 1) == nil {
+		if _, ours := k.(kernels.Planned); kernels.CandidateOf(k, 1) == nil || ours && len(b.options.Kernels) == 0 {
 			continue
 		}
 		choosing = true
 		for n := range b.algorithms() {
 			next := kernels.CandidateOf(k, n+1)
-			if !slices.ContainsFunc(chosen, func(k kernels.Implementation) bool { return k.Name() == next.Name() }) {
+			if !slices.ContainsFunc(chosen, func(k kernels.Kernel) bool { return k.Name() == next.Name() }) {
 				out = append(out, next)
 			}
 		}
 	}
 	if b.options.Algorithms > 0 && len(chosen) > 0 && !choosing {
-		b.note("other algorithms on "+d.Spec().ID, "none of the plan's kernels there offers a choice")
+		b.note("other algorithms on "+d.Spec().ID, "no kernel of the plan there offers a choice")
 	}
 	return out
 }
 
-// algorithms is how many further choices of a library are measured: where kernels were asked
-// for, as many as were too.
+// The preset's choices apply only without requested kernels.
 func (b *planner) algorithms() int {
 	if b.options.Algorithms == 0 && len(b.options.Kernels) == 0 {
 		return b.preset.Algorithms
@@ -389,9 +391,8 @@ func (b *planner) algorithms() int {
 	return b.options.Algorithms
 }
 
-// chosen returns the kernels of d that were asked for, or those taken by default.
-func (b *planner) chosen(d kernels.Device, o kernels.Operation) []kernels.Implementation {
-	var out []kernels.Implementation
+func (b *planner) chosen(d kernels.Device, o kernels.Operation) []kernels.Kernel {
+	var out []kernels.Kernel
 	if len(b.options.Kernels) > 0 {
 		if b.found == nil {
 			b.found, b.missing = map[string]bool{}, map[string]error{}
@@ -404,47 +405,61 @@ func (b *planner) chosen(d kernels.Device, o kernels.Operation) []kernels.Implem
 			}
 			b.found[name] = true
 			for _, k := range named {
-				if !slices.ContainsFunc(out, func(have kernels.Implementation) bool { return have.Name() == k.Name() }) {
+				if !slices.ContainsFunc(out, func(have kernels.Kernel) bool { return have.Name() == k.Name() }) {
 					out = append(out, k)
 				}
 			}
 		}
 		return out
 	}
-	all := kernels.Implementations(d, o)
-	left := func(k kernels.Implementation) bool { return leftOut(o, k.Name()) != "" }
-	if !slices.ContainsFunc(all, func(k kernels.Implementation) bool { return !left(k) }) {
-		left = func(kernels.Implementation) bool { return false } // there is nothing else
+	all := d.Kernels(o)
+	left := func(k kernels.Kernel) bool { return o.OnRequest(k.Name()) != "" }
+	if !slices.ContainsFunc(all, func(k kernels.Kernel) bool { return !left(k) }) {
+		left = func(kernels.Kernel) bool { return false } // there is no other kernel
 	}
+	libraries := b.options.Libraries && slices.ContainsFunc(all, func(k kernels.Kernel) bool { return !left(k) && k.Name() != ours })
 	for _, k := range all {
+		if libraries && k.Name() == ours {
+			continue
+		}
 		if left(k) {
-			b.leftOut("kernel "+k.Name()+" on "+d.Spec().ID, "%s", leftOut(o, k.Name()))
+			b.leftOut("kernel "+k.Name()+" on "+d.Spec().ID, "%s", o.OnRequest(k.Name()))
 			continue
 		}
 		out = append(out, k)
 	}
+	slices.SortStableFunc(out, func(a, c kernels.Kernel) int {
+		return cmp.Compare(rank(a.Name() != b.options.First), rank(c.Name() != b.options.First))
+	})
 	if len(all) == 0 {
 		b.note(o.String()+" on "+d.Spec().ID, "no kernel computes it")
 	}
 	return out
 }
 
-// named returns the kernels of d that a name of the options selects.
-func (b *planner) named(d kernels.Device, o kernels.Operation, name string) ([]kernels.Implementation, error) {
+const ours = "auto"
+
+func rank(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (b *planner) named(d kernels.Device, o kernels.Operation, name string) ([]kernels.Kernel, error) {
 	if name == LadderKernels {
-		if all := rungs(o, kernels.Implementations(d, o)); len(all) > 0 {
+		if all := rungs(o, d.Kernels(o)); len(all) > 0 {
 			return all, nil
 		}
 		return nil, fmt.Errorf("%s has no kernels of our ladder for %v", d.Spec().ID, o)
 	}
-	k, err := kernels.FindImplementation(d, o, name)
+	k, err := kernels.Find(d, o, name)
 	if err != nil {
 		return nil, err
 	}
-	return []kernels.Implementation{k}, nil
+	return []kernels.Kernel{k}, nil
 }
 
-// target adds the series of one weight matrix, or attention, on one device.
 func (b *planner) target(d kernels.Device, t Target) error {
 	if t.NotMeasured != "" {
 		part := t.part()
@@ -461,6 +476,9 @@ func (b *planner) target(d kernels.Device, t Target) error {
 	ms := b.grid
 	if t.M > 0 {
 		ms = Batches{t.M}
+		if b.options.Neighbours {
+			ms = withNeighbours(t.M)
+		}
 	}
 	taken := map[kernels.DType]int{}
 	for _, g := range b.kernels(d, t.Operation) {
@@ -469,18 +487,19 @@ func (b *planner) target(d kernels.Device, t Target) error {
 				return fmt.Errorf("unknown dtype %q: expected one of %v", dtype, kernels.DTypes())
 			}
 			if b.preset.MaxKernels > 0 && len(b.options.Kernels) == 0 && taken[dtype] >= b.preset.MaxKernels {
-				b.leftOut(fmt.Sprintf("kernel %s/%s on %s", g.Name(), dtype, d.Spec().ID), "preset %s takes %d kernels of a type", b.preset.Name, b.preset.MaxKernels)
+				b.leftOut(fmt.Sprintf("kernel %s/%s on %s", g.Name(), dtype, d.Spec().ID), "preset %s takes %d kernels of a type",
+					b.preset.Name, b.preset.MaxKernels)
 				continue
 			}
 			added := false
 			for _, weights := range b.weightsOf(d, t) {
 				subject, err := t.subject(dtype, b.options.Layout, weights)
-				if err != nil && len(b.options.Weights) == 0 && weights != (kernels.Quantisation{}) {
+				if err != nil && len(b.options.Weights) == 0 && weights != (kernels.WeightFormat{}) {
 					b.note(t.Name, "its weights are planned plain, not as they are stored: %v", err)
-					subject, err = t.subject(dtype, b.options.Layout, kernels.Quantisation{})
+					subject, err = t.subject(dtype, b.options.Layout, kernels.WeightFormat{})
 				}
 				if err != nil && !chosen && dtype != kernels.FP16 && dtype != kernels.BF16 {
-					b.leftOut(g.Name()+" on "+d.Spec().ID, "%v", err) // a type that nobody asked for
+					b.leftOut(g.Name()+" on "+d.Spec().ID, "%v", err)
 					continue
 				}
 				if err != nil {
@@ -496,53 +515,49 @@ func (b *planner) target(d kernels.Device, t Target) error {
 	return nil
 }
 
-// weights are the forms of weights that were asked for.
-func (b *planner) weights() []kernels.Quantisation {
+func (b *planner) weights() []kernels.WeightFormat {
 	if len(b.options.Weights) == 0 {
-		return []kernels.Quantisation{{}}
+		return []kernels.WeightFormat{{}}
 	}
 	return b.options.Weights
 }
 
-// weightsOf are the forms of a target's weights: those that were asked for, or the one that it is
-// stored with where a kernel of the device takes it.
-func (b *planner) weightsOf(d kernels.Device, t Target) []kernels.Quantisation {
+// weightsOf returns the requested forms of a target's weights, or its stored one if a kernel supports it.
+func (b *planner) weightsOf(d kernels.Device, t Target) []kernels.WeightFormat {
 	if len(b.options.Weights) > 0 {
 		return b.options.Weights
 	}
-	if t.Stored == (kernels.Quantisation{}) || b.takes(d, t, t.Stored, kernels.FP16, kernels.BF16) {
-		return []kernels.Quantisation{t.Stored}
+	if t.Stored == (kernels.WeightFormat{}) || b.takes(d, t, t.Stored, kernels.FP16, kernels.BF16) {
+		return []kernels.WeightFormat{t.Stored}
 	}
 	b.note(t.Model, "its weights are stored as %v, which no kernel on %s takes: planned plain", t.Stored, d.Spec().ID)
-	return []kernels.Quantisation{{}}
+	return []kernels.WeightFormat{{}}
 }
 
-// dtypes are the types of a target where none were asked for: the one that it is stored with where a
-// kernel of the device takes it, else the preset's.
+// dtypes returns a target's stored type if a kernel supports it, else the preset's.
 func (b *planner) dtypes(d kernels.Device, t Target) []kernels.DType {
 	if t.StoredType == "" || len(b.options.Weights) > 0 {
 		return b.preset.dtypes(d)
 	}
-	if b.takes(d, t, kernels.Quantisation{}, t.StoredType) {
+	if b.takes(d, t, kernels.WeightFormat{}, t.StoredType) {
 		return []kernels.DType{t.StoredType}
 	}
 	b.note(t.Model, "its weights are stored as %s, which no kernel on %s takes: planned as other types", t.StoredType, d.Spec().ID)
 	return b.preset.dtypes(d)
 }
 
-// takes says that a kernel of the device takes a target with such weights and one of the types.
-func (b *planner) takes(d kernels.Device, t Target, weights kernels.Quantisation, dtypes ...kernels.DType) bool {
+func (b *planner) takes(d kernels.Device, t Target, weights kernels.WeightFormat, dtypes ...kernels.DType) bool {
 	return slices.ContainsFunc(dtypes, func(dtype kernels.DType) bool {
 		s, err := t.subject(dtype, b.options.Layout, weights)
-		return err == nil && slices.ContainsFunc(kernels.Implementations(d, t.Operation), func(k kernels.Implementation) bool {
+		return err == nil && slices.ContainsFunc(d.Kernels(t.Operation), func(k kernels.Kernel) bool {
 			return k.Supports(kernels.Task{Subject: s, M: 1}) == nil
 		})
 	})
 }
 
-// series adds what a kernel takes of ms of a subject on a device, whose type was chosen by name or
-// not. It says whether that is a series of its own.
-func (b *planner) series(d kernels.Device, g kernels.Implementation, of Target, subject kernels.Subject, ms Batches, chosen bool) bool {
+// series adds the supported ms of a subject; chosen is true for a requested data type. It reports whether it
+// added a series.
+func (b *planner) series(d kernels.Device, g kernels.Kernel, of Target, subject kernels.Subject, ms Batches, chosen bool) bool {
 	s := PlannedSeries{Name: of.Name, Model: of.Model, SeriesKey: results.SeriesKey{
 		Device: d.Spec().ID, Kernel: g.Name(), Subject: subject, Regime: b.plan.Regime,
 		Threads: b.options.Threads, PackInside: b.options.PackInside && subject.Operation.HasWeights(),
@@ -550,7 +565,7 @@ func (b *planner) series(d kernels.Device, g kernels.Implementation, of Target, 
 	if !d.Spec().Kind.Facts().Host {
 		s.Threads = 0
 	}
-	if f, wrong := d.Spec().WrongResults(g.Name(), subject.DType); wrong && subject.Operation == kernels.GEMM {
+	if f, wrong := d.Spec().WrongResults(g.Name(), subject.DType); wrong && subject.Operation.IsProduct() {
 		what := fmt.Sprintf("kernel %s/%s on %s", g.Name(), subject.DType, d.Spec().ID)
 		if !slices.Contains(b.options.Kernels, g.Name()) {
 			b.leftOut(what, "its results are wrong: %s", f.Text)
@@ -562,7 +577,7 @@ func (b *planner) series(d kernels.Device, g kernels.Implementation, of Target, 
 	kept, err := b.supported(g, s, ms)
 	var no *kernels.Unsupported
 	if errors.As(err, &no) && len(kept) == 0 && chosen && slices.Contains(b.options.Kernels, g.Name()) {
-		b.refused = append(b.refused, refusal{g.Name(), subject.DType, err}) // both were asked for by name
+		b.refused = append(b.refused, refusal{g.Name(), subject.DType, err}) // the user requested both by name
 	}
 	if err != nil && len(kept) > 0 {
 		b.cut(s, kept, ms)
@@ -577,8 +592,8 @@ func (b *planner) series(d kernels.Device, g kernels.Implementation, of Target, 
 	return true
 }
 
-// merge adds ms to the series when it is already there: projections of one model
-// often have equal shapes, and of a recorded workload each M is a target.
+// merge adds ms to an existing equal series. Projections of one model often have equal shapes, and each M of
+// a recorded workload is a target.
 func (b *planner) merge(also PlannedSeries, ms Batches) bool {
 	key := also.SeriesKey
 	i, there := b.at[key]
@@ -598,8 +613,8 @@ func (b *planner) merge(also PlannedSeries, ms Batches) bool {
 	return true
 }
 
-// bothNames are two weight matrices of one model with equal shapes, as [ParseModel] takes them:
-// "llama3-8b:k_proj+v_proj". Of different models, or ranks, it is the first.
+// bothNames joins two names of one model in the syntax of [ParseModel]: "llama3-8b:k_proj+v_proj". For
+// different models or ranks it returns the first.
 func bothNames(a, b string) string {
 	model, parts, ok := strings.Cut(a, ":")
 	otherModel, part, also := strings.Cut(b, ":")
@@ -615,7 +630,6 @@ func bothNames(a, b string) string {
 	return name
 }
 
-// sort brings the Ms of merged series into order, each once.
 func (b *planner) sort() {
 	for i := range b.merged {
 		s := &b.plan.Series[i]

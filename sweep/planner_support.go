@@ -7,13 +7,11 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// supported returns the Ms that the kernel can run. The error is why others, or
-// all, were dropped. Those that could not be checked, since the device or a library failed at the
-// question, are kept: they are measured, or fail with their reason.
+// supported returns the Ms that the kernel can run, and why others were dropped. Ms that the device or
+// library failed to check are kept: they are measured, or fail with the reason.
 //
-// Of a series that is inferred only some Ms are asked about where their answers are alike: a
-// library takes its time for each, and keeps what it has found out.
-func (b *planner) supported(g kernels.Implementation, s PlannedSeries, ms Batches) (Batches, error) {
+// For an inferred series it checks only some Ms if the answers are uniform, since library queries are slow.
+func (b *planner) supported(g kernels.Kernel, s PlannedSeries, ms Batches) (Batches, error) {
 	refusal := func(m int) error {
 		var no *kernels.Unsupported
 		if err := g.Supports(task(s.Case(m), m)); errors.As(err, &no) {
@@ -40,12 +38,11 @@ func (b *planner) supported(g kernels.Implementation, s PlannedSeries, ms Batche
 	return kept, why
 }
 
-// askedAll is how many of the first Ms of a series are asked about one by one, so that conditions
-// on what divides M are seen; beyond them it is one in askedShare of M.
+// The first askedAll Ms are queried one by one, which reveals divisibility conditions. Beyond them the
+// spacing is askedShare of M.
 const askedAll, askedShare = 64, 1.0 / 16
 
-// alike asks about some of ms. When only those from one on are refused it finds which that is;
-// otherwise ok is false.
+// alike queries some of ms, and finds the limit if larger ones are refused; otherwise ok is false.
 func alike(ms Batches, refusal func(m int) error) (kept int, why error, ok bool) {
 	last := len(ms) - 1
 	at := []int{}

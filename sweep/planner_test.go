@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// workload are n products, each at one M, as PyTorch records them: some Ms for each of many weights.
+// Like recordings of PyTorch: some Ms for each of many weights.
 func workload(n int) Options {
 	o := Options{DTypes: []kernels.DType{kernels.FP32}}
 	for i := range n {
@@ -21,11 +21,10 @@ func workload(n int) Options {
 	return o
 }
 
-func anyDevice() *kerneltest.Device {
-	return kerneltest.New(kerneltest.Config{Gemms: []kerneltest.GemmConfig{{Name: "any", Cost: kerneltest.Linear(1e9, 0)}}})
+func anyDevice() *simulated.Device {
+	return simulated.New(simulated.Config{Gemms: []simulated.KernelConfig{{Name: "any", Cost: simulated.Linear(1e9, 0)}}})
 }
 
-// The Ms of a series come together from its targets, in whatever order, each once.
 func TestPlansJoinTargets(t *testing.T) {
 	o := workload(1024)
 	o.Targets = append(o.Targets, o.Targets[:300]...)
@@ -47,7 +46,6 @@ func TestPlansJoinTargets(t *testing.T) {
 	}
 }
 
-// ending is a context that is cancelled when it was asked so often.
 type ending struct {
 	context.Context
 	left int
@@ -60,13 +58,12 @@ func (c *ending) Err() error {
 	return nil
 }
 
-// Planning ends with its context, wherever it is by then.
 func TestPlanningIsInterrupted(t *testing.T) {
 	const targets = 256
 	d := anyDevice()
 	est := NewPredictor(map[string]kernels.Ceilings{})
 	o := workload(targets)
-	o.Budget = time.Millisecond // for which the plan is thinned
+	o.Budget = time.Millisecond // forces the plan to be thinned
 	o.Traffic = results.Traffic{{M: 1, Weight: 1}, {M: 2, Weight: 2}}
 	asked := 0
 	for {
@@ -84,7 +81,7 @@ func TestPlanningIsInterrupted(t *testing.T) {
 	}
 }
 
-// BenchmarkPlanWorkload plans the most products that are taken of a recorded workload.
+// BenchmarkPlanWorkload plans the largest accepted recorded workload.
 func BenchmarkPlanWorkload(b *testing.B) {
 	o := workload(1 << 14)
 	for _, t := range o.Targets[:128] {
@@ -97,7 +94,7 @@ func BenchmarkPlanWorkload(b *testing.B) {
 	}
 }
 
-// TestThinSpreadsFirst: what is a little too much for a budget loses Ms between others, not the largest, and none of the 16 smallest.
+// A plan slightly over budget loses intermediate Ms, not the largest or smallest.
 func TestThinSpreadsFirst(t *testing.T) {
 	d := library(1, 0)
 	ceilings, err := d.Ceilings(t.Context())
@@ -108,7 +105,7 @@ func TestThinSpreadsFirst(t *testing.T) {
 	p := planned(t, d, "1:1000", func(o *Options) { o.DTypes, o.Infer = []kernels.DType{kernels.BF16}, &measured })
 	est := NewPredictor(map[string]kernels.Ceilings{d.Spec().ID: ceilings})
 	budget := est.Plan(p, nil, nil).Expected * 3 / 4
-	p.thin(t.Context(), est, nil, budget)
+	p.thin(t.Context(), est, nil, budget, false)
 	ms := p.Series[0].Ms
 	if len(ms) >= 1000 || ms[len(ms)-1] < 950 || ms[wholeBatches-1] != wholeBatches {
 		t.Errorf("%d Ms stay, from m%d to m%d", len(ms), ms[0], ms[len(ms)-1])
@@ -118,7 +115,6 @@ func TestThinSpreadsFirst(t *testing.T) {
 	}
 }
 
-// TestFirstStepIsPredicted: of an inferred series the first rounds measure what a step has room for, and of measured ones everything.
 func TestFirstStepIsPredicted(t *testing.T) {
 	for _, infer := range []bool{true, false} {
 		p := planned(t, library(1, 0), "1:1000", func(o *Options) { o.DTypes, o.Infer = []kernels.DType{kernels.BF16}, &infer })

@@ -8,36 +8,33 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Preset is a named choice of what to sweep and how thoroughly. What the user
-// gives explicitly takes the place of the preset's choice.
+// Preset is a named choice of what to sweep and how thoroughly. Explicit user options override it.
 type Preset struct {
 	Name        string
 	Description string
-	Models      []string // as ParseModel reads them
-	Batches     string   // as ParseBatches reads them
-	// DTypes are measured where a device has them; fp32 too where the device is the host.
+	Models      []string // in the syntax of ParseModel
+	Batches     string   // in the syntax of ParseBatches
+	// DTypes are measured if a device has them; the host also measures fp32.
 	DTypes []kernels.DType
 	// Algorithms is how many further choices of each library are measured.
 	Algorithms int
-	// Infer says that long series are inferred from the rows that a designer chooses.
+	// Infer enables inference for long series, with rows that a designer chooses.
 	Infer bool
-	// MaxKernels bounds the kernels of a data type, ours first; 0 is no bound.
+	// MaxKernels limits the kernels per data type, ours first; 0 means no limit.
 	MaxKernels        int
 	Screening, Rounds int
 	BlockTarget       time.Duration
-	// Budget thins the preset's own grid until the estimate of its rounds fits.
-	// Deadline is the bound that the user's replaces; it leaves room for what the
-	// estimate does not know, and does not cut what the user asks for by name.
+	// Budget thins the preset's own grid. Deadline has a margin for what the estimate omits, and does not cut
+	// explicit requests.
 	Budget, Deadline time.Duration
 }
 
-// presets in order of cost.
 var presets = []Preset{
 	{
 		Name:        "quick",
 		Description: "one projection of Llama 3 8B over small and middle batches, about a minute",
 		Models:      []string{"llama3-8b:k_proj"},
-		// Fine where the edges of tiles cost most.
+		// Fine where tile edges cost most.
 		Batches:   "1,2,4:128:4,160:512:32",
 		DTypes:    []kernels.DType{kernels.BF16},
 		Screening: 7, Rounds: 35,
@@ -57,7 +54,7 @@ var presets = []Preset{
 	{
 		Name:        "overnight",
 		Description: "five products of Llama 3 8B at every batch up to 32768, most of them inferred, eight hours",
-		// As engines run them, with the gate and the up projection in one and each by itself.
+		// As engines run them, with gate and up projection fused and separate.
 		Models:     []string{"llama3-8b:qkv_proj+o_proj+gate_up_proj+gate_proj+down_proj"},
 		Batches:    "1:32768",
 		DTypes:     []kernels.DType{kernels.BF16, kernels.FP16, kernels.FP8, kernels.INT8},

@@ -7,11 +7,10 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 )
 
-// machine is a device as fast as two cores of a server times scale, with kernels
-// of the types and limits that the CPU has, and its estimator.
+// machine is as fast as two cores of a server times scale.
 func machine(t *testing.T, scale float64) (kernels.Device, *Predictor) {
 	t.Helper()
 	var peaks []kernels.Peak
@@ -20,11 +19,11 @@ func machine(t *testing.T, scale float64) (kernels.Device, *Predictor) {
 	} {
 		peaks = append(peaks, kernels.Peak{DType: dtype, FLOPS: flops * scale, Origin: kernels.Measured})
 	}
-	cost := kerneltest.Linear(1e11, 0)
+	cost := simulated.Linear(1e11, 0)
 	ours := []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8}
-	d := kerneltest.New(kerneltest.Config{LastLevelCacheBytes: 32 << 20,
+	d := simulated.New(simulated.Config{LastLevelCacheBytes: 32 << 20,
 		Ceilings: kernels.Ceilings{Peaks: peaks, ReadBandwidth: 50e9 * scale},
-		Gemms: []kerneltest.GemmConfig{
+		Gemms: []simulated.KernelConfig{
 			{Name: "tiled", DTypes: ours, Cost: cost},
 			{Name: "openblas", DTypes: []kernels.DType{kernels.FP32}, Cost: cost},
 			{Name: "onednn", DTypes: []kernels.DType{kernels.FP32, kernels.BF16, kernels.INT8}, Cost: cost},
@@ -36,8 +35,7 @@ func machine(t *testing.T, scale float64) (kernels.Device, *Predictor) {
 	return d, NewPredictor(map[string]kernels.Ceilings{d.Spec().ID: ceilings})
 }
 
-// Every preset is a plan that fits its budget on two cores, and one that reaches
-// further on a machine that is ten times as fast.
+// Every preset fits its budget on two cores and covers more on a machine ten times as fast.
 func TestPresetsFitTheirBudgets(t *testing.T) {
 	for _, preset := range Presets() {
 		t.Run(preset.Name, func(t *testing.T) {
@@ -69,8 +67,7 @@ func TestPresetsFitTheirBudgets(t *testing.T) {
 	}
 }
 
-// A deadline below the preset's budget thins the preset's grid further; a grid
-// that was asked for is measured as it is.
+// A deadline thins the preset's grid, never an explicit one.
 func TestBudgetsYield(t *testing.T) {
 	d, est := machine(t, 1)
 	devices := []kernels.Device{d}
@@ -111,8 +108,7 @@ func TestSpaced(t *testing.T) {
 	}
 }
 
-// A preset's deadline is for what the preset chooses: it neither ends nor refuses what was
-// asked for by name, and where that takes longer the plan says so.
+// A preset's deadline does not cut explicit requests; the plan notes if they take longer.
 func TestAPresetsDeadlineIsForItsOwnPlan(t *testing.T) {
 	d, est := machine(t, 1)
 	devices := []kernels.Device{d}

@@ -6,14 +6,13 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// loader is a device on which the first run of each batch and data type takes a second
-// more than later ones, as where a library is loaded.
+// The first run of each batch and data type takes an extra second, as if it loaded a library.
 type loader struct {
-	*kerneltest.Device
+	*simulated.Device
 	loaded map[string]bool
 }
 
@@ -26,12 +25,11 @@ func (d loader) Prime(ctx context.Context, l kernels.Launch) (float64, error) {
 	return span.Seconds + 1, err
 }
 
-// Code that is loaded at the first run does not make blocks of single launches, neither
-// of cases nor of the sentinels that all are judged by.
+// Code loaded at the first run does not cause single-launch blocks.
 func TestLoadingIsNoExecution(t *testing.T) {
-	d := loader{simulated(func(c *kerneltest.Config) {
+	d := loader{declared(func(c *simulated.Config) {
 		c.Gemms = c.Gemms[:1]
-		c.Gemms[0].Label = func(p kernels.Problem) string { return string(p.DType) + p.Shape.String() }
+		c.Gemms[0].Label = func(p kernels.Task) string { return string(p.DType) + p.Shape().String() }
 	}), map[string]bool{}}
 	plan := planned(t, d, "1:8", func(o *Options) {
 		o.DTypes = []kernels.DType{kernels.FP32, kernels.BF16}
@@ -54,9 +52,9 @@ func TestLoadingIsNoExecution(t *testing.T) {
 	}
 }
 
-// A warm-up that a deadline ends before it could settle is not said to be unsteady.
+// A warm-up cut short by a deadline is not reported as unsteady.
 func TestShortWarmUp(t *testing.T) {
-	d := simulated(nil)
+	d := declared(nil)
 	plan := planned(t, d, "1:8", func(o *Options) { o.Deadline = 100 * time.Millisecond })
 	w := &watcher{}
 	r := &Runner{Plan: plan, Devices: []kernels.Device{d}, Out: newRun(t, plan), Observer: w, Now: d.Now}

@@ -12,22 +12,19 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Where operands lie in memory changes times by a share of a percent to a few: which
-// channels, banks and cache sets they share, and whether pages are large. All samples on one
-// placement would have that in common, and the interval of a row would not know of it. So
-// the operands are allocated anew between rounds, as often as allocationShare leaves time.
+// The placement of operands changes times by up to a few percent: it determines shared channels, banks and
+// cache sets, and whether pages are large. With one placement this error would be common to all samples and
+// missing from the intervals. Operands are therefore reallocated between rounds.
 const (
-	// allocationShare is the share of the time that allocating anew may take.
 	allocationShare = 0.01
-	// Spacers are of up to spacerUnits of spacerUnit each: one is held while all operands
-	// are placed, so that they do not get the places of the time before the last.
+	// A spacer of up to spacerUnits of spacerUnit bytes keeps operands from returning to an earlier
+	// placement.
 	spacerUnit  = 2 << 20
 	spacerUnits = 64
 )
 
-// renew allocates the operands anew where that is due: whenever what the last time took is
-// within allocationShare of what blocks have taken since, and at once where it must be. The
-// first time, after one round, shows what it takes.
+// renew reallocates if the cost of the last time is within allocationShare of the block time since, or with
+// must. The first time, after one round, gives the cost.
 func (b *rig) renew(ctx context.Context, must bool) error {
 	if !b.stale(must) {
 		return nil
@@ -36,23 +33,20 @@ func (b *rig) renew(ctx context.Context, must bool) error {
 		return err
 	}
 	began := b.watch.time()
-	err := b.watched("allocate operands anew", func() error {
+	err := b.watched("allocate operands again", func() error {
 		return b.reallocate(ctx, source(b.seed, streamAllocation, uint64(b.allocation)))
 	})
 	b.renewal, b.renewed = b.watch.took(&b.watch.Allocation, began).Seconds(), b.busy
 	return err
 }
 
-// stale says whether renew allocates anew.
 func (b *rig) stale(must bool) bool {
 	worked := b.busy - b.renewed
 	return worked > 0 && (must || b.renewal <= allocationShare*worked)
 }
 
-// reallocate moves all operands to other memory: weights, what kernels made of them, and A
-// and C. Their content stays. Launches are bound anew when they are used next. Operands that
-// are lost in this, which takes a device with no memory left, are gone from the rig like
-// those that were never loaded.
+// reallocate moves all operands with their content. Launches are bound again at the next use. If memory runs
+// out, lost operands are removed from the rig as if never loaded.
 func (b *rig) reallocate(ctx context.Context, src *rand.PCG) error {
 	var moves []func() error
 	for _, key := range slices.SortedFunc(maps.Keys(b.sets), compareKeys) {
@@ -62,7 +56,7 @@ func (b *rig) reallocate(ctx context.Context, src *rand.PCG) error {
 		moves = append(moves, func() error { return b.moveOperands(ctx, d) })
 	}
 	shuffle(src, moves)
-	// Without room for it the order alone has to do.
+	// Without room for the spacer, only the order changes.
 	spacer, err := b.device.Alloc(int64(1+below(src, spacerUnits)) * spacerUnit)
 	if deviceLost(err) {
 		return err
@@ -79,13 +73,13 @@ func (b *rig) reallocate(ctx context.Context, src *rand.PCG) error {
 	return err
 }
 
-// roomFor says whether bytes can be allocated while all operands stay, and some are left.
+// roomFor reports whether bytes fit in addition to all operands, with some memory left.
 func (b *rig) roomFor(bytes int64) bool {
 	return bytes+bytes/8 <= freeMemory(b.device)
 }
 
-// moveSet moves a weight matrix and its forms. Where memory has no room for both at once,
-// the old ones are freed first and all is made anew.
+// moveSet moves a weight matrix and its forms. Without room for both copies, it frees the old ones first and
+// fills them again.
 func (b *rig) moveSet(ctx context.Context, key matrixKey, src *rand.PCG) error {
 	old := b.sets[key]
 	if b.roomFor(old.cost) {
@@ -106,14 +100,13 @@ func (b *rig) moveSet(ctx context.Context, key matrixKey, src *rand.PCG) error {
 	if err != nil {
 		delete(b.sets, key)
 		b.used -= old.cost
-		return fmt.Errorf("allocate anew: %w", err)
+		return fmt.Errorf("allocate again: %w", err)
 	}
 	s.next, s.cost = old.next, old.cost
-	b.sets[key] = s // its forms are made when they are used
+	b.sets[key] = s // its forms are made at first use
 	return nil
 }
 
-// copySet makes a second set of the same weights, in memory taken in another order.
 func (b *rig) copySet(old *weightSet, src *rand.PCG) (_ *weightSet, err error) {
 	s := &weightSet{key: old.key, cost: old.cost, copies: old.copies, budgeted: maps.Clone(old.budgeted), next: old.next,
 		raw: make([]kernels.Buffer, len(old.raw)), forms: map[formKey]*weightForm{}}
@@ -128,7 +121,7 @@ func (b *rig) copySet(old *weightSet, src *rand.PCG) (_ *weightSet, err error) {
 	}
 	shuffle(src, order)
 	if old.key.bytes() == 0 {
-		order = nil // there is nothing to copy
+		order = nil
 	}
 	for _, i := range order {
 		b.dog.beat()
@@ -151,7 +144,7 @@ func (b *rig) copySet(old *weightSet, src *rand.PCG) (_ *weightSet, err error) {
 			if c, ok := w.(kernels.Copyable); ok {
 				again, err = c.Copy(s.raw[i])
 			} else {
-				again, err = from.kernel.PrepareWeights(from.task, s.raw[i])
+				again, err = from.kernel.Prepare(from.task, s.raw[i])
 			}
 			if err != nil {
 				return nil, err
@@ -162,7 +155,7 @@ func (b *rig) copySet(old *weightSet, src *rand.PCG) (_ *weightSet, err error) {
 	return s, nil
 }
 
-// copyTo gives a buffer the content of another one, which fill would give it too.
+// copyTo copies a buffer; fill would produce the same content.
 func copyTo(to, from kernels.Buffer, fill func() error) error {
 	if c, ok := to.(kernels.Copier); ok {
 		return c.CopyFrom(from)
@@ -170,7 +163,6 @@ func copyTo(to, from kernels.Buffer, fill func() error) error {
 	return fill()
 }
 
-// moveOperands moves A and C of a data type.
 func (b *rig) moveOperands(ctx context.Context, d kernels.DType) error {
 	old := b.activations[d]
 	if b.roomFor(old.aBytes + old.cBytes + old.roomBytes) {
@@ -192,14 +184,14 @@ func (b *rig) moveOperands(ctx context.Context, d kernels.DType) error {
 	}
 	o, err := b.newOperands(d, old.sizes, nil)
 	if err != nil {
-		return fmt.Errorf("allocate anew: %w", err)
+		return fmt.Errorf("allocate again: %w", err)
 	}
 	b.activations[d] = o
 	return nil
 }
 
-// newOperands allocates A, C, and room for copies of rows; A is copied from another one where there
-// is one, else filled.
+// newOperands allocates A, C, and room for copied rows. It copies A from another buffer if given, else fills
+// it.
 func (b *rig) newOperands(d kernels.DType, s sizes, from kernels.Buffer) (_ *operands, err error) {
 	o := &operands{sizes: s}
 	if o.a, err = b.device.Alloc(s.aBytes); err != nil {
@@ -220,7 +212,7 @@ func (b *rig) newOperands(d kernels.DType, s sizes, from kernels.Buffer) (_ *ope
 	if s.roomBytes == 0 {
 		return o, nil
 	}
-	// What no copy has reached yet is multiplied as well: the rows that are thrown away.
+	// Rows that no copy has reached yet are multiplied too; their results are discarded.
 	if o.room, err = b.device.Alloc(s.roomBytes); err == nil {
 		err = o.room.Fill(b.dist, d, s.roomBytes/int64(d.Size()), seed)
 	}

@@ -10,13 +10,12 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// slowAllocator is a device on which each allocation takes virtual time, and can fail.
 type slowAllocator struct {
-	*kerneltest.Device
+	*simulated.Device
 	cost   time.Duration
 	allocs int
 	fail   func(n int, bytes int64) error
@@ -33,7 +32,6 @@ func (d *slowAllocator) Alloc(bytes int64) (kernels.Buffer, error) {
 	return d.Device.Alloc(bytes)
 }
 
-// allocations are the distinct values of Sample.Allocation of the samples of each round.
 func allocations(seen []results.Sample) map[int][]int {
 	out := map[int][]int{}
 	for _, s := range seen {
@@ -44,7 +42,6 @@ func allocations(seen []results.Sample) map[int][]int {
 	return out
 }
 
-// keeper keeps the samples of a sweep as they are told.
 type keeper struct {
 	NoObserver
 	sweep []results.Sample
@@ -56,9 +53,7 @@ func (k *keeper) Sample(_ results.Case, s results.Sample) {
 	}
 }
 
-// TestOperandsAreAllocatedAnew counts allocations over the rounds of sweeps on devices on
-// which they take longer and longer: each round has one, its own as long as that costs no more
-// than its share, and at least a look begins with a new one.
+// Each round has its own allocation within its share of the time; every look begins with a new one.
 func TestOperandsAreAllocatedAnew(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -72,11 +67,12 @@ func TestOperandsAreAllocatedAnew(t *testing.T) {
 		{"looks only", 50 * time.Millisecond, 1, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := &slowAllocator{Device: simulated(func(c *kerneltest.Config) { c.Gemms = c.Gemms[:1] }), cost: c.cost}
+			d := &slowAllocator{Device: declared(func(c *simulated.Config) { c.Gemms = c.Gemms[:1] }), cost: c.cost}
 			p := planned(t, d, "1:80", func(o *Options) { o.Rounds, o.Screening = 20, 12 })
 			seen := &keeper{}
 			run := newRun(t, p)
-			_, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Observer: seen, Now: d.Now, Chooser: chooser{[]int{4, 7}, 20}}).Run(context.Background())
+			_, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Observer: seen, Now: d.Now,
+				Chooser: chooser{[]int{4, 7}, 20}}).Run(context.Background())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,12 +98,10 @@ func TestOperandsAreAllocatedAnew(t *testing.T) {
 	}
 }
 
-// TestMovedOperandsHoldTheSame moves operands with room for both at once and without, and
-// compares what they hold.
 func TestMovedOperandsHoldTheSame(t *testing.T) {
 	for name, memory := range map[string]int64{"side by side": 1 << 30, "one after the other": 2200 << 10} {
 		t.Run(name, func(t *testing.T) {
-			d := simulated(func(c *kerneltest.Config) { c.MemoryBytes = memory })
+			d := declared(func(c *simulated.Config) { c.MemoryBytes = memory })
 			b := testRig(t, d, kernels.Normal, 3, time.Millisecond, 1)
 			b.budget = memory
 			cases := []results.Case{simCase(16), simCase(40)}
@@ -165,13 +159,12 @@ func TestMovedOperandsHoldTheSame(t *testing.T) {
 	}
 }
 
-// TestLostOperandsAreLoadedAgain lets memory run out in the middle of moving, for good and
-// for a while: the sweep goes on when it is there again, and names the cases that it can't
-// measure when it isn't.
+// Memory runs out during a move, temporarily or permanently. The sweep continues once memory is back, or
+// reports the failed cases.
 func TestLostOperandsAreLoadedAgain(t *testing.T) {
 	for name, forGood := range map[string]bool{"for a while": false, "for good": true} {
 		t.Run(name, func(t *testing.T) {
-			d := &slowAllocator{Device: simulated(func(c *kerneltest.Config) { c.Gemms = c.Gemms[:1] })}
+			d := &slowAllocator{Device: declared(func(c *simulated.Config) { c.Gemms = c.Gemms[:1] })}
 			p := planned(t, d, "1:10", nil)
 			until := 0
 			d.fail = func(n int, bytes int64) error {
@@ -192,7 +185,7 @@ func TestLostOperandsAreLoadedAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !w.said("allocate anew") {
+			if !w.said("allocate again") {
 				t.Errorf("it said %q", w.messages)
 			}
 			failures, err := run.Failures()
@@ -207,8 +200,7 @@ func TestLostOperandsAreLoadedAgain(t *testing.T) {
 			}
 		})
 	}
-	// A device that is lost meanwhile ends the part.
-	d := &slowAllocator{Device: simulated(nil)}
+	d := &slowAllocator{Device: declared(nil)}
 	p := planned(t, d, "1:10", nil)
 	d.fail = func(n int, _ int64) error {
 		if n > 8 {
@@ -216,19 +208,19 @@ func TestLostOperandsAreLoadedAgain(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: newRun(t, p), Now: d.Now}).Run(context.Background()); !errors.Is(err, kernels.ErrDeviceLost) {
+	if _, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: newRun(t, p), Now: d.Now}).Run(context.Background()); !errors.Is(err,
+		kernels.ErrDeviceLost) {
 		t.Errorf("error %v, want a lost device", err)
 	}
 }
 
-// TestMeasuringAgainAllocatesAnew: rounds of one call have allocations of their own where they
-// cost nothing, and few where they are dear; all samples of a round share one.
+// Rounds have separate allocations if these are free, and few if they are costly.
 func TestMeasuringAgainAllocatesAnew(t *testing.T) {
 	for _, c := range []struct {
 		cost        time.Duration
 		least, most int
 	}{{0, 10, 10}, {20 * time.Millisecond, 2, 2}} {
-		d := &slowAllocator{Device: simulated(nil), cost: c.cost}
+		d := &slowAllocator{Device: declared(nil), cost: c.cost}
 		m := newMeasurer(t, d, nil, func(cfg *MeasureConfig) { cfg.Now = d.Now })
 		for call := range 2 {
 			got, err := m.Measure(context.Background(), confirmations(8, 16, 24), 10)

@@ -11,88 +11,82 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// boundLimit is how many launches a device's cases keep bound between blocks.
-// Beyond it launches are bound anew for each block, which is not timed either.
+// Beyond boundLimit launches, they are bound again for each block, outside of the timed part.
 const boundLimit = 1 << 20
 
-// maxLaunches bounds the launches of one block.
 const maxLaunches = 1 << 20
 
-// rig is one device with the operands of what is being measured on it. It is
-// used by one goroutine.
+// rig is one device with the operands of the current measurement. It is not safe for concurrent use.
 type rig struct {
 	device kernels.Device
 	spec   kernels.Spec
 	dist   kernels.Distribution
 	seed   uint64
 	target time.Duration // of a block
-	least  int           // launches of a block
-	budget int64         // bytes for weights
-	// due says whether the time for measuring is up; nil is never.
+	least  int
+	budget int64 // bytes for weights
+	// due reports whether the measuring time is up; nil means never.
 	due func() bool
 
 	activations map[kernels.DType]*operands
 	sets        map[matrixKey]*weightSet
 	used        int64 // of the budget
-	kernels     map[kernelKey]kernels.Implementation
+	kernels     map[kernelKey]kernels.Kernel
 	bound       int     // launches kept
 	busy        float64 // seconds inside blocks
 	rotations   map[formKey]Rotation
-	allocation  int // how many times the operands have been allocated
-	// renewal is what allocating them anew took last, in seconds; renewed is what busy was then.
+	allocation  int // number of allocations of the operands
+	// renewal is the cost of the last reallocation in seconds; renewed is busy at that time.
 	renewal, renewed float64
 
-	ahead   int                // blocks that are in flight while the host does something else
-	flights []*flight          // in the order of their starts
-	windows [][]kernels.Launch // to be used again
-	opened  time.Time          // when the first block was started of those between which nothing landed last
-	inside  float64            // seconds inside of those that have landed
+	ahead   int       // blocks in flight while the host does other work
+	flights []*flight // in the order of their starts
+	windows [][]kernels.Launch
+	opened  time.Time // start of the first block since the rig was idle
+	inside  float64   // seconds inside blocks that landed since then
 
 	paces paces
 	watch stopwatch
 
-	dog   *watchdog      // of the calls of the device
-	fault *FaultError    // after which nothing more can be had from it
-	alone map[int64]bool // cases that share the device with no other
+	dog   *watchdog      // watches the device's calls
+	fault *FaultError    // makes the device unusable
+	alone map[int64]bool // cases that run on the device alone
 }
 
 // operands are A and C of one data type, large enough for every case.
 type operands struct {
 	a, c kernels.Buffer
-	// room is where rows of A are copied to that have none behind them; nil without such a case.
+	// room receives copies of rows of A without spare rows behind them; nil without such a case.
 	room kernels.Buffer
 	sizes
 }
 
-// sizes are those of operands, in bytes.
 type sizes struct{ aBytes, cBytes, roomBytes int64 }
 
-// covers says whether operands of the sizes serve where others are needed.
 func (s sizes) covers(need sizes) bool {
 	return s.aBytes >= need.aBytes && s.cBytes >= need.cBytes && s.roomBytes >= need.roomBytes
 }
 
-// station is a case on the rig: how to run it and for how long.
 type station struct {
 	c results.Case
-	// form is what launches were bound to; another one means they are stale.
+	// Launches bound to another form are stale.
 	form     *weightForm
 	operands *operands
-	launches []kernels.Launch // parts of copy 0, parts of copy 1, …; nil where not bound yet
-	// perBlock is the number of executions of a block, 0 before the pilot.
+	launches []kernels.Launch // parts of copy 0, parts of copy 1, …; nil if unbound
+	// perBlock is the number of executions per block, 0 before the pilot.
 	perBlock int
-	seconds  float64 // expected, of one execution
-	// asked says that what runs inside, and how, has been asked for.
+	seconds  float64 // expected time of one execution
+	// asked is true once the kernel's internal launch has been requested.
 	asked bool
 }
 
-// newRig returns a rig whose calls of the device may each take limit, 0 for as long as they take.
+// newRig returns a rig; limit is the maximum time of one device call, 0 for none.
 func newRig(d kernels.Device, dist kernels.Distribution, seed uint64, target time.Duration, least int, limit time.Duration) (*rig, error) {
 	b := &rig{
 		device: d, spec: d.Spec(), dist: dist, seed: seed, target: target, least: max(1, least),
 		dog:         newWatchdog(d.Spec().ID, limit),
 		activations: map[kernels.DType]*operands{}, sets: map[matrixKey]*weightSet{},
-		kernels: map[kernelKey]kernels.Implementation{}, rotations: map[formKey]Rotation{}, paces: paces{},
+		kernels: map[kernelKey]kernels.Kernel{}, rotations: map[formKey]Rotation{}, paces: paces{},
 	}
 	if _, ok := d.(kernels.Starter); ok {
 		b.ahead = 1
@@ -105,12 +99,10 @@ func newRig(d kernels.Device, dist kernels.Distribution, seed uint64, target tim
 	})
 }
 
-// errHalted is what setting up a case ends with when it must not go on. It speaks
-// of no case: a sweep that is resumed sets up anew.
+// errHalted is not about a case: a resumed sweep sets up again.
 var errHalted = errors.New("stopped before the weights were in place")
 
-// halted is asked between the steps of setting up, which may take longer than
-// anybody wants to wait for a sample that won't be taken.
+// halted is called between the steps of setup, which may take long.
 func (b *rig) halted(ctx context.Context) error {
 	b.dog.beat()
 	switch {
@@ -122,7 +114,7 @@ func (b *rig) halted(ctx context.Context) error {
 	return nil
 }
 
-// ms are the batches of the launches that make up a case.
+// ms returns the batches of the launches that make up a case.
 func ms(c results.Case) []int {
 	switch {
 	case len(c.Parts) > 0:
@@ -133,8 +125,6 @@ func ms(c results.Case) []int {
 	return []int{c.M}
 }
 
-// launchesOf is how many launches one execution of a case takes: those of its product, and the copy of
-// its rows ahead of them.
 func launchesOf(c results.Case) int {
 	n := len(ms(c))
 	if c.Copied {
@@ -143,29 +133,25 @@ func launchesOf(c results.Case) int {
 	return n
 }
 
-// rows is the number of rows that a case reads and writes.
 func rows(c results.Case) int64 { return int64(max(c.M, c.PadTo)) }
 
-// kernelKey is what a kernel is found by.
 type kernelKey struct {
 	operation kernels.Operation
 	name      string
 }
 
-// kernel finds what computes a case.
-func (b *rig) kernel(c results.Case) (kernels.Implementation, error) {
+func (b *rig) kernel(c results.Case) (kernels.Kernel, error) {
 	key := kernelKey{c.Operation, c.Kernel}
 	if k := b.kernels[key]; k != nil {
 		return k, nil
 	}
-	k, err := kernels.FindImplementation(b.device, c.Operation, c.Kernel)
+	k, err := kernels.Find(b.device, c.Operation, c.Kernel)
 	if err == nil {
 		b.kernels[key] = k
 	}
 	return k, err
 }
 
-// ready makes sure that a station's weights are there and its launches belong to them.
 func (b *rig) ready(ctx context.Context, s *station) error {
 	set := b.sets[matrixOf(s.c)]
 	if set == nil {
@@ -197,8 +183,7 @@ func (b *rig) ready(ctx context.Context, s *station) error {
 	return nil
 }
 
-// turns is after how many executions of a case its launches come round again: as many as there
-// are copies of its weights, or places where there are none.
+// turns is the number of executions after which a case's launches repeat.
 func (b *rig) turns(s *station) int {
 	if !s.c.Operation.Stores() {
 		return min(len(s.form.copies), b.slots(s.c))
@@ -206,7 +191,7 @@ func (b *rig) turns(s *station) int {
 	return len(s.form.copies)
 }
 
-// bind makes step i of a case with copy of the weights.
+// bind makes step i of a case with a given copy of the weights.
 func (b *rig) bind(s *station, copy, i int) (kernels.Launch, error) {
 	parts, slot := ms(s.c), int64(copy%b.slots(s.c))
 	in, a := s.operands.a, slot*inputBytes(s.c)/int64(s.c.DType.Size())
@@ -228,7 +213,7 @@ func (b *rig) bind(s *station, copy, i int) (kernels.Launch, error) {
 		s.form.copies[copy], kernels.Operand{Buffer: s.operands.c, Offset: int(c)})
 }
 
-// bindCopy makes the copy of a case's rows in a slot, whose places in A and in the room begin alike.
+// bindCopy makes the copy of a case's rows in a slot. Its places in A and in room have the same offset.
 func (b *rig) bindCopy(s *station, slot int64) (kernels.Launch, error) {
 	copier, ok := b.device.(kernels.LaunchCopier)
 	if !ok {
@@ -237,7 +222,7 @@ func (b *rig) bindCopy(s *station, slot int64) (kernels.Launch, error) {
 	return copier.BindCopy(s.operands.room, slot*roomBytes(s.c), s.operands.a, slot*inputBytes(s.c), copiedBytes(s.c))
 }
 
-// launch is a step of a case on one copy of its weights, bound at first use.
+// launch returns a step of a case on one copy of its weights, bound at first use.
 func (b *rig) launch(s *station, copy, step int) (kernels.Launch, error) {
 	copy %= b.turns(s)
 	at := copy*launchesOf(s.c) + step
@@ -254,9 +239,8 @@ func (b *rig) launch(s *station, copy, step int) (kernels.Launch, error) {
 	return l, nil
 }
 
-// prime runs a case for the first time, where the device tells that from later times,
-// and returns roughly how long it takes: 0 where it doesn't tell, or parts have run. Blocks in
-// flight have landed.
+// prime runs a case for the first time, if the device distinguishes first runs. It returns the approximate
+// time in seconds, or 0 if unknown. Blocks in flight must have landed.
 func (b *rig) prime(ctx context.Context, s *station) (seconds float64, err error) {
 	device, ok := b.device.(kernels.Primer)
 	if !ok {
@@ -293,9 +277,8 @@ func (b *rig) prime(ctx context.Context, s *station) (seconds float64, err error
 	return seconds, nil
 }
 
-// pilot finds out how many executions a block of the case needs. The first one
-// also brings memory and libraries into the state in which they stay; a second block, which
-// is long enough to be timed, runs only where neighbours do not tell.
+// pilot sets the number of executions in a block. Its first run also warms up memory and libraries. A second,
+// timed block runs only if neighbors give no estimate.
 func (b *rig) pilot(ctx context.Context, s *station) error {
 	if s.perBlock > 0 {
 		return nil
@@ -307,15 +290,15 @@ func (b *rig) pilot(ctx context.Context, s *station) error {
 			_, err = b.block(ctx, s, 1)
 		case b.ahead == 0:
 			_, err = b.prime(ctx, s)
-		} // else what is begun primes by itself, ahead of its block
+		} // otherwise begin primes ahead of the block
 		if err == nil {
 			s.learn(t, b.executions(t))
 		}
 		return err
 	}
 	t, err := b.prime(ctx, s)
-	// A first run that took much longer than a block, and than was expected, mostly
-	// loaded code: what it says of the product would make blocks of a single launch.
+	// A first run much longer than a block, and than expected, mainly loaded code. As an estimate it would
+	// give blocks of a single launch.
 	if err == nil && (t == 0 || t >= 4*b.target.Seconds() && t > 4*s.seconds) {
 		var span kernels.Span
 		span, err = b.block(ctx, s, 1)
@@ -338,14 +321,12 @@ func (b *rig) pilot(ctx context.Context, s *station) error {
 	return nil
 }
 
-// primes says whether the device tells first runs from later ones.
 func (b *rig) primes() bool {
 	_, ok := b.device.(kernels.Primer)
 	return ok
 }
 
-// rests says whether a station's pilot runs blocks of its own, which those in flight do not
-// go together with.
+// rests reports whether a station's pilot needs blocks in flight to land first.
 func (b *rig) rests(s *station) bool {
 	if s.perBlock > 0 {
 		return false
@@ -354,23 +335,20 @@ func (b *rig) rests(s *station) bool {
 	return !ok || !b.primes() || b.unready(s)
 }
 
-// executions is how many come nearest to a block when each takes the seconds.
 func (b *rig) executions(seconds float64) int {
 	return int(max(float64(b.least), min(maxLaunches, math.Round(b.target.Seconds()/seconds))))
 }
 
-// refine corrects the length of a case's blocks after one of n executions that came out as
-// less than half or more than twice of what it is meant to be.
+// refine corrects the block length after a block that took less than half or more than twice the target.
 func (b *rig) refine(s *station, n int, span kernels.Span) {
 	if goal := b.target.Seconds(); span.Seconds < goal/2 || span.Seconds > 2*goal {
 		s.perBlock = b.executions(span.Seconds / float64(n))
 	}
 }
 
-// learn sets what a pilot, or an earlier start of the sweep, has found out.
 func (s *station) learn(seconds float64, perBlock int) { s.seconds, s.perBlock = seconds, perBlock }
 
-// told is what ran inside and how it was launched, as far as the kernel tells.
+// told returns the kernel's internal label and launch, if reported.
 func (s *station) told() (label string, launch results.Launch) {
 	for i, l := range s.launches {
 		if l == nil || s.c.Copied && i%launchesOf(s.c) == 0 {

@@ -9,10 +9,9 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// slots is over how many places of A and C a case rotates: one, except in the
-// cold regime, where a place must have left the cache when it comes round again.
-// The number divides that of the copies, so that both rotations stay in step.
-// Of an operation without an operand that stays in memory the places are all that rotates.
+// slots is the number of places of A and C that a case rotates over: one, except in the cold regime, where a
+// place must leave the cache before its next use. It divides the number of copies, so both rotations stay in
+// step.
 func (b *rig) slots(c results.Case) int {
 	if !c.Operation.Stores() {
 		return placesFor(c, b.spec.LastLevelCacheBytes)
@@ -28,7 +27,7 @@ func (b *rig) slots(c results.Case) int {
 	return slotsOf(copies, max(2, kernels.RotationFactor*b.spec.LastLevelCacheBytes/touched+1))
 }
 
-// slotsOf is the least divisor of copies that is not below need, copies at most.
+// slotsOf is the least divisor of copies that is not below need; at most copies.
 func slotsOf(copies int, need int64) int {
 	n := int(min(int64(copies), need))
 	for copies%n != 0 {
@@ -37,19 +36,18 @@ func slotsOf(copies int, need int64) int {
 	return n
 }
 
-// slotAlign keeps places of A and C on their own cache lines and pages apart.
+// slotAlign keeps places of A and C on separate cache lines and pages.
 const slotAlign = 4096
 
 func slotBytes(elements int64, d kernels.DType) int64 {
 	return (elements*int64(d.Size()) + slotAlign - 1) / slotAlign * slotAlign
 }
 
-// inputBytes and outputBytes are what one place of a case's A and C takes.
 func inputBytes(c results.Case) int64 {
 	return slotBytes(c.InputElements(int(rows(c))), c.DType)
 }
 
-// roomBytes is what one place takes to which a case's rows are copied; 0 where they are not.
+// roomBytes is 0 if rows are not copied.
 func roomBytes(c results.Case) int64 {
 	if !c.Copied {
 		return 0
@@ -57,7 +55,7 @@ func roomBytes(c results.Case) int64 {
 	return inputBytes(c)
 }
 
-// copiedBytes is what is copied of a case before its product; 0 where nothing is.
+// copiedBytes is the amount copied before a case's product, or 0.
 func copiedBytes(c results.Case) int64 {
 	if !c.Copied {
 		return 0
@@ -69,13 +67,11 @@ func outputBytes(c results.Case) int64 {
 	return slotBytes(c.OutputElements(int(rows(c))), c.OutputType())
 }
 
-// operandBytes is what A and C of a case take.
 func (b *rig) operandBytes(c results.Case) int64 {
 	return int64(b.slots(c)) * (inputBytes(c) + roomBytes(c) + outputBytes(c))
 }
 
-// reserve makes A and C large enough for cases. Buffers that are already large
-// enough are kept, and with them what was bound to them.
+// reserve keeps buffers that are large enough, with the launches bound to them.
 func (b *rig) reserve(ctx context.Context, cases []results.Case) error {
 	need := map[kernels.DType]*operands{}
 	for _, c := range cases {
@@ -130,8 +126,7 @@ func (o *operands) close() error {
 	return errors.Join(errs...)
 }
 
-// load brings the weights of ds into memory. Others give way when there is no
-// room for both. A matrix that can't be had is returned with its error.
+// load frees other weights if memory is short. failed holds the errors by matrix.
 func (b *rig) load(ctx context.Context, ds []demand) (failed map[matrixKey]error, err error) {
 	keep := map[matrixKey]bool{}
 	var need int64
@@ -186,8 +181,8 @@ func (b *rig) load(ctx context.Context, ds []demand) (failed map[matrixKey]error
 	return failed, nil
 }
 
-// admit says whether the weights of a case are in memory, and the form that its kernel
-// makes of them too or the budget leaves room for it, which is then taken.
+// admit reports whether a case's weights are loaded and its packed form exists or fits the budget. If it
+// fits, admit reserves the memory.
 func (b *rig) admit(c results.Case) bool {
 	s, form := b.sets[matrixOf(c)], formOf(c)
 	if s == nil {
@@ -206,7 +201,6 @@ func (b *rig) admit(c results.Case) bool {
 	return true
 }
 
-// holds says whether A and C in memory are large enough for a case.
 func (b *rig) holds(c results.Case) bool {
 	have, slots := b.activations[c.DType], int64(b.slots(c))
 	return have != nil && have.sizes.covers(sizes{slots * inputBytes(c), slots * outputBytes(c), slots * roomBytes(c)})

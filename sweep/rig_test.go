@@ -6,11 +6,10 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// testRig is a rig on a device that always answers.
 func testRig(t *testing.T, d kernels.Device, dist kernels.Distribution, seed uint64, target time.Duration, least int) *rig {
 	t.Helper()
 	b, err := newRig(d, dist, seed, target, least, 0)
@@ -20,7 +19,6 @@ func testRig(t *testing.T, d kernels.Device, dist kernels.Distribution, seed uin
 	return b
 }
 
-// loaded is a rig that has what cases need in memory.
 func loaded(t *testing.T, d kernels.Device, cases ...results.Case) *rig {
 	t.Helper()
 	b := testRig(t, d, kernels.Normal, 1, time.Millisecond, 1)
@@ -33,12 +31,11 @@ func loaded(t *testing.T, d kernels.Device, cases ...results.Case) *rig {
 	return b
 }
 
-// TestPartsFollowEachOther: each part of a split takes the rows of A and C behind those of the parts before it, a single row
-// too.
+// Each part of a split uses the rows of A and C after the previous part's, even for a single row.
 func TestPartsFollowEachOther(t *testing.T) {
 	for _, parts := range [][]int{{1, 7}, {3, 1, 4}} {
-		var ran []kerneltest.LaunchInfo
-		d := simulated(func(c *kerneltest.Config) { c.Observe = func(b kerneltest.Block) { ran = b.Launches } })
+		var ran []simulated.LaunchInfo
+		d := declared(func(c *simulated.Config) { c.Observe = func(b simulated.Block) { ran = b.Launches } })
 		c := divided(simCase(8), parts...)
 		b := loaded(t, d, c)
 		s := &station{c: c}
@@ -58,7 +55,7 @@ func TestPartsFollowEachOther(t *testing.T) {
 		}
 		row := 0
 		for i, l := range ran {
-			if l.Problem.M != parts[i] || l.AOffset != ran[0].AOffset+row*c.K || l.COffset != ran[0].COffset+row*c.N {
+			if l.Task.M != parts[i] || l.AOffset != ran[0].AOffset+row*c.K || l.COffset != ran[0].COffset+row*c.N {
 				t.Errorf("parts %v: launch %d is %+v, expected to begin at row %d", parts, i, l, row)
 			}
 			row += parts[i]
@@ -69,11 +66,11 @@ func TestPartsFollowEachOther(t *testing.T) {
 	}
 }
 
-// TestLoadLeavesFlightsAlone: blocks in flight end before weights are made, while their own are still in memory, and go on where all are there.
+// Blocks in flight land before weights are loaded, while their own are still in memory.
 func TestLoadLeavesFlightsAlone(t *testing.T) {
 	first, second := simCase(8), simCase(8)
 	second.N = 512
-	d := &kerneltest.Starter{Device: simulated(nil)}
+	d := &simulated.Starter{Device: declared(nil)}
 	b := loaded(t, d, first)
 	s := &station{c: first}
 	if err := b.pilot(t.Context(), s); err != nil {
@@ -93,7 +90,7 @@ func TestLoadLeavesFlightsAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.budget = b.used // the first weights give way to others
+	b.budget = b.used // the first weights must be freed
 	for _, step := range []struct {
 		c      results.Case
 		landed int
@@ -110,27 +107,25 @@ func TestLoadLeavesFlightsAlone(t *testing.T) {
 	}
 }
 
-// half is a device whose first runs take half a second.
-type half struct{ *kerneltest.Device }
+type half struct{ *simulated.Device }
 
 func (half) Prime(context.Context, kernels.Launch) (float64, error) { return 0.5, nil }
 
-// TestPrimeTakesAllParts: the first run of a split takes what its parts take together.
+// The first run of a split takes the sum of its parts.
 func TestPrimeTakesAllParts(t *testing.T) {
 	c := divided(simCase(8), 5, 3)
-	b := loaded(t, half{simulated(nil)}, c)
+	b := loaded(t, half{declared(nil)}, c)
 	seconds, err := b.prime(t.Context(), &station{c: c})
 	if err != nil || seconds != 1 || b.busy != 1 {
 		t.Errorf("%g s, of which the device was busy %g, %v; expected 1 s", seconds, b.busy, err)
 	}
 }
 
-// TestAdmitTakesRoom: the form that a kernel makes of weights is taken from the budget once, and belongs to what is given back with
-// them; where the budget leaves no room for it, nothing is taken.
+// A packed form counts once against the budget and is released with its weights.
 func TestAdmitTakesRoom(t *testing.T) {
 	ours, theirs := simCase(8), simCase(8)
 	theirs.Kernel = "theirs"
-	b := loaded(t, simulated(nil), ours)
+	b := loaded(t, declared(nil), ours)
 	s, bare := b.sets[matrixOf(ours)], b.used
 	b.budget = bare
 	if b.admit(theirs) || b.used != bare {

@@ -1,13 +1,12 @@
 package sweep
 
-// roundSet is the rounds of a case that are done. A night has millions of cases, and all its rounds are to take
-// no memory that is not there from its beginning.
+// roundSet holds the finished rounds of a case. It allocates only at its creation, since a run may have
+// millions of cases.
 type roundSet struct {
 	words []uint64
-	n     int // how many are in it
+	n     int
 }
 
-// newRoundSet has room for so many rounds.
 func newRoundSet(rounds int) roundSet {
 	return roundSet{words: make([]uint64, (rounds+63)/64)}
 }

@@ -6,9 +6,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// A set of rounds is what a map of them is.
 func TestRoundSet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		set, want := newRoundSet(rapid.IntRange(0, 200).Draw(t, "room")), map[int]bool{}
@@ -28,7 +28,6 @@ func TestRoundSet(t *testing.T) {
 	})
 }
 
-// The usual time of a sentinel is the median of all its samples, however many there are and in whichever order they come.
 func TestUsualTimeIsTheMedian(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s sentinel
@@ -37,8 +36,8 @@ func TestUsualTimeIsTheMedian(t *testing.T) {
 			us := float64(rapid.IntRange(1, 20).Draw(t, "us"))
 			all = append(all, us)
 			d := s.add(results.Sample{US: us})
-			last := median(all[max(0, len(all)-SentinelWindow):])
-			if d.Samples != len(all) || d.UsualUS != median(all) || d.LastUS != last || d.Change != last/median(all)-1 {
+			last := stats.Median(all[max(0, len(all)-SentinelWindow):])
+			if d.Samples != len(all) || d.UsualUS != stats.Median(all) || d.LastUS != last || d.Change != last/stats.Median(all)-1 {
 				t.Fatalf("%+v of %v", d, all)
 			}
 		}

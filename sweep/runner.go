@@ -17,10 +17,10 @@ import (
 
 // The states of a run, stored under StateStatus.
 const (
-	StatusRunning     = "running" // also what a killed sweep leaves behind
+	StatusRunning     = "running" // a killed sweep also leaves this state
 	StatusComplete    = "complete"
 	StatusInterrupted = "interrupted"
-	StatusDeadline    = "deadline" // the time was up; can be resumed
+	StatusDeadline    = "deadline" // time ran out; can be resumed
 )
 
 // The keys under which a sweep stores its states with [results.Run.SetState].
@@ -28,11 +28,11 @@ const (
 	StateStatus     = "status"
 	StateEfficiency = "efficiency" // time inside blocks ÷ wall time of the last start, "0.953"
 	StateDrift      = "drift"      // JSON, []Drift
-	StateInvalid    = "invalid"    // why the run can't be judged; empty when it can
+	StateInvalid    = "invalid"    // why the run can't be judged; empty if it can
 	StateWarmUp     = "warmup"     // JSON, []WarmUp
 	StateRotation   = "rotation"   // JSON, []Rotation
 	StateNotes      = "notes"      // JSON, []string
-	StateTimes      = "times"      // JSON, Times: where the rest of the time went
+	StateTimes      = "times"      // JSON, Times: the time outside of kernels
 	StateKnown      = "known"      // JSON, Known: see [Summary]
 )
 
@@ -40,31 +40,29 @@ const (
 type Runner struct {
 	Plan    *Plan
 	Devices []kernels.Device
-	// Out is open for appending. What it holds already is not measured again.
+	// Out is open for appending. Samples that it contains are not measured again.
 	Out      *results.Run
 	Observer Observer // nil observes nothing
-	Chooser  Chooser  // nil finds every case open
-	Designer Designer // of the plan's inferred series, by the choices that Out holds; needed where there are any
-	// DriftTest says why the drift of the sentinels makes the run invalid, empty when it
-	// doesn't; device names the device of each case, and bound is the plan's
-	// [SentinelConfig.DriftBound]. nil, or a bound of 0, tests nothing.
+	Chooser  Chooser  // nil leaves every case open
+	Designer Designer // of the plan's inferred series, using the choices in Out; required if there are any
+	// DriftTest returns why the sentinels' drift makes the run invalid, or "". device gives the device of
+	// each case, bound is [SentinelConfig.DriftBound]. nil, or a bound of 0, disables it.
 	DriftTest func(sentinels []results.Sample, device map[int64]string, bound float64) (invalid string)
-	// Now is the clock by which deadlines and rates are kept; nil is time.Now.
+	// Now is the clock for deadlines and rates; nil is time.Now.
 	Now func() time.Time
-	// Began is when the time of the deadline began to run; zero is when Run is called.
+	// Began is the start of the deadline's time; zero means the call of Run.
 	Began time.Time
-	// MemoryBudget bounds the weights on each device, in bytes; 0 is a share of
-	// what is free.
+	// MemoryBudget limits the weights on each device, in bytes; 0 uses a share of free memory.
 	MemoryBudget int64
-	// CaseTimeout is how long a device may take for a block, or for one step of setting up, or four times
-	// what was expected of it where that is more; 0 is for ever. What takes longer hangs: see [FaultError].
+	// CaseTimeout limits a block or one step of setup, extended to four times the expected time; 0 means no
+	// limit. A slower call is a hang: see [FaultError].
 	CaseTimeout time.Duration
 
-	mu       sync.Mutex // of what follows, and of the observer
+	mu       sync.Mutex
 	journal  *journal
 	est      *Predictor
 	ceilings map[string]kernels.Ceilings
-	device   map[int64]string // of every case, those of missing devices too
+	device   map[int64]string // of every case, including missing devices
 	missing  []string
 	start    time.Time
 	planned  int
@@ -74,40 +72,37 @@ type Runner struct {
 	notes    []string
 }
 
-// Summary is what a start of a sweep has come to.
+// Summary is the outcome of one start of a sweep.
 type Summary struct {
 	Status string
-	// Samples were taken by this start; Failures are cases given up in it.
+	// Samples and Failures (cases given up) count this start only.
 	Samples, Failures int
-	// Done of Planned samples are in the run, earlier starts' among them.
+	// Done of Planned samples are in the run, including earlier starts.
 	Done, Planned int
 	Wall          time.Duration
-	// Known says what is known of the rows of a plan of which not all are measured from the first
-	// round on, since they are inferred or wait for others; else it is zero.
+	// Known counts the known rows of a plan that infers rows or measures them step by step; else it is zero.
 	Known Known
-	// Efficiency is the time inside blocks ÷ wall time, set-up included.
+	// Efficiency is the time inside blocks ÷ wall time, setup included.
 	Efficiency float64
-	// SetUp is the wall time for weights and warm-up, before the first sample, of
-	// the device that took longest.
+	// SetUp is the wall time for weights and warm-up, before the first sample, on the slowest device.
 	SetUp time.Duration
-	// Times is where the rest of the wall time went.
+	// Times is the time spent outside of kernels.
 	Times    Times
 	Drift    []Drift
 	WarmUp   []WarmUp
 	Rotation []Rotation
-	// Missing are devices of the plan that were not there, and without which the run
-	// stays as it was left; their cases wait for a later start.
+	// Missing lists planned devices that were absent. Their cases stay open for a later start.
 	Missing []string
-	// Invalid says why the run can't be judged, empty when it can.
+	// Invalid is why the run can't be judged, or "".
 	Invalid string
 	Notes   []string
 }
 
-// InterruptedError says that a sweep was asked to stop. All samples are stored.
+// InterruptedError reports that a sweep was asked to stop. All samples are stored.
 type InterruptedError struct {
 	Path          string
 	Done, Planned int
-	Cause         error // context.Canceled, or what the caller gave
+	Cause         error // context.Canceled, or the caller's cause
 }
 
 func (e *InterruptedError) Error() string {
@@ -116,21 +111,22 @@ func (e *InterruptedError) Error() string {
 
 func (e *InterruptedError) Unwrap() error { return e.Cause }
 
-// DeadlineError says that not even one round fits the deadline.
+// DeadlineError reports that the deadline is too short for one round.
 type DeadlineError struct{ Deadline, Round time.Duration }
 
 func (e *DeadlineError) Error() string {
 	return fmt.Sprintf("deadline %v is shorter than one round, which takes about %v", e.Deadline, e.Round.Round(time.Millisecond))
 }
 
-// Run measures what is missing of the plan, cases that failed in an earlier start tried
-// once more, on those of its devices that are there: one at
-// least, the others are named in the summary. When ctx ends, the blocks that have begun are
-// finished and stored, and the error is an [*InterruptedError]. A deadline that
-// is reached is no error. A lost device ends its own part only, and the error wraps
-// [kernels.ErrDeviceLost]. It is a [*FaultError] where it is known what was on the device, and where
-// the device hangs, which ends the other parts too. A case that has brought it about is
-// recorded as failed, and is not tried again before [ForgetFaults]. The summary speaks the truth in every case.
+// Run measures the plan's missing samples on its devices that are present, and retries once the cases that
+// failed in an earlier start. At least one device must be present; the summary names the others. If ctx ends,
+// blocks that have begun are finished and stored, and the error is an [*InterruptedError]. Reaching a
+// deadline is not an error.
+//
+// A lost device ends only its own part, and the error wraps [kernels.ErrDeviceLost]. The error is a
+// [*FaultError] if the cases on the device are known or the device hangs, which also ends the other parts. A
+// case that caused a fault is recorded as failed and is not retried before [ForgetFaults]. The summary is
+// valid in every case.
 func (r *Runner) Run(ctx context.Context) (*Summary, error) {
 	if r.Observer == nil {
 		r.Observer = NoObserver{}
@@ -151,7 +147,7 @@ func (r *Runner) Run(ctx context.Context) (*Summary, error) {
 		return &Summary{}, err
 	}
 	if !allStart(parts) {
-		defer holdCollector()() // parts collect between blocks
+		defer holdCollector()()
 	}
 
 	inner, stop := context.WithCancelCause(ctx)
@@ -169,7 +165,7 @@ func (r *Runner) Run(ctx context.Context) (*Summary, error) {
 				err = fmt.Errorf("%s: %w", p.rig.spec.ID, err)
 			}
 			if err != nil && (p.hung || !deviceLost(err)) {
-				stop(err) // the run file can't be written, or the process must end: nobody need go on
+				stop(err) // the run file can't be written, or the process must end
 			}
 			errs[i] = err
 		})
@@ -181,13 +177,11 @@ func (r *Runner) Run(ctx context.Context) (*Summary, error) {
 	return r.finish(ctx, parts, errors.Join(errs...))
 }
 
-// allStart says whether every device runs blocks by itself, so that nothing that the host does
-// is part of their time.
+// On asynchronous devices host work is not part of a block's time.
 func allStart(parts []*part) bool {
 	return !slices.ContainsFunc(parts, func(p *part) bool { return p.rig.ahead == 0 })
 }
 
-// open finds out what is to be done, and by whom.
 func (r *Runner) open(ctx context.Context) ([]*part, *past, error) {
 	if err := r.Plan.Validate(); err != nil {
 		return nil, nil, err
@@ -219,13 +213,13 @@ func (r *Runner) open(ctx context.Context) ([]*part, *past, error) {
 	if status, _, err := r.Out.State(StateStatus); err != nil {
 		return nil, nil, err
 	} else if status == StatusComplete {
-		r.missing = nil // they would have nothing to do
+		r.missing = nil
 	}
 	for _, id := range r.missing {
 		r.notes = append(r.notes, id+" was not there: its cases are left for a later start")
 	}
 	r.est = NewPredictor(r.ceilings)
-	var cases []results.Case // that are measured from the first round on
+	var cases []results.Case // measured from the first round on
 	if !r.Plan.staged() {
 		var err error
 		if cases, err = r.Out.AddCases(r.Plan.Cases()); err != nil {
@@ -249,7 +243,7 @@ func (r *Runner) open(ctx context.Context) ([]*part, *past, error) {
 		if choices, err = r.Out.Choices(); err != nil {
 			return nil, nil, err
 		}
-		all, err := r.Out.Cases() // those that earlier starts added
+		all, err := r.Out.Cases() // including those that earlier starts added
 		if err != nil {
 			return nil, nil, err
 		}
@@ -280,7 +274,7 @@ func (r *Runner) open(ctx context.Context) ([]*part, *past, error) {
 			parts = append(parts, p)
 		}
 	}
-	past.samples = nil // a million of them would stay for as long as the sweep
+	past.samples = nil
 	for _, p := range parts {
 		if err := p.prepare(); err != nil {
 			return nil, nil, err
@@ -289,19 +283,20 @@ func (r *Runner) open(ctx context.Context) ([]*part, *past, error) {
 	return parts, past, nil
 }
 
-// past is what a run file knows from earlier starts.
+// past is what a run file holds from earlier starts.
 type past struct {
 	rounds   map[int64][]int  // of the sweep phase, measured
 	samples  []results.Sample // of the sweep phase, in order
-	failed   map[int64]bool   // given up: they are tried once more
+	failed   map[int64]bool   // given up; retried once more
 	last     map[int64]results.Sample
 	sentinel map[int64][]results.Sample
-	visits   map[int64][]int // rounds of the sentinel phase, done
+	visits   map[int64][]int // finished rounds of the sentinel phase
 	faults   faults
 }
 
 func readPast(run *results.Run) (*past, error) {
-	p := &past{rounds: map[int64][]int{}, failed: map[int64]bool{}, last: map[int64]results.Sample{}, sentinel: map[int64][]results.Sample{}}
+	p := &past{rounds: map[int64][]int{}, failed: map[int64]bool{}, last: map[int64]results.Sample{},
+		sentinel: map[int64][]results.Sample{}}
 	var err error
 	if p.visits, err = run.Done(results.PhaseSentinel); err != nil {
 		return nil, err
@@ -336,7 +331,6 @@ func readPast(run *results.Run) (*past, error) {
 	return p, nil
 }
 
-// finish stores the states of the run and sums up.
 func (r *Runner) finish(ctx context.Context, parts []*part, failure error) (*Summary, error) {
 	sum := &Summary{Status: StatusComplete, Done: r.done, Planned: r.planned, Wall: r.Now().Sub(r.start)}
 	var busy, wall float64
@@ -344,7 +338,7 @@ func (r *Runner) finish(ctx context.Context, parts []*part, failure error) (*Sum
 	var known Known
 	for _, p := range parts {
 		if p.hung {
-			continue // whatever it was doing, it is not over
+			continue // it is still running
 		}
 		sum.Samples += p.samples
 		sum.Failures += p.failures
@@ -391,7 +385,8 @@ func (r *Runner) finish(ctx context.Context, parts []*part, failure error) (*Sum
 		StateStatus: sum.Status, StateInvalid: sum.Invalid,
 		StateEfficiency: strconv.FormatFloat(sum.Efficiency, 'f', 4, 64),
 	}
-	facts := map[string]any{StateDrift: sum.Drift, StateWarmUp: sum.WarmUp, StateRotation: sum.Rotation, StateNotes: sum.Notes, StateTimes: sum.Times}
+	facts := map[string]any{StateDrift: sum.Drift, StateWarmUp: sum.WarmUp, StateRotation: sum.Rotation, StateNotes: sum.Notes,
+		StateTimes: sum.Times}
 	if designed {
 		facts[StateKnown] = sum.Known
 	}
@@ -403,7 +398,7 @@ func (r *Runner) finish(ctx context.Context, parts []*part, failure error) (*Sum
 		states[key] = string(data)
 	}
 	if sum.Samples == 0 {
-		// A start that had nothing left to measure knows nothing of how the sweep went.
+		// Without anything to measure, a start has no data on the sweep.
 		for _, key := range []string{StateEfficiency, StateTimes, StateDrift, StateWarmUp, StateRotation} {
 			delete(states, key)
 		}
@@ -414,12 +409,12 @@ func (r *Runner) finish(ctx context.Context, parts []*part, failure error) (*Sum
 		}
 	}
 	if sum.Invalid != "" {
-		r.Observer.Message("the run is invalid: " + sum.Invalid)
+		r.Observer.Message(sum.Invalid + "; only large differences can be judged")
 	}
 	return sum, err
 }
 
-// note records something about the run and tells the observer once.
+// note records a note in the run and reports it once to the observer.
 func (r *Runner) note(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	r.mu.Lock()

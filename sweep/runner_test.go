@@ -13,34 +13,31 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 	"pgregory.net/rapid"
 )
 
-// tilingOfOurs is what the kernel ours tells of its launches.
-func tilingOfOurs(p kernels.Problem) kernels.Tiling {
+func tilingOfOurs(p kernels.Task) kernels.Tiling {
 	return kernels.Tiling{Tile: [3]int{16, 64, 32}, Waves: float64(p.M) / 32, Split: 1, Orientation: kernels.OrientationTransposed}
 }
 
-// simulated is a small device: weights of n256 k128 fp32 are 128 KiB, of which
-// three last-level caches take six copies.
-func simulated(change func(*kerneltest.Config)) *kerneltest.Device {
-	cfg := kerneltest.Config{
+// Weights of n256 k128 fp32 are 128 KiB, so three last-level caches take six copies.
+func declared(change func(*simulated.Config)) *simulated.Device {
+	cfg := simulated.Config{
 		Seed: 1, LastLevelCacheBytes: 256 << 10, ClockMHz: 2000, PowerW: 100,
-		Gemms: []kerneltest.GemmConfig{
-			{Name: "ours", Cost: kerneltest.Linear(1e10, 5e-6), Tiling: tilingOfOurs},
-			{Name: "theirs", Cost: kerneltest.Linear(2e10, 5e-6), DTypes: []kernels.DType{kernels.FP32}, Packs: true,
-				Label: func(p kernels.Problem) string { return fmt.Sprintf("tile%d", p.M%2) }},
+		Gemms: []simulated.KernelConfig{
+			{Name: "ours", Cost: simulated.Linear(1e10, 5e-6), Tiling: tilingOfOurs},
+			{Name: "theirs", Cost: simulated.Linear(2e10, 5e-6), DTypes: []kernels.DType{kernels.FP32}, Packs: true,
+				Label: func(p kernels.Task) string { return fmt.Sprintf("tile%d", p.M%2) }},
 		},
 	}
 	if change != nil {
 		change(&cfg)
 	}
-	return kerneltest.New(cfg)
+	return simulated.New(cfg)
 }
 
-// planned makes a plan of the given shape over Ms.
 func planned(t testing.TB, d kernels.Device, batches string, change func(*Options)) *Plan {
 	t.Helper()
 	grid, err := ParseBatches(batches)
@@ -63,14 +60,14 @@ func planned(t testing.TB, d kernels.Device, batches string, change func(*Option
 	return p
 }
 
-// created is a run file for a plan.
 func created(t testing.TB, path string, p *Plan) *results.Run {
 	t.Helper()
 	data, err := p.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	run, err := results.Create(path, results.Meta{Schema: results.SchemaVersion, Plan: data, Regime: p.Regime, Distribution: p.Distribution, Seed: p.Seed})
+	run, err := results.Create(path,
+		results.Meta{Schema: results.SchemaVersion, Plan: data, Regime: p.Regime, Distribution: p.Distribution, Seed: p.Seed})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +80,7 @@ func newRun(t testing.TB, p *Plan) *results.Run {
 	return run
 }
 
-// complete checks that a run holds exactly the planned samples, and returns them.
+// complete checks that a run holds exactly the planned samples.
 func complete(t testing.TB, p *Plan, run *results.Run) []results.Sample {
 	t.Helper()
 	samples, err := run.Samples(results.PhaseSweep)
@@ -124,7 +121,6 @@ func state(t testing.TB, run *results.Run, key string) string {
 	return v
 }
 
-// watcher counts what it is told and can act after a number of samples.
 type watcher struct {
 	NoObserver
 	samples  int
@@ -146,16 +142,16 @@ func (w *watcher) Sample(_ results.Case, s results.Sample) {
 	}
 }
 
-// TestBusyShare: the share of the time that went into blocks is told with each sample, 0 as long as the clock has not moved.
 func TestBusyShare(t *testing.T) {
-	d := simulated(nil)
+	d := declared(nil)
 	plan := planned(t, d, "1:10", nil)
 	for _, c := range []struct {
 		elapsed       time.Duration
 		seconds, want float64
 	}{{0, 0, 0}, {0, 0.25, 0}, {time.Second, 0, 0}, {time.Second, 0.25, 0.25}, {2 * time.Second, 2, 1}} {
 		w := &watcher{}
-		r := &Runner{Plan: plan, Observer: w, start: d.Now(), left: map[string]time.Duration{}, Now: func() time.Time { return d.Now().Add(c.elapsed) }}
+		r := &Runner{Plan: plan, Observer: w, start: d.Now(), left: map[string]time.Duration{},
+			Now: func() time.Time { return d.Now().Add(c.elapsed) }}
 		p := &part{r: r, rig: testRig(t, d, kernels.Normal, 1, time.Millisecond, 1)}
 		p.rig.busy = c.seconds
 		p.report(&station{c: simCase(8)}, results.Sample{US: 10}, 0, time.Second)
@@ -166,7 +162,7 @@ func TestBusyShare(t *testing.T) {
 }
 
 func TestSweepMeasuresThePlan(t *testing.T) {
-	d := simulated(nil)
+	d := declared(nil)
 	p := planned(t, d, "1:40", nil)
 	run := newRun(t, p)
 	w := &watcher{}
@@ -181,7 +177,6 @@ func TestSweepMeasuresThePlan(t *testing.T) {
 	if state(t, run, StateStatus) != StatusComplete || state(t, run, StateInvalid) != "" {
 		t.Errorf("states %q, %q", state(t, run, StateStatus), state(t, run, StateInvalid))
 	}
-	// Nothing but blocks takes virtual time.
 	if math.Abs(sum.Efficiency-1) > 1e-3 {
 		t.Errorf("efficiency %g, expected 1", sum.Efficiency)
 	}
@@ -210,7 +205,7 @@ func TestSweepMeasuresThePlan(t *testing.T) {
 		}
 		launch := results.Launch{}
 		if c.Kernel == "ours" {
-			launch = tilingOfOurs(kernels.Problem{Shape: kernels.Shape{M: c.M}})
+			launch = tilingOfOurs(kernels.Task{Subject: kernels.Product("", 0, 0), M: c.M})
 		}
 		if c.Launch != launch {
 			t.Errorf("%v was launched as %+v, the kernel told %+v", c, c.Launch, launch)
@@ -246,19 +241,18 @@ func TestSweepMeasuresThePlan(t *testing.T) {
 	}
 }
 
-// TestWeightsRotate follows every launch of a sweep: no copy of a matrix may come
-// back before all others of it have been read.
+// No copy of a matrix is used again before all others.
 func TestWeightsRotate(t *testing.T) {
 	for _, regime := range []results.Regime{results.Engine, results.Cold, results.Hot} {
 		var order []int
 		aSlots, cSlots := map[int]bool{}, map[int]bool{}
-		d := simulated(func(c *kerneltest.Config) {
+		d := declared(func(c *simulated.Config) {
 			c.Gemms = c.Gemms[:1]
-			c.Observe = func(b kerneltest.Block) {
+			c.Observe = func(b simulated.Block) {
 				for i := range b.N {
 					l := b.Launches[i%len(b.Launches)]
 					order = append(order, l.Weights)
-					if l.Problem.M == 64 {
+					if l.Task.M == 64 {
 						aSlots[l.AOffset], cSlots[l.COffset] = true, true
 					}
 				}
@@ -274,13 +268,13 @@ func TestWeightsRotate(t *testing.T) {
 			t.Errorf("%s: %d copies were made, want those of three rounds", regime, made)
 		}
 		for i := 1; i < len(order); i++ {
-			// Copies are numbered in the order in which they are made, anew between rounds.
+			// Copies are numbered in order of creation, restarting between rounds.
 			if now, last := (order[i]-1)%copies, (order[i-1]-1)%copies; now != (last+1)%copies {
 				t.Fatalf("%s: launch %d used copy %d after %d of %d", regime, i, now, last, copies)
 			}
 		}
-		// Cold: 3·256 KiB ÷ (A 32 KiB + B 128 KiB + C 64 KiB) are 3.4, so four
-		// places would do; six is the next number that divides the copies.
+		// Cold: 3·256 KiB ÷ (A 32 KiB + B 128 KiB + C 64 KiB) is 3.4, so four places suffice; six is the next
+		// divisor of the copies.
 		slots := map[results.Regime]int{results.Engine: 1, results.Cold: 6, results.Hot: 1}[regime]
 		if len(aSlots) != slots || len(cSlots) != slots {
 			t.Errorf("%s: %d places of A and %d of C, expected %d", regime, len(aSlots), len(cSlots), slots)
@@ -296,7 +290,7 @@ func TestResumeCompletesAnyPrefix(t *testing.T) {
 		stops := rapid.SliceOfN(rapid.IntRange(1, 12), 1, 4).Draw(t, "stops")
 		seed := rapid.Uint64().Draw(t, "seed")
 		path := filepath.Join(dir, fmt.Sprintf("%d.db", n))
-		d := simulated(nil)
+		d := declared(nil)
 		grid, _ := ParseBatches("1:6")
 		p, err := NewPlan(t.Context(), []kernels.Device{d}, Options{Targets: []Target{{N: 256, K: 128}}, Batches: grid,
 			DTypes: []kernels.DType{kernels.FP32}, Rounds: 3, Seed: seed, BlockTarget: 100 * time.Microsecond}, nil)
@@ -357,7 +351,6 @@ func TestResumeCompletesAnyPrefix(t *testing.T) {
 	})
 }
 
-// chooser finds the cases of some Ms open as long as they have few samples.
 type chooser struct {
 	ms    []int
 	until int
@@ -378,12 +371,13 @@ func (c chooser) Open(cases []results.Case, samples []results.Sample) ([]int64, 
 }
 
 func TestTimeGoesWhereAVerdictIsOpen(t *testing.T) {
-	d := simulated(nil)
+	d := declared(nil)
 	p := planned(t, d, "1:10", func(o *Options) { o.Rounds, o.Screening = 9, 2 })
 	run := newRun(t, p)
 	for range 2 {
 		w := &watcher{}
-		_, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Observer: w, Now: d.Now, Chooser: chooser{[]int{4, 7}, 5}}).Run(context.Background())
+		_, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Observer: w, Now: d.Now,
+			Chooser: chooser{[]int{4, 7}, 5}}).Run(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -406,9 +400,9 @@ func TestTimeGoesWhereAVerdictIsOpen(t *testing.T) {
 
 func TestSetsOfWeightsTakeTurns(t *testing.T) {
 	var most int64
-	var d *kerneltest.Device
-	d = simulated(func(c *kerneltest.Config) {
-		c.Observe = func(kerneltest.Block) { most = max(most, d.Used()) }
+	var d *simulated.Device
+	d = declared(func(c *simulated.Config) {
+		c.Observe = func(simulated.Block) { most = max(most, d.Used()) }
 	})
 	p := planned(t, d, "1:5", func(o *Options) { o.Targets = []Target{{N: 256, K: 128}, {N: 128, K: 256}, {N: 512, K: 64}} })
 	run := newRun(t, p)
@@ -431,7 +425,7 @@ func TestSetsOfWeightsTakeTurns(t *testing.T) {
 }
 
 func TestDevicesWorkSideBySide(t *testing.T) {
-	a, b := simulated(nil), simulated(func(c *kerneltest.Config) { c.ID = "sim:1" })
+	a, b := declared(nil), declared(func(c *simulated.Config) { c.ID = "sim:1" })
 	grid, _ := ParseBatches("1:10")
 	p, err := NewPlan(t.Context(), []kernels.Device{a, b}, Options{Targets: []Target{{N: 256, K: 128}}, Batches: grid,
 		DTypes: []kernels.DType{kernels.FP32}, Rounds: 4, BlockTarget: time.Millisecond}, nil)
@@ -449,10 +443,9 @@ func TestDevicesWorkSideBySide(t *testing.T) {
 	}
 }
 
-// TestHostTimeIsCounted checks the efficiency against a device on which a known
-// time passes around each block.
+// A known time passes around each block on this device.
 func TestHostTimeIsCounted(t *testing.T) {
-	d := simulated(func(c *kerneltest.Config) { c.HostOverhead = 250 * time.Microsecond })
+	d := declared(func(c *simulated.Config) { c.HostOverhead = 250 * time.Microsecond })
 	p := planned(t, d, "1:40", nil)
 	run := newRun(t, p)
 	sum, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now}).Run(context.Background())
@@ -462,7 +455,6 @@ func TestHostTimeIsCounted(t *testing.T) {
 		t.Errorf("efficiency %g, expected %g (%v)", sum.Efficiency, want, err)
 	}
 
-	// A start that finds nothing left to measure leaves what is known of the sweep.
 	kept := map[string]string{}
 	for _, key := range []string{StateEfficiency, StateDrift, StateWarmUp, StateRotation} {
 		kept[key] = state(t, run, key)

@@ -10,28 +10,27 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// SentinelWindow is how many samples a sentinel's latest median is taken over: a
-// single one shows what else the machine did in those milliseconds.
+// SentinelWindow is the number of samples in a sentinel's latest median. A single one is distorted by other
+// load within its few milliseconds.
 const SentinelWindow = 5
 
-// sentinel is a case that recurs through a sweep.
 type sentinel struct {
 	station
 	round int
-	us    []float64 // the latest samples, SentinelWindow of them at most
-	usual []float64 // all samples of the run, ascending: a night visits a hundred thousand times
+	us    []float64 // the latest samples, at most SentinelWindow
+	usual []float64 // all samples of the run, ascending: an overnight run has a hundred thousand
 	mhz   []seenClock
 }
 
-// seenClock is the clock in MHz that a sample told, and the sample's place in the run.
+// seenClock is a sample's clock in MHz and its seq.
 type seenClock struct {
 	seq int64
 	mhz float64
 }
 
-// add takes a sample in and returns what it means.
 func (s *sentinel) add(smp results.Sample) Drift {
 	if s.us = append(s.us, smp.US); len(s.us) > SentinelWindow {
 		s.us = slices.Delete(s.us, 0, 1)
@@ -41,30 +40,17 @@ func (s *sentinel) add(smp results.Sample) Drift {
 	if smp.ClockMHz > 0 {
 		s.mhz = append(s.mhz, seenClock{smp.Seq, smp.ClockMHz})
 	}
-	d := Drift{Case: s.c, Samples: len(s.usual), UsualUS: middle(s.usual), LastUS: median(s.us)}
+	d := Drift{Case: s.c, Samples: len(s.usual), UsualUS: stats.MedianOfSorted(s.usual), LastUS: stats.Median(s.us)}
 	d.Change = d.LastUS/d.UsualUS - 1
 	return d
 }
 
-func median(v []float64) float64 {
-	sorted := slices.Clone(v)
-	slices.Sort(sorted)
-	return middle(sorted)
-}
-
-// middle is the median of what is sorted.
-func middle(sorted []float64) float64 {
-	n := len(sorted)
-	return (sorted[n/2] + sorted[(n-1)/2]) / 2
-}
-
-// sentinelTime is how long one launch of a good sentinel takes: long enough that
-// arithmetic counts beside memory, short enough to be visited often.
+// sentinelTime is the ideal time of one launch in seconds: long enough that arithmetic counts next to memory,
+// short enough for frequent visits.
 const sentinelTime = 2e-3
 
-// sentinelCandidates orders the cases of a device by how well they would serve:
-// those that served before, then those closest to sentinelTime, of the kernel
-// with the most cases first, since it stands for most of the run.
+// sentinelCandidates prefers cases that served before, then the kernel with the most cases and times close to
+// sentinelTime.
 func sentinelCandidates(cases []results.Case, est *Predictor, served map[int64][]int) []results.Case {
 	count := map[string]int{}
 	var main string
@@ -95,7 +81,7 @@ func sentinelCandidates(cases []results.Case, est *Predictor, served map[int64][
 	return out
 }
 
-// WarmUp is how a device came to rest before the first sample.
+// WarmUp describes how a device settled before the first sample.
 type WarmUp struct {
 	Device  string  `json:"device"`
 	Blocks  int     `json:"blocks"`
@@ -105,8 +91,7 @@ type WarmUp struct {
 	Settled bool    `json:"settled"`
 }
 
-// warmUp runs blocks of a station until their times have settled, the cap is
-// reached, or the context ends.
+// warmUp runs blocks of a station until their times have settled, the cap is reached, or ctx ends.
 func warmUp(ctx context.Context, b *rig, s *station, cfg SentinelConfig, now func() time.Time) (WarmUp, error) {
 	w := WarmUp{Device: b.spec.ID}
 	start := now()
@@ -127,13 +112,13 @@ func warmUp(ctx context.Context, b *rig, s *station, cfg SentinelConfig, now fun
 		if t.Sub(opened) < cfg.SettleWindow {
 			continue
 		}
-		windows = append(windows, median(window))
+		windows = append(windows, stats.Median(window))
 		window, opened = window[:0], t
 		last := windows[max(0, len(windows)-cfg.SettleWindows):]
-		w.Spread = (slices.Max(last) - slices.Min(last)) / median(last)
+		w.Spread = (slices.Max(last) - slices.Min(last)) / stats.Median(last)
 		w.Settled = len(last) == cfg.SettleWindows && w.Spread <= cfg.SettleSpread
 	}
-	// What the pilot measured on a cold device is corrected before it sizes blocks.
+	// Correct the pilot's time, measured on a cold device, before it sizes blocks.
 	if len(windows) > 0 {
 		t := windows[len(windows)-1] / float64(s.perBlock)
 		s.learn(t, b.executions(t))
@@ -141,5 +126,4 @@ func warmUp(ctx context.Context, b *rig, s *station, cfg SentinelConfig, now fun
 	return w, nil
 }
 
-// deviceLost says whether nothing more can be had from the device.
 func deviceLost(err error) bool { return errors.Is(err, kernels.ErrDeviceLost) }

@@ -6,8 +6,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// TestSentinelCandidates: those that served before come first, then those of the kernel with the most cases, then those that take
-// nearest to what a sentinel should.
+// Earlier sentinels come first, then the kernel with the most cases, then the best times.
 func TestSentinelCandidates(t *testing.T) {
 	est := NewPredictor(nil)
 	var cases []results.Case
@@ -16,7 +15,6 @@ func TestSentinelCandidates(t *testing.T) {
 		c.ID, c.Kernel = int64(len(cases)+1), kernel
 		cases = append(cases, c)
 	}
-	// m1520 is expected to take 2 ms.
 	add("few", 1520)
 	add("many", 1)
 	add("many", 1500)

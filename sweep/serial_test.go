@@ -5,20 +5,19 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// A request that is to be serial runs so, each time; others do not.
 func TestSerialRequests(t *testing.T) {
-	serial := map[int][2]int{} // by M: blocks that were, and all
-	d := &kerneltest.Starter{Device: simulated(func(c *kerneltest.Config) {
-		c.Observe = func(b kerneltest.Block) {
-			n := serial[b.Launches[0].Problem.M]
+	serial := map[int][2]int{} // by M: serial blocks, and all
+	d := &simulated.Starter{Device: declared(func(c *simulated.Config) {
+		c.Observe = func(b simulated.Block) {
+			n := serial[b.Launches[0].Task.M]
 			if n[1]++; b.Serial {
 				n[0]++
 			}
-			serial[b.Launches[0].Problem.M] = n
+			serial[b.Launches[0].Task.M] = n
 		}
 	})}
 	m, err := NewMeasurer(MeasureConfig{Devices: []kernels.Device{d}, Now: d.Now})

@@ -3,32 +3,10 @@ package sweep
 import (
 	"fmt"
 	"strings"
-
-	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-const columnsExpected = "columns, possibly queries of a causal mask and m, as in c4096, c512q512 or m32768c16"
-
-func isSoftmax(o kernels.Operation) bool { return o == kernels.Softmax || o == kernels.LogSoftmax }
-
-// ParseColumns reads the sizes of a softmax: its columns, "c4096", and where it has a causal mask the
-// queries of a sequence, "c512q512". An M, "m32768c16", is the number of rows.
-func ParseColumns(s string) (Target, error) {
-	var t Target
-	reason := scanSizes(strings.ToLower(strings.TrimSpace(s)), "c, q and m", []sizeField{
-		{"c", &t.Columns, true}, {"q", &t.Queries, false}, {"m", &t.M, false},
-	})
-	if reason == "" && t.Queries > t.Columns {
-		reason = fmt.Sprintf("%d queries of %d columns: the first ones would see nothing", t.Queries, t.Columns)
-	}
-	if reason != "" {
-		return Target{}, &SyntaxError{"shape", s, reason, columnsExpected}
-	}
-	return t, nil
-}
-
-// ParseModelColumns is the softmax over the vocabulary of a model, by name or by the path of a Hugging
-// Face config.json, as one of tp ranks computes it.
+// ParseModelColumns returns the softmax over a model's vocabulary as one of tp ranks computes it. spec is a
+// name or the path of a Hugging Face config.json.
 func ParseModelColumns(spec string, tp int) (Target, error) {
 	m, err := findModel(spec)
 	if err != nil {

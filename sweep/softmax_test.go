@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
@@ -24,11 +24,11 @@ func TestParseColumns(t *testing.T) {
 		}
 	}
 	for in, reason := range map[string]string{
-		"": "c is missing", "q4": "c is missing", "c0": "c: 0 is out of range", "c8q9": "9 queries of 8 columns: the first ones would see nothing",
+		"": "c is missing", "q4": "c is missing", "c0": "c: 0 is out of range", "c8q9": "queries is 9, expected at most the 8 columns",
 		"c8c8": "c is given twice", "n8": `"n" is none of c, q and m`,
 	} {
 		var syntax *SyntaxError
-		if _, err := ParseColumns(in); !asSyntax(err, &syntax) || syntax.Reason != reason && in != "c0" {
+		if _, err := ParseTarget(kernels.Softmax, in); !asSyntax(err, &syntax) || syntax.Reason != reason && in != "c0" {
 			t.Errorf("%q: %v, expected %s", in, err, reason)
 		}
 	}
@@ -40,22 +40,21 @@ func asSyntax(err error, to **SyntaxError) bool {
 	return ok
 }
 
-// TestPlacesOfSoftmax: launches rotate over places of input and output, past three times the last-level
-// cache, where nothing stays in memory; in the hot regime there is one place. No weights are
-// allocated for them, and all memory is freed.
+// Places of input and output exceed three times the last-level cache; in the hot regime there is one. No
+// weights are allocated.
 func TestPlacesOfSoftmax(t *testing.T) {
 	const llc = 1 << 20
 	for _, regime := range []results.Regime{results.Engine, results.Cold, results.Hot} {
 		t.Run(string(regime), func(t *testing.T) {
-			places := map[int]map[int]bool{} // of the input, by rows
-			d := kerneltest.New(kerneltest.Config{LastLevelCacheBytes: llc,
-				Softmaxes: []kerneltest.SoftmaxConfig{{Name: "auto", Cost: func(p kernels.SoftmaxProblem) float64 { return 1e-6 }}},
-				Observe: func(b kerneltest.Block) {
+			places := map[int]map[int]bool{} // places of the input, by rows
+			d := simulated.New(simulated.Config{LastLevelCacheBytes: llc,
+				Softmaxes: []simulated.KernelConfig{{Name: "auto", Cost: func(p kernels.Task) float64 { return 1e-6 }}},
+				Observe: func(b simulated.Block) {
 					for _, l := range b.Launches {
-						if places[l.Softmax.Rows] == nil {
-							places[l.Softmax.Rows] = map[int]bool{}
+						if places[l.Task.M] == nil {
+							places[l.Task.M] = map[int]bool{}
 						}
-						places[l.Softmax.Rows][l.AOffset] = true
+						places[l.Task.M][l.AOffset] = true
 						if l.AOffset != l.COffset {
 							panic(fmt.Sprintf("input at %d, output at %d", l.AOffset, l.COffset))
 						}
@@ -65,8 +64,9 @@ func TestPlacesOfSoftmax(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := NewPlan(t.Context(), []kernels.Device{d}, Options{Preset: "quick", Targets: []Target{target}, Batches: Batches{1, 64, 1024},
-				DTypes: []kernels.DType{kernels.FP32}, Regime: regime, Rounds: 5, BlockTarget: 2 * time.Millisecond}, nil)
+			p, err := NewPlan(t.Context(), []kernels.Device{d},
+				Options{Preset: "quick", Targets: []Target{target}, Batches: Batches{1, 64, 1024},
+					DTypes: []kernels.DType{kernels.FP32}, Regime: regime, Rounds: 5, BlockTarget: 2 * time.Millisecond}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,20 +93,20 @@ func TestPlacesOfSoftmax(t *testing.T) {
 	}
 }
 
-// TestLadderOfSoftmax: a sweep takes auto and baselines; the rungs that auto picks from are asked for.
 func TestLadderOfSoftmax(t *testing.T) {
-	var all []kerneltest.SoftmaxConfig
+	var all []simulated.KernelConfig
 	for _, name := range []string{"auto", "warp", "block", "cluster", "reread", "fastertransformer", "naive"} {
-		all = append(all, kerneltest.SoftmaxConfig{Name: name, Cost: func(kernels.SoftmaxProblem) float64 { return 1e-6 }})
+		all = append(all, simulated.KernelConfig{Name: name, Cost: func(kernels.Task) float64 { return 1e-6 }})
 	}
-	d := kerneltest.New(kerneltest.Config{Softmaxes: all})
+	d := simulated.New(simulated.Config{Softmaxes: all})
 	for _, c := range []struct{ asked, want []string }{
 		{nil, []string{"auto", "fastertransformer"}},
 		{[]string{LadderKernels}, []string{"warp", "block", "cluster", "reread", "naive"}},
 		{[]string{"naive"}, []string{"naive"}},
 	} {
-		p, err := NewPlan(t.Context(), []kernels.Device{d}, Options{Preset: "quick", Targets: []Target{{Operation: kernels.Softmax, Columns: 64}}, Batches: Batches{1},
-			DTypes: []kernels.DType{kernels.FP16}, Kernels: c.asked}, nil)
+		p, err := NewPlan(t.Context(), []kernels.Device{d},
+			Options{Preset: "quick", Targets: []Target{{Operation: kernels.Softmax, Columns: 64}}, Batches: Batches{1},
+				DTypes: []kernels.DType{kernels.FP16}, Kernels: c.asked}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

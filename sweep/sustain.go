@@ -9,37 +9,33 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// A kernel that wastes cycles draws less power, and under a power limit it gets a higher
-// clock for that, once the device runs nothing else.
+// A kernel that wastes cycles draws less power. Under a power limit it therefore gets a higher clock when it
+// runs alone.
 const (
-	// SustainSpan is how long a case runs by itself unless said otherwise, LeastSustain how
-	// long it must at least: the governor of a GPU comes to rest within some 100 ms, and
-	// counters of energy move every 20 to 100 ms.
+	// SustainSpan is the default time that a case runs alone, LeastSustain the minimum. A GPU's governor
+	// settles within some 100 ms, and energy counters update every 20 to 100 ms.
 	SustainSpan  = 600 * time.Millisecond
 	LeastSustain = 500 * time.Millisecond
-	// SustainTime is about how long a case takes in all, with what runs before it.
-	SustainTime = SustainSpan + sustainBefore
-	// sustainBlock is the time of a block: after each the counter of energy is read.
+	// SustainTime is the approximate total time of a case, with the blocks before it.
+	SustainTime  = SustainSpan + sustainBefore
 	sustainBlock = 10 * time.Millisecond
-	// sustainSettle is the share of the span that is not counted: the clock settles.
+	// The clock settles in the first sustainSettle of the span, which is excluded.
 	sustainSettle = 1.0 / 3
-	// sustainLonger is how many times the span a case may run until the counter of
-	// energy has moved twice.
+	// A case may run for sustainLonger times the span until the energy counter has changed twice.
 	sustainLonger = 2
-	// sustainBefore is how long other cases of the sweep run before, at its power limit.
+	// sustainBefore is how long other cases run before, at the sweep's power limit.
 	sustainBefore = 200 * time.Millisecond
 )
 
-// Sustain runs each case by itself for span, half a second or more, and returns one sample of
-// phase sustained for each, in order: what a launch takes once the device has settled, at
-// which clock, power and energy. A case that failed has no launches in its sample. Cases
-// run in the order given, as far as their weights are in memory together. When ctx ends, the
-// error wraps its cause; what was measured before is in the samples.
+// Sustain runs each case alone for span, half a second or more. It returns one sample of phase sustained per
+// case, in order: the time of a launch once the device has settled, with clock, power and energy. A failed
+// case has no launches. If ctx ends, the error wraps its cause and the samples hold earlier results.
 func (m *Measurer) Sustain(ctx context.Context, cases []results.Case, span time.Duration) ([]results.Sample, error) {
 	if span < LeastSustain {
-		return nil, fmt.Errorf("run cases by themselves for %v: expected at least %v", span, LeastSustain)
+		return nil, fmt.Errorf("run cases alone for %v: expected at least %v", span, LeastSustain)
 	}
 	requests := make([]results.Request, len(cases))
 	for i, c := range cases {
@@ -84,7 +80,6 @@ func (m *Measurer) Sustain(ctx context.Context, cases []results.Case, span time.
 	return out, err
 }
 
-// sustain runs one case by itself and stores its sample.
 func (m *Measurer) sustain(ctx context.Context, l *lab, s *station, span time.Duration) (_ results.Sample, err error) {
 	defer func() {
 		if landed := l.land(); err == nil {
@@ -122,8 +117,7 @@ func (m *Measurer) sustain(ctx context.Context, l *lab, s *station, span time.Du
 			if block.Disturbance != (kernels.Disturbance{}) {
 				whole.Disturbance = block.Disturbance
 			}
-			// Beside the next block where there is one, so that the device does not rest
-			// while it is asked.
+			// While the next block runs, so that the device does not idle.
 			e.launches += n
 			e.read()
 			if last = l.gauge.at(m.cfg.Now()); last.PowerW > 0 {
@@ -144,7 +138,7 @@ func (m *Measurer) sustain(ctx context.Context, l *lab, s *station, span time.Du
 	}
 	smp := l.sample(s.c, results.PhaseSustained, round, e.launches, started, whole, last)
 	if len(watts) > 0 {
-		smp.PowerW = median(watts)
+		smp.PowerW = stats.Median(watts)
 	}
 	if mj, w, ok := e.spent(); ok {
 		smp.EnergyMJ, smp.PowerW = mj, w
@@ -156,8 +150,7 @@ func (m *Measurer) sustain(ctx context.Context, l *lab, s *station, span time.Du
 	return smp, nil
 }
 
-// isolated runs a block of a case that nothing else comes between, and calls done when it has
-// ended.
+// isolated runs a block with no other block in between, and calls done at its end.
 func (l *lab) isolated(ctx context.Context, s *station, n int, done func(block kernels.Span)) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -170,8 +163,8 @@ func (l *lab) isolated(ctx context.Context, s *station, n int, done func(block k
 	})
 }
 
-// warmBefore brings the device to its power limit with other cases of the sweep, where it
-// has one: what ran before, a case that draws little for one, must not count.
+// warmBefore brings the device to its power limit, if any, with other cases of the sweep, since the previous
+// case may draw little.
 func (l *lab) warmBefore(ctx context.Context) error {
 	t := l.thermal
 	for ran := time.Duration(0); t != nil && len(t.ready) > 0 && ran < sustainBefore; {
@@ -187,10 +180,10 @@ func (l *lab) warmBefore(ctx context.Context) error {
 	return nil
 }
 
-// energy is what a counter of energy tells while launches run. Counters move in steps, so
-// that only the moments of its steps count, the first and the last of them.
+// energy reads an energy counter while launches run. Counters update in steps, so only the times of the first
+// and last step count.
 type energy struct {
-	meter       kernels.EnergyMeter // nil where there is none
+	meter       kernels.EnergyMeter
 	now         func() time.Time
 	launches    int // that have ended
 	seen        bool
@@ -199,21 +192,19 @@ type energy struct {
 	steps       int
 }
 
-// mark is the state at a step of the counter.
 type mark struct {
 	mj       float64
 	launches int
 	at       time.Time
 }
 
-// read reads the counter.
 func (e *energy) read() {
 	if e.meter == nil {
 		return
 	}
 	mj, err := e.meter.EnergyMJ()
 	if err != nil {
-		e.meter = nil // it won't tell next time either
+		e.meter = nil
 		return
 	}
 	moved := e.seen && mj != e.mj
@@ -228,8 +219,7 @@ func (e *energy) read() {
 	e.steps++
 }
 
-// told says whether nothing more has to be waited for: the counter has moved twice, or there
-// is none.
+// told reports whether the counter has changed twice or there is none.
 func (e *energy) told() bool { return e.meter == nil || e.steps >= 2 }
 
 // spent is the energy of a launch in millijoules and the power in watts between the steps.

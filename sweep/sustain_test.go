@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// metered is a device that draws a constant power and counts it in steps.
+// metered draws a constant power and counts it in steps.
 type metered struct {
-	*kerneltest.Device
+	*simulated.Device
 	watts float64
 	step  time.Duration
 	err   error
@@ -25,18 +25,16 @@ func (d *metered) EnergyMJ() (float64, error) {
 	return float64(steps) * d.step.Seconds() * d.watts * 1e3, d.err
 }
 
-// meteredStarter is one that runs blocks by itself.
 type meteredStarter struct {
 	*metered
-	starter *kerneltest.Starter
+	starter *simulated.Starter
 }
 
 func (d meteredStarter) Start(ctx context.Context, b kernels.Block) (func() (kernels.Span, error), error) {
 	return d.starter.Start(ctx, b)
 }
 
-// TestSustain runs cases by themselves on devices whose counters move seldom, and whose power is not
-// what the telemetry says.
+// Energy counters update rarely, and the actual power differs from the telemetry.
 func TestSustain(t *testing.T) {
 	for name, c := range map[string]struct {
 		step   time.Duration
@@ -46,14 +44,14 @@ func TestSustain(t *testing.T) {
 		"fine steps":           {20 * time.Millisecond, nil, true},
 		"coarse steps":         {100 * time.Millisecond, nil, true},
 		"steps above the span": {350 * time.Millisecond, nil, true},
-		"no counter":           {time.Millisecond, errors.New("this card does not tell"), false},
+		"no counter":           {time.Millisecond, errors.New("this card does not"), false},
 		"one that stands":      {time.Hour, nil, false},
 	} {
 		for _, starts := range []bool{false, true} {
-			d := &metered{Device: simulated(nil), watts: 640, step: c.step, err: c.err}
+			d := &metered{Device: declared(nil), watts: 640, step: c.step, err: c.err}
 			var device kernels.Device = d
 			if starts {
-				device = meteredStarter{d, &kerneltest.Starter{Device: d.Device}}
+				device = meteredStarter{d, &simulated.Starter{Device: d.Device}}
 			}
 			run := newRun(t, planned(t, d, "1:3", nil))
 			w := &keeper{}
@@ -74,7 +72,8 @@ func TestSustain(t *testing.T) {
 				us := 5 + simCase([]int{64, 2000}[i]).FLOPs()/1e10*1e6
 				counted := us * float64(s.Launches) / 1e6
 				if s.Phase != results.PhaseSustained || math.Abs(s.US-us) > 1e-6*us || math.Abs(s.ClockMHz-2000) > 1e-6 || counted < 0.38 {
-					t.Errorf("%s: %v takes %g us at %g MHz over %.2f s, expected %g us at 2000 MHz over 0.4 s", name, s, s.US, s.ClockMHz, counted, us)
+					t.Errorf("%s: %v takes %g us at %g MHz over %.2f s, expected %g us at 2000 MHz over 0.4 s", name, s, s.US, s.ClockMHz,
+						counted, us)
 				}
 				if !c.energy {
 					if s.EnergyMJ != 0 || s.PowerW != 100 {
@@ -82,7 +81,6 @@ func TestSustain(t *testing.T) {
 					}
 					continue
 				}
-				// Between two steps lie blocks of 10 ms.
 				if want := 640 * us / 1e3; math.Abs(s.EnergyMJ/want-1) > 0.11 || math.Abs(s.PowerW/640-1) > 0.11 {
 					t.Errorf("%s: %g mJ a launch at %g W, expected %g at 640 W", name, s.EnergyMJ, s.PowerW, want)
 				}
@@ -94,10 +92,9 @@ func TestSustain(t *testing.T) {
 	}
 }
 
-// TestSustainedClock: at a power limit each case runs at the clock of its own draw, whatever
-// ran before it.
+// The clock follows a case's own power, not the previous case's.
 func TestSustainedClock(t *testing.T) {
-	var blocks []kerneltest.Block
+	var blocks []simulated.Block
 	d := hungry(600, &blocks)
 	run, usual := swept(t, d)
 	m := newMeasurer(t, d, run, nil)
@@ -115,10 +112,9 @@ func TestSustainedClock(t *testing.T) {
 	}
 }
 
-// TestSustainFails: a case that fails is recorded and has no launches; the others are measured.
 func TestSustainFails(t *testing.T) {
-	d := simulated(func(c *kerneltest.Config) {
-		c.Gemms[0].ExecuteError = func(p kernels.Problem) error {
+	d := declared(func(c *simulated.Config) {
+		c.Gemms[0].ExecuteError = func(p kernels.Task) error {
 			if p.M == 13 {
 				return errors.New("launch error 719")
 			}
@@ -144,9 +140,9 @@ func TestSustainFails(t *testing.T) {
 	}
 }
 
-// flickering is a device whose power meter has nothing to say two times in three.
+// The power meter gives no value two times in three.
 type flickering struct {
-	*kerneltest.Device
+	*simulated.Device
 	asked int
 }
 
@@ -158,9 +154,9 @@ func (d *flickering) Telemetry() kernels.Telemetry {
 	return t
 }
 
-// TestSustainedPower: the power of a case is the middle of what was told, however often nothing was.
+// The power of a case is the median of the available readings.
 func TestSustainedPower(t *testing.T) {
-	d := &flickering{Device: simulated(nil)}
+	d := &flickering{Device: declared(nil)}
 	m, err := NewMeasurer(MeasureConfig{Devices: []kernels.Device{d}, Out: newRun(t, planned(t, d, "1:3", nil)), Now: d.Now})
 	if err != nil {
 		t.Fatal(err)

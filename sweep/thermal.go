@@ -12,84 +12,72 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// Under a power limit the clock of a device follows what has run in the milliseconds
-// before. A few cases measured again on their own draw another power than a sweep over
-// all of them, and run at another clock: 1786 MHz where the sweep was at 1432 MHz. Then
-// blocks of other cases, the fillers, are run between the measured ones. Many cases are a
-// mixture that holds the device at its limit by itself, and fillers would only take time.
+// Under a power limit the clock depends on the load of the preceding milliseconds. A few cases measured again
+// ran at 1786 MHz instead of the sweep's 1432 MHz. Blocks of other cases, the fillers, then run between the
+// measured ones. Many cases keep the device at its limit without fillers.
 const (
-	// thermalBand is how far the clock may be from the sweep's, as a share, once what the
-	// governor of a card wanders by from block to block is averaged out.
+	// thermalBand is the maximum deviation from the sweep's clock, as a share, after averaging out the
+	// governor's variation.
 	thermalBand = 0.015
-	// wanderShare is the share of the sweep's blocks in which the clock lately was nearer
-	// to its usual value than what counts as off at once.
+	// In the share wanderShare of the sweep's blocks, the recent clock was within the limit that counts as
+	// off at once.
 	wanderShare = 0.995
-	// thermalMemory is how long what a block drew is felt, in seconds: half of the
-	// autocorrelation of the clock is gone after 5 ms. thermalTrend is the time over
-	// which its wandering, by 4 % from block to block, averages out to half of thermalBand.
+	// thermalMemory is how long a block affects the clock, in seconds: its autocorrelation halves in 5 ms.
+	// Over thermalTrend, the variation of 4 % averages out to half of thermalBand.
 	thermalMemory = 10e-3
 	thermalTrend  = 300e-3
-	// leastMixture is how many cases are taken for a mixture like the sweep until their
-	// clocks say otherwise. Between fewer, fillers always run: the clock of so few blocks
-	// tells too late that it is off.
+	// leastMixture cases count as a mixture like the sweep until their clocks differ. With fewer, fillers
+	// always run: so few blocks reveal a deviation too late.
 	leastMixture = 24
-	// Fillers run between leastSpell measured blocks once the clock is off. Every time
-	// that it is off again soon after, the spell is twice as long, up to mostSpell: what is
-	// measured does not hold the clock.
+	// Fillers run between leastSpell measured blocks after the clock deviates. If it soon deviates again, the
+	// spell doubles, up to mostSpell.
 	leastSpell = 16
 	mostSpell  = 1024
-	// extraFill bounds the fillers before a measured block that bring the clock back,
-	// beyond the first.
+	// extraFill limits the fillers beyond the first that restore the clock before a measured block.
 	extraFill = 4 * time.Millisecond
-	// restRepaid is the longest run of fillers that makes up for a rest: after that
-	// long under load, what is left of a rest is in the temperature, not in the clock.
+	// After fillers of restRepaid, a rest affects only the temperature, not the clock.
 	restRepaid = 500 * time.Millisecond
-	// restForgiven is a rest that needs no fillers: what lies between two calls when
-	// the caller only decides what comes next.
+	// restForgiven needs no fillers: the gap while the caller picks the next case.
 	restForgiven = 20 * time.Millisecond
-	// leastLimited is the share of a sweep's samples that a power limit must have held
-	// back for the sweep to have been in that state.
+	// A sweep counts as power-limited if at least the share leastLimited of its samples is at the limit.
 	leastLimited = 0.05
-	// drawShare is the share of the fillers that count as those that draw most, and
-	// as those that draw least.
+	// drawShare is the share of fillers that count as drawing most, or least.
 	drawShare = 0.1
 )
 
-// filler is a case of the sweep that runs between measured blocks.
 type filler struct {
 	c    results.Case
-	last results.Sample // of the sweep: how many launches a block had, and of how long
-	mhz  float64        // median clock in the sweep
-	rate float64        // of arithmetic, operations a microsecond
+	last results.Sample // of the sweep, with the block's launches and their time
+	mhz  float64
+	rate float64 // of arithmetic, in operations per microsecond
 }
 
-// thermal keeps a device in the state in which the sweep ran. What a case draws is
-// judged by its arithmetic rate: power meters average over up to a second, which is
-// hundreds of blocks.
+// thermal keeps a device in the sweep's thermal state. It judges a case's power by its arithmetic rate, since
+// power meters average over hundreds of blocks.
 type thermal struct {
-	mhz     float64                     // median of the sentinels in the sweep
-	usual   map[results.CaseKey]float64 // median clock in the sweep
+	mhz     float64 // median of the sentinels in the sweep
+	usual   map[results.CaseKey]float64
 	fillers []*filler
 	src     *rand.PCG
 
-	ready []*filler // whose operands are in memory, by rate
-	order []*filler // of those the ones to come, shuffled
-	ratio float64   // recent clock ÷ usual clock of what ran; 0 unknown
-	trend float64   // that over a longer time
+	ready []*filler
+	order []*filler
+	ratio float64 // recent clock ÷ usual clock of what ran; 0 unknown
+	trend float64 // ratio over a longer time
 
-	// Of the sweep: the mean of what trend follows, and how far from it ratio was in all
-	// but the rarest blocks.
+	// Of the sweep: the mean of trend, and the maximum deviation of ratio from it in all but the rarest
+	// blocks.
 	level, wander float64
 	few           bool // fewer cases are measured than make a mixture
-	spell         int  // how many measured blocks have fillers once the clock is off
-	left          int  // of the spell in progress, 0 for none
-	quiet         int  // measured blocks since the last spell
+	spell         int  // measured blocks with fillers after the clock deviates
+	left          int
+	quiet         int // measured blocks since the last spell
 }
 
-// newThermal learns the state of a sweep from its samples of one device. It is nil
-// where the device told no clock or no power limit held it back.
+// newThermal returns nil if the device reported no clock or no power limit held it back.
 func newThermal(cases []results.Case, sweep, sentinels []results.Sample, seed uint64) *thermal {
 	of := make(map[int64][]results.Sample, len(cases))
 	limited := 0
@@ -125,8 +113,7 @@ func newThermal(cases []results.Case, sweep, sentinels []results.Sample, seed ui
 	return t
 }
 
-// learnWander follows the clock through the sweep as it is followed when cases are measured
-// again.
+// learnWander filters the sweep's clock like the clock of later measurements.
 func (t *thermal) learnWander(cases []results.Case, sweep []results.Sample) {
 	usual := make(map[int64]float64, len(cases))
 	for _, c := range cases {
@@ -151,7 +138,7 @@ func (t *thermal) learnWander(cases []results.Case, sweep []results.Sample) {
 	t.ratio, t.trend = 0, t.level
 }
 
-// medianClock is the median clock of the samples that tell one, else 0.
+// medianClock is the median clock of the samples that have one, else 0.
 func medianClock(samples []results.Sample) float64 {
 	var mhz []float64
 	for _, s := range samples {
@@ -159,24 +146,20 @@ func medianClock(samples []results.Sample) float64 {
 			mhz = append(mhz, s.ClockMHz)
 		}
 	}
-	if len(mhz) == 0 {
-		return 0
-	}
-	return median(mhz)
+	return stats.Median(mhz)
 }
 
-// saw takes a block into account.
 func (t *thermal) saw(c results.Case, span kernels.Span) {
 	usual := t.usual[c.Key()]
 	if usual == 0 {
-		usual = t.mhz // a split or padded: as good a guess as any
+		usual = t.mhz // a split or padded product: use the sentinels' clock
 	}
 	if span.ClockMHz > 0 && usual > 0 {
 		t.follow(span.ClockMHz/usual, span.Seconds)
 	}
 }
 
-// follow takes in clock ÷ usual clock of a block of that many seconds.
+// follow filters in clock ÷ usual clock of a block of that many seconds.
 func (t *thermal) follow(now, seconds float64) {
 	if t.ratio == 0 {
 		t.ratio = now
@@ -185,10 +168,9 @@ func (t *thermal) follow(now, seconds float64) {
 	t.trend += (1 - math.Exp(-seconds/thermalTrend)) * (now - t.trend)
 }
 
-// settled says whether the clock is that of the sweep.
 func (t *thermal) settled() bool { return math.Abs(t.ratio-1) <= thermalBand }
 
-// wanted says whether fillers belong before the next measured block.
+// wanted reports whether to run fillers before the next measured block.
 func (t *thermal) wanted() bool {
 	if t.few {
 		return true
@@ -199,7 +181,7 @@ func (t *thermal) wanted() bool {
 		t.left--
 	case t.left == 1 && at:
 	case t.left == 1:
-		t.left, t.trend = 0, t.level // what is measured gets another chance
+		t.left, t.trend = 0, t.level // the measured cases get another chance
 	case at || math.Abs(t.trend-t.level) > thermalBand:
 		if t.quiet < 4*t.spell {
 			t.spell = min(2*t.spell, mostSpell)
@@ -213,8 +195,8 @@ func (t *thermal) wanted() bool {
 	return t.left > 0
 }
 
-// next is the filler to run: any of the sweep, each as often as any other, or, to bring the
-// clock back, one of those that draw most or least.
+// next uses all fillers equally often, except with back: then it picks one that draws most or least, to
+// restore the clock.
 func (t *thermal) next(back bool) *filler {
 	few := int(math.Ceil(drawShare * float64(len(t.ready))))
 	switch {
@@ -232,15 +214,13 @@ func (t *thermal) next(back bool) *filler {
 	return f
 }
 
-// drop takes a filler out that fails.
 func (t *thermal) drop(f *filler) {
 	is := func(o *filler) bool { return o == f }
 	t.ready, t.order = slices.DeleteFunc(t.ready, is), slices.DeleteFunc(t.order, is)
 	t.fillers = slices.DeleteFunc(t.fillers, is)
 }
 
-// stock finds the fillers whose operands are in memory beside those of the cases to be
-// measured. Weights of the sweep that are not there are loaded while there is room.
+// stock collects the fillers in memory, and loads further weights of the sweep while there is room.
 func (l *lab) stock(ctx context.Context, mine []results.Case) error {
 	t := l.thermal
 	if t == nil {
@@ -256,7 +236,7 @@ func (l *lab) stock(ctx context.Context, mine []results.Case) error {
 		if l.sets[d.key] != nil || l.used+d.bytes(d.copies) > l.budget {
 			continue
 		}
-		// One that can't be had is no filler, and will say why as a case.
+		// A case whose weights can't be loaded is no filler; its own measurement reports the error.
 		if _, err := l.load(ctx, []demand{d}); err != nil {
 			return err
 		}
@@ -281,28 +261,28 @@ func (l *lab) stock(ctx context.Context, mine []results.Case) error {
 	return nil
 }
 
-// fill runs a filler and returns how long it is expected to take. One that fails is not run
-// again.
+// fill returns the filler's expected time. A filler that fails is not run again.
 func (l *lab) fill(ctx context.Context, f *filler) (time.Duration, error) {
 	s := l.station(f.c)
 	if s.perBlock == 0 {
 		s.learn(f.last.US/1e6, f.last.Launches)
 	}
-	return time.Duration(s.seconds * float64(s.perBlock) * 1e9), l.begin(ctx, s, s.perBlock, false, func(_ time.Time, span kernels.Span, err error) error {
-		if deviceLost(err) || errors.Is(err, errHalted) {
-			return err
-		}
-		if err != nil {
-			l.thermal.drop(f)
+	return time.Duration(s.seconds * float64(s.perBlock) * 1e9),
+		l.begin(ctx, s, s.perBlock, false, func(_ time.Time, span kernels.Span, err error) error {
+			if deviceLost(err) || errors.Is(err, errHalted) {
+				return err
+			}
+			if err != nil {
+				l.thermal.drop(f)
+				return nil
+			}
+			l.thermal.saw(f.c, span)
 			return nil
-		}
-		l.thermal.saw(f.c, span)
-		return nil
-	})
+		})
 }
 
-// keepWarm runs what belongs before measured blocks that follow each other: nothing while the
-// clock is the sweep's, else one filler, and a few that bring it back.
+// keepWarm runs fillers between measured blocks: none while the clock matches the sweep's, else one, and a
+// few more to restore it.
 func (l *lab) keepWarm(ctx context.Context) error {
 	t := l.thermal
 	if t == nil || !t.wanted() {
@@ -321,8 +301,8 @@ func (l *lab) keepWarm(ctx context.Context) error {
 	return nil
 }
 
-// warmToSweep brings a device that has rested back into the state of the sweep. It
-// returns a note when that was not to be had within most.
+// warmToSweep brings an idle device back into the sweep's state. It returns a note if the clock has not
+// settled after most.
 func (l *lab) warmToSweep(ctx context.Context, most time.Duration, now func() time.Time) (note string, err error) {
 	t := l.thermal
 	if t == nil || len(t.ready) == 0 {
@@ -348,7 +328,8 @@ func (l *lab) warmToSweep(ctx context.Context, most time.Duration, now func() ti
 		ran += took
 	}
 	if len(t.ready) > 0 && !t.settled() {
-		note = fmt.Sprintf("the clock is %+.1f %% from that of the sweep after %v of its cases", 100*(t.ratio-1), ran.Round(time.Millisecond))
+		note = fmt.Sprintf("the clock differs by %+.1f %% from the sweep after %v of its cases", 100*(t.ratio-1),
+			ran.Round(time.Millisecond))
 	}
 	return note, nil
 }

@@ -8,23 +8,21 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// hungry is a device at a power limit of 700 W on which the smallest of the Ms from 1 to 80
-// draw 400 W and the largest 1000 W; blocks is what it runs.
-func hungry(limit float64, blocks *[]kerneltest.Block) *kerneltest.Device {
-	return simulated(func(c *kerneltest.Config) {
+// At a power limit of 700 W, the smallest of the Ms from 1 to 80 draw 400 W and the largest 1000 W.
+func hungry(limit float64, blocks *[]simulated.Block) *simulated.Device {
+	return declared(func(c *simulated.Config) {
 		c.Gemms = c.Gemms[:1]
-		c.Governor = &kerneltest.Governor{MaxMHz: 1980, LimitW: limit, IdleW: 100, Memory: 8e-3,
-			Watts: func(p kernels.Problem) float64 { return 400 + 7.5*float64(p.M) }}
-		c.Observe = func(b kerneltest.Block) { *blocks = append(*blocks, b) }
+		c.Governor = &simulated.Governor{MaxMHz: 1980, LimitW: limit, IdleW: 100, Memory: 8e-3,
+			Watts: func(p kernels.Task) float64 { return 400 + 7.5*float64(p.M) }}
+		c.Observe = func(b simulated.Block) { *blocks = append(*blocks, b) }
 	})
 }
 
-// swept is a run of that device.
-func swept(t *testing.T, d *kerneltest.Device) (*results.Run, float64) {
+func swept(t *testing.T, d *simulated.Device) (*results.Run, float64) {
 	t.Helper()
 	p := planned(t, d, "1:80", func(o *Options) { o.Rounds = 4; o.Sentinel.Blocks, o.Sentinel.Every = 1000, time.Second })
 	run := newRun(t, p)
@@ -45,15 +43,14 @@ func confirmations(ms ...int) (out []results.Request) {
 	return out
 }
 
-// TestMeasuringAgainKeepsTheClockOfTheSweep measures few cases of a sweep that was at the
-// power limit: those that draw least, most, and both, whose clocks would otherwise be
-// others. After a rest the first samples are as the later ones.
+// Few cases are measured again: those that draw least, most, and both. Without fillers their clocks would
+// differ. After a rest the first samples equal the later ones.
 func TestMeasuringAgainKeepsTheClockOfTheSweep(t *testing.T) {
 	for name, ms := range map[string][]int{
 		"draw little": {1, 2, 3, 4, 5, 6}, "draw much": {75, 76, 77, 78, 79, 80}, "both": {1, 80}, "one": {40},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var blocks []kerneltest.Block
+			var blocks []simulated.Block
 			d := hungry(600, &blocks)
 			run, usual := swept(t, d)
 			if usual > 1900 {
@@ -75,21 +72,20 @@ func TestMeasuringAgainKeepsTheClockOfTheSweep(t *testing.T) {
 					}
 					all, first = append(all, samples...), append(first, samples[:5]...)
 				}
-				// The governor itself wanders by some percent over five blocks.
 				for _, part := range []struct {
 					what    string
 					samples []results.Sample
 					within  float64
 				}{{"all", all, 0.03}, {"first", first, 0.06}} {
 					if off := medianClock(part.samples)/usual - 1; math.Abs(off) > part.within {
-						t.Errorf("after a rest of %v the clock of %s samples is %+.1f %% from the sweep's %.0f MHz", rest, part.what, 100*off, usual)
+						t.Errorf("after a rest of %v the clock of %s samples is %+.1f %% from the sweep's %.0f MHz", rest, part.what,
+							100*off, usual)
 					}
 				}
 				if len(blocks) > 8*len(all)+700 {
 					t.Errorf("%d blocks for %d samples", len(blocks), len(all))
 				}
 			}
-			// Fillers are no samples.
 			if now, _ := run.Samples(results.PhaseConfirm); len(now) != len(stored)+3*100*len(ms) {
 				t.Errorf("%d confirmations are stored beside %d, want %d", len(now)-len(stored), len(stored), 3*100*len(ms))
 			}
@@ -97,9 +93,8 @@ func TestMeasuringAgainKeepsTheClockOfTheSweep(t *testing.T) {
 	}
 }
 
-// TestFillersComeFromTheWholeSweep counts which cases run between the measured ones.
 func TestFillersComeFromTheWholeSweep(t *testing.T) {
-	var blocks []kerneltest.Block
+	var blocks []simulated.Block
 	d := hungry(600, &blocks)
 	run, _ := swept(t, d)
 	m := newMeasurer(t, d, run, nil)
@@ -113,7 +108,7 @@ func TestFillersComeFromTheWholeSweep(t *testing.T) {
 	}
 	count := map[int]int{}
 	for _, b := range blocks {
-		count[b.Launches[0].Problem.M]++
+		count[b.Launches[0].Task.M]++
 	}
 	least, most := math.MaxInt, 0
 	for m := 1; m <= 80; m++ {
@@ -126,11 +121,10 @@ func TestFillersComeFromTheWholeSweep(t *testing.T) {
 	}
 }
 
-// TestNoFillersWhereTheMixtureHoldsTheClock measures many cases, which draw together what the
-// sweep drew: next to nothing runs between them, and their clocks are the sweep's. Once only
-// those that draw least are measured, fillers run.
+// Many cases together draw as much as the sweep: almost no fillers run. With only the least power, fillers
+// run.
 func TestNoFillersWhereTheMixtureHoldsTheClock(t *testing.T) {
-	var blocks []kerneltest.Block
+	var blocks []simulated.Block
 	d := hungry(600, &blocks)
 	run, usual := swept(t, d)
 	m := newMeasurer(t, d, run, nil)
@@ -162,17 +156,16 @@ func TestNoFillersWhereTheMixtureHoldsTheClock(t *testing.T) {
 	}
 }
 
-// TestNoFillersWithoutALimit: where no power limit held the sweep back, or the device tells
-// no clock, only what was asked for runs.
+// Without a power limit or a known clock, only the requested cases run.
 func TestNoFillersWithoutALimit(t *testing.T) {
-	for name, change := range map[string]func(*kerneltest.Device) *kerneltest.Device{
-		"limit far away": func(*kerneltest.Device) *kerneltest.Device { return nil },
-		"no clock": func(*kerneltest.Device) *kerneltest.Device {
-			return simulated(func(c *kerneltest.Config) { c.Gemms, c.ClockMHz = c.Gemms[:1], 0 })
+	for name, change := range map[string]func(*simulated.Device) *simulated.Device{
+		"limit far away": func(*simulated.Device) *simulated.Device { return nil },
+		"no clock": func(*simulated.Device) *simulated.Device {
+			return declared(func(c *simulated.Config) { c.Gemms, c.ClockMHz = c.Gemms[:1], 0 })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var blocks []kerneltest.Block
+			var blocks []simulated.Block
 			d := hungry(5000, &blocks)
 			if other := change(d); other != nil {
 				d = other
@@ -195,31 +188,30 @@ func TestNoFillersWithoutALimit(t *testing.T) {
 	}
 }
 
-// TestFillersYieldToMemory: the weights of what is measured come first, and fillers whose
-// operands have no room are left out.
 func TestFillersYieldToMemory(t *testing.T) {
-	var blocks []kerneltest.Block
+	var blocks []simulated.Block
 	var most int64
-	var d *kerneltest.Device
-	d = simulated(func(c *kerneltest.Config) {
+	var d *simulated.Device
+	d = declared(func(c *simulated.Config) {
 		c.Gemms = c.Gemms[:1]
-		c.Governor = &kerneltest.Governor{MaxMHz: 1980, LimitW: 600, IdleW: 100, Memory: 8e-3, Watts: func(p kernels.Problem) float64 { return 800 }}
-		c.Observe = func(b kerneltest.Block) { blocks, most = append(blocks, b), max(most, d.Used()) }
+		c.Governor = &simulated.Governor{MaxMHz: 1980, LimitW: 600, IdleW: 100, Memory: 8e-3,
+			Watts: func(p kernels.Task) float64 { return 800 }}
+		c.Observe = func(b simulated.Block) { blocks, most = append(blocks, b), max(most, d.Used()) }
 	})
 	p := planned(t, d, "1:20", func(o *Options) { o.Targets = []Target{{N: 256, K: 128}, {N: 512, K: 128}} })
 	run := newRun(t, p)
 	if _, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now}).Run(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	// Six copies of 128 KiB, raw and packed, are 1.6 MB; of the other matrix three are as much.
+	// Six copies of 128 KiB, raw and packed, are 1.6 MB; three of the other matrix are as much.
 	m := newMeasurer(t, d, run, func(c *MeasureConfig) { c.MemoryBudget = 2 << 20 })
 	blocks, most = nil, 0
 	if _, err := m.Measure(context.Background(), confirmations(3, 5), 20); err != nil {
 		t.Fatal(err)
 	}
 	for _, b := range blocks {
-		if b.Launches[0].Problem.N != 256 {
-			t.Fatalf("a filler of %v, whose weights have no room beside those measured", b.Launches[0].Problem.Shape)
+		if b.Launches[0].Task.N != 256 {
+			t.Fatalf("a filler of %v, whose weights have no room beside those measured", b.Launches[0].Task.Shape())
 		}
 	}
 	if len(blocks) < 45 || most > 2<<20 {
@@ -227,8 +219,7 @@ func TestFillersYieldToMemory(t *testing.T) {
 	}
 }
 
-// TestSpellsGrow: a clock that is off again soon after fillers ran gets twice as many of them, up to a bound, and one that was
-// quiet for long gets the least.
+// A clock that soon deviates again doubles the fillers, up to a limit; a long quiet time resets them.
 func TestSpellsGrow(t *testing.T) {
 	for _, c := range []struct {
 		name               string

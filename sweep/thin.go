@@ -5,26 +5,38 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sort"
 	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// steps is how many steps, of the seeds of inferred series or of a plan's traffic, a sweep's deadline
-// has room for at least: see [Plan].Step.
+// steps is the minimum number of steps that fit a sweep's deadline. See [Plan].Step.
 const steps = 8
 
-// wholeBatches is the number of Ms of each series that thinning leaves for last:
-// those of decoding, of which every one is a product of its own.
+// wholeBatches is the number of Ms of each series that thinning drops last: the decode sizes.
 const wholeBatches = 16
 
-// thin drops Ms above the 16th of each series until all rounds fit the budget or
-// nothing is left to drop. At first those go that lie closer together than a share
-// of their size, since the time goes into large Ms and neighbours there are most
-// alike, then the largest. Of inferred series, which take no longer for being dense, the
-// largest go. Where the traffic is known, the Ms of least traffic go instead. It stops where ctx ends.
-func (p *Plan) thin(ctx context.Context, est *Predictor, llc map[string]int64, budget time.Duration) {
+// thin drops Ms above the 16th of each series until all rounds fit the budget. Ms closer together than a
+// share of their size go first, since large Ms take most of the time and are most alike; then those at the
+// smallest gaps. Inferred series lose the largest Ms, since density costs no time there. With known traffic,
+// Ms of least traffic go first, and in a recorded workload the least informative. The note names the deadline
+// or else the preset.
+func (p *Plan) thin(ctx context.Context, est *Predictor, llc map[string]int64, budget time.Duration, deadline bool) {
 	before := p.Rows()
-	fits := func() bool { return ctx.Err() != nil || est.Plan(p, nil, llc).Expected <= budget }
+	fits := func() bool {
+		e := est.Plan(p, nil, llc)
+		needs := e.Expected
+		if deadline && !p.Infers() && len(p.Recorded) == 0 { // the deadline ends the rounds after the screening
+			needs = e.Screening
+		}
+		return ctx.Err() != nil || needs <= budget
+	}
 	fit := fits()
+	if !fit && len(p.Recorded) > 0 {
+		p.keepWorth(est, fits)
+		fit = true
+	}
 	if !fit && len(p.Traffic) > 0 {
 		p.lighten(fits)
 		fit = true
@@ -37,36 +49,108 @@ func (p *Plan) thin(ctx context.Context, est *Predictor, llc map[string]int64, b
 		}
 		fit = fits()
 	}
-	for !fit {
-		changed := false
-		for i := range p.Series {
-			if n := fewer(p.Series[i]); n < len(p.Series[i].Ms) {
-				p.Series[i].Ms, changed = p.Series[i].Ms[:n:n], true
-			}
-		}
-		if !changed {
-			break
-		}
-		fit = fits()
+	if !fit {
+		p.sparse(fits)
+	}
+	products := 0
+	if !fit && deadline {
+		products = p.heaviest(est, fits)
 	}
 	if after := p.Rows(); after < before {
-		p.Notes = append(p.Notes, Note{What: "preset " + p.Preset, Why: fmt.Sprintf("%d of %d cases kept to fit %v: --batch names others", after, before, budget)})
+		more := "--batch names others"
+		if len(p.Recorded) > 0 {
+			more = "a longer --deadline has room for more"
+		}
+		note := Note{What: "preset " + p.Preset, Why: fmt.Sprintf("%d of %d cases kept to fit %v: %s", after, before, budget, more)}
+		if deadline && len(p.Recorded) == 0 {
+			note = Note{What: "deadline",
+				Why: fmt.Sprintf("too short for all %d cases: %d are planned, spread over the whole range of M", before, after)}
+			if products > 0 {
+				note.Why += fmt.Sprintf(". Of the products, those that take most time are planned; left out: %d", products)
+			}
+		}
+		p.Notes = append(p.Notes, note)
 	}
 }
 
-// fewer is how many Ms of a series remain when the largest go: one of those that are measured,
-// and of an inferred series what lies above fifteen sixteenths of the largest. A few stay.
-func fewer(s PlannedSeries) int {
-	n := len(s.Ms)
-	if !s.Infer {
-		return max(min(n, 4), n-1)
+// spreadPast is the share of a deadline beyond which a plan is measured step by step: estimates are off by
+// that much on a shared machine.
+const spreadPast = 1. / 3
+
+// spreadSteps replaces [steps] in a spread plan, since each step measures earlier rows again for comparison.
+const spreadSteps = 4
+
+func (p *Plan) spread(est *Predictor, llc map[string]int64) {
+	if p.Spread = float64(est.Plan(p, nil, llc).Screening) > spreadPast*float64(p.Deadline); p.Spread {
+		p.Step = p.Deadline / spreadSteps
 	}
-	kept, _ := slices.BinarySearch(s.Ms, s.Ms[n-1]*15/16)
-	return max(min(n, leastInferred), min(kept, n-1))
 }
 
-// spaced keeps the first Ms, the last, and of those between whatever is larger
-// than the one before by at least the share spread.
+// sparse keeps as many Ms of each series as fit: the ends and the Ms that halve the gaps, or the smallest of
+// an inferred series.
+func (p *Plan) sparse(fits func() bool) {
+	all := make([]Batches, len(p.Series)) // the Ms of a series, in reverse order of removal
+	least, most := make([]int, len(p.Series)), 0
+	for i, s := range p.Series {
+		all[i], least[i] = slices.Clone(s.Ms), leastInferred
+		if !s.Infer {
+			h := halvings(len(s.Ms))
+			order := make([]int, len(s.Ms))
+			for j := range order {
+				order[j] = j
+			}
+			slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(h[a].rank, h[b].rank) })
+			for j, at := range order {
+				all[i][j] = s.Ms[at]
+			}
+			least[i] = leastSpread
+		}
+		most = max(most, len(s.Ms))
+	}
+	keep := func(share int) {
+		for i := range p.Series {
+			n := len(all[i])
+			n = min(n, max(least[i], n*share/most))
+			p.Series[i].Ms = slices.Sorted(slices.Values(all[i][:n]))
+		}
+	}
+	share := sort.Search(most, func(n int) bool {
+		keep(n + 1)
+		return !fits()
+	})
+	keep(share)
+}
+
+// heaviest keeps the products with the most time, as many as fit. It returns the number left out.
+func (p *Plan) heaviest(est *Predictor, fits func() bool) int {
+	type product struct {
+		kernels.Subject // with any data type
+		takes           float64
+	}
+	without := func(s PlannedSeries) kernels.Subject {
+		s.DType = ""
+		return s.Subject
+	}
+	var products []product
+	for _, s := range p.Series {
+		of := without(s)
+		i := slices.IndexFunc(products, func(have product) bool { return have.Subject == of })
+		if i < 0 {
+			i, products = len(products), append(products, product{Subject: of})
+		}
+		products[i].takes = max(products[i].takes, est.Launch(s.Case(s.Ms[len(s.Ms)-1])))
+	}
+	slices.SortStableFunc(products, func(a, b product) int { return cmp.Compare(b.takes, a.takes) })
+	kept := len(products)
+	for ; kept > 1 && !fits(); kept-- {
+		p.Series = slices.DeleteFunc(p.Series, func(s PlannedSeries) bool { return without(s) == products[kept-1].Subject })
+	}
+	return len(products) - kept
+}
+
+const leastSpread = 3
+
+// spaced keeps the first Ms, the last, and those that exceed the previous one by at least the share spread.
 func spaced(ms Batches, spread float64) Batches {
 	if len(ms) <= wholeBatches+1 {
 		return ms
@@ -81,10 +165,10 @@ func spaced(ms Batches, spread float64) Batches {
 	return append(kept, ms[last])
 }
 
-// lighten drops Ms of least traffic, of equal ones the largest, until the plan fits: first those
-// without traffic, then a sixteenth of what is left at a time. A few of each series stay.
+// lighten drops Ms without traffic, then a sixteenth of the rest with the least at a time, the largest first
+// among equals. A few of each series stay.
 func (p *Plan) lighten(fits func() bool) {
-	order := make([]Batches, len(p.Series)) // those of most traffic first
+	order := make([]Batches, len(p.Series)) // Ms by descending traffic
 	keep := make([]int, len(p.Series))
 	for i, s := range p.Series {
 		order[i] = slices.Clone(s.Ms)
@@ -122,7 +206,6 @@ func (p *Plan) lighten(fits func() bool) {
 	}
 }
 
-// noteTraffic says what of the traffic lies beyond the Ms of the plan.
 func (b *planner) noteTraffic() {
 	covered := b.plan.spans()
 	missed, all, count := 0.0, 0.0, 0
@@ -138,10 +221,9 @@ func (b *planner) noteTraffic() {
 	}
 }
 
-// span is all M from from to to.
 type span struct{ from, to int }
 
-// spans are the Ms between the first and the last of any series, ascending and disjoint.
+// spans returns the ranges between the first and last M of any series, ascending and disjoint.
 func (p *Plan) spans() []span {
 	var all, out []span
 	for i := range p.Series {

@@ -8,7 +8,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// TestTimesAdd: each of the times is summed with its like.
 func TestTimesAdd(t *testing.T) {
 	var a, b Times
 	x, y := reflect.ValueOf(&a).Elem(), reflect.ValueOf(&b).Elem()
@@ -24,7 +23,6 @@ func TestTimesAdd(t *testing.T) {
 	}
 }
 
-// TestEnergySpent: energy is told of launches between two readings that lie apart in time, and of nothing else.
 func TestEnergySpent(t *testing.T) {
 	type silent struct{ kernels.EnergyMeter }
 	start := time.Unix(1000, 0)
@@ -34,7 +32,8 @@ func TestEnergySpent(t *testing.T) {
 		seconds  float64
 		mj       float64
 		ok       bool
-	}{{"apart", 10, 2, 4000, true}, {"at one time", 10, 0, 4000, false}, {"back in time", 10, -1, 4000, false}, {"no launch", 0, 2, 4000, false}, {"no energy", 10, 2, 0, false}} {
+	}{{"apart", 10, 2, 4000, true}, {"at one time", 10, 0, 4000, false}, {"back in time", 10, -1, 4000, false},
+		{"no launch", 0, 2, 4000, false}, {"no energy", 10, 2, 0, false}} {
 		e := &energy{meter: silent{}, first: mark{mj: 100, launches: 5, at: start}}
 		e.last = mark{100 + c.mj, 5 + c.launches, start.Add(time.Duration(c.seconds * 1e9))}
 		mj, watts, ok := e.spent()

@@ -10,8 +10,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// knownTraffic sweeps a plan until its deadline, on a library's device, and returns which share of the
-// traffic is known then: of rows that have the samples of the screening or are inferred.
+// knownTraffic sweeps until the deadline. It returns the traffic share of rows that are inferred or have the
+// screening's samples.
 func knownTraffic(t *testing.T, p *Plan, traffic results.Traffic) float64 {
 	t.Helper()
 	d := library(1, 0.002)
@@ -49,10 +49,8 @@ func knownTraffic(t *testing.T, p *Plan, traffic results.Traffic) float64 {
 	return known / all
 }
 
-// TestTrafficIsKnownFirst: where the deadline leaves time for a part, what is known are the Ms with
-// traffic.
 func TestTrafficIsKnownFirst(t *testing.T) {
-	// Nearly all of it between two bounds that are no edges of a tile.
+	// Nearly all of it lies between two bounds that are no tile edges.
 	traffic := results.Traffic{{M: 1, Weight: 0.001}, {M: 1500, Weight: 1}, {M: 1600, Weight: 0.001}, {M: 4096, Weight: 0.001}}
 	for _, c := range []struct {
 		name     string
@@ -65,7 +63,8 @@ func TestTrafficIsKnownFirst(t *testing.T) {
 	} {
 		sweep := func(traffic results.Traffic) *Plan {
 			return planned(t, library(1, 0.002), c.batches, func(o *Options) {
-				o.Infer, o.DTypes, o.Rounds, o.Screening, o.Targets = &c.infer, []kernels.DType{kernels.BF16}, 15, 7, []Target{{N: 1024, K: 1024}}
+				o.Infer, o.DTypes, o.Rounds, o.Screening, o.Targets = &c.infer, []kernels.DType{kernels.BF16}, 15, 7,
+					[]Target{{N: 1024, K: 1024}}
 				o.Deadline, o.Traffic = c.deadline, traffic
 			})
 		}
@@ -76,8 +75,7 @@ func TestTrafficIsKnownFirst(t *testing.T) {
 	}
 }
 
-// TestThinKeepsTraffic: where the grid does not fit the budget, Ms without traffic go first, then
-// those of least.
+// Ms without traffic are dropped first, then those with the least.
 func TestThinKeepsTraffic(t *testing.T) {
 	traffic := results.Traffic{{M: 100, Weight: 1}, {M: 200, Weight: 9}, {M: 250, Weight: 0}, {M: 900, Weight: 3}, {M: 1000, Weight: 3}}
 	d := library(1, 0)
@@ -93,7 +91,7 @@ func TestThinKeepsTraffic(t *testing.T) {
 			o.Infer, o.DTypes, o.Rounds, o.Screening, o.Traffic = &c.infer, []kernels.DType{kernels.BF16}, 15, 7, traffic
 		})
 		est := NewPredictor(map[string]kernels.Ceilings{d.Spec().ID: ceilings})
-		p.thin(t.Context(), est, nil, c.budget)
+		p.thin(t.Context(), est, nil, c.budget, false)
 		ms := p.Series[0].Ms
 		if err := p.Validate(); err != nil || len(ms) == 1000 {
 			t.Fatalf("budget %v: %d Ms, %v", c.budget, len(ms), err)
@@ -102,7 +100,7 @@ func TestThinKeepsTraffic(t *testing.T) {
 		if !fits && len(ms) > leastInferred {
 			t.Errorf("budget %v: %d Ms take %v", c.budget, len(ms), est.Plan(p, nil, nil).Expected)
 		}
-		lightest := 9.0 // of those that were kept
+		lightest := 9.0
 		for _, m := range ms {
 			lightest = min(lightest, traffic.Weight(m))
 		}
@@ -115,7 +113,7 @@ func TestThinKeepsTraffic(t *testing.T) {
 	}
 }
 
-// TestLightenStopsInTime: no more goes than a sixteenth of each series beyond what does not fit.
+// At most a sixteenth of each series is dropped in excess.
 func TestLightenStopsInTime(t *testing.T) {
 	for _, c := range []struct{ had, room, want int }{{64, 64, 64}, {64, 60, 60}, {64, 59, 56}, {20, 19, 18}, {20, 0, 4}} {
 		p := &Plan{Series: make([]PlannedSeries, 1)}
@@ -134,7 +132,8 @@ func TestLightenStopsInTime(t *testing.T) {
 func TestTrafficOfAPlan(t *testing.T) {
 	beyond := results.Traffic{{M: 1, Weight: 3}, {M: 64, Weight: 1}}
 	p := planned(t, stepped(), "8:40", func(o *Options) { o.Traffic, o.Deadline = beyond, time.Minute })
-	if !p.staged() || !slices.Contains(p.Notes, Note{What: "traffic", Why: "2 of its 2 Ms lie beyond the plan's, with 100.0 % of the weight"}) {
+	if !p.staged() ||
+		!slices.Contains(p.Notes, Note{What: "traffic", Why: "2 of its 2 Ms lie beyond the plan's, with 100.0 % of the weight"}) {
 		t.Errorf("staged %v, notes %q", p.staged(), p.Notes)
 	}
 	text, err := p.Encode()
@@ -148,17 +147,16 @@ func TestTrafficOfAPlan(t *testing.T) {
 	if err := p.Validate(); err == nil {
 		t.Error("a negative weight is accepted")
 	}
-	// Without a deadline there is time for all, in the order of any plan.
 	if p := planned(t, stepped(), "8:40", func(o *Options) { o.Traffic = results.Traffic{{M: 8, Weight: 1}} }); p.staged() {
 		t.Errorf("a step of %v without a deadline", p.Step)
 	}
 }
 
-// TestAssumedSeeds: the smallest Ms all, then each that lies a share or a number of rows further on, and the end.
+// All of the smallest Ms, then each at a distance given as a share or a number of rows, and the end.
 func TestAssumedSeeds(t *testing.T) {
 	for _, c := range []struct {
 		from, to, step int
-		want           Batches // behind the first 16
+		want           Batches // seeds after the first 16
 	}{
 		{1, 16, 1, Batches{}}, {1, 18, 1, Batches{18}}, {101, 124, 1, Batches{121, 124}},
 		{2001, 2081, 1, Batches{2049, 2081}}, {1000, 1200, 10, Batches{1200}},

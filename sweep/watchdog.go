@@ -10,37 +10,35 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// A call of a device may never come back: a kernel that waits for itself, a card that fell off its
-// bus. It can't be ended from within its process. So it is given up after a limit, together with the
-// goroutine that waits for it, and what is left to do is for another process.
+// A device call may never return: a kernel deadlocks, or a card falls off its bus. It can't be ended from
+// within its process. After a limit, the call and its goroutine are abandoned, and another process does the
+// remaining work.
 //
-// The limit is counted in watchdogTicks parts, each of which must have passed without any call
-// having begun or ended: a process that was stopped for an hour has seen one part pass. A call that is
-// expected to take long is given watchdogSlack times as long.
+// The limit has watchdogTicks parts without the begin or end of any call. A process that was stopped for an
+// hour counts one part. The limit is extended to watchdogSlack times the expected time of a call.
 const (
 	watchdogTicks = 10
 	watchdogSlack = 4
 )
 
-// watchdog watches the calls of one device by one goroutine, those between enter and leave. nil
-// watches nothing.
+// watchdog watches one goroutine's calls of one device, those between enter and leave. A nil watchdog does
+// nothing.
 type watchdog struct {
 	limit  time.Duration
 	device string
 
 	mu     sync.Mutex
 	inside int
-	beats  uint64 // calls begun and ended
-	ticks  int    // that the call may take
+	beats  uint64 // number of calls begun and ended
+	ticks  int
 	cases  []results.Case
 	what   string
-	gone   bool // given up: the goroutine that comes back stays where it is
+	gone   bool // abandoned: a call that returns late blocks forever
 
 	seen  uint64 // beats at the last tick
-	quiet int    // ticks since they grew
+	quiet int    // ticks since beats last changed
 }
 
-// newWatchdog watches with a limit, 0 for none.
 func newWatchdog(device string, limit time.Duration) *watchdog {
 	if limit <= 0 {
 		return nil
@@ -48,8 +46,7 @@ func newWatchdog(device string, limit time.Duration) *watchdog {
 	return &watchdog{limit: limit, device: device}
 }
 
-// enter begins a call that is expected to take a time, 0 where nothing is known. what says what it
-// does where no case is on the device.
+// enter begins a call with an expected time, 0 if unknown. what describes a call without cases.
 func (w *watchdog) enter(expected time.Duration, what string, cases ...results.Case) {
 	if w == nil {
 		return
@@ -65,7 +62,6 @@ func (w *watchdog) enter(expected time.Duration, what string, cases ...results.C
 	w.mu.Unlock()
 }
 
-// leave ends a call.
 func (w *watchdog) leave() {
 	if w == nil {
 		return
@@ -77,7 +73,6 @@ func (w *watchdog) leave() {
 	w.mu.Unlock()
 }
 
-// beat tells that a call of several steps has come to the next one.
 func (w *watchdog) beat() {
 	if w == nil {
 		return
@@ -88,14 +83,13 @@ func (w *watchdog) beat() {
 	w.mu.Unlock()
 }
 
-// watched calls f, which sets up or clears away with nothing on the device.
 func (b *rig) watched(what string, f func() error) error {
 	b.dog.enter(0, what)
 	defer b.dog.leave()
 	return f()
 }
 
-// stay keeps a goroutine that was given up from touching anything again. The lock is held.
+// stay blocks an abandoned goroutine forever. The lock must be held.
 func (w *watchdog) stay() {
 	if w.gone {
 		w.mu.Unlock()
@@ -103,9 +97,8 @@ func (w *watchdog) stay() {
 	}
 }
 
-// guard calls f, which makes the calls that are watched, and returns its error, or a [*FaultError]
-// once one of them has not come back within the limit. Then f never returns, and what it used is
-// not to be touched any more.
+// guard calls f, which makes watched calls. If a call exceeds its limit, guard returns a [*FaultError], f
+// never returns, and its data must not be touched.
 func (w *watchdog) guard(f func() error) error {
 	if w == nil {
 		return f()
@@ -126,7 +119,7 @@ func (w *watchdog) guard(f func() error) error {
 	}
 }
 
-// tick counts a part of the limit and returns the fault where it was the last one.
+// tick counts a part of the limit and returns a fault at the last one.
 func (w *watchdog) tick() *FaultError {
 	w.mu.Lock()
 	defer w.mu.Unlock()

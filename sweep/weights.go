@@ -7,46 +7,42 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// weightSet is the copies of one weight matrix, over which launches rotate, and
-// the forms that kernels made of them.
+// weightSet holds the rotating copies of one weight matrix and the kernels' packed forms.
 type weightSet struct {
 	key matrixKey
 	raw []kernels.Buffer
-	// copies is how many there are; raw is empty once the set is closed.
-	copies int
-	cost   int64 // as budgeted, for the forms that are
-	// budgeted are the forms that there is memory for.
+	// raw is empty once the set is closed.
+	copies   int
+	cost     int64 // with the forms in budgeted
 	budgeted map[formKey]bool
-	// next is the copy that the coming launch uses, whatever its M and kernel. It
-	// runs on from block to block: between two uses of a copy every other one
-	// has been read, by kernels that pack and by those that share the raw one.
+	// next continues from block to block, so every other copy is read between two uses of a copy, whether or
+	// not a kernel packs.
 	next  int
 	forms map[formKey]*weightForm
 }
 
-// weightForm is what one kernel made of the copies, or why it could not.
 type weightForm struct {
 	set    *weightSet
-	kernel kernels.Implementation
-	task   kernels.Task // of which it depends on all but M
+	kernel kernels.Kernel
+	task   kernels.Task // its M does not affect the form
 	copies []kernels.Weights
 	err    error
 }
 
-// newWeightSet allocates and fills copies of a matrix. All of them may take many
-// seconds, so that the rig is asked before each whether to go on; a single one
-// is filled at the pace of memory and is not divided.
+// newWeightSet checks before each copy whether to continue, since filling may take many seconds.
 func (b *rig) newWeightSet(ctx context.Context, dm demand) (*weightSet, error) {
-	s := &weightSet{key: dm.key, cost: dm.bytes(dm.copies), copies: dm.copies, forms: map[formKey]*weightForm{}, budgeted: map[formKey]bool{}}
+	s := &weightSet{key: dm.key, cost: dm.bytes(dm.copies), copies: dm.copies, forms: map[formKey]*weightForm{},
+		budgeted: map[formKey]bool{}}
 	for _, f := range dm.forms {
 		s.budgeted[f] = true
 	}
 	for i := range dm.copies {
 		err := b.halted(ctx)
 		if err == nil && dm.key.bytes() == 0 {
-			s.raw = append(s.raw, nil) // the operation has no such operand
+			s.raw = append(s.raw, nil)
 		} else if err == nil {
 			var raw kernels.Buffer
 			if raw, err = b.device.Alloc(dm.key.bytes()); err == nil {
@@ -61,9 +57,8 @@ func (b *rig) newWeightSet(ctx context.Context, dm demand) (*weightSet, error) {
 	return s, nil
 }
 
-// form returns what the kernel of a case makes of the copies, made at first use.
-// The error is for all cases of the form; only that of halted is not kept.
-func (s *weightSet) form(g kernels.Implementation, c results.Case, halted func() error) (*weightForm, error) {
+// form packs the copies at first use. Errors other than halted's are kept for all cases of the form.
+func (s *weightSet) form(g kernels.Kernel, c results.Case, halted func() error) (*weightForm, error) {
 	key := formOf(c)
 	if f := s.forms[key]; f != nil {
 		return f, f.err
@@ -73,7 +68,7 @@ func (s *weightSet) form(g kernels.Implementation, c results.Case, halted func()
 		if err := halted(); err != nil {
 			return nil, errors.Join(err, f.close())
 		}
-		w, err := g.PrepareWeights(f.task, raw)
+		w, err := g.Prepare(f.task, raw)
 		if err != nil {
 			f.err = errors.Join(fmt.Errorf("kernel %s, copy %d of weights %v: %w", g.Name(), i+1, s.key, err), f.close())
 			break
@@ -96,7 +91,7 @@ func (f *weightForm) close() error {
 func (s *weightSet) close() error {
 	var errs []error
 	for _, f := range s.forms {
-		errs = append(errs, f.close()) // before the raw copies they may read
+		errs = append(errs, f.close()) // before the raw copies that they may read
 	}
 	for _, b := range s.raw {
 		if b != nil {
@@ -107,28 +102,26 @@ func (s *weightSet) close() error {
 	return errors.Join(errs...)
 }
 
-// Rotation is how the weights of one kernel and matrix rotated, as measured from
-// what the kernel holds rather than from what was planned.
+// Rotation describes how the weights of one kernel and matrix rotated, measured from what the kernel holds
+// rather than from the plan.
 type Rotation struct {
 	Weights string `json:"weights"` // "bf16 n14336 k4096"
 	Kernel  string `json:"kernel"`
 	Copies  int    `json:"copies"`
 	Bytes   int64  `json:"bytes"` // of all copies, in the kernel's form
-	// Packing is what the kernel made of each copy ahead of all launches; nil where it reads
-	// the weights as they are, or packs in each launch.
+	// Packing describes packing ahead of all launches; nil if the kernel reads raw weights or packs in each
+	// launch.
 	Packing *Packing `json:"packing,omitempty"`
-	// Enough is false when they are less than the regime asks for: three times
-	// the last-level cache.
+	// Enough is false if the copies are smaller than the regime requires: three times the last-level cache.
 	Enough bool `json:"enough"`
 }
 
-// Packing is what it takes to bring weights into the form that a kernel reads.
+// Packing is the cost of packing weights for a kernel.
 type Packing struct {
-	Seconds float64 `json:"seconds"` // for a copy, the median
-	Bytes   int64   `json:"bytes"`   // of a copy in that form
+	Seconds float64 `json:"seconds"` // per copy, the median
+	Bytes   int64   `json:"bytes"`   // per copy in packed form
 }
 
-// packing is that of a form, nil where it has none.
 func (f *weightForm) packing() *Packing {
 	var seconds []float64
 	for _, w := range f.copies {
@@ -141,10 +134,9 @@ func (f *weightForm) packing() *Packing {
 	if len(seconds) == 0 {
 		return nil
 	}
-	return &Packing{Seconds: median(seconds), Bytes: f.copies[0].Bytes()}
+	return &Packing{Seconds: stats.Median(seconds), Bytes: f.copies[0].Bytes()}
 }
 
-// rotation checks a form against the device's last-level cache.
 func (f *weightForm) rotation(regime results.Regime, llc int64) Rotation {
 	r := Rotation{Weights: f.set.key.String(), Kernel: f.kernel.Name(), Copies: len(f.copies), Packing: f.packing()}
 	for _, w := range f.copies {

@@ -9,14 +9,12 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// allocator tells of every buffer of a simulated device, which the weights are
-// copied to one by one.
 type allocator struct {
-	*kerneltest.Device
+	*simulated.Device
 	count int
 	at    func(n int)
 }
@@ -27,8 +25,7 @@ func (d *allocator) Alloc(bytes int64) (kernels.Buffer, error) {
 	return d.Device.Alloc(bytes)
 }
 
-// TestFillingWeightsIsInterrupted cancels a sweep, and lets its deadline pass, in
-// the middle of the six copies of a matrix.
+// A cancellation or deadline takes effect between the six copies of a matrix.
 func TestFillingWeightsIsInterrupted(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -36,7 +33,7 @@ func TestFillingWeightsIsInterrupted(t *testing.T) {
 		status   string
 	}{{"cancelled", 0, StatusInterrupted}, {"late", time.Second, StatusDeadline}} {
 		t.Run(c.name, func(t *testing.T) {
-			d := simulated(nil)
+			d := declared(nil)
 			p := planned(t, d, "1:10", func(o *Options) { o.Deadline = c.deadline })
 			run := newRun(t, p)
 			ctx, cancel := context.WithCancel(context.Background())
@@ -76,10 +73,8 @@ func TestFillingWeightsIsInterrupted(t *testing.T) {
 	}
 }
 
-// TestPackingStopsBetweenCopies asks a kernel for its form of the copies while
-// the rig says that it must not go on.
 func TestPackingStopsBetweenCopies(t *testing.T) {
-	d := simulated(nil)
+	d := declared(nil)
 	b := testRig(t, d, kernels.Normal, 1, time.Millisecond, 1)
 	c := simCase(8)
 	c.Kernel = "theirs"
@@ -110,7 +105,6 @@ func TestPackingStopsBetweenCopies(t *testing.T) {
 	}
 }
 
-// TestSmallMatricesRotatePastTheCache asks for copies of matrices of a few KB.
 func TestSmallMatricesRotatePastTheCache(t *testing.T) {
 	const llc = 32 << 20
 	for _, bytes := range []int64{6 << 10, 8 << 10, 23 << 10, 1 << 20, 200 << 20} {
@@ -126,8 +120,7 @@ func TestSmallMatricesRotatePastTheCache(t *testing.T) {
 	}
 }
 
-// TestPlacesOfAAndCStayFew looks for numbers of copies that leave the cold regime
-// no choice but a place of A and C for each.
+// No number of copies forces the cold regime to use a place of A and C per copy.
 func TestPlacesOfAAndCStayFew(t *testing.T) {
 	for bytes := int64(6 << 10); bytes < 1<<20; bytes += 511 {
 		n := copiesFor(results.Cold, bytes, 32<<20)
@@ -140,7 +133,7 @@ func TestPlacesOfAAndCStayFew(t *testing.T) {
 }
 
 func TestLeastMemory(t *testing.T) {
-	d := simulated(func(c *kerneltest.Config) { c.MemoryBytes = 1 << 30 })
+	d := declared(func(c *simulated.Config) { c.MemoryBytes = 1 << 30 })
 	c := simCase(100)
 	// Two copies of 128 KiB, raw and packed with its margin, A of 50 KiB and C of 100.
 	if need, free := LeastMemory(d, c); need != 2*(128<<10)+277872+(52<<10)+(100<<10) || free != 1<<30 {
@@ -152,10 +145,8 @@ func TestLeastMemory(t *testing.T) {
 	}
 }
 
-// TestPackingIsTold: the run holds what packing took and makes, for kernels that pack ahead of
-// timing and no others.
 func TestPackingIsTold(t *testing.T) {
-	d := simulated(func(c *kerneltest.Config) { c.Gemms[1].PackTime = 3 * time.Millisecond })
+	d := declared(func(c *simulated.Config) { c.Gemms[1].PackTime = 3 * time.Millisecond })
 	p := planned(t, d, "1:10", nil)
 	run := newRun(t, p)
 	if _, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now}).Run(context.Background()); err != nil {

@@ -4,31 +4,29 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// worth is what a row tells that waits to be measured.
 type worth struct {
 	m int
-	// traffic is that of the rows that it tells of, 0 of each row where nothing is known of it.
+	// traffic is the traffic of the rows that it explains, or 0 if unknown.
 	traffic float64
-	// rank is 0 of the ends of the rows that one kind of launch runs, 1 of the middle between
-	// them, 2 of the middles of what that leaves, and so on.
+	// rank is 0 for the ends of the rows with one kind of launch, 1 for the middle, 2 for the middles of the
+	// halves, etc.
 	rank int
-	// covers is at how many Ms the kind runs.
+	// covers is the number of Ms with this kind of launch.
 	covers int
 }
 
-// compare puts first what tells most: where most traffic is, then what stands before the others of
-// its kind.
+// compare sorts by most traffic, then lowest rank within a kind.
 func (w worth) compare(o worth) int {
 	return cmp.Or(cmp.Compare(o.traffic, w.traffic), cmp.Compare(w.rank, o.rank))
 }
 
-// seedWorth orders the seeds of a series so that the first ones tell most: of each kind of
-// launch the ends, then what halves the widest gaps, of all kinds alike; kinds that run at more
-// Ms come first. Where the traffic is known, the ends of a kind tell of all its traffic and what
-// halves a gap of the gap's, and the most comes first.
+// seedWorth puts the ends of each kind of launch first, then the Ms that halve the widest gaps; kinds with
+// more Ms come first. With known traffic, the ends of a kind count for all its traffic and a middle for its
+// gap's traffic.
 func seedWorth(s PlannedSeries, seeds Batches, choices results.Choices, traffic results.Traffic) []worth {
 	covered := map[results.LaunchKind]int{}
 	for _, c := range choices {
@@ -58,14 +56,13 @@ func seedWorth(s PlannedSeries, seeds Batches, choices results.Choices, traffic 
 	return out
 }
 
-// load is the traffic of rows, ascending in M: sum[i] is that of the first i+1 of them.
+// load is the traffic of rows, ascending in M: sum[i] is the total of the first i+1.
 type load struct {
 	ms  Batches
 	sum []float64
 }
 
-// loadsOf are the traffic of the rows of a series by what runs there; none where nothing is
-// known of it.
+// loadsOf returns the traffic of a series' rows by kind of launch; empty if unknown.
 func loadsOf(s PlannedSeries, choices results.Choices, traffic results.Traffic) map[results.LaunchKind]*load {
 	if len(traffic) == 0 {
 		return nil
@@ -90,12 +87,11 @@ func (l *load) all() float64 {
 	return l.sum[len(l.sum)-1]
 }
 
-// between is the traffic of the rows from one to another, both included.
 func (l *load) between(from, to int) float64 {
 	if l == nil {
 		return 0
 	}
-	upTo := func(m int) float64 { // of the rows below m
+	upTo := func(m int) float64 {
 		if i, _ := slices.BinarySearch(l.ms, m); i > 0 {
 			return l.sum[i-1]
 		}
@@ -104,10 +100,9 @@ func (l *load) between(from, to int) float64 {
 	return upTo(to+1) - upTo(from)
 }
 
-// halving is the place of a row among those of its kind: it halves what lies between two others.
 type halving struct{ rank, from, to int }
 
-// halvings ranks n places: both ends 0, the middle 1, the middles of what that leaves 2.
+// halvings ranks n places: both ends 0, the middle 1, the middles of the halves 2.
 func halvings(n int) []halving {
 	out := make([]halving, n)
 	var halve func(from, to, rank int)
@@ -124,9 +119,8 @@ func halvings(n int) []halving {
 	return out
 }
 
-// waiting lists the cases of a plan that are taken in step by step, those first that tell most;
-// of equal worth, those of all series in turn. They are the seeds and, in a plan that is staged,
-// the rows of series that are not inferred.
+// waiting lists the cases that are measured step by step, the most informative first; for equal worth, series
+// alternate.
 func (p *Plan) waiting(seeds Seeds, choices map[results.SeriesKey]results.Choices) []results.Case {
 	type placed struct {
 		worth
@@ -138,10 +132,18 @@ func (p *Plan) waiting(seeds Seeds, choices map[results.SeriesKey]results.Choice
 		var rows []worth
 		switch {
 		case s.Infer:
-			rows = seedWorth(s, seeds[s.SeriesKey], choices[s.SeriesKey], p.Traffic)
+			rows = seedWorth(s, seeds[s.SeriesKey], choices[s.SeriesKey], p.trafficOf(s.Subject))
 		case p.staged():
-			for _, m := range s.Ms {
-				rows = append(rows, worth{m: m, traffic: p.Traffic.Weight(m)})
+			traffic := p.trafficOf(s.Subject)
+			for i, h := range halvings(len(s.Ms)) {
+				w := worth{m: s.Ms[i], traffic: traffic.Weight(s.Ms[i])}
+				if p.Spread {
+					w.rank = h.rank
+				}
+				rows = append(rows, w)
+			}
+			if len(p.Recorded) > 0 || p.Spread {
+				slices.SortStableFunc(rows, worth.compare)
 			}
 		}
 		turn := 0
@@ -161,13 +163,19 @@ func (p *Plan) waiting(seeds Seeds, choices map[results.SeriesKey]results.Choice
 	return out
 }
 
-// byTraffic orders cases that a designer asks for: where most traffic is comes first.
 func (p *Plan) byTraffic(cases []results.Case) {
+	of := map[kernels.Subject]results.Traffic{}
+	for _, c := range cases {
+		if _, ok := of[c.Subject]; !ok {
+			of[c.Subject] = p.trafficOf(c.Subject)
+		}
+	}
 	slices.SortStableFunc(cases, func(a, b results.Case) int {
-		return cmp.Compare(p.Traffic.Weight(b.M), p.Traffic.Weight(a.M))
+		return cmp.Compare(of[b.Subject].Weight(b.M), of[a.Subject].Weight(a.M))
 	})
 }
 
-// staged says whether all that the plan measures is taken in step by step, in the order of the
-// traffic.
-func (p *Plan) staged() bool { return len(p.Traffic) > 0 && p.Step > 0 }
+// staged reports whether the whole plan is measured step by step.
+func (p *Plan) staged() bool {
+	return (len(p.Traffic)+len(p.Recorded) > 0 || p.Spread) && p.Step > 0
+}

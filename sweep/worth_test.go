@@ -25,7 +25,6 @@ func TestHalvings(t *testing.T) {
 	}
 }
 
-// worthKey is a series of its own for each n.
 func worthKey(n int) results.SeriesKey {
 	return results.SeriesKey{Device: "sim", Kernel: "k", Subject: kernels.Product(kernels.FP32, n, 8)}
 }
@@ -50,7 +49,6 @@ func TestSeedWorth(t *testing.T) {
 		for _, w := range seedWorth(s, Batches{1, 4, 20, 40, 70}, choices, c.traffic) {
 			ms, weights = append(ms, w.m), append(weights, w.traffic)
 		}
-		// The ends of a kind come before its middle where they are worth the same.
 		if !slices.Equal(ms, c.ms) || !slices.Equal(weights, c.weights) {
 			t.Errorf("%s: %v of traffic %v, expected %v of %v", c.name, ms, weights, c.ms, c.weights)
 		}
@@ -68,14 +66,16 @@ func TestSeedWorth(t *testing.T) {
 }
 
 func TestWaiting(t *testing.T) {
-	one, two := PlannedSeries{SeriesKey: worthKey(8), Ms: upTo(6), Infer: true}, PlannedSeries{SeriesKey: worthKey(16), Ms: upTo(6), Infer: true}
+	one, two := PlannedSeries{SeriesKey: worthKey(8), Ms: upTo(6), Infer: true},
+		PlannedSeries{SeriesKey: worthKey(16), Ms: upTo(6), Infer: true}
 	dense := PlannedSeries{SeriesKey: worthKey(32), Ms: Batches{1, 2, 6}}
 	for _, c := range []struct {
 		name, want string
 		plan       Plan
 	}{
 		{"in turn", "n8m1 n16m4 n8m3 n16m6 n8m2 n16m5", Plan{}},
-		{"staged", "n8m1 n16m4 n8m3 n16m6 n16m5 n32m6 n8m2 n32m1 n32m2", Plan{Step: 1, Traffic: results.Traffic{{M: 1, Weight: 1}, {M: 4, Weight: 5}, {M: 6, Weight: 5}}}},
+		{"staged", "n8m1 n16m4 n8m3 n16m6 n16m5 n32m6 n8m2 n32m1 n32m2",
+			Plan{Step: 1, Traffic: results.Traffic{{M: 1, Weight: 1}, {M: 4, Weight: 5}, {M: 6, Weight: 5}}}},
 	} {
 		c.plan.Series = []PlannedSeries{one, two, dense}
 		var got []string

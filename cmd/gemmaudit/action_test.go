@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// action is what GitHub reads of action.yml.
+// action is the part of action.yml that GitHub reads.
 type action struct {
 	Inputs  map[string]struct{ Description, Default string }
 	Outputs map[string]struct{ Description, Value string }
@@ -27,12 +27,12 @@ type action struct {
 	}
 }
 
-// expression is one in which an action refers to an input, or to an output of a step.
 var expression = regexp.MustCompile(`\$\{\{ *([a-z0-9.-]+) *\}\}`)
 
-// do runs the steps of the action in a folder, as GitHub does, until one fails. It returns what they print, the outputs of the
-// action, the summary of the job and the exit code of the last step.
-func (x *action) do(t *testing.T, folder string, given map[string]string) (printed string, outputs map[string]string, summary string, code int) {
+// do runs the steps of the action in a folder, as GitHub does, until one fails. It returns their output, the
+// action's outputs, the job summary and the exit code of the last step.
+func (x *action) do(t *testing.T, folder string,
+	given map[string]string) (printed string, outputs map[string]string, summary string, code int) {
 	t.Helper()
 	values := map[string]string{}
 	for name, in := range x.Inputs {
@@ -97,13 +97,12 @@ func (x *action) do(t *testing.T, folder string, given map[string]string) (print
 	for name, out := range x.Outputs {
 		outputs[name] = evaluate(out.Value)
 	}
-	written, _ := os.ReadFile(summaries) // which a step that fails early does not write
+	written, _ := os.ReadFile(summaries) // missing if a step fails early
 	return all.String(), outputs, string(written), code
 }
 
-// The action of the repository, step by step on a simulated device: it measures, annotates, writes its reports, and fails
-// on what is new.
-func TestAction(t *testing.T) {
+func readAction(t *testing.T) *action {
+	t.Helper()
 	text, err := os.ReadFile("../../action.yml")
 	if err != nil {
 		t.Fatal(err)
@@ -112,6 +111,12 @@ func TestAction(t *testing.T) {
 	if err := yaml.Unmarshal(text, &x); err != nil {
 		t.Fatal(err)
 	}
+	return &x
+}
+
+// On a simulated device, the action must measure, annotate, write its reports, and fail on new findings.
+func TestAction(t *testing.T) {
+	x := readAction(t)
 	for _, name := range slices.Sorted(maps.Keys(x.Inputs)) {
 		if x.Inputs[name].Description == "" {
 			t.Errorf("input %s has no description", name)
@@ -124,18 +129,20 @@ func TestAction(t *testing.T) {
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// On several lines, as people write it: each of them counts.
+	// Users write several lines; each must count.
 	sweep := "--shape n256k256 --batch 32:160:8\n--dtype fp32 --rounds 12\n\n--rounds-for all --kernel "
 	dented := map[string]string{"program": "gemmaudit-sim", "run": "first run.db", "sweep": sweep + "dented", "baseline": "not there.db"}
 
 	printed, outputs, summary, code := x.do(t, folder, dented)
-	if code != 1 || outputs["exit-code"] != "1" || !regexp.MustCompile(`(?m)^::error file=first run\.db,title=monotonic`).MatchString(printed) {
+	if code != 1 || outputs["exit-code"] != "1" ||
+		!regexp.MustCompile(`(?m)^::error file=first run\.db,title=monotonic`).MatchString(printed) {
 		t.Errorf("a dent ends in %d, outputs %v and\n%s", code, outputs, printed)
 	}
-	if !strings.Contains(summary, "confirmed") {
+	if !strings.Contains(summary, "n256 k256") {
 		t.Errorf("the summary is %q", summary)
 	}
-	for name, has := range map[string]string{outputs["junit"]: "<failure", outputs["sarif"]: `"level": "error"`, "gemmaudit-reports/audit.json": `"status": "confirmed"`} {
+	for name, has := range map[string]string{outputs["junit"]: "<failure", outputs["sarif"]: `"level": "error"`,
+		"gemmaudit-reports/audit.json": `"status": "confirmed"`} {
 		report, err := os.ReadFile(filepath.Join(folder, name))
 		if err != nil || !strings.Contains(string(report), has) {
 			t.Errorf("%s has no %s: %v", name, has, err)
@@ -144,7 +151,8 @@ func TestAction(t *testing.T) {
 
 	known := maps.Clone(dented)
 	known["run"], known["baseline"], known["reports"] = "second.db", "first run.db", "$(touch evil)"
-	if printed, outputs, _, code := x.do(t, folder, known); code != 0 || outputs["exit-code"] != "0" || strings.Contains(printed, "::error") {
+	if printed, outputs, _, code := x.do(t, folder, known); code != 0 || outputs["exit-code"] != "0" ||
+		strings.Contains(printed, "::error") {
 		t.Errorf("what the baseline has ends in %d, outputs %v and\n%s", code, outputs, printed)
 	}
 	if _, err := os.Stat(filepath.Join(folder, "evil")); err == nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/importing"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/advice"
 )
@@ -43,51 +44,12 @@ type adviseOptions struct {
 	output    report.Format
 }
 
-// mostSizes bounds the sizes to capture.
 const mostSizes = 1024
 
 func newAdviseCommand(a *app) *cobra.Command {
 	opts := &adviseOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "advise RUN...",
-		Short: "Advise which batch sizes an engine should run: graphs, chunks, settings",
-		Example: examples(
-			"gemmaudit sweep --model mistral-7b --dtype bf16 --kernel cublas --batch 16:2560:16 --out run.db",
-			"gemmaudit advise run.db                                  # by the products alone",
-			"gemmaudit advise run.db --measured prompts.csv           # with what whole passes took",
-			"gemmaudit advise run.db --part attention=attention.csv --sizes 24 --traffic m.csv",
-			"gemmaudit advise run.db --latency 50ms --for vllm -o json",
-		),
-		Long: `Adds up the time of a pass of a model over M tokens, with an interval, from runs of its products
-with weights as engines hold them (--layout nk), each as often as a pass has it; inferred rows count.
-From that follow: the sizes to capture as graphs, so that batches padded to the next of them take
-the least expected time; the sizes that are never worth running, as a larger one is faster; the
-chunk of a prefill with the most tokens a second; what each saves; and settings of engines.
-
-Nothing is guessed. Attention, the head and a softmax over the vocabulary are added where they were
-swept: attention as that of one prompt, the others on the last row of each sequence (--sequences), as
-engines run them. What was not swept is imported, as --part attention=FILE.csv; or it is fitted as a
-smooth rest to whole passes, --measured FILE.csv. Without either the times are those of the products
-alone, which is said.
-
-CSVs have a header, and one line for each M, in any order:
-  --measured, --part  m,seconds       tokens of a pass, and its time in seconds, as in 512,0.01792;
-                                      perhaps low and high, the bounds of a 95 % interval, both or
-                                      neither; of a part perhaps count, how often a pass has it
-  --traffic           m,weight        how often batches of M tokens run, as in 64,0.3: only ratios matter.
-                                      The weight holds up to the next M that is listed, 0 ends a range,
-                                      and the last M is by itself. The header may be left out
-
-One set of limits feeds all settings: no size to capture is above the chunk, and those that count
-sequences are not above --max-sequences either. Of times with too few samples nothing is sure.
-
-Advice is about sizes that were measured or inferred: a batch in between runs as the next larger one.
-docs/advise.md describes the arithmetic, and the settings of each engine.` + exitHelp(
-			"0  advised",
-			"2  products of the model are missing, of two devices, or there more than once; a CSV has a wrong cell",
-			"3  a run file or the disk failed, or a CSV can't be opened; or cases failed in a run",
-			"4  a run drifted too far, no chunk is surely within --latency, cases of a plan are missing, or several",
-			"   machines measured a run"),
+		Use:               "advise RUN...",
 		Args:              atLeastArgs("RUN"),
 		ValidArgsFunction: runFiles(0),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -95,37 +57,35 @@ docs/advise.md describes the arithmetic, and the settings of each engine.` + exi
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&opts.model, "model", "", "model or the path of its config.json, perhaps with :q_proj+k_proj+... for its products (default: by the runs)")
-	flags.IntVar(&opts.tp, "tp", 1, "ranks that the model is split over")
-	flags.StringVar(&opts.kernel, "kernel", "", "kernel of the products (default: that of the runs, if it is one)")
-	flags.StringVar(&opts.dtype, "dtype", "", "data type of the products (default: that of the runs, if it is one)")
-	flags.StringVar(&opts.sequences, "sequences", "1", "sequences of a pass, whose last rows go through the head; all: each token is one, as in decoding")
-	flags.StringArrayVar(&opts.parts, "part", nil, "NAME=FILE.csv: times of a part that was not swept, as attention=FILE.csv (repeatable)")
-	flags.StringVar(&opts.measured, "measured", "", "CSV of m,seconds: whole passes that were measured, to which the rest is fitted")
-	flags.StringVar(&opts.traffic, "traffic", "", "CSV of m,weight: how often each batch size is run (default: flat in log M)")
-	flags.IntVar(&opts.sizes, "sizes", 16, "most sizes to capture")
-	flags.DurationVar(&opts.latency, "latency", 0, "bound on the time of a chunk, as in 50ms, 0 for none")
-	flags.IntVar(&opts.tokens, "max-num-batched-tokens", 0, "most tokens of a pass, which bounds the chunk (default: the advised chunk)")
-	flags.IntVar(&opts.decoding, "max-sequences", 0, "most sequences that decode at a time, 0 for unknown: bounds sizes that count sequences")
-	flags.StringVar(&opts.minGain, "min-gain", "2%", "gain of a larger size from which on a size is never worth running")
-	flags.Float64Var(&opts.fdr, "fdr", 0.05, "false discovery rate of those sizes")
-	flags.StringSliceVar(&opts.engines, "for", advice.Engines(), "engines whose settings are written")
+	flags.StringVar(&opts.model, "model", "",
+		"model name or path of its config.json, optionally with :q_proj+k_proj for some products (default: from the runs)")
+	flags.IntVar(&opts.tp, "tp", 1, "tensor-parallel ranks")
+	flags.StringVar(&opts.kernel, "kernel", "", "kernel of the products (default: the only one in the runs)")
+	flags.StringVar(&opts.dtype, "dtype", "", "data type of the products (default: the only one in the runs)")
+	flags.StringVar(&opts.sequences, "sequences", "1", "sequences in a pass, whose last rows go through the output head; all for decoding")
+	flags.StringArrayVar(&opts.parts, "part", nil,
+		"NAME=FILE.csv: times of a part that was not measured, as attention=FILE.csv (repeatable)")
+	flags.StringVar(&opts.measured, "measured", "", "CSV of m,seconds: measured times of whole passes")
+	flags.StringVar(&opts.traffic, "traffic", "", "CSV of m,weight: how often each batch size runs (default: uniform in log M)")
+	flags.IntVar(&opts.sizes, "sizes", 16, "maximum number of graph sizes")
+	flags.DurationVar(&opts.latency, "latency", 0, "limit on the time of a chunk, as in 50ms; 0 for none")
+	flags.IntVar(&opts.tokens, "max-num-batched-tokens", 0, "limit on the tokens of a pass (default: the advised chunk)")
+	flags.IntVar(&opts.decoding, "max-sequences", 0, "limit on the sequences that decode at the same time; 0 for unknown")
+	flags.StringVar(&opts.minGain, "min-gain", "2%", "a size is never worth running if a larger one is this much faster")
+	flags.Float64Var(&opts.fdr, "fdr", 0.05, "false discovery rate of sizes never worth running")
+	flags.StringSliceVar(&opts.engines, "for", advice.Engines(), "engines to print settings for")
 	flags.StringVar(&opts.out, "out", "", "folder for advice.json, advice.md and plots")
 	flags.BoolVar(&opts.force, "force", false, "replace files in --out")
-	flags.StringVar(&opts.images, "images", "svg", "formats of the plots: all, or some of png,svg,pdf")
+	flags.StringVar(&opts.images, "images", "svg", imagesUsage)
 	clockFlag(cmd, &opts.clock)
 	acceptFlags(cmd, &opts.accept)
 	outputFlag(cmd, &opts.output)
 	complete(cmd, "model", completeModels)
-	complete(cmd, "kernel", cobra.NoFileCompletions)
 	complete(cmd, "dtype", fixed("bf16", "fp16"))
 	complete(cmd, "sequences", fixed("1", "all"))
-	complete(cmd, "part", cobra.NoFileCompletions)
 	complete(cmd, "measured", filesWith("csv"))
 	complete(cmd, "traffic", filesWith("csv"))
 	complete(cmd, "latency", fixed("20ms", "50ms", "100ms"))
-	complete(cmd, "max-num-batched-tokens", cobra.NoFileCompletions)
-	complete(cmd, "max-sequences", cobra.NoFileCompletions)
 	complete(cmd, "min-gain", fixed("1%", "2%", "5%"))
 	complete(cmd, "fdr", fixed("0.05", "0.01"))
 	complete(cmd, "for", listOf(advice.Engines))
@@ -161,7 +121,7 @@ func (o *adviseOptions) run(paths []string) error {
 	}
 	var measured advice.Measured
 	if o.measured != "" {
-		times, err := results.ReadPassTimes(o.measured)
+		times, err := importing.ReadPassTimes(o.measured)
 		if err != nil {
 			return badFlag("measured", err)
 		}
@@ -173,7 +133,7 @@ func (o *adviseOptions) run(paths []string) error {
 	key := match.Series
 	subject.Device, subject.Card, subject.Kernel = key.Device, match.Card, key.Kernel
 	subject.DType, subject.Layout, subject.ClockMHz = string(key.DType), key.Layout.String(), match.ClockMHz
-	missing := append(slices.Clone(match.Missing), "norms, activations and what else a pass computes")
+	missing := append(slices.Clone(match.Missing), "norms, activations and the rest of a pass")
 	if o.tp > 1 {
 		missing = append(missing, "communication between ranks")
 	}
@@ -194,12 +154,12 @@ func (o *adviseOptions) run(paths []string) error {
 	}
 	evidence := rules.Evidence{Held: holds, Accept: o.accept}
 	if found.Chunk.M == 0 {
-		evidence.Open = groundsOf(inconclusivef("no chunk is surely within --latency %v: the fastest pass that is known takes %v", o.latency, time.Duration(fastest(found)*1e9).Round(time.Microsecond)))
+		evidence.Open = groundsOf(inconclusivef("no chunk is surely within --latency %v: the fastest measured pass takes %v", o.latency,
+			time.Duration(fastest(found)*1e9).Round(time.Microsecond)))
 	}
 	return a.conclude(evidence)
 }
 
-// fastest is the least time of a pass in seconds.
 func fastest(a *advice.Advice) float64 {
 	least := a.Passes[0].Seconds.Mid
 	for _, p := range a.Passes {
@@ -208,9 +168,9 @@ func fastest(a *advice.Advice) float64 {
 	return least
 }
 
-// options reads the flags that say what to advise on.
 func (o *adviseOptions) options() (advice.Options, error) {
-	out := advice.Options{Sizes: o.sizes, Latency: o.latency.Seconds(), FDR: o.fdr, Engines: o.engines, MaxTokens: o.tokens, MaxSequences: o.decoding}
+	out := advice.Options{Sizes: o.sizes, Latency: o.latency.Seconds(), FDR: o.fdr, Engines: o.engines, MaxTokens: o.tokens,
+		MaxSequences: o.decoding}
 	switch {
 	case o.sizes < 1 || o.sizes > mostSizes:
 		return out, usagef("--sizes: %d, expected 1 to %d", o.sizes, mostSizes)
@@ -235,14 +195,14 @@ func (o *adviseOptions) options() (advice.Options, error) {
 		return out, usagef("--min-gain: %w", err)
 	}
 	if o.traffic != "" {
-		if out.Traffic, err = results.ReadTraffic(o.traffic); err != nil {
+		if out.Traffic, err = importing.ReadTraffic(o.traffic); err != nil {
 			return out, badFlag("traffic", err)
 		}
 	}
 	return out, nil
 }
 
-// parseGain reads a share, as "2%" or 0.02.
+// parseGain reads a share: "2%" or 0.02.
 func parseGain(s string) (float64, error) {
 	text, percent := strings.CutSuffix(strings.TrimSpace(s), "%")
 	v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
@@ -255,7 +215,6 @@ func parseGain(s string) (float64, error) {
 	return v, nil
 }
 
-// passRuns reads the times of runs, at one clock, and the series that their plans name.
 func (a *app) passRuns(paths []string, clock float64) ([]advice.Run, []results.PlannedSeries, []rules.Held, error) {
 	cfg, err := rules.LoadConfig("")
 	if err != nil {
@@ -275,7 +234,7 @@ func (a *app) passRuns(paths []string, clock float64) ([]advice.Run, []results.P
 		all = append(all, holds)
 		for _, s := range run.Times {
 			if cfg.ClockMHz == 0 {
-				cfg.ClockMHz = s.ClockMHz // runs that are added up are judged at one clock
+				cfg.ClockMHz = s.ClockMHz // runs that are added up share one clock
 			}
 		}
 		runs, planned = append(runs, run), append(planned, of...)
@@ -283,7 +242,6 @@ func (a *app) passRuns(paths []string, clock float64) ([]advice.Run, []results.P
 	return runs, planned, all, nil
 }
 
-// passRun reads one run.
 func (a *app) passRun(path string, cfg rules.Config) (advice.Run, []results.PlannedSeries, rules.Held, error) {
 	run, err := a.openRun(path, false)
 	if err != nil {
@@ -294,10 +252,7 @@ func (a *app) passRun(path string, cfg rules.Config) (advice.Run, []results.Plan
 	if err != nil {
 		return advice.Run{}, nil, rules.Held{}, err
 	}
-	times, invalid, err := rules.Times(data, cfg)
-	if err != nil {
-		return advice.Run{}, nil, rules.Held{}, err
-	}
+	times, invalid := rules.Times(data, cfg.Basis())
 	if invalid != "" {
 		return advice.Run{}, nil, rules.Held{}, inconclusivef("%s: %s", path, invalid)
 	}
@@ -313,14 +268,13 @@ func (a *app) passRun(path string, cfg rules.Config) (advice.Run, []results.Plan
 	return out, plan.Series, holds, err
 }
 
-// imported puts the parts that are brought in the place of those that were swept.
 func (o *adviseOptions) imported(match *advice.Match) error {
 	for _, part := range o.parts {
 		name, path, ok := strings.Cut(part, "=")
 		if !ok || name == "" || path == "" {
 			return usagef("--part: %q, expected NAME=FILE.csv, as in attention=attention.csv", part)
 		}
-		times, err := results.ReadPassTimes(path)
+		times, err := importing.ReadPassTimes(path)
 		if err != nil {
 			return badFlag("part", err)
 		}
@@ -329,7 +283,6 @@ func (o *adviseOptions) imported(match *advice.Match) error {
 	return nil
 }
 
-// write fills the folder of --out.
 func (o *adviseOptions) write(found *advice.Advice, images []report.Image) error {
 	a := o.app
 	if err := os.MkdirAll(o.out, 0o755); err != nil {

@@ -11,8 +11,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
-// layerProducts are the products of a layer in the ways in which engines compute them, from the most
-// fused on.
+// layerProducts lists the products of a layer as engines compute them, most fused first.
 var layerProducts = [][]string{
 	{"qkv_proj", "o_proj", "gate_up_proj", "down_proj"},
 	{"qkv_proj", "o_proj", "gate_proj", "up_proj", "down_proj"},
@@ -20,11 +19,10 @@ var layerProducts = [][]string{
 	{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"},
 }
 
-// headProduct is the product with the vocabulary.
 const headProduct = "lm_head"
 
-// need is what a pass of the model consists of; planned are the series of the runs, which name the
-// model where no flag does.
+// need returns the products in a pass of the model. planned holds the runs' series, which name the model if
+// no flag does.
 func (o *adviseOptions) need(planned []results.PlannedSeries) (advice.Need, advice.Subject, error) {
 	var need advice.Need
 	var subject advice.Subject
@@ -40,10 +38,11 @@ func (o *adviseOptions) need(planned []results.PlannedSeries) (advice.Need, advi
 		return need, subject, badFlag("model", err)
 	}
 	if model.Layers == 0 {
-		return need, subject, usagef("--model: %s does not say how many layers it has: expected num_hidden_layers in its config.json", model.Name)
+		return need, subject,
+			usagef("--model: the number of layers of %s is unknown: expected num_hidden_layers in its config.json", model.Name)
 	}
 	if err := model.Uniform(); err != nil {
-		return need, subject, hint(badFlag("model", err), "advise takes models whose layers are alike and measured whole")
+		return need, subject, hint(badFlag("model", err), "advise needs a model with identical layers, and runs of all their products")
 	}
 	sets := layerProducts
 	if i := strings.LastIndexByte(spec, ':'); i >= 0 && !strings.ContainsAny(spec[i:], `/\`) {
@@ -54,7 +53,7 @@ func (o *adviseOptions) need(planned []results.PlannedSeries) (advice.Need, advi
 	need = advice.Need{Model: model.Name, Count: model.Layers, Vocab: model.Vocab, Kernel: o.kernel}
 	for _, set := range sets {
 		if len(sets) > 1 && slices.ContainsFunc(set, func(name string) bool { return !slices.Contains(model.ProjectionNames(), name) }) {
-			continue // the checkpoint holds them in one matrix
+			continue // the checkpoint stores them in one matrix
 		}
 		products, err := layersOf(model, o.tp, set)
 		if err != nil {
@@ -91,7 +90,7 @@ func (o *adviseOptions) need(planned []results.PlannedSeries) (advice.Need, advi
 	return need, subject, nil
 }
 
-// layersOf are products of all layers of a model.
+// layersOf returns products summed over all layers of a model.
 func layersOf(model sweep.Model, tp int, names []string) ([]advice.Product, error) {
 	targets, err := model.Projections(tp, names...)
 	if err != nil {
@@ -104,8 +103,7 @@ func layersOf(model sweep.Model, tp int, names []string) ([]advice.Product, erro
 	return out, nil
 }
 
-// namedProducts is the set of products that a selector names, which has to be a whole layer, with or
-// without the head.
+// namedProducts returns the products that a selector names: a whole layer, with or without the head.
 func namedProducts(selector string) ([][]string, error) {
 	names := slices.DeleteFunc(strings.Split(strings.ToLower(selector), "+"), func(s string) bool { return s == headProduct })
 	slices.Sort(names)
@@ -119,10 +117,9 @@ func namedProducts(selector string) ([][]string, error) {
 	for _, set := range layerProducts {
 		expected = append(expected, strings.Join(set, "+"))
 	}
-	return nil, usagef("--model: %q is no whole layer, expected %s", selector, strings.Join(expected, ", or "))
+	return nil, usagef("--model: %q is not a whole layer, expected %s", selector, strings.Join(expected, ", or "))
 }
 
-// plannedModel is the model that the runs' plans name.
 func plannedModel(planned []results.PlannedSeries) (string, error) {
 	var models []string
 	for _, s := range planned {
@@ -133,11 +130,12 @@ func plannedModel(planned []results.PlannedSeries) (string, error) {
 	switch len(models) {
 	case 1:
 		if _, err := sweep.FindModel(models[0]); err != nil {
-			return "", hint(usagef("the runs are of model %s, which is not built in", models[0]), "--model takes the path of its config.json")
+			return "",
+				hint(usagef("the runs are of model %s, which is not built in", models[0]), "give --model the path of its config.json")
 		}
 		return models[0], nil
 	case 0:
-		return "", hint(usagef("the runs name no model"), "--model names it, as in --model mistral-7b")
+		return "", hint(usagef("the runs have no model name"), "give --model, as in --model mistral-7b")
 	}
-	return "", hint(usagef("the runs are of %d models: %s", len(models), strings.Join(models, ", ")), "--model names one")
+	return "", hint(usagef("the runs are of %d models: %s", len(models), strings.Join(models, ", ")), "give --model")
 }

@@ -14,17 +14,18 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gemmaudit/gemmaudit/cmd/gemmaudit/process"
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cpu"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda"
-	stored "github.com/gemmaudit/gemmaudit/kernels/cuda/calibration/kept"
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/draft"
+	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/sweep/health"
 )
 
-// app is what a command knows of the world outside its flags. Tests build one
-// with a simulated device and buffers for streams.
+// app holds a command's environment. Tests build one with a simulated device and buffers for streams.
 type app struct {
 	stdin  io.Reader
 	stdout *stickyWriter
@@ -32,8 +33,8 @@ type app struct {
 	env    func(string) (string, bool)
 	now    func() time.Time
 	after  func(time.Duration) <-chan time.Time
-	// providers brings the devices; it is asked only by commands that need one,
-	// because opening a device costs more than most commands do.
+	// providers returns the devices. Only commands that need one call it, because opening a device takes
+	// longer than most commands.
 	providers func() []kernels.Provider
 
 	// The global flags.
@@ -46,47 +47,47 @@ type app struct {
 	faults  faultFlags
 	labels  labelFlags
 
+	stage stage // set while suspects or remedies are measured
+
 	textfile textfile
 
-	// command is the command line, as it is stored in runs.
 	command string
 	args    []string
 
-	// patience is how long devices may take to be opened, asked and closed; replace starts the program
-	// anew with one more variable in its environment.
+	// patience limits how long devices may take to open, answer and close. replace restarts the program with
+	// one more environment variable.
 	patience time.Duration
 	replace  func(variable string) error
-	// supervise runs a command line in a child whose outcome is what it writes last; nil runs all in this process.
+	// supervise runs a command line in a child that reports its outcome at the end; nil runs it in this
+	// process.
 	supervise func(args []string) (code int, err error)
 	waits     atomic.Bool    // a child is running
-	holds     atomic.Bool    // devices, or a run to add samples to, are open: the command has to end by itself
+	holds     atomic.Bool    // devices, or a run to add samples to, are open: the command must end on its own
 	end       func(code int) // ends the process
-	goesOn    *continuation  // nil in a process that takes nobody's place
-	out       string         // the run file or folder that is measured into
+	goesOn    *continuation  // nil in a process started for the first time
+	out       string         // the run file or folder being measured
 	began     time.Time      // when that began
 
 	open   sync.Once
 	reg    *kernels.Registry
-	silent error // that devices do not answer
-	// skipped are cases that were not measured again, since a device failed with them before.
+	silent error
+	// skipped holds cases not measured again because a device failed with them before.
 	skipped []results.Case
-	absent  []string // devices of a run that were warned of
-	// toldConstants are the devices of whose constants something was told.
+	absent  []string // missing devices already warned about
+	// toldConstants holds the devices whose constants were already mentioned.
 	toldConstants map[string]bool
 }
 
-// Main runs the program and returns its exit code. args are those after the
-// program's name; env looks up an environment variable.
+// Main runs the program and returns its exit code. args excludes the program's name; env looks up an
+// environment variable.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) (string, bool)) int {
 	a := newApp(stdin, stdout, stderr, env, func() []kernels.Provider {
-		constants := stored.Find(func(name string) string { v, _ := env(name); return v })
-		return []kernels.Provider{cpu.Provider{}, cuda.Provider{Calibration: constants, Program: buildVersion()}}
+		return []kernels.Provider{cpu.Provider{}, cuda.Provider{}}
 	})
-	a.supervise = superviseChild
+	a.supervise = process.Supervise
 	return a.main(args)
 }
 
-// newApp returns an app on the given streams and devices, with the real clock.
 func newApp(stdin io.Reader, stdout, stderr io.Writer, env func(string) (string, bool), providers func() []kernels.Provider) *app {
 	return &app{
 		stdin:     stdin,
@@ -97,15 +98,17 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer, env func(string) (string,
 		after:     time.After,
 		providers: providers,
 		patience:  patience,
-		replace:   replaceProcess,
+		replace:   process.Replace,
 		end:       os.Exit,
 	}
 }
 
-// main parses args, runs the command and turns its error into the exit code, which a parent that waits for it gets as well.
+// main parses args, runs the command and converts its error to the exit code, which it also sends to a
+// waiting parent.
 func (a *app) main(args []string) int {
-	to, err := outcomeFile(a.env)
+	to, err := process.OutcomeFile(a.env)
 	if err != nil {
+		err = usage(err)
 		printError(a.stderr, err)
 		return exitCode(err)
 	}
@@ -113,7 +116,7 @@ func (a *app) main(args []string) int {
 		a.supervise = nil
 	}
 	var once sync.Once
-	tell := func(code int) { once.Do(func() { tellOutcome(to, code) }) }
+	tell := func(code int) { once.Do(func() { process.TellOutcome(to, code) }) }
 	end := a.end
 	a.end = func(code int) {
 		tell(code)
@@ -124,13 +127,11 @@ func (a *app) main(args []string) int {
 	return code
 }
 
-// carryOut carries a command line out.
 func (a *app) carryOut(args []string) int {
-	// A reader that went away is answered by EPIPE at the write, not by a signal
-	// that kills a sweep of an hour.
-	// Likewise a file size limit is answered by an error at the write.
+	// A closed pipe must return EPIPE from the write, not kill an hour-long sweep by signal. The same holds
+	// for a file size limit.
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGXFSZ)
-	ctx, cancel := a.interruptible(context.Background())
+	ctx, cancel := a.interrupts().Context(context.Background())
 	defer cancel()
 
 	a.command, a.args = commandLine(args), args
@@ -146,13 +147,13 @@ func (a *app) carryOut(args []string) int {
 	if ctx.Err() == nil {
 		err = a.goOnAfter(err)
 	}
-	// A verdict that was reached as the signal came is no answer to it: who sent it waits for 130.
+	// A verdict reached as the signal arrives must not hide the interruption: the sender expects 130.
 	if _, child := isChild(err); ctx.Err() != nil && !child && exitCode(err) != exitInterrupted {
 		err = interrupted(err)
 	}
 	err = a.writeTextfile(a.closeDevices(err))
 	if a.stdout.err != nil && !brokenPipe(a.stdout.err) {
-		err = besides(err, devicef("write standard output: %w", a.stdout.err))
+		err = joinErrors(err, devicef("write standard output: %w", a.stdout.err))
 	}
 	if err == nil {
 		return exitClean
@@ -168,105 +169,24 @@ func (a *app) carryOut(args []string) int {
 	return exitCode(err)
 }
 
-// echo is how long after an interrupt another one is the same: timeout(1) and
-// shells signal a process and then its group, a person is slower.
-const echo = 200 * time.Millisecond
-
-// grace is how long after an interrupt a command that measures nothing may take to end by itself. With the
-// time to end the process it stays below a second.
-const grace = 700 * time.Millisecond
-
-// interruptible returns a context that the first interrupt cancels. It then
-// steps aside, so that a second interrupt ends the process at once, even where stderr
-// takes no more.
-//
-// A command that has opened no device, and no run to add samples to, loses nothing when it is ended in the middle:
-// its results appear whole or not at all. It is ended after its grace, so that no loop over a large run need look
-// at the context. Other commands end by themselves: their samples are stored first.
-func (a *app) interruptible(parent context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancel(parent)
-	signals := make(chan os.Signal, 1)
-	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	// A shell without job control has its background jobs ignore interrupts. Those that come
-	// are meant, and to step aside would be to ignore them again.
-	ignored := slices.DeleteFunc(slices.Clone(ends), func(s os.Signal) bool { return !signal.Ignored(s) })
-	if !signal.Ignored(syscall.SIGHUP) { // as nohup(1) has it
-		ends = append(ends, syscall.SIGHUP)
-	}
-	signal.Notify(signals, ends...)
-	done := make(chan struct{})
-	go func() {
-		for waiting := true; waiting; {
-			select {
-			case <-signals:
-				waiting = a.waits.Load() // a child is interrupted in this one's place
-			case <-done:
-				return
-			}
-		}
-		go a.endAfter(a.after(grace), done)
-		later := a.after(echo)
-		told := make(chan struct{})
-		go func() {
-			a.notef("interrupted: finishing the block in progress; interrupt again to stop at once")
-			close(told)
-		}()
-		select {
-		case <-told:
-			cancel()
-			select {
-			case <-later:
-			case <-done:
-				return
-			}
-		case <-later:
-			cancel()
-		}
-		signal.Stop(signals)
-		if len(ignored) == 0 {
-			return
-		}
-		again := make(chan os.Signal, 1)
-		signal.Notify(again, ignored...)
-		select {
-		case <-again:
-			os.Exit(exitInterrupted)
-		case <-done:
-			signal.Stop(again)
-		}
-	}()
-	var once sync.Once
-	return ctx, func() {
-		once.Do(func() {
-			signal.Stop(signals)
-			close(done)
-			cancel()
-		})
-	}
+// interrupts lets a command without an open device or a run to add samples to be ended after its grace period.
+func (a *app) interrupts() process.Interrupts {
+	return process.Interrupts{After: a.after, Waits: a.waits.Load, Busy: a.holds.Load,
+		Told: func() { a.notef("interrupted: finishing the current block; interrupt again to stop at once") },
+		End: func() {
+			draft.RemoveAll()
+			results.RemoveLocks()
+			a.end(exitInterrupted)
+		}}
 }
 
-// endAfter ends the process when the time has come, unless the command is done or has to end by itself.
-func (a *app) endAfter(time <-chan time.Time, done <-chan struct{}) {
-	select {
-	case <-done:
-		return
-	case <-time:
-	}
-	if a.holds.Load() || a.waits.Load() {
-		return
-	}
-	draft.RemoveAll()
-	results.RemoveLocks()
-	a.end(exitInterrupted)
-}
-
-// registry opens the devices at the first call. Where they do not answer, silent says so and there
-// are none.
+// registry opens the devices at the first call. If they do not answer, it sets silent and returns an empty registry.
 func (a *app) registry() *kernels.Registry {
 	a.holds.Store(true)
 	a.open.Do(func() {
 		var reg *kernels.Registry
-		a.silent = a.answered("open the devices", func() { reg = kernels.NewRegistry(a.brought.choose(a.providers())...) })
+		a.silent = a.answered("open the devices",
+			func() { reg = kernels.NewRegistry(kernels.ChooseLibraries(a.providers(), a.brought.paths)...) })
 		if a.silent != nil {
 			reg = kernels.NewRegistry()
 		}
@@ -275,7 +195,6 @@ func (a *app) registry() *kernels.Registry {
 	return a.reg
 }
 
-// devices returns what --device selects.
 func (a *app) devices() ([]kernels.Device, error) {
 	devices, err := a.registry().Select(a.device)
 	if a.silent != nil {
@@ -286,12 +205,12 @@ func (a *app) devices() ([]kernels.Device, error) {
 		if slices.ContainsFunc(a.registry().Missing(), func(m kernels.Missing) bool {
 			return m.Name == a.device || m.Broken && strings.HasPrefix(a.device, m.Name+":")
 		}) {
-			code = exitDevice // it is there, and can't be used
+			code = exitDevice // it exists but can't be used
 		}
-		return nil, hint(&commandError{code: code, err: err}, "`gemmaudit devices` lists what this machine has")
+		return nil, hint(&commandError{code: code, err: err}, "`gemmaudit devices` lists the devices of this machine")
 	}
 	if len(devices) == 0 {
-		return nil, devicef("device %q: this machine has none that can be used", a.device)
+		return nil, devicef("device %q: this machine has no usable one", a.device)
 	}
 	a.keep(devices...)
 	if err := a.bring(devices); err != nil {
@@ -301,29 +220,35 @@ func (a *app) devices() ([]kernels.Device, error) {
 	if a.device == "auto" && devices[0].Spec().Kind.Facts().Host {
 		for _, m := range a.registry().Missing() {
 			if m.Broken {
-				a.warnf("%s is not taken: %s", m.Name, m.Reason)
+				a.warnf("%s is not used: %s", m.Name, m.Reason)
 			}
+		}
+		release := func() string {
+			text, _ := os.ReadFile("/etc/os-release") // if unreadable, no command is suggested
+			return string(text)
+		}
+		if text := health.MissingLibraries(a.registry().Missing(), release); text != "" {
+			a.notef("%s", text)
 		}
 	}
 	if kind, all := strings.CutSuffix(a.device, "all"); all && strings.HasSuffix(kind, ":") {
 		for _, m := range a.registry().Missing() {
 			if strings.HasPrefix(m.Name, kind) {
-				a.warnf("%s is left out: %s", m.Name, m.Reason)
+				a.warnf("%s skipped: %s", m.Name, m.Reason)
 			}
 		}
 	}
 	return devices, nil
 }
 
-// keep closes all other devices, for as long as the command measures on these. What
-// goes wrong with that is no fault of the command.
+// keep closes all other devices while the command measures on these. An error is only a warning, because the
+// command does not need those devices.
 func (a *app) keep(devices ...kernels.Device) {
 	if err := a.registry().Keep(devices...); err != nil {
 		a.warnf("%s", oneLine(err.Error()))
 	}
 }
 
-// oneDevice returns what --device selects when a command works on one device.
 func (a *app) oneDevice() (kernels.Device, error) {
 	devices, err := a.devices()
 	if err != nil {
@@ -335,20 +260,19 @@ func (a *app) oneDevice() (kernels.Device, error) {
 	return devices[0], nil
 }
 
-// notef writes one line to stderr for people; --quiet silences it. What a terminal would
-// obey is escaped: names of files and words from them are anybody's.
+// notef writes a line to stderr for people; --quiet silences it. It escapes terminal control characters,
+// because file names and their content are untrusted.
 func (a *app) notef(format string, args ...any) {
 	if !a.quiet {
 		fmt.Fprintln(a.stderr, oneLine(fmt.Sprintf(format, args...)))
 	}
 }
 
-// warnf writes one line to stderr that --quiet does not silence, escaped as by notef.
+// warnf writes a line to stderr despite --quiet, escaped as in notef.
 func (a *app) warnf(format string, args ...any) {
 	fmt.Fprintln(a.stderr, "warning: "+oneLine(fmt.Sprintf(format, args...)))
 }
 
-// stream wraps stdout or stderr with what can be shown on it.
 func (a *app) stream(w io.Writer) *report.Stream {
 	target := w
 	if s, ok := w.(*stickyWriter); ok {
@@ -363,18 +287,15 @@ func (a *app) stream(w io.Writer) *report.Stream {
 	return s
 }
 
-// getenv is the value of an environment variable, empty when it is not set.
 func (a *app) getenv(name string) string {
 	v, _ := a.env(name)
 	return v
 }
 
-// print renders a document on stdout.
 func (a *app) print(doc *report.Document, format report.Format) error {
 	return a.wrapPrint(doc.Render(a.stream(a.stdout), format))
 }
 
-// wrapPrint makes a format that some data can't take an error of the command line.
 func (a *app) wrapPrint(err error) error {
 	var unsupported *report.UnsupportedFormat
 	if errors.As(err, &unsupported) {
@@ -383,8 +304,8 @@ func (a *app) wrapPrint(err error) error {
 	return a.printed(err)
 }
 
-// printed is err without an error of stdout, which stdout keeps and main reports: a verdict is
-// reached whether or not somebody reads it.
+// printed returns err unless it is an error of stdout, which stdout keeps and main reports: a closed output
+// must not change the verdict.
 func (a *app) printed(err error) error {
 	if a.stdout.err != nil && errors.Is(err, a.stdout.err) {
 		return nil
@@ -392,8 +313,7 @@ func (a *app) printed(err error) error {
 	return err
 }
 
-// stickyWriter remembers the first error, so that output which nobody checks
-// for errors can't be lost in silence.
+// stickyWriter keeps the first error, so unchecked writes cannot lose output silently.
 type stickyWriter struct {
 	w   io.Writer
 	err error
@@ -408,16 +328,4 @@ func (s *stickyWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// commandLine is a command line that a shell reads as args.
-func commandLine(args []string) string {
-	words := []string{"gemmaudit"}
-	for _, arg := range args {
-		if arg == "" || strings.ContainsFunc(arg, func(r rune) bool {
-			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+,./:@%", r)
-		}) {
-			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
-		}
-		words = append(words, arg)
-	}
-	return strings.Join(words, " ")
-}
+func commandLine(args []string) string { return rules.CommandLine("gemmaudit", args...) }

@@ -8,21 +8,21 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 )
 
-// cards is a host of four equal simulated cards, but for what a script says of them.
-type cards []*kerneltest.Device
+// cards is a host of four simulated cards, equal except for the script's changes.
+type cards []*simulated.Device
 
-// newCards makes the host that a script describes in CARDS, words for single cards:
+// newCards makes the host that a script describes in CARDS, as words for single cards:
 //
 //	lost:2:60     card 2 falls off the bus after 60 blocks
 //	slow:1:1.2    card 1 takes 1.2 times as long
-//	clock:1:1500  card 1 runs at that many MHz instead of 1800, and all know their clocks
+//	clock:1:1500  card 1 runs at that many MHz instead of 1800, and all cards report their clocks
 //	fail:3:8      on card 3 every launch of m8 fails
 //	tire:3:60     on card 3 launches of m8 fail after 60
-//	memory:0:1    card 0 has so many MiB of memory; less than none, and it can't be opened
-//	float:3:      card 3 knows no bf16
+//	memory:0:1    card 0 has that many MiB of memory; if negative, it can't be opened
+//	float:3:      card 3 has no bf16
 //	count:2:      there are two cards
 func newCards(description string) cards {
 	const number = 4
@@ -45,9 +45,9 @@ func newCards(description string) cards {
 	var out cards
 	for i := range count {
 		of := func(what string) float64 { return values[what+strconv.Itoa(i)] }
-		flat := kerneltest.Linear(200e9, 2e-6)
+		flat := simulated.Linear(200e9, 2e-6)
 		if factor := of("slow"); factor > 0 {
-			flat = kerneltest.Slow(flat, 1, 1<<30, factor)
+			flat = simulated.Slow(flat, 1, 1<<30, factor)
 		}
 		types := []kernels.DType{kernels.FP32, kernels.BF16}
 		if of("float") > 0 {
@@ -60,17 +60,18 @@ func newCards(description string) cards {
 		if mhz := of("clock"); mhz > 0 {
 			clock = mhz
 		}
-		cfg := kerneltest.Config{
-			ID: fmt.Sprintf("cuda:%d", i), Kind: kernels.CUDA, Seed: uint64(i + 1), Noise: kerneltest.Noise{Sigma: 0.005},
+		cfg := simulated.Config{
+			ID: fmt.Sprintf("cuda:%d", i), Kind: kernels.CUDA, Seed: uint64(i + 1), Noise: simulated.Disturbances{Sigma: 0.005},
 			LastLevelCacheBytes: 64 << 10, HostOverhead: 100 * time.Microsecond, ClockMHz: clock,
 			MemoryBytes: int64(of("memory") * (1 << 20)), LoseAfter: int(of("lost")),
-			Gemms: []kerneltest.GemmConfig{{Name: "flat", DTypes: types, Cost: flat, Packs: true}},
+			Gemms: []simulated.KernelConfig{{Name: "flat", DTypes: types, Cost: flat, Packs: true}},
 		}
 		for _, d := range types {
-			cfg.Ceilings.Peaks = append(cfg.Ceilings.Peaks, kernels.Peak{DType: d, FLOPS: 250e9, Origin: kernels.DataSheet, ClockMHz: 2000, Unit: "tensor core"})
+			cfg.Ceilings.Peaks = append(cfg.Ceilings.Peaks,
+				kernels.Peak{DType: d, FLOPS: 250e9, Origin: kernels.DataSheet, ClockMHz: 2000, Unit: "tensor core"})
 		}
 		if m := int(of("fail")); m > 0 {
-			cfg.Gemms[0].ExecuteError = func(p kernels.Problem) error {
+			cfg.Gemms[0].ExecuteError = func(p kernels.Task) error {
 				if p.M == m {
 					return errors.New("launch failed: too many resources requested")
 				}
@@ -79,7 +80,7 @@ func newCards(description string) cards {
 		}
 		if most := int(of("tire")); most > 0 {
 			launched := 0
-			cfg.Gemms[0].ExecuteError = func(p kernels.Problem) error {
+			cfg.Gemms[0].ExecuteError = func(p kernels.Task) error {
 				if p.M == 8 {
 					launched++
 				}
@@ -89,7 +90,7 @@ func newCards(description string) cards {
 				return nil
 			}
 		}
-		out = append(out, kerneltest.New(cfg))
+		out = append(out, simulated.New(cfg))
 	}
 	return out
 }
@@ -105,7 +106,6 @@ func (c cards) Open() (out []kernels.Device, missing []kernels.Missing) {
 	return out, missing
 }
 
-// now is the time of the card that is furthest.
 func (c cards) now() time.Time {
 	last := c[0].Now()
 	for _, d := range c {

@@ -20,11 +20,12 @@ import (
 	runs "github.com/gemmaudit/gemmaudit/results/fleet"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
+	"github.com/gemmaudit/gemmaudit/rules/verdict"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
-// checkBudget is how long a check may take unless said otherwise, and leastBudget the least that is of use: a prolog of a job is
-// waited for.
+// checkBudget is the default time of a check, leastBudget the minimum useful time. A job prolog waits for the
+// check.
 const checkBudget, leastBudget = 20 * time.Second, 2 * time.Second
 
 type checkOptions struct {
@@ -36,45 +37,20 @@ type checkOptions struct {
 	accept   rules.Accept
 	output   report.Format
 
-	held rules.Held // what was measured of what the check had planned
+	held rules.Held // measured part of the check's plan
 }
 
 func newCheckCommand(a *app) *cobra.Command {
 	opts := &checkOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "check --baseline FLEET.json",
-		Short: "Tell in seconds whether this node is as fast as its fleet",
-		Example: examples(
-			"gemmaudit check --baseline fleet.json                          # all cards of this machine",
-			"gemmaudit check --baseline fleet.json --budget 60s --device cuda:3",
-			"gemmaudit check --baseline fleet.json --textfile /var/lib/node_exporter/gemmaudit-check.prom",
-			"gemmaudit check --baseline fleet.json -q --reason              # one line, for who drains the node where the exit code is 1",
-		),
-		Long: `Measures as many cases of the baseline as the budget allows, those that tell most first: each
-kernel in turn, where arithmetic and where memory is the limit. Their times are held against those
-of the fleet's cards of the same model, at the common clock and as observed, by what the
-baseline knows of how cards and processes differ. The fleet command makes the baseline, with
---write-baseline. All cards of the machine are checked side by side unless --device names one; without
-a card it is the CPU.
-
-A card that is surely slower than the fleet's by 1 % is to be drained. One that stands out by less,
-or whose driver or limits are others than the baseline's, is named and stays fit.
-
---reason prints the reason alone, in one line, also that of an error: for scontrol and for conditions
-of nodes. The measurements are kept where --out names a run file; fleet reads it.` + exitHelp(
-			"0    fit",
-			"1    not fit: a card is to be drained",
-			"3    a device or a case failed, or the baseline can't be read",
-			"4    no verdict: the baseline has nothing of this model, the machine drifted too far, or planned cases",
-			"     were not reached",
-			"130  interrupted"),
+		Use:  "check --baseline FLEET.json",
 		RunE: func(cmd *cobra.Command, _ []string) error { return opts.run(cmd.Context()) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&opts.baseline, "baseline", "", "what the fleet takes, as fleet --write-baseline writes it (required)")
-	flags.DurationVar(&opts.budget, "budget", checkBudget, "time that the check may take")
-	flags.StringVar(&opts.out, "out", "", "run file in which the measurements are kept (default: none)")
-	flags.BoolVar(&opts.reason, "reason", false, "print nothing but the reason, in one line")
+	flags.StringVar(&opts.baseline, "baseline", "", "the file from fleet --write-baseline (required)")
+	flags.DurationVar(&opts.budget, "budget", checkBudget, "time limit of the check")
+	flags.StringVar(&opts.out, "out", "", "keep the measurements in this run file (default: none)")
+	flags.BoolVar(&opts.reason, "reason", false, "print only the reason, in one line")
 	acceptFlags(cmd, &opts.accept)
 	a.labels.register(cmd)
 	a.textfile.register(cmd)
@@ -88,7 +64,8 @@ of nodes. The measurements are kept where --out names a run file; fleet reads it
 func (o *checkOptions) run(ctx context.Context) error {
 	began := o.app.now()
 	if o.baseline == "" {
-		return hint(usagef("--baseline is missing: expected what the fleet takes"), "`gemmaudit fleet RUNS --write-baseline fleet.json` writes it")
+		return hint(usagef("--baseline is missing: expected a file from `gemmaudit fleet --write-baseline`"),
+			"`gemmaudit fleet RUNS --write-baseline fleet.json` writes it")
 	}
 	if o.budget < leastBudget {
 		return badFlag("budget", fmt.Errorf("%v, expected at least %v", o.budget, leastBudget))
@@ -98,10 +75,10 @@ func (o *checkOptions) run(ctx context.Context) error {
 	}
 	if o.out != "" {
 		if _, err := os.Lstat(o.out); err == nil {
-			return hint(devicef("%q exists and is not overwritten", o.out), "give another --out")
+			return errExists(o.out, "give another --out")
 		}
 	}
-	o.app.faults.timeout = o.budget // a device that hangs is found out within that
+	o.app.faults.timeout = o.budget // detects hanging devices within the budget
 	check, err := o.check(ctx, began)
 	if err == nil {
 		err = o.verdict(check)
@@ -123,21 +100,20 @@ func (o *checkOptions) run(ctx context.Context) error {
 	return cmp.Or(o.app.wrapPrint(report.WriteNodeCheck(o.app.stream(o.app.stdout), o.output, check)), err)
 }
 
-// verdict turns a check into the command's outcome.
 func (o *checkOptions) verdict(c *report.NodeCheck) error {
 	e := rules.Evidence{Name: cmp.Or(c.Host, "the node"), Held: []rules.Held{o.held}, Accept: o.accept}
 	if !c.Fit {
 		e.Proven = []string{fmt.Sprintf("%s is not fit: %s", e.Name, c.Reason)}
 	}
 	for _, d := range c.Devices {
-		if d.Verdict == fleet.Unjudged {
+		if d.Verdict == fleet.Unjudged || d.Verdict == fleet.Undecided {
 			e.Open = append(e.Open, rules.Ground{Text: d.Device + ": " + d.Reason})
 		}
 	}
 	return o.app.conclude(e)
 }
 
-// check measures and judges. What it returns beside an error is what was found before.
+// check measures and judges. With an error it returns the results so far.
 func (o *checkOptions) check(ctx context.Context, began time.Time) (_ *report.NodeCheck, err error) {
 	a := o.app
 	baseline, err := readFleetBaseline(o.baseline)
@@ -161,7 +137,7 @@ func (o *checkOptions) check(ctx context.Context, began time.Time) (_ *report.No
 	if path == "" {
 		folder, err := os.MkdirTemp("", "gemmaudit-check-")
 		if err != nil {
-			return nil, hint(devicef("make a folder for the measurements where TMPDIR says: %w", err), "--out names a file for them")
+			return nil, hint(devicef("create a folder for the measurements in TMPDIR: %w", err), "give a file with --out")
 		}
 		defer os.RemoveAll(folder)
 		path = filepath.Join(folder, "check.db")
@@ -177,48 +153,19 @@ func (o *checkOptions) check(ctx context.Context, began time.Time) (_ *report.No
 			return nil, err
 		}
 		if invalid != "" {
-			return nil, hint(inconclusivef("%s", invalid), unsteadyHint)
+			return nil, hint(inconclusivef("%s", invalid), verdict.UnsteadyHint)
 		}
 		checks = append(checks, found...)
 	}
 	slices.SortStableFunc(checks, func(x, y fleet.Check) int { return strings.Compare(x.Device, y.Device) })
-	c := &report.NodeCheck{Schema: report.NodeCheckSchema, Baseline: filepath.Base(o.baseline), Host: results.ReadFingerprint(nil, "").Hostname, Labels: labels,
+	c := &report.NodeCheck{Schema: report.NodeCheckSchema, Baseline: filepath.Base(o.baseline),
+		Host: results.ReadFingerprint(nil, "").Hostname, Labels: labels,
 		Fit: true, Devices: checks, Seconds: a.now().Sub(began).Seconds(), Warnings: warnings}
-	c.Reason = checkReason(c)
+	c.Conclude()
 	a.textfile.checks(checks)
 	return c, nil
 }
 
-// checkReason is what was found in one line: of cards that are to be drained, else of those that stand out, else of all.
-func checkReason(c *report.NodeCheck) string {
-	var drained, others, fine []string
-	for _, d := range c.Devices {
-		name := d.Device
-		if d.Card != "" && !strings.HasSuffix(d.Card, "/"+d.Device) {
-			name += " (" + d.Card + ")"
-		}
-		switch text := name + " " + d.Reason; d.Verdict {
-		case fleet.Drain:
-			drained = append(drained, text)
-		case fleet.Fine:
-			fine = append(fine, text)
-		default:
-			others = append(others, text)
-		}
-	}
-	c.Fit = len(drained) == 0
-	switch {
-	case len(drained) > 0:
-		return strings.Join(drained, "; ")
-	case len(others) > 0:
-		return strings.Join(others, "; ")
-	case len(fine) == 1:
-		return fine[0]
-	}
-	return fmt.Sprintf("%d cards, each %s", len(fine), c.Devices[0].Reason)
-}
-
-// devices are those that are checked: all cards, or what --device selects.
 func (o *checkOptions) devices() ([]kernels.Device, error) {
 	a := o.app
 	if a.device == "auto" {
@@ -232,8 +179,9 @@ func (o *checkOptions) devices() ([]kernels.Device, error) {
 	return a.devices()
 }
 
-// measure runs a plan into a new run file and judges it; invalid is why it can't be judged.
-func (o *checkOptions) measure(ctx context.Context, path string, p *checkPlan, b *fleet.Baseline, began time.Time) (_ []fleet.Check, invalid string, failed error) {
+// measure runs a plan into a new run file and judges it; invalid is the reason for no verdict.
+func (o *checkOptions) measure(ctx context.Context, path string, p *checkPlan, b *fleet.Baseline,
+	began time.Time) (_ []fleet.Check, invalid string, failed error) {
 	a := o.app
 	run, err := a.createRun(ctx, path, p.plan, rules.Default())
 	if err != nil {
@@ -247,14 +195,15 @@ func (o *checkOptions) measure(ctx context.Context, path string, p *checkPlan, b
 	}
 	meter := a.newMeter()
 	meter.display.Start(p.plan.Rows(), p.plan.Rounds, 0)
-	runner := &sweep.Runner{Plan: p.plan, Devices: devices, Out: run, Observer: meter, DriftTest: rules.DriftPast, Now: a.now, Began: began, CaseTimeout: a.faults.timeout}
+	runner := &sweep.Runner{Plan: p.plan, Devices: devices, Out: run, Observer: meter, DriftTest: rules.DriftPast, Now: a.now, Began: began,
+		CaseTimeout: a.faults.timeout}
 	sum, err := runner.Run(ctx)
 	meter.display.Stop()
 	switch err := checkFailure(ctx, err, o.budget); {
 	case err != nil:
 		return nil, "", err
 	case len(sum.Missing) > 0:
-		return nil, "", devicef("%s %s not there", strings.Join(sum.Missing, ", "), isAre(len(sum.Missing)))
+		return nil, "", devicef("%s %s missing", strings.Join(sum.Missing, ", "), isAre(len(sum.Missing)))
 	case sum.Invalid != "":
 		return nil, sum.Invalid, nil
 	}
@@ -283,8 +232,8 @@ func (o *checkOptions) measure(ctx context.Context, path string, p *checkPlan, b
 	return checks, "", err
 }
 
-// checkFailure is the error of a check whose measuring ended with err. No other process goes on with what a broken device has
-// left: that is the answer.
+// checkFailure is the error of a check whose measuring ended with err. A check does not continue in a new
+// process after a device fault: the fault is the result.
 func checkFailure(ctx context.Context, err error, budget time.Duration) error {
 	var fault *sweep.FaultError
 	var interrupted *sweep.InterruptedError
@@ -293,17 +242,18 @@ func checkFailure(ctx context.Context, err error, budget time.Duration) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &fault):
-		// Without the cases: a fault in setting up has none.
-		return &commandError{code: exitDevice, err: &sweep.FaultError{Device: fault.Device, Hung: fault.Hung, Samples: fault.Samples, Err: errors.New(fault.Error())}}
+		// Omit the case: a fault during setup has no case.
+		return &commandError{code: exitDevice,
+			err: &sweep.FaultError{Device: fault.Device, Hung: fault.Hung, Samples: fault.Samples, Err: errors.New(fault.Error())}}
 	case errors.As(err, &interrupted) || ctx.Err() != nil:
-		return interruptedf("stopped before the check was done")
+		return interruptedf("stopped before the check finished")
 	case errors.As(err, &deadline):
-		return hint(inconclusivef("not one round of the check fits %v: it takes about %v", budget, deadline.Round.Round(time.Millisecond)), "a longer --budget")
+		return hint(inconclusivef("%v is too short for one round of the check: it takes about %v", budget,
+			deadline.Round.Round(time.Millisecond)), "use a longer --budget")
 	}
 	return err
 }
 
-// everyDevice is the error of a device of a plan that has no sample.
 func everyDevice(series []results.Series, plan *sweep.Plan, budget time.Duration) error {
 	measured := map[string]bool{}
 	for _, s := range series {
@@ -319,13 +269,12 @@ func everyDevice(series []results.Series, plan *sweep.Plan, budget time.Duration
 			if why, all := allFailed(mine); all {
 				return devicef("%s: no case could be measured: %s", id, why)
 			}
-			return hint(inconclusivef("%s: the %v of the check were over before a case was measured", id, budget), "a longer --budget")
+			return hint(inconclusivef("%s: no case was measured within the budget of %v", id, budget), "use a longer --budget")
 		}
 	}
 	return nil
 }
 
-// checks notes what a check has found for Prometheus.
 func (f *textfile) checks(checks []fleet.Check) {
 	f.told.Checks = map[string]metrics.Check{}
 	for _, c := range checks {

@@ -19,35 +19,36 @@ import (
 )
 
 const (
-	// checkRounds is as many samples as a screening takes, of checkBlock each.
+	// checkRounds is the number of samples in a screening, of checkBlock each.
 	checkRounds = 7
 	checkBlock  = 4 * time.Millisecond
-	// checkShare is the share of what is left of a budget that the cases are expected to take: estimates err, and a machine that is
-	// slow takes longer.
+	// checkShare is the share of the remaining budget planned for the cases. The rest allows for wrong
+	// estimates and slow machines.
 	checkShare = 0.6
-	// sustainShare is the share of a budget for running cases by themselves, where the baseline has done so.
+	// sustainShare is the share of the budget for running cases alone, if the baseline did.
 	sustainShare = 1.0 / 3
 )
 
-// checkPlan is what a check measures.
 type checkPlan struct {
-	plan *sweep.Plan // nil where there is nothing to compare any device with
-	// alone are the cases that run by themselves for a while.
+	plan *sweep.Plan // nil if no device has a case to compare
+	// alone lists the cases to run alone.
 	alone []results.Case
-	// unjudged are devices of which the baseline has nothing.
+	// unjudged lists devices without baseline data.
 	unjudged []fleet.Check
 	warnings []rules.Warning
 }
 
-// planCheck chooses cases of a baseline for each device, as many as the budget allows, the same for equal ones.
-func (a *app) planCheck(ctx context.Context, b *fleet.Baseline, devices []kernels.Device, budget time.Duration, began time.Time) (*checkPlan, error) {
+// planCheck chooses baseline cases for each device, as many as fit the budget, and the same ones for equal
+// devices.
+func (a *app) planCheck(ctx context.Context, b *fleet.Baseline, devices []kernels.Device, budget time.Duration,
+	began time.Time) (*checkPlan, error) {
 	specs := make([]kernels.Spec, len(devices))
 	for i, d := range devices {
 		specs[i] = d.Spec()
 	}
 	meta := results.Meta{Gemmaudit: buildVersion(), Fingerprint: results.ReadFingerprint(specs, buildVersion())}
 	p := &checkPlan{}
-	offered := map[string][]results.Case{} // by device, the most telling first
+	offered := map[string][]results.Case{} // by device, most informative first
 	together := true
 	for _, d := range devices {
 		id := d.Spec().ID
@@ -57,13 +58,15 @@ func (a *app) planCheck(ctx context.Context, b *fleet.Baseline, devices []kernel
 		if g != nil {
 			var missing []string
 			cases, missing = casesHere(g.Telling(), d)
-			reason = "the baseline has none of the kernels that are here"
+			reason = "the baseline has no kernel of this machine"
 			if len(missing) > 0 {
-				p.warnings = append(p.warnings, rules.Warning{Subject: id, Text: fmt.Sprintf("not here, and so not compared: %s", strings.Join(missing, ", "))})
+				p.warnings = append(p.warnings,
+					rules.Warning{Subject: id, Text: fmt.Sprintf("not on this machine, not compared: %s", strings.Join(missing, ", "))})
 			}
 		}
 		if len(cases) == 0 {
-			p.unjudged = append(p.unjudged, fleet.Check{Device: id, Card: cmp.Or(d.Spec().UUID, meta.Fingerprint.Hostname+"/"+id), Host: meta.Fingerprint.Hostname, Model: model, Verdict: fleet.Unjudged, Reason: reason})
+			p.unjudged = append(p.unjudged, fleet.Check{Device: id, Card: cmp.Or(d.Spec().UUID, meta.Fingerprint.Hostname+"/"+id),
+				Host: meta.Fingerprint.Hostname, Model: model, Verdict: fleet.Unjudged, Reason: reason})
 			continue
 		}
 		offered[id] = cases
@@ -91,7 +94,7 @@ func (a *app) planCheck(ctx context.Context, b *fleet.Baseline, devices []kernel
 		longest = max(longest, len(cases))
 	}
 	most := time.Duration(checkShare * share * float64(left))
-	// One case is always worth a try: estimates err.
+	// Try at least one case, because estimates can be wrong.
 	n := max(1, sort.Search(longest, func(i int) bool { return takes(i+1) > most }))
 	p.plan = planOf(offered, n, budget)
 	if err := p.plan.Validate(); err != nil {
@@ -103,8 +106,8 @@ func (a *app) planCheck(ctx context.Context, b *fleet.Baseline, devices []kernel
 	return p, nil
 }
 
-// casesHere are those of a baseline's cases that a device can run, and the kernels of the others. A run has one regime: that of
-// the case that tells most.
+// casesHere returns the baseline cases that a device can run, and the kernels of the others. A run has one
+// regime: the most informative case's.
 func casesHere(telling []fleet.BaselineCase, d kernels.Device) (cases []results.Case, missing []string) {
 	for _, c := range telling {
 		key := c.Series
@@ -123,9 +126,8 @@ func casesHere(telling []fleet.BaselineCase, d kernels.Device) (cases []results.
 	return cases, missing
 }
 
-// runsHere says whether a device has the kernel of a case, and the kernel takes it.
 func runsHere(d kernels.Device, key results.SeriesKey, m int) bool {
-	kernel, err := kernels.FindImplementation(d, key.Operation, key.Kernel)
+	kernel, err := kernels.Find(d, key.Operation, key.Kernel)
 	if err != nil {
 		return false
 	}
@@ -135,7 +137,6 @@ func runsHere(d kernels.Device, key results.SeriesKey, m int) bool {
 	return kernel.Supports(kernels.Task{Subject: key.Subject, M: m, Threads: key.Threads, PackInside: key.PackInside}) == nil
 }
 
-// firstOf are the first n cases of each device, device by device.
 func firstOf(offered map[string][]results.Case, n int) []results.Case {
 	var out []results.Case
 	for _, id := range slices.Sorted(maps.Keys(offered)) {
@@ -144,7 +145,7 @@ func firstOf(offered map[string][]results.Case, n int) []results.Case {
 	return out
 }
 
-// planOf is the plan that measures the first n cases of each device within a budget, which counts from when the check began.
+// planOf plans the first n cases of each device. The budget counts from the start of the check.
 func planOf(offered map[string][]results.Case, n int, budget time.Duration) *sweep.Plan {
 	p := &sweep.Plan{
 		Schema: sweep.PlanSchema, Screening: checkRounds, Rounds: checkRounds, Seed: 1, Distribution: kernels.Normal,
@@ -168,7 +169,7 @@ func planOf(offered map[string][]results.Case, n int, budget time.Duration) *swe
 	return p
 }
 
-// sustain runs cases by themselves for a while, as far as there is time.
+// sustain runs cases alone until the time is up.
 func (p *checkPlan) sustain(ctx context.Context, a *app, run *results.Run, left time.Duration) error {
 	if len(p.alone) == 0 || left < sweep.SustainTime {
 		return nil
@@ -180,7 +181,7 @@ func (p *checkPlan) sustain(ctx context.Context, a *app, run *results.Run, left 
 	_, err = limited(ctx, left, func(inner context.Context) ([]results.Sample, error) {
 		samples, err := measurer.Sustain(inner, p.alone, sweep.SustainSpan)
 		if ctx.Err() == nil && inner.Err() != nil && errors.Is(err, context.Cause(inner)) {
-			err = nil // the time was up: what has run counts
+			err = nil // time is up: cases that ran count
 		}
 		return samples, err
 	})

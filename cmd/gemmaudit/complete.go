@@ -6,30 +6,36 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// completionFunc is what cobra calls for the values of an argument or a flag.
 type completionFunc = func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective)
 
-// complete registers f for a flag of cmd. A flag that does not exist is a
-// mistake of the program, found by every test.
+// complete registers f for a flag of cmd. It panics on an unknown flag, so every test detects the mistake.
 func complete(cmd *cobra.Command, flag string, f completionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
 		panic(err)
 	}
 }
 
-// fixed offers values that are always the same.
+// completeNoFiles offers nothing for the flags that have no completion: their values are no files.
+func completeNoFiles(cmd *cobra.Command) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if _, known := cmd.GetFlagCompletionFunc(f.Name); !known && f.NoOptDefVal == "" {
+			complete(cmd, f.Name, cobra.NoFileCompletions)
+		}
+	})
+}
+
 func fixed(values ...string) completionFunc {
 	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return values, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	}
 }
 
-// listOf offers values for a flag that takes several, separated by commas:
-// what is typed already stays in front.
+// listOf completes a flag with comma-separated values and keeps the typed ones.
 func listOf(values func() []string) completionFunc {
 	return func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		prefix := ""
@@ -48,7 +54,7 @@ func listOf(values func() []string) completionFunc {
 	}
 }
 
-// completeKernels offers kernels by name, and shared libraries once a path is begun.
+// completeKernels offers kernel names, and shared libraries once a path is started.
 func (a *app) completeKernels(names func() []string) completionFunc {
 	named := listOf(names)
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -59,7 +65,6 @@ func (a *app) completeKernels(names func() []string) completionFunc {
 	}
 }
 
-// completeDevices offers the devices of this machine.
 func (a *app) completeDevices(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	out := []cobra.Completion{cobra.CompletionWithDesc("auto", "the first GPU, else the CPU")}
 	var cards []kernels.KindFacts
@@ -76,7 +81,6 @@ func (a *app) completeDevices(*cobra.Command, []string, string) ([]cobra.Complet
 	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 
-// kernelNames lists the kernels of the selected devices with their descriptions.
 func (a *app) kernelNames() []string {
 	devices, err := a.registry().Select(a.device)
 	if err != nil {
@@ -85,7 +89,7 @@ func (a *app) kernelNames() []string {
 	var names []string
 	for _, d := range devices {
 		for _, o := range kernels.Operations() {
-			for _, k := range kernels.Implementations(d, o) {
+			for _, k := range d.Kernels(o) {
 				if line := cobra.CompletionWithDesc(k.Name(), k.Describe()); !slices.Contains(names, line) {
 					names = append(names, line)
 				}
@@ -95,7 +99,6 @@ func (a *app) kernelNames() []string {
 	return names
 }
 
-// dtypeNames lists the data types that some kernel of the selected devices has.
 func (a *app) dtypeNames() []string {
 	devices, err := a.registry().Select(a.device)
 	if err != nil {
@@ -103,9 +106,9 @@ func (a *app) dtypeNames() []string {
 	}
 	var names []string
 	for _, d := range kernels.DTypes() {
-		p := kernels.Problem{Shape: kernels.Shape{M: 1, N: 64, K: 64}, DType: d}
+		p := kernels.Task{Subject: kernels.Product(d, 64, 64), M: 1}
 		has := slices.ContainsFunc(devices, func(device kernels.Device) bool {
-			return slices.ContainsFunc(device.Gemms(), func(g kernels.Gemm) bool { return g.Supports(p) == nil })
+			return slices.ContainsFunc(device.Kernels(kernels.GEMM), func(g kernels.Kernel) bool { return g.Supports(p) == nil })
 		})
 		if has {
 			names = append(names, string(d))
@@ -114,15 +117,14 @@ func (a *app) dtypeNames() []string {
 	return names
 }
 
-// filesWith offers files of the given extensions, and folders on the way.
 func filesWith(extensions ...string) completionFunc {
 	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return extensions, cobra.ShellCompDirectiveFilterFileExt
 	}
 }
 
-// runFiles offers run files for up to n arguments (0 for any number): the ones
-// below out/ first, as that is where `run` leaves them.
+// runFiles offers run files for up to n arguments (0 for any number), beginning with those below out/, the
+// default folder of `run`.
 func runFiles(n int) completionFunc {
 	return func(_ *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if n > 0 && len(args) >= n {
@@ -131,7 +133,7 @@ func runFiles(n int) completionFunc {
 		if typed == "" {
 			if found, err := filepath.Glob("out/*/run.db"); err == nil && len(found) > 0 {
 				slices.Sort(found)
-				slices.Reverse(found) // newest first, as folders begin with the time
+				slices.Reverse(found) // newest first: folder names begin with the time
 				if here, err := filepath.Glob("*.db"); err == nil {
 					found = append(found, here...)
 				}
@@ -142,7 +144,6 @@ func runFiles(n int) completionFunc {
 	}
 }
 
-// folders offers folders.
 func folders(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return nil, cobra.ShellCompDirectiveFilterDirs
 }

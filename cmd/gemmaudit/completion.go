@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// bashAlone are functions that take the place of those of the bash-completion package where a shell does not
-// have it: words are split at blanks only, and files are offered by their extension.
+// bashAlone replaces functions of the bash-completion package in shells without it. It splits words only at
+// blanks and offers files by extension.
 const bashAlone = `# Of the command line up to the cursor, words as blanks divide them.
 __gemmaudit_words()
 {
@@ -51,7 +51,7 @@ __gemmaudit_filedir()
 }
 `
 
-// bashCompletion is cobra's script for bash, which does without the bash-completion package.
+// bashCompletion is cobra's script for bash, independent of the bash-completion package.
 func bashCompletion(root *cobra.Command) (string, error) {
 	var script bytes.Buffer
 	if err := root.GenBashCompletionV2(&script, true); err != nil {
@@ -63,7 +63,7 @@ func bashCompletion(root *cobra.Command) (string, error) {
 	).Replace(script.String()) + bashAlone, nil
 }
 
-// zshCompletion is cobra's script for zsh; a shell that has not loaded its completions yet loads them first.
+// zshCompletion is cobra's script for zsh. It loads the shell's completion system if necessary.
 func zshCompletion(root *cobra.Command) (string, error) {
 	var script bytes.Buffer
 	if err := root.GenZshCompletion(&script); err != nil {
@@ -76,16 +76,7 @@ func zshCompletion(root *cobra.Command) (string, error) {
 func newCompletionCommand(a *app) *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{
-		Use:   "completion SHELL",
-		Short: "Print a completion script for bash, zsh, fish or powershell",
-		Example: examples(
-			"source <(gemmaudit completion bash)                                        # this shell",
-			"gemmaudit completion bash > /etc/bash_completion.d/gemmaudit               # every shell",
-			`gemmaudit completion zsh > "${fpath[1]}/_gemmaudit"`,
-			"gemmaudit completion fish > ~/.config/fish/completions/gemmaudit.fish",
-		),
-		Long: `The script asks gemmaudit itself for values: devices and kernels of this machine, models,
-data types, presets, rules, formats and run files. In bash it does without the bash-completion package.`,
+		Use:       "completion SHELL",
 		Args:      exactArgs("SHELL"),
 		ValidArgs: shells,
 		RunE: func(cmd *cobra.Command, args []string) error {

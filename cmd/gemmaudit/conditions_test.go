@@ -14,7 +14,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// another is a device that says other things of itself.
+// another is a device that reports other properties.
 type another struct {
 	kernels.Device
 	change func(*kernels.Spec)
@@ -27,7 +27,6 @@ func (d another) Spec() kernels.Spec {
 	return s
 }
 
-// machine is a provider of given devices.
 type machine struct {
 	devices []kernels.Device
 	missing []kernels.Missing
@@ -35,15 +34,16 @@ type machine struct {
 
 func (m machine) Open() ([]kernels.Device, []kernels.Missing) { return m.devices, m.missing }
 
-// A run does not go on with another device under the same name; what else has changed
-// is told, as is why a device can't be had.
+// A run must not continue on another device with the same name. Other changes, and the reason why a device is
+// unavailable, must be reported.
 func TestResumeUnderOtherConditions(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.db")
 	begin := func(args ...string) (int, string) {
 		sim := newSimulation()
 		return on(sim, sim, args...)
 	}
-	if code, stderr := begin("sweep", "-q", "--shape", "n64k64", "--batch", "8", "--dtype", "fp32", "--kernel", "flat", "--rounds", "2", "--out", path); code != exitClean {
+	if code, stderr := begin("sweep", "-q", "--shape", "n64k64", "--batch", "8", "--dtype", "fp32", "--kernel", "flat", "--rounds", "2",
+		"--out", path); code != exitClean {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	for _, tt := range []struct {
@@ -54,12 +54,13 @@ func TestResumeUnderOtherConditions(t *testing.T) {
 	}{
 		{"the same", func(*kernels.Spec) {}, exitClean, ""},
 		{"another device", func(s *kernels.Spec) { s.Name = "a faster one" }, exitDevice,
-			`was measured on sim "simulated device", this machine has "a faster one": figures of two machines are not mixed`},
-		{"another driver", func(s *kernels.Spec) { s.Versions["driver"] = "580.1"; s.Versions["kerneltest"] = "2" }, exitClean,
-			"warning: " + path + " continues under other conditions than it began with: sim kerneltest was 1 and is 2; sim driver was unknown and is 580.1\n"},
-		{"another card", func(s *kernels.Spec) { s.UUID = "GPU-1" }, exitClean, "began with: sim uuid was unknown and is GPU-1\n"},
+			`was measured on sim "simulated device", but this machine has "a faster one"; samples of two machines are not mixed`},
+		{"another driver", func(s *kernels.Spec) { s.Versions["driver"] = "580.1"; s.Versions["simulated"] = "2" }, exitClean,
+			"warning: " + path +
+				" continues under different conditions: sim simulated was 1 and is 2; sim driver was unknown and is 580.1\n"},
+		{"another card", func(s *kernels.Spec) { s.UUID = "GPU-1" }, exitClean, "conditions: sim uuid was unknown and is GPU-1\n"},
 		{"none", nil, exitDevice,
-			`device "sim", on which the run was measured, can't be used here: sim: it is busy`},
+			`can't be used here: sim: it is busy`},
 	} {
 		sim := newSimulation()
 		m := machine{missing: []kernels.Missing{{Name: "sim", Reason: "it is busy"}}}
@@ -73,7 +74,6 @@ func TestResumeUnderOtherConditions(t *testing.T) {
 	}
 }
 
-// on runs a command on a provider's devices, by the clock of a simulation.
 func on(sim simulation, p kernels.Provider, args ...string) (code int, message string) {
 	var out, stderr bytes.Buffer
 	a := newApp(nil, &out, &stderr, os.LookupEnv, func() []kernels.Provider { return []kernels.Provider{p} })
@@ -81,14 +81,13 @@ func on(sim simulation, p kernels.Provider, args ...string) (code int, message s
 	return a.main(args), stderr.String()
 }
 
-// unmeasurable is a device without the memory to measure its ceilings.
 type unmeasurable struct{ kernels.Device }
 
 func (unmeasurable) Ceilings(context.Context) (kernels.Ceilings, error) {
 	return kernels.Ceilings{}, errors.New("out of memory")
 }
 
-// A device that can't be measured is shown with the others, and is the command's error.
+// A device that cannot be measured must be listed with the others and be the command's error.
 func TestDevicesShowsWhatItCannotMeasure(t *testing.T) {
 	sim := newSimulation()
 	full := unmeasurable{another{newSimulation().device, func(s *kernels.Spec) { s.ID = "full" }}}
@@ -107,30 +106,28 @@ func TestDevicesShowsWhatItCannotMeasure(t *testing.T) {
 	}
 }
 
-// A GPU that fails is told when the CPU takes its place; that there is none is not.
+// The CPU may replace a failed GPU only with a message; a missing GPU needs no message.
 func TestAutoTellsOfBrokenDevices(t *testing.T) {
 	for _, broken := range []bool{true, false} {
 		sim := newSimulation()
 		cpu := another{sim.device, func(s *kernels.Spec) { s.ID, s.Kind = "cpu", kernels.CPU }}
 		m := machine{[]kernels.Device{cpu}, []kernels.Missing{{Name: "cuda:0", Reason: "it is busy", Broken: broken}}}
 		code, stderr := on(sim, m, "sweep", "-q", "--dry-run", "--shape", "n64k64", "--batch", "8", "--dtype", "fp32")
-		if told := strings.Contains(stderr, "warning: cuda:0 is not taken: it is busy\n"); code != exitClean || told != broken {
+		if told := strings.Contains(stderr, "warning: cuda:0 is not used: it is busy\n"); code != exitClean || told != broken {
 			t.Errorf("broken %v: exit code %d: %s", broken, code, stderr)
 		}
 	}
 }
 
-// A device that is lost after the sweep, while suspects or remedies are measured, comes
-// with the command that goes on.
+// If a device is lost after the sweep, the error must show the command that continues.
 func TestLostAfterTheSweep(t *testing.T) {
 	o := &runOptions{goOn: "gemmaudit run --resume --out x"}
 	err := o.stopped(t.Context(), fmt.Errorf("measure suspects again: %w", kernels.ErrDeviceLost), nil)
-	if want := "what was measured is stored; gemmaudit run --resume --out x"; exitCode(err) != exitDevice || hintOf(err) != want {
+	if want := "all samples are stored; gemmaudit run --resume --out x"; exitCode(err) != exitDevice || hintOf(err) != want {
 		t.Errorf("exit code %d, hint %q, expected %q", exitCode(err), hintOf(err), want)
 	}
 }
 
-// closing counts how often a device is closed.
 type closing struct {
 	another
 	times *int
@@ -141,7 +138,7 @@ func (c closing) Close() error {
 	return nil
 }
 
-// While a command measures on one device the others are not kept open.
+// A command that measures on one device must not keep the others open.
 func TestOtherDevicesAreClosed(t *testing.T) {
 	sim := newSimulation()
 	named := func(id string, times *int) kernels.Device {

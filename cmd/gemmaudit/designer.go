@@ -14,13 +14,13 @@ import (
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
-// designerOf is what chooses the rows of a plan's inferred series by cfg.
 func designerOf(cfg rules.Config, plan *sweep.Plan, ceilings map[string]kernels.Ceilings, devices []kernels.Spec) rules.Designer {
-	return rules.Designer{Config: cfg, Ceilings: ceilings, Devices: devices, Looks: rules.LooksAt(plan.Screening, plan.Rounds), Seed: plan.Seed}
+	return rules.Designer{Config: cfg, Ceilings: ceilings, Devices: devices, Looks: rules.LooksAt(plan.Screening, plan.Rounds),
+		Seed: plan.Seed}
 }
 
-// tellChoices asks what would run in the inferred series of a plan, and stores it in its run; a
-// run that knows, or that was begun without, stays as it is.
+// tellChoices queries the launches of a plan's inferred series and stores them in its run. It returns early if
+// the run has them or began without them.
 func (a *app) tellChoices(ctx context.Context, run *results.Run, plan *sweep.Plan, devices []kernels.Device) error {
 	if !plan.Infers() {
 		return nil
@@ -35,7 +35,7 @@ func (a *app) tellChoices(ctx context.Context, run *results.Run, plan *sweep.Pla
 	return told.Store(run)
 }
 
-// askChoices asks what would run in the inferred series of a plan, and says how long it took.
+// askChoices queries the launches of a plan's inferred series and reports the time taken.
 func (a *app) askChoices(ctx context.Context, plan *sweep.Plan, devices []kernels.Device) (sweep.Told, error) {
 	began := a.now()
 	said := began
@@ -49,7 +49,7 @@ func (a *app) askChoices(ctx context.Context, plan *sweep.Plan, devices []kernel
 		Progress: func(asked int) {
 			if now := a.now(); now.Sub(said) >= askedEvery {
 				said = now
-				a.notef("asked what would run at %d of %d Ms", asked, all)
+				a.notef("asked for the kernel at %d of %d sizes", asked, all)
 			}
 		},
 	})
@@ -61,17 +61,19 @@ func (a *app) askChoices(ctx context.Context, plan *sweep.Plan, devices []kernel
 		stretches += len(c)
 	}
 	if len(told.Choices) > 0 {
-		a.notef("what would run was told of %s in %s: %s", plural(len(told.Choices), "series", "series"),
+		a.notef("kernels of %s known in %s: %s", plural(len(told.Choices), "series", "series"),
 			report.Duration(a.now().Sub(began)), plural(stretches, "stretch of M", "stretches of M"))
 	}
 	if len(told.Untold) > 0 {
-		key := slices.SortedFunc(maps.Keys(told.Untold), func(a, b results.SeriesKey) int { return strings.Compare(a.String(), b.String()) })[0]
-		a.notef("not all of it was told of %s, of which a coarse grid is searched: %v: %s", plural(len(told.Untold), "series", "series"), key, told.Untold[key])
+		key := slices.SortedFunc(maps.Keys(told.Untold),
+			func(a, b results.SeriesKey) int { return strings.Compare(a.String(), b.String()) })[0]
+		a.notef("kernels of %s unknown for some sizes; a coarse grid is measured instead: %v: %s",
+			plural(len(told.Untold), "series", "series"), key, told.Untold[key])
 	}
 	return told, nil
 }
 
-// firstCases is how many cases the screening of a plan measures, before the designer asks for more.
+// firstCases counts the cases of a plan's screening, before the designer requests more.
 func firstCases(run *results.Run, plan *sweep.Plan, d sweep.Designer) (int, error) {
 	n := len(plan.Cases())
 	if d == nil {
@@ -88,7 +90,6 @@ func firstCases(run *results.Run, plan *sweep.Plan, d sweep.Designer) (int, erro
 	return n, err
 }
 
-// knownText words what is known of the rows of a plan.
 func knownText(k sweep.Known) string {
 	return fmt.Sprintf("%s: %d measured, %d inferred, %d open", plural(k.Rows, "row", "rows"), k.Measured, k.Inferred, k.Open())
 }

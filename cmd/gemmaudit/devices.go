@@ -18,26 +18,7 @@ type devicesOptions struct {
 func newDevicesCommand(a *app) *cobra.Command {
 	opts := &devicesOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "devices",
-		Short: "Show what can be audited here, and how fast it could be",
-		Example: examples(
-			"gemmaudit devices",
-			"gemmaudit devices --measure=false   # without the second that measuring takes",
-			"gemmaudit devices -o json           # peaks and bandwidths for a script",
-			"gemmaudit devices --kernel-file ./mine.so",
-		),
-		Long: `Lists each device with its cores, caches and instruction sets, the peak rate of every data
-type (measured from registers and computed from units × width × clock; of a GPU the data
-sheet's, dense, with the clock it belongs to), the measured memory bandwidth, and the kernels
-and libraries that run on it or the reason why not, with the layouts of weights (kn, nk) that
-a kernel packs ahead of timing.
-
-GEMMAUDIT_ISA in the environment (portable, avx2, avx512-core, avx512-vnni, avx512, amx) caps the
-instruction set of our kernels on a CPU. OpenBLAS has OPENBLAS_CORETYPE and oneDNN
-ONEDNN_MAX_CPU_ISA for the same.
-
-Without --device every device is shown. MFU in all other commands is relative to the
-measured peak, or to the computed one where there is none, or to the data sheet's.`,
+		Use:  "devices",
 		RunE: func(cmd *cobra.Command, _ []string) error { return opts.run(cmd.Context()) },
 	}
 	broughtFlags(a, cmd)
@@ -58,7 +39,7 @@ func (o *devicesOptions) run(ctx context.Context) error {
 		return err
 	}
 	var infos []report.DeviceInfo
-	var failure error // of the first device that can't be measured; it is shown all the same
+	var failure error // of the first device that cannot be measured; it is still shown
 	for _, d := range devices {
 		var ceilings *kernels.Ceilings
 		if o.measure {

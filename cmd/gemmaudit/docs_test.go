@@ -16,13 +16,11 @@ import (
 
 const docs = "../../docs/"
 
-// included is a piece of a source file in a document: a marker that names file and piece,
-// and the code between fences. In the file the piece stands between //docs:begin NAME and
-// //docs:end.
+// included matches a piece of a source file in a document: a marker with file and piece, then fenced code. In
+// the source, the piece is between //docs:begin NAME and //docs:end.
 var included = regexp.MustCompile("(?s)<!-- (\\S+): ([^\n]+) -->\n```go\n(.*?)```\n")
 
-// TestDocumentsShowTheCode holds the code in the documents against its sources, which are
-// tests themselves; -update writes it anew.
+// Code in documents must match its tested sources; -update rewrites it.
 func TestDocumentsShowTheCode(t *testing.T) {
 	pages, err := filepath.Glob(docs + "*.md")
 	if err != nil {
@@ -53,12 +51,12 @@ func TestDocumentsShowTheCode(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if pieces < 8 {
-		t.Errorf("%d pieces of code were compared, expected a piece and its use for each of four examples", pieces)
+	if pieces < 4 {
+		t.Errorf("%d pieces of code were compared, expected one for each of four examples", pieces)
 	}
 }
 
-// piece is the named piece of a source file, its common indentation removed.
+// piece returns a named piece of a source file without its common indentation.
 func piece(path, name string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -84,12 +82,11 @@ func piece(path, name string) (string, error) {
 	return strings.TrimPrefix(strings.ReplaceAll("\n"+code, "\n"+indent, "\n"), "\n"), nil
 }
 
-// touched is a row of the tables in extending.md that say which files a change touches.
+// touched matches a row of the tables in extending.md that list the files of a change.
 var touched = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (new|edited) \\|")
 
-// TestExtendingTouchesFewFiles holds those tables against the code: what names something
-// that is there already, outside of the files that are its own, is what another like it has
-// to edit.
+// The tables must list every file that a new rule, kernel, operation or device edits: the files that name an
+// existing one, apart from its own.
 func TestExtendingTouchesFewFiles(t *testing.T) {
 	text, err := os.ReadFile(docs + "extending.md")
 	if err != nil {
@@ -101,9 +98,9 @@ func TestExtendingTouchesFewFiles(t *testing.T) {
 		sections[title] = body
 	}
 	for title, c := range map[string]struct {
-		named *regexp.Regexp // by what another of the kind is known
-		own   []string       // prefixes of its own files, and of those of other providers
-		most  int            // files to be edited
+		named *regexp.Regexp // matches names of existing ones
+		own   []string       // prefixes of its own files and of other providers' files
+		most  int            // maximum number of files to edit
 	}{
 		"A rule": {
 			regexp.MustCompile(`\b(parityRule|ParityConfig|rules\.Parity\.)\b|\.Rules\.Parity\b|(?m)^//?\t?  parity:|^  parity:`),
@@ -115,7 +112,7 @@ func TestExtendingTouchesFewFiles(t *testing.T) {
 		},
 		"An operation": {
 			regexp.MustCompile(`\b(AttentionDecode|AttentionLister|attention-decode)\b`),
-			[]string{"kernels/attention_", "kernels/cpu/", "kernels/cuda/", "kernels/kerneltest/"}, 6,
+			[]string{"kernels/attention_", "kernels/cpu/", "kernels/cuda/", "kernels/simulated/"}, 2,
 		},
 		"A kind of device": {
 			regexp.MustCompile(`\bCUDA +Kind\b|gemmaudit/kernels/cuda"`),
@@ -138,13 +135,13 @@ func TestExtendingTouchesFewFiles(t *testing.T) {
 		for path, text := range files {
 			own := slices.ContainsFunc(c.own, func(prefix string) bool { return strings.HasPrefix(path, prefix) })
 			if !own && c.named.MatchString(text) && !slices.Contains(edited, path) {
-				t.Errorf("%s: %s would have to be edited too: it has %q", title, path, c.named.FindString(text))
+				t.Errorf("%s: %s has to be edited too: it has %q", title, path, c.named.FindString(text))
 			}
 		}
 	}
 }
 
-// sources are the files of the program by their paths, tests and generated ones left out.
+// sources returns the program's files by path, without tests and generated files.
 func sources(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -170,52 +167,84 @@ func sources(t *testing.T) map[string]string {
 	return files
 }
 
-// edge is an arrow of a graph in a document: from a package to one that it imports.
 var edge = regexp.MustCompile(`(?m)^ +(\S+) --> (\S.*)$`)
 
-// TestGraphsOfPackages holds the graphs in design.md against the imports: between the
-// packages that a graph names, all of them are drawn and nothing else.
-func TestGraphsOfPackages(t *testing.T) {
-	text, err := os.ReadFile(docs + "design.md")
+// The graph in how.md must match the imports between its packages.
+func TestGraphOfPackages(t *testing.T) {
+	text, err := os.ReadFile(docs + "how.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	imports := importsOf(t)
-	graphs := strings.Split(string(text), "```mermaid\n")[1:]
-	if len(graphs) != 2 {
-		t.Errorf("%d graphs, expected that of the packages and that of those below kernels/cuda", len(graphs))
+	_, graph, _ := strings.Cut(string(text), "```mermaid\n")
+	graph, _, _ = strings.Cut(graph, "```")
+	drawn := map[string][]string{}
+	for _, m := range edge.FindAllStringSubmatch(graph, -1) {
+		for to := range strings.SplitSeq(m[2], " & ") {
+			drawn[m[1]] = append(drawn[m[1]], to)
+			drawn[to] = append(drawn[to], nil...)
+		}
 	}
-	for _, graph := range graphs {
-		graph, _, _ := strings.Cut(graph, "```")
-		drawn := map[string][]string{}
-		for _, m := range edge.FindAllStringSubmatch(graph, -1) {
-			for to := range strings.SplitSeq(m[2], " & ") {
-				drawn[m[1]] = append(drawn[m[1]], to)
-				drawn[to] = append(drawn[to], nil...)
+	if len(drawn) < 5 {
+		t.Errorf("%d packages were found in\n%s", len(drawn), graph)
+	}
+	for pkg, to := range drawn {
+		if _, known := imports[pkg]; !known {
+			t.Errorf("there is no package %s", pkg)
+		}
+		for _, i := range imports[pkg] {
+			if _, named := drawn[i]; named && !slices.Contains(to, i) {
+				t.Errorf("%s imports %s, which is not drawn", pkg, i)
 			}
 		}
-		if len(drawn) < 10 {
-			t.Errorf("%d packages were found in\n%s", len(drawn), graph)
-		}
-		for pkg, to := range drawn {
-			if _, known := imports[pkg]; !known {
-				t.Errorf("there is no package %s", pkg)
-			}
-			for _, i := range imports[pkg] {
-				if _, named := drawn[i]; named && !slices.Contains(to, i) {
-					t.Errorf("%s imports %s, which is not drawn", pkg, i)
-				}
-			}
-			for _, i := range to {
-				if !slices.Contains(imports[pkg], i) {
-					t.Errorf("%s is drawn to import %s and does not", pkg, i)
-				}
+		for _, i := range to {
+			if !slices.Contains(imports[pkg], i) {
+				t.Errorf("%s is drawn to import %s and does not", pkg, i)
 			}
 		}
 	}
 }
 
-// importsOf is what each package of the module imports of it, GPU support included.
+// room matches a line of package cuda's list of its folders.
+var room = regexp.MustCompile(`(?m)^//\t([a-z]+) +\S`)
+
+// A package below kernels/cuda may import only packages above it in the list of kernels/cuda's package comment.
+func TestRoomsImportDownwards(t *testing.T) {
+	text, err := os.ReadFile("../../kernels/cuda/doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	order := map[string]int{}
+	for i, m := range room.FindAllStringSubmatch(string(text), -1) {
+		order[m[1]] = i
+	}
+	place := func(pkg string) (string, int, bool) {
+		below, ok := strings.CutPrefix(pkg, "kernels/cuda/")
+		name, _, _ := strings.Cut(below, "/")
+		i, known := order[name]
+		return name, i, ok && known
+	}
+	compared := 0
+	for pkg, to := range importsOf(t) {
+		from, at, ok := place(pkg)
+		if !ok {
+			continue
+		}
+		for _, i := range to {
+			if name, above, ok := place(i); ok && name != from {
+				compared++
+				if above > at {
+					t.Errorf("%s imports %s, which is below it in the list", pkg, i)
+				}
+			}
+		}
+	}
+	if compared < 20 {
+		t.Errorf("%d imports were compared", compared)
+	}
+}
+
+// importsOf maps each package to its imports within the module, with GPU support.
 func importsOf(t *testing.T) map[string][]string {
 	t.Helper()
 	const module = "github.com/gemmaudit/gemmaudit/"

@@ -26,36 +26,22 @@ type doctorOptions struct {
 func newDoctorCommand(a *app) *cobra.Command {
 	opts := &doctorOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "doctor",
-		Short: "Show what would spoil a measurement on this machine",
-		Example: examples(
-			"gemmaudit doctor",
-			"gemmaudit doctor -o markdown     # to paste into a bug report",
-			"gemmaudit doctor --strict        # exit 1 when anything would spoil a measurement",
-			"gemmaudit doctor --device cuda:1 # only this one of several cards",
-		),
-		Long: `Looks at the clock's governor, turbo, hyper-threads, other load, the hypervisor, memory,
-rights, and the kernels and libraries that can't run here; on a GPU at throttling, its power
-limit and clocks, temperature, memory errors, MIG, persistence, the link and who else is on it.
-Each finding comes with what to do about it. On the CPU some blocks are timed for ten seconds, which
-estimates the resolution of a run: losses below it cannot be seen. Nothing is changed.` + exitHelp(
-			"0  examined, whatever was found",
-			"1  --strict, and there are warnings or problems"),
+		Use:  "doctor",
 		RunE: func(cmd *cobra.Command, _ []string) error { return opts.run(cmd.Context()) },
 	}
 	outputFlag(cmd, &opts.output)
-	cmd.Flags().BoolVar(&opts.strict, "strict", false, "exit 1 when there is a warning or a problem")
-	cmd.Flags().DurationVar(&opts.probe, "resolution", 10*time.Second, "for how long blocks are timed on the CPU to estimate the resolution; 0 leaves it out")
+	cmd.Flags().BoolVar(&opts.strict, "strict", false, "exit 1 if there is a warning or a problem")
+	cmd.Flags().DurationVar(&opts.probe, "resolution", 10*time.Second, "time to estimate the smallest detectable loss on a CPU; 0 to skip")
 	return cmd
 }
 
-// probeRows is how many samples a row of the presets' runs has at the most.
+// probeRows is the maximum number of samples per row in the presets' runs.
 const probeRows = 35
 
-// probeMs are the values of M of the products that are timed, of a projection as the quick preset has it.
+// probeMs holds the M of the timed products, a projection of the quick preset.
 var probeMs = []int{16, 64, 128}
 
-// resolution times blocks on the host and judges what they tell; nil where there is no host device, or --resolution is 0.
+// resolution times blocks on the host and judges them; nil without a host device, or if --resolution is 0.
 func (o *doctorOptions) resolution(ctx context.Context) (*health.Finding, error) {
 	devices := o.app.registry().Devices()
 	i := slices.IndexFunc(devices, func(d kernels.Device) bool { return d.Spec().Kind.Facts().Host })
@@ -78,7 +64,7 @@ func (o *doctorOptions) resolution(ctx context.Context) (*health.Finding, error)
 	if err = errors.Join(err, m.Close()); err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
 		return nil, err
 	}
-	s := rules.TellSteadiness(samples, probeRows, rules.Default())
+	s := rules.TellSteadiness(samples, probeRows, rules.Default().Basis())
 	if s.Resolution == 0 {
 		blocks := 0
 		for _, of := range samples {
@@ -91,7 +77,6 @@ func (o *doctorOptions) resolution(ctx context.Context) (*health.Finding, error)
 	return &f, nil
 }
 
-// healthLevels are the words of a report for the severities of a finding.
 var healthLevels = map[health.Severity]string{
 	health.OK: "ok", health.Note: "note", health.Warning: "warning", health.Error: "problem",
 }
@@ -112,7 +97,8 @@ func (o *doctorOptions) run(ctx context.Context) error {
 	}
 	rows := make([]report.Health, len(found.Findings))
 	for i, f := range found.Findings {
-		rows[i] = report.Health{Name: f.Check, Level: healthLevels[f.Severity], Found: f.Seen, Hint: f.Hint}
+		rows[i] = report.Health{Name: f.Check, Level: healthLevels[f.Severity], Found: f.Seen, Hint: f.Hint,
+			Consequence: resolution != nil && f.Check == resolution.Check}
 	}
 	if err := o.app.wrapPrint(report.WriteDoctor(o.app.stream(o.app.stdout), o.output, rows)); err != nil {
 		return err

@@ -16,8 +16,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/table"
 )
 
-// check looks at what a death has left: the run holds all that it held before and is sound, what has the name of a
-// finished file is finished, what was given is as it was. It returns the run's samples.
+// check verifies the files after a kill: the run keeps all earlier samples and is sound, files with final
+// names are complete, and inputs are unchanged. It returns the run's samples.
 func (e *endurance) check(o *ordeal, dir string, before []results.Sample, inPlace bool) ([]results.Sample, error) {
 	samples := before
 	if o.run != "" {
@@ -64,7 +64,7 @@ func (e *endurance) check(o *ordeal, dir string, before []results.Sample, inPlac
 	return samples, nil
 }
 
-// holds refuses samples that lack one of before or have it otherwise.
+// holds returns an error if a sample of before is missing or changed.
 func holds(samples, before []results.Sample) error {
 	bySeq := make(map[int64]results.Sample, len(samples))
 	for _, s := range samples {
@@ -78,7 +78,7 @@ func holds(samples, before []results.Sample) error {
 	return nil
 }
 
-// unfinished says whether a name is that of a draft, of what lies in one, or of a journal or lock beside a run.
+// unfinished reports whether a name belongs to a draft, a file inside one, or a run's journal or lock.
 func unfinished(name string) bool {
 	for part := range strings.SplitSeq(filepath.ToSlash(name), "/") {
 		if strings.HasPrefix(part, ".") && strings.HasSuffix(part, ".part") {
@@ -93,7 +93,6 @@ func unfinished(name string) bool {
 	return false
 }
 
-// whole refuses a file of which a part is missing.
 func (e *endurance) whole(o *ordeal, dir, name string) error {
 	path := filepath.Join(dir, name)
 	data, err := os.ReadFile(path)
@@ -140,7 +139,7 @@ func (e *endurance) whole(o *ordeal, dir, name string) error {
 	return nil
 }
 
-// finish wants what an undisturbed command leaves, and nothing beside it.
+// finish requires the output of an undisturbed command and no other files.
 func (e *endurance) finish(o *ordeal, dir string) error {
 	want := e.undisturbed[o.name]
 	if len(o.after) > 0 {
@@ -176,7 +175,7 @@ func (e *endurance) finish(o *ordeal, dir string) error {
 		return err
 	}
 	if o.made != "" && o.again == nil {
-		// Whoever was killed after the last step had no time to clear up beside it.
+		// A process killed after the last step has no time to clean up.
 		files = slices.DeleteFunc(files, unfinished)
 	}
 	if !slices.Equal(files, want.files) {
@@ -185,8 +184,8 @@ func (e *endurance) finish(o *ordeal, dir string) error {
 	return nil
 }
 
-// read reads all samples of a run by a copy, since to open a run may fold its journal, and refuses what is not sound
-// and samples that are there twice.
+// read reads all samples of a copy of a run, because opening a run may fold its journal. It returns an error
+// for a damaged run or duplicate samples.
 func (e *endurance) read(path string) ([]results.Sample, map[place]struct{}, error) {
 	dir, err := os.MkdirTemp(e.scratch, "copy-")
 	if err != nil {
@@ -240,7 +239,6 @@ func (e *endurance) read(path string) ([]results.Sample, map[place]struct{}, err
 	return samples, places, nil
 }
 
-// integrity has the database check a file whole.
 func integrity(path string) error {
 	db, err := sql.Open("sqlite", "file:"+path+"?mode=rw")
 	if err != nil {

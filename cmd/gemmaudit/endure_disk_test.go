@@ -19,13 +19,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// diskVariable names the folder in which a test process, in a mount namespace of its own, mounts its disks.
+// diskVariable names the folder where a test process, in its own mount namespace, mounts its disks.
 const diskVariable = "GEMMAUDIT_TEST_DISK"
 
-// TestEndureFullDisk gives every command a disk that is full after so many pages, for every number of pages that is too
-// small or for mostTurns of them, then makes room and starts it again. So each write that needs a page fails in turn, of
-// whatever file. The disks are file systems in memory, seen by nobody else, for which the test needs to be root or to be
-// let have a user namespace. Each number of pages has a disk of its own, and as many are tried at a time as there are processors.
+// TestEndureFullDisk runs every command on a disk that fills up after a number of pages: each insufficient
+// number, or mostTurns of them. It then frees space and runs the command again. So each write that needs a
+// page fails in turn, in any file. The disks are private tmpfs mounts, which need root or a user namespace.
+// Each number of pages has its own disk; as many run at a time as there are processors.
 func TestEndureFullDisk(t *testing.T) {
 	if !*endureDisk {
 		t.Skip("make endure runs it")
@@ -51,16 +51,14 @@ func TestEndureFullDisk(t *testing.T) {
 	}
 }
 
-// disk is a folder with a file system in memory, of a size that changes.
 type disk string
 
-// page is what files on it grow by.
 const page = 4096
 
-// roomy is a size that no command fills.
 const roomy = 1 << 30
 
-// newDisk mounts a disk at a new folder below parent. It is not empty, since a file system in memory takes the size 0 for no bound.
+// newDisk mounts a disk in a new folder below parent. The disk is not empty, because tmpfs treats size 0 as
+// unlimited.
 func newDisk(parent string) (disk, error) {
 	dir, err := os.MkdirTemp(parent, "disk-")
 	if err != nil {
@@ -72,7 +70,6 @@ func newDisk(parent string) (disk, error) {
 	return disk(dir), os.WriteFile(filepath.Join(dir, "ballast"), []byte{1}, 0o600)
 }
 
-// resize leaves so many bytes of the disk.
 func (d disk) resize(bytes int64) error {
 	if err := unix.Mount("endure", string(d), "tmpfs", unix.MS_REMOUNT, fmt.Sprintf("size=%d", bytes)); err != nil {
 		return fmt.Errorf("size the disk to %d bytes: %w", bytes, err)
@@ -80,8 +77,8 @@ func (d disk) resize(bytes int64) error {
 	return nil
 }
 
-// remove takes the disk away with all that is on it. A process that is being started beside has a copy of this one's open
-// files until it is another program, and may hold the disk for that long.
+// remove unmounts the disk and its content. A process that is just starting may keep the disk busy, because
+// it has a copy of this process's open files until exec.
 func (d disk) remove() error {
 	if err := unix.Unmount(string(d), unix.MNT_DETACH); err != nil {
 		return fmt.Errorf("remove the disk: %w", err)
@@ -89,7 +86,6 @@ func (d disk) remove() error {
 	return os.Remove(string(d))
 }
 
-// leave has pages left beside what is used.
 func (d disk) leave(pages int) error {
 	var s unix.Statfs_t
 	if err := unix.Statfs(string(d), &s); err != nil {
@@ -98,14 +94,14 @@ func (d disk) leave(pages int) error {
 	return d.resize(int64(s.Blocks-s.Bfree)*s.Bsize + int64(pages)*page)
 }
 
-// mostTurns bounds the numbers of pages of a command. Those that sweep need a thousand and more, of which most go to
-// one sample like another.
+// mostTurns limits the page counts tried per command. Sweeps need over a thousand pages, nearly all for
+// similar samples.
 const mostTurns = 250
 
-// exactly is up to where the number of pages that is enough is found to the page; above it to a sixteenth.
+// exactly is the largest page count that is found exactly; above it, to within a
+// sixteenth.
 const exactly = 2 * mostTurns
 
-// filled is what is known of the numbers of pages of a command.
 type filled struct {
 	*ordeal
 	sync.Mutex
@@ -113,7 +109,6 @@ type filled struct {
 	took   time.Duration
 }
 
-// full is how many of them were not enough.
 func (f *filled) full() (n int) {
 	for _, enough := range f.enough {
 		if !enough {
@@ -123,7 +118,6 @@ func (f *filled) full() (n int) {
 	return n
 }
 
-// least is the smallest that was enough, 0 where none was found.
 func (f *filled) least() (pages int) {
 	for n, enough := range f.enough {
 		if enough && (pages == 0 || n < pages) {
@@ -133,8 +127,8 @@ func (f *filled) least() (pages int) {
 	return pages
 }
 
-// unnoticed refuses a number that was said to be enough though a larger one was not: a write must have failed there that
-// nobody was told of.
+// unnoticed returns an error if a number of pages was enough although a larger one was not: then a write
+// failed without a message.
 func (f *filled) unnoticed() error {
 	least := f.least()
 	for pages, enough := range f.enough {
@@ -157,7 +151,7 @@ func (f *filled) String() string {
 	return fmt.Sprintf("%-8s the disk was full at %d of %s, %.2f s each", f.name, f.full(), of, each)
 }
 
-// endureFullDisk goes through all commands in the process that mounts its disks below parent.
+// endureFullDisk tests all commands in the process that mounts its disks below parent.
 func endureFullDisk(t *testing.T, parent string) {
 	began := time.Now()
 	seed := seedOfEndurance()
@@ -165,7 +159,7 @@ func endureFullDisk(t *testing.T, parent string) {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		t.Fatalf("keep mounts to this process: %v", err)
 	}
-	// What checks copy has room while a command has none.
+	// The checks' copies must have space on a full disk.
 	checks, err := newDisk(parent)
 	if err != nil {
 		t.Fatal(err)
@@ -190,15 +184,14 @@ func endureFullDisk(t *testing.T, parent string) {
 	}
 }
 
-// relay has commands take turns, each on a disk of its own.
 type relay struct {
 	*endurance
-	disks  string        // the folder that they are mounted in
-	places chan struct{} // as many turns at a time
+	disks  string        // parent of the mount points
+	places chan struct{} // limits the turns in parallel
 }
 
-// goThrough finds out how many pages are enough for each command, then draws smaller numbers for all in turn, so that
-// where there is not enough time for all of them each command gets as many. Nothing is begun after ctx.
+// goThrough finds the sufficient number of pages for each command. Then it draws smaller numbers for all
+// commands in turn, so a short test gives each command equally many. It starts no turn after ctx ends.
 func (r *relay) goThrough(ctx context.Context, all []*filled, seed uint64) error {
 	seekers, seeking := errgroup.WithContext(ctx)
 	for _, f := range all {
@@ -231,11 +224,11 @@ func (r *relay) goThrough(ctx context.Context, all []*filled, seed uint64) error
 	return drawers.Wait()
 }
 
-// seek closes in on the number of pages that is enough. It takes what is more than enough to be enough: a command does the
-// same until its disk is full.
+// seek searches for the sufficient number of pages. It assumes that more pages than enough are also enough,
+// because a command behaves the same until its disk is full.
 func (r *relay) seek(ctx context.Context, f *filled) error {
 	const first, share = 16, 16
-	low, high := 0, 0 // not enough, enough; 0 is not known yet
+	low, high := 0, 0 // not enough, enough; 0 means unknown
 	for high == 0 || high-low > 1 && (high <= exactly || high-low > high/share) {
 		pages := (low + high) / 2
 		if high == 0 {
@@ -257,7 +250,6 @@ func (r *relay) seek(ctx context.Context, f *filled) error {
 	return nil
 }
 
-// turn starts a command with so many pages left.
 func (r *relay) turn(f *filled, pages int) (enough bool, err error) {
 	r.places <- struct{}{}
 	defer func() { <-r.places }()
@@ -277,8 +269,8 @@ func (r *relay) turn(f *filled, pages int) (enough bool, err error) {
 	return enough, nil
 }
 
-// fill runs a command with so many pages left, and says whether that was enough. If it was not, it wants an error that
-// tells why, everything whole, and the command to go on when there is room.
+// fill runs a command with the given number of free pages and reports whether they were enough. If not, it
+// requires an error with the reason, sound files, and a successful restart with more space.
 func (e *endurance) fill(o *ordeal, d disk, pages int) (enough bool, err error) {
 	onDisk := *e
 	onDisk.parent, onDisk.scratch = string(d), string(d)
@@ -304,7 +296,7 @@ func (e *endurance) fill(o *ordeal, d disk, pages int) (enough bool, err error) 
 	switch {
 	case end.own(o.code) && !full:
 		return true, e.finish(o, dir)
-	case end.own(o.code) && o.code == exitGate: // which outranks what came after the verdict
+	case end.own(o.code) && o.code == exitGate: // takes precedence over errors after the verdict
 	case !end.own(exitDevice) || !full:
 		return false, fmt.Errorf("%v, expected exit code %d and that the disk is full", end, exitDevice)
 	}
@@ -322,7 +314,7 @@ func (e *endurance) fill(o *ordeal, d disk, pages int) (enough bool, err error) 
 	return false, e.finish(o, dir)
 }
 
-// TestUnnoticedFullDisk: a number that is enough though a larger one is not tells of a write that failed in silence.
+// A number that is enough although a larger one is not indicates a silent write failure.
 func TestUnnoticedFullDisk(t *testing.T) {
 	f := filled{ordeal: ordeals[0], enough: map[int]bool{3: false, 4: true, 5: true}}
 	if err := f.unnoticed(); err != nil || f.least() != 4 || f.full() != 1 {

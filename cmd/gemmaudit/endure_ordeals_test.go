@@ -12,14 +12,14 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// The plans that are endured: some hundred milliseconds of a sweep that measures all it was asked for, and of one that infers.
+// The plans under test: some hundred milliseconds of a sweep that measures all cases, and of a sweep that infers.
 var (
 	planned  = strings.Fields("--shape n256k256 --batch 32:160:2 --dtype fp32 --kernel dented,flat --rounds 35 --rounds-for all")
 	shorter  = strings.Fields("--shape n256k256 --batch 32:160:8 --dtype fp32 --kernel dented,flat --rounds 12 --rounds-for all")
 	inferred = strings.Fields("--shape n256k256 --batch 1:400 --dtype fp32 --kernel dented,flat --infer")
 )
 
-// fixtures are the command lines that make what the others are given.
+// fixtures are the command lines that make the other commands' inputs.
 var fixtures = [][]string{
 	slices.Concat([]string{"sweep", "-q"}, shorter, []string{"--out", "run.db"}),
 	slices.Concat([]string{"sweep", "-q"}, planned, []string{"--shard", "1/2", "--out", "1.db"}),
@@ -27,19 +27,19 @@ var fixtures = [][]string{
 	{"export", "1.db", "--out", "rows.csv"},
 }
 
-// ordeal is a command that is ended at any moment and started again, until it comes to its own end.
+// ordeal is a command that is killed at random moments and restarted until it finishes.
 type ordeal struct {
 	name  string
-	given []string // fixtures that lie in the folder before
+	given []string // fixtures in the folder at the start
 	first []string // the command line
-	// made is the file whose presence makes again the command line of later starts; where again is nil too,
-	// the work is done when it is there. Without made every start is like the first.
+	// If the file made exists, later starts use the command line again; if again is nil, the work is done.
+	// Without made, all starts are the same.
 	made  string
 	again []string
-	run   string // the run file that gathers samples
-	exact bool   // whether the samples of the sweep are the plan's, however it is interrupted
-	code  int    // the exit code of its own end
-	// after is run once it has ended, and must exit as it did and say this on stderr.
+	run   string // the run file with the samples
+	exact bool   // the sweep's samples must be the plan's, despite interruptions
+	code  int    // expected exit code
+	// after runs at the end and must exit with the same code and print this on stderr.
 	after []string
 	says  string
 }
@@ -48,12 +48,12 @@ var ordeals = []*ordeal{
 	{
 		name: "sweep", first: slices.Concat([]string{"sweep"}, planned, []string{"--out", "run.db"}), made: "run.db",
 		again: []string{"sweep", "--resume", "--out", "run.db"}, run: "run.db", exact: true,
-		after: []string{"sweep", "--resume", "--out", "run.db"}, says: "complete: 0 samples were left to measure",
+		after: []string{"sweep", "--resume", "--out", "run.db"}, says: "complete: all samples are already",
 	},
 	{
 		name: "night", first: slices.Concat([]string{"sweep"}, inferred, []string{"--out", "run.db"}), made: "run.db",
 		again: []string{"sweep", "--resume", "--out", "run.db"}, run: "run.db",
-		after: []string{"sweep", "--resume", "--out", "run.db"}, says: "complete: 0 samples were left to measure",
+		after: []string{"sweep", "--resume", "--out", "run.db"}, says: "complete: all samples are already",
 	},
 	{
 		name: "run", first: slices.Concat([]string{"run", "--images", "svg"}, shorter, []string{"--out", "folder"}), made: "folder/run.db",
@@ -61,12 +61,14 @@ var ordeals = []*ordeal{
 		after: []string{"audit", "folder/run.db"}, says: "6 confirmed findings",
 	},
 	{
-		name: "audit", given: []string{"run.db"}, first: []string{"audit", "run.db", "--confirm"}, run: "run.db", exact: true, code: exitGate,
+		name: "audit", given: []string{"run.db"}, first: []string{"audit", "run.db", "--confirm"}, run: "run.db", exact: true,
+		code:  exitGate,
 		after: []string{"audit", "run.db"}, says: "6 confirmed findings",
 	},
 	{
-		name: "splits", given: []string{"run.db"}, first: []string{"splits", "run.db", "--among", "all", "--execute", "--table", "table.json"},
-		made: "table.json", again: []string{"splits", "run.db", "--among", "all", "--execute", "--table", "table.json", "--force"},
+		name: "splits", given: []string{"run.db"},
+		first: []string{"splits", "run.db", "--among", "all", "--execute", "--table", "table.json"},
+		made:  "table.json", again: []string{"splits", "run.db", "--among", "all", "--execute", "--table", "table.json", "--force"},
 		run: "run.db", exact: true,
 	},
 	{name: "merge", given: []string{"1.db", "2.db"}, first: []string{"merge", "all.db", "1.db", "2.db"}, made: "all.db"},
@@ -74,7 +76,6 @@ var ordeals = []*ordeal{
 	{name: "report", given: []string{"1.db"}, first: []string{"report", "1.db", "--images", "svg", "--out", "site"}},
 }
 
-// next is the command line of the next start, nil when what is to be made is there.
 func (o *ordeal) next(dir string) []string {
 	if o.made != "" {
 		if _, err := os.Stat(filepath.Join(dir, o.made)); err == nil {
@@ -84,22 +85,21 @@ func (o *ordeal) next(dir string) []string {
 	return o.first
 }
 
-// reference is what a command leaves that nothing disturbs.
+// reference is the output of an undisturbed command.
 type reference struct {
 	took   time.Duration
 	files  []string           // of the folder
 	counts map[string]int     // samples of each run file
-	swept  map[place]struct{} // samples of the sweep in the run that gathers them
+	swept  map[place]struct{} // samples of the sweep in that run file
 }
 
-// place is where a sample belongs: no two may have the same.
+// place identifies a sample; no two samples may share one.
 type place struct {
 	c     results.CaseKey
 	phase results.Phase
 	round int
 }
 
-// prepare makes a folder with what a command is given.
 func (e *endurance) prepare(o *ordeal) (string, error) {
 	dir, err := os.MkdirTemp(e.parent, o.name+"-")
 	if err != nil {
@@ -117,7 +117,7 @@ func (e *endurance) prepare(o *ordeal) (string, error) {
 	return dir, nil
 }
 
-// reference runs a command undisturbed, so many times, and takes the shortest of them.
+// reference runs a command undisturbed the given number of times and keeps the shortest time.
 func (e *endurance) reference(o *ordeal, times int) (r reference, err error) {
 	var dir string
 	defer func() { os.RemoveAll(dir) }()
@@ -160,7 +160,6 @@ func (e *endurance) reference(o *ordeal, times int) (r reference, err error) {
 	return r, nil
 }
 
-// listed names the files below dir.
 func listed(dir string) (names []string, err error) {
 	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {

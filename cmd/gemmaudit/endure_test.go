@@ -23,10 +23,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gemmaudit/gemmaudit/cmd/gemmaudit/process"
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// How much is endured. make endure sets them; without them nothing is.
+// The extent of the test, set by make endure; without these flags it is skipped.
 var (
 	endureKills   = flag.Int("endure.kills", 0, "how many processes die by kill -9")
 	endureSignals = flag.Int("endure.signals", 0, "how many processes get another signal")
@@ -36,7 +37,7 @@ var (
 	endureFolder  = flag.Int("endure.folder", -1, "the one folder that is gone through; -1 is all")
 )
 
-// seedOfEndurance is the flag's, or one that nobody has chosen.
+// seedOfEndurance is the flag's value, or a random one.
 func seedOfEndurance() uint64 {
 	if *endureSeed != 0 {
 		return *endureSeed
@@ -44,7 +45,6 @@ func seedOfEndurance() uint64 {
 	return rand.Uint64N(1<<32-1) + 1
 }
 
-// deadline is when nothing new is begun.
 func deadline(began time.Time) time.Time {
 	if *endureFor == 0 {
 		return began.Add(1000 * time.Hour)
@@ -52,14 +52,14 @@ func deadline(began time.Time) time.Time {
 	return began.Add(*endureFor)
 }
 
-// TestEndureSignals ends processes at random moments, starts them again in the same folder, and wants what
-// they make in the end to be what an undisturbed process makes. Folders are gone through side by side.
+// TestEndureSignals kills processes at random moments, restarts them in the same folder, and requires the
+// output of an undisturbed process. Folders are tested in parallel.
 func TestEndureSignals(t *testing.T) {
 	if *endureKills+*endureSignals == 0 {
 		t.Skip("make endure runs it")
 	}
 	seed, until := seedOfEndurance(), deadline(time.Now())
-	// Often enough that a command's time is not that of a machine busy with something else.
+	// Enough runs that other load on the machine does not determine the time.
 	const references = 3
 	e := newEndurance(t, t.TempDir(), references)
 	var counts struct {
@@ -118,7 +118,6 @@ func TestEndureSignals(t *testing.T) {
 	}
 }
 
-// tally counts how processes ended.
 type tally struct{ killed, signalled, ended int }
 
 func (t *tally) add(u tally) {
@@ -127,7 +126,6 @@ func (t *tally) add(u tally) {
 	t.ended += u.ended
 }
 
-// suffering is one ordeal in one folder.
 type suffering struct {
 	*endurance
 	*ordeal
@@ -136,16 +134,16 @@ type suffering struct {
 
 	dir string
 	tally
-	kept []results.Sample // what the run held after the last death
+	kept []results.Sample // samples after the last kill
 	last []string         // the last command line
 	how  string           // what ended it
 }
 
-// mostStarts is after how many deaths a command is let come to its end.
+// mostStarts is the number of kills after which a command may finish.
 const mostStarts = 40
 
-// goThrough starts, ends and checks until the command has come to its own end, undisturbed where there
-// were enough signals.
+// goThrough starts, kills and checks the command until it finishes, undisturbed once there were enough
+// signals.
 func (s *suffering) goThrough(enough func() bool, killed, signalled *atomic.Int64) (err error) {
 	if s.dir, err = s.prepare(s.ordeal); err != nil {
 		return err
@@ -172,7 +170,7 @@ func (s *suffering) goThrough(enough func() bool, killed, signalled *atomic.Int6
 		status, _ := end.state.Sys().(syscall.WaitStatus)
 		switch {
 		case !end.hit:
-		case d.first() == syscall.SIGKILL && !status.Signaled(): // it was over by then
+		case d.first() == syscall.SIGKILL && !status.Signaled(): // it had already ended
 		case d.first() == syscall.SIGKILL:
 			s.killed++
 			killed.Add(1)
@@ -193,10 +191,10 @@ func (s *suffering) goThrough(enough func() bool, killed, signalled *atomic.Int6
 	}
 }
 
-// blow is what a process gets: signals, and when. Without signals it is let live.
+// blow is the signals for a process, with their times. Without signals the process runs undisturbed.
 type blow struct {
 	signals []syscall.Signal
-	after   time.Duration // the first one, since the start
+	after   time.Duration // of the first signal, since the start
 	pause   time.Duration // between two
 }
 
@@ -214,8 +212,8 @@ func (b blow) String() string {
 	return fmt.Sprintf("%v after %v", b.signals, b.after)
 }
 
-// draw takes a signal and a moment within the time that the command takes undisturbed, or somewhat later,
-// since other processes slow it down.
+// draw picks a signal and a moment within the command's undisturbed time, or somewhat later, because other
+// processes slow it down.
 func (s *suffering) draw() blow {
 	const later = 1.2
 	b := blow{after: time.Duration(s.rng.Float64() * later * float64(s.took(s.ordeal)))}
@@ -228,16 +226,15 @@ func (s *suffering) draw() blow {
 		{syscall.SIGSTOP, syscall.SIGCONT}, {syscall.SIGTERM, syscall.SIGTERM},
 	}
 	b.signals = others[s.rng.IntN(len(others))]
-	if b.pause = 3 * echo / 2; b.first() == syscall.SIGSTOP {
+	if b.pause = 3 * process.Echo / 2; b.first() == syscall.SIGSTOP {
 		b.pause = time.Duration(s.rng.Int64N(int64(100 * time.Millisecond)))
 	}
 	return b
 }
 
-// ending is how a process ended.
 type ending struct {
 	blow           blow
-	hit            bool // the first signal found it alive
+	hit            bool // the process was alive at the first signal
 	state          *os.ProcessState
 	stdout, stderr string
 }
@@ -246,13 +243,11 @@ func (e ending) String() string {
 	return fmt.Sprintf("%v, hit %v: %v\n%s", e.blow, e.hit, e.state, e.stderr)
 }
 
-// own says whether the process came to its own end.
 func (e ending) own(code int) bool { return e.state.ExitCode() == code }
 
-// hung is the time after which a process that should end is said to hang: a thousand times what it takes.
+// hung is the time after which a process counts as hanging: a thousand times its usual duration.
 const hung = 3 * time.Minute
 
-// start runs the simulated program in dir and sends it the signals of b.
 func (e *endurance) start(dir string, args []string, b blow) (ending, error) {
 	ctx, cancel := context.WithTimeout(e.ctx, hung)
 	defer cancel()
@@ -295,7 +290,7 @@ func (e *endurance) start(dir string, args []string, b blow) (ending, error) {
 	return out, nil
 }
 
-// judge refuses an end that is neither the command's own nor what the signals ask for.
+// judge returns an error unless the process ended on its own or as the signals require.
 func (s *suffering) judge(end ending, b blow) error {
 	code := end.state.ExitCode()
 	status, _ := end.state.Sys().(syscall.WaitStatus)
@@ -304,7 +299,7 @@ func (s *suffering) judge(end ending, b blow) error {
 		return nil
 	case !end.hit:
 	case status.Signaled() && slices.Contains(b.signals, status.Signal()):
-		return nil // that no process survives, or one that had not set itself up, or the second
+		return nil // SIGKILL, or a process before its setup, or the second signal
 	case b.first() == syscall.SIGQUIT && strings.Contains(end.stderr, "SIGQUIT"):
 		return nil
 	case code == exitInterrupted && slices.Contains([]syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}, b.first()):
@@ -315,7 +310,7 @@ func (s *suffering) judge(end ending, b blow) error {
 
 var interruptedAfter = regexp.MustCompile(`interrupted after ([0-9]+) of [0-9]+ samples`)
 
-// told compares what an interrupted sweep said of itself with what is stored.
+// told compares an interrupted sweep's summary with the stored samples.
 func (s *suffering) told(end ending) error {
 	text := interruptedAfter.FindStringSubmatch(end.stderr)
 	if text == nil {
@@ -337,18 +332,19 @@ func (s *suffering) told(end ending) error {
 	return nil
 }
 
-// endurance is what all folders share: the files that commands are given, and what undisturbed commands make of them.
+// endurance is shared by all folders: the commands' inputs, and the output of undisturbed commands.
 type endurance struct {
 	ctx      context.Context
-	program  []string // what starts the simulated program
+	program  []string // starts the simulated program
 	parent   string   // of the folders
 	fixtures string
-	scratch  string // for temporary files and for copies of runs
+	scratch  string // for temporary files and copies of runs
 
 	undisturbed map[string]reference
 }
 
-// newEndurance makes the fixtures and runs every command undisturbed, so many times, below parent.
+// newEndurance makes the fixtures and runs every command undisturbed, the given number of times, below
+// parent.
 func newEndurance(t *testing.T, parent string, times int) *endurance {
 	t.Helper()
 	check := func(err error) {
@@ -359,7 +355,7 @@ func newEndurance(t *testing.T, parent string, times int) *endurance {
 	}
 	program, err := exec.LookPath("gemmaudit-sim")
 	check(err)
-	// Not below a folder of the test's, which would not outlive a failure.
+	// A folder of the test would be removed after a failure.
 	kept, err := os.MkdirTemp("", "endure-")
 	check(err)
 	t.Cleanup(func() {

@@ -13,23 +13,23 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/regular"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/importing"
 )
 
-// The exit codes. They are part of the interface: scripts branch on them.
+// The exit codes. Scripts depend on them.
 const (
 	exitClean        = 0
-	exitGate         = 1 // a gate failed: confirmed findings, a regression, a table that no longer pays; outranks 4
-	exitUsage        = 2 // the command line can't be carried out as it stands, or a file that it names has wrong content
+	exitGate         = 1 // a gate failed: confirmed findings, a regression, a table that no longer pays; takes precedence over 4
+	exitUsage        = 2 // the command line is invalid, or a file that it names has wrong content
 	exitDevice       = 3 // a device, a run file or the disk failed, a file can't be read
-	exitInconclusive = 4 // measured, but no verdict could be reached
+	exitInconclusive = 4 // measured, but no verdict was reached
 	exitInterrupted  = 130
 )
 
-// hinter is an error that knows what its reader can do about it.
+// hinter is an error with advice for its reader.
 type hinter interface{ HintText() string }
 
-// commandError is an error with the exit code that it stands for and, where
-// there is one, what to do about it.
+// commandError is an error with its exit code and optional advice.
 type commandError struct {
 	code int
 	err  error
@@ -40,12 +40,10 @@ func (e *commandError) Error() string    { return e.err.Error() }
 func (e *commandError) Unwrap() error    { return e.err }
 func (e *commandError) HintText() string { return e.hint }
 
-// usagef is an error of the command line.
 func usagef(format string, args ...any) error {
 	return &commandError{code: exitUsage, err: fmt.Errorf(format, args...)}
 }
 
-// usage marks err as one of the command line, nil stays nil.
 func usage(err error) error {
 	if err == nil {
 		return nil
@@ -53,7 +51,6 @@ func usage(err error) error {
 	return &commandError{code: inputCode(err), err: err}
 }
 
-// inputCode is the code of an error of what a command line names: usage, unless a file can't be read.
 func inputCode(err error) int {
 	var system syscall.Errno
 	var irregular *regular.Error
@@ -63,12 +60,11 @@ func inputCode(err error) int {
 	return exitUsage
 }
 
-// devicef is an error of a device, a run file or the disk.
 func devicef(format string, args ...any) error {
 	return &commandError{code: exitDevice, err: fmt.Errorf(format, args...)}
 }
 
-// hint adds what the reader can do to err; the exit code stays what it was.
+// hint adds advice to err and keeps the exit code.
 func hint(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
@@ -76,34 +72,31 @@ func hint(err error, format string, args ...any) error {
 	return &commandError{code: exitCode(err), err: err, hint: fmt.Sprintf(format, args...)}
 }
 
-// gatef says that a gate failed, and why in a few words.
 func gatef(format string, args ...any) error {
 	return &commandError{code: exitGate, err: fmt.Errorf(format, args...)}
 }
 
-// inconclusivef says that no verdict could be reached, and why.
 func inconclusivef(format string, args ...any) error {
 	return &commandError{code: exitInconclusive, err: fmt.Errorf(format, args...)}
 }
 
-// interruptedf says that the user stopped the command.
 func interruptedf(format string, args ...any) error {
 	return &commandError{code: exitInterrupted, err: fmt.Errorf(format, args...)}
 }
 
-// interrupted is the outcome of a command that was interrupted and ended with err, which may be nil, all the same.
+// interrupted is the outcome of an interrupted command that ended with err, which may be nil.
 func interrupted(err error) error {
 	if err == nil {
-		return interruptedf("the command was done by then, and its output is whole")
+		return interruptedf("the command had finished, and its output is complete")
 	}
 	return &commandError{code: exitInterrupted, err: err}
 }
 
-// exitCode is the one place where an error becomes an exit code.
+// exitCode is the only place that converts an error to an exit code.
 func exitCode(err error) int {
 	var coded *commandError
 	var unsupported *kernels.Unsupported
-	var imported *results.ImportError
+	var imported *importing.ImportError
 	switch {
 	case err == nil:
 		return exitClean
@@ -117,15 +110,14 @@ func exitCode(err error) int {
 	return exitDevice
 }
 
-// brokenPipe is true when the reader of our output has gone, which is no error
-// of ours: head(1) took what it wanted.
+// brokenPipe reports whether the reader of our output has closed it. This is no error: head(1) has read
+// enough.
 func brokenPipe(err error) bool {
 	return errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe)
 }
 
-// printError writes err on one line, and its hint on a second one. A gate that
-// failed and an interruption are outcomes, not errors, and are printed without
-// that word.
+// printError writes err on one line, and its hint on a second one. Failed gates and interruptions are
+// outcomes and are printed without the word error.
 func printError(w io.Writer, err error) {
 	label, text := "error: ", oneLine(err.Error())
 	switch exitCode(err) {
@@ -135,7 +127,7 @@ func printError(w io.Writer, err error) {
 		label = "inconclusive: "
 	case exitInterrupted:
 		label = "interrupted: "
-		text = strings.TrimSuffix(text, context.Canceled.Error()) // the label says that
+		text = strings.TrimSuffix(text, context.Canceled.Error()) // the label already says so
 	}
 	fmt.Fprintf(w, "gemmaudit: %s\n", strings.TrimSuffix(label+text, ": "))
 	if h := hintOf(err); h != "" {
@@ -143,26 +135,43 @@ func printError(w io.Writer, err error) {
 	}
 }
 
-// hintOf returns the outermost hint in err's chain, empty when there is none.
-func hintOf(err error) string {
-	for e := err; e != nil; e = errors.Unwrap(e) {
-		if h, ok := e.(hinter); ok && h.HintText() != "" {
-			return h.HintText()
+// outerHint returns the first hint in err's tree, depth first as in [errors.As]. Empty hints are skipped.
+func outerHint(err error) string {
+	if h, ok := err.(hinter); ok && h.HintText() != "" {
+		return h.HintText()
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		return outerHint(e.Unwrap())
+	case interface{ Unwrap() []error }: // errors.Join, with an error of closing a file
+		for _, one := range e.Unwrap() {
+			if h := outerHint(one); h != "" {
+				return h
+			}
 		}
 	}
+	return ""
+}
+
+func hintOf(err error) string {
+	if h := outerHint(err); h != "" {
+		return h
+	}
 	var format *results.FormatError
-	var imported *results.ImportError
+	var imported *importing.ImportError
 	switch {
 	case errors.As(err, &format):
 		return format.Hint
+	case errors.As(err, &imported) && imported.Untimed:
+		return fmt.Sprintf("`%s` measures its products on this machine", commandLine([]string{"triage", imported.Path}))
 	case errors.As(err, &imported):
 		return imported.Hint
 	}
 	return ""
 }
 
-// oneLine joins the lines of a message, as joined errors have several. What a damaged
-// file or a file's name puts into it is escaped where a terminal would obey it.
+// oneLine joins the lines of a message and escapes terminal control characters, which may come from file
+// names or damaged files.
 func oneLine(s string) string {
 	var b strings.Builder
 	for _, line := range strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }) {

@@ -1,36 +1,73 @@
 package main
 
 import (
-	"os"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strings"
 	"testing"
 )
 
-// TestExplainPage keeps docs/explain.md what the command says; -update writes it.
-func TestExplainPage(t *testing.T) {
-	const path = docs + "explain.md"
-	page := explainPage()
-	if *update {
-		if err := os.WriteFile(path, []byte(page), 0o644); err != nil {
+// Every column that a package declares must be known to explain, under its header and under its name in CSV.
+func TestColumnsAreExplained(t *testing.T) {
+	known, columns := map[string]bool{}, 0
+	knows := func(word string) bool {
+		if _, ok := known[word]; !ok {
+			_, err := explained(word, 100)
+			known[word] = err == nil
+		}
+		return known[word]
+	}
+	for _, dir := range []string{"../../report", "../../results"} {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if page != string(want) {
-		t.Errorf("%s is not what the command says; run with -update to write it", path)
-	}
-}
-
-// TestEdits: how far words are from each other.
-func TestEdits(t *testing.T) {
-	for _, tc := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"", "ab", 2}, {"ab", "", 2}, {"pad", "pad", 0}, {"pad", "pat", 1}, {"kitten", "sitting", 3}, {"monotonic", "monotnic", 1}} {
-		if got := edits(tc.a, tc.b); got != tc.want {
-			t.Errorf("%q, %q: %d, want %d", tc.a, tc.b, got, tc.want)
+		for _, path := range files {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			set := token.NewFileSet()
+			f, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				lit, ok := n.(*ast.CompositeLit)
+				if !ok {
+					return true
+				}
+				parts := map[string]string{}
+				isField := false
+				for _, e := range lit.Elts {
+					pair, ok := e.(*ast.KeyValueExpr)
+					if !ok {
+						continue
+					}
+					key, _ := pair.Key.(*ast.Ident)
+					if key == nil {
+						continue
+					}
+					isField = isField || key.Name == "Words"
+					if text, ok := joined(pair.Value); ok {
+						parts[key.Name] = text
+					}
+				}
+				if !isField || parts["Name"] == "" {
+					return true
+				}
+				columns++
+				for _, word := range []string{parts["Name"], parts["Head"]} {
+					if word != "" && !knows(word) {
+						t.Errorf("%s: explain does not know the column %q", set.Position(lit.Pos()), word)
+					}
+				}
+				return true
+			})
 		}
+	}
+	if columns < 200 {
+		t.Errorf("found %d columns in source, expected at least 200", columns)
 	}
 }

@@ -7,8 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gemmaudit/gemmaudit/query"
+	"github.com/gemmaudit/gemmaudit/report/query"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/export"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
@@ -22,37 +23,19 @@ type exportOptions struct {
 	listed selectFlags
 }
 
-// exportFormats are the formats in which samples leave a run.
-var exportFormats = []string{string(results.FormatParquet), string(results.FormatCSV), string(results.FormatJSONL)}
+var exportFormats = []string{string(export.FormatParquet), string(export.FormatCSV), string(export.FormatJSONL)}
 
 func newExportCommand(a *app) *cobra.Command {
 	opts := &exportOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "export RUN",
-		Short: "Write a run's samples as Parquet, CSV or JSONL",
-		Example: examples(
-			"gemmaudit export run.db --out samples.parquet",
-			"gemmaudit export run.db --format csv                 # to stdout",
-			"gemmaudit export run.db --phase sweep --out sweep.csv",
-			"gemmaudit export run.db --where 'kernel=cublas && m in [64, 128]' --sort -us --top 100",
-		),
-		Long: `Writes one row a sample: device, kernel, dtype, m, n, k, round, us, clock, power,
-temperature, phase and everything else that is known of it; what is not known is null, or empty in
-CSV. Where a sample comes from stands in run, host, card (a UUID), device_name (the model) and labels;
-started is a time. mfu is relative to the device's peak, us_at_clock is the time at
-reference_clock_mhz, by which rows are judged. Parquet's metadata tells of the machine: gemmaudit.schema,
-gemmaudit.fingerprint, gemmaudit.labels and others. ` + "`gemmaudit import`" + ` reads the CSV
-back. What a sweep with --infer infers from its samples is not among them: the run file keeps it.
-The format follows from the name of the file unless --format gives it.
-
-` + selectHelp(query.Samples),
+		Use:               "export RUN",
 		Args:              exactArgs("RUN"),
 		ValidArgsFunction: runFiles(1),
 		RunE:              func(_ *cobra.Command, args []string) error { return opts.run(args[0]) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&opts.format, "format", "", strings.Join(exportFormats, ", "))
-	flags.StringVar(&opts.out, "out", "-", "file to write, - for stdout")
+	flags.StringVar(&opts.out, "out", "-", stdoutUsage)
 	flags.StringSliceVar(&opts.phases, "phase", nil, "only samples of these phases: sweep, sentinel, confirm, remedy, noise, sustained")
 	opts.listed.register(cmd, query.Samples)
 	flags.BoolVar(&opts.force, "force", false, "replace an existing file")
@@ -62,8 +45,9 @@ The format follows from the name of the file unless --format gives it.
 	return cmd
 }
 
-// phases in the order in which a run takes them.
-var phases = []results.Phase{results.PhaseSweep, results.PhaseSentinel, results.PhaseConfirm, results.PhaseRemedy, results.PhaseNoise, results.PhaseSustained}
+// phases are in the order of a run.
+var phases = []results.Phase{results.PhaseSweep, results.PhaseSentinel, results.PhaseConfirm, results.PhaseRemedy, results.PhaseNoise,
+	results.PhaseSustained}
 
 func phaseNames() []string {
 	names := make([]string, len(phases))
@@ -76,20 +60,20 @@ func phaseNames() []string {
 func (o *exportOptions) run(path string) error {
 	name := o.format
 	if name == "" {
-		name = string(results.FormatCSV)
+		name = string(export.FormatCSV)
 		if i := strings.LastIndexByte(o.out, '.'); o.out != "-" && i >= 0 {
 			name = o.out[i+1:]
 		}
 	}
-	format, err := results.ParseFormat(name)
+	format, err := export.ParseFormat(name)
 	if err != nil {
 		return usagef("--format: %w", err)
 	}
-	if o.app.spreadsheet && format == results.FormatCSV {
-		format = results.FormatSpreadsheet
+	if o.app.spreadsheet && format == export.FormatCSV {
+		format = export.FormatSpreadsheet
 	}
-	if o.out == "-" && format == results.FormatParquet && o.app.isTerminal() {
-		return hint(usagef("--out: parquet is not written to a terminal"), "--out samples.parquet")
+	if o.out == "-" && format == export.FormatParquet && isTerminal(o.app.stdout.w) {
+		return hint(usagef("--out: a terminal can't show parquet"), "--out samples.parquet")
 	}
 	var only []results.Phase
 	for _, p := range o.phases {
@@ -109,35 +93,34 @@ func (o *exportOptions) run(path string) error {
 	}
 	defer run.Close()
 	if plan, err := sweep.DecodePlan(run.Meta().Plan); err == nil && plan.Infers() {
-		o.app.notef("samples alone are written: which rows are inferred from them, and when the rules looked at them, stays in %s", path)
+		o.app.notef("only samples are exported; inferred rows and the history of verdicts stay in %s", path)
 	}
-	clock, err := rules.FitCommonClock(run, rules.Default())
+	clock, err := rules.FitCommonClock(run, rules.Default().Basis())
 	if err != nil {
 		return err
 	}
 	some := selectedSamples(listed, only)
 	some.AtClock = clock.At
 	return o.app.writeFile(o.out, o.force, func(w io.Writer) error {
-		return selectError(results.ExportSome(run, w, format, some))
+		return selectError(export.ExportSome(run, w, format, some))
 	})
 }
 
-// selectedSamples are those of some phases that a query lists.
-func selectedSamples(q *query.Query, phases []results.Phase) results.Samples {
-	some := results.Samples{Phases: phases}
+// selectedSamples returns the samples of some phases that match a query.
+func selectedSamples(q *query.Query, phases []results.Phase) export.Samples {
+	some := export.Samples{Phases: phases}
 	switch {
 	case q.All():
 	case q.Ordered():
-		some.Arrange = func(all []*results.Exported) ([]*results.Exported, error) {
+		some.Arrange = func(all []*export.Exported) ([]*export.Exported, error) {
 			return query.Select(q, all, query.OfSample)
 		}
-	default: // of many samples no more than one is in memory
-		some.Select = func(e *results.Exported) (bool, error) { return q.Match(query.OfSample(e)) }
+	default: // stream them one at a time
+		some.Select = func(e *export.Exported) (bool, error) { return q.Match(query.OfSample(e)) }
 	}
 	return some
 }
 
-// parsePhase reads a phase by name.
 func parsePhase(s string) (results.Phase, error) {
 	for _, p := range phases {
 		if s == string(p) {

@@ -12,34 +12,32 @@ import (
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
-// faultFlags say what is done about a case that hangs, or with which a device fails.
+// faultFlags control the response to a case that hangs or makes a device fail.
 type faultFlags struct {
 	timeout time.Duration
 	retry   bool
 }
 
 const (
-	// caseTimeout is a hundred times what the slowest of our kernels takes for the largest product of a
-	// preset, and still leaves most of a night when a case hangs.
+	// caseTimeout is a hundred times the slowest kernel's time for a preset's largest product, and short
+	// enough to save most of a night.
 	caseTimeout = 5 * time.Minute
-	// patience is how long devices may take to be opened, asked and closed.
+	// patience limits how long devices may take to open, answer and close.
 	patience = 5 * time.Minute
-	// mostFaults is how many processes may end one after the other without a sample between them.
+	// mostFaults is the maximum number of successive processes that end without a sample.
 	mostFaults = 3
 )
 
-// register adds the flags to a command that measures into a run.
 func (f *faultFlags) register(cmd *cobra.Command) {
-	f.registerTimeout(cmd, "give a case up when one of its blocks takes this long, or a step of its set-up; 0 for never")
-	cmd.Flags().BoolVar(&f.retry, "retry-faults", false, "measure cases again that hung or broke the device in this run before")
+	f.registerTimeout(cmd, "skip a case if one block, or a step of its setup, takes this long; 0 for never")
+	cmd.Flags().BoolVar(&f.retry, "retry-faults", false, "retry cases that hung or broke the device in this run")
 }
 
-// registerTimeout adds the time limit alone, to a command that asks devices and times nothing.
+// registerTimeout adds only the time limit, for a command that queries devices without timing.
 func (f *faultFlags) registerTimeout(cmd *cobra.Command, usage string) {
 	cmd.Flags().DurationVar(&f.timeout, "case-timeout", caseTimeout, usage)
 }
 
-// check refuses what can't be meant.
 func (f *faultFlags) check() error {
 	if f.timeout < 0 {
 		return badFlag("case-timeout", fmt.Errorf("%v, expected a time above 0, as in 10m, or 0 for never", f.timeout))
@@ -47,7 +45,7 @@ func (f *faultFlags) check() error {
 	return nil
 }
 
-// args are those that a command which continues a run takes along.
+// args are the flags to repeat in a command that continues a run.
 func (f *faultFlags) args() []string {
 	if f.timeout == caseTimeout {
 		return nil
@@ -55,18 +53,17 @@ func (f *faultFlags) args() []string {
 	return []string{"--case-timeout", f.timeout.String()}
 }
 
-// continuation is what a process that takes the place of another one has to know of it.
+// continuation is the state passed to a process that replaces another.
 type continuation struct {
 	Out    string    `json:"out"`    // the run file, or the folder of the run
-	Began  time.Time `json:"began"`  // when the time of the deadline began to run
-	Files  []string  `json:"files"`  // libraries with kernels, those that --kernel has named among them
-	Faults int       `json:"faults"` // in a row, without a sample between them
+	Began  time.Time `json:"began"`  // start of the deadline's time
+	Files  []string  `json:"files"`  // kernel libraries, including those from --kernel
+	Faults int       `json:"faults"` // in succession, without a sample between them
 }
 
-// continuationEnv hands a continuation over.
 const continuationEnv = "GEMMAUDIT_CONTINUES"
 
-// readContinuation returns nil in a process that takes nobody's place.
+// readContinuation returns nil in a process that replaces no other.
 func readContinuation(env func(string) (string, bool)) (*continuation, error) {
 	text, ok := env(continuationEnv)
 	if !ok {
@@ -74,13 +71,13 @@ func readContinuation(env func(string) (string, bool)) (*continuation, error) {
 	}
 	c := &continuation{}
 	if err := json.Unmarshal([]byte(text), c); err != nil {
-		return nil, usagef("%s: %q is not what a process leaves to the one after it: %w", continuationEnv, text, err)
+		return nil, usagef("%s: invalid state %q from the previous process: %w", continuationEnv, text, err)
 	}
 	return c, nil
 }
 
-// takeOver names what the process measures into whose place this one takes, and loads the kernels that it
-// had; in any other it is out.
+// takeOver returns the output of the replaced process and loads its kernels; in any other process it returns
+// out.
 func (a *app) takeOver(out string) string {
 	if a.goesOn != nil {
 		out, a.brought.files = a.goesOn.Out, a.goesOn.Files
@@ -89,8 +86,8 @@ func (a *app) takeOver(out string) string {
 	return out
 }
 
-// forgetFaults has a run's faults tried again where that is asked for, once: not by a process that
-// takes the place of one that has done so.
+// forgetFaults retries a run's faulty cases if requested, except in a process that replaces a process which already
+// did.
 func (a *app) forgetFaults(run *results.Run) error {
 	if !a.faults.retry || a.goesOn != nil {
 		return nil
@@ -98,8 +95,8 @@ func (a *app) forgetFaults(run *results.Run) error {
 	return sweep.ForgetFaults(run)
 }
 
-// goOnAfter replaces the process by one that carries the same command out on what is left, where a
-// case has broken the device or hangs. It returns where that can't be done, with the error to report.
+// goOnAfter replaces the process by another that continues the command if a case has broken the device or hangs.
+// If it returns, the process could not be replaced and the error must be reported.
 func (a *app) goOnAfter(err error) error {
 	var fault *sweep.FaultError
 	if !errors.As(err, &fault) || !fault.Passes() {
@@ -113,7 +110,7 @@ func (a *app) goOnAfter(err error) error {
 		}
 	}
 	if next.Faults >= mostFaults {
-		return fmt.Errorf("%w; %d processes in a row have ended so, with no sample between them", err, next.Faults)
+		return fmt.Errorf("%w; %d processes in a row ended like this without a sample", err, next.Faults)
 	}
 	text, encoding := json.Marshal(next)
 	if encoding != nil {
@@ -123,24 +120,24 @@ func (a *app) goOnAfter(err error) error {
 	return errors.Join(err, a.replace(continuationEnv+"="+string(text)))
 }
 
-// leave closes a measurer and keeps in mind what it did not measure.
+// leave closes a measurer and records the cases that it skipped.
 func (a *app) leave(m *sweep.Measurer) error {
 	a.skipped = append(a.skipped, m.Skipped()...)
 	return m.Close()
 }
 
-// notMeasured is the error of a command that would have measured cases with which a device failed
-// before: nothing is known of them, however good the rest is.
+// notMeasured is the error for skipped cases that made a device fail before: they have no results, however
+// good the rest.
 func (a *app) notMeasured(run *results.Run) error {
 	if len(a.skipped) == 0 {
 		return nil
 	}
-	return hint(devicef("%s: %s not measured again, since the device failed with %s before: %v", run.Path(),
+	return hint(devicef("%s: %s not measured again, because the device failed with %s before: %v", run.Path(),
 		plural(len(a.skipped), "case was", "cases were"), map[bool]string{true: "it", false: "them"}[len(a.skipped) == 1], a.skipped[0]),
-		"--retry-faults has them measured all the same")
+		"--retry-faults measures them again")
 }
 
-// answered calls f, which asks the devices for something, and says what was not answered in time.
+// answered calls f, which queries devices, and reports if the time runs out.
 func (a *app) answered(what string, f func()) error {
 	done := make(chan struct{})
 	go func() {
@@ -155,7 +152,7 @@ func (a *app) answered(what string, f func()) error {
 	}
 }
 
-// closeDevices closes what was opened, unless a goroutine that hangs still holds it.
+// closeDevices closes the open devices, unless a hanging goroutine still uses them.
 func (a *app) closeDevices(err error) error {
 	var fault *sweep.FaultError
 	if a.reg == nil || a.silent != nil || errors.As(err, &fault) && fault.Hung > 0 {
@@ -164,7 +161,7 @@ func (a *app) closeDevices(err error) error {
 	var closing error
 	silent := a.answered("close the devices", func() { closing = a.reg.Close() })
 	if silent != nil {
-		return besides(err, silent)
+		return joinErrors(err, silent)
 	}
 	if closing != nil {
 		return errors.Join(err, closing)

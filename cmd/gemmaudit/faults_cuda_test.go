@@ -22,33 +22,32 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// faultEnv makes this test's binary sweep on the fake driver that the environment names, into a
-// file of the folder that it holds.
+// faultEnv makes this test binary sweep on the fake driver described in the environment, into the given
+// folder.
 const faultEnv = "GEMMAUDIT_TEST_FAULT"
 
-// faultAgainEnv has it only go on with what is there.
+// faultAgainEnv makes it continue the existing run.
 const faultAgainEnv = "GEMMAUDIT_TEST_FAULT_AGAIN"
 
-// faulted is what a sweep with one fault, and those that went on with it, came to.
+// faulted is the result of a sweep with one fault and of the sweeps that continue it.
 type faulted struct {
-	Code      int    // of the first sweep, with the processes that it left the rest to
+	Code      int    // of the first sweep, including its replacement processes
 	Said      string // by these
 	Processes int
-	Failed    []string // why cases were given up, each once
-	Kept      int      // samples of the sweep that it left behind
-	Again     int      // exit code of the sweep that went on with what was left
+	Failed    []string // distinct reasons for giving up cases
+	Kept      int      // samples of the sweep that were stored
+	Again     int      // exit code of the sweep that continued
 	SaidAgain string
-	Wrong     string // what is not as the plan has it in the end
+	Wrong     string // final differences from the plan
 }
 
-// The plan of the sweeps.
 const (
 	faultCases  = 3
 	faultRounds = 3
 )
 
-// sweepWithFault sweeps, goes on, and looks at what there is. A process that replaces the first one
-// is another app here: a fault comes once in a process.
+// sweepWithFault sweeps, continues, and reports the result. A replacement process is another app here,
+// because a fault occurs once per process.
 func sweepWithFault(dir string) faulted {
 	var out faulted
 	path := filepath.Join(dir, "run.db")
@@ -66,10 +65,11 @@ func sweepWithFault(dir string) faulted {
 				}
 				return os.LookupEnv(name)
 			}
-			a := newApp(strings.NewReader(""), &stdout, &stderr, env, func() []kernels.Provider { return []kernels.Provider{cuda.Provider{}} })
+			a := newApp(strings.NewReader(""), &stdout, &stderr, env,
+				func() []kernels.Provider { return []kernels.Provider{cuda.Provider{}} })
 			var mu sync.Mutex
 			now := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
-			a.now = func() time.Time { // so that the number of blocks does not depend on the machine
+			a.now = func() time.Time { // makes the number of blocks independent of the machine
 				mu.Lock()
 				defer mu.Unlock()
 				now = now.Add(20 * time.Millisecond)
@@ -88,7 +88,8 @@ func sweepWithFault(dir string) faulted {
 			}
 		}
 	}
-	plan := []string{"--shape", "n64k64", "--batch", "1:3", "--dtype", "fp16", "--kernel", "auto", "--regime", "hot", "--rounds", "3", "--block", "1ms"}
+	plan := []string{"--shape", "n64k64", "--batch", "1:3", "--dtype", "fp16", "--kernel", "auto", "--regime", "hot", "--rounds", "3",
+		"--block", "1ms"}
 	if os.Getenv(faultAgainEnv) == "" {
 		out.Code, out.Processes, out.Said = start(plan...)
 	}
@@ -151,9 +152,8 @@ func sweepWithFault(dir string) faulted {
 	return out
 }
 
-// TestDriverFaults fails each function of the driver in turn, in each way in which one fails, in
-// the midst of a sweep: it ends, or goes on without the case, says what happened, and another one
-// makes the run whole.
+// TestDriverFaults fails each driver function in turn, in every way, during a sweep. The sweep must end or
+// continue without the case and report the fault; another sweep must complete the run.
 func TestDriverFaults(t *testing.T) {
 	if dir := os.Getenv(faultEnv); dir != "" {
 		data, err := json.Marshal(sweepWithFault(dir))
@@ -172,7 +172,8 @@ func TestDriverFaults(t *testing.T) {
 	sweep := func(t *testing.T, dir, fail string, env ...string) (faulted, string) {
 		t.Helper()
 		cmd := exec.Command(os.Args[0], "-test.run", "^TestDriverFaults$")
-		cmd.Env = append(append(os.Environ(), faultEnv+"="+dir, "LD_LIBRARY_PATH="+library, "GEMMAUDIT_CUBLAS="+filepath.Join(dir, "none.so"),
+		cmd.Env = append(append(os.Environ(), faultEnv+"="+dir, "LD_LIBRARY_PATH="+library,
+			"GEMMAUDIT_CUBLAS="+filepath.Join(dir, "none.so"),
 			"TERM=dumb", "FAKE_CUDA_FAIL="+fail), env...)
 		said, err := cmd.CombinedOutput()
 		if err != nil {
@@ -192,7 +193,7 @@ func TestDriverFaults(t *testing.T) {
 	if sound.Code != 0 || sound.Again != 0 || sound.Wrong != "" || sound.Kept != faultCases*faultRounds {
 		t.Fatalf("without a fault: %+v", sound)
 	}
-	trace, _, _ = strings.Cut(trace, "calls cuDevicePrimaryCtxRelease") // what came after it went on with nothing
+	trace, _, _ = strings.Cut(trace, "calls cuDevicePrimaryCtxRelease") // drop the continuing sweep, which has no cases left
 	calls := map[string]int{"cuDevicePrimaryCtxRelease_v2": 1}
 	for line := range strings.Lines(trace) {
 		var name string
@@ -224,7 +225,7 @@ func TestDriverFaults(t *testing.T) {
 			for f := range next {
 				dir, fail := t.TempDir(), fmt.Sprintf("%s:%d:%d", f.name, f.n, f.way)
 				out, _ := sweep(t, dir, fail)
-				if out.Again != 0 { // the driver's state is the process's
+				if out.Again != 0 { // the driver's state is per process
 					again, _ := sweep(t, dir, "", faultAgainEnv+"=1")
 					out.Again, out.SaidAgain, out.Wrong = again.Again, again.SaidAgain, again.Wrong
 				}
@@ -247,17 +248,17 @@ func TestDriverFaults(t *testing.T) {
 	}
 }
 
-// The ways in which a function of the driver fails, by the codes that it returns.
+// The CUDA error codes that a driver function returns.
 const (
 	outOfMemory    = 2
-	launchRefused  = 701 // for want of resources
-	illegalAddress = 700 // after which the context is unusable
-	memoryError    = 214 // that ECC could not correct
-	unknownError   = 999 // as of a card that fell off its bus
+	launchRefused  = 701 // out of resources
+	illegalAddress = 700 // makes the context unusable
+	memoryError    = 214 // uncorrectable ECC error
+	unknownError   = 999 // as from a card that fell off its bus
 	hangs          = -1
 )
 
-// driverFault is the nth call of a function that fails in a way; midst says that samples are being taken.
+// driverFault is the nth call of a function with its error; midst means while samples are taken.
 type driverFault struct {
 	name  string
 	n     int
@@ -265,7 +266,6 @@ type driverFault struct {
 	midst bool
 }
 
-// check says what is wrong about what a sweep with the fault came to.
 func (f driverFault) check(out faulted) string {
 	const all = faultCases * faultRounds
 	told := fmt.Sprintf("fake error %d", f.way)
@@ -280,7 +280,7 @@ func (f driverFault) check(out faulted) string {
 		return "exit code 0, and not all is measured"
 	case out.Code != exitClean && out.Code != exitDevice:
 		return fmt.Sprintf("exit code %d", out.Code)
-	case out.Code != exitClean && !strings.Contains(out.Said, told) && f.name != "cuMemGetInfo_v2": // which then tells nothing
+	case out.Code != exitClean && !strings.Contains(out.Said, told) && f.name != "cuMemGetInfo_v2": // it then prints no such message
 		return fmt.Sprintf("it does not say %q", told)
 	case !f.midst:
 		return ""
@@ -308,7 +308,8 @@ func fakeCUDA(t *testing.T) string {
 		t.Skip("no C compiler here to build a fake driver with")
 	}
 	dir, sources := t.TempDir(), filepath.Join("..", "..", "kernels", "cuda")
-	out, err := exec.Command(cc, "-shared", "-fPIC", "-O1", "-o", filepath.Join(dir, "libcuda.so.1"), "-I"+filepath.Join(sources, "driver", "include"),
+	out, err := exec.Command(cc, "-shared", "-fPIC", "-O1", "-o", filepath.Join(dir, "libcuda.so.1"),
+		"-I"+filepath.Join(sources, "driver", "include"),
 		filepath.Join(sources, "testdata", "fake_driver.c")).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -15,11 +15,13 @@ import (
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
 	runs "github.com/gemmaudit/gemmaudit/results/fleet"
+	"github.com/gemmaudit/gemmaudit/results/table/file"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
+	"github.com/gemmaudit/gemmaudit/rules/verdict"
 )
 
-// What makes the exit code of fleet 1.
+// Results that make the exit code of fleet 1.
 const (
 	gateDrain = "drain"
 	gateWatch = "watch"
@@ -41,70 +43,36 @@ type fleetOptions struct {
 func newFleetCommand(a *app) *cobra.Command {
 	opts := &fleetOptions{app: a, settings: fleet.Default()}
 	cmd := &cobra.Command{
-		Use:   "fleet DIR|PATTERN|FILE...",
-		Short: "Compare the cards of many machines: which one is not like the others",
-		Example: examples(
-			"gemmaudit fleet night/                                # every .db and .parquet below the folder",
-			"gemmaudit fleet 'night/*/run.db' --out night-report   # and a page with a heatmap of card × case",
-			"gemmaudit fleet night/ --write-baseline fleet.json    # what later nights are compared with",
-			"gemmaudit fleet tonight/ --baseline fleet.json -o csv",
-			"gemmaudit fleet night/ --table fleet-table.json       # remedies that pay on every card",
-		),
-		Long: `Reads run files and exports in Parquet as they come from nodes, any number of them, one after the other,
-and holds each card against its peers: cards of the same model with the same software and limits. Where
-these differ, the groups are compared first, and what differs is named. A card is told by its UUID,
-or by host and device where it has none.
-
-Each card is drain, watch or fine, as a whole and case by case, at the common clock and in sustained time,
-with the reason: its clock, its heat, its power, its memory, one kernel, the link to its host, or all cases alike.
-What times scatter by between hosts, cards and processes is estimated from cards that are like the others;
-three runs of each card, over the night, tell a card that is 2 % slow among eight. What the whole fleet
-does over time is blamed on nobody. A fleet that falls into two groups is said to. A card that was measured when no
-other host was is not judged: is its clock right?
-
---baseline compares each card with itself as well, as it was when the baseline was written: so two cards
-are enough. gemmaudit check compares one node with the same file.
-
---table writes a lookup table of the remedies that the runs hold: those that were executed and pay on every
-card of a model, with the least gain of all; what only some cards need is listed.
-
-Nothing in a folder is trusted: a file that is damaged, or none of this program's, is named in a warning and left
-out, the others are judged, and the exit code is 3. Links in folders are named and not followed. A run that takes 30 times as long
-as the others of its model, or a 30th, was measured wrongly: it is named and set aside.` + exitHelp(
-			"0  no card is to be drained (--gate watch: nor to be watched; --gate none: whatever was found)",
-			"1  the gate failed; also where 3 or 4 would hold as well",
-			"3  a file or a folder can't be read, or cases failed in a run; all others are judged. Where no run can be",
-			"   used, nothing is written",
-			"4  a card could not be compared with another, cases of a plan are missing, or no remedy pays on every card"),
+		Use:               "fleet DIR|PATTERN|FILE...",
 		Args:              atLeastArgs("DIR|PATTERN|FILE"),
 		ValidArgsFunction: runFiles(0),
 		RunE:              func(cmd *cobra.Command, args []string) error { return opts.run(cmd.Context(), args) },
 	}
 	flags := cmd.Flags()
-	flags.Float64Var(&opts.settings.Level, "level", opts.settings.Level, "share of the cards named that may be like the others")
-	flags.Float64Var(&opts.settings.Watch, "watch", opts.settings.Watch, "least loss for which a card is named, as a share of the time")
-	flags.Float64Var(&opts.settings.Drain, "drain", opts.settings.Drain, "loss that a card surely has that is to be drained")
+	flags.Float64Var(&opts.settings.Level, "level", opts.settings.Level, "expected share of false positives among flagged cards")
+	flags.Float64Var(&opts.settings.Watch, "watch", opts.settings.Watch, "smallest loss to flag a card, as a share of the time")
+	flags.Float64Var(&opts.settings.Drain, "drain", opts.settings.Drain, "drain a card if the lower bound of its loss exceeds this share")
 	clockFlag(cmd, &opts.settings.ClockMHz)
-	flags.StringVar(&opts.gate, "gate", gateDrain, "verdicts that make the exit code 1: drain, watch (or drain), none")
-	flags.StringVar(&opts.baseline, "baseline", "", "compare with what --write-baseline wrote earlier")
-	flags.StringVar(&opts.writeBaseline, "write-baseline", "", "write what the cards take, for later comparisons: a JSON `file`")
+	flags.StringVar(&opts.gate, "gate", gateDrain, "verdicts that exit with 1: drain, watch (or drain), none")
+	flags.StringVar(&opts.baseline, "baseline", "", "compare with a file that --write-baseline wrote earlier")
+	flags.StringVar(&opts.writeBaseline, "write-baseline", "", "write the times of the cards to a JSON `file`, for later comparisons")
 	flags.StringVar(&opts.out, "out", "", "write a page to this `folder`: index.html, report.md, fleet.json, cards.csv")
-	flags.StringSliceVar(&opts.tables, "table", nil, "write the remedies that pay on every card: out.json, out.csv, out.h, out.go (repeatable)")
+	flags.StringSliceVar(&opts.tables, "table", nil, "write remedies that pay on every card: .json, .csv, .h or .go (repeatable)")
 	flags.BoolVar(&opts.force, "force", false, "replace existing files")
 	acceptFlags(cmd, &opts.accept)
 	outputFlag(cmd, &opts.output)
-	complete(cmd, "gate", fixed(gateDrain, gateWatch, gateNone))
+	complete(cmd, "gate", fixed(gateDrain, gateWatch, verdict.None))
 	complete(cmd, "level", fixed("0.03", "0.01"))
 	complete(cmd, "watch", fixed("0.005", "0.01"))
 	complete(cmd, "drain", fixed("0.01", "0.03"))
 	complete(cmd, "baseline", filesWith("json"))
 	complete(cmd, "write-baseline", filesWith("json"))
 	complete(cmd, "out", folders)
-	complete(cmd, "table", filesWith(tableExtensions...))
+	complete(cmd, "table", filesWith(file.Extensions...))
 	return cmd
 }
 
-// check refuses flags that can't be carried out, before thousands of files are read.
+// check rejects invalid flags before thousands of files are read.
 func (o *fleetOptions) check() error {
 	s := o.settings
 	switch {
@@ -113,8 +81,8 @@ func (o *fleetOptions) check() error {
 	case !(s.Watch >= 0 && s.Watch <= 10):
 		return usagef("--watch: %v, expected 0 to 10", s.Watch)
 	case !(s.Drain >= s.Watch && s.Drain <= 10):
-		return usagef("--drain: %v, expected %v, which --watch is, to 10", s.Drain, s.Watch)
-	case o.gate != gateDrain && o.gate != gateWatch && o.gate != gateNone:
+		return usagef("--drain: %v, expected %v (from --watch) to 10", s.Drain, s.Watch)
+	case o.gate != gateDrain && o.gate != gateWatch && o.gate != verdict.None:
 		return usagef("--gate: %q, expected drain, watch or none", o.gate)
 	}
 	var cfg rules.Config
@@ -155,7 +123,7 @@ func (o *fleetOptions) run(ctx context.Context, args []string) error {
 		collector.Skip(u.Path, withoutPath(u.Err))
 	}
 	for _, path := range found.Links {
-		collector.Warn(path, "is a link, and links in folders are not followed: name it beside the folder to have it read")
+		collector.Warn(path, "is a link, and links in folders are not followed: name it on the command line to read it")
 	}
 	holds, err := a.collectRuns(ctx, found.Files, collector)
 	if err != nil {
@@ -163,7 +131,7 @@ func (o *fleetOptions) run(ctx context.Context, args []string) error {
 	}
 	r := collector.Result()
 	if len(r.Cards) == 0 {
-		return besides(o.nothing(r), a.wrapPrint(report.WriteFleet(a.stream(a.stdout), o.output, r)))
+		return joinErrors(o.nothing(r), a.wrapPrint(report.WriteFleet(a.stream(a.stdout), o.output, r)))
 	}
 	var noTable error
 	if len(o.tables) > 0 {
@@ -177,7 +145,8 @@ func (o *fleetOptions) run(ctx context.Context, args []string) error {
 			return err
 		}
 		for _, model := range written.Thin() {
-			a.warnf("%s: no card of %s has several runs: a check by this baseline drains none; take it of three runs a card", o.writeBaseline, model)
+			a.warnf("%s: no card of %s has several runs, so a check with this baseline never drains a card; use three runs of each card",
+				o.writeBaseline, model)
 		}
 	}
 	if o.out != "" {
@@ -194,8 +163,8 @@ func (o *fleetOptions) run(ctx context.Context, args []string) error {
 	return a.conclude(e)
 }
 
-// collectRuns reads files side by side. Each is let go before the next one is read by the same reader. It returns what each run file
-// holds of what it was asked for; an export does not say that.
+// collectRuns reads files in parallel. Each reader releases a file before its next. It returns each run
+// file's completeness; exports do not contain it.
 func (a *app) collectRuns(ctx context.Context, files []string, collector *fleet.Collector) ([]rules.Held, error) {
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -227,7 +196,7 @@ func (a *app) collectRuns(ctx context.Context, files []string, collector *fleet.
 				collector.Skip(path, err)
 				return nil
 			}
-			if leftOut == 0 { // each case is its machine's: the shards of several are told apart
+			if leftOut == 0 { // each case names its machine, so a mix is no problem
 				h.Mixed = nil
 			}
 			holds[i] = h
@@ -243,7 +212,6 @@ func (a *app) collectRuns(ctx context.Context, files []string, collector *fleet.
 	return holds, nil
 }
 
-// readFleetBaseline reads the file of --baseline.
 func readFleetBaseline(path string) (*fleet.Baseline, error) {
 	f, err := regular.Open(path)
 	if err != nil {
@@ -257,24 +225,27 @@ func readFleetBaseline(path string) (*fleet.Baseline, error) {
 	return b, nil
 }
 
-// evidence is what the exit code follows from.
 func (o *fleetOptions) evidence(r *fleet.Result, held []rules.Held) rules.Evidence {
-	e := rules.Evidence{Held: held, Accept: o.accept, Ungated: o.gate == gateNone}
+	e := rules.Evidence{Held: held, Accept: o.accept, Ungated: o.gate == verdict.None}
 	drain, watch := r.Count(fleet.Drain), r.Count(fleet.Watch)
 	if drain > 0 {
-		e.Proven = append(e.Proven, fmt.Sprintf("%s to be drained: %s", plural(drain, "card is", "cards are"), cardName(r.Cards[0])))
+		e.Proven = append(e.Proven, fmt.Sprintf("%s to drain: %s", plural(drain, "card is", "cards are"), cardName(r.Cards[0])))
 	} else if o.gate == gateWatch && watch > 0 {
-		e.Proven = append(e.Proven, fmt.Sprintf("%s to be watched: %s", plural(watch, "card is", "cards are"), cardName(r.Cards[0])))
+		e.Proven = append(e.Proven, fmt.Sprintf("%s to watch: %s", plural(watch, "card is", "cards are"), cardName(r.Cards[0])))
 	}
 	if n := len(r.Unread); n > 0 {
-		e.Broken = append(e.Broken, rules.Ground{Text: fmt.Sprintf("%s not read: %s: %s", plural(n, "file was", "files were"), r.Unread[0].Path, r.Unread[0].Reason)})
+		e.Broken = append(e.Broken,
+			rules.Ground{Text: fmt.Sprintf("%s not read: %s: %s", plural(n, "file was", "files were"), r.Unread[0].Path,
+				r.Unread[0].Reason)})
 	}
 	if r.Count(fleet.Unjudged) == len(r.Cards) {
-		e.Open = append(e.Open, rules.Ground{Text: fmt.Sprintf("no card could be compared with another: %s read", plural(r.Runs, "run was", "runs were")),
-			Hint: "give runs of several cards of one model, or --baseline"})
+		e.Open = append(e.Open,
+			rules.Ground{Text: fmt.Sprintf("no card could be compared with another: %s read", plural(r.Runs, "run was", "runs were")),
+				Hint: "give runs of several cards of one model, or --baseline"})
 	} else if o.baseline != "" && !r.Compared() {
-		e.Open = append(e.Open, rules.Ground{Text: fmt.Sprintf("%s has none of these cards, or none of their cases: none was compared with what it was", o.baseline),
-			Hint: "leave --baseline out, or write one of these cards"})
+		e.Open = append(e.Open,
+			rules.Ground{Text: fmt.Sprintf("%s has no case of these cards: no card was compared with its earlier times", o.baseline),
+				Hint: "omit --baseline, or write a baseline of these cards"})
 	} else {
 		e.Of = "card"
 		for _, c := range r.Cards {
@@ -286,12 +257,12 @@ func (o *fleetOptions) evidence(r *fleet.Result, held []rules.Held) rules.Eviden
 	return e
 }
 
-// nothing is the outcome where no card is in any file. No baseline and no page are written of that.
+// nothing is the outcome if no file has a card. It writes no baseline and no page.
 func (o *fleetOptions) nothing(r *fleet.Result) error {
 	if n := len(r.Unread); n > 0 {
-		return devicef("no run could be used of %s: %s: %s", plural(n, "file", "files"), r.Unread[0].Path, r.Unread[0].Reason)
+		return devicef("no run could be used: %s: %s: %s", plural(n, "file", "files"), r.Unread[0].Path, r.Unread[0].Reason)
 	}
-	return devicef("no file holds a run")
+	return devicef("no file is a run")
 }
 
 func cardName(c fleet.Card) string { return c.Host + " " + c.Device + ": " + c.Reason }

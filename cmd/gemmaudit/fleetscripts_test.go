@@ -14,7 +14,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// fleetScripts are the scripts that jobs of a fleet run.
 func fleetScripts(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -28,15 +27,15 @@ func fleetScripts(t *testing.T) []string {
 	return all
 }
 
-// What runs as root on each node, or with names of others, has no word that a shell would split.
+// Scripts that run as root on each node must be safe from word splitting.
 func TestFleetScriptsPassShellcheck(t *testing.T) {
 	if _, err := exec.LookPath("shellcheck"); err != nil {
 		t.Skip("shellcheck is not installed: the scripts of a fleet are not looked at")
 	}
 	for _, script := range fleetScripts(t) {
-		// What is sourced is another's, and commas are within flags.
+		// Sourced files belong to others, and commas separate values in flags.
 		args := []string{"--severity=info", "--exclude=SC1091,SC2054", "--shell=bash", script}
-		if strings.HasSuffix(script, ".env") { // whose variables others read
+		if strings.HasSuffix(script, ".env") { // other scripts read its variables
 			args = append(args, "--exclude=SC2034")
 		}
 		if out, err := exec.Command("shellcheck", args...).CombinedOutput(); err != nil {
@@ -45,7 +44,8 @@ func TestFleetScriptsPassShellcheck(t *testing.T) {
 	}
 }
 
-// podTemplate is what is read here of a Job of Kubernetes; scripts/kubernetes holds all of it against the API's types.
+// podTemplate has the fields of a Kubernetes Job used here; scripts/kubernetes checks all of it against the
+// API's types.
 type podTemplate struct {
 	Spec struct {
 		Template struct {
@@ -62,8 +62,8 @@ type podTemplate struct {
 	}
 }
 
-// start is the container of a pod as a kubelet starts it: with variables put in, each mount in a folder of its own below dir, and the
-// root read-only as far as nothing below dir but the mounts can be written.
+// start runs a pod's container like a kubelet: with variables expanded and each mount in its own folder below
+// dir. For the read-only root, only the mounts may be written below dir.
 func (p *podTemplate) start(t *testing.T, dir string, config map[string]string) *exec.Cmd {
 	t.Helper()
 	c := p.Spec.Template.Spec.Containers[0]
@@ -93,7 +93,7 @@ func (p *podTemplate) start(t *testing.T, dir string, config map[string]string) 
 		}
 	}
 	for _, e := range c.Env {
-		if e.Value != "" { // else it is of the pod
+		if e.Value != "" { // otherwise it comes from the pod
 			variables[e.Name] = in(e.Value)
 		}
 	}
@@ -108,7 +108,7 @@ func (p *podTemplate) start(t *testing.T, dir string, config map[string]string) 
 	return cmd
 }
 
-// TestKubernetesEntryPoints runs what the Jobs of scripts/kubernetes run, as their pods would.
+// Runs the commands of scripts/kubernetes' Jobs as their pods do.
 func TestKubernetesEntryPoints(t *testing.T) {
 	read := func(name string) *podTemplate {
 		text, err := os.ReadFile("../../scripts/kubernetes/base/" + name)
@@ -126,14 +126,16 @@ func TestKubernetesEntryPoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	config := map[string]string{"NIGHT": "2026-01-31", "DEVICE": "sim", "PRESET": "quick", "DEADLINE": "1m", "NODES": "3", "WAIT": "0", "GEMMAUDIT": program}
+	config := map[string]string{"NIGHT": "2026-01-31", "DEVICE": "sim", "PRESET": "quick", "DEADLINE": "1m", "NODES": "3", "WAIT": "0",
+		"GEMMAUDIT": program}
 	sweep := read("sweep.yaml")
 	for index, node := range []string{"gpu-0", "gpu-1.rack"} {
 		config["JOB_COMPLETION_INDEX"], config["FLEET_NODE"] = []string{"0", "1"}[index], node
-		// As some controllers set it, too: then a sweep that is not told would measure a part of its plan.
+		// Some controllers set it too; a sweep that respects it would measure only part of its plan.
 		config["JOB_COMPLETIONS"] = "3"
 		cmd := sweep.start(t, dir, config)
-		cmd.Args = append(cmd.Args, "--shape=n64k64", "--batch=1:4", "--dtype=fp32", "--kernel=flat", "--rounds=7") // a plan that takes no time
+		// a plan that takes no time
+		cmd.Args = append(cmd.Args, "--shape=n64k64", "--batch=1:4", "--dtype=fp32", "--kernel=flat", "--rounds=7")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}

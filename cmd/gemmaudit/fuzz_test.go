@@ -11,20 +11,22 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/verdict"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
-// FuzzState reads what a run keeps beside its samples: what audits and splits have shown, and what
-// a sweep tells of itself. Every command ends with one of its exit codes, and its text holds nothing that
-// a terminal would obey.
+// FuzzState reads the state that a run stores besides samples: the results of audits and splits, and a
+// sweep's records. Every command must end with a documented exit code, and its text must not contain terminal
+// control characters.
 func FuzzState(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "run.db")
 	for _, args := range [][]string{
-		{"sweep", "-q", "--shape", "n256k256", "--batch", "32:160:16", "--dtype", "fp32", "--kernel", "dented", "--rounds", "12", "--out", path},
+		{"sweep", "-q", "--shape", "n256k256", "--batch", "32:160:16", "--dtype", "fp32", "--kernel", "dented", "--rounds", "12", "--out",
+			path},
 		{"audit", path, "--confirm"},
 		{"splits", path, "--execute"},
 	} {
-		sim := newSimulation() // a device is closed with its command
+		sim := newSimulation() // a command closes its device
 		if code, stderr := on(sim, sim, args...); code != exitClean && code != exitGate {
 			f.Fatalf("%v: exit code %d: %s", args, code, stderr)
 		}
@@ -33,7 +35,8 @@ func FuzzState(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	keys := []string{stateAudit, stateSplits, stateRules, sweep.StateStatus, sweep.StateEfficiency, sweep.StateDrift, sweep.StateInvalid,
+	keys := []string{verdict.StateAudit, verdict.StateSplits, stateRules, sweep.StateStatus, sweep.StateEfficiency, sweep.StateDrift,
+		sweep.StateInvalid,
 		sweep.StateRotation, sweep.StateNotes, sweep.StateTimes, sweep.StateKnown}
 	for i, key := range keys {
 		text, _, err := run.State(key)
@@ -88,7 +91,6 @@ func FuzzState(f *testing.F) {
 	})
 }
 
-// FuzzTokens reads token ids, as a file holds them.
 func FuzzTokens(f *testing.F) {
 	for _, s := range []string{"[1,2,3]", `{"prompt_tokens":[1],"tokens":[2,3]}`, `{"tokens":null}`, "[1e9]", "[-1]", "null", "[[1]]", ""} {
 		f.Add([]byte(s))
@@ -108,7 +110,6 @@ func FuzzTokens(f *testing.F) {
 	})
 }
 
-// FuzzShares reads shares of the command line and of runs.
 func FuzzShares(f *testing.F) {
 	for _, s := range []string{"2%", "0.02", " 100 % ", "101%", "NaN", "-0", "0.953", "inf%"} {
 		f.Add(s)

@@ -18,7 +18,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
 )
 
-// The states of a run that no gate passes in silence.
+// The states of a run that every gate must report.
 const (
 	whole       = "whole"
 	casesFailed = "cases failed"
@@ -31,26 +31,28 @@ const (
 
 var runStates = []string{whole, casesFailed, casesGone, noneJudged, damagedFile, twoHosts, halfDone}
 
-// neverGate lists the commands whose exit code says only whether they could do what they were told.
+// neverGate lists the commands whose exit code only reports success or failure of the command.
 var neverGate = []string{
-	"gemmaudit", "gemmaudit calibrate", "gemmaudit choices", "gemmaudit completion", "gemmaudit devices", "gemmaudit explain", "gemmaudit export",
-	"gemmaudit import", "gemmaudit man", "gemmaudit mistral", "gemmaudit mistral bench", "gemmaudit mistral generate", "gemmaudit mistral perplexity",
+	"gemmaudit", "gemmaudit choices", "gemmaudit completion", "gemmaudit devices", "gemmaudit explain", "gemmaudit export",
+	"gemmaudit import", "gemmaudit man", "gemmaudit mistral", "gemmaudit mistral bench", "gemmaudit mistral chat",
+	"gemmaudit mistral generate", "gemmaudit mistral perplexity",
 	"gemmaudit report", "gemmaudit rules", "gemmaudit rules check", "gemmaudit rules diff", "gemmaudit rules print", "gemmaudit table",
 	"gemmaudit table convert", "gemmaudit table lookup", "gemmaudit table show", "gemmaudit version",
 }
 
-// gating is how each other command ends with a run in each state. A state that the command can't meet is not in the map; why says so.
+// gating is the exit code of each other command for a run in each state. States that the command cannot meet
+// are missing; why explains them.
 type gating struct {
 	do   func(t *testing.T, g *gated, state string) int
 	want map[string]int
 	why  string
 }
 
-// byRuns is how a command ends that reads runs and measures nothing.
+// byRuns holds the exit codes of commands that read runs without measuring.
 var byRuns = map[string]int{whole: exitClean, casesFailed: exitDevice, casesGone: exitInconclusive, noneJudged: exitInconclusive,
 	damagedFile: exitDevice, twoHosts: exitInconclusive, halfDone: exitInconclusive}
 
-// but is a copy of expectations with some changed; -1 leaves a state out.
+// but copies expectations with changes; -1 removes a state.
 func but(want map[string]int, changes map[string]int) map[string]int {
 	out := maps.Clone(want)
 	for state, code := range changes {
@@ -68,14 +70,18 @@ var gatingCommands = map[string]gating{
 	"gemmaudit splits": {do: func(t *testing.T, g *gated, state string) int {
 		return g.run("splits", "--execute=false", g.in(t, state))
 	},
-		want: but(byRuns, map[string]int{noneJudged: -1}), why: "a search that finds nothing has judged all that it searched; without a sample it exits 4, as splits.txtar holds"},
+		want: but(byRuns, map[string]int{noneJudged: -1}),
+		why:  "a search that finds nothing has judged all that it searched; without a sample it exits 4, as splits.txtar holds"},
 	"gemmaudit advise": {do: func(t *testing.T, g *gated, state string) int {
 		return g.run("advise", g.in(t, state), "--model", g.model)
-	}, want: but(byRuns, map[string]int{noneJudged: exitUsage}), why: "products that are missing altogether are a usage error that names them"},
+	}, want: but(byRuns, map[string]int{noneJudged: exitUsage}),
+		why: "products that are missing altogether are a usage error that names them"},
 	"gemmaudit diff": {do: func(t *testing.T, g *gated, state string) int {
-		b := g.run("diff", g.in(t, whole), g.in(t, state))
-		if state != noneJudged { // of a run of one case nothing is lost in a whole one
-			if a := g.run("diff", g.in(t, state), g.in(t, whole)); a != b {
+		other := g.in(t, whole) // not a copy: diff has no verdict on copies
+		change(t, other, `UPDATE meta SET value = 'another' WHERE key = 'run'`)
+		b := g.run("diff", other, g.in(t, state))
+		if state != noneJudged { // a complete run of one case has no lost case
+			if a := g.run("diff", g.in(t, state), other); a != b {
 				t.Errorf("diff exits %d with %s in B, and %d in A\n%s", b, state, a, g.said)
 			}
 		}
@@ -97,7 +103,8 @@ var gatingCommands = map[string]gating{
 			args = append(args, g.cloned(t, "node1"), g.cloned(t, "node2"), g.cloned(t, "node3"))
 		}
 		return g.run(args...)
-	}, want: but(byRuns, map[string]int{twoHosts: exitDevice}), why: "a run each of whose cases several machines measured is no card's, and is named as not read"},
+	}, want: but(byRuns, map[string]int{twoHosts: exitDevice}),
+		why: "a run each of whose cases several machines measured is no card's, and is named as not read"},
 	"gemmaudit merge": {do: func(t *testing.T, g *gated, state string) int {
 		return g.run("merge", filepath.Join(t.TempDir(), "all.db"), g.in(t, state))
 	}, want: but(byRuns, map[string]int{noneJudged: -1}), why: "merge judges nothing"},
@@ -116,7 +123,8 @@ var gatingCommands = map[string]gating{
 			t.Setenv("SIMULATED_FAULTS", "fail:flat:64")
 			return g.run(append(g.plan("run"), "--rules", g.rules, "--images", "svg", "--out", folder)...)
 		case noneJudged:
-			return g.run("run", "--shape", "n64k64", "--batch", "64", "--dtype", "fp32", "--kernel", "flat", "--rules", g.rules, "--images", "svg", "--out", folder)
+			return g.run("run", "--shape", "n64k64", "--batch", "64", "--dtype", "fp32", "--kernel", "flat", "--rules", g.rules, "--images",
+				"svg", "--out", folder)
 		}
 		if err := os.Mkdir(folder, 0o755); err != nil {
 			t.Fatal(err)
@@ -126,6 +134,36 @@ var gatingCommands = map[string]gating{
 		}
 		return g.run("run", "--resume", "--rules", g.rules, "--images", "svg", "--out", folder)
 	}, want: but(byRuns, map[string]int{casesGone: exitClean, halfDone: exitClean}), why: "resuming measures what is missing"},
+	"gemmaudit triage": {do: func(t *testing.T, g *gated, state string) int {
+		folder := filepath.Join(t.TempDir(), "out")
+		shapes := filepath.Join(t.TempDir(), "shapes.csv")
+		if err := os.WriteFile(shapes, []byte("m,n,k,dtype,calls\n16,128,128,fp32,9\n64,128,128,fp32,9\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		begin := func() int {
+			return g.run("triage", shapes, "--kernel", "flat", "--rules", g.rules, "--out", folder)
+		}
+		db := filepath.Join(folder, "run.db")
+		switch state {
+		case casesFailed:
+			t.Setenv("SIMULATED_FAULTS", "fail:flat:64")
+			return begin()
+		case whole:
+			return begin()
+		case damagedFile:
+			begin()
+			change(t, db, `DELETE FROM cases WHERE id = 1`)
+		case twoHosts:
+			begin()
+			change(t, db, `INSERT INTO origins SELECT 2, run, 'another', device, card, labels FROM origins WHERE id = 1`,
+				`UPDATE samples SET origin = 2 WHERE round >= 5`)
+		case halfDone, casesGone:
+			begin()
+			change(t, db, `DELETE FROM samples WHERE case_id > 2`, `UPDATE state SET value = 'interrupted' WHERE key = 'status'`)
+		}
+		return g.run("triage", "--resume", "--rules", g.rules, "--out", folder)
+	}, want: but(byRuns, map[string]int{casesGone: exitClean, halfDone: exitClean, noneJudged: -1}),
+		why: "resuming measures what is missing; a product has its neighbours to be compared with"},
 	"gemmaudit check": {do: func(t *testing.T, g *gated, state string) int {
 		o := checkOptions{app: g.app(), held: rules.Held{Name: "the check"}}
 		c := report.NodeCheck{Fit: true, Devices: []fleet.Check{{Device: "cuda:0", Verdict: fleet.Fine}}}
@@ -168,7 +206,8 @@ var gatingCommands = map[string]gating{
 			v.Open = 1
 		}
 		return exitCode(g.app().conclude((&verifyOptions{}).evidence(v)))
-	}, want: map[string]int{whole: exitClean, noneJudged: exitInconclusive, halfDone: exitInconclusive}, why: "it judges entries of a table, which it measures itself; table.txtar has damaged ones"},
+	}, want: map[string]int{whole: exitClean, noneJudged: exitInconclusive, halfDone: exitInconclusive},
+		why: "it judges entries of a table, which it measures itself; table.txtar has damaged ones"},
 	"gemmaudit doctor": {do: func(t *testing.T, g *gated, state string) int { return g.run("doctor") },
 		want: map[string]int{whole: exitClean}, why: "it reads no run; --strict gates on what it finds"},
 }
@@ -176,21 +215,20 @@ var gatingCommands = map[string]gating{
 // gated is a run that passes all gates, and the program on a simulated device.
 type gated struct {
 	base, model string
-	rules       string // without the roofline, which judges rows alone and by a peak that the simulation has not
+	rules       string // without the roofline: it judges single rows by a peak, which the simulation lacks
 	folder      string
 	said        string
 }
 
-// app is the program on a fresh simulated device.
 func (g *gated) app() *app {
 	sim := newSimulation()
 	var out bytes.Buffer
-	a := newApp(strings.NewReader(""), &out, &out, func(string) (string, bool) { return "", false }, func() []kernels.Provider { return []kernels.Provider{sim} })
+	a := newApp(strings.NewReader(""), &out, &out, func(string) (string, bool) { return "", false },
+		func() []kernels.Provider { return []kernels.Provider{sim} })
 	a.now = sim.device.Now
 	return a
 }
 
-// run is the exit code of a command line.
 func (g *gated) run(args ...string) int {
 	a := g.app()
 	code := a.main(append(args, "-q"))
@@ -198,12 +236,11 @@ func (g *gated) run(args ...string) int {
 	return code
 }
 
-// plan is a command that measures the products of the small model.
 func (g *gated) plan(command string) []string {
-	return []string{command, "--model", g.model, "--batch", "16:128:16", "--dtype", "fp32", "--kernel", "flat", "--rounds", "9", "--rounds-for", "all"}
+	return []string{command, "--model", g.model, "--batch", "16:128:16", "--dtype", "fp32", "--kernel", "flat", "--rounds", "9",
+		"--rounds-for", "all"}
 }
 
-// in is a copy of the run in a state.
 func (g *gated) in(t *testing.T, state string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "run.db")
@@ -215,15 +252,18 @@ func (g *gated) in(t *testing.T, state string) string {
 	var changes []string
 	switch state {
 	case casesFailed:
-		changes = []string{`DELETE FROM samples WHERE case_id = ` + last, `INSERT INTO failures SELECT ` + last + `, 'sweep', 0, 'illegal address'`}
+		changes = []string{`DELETE FROM samples WHERE case_id = ` + last,
+			`INSERT INTO failures SELECT ` + last + `, 'sweep', 0, 'illegal address'`}
 	case casesGone:
 		changes = drop(last)
 	case noneJudged:
-		changes = append(drop(`SELECT id FROM cases WHERE id <> (SELECT min(id) FROM cases)`), `UPDATE meta SET value = '' WHERE key = 'plan'`)
+		changes = append(drop(`SELECT id FROM cases WHERE id <> (SELECT min(id) FROM cases)`),
+			`UPDATE meta SET value = '' WHERE key = 'plan'`)
 	case damagedFile:
 		changes = []string{`DELETE FROM cases WHERE id = ` + last}
 	case twoHosts:
-		changes = []string{`INSERT INTO origins SELECT 2, run, 'another', device, card, labels FROM origins WHERE id = 1`, `UPDATE samples SET origin = 2 WHERE round >= 5`}
+		changes = []string{`INSERT INTO origins SELECT 2, run, 'another', device, card, labels FROM origins WHERE id = 1`,
+			`UPDATE samples SET origin = 2 WHERE round >= 5`}
 	case halfDone:
 		changes = append(drop(`SELECT id FROM cases WHERE m > 64`), `UPDATE state SET value = 'interrupted' WHERE key = 'status'`)
 	}
@@ -231,7 +271,6 @@ func (g *gated) in(t *testing.T, state string) string {
 	return path
 }
 
-// cloned is a copy of the run as another host would have measured it.
 func (g *gated) cloned(t *testing.T, host string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), host+".db")
@@ -253,7 +292,7 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// change changes a run file behind the program's back.
+// change edits a run file without the program.
 func change(t *testing.T, path string, statements ...string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
@@ -268,7 +307,6 @@ func change(t *testing.T, path string, statements ...string) {
 	}
 }
 
-// newGated measures the run.
 func newGated(t *testing.T) *gated {
 	t.Helper()
 	g := &gated{folder: t.TempDir()}
@@ -277,7 +315,8 @@ func newGated(t *testing.T) *gated {
 	if err := os.WriteFile(g.rules, []byte("schema: gemmaudit.rules/1\nrules:\n  roofline:\n    enabled: false\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	config := `{"model_type": "mistral", "architectures": ["MistralForCausalLM"], "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 4,
+	config := `{"model_type": "mistral", "architectures": ["MistralForCausalLM"], "hidden_size": 256, "intermediate_size": 512, ` +
+		`"num_hidden_layers": 4,
 		"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64, "vocab_size": 1024, "max_position_embeddings": 4096}`
 	if err := os.WriteFile(g.model, []byte(config), 0o644); err != nil {
 		t.Fatal(err)
@@ -289,8 +328,8 @@ func newGated(t *testing.T) *gated {
 	return g
 }
 
-// Every command that can gate, with a run in every state: what failed, is missing or was not judged never exits 0. A command stands
-// in one of the two tables, or it fails here.
+// Failed, missing or unjudged cases must never exit 0, for any command with a gate. A command in neither
+// table fails the test.
 func TestGatesAndStates(t *testing.T) {
 	var names []string
 	for _, c := range allCommands(newRootCommand(quietApp())) {
@@ -327,12 +366,15 @@ func TestGatesAndStates(t *testing.T) {
 	}
 }
 
-// What a gate would not let pass it lets pass when its user says so, and tells what.
+// --accept-* flags must let such a run pass and report the reason.
 func TestAccepted(t *testing.T) {
 	g := newGated(t)
-	for state, flag := range map[string]string{casesFailed: "--" + rules.AcceptFailed, casesGone: "--" + rules.AcceptMissing, twoHosts: "--" + rules.AcceptMixed, halfDone: "--" + rules.AcceptMissing} {
-		path := g.in(t, state)
-		for _, command := range [][]string{{"audit", path}, {"diff", g.in(t, whole), path}, {"merge", filepath.Join(t.TempDir(), "m.db"), path}, {"splits", "--execute=false", path}} {
+	for state, flag := range map[string]string{casesFailed: "--" + rules.AcceptFailed, casesGone: "--" + rules.AcceptMissing,
+		twoHosts: "--" + rules.AcceptMixed, halfDone: "--" + rules.AcceptMissing} {
+		path, other := g.in(t, state), g.in(t, whole)
+		change(t, other, `UPDATE meta SET value = 'another' WHERE key = 'run'`) // diff has no verdict on copies
+		for _, command := range [][]string{{"audit", path}, {"diff", other, path}, {"merge", filepath.Join(t.TempDir(), "m.db"), path},
+			{"splits", "--execute=false", path}} {
 			if code := g.run(append(command, flag)...); code != exitClean || !strings.Contains(g.said, "accepted by "+flag) {
 				t.Errorf("%s of a run with %s exits %d with %s: %s", command[0], state, code, flag, g.said)
 			}

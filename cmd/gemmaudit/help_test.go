@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,65 +15,154 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TestHelp looks at how the help text of every command is laid out; its sentences stand in the commands alone. Examples come
-// first, every flag is explained, and no line is too wide.
+// mostHelpLines is the maximum length of a help text: one screen.
+const mostHelpLines = 60
+
+// TestHelp checks the layout of every help text: examples first, --help in one screen, --help-all with every
+// flag and all texts, no line too wide.
 func TestHelp(t *testing.T) {
 	a, _, _ := testApp()
-	for _, c := range allCommands(newRootCommand(a)) {
+	root := newRootCommand(a)
+	root.InitDefaultHelpCmd()
+	for _, c := range allCommands(root) {
+		c.InitDefaultHelpFlag()
 		names := strings.Fields(c.CommandPath())[1:]
 		t.Run(strings.Join(append([]string{"gemmaudit"}, names...), "-"), func(t *testing.T) {
-			a, stdout, stderr := testApp()
-			if code := a.main(append(names, "--help")); code != exitClean || stderr.Len() > 0 {
-				t.Fatalf("exit code %d, stderr %q", code, stderr)
+			text, all := helpOf(t, names, "--help"), helpOf(t, names, "--help-all")
+			if n := strings.Count(text, "\n"); n > mostHelpLines {
+				t.Errorf("%d lines, expected at most %d:\n%s", n, mostHelpLines, text)
 			}
-			got := stdout.String()
-			parts := []string{c.Short + "\n", "\nExamples:\n" + c.Example + "\n", "\n" + strings.TrimSpace(c.Long), "\nUsage:\n  gemmaudit", "\nGlobal flags:\n"}
-			at := 0
-			for _, part := range parts {
-				i := strings.Index(got[at:], part)
-				if i < 0 || part == parts[0] && i > 0 {
-					t.Fatalf("%q is not in its place in:\n%s", part, got)
-				}
-				at += i + len(part)
-			}
+			long, exits := splitExits(c.Long)
+			parts := []string{c.Short + "\n", "\nExamples:\n" + c.Example + "\n", words(long), words(exits), "Usage: gemmaudit",
+				"Global flags:"}
+			inOrder(t, text, parts...)
+			inOrder(t, all, append(parts[:3:3], append([]string{words(c.Annotations[detailsKey])}, parts[3:]...)...)...)
 			for _, sub := range c.Commands() {
-				if sub.IsAvailableCommand() && !regexp.MustCompile(`(?m)^  `+sub.Name()+` +`+regexp.QuoteMeta(sub.Short)+`$`).MatchString(got) {
+				if sub.IsAvailableCommand() &&
+					!regexp.MustCompile(`(?m)^  `+sub.Name()+` +`+regexp.QuoteMeta(sub.Short)+`$`).MatchString(text) {
 					t.Errorf("the command %s is not listed", sub.Name())
 				}
 			}
-			for line := range strings.Lines(got) {
+			for line := range strings.Lines(text + all) {
 				line = strings.TrimSuffix(line, "\n")
-				if width := len([]rune(line)); width > 160 || line != strings.TrimRight(line, " ") {
+				if width := len([]rune(line)); width > helpWidth || line != strings.TrimRight(line, " ") {
 					t.Errorf("a line of %d columns, or with blanks at its end: %q", width, line)
 				}
 			}
-			c.Flags().VisitAll(func(f *pflag.Flag) {
-				kind, usage := pflag.UnquoteUsage(f)
+			shown := 0
+			flags := func(f *pflag.Flag) {
 				if f.Hidden {
 					return
 				}
-				if f.Name != "help" && (strings.HasSuffix(usage, ".") || strings.TrimSpace(usage) == "") {
+				if usage := flagUsage(f); f.Name != "help" && (strings.HasSuffix(usage, ".") || strings.TrimSpace(usage) == "") {
 					t.Errorf("--%s is not explained by a phrase: %q", f.Name, usage)
 				}
-				line := regexp.MustCompile(`(?m)^ +(-\w, )?--` + f.Name + `( ` + regexp.QuoteMeta(kind) + `(\[=.*\])?)? {2,}` + regexp.QuoteMeta(usage))
-				if n := len(line.FindAllString(got, -1)); n != 1 {
-					t.Errorf("--%s stands there %d times", f.Name, n)
+				line := regexp.MustCompile(`(?m)^  ` +
+					strings.ReplaceAll(regexp.QuoteMeta(words(flagHead(f)+" "+flagUsage(f))), " ", `\s+`) + `$`)
+				if n := len(line.FindAllString(all, -1)); n != 1 {
+					t.Errorf("--help-all has --%s %d times", f.Name, n)
 				}
-			})
+				if line.MatchString(text) {
+					shown++
+				}
+			}
+			c.LocalNonPersistentFlags().VisitAll(flags)
+			c.Root().PersistentFlags().VisitAll(flags)
+			if shown < 4 {
+				t.Errorf("--help shows %d flags", shown)
+			}
 		})
 	}
 }
 
-// TestHelpLayout shows the layout of a help text, of commands that there are only here.
+// A help text without a command is not shown.
+func TestHelpFiles(t *testing.T) {
+	a, _, _ := testApp()
+	root := newRootCommand(a)
+	root.InitDefaultHelpCmd()
+	known := []string{"shared.tmpl"}
+	for _, c := range allCommands(root) {
+		known = append(known, strings.TrimPrefix(manName(c), "gemmaudit-")+".txt")
+	}
+	files, err := helpFiles.ReadDir("help")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if !slices.Contains(known, f.Name()) {
+			t.Errorf("help/%s is of no command", f.Name())
+		}
+	}
+}
+
+func helpOf(t *testing.T, names []string, flag string) string {
+	t.Helper()
+	a, stdout, stderr := testApp()
+	if code := a.main(append(slices.Clone(names), flag)); code != exitClean || stderr.Len() > 0 {
+		t.Fatalf("%s: exit code %d, stderr %q", flag, code, stderr)
+	}
+	return stdout.String()
+}
+
+func words(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// inOrder fails unless the parts follow each other in a text; it ignores line breaks.
+func inOrder(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	at, got := 0, words(text)
+	for _, part := range parts {
+		i := strings.Index(got[at:], words(part))
+		if i < 0 || at == 0 && i > 0 {
+			t.Fatalf("%q is not in its place in:\n%s", part, text)
+		}
+		at += i + len(words(part))
+	}
+}
+
+// Every flag of a command with many flags must be in a group, and lists of flags must name existing flags.
+func TestFlagGroups(t *testing.T) {
+	a, _, _ := testApp()
+	known := map[string]bool{}
+	for _, c := range allCommands(newRootCommand(a)) {
+		c.InitDefaultHelpFlag()
+		own := map[string]bool{}
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			own[f.Name] = true
+			for _, key := range []string{f.Name, c.Name() + "/" + f.Name, parent(c) + "/" + f.Name} {
+				known[key] = true
+			}
+		})
+		if s := sectionsOf(c); len(s[0].flags) > ungrouped {
+			t.Errorf("%s: %d flags are in no group, as --%s", c.CommandPath(), len(s[0].flags), s[0].flags[0].Name)
+		} else if len(s[0].flags) > 0 && slices.ContainsFunc(s[1:len(s)-1], func(s flagSection) bool { return len(s.flags) > 0 }) {
+			t.Errorf("%s: --%s is in no group", c.CommandPath(), s[0].flags[0].Name)
+		}
+		for _, name := range commonFlags[commandName(c)] {
+			if !own[name] {
+				t.Errorf("%s: commonFlags has --%s, which it does not have", c.CommandPath(), name)
+			}
+		}
+	}
+	for _, g := range flagGroups {
+		for _, name := range g.flags {
+			if !known[name] {
+				t.Errorf("group %s has --%s, which no command has", g.title, name)
+			}
+		}
+	}
+}
+
 func TestHelpLayout(t *testing.T) {
-	root := &cobra.Command{Use: "tool", Short: "The tool", Example: examples("tool build"), Long: "Two lines\nof it." + exitHelp("0  clean")}
-	root.SetHelpTemplate(helpTemplate)
+	root := &cobra.Command{Use: "tool", Short: "The tool", Example: examples("tool build"),
+		Long: "Two lines\nof it." + exitHelp("0  clean")}
 	root.PersistentFlags().Bool("quiet", false, "no notes")
-	build := &cobra.Command{Use: "build FILE", Short: "Build a file", Example: examples("tool build a  # one", "tool build b"), Run: func(*cobra.Command, []string) {}}
+	build := &cobra.Command{Use: "build FILE", Short: "Build a file", Example: examples("tool build a  # one", "tool build b"),
+		Run: func(*cobra.Command, []string) {}}
 	build.Flags().IntP("jobs", "j", 2, "`N` at a time")
 	root.AddCommand(build)
 	var out strings.Builder
 	root.SetOut(&out)
+	printHelp(root)
 	for _, args := range [][]string{{"--help"}, {"build", "--help"}} {
 		root.SetArgs(args)
 		if err := root.Execute(); err != nil {
@@ -82,15 +172,14 @@ func TestHelpLayout(t *testing.T) {
 	golden(t, "help", out.String())
 }
 
-// TestCommandLines holds the arguments, flags, types and defaults of every command against a golden file: what scripts of others
-// rely on changes by intention only.
+// Scripts rely on arguments, flags, types and defaults, so a golden file has them all.
 func TestCommandLines(t *testing.T) {
 	a, _, _ := testApp()
 	var text strings.Builder
 	for _, c := range allCommands(newRootCommand(a)) {
 		fmt.Fprintln(&text, c.UseLine())
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			if f.Name == "help" || c.InheritedFlags().Lookup(f.Name) != nil {
+			if f.Name == "help" || f.Name == helpAllFlag || c.InheritedFlags().Lookup(f.Name) != nil {
 				return
 			}
 			kind, _ := pflag.UnquoteUsage(f)
@@ -113,7 +202,6 @@ func TestCommandLines(t *testing.T) {
 	golden(t, "flags", text.String())
 }
 
-// golden compares text with testdata/name.golden.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".golden")
@@ -132,8 +220,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// TestExamplesParse runs the command line of every example up to the point
-// where it would do something: flags must exist and take the values shown.
+// Example command lines must parse: flags must exist and take the shown values.
 func TestExamplesParse(t *testing.T) {
 	a, _, _ := testApp()
 	root := newRootCommand(a)
@@ -153,8 +240,8 @@ func TestExamplesParse(t *testing.T) {
 	}
 }
 
-// parses says what is wrong with the words of a command line behind the program's name: with the command,
-// its flags and their values, or the number of its arguments.
+// parses returns the error in a command line without the program's name: in the command, its flags and
+// values, or the number of arguments.
 func parses(words []string) error {
 	a, _, _ := testApp()
 	target, rest, err := newRootCommand(a).Find(words)
@@ -173,8 +260,7 @@ func parses(words []string) error {
 	return target.ValidateArgs(target.Flags().Args())
 }
 
-// shellWords splits a line as a shell would, quotes included, up to a
-// redirection.
+// shellWords splits a line like a shell, including quotes, up to a redirection.
 func shellWords(line string) []string {
 	var words []string
 	for _, w := range strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "source <(")) {

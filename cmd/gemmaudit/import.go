@@ -15,6 +15,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/draft"
+	"github.com/gemmaudit/gemmaudit/results/importing"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
@@ -39,37 +40,7 @@ type importOptions struct {
 func newImportCommand(a *app) *cobra.Command {
 	opts := &importOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "import FILE... --out RUN.db",
-		Short: "Turn measurements taken elsewhere into a run",
-		Example: examples(
-			"gemmaudit import --list-formats",
-			"gemmaudit import hipblaslt.csv --out mi300x.db --device-name MI300X",
-			"gemmaudit import mine.csv --out mine.db --device-name 'EPYC 9654' --kernel mkl --dtype fp32 --n 4096 --k 4096",
-			"gemmaudit import samples.csv --out samples.db && gemmaudit audit samples.db",
-		),
-		Long: `The output of other programs is recognized by its beginning: --list-formats lists what is
-read. docs/formats.md has the commands that write it. A file with shapes and no times is
-no run and is refused.
-
-A samples CSV has one row a sample: device, kernel, dtype, m, n, k and us, ms or seconds;
-round, host, card, clock_mhz, power_w, temp_c and the other columns of export where known.
-Without round, rows of a case are its rounds in their order. A flag stands in for a column
-that the file lacks and must not contradict one; --device-name and --kernel may give another
-name.
-
-A published sweep has batch (M) and kernel_time (microseconds) and, where known, flops
-(TFLOP/s), utils (MFU) and kernel_name. Device, library, K, N and data type are read from
-the file's name, or given by flags. Quantised weights are part of the kernel's name
-(dtype_gptq_int8 of Marlin is kernel marlin-gptq-int8); the data type is that of the
-activations, fp16 unless the name or --dtype says otherwise.
-
-Peaks and memory bandwidth that the file lacks come from the data sheet of the device, by
-its name.
-
-A row that cannot be read is left out and counted; --strict refuses the file. The exit code
-is 3 if no row could be read.
-
-Without a device to ask again, findings in imported data stay unconfirmed.`,
+		Use: "import FILE... --out RUN.db",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if opts.list {
 				return exactArgs()(cmd, args)
@@ -79,7 +50,7 @@ Without a device to ask again, findings in imported data stay unconfirmed.`,
 		ValidArgsFunction: filesWith("csv", "txt", "log", "json", "gz", "parquet"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if opts.list {
-				return opts.app.wrapPrint(report.WriteFormats(opts.app.stream(opts.app.stdout), opts.output, results.ImportFormats()))
+				return opts.app.wrapPrint(report.WriteFormats(opts.app.stream(opts.app.stdout), opts.output, importing.ImportFormats()))
 			}
 			return opts.run(cmd.Context(), args)
 		},
@@ -87,17 +58,18 @@ Without a device to ask again, findings in imported data stay unconfirmed.`,
 	flags := cmd.Flags()
 	flags.StringVar(&opts.out, "out", "", "run file to write (required)")
 	flags.BoolVar(&opts.force, "force", false, "replace an existing file")
-	flags.StringVar(&opts.deviceName, "device-name", "", "device that was measured (--device does the same here)")
+	flags.StringVar(&opts.deviceName, "device-name", "", "device that was measured (here also --device)")
 	flags.StringVar(&opts.kernel, "kernel", "", "library or kernel that was timed")
 	flags.StringVar(&opts.dtype, "dtype", "", "data type of the operands")
 	flags.IntVar(&opts.n, "n", 0, "N of every row")
 	flags.IntVar(&opts.k, "k", 0, "K of every row")
-	flags.StringVar(&opts.library, "library", "", "library with its version, as in 'torch 2.5.1+cu124'")
-	flags.StringVar(&opts.regime, "regime", "", "where operands came from: engine, cold, hot")
-	flags.StringVar(&opts.layout, "layout", "", "how weights were stored, kn or nk; kn where the file does not say")
-	flags.StringArrayVar(&opts.peaks, "peak", nil, "peak as `DTYPE=RATE`, bf16=989e12 or bf16=989TFLOP/s (repeatable; default that of the file or of the data sheet)")
-	flags.BoolVar(&opts.strict, "strict", false, "refuse a file with a row that cannot be read")
-	flags.BoolVar(&opts.list, "list-formats", false, "list the formats that are read")
+	flags.StringVar(&opts.library, "library", "", "library with version, as in 'torch 2.5.1+cu124'")
+	flags.StringVar(&opts.regime, "regime", "", "memory state of the operands: engine, cold, hot")
+	flags.StringVar(&opts.layout, "layout", "", "weight layout, kn or nk (default: from the file, else kn)")
+	flags.StringArrayVar(&opts.peaks, "peak", nil,
+		"peak as `DTYPE=RATE`: bf16=989e12 or bf16=989TFLOP/s (repeatable; default: from the file or data sheet)")
+	flags.BoolVar(&opts.strict, "strict", false, "reject a file with a row that can't be read")
+	flags.BoolVar(&opts.list, "list-formats", false, "list all supported formats")
 	outputFlag(cmd, &opts.output)
 	opts.app.labels.register(cmd)
 	flags.Lookup("label").Usage = "`KEY=VALUE` of samples that have no labels in the file, as in rack=7 (repeatable)"
@@ -111,9 +83,6 @@ Without a device to ask again, findings in imported data stay unconfirmed.`,
 	})
 	complete(cmd, "regime", fixed("engine", "cold", "hot"))
 	complete(cmd, "layout", fixed("kn", "nk"))
-	for _, free := range []string{"device-name", "kernel", "n", "k", "library", "peak"} {
-		complete(cmd, free, cobra.NoFileCompletions)
-	}
 	return cmd
 }
 
@@ -121,7 +90,7 @@ func (o *importOptions) run(ctx context.Context, paths []string) error {
 	if o.out == "" {
 		return hint(usagef("--out is missing: expected the name of the run file to write"), "--out %s", suggestRunName(paths[0]))
 	}
-	opt := results.ImportOptions{
+	opt := importing.ImportOptions{
 		Device: o.deviceName, Kernel: o.kernel, N: o.n, K: o.k, Library: o.library, LeaveOut: !o.strict,
 		Command: o.app.command, Gemmaudit: buildVersion(), Created: o.app.now(),
 	}
@@ -171,18 +140,24 @@ func (o *importOptions) run(ctx context.Context, paths []string) error {
 	if err := refuseExisting(o.out, o.force); err != nil {
 		return err
 	}
+	var files []importing.Imported
 	run, err := buildRun(o.out, func(path string) (*results.Run, error) {
-		return results.Import(ctx, paths, path, opt)
+		r, err := importing.Import(ctx, paths, path, opt)
+		if err != nil {
+			return nil, err
+		}
+		files = r.Files
+		return r.Run, nil
 	})
 	if err != nil {
 		return err
 	}
 	defer run.Close()
-	return o.app.printRunFile("imported", o.out, run, nil, o.output)
+	return o.app.printRunFile("imported", o.out, run, nil, files, o.output)
 }
 
-// buildRun lets make write a new run next to path and moves it there. The run is
-// returned as make opened it, with its warnings.
+// buildRun lets make write a new run next to path and moves it there. The returned run is as make opened it,
+// with its warnings.
 func buildRun(path string, make func(path string) (*results.Run, error)) (*results.Run, error) {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return make(path)
@@ -202,9 +177,10 @@ func buildRun(path string, make func(path string) (*results.Run, error)) (*resul
 	return run, nil
 }
 
-// printRunFile prints what an import or a merge left at path. Without sources
-// all of it is from the run's source as a whole.
-func (a *app) printRunFile(action, path string, run *results.Run, sources []report.RunSource, format report.Format) error {
+// printRunFile prints the result of an import or a merge at path. Without sources, all of it is from the
+// run's source; files describes an import.
+func (a *app) printRunFile(action, path string, run *results.Run, sources []report.RunSource, files []importing.Imported,
+	format report.Format) error {
 	swept, err := run.Swept()
 	if err != nil {
 		return err
@@ -213,9 +189,10 @@ func (a *app) printRunFile(action, path string, run *results.Run, sources []repo
 	if err != nil {
 		return err
 	}
-	summary := &report.RunFile{Action: action, Path: path, Cases: swept.Cases, Samples: swept.Samples, Failures: len(failures), Series: swept.Series,
+	summary := &report.RunFile{Action: action, Path: path, Cases: swept.Cases, Samples: swept.Samples, Failures: len(failures),
+		Series: swept.Series,
 		Labels: run.Meta().Labels}
-	summary.Sources, summary.Files = sources, run.Imported()
+	summary.Sources, summary.Files = sources, files
 	if len(sources) == 0 {
 		summary.Sources = []report.RunSource{{Path: run.Meta().Source, Cases: summary.Cases, Samples: summary.Samples}}
 	}
@@ -224,13 +201,13 @@ func (a *app) printRunFile(action, path string, run *results.Run, sources []repo
 	}
 	if n := unrated(run.Meta(), swept.Series); n > 0 && action == "imported" {
 		summary.Warnings = append(summary.Warnings, rules.Warning{Subject: "run", Text: fmt.Sprintf(
-			"no peak of the device is known for %d of %d series, which neither the CSV nor a data sheet holds: MFU is relative to the fastest row of each, and the %s rule has no findings there; --peak gives one",
+			"peak unknown for %d of %d series, from neither the CSV nor a data sheet: MFU is relative to the fastest row, and the %s "+
+				"rule is off; set it with --peak",
 			n, len(swept.Series), rules.Roofline)})
 	}
 	return a.wrapPrint(report.WriteRunFile(a.stream(a.stdout), format, summary))
 }
 
-// unrated counts the series of which no peak is known.
 func unrated(meta results.Meta, series []results.SeriesKey) (n int) {
 	for _, k := range series {
 		if _, known := meta.Ceilings[k.Device].Roof(k.Subject); !known {
@@ -240,7 +217,6 @@ func unrated(meta results.Meta, series []results.SeriesKey) (n int) {
 	return n
 }
 
-// suggestRunName is a short name for the run of a CSV.
 func suggestRunName(csv string) string {
 	name := filepath.Base(csv)
 	return strings.TrimSuffix(name, filepath.Ext(name)) + ".db"

@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gemmaudit/gemmaudit/cmd/gemmaudit/process"
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// A signal that comes twice at once, as timeout(1) sends it, is one interrupt; one
-// that comes later ends the process, whatever it waits for and whatever it was started with.
-// So that is another process.
+// A signal that arrives twice at once, as timeout(1) sends it, counts as one interrupt. A later one must end
+// the process in any state, so the test uses another process.
 func TestInterruptTwice(t *testing.T) {
 	const variable = "GEMMAUDIT_TEST_INTERRUPTED"
 	if how := os.Getenv(variable); how != "" {
@@ -25,13 +25,13 @@ func TestInterruptTwice(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		how    string
-		before string // what the shell does first
+		before string // shell commands before it
 		signal syscall.Signal
 		code   int
 	}{
 		{how: "plain", signal: syscall.SIGTERM},
 		{how: "nobody reads stderr", signal: syscall.SIGTERM},
-		// As a shell without job control starts what ends in &.
+		// A shell without job control starts background jobs like this.
 		{how: "ignored", before: "trap '' INT; ", code: exitInterrupted},
 	} {
 		t.Run(tt.how, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestInterruptTwice(t *testing.T) {
 	}
 }
 
-// blocked is a stream that takes nothing, and whose writer waits.
+// blocked is a stream whose writer blocks.
 type blocked struct{}
 
 func (blocked) Write([]byte) (int, error) { select {} }
@@ -62,9 +62,9 @@ func interruptTwice(t *testing.T, how string) {
 	later := make(chan time.Time)
 	a.after = func(d time.Duration) <-chan time.Time {
 		switch d {
-		case echo:
+		case process.Echo:
 			return later
-		case grace:
+		case process.Grace:
 			return nil
 		}
 		t.Errorf("waits for %v", d)
@@ -73,7 +73,7 @@ func interruptTwice(t *testing.T, how string) {
 	if how == "nobody reads stderr" {
 		a.stderr = blocked{}
 	}
-	ctx, release := a.interruptible(t.Context())
+	ctx, release := a.interrupts().Context(t.Context())
 	defer release()
 	sent := syscall.SIGTERM
 	if how == "ignored" {
@@ -88,28 +88,28 @@ func interruptTwice(t *testing.T, how string) {
 	if how != "nobody reads stderr" {
 		<-ctx.Done()
 	}
-	// One of the process's threads takes a signal before the call that sends it returns.
+	// A thread of the process takes a signal before the sending call returns.
 	interrupt()
 	os.Stdout.WriteString("an echo is ignored\n")
 	later <- time.Time{}
 	<-ctx.Done()
-	// Until signals are no longer held back. A process that is flooded with them while it dies
-	// of one runs out of signal stack.
+	// Wait until signals are not blocked. A process flooded with signals while dying of one runs out of
+	// signal stack.
 	for range 1000 {
 		interrupt()
 		time.Sleep(5 * time.Millisecond)
 	}
 }
 
-// A search that was interrupted writes no table: it would lack what was not
-// searched, and look whole.
+// An interrupted search must not write a table: it would be incomplete but look complete.
 func TestInterruptedSplitsWriteNoTable(t *testing.T) {
 	sim := newSimulation()
 	path, tab := filepath.Join(t.TempDir(), "run.db"), filepath.Join(t.TempDir(), "table.json")
 	var out, stderr bytes.Buffer
 	a := newApp(nil, &out, &stderr, os.LookupEnv, func() []kernels.Provider { return []kernels.Provider{sim} })
 	a.now = sim.device.Now
-	if code := a.main([]string{"sweep", "-q", "--shape", "n256k256", "--batch", "32:160:32", "--dtype", "fp32", "--kernel", "flat", "--rounds", "5", "--out", path}); code != exitClean {
+	if code := a.main([]string{"sweep", "-q", "--shape", "n256k256", "--batch", "32:160:32", "--dtype", "fp32", "--kernel", "flat",
+		"--rounds", "5", "--out", path}); code != exitClean {
 		t.Fatalf("exit code %d: %s", code, stderr.String())
 	}
 	for _, interrupted := range []bool{true, false} {
@@ -128,15 +128,15 @@ func TestInterruptedSplitsWriteNoTable(t *testing.T) {
 	}
 }
 
-// A confirmation that was interrupted says so and leaves the verdict that was kept
-// before in its place.
+// An interrupted confirmation must be reported and keep the earlier verdict.
 func TestInterruptedAuditKeepsTheVerdict(t *testing.T) {
 	sim := newSimulation()
 	path := filepath.Join(t.TempDir(), "run.db")
 	var out, stderr bytes.Buffer
 	a := newApp(nil, &out, &stderr, os.LookupEnv, func() []kernels.Provider { return []kernels.Provider{sim} })
 	a.now = sim.device.Now
-	if code := a.main([]string{"sweep", "-q", "--shape", "n256k256", "--batch", "32:160:32", "--dtype", "fp32", "--kernel", "dented", "--rounds", "8", "--out", path}); code != exitClean {
+	if code := a.main([]string{"sweep", "-q", "--shape", "n256k256", "--batch", "32:160:32", "--dtype", "fp32", "--kernel", "dented",
+		"--rounds", "8", "--out", path}); code != exitClean {
 		t.Fatalf("exit code %d: %s", code, stderr.String())
 	}
 	for _, step := range []struct {
@@ -146,7 +146,7 @@ func TestInterruptedAuditKeepsTheVerdict(t *testing.T) {
 	}{
 		{false, []string{path, "--confirm"}, exitGate},
 		{true, []string{path, "--confirm"}, exitInterrupted},
-		{false, []string{path}, exitGate}, // what the first one confirmed
+		{false, []string{path}, exitGate}, // confirmed by the first one
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		if step.interrupted {

@@ -10,16 +10,17 @@ import (
 	"testing"
 )
 
-// The packages and what each may import of this module: measuring knows nothing of judging,
-// and showing nothing of kernels. What two of them need lies below both.
+// The packages, with the imports of this module allowed to each: measuring must not depend on judging, nor
+// output on kernels. Shared parts are below both.
 func TestPackagesImportDownwards(t *testing.T) {
 	const module = "github.com/gemmaudit/gemmaudit/"
 	for pkg, forbidden := range map[string][]string{
-		"kernels": {"results", "sweep", "rules", "report"},
-		"results": {"sweep", "rules", "report"},
-		"sweep":   {"rules", "report", "kernels/mistral", "kernels/cpu", "kernels/cuda"},
-		"rules":   {"sweep", "report", "kernels/mistral", "kernels/cpu", "kernels/cuda"},
-		"report":  {"sweep", "kernels/mistral", "kernels/cpu", "kernels/cuda"},
+		"kernels":     {"results", "sweep", "rules", "report"},
+		"results":     {"sweep", "rules", "report"},
+		"sweep":       {"rules", "report", "kernels/mistral", "kernels/cpu", "kernels/cuda"},
+		"rules":       {"sweep", "report", "kernels/mistral", "kernels/cpu", "kernels/cuda"},
+		"rules/stats": {"kernels", "results", "sweep", "rules", "report"},
+		"report":      {"sweep", "kernels/mistral", "kernels/cpu", "kernels/cuda"},
 	} {
 		out, err := exec.Command("go", "list", "-f", `{{join .Imports "\n"}}`, module+pkg).Output()
 		if err != nil {
@@ -39,8 +40,7 @@ func TestPackagesImportDownwards(t *testing.T) {
 	}
 }
 
-// TestKindsAreNamedByTheirProviders: what differs by the kind of a device is a fact of its
-// kind, so that another kind is an entry of kernels' table and not a case in every package.
+// Properties of device kinds must be entries in kernels' table, so a new kind needs no case in every package.
 func TestKindsAreNamedByTheirProviders(t *testing.T) {
 	named := regexp.MustCompile(`\bkernels\.(CPU|CUDA)\b`)
 	files := 0
@@ -49,7 +49,7 @@ func TestKindsAreNamedByTheirProviders(t *testing.T) {
 		case err != nil:
 			return err
 		case e.IsDir():
-			// Below kernels stand the providers; the decoder is none.
+			// Folders below kernels are providers, except the decoder.
 			provider, below := strings.CutPrefix(filepath.ToSlash(path), "../../kernels/")
 			if e.Name() == ".git" || below && provider != "mistral" {
 				return fs.SkipDir

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,37 +8,29 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
+	"github.com/gemmaudit/gemmaudit/report/query"
 	"github.com/gemmaudit/gemmaudit/rules/explain"
 )
 
 func newManCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:   "man DIR",
-		Short: "Write manual pages, one a command, into a folder",
-		Example: examples(
-			"gemmaudit man ~/.local/share/man/man1   # man gemmaudit-sweep",
-			"gemmaudit man . && man ./gemmaudit.1",
-		),
-		Long: `The pages hold what the help texts hold; gemmaudit-explain.1 has the words of the output as well. The folder is made if need be; pages of the same
-names are replaced, and other files stay. Pages are dated by the commit that the program was built from.`,
+		Use:  "man DIR",
 		Args: exactArgs("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error { return writeManPages(cmd.Root(), args[0]) },
 	}
 }
 
-// writeManPages writes the page of every command below root into a folder.
 func writeManPages(root *cobra.Command, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return devicef("make the folder of manual pages: %w", err)
+		return devicef("create the folder of manual pages: %w", err)
 	}
 	_, day := buildCommit()
 	for _, c := range allCommands(root) {
 		if !c.IsAvailableCommand() {
 			continue
 		}
-		c.InitDefaultHelpFlag() // as each has when it is called
+		c.InitDefaultHelpFlag() // cobra adds it only at run time
 		page := filepath.Join(dir, manName(c)+".1")
 		if err := os.WriteFile(page, []byte(manPage(c, day)), 0o644); err != nil {
 			return devicef("write a manual page: %w", err)
@@ -51,7 +42,7 @@ func writeManPages(root *cobra.Command, dir string) error {
 // manName is the name of a command's page: gemmaudit-table-check.
 func manName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
 
-// manPage is a command's page in the macros of man(7). The day is that of its sources.
+// manPage is a command's page in man(7) macros. day is the date of the sources.
 func manPage(c *cobra.Command, day string) string {
 	p := &roff{}
 	fmt.Fprintf(p, ".TH \"%s\" \"1\" \"%s\" \"gemmaudit %s\" \"gemmaudit\"\n", strings.ToUpper(manName(c)), day, buildVersion())
@@ -61,9 +52,13 @@ func manPage(c *cobra.Command, day string) string {
 	p.verbatim(synopsis(c))
 	p.macro("SH", "EXAMPLES")
 	p.verbatim(c.Example)
-	if c.Long != "" {
+	text, exits := splitExits(c.Long)
+	if text = strings.TrimSpace(text + "\n\n" + c.Annotations[detailsKey]); text != "" {
 		p.macro("SH", "DESCRIPTION")
-		p.prose(c.Long)
+		p.prose(text)
+	}
+	if exits != "" {
+		p.prose(exits)
 	}
 	if c.Name() == "explain" {
 		p.words()
@@ -78,14 +73,15 @@ func manPage(c *cobra.Command, day string) string {
 			}
 		}
 	}
-	p.flags("OPTIONS", c.LocalNonPersistentFlags())
-	p.flags("GLOBAL OPTIONS", c.Root().PersistentFlags())
+	for _, s := range sectionsOf(c) {
+		p.flags(s)
+	}
 	p.macro("SH", "SEE ALSO")
 	p.text(strings.Join(related(c), ", "))
 	return p.String()
 }
 
-// synopsis is how a command is called.
+// synopsis shows how to call a command.
 func synopsis(c *cobra.Command) string {
 	if c.Runnable() {
 		return c.UseLine()
@@ -93,7 +89,7 @@ func synopsis(c *cobra.Command) string {
 	return c.CommandPath() + " COMMAND"
 }
 
-// related are the pages of the commands above and below a command, and the one that explains words.
+// related lists the pages of parent and child commands, and of explain.
 func related(c *cobra.Command) []string {
 	var names []string
 	if c.HasParent() {
@@ -110,7 +106,7 @@ func related(c *cobra.Command) []string {
 	return names
 }
 
-// words writes what explain says of all words, those of a kind in a section.
+// words writes the explanations of all terms, one section per kind.
 func (p *roff) words() {
 	for _, kind := range explain.Kinds() {
 		p.macro("SH", "WORDS: "+strings.ToUpper(string(kind)))
@@ -129,16 +125,15 @@ func (p *roff) words() {
 		}
 	}
 	p.macro("SH", "WORDS: --where, --sort")
-	p.verbatim(whereText())
+	p.verbatim(query.Help(helpWidth))
 }
 
-// roff is a manual page while it is written.
 type roff struct{ strings.Builder }
 
-// roffText replaces what troff would obey, and keeps hyphens such as a shell reads them.
+// roffText escapes troff's special characters and keeps hyphens as ASCII.
 var roffText = strings.NewReplacer(`\`, `\e`, "-", `\-`)
 
-// text writes a line as it is, whatever it begins with.
+// text writes a line literally, even if it looks like a macro.
 func (p *roff) text(line string) {
 	if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
 		p.WriteString(`\&`)
@@ -146,7 +141,6 @@ func (p *roff) text(line string) {
 	p.WriteString(roffText.Replace(line) + "\n")
 }
 
-// macro writes a macro with its arguments.
 func (p *roff) macro(name string, args ...string) {
 	p.WriteString("." + name)
 	for _, arg := range args {
@@ -155,7 +149,7 @@ func (p *roff) macro(name string, args ...string) {
 	p.WriteString("\n")
 }
 
-// verbatim writes lines that are not filled. Where all are indented, as in help texts, each loses two spaces.
+// verbatim writes unfilled lines. If all are indented, as in help texts, it removes two spaces.
 func (p *roff) verbatim(lines string) {
 	p.macro("nf")
 	all := strings.Split(strings.TrimRight(lines, "\n"), "\n")
@@ -169,11 +163,10 @@ func (p *roff) verbatim(lines string) {
 	p.macro("fi")
 }
 
-// prose writes a help text: paragraphs, between which lines may stand that are indented and stay as
-// they are, and the list of exit codes, which has a section of its own.
+// prose writes a help text: paragraphs, indented lines unchanged, and exit codes in their own section.
 func (p *roff) prose(text string) {
 	var block []string
-	begun := false // whether something stands in the section
+	begun := false // whether the section has content
 	flush := func() {
 		if len(block) == 0 {
 			return
@@ -209,29 +202,15 @@ func (p *roff) prose(text string) {
 	flush()
 }
 
-// flags writes a section of flags; one without any is left out.
-func (p *roff) flags(section string, flags *pflag.FlagSet) {
-	if !flags.HasAvailableFlags() {
+// flags writes a section of flags, if it has any.
+func (p *roff) flags(section flagSection) {
+	if len(section.flags) == 0 {
 		return
 	}
-	p.macro("SH", section)
-	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Hidden {
-			return
-		}
-		value, usage := pflag.UnquoteUsage(f)
-		name := "--" + f.Name
-		if f.Shorthand != "" {
-			name = "-" + f.Shorthand + ", " + name
-		}
-		if value != "" {
-			name += " " + value
-		}
-		if !slices.Contains([]string{"", "false", "0", "0s", "[]"}, f.DefValue) {
-			usage += fmt.Sprintf(" (default %s)", cmp.Or(strings.Trim(f.DefValue, "[]"), f.DefValue))
-		}
+	p.macro("SH", strings.ToUpper(section.title))
+	for _, f := range section.flags {
 		p.macro("TP")
-		p.macro("B", name)
-		p.text(usage)
-	})
+		p.macro("B", flagHead(f))
+		p.text(flagUsage(f))
+	}
 }

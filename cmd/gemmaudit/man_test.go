@@ -12,17 +12,16 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules/explain"
 )
 
-// macros are those that a page may use.
 var macros = regexp.MustCompile(`^\.(TH|SH|SS|PP|TP|B|nf|fi)( "[^"]*")*$`)
 
-// TestManPages: every command has a page of known macros, with every line of its help text and every flag.
+// Every command must have a page of known macros, with every line of its help text and every flag.
 func TestManPages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "share", "man1")
 	a, _, stderr := testApp()
 	if code := a.main([]string{"man", dir}); code != exitClean || stderr.Len() > 0 {
 		t.Fatalf("exit code %d, stderr %q", code, stderr)
 	}
-	commands := allCommands(newRootCommand(a)) // without help, which is added as the program runs
+	commands := allCommands(newRootCommand(a)) // without help, which cobra adds at run time
 	written, err := os.ReadDir(dir)
 	if err != nil || len(written) != len(commands) {
 		t.Errorf("%d pages of %d commands: %v", len(written), len(commands), err)
@@ -53,21 +52,21 @@ func TestManPages(t *testing.T) {
 				t.Errorf("%s: the page has no %q", c.CommandPath(), line)
 			}
 		}
-		for line := range strings.SplitSeq(c.Long+"\n"+c.Example, "\n") {
+		for line := range strings.SplitSeq(c.Long+"\n"+c.Annotations[detailsKey]+"\n"+c.Example, "\n") {
 			if line != "Exit codes:" {
 				holds(line)
 			}
 		}
 		c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-			if _, usage := pflag.UnquoteUsage(f); !f.Hidden {
-				holds("--" + f.Name)
-				holds(usage)
+			if !f.Hidden {
+				holds(flagHead(f))
+				holds(flagUsage(f))
 			}
 		})
 	}
 }
 
-// TestManPageOfWords: the page of explain has every word with all that is said of it.
+// The page of explain must have every term with its whole explanation.
 func TestManPageOfWords(t *testing.T) {
 	a, _, _ := testApp()
 	explainCommand, _, err := newRootCommand(a).Find([]string{"explain"})
@@ -76,7 +75,8 @@ func TestManPageOfWords(t *testing.T) {
 	}
 	page := manPage(explainCommand, "")
 	for _, term := range explain.Terms() {
-		for _, text := range []string{`.SS "` + roffText.Replace(term.Name) + `"`, roffText.Replace(term.Sentence()), roffText.Replace(term.Decided), roffText.Replace(term.Do)} {
+		for _, text := range []string{`.SS "` + roffText.Replace(term.Name) + `"`, roffText.Replace(term.Sentence()),
+			roffText.Replace(term.Decided), roffText.Replace(term.Do)} {
 			if !strings.Contains(page, text) {
 				t.Errorf("%s %s: the page has no %q", term.Kind, term.Name, text)
 			}
@@ -89,7 +89,7 @@ func TestManPageOfWords(t *testing.T) {
 	}
 }
 
-// TestManPage: what troff reads of a text that holds its marks.
+// troff must not interpret marks in the text.
 func TestManPage(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"paragraphs", "One\ntwo.\n\nThree.", "One\ntwo.\n.PP\nThree.\n"},
@@ -105,7 +105,7 @@ func TestManPage(t *testing.T) {
 	}
 }
 
-// TestVersionNamesItsCommit: what the linker was told stands in the line, in JSON and in manual pages.
+// The linker's values must be in the version line, in JSON and in manual pages.
 func TestVersionNamesItsCommit(t *testing.T) {
 	defer func(v, c, d string) { version, commit, date = v, c, d }(version, commit, date)
 	version, commit, date = "v0.9.0", "0123456789ab", "2026-11-23"
@@ -125,7 +125,8 @@ func TestVersionNamesItsCommit(t *testing.T) {
 	}
 	a, _, _ := testApp()
 	_, day := buildCommit()
-	if head, _, _ := strings.Cut(manPage(newRootCommand(a), day), "\n"); head != `.TH "GEMMAUDIT" "1" "2026-11-23" "gemmaudit v0.9.0" "gemmaudit"` {
+	if head, _, _ := strings.Cut(manPage(newRootCommand(a), day),
+		"\n"); head != `.TH "GEMMAUDIT" "1" "2026-11-23" "gemmaudit v0.9.0" "gemmaudit"` {
 		t.Errorf("the page begins with %s", head)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/merge"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
@@ -25,24 +26,7 @@ type mergeOptions struct {
 func newMergeCommand(a *app) *cobra.Command {
 	opts := &mergeOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "merge OUT RUN...",
-		Short: "Join shards of one sweep into one run",
-		Example: examples(
-			"gemmaudit sweep --preset standard --shard 1/2 --out 1.db   # on one machine",
-			"gemmaudit sweep --preset standard --shard 2/2 --out 2.db   # on its twin",
-			"gemmaudit merge all.db 1.db 2.db --accept-mixed",
-		),
-		Long: `The runs must be parts of one plan: same shapes, batches, kernels, regime and seed.
-Samples of different machines are joined only with --accept-mixed, since the rules compare rows
-of one series as if one machine had run them; whoever judges the merged run accepts it too.
-
-The merged run knows the whole plan. What no shard has measured is part of its verdicts: here and
-in audit cases that failed exit 3, missing ones 4, and the run is written all the same.
---accept-failed and --accept-missing let them pass.` + exitHelp(
-			"0  merged, and the run holds all that its plan asks for",
-			"2  the runs are no parts of one plan",
-			"3  a run can't be read, or cases failed in it; the merged run is written where all could be read",
-			"4  cases of the plan are missing: a shard was forgotten or is unfinished; the merged run is written"),
+		Use: "merge OUT RUN...",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
 				return usagef("%s is missing", []string{"OUT", "RUN"}[len(args)])
@@ -79,18 +63,18 @@ func (o *mergeOptions) run(ctx context.Context, out string, inputs []string) err
 		}
 		for j, before := range shards {
 			if before.Count != 0 && shard.Count != 0 && before.Count != shard.Count {
-				return usagef("merge: %q is shard %v and %q is %v, expected shards of as many parts", inputs[j], before, path, shard)
+				return usagef("merge: %q is shard %v and %q is %v, expected the same number of parts", inputs[j], before, path, shard)
 			}
 		}
 		sources[i] = source
 		shards = append(shards, shard)
 	}
 	run, err := buildRun(out, func(path string) (*results.Run, error) {
-		return results.Merge(ctx, path, inputs, results.MergeOptions{DifferentMachines: o.accept.Mixed, Command: o.app.command})
+		return merge.Merge(ctx, path, inputs, merge.MergeOptions{DifferentMachines: o.accept.Mixed, Command: o.app.command})
 	})
-	var merge *results.MergeError
+	var merge *merge.MergeError
 	if errors.As(err, &merge) && merge.Machine {
-		return hint(err, "--accept-mixed joins them regardless")
+		return hint(err, "--accept-mixed joins them anyway")
 	}
 	if err != nil {
 		return err
@@ -99,13 +83,13 @@ func (o *mergeOptions) run(ctx context.Context, out string, inputs []string) err
 	for _, shard := range missingShards(shards) {
 		plan, err := sweep.DecodePlan(run.Meta().Plan)
 		if err != nil {
-			break // there is none, or held says why it can't be read
+			break // no plan, or held reports why it is unreadable
 		}
-		if plan.Shard = shard; plan.Rows() > 0 { // no sweep is made of a part without a case
+		if plan.Shard = shard; plan.Rows() > 0 { // a part without a case has no sweep
 			o.app.warnf("shard %v is missing: its cases are not in %s", shard, out)
 		}
 	}
-	if err := o.app.printRunFile("merged", out, run, sources, o.output); err != nil {
+	if err := o.app.printRunFile("merged", out, run, sources, nil, o.output); err != nil {
 		return err
 	}
 	holds, err := held(run)
@@ -115,8 +99,8 @@ func (o *mergeOptions) run(ctx context.Context, out string, inputs []string) err
 	return o.app.conclude(rules.Evidence{Name: out, Held: []rules.Held{holds}, Accept: o.accept})
 }
 
-// missingShards lists the parts of a plan that none of the shards is. The shards
-// have one count; a shard of the zero value is the whole plan.
+// missingShards lists the parts of a plan that no shard covers. The shards share one count; the zero shard is
+// the whole plan.
 func missingShards(shards []sweep.Shard) []sweep.Shard {
 	var missing []sweep.Shard
 	count := 0
@@ -134,8 +118,8 @@ func missingShards(shards []sweep.Shard) []sweep.Shard {
 	return missing
 }
 
-// describeSource counts what one run brings to a merge, and says which shard of
-// its plan it is. An imported run has no plan and is the whole of itself.
+// describeSource counts a run's contribution to a merge and returns its shard. An imported run has no plan
+// and counts as whole.
 func describeSource(path string) (report.RunSource, sweep.Shard, error) {
 	fail := func(err error) (report.RunSource, sweep.Shard, error) { return report.RunSource{}, sweep.Shard{}, err }
 	run, err := results.Open(path)
@@ -154,7 +138,6 @@ func describeSource(path string) (report.RunSource, sweep.Shard, error) {
 	return report.RunSource{Path: path, Cases: swept.Cases, Samples: swept.Samples}, shard, nil
 }
 
-// sameFile says whether two names are of one file, also through a link.
 func sameFile(a, b string) bool {
 	infoA, errA := os.Stat(a)
 	infoB, errB := os.Stat(b)

@@ -20,39 +20,9 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// newMistralCommand assembles the commands that run a model.
 func newMistralCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "mistral",
-		Short: "Generate with a Mistral or Llama model on the audited kernels",
-		Example: examples(
-			"gemmaudit mistral generate ./Mistral-7B-v0.3 --prompt 'The capital of France is'",
-			"gemmaudit mistral bench ./Mistral-7B-v0.3              # tokens a second and what bounds them",
-			"gemmaudit mistral bench ./Mistral-7B-v0.3 --weights int4:128",
-			"gemmaudit mistral validate ./Mistral-7B-v0.3 --table gemm.json",
-			"gemmaudit mistral perplexity ./Mistral-7B-v0.3 book.txt --kernel cublas",
-		),
-		Long: `Loads a model as Hugging Face stores it (a folder with config.json, tokenizer.json and
-safetensors) and runs it with the very kernels that an audit times, on a GPU or a CPU, so
-that a verdict on a product can be followed to the tokens a second that it costs.
-
-Mistral v0.1 to v0.3 and Llama 2 and 3 are understood by their config.json; anything
-unknown in it is an error, not a guess. Weights come in fp32, fp16 or bf16 and
-run in any of the three. Weights of 4 or 8 bits are read as GPTQ, AWQ (gemm) and
-compressed-tensors (pack-quantized) store them, in groups or whole rows, with zero points
-or without, but not in act-order. They keep their codes where the kernel takes them so;
-scales keep their type where it does, and are else rounded to that of the activations.
-Where it takes no such weights, and with --weights plain, they run as the numbers that
-they stand for.
-
---weights int4:128 rounds the weights of all projections to the nearest integers while it
-loads them, in groups of 128, but keeps codes that are stored. The embedding and norms stay
-plain, and so does lm_head unless the checkpoint has it as integers.
-
-Tokenizers are tokenizer.json with BPE over characters, as Llama 2 and Mistral v0.1 to v0.3
-have it, or over bytes, as Llama 3, Qwen 2 and GPT-2 have it, and where that file is
-missing tekken.json, as Mistral Nemo and Small have it. Special tokens that are spelt out
-in a prompt count as such with tokenizer.json, as text with tekken.json.`,
+		Use:  "mistral",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -61,22 +31,21 @@ in a prompt count as such with tokenizer.json, as text with tekken.json.`,
 			return cmd.Help()
 		},
 	}
-	cmd.AddCommand(newGenerateCommand(a), newDecodeBenchCommand(a), newPerplexityCommand(a), newValidateCommand(a))
+	cmd.AddCommand(newGenerateCommand(a), newChatCommand(a), newDecodeBenchCommand(a), newPerplexityCommand(a), newValidateCommand(a))
 	return cmd
 }
 
-// modelOptions are the flags of all commands that load a model.
 type modelOptions struct {
 	app   *app
 	dtype string
-	// weights is how those of products are held, empty for as they are stored.
+	// weights is the weight format of the products, empty for the stored format.
 	weights string
 	kernel  string
 	table   string
 	window  int
 	batch   int
-	out     string // of those commands that measure
-	// threads of a CPU, 0 for all.
+	out     string // for commands that measure
+	// threads is the number of CPU threads, 0 for all.
 	threads int
 }
 
@@ -84,21 +53,19 @@ func (o *modelOptions) flags(cmd *cobra.Command, families bool) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.dtype, "dtype", "", "type of weights and activations: fp32, fp16, bf16 (default: the model's)")
 	if !families {
-		flags.StringVar(&o.kernel, "kernel", "auto", "`name` of the kernel of all products, as gemmaudit devices lists them, or the path of a --kernel-file")
+		flags.StringVar(&o.kernel, "kernel", "auto",
+			"`name` of the kernel for all products (see gemmaudit devices), or the path of your own")
 		complete(cmd, "kernel", o.app.completeKernels(o.app.kernelNames))
 	}
-	flags.StringVar(&o.weights, "weights", "", "`format` of the products' weights: plain, or as in int4:128, int8:column and int4:64:zero (default: as they are stored)")
+	flags.StringVar(&o.weights, "weights", "", "weight `format`: plain, int4:128, int8:column, int4:64:zero (default: as stored)")
 	complete(cmd, "weights", fixed("plain", "int4:128", "int4:64", "int4:32", "int4:column", "int4:128:zero", "int8:128", "int8:column"))
 	broughtFlags(o.app, cmd)
-	flags.StringVar(&o.table, "table", "", "lookup table in JSON: products of prompts are split, padded or swapped as it says")
-	flags.IntVar(&o.window, "window", 0, "tokens that a token sees, itself included (default: the model's)")
-	flags.IntVar(&o.batch, "batch", mistral.DefaultBatch, "most tokens of a prompt in one pass")
-	flags.IntVar(&o.threads, "threads", 0, "threads of a CPU, 0 for one a core; bandwidth and peaks are measured with the same number")
+	flags.StringVar(&o.table, "table", "", "apply a JSON lookup table to the products of prompts")
+	flags.IntVar(&o.window, "window", 0, "attention window in tokens (default: the model's)")
+	flags.IntVar(&o.batch, "batch", mistral.DefaultBatch, "maximum tokens of a prompt in one pass")
+	flags.IntVar(&o.threads, "threads", 0, threadsUsage)
 	complete(cmd, "dtype", fixed("fp32", "fp16", "bf16"))
 	complete(cmd, "table", filesWith("json"))
-	for _, free := range []string{"window", "batch", "threads"} {
-		complete(cmd, free, cobra.NoFileCompletions)
-	}
 }
 
 // loaded is a model on a device, ready for sessions.
@@ -112,7 +79,6 @@ type loaded struct {
 	own      bool // the device was opened for this model
 }
 
-// threads is how many threads of a CPU the model runs on, 0 elsewhere.
 func (l *loaded) threads() int {
 	if cpu, ok := l.device.(kernels.Threaded); ok {
 		return cpu.Threads()
@@ -120,7 +86,6 @@ func (l *loaded) threads() int {
 	return 0
 }
 
-// heldAs is how the products' weights are held, empty for plain ones.
 func (l *loaded) heldAs() string {
 	if w := l.Weights(); w.Bits > 0 {
 		return w.String()
@@ -128,7 +93,6 @@ func (l *loaded) heldAs() string {
 	return ""
 }
 
-// Close releases the weights, and the device where it was opened for them.
 func (l *loaded) Close() error {
 	var errs []error
 	if l.Model != nil {
@@ -140,8 +104,8 @@ func (l *loaded) Close() error {
 	return errors.Join(errs...)
 }
 
-// badModel makes what is wrong with a model's files an error of the command line; what
-// the system or a device did stays one of those.
+// badModel marks errors in a model's files as errors of the command line; system and device errors stay as
+// they are.
 func badModel(err error) error {
 	var bad *checkpoint.Error
 	var large *mistral.TooLarge
@@ -151,23 +115,22 @@ func badModel(err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &large):
-		return hint(&commandError{code: exitDevice, err: err}, "a type of fewer bytes, fewer tokens, or another --device")
+		return hint(&commandError{code: exitDevice, err: err}, "use a smaller type, fewer tokens, or another --device")
 	case errors.As(err, &bad), errors.As(err, &overflow), errors.As(err, &format):
 		return usage(err)
 	}
 	return err
 }
 
-// counted is a flag's number of something, with the least that it may be.
+// counted is the value of a numeric flag, with its minimum.
 type counted struct {
 	flag         string
 	value, least int
 }
 
-// mostCounted bounds all of them: positions are int32 on devices, also the sum of two.
+// mostCounted limits numeric flags: positions are int32 on devices, also the sum of two.
 const mostCounted = 1 << 30
 
-// within refuses the first number that is out of bounds.
 func within(numbers ...counted) error {
 	for _, n := range numbers {
 		if n.value < n.least {
@@ -180,15 +143,14 @@ func within(numbers ...counted) error {
 	return nil
 }
 
-// holdsText refuses the format of timings before anything is measured for it.
+// holdsText rejects the timings format before measuring.
 func holdsText(subject string, f report.Format) error {
 	if f != report.Bench {
 		return nil
 	}
-	return usage(&report.UnsupportedFormat{Format: f, Subject: subject, Reason: "it holds no timings"})
+	return usage(&report.UnsupportedFormat{Format: f, Subject: subject, Reason: "it has no timings"})
 }
 
-// open reads the model's files, but not its weights.
 func (o *modelOptions) open(dir string) (*checkpoint.Checkpoint, error) {
 	if err := within(counted{"window", o.window, 0}, counted{"batch", o.batch, 1}, counted{"threads", o.threads, 0}); err != nil {
 		return nil, err
@@ -197,8 +159,8 @@ func (o *modelOptions) open(dir string) (*checkpoint.Checkpoint, error) {
 	return c, badModel(err)
 }
 
-// openWords reads the tokenizer that lies next to a model: tokenizer.json, or tekken.json
-// where there is none. A tokenizer with more tokens than the model has is refused.
+// openWords reads the tokenizer next to a model: tokenizer.json, else tekken.json. It rejects a tokenizer
+// with more tokens than the model.
 func openWords(dir string, c *checkpoint.Checkpoint) (*tokenizer.Tokenizer, error) {
 	for _, name := range []string{"tokenizer.json", "tekken.json"} {
 		path := filepath.Join(dir, name)
@@ -209,17 +171,17 @@ func openWords(dir string, c *checkpoint.Checkpoint) (*tokenizer.Tokenizer, erro
 		case err != nil:
 			return nil, usage(err)
 		case t.Vocab() > vocab:
-			return nil, hint(usagef("%s: %d tokens, the model's vocabulary has %d", path, t.Vocab(), vocab),
-				"a model may have more tokens than its tokenizer, not fewer: this is another model's")
+			return nil, hint(usagef("%s: %d tokens, but the model's vocabulary has %d", path, t.Vocab(), vocab),
+				"the tokenizer belongs to another model")
 		}
 		return t, nil
 	}
 	return nil, hint(usagef("%s is missing, and so is tekken.json", filepath.Join(dir, "tokenizer.json")),
-		"a model's folder, as Hugging Face stores it, has one of them next to config.json")
+		"a Hugging Face model folder has one of them next to config.json")
 }
 
-// load brings the weights to the selected device. positions is how many tokens sessions
-// will see; keepRaw lets other kernels be used later.
+// load loads the weights onto the selected device. positions is the number of tokens that sessions will see.
+// keepRaw keeps the stored weights, for use by other kernels.
 func (o *modelOptions) load(ctx context.Context, dir string, c *checkpoint.Checkpoint, positions int, keepRaw bool) (_ *loaded, err error) {
 	a := o.app
 	l := &loaded{name: filepath.Base(filepath.Clean(dir)), from: c,
@@ -238,7 +200,7 @@ func (o *modelOptions) load(ctx context.Context, dir string, c *checkpoint.Check
 		options.DType = d
 	}
 	if o.weights != "" {
-		q, err := kernels.ParseQuantisation(o.weights)
+		q, err := kernels.ParseWeights(o.weights)
 		if err != nil {
 			return nil, usagef("--weights: %w", err)
 		}
@@ -272,7 +234,7 @@ func (o *modelOptions) load(ctx context.Context, dir string, c *checkpoint.Check
 		return nil, err
 	}
 	if limit := c.Config().Context; positions > limit {
-		a.notef("%d tokens are more than the model's context of %d, for which it was not made: each sees no more than the last of them", positions, limit)
+		a.notef("%d tokens exceed the model's context of %d; each token sees only the last ones", positions, limit)
 	}
 	if l.table != nil {
 		a.tableConditions(l, o.table)
@@ -290,15 +252,15 @@ func (o *modelOptions) load(ctx context.Context, dir string, c *checkpoint.Check
 	if w := l.heldAs(); w != "" {
 		held = " with weights " + w
 	}
-	a.notef("%s: %s in %s%s on %s in %s", l.name, report.Bytes(l.Model.Bytes()), l.DType(), held, l.device.Spec().ID, report.Duration(time.Since(start)))
+	a.notef("%s: %s in %s%s on %s in %s", l.name, report.Bytes(l.Model.Bytes()), l.DType(), held, l.device.Spec().ID,
+		report.Duration(time.Since(start)))
 	return l, nil
 }
 
-// onThreads is a CPU on so many threads.
 func onThreads(d kernels.Device, threads int) (kernels.Device, error) {
 	cpu, ok := d.(kernels.Threaded)
 	if !ok {
-		return nil, hint(usagef("--threads: %s (%s) has no threads to choose: expected a CPU", d.Spec().ID, d.Spec().Name), "leave it out, or give --device cpu")
+		return nil, hint(usagef("--threads: %s (%s) is not a CPU", d.Spec().ID, d.Spec().Name), "omit it, or use --device cpu")
 	}
 	fewer, err := cpu.WithThreads(threads)
 	if err != nil && threads > cpu.Threads() {
@@ -307,27 +269,24 @@ func onThreads(d kernels.Device, threads int) (kernels.Device, error) {
 	return fewer, err
 }
 
-// oneKernelNamed is the kernel that --kernel selects, see [app.kernelsNamed].
 func (a *app) oneKernelNamed(d kernels.Device, name string) (string, error) {
 	names, err := a.kernelsNamed([]kernels.Device{d}, []string{name})
 	if err != nil {
 		return "", err
 	}
 	if len(names) > 1 {
-		return "", usagef("--kernel: %s is there in %d versions, expected one of %s", name, len(names), strings.Join(names, ", "))
+		return "", usagef("--kernel: %s has %d versions, expected one of %s", name, len(names), strings.Join(names, ", "))
 	}
 	return names[0], nil
 }
 
-// knownKernel refuses a kernel that a device does not have.
 func knownKernel(d kernels.Device, name string) error {
-	if _, err := kernels.FindGemm(d, name); err != nil {
+	if _, err := kernels.Find(d, kernels.GEMM, name); err != nil {
 		return hint(usagef("--kernel: %w", err), "`gemmaudit devices` lists the kernels of each device")
 	}
 	return nil
 }
 
-// tableConditions warns where a table was measured under other conditions.
 func (a *app) tableConditions(l *loaded, path string) {
 	here := conditionsHere(l.device, l.table)
 	here.Threads = l.threads()
@@ -339,10 +298,9 @@ func (a *app) tableConditions(l *loaded, path string) {
 	for _, f := range differences {
 		words = append(words, fmt.Sprintf("%s %q, here %q", f.Name, f.A, f.B))
 	}
-	a.warnf("%s was measured under other conditions: %s", path, strings.Join(words, "; "))
+	a.warnf("%s was measured under different conditions: %s", path, strings.Join(words, "; "))
 }
 
-// namesKernels says whether a table has another kernel for some product.
 func namesKernels(t *table.Table) bool {
 	for _, s := range t.Series {
 		if s.Default.Kind == table.Kernel {
@@ -357,7 +315,6 @@ func namesKernels(t *table.Table) bool {
 	return false
 }
 
-// loadMeter shows how much of a model is on its device.
 type loadMeter struct {
 	app   *app
 	name  string
@@ -370,7 +327,7 @@ func (a *app) newLoadMeter(name string) *loadMeter {
 	return &loadMeter{app: a, name: name, live: a.stream(a.stderr).Style.Live, shown: a.now()}
 }
 
-// update shows a state at most once a second on a terminal, every ten seconds elsewhere.
+// update prints at most once a second on a terminal, every ten seconds elsewhere.
 func (m *loadMeter) update(done, total int64) {
 	every := 10 * time.Second
 	if m.live {

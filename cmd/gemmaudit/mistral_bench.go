@@ -10,8 +10,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules"
-	"github.com/gemmaudit/gemmaudit/sweep"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
+	"github.com/gemmaudit/gemmaudit/sweep/passes"
 )
 
 type decodeBenchOptions struct {
@@ -26,25 +26,7 @@ type decodeBenchOptions struct {
 func newDecodeBenchCommand(a *app) *cobra.Command {
 	opts := &decodeBenchOptions{modelOptions: modelOptions{app: a}}
 	cmd := &cobra.Command{
-		Use:   "bench MODEL",
-		Short: "Measure tokens a second, and the share of bandwidth that they use",
-		Example: examples(
-			"gemmaudit mistral bench ./Mistral-7B-v0.3",
-			"gemmaudit mistral bench ./model --context 1,512,16384 --kernel cublas",
-			"gemmaudit mistral bench ./model --device cpu --dtype bf16 --rounds 7 --tokens 16 -o json",
-		),
-		Long: `For each length of context: a prompt of so many random tokens, then tokens decoded greedily
-behind it, by the host's clock, everything included that generating takes. Contexts are
-measured in rounds, in random order; rates are the centre of the rounds with 95 % intervals.
-
-Bytes a token are the weights, read once, and the keys and values that the token sees.
-Where they are more than the last-level cache, their rate is compared with the read and copy
-bandwidth of the device, which are measured before the first round and after each, so that
-other load slows both alike; the centre of all counts.
-
---out keeps every sample in a run file, as a sweep does: prompts and tokens are operations of
-their own, by the host's clock; M is the length of the context. Where weights are integers,
-their format is behind the kernel's name: "auto+int4:128".`,
+		Use:  "bench MODEL",
 		Args: exactArgs("MODEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return opts.run(cmd.Context(), args[0], cmd.Flags().Changed("context"))
@@ -53,26 +35,24 @@ their format is behind the kernel's name: "auto+int4:128".`,
 	opts.flags(cmd, false)
 	opts.outFlag(cmd)
 	flags := cmd.Flags()
-	flags.IntSliceVar(&opts.contexts, "context", []int{128, 1024, 4096}, "tokens before those that are decoded (the default is cut to what the model has room for)")
-	flags.IntVarP(&opts.tokens, "tokens", "n", 64, "tokens to decode, a sample")
+	flags.IntSliceVar(&opts.contexts, "context", []int{128, 1024, 4096},
+		"context lengths before decoding; default lengths that do not fit the model are dropped")
+	flags.IntVarP(&opts.tokens, "tokens", "n", 64, "tokens to decode per sample")
 	flags.IntVar(&opts.rounds, "rounds", 9, "samples of each context, at least 6")
-	flags.BoolVar(&opts.unfused, "unfused", false, "decode with every operation by itself")
+	flags.BoolVar(&opts.unfused, "unfused", false, "decode without fused operations")
 	outputFlag(cmd, &opts.output)
-	for _, free := range []string{"context", "tokens", "rounds"} {
-		complete(cmd, free, cobra.NoFileCompletions)
-	}
 	return cmd
 }
 
-// fitting are the contexts that a model of limit tokens has room for: where none were
-// asked for, those of the default that fit, and the longest possible in place of others.
+// fitting returns the contexts that fit a model of limit tokens. By default, it returns the
+// defaults that fit, and the maximum length instead of the others.
 func (o *decodeBenchOptions) fitting(limit int, asked bool) ([]int, error) {
 	longest := slices.Max(o.contexts)
 	if longest+o.tokens <= limit {
 		return o.contexts, nil
 	}
 	if asked || limit <= o.tokens {
-		return nil, usagef("--context: %d and %d tokens behind it are more than the model's context of %d", longest, o.tokens, limit)
+		return nil, usagef("--context: %d plus %d tokens exceed the model's context of %d", longest, o.tokens, limit)
 	}
 	var fit []int
 	for _, n := range o.contexts {
@@ -89,7 +69,7 @@ func (o *decodeBenchOptions) run(ctx context.Context, dir string, asked bool) (e
 	if err := holdsText("decode benchmark", o.output); err != nil {
 		return err
 	}
-	if err := within(counted{"tokens", o.tokens, 1}, counted{"rounds", o.rounds, rules.LeastPairs},
+	if err := within(counted{"tokens", o.tokens, 1}, counted{"rounds", o.rounds, stats.LeastPairs},
 		counted{"context", slices.Min(o.contexts), 1}, counted{"context", slices.Max(o.contexts), 1}); err != nil {
 		return err
 	}
@@ -120,7 +100,7 @@ func (o *decodeBenchOptions) run(ctx context.Context, dir string, asked bool) (e
 	if err != nil {
 		return o.stopped(ctx, err)
 	}
-	defer func() { err = errors.Join(err, kept.close(err)) }()
+	defer func() { err = errors.Join(err, kept.Close(err)) }()
 	prefill, decode := make([][]float64, len(contexts)), make([][]float64, len(contexts))
 	for _, n := range contexts { // code, launches, clocks
 		if _, _, err := s.Rate(ctx, n, min(o.tokens, 8)); err != nil {
@@ -139,22 +119,22 @@ func (o *decodeBenchOptions) run(ctx context.Context, dir string, asked bool) (e
 	spec := l.device.Spec()
 	cached := s.TokenBytes(slices.Max(contexts)+o.tokens/2) < spec.LastLevelCacheBytes
 	for round := range o.rounds {
-		for _, i := range sweep.RoundOrder(passSeed, round, len(contexts), nil) {
-			kept.begin()
+		for _, i := range passes.Order(round, len(contexts)) {
+			kept.Begin()
 			p, d, err := s.Rate(ctx, contexts[i], o.tokens)
 			if err != nil {
 				return o.stopped(ctx, err)
 			}
 			if err := errors.Join(
-				kept.keep(kernels.DecoderPrompt, l.Kernel(), contexts[i], results.PhaseSweep, round, 1, kernels.Span{Seconds: p}),
-				kept.keep(kernels.DecoderToken, l.Kernel(), contexts[i], results.PhaseSweep, round, o.tokens, kernels.Span{Seconds: d}),
+				kept.Keep(kernels.DecoderPrompt, l.Kernel(), contexts[i], results.PhaseSweep, round, 1, kernels.Span{Seconds: p}),
+				kept.Keep(kernels.DecoderToken, l.Kernel(), contexts[i], results.PhaseSweep, round, o.tokens, kernels.Span{Seconds: d}),
 			); err != nil {
 				return err
 			}
 			prefill[i] = append(prefill[i], float64(contexts[i])/p)
 			decode[i] = append(decode[i], float64(o.tokens)/d)
 		}
-		if !cached { // else nothing is compared with it
+		if !cached { // a cached model is not compared with memory bandwidth
 			if err := measure(); err != nil {
 				return o.stopped(ctx, err)
 			}
@@ -164,18 +144,20 @@ func (o *decodeBenchOptions) run(ctx context.Context, dir string, asked bool) (e
 	b := &report.DecodeBench{
 		Model: l.name, Parameters: c.Config().Parameters(), Bytes: l.Model.Bytes(), Device: spec.ID, Name: spec.Name,
 		DType: l.DType(), Weights: l.heldAs(), Kernel: l.Kernel(), Threads: l.threads(), Fused: s.Fused(), Version: buildVersion(),
-		ReadBandwidth: rules.Centre(reads).Mid, CopyBandwidth: rules.Centre(copies).Mid, BandwidthSamples: len(reads), CacheBytes: spec.LastLevelCacheBytes,
+		ReadBandwidth: stats.CentreInterval(reads).Mid, CopyBandwidth: stats.CentreInterval(copies).Mid, BandwidthSamples: len(reads),
+		CacheBytes: spec.LastLevelCacheBytes,
 	}
 	for i, n := range contexts {
 		b.Rates = append(b.Rates, report.DecodeRate{
 			Context: n, Tokens: o.tokens, Samples: o.rounds,
-			Prefill: rules.Centre(prefill[i]), Decode: rules.Centre(decode[i]), TokenBytes: s.TokenBytes(n + o.tokens/2),
+			Prefill: stats.CentreInterval(prefill[i]), Decode: stats.CentreInterval(decode[i]), TokenBytes: s.TokenBytes(n + o.tokens/2),
 		})
 	}
 	return a.wrapPrint(report.WriteDecodeBench(a.stream(a.stdout), o.output, b))
 }
 
-// bandwidth measures a device's memory now, or where it does so once only says what it was.
+// bandwidth measures a device's memory bandwidth now, or returns the earlier result if the device measures
+// only once.
 func bandwidth(ctx context.Context, d kernels.Device) (read, copied float64, err error) {
 	if m, ok := d.(kernels.BandwidthMeter); ok {
 		return m.Bandwidth(ctx)
@@ -184,7 +166,7 @@ func bandwidth(ctx context.Context, d kernels.Device) (read, copied float64, err
 	return c.ReadBandwidth, c.CopyBandwidth, err
 }
 
-// stopped is the error of a measurement, or that it was interrupted.
+// stopped returns an interruption if ctx ended, else err.
 func (o *modelOptions) stopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return interruptedf("stopped before the last round")

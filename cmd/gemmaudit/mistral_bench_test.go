@@ -13,8 +13,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/report"
 )
 
-// shared is a CPU with a cache of cacheBytes on whose memory others work: of all
-// measurements of it the first is ten times the others.
+// shared is a CPU with a cache of cacheBytes on a machine with other load: its first bandwidth measurement is
+// ten times the others.
 type shared struct {
 	*cpu.Device
 	cacheBytes int64
@@ -36,8 +36,8 @@ func (d *shared) Bandwidth(context.Context) (read, copied float64, err error) {
 	return 10e9, 9e9, nil
 }
 
-// The share of the bandwidth is of what was measured around the rounds; where nothing is
-// read from memory once is enough.
+// The bandwidth share must use measurements between the rounds; if no memory is read, one measurement is
+// enough.
 func TestBenchMeasuresBandwidthBetweenRounds(t *testing.T) {
 	for _, c := range []struct {
 		cache    int64
@@ -51,7 +51,8 @@ func TestBenchMeasuresBandwidthBetweenRounds(t *testing.T) {
 		device := &shared{Device: d, cacheBytes: c.cache}
 		var out, stderr bytes.Buffer
 		a := newApp(nil, &out, &stderr, os.LookupEnv, func() []kernels.Provider { return []kernels.Provider{device} })
-		args := []string{"mistral", "bench", "../../kernels/mistral/testdata/mistral", "--context", "8", "--tokens", "2", "--rounds", "6", "-o", "json"}
+		args := []string{"mistral", "bench", "../../kernels/mistral/testdata/mistral", "--context", "8", "--tokens", "2", "--rounds", "6",
+			"-o", "json"}
 		if code := a.main(args); code != exitClean {
 			t.Fatalf("exit code %d: %s", code, stderr.String())
 		}
@@ -59,8 +60,10 @@ func TestBenchMeasuresBandwidthBetweenRounds(t *testing.T) {
 		if err := json.Unmarshal(out.Bytes(), &b); err != nil {
 			t.Fatal(err)
 		}
-		if device.measured != c.measured || b.BandwidthSamples != c.measured || math.Abs(b.ReadBandwidth/c.read-1) > 1e-9 || math.Abs(b.CopyBandwidth/c.read-0.9) > 1e-9 {
-			t.Errorf("cache of %d bytes: measured %d times, reported %d, read %g, copy %g", c.cache, device.measured, b.BandwidthSamples, b.ReadBandwidth, b.CopyBandwidth)
+		if device.measured != c.measured || b.BandwidthSamples != c.measured || math.Abs(b.ReadBandwidth/c.read-1) > 1e-9 ||
+			math.Abs(b.CopyBandwidth/c.read-0.9) > 1e-9 {
+			t.Errorf("cache of %d bytes: measured %d times, reported %d, read %g, copy %g", c.cache, device.measured, b.BandwidthSamples,
+				b.ReadBandwidth, b.CopyBandwidth)
 		}
 	}
 }

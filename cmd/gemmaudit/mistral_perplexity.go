@@ -22,18 +22,7 @@ type perplexityOptions struct {
 func newPerplexityCommand(a *app) *cobra.Command {
 	opts := &perplexityOptions{modelOptions: modelOptions{app: a}}
 	cmd := &cobra.Command{
-		Use:   "perplexity MODEL [TEXT.txt]",
-		Short: "Measure how well a model predicts a text",
-		Example: examples(
-			"gemmaudit mistral perplexity ./Mistral-7B-v0.3 book.txt",
-			"gemmaudit mistral perplexity ./model book.txt --most 4096 --dtype fp16 --kernel cublas",
-			"cat book.txt | gemmaudit mistral perplexity ./model",
-			"gemmaudit mistral generate ./model -p Once -n 4000 --temperature 1 --json >g.json && gemmaudit mistral perplexity ./model --token-ids g.json",
-		),
-		Long: `The exponential of the mean negative log-likelihood of every token of the text but the
-first, given all tokens before it that the model sees, with its standard error. Two kernels that both compute the
-model have the same perplexity to three or four digits; one that is wrong only at long
-context shows here.`,
+		Use: "perplexity MODEL [TEXT.txt]",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 2 {
 				return usagef("unexpected argument %q after MODEL TEXT", args[2])
@@ -43,19 +32,17 @@ context shows here.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return opts.run(cmd.Context(), args) },
 	}
 	opts.flags(cmd, false)
-	cmd.Flags().IntVar(&opts.most, "most", 0, "only this many tokens from the beginning (default: the model's context)")
-	complete(cmd, "most", cobra.NoFileCompletions)
-	cmd.Flags().StringVar(&opts.ids, "token-ids", "", "instead of a text, a JSON `file` with an array of token ids, or what generate --json prints")
+	cmd.Flags().IntVar(&opts.most, "most", 0, "use only the first N tokens (default: the model's context)")
+	cmd.Flags().StringVar(&opts.ids, "token-ids", "", "JSON `file` with token ids, or from generate --json, instead of a text")
 	complete(cmd, "token-ids", filesWith("json"))
 	outputFlag(cmd, &opts.output)
 	return cmd
 }
 
-// read returns the text's tokens.
 func (o *perplexityOptions) read(args []string, c *checkpoint.Checkpoint) ([]int32, error) {
 	if o.ids != "" {
 		if len(args) > 1 {
-			return nil, usagef("--token-ids and a text: expected one of them")
+			return nil, usagef("--token-ids and a text: expected only one")
 		}
 		tokens, err := readTokens(o.ids)
 		if err != nil {
@@ -81,8 +68,7 @@ func (o *perplexityOptions) read(args []string, c *checkpoint.Checkpoint) ([]int
 	return words.Encode(text), nil
 }
 
-// readTokens reads a JSON array of token ids, or the object that generate prints: its
-// prompt and what followed.
+// readTokens reads a JSON array of token IDs, or the object printed by generate: its prompt and continuation.
 func readTokens(path string) ([]int32, error) {
 	data, err := readPrompt(path)
 	if err != nil {
@@ -121,7 +107,7 @@ func (o *perplexityOptions) run(ctx context.Context, args []string) error {
 		return usagef("--most: %d, expected at least 2", most)
 	}
 	if len(tokens) > most {
-		a.notef("the first %d of the text's %d tokens", most, len(tokens))
+		a.notef("used the first %d of %d tokens", most, len(tokens))
 		tokens = tokens[:most]
 	}
 	if len(tokens) < 2 {
@@ -144,7 +130,8 @@ func (o *perplexityOptions) run(ctx context.Context, args []string) error {
 	}
 	seconds := time.Since(start).Seconds()
 	return a.wrapPrint(report.WritePerplexity(a.stream(a.stdout), o.output, &report.Perplexity{
-		Model: l.name, Device: l.device.Spec().ID, DType: l.DType(), Weights: l.heldAs(), Kernel: l.Kernel(), Threads: l.threads(), Tokens: len(tokens), Perplexity: value,
+		Model: l.name, Device: l.device.Spec().ID, DType: l.DType(), Weights: l.heldAs(), Kernel: l.Kernel(), Threads: l.threads(),
+		Tokens: len(tokens), Perplexity: value,
 		Error: spread, Rate: float64(len(tokens)) / seconds,
 	}))
 }

@@ -1,23 +1,20 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
 
-	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/mistral"
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules"
-	"github.com/gemmaudit/gemmaudit/sweep"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
+	"github.com/gemmaudit/gemmaudit/sweep/passes"
 )
 
-// mostBatches is at how many sizes a table is tried when none are given.
+// mostBatches is the number of prompt sizes tested with a table by default.
 const mostBatches = 16
 
-// checkBatches refuses prompt sizes that the model has no room for.
 func (o *validateOptions) checkBatches(limit int) error {
 	for _, m := range o.batches {
 		if m < 1 || m > limit {
@@ -27,10 +24,10 @@ func (o *validateOptions) checkBatches(limit int) error {
 	return nil
 }
 
-// tableBatches are the prompt sizes at which a table is tried with a kernel: those given,
-// or those for which it has a proof; and of those the ones at which it changes a product.
+// tableBatches returns the prompt sizes for testing a table with a kernel: those given, else those with a
+// proof, restricted to sizes where the table changes a product.
 func (o *validateOptions) tableBatches(l *loaded, kernel string, most int) []int {
-	saving := map[int]float64{} // microseconds that the proofs of a size promise
+	saving := map[int]float64{} // microseconds saved according to the proofs
 	for _, m := range o.batches {
 		saving[m] = 0
 	}
@@ -53,29 +50,12 @@ func (o *validateOptions) tableBatches(l *loaded, kernel string, most int) []int
 	if len(o.batches) > 0 {
 		return slices.Sorted(maps.Keys(saving))
 	}
-	return triedSizes(saving, mostBatches)
+	return passes.TriedSizes(saving, mostBatches)
 }
 
-// triedSizes picks at most `most` sizes, ascending: half of them those that save most, the
-// rest spread over the others, so that not only the best is shown.
-func triedSizes(saving map[int]float64, most int) []int {
-	all := slices.Sorted(maps.Keys(saving))
-	if len(all) <= most {
-		return all
-	}
-	slices.SortStableFunc(all, func(a, b int) int { return cmp.Compare(saving[b], saving[a]) })
-	tried, others := all[:most/2:most/2], slices.Sorted(slices.Values(all[most/2:]))
-	for i := range most - most/2 {
-		tried = append(tried, others[i*len(others)/(most-most/2)])
-	}
-	slices.Sort(tried)
-	return tried
-}
-
-// prefills times a kernel's prompts with the table and without.
 func (o *validateOptions) prefills(ctx context.Context, l *loaded, kernel string, v *report.ModelValidation) error {
 	if err := l.Use(kernel); err != nil {
-		return nil // skipped before, with the reason
+		return nil // skipped earlier, with the reason
 	}
 	batches := o.tableBatches(l, kernel, o.batch)
 	if len(batches) == 0 {
@@ -104,39 +84,19 @@ func (o *validateOptions) prefills(ctx context.Context, l *loaded, kernel string
 	return nil
 }
 
-// tryTable times prompts of several sizes by two sessions, without the table and with it. All
-// take turns: each round has an order of its own, in which the two of a size stand together,
-// after one round that loads code and does not count.
-func (o *validateOptions) tryTable(ctx context.Context, l *loaded, kernel string, sessions [2]*mistral.Session, batches []int) ([]report.TableGain, error) {
-	o.app.notef("kernel %s: prompts of %s tokens with the table and without", kernel, results.JoinInts(batches, ", "))
-	times := make([][2][]float64, len(batches))
-	size := make([]int, 2*len(batches)) // the size of each turn
-	for i := range size {
-		size[i] = i / 2
-	}
-	for round := range o.rounds + 1 {
-		for _, turn := range sweep.RoundOrder(passSeed, round, len(size), size) {
-			which := turn % 2
-			m := batches[size[turn]]
-			o.kept.begin()
-			span, err := sessions[which].TimePrompt(ctx, m)
-			if err != nil {
-				return nil, err
-			}
-			if round == 0 {
-				continue
-			}
-			of := &times[size[turn]][which]
-			*of = append(*of, span.Seconds)
-			if err := o.kept.keep(kernels.DecoderPrompt, kernel+[]string{"", "+table"}[which], m, results.PhaseRemedy, round-1, 1, span); err != nil {
-				return nil, err
-			}
-		}
+// tryTable times prompts of several sizes in two sessions, without and with the table.
+func (o *validateOptions) tryTable(
+	ctx context.Context, l *loaded, kernel string, sessions [2]*mistral.Session, batches []int,
+) ([]report.TableGain, error) {
+	o.app.notef("kernel %s: prompts of %s tokens with and without the table", kernel, results.JoinInts(batches, ", "))
+	times, err := o.kept.WithTable(ctx, kernel, sessions, batches, o.rounds)
+	if err != nil {
+		return nil, err
 	}
 	gains := make([]report.TableGain, len(batches))
 	for i, m := range batches {
-		g := report.TableGain{Kernel: kernel, Rows: m, Gain: rules.Gain(times[i][0], times[i][1]),
-			PlainUS: 1e6 * rules.Centre(times[i][0]).Mid, TableUS: 1e6 * rules.Centre(times[i][1]).Mid}
+		g := report.TableGain{Kernel: kernel, Rows: m, Gain: stats.Gain(times[i][0], times[i][1]),
+			PlainUS: 1e6 * stats.CentreInterval(times[i][0]).Mid, TableUS: 1e6 * stats.CentreInterval(times[i][1]).Mid}
 		g.Applied, g.Products = l.Applied(l.table, m)
 		gains[i] = g
 	}

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A run writes its table as a Go package below the working folder, which in a clone
-// is the module: it must not join what ./... means there.
+// A run writes its table as a Go package below the working folder, which in a clone is the module; ./... must
+// not include it.
 func TestRunsAreNoPackagesOfTheModule(t *testing.T) {
 	out, err := exec.Command("go", "mod", "edit", "-json", "../../go.mod").Output()
 	if err != nil {
@@ -33,7 +33,7 @@ func TestRunsAreNoPackagesOfTheModule(t *testing.T) {
 	t.Errorf("go.mod ignores %v and not %s", module.Ignore, parent)
 }
 
-// The page of dependencies lists each direct one, and none that go.mod no longer requires.
+// The dependency page must list exactly the direct dependencies of go.mod.
 func TestDependenciesPage(t *testing.T) {
 	out, err := exec.Command("go", "mod", "edit", "-json", "../../go.mod").Output()
 	if err != nil {

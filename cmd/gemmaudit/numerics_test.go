@@ -9,8 +9,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
-// TestNumericsOnCPU: on a real device kernels compute what is looked at, with plain weights and with
-// quantised ones, in both layouts; parts and pads, with a copy and without, compute the same product.
+// On a real device, kernels must compute the tested products with unquantized and quantized weights in both
+// layouts. Parts and pads, with and without a copy, must compute the same product.
 func TestNumericsOnCPU(t *testing.T) {
 	d, err := cpu.Open(0)
 	if err != nil {
@@ -26,12 +26,12 @@ func TestNumericsOnCPU(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	quantised := kernels.Product(kernels.BF16, 96, 128)
-	quantised.Layout = kernels.Transposed
-	if quantised.Weights, err = (kernels.Quantisation{Bits: 4, Group: 32, ZeroPoints: true}).Format(kernels.BF16, 128); err != nil {
+	quantized := kernels.Product(kernels.BF16, 96, 128)
+	quantized.Layout = kernels.Transposed
+	if quantized.Weights, err = kernels.IntegerWeights(4, 32, true).For(kernels.BF16, 128); err != nil {
 		t.Fatal(err)
 	}
-	subjects := []kernels.Subject{quantised}
+	subjects := []kernels.Subject{quantized}
 	for _, dt := range []kernels.DType{kernels.FP32, kernels.BF16, kernels.INT8} {
 		for _, layout := range []kernels.Layout{kernels.RowMajor, kernels.Transposed} {
 			s := kernels.Product(dt, 96, 128)
@@ -48,7 +48,8 @@ func TestNumericsOnCPU(t *testing.T) {
 		split.Parts = []int{32, 8}
 		pad.PadTo = 48
 		copied.PadTo, copied.Copied = 48, true
-		request := results.ResultRequest{Direct: []results.Case{direct, at("auto", 1), at("auto", 20)}, Remedies: [][]results.Case{{split}, {pad}, {copied}}}
+		request := results.ResultRequest{Direct: []results.Case{direct, at("auto", 1), at("auto", 20)},
+			Remedies: [][]results.Case{{split}, {pad}, {copied}}}
 		if s.Weights == (kernels.WeightFormat{}) {
 			request.Remedies = append(request.Remedies, []results.Case{other})
 		}

@@ -7,21 +7,25 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// largeRun is the size of a run file from which on its samples are most of the memory
-// that the program takes.
+// largeRun is the size of a run file above which its samples dominate the program's memory.
 const largeRun = 64 << 20
 
-// boundGarbage has the garbage collector run more often when a large run is read. Its
-// samples stay, so that as much memory again as they take, which is what the collector
-// allows for by default, would be garbage.
+// mostGarbage is the approximate maximum garbage in memory with a large run; leastPercent is the minimum GC
+// percentage.
+const mostGarbage, leastPercent = 256 << 20, 10
+
+// boundGarbage makes the garbage collector run more often for a large run. The samples stay alive, so the
+// default would allow as much garbage as they take. A small fixed percentage would be too slow for medium
+// runs: each collection visits all samples.
 func boundGarbage(path string) {
-	const percent = 10
 	if info, err := os.Stat(path); err == nil && info.Size() >= largeRun {
-		debug.SetGCPercent(percent)
+		debug.SetGCPercent(garbagePercent(info.Size()))
 	}
 }
 
-// openRun opens a run for reading, or for going on with it.
+// garbagePercent is the GC percentage for a run of a given size.
+func garbagePercent(size int64) int { return int(min(100, max(leastPercent, 100*mostGarbage/size))) }
+
 func (a *app) openRun(path string, goOn bool) (*results.Run, error) {
 	boundGarbage(path)
 	if goOn {
@@ -38,8 +42,8 @@ func (a *app) openRun(path string, goOn bool) (*results.Run, error) {
 	return run, nil
 }
 
-// closeRun closes a run that was written to, and tells beside what else went wrong that its journal could not be
-// folded back into it, as on a full disk.
+// closeRun closes a written run, and adds an error if its journal could not be folded into it, as on a full
+// disk.
 func closeRun(run *results.Run, failed *error) {
-	*failed = besides(*failed, run.Close())
+	*failed = joinErrors(*failed, run.Close())
 }

@@ -6,25 +6,69 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/verdict"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
-// acceptFlags adds --accept-failed, --accept-missing and --accept-mixed to a command whose exit code rests on runs.
 func acceptFlags(cmd *cobra.Command, accept *rules.Accept) {
 	flags := cmd.Flags()
-	flags.BoolVar(&accept.Failed, rules.AcceptFailed, false, "cases that failed do not change the exit code; their count is printed")
-	flags.BoolVar(&accept.Missing, rules.AcceptMissing, false, "cases that were asked for and not measured do not change the exit code; their count is printed")
-	flags.BoolVar(&accept.Mixed, rules.AcceptMixed, false, "judge runs in which several machines measured one device; the machines are printed")
+	flags.BoolVar(&accept.Failed, rules.AcceptFailed, false, "ignore failed cases in the exit code, and print their count")
+	flags.BoolVar(&accept.Missing, rules.AcceptMissing, false, "ignore missing cases in the exit code, and print their count")
+	flags.BoolVar(&accept.Mixed, rules.AcceptMixed, false, "judge runs from several machines, and print the machines")
 }
 
-// acceptHelp is what the flags of acceptFlags are for.
-const acceptHelp = `Cases that failed exit 3, cases that were asked for and not measured exit 4, and so does a run in which
-several machines measured one device. --accept-failed, --accept-missing and --accept-mixed judge the rest,
-and print what they let pass.`
+// gateFlags adds --gate with a default, the --accept flags, and --fail-marginal if marginal names the items that
+// may be marginal. of describes what the gate is about.
+func gateFlags(cmd *cobra.Command, g *verdict.Gate, of, usual, marginal string) {
+	cmd.Flags().StringVar(&g.Kind, "gate", usual, of+" that exit with 1: confirmed, any, suspected, none")
+	if marginal != "" {
+		cmd.Flags().BoolVar(&g.Marginal, "fail-marginal", false, "marginal "+marginal+" fail the gate too")
+	}
+	acceptFlags(cmd, &g.Accept)
+	complete(cmd, "gate", fixed(verdict.Kinds()...))
+}
 
-// conclude turns evidence into a command's error, nil for a pass. Every command that gates ends here.
+// findingsGate adds the flags of a gate for findings, changesGate those of a gate for slower times.
+func findingsGate(cmd *cobra.Command, g *verdict.Gate) {
+	gateFlags(cmd, g, "findings", verdict.Confirmed, "rows")
+}
+
+func changesGate(cmd *cobra.Command, g *verdict.Gate, usual, marginal string) {
+	gateFlags(cmd, g, "slower times", usual, marginal)
+}
+
+func (a *app) store(run *results.Run) verdict.Store {
+	return verdict.Store{Run: run, Warn: a.warnf, Note: a.notef}
+}
+
+// outdatedError is the outcome of a command without another one: nil if all stored proof holds.
+func (a *app) outdatedError(o verdict.Outdated) error {
+	return a.conclude(rules.Evidence{Open: o.Grounds()})
+}
+
+// auditChecks lists the checks of a gate for a pipeline; ended is the command's outcome.
+func auditChecks(command string, g verdict.Gate, run *results.Run, audit *rules.Audit, ended error) *report.Checks {
+	valid := audit.Invalid == ""
+	return &report.Checks{Command: command, Path: run.Path(), Warnings: audit.Warnings, Outcome: outcomeOf(ended),
+		List: report.AuditChecks(run.Meta(), audit, g.Fails, g.Marginal && valid, g.Kind != verdict.None && valid)}
+}
+
+func outcomeOf(err error) report.Outcome {
+	if err == nil {
+		return report.Outcome{}
+	}
+	return report.Outcome{Code: exitCode(err), Text: oneLine(err.Error()), Hint: oneLine(hintOf(err))}
+}
+
+func (a *app) printChecks(f report.Format, c *report.Checks) error {
+	c.Version = buildVersion()
+	return a.wrapPrint(c.Write(a.stream(a.stdout), f))
+}
+
+// conclude converts evidence to a command's error, nil for a pass. Every command with a gate ends here.
 func (a *app) conclude(e rules.Evidence) error {
 	grounds, accepted := e.Grounds()
 	for _, text := range accepted {
@@ -41,17 +85,15 @@ func (a *app) conclude(e rules.Evidence) error {
 			hinted = g.Hint
 		}
 	}
-	return &commandError{code: int(grounds[0].Outcome), err: errors.New(strings.Join(texts, "; besides, ")), hint: hinted}
+	return &commandError{code: int(grounds[0].Outcome), err: errors.New(strings.Join(texts, "; also: ")), hint: hinted}
 }
 
-// held is a run with what it holds of what it was asked for.
 func held(run *results.Run) (rules.Held, error) {
 	c, err := sweep.Covered(run)
 	return rules.Held{Name: run.Path(), Coverage: c}, err
 }
 
-// groundsOf are what errors say for a verdict, nil errors left out: as Broken what failed beside cases, as Open why there is no
-// verdict.
+// groundsOf converts the non-nil errors to grounds, for [rules.Evidence].Broken or Open.
 func groundsOf(errs ...error) []rules.Ground {
 	var out []rules.Ground
 	for _, err := range errs {

@@ -16,7 +16,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/draft"
 )
 
-// formatFlag is -o: a report format that is checked when the flag is parsed.
+// formatFlag is -o: a report format, checked at parsing.
 type formatFlag struct{ value *report.Format }
 
 func (f formatFlag) String() string {
@@ -34,21 +34,19 @@ func (f formatFlag) Set(s string) error {
 	return err
 }
 
-// outputFlag adds -o with the formats of everything, the table being the default.
+// outputFlag adds -o with the formats that hold all data; table is the default.
 func outputFlag(cmd *cobra.Command, value *report.Format) {
 	formatsFlag(cmd, value, report.TextFormats())
 }
 
-// timingsFlag is outputFlag for a command that prints times, which Go's
-// benchmark format can hold.
+// timingsFlag is outputFlag plus Go's benchmark format, for commands that print times.
 func timingsFlag(cmd *cobra.Command, value *report.Format) { formatsFlag(cmd, value, report.Formats()) }
 
-// gatesFlag is timingsFlag, or outputFlag, for a command with a gate, whose checks pipelines read.
+// gatesFlag is timingsFlag, or outputFlag, plus the formats for pipelines, for commands with a gate.
 func gatesFlag(cmd *cobra.Command, value *report.Format, formats []report.Format) {
 	formatsFlag(cmd, value, append(formats, report.GateFormats()...))
 }
 
-// formatsFlag adds -o and offers the formats.
 func formatsFlag(cmd *cobra.Command, value *report.Format, formats []report.Format) {
 	*value = report.Table
 	var names []string
@@ -59,8 +57,10 @@ func formatsFlag(cmd *cobra.Command, value *report.Format, formats []report.Form
 	complete(cmd, "output", fixed(names...))
 }
 
-// refuseExisting returns an error when path is taken, unless force says that it
-// may be replaced.
+func errExists(path, instead string) error {
+	return hint(devicef("%q exists and is not overwritten", path), "%s", instead)
+}
+
 func refuseExisting(path string, force bool) error {
 	info, err := os.Stat(path)
 	switch {
@@ -69,18 +69,17 @@ func refuseExisting(path string, force bool) error {
 	case err != nil:
 		return devicef("write %q: %w", path, err)
 	case info.IsDir():
-		return devicef("write %q: it is a folder, expected the name of a file", path)
+		return devicef("write %q: is a folder, expected a file name", path)
 	case !info.Mode().IsRegular():
-		return nil // a pipe or a device is written to, not replaced
+		return nil // a pipe or a device is not replaced
 	case !force:
-		return hint(devicef("%q exists and is not overwritten", path), "give another name, or --force")
+		return errExists(path, "give another name, or --force")
 	}
 	return nil
 }
 
-// writeFile writes a file that is either whole or not there: the content goes
-// to a temporary file next to path, which takes path's place at the end. "-" is
-// stdout; a pipe or a device is written to directly.
+// writeFile writes a file completely or not at all: the content goes to a temporary file next to path, which
+// is then renamed. "-" is stdout; pipes and devices are written directly.
 func (a *app) writeFile(path string, force bool, write func(io.Writer) error) (err error) {
 	if path == "-" {
 		return a.printed(write(a.stdout))
@@ -104,8 +103,8 @@ func (a *app) writeFile(path string, force bool, write func(io.Writer) error) (e
 	}))
 }
 
-// replaceWhole lets write fill a temporary file next to path and moves it to
-// path when that succeeded. Nothing is left behind when it did not.
+// replaceWhole lets write fill a temporary file next to path, and renames it to path on success or removes
+// it.
 func replaceWhole(path string, write func(tmp string) error) error {
 	d, err := draft.File(path)
 	if err != nil {
@@ -118,7 +117,6 @@ func replaceWhole(path string, write func(tmp string) error) error {
 	return os.Rename(d.Path(), path)
 }
 
-// wrapWrite names the file in an error of writing it.
 func wrapWrite(path string, err error) error {
 	if err == nil || exitCode(err) != exitDevice {
 		return err
@@ -126,7 +124,7 @@ func wrapWrite(path string, err error) error {
 	return devicef("write %q: %w", path, withoutPath(err))
 }
 
-// withoutPath drops the operating system's own mention of a (temporary) path.
+// withoutPath removes the operating system's mention of a (temporary) path.
 func withoutPath(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -135,7 +133,6 @@ func withoutPath(err error) error {
 	return err
 }
 
-// plural prints a count with its noun.
 func plural(n int, one, many string) string {
 	if n == 1 {
 		return fmt.Sprintf("%d %s", n, one)
@@ -143,8 +140,8 @@ func plural(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// isTerminal says whether stdout goes to a person.
-func (a *app) isTerminal() bool {
-	f, ok := a.stdout.w.(*os.File)
+// isTerminal reports whether a stream of the process is a terminal.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// testApp is an app without devices, on buffers.
 func testApp() (a *app, stdout, stderr *bytes.Buffer) {
 	stdout, stderr = &bytes.Buffer{}, &bytes.Buffer{}
 	env := func(string) (string, bool) { return "", false }
@@ -44,11 +43,12 @@ func TestExitCodeAndMessage(t *testing.T) {
 			"gemmaudit: error: kernel amx does not support fp8: no such unit\n"},
 		{planError(fmt.Errorf("plan: %w", &kernels.UnavailableError{Kernel: "amx", Device: "cpu", Reason: "no such unit"})), 3,
 			"gemmaudit: error: plan: kernel \"amx\" is not available on cpu: no such unit\n" +
-				"hint: `gemmaudit devices` lists what runs here and why the rest does not\n"},
+				"hint: `gemmaudit devices` lists the kernels of this machine, and why others are missing\n"},
 		{planError(errors.New("kernel \"is not available on\" is no name")), 2,
 			"gemmaudit: error: kernel \"is not available on\" is no name\n" +
-				"hint: `gemmaudit devices` lists kernels and data types, `gemmaudit sweep --help` the rest\n"},
-		{checkTablePath("prune", "t.txt", false), 2, "gemmaudit: error: --prune: \"t.txt\" ends in \".txt\", expected .json, .csv, .h or .go\n"},
+				"hint: `gemmaudit devices` lists kernels and data types, `gemmaudit sweep --help` other values\n"},
+		{checkTablePath("prune", "t.txt", false), 2,
+			"gemmaudit: error: --prune: \"t.txt\" ends in \".txt\", expected .json, .csv, .h or .go\n"},
 		{fmt.Errorf("open: %w", &results.FormatError{Path: "x", Reason: "is empty", Hint: "measure again"}), 3,
 			"gemmaudit: error: open: x: is empty\nhint: measure again\n"},
 	} {
@@ -112,7 +112,7 @@ func TestWriteFileIsWholeOrAbsent(t *testing.T) {
 	only("three")
 }
 
-// failingWriter fails as stdout does when its reader or its disk is gone.
+// failingWriter fails like stdout after its reader is gone or its disk is full.
 type failingWriter struct{ err error }
 
 func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }

@@ -13,7 +13,6 @@ import (
 	"unicode"
 )
 
-// pages are the documents of the repository by their paths in it.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -43,7 +42,6 @@ var (
 	heading = regexp.MustCompile(`(?m)^#+ +(.*)$`)
 )
 
-// anchors are the fragments that a page's headings have on GitHub.
 func anchors(text string) []string {
 	var all []string
 	for _, m := range heading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
@@ -60,7 +58,7 @@ func anchors(text string) []string {
 	return all
 }
 
-// TestDocumentsLinkToWhatIsThere: files and headings that documents link to exist, and the README leads to every page of docs.
+// Linked files and headings must exist, and README must lead to every page of docs.
 func TestDocumentsLinkToWhatIsThere(t *testing.T) {
 	texts, links := pages(t), 0
 	for page, text := range texts {
@@ -98,7 +96,7 @@ func TestDocumentsLinkToWhatIsThere(t *testing.T) {
 	}
 }
 
-// commandLines are the lines of a block that a shell is to run: those behind "$ " where there are any, else all.
+// commandLines returns a block's lines for a shell: those after "$ ", or all lines without such marks.
 func commandLines(block string) []string {
 	block = strings.ReplaceAll(block, "\\\n", " ")
 	typed := strings.HasPrefix(block, "$ ") || strings.Contains(block, "\n$ ")
@@ -117,11 +115,10 @@ func commandLines(block string) []string {
 	return lines
 }
 
-// named are programs and targets that the text of a document names.
+// named matches programs and targets in a document's text.
 var named = regexp.MustCompile("`(gemmaudit|make) ([a-z][a-z0-9-]*)[^`\n]*`")
 
-// TestDocumentsShowCommandsThatParse: commands, flags and values in documents are the program's, targets the Makefile's, and
-// scripts are there.
+// Commands, flags, values, Makefile targets and scripts in documents must exist.
 func TestDocumentsShowCommandsThatParse(t *testing.T) {
 	makefile, err := os.ReadFile("../../Makefile")
 	if err != nil {
@@ -178,45 +175,41 @@ func TestDocumentsShowCommandsThatParse(t *testing.T) {
 	}
 }
 
-// shown is a block of the tour with outputs, and the mark above it by which scripts/tour.py knows it.
-var shown = regexp.MustCompile("(?m)^(<!-- output: (published|cpu|cuda)(, rows \\d+)? -->\n)?```\n\\$ ")
+// TestPages runs the commands whose output is in documents; -update rewrites the output.
+func TestPages(t *testing.T) { shown(t, "pages") }
 
-// TestTour runs the commands of the tour whose outputs are the same anywhere; -update rewrites these outputs. The others are
-// marked, so that the script rewrites them on their machines.
-func TestTour(t *testing.T) {
-	page, err := os.ReadFile(docs + "tour.md")
-	if err != nil {
-		t.Fatal(err)
+// TestScreens draws the screens of docs/screens whose runs are in the repository; -update rewrites them.
+func TestScreens(t *testing.T) {
+	if testing.Short() && !*update {
+		t.Skip("a night of a fleet is simulated")
 	}
-	blocks := shown.FindAllStringSubmatch(string(page), -1)
-	for _, m := range blocks {
-		if m[1] == "" {
-			t.Errorf("an output has no mark that says where it comes from: %q", m[0])
-		}
-	}
-	if len(blocks) < 6 {
-		t.Errorf("%d outputs were found", len(blocks))
-	}
+	shown(t, "screens")
+}
+
+// shown compares part of the documents with this program's output, using scripts/pages.py.
+func shown(t *testing.T, part string) {
 	dir := t.TempDir()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(self, filepath.Join(dir, "gemmaudit")); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"gemmaudit", "simfleet"} {
+		if err := os.Symlink(self, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	args := []string{"../../scripts/tour.py", "published"}
+	args := []string{"../../scripts/pages.py", part}
 	if !*update {
 		args = append(args, "--check")
 	}
 	cmd := exec.Command("python3", args...)
-	cmd.Env = append(os.Environ(), "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"), "TERM=dumb")
+	cmd.Env = append(os.Environ(), "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
-// TestContainerfile: what the image is built from exists, its Go is that of go.mod, and its commands are a shell's.
+// The image's sources must exist, its Go must be go.mod's, and its commands must be valid shell.
 func TestContainerfile(t *testing.T) {
 	text, err := os.ReadFile("../../Containerfile")
 	if err != nil {

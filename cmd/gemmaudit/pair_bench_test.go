@@ -11,17 +11,17 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// pairVariable names two run files of one plan, separated by a comma: audits of one
-// machine, a third of the same with --remedies all if there is one.
+// pairVariable names two run files of one plan, separated by a comma: audits of one machine, optionally a
+// third with --remedies all.
 const pairVariable = "PAIR"
 
-// pairRun is one audit of the pair.
 type pairRun struct {
 	data     rules.Data
 	rows     map[string]rules.Verdict // by the monotonic rule, on the sweep's samples at one clock
-	proven   map[string]rules.Verdict // as the audit shows them, with its proof, at its own clock
+	proven   map[string]rules.Verdict // as shown by the audit, with its proof, at its own clock
 	sweep    *rules.Audit
 	findings []rules.Finding // with their proof
 	remedies *rules.SplitsResult
@@ -44,7 +44,7 @@ func readPair(b *testing.B, path string, cfg rules.Config) pairRun {
 	p.data.Name = filepath.Base(path)
 	own := cfg
 	own.ClockMHz = 0
-	proven, _, err := a.sweepVerdict(b.Context(), run, p.data, own, false)
+	proven, _, err := a.store(run).Audit(b.Context(), p.data, own, false)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func readPair(b *testing.B, path string, cfg rules.Config) pairRun {
 			p.proven[rowName(s.Key, r.M)] = r.Verdict
 		}
 	}
-	if kept, _, err := a.keptRemedies(run, p.data, own); err == nil && kept != nil {
+	if kept, _, err := a.store(run).Remedies(p.data, own); err == nil && kept != nil {
 		p.remedies = kept.Result
 	}
 	if p.sweep, err = rules.RunAudit(b.Context(), p.data, cfg.Only(rules.Monotonic), nil); err != nil {
@@ -70,8 +70,8 @@ func readPair(b *testing.B, path string, cfg rules.Config) pairRun {
 	return p
 }
 
-// BenchmarkPair says how well two audits of one machine agree. It measures nothing: the
-// files do. PAIR=cold.db,hot.db go test -run '^$' -bench Pair ./cmd/gemmaudit
+// BenchmarkPair reports the agreement of two audits of one machine. It only reads run files.
+// PAIR=cold.db,hot.db go test -run '^$' -bench Pair ./cmd/gemmaudit
 func BenchmarkPair(b *testing.B) {
 	paths := strings.Split(os.Getenv(pairVariable), ",")
 	if len(paths) < 2 {
@@ -98,7 +98,6 @@ func BenchmarkPair(b *testing.B) {
 	}
 }
 
-// pairVerdicts compares rows.
 func pairVerdicts(what string, x, y map[string]rules.Verdict) {
 	var both, either, lenient, lenientEither, contradictions, rows float64
 	count := map[rules.Verdict][2]int{}
@@ -113,7 +112,7 @@ func pairVerdicts(what string, x, y map[string]rules.Verdict) {
 		one, other := v == rules.Anomalous, w == rules.Anomalous
 		if one || other {
 			either++
-			// A marginal row may be called either.
+			// Either verdict is right for a marginal row.
 			if one && other || v == rules.Marginal || w == rules.Marginal {
 				lenient++
 			}
@@ -126,18 +125,19 @@ func pairVerdicts(what string, x, y map[string]rules.Verdict) {
 			contradictions++
 		}
 	}
-	fmt.Printf("pair verdicts, %s: %v rows; anomalous %v, marginal %v, undecided %v; anomalous in both ÷ either %.3f, with marginal as either %.3f; contradictions %v\n",
-		what, rows, count[rules.Anomalous], count[rules.Marginal], count[rules.Undecided], both/either, lenient/lenientEither, contradictions)
+	fmt.Printf("pair verdicts, %s: %v rows; anomalous %v, marginal %v, undecided %v; anomalous in both ÷ either %.3f, with marginal as "+
+		"either %.3f; contradictions %v\n",
+		what, rows, count[rules.Anomalous], count[rules.Marginal], count[rules.Undecided], both/either, lenient/lenientEither,
+		contradictions)
 }
 
-// pairFindings compares the losses that both audits have confirmed.
 func pairFindings(x, y pairRun) {
 	type key struct {
 		rule   rules.Rule
 		series results.SeriesKey
 		m, ref int
 	}
-	at := map[key]rules.Interval{}
+	at := map[key]stats.Interval{}
 	for _, f := range x.findings {
 		if f.Status == rules.Confirmed {
 			at[key{f.Rule, f.Series, f.WorstM, f.ReferenceM}] = f.Loss
@@ -169,11 +169,13 @@ func pairFindings(x, y pairRun) {
 			overlap++
 		}
 	}
-	fmt.Printf("pair findings: %d and %d; %d confirmed in both at the same row with the same reference, intervals overlap in %.1f %%; median half-width %.2f points; cause unknown in %.1f %%\n",
-		len(x.findings), len(y.findings), n, 100*float64(overlap)/float64(max(n, 1)), medianOf(widths), 100*float64(unknown)/float64(max(all, 1)))
+	fmt.Printf("pair findings: %d and %d; %d confirmed in both at the same row with the same reference, intervals overlap in %.1f %%; "+
+		"median half-width %.2f points; cause unknown in %.1f %%\n",
+		len(x.findings), len(y.findings), n, 100*float64(overlap)/float64(max(n, 1)), medianOf(widths),
+		100*float64(unknown)/float64(max(all, 1)))
 }
 
-// pairDiff compares the runs, as they are and with a tenth of the cases slowed by 5 %.
+// pairDiff compares the runs, unchanged and with a tenth of the cases slowed by 5 %.
 func pairDiff(b *testing.B, x, y pairRun) {
 	d, err := rules.Diff(x.data, y.data, rules.Default())
 	if err != nil {
@@ -212,10 +214,10 @@ func pairDiff(b *testing.B, x, y pairRun) {
 			wrong++
 		}
 	}
-	fmt.Printf("pair slowed by 5 %%: %d of %d cases found (%.1f %%), %d others called slower\n", found, len(is), 100*float64(found)/float64(max(len(is), 1)), wrong)
+	fmt.Printf("pair slowed by 5 %%: %d of %d cases found (%.1f %%), %d others called slower\n", found, len(is),
+		100*float64(found)/float64(max(len(is), 1)), wrong)
 }
 
-// pairRemedies counts what executed remedies came to.
 func pairRemedies(p pairRun) {
 	if p.remedies == nil {
 		return
@@ -231,11 +233,11 @@ func pairRemedies(p pairRun) {
 			}
 		}
 	}
-	fmt.Printf("pair remedies of %s: %d executed, %d pay (%.1f %%), %d untried\n", p.data.Name, executed, paid, 100*float64(paid)/float64(max(executed, 1)), p.remedies.Untried)
+	fmt.Printf("pair remedies of %s: %d executed, %d pay (%.1f %%), %d untried\n", p.data.Name, executed, paid,
+		100*float64(paid)/float64(max(executed, 1)), p.remedies.Untried)
 }
 
-// pairCandidates says how many of the rows that have a remedy when all candidates are
-// executed have one when the likely ones are.
+// pairCandidates counts the rows with a remedy among all candidates that also have one among the likely ones.
 func pairCandidates(likely, all pairRun) {
 	if likely.remedies == nil || all.remedies == nil {
 		return
@@ -251,7 +253,8 @@ func pairCandidates(likely, all pairRun) {
 			found++
 		}
 	}
-	fmt.Printf("pair candidates: of %d rows with a remedy that pays among all candidates, %d (%.1f %%) have one among the likely\n", n, found, 100*float64(found)/float64(max(n, 1)))
+	fmt.Printf("pair candidates: of %d rows with a remedy that pays among all candidates, %d (%.1f %%) have one among the likely\n", n,
+		found, 100*float64(found)/float64(max(n, 1)))
 }
 
 func medianOf(v []float64) float64 {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -13,8 +15,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
-// planFor turns options into a plan for the selected devices, and returns what
-// estimates its time. Ceilings are measured for that.
+// planFor turns options into a plan for the selected devices, with a predictor of its time. It measures
+// ceilings for that.
 func (a *app) planFor(ctx context.Context, o sweep.Options) (*sweep.Plan, *sweep.Predictor, error) {
 	devices, err := a.devices()
 	if err != nil {
@@ -44,17 +46,28 @@ func (a *app) planFor(ctx context.Context, o sweep.Options) (*sweep.Plan, *sweep
 	return plan, est, nil
 }
 
-// checkThreads refuses more threads than a device has.
+// noteTypes names the data types that nobody asked for: each takes its share of the time.
+func (a *app) noteTypes(f *planFlags, plan *sweep.Plan) {
+	var types []string
+	for _, s := range plan.Series {
+		if t := string(s.Subject.DType); !slices.Contains(types, t) {
+			types = append(types, t)
+		}
+	}
+	if len(types) > 1 && len(f.dtypes)+len(f.shapesFrom) == 0 {
+		a.notef("measuring %s; --dtype %s measures one type", strings.Join(types, " and "), types[0])
+	}
+}
+
 func checkThreads(devices []kernels.Device, threads int) error {
 	for _, d := range devices {
 		if t, ok := d.(kernels.Threaded); ok && threads > t.Threads() {
-			return usagef("--threads: %d, expected at most %d, which is what %s has, or 0 for all", threads, t.Threads(), d.Spec().ID)
+			return usagef("--threads: %d, expected at most the %d of %s, or 0 for all", threads, t.Threads(), d.Spec().ID)
 		}
 	}
 	return nil
 }
 
-// cacheSizes are the last-level caches of devices by id, in bytes.
 func cacheSizes(devices []kernels.Device) map[string]int64 {
 	out := map[string]int64{}
 	for _, d := range devices {
@@ -63,26 +76,26 @@ func cacheSizes(devices []kernels.Device) map[string]int64 {
 	return out
 }
 
-// deadlineError is the refusal of a deadline that not even one round fits.
+// deadlineError is the error for a deadline shorter than one round.
 func deadlineError(err *sweep.DeadlineError) error {
-	return hint(usagef("--deadline: %w", err), "a longer --deadline, fewer values of --batch, or a smaller --preset")
+	return hint(usagef("--deadline: %w", err), "use a longer --deadline, fewer values of --batch, or a smaller --preset")
 }
 
-// planError sorts a plan's errors: a kernel that this machine lacks is the
-// machine's, everything else but an interruption the command line's.
+// planError sorts a plan's errors: a missing kernel is the machine's error, and all others except
+// interruptions are the command line's.
 func planError(err error) error {
 	if errors.Is(err, context.Canceled) {
-		return interruptedf("stopped while it was planned what to measure")
+		return interruptedf("interrupted while planning")
 	}
 	var unavailable *kernels.UnavailableError
 	if errors.As(err, &unavailable) {
-		return hint(devicef("%w", err), "`gemmaudit devices` lists what runs here and why the rest does not")
+		return hint(devicef("%w", err), "`gemmaudit devices` lists the kernels of this machine, and why others are missing")
 	}
-	return hint(usage(err), "`gemmaudit devices` lists kernels and data types, `gemmaudit sweep --help` the rest")
+	return hint(usage(err), "`gemmaudit devices` lists kernels and data types, `gemmaudit sweep --help` other values")
 }
 
-// measureCeilings returns the peaks and bandwidths of devices by id. Devices are
-// measured side by side, as they will be swept: a host may have sixteen.
+// measureCeilings returns the peaks and bandwidths of devices by ID. It measures devices in parallel, as in
+// the sweep; a host may have sixteen.
 func (a *app) measureCeilings(ctx context.Context, devices []kernels.Device) (map[string]kernels.Ceilings, error) {
 	ceilings := make([]kernels.Ceilings, len(devices))
 	group, ctx := errgroup.WithContext(ctx)
@@ -108,7 +121,7 @@ func (a *app) measureCeilings(ctx context.Context, devices []kernels.Device) (ma
 	return out, nil
 }
 
-// describePlan words a plan for a dry run. For a plan that infers rows it asks what would run.
+// describePlan describes a plan for a dry run. If the plan infers rows, it queries the launches.
 func (a *app) describePlan(ctx context.Context, plan *sweep.Plan, est *sweep.Predictor) (*report.Plan, error) {
 	var seeds sweep.Seeds
 	if plan.Infers() {
@@ -170,12 +183,20 @@ func (a *app) describePlan(ctx context.Context, plan *sweep.Plan, est *sweep.Pre
 		{Name: "one round", Value: report.Duration(total.Round)},
 	}
 	if t := plan.Traffic; len(t) > 0 {
-		p.Settings = append(p.Settings, report.PlanSetting{Name: "traffic", Value: fmt.Sprintf("%s from %d to %d", plural(len(t), "M", "Ms"), t[0].M, t[len(t)-1].M)})
+		p.Settings = append(p.Settings,
+			report.PlanSetting{Name: "traffic", Value: fmt.Sprintf("%s from %d to %d", plural(len(t), "M", "Ms"), t[0].M, t[len(t)-1].M)})
+	}
+	if r := plan.Recorded; len(r) > 0 {
+		calls := 0.0
+		for _, product := range r {
+			calls += product.Calls
+		}
+		p.Settings = append(p.Settings,
+			report.PlanSetting{Name: "recorded", Value: fmt.Sprintf("%s with %.0f calls", plural(len(r), "product", "products"), calls)})
 	}
 	return p, nil
 }
 
-// roundsText says which rounds measure what.
 func roundsText(plan *sweep.Plan) string {
 	if plan.Screening == plan.Rounds {
 		return fmt.Sprintf("%d for every case", plan.Rounds)

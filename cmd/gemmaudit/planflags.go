@@ -12,18 +12,19 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/importing"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
-// planFlags are the flags that say what is measured; `sweep` and `run` share
-// them. Values are parsed by options, so that a completion or a help text never
-// fails on them.
+// planFlags are the flags shared by `sweep` and `run` that define the measurements. options parses the
+// values, so completion and help never fail on them.
 type planFlags struct {
 	preset       string
 	operations   []string
 	shapes       []string
 	shapesFrom   []string
+	neighbours   bool
 	models       []string
 	tp           []int
 	layout       string
@@ -46,12 +47,13 @@ type planFlags struct {
 	shard        string
 	seed         uint64
 
-	ofTargets string                 // the preset where targets are given and it is not
+	library   string                 // that computed the shapesFrom products, if the file names it
+	ofTargets string                 // the default preset if targets are given
 	changed   func(flag string) bool // whether a flag is on the command line
 	note      func(format string, args ...any)
 }
 
-// defaultPreset is cheap enough for who has not looked at the others.
+// defaultPreset finishes in under two minutes.
 const defaultPreset = "quick"
 
 // The choices of --rounds-for.
@@ -60,30 +62,28 @@ const (
 	roundsForAll  = "all"
 )
 
-// planFlag declares one flag of a plan: for sweep, run and choices, and for what --resume does with it.
+// planFlag declares one flag of a plan for sweep, run and choices, and its behavior under --resume.
 type planFlag struct {
 	name, help string
-	// to is where its value goes: a pointer to a string, a number, a duration, a bool or a list. def is the
-	// default where it is not the type's zero.
+	// to returns the value's destination: a pointer to a string, a number, a duration, a bool or a list. def
+	// is the default, if not zero.
 	to  func(f *planFlags) any
 	def any
-	// resume is what --resume does with it; empty for [fromPlan].
+	// resume is the behavior under --resume; empty for [fromPlan].
 	resume resumption
-	// timing says that it changes how something is timed, and nothing about which kernels would run: choices has no use for it.
+	// timing means that the flag changes only the timing, not the kernels that run: choices omits it.
 	timing bool
-	// offers completes its value; nil offers nothing.
+	// offers completes the value; it may be nil.
 	offers func(a *app) completionFunc
 }
 
-// always offers the same, whatever the machine.
 func always(f completionFunc) func(*app) completionFunc {
 	return func(*app) completionFunc { return f }
 }
 
-// declaredPlanFlags are the flags of a plan.
 var declaredPlanFlags = []planFlag{
 	{name: "preset", def: defaultPreset, to: func(f *planFlags) any { return &f.preset },
-		help: "what is not chosen by other flags: " + strings.Join(sweep.PresetNames(), ", "),
+		help: "defaults for flags you leave out: " + strings.Join(sweep.PresetNames(), ", "),
 		offers: always(func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			var out []cobra.Completion
 			for _, p := range sweep.Presets() {
@@ -92,7 +92,7 @@ var declaredPlanFlags = []planFlag{
 			return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 		})},
 	{name: "op", def: []string{kernels.GEMM.String()}, to: func(f *planFlags) any { return &f.operations },
-		help: "operation: gemm, attention-prefill, attention-decode, attention for both, softmax, log-softmax (repeatable)",
+		help: "gemm, attention (-prefill or -decode), softmax, log-softmax (repeatable)",
 		offers: always(listOf(func() []string {
 			names := []string{"attention"}
 			for _, o := range sweep.Operations() {
@@ -101,82 +101,105 @@ var declaredPlanFlags = []planFlag{
 			return names
 		}))},
 	{name: "shape", to: func(f *planFlags) any { return &f.shapes },
-		help:   "weights as n14336k4096, 8 such n4096k4096x8, attention q32kv8d128w4096, softmax c4096 or causal c512q512; m512c4096 fixes M",
+		help: "n4096k4096, m64n4096k4096 (fixes M), n4000:4352:8k64 (range), n64k64x8 (batched), q32kv8d128w4096 (attention), c4096, " +
+			"c512q512 (softmax, causal)",
 		offers: always(completeShapes)},
 	{name: "shapes-from", to: func(f *planFlags) any { return &f.shapesFrom },
-		help:   "tunableop_untuned*.csv of PyTorch's TunableOp: a workload's products at their Ms, the 16384 named most (repeatable)",
-		offers: always(filesWith("csv"))},
+		help:   "products of a workload, the 16384 most frequent: a trace, log or CSV (repeatable)",
+		offers: always(workloadFiles)},
+	{name: "neighbours", to: func(f *planFlags) any { return &f.neighbours },
+		help: "also measure the sizes that pads and splits of --shapes-from need"},
 	{name: "model", to: func(f *planFlags) any { return &f.models },
-		help:   "model's products: NAME[:PROJECTION[+PROJECTION]], or the path of a Hugging Face config.json (repeatable)",
+		help:   "products of a model: name or config.json, :q_proj+o_proj for some (repeatable)",
 		offers: always(completeModels)},
 	{name: "tp", def: []int{1}, to: func(f *planFlags) any { return &f.tp },
-		help:   "ranks of tensor parallelism that share the --model; 1,2,4,8 sweeps the shapes of each",
+		help:   "tensor-parallel ranks of --model; 1,2,4,8 measures the shapes of each",
 		offers: always(fixed("1", "2", "4", "8", "1,2,4,8"))},
 	{name: "layout", def: kernels.Transposed.String(), to: func(f *planFlags) any { return &f.layout },
-		help: "how weights are stored: nk ([N,K], as engines hold them) or kn ([K,N], as torch.mm gets them)",
+		help: "weight layout: nk ([N,K], as in engines) or kn ([K,N], as in torch.mm)",
 		offers: always(fixed(
-			cobra.CompletionWithDesc(kernels.Transposed.String(), "[N,K], as a linear layer stores its weight"),
-			cobra.CompletionWithDesc(kernels.RowMajor.String(), "[K,N], as torch.mm gets it")))},
+			cobra.CompletionWithDesc(kernels.Transposed.String(), "[N,K], as in a linear layer"),
+			cobra.CompletionWithDesc(kernels.RowMajor.String(), "[K,N], as in torch.mm")))},
 	{name: "weights", def: []string{"plain"}, to: func(f *planFlags) any { return &f.weights },
-		help:   "weights: plain, or quantised as int4:128 (groups of K), int8:column, int4:64:zero (repeatable)",
-		offers: always(fixed("plain", "int4:128", "int4:64", "int4:32", "int4:column", "int4:128:zero", "int8:128", "int8:column", "plain,int4:128"))},
+		help: "plain, or quantized: int4:128 (groups), int8:column, int4:64:zero (repeatable)",
+		offers: always(fixed("plain", "int4:128", "int4:64", "int4:32", "int4:column", "int4:128:zero", "int8:128", "int8:column",
+			"plain,int4:128"))},
 	{name: "batch", to: func(f *planFlags) any { return &f.batches },
-		help:   "values of M: 1,2,4 or 4:32768:4 or pow2 or pow2:64:4096, separated by commas",
+		help:   "values of M: 1,2,4 or 4:32768:4 (from:to:step) or pow2 or pow2:64:4096",
 		offers: always(fixed("pow2", "pow2:4096", "1:16", "4:32768:4", "1,2,4,8,16,32"))},
 	{name: "dtype", to: func(f *planFlags) any { return &f.dtypes },
-		help:   "data types: fp32, tf32, fp16, bf16, fp8, int8",
+		help:   "fp32, tf32, fp16, bf16, fp8, int8 (default bf16; on a CPU also fp32)",
 		offers: func(a *app) completionFunc { return listOf(a.dtypeNames) }},
 	{name: "kernel", to: func(f *planFlags) any { return &f.kernels },
-		help: "kernels and libraries, as the devices command lists them, ladder for all of ours, or a --kernel-file as in ./mine.so",
+		help: "kernels and libraries (see gemmaudit devices), or ./mine.so for your own",
 		offers: func(a *app) completionFunc {
 			return a.completeKernels(func() []string {
 				return append(a.kernelNames(), cobra.CompletionWithDesc(sweep.LadderKernels, "each of our own kernels"))
 			})
 		}},
 	{name: "algos", to: func(f *planFlags) any { return &f.algos },
-		help:   "also measure the next N algorithms of each library, as cublaslt:1, cublaslt:2",
+		help:   "also measure the next N algorithms of each library, as cublaslt:1",
 		offers: always(fixed("1", "3", "8"))},
 	{name: "infer", timing: true, to: func(f *planFlags) any { return &f.infer },
-		help: "measure some rows of each long series and infer the others from them (on with --preset overnight)"},
+		help: "measure some sizes of long series and interpolate the others (default with overnight)"},
 	{name: "regime", def: string(results.Engine), timing: true, to: func(f *planFlags) any { return &f.regime },
-		help: "where operands come from: engine (weights from memory), cold (all from memory), hot (caches)",
+		help: "memory state of the operands: engine (weights from memory), cold (all), hot (caches)",
 		offers: always(fixed(
-			cobra.CompletionWithDesc(string(results.Engine), "weights from memory, activations may sit in cache"),
+			cobra.CompletionWithDesc(string(results.Engine), "weights from memory, activations may be cached"),
 			cobra.CompletionWithDesc(string(results.Cold), "every operand from memory"),
-			cobra.CompletionWithDesc(string(results.Hot), "every operand may sit in cache")))},
+			cobra.CompletionWithDesc(string(results.Hot), "every operand may be cached")))},
 	{name: "distribution", def: string(kernels.Normal), timing: true, to: func(f *planFlags) any { return &f.distribution },
-		help:   "content of the operands: normal, integers, zeros",
+		help:   "values of the operands: normal, integers, zeros",
 		offers: always(fixed(string(kernels.Normal), string(kernels.Integers), string(kernels.Zeros)))},
 	{name: "threads", to: func(f *planFlags) any { return &f.threads },
-		help: "threads of a CPU, 0 for one a core", offers: always(cobra.NoFileCompletions)},
+		help: threadsUsage},
 	{name: "pack-inside", to: func(f *planFlags) any { return &f.packInside },
-		help: "pack the weights inside the timing, as a framework with unprepared weights does"},
+		help: "include packing of the weights in the time"},
 	{name: "rounds", timing: true, to: func(f *planFlags) any { return &f.rounds },
-		help: "most samples of a case, 0 for the preset's; every case gets 7 where that is not less", offers: always(cobra.NoFileCompletions)},
+		help: "maximum samples of a case, 0 for the preset's"},
 	{name: "rounds-for", timing: true, to: func(f *planFlags) any { return &f.roundsFor },
-		help: "what rounds after the screening measure: open (cases without a clear verdict) or all (default open)",
+		help: "cases to measure after the first 7 rounds: open (no clear verdict) or all (default open)",
 		offers: always(fixed(
 			cobra.CompletionWithDesc(roundsForOpen, "cases without a clear verdict, their references and some control cases"),
 			cobra.CompletionWithDesc(roundsForAll, "every case")))},
 	{name: "block", timing: true, to: func(f *planFlags) any { return &f.block },
-		help: "time of one sample, 0 for the preset's", offers: always(cobra.NoFileCompletions)},
+		help: "time of one sample, 0 for the preset's"},
 	{name: "clock", timing: true, to: func(f *planFlags) any { return &f.clock },
-		help: "reference clock in MHz at which times are judged, 0 for the sentinels' median clock", offers: always(cobra.NoFileCompletions)},
+		help: "clock in MHz for comparing times, 0 for the median clock of the sentinels"},
 	{name: "deadline", timing: true, resume: renewed, to: func(f *planFlags) any { return &f.deadline },
-		help:   "stop measuring after this long, as in 8h; 0 for the preset's, which does not cut what other flags ask for",
+		help:   "time limit for measuring, as in 8h; 0 for the preset's",
 		offers: always(fixed("10m", "1h", "8h"))},
 	{name: "traffic", timing: true, to: func(f *planFlags) any { return &f.traffic },
-		help:   "CSV of m,weight, how often each M is served: with a deadline the heaviest are measured first",
+		help:   "CSV of m,weight: how often each M is served; with a deadline the most frequent come first",
 		offers: always(filesWith("csv"))},
 	{name: "shard", timing: true, to: func(f *planFlags) any { return &f.shard },
-		help:   "part of the plan to measure, as in 3/8, or none for all of it (default what a job's variables say)",
+		help:   "part of the plan to measure, as in 3/8, or none (default: from the variables of the job)",
 		offers: always(fixed("1/2", "2/2", shardNone))},
 	{name: "seed", def: uint64(1), timing: true, to: func(f *planFlags) any { return &f.seed },
-		help: "seed of the order and of the operands", offers: always(cobra.NoFileCompletions)},
+		help: "seed of the order and of the operands"},
 }
 
-// register adds the flags to cmd. The default of --preset is quick, and ofTargets
-// where --shape or --model say what is measured.
+func workloadFiles(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveDefault
+}
+
+func (f *planFlags) registerSome(a *app, cmd *cobra.Command, names ...string) {
+	flags := cmd.Flags()
+	f.ofTargets, f.changed, f.note = defaultPreset, flags.Changed, a.notef
+	for _, d := range declaredPlanFlags {
+		if !slices.Contains(names, d.name) {
+			d.register(pflag.NewFlagSet("", pflag.ContinueOnError), f)
+			continue
+		}
+		d.register(flags, f)
+		if d.offers != nil {
+			complete(cmd, d.name, d.offers(a))
+		}
+	}
+	broughtFlags(a, cmd)
+}
+
+// register adds the flags to cmd. The default of --preset is quick, and ofTargets with --shape or --model.
 func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 	flags := cmd.Flags()
 	f.ofTargets, f.changed, f.note = ofTargets, flags.Changed, a.notef
@@ -192,7 +215,6 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 	broughtFlags(a, cmd)
 }
 
-// register adds the flag.
 func (d planFlag) register(flags *pflag.FlagSet, f *planFlags) {
 	switch to := d.to(f).(type) {
 	case *string:
@@ -212,18 +234,17 @@ func (d planFlag) register(flags *pflag.FlagSet, f *planFlags) {
 	case *time.Duration:
 		flags.DurationVar(to, d.name, or[time.Duration](d.def), d.help)
 	default:
-		panic(fmt.Sprintf("--%s: there is no flag for a %T", d.name, to))
+		panic(fmt.Sprintf("--%s: unsupported type %T", d.name, to))
 	}
 }
 
-// or is a default of type T, its zero where none is declared.
 func or[T any](def any) T {
 	v, _ := def.(T)
 	return v
 }
 
-// options parses the flags. Every error is one of the command line and names
-// the flag, the value and what was expected.
+// options parses the flags. Errors are errors of the command line and name the flag, the value and the
+// expected values.
 func (f *planFlags) options() (sweep.Options, error) {
 	if !f.changed("preset") && len(f.shapes)+len(f.models)+len(f.shapesFrom) > 0 {
 		f.preset = f.ofTargets
@@ -254,18 +275,18 @@ func (f *planFlags) options() (sweep.Options, error) {
 		return bad("rounds-for", fmt.Errorf("unknown choice %q: expected open or all", f.roundsFor))
 	}
 	if len(f.tp) == 0 {
-		return bad("tp", errors.New("there is no number: expected ranks, as in 1,2,4,8"))
+		return bad("tp", errors.New("no value: expected ranks, as in 1,2,4,8"))
 	}
 	if o.Operations, err = sweep.ParseOperations(f.operations); err != nil {
 		return bad("op", err)
 	}
 	for _, operation := range o.Operations {
 		for _, s := range f.shapes {
-			target, err := sweep.ParseTarget(operation, s)
+			targets, err := sweep.ParseTargets(operation, s)
 			if err != nil {
 				return bad("shape", err)
 			}
-			o.Targets = append(o.Targets, target)
+			o.Targets = append(o.Targets, targets...)
 		}
 		for _, m := range f.models {
 			for _, tp := range f.tp {
@@ -285,7 +306,7 @@ func (f *planFlags) options() (sweep.Options, error) {
 		o.Notes = append(o.Notes, notes...)
 	}
 	if tp := slices.Max(f.tp); tp != 1 && len(f.models) == 0 {
-		return bad("tp", fmt.Errorf("%d ranks of no model: expected --model with it", tp))
+		return bad("tp", fmt.Errorf("%d ranks need --model", tp))
 	}
 	if o.Layout, err = kernels.ParseLayout(f.layout); err != nil {
 		return bad("layout", err)
@@ -298,7 +319,7 @@ func (f *planFlags) options() (sweep.Options, error) {
 		}
 	}
 	for _, w := range f.weights {
-		weights, err := kernels.ParseQuantisation(w)
+		weights, err := kernels.ParseWeights(w)
 		if err != nil {
 			return bad("weights", err)
 		}
@@ -312,7 +333,7 @@ func (f *planFlags) options() (sweep.Options, error) {
 		}
 	}
 	if f.traffic != "" {
-		if o.Traffic, err = results.ReadTraffic(f.traffic); err != nil {
+		if o.Traffic, err = importing.ReadTraffic(f.traffic); err != nil {
 			return bad("traffic", err)
 		}
 	}
@@ -327,6 +348,9 @@ func (f *planFlags) options() (sweep.Options, error) {
 		if err := f.workload(&o); err != nil {
 			return sweep.Options{}, err
 		}
+	}
+	if o.Neighbours = f.neighbours; f.neighbours && len(f.shapesFrom) == 0 {
+		return bad("neighbours", errors.New("needs --shapes-from"))
 	}
 	if o.Regime, err = sweep.ParseRegime(f.regime); err != nil {
 		return bad("regime", err)
@@ -361,20 +385,20 @@ func (f *planFlags) options() (sweep.Options, error) {
 	return o, nil
 }
 
-// refuseWithResume returns an error when a flag says what is measured although a
-// run file does; goOn is the command without it.
+// refuseWithResume returns an error if a flag repeats what the run file defines; goOn is the command without
+// it.
 func (f *planFlags) refuseWithResume(goOn string) error {
 	for _, name := range flagsOfRun() {
 		if f.changed(name) {
-			return hint(usagef("--%s can't be combined with --resume: the plan is the run file's", name),
-				"`%s`, with --deadline if you like", goOn)
+			return hint(usagef("--%s can't be combined with --resume: the plan is in the run file", name),
+				"`%s`, optionally with --deadline", goOn)
 		}
 	}
 	return nil
 }
 
-// renewDeadline gives the plan of a run that is gone on with the deadline of the command
-// line. Without one the plan keeps its own.
+// renewDeadline applies the command line's deadline to the plan of a resumed run. Without one, the plan keeps
+// its own.
 func (f *planFlags) renewDeadline(plan *sweep.Plan) error {
 	if !f.changed("deadline") {
 		return nil
@@ -386,7 +410,6 @@ func (f *planFlags) renewDeadline(plan *sweep.Plan) error {
 	return nil
 }
 
-// checkTimes refuses times that lie in the past.
 func (f *planFlags) checkTimes() error {
 	for _, d := range []struct {
 		flag  string
@@ -399,8 +422,7 @@ func (f *planFlags) checkTimes() error {
 	return nil
 }
 
-// badFlag is an error of a flag's value. What a parser calls the thing that it
-// read is replaced by the name of the flag.
+// badFlag is an error of a flag's value. It replaces the parser's name for the value by the flag's name.
 func badFlag(flag string, err error) error {
 	var syntax *sweep.SyntaxError
 	if errors.As(err, &syntax) {
@@ -411,7 +433,6 @@ func badFlag(flag string, err error) error {
 	return usage(fmt.Errorf("--%s: %w", flag, err))
 }
 
-// completeShapes offers the shapes of the built-in models' projections.
 func completeShapes(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var out []cobra.Completion
 	seen := map[string]bool{}
@@ -431,8 +452,7 @@ func completeShapes(*cobra.Command, []string, string) ([]cobra.Completion, cobra
 	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 
-// completeModels offers models, and their projections behind the colon; a path
-// is completed as a file.
+// completeModels offers models, their projections after a colon, and files for a path.
 func completeModels(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if strings.ContainsAny(typed, `/\`) || strings.HasPrefix(typed, ".") {
 		return []cobra.Completion{"json"}, cobra.ShellCompDirectiveFilterFileExt
@@ -455,5 +475,5 @@ func completeModels(_ *cobra.Command, _ []string, typed string) ([]cobra.Complet
 	return sweep.ModelNames(), cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveKeepOrder
 }
 
-// leastClock and mostClock bound a reference clock in MHz, as the rules do.
+// leastClock and mostClock bound a reference clock in MHz, as in the rules.
 const leastClock, mostClock = 100, sweep.MaxClock

@@ -14,18 +14,19 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/verdict"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
-// A sweep's own test of the drift has the bound of the rules that judge its run.
+// A sweep's drift test must have the bound of the rules that judge its run.
 func TestPlansHaveTheRulesBoundOfDrift(t *testing.T) {
-	o, err := (&planFlags{changed: func(string) bool { return false }, preset: defaultPreset, tp: []int{1}, layout: "nk", operations: []string{"gemm"}, distribution: "normal"}).options()
+	o, err := (&planFlags{changed: func(string) bool { return false }, preset: defaultPreset, tp: []int{1}, layout: "nk",
+		operations: []string{"gemm"}, distribution: "normal"}).options()
 	if err != nil || o.Sentinel.DriftBound != rules.Default().DriftBound || o.Sentinel.DriftBound == 0 {
 		t.Errorf("a bound of %v, expected %v: %v", o.Sentinel.DriftBound, rules.Default().DriftBound, err)
 	}
 }
 
-// commandNamed is a command of the program.
 func commandNamed(t *testing.T, name string) *cobra.Command {
 	t.Helper()
 	a, _, _ := testApp()
@@ -36,8 +37,7 @@ func commandNamed(t *testing.T, name string) *cobra.Command {
 	return cmd
 }
 
-// TestResumeKnowsEveryFlag: each flag of run and of sweep says what --resume does with it, and the commands
-// do that.
+// Each flag of run and sweep must declare its behavior under --resume, and the commands must follow it.
 func TestResumeKnowsEveryFlag(t *testing.T) {
 	plan := map[string]resumption{}
 	for _, d := range declaredPlanFlags {
@@ -52,7 +52,7 @@ func TestResumeKnowsEveryFlag(t *testing.T) {
 			seen[f.Name] = true
 			how, other := plan[f.Name], resumptions[f.Name]
 			switch {
-			case f.Name == "help":
+			case f.Name == "help" || f.Name == helpAllFlag:
 			case how == "" && other == "":
 				t.Errorf("%s --%s: nothing says what --resume does with it", name, f.Name)
 			case how != "" && other != "":
@@ -75,14 +75,14 @@ func TestResumeKnowsEveryFlag(t *testing.T) {
 			t.Errorf("--%s is a flag of neither run nor sweep", name)
 		}
 	}
-	for _, s := range searchSettings(rules.SplitOptions{}) {
-		if seen[s.flag] && resumptions[s.flag] != fromSearch {
-			t.Errorf("--%s is restored with the search, and declared otherwise", s.flag)
+	for _, s := range verdict.SearchSettings(rules.SplitOptions{}) {
+		if seen[s.Flag] && resumptions[s.Flag] != fromSearch {
+			t.Errorf("--%s is restored with the search, and declared otherwise", s.Flag)
 		}
 	}
 }
 
-// TestResumeRepeatsFlags: the command that a hint shows to continue a run repeats the flags that no run file has.
+// The command shown to continue a run must repeat the flags that run files do not store.
 func TestResumeRepeatsFlags(t *testing.T) {
 	for name, how := range resumptions {
 		cmd := commandNamed(t, "run")
@@ -109,7 +109,7 @@ func TestResumeRepeatsFlags(t *testing.T) {
 	}
 }
 
-// TestPlansKeepTheirFlags: each flag of a plan changes the plan, and a run file gives the plan back as it was.
+// Each plan flag must change the plan, and a run file must return the plan unchanged.
 func TestPlansKeepTheirFlags(t *testing.T) {
 	folder := t.TempDir()
 	traffic, untuned := filepath.Join(folder, "traffic.csv"), filepath.Join(folder, "tunableop_untuned0.csv")
@@ -121,14 +121,19 @@ func TestPlansKeepTheirFlags(t *testing.T) {
 	product := []string{"--shape=n256k128", "--batch=8:800:8", "--dtype=fp32"}
 	examples := map[string][]string{
 		"preset": {"--preset=standard"}, "op": {"--op=attention-prefill,softmax"}, "shape": {"--shape=n512k128"},
-		"shapes-from": {"--shapes-from=" + untuned}, "model": {"--model=llama3-8b:o_proj"}, "tp": {"--tp=2"},
-		"layout": {"--layout=kn"}, "weights": {"--weights=plain,int8:column"}, "batch": {"--batch=16"}, "dtype": {"--dtype=fp32,bf16"}, "kernel": {"--kernel=flat"},
-		"algos": {"--algos=1"}, "infer": {"--infer"}, "regime": {"--regime=hot"}, "distribution": {"--distribution=zeros"}, "threads": {"--threads=1"},
-		"pack-inside": {"--pack-inside"}, "rounds": {"--rounds=3"}, "rounds-for": {"--rounds-for=all"}, "block": {"--block=3ms"}, "clock": {"--clock=1500"},
+		"shapes-from": {"--shapes-from=" + untuned}, "neighbours": {"--neighbours"}, "model": {"--model=llama3-8b:o_proj"},
+		"tp":     {"--tp=2"},
+		"layout": {"--layout=kn"}, "weights": {"--weights=plain,int8:column"}, "batch": {"--batch=16"}, "dtype": {"--dtype=fp32,bf16"},
+		"kernel": {"--kernel=flat"},
+		"algos":  {"--algos=1"}, "infer": {"--infer"}, "regime": {"--regime=hot"}, "distribution": {"--distribution=zeros"},
+		"threads":     {"--threads=1"},
+		"pack-inside": {"--pack-inside"}, "rounds": {"--rounds=3"}, "rounds-for": {"--rounds-for=all"}, "block": {"--block=3ms"},
+		"clock":    {"--clock=1500"},
 		"deadline": {"--deadline=5h"}, "traffic": {"--traffic=" + traffic}, "shard": {"--shard=2/3"}, "seed": {"--seed=7"},
 	}
-	// What some flags are about is not in a plan of one product.
-	bases := map[string][]string{"weights": {"--shape=n256k128", "--dtype=bf16", "--batch=8"}, "op": {"--preset=quick"}, "tp": {"--model=llama3-8b:o_proj", "--batch=8"}}
+	// Some flags do not apply to a plan of one product.
+	bases := map[string][]string{"weights": {"--shape=n256k128", "--dtype=bf16", "--batch=8"}, "op": {"--preset=quick"},
+		"tp": {"--model=llama3-8b:o_proj", "--batch=8"}, "neighbours": {"--shapes-from=" + untuned}}
 	planOf := func(args ...string) *sweep.Plan {
 		t.Helper()
 		a, _, _ := testApp()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -9,18 +10,44 @@ import (
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
-// meter shows what a sweep tells on stderr.
 type meter struct {
 	display *report.Progress
 	rate    rate
-	drift   map[int64]float64 // of each sentinel, its latest change
+	phase   phase
+	drift   map[int64]float64 // latest change of each sentinel
+	stage   *stage
+	now     func() time.Time
+}
+
+// stage is a step after the sweep. The number of its samples is not known ahead, its time may be limited.
+type stage struct {
+	name    string
+	began   time.Time
+	most    time.Duration // 0 for no limit
+	samples int
+}
+
+func (a *app) nextStage(name string, most time.Duration) {
+	a.stage = stage{name: name, began: a.now(), most: most}
+	if most > 0 {
+		name += ", at most " + report.Duration(most)
+	}
+	a.notef("%s", name)
+}
+
+func (s *stage) text(now time.Time) string {
+	took := now.Sub(s.began)
+	text := fmt.Sprintf("%s: %s in %s", s.name, plural(s.samples, "sample", "samples"), report.Duration(took))
+	if s.most > 0 {
+		text += fmt.Sprintf(", at most %s left", report.Duration(max(0, s.most-took)))
+	}
+	return text
 }
 
 var _ sweep.Observer = (*meter)(nil)
 
-// newMeter returns a meter on stderr.
 func (a *app) newMeter() *meter {
-	return &meter{display: report.NewProgress(a.stream(a.stderr), a.quiet), drift: map[int64]float64{}}
+	return &meter{display: report.NewProgress(a.stream(a.stderr), a.quiet), drift: map[int64]float64{}, stage: &a.stage, now: a.now}
 }
 
 // Message implements [sweep.Observer].
@@ -33,11 +60,38 @@ func (m *meter) Progress(p sweep.Progress) {
 	if k := p.Known; k.Rows > 0 {
 		m.display.Known(k.Measured+k.Inferred, k.Rows)
 	}
-	m.display.Update(p.Done, m.rate.value(), p.Left, p.Case.String(), p.MFU, m.worstDrift())
+	m.display.Update(p.Done, m.rate.value(), m.phase.left(p), p.Case.String(), p.MFU, m.worstDrift())
 }
 
-// worstDrift is the largest change of a sentinel, either way; NaN before any is
-// known.
+// phase is the start of the current samples: of a sweep, or of its additional rounds.
+type phase struct {
+	planned int
+	done    int
+	from    time.Duration
+}
+
+// paceSamples is the minimum number of samples whose pace predicts the rest; fewer cover only the start of a
+// round.
+const paceSamples = 10
+
+// left is the time to the end of the phase at its pace so far. It uses wall time, because the time between
+// blocks counts. It is 0 until the pace is known, which is not shown.
+func (f *phase) left(p sweep.Progress) time.Duration {
+	if p.Planned != f.planned {
+		from := p.Elapsed
+		if f.planned == 0 {
+			from = 0 // the pace includes the time before the first sample
+		}
+		*f = phase{planned: p.Planned, done: p.Done - 1, from: from}
+	}
+	n := p.Done - f.done
+	if n < paceSamples {
+		return 0
+	}
+	return time.Duration(float64(p.Elapsed-f.from) / float64(n) * float64(max(0, p.Planned-p.Done)))
+}
+
+// worstDrift is the largest change of a sentinel in either direction; NaN until one is known.
 func (m *meter) worstDrift() float64 {
 	worst := math.NaN()
 	for _, d := range m.drift {
@@ -56,9 +110,14 @@ func (m *meter) Drift(d sweep.Drift) {
 }
 
 // Sample implements [sweep.Observer].
-func (m *meter) Sample(results.Case, results.Sample) {}
+func (m *meter) Sample(results.Case, results.Sample) {
+	if s := m.stage; s.name != "" {
+		s.samples++
+		m.display.Tick(func() string { return s.text(m.now()) })
+	}
+}
 
-// rate is samples a second over the last ten seconds or so.
+// rate is samples per second over about the last ten seconds.
 type rate struct {
 	at    []time.Duration
 	count []int

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"cmp"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,9 +9,10 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/verdict"
 )
 
-// remedyFlags say which remedies are sought: what the engine has and can do.
+// remedyFlags select the remedies to search: those that the engine supports.
 type remedyFlags struct {
 	kinds     []string
 	kernels   []string
@@ -28,13 +26,16 @@ type remedyFlags struct {
 func (f *remedyFlags) register(a *app, cmd *cobra.Command) {
 	flags := cmd.Flags()
 	kinds := kindNames()
-	flags.StringSliceVar(&f.kinds, "remedies", nil, "kinds of remedies to search: split, pad, kernel (another one), algorithm (another one of a library) (default all)")
-	flags.StringSliceVar(&f.kernels, "engine-kernels", nil, "kernels and libraries that the engine has; others are neither searched nor remedies (default all)")
-	flags.StringVar(&f.pads, "pads", rules.PadsInPlace, "pads to execute: in-place (room behind the rows), copied (rows are copied first, and timed so), both")
-	flags.StringVar(&f.predicted, "predicted", rules.CandidatesLikely, "predicted remedies to execute: likely (by the bounds of the prediction) or all")
-	flags.BoolVar(&f.fill, "fill", false, "execute a sample of the Ms between those swept: a table then holds for all of a stretch, or for the swept ones")
-	flags.BoolVar(&f.sameBits, "same-bits", false, "only remedies whose result has the bits of the direct product")
-	flags.BoolVar(&f.invariant, "batch-invariant", false, "only remedies under which a row has the same bits at other Ms")
+	flags.StringSliceVar(&f.kinds, "remedies", nil,
+		"kinds of remedies: split, pad, pad-n and pad-k (weights), kernel (another kernel), algorithm (of a library) (default all)")
+	flags.StringSliceVar(&f.kernels, "engine-kernels", nil, "kernels of your engine, used as remedies (default: libraries and your own)")
+	flags.StringVar(&f.pads, "pads", rules.PadsInPlace,
+		"pads to execute: in-place (needs room behind the rows), copied (includes the copy), both")
+	flags.StringVar(&f.predicted, "predicted", rules.CandidatesLikely,
+		"predicted remedies to execute: likely (the prediction's bounds allow a gain), all")
+	flags.BoolVar(&f.fill, "fill", false, "also execute sizes between the measured ones, so a table can cover whole stretches of M")
+	flags.BoolVar(&f.sameBits, "same-bits", false, "only remedies with bitwise the same result as the direct product")
+	flags.BoolVar(&f.invariant, "batch-invariant", false, "only remedies with bitwise the same rows at every M")
 	complete(cmd, "remedies", fixed(kinds...))
 	complete(cmd, "engine-kernels", a.completeKernels(a.kernelNames))
 	complete(cmd, "pads", fixed(rules.PadsInPlace, rules.PadsCopied, rules.PadsBoth))
@@ -49,12 +50,12 @@ func kindNames() []string {
 	return out
 }
 
-// search writes the flags into the options of a search. What is left at its default stays open.
+// search copies the flags into the options of a search. Defaults stay unset.
 func (f *remedyFlags) search(o *rules.SplitOptions) error {
 	all := kindNames()
 	for _, name := range f.kinds {
 		if !slices.Contains(all, name) {
-			return usagef("--remedies: %q, expected split, pad, kernel or algorithm", name)
+			return usagef("--remedies: %q, expected split, pad, pad-n, pad-k, kernel or algorithm", name)
 		}
 		if kind := rules.RemedyKind(name); !slices.Contains(o.Kinds, kind) {
 			o.Kinds = append(o.Kinds, kind)
@@ -66,7 +67,7 @@ func (f *remedyFlags) search(o *rules.SplitOptions) error {
 	case f.predicted != rules.CandidatesLikely && f.predicted != rules.CandidatesAll:
 		return usagef("--predicted: %q, expected likely or all", f.predicted)
 	case slices.Contains(f.kernels, ""):
-		return usagef("--engine-kernels: a name is empty, expected names as in cublas,cublaslt")
+		return usagef("--engine-kernels: empty name, expected names as in cublas,cublaslt")
 	}
 	if len(o.Kinds) == len(all) {
 		o.Kinds = nil
@@ -81,71 +82,12 @@ func (f *remedyFlags) search(o *rules.SplitOptions) error {
 	return nil
 }
 
-// searchSetting is what one flag of a search says.
-type searchSetting struct{ flag, value string }
-
-// searchSettings are all that tells one search of remedies from another, as their flags have it.
-func searchSettings(o rules.SplitOptions) []searchSetting {
-	onOff := map[bool]string{false: "off", true: "on"}
-	rulesOr := func(v float64) string {
-		if v == 0 {
-			return "by the rules"
-		}
-		return strconv.FormatFloat(v, 'g', -1, 64)
-	}
-	kinds := make([]string, len(o.Kinds))
-	for i, k := range o.Kinds {
-		kinds[i] = string(k)
-	}
-	return []searchSetting{
-		{"among", cmp.Or(o.Among, rules.AmongFlagged)},
-		{"ratio", rulesOr(o.Ratio)},
-		{"max-parts", rulesOr(float64(o.MaxParts))},
-		{"remedies", namesOrAll(kinds)},
-		{"engine-kernels", namesOrAll(o.Kernels)},
-		{"pads", cmp.Or(o.Pads, rules.PadsInPlace)},
-		{"predicted", cmp.Or(o.Candidates, rules.CandidatesLikely)},
-		{"fill", onOff[o.Fill]},
-		{"same-bits", onOff[o.SameBits]},
-		{"batch-invariant", onOff[o.BatchInvariant]},
-	}
+func given(on func(flag string) bool, changes []verdict.SearchChange) []verdict.SearchChange {
+	return slices.DeleteFunc(changes, func(c verdict.SearchChange) bool { return !on(c.Flag) })
 }
 
-// namesOrAll joins names, whose order and number mean nothing.
-func namesOrAll(names []string) string {
-	if len(names) == 0 {
-		return "all"
-	}
-	return strings.Join(slices.Compact(slices.Sorted(slices.Values(names))), ",")
-}
-
-// searchChange is a flag by which two searches differ.
-type searchChange struct{ flag, was, is string }
-
-// String words it: "--pads was in-place and is copied".
-func (c searchChange) String() string {
-	return fmt.Sprintf("--%s was %s and is %s", c.flag, c.was, c.is)
-}
-
-// searchChanges lists by what a search differs from the one before.
-func searchChanges(is, was rules.SplitOptions) []searchChange {
-	var out []searchChange
-	before := searchSettings(was)
-	for i, now := range searchSettings(is) {
-		if now.value != before[i].value {
-			out = append(out, searchChange{now.flag, before[i].value, now.value})
-		}
-	}
-	return out
-}
-
-// given are the changes whose flags are on the command line.
-func given(on func(flag string) bool, changes []searchChange) []searchChange {
-	return slices.DeleteFunc(changes, func(c searchChange) bool { return !on(c.flag) })
-}
-
-// checkEngineKernels refuses a kernel that nothing knows of: neither what was measured nor, as it is asked only
-// then, this machine.
+// checkEngineKernels rejects unknown kernels: neither measured nor on this machine, which it queries only if
+// necessary.
 func checkEngineKernels(names, measured []string, here func() []string) error {
 	unknown := func(known []string) int {
 		return slices.IndexFunc(names, func(name string) bool {
@@ -168,12 +110,11 @@ func checkEngineKernels(names, measured []string, here func() []string) error {
 	return nil
 }
 
-// implementations are the names of all kernels of this machine.
 func (a *app) implementations() []string {
 	var names []string
 	for _, d := range a.registry().Devices() {
 		for _, o := range kernels.Operations() {
-			for _, k := range kernels.Implementations(d, o) {
+			for _, k := range d.Kernels(o) {
 				if !slices.Contains(names, k.Name()) {
 					names = append(names, k.Name())
 				}
@@ -183,7 +124,7 @@ func (a *app) implementations() []string {
 	return names
 }
 
-// measuredKernels are the kernels of series, a library standing for its further choices.
+// measuredKernels returns the kernels of series; a library represents its algorithms too.
 func measuredKernels(series []results.SeriesKey) []string {
 	var names []string
 	for _, key := range series {

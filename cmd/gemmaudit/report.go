@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gemmaudit/gemmaudit/query"
 	"github.com/gemmaudit/gemmaudit/report"
+	"github.com/gemmaudit/gemmaudit/report/query"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/sweep"
@@ -33,42 +33,7 @@ type reportOptions struct {
 func newReportCommand(a *app) *cobra.Command {
 	opts := &reportOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "report RUN",
-		Short: "Draw a run and write it up: HTML, Markdown, plots",
-		Example: examples(
-			"gemmaudit report run.db                        # into run-report/",
-			"gemmaudit report run.db --out page --images svg",
-			"gemmaudit report run.db --compress             # a page that is small enough to send",
-			"gemmaudit report run.db -o bench > new.txt     # every sample for benchstat, no folder",
-			"gemmaudit report run.db -o csv > medians.csv",
-			"gemmaudit report run.db -o csv --where 'kernel=cublas && mfu<0.5'",
-		),
-		Long: `Writes a folder with index.html, report.md for a pull request, findings and splits as
-JSON, the medians as CSV, and plots: MFU over M with the reference, anomalous intervals
-shaded and causes named; time over M; gain of splits; drift of the sentinels; clocks.
-
-index.html is one file that needs no network: loss over M and series, each series with its
-intervals, the samples of a row, and the findings, which can be sorted and filtered. A view is
-in the address. Its samples can be downloaded; of more than a million it has those of rows
-with findings. With --compress it unpacks itself when it is opened, in a browser of 2023 or later.
---anonymous leaves out what tells the machine from others of its kind; the command of the run stays as it was typed.
-
-The device is not asked again. What ` + "`audit --confirm`" + ` and ` + "`splits`" + ` have proven is kept in the
-run and is part of the report, as far as it holds by these rules (see audit --help); the rest is
-judged on the sweep's samples.
-
-The folder may be new, empty, or one that holds a report, which is replaced; its other files
-stay. --force writes into any other folder too, where files of the same names are replaced.
-
-With -o the command prints the median of every case, and the time by which it was judged; with
--o bench it prints every sample. No folder is written.
-
---where, --sort and --top select findings and remedies of the folder, and with -o the rows that are printed.
-They have the names that audit and splits have; with -o those of rows.
-` + "`gemmaudit explain where`" + ` explains them.` + exitHelp(
-			"0  written, whatever was found",
-			"3  the run file or the disk failed",
-			"4  written, but proof that the run keeps is undone by these rules or by newer samples"),
+		Use:               "report RUN",
 		Args:              exactArgs("RUN"),
 		ValidArgsFunction: runFiles(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -78,11 +43,11 @@ They have the names that audit and splits have; with -o those of rows.
 	opts.rules.register(cmd)
 	opts.rules.registerClock(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&opts.out, "out", "", "folder to write (default: RUN's name with -report)")
-	flags.BoolVar(&opts.force, "force", false, "write into a folder that holds something else than a report")
-	flags.StringVar(&opts.images, "images", "all", "formats of the plots: all, or some of png,svg,pdf")
-	flags.BoolVar(&opts.compress, "compress", false, "store what index.html shows compressed: a quarter of its size, and one file still")
-	flags.BoolVar(&opts.unnamed, "anonymous", false, "leave out the host's name, its kernel's version and the uuids of cards")
+	flags.StringVar(&opts.out, "out", "", "folder to write (default: name of RUN with -report)")
+	flags.BoolVar(&opts.force, "force", false, intoUsage)
+	flags.StringVar(&opts.images, "images", "all", imagesUsage)
+	flags.BoolVar(&opts.compress, "compress", false, "compress the data in index.html to a quarter")
+	flags.BoolVar(&opts.unnamed, "anonymous", false, "remove host name, operating system version and card UUIDs")
 	opts.listed.register(cmd, query.Findings|query.Remedies|query.Rows)
 	timingsFlag(cmd, &opts.output)
 	complete(cmd, "out", folders)
@@ -138,7 +103,8 @@ func (o *reportOptions) run(ctx context.Context, path string, print bool) error 
 	if err != nil {
 		return err
 	}
-	audit, outdated, err := a.sweepVerdict(ctx, run, data, cfg, false)
+	data = data.Along(cfg.Basis())
+	audit, outdated, err := a.store(run).Audit(ctx, data, cfg, false)
 	if err != nil {
 		return err
 	}
@@ -148,18 +114,25 @@ func (o *reportOptions) run(ctx context.Context, path string, print bool) error 
 		if err != nil {
 			return selectError(err)
 		}
-		err = a.wrapPrint(report.WriteSomeMedians(a.stream(a.stdout), o.output, data.Series, audit, shown, listed.Selection(len(shown), len(medians))))
-		return besides(err, outdated.err())
+		err = a.wrapPrint(report.WriteSomeMedians(a.stream(a.stdout), o.output, data.Series, audit, shown,
+			listed.Selection(len(shown), len(medians))))
+		return joinErrors(err, a.outdatedError(outdated))
 	}
-	remedies, worn, err := a.keptRemedies(run, data, cfg)
+	remedies, worn, err := a.store(run).Remedies(data, cfg)
 	if err != nil {
 		return err
 	}
+	// Problem numbers must match audit and explain, so predictions made here are not problems.
 	var found *rules.SplitsResult
+	var engine []string
 	if remedies != nil {
-		found = remedies.Result
-	} else if found, err = a.findSplits(ctx, run, cfg, rules.SplitOptions{}, false, false); err != nil {
-		return err
+		found, engine = remedies.Result, remedies.Search.Kernels
+	}
+	answer := newAnswer(data, audit, found, engine)
+	if remedies == nil {
+		if found, err = a.findSplits(ctx, run, cfg, rules.SplitOptions{}, false, false); err != nil {
+			return err
+		}
 	}
 	if audit, err = listed.Audit(audit); err != nil {
 		return selectError(err)
@@ -167,18 +140,18 @@ func (o *reportOptions) run(ctx context.Context, path string, print bool) error 
 	if found, err = listed.Splits(found); err != nil {
 		return selectError(err)
 	}
-	if err := a.writeReport(ctx, out, run, cfg, audit, found, nil, reportForm{images: images, compress: o.compress, unnamed: o.unnamed}); err != nil {
+	if err := a.writeReport(ctx, out, run, cfg, audit, found, answer, nil,
+		reportForm{images: images, compress: o.compress, unnamed: o.unnamed}); err != nil {
 		return err
 	}
-	return besides(outdated.err(), worn.err())
+	return joinErrors(a.outdatedError(outdated), a.outdatedError(worn))
 }
 
-// checkReportFolder returns an error when a report would take the place of something else.
 func checkReportFolder(dir string, force bool) error {
 	info, err := os.Stat(dir)
 	switch {
 	case err == nil && !info.IsDir():
-		return devicef("write %q: it is a file, expected the name of a folder", dir)
+		return devicef("write %q: is a file, expected a folder name", dir)
 	case force:
 		return nil
 	}
@@ -187,17 +160,16 @@ func checkReportFolder(dir string, force bool) error {
 		return devicef("write %q: %w", dir, withoutPath(err))
 	}
 	if !own {
-		return hint(devicef("folder %q holds something else than a report and is not written to", dir), "give another name, or --force")
+		return hint(devicef("folder %q has files that are not a report, and is not written to", dir), "give another name, or --force")
 	}
 	return nil
 }
 
-// boundaries words steps for a plot.
 func boundaries(steps []rules.Step) []report.Boundary {
 	var out []report.Boundary
 	for _, s := range steps {
 		kind := "tile"
-		if s.Kind == rules.WaveQuantisation {
+		if s.Kind == rules.WaveQuantization {
 			kind = "wave"
 		}
 		out = append(out, report.Boundary{M: s.M, Kind: kind})
@@ -205,19 +177,19 @@ func boundaries(steps []rules.Step) []report.Boundary {
 	return out
 }
 
-// reportForm is how the files of a report are stored.
 type reportForm struct {
 	images   []report.Image
 	compress bool // index.html
-	unnamed  bool // without what tells the machine from others of its kind
+	unnamed  bool // omit data that identifies the machine
 }
 
-// writeReport writes the report folder of a run that has been judged.
-func (a *app) writeReport(ctx context.Context, folder string, run *results.Run, cfg rules.Config, audit *rules.Audit, found *rules.SplitsResult, notes []string, form reportForm) error {
+func (a *app) writeReport(ctx context.Context, folder string, run *results.Run, cfg rules.Config, audit *rules.Audit,
+	found *rules.SplitsResult, answer *report.Answer, notes []string, form reportForm) error {
 	data, err := rules.LoadData(run)
 	if err != nil {
 		return err
 	}
+	data = data.Along(cfg.Basis())
 	cases, err := run.Cases()
 	if err != nil {
 		return err
@@ -244,7 +216,8 @@ func (a *app) writeReport(ctx context.Context, folder string, run *results.Run, 
 		data.Meta.Fingerprint = data.Meta.Fingerprint.Anonymous()
 	}
 	err = report.Write(ctx, folder, report.Input{
-		Meta: data.Meta, Run: filepath.Base(run.Path()), Series: data.Series, Audit: audit, Splits: found, Executed: executed,
+		Meta: data.Meta, Run: filepath.Base(run.Path()), Series: data.Series, Audit: audit, Splits: found, Answer: answer,
+		Executed:  executed,
 		Sentinels: data.Sentinels, Cases: byID, DriftBound: cfg.DriftBound, Notes: notes, Compress: form.compress,
 		Boundaries: func(key results.SeriesKey) []report.Boundary { return boundaries(rules.Steps(data, key)) },
 	}, form.images)
@@ -255,7 +228,7 @@ func (a *app) writeReport(ctx context.Context, folder string, run *results.Run, 
 	return nil
 }
 
-// executedRows are the cases that were timed for remedies, as they first ran, with these samples.
+// executedRows returns the cases timed for remedies, in order of first run, with those samples.
 func executedRows(run *results.Run, cases map[int64]results.Case) ([]results.Row, error) {
 	samples, err := run.Samples(results.PhaseRemedy)
 	if err != nil {
@@ -275,7 +248,7 @@ func executedRows(run *results.Run, cases map[int64]results.Case) ([]results.Row
 	return rows, nil
 }
 
-// packingNotes say of each kernel that packs its weights ahead of timing what that takes.
+// packingNotes gives the packing time of each kernel that packs its weights before timing.
 func packingNotes(run *results.Run) ([]string, error) {
 	text, ok, err := run.State(sweep.StateRotation)
 	if err != nil || !ok {
@@ -289,7 +262,7 @@ func packingNotes(run *results.Run) ([]string, error) {
 	if err != nil {
 		return nil, &results.FormatError{Path: run.Path(), Reason: fmt.Sprintf("state %s is not readable: %v", sweep.StateRotation, err)}
 	}
-	var names []string // of kernels, in the order of the file
+	var names []string // kernels in file order
 	packed := map[string][]string{}
 	for _, r := range rotations {
 		if r.Packing == nil {
@@ -298,17 +271,17 @@ func packingNotes(run *results.Run) ([]string, error) {
 		if packed[r.Kernel] == nil {
 			names = append(names, r.Kernel)
 		}
-		packed[r.Kernel] = append(packed[r.Kernel], fmt.Sprintf("%s takes %.3g ms and %s a copy", r.Weights, 1e3*r.Packing.Seconds, report.Bytes(r.Packing.Bytes)))
+		packed[r.Kernel] = append(packed[r.Kernel],
+			fmt.Sprintf("%s takes %.3g ms and %s per copy", r.Weights, 1e3*r.Packing.Seconds, report.Bytes(r.Packing.Bytes)))
 	}
 	notes := make([]string, len(names))
 	for i, k := range names {
-		notes[i] = fmt.Sprintf("%s packs weights ahead of timing: %s", k, strings.Join(packed[k], "; "))
+		notes[i] = fmt.Sprintf("%s packs weights before timing: %s", k, strings.Join(packed[k], "; "))
 	}
 	return notes, nil
 }
 
-// asPercent prints a share that is kept as text for people; what is no share stays as
-// it is.
+// asPercent prints a stored share as a percentage; other text is unchanged.
 func asPercent(share string) string {
 	v, err := strconv.ParseFloat(share, 64)
 	if err != nil || !(v >= 0 && v <= 1) {

@@ -11,9 +11,9 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// reproduceFinding runs the command of the first finding of a rule in a shell, as it is printed but on the
-// simulated device, and demands the status that a new audit gives it and the exit code of its
-// gate: reproduce RUN RULE STATUS [FLAG...].
+// reproduceFinding runs the command of a rule's first finding in a shell, as printed but on the simulated
+// device. It requires the finding's status in a new audit and the exit code of its gate: reproduce RUN RULE
+// STATUS [FLAG...].
 func reproduceFinding(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: reproduce RUN RULE STATUS [FLAG...]")

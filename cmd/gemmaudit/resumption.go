@@ -2,25 +2,25 @@ package main
 
 import "github.com/gemmaudit/gemmaudit/rules"
 
-// resumption is what --resume does with a flag of the command that began the run.
+// resumption is the behavior of a flag under --resume.
 type resumption string
 
 const (
-	// fromPlan flags say what is measured. The run file has the plan: --resume refuses them.
+	// fromPlan flags define the measurements. The run file has the plan, so --resume rejects them.
 	fromPlan resumption = "the run file has it"
-	// renewed flags may be given again, and else are those of the run file.
+	// renewed flags may be given again; otherwise the run file's value applies.
 	renewed resumption = "the run file has it, and --resume may give another"
-	// fromSearch flags say how remedies are sought. The run file has that too; --resume refuses another value.
+	// fromSearch flags define the search for remedies. The run file has them; --resume rejects other values.
 	fromSearch resumption = "the run file has it, and --resume refuses another"
-	// repeated flags are in no run file: the command that the hint shows repeats them.
+	// repeated flags are in no run file, so the command in the hint repeats them.
 	repeated resumption = "the command to continue repeats it"
 	// repeatedFiles are repeated too, each file as it was given: see [brought.args].
 	repeatedFiles resumption = "the command to continue repeats each file"
-	// ofStart flags hold for one start of the command.
+	// ofStart flags apply to one start of the command.
 	ofStart resumption = "it holds for one start"
 )
 
-// resumptions are those of the flags of run and sweep that are not [declaredPlanFlags].
+// resumptions covers the flags of run and sweep that are not in [declaredPlanFlags].
 var resumptions = map[string]resumption{
 	"label": fromPlan,
 
@@ -29,13 +29,13 @@ var resumptions = map[string]resumption{
 
 	"rules": repeated, "method": repeated, "threshold": repeated, "fdr": repeated, "gate": repeated, "fail-marginal": repeated,
 	"confirm": repeated, "sustained": repeated, "sustained-limit": repeated, "case-timeout": repeated, "images": repeated,
-	"output": repeated, "textfile": repeated, rules.AcceptFailed: repeated, rules.AcceptMissing: repeated, rules.AcceptMixed: repeated,
+	"output": repeated, "all": repeated, "textfile": repeated, rules.AcceptFailed: repeated, rules.AcceptMissing: repeated,
+	rules.AcceptMixed: repeated, "along": repeated,
 	"kernel-file": repeatedFiles, "library": repeatedFiles,
 
 	"out": ofStart, "resume": ofStart, "parent": ofStart, "retry-faults": ofStart, "dry-run": ofStart, "against": ofStart,
 }
 
-// flagsOfRun are the flags that the run file stands for.
 func flagsOfRun() []string {
 	var out []string
 	for _, d := range declaredPlanFlags {
@@ -51,8 +51,7 @@ func flagsOfRun() []string {
 	return out
 }
 
-// timingFlags are the flags of a plan that say how something is timed: they change nothing about
-// what would run.
+// timingFlags returns the plan flags that change only the timing, not the kernels that run.
 func timingFlags() []string {
 	var out []string
 	for _, d := range declaredPlanFlags {

@@ -10,28 +10,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// newRootCommand assembles the command tree on one app.
 func newRootCommand(a *app) *cobra.Command {
 	root := &cobra.Command{
-		Use:   "gemmaudit",
-		Short: "Is this matrix product as fast as this machine can do it, and what would make it faster?",
-		Example: examples(
-			"gemmaudit run --preset quick          # measure, judge, prove and remedy, in one folder",
-			"gemmaudit devices                     # what can be audited here, and how fast it could be",
-			"gemmaudit import sweep.csv --out r.db # or bring measurements taken elsewhere",
-			"gemmaudit audit r.db                  # which products are slower than they should be",
-			"gemmaudit splits r.db                 # which would be faster in two parts, or padded",
-		),
-		Long: `A GEMM is C[M,N] = A[M,K] · B[K,N], with M the batch. gemmaudit times thousands of
-them, finds those that are slower than a smaller or differently arranged product says
-they should be, proves each finding by measuring it again, and writes the remedy down
-as a table that an inference engine can load.` + exitHelp(
-			"0    clean",
-			"1    a gate failed: confirmed findings, a regression, a table that no longer pays",
-			"2    usage: the command line can't be carried out as it stands, or a CSV is wrong",
-			"3    a device, a run file or the disk failed",
-			"4    inconclusive: measured, but no verdict could be reached",
-			"130  interrupted; nothing measured so far is lost"),
+		Use:           "gemmaudit",
 		Version:       versionText(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -48,7 +29,7 @@ as a table that an inference engine can load.` + exitHelp(
 				return err
 			}
 			if a.supervise != nil && bringsCode(cmd) {
-				cmd.RunE = func(*cobra.Command, []string) error { return a.inChild() } // nothing of the command is done here
+				cmd.RunE = func(*cobra.Command, []string) error { return a.inChild() } // the parent only supervises
 				return nil
 			}
 			return a.brought.check(a.providers)
@@ -60,24 +41,24 @@ as a table that an inference engine can load.` + exitHelp(
 			return cmd.Help()
 		},
 	}
-	root.SetHelpTemplate(helpTemplate)
-	printHelpAtOnce(root)
+	printHelp(root)
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return hint(usage(plainValue(err)), "`%s --help` lists the flags", cmd.CommandPath())
 	})
 	root.CompletionOptions.DisableDefaultCmd = true
 
-	root.Flags().Bool("version", false, "print the program's version, as the version command does")
+	root.Flags().Bool("version", false, "same as the version command")
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.device, "device", "auto", "device to measure on: auto, one that \"gemmaudit devices\" lists, or KIND:all")
-	flags.BoolVarP(&a.quiet, "quiet", "q", false, "no progress and no notes on stderr")
-	flags.BoolVar(&a.noColor, "no-color", false, "no colours; NO_COLOR does the same")
-	flags.BoolVar(&a.spreadsheet, "spreadsheet", false, "put ' before words in CSV that a spreadsheet would run as formulas")
+	flags.StringVar(&a.device, "device", "auto", "auto, a name that the devices command lists, or KIND:all")
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "no progress and notes on stderr")
+	flags.BoolVar(&a.noColor, "no-color", false, "no colors; same as NO_COLOR")
+	flags.BoolVar(&a.spreadsheet, "spreadsheet", false, "protect CSV cells from formula injection in spreadsheets")
 	complete(root, "device", a.completeDevices)
 
 	root.AddCommand(
 		newRunCommand(a),
+		newTriageCommand(a),
 		newDevicesCommand(a),
 		newSweepCommand(a),
 		newChoicesCommand(a),
@@ -98,18 +79,20 @@ as a table that an inference engine can load.` + exitHelp(
 		newMistralCommand(a),
 		newSelftestCommand(a),
 		newDoctorCommand(a),
-		newCalibrateCommand(a),
 		newVersionCommand(a),
 		newCompletionCommand(a),
 		newManCommand(a),
 	)
-	for _, c := range allCommands(root)[1:] {
-		wrapArgs(c)
+	for _, c := range allCommands(root) {
+		describe(c)
+		completeNoFiles(c)
+		if c != root {
+			wrapArgs(c)
+		}
+		wantsHelpAll(c)
 	}
-	root.SetHelpCommand(&cobra.Command{
-		Use:     "help [COMMAND]",
-		Short:   "Teach a command",
-		Example: examples("gemmaudit help sweep"),
+	help := &cobra.Command{
+		Use: "help [COMMAND]",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			target, rest, err := cmd.Root().Find(args)
 			if err != nil || len(rest) > 0 {
@@ -128,11 +111,13 @@ as a table that an inference engine can load.` + exitHelp(
 			}
 			return names, cobra.ShellCompDirectiveNoFileComp
 		},
-	})
+	}
+	wantsHelpAll(help)
+	root.SetHelpCommand(help)
+	describe(help)
 	return root
 }
 
-// unknownCommand names the commands that are spelled much like name.
 func unknownCommand(root *cobra.Command, name string) error {
 	err := usagef("unknown command %q", name)
 	root.SuggestionsMinimumDistance = 2
@@ -143,7 +128,6 @@ func unknownCommand(root *cobra.Command, name string) error {
 	return hint(err, "`%s --help` lists the commands", path)
 }
 
-// allCommands lists a command and all below it.
 func allCommands(c *cobra.Command) []*cobra.Command {
 	all := []*cobra.Command{c}
 	for _, sub := range c.Commands() {
@@ -152,27 +136,25 @@ func allCommands(c *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// refuseEmptyValues returns an error when a flag was given without content, as
-// a script does whose variable is not set. Read as if the flag were absent, it
-// would measure something else than was meant.
+// refuseEmptyValues returns an error if a flag has an empty value, as from a script with an unset variable.
+// Treating the flag as absent would measure something else.
 func refuseEmptyValues(flags *pflag.FlagSet) error {
 	var err error
 	flags.Visit(func(f *pflag.Flag) {
 		value := f.Value.String()
 		if err == nil && (value == "" || value == "[]" && f.Value.Type() == "stringSlice") {
-			err = hint(usagef("--%s: the value is empty", f.Name), "--%s: %s; leave it out for the default", f.Name, f.Usage)
+			err = hint(usagef("--%s: the value is empty", f.Name), "--%s: %s; omit it for the default", f.Name, f.Usage)
 		}
 	})
 	return err
 }
 
-// valueKinds are what a value of a type of flags has to be.
 var valueKinds = map[string]string{
 	"bool": "true or false", "int": "a whole number", "intSlice": "whole numbers, separated by commas",
-	"uint64": "a whole number from 0 on", "float64": "a number", "duration": "a time with its unit, as in 90s or 8h",
+	"uint64": "a whole number, at least 0", "float64": "a number", "duration": "a time with unit, as in 90s or 8h",
 }
 
-// plainValue says of a value that could not be read what was expected, without the function that read it.
+// plainValue states the expected value, without the name of the parsing function.
 func plainValue(err error) error {
 	var invalid *pflag.InvalidValueError
 	if !errors.As(err, &invalid) {
@@ -189,7 +171,6 @@ func plainValue(err error) error {
 	return fmt.Errorf("--%s: %q, expected %s", f.Name, invalid.GetValue(), want)
 }
 
-// wrapArgs makes wrong numbers of arguments usage errors like all others.
 func wrapArgs(c *cobra.Command) {
 	check := c.Args
 	if check == nil {
@@ -203,7 +184,7 @@ func wrapArgs(c *cobra.Command) {
 	}
 }
 
-// exactArgs demands one argument for each name; the error says which is missing.
+// exactArgs requires one argument for each name; the error names the missing one.
 func exactArgs(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < len(names) {
@@ -216,7 +197,6 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// atLeastArgs demands at least one argument for each name.
 func atLeastArgs(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < len(names) {

@@ -6,24 +6,25 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// ruleFlags are the flags that say how a run is judged; `audit`, `splits`,
-// `report` and `run` share them.
+// ruleFlags are the flags shared by `audit`, `splits`, `report` and `run` that define how a run is judged.
 type ruleFlags struct {
 	file      string
 	method    string
+	along     string
 	threshold float64
 	fdr       float64
 	clock     float64
 
-	// changed says whether a flag was given, as 0 is no threshold.
+	// changed reports whether a flag was given, because 0 can be a threshold.
 	changed func(name string) bool
 }
 
 func (f *ruleFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.file, "rules", "", "YAML file of rules, thresholds and waivers, laid over the built-in one")
-	flags.StringVar(&f.method, "method", "", "interval (confidence bounds) or article (running maximum of point estimates)")
-	flags.Float64Var(&f.threshold, "threshold", 0, "share of the reference's MFU below which a row is anomalous")
+	flags.StringVar(&f.file, "rules", "", rulesUsage)
+	flags.StringVar(&f.method, "method", "", "interval (confidence bounds) or article (point estimates)")
+	alongFlag(cmd, &f.along)
+	flags.Float64Var(&f.threshold, "threshold", 0, "a row below this share of the reference's MFU is anomalous")
 	flags.Float64Var(&f.fdr, "fdr", 0, "false discovery rate of each rule")
 	complete(cmd, "rules", filesWith("yaml", "yml"))
 	complete(cmd, "method", fixed(rules.MethodInterval, rules.MethodArticle))
@@ -32,16 +33,19 @@ func (f *ruleFlags) register(cmd *cobra.Command) {
 	f.changed = cmd.Flags().Changed
 }
 
-// registerClock adds --clock, for commands that judge what was measured before.
+func alongFlag(cmd *cobra.Command, along *string) {
+	cmd.Flags().StringVar(along, "along", "", "dimension that curves run along: m, n, k, columns, scale, ... (default auto)")
+	complete(cmd, "along", fixed(rules.AlongNames()...))
+}
+
+// registerClock adds --clock, for commands that judge earlier measurements.
 func (f *ruleFlags) registerClock(cmd *cobra.Command) { clockFlag(cmd, &f.clock) }
 
-// clockFlag adds --clock.
 func clockFlag(cmd *cobra.Command, mhz *float64) {
-	cmd.Flags().Float64Var(mhz, "clock", 0, "clock in MHz at which rows are judged, 0 for the run's own")
+	cmd.Flags().Float64Var(mhz, "clock", 0, "clock in MHz for comparing times, 0 for the run's own")
 	complete(cmd, "clock", fixed("0", "1410", "1755", "1980"))
 }
 
-// config reads the rules file and lays the flags over it.
 func (f *ruleFlags) config(a *app) (rules.Config, error) {
 	cfg, err := rules.LoadConfig(f.file)
 	if err != nil {
@@ -49,6 +53,9 @@ func (f *ruleFlags) config(a *app) (rules.Config, error) {
 	}
 	if f.changed("method") {
 		cfg.Method = f.method
+	}
+	if f.changed("along") {
+		cfg.Along = f.along
 	}
 	if f.changed("threshold") {
 		cfg.Threshold = f.threshold
@@ -68,7 +75,6 @@ func (f *ruleFlags) config(a *app) (rules.Config, error) {
 	return cfg, nil
 }
 
-// setClock sets the clock at which rows are judged. The error speaks of the flag.
 func setClock(cfg *rules.Config, mhz float64) error {
 	cfg.ClockMHz = mhz
 	if mhz != 0 && !(mhz >= leastClock && mhz <= mostClock) { // NaN is neither

@@ -18,24 +18,24 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/table/file"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/verdict"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
-// limits are the most that confirmation and execution may take after a sweep;
-// what is not reached stays unconfirmed, or a prediction, and says so. Zero is
-// no limit, but for running cases by themselves, which has one of its own.
+// limits bound the time of confirmation and execution after a sweep; unfinished items stay unconfirmed or
+// predicted and are reported as such. Zero means no limit, except sustain, which then has its own.
 type limits struct{ confirm, execute, sustain time.Duration }
 
-// presetLimits keep `run --preset quick` under two minutes on two cores, since its
-// sweep takes one at most, and the others in proportion to their sweeps.
+// presetLimits keep `run --preset quick` under two minutes on two cores, with a sweep of at most one minute,
+// and scale with the other presets' sweeps.
 var presetLimits = map[string]limits{
 	"quick":     {confirm: 22 * time.Second, execute: 16 * time.Second, sustain: 20 * time.Second},
 	"standard":  {confirm: 5 * time.Minute, execute: 10 * time.Minute, sustain: 3 * time.Minute},
 	"overnight": {confirm: 30 * time.Minute, execute: time.Hour, sustain: 15 * time.Minute},
 }
 
-// limitsOf are those of a plan's preset, as long as its deadline holds for the plan.
 func limitsOf(plan *sweep.Plan) limits {
 	if plan.Deadline == 0 {
 		return limits{}
@@ -53,45 +53,31 @@ type runOptions struct {
 	confirm bool
 	sustain sustainFlags
 
-	gate     auditGate
+	gate     verdict.Gate
 	remedies remedyFlags
 	images   string
 	output   report.Format
+	all      bool // list every problem
+	dryRun   bool
 
 	search rules.SplitOptions
-	goOn   string // the command that goes on after an interruption
+	goOn   string // the command that continues after an interruption
+
+	triage *triageOptions // set for triage, else nil
+}
+
+func (o *runOptions) registerFolder(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&o.out, "out", "", "folder to write or --resume (default out/TIME-DEVICE)")
+	flags.StringVar(&o.parent, "parent", "out", "parent of the new folder if --out is not given")
+	complete(cmd, "out", folders)
+	complete(cmd, "parent", folders)
 }
 
 func newRunCommand(a *app) *cobra.Command {
 	opts := &runOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "run",
-		Short: "Sweep, judge, prove, remedy and report, into one folder",
-		Example: examples(
-			"gemmaudit run --preset quick                      # under two minutes",
-			"gemmaudit run --preset overnight --deadline 8h",
-			"gemmaudit run --resume --out out/20060102-150405-cpu   # continue after Ctrl-C or the deadline",
-			"gemmaudit run --model mistral-7b:o_proj --dtype bf16 --out o_proj",
-			"gemmaudit run --preset quick --gate any -o markdown >> $GITHUB_STEP_SUMMARY",
-		),
-		Long: `Does everything on this machine: measures the plan into run.db, judges it, measures suspects
-again, executes splits, padding and other kernels where they promise a gain, and writes
-findings, tables and a report with plots. Remedies are searched for every row, as
-splits --among all does. The folder is out/TIME-DEVICE unless --out names one.
-
---resume goes on with the plan of the run and with its flags of remedies (--remedies, --engine-kernels,
---pads, --predicted, --fill, --same-bits, --batch-invariant); another value of one is an error.
-
-  run.db                     every sample
-  index.html, report.md      the report, with plots/
-  findings.json, splits.json what was found, with its proof
-  table.json .csv .h .go     the lookup table for an engine; of several devices one each, as table-cuda0.json` + exitHelp(
-			"0    no confirmed finding (--gate any: no finding at all; --gate none: whatever was found)",
-			"1    the gate failed; everything has been written; also where 3 or 4 would hold as well",
-			"3    a device, the disk or the run file failed; or cases did, and everything has been written",
-			"4    no verdict: the sentinels drifted too far, most rows are undecided, nothing is compared, cases",
-			"     of the plan are missing, or several machines measured the run",
-			"130  interrupted; the hint says how to continue"),
+		Use:  "run",
 		RunE: func(cmd *cobra.Command, _ []string) error { return opts.run(cmd) },
 	}
 	opts.plan.register(a, cmd, defaultPreset)
@@ -99,26 +85,25 @@ splits --among all does. The folder is out/TIME-DEVICE unless --out names one.
 	a.faults.register(cmd)
 	a.labels.register(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&opts.out, "out", "", "folder to write; it must not hold a run yet, unless --resume continues it")
-	flags.BoolVar(&opts.resume, "resume", false, "finish the run in the folder --out: measure what is left, judge and report")
-	flags.StringVar(&opts.parent, "parent", "out", "folder in which the run's own is made when --out is not given")
+	opts.registerFolder(cmd)
+	flags.BoolVar(&opts.resume, "resume", false, resumeUsage)
+	dryRunFlag(cmd, &opts.dryRun)
 	flags.BoolVar(&opts.confirm, "confirm", true, "measure suspects again and execute remedies")
 	opts.sustain.register(cmd)
 	a.textfile.register(cmd)
-	gateFlag(cmd, &opts.gate)
+	findingsGate(cmd, &opts.gate)
 	opts.remedies.register(a, cmd)
-	flags.StringVar(&opts.images, "images", "all", "formats of the plots: all, or some of png,svg,pdf")
+	allFlag(cmd, &opts.all)
+	flags.StringVar(&opts.images, "images", "all", imagesUsage)
 	gatesFlag(cmd, &opts.output, report.Formats())
-	complete(cmd, "out", folders)
-	complete(cmd, "parent", folders)
 	complete(cmd, "images", listOf(func() []string { return []string{"all", "png", "svg", "pdf"} }))
 	return cmd
 }
 
 func (o *runOptions) run(cmd *cobra.Command) (failed error) {
 	ctx, a := cmd.Context(), o.app
-	if err := o.gate.check(); err != nil {
-		return err
+	if err := o.gate.Validate(); err != nil {
+		return usage(err)
 	}
 	if err := o.remedies.search(&o.search); err != nil {
 		return err
@@ -136,17 +121,20 @@ func (o *runOptions) run(cmd *cobra.Command) (failed error) {
 		return err
 	}
 	if o.sustain.on && (!o.confirm || cfg.Method == rules.MethodArticle) {
-		return usagef("--sustained needs findings that are confirmed: it can't be combined with --confirm=false or --method article")
+		return usagef("--sustained needs confirmed findings: it can't be combined with --confirm=false or --method article")
 	}
 	if err := a.faults.check(); err != nil {
 		return err
+	}
+	if o.dryRun && o.resume {
+		return errDryResume()
 	}
 	o.out = a.takeOver(o.out)
 	if o.resume || a.goesOn != nil {
 		return o.finishRun(cmd, cfg, images)
 	}
 	if cfg.Method == rules.MethodArticle && !cmd.Flags().Changed("layout") {
-		o.plan.layout = kernels.RowMajor.String() // which the article measured
+		o.plan.layout = kernels.RowMajor.String() // as measured in the article
 	}
 	if _, err := a.labels.labels(); err != nil {
 		return err
@@ -158,34 +146,72 @@ func (o *runOptions) run(cmd *cobra.Command) (failed error) {
 	if err != nil {
 		return err
 	}
-	plan, _, err := a.planFor(ctx, options)
+	if o.triage != nil {
+		o.triage.choose(&options)
+	}
+	plan, est, err := a.planFor(ctx, options)
 	if err != nil {
 		return err
 	}
 	if err := checkEngineKernels(o.search.Kernels, kernelsOf(plan), a.implementations); err != nil {
 		return err
 	}
+	a.noteTypes(&o.plan, plan)
+	if o.dryRun {
+		described, err := a.describePlan(ctx, plan, est)
+		if err != nil {
+			return err
+		}
+		if most := o.limits(plan); o.confirm && cfg.Method != rules.MethodArticle {
+			if o.sustain.on && most.confirm > 0 {
+				most.execute += cmp.Or(o.sustain.limit, most.sustain)
+			}
+			proof := report.Seconds(most.confirm + most.execute)
+			described.Proof = &proof
+		}
+		return a.wrapPrint(report.WritePlan(a.stream(a.stdout), o.output, described))
+	}
 	folder := o.out
 	if folder == "" {
 		folder = a.newFolder(o.parent, plan.Devices())
 	}
+	_, absent := os.Stat(folder)
+	made := errors.Is(absent, os.ErrNotExist)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return devicef("create folder %q: %w", folder, withoutPath(err))
 	}
 	a.out, o.goOn = folder, o.resumeRun(cmd, folder)
-	run, sum, err := a.sweepInto(ctx, filepath.Join(folder, "run.db"), plan, cfg, &o.search, o.goOn)
+	run, sum, err := a.sweepInto(ctx, filepath.Join(folder, "run.db"), plan, cfg, o.keepAsked, o.goOn)
 	if run != nil {
 		a.textfile.run(run)
 		defer closeRun(run, &failed)
 	}
 	if err != nil {
+		if run == nil && made {
+			os.Remove(folder) // it is empty
+		}
 		return err
 	}
-	return o.evaluate(ctx, folder, run, sum, cfg, limitsOf(plan), images)
+	return o.evaluate(ctx, folder, run, sum, cfg, o.limits(plan), images)
 }
 
-// finishRun goes on with an interrupted run: with its sweep where it stopped, with
-// everything after that anew. Samples that were stored are not taken again.
+func (o *runOptions) limits(plan *sweep.Plan) limits {
+	if o.triage != nil {
+		return o.triage.limits(plan)
+	}
+	return limitsOf(plan)
+}
+
+// keepAsked stores requests that are not in the plan.
+func (o *runOptions) keepAsked(run *results.Run) error {
+	if err := verdict.Keep(run, verdict.StateSearch, &o.search); err != nil || o.triage == nil {
+		return err
+	}
+	return verdict.Keep(run, stateTriage, &o.triage.asked)
+}
+
+// finishRun continues an interrupted run: the sweep from where it stopped, all later steps from the
+// beginning. Stored samples are not measured again.
 func (o *runOptions) finishRun(cmd *cobra.Command, cfg rules.Config, images []report.Image) (failed error) {
 	ctx, a := cmd.Context(), o.app
 	if o.out == "" {
@@ -204,7 +230,11 @@ func (o *runOptions) finishRun(cmd *cobra.Command, cfg rules.Config, images []re
 	if err := o.restoreSearch(cmd, run, plan); err != nil {
 		return err
 	}
-	most := limitsOf(plan)
+	if o.triage != nil {
+		if err := o.triage.restore(run); err != nil {
+			return err
+		}
+	}
 	if o.resume {
 		if err := o.plan.renewDeadline(plan); err != nil {
 			return err
@@ -214,13 +244,13 @@ func (o *runOptions) finishRun(cmd *cobra.Command, cfg rules.Config, images []re
 	if err != nil {
 		return err
 	}
-	return o.evaluate(ctx, o.out, run, sum, cfg, most, images)
+	return o.evaluate(ctx, o.out, run, sum, cfg, o.limits(plan), images)
 }
 
-// restoreSearch has remedies sought as the run was told to at its start. A run that was not told is told by
-// the command line.
+// restoreSearch uses the search settings stored at the run's start. Without stored ones, the command line
+// applies.
 func (o *runOptions) restoreSearch(cmd *cobra.Command, run *results.Run, plan *sweep.Plan) error {
-	was, err := kept[rules.SplitOptions](run, stateSearch)
+	was, err := verdict.Kept[rules.SplitOptions](run, verdict.StateSearch)
 	if err != nil {
 		return err
 	}
@@ -228,21 +258,21 @@ func (o *runOptions) restoreSearch(cmd *cobra.Command, run *results.Run, plan *s
 		if err := checkEngineKernels(o.search.Kernels, kernelsOf(plan), o.app.implementations); err != nil {
 			return err
 		}
-		return keep(run, stateSearch, &o.search)
+		return verdict.Keep(run, verdict.StateSearch, &o.search)
 	}
-	if changes := given(cmd.Flags().Changed, searchChanges(o.search, *was)); len(changes) > 0 {
+	if changes := given(cmd.Flags().Changed, verdict.SearchChanges(o.search, *was)); len(changes) > 0 {
 		again := []string{"splits", run.Path(), "--execute"}
-		return hint(usagef("--%s can't be changed by --resume: the run was begun with %s", changes[0].flag, changes[0].was),
-			"`%s` with --%s seeks remedies in another way", commandLine(again), changes[0].flag)
+		return hint(usagef("--%s can't be changed by --resume: the run was begun with %s", changes[0].Flag, changes[0].Was),
+			"`%s` with --%s searches again", commandLine(again), changes[0].Flag)
 	}
 	o.search = *was
 	return nil
 }
 
-// resumeRun is the command that goes on with a run in a folder: what its command
-// line said of the verdict and of the output is in no run file, so it is repeated. How remedies are sought is.
+// resumeRun is the command that continues a run in a folder. It repeats the flags on verdict and output,
+// which no run file has; the search settings are stored.
 func (o *runOptions) resumeRun(cmd *cobra.Command, folder string) string {
-	args := []string{"run", "--resume", "--out", folder}
+	args := []string{cmd.Name(), "--resume", "--out", folder}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if resumptions[f.Name] == repeated {
 			args = append(args, "--"+f.Name+"="+f.Value.String())
@@ -251,9 +281,8 @@ func (o *runOptions) resumeRun(cmd *cobra.Command, folder string) string {
 	return commandLine(append(args, o.app.brought.args()...))
 }
 
-// evaluate judges what a sweep has measured and writes everything that follows
-// from it into the folder.
-func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.Run, sum *sweep.Summary, cfg rules.Config, most limits, images []report.Image) error {
+func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.Run, sum *sweep.Summary, cfg rules.Config, most limits,
+	images []report.Image) error {
 	a := o.app
 	series, err := run.Series()
 	if err != nil {
@@ -264,7 +293,7 @@ func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.R
 	}
 	confirm := o.confirm && cfg.Method != rules.MethodArticle
 	if confirm {
-		a.notef("measuring suspects again")
+		a.nextStage("measuring suspects again", most.confirm)
 	}
 	audit, err := limited(ctx, most.confirm, func(ctx context.Context) (*rules.Audit, error) {
 		return a.judge(ctx, run, cfg, confirm)
@@ -274,7 +303,7 @@ func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.R
 	}
 	a.textfile.verdict(audit)
 	if confirm {
-		a.notef("executing remedies")
+		a.nextStage("executing remedies", most.execute)
 	}
 	found, err := limited(ctx, most.execute, func(ctx context.Context) (*rules.SplitsResult, error) {
 		return a.findSplits(ctx, run, cfg, o.search, confirm, true)
@@ -292,52 +321,71 @@ func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.R
 	}
 
 	var tables []string
-	for _, ext := range tableExtensions {
+	for _, ext := range file.Extensions {
 		tables = append(tables, filepath.Join(folder, "table."+ext))
 	}
-	written, err := a.writeTables(tables, true, run.Meta(), found)
+	var written, notes []string
+	if audit.Invalid == "" {
+		if written, err = a.writeTables(tables, true, run.Meta(), found); err != nil {
+			return err
+		}
+		notes = []string{"lookup table: " + strings.Join(written, ", ")}
+	} else if err := removeTables(folder); err != nil {
+		return err
+	}
+	data, err := rules.LoadData(run)
 	if err != nil {
 		return err
 	}
-	notes := []string{"lookup table: " + strings.Join(written, ", ")}
-	if err := a.writeReport(ctx, folder, run, cfg, audit, found, notes, reportForm{images: images}); err != nil {
+	data = data.Along(cfg.Basis())
+	answer := newAnswer(data, audit, found, o.search.Kernels)
+	if err := a.writeReport(ctx, folder, run, cfg, audit, found, answer, notes, reportForm{images: images}); err != nil {
 		return err
 	}
 	holds, err := held(run)
 	if err != nil {
 		return err
 	}
-	evidence := o.gate.evidence(audit, holds, undone{}, nil)
+	holds.Continue = o.goOn
+	evidence := o.gate.Audit(audit, holds, nil, nil)
 	evidence.Broken = groundsOf(missing(run, sum, o.goOn), a.notMeasured(run))
-	verdict := a.conclude(evidence)
+	ended := a.conclude(evidence)
 	if o.output.ForGate() {
-		err = a.printChecks(o.output, o.gate.checks("run", run, audit, verdict))
+		err = a.printChecks(o.output, auditChecks("run", o.gate, run, audit, ended))
 	} else {
-		err = o.summarise(folder, run, sum, audit, found)
+		err = o.summarise(folder, run, data.Series, sum, audit, found, answer, written)
 	}
-	return cmp.Or(err, verdict)
+	return cmp.Or(err, ended)
 }
 
-// summarise prints the outcome on stdout.
-func (o *runOptions) summarise(folder string, run *results.Run, sum *sweep.Summary, audit *rules.Audit, found *rules.SplitsResult) error {
+// summarise prints the outcome on stdout as one document per format; the folder has the rest.
+func (o *runOptions) summarise(folder string, run *results.Run, series []results.Series, sum *sweep.Summary, audit *rules.Audit,
+	found *rules.SplitsResult, answer *report.Answer, tables []string) error {
+	if o.triage != nil {
+		return o.triage.answer(folder, run, audit, found, answer.Problems)
+	}
 	a := o.app
 	out := a.stream(a.stdout)
-	series, err := run.Series()
-	if err != nil {
-		return err
+	if answer.Invalid != "" {
+		answer.Next = append(answer.Next,
+			"no table: this run cannot be judged; `"+
+				commandLine([]string{"splits", run.Path(), "--table", filepath.Join(folder, "table.json")})+"` writes it all the same")
 	}
-	if err := a.wrapPrint(report.WriteAudit(out, o.output, run.Meta(), series, audit)); err != nil {
-		return err
+	answer.Next = append(answer.Next, "page: "+oneLine(filepath.Join(folder, "index.html")))
+	answer.Next = append(answer.Next, nextSteps(run.Path(), answer, audit)...)
+	if answer.Invalid == "" && answer.Proven > 0 {
+		answer.Next = append([]string{"table: " + oneLine(filepath.Join(folder, tables[0]))}, answer.Next...)
 	}
-	if o.output != report.Table && o.output != report.Wide && o.output != report.Markdown {
-		return nil // one document a format; the folder has the rest
+	if err := a.wrapPrint(report.WriteVerdict(out, o.output, run.Meta(), series, audit, answer, o.all)); err != nil ||
+		o.output != report.Wide {
+		return err
 	}
 	io.WriteString(out, "\n")
 	remedies := &report.Document{Subject: "remedies", Head: report.SplitsHead(found)}
 	for _, w := range found.Warnings {
 		remedies.Notes = append(remedies.Notes, report.Note{Text: w.Subject + ": " + w.Text, Tone: report.Warned})
 	}
-	// What does not pay is in splits.json and in the report.
+	// Remedies that do not pay are in splits.json and in the report.
 	paying := slices.DeleteFunc(slices.Clone(found.Splits), func(r rules.SplitRow) bool { return !r.Pays })
 	if len(paying) > 0 {
 		remedies.Sheets = []report.Sheet{report.SplitSheet(paying)}
@@ -345,19 +393,17 @@ func (o *runOptions) summarise(folder string, run *results.Run, sum *sweep.Summa
 	if err := a.wrapPrint(remedies.Render(out, o.output)); err != nil {
 		return err
 	}
-	io.WriteString(out, "\n")
-	if sum.Samples > 0 { // a resumed run may have had nothing left to measure
-		fmt.Fprintf(out, "efficiency: %.1f %% of the sweep's wall time inside kernels\n", 100*sum.Efficiency)
+	if sum.Samples > 0 { // a resumed run may be complete
+		fmt.Fprintf(out, "\nefficiency: %.1f %% of the sweep's wall time inside kernels\n", 100*sum.Efficiency)
 	}
-	fmt.Fprintf(out, "folder: %s\n", oneLine(folder))
 	return nil
 }
 
-// stopped turns the end of ctx into an interruption with the command that goes
-// on, which is the hint of a lost device as well; other errors stay what they are.
+// stopped converts the end of ctx to an interruption with the command that continues, which is also the hint
+// for a lost device; other errors are unchanged.
 func (o *runOptions) stopped(ctx context.Context, err error, run *results.Run) error {
 	if ctx.Err() == nil && errors.Is(err, kernels.ErrDeviceLost) {
-		return hint(err, "what was measured is stored; %s", o.goOn)
+		return hint(err, "all samples are stored; %s", o.goOn)
 	}
 	if ctx.Err() == nil {
 		return err
@@ -370,7 +416,25 @@ func limited[T any](ctx context.Context, most time.Duration, f func(context.Cont
 	if most <= 0 {
 		return f(ctx)
 	}
-	inner, cancel := context.WithTimeoutCause(ctx, most, errors.New("the time for it was up"))
+	inner, cancel := context.WithTimeoutCause(ctx, most, errors.New("the time limit was reached"))
 	defer cancel()
 	return f(inner)
+}
+
+// removeTables deletes the tables of an earlier start from the folder of a run without a verdict.
+func removeTables(folder string) error {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return devicef("read folder %q: %w", folder, withoutPath(err))
+	}
+	for _, e := range entries {
+		base, ext, _ := strings.Cut(e.Name(), ".")
+		if base != "table" && !strings.HasPrefix(base, "table-") || !slices.Contains(file.Extensions, ext) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(folder, e.Name())); err != nil {
+			return devicef("remove %q in %q: %w", e.Name(), folder, withoutPath(err))
+		}
+	}
+	return nil
 }

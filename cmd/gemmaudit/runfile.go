@@ -18,8 +18,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
-// newFolder is a folder below parent that is named after the time and the
-// devices.
+// newFolder names a folder below parent by the time and the devices.
 func (a *app) newFolder(parent string, devices []string) string {
 	names := fileSafe(strings.Join(devices, "-"))
 	base := filepath.Join(parent, a.now().Format("20060102-150405")+"-"+names)
@@ -32,14 +31,13 @@ func (a *app) newFolder(parent string, devices []string) string {
 	}
 }
 
-// stateRules is the key under which a run keeps the rules by which its rounds were
-// chosen, so that a resumed sweep chooses alike.
+// stateRules is the key in a run for the rules that choose its rounds, so a resumed sweep chooses alike.
 const stateRules = "rules"
 
 // createRun makes the run file of a plan whose rounds are chosen by cfg.
 func (a *app) createRun(ctx context.Context, path string, plan *sweep.Plan, cfg rules.Config) (*results.Run, error) {
 	if _, err := os.Lstat(path); err == nil {
-		return nil, hint(devicef("%q exists and is not overwritten", path), "use --resume to continue it, or give another --out")
+		return nil, errExists(path, "use --resume to continue it, or give another --out")
 	}
 	labels, err := a.labels.labels()
 	if err != nil {
@@ -61,7 +59,7 @@ func (a *app) createRun(ctx context.Context, path string, plan *sweep.Plan, cfg 
 	for i, d := range devices {
 		specs[i] = d.Spec()
 	}
-	cfg.Waivers = nil // they excuse a row and make it no clearer
+	cfg.Waivers = nil // waivers must not affect the measurements
 	text, err := cfg.Encode()
 	if err != nil {
 		return nil, err
@@ -78,14 +76,11 @@ func (a *app) createRun(ctx context.Context, path string, plan *sweep.Plan, cfg 
 	if err := run.SetState(stateRules, string(text)); err != nil {
 		return nil, errors.Join(err, run.Close())
 	}
-	if err := recordConstants(run, devices); err != nil {
-		return nil, errors.Join(err, run.Close())
-	}
 	return run, nil
 }
 
-// judgesOf returns what decides on the rounds after screening, and on the rows of inferred
-// series, by the rules as they were when the run was created.
+// judgesOf returns the chooser of rounds after the screening, and the designer of inferred rows, by the rules
+// stored in the run.
 func judgesOf(run *results.Run, plan *sweep.Plan) (sweep.Chooser, sweep.Designer, error) {
 	text, stored, err := run.State(stateRules)
 	if err != nil {
@@ -103,7 +98,8 @@ func judgesOf(run *results.Run, plan *sweep.Plan) (sweep.Chooser, sweep.Designer
 	if !plan.Infers() {
 		return chooser, nil, nil
 	}
-	chooser.Asked, chooser.Devices, chooser.Seed, chooser.Launched = results.Inferred(plan.Own()), meta.Fingerprint.Devices, plan.Seed, run.Cases
+	chooser.Asked, chooser.Devices, chooser.Seed, chooser.Launched = results.Inferred(plan.Own()), meta.Fingerprint.Devices, plan.Seed,
+		run.Cases
 	if chooser.Choices, err = run.Choices(); err != nil {
 		return nil, nil, err
 	}
@@ -112,14 +108,14 @@ func judgesOf(run *results.Run, plan *sweep.Plan) (sweep.Chooser, sweep.Designer
 	return chooser, d, nil
 }
 
-// reopen opens a run to go on with its plan, on devices like those that it began on.
+// reopen opens a run to continue its plan on matching devices.
 func (a *app) reopen(path string) (*results.Run, *sweep.Plan, error) {
 	a.holds.Store(true)
 	run, err := results.OpenAppend(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	// Samples whose case is gone would become those of the next case that is added.
+	// Samples without their case would be assigned to the next case added.
 	if _, err := run.Swept(); err != nil {
 		return nil, nil, errors.Join(err, run.Close())
 	}
@@ -131,11 +127,8 @@ func (a *app) reopen(path string) (*results.Run, *sweep.Plan, error) {
 	if err == nil {
 		err = cmp.Or(sameDevices(run, devices), sameBrought(run, devices))
 	}
-	if err == nil {
-		err = a.sameConstants(run, devices)
-	}
 	if err != nil {
-		if closing := run.Close(); closing != nil { // else the hint stays the error's own
+		if closing := run.Close(); closing != nil { // keep the error's own hint otherwise
 			err = errors.Join(err, closing)
 		}
 		return nil, nil, err
@@ -143,18 +136,17 @@ func (a *app) reopen(path string) (*results.Run, *sweep.Plan, error) {
 	a.keep(devices...)
 	run.MeasuredOn(fingerprintOf(devices))
 	if changed := changedSince(run.Meta().Fingerprint, devices); len(changed) > 0 {
-		a.warnf("%s continues under other conditions than it began with: %s", path, strings.Join(changed, "; "))
+		a.warnf("%s continues under different conditions: %s", path, strings.Join(changed, "; "))
 	}
 	return run, plan, nil
 }
 
-// sameDevices refuses devices that have the ids of a run's and are others: figures of
-// two machines are no curve.
+// sameDevices rejects devices with a run's IDs but other properties: two machines' times must not be mixed.
 func sameDevices(run *results.Run, devices []kernels.Device) error {
 	for _, spec := range run.Meta().Fingerprint.Devices {
 		for _, d := range devices {
 			if here := d.Spec(); here.ID == spec.ID && here.Name != spec.Name {
-				return devicef("%s was measured on %s %q, this machine has %q: figures of two machines are not mixed",
+				return devicef("%s was measured on %s %q, but this machine has %q; samples of two machines are not mixed",
 					run.Path(), spec.ID, spec.Name, here.Name)
 			}
 		}
@@ -162,7 +154,6 @@ func sameDevices(run *results.Run, devices []kernels.Device) error {
 	return nil
 }
 
-// fingerprintOf is that of this machine with some of its devices.
 func fingerprintOf(devices []kernels.Device) results.Fingerprint {
 	specs := make([]kernels.Spec, len(devices))
 	for i, d := range devices {
@@ -171,8 +162,7 @@ func fingerprintOf(devices []kernels.Device) results.Fingerprint {
 	return results.ReadFingerprint(specs, buildVersion())
 }
 
-// changedSince words what has changed about a machine, its devices and its libraries
-// since a run was begun on it.
+// changedSince lists the changes of a machine, its devices and its libraries since a run began.
 func changedSince(then results.Fingerprint, devices []kernels.Device) []string {
 	here := fingerprintOf(devices)
 	mine := func(s kernels.Spec) bool {
@@ -186,12 +176,11 @@ func changedSince(then results.Fingerprint, devices []kernels.Device) []string {
 	return out
 }
 
-// planDevices returns the devices that a plan names, in its order.
+// planDevices returns the devices that a plan names, in order.
 func (a *app) planDevices(plan *sweep.Plan) ([]kernels.Device, error) {
 	return a.devicesByID(plan.Devices())
 }
 
-// devicesByID returns devices of this machine by their ids.
 func (a *app) devicesByID(ids []string) ([]kernels.Device, error) {
 	var out []kernels.Device
 	for _, id := range ids {
@@ -201,19 +190,19 @@ func (a *app) devicesByID(ids []string) ([]kernels.Device, error) {
 		all := a.registry().Devices()
 		i := slices.IndexFunc(all, func(d kernels.Device) bool { return d.Spec().ID == id })
 		if i < 0 {
-			err := devicef("device %q, on which the run was measured, is not on this machine", id)
+			err := devicef("device %q of the run is not on this machine", id)
 			if why := a.registry().WhyNot(id); why != "" {
-				err = devicef("device %q, on which the run was measured, can't be used here: %s", id, why)
+				err = devicef("device %q of the run can't be used here: %s", id, why)
 			}
-			return nil, hint(err, "`gemmaudit devices` lists what this machine has")
+			return nil, hint(err, "`gemmaudit devices` lists the devices of this machine")
 		}
 		out = append(out, all[i])
 	}
 	return out, nil
 }
 
-// presentDevices returns those of a run's devices that can be used here, and warns once of
-// each of the others, which are absent. That all are is an error.
+// presentDevices returns a run's devices available here, and warns once about each absent one. It fails if
+// all are absent.
 func (a *app) presentDevices(ids []string) (devices []kernels.Device, absent []string, err error) {
 	var warnings []string
 	for _, id := range ids {
@@ -234,24 +223,23 @@ func (a *app) presentDevices(ids []string) (devices []kernels.Device, absent []s
 	for i, id := range absent {
 		if !slices.Contains(a.absent, id) {
 			a.absent = append(a.absent, id)
-			a.warnf("%s: what it measured stays, and nothing is added", warnings[i])
+			a.warnf("%s: its samples are kept, and none are added", warnings[i])
 		}
 	}
 	return devices, absent, nil
 }
 
-// missing is the error of a run that lacks what devices would have measured that are not
-// there; nil when there are none.
+// missing is the error of a run without the samples of absent devices; nil if all are present.
 func missing(run *results.Run, sum *sweep.Summary, goOn string) error {
 	if len(sum.Missing) == 0 {
 		return nil
 	}
-	return hint(devicef("%s: %s %s not there: the rest is measured", run.Path(), strings.Join(sum.Missing, ", "), isAre(len(sum.Missing))),
+	return hint(devicef("%s: %s %s missing: the rest is measured", run.Path(), strings.Join(sum.Missing, ", "), isAre(len(sum.Missing))),
 		"when %s back, %s", map[bool]string{true: "it is", false: "they are"}[len(sum.Missing) == 1], goOn)
 }
 
-// measure runs a plan into a run. The summary is printed on stderr; an
-// interruption comes with goOn, the command that goes on.
+// measure runs a plan into a run and prints the summary on stderr. An interruption includes goOn, the command
+// that continues.
 func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan, goOn string) (*results.Run, *sweep.Summary, error) {
 	devices, _, err := a.presentDevices(plan.Devices())
 	if err != nil {
@@ -267,7 +255,7 @@ func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan, g
 	}
 	if err := a.tellChoices(ctx, run, plan, devices); err != nil {
 		if ctx.Err() != nil {
-			err = hint(interruptedf("%s: nothing was measured yet", run.Path()), "%s", goOn)
+			err = hint(interruptedf("%s: no samples yet", run.Path()), "%s", goOn)
 		}
 		return run, nil, err
 	}
@@ -281,9 +269,10 @@ func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan, g
 	}
 	meter := a.newMeter()
 	meter.display.Start(first, plan.Screening, 0)
-	runner := &sweep.Runner{Plan: plan, Devices: devices, Out: run, Observer: meter, Chooser: open, Designer: design, DriftTest: rules.DriftPast, Now: a.now, Began: began, CaseTimeout: a.faults.timeout}
-	for _, note := range plan.Notes {
-		meter.Message(note.String())
+	runner := &sweep.Runner{Plan: plan, Devices: devices, Out: run, Observer: meter, Chooser: open, Designer: design,
+		DriftTest: rules.DriftPast, Now: a.now, Began: began, CaseTimeout: a.faults.timeout}
+	for _, note := range sweep.ShortNotes(plan.Notes) {
+		meter.Message(note)
 	}
 	sum, err := runner.Run(ctx)
 	meter.display.Stop()
@@ -296,26 +285,27 @@ func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan, g
 	case errors.As(err, &deadline):
 		return run, sum, deadlineError(deadline)
 	case errors.Is(err, kernels.ErrDeviceLost):
-		return run, sum, hint(err, "what was measured is stored; %s", goOn)
+		return run, sum, hint(err, "all samples are stored; %s", goOn)
 	case errors.As(err, &full):
-		return run, sum, hint(err, "what was measured is stored; make room, then %s", goOn)
+		return run, sum, hint(err, "all samples are stored; free some space, then %s", goOn)
 	case err != nil:
 		return run, sum, err
 	}
 	switch {
 	case sum.Samples == 0 && sum.Status == sweep.StatusComplete:
-		a.notef("%s: 0 samples were left to measure", sum.Status)
+		a.notef("%s: all samples are already measured", sum.Status)
 	case sum.Status == sweep.StatusDeadline:
-		a.notef("the deadline of %s ended it after %d of %d samples, %.0f %% of the time inside kernels: %s continues",
+		a.notef("stopped by the deadline of %s after %d of %d samples, %.0f %% of the time in kernels; %s continues",
 			report.Duration(plan.Deadline), sum.Done, sum.Planned, 100*sum.Efficiency, goOn)
 	default:
-		a.notef("%s: %d samples in %s, %.0f %% of the time inside kernels", sum.Status, sum.Samples, report.Duration(sum.Wall), 100*sum.Efficiency)
+		a.notef("%s: %d samples in %s, %.0f %% of the time in kernels", sum.Status, sum.Samples, report.Duration(sum.Wall),
+			100*sum.Efficiency)
 	}
 	if k := sum.Known; k.Rows > 0 {
 		a.notef("%s", knownText(k))
 	}
 	if outside := outsideKernels(sum); outside != "" {
-		a.notef("outside of kernels: %s", outside)
+		a.notef("not in kernels: %s", outside)
 	}
 	if sum.Failures > 0 {
 		a.warnf("%s failed", plural(sum.Failures, "case", "cases"))
@@ -323,10 +313,9 @@ func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan, g
 	return run, sum, nil
 }
 
-// leastOutside is the share of a sweep's time from which on it is told what took it.
+// leastOutside is the share of a sweep's time above which its causes are listed.
 const leastOutside = 0.005
 
-// outsideKernels words where the time of a sweep went that was not spent inside kernels.
 func outsideKernels(sum *sweep.Summary) string {
 	var words []string
 	for _, p := range sum.Times.Largest(max(leastOutside*sum.Wall.Seconds(), 1e-3)) {
@@ -335,7 +324,6 @@ func outsideKernels(sum *sweep.Summary) string {
 	return strings.Join(words, ", ")
 }
 
-// resumeSweep is the command that goes on with a sweep.
 func (a *app) resumeSweep(path string) string {
 	return commandLine(slices.Concat([]string{"sweep", "--resume", "--out", path}, a.faults.args(), a.brought.args()))
 }

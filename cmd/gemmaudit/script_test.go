@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,15 +21,16 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results/published"
+	"github.com/gemmaudit/gemmaudit/rules/verdict"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files in the scripts")
 
-// TestMain makes this test binary serve as the program itself: `gemmaudit` as
-// it is shipped, `gemmaudit-sim`, the same with the simulated device alone, and
-// `gemmaudit-cards` with a host of simulated cards, `gemmaudit-planned` with one that can be calibrated. `simfleet` writes the runs of a simulated fleet.
+// TestMain makes this test binary act as the program: `gemmaudit` as shipped, `gemmaudit-sim` with only the
+// simulated device, and `gemmaudit-cards` with a host of simulated cards. `simfleet` writes the runs of a
+// simulated fleet.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"gemmaudit": main,
@@ -37,7 +39,7 @@ func TestMain(m *testing.M) {
 			a := newApp(os.Stdin, os.Stdout, os.Stderr, os.LookupEnv, func() []kernels.Provider {
 				return []kernels.Provider{sim}
 			})
-			a.now = sim.device.Now // time passes as the device says
+			a.now = sim.device.Now // time passes as the device simulates it
 			os.Exit(a.main(os.Args[1:]))
 		},
 		"gemmaudit-cards": func() {
@@ -46,14 +48,6 @@ func TestMain(m *testing.M) {
 				return []kernels.Provider{cards}
 			})
 			a.now = cards.now
-			os.Exit(a.main(os.Args[1:]))
-		},
-		"gemmaudit-planned": func() {
-			card := plannedHost{newPlanned(os.Getenv("PLANNED"))}
-			a := newApp(os.Stdin, os.Stdout, os.Stderr, os.LookupEnv, func() []kernels.Provider {
-				return []kernels.Provider{card}
-			})
-			a.now = card.Now
 			os.Exit(a.main(os.Args[1:]))
 		},
 		"simfleet": func() {
@@ -65,16 +59,16 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// simulation provides a device that computes nothing and takes the time that it
-// is told to, so that what a script expects is known.
-type simulation struct{ device *kerneltest.Device }
+// simulation provides a device that only takes a given time, so scripts know the expected
+// result.
+type simulation struct{ device *simulated.Device }
 
 func (s simulation) Open() ([]kernels.Device, []kernels.Missing) {
 	return []kernels.Device{metered{s.device}}, []kernels.Missing{{Name: "cuda", Reason: "this is a simulation"}}
 }
 
-// metered is a device that draws a constant power and counts it.
-type metered struct{ *kerneltest.Device }
+// metered is a device with a constant power draw and an energy counter.
+type metered struct{ *simulated.Device }
 
 // EnergyMJ implements kernels.EnergyMeter.
 func (d metered) EnergyMJ() (float64, error) {
@@ -88,64 +82,69 @@ func newSimulation() simulation {
 		overhead = 2e-6
 	)
 	float := []kernels.DType{kernels.FP32, kernels.BF16}
-	flat := kerneltest.Linear(rate, overhead)
-	var libraries []kerneltest.GemmConfig
+	flat := simulated.Linear(rate, overhead)
+	var libraries []simulated.KernelConfig
 	if os.Getenv("SIMULATED_CUBLASLT") != "" {
-		// Of its algorithms one is as fast as can be, and one takes twice as long.
-		libraries = append(libraries, kerneltest.GemmConfig{Name: "cublaslt", DTypes: float, Cost: flat, Algorithms: map[kernels.Algorithm]kerneltest.GemmConfig{
-			{ID: 66, Tile: 20, SplitK: 1}: {DTypes: float, Cost: flat},
-			{ID: 67, Tile: 20, SplitK: 1}: {DTypes: float, Cost: kerneltest.Slow(flat, 1, 1<<20, 2)},
-		}})
+		// An algorithm reaches the peak, another takes twice as long.
+		libraries = append(libraries,
+			simulated.KernelConfig{Name: "cublaslt", DTypes: float, Cost: flat, Algorithms: map[kernels.Algorithm]simulated.KernelConfig{
+				{ID: 66, Tile: 20, SplitK: 1}: {DTypes: float, Cost: flat},
+				{ID: 67, Tile: 20, SplitK: 1}: {DTypes: float, Cost: simulated.Slow(flat, 1, 1<<20, 2)},
+			}})
 	}
-	return simulation{kerneltest.New(kerneltest.Config{
+	if os.Getenv("SIMULATED_ALIGNED") != "" {
+		// Takes 1.6 times as long where N is no multiple of 8.
+		libraries = append(libraries, simulated.KernelConfig{Name: "aligned", DTypes: float, Cost: simulated.Misaligned(flat, 8, 1.6)})
+	}
+	return simulation{simulated.New(simulated.Config{
 		Seed:                1,
-		Noise:               kerneltest.Noise{Sigma: 0.01},
+		Noise:               simulated.Disturbances{Sigma: 0.01},
 		LastLevelCacheBytes: 64 << 10, // few copies of weights to rotate over
 		HostOverhead:        100 * time.Microsecond,
-		Gemms: append(libraries, []kerneltest.GemmConfig{
-			// Takes half as long again for M from 96 to 128, where 64 + 32..64 do not, and
-			// where it has an algorithm that it would not choose and that does not either.
-			{Name: "dented", DTypes: float, Cost: kerneltest.Slow(flat, 96, 128, 1.5), Packs: true, ExecuteError: planted("dented"), Candidates: []kerneltest.GemmConfig{
-				{DTypes: float, Cost: kerneltest.Slow(flat, 1, 64, 1.3), Packs: true, Label: func(kernels.Problem) string { return "algo 7" }, Choice: foretold},
-			}},
-			// As fast as its peak lets it be, everywhere.
+		Gemms: append(libraries, []simulated.KernelConfig{
+			// Takes 1.5 times as long for M from 96 to 128; 64 + 32..64 do not, nor does an algorithm that it
+			// does not choose there.
+			{Name: "dented", DTypes: float, Cost: simulated.Slow(flat, 96, 128, 1.5), Packs: true, ExecuteError: planted("dented"),
+				Candidates: []simulated.KernelConfig{
+					{DTypes: float, Cost: simulated.Slow(flat, 1, 64, 1.3), Packs: true,
+						Label: func(kernels.Task) string { return "algo 7" }, Choice: foretold},
+				}},
+			// Reaches its peak at every M.
 			{Name: "flat", DTypes: float, Cost: flat, Packs: true, Choice: tilesOf, ExecuteError: planted("flat")},
-			// Computes for real, for selftest.
+			// Computes real results, for selftest.
 			{Name: "exact", DTypes: []kernels.DType{kernels.FP32}, Cost: flat, Arithmetic: true},
-			// Computes nothing, which selftest must notice.
+			// Does not compute, which selftest must detect.
 			{Name: "idle", DTypes: []kernels.DType{kernels.FP32}, Cost: flat},
 		}...),
-		Attentions: []kerneltest.AttentionConfig{
-			// Takes half as long again for prompts of 192 to 224 tokens, and for contexts
-			// of as many.
-			{Name: "dented", Cost: func(a kernels.Attention) float64 {
-				t := attentionTime(a, rate/2, overhead)
-				if a.Length >= 192 && a.Length <= 224 {
-					t *= 1.5
+		Attentions: []simulated.KernelConfig{
+			// Takes 1.5 times as long for prompts and contexts of 192 to 224 tokens.
+			{Name: "dented", Cost: func(t kernels.Task) float64 {
+				if t.M >= 192 && t.M <= 224 {
+					return 1.5 * attentionTime(t.Attention(), rate/2, overhead)
 				}
-				return t
+				return attentionTime(t.Attention(), rate/2, overhead)
 			}},
-			{Name: "flat", Cost: func(a kernels.Attention) float64 { return attentionTime(a, rate/2, overhead) }},
-			{Name: "short", MaxRows: 1, Cost: func(a kernels.Attention) float64 { return attentionTime(a, rate/2, overhead) }},
+			{Name: "flat", Cost: func(t kernels.Task) float64 { return attentionTime(t.Attention(), rate/2, overhead) }},
+			{Name: "short", MaxM: 1, Cost: func(t kernels.Task) float64 { return attentionTime(t.Attention(), rate/2, overhead) }},
 		},
-		Softmaxes: []kerneltest.SoftmaxConfig{
+		Softmaxes: []simulated.KernelConfig{
 			// Takes four times as long for 192 to 224 rows.
-			{Name: "dented", Cost: func(p kernels.SoftmaxProblem) float64 {
+			{Name: "dented", Cost: func(p kernels.Task) float64 {
 				t := softmaxTime(p, overhead)
-				if p.Rows >= 192 && p.Rows <= 224 {
+				if p.M >= 192 && p.M <= 224 {
 					t *= 4
 				}
 				return t
 			}},
-			{Name: "flat", Cost: func(p kernels.SoftmaxProblem) float64 { return softmaxTime(p, overhead) }},
-			{Name: "short", MaxColumns: 64, Cost: func(p kernels.SoftmaxProblem) float64 { return 2 * softmaxTime(p, overhead) }},
+			{Name: "flat", Cost: func(p kernels.Task) float64 { return softmaxTime(p, overhead) }},
+			{Name: "short", MaxColumns: 64, Cost: func(p kernels.Task) float64 { return 2 * softmaxTime(p, overhead) }},
 		},
 	})}
 }
 
-// planted makes products of a kernel fail as SIMULATED_FAULTS says, "hang:dented:64,context:flat:8":
-// at an M they hang, break the context, or lose the card.
-func planted(kernel string) func(kernels.Problem) error {
+// planted makes a kernel's products fail as SIMULATED_FAULTS describes, "hang:dented:64,context:flat:8": at
+// an M they hang, break the context, or lose the card.
+func planted(kernel string) func(kernels.Task) error {
 	at := map[int]string{}
 	for plan := range strings.SplitSeq(os.Getenv("SIMULATED_FAULTS"), ",") {
 		if of := strings.Split(plan, ":"); len(of) == 3 && of[1] == kernel {
@@ -156,7 +155,7 @@ func planted(kernel string) func(kernels.Problem) error {
 			at[m] = of[0]
 		}
 	}
-	return func(p kernels.Problem) error {
+	return func(p kernels.Task) error {
 		switch at[p.M] {
 		case "hang":
 			select {}
@@ -173,34 +172,31 @@ func planted(kernel string) func(kernels.Problem) error {
 	}
 }
 
-// foretold says that one algorithm runs up to m128 and another one above, where there is none.
-func foretold(p kernels.Problem) (kernels.Choice, error) {
+// foretold predicts one algorithm up to m128 and another above; the prediction is wrong there.
+func foretold(p kernels.Task) (kernels.Choice, error) {
 	if p.M > 128 {
 		return kernels.Choice{Label: "algo 8"}, nil
 	}
 	return kernels.Choice{Label: "algo 7"}, nil
 }
 
-// tilesOf are tiles of 16 units at a time, larger ones from m100 on, or from m64 on where the
-// weights are [K,N].
-func tilesOf(p kernels.Problem) (kernels.Choice, error) {
+// tilesOf has 16 tiles in flight, with larger tiles from m100, or from m64 for [K,N] weights.
+func tilesOf(p kernels.Task) (kernels.Choice, error) {
 	tile := 32
-	if p.M >= 100 || p.BLayout == kernels.RowMajor && p.M >= 64 {
+	if p.M >= 100 || p.Layout == kernels.RowMajor && p.M >= 64 {
 		tile = 64
 	}
 	return kernels.Choice{Tiling: kernels.Tiling{Tile: [3]int{tile, tile, 32}, Split: 1}, Stages: 3, Slots: 16}, nil
 }
 
-// attentionTime is that of attention at a rate in FLOP/s.
 func attentionTime(a kernels.Attention, rate, overhead float64) float64 {
 	pairs := float64(a.Rows) * (float64(a.Length) - float64(a.Rows-1)/2)
 	return overhead + 4*float64(a.Heads.Query*a.Heads.Dim)*pairs/rate
 }
 
-// softmaxTime is that of softmax at nine tenths of the simulated bandwidth.
-func softmaxTime(p kernels.SoftmaxProblem, overhead float64) float64 {
-	s := kernels.Subject{Operation: p.Operation(), DType: p.DType, Dims: kernels.Dims{Columns: p.Columns, Queries: p.Queries}}
-	return overhead + s.Bytes(p.Rows)/90e9
+// softmaxTime is the time of softmax at 90 % of the simulated bandwidth.
+func softmaxTime(p kernels.Task, overhead float64) float64 {
+	return overhead + p.Bytes(p.M)/90e9
 }
 
 func TestScripts(t *testing.T) {
@@ -209,7 +205,7 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// An interrupted sweep of the simulated device, by the first version of the program.
+	// An interrupted sweep of the simulated device by the program's first version.
 	schema1, err := filepath.Abs("testdata/schema1.db")
 	if err != nil {
 		t.Fatal(err)
@@ -232,13 +228,15 @@ func TestScripts(t *testing.T) {
 			env.Setenv("FIXTURES", fixtures)
 			env.Setenv("SCHEMA1", schema1)
 			env.Setenv("ROOT", root)
-			// A script that builds Go does not compile the standard library anew.
+			env.Setenv("COLUMNS", "400") // scripts check columns that a narrow table may omit
+			// Share the build cache, so scripts that build Go do not recompile the standard library.
 			env.Setenv("GOCACHE", cmp.Or(os.Getenv("GOCACHE"), filepath.Join(cache, "go-build")))
-			// Nothing of the person who runs the tests shows.
+			env.Setenv("GOFLAGS", compiledAs())
+			// The user's environment must not affect the tests.
 			env.Setenv("TERM", "dumb")
-			// The race detector's settings hold for the processes that scripts start.
+			// Processes started by scripts get the race detector's settings.
 			env.Setenv("GORACE", os.Getenv("GORACE"))
-			// Instruction sets are left out in scripts as they are in this process.
+			// Scripts get the same instruction set limits as this process.
 			for _, cap := range []string{"GEMMAUDIT_ISA", "ONEDNN_MAX_CPU_ISA", "OPENBLAS_CORETYPE"} {
 				if value, set := os.LookupEnv(cap); set {
 					env.Setenv(cap, value)
@@ -262,8 +260,9 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// exitcode runs a command and demands its exit code, or one of several: exitcode 2 gemmaudit sweep. A sweep of the real CPU
-// ends with 0,4 where its verdict is not what a script is about: 4 where other work made the machine too unsteady to judge.
+// exitcode runs a command and requires its exit code, or any of several: exitcode 2 gemmaudit sweep. Sweeps
+// of the real CPU allow 0,4 if the verdict does not matter: other load can make the machine too unsteady for
+// one.
 func exitcode(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exitcode CODE COMMAND [ARG...]")
@@ -277,7 +276,7 @@ func exitcode(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// lines demands a number of lines of stdout, stderr or a file: lines stderr 2.
+// lines requires a number of lines of stdout, stderr or a file: lines stderr 2.
 func lines(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: lines FILE COUNT")
@@ -288,7 +287,7 @@ func lines(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// fewer demands that one file has fewer lines than another: fewer A B.
+// fewer requires that one file has fewer lines than another: fewer A B.
 func fewer(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: fewer FILE FILE")
@@ -299,16 +298,15 @@ func fewer(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// damage writes a copy of a file that is wrong in one way, of a run file or, with
-// overflow, of bf16 weights whose first norm is too large for fp16's range. The keys of
-// kept proof have one bit of it flipped:
-// damage truncate|newer|foreign|verdict-audit|verdict-splits|overflow FROM TO.
+// damage copies a file with one fault: of a run file or, with overflow, of bf16 weights whose first norm
+// exceeds fp16's range. verdict-audit and verdict-splits flip one bit of the stored proof: damage
+// truncate|newer|foreign|verdict-audit|verdict-splits|overflow FROM TO.
 func damage(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: damage truncate|newer|foreign|verdict-audit|verdict-splits|overflow FROM TO")
 	}
 	b := []byte(ts.ReadFile(args[1]))
-	// Offsets of the SQLite header: user version, application id.
+	// Offsets of the SQLite header: user version, application ID.
 	switch args[0] {
 	case "truncate":
 		b = b[:len(b)/2]
@@ -316,8 +314,8 @@ func damage(ts *testscript.TestScript, neg bool, args []string) {
 		binary.BigEndian.PutUint32(b[60:], 99)
 	case "foreign":
 		binary.BigEndian.PutUint32(b[68:], 0)
-	case stateAudit, stateSplits:
-		// A row of the database holds the key and the value side by side.
+	case verdict.StateAudit, verdict.StateSplits:
+		// A database row stores key and value next to each other.
 		i := bytes.Index(b, []byte(args[0]+"{"))
 		if i < 0 {
 			ts.Fatalf("%s keeps no %s", args[1], args[0])
@@ -339,9 +337,8 @@ func damage(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[2]), b, 0o644))
 }
 
-// limitedFiles runs a command that may not write files larger than a number of
-// KiB, as on a full disk, and demands its exit code:
-// limited KIB CODE COMMAND [ARG...].
+// limitedFiles runs a command that may not write files larger than a number of KiB, as on a full disk, and
+// requires its exit code: limited KIB CODE COMMAND [ARG...].
 func limitedFiles(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: limited KIB CODE COMMAND [ARG...]")
@@ -349,7 +346,7 @@ func limitedFiles(ts *testscript.TestScript, neg bool, args []string) {
 	exitcode(ts, false, append([]string{args[1], "bash", "-c", `ulimit -f "$1"; shift; exec "$@"`, "bash", args[0]}, args[2:]...))
 }
 
-// flagged counts what the plain rule flags: flagged RUN THRESHOLD CASES COUNT.
+// flagged counts the findings of the plain rule: flagged RUN THRESHOLD CASES COUNT.
 func flagged(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 4 {
 		ts.Fatalf("usage: flagged RUN THRESHOLD CASES COUNT")
@@ -373,7 +370,8 @@ func remedies(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: remedies RUN AMONG COUNT")
 	}
-	ts.Check(ts.Exec("gemmaudit-sim", "splits", args[0], "--method", "article", "--threshold", "0.85", "--ratio", "0.9", "--among", args[1], "-o", "json"))
+	ts.Check(ts.Exec("gemmaudit-sim", "splits", args[0], "--method", "article", "--threshold", "0.85", "--ratio", "0.9", "--among", args[1],
+		"-o", "json"))
 	var found struct {
 		Splits []struct {
 			Saved float64 `json:"stake_us"`
@@ -390,8 +388,7 @@ func remedies(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// slower copies a samples CSV and makes rows from m96 on a tenth slower:
-// slower FROM TO.
+// slower copies a samples CSV and slows rows from m96 by a tenth: slower FROM TO.
 func slower(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: slower FROM TO")
@@ -413,8 +410,8 @@ func slower(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(b.String()), 0o644))
 }
 
-// drifting copies a samples CSV and adds sentinels that take twice as long at its end as
-// at its beginning: drifting FROM TO.
+// drifting copies a samples CSV and adds sentinels that take twice as long at the end as at the start:
+// drifting FROM TO.
 func drifting(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: drifting FROM TO")
@@ -437,4 +434,15 @@ func drifting(ts *testscript.TestScript, neg bool, args []string) {
 	var b strings.Builder
 	ts.Check(csv.NewWriter(&b).WriteAll(records))
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(b.String()), 0o644))
+}
+
+func compiledAs() string {
+	info, _ := debug.ReadBuildInfo()
+	var flags []string
+	for _, s := range info.Settings {
+		if s.Key == "-trimpath" || s.Key == "-gcflags" && !strings.Contains(s.Value, " ") {
+			flags = append(flags, s.Key+"="+s.Value)
+		}
+	}
+	return strings.Join(flags, " ")
 }

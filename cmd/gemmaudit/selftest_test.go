@@ -8,10 +8,10 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cpu"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 )
 
-// attending is the CPU with another attention.
+// attending replaces the attention of a device and of its kernels.
 type attending struct {
 	kernels.Device
 	attend func(kernels.Attention) (kernels.Launch, error)
@@ -19,7 +19,25 @@ type attending struct {
 
 func (d *attending) Attend(a kernels.Attention) (kernels.Launch, error) { return d.attend(a) }
 
-// attendingProvider opens one.
+func (d *attending) Kernels(o kernels.Operation) []kernels.Kernel {
+	all := d.Device.Kernels(o)
+	for i, k := range all {
+		if a, ok := k.(kernels.AttentionKernel); ok {
+			all[i] = kernels.AttentionKernels(d, []kernels.AttentionKernel{attendingKernel{a, d}})[0]
+		}
+	}
+	return all
+}
+
+type attendingKernel struct {
+	kernels.AttentionKernel
+	device *attending
+}
+
+func (k attendingKernel) Attend(a kernels.Attention) (kernels.Launch, error) {
+	return k.device.attend(a)
+}
+
 type attendingProvider func(d kernels.Device, a kernels.Attention) (kernels.Launch, error)
 
 func (p attendingProvider) Open() ([]kernels.Device, []kernels.Missing) {
@@ -30,8 +48,8 @@ func (p attendingProvider) Open() ([]kernels.Device, []kernels.Missing) {
 	return devices, missing
 }
 
-// TestSelftestOfAttention: wrong attention fails the gate, one that can't be run is an error of
-// the device, and one that refuses everything leaves nothing compared.
+// Wrong attention must fail the gate. Attention that cannot run is a device error; if it rejects everything,
+// no comparison is left.
 func TestSelftestOfAttention(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -63,20 +81,20 @@ func TestSelftestOfAttention(t *testing.T) {
 	}
 }
 
-// idleProvider opens a device whose one kernel computes nothing, which is a known fault or not.
+// idleProvider opens a device whose only kernel does not compute, with the given known faults.
 type idleProvider []kernels.KnownFault
 
 func (p idleProvider) Open() ([]kernels.Device, []kernels.Missing) {
-	return []kernels.Device{kerneltest.New(kerneltest.Config{
-		Gemms:  []kerneltest.GemmConfig{{Name: "idle", DTypes: []kernels.DType{kernels.FP32}, Cost: kerneltest.Linear(1e9, 0)}},
+	return []kernels.Device{simulated.New(simulated.Config{
+		Gemms:  []simulated.KernelConfig{{Name: "idle", DTypes: []kernels.DType{kernels.FP32}, Cost: simulated.Linear(1e9, 0)}},
 		Faults: p,
 	})}, nil
 }
 
-// TestSelftestKnowsFaults: a known fault of a library fails the gate as any other does, and the output says that it is known. It is
-// recognised by kernel, type and check.
+// A library's known fault must fail the gate and be marked as known. Kernel, type and check identify it.
 func TestSelftestKnowsFaults(t *testing.T) {
-	fault := kernels.KnownFault{Kernel: "idle", DType: kernels.FP32, Checks: []kernels.CheckStep{kernels.CheckUnwritten}, Text: "nothing is written"}
+	fault := kernels.KnownFault{Kernel: "idle", DType: kernels.FP32, Checks: []kernels.CheckStep{kernels.CheckUnwritten},
+		Text: "nothing is written"}
 	other := fault
 	other.Checks = []kernels.CheckStep{kernels.CheckExtremes}
 	for _, c := range []struct {
@@ -88,7 +106,7 @@ func TestSelftestKnowsFaults(t *testing.T) {
 		a := newApp(strings.NewReader(""), stdout, stderr, env, func() []kernels.Provider { return []kernels.Provider{c.faults} })
 		code := a.main([]string{"selftest", "--dtype", "fp32", "--noise=false", "-o", "json"})
 		field := strings.Contains(stdout.String(), `"known": "nothing is written"`)
-		said := strings.Contains(stderr.String(), "1 kernel failed the comparison with the reference, 1 by a known fault of a library")
+		said := strings.Contains(stderr.String(), "1 kernel failed the comparison with the reference, 1 from a known library bug")
 		if code != exitGate || field != c.known || said != c.known {
 			t.Errorf("faults %+v: exit code %d\n%s%s", c.faults, code, stdout, stderr)
 		}

@@ -15,30 +15,33 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gemmaudit/gemmaudit/cmd/gemmaudit/process"
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results/draft"
 )
 
-// The variables by which these tests start themselves as a process that a signal ends.
+// The variables that make the test binary act as the process to signal.
 const (
 	signalledArgs = "GEMMAUDIT_TEST_SIGNALLED" // the command line, one word a line
-	signalledHang = "GEMMAUDIT_TEST_HANGS"     // a file that the command is writing when it begins to hang; empty for a command that goes on
+	signalledHang = "GEMMAUDIT_TEST_HANGS"     // the file being written when the command hangs; empty for a command that continues
 )
 
-// A signal in the middle of a command that measures nothing is answered by 130, also by a command that reaches its
-// verdict all the same, and by one that never looks at its context; then nothing half-written stays.
+// A signal during a command without measurements must give exit code 130, also if the command reaches its
+// verdict or never checks its context. No partial file may remain.
 func TestSignalEndsCommands(t *testing.T) {
 	if args := os.Getenv(signalledArgs); args != "" {
 		os.Exit(beSignalled(strings.Split(args, "\n"), os.Getenv(signalledHang)))
 	}
 	dir := t.TempDir()
-	csv, run := filepath.Join(dir, "samples.csv"), filepath.Join(dir, "run.db")
+	csv, run, shard := filepath.Join(dir, "samples.csv"), filepath.Join(dir, "run.db"), filepath.Join(dir, "shard.db")
 	if err := os.WriteFile(csv, manySeries(50, 4, 5), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	a := newApp(nil, io.Discard, io.Discard, os.LookupEnv, func() []kernels.Provider { return nil })
-	if code := a.main([]string{"import", csv, "--out", run, "-q"}); code != exitClean {
-		t.Fatalf("import: exit code %d", code)
+	for _, out := range []string{run, shard} {
+		a := newApp(nil, io.Discard, io.Discard, os.LookupEnv, func() []kernels.Provider { return nil })
+		if code := a.main([]string{"import", csv, "--out", out, "-q"}); code != exitClean {
+			t.Fatalf("import: exit code %d", code)
+		}
 	}
 	out := filepath.Join(dir, "out")
 	for _, args := range [][]string{
@@ -51,6 +54,7 @@ func TestSignalEndsCommands(t *testing.T) {
 		{"export", run, "--out", filepath.Join(out, "all.csv")},
 		{"import", csv, "--out", filepath.Join(out, "again.db")},
 		{"explain", "monotonic"},
+		{"merge", filepath.Join(out, "all.db"), run, shard, "--accept-mixed"},
 	} {
 		for _, hangs := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/hangs=%v", args[0], hangs), func(t *testing.T) {
@@ -85,8 +89,8 @@ func TestSignalEndsCommands(t *testing.T) {
 	}
 }
 
-// beSignalled carries a command line out in a process that gets a signal as soon as the command begins. With a path it then hangs
-// with a draft of it.
+// beSignalled runs a command line in a process that gets a signal when the command begins. With a path, it
+// then hangs with a draft of that file.
 func beSignalled(args []string, hangs string) int {
 	told := make(chan struct{})
 	a := newApp(nil, io.Discard, &listener{heard: told}, os.LookupEnv, func() []kernels.Provider { return nil })
@@ -102,7 +106,7 @@ func beSignalled(args []string, hangs string) int {
 				panic(err)
 			}
 			<-told
-			time.Sleep(echo) // the context ends by then at the latest
+			time.Sleep(process.Echo) // the context ends by then at the latest
 			if hangs != "" {
 				select {}
 			}
@@ -112,7 +116,6 @@ func beSignalled(args []string, hangs string) int {
 	return a.main(args)
 }
 
-// listener closes heard at the first write.
 type listener struct {
 	once  sync.Once
 	heard chan struct{}
@@ -123,7 +126,6 @@ func (l *listener) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// manySeries is a samples CSV of so many series of products of different sizes.
 func manySeries(series, rows, rounds int) []byte {
 	var b strings.Builder
 	b.WriteString("device,kernel,dtype,m,n,k,round,us\n")
@@ -131,7 +133,8 @@ func manySeries(series, rows, rounds int) []byte {
 		for s := range series {
 			for r := range rows {
 				m := 32 * (r + 1)
-				fmt.Fprintf(&b, "cuda:0,cublas,bf16,%d,%d,%d,%d,%.4f\n", m, 64*(1+s%1024), 64*(1+s/1024), round, 20+0.1*float64(m)+0.001*float64((7*round+3*r+s)%11))
+				fmt.Fprintf(&b, "cuda:0,cublas,bf16,%d,%d,%d,%d,%.4f\n", m, 64*(1+s%1024), 64*(1+s/1024), round,
+					20+0.1*float64(m)+0.001*float64((7*round+3*r+s)%11))
 			}
 		}
 	}

@@ -18,11 +18,13 @@ func TestTrustVerdict(t *testing.T) {
 	}{
 		{"kept", trust.Result{}, exitClean, ""},
 		{"broken", trust.Result{Broken: []trust.Rate{broken}, Thin: []trust.Rate{thin}}, exitGate,
-			"1 rate is past the bound: missed-rows under clock is 9 of 100, bound 5.00 %"},
-		{"several", trust.Result{Broken: []trust.Rate{broken, broken, broken}}, exitGate, "3 rates are past the bound: missed-rows under clock is 9 of 100, bound 5.00 %, and 2 more"},
-		{"thin", trust.Result{Thin: []trust.Rate{thin}}, exitInconclusive, "1 rate has too few machines to be compared with the bound: false-rows under quiet was counted 20 times"},
+			"1 rate exceeds its bound: missed-rows under clock is 9 of 100, bound 5.00 %"},
+		{"several", trust.Result{Broken: []trust.Rate{broken, broken, broken}}, exitGate,
+			"3 rates exceed their bounds: missed-rows under clock is 9 of 100, bound 5.00 %, and 2 more"},
+		{"thin", trust.Result{Thin: []trust.Rate{thin}}, exitInconclusive,
+			"1 rate has too few machines for a comparison with the bound: false-rows under quiet has a count of 20"},
 	} {
-		err := quietApp().conclude(trustEvidence(&c.result))
+		err := quietApp().conclude(c.result.Evidence())
 		if code := exitCode(err); code != c.code {
 			t.Errorf("%s: exit code %d, want %d", c.name, code, c.code)
 		}

@@ -16,10 +16,9 @@ import (
 	"time"
 )
 
-// slurmRequired names the variable of the environment that makes it a failure that no Slurm can be started.
+// slurmRequired names the environment variable that makes a missing Slurm a failure.
 const slurmRequired = "GEMMAUDIT_SLURM_REQUIRED"
 
-// slurmNodes are the nodes of a cluster.
 var slurmNodes = []string{"n1", "n2", "n3", "n4"}
 
 // cluster is a real Slurm on this machine: a controller, and a daemon for each of four nodes of one core.
@@ -29,7 +28,7 @@ type cluster struct {
 	env []string
 }
 
-// slurmConf is for a machine without systemd and munge. What it asks to be quick is that a test need not wait.
+// slurmConf is for a machine without systemd and munge. Short intervals keep the test fast.
 const slurmConf = `ClusterName=audited
 SlurmctldHost=%[2]s(127.0.0.1)
 SlurmctldPort=%[3]d
@@ -61,8 +60,8 @@ PrologFlags=Alloc
 Prolog=%[1]s/prolog
 `
 
-// slurmInit starts the daemons in a folder. As the first process of a namespace it is the parent of whatever they leave behind,
-// and all of it ends with it. A node whose file off-NAME is there has no power.
+// slurmInit starts the daemons in a folder. As PID 1 of a namespace it inherits their orphans, and all of
+// them end with it. A node with a file off-NAME has no power.
 const slurmInit = `slurmctld -D >log/slurmctld.out 2>&1 &
 for node in "$@"; do
   while :; do
@@ -72,7 +71,8 @@ for node in "$@"; do
 done
 while :; do wait; done`
 
-// startSlurm starts a cluster, which ends with the test, also when the test is killed. Where that can't be done the test is skipped.
+// startSlurm starts a cluster that ends with the test, even if the test is killed. If Slurm cannot start, it
+// skips the test.
 func startSlurm(t *testing.T) *cluster {
 	t.Helper()
 	lacks := func(what string) {
@@ -122,13 +122,13 @@ func startSlurm(t *testing.T) *cluster {
 	init.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started, ended := make(chan error), make(chan struct{})
 	go func() {
-		// The kernel sends the signal when the thread ends that started the process.
+		// The kernel sends the signal when the thread that started the process ends.
 		runtime.LockOSThread()
 		defer close(ended)
 		err := init.Start()
 		started <- err
 		if err == nil {
-			_ = init.Wait() // it ends by being killed
+			_ = init.Wait() // it is always killed
 		}
 	}()
 	c.check(<-started)
@@ -147,7 +147,6 @@ func startSlurm(t *testing.T) *cluster {
 	return c
 }
 
-// freePorts are ports that nothing listened on a moment ago.
 func freePorts(t *testing.T, n int) []int {
 	t.Helper()
 	var ports []int
@@ -176,7 +175,6 @@ func (c *cluster) write(name, text string, mode os.FileMode) {
 	c.check(os.WriteFile(c.path(name), []byte(text), mode))
 }
 
-// tell logs the end of a file.
 func (c *cluster) tell(name string) {
 	const most = 6000
 	text, err := os.ReadFile(c.path(name))
@@ -186,7 +184,6 @@ func (c *cluster) tell(name string) {
 	c.t.Logf("%s: %s", name, text[max(0, len(text)-most):])
 }
 
-// run runs a command as a user of the cluster and returns what it prints.
 func (c *cluster) run(name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), 30*time.Second)
 	defer cancel()
@@ -201,7 +198,6 @@ func (c *cluster) run(name string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// must is run for what does not fail.
 func (c *cluster) must(name string, args ...string) string {
 	c.t.Helper()
 	out, err := c.run(name, args...)
@@ -209,7 +205,6 @@ func (c *cluster) must(name string, args ...string) string {
 	return out
 }
 
-// within waits for something to be so.
 func (c *cluster) within(most time.Duration, what string, is func() bool) {
 	c.t.Helper()
 	for until := time.Now().Add(most); !is(); time.Sleep(100 * time.Millisecond) {
@@ -221,8 +216,8 @@ func (c *cluster) within(most time.Duration, what string, is func() bool) {
 	}
 }
 
-// processes are those of this cluster on a node, or those among them that have another variable as well: the daemon, the scripts
-// and what they started.
+// processes returns this cluster's processes on a node: the daemon, the scripts and their children. variables
+// restricts them by environment.
 func (c *cluster) processes(node string, variables ...string) []int {
 	c.t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/environ")
@@ -244,12 +239,12 @@ func (c *cluster) processes(node string, variables ...string) []int {
 	return pids
 }
 
-// powerOff ends all processes of a node at once, and keeps its daemon from being started until powerOn.
+// powerOff kills all processes of a node at once and blocks its daemon until powerOn.
 func (c *cluster) powerOff(node string) {
 	c.t.Helper()
 	c.write("off-"+node, "", 0o644)
 	pids := c.processes(node)
-	// What watches over a script has overwritten its environment, and would tell the controller that the script has ended.
+	// slurmstepd has overwritten its environment; it would report the script's end to the controller.
 	for _, pid := range pids {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 		if err != nil {
@@ -264,7 +259,7 @@ func (c *cluster) powerOff(node string) {
 		}
 	}
 	for _, pid := range pids {
-		_ = syscall.Kill(pid, syscall.SIGKILL) // some are gone with another
+		_ = syscall.Kill(pid, syscall.SIGKILL) // some have ended with another
 	}
 }
 

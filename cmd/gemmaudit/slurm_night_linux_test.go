@@ -25,7 +25,7 @@ func TestSlurm(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := startSlurm(t)
-	// A node has a name of its own, though all are this machine.
+	// Each node needs its own host name, though all are this machine.
 	c.write("node", `#!/bin/bash
 exec unshare --uts bash -c 'echo "$SLURMD_NODENAME" >/proc/sys/kernel/hostname; exec "$@"' node '`+program+`' "$@"
 `, 0o755)
@@ -34,14 +34,12 @@ exec unshare --uts bash -c 'echo "$SLURMD_NODENAME" >/proc/sys/kernel/hostname; 
 	t.Run("prolog", func(t *testing.T) { c.on(t).prologDrains() })
 }
 
-// on is the cluster for a part of the test.
 func (c *cluster) on(t *testing.T) *cluster {
 	part := *c
 	part.t = t
 	return &part
 }
 
-// night is one that is submitted, with its settings.
 type night struct {
 	*cluster
 	folder  string
@@ -49,20 +47,22 @@ type night struct {
 	perNode int
 }
 
-// cases is how many the plan of a night has, slurmLimit a limit on what takes some ten seconds on a machine with nothing else to do.
+// cases is the number of cases in a night's plan. slurmLimit bounds steps that take some ten seconds on an
+// idle machine.
 const (
 	cases      = 4
 	slurmLimit = 4 * time.Minute
 )
 
-// submit submits a night in a folder that has a space in its path. Further settings are lines of night.env.
+// submit submits a night in a folder with a space in its path. settings are lines of night.env.
 func (c *cluster) submit(name, program string, perNode, rounds int, settings ...string) night {
 	c.t.Helper()
 	root := c.path("shared storage")
 	lines := append([]string{
 		"ROOT='" + root + "'",
 		"GEMMAUDIT='" + program + "'",
-		fmt.Sprintf("SWEEP=(--device cpu --shape n64k64 --batch 1:%d --dtype fp32 --kernel naive --regime hot --threads 1 --block 10ms --rounds %d --rounds-for all)", cases, rounds),
+		fmt.Sprintf("SWEEP=(--device cpu --shape n64k64 --batch 1:%d --dtype fp32 --kernel naive --regime hot --threads 1 --block 10ms "+
+			"--rounds %d --rounds-for all)", cases, rounds),
 		fmt.Sprintf("PROCESSES=%d", perNode),
 		`FLEET_LOCAL="` + c.dir + `/local/${SLURMD_NODENAME:-none}"`,
 		`LABELS=(rack=7 'owner=a "b" $(touch expanded) \ c')`,
@@ -75,8 +75,8 @@ func (c *cluster) submit(name, program string, perNode, rounds int, settings ...
 	return night{c, filepath.Join(root, name), rounds, perNode}
 }
 
-// disturbedNight has one task killed, one requeued, one at the end of its time and one node without power while they measure. In the
-// end each task's run is whole, and has what was measured before.
+// disturbedNight disturbs four tasks while they measure: one is killed, one requeued, one runs out of time,
+// and one node loses power. Each task's run must still be complete and keep its earlier samples.
 func (c *cluster) disturbedNight() {
 	t := c.t
 	n := c.submit("night-1", c.path("node"), 2, 40)
@@ -90,7 +90,7 @@ func (c *cluster) disturbedNight() {
 			}
 			before[run] = samples
 			switch node {
-			case "n1": // the sweep ends, and the scripts around it
+			case "n1": // ends the sweep and the scripts around it
 				for _, pid := range n.processes(node, "FLEET_RUN="+run) {
 					_ = syscall.Kill(pid, syscall.SIGKILL)
 				}
@@ -100,7 +100,7 @@ func (c *cluster) disturbedNight() {
 				n.powerOff(node)
 				c.must("scontrol", "update", "NodeName="+node, "State=DOWN", "Reason=no power")
 				n.powerOn(node)
-			case "n4": // as Slurm does ahead of the end of a task's time
+			case "n4": // as Slurm does before a task's time limit
 				c.must("scancel", "--batch", "--signal=USR1", n.job(node))
 			}
 		}
@@ -109,13 +109,14 @@ func (c *cluster) disturbedNight() {
 	n.judged()
 	n.whole(before)
 	n.namesNodes()
-	// The others were begun again by Slurm, or by themselves.
+	// Slurm, or the tasks themselves, restarted the others.
 	if again, err := os.ReadFile(filepath.Join(n.folder, "tasks-2")); err != nil || string(again) != "n1-1 n1\n" {
 		t.Errorf("the tasks that were submitted anew are %q, %v: expected the one that was killed", again, err)
 	}
 }
 
-// nightBesideCompetitor has tasks one after the other, all pinned to one core, on which something else runs beside the second node's.
+// nightBesideCompetitor runs tasks one after another, all pinned to one core, with other load during the
+// second node's task.
 func (c *cluster) nightBesideCompetitor() {
 	c.write("pinned", `#!/bin/bash
 if [[ $FLEET_NODE == n2 && $1 == sweep ]]; then
@@ -130,13 +131,12 @@ taskset -c 0 '`+c.path("node")+`' "$@"
 	n.namesNodes()
 }
 
-// job is the task that runs on a node.
 func (n night) job(node string) string {
 	n.t.Helper()
 	return strings.TrimSpace(n.must("squeue", "--noheader", "--nodelist="+node, "--states=RUNNING", "--format=%i"))
 }
 
-// measured is what a task of a node has measured so far, nil before there is anything.
+// measured returns the samples of a node's task so far, nil before the first.
 func (n night) measured(node, run string) []results.Sample {
 	found, err := filepath.Glob(n.path("local/" + node + "/*/" + run + ".db"))
 	n.check(err)
@@ -145,7 +145,7 @@ func (n night) measured(node, run string) []results.Sample {
 	}
 	r, err := results.Open(found[0])
 	if err != nil {
-		return nil // its writer is at the beginning
+		return nil // its writer is just starting
 	}
 	defer r.Close()
 	samples, err := r.Samples(results.PhaseSweep)
@@ -153,7 +153,7 @@ func (n night) measured(node, run string) []results.Sample {
 	return samples
 }
 
-// judged waits for the end of the night: that of the job that judges its runs, none of which is missing.
+// judged waits for the job that judges the night's runs and requires all of them.
 func (n night) judged() {
 	n.t.Helper()
 	n.t.Cleanup(func() {
@@ -170,7 +170,8 @@ func (n night) judged() {
 	})
 }
 
-// whole wants each task's run to be there once, with all samples of its plan and those that were there before, and nothing else.
+// whole requires each task's run exactly once, with all samples of its plan, including those from before, and
+// no other files.
 func (n night) whole(before map[string][]results.Sample) {
 	t := n.t
 	t.Helper()
@@ -205,7 +206,8 @@ func (n night) whole(before map[string][]results.Sample) {
 		ids[r.ID()] = run
 		labels := r.Meta().Labels
 		node, _, _ := strings.Cut(run, "-")
-		if labels["node"] != node || labels["rack"] != "7" || labels["owner"] != `a "b" $(touch expanded) \ c` || labels["partition"] != "all" || labels["task"] == "" {
+		if labels["node"] != node || labels["rack"] != "7" || labels["owner"] != `a "b" $(touch expanded) \ c` ||
+			labels["partition"] != "all" || labels["task"] == "" {
 			t.Errorf("%s has labels %v", run, labels)
 		}
 	}
@@ -227,7 +229,8 @@ func (n night) whole(before map[string][]results.Sample) {
 	}
 }
 
-// namesNodes wants each node's card to be judged. What is said of them is of a machine on which tests run.
+// namesNodes requires a verdict on each node's card. The verdict itself does not matter, because the machine
+// is shared.
 func (n night) namesNodes() {
 	t := n.t
 	t.Helper()
@@ -257,11 +260,13 @@ func (n night) namesNodes() {
 	}
 }
 
-// prologDrains has jobs begin on a node with a slow card, on one that is fit, and on one whose check comes to no verdict.
+// prologDrains starts jobs on a node with a slow card, on a fit node, and on one whose check reaches no
+// verdict.
 func (c *cluster) prologDrains() {
 	t := c.t
 	const known = "clock:9:1800"
-	baseline := fleetOf(t, c.dir, 3, known, "--device", "cuda:all", "--shape", "n256k256,n512k256", "--batch", "8:128:8", "--dtype", "fp32", "--rounds", "7")
+	baseline := fleetOf(t, c.dir, 3, known, "--device", "cuda:all", "--shape", "n256k256,n512k256", "--batch", "8:128:8", "--dtype", "fp32",
+		"--rounds", "7")
 	program, err := exec.LookPath("gemmaudit-cards")
 	c.check(err)
 	c.write("cards", `#!/bin/bash
@@ -269,13 +274,16 @@ echo "$SLURMD_NODENAME" >>'`+c.path("checked")+`'
 [[ $SLURMD_NODENAME != n4 ]] || set -- "$@" --baseline nothing.json
 CARDS="`+known+`$([[ $SLURMD_NODENAME != n3 ]] || echo ' slow:1:1.2')" exec '`+program+`' "$@"
 `, 0o755)
-	c.write("check.env", strings.Join([]string{"GEMMAUDIT='" + c.path("cards") + "'", "BASELINE='" + baseline + "'", "CHECK=(--device cuda:all)", "STATE='" + c.dir + "'/checks/$SLURMD_NODENAME"}, "\n"), 0o600)
+	c.write("check.env",
+		strings.Join([]string{"GEMMAUDIT='" + c.path("cards") + "'", "BASELINE='" + baseline + "'", "CHECK=(--device cuda:all)",
+			"STATE='" + c.dir + "'/checks/$SLURMD_NODENAME"}, "\n"), 0o600)
 	prolog, err := filepath.Abs("../../scripts/slurm/prolog.sh")
 	c.check(err)
 	c.write("check", "#!/bin/bash\nGEMMAUDIT_CHECK_ENV='"+c.path("check.env")+"' exec '"+prolog+"'\n", 0o755)
 	defer os.Remove(c.path("check"))
 	begin := func(node string) string {
-		return strings.TrimSpace(c.must("sbatch", "--parsable", "--nodelist="+node, "--output=/dev/null", "--wrap=touch '"+c.path("began-"+node)+"'"))
+		return strings.TrimSpace(c.must("sbatch", "--parsable", "--nodelist="+node, "--output=/dev/null",
+			"--wrap=touch '"+c.path("began-"+node)+"'"))
 	}
 	began := func(node string) bool {
 		_, err := os.Stat(c.path("began-" + node))
@@ -287,7 +295,7 @@ CARDS="`+known+`$([[ $SLURMD_NODENAME != n3 ]] || echo ' slow:1:1.2')" exec '`+p
 		c.within(slurmLimit, "a job on "+node, func() bool { return began(node) })
 	}
 	var state string
-	c.within(slurmLimit, "n3 to be drained", func() bool {
+	c.within(slurmLimit, "n3 to drain", func() bool {
 		state = c.must("scontrol", "show", "node", "n3")
 		return strings.Contains(state, "DRAIN")
 	})
@@ -295,7 +303,8 @@ CARDS="`+known+`$([[ $SLURMD_NODENAME != n3 ]] || echo ' slow:1:1.2')" exec '`+p
 		t.Errorf("n3 is drained, a job began there: %v:\n%s", began("n3"), state)
 	}
 	c.must("scancel", refused)
-	// A node that was fit some minutes ago is not checked again, nor does a settings file count that others could have written.
+	// A node that was fit a few minutes ago is not checked again, and a settings file that others can write
+	// is ignored.
 	c.check(os.Remove(c.path("began-n1")))
 	begin("n1")
 	c.within(slurmLimit, "another job on n1", func() bool { return began("n1") })

@@ -19,12 +19,13 @@ import (
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
+	"github.com/gemmaudit/gemmaudit/results/table/file"
 	"github.com/gemmaudit/gemmaudit/results/tunableop"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
-// defaultTuned is the kernel that PyTorch runs where TunableOp says nothing.
+// defaultTuned is the kernel that PyTorch runs without a TunableOp entry.
 const defaultTuned = "cublas"
 
 type verifyOptions struct {
@@ -41,29 +42,7 @@ type verifyOptions struct {
 func newTableCheckCommand(a *app) *cobra.Command {
 	opts := &verifyOptions{app: a}
 	cmd := &cobra.Command{
-		Use:   "check TABLE",
-		Short: "Measure a table again on this machine, and strike entries that lose",
-		Example: examples(
-			"gemmaudit table check table.json",
-			"gemmaudit table check table.json --prune still-pays.json",
-			"gemmaudit table check run.db --anyway -o json                          # although the driver is another one",
-			"gemmaudit table check tunableop_results.csv --prune proven.csv         # PyTorch's own choice, or ours",
-		),
-		Long: `Takes a table in JSON, a run that holds executed remedies, or a file of PyTorch's TunableOp.
-
-Compares the table's validators with this machine: device and its instruction sets, driver,
-library versions, kernel, regime, clock policy and the version of this program. Then each entry is executed
-again together with the direct product, at the batches of its proofs. An entry that no longer pays
-is rejected.
-
-A file of TunableOp's tells no conditions, and is checked on an NVIDIA GPU with cuBLASLt. Each of its algorithms of cuBLASLt is rebuilt from its
-attributes, checked by the library for its product, and timed beside --kernel; one that the library
-refuses is rejected. Lines that are no such algorithm are counted, and --prune keeps them.` + exitHelp(
-			"0  the conditions hold and every entry pays",
-			"1  an entry was rejected, or a condition differs (--anyway: only entries count)",
-			"2  a flag, or a line of a file of TunableOp's, can't be read",
-			"3  the table or the run file can't be read, the device failed, or TunableOp's file has no GPU",
-			"4  no entry was rejected, but some are undecided, or there is none"),
+		Use:               "check TABLE",
 		Args:              exactArgs("TABLE"),
 		ValidArgsFunction: filesWith("json", "csv", "db"),
 		RunE:              func(cmd *cobra.Command, args []string) error { return opts.run(cmd.Context(), args[0]) },
@@ -71,19 +50,19 @@ refuses is rejected. Lines that are no such algorithm are counted, and --prune k
 	opts.rules.register(cmd)
 	broughtFlags(a, cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&opts.kernel, "kernel", defaultTuned, "kernel beside which the algorithms of TunableOp's file are timed")
-	flags.BoolVar(&opts.anyway, "anyway", false, "measure although conditions differ")
-	flags.DurationVar(&opts.deadline, "deadline", 0, "stop after this long; the rest stays unchecked")
-	flags.StringVar(&opts.prune, "prune", "", "write the table without what was rejected: .json, .csv, .h or .go; TunableOp's file as it was")
+	flags.StringVar(&opts.kernel, "kernel", defaultTuned, "kernel to compare the algorithms of a TunableOp file with")
+	flags.BoolVar(&opts.anyway, "anyway", false, "measure even if conditions differ")
+	flags.DurationVar(&opts.deadline, "deadline", 0, "time limit; the rest stays unchecked")
+	flags.StringVar(&opts.prune, "prune", "",
+		"write the table without rejected entries: .json, .csv, .h or .go; a TunableOp file as it was")
 	flags.BoolVar(&opts.force, "force", false, "replace an existing file")
 	gatesFlag(cmd, &opts.output, report.TextFormats())
 	complete(cmd, "kernel", a.completeKernels(a.kernelNames))
 	complete(cmd, "deadline", fixed("1m", "10m"))
-	complete(cmd, "prune", filesWith(tableExtensions...))
+	complete(cmd, "prune", filesWith(file.Extensions...))
 	return cmd
 }
 
-// readTable reads a lookup table in JSON.
 func readTable(path string) (*table.Table, error) {
 	f, err := regular.Open(path)
 	if err != nil {
@@ -93,17 +72,17 @@ func readTable(path string) (*table.Table, error) {
 	return parseTable(path, f, sizeOf(f))
 }
 
-// parseTable reads a table of so many bytes, 0 where that is not known.
+// parseTable reads a table of size bytes; 0 means unknown.
 func parseTable(path string, in io.Reader, size int64) (*table.Table, error) {
-	// Room is made once; and one byte past what is allowed is read, for Parse to refuse: a device has no end.
+	// Allocate once. Read one byte past the limit, so Parse rejects endless devices.
 	var text bytes.Buffer
 	text.Grow(int(min(size, table.MaxBytes+1)) + bytes.MinRead)
 	if _, err := text.ReadFrom(io.LimitReader(in, table.MaxBytes+1)); err != nil {
 		return nil, devicef("read table %q: %w", path, withoutPath(err))
 	}
 	t, err := table.Parse(text.Bytes())
-	if ext := filepath.Ext(path); err != nil && ext != ".json" && slices.Contains(tableExtensions, strings.TrimPrefix(ext, ".")) {
-		return nil, hint(devicef("%s: %w", path, err), "give the .json form of the table, which holds the proofs")
+	if ext := filepath.Ext(path); err != nil && ext != ".json" && slices.Contains(file.Extensions, strings.TrimPrefix(ext, ".")) {
+		return nil, hint(devicef("%s: %w", path, err), "give the .json form of the table, which has the proofs")
 	}
 	if err != nil {
 		return nil, devicef("%s: %w", path, err)
@@ -128,10 +107,10 @@ func (o *verifyOptions) run(ctx context.Context, path string) error {
 	}
 	t := source.table
 	if source.tuned != nil && len(t.Series) == 0 {
-		return inconclusivef("%s: it names no algorithm of %s", path, tunableop.Library)
+		return inconclusivef("%s: no algorithm of %s in it", path, tunableop.Library)
 	}
 	if source.tuned != nil && o.prune != "" && filepath.Ext(o.prune) != ".csv" {
-		return usagef("--prune: %q ends in %q, and a file of TunableOp's stays one: expected .csv", o.prune, filepath.Ext(o.prune))
+		return usagef("--prune: %q ends in %q: expected .csv for a TunableOp file", o.prune, filepath.Ext(o.prune))
 	}
 	device, err := a.tableDevice(t)
 	if err != nil {
@@ -152,7 +131,7 @@ func (o *verifyOptions) run(ctx context.Context, path string) error {
 		checks = append(checks, refused...)
 	}
 	if ctx.Err() != nil {
-		return interruptedf("%s: stopped while it was verified", path)
+		return interruptedf("%s: stopped during verification", path)
 	}
 	if o.prune != "" {
 		pruned := rules.PruneTable(t, checks)
@@ -162,29 +141,31 @@ func (o *verifyOptions) run(ctx context.Context, path string) error {
 		}
 	}
 	v := report.NewVerification(filepath.Base(path), t, differences, checks)
-	verdict := a.conclude(o.evidence(v))
+	ended := a.conclude(o.evidence(v))
 	if o.output.ForGate() {
-		err = a.printChecks(o.output, &report.Checks{Command: "table check", Path: path, Outcome: outcomeOf(verdict), List: report.VerificationChecks(v, o.anyway)})
+		err = a.printChecks(o.output,
+			&report.Checks{Command: "table check", Path: path, Outcome: outcomeOf(ended), List: report.VerificationChecks(v, o.anyway)})
 	} else {
 		err = a.wrapPrint(report.WriteVerification(a.stream(a.stdout), o.output, v))
 	}
-	return cmp.Or(err, verdict)
+	return cmp.Or(err, ended)
 }
 
-// takesTuned returns an error when a device has not what a file of TunableOp's is checked with.
+// takesTuned returns an error if a device lacks a requirement for checking a TunableOp file.
 func (o *verifyOptions) takesTuned(path string, d kernels.Device) error {
-	_, err := kernels.FindGemm(d, kernels.AlgorithmName(tunableop.Library, kernels.Algorithm{ID: 1}))
+	_, err := kernels.Find(d, kernels.GEMM, kernels.AlgorithmName(tunableop.Library, kernels.Algorithm{ID: 1}))
 	if err != nil {
-		return hint(devicef("%s: to check a file of TunableOp's takes an NVIDIA GPU with cuBLASLt, which %s is not", path, d.Spec().ID), "`gemmaudit devices` lists what runs here and why the rest does not")
+		return hint(devicef("%s: checking a TunableOp file needs an NVIDIA GPU with cuBLASLt, not %s", path, d.Spec().ID),
+			"`gemmaudit devices` lists the kernels of this machine, and why others are missing")
 	}
-	if _, err := kernels.FindGemm(d, o.kernel); err != nil {
+	if _, err := kernels.Find(d, kernels.GEMM, o.kernel); err != nil {
 		return badFlag("kernel", err)
 	}
 	return nil
 }
 
-// withoutRefused is a table without the algorithms that their library does not take for the product at an end of their
-// interval, and these as rejected. They are not measured.
+// withoutRefused removes the algorithms that their library rejects for the product at an end of their
+// interval, and returns them as rejected. They are not measured.
 func withoutRefused(t *table.Table, d kernels.Device) (*table.Table, []rules.RowCheck) {
 	var refused []rules.RowCheck
 	for _, s := range t.Series {
@@ -196,12 +177,12 @@ func withoutRefused(t *table.Table, d kernels.Device) (*table.Table, []rules.Row
 			if iv.Action.Kind != table.Algorithm {
 				continue
 			}
-			g, err := kernels.FindGemm(d, kernels.AlgorithmName(iv.Action.Kernel, kernels.Algorithm(iv.Action.Algorithm)))
+			g, err := kernels.Find(d, kernels.GEMM, kernels.AlgorithmName(iv.Action.Kernel, kernels.Algorithm(iv.Action.Algorithm)))
 			if err != nil {
 				continue
 			}
 			for _, m := range slices.Compact([]int{iv.From, iv.To}) {
-				err := g.Supports(kernels.Problem{Shape: kernels.Shape{M: m, N: s.N, K: s.K}, DType: kernels.DType(s.DType), BLayout: layout})
+				err := g.Supports(kernels.Task{Subject: kernels.Product(kernels.DType(s.DType), s.N, s.K).In(layout), M: m})
 				var no *kernels.Unsupported
 				if errors.As(err, &no) {
 					refused = append(refused, rules.RowCheck{Series: s, Name: s.String(), From: iv.From, To: iv.To, M: m, Action: iv.Action,
@@ -217,7 +198,7 @@ func withoutRefused(t *table.Table, d kernels.Device) (*table.Table, []rules.Row
 	return rules.PruneTable(t, refused), refused
 }
 
-// writePruned writes what is left of a table: of TunableOp's file all lines but those that lost.
+// writePruned writes the remaining table; for a TunableOp file, all lines except the rejected ones.
 func (s *tableSource) writePruned(a *app, w io.Writer, pruned *table.Table, path string) error {
 	if s.tuned == nil {
 		return a.encodeTable(w, pruned, path)
@@ -228,7 +209,6 @@ func (s *tableSource) writePruned(a *app, w io.Writer, pruned *table.Table, path
 	})
 }
 
-// evidence is what the exit code of a verification follows from.
 func (o *verifyOptions) evidence(v *report.Verification) rules.Evidence {
 	e := rules.Evidence{Name: v.Path}
 	if v.Rejected > 0 {
@@ -236,21 +216,21 @@ func (o *verifyOptions) evidence(v *report.Verification) rules.Evidence {
 	}
 	if len(v.Differences) > 0 && !o.anyway {
 		d := v.Differences[0]
-		e.Proven = append(e.Proven, fmt.Sprintf("%s was measured under other conditions: its %s is %q, here it is %q", v.Path, d.Name, d.A, d.B))
-		e.ProvenHint = "use --anyway to measure it regardless"
+		e.Proven = append(e.Proven,
+			fmt.Sprintf("%s was measured under different conditions: its %s is %q, not %q", v.Path, d.Name, d.A, d.B))
+		e.ProvenHint = "use --anyway to measure it anyway"
 		return e
 	}
 	switch {
 	case len(v.Checks) == 0:
-		e.Open = append(e.Open, rules.Ground{Text: v.Path + ": there is no entry to verify"})
+		e.Open = append(e.Open, rules.Ground{Text: v.Path + ": no entry to verify"})
 	case v.Open > 0:
 		e.Open = append(e.Open, rules.Ground{Text: fmt.Sprintf("%s: %s undecided", v.Path, plural(v.Open, "entry is", "entries are"))})
 	}
 	return e
 }
 
-// tableDevice is the device of this machine that a table speaks of: the one of
-// its name, unless --device says another.
+// tableDevice is this machine's device with the table's device name, unless --device selects another.
 func (a *app) tableDevice(t *table.Table) (kernels.Device, error) {
 	if a.device == "auto" {
 		for _, d := range a.registry().Devices() {
@@ -263,13 +243,12 @@ func (a *app) tableDevice(t *table.Table) (kernels.Device, error) {
 	return a.oneDevice()
 }
 
-// conditionsHere are the conditions under which a table would be measured here.
+// conditionsHere returns the conditions of a table measured here.
 func conditionsHere(d kernels.Device, t *table.Table) table.Validators {
 	meta := results.Meta{Fingerprint: results.ReadFingerprint([]kernels.Spec{d.Spec()}, buildVersion())}
 	return rules.ValidatorsOf(meta, d.Spec().ID, results.Regime(t.Validators.Regime), t.Validators.Threads)
 }
 
-// measure executes the entries of a table.
 func (o *verifyOptions) measure(ctx context.Context, t *table.Table, d kernels.Device, cfg rules.Config) ([]rules.RowCheck, error) {
 	measurer, err := sweep.NewMeasurer(sweep.MeasureConfig{Devices: []kernels.Device{d}, Observer: o.app.newMeter(), Now: o.app.now})
 	if err != nil {

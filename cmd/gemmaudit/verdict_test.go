@@ -6,10 +6,22 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/verdict"
 )
 
-// quietApp is one whose streams lead nowhere.
 func quietApp() *app { return newApp(nil, io.Discard, io.Discard, nil, nil) }
+
+// A baseline that mostly could not decide has no verdict; its findings do not matter here.
+func TestBaselineWithoutVerdict(t *testing.T) {
+	for undecided, want := range map[int]string{0: "", 2: "", 3: "3 of 4 cases are undecided, more than 50 %"} {
+		audit := &rules.Audit{Cases: 4, Undecided: undecided, Series: []rules.SeriesAudit{{Cases: 4, Rows: make([]rules.RowVerdict, 4)}},
+			Findings: []rules.Finding{{Status: rules.Confirmed}},
+			Judged:   []rules.Judged{{Rule: rules.Monotonic, Rows: 4, Decided: 4 - undecided, Undecided: undecided}}}
+		if got := verdict.Undecided(audit); got != want {
+			t.Errorf("%d undecided: %q, want %q", undecided, got, want)
+		}
+	}
+}
 
 func TestAuditVerdict(t *testing.T) {
 	judged := func(cases, undecided int, status ...rules.Status) *rules.Audit {
@@ -41,63 +53,63 @@ func TestAuditVerdict(t *testing.T) {
 	}
 	marginal := judged(4, 0)
 	marginal.Marginal = 1
-	confirmed, whatever, none := auditGate{findings: gateConfirmed}, auditGate{findings: gateAny}, auditGate{findings: gateNone}
-	strict := auditGate{findings: gateConfirmed, marginal: true}
-	lost := undone{path: "r.db", why: []rules.Undone{{Key: "threshold", Old: "0.95", New: "0.9"}}}
+	confirmed, whatever, none := verdict.Gate{Kind: verdict.Confirmed}, verdict.Gate{Kind: verdict.Any}, verdict.Gate{Kind: verdict.None}
+	strict := verdict.Gate{Kind: verdict.Confirmed, Marginal: true}
+	lost := verdict.Outdated{Path: "r.db", Why: []rules.Undone{{Key: "threshold", Old: "0.95", New: "0.9"}}}
 	for _, tt := range []struct {
 		name  string
 		audit *rules.Audit
-		gate  auditGate
-		lost  undone
+		gate  verdict.Gate
+		lost  verdict.Outdated
 		want  int
 
 		missing int
 	}{
-		{"clean", judged(4, 0), confirmed, undone{}, exitClean, 0},
-		{"unconfirmed", judged(4, 0, rules.Unconfirmed), confirmed, undone{}, exitClean, 0},
-		{"any", judged(4, 0, rules.Unconfirmed), whatever, undone{}, exitGate, 0},
-		{"confirmed", judged(4, 0, rules.Confirmed), confirmed, undone{}, exitGate, 0},
-		{"waived", judged(4, 0, rules.Waived), whatever, undone{}, exitClean, 0},
-		{"no gate", judged(4, 0, rules.Confirmed), none, undone{}, exitClean, 0},
-		{"undecided", judged(4, 3), confirmed, undone{}, exitInconclusive, 0},
-		{"undecided, a finding", judged(4, 3, rules.Confirmed), confirmed, undone{}, exitGate, 0},
-		{"undecided, no gate", judged(4, 3), none, undone{}, exitClean, 0},
-		{"every case failed", failed, confirmed, undone{}, exitInconclusive, 0},
-		{"an empty run", &rules.Audit{Run: "r.db"}, whatever, undone{}, exitInconclusive, 0},
-		{"drift", drifted(), none, undone{}, exitInconclusive, 0},
-		{"drift, nothing confirmed", drifted(rules.Unconfirmed), confirmed, undone{}, exitInconclusive, 0},
-		{"drift, a finding", drifted(rules.Confirmed), confirmed, undone{}, exitGate, 0},
-		{"drift, any finding", drifted(rules.Unconfirmed), whatever, undone{}, exitGate, 0},
-		{"drift, a finding, no gate", drifted(rules.Confirmed), none, undone{}, exitInconclusive, 0},
-		{"drift, a slow card", slowCard("drift of 20 %"), confirmed, undone{}, exitInconclusive, 0},
-		{"a slow card", slowCard(""), confirmed, undone{}, exitGate, 0},
-		{"marginal", marginal, confirmed, undone{}, exitClean, 0},
-		{"marginal fails", marginal, strict, undone{}, exitGate, 0},
-		{"no marginal row", judged(4, 0), strict, undone{}, exitClean, 0},
+		{"clean", judged(4, 0), confirmed, verdict.Outdated{}, exitClean, 0},
+		{"unconfirmed", judged(4, 0, rules.Unconfirmed), confirmed, verdict.Outdated{}, exitClean, 0},
+		{"any", judged(4, 0, rules.Unconfirmed), whatever, verdict.Outdated{}, exitGate, 0},
+		{"confirmed", judged(4, 0, rules.Confirmed), confirmed, verdict.Outdated{}, exitGate, 0},
+		{"waived", judged(4, 0, rules.Waived), whatever, verdict.Outdated{}, exitClean, 0},
+		{"no gate", judged(4, 0, rules.Confirmed), none, verdict.Outdated{}, exitClean, 0},
+		{"undecided", judged(4, 3), confirmed, verdict.Outdated{}, exitInconclusive, 0},
+		{"undecided, a finding", judged(4, 3, rules.Confirmed), confirmed, verdict.Outdated{}, exitGate, 0},
+		{"undecided, no gate", judged(4, 3), none, verdict.Outdated{}, exitClean, 0},
+		{"every case failed", failed, confirmed, verdict.Outdated{}, exitInconclusive, 0},
+		{"an empty run", &rules.Audit{Run: "r.db"}, whatever, verdict.Outdated{}, exitInconclusive, 0},
+		{"drift", drifted(), none, verdict.Outdated{}, exitInconclusive, 0},
+		{"drift, nothing confirmed", drifted(rules.Unconfirmed), confirmed, verdict.Outdated{}, exitInconclusive, 0},
+		{"drift, a finding", drifted(rules.Confirmed), confirmed, verdict.Outdated{}, exitGate, 0},
+		{"drift, any finding", drifted(rules.Unconfirmed), whatever, verdict.Outdated{}, exitGate, 0},
+		{"drift, a finding, no gate", drifted(rules.Confirmed), none, verdict.Outdated{}, exitInconclusive, 0},
+		{"drift, a slow card", slowCard("drift of 20 %"), confirmed, verdict.Outdated{}, exitInconclusive, 0},
+		{"a slow card", slowCard(""), confirmed, verdict.Outdated{}, exitGate, 0},
+		{"marginal", marginal, confirmed, verdict.Outdated{}, exitClean, 0},
+		{"marginal fails", marginal, strict, verdict.Outdated{}, exitGate, 0},
+		{"no marginal row", judged(4, 0), strict, verdict.Outdated{}, exitClean, 0},
 		{"proof undone", judged(4, 0, rules.Unconfirmed), confirmed, lost, exitInconclusive, 0},
 		{"proof undone, a finding", judged(4, 0, rules.Confirmed), confirmed, lost, exitGate, 0},
 		{"proof undone, no gate", judged(4, 0), none, lost, exitInconclusive, 0},
-		{"nothing compared", untested, confirmed, undone{}, exitInconclusive, 0},
-		{"nothing compared, no gate", untested, none, undone{}, exitClean, 0},
-		{"undecided, an unconfirmed finding", judged(4, 3, rules.Unconfirmed), confirmed, undone{}, exitInconclusive, 0},
-		{"undecided, any finding", judged(4, 3, rules.Unconfirmed), whatever, undone{}, exitGate, 0},
-		{"undecided, a waived finding", judged(4, 3, rules.Waived), whatever, undone{}, exitInconclusive, 0},
-		{"excluded", lacking(), confirmed, undone{}, exitInconclusive, 0},
-		{"excluded, a finding", lacking(rules.Confirmed), confirmed, undone{}, exitGate, 0},
-		{"unfinished", judged(4, 0), confirmed, undone{}, exitInconclusive, 5},
-		{"nearly finished", judged(4, 0), confirmed, undone{}, exitInconclusive, 1},
-		{"unfinished, a finding", judged(4, 0, rules.Confirmed), confirmed, undone{}, exitGate, 1},
-		{"unfinished, no gate", judged(4, 0), none, undone{}, exitInconclusive, 1},
+		{"nothing compared", untested, confirmed, verdict.Outdated{}, exitInconclusive, 0},
+		{"nothing compared, no gate", untested, none, verdict.Outdated{}, exitClean, 0},
+		{"undecided, an unconfirmed finding", judged(4, 3, rules.Unconfirmed), confirmed, verdict.Outdated{}, exitInconclusive, 0},
+		{"undecided, any finding", judged(4, 3, rules.Unconfirmed), whatever, verdict.Outdated{}, exitGate, 0},
+		{"undecided, a waived finding", judged(4, 3, rules.Waived), whatever, verdict.Outdated{}, exitInconclusive, 0},
+		{"excluded", lacking(), confirmed, verdict.Outdated{}, exitInconclusive, 0},
+		{"excluded, a finding", lacking(rules.Confirmed), confirmed, verdict.Outdated{}, exitGate, 0},
+		{"unfinished", judged(4, 0), confirmed, verdict.Outdated{}, exitInconclusive, 5},
+		{"nearly finished", judged(4, 0), confirmed, verdict.Outdated{}, exitInconclusive, 1},
+		{"unfinished, a finding", judged(4, 0, rules.Confirmed), confirmed, verdict.Outdated{}, exitGate, 1},
+		{"unfinished, no gate", judged(4, 0), none, verdict.Outdated{}, exitInconclusive, 1},
 	} {
 		held := rules.Held{Coverage: results.Coverage{Asked: tt.audit.Cases + tt.missing, Held: tt.audit.Cases, Missing: tt.missing}}
-		err := quietApp().conclude(tt.gate.evidence(tt.audit, held, tt.lost, nil))
+		err := quietApp().conclude(tt.gate.Audit(tt.audit, held, tt.lost.Grounds(), nil))
 		if got := exitCode(err); got != tt.want {
 			t.Errorf("%s: exit code %d, expected %d: %v", tt.name, got, tt.want, err)
 		}
 	}
 }
 
-// TestMarginalCasesOfADiff: they fail the gate of a comparison when they are told to.
+// Marginal cases must fail a comparison's gate with --fail-marginal.
 func TestMarginalCasesOfADiff(t *testing.T) {
 	d := &rules.DiffResult{Same: 3, Cases: []rules.CaseDiff{{Change: rules.Same}, {Change: rules.AtThreshold}}}
 	regression := &rules.DiffResult{Slower: 1, Gate: true, Cases: []rules.CaseDiff{{Change: rules.Slower}}}
@@ -108,19 +120,24 @@ func TestMarginalCasesOfADiff(t *testing.T) {
 		want int
 	}{
 		{"marginal", d, diffOptions{}, exitClean},
-		{"marginal fails", d, diffOptions{gate: changeGate{marginal: true}}, exitGate},
+		{"marginal fails", d, diffOptions{gate: verdict.Gate{Marginal: true}}, exitGate},
 		{"all marginal", &rules.DiffResult{Cases: d.Cases[1:]}, diffOptions{}, exitClean},
-		{"nothing decided", &rules.DiffResult{Undecided: 1, Cases: []rules.CaseDiff{{Change: rules.Open}}}, diffOptions{}, exitInconclusive},
-		{"most lost", &rules.DiffResult{Same: 3, Cases: make([]rules.CaseDiff, 3), Lost: 4}, diffOptions{maxUndecided: 0.5}, exitInconclusive},
+		{"nothing decided", &rules.DiffResult{Undecided: 1, Cases: []rules.CaseDiff{{Change: rules.Open}}}, diffOptions{},
+			exitInconclusive},
+		{"most lost", &rules.DiffResult{Same: 3, Cases: make([]rules.CaseDiff, 3), Lost: 4}, diffOptions{maxUndecided: 0.5},
+			exitInconclusive},
 		{"some lost", &rules.DiffResult{Same: 3, Cases: make([]rules.CaseDiff, 3), Lost: 2}, diffOptions{maxUndecided: 0.5}, exitClean},
-		{"one failed", &rules.DiffResult{Same: 3, Cases: make([]rules.CaseDiff, 3), Lost: 1, Losses: rules.Losses{Failed: 1}}, diffOptions{maxUndecided: 0.5}, exitDevice},
-		{"one missing", &rules.DiffResult{Same: 3, Cases: make([]rules.CaseDiff, 3), Losses: rules.Losses{Missing: 1}}, diffOptions{maxUndecided: 0.5}, exitInconclusive},
-		{"one missing, no gate", &rules.DiffResult{Same: 3, Cases: make([]rules.CaseDiff, 3), Losses: rules.Losses{Missing: 1}}, diffOptions{gate: changeGate{changes: gateNone}}, exitInconclusive},
+		{"one failed", &rules.DiffResult{Same: 3, Cases: make([]rules.CaseDiff, 3), Lost: 1, Losses: rules.Losses{Failed: 1}},
+			diffOptions{maxUndecided: 0.5}, exitDevice},
+		{"one missing", &rules.DiffResult{Same: 3, Cases: make([]rules.CaseDiff, 3), Losses: rules.Losses{Missing: 1}},
+			diffOptions{maxUndecided: 0.5}, exitInconclusive},
+		{"one missing, no gate", &rules.DiffResult{Same: 3, Cases: make([]rules.CaseDiff, 3), Losses: rules.Losses{Missing: 1}},
+			diffOptions{gate: verdict.Gate{Kind: verdict.None}}, exitInconclusive},
 		{"one missing, accepted", &rules.DiffResult{Same: 3, Cases: make([]rules.CaseDiff, 3), Losses: rules.Losses{Missing: 1}},
-			diffOptions{gate: changeGate{accept: rules.Accept{Missing: true}}, maxUndecided: 0.5}, exitClean},
+			diffOptions{gate: verdict.Gate{Accept: rules.Accept{Missing: true}}, maxUndecided: 0.5}, exitClean},
 		{"slower", regression, diffOptions{}, exitGate},
-		{"slower, no gate", regression, diffOptions{gate: changeGate{changes: gateNone}}, exitClean},
-		{"invalid", &rules.DiffResult{Invalid: "drift"}, diffOptions{gate: changeGate{changes: gateNone}}, exitInconclusive},
+		{"slower, no gate", regression, diffOptions{gate: verdict.Gate{Kind: verdict.None}}, exitClean},
+		{"invalid", &rules.DiffResult{Invalid: "drift"}, diffOptions{gate: verdict.Gate{Kind: verdict.None}}, exitInconclusive},
 	} {
 		if got := exitCode(quietApp().conclude(tt.opts.evidence(tt.diff, make([]rules.Held, 2)))); got != tt.want {
 			t.Errorf("%s: exit code %d, expected %d", tt.name, got, tt.want)

@@ -9,16 +9,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gemmaudit/gemmaudit/notices"
+	"github.com/gemmaudit/gemmaudit/cmd/gemmaudit/notices"
 	"github.com/gemmaudit/gemmaudit/report"
 )
 
-// version, commit and date are set by the linker when the Makefile builds the program: what git
-// calls the sources, their commit, and the day on which that was made, in UTC.
+// version, commit and date are set by the linker when the Makefile builds the program: the sources' git
+// description, their commit, and its day in UTC.
 var version, commit, date string
 
-// buildVersion is the version of this program: what the linker was told, else
-// what the module proxy or the version control said at build time.
+// buildVersion is the program's version: from the linker, else from the module proxy or version control at
+// build time.
 func buildVersion() string {
 	if version != "" {
 		return version
@@ -36,8 +36,8 @@ func buildVersion() string {
 	return "devel"
 }
 
-// buildCommit is the commit that the program was built from, in twelve digits, and the day on which
-// it was made, as 2026-11-23. Both are empty where nobody told.
+// buildCommit is the commit of the build in twelve digits and its day, as 2026-11-23. Both are empty if
+// unknown.
 func buildCommit() (id, day string) {
 	if commit != "" {
 		return commit, date
@@ -47,7 +47,6 @@ func buildCommit() (id, day string) {
 	return id[:min(12, len(id))], day
 }
 
-// buildSetting is what the toolchain recorded under a key.
 func buildSetting(key string) string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -61,7 +60,6 @@ func buildSetting(key string) string {
 	return ""
 }
 
-// versionText is the version of this program in one line.
 func versionText() string {
 	from := ""
 	if id, day := buildCommit(); id != "" {
@@ -76,7 +74,6 @@ type versionOptions struct {
 	notices bool
 }
 
-// versionInfo is what `version -o json` prints.
 type versionInfo struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit,omitempty"`
@@ -89,14 +86,10 @@ type versionInfo struct {
 func newVersionCommand(a *app) *cobra.Command {
 	opts := &versionOptions{app: a}
 	cmd := &cobra.Command{
-		Use:     "version",
-		Short:   "Print the program's version",
-		Example: examples("gemmaudit version", "gemmaudit version -o json", "gemmaudit version --notices"),
-		Long: `Prints what was built, from which commit of which day, with which Go, for which machine. The version is stored in every run.
---notices prints the notices and licences of others' work that the program holds.`,
+		Use:  "version",
 		RunE: func(*cobra.Command, []string) error { return opts.run() },
 	}
-	cmd.Flags().BoolVar(&opts.notices, "notices", false, "print the notices and licences of others' work instead")
+	cmd.Flags().BoolVar(&opts.notices, "notices", false, "print the licenses of third-party code instead")
 	outputFlag(cmd, &opts.output)
 	return cmd
 }
@@ -104,7 +97,7 @@ func newVersionCommand(a *app) *cobra.Command {
 func (o *versionOptions) run() error {
 	if o.notices {
 		if o.output != report.Table {
-			return usagef("--notices is text: it has no form %s", o.output)
+			return usagef("--notices is text: it has no format %s", o.output)
 		}
 		_, err := io.WriteString(o.app.stdout, notices.Text)
 		return err

@@ -1,9 +1,8 @@
-// A matrix product in fp32 for the CPU, brought to gemmaudit as a shared library.
+// An fp32 GEMM for the CPU as a shared library.
 //
-// B is packed ahead into panels of WIDTH columns, panel after panel, each K×WIDTH with zeros
-// beyond column N, so that the inner loop reads it in order whichever way it was stored. A
-// thread computes every threads-th panel: blocks of ROWS×WIDTH sums in registers, K steps each.
-// A block does 2·ROWS·WIDTH operations for every ROWS+WIDTH elements that it reads.
+// B is packed ahead of time into panels of K×WIDTH, padded with zeros beyond column N, for sequential reads
+// in both layouts. Each thread computes every threads-th panel in blocks of ROWS×WIDTH sums held in
+// registers. A block performs 2·ROWS·WIDTH operations per ROWS+WIDTH elements read.
 #include "gemmaudit_kernel.h"
 
 #include <stdio.h>
@@ -36,9 +35,8 @@ static int prepare(const gemmaudit_problem *p, const void *b, void *packed, void
   return 0;
 }
 
-// block computes up to ROWS rows of C in one panel.
 static void block(const gemmaudit_problem *p, const float *a, const float *panel, float *c, int64_t rows, int64_t columns) {
-  // Rows beyond the last read the last one again and are not written.
+  // Rows beyond the end read the last row again and are not written.
   const float *row[ROWS];
   for (int i = 0; i < ROWS; i++) row[i] = a + (i < rows ? i : rows - 1) * p->lda;
   float sum[ROWS][WIDTH] = {{0}};

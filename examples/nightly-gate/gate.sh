@@ -1,14 +1,14 @@
 #!/bin/sh
-# A gate for every night: sweeps this machine, confirms what is slower than it should be, and compares
-# with the night that is the baseline.
+# Nightly gate: measures this machine, confirms findings, and compares with a baseline night.
 #
 #   gate.sh FOLDER [flags of sweep]
 #   gate.sh runs --model llama3-8b --dtype bf16 --batch 64:4096:64 --kernel cublas
 #
-# FOLDER keeps a run a night, the baseline among them. The first night becomes the baseline, and later
-# nights are held against it until `rm FOLDER/baseline.db` has the next one take its place. The exit
-# code is 1 where the gate failed: a finding that no waiver of FOLDER/rules.yaml excuses, or a case that became
-# slower than the baseline. It is 4 where no verdict could be reached, and 2 or 3 where nothing was measured.
+# FOLDER keeps one run per night. The first night becomes the baseline; after `rm FOLDER/baseline.db` the next
+# one does. Exit codes:
+#   1: a confirmed finding without a waiver in FOLDER/rules.yaml, or a case slower than the baseline
+#   2 or 3: the measurement failed
+#   4: no verdict
 set -u
 
 if [ $# -lt 1 ]; then
@@ -22,14 +22,14 @@ mkdir -p "$folder" || exit 3
 run=$folder/$(date -u +%Y-%m-%dT%H%M%SZ).db
 summary=${GITHUB_STEP_SUMMARY:-$folder/summary.md}
 
-# 4 says that the sentinels drifted: the verdicts below say so as well.
+# 4: the sentinels drifted; audit and diff report it too.
 "$gemmaudit" sweep -q --out "$run" "$@" >/dev/null
 code=$?
 if [ $code -ne 0 ] && [ $code -ne 4 ]; then exit $code; fi
 
 if [ -f "$folder/rules.yaml" ]; then rules=$folder/rules.yaml; else rules=; fi
 
-# worse keeps the graver of two exit codes: what failed, then a gate, then no verdict, then clean.
+# worse keeps the more serious of two exit codes: failure, gate, no verdict, clean.
 worse() {
   for candidate in 130 3 2 1 4 0; do
     if [ "$1" -eq $candidate ] || [ "$code" -eq $candidate ]; then code=$candidate; return; fi

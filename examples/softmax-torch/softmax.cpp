@@ -1,6 +1,6 @@
-// PyTorch's softmax and log_softmax as a kernel of gemmaudit, on the CPU or, compiled with
-// -DUSE_CUDA against a PyTorch that has CUDA, on a GPU. PyTorch writes into the operands that it is
-// given, so that nothing is copied; on a GPU it runs on gemmaudit's stream.
+// PyTorch's softmax and log_softmax as a user kernel, on the CPU, or on a GPU with -DUSE_CUDA and a PyTorch
+// built with CUDA. PyTorch writes directly into the given operands, without copies. On a GPU it runs on
+// gemmaudit's stream.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <torch/version.h>

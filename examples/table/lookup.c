@@ -1,5 +1,5 @@
-/* What a table says of one product, as an engine asks: lookup KERNEL DTYPE LAYOUT N K M.
- * The header is written by `gemmaudit splits run.db --table gemm.h`. */
+/* Prints a table's entry for one product: lookup KERNEL DTYPE LAYOUT N K M.
+ * `gemmaudit splits run.db --table gemm.h` generates the header. */
 #include <stdio.h>
 #include <stdlib.h>
 

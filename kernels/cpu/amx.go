@@ -14,10 +14,9 @@ import (
 
 func init() { constructors[slotAMX] = newAMX }
 
-// amx multiplies on the CPU's tile registers: bf16 and int8.
 type amx struct{ dev *Device }
 
-func newAMX(d *Device) (kernels.Gemm, *kernels.Missing) {
+func newAMX(d *Device) (kernels.Kernel, *kernels.Missing) {
 	if !d.features.AMX {
 		reason := detect().noAMX
 		if reason == "" {
@@ -39,13 +38,20 @@ func (amx) Describe() string {
 	return fmt.Sprintf("%s, 2x2 tiles of 16x16, blocks of %dx%d and %d bytes of K", unit, t.rows, t.cols, 64*t.steps)
 }
 
-func (k amx) Supports(p kernels.Problem) error {
-	if err := k.dev.supports(k.Name(), p); err != nil {
+func (k amx) Supports(t kernels.Task) error {
+	p, err := k.dev.supports(k.Name(), t, kernels.Batches|kernels.QuantizedWeights)
+	if err != nil {
 		return err
 	}
 	f := k.dev.features
 	has := map[kernels.DType]bool{kernels.BF16: f.AMXBF16, kernels.INT8: f.AMXINT8}[p.DType]
-	if has {
+	switch {
+	case has && p.Quantized():
+		if g := k.dev.quantizedSizes(p); C.ga_amx_quantised_fits(&g) == 0 {
+			return p.Unsupported(k.Name(), fmt.Sprintf("32 rows of k %d do not fit next to the weight tiles", p.K))
+		}
+		return nil
+	case has:
 		return nil
 	}
 	reason := fmt.Sprintf("AMX has no instruction for %s", p.DType)
@@ -58,24 +64,30 @@ func (k amx) Supports(p kernels.Problem) error {
 	case kernels.BF16, kernels.INT8:
 		reason = fmt.Sprintf("this CPU's AMX has no instruction for %s", p.DType)
 	}
-	return &kernels.Unsupported{Kernel: k.Name(), DType: p.DType, Reason: reason}
+	return p.Unsupported(k.Name(), reason)
 }
 
-func (k amx) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.Weights, error) {
-	if err := k.Supports(p); err != nil {
+func (k amx) Prepare(t kernels.Task, raw kernels.Buffer) (kernels.Weights, error) {
+	if err := k.Supports(t); err != nil {
 		return nil, err
 	}
-	return k.dev.pack(p, raw)
+	return k.dev.prepare(k, kernels.Batches|kernels.QuantizedWeights, t, raw, k.dev.pack)
 }
 
 // Packs implements [kernels.Packer].
-func (k amx) Packs(kernels.Problem) bool { return true }
+func (k amx) Packs(kernels.Task) bool { return true }
 
-func (k amx) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
-	if err := k.Supports(p); err != nil {
+// Bind implements [kernels.Kernel]; the products of a batch run in sequence.
+func (k amx) Bind(t kernels.Task, a kernels.Operand, w kernels.Weights, c kernels.Operand, _ ...kernels.Operand) (kernels.Launch, error) {
+	switch err := k.Supports(t); {
+	case err != nil:
 		return nil, err
+	case t.Products > 0:
+		return k.dev.batchBind(k, t, a, w, c)
+	case t.Quantized():
+		return k.bindQuantized(t, a, w, c)
 	}
-	g, p, err := k.dev.bindPacked(k.Name(), p, a, w, c)
+	g, p, err := k.dev.bindPacked(k.Name(), t, a, w, c)
 	if err != nil {
 		return nil, err
 	}
@@ -85,43 +97,27 @@ func (k amx) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c ker
 	return l, nil
 }
 
-// tiling is how the launch of a normalized problem divides its work.
-func (amx) tiling(p kernels.Problem) kernels.Tiling {
+func (amx) tiling(p kernels.Task) kernels.Tiling {
 	return kernels.Tiling{Tile: [3]int{amxRows(p.M), panelColumns, amxStepBytes / p.DType.Size()}, Split: 1}
 }
 
 // Choice implements [kernels.ChoiceTeller].
-func (k amx) Choice(p kernels.Problem) (kernels.Choice, error) { return plannedChoice(k, p) }
+func (k amx) Choice(p kernels.Task) (kernels.Choice, error) { return plannedChoice(k, p) }
 
-// amxStepBytes is what a tile register's row holds of K.
+// amxStepBytes is the width of a tile register along K.
 const amxStepBytes = 64
 
-// amxRows is the height of the register tile: one tile of 16 rows, or two.
+// amxRows is the height of the register tile: one or two hardware tiles of 16 rows.
 func amxRows(m int) int { return 16 * min(divideUp(m, 16), 2) }
 
-// amxTuning is what the speed of amx depends on and its result does not: see amx.h.
+// amxTuning changes the speed of amx but not its results; see amx.h.
 type amxTuning = C.ga_amx_tuning
 
-// amxSetting is the type of its fields.
 type amxSetting = C.int
 
-// tuneAMX replaces the tuning of the following launches and returns the one before,
-// for measurements of the kernel and for tests of its loops.
+// tuneAMX sets the tuning of later launches and returns the previous one, for benchmarks and tests.
 func tuneAMX(t amxTuning) amxTuning {
 	before := C.ga_amx_tuned
 	C.ga_amx_tuned = t
 	return before
-}
-
-// SupportsBatch implements [kernels.Batcher].
-func (k amx) SupportsBatch(batch kernels.Batch) error { return batchSupports(k, batch) }
-
-// PrepareBatch implements [kernels.Batcher].
-func (k amx) PrepareBatch(batch kernels.Batch, raw kernels.Buffer) (kernels.Weights, error) {
-	return k.dev.batchPrepare(k, batch, raw)
-}
-
-// BindBatch implements [kernels.Batcher]: the products run one after the other.
-func (k amx) BindBatch(batch kernels.Batch, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
-	return k.dev.batchBind(k, batch, a, w, c)
 }

@@ -10,11 +10,11 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// BenchmarkAMXTuning compares tunings of amx in one interleaved run, the standing one
-// first, beside the rate of the tiles' dot product from registers or the bandwidth
-// of reading. A tuning that wins here belongs into amx.c.
+// BenchmarkAMXTuning compares tunings of amx in one interleaved run, the current one first, with the tile
+// rate from registers or the read bandwidth. Set a better one in amx.c.
 func BenchmarkAMXTuning(b *testing.B) {
 	for _, tc := range []struct {
 		dtype   kernels.DType
@@ -29,13 +29,12 @@ func BenchmarkAMXTuning(b *testing.B) {
 		{kernels.BF16, 1, 14336, 4096, streamTunings()},
 		{kernels.INT8, 1, 14336, 4096, streamTunings()},
 	} {
-		p := kernels.Problem{Shape: kernels.Shape{M: tc.m, N: tc.n, K: tc.k}, DType: tc.dtype}
+		p := kernels.Task{Subject: kernels.Product(tc.dtype, tc.n, tc.k), M: tc.m}
 		name := fmt.Sprintf("%s/m%d", p.DType, p.M)
 		b.Run(name, func(b *testing.B) { benchmarkTunings(b, p, tc.tunings) })
 	}
 }
 
-// blockTunings vary what products of many rows depend on.
 func blockTunings() []amxTuning {
 	base := tuneAMX(amxTuning{})
 	tuneAMX(base)
@@ -66,7 +65,6 @@ func blockTunings() []amxTuning {
 	return out
 }
 
-// streamTunings vary what products of few rows depend on.
 func streamTunings() []amxTuning {
 	base := tuneAMX(amxTuning{})
 	tuneAMX(base)
@@ -83,7 +81,7 @@ func streamTunings() []amxTuning {
 	return out
 }
 
-func benchmarkTunings(b *testing.B, p kernels.Problem, tunings []amxTuning) {
+func benchmarkTunings(b *testing.B, p kernels.Task, tunings []amxTuning) {
 	if amxEmulated {
 		b.Skip("tiles in software say nothing about speed")
 	}
@@ -119,16 +117,16 @@ func benchmarkTunings(b *testing.B, p kernels.Problem, tunings []amxTuning) {
 	}
 	kerneltest.MeasureRounds(b, all)
 	slices.SortStableFunc(all[2:], func(a, b *kerneltest.Series) int {
-		return -cmp.Compare(kerneltest.Median(a.Samples), kerneltest.Median(b.Samples))
+		return -cmp.Compare(stats.Median(a.Samples), stats.Median(b.Samples))
 	})
 	var t strings.Builder
-	fmt.Fprintf(&t, "%s, %d threads, %v %s; the standing tuning first\n", d.Spec().Name, d.Threads(), p.Shape, p.DType)
+	fmt.Fprintf(&t, "%s, %d threads, %v %s; the standing tuning first\n", d.Spec().Name, d.Threads(), p.Shape(), p.DType)
 	for _, s := range all {
-		mid, low, high := kerneltest.Interval(s.Samples)
+		mid, low, high := stats.MedianInterval(s.Samples)
 		fmt.Fprintf(&t, "%9.2f G/s [%.2f, %.2f] %5.3f of the limit  %s\n", mid/1e9, low/1e9, high/1e9,
-			kerneltest.Median(kerneltest.Ratios(s, limit)), s.Name)
+			stats.Median(kerneltest.Ratios(s, limit)), s.Name)
 	}
 	fmt.Fprint(os.Stderr, "\n", t.String())
-	b.ReportMetric(kerneltest.Median(kerneltest.Ratios(all[1], limit)), "of_limit")
+	b.ReportMetric(stats.Median(kerneltest.Ratios(all[1], limit)), "of_limit")
 	b.ReportMetric(0, "ns/op")
 }

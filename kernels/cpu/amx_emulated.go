@@ -5,6 +5,6 @@ package cpu
 // #cgo CFLAGS: -DGEMMAUDIT_AMX_EMULATION
 import "C"
 
-// amxEmulated says that tiles are a model in software, so that the kernel's logic
-// runs in tests on every machine. Its speed means nothing.
+// amxEmulated is true if tiles are emulated in software, for tests on CPUs without AMX. Timings are
+// meaningless.
 const amxEmulated = true

@@ -2,5 +2,5 @@
 
 package cpu
 
-// amxEmulated says that tiles are a model in software, by the build tag amxemu.
+// amxEmulated is true if tiles are emulated in software (build tag amxemu).
 const amxEmulated = false

@@ -11,23 +11,21 @@ import (
 	"pgregory.net/rapid"
 )
 
-// openAMX is a device with the kernel amx, or a skipped test that says why.
-func openAMX(t testing.TB, threads int) (*Device, kernels.Gemm) {
+func openAMX(t testing.TB, threads int) (*Device, kernels.Kernel) {
 	t.Helper()
 	d, err := Open(threads)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.Close() })
-	g, err := kernels.FindGemm(d, "amx")
+	g, err := kernels.Find(d, kernels.GEMM, "amx")
 	if err != nil {
 		t.Skipf("%v; go test -tags amxemu runs this on a model of the tiles", err)
 	}
 	return d, g
 }
 
-// smallBlocks are tunings under which the products of the gate have more than one
-// block in every direction.
+// smallBlocks are tunings that give the gate's products several blocks in each dimension.
 var smallBlocks = []amxTuning{
 	{rows: 32, cols: 32, steps: 1, panels: 1},
 	{rows: 64, cols: 96, steps: 2, stream_a: 1, kept: 1 << 20, prefetch_stride: 128, panels: 2, ahead: 512},
@@ -44,7 +42,7 @@ func TestAMXGate(t *testing.T) {
 			checks = append(checks, checked(t)(kernels.NewGemmCheck(p, 7)))
 		}
 		for _, b := range kernels.GateBatches(dt) {
-			checks = append(checks, checked(t)(kernels.NewBatchCheck(b, 7)))
+			checks = append(checks, checked(t)(kernels.NewGemmCheck(b, 7)))
 		}
 	}
 	for _, p := range kernels.SpecialProblems(kernels.BF16) {
@@ -69,8 +67,8 @@ func TestAMXGate(t *testing.T) {
 	}
 }
 
-// needsPairs skips what AMX does with integer weights where its tiles are a model in software on a CPU without AVX-512 BF16: the
-// form that weights are stored in there has no pairs of k, which tiles need. No CPU with AMX is without.
+// needsPairs skips integer weights for emulated tiles on a CPU without AVX-512 BF16. The packed weights lack
+// the pairs of k there that tiles need. All CPUs with AMX have AVX-512 BF16.
 func needsPairs(t *testing.T, d *Device) {
 	t.Helper()
 	if amxEmulated && !d.features.AVX512BF16 {
@@ -78,19 +76,18 @@ func needsPairs(t *testing.T, d *Device) {
 	}
 }
 
-// Integer weights, of which the products are turned, with several blocks in every direction.
-func TestAMXGateQuantised(t *testing.T) {
+func TestAMXGateQuantized(t *testing.T) {
 	d, g := openAMX(t, 2)
 	needsPairs(t, d)
 	for i, tuning := range smallBlocks {
 		t.Run(fmt.Sprintf("tuning%d", i), func(t *testing.T) {
 			defer tuneAMX(tuneAMX(tuning))
 			ran := 0
-			for j, q := range kernels.QuantisedCheckProblems(kernels.BF16) {
+			for j, q := range kernels.QuantizedCheckProblems(kernels.BF16) {
 				if j%7 != i {
 					continue
 				}
-				_, err := checked(t)(kernels.NewQuantisedCheck(q, uint64(j))).Margin(t.Context(), d, g)
+				_, err := checked(t)(kernels.NewGemmCheck(q, uint64(j))).Margin(t.Context(), d, g)
 				var unsupported *kernels.Unsupported
 				if errors.As(err, &unsupported) {
 					continue
@@ -107,19 +104,14 @@ func TestAMXGateQuantised(t *testing.T) {
 	}
 }
 
-// Products at random, among them those in which threads have no share.
+// In some of the random products, threads have no share.
 func TestAMXGateRandom(t *testing.T) {
 	d, g := openAMX(t, 4)
 	rapid.Check(t, func(t *rapid.T) {
 		defer tuneAMX(tuneAMX(rapid.SampledFrom(smallBlocks).Draw(t, "tuning")))
-		p := kernels.Problem{
-			Shape: kernels.Shape{
-				M: rapid.IntRange(1, 140).Draw(t, "m"), N: rapid.IntRange(1, 140).Draw(t, "n"), K: rapid.IntRange(1, 300).Draw(t, "k"),
-			},
-			DType:      rapid.SampledFrom([]kernels.DType{kernels.BF16, kernels.INT8}).Draw(t, "dtype"),
-			Threads:    rapid.IntRange(1, 4).Draw(t, "threads"),
-			PackInside: rapid.Bool().Draw(t, "inside"),
-		}
+		p := kernels.Task{Subject: kernels.Product(rapid.SampledFrom([]kernels.DType{kernels.BF16, kernels.INT8}).Draw(t, "dtype"),
+			rapid.IntRange(1, 140).Draw(t, "n"), rapid.IntRange(1, 300).Draw(t, "k")), M: rapid.IntRange(1, 140).Draw(t, "m"),
+			Threads: rapid.IntRange(1, 4).Draw(t, "threads"), PackInside: rapid.Bool().Draw(t, "inside")}
 		p.LDA = p.K + rapid.IntRange(0, 3).Draw(t, "lda")
 		p.LDC = p.N + rapid.IntRange(0, 3).Draw(t, "ldc")
 		if err := kernels.CheckGemm(context.Background(), d, g, p, 3); err != nil {
@@ -128,8 +120,7 @@ func TestAMXGateRandom(t *testing.T) {
 	})
 }
 
-// A K so long that all of A can't be packed at once: of few rows, of one strip, and
-// of many strips with several blocks of columns.
+// K is too long to pack all of A at once.
 func TestAMXGateLongK(t *testing.T) {
 	d, g := openAMX(t, 2)
 	for _, tc := range []struct {
@@ -142,7 +133,7 @@ func TestAMXGateLongK(t *testing.T) {
 		{kernels.Shape{M: 130, N: 33, K: 38001}, 1, amxTuning{rows: 512, cols: 32, steps: 100, panels: 1, prefetch_stride: 64}},
 	} {
 		before := tuneAMX(tc.tuning)
-		p := kernels.Problem{Shape: tc.shape, DType: kernels.BF16, Threads: tc.threads}
+		p := kernels.Task{Subject: kernels.Product(kernels.BF16, tc.shape.N, tc.shape.K), M: tc.shape.M, Threads: tc.threads}
 		if err := kernels.CheckGemm(context.Background(), d, g, p, 5); err != nil {
 			t.Error(err)
 		}
@@ -150,13 +141,12 @@ func TestAMXGateLongK(t *testing.T) {
 	}
 }
 
-// The result must not depend on how the work is divided.
 func TestAMXSameOnAnyThreads(t *testing.T) {
 	d, g := openAMX(t, 4)
 	defer tuneAMX(tuneAMX(smallBlocks[1]))
 	shape := kernels.Shape{M: 150, N: 210, K: 500}
 	run := func(threads int) string {
-		p := kernels.Problem{Shape: shape, DType: kernels.BF16, Threads: threads}
+		p := kernels.Task{Subject: kernels.Product(kernels.BF16, shape.N, shape.K), M: shape.M, Threads: threads}
 		return string(product(t, d, g, p))
 	}
 	want := run(1)
@@ -167,8 +157,7 @@ func TestAMXSameOnAnyThreads(t *testing.T) {
 	}
 }
 
-// product computes one product of normal operands and returns C's bytes.
-func product(t testing.TB, d *Device, g kernels.Gemm, p kernels.Problem) []byte {
+func product(t testing.TB, d *Device, g kernels.Kernel, p kernels.Task) []byte {
 	t.Helper()
 	p, err := p.Normalized()
 	if err != nil {
@@ -191,7 +180,7 @@ func product(t testing.TB, d *Device, g kernels.Gemm, p kernels.Problem) []byte 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	w, err := g.PrepareWeights(p, raw)
+	w, err := g.Prepare(p, raw)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,8 +199,7 @@ func product(t testing.TB, d *Device, g kernels.Gemm, p kernels.Problem) []byte 
 	return out
 }
 
-// C has the same bits whether it is written past the caches or not: with rows that begin
-// with a cache line, edges on both sides, and nothing beyond C touched.
+// Non-temporal stores must give the same bits in C and not write beyond C.
 func TestAMXWritesPastCaches(t *testing.T) {
 	d, g := openAMX(t, 2)
 	through := smallBlocks[1]
@@ -219,14 +207,14 @@ func TestAMXWritesPastCaches(t *testing.T) {
 	past.kept = 0
 	for _, dt := range []kernels.DType{kernels.BF16, kernels.INT8} {
 		for _, n := range []int{32, 160, 192} {
-			p := kernels.Problem{Shape: kernels.Shape{M: 77, N: n, K: 300}, DType: dt, Threads: 2}
+			p := kernels.Task{Subject: kernels.Product(dt, n, 300), M: 77, Threads: 2}
 			before := tuneAMX(through)
 			want := string(product(t, d, g, p))
 			tuneAMX(past)
 			got := string(product(t, d, g, p))
 			tuneAMX(before)
 			if got != want {
-				t.Errorf("%v %s: past the caches C has other bits", p.Shape, dt)
+				t.Errorf("%v %s: past the caches C has other bits", p.Shape(), dt)
 			}
 			if err := func() error {
 				defer tuneAMX(tuneAMX(past))
@@ -242,18 +230,17 @@ func TestAMXWritesPastCaches(t *testing.T) {
 func TestAMXUnsupported(t *testing.T) {
 	_, g := openAMX(t, 1)
 	for _, dt := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.FP8} {
-		p := kernels.Problem{Shape: kernels.Shape{M: 1, N: 1, K: 1}, DType: dt}
+		p := kernels.Task{Subject: kernels.Product(dt, 1, 1), M: 1}
 		var u *kernels.Unsupported
 		if err := g.Supports(p); !errors.As(err, &u) || u.Kernel != "amx" || u.Reason == "" {
 			t.Errorf("%s: %v, want an Unsupported with a reason", dt, err)
 		}
-		if _, err := g.PrepareWeights(p, nil); err == nil {
+		if _, err := g.Prepare(p, nil); err == nil {
 			t.Errorf("%s: weights were prepared", dt)
 		}
 	}
 }
 
-// Without tiles the kernel is listed with the reason.
 func TestAMXMissing(t *testing.T) {
 	t.Setenv("GEMMAUDIT_ISA", "avx2")
 	d, err := Open(1)
@@ -261,7 +248,7 @@ func TestAMXMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	_, err = kernels.FindGemm(d, "amx")
+	_, err = kernels.Find(d, kernels.GEMM, "amx")
 	if err == nil || !strings.Contains(err.Error(), "AMX") {
 		t.Errorf("amx under GEMMAUDIT_ISA=avx2: %v, want a reason that names AMX", err)
 	}

@@ -9,8 +9,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// TestAttentionTask: what the sweeper times as attention is attention. Prompts and single
-// tokens are computed as a task binds them and held against float64 sums over the same
+// The attention task must compute attention: prompts and single tokens match float64 sums over the same
 // cache.
 func TestAttentionTask(t *testing.T) {
 	d, err := Open(0)
@@ -34,7 +33,7 @@ func TestAttentionTask(t *testing.T) {
 }
 
 func checkTask(t *testing.T, d *Device, task kernels.Task) {
-	impl, err := kernels.FindImplementation(d, task.Operation, "flash")
+	impl, err := kernels.Find(d, task.Operation, "flash")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +63,7 @@ func checkTask(t *testing.T, d *Device, task kernels.Task) {
 	raw, cache := upload(task.Stored(task.M) / 4)
 	in, q := upload(task.InputElements(task.M))
 	out, _ := upload(task.OutputElements(task.M))
-	w, err := impl.PrepareWeights(task, raw)
+	w, err := impl.Prepare(task, raw)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,15 +9,14 @@ import (
 
 func init() { constructors[slotAuto] = newAuto }
 
-// auto picks among our kernels by an estimate of what each would take, and keeps
-// the weights once, in the form that all of them read.
+// auto picks the kernel with the lowest estimated time. It packs weights once, in the format that all
+// candidates read.
 type auto struct{ dev *Device }
 
-func newAuto(d *Device) (kernels.Gemm, *kernels.Missing) { return &auto{d}, nil }
+func newAuto(d *Device) (kernels.Kernel, *kernels.Missing) { return &auto{d}, nil }
 
 func (*auto) Name() string { return "auto" }
 
-// Describe says among what auto picks.
 func (k *auto) Describe() string {
 	s := "picks the least estimated time among gemv, "
 	if k.dev.gemm("amx") != nil {
@@ -26,39 +25,49 @@ func (k *auto) Describe() string {
 	return s + "tiled: the larger of reading the weights and multiplying padded tiles"
 }
 
-func (k *auto) Supports(p kernels.Problem) error { return k.dev.supports(k.Name(), p) }
+func (k *auto) Supports(t kernels.Task) error {
+	_, err := k.dev.supports(k.Name(), t, kernels.Batches|kernels.QuantizedWeights)
+	return err
+}
 
-func (k *auto) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.Weights, error) {
-	return k.dev.pack(p, raw)
+func (k *auto) Prepare(t kernels.Task, raw kernels.Buffer) (kernels.Weights, error) {
+	return k.dev.prepare(k, kernels.Batches|kernels.QuantizedWeights, t, raw, k.dev.pack)
 }
 
 // Packs implements [kernels.Packer].
-func (k *auto) Packs(kernels.Problem) bool { return true }
+func (k *auto) Packs(kernels.Task) bool { return true }
 
-func (k *auto) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
-	if err := k.Supports(p); err != nil {
+// Bind implements [kernels.Kernel]; the products of a batch run in sequence.
+func (k *auto) Bind(t kernels.Task, a kernels.Operand, w kernels.Weights, c kernels.Operand, _ ...kernels.Operand) (kernels.Launch, error) {
+	p, err := k.dev.supports(k.Name(), t, kernels.Batches|kernels.QuantizedWeights)
+	switch {
+	case err != nil:
 		return nil, err
+	case p.Products > 0:
+		return k.dev.batchBind(k, p, a, w, c)
 	}
-	p, err := p.Normalized()
-	if err != nil {
-		return nil, err
+	var name, label string
+	if p.Quantized() {
+		name = k.pickQuantized(p)
+		label = name
+	} else {
+		best := k.pick(p)
+		name, label = best.kernel, best.label()
 	}
-	best := k.pick(p)
-	bound, err := k.dev.gemm(best.kernel).Bind(p, a, w, c)
+	bound, err := k.dev.gemm(name).Bind(p, a, w, c)
 	if err != nil {
 		return nil, err
 	}
 	l, ok := bound.(*launch)
 	if !ok {
-		return nil, fmt.Errorf("%v: kernel %s bound a %T", p.Shape, best.kernel, bound)
+		return nil, fmt.Errorf("%v: kernel %s bound a %T", p, name, bound)
 	}
 	labelled := *l
-	labelled.label = best.label()
+	labelled.label = label
 	return &labelled, nil
 }
 
-// tiling is that of the kernel that is picked.
-func (k *auto) tiling(p kernels.Problem) kernels.Tiling {
+func (k *auto) tiling(p kernels.Task) kernels.Tiling {
 	if own, ok := k.dev.gemm(k.pick(p).kernel).(planner); ok {
 		return own.tiling(p)
 	}
@@ -66,7 +75,7 @@ func (k *auto) tiling(p kernels.Problem) kernels.Tiling {
 }
 
 // Choice implements [kernels.ChoiceTeller].
-func (k *auto) Choice(p kernels.Problem) (kernels.Choice, error) {
+func (k *auto) Choice(p kernels.Task) (kernels.Choice, error) {
 	c, err := plannedChoice(k, p)
 	if err == nil {
 		p, err = p.Normalized()
@@ -75,18 +84,17 @@ func (k *auto) Choice(p kernels.Problem) (kernels.Choice, error) {
 	return c, err
 }
 
-// estimate is what the model says of one kernel, in cycles of the busiest thread.
+// estimate is the model's prediction for one kernel, in cycles of the busiest thread.
 type estimate struct {
 	kernel          string
 	rows, columns   int // of the register tile
 	memory, compute float64
-	// exposed is the part of the weights' stream that multiplication doesn't hide.
+	// exposed is the time for loading weights that computation doesn't hide.
 	exposed float64
 }
 
 func (e estimate) cycles() float64 { return math.Max(e.memory, e.compute) + e.exposed }
 
-// label is "gemv 1x32 memory": what was picked, its tile, and what bounds it.
 func (e estimate) label() string {
 	bound := "compute"
 	if e.memory > e.compute {
@@ -95,27 +103,25 @@ func (e estimate) label() string {
 	return fmt.Sprintf("%s %dx%d %s", e.kernel, e.rows, e.columns, bound)
 }
 
-// The constants of the model. Only their proportions matter, and those are much
-// alike from one server core to the next; none belongs to a shape.
+// Constants of the model. Only their ratios matter, and those are similar on all server cores; they do not
+// depend on the shape.
 const (
-	// bytesPerCycle is what one core draws from memory: 32 GB/s at 4 GHz.
+	// bytesPerCycle is one core's memory bandwidth: 32 GB/s at 4 GHz.
 	bytesPerCycle = 8
-	// latencyCycles is the least time of one step of a tile, however few its rows:
-	// the sums of the next step wait for those of the last.
+	// latencyCycles is the minimum time of one step of a tile: its sums depend on the previous step's.
 	latencyCycles = 4
-	// exposedShare is the part of the stream that tiled shows beside its
-	// multiplication: it begins anew with every slice of every panel.
+	// exposedShare is the share of loading that tiled can't overlap, because loading restarts with each slice
+	// of a panel.
 	exposedShare = 0.25
-	// amxShare is the part of the tile unit's rate that amx sustains while it loads
-	// and stores tiles.
+	// amxShare is the fraction of the tile unit's rate that amx sustains, including loads and stores of
+	// tiles.
 	amxShare = 0.6
-	// preference is how much better a kernel must be than one before it in the
-	// list, which is simpler: less is within the error of the model.
+	// preference is the required advantage over a simpler kernel, which comes earlier in the list. Smaller
+	// differences are within the model's error.
 	preference = 0.95
 )
 
-// pick returns the estimate of the kernel of least estimated time.
-func (k *auto) pick(p kernels.Problem) estimate {
+func (k *auto) pick(p kernels.Task) estimate {
 	var best estimate
 	for _, e := range k.estimates(p) {
 		if best.kernel == "" || e.cycles() < preference*best.cycles() {
@@ -125,9 +131,9 @@ func (k *auto) pick(p kernels.Problem) estimate {
 	return best
 }
 
-// estimates lists what can run p. The unit of work is one word (32 bits: one fp32,
-// two bf16, four int8) of each of the 32 columns of a panel.
-func (k *auto) estimates(p kernels.Problem) []estimate {
+// estimates lists the kernels that support p. The unit of work is one 32-bit word (one fp32, two bf16, four
+// int8) of each of a panel's 32 columns.
+func (k *auto) estimates(p kernels.Task) []estimate {
 	path := k.dev.path(p.DType)
 	threads := k.dev.threadsOf(p)
 	panels := divideUp(p.N, panelColumns)
@@ -136,22 +142,22 @@ func (k *auto) estimates(p kernels.Problem) []estimate {
 	step := math.Max(latencyCycles, float64(rows)*k.cyclesPerRow(p.DType))
 
 	panelBytes := float64(p.K) * 32 * float64(p.DType.Size())
-	whole := float64(divideUp(panels, threads)) // panels of the busiest thread
+	whole := float64(divideUp(panels, threads))
 	var out []estimate
 	if k.can("gemv", p) {
 		out = append(out, estimate{kernel: "gemv", rows: rows, columns: panelColumns,
 			memory: whole * panelBytes / bytesPerCycle, compute: whole * float64(tiles) * words * step})
 	}
 	if k.can("tiled", p) {
-		// Threads divide panels or rows, whichever is more even.
+		// Threads split panels or rows, depending on the balance.
 		work := math.Min(whole*float64(tiles), float64(panels*divideUp(tiles, threads)))
 		memory := float64(panels) / float64(threads) * panelBytes / bytesPerCycle
 		out = append(out, estimate{kernel: "tiled", rows: rows, columns: panelColumns,
 			memory: memory, compute: work * words * step, exposed: exposedShare * memory})
 	}
 	if k.can("amx", p) {
-		// A multiplication of tiles takes 16 cycles for 16 rows × 16 columns × 16
-		// words: two cycles a word of a panel, for up to 16 rows.
+		// A tile multiplication takes 16 cycles for 16 rows × 16 columns × 16 words: two cycles per word of a
+		// panel, for up to 16 rows.
 		group := 4 / p.DType.Size()
 		strips := divideUp(p.M, 16)
 		work := math.Min(whole*float64(strips), float64(panels*divideUp(strips, threads)))
@@ -162,8 +168,8 @@ func (k *auto) estimates(p kernels.Problem) []estimate {
 	return out
 }
 
-// cyclesPerRow is the time of one word of a panel and one row: the vectors of 32
-// columns, two multiply-adds a cycle. CPUs with AMX do one dot product of bf16 a cycle.
+// cyclesPerRow is the time for one word of a panel and one row: the vectors of 32 columns at two
+// multiply-adds per cycle. CPUs with AMX do one bf16 dot product per cycle.
 func (k *auto) cyclesPerRow(t kernels.DType) float64 {
 	f, vectors := k.dev.features, 8.0
 	switch {
@@ -178,23 +184,9 @@ func (k *auto) cyclesPerRow(t kernels.DType) float64 {
 	return vectors / 2
 }
 
-// can says whether the kernel of that name is here and takes p.
-func (k *auto) can(name string, p kernels.Problem) bool {
+func (k *auto) can(name string, p kernels.Task) bool {
 	g := k.dev.gemm(name)
 	return g != nil && g.Supports(p) == nil
 }
 
 func divideUp(a, b int) int { return (a + b - 1) / b }
-
-// SupportsBatch implements [kernels.Batcher].
-func (k *auto) SupportsBatch(batch kernels.Batch) error { return batchSupports(k, batch) }
-
-// PrepareBatch implements [kernels.Batcher].
-func (k *auto) PrepareBatch(batch kernels.Batch, raw kernels.Buffer) (kernels.Weights, error) {
-	return k.dev.batchPrepare(k, batch, raw)
-}
-
-// BindBatch implements [kernels.Batcher]: the products run one after the other.
-func (k *auto) BindBatch(batch kernels.Batch, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
-	return k.dev.batchBind(k, batch, a, w, c)
-}

@@ -9,8 +9,7 @@ import (
 
 func TestAutoPicksByTheModel(t *testing.T) {
 	dev := open(t, 2)
-	// The choice between vector kernels does not depend on AMX: without it the
-	// machine at hand does not matter.
+	// Without AMX, the choice between vector kernels is the same on all machines.
 	dev.gemms = withoutAMX(dev.gemms)
 	k := &auto{dev}
 	for _, test := range []struct {
@@ -25,9 +24,9 @@ func TestAutoPicksByTheModel(t *testing.T) {
 		{1024, 4096, 4096, kernels.INT8, "tiled"},
 		{4096, 4096, 4096, kernels.FP32, "compute"},
 	} {
-		p := kernels.Problem{Shape: kernels.Shape{M: test.m, N: test.n, K: test.k}, DType: test.dtype}
+		p := kernels.Task{Subject: kernels.Product(test.dtype, test.n, test.k), M: test.m}
 		if got := k.pick(p).label(); !strings.Contains(got, test.want) {
-			t.Errorf("%v %s: picked %q, want %q", p.Shape, test.dtype, got, test.want)
+			t.Errorf("%v %s: picked %q, want %q", p.Shape(), test.dtype, got, test.want)
 		}
 	}
 }
@@ -42,21 +41,21 @@ func TestAutoPrefersAMXWhereTilesPay(t *testing.T) {
 		dtype kernels.DType
 		want  string
 	}{
-		{1, kernels.BF16, "gemv"}, // the stream of the weights is all there is
+		{1, kernels.BF16, "gemv"},
 		{64, kernels.BF16, "amx 32x32"},
 		{1024, kernels.BF16, "amx 32x32 compute"},
 		{1024, kernels.INT8, "amx 32x32 compute"},
 		{1024, kernels.FP32, "tiled"},
 	} {
-		p := kernels.Problem{Shape: kernels.Shape{M: test.m, N: 4096, K: 4096}, DType: test.dtype}
+		p := kernels.Task{Subject: kernels.Product(test.dtype, 4096, 4096), M: test.m}
 		if got := k.pick(p).label(); !strings.HasPrefix(got, test.want) {
 			t.Errorf("m%d %s: picked %q, want %q", test.m, test.dtype, got, test.want)
 		}
 	}
 }
 
-func withoutAMX(gemms []kernels.Gemm) []kernels.Gemm {
-	var out []kernels.Gemm
+func withoutAMX(gemms []kernels.Kernel) []kernels.Kernel {
+	var out []kernels.Kernel
 	for _, g := range gemms {
 		if g.Name() != "amx" {
 			out = append(out, g)
@@ -65,12 +64,12 @@ func withoutAMX(gemms []kernels.Gemm) []kernels.Gemm {
 	return out
 }
 
-// fakeAMX stands in for amx where there is none: it only answers what it supports.
-type fakeAMX struct{ kernels.Gemm }
+// fakeAMX replaces amx on machines without it; it implements only Supports.
+type fakeAMX struct{ kernels.Kernel }
 
 func (fakeAMX) Name() string { return "amx" }
 
-func (fakeAMX) Supports(p kernels.Problem) error {
+func (fakeAMX) Supports(p kernels.Task) error {
 	if p.DType == kernels.BF16 || p.DType == kernels.INT8 {
 		return nil
 	}

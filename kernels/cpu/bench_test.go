@@ -8,17 +8,17 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// BenchmarkGemm times every kernel that is here as BenchmarkGemm/kernel/dtype/shape.
-// The weights rotate past three times the last-level cache, so that they come from
-// memory as they do in an engine. GB/s counts the weights as they are stored.
+// BenchmarkGemm times all available kernels as BenchmarkGemm/kernel/dtype/shape. Weights rotate through three
+// times the last-level cache, so they come from memory as in an engine. GB/s counts weights as stored.
 func BenchmarkGemm(b *testing.B) {
 	dev := open(b, 0)
-	for _, g := range dev.Gemms() {
+	for _, g := range dev.Kernels(kernels.GEMM) {
 		for _, t := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8} {
-			for _, s := range []kernels.Shape{{M: 1, N: 14336, K: 4096}, {M: 16, N: 14336, K: 4096}, {M: 128, N: 4096, K: 4096}, {M: 1024, N: 4096, K: 4096}} {
-				p := kernels.Problem{Shape: s, DType: t}
+			for _, s := range []kernels.Shape{{M: 1, N: 14336, K: 4096}, {M: 16, N: 14336, K: 4096}, {M: 128, N: 4096, K: 4096},
+				{M: 1024, N: 4096, K: 4096}} {
+				p := kernels.Task{Subject: kernels.Product(t, s.N, s.K), M: s.M}
 				if g.Supports(p) != nil || g.Name() == "naive" && s.M > 1 {
-					continue // the triple loop takes minutes
+					continue // naive takes minutes
 				}
 				b.Run(fmt.Sprintf("%s/%s/m%d-n%d-k%d", g.Name(), t, s.M, s.N, s.K), func(b *testing.B) {
 					benchmark(b, dev, g, p)
@@ -28,7 +28,7 @@ func BenchmarkGemm(b *testing.B) {
 	}
 }
 
-func benchmark(b *testing.B, dev *Device, g kernels.Gemm, p kernels.Problem) {
+func benchmark(b *testing.B, dev *Device, g kernels.Kernel, p kernels.Task) {
 	alloc := func(elements int, t kernels.DType) kernels.Buffer {
 		buf, err := dev.Alloc(int64(elements) * int64(t.Size()))
 		if err != nil {
@@ -44,7 +44,7 @@ func benchmark(b *testing.B, dev *Device, g kernels.Gemm, p kernels.Problem) {
 	var launches []kernels.Launch
 	var held int64
 	for held <= 3*dev.Spec().LastLevelCacheBytes || len(launches) < 2 {
-		w, err := g.PrepareWeights(p, alloc(p.N*p.K, p.DType))
+		w, err := g.Prepare(p, alloc(p.N*p.K, p.DType))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -66,17 +66,16 @@ func benchmark(b *testing.B, dev *Device, g kernels.Gemm, p kernels.Problem) {
 		b.Fatal(err)
 	}
 	each := span.Seconds / float64(b.N)
-	b.ReportMetric(p.FLOPs()/each/1e9, "GFLOP/s")
+	b.ReportMetric(p.Shape().FLOPs()/each/1e9, "GFLOP/s")
 	b.ReportMetric(float64(p.N*p.K*p.DType.Size())/each/1e9, "GB/s")
 	b.ReportMetric(span.ClockMHz, "MHz")
 }
 
-// BenchmarkPack times the packing of weights from both layouts.
 func BenchmarkPack(b *testing.B) {
 	dev := open(b, 0)
 	for _, t := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8} {
 		for _, layout := range []kernels.Layout{kernels.RowMajor, kernels.Transposed} {
-			p := kernels.Problem{Shape: kernels.Shape{M: 1, N: 4096, K: 4096}, DType: t, BLayout: layout}
+			p := kernels.Task{Subject: kernels.Product(t, 4096, 4096).In(layout), M: 1}
 			b.Run(fmt.Sprintf("%s/%s", t, layout), func(b *testing.B) {
 				bytes := int64(p.N * p.K * t.Size())
 				raw, err := dev.Alloc(bytes)
@@ -94,7 +93,7 @@ func BenchmarkPack(b *testing.B) {
 				defer w.Close()
 				b.SetBytes(bytes)
 				for b.Loop() {
-					if err := w.repack(dev, raw); err != nil {
+					if err := w.(*packedWeights).repack(dev, raw); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -103,7 +102,6 @@ func BenchmarkPack(b *testing.B) {
 	}
 }
 
-// BenchmarkFill times the generator.
 func BenchmarkFill(b *testing.B) {
 	dev := open(b, 0)
 	for _, t := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8} {

@@ -9,13 +9,12 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// foreign are weights that no kernel of this package has prepared.
+// foreign are weights from another package.
 type foreign struct{}
 
 func (foreign) Bytes() int64 { return 0 }
 func (foreign) Close() error { return nil }
 
-// TestBindRefuses: every kernel looks at the same things before it binds.
 func TestBindRefuses(t *testing.T) { onEachISA(t, bindRefuses) }
 
 func bindRefuses(t *testing.T, _ string) {
@@ -28,18 +27,18 @@ func bindRefuses(t *testing.T, _ string) {
 		t.Cleanup(func() { b.Close() })
 		return b
 	}
-	good := kernels.Problem{Shape: kernels.Shape{M: 2, N: 48, K: 32}, DType: kernels.FP32}
+	good := kernels.Task{Subject: kernels.Product(kernels.FP32, 48, 32), M: 2}
 	a, b, c := alloc(2*32*4), alloc(48*32*4), alloc(2*48*4)
-	for _, g := range dev.Gemms() {
+	for _, g := range dev.Kernels(kernels.GEMM) {
 		t.Run(g.Name(), func(t *testing.T) {
 			p := good
 			if g.Supports(p) != nil {
-				p.DType = kernels.BF16 // AMX multiplies no fp32
+				p.DType = kernels.BF16 // AMX has no fp32
 			}
 			if err := g.Supports(p); err != nil {
 				t.Skip(err)
 			}
-			own, err := g.PrepareWeights(p, b)
+			own, err := g.Prepare(p, b)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -49,14 +48,14 @@ func bindRefuses(t *testing.T, _ string) {
 			}
 			for _, bad := range []struct {
 				name   string
-				change func(*kernels.Problem)
+				change func(*kernels.Task)
 				a, c   kernels.Operand
 				w      kernels.Weights
 				want   string
 			}{
-				{name: "no M", change: func(p *kernels.Problem) { p.M = 0 }, want: "M is 0"},
-				{name: "another N", change: func(p *kernels.Problem) { p.N = 16 }, want: "n48 k32"},
-				{name: "another K", change: func(p *kernels.Problem) { p.K = 16 }, want: "n48 k32"},
+				{name: "no M", change: func(p *kernels.Task) { p.M = 0 }, want: "M is 0"},
+				{name: "another N", change: func(p *kernels.Task) { p.N = 16 }, want: "n48 k32"},
+				{name: "another K", change: func(p *kernels.Task) { p.K = 16 }, want: "n48 k32"},
 				{name: "foreign weights", w: foreign{}, want: "weights are a cpu.foreign"},
 				{name: "no raw weights", w: (*rawWeights)(nil), want: "weights are a *cpu.rawWeights"},
 				{name: "no packed weights", w: (*packedWeights)(nil), want: "weights are a *cpu.packedWeights"},
@@ -86,13 +85,12 @@ func bindRefuses(t *testing.T, _ string) {
 	}
 }
 
-// TestDetached: the packed form serves after the raw B is gone; what reads B as it was
-// given says that it needs it.
+// Packed weights must work after raw B is freed; kernels that read raw B must report it.
 func TestDetached(t *testing.T) { onEachISA(t, detached) }
 
 func detached(t *testing.T, _ string) {
 	dev := open(t, 1)
-	p := kernels.Problem{Shape: kernels.Shape{M: 1, N: 48, K: 32}, DType: kernels.FP32}
+	p := kernels.Task{Subject: kernels.Product(kernels.FP32, 48, 32), M: 1}
 	for _, c := range []struct {
 		kernel string
 		inside bool
@@ -100,7 +98,7 @@ func detached(t *testing.T, _ string) {
 	}{{"auto", false, true}, {"gemv", false, true}, {"tiled", false, true}, {"auto", true, false}, {"naive", false, false}} {
 		p.PackInside = c.inside
 		raw := fill(t, dev, p.DType, p.N*p.K, 7)
-		w, err := dev.gemm(c.kernel).PrepareWeights(p, raw)
+		w, err := dev.gemm(c.kernel).Prepare(p, raw)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,8 +142,6 @@ func detached(t *testing.T, _ string) {
 	}
 }
 
-// TestCopies: buffers take over content, whole and in pieces, and copied weights serve beside
-// and after those that they were copied from.
 func TestCopies(t *testing.T) {
 	dev := open(t, 2)
 	for _, elements := range []int{3, 3 * copyPiece / 4, 3*copyPiece + 1} {
@@ -160,11 +156,11 @@ func TestCopies(t *testing.T) {
 	if err := fill(t, dev, kernels.INT8, 4, 1).CopyFrom(fill(t, dev, kernels.INT8, 5, 1)); err == nil {
 		t.Error("a copy of a buffer of another size")
 	}
-	p := kernels.Problem{Shape: kernels.Shape{M: 3, N: 48, K: 32}, DType: kernels.FP32}
+	p := kernels.Task{Subject: kernels.Product(kernels.FP32, 48, 32), M: 3}
 	for _, inside := range []bool{false, true} {
 		p.PackInside = inside
 		a, raw, again := fill(t, dev, p.DType, p.M*p.K, 8), fill(t, dev, p.DType, p.N*p.K, 7), fill(t, dev, p.DType, p.N*p.K, 7)
-		w, err := dev.gemm("tiled").PrepareWeights(p, raw)
+		w, err := dev.gemm("tiled").Prepare(p, raw)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package cpu
 
 /*
+#include "native/quantised.h"
 #include "native/tiled.h"
 */
 import "C"
@@ -13,21 +14,21 @@ import (
 )
 
 func init() {
-	constructors[slotTiled] = func(d *Device) (kernels.Gemm, *kernels.Missing) {
+	constructors[slotTiled] = func(d *Device) (kernels.Kernel, *kernels.Missing) {
 		return &blocked{dev: d, name: "tiled", kernel: C.ga_kernel(C.ga_tiled), what: "cache-blocked, packed, register-tiled"}, nil
 	}
-	constructors[slotGemv] = func(d *Device) (kernels.Gemm, *kernels.Missing) {
+	constructors[slotGemv] = func(d *Device) (kernels.Kernel, *kernels.Missing) {
 		return &blocked{dev: d, name: "gemv", kernel: C.ga_kernel(C.ga_gemv), maxM: gemvRows,
 			what: fmt.Sprintf("streams the weights once, M up to %d", gemvRows)}, nil
 	}
 }
 
-// gemvRows is the largest M of gemv: above it the weights' stream is no longer
-// what takes the time, and tiled's blocking pays.
+// gemvRows is gemv's largest M. Above it, loading weights is not the bottleneck and tiled's blocking is
+// faster.
 const gemvRows = 16
 
-// blocked is one of the kernels that are written over paths (path.h): tiled for
-// any M, gemv for few rows. They share the packed weights.
+// blocked is a kernel over paths (path.h): tiled for any M, gemv for few rows. Both use the same packed
+// weights.
 type blocked struct {
 	dev    *Device
 	name   string
@@ -38,7 +39,6 @@ type blocked struct {
 
 func (b *blocked) Name() string { return b.name }
 
-// Describe names the register tile of each type.
 func (b *blocked) Describe() string {
 	s := b.what
 	for i, t := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8} {
@@ -47,10 +47,8 @@ func (b *blocked) Describe() string {
 	return s
 }
 
-// path is the best path for a type on this device.
 func (d *Device) path(t kernels.DType) *C.ga_path { return C.ga_path_for(dtypeCodes[t], d.isa()) }
 
-// isa are the instruction sets for C.ga_path_for.
 func (d *Device) isa() C.uint {
 	f, isa := d.features, C.uint(0)
 	if f.AVX2 && f.FMA && f.F16C {
@@ -68,28 +66,40 @@ func (d *Device) isa() C.uint {
 	return isa
 }
 
-func (b *blocked) Supports(p kernels.Problem) error {
-	if err := b.dev.supports(b.name, p); err != nil {
+func (b *blocked) Supports(t kernels.Task) error {
+	t, err := b.dev.supports(b.name, t, kernels.Batches|kernels.QuantizedWeights)
+	switch {
+	case err != nil || b.maxM == 0:
 		return err
-	}
-	if b.maxM > 0 && p.M > b.maxM {
-		return &kernels.Unsupported{Kernel: b.name, DType: p.DType, Reason: fmt.Sprintf("M is %d, at most %d rows are kept beside the weights' stream", p.M, b.maxM)}
+	case t.M > b.maxM:
+		return t.Unsupported(b.name, fmt.Sprintf("M is %d, expected at most %d rows", t.M, b.maxM))
+	case t.Quantized():
+		if g := b.dev.quantizedSizes(t); C.ga_quantised_fits(&g) == 0 {
+			return t.Unsupported(b.name, fmt.Sprintf("%d rows of k %d do not fit next to the weights", t.M, t.K))
+		}
 	}
 	return nil
 }
 
-func (b *blocked) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.Weights, error) {
-	return b.dev.pack(p, raw)
+func (b *blocked) Prepare(t kernels.Task, raw kernels.Buffer) (kernels.Weights, error) {
+	return b.dev.prepare(b, kernels.Batches|kernels.QuantizedWeights, t, raw, b.dev.pack)
 }
 
 // Packs implements [kernels.Packer].
-func (b *blocked) Packs(kernels.Problem) bool { return true }
+func (b *blocked) Packs(kernels.Task) bool { return true }
 
-func (b *blocked) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
-	if err := b.Supports(p); err != nil {
+// Bind implements [kernels.Kernel]; the products of a batch run in sequence.
+func (b *blocked) Bind(t kernels.Task, a kernels.Operand, w kernels.Weights, c kernels.Operand,
+	_ ...kernels.Operand) (kernels.Launch, error) {
+	switch err := b.Supports(t); {
+	case err != nil:
 		return nil, err
+	case t.Products > 0:
+		return b.dev.batchBind(b, t, a, w, c)
+	case t.Quantized():
+		return b.bindQuantized(t, a, w, c)
 	}
-	g, q, err := b.dev.bindPacked(b.name, p, a, w, c)
+	g, q, err := b.dev.bindPacked(b.name, t, a, w, c)
 	if err != nil {
 		return nil, err
 	}
@@ -99,8 +109,7 @@ func (b *blocked) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, 
 	return l, nil
 }
 
-// tiling is how the launch of a normalized problem divides its work.
-func (b *blocked) tiling(p kernels.Problem) kernels.Tiling {
+func (b *blocked) tiling(p kernels.Task) kernels.Tiling {
 	t := kernels.Tiling{Tile: [3]int{b.dev.tileRows(p), panelColumns, int(b.dev.path(p.DType).group)}, Split: 1}
 	if b.maxM > 0 {
 		g := sizes(p)
@@ -110,26 +119,12 @@ func (b *blocked) tiling(p kernels.Problem) kernels.Tiling {
 }
 
 // Choice implements [kernels.ChoiceTeller].
-func (b *blocked) Choice(p kernels.Problem) (kernels.Choice, error) { return plannedChoice(b, p) }
+func (b *blocked) Choice(p kernels.Task) (kernels.Choice, error) { return plannedChoice(b, p) }
 
-// panelColumns is the width of the register tiles, all of which read panels of B.
+// panelColumns is the width of B's panels and of all register tiles.
 const panelColumns = C.GA_PANEL
 
-// tileRows is the height of the register tile of the kernels over paths: rows are divided
-// evenly among tiles.
-func (d *Device) tileRows(p kernels.Problem) int {
+// tileRows is the height of the register tile; rows are split evenly among tiles.
+func (d *Device) tileRows(p kernels.Task) int {
 	return divideUp(p.M, divideUp(p.M, int(d.path(p.DType).rows)))
-}
-
-// SupportsBatch implements [kernels.Batcher].
-func (b *blocked) SupportsBatch(batch kernels.Batch) error { return batchSupports(b, batch) }
-
-// PrepareBatch implements [kernels.Batcher].
-func (b *blocked) PrepareBatch(batch kernels.Batch, raw kernels.Buffer) (kernels.Weights, error) {
-	return b.dev.batchPrepare(b, batch, raw)
-}
-
-// BindBatch implements [kernels.Batcher]: the products run one after the other.
-func (b *blocked) BindBatch(batch kernels.Batch, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
-	return b.dev.batchBind(b, batch, a, w, c)
 }

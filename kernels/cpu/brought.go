@@ -17,7 +17,7 @@ import (
 )
 
 // LoadKernel implements [kernels.KernelLoader].
-func (d *Device) LoadKernel(path string) (kernels.Gemm, error) {
+func (d *Device) LoadKernel(path string) (kernels.Kernel, error) {
 	k, err := plugin.Open(path)
 	if err != nil {
 		return nil, err
@@ -36,7 +36,6 @@ func (d *Device) LoadKernel(path string) (kernels.Gemm, error) {
 	return b, nil
 }
 
-// brought is a kernel that was brought as a file.
 type brought struct {
 	dev       *Device
 	k         *plugin.Kernel
@@ -47,41 +46,39 @@ func (b *brought) Name() string { return b.k.Name }
 
 func (b *brought) Describe() string { return b.k.Describe() }
 
-func (b *brought) Supports(p kernels.Problem) error {
-	if err := b.dev.supports(b.Name(), p); err != nil {
+func (b *brought) Supports(p kernels.Task) error {
+	p, err := b.dev.supports(b.Name(), p, 0)
+	if err != nil {
 		return err
 	}
 	return b.k.Supports(p, b.dev.threadsOf(p), 0)
 }
 
-// broughtWeights are B as the library packed it.
 type broughtWeights struct {
 	rawWeights
 	packed *Buffer
 }
 
-// Bytes is the size of the packed form.
 func (w *broughtWeights) Bytes() int64 { return w.packed.Bytes() }
 
-// Close frees the packed form.
 func (w *broughtWeights) Close() error { return w.packed.Close() }
 
-// Detached says that the packed form is all that launches read, unless they pack.
+// Detached implements [kernels.Weights]; launches read raw B only if they pack it.
 func (w *broughtWeights) Detached() bool { return !w.problem.PackInside }
 
-func (w *broughtWeights) serve(p kernels.Problem) error {
+func (w *broughtWeights) serve(p kernels.Task) error {
 	if err := w.rawWeights.serve(p); err != nil {
 		return err
 	}
 	if w.packed.data == nil || w.problem.PackInside != p.PackInside {
-		return fmt.Errorf("%v: weights are closed, or were prepared for packing outside of the launch", p.Shape)
+		return fmt.Errorf("%v: weights are closed, or were prepared for packing outside of the launch", p.Shape())
 	}
 	return nil
 }
 
-// PrepareWeights has the library pack B, on the library thread; B stays as it is where the
-// library does not pack.
-func (b *brought) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.Weights, error) {
+// Prepare packs B with the library, on the library thread. It keeps raw B if the library does not
+// pack.
+func (b *brought) Prepare(p kernels.Task, raw kernels.Buffer) (kernels.Weights, error) {
 	if err := b.Supports(p); err != nil {
 		return nil, err
 	}
@@ -102,7 +99,7 @@ func (b *brought) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels
 	}
 	packed, err := b.dev.alloc(bytes)
 	if err != nil {
-		return nil, fmt.Errorf("%v: pack weights: %w", p.Shape, err)
+		return nil, fmt.Errorf("%v: pack weights: %w", p.Shape(), err)
 	}
 	w := &broughtWeights{rawWeights{p, raw}, packed}
 	if p.PackInside {
@@ -112,24 +109,24 @@ func (b *brought) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels
 	defer C.free(unsafe.Pointer(call))
 	call.raw, call.packed = from, packed.data
 	if rc := C.ga_brought_prepare(call); rc != 0 {
-		err := fmt.Errorf("%v %s: pack weights: %s", p.Shape, p.DType, plugin.Reason(unsafe.Pointer(&call.error[0]), int(rc)))
+		err := fmt.Errorf("%v %s: pack weights: %s", p.Shape(), p.DType, plugin.Reason(unsafe.Pointer(&call.error[0]), int(rc)))
 		return nil, errors.Join(err, packed.Close())
 	}
 	return w, nil
 }
 
-// call is a launch without operands, in memory of C.
-func (b *brought) call(p kernels.Problem) *C.ga_brought_call {
+func (b *brought) call(p kernels.Task) *C.ga_brought_call {
 	call := (*C.ga_brought_call)(C.calloc(1, C.sizeof_ga_brought_call))
 	call.kernel = (*C.gemmaudit_kernel)(b.k.Descriptor())
 	plugin.WriteProblem(unsafe.Pointer(&call.launch.problem), p, b.dev.threadsOf(p), 0)
 	return call
 }
 
-// broughtCall owns the memory of a launch, which a cleanup frees.
+// broughtCall owns a launch's memory; a cleanup frees it.
 type broughtCall struct{ c *C.ga_brought_call }
 
-func (b *brought) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
+func (b *brought) Bind(p kernels.Task, a kernels.Operand, w kernels.Weights, c kernels.Operand,
+	_ ...kernels.Operand) (kernels.Launch, error) {
 	if err := b.Supports(p); err != nil {
 		return nil, err
 	}
@@ -154,7 +151,7 @@ func (b *brought) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, 
 	var scratch *Buffer
 	if bytes > 0 {
 		if scratch, err = b.workspace.of(b.dev, bytes); err != nil {
-			return nil, fmt.Errorf("%v %s: bind %s: %w", p.Shape, p.DType, b.Name(), err)
+			return nil, fmt.Errorf("%v %s: bind %s: %w", p.Shape(), p.DType, b.Name(), err)
 		}
 	}
 	call := b.call(p)

@@ -17,7 +17,7 @@ import (
 var _ kernels.SoftmaxLoader = (*Device)(nil)
 
 // LoadSoftmax implements [kernels.SoftmaxLoader].
-func (d *Device) LoadSoftmax(path string) (kernels.SoftmaxKernel, error) {
+func (d *Device) LoadSoftmax(path string) (kernels.Kernel, error) {
 	s, err := plugin.OpenSoftmax(path)
 	if s == nil || err != nil {
 		return nil, err
@@ -36,8 +36,8 @@ func (d *Device) LoadSoftmax(path string) (kernels.SoftmaxKernel, error) {
 	return b, nil
 }
 
-// broughtSoftmax is a softmax that was brought as a file.
 type broughtSoftmax struct {
+	kernels.StoresNothing
 	dev *Device
 	s   *plugin.Softmax
 }
@@ -46,33 +46,38 @@ func (b *broughtSoftmax) Name() string { return b.s.Name }
 
 func (b *broughtSoftmax) Describe() string { return b.s.Describe() }
 
-// Supports implements kernels.SoftmaxKernel.
-func (b *broughtSoftmax) Supports(p kernels.SoftmaxProblem) error {
+// Supports implements [kernels.Kernel].
+func (b *broughtSoftmax) Supports(t kernels.Task) error {
+	p, err := t.Softmax(b.Name(), b.dev.Threads())
+	if err != nil {
+		return err
+	}
 	return b.s.Supports(p, b.dev.Threads(), 0)
 }
 
-// broughtSoftmaxCall owns the memory of a launch, which a cleanup frees.
+// broughtSoftmaxCall owns a launch's memory; a cleanup frees it.
 type broughtSoftmaxCall struct{ c *C.ga_brought_softmax_call }
 
-// Bind implements kernels.SoftmaxKernel.
-func (b *broughtSoftmax) Bind(p kernels.SoftmaxProblem) (kernels.Launch, error) {
-	if err := b.Supports(p); err != nil {
+// Bind implements [kernels.Kernel].
+func (b *broughtSoftmax) Bind(t kernels.Task, in kernels.Operand, _ kernels.Weights, out kernels.Operand,
+	_ ...kernels.Operand) (kernels.Launch, error) {
+	if err := b.Supports(t); err != nil {
 		return nil, err
 	}
-	p, err := p.Normalized()
+	p, err := t.Normalized()
 	if err != nil {
 		return nil, err
 	}
 	o := &operation{dev: b.dev, name: b.Name()}
-	in := o.operand("In", p.In, p.Rows, p.Columns, p.DType)
-	out := o.operand("Out", p.Out, p.Rows, p.Columns, p.DType)
+	from := o.operand("In", in, p.M, p.Columns, p.DType)
+	to := o.operand("Out", out, p.M, p.Columns, p.DType)
 	if o.err != nil {
 		return nil, o.err
 	}
 	call := (*C.ga_brought_softmax_call)(C.calloc(1, C.sizeof_ga_brought_softmax_call))
 	call.softmax = (*C.gemmaudit_softmax)(b.s.Descriptor())
 	plugin.WriteSoftmax(unsafe.Pointer(&call.launch.problem), p, b.dev.Threads(), 0)
-	call.launch.in, call.launch.out = in, out
+	call.launch.in, call.launch.out = from, to
 	owner := &broughtSoftmaxCall{call}
 	runtime.AddCleanup(owner, func(call *C.ga_brought_softmax_call) { C.free(unsafe.Pointer(call)) }, call)
 	l := callLaunch(C.ga_call(C.ga_brought_softmax_run), unsafe.Pointer(call), "", append(o.keep, owner)...)

@@ -8,7 +8,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// broughtSource is a softmax without mask and scale, in C, in double precision.
+// broughtSource is a softmax in C in double precision, without mask and scale.
 const broughtSource = `
 #include <math.h>
 #include <stdio.h>
@@ -59,7 +59,7 @@ func TestBroughtSoftmax(t *testing.T) {
 	if again, err := d.LoadSoftmax(path); err != nil || again != k {
 		t.Errorf("the same file became a second kernel: %v", err)
 	}
-	if found, err := kernels.FindImplementation(d, kernels.LogSoftmax, "plain"); err != nil || found.Describe() != "softmax in double precision" {
+	if found, err := kernels.Find(d, kernels.LogSoftmax, "plain"); err != nil || found.Describe() != "softmax in double precision" {
 		t.Errorf("%v, %v", found, err)
 	}
 	if v := d.Spec().Versions["plain"]; !strings.HasPrefix(v, "sha256:") {
@@ -74,12 +74,12 @@ func TestBroughtSoftmax(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer fewer.Close()
-	if _, err := kernels.FindImplementation(fewer, kernels.Softmax, "plain"); err != nil {
+	if _, err := kernels.Find(fewer, kernels.Softmax, "plain"); err != nil {
 		t.Errorf("on fewer threads: %v", err)
 	}
 
-	// One that is wrong is caught, and one that fails says why.
-	wrong, err := d.LoadSoftmax(compile(t, "wrong", strings.Replace(broughtEdited(t, `"plain", "softmax`, `"wrong", "softmax`), "exp(x[i] - top) / sum", "exp(x[i] - top) / (sum + 1)", 1), "-lm"))
+	wrong, err := d.LoadSoftmax(compile(t, "wrong", strings.Replace(broughtEdited(t, `"plain", "softmax`, `"wrong", "softmax`),
+		"exp(x[i] - top) / sum", "exp(x[i] - top) / (sum + 1)", 1), "-lm"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,11 +87,14 @@ func TestBroughtSoftmax(t *testing.T) {
 	if _, err := kernels.CheckSoftmax(t.Context(), d, wrong, kernels.FP32, 1); !errors.As(err, &failed) {
 		t.Errorf("a wrong sum: %v", err)
 	}
-	fails, err := d.LoadSoftmax(compile(t, "fails", strings.Replace(broughtEdited(t, `"plain", "softmax`, `"fails", "softmax`), "  return 0;\n}\n\nstatic const", "  snprintf(error, 64, \"out of luck\");\n  return 3;\n}\n\nstatic const", 1), "-lm"))
+	fails, err := d.LoadSoftmax(compile(t, "fails", strings.Replace(broughtEdited(t, `"plain", "softmax`, `"fails", "softmax`),
+		"  return 0;\n}\n\nstatic const", "  snprintf(error, 64, \"out of luck\");\n  return 3;\n}\n\nstatic const", 1), "-lm"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := kernels.SoftmaxGate(t.Context(), d, fails, kernels.SoftmaxProblem{Rows: 1, Columns: 2, DType: kernels.FP32}, 1); err == nil || !strings.Contains(err.Error(), "out of luck") {
+	if _, err := kernels.SoftmaxGate(t.Context(), d, fails,
+		kernels.Task{Subject: kernels.Subject{Operation: kernels.Softmax, DType: kernels.FP32, Dims: kernels.Dims{Columns: 2}}, M: 1},
+		1); err == nil || !strings.Contains(err.Error(), "out of luck") {
 		t.Errorf("a call that fails: %v", err)
 	}
 }
@@ -107,11 +110,11 @@ func TestBroughtSoftmaxRefused(t *testing.T) {
 		{"supports, run, 0,", "supports, 0, 0,", "both or none of run and enqueue"},
 		{"return &description;", "return 0;", "gemmaudit_softmax_get returned NULL"},
 	} {
-		if _, err := d.LoadSoftmax(compile(t, "soft", broughtEdited(t, c.old, c.new), "-lm")); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := d.LoadSoftmax(compile(t, "soft", broughtEdited(t, c.old, c.new), "-lm")); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, expected %q", c.new, err, c.want)
 		}
 	}
-	// A library with a product has no softmax, and is no error.
 	if k, err := d.LoadSoftmax(compile(t, "mine", example(t))); k != nil || err != nil {
 		t.Errorf("a product: %v, %v", k, err)
 	}

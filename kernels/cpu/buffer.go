@@ -13,26 +13,24 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Buffer is memory for operands: zeroed, in huge pages where the system grants
-// them, and aligned to one or, below slabLimit bytes, to a small page. It belongs
-// to the device that allocated it.
+// Buffer is zeroed memory for operands. It uses huge pages if available and is aligned to a page, a small one
+// below slabLimit bytes. It belongs to the device that allocated it.
 type Buffer struct {
 	dev   *Device
 	data  unsafe.Pointer // nil once closed
 	bytes int64
-	slab  *slab // that the memory is part of; nil for a mapping of its own
+	slab  *slab // containing the memory; nil for a separate mapping
 }
 
-// askLimit is the size from which on the system is asked whether there is memory for
-// a buffer: it grants mappings that it has none for, and ends the process that fills
-// them. To ask takes far less than to fill as much.
+// askLimit is the minimum size for a check of free memory. The system grants mappings beyond its memory and
+// kills the process that fills them. The check is much faster than filling.
 const askLimit = 16 << 20
 
-// Alloc returns zeroed memory. The error names the number of bytes.
+// Alloc returns zeroed memory. Errors contain the number of bytes.
 func (d *Device) Alloc(bytes int64) (kernels.Buffer, error) {
 	b, err := d.alloc(bytes)
 	if err != nil {
-		return nil, err // a nil *Buffer would be a kernels.Buffer that isn't nil
+		return nil, err // a nil *Buffer would give a non-nil kernels.Buffer
 	}
 	return b, nil
 }
@@ -58,15 +56,14 @@ func (d *Device) alloc(bytes int64) (*Buffer, error) {
 	return b, nil
 }
 
-// Bytes is the size that was asked for.
+// Bytes returns the requested size.
 func (b *Buffer) Bytes() int64 { return b.bytes }
 
 var distributions = map[kernels.Distribution]C.ga_distribution{
 	kernels.Normal: C.GA_NORMAL, kernels.Integers: C.GA_INTEGERS, kernels.Zeros: C.GA_ZEROS,
 }
 
-// Fill writes n elements of type t. Element i depends on seed and i alone, so
-// the content does not change with the number of threads.
+// Fill writes n elements of type t. Element i depends only on seed and i, not on the number of threads.
 func (b *Buffer) Fill(dist kernels.Distribution, t kernels.DType, n int64, seed uint64) error {
 	d, ok := distributions[dist]
 	if !ok {
@@ -88,7 +85,6 @@ func (b *Buffer) Fill(dist kernels.Distribution, t kernels.DType, n int64, seed 
 	return nil
 }
 
-// bytesAt is the buffer's memory from off on, after a check of the bounds.
 func (b *Buffer) bytesAt(verb string, off int64, n int) ([]byte, error) {
 	switch {
 	case b.data == nil:
@@ -99,7 +95,7 @@ func (b *Buffer) bytesAt(verb string, off int64, n int) ([]byte, error) {
 	return unsafe.Slice((*byte)(b.data), b.bytes)[off : off+int64(n)], nil
 }
 
-// Upload copies src into the buffer from byte off on.
+// Upload copies src into the buffer from byte off.
 func (b *Buffer) Upload(off int64, src []byte) error {
 	dst, err := b.bytesAt("upload to", off, len(src))
 	if err != nil {
@@ -121,11 +117,10 @@ func (b *Buffer) Download(off int64, dst []byte) error {
 
 var _ kernels.Copier = (*Buffer)(nil)
 
-// copyPiece is what a thread copies at least: with less, starting it takes longer.
+// copyPiece is the minimum size per thread; below it, starting a thread takes longer than copying.
 const copyPiece = 4 << 20
 
-// CopyFrom implements [kernels.Copier]. The pieces are those of as many threads as the
-// device has, which also touch their pages first.
+// CopyFrom implements [kernels.Copier]. All threads of the device copy, and thereby touch pages first.
 func (b *Buffer) CopyFrom(src kernels.Buffer) error {
 	from, ok := src.(*Buffer)
 	if !ok || from == nil || from.bytes != b.bytes {
@@ -148,7 +143,7 @@ func (b *Buffer) CopyFrom(src kernels.Buffer) error {
 	return nil
 }
 
-// Close returns the memory. Launches that use the buffer must not run any more.
+// Close frees the memory. No launch may use the buffer afterwards.
 func (b *Buffer) Close() error {
 	switch {
 	case b.data == nil:

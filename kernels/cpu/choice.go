@@ -2,14 +2,14 @@ package cpu
 
 import "github.com/gemmaudit/gemmaudit/kernels"
 
-// planner is one of our kernels, which plan a launch from the problem alone.
+// planner is a kernel of ours; its launches are planned from the problem alone.
 type planner interface {
-	kernels.Gemm
-	// tiling is how the launch of a normalized problem, which is supported, divides its work.
-	tiling(p kernels.Problem) kernels.Tiling
+	kernels.Kernel
+	// tiling returns how a launch divides a supported, normalized problem.
+	tiling(p kernels.Task) kernels.Tiling
 }
 
-// The libraries but OpenBLAS, which has no interface that tells, say what they would run.
+// OpenBLAS is missing: its interface does not report choices.
 var (
 	_ kernels.ChoiceTeller = (*auto)(nil)
 	_ kernels.ChoiceTeller = (*blocked)(nil)
@@ -18,8 +18,7 @@ var (
 	_ kernels.ChoiceTeller = (*onednn)(nil)
 )
 
-// plannedChoice is the choice of a kernel of ours. Its launches carry no label but auto's.
-func plannedChoice(k planner, p kernels.Problem) (kernels.Choice, error) {
+func plannedChoice(k planner, p kernels.Task) (kernels.Choice, error) {
 	if err := k.Supports(p); err != nil {
 		return kernels.Choice{}, err
 	}

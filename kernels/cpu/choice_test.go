@@ -7,7 +7,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
 )
 
-// TestChoices: what kernels say that they would run is what runs.
 func TestChoices(t *testing.T) { onEachISA(t, choices) }
 
 func choices(t *testing.T, _ string) {
@@ -17,12 +16,12 @@ func choices(t *testing.T, _ string) {
 	for _, g := range tellers {
 		told[g.Name()] = true
 		for _, d := range kernels.DTypes() {
-			for _, p := range []kernels.Problem{
-				{Shape: kernels.Shape{M: 1, N: 32, K: 8192}},
-				{Shape: kernels.Shape{M: 5, N: 257, K: 65}, BLayout: kernels.Transposed, LDB: 70},
-				{Shape: kernels.Shape{M: 17, N: 64, K: 64}, Threads: 1},
-				{Shape: kernels.Shape{M: 100, N: 64, K: 65}, PackInside: true},
-				{Shape: kernels.Shape{M: 4, N: 64, K: 64}, Threads: 3}, // which the device has not
+			for _, p := range []kernels.Task{
+				{Subject: kernels.Product("", 32, 8192), M: 1},
+				{Subject: kernels.Linear("", 257, 65), M: 5, LDB: 70},
+				{Subject: kernels.Product("", 64, 64), M: 17, Threads: 1},
+				{Subject: kernels.Product("", 64, 65), M: 100, PackInside: true},
+				{Subject: kernels.Product("", 64, 64), M: 4, Threads: 3}, // more threads than the device has
 			} {
 				p.DType = d
 				if err := kerneltest.CheckChoice(t.Context(), dev, g, p); err != nil {
@@ -41,7 +40,6 @@ func choices(t *testing.T, _ string) {
 	}
 }
 
-// BenchmarkChoice is what it takes to be told what a product would run.
 func BenchmarkChoice(b *testing.B) {
 	d, err := Open(2)
 	if err != nil {
@@ -50,7 +48,7 @@ func BenchmarkChoice(b *testing.B) {
 	defer d.Close()
 	for _, g := range kerneltest.Tellers(d, 0) {
 		b.Run(g.Name(), func(b *testing.B) {
-			p := kernels.Problem{Shape: kernels.Shape{M: 1, N: 4096, K: 4096}, DType: kernels.FP32}
+			p := kernels.Task{Subject: kernels.Product(kernels.FP32, 4096, 4096), M: 1}
 			for b.Loop() {
 				if _, err := g.Choice(p); g.Supports(p) == nil && err != nil {
 					b.Fatal(err)

@@ -27,10 +27,10 @@ func (d *Device) BindCopy(to kernels.Buffer, toOffset int64, from kernels.Buffer
 	if to == from && toOffset < fromOffset+bytes && fromOffset < toOffset+bytes {
 		return nil, fmt.Errorf("copy %d bytes from byte %d to byte %d of one buffer: they overlap", bytes, fromOffset, toOffset)
 	}
-	return kernelLaunch(C.ga_kernel(C.ga_copy_kernel), C.ga_gemm{a: source, c: target, k: C.int64_t(bytes)}, d.Threads(), "copy", to, from), nil
+	return kernelLaunch(C.ga_kernel(C.ga_copy_kernel), C.ga_gemm{a: source, c: target, k: C.int64_t(bytes)}, d.Threads(), "copy", to, from),
+		nil
 }
 
-// stretch returns the address of bytes of a buffer from an offset on.
 func (d *Device) stretch(name string, b kernels.Buffer, offset, bytes int64) (unsafe.Pointer, error) {
 	own, ok := b.(*Buffer)
 	switch {

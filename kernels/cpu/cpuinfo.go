@@ -13,18 +13,16 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/procfs"
 )
 
-// features are the instruction sets that kernels may use here: the CPU has them
-// and the operating system saves their registers.
+// features are the instruction sets that the CPU and the operating system support.
 type features struct {
 	AVX2, FMA, F16C, AVX512, AVX512VNNI, AVX512BF16, AVXVNNI bool
 	AMX, AMXBF16, AMXINT8, AMXFP16                           bool
-	// noAMX says why the machine has no AMX, in words that stand on their own.
+	// noAMX is the reason for missing AMX, as a full phrase.
 	noAMX string
 }
 
-// detect returns what this process could execute, before GEMMAUDIT_ISA is looked
-// at. It asks the kernel for the tile registers, so it must be called before
-// threads that use them are started; later calls return the same again.
+// detect returns what this process can execute, regardless of GEMMAUDIT_ISA. The first call requests the tile
+// registers, before threads that use them start.
 var detect = sync.OnceValue(func() features {
 	f := featuresOf(uint32(C.ga_cpu_features()))
 	switch {
@@ -38,7 +36,6 @@ var detect = sync.OnceValue(func() features {
 	return f
 })
 
-// featuresOf reads the bits of cpuinfo.h.
 func featuresOf(has uint32) features {
 	bit := func(b uint32) bool { return has&b != 0 }
 	f := features{
@@ -63,7 +60,6 @@ func (f *features) dropAMX(reason string) {
 	f.AMX, f.AMXBF16, f.AMXINT8, f.AMXFP16, f.noAMX = false, false, false, false, reason
 }
 
-// names lists the features as /proc/cpuinfo spells them.
 func (f features) names() []string {
 	var out []string
 	for _, x := range []struct {
@@ -83,11 +79,10 @@ func (f features) names() []string {
 	return out
 }
 
-// readSpec describes the machine as this process sees it: the cores that it may
-// use and the caches that belong to them.
+// readSpec describes the machine as this process sees it: usable cores and their caches.
 func readSpec() kernels.Spec {
 	s := thisHost().spec()
-	// An unknown GEMMAUDIT_ISA has been refused when the device was opened.
+	// Opening the device has rejected unknown values of GEMMAUDIT_ISA.
 	f, _ := capped(detect(), os.Getenv("GEMMAUDIT_ISA"))
 	s.Features = append(f.names(), s.Features...)
 	return s

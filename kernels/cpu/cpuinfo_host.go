@@ -13,17 +13,15 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/procfs"
 )
 
-// host is a machine as procfs and sysfs show it to this process.
+// host is a machine seen through procfs and sysfs.
 type host struct {
 	procfs.Tree
-	// affinity are the CPUs on which the process may run, nil when unknown.
-	affinity []int
-	// cacheBytes asks elsewhere for the size of a cache when sysfs has none.
+	affinity   []int
 	cacheBytes func(level int) int64
 }
 
-// assumedLLC stands in where no cache is known, so that weights still rotate past
-// more than any common last-level cache of one user.
+// assumedLLC is used if no cache is known. It exceeds common last-level caches, so weights still rotate out
+// of cache.
 const assumedLLC = 64 << 20
 
 func (h host) spec() kernels.Spec {
@@ -40,7 +38,7 @@ func (h host) spec() kernels.Spec {
 	if code := cpuinfo["microcode"]; code != "" {
 		s.Versions = map[string]string{"microcode": code}
 	}
-	for _, c := range s.Caches { // ascending levels: the last one counts
+	for _, c := range s.Caches { // levels ascend: the last one counts
 		s.LastLevelCacheBytes = c.Bytes * int64(c.Count)
 	}
 	if s.LastLevelCacheBytes == 0 {
@@ -49,8 +47,8 @@ func (h host) spec() kernels.Spec {
 	return s
 }
 
-// armParts names the cores that servers and common boards have, by implementer
-// and part as the MIDR register and /proc/cpuinfo give them.
+// armParts names common server and board cores by implementer and part, as in the MIDR register and
+// /proc/cpuinfo.
 var armParts = map[string]string{
 	"0x41/0xd03": "Cortex-A53", "0x41/0xd07": "Cortex-A57", "0x41/0xd08": "Cortex-A72",
 	"0x41/0xd0b": "Cortex-A76", "0x41/0xd0c": "Neoverse N1", "0x41/0xd40": "Neoverse V1",
@@ -58,8 +56,8 @@ var armParts = map[string]string{
 	"0x41/0xd8e": "Neoverse N3", "0xc0/0xac3": "Ampere-1", "0xc0/0xac4": "Ampere-1A",
 }
 
-// modelName is the processor's name: x86 kernels print it, arm64 kernels print
-// numbers, boards have one in the device tree.
+// modelName returns the processor's name. x86 kernels report it; arm64 kernels report numbers, and boards
+// have a name in the device tree.
 func modelName(cpuinfo map[string]string, board string) string {
 	if name := cpuinfo["model name"]; name != "" {
 		return strings.Join(strings.Fields(name), " ")
@@ -84,7 +82,6 @@ func modelName(cpuinfo map[string]string, board string) string {
 	return runtime.GOARCH + " CPU"
 }
 
-// armFeatures picks what matters to a matrix product from arm64's list.
 func armFeatures(line string) []string {
 	var out []string
 	for _, f := range strings.Fields(line) {
@@ -96,9 +93,8 @@ func armFeatures(line string) []string {
 	return out
 }
 
-// usableCores is the number of CPUs that this process gets at a time: the
-// affinity, capped by the CPU quota of its control group. The quota is rounded
-// down, since one thread more than it allows gets all of them throttled.
+// usableCores is the affinity, limited by the control group's CPU quota. The quota is rounded down, because
+// one thread too many throttles all.
 func (h host) usableCores() int {
 	n := len(h.affinity)
 	if n == 0 {
@@ -113,7 +109,6 @@ func (h host) usableCores() int {
 	return n
 }
 
-// memory is what the machine has, or what the control group allows of it.
 func (h host) memory() int64 {
 	total, _ := h.Memory("MemTotal")
 	if limit, ok := h.MemoryLimit(); ok && (total == 0 || limit < total) {
@@ -122,8 +117,7 @@ func (h host) memory() int64 {
 	return total
 }
 
-// caches lists the data and unified caches, levels ascending, with the number of
-// instances that serve a CPU of the affinity.
+// caches lists data and unified caches by ascending level, counting instances that serve the affinity's CPUs.
 func (h host) caches() []kernels.Cache {
 	type instance struct {
 		level  int
@@ -167,7 +161,7 @@ func (h host) caches() []kernels.Cache {
 	if len(out) == 0 && h.cacheBytes != nil {
 		for level := 1; level <= 3; level++ {
 			if size := h.cacheBytes(level); size > 0 {
-				// Below the last level every core has its own.
+				// Below the last level, each core has its own cache.
 				count := max(1, len(cpus))
 				if level == 3 {
 					count = 1
@@ -180,8 +174,8 @@ func (h host) caches() []kernels.Cache {
 	return out
 }
 
-// physicalCores is the number of cores behind the CPUs of the affinity, since
-// hardware threads of one core share its execution units; 0 when sysfs lacks it.
+// physicalCores is the number of cores behind the affinity's CPUs, 0 if unknown. Hardware threads of a core
+// share its execution units.
 func (h host) physicalCores() int {
 	cores := map[string]bool{}
 	for _, cpu := range h.affinity {
@@ -194,7 +188,7 @@ func (h host) physicalCores() int {
 	return len(cores)
 }
 
-// parseSize reads sysfs's "48K", "260M" or plain bytes, 0 for anything else.
+// parseSize reads sysfs's "48K", "260M" or plain bytes; other text gives 0.
 func parseSize(s string) int64 {
 	shift := 0
 	switch {

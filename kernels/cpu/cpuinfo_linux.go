@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// affinity lists the CPUs on which this process may run, nil when unknown.
+// affinity lists the CPUs that this process may use, nil if unknown.
 func affinity() []int {
 	for width := 1024; width <= 1<<17; width *= 2 {
 		set := unix.NewCPUSet(width)

@@ -2,5 +2,4 @@
 
 package cpu
 
-// affinity is unknown where the operating system has no such call.
 func affinity() []int { return nil }

@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// tree is a file system of paths and contents.
 func tree(files map[string]string) fstest.MapFS {
 	fs := fstest.MapFS{}
 	for name, content := range files {
@@ -22,7 +21,6 @@ func tree(files map[string]string) fstest.MapFS {
 	return fs
 }
 
-// cached adds one cache of a CPU to a tree.
 func cached(files map[string]string, cpu, index, level int, kind, size, shared string) {
 	dir := fmt.Sprintf("sys/devices/system/cpu/cpu%d/cache/index%d/", cpu, index)
 	files[dir+"level"] = fmt.Sprint(level)
@@ -31,7 +29,7 @@ func cached(files map[string]string, cpu, index, level int, kind, size, shared s
 	files[dir+"shared_cpu_list"] = shared
 }
 
-// xeon is a guest with two cores, one hardware thread each, of an Emerald Rapids.
+// xeon is a guest with two cores of an Emerald Rapids, one hardware thread each.
 func xeon() map[string]string {
 	files := map[string]string{
 		"proc/cpuinfo": "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: INTEL(R) XEON(R)  PLATINUM 8592+\n" +
@@ -50,8 +48,7 @@ func xeon() map[string]string {
 	return files
 }
 
-// epyc is four CPUs of which every two are hardware threads of a core, in two
-// clusters with a last-level cache each.
+// epyc has four CPUs: two clusters of one core with two hardware threads, each with a last-level cache.
 func epyc() map[string]string {
 	files := map[string]string{
 		"proc/cpuinfo":                  "processor\t: 0\nmodel name\t: AMD EPYC 9654 96-Core Processor\nmicrocode\t: 0xa101148",
@@ -99,7 +96,8 @@ func TestHostSpec(t *testing.T) {
 	cached(broken, 0, 1, 2, "Unified", "-5K", "0")
 	broken["sys/devices/system/cpu/cpu0/cache/index2/level"] = "two"
 
-	intelCaches := []kernels.Cache{{Level: 1, Bytes: 48 << 10, Count: 2}, {Level: 2, Bytes: 2 << 20, Count: 2}, {Level: 3, Bytes: 320 << 20, Count: 1}}
+	intelCaches := []kernels.Cache{{Level: 1, Bytes: 48 << 10, Count: 2}, {Level: 2, Bytes: 2 << 20, Count: 2},
+		{Level: 3, Bytes: 320 << 20, Count: 1}}
 	microcode := map[string]string{"microcode": "0x21000291"}
 	for _, tc := range []struct {
 		name     string
@@ -110,19 +108,27 @@ func TestHostSpec(t *testing.T) {
 	}{
 		{"intel", xeon(), []int{0, 1}, nil, kernels.Spec{Name: "INTEL(R) XEON(R) PLATINUM 8592+", Units: 2, MemoryBytes: 16384000 << 10,
 			Caches: intelCaches, LastLevelCacheBytes: 320 << 20, Versions: microcode}},
-		{"intel, one core of two", xeon(), []int{1}, nil, kernels.Spec{Name: "INTEL(R) XEON(R) PLATINUM 8592+", Units: 1, MemoryBytes: 16384000 << 10,
-			Caches:              []kernels.Cache{{Level: 1, Bytes: 48 << 10, Count: 1}, {Level: 2, Bytes: 2 << 20, Count: 1}, {Level: 3, Bytes: 320 << 20, Count: 1}},
-			LastLevelCacheBytes: 320 << 20, Versions: microcode}},
-		{"quota and memory limit of a group above", throttled, []int{0, 1}, nil, kernels.Spec{Name: "INTEL(R) XEON(R) PLATINUM 8592+", Units: 1, MemoryBytes: 1 << 30,
-			Caches: intelCaches, LastLevelCacheBytes: 320 << 20, Versions: microcode}},
-		{"amd, control groups of version 1", epyc(), []int{0, 1, 2, 3}, nil, kernels.Spec{Name: "AMD EPYC 9654 96-Core Processor", Units: 2, MemoryBytes: 512 << 20,
-			Caches:              []kernels.Cache{{Level: 1, Bytes: 32 << 10, Count: 2}, {Level: 2, Bytes: 1 << 20, Count: 2}, {Level: 3, Bytes: 32 << 20, Count: 2}},
-			LastLevelCacheBytes: 64 << 20, Versions: map[string]string{"microcode": "0xa101148"}}},
+		{"intel, one core of two", xeon(), []int{1}, nil,
+			kernels.Spec{Name: "INTEL(R) XEON(R) PLATINUM 8592+", Units: 1, MemoryBytes: 16384000 << 10,
+				Caches: []kernels.Cache{{Level: 1, Bytes: 48 << 10, Count: 1}, {Level: 2, Bytes: 2 << 20, Count: 1},
+					{Level: 3, Bytes: 320 << 20, Count: 1}},
+				LastLevelCacheBytes: 320 << 20, Versions: microcode}},
+		{"quota and memory limit of a group above", throttled, []int{0, 1}, nil,
+			kernels.Spec{Name: "INTEL(R) XEON(R) PLATINUM 8592+", Units: 1, MemoryBytes: 1 << 30,
+				Caches: intelCaches, LastLevelCacheBytes: 320 << 20, Versions: microcode}},
+		{"amd, control groups of version 1", epyc(), []int{0, 1, 2, 3}, nil,
+			kernels.Spec{Name: "AMD EPYC 9654 96-Core Processor", Units: 2, MemoryBytes: 512 << 20,
+				Caches: []kernels.Cache{{Level: 1, Bytes: 32 << 10, Count: 2}, {Level: 2, Bytes: 1 << 20, Count: 2},
+					{Level: 3, Bytes: 32 << 20, Count: 2}},
+				LastLevelCacheBytes: 64 << 20, Versions: map[string]string{"microcode": "0xa101148"}}},
 		{"arm64 without cache folders", arm, nil, func(level int) int64 { return []int64{0, 64 << 10, 1 << 20, 32 << 20}[level] },
-			kernels.Spec{Name: "Neoverse V1", Units: 2, MemoryBytes: 2 << 20, Features: []string{"asimd", "asimdhp", "asimddp", "sve", "i8mm", "bf16"},
-				Caches:              []kernels.Cache{{Level: 1, Bytes: 64 << 10, Count: 2}, {Level: 2, Bytes: 1 << 20, Count: 2}, {Level: 3, Bytes: 32 << 20, Count: 1}},
+			kernels.Spec{Name: "Neoverse V1", Units: 2, MemoryBytes: 2 << 20,
+				Features: []string{"asimd", "asimdhp", "asimddp", "sve", "i8mm", "bf16"},
+				Caches: []kernels.Cache{{Level: 1, Bytes: 64 << 10, Count: 2}, {Level: 2, Bytes: 1 << 20, Count: 2},
+					{Level: 3, Bytes: 32 << 20, Count: 1}},
 				LastLevelCacheBytes: 32 << 20}},
-		{"unknown core on a board", board, []int{0, 1, 2, 3}, nil, kernels.Spec{Name: "ARM implementer 0x99 part 0x001 (Some Board Rev 1.2)", Units: 4, LastLevelCacheBytes: assumedLLC}},
+		{"unknown core on a board", board, []int{0, 1, 2, 3}, nil,
+			kernels.Spec{Name: "ARM implementer 0x99 part 0x001 (Some Board Rev 1.2)", Units: 4, LastLevelCacheBytes: assumedLLC}},
 		{"nothing at all", nil, []int{3, 7}, nil, kernels.Spec{Name: runtime.GOARCH + " CPU", Units: 2, LastLevelCacheBytes: assumedLLC}},
 		{"nonsense", broken, []int{0}, nil, kernels.Spec{Name: runtime.GOARCH + " CPU", Units: 1, LastLevelCacheBytes: assumedLLC}},
 	} {
@@ -185,7 +191,6 @@ func TestFeaturesOf(t *testing.T) {
 	}
 }
 
-// The features must be those that the kernel reports, where it reports them.
 func TestDetectAgreesWithProc(t *testing.T) {
 	flags := strings.Fields(thisHost().CPUInfo()["flags"])
 	if len(flags) == 0 || runtime.GOARCH != "amd64" {

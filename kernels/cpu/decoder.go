@@ -16,7 +16,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// operation binds one operation: it collects what can't be of its description.
+// operation binds one operation and collects errors in its description.
 type operation struct {
 	dev  *Device
 	name string
@@ -24,7 +24,6 @@ type operation struct {
 	keep []any
 }
 
-// size checks that a size is at least least.
 func (o *operation) size(name string, value, least int) C.int64_t {
 	if value < least {
 		o.err = errors.Join(o.err, fmt.Errorf("%s: %s is %d, expected at least %d", o.name, name, value, least))
@@ -41,15 +40,14 @@ func (o *operation) dtype(t kernels.DType) C.ga_dtype {
 	return 0
 }
 
-// check adds an error of its own words.
 func (o *operation) check(err error) {
 	if err != nil {
 		o.err = errors.Join(o.err, fmt.Errorf("%s: %w", o.name, err))
 	}
 }
 
-// operand returns the address of rows×cols elements, tight, and keeps their buffer.
-// Sizes and types are checked before operands, whose sizes follow from them.
+// operand returns the address of rows×cols contiguous elements and keeps their buffer alive. Check sizes and
+// types first: operand sizes depend on them.
 func (o *operation) operand(name string, at kernels.Operand, rows, cols int, t kernels.DType) unsafe.Pointer {
 	return o.matrix(name, at, rows, cols, cols, t)
 }
@@ -64,12 +62,11 @@ func (o *operation) matrix(name string, at kernels.Operand, rows, cols, ld int, 
 	return p
 }
 
-// An operationPlan owns the description of an operation in C's memory, and its
-// scratch. A cleanup frees them once nothing refers to the launch any more.
+// operationPlan owns an operation's description and scratch in C memory. A cleanup frees both with the
+// launch.
 type operationPlan struct{ c unsafe.Pointer }
 
-// bind copies the description to C's memory, with scratch bytes after it, and makes it
-// a launch of all threads.
+// bind copies the description to C memory, followed by scratch bytes, and returns a launch on all threads.
 func bind[T any](o *operation, kernel C.ga_kernel, description T, scratch int) (kernels.Launch, error) {
 	if o.err != nil {
 		return nil, o.err
@@ -85,10 +82,9 @@ func bind[T any](o *operation, kernel C.ga_kernel, description T, scratch int) (
 	return kernelLaunch(kernel, C.ga_gemm{plan: owner.c}, o.dev.Threads(), "", append(o.keep, owner)...), nil
 }
 
-// decoder are the operations for this device's instruction set.
 func (d *Device) decoder() *C.ga_decoder { return C.ga_decoder_for(d.isa()) }
 
-// Embed binds the rows of a table that tokens name.
+// Embed binds a lookup of token rows in a table.
 func (d *Device) Embed(e kernels.Embedding) (kernels.Launch, error) {
 	o := &operation{dev: d, name: "embed"}
 	c := C.ga_embedding{
@@ -100,8 +96,7 @@ func (d *Device) Embed(e kernels.Embedding) (kernels.Launch, error) {
 	return bind(o, d.decoder().embed, c, 0)
 }
 
-// Normalize binds RMSNorm and the addition before it. A row's sum of squares is that
-// of one thread.
+// Normalize binds RMSNorm and the preceding addition. One thread sums the squares of a row.
 func (d *Device) Normalize(n kernels.Normalization) (kernels.Launch, error) {
 	o := &operation{dev: d, name: "normalize"}
 	c := C.ga_normalization{
@@ -120,7 +115,6 @@ func (d *Device) Normalize(n kernels.Normalization) (kernels.Launch, error) {
 	return bind(o, d.decoder().normalize, c, 0)
 }
 
-// heads checks the sizes of heads.
 func (o *operation) heads(h kernels.Heads) {
 	o.check(h.Validate())
 	if h.Dim > mostHeadDim {
@@ -128,10 +122,8 @@ func (o *operation) heads(h kernels.Heads) {
 	}
 }
 
-// mostHeadDim is the most elements of a head.
 const mostHeadDim = C.GA_MAX_DIM
 
-// cache returns the addresses of keys and values.
 func (o *operation) cache(k kernels.KVCache, h kernels.Heads, t kernels.DType) (keys, values unsafe.Pointer) {
 	if k.Capacity < 1 || k.Capacity%kernels.CacheGranule != 0 {
 		o.check(fmt.Errorf("cache capacity is %d, expected a multiple of %d", k.Capacity, kernels.CacheGranule))
@@ -139,8 +131,7 @@ func (o *operation) cache(k kernels.KVCache, h kernels.Heads, t kernels.DType) (
 	return o.operand("Keys", k.Keys, h.KV*k.Capacity, h.Dim, t), o.operand("Values", k.Values, h.KV*k.Capacity, h.Dim, t)
 }
 
-// Rotate binds rotary position embedding and the filling of the cache. The keys of QKV
-// stay as they are.
+// Rotate binds rotary position embedding and the cache update. It leaves the keys in QKV unchanged.
 func (d *Device) Rotate(r kernels.Rotation) (kernels.Launch, error) {
 	o := &operation{dev: d, name: "rotate"}
 	c := C.ga_rotation{
@@ -158,7 +149,7 @@ func (d *Device) Rotate(r kernels.Rotation) (kernels.Launch, error) {
 	return bind(o, d.decoder().rotate, c, 0)
 }
 
-// Attend binds attention by online softmax.
+// Attend binds attention with online softmax.
 func (d *Device) Attend(a kernels.Attention) (kernels.Launch, error) {
 	o := &operation{dev: d, name: "attend"}
 	c := C.ga_attention{
@@ -182,7 +173,7 @@ func (d *Device) Attend(a kernels.Attention) (kernels.Launch, error) {
 	c.out = o.operand("Out", a.Out, a.Rows, a.Heads.Query*a.Heads.Dim, a.DType)
 	parts := 0
 	if o.err == nil && a.Rows <= C.GA_SPLIT_ROWS {
-		// Parts begin at multiples of tiles, so one more may be needed than keys fill.
+		// Splits start at multiples of tiles, so the keys may need one more.
 		if splits := min((need+C.GA_TILE_KEYS+C.GA_SPLIT_KEYS-1)/C.GA_SPLIT_KEYS, C.GA_SPLITS); splits > 1 {
 			c.splits = C.int64_t(splits)
 			parts = splits * a.Rows * a.Heads.Query * (a.Heads.Dim + 2) * 4
@@ -200,7 +191,7 @@ func (d *Device) Activate(g kernels.GatedUnit) (kernels.Launch, error) {
 	return bind(o, d.decoder().gate, c, 0)
 }
 
-// Choose binds the choice of the largest logit.
+// Choose binds the selection of the largest logit.
 func (d *Device) Choose(ch kernels.TokenChoice) (kernels.Launch, error) {
 	o := &operation{dev: d, name: "choose"}
 	c := C.ga_choice{vocab: o.size("vocab", ch.Vocab, 1), dtype: o.dtype(ch.DType)}

@@ -8,9 +8,9 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// BenchmarkAttention times attention of 32 heads of 128 that share 8 of keys and values.
-// With one row caches rotate past three times the last-level cache, and GB/s counts
-// the keys and values that a row sees; with many rows FLOP/s counts the two products.
+// BenchmarkAttention times attention with 32 query heads and 8 KV heads of dimension 128. With one row,
+// caches rotate through three times the last-level cache, and GB/s counts the keys and values read. With many
+// rows, FLOP/s counts both products.
 func BenchmarkAttention(b *testing.B) {
 	dev := open(b, 0)
 	heads := kernels.Heads{Query: 32, KV: 8, Dim: 128}
@@ -19,7 +19,7 @@ func BenchmarkAttention(b *testing.B) {
 			{1, 127, 0}, {1, 1023, 0}, {1, 4095, 0}, {1, 16383, 4096}, {4, 4092, 0}, {512, 0, 0}, {2048, 0, 0}, {512, 4096, 1024},
 		} {
 			b.Run(fmt.Sprintf("%s/rows%d-position%d-window%d", dt, c.rows, c.position, c.window), func(b *testing.B) {
-				var pairs float64 // of a query and a key
+				var pairs float64
 				for i := range c.rows {
 					n := c.position + i + 1
 					if c.window > 0 {

@@ -11,28 +11,26 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
 )
 
-// eachISA runs a test on every instruction set of this CPU, on one and two threads.
-func eachISA(t *testing.T, test func(t *testing.T, dev *Device)) {
+// With -short, AVX2 runs on one thread and the others on two.
+func TestOperations(t *testing.T) {
 	for _, isa := range []string{"portable", "avx2", "avx512"} {
 		for _, threads := range []int{1, 2} {
 			t.Run(fmt.Sprintf("%s/%d threads", isa, threads), func(t *testing.T) {
 				if !has(detect(), isa) {
 					t.Skipf("this CPU has no %s", isa)
 				}
+				if testing.Short() && (isa == "avx2") != (threads == 1) {
+					t.Skip("another instruction set has as many threads")
+				}
 				t.Setenv("GEMMAUDIT_ISA", isa)
-				test(t, open(t, threads))
+				kerneltest.Operations(t, open(t, threads))
 			})
 		}
 	}
 }
 
-func TestOperations(t *testing.T) {
-	eachISA(t, func(t *testing.T, dev *Device) { kerneltest.Operations(t, dev) })
-}
-
-// TestAttention holds attention to the gate, with sizes of heads that are whole vectors
-// and that are none: the whole table in every type on two threads of the best
-// instruction set, each case in one type on the others, and fewer on one thread.
+// The head sizes include ones that are not whole vectors. The best instruction set runs all cases in all
+// types on two threads; the others run each case in one type, one thread runs fewer.
 func TestAttention(t *testing.T) {
 	dims := []int{128, 64, 32, 128, 96, 64, 2, 34}
 	best := "portable"
@@ -44,7 +42,7 @@ func TestAttention(t *testing.T) {
 	type share struct {
 		name string
 		dev  *Device
-		part int // one case in so many
+		part int // every part-th case runs
 	}
 	var devices []share
 	for _, isa := range []string{"portable", "avx2", "avx512"} {
@@ -91,8 +89,7 @@ func TestAttention(t *testing.T) {
 	}
 }
 
-// TestThreadsDoNotChangeAttention: work is divided by rows, heads and the sequence,
-// and never by how many threads there are.
+// Work is divided by rows, heads and sequence, independent of the number of threads.
 func TestThreadsDoNotChangeAttention(t *testing.T) { onEachISA(t, threadsDoNotChangeAttention) }
 
 func threadsDoNotChangeAttention(t *testing.T, _ string) {
@@ -120,7 +117,6 @@ func threadsDoNotChangeAttention(t *testing.T, _ string) {
 	}
 }
 
-// attention has operands of N(0,1) on a device.
 func attention(t testing.TB, dev *Device, dt kernels.DType, rows int, h kernels.Heads, position, window int) kernels.Attention {
 	t.Helper()
 	c, err := kernels.AttentionCase{Rows: rows, Heads: h, DType: dt, Position: position, Window: window}.Normalized()

@@ -1,10 +1,10 @@
-// Package cpu audits the processor that it runs on. Its kernels are C with
-// intrinsics, chosen at run time among what the CPU has, and portable C for the
-// rest; beside them it opens the system's BLAS libraries as subjects of the audit.
+// Package cpu audits the host's processor. Its kernels are C with intrinsics, selected at run time by CPU
+// features, with portable C as fallback. It also loads the system's BLAS libraries as audited kernels.
 //
-// The environment variable GEMMAUDIT_ISA caps the instruction set of our own kernels, for tests and for comparisons:
-// portable, avx2, avx512-core (AVX-512 without VNNI and BF16), avx512-vnni (without BF16), avx512 or amx. It does not reach
-// the libraries: OpenBLAS has OPENBLAS_CORETYPE, oneDNN has ONEDNN_MAX_CPU_ISA. `make test-isa` sets all three.
+// The environment variable GEMMAUDIT_ISA caps the instruction set of our own kernels for tests and
+// comparisons: portable, avx2, avx512-core (AVX-512 without VNNI and BF16), avx512-vnni (without BF16),
+// avx512 or amx. Libraries have their own variables: OPENBLAS_CORETYPE and ONEDNN_MAX_CPU_ISA. `make
+// test-isa` sets all three.
 package cpu
 
 /*
@@ -24,17 +24,15 @@ import (
 	"unsafe"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	_ "github.com/gemmaudit/gemmaudit/kernels/cpu/native" // the C that is called here
+	_ "github.com/gemmaudit/gemmaudit/kernels/cpu/native"
 	"github.com/gemmaudit/gemmaudit/kernels/procfs"
 )
 
 // Provider offers the CPU as one device.
 type Provider struct {
-	// Threads is the number of threads of its pool, 0 for one per CPU that the process may
-	// use.
+	// Threads is the pool's number of threads; 0 means one per CPU that the process may use.
 	Threads int
-	// LibraryPaths are files or folders of libraries, by name, in place of those that are
-	// looked for.
+	// LibraryPaths replaces the search for libraries with files or folders, by name.
 	LibraryPaths map[string][]string
 }
 
@@ -53,8 +51,7 @@ func (p Provider) WithLibraries(paths map[string][]string) kernels.Provider {
 	return p
 }
 
-// Open returns the CPU. It is missing only when its threads can't be started or
-// GEMMAUDIT_ISA names no instruction set.
+// Open returns the CPU. The CPU is missing if its threads can't start or GEMMAUDIT_ISA is invalid.
 func (p Provider) Open() ([]kernels.Device, []kernels.Missing) {
 	d, err := openWith(p)
 	if err != nil {
@@ -63,16 +60,15 @@ func (p Provider) Open() ([]kernels.Device, []kernels.Missing) {
 	return []kernels.Device{d}, nil
 }
 
-// Device is the processor that the program runs on.
+// Device is the host's processor.
 type Device struct {
-	pool     *pool
-	opened   Provider // with which it was
-	spec     kernels.Spec
-	features features // what our kernels may use: the CPU's, capped by GEMMAUDIT_ISA
-	ceilings *kernels.Ceilings
-	memory   *memoryMeter
-	gemms    []kernels.Gemm
-	// softmaxFiles are the kernels of softmax that were brought as files.
+	pool         *pool
+	opened       Provider // arguments of Open
+	spec         kernels.Spec
+	features     features // available to our kernels: the CPU's, capped by GEMMAUDIT_ISA
+	ceilings     *kernels.Ceilings
+	memory       *memoryMeter
+	gemms        []kernels.Kernel
 	softmaxFiles []*broughtSoftmax
 	missing      []kernels.Missing
 	steal        stealMeter
@@ -80,8 +76,8 @@ type Device struct {
 	slabs        slabs
 }
 
-// The order in which our kernels are listed, from the best to the plainest. The libraries
-// follow in the order of systemLibraries, then what was brought as a file.
+// Our kernels in display order, from the fastest to the simplest. Libraries (systemLibraries) and user
+// kernels follow.
 const (
 	slotAuto = iota
 	slotGemv
@@ -91,12 +87,10 @@ const (
 	slots
 )
 
-// constructors make our kernels of a device, or say why one is missing. Each
-// kernel's file puts its own into its slot.
-var constructors [slots]func(*Device) (kernels.Gemm, *kernels.Missing)
+// constructors return our kernels, or the reason for a missing one. Each kernel's file sets its slot.
+var constructors [slots]func(*Device) (kernels.Kernel, *kernels.Missing)
 
-// Open starts a pool of that many threads (0: one per allowed CPU) and finds the
-// kernels that run here.
+// Open opens the CPU with a pool of threads (0: one per allowed CPU) and its available kernels.
 func Open(threads int) (*Device, error) { return openWith(Provider{Threads: threads}) }
 
 func openWith(from Provider) (*Device, error) {
@@ -129,10 +123,10 @@ func openWith(from Provider) (*Device, error) {
 	return d, nil
 }
 
-// isas are the values of GEMMAUDIT_ISA, each with the instructions of those before it.
+// isas are the values of GEMMAUDIT_ISA in ascending order; each includes the previous ones.
 var isas = []string{"portable", "avx2", "avx512-core", "avx512-vnni", "avx512", "amx"}
 
-// capped removes from f what lies above the instruction set that was asked for.
+// capped removes the features above isa from f.
 func capped(f features, isa string) (features, error) {
 	at := slices.Index(isas, isa)
 	switch {
@@ -156,12 +150,12 @@ func capped(f features, isa string) (features, error) {
 // Spec describes the processor.
 func (d *Device) Spec() kernels.Spec { return d.spec }
 
-// FreeMemory is what the process can take without the system swapping or ending it.
+// FreeMemory returns how many bytes the process can allocate before the system swaps or kills it.
 func (d *Device) FreeMemory() (bytes int64, ok bool) {
 	return procfs.Tree{FS: os.DirFS("/")}.AvailableMemory()
 }
 
-// Ceilings measures the peaks and the memory at the first call.
+// Ceilings returns peaks and memory bandwidth, measured at the first call.
 func (d *Device) Ceilings(ctx context.Context) (kernels.Ceilings, error) {
 	if d.ceilings == nil {
 		c, err := measureCeilings(ctx, d.pool, d.memory)
@@ -173,7 +167,7 @@ func (d *Device) Ceilings(ctx context.Context) (kernels.Ceilings, error) {
 	return *d.ceilings, nil
 }
 
-// Bandwidth measures the memory anew, in a fraction of a second.
+// Bandwidth measures the memory bandwidth again, in a fraction of a second.
 func (d *Device) Bandwidth(ctx context.Context) (read, copied float64, err error) {
 	if d.pool.c == nil {
 		return 0, 0, errors.New("measure the memory of cpu: the device is closed")
@@ -181,17 +175,27 @@ func (d *Device) Bandwidth(ctx context.Context) (read, copied float64, err error
 	return d.memory.measure(ctx, readSpec())
 }
 
-// Gemms lists the kernels that run here, ours first.
-func (d *Device) Gemms() []kernels.Gemm { return d.gemms }
+// Kernels lists the available kernels of an operation, ours first.
+func (d *Device) Kernels(o kernels.Operation) []kernels.Kernel {
+	switch o {
+	case kernels.GEMM:
+		return d.gemms
+	case kernels.AttentionPrefill, kernels.AttentionDecode:
+		return kernels.AttentionKernels(d, d.attentions())
+	case kernels.Softmax, kernels.LogSoftmax:
+		return d.softmaxKernels()
+	}
+	return nil
+}
 
-// Missing lists the kernels and libraries that don't, with reasons.
+// Missing lists unavailable kernels and libraries with reasons.
 func (d *Device) Missing() []kernels.Missing { return d.missing }
 
-// Threads is the number of threads of the pool.
+// Threads returns the pool's number of threads.
 func (d *Device) Threads() int { return d.pool.threads() }
 
-// WithThreads opens the processor once more with a pool of n threads, so that kernels,
-// libraries, brought kernels and the measured ceilings are those of n.
+// WithThreads opens the processor again with a pool of n threads. Kernels, libraries, user kernels and
+// measured ceilings use n threads there.
 func (d *Device) WithThreads(n int) (kernels.Device, error) {
 	if n < 1 || n > d.Threads() {
 		return nil, fmt.Errorf("%d threads on %s, expected 1 to %d", n, d.spec.ID, d.Threads())
@@ -200,7 +204,7 @@ func (d *Device) WithThreads(n int) (kernels.Device, error) {
 	from.Threads = n
 	fewer, err := openWith(from)
 	if err != nil {
-		return nil, err // a nil *Device would be a kernels.Device that isn't nil
+		return nil, err // a nil *Device would give a non-nil kernels.Device
 	}
 	for _, g := range d.gemms {
 		if b, ok := g.(*brought); ok {
@@ -217,8 +221,8 @@ func (d *Device) WithThreads(n int) (kernels.Device, error) {
 	return fewer, nil
 }
 
-// gemm is our own kernel of that name, nil when it isn't there.
-func (d *Device) gemm(name string) kernels.Gemm {
+// gemm returns our kernel of that name, or nil.
+func (d *Device) gemm(name string) kernels.Kernel {
 	for _, g := range d.gemms {
 		if g.Name() == name {
 			return g
@@ -227,9 +231,8 @@ func (d *Device) gemm(name string) kernels.Gemm {
 	return nil
 }
 
-// Execute runs launches[i % len(launches)] for i in [0,n) back to back inside
-// one call of the C side. Where a launch uses fewer threads than another of the
-// block, the others wait meanwhile. When ctx ends, the launch in progress is the last.
+// Execute runs launches[i % len(launches)] for i in [0,n) back to back in one C call. Threads that a launch
+// does not use wait. If ctx ends, execution stops after the current launch.
 func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) (kernels.Span, error) {
 	if err := ctx.Err(); err != nil {
 		return kernels.Span{}, err
@@ -250,7 +253,7 @@ func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) 
 	}
 	stolen := d.steal.begin()
 	var span C.ga_span
-	var stop *C.int32_t // none for a context that can't end
+	var stop *C.int32_t // nil if the context can't end
 	if ctx.Done() != nil {
 		ended := new(int32)
 		defer context.AfterFunc(ctx, func() { atomic.StoreInt32(ended, 1) })()
@@ -261,7 +264,8 @@ func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) 
 	if span.failed != 0 {
 		failed := launches[int(span.failed_at)%len(launches)].(*launch)
 		if failed.reason != nil {
-			return kernels.Span{}, fmt.Errorf("execute on %s: launch %d: %s", d.spec.ID, int(span.failed_at), failed.reason(int(span.failed)))
+			return kernels.Span{},
+				fmt.Errorf("execute on %s: launch %d: %s", d.spec.ID, int(span.failed_at), failed.reason(int(span.failed)))
 		}
 		return kernels.Span{}, fmt.Errorf("execute on %s: %s returned %d at launch %d",
 			d.spec.ID, failed.label, int(span.failed), int(span.failed_at))
@@ -281,7 +285,7 @@ func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) 
 	}, nil
 }
 
-// Close ends the threads. Buffers are closed by their owners.
+// Close stops the threads. Owners close their buffers.
 func (d *Device) Close() error {
 	if d.pool.c != nil {
 		d.pool.close()

@@ -30,7 +30,7 @@ func TestGemmsAreListedInOrder(t *testing.T) {
 	dev := open(t, 1)
 	want := []string{"auto", "gemv", "tiled", "naive"}
 	var got []string
-	for _, g := range dev.Gemms() {
+	for _, g := range dev.Kernels(kernels.GEMM) {
 		got = append(got, g.Name())
 	}
 	if len(got) < len(want) || strings.Join(got[:len(want)], " ") != strings.Join(want, " ") {
@@ -38,7 +38,6 @@ func TestGemmsAreListedInOrder(t *testing.T) {
 	}
 }
 
-// fill allocates and fills a buffer of n elements.
 func fill(t testing.TB, dev *Device, d kernels.DType, n int, seed uint64) *Buffer {
 	t.Helper()
 	b, err := dev.alloc(int64(n) * int64(d.Size()))
@@ -85,8 +84,8 @@ func TestFillIsNormal(t *testing.T) {
 		sum, squares, fourth = sum+v, squares+v*v, fourth+v*v*v*v
 	}
 	mean, variance := sum/n, squares/n
-	// Six standard errors: 1/sqrt(n) of the mean, sqrt(2/n) of the variance. The
-	// fourth moment of a sum of six uniforms is 3 - 1.2/6.
+	// Tolerances are six standard errors: 1/sqrt(n) for the mean, sqrt(2/n) for the variance. A sum of six
+	// uniforms has the fourth moment 3 - 1.2/6.
 	if math.Abs(mean) > 6e-3 || math.Abs(variance-1) > 9e-3 || math.Abs(fourth/n-2.8) > 0.05 {
 		t.Errorf("mean %.4f, variance %.4f, fourth moment %.3f, want 0, 1, 2.8", mean, variance, fourth/n)
 	}
@@ -132,9 +131,9 @@ func bindChecksOperands(t *testing.T, _ string) {
 	dev := open(t, 2)
 	for _, name := range []string{"auto", "gemv", "tiled", "naive"} {
 		g := dev.gemm(name)
-		p := kernels.Problem{Shape: kernels.Shape{M: 4, N: 40, K: 70}, DType: kernels.BF16, LDA: 80, LDC: 50}
+		p := kernels.Task{Subject: kernels.Product(kernels.BF16, 40, 70), M: 4, LDA: 80, LDC: 50}
 		a, raw, c := fill(t, dev, p.DType, 3*80+70, 1), fill(t, dev, p.DType, 40*70, 2), fill(t, dev, p.DType, 3*50+40, 3)
-		w, err := g.PrepareWeights(p, raw)
+		w, err := g.Prepare(p, raw)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -161,7 +160,7 @@ func bindChecksOperands(t *testing.T, _ string) {
 			"three threads": func() error {
 				return second(g.Bind(threads, kernels.Operand{Buffer: a}, w, kernels.Operand{Buffer: c}))
 			},
-			"short B": func() error { q := p; q.LDB = 41; _, err := g.PrepareWeights(q, raw); return err },
+			"short B": func() error { q := p; q.LDB = 41; _, err := g.Prepare(q, raw); return err },
 		} {
 			if err := bind(); err == nil {
 				t.Errorf("%s: %s: no error", name, what)
@@ -172,17 +171,16 @@ func bindChecksOperands(t *testing.T, _ string) {
 
 func second(_ kernels.Launch, err error) error { return err }
 
-// TestThreadsDoNotChangeBits: each output of tiled is summed by one thread in an
-// order that K alone decides.
+// In tiled, one thread sums each output in an order that depends only on K.
 func TestThreadsDoNotChangeBits(t *testing.T) { onEachISA(t, threadsDoNotChangeBits) }
 
 func threadsDoNotChangeBits(t *testing.T, _ string) {
 	dev := open(t, 3)
 	g := dev.gemm("tiled")
 	for _, d := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16} {
-		p := kernels.Problem{Shape: kernels.Shape{M: 61, N: 333, K: 1500}, DType: d}
+		p := kernels.Task{Subject: kernels.Product(d, 333, 1500), M: 61}
 		a, raw := fill(t, dev, d, p.M*p.K, 1), fill(t, dev, d, p.N*p.K, 2)
-		w, err := g.PrepareWeights(p, raw)
+		w, err := g.Prepare(p, raw)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,16 +206,15 @@ func threadsDoNotChangeBits(t *testing.T, _ string) {
 	}
 }
 
-// TestExecuteRotates runs launches of different thread counts in one block and
-// looks at what each left.
+// Launches with different thread counts in one block must all write their outputs.
 func TestExecuteRotates(t *testing.T) {
 	dev := open(t, 3)
 	g := dev.gemm("naive")
 	var launches []kernels.Launch
 	var outputs []*Buffer
 	for threads := 1; threads <= 3; threads++ {
-		p := kernels.Problem{Shape: kernels.Shape{M: 3, N: 5, K: 2}, DType: kernels.INT8, Threads: threads}
-		w, err := g.PrepareWeights(p, fill(t, dev, kernels.INT8, 10, 2))
+		p := kernels.Task{Subject: kernels.Product(kernels.INT8, 5, 2), M: 3, Threads: threads}
+		w, err := g.Prepare(p, fill(t, dev, kernels.INT8, 10, 2))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -272,7 +269,6 @@ func TestWithThreads(t *testing.T) {
 	}
 }
 
-// What is free is part of what there is, where the system tells either.
 func TestFreeMemory(t *testing.T) {
 	var dev kernels.MemoryTeller = open(t, 1)
 	if free, ok := dev.FreeMemory(); ok != (runtime.GOOS == "linux") || ok && (free < 1<<20 || free > dev.(*Device).Spec().MemoryBytes) {
@@ -280,7 +276,7 @@ func TestFreeMemory(t *testing.T) {
 	}
 }
 
-// What the system would grant and end the process for is refused.
+// Requests that the system would grant but kill the process for must fail.
 func TestAllocAsksForFreeMemory(t *testing.T) {
 	dev := open(t, 1)
 	free, ok := dev.FreeMemory()
@@ -311,19 +307,19 @@ func TestExecuteErrors(t *testing.T) {
 	}
 }
 
-// A block that would not end in a lifetime ends when its context does, and the threads
-// are there for the next one: all of them have stopped at the same launch.
+// A very long block must stop with its context, with all threads at the same launch and ready for the next
+// block.
 func TestExecuteStopsBetweenLaunches(t *testing.T) { onEachISA(t, executeStopsBetweenLaunches) }
 
 func executeStopsBetweenLaunches(t *testing.T, _ string) {
 	dev := open(t, 3)
 	bind := func(t *testing.T, kernel string, threads int) (kernels.Launch, *Buffer) {
-		g, err := kernels.FindGemm(dev, kernel)
+		g, err := kernels.Find(dev, kernels.GEMM, kernel)
 		if err != nil {
 			t.Skip(err)
 		}
-		p := kernels.Problem{Shape: kernels.Shape{M: 3, N: 5, K: 2}, DType: kernels.FP32, Threads: threads}
-		w, err := g.PrepareWeights(p, fill(t, dev, kernels.FP32, 10, 2))
+		p := kernels.Task{Subject: kernels.Product(kernels.FP32, 5, 2), M: 3, Threads: threads}
+		w, err := g.Prepare(p, fill(t, dev, kernels.FP32, 10, 2))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -353,7 +349,6 @@ func executeStopsBetweenLaunches(t *testing.T, _ string) {
 						t.Fatal(err)
 					}
 				}
-				// One that can be interrupted and is not.
 				if _, err := dev.Execute(t.Context(), launches, len(launches)); err != nil {
 					t.Fatal(err)
 				}
@@ -383,7 +378,8 @@ func TestDisturbance(t *testing.T) {
 		{0, offCPU{preempted: 3, told: true, block: 10 * ms, lost: 2100 * time.Microsecond}, "preempted 3 times: lost 2.1 of 10 ms"},
 		{0, offCPU{told: true, block: 310 * ms, lost: 300 * ms}, "stopped: lost 300 of 310 ms"},
 		{0, offCPU{told: true, block: 10 * ms, suspended: 90 * time.Second}, "suspended for 90 s"},
-		{0, offCPU{preempted: 1, told: true, block: 10 * ms, lost: 5 * ms, suspended: 2 * time.Second}, "suspended for 2 s, preempted once: lost 5.0 of 10 ms"},
+		{0, offCPU{preempted: 1, told: true, block: 10 * ms, lost: 5 * ms, suspended: 2 * time.Second},
+			"suspended for 2 s, preempted once: lost 5.0 of 10 ms"},
 	} {
 		if got := test.off.disturbance(test.stolen).String(); got != test.want {
 			t.Errorf("%+v.disturbance(%v) = %q, want %q", test.off, test.stolen, got, test.want)

@@ -12,13 +12,12 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// stealMeter reads how much time the hypervisor gave to others, from the first
-// line of /proc/stat. The kernel counts it in ticks of 10 ms.
+// stealMeter reads steal time, the time that the hypervisor gave to other guests, from the first line of
+// /proc/stat. The kernel counts ticks of 10 ms.
 type stealMeter struct{ file *os.File }
 
-// A machine on which the file takes longer than this to read (the kernel writes
-// all of it, and with hundreds of CPUs it is long) is not asked: the reading
-// would cost more of a sweep than it tells.
+// slowestStat is the maximum read time of /proc/stat. With hundreds of CPUs the file is long, and reading it
+// would cost too much of a sweep.
 const slowestStat = 300 * time.Microsecond
 
 func (m *stealMeter) open() {
@@ -35,7 +34,7 @@ func (m *stealMeter) open() {
 	}
 }
 
-// begin returns the ticks stolen so far, -1 when unknown.
+// begin returns the steal ticks so far, -1 if unknown.
 func (m *stealMeter) begin() int64 {
 	if m.file == nil {
 		return -1
@@ -55,7 +54,7 @@ func (m *stealMeter) begin() int64 {
 	return ticks
 }
 
-// end returns the time stolen since begin, over all CPUs.
+// end returns the steal time since begin, summed over all CPUs.
 func (m *stealMeter) end(begin int64) time.Duration {
 	now := m.begin()
 	if begin < 0 || now < begin {
@@ -71,20 +70,17 @@ func (m *stealMeter) close() {
 	}
 }
 
-// offCPU is what the system tells of the time in which a block did not run.
 type offCPU struct {
-	preempted int64 // how often threads were taken off their CPUs
+	preempted int64 // number of preemptions
 	told      bool  // whether lost is known
 	lost      time.Duration
-	suspended time.Duration // for which the machine slept
+	suspended time.Duration // system sleep
 	block     time.Duration
 }
 
-// leastLost is the share of a block that has to be lost to matter: what verdicts are told apart
-// by is no finer.
+// leastLost is the smallest share of lost time that matters; verdicts do not resolve smaller differences.
 const leastLost = 0.0025
 
-// disturbance is what the system did to a block, without what is too little to matter.
 func (off offCPU) disturbance(stolen time.Duration) kernels.Disturbance {
 	d := kernels.Disturbance{Stolen: stolen, Suspended: off.suspended}
 	if off.told && off.lost.Seconds() < leastLost*off.block.Seconds() {
@@ -97,8 +93,6 @@ func (off offCPU) disturbance(stolen time.Duration) kernels.Disturbance {
 	return d
 }
 
-// tellsLost says whether the time that threads lose is known here.
 func (d *Device) tellsLost() bool { return C.ga_pool_tells_lost(d.pool.c) != 0 }
 
-// seconds is a time of the C side.
 func seconds[T ~float64](s T) time.Duration { return time.Duration(float64(s) * 1e9) }

@@ -13,8 +13,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// A process that is stopped in the middle of a block says for how long. So that is another
-// process.
+// The test stops a child process in the middle of a block, which must report the lost time.
 func TestStoppedProcess(t *testing.T) {
 	const variable = "GEMMAUDIT_TEST_STOPPED"
 	if os.Getenv(variable) != "" {
@@ -25,7 +24,7 @@ func TestStoppedProcess(t *testing.T) {
 		t.Skip("this system counts a thread's time in ticks")
 	}
 	for _, threads := range []string{"1", "2"} {
-		// Where other processes run, too, the stop may find a thread that waits for another, which loses nothing by it.
+		// On a busy machine, the stop may hit a thread while it waits and loses no time.
 		var problem string
 		for range 5 {
 			lostMS, blockMS, word := stopInBlock(t, variable+"="+threads)
@@ -41,11 +40,10 @@ func TestStoppedProcess(t *testing.T) {
 	}
 }
 
-// stopped is how long a process is stopped.
 const stopped = 300 * time.Millisecond
 
-// stopInBlock stops a process of its own in the middle of a block, and returns what that says: how much it lost of how long a
-// block, in milliseconds, and the first word of why.
+// stopInBlock stops a child process in a block. It returns the lost time and the block's length in ms, and
+// the first word of the reason.
 func stopInBlock(t *testing.T, variable string) (lostMS, blockMS float64, word string) {
 	t.Helper()
 	c := exec.Command(os.Args[0], "-test.run", "^TestStoppedProcess$")
@@ -79,7 +77,6 @@ func stopInBlock(t *testing.T, variable string) (lostMS, blockMS float64, word s
 	return lostMS, blockMS, word
 }
 
-// runLongBlock prints when a block begins, and what it lost.
 func runLongBlock(t *testing.T) {
 	threads := int(os.Getenv("GEMMAUDIT_TEST_STOPPED")[0] - '0')
 	dev := open(t, threads)
@@ -110,23 +107,23 @@ func runLongBlock(t *testing.T) {
 	fmt.Println(1e3*span.Lost.Seconds(), 1e3*span.Seconds, word)
 }
 
-// cube binds the naive product of three squares to so many threads.
 func cube(t *testing.T, dev *Device, size, threads int) kernels.Launch {
 	t.Helper()
 	g := dev.gemm("naive")
-	p := kernels.Problem{Shape: kernels.Shape{M: size, N: size, K: size}, DType: kernels.FP32, Threads: threads}
-	w, err := g.PrepareWeights(p, fill(t, dev, kernels.FP32, size*size, 2))
+	p := kernels.Task{Subject: kernels.Product(kernels.FP32, size, size), M: size, Threads: threads}
+	w, err := g.Prepare(p, fill(t, dev, kernels.FP32, size*size, 2))
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := g.Bind(p, kernels.Operand{Buffer: fill(t, dev, kernels.FP32, size*size, 1)}, w, kernels.Operand{Buffer: fill(t, dev, kernels.FP32, size*size, 3)})
+	l, err := g.Bind(p, kernels.Operand{Buffer: fill(t, dev, kernels.FP32, size*size, 1)}, w,
+		kernels.Operand{Buffer: fill(t, dev, kernels.FP32, size*size, 3)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return l
 }
 
-// Kernels of whose launches one has fewer threads than another: those who wait have lost nothing.
+// Threads that wait for a launch with fewer threads lose no time.
 func TestWaitingIsNotLost(t *testing.T) {
 	dev := open(t, 2)
 	if !dev.tellsLost() {
@@ -137,8 +134,8 @@ func TestWaitingIsNotLost(t *testing.T) {
 		launches = append(launches, cube(t, dev, 192, 1))
 	}
 	launches = append(launches, cube(t, dev, 192, 2))
-	// A thread that waits does so for most of a block, however busy the machine is; what another process takes
-	// from the thread that works is less than three quarters, unless three of them share its CPU all the time.
+	// A waiting thread would lose most of a block. Other processes take less than 3/4 of a working thread,
+	// unless three share its CPU.
 	const most = 0.75
 	least := 1.0
 	for try := 0; try < 300 && least > most; try++ {

@@ -25,20 +25,19 @@ import (
 	"unsafe"
 )
 
-// libraryName says where a library is looked for, and what to install when it
-// isn't found.
+// libraryName describes where to find a library, and what to install if it is missing.
 type libraryName struct {
-	kernel  string   // name of the kernel that it becomes
-	env     string   // environment variable with a file or a folder instead
+	kernel  string
+	env     string   // environment variable for a file or folder
 	sonames []string // in order of preference
 	install string   // the hint
 }
 
-// library is an opened shared library. It stays open until the process ends:
-// libraries with threads of their own can't be unloaded safely.
+// library is an opened shared library. It stays open until the process ends, because libraries with threads
+// can't be unloaded safely.
 type library struct {
 	handle unsafe.Pointer
-	name   string // the soname or path that was opened
+	name   string // soname or path
 }
 
 var opened struct {
@@ -46,9 +45,8 @@ var opened struct {
 	byName map[string]*library
 }
 
-// open loads the library, or says why it can't be had. A path in the environment
-// is the only one tried, so that an audit never measures another library than
-// the one that was named.
+// open loads the library or returns the reason for a failure. A path in the environment is the only one
+// tried: an audit must not measure another library.
 func (n libraryName) open() (*library, error) {
 	path := os.Getenv(n.env)
 	if path != "" {
@@ -65,8 +63,8 @@ func (n libraryName) open() (*library, error) {
 	return lib, err
 }
 
-// openAt loads the library from a file, or from the folder that it lies in. The loader looks for
-// a name without a slash in the system's folders; one that is in the working folder is that.
+// openAt loads the library from a file or a folder. A name without a slash may be in the working folder,
+// which the loader does not search.
 func (n libraryName) openAt(path string) (*library, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -85,7 +83,6 @@ func (n libraryName) openAt(path string) (*library, error) {
 	return openFirst(files)
 }
 
-// openFirst loads the first library that can be had, or says why none can.
 func openFirst(names []string) (*library, error) {
 	var reasons []string
 	for _, name := range names {
@@ -125,28 +122,26 @@ func openLibrary(name string) (*library, error) {
 	return lib, nil
 }
 
-// kept is the memory of C that lives as long as the libraries that use it, whatever becomes of the devices that it was made for.
+// kept references C memory that must live as long as the libraries that use it, independent of devices.
 var kept struct {
 	sync.Mutex
 	memory []unsafe.Pointer
 }
 
-// keep says that memory of C is never freed: whoever looks for leaks finds it here.
+// keep marks C memory as never freed; leak checkers find the reference here.
 func keep(memory unsafe.Pointer) {
 	kept.Lock()
 	defer kept.Unlock()
 	kept.memory = append(kept.memory, memory)
 }
 
-// symbol finds a function in the library or in what it depends on, nil if there
-// is none.
+// symbol finds a function in the library or its dependencies, or returns nil.
 func (l *library) symbol(name string) unsafe.Pointer {
 	s := C.CString(name)
 	defer C.free(unsafe.Pointer(s))
 	return C.ga_dl_sym(l.handle, s)
 }
 
-// sharedNames spells sonames the way this system does.
 func sharedNames(base string, versions ...string) []string {
 	var out []string
 	for _, v := range versions {

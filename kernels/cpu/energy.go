@@ -13,11 +13,11 @@ import (
 
 var _ kernels.EnergyMeter = (*Device)(nil)
 
-// powerZones is where Linux keeps the energy counters of processors (RAPL). Most systems let
-// only root read them.
+// powerZones is the folder of Linux's processor energy counters (RAPL). On most systems only root can read
+// them.
 const powerZones = "sys/class/powercap"
 
-// energyMeter adds up the counters of the processor's packages, which wrap.
+// energyMeter sums the processor packages' energy counters, which wrap around.
 type energyMeter struct {
 	last  map[string]float64 // of each package, in microjoules
 	total float64            // microjoules since the first reading
@@ -28,18 +28,18 @@ func (d *Device) EnergyMJ() (float64, error) {
 	return d.energy.read(procfs.Tree{FS: os.DirFS("/")})
 }
 
-// read returns the energy of all packages since the first reading, in millijoules.
+// read returns the energy of all packages in millijoules since the first reading.
 func (m *energyMeter) read(t procfs.Tree) (float64, error) {
 	packages := 0
 	for i := range 64 {
-		// "intel-rapl:0" is a package, on AMD too, "intel-rapl:0:0" a part of one.
+		// "intel-rapl:0" is a package, also on AMD; "intel-rapl:0:0" is part of it.
 		zone := fmt.Sprintf("%s/intel-rapl:%d", powerZones, i)
 		name := strings.TrimSpace(t.Text(zone + "/name"))
 		if name == "" {
 			break
 		}
 		if !strings.HasPrefix(name, "package") {
-			continue // "psys" counts the packages once more
+			continue // "psys" counts the packages again
 		}
 		now, err := strconv.ParseFloat(strings.TrimSpace(t.Text(zone+"/energy_uj")), 64)
 		if err != nil {
@@ -51,7 +51,7 @@ func (m *energyMeter) read(t procfs.Tree) (float64, error) {
 			if step < 0 {
 				most, err := strconv.ParseFloat(strings.TrimSpace(t.Text(zone+"/max_energy_range_uj")), 64)
 				if err != nil {
-					return 0, fmt.Errorf("energy of the processor: the counter of %s began anew", zone)
+					return 0, fmt.Errorf("energy of the processor: the counter of %s was reset", zone)
 				}
 				step += most
 			}

@@ -8,7 +8,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/procfs"
 )
 
-// rapl is a system with the counters given, by path below the zones.
 func rapl(files map[string]string) procfs.Tree {
 	fsys := fstest.MapFS{}
 	for path, text := range files {
@@ -33,7 +32,7 @@ func TestEnergyOfPackages(t *testing.T) {
 	}{
 		{"262143300000", "1000000", 0},
 		{"262143328000", "3000000", 2028},
-		{"1150", "3000000", 2030}, // the first began anew: 850 and 1150 µJ
+		{"1150", "3000000", 2030}, // the first wrapped around: 850 and 1150 µJ
 	} {
 		got, err := m.read(zones(c.first, c.second))
 		if err != nil || got != c.want {

@@ -8,24 +8,23 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// release is a version of a library.
 type release struct{ major, minor, patch int }
 
 func (r release) compare(other release) int {
 	return cmp.Or(cmp.Compare(r.major, other.major), cmp.Compare(r.minor, other.minor), cmp.Compare(r.patch, other.patch))
 }
 
-// libraryFault is a known fault of a library, in the versions and with the instruction sets in which it was seen.
+// libraryFault is a known library bug with the versions and instruction sets where it was observed.
 type libraryFault struct {
 	library string // "onednn"
-	// from and to are the oldest and the newest version in which it was seen.
+	// from and to are the oldest and newest affected versions observed.
 	from, to release
 	isas     []string // as [boundLibrary].isa spells them
 	fault    kernels.KnownFault
 }
 
-// libraryFaults are the known faults. TestLibrariesPassGate runs the correctness check on the libraries that are
-// installed: a fault that is missing here fails it, and so does one that is here and gone. docs/design.md has the same in words.
+// libraryFaults are the known bugs. TestLibrariesPassGate fails if an installed library has an unlisted bug
+// or lacks a listed bug.
 var libraryFaults = []libraryFault{
 	{"onednn", release{2, 6, 3}, release{3, 2, 0}, []string{"sse41", "avx", "avx2", "avx512_core"}, kernels.KnownFault{
 		DType: kernels.INT8, Checks: []kernels.CheckStep{kernels.CheckAccuracy, kernels.CheckExtremes}, Ordinary: true,
@@ -41,11 +40,10 @@ var libraryFaults = []libraryFault{
 	}},
 }
 
-// faultsOf are the known faults of a library of a version that runs an instruction set, as the kernel of that name.
 func faultsOf(library, kernel, version, isa string) []kernels.KnownFault {
 	var v release
 	if _, err := fmt.Sscanf(version, "%d.%d.%d", &v.major, &v.minor, &v.patch); err != nil {
-		return nil // of a version that can't be read nothing is known
+		return nil // an unreadable version has no known faults
 	}
 	var out []kernels.KnownFault
 	for _, f := range libraryFaults {

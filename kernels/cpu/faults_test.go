@@ -7,7 +7,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// TestLibraryFaults: which faults are known follows from the version and from the instruction set that the library runs.
 func TestLibraryFaults(t *testing.T) {
 	for _, c := range []struct {
 		library, release, isa string
@@ -46,7 +45,6 @@ func TestLibraryFaults(t *testing.T) {
 	}
 }
 
-// TestISAsAreCapped: each value of GEMMAUDIT_ISA leaves out what lies above it, and others are refused.
 func TestISAsAreCapped(t *testing.T) {
 	all := features{AVX2: true, FMA: true, F16C: true, AVX512: true, AVX512VNNI: true, AVX512BF16: true, AVXVNNI: true,
 		AMX: true, AMXBF16: true, AMXINT8: true}
@@ -73,7 +71,8 @@ func TestISAsAreCapped(t *testing.T) {
 			t.Errorf("GEMMAUDIT_ISA=%s: %v, expected %s", isa, got, want)
 		}
 	}
-	if _, err := capped(all, "avx10"); err == nil || !strings.Contains(err.Error(), "expected portable, avx2, avx512-core, avx512-vnni, avx512 or amx") {
+	if _, err := capped(all, "avx10"); err == nil ||
+		!strings.Contains(err.Error(), "expected portable, avx2, avx512-core, avx512-vnni, avx512 or amx") {
 		t.Errorf("avx10: %v", err)
 	}
 }

@@ -9,11 +9,9 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// TestGate puts every kernel of our own through the standing table of the gate,
-// once for each instruction set that this CPU has.
 func TestGate(t *testing.T) {
 	dtypes := []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8}
-	problems, checks := map[kernels.DType][]kernels.Problem{}, map[kernels.DType][]*kernels.GemmCheck{}
+	problems, checks := map[kernels.DType][]kernels.Task{}, map[kernels.DType][]*kernels.GemmCheck{}
 	for _, d := range dtypes {
 		problems[d] = kernels.CheckProblems(d)
 		for i, p := range problems[d] {
@@ -30,18 +28,18 @@ func TestGate(t *testing.T) {
 	}
 	onEachISA(t, func(t *testing.T, isa string) {
 		dev := open(t, 2)
-		for _, g := range dev.Gemms() {
+		for _, g := range dev.Kernels(kernels.GEMM) {
 			switch g.(type) {
 			case *blocked:
 				if isa == "amx" {
-					continue // the code of avx512
+					continue // same code as avx512
 				}
 			case *auto, naive:
 			default:
-				continue // gated beside their own code
+				continue // tested elsewhere
 			}
 			if g.Name() == "naive" && isa != "portable" {
-				continue // the same code on every instruction set
+				continue // same code on all instruction sets
 			}
 			for _, d := range dtypes {
 				t.Run(g.Name()+"/"+string(d), func(t *testing.T) {
@@ -58,7 +56,7 @@ func TestGate(t *testing.T) {
 							t.Error(err)
 						}
 						if want := subnormalsOf(dev, g, d); err == nil && want != "" && found.Subnormals != "" && found.Subnormals != want {
-							t.Errorf("%v: subnormal operands: %s, want %s", problems[d][i].Shape, found.Subnormals, want)
+							t.Errorf("%v: subnormal operands: %s, want %s", problems[d][i].Shape(), found.Subnormals, want)
 						}
 					}
 				})
@@ -67,10 +65,10 @@ func TestGate(t *testing.T) {
 	})
 }
 
-// subnormalsOf is what the documentation says of a kernel of our own; empty where it says nothing.
-func subnormalsOf(d *Device, g kernels.Gemm, dt kernels.DType) kernels.Subnormals {
+// subnormalsOf returns the documented handling of subnormals by our kernel, "" if undefined.
+func subnormalsOf(d *Device, g kernels.Kernel, dt kernels.DType) kernels.Subnormals {
 	if amxEmulated && dt == kernels.BF16 && g.Name() == "auto" && !d.features.AVX512BF16 {
-		return "" // tiles take them for zero, and AVX2, which auto takes for few rows, does not: no CPU has both
+		return "" // tiles flush them, but auto's AVX2 path for few rows does not; no real CPU mixes both
 	}
 	if dt != kernels.BF16 || g.Name() == "naive" || !d.features.AVX512 || !d.features.AVX512BF16 {
 		return kernels.SubnormalsKept
@@ -78,8 +76,7 @@ func subnormalsOf(d *Device, g kernels.Gemm, dt kernels.DType) kernels.Subnormal
 	return kernels.SubnormalsZero
 }
 
-// TestGateDeepK has products of so large a K that A is packed in parts, and of so
-// few columns that gemv divides K among the threads.
+// K is large enough to pack A in parts, and N small enough for gemv to split K among threads.
 func TestGateDeepK(t *testing.T) {
 	tests := []struct {
 		kernel string
@@ -99,7 +96,8 @@ func TestGateDeepK(t *testing.T) {
 	}
 	checks := make([]*kernels.GemmCheck, len(tests))
 	for i, test := range tests {
-		checks[i] = checked(t)(kernels.NewGemmCheck(kernels.Problem{Shape: test.shape, DType: test.dtype}, 1))
+		checks[i] = checked(t)(kernels.NewGemmCheck(kernels.Task{Subject: kernels.Product(test.dtype, test.shape.N, test.shape.K),
+			M: test.shape.M}, 1))
 	}
 	onEachISA(t, func(t *testing.T, isa string) {
 		if isa == "amx" {
@@ -114,7 +112,6 @@ func TestGateDeepK(t *testing.T) {
 	})
 }
 
-// checked is a check that serves several instruction sets and kernels.
 func checked(t *testing.T) func(*kernels.GemmCheck, error) *kernels.GemmCheck {
 	return func(c *kernels.GemmCheck, err error) *kernels.GemmCheck {
 		t.Helper()
@@ -125,10 +122,10 @@ func checked(t *testing.T) func(*kernels.GemmCheck, error) *kernels.GemmCheck {
 	}
 }
 
-// detected is what this machine has, whatever GEMMAUDIT_ISA says.
+// detected returns the features of this machine, regardless of GEMMAUDIT_ISA.
 var detected = detect
 
-// TestMain takes GEMMAUDIT_ISA for the CPU itself: what it leaves out, no test finds, whatever a test sets the variable to.
+// TestMain applies GEMMAUDIT_ISA as the CPU's limit, even if tests set the variable to other values.
 func TestMain(m *testing.M) {
 	isa := os.Getenv("GEMMAUDIT_ISA")
 	f, err := capped(detect(), isa)
@@ -146,8 +143,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// onEachISA runs a test under each instruction set that this CPU has. What a test
-// checks that does not depend on it, is checked elsewhere, once.
+// onEachISA runs a test on each instruction set of this CPU. Checks that do not depend on it belong
+// elsewhere.
 func onEachISA(t *testing.T, test func(t *testing.T, isa string)) {
 	for _, isa := range []string{"portable", "avx2", "avx512", "amx"} {
 		t.Run(isa, func(t *testing.T) {
@@ -160,7 +157,6 @@ func onEachISA(t *testing.T, test func(t *testing.T, isa string)) {
 	}
 }
 
-// has says whether kernels may be run with GEMMAUDIT_ISA set to isa.
 func has(f features, isa string) bool {
 	switch isa {
 	case "avx2":
@@ -177,7 +173,6 @@ func has(f features, isa string) bool {
 	return true
 }
 
-// open opens the CPU for one test.
 func open(t testing.TB, threads int) *Device {
 	t.Helper()
 	dev, err := Open(threads)

@@ -7,39 +7,33 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// systemLibrary is a vendor's library that becomes a kernel.
 type systemLibrary struct {
 	name libraryName
-	// bind makes the kernel of an opened library.
 	bind func(*Device, *library) (boundLibrary, error)
 }
 
-// systemLibraries are the libraries that are looked for, in the order in which they are
-// listed.
+// systemLibraries lists the supported libraries in display order.
 var systemLibraries = []systemLibrary{
 	{openblasName, bindOpenBLAS},
 	{onednnName, bindOneDNN},
 }
 
-// boundLibrary is a library as a kernel.
 type boundLibrary interface {
-	kernels.Gemm
-	// release is the library's version, "0.3.21"; build says more of it, empty where there
-	// is no more: the kernels that it chose for this CPU.
+	kernels.Kernel
+	// release is the library's version, "0.3.21"; build adds the kernels that it chose for this CPU, or is
+	// empty.
 	release() string
 	build() string
-	// isa is the instruction set that it runs, in its own words: "avx512_core_amx", "SkylakeX". Empty where it doesn't tell.
+	// isa is the instruction set that it runs, in the library's spelling: "avx512_core_amx", "SkylakeX".
+	// Empty if unknown.
 	isa() string
-	// named returns the same kernel under another name.
-	named(name string) kernels.Gemm
+	named(name string) kernels.Kernel
 }
 
-// openLibraries adds the libraries: those at the paths that were given for a name, which are
-// then the only ones tried, else the one that is found.
+// openLibraries adds the libraries. If paths has entries for a name, only these are tried.
 //
-// Several versions of a library are opened from files of their own with their symbols kept to
-// themselves, so that each calls its own functions. They share what both are linked with, as
-// an OpenMP runtime: its number of threads is set at each launch.
+// Several versions of a library open as separate files with local symbols, and each calls its own functions.
+// They share common dependencies such as an OpenMP runtime, so each launch sets the number of threads.
 func (d *Device) openLibraries(paths map[string][]string) {
 	for _, s := range systemLibraries {
 		given := paths[s.name.kernel]
@@ -70,7 +64,7 @@ func (d *Device) openLibraries(paths map[string][]string) {
 			add(l, err)
 		}
 		if len(failures) > 0 {
-			// Of several versions all are measured or none.
+			// If one version fails, all are missing.
 			d.missing = append(d.missing, kernels.Missing{Name: s.name.kernel, Reason: errors.Join(failures...).Error()})
 			continue
 		}

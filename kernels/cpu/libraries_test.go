@@ -15,7 +15,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// openDevice opens the CPU for a test.
 func openDevice(t *testing.T) *Device {
 	t.Helper()
 	d, err := Open(0)
@@ -26,15 +25,13 @@ func openDevice(t *testing.T) *Device {
 	return d
 }
 
-// librariesRequired names the variable of the environment that makes it a failure that a library is not installed.
+// librariesRequired is the environment variable that makes a missing library a failure.
 const librariesRequired = "GEMMAUDIT_LIBRARIES_REQUIRED"
 
-// libraryKernel returns a device with the library's kernel, or skips the test where
-// the library isn't installed.
-func libraryKernel(t *testing.T, name string) (*Device, kernels.Gemm) {
+func libraryKernel(t *testing.T, name string) (*Device, kernels.Kernel) {
 	t.Helper()
 	d := openDevice(t)
-	g, err := kernels.FindGemm(d, name)
+	g, err := kernels.Find(d, kernels.GEMM, name)
 	if err != nil && os.Getenv(librariesRequired) != "" {
 		t.Fatalf("%v, and %s is set", err, librariesRequired)
 	} else if err != nil {
@@ -43,8 +40,8 @@ func libraryKernel(t *testing.T, name string) (*Device, kernels.Gemm) {
 	return d, g
 }
 
-// TestLibrariesPassGate: a library fails the checks that it is known to fail, in its version and with the instruction set
-// that it runs, and no others. Of a version that is not known it fails none.
+// A library must fail exactly the checks known for its version and instruction set; unknown versions must
+// pass all.
 func TestLibrariesPassGate(t *testing.T) {
 	for _, name := range []string{"openblas", "onednn"} {
 		for _, dt := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8} {
@@ -76,7 +73,7 @@ func TestLibrariesPassGate(t *testing.T) {
 					run(checked(t)(kernels.NewGemmCheck(p, 1)))
 				}
 				for _, b := range kernels.GateBatches(dt) {
-					run(checked(t)(kernels.NewBatchCheck(b, 1)))
+					run(checked(t)(kernels.NewGemmCheck(b, 1)))
 				}
 				for _, p := range kernels.SpecialProblems(dt) {
 					check := checked(t)(kernels.NewGemmCheck(p, 1))
@@ -86,12 +83,13 @@ func TestLibrariesPassGate(t *testing.T) {
 					run(check)
 				}
 				for _, b := range kernels.SpecialBatches(dt) {
-					run(checked(t)(kernels.NewBatchCheck(b, 1)).Special())
+					run(checked(t)(kernels.NewGemmCheck(b, 1)).Special())
 				}
 				for _, f := range d.Spec().Faults {
 					for _, step := range f.Checks {
 						if f.Kernel == name && f.DType == dt && !seen[step] {
-							t.Errorf("%s: the known fault is gone: %s passes %s, of which it is said that %s", g.Describe(), dt, step, f.Text)
+							t.Errorf("%s: the known fault is gone: %s passes %s, of which it is said that %s", g.Describe(), dt, step,
+								f.Text)
 						}
 					}
 				}
@@ -100,8 +98,7 @@ func TestLibrariesPassGate(t *testing.T) {
 	}
 }
 
-// outputOf executes p once and returns C.
-func outputOf(t *testing.T, d *Device, g kernels.Gemm, p kernels.Problem, a kernels.Buffer, w kernels.Weights) []float64 {
+func outputOf(t *testing.T, d *Device, g kernels.Kernel, p kernels.Task, a kernels.Buffer, w kernels.Weights) []float64 {
 	t.Helper()
 	out := p.DType.Output()
 	c, err := d.Alloc(int64(p.M * p.N * out.Size()))
@@ -126,15 +123,14 @@ func outputOf(t *testing.T, d *Device, g kernels.Gemm, p kernels.Problem, a kern
 	return values
 }
 
-// TestWeightsServeEveryM: weights that were prepared for one M, one layout and one
-// number of threads give the same rows for another M and another number.
+// Weights prepared for one M, layout and thread count must give the same rows for others.
 func TestWeightsServeEveryM(t *testing.T) {
 	const n, k, most = 129, 200, 70
 	for _, name := range []string{"openblas", "onednn"} {
 		for _, dt := range []kernels.DType{kernels.FP32, kernels.BF16, kernels.INT8} {
 			t.Run(name+"/"+string(dt), func(t *testing.T) {
 				d, g := libraryKernel(t, name)
-				p := kernels.Problem{Shape: kernels.Shape{M: 1, N: n, K: k}, DType: dt}
+				p := kernels.Task{Subject: kernels.Product(dt, n, k), M: 1}
 				if err := g.Supports(p); err != nil {
 					t.Skip(err)
 				}
@@ -148,11 +144,11 @@ func TestWeightsServeEveryM(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer b.Close()
-				// On whole numbers every order of summing gives the same bits.
+				// With integers, all summation orders give the same bits.
 				if err := errors.Join(a.Fill(kernels.Integers, dt, most*k, 1), b.Fill(kernels.Integers, dt, n*k, 2)); err != nil {
 					t.Fatal(err)
 				}
-				w, err := g.PrepareWeights(p, b)
+				w, err := g.Prepare(p, b)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -182,13 +178,13 @@ func TestWeightsServeEveryM(t *testing.T) {
 
 func TestOneDNNNamesItsImplementation(t *testing.T) {
 	d, g := libraryKernel(t, "onednn")
-	p := kernels.Problem{Shape: kernels.Shape{M: 4, N: 8, K: 8}, DType: kernels.FP32}
+	p := kernels.Task{Subject: kernels.Product(kernels.FP32, 8, 8), M: 4}
 	b, err := d.Alloc(4096)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	w, err := g.PrepareWeights(p, b)
+	w, err := g.Prepare(p, b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,21 +201,20 @@ func TestOneDNNNamesItsImplementation(t *testing.T) {
 	}
 }
 
-// TestLibraryKeepsOneTeam: launches that come from many threads of the process run
-// on one team of the library's, not on one team each.
+// Launches from many process threads must share one team of the library.
 func TestLibraryKeepsOneTeam(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("threads are counted in /proc")
 	}
 	d, g := libraryKernel(t, "onednn")
 	const n = 256
-	p := kernels.Problem{Shape: kernels.Shape{M: n, N: n, K: n}, DType: kernels.FP32}
+	p := kernels.Task{Subject: kernels.Product(kernels.FP32, n, n), M: n}
 	b, err := d.Alloc(3 * n * n * 4)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	w, err := g.PrepareWeights(p, b)
+	w, err := g.Prepare(p, b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,15 +243,14 @@ func TestLibraryKeepsOneTeam(t *testing.T) {
 	for range callers {
 		ran := make(chan struct{})
 		wg.Go(func() {
-			runtime.LockOSThread() // a thread of its own, kept until the end
+			runtime.LockOSThread() // a separate thread, kept until the end
 			run()
 			close(ran)
 			<-done
 		})
 		<-ran
 	}
-	// Go starts a few threads beside the locked ones; a team each would be as
-	// many again.
+	// Go starts a few extra threads; a team per caller would double the count.
 	if now := tasks(); now > before+callers+callers/2 && d.Threads() > 1 {
 		t.Errorf("%d threads before, %d with %d callers", before, now, callers)
 	}
@@ -264,7 +258,6 @@ func TestLibraryKeepsOneTeam(t *testing.T) {
 	wg.Wait()
 }
 
-// buildFake compiles testdata/fake_openblas.c.
 func buildFake(t *testing.T, flags ...string) string {
 	t.Helper()
 	cc, err := exec.LookPath("cc")
@@ -279,25 +272,25 @@ func buildFake(t *testing.T, flags ...string) string {
 	return out
 }
 
-// coreUnset leaves the core type of OpenBLAS to the library until the test ends.
+// coreUnset unsets OpenBLAS's core type until the test ends.
 func coreUnset(t *testing.T) {
 	if v, set := os.LookupEnv(openblasCoreVariable); set {
-		t.Setenv(openblasCoreVariable, v) // restores it at the end
+		t.Setenv(openblasCoreVariable, v) // restores the variable at the end
 		os.Unsetenv(openblasCoreVariable)
 	}
 }
 
-// knownFault says whether a check failed by a known fault of a library.
+// knownFault reports whether a check failed because of a known library bug.
 func knownFault(d *Device, err error) bool {
 	var wrong *kernels.CheckError
 	if !errors.As(err, &wrong) {
 		return false
 	}
-	_, ok := d.Spec().KnownFault(wrong.Kernel, wrong.Problem.DType, wrong.Check)
+	_, ok := d.Spec().KnownFault(wrong.Kernel, wrong.Task.DType, wrong.Check)
 	return ok
 }
 
-// TestOpenBLASWithSBGEMM drives the bf16 path, which distributions' builds lack.
+// The test covers the bf16 path, which distributions' builds lack.
 func TestOpenBLASWithSBGEMM(t *testing.T) {
 	coreUnset(t)
 	t.Setenv("GEMMAUDIT_OPENBLAS", buildFake(t))
@@ -320,8 +313,8 @@ func TestOpenBLASWithSBGEMM(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	p := kernels.Problem{Shape: kernels.Shape{M: 2, N: 2, K: 2}, DType: kernels.BF16}
-	w, err := g.PrepareWeights(p, b)
+	p := kernels.Task{Subject: kernels.Product(kernels.BF16, 2, 2), M: 2}
+	w, err := g.Prepare(p, b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,7 +331,6 @@ func TestOpenBLASWithSBGEMM(t *testing.T) {
 	}
 }
 
-// TestMissingLibraries: what can't be opened is missing with a reason that helps.
 func TestMissingLibraries(t *testing.T) {
 	dir := t.TempDir()
 	text := filepath.Join(dir, "notes.so")
@@ -349,13 +341,14 @@ func TestMissingLibraries(t *testing.T) {
 		name, env, path string
 		want            []string
 	}{
-		{"openblas", "GEMMAUDIT_OPENBLAS", "/nonexistent/libopenblas.so", []string{"/nonexistent/libopenblas.so", "GEMMAUDIT_OPENBLAS is set"}},
+		{"openblas", "GEMMAUDIT_OPENBLAS", "/nonexistent/libopenblas.so",
+			[]string{"/nonexistent/libopenblas.so", "GEMMAUDIT_OPENBLAS is set"}},
 		{"onednn", "GEMMAUDIT_ONEDNN", text, []string{"notes.so", "GEMMAUDIT_ONEDNN is set"}},
 		{"openblas", "GEMMAUDIT_OPENBLAS", dir, []string{filepath.Join(dir, sharedNames("openblas", "0")[0])}},
 	} {
 		t.Setenv(c.env, c.path)
 		d := openDevice(t)
-		_, err := kernels.FindGemm(d, c.name)
+		_, err := kernels.Find(d, kernels.GEMM, c.name)
 		if err == nil {
 			t.Errorf("%s was found at %s", c.name, c.path)
 			continue
@@ -366,7 +359,6 @@ func TestMissingLibraries(t *testing.T) {
 			}
 		}
 	}
-	// A library that is there, but not the one.
 	fake := buildFake(t)
 	for _, c := range []struct{ name, env, path, want string }{
 		{"onednn", "GEMMAUDIT_ONEDNN", fake, "it is not oneDNN"},
@@ -376,7 +368,7 @@ func TestMissingLibraries(t *testing.T) {
 	} {
 		t.Setenv(c.env, c.path)
 		d := openDevice(t)
-		if _, err := kernels.FindGemm(d, c.name); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := kernels.Find(d, kernels.GEMM, c.name); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s at a foreign library: %v, want it to contain %q", c.name, err, c.want)
 		}
 	}
@@ -384,7 +376,8 @@ func TestMissingLibraries(t *testing.T) {
 
 func TestMissingLibraryHint(t *testing.T) {
 	t.Setenv("GEMMAUDIT_NOSUCH", "")
-	name := libraryName{kernel: "nosuch", env: "GEMMAUDIT_NOSUCH", sonames: []string{"libnosuch-gemmaudit.so.7"}, install: "install libnosuch"}
+	name := libraryName{kernel: "nosuch", env: "GEMMAUDIT_NOSUCH", sonames: []string{"libnosuch-gemmaudit.so.7"},
+		install: "install libnosuch"}
 	_, err := name.open()
 	if err == nil {
 		t.Fatal("a library that doesn't exist was opened")
@@ -399,23 +392,22 @@ func TestMissingLibraryHint(t *testing.T) {
 func TestLibrariesRefuse(t *testing.T) {
 	for _, c := range []struct {
 		kernel string
-		p      kernels.Problem
+		p      kernels.Task
 		want   string
 	}{
-		{"openblas", kernels.Problem{Shape: kernels.Shape{M: 1, N: 1, K: 1}, DType: kernels.INT8}, "only fp32 and bf16"},
-		{"openblas", kernels.Problem{Shape: kernels.Shape{M: 1, N: 1, K: 1}, DType: kernels.FP32, LDA: 1 << 33}, "32-bit integers"},
-		{"onednn", kernels.Problem{Shape: kernels.Shape{M: 1, N: 1, K: 1}, DType: kernels.FP8}, "CPU kernels compute"},
+		{"openblas", kernels.Task{Subject: kernels.Product(kernels.INT8, 1, 1), M: 1}, "only fp32 and bf16"},
+		{"openblas", kernels.Task{Subject: kernels.Product(kernels.FP32, 1, 1), M: 1, LDA: 1 << 33}, "32-bit integers"},
+		{"onednn", kernels.Task{Subject: kernels.Product(kernels.FP8, 1, 1), M: 1}, "CPU kernels compute"},
 	} {
 		_, g := libraryKernel(t, c.kernel)
 		err := g.Supports(c.p)
 		var u *kernels.Unsupported
 		if !errors.As(err, &u) || !strings.Contains(u.Reason, c.want) {
-			t.Errorf("%s %v: %v, want a refusal with %q", c.kernel, c.p.Shape, err, c.want)
+			t.Errorf("%s %v: %v, want a refusal with %q", c.kernel, c.p.Shape(), err, c.want)
 		}
 	}
 }
 
-// TestTwoVersionsOfALibrary: each calls its own functions and has its own state.
 func TestTwoVersionsOfALibrary(t *testing.T) {
 	coreUnset(t)
 	config := func(version string) string { return `-DCONFIG="OpenBLAS ` + version + ` MAX_THREADS=1"` }
@@ -442,8 +434,10 @@ func TestTwoVersionsOfALibrary(t *testing.T) {
 		{paths: []string{filepath.Dir(right)}, names: []string{"openblas"}, versions: []string{"1.0 Fake"}},
 		{paths: []string{right, other}, names: []string{"openblas@1.0", "openblas@2.0"}, versions: []string{"1.0 Fake", "2.0 Fake"}},
 		{paths: []string{other, right}, names: []string{"openblas@2.0", "openblas@1.0"}, versions: []string{"2.0 Fake", "1.0 Fake"}},
-		{paths: []string{right, rebuilt}, names: []string{"openblas@1", "openblas@2"}, versions: []string{"1.0 Fake" + digest(right), "1.0 Fake" + digest(rebuilt)}},
-		{paths: []string{right, unnameable}, names: []string{"openblas@1", "openblas@2"}, versions: []string{"1.0 Fake" + digest(right), "a,b Fake" + digest(unnameable)}},
+		{paths: []string{right, rebuilt}, names: []string{"openblas@1", "openblas@2"},
+			versions: []string{"1.0 Fake" + digest(right), "1.0 Fake" + digest(rebuilt)}},
+		{paths: []string{right, unnameable}, names: []string{"openblas@1", "openblas@2"},
+			versions: []string{"1.0 Fake" + digest(right), "a,b Fake" + digest(unnameable)}},
 		{paths: []string{right, right}, missing: "is a file that was given before"},
 		{paths: []string{right, "/nonexistent/lib.so"}, missing: "/nonexistent/lib.so"},
 	} {
@@ -454,7 +448,7 @@ func TestTwoVersionsOfALibrary(t *testing.T) {
 		d := devices[0].(*Device)
 		t.Cleanup(func() { d.Close() })
 		var names, versions []string
-		for _, g := range d.Gemms() {
+		for _, g := range d.Kernels(kernels.GEMM) {
 			if strings.HasPrefix(g.Name(), "openblas") {
 				names, versions = append(names, g.Name()), append(versions, d.Spec().Versions[g.Name()])
 			}
@@ -462,7 +456,7 @@ func TestTwoVersionsOfALibrary(t *testing.T) {
 		if !slices.Equal(names, c.names) || !slices.Equal(versions, c.versions) {
 			t.Errorf("%v: kernels %v of versions %v", c.paths, names, versions)
 		}
-		_, err := kernels.FindGemm(d, "openblas")
+		_, err := kernels.Find(d, kernels.GEMM, "openblas")
 		if c.missing != "" && (err == nil || !strings.Contains(err.Error(), c.missing)) {
 			t.Errorf("%v: %v, want %q", c.paths, err, c.missing)
 		}
@@ -470,8 +464,8 @@ func TestTwoVersionsOfALibrary(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(fewer.Gemms()) != len(d.Gemms()) {
-			t.Errorf("%v: %d kernels on one thread, %d on all", c.paths, len(fewer.Gemms()), len(d.Gemms()))
+		if len(fewer.Kernels(kernels.GEMM)) != len(d.Kernels(kernels.GEMM)) {
+			t.Errorf("%v: %d kernels on one thread, %d on all", c.paths, len(fewer.Kernels(kernels.GEMM)), len(d.Kernels(kernels.GEMM)))
 		}
 		fewer.Close()
 	}
@@ -479,7 +473,7 @@ func TestTwoVersionsOfALibrary(t *testing.T) {
 	d := devices[0].(*Device)
 	t.Cleanup(func() { d.Close() })
 	for name, sound := range map[string]bool{"openblas@1.0": true, "openblas@2.1": false} {
-		g, err := kernels.FindGemm(d, name)
+		g, err := kernels.Find(d, kernels.GEMM, name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -490,8 +484,7 @@ func TestTwoVersionsOfALibrary(t *testing.T) {
 	}
 }
 
-// TestLibraryInWorkingFolder: a name without a slash and "." lead to the working folder, not to
-// what the loader finds in the system's.
+// A name without a slash and "." must find the working folder, not the loader's system folders.
 func TestLibraryInWorkingFolder(t *testing.T) {
 	coreUnset(t)
 	fake := buildFake(t, `-DCONFIG="OpenBLAS 7.0 MAX_THREADS=1"`)
@@ -509,7 +502,6 @@ func TestLibraryInWorkingFolder(t *testing.T) {
 	}
 }
 
-// TestTwoCopiesOfRealLibraries: two files of one build run in turn in one block of rounds.
 func TestTwoCopiesOfRealLibraries(t *testing.T) {
 	if testing.Short() {
 		t.Skip("two copies of each library run their whole gate")
@@ -521,10 +513,11 @@ func TestTwoCopiesOfRealLibraries(t *testing.T) {
 			if err != nil {
 				t.Skip("the system does not tell where the library lies")
 			}
-			// Fakes of other tests, whose files are gone, are mapped still.
+			// Fakes of other tests are still mapped, but their files are deleted.
 			var file string
 			var text []byte
-			for _, file = range regexp.MustCompile(`/\S*lib(?:`+map[string]string{"openblas": "openblas", "onednn": "dnnl"}[name]+`)\S*`).FindAllString(string(maps), -1) {
+			for _, file = range regexp.MustCompile(`/\S*lib(?:`+map[string]string{"openblas": "openblas", "onednn": "dnnl"}[name]+`)\S*`).
+				FindAllString(string(maps), -1) {
 				if text, err = os.ReadFile(file); err == nil {
 					break
 				}
@@ -540,7 +533,7 @@ func TestTwoCopiesOfRealLibraries(t *testing.T) {
 			d := devices[0].(*Device)
 			defer d.Close()
 			for _, version := range []string{"1", "2"} {
-				g, err := kernels.FindGemm(d, kernels.VersionedName(name, version))
+				g, err := kernels.Find(d, kernels.GEMM, kernels.VersionedName(name, version))
 				if err != nil {
 					t.Fatal(err)
 				}

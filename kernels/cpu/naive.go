@@ -9,26 +9,32 @@ import "github.com/gemmaudit/gemmaudit/kernels"
 
 func init() { constructors[slotNaive] = newNaive }
 
-// naive is the triple loop on B as it is given.
 type naive struct{ dev *Device }
 
-func newNaive(d *Device) (kernels.Gemm, *kernels.Missing) { return naive{d}, nil }
+func newNaive(d *Device) (kernels.Kernel, *kernels.Missing) { return naive{d}, nil }
 
 func (naive) Name() string { return "naive" }
 
 func (naive) Describe() string { return "plain C triple loop on unpacked weights" }
 
-func (k naive) Supports(p kernels.Problem) error { return k.dev.supports(k.Name(), p) }
-
-func (k naive) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.Weights, error) {
-	return k.dev.keepRaw(p, raw)
+func (k naive) Supports(t kernels.Task) error {
+	_, err := k.dev.supports(k.Name(), t, kernels.Batches)
+	return err
 }
 
-func (k naive) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
-	if err := k.Supports(p); err != nil {
+func (k naive) Prepare(t kernels.Task, raw kernels.Buffer) (kernels.Weights, error) {
+	return k.dev.prepare(k, kernels.Batches, t, raw, k.dev.keepRaw)
+}
+
+// Bind implements [kernels.Kernel]; the products of a batch run in sequence.
+func (k naive) Bind(t kernels.Task, a kernels.Operand, w kernels.Weights, c kernels.Operand, _ ...kernels.Operand) (kernels.Launch, error) {
+	if err := k.Supports(t); err != nil {
 		return nil, err
 	}
-	g, p, err := k.dev.bindRaw(k.Name(), p, a, w, c)
+	if t.Products > 0 {
+		return k.dev.batchBind(k, t, a, w, c)
+	}
+	g, p, err := k.dev.bindRaw(k.Name(), t, a, w, c)
 	if err != nil {
 		return nil, err
 	}
@@ -37,23 +43,9 @@ func (k naive) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c k
 	return l, nil
 }
 
-// tiling is how the launch of a normalized problem divides its work.
-func (naive) tiling(kernels.Problem) kernels.Tiling {
+func (naive) tiling(kernels.Task) kernels.Tiling {
 	return kernels.Tiling{Tile: [3]int{1, 1, 1}, Split: 1}
 }
 
 // Choice implements [kernels.ChoiceTeller].
-func (k naive) Choice(p kernels.Problem) (kernels.Choice, error) { return plannedChoice(k, p) }
-
-// SupportsBatch implements [kernels.Batcher].
-func (k naive) SupportsBatch(batch kernels.Batch) error { return batchSupports(k, batch) }
-
-// PrepareBatch implements [kernels.Batcher].
-func (k naive) PrepareBatch(batch kernels.Batch, raw kernels.Buffer) (kernels.Weights, error) {
-	return k.dev.batchPrepare(k, batch, raw)
-}
-
-// BindBatch implements [kernels.Batcher]: the products run one after the other.
-func (k naive) BindBatch(batch kernels.Batch, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
-	return k.dev.batchBind(k, batch, a, w, c)
-}
+func (k naive) Choice(p kernels.Task) (kernels.Choice, error) { return plannedChoice(k, p) }

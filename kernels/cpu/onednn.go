@@ -23,15 +23,13 @@ var onednnName = libraryName{
 	install: "install Debian's libdnnl2 or later",
 }
 
-// onednn is the system's oneDNN. Its weights are reordered ahead of time to the
-// form that it asks for, as an inference engine does, and a primitive is made for
-// each M.
+// onednn is the system's oneDNN. Like an inference engine, it reorders weights ahead of time to oneDNN's
+// preferred format and creates a primitive per M.
 type onednn struct {
 	dev  *Device
 	name string
 	api  dnnAPI
-	// refusals holds what oneDNN said of each type on this CPU, nil when it has
-	// an implementation.
+	// refusals caches oneDNN's answer per type on this CPU; nil means supported.
 	refusals map[kernels.DType]error
 	scratch  sharedScratch
 }
@@ -52,19 +50,19 @@ func (*onednn) build() string { return "" }
 
 func (k *onednn) isa() string { return k.api.isa() }
 
-func (k *onednn) named(name string) kernels.Gemm {
+func (k *onednn) named(name string) kernels.Kernel {
 	k.name = name
 	return k
 }
 
 func (k *onednn) Describe() string {
-	return strings.Join(strings.Fields(fmt.Sprintf("oneDNN %s %s matmul, weights reordered ahead, OpenMP threads", k.api.version(), k.api.isa())), " ")
+	return strings.Join(strings.Fields(fmt.Sprintf("oneDNN %s %s matmul, weights reordered ahead, OpenMP threads", k.api.version(),
+		k.api.isa())), " ")
 }
 
-// Supports asks oneDNN itself, once for each type: what it has depends on the CPU
-// and on its version.
-func (k *onednn) Supports(p kernels.Problem) error {
-	if err := k.dev.supports(k.Name(), p); err != nil {
+// Supports asks oneDNN once per type; support depends on the CPU and oneDNN's version.
+func (k *onednn) Supports(p kernels.Task) error {
+	if _, err := k.dev.supports(k.Name(), p, kernels.Batches); err != nil {
 		return err
 	}
 	refusal, asked := k.refusals[p.DType]
@@ -75,7 +73,6 @@ func (k *onednn) Supports(p kernels.Problem) error {
 	return refusal
 }
 
-// ask plans a product of an ordinary size.
 func (k *onednn) ask(d kernels.DType) error {
 	const n = 64
 	g := C.ga_gemm{m: n, n: n, k: n, lda: n, ldb: n, ldc: n, dtype: dtypeCodes[d]}
@@ -95,14 +92,12 @@ func (k *onednn) refuse(d kernels.DType, err error) error {
 	return &kernels.Unsupported{Kernel: k.Name(), DType: d, Reason: reason}
 }
 
-// onednnWeights are B in the forms that were asked for so far. Mostly that is
-// one; where oneDNN wants another for another M or number of threads, that is
-// added when the product is bound, ahead of timing.
+// onednnWeights is B in all formats used so far, usually one. If another M or thread count needs another
+// format, binding adds it, outside the timing.
 type onednnWeights struct {
 	rawWeights
-	batch   kernels.Batch // normalized, of which these are the weights; no products for a single one
 	forms   []onednnForm
-	seconds float64 // that the first form took
+	seconds float64 // time to pack the first format
 }
 
 type onednnForm struct {
@@ -110,18 +105,17 @@ type onednnForm struct {
 	packed *Buffer
 }
 
-// Bytes is the size of the first form, or of the raw B when it is not reordered.
+// Bytes returns the size of the first format, or of raw B if not reordered.
 func (w *onednnWeights) Bytes() int64 {
 	if len(w.forms) > 0 {
 		return w.forms[0].packed.Bytes()
 	}
-	return w.rawWeights.Bytes() * int64(max(1, w.batch.Products))
+	return w.rawWeights.Bytes() * int64(max(1, w.problem.Products))
 }
 
 // Packing implements [kernels.Packed].
 func (w *onednnWeights) Packing() (seconds float64, ok bool) { return w.seconds, len(w.forms) > 0 }
 
-// Close frees every form.
 func (w *onednnWeights) Close() error {
 	var errs []error
 	for _, f := range w.forms {
@@ -132,7 +126,6 @@ func (w *onednnWeights) Close() error {
 	return errors.Join(errs...)
 }
 
-// pick returns B in the form that the plan wants.
 func (w *onednnWeights) pick(k *onednn, g C.ga_gemm, plan *C.ga_dnn_plan) (*Buffer, error) {
 	for _, f := range w.forms {
 		if C.ga_dnn_form_fits(f.c, plan) != 0 {
@@ -157,17 +150,20 @@ func (w *onednnWeights) pick(k *onednn, g C.ga_gemm, plan *C.ga_dnn_plan) (*Buff
 }
 
 // Packs implements [kernels.Packer].
-func (k *onednn) Packs(kernels.Problem) bool { return true }
+func (k *onednn) Packs(kernels.Task) bool { return true }
 
-// PrepareWeights reorders B to the form that oneDNN wants for p.M; with
-// p.PackInside B stays as it is and oneDNN copies what it needs in each launch.
-func (k *onednn) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.Weights, error) {
-	if err := k.Supports(p); err != nil {
+// Prepare reorders B to oneDNN's preferred format for p.M. With p.PackInside it keeps raw B, and
+// oneDNN reorders B in each launch.
+func (k *onednn) Prepare(t kernels.Task, raw kernels.Buffer) (kernels.Weights, error) {
+	if err := k.Supports(t); err != nil {
 		return nil, err
 	}
-	p, err := p.Normalized()
+	p, err := t.Normalized()
 	if err != nil {
 		return nil, err
+	}
+	if p.Products > 0 {
+		return k.prepareBatch(p, raw)
 	}
 	if _, err := k.dev.rawB(p, raw); err != nil {
 		return nil, err
@@ -184,34 +180,35 @@ func (k *onednn) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.
 	defer C.ga_dnn_plan_free(plan)
 	began := time.Now()
 	if _, err := w.pick(k, g, plan); err != nil {
-		return nil, fmt.Errorf("%v %s: prepare weights for oneDNN: %w", p.Shape, p.DType, err)
+		return nil, fmt.Errorf("%v %s: prepare weights for oneDNN: %w", p.Shape(), p.DType, err)
 	}
 	w.seconds = time.Since(began).Seconds()
 	return w, nil
 }
 
-// onednnMatmul owns a primitive and its memories. A cleanup frees them once
-// nothing refers to the launch any more.
+// onednnMatmul owns a primitive and its memories. A cleanup frees them with the launch.
 type onednnMatmul struct{ c *C.ga_dnn_matmul }
 
-// Bind makes the primitive for p.M.
-func (k *onednn) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
-	if err := k.Supports(p); err != nil {
+func (k *onednn) Bind(t kernels.Task, a kernels.Operand, w kernels.Weights, c kernels.Operand,
+	_ ...kernels.Operand) (kernels.Launch, error) {
+	if err := k.Supports(t); err != nil {
 		return nil, err
 	}
-	g, p, dw, err := join[*onednnWeights](k.dev, k.Name(), p, a, w, c)
+	if t.Products > 0 {
+		return k.bindBatch(t, a, w, c)
+	}
+	g, p, dw, err := join[*onednnWeights](k.dev, k.Name(), t, a, w, c)
 	if err != nil {
 		return nil, err
 	}
-	if dw.batch.Products > 0 {
-		return nil, fmt.Errorf("%v: weights are those of a batch, %v", p.Shape, dw.batch)
+	if dw.problem.Products > 0 {
+		return nil, fmt.Errorf("%v: weights are those of a batch, %v", p.Shape(), dw.problem)
 	}
 	return k.bind(p, g, dw, a.Buffer, c.Buffer)
 }
 
-// Choice implements [kernels.ChoiceTeller]: the name of the implementation, for which no
-// primitive is made.
-func (k *onednn) Choice(p kernels.Problem) (kernels.Choice, error) {
+// Choice implements [kernels.ChoiceTeller] with the implementation's name, without creating a primitive.
+func (k *onednn) Choice(p kernels.Task) (kernels.Choice, error) {
 	if err := k.Supports(p); err != nil {
 		return kernels.Choice{}, err
 	}
@@ -227,16 +224,15 @@ func (k *onednn) Choice(p kernels.Problem) (kernels.Choice, error) {
 	return kernels.Choice{Label: C.GoString(C.ga_dnn_plan_label(plan))}, nil
 }
 
-// bind makes the primitive for g, which is the normalized p or a batch of such products and
-// lacks only B.
-func (k *onednn) bind(p kernels.Problem, g C.ga_gemm, dw *onednnWeights, a, c kernels.Buffer) (kernels.Launch, error) {
+// bind creates the primitive for g, which is the normalized p or a batch of it, without B.
+func (k *onednn) bind(p kernels.Task, g C.ga_gemm, dw *onednnWeights, a, c kernels.Buffer) (kernels.Launch, error) {
 	plan, err := k.api.plan(g, k.dev.threadsOf(p), p.PackInside)
 	if err != nil {
 		return nil, k.refuse(p.DType, err)
 	}
 	defer C.ga_dnn_plan_free(plan)
 	fail := func(err error) (kernels.Launch, error) {
-		return nil, fmt.Errorf("%v %s: bind to oneDNN: %w", p.Shape, p.DType, err)
+		return nil, fmt.Errorf("%v %s: bind to oneDNN: %w", p.Shape(), p.DType, err)
 	}
 	var weights unsafe.Pointer
 	var held any = dw

@@ -5,7 +5,7 @@ package cpu
 #include "native/dl.h"
 #include "native/onednn.h"
 
-// What is asked of the library thread, and its answer.
+// A request to the library thread and its result.
 typedef struct {
 	enum { OPEN, PLAN, FORM, MATMUL } what;
 	void *handle;
@@ -41,11 +41,10 @@ import (
 // process.
 type dnnAPI struct{ c *C.ga_dnn }
 
-// errRefused marks the answer that oneDNN has no implementation for a problem.
+// errRefused means that oneDNN has no implementation for a problem.
 var errRefused = errors.New("unimplemented")
 
-// dnnAsk runs one request on the library thread. Its memory is C's, since the
-// other thread writes into it.
+// dnnAsk runs one request on the library thread, in C memory because that thread writes to it.
 func dnnAsk(fill func(*C.ga_dnn_request)) (unsafe.Pointer, error) {
 	r := (*C.ga_dnn_request)(C.calloc(1, C.sizeof_ga_dnn_request))
 	defer C.free(unsafe.Pointer(r))
@@ -69,17 +68,17 @@ func dnnOpen(l *library) (dnnAPI, error) {
 	return dnnAPI{(*C.ga_dnn)(p)}, err
 }
 
-// version is "2.6.3".
 func (d dnnAPI) version() string {
 	var text [32]C.char
 	C.ga_dnn_version(d.c, &text[0], C.size_t(len(text)))
 	return C.GoString(&text[0])
 }
 
-// isa is the instruction set that the library runs, in its own words: "avx512_core_amx". Empty where it does not tell.
+// isa returns the instruction set that the library runs, in its spelling: "avx512_core_amx". Empty if
+// unknown.
 func (d dnnAPI) isa() string { return C.GoString(C.ga_dnn_isa(d.c)) }
 
-// plan asks what oneDNN would do. The plan must be freed.
+// plan queries oneDNN's choice for g. The caller must free the plan.
 func (d dnnAPI) plan(g C.ga_gemm, threads int, plain bool) (*C.ga_dnn_plan, error) {
 	p, err := dnnAsk(func(r *C.ga_dnn_request) {
 		r.what, r.lib, r.gemm, r.threads = C.PLAN, d.c, g, C.int(threads)
@@ -90,7 +89,7 @@ func (d dnnAPI) plan(g C.ga_gemm, threads int, plain bool) (*C.ga_dnn_plan, erro
 	return (*C.ga_dnn_plan)(p), err
 }
 
-// form reorders the raw B of g into memory.
+// form reorders g's raw B into memory.
 func (d dnnAPI) form(g C.ga_gemm, plan *C.ga_dnn_plan, memory unsafe.Pointer) (*C.ga_dnn_form, error) {
 	p, err := dnnAsk(func(r *C.ga_dnn_request) {
 		r.what, r.lib, r.gemm, r.plan, r.weights = C.FORM, d.c, g, plan, memory
@@ -98,7 +97,7 @@ func (d dnnAPI) form(g C.ga_gemm, plan *C.ga_dnn_plan, memory unsafe.Pointer) (*
 	return (*C.ga_dnn_form)(p), err
 }
 
-// matmul makes the primitive. weights are in the plan's form.
+// matmul creates the primitive. weights are in the plan's format.
 func (d dnnAPI) matmul(g C.ga_gemm, plan *C.ga_dnn_plan, weights, scratch unsafe.Pointer) (*C.ga_dnn_matmul, error) {
 	p, err := dnnAsk(func(r *C.ga_dnn_request) {
 		r.what, r.gemm, r.plan, r.weights, r.scratch = C.MATMUL, g, plan, weights, scratch

@@ -21,20 +21,19 @@ import (
 var openblasName = libraryName{
 	kernel: "openblas",
 	env:    "GEMMAUDIT_OPENBLAS",
-	// Fedora and its kin call the build with pthreads libopenblasp.
+	// Fedora and related systems call the build with pthreads libopenblasp.
 	sonames: append(sharedNames("openblas", "0", ""), sharedNames("openblasp", "0")...),
 	install: "install Debian's libopenblas0",
 }
 
-// openblas is the system's OpenBLAS. It packs B inside every call and offers no
-// way to do so ahead, so its weights are B as it was given.
+// openblas is the system's OpenBLAS. It packs B in every call and can't pack ahead, so its weights are raw B.
 type openblas struct {
 	dev     *Device
 	name    string
 	lib     *C.ga_openblas // never freed, like the library
 	version string         // "0.3.21"
-	core    openblasCore   // whose kernels it runs
-	limit   int            // threads that it was built for, 0 when it doesn't tell
+	core    openblasCore   // the active core type
+	limit   int            // maximum threads of the build, 0 if unknown
 }
 
 func bindOpenBLAS(d *Device, l *library) (boundLibrary, error) {
@@ -65,7 +64,7 @@ func bindOpenBLAS(d *Device, l *library) (boundLibrary, error) {
 	}, nil
 }
 
-// openblasVersion is the word after the name in "OpenBLAS 0.3.21 DYNAMIC_ARCH ...".
+// openblasVersion returns the second word of "OpenBLAS 0.3.21 DYNAMIC_ARCH ...".
 func openblasVersion(config string) string {
 	if fields := strings.Fields(config); len(fields) > 1 {
 		return fields[1]
@@ -73,7 +72,7 @@ func openblasVersion(config string) string {
 	return "of unknown version"
 }
 
-// openblasLimit is n of MAX_THREADS=n, past which a build ignores what is asked.
+// openblasLimit returns n of MAX_THREADS=n; the build ignores requests for more threads.
 func openblasLimit(config string) int {
 	for field := range strings.FieldsSeq(config) {
 		if n, ok := strings.CutPrefix(field, "MAX_THREADS="); ok {
@@ -92,7 +91,7 @@ func (k openblas) build() string { return k.core.String() }
 
 func (k openblas) isa() string { return k.core.name }
 
-func (k openblas) named(name string) kernels.Gemm {
+func (k openblas) named(name string) kernels.Kernel {
 	k.name = name
 	return k
 }
@@ -101,8 +100,9 @@ func (k openblas) Describe() string {
 	return strings.TrimSpace(fmt.Sprintf("OpenBLAS %s %s, packs B in every call", k.version, k.core))
 }
 
-func (k openblas) Supports(p kernels.Problem) error {
-	if err := k.dev.supports(k.Name(), p); err != nil {
+func (k openblas) Supports(t kernels.Task) error {
+	p, err := k.dev.supports(k.Name(), t, kernels.Batches)
+	if err != nil {
 		return err
 	}
 	reason := ""
@@ -119,28 +119,31 @@ func (k openblas) Supports(p kernels.Problem) error {
 		reason = "its interface has 32-bit integers"
 	}
 	if reason != "" {
-		return &kernels.Unsupported{Kernel: k.Name(), DType: p.DType, Reason: reason}
+		return p.Unsupported(k.Name(), reason)
 	}
 	return nil
 }
 
-// PrepareWeights leaves B where it is.
-func (k openblas) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.Weights, error) {
-	if err := k.Supports(p); err != nil {
+func (k openblas) Prepare(t kernels.Task, raw kernels.Buffer) (kernels.Weights, error) {
+	if err := k.Supports(t); err != nil {
 		return nil, err
 	}
-	return k.dev.keepRaw(p, raw)
+	return k.dev.prepare(k, kernels.Batches, t, raw, k.dev.keepRaw)
 }
 
-// openblasCall owns the memory of one launch, which a cleanup frees once nothing
-// refers to the launch any more.
+// openblasCall owns a launch's memory. A cleanup frees it with the launch.
 type openblasCall struct{ c *C.ga_openblas_call }
 
-func (k openblas) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
-	if err := k.Supports(p); err != nil {
+// Bind implements [kernels.Kernel]; the products of a batch run in sequence.
+func (k openblas) Bind(t kernels.Task, a kernels.Operand, w kernels.Weights, c kernels.Operand,
+	_ ...kernels.Operand) (kernels.Launch, error) {
+	if err := k.Supports(t); err != nil {
 		return nil, err
 	}
-	g, p, err := k.dev.bindRaw(k.Name(), p, a, w, c)
+	if t.Products > 0 {
+		return k.dev.batchBind(k, t, a, w, c)
+	}
+	g, p, err := k.dev.bindRaw(k.Name(), t, a, w, c)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +155,7 @@ func (k openblas) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, 
 	if p.DType == kernels.BF16 {
 		label = strings.Trim("sbgemm, C rounded on one thread, "+label, ", ")
 		if sums = C.malloc(C.size_t(p.M) * C.size_t(p.N) * 4); sums == nil {
-			return nil, fmt.Errorf("%v: no memory for the fp32 sums of sbgemm", p.Shape)
+			return nil, fmt.Errorf("%v: no memory for the fp32 sums of sbgemm", p.Shape())
 		}
 	}
 	call := (*C.ga_openblas_call)(C.calloc(1, C.sizeof_ga_openblas_call))
@@ -163,17 +166,4 @@ func (k openblas) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, 
 		C.free(unsafe.Pointer(call))
 	}, call)
 	return callLaunch(C.ga_call(C.ga_openblas_run), unsafe.Pointer(call), label, owner, a.Buffer, w, c.Buffer), nil
-}
-
-// SupportsBatch implements [kernels.Batcher].
-func (k openblas) SupportsBatch(batch kernels.Batch) error { return batchSupports(k, batch) }
-
-// PrepareBatch implements [kernels.Batcher].
-func (k openblas) PrepareBatch(batch kernels.Batch, raw kernels.Buffer) (kernels.Weights, error) {
-	return k.dev.batchPrepare(k, batch, raw)
-}
-
-// BindBatch implements [kernels.Batcher]: the products run one after the other.
-func (k openblas) BindBatch(batch kernels.Batch, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
-	return k.dev.batchBind(k, batch, a, w, c)
 }

@@ -18,19 +18,18 @@ import (
 	"unsafe"
 )
 
-// openblasCore is the core type whose kernels an OpenBLAS runs. A build for many CPUs chooses by the
-// model numbers that were known when it was written. On a later CPU it falls back to what runs anywhere,
-// several times slower than what the same library has for the CPU's instructions.
+// openblasCore is the core type that selects OpenBLAS's kernels. A multi-CPU build knows the CPU models of
+// its release; on newer CPUs it falls back to generic kernels, several times slower.
 type openblasCore struct {
-	name string // "SkylakeX", empty when it doesn't tell
-	own  string // what it chose by itself, where that was replaced
-	set  bool   // whether the user set OPENBLAS_CORETYPE, which is never replaced
+	name string // "SkylakeX", empty if unknown
+	own  string
+	set  bool // whether the user set OPENBLAS_CORETYPE, which is never replaced
 }
 
-// openblasCoreVariable is the environment variable by which OpenBLAS is told.
+// openblasCoreVariable is OpenBLAS's environment variable for the core type.
 const openblasCoreVariable = "OPENBLAS_CORETYPE"
 
-// String names the core and how it came about: "SkylakeX (OPENBLAS_CORETYPE; its own choice is Haswell)".
+// String returns the core and its origin: "SkylakeX (OPENBLAS_CORETYPE; its own choice is Haswell)".
 func (c openblasCore) String() string {
 	switch {
 	case c.own != "":
@@ -41,8 +40,7 @@ func (c openblasCore) String() string {
 	return c.name
 }
 
-// openblasCoreNames are the core types of x86-64 by the instructions that they need, each level a
-// superset of the ones before. A name that is missing is of a library that knows more than this list.
+// openblasCoreNames lists x86-64 core types by instruction level; each level includes the previous ones.
 var openblasCoreNames = [][]string{
 	{
 		"Katmai", "Coppermine", "Northwood", "Prescott", "Banias", "Atom", "Core2", "Penryn", "Dunnington", "Nehalem", "Sandybridge",
@@ -54,12 +52,10 @@ var openblasCoreNames = [][]string{
 	{"SapphireRapids"},
 }
 
-// openblasLevel is a core's place in openblasCoreNames, -1 for an unknown one.
 func openblasLevel(core string) int {
 	return slices.IndexFunc(openblasCoreNames, func(names []string) bool { return slices.Contains(names, core) })
 }
 
-// openblasCandidates are the cores for a CPU, the one with the most instructions first.
 func openblasCandidates(f features, amd bool) []string {
 	var out []string
 	if f.AVX512 && f.AVX512BF16 && f.AMXBF16 {
@@ -80,7 +76,7 @@ func openblasCandidates(f features, amd bool) []string {
 	return out
 }
 
-// hostCandidates are those of this machine, as it is: GEMMAUDIT_ISA is for our own kernels.
+// hostCandidates returns the cores for this machine, regardless of GEMMAUDIT_ISA.
 func hostCandidates() []string {
 	if runtime.GOARCH != "amd64" {
 		return nil
@@ -90,14 +86,13 @@ func hostCandidates() []string {
 	return openblasCandidates(f, cpuModel().vendor == "amd")
 }
 
-// openblasCores remembers the decision for each library: it is made once, before the first launch.
+// openblasCores caches the choice per library, which is made once before the first launch.
 var openblasCores struct {
 	sync.Mutex
 	of map[*library]openblasCore
 }
 
-// chooseOpenBLASCore has a library choose the best core type that it has for this CPU, where its own choice needs
-// fewer instructions than the CPU has.
+// chooseOpenBLASCore selects the library's best core type for this CPU, if better than the library's choice.
 func chooseOpenBLASCore(l *library) openblasCore {
 	openblasCores.Lock()
 	defer openblasCores.Unlock()
@@ -141,7 +136,7 @@ func chooseOnce(l *library) openblasCore {
 		if openblasLevel(wanted) <= level {
 			break
 		}
-		// A library that lacks a core takes another one without a word.
+		// A library silently replaces a core type that it lacks.
 		if got := choose(wanted); openblasLevel(got) > level {
 			return openblasCore{name: got, own: own}
 		}

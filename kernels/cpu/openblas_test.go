@@ -37,8 +37,8 @@ func TestOpenBLASCandidates(t *testing.T) {
 	}
 }
 
-// TestOpenBLASCore: a library that does not know the CPU runs the best kernels that it has for it, and says so. What
-// the user chose and what is as good stays.
+// On an unknown CPU, the library must run its best supported kernels and report that. The user's choice
+// stays.
 func TestOpenBLASCore(t *testing.T) {
 	if _, set := os.LookupEnv(openblasCoreVariable); set {
 		t.Skip(openblasCoreVariable + " is set")
@@ -61,7 +61,7 @@ func TestOpenBLASCore(t *testing.T) {
 				t.Setenv(openblasCoreVariable, c.told)
 			}
 			t.Setenv("GEMMAUDIT_OPENBLAS", buildFake(t, `-DCORE="`+c.core+`"`, `-DKNOWN="`+c.known+`"`))
-			for range 2 { // the second device finds the choice made
+			for range 2 { // the second device reuses the choice
 				d, g := libraryKernel(t, "openblas")
 				if got, want := g.Describe(), "OpenBLAS 9.9.9 "+c.want+", packs B in every call"; got != want {
 					t.Errorf("describes itself as %q, want %q", got, want)
@@ -77,7 +77,7 @@ func TestOpenBLASCore(t *testing.T) {
 	}
 }
 
-// TestOpenBLASIsAnHonestPeer: the installed library runs kernels with the vectors that the CPU has, and they are right.
+// The installed library must run correct kernels that use the CPU's vector width.
 func TestOpenBLASIsAnHonestPeer(t *testing.T) {
 	d, g := libraryKernel(t, "openblas")
 	core, candidates := g.(openblas).core, hostCandidates()

@@ -13,23 +13,22 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// How long the arithmetic of one unit is measured: blocks long enough that the
-// timer and the start of the threads don't count, after a first while in which the
-// clock comes down to what the unit's power allows.
+// Times for measuring one unit. Blocks are long enough to make timer and thread start negligible. peakSettle
+// lets the clock fall to the level that the unit's power allows.
 const (
 	peakBlock  = 8 * time.Millisecond
 	peakSettle = 24 * time.Millisecond
 	peakBlocks = 9
-	// peakPatience is how long to go on, with blocks of a quarter, on a machine whose
-	// other work leaves no three blocks alone.
+	// peakPatience is the maximum extra time, in blocks of 1/4 length, until three blocks are undisturbed by
+	// other work.
 	peakPatience = 400 * time.Millisecond
 )
 
-// measureCeilings measures what the CPUs of the pool reach, from registers and from
-// memory, in about a second. It asks the machine and not GEMMAUDIT_ISA: a kernel
-// without an instruction set falls short of what the machine can do.
+// measureCeilings measures peak rates and memory bandwidth in about a second. It ignores GEMMAUDIT_ISA, to
+// rate capped kernels against the whole machine.
 func measureCeilings(ctx context.Context, p *pool, memory *memoryMeter) (kernels.Ceilings, error) {
 	var c kernels.Ceilings
 	if p.c == nil {
@@ -53,7 +52,7 @@ func measureCeilings(ctx context.Context, p *pool, memory *memoryMeter) (kernels
 			}
 		}
 		if best.flops == 0 {
-			return c, fmt.Errorf("peak of %s: none of the units %v ran", want.dtype, want.units)
+			return c, fmt.Errorf("peak of %s: no unit of %v ran", want.dtype, want.units)
 		}
 		c.Peaks = append(c.Peaks, kernels.Peak{DType: want.dtype, FLOPS: best.flops, Origin: kernels.Measured,
 			ClockMHz: best.mhz, Unit: best.name})
@@ -69,16 +68,14 @@ func measureCeilings(ctx context.Context, p *pool, memory *memoryMeter) (kernels
 	return c, err
 }
 
-// wantedPeak is a data type with the units that multiply it, of which the fastest
-// counts.
+// wantedPeak lists the units that multiply a data type; the fastest counts.
 type wantedPeak struct {
 	dtype kernels.DType
 	units []C.ga_unit_code
 }
 
-// peakUnits is what to measure on a CPU. fp16 is summed up in fp32, so its rate is
-// that of fp32's FMA; bf16 and int8 fall back in the same way where they have no dot
-// product of their own.
+// peakUnits lists the units to measure on a CPU. fp16 uses fp32 FMA because its sums are fp32; bf16 and int8
+// do too without their own dot product.
 func peakUnits(f features) []wantedPeak {
 	fma, madd := C.ga_unit_code(C.GA_FMA_PORTABLE), C.ga_unit_code(C.GA_MADD_PORTABLE)
 	if f.AVX2 && f.FMA {
@@ -109,15 +106,14 @@ func peakUnits(f features) []wantedPeak {
 	}
 }
 
-// unitRate is what was measured of a unit, over all threads.
 type unitRate struct {
 	code  C.ga_unit_code
 	name  string
 	flops float64
-	mhz   float64 // right after the blocks, at the clock that they ran at
+	mhz   float64 // measured right after the blocks
 }
 
-// measureUnit runs one unit on all threads. The rate is 0 where it is not compiled for.
+// measureUnit runs one unit on all threads. The rate is 0 if the unit is not compiled in.
 func (p *pool) measureUnit(code C.ga_unit_code) unitRate {
 	u := p.settledUnit(code)
 	if u == nil {
@@ -133,36 +129,34 @@ func (p *pool) measureUnit(code C.ga_unit_code) unitRate {
 	}
 	perCycle := flopsPerCycle(cpuModel(), code, detect()) * float64(min(p.threads(), thisHost().physicalCores()))
 	u.turns = max(1, u.turns/4)
-	for start := time.Now(); !agreed(flops, perCycle*median(mhz)*1e6) && time.Since(start) < peakPatience; {
+	for start := time.Now(); !agreed(flops, perCycle*stats.Median(mhz)*1e6) && time.Since(start) < peakPatience; {
 		measure()
 	}
-	return unitRate{code, C.GoString(u.unit.name), thirdLargest(flops), median(mhz)}
+	return unitRate{code, C.GoString(u.unit.name), thirdLargest(flops), stats.Median(mhz)}
 }
 
-// agreed says whether the three largest rates are those of an undisturbed machine: close
-// together, and close to what the unit computes in theory, where that is known.
+// agreed reports whether the three largest rates are close together and close to the theoretical rate, if
+// known.
 func agreed(rates []float64, theory float64) bool {
 	third := thirdLargest(rates)
 	return third >= 0.97*slices.Max(rates) && third >= 0.9*theory
 }
 
-// thirdLargest is the ceiling among rates. What disturbs a measurement only lowers it, so
-// a median would be too low on a machine with other work, and the largest would rest on
-// one reading of the clock.
+// thirdLargest is the peak among rates. Disturbances only lower rates, so the median is too low on a busy
+// machine. The maximum would depend on a single timer reading.
 func thirdLargest(rates []float64) float64 {
 	s := slices.Sorted(slices.Values(rates))
 	return s[max(0, len(s)-3)]
 }
 
-// settledUnit is a unit whose clock has come to rest and whose blocks have their
-// length.
+// settledUnit is a unit after its clock has settled, with calibrated blocks.
 type settledUnit struct {
 	pool  *pool
 	unit  *C.ga_unit
 	turns int64
 }
 
-// settledUnit runs a unit until then; nil where it is not compiled for.
+// settledUnit runs a unit until its clock has settled; nil if the unit is not compiled in.
 func (p *pool) settledUnit(code C.ga_unit_code) *settledUnit {
 	u := &settledUnit{pool: p, unit: C.ga_unit_of(code), turns: 1000}
 	if u.unit == nil {
@@ -177,30 +171,11 @@ func (p *pool) settledUnit(code C.ga_unit_code) *settledUnit {
 	return u
 }
 
-// block returns the rate of all threads together and the clock right after.
 func (u *settledUnit) block() (flops, mhz float64) {
 	var rate, clock C.double
 	C.ga_probe_unit(u.pool.c, C.int(u.pool.threads()), u.unit, C.int64_t(u.turns), &rate, &clock)
 	return float64(rate), float64(clock)
 }
 
-// undisturbed is the upper quartile of rates. What disturbs a measurement of a
-// ceiling only lowers it, so the median would be too low on a machine with other
-// work, and the largest of all would rest on one reading of the clock.
-func undisturbed(x []float64) float64 { return quantile(x, 0.75) }
-
-func median(x []float64) float64 { return quantile(x, 0.5) }
-
-// quantile interpolates between the order statistics of x, 0 for none.
-func quantile(x []float64, q float64) float64 {
-	if len(x) == 0 {
-		return 0
-	}
-	s := slices.Sorted(slices.Values(x))
-	at := q * float64(len(s)-1)
-	i := int(at)
-	if i+1 == len(s) {
-		return s[i]
-	}
-	return s[i] + (at-float64(i))*(s[i+1]-s[i])
-}
+// undisturbed is the upper quartile of rates, for the reasons given at [thirdLargest].
+func undisturbed(x []float64) float64 { return stats.Quantile(slices.Sorted(slices.Values(x)), 0.75) }

@@ -6,8 +6,7 @@ package cpu
 */
 import "C"
 
-// model is a processor's microarchitecture as CPUID tells it: family and model of a
-// vendor, the zero value for a processor that is not x86.
+// model is a processor's vendor, family and model from CPUID; zero if not x86.
 type model struct {
 	vendor        string // "amd" or "intel"
 	family, model int
@@ -25,12 +24,9 @@ func cpuModel() model {
 	return m
 }
 
-// fmaBits is the width of all FMA units of a core together, 0 when it is not known
-// for certain. wide says that 512-bit vectors are used.
-//
-// Left out on purpose: Skylake-SP and its kin (model 55h), of which cheaper models
-// have one 512-bit unit and others two, with nothing in CPUID to tell; CPUs with
-// two sorts of cores; and everything newer than this table.
+// fmaBits is the total width of a core's FMA units, 0 if uncertain: Skylake-SP (model 55h) has one or two
+// 512-bit units that CPUID does not distinguish; hybrid CPUs and CPUs newer than this table are not listed.
+// wide means 512-bit vectors.
 func (m model) fmaBits(wide bool) int {
 	in := func(models ...int) bool {
 		for _, x := range models {
@@ -43,9 +39,9 @@ func (m model) fmaBits(wide bool) int {
 	switch {
 	case m.vendor == "amd" && m.family == 0x17 && m.model >= 0x30: // Zen 2
 		return 2 * 256
-	case m.vendor == "amd" && m.family == 0x19: // Zen 3, and Zen 4, which halves 512 bits
+	case m.vendor == "amd" && m.family == 0x19: // Zen 3, and Zen 4 with half-width 512-bit units
 		return 2 * 256
-	case m.vendor == "amd" && m.family == 0x1a && (m.model < 0x20 || m.model>>4 == 4): // Zen 5, but not its mobile kind
+	case m.vendor == "amd" && m.family == 0x1a && (m.model < 0x20 || m.model>>4 == 4): // Zen 5, but not the mobile version
 		if wide {
 			return 2 * 512
 		}
@@ -54,9 +50,9 @@ func (m model) fmaBits(wide bool) int {
 		return 0
 	case in(0x3c, 0x3f, 0x45, 0x46, // Haswell
 		0x3d, 0x47, 0x4f, 0x56, // Broadwell
-		0x4e, 0x5e, 0x8e, 0x9e, 0xa5, 0xa6): // Skylake and its refinements, without AVX-512
+		0x4e, 0x5e, 0x8e, 0x9e, 0xa5, 0xa6): // Skylake and derivatives without AVX-512
 		return 2 * 256
-	case in(0x7d, 0x7e, 0x8c, 0x8d): // Ice Lake and Tiger Lake clients: one 512-bit unit made of the two
+	case in(0x7d, 0x7e, 0x8c, 0x8d): // Ice Lake and Tiger Lake clients: both units form one 512-bit unit
 		return 2 * 256
 	case in(0x6a, 0x6c, // Ice Lake-SP
 		0x8f, 0xcf, 0xad, 0xae): // Sapphire, Emerald and Granite Rapids
@@ -68,15 +64,13 @@ func (m model) fmaBits(wide bool) int {
 	return 0
 }
 
-// flopsPerCycle is what one core can do with a unit in a cycle, by the number and
-// width of its execution units: FMA, and the tiles, of which a core with AMX has one
-// that takes 16 cycles for a full product. It is 0 where that is not known; of the
-// dot products of vectors the number of units differs between makers in ways that
-// they don't publish, so those are measured alone.
+// flopsPerCycle is a core's theoretical operations per cycle: of its FMA units, or with AMX of one tile unit
+// that takes 16 cycles per product. It is 0 if unknown. Makers do not publish the number of vector
+// dot-product units.
 func flopsPerCycle(m model, code C.ga_unit_code, f features) float64 {
 	switch code {
 	case C.GA_FMA_AVX2, C.GA_FMA_AVX512:
-		// 32 bits a lane, a multiply and an add in each.
+		// 32 bits per lane, one multiply and one add each.
 		return float64(m.fmaBits(f.AVX512)) / 32 * 2
 	case C.GA_DOT_BF16_AMX:
 		return 2 * 16 * 16 * 32 / 16

@@ -14,25 +14,23 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// The memory that bandwidth is measured on: three times the last-level cache, in
-// parts that are read in turn. A part comes round again when the other five have
-// passed, 2.5 times the cache, so nothing of it is left there.
+// Bandwidth is measured on three times the last-level cache, in parts read in turn. Between two reads of a
+// part the other five pass, 2.5 times the cache, which evicts it.
 const (
 	streamParts    = 6
 	leastStreamed  = 384 << 20
 	mostStreamed   = 1536 << 20
-	streamedShare  = 4 // of the memory, at most the fourth part
+	streamedShare  = 4 // uses at most 1/4 of memory
 	selectionTurns = 4
 	finalTurns     = 12
 )
 
-// streamAhead are the distances of software prefetching that are tried, in bytes.
+// streamAhead are the software prefetch distances to try, in bytes.
 var streamAhead = []int64{0, 1 << 10, 4 << 10}
 
-// memoryMeter measures the bandwidths of reading and of copying.
 type memoryMeter struct {
 	pool *pool
-	// readers and copiers are what is tried: all ways, and after the first time the best.
+	// readers and copiers are the candidates; after the first measurement, only the best.
 	readers, copiers []streamWay
 }
 
@@ -42,8 +40,8 @@ func newMemoryMeter(p *pool, f features) *memoryMeter {
 	return m
 }
 
-// measure returns the bandwidths in bytes a second, copy counting what it reads and what
-// it writes. Several ways are tried in turn, and the best one of these is measured again.
+// measure returns bandwidths in bytes/s; copy counts bytes read and written. It tries several access patterns
+// and measures the best again.
 func (m *memoryMeter) measure(ctx context.Context, s kernels.Spec) (read, copied float64, err error) {
 	through, err := newStreams(m.pool, s)
 	if err != nil {
@@ -57,13 +55,12 @@ func (m *memoryMeter) measure(ctx context.Context, s kernels.Spec) (read, copied
 	return read, copied, err
 }
 
-// streamWay is one way of going through memory.
 type streamWay struct {
 	stream *C.ga_stream
 	ahead  int64
 }
 
-// streamsOf lists the ways of the widest instruction set.
+// streamsOf lists the access patterns of the widest instruction set.
 func streamsOf(f features) (readers, copiers []streamWay) {
 	set := C.ga_stream_set(C.GA_BASE_STREAMS)
 	switch {
@@ -87,7 +84,7 @@ func streamsOf(f features) (readers, copiers []streamWay) {
 	return readers, copiers
 }
 
-// streams goes through the parts of a stretch of memory in turn.
+// streams visits the parts of a memory area in turn.
 type streams struct {
 	pool   *pool
 	memory *C.char
@@ -95,7 +92,6 @@ type streams struct {
 	at     int
 }
 
-// newStreams takes the memory that s calls for.
 func newStreams(p *pool, s kernels.Spec) (*streams, error) {
 	threads := int64(p.threads())
 	unit := threads * C.GA_READ_UNIT * 4 // up to four streams of whole bursts
@@ -104,7 +100,7 @@ func newStreams(p *pool, s kernels.Spec) (*streams, error) {
 		total = min(total, s.MemoryBytes/streamedShare)
 	}
 	if free, ok := thisHost().AvailableMemory(); ok {
-		total = min(total, free/2) // a model may have taken nearly all
+		total = min(total, free/2) // a loaded model may leave little
 	}
 	m := &streams{pool: p, part: max(total/streamParts/unit, 1) * unit}
 	m.memory = (*C.char)(C.ga_map(C.size_t(m.part * streamParts)))
@@ -117,8 +113,7 @@ func newStreams(p *pool, s kernels.Spec) (*streams, error) {
 
 func (m *streams) close() { C.ga_unmap(unsafe.Pointer(m.memory), C.size_t(m.part*streamParts)) }
 
-// pass returns the bytes a second of one part. A copy goes to the part half the
-// memory away.
+// pass returns the bytes/s for one part. A copy writes to the part half the memory away.
 func (m *streams) pass(w streamWay) float64 {
 	at := func(i int) *C.char {
 		return (*C.char)(unsafe.Add(unsafe.Pointer(m.memory), int64(i%streamParts)*m.part))
@@ -135,8 +130,7 @@ func (m *streams) pass(w streamWay) float64 {
 	return float64(bytes) / seconds
 }
 
-// best tries all ways in turn, and measures the best one again, so that the result is
-// not the luck of the choice. It is then the only one.
+// best finds the fastest pattern, keeps only it, and measures it again to avoid selection bias.
 func (m *streams) best(ctx context.Context, ways *[]streamWay) (float64, error) {
 	way, err := m.choose(ctx, *ways)
 	if err != nil {
@@ -153,10 +147,9 @@ func (m *streams) best(ctx context.Context, ways *[]streamWay) (float64, error) 
 	return 0, fmt.Errorf("measure memory: no memory for the times of %d threads", m.pool.threads())
 }
 
-// choose tries all ways in turn and returns the fastest.
 func (m *streams) choose(ctx context.Context, ways []streamWay) (streamWay, error) {
 	tried := make([][]float64, len(ways))
-	m.pass(ways[0]) // the first one pays for what was before
+	m.pass(ways[0]) // the first pass includes start-up costs
 	for range selectionTurns {
 		for i, w := range ways {
 			if err := ctx.Err(); err != nil {

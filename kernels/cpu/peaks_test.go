@@ -3,7 +3,6 @@ package cpu
 import (
 	"context"
 	"errors"
-	"math"
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -25,7 +24,7 @@ func TestMeasureCeilings(t *testing.T) {
 	t.Logf("read %.2f GB/s, copy %.2f GB/s", c.ReadBandwidth/1e9, c.CopyBandwidth/1e9)
 	for _, dt := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8} {
 		p, ok := c.Peak(dt)
-		// No CPU that runs Go does less than this in a second, or more.
+		// All CPUs that run Go are within these bounds.
 		if !ok || p.Origin != kernels.Measured || p.Unit == "" || !(p.FLOPS > 1e8) || !(p.FLOPS < 1e17) {
 			t.Errorf("peak of %s: %+v, found %v", dt, p, ok)
 		}
@@ -45,7 +44,7 @@ func TestMeasureCeilings(t *testing.T) {
 	}
 }
 
-// The memory is measured as often as it is asked for, the ways being chosen once.
+// Memory is measured at each request; access patterns are chosen once.
 func TestBandwidthIsMeasuredAnew(t *testing.T) {
 	if testing.Short() {
 		t.Skip("memory is measured twice")
@@ -94,8 +93,6 @@ func TestMeasureCeilingsCancelled(t *testing.T) {
 	}
 }
 
-// Every unit that this CPU has must run, so that the fallbacks are no surprise on the
-// machine that needs them.
 func TestEveryUnitRuns(t *testing.T) {
 	d, err := Open(2)
 	if err != nil {
@@ -103,7 +100,7 @@ func TestEveryUnitRuns(t *testing.T) {
 	}
 	defer d.Close()
 	f := detect()
-	ran := map[any]bool{} // a unit belongs to several sets
+	ran := map[any]bool{} // a unit may belong to several sets
 	for name, f := range map[string]features{
 		"portable": {},
 		"avx2":     {AVX2: f.AVX2, FMA: f.FMA},
@@ -127,7 +124,6 @@ func TestEveryUnitRuns(t *testing.T) {
 	}
 }
 
-// All ways through memory must read all of it, whatever their width.
 func TestStreamsOfEverySet(t *testing.T) {
 	d, err := Open(2)
 	if err != nil {
@@ -154,7 +150,7 @@ func TestComputedPeaks(t *testing.T) {
 		name string
 		m    model
 		f    features
-		want float64 // FLOP a cycle of one core in fp32, 0 for unknown
+		want float64 // fp32 FLOP per cycle and core, 0: unknown
 	}{
 		{"Emerald Rapids", model{"intel", 6, 0xcf}, wide, 64},
 		{"Emerald Rapids without AVX-512", model{"intel", 6, 0xcf}, narrow, 32},
@@ -190,23 +186,6 @@ func TestComputedPeaks(t *testing.T) {
 	}
 }
 
-func TestQuantile(t *testing.T) {
-	for _, tc := range []struct {
-		in   []float64
-		q    float64
-		want float64
-	}{
-		{nil, 0.5, 0}, {[]float64{3}, 0.75, 3}, {[]float64{4, 1}, 0.5, 2.5}, {[]float64{9, 1, 2}, 0.5, 2},
-		{[]float64{5, 4, 3, 2, 1}, 0.75, 4}, {[]float64{1, 2}, 1, 2}, {[]float64{1, 2}, 0, 1},
-	} {
-		if got := quantile(tc.in, tc.q); math.Abs(got-tc.want) > 1e-12 {
-			t.Errorf("quantile(%v, %g) = %g, want %g", tc.in, tc.q, got, tc.want)
-		}
-	}
-}
-
-// What ceiling is read from rates of which other work has lowered some, and when they
-// are enough.
 func TestPeakOfDisturbedBlocks(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -13,11 +13,11 @@ import (
 	"unsafe"
 )
 
-// pool is the device's threads: one per CPU that the process may use, pinned,
-// living as long as the device. Tasks of the C side run on it.
+// pool is the device's threads, pinned one per usable CPU, which live as long as the device. C tasks run on
+// it.
 type pool struct{ c *C.ga_pool }
 
-// newPool starts the threads; 0 stands for one per allowed CPU.
+// newPool starts the threads; 0 means one per allowed CPU.
 func newPool(threads int) (*pool, error) {
 	var reason [256]C.char
 	c := C.ga_pool_create(C.int(threads), &reason[0], C.size_t(len(reason)))
@@ -27,10 +27,8 @@ func newPool(threads int) (*pool, error) {
 	return &pool{c}, nil
 }
 
-// threads is the number of threads, the caller's included.
 func (p *pool) threads() int { return int(C.ga_pool_threads(p.c)) }
 
-// close ends the threads. The pool must not be used afterwards.
 func (p *pool) close() {
 	C.ga_pool_destroy(p.c)
 	p.c = nil

@@ -8,12 +8,11 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// BenchmarkReachDecode runs the products of one token of a model of 1.1 billion
-// parameters back to back, each on weights of its own, beside the bandwidth of reading:
-// all together, as a decoder runs them, and each shape alone; with plain weights, and with
-// those of the layers as integers.
+// BenchmarkReachDecode runs the GEMMs of one token of a 1.1B-parameter model back to back and compares with
+// the read bandwidth: all together, as in a decoder, and each shape alone, with plain and integer weights.
 func BenchmarkReachDecode(b *testing.B) {
 	d := openBench(b)
 	var all []*kerneltest.Series
@@ -29,16 +28,17 @@ func BenchmarkReachDecode(b *testing.B) {
 	formats := []string{"plain", "int4:128", "int8:128"}
 	for _, dt := range []kernels.DType{kernels.FP16, kernels.BF16} {
 		for _, format := range formats {
-			weights, err := kernels.ParseQuantisation(format)
+			weights, err := kernels.ParseWeights(format)
 			if err != nil {
 				b.Fatal(err)
 			}
 			var token []kernels.Launch
 			var bytes float64
 			for _, s := range []kernels.Shape{
-				{M: 1, N: 2560, K: 2048}, {M: 1, N: 2048, K: 2048}, {M: 1, N: 11264, K: 2048}, {M: 1, N: 2048, K: 5632}, {M: 1, N: 32000, K: 2048},
+				{M: 1, N: 2560, K: 2048}, {M: 1, N: 2048, K: 2048}, {M: 1, N: 11264, K: 2048}, {M: 1, N: 2048, K: 5632},
+				{M: 1, N: 32000, K: 2048},
 			} {
-				p, held, head := kernels.Problem{Shape: s, DType: dt}, format, s.N == 32000
+				p, held, head := kernels.Task{Subject: kernels.Product(dt, s.N, s.K), M: s.M}, format, s.N == 32000
 				var r *rotation
 				if weights.Bits > 0 && !head {
 					r, err = w.integers(p, weights)
@@ -62,7 +62,6 @@ func BenchmarkReachDecode(b *testing.B) {
 					bytes += float64(r.bytes)
 				}
 			}
-			// In the order of the layers.
 			ordered := make([]kernels.Launch, 0, len(token))
 			for layer := range 22 {
 				for product := range 4 {
@@ -98,7 +97,7 @@ func BenchmarkReachDecode(b *testing.B) {
 	kerneltest.MeasureRounds(b, all)
 	fmt.Fprint(os.Stderr, "\n", reachTable(d, all, goals, nil))
 	for _, g := range goals {
-		b.ReportMetric(kerneltest.Median(kerneltest.Ratios(g.a, g.b)), g.metric)
+		b.ReportMetric(stats.Median(kerneltest.Ratios(g.a, g.b)), g.metric)
 	}
-	b.ReportMetric(0, "ns/op") // a round's length says nothing
+	b.ReportMetric(0, "ns/op") // the round's length is meaningless
 }

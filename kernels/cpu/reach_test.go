@@ -12,12 +12,12 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// reachBlock is the length of one sample.
 const reachBlock = 10 * time.Millisecond
 
-// A workload holds the memory of a benchmark's cases.
+// workload holds the memory of a benchmark's cases.
 type workload struct {
 	b    *testing.B
 	d    *Device
@@ -42,9 +42,9 @@ func (w *workload) alloc(n int, dt kernels.DType, seed uint64) (kernels.Buffer, 
 	return buf, buf.Fill(kernels.Normal, dt, int64(n), seed)
 }
 
-// raw is the i-th B of a shape. Libraries may read it where it lies, so that copies
-// of theirs need one each; our kernels pack, and share the first.
-func (w *workload) raw(p kernels.Problem, i int) (kernels.Buffer, error) {
+// raw returns the i-th B of a shape. Libraries may read raw B, so each copy needs its own; our kernels pack
+// the first.
+func (w *workload) raw(p kernels.Task, i int) (kernels.Buffer, error) {
 	key := fmt.Sprint(p.N, p.K, p.DType)
 	for len(w.raws[key]) <= i {
 		buf, err := w.alloc(p.N*p.K, p.DType, uint64(len(w.raws[key])+1))
@@ -61,14 +61,14 @@ type rotation struct {
 	d        *Device
 	launches []kernels.Launch
 	at, n    int
-	p        kernels.Problem
-	bytes    int64 // of one copy of the weights
+	p        kernels.Task
+	bytes    int64
 }
 
-// rotation prepares a kernel's product with as many copies of the weights as make
-// three times the last-level cache, or a sixteenth of the memory where that is less.
-func (w *workload) rotation(kernel string, p kernels.Problem) (*rotation, error) {
-	g, err := kernels.FindGemm(w.d, kernel)
+// rotation prepares a product with enough copies of the weights to exceed three times the last-level cache,
+// or 1/16 of memory if less.
+func (w *workload) rotation(kernel string, p kernels.Task) (*rotation, error) {
+	g, err := kernels.Find(w.d, kernels.GEMM, kernel)
 	if err != nil {
 		return nil, err
 	}
@@ -84,24 +84,23 @@ func (w *workload) rotation(kernel string, p kernels.Problem) (*rotation, error)
 		if err != nil {
 			return nil, err
 		}
-		return g.PrepareWeights(p, raw)
+		return g.Prepare(p, raw)
 	}, func(a kernels.Operand, b kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
 		return g.Bind(p, a, b, c)
 	})
 }
 
-// integers is the rotation of auto with weights as integers of a format.
-func (w *workload) integers(p kernels.Problem, weights kernels.Quantisation) (*rotation, error) {
-	g, err := kernels.FindGemm(w.d, "auto")
+func (w *workload) integers(p kernels.Task, weights kernels.WeightFormat) (*rotation, error) {
+	g, err := kernels.Find(w.d, kernels.GEMM, "auto")
 	if err != nil {
 		return nil, err
 	}
-	f, err := weights.Format(p.DType, p.K)
+	f, err := weights.For(p.DType, p.K)
 	if err != nil {
 		return nil, err
 	}
-	p.BLayout = kernels.Transposed
-	q := kernels.QuantisedProblem{Problem: p, Weights: f}
+	p.Layout = kernels.Transposed
+	q := p.WithWeights(f)
 	subject := kernels.Product(p.DType, p.N, p.K)
 	subject.Layout, subject.Weights = kernels.Transposed, f
 	raw, err := w.d.Alloc(f.RawBytes(p.N, p.K))
@@ -112,18 +111,14 @@ func (w *workload) integers(p kernels.Problem, weights kernels.Quantisation) (*r
 	if err := kernels.FillWeights(raw, subject, p.M, kernels.Normal, 1); err != nil {
 		return nil, err
 	}
-	quantised, ok := g.(kernels.QuantisedGemm)
-	if !ok {
-		return nil, fmt.Errorf("kernel %s takes no integers", g.Name())
-	}
-	return w.rotate(p, func(int) (kernels.Weights, error) { return quantised.PrepareQuantised(q, raw) },
+	return w.rotate(p, func(int) (kernels.Weights, error) { return g.Prepare(q, raw) },
 		func(a kernels.Operand, b kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
-			return quantised.BindQuantised(q, a, b, c)
+			return g.Bind(q, a, b, c)
 		})
 }
 
-// rotate binds copies of the weights, of which prepare makes the i-th.
-func (w *workload) rotate(p kernels.Problem, prepare func(i int) (kernels.Weights, error),
+// rotate binds copies of the weights; prepare returns the i-th.
+func (w *workload) rotate(p kernels.Task, prepare func(i int) (kernels.Weights, error),
 	bind func(a kernels.Operand, b kernels.Weights, c kernels.Operand) (kernels.Launch, error)) (*rotation, error) {
 	spec := w.d.Spec()
 	a, err := w.alloc(p.M*p.K, p.DType, 99)
@@ -149,7 +144,7 @@ func (w *workload) rotate(p kernels.Problem, prepare func(i int) (kernels.Weight
 		copies = int(min(3*spec.LastLevelCacheBytes, spec.MemoryBytes/16)/r.bytes) + 1
 		r.launches = append(r.launches, l)
 	}
-	once, err := r.run() // pages, code and clocks
+	once, err := r.run() // warms up pages, code and clocks
 	if err != nil {
 		return nil, err
 	}
@@ -157,8 +152,7 @@ func (w *workload) rotate(p kernels.Problem, prepare func(i int) (kernels.Weight
 	return r, nil
 }
 
-// run executes one block, beginning with the copy after the last one's, and returns
-// the seconds of a launch.
+// run executes one block, starting after the previous block's last copy, and returns seconds per launch.
 func (r *rotation) run() (float64, error) {
 	turned := slices.Concat(r.launches[r.at:], r.launches[:r.at])
 	r.at = (r.at + r.n) % len(r.launches)
@@ -168,7 +162,7 @@ func (r *rotation) run() (float64, error) {
 
 func (r *rotation) flops() (float64, error) {
 	s, err := r.run()
-	return r.p.FLOPs() / s, err
+	return r.p.Shape().FLOPs() / s, err
 }
 
 func (r *rotation) bandwidth() (float64, error) {
@@ -176,16 +170,14 @@ func (r *rotation) bandwidth() (float64, error) {
 	return float64(r.bytes) / s, err
 }
 
-// goal is a ratio of two series and what it is meant to be at least.
 type goal struct {
 	metric string
 	a, b   *kerneltest.Series
 	least  float64
 }
 
-// BenchmarkReach measures how near the kernels come to what limits them, and to the
-// libraries, in one interleaved run. What this machine lacks is left out with the
-// reason. One iteration is one round: -benchtime=30x for more.
+// BenchmarkReach compares kernels with hardware limits and with libraries in one interleaved run. It skips
+// missing features with a reason. One iteration is one round: use -benchtime=30x for more.
 func BenchmarkReach(b *testing.B) {
 	if amxEmulated {
 		b.Skip("tiles in software say nothing about speed")
@@ -201,8 +193,8 @@ func BenchmarkReach(b *testing.B) {
 		return s
 	}
 	product := func(kernel string, dt kernels.DType, m, n, k int, rate func(*rotation) (float64, error)) *kerneltest.Series {
-		p := kernels.Problem{Shape: kernels.Shape{M: m, N: n, K: k}, DType: dt}
-		name := fmt.Sprintf("%s/%s/%v", kernel, dt, p.Shape)
+		p := kernels.Task{Subject: kernels.Product(dt, n, k), M: m}
+		name := fmt.Sprintf("%s/%s/%v", kernel, dt, p.Shape())
 		r, err := w.rotation(kernel, p)
 		if err != nil {
 			skipped = append(skipped, fmt.Sprintf("%s: %v", name, err))
@@ -246,24 +238,23 @@ func BenchmarkReach(b *testing.B) {
 	}
 
 	kerneltest.MeasureRounds(b, all)
-	// Not by b.Log, which cuts a benchmark's lines off after the tenth.
+	// b.Log truncates a benchmark's output after ten lines.
 	fmt.Fprint(os.Stderr, "\n", reachTable(d, all, goals, skipped))
 	for _, g := range goals {
-		b.ReportMetric(kerneltest.Median(kerneltest.Ratios(g.a, g.b)), g.metric)
+		b.ReportMetric(stats.Median(kerneltest.Ratios(g.a, g.b)), g.metric)
 	}
-	b.ReportMetric(0, "ns/op") // a round's length says nothing
+	b.ReportMetric(0, "ns/op") // the round's length is meaningless
 }
 
-// reachTable prints rates and ratios with their intervals.
 func reachTable(d *Device, all []*kerneltest.Series, goals []goal, skipped []string) string {
 	var t strings.Builder
 	fmt.Fprintf(&t, "%s, %d threads\n", d.Spec().Name, d.Threads())
 	for _, s := range all {
-		mid, low, high := kerneltest.Interval(s.Samples)
+		mid, low, high := stats.MedianInterval(s.Samples)
 		fmt.Fprintf(&t, "%-34s %9.2f G/s  [%.2f, %.2f]\n", s.Name, mid/1e9, low/1e9, high/1e9)
 	}
 	for _, g := range goals {
-		mid, low, high := kerneltest.Interval(kerneltest.Ratios(g.a, g.b))
+		mid, low, high := stats.MedianInterval(kerneltest.Ratios(g.a, g.b))
 		fmt.Fprintf(&t, "%-34s %9.3f      [%.3f, %.3f]", g.metric, mid, low, high)
 		switch {
 		case g.least == 0:
@@ -290,7 +281,6 @@ func openBench(b *testing.B) *Device {
 	return d
 }
 
-// The benchmark's parts work on a machine without the kernel that is asked for.
 func TestWorkloadNamesWhatIsMissing(t *testing.T) {
 	d, err := Open(1)
 	if err != nil {
@@ -298,7 +288,7 @@ func TestWorkloadNamesWhatIsMissing(t *testing.T) {
 	}
 	defer d.Close()
 	w := newWorkload(nil, d)
-	p := kernels.Problem{Shape: kernels.Shape{M: 1, N: 1, K: 1}, DType: kernels.FP8}
+	p := kernels.Task{Subject: kernels.Product(kernels.FP8, 1, 1), M: 1}
 	var unsupported *kernels.Unsupported
 	if _, err := w.rotation("tiled", p); !errors.As(err, &unsupported) {
 		t.Errorf("fp8 on tiled: %v", err)
@@ -308,8 +298,8 @@ func TestWorkloadNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
-// openReader prepares memory to be read in the fastest way, until the benchmark ends; pass
-// reads it once and returns the rate in bytes a second.
+// openReader sets up reading memory with the fastest pattern until the benchmark ends; pass reads it once and
+// returns bytes/s.
 func openReader(b *testing.B, d *Device) (memory *streams, pass func() float64) {
 	b.Helper()
 	memory, err := newStreams(d.pool, d.Spec())
@@ -325,7 +315,7 @@ func openReader(b *testing.B, d *Device) (memory *streams, pass func() float64) 
 	return memory, func() float64 { return memory.pass(way) }
 }
 
-// meanOf samples the rate of n passes by their mean time, as of the launches of a block.
+// meanOf samples the rate of n passes from their mean time, like the launches of a block.
 func meanOf(n int, pass func() float64) func() (float64, error) {
 	return func() (float64, error) {
 		var perByte float64

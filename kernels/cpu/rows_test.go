@@ -7,21 +7,21 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// TestRowBits: what a row's bits depend on is what docs/design.md says of each kernel of ours.
+// A row's bits may depend on M only in AVX-512 tiles of few rows, and on threads only in gemv.
 func TestRowBits(t *testing.T) {
 	onEachISA(t, func(t *testing.T, isa string) {
-		d := open(t, 2) // between whom K is divided where there are three panels
-		for _, g := range d.Gemms() {
+		d := open(t, 2) // the two split K if there are three panels
+		for _, g := range d.Kernels(kernels.GEMM) {
 			switch g.(type) {
 			case *blocked, *amx, naive:
 			default:
-				continue // auto is the others; libraries are measured, not known
+				continue // auto runs the others; libraries vary
 			}
 			if (isa == "amx") != (g.Name() == "amx") || g.Name() == "naive" && isa != "portable" {
-				continue // the same code as on another
+				continue // same code as another case
 			}
 			for _, dt := range []kernels.DType{kernels.FP32, kernels.BF16, kernels.INT8} {
-				// Tiles of fewer than 7 rows keep several sums; K is divided among the threads of gemv.
+				// Tiles of fewer than 7 rows keep several sums; gemv splits K among threads.
 				var byM, byThreads []int
 				if dt != kernels.INT8 {
 					if d.features.AVX512 && g.Name() != "naive" && g.Name() != "amx" {

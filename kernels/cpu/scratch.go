@@ -10,17 +10,15 @@ import (
 	"unsafe"
 )
 
-// sharedScratch is memory that the launches of one kernel share, since they run one at a time.
-// A launch that needs more gets a larger one, and the launches before it keep theirs until
-// they are gone.
+// sharedScratch is memory shared by the launches of one kernel, which run one at a time. A larger request
+// allocates new memory; earlier launches keep theirs.
 type sharedScratch struct {
-	last *Buffer // of the launches bound last
+	last *Buffer
 }
 
-// of returns memory of at least so many bytes.
 func (s *sharedScratch) of(d *Device, bytes int64) (*Buffer, error) {
 	if s.last == nil || s.last.Bytes() < bytes {
-		b, err := d.alloc(max(bytes, slabLimit)) // a mapping of its own, for the cleanup
+		b, err := d.alloc(max(bytes, slabLimit)) // large enough for its own mapping, for the cleanup
 		if err != nil {
 			return nil, err
 		}

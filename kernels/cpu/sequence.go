@@ -15,20 +15,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// batchSupports is [kernels.Batcher.SupportsBatch] of a kernel that runs the products of
-// a batch one after the other.
-func batchSupports(k kernels.Gemm, b kernels.Batch) error {
-	q, err := b.Normalized()
-	if err != nil {
-		return &kernels.Unsupported{Kernel: k.Name(), DType: b.DType, Reason: err.Error()}
-	}
-	return k.Supports(q.Problem)
-}
-
-// batchWeights are those of each product of a batch.
 type batchWeights struct{ products []kernels.Weights }
 
-// Bytes is what one launch reads of all of them.
 func (w *batchWeights) Bytes() int64 {
 	var bytes int64
 	for _, p := range w.products {
@@ -37,7 +25,7 @@ func (w *batchWeights) Bytes() int64 {
 	return bytes
 }
 
-// Detached says that no product reads the raw B.
+// Detached implements [kernels.Weights]; it is true if no product reads raw B.
 func (w *batchWeights) Detached() bool {
 	for _, p := range w.products {
 		if d, ok := p.(kernels.Detached); !ok || !d.Detached() {
@@ -47,7 +35,6 @@ func (w *batchWeights) Detached() bool {
 	return true
 }
 
-// Close releases those of every product.
 func (w *batchWeights) Close() error {
 	var errs []error
 	for _, p := range w.products {
@@ -56,9 +43,8 @@ func (w *batchWeights) Close() error {
 	return errors.Join(errs...)
 }
 
-// batchPrepare is [kernels.Batcher.PrepareBatch]: every product's weights by themselves.
-func (d *Device) batchPrepare(k kernels.Gemm, b kernels.Batch, raw kernels.Buffer) (kernels.Weights, error) {
-	if err := batchSupports(k, b); err != nil {
+func (d *Device) batchPrepare(k kernels.Kernel, b kernels.Task, raw kernels.Buffer) (kernels.Weights, error) {
+	if err := k.Supports(b); err != nil {
 		return nil, err
 	}
 	b, err := b.Normalized()
@@ -74,7 +60,7 @@ func (d *Device) batchPrepare(k kernels.Gemm, b kernels.Batch, raw kernels.Buffe
 		part, err := whole.from(int64(i) * int64(b.StrideB) * int64(b.DType.Size()))
 		var one kernels.Weights
 		if err == nil {
-			one, err = k.PrepareWeights(b.Problem, part)
+			one, err = k.Prepare(b.Single(), part)
 		}
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("%v: weights of product %d: %w", b, i, err), w.Close())
@@ -84,8 +70,7 @@ func (d *Device) batchPrepare(k kernels.Gemm, b kernels.Batch, raw kernels.Buffe
 	return w, nil
 }
 
-// from is the part of a buffer behind so many bytes. It is valid as long as the buffer,
-// which it does not own, and must not be closed.
+// from returns the rest of the buffer after bytes. It does not own the memory and must not be closed.
 func (b *Buffer) from(bytes int64) (*Buffer, error) {
 	switch {
 	case b.data == nil:
@@ -96,14 +81,13 @@ func (b *Buffer) from(bytes int64) (*Buffer, error) {
 	return &Buffer{dev: b.dev, data: unsafe.Add(b.data, bytes), bytes: b.bytes - bytes}, nil
 }
 
-// sequence owns the memory of a launch of several products. A cleanup frees it once
-// nothing refers to the launch any more.
+// sequence owns the memory of a launch of several products. A cleanup frees it with the launch.
 type sequence struct{ c *C.ga_sequence }
 
-// batchBind is [kernels.Batcher.BindBatch]: a launch that runs the products one after the
-// other.
-func (d *Device) batchBind(k kernels.Gemm, b kernels.Batch, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
-	if err := batchSupports(k, b); err != nil {
+// batchBind binds a batch as a launch that runs the products in sequence.
+func (d *Device) batchBind(k kernels.Kernel, b kernels.Task, a kernels.Operand, w kernels.Weights,
+	c kernels.Operand) (kernels.Launch, error) {
+	if err := k.Supports(b); err != nil {
 		return nil, err
 	}
 	b, err := b.Normalized()
@@ -112,11 +96,11 @@ func (d *Device) batchBind(k kernels.Gemm, b kernels.Batch, a kernels.Operand, w
 	}
 	own, ok := w.(*batchWeights)
 	if !ok || own == nil || len(own.products) != b.Products {
-		return nil, fmt.Errorf("%v: weights are a %T, not those of %d products prepared by kernel %s", b, w, b.Products, k.Name())
+		return nil, fmt.Errorf("%v: weights are a %T, expected %d products prepared by kernel %s", b, w, b.Products, k.Name())
 	}
 	launches := make([]*launch, b.Products)
 	for i := range launches {
-		one, err := k.Bind(b.Problem, kernels.Operand{Buffer: a.Buffer, Offset: a.Offset + i*b.StrideA},
+		one, err := k.Bind(b.Single(), kernels.Operand{Buffer: a.Buffer, Offset: a.Offset + i*b.StrideA},
 			own.products[i], kernels.Operand{Buffer: c.Buffer, Offset: c.Offset + i*b.StrideC})
 		if err != nil {
 			return nil, fmt.Errorf("product %d of %v: %w", i, b, err)
@@ -143,5 +127,6 @@ func (d *Device) batchBind(k kernels.Gemm, b kernels.Batch, a kernels.Operand, w
 		return callLaunch(C.ga_call(C.ga_sequence_call), unsafe.Pointer(seq), label, owner, launches, a.Buffer, w, c.Buffer), nil
 	}
 	g := C.ga_gemm{plan: unsafe.Pointer(seq)}
-	return kernelLaunch(C.ga_kernel(C.ga_sequence_kernel), g, int(launches[0].c.threads), label, owner, launches, a.Buffer, w, c.Buffer), nil
+	return kernelLaunch(C.ga_kernel(C.ga_sequence_kernel), g, int(launches[0].c.threads), label, owner, launches, a.Buffer, w, c.Buffer),
+		nil
 }

@@ -8,25 +8,23 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// TestBatchGate puts every kernel, the libraries' among them, through the gate's batches,
-// once for each instruction set that this CPU has.
 func TestBatchGate(t *testing.T) {
 	dtypes := []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8}
-	batches, checks := map[kernels.DType][]kernels.Batch{}, map[kernels.DType][]*kernels.GemmCheck{}
+	batches, checks := map[kernels.DType][]kernels.Task{}, map[kernels.DType][]*kernels.GemmCheck{}
 	for _, d := range dtypes {
 		batches[d] = kernels.GateBatches(d)
 		for i, b := range batches[d] {
-			checks[d] = append(checks[d], checked(t)(kernels.NewBatchCheck(b, uint64(i))))
+			checks[d] = append(checks[d], checked(t)(kernels.NewGemmCheck(b, uint64(i))))
 		}
 	}
 	onEachISA(t, func(t *testing.T, isa string) {
 		dev := open(t, 2)
-		for _, g := range dev.Gemms() {
+		for _, g := range dev.Kernels(kernels.GEMM) {
 			switch _, own := g.(*blocked); {
 			case own && isa == "amx":
-				continue // the code of avx512
+				continue // same code as avx512
 			case !own && isa != "portable" && g.Name() != "auto" && g.Name() != "amx":
-				continue // the same code on every instruction set
+				continue // same code on all instruction sets
 			}
 			for _, d := range dtypes {
 				t.Run(g.Name()+"/"+string(d), func(t *testing.T) {
@@ -35,14 +33,14 @@ func TestBatchGate(t *testing.T) {
 						_, err := check.Margin(t.Context(), dev, g)
 						var unsupported *kernels.Unsupported
 						switch {
-						case errors.As(err, &unsupported) && g.Supports(batches[d][i].Problem) != nil:
+						case errors.As(err, &unsupported) && g.Supports(batches[d][i].Single()) != nil:
 						case err != nil && !knownFault(dev, err):
 							t.Error(err)
 						default:
 							passed++
 						}
 					}
-					if one := (kernels.Problem{Shape: kernels.Shape{M: 1, N: 8, K: 8}, DType: d}); passed == 0 && g.Supports(one) == nil {
+					if one := (kernels.Task{Subject: kernels.Product(d, 8, 8), M: 1}); passed == 0 && g.Supports(one) == nil {
 						t.Error("no batch passed")
 					}
 				})
@@ -51,11 +49,10 @@ func TestBatchGate(t *testing.T) {
 	})
 }
 
-// TestBatchErrors: what does not fit is told, with the batch.
 func TestBatchErrors(t *testing.T) {
 	dev := open(t, 1)
-	g := dev.gemm("tiled").(kernels.Batcher)
-	b := kernels.Batch{Problem: kernels.Problem{Shape: kernels.Shape{M: 2, N: 16, K: 16}, DType: kernels.FP32}, Products: 3}
+	g := dev.gemm("tiled")
+	b := kernels.Task{Subject: kernels.Product(kernels.FP32, 16, 16), M: 2}.Batch(3)
 	alloc := func(elements int64) kernels.Buffer {
 		buf, err := dev.Alloc(4 * elements)
 		if err != nil {
@@ -65,15 +62,16 @@ func TestBatchErrors(t *testing.T) {
 		return buf
 	}
 	raw, a, c := alloc(3*256), alloc(3*32), alloc(3*32)
-	if _, err := g.PrepareBatch(b, alloc(2*256)); err == nil || !strings.Contains(err.Error(), "m2 n16 k16 x3: weights of product 2: byte 2048 of a buffer of 2048") {
+	if _, err := g.Prepare(b, alloc(2*256)); err == nil ||
+		!strings.Contains(err.Error(), "m2 n16 k16 x3: weights of product 2: byte 2048 of a buffer of 2048") {
 		t.Errorf("too small a B: %v", err)
 	}
-	w, err := g.PrepareBatch(b, raw)
+	w, err := g.Prepare(b, raw)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	one, err := g.PrepareWeights(b.Problem, raw)
+	one, err := g.Prepare(b.Single(), raw)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,23 +80,23 @@ func TestBatchErrors(t *testing.T) {
 		t.Errorf("weights of three products hold %d bytes, of one %d", w.Bytes(), one.Bytes())
 	}
 	for want, bind := range map[string]func() (kernels.Launch, error){
-		"not those of 3 products prepared by kernel tiled": func() (kernels.Launch, error) {
-			return g.BindBatch(b, kernels.Operand{Buffer: a}, one, kernels.Operand{Buffer: c})
+		"expected 3 products prepared by kernel tiled": func() (kernels.Launch, error) {
+			return g.Bind(b, kernels.Operand{Buffer: a}, one, kernels.Operand{Buffer: c})
 		},
-		"not those of 2 products": func() (kernels.Launch, error) {
+		"expected 2 products": func() (kernels.Launch, error) {
 			fewer := b
 			fewer.Products = 2
-			return g.BindBatch(fewer, kernels.Operand{Buffer: a}, w, kernels.Operand{Buffer: c})
+			return g.Bind(fewer, kernels.Operand{Buffer: a}, w, kernels.Operand{Buffer: c})
 		},
 		"product 2 of m2 n16 k16 x3: m2 n16 k16: operand A": func() (kernels.Launch, error) {
-			return g.BindBatch(b, kernels.Operand{Buffer: a, Offset: 1}, w, kernels.Operand{Buffer: c})
+			return g.Bind(b, kernels.Operand{Buffer: a, Offset: 1}, w, kernels.Operand{Buffer: c})
 		},
 	} {
 		if _, err := bind(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
-	l, err := g.BindBatch(b, kernels.Operand{Buffer: a}, w, kernels.Operand{Buffer: c})
+	l, err := g.Bind(b, kernels.Operand{Buffer: a}, w, kernels.Operand{Buffer: c})
 	if err != nil || l.Label() != "in sequence" {
 		t.Errorf("bound as %v, %v", l, err)
 	}

@@ -11,34 +11,31 @@ import (
 )
 
 const (
-	// slabBytes is what is mapped at once for small buffers: a few huge pages.
+	// slabBytes is the size of a mapping for small buffers: a few huge pages.
 	slabBytes = 8 << 20
-	// slabLimit is the size from which on a buffer has a mapping of its own.
-	// Below it one would mostly hold padding: a rotation over thousands of copies
-	// of a small matrix would take gigabytes for megabytes, and as many system
-	// calls as copies.
+	// slabLimit is the minimum size of a separate mapping. For smaller buffers it would be nearly all
+	// padding: thousands of copies of a small matrix would take gigabytes instead of megabytes, and a system
+	// call each.
 	slabLimit = slabBytes / 4
-	// slabAlign is that of a small buffer: one never shares a page with another.
+	// slabAlign aligns small buffers; they never share a page.
 	slabAlign = 4096
 )
 
-// slab is a mapping that is dealt out to small buffers from its start on. What
-// one of them held is not dealt out again, so that every buffer begins zeroed;
-// the last one to be closed returns the mapping.
+// slab is a mapping for small buffers, allocated in order. Freed memory is not reused, which keeps new
+// buffers zeroed. Closing the last buffer unmaps the slab.
 type slab struct {
 	base unsafe.Pointer
 	used int64
 	live int
 }
 
-// slabs deals out small buffers. The zero value is ready.
+// slabs allocates small buffers. The zero value is ready.
 type slabs struct {
 	mu      sync.Mutex
 	current *slab // has room; nil at first
 }
 
-// take returns zeroed memory for a buffer of less than slabLimit bytes, and the
-// slab it lies in; nil when the system has no memory left.
+// take returns zeroed memory for less than slabLimit bytes and its slab; nil if memory is exhausted.
 func (s *slabs) take(bytes int64) (unsafe.Pointer, *slab) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +54,6 @@ func (s *slabs) take(bytes int64) (unsafe.Pointer, *slab) {
 	return p, b
 }
 
-// give takes one buffer of b back.
 func (s *slabs) give(b *slab) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,8 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A rotation over thousands of copies of a small matrix takes about what the
-// copies hold.
+// Thousands of copies of a small matrix must take little more than their content.
 func TestSmallBuffersShareMappings(t *testing.T) {
 	dev := open(t, 1)
 	const copies, each = 4096, 16 << 10
@@ -27,7 +26,7 @@ func TestSmallBuffersShareMappings(t *testing.T) {
 	}
 	for _, b := range all {
 		b.Close()
-		b.Close() // a second time is harmless
+		b.Close() // closing twice is harmless
 	}
 	for s := range seen {
 		if s.live != 0 {
@@ -39,8 +38,7 @@ func TestSmallBuffersShareMappings(t *testing.T) {
 	}
 }
 
-// Whatever is allocated and closed in whatever order: a buffer begins zeroed,
-// and nobody else writes into it.
+// In any order of allocation and closing, buffers start zeroed and do not overlap.
 func TestBuffersAreZeroedAndApart(t *testing.T) {
 	dev := open(t, 1)
 	rapid.Check(t, func(t *rapid.T) {

@@ -10,8 +10,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// TestSoftmaxGate runs every kernel of softmax through the correctness check: on each instruction
-// set that the machine has, and with stores past the cache, which only large problems have else.
 func TestSoftmaxGate(t *testing.T) {
 	devices := map[string]*Device{}
 	for _, isa := range []string{"", "avx2", "portable"} {
@@ -26,7 +24,8 @@ func TestSoftmaxGate(t *testing.T) {
 	for dt, on := range map[kernels.DType]map[string][]string{
 		kernels.FP32: {"": {"block", "reread", "naive"}, "portable": {"block", "reread", "naive"}, "past the cache": {"block"}},
 		kernels.FP16: {"": {"block", "reread", "naive"}, "avx2": {"block", "reread", "naive"}, "past the cache": {"block"}},
-		kernels.BF16: {"": {"block", "reread", "naive"}, "avx2": {"block", "reread", "naive"}, "past the cache": {"reread"}, "without bf16": {"block"}},
+		kernels.BF16: {"": {"block", "reread", "naive"}, "avx2": {"block", "reread", "naive"}, "past the cache": {"reread"},
+			"without bf16": {"block"}},
 	} {
 		for i, p := range kernels.SoftmaxProblems(dt) {
 			if testing.Short() && i%4 > 0 {
@@ -47,10 +46,9 @@ func TestSoftmaxGate(t *testing.T) {
 	}
 }
 
-// softmaxKernel is the kernel of a name.
-func softmaxKernel(t *testing.T, d *Device, name string) kernels.SoftmaxKernel {
+func softmaxKernel(t *testing.T, d *Device, name string) kernels.Kernel {
 	t.Helper()
-	for _, k := range kernels.SoftmaxKernels(d) {
+	for _, k := range d.Kernels(kernels.Softmax) {
 		if k.Name() == name {
 			return k
 		}
@@ -59,16 +57,14 @@ func softmaxKernel(t *testing.T, d *Device, name string) kernels.SoftmaxKernel {
 	return nil
 }
 
-// softmaxOf computes a problem of random elements and returns the bytes of its output.
-func softmaxOf(t *testing.T, d *Device, kernel string, p kernels.SoftmaxProblem) []byte {
+func softmaxOf(t *testing.T, d *Device, kernel string, p kernels.Task) []byte {
 	t.Helper()
-	n := p.Rows * p.Columns
+	n := p.M * p.Columns
 	in, out := alloc(t, d, n*p.DType.Size()), alloc(t, d, n*p.DType.Size())
 	if err := in.Fill(kernels.Normal, p.DType, int64(n), 3); err != nil {
 		t.Fatal(err)
 	}
-	p.In, p.Out = kernels.Operand{Buffer: in}, kernels.Operand{Buffer: out}
-	l, err := softmaxKernel(t, d, kernel).Bind(p)
+	l, err := softmaxKernel(t, d, kernel).Bind(p, kernels.Operand{Buffer: in}, kernels.NothingStored{}, kernels.Operand{Buffer: out})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,16 +88,19 @@ func alloc(t testing.TB, d *Device, bytes int) kernels.Buffer {
 	return b
 }
 
-// TestSoftmaxThreads: neither the number of threads nor what is stored past the cache changes a
-// bit, where threads have rows and where they have segments of them.
+// Neither the number of threads nor non-temporal stores may change a bit.
 func TestSoftmaxThreads(t *testing.T) {
 	one, three := open(t, 1), open(t, 3)
 	past := open(t, 3)
 	past.spec.LastLevelCacheBytes = 1
-	for _, p := range []kernels.SoftmaxProblem{
-		{Rows: 7, Columns: 5, DType: kernels.FP32}, {Rows: 100, Columns: 100, DType: kernels.BF16},
-		{Rows: 11, Columns: 3001, DType: kernels.FP16}, {Rows: 2, Columns: 50_001, DType: kernels.FP32},
-		{Rows: 4, Columns: 40_000, DType: kernels.BF16, Queries: 30_000}, {Rows: 1, Columns: 99_999, DType: kernels.FP16, Log: true},
+	for _, p := range []kernels.Task{
+		{Subject: kernels.Subject{Operation: kernels.Softmax, DType: kernels.FP32, Dims: kernels.Dims{Columns: 5}}, M: 7},
+		{Subject: kernels.Subject{Operation: kernels.Softmax, DType: kernels.BF16, Dims: kernels.Dims{Columns: 100}}, M: 100},
+		{Subject: kernels.Subject{Operation: kernels.Softmax, DType: kernels.FP16, Dims: kernels.Dims{Columns: 3001}}, M: 11},
+		{Subject: kernels.Subject{Operation: kernels.Softmax, DType: kernels.FP32, Dims: kernels.Dims{Columns: 50_001}}, M: 2},
+		{Subject: kernels.Subject{Operation: kernels.Softmax, DType: kernels.BF16, Dims: kernels.Dims{Columns: 40_000, Queries: 30_000}},
+			M: 4},
+		{Subject: kernels.Subject{Operation: kernels.LogSoftmax, DType: kernels.FP16, Dims: kernels.Dims{Columns: 99_999}}, M: 1},
 	} {
 		for _, kernel := range []string{"block", "reread", "naive"} {
 			want := softmaxOf(t, one, kernel, p)
@@ -116,7 +115,7 @@ func TestSoftmaxThreads(t *testing.T) {
 
 func TestSoftmaxRefuses(t *testing.T) {
 	d := open(t, 1)
-	block, err := kernels.FindImplementation(d, kernels.Softmax, "block")
+	block, err := kernels.Find(d, kernels.Softmax, "block")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,10 +124,12 @@ func TestSoftmaxRefuses(t *testing.T) {
 		task kernels.Task
 		want string
 	}{
-		{kernels.Task{Subject: s, M: 1}, "kernel block does not support fp16: it keeps rows of up to 1048576 columns, the problem has 1048577"},
+		{kernels.Task{Subject: s, M: 1},
+			"kernel block does not support fp16: it keeps rows of up to 1048576 columns, the problem has 1048577"},
 		{kernels.Task{Subject: kernels.Subject{Operation: kernels.Softmax, DType: kernels.INT8, Dims: kernels.Dims{Columns: 4}}, M: 1},
 			"kernel block does not support int8: softmax is computed in fp32, fp16 and bf16"},
-		{kernels.Task{Subject: kernels.Subject{Operation: kernels.Softmax, DType: kernels.FP16, Dims: kernels.Dims{Columns: 4}}, M: 1, Threads: 2},
+		{kernels.Task{Subject: kernels.Subject{Operation: kernels.Softmax, DType: kernels.FP16, Dims: kernels.Dims{Columns: 4}}, M: 1,
+			Threads: 2},
 			"kernel block does not support fp16: softmax runs on all 1 threads of the device"},
 	} {
 		var no *kernels.Unsupported
@@ -137,16 +138,17 @@ func TestSoftmaxRefuses(t *testing.T) {
 		}
 	}
 	small := alloc(t, d, 16)
-	_, err = d.SoftmaxKernels()[0].Bind(kernels.SoftmaxProblem{Rows: 2, Columns: 4, DType: kernels.FP32,
-		In: kernels.Operand{Buffer: small}, Out: kernels.Operand{Buffer: small}})
+	task := kernels.Task{Subject: kernels.Subject{Operation: kernels.Softmax, DType: kernels.FP32, Dims: kernels.Dims{Columns: 4}}, M: 2}
+	_, err = d.Kernels(kernels.Softmax)[0].Bind(task, kernels.Operand{Buffer: small}, kernels.NothingStored{},
+		kernels.Operand{Buffer: small})
 	if err == nil {
 		t.Error("an operand that is too small was taken")
 	}
 }
 
-// BenchmarkSoftmax times softmax of 256 MiB in turns with copying as much memory in the fastest way, as
-// BenchmarkSoftmax/dtype/columns/kernel. "copy" is the median share of the bandwidth of copying, bytes read
-// and written counted of both.
+// BenchmarkSoftmax alternates softmax of 256 MiB with the fastest copy of as much memory, as
+// BenchmarkSoftmax/dtype/columns/kernel. "copy" is the median share of the copy bandwidth; both count bytes
+// read and written.
 func BenchmarkSoftmax(b *testing.B) {
 	d := open(b, 0)
 	through, err := newStreams(d.pool, d.Spec())
@@ -159,9 +161,11 @@ func BenchmarkSoftmax(b *testing.B) {
 		b.Fatal(err)
 	}
 	for _, dt := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16} {
-		for _, columns := range []int{1, 3, 8, 16, 33, 64, 128, 256, 257, 1000, 1024, 1025, 4096, 4097, 16384, 16385, 65536, 65537, 262144, 262145, 1 << 20} {
-			for _, k := range d.SoftmaxKernels() {
-				if k.Supports(kernels.SoftmaxProblem{Rows: 1, Columns: columns, DType: dt}) != nil || k.Name() == "auto" {
+		for _, columns := range []int{1, 3, 8, 16, 33, 64, 128, 256, 257, 1000, 1024, 1025, 4096, 4097, 16384, 16385, 65536, 65537, 262144,
+			262145, 1 << 20} {
+			for _, k := range d.Kernels(kernels.Softmax) {
+				if k.Supports(kernels.Task{Subject: kernels.Subject{Operation: kernels.Softmax, DType: dt,
+					Dims: kernels.Dims{Columns: columns}}, M: 1}) != nil || k.Name() == "auto" {
 					continue
 				}
 				b.Run(fmt.Sprintf("%s/c%d/%s", dt, columns, k.Name()), func(b *testing.B) {
@@ -172,16 +176,17 @@ func BenchmarkSoftmax(b *testing.B) {
 	}
 }
 
-// benchSoftmax times one kernel. pass copies part bytes and returns the bytes a second, read and written.
-func benchSoftmax(b *testing.B, d *Device, k kernels.SoftmaxKernel, dt kernels.DType, columns int, pass func() float64, part int64) {
+// benchSoftmax times one kernel. pass copies part bytes and returns bytes/s, read and written.
+func benchSoftmax(b *testing.B, d *Device, k kernels.Kernel, dt kernels.DType, columns int, pass func() float64, part int64) {
 	const bytes = 256 << 20 // of input
-	p := kernels.SoftmaxProblem{Rows: bytes / dt.Size() / columns, Columns: columns, DType: dt}
-	n := p.Rows * columns * dt.Size()
-	p.In, p.Out = kernels.Operand{Buffer: alloc(b, d, n)}, kernels.Operand{Buffer: alloc(b, d, n)}
-	if err := p.In.Buffer.Fill(kernels.Normal, dt, int64(p.Rows*columns), 1); err != nil {
+	p := kernels.Task{Subject: kernels.Subject{Operation: kernels.Softmax, DType: dt, Dims: kernels.Dims{Columns: columns}},
+		M: bytes / dt.Size() / columns}
+	n := p.M * columns * dt.Size()
+	in, out := kernels.Operand{Buffer: alloc(b, d, n)}, kernels.Operand{Buffer: alloc(b, d, n)}
+	if err := in.Buffer.Fill(kernels.Normal, dt, int64(p.M*columns), 1); err != nil {
 		b.Fatal(err)
 	}
-	l, err := k.Bind(p)
+	l, err := k.Bind(p, in, kernels.NothingStored{}, out)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -191,7 +196,7 @@ func benchSoftmax(b *testing.B, d *Device, k kernels.SoftmaxKernel, dt kernels.D
 	b.ResetTimer()
 	var rates, shares []float64
 	for range b.N {
-		var copying float64 // seconds, of as many bytes
+		var copying float64 // seconds to copy as many bytes
 		passes := max(int64(n)/part, 1)
 		for range passes {
 			copying += 2 * float64(n) / float64(passes) / pass()

@@ -2,6 +2,5 @@ package cpu
 
 import "github.com/gemmaudit/gemmaudit/kernels"
 
-// Telemetry is empty: the clock is measured in every block, and what else a CPU
-// tells about itself needs rights that a program seldom has.
+// Telemetry is empty: each block measures the clock, and other CPU telemetry usually needs root.
 func (d *Device) Telemetry() kernels.Telemetry { return kernels.Telemetry{} }

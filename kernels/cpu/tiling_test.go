@@ -6,16 +6,16 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// TestTilings: our kernels tell their register tiles and whether they cut K, and auto what it
-// picked does; libraries tell nothing.
+// Our kernels report register tiles and splits of K; auto reports its choice's. Libraries report neither.
 func TestTilings(t *testing.T) { onEachISA(t, tilings) }
 
 func tilings(t *testing.T, _ string) {
 	dev := open(t, 2)
-	for _, g := range dev.Gemms() {
+	for _, g := range dev.Kernels(kernels.GEMM) {
 		for _, d := range []kernels.DType{kernels.FP32, kernels.BF16, kernels.INT8} {
-			for _, s := range []kernels.Shape{{M: 1, N: 48, K: 8192}, {M: 5, N: 4096, K: 64}, {M: 17, N: 64, K: 64}, {M: 100, N: 64, K: 64}} {
-				p := kernels.Problem{Shape: s, DType: d}
+			for _, s := range []kernels.Shape{{M: 1, N: 48, K: 8192}, {M: 5, N: 4096, K: 64}, {M: 17, N: 64, K: 64},
+				{M: 100, N: 64, K: 64}} {
+				p := kernels.Task{Subject: kernels.Product(d, s.N, s.K), M: s.M}
 				if g.Supports(p) != nil {
 					continue
 				}
@@ -46,8 +46,8 @@ func tilings(t *testing.T, _ string) {
 			}
 		}
 	}
-	// One panel for two threads: they divide K.
-	p := kernels.Problem{Shape: kernels.Shape{M: 1, N: 32, K: 8192}, DType: kernels.FP32}
+	// Two threads split K of the only panel.
+	p := kernels.Task{Subject: kernels.Product(kernels.FP32, 32, 8192), M: 1}
 	for threads, want := range map[int]int{1: 1, 2: 2} {
 		p.Threads = threads
 		if got := kernels.TilingOf(boundOn(t, dev, dev.gemm("gemv"), p)).Split; got != want {
@@ -56,16 +56,16 @@ func tilings(t *testing.T, _ string) {
 	}
 }
 
-// boundOn binds a product to operands of its own.
-func boundOn(t *testing.T, dev *Device, g kernels.Gemm, p kernels.Problem) kernels.Launch {
+func boundOn(t *testing.T, dev *Device, g kernels.Kernel, p kernels.Task) kernels.Launch {
 	t.Helper()
 	raw := fill(t, dev, p.DType, p.N*p.K, 7)
-	w, err := g.PrepareWeights(p, raw)
+	w, err := g.Prepare(p, raw)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.Close() })
-	l, err := g.Bind(p, kernels.Operand{Buffer: fill(t, dev, p.DType, p.M*p.K, 8)}, w, kernels.Operand{Buffer: fill(t, dev, kernels.FP32, p.M*p.N, 9)})
+	l, err := g.Bind(p, kernels.Operand{Buffer: fill(t, dev, p.DType, p.M*p.K, 8)}, w,
+		kernels.Operand{Buffer: fill(t, dev, kernels.FP32, p.M*p.N, 9)})
 	if err != nil {
 		t.Fatal(err)
 	}

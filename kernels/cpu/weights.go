@@ -13,24 +13,23 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// packedWeights is B in the form that gemv, amx and tiled share (see pack.h), so
-// that auto can pick among them without holding B more than once.
+// packedWeights is B in the format of gemv, amx and tiled (see pack.h), which lets auto pick among them with
+// one copy of B.
 type packedWeights struct {
-	problem kernels.Problem // normalized; M is not part of the form
+	problem kernels.Task // normalized; the format is independent of M
 	packed  *Buffer
-	// raw is B as it was given when each launch packs it anew into packed.
-	raw kernels.Buffer
-	// seconds is how long packing took.
+	// raw is raw B if each launch packs it.
+	raw     kernels.Buffer
 	seconds float64
 }
 
 var _ kernels.Packed = (*packedWeights)(nil)
 var _ kernels.Copyable = (*packedWeights)(nil)
 
-// Bytes is the size of the packed form, padding and column sums included.
+// Bytes returns the packed size with padding and column sums.
 func (w *packedWeights) Bytes() int64 { return w.packed.bytes }
 
-// Detached says that the packed form is all that launches read, unless they pack.
+// Detached implements [kernels.Weights]; launches read raw B only if they pack it.
 func (w *packedWeights) Detached() bool { return w.raw == nil }
 
 // Packing implements [kernels.Packed].
@@ -44,7 +43,7 @@ func (w *packedWeights) Copy(raw kernels.Buffer) (kernels.Weights, error) {
 	}
 	packed, err := d.alloc(w.packed.bytes)
 	if err != nil {
-		return nil, fmt.Errorf("%v: copy weights: %w", w.problem.Shape, err)
+		return nil, fmt.Errorf("%v: copy weights: %w", w.problem.Shape(), err)
 	}
 	again := &packedWeights{problem: w.problem, packed: packed, seconds: w.seconds}
 	if w.raw != nil {
@@ -52,31 +51,30 @@ func (w *packedWeights) Copy(raw kernels.Buffer) (kernels.Weights, error) {
 		return again, nil
 	}
 	if err := packed.CopyFrom(w.packed); err != nil {
-		return nil, errors.Join(fmt.Errorf("%v: copy weights: %w", w.problem.Shape, err), packed.Close())
+		return nil, errors.Join(fmt.Errorf("%v: copy weights: %w", w.problem.Shape(), err), packed.Close())
 	}
 	return again, nil
 }
 
-// Close returns the memory of the packed form. The raw B stays its owner's.
+// Close frees the packed weights but not raw B.
 func (w *packedWeights) Close() error { return w.packed.Close() }
 
-// pack brings B into the packed form. With p.PackInside only the memory is
-// taken: the launches fill it.
-func (d *Device) pack(p kernels.Problem, raw kernels.Buffer) (*packedWeights, error) {
+// pack packs B. With p.PackInside it only allocates memory, which launches fill.
+func (d *Device) pack(p kernels.Task, raw kernels.Buffer) (kernels.Weights, error) {
 	p, err := p.Normalized()
 	if err != nil {
 		return nil, err
 	}
 	code, ok := dtypeCodes[p.DType]
 	if !ok {
-		return nil, fmt.Errorf("%v: the packed form has no dtype %q", p.Shape, p.DType)
+		return nil, fmt.Errorf("%v: the packed form has no dtype %q", p.Shape(), p.DType)
 	}
 	if _, err := d.rawB(p, raw); err != nil {
 		return nil, err
 	}
 	packed, err := d.alloc(int64(C.ga_packed_bytes(code, C.int64_t(p.N), C.int64_t(p.K))))
 	if err != nil {
-		return nil, fmt.Errorf("%v: pack weights: %w", p.Shape, err)
+		return nil, fmt.Errorf("%v: pack weights: %w", p.Shape(), err)
 	}
 	w := &packedWeights{problem: p, packed: packed}
 	if p.PackInside {
@@ -90,7 +88,6 @@ func (d *Device) pack(p kernels.Problem, raw kernels.Buffer) (*packedWeights, er
 	return w, nil
 }
 
-// repack packs raw, stored as the weights' problem says, with all threads.
 func (w *packedWeights) repack(d *Device, raw kernels.Buffer) error {
 	p := w.problem
 	b, err := d.rawB(p, raw)
@@ -98,7 +95,7 @@ func (w *packedWeights) repack(d *Device, raw kernels.Buffer) error {
 		return err
 	}
 	transposed := C.int(0)
-	if p.BLayout == kernels.Transposed {
+	if p.Layout == kernels.Transposed {
 		transposed = 1
 	}
 	began := time.Now()
@@ -107,23 +104,21 @@ func (w *packedWeights) repack(d *Device, raw kernels.Buffer) error {
 	return nil
 }
 
-func (w *packedWeights) serve(p kernels.Problem) error {
+func (w *packedWeights) serve(p kernels.Task) error {
 	q := w.problem
 	if q.N != p.N || q.K != p.K || q.DType != p.DType || q.PackInside != p.PackInside {
 		return fmt.Errorf("%v %s: weights were packed for n%d k%d %s, packing inside the launch: %v",
-			p.Shape, p.DType, q.N, q.K, q.DType, q.PackInside)
+			p.Shape(), p.DType, q.N, q.K, q.DType, q.PackInside)
 	}
 	if w.packed.data == nil {
-		return fmt.Errorf("%v: weights are closed", p.Shape)
+		return fmt.Errorf("%v: weights are closed", p.Shape())
 	}
 	return nil
 }
 
-// bindPacked is join for what a kernel of the packed form takes.
-func (d *Device) bindPacked(kernel string, p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (C.ga_gemm, kernels.Problem, error) {
-	if err := d.supports(kernel, p); err != nil {
-		return C.ga_gemm{}, p, err
-	}
+// bindPacked is join for kernels with packed weights.
+func (d *Device) bindPacked(kernel string, p kernels.Task, a kernels.Operand, w kernels.Weights,
+	c kernels.Operand) (C.ga_gemm, kernels.Task, error) {
 	g, p, pw, err := join[*packedWeights](d, kernel, p, a, w, c)
 	if err != nil {
 		return g, p, err
@@ -136,7 +131,7 @@ func (d *Device) bindPacked(kernel string, p kernels.Problem, a kernels.Operand,
 		}
 		g.ldb, g.b_inside = C.int64_t(q.LDB), pw.packed.data
 		g.b_transposed = 0
-		if q.BLayout == kernels.Transposed {
+		if q.Layout == kernels.Transposed {
 			g.b_transposed = 1
 		}
 	}

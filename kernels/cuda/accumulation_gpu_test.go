@@ -9,11 +9,11 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/cublas"
 )
 
-// TestFastAccumulation shows how much of the gate's bound fp8 uses where its sums stay in the tensor core, as ours
-// do, and where they do not.
+// TestFastAccumulation measures how much of the gate's error bound fp8 uses, with sums kept in the tensor
+// core and with promoted sums.
 func TestFastAccumulation(t *testing.T) {
 	d := gpu(t)
-	lt, err := kernels.FindGemm(d, "cublaslt")
+	lt, err := kernels.Find(d, kernels.GEMM, "cublaslt")
 	if err != nil {
 		t.Skip(err)
 	}
@@ -21,15 +21,15 @@ func TestFastAccumulation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours, err := kernels.FindGemm(d, "auto")
+	ours, err := kernels.Find(d, kernels.GEMM, "auto")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, g := range []kernels.Gemm{lt, fast, ours} {
+	for _, g := range []kernels.Kernel{lt, fast, ours} {
 		s, err := kernels.CheckKernel(t.Context(), d, g, kernels.FP8, 7)
 		t.Logf("%s: %d passed, %.2f of the bound used, %v", g.Name(), s.Passed, s.Margin, err)
 	}
-	library, err := kernels.FindGemm(d, "cublas")
+	library, err := kernels.Find(d, kernels.GEMM, "cublas")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,10 +9,9 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// decoderBench is a GPU and the memory that launches are bound to.
 type decoderBench struct {
 	*testing.B
 	d *cuda.Device
@@ -47,36 +46,33 @@ func (b decoderBench) buffer(n int, dt kernels.DType) kernels.Operand {
 	return kernels.Operand{Buffer: buffer}
 }
 
-// copies is how many sets of bytes are needed that memory and not L2 answers.
 func (b decoderBench) copies(bytes int64) int {
 	return int(3*b.d.Spec().LastLevelCacheBytes/bytes) + 1
 }
 
-// report measures launches one after the other, a block of some milliseconds an iteration, and
-// reports the median of what one takes, and its bytes over that.
 func (b decoderBench) report(launches []kernels.Launch, bytes float64) {
 	b.Helper()
 	n := 0
 	var samples []float64
-	for i := range b.N + 1 { // the first tells how many make a block
+	for i := range b.N + 1 {
 		span, err := b.d.Execute(context.Background(), launches, max(n, len(launches)))
 		if err != nil {
 			b.Fatal(err)
 		}
 		if i == 0 {
-			n = int(min(max(quantisedBlock/(span.Seconds/float64(len(launches))), 1), 4000))
+			n = int(min(max(quantizedBlock/(span.Seconds/float64(len(launches))), 1), 4000))
 			continue
 		}
 		samples = append(samples, span.Seconds/float64(n))
 	}
-	seconds := kerneltest.Median(samples)
+	seconds := stats.Median(samples)
 	b.ReportMetric(seconds*1e6, "us")
 	b.ReportMetric(bytes/seconds/1e12, "TB/s")
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkDecodeAttention measures one row against caches of several layers, in turn: keys
-// and values come from memory. Rotated is with rotation and append in the same launch.
+// BenchmarkDecodeAttention measures one row against the caches of several layers in turn, so keys and values
+// come from memory. Rotated includes rotation and append in the same launch.
 func BenchmarkDecodeAttention(b *testing.B) {
 	g := newDecoderBench(b)
 	h := kernels.Heads{Query: 32, KV: 8, Dim: 128}
@@ -96,7 +92,6 @@ func BenchmarkDecodeAttention(b *testing.B) {
 						b.Fatal(err)
 					}
 					qkv, out, table := g.buffer(h.Width(), dt), g.buffer(h.Query*h.Dim, dt), g.buffer(capacity*h.Dim, kernels.FP32)
-					// Caches of the capacity that serves the context; many small ones lie in one buffer.
 					size := (keys + kernels.CacheGranule) / kernels.CacheGranule * kernels.CacheGranule
 					layers := g.copies(bytes)
 					k, v := g.buffer(layers*h.KV*size*h.Dim, dt), g.buffer(layers*h.KV*size*h.Dim, dt)
@@ -106,9 +101,11 @@ func BenchmarkDecodeAttention(b *testing.B) {
 						k.Offset += h.KV * size * h.Dim
 						v.Offset += h.KV * size * h.Dim
 						o := kernels.Attention{
-							Rows: 1, Heads: h, DType: dt, Scale: 0.088, Q: qkv, LDQ: h.Width(), Position: position, Length: size, Cache: cache, Out: out,
+							Rows: 1, Heads: h, DType: dt, Scale: 0.088, Q: qkv, LDQ: h.Width(), Position: position, Length: size,
+							Cache: cache, Out: out,
 						}
-						r := kernels.Rotation{Rows: 1, Heads: h, DType: dt, QKV: qkv, Position: position, Table: table, Positions: capacity, Cache: cache}
+						r := kernels.Rotation{Rows: 1, Heads: h, DType: dt, QKV: qkv, Position: position, Table: table, Positions: capacity,
+							Cache: cache}
 						var l kernels.Launch
 						var err error
 						if rotated {
@@ -128,8 +125,8 @@ func BenchmarkDecodeAttention(b *testing.B) {
 	}
 }
 
-// BenchmarkOperations measures what a decoder does between its products, for one row, where a
-// launch decides, and for a prefill, where memory does.
+// BenchmarkOperations measures a decoder's operations between products: one row is bound by launches, a
+// prefill by memory.
 func BenchmarkOperations(b *testing.B) {
 	g := newDecoderBench(b)
 	const dt, hidden, inner, vocab = kernels.BF16, 4096, 14336, 32768
@@ -174,11 +171,13 @@ func BenchmarkOperations(b *testing.B) {
 			return g.d.Rotate(kernels.Rotation{
 				Rows: rows, Heads: h, DType: dt, QKV: g.buffer(rows*h.Width(), dt), Position: zero(g, 1),
 				Table: g.buffer(capacity*h.Dim, kernels.FP32), Positions: capacity,
-				Cache: kernels.KVCache{Capacity: capacity, Keys: g.buffer(capacity*h.KV*h.Dim, dt), Values: g.buffer(capacity*h.KV*h.Dim, dt)},
+				Cache: kernels.KVCache{Capacity: capacity, Keys: g.buffer(capacity*h.KV*h.Dim, dt),
+					Values: g.buffer(capacity*h.KV*h.Dim, dt)},
 			})
 		})
 		run("gate", wide*inner*6, func(g decoderBench) (kernels.Launch, error) {
-			return g.d.Activate(kernels.GatedUnit{Rows: rows, Inner: inner, DType: dt, GateUp: g.buffer(2*rows*inner, dt), Out: g.buffer(rows*inner, dt)})
+			return g.d.Activate(kernels.GatedUnit{Rows: rows, Inner: inner, DType: dt, GateUp: g.buffer(2*rows*inner, dt),
+				Out: g.buffer(rows*inner, dt)})
 		})
 	}
 	for _, n := range []int{vocab, 1 << 18} {
@@ -191,7 +190,8 @@ func BenchmarkOperations(b *testing.B) {
 				}
 				return o
 			}
-			l, err := g.d.Choose(kernels.TokenChoice{Vocab: n, DType: kernels.FP32, Logits: g.buffer(n, kernels.FP32), Token: one(), Position: one()})
+			l, err := g.d.Choose(kernels.TokenChoice{Vocab: n, DType: kernels.FP32, Logits: g.buffer(n, kernels.FP32), Token: one(),
+				Position: one()})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -17,7 +17,6 @@ import (
 
 func init() { scenarios["brought softmax"] = broughtSoftmaxScenario }
 
-// broughtSoftmaxScenario loads a file twice, and runs softmaxes past the gate.
 func broughtSoftmaxScenario() {
 	devices, _ := Provider{}.Open()
 	d := devices[0]
@@ -34,23 +33,24 @@ func broughtSoftmaxScenario() {
 	}
 	again, err := loader.LoadSoftmax(os.Getenv(kernelEnv))
 	report(err)
-	fmt.Println("once:", again == k, "listed:", slices.Contains(kernels.SoftmaxKernels(d), k), "version:", d.Spec().Versions["mine"][:7])
-	for _, p := range []kernels.SoftmaxProblem{
-		{Rows: 7, Columns: 33, DType: kernels.FP32, Scale: 0.5},
-		{Rows: 40, Columns: 20, DType: kernels.FP32, Queries: 20, Log: true},
+	fmt.Println("once:", again == k, "listed:", slices.Contains(d.Kernels(kernels.Softmax), k), "version:", d.Spec().Versions["mine"][:7])
+	for _, p := range []kernels.Task{
+		{Subject: kernels.Subject{Operation: kernels.Softmax, DType: kernels.FP32, Dims: kernels.Dims{Columns: 33}}, M: 7, Scale: 0.5},
+		{Subject: kernels.Subject{Operation: kernels.LogSoftmax, DType: kernels.FP32, Dims: kernels.Dims{Columns: 20, Queries: 20}}, M: 40},
 	} {
 		_, err := kernels.SoftmaxGate(context.Background(), d, k, p, 1)
 		report(err)
 	}
-	fmt.Println(k.Supports(kernels.SoftmaxProblem{Rows: 1, Columns: 1, DType: kernels.FP16}))
+	fmt.Println(k.Supports(kernels.Task{Subject: kernels.Subject{Operation: kernels.Softmax, DType: kernels.FP16,
+		Dims: kernels.Dims{Columns: 1}}, M: 1}))
 	report(d.Close())
 }
 
-// fakeSoftmax compiles testdata/fake_softmax.c.
 func fakeSoftmax(t *testing.T, options ...string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "mine.so")
-	args := append([]string{"-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-I../plugin/include", "-o", out, "testdata/fake_softmax.c", "-lm"}, options...)
+	args := append([]string{"-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-I../plugin/include", "-o", out,
+		"testdata/fake_softmax.c", "-lm"}, options...)
 	if text, err := exec.Command("cc", args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}

@@ -20,7 +20,6 @@ func init() {
 	scenarios["versions"] = versionsScenario
 }
 
-// broughtScenario loads a file twice, and runs the gate and a product that packs inside.
 func broughtScenario() {
 	devices, _ := Provider{}.Open()
 	d := devices[0]
@@ -31,22 +30,22 @@ func broughtScenario() {
 		return
 	}
 	again, err := loader.LoadKernel(os.Getenv(kernelEnv))
-	found, findErr := kernels.FindGemm(d, "mine")
+	found, findErr := kernels.Find(d, kernels.GEMM, "mine")
 	report(err, findErr)
 	fmt.Println("once:", again == g && found == g, "version:", d.Spec().Versions["mine"][:7])
 	s, err := kernels.CheckKernel(context.Background(), d, g, kernels.FP32, 1)
 	report(err)
 	fmt.Printf("%d of %d passed\n", s.Passed, len(kernels.CheckProblems(kernels.FP32))+len(kernels.SpecialProblems(kernels.FP32)))
-	fmt.Println(g.Supports(kernels.Problem{Shape: kernels.Shape{M: 1, N: 1, K: 1}, DType: kernels.FP16}))
-	report(bindOne(d, g, kernels.Problem{Shape: kernels.Shape{M: 3, N: 5, K: 7}, DType: kernels.FP32, PackInside: true}))
+	fmt.Println(g.Supports(kernels.Task{Subject: kernels.Product(kernels.FP16, 1, 1), M: 1}))
+	report(bindOne(d, g, kernels.Task{Subject: kernels.Product(kernels.FP32, 5, 7), M: 3, PackInside: true}))
 	report(d.Close())
 }
 
-// fakeKernel compiles testdata/fake_kernel.c.
 func fakeKernel(t *testing.T, options ...string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "mine.so")
-	args := append([]string{"-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-I../plugin/include", "-o", out, "testdata/fake_kernel.c"}, options...)
+	args := append([]string{"-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror", "-I../plugin/include", "-o", out,
+		"testdata/fake_kernel.c"}, options...)
 	if text, err := exec.Command("cc", args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -58,29 +57,33 @@ func TestBroughtKernelPassesGate(t *testing.T) {
 	problems := len(kernels.CheckProblems(kernels.FP32)) + len(kernels.SpecialProblems(kernels.FP32))
 	for _, options := range [][]string{nil, {"-DRAW"}} {
 		out, _ := child(t, "brought", driver, kernelEnv+"="+fakeKernel(t, options...))
-		want := fmt.Sprintf("once: true version: sha256:\n%d of %d passed\nkernel mine does not support fp16: it computes only fp32\n", problems, problems)
+		want := fmt.Sprintf("once: true version: sha256:\n%d of %d passed\nkernel mine does not support fp16: it computes only fp32\n",
+			problems, problems)
 		if out != want {
 			t.Errorf("%v: %q, want %q", options, out, want)
 		}
 	}
-	if out, _ := child(t, "brought", driver, kernelEnv+"="+fakeKernel(t, "-DWRONG")); !strings.Contains(out, "error: check: cuda:0/mine/fp32/") {
+	if out, _ := child(t, "brought", driver,
+		kernelEnv+"="+fakeKernel(t, "-DWRONG")); !strings.Contains(out, "error: check: cuda:0/mine/fp32/") {
 		t.Errorf("a wrong kernel: %s", out)
 	}
-	if out, _ := child(t, "brought", driver, kernelEnv+"="+fakeKernel(t, "-DFAILS")); !strings.Contains(out, "launch 0: it does not want to") {
+	if out, _ := child(t, "brought", driver,
+		kernelEnv+"="+fakeKernel(t, "-DFAILS")); !strings.Contains(out, "launch 0: it does not want to") {
 		t.Errorf("a kernel that fails: %s", out)
 	}
-	if out, _ := child(t, "brought", driver, kernelEnv+"=/nonexistent/mine.so"); !strings.Contains(out, `kernel "/nonexistent/mine.so": no such file`) {
+	if out, _ := child(t, "brought", driver,
+		kernelEnv+"=/nonexistent/mine.so"); !strings.Contains(out, `kernel "/nonexistent/mine.so": no such file`) {
 		t.Errorf("no kernel: %s", out)
 	}
 }
 
-// versionsScenario opens cuBLAS at several paths and checks a few products of what is there:
-// TestBlasPassesGate has them all.
+// versionsScenario opens cuBLAS at several paths and checks a few products. TestBlasPassesGate checks them
+// all.
 func versionsScenario() {
 	provider := Provider{}.WithLibraries(map[string][]string{"cublas": strings.Split(os.Getenv(kernelEnv), ":")})
 	devices, _ := provider.Open()
 	d := devices[0]
-	for _, g := range d.Gemms() {
+	for _, g := range d.Kernels(kernels.GEMM) {
 		if strings.HasPrefix(g.Name(), "cublas") {
 			var failures []error
 			for _, p := range kernels.CheckProblems(kernels.FP32)[:12] {
@@ -99,13 +102,14 @@ func versionsScenario() {
 	report(d.Close())
 }
 
-// linkedBLAS is fakeBLAS as vendors build it: cuBLAS asks for cuBLASLt by name, beside it.
+// linkedBLAS builds fakeBLAS as vendors do: cuBLAS links cuBLASLt by name, in the same folder.
 func linkedBLAS(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, args := range [][]string{
 		{"-DLT", "-Wl,-soname,libcublasLt.so.12", "-o", filepath.Join(dir, "libcublasLt.so.12")},
-		{"-Wl,-soname,libcublas.so.12", "-Wl,--no-as-needed", "-L" + dir, "-l:libcublasLt.so.12", "-Wl,-rpath,$ORIGIN", "-o", filepath.Join(dir, "libcublas.so.12")},
+		{"-Wl,-soname,libcublas.so.12", "-Wl,--no-as-needed", "-L" + dir, "-l:libcublasLt.so.12", "-Wl,-rpath,$ORIGIN", "-o",
+			filepath.Join(dir, "libcublas.so.12")},
 	} {
 		args = append([]string{"-shared", "-fPIC", "-O2", filepath.Join("testdata", "fake_cublas.c")}, args...)
 		if out, err := exec.Command("cc", args...).CombinedOutput(); err != nil {
@@ -131,11 +135,10 @@ func TestTwoVersionsOfBLAS(t *testing.T) {
 		want  []string
 	}{
 		{[]string{one}, []string{"cublas 12.4.5 true\ncublaslt 12.4.5 true\n"}},
-		// Versions that are alike are told apart by their files.
 		{[]string{one, two}, []string{"cublas@1 " + of(one, "libcublas") + " true\ncublaslt@1 " + of(one, "libcublasLt") + " true\n" +
 			"cublas@2 " + of(two, "libcublas") + " true\ncublaslt@2 " + of(two, "libcublasLt") + " true\n"}},
 		{[]string{linked}, []string{"cublas 12.4.5 true\ncublaslt 12.4.5 true\n"}},
-		// The loader takes the cuBLASLt that it has by that name.
+		// The loader reuses a loaded cuBLASLt of that name.
 		{[]string{linked, other}, []string{"cublas@1 " + of(linked, "libcublas") + " true\ncublaslt@1 " + of(linked, "libcublasLt") +
 			" true\ncublaslt@2 " + of(linked, "libcublasLt") + " true\n",
 			"cublas@2 is missing: it computes by " + linked + "/libcublasLt.so.12, which is loaded already"}},

@@ -12,8 +12,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
 )
 
-// plannedProblems are small and large products of type d, with operands that are aligned
-// to 16 bytes, to their elements, and in between.
 func plannedProblems(t *testing.T, d kernels.DType) []gemm.Problem {
 	var out []gemm.Problem
 	extents := []int{1, 3, 8, 16, 17, 64, 100, 128, 256, 1000, 4096, 14336, 32768}
@@ -21,7 +19,7 @@ func plannedProblems(t *testing.T, d kernels.DType) []gemm.Problem {
 		for _, n := range extents {
 			for _, k := range []int{1, 7, 64, 129, 4096, 14336} {
 				for _, o := range []gemm.Alignment{{A: 16, C: 16}, {A: d.Size(), C: d.Output().Size()}, {A: 16, C: 4}} {
-					p := kernels.Problem{Shape: kernels.Shape{M: m, N: n, K: k}, DType: d}
+					p := kernels.Task{Subject: kernels.Product(d, n, k), M: m}
 					if o.A < 16 || k*d.Size()%16 != 0 {
 						p.LDA, o.A = k+1, d.Size()
 					}
@@ -29,7 +27,7 @@ func plannedProblems(t *testing.T, d kernels.DType) []gemm.Problem {
 					if err != nil {
 						t.Fatal(err)
 					}
-					out = append(out, gemm.Problem{Problem: p, Aligned: o})
+					out = append(out, gemm.Problem{Task: p, Aligned: o})
 				}
 			}
 		}
@@ -37,8 +35,8 @@ func plannedProblems(t *testing.T, d kernels.DType) []gemm.Problem {
 	return out
 }
 
-// TestPlannedLaunches: whatever a family plans for a problem that it supports, on any
-// GPU, is in the embedded device code and within the limits of both.
+// Every plan for a supported problem, on any GPU, uses embedded device code and stays within the limits of
+// both.
 func TestPlannedLaunches(t *testing.T) {
 	const base = 1 << 32
 	for _, f := range families {
@@ -76,13 +74,13 @@ func TestPlannedLaunches(t *testing.T) {
 							continue
 						}
 						plans := []gemm.Plan{f.Plan(a, p)}
-						// Of families that tell them, now and then all the plans they choose from.
+						// Checks all candidates for a sample of the problems.
 						if c, ok := f.(planning.Chooser[gemm.Problem, gemm.Addresses]); ok && i%59 == 0 {
 							plans = append(plans, c.Candidates(a, p)...)
 						}
 						for _, plan := range plans {
 							if err := check(a, p, plan); err != nil {
-								t.Fatalf("%d, %s, %v: %v", a.CC, d, p.Shape, err)
+								t.Fatalf("%d, %s, %v: %v", a.CC, d, p.Shape(), err)
 							}
 						}
 					}

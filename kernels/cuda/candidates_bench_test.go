@@ -25,8 +25,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/timing"
 )
 
-// What BenchmarkCandidates is told: the file to write, after how many seconds no further
-// case begins, the seed of what is drawn, and a file of BenchmarkReach that has the cases.
 const (
 	candidatesEnv        = "GEMMAUDIT_CANDIDATES"
 	candidatesSecondsEnv = "GEMMAUDIT_CANDIDATES_SECONDS"
@@ -35,15 +33,13 @@ const (
 )
 
 const (
-	// hopeless is the ratio to the fastest candidate of its family beyond which one that is
-	// expected to be so slow is not measured.
+	// hopeless is the ratio of expected time to the family's fastest above which a candidate is not measured.
 	hopeless = 1.6
-	// Where a seed thins them out, those within promising times the fastest candidate of all families are
-	// measured, and one of surpriseOf that are expected to be slower, up to farBehind times.
+	// With a seed, candidates within promising times the fastest of all families are measured, plus one in
+	// surpriseOf of the slower ones, up to farBehind times.
 	promising, farBehind, surpriseOf = 1.15, 2, 24
 )
 
-// worthwhile are the places of those of a family's candidates that are not hopeless.
 func worthwhile(_ string, expected []float64) []int {
 	best := slices.Min(expected)
 	var all []int
@@ -55,9 +51,8 @@ func worthwhile(_ string, expected []float64) []int {
 	return all
 }
 
-// thinned is what is measured of a case so that there is time for more cases: of each family
-// the fastest, all that are promising beside the fastest of all families, and
-// some of those that are not, which the case and the seed draw: models may be wrong.
+// thinned selects the candidates of a case to measure, to leave time for more cases: the fastest of each
+// family, all promising ones, and a random sample of the rest, because models may be wrong.
 func thinned(a planning.Arch, c candidates.Case, seed uint64) (timing.Which, error) {
 	best := math.Inf(1)
 	for _, family := range candidates.Families(c.Operation) {
@@ -85,20 +80,18 @@ func thinned(a planning.Arch, c candidates.Case, seed uint64) (timing.Which, err
 	}, nil
 }
 
-// gridSeed is of the order of the grid where nothing is drawn.
 const gridSeed = 1
 
-// turns gives cases of the grid and drawn ones in turn, so that both take about half of the
-// time; without a seed, those of the grid alone.
+// turns alternates grid and random cases in about equal time; without a seed it gives grid cases only.
 type turns struct {
 	seed   uint64
 	grid   []candidates.Case
 	drawn  func() (candidates.Case, bool)
 	onGrid map[candidates.Case]bool
-	spent  [2]time.Duration // on cases of the grid, and on drawn ones
+	spent  [2]time.Duration // of grid cases and of random cases
 }
 
-// fromReach gives the products of a file of BenchmarkReach, those first in which our kernels were behind most.
+// fromReach returns the products of a file of BenchmarkReach, those furthest behind the library first.
 func fromReach(name string) (*turns, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -119,7 +112,6 @@ func fromReach(name string) (*turns, error) {
 	return t, nil
 }
 
-// newTurns returns a function that ends it, too.
 func newTurns(seed uint64) (*turns, func()) {
 	t := &turns{seed: seed, grid: candidates.Grid(cmp.Or(seed, gridSeed)), onGrid: map[candidates.Case]bool{}}
 	for _, c := range t.grid {
@@ -130,7 +122,6 @@ func newTurns(seed uint64) (*turns, func()) {
 	return t, stop
 }
 
-// next is the next case, and what counts its time; ok is false after the last.
 func (t *turns) next() (c candidates.Case, spent *time.Duration, ok bool) {
 	if len(t.grid) > 0 && (t.seed == 0 || t.spent[0] <= t.spent[1]) {
 		c, t.grid = t.grid[0], t.grid[1:]
@@ -145,15 +136,15 @@ func (t *turns) next() (c candidates.Case, spent *time.Duration, ok bool) {
 	return c, &t.spent[1], ok
 }
 
-// BenchmarkCandidates measures the candidates of every family that chooses, over the grid of
-// package candidates and over cases that GEMMAUDIT_CANDIDATES_SEED draws, and writes their times
-// to the file that GEMMAUDIT_CANDIDATES names, to which `go run ./kernels/cuda/fit` fits the
-// constants of the card. A case's candidates are measured in interleaved rounds, as many as
-// -test.benchtime=5x says. Cases come in random order until GEMMAUDIT_CANDIDATES_SECONDS (300)
-// are over. A seed of 0, the default, draws none and thins out no candidates.
+// BenchmarkCandidates measures the candidates of every family that chooses plans, and writes their times to
+// the file GEMMAUDIT_CANDIDATES. `go run ./kernels/cuda/fit` fits the constants of the card to that file.
+// Cases come from the grid of package candidates and from the seed GEMMAUDIT_CANDIDATES_SEED, in random
+// order, until GEMMAUDIT_CANDIDATES_SECONDS (300) have passed. A case's candidates are measured in
+// interleaved rounds; -test.benchtime=5x means five. With seed 0, the default, there are no random cases and
+// every candidate is measured.
 //
-// GEMMAUDIT_CANDIDATES_OF names a file of BenchmarkReach: its products, those first in which ours took longest beside
-// their peer, come instead of the grid and of what is drawn.
+// GEMMAUDIT_CANDIDATES_OF names a file of BenchmarkReach. Its products replace the grid and the random cases,
+// those furthest behind their peer first.
 func BenchmarkCandidates(b *testing.B) {
 	name := os.Getenv(candidatesEnv)
 	if name == "" {

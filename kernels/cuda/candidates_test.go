@@ -23,7 +23,6 @@ import (
 
 func init() { scenarios["candidates"] = measureSmallCandidates }
 
-// measureSmallCandidates measures the candidates of small cases in three rounds and prints the file.
 func measureSmallCandidates() {
 	devices, _ := Provider{}.Open()
 	d := devices[0].(*Device).Device
@@ -45,15 +44,14 @@ func measureSmallCandidates() {
 			which, err = thinned(d.Arch(), c, 1)
 			report(err)
 		}
-		times, err := timing.Plans(context.Background(), d, c, which, rand.New(rand.NewPCG(1, 1)), func() bool { rounds++; return rounds <= 3 })
+		times, err := timing.Plans(context.Background(), d, c, which, rand.New(rand.NewPCG(1, 1)),
+			func() bool { rounds++; return rounds <= 3 })
 		report(err, candidates.WriteTimes(&file, times))
 	}
 	fmt.Print(file.String())
 	report(d.Close())
 }
 
-// TestMeasureCandidates: what is measured on a fake GPU is a file that a fit reads, with every
-// family's candidates under the labels that plans have.
 func TestMeasureCandidates(t *testing.T) {
 	out, _ := child(t, "candidates", fakeDriver(t), "FAKE_CUDA_CAPABILITY=90")
 	card, times, err := candidates.Read(strings.NewReader(out))
@@ -75,7 +73,8 @@ func TestMeasureCandidates(t *testing.T) {
 		}
 		got[fmt.Sprint(x.Operation, " ", x.M, " ", x.Family)]++
 	}
-	for _, want := range []string{"gemm 8 hopper", "gemm 8 mma", "gemm 8 wmma", "gemm 8 gemv", "gemm 300 hopper", "gemm 300 mma", "gemm 300 wmma", "attention-prefill 300 flash", "attention-decode 300 decode"} {
+	for _, want := range []string{"gemm 8 hopper", "gemm 8 mma", "gemm 8 wmma", "gemm 8 gemv", "gemm 300 hopper", "gemm 300 mma",
+		"gemm 300 wmma", "attention-prefill 300 flash", "attention-decode 300 decode"} {
 		if got[want] == 0 {
 			t.Errorf("no candidate of %s: %v", want, got)
 		}
@@ -86,8 +85,6 @@ func TestMeasureCandidates(t *testing.T) {
 	}
 }
 
-// Cases of the grid and drawn ones take as long as each other, whatever one takes, and none comes
-// twice; without a seed there is the grid, as it always was.
 func TestTurns(t *testing.T) {
 	cases, end := newTurns(3)
 	defer end()
@@ -122,8 +119,6 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// Of a case that is thinned out, all are measured that may be the fastest, the fastest of each
-// family, and the same few of the others each time.
 func TestThinned(t *testing.T) {
 	cases, surprises, left := 0, 0, 0
 	for c := range candidates.Drawn(7) {
@@ -178,8 +173,7 @@ func TestThinned(t *testing.T) {
 	}
 }
 
-// Every family of products that chooses by constants of a card is measured. tiled chooses by
-// constants of its own.
+// Every family of products that uses a card's constants is measured. Package tiled has its own constants.
 func TestChoosersAreMeasured(t *testing.T) {
 	var choose []string
 	for _, f := range families {

@@ -15,7 +15,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
 )
 
-// openGPU is the first GPU with everything that runs on it, or the test is skipped.
 func openGPU(tb testing.TB) kernels.Device {
 	devices, missing := cuda.Provider{}.Open()
 	if len(devices) == 0 {
@@ -29,8 +28,8 @@ func openGPU(tb testing.TB) kernels.Device {
 	return devices[0]
 }
 
-// TestToldIsWhatRuns: on a GPU, with real libraries, what kernels say that they would run is
-// what runs. They are asked first, while the libraries have loaded nothing.
+// With real libraries, each kernel runs its predicted choice. Kernels are asked before the libraries load
+// anything.
 func TestToldIsWhatRuns(t *testing.T) {
 	d := openGPU(t)
 	ms := []int{1, 2, 7, 16, 17, 64, 100, 128, 192, 333, 512, 704, 1024, 1184, 1664, 2048, 4000}
@@ -42,7 +41,7 @@ func TestToldIsWhatRuns(t *testing.T) {
 			checked := 0
 			for _, m := range ms {
 				for _, layout := range []kernels.Layout{kernels.Transposed, kernels.RowMajor} {
-					p := kernels.Problem{Shape: kernels.Shape{M: m, N: 4096, K: 4096}, DType: dtype, BLayout: layout}
+					p := kernels.Task{Subject: kernels.Product(dtype, 4096, 4096).In(layout), M: m}
 					if g.Supports(p) == nil {
 						checked++
 					}
@@ -56,14 +55,13 @@ func TestToldIsWhatRuns(t *testing.T) {
 	}
 }
 
-// askAll asks tellers of one kernel, side by side, about count products of M from 1 to 32768.
 func askAll(tellers []kernels.ChoiceTeller, dtype kernels.DType, count int) ([]kernels.Choice, error) {
 	out := make([]kernels.Choice, count)
 	var group errgroup.Group
 	for i, t := range tellers {
 		group.Go(func() error {
 			for k := i; k < count; k += len(tellers) {
-				p := kernels.Problem{Shape: kernels.Shape{M: 1 + k*37%32768, N: 14336, K: 4096}, DType: dtype, BLayout: kernels.Transposed}
+				p := kernels.Task{Subject: kernels.Linear(dtype, 14336, 4096), M: 1 + k*37%32768}
 				var err error
 				var no *kernels.Unsupported
 				if out[k], err = t.Choice(p); err != nil && !errors.As(err, &no) {
@@ -76,24 +74,22 @@ func askAll(tellers []kernels.ChoiceTeller, dtype kernels.DType, count int) ([]k
 	return out, group.Wait()
 }
 
-// tellersOf are those that are asked at once in a sweep on 8 cores.
-func tellersOf(tb testing.TB, g kernels.ChoiceTeller) []kernels.ChoiceTeller {
-	many, ok := g.(kernels.ManyTellers)
-	if !ok {
-		return []kernels.ChoiceTeller{g}
-	}
-	tellers, err := many.Tellers(8)
+func tellersOf(tb testing.TB, k kernels.Kernel) []kernels.ChoiceTeller {
+	tellers, err := kernels.Tellers(k, 8)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return tellers
+	out := make([]kernels.ChoiceTeller, len(tellers))
+	for i, t := range tellers {
+		out[i] = t.(kernels.ChoiceTeller)
+	}
+	return out
 }
 
-// TestTellersAgree: asked from several goroutines, a kernel tells what it tells to one.
 func TestTellersAgree(t *testing.T) {
 	d := openGPU(t)
 	for _, g := range kerneltest.Tellers(d, 1) {
-		p := kernels.Problem{Shape: kernels.Shape{M: 16, N: 14336, K: 4096}, DType: kernels.BF16, BLayout: kernels.Transposed}
+		p := kernels.Task{Subject: kernels.Linear(kernels.BF16, 14336, 4096), M: 16}
 		if g.Supports(p) != nil {
 			continue
 		}
@@ -113,8 +109,8 @@ func TestTellersAgree(t *testing.T) {
 	}
 }
 
-// BenchmarkChoices is what it takes to be told what a product would run, on average over M from
-// 1 to 32768, as a sweep asks: at most 50 us.
+// BenchmarkChoices measures a query of the choice for one product, averaged over M from 1 to 32768, as a
+// sweep asks. The limit is 50 us.
 func BenchmarkChoices(b *testing.B) {
 	d := openGPU(b)
 	for _, g := range kerneltest.Tellers(d, 2) {
@@ -122,7 +118,7 @@ func BenchmarkChoices(b *testing.B) {
 			continue
 		}
 		for _, dtype := range []kernels.DType{kernels.BF16, kernels.FP8} {
-			if g.Supports(kernels.Problem{Shape: kernels.Shape{M: 16, N: 14336, K: 4096}, DType: dtype, BLayout: kernels.Transposed}) != nil {
+			if g.Supports(kernels.Task{Subject: kernels.Linear(dtype, 14336, 4096), M: 16}) != nil {
 				continue
 			}
 			for _, tellers := range [][]kernels.ChoiceTeller{{g}, tellersOf(b, g)} {

@@ -9,18 +9,16 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// choiceProblem is a product of a layer, as it is asked for M by M.
-func choiceProblem(t testing.TB, m int, d kernels.DType) kernels.Problem {
+func choiceProblem(t testing.TB, m int, d kernels.DType) kernels.Task {
 	t.Helper()
-	p, err := kernels.Problem{Shape: kernels.Shape{M: m, N: 14336, K: 4096}, DType: d, BLayout: kernels.Transposed}.Normalized()
+	p, err := kernels.Task{Subject: kernels.Linear(d, 14336, 4096), M: m}.Normalized()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-// Along a series the blocks that run at the same time, of one kind, do not change: so waves
-// follow from M.
+// Along a series, the number of concurrent blocks of one kind is constant, so waves follow from M.
 func TestOwnChoices(t *testing.T) {
 	for _, d := range []kernels.DType{kernels.BF16, kernels.FP8} {
 		kinds := map[string]results.LaunchKind{}
@@ -28,14 +26,14 @@ func TestOwnChoices(t *testing.T) {
 			p := choiceProblem(t, m, d)
 			c, ok := gemm.ChoiceOf(families, cudatest.H200, p)
 			if !ok {
-				t.Fatalf("%v: nothing runs it", p.Shape)
+				t.Fatalf("%v: nothing runs it", p.Shape())
 			}
 			k := results.KindOf(c, p.M, p.N)
 			if c.Label == "" || !c.Tiled() || c.Grid[0] < 1 || c.Stages < 1 || k.Slots < 1 || c.Waves <= 0 {
-				t.Errorf("%v: %+v", p.Shape, c)
+				t.Errorf("%v: %+v", p.Shape(), c)
 			}
 			if first, there := kinds[k.Label]; there && first != k {
-				t.Errorf("%v: %+v, and before it %+v", p.Shape, k, first)
+				t.Errorf("%v: %+v, and before it %+v", p.Shape(), k, first)
 			}
 			kinds[k.Label] = k
 		}
@@ -48,7 +46,6 @@ func TestOwnChoices(t *testing.T) {
 	}
 }
 
-// BenchmarkOwnChoice is what it takes to plan a product, on average over M from 1 to 32768.
 func BenchmarkOwnChoice(b *testing.B) {
 	among := map[string][]gemm.Family{"auto": families}
 	for _, f := range families {

@@ -15,7 +15,6 @@ import (
 
 func init() { scenarios["copies"] = copiesScenario }
 
-// copiesScenario runs a copy of whole vectors, and one that is none.
 func copiesScenario() {
 	devices, _ := Provider{}.Open()
 	d := devices[0].(*Device)
@@ -47,10 +46,10 @@ func copiesScenario() {
 	report(d.Close())
 }
 
-// TestCopyLaunches: whole vectors are copied by our kernel, other bytes by the driver.
 func TestCopyLaunches(t *testing.T) {
 	out, trace := child(t, "copies", fakeDriver(t), "FAKE_CUDA_TRACE=1")
-	for _, want := range []string{"bound copy\nbound driver's copy\ncopied true\n", "bytes 4096 to 8193 of", "they overlap", "it is closed"} {
+	for _, want := range []string{"bound copy\nbound driver's copy\ncopied true\n", "bytes 4096 to 8193 of", "they overlap",
+		"it is closed"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
@@ -58,11 +57,10 @@ func TestCopyLaunches(t *testing.T) {
 	if n := strings.Count(out, "refused "); n != 6 || strings.Contains(out, "refused <nil>") || strings.Contains(out, "error:") {
 		t.Error(out)
 	}
-	// Once ahead of the block, and twice within.
+	// Once before the block and twice in it.
 	if n := strings.Count(trace, "calls cuMemcpyDtoDAsync"); n != 3 {
 		t.Errorf("the driver copied %d times", n)
 	}
 }
 
-// TestCopiesArrive runs copies on the GPU.
 func TestCopiesArrive(t *testing.T) { kerneltest.CheckCopies(t, gpu(t)) }

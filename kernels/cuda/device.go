@@ -6,7 +6,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/attention"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/brought"
-	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibrate"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/cublas"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/decoder"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
@@ -16,35 +16,33 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/plugin"
 )
 
-// Device is one GPU with everything that runs on it. It works in the device's primary
-// context, which libraries of the same process share.
+// Device is one GPU with all its kernels. It works in the device's primary context, which it shares with
+// libraries of the same process.
 type Device struct {
 	*driver.Device
 	attention.Ladder
 	softmaxLadder
 	decoder.Operations
-	*calibrate.InForce
 
 	ordinal int
-	gemms   []kernels.Gemm
+	gemms   []kernels.Kernel
 	missing []kernels.Missing
-	// softmaxes are those that were brought as files.
-	softmaxes []kernels.SoftmaxKernel
+	// loaded from files
+	softmaxes []kernels.Kernel
 }
 
-// softmaxLadder is embedded beside the ladder of attention, under another name.
+// softmaxLadder gives the embedded ladder a name distinct from attention's.
 type softmaxLadder = softmax.Ladder
 
-// openDevice opens one GPU as a provider says and finds what runs on it.
 func openDevice(ordinal int, as Provider) (*Device, error) {
 	d, err := driver.Open(ordinal)
 	if err != nil {
 		return nil, err
 	}
 	all := &Device{
-		Device: d, Ladder: attention.Ladder{Device: d}, softmaxLadder: softmax.Ladder{Device: d}, Operations: decoder.Operations{Device: d}, ordinal: ordinal,
+		Device: d, Ladder: attention.Ladder{Device: d}, softmaxLadder: softmax.Ladder{Device: d}, Operations: decoder.Operations{Device: d},
+		ordinal: ordinal,
 	}
-	all.InForce = constantsOf(d, as)
 	all.gemms, all.missing = gemm.Ladder(d, families)
 	var missing []kernels.Missing
 	all.gemms, missing = quantised.Ladder(d, all.gemms)
@@ -54,14 +52,31 @@ func openDevice(ordinal int, as Provider) (*Device, error) {
 	return all, nil
 }
 
-// Gemms lists the kernels that run here, ours first.
-func (d *Device) Gemms() []kernels.Gemm { return d.gemms }
+// Constants implements [kernels.ConstantsTeller].
+func (d *Device) Constants() kernels.Constants {
+	a := d.Arch()
+	c := calibration.Nearest(a.CC, a.SMs, a.Bandwidth)
+	return kernels.Constants{Card: c.Card, Own: c.Card == d.Spec().Name, ID: c.ID(), Date: c.Date}
+}
 
-// Missing lists the kernels and libraries that don't, with reasons.
+// Kernels lists the kernels of an operation that run here, ours first.
+func (d *Device) Kernels(o kernels.Operation) []kernels.Kernel {
+	switch o {
+	case kernels.GEMM:
+		return d.gemms
+	case kernels.AttentionPrefill, kernels.AttentionDecode:
+		return kernels.AttentionKernels(d, d.AttentionKernels())
+	case kernels.Softmax, kernels.LogSoftmax:
+		return append(d.SoftmaxKernels(), d.softmaxes...)
+	}
+	return nil
+}
+
+// Missing lists the unavailable kernels and libraries, with reasons.
 func (d *Device) Missing() []kernels.Missing { return d.missing }
 
 // LoadKernel implements [kernels.KernelLoader].
-func (d *Device) LoadKernel(path string) (kernels.Gemm, error) {
+func (d *Device) LoadKernel(path string) (kernels.Kernel, error) {
 	file, err := plugin.Open(path)
 	if err != nil {
 		return nil, err
@@ -80,13 +95,8 @@ func (d *Device) LoadKernel(path string) (kernels.Gemm, error) {
 	return k, nil
 }
 
-// SoftmaxKernels lists the kernels of softmax, ours first.
-func (d *Device) SoftmaxKernels() []kernels.SoftmaxKernel {
-	return append(d.softmaxLadder.SoftmaxKernels(), d.softmaxes...)
-}
-
 // LoadSoftmax implements [kernels.SoftmaxLoader].
-func (d *Device) LoadSoftmax(path string) (kernels.SoftmaxKernel, error) {
+func (d *Device) LoadSoftmax(path string) (kernels.Kernel, error) {
 	file, err := plugin.OpenSoftmax(path)
 	if file == nil || err != nil {
 		return nil, err

@@ -26,7 +26,8 @@ func TestSpec(t *testing.T) {
 	s := d.Spec()
 	t.Logf("%+v", s)
 	t.Logf("%+v", d.Arch())
-	if s.Units < 1 || s.MemoryBytes < 1<<30 || s.LastLevelCacheBytes < 1<<20 || d.Arch().ClockMHz < 500 || d.Arch().Bandwidth < 1e11 || d.Arch().SharedMax < 48<<10 {
+	if s.Units < 1 || s.MemoryBytes < 1<<30 || s.LastLevelCacheBytes < 1<<20 || d.Arch().ClockMHz < 500 || d.Arch().Bandwidth < 1e11 ||
+		d.Arch().SharedMax < 48<<10 {
 		t.Errorf("implausible: %+v %+v", s, d.Arch())
 	}
 	free, ok := d.FreeMemory()
@@ -35,10 +36,9 @@ func TestSpec(t *testing.T) {
 	}
 }
 
-// Every kernel passes the gate in every type that it takes.
 func TestGate(t *testing.T) {
 	d := gpu(t)
-	for _, g := range d.Gemms() {
+	for _, g := range d.Kernels(kernels.GEMM) {
 		for _, dt := range kernels.DTypes() {
 			t.Run(g.Name()+"/"+dt.String(), func(t *testing.T) {
 				s, err := kernels.CheckKernel(context.Background(), d, g, dt, 1)
@@ -54,11 +54,11 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// Sums of int8 are exact, so that a row's bits depend on nothing else; of the other types it is
-// told what they depend on.
+// Sums of int8 are exact, so a row's bits depend on nothing else. For other types kernels report the
+// dependencies.
 func TestRowBits(t *testing.T) {
 	d := gpu(t)
-	for _, g := range d.Gemms() {
+	for _, g := range d.Kernels(kernels.GEMM) {
 		for _, dt := range kernels.DTypes() {
 			t.Run(g.Name()+"/"+dt.String(), func(t *testing.T) {
 				found, err := kernels.RowBitsOf(t.Context(), d, g, dt, 1)
@@ -74,7 +74,7 @@ func TestRowBits(t *testing.T) {
 	}
 }
 
-// Operands are those of the CPU, bit for bit; types that it lacks are its fp32 rounded.
+// Operands equal the CPU's bit for bit. Types that the CPU lacks are its fp32 values, rounded.
 func TestFillEqualsCPU(t *testing.T) {
 	d := gpu(t)
 	host, err := cpu.Open(0)
@@ -82,7 +82,7 @@ func TestFillEqualsCPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer host.Close()
-	const n = 1<<18 + 77 // over several of the CPU's chunks, and a tail
+	const n = 1<<18 + 77 // several of the CPU's chunks and a tail
 	for _, dt := range kernels.DTypes() {
 		for _, dist := range []kernels.Distribution{kernels.Normal, kernels.Integers, kernels.Zeros} {
 			source := dt
@@ -136,10 +136,9 @@ func TestBufferBounds(t *testing.T) {
 	}
 }
 
-// bound is a product of a kernel, its weights in copies over which launches rotate.
-func bound(t testing.TB, d *Device, kernel string, p kernels.Problem, copies int) []kernels.Launch {
+func bound(t testing.TB, d *Device, kernel string, p kernels.Task, copies int) []kernels.Launch {
 	t.Helper()
-	g, err := kernels.FindGemm(d, kernel)
+	g, err := kernels.Find(d, kernels.GEMM, kernel)
 	if err != nil {
 		t.Skip(err)
 	}
@@ -158,7 +157,7 @@ func bound(t testing.TB, d *Device, kernel string, p kernels.Problem, copies int
 		if err := b.Fill(kernels.Normal, p.DType, int64(p.N)*int64(p.K), uint64(i)); err != nil {
 			t.Fatal(err)
 		}
-		w, err := g.PrepareWeights(p, b)
+		w, err := g.Prepare(p, b)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,11 +171,11 @@ func bound(t testing.TB, d *Device, kernel string, p kernels.Problem, copies int
 	return launches
 }
 
-// One launch, and many in several chunks, take the same time each, at a clock that the
-// card can have; and rotation over copies shows where they do not fit into the cache.
+// The time per launch is the same for one launch and for several chunks, at a clock that the card supports.
+// Rotation over copies that exceed the cache takes longer.
 func TestExecute(t *testing.T) {
 	d := gpu(t)
-	p := kernels.Problem{Shape: kernels.Shape{M: 64, N: 1024, K: 1024}, DType: kernels.FP16}
+	p := kernels.Task{Subject: kernels.Product(kernels.FP16, 1024, 1024), M: 64}
 	launches := bound(t, d, "auto", p, 4)
 	each := func(launches []kernels.Launch, n int) float64 {
 		var times []float64
@@ -203,10 +202,10 @@ func TestExecute(t *testing.T) {
 	}
 }
 
-// What a block costs beyond its launches. The goal is 40 us on a quiet host.
+// A block's overhead beyond its launches should be at most 40 us on a quiet host.
 func TestBlockOverhead(t *testing.T) {
 	d := gpu(t)
-	launches := bound(t, d, "auto", kernels.Problem{Shape: kernels.Shape{M: 512, N: 4096, K: 4096}, DType: kernels.FP16}, 2)
+	launches := bound(t, d, "auto", kernels.Task{Subject: kernels.Product(kernels.FP16, 4096, 4096), M: 512}, 2)
 	var extra []float64
 	for range 500 {
 		start := time.Now()
@@ -235,7 +234,6 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
-// A launch that the device refuses is an error of its case alone.
 func TestRefusedLaunch(t *testing.T) {
 	d := gpu(t)
 	b := gputest.Buffer(t, d, 1<<20).(*driver.Buffer)
@@ -264,7 +262,7 @@ func TestCeilings(t *testing.T) {
 	}
 }
 
-// Every multiprocessor is stamped, once, and at the same time as all others.
+// Every multiprocessor is stamped once, all at the same time.
 func TestStamps(t *testing.T) {
 	d := gpu(t)
 	type stamp struct{ Entry, Clock, Time, Seen uint64 }
@@ -305,7 +303,7 @@ func TestStamps(t *testing.T) {
 }
 
 func init() {
-	// An illegal address on a real device: lost, and told so by every call.
+	// An illegal address loses a real device, and every later call reports it.
 	scenarios["illegal"] = func() {
 		devices, missing := Provider{}.Open()
 		if len(devices) == 0 {

@@ -1,26 +1,26 @@
-// Package cuda audits NVIDIA GPUs: it puts the rooms below it together into devices. Device
-// code is CUDA C++, built ahead of time and embedded; plans, which kernel and how, are Go
-// and need no GPU. What reaches the driver stands behind the build tag cuda; without it the
-// package offers no devices and says why.
+// Package cuda audits NVIDIA GPUs: it combines the packages below it into devices. Device code is CUDA C++,
+// built ahead of time and embedded. Plans (the choice of kernel, tile and schedule) are Go and need no GPU.
+// Code that calls the driver needs the build tag cuda; without it the package offers no devices and gives the
+// reason.
 //
-// The rooms import each other in one direction, from the bottom to the top:
+// Packages import only those above them:
 //
-//	calibration the constants of the models by which plans are chosen, for each card
-//	planning    what plans are made of, families of kernels and the choice among them
+//	calibration constants of the planning models, for each card
+//	planning    elements of plans, kernel families and the choice among them
 //	artefacts   the compiled device code
-//	datasheet   cards by their data sheets
+//	datasheet   data-sheet figures of cards
 //	management  cards by NVML
 //	support     launches around products: fill, pack, copy, stamp
 //	driver      context, memory, code, launches, blocks, graphs
-//	gemm        what families of products share; below it hopper, mma, gemv, cores, quantised
-//	attention   its ladder, for one row and for many
-//	softmax     that of rows: by a warp, a block, a cluster, or read twice; and baselines
-//	decoder     operations between products, and fused ones; stands on attention and gemv
+//	gemm        common parts of product families; below it hopper, mma, gemv, cores, quantized
+//	attention   attention kernels, for one row and for many
+//	softmax     softmax over rows: by warp, block, cluster, or two reads; and baselines
+//	decoder     operations between products, and fused ones; uses attention and gemv
 //	cublas      the vendor's libraries
-//	candidates  what is measured to calibrate a card, to which fit, a program, fits the constants
+//	candidates  times of all plans; the program fit fits the constants to them
 //
-// Device code lies beside the Go that plans it, headers of several rooms in include. A
-// source includes headers by name alone, wherever they lie.
+// Device code lies next to the Go code that plans it. Headers shared by several packages are in include;
+// sources include every header by its bare name.
 package cuda
 
 //go:generate go run ./tilegen

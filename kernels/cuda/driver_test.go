@@ -20,8 +20,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/cublas"
 )
 
-// childEnv makes a test binary run one scenario instead of its tests: a process has
-// one driver.
+// childEnv makes a test binary run one scenario instead of its tests, because a process can load only one
+// driver.
 const childEnv = "GEMMAUDIT_TEST_SCENARIO"
 
 func TestMain(m *testing.M) {
@@ -32,7 +32,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// scenarios are what a child does with its driver. They print what happened.
 var scenarios = map[string]func(){
 	"open": func() {
 		devices, missing := Provider{}.Open()
@@ -61,19 +60,17 @@ var scenarios = map[string]func(){
 	"bind":  bindAll,
 }
 
-// bindAll binds and launches the gate's problems with every kernel: so each plan's
-// kernels are in the image for the GPU, take the parameters that the plan makes, and
-// have tensor maps that a driver takes.
+// bindAll binds and launches the gate's problems with every kernel.
 func bindAll() {
 	devices, _ := Provider{}.Open()
 	for _, d := range devices {
 		bound := map[string]int{}
-		for _, g := range d.Gemms() {
+		for _, g := range d.Kernels(kernels.GEMM) {
 			for _, dt := range kernels.DTypes() {
 				problems := kernels.CheckProblems(dt)
 				for _, m := range []int{1, 8, 64, 300, 4096} {
 					for _, layout := range []kernels.Layout{kernels.RowMajor, kernels.Transposed} {
-						problems = append(problems, kernels.Problem{Shape: kernels.Shape{M: m, N: 1024, K: 512}, DType: dt, BLayout: layout})
+						problems = append(problems, kernels.Task{Subject: kernels.Product(dt, 1024, 512).In(layout), M: m})
 					}
 				}
 				for _, p := range problems {
@@ -81,7 +78,7 @@ func bindAll() {
 						continue
 					}
 					if err := bindOne(d, g, p); err != nil {
-						fmt.Printf("error: %s %s %v: %v\n", g.Name(), dt, p.Shape, err)
+						fmt.Printf("error: %s %s %v: %v\n", g.Name(), dt, p.Shape(), err)
 					} else {
 						bound[g.Name()]++
 					}
@@ -92,8 +89,7 @@ func bindAll() {
 	}
 }
 
-// bindOne binds a problem as the gate does, with operands inside of larger buffers.
-func bindOne(d kernels.Device, g kernels.Gemm, p kernels.Problem) (err error) {
+func bindOne(d kernels.Device, g kernels.Kernel, p kernels.Task) (err error) {
 	p, err = p.Normalized()
 	if err != nil {
 		return err
@@ -104,14 +100,14 @@ func bindOne(d kernels.Device, g kernels.Gemm, p kernels.Problem) (err error) {
 		return b
 	}
 	rowsB := p.K
-	if p.BLayout == kernels.Transposed {
+	if p.Layout == kernels.Transposed {
 		rowsB = p.N
 	}
 	a, b, c := alloc((p.M+1)*p.LDA, p.DType), alloc(rowsB*p.LDB, p.DType), alloc((p.M+1)*p.LDC, p.DType.Output())
 	if err != nil {
 		return err
 	}
-	w, err := g.PrepareWeights(p, b)
+	w, err := g.Prepare(p, b)
 	if err != nil {
 		return err
 	}
@@ -122,15 +118,13 @@ func bindOne(d kernels.Device, g kernels.Gemm, p kernels.Problem) (err error) {
 	return errors.Join(err, w.Close(), a.Close(), b.Close(), c.Close())
 }
 
-// work is a short life of a device: memory, a product, a block, and the end. It goes
-// on after errors as a sweep does.
 func work() {
 	devices, missing := Provider{}.Open()
 	for _, m := range missing {
 		fmt.Printf("%s is missing: %s\n", m.Name, m.Reason)
 	}
 	for _, d := range devices {
-		p := kernels.Problem{Shape: kernels.Shape{M: 64, N: 64, K: 64}, DType: kernels.FP16}
+		p := kernels.Task{Subject: kernels.Product(kernels.FP16, 64, 64), M: 64}
 		var buffers []kernels.Buffer
 		alloc := func(bytes int64) kernels.Buffer {
 			b, err := d.Alloc(bytes)
@@ -144,11 +138,11 @@ func work() {
 		a, b, c := alloc(8192), alloc(8192), alloc(8192)
 		_, err := d.Alloc(1 << 40)
 		report(err)
-		for _, g := range d.Gemms() {
+		for _, g := range d.Kernels(kernels.GEMM) {
 			if a == nil || b == nil || c == nil || g.Supports(p) != nil {
 				continue
 			}
-			w, err := g.PrepareWeights(p, b)
+			w, err := g.Prepare(p, b)
 			report(err)
 			if err != nil {
 				continue
@@ -198,10 +192,8 @@ func fakeDriver(t *testing.T, options ...string) string {
 	return dir
 }
 
-// compiled are the libraries that compile made, by its arguments.
 var compiled sync.Map
 
-// compile makes a shared library, once for all tests that need the same one.
 func compile(t *testing.T, cc, library string, args ...string) {
 	t.Helper()
 	key := fmt.Sprint(cc, args)
@@ -222,21 +214,20 @@ func compile(t *testing.T, cc, library string, args ...string) {
 	compiled.Store(key, made)
 }
 
-// child runs a scenario with the driver in dir and returns what it printed.
 func child(t *testing.T, scenario, dir string, env ...string) (stdout, stderr string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	// A real library would not survive a fake driver.
-	cmd.Env = append(append(os.Environ(), childEnv+"="+scenario, "LD_LIBRARY_PATH="+dir, cublas.Env+"="+filepath.Join(dir, "none.so")), env...)
+	// A real library would crash with a fake driver.
+	cmd.Env = append(append(os.Environ(), childEnv+"="+scenario, "LD_LIBRARY_PATH="+dir, cublas.Env+"="+filepath.Join(dir, "none.so")),
+		env...)
 	if err := cmd.Run(); err != nil {
 		t.Errorf("%s %v: %v\n%s%s", scenario, env, err, out.String(), errs.String())
 	}
 	return out.String(), errs.String()
 }
 
-// A driver that can't be used is a reason, whatever is wrong with it.
 func TestUnusableDrivers(t *testing.T) {
 	sound := fakeDriver(t)
 	lacking := fakeDriver(t, "-DcuTensorMapEncodeTiled=other")
@@ -257,12 +248,15 @@ func TestUnusableDrivers(t *testing.T) {
 		{"no GPU", sound, "FAKE_CUDA_FAIL=cuInit:1:100", "there is a driver but no GPU, or CUDA_VISIBLE_DEVICES hides it"},
 		{"stub", sound, "FAKE_CUDA_FAIL=cuInit:1:34", "the toolkit's stub comes first on the library path"},
 		{"mismatch", sound, "FAKE_CUDA_FAIL=cuInit:1:803", "libcuda and the kernel module are of different versions"},
-		{"does not start", sound, "FAKE_CUDA_FAIL=cuInit:1:999", "cuda is missing: the driver does not start: fake error 999 (CUDA_ERROR_FAKE)"},
+		{"does not start", sound, "FAKE_CUDA_FAIL=cuInit:1:999",
+			"cuda is missing: the driver does not start: fake error 999 (CUDA_ERROR_FAKE)"},
 		{"count fails", sound, "FAKE_CUDA_FAIL=cuDeviceGetCount:1:3", "cuda is missing: the driver does not count its GPUs: fake error 3"},
 		{"zero GPUs", sound, "FAKE_CUDA_DEVICES=0", "cuda is missing: the driver has no GPU to offer"},
-		{"too old a GPU", sound, "FAKE_CUDA_CAPABILITY=70", "cuda:0 is missing: Fake GPU 0 has compute capability 7.0, expected at least 7.5 (Turing)"},
+		{"too old a GPU", sound, "FAKE_CUDA_CAPABILITY=70",
+			"cuda:0 is missing: Fake GPU 0 has compute capability 7.0, expected at least 7.5 (Turing)"},
 		{"prohibited", sound, "FAKE_CUDA_MODE=2", "cuda:0 is missing: Fake GPU 0 is in compute mode prohibited"},
-		{"no context", sound, "FAKE_CUDA_FAIL=cuDevicePrimaryCtxRetain:1:2", "cuda:0 is missing: create a context on Fake GPU 0: fake error 2 (CUDA_ERROR_OUT_OF_MEMORY)"},
+		{"no context", sound, "FAKE_CUDA_FAIL=cuDevicePrimaryCtxRetain:1:2",
+			"cuda:0 is missing: create a context on Fake GPU 0: fake error 2 (CUDA_ERROR_OUT_OF_MEMORY)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out, _ := child(t, "open", c.dir, c.env)
@@ -272,7 +266,6 @@ func TestUnusableDrivers(t *testing.T) {
 			if !strings.Contains(out, c.want) {
 				t.Errorf("got %q, want %q in it", out, c.want)
 			}
-			// Where there is no GPU at all nothing is broken.
 			none := slices.Contains([]string{"none", "no library", "no GPU", "zero GPUs", "stub"}, c.name)
 			if broken := strings.Contains(out, "broken: true"); broken == none {
 				t.Errorf("broken is %v: %q", broken, out)
@@ -281,8 +274,6 @@ func TestUnusableDrivers(t *testing.T) {
 	}
 }
 
-// Whatever a kernel says it can do is planned, found and launched, on every
-// architecture.
 func TestEveryPlanBinds(t *testing.T) {
 	dir := fakeDriver(t)
 	for _, capability := range []int{75, 80, 86, 89, 90, 100, 120} {
@@ -294,7 +285,6 @@ func TestEveryPlanBinds(t *testing.T) {
 	}
 }
 
-// Two GPUs of which one fails leave the other.
 func TestOneOfTwoGPUs(t *testing.T) {
 	out, _ := child(t, "open", fakeDriver(t), "FAKE_CUDA_DEVICES=2", "FAKE_CUDA_FAIL=cuDevicePrimaryCtxRetain:1:46")
 	for _, want := range []string{
@@ -307,8 +297,7 @@ func TestOneOfTwoGPUs(t *testing.T) {
 	}
 }
 
-// Errors of a case are plain and name what was tried; those that make a context
-// unusable lose the device, and its end is quiet.
+// Errors that make a context unusable lose the device, and it still closes cleanly.
 func TestFailingDriver(t *testing.T) {
 	dir := fakeDriver(t)
 	for _, c := range []struct {
@@ -316,10 +305,14 @@ func TestFailingDriver(t *testing.T) {
 		want       []string
 		lost       bool
 	}{
-		{"sound", "", []string{"auto took 1.5 ms", "allocate 1099511627776 bytes (536870912 of 1073741824 are free): fake error 2 (CUDA_ERROR_OUT_OF_MEMORY) lost: false"}, false},
+		{"sound", "",
+			[]string{"auto took 1.5 ms",
+				"allocate 1099511627776 bytes (536870912 of 1073741824 are free): fake error 2 (CUDA_ERROR_OUT_OF_MEMORY) lost: false"},
+			false},
 		{"out of memory", "cuMemAlloc_v2:2:2", []string{"cuda:0: allocate 8192 bytes"}, false},
 		{"launch refused", "cuLaunchKernelEx:900:701", []string{"cuda:0: launch ", "m64 n64 k64", "fake error 701"}, false},
-		{"illegal address", "cuStreamSynchronize:9:700", []string{"device lost: cuda:0: run ", "fake error 700 (CUDA_ERROR_FAKE); a new process can use it again lost: true"}, true},
+		{"illegal address", "cuStreamSynchronize:9:700",
+			[]string{"device lost: cuda:0: run ", "fake error 700 (CUDA_ERROR_FAKE); a new process can use it again lost: true"}, true},
 		{"memory error", "cuMemcpyDtoH_v2:2:214", []string{"device lost: cuda:0: download 16 bytes: fake error 214"}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -334,16 +327,14 @@ func TestFailingDriver(t *testing.T) {
 			}
 		})
 	}
-	// After the loss the context is reset, and an opening in the same process works
-	// where the driver lets it.
+	// After the loss the context is reset, and the process can open the device again if the driver allows it.
 	out, _ := child(t, "again", dir, "FAKE_CUDA_FAIL=cuMemcpyDtoH_v2:2:700")
 	if _, second, _ := strings.Cut(out, "done"); !strings.Contains(second, "auto took") || strings.Contains(second, "lost: true") {
 		t.Errorf("the second device is not usable:\n%s", out)
 	}
 }
 
-// Whatever call of the driver fails, at whatever time, plainly or for good: an error
-// is told, and nothing crashes or hangs.
+// Every failing driver call gives an error, without crash or hang.
 func TestFaultAtEveryCall(t *testing.T) {
 	if testing.Short() {
 		t.Skip("hundreds of processes")
@@ -366,7 +357,8 @@ func TestFaultAtEveryCall(t *testing.T) {
 			for _, code := range []int{801, 719} {
 				fail := fmt.Sprintf("FAKE_CUDA_FAIL=%s:%d:%d", name, n, code)
 				out, _ := child(t, "work", dir, fail)
-				if !strings.Contains(out, fmt.Sprintf("fake error %d", code)) && name != "cuMemGetInfo_v2" && name != "cuDriverGetVersion" && name != "cuDeviceGetPCIBusId" && name != "cuDeviceGetUuid" {
+				if !strings.Contains(out, fmt.Sprintf("fake error %d", code)) && name != "cuMemGetInfo_v2" &&
+					name != "cuDriverGetVersion" && name != "cuDeviceGetPCIBusId" && name != "cuDeviceGetUuid" {
 					t.Errorf("%s: nothing is told of it:\n%s", fail, out)
 				}
 				if code != 719 && strings.Contains(out, "lost: true") {
@@ -377,7 +369,6 @@ func TestFaultAtEveryCall(t *testing.T) {
 	}
 }
 
-// What the driver returns of a copy of its own is its error like all others.
 func TestFailingCopy(t *testing.T) {
 	dir := fakeDriver(t)
 	for _, c := range []struct{ fail, want, not string }{
@@ -392,8 +383,8 @@ func TestFailingCopy(t *testing.T) {
 	}
 }
 
-// A context that can't be made current at the end is released as a whole: nothing is
-// destroyed in whatever context the thread has.
+// If the context can't be made current at close, it is released as a whole. Nothing is destroyed in the
+// thread's other context.
 func TestCloseInAnotherContext(t *testing.T) {
 	dir := fakeDriver(t)
 	last := func(env ...string) map[string]int {
@@ -419,7 +410,6 @@ func TestCloseInAnotherContext(t *testing.T) {
 	}
 }
 
-// ordinals are the calls of n at which to fail: the first ones, some, and the last.
 func ordinals(n int) []int {
 	var out []int
 	for i := 1; i < n; i = i*2 + 1 {

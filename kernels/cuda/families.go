@@ -8,5 +8,5 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm/mma"
 )
 
-// families are the kernels of ours for products, the best first.
+// families are our kernels for products, the best first.
 var families = []gemm.Family{hopper.Family{}, mma.Family{}, gemv.Family{}, mma.WMMA{}, cores.Tiled{}, cores.Naive{}}

@@ -8,7 +8,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// Every rung of the ladder is there or says why, on every architecture.
 func TestPresent(t *testing.T) {
 	for _, cc := range []int{75, 80, 86, 89, 90, 100, 120} {
 		a := planning.Arch{CC: cc, SMs: 100, SharedMax: 99 << 10, L2: 50 << 20, ClockMHz: 1700, Bandwidth: 1e12}

@@ -11,7 +11,6 @@ import (
 
 var openAll = sync.OnceValues(func() ([]kernels.Device, []kernels.Missing) { return Provider{}.Open() })
 
-// gpu is the first GPU here, or the test is skipped with the reason.
 func gpu(t testing.TB) *Device {
 	t.Helper()
 	devices, missing := openAll()

@@ -14,8 +14,6 @@ import (
 
 func init() { scenarios["graph"] = graphLife }
 
-// graphLife captures a product and a fused one, runs, closes, and leaves a second graph to
-// the device.
 func graphLife() {
 	devices, missing := Provider{}.Open()
 	if len(devices) == 0 {
@@ -56,18 +54,17 @@ func graphLife() {
 	fmt.Println("done")
 }
 
-// graphLaunches are a product by auto, and one that is normalized first.
 func graphLaunches(d *Device) ([]kernels.Launch, error) {
-	p := kernels.Problem{Shape: kernels.Shape{M: 1, N: 64, K: 64}, DType: kernels.FP16, BLayout: kernels.Transposed}
+	p := kernels.Task{Subject: kernels.Linear(kernels.FP16, 64, 64), M: 1}
 	memory, err := d.Alloc(1 << 20)
 	if err != nil {
 		return nil, err
 	}
-	g, err := kernels.FindGemm(d, "auto")
+	g, err := kernels.Find(d, kernels.GEMM, "auto")
 	if err != nil {
 		return nil, err
 	}
-	w, err := g.PrepareWeights(p, memory)
+	w, err := g.Prepare(p, memory)
 	if err != nil {
 		return nil, err
 	}
@@ -85,8 +82,7 @@ func graphLaunches(d *Device) ([]kernels.Launch, error) {
 	return []kernels.Launch{plain, fused, plain}, nil
 }
 
-// What a graph refuses, what becomes of it where the driver fails, and that it is given
-// back once.
+// Graphs refuse invalid launches, survive driver failures, and are freed once.
 func TestGraphs(t *testing.T) {
 	dir := fakeDriver(t)
 	const (
@@ -99,7 +95,7 @@ func TestGraphs(t *testing.T) {
 	for _, c := range []struct {
 		name, env string
 		want      []string
-		destroyed int // graphs given back, -1 where that is not the point
+		destroyed int
 	}{
 		{"sound", "", []string{sound + nested, closed, sound + nested, empty, "done"}, 2},
 		{"plain edges only", "FAKE_CUDA_PLAIN_EDGES=1", []string{unlapped + "launch ", "fake error 801", "took 0.5 ms", empty, "done"}, 2},
@@ -107,11 +103,15 @@ func TestGraphs(t *testing.T) {
 		{"capture broken off", "FAKE_CUDA_FAIL=cuStreamEndCapture:1:901", []string{unlapped, "fake error 901", sound, "done"}, 2},
 		{"no instance", "FAKE_CUDA_FAIL=cuGraphInstantiateWithFlags:1:2", []string{unlapped, "OUT_OF_MEMORY", sound, "done"}, 2},
 		{"no upload", "FAKE_CUDA_FAIL=cuGraphUpload:1:801", []string{unlapped, sound, "done"}, 3},
-		{"does not launch", "FAKE_CUDA_FAIL=cuGraphLaunch:2:701", []string{"error: execute on cuda:0: graph of 3 launches: launch 1: fake error 701", sound, "done"}, 2},
-		{"not destroyed", "FAKE_CUDA_FAIL=cuGraphExecDestroy:1:801", []string{"error: cuda:0: destroy a graph of 3 launches: fake error 801", "done"}, 2},
-		{"lost in the capture", "FAKE_CUDA_FAIL=cuStreamEndCapture:1:719", []string{"error: capture a graph of 3 launches: device lost: cuda:0: ", "lost: true", "done"}, 0},
+		{"does not launch", "FAKE_CUDA_FAIL=cuGraphLaunch:2:701",
+			[]string{"error: execute on cuda:0: graph of 3 launches: launch 1: fake error 701", sound, "done"}, 2},
+		{"not destroyed", "FAKE_CUDA_FAIL=cuGraphExecDestroy:1:801",
+			[]string{"error: cuda:0: destroy a graph of 3 launches: fake error 801", "done"}, 2},
+		{"lost in the capture", "FAKE_CUDA_FAIL=cuStreamEndCapture:1:719",
+			[]string{"error: capture a graph of 3 launches: device lost: cuda:0: ", "lost: true", "done"}, 0},
 		{"lost in the upload", "FAKE_CUDA_FAIL=cuStreamSynchronize:7:700", []string{"lost: true", "done"}, -1},
-		{"lost at the launch", "FAKE_CUDA_FAIL=cuGraphLaunch:1:700", []string{"device lost: cuda:0: launch graph of 3 launches: fake error 700", "done"}, 0},
+		{"lost at the launch", "FAKE_CUDA_FAIL=cuGraphLaunch:1:700",
+			[]string{"device lost: cuda:0: launch graph of 3 launches: fake error 700", "done"}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out, trace := child(t, "graph", dir, c.env, "FAKE_CUDA_TRACE=1")
@@ -125,7 +125,8 @@ func TestGraphs(t *testing.T) {
 			if got := strings.Count(trace, "calls cuGraphExecDestroy "); c.destroyed >= 0 && got != c.destroyed {
 				t.Errorf("%d graphs were given back, want %d", got, c.destroyed)
 			}
-			if made, gone := strings.Count(trace, "calls cuStreamEndCapture "), strings.Count(trace, "calls cuGraphDestroy "); !strings.Contains(out, "error: capture") && made < gone {
+			if made, gone := strings.Count(trace, "calls cuStreamEndCapture "),
+				strings.Count(trace, "calls cuGraphDestroy "); !strings.Contains(out, "error: capture") && made < gone {
 				t.Errorf("%d captures, %d of their graphs destroyed", made, gone)
 			}
 		})

@@ -11,9 +11,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gputest"
 )
 
-// TestHuge: a product whose C has more than 2³¹ elements, and one whose B has, are right at
-// both ends and at rows and columns between. Operands are small whole numbers, on which
-// sums are exact, so that C is known to the bit.
+// Products with more than 2³¹ elements in C or in B are right at both ends and between. Operands are small
+// integers with exact sums, so C is known to the bit.
 func TestHuge(t *testing.T) {
 	d := gpu(t)
 	for _, shape := range []kernels.Shape{
@@ -21,36 +20,34 @@ func TestHuge(t *testing.T) {
 		{M: 5, N: 1<<16 + 8, K: 1<<15 + 64},
 	} {
 		for _, layout := range []kernels.Layout{kernels.RowMajor, kernels.Transposed} {
-			p := kernels.Problem{Shape: shape, DType: kernels.BF16, BLayout: layout}
+			p := kernels.Task{Subject: kernels.Product(kernels.BF16, shape.N, shape.K).In(layout), M: shape.M}
 			size := int64(p.DType.Size())
 			elements := [3]int64{int64(p.M) * int64(p.K), int64(p.N) * int64(p.K), int64(p.M) * int64(p.N)}
 			if free, ok := d.FreeMemory(); ok && free < 3*size*(elements[0]+elements[1]+elements[2]) {
-				t.Skipf("%d bytes are free, too few for %v", free, p.Shape)
+				t.Skipf("%d bytes are free, too few for %v", free, p.Shape())
 			}
-			a, b, c := gputest.Buffer(t, d, elements[0]*size), gputest.Buffer(t, d, elements[1]*size), gputest.Buffer(t, d, elements[2]*size)
+			a, b, c := gputest.Buffer(t, d, elements[0]*size), gputest.Buffer(t, d, elements[1]*size),
+				gputest.Buffer(t, d, elements[2]*size)
 			for i, buf := range []kernels.Buffer{a, b} {
 				if err := buf.Fill(kernels.Integers, p.DType, elements[i], uint64(i)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			for _, g := range d.Gemms() {
-				// The plain ones would take minutes.
+			for _, g := range d.Kernels(kernels.GEMM) {
 				if g.Name() == "naive" || g.Supports(p) != nil {
 					continue
 				}
-				t.Run(fmt.Sprintf("%s/%v/%v", g.Name(), p.Shape, layout), func(t *testing.T) { checkHuge(t, d, g, p, a, b, c) })
+				t.Run(fmt.Sprintf("%s/%v/%v", g.Name(), p.Shape(), layout), func(t *testing.T) { checkHuge(t, d, g, p, a, b, c) })
 			}
 		}
 	}
 }
 
-// checkHuge computes a product and looks at some of its elements, those at the corners among
-// them.
-func checkHuge(t *testing.T, d *Device, g kernels.Gemm, p kernels.Problem, a, b, c kernels.Buffer) {
+func checkHuge(t *testing.T, d *Device, g kernels.Kernel, p kernels.Task, a, b, c kernels.Buffer) {
 	if err := c.Fill(kernels.Zeros, p.DType, int64(p.M)*int64(p.N), 0); err != nil {
 		t.Fatal(err)
 	}
-	w, err := g.PrepareWeights(p, b)
+	w, err := g.Prepare(p, b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +86,7 @@ func checkHuge(t *testing.T, d *Device, g kernels.Gemm, p kernels.Problem, a, b,
 	}
 	for _, col := range cols {
 		var weights []float64
-		if p.BLayout == kernels.Transposed {
+		if p.Layout == kernels.Transposed {
 			weights = read(b, int64(col)*int64(p.K), p.K, 1)
 		} else {
 			weights = read(b, int64(col), p.K, p.N)

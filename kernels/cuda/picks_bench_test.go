@@ -22,11 +22,9 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/timing"
-	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// What BenchmarkPicks is told: the file to write, if any, after how many seconds no further case begins, and the seed of
-// the cases.
 const (
 	picksEnv        = "GEMMAUDIT_PICKS"
 	picksSecondsEnv = "GEMMAUDIT_PICKS_SECONDS"
@@ -35,25 +33,24 @@ const (
 
 const (
 	pickCases = 500
-	// All candidates are measured so often, then the best few with what was picked, and last what was picked
-	// beside the best of all, on samples that chose nothing: so that the best is not the luckiest.
+	// Rounds: all candidates, then the best few and the pick, then the pick and the best on new samples. The
+	// new samples avoid selection bias toward lucky minimums.
 	pickScreen, pickFinal, pickProof = 3, 6, 9
 	pickFinalists                    = 4
-	// closePick is how much slower than the best a pick may be to count as one of the best.
+	// closePick is the maximum ratio to the best for a good pick.
 	closePick = 1.01
 )
 
-// Pick is how a case was planned and what the best of its candidates takes.
+// Pick is a planned case and the time of its best candidate.
 type Pick struct {
 	candidates.Case
 	Picked string  `json:"picked"`
 	Best   string  `json:"best"`
-	US     float64 `json:"us"`    // of what was picked
-	Ratio  float64 `json:"ratio"` // of it to the best, 1 where that is what was picked
+	US     float64 `json:"us"`    // time of the pick
+	Ratio  float64 `json:"ratio"` // pick to best; 1 if they are equal
 	Among  int     `json:"among"`
 }
 
-// randomCases are products of any size, type and number of rows.
 func randomCases(rng *rand.Rand) []candidates.Case {
 	types := []kernels.DType{kernels.BF16, kernels.FP16, kernels.INT8, kernels.FP8}
 	side := func() int { return 512 + 64*rng.IntN(249) }
@@ -66,9 +63,9 @@ func randomCases(rng *rand.Rand) []candidates.Case {
 	return all
 }
 
-// BenchmarkPicks times what the models pick beside the best of their candidates, in random cases, until
-// GEMMAUDIT_PICKS_SECONDS (300) are over, and prints the share that is within 1 % of the best.
-// -test.benchtime=1x runs it once.
+// BenchmarkPicks compares the models' picks with the best of their candidates in random cases, until
+// GEMMAUDIT_PICKS_SECONDS (300) have passed. It prints the share within 1 % of the best. -test.benchtime=1x
+// runs it once.
 func BenchmarkPicks(b *testing.B) {
 	d := gpu(b)
 	budget, err := strconv.ParseFloat(cmp.Or(os.Getenv(picksSecondsEnv), "300"), 64)
@@ -121,7 +118,6 @@ func BenchmarkPicks(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// printPicks prints the share of good picks of each type, and the worst.
 func printPicks(w io.Writer, picks []Pick) {
 	line := func(name string, of []Pick) {
 		if len(of) == 0 {
@@ -137,8 +133,11 @@ func printPicks(w io.Writer, picks []Pick) {
 			ratios = append(ratios, p.Ratio)
 		}
 		slices.Sort(ratios)
-		fmt.Fprintf(w, "picks %-5s %d cases: %.1f %% within 1 %% of the best of their candidates (asked 95 %%), geometric mean %.4f, 95th percentile %.3f, worst %.3f\n",
-			name, len(of), 100*float64(near)/float64(len(of)), math.Exp(sum/float64(len(of))), ratios[int(0.95*float64(len(ratios)-1))], ratios[len(ratios)-1])
+		fmt.Fprintf(w,
+			"picks %-5s %d cases: %.1f %% within 1 %% of the best of their candidates (asked 95 %%), geometric mean %.4f, 95th "+
+				"percentile %.3f, worst %.3f\n",
+			name, len(of), 100*float64(near)/float64(len(of)), math.Exp(sum/float64(len(of))), ratios[int(0.95*float64(len(ratios)-1))],
+			ratios[len(ratios)-1])
 	}
 	line("all", picks)
 	for _, t := range kernels.DTypes() {
@@ -150,10 +149,9 @@ func printPicks(w io.Writer, picks []Pick) {
 	}
 }
 
-// loadCase is what runs between all samples, so that they have the clock of a busy card, for which the models plan.
+// loadCase runs between all samples and keeps the card at the clock under load, which the models assume.
 var loadCase = candidates.Case{Subject: kernels.Product(kernels.BF16, 4096, 4096), M: 4096}
 
-// bindPicked binds the plan of a case that is picked, alone. Close ends it.
 func bindPicked(ctx context.Context, d *driver.Device, c candidates.Case) (*timing.Bound, error) {
 	problem, err := c.Product()
 	if err != nil {
@@ -171,7 +169,6 @@ func bindPicked(ctx context.Context, d *driver.Device, c candidates.Case) (*timi
 	})
 }
 
-// measurePick measures the candidates of a case, and what the models pick beside the best of them, with load between.
 func measurePick(d *driver.Device, c candidates.Case, load *timing.Bound, rng *rand.Rand) (pick Pick, err error) {
 	wrong := func(err error) (Pick, error) { return Pick{}, fmt.Errorf("%v: %w", c, err) }
 	problem, err := c.Product()
@@ -217,7 +214,7 @@ func measurePick(d *driver.Device, c candidates.Case, load *timing.Bound, rng *r
 			return err
 		}
 		slices.SortFunc(among, func(x, y int) int {
-			return cmp.Compare(kerneltest.Median(samples[x]), kerneltest.Median(samples[y]))
+			return cmp.Compare(stats.Median(samples[x]), stats.Median(samples[y]))
 		})
 		return nil
 	}
@@ -233,7 +230,7 @@ func measurePick(d *driver.Device, c candidates.Case, load *timing.Bound, rng *r
 	}
 	best := among[0]
 	name := func(i int) string { return s.Plan(i).Family + " " + s.Plan(i).Label }
-	pick = Pick{Case: c, Picked: name(picked), Best: name(best), US: kerneltest.Median(samples[picked]), Ratio: 1, Among: s.Len()}
+	pick = Pick{Case: c, Picked: name(picked), Best: name(best), US: stats.Median(samples[picked]), Ratio: 1, Among: s.Len()}
 	if best == picked {
 		return pick, nil
 	}
@@ -248,6 +245,6 @@ func measurePick(d *driver.Device, c candidates.Case, load *timing.Bound, rng *r
 	for i, us := range samples[picked] {
 		ratios = append(ratios, us/samples[best][i])
 	}
-	pick.Ratio = kerneltest.Median(ratios)
+	pick.Ratio = stats.Median(ratios)
 	return pick, nil
 }

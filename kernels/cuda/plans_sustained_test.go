@@ -22,18 +22,17 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/timing"
 )
 
-// sustainedPlansEnv names the file that BenchmarkSustainedPlans writes, if any.
 const sustainedPlansEnv = "GEMMAUDIT_SUSTAINED_PLANS"
 
 const (
-	// Of each tile that plan counts of which most is expected, as long as it is within nearPlan of the fastest.
+	// The plan with the best expected time is measured for each of at most mostPlans tiles, if it is within
+	// nearPlan of the fastest.
 	mostPlans = 16
 	nearPlan  = 1.12
-	// The next plan of a case has the power limit's clock of the one before it.
+	// A plan starts at the clock that the power limit set for the previous one.
 	nextSeconds = 0.5
 )
 
-// sustainedPlan is what a plan takes that runs by itself.
 type sustainedPlan struct {
 	candidates.Time
 	MJ       float64 `json:"mj"`
@@ -41,10 +40,10 @@ type sustainedPlan struct {
 	Expected float64 `json:"expected"` // seconds
 }
 
-// sustainedCases are products whose clock the power limit decides.
 func sustainedCases() (all []candidates.Case) {
 	for _, p := range [][3]int{
-		{256, 14336, 4096}, {512, 14336, 4096}, {1024, 4096, 4096}, {1024, 14336, 4096}, {2048, 6144, 4096}, {4096, 4096, 14336}, {4096, 28672, 4096},
+		{256, 14336, 4096}, {512, 14336, 4096}, {1024, 4096, 4096}, {1024, 14336, 4096}, {2048, 6144, 4096}, {4096, 4096, 14336},
+		{4096, 28672, 4096},
 	} {
 		s := kernels.Product(kernels.BF16, p[1], p[2])
 		s.Layout = kernels.Transposed
@@ -53,8 +52,8 @@ func sustainedCases() (all []candidates.Case) {
 	return all
 }
 
-// BenchmarkSustainedPlans runs the promising plans of a few products by themselves, one of each tile, half a second each
-// and twice: what the power limit takes from each of them. -test.benchtime=1x runs it once.
+// BenchmarkSustainedPlans runs the promising plans of a few products separately, one per tile, half a second
+// each and twice. It shows how much the power limit slows each of them. -test.benchtime=1x runs it once.
 func BenchmarkSustainedPlans(b *testing.B) {
 	d := gpu(b)
 	rng := rand.New(rand.NewPCG(1, 5))
@@ -85,8 +84,8 @@ func BenchmarkSustainedPlans(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// sustainPlans measures the plans of a case.
-func sustainPlans(ctx context.Context, d *Device, c candidates.Case, start, next, span float64, rng *rand.Rand) (all []sustainedPlan, err error) {
+func sustainPlans(ctx context.Context, d *Device, c candidates.Case, start, next, span float64,
+	rng *rand.Rand) (all []sustainedPlan, err error) {
 	problem, err := c.Product()
 	if err != nil {
 		return nil, err
@@ -118,7 +117,8 @@ func sustainPlans(ctx context.Context, d *Device, c candidates.Case, start, next
 	}
 	for range sustainedPasses {
 		for _, i := range order {
-			x, err := sustain(d, s.Launches(i), start, span, func(f *timing.Flight, landed func(kernels.Span)) error { return s.Start(ctx, f, i, landed) })
+			x, err := sustain(d, s.Launches(i), start, span,
+				func(f *timing.Flight, landed func(kernels.Span)) error { return s.Start(ctx, f, i, landed) })
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", s.Plan(i).Label, err)
 			}
@@ -130,7 +130,6 @@ func sustainPlans(ctx context.Context, d *Device, c candidates.Case, start, next
 	return all, nil
 }
 
-// with is p with one of its passes.
 func (p sustainedPlan) with(x reach.Sustained) sustainedPlan {
 	p.Seconds += 1e-6 * x.US / sustainedPasses
 	p.MHz += x.MHz / sustainedPasses
@@ -139,7 +138,6 @@ func (p sustainedPlan) with(x reach.Sustained) sustainedPlan {
 	return p
 }
 
-// tilesOf are the places of the plans that are measured.
 func tilesOf(expected []candidates.Expected) []int {
 	best := slices.MinFunc(expected, func(a, b candidates.Expected) int { return cmp.Compare(a.Seconds, b.Seconds) }).Seconds
 	order := make([]int, len(expected))

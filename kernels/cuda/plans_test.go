@@ -12,9 +12,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// TestPlansAreKept holds what every family plans, over a grid of products and
-// GPUs, against testdata/plans.txt.gz: a choice that changes is to be seen, not found
-// out. -update-plans accepts what is planned.
+// TestPlansAreKept compares plans with testdata/plans.txt.gz, which makes each changed choice visible;
+// -update-plans accepts the new ones.
 func TestPlansAreKept(t *testing.T) {
 	var text bytes.Buffer
 	for _, a := range cudatest.Archs {
@@ -25,15 +24,15 @@ func TestPlansAreKept(t *testing.T) {
 	cudatest.Golden(t, "plans.txt.gz", text.String())
 }
 
-// writeGemmPlans writes a line for each product: what every family plans. Below them
-// stand digests of the times that the models expect of all candidates.
 func writeGemmPlans(t *testing.T, w *bytes.Buffer, a planning.Arch, d kernels.DType) {
 	fmt.Fprintf(w, "%d with %d multiprocessors, %s\n", a.CC, a.SMs, d)
 	times := make([]bytes.Buffer, len(families))
-	for _, nk := range [][2]int{{14336, 4096}, {4096, 4096}, {4096, 14336}, {6144, 4096}, {28672, 8192}, {1000, 1000}, {32000, 2048}, {130, 264}, {64, 32768}} {
-		for _, m := range []int{1, 2, 5, 8, 9, 16, 17, 31, 64, 65, 100, 128, 190, 256, 257, 400, 512, 513, 1000, 1024, 2000, 3333, 4096, 8192, 20000} {
+	for _, nk := range [][2]int{{14336, 4096}, {4096, 4096}, {4096, 14336}, {6144, 4096}, {28672, 8192}, {1000, 1000}, {32000, 2048},
+		{130, 264}, {64, 32768}} {
+		for _, m := range []int{1, 2, 5, 8, 9, 16, 17, 31, 64, 65, 100, 128, 190, 256, 257, 400, 512, 513, 1000, 1024, 2000, 3333, 4096,
+			8192, 20000} {
 			for _, o := range []gemm.Alignment{{A: 16, C: 16}, {A: d.Size(), C: d.Output().Size()}} {
-				p := kernels.Problem{Shape: kernels.Shape{M: m, N: nk[0], K: nk[1]}, DType: d}
+				p := kernels.Task{Subject: kernels.Product(d, nk[0], nk[1]), M: m}
 				if o.A < 16 {
 					if m%3 != 0 && m != 1 && m != 4096 {
 						continue
@@ -44,7 +43,7 @@ func writeGemmPlans(t *testing.T, w *bytes.Buffer, a planning.Arch, d kernels.DT
 				if err != nil {
 					t.Fatal(err)
 				}
-				q := gemm.Problem{Problem: p, Aligned: o}
+				q := gemm.Problem{Task: p, Aligned: o}
 				fmt.Fprintf(w, "m%d n%d k%d %d", m, nk[0], nk[1], o.A)
 				for i, f := range families {
 					if f.Supports(a, q) != "" {

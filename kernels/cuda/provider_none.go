@@ -4,7 +4,7 @@ package cuda
 
 import "github.com/gemmaudit/gemmaudit/kernels"
 
-// Open says that this build has no GPU support.
+// Open reports that this build has no GPU support.
 func (Provider) Open() ([]kernels.Device, []kernels.Missing) {
 	return missing("this program was built without GPU support: `make` builds it with", false)
 }

@@ -27,7 +27,6 @@ func init() {
 	scenarios["picks"] = measureSmallPicks
 }
 
-// measureSmallReach measures small products of every type and prints the file.
 func measureSmallReach() {
 	d := scenarioDevice()
 	var all []reach.Product
@@ -45,7 +44,6 @@ func measureSmallReach() {
 	report(d.Close())
 }
 
-// measureSmallSustained runs two series for a few milliseconds each.
 func measureSmallSustained() {
 	d := scenarioDevice()
 	bench := newReachBench(d, reach.Machine{Peak: 1e11, Bandwidth: 1e10})
@@ -55,16 +53,15 @@ func measureSmallSustained() {
 	report(err, reach.PrintSustained(os.Stdout, all), d.Close())
 }
 
-// measureSmallSustainedPlans runs the plans of a small product for a few milliseconds each.
 func measureSmallSustainedPlans() {
 	d := scenarioDevice().(*Device)
 	product := kernels.Product(kernels.BF16, 256, 512)
 	product.Layout = kernels.Transposed
-	all, err := sustainPlans(context.Background(), d, candidates.Case{Subject: product, M: 300}, 1e-3, 1e-3, 2e-3, rand.New(rand.NewPCG(1, 1)))
+	all, err := sustainPlans(context.Background(), d, candidates.Case{Subject: product, M: 300}, 1e-3, 1e-3, 2e-3,
+		rand.New(rand.NewPCG(1, 1)))
 	report(err, json.NewEncoder(os.Stdout).Encode(all), d.Close())
 }
 
-// measureSmallPicks measures what is picked in small cases.
 func measureSmallPicks() {
 	d := scenarioDevice().(*Device)
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -82,15 +79,15 @@ func measureSmallPicks() {
 	report(load.Close(), d.Close())
 }
 
-// TestMeasureSustained: on a fake GPU, which counts no energy, ours stand beside the library.
 func TestMeasureSustained(t *testing.T) {
 	out, _ := child(t, "sustained", fakeDriver(t), cublas.Env+"="+fakeBLAS(t, t.TempDir()), "FAKE_CUDA_CAPABILITY=90")
-	if !strings.Contains(out, "sustained bf16 m3 n64 k64") || !strings.Contains(out, "sustained 1 products") || strings.Contains(out, "error") {
+	if !strings.Contains(out, "sustained bf16 m3 n64 k64") || !strings.Contains(out, "sustained 1 products") ||
+		strings.Contains(out, "error") {
 		t.Error(out)
 	}
 }
 
-// TestMeasureSustainedPlans: each tile has one plan, which is among those that are near the fastest, with a time.
+// Each tile has one plan, near the fastest, with a time.
 func TestMeasureSustainedPlans(t *testing.T) {
 	out, _ := child(t, "sustained plans", fakeDriver(t), "FAKE_CUDA_CAPABILITY=90")
 	line, _, _ := strings.Cut(out, "\n")
@@ -115,15 +112,14 @@ func TestMeasureSustainedPlans(t *testing.T) {
 	}
 }
 
-// TestMeasurePicks: on a fake GPU, where all candidates take as long, what is picked is among them.
 func TestMeasurePicks(t *testing.T) {
 	out, _ := child(t, "picks", fakeDriver(t), "FAKE_CUDA_CAPABILITY=90")
-	if !strings.Contains(out, "picks all   2 cases: 100.0 % within 1 %") || !strings.Contains(out, "gemm bf16 n256 k512 nk m200") || strings.Contains(out, "error") {
+	if !strings.Contains(out, "picks all   2 cases: 100.0 % within 1 %") || !strings.Contains(out, "gemm bf16 n256 k512 nk m200") ||
+		strings.Contains(out, "error") {
 		t.Error(out)
 	}
 }
 
-// TestEnergySteps: power is that between the counter's first step and its last one.
 func TestEnergySteps(t *testing.T) {
 	e, began := &energySteps{}, time.Now()
 	for i, mj := range []float64{70, 70, 100, 100, 150, 150, 200, 200} {
@@ -137,8 +133,6 @@ func TestEnergySteps(t *testing.T) {
 	}
 }
 
-// TestMeasureReach: on a fake GPU with fake libraries, every series of every product has samples in pairs, under
-// the names that the table looks for.
 func TestMeasureReach(t *testing.T) {
 	out, errs := child(t, "reach", fakeDriver(t), cublas.Env+"="+fakeBLAS(t, t.TempDir()), "FAKE_CUDA_CAPABILITY=90", "FAKE_CUBLAS_TRACE=1")
 	h, rows, err := reach.Read(strings.NewReader(out))
@@ -153,7 +147,8 @@ func TestMeasureReach(t *testing.T) {
 		samples[fmt.Sprint(r.DType, " ", r.M, " ", r.Series)] = len(r.Samples)
 	}
 	for _, want := range []string{
-		"bf16 3 auto", "bf16 3 auto, no overlap", "bf16 3 cublas", "bf16 3 cublaslt", "bf16 3 cublas kn", "bf16 3 cublaslt kn", "fp16 1030 cublas kn",
+		"bf16 3 auto", "bf16 3 auto, no overlap", "bf16 3 cublas", "bf16 3 cublaslt", "bf16 3 cublas kn", "bf16 3 cublaslt kn",
+		"fp16 1030 cublas kn",
 		"int8 3 auto", "int8 1030 cublaslt", "fp8 1030 auto", "fp8 1030 cublaslt", "fp8 1030 cublaslt, fast accumulation",
 	} {
 		if samples[want] < leastReachRounds {
@@ -172,7 +167,8 @@ func TestMeasureReach(t *testing.T) {
 	if err := reach.Print(&table, h, rows); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"reach bf16 named nk", "reach fp16 named kn", "reach bf16 named no overlap", "reach int8 named cublaslt ", "reach fp8  named cublaslt fast", "reach fp8  named cublaslt slow"} {
+	for _, want := range []string{"reach bf16 named nk", "reach fp16 named kn", "reach bf16 named no overlap", "reach int8 named cublaslt ",
+		"reach fp8  named cublaslt fast", "reach fp8  named cublaslt slow"} {
 		if !strings.Contains(table.String(), want) {
 			t.Errorf("no line %q in\n%s", want, table.String())
 		}

@@ -14,19 +14,15 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/timing"
 )
 
-// reachCase is one product by one kernel, its launches rotating over the copies of
-// the weights.
 type reachCase struct {
 	timing.Rotation
 	d kernels.Device
 }
 
-// seconds executes one block and returns the time of a launch.
 func (r *reachCase) seconds() (float64, error) {
 	return r.Rotation.Seconds(context.Background(), r.d)
 }
 
-// reachSeries is a series of a product with its samples.
 type reachSeries struct {
 	reachCase
 	name    reach.Series
@@ -34,29 +30,27 @@ type reachSeries struct {
 	samples []reach.Sample
 }
 
-// reachProduct is a product with what is measured of it.
 type reachProduct struct {
 	reach.Product
 	series []*reachSeries
 }
 
-// reachBench holds the memory of all products and their launches.
 type reachBench struct {
 	d        kernels.Device
 	machine  reach.Machine
-	past     int64 // bytes over which weights rotate at least
+	past     int64 // minimum total bytes of the weights' copies
 	a        map[kernels.DType]kernels.Buffer
 	c        kernels.Buffer
 	products []*reachProduct
-	fast     kernels.Gemm // cuBLASLt with fast accumulation, nil before the first
+	fast     kernels.Kernel // cuBLASLt with fast accumulation, nil before first use
 	closers  []func() error
 }
 
 func newReachBench(d kernels.Device, machine reach.Machine) *reachBench {
-	return &reachBench{d: d, machine: machine, past: kernels.RotationFactor * d.Spec().LastLevelCacheBytes, a: map[kernels.DType]kernels.Buffer{}}
+	return &reachBench{d: d, machine: machine, past: kernels.RotationFactor * d.Spec().LastLevelCacheBytes,
+		a: map[kernels.DType]kernels.Buffer{}}
 }
 
-// close gives all memory back.
 func (w *reachBench) close() error {
 	var all []error
 	for _, c := range slices.Backward(w.closers) {
@@ -65,7 +59,7 @@ func (w *reachBench) close() error {
 	return errors.Join(all...)
 }
 
-// alloc is memory for elements, normal unless the seed is 0.
+// alloc allocates elements of normal data, or uninitialized if the seed is 0.
 func (w *reachBench) alloc(elements int64, dt kernels.DType, seed uint64) (kernels.Buffer, error) {
 	buffer, err := w.d.Alloc(elements * int64(dt.Size()))
 	if err != nil {
@@ -78,7 +72,6 @@ func (w *reachBench) alloc(elements int64, dt kernels.DType, seed uint64) (kerne
 	return buffer, buffer.Fill(kernels.Normal, dt, elements, seed)
 }
 
-// reachMatrix is one weight matrix and the jobs that multiply by it.
 type reachMatrix struct {
 	dt   kernels.DType
 	n, k int
@@ -87,10 +80,8 @@ type reachMatrix struct {
 
 func (m reachMatrix) bytes() int64 { return int64(m.n) * int64(m.k) * int64(m.dt.Size()) }
 
-// copies are as many as weights rotate over.
 func (w *reachBench) copies(m *reachMatrix) int64 { return w.past/m.bytes() + 1 }
 
-// matrices groups jobs by the weights that they share, in order.
 func matrices(jobs []reach.Job) []*reachMatrix {
 	var all []*reachMatrix
 	for _, j := range jobs {
@@ -103,10 +94,10 @@ func matrices(jobs []reach.Job) []*reachMatrix {
 	return all
 }
 
-// roomShare is the part of the free memory that operands may take.
 const roomShare = 0.85
 
-// place takes memory for jobs and binds their launches. It returns how many weight matrices had no room.
+// place allocates memory for jobs and binds their launches. It returns the number of weight matrices that did
+// not fit.
 func (w *reachBench) place(jobs []reach.Job) (leftOut int, err error) {
 	room := w.d.Spec().MemoryBytes
 	if t, ok := w.d.(kernels.MemoryTeller); ok {
@@ -144,10 +135,9 @@ func (w *reachBench) place(jobs []reach.Job) (leftOut int, err error) {
 	return leftOut, nil
 }
 
-// reachWeights are the weights of one kernel in one layout, a set for each copy.
+// reachWeights are the weights for one kernel and layout, one set per copy.
 type reachWeights map[string][]kernels.Weights
 
-// bind makes the launches of all jobs of a weight matrix.
 func (w *reachBench) bind(m *reachMatrix) error {
 	raws := make([]kernels.Buffer, w.copies(m))
 	for i := range raws {
@@ -160,7 +150,8 @@ func (w *reachBench) bind(m *reachMatrix) error {
 	for _, j := range m.jobs {
 		p := &reachProduct{Product: j.Product}
 		for _, name := range j.Series {
-			s := &reachSeries{name: name, serial: name == reach.Serial, reachCase: reachCase{d: w.d, Rotation: timing.Rotation{N: reach.Launches(w.machine.Seconds(j.Product))}}}
+			s := &reachSeries{name: name, serial: name == reach.Serial,
+				reachCase: reachCase{d: w.d, Rotation: timing.Rotation{N: reach.Launches(w.machine.Seconds(j.Product))}}}
 			var err error
 			if s.serial && p.series[0].name == reach.Auto {
 				s.Launches = p.series[0].Launches
@@ -179,17 +170,16 @@ func (w *reachBench) bind(m *reachMatrix) error {
 	return nil
 }
 
-// launches binds a product by a series to every copy of the weights.
 func (w *reachBench) launches(p reach.Product, name reach.Series, raws []kernels.Buffer, prepared reachWeights) ([]kernels.Launch, error) {
 	g, layout, err := w.kernel(name)
 	if err != nil {
 		return nil, err
 	}
-	problem := kernels.Problem{Shape: kernels.Shape{M: p.M, N: p.N, K: p.K}, DType: p.DType, BLayout: layout}
+	problem := kernels.Task{Subject: kernels.Product(p.DType, p.N, p.K).In(layout), M: p.M}
 	key := g.Name() + " " + layout.String()
 	if prepared[key] == nil {
 		for _, raw := range raws {
-			one, err := g.PrepareWeights(problem, raw)
+			one, err := g.Prepare(problem, raw)
 			if err != nil {
 				return nil, err
 			}
@@ -206,17 +196,17 @@ func (w *reachBench) launches(p reach.Product, name reach.Series, raws []kernels
 	return out, nil
 }
 
-// kernel is what runs a series, and the layout of the weights that it gets.
-func (w *reachBench) kernel(name reach.Series) (kernels.Gemm, kernels.Layout, error) {
+func (w *reachBench) kernel(name reach.Series) (kernels.Kernel, kernels.Layout, error) {
 	of := map[reach.Series]struct {
 		kernel string
 		layout kernels.Layout
 	}{
 		reach.Auto: {"auto", kernels.Transposed}, reach.Serial: {"auto", kernels.Transposed},
 		reach.Blas: {"cublas", kernels.Transposed}, reach.BlasKN: {"cublas", kernels.RowMajor},
-		reach.BlasLt: {"cublaslt", kernels.Transposed}, reach.BlasLtKN: {"cublaslt", kernels.RowMajor}, reach.BlasLtFP8: {"cublaslt", kernels.Transposed},
+		reach.BlasLt: {"cublaslt", kernels.Transposed}, reach.BlasLtKN: {"cublaslt", kernels.RowMajor},
+		reach.BlasLtFP8: {"cublaslt", kernels.Transposed},
 	}[name]
-	g, err := kernels.FindGemm(w.d, of.kernel)
+	g, err := kernels.Find(w.d, kernels.GEMM, of.kernel)
 	if err != nil || name != reach.BlasLtFP8 {
 		return g, of.layout, err
 	}
@@ -226,12 +216,12 @@ func (w *reachBench) kernel(name reach.Series) (kernels.Gemm, kernels.Layout, er
 	return w.fast, of.layout, err
 }
 
-// rows are all samples.
 func (w *reachBench) rows() []reach.Row {
 	var out []reach.Row
 	for _, p := range w.products {
 		for _, s := range p.series {
-			out = append(out, reach.Row{Product: p.Product, Series: s.name, Label: s.Launches[0].Label(), Launches: s.N, Samples: s.samples})
+			out = append(out,
+				reach.Row{Product: p.Product, Series: s.name, Label: s.Launches[0].Label(), Launches: s.N, Samples: s.samples})
 		}
 	}
 	return out

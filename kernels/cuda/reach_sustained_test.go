@@ -18,23 +18,23 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/timing"
 )
 
-// sustainedEnv names the file that BenchmarkSustained writes, if any.
 const sustainedEnv = "GEMMAUDIT_SUSTAINED"
 
 const (
-	// A series runs for startSeconds and for sustainedSeconds that count, in sustainedPasses. The power limit holds for the
-	// mean of a second or so: after a rest of a tenth of a second a card draws a fifth more than its limit for as long.
+	// A series runs for startSeconds of warm-up and sustainedSeconds of measurement, in sustainedPasses. The
+	// power limit applies to the mean of about a second: after 0.1 s of rest a card exceeds its limit by a
+	// fifth for about a second.
 	startSeconds     = 1
 	sustainedSeconds = 0.5
 	sustainedPasses  = 2
-	// A block of so many seconds keeps the GPU busy while the host prepares the next one.
+	// A block in seconds, long enough to prepare the next one on the host.
 	sustainedBlock = 10e-3
-	// energyPause is that between two readings of the counter, which moves in steps of 20 to 100 ms.
+	// energyPause is the interval between readings of the counter, which updates every 20 to 100 ms.
 	energyPause = 5 * time.Millisecond
 )
 
-// BenchmarkSustained runs our kernels and the vendor's by themselves, half a second each and twice, product by product: time,
-// clock and energy of a launch. -test.benchtime=1x runs it once.
+// BenchmarkSustained runs our kernels and the vendor's separately, half a second each and twice, product by
+// product. It reports time, clock and energy of a launch. -test.benchtime=1x runs it once.
 func BenchmarkSustained(b *testing.B) {
 	d := gpu(b)
 	machine, err := machineOf(d)
@@ -72,7 +72,7 @@ func measureSustained(bench *reachBench, jobs []reach.Job, settle, span float64)
 	for _, p := range bench.products {
 		series := slices.Clone(p.series)
 		rng.Shuffle(len(series), func(i, j int) { series[i], series[j] = series[j], series[i] })
-		// What ran before is felt in the clock: series of one product follow each other, there and back.
+		// The previous kernel affects the clock, so the series of a product run in both orders.
 		of, uncounted := map[*reachSeries]*reach.Sustained{}, map[*reachSeries]bool{}
 		for range sustainedPasses {
 			for _, s := range series {
@@ -101,7 +101,6 @@ func measureSustained(bench *reachBench, jobs []reach.Job, settle, span float64)
 	return all, nil
 }
 
-// energySteps follows a counter that moves in steps: from the first step to the last one it is known what was drawn.
 type energySteps struct {
 	seen, steps int
 	last        float64
@@ -123,7 +122,6 @@ func (e *energySteps) add(mj float64, at time.Time) {
 	e.last = mj
 }
 
-// watts are 0 where they are not known.
 func (e *energySteps) watts() float64 {
 	if e.steps < 2 {
 		return 0
@@ -131,8 +129,8 @@ func (e *energySteps) watts() float64 {
 	return (e.to.mj - e.from.mj) / 1e3 / e.to.at.Sub(e.from.at).Seconds()
 }
 
-// follow reads d's counter, where it has one, until told ends, and returns the steps then. It does so beside the launches:
-// a reading can take longer than a block does, and the GPU would rest.
+// follow reads d's energy counter, if any, until told stops it and returns the steps. It runs in parallel
+// with the launches, because a reading can outlast a block and would leave the GPU idle.
 func follow(d kernels.Device) (told func() *energySteps) {
 	e := &energySteps{}
 	meter, ok := d.(kernels.EnergyMeter)
@@ -162,7 +160,6 @@ func follow(d kernels.Device) (told func() *energySteps) {
 	}
 }
 
-// sustain runs a series by itself.
 func (s *reachSeries) sustain(d kernels.Device, settle, span float64) (reach.Sustained, error) {
 	one, err := s.seconds()
 	if err != nil {
@@ -170,18 +167,18 @@ func (s *reachSeries) sustain(d kernels.Device, settle, span float64) (reach.Sus
 	}
 	s.N = max(1, int(sustainedBlock/one))
 	return sustain(d, s.N, settle, span, func(f *timing.Flight, landed func(kernels.Span)) error {
-		return f.Start(context.Background(), kernels.Block{Launches: s.Turned(), N: s.N, Serial: s.serial}, func(span kernels.Span, err error) error {
-			if err == nil {
-				landed(span)
-			}
-			return err
-		})
+		return f.Start(context.Background(), kernels.Block{Launches: s.Turned(), N: s.N, Serial: s.serial},
+			func(span kernels.Span, err error) error {
+				if err == nil {
+					landed(span)
+				}
+				return err
+			})
 	})
 }
 
-// sustain runs blocks of one kernel by themselves, as start begins them, and notes what a launch takes; launches are those
-// of a block.
-func sustain(d kernels.Device, launches int, settle, span float64, start func(f *timing.Flight, landed func(kernels.Span)) error) (out reach.Sustained, err error) {
+func sustain(d kernels.Device, launches int, settle, span float64,
+	start func(f *timing.Flight, landed func(kernels.Span)) error) (out reach.Sustained, err error) {
 	f := &timing.Flight{Device: d.(kernels.Starter)}
 	defer func() { err = errors.Join(err, f.Land()) }()
 	var settled, seconds, cycles float64
@@ -190,7 +187,7 @@ func sustain(d kernels.Device, launches int, settle, span float64, start func(f 
 			return out, err
 		}
 	}
-	// As many blocks are in flight when it begins as when it ends.
+	// The same number of blocks is in flight at begin and end.
 	blocks, told, began := 0, follow(d), time.Now()
 	for blocks == 0 || time.Since(began).Seconds() < span {
 		if err := start(f, func(span kernels.Span) {

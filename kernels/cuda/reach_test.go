@@ -11,6 +11,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,21 +20,20 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/timing"
 )
 
-// What BenchmarkReach is told: the file to write, the time to keep to, and the seed of what is drawn.
 const (
 	reachEnv        = "GEMMAUDIT_REACH"
 	reachSecondsEnv = "GEMMAUDIT_REACH_SECONDS"
 	reachSeedEnv    = "GEMMAUDIT_REACH_SEED"
+	reachOfEnv      = "GEMMAUDIT_REACH_OF" // a CSV of m,n,k: these products in bf16 instead
 )
 
-// reachSettings are what the environment says.
 type reachSettings struct {
 	file   string
 	budget time.Duration
 	seed   uint64
 }
 
-// readReachSettings has 20 minutes and the date of today where nothing is said.
+// readReachSettings defaults to 20 minutes and today's date.
 func readReachSettings(now time.Time) (s reachSettings, err error) {
 	s.file = os.Getenv(reachEnv)
 	seconds, err := strconv.ParseFloat(cmp.Or(os.Getenv(reachSecondsEnv), "1200"), 64)
@@ -47,7 +47,18 @@ func readReachSettings(now time.Time) (s reachSettings, err error) {
 	return s, nil
 }
 
-// machineOf is what the times of products are estimated from.
+func readProducts(name string) (all []reach.Product, err error) {
+	text, err := os.ReadFile(name)
+	for line := range strings.Lines(string(text)) {
+		p := reach.Product{DType: kernels.BF16, Set: reach.Named}
+		if _, err := fmt.Sscanf(line, "%d,%d,%d", &p.M, &p.N, &p.K); err != nil {
+			return nil, fmt.Errorf("%s: %q, expected m,n,k", name, line)
+		}
+		all = append(all, p)
+	}
+	return all, err
+}
+
 func machineOf(d kernels.Device) (reach.Machine, error) {
 	c, err := d.Ceilings(context.Background())
 	if err != nil {
@@ -60,11 +71,11 @@ func machineOf(d kernels.Device) (reach.Machine, error) {
 	return reach.Machine{Peak: p.FLOPS, Bandwidth: c.ReadBandwidth}, nil
 }
 
-// BenchmarkReach measures our kernels beside the vendor's library: see package reach. Weights come from
-// memory, data are normal, and the card takes whatever clock it likes. All products are in memory at once, their
-// order is drawn anew each round, and the series of a product follow each other. It keeps to
-// GEMMAUDIT_REACH_SECONDS, prints the table, and writes all samples to the file that GEMMAUDIT_REACH names, of which
-// `go run ./kernels/cuda/reach/table` prints the table again. -test.benchtime=1x runs it once.
+// BenchmarkReach compares our kernels with the vendor's library: see package reach. Weights come from memory,
+// data are normal, and clocks are not locked. All products are in memory at once. Their order is random in
+// each round, and the series of a product follow each other. It stops after GEMMAUDIT_REACH_SECONDS, prints
+// the table, and writes all samples to the file GEMMAUDIT_REACH. `go run ./kernels/cuda/reach/table` prints
+// the table of such a file. -test.benchtime=1x runs it once.
 func BenchmarkReach(b *testing.B) {
 	began := time.Now()
 	settings, err := readReachSettings(began)
@@ -77,7 +88,13 @@ func BenchmarkReach(b *testing.B) {
 		b.Skip(err)
 	}
 	all := reach.Products(settings.seed)
-	fmt.Fprintf(os.Stderr, "reach: %d products, about %.0f s for 41 samples of each\n", len(all), reach.Estimate(all, machine, 41).Seconds())
+	if name := os.Getenv(reachOfEnv); name != "" {
+		if all, err = readProducts(name); err != nil {
+			b.Fatal(err)
+		}
+	}
+	fmt.Fprintf(os.Stderr, "reach: %d products, about %.0f s for 41 samples of each\n", len(all),
+		reach.Estimate(all, machine, 41).Seconds())
 	h, rows, err := measureReach(newReachBench(d, machine), all, settings, began)
 	if err == nil {
 		err = reach.Print(os.Stderr, h, rows)
@@ -89,16 +106,17 @@ func BenchmarkReach(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.ReportMetric(float64(len(rows)), "series")
-	b.ReportMetric(0, "ns/op") // how long it may take was said
+	b.ReportMetric(0, "ns/op") // GEMMAUDIT_REACH_SECONDS sets the time
 }
 
-// measureReach measures as many of the products as there is time for.
-func measureReach(bench *reachBench, all []reach.Product, settings reachSettings, began time.Time) (h reach.Header, rows []reach.Row, err error) {
+func measureReach(bench *reachBench, all []reach.Product, settings reachSettings,
+	began time.Time) (h reach.Header, rows []reach.Row, err error) {
 	plan := reach.NewPlan(all, settings.seed, bench.machine, settings.budget-time.Since(began))
 	spec := bench.d.Spec()
 	h = reach.Header{
-		Card: spec.Name, Date: began.UTC().Format(time.DateOnly), Seed: settings.seed, Seconds: settings.budget.Seconds(), Versions: spec.Versions,
-		Share: plan.Share, Printed: plan.Printed,
+		Card: spec.Name, Date: began.UTC().Format(time.DateOnly), Seed: settings.seed, Seconds: settings.budget.Seconds(),
+		Versions: spec.Versions,
+		Share:    plan.Share, Printed: plan.Printed,
 	}
 	defer func() { err = errors.Join(err, bench.close()) }()
 	if h.LeftOut, err = bench.place(plan.Jobs); err != nil {
@@ -121,10 +139,9 @@ func writeReach(name string, h reach.Header, rows []reach.Row) error {
 	return errors.Join(err, f.Close())
 }
 
-// leastReachRounds are measured whatever the time.
+// leastReachRounds are measured even if time is over.
 const leastReachRounds = 2
 
-// measure takes samples in rounds until a moment.
 func (w *reachBench) measure(seed uint64, until time.Time) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	rng := rand.New(rand.NewPCG(seed, 2))
@@ -145,12 +162,12 @@ func (w *reachBench) measure(seed uint64, until time.Time) error {
 	}
 }
 
-// start begins a block of a series.
 func (s *reachSeries) start(f *timing.Flight, round int) error {
-	return f.Start(context.Background(), kernels.Block{Launches: s.Turned(), N: s.N, Serial: s.serial}, func(span kernels.Span, err error) error {
-		if err == nil && span.Disturbance == (kernels.Disturbance{}) {
-			s.samples = append(s.samples, reach.Sample{US: 1e6 * span.Seconds / float64(s.N), MHz: span.ClockMHz, Round: round})
-		}
-		return err
-	})
+	return f.Start(context.Background(), kernels.Block{Launches: s.Turned(), N: s.N, Serial: s.serial},
+		func(span kernels.Span, err error) error {
+			if err == nil && span.Disturbance == (kernels.Disturbance{}) {
+				s.samples = append(s.samples, reach.Sample{US: 1e6 * span.Seconds / float64(s.N), MHz: span.ClockMHz, Round: round})
+			}
+			return err
+		})
 }

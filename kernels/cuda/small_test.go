@@ -15,31 +15,30 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// smallProblems are few and small: what a tool that watches every access of every
-// thread gets through. They have tails in every direction, rows that no vector access
-// may touch, more than one tile, and a K of several stages.
-func smallProblems(d kernels.DType) []kernels.Problem {
+// smallProblems are small enough for tools that check every memory access. They have tails in every
+// direction, unaligned rows, several tiles, and a K of several stages.
+func smallProblems(d kernels.DType) []kernels.Task {
 	all := allSmallProblems(d)
-	if testing.Short() { // what remains for a tool that is slower by orders of magnitude
+	if testing.Short() { // limited for slow sanitizers
 		return all[:2]
 	}
 	return all
 }
 
-// allSmallProblems begins with the two that alone run under such a tool.
-func allSmallProblems(d kernels.DType) []kernels.Problem {
-	shaped := func(m, n, k int, change func(*kernels.Problem)) kernels.Problem {
-		p := kernels.Problem{Shape: kernels.Shape{M: m, N: n, K: k}, DType: d}
+// allSmallProblems begins with the two that -short keeps.
+func allSmallProblems(d kernels.DType) []kernels.Task {
+	shaped := func(m, n, k int, change func(*kernels.Task)) kernels.Task {
+		p := kernels.Task{Subject: kernels.Product(d, n, k), M: m}
 		if change != nil {
 			change(&p)
 		}
 		return p
 	}
-	loose := func(p *kernels.Problem) {
-		p.BLayout = kernels.Transposed
+	loose := func(p *kernels.Task) {
+		p.Layout = kernels.Transposed
 		p.LDA, p.LDB, p.LDC = p.K+1, p.K+2, p.N+3
 	}
-	return []kernels.Problem{
+	return []kernels.Task{
 		shaped(67, 193, 259, loose),
 		shaped(8, 136, 520, nil),
 		shaped(1, 72, 136, nil),
@@ -51,11 +50,10 @@ func allSmallProblems(d kernels.DType) []kernels.Problem {
 	}
 }
 
-// TestSmallIsWhole: what TestSmall runs has every tile for small M that a plan may choose, with K cut and without. It
-// needs no GPU.
+// TestSmall covers every tile for small M that a plan may choose, with and without split K. It needs no GPU.
 func TestSmallIsWhole(t *testing.T) {
 	family := hopper.Family{}
-	tiles := func(p kernels.Problem, to map[string]bool) {
+	tiles := func(p kernels.Task, to map[string]bool) {
 		q, err := p.Normalized()
 		if err != nil {
 			t.Fatal(err)
@@ -73,7 +71,7 @@ func TestSmallIsWhole(t *testing.T) {
 		}
 		for m := 8; m <= 512; m += 8 {
 			for _, n := range []int{1024, 4096} {
-				tiles(kernels.Problem{Shape: kernels.Shape{M: m, N: n, K: 4096}, DType: dt}, possible)
+				tiles(kernels.Task{Subject: kernels.Product(dt, n, 4096), M: m}, possible)
 			}
 		}
 		for tile := range possible {
@@ -84,11 +82,9 @@ func TestSmallIsWhole(t *testing.T) {
 	}
 }
 
-// fewSMs is of how many multiprocessors a GPU is taken for so that blocks that stay for several
-// tiles, or for parts of them, do so at small sizes, too.
+// fewSMs makes persistent blocks process several tiles or splits at small sizes.
 const fewSMs = 4
 
-// few is a family on so small a GPU.
 type few struct{ gemm.Family }
 
 func (f few) Plan(a planning.Arch, p gemm.Problem) gemm.Plan {
@@ -96,17 +92,14 @@ func (f few) Plan(a planning.Arch, p gemm.Problem) gemm.Plan {
 	return f.Family.Plan(a, p)
 }
 
-// fewProblems are some of which every tile makes more than fewSMs.
-func fewProblems(d kernels.DType) []kernels.Problem {
-	loose := kernels.Problem{Shape: kernels.Shape{M: 260, N: 519, K: 1043}, DType: d, BLayout: kernels.Transposed, LDA: 1044, LDB: 1045, LDC: 522}
+func fewProblems(d kernels.DType) []kernels.Task {
+	loose := kernels.Task{Subject: kernels.Linear(d, 519, 1043), M: 260, LDA: 1044, LDB: 1045, LDC: 522}
 	if testing.Short() {
-		return []kernels.Problem{loose}
+		return []kernels.Task{loose}
 	}
-	return []kernels.Problem{loose, {Shape: kernels.Shape{M: 520, N: 576, K: 1100}, DType: d}, {Shape: kernels.Shape{M: 1000, N: 256, K: 192}, DType: d}}
+	return []kernels.Task{loose, {Subject: kernels.Product(d, 576, 1100), M: 520}, {Subject: kernels.Product(d, 256, 192), M: 1000}}
 }
 
-// fewVariants are those ways of doing p on a small GPU whose blocks have several tiles: those of
-// hopper's wide tiles.
 func fewVariants(a planning.Arch, f gemm.Family, p gemm.Problem) []gemm.Family {
 	if f.Name() != "hopper" {
 		return nil
@@ -121,7 +114,6 @@ func fewVariants(a planning.Arch, f gemm.Family, p gemm.Problem) []gemm.Family {
 	return out
 }
 
-// symbolOf names the kernels that a plan launches.
 func symbolOf(plan gemm.Plan) string {
 	name := ""
 	for _, c := range plan.Bind(gemm.Addresses{A: 1 << 20, B: 2 << 20, C: 3 << 20, LDB: 1 << 10, Scratch: 4 << 20, Flags: 5 << 20}) {
@@ -130,10 +122,9 @@ func symbolOf(plan gemm.Plan) string {
 	return name
 }
 
-// TestSmall runs every kernel that was built, in every tile and schedule that a plan
-// may choose, past the gate at small sizes. Under compute-sanitizer it shows accesses
-// out of bounds, races, barriers that not all threads reach, and reads of memory that
-// nothing wrote.
+// TestSmall runs every kernel, in every tile and schedule that a plan may choose, past the gate at small
+// sizes. Under compute-sanitizer it shows out-of-bounds accesses, races, divergent barriers and uninitialized
+// reads.
 func TestSmall(t *testing.T) {
 	d := gpu(t)
 	there, _ := gemm.Present(families, d.Arch())
@@ -160,19 +151,17 @@ func TestSmall(t *testing.T) {
 	}
 }
 
-// checkWays runs the ways of doing p past the gate.
-func checkWays(t *testing.T, d *Device, f gemm.Family, p kernels.Problem, ways func(planning.Arch, gemm.Problem) []gemm.Family) {
+func checkWays(t *testing.T, d *Device, f gemm.Family, p kernels.Task, ways func(planning.Arch, gemm.Problem) []gemm.Family) {
 	t.Helper()
 	q, err := p.Normalized()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As Bind finds it: the gate's operands begin at whole rows.
 	o := gemm.Alignment{
 		A: planning.AlignmentOf(0, int64(q.LDA)*int64(p.DType.Size())),
 		C: planning.AlignmentOf(0, int64(q.LDC)*int64(p.DType.Output().Size())),
 	}
-	all := ways(d.Arch(), gemm.Problem{Problem: q, Aligned: o})
+	all := ways(d.Arch(), gemm.Problem{Task: q, Aligned: o})
 	if len(all) == 0 {
 		return
 	}
@@ -188,14 +177,12 @@ func checkWays(t *testing.T, d *Device, f gemm.Family, p kernels.Problem, ways f
 		r := gemm.NewKernel(d.Device, f.Name(), "", one)
 		for _, check := range checks {
 			if _, err := check.Margin(context.Background(), d, r); err != nil {
-				t.Errorf("%v: %v", one.Plan(d.Arch(), gemm.Problem{Problem: q, Aligned: o}).Label, err)
+				t.Errorf("%v: %v", one.Plan(d.Arch(), gemm.Problem{Task: q, Aligned: o}).Label, err)
 			}
 		}
 	}
 }
 
-// variants are the family's ways of doing p, none of which has run with as many
-// problems as there are kinds of tails.
 func variants(a planning.Arch, f gemm.Family, p gemm.Problem, ran map[string]int) []gemm.Family {
 	times := 6
 	if testing.Short() {

@@ -19,9 +19,6 @@ import (
 
 func init() { scenarios["start"] = startBlocks }
 
-// startBlocks runs blocks of a launch of one kernel that may overlap its predecessor and whose
-// blocks wait for each other, and of one of two such kernels: as they are, serial, and in the
-// wrong order.
 func startBlocks() {
 	devices, missing := Provider{}.Open()
 	if len(devices) == 0 {
@@ -30,7 +27,7 @@ func startBlocks() {
 	}
 	d := devices[0].(*Device)
 	step := func() planning.Call {
-		c := support.PackCall(d.Arch(), kernels.Problem{Shape: kernels.Shape{M: 1, N: 64, K: 64}, DType: kernels.FP16, LDB: 64, BLayout: kernels.RowMajor}, 4096, 8192)
+		c := support.PackCall(d.Arch(), kernels.Task{Subject: kernels.Product(kernels.FP16, 64, 64), M: 1, LDB: 64}, 4096, 8192)
 		c.Overlap, c.Cooperative = true, true
 		return c
 	}
@@ -68,8 +65,6 @@ func startBlocks() {
 
 func init() { scenarios["queue"] = queueBlocks }
 
-// queueBlocks keeps two blocks in flight, of which some have several chunks, and runs a
-// launch once in between.
 func queueBlocks() {
 	devices, missing := Provider{}.Open()
 	if len(devices) == 0 {
@@ -77,7 +72,7 @@ func queueBlocks() {
 		return
 	}
 	d := devices[0].(*Device)
-	c := support.PackCall(d.Arch(), kernels.Problem{Shape: kernels.Shape{M: 1, N: 64, K: 64}, DType: kernels.FP16, LDB: 64, BLayout: kernels.RowMajor}, 4096, 8192)
+	c := support.PackCall(d.Arch(), kernels.Task{Subject: kernels.Product(kernels.FP16, 64, 64), M: 1, LDB: 64}, 4096, 8192)
 	l, err := d.NewLaunch("", "a launch", driver.Steps([]planning.Call{c}))
 	report(err)
 	if _, err := d.Prime(context.Background(), l); err != nil {
@@ -130,9 +125,8 @@ func queueBlocks() {
 	fmt.Println("done")
 }
 
-// Launches of a serial block wait for their predecessor; kernels inside of a launch overlap
-// as ever. Those that do not overlap are launched cooperatively where the GPU can. A block in
-// progress is not disturbed.
+// Launches of a serial block wait for their predecessor; kernels inside a launch may still overlap. A block
+// in progress is not disturbed.
 func TestStart(t *testing.T) {
 	flags := func(trace, name, flag string) string {
 		_, rest, _ := strings.Cut(trace, "begin "+name+"\n")
@@ -148,7 +142,6 @@ func TestStart(t *testing.T) {
 	out, trace := child(t, "start", fakeDriver(t), "FAKE_CUDA_TRACE=1")
 	_, never := child(t, "start", fakeDriver(t), "FAKE_CUDA_TRACE=1", "FAKE_CUDA_COOPERATIVE=0")
 	for _, c := range []struct{ name, overlaps, cooperates string }{
-		// The blocking kernel and the stamp before the block, three launches, the stamp after it.
 		{"one", "001110", "000000"}, {"two", "001111110", "000000000"},
 		{"one serial", "000000", "001110"}, {"two serial", "000101010", "001010100"},
 	} {
@@ -163,25 +156,24 @@ func TestStart(t *testing.T) {
 		}
 	}
 	want := "one took 0.5 ms\n" +
-		"two took 0.5 ms\nerror: wait for a block on cuda:0: it was waited for lost: false\none serial took 0.5 ms\ntwo serial took 0.5 ms\ndone\n"
+		"two took 0.5 ms\nerror: wait for a block on cuda:0: it was waited for lost: false\none serial took 0.5 ms\n" +
+		"two serial took 0.5 ms\ndone\n"
 	if out != want {
 		t.Errorf("got\n%swant\n%s", out, want)
 	}
-	// What fails in a block is told by its end, and the next one runs.
 	out, _ = child(t, "start", fakeDriver(t), "FAKE_CUDA_FAIL=cuEventElapsedTime:8:801")
 	if !strings.Contains(out, "fake error 801") || !strings.HasSuffix(out, "done\n") {
 		t.Errorf("of a failing event it says\n%s", out)
 	}
 }
 
-// Of two blocks in flight, whether in one chunk or in several, each is told its own time: its
-// events have its own launches between them, without the first one of a plan, which runs ahead
-// of its block. A third block is refused, and what runs once comes after those in flight. A
-// failure belongs to the block that it happens in.
+// Each of two blocks in flight reports its own time, without a plan's first launch. A third block is refused.
+// A single launch runs after those in flight. A failure belongs to its own block.
 func TestBlocksInFlight(t *testing.T) {
 	out, trace := child(t, "queue", fakeDriver(t), "FAKE_CUDA_TRACE=1")
 	want := "3 launches took 0.5 ms\n5 launches took 0.5 ms\nerror: two blocks are in flight: wait for the first of them lost: false\n" +
-		"1000 launches took 1.5 ms\nonce took 0.5 ms\n7 launches took 0.5 ms, one ahead of them\n2 launches took 0.5 ms\n600 launches took 1.0 ms\n500 launches took 1.0 ms\ndone\n"
+		"1000 launches took 1.5 ms\nonce took 0.5 ms\n7 launches took 0.5 ms, one ahead of them\n2 launches took 0.5 ms\n" +
+		"600 launches took 1.0 ms\n500 launches took 1.0 ms\ndone\n"
 	if out != want {
 		t.Errorf("got\n%swant\n%s", out, want)
 	}
@@ -196,17 +188,18 @@ func TestBlocksInFlight(t *testing.T) {
 			timed = append(timed, v)
 		}
 	}
-	// 477 launches are a chunk. Of 1000, two end before the third is put on the stream.
+	// A chunk is 477 launches. Two chunks of 1000 launches end before the third is enqueued.
 	if want := []int{3, 5, 477, 477, 46, 1, 7, 2, 477, 123, 477, 23}; !slices.Equal(timed, want) {
 		t.Errorf("events enclose %v launches, want %v", timed, want)
 	}
 	_, behind, _ := strings.Cut(trace, "start 7\n")
 	behind, _, _ = strings.Cut(behind, "wait 1000\n")
 	if n := strings.Count(behind, "calls cuLaunchKernelEx "); n != 1+3+7 {
-		t.Errorf("a block of 7 launches of a new plan puts %d kernels on the stream, want them, the one ahead, the blocking kernel and two stamps", n)
+		t.Errorf("a block of 7 launches of a new plan puts %d kernels on the stream, want them, the one ahead, the blocking kernel and "+
+			"two stamps", n)
 	}
-	// Only what runs once waits for the whole stream: where the end of a block did so too, the
-	// block behind it would be over before the host goes on.
+	// Only a single launch waits for the whole stream. If the end of a block did, the next block would be
+	// over before the host continues.
 	if n := strings.Count(trace, "calls cuStreamSynchronize "); n != 2 {
 		t.Errorf("the whole stream was waited for %d times, want twice", n)
 	}
@@ -222,12 +215,13 @@ func TestBlocksInFlight(t *testing.T) {
 	}
 	out = fails("cuLaunchKernelEx", launches("start 5\n")+4)
 	if lines := strings.Split(out, "\n"); len(lines) < 4 || lines[0] != "3 launches took 0.5 ms" ||
-		!strings.Contains(lines[1], "a launch: fake error 801") || lines[2] != "5 launches took 0.0 ms" || !strings.HasSuffix(out, want[strings.Index(want, "1000 launches"):]) {
+		!strings.Contains(lines[1], "a launch: fake error 801") || lines[2] != "5 launches took 0.0 ms" ||
+		!strings.HasSuffix(out, want[strings.Index(want, "1000 launches"):]) {
 		t.Errorf("of a launch that fails in the second block it says\n%s", out)
 	}
-	// The end of a block that ran can't be told.
 	out = fails("cuEventSynchronize", 1)
-	if lines := strings.Split(out, "\n"); len(lines) < 3 || !strings.Contains(lines[0], "fake error 801") || lines[1] != "3 launches took 0.0 ms" ||
+	if lines := strings.Split(out, "\n"); len(lines) < 3 || !strings.Contains(lines[0], "fake error 801") ||
+		lines[1] != "3 launches took 0.0 ms" ||
 		lines[2] != "5 launches took 0.5 ms" {
 		t.Errorf("of a block whose end fails it says\n%s", out)
 	}

@@ -12,19 +12,19 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// TestPlansTellTheirTilings holds what every way to plan a product tells of it against its
-// label and its launch.
+// TestPlansTellTheirTilings compares the tiling of every plan with its label and its launch.
 func TestPlansTellTheirTilings(t *testing.T) {
 	sides := regexp.MustCompile(`^(?:narrow )?(\d+)x(\d+)`)
 	seen := map[string]int{}
 	for _, a := range cudatest.Archs {
 		for _, d := range kernels.DTypes() {
-			for _, s := range []kernels.Shape{{M: 1, N: 14336, K: 4096}, {M: 5, N: 4096, K: 4096}, {M: 64, N: 130, K: 32768}, {M: 1000, N: 1000, K: 1000}, {M: 4097, N: 6144, K: 4096}} {
-				p, err := kernels.Problem{Shape: s, DType: d}.Normalized()
+			for _, s := range []kernels.Shape{{M: 1, N: 14336, K: 4096}, {M: 5, N: 4096, K: 4096}, {M: 64, N: 130, K: 32768},
+				{M: 1000, N: 1000, K: 1000}, {M: 4097, N: 6144, K: 4096}} {
+				p, err := kernels.Task{Subject: kernels.Product(d, s.N, s.K), M: s.M}.Normalized()
 				if err != nil {
 					t.Fatal(err)
 				}
-				q := gemm.Problem{Problem: p, Aligned: gemm.Alignment{A: 16, C: 16}}
+				q := gemm.Problem{Task: p, Aligned: gemm.Alignment{A: 16, C: 16}}
 				for _, f := range families {
 					for i, way := range cudatest.Ways(a, f, q) {
 						if testing.Short() && i%8 > 0 {
@@ -49,7 +49,7 @@ func checkTiling(t *testing.T, a planning.Arch, p gemm.Problem, family string, p
 	t.Helper()
 	l := plan.Tiling
 	fail := func(what string) {
-		t.Errorf("%d, %s %v, %s %s: %+v: %s", a.CC, p.DType, p.Shape, family, plan.Label, l, what)
+		t.Errorf("%d, %s %v, %s %s: %+v: %s", a.CC, p.DType, p.Shape(), family, plan.Label, l, what)
 	}
 	if err := l.Validate(); err != nil || !l.Tiled() || l.Tile[2] < 1 || l.Waves <= 0 || l.Split < 1 {
 		fail("not all of it is told")
@@ -67,14 +67,15 @@ func checkTiling(t *testing.T, a planning.Arch, p gemm.Problem, family string, p
 	calls := plan.Bind(gemm.Addresses{A: 1 << 20, B: 2 << 20, C: 3 << 20, LDB: p.K, Scratch: 4 << 20, Flags: 5 << 20})
 	grid := calls[len(calls)-1].Grid.Blocks()
 	tiles := planning.DivideUp(p.M, l.Tile[0]) * planning.DivideUp(p.N, l.Tile[1])
-	if family == "hopper" { // whose blocks walk over tiles
+	if family == "hopper" { // its blocks are persistent
 		if l.Waves <= 1 && l.Split == 1 && grid < tiles {
 			fail("more than one wave")
 		}
 	} else if grid != tiles*l.Split {
 		fail("the grid has other tiles")
 	}
-	if perSM := float64(grid) / l.Waves / float64(a.SMs); family != "hopper" && (perSM < 0.99 || perSM > 32 || math.Abs(perSM-math.Round(perSM)) > 1e-9) {
-		t.Errorf("%d, %s %v, %s %s: %g blocks run on a multiprocessor", a.CC, p.DType, p.Shape, family, plan.Label, perSM)
+	if perSM := float64(grid) / l.Waves / float64(a.SMs); family != "hopper" &&
+		(perSM < 0.99 || perSM > 32 || math.Abs(perSM-math.Round(perSM)) > 1e-9) {
+		t.Errorf("%d, %s %v, %s %s: %g blocks run on a multiprocessor", a.CC, p.DType, p.Shape(), family, plan.Label, perSM)
 	}
 }

@@ -8,5 +8,4 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
 )
 
-// TestOperations holds the operations of a decoder to their references.
 func TestOperations(t *testing.T) { kerneltest.Operations(t, gpu(t)) }

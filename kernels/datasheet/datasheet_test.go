@@ -8,17 +8,18 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// architectures of the cards whose data sheets tell SMs and clock.
+// architectures are compute capabilities of the cards whose data sheets give SMs and clock.
 var architectures = map[string]int{
 	"V100 SXM2": 70, "V100 PCIe": 70, "V100S": 70, "RTX A6000": 86, "RTX 3080": 86, "RTX 3090 Ti": 86, "RTX 4080": 89, "RTX 6000 Ada": 89,
 	"RTX PRO 6000 Blackwell Workstation": 120, "RTX PRO 6000 Blackwell Max-Q Workstation": 120, "RTX 5080": 120,
-	"T4": 75, "RTX 2080 Ti": 75, "A100-SXM4-40GB": 80, "A100-SXM4-80GB": 80, "A100 80GB PCIe": 80, "A30": 80, "A10": 86, "A10G": 86, "A40": 86,
-	"RTX 3090": 86, "L4": 89, "L20": 89, "L40": 89, "L40S": 89, "RTX 4090": 89, "H100 80GB HBM3": 90, "H100 PCIe": 90, "H100 NVL": 90, "H200": 90,
+	"T4": 75, "RTX 2080 Ti": 75, "A100-SXM4-40GB": 80, "A100-SXM4-80GB": 80, "A100 80GB PCIe": 80, "A30": 80, "A10": 86, "A10G": 86,
+	"A40":      86,
+	"RTX 3090": 86, "L4": 89, "L20": 89, "L40": 89, "L40S": 89, "RTX 4090": 89, "H100 80GB HBM3": 90, "H100 PCIe": 90, "H100 NVL": 90,
+	"H200":     90,
 	"H200 NVL": 90, "GH200 480GB": 90, "GH200 144G HBM3e": 90, "RTX 5090": 120,
 }
 
-// TestSheetsAgreeWithTheirClocks: SMs × clock × operations of the architecture come
-// to every figure of every data sheet, so a slip in one of the numbers shows.
+// SMs × clock × operations per clock must give every figure, which catches typing errors in the table.
 func TestSheetsAgreeWithTheirClocks(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range sheets {
@@ -36,11 +37,11 @@ func TestSheetsAgreeWithTheirClocks(t *testing.T) {
 		}
 		name := s.names[0]
 		cc := architectures[name]
-		driver := name + " of another name" // so that its peak is computed
-		if strings.HasPrefix(name, "RTX") && !strings.HasPrefix(name, "RTX A6000") && !strings.HasPrefix(name, "RTX 6000") && !strings.HasPrefix(name, "RTX PRO") {
+		driver := name + " of another name" // not in the table, so its peak is computed
+		if strings.HasPrefix(name, "RTX") && !strings.HasPrefix(name, "RTX A6000") && !strings.HasPrefix(name, "RTX 6000") &&
+			!strings.HasPrefix(name, "RTX PRO") {
 			driver = "NVIDIA GeForce " + driver
 		}
-		// See their entries.
 		halved := map[string]bool{"L40": true, "L20": true, "A10G": true}[name]
 		for _, d := range kernels.DTypes() {
 			clock := s.tensor
@@ -80,14 +81,15 @@ func TestPeaks(t *testing.T) {
 		d    kernels.DType
 		want kernels.Peak
 	}{
-		{"NVIDIA H200", h200, kernels.BF16, kernels.Peak{DType: kernels.BF16, FLOPS: 989.5e12, Origin: kernels.DataSheet, ClockMHz: 1830, Unit: tensorCore}},
-		{"NVIDIA H200", h200, kernels.FP32, kernels.Peak{DType: kernels.FP32, FLOPS: 67e12, Origin: kernels.DataSheet, ClockMHz: 1980, Unit: cudaCore}},
-		// A slice of a card, under the card's name: at the clock of the whole card's data sheet.
+		{"NVIDIA H200", h200, kernels.BF16,
+			kernels.Peak{DType: kernels.BF16, FLOPS: 989.5e12, Origin: kernels.DataSheet, ClockMHz: 1830, Unit: tensorCore}},
+		{"NVIDIA H200", h200, kernels.FP32,
+			kernels.Peak{DType: kernels.FP32, FLOPS: 67e12, Origin: kernels.DataSheet, ClockMHz: 1980, Unit: cudaCore}},
 		{"NVIDIA H200 MIG 1g.18gb", Chip{CC: 90, SMs: 33, ClockMHz: 1980}, kernels.BF16,
 			kernels.Peak{DType: kernels.BF16, FLOPS: 989.5e12 / 4, Origin: kernels.Computed, ClockMHz: 1830, Unit: tensorCore}},
 		{"NVIDIA H200 MIG 1g.18gb", Chip{CC: 90, SMs: 33, ClockMHz: 1980}, kernels.FP32,
 			kernels.Peak{DType: kernels.FP32, FLOPS: 67e12 / 4, Origin: kernels.Computed, ClockMHz: 1980, Unit: cudaCore}},
-		// A variant of another number of SMs, whose tensor cores are held to half the rate of their architecture.
+		// The variant keeps the L40's halved tensor core rate.
 		{"NVIDIA L40", Chip{CC: 89, SMs: 71, ClockMHz: 2520}, kernels.FP16,
 			kernels.Peak{DType: kernels.FP16, FLOPS: 181.05e12 / 2, Origin: kernels.Computed, ClockMHz: 2490, Unit: tensorCore}},
 		{"NVIDIA A10G", Chip{CC: 86, SMs: 80, ClockMHz: 1710}, kernels.FP16,
@@ -115,23 +117,24 @@ func TestMemoryBandwidth(t *testing.T) {
 	if got := MemoryBandwidth("NVIDIA H200", 132, 3201, 6144); got != 4800e9 {
 		t.Errorf("H200: %v", got)
 	}
-	// The driver's clock of a GDDR6X card, against its data sheet.
+	// The driver's clock of a GDDR6X card gives the data sheet's bandwidth.
 	if got := MemoryBandwidth("NVIDIA GeForce RTX 3090 somehow", 82, 9751, 384); math.Abs(got-936e9) > 1e9 {
 		t.Errorf("384 bits at 9751 MHz: %v", got)
 	}
 }
 
-// TestOf: a card goes by many names, and a name that says of another card than the sheet is of none.
 func TestOf(t *testing.T) {
 	for _, c := range []struct {
 		names     []string
-		bf16      float64 // 10¹² operations a second, 0 for a card that is not known
+		bf16      float64 // 10¹² operations/s; 0: unknown card
 		bandwidth float64 // GB/s
 	}{
-		{[]string{"NVIDIA H100 80GB HBM3", "H100", "H100 SXM", "h100-sxm5-80gb", "NVIDIA_H100_80GB_HBM3", "NVIDIA H100 Tensor Core GPU", "H100 80 GB"}, 989.5, 3350},
+		{[]string{"NVIDIA H100 80GB HBM3", "H100", "H100 SXM", "h100-sxm5-80gb", "NVIDIA_H100_80GB_HBM3", "NVIDIA H100 Tensor Core GPU",
+			"H100 80 GB"}, 989.5, 3350},
 		{[]string{"NVIDIA H100 PCIe", "H100-PCIE-80GB"}, 756.5, 2039},
 		{[]string{"NVIDIA H100 NVL", "H100 NVL 94GB"}, 835.5, 3938},
-		{[]string{"MI300X", "AMD Instinct MI300X", "AMD Instinct MI300X OAM", "AMD Instinct(TM) MI300X 192GB HBM3", "mi300x"}, 1307.4, 5300},
+		{[]string{"MI300X", "AMD Instinct MI300X", "AMD Instinct MI300X OAM", "AMD Instinct(TM) MI300X 192GB HBM3", "mi300x"}, 1307.4,
+			5300},
 		{[]string{"MI325X"}, 1307.4, 6000},
 		{[]string{"AMD Instinct MI250X", "AMD Radeon Instinct MI250X / MI250"}, 191.5, 1638.4},
 		{[]string{"MI355X"}, 2516.6, 8000},
@@ -147,7 +150,8 @@ func TestOf(t *testing.T) {
 		{[]string{"NVIDIA RTX 6000 Ada Generation"}, 364.2, 960},
 		{[]string{"NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "RTX PRO 6000"}, 503.8, 1792},
 		{[]string{"NVIDIA RTX PRO 6000 Blackwell Server Edition"}, 500, 1597},
-		{[]string{"", "RTX 4090 D", "NVIDIA GeForce RTX 4090 Laptop GPU", "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "Quadro RTX 6000", "GH100", "A100X", "cpu", "8xH100",
+		{[]string{"", "RTX 4090 D", "NVIDIA GeForce RTX 4090 Laptop GPU", "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "Quadro RTX 6000", "GH100",
+			"A100X", "cpu", "8xH100",
 			"L40S-24Q", "H100 A100", "card", "4090"}, 0, 0},
 	} {
 		for _, name := range c.names {
@@ -160,7 +164,6 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// TestEverySheetIsFound: each name of a sheet leads to that sheet, and its rates are in proportion.
 func TestEverySheetIsFound(t *testing.T) {
 	for _, s := range sheets {
 		for _, name := range s.names {
@@ -183,7 +186,8 @@ func FuzzOf(f *testing.F) {
 		if ok != (len(peaks) > 0 && bandwidth > 0) {
 			t.Errorf("%q: %v, %v, %v", name, peaks, bandwidth, ok)
 		}
-		if again, _, _ := Of(strings.ToUpper(name)); len(again) != len(peaks) && strings.ToLower(strings.ToUpper(name)) == strings.ToLower(name) {
+		if again, _, _ := Of(strings.ToUpper(name)); len(again) != len(peaks) &&
+			strings.ToLower(strings.ToUpper(name)) == strings.ToLower(name) {
 			t.Errorf("%q: case matters", name)
 		}
 	})

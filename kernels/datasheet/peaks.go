@@ -6,16 +6,15 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// The units that rates belong to.
+// Units that execute the operations.
 const (
 	cudaCore   = "CUDA core"
 	tensorCore = "tensor core"
 	matrixCore = "matrix core" // of AMD
 )
 
-// perClock is what one SM does in one clock, by compute capability × 10: operations,
-// an addition and a multiplication counted as two, accumulated in fp32 or int32.
-// GeForce cards of these architectures accumulate floats in fp32 at half the rate.
+// perClock is operations per SM and clock, by compute capability × 10. A multiply-add counts as two; sums are
+// fp32 or int32. GeForce cards of these architectures have half the rate for floats with fp32 sums.
 var perClock = map[int]rates{
 	70:  {fp32: 128, fp16: 1024},
 	75:  {fp32: 128, fp16: 1024, int8: 2048},
@@ -26,16 +25,16 @@ var perClock = map[int]rates{
 	120: {fp32: 256, tf32: 512, fp16: 1024, bf16: 1024, fp8: 2048, int8: 2048},
 }
 
-// Chip is what a driver says of an NVIDIA card.
+// Chip describes an NVIDIA card as its driver reports it.
 type Chip struct {
 	CC       int     // compute capability × 10
 	SMs      int     // streaming multiprocessors
-	ClockMHz float64 // the highest SM clock
+	ClockMHz float64 // maximum SM clock
 }
 
-// Of are the dense peaks and the bandwidth of memory, in bytes a second, of a card by its name alone, as files from
-// elsewhere have it: "NVIDIA H100 80GB HBM3", "MI300X", "rtx 4090". A name that leaves the variant open, such as "H100", is
-// that of the variant with the highest rates. ok is false for a card that is not known.
+// Of returns a card's dense peaks and memory bandwidth in bytes/s by name alone: "NVIDIA H100 80GB HBM3",
+// "MI300X", "rtx 4090". An ambiguous name such as "H100" gives the variant with the highest rates. ok is
+// false for unknown cards.
 func Of(name string) (peaks []kernels.Peak, bandwidth float64, ok bool) {
 	s, ok := named(name)
 	if !ok {
@@ -49,7 +48,7 @@ func Of(name string) (peaks []kernels.Peak, bandwidth float64, ok bool) {
 	return peaks, s.gbs * 1e9, true
 }
 
-// peak is a sheet's figure for a type; FLOPS is 0 where it has none.
+// peak returns the peak for a type; FLOPS is 0 without a figure.
 func (s sheet) peak(d kernels.DType) kernels.Peak {
 	p := kernels.Peak{DType: d, FLOPS: s.rates.of(d) * 1e12, Origin: kernels.DataSheet, ClockMHz: s.tensor, Unit: tensorCore}
 	if strings.HasPrefix(s.names[0], "MI") {
@@ -60,11 +59,9 @@ func (s sheet) peak(d kernels.DType) kernels.Peak {
 	return p
 }
 
-// Peaks are the rates to which a card's MFU is relative: those of its data sheet, or
-// where it is not known, what SMs, clock and architecture come to. Only one of the
-// two is given, as a figure of the vendor's is not to be replaced by one of ours. A slice of a
-// known card, or a variant with other SMs, has its SMs' share of the data sheet's rates, at the data
-// sheet's clock: so the MFU of the two are comparable. An architecture that is not known has no peaks.
+// Peaks returns the peak rates of a card, the basis of its MFU. They come from the data sheet, or for unknown
+// cards from SMs, clock and architecture. A slice or variant of a known card gets its SMs' share of the data
+// sheet's rates at the same clock, which keeps MFU comparable. Unknown architectures have no peaks.
 func Peaks(name string, a Chip) []kernels.Peak {
 	s, known := findSheet(name, a.SMs)
 	origin, share := kernels.DataSheet, 1.0
@@ -95,8 +92,8 @@ func Peaks(name string, a Chip) []kernels.Peak {
 	return out
 }
 
-// MemoryBandwidth is a card's in bytes a second: its data sheet's, or two transfers
-// a clock over the width of the bus, with the clock in MHz that the driver gives.
+// MemoryBandwidth returns a card's memory bandwidth in bytes/s. Without a data sheet it assumes two transfers
+// per clock over the bus width, at the driver's clock in MHz.
 func MemoryBandwidth(name string, sms int, clockMHz float64, busBits int) float64 {
 	if s, known := findSheet(name, sms); known {
 		return s.gbs * 1e9

@@ -8,16 +8,16 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Tellers are the kernels of a device that say what they would run, the first further choices
-// of its libraries included.
+// Tellers returns a device's kernels that report their choices, with the first further candidates of its
+// libraries.
 func Tellers(d kernels.Device, further int) []kernels.ChoiceTeller {
 	var out []kernels.ChoiceTeller
-	add := func(g kernels.Gemm) {
+	add := func(g kernels.Kernel) {
 		if t, ok := g.(kernels.ChoiceTeller); ok {
 			out = append(out, t)
 		}
 	}
-	for _, g := range d.Gemms() {
+	for _, g := range d.Kernels(kernels.GEMM) {
 		add(g)
 		if c, ok := g.(kernels.Candidates); ok {
 			for n := range further {
@@ -28,11 +28,11 @@ func Tellers(d kernels.Device, further int) []kernels.ChoiceTeller {
 	return out
 }
 
-// CheckChoice asks a kernel what it would run for p, runs p once, and returns an error where
-// the launch tells anything else. A problem that is not supported must be refused by both.
-func CheckChoice(ctx context.Context, d kernels.Device, g kernels.ChoiceTeller, p kernels.Problem) error {
+// CheckChoice compares a kernel's [kernels.Choice] for p with a launch of p and returns an error if they
+// differ. Both must refuse an unsupported problem.
+func CheckChoice(ctx context.Context, d kernels.Device, g kernels.ChoiceTeller, p kernels.Task) error {
 	wrong := func(format string, args ...any) error {
-		return fmt.Errorf("%s %v %s: %w", g.Name(), p.Shape, p.DType, fmt.Errorf(format, args...))
+		return fmt.Errorf("%s %v %s: %w", g.Name(), p.Shape(), p.DType, fmt.Errorf(format, args...))
 	}
 	told, err := g.Choice(p)
 	refusal := g.Supports(p)
@@ -58,16 +58,16 @@ func CheckChoice(ctx context.Context, d kernels.Device, g kernels.ChoiceTeller, 
 	}
 	ran, want := kernels.TilingOf(l), told.Tiling
 	if ran.Waves == 0 {
-		want.Waves = 0 // a library's launches do not tell it
+		want.Waves = 0 // a library's launches don't report waves
 	}
 	if ran != want {
-		return wrong("%+v was told, and %+v ran", told.Tiling, ran)
+		return wrong("%+v was reported, but %+v ran", told.Tiling, ran)
 	}
 	return nil
 }
 
-// bindOnce binds a problem to operands of its own. release gives them back.
-func bindOnce(d kernels.Device, g kernels.Gemm, p kernels.Problem) (l kernels.Launch, release func(), err error) {
+// bindOnce binds a problem to new operands; release frees them.
+func bindOnce(d kernels.Device, g kernels.Kernel, p kernels.Task) (l kernels.Launch, release func(), err error) {
 	var held []interface{ Close() error }
 	release = func() {
 		for i := len(held) - 1; i >= 0; i-- {
@@ -84,7 +84,7 @@ func bindOnce(d kernels.Device, g kernels.Gemm, p kernels.Problem) (l kernels.La
 		return nil, nil, err
 	}
 	rowsOfB := q.K
-	if q.BLayout == kernels.Transposed {
+	if q.Layout == kernels.Transposed {
 		rowsOfB = q.N
 	}
 	var buffers [3]kernels.Buffer
@@ -94,7 +94,7 @@ func bindOnce(d kernels.Device, g kernels.Gemm, p kernels.Problem) (l kernels.La
 		}
 		held = append(held, buffers[i])
 	}
-	w, err := g.PrepareWeights(p, buffers[1])
+	w, err := g.Prepare(p, buffers[1])
 	if err != nil {
 		return nil, nil, err
 	}

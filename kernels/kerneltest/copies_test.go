@@ -1,7 +1,12 @@
 package kerneltest
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels/simulated"
+)
 
 func TestCopies(t *testing.T) {
-	CheckCopies(t, New(Config{Gemms: []GemmConfig{{Name: "exact", Cost: Linear(1e9, 0), Arithmetic: true}}}))
+	CheckCopies(t,
+		simulated.New(simulated.Config{Gemms: []simulated.KernelConfig{{Name: "exact", Cost: simulated.Linear(1e9, 0), Arithmetic: true}}}))
 }

@@ -6,14 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// OperationsDevice is a device with the operations of a decoder that are neither
-// products nor attention.
+// OperationsDevice is a device with the decoder operations other than products and attention.
 type OperationsDevice interface {
 	kernels.Device
 	Embed(kernels.Embedding) (kernels.Launch, error)
@@ -23,13 +23,11 @@ type OperationsDevice interface {
 	Choose(kernels.TokenChoice) (kernels.Launch, error)
 }
 
-// Operations holds every operation of d to a float64 reference in fp32, fp16 and bf16:
-// sizes of one element and up, tails of every vector, operands anywhere in their
-// buffers. Outputs begin as NaN among NaN; what lies beside them and what is only
-// read must stay as it was, and a second run must give the same bits. Operands that
-// can't be are to be refused by name. A device may refuse odd sizes and offsets with a
-// [*kernels.Unsupported]; it may not refuse those of a decoder. A type whose every case is
-// refused so is one that the device lacks, and is skipped where it may lack it.
+// Operations compares every operation of d with a float64 reference in fp32, fp16 and bf16: sizes from one
+// element, vector tails, operands anywhere in their buffers. Outputs and their surroundings begin as NaN;
+// surroundings and inputs must not change, and a second run must return the same bits. Invalid operands must
+// be refused by name. A device may refuse odd sizes and offsets with a [*kernels.Unsupported], but not a
+// decoder's. If it refuses every case of a type that it may lack, the type is skipped.
 func Operations(t *testing.T, d OperationsDevice) {
 	for _, op := range []struct {
 		name  string
@@ -54,14 +52,12 @@ func Operations(t *testing.T, d OperationsDevice) {
 	}
 }
 
-// operationsOutcome is what came of the cases of one operation in one type.
 type operationsOutcome struct {
-	refused, failed []error // each names its case
-	// lacking is why the device lacks the type; nil where it has it, or has to have it.
+	refused, failed []error
+	// lacking is why the device lacks the type; nil if it has or must have it.
 	lacking error
 }
 
-// holdOperations runs the cases of an operation in a type.
 func holdOperations(ctx context.Context, d OperationsDevice, dt kernels.DType, cases []operation) (o operationsOutcome) {
 	var last error
 	lacks := mayLack(d, dt)
@@ -84,49 +80,46 @@ func holdOperations(ctx context.Context, d OperationsDevice, dt kernels.DType, c
 	return o
 }
 
-// mayLack says whether a device may be without a type: every device has fp32 and fp16, and
-// the processor of the host converts what it has no instructions for.
+// mayLack reports whether a device may lack a type. Every device must have fp32 and fp16, and a host CPU all
+// types: it can convert.
 func mayLack(d OperationsDevice, dt kernels.DType) bool {
 	return dt != kernels.FP32 && dt != kernels.FP16 && !d.Spec().Kind.Facts().Host
 }
 
-// operation is one launch to be judged.
 type operation struct {
 	name     string
 	required bool // of every device
-	// bind lays the operands and binds the launch, and returns what each must be after.
+	// bind sets the operands and their expected values and binds the launch.
 	bind func(d OperationsDevice, m *memory) (kernels.Launch, error)
-	// launches is how often it runs in a block, 0 for once.
+	// launches is the number of runs in a block; 0 for one.
 	launches int
 }
 
-// memory are the operands of a launch.
 type memory struct {
 	device   kernels.Device
 	operands []*operand
 }
 
-// operand is part of a buffer, with what it shall become.
+// operand is part of a buffer, with its expected content.
 type operand struct {
 	kernels.Operand
 	name   string
 	dtype  kernels.DType
 	n      int
-	before []byte // of the whole buffer
-	// want are the values after the launch, NaN for what is not written, nil for those before.
+	before []byte // content of the whole buffer
+	// want are the values after the launch, NaN if not written, nil if unchanged.
 	want []float64
-	// bound is the error allowed of want[i]; nil for none. A negative one lets anything pass.
+	// bound is the allowed error of want[i]; nil for none. A negative bound allows anything.
 	bound func(i int) float64
 }
 
-// The elements ahead of and behind an operand: aligned as the memory itself is, for
-// what every device must take, and not aligned at all.
+// The elements around an operand: aligned like the memory, which every device must accept, and unaligned.
 const (
 	alignedGuard = 64
 	looseGuard   = 67
 )
 
-// poison is what stands where nothing is to be read or written.
+// poison fills memory that must not be read or written.
 func poison(d kernels.DType) float64 {
 	if d == kernels.INT32 {
 		return -1_234_567
@@ -134,7 +127,7 @@ func poison(d kernels.DType) float64 {
 	return math.NaN()
 }
 
-// put lays values among poison, guard elements from the beginning of a new buffer.
+// put stores values among poison, guard elements from the start of a new buffer.
 func (m *memory) put(name string, d kernels.DType, guard int, values []float64) (*operand, error) {
 	all := make([]float64, len(values)+guard+alignedGuard)
 	for i := range all {
@@ -154,7 +147,6 @@ func (m *memory) put(name string, d kernels.DType, guard int, values []float64) 
 	return o, nil
 }
 
-// blank is put of n elements of poison.
 func (m *memory) blank(name string, d kernels.DType, guard, n int) (*operand, error) {
 	v := make([]float64, n)
 	for i := range v {
@@ -163,11 +155,10 @@ func (m *memory) blank(name string, d kernels.DType, guard, n int) (*operand, er
 	return m.put(name, d, guard, v)
 }
 
-// values are the operand's before the launch, as they were rounded.
 func (o *operand) values() []float64 {
 	v := make([]float64, o.n)
 	if err := kernels.Decode(o.dtype, o.before[o.Offset*o.dtype.Size():], v); err != nil {
-		panic(err) // the buffer was made for them
+		panic(err)
 	}
 	return v
 }
@@ -180,7 +171,7 @@ func (m *memory) close() error {
 	return errors.Join(errs...)
 }
 
-// run binds the operation, executes it twice on the same operands and judges both.
+// run binds the operation, executes it twice on the same operands and checks both results.
 func (c operation) run(ctx context.Context, d OperationsDevice) (err error) {
 	m := &memory{device: d}
 	defer func() { err = errors.Join(err, m.close()) }()
@@ -216,7 +207,6 @@ func (c operation) run(ctx context.Context, d OperationsDevice) (err error) {
 	return nil
 }
 
-// judge compares the buffer with what it should be.
 func (o *operand) judge(got []byte) error {
 	size := o.dtype.Size()
 	inside, end := o.Offset*size, (o.Offset+o.n)*size
@@ -250,47 +240,74 @@ func (o *operand) judge(got []byte) error {
 	return nil
 }
 
-// stranger is a buffer of no device.
 type stranger struct{ kernels.Buffer }
 
 func (stranger) Bytes() int64 { return 1 << 40 }
 
-// wrong is a change after which a description can't be bound.
+// wrong is a change that makes a description invalid.
 type wrong[T any] struct {
-	name   string // what the error must name
+	name   string // name that the error must contain
 	change func(*T)
 }
 
-// wrongOperands are the ways in which one operand can't be.
-func wrongOperands[T any](name string, at func(*T) *kernels.Operand) []wrong[T] {
-	return []wrong[T]{
-		{name, func(x *T) { at(x).Buffer = stranger{} }},
-		{name, func(x *T) { at(x).Offset = -1 }},
-		{name, func(x *T) { at(x).Offset += 1 << 30 }},
-		// One element less than is needed: put leaves alignedGuard after the last.
-		{name, func(x *T) { at(x).Offset += alignedGuard + 1 }},
-	}
-}
-
-// refuses checks that bind refuses each of the changes of good.
-func refuses[T any](good T, bind func(T) (kernels.Launch, error), changes ...[]wrong[T]) error {
-	for _, list := range changes {
-		for i, w := range list {
-			bad := good
-			w.change(&bad)
-			l, err := bind(bad)
-			if err == nil || l != nil {
-				return fmt.Errorf("%s that can't be (%d) was taken", w.name, i)
-			}
-			if !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(w.name)) {
-				return fmt.Errorf("%s that can't be (%d): the error does not name it: %w", w.name, i, err)
-			}
+// wrongOperands puts each operand of a description on another device, before its buffer, past its end, and one element past
+// it: put leaves alignedGuard after the last.
+func wrongOperands[T any](good T) (out []wrong[T]) {
+	for i, name := range operandsOf(reflect.ValueOf(&good).Elem()) {
+		for _, change := range []func(o *kernels.Operand){
+			func(o *kernels.Operand) { o.Buffer = stranger{} }, func(o *kernels.Operand) { o.Offset = -1 },
+			func(o *kernels.Operand) { o.Offset += 1 << 30 }, func(o *kernels.Operand) { o.Offset += alignedGuard + 1 },
+		} {
+			out = append(out, wrong[T]{name.name, func(x *T) { change(operandsOf(reflect.ValueOf(x).Elem())[i].at) }})
 		}
 	}
-	return nil
+	return out
 }
 
-// rounding is what the rounding of x to a type is off by at most.
+type namedOperand struct {
+	name string
+	at   *kernels.Operand
+}
+
+// operandsOf lists the operands that a description has, and those within its fields.
+func operandsOf(v reflect.Value) (out []namedOperand) {
+	for i := range v.NumField() {
+		field := v.Field(i)
+		if o, ok := field.Addr().Interface().(*kernels.Operand); !ok && field.Kind() == reflect.Struct {
+			out = append(out, operandsOf(field)...)
+		} else if ok && o.Buffer != nil {
+			out = append(out, namedOperand{v.Type().Field(i).Name, o})
+		}
+	}
+	return out
+}
+
+// launched binds a description, after checks that changes that make it invalid are refused by name: operands, sizes of 0 (the
+// names of their fields), int8, and further ones.
+func launched[T any](good T, bind func(T) (kernels.Launch, error), sizes string, further ...wrong[T]) (kernels.Launch, error) {
+	launch, err := bind(good)
+	if err != nil {
+		return nil, err
+	}
+	field := func(x *T, name string) reflect.Value { return reflect.ValueOf(x).Elem().FieldByName(name) }
+	changes := append(wrongOperands(good), wrong[T]{"int8", func(x *T) { field(x, "DType").SetString(string(kernels.INT8)) }})
+	for _, name := range strings.Fields(sizes) {
+		changes = append(changes, wrong[T]{name, func(x *T) { field(x, name).SetInt(0) }})
+	}
+	for i, w := range append(changes, further...) {
+		bad := good
+		w.change(&bad)
+		l, err := bind(bad)
+		if err == nil || l != nil {
+			return nil, fmt.Errorf("%s that can't be (%d) was taken", w.name, i)
+		}
+		if !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(w.name)) {
+			return nil, fmt.Errorf("%s that can't be (%d): the error does not name it: %w", w.name, i, err)
+		}
+	}
+	return launch, nil
+}
+
 func rounding(d kernels.DType, x float64) float64 {
 	step := 0x1p-149
 	switch d {
@@ -302,5 +319,5 @@ func rounding(d kernels.DType, x float64) float64 {
 	return d.UnitRoundoff()*math.Abs(x) + step/2
 }
 
-// u32 is the unit roundoff of the fp32 arithmetic inside.
+// u32 is the unit roundoff of fp32 arithmetic.
 var u32 = kernels.FP32.UnitRoundoff()

@@ -11,13 +11,12 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// goDevice has the operations in plain Go, correct unless a fault is set.
 type goDevice struct {
 	kernels.Device
 	kind  kernels.Kind
 	fault string
 	runs  int
-	// lacks is a type of which no embedding of lacksFrom rows and more is taken.
+	// For type lacks it refuses embeddings of lacksFrom rows or more.
 	lacks     kernels.DType
 	lacksFrom int
 }
@@ -50,7 +49,6 @@ func (d *goDevice) Execute(_ context.Context, l []kernels.Launch, n int) (kernel
 	return kernels.Span{}, nil
 }
 
-// view is an operand that was checked.
 type view struct {
 	o kernels.Operand
 	d kernels.DType
@@ -72,7 +70,6 @@ func (v view) put(i int, x float64) {
 	}
 }
 
-// checker collects what can't be of a description.
 type checker struct {
 	d   *goDevice
 	err error
@@ -194,7 +191,8 @@ func (d *goDevice) Rotate(r kernels.Rotation) (kernels.Launch, error) {
 	c.size("capacity", r.Cache.Capacity > 0 && r.Cache.Capacity%kernels.CacheGranule == 0)
 	qkv, position := c.operand("QKV", r.QKV, r.DType, r.Rows*h.Width()), c.operand("Position", r.Position, kernels.INT32, 1)
 	table := c.operand("Table", r.Table, kernels.FP32, r.Positions*h.Dim)
-	keys, values := c.operand("Keys", r.Cache.Keys, r.DType, h.KV*r.Cache.Capacity*h.Dim), c.operand("Values", r.Cache.Values, r.DType, h.KV*r.Cache.Capacity*h.Dim)
+	keys, values := c.operand("Keys", r.Cache.Keys, r.DType, h.KV*r.Cache.Capacity*h.Dim),
+		c.operand("Values", r.Cache.Values, r.DType, h.KV*r.Cache.Capacity*h.Dim)
 	return c.launch(r.DType, func() {
 		half := h.Dim / 2
 		for i := range r.Rows {
@@ -302,8 +300,7 @@ var operationCases = map[string]func(kernels.DType) []operation{
 
 func TestOperationsPassACorrectDevice(t *testing.T) { Operations(t, &goDevice{}) }
 
-// TestOperationsOfALackingType: a type that a card refuses in every case is lacking; fp32,
-// fp16, and every type of the processor have to be there.
+// A type refused in every case counts as lacking, except fp32, fp16 and all types of a CPU.
 func TestOperationsOfALackingType(t *testing.T) {
 	for _, c := range []struct {
 		kind    kernels.Kind
@@ -328,7 +325,6 @@ func TestOperationsOfALackingType(t *testing.T) {
 	}
 }
 
-// TestOperationsCatchFaults: every fault is found in every type.
 func TestOperationsCatchFaults(t *testing.T) {
 	all := []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16}
 	for _, c := range []struct {

@@ -38,7 +38,8 @@ func TestMemory(t *testing.T) {
 			t.Errorf("%d bytes at %d of 8", c.n, c.off)
 		}
 	}
-	if m.CheckFill(kernels.FP32, 2) != nil || m.CheckFill(kernels.FP32, 3) == nil || m.CheckFill(kernels.FP32, -1) == nil || m.CheckFill("none", 1) == nil {
+	if m.CheckFill(kernels.FP32, 2) != nil || m.CheckFill(kernels.FP32, 3) == nil || m.CheckFill(kernels.FP32, -1) == nil ||
+		m.CheckFill("none", 1) == nil {
 		t.Error("what fits is not what can be filled")
 	}
 	if m.Close() != nil || m.Close() == nil {

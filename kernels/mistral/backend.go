@@ -6,9 +6,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Backend is a device that has what a decoder needs beside matrix products. Each method
-// returns a launch that is bound to its operands, or an error that names what is wrong
-// with them.
+// Backend is a device with a decoder's operations other than matrix products. Each method returns a launch
+// bound to its operands, or an error that names the invalid one.
 type Backend interface {
 	kernels.Device
 	Embed(kernels.Embedding) (kernels.Launch, error)
@@ -19,23 +18,22 @@ type Backend interface {
 	Choose(kernels.TokenChoice) (kernels.Launch, error)
 }
 
-// fuser is a backend that has products of one row fused with their neighbours. Either
-// method returns a [*kernels.Unsupported] for sizes that it has no kernel for.
+// fuser is a backend with one-row products fused with their neighbors. Both methods return a
+// [*kernels.Unsupported] for unsupported sizes.
 type fuser interface {
 	Fuse(kernels.FusedProduct) (kernels.Launch, error)
 	RotateAttend(kernels.Rotation, kernels.Attention) (kernels.Launch, error)
 }
 
-// grapher is a backend that makes one launch of many.
 type grapher interface {
 	Graph(launches []kernels.Launch) (kernels.Launch, error)
 }
 
-// backendOf returns d as a backend.
 func backendOf(d kernels.Device) (Backend, error) {
 	b, ok := d.(Backend)
 	if !ok {
-		return nil, fmt.Errorf("%s (%s) has no attention and normalization of its own: expected a CPU or a CUDA device", d.Spec().ID, d.Spec().Name)
+		return nil, fmt.Errorf("%s (%s) has no attention and normalization of its own: expected a CPU or a CUDA device", d.Spec().ID,
+			d.Spec().Name)
 	}
 	return b, nil
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/table"
 )
 
-// remedies is a table that has something for every product of a fixture's prompts.
 func remedies(f *fixture, kernel, other string, d kernels.DType) *table.Table {
 	c := f.Config()
 	whole := func(a table.Action) []table.Interval { return []table.Interval{{From: 20, To: 57, Action: a}} }
 	t := &table.Table{Schema: table.Schema, Created: "2026-01-02T15:04:05Z", Series: []table.Series{
 		{Product: table.Product{N: c.Heads.Width(), K: c.Hidden}, Intervals: whole(table.Action{Kind: table.Split, First: []int{5, 3}})},
-		{Product: table.Product{N: c.Hidden, K: c.Heads.Query * c.Heads.Dim}, Intervals: whole(table.Action{Kind: table.Pad, PadTo: 57, Pad: table.InPlace})},
+		{Product: table.Product{N: c.Hidden, K: c.Heads.Query * c.Heads.Dim},
+			Intervals: whole(table.Action{Kind: table.Pad, PadTo: 57, Pad: table.InPlace})},
 		{Product: table.Product{N: 2 * c.Inner, K: c.Hidden}, Intervals: whole(table.Action{Kind: table.Kernel, Kernel: other})},
 		{Product: table.Product{N: c.Hidden, K: c.Inner}, Intervals: whole(table.Action{Kind: table.Split, First: []int{1}})},
 	}}
@@ -29,7 +29,6 @@ func remedies(f *fixture, kernel, other string, d kernels.DType) *table.Table {
 	return t
 }
 
-// A prompt with a table is the same prompt.
 func TestTableChangesNoLogits(t *testing.T) {
 	everyDevice(t, func(t *testing.T, d kernels.Device) {
 		for _, name := range fixtures {
@@ -58,7 +57,6 @@ func TestTableChangesNoLogits(t *testing.T) {
 	})
 }
 
-// What can't be done is said, and named.
 func TestRefusals(t *testing.T) {
 	d, err := cpu.Open(1)
 	if err != nil {
@@ -116,7 +114,6 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Generation ends where it is told to.
 func TestGenerationEnds(t *testing.T) {
 	d, err := cpu.Open(2)
 	if err != nil {
@@ -152,10 +149,10 @@ func TestGenerationEnds(t *testing.T) {
 	if err != nil || len(out.Tokens) != 11 || !slices.Equal(seen, f.Greedy[:11]) || out.Reason != mistral.StopCaller {
 		t.Errorf("ended by the caller: %v, %s, %v", out.Tokens, out.Reason, err)
 	}
-	// Drawn tokens repeat with their seed.
 	draw := func(seed uint64) []int32 {
 		s.Reset()
-		out, err := s.Generate(t.Context(), mistral.Generation{Prompt: f.Prompt, Tokens: 30, Sampling: mistral.Sampling{Temperature: 1, TopP: 0.95, Seed: seed}})
+		out, err := s.Generate(t.Context(),
+			mistral.Generation{Prompt: f.Prompt, Tokens: 30, Sampling: mistral.Sampling{Temperature: 1, TopP: 0.95, Seed: seed}})
 		if err != nil {
 			t.Fatal(err)
 		}

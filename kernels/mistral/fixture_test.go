@@ -17,15 +17,13 @@ import (
 // fixtures are the models of testdata, see scripts/make_model_fixtures.py.
 var fixtures = []string{"mistral-window", "mistral", "llama-2", "llama-3.1"}
 
-// fixture is a model with what transformers computes of it.
 type fixture struct {
 	*checkpoint.Checkpoint
-	Prompt    []int32
-	Positions []int
-	Logits    map[kernels.DType][]byte
-	Greedy    []int32
-	Text      []int32
-	// Perplexity of Text.
+	Prompt     []int32
+	Positions  []int
+	Logits     map[kernels.DType][]byte
+	Greedy     []int32
+	Text       []int32
 	Perplexity map[kernels.DType]float64
 }
 
@@ -47,7 +45,6 @@ func openFixture(t testing.TB, name string) *fixture {
 	return f
 }
 
-// logits are transformers' of the i-th of the fixture's positions.
 func (f *fixture) logits(t testing.TB, d kernels.DType, i int) []float64 {
 	t.Helper()
 	vocab := f.Config().Vocab
@@ -59,10 +56,10 @@ func (f *fixture) logits(t testing.TB, d kernels.DType, i int) []float64 {
 	return out
 }
 
-// bounds of logits, relative to the range of transformers'.
+// bounds are relative to the range of transformers' logits.
 var bounds = map[kernels.DType]float64{kernels.FP32: 1e-3, kernels.FP16: 2e-2, kernels.BF16: 2e-2}
 
-// distance is the largest difference of two rows of logits over the second one's range.
+// distance returns the largest difference of two rows of logits divided by the range of the second.
 func distance(got []float32, want []float64) float64 {
 	low, high, worst := math.Inf(1), math.Inf(-1), 0.
 	for i, w := range want {
@@ -74,8 +71,7 @@ func distance(got []float32, want []float64) float64 {
 	return worst / (high - low)
 }
 
-// everyDevice runs a test on each device that is here: the CPU with one thread and with
-// two, and GPUs.
+// everyDevice runs a test on the CPU with one and two threads, and on every GPU.
 func everyDevice(t *testing.T, run func(t *testing.T, d kernels.Device)) {
 	for _, threads := range []int{1, 2} {
 		d, err := cpu.Open(threads)
@@ -92,7 +88,6 @@ func everyDevice(t *testing.T, run func(t *testing.T, d kernels.Device)) {
 	}
 }
 
-// everyModel runs a test on each device with each fixture in each type.
 func everyModel(t *testing.T, o mistral.Options, run func(t *testing.T, f *fixture, m *mistral.Model)) {
 	everyDevice(t, func(t *testing.T, d kernels.Device) {
 		for _, name := range fixtures {

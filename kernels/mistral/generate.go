@@ -7,44 +7,47 @@ import (
 	"time"
 )
 
-// StopReason says why a generation ended.
+// StopReason is the reason why a generation ended.
 type StopReason string
 
-// The reasons.
 const (
 	StopToken  StopReason = "stop token"
 	StopLength StopReason = "length"
-	StopCaller StopReason = "caller" // Yield said so
-	StopError  StopReason = "error"  // an interrupt among them
+	StopCaller StopReason = "caller" // Yield returned false
+	StopError  StopReason = "error"  // includes interrupts
 )
 
-// Generation is what is generated, and how.
+// Generation describes the text to generate.
 type Generation struct {
 	Prompt   []int32
 	Tokens   int // at most
 	Stop     []int32
 	Sampling Sampling
-	// Yield gets each token as soon as the host knows it, stop tokens excepted, and
-	// returns false to end the generation. May be nil.
+	// Yield receives each token except stop tokens, and returns false to end the generation. May be nil.
 	Yield func(token int32) bool
 }
 
-// Generated is what came of a [Generation]. Times are the host's, all told.
+// Generated is the result of a [Generation]. Times are total host times.
 type Generated struct {
 	Tokens  []int32
 	Reason  StopReason
-	Prefill time.Duration // of the prompt, until its last token's logits were known
-	Decode  time.Duration // of the tokens behind the first, which the prompt's logits give
-	// Decoded is how many tokens Decode is the time of: past a stop the device may have
-	// gone on for a few.
+	Prefill time.Duration // prompt, up to its last token's logits
+	Decode  time.Duration // tokens after the first, which the prompt's logits give
+	// Decoded is the number of tokens in Decode; the device may decode a few past a stop.
 	Decoded int
 }
 
-// ErrNotFinite is the error of a model whose logits are not numbers: weights or
-// activations are beyond the type's range.
+// Rate is the number of tokens decoded per second, 0 if none were decoded.
+func (g *Generated) Rate() float64 {
+	if g.Decoded == 0 {
+		return 0
+	}
+	return float64(g.Decoded) / g.Decode.Seconds()
+}
+
+// ErrNotFinite means that the logits are NaN or infinite: weights or activations exceed the type's range.
 var ErrNotFinite = errors.New("the model's logits are not numbers: its activations are beyond the type's range")
 
-// finite returns [ErrNotFinite] where a logit is NaN or infinite.
 func finite(logits []float32) error {
 	for _, v := range logits {
 		if v-v != 0 {
@@ -54,8 +57,8 @@ func finite(logits []float32) error {
 	return nil
 }
 
-// burst is how many tokens a device decodes before the host looks at them: what the host
-// does between two bursts is spread over so many, and the text comes in such pieces.
+// burst returns how many tokens the device decodes between two checks by the host. Longer bursts spread the
+// host's overhead; text is output per burst.
 func (s *Session) burst() int {
 	if s.slow() {
 		return 1
@@ -63,8 +66,8 @@ func (s *Session) burst() int {
 	return 8
 }
 
-// Generate continues a prompt. On an error what was generated before it is returned too.
-// The session has then seen the prompt and the tokens, and past a stop maybe some more.
+// Generate continues a prompt. On an error it also returns the tokens so far. The session has then seen the
+// prompt and the tokens, and possibly a few after a stop.
 func (s *Session) Generate(ctx context.Context, g Generation) (out Generated, err error) {
 	out.Reason = StopError
 	if err := g.Sampling.Validate(); err != nil {
@@ -87,7 +90,7 @@ func (s *Session) Generate(ctx context.Context, g Generation) (out Generated, er
 	next := sampler.Draw(logits)
 	start = time.Now()
 	defer func() { out.Decode = time.Since(start) }()
-	// take says whether to go on after a token.
+	// take reports whether to continue after a token.
 	take := func(t int32) bool {
 		if slices.Contains(g.Stop, t) {
 			out.Reason = StopToken
@@ -129,7 +132,7 @@ func (s *Session) Generate(ctx context.Context, g Generation) (out Generated, er
 		out.Decoded += len(tokens)
 		for _, next = range tokens {
 			if !take(next) {
-				// NaN stays in the cache, so that the last logits tell of all.
+				// NaN stays in the cache, so checking the last logits is enough.
 				last, err := s.download(1)
 				if err == nil {
 					err = finite(last)

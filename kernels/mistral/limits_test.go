@@ -19,8 +19,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/mistral/checkpoint"
 )
 
-// Positions far behind a ring that has been filled several times have the logits of the
-// float64 reference, with a window that is not the model's.
+// Uses a window that is not the model's.
 func TestRingSeveralTimesOver(t *testing.T) {
 	everyDevice(t, func(t *testing.T, d kernels.Device) {
 		const window, long, steps = 11, 900, 20
@@ -54,8 +53,6 @@ func TestRingSeveralTimesOver(t *testing.T) {
 	})
 }
 
-// What is generated before an interruption is kept, and the reason is not that it was long
-// enough.
 func TestGenerateInterrupted(t *testing.T) {
 	everyDevice(t, func(t *testing.T, d kernels.Device) {
 		f := openFixture(t, "mistral")
@@ -80,7 +77,7 @@ func TestGenerateInterrupted(t *testing.T) {
 	})
 }
 
-// crowded is a CPU whose memory others have taken, all but free bytes.
+// crowded is a CPU with only free bytes of memory available.
 type crowded struct {
 	*cpu.Device
 	free int64
@@ -92,8 +89,6 @@ func (d crowded) Alloc(bytes int64) (kernels.Buffer, error) {
 	return nil, fmt.Errorf("allocate %d bytes: nothing must be", bytes)
 }
 
-// A model that is larger than what is free is refused before anything is loaded, with
-// the bytes; one byte more and it is tried.
 func TestAModelLargerThanWhatIsFree(t *testing.T) {
 	d, err := cpu.Open(1)
 	if err != nil {
@@ -110,7 +105,8 @@ func TestAModelLargerThanWhatIsFree(t *testing.T) {
 		_, err := mistral.Load(t.Context(), crowded{d, needs - 1}, f.Checkpoint, o)
 		var large *mistral.TooLarge
 		if !errors.As(err, &large) || large.Needs != needs || large.Has != needs-1 ||
-			!strings.Contains(err.Error(), fmt.Sprintf("needs %d bytes", needs)) || !strings.Contains(err.Error(), fmt.Sprintf("cpu has %d ", needs-1)) {
+			!strings.Contains(err.Error(), fmt.Sprintf("needs %d bytes", needs)) ||
+			!strings.Contains(err.Error(), fmt.Sprintf("cpu has %d ", needs-1)) {
 			t.Errorf("%d bytes are free, %d needed: %v", needs-1, needs, err)
 		}
 		if _, err = mistral.Load(t.Context(), crowded{d, needs}, f.Checkpoint, o); err == nil || errors.As(err, &large) {
@@ -119,14 +115,14 @@ func TestAModelLargerThanWhatIsFree(t *testing.T) {
 	}
 }
 
-// endless is a CPU on which the launches of a pass begin again for ever.
+// endless is a CPU on which a pass never ends.
 type endless struct{ *cpu.Device }
 
 func (d endless) Execute(ctx context.Context, launches []kernels.Launch, _ int) (kernels.Span, error) {
 	return d.Device.Execute(ctx, launches, 1<<40)
 }
 
-// An interrupt ends a pass on a CPU within it: a product of a long prompt takes seconds.
+// An interrupt must end a pass early: a product of a long prompt takes seconds on a CPU.
 func TestAPassIsInterrupted(t *testing.T) {
 	d, err := cpu.Open(2)
 	if err != nil {
@@ -161,7 +157,6 @@ func TestAPassIsInterrupted(t *testing.T) {
 	}
 }
 
-// A weight that is no number is an error of generation, not the first token for ever.
 func TestGenerateRefusesNaN(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "llama-2"))); err != nil {
@@ -172,7 +167,7 @@ func TestGenerateRefusesNaN(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// In the middle of a 16-bit or 32-bit element of whatever tensor, all bits are NaN.
+	// All bits set are NaN in a 16-bit or 32-bit element.
 	copy(data[8+binary.LittleEndian.Uint64(data):], "\xff\xff\xff\xff")
 	copy(data[len(data)-4:], "\xff\xff\xff\xff")
 	if err := os.WriteFile(path, data, 0o644); err != nil {
@@ -190,13 +185,13 @@ func TestGenerateRefusesNaN(t *testing.T) {
 		}
 		defer m.Close()
 		s := session(t, m, mistral.SessionOptions{Positions: 4})
-		if out, err := s.Generate(t.Context(), mistral.Generation{Prompt: []int32{0, 1}, Tokens: 2}); !errors.Is(err, mistral.ErrNotFinite) {
+		if out, err := s.Generate(t.Context(),
+			mistral.Generation{Prompt: []int32{0, 1}, Tokens: 2}); !errors.Is(err, mistral.ErrNotFinite) {
 			t.Errorf("generated %v, error %v", out.Tokens, err)
 		}
 	})
 }
 
-// Sizes that no machine has are large numbers, not negative ones.
 func TestSessionBytesOfAnything(t *testing.T) {
 	c := checkpoint.Config{Hidden: 1 << 20, Inner: 1 << 20, Layers: 1 << 12, Vocab: 1 << 24, Context: math.MaxInt32,
 		Heads: kernels.Heads{Query: 1 << 10, KV: 1 << 10, Dim: 1 << 10}}
@@ -205,7 +200,6 @@ func TestSessionBytesOfAnything(t *testing.T) {
 	}
 }
 
-// A token reads no more of the cache than the session's window.
 func TestTokenBytes(t *testing.T) {
 	everyDevice(t, func(t *testing.T, d kernels.Device) {
 		f := openFixture(t, "mistral")
@@ -216,11 +210,12 @@ func TestTokenBytes(t *testing.T) {
 		defer m.Close()
 		c := m.Config()
 		key := int64(2 * 2 * c.Layers * c.Heads.KV * c.Heads.Dim)
-		wide, narrow := session(t, m, mistral.SessionOptions{Positions: 100}), session(t, m, mistral.SessionOptions{Positions: 100, Window: 7})
+		wide, narrow := session(t, m, mistral.SessionOptions{Positions: 100}),
+			session(t, m, mistral.SessionOptions{Positions: 100, Window: 7})
 		if got := wide.TokenBytes(50) - narrow.TokenBytes(50); got != 43*key {
 			t.Errorf("43 keys more are %d bytes, expected %d", got, 43*key)
 		}
-		// All weights but the norms and the embedding, of which it reads a row.
+		// All weights but the norms and the embedding, which contributes one row.
 		norms := int64(2*c.Layers+1) * int64(c.Hidden)
 		if got, want := wide.TokenBytes(50)-50*key, 2*(c.Parameters()-norms-int64(c.Vocab-1)*int64(c.Hidden)); got != want {
 			t.Errorf("weights are %d bytes, expected %d", got, want)
@@ -228,7 +223,6 @@ func TestTokenBytes(t *testing.T) {
 	})
 }
 
-// A kernel's form of the weights is made again after it was given back.
 func TestRelease(t *testing.T) {
 	everyDevice(t, func(t *testing.T, d kernels.Device) {
 		f := openFixture(t, "mistral")

@@ -9,7 +9,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/mistral/checkpoint"
 )
 
-// loader brings tensors to the device, by the names that Hugging Face gives them.
 type loader struct {
 	ctx         context.Context
 	m           *Model
@@ -18,7 +17,6 @@ type loader struct {
 	options     Options
 }
 
-// uploadBytes is how much goes to the device between two looks at the context.
 const uploadBytes = 64 << 20
 
 func (l *loader) load() error {
@@ -51,8 +49,6 @@ func (l *loader) load() error {
 	return l.projection(&m.head)
 }
 
-// describe lists the projections of a model of the config, with the tensors that they
-// consist of.
 func (m *Model) describe() {
 	c := &m.config
 	heads := c.Heads
@@ -70,13 +66,12 @@ func (m *Model) describe() {
 	m.head.shared = c.Tied
 }
 
-// rowsOf is a tensor that gives so many rows of a projection.
+// rowsOf is a tensor with that many rows of a projection.
 type rowsOf struct {
 	name string
 	rows int
 }
 
-// vector uploads one tensor that is read as it is.
 func (l *loader) vector(name string, shape ...int) (kernels.Buffer, error) {
 	elements := int64(1)
 	for _, n := range shape {
@@ -89,7 +84,6 @@ func (l *loader) vector(name string, shape ...int) (kernels.Buffer, error) {
 	return b, l.upload(b, 0, name, shape...)
 }
 
-// alloc takes memory that is held until the model is closed.
 func (m *Model) alloc(bytes int64, what string) (kernels.Buffer, error) {
 	b, err := m.dev.Alloc(bytes)
 	if err != nil {
@@ -99,7 +93,7 @@ func (m *Model) alloc(bytes int64, what string) (kernels.Buffer, error) {
 	return b, nil
 }
 
-// projection uploads the tensors, one below the other, and prepares them for the kernel.
+// projection uploads the tensors one below the other and prepares them for the kernel.
 func (l *loader) projection(p *projection) error {
 	if err := l.raw(p); err != nil {
 		return err
@@ -107,19 +101,18 @@ func (l *loader) projection(p *projection) error {
 	return l.prepare(p)
 }
 
-// raw uploads a projection's weights as its kernels' preparation wants them.
 func (l *loader) raw(p *projection) error {
 	var integers []byte
 	bytes := int64(p.n) * int64(p.k) * int64(l.m.dtype.Size())
 	if p.format != (kernels.WeightFormat{}) {
-		q, err := l.quantised(p)
+		q, err := l.quantized(p)
 		var unfit *checkpoint.Error
 		switch {
 		case err == nil:
 			p.format, integers = q.Format, q.Raw()
 			bytes = int64(len(integers))
 		case errors.As(err, &unfit) && l.options.Weights == nil:
-			p.format = kernels.WeightFormat{} // the numbers that they stand for
+			p.format = kernels.WeightFormat{} // the dequantized values
 		default:
 			return err
 		}
@@ -141,8 +134,8 @@ func (l *loader) raw(p *projection) error {
 	return nil
 }
 
-// prepare brings a projection that was uploaded into the kernel's form, and keeps the
-// uploaded one only where it is still needed.
+// prepare converts an uploaded projection to the kernel's format and frees the raw weights if they are no
+// longer needed.
 func (l *loader) prepare(p *projection) error {
 	_, w, err := l.m.prepare(p, l.m.kernel)
 	if err != nil {
@@ -154,7 +147,6 @@ func (l *loader) prepare(p *projection) error {
 	return nil
 }
 
-// upload copies a tensor to byte at of a buffer.
 func (l *loader) upload(to kernels.Buffer, at int64, name string, shape ...int) error {
 	t, err := l.from.Tensor(name, shape...)
 	if err != nil {
@@ -167,7 +159,6 @@ func (l *loader) upload(to kernels.Buffer, at int64, name string, shape ...int) 
 	return l.put(to, at, data, name)
 }
 
-// put copies bytes to a buffer, with looks at the context between.
 func (l *loader) put(to kernels.Buffer, at int64, data []byte, name string) error {
 	for len(data) > 0 {
 		if err := l.ctx.Err(); err != nil {

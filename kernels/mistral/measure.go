@@ -9,22 +9,22 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Timing is a pass, or one part of it, that can be timed in turns with others of its session.
+// Timing is a pass, or one of its parts, that can be timed in turn with others of its session.
 type Timing struct {
-	Part Part // empty for the whole pass
-	// Rows are the tokens of the pass, Context those before it.
+	Part Part
+	// Rows are the pass's tokens, Context those before it.
 	Rows, Context int
 	Launches      int // in a pass
-	// FLOPs is 2·M·N·K of all its products, and Bytes what they read of weights; both are 0
-	// for the whole pass and for parts without products.
+	// FLOPs is 2·M·N·K of all its products, and Bytes the weights that they read; both are 0 for the whole
+	// pass and for parts without products.
 	FLOPs, Bytes float64
 
 	session  *Session
 	launches []kernels.Launch
 }
 
-// Run executes it once and returns the device's account of it. A part alone runs on what
-// the pass before it left: on ordinary numbers, once the whole pass has run.
+// Run executes it once and returns the device's timing. A part reads what the previous pass left, so run the
+// whole pass once first.
 func (t *Timing) Run(ctx context.Context) (kernels.Span, error) {
 	if err := put(t.session.position, int32(t.Context)); err != nil {
 		return kernels.Span{}, err
@@ -32,9 +32,8 @@ func (t *Timing) Run(ctx context.Context) (kernels.Span, error) {
 	return t.session.m.dev.Execute(ctx, t.launches, len(t.launches))
 }
 
-// PromptTimings makes a prompt of rows tokens ready to be timed, the whole pass first, then
-// its parts. The session's tokens are forgotten, and the timings hold until it is used for
-// something else.
+// PromptTimings prepares a prompt of rows tokens for timing: the whole pass, then its parts. It resets the
+// session. The timings are valid until the session is used otherwise.
 func (s *Session) PromptTimings(rows int) ([]Timing, error) {
 	p, err := s.randomPrompt(rows)
 	if err != nil {
@@ -43,7 +42,6 @@ func (s *Session) PromptTimings(rows int) ([]Timing, error) {
 	return s.timings(p.steps, launches(p.steps), rows), nil
 }
 
-// randomPrompt forgets the session's tokens and makes one pass of rows random ones ready.
 func (s *Session) randomPrompt(rows int) (*pass, error) {
 	s.Reset()
 	if rows > s.batch {
@@ -60,7 +58,7 @@ func (s *Session) randomPrompt(rows int) (*pass, error) {
 	return p, put(s.tokens, tokens...)
 }
 
-// TokenTimings is [Session.PromptTimings] for the decoding of one token behind so many.
+// TokenTimings is [Session.PromptTimings] for decoding one token after behind tokens.
 func (s *Session) TokenTimings(ctx context.Context, behind int) ([]Timing, error) {
 	if err := s.fill(ctx, behind); err != nil {
 		return nil, err
@@ -71,7 +69,6 @@ func (s *Session) TokenTimings(ctx context.Context, behind int) ([]Timing, error
 	return s.timings(s.decode.steps, s.decode.whole, 1), nil
 }
 
-// fill brings the session to a context of so many random tokens.
 func (s *Session) fill(ctx context.Context, tokens int) error {
 	s.Reset()
 	if tokens == 0 {
@@ -80,7 +77,7 @@ func (s *Session) fill(ctx context.Context, tokens int) error {
 	return s.batches(ctx, RandomTokens(tokens, s.m.config.Vocab, 1), func(*pass, int) error { return nil })
 }
 
-// RandomTokens are n tokens of a vocabulary.
+// RandomTokens returns n tokens of a vocabulary.
 func RandomTokens(n, vocab int, seed uint64) []int32 {
 	r := rand.New(rand.NewPCG(seed, 0))
 	tokens := make([]int32, n)
@@ -90,7 +87,6 @@ func RandomTokens(n, vocab int, seed uint64) []int32 {
 	return tokens
 }
 
-// timings are a pass, whole as it is used, and its parts: the launches of all layers.
 func (s *Session) timings(steps []step, whole []kernels.Launch, rows int) []Timing {
 	timing := func(part Part, l []kernels.Launch) Timing {
 		return Timing{Part: part, Rows: rows, Context: s.at, Launches: len(l), session: s, launches: l}
@@ -120,7 +116,7 @@ func (s *Session) timings(steps []step, whole []kernels.Launch, rows int) []Timi
 	return out
 }
 
-// TimePrompt is the device's account of one prompt of rows tokens from an empty session.
+// TimePrompt returns the device's timing of one prompt of rows tokens from an empty session.
 func (s *Session) TimePrompt(ctx context.Context, rows int) (kernels.Span, error) {
 	p, err := s.randomPrompt(rows)
 	if err != nil {
@@ -133,8 +129,8 @@ func (s *Session) TimePrompt(ctx context.Context, rows int) (kernels.Span, error
 	return s.m.dev.Execute(ctx, whole, len(whole))
 }
 
-// Rate is what the host sees of a prompt of random tokens and of tokens decoded greedily
-// behind it: seconds of both. The session's tokens are forgotten.
+// Rate returns the host's seconds for a prompt of random tokens and for greedy decoding after it. It resets
+// the session.
 func (s *Session) Rate(ctx context.Context, prompt, tokens int) (prefill, decode float64, err error) {
 	s.Reset()
 	start := time.Now()

@@ -9,29 +9,26 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/mistral/checkpoint"
 )
 
-// Options say how a checkpoint is loaded.
+// Options describe how a checkpoint is loaded.
 type Options struct {
-	// DType is that of weights and activations: fp32, fp16 or bf16; empty for that in
-	// which the checkpoint says it was stored.
+	// DType is the type of weights and activations: fp32, fp16 or bf16; empty for the checkpoint's.
 	DType kernels.DType
-	// Weights is how the weights of products are held, but for those of the tied embedding and
-	// for an lm_head that is stored as numbers: nil for as they are stored where the kernel
-	// takes them so, else plain, which is also the zero value. Weights that are stored as
-	// integers keep their codes; others are rounded to nearest.
-	Weights *kernels.Quantisation
-	// Kernel is the product's kernel by its name; empty for "auto".
+	// Weights is the quantization of product weights, except a tied embedding and an unquantized lm_head. nil
+	// keeps the stored format if the kernel supports it, otherwise unquantized, which is also the zero value.
+	// Stored integers keep their codes; other weights round to nearest.
+	Weights *kernels.WeightFormat
+	// Kernel is the product kernel's name; empty for "auto".
 	Kernel string
-	// KeepRaw keeps the weights as they were stored beside what a kernel made of them,
-	// so that [Model.Use] may change the kernel.
+	// KeepRaw keeps the stored weights in addition to the kernel's copy, so that [Model.Use] can change the
+	// kernel.
 	KeepRaw bool
-	// Session is the largest for which the device's memory must suffice beside the
-	// weights; none when it has no Positions.
+	// Session is the largest session that must fit into device memory with the weights; none if it has no
+	// Positions.
 	Session SessionOptions
-	// Progress is told how many bytes of how many are on the device; may be nil.
+	// Progress receives the bytes uploaded and the total; may be nil.
 	Progress func(done, total int64)
 }
 
-// Model is a checkpoint's weights on a device.
 type Model struct {
 	dev    Backend
 	config checkpoint.Config
@@ -42,21 +39,20 @@ type Model struct {
 	layers    []layer
 	norm      kernels.Buffer // [Hidden]
 	head      projection
-	buffers   []kernels.Buffer // all that are held, but for projections'
+	buffers   []kernels.Buffer // all buffers but the projections'
 }
 
-// layer is one block of the decoder.
 type layer struct {
 	attentionNorm, gateNorm kernels.Buffer // [Hidden]
 	qkv, o, gateUp, down    projection
 }
 
-// TooLarge is the error of a model that does not fit into a device.
+// TooLarge is the error of a model that does not fit into a device's memory.
 type TooLarge struct {
 	Device string
-	// Needs and Has are bytes: of weights, and of the memory that is free for them.
+	// Needs is the bytes needed, Has the bytes free.
 	Needs, Has int64
-	// Of says what needs them.
+	// Of names what needs them.
 	Of string
 }
 
@@ -66,9 +62,8 @@ func (e *TooLarge) Error() string {
 
 func gib(bytes int64) float64 { return float64(bytes) / (1 << 30) }
 
-// Load brings the weights of a checkpoint onto a device. The checkpoint may be closed
-// after that. Errors are a [*TooLarge], before anything is loaded, those of the
-// checkpoint's tensors, and those of the device.
+// Load uploads a checkpoint's weights to a device. The checkpoint may be closed afterwards. It returns a
+// [*TooLarge] before loading anything, or errors of the checkpoint's tensors or the device.
 func Load(ctx context.Context, d kernels.Device, c *checkpoint.Checkpoint, o Options) (m *Model, err error) {
 	dev, err := backendOf(d)
 	if err != nil {
@@ -97,11 +92,11 @@ func Load(ctx context.Context, d kernels.Device, c *checkpoint.Checkpoint, o Opt
 	l.total = m.Bytes()
 	needs, of := l.total, fmt.Sprintf("the model in %s", m.dtype)
 	if o.KeepRaw && d.Spec().Kind.Facts().Host {
-		needs *= 2 // a CPU's kernels don't read weights as they are stored
+		needs *= 2 // CPU kernels repack weights, so both copies exist
 	} else if o.KeepRaw {
 		for _, p := range m.projections() {
 			if !p.plain() {
-				needs += p.bytes(m.dtype) // nor a GPU's those that are integers
+				needs += p.bytes(m.dtype) // so do GPU kernels of quantized weights
 			}
 		}
 	}
@@ -121,22 +116,21 @@ func Load(ctx context.Context, d kernels.Device, c *checkpoint.Checkpoint, o Opt
 	return m, l.load()
 }
 
-// supported checks that a kernel of that name is there and takes the model's products.
 func (m *Model) supported(kernel string) error {
-	g, err := kernels.FindGemm(m.dev, kernel)
+	g, err := kernels.Find(m.dev, kernels.GEMM, kernel)
 	if err != nil {
 		return err
 	}
 	for _, p := range m.projections() {
 		if p.format != (kernels.WeightFormat{}) {
-			return m.supports(g, p, 1)
+			return g.Supports(p.task(m.dtype, 1))
 		}
 	}
 	h := m.config.Hidden
-	return g.Supports(kernels.Problem{Shape: kernels.Shape{M: 1, N: h, K: h}, DType: m.dtype, BLayout: kernels.Transposed})
+	return g.Supports(kernels.Task{Subject: kernels.Linear(m.dtype, h, h), M: 1})
 }
 
-// Use changes the kernel of the model's products. Sessions that exist keep theirs.
+// Use changes the kernel of the model's products. Existing sessions keep theirs.
 func (m *Model) Use(kernel string) error {
 	if err := m.supported(kernel); err != nil {
 		return err
@@ -145,17 +139,16 @@ func (m *Model) Use(kernel string) error {
 	return nil
 }
 
-// Kernel is the name of the products' kernel.
+// Kernel returns the name of the product kernel.
 func (m *Model) Kernel() string { return m.kernel }
 
-// DType is the type of weights and activations.
+// DType returns the type of weights and activations.
 func (m *Model) DType() kernels.DType { return m.dtype }
 
-// Config is the model's.
+// Config returns the model's configuration.
 func (m *Model) Config() checkpoint.Config { return m.config }
 
-// Bytes is the size of all weights, in the model's type but for those that are held as
-// integers with scales.
+// Bytes returns the size of all weights, in the model's type except for quantized ones.
 func (m *Model) Bytes() int64 {
 	bytes := m.config.Parameters() * int64(m.dtype.Size())
 	for _, p := range m.projections() {
@@ -164,7 +157,6 @@ func (m *Model) Bytes() int64 {
 	return bytes
 }
 
-// projections lists all weight matrices in the order in which they are used.
 func (m *Model) projections() []*projection {
 	var all []*projection
 	for i := range m.layers {

@@ -9,7 +9,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/mistral"
 )
 
-// A prompt's logits are transformers', whatever the prompt is cut into.
+// Logits must not depend on how the prompt is split.
 func TestLogits(t *testing.T) {
 	everyModel(t, mistral.Options{}, func(t *testing.T, f *fixture, m *mistral.Model) {
 		for _, batch := range []int{0, 1, 7} {
@@ -22,7 +22,8 @@ func TestLogits(t *testing.T) {
 					}
 					row := logits[(p-first)*vocab : (p-first+1)*vocab]
 					if d := distance(row, f.logits(t, m.DType(), i)); !(d <= bounds[m.DType()]) {
-						t.Errorf("batches of %d, token %d: logits are off by %.2g of their range, expected at most %g", batch, p, d, bounds[m.DType()])
+						t.Errorf("batches of %d, token %d: logits are off by %.2g of their range, expected at most %g", batch, p, d,
+							bounds[m.DType()])
 					}
 				}
 				return nil
@@ -34,8 +35,7 @@ func TestLogits(t *testing.T) {
 	})
 }
 
-// Greedy tokens in fp32 are transformers': 64 after the prompt, decoded in one go and
-// step by step, fused and not.
+// 64 greedy tokens in fp32, in one go and step by step, fused and not.
 func TestGreedy(t *testing.T) {
 	everyModel(t, mistral.Options{}, func(t *testing.T, f *fixture, m *mistral.Model) {
 		if m.DType() != kernels.FP32 {
@@ -70,8 +70,7 @@ func TestGreedy(t *testing.T) {
 	})
 }
 
-// Decoding a token gives what a prompt that ends with it gives, at every position, past
-// the end of the ring too.
+// Also past the end of the ring buffer.
 func TestStepsAgreeWithPrompt(t *testing.T) {
 	everyModel(t, mistral.Options{}, func(t *testing.T, f *fixture, m *mistral.Model) {
 		tokens := f.Text
@@ -97,7 +96,7 @@ func TestStepsAgreeWithPrompt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Both are off by their own rounding.
+			// Both have rounding errors.
 			if d := distance(got, want[i]); !(d <= 2*bounds[m.DType()]) {
 				t.Fatalf("token %d: off by %.2g of the logits' range", i, d)
 			}
@@ -105,7 +104,7 @@ func TestStepsAgreeWithPrompt(t *testing.T) {
 	})
 }
 
-// The perplexity of a text that is longer than window and ring is transformers'.
+// The text is longer than the window and the ring buffer.
 func TestPerplexity(t *testing.T) {
 	everyModel(t, mistral.Options{}, func(t *testing.T, f *fixture, m *mistral.Model) {
 		for _, batch := range []int{0, 100} {
@@ -122,7 +121,6 @@ func TestPerplexity(t *testing.T) {
 	})
 }
 
-// Every kernel computes the same model.
 func TestFamilies(t *testing.T) {
 	everyDevice(t, func(t *testing.T, d kernels.Device) {
 		f := openFixture(t, "mistral")
@@ -133,13 +131,13 @@ func TestFamilies(t *testing.T) {
 			}
 			defer m.Close()
 			ran := 0
-			for _, g := range d.Gemms() {
+			for _, g := range d.Kernels(kernels.GEMM) {
 				if m.Use(g.Name()) != nil {
-					continue // it does not take the type
+					continue // the kernel does not support the type
 				}
 				s, err := m.NewSession(mistral.SessionOptions{Positions: len(f.Prompt)})
 				if err != nil {
-					continue // nor a head of so many rows
+					continue // nor the output projection with that many rows
 				}
 				logits, err := s.Prefill(t.Context(), f.Prompt)
 				s.Close()
@@ -163,8 +161,7 @@ func TestFamilies(t *testing.T) {
 	})
 }
 
-// The reference in float64 is what transformers computes in fp32, and nearer to the truth
-// than any bound.
+// The float64 reference must be closer to transformers' fp32 than any bound.
 func TestReference(t *testing.T) {
 	for _, name := range fixtures {
 		f := openFixture(t, name)

@@ -8,11 +8,11 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/table"
 )
 
-// Part names what a launch of a pass is for.
+// Part is the purpose of a launch in a pass.
 type Part string
 
-// The parts of a pass, in the order in which they run. Fused launches carry the name of
-// their product; attention's includes a rotation that is fused with it.
+// The parts of a pass in order. Fused launches have the name of their product; attention includes a fused
+// rotation.
 const (
 	PartEmbed     Part = "embed"
 	PartNorm      Part = "norm"
@@ -32,21 +32,18 @@ func Parts() []Part {
 	return []Part{PartEmbed, PartNorm, PartQKV, PartRotate, PartAttention, PartO, PartGateUp, PartSiLU, PartDown, PartHead, PartChoose}
 }
 
-// step is a launch of a pass with what it is for.
 type step struct {
 	part   Part
 	launch kernels.Launch
 }
 
-// pass is what a batch of tokens consists of.
 type pass struct {
 	rows  int
 	steps []step
-	// outputs begins the steps that compute logits: of the last row.
+	// outputs is the index of the first step that computes logits, of the last row.
 	outputs int
 }
 
-// launches are those of steps.
 func launches(steps []step) []kernels.Launch {
 	all := make([]kernels.Launch, len(steps))
 	for i, s := range steps {
@@ -55,7 +52,6 @@ func launches(steps []step) []kernels.Launch {
 	return all
 }
 
-// builder collects steps, and the first error.
 type builder struct {
 	s     *Session
 	steps []step
@@ -79,7 +75,7 @@ func (b *builder) all(part Part, ls []kernels.Launch, err error) {
 	}
 }
 
-// norm adds what the product before left to the residual stream and normalizes it.
+// norm adds the previous product's output to the residual stream and normalizes it.
 func (b *builder) norm(rows, from int, weight kernels.Buffer, add bool) {
 	s := b.s
 	n := kernels.Normalization{
@@ -98,11 +94,10 @@ func (b *builder) product(p *projection, t *table.Table, rows int, a, c kernels.
 	b.all(p.part, ls, err)
 }
 
-// all is a buffer from its beginning.
 func all(b kernels.Buffer) kernels.Operand { return kernels.Operand{Buffer: b} }
 
-// prompt builds the pass of rows tokens, every operation by itself and every product
-// through the dispatcher. The logits are those of the last row.
+// prompt builds the pass of rows tokens, unfused, with every product through the dispatcher. The logits are
+// the last row's.
 func (s *Session) prompt(rows int, t *table.Table) (*pass, error) {
 	b := builder{s: s}
 	b.body(rows, s.tokens, t)
@@ -111,7 +106,7 @@ func (s *Session) prompt(rows int, t *table.Table) (*pass, error) {
 	return &pass{rows: rows, steps: b.steps, outputs: outputs}, b.err
 }
 
-// body is everything up to the residual stream behind the last layer.
+// body is everything up to the residual stream after the last layer.
 func (b *builder) body(rows int, tokens kernels.Buffer, t *table.Table) {
 	s, m := b.s, b.s.m
 	c := m.config
@@ -142,13 +137,12 @@ func (b *builder) body(rows int, tokens kernels.Buffer, t *table.Table) {
 	}
 }
 
-// output normalizes the rows from one on and computes the logits of the first of them.
+// output normalizes the rows from from on and computes the logits of the first of them.
 func (b *builder) output(rows, from int) {
 	b.norm(rows, from, b.s.m.norm, true)
 	b.product(&b.s.m.head, nil, 1, all(b.s.hidden), all(b.s.logits))
 }
 
-// rotation is that of a layer.
 func (s *Session) rotation(rows, layer int) kernels.Rotation {
 	return kernels.Rotation{
 		Rows: rows, Heads: s.m.config.Heads, DType: s.m.dtype, QKV: all(s.qkv), Position: all(s.position),
@@ -156,7 +150,6 @@ func (s *Session) rotation(rows, layer int) kernels.Rotation {
 	}
 }
 
-// attention is that of a layer.
 func (s *Session) attention(rows, layer int) kernels.Attention {
 	h := s.m.config.Heads
 	return kernels.Attention{
@@ -166,8 +159,8 @@ func (s *Session) attention(rows, layer int) kernels.Attention {
 	}
 }
 
-// singleToken builds the pass of one token: with fused launches where the device has them and
-// the kernel is "auto", else as a prompt of one. It ends with the choice of the next one.
+// singleToken builds the pass of one token, with the choice of the next: fused if the device supports it and
+// the kernel is "auto", otherwise as a prompt of one.
 func (s *Session) singleToken() (steps []step, fused bool, err error) {
 	b := builder{s: s}
 	if f, ok := s.m.dev.(fuser); ok && s.m.kernel == "auto" && !s.options.Unfused {
@@ -189,7 +182,7 @@ func (s *Session) singleToken() (steps []step, fused bool, err error) {
 	return b.steps, fused, b.err
 }
 
-// fused is a token in five launches a layer.
+// fused computes a token in five launches per layer.
 func (b *builder) fused(f fuser) {
 	s, m := b.s, b.s.m
 	c := m.config

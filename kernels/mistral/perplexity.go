@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Perplexity is exp of the mean negative log-likelihood of each token after the first,
-// given those before it, with the standard error that the tokens' spread gives it.
+// Perplexity returns exp of the mean negative log-likelihood of each token after the first, given those
+// before it, and its standard error from the tokens' spread.
 func (s *Session) Perplexity(ctx context.Context, tokens []int32) (value, standardError float64, err error) {
 	if len(tokens) < 2 {
 		return 0, 0, fmt.Errorf("perplexity of %d tokens: expected at least 2", len(tokens))
@@ -53,7 +53,7 @@ func (s *Session) Perplexity(ctx context.Context, tokens []int32) (value, standa
 	return value, standardError, nil
 }
 
-// NegativeLogLikelihood is -log softmax(logits)[token].
+// NegativeLogLikelihood returns -log softmax(logits)[token].
 func NegativeLogLikelihood[T float32 | float64](logits []T, token int32) float64 {
 	top := math.Inf(-1)
 	for _, v := range logits {

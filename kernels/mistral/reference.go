@@ -12,11 +12,10 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/mistral/checkpoint"
 )
 
-// Reference computes the logits of every token in float64 from the weights as they are
-// stored, layer by layer on the host: the rows of the result are tokens, the columns the
-// vocabulary. It shares no code with any kernel. A model of 7 billion parameters takes
-// about ten seconds a token and core. A token sees window others, itself included, 0 for
-// as many as the model says; the first of the tokens is at position 0.
+// Reference computes the logits of every token in float64 from the stored weights on the host: rows are
+// tokens, columns the vocabulary. It shares no code with any kernel. A model of 7 billion parameters takes
+// about ten seconds per token and core. A token sees window tokens including itself, 0 for the model's own
+// window; the first token is at position 0.
 func Reference(ctx context.Context, c *checkpoint.Checkpoint, tokens []int32, window int) ([][]float64, error) {
 	cfg := c.Config()
 	cfg.Window = cmp.Or(window, cfg.Window)
@@ -29,8 +28,8 @@ func Reference(ctx context.Context, c *checkpoint.Checkpoint, tokens []int32, wi
 	return (&reference{ctx: ctx, from: c, cfg: cfg}).logits(tokens)
 }
 
-// Reference is [Reference] with the weights of the model's products: those that loading has rounded
-// to integers are the numbers which these stand for.
+// Reference is [Reference] with the model's weights: those that loading quantized have their dequantized
+// values.
 func (m *Model) Reference(ctx context.Context, c *checkpoint.Checkpoint, tokens []int32, window int) ([][]float64, error) {
 	cfg := c.Config()
 	cfg.Window = cmp.Or(window, cfg.Window)
@@ -48,7 +47,7 @@ func (m *Model) Reference(ctx context.Context, c *checkpoint.Checkpoint, tokens 
 	return r.logits(tokens)
 }
 
-// Rounded says whether loading has rounded weights to integers that a checkpoint stores as numbers.
+// Rounded reports whether loading quantized weights that the checkpoint stores unquantized.
 func (m *Model) Rounded(c *checkpoint.Checkpoint) bool {
 	for _, p := range m.projections() {
 		for _, t := range p.tensors {
@@ -60,7 +59,6 @@ func (m *Model) Rounded(c *checkpoint.Checkpoint) bool {
 	return false
 }
 
-// logits are those of every token.
 func (r *reference) logits(tokens []int32) ([][]float64, error) {
 	cfg := r.cfg
 	embedding, err := r.matrix("model.embed_tokens.weight", cfg.Vocab, cfg.Hidden)
@@ -92,18 +90,18 @@ type reference struct {
 	ctx  context.Context
 	from *checkpoint.Checkpoint
 	cfg  checkpoint.Config
-	// formats are those that weights are rounded to, by name, for activations of type dtype.
+	// formats are the formats that weights are quantized to, by name, for activations of type dtype.
 	formats map[string]kernels.WeightFormat
 	dtype   kernels.DType
 }
 
-// storedMatrix is a tensor whose rows are widened when they are asked for.
+// storedMatrix is a tensor whose rows are converted to float64 on demand.
 type storedMatrix struct {
 	dtype  kernels.DType
 	data   []byte
 	cols   int
-	format kernels.WeightFormat // that rows are rounded to, zero for none
-	as     kernels.DType        // of the activations then
+	format kernels.WeightFormat // format that rows are quantized to, zero for none
+	as     kernels.DType        // type of the activations then
 }
 
 func (r *reference) matrix(name string, rows, cols int) (storedMatrix, error) {
@@ -117,20 +115,19 @@ func (r *reference) matrix(name string, rows, cols int) (storedMatrix, error) {
 	return storedMatrix{t.DType, t.Data, cols, r.formats[name], r.dtype}, nil
 }
 
-// row writes row i to out, which has as many elements.
+// row writes row i to out, which must have the row's length.
 func (m storedMatrix) row(i int, out []float64) {
 	row := m.cols * m.dtype.Size()
-	kernels.Decode(m.dtype, m.data[i*row:(i+1)*row], out) // of a type and size that matrix has checked
+	kernels.Decode(m.dtype, m.data[i*row:(i+1)*row], out) // matrix has checked type and size
 	if m.format == (kernels.WeightFormat{}) {
 		return
 	}
-	q := kernels.NewQuantisedMatrix(m.format, 1, m.cols)
-	if q.QuantiseRows(0, out) == nil { // else they could not be loaded
+	q := kernels.NewQuantizedMatrix(m.format, 1, m.cols)
+	if q.QuantizeRows(0, out) == nil { // otherwise loading would have failed
 		copy(out, q.Values(m.as))
 	}
 }
 
-// linear is x·Wᵀ.
 func (r *reference) linear(name string, rows int, x [][]float64) ([][]float64, error) {
 	if err := r.ctx.Err(); err != nil {
 		return nil, err
@@ -160,7 +157,6 @@ func (r *reference) linear(name string, rows int, x [][]float64) ([][]float64, e
 	return out, nil
 }
 
-// each divides [0,n) among the processors.
 func each(n int, do func(from, to int)) {
 	workers := min(n, runtime.GOMAXPROCS(0))
 	var wait sync.WaitGroup
@@ -170,7 +166,6 @@ func each(n int, do func(from, to int)) {
 	wait.Wait()
 }
 
-// norm is RMSNorm of each row.
 func (r *reference) norm(name string, x [][]float64) ([][]float64, error) {
 	t, err := r.from.Tensor(name, r.cfg.Hidden)
 	if err != nil {
@@ -195,7 +190,6 @@ func (r *reference) norm(name string, x [][]float64) ([][]float64, error) {
 	return out, nil
 }
 
-// layer adds one block's attention and gated unit to x.
 func (r *reference) layer(i int, x [][]float64) error {
 	heads := r.cfg.Heads
 	name := func(s string) string { return fmt.Sprintf("model.layers.%d.%s.weight", i, s) }
@@ -243,7 +237,6 @@ func (r *reference) layer(i int, x [][]float64) error {
 	return r.add(name("mlp.down_proj"), gate, x)
 }
 
-// add adds in·Wᵀ to x.
 func (r *reference) add(name string, in, x [][]float64) error {
 	delta, err := r.linear(name, r.cfg.Hidden, in)
 	if err != nil {
@@ -257,7 +250,6 @@ func (r *reference) add(name string, in, x [][]float64) error {
 	return nil
 }
 
-// rotate turns each head's pairs by the position's angles.
 func rotate(row []float64, dim, position int, frequency []float64) {
 	for h := 0; h < len(row); h += dim {
 		for j := range dim / 2 {
@@ -268,7 +260,6 @@ func rotate(row []float64, dim, position int, frequency []float64) {
 	}
 }
 
-// attend is causal attention within the window.
 func (r *reference) attend(q, k, v [][]float64) [][]float64 {
 	heads := r.cfg.Heads
 	out := make([][]float64, len(q))

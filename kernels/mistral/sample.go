@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Sampling says how the next token is drawn. The zero value takes the likeliest.
+// Sampling describes how the next token is drawn. The zero value takes the likeliest.
 type Sampling struct {
 	// Temperature divides the logits; 0 takes the likeliest token.
 	Temperature float64
@@ -22,7 +22,7 @@ type Sampling struct {
 	Seed uint64
 }
 
-// Validate names the first field that can't be used.
+// Validate names the first invalid field.
 func (s Sampling) Validate() error {
 	switch {
 	case !(s.Temperature >= 0) || math.IsInf(s.Temperature, 0):
@@ -43,15 +43,14 @@ type Sampler struct {
 	weight []float64
 }
 
-// NewSampler begins the sequence of draws of s.Seed. s is valid.
+// NewSampler starts the sequence of draws of s.Seed. s must be valid.
 func NewSampler(s Sampling) *Sampler {
 	return &Sampler{Sampling: s, random: rand.New(rand.NewPCG(s.Seed, 0x6d697374726c))}
 }
 
-// greedy says that there is nothing to draw.
 func (s *Sampler) greedy() bool { return s.Temperature == 0 }
 
-// Likeliest is the index of the largest logit, the first of equal ones; NaN never is.
+// Likeliest returns the index of the largest logit, the first if equal; NaN is never the largest.
 func Likeliest(logits []float32) int32 {
 	best := -1
 	for i, v := range logits {
@@ -69,7 +68,7 @@ func (s *Sampler) Draw(logits []float32) int32 {
 	}
 	top := float64(logits[Likeliest(logits)])
 	s.order, s.weight = s.order[:0], s.weight[:0]
-	// Everything relative to the likeliest: its weight is 1.
+	// Weights are relative to the likeliest token's, which is 1.
 	least := s.MinP
 	for i, v := range logits {
 		if w := math.Exp((float64(v) - top) / s.Temperature); w >= least && w > 0 {
@@ -96,7 +95,7 @@ func (s *Sampler) Draw(logits []float32) int32 {
 	return s.order[len(s.order)-1]
 }
 
-// nucleus keeps the likeliest tokens up to a sum of probabilities.
+// nucleus keeps the likeliest tokens up to a total probability of TopP.
 func (s *Sampler) nucleus() {
 	by := make([]int, len(s.order))
 	sum := 0.

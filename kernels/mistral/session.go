@@ -10,12 +10,12 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// historyLen is how many chosen tokens the device remembers, so that the host may leave
-// it alone for that long.
+// historyLen is the number of chosen tokens that the device stores, so that the host need not read them
+// sooner.
 const historyLen = 64
 
-// Session is one sequence of tokens on a model: its keys and values, and the launches of
-// its prompts and tokens. It is used by one goroutine at a time.
+// Session is one token sequence on a model: its keys and values, and its launches. One goroutine at a time
+// may use it.
 type Session struct {
 	m         *Model
 	options   SessionOptions
@@ -24,7 +24,7 @@ type Session struct {
 	batch     int
 	capacity  int
 	scale     float64
-	at        int // tokens seen: the position of the next one
+	at        int // tokens seen: the next one's position
 
 	rope     kernels.Buffer    // fp32 [positions, Dim/2, 2]
 	caches   []kernels.KVCache // of each layer
@@ -46,14 +46,13 @@ type Session struct {
 	decode *decoder
 }
 
-// decoder is what one token consists of.
 type decoder struct {
 	steps []step
-	whole []kernels.Launch // one graph, or the steps'
+	whole []kernels.Launch // one graph, or the steps' launches
 	fused bool
 }
 
-// NewSession takes memory for a sequence and prepares the launches of a token.
+// NewSession allocates memory for a sequence and prepares a token's launches.
 func (m *Model) NewSession(o SessionOptions) (s *Session, err error) {
 	c := m.config
 	s = &Session{m: m, options: o, scale: 1 / math.Sqrt(float64(c.Heads.Dim)), passes: map[int]*pass{}}
@@ -91,7 +90,7 @@ func (m *Model) NewSession(o SessionOptions) (s *Session, err error) {
 	if err != nil {
 		return s, err
 	}
-	// Kernels read whole rows of what may hold nothing yet: not NaN, which spreads.
+	// Kernels read whole rows that may be unwritten; NaN there would spread.
 	for _, b := range s.buffers {
 		if err := b.Fill(kernels.Zeros, kernels.INT8, b.Bytes(), 0); err != nil {
 			return s, err
@@ -115,7 +114,6 @@ func (m *Model) NewSession(o SessionOptions) (s *Session, err error) {
 	return s, nil
 }
 
-// littleEndian is values as devices read them.
 func littleEndian(values []float32) []byte {
 	out := make([]byte, 0, 4*len(values))
 	for _, v := range values {
@@ -124,17 +122,17 @@ func littleEndian(values []float32) []byte {
 	return out
 }
 
-// Batch is the largest number of a prompt's tokens in one pass.
+// Batch returns the largest number of prompt tokens per pass.
 func (s *Session) Batch() int { return s.batch }
 
-// Fused says whether a token's operations are fused.
+// Fused reports whether a token's operations are fused.
 func (s *Session) Fused() bool { return s.decode.fused }
 
-// Reset forgets all tokens.
+// Reset removes all tokens.
 func (s *Session) Reset() { s.at = 0 }
 
-// TokenBytes is what one decoded token reads of the weights and, behind so many others,
-// of the cache: all of the projections, and one row of the embedding.
+// TokenBytes returns what decoding one token after behind others reads: the projections, one row of the
+// embedding, and the cache.
 func (s *Session) TokenBytes(behind int) int64 {
 	c := s.m.config
 	bytes := int64(0)
@@ -145,14 +143,13 @@ func (s *Session) TokenBytes(behind int) int64 {
 	return bytes + elements*int64(s.m.dtype.Size())
 }
 
-// Overflow is the error of more tokens than a session was made for.
+// Overflow is the error of more tokens than a session has positions.
 type Overflow struct{ At, More, Positions int }
 
 func (e *Overflow) Error() string {
 	return fmt.Sprintf("%d tokens after %d: the session was made for %d", e.More, e.At, e.Positions)
 }
 
-// put writes int32 values to a buffer.
 func put(b kernels.Buffer, values ...int32) error {
 	out := make([]byte, 0, 4*len(values))
 	for _, v := range values {
@@ -161,7 +158,6 @@ func put(b kernels.Buffer, values ...int32) error {
 	return b.Upload(0, out)
 }
 
-// check refuses tokens that the vocabulary or the session has no room for.
 func (s *Session) check(tokens []int32) error {
 	if len(tokens) == 0 {
 		return errors.New("no tokens: expected at least one")
@@ -172,8 +168,7 @@ func (s *Session) check(tokens []int32) error {
 	return CheckTokens(tokens, s.m.config.Vocab)
 }
 
-// CheckTokens returns an error that names the first token that a vocabulary of so many
-// lacks.
+// CheckTokens returns an error that names the first token outside a vocabulary of this size.
 func CheckTokens(tokens []int32, vocab int) error {
 	for i, t := range tokens {
 		if t < 0 || int(t) >= vocab {
@@ -183,7 +178,6 @@ func CheckTokens(tokens []int32, vocab int) error {
 	return nil
 }
 
-// passOf builds the pass of a batch, once.
 func (s *Session) passOf(rows int) (*pass, error) {
 	if p, ok := s.passes[rows]; ok {
 		return p, nil
@@ -199,11 +193,11 @@ func (s *Session) passOf(rows int) (*pass, error) {
 	return p, nil
 }
 
-// KeptPasses is of how many lengths of prompts a session keeps the launches, all layers' each.
+// KeptPasses is the number of prompt lengths with cached launches.
 const KeptPasses = 8
 
-// batches runs the tokens in batches. After each, with its launches run up to where
-// logits begin, done is called with the batch's pass and first index.
+// batches runs the tokens in batches. After each, before its logits, it calls done with the pass and the
+// batch's first index.
 func (s *Session) batches(ctx context.Context, tokens []int32, done func(p *pass, first int) error) error {
 	if err := s.check(tokens); err != nil {
 		return err
@@ -228,12 +222,10 @@ func (s *Session) batches(ctx context.Context, tokens []int32, done func(p *pass
 	return nil
 }
 
-// slow says that a token takes so long that what the host does between two of them is
-// nothing.
+// slow reports whether a token takes so long that the host's overhead is negligible.
 func (s *Session) slow() bool { return s.m.dev.Spec().Kind.Facts().Host }
 
-// Prefill takes a prompt, or a further piece of one, and returns the logits of its last
-// token.
+// Prefill adds a prompt, or a part of one, and returns the logits of its last token.
 func (s *Session) Prefill(ctx context.Context, tokens []int32) ([]float32, error) {
 	var logits []float32
 	err := s.batches(ctx, tokens, func(p *pass, first int) error {
@@ -251,8 +243,8 @@ func (s *Session) Prefill(ctx context.Context, tokens []int32) ([]float32, error
 	return logits, err
 }
 
-// All takes tokens and hands out the logits of every one of them, in order: of rows from
-// first on, Vocab columns each. The slice is valid until yield returns.
+// All adds tokens and yields the logits of each in order: rows from first on, Vocab columns each. The slice
+// is valid until yield returns.
 func (s *Session) All(ctx context.Context, tokens []int32, yield func(first int, logits []float32) error) error {
 	return s.batches(ctx, tokens, func(p *pass, first int) error {
 		b := builder{s: s}
@@ -260,7 +252,8 @@ func (s *Session) All(ctx context.Context, tokens []int32, yield func(first int,
 		var at []int
 		for from := 0; from < p.rows; from += logitRows {
 			at = append(at, len(b.steps))
-			b.product(&s.m.head, nil, min(logitRows, p.rows-from), kernels.Operand{Buffer: s.hidden, Offset: from * s.m.config.Hidden}, all(s.logits))
+			b.product(&s.m.head, nil, min(logitRows, p.rows-from), kernels.Operand{Buffer: s.hidden, Offset: from * s.m.config.Hidden},
+				all(s.logits))
 		}
 		if b.err != nil {
 			return b.err
@@ -287,7 +280,6 @@ func (s *Session) All(ctx context.Context, tokens []int32, yield func(first int,
 	})
 }
 
-// download reads the logits of rows rows.
 func (s *Session) download(rows int) ([]float32, error) {
 	n := rows * s.m.config.Vocab
 	dtype := s.m.dtype.Output()
@@ -309,8 +301,8 @@ func (s *Session) download(rows int) ([]float32, error) {
 	return out, nil
 }
 
-// Decode takes a token and lets the device go on from it greedily, n tokens without the
-// host: it returns those n. Of them the last is chosen, not yet seen.
+// Decode adds a token, lets the device decode n tokens greedily without the host, and returns them. The last
+// is chosen but not yet added.
 func (s *Session) Decode(ctx context.Context, token int32, n int) ([]int32, kernels.Span, error) {
 	if err := s.check([]int32{token}); err != nil {
 		return nil, kernels.Span{}, err
@@ -340,7 +332,7 @@ func (s *Session) Decode(ctx context.Context, token int32, n int) ([]int32, kern
 	return tokens, span, nil
 }
 
-// Step takes a token and returns the logits of what follows it.
+// Step adds a token and returns the logits of the next.
 func (s *Session) Step(ctx context.Context, token int32) ([]float32, error) {
 	if _, _, err := s.Decode(ctx, token, 1); err != nil {
 		return nil, err

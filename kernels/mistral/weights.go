@@ -9,20 +9,19 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/mistral/checkpoint"
 )
 
-// FormatError is the error of weights that can't have the format that was asked for.
+// FormatError is the error of weights that can't have the requested format.
 type FormatError struct {
-	Format kernels.Quantisation // that was asked for
-	Of     string               // the weights, as the checkpoint or [Part] names them
+	Format kernels.WeightFormat // the requested quantization
+	Of     string               // the weights, named as in the checkpoint or by [Part]
 	Err    error
 }
 
 func (e *FormatError) Error() string { return fmt.Sprintf("weights %v: %s: %v", e.Format, e.Of, e.Err) }
 
-// Unwrap returns the reason.
 func (e *FormatError) Unwrap() error { return e.Err }
 
-// chooseFormats decides how each projection's weights are held: as the options say, else as
-// the checkpoint stores them, where the kernel takes them so.
+// chooseFormats sets each projection's weight format: the options', or else the checkpoint's if the kernel
+// supports it.
 func (l *loader) chooseFormats() error {
 	for _, p := range l.m.projections() {
 		f, err := l.chooseFormat(p)
@@ -34,7 +33,6 @@ func (l *loader) chooseFormats() error {
 	return nil
 }
 
-// packed counts the tensors of a projection that are stored as integers.
 func (l *loader) packed(p *projection) (n int) {
 	for _, t := range p.tensors {
 		if l.from.Packed(t.name) {
@@ -51,25 +49,25 @@ func (l *loader) chooseFormat(p *projection) (kernels.WeightFormat, error) {
 	case p.shared, want != nil && want.Bits == 0, packed < len(p.tensors) && (want == nil || p.part == PartHead):
 		return plain, nil
 	}
-	q := kernels.Quantisation{}
+	q := kernels.WeightFormat{}
 	if want != nil {
 		q = *want
 	}
 	scale := l.m.dtype
 	if packed > 0 {
 		stored := l.m.config.Quantization
-		if want != nil && (want.Bits != stored.Bits || want.GroupOf(p.k) != (kernels.Quantisation{Group: stored.Group}).GroupOf(p.k)) {
+		if want != nil && (want.Bits != stored.Bits || want.GroupOf(p.k) != (kernels.WeightFormat{GroupK: stored.Group}).GroupOf(p.k)) {
 			return plain, &FormatError{*want, string(p.part), fmt.Errorf("the checkpoint has them as %v",
-				kernels.Quantisation{Bits: stored.Bits, Group: stored.Group, ZeroPoints: stored.Zeros})}
+				kernels.IntegerWeights(stored.Bits, stored.Group, stored.Zeros))}
 		}
-		q = kernels.Quantisation{Bits: stored.Bits, Group: stored.Group, ZeroPoints: stored.Zeros || q.ZeroPoints}
+		q = kernels.IntegerWeights(stored.Bits, stored.Group, stored.Zeros || q.ZeroPoint != "")
 		scale = l.from.ScaleDType(p.tensors[0].name)
 	}
-	// Scales stay as they are stored where the kernel takes them, and are else rounded to the
-	// type of the activations.
+	// Scales keep the stored type if the kernel supports it; otherwise they are rounded to the activations'
+	// type.
 	var reason error
 	for _, s := range []kernels.DType{scale, l.m.dtype, kernels.FP16} {
-		f, err := q.Format(s, p.k)
+		f, err := q.For(s, p.k)
 		if err == nil {
 			err = l.m.takes(p, f)
 		} else if s == kernels.FP32 {
@@ -90,22 +88,20 @@ func (l *loader) chooseFormat(p *projection) (kernels.WeightFormat, error) {
 	return plain, reason
 }
 
-// takes says why the model's kernel can't multiply by a projection's weights in a format.
 func (m *Model) takes(p *projection, f kernels.WeightFormat) error {
-	g, err := kernels.FindGemm(m.dev, m.kernel)
+	g, err := kernels.Find(m.dev, kernels.GEMM, m.kernel)
 	if err != nil {
 		return err
 	}
 	as := *p
 	as.format = f
-	return m.supports(g, &as, 1)
+	return g.Supports(as.task(m.dtype, 1))
 }
 
-// quantised brings a projection's tensors into one matrix of its format: those that are
-// stored as integers with the codes that they have, the others rounded to nearest. Zero
-// points leave the format where all are in the middle.
-func (l *loader) quantised(p *projection) (*kernels.QuantisedMatrix, error) {
-	m := kernels.NewQuantisedMatrix(p.format, p.n, p.k)
+// quantized combines a projection's tensors into one matrix of its format: stored integers keep their codes,
+// others round to nearest. The format has no zero points if all are in the middle.
+func (l *loader) quantized(p *projection) (*kernels.QuantizedMatrix, error) {
+	m := kernels.NewQuantizedMatrix(p.format, p.n, p.k)
 	row, middle := 0, true
 	for _, t := range p.tensors {
 		q, err := l.from.Quantized(t.name, t.rows, p.k)
@@ -130,11 +126,11 @@ func (l *loader) quantised(p *projection) (*kernels.QuantisedMatrix, error) {
 	return m, nil
 }
 
-// roundedWeights is how many weights a goroutine rounds at a time.
+// roundedWeights is the number of weights that a goroutine quantizes at a time.
 const roundedWeights = 1 << 18
 
-// roundRows quantises a tensor of numbers into rows from one on, on all processors.
-func (l *loader) roundRows(m *kernels.QuantisedMatrix, row int, t rowsOf) error {
+// roundRows quantizes an unquantized tensor into rows from row on, on all processors.
+func (l *loader) roundRows(m *kernels.QuantizedMatrix, row int, t rowsOf) error {
 	from, err := l.from.Tensor(t.name, t.rows, m.K)
 	if err != nil {
 		return err
@@ -153,11 +149,11 @@ func (l *loader) roundRows(m *kernels.QuantisedMatrix, row int, t rowsOf) error 
 				part := values[:rows*m.K]
 				err := kernels.Decode(from.DType, from.Data[first*m.K*size:(first+rows)*m.K*size], part)
 				if err == nil {
-					err = m.QuantiseRows(row+first, part)
+					err = m.QuantizeRows(row+first, part)
 				}
 				if err != nil {
 					once.Do(func() {
-						failed = &checkpoint.Error{Path: l.from.Dir(), Tensor: t.name, Reason: "can't be quantised", Err: err}
+						failed = &checkpoint.Error{Path: l.from.Dir(), Tensor: t.name, Reason: "can't be quantized", Err: err}
 					})
 				}
 			}
@@ -177,8 +173,7 @@ func (l *loader) roundRows(m *kernels.QuantisedMatrix, row int, t rowsOf) error 
 	return failed
 }
 
-// takeCodes puts integers as they are stored into rows from one on.
-func takeCodes(m *kernels.QuantisedMatrix, row int, q *checkpoint.Quantized) error {
+func takeCodes(m *kernels.QuantizedMatrix, row int, q *checkpoint.Quantized) error {
 	copy(m.Codes[row*m.K:], q.Values)
 	first := row * q.Groups()
 	scales, err := q.ScalesAs(m.Format.Scale)
@@ -196,18 +191,17 @@ func takeCodes(m *kernels.QuantisedMatrix, row int, q *checkpoint.Quantized) err
 	return nil
 }
 
-// Weights is how the products' weights are held: that of the first that are not plain, since
-// lm_head's may differ from the others'.
-func (m *Model) Weights() kernels.Quantisation {
+// Weights returns the quantization of the first quantized product; lm_head's may differ.
+func (m *Model) Weights() kernels.WeightFormat {
 	p := m.firstOfIntegers()
 	if p == nil {
-		return kernels.Quantisation{}
+		return kernels.WeightFormat{}
 	}
-	q, _ := kernels.QuantisationOf(p.format, p.k) // which chose the format
+	q, _ := p.format.Requested(p.k) // takes accepted the format
 	return q
 }
 
-// firstOfIntegers is the first projection whose weights are not plain, nil where all are.
+// firstOfIntegers returns the first quantized projection, nil if none is.
 func (m *Model) firstOfIntegers() *projection {
 	for _, p := range m.projections() {
 		if !p.plain() {

@@ -6,21 +6,21 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// File is what an opened library says of itself, whatever it computes.
+// File identifies an opened library.
 type File struct {
 	Path        string
 	Name        string
 	Description string
-	// SHA256 of the file, in hexadecimal, tells builds apart.
+	// SHA256 is the file's hash in hexadecimal.
 	SHA256 string
-	// Kind is the kind of device that it is for.
+	// Kind is the kind of device that the library supports.
 	Kind kernels.Kind
 }
 
-// Version is what a device's specification says of the kernel.
+// Version returns the kernel's version for a device's specification.
 func (f File) Version() string { return kernels.FileVersion(f.SHA256) }
 
-// Describe is the library's description of its kernel, or where it was found.
+// Describe returns the library's description, or its path without one.
 func (f File) Describe() string {
 	if f.Description == "" {
 		return "brought as " + f.Path
@@ -28,8 +28,8 @@ func (f File) Describe() string {
 	return f.Description
 }
 
-// Suits returns nil when a device can take the kernel in: it is for devices of its kind, and
-// nothing there has its name. path is the file as the user named it.
+// Suits returns an error if the library is for another kind of device, or if the device has a kernel of the
+// same name. path is the file as the user wrote it.
 func (f File) Suits(d kernels.Device, path string) error {
 	switch spec := d.Spec(); {
 	case f.Kind != spec.Kind:

@@ -1,5 +1,5 @@
-// Package plugin opens kernels that are brought from outside as shared libraries, through
-// the C interface in include/gemmaudit_kernel.h. The devices run them.
+// Package plugin loads user kernels from shared libraries with the C interface in include/gemmaudit_kernel.h.
+// Devices run them.
 package plugin
 
 /*
@@ -52,7 +52,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Kernel is an opened library with its kernel. It stays loaded until the process ends.
+// Kernel is an opened library with a GEMM kernel. It stays loaded until the process ends.
 type Kernel struct {
 	File
 	c *C.gemmaudit_kernel
@@ -63,8 +63,8 @@ var opened struct {
 	byPath map[string]*Kernel
 }
 
-// Open loads the shared library at path. The error says why it is none that can be used. The
-// same path gives the same kernel, though the file may have changed since.
+// Open loads the shared library at path; the error gives the reason if it can't be used. A second call with
+// the same path returns the same kernel, even if the file has changed.
 func Open(path string) (*Kernel, error) {
 	full, err := filepath.Abs(path)
 	if err != nil {
@@ -109,10 +109,9 @@ func open(path string) (*Kernel, error) {
 
 var validName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
-// mostDescription is the most bytes of a description.
+// mostDescription is the maximum length of a description in bytes.
 const mostDescription = 200
 
-// describe reads and checks what the library says of its kernel.
 func (k *Kernel) describe() error {
 	var err error
 	if k.Name, k.Description, err = words(k.c.name, k.c.description); err != nil {
@@ -139,10 +138,10 @@ func (k *Kernel) describe() error {
 	return nil
 }
 
-// ladder is what --kernel takes for all of our own kernels.
+// ladder is the value of --kernel that selects all our own kernels.
 const ladder = "ladder"
 
-// words reads and checks the name and the description of a kernel.
+// words returns the validated name and description of a kernel.
 func words(name, description *C.char) (string, string, error) {
 	text := func(s *C.char) string {
 		if s == nil {
@@ -154,7 +153,8 @@ func words(name, description *C.char) (string, string, error) {
 	n, d := text(name), text(description)
 	switch {
 	case !validName.MatchString(n):
-		return "", "", fmt.Errorf("it names its kernel %q: expected a lower-case letter, then at most 31 lower-case letters, digits, - and _", n)
+		return "", "",
+			fmt.Errorf("it names its kernel %q: expected a lower-case letter, then at most 31 lower-case letters, digits, - and _", n)
 	case n == ladder:
 		return "", "", fmt.Errorf("it names its kernel %q, which selects gemmaudit's own kernels: expected another name", n)
 	case len(d) > mostDescription || !utf8.ValidString(d) || strings.ContainsFunc(d, unprintable):
@@ -163,7 +163,7 @@ func words(name, description *C.char) (string, string, error) {
 	return n, d, nil
 }
 
-// kindOf is empty when the library names no kind of device.
+// kindOf returns "" for an unknown device.
 func kindOf(device C.uint32_t) kernels.Kind {
 	switch device {
 	case C.GEMMAUDIT_CPU:
@@ -174,16 +174,16 @@ func kindOf(device C.uint32_t) kernels.Kind {
 	return ""
 }
 
-// Descriptor is the address of the library's gemmaudit_kernel, for the C code of a device.
+// Descriptor returns the address of the library's gemmaudit_kernel, for a device's C code.
 func (k *Kernel) Descriptor() unsafe.Pointer { return unsafe.Pointer(k.c) }
 
-// Packs says that the kernel reads B in a form of its own.
+// Packs reports whether the kernel packs B into its own format.
 func (k *Kernel) Packs() bool { return k.c.prepare != nil }
 
-// Team says that the kernel runs on threads of gemmaudit.
+// Team reports whether the kernel runs on gemmaudit's threads.
 func (k *Kernel) Team() bool { return k.c.run_team != nil }
 
-// ProblemBytes is the size of what [Kernel.WriteProblem] writes.
+// ProblemBytes is the size of the struct that [WriteProblem] writes.
 const ProblemBytes = C.sizeof_gemmaudit_problem
 
 var dtypes = map[kernels.DType]C.int32_t{
@@ -191,27 +191,27 @@ var dtypes = map[kernels.DType]C.int32_t{
 	kernels.BF16: C.GEMMAUDIT_BF16, kernels.FP8: C.GEMMAUDIT_FP8, kernels.INT8: C.GEMMAUDIT_INT8,
 }
 
-// problem is p, normalized, as the interface has it.
-func problem(p kernels.Problem, threads, ordinal int) C.gemmaudit_problem {
+// problem converts a normalized problem to its C struct.
+func problem(p kernels.Task, threads, ordinal int) C.gemmaudit_problem {
 	c := C.gemmaudit_problem{
 		m: C.int64_t(p.M), n: C.int64_t(p.N), k: C.int64_t(p.K),
 		lda: C.int64_t(p.LDA), ldb: C.int64_t(p.LDB), ldc: C.int64_t(p.LDC),
 		dtype: dtypes[p.DType], threads: C.int32_t(threads), ordinal: C.int32_t(ordinal),
 	}
-	if p.BLayout == kernels.Transposed {
+	if p.Layout == kernels.Transposed {
 		c.b_transposed = 1
 	}
 	return c
 }
 
 // WriteProblem writes a normalized problem as a gemmaudit_problem to memory at to.
-func WriteProblem(to unsafe.Pointer, p kernels.Problem, threads, ordinal int) {
+func WriteProblem(to unsafe.Pointer, p kernels.Task, threads, ordinal int) {
 	*(*C.gemmaudit_problem)(to) = problem(p, threads, ordinal)
 }
 
-// Supports asks the kernel. It returns nil, or an [*kernels.Unsupported] with the library's
+// Supports asks the kernel about a problem. It returns nil, or an [*kernels.Unsupported] with the library's
 // reason.
-func (k *Kernel) Supports(p kernels.Problem, threads, ordinal int) error {
+func (k *Kernel) Supports(p kernels.Task, threads, ordinal int) error {
 	refuse := func(reason string) error {
 		return &kernels.Unsupported{Kernel: k.Name, DType: p.DType, Reason: reason}
 	}
@@ -231,8 +231,8 @@ func (k *Kernel) Supports(p kernels.Problem, threads, ordinal int) error {
 	return nil
 }
 
-// Reason is the text that a library left at message, of GEMMAUDIT_ERROR_BYTES, made fit to be
-// printed; without text it names the code.
+// Reason returns a library's error text as printable text, or the code if the text is empty. message has
+// GEMMAUDIT_ERROR_BYTES bytes.
 func Reason(message unsafe.Pointer, code int) string {
 	c := (*C.char)(message)
 	text := C.GoStringN(c, C.int(C.strnlen(c, C.GEMMAUDIT_ERROR_BYTES)))
@@ -248,15 +248,15 @@ func Reason(message unsafe.Pointer, code int) string {
 	return text
 }
 
-// WorkspaceBytes is the memory that a launch of a normalized problem needs. The error says
-// that the library asks for less than none.
-func (k *Kernel) WorkspaceBytes(p kernels.Problem, threads, ordinal int) (int64, error) {
+// WorkspaceBytes returns the workspace size for a normalized problem. It returns an error if the library asks
+// for a negative size.
+func (k *Kernel) WorkspaceBytes(p kernels.Task, threads, ordinal int) (int64, error) {
 	c := problem(p, threads, ordinal)
 	return k.size("workspace_bytes", int64(C.ga_kernel_workspace(k.c, &c)))
 }
 
-// PackedBytes is the size of the packed B of a normalized problem.
-func (k *Kernel) PackedBytes(p kernels.Problem, threads, ordinal int) (int64, error) {
+// PackedBytes returns the size of the packed B of a normalized problem.
+func (k *Kernel) PackedBytes(p kernels.Task, threads, ordinal int) (int64, error) {
 	c := problem(p, threads, ordinal)
 	n, err := k.size("packed_bytes", int64(C.ga_kernel_packed(k.c, &c)))
 	if err == nil && n == 0 {

@@ -39,14 +39,14 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Softmax is an opened library with its softmax. It stays loaded until the process ends.
+// Softmax is an opened library with a softmax kernel. It stays loaded until the process ends.
 type Softmax struct {
 	File
 	c *C.gemmaudit_softmax
 }
 
-// OpenSoftmax loads the shared library at path, and returns nil without an error where it loads and
-// has no softmax. The error says why its softmax can't be used.
+// OpenSoftmax loads the shared library at path. It returns nil without an error if the library has no
+// softmax. The error gives the reason if the softmax can't be used.
 func OpenSoftmax(path string) (*Softmax, error) {
 	fail := func(err error) (*Softmax, error) { return nil, fmt.Errorf("kernel %q: %w", path, err) }
 	full, err := filepath.Abs(path)
@@ -90,29 +90,28 @@ func OpenSoftmax(path string) (*Softmax, error) {
 	return s, nil
 }
 
-// Descriptor is the address of the library's gemmaudit_softmax, for the C code of a device.
+// Descriptor returns the address of the library's gemmaudit_softmax, for a device's C code.
 func (s *Softmax) Descriptor() unsafe.Pointer { return unsafe.Pointer(s.c) }
 
-// softmaxProblem is p, normalized, as the interface has it.
-func softmaxProblem(p kernels.SoftmaxProblem, threads, ordinal int) C.gemmaudit_softmax_problem {
+func softmaxProblem(p kernels.Task, threads, ordinal int) C.gemmaudit_softmax_problem {
 	c := C.gemmaudit_softmax_problem{
-		rows: C.int64_t(p.Rows), columns: C.int64_t(p.Columns), queries: C.int64_t(p.Queries), scale: C.float(p.Scale),
+		rows: C.int64_t(p.M), columns: C.int64_t(p.Columns), queries: C.int64_t(p.Queries), scale: C.float(p.Scale),
 		dtype: dtypes[p.DType], threads: C.int32_t(threads), ordinal: C.int32_t(ordinal),
 	}
-	if p.Log {
+	if p.Log() {
 		c.log = 1
 	}
 	return c
 }
 
 // WriteSoftmax writes a normalized problem as a gemmaudit_softmax_problem to memory at to.
-func WriteSoftmax(to unsafe.Pointer, p kernels.SoftmaxProblem, threads, ordinal int) {
+func WriteSoftmax(to unsafe.Pointer, p kernels.Task, threads, ordinal int) {
 	*(*C.gemmaudit_softmax_problem)(to) = softmaxProblem(p, threads, ordinal)
 }
 
-// Supports asks the softmax. It returns nil, or an [*kernels.Unsupported] with the library's
+// Supports asks the kernel about a problem. It returns nil, or an [*kernels.Unsupported] with the library's
 // reason.
-func (s *Softmax) Supports(p kernels.SoftmaxProblem, threads, ordinal int) error {
+func (s *Softmax) Supports(p kernels.Task, threads, ordinal int) error {
 	refuse := func(reason string) error {
 		return &kernels.Unsupported{Kernel: s.Name, DType: p.DType, Reason: reason}
 	}

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// Groups lists the folders that may hold the limits of this process in the
-// hierarchy of a controller, "cpu" or "memory", of either version of control
-// groups: those of its own group and of the groups above it.
+// Groups lists the folders that may hold this process's limits for a controller, "cpu" or "memory": its own
+// control group and all parents. It covers versions 1 and 2 of control groups.
 func (t Tree) Groups(controller string) []string {
 	var out []string
 	up := func(mount, group string) {
@@ -21,7 +20,7 @@ func (t Tree) Groups(controller string) []string {
 		}
 	}
 	for line := range strings.Lines(t.Text("proc/self/cgroup")) {
-		// hierarchy:controllers:path; version 2 has no controllers.
+		// The format is hierarchy:controllers:path; version 2 leaves controllers empty.
 		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(fields) != 3 {
 			continue
@@ -35,15 +34,14 @@ func (t Tree) Groups(controller string) []string {
 			up("sys/fs/cgroup/"+controller, fields[2])
 		}
 	}
-	// A container may see its own group as the root under another's path.
+	// A container may see its own group as the root, under a path from outside.
 	return append(out, "sys/fs/cgroup", "sys/fs/cgroup/"+controller)
 }
 
-// CPUQuota is the least number of CPUs' time that a control group grants; false
-// when there is no limit.
+// CPUQuota returns the lowest CPU limit of the control groups, in CPUs; limited is false without a limit.
 func (t Tree) CPUQuota() (cpus float64, limited bool) {
 	note := func(quota, period string) {
-		q, errQ := strconv.ParseFloat(quota, 64) // "max" and -1 are none
+		q, errQ := strconv.ParseFloat(quota, 64) // "max" and -1 mean no limit
 		p, errP := strconv.ParseFloat(period, 64)
 		if errQ == nil && errP == nil && q > 0 && p > 0 && (!limited || q/p < cpus) {
 			cpus, limited = q/p, true

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Memory is a line of /proc/meminfo in bytes: "MemTotal", "MemAvailable".
+// Memory returns a field of /proc/meminfo in bytes: "MemTotal", "MemAvailable".
 func (t Tree) Memory(key string) (bytes int64, ok bool) {
 	number, _ := strings.CutSuffix(t.Field("proc/meminfo", key+":"), "kB")
 	kib, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
@@ -16,8 +16,8 @@ func (t Tree) Memory(key string) (bytes int64, ok bool) {
 	return kib << 10, true
 }
 
-// number is the number in a file that holds nothing else, or behind key on a line of it;
-// false where there is none.
+// number reads a file that contains one number, or with a key, the number after it; false without a valid
+// number.
 func (t Tree) number(file, key string) (int64, bool) {
 	text := t.Text(file)
 	if key != "" {
@@ -27,12 +27,11 @@ func (t Tree) number(file, key string) (int64, bool) {
 	return n, err == nil && n >= 0
 }
 
-// memoryLimits calls yield with each limit of memory that a control group sets this
-// process, in bytes, and the folder that holds it.
+// memoryLimits calls yield with each memory limit of this process's control groups, in bytes, and its folder.
 func (t Tree) memoryLimits(yield func(dir string, limit int64)) {
 	for _, dir := range t.Groups("memory") {
 		for _, name := range []string{"/memory.max", "/memory.limit_in_bytes"} {
-			// "max" is none, and so are version 1's numbers that no machine has.
+			// No limit is "max" in version 2 and a huge number in version 1.
 			if limit, ok := t.number(dir+name, ""); ok && limit > 0 && limit < math.MaxInt64/2 {
 				yield(dir, limit)
 			}
@@ -40,8 +39,8 @@ func (t Tree) memoryLimits(yield func(dir string, limit int64)) {
 	}
 }
 
-// MemoryLimit is the least that a control group allows of memory, in bytes; false when
-// there is no limit.
+// MemoryLimit returns the lowest memory limit of the control groups in bytes; limited is false without a
+// limit.
 func (t Tree) MemoryLimit() (bytes int64, limited bool) {
 	t.memoryLimits(func(_ string, limit int64) {
 		if !limited || limit < bytes {
@@ -51,9 +50,9 @@ func (t Tree) MemoryLimit() (bytes int64, limited bool) {
 	return bytes, limited
 }
 
-// AvailableMemory is how many bytes this process can take before the system swaps or
-// ends it: what the machine has available, or less where a control group's limit leaves
-// less. False when neither is known.
+// AvailableMemory returns how many bytes this process can allocate before the system swaps or kills it. It is
+// the machine's available memory, or what a control group's limit leaves if that is less. known is false if
+// neither is known.
 func (t Tree) AvailableMemory() (bytes int64, known bool) {
 	bytes, known = t.Memory("MemAvailable")
 	t.memoryLimits(func(dir string, limit int64) {
@@ -61,7 +60,7 @@ func (t Tree) AvailableMemory() (bytes int64, known bool) {
 		if used == 0 {
 			used, _ = t.number(dir+"/memory.usage_in_bytes", "")
 		}
-		// Pages of files are counted as used, and given up when memory is short.
+		// The page cache counts as used but can be reclaimed.
 		for _, key := range []string{"active_file", "inactive_file"} {
 			files, ok := t.number(dir+"/memory.stat", "total_"+key)
 			if !ok {

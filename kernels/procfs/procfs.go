@@ -1,8 +1,6 @@
-// Package procfs reads what a Linux machine says of itself below /proc and /sys.
-// Anything there may be absent, since a container or a sandbox shows as little as
-// it likes; what is not there, or not as expected, reads as empty. The package
-// knows no device and imports nothing of this module: devices, run files and the
-// looks at the machine's health all read through it.
+// Package procfs reads /proc and /sys of a Linux machine. Containers and sandboxes may hide any file; missing
+// or malformed files read as empty. The package does not depend on devices or on other packages of this
+// module.
 package procfs
 
 import (
@@ -11,12 +9,11 @@ import (
 	"strings"
 )
 
-// Tree is the root of a file system with proc and sys in it: os.DirFS("/") for
-// this machine.
+// Tree is the root of a file system with proc and sys in it; this machine's is os.DirFS("/").
 type Tree struct{ fs.FS }
 
-// Text is a file's content without surrounding white space and NULs, empty when
-// it can't be read.
+// Text returns a file's content without surrounding white space and NULs; it is empty if the file can't be
+// read.
 func (t Tree) Text(name string) string {
 	b, err := fs.ReadFile(t.FS, name)
 	if err != nil {
@@ -25,8 +22,7 @@ func (t Tree) Text(name string) string {
 	return strings.Trim(string(b), " \t\r\n\x00")
 }
 
-// Field is what follows key on the first line of a file that begins with it,
-// without white space around it: key is "MemTotal:" or "Cpus_allowed_list:".
+// Field returns the trimmed text after key on the first line that begins with key, such as "MemTotal:".
 func (t Tree) Field(file, key string) string {
 	for line := range strings.Lines(t.Text(file)) {
 		if rest, ok := strings.CutPrefix(line, key); ok {
@@ -36,8 +32,8 @@ func (t Tree) Field(file, key string) string {
 	return ""
 }
 
-// CPUInfo is the first processor's block of /proc/cpuinfo together with keys that
-// stand elsewhere in it once ("Hardware" on 32-bit ARM and old arm64 kernels).
+// CPUInfo returns the first value of each key in /proc/cpuinfo. These are the first processor's values and
+// keys listed once, such as "Hardware" on 32-bit ARM and old arm64 kernels.
 func (t Tree) CPUInfo() map[string]string {
 	out := map[string]string{}
 	for line := range strings.Lines(t.Text("proc/cpuinfo")) {
@@ -50,11 +46,10 @@ func (t Tree) CPUInfo() map[string]string {
 	return out
 }
 
-// maxCPU is above the number of any CPU: a list with more is none.
+// maxCPU bounds CPU numbers, against malformed lists.
 const maxCPU = 1 << 16
 
-// ParseCPUList reads the kernel's lists of CPUs: "0-3,8,10-11". What can't be read
-// is left out.
+// ParseCPUList parses the kernel's CPU lists, such as "0-3,8,10-11". Invalid parts are skipped.
 func ParseCPUList(list string) []int {
 	var out []int
 	for part := range strings.SplitSeq(list, ",") {

@@ -18,15 +18,18 @@ func tree(files map[string]string) Tree {
 
 func TestTree(t *testing.T) {
 	m := tree(map[string]string{
-		"proc/cpuinfo":   "processor\t: 0\nmodel name\t: XEON(R)  8592+\nflags\t\t: fpu avx\n\nprocessor\t: 1\nmodel name\t: another\nHardware : board\n",
-		"proc/meminfo":   "MemTotal:       16384000 kB\nMemTotalX: 1 kB\nMemAvailable:\t7kB\nSwapTotal: many kB\nSwapFree: -1 kB\nHuge: 99999999999999999 kB\n",
+		"proc/cpuinfo": "processor\t: 0\nmodel name\t: XEON(R)  8592+\nflags\t\t: fpu avx\n\nprocessor\t: 1\nmodel name\t: another\n" +
+			"Hardware : board\n",
+		"proc/meminfo": "MemTotal:       16384000 kB\nMemTotalX: 1 kB\nMemAvailable:\t7kB\nSwapTotal: many kB\nSwapFree: -1 kB\n" +
+			"Huge: 99999999999999999 kB\n",
 		"sys/board/name": "\x00 board\n\x00",
 	})
 	want := map[string]string{"processor": "0", "model name": "XEON(R)  8592+", "flags": "fpu avx", "Hardware": "board"}
 	if d := cmp.Diff(want, m.CPUInfo()); d != "" {
 		t.Errorf("the first block:\n%s", d)
 	}
-	for key, want := range map[string]int64{"MemTotal": 16384000 << 10, "MemAvailable": 7 << 10, "SwapTotal": -1, "SwapFree": -1, "Huge": -1, "Absent": -1} {
+	for key, want := range map[string]int64{"MemTotal": 16384000 << 10, "MemAvailable": 7 << 10, "SwapTotal": -1, "SwapFree": -1,
+		"Huge": -1, "Absent": -1} {
 		if got, ok := m.Memory(key); ok != (want >= 0) || ok && got != want {
 			t.Errorf("%s is %d, %v; expected %d", key, got, ok, want)
 		}
@@ -38,7 +41,8 @@ func TestTree(t *testing.T) {
 		t.Errorf("field %q", got)
 	}
 	nothing := tree(nil)
-	if _, ok := nothing.Memory("MemTotal"); ok || nothing.Text("proc/version") != "" || nothing.Field("proc/meminfo", "MemTotal:") != "" || len(nothing.CPUInfo()) > 0 {
+	if _, ok := nothing.Memory("MemTotal"); ok || nothing.Text("proc/version") != "" || nothing.Field("proc/meminfo", "MemTotal:") != "" ||
+		len(nothing.CPUInfo()) > 0 {
 		t.Error("a machine without proc tells something")
 	}
 }
@@ -109,9 +113,10 @@ func TestAvailableMemory(t *testing.T) {
 		}, 500 * mib, 400 * mib},
 		{"version 1", map[string]string{
 			"proc/meminfo": "MemAvailable: 1048576 kB\n", "proc/self/cgroup": "4:memory:/job\n",
-			"sys/fs/cgroup/memory/job/memory.limit_in_bytes": "536870912\n", "sys/fs/cgroup/memory/job/memory.usage_in_bytes": "268435456\n",
-			"sys/fs/cgroup/memory/job/memory.stat":       "active_file 1\ntotal_active_file 0\ntotal_inactive_file 134217728\n",
-			"sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
+			"sys/fs/cgroup/memory/job/memory.limit_in_bytes": "536870912\n",
+			"sys/fs/cgroup/memory/job/memory.usage_in_bytes": "268435456\n",
+			"sys/fs/cgroup/memory/job/memory.stat":           "active_file 1\ntotal_active_file 0\ntotal_inactive_file 134217728\n",
+			"sys/fs/cgroup/memory/memory.limit_in_bytes":     "9223372036854771712\n",
 		}, 512 * mib, 384 * mib},
 		{"the machine has less than the group", map[string]string{
 			"proc/meminfo": "MemAvailable: 1024 kB\n", "proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "10485760\n",

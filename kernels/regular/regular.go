@@ -1,5 +1,5 @@
-// Package regular opens files that are named by people or by other files, and waits for nobody: a
-// named pipe without a writer, or a terminal, would hold the program up past its signals.
+// Package regular opens files named by users or by other files without blocking. Opening a named pipe without
+// a writer, or a terminal, could otherwise block the program and its signal handling.
 package regular
 
 import (
@@ -12,22 +12,22 @@ import (
 	"time"
 )
 
-// Error says that something else lies where a file is expected.
+// Error reports a path that is not a regular file.
 type Error struct {
 	Path string
 	Mode fs.FileMode // its type
 
-	unread bool // it was to be written to
+	unread bool // opening was for writing
 }
 
 func (e *Error) Error() string {
 	if e.unread {
-		return strconv.Quote(e.Path) + " is " + kind(e.Mode) + " that nobody reads"
+		return strconv.Quote(e.Path) + " is " + kind(e.Mode) + " without a reader"
 	}
 	return strconv.Quote(e.Path) + " is " + kind(e.Mode) + ", expected a file"
 }
 
-// HintText says how a stream is read.
+// HintText suggests how to pass a stream; it may be empty.
 func (e *Error) HintText() string {
 	switch {
 	case e.unread:
@@ -52,8 +52,8 @@ func kind(mode fs.FileMode) string {
 	return "a device"
 }
 
-// Open opens a file for reading: a regular one, or a pipe that is open already, as a shell's
-// <(command) has it. Anything else is an [*Error], what can't be opened an [*fs.PathError].
+// Open opens a regular file for reading, or an open pipe such as the shell's <(command). Other kinds of files
+// give an [*Error], failures to open an [*fs.PathError].
 func Open(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -70,7 +70,6 @@ func Open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// anonymous says whether f is a pipe without a name, whose other end exists.
 func anonymous(f *os.File, mode fs.FileMode) bool {
 	if mode&fs.ModeNamedPipe == 0 {
 		return false
@@ -79,12 +78,12 @@ func anonymous(f *os.File, mode fs.FileMode) bool {
 	return err == nil && strings.HasPrefix(name, "pipe:")
 }
 
-// readerWait is how long a pipe that is written to may be without a reader: who starts both
-// programs starts one of them first.
+// readerWait is the time that a pipe's reader has to start: when a user starts both programs, one comes
+// first.
 const readerWait = 2 * time.Second
 
-// OpenStream opens a pipe or a device that a person named, for writing. A pipe that nobody reads
-// is an [*Error]: to wait for a reader would hold the program up past its signals.
+// OpenStream opens a named pipe or device for writing. A pipe without a reader gives an [*Error] after
+// [readerWait], because blocking would delay signal handling.
 func OpenStream(path string) (*os.File, error) {
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0)
@@ -97,9 +96,8 @@ func OpenStream(path string) (*os.File, error) {
 	}
 }
 
-// OpenBeside opens a file that the program keeps beside another, with the flags of
-// [os.OpenFile]: a regular one under its own name, since a link might lead anywhere. Anything else is an
-// [*Error], what can't be opened an [*fs.PathError].
+// OpenBeside opens a regular file that the program keeps next to another, with the flags of [os.OpenFile]. It
+// does not follow symbolic links. Other kinds of files give an [*Error], failures to open an [*fs.PathError].
 func OpenBeside(path string, flags int, perm fs.FileMode) (*os.File, error) {
 	f, err := os.OpenFile(path, flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, perm)
 	if err != nil {

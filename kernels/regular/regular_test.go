@@ -15,7 +15,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/regular"
 )
 
-// within fails the test if f waits for somebody.
+// within fails the test if f blocks.
 func within(t *testing.T, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -29,7 +29,8 @@ func within(t *testing.T, f func()) {
 
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
-	file, pipe, link, socket := filepath.Join(dir, "file"), filepath.Join(dir, "pipe"), filepath.Join(dir, "link"), filepath.Join(dir, "socket")
+	file, pipe, link, socket := filepath.Join(dir, "file"), filepath.Join(dir, "pipe"), filepath.Join(dir, "link"),
+		filepath.Join(dir, "socket")
 	if err := os.WriteFile(file, []byte("text"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,8 @@ func TestOpen(t *testing.T) {
 	for _, test := range []struct {
 		path         string
 		read, beside bool // whether it opens
-	}{{file, true, true}, {link, true, false}, {pipe, false, false}, {dir, false, false}, {"/dev/zero", false, false}, {socket, false, false}} {
+	}{{file, true, true}, {link, true, false}, {pipe, false, false}, {dir, false, false}, {"/dev/zero", false, false},
+		{socket, false, false}} {
 		for name, open := range map[string]func(string) (*os.File, error){
 			"open":   regular.Open,
 			"beside": func(path string) (*os.File, error) { return regular.OpenBeside(path, os.O_RDWR|os.O_CREATE, 0o644) },
@@ -68,7 +70,6 @@ func TestOpen(t *testing.T) {
 				}
 				var at *fs.PathError
 				var refused *regular.Error
-				// A socket can't be opened at all.
 				if err == nil || !errors.As(err, &refused) && !(test.path == socket && errors.As(err, &at)) {
 					t.Errorf("%s %s: %v, expected a refusal", name, test.path, err)
 				}
@@ -80,7 +81,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestOpenStream reads what a shell passes as <(command).
+// The path is a shell's <(command).
 func TestOpenStream(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

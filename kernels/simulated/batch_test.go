@@ -12,18 +12,15 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// batchTask is what a machine of batches computes at an M.
 func batchTask(products, m int) kernels.Task {
 	t := kernels.Task{Subject: kernels.Product(kernels.BF16, 4096, 4096), M: m}
 	t.Products = products
 	return t
 }
 
-// TestBatches runs batches as a sweep does, as tasks: a sample takes what the truth says, and
-// the operands of all products must be there.
 func TestBatches(t *testing.T) {
 	const products = 3
-	m := newMachine(t, Config{Seed: 7, Products: products, Depths: []float64{0.2}})
+	m := newMachine(t, MachineConfig{Seed: 7, Products: products, Depths: []float64{0.2}})
 	d := m.Open(Session{Seed: 1})
 	alloc := allocator(t, d)
 	task := batchTask(products, 800)
@@ -33,11 +30,11 @@ func TestBatches(t *testing.T) {
 		t.Fatalf("%d bytes of weights and %d of A: not those of %d products", task.Stored(task.M), in, products)
 	}
 	for _, name := range []string{Library, Ours} {
-		k, err := kernels.FindImplementation(d, kernels.GEMM, name)
+		k, err := kernels.Find(d, kernels.GEMM, name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w, err := k.PrepareWeights(task, raw)
+		w, err := k.Prepare(task, raw)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,17 +43,19 @@ func TestBatches(t *testing.T) {
 			t.Fatal(err)
 		}
 		takesTheTruth(t, m, d, l, name, task.M)
-		if _, err := k.PrepareWeights(task, alloc(task.Stored(task.M)-2)); err == nil || !strings.Contains(err.Error(), "with 100663296 bytes") {
+		if _, err := k.Prepare(task, alloc(task.Stored(task.M)-2)); err == nil || !strings.Contains(err.Error(), "with 100663296 bytes") {
 			t.Errorf("%s: weights of less than %d products: %v", name, products, err)
 		}
 		for operand, short := range map[string][2]kernels.Buffer{"A": {alloc(in - 2), c}, "C": {a, alloc(out - 2)}} {
-			if _, err := k.Bind(task, kernels.Operand{Buffer: short[0]}, w, kernels.Operand{Buffer: short[1]}); err == nil || !strings.Contains(err.Error(), operand+" needs") {
+			if _, err := k.Bind(task, kernels.Operand{Buffer: short[0]}, w, kernels.Operand{Buffer: short[1]}); err == nil ||
+				!strings.Contains(err.Error(), operand+" needs") {
 				t.Errorf("%s: %s is one element short: %v", name, operand, err)
 			}
 		}
 		var refused *kernels.Unsupported
 		for _, other := range []int{0, 1, products + 1} {
-			if err := k.Supports(batchTask(other, 800)); !errors.As(err, &refused) || refused.Reason != "this machine knows only bf16 n4096 k4096 x3" {
+			if err := k.Supports(batchTask(other, 800)); !errors.As(err, &refused) ||
+				refused.Reason != "this machine knows only bf16 n4096 k4096 x3" {
 				t.Errorf("%s: %d products: %v", name, other, err)
 			}
 			if _, err := k.Bind(batchTask(other, 1), kernels.Operand{Buffer: a}, w, kernels.Operand{Buffer: c}); !errors.As(err, &refused) {
@@ -64,24 +63,25 @@ func TestBatches(t *testing.T) {
 			}
 		}
 	}
-	single, err := kernels.FindImplementation(newMachine(t, Config{}).Open(Session{}), kernels.GEMM, Ours)
+	single, err := kernels.Find(newMachine(t, MachineConfig{}).Open(Session{}), kernels.GEMM, Ours)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := single.Supports(batchTask(2, 800)); err == nil || !strings.HasSuffix(err.Error(), "this machine knows only bf16 n4096 k4096") {
+	if err := single.Supports(batchTask(2, 800)); err == nil ||
+		!strings.HasSuffix(err.Error(), "this machine knows only bf16 n4096 k4096") {
 		t.Errorf("a machine of single products: %v", err)
 	}
-	if _, err := NewMachine(Config{N: 1, K: 1, Ms: []int{1}, Products: -1}); err == nil {
+	if _, err := NewMachine(MachineConfig{N: 1, K: 1, Ms: []int{1}, Products: -1}); err == nil {
 		t.Error("a machine of -1 products: no error")
 	}
 }
 
-// TestBatchTimes: a batch is not slower than its products one by one, and not faster than
-// their arithmetic and their memory allow; where one product leaves units idle, it gains.
+// A batch must lie between its products one by one and the limits of arithmetic and memory, and be faster if
+// one product leaves units idle.
 func TestBatchTimes(t *testing.T) {
-	const rough = 0.015 // of two rows, six deviations
+	const rough = 0.015 // two rows, six standard deviations
 	rapid.Check(t, func(t *rapid.T) {
-		cfg := Config{
+		cfg := MachineConfig{
 			Seed: rapid.Uint64().Draw(t, "seed"), N: rapid.SampledFrom([]int{512, 4096}).Draw(t, "n"), K: 4096, Ms: grid,
 			Waves: rapid.Bool().Draw(t, "waves"), Switches: rapid.Bool().Draw(t, "switches"), Families: rapid.Bool().Draw(t, "families"),
 		}
@@ -108,8 +108,8 @@ func TestBatchTimes(t *testing.T) {
 			}
 		}
 	})
-	// 2 of 132 units are busy with one product, 32 with sixteen.
-	cfg := Config{N: 512, K: 4096, Ms: []int{128}, Waves: true}
+	// One product occupies 2 of 132 units, sixteen occupy 32.
+	cfg := MachineConfig{N: 512, K: 4096, Ms: []int{128}, Waves: true}
 	one, err := NewMachine(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -129,12 +129,10 @@ func TestBatchTimes(t *testing.T) {
 	}
 }
 
-// TestBatchLosses: what is planted in batches is as deep as it says, of their own rates.
 func TestBatchLosses(t *testing.T) {
-	losesWhatIsPlanted(t, newMachine(t, Config{Seed: 5, Products: 8, Depths: []float64{0.1, 0.2}}))
+	losesWhatIsPlanted(t, newMachine(t, MachineConfig{Seed: 5, Products: 8, Depths: []float64{0.1, 0.2}}))
 }
 
-// losesWhatIsPlanted checks at the Ms of the grid that what is planted is as deep as it says.
 func losesWhatIsPlanted(t *testing.T, m *Machine) {
 	t.Helper()
 	seen := 0

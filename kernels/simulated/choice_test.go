@@ -8,7 +8,7 @@ import (
 )
 
 func TestChoices(t *testing.T) {
-	for _, cfg := range []Config{{Seed: 1, Switches: true, Depths: []float64{0.2}}, {Seed: 2, Waves: true}} {
+	for _, cfg := range []MachineConfig{{Seed: 1, Switches: true, Depths: []float64{0.2}}, {Seed: 2, Waves: true}} {
 		d := newMachine(t, cfg).Open(Session{})
 		tellers := kerneltest.Tellers(d, 0)
 		if len(tellers) != 2 {
@@ -17,7 +17,7 @@ func TestChoices(t *testing.T) {
 		labels := map[string]bool{}
 		for _, g := range tellers {
 			for _, m := range append([]int{1, 33}, grid...) {
-				p := kernels.Problem{Shape: kernels.Shape{M: m, N: 4096, K: 4096}, DType: kernels.BF16}
+				p := kernels.Task{Subject: kernels.Product(kernels.BF16, 4096, 4096), M: m}
 				if err := kerneltest.CheckChoice(t.Context(), d, g, p); err != nil {
 					t.Error(err)
 				}

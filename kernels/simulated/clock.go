@@ -5,48 +5,46 @@ import (
 	"math/rand/v2"
 )
 
-// The power limit and how the clock obeys it.
+// The power limit and the clock's response to it.
 const (
 	powerLimitW = 700
 	staticW     = 250
-	leakW       = 1.6 // more static power for each degree above leakFromC
+	leakW       = 1.6 // extra static power per degree above leakFromC
 	leakFromC   = 60
 	idleW       = 90
-	// clockTime is the time constant with which the clock follows what runs: lag-1
-	// autocorrelation of the mean clocks of 1 ms blocks is then 0.86.
+	// clockTime is the time constant of the clock. The mean clocks of 1 ms blocks then have a lag-1
+	// autocorrelation of 0.86.
 	clockTime = 3.2e-3
-	// clockNoise is the deviation of the clock, in logs, that nothing explains.
+	// clockNoise is the random standard deviation of the clock's logarithm.
 	clockNoise = 0.027
-	// clockRead is the error of a block's clock as it is read.
+	// clockRead is the error of reading a block's clock.
 	clockRead = 0.0005
-	// The temperature heads for ambientC + degreesPerW × power.
+	// The temperature approaches ambientC + degreesPerW × power.
 	ambientC, degreesPerW = 30, 0.065
 	thermalTime           = 20 // seconds
 	powerTime             = 20e-3
 )
 
-// governor is the clock of a device under a power limit.
 type governor struct {
 	on    bool
 	rng   *rand.Rand
 	x     float64 // log(clock ÷ nominal)
-	stray float64 // the part of x that nothing explains
-	drive float64 // the part that follows what runs
+	stray float64 // the random part of x
+	drive float64 // the part that follows the load
 	temp  float64
-	power float64 // running mean, as telemetry gives it
+	power float64 // running mean, as in telemetry
 	// energy is in joules since the device was opened.
 	energy float64
-	// sum and time make the usual clock.
+	// sum and time give the mean clock.
 	sum, time float64
 }
 
-// target is where the clock heads while a product of the given dynamic power runs.
+// target returns the clock that a product of this dynamic power approaches.
 func (g *governor) target(watts float64) float64 {
 	static := staticW + leakW*math.Max(0, g.temp-leakFromC)
 	return math.Min(0.5*math.Log((powerLimitW-static)/watts), math.Log(maxClockMHz/float64(NominalClockMHz)))
 }
 
-// run lets a product run for some seconds and returns the log of the mean clock.
 func (g *governor) run(watts, seconds float64) float64 {
 	if !g.on {
 		g.heat(staticW+watts, seconds)
@@ -69,7 +67,6 @@ func (g *governor) run(watts, seconds float64) float64 {
 	return mean
 }
 
-// rest lets time pass with nothing to do.
 func (g *governor) rest(seconds float64) {
 	if g.on {
 		keep := math.Exp(-seconds / clockTime)

@@ -5,302 +5,344 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/lazymemory"
 )
 
-// DeviceID is the id of every simulated device.
-const DeviceID = "sim:0"
-
-// Session describes one stay on a machine.
-type Session struct {
-	Seed uint64 // of the noise
-	// Hot starts at the temperature of two minutes of load, else at that of a device
-	// that did nothing.
-	Hot bool
+// Config describes a device of declared costs. Only a kernel is required.
+type Config struct {
+	ID    string       // default "sim"
+	Kind  kernels.Kind // default kernels.CPU
+	Seed  uint64       // of noise
+	Noise Disturbances
+	// Drift is a factor on every time after this many virtual seconds; nil is 1.
+	Drift func(seconds float64) float64
+	// Gemms are the kernels of matrix products, Attentions those of attention, Softmaxes those of softmax and its logarithm.
+	Gemms, Attentions, Softmaxes []KernelConfig
+	// Ceilings default to 1 TFLOP/s measured for every type and 100 GB/s.
+	Ceilings kernels.Ceilings
+	// MemoryBytes defaults to 16 GiB, LastLevelCacheBytes to 32 MiB.
+	MemoryBytes         int64
+	LastLevelCacheBytes int64
+	// Faults are the kernels' known faults.
+	Faults []kernels.KnownFault
+	// ClockMHz and PowerW are reported with every block and telemetry reading.
+	ClockMHz, PowerW float64
+	// Clock replaces ClockMHz: the clock after this many virtual seconds.
+	Clock func(seconds float64) float64
+	// Governor replaces both: a power limit with a clock that depends on the blocks. Costs are at its highest
+	// clock.
+	Governor *Governor
+	// HostOverhead is virtual time between blocks, outside their spans.
+	HostOverhead time.Duration
+	// LoseAfter makes the device fail after this many blocks; 0 is never.
+	LoseAfter int
+	// Observe is called with every block before it runs.
+	Observe func(Block)
 }
 
-// Device is one session on a [Machine]. It is used by one goroutine at a time.
+// Block is one call of Execute, for tests.
+type Block struct {
+	Launches []LaunchInfo // in order, not repeated
+	N        int
+	Serial   bool
+}
+
+// LaunchInfo describes a launch's operands. A copy has no task.
+type LaunchInfo struct {
+	kernels.Task
+	Kernel           string
+	Copied           int64 // bytes copied; 0 if no copy
+	Weights          int   // number of the weight copy, from 1 in order of preparation
+	AOffset, COffset int   // in elements
+}
+
+// Device is a simulated device. Any goroutine may read its virtual clock.
 type Device struct {
-	machine *Machine
-	rng     *rand.Rand
-	clock   governor
-	gemms   []kernels.Gemm
-	softmax []kernels.SoftmaxKernel
-	elapsed float64 // virtual seconds
-	memory  int64   // bytes in use
-	buffers uint64  // allocated so far
-	last    *row    // that ran before
-	warmth  float64 // of Drift, 0 to 1
-	wander  float64
-	spell   bool          // other work is at it; see Spell
-	loaded  map[*row]bool // whose code is
-	rows    map[place]*row
-	closed  bool
-}
+	cfg     Config
+	spec    kernels.Spec
+	kernels map[kernels.Operation][]kernels.Kernel
+	// card is set if the times come from a machine.
+	card *Card
+	rng  *rand.Rand
 
-// place is an M of a kernel.
-type place struct {
-	kernel string
-	m      int
+	mu      sync.Mutex
+	elapsed float64 // virtual seconds
+	used    int64   // bytes allocated
+	buffers uint64  // allocated so far
+	blocks  int
+	busy    float64
+	weights int
+	closed  bool
+	power   governed
+	flying  []float64 // end times of the blocks in flight, in virtual seconds
+	noise   disturbed
 }
 
 var (
-	_ kernels.Device        = (*Device)(nil)
-	_ kernels.MemoryTeller  = (*Device)(nil)
-	_ kernels.Primer        = (*Device)(nil)
-	_ kernels.SoftmaxLister = (*Device)(nil)
+	_ kernels.Device       = (*Device)(nil)
+	_ kernels.MemoryTeller = (*Device)(nil)
+	_ kernels.LaunchCopier = (*Device)(nil)
+	_ kernels.TimesOnly    = (*Device)(nil)
+	_ kernels.Starter      = (*Starter)(nil)
+	_ kernels.Primer       = (*Starter)(nil)
 )
 
-const (
-	memoryBytes = 16 << 30
-	cacheBytes  = 10 << 20
-	// hostTime is what passes between two blocks.
-	hostTime = 30e-6
-	// loadTime is what the first run of a row takes more than later ones.
-	loadTime = 1e-3
-	// warmTime and wanderTime are the time constants of Drift and Wander.
-	warmTime, wanderTime = 0.5, 0.2
-)
-
-// epoch is when every simulated device was switched on.
 var epoch = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Open begins a session.
-func (m *Machine) Open(s Session) *Device {
-	d := &Device{
-		machine: m, rng: rand.New(rand.NewPCG(mix(m.cfg.Seed, s.Seed), 0x6465766963)),
-		loaded: map[*row]bool{}, rows: map[place]*row{},
+// New returns a device; equal configurations behave equally, block by block.
+func New(cfg Config) *Device {
+	if cfg.ID == "" {
+		cfg.ID = "sim"
 	}
-	d.clock = governor{on: m.cfg.PowerLimited, rng: d.rng, temp: ambientC + 5, power: idleW}
-	d.buffers = mix(s.Seed) >> 16 << 8 // another session finds other places in memory
-	if s.Hot {
-		d.clock.temp = ambientC + degreesPerW*powerLimitW
+	if cfg.Kind == "" {
+		cfg.Kind = kernels.CPU
 	}
-	for _, c := range m.curves {
-		if m.cfg.Columns > 0 {
-			d.softmax = append(d.softmax, &softmax{device: d, name: c.name})
-		} else {
-			d.gemms = append(d.gemms, &gemm{device: d, name: c.name})
+	if cfg.MemoryBytes == 0 {
+		cfg.MemoryBytes = 16 << 30
+	}
+	if cfg.LastLevelCacheBytes == 0 {
+		cfg.LastLevelCacheBytes = 32 << 20
+	}
+	if cfg.Ceilings.Peaks == nil {
+		for _, d := range kernels.DTypes() {
+			cfg.Ceilings.Peaks = append(cfg.Ceilings.Peaks,
+				kernels.Peak{DType: d, FLOPS: 1e12, Origin: kernels.Measured, ClockMHz: cfg.ClockMHz, Unit: "simulated"})
+		}
+	}
+	if cfg.Ceilings.ReadBandwidth == 0 {
+		cfg.Ceilings.ReadBandwidth, cfg.Ceilings.CopyBandwidth = 100e9, 100e9
+	}
+	d := &Device{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0x6b65726e)), kernels: map[kernels.Operation][]kernels.Kernel{},
+		spec: kernels.Spec{
+			ID: cfg.ID, Kind: cfg.Kind, Name: "simulated device", Units: 1, MemoryBytes: cfg.MemoryBytes,
+			LastLevelCacheBytes: cfg.LastLevelCacheBytes, Versions: map[string]string{"simulated": "1"}, Faults: cfg.Faults,
+		}}
+	for _, g := range cfg.Gemms {
+		d.kernels[kernels.GEMM] = append(d.kernels[kernels.GEMM], g.product(d))
+	}
+	for _, a := range cfg.Attentions {
+		for _, o := range []kernels.Operation{kernels.AttentionPrefill, kernels.AttentionDecode} {
+			d.kernels[o] = append(d.kernels[o], &kernel{d, a})
+		}
+	}
+	for _, s := range cfg.Softmaxes {
+		for _, o := range []kernels.Operation{kernels.Softmax, kernels.LogSoftmax} {
+			d.kernels[o] = append(d.kernels[o], &kernel{d, s})
 		}
 	}
 	return d
 }
 
 // Spec implements [kernels.Device].
-func (d *Device) Spec() kernels.Spec {
-	return kernels.Spec{
-		ID: DeviceID, Kind: kernels.CUDA, Name: "simulated device", Units: units,
-		MemoryBytes: memoryBytes, LastLevelCacheBytes: cacheBytes,
-		Settings: map[string]string{kernels.PowerLimit: fmt.Sprintf("%d W", powerLimitW)},
-	}
-}
+func (d *Device) Spec() kernels.Spec { return d.spec }
 
 // Ceilings implements [kernels.Device].
-func (d *Device) Ceilings(context.Context) (kernels.Ceilings, error) {
-	return d.machine.Ceilings(), nil
-}
+func (d *Device) Ceilings(context.Context) (kernels.Ceilings, error) { return d.cfg.Ceilings, nil }
 
-// Gemms implements [kernels.Device].
-func (d *Device) Gemms() []kernels.Gemm { return d.gemms }
-
-// SoftmaxKernels implements [kernels.SoftmaxLister].
-func (d *Device) SoftmaxKernels() []kernels.SoftmaxKernel { return d.softmax }
+// Kernels implements [kernels.Device].
+func (d *Device) Kernels(o kernels.Operation) []kernels.Kernel { return d.kernels[o] }
 
 // Missing implements [kernels.Device].
 func (d *Device) Missing() []kernels.Missing { return nil }
 
-// FreeMemory implements [kernels.MemoryTeller].
-func (d *Device) FreeMemory() (int64, bool) { return memoryBytes - d.memory, true }
+// TimesOnly implements [kernels.TimesOnly].
+func (d *Device) TimesOnly() bool {
+	return !slices.ContainsFunc(d.cfg.Gemms, func(g KernelConfig) bool { return g.Arithmetic })
+}
 
-// Alloc implements [kernels.Device].
+// FreeMemory implements [kernels.MemoryTeller].
+func (d *Device) FreeMemory() (int64, bool) { return d.cfg.MemoryBytes - d.Used(), true }
+
+// Used returns the bytes allocated and not freed.
+func (d *Device) Used() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.used
+}
+
+// Alloc implements [kernels.Device]. Host memory is used only once the buffer is written or read.
 func (d *Device) Alloc(bytes int64) (kernels.Buffer, error) {
-	if bytes < 0 || bytes > memoryBytes-d.memory {
-		return nil, fmt.Errorf("%s: %d bytes asked for, %d of %d in use", DeviceID, bytes, d.memory, int64(memoryBytes))
+	if bytes < 0 {
+		return nil, fmt.Errorf("%s: %d bytes asked for", d.cfg.ID, bytes)
 	}
-	d.memory += bytes
+	if err := d.take(bytes); err != nil {
+		return nil, err
+	}
 	d.buffers++
 	return &buffer{Memory: lazymemory.New(bytes), device: d, place: d.buffers}, nil
 }
 
-// Now is the virtual time, which begins at a fixed date.
-func (d *Device) Now() time.Time { return epoch.Add(time.Duration(d.elapsed * 1e9)) }
+func (d *Device) take(bytes int64) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if bytes > d.cfg.MemoryBytes-d.used {
+		return fmt.Errorf("%s: out of memory: %d bytes asked for, %d of %d in use", d.cfg.ID, bytes, d.used, d.cfg.MemoryBytes)
+	}
+	d.used += bytes
+	return nil
+}
 
-// Rest lets time pass with nothing to do.
-func (d *Device) Rest(t time.Duration) {
+func (d *Device) release(bytes int64) {
+	d.mu.Lock()
+	d.used -= bytes
+	d.mu.Unlock()
+}
+
+// Now returns the virtual time, which begins at a fixed date.
+func (d *Device) Now() time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return epoch.Add(time.Duration(d.elapsed * 1e9))
+}
+
+// Advance advances virtual time outside blocks.
+func (d *Device) Advance(t time.Duration) {
+	d.mu.Lock()
 	d.elapsed += t.Seconds()
-	d.clock.rest(t.Seconds())
-	d.warmth *= math.Exp(-t.Seconds() / warmTime)
+	d.mu.Unlock()
 }
 
-// UsualClockMHz is the mean clock, in logs, at which blocks have run so far.
-func (d *Device) UsualClockMHz() float64 {
-	if d.clock.time == 0 {
-		return NominalClockMHz
-	}
-	return NominalClockMHz * math.Exp(d.clock.sum/d.clock.time)
+// Busy returns the virtual time spent in blocks, and their number.
+func (d *Device) Busy() (time.Duration, int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return time.Duration(d.busy * 1e9), d.blocks
 }
 
-// EnergyMJ is the energy drawn since the device was opened, in millijoules.
-func (d *Device) EnergyMJ() (float64, error) { return d.clock.energy * 1e3, nil }
-
-// Telemetry implements [kernels.Device].
-func (d *Device) Telemetry() kernels.Telemetry {
-	if d.machine.cfg.ClockUntold {
-		return kernels.Telemetry{}
-	}
-	t := kernels.Telemetry{PowerW: d.clock.power, TempC: d.clock.temp}
-	if d.clock.on && d.clock.x < math.Log(maxClockMHz/float64(NominalClockMHz)) {
-		t.Throttle = kernels.Throttled(kernels.PowerCap)
-	}
-	return t
-}
-
-// Prime implements [kernels.Primer].
-func (d *Device) Prime(ctx context.Context, l kernels.Launch) (float64, error) {
-	own, err := d.own(l)
-	if err != nil || d.loaded[own.row] {
-		return 0, err
-	}
-	d.loaded[own.row] = true
-	span, err := d.Execute(ctx, []kernels.Launch{l}, 1)
-	if err != nil {
-		return 0, err
-	}
-	d.Rest(time.Duration(loadTime * 1e9))
-	return span.Seconds + loadTime, nil
-}
-
-func (d *Device) own(l kernels.Launch) (*launch, error) {
-	own, ok := l.(*launch)
-	if !ok || own.device != d {
-		return nil, fmt.Errorf("%s: a launch was bound on another device", DeviceID)
-	}
-	return own, nil
-}
-
-// Execute implements [kernels.Device]: it adds up true times, disturbs them and
-// advances the virtual clock.
+// Execute implements [kernels.Device]: it adds the true times, applies disturbances and advances the virtual clock.
 func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) (kernels.Span, error) {
-	if err := ctx.Err(); err != nil {
-		return kernels.Span{}, fmt.Errorf("%s: %w", DeviceID, err)
+	span, end, err := d.begin(ctx, kernels.Block{Launches: launches, N: n})
+	if err != nil {
+		return kernels.Span{}, err
 	}
-	if d.closed || len(launches) == 0 || n < 1 {
-		return kernels.Span{}, fmt.Errorf("%s: %d launches of a list of %d", DeviceID, n, len(launches))
-	}
-	// What the block would take at the nominal clock, and the power it draws there.
-	var nominal, energy float64
-	var first *launch
-	for i, l := range launches[:min(n, len(launches))] {
-		own, err := d.own(l)
-		if err != nil {
-			return kernels.Span{}, err
-		}
-		if first == nil {
-			first = own
-		}
-		t := float64((n-i-1)/len(launches)+1) * own.row.seconds
-		nominal += t
-		energy += t * own.row.watts
-	}
-	clock := d.clock.run(energy/nominal, nominal)
-	// Modes are drawn for each row of the block and hold for all its launches.
-	var seconds float64
-	modes := map[*row]float64(nil)
-	for i, l := range launches[:min(n, len(launches))] {
-		own := l.(*launch)
-		t := float64((n-i-1)/len(launches)+1) * own.row.seconds
-		log := -own.row.beta*clock + own.placed
-		if own.row.slowBy > 0 {
-			if modes == nil {
-				modes = map[*row]float64{}
-			}
-			mode, drawn := modes[own.row]
-			if !drawn {
-				if d.rng.Float64() < own.row.slowShare {
-					mode = own.row.slowBy
-				}
-				modes[own.row] = mode
-			}
-			log += mode
-		}
-		seconds += t * math.Exp(log)
-	}
-	seconds *= math.Exp(d.disturb(first.row, nominal))
-	d.last = launches[min(n, len(launches))-1].(*launch).row
-	d.elapsed += seconds + hostTime
-	d.clock.rest(hostTime)
-	span := kernels.Span{Seconds: seconds}
-	if !d.machine.cfg.ClockUntold {
-		span.ClockMHz = NominalClockMHz * math.Exp(clock)
-		if d.clock.on {
-			span.ClockMHz *= math.Exp(clockRead * d.rng.NormFloat64())
-		}
-	}
+	d.end(end)
 	return span, nil
 }
 
-// disturb draws the log of what a block of a row takes more than its launches should.
-func (d *Device) disturb(r *row, seconds float64) float64 {
-	cfg := &d.machine.cfg.Disturbances
-	y := cfg.Sigma * d.rng.NormFloat64()
-	if cfg.HeavyTailed {
-		chi := 0.0
-		for range 3 {
-			v := d.rng.NormFloat64()
-			chi += v * v
+// idle returns an error while a block is in flight: other work would affect its time or operands.
+func (d *Device) idle(what string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.flying) > 0 {
+		return fmt.Errorf("%s: %s while a block is in flight", d.cfg.ID, what)
+	}
+	return nil
+}
+
+func (d *Device) end(at float64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.elapsed = max(d.elapsed, at) + d.cfg.HostOverhead.Seconds()
+}
+
+// own returns the device's launches.
+func (d *Device) own(launches []kernels.Launch) ([]*launch, error) {
+	out := make([]*launch, len(launches))
+	for i, l := range launches {
+		own, ok := l.(*launch)
+		if !ok || own.device != d {
+			return nil, fmt.Errorf("%s: launch %d was bound on another device", d.cfg.ID, i)
 		}
-		y /= math.Sqrt(chi) // variance 3 of Student's t, over its 3 degrees of freedom
+		out[i] = own
 	}
-	if cfg.Stray > 0 && d.rng.Float64() < cfg.Stray {
-		y += 0.1 * math.Exp(0.7*d.rng.NormFloat64())
+	return out, nil
+}
+
+func (d *Device) begin(ctx context.Context, block kernels.Block) (span kernels.Span, end float64, err error) {
+	n := block.N
+	if err := ctx.Err(); err != nil {
+		return span, 0, fmt.Errorf("%s: %w", d.cfg.ID, err)
 	}
-	if cfg.Drift != 0 {
-		d.warmth += (1 - d.warmth) * -math.Expm1(-seconds/warmTime)
-		y += cfg.Drift * d.warmth
+	if len(block.Launches) == 0 || n < 1 {
+		return span, 0, fmt.Errorf("%s: %d launches of a list of %d", d.cfg.ID, n, len(block.Launches))
 	}
-	if cfg.Wander > 0 {
-		keep := math.Exp(-seconds / wanderTime)
-		d.wander = keep*d.wander + cfg.Wander*math.Sqrt(1-keep*keep)*d.rng.NormFloat64()
-		y += d.wander
+	if d.cfg.LoseAfter > 0 && d.blocks >= d.cfg.LoseAfter {
+		return span, 0, fmt.Errorf("%s: %w after %d blocks", d.cfg.ID, kernels.ErrDeviceLost, d.blocks)
 	}
-	if cfg.Delayed > 0 {
-		// A spell and the rest between two end within the block with these chances.
-		change := 1.0
-		if cfg.Spell > 0 {
-			change = -math.Expm1(-seconds / (cfg.Spell * (1 - cfg.Delayed)))
+	launches, err := d.own(block.Launches)
+	if err != nil {
+		return span, 0, err
+	}
+	if d.cfg.Observe != nil {
+		seen := Block{N: n, Serial: block.Serial}
+		for _, l := range launches {
+			seen.Launches = append(seen.Launches, l.info)
 		}
-		if d.rng.Float64() < change {
-			d.spell = d.rng.Float64() < cfg.Delayed
+		d.cfg.Observe(seen)
+	}
+	// The block's time and energy at the nominal clock.
+	launches = launches[:min(n, len(launches))]
+	times := make([]float64, len(launches))
+	var nominal, energy float64
+	for i, l := range launches {
+		if err := l.run(); err != nil {
+			return span, 0, err
 		}
-		if d.spell {
-			y += cfg.Delay * d.rng.ExpFloat64()
+		times[i] = float64((n-i-1)/len(block.Launches)+1) * l.seconds()
+		nominal += times[i]
+		energy += times[i] * l.watts()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	at := d.elapsed
+	if n := len(d.flying); n > 0 {
+		at = max(at, d.flying[n-1]) // after the block in flight
+	}
+	if d.card != nil {
+		span = d.card.span(launches, times, nominal, energy/nominal)
+	} else {
+		span = d.span(launches[0].row, nominal, energy/nominal, at)
+	}
+	d.busy += span.Seconds
+	d.blocks++
+	return span, at + span.Seconds, nil
+}
+
+// span is a block of declared costs that begins at a time.
+func (d *Device) span(first *row, seconds, watts, at float64) kernels.Span {
+	nominal := seconds
+	if d.cfg.Drift != nil {
+		seconds *= d.cfg.Drift(at)
+	}
+	seconds *= math.Exp(d.noise.next(d.cfg.Noise, d.rng, first, nominal))
+	mhz := d.cfg.ClockMHz
+	if d.cfg.Clock != nil {
+		mhz = d.cfg.Clock(at)
+	}
+	if g := d.cfg.Governor; g != nil {
+		mhz = g.clock(&d.power, at)
+		seconds *= g.MaxMHz / mhz
+		g.ran(&d.power, watts, at, seconds)
+	}
+	return kernels.Span{Seconds: seconds, ClockMHz: mhz}
+}
+
+// Telemetry implements [kernels.Device].
+func (d *Device) Telemetry() kernels.Telemetry {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.card != nil {
+		return d.card.telemetry()
+	}
+	t := kernels.Telemetry{PowerW: d.cfg.PowerW}
+	if g := d.cfg.Governor; g != nil {
+		if t.PowerW = min(g.LimitW, d.power.watts); g.limited(&d.power) {
+			t.Throttle = kernels.Throttled(kernels.PowerCap)
 		}
 	}
-	if cfg.Cache > 0 && d.last != nil && d.last != r {
-		y += cfg.Cache * r.sensitivity * d.last.footprint
-	}
-	return y
+	return t
 }
 
 // Close implements [kernels.Device].
 func (d *Device) Close() error {
 	if d.closed {
-		return fmt.Errorf("%s: closed twice", DeviceID)
+		return fmt.Errorf("%s: closed twice", d.cfg.ID)
 	}
 	d.closed = true
 	return nil
-}
-
-// row is the truth of an M of a kernel. What lies off the grid is drawn once a session.
-func (d *Device) row(kernel string, m int) *row {
-	key := place{kernel, m}
-	if r := d.rows[key]; r != nil {
-		return r
-	}
-	r := d.machine.find(kernel, m)
-	d.rows[key] = r
-	return r
 }

@@ -20,7 +20,7 @@ var grid = func() []int {
 	return ms
 }()
 
-func newMachine(t testing.TB, cfg Config) *Machine {
+func newMachine(t testing.TB, cfg MachineConfig) *Machine {
 	t.Helper()
 	cfg.N, cfg.K, cfg.Ms = 4096, 4096, grid
 	m, err := NewMachine(cfg)
@@ -30,35 +30,34 @@ func newMachine(t testing.TB, cfg Config) *Machine {
 	return m
 }
 
-// stand binds products of a session.
 type stand struct {
-	d    *Device
+	d    *Card
 	a, c kernels.Buffer
 	w    map[string]kernels.Weights
 }
 
-func newStand(t testing.TB, d *Device) *stand {
+func newStand(t testing.TB, d *Card) *stand {
 	t.Helper()
 	s := &stand{d: d, w: map[string]kernels.Weights{}}
 	alloc := allocator(t, d)
 	s.a, s.c = alloc(64<<20), alloc(64<<20)
-	for _, g := range d.Gemms() {
+	for _, g := range d.Kernels(kernels.GEMM) {
 		var err error
-		if s.w[g.Name()], err = g.PrepareWeights(kernels.Problem{Shape: kernels.Shape{M: 1, N: 4096, K: 4096}, DType: kernels.BF16}, alloc(32<<20)); err != nil {
+		if s.w[g.Name()], err = g.Prepare(kernels.Task{Subject: kernels.Product(kernels.BF16, 4096, 4096), M: 1},
+			alloc(32<<20)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return s
 }
 
-// block runs an M for about a millisecond.
 func (s *stand) block(t testing.TB, kernel string, m int) (us float64, span kernels.Span) {
 	t.Helper()
-	g, err := kernels.FindGemm(s.d, kernel)
+	g, err := kernels.Find(s.d, kernels.GEMM, kernel)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := g.Bind(kernels.Problem{Shape: kernels.Shape{M: m, N: 4096, K: 4096}, DType: kernels.BF16},
+	l, err := g.Bind(kernels.Task{Subject: kernels.Product(kernels.BF16, 4096, 4096), M: m},
 		kernels.Operand{Buffer: s.a}, s.w[kernel], kernels.Operand{Buffer: s.c})
 	if err != nil {
 		t.Fatal(err)
@@ -71,10 +70,6 @@ func (s *stand) block(t testing.TB, kernel string, m int) (us float64, span kern
 	return span.Seconds / float64(n) * 1e6, span
 }
 
-// TestClock holds the clock under the power limit against what was seen on real
-// cards: it wanders by 3 to 4 % in a shuffled round, blocks of a millisecond keep 0.86 of
-// the last one's deviation, and a hot card is slower.
-// allocator makes buffers of a device.
 func allocator(t testing.TB, d kernels.Device) func(bytes int64) kernels.Buffer {
 	return func(bytes int64) kernels.Buffer {
 		t.Helper()
@@ -86,7 +81,6 @@ func allocator(t testing.TB, d kernels.Device) func(bytes int64) kernels.Buffer 
 	}
 }
 
-// takesTheTruth executes a launch of a kernel at an M ten times.
 func takesTheTruth(t testing.TB, m *Machine, d kernels.Device, l kernels.Launch, kernel string, at int) {
 	t.Helper()
 	span, err := d.Execute(t.Context(), []kernels.Launch{l}, 10)
@@ -103,7 +97,7 @@ func TestClock(t *testing.T) {
 	for _, hot := range []bool{false, true} {
 		var sds, lags []float64
 		for seed := range uint64(10) {
-			m := newMachine(t, Config{Seed: seed, Disturbances: Disturbances{PowerLimited: true}})
+			m := newMachine(t, MachineConfig{Seed: seed, Disturbances: Disturbances{PowerLimited: true}})
 			s := newStand(t, m.Open(Session{Seed: seed, Hot: hot}))
 			rng := rand.New(rand.NewPCG(seed, 0))
 			var x []float64
@@ -122,7 +116,8 @@ func TestClock(t *testing.T) {
 		}
 		sd, _ := meanSD(sds)
 		lag, _ := meanSD(lags)
-		t.Logf("hot %v: deviation %.3f, autocorrelation %.3f, usual clock %.0f MHz", hot, sd, lag, NominalClockMHz*math.Exp(usual[len(usual)-1]))
+		t.Logf("hot %v: deviation %.3f, autocorrelation %.3f, usual clock %.0f MHz", hot, sd, lag,
+			NominalClockMHz*math.Exp(usual[len(usual)-1]))
 		if sd < 0.03 || sd > 0.04 {
 			t.Errorf("hot %v: the clock deviates by %.4f, want 0.03 to 0.04", hot, sd)
 		}
@@ -137,9 +132,8 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// TestTimeFollowsTheClock compares samples with the truth at the clock they ran at.
 func TestTimeFollowsTheClock(t *testing.T) {
-	m := newMachine(t, Config{Seed: 3, Disturbances: Disturbances{PowerLimited: true, Sigma: 0.002}})
+	m := newMachine(t, MachineConfig{Seed: 3, Disturbances: Disturbances{PowerLimited: true, Sigma: 0.002}})
 	s := newStand(t, m.Open(Session{Seed: 4}))
 	var errs, plain []float64
 	for i := range 2000 {
@@ -160,11 +154,10 @@ func TestTimeFollowsTheClock(t *testing.T) {
 	}
 }
 
-// TestDisturbances measures each disturbance by itself.
 func TestDisturbances(t *testing.T) {
 	const at = 2048 + 32
 	sample := func(d Disturbances, seed uint64, n int, other bool) []float64 {
-		m := newMachine(t, Config{Seed: 5, Disturbances: d})
+		m := newMachine(t, MachineConfig{Seed: 5, Disturbances: d})
 		s := newStand(t, m.Open(Session{Seed: seed}))
 		var out []float64
 		for i := range n {
@@ -185,7 +178,7 @@ func TestDisturbances(t *testing.T) {
 	}
 	heavy := sample(Disturbances{Sigma: 0.01, HeavyTailed: true}, 1, 4000, false)
 	slices.Sort(heavy)
-	// The middle half of Student's t with 3 degrees of freedom is 0.883 deviations wide.
+	// The interquartile range of Student's t with 3 degrees of freedom is 0.883 deviations.
 	if iqr := heavy[3000] - heavy[1000]; iqr < 0.0079 || iqr > 0.0098 {
 		t.Errorf("heavy tails: the middle half is %g wide, want 0.0088", iqr)
 	}
@@ -224,9 +217,8 @@ func TestDisturbances(t *testing.T) {
 	}
 }
 
-// TestModes finds both levels of rows that have two.
 func TestModes(t *testing.T) {
-	m := newMachine(t, Config{Seed: 6, Disturbances: Disturbances{Modes: 0.2}})
+	m := newMachine(t, MachineConfig{Seed: 6, Disturbances: Disturbances{Modes: 0.2}})
 	s := newStand(t, m.Open(Session{}))
 	rows := 0
 	for _, at := range grid {
@@ -254,11 +246,10 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestPlanted compares the losses of planted intervals with their depths.
 func TestPlanted(t *testing.T) {
 	depths := []float64{0.075, 0.055, 0.1, 0.2}
 	for seed := range uint64(20) {
-		m := newMachine(t, Config{Seed: seed, Depths: depths, Switches: seed%2 == 1})
+		m := newMachine(t, MachineConfig{Seed: seed, Depths: depths, Switches: seed%2 == 1})
 		var seen []float64
 		for _, p := range m.Planted() {
 			losses := m.Losses(p.Kernel, NominalClockMHz)
@@ -274,8 +265,7 @@ func TestPlanted(t *testing.T) {
 			t.Errorf("seed %d: depths %v, want %v", seed, seen, want)
 		}
 	}
-	// A staircase has drops of its own.
-	m := newMachine(t, Config{Seed: 1, Waves: true, Depths: depths})
+	m := newMachine(t, MachineConfig{Seed: 1, Waves: true, Depths: depths})
 	most := 0.0
 	for _, l := range m.Losses(Library, NominalClockMHz) {
 		most = math.Max(most, l.Lo)
@@ -285,11 +275,10 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// TestLosses compares losses with their definition, at any clock and with any structure.
 func TestLosses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		clock := rapid.Float64Range(900, 1980).Draw(t, "clock")
-		m, err := NewMachine(Config{
+		m, err := NewMachine(MachineConfig{
 			Seed: rapid.Uint64().Draw(t, "seed"), N: 4096, K: 4096, Ms: grid, Depths: []float64{0.075, 0.2},
 			Waves: rapid.Bool().Draw(t, "waves"), Switches: rapid.Bool().Draw(t, "switches"),
 			Disturbances: Disturbances{Modes: rapid.SampledFrom([]float64{0, 0.1}).Draw(t, "modes")},
@@ -301,13 +290,14 @@ func TestLosses(t *testing.T) {
 			losses := m.Losses(kernel, clock)
 			for i := 1; i < len(grid); i++ {
 				own := m.Seconds(kernel, []int{grid[i]}, clock)
-				lo, hi := math.Inf(1), math.Inf(1) // least time for the same work, on slow and on fast levels
+				lo, hi := math.Inf(1), math.Inf(1) // least time per work, on slow and fast levels
 				for _, at := range grid[:i] {
 					other := m.Seconds(kernel, []int{at}, clock)
 					lo = math.Min(lo, other.Hi*float64(grid[i])/float64(at))
 					hi = math.Min(hi, other.Lo*float64(grid[i])/float64(at))
 				}
-				if want := (Range{1 - lo/own.Lo, 1 - hi/own.Hi}); math.Abs(losses[i].Lo-want.Lo) > 1e-9 || math.Abs(losses[i].Hi-want.Hi) > 1e-9 {
+				if want := (Range{1 - lo/own.Lo, 1 - hi/own.Hi}); math.Abs(losses[i].Lo-want.Lo) > 1e-9 ||
+					math.Abs(losses[i].Hi-want.Hi) > 1e-9 {
 					t.Fatalf("%s m%d: loss %v, want %v", kernel, grid[i], losses[i], want)
 				}
 				nominal := m.Seconds(kernel, []int{grid[i]}, NominalClockMHz)
@@ -319,11 +309,11 @@ func TestLosses(t *testing.T) {
 	})
 }
 
-// TestRepeatable demands that equal seeds give equal samples.
 func TestRepeatable(t *testing.T) {
-	all := Disturbances{Sigma: 0.01, HeavyTailed: true, Stray: 0.02, Modes: 0.1, Drift: 0.02, Wander: 0.01, Cache: 0.01, Allocation: 0.004, PowerLimited: true}
+	all := Disturbances{Sigma: 0.01, HeavyTailed: true, Stray: 0.02, Modes: 0.1, Drift: 0.02, Wander: 0.01, Cache: 0.01, Allocation: 0.004,
+		PowerLimited: true}
 	run := func(seed uint64) []float64 {
-		s := newStand(t, newMachine(t, Config{Seed: 9, Disturbances: all}).Open(Session{Seed: seed}))
+		s := newStand(t, newMachine(t, MachineConfig{Seed: 9, Disturbances: all}).Open(Session{Seed: seed}))
 		var out []float64
 		for i := range 200 {
 			us, span := s.block(t, Ours, grid[(i*31)%len(grid)])
@@ -340,7 +330,7 @@ func TestRepeatable(t *testing.T) {
 }
 
 func TestBadMachines(t *testing.T) {
-	for name, cfg := range map[string]Config{
+	for name, cfg := range map[string]MachineConfig{
 		"no grid":    {N: 1, K: 1},
 		"no n":       {K: 1, Ms: []int{1}},
 		"descending": {N: 1, K: 1, Ms: []int{2, 1}},
@@ -364,26 +354,24 @@ func meanSD(x []float64) (mean, sd float64) {
 }
 
 func BenchmarkExecute(b *testing.B) {
-	s := newStand(b, newMachine(b, Config{Seed: 1, Disturbances: Disturbances{Sigma: 0.01, PowerLimited: true}}).Open(Session{}))
+	s := newStand(b, newMachine(b, MachineConfig{Seed: 1, Disturbances: Disturbances{Sigma: 0.01, PowerLimited: true}}).Open(Session{}))
 	for i := range b.N {
 		s.block(b, Ours, grid[i%len(grid)])
 	}
 }
 
-// TestTilings: launches tell the tiles that their rows were drawn with, and nothing where there
-// are none.
 func TestTilings(t *testing.T) {
 	waves, wrong := 0, 0
 	for seed := range uint64(4) {
-		m := newMachine(t, Config{Seed: seed, Depths: []float64{0.2}, Switches: seed%2 == 1, Waves: seed%2 == 0})
+		m := newMachine(t, MachineConfig{Seed: seed, Depths: []float64{0.2}, Switches: seed%2 == 1, Waves: seed%2 == 0})
 		s := newStand(t, m.Open(Session{}))
 		for _, c := range m.curves {
 			for _, r := range c.rows {
-				g, err := kernels.FindGemm(s.d, c.name)
+				g, err := kernels.Find(s.d, kernels.GEMM, c.name)
 				if err != nil {
 					t.Fatal(err)
 				}
-				l, err := g.Bind(kernels.Problem{Shape: kernels.Shape{M: r.m, N: 4096, K: 4096}, DType: kernels.BF16},
+				l, err := g.Bind(kernels.Task{Subject: kernels.Product(kernels.BF16, 4096, 4096), M: r.m},
 					kernels.Operand{Buffer: s.a}, s.w[c.name], kernels.Operand{Buffer: s.c})
 				if err != nil {
 					t.Fatal(err)
@@ -408,9 +396,8 @@ func TestTilings(t *testing.T) {
 	}
 }
 
-// TestCopies: a copy takes what its bytes do, and only one that lies inside its buffers is bound.
 func TestCopies(t *testing.T) {
-	m, err := NewMachine(Config{Seed: 1, N: 256, K: 256, Ms: []int{8, 16, 24, 32}})
+	m, err := NewMachine(MachineConfig{Seed: 1, N: 256, K: 256, Ms: []int{8, 16, 24, 32}})
 	if err != nil {
 		t.Fatal(err)
 	}

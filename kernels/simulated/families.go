@@ -8,13 +8,11 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// A library with families has kernels of several tiles, and at each M takes the one that it
-// believes to be fastest. What it would take it says beforehand.
+// A library with families has kernels of several tiles and takes the one it predicts to be fastest at each M.
+// It reports its choice before the launch.
 
-// familyTiles are the tiles of the kernels, rows by columns.
 var familyTiles = [][2]int{{64, 64}, {64, 128}, {96, 128}, {128, 128}, {192, 128}, {128, 256}, {256, 128}}
 
-// familyKernel is one kernel of such a library.
 type familyKernel struct {
 	label      string
 	tile       [2]int
@@ -23,13 +21,13 @@ type familyKernel struct {
 }
 
 const (
-	// beliefSigma is how far a library errs about a kernel, and stretchSigma how far it errs
-	// about it over beliefRows rows, in log time.
+	// beliefSigma is a library's prediction error for a kernel, and stretchSigma the error over beliefRows
+	// rows, in log time.
 	beliefSigma, stretchSigma = 0.012, 0.01
 	beliefRows                = 96
-	// waveShare is how much of a kernel's time goes by whole waves, the rest by tiles.
+	// waveShare is the share of a kernel's time that is quantized to whole waves; the rest is per tile.
 	waveShare = 0.4
-	// familyRoughness is that of rows of one kernel, in log time.
+	// familyRoughness is the roughness between rows of one kernel, in log time.
 	familyRoughness = 0.0008
 	// isolatedLeast and isolatedMost are the losses of isolated rows.
 	isolatedLeast, isolatedMost = 0.07, 0.2
@@ -47,7 +45,7 @@ func drawFamilies(rng *rand.Rand) []familyKernel {
 	return out
 }
 
-// work is what a kernel does for an M of so many products, in FLOPs of busy units.
+// work returns a kernel's work for an M, in FLOPs of busy units.
 func (k familyKernel) work(at, n, depth int, products float64) (work, waves float64) {
 	tiles := math.Ceil(float64(at)/float64(k.tile[0])) * math.Ceil(float64(n)/float64(k.tile[1])) * products
 	waves = tiles / units
@@ -55,7 +53,6 @@ func (k familyKernel) work(at, n, depth int, products float64) (work, waves floa
 	return units * each * (waveShare*math.Ceil(waves) + (1-waveShare)*waves) / k.efficiency, waves
 }
 
-// choose is the kernel that the library takes at an M, with its work.
 func (m *Machine) choose(c *curve, at int) (k familyKernel, work float64, tiling kernels.Tiling) {
 	least := math.Inf(1)
 	for i, candidate := range c.families {
@@ -69,7 +66,6 @@ func (m *Machine) choose(c *curve, at int) (k familyKernel, work float64, tiling
 	return k, work, tiling
 }
 
-// isolated is the loss of a row that is slow by itself, 0 of others.
 func (m *Machine) isolated(kernel string, at int) float64 {
 	rng := rand.New(rand.NewPCG(m.hash(kernel, at), 0x616c6f6e65))
 	if rng.Float64() >= m.cfg.Isolated {
@@ -78,6 +74,5 @@ func (m *Machine) isolated(kernel string, at int) float64 {
 	return isolatedLeast + (isolatedMost-isolatedLeast)*rng.Float64()
 }
 
-// Isolated says whether a row is slow by itself, for no reason that its kernel or its
-// neighbours show.
+// Isolated reports whether a row is slow without a reason visible in its kernel or neighbors.
 func (m *Machine) Isolated(kernel string, at int) bool { return m.isolated(kernel, at) > 0 }

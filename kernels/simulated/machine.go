@@ -9,15 +9,14 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// The kernels of a machine.
 const (
-	Library = "library" // one that chooses among algorithms
-	Ours    = "ours"    // one that has no choice
+	Library = "library" // chooses among algorithms
+	Ours    = "ours"    // has only one algorithm
 )
 
-// The device that a machine stands for.
+// The simulated device.
 const (
-	// NominalClockMHz is the clock at which times are defined.
+	// NominalClockMHz is the clock that times refer to.
 	NominalClockMHz = 1450
 	maxClockMHz     = 1980
 	peakFLOPS       = 800e12 // at NominalClockMHz
@@ -26,131 +25,91 @@ const (
 	tileM, tileN    = 128, 256
 )
 
-// Config describes a machine. The zero value of every field but N, K and Ms is
-// something that the machine has not.
-type Config struct {
+// MachineConfig describes a machine. Only N, K and Ms, or Columns and Ms, are required.
+type MachineConfig struct {
 	Seed uint64
 	N, K int
-	// Products is how many products of that size, each with weights of its own, a launch
-	// computes. 0 is a machine of single products.
+	// Products is the number of products per launch, each with its own weights; 0 for single products.
 	Products int
-	// Columns makes it a machine of softmax, whose rows have so many: N, K and Products are 0
-	// then, and there are neither Waves nor Families, which are of tiles.
+	// Columns makes it a softmax machine with rows of this length. N, K and Products are then 0, and there
+	// are no tiles, hence no Waves or Families.
 	Columns int
 	DType   kernels.DType // bfloat16 when empty
-	// Ms is the grid, ascending, that is going to be measured: planted losses are
-	// relative to the best row of the grid below.
+	// Ms is the ascending grid to be measured: planted losses are relative to the best lower row of the grid.
 	Ms []int
-	// Depths are the losses of the slow intervals planted in each kernel, as shares of
-	// the time; of several the last one is a single row. Where there are Waves, only Ours
-	// has them.
+	// Depths are the losses of the slow intervals planted in each kernel, as shares of the time. Of several,
+	// the last is a single row. With Waves, only Ours has them.
 	Depths []float64
 	// Waves makes the library's times a staircase, with drops of unknown depth.
 	Waves bool
-	// Switches makes the library change its algorithm with M. Its slow intervals are
-	// then where it takes the wrong one.
+	// Switches makes the library change its algorithm with M. Its slow intervals are then wrong choices.
 	Switches bool
-	// Families makes the library choose, at each M, among kernels of several tiles, as it believes
-	// to be fastest, and tell its choice. Rows of one kernel are alike.
+	// Families makes the library choose and report a kernel of several tiles at each M, the fastest by its
+	// prediction. Rows of one kernel are alike.
 	Families bool
-	// Isolated is the share of the rows that are slower than the kernel that they run and their
-	// neighbours let expect.
+	// Isolated is the share of rows that are slower than their kernel and neighbors suggest.
 	Isolated float64
 	Disturbances
-}
-
-// Disturbances are what stands between the truth and a sample. The numbers are
-// standard deviations of log time unless they say otherwise.
-type Disturbances struct {
-	// Sigma is the noise of a block, Gaussian or, when HeavyTailed, Student's t with 3
-	// degrees of freedom.
-	Sigma       float64
-	HeavyTailed bool
-	// Stray is the share of blocks that something else slows, by a tenth or so.
-	Stray float64
-	// Modes is the share of rows that have two levels between which blocks alternate
-	// at random.
-	Modes float64
-	// Drift is by how much every product is slower, in log time, after the device has
-	// been at work for a while: the order of the blocks is the order of their times.
-	// Rest undoes it. Wander comes and goes within some tenths of a second.
-	Drift, Wander float64
-	// Delayed is the share of the blocks that other work delays, and Delay the mean of what they take longer,
-	// in log time, drawn from an exponential: a floor that holds, and delays on top. With Spell they come in
-	// spells of that mean length in seconds, as from a neighbour that wakes up and rests; else singly.
-	Delayed, Delay, Spell float64
-	// Cache is what the product that ran before does to a block.
-	Cache float64
-	// Allocation is what the place of the operands in memory does to a row, for as long as
-	// they stay there.
-	Allocation float64
-	// PowerLimited makes the clock wander below a power limit; else it stands still.
-	PowerLimited bool
-	// ClockUntold keeps clock, power and throttle reasons from being read.
-	ClockUntold bool
 }
 
 // Planted is a slow interval of known depth.
 type Planted struct {
 	Kernel     string
 	FromM, ToM int     // rows of the grid
-	Depth      float64 // the share of the time that is lost, at NominalClockMHz
+	Depth      float64 // share of the time lost at NominalClockMHz
 }
 
-// Range is a quantity of a row that may have two levels: equal where it has one.
+// Range is a row's quantity on two levels; equal if there is only one.
 type Range struct{ Lo, Hi float64 }
 
-// row is the truth of one M of a kernel.
 type row struct {
 	kernel  string
 	m       int
-	seconds float64 // at NominalClockMHz, the fast level of two
-	beta    float64 // elasticity of time with the clock's inverse
-	watts   float64 // of dynamic power at NominalClockMHz
-	// slowBy is the distance of a second level in log time, 0 for none, slowShare how
-	// often it is taken.
+	seconds float64 // at NominalClockMHz, on the fast level
+	beta    float64 // elasticity of time to the inverse clock
+	watts   float64 // dynamic power at NominalClockMHz
+	// slowBy is the distance to the slow level in log time, 0 for none, slowShare its probability.
 	slowBy, slowShare float64
-	// footprint is what the row leaves in the caches, -√3 to √3; sensitivity how much
-	// it minds what it finds there, 0 to 1.
+	// footprint is the row's effect on the caches, -√3 to √3; sensitivity its reaction to their state, 0 to
+	// 1.
 	footprint, sensitivity float64
 	id                     uint64
 	label                  string
 	tiling                 kernels.Tiling
 }
 
-// at is the time of a launch at a clock, on the fast level.
+// at returns a launch's time at a clock, on the fast level.
 func (r *row) at(clockMHz float64) float64 {
 	return r.seconds * math.Pow(NominalClockMHz/clockMHz, r.beta)
 }
 
-// curve is a kernel of a machine.
 type curve struct {
 	name       string
 	efficiency float64
 	overhead   float64 // seconds a launch
-	soft       float64 // share of a wave's quantisation that shows
+	soft       float64 // visible share of wave quantization
 	waves      bool
 	switches   []algorithm // ascending in from; nil without a choice
 	families   []familyKernel
 	rows       []*row // of the grid
 }
 
-// algorithm is what a library takes from an M on.
+// algorithm is a library's choice from an M on.
 type algorithm struct {
 	from       int
 	name       string
 	efficiency float64
 }
 
-// Machine is the truth. It does not change and may be used by any goroutine.
+// Machine holds the true times. It is immutable and safe for concurrent use.
 type Machine struct {
-	cfg     Config
+	cfg     MachineConfig
 	curves  []*curve // Library, Ours
 	planted []Planted
 }
 
-// NewMachine draws a machine. The error names the field that can't be used.
-func NewMachine(cfg Config) (*Machine, error) {
+// NewMachine draws a machine. The error names the invalid field.
+func NewMachine(cfg MachineConfig) (*Machine, error) {
 	if cfg.DType == "" {
 		cfg.DType = kernels.BF16
 	}
@@ -189,21 +148,21 @@ func NewMachine(cfg Config) (*Machine, error) {
 	return m, nil
 }
 
-// checkSubject refuses sizes that are of no operation, or of two.
-func (cfg Config) checkSubject() error {
+func (cfg MachineConfig) checkSubject() error {
 	switch {
 	case cfg.Columns < 0 || cfg.Products < 0:
 		return fmt.Errorf("simulated machine: %d columns and %d products a launch, expected at least 0", cfg.Columns, cfg.Products)
 	case cfg.Columns > 0 && (cfg.N != 0 || cfg.K != 0 || cfg.Products != 0 || cfg.Waves || cfg.Families):
-		return fmt.Errorf("simulated machine: softmax of %d columns has no n%d k%d x%d, waves or families", cfg.Columns, cfg.N, cfg.K, cfg.Products)
+		return fmt.Errorf("simulated machine: softmax of %d columns has no n%d k%d x%d, waves or families", cfg.Columns, cfg.N, cfg.K,
+			cfg.Products)
 	case cfg.Columns == 0 && (cfg.N < 1 || cfg.K < 1) || len(cfg.Ms) == 0:
 		return fmt.Errorf("simulated machine: n%d k%d with %d batches, expected at least 1 of each", cfg.N, cfg.K, len(cfg.Ms))
 	}
 	return nil
 }
 
-// Subject is what the machine computes.
-func (cfg Config) Subject() kernels.Subject {
+// Subject returns the operation and sizes that the machine computes.
+func (cfg MachineConfig) Subject() kernels.Subject {
 	if cfg.Columns > 0 {
 		return kernels.Subject{Operation: kernels.Softmax, DType: cfg.DType, Dims: kernels.Dims{Columns: cfg.Columns}}
 	}
@@ -212,9 +171,6 @@ func (cfg Config) Subject() kernels.Subject {
 	return s
 }
 
-// drawPlanted places one interval of each depth, in slots of equal length of the grid
-// and in an order of chance. The first eighth of the grid stays free, so that there
-// is a reference.
 func drawPlanted(rng *rand.Rand, kernel string, ms []int, depths []float64) []Planted {
 	first := len(ms)/8 + 1
 	order := rng.Perm(len(depths))
@@ -224,7 +180,7 @@ func drawPlanted(rng *rand.Rand, kernel string, ms []int, depths []float64) []Pl
 		room := first + (slot+1)*(len(ms)-first)/len(depths) - from - 2 // rows between two intervals
 		width := 3 + rng.IntN(4)
 		if i > 0 && i == len(depths)-1 {
-			width = 1 // the last one is a single row
+			width = 1 // the last is a single row
 		}
 		if width = min(width, room); width < 1 {
 			continue
@@ -235,7 +191,7 @@ func drawPlanted(rng *rand.Rand, kernel string, ms []int, depths []float64) []Pl
 	return out
 }
 
-// drawSwitches is a heuristic: larger tiles, which make more of the units, for larger M.
+// drawSwitches draws a heuristic: larger tiles, which use more units, for larger M.
 func drawSwitches(rng *rand.Rand, ms []int) []algorithm {
 	out := []algorithm{{1, "64x128", 0.90}}
 	for i, name := range []string{"128x128", "128x256", "256x128"} {
@@ -245,11 +201,9 @@ func drawSwitches(rng *rand.Rand, ms []int) []algorithm {
 	return out
 }
 
-// wrongAlgorithm is what a library with a heuristic runs where it errs.
 const wrongAlgorithm = "64x64 split-k"
 
-// draw fills in the rows of the grid, ascending, since what is planted depends on the
-// rows below.
+// draw computes the rows of the grid in ascending order: planted losses depend on lower rows.
 func (m *Machine) draw(c *curve, planted []Planted) {
 	best := 0.0
 	for _, at := range m.cfg.Ms {
@@ -260,7 +214,7 @@ func (m *Machine) draw(c *curve, planted []Planted) {
 				continue
 			}
 			r.seconds = flops / ((1 - p.Depth) * best)
-			r.watts *= 1 - 0.8*p.Depth // units that wait draw less
+			r.watts *= 1 - 0.8*p.Depth // waiting units draw less power
 			r.slowBy = 0
 			if c.switches != nil {
 				r.label = wrongAlgorithm
@@ -272,10 +226,9 @@ func (m *Machine) draw(c *curve, planted []Planted) {
 	}
 }
 
-// products is how many products a launch computes.
 func (m *Machine) products() float64 { return float64(max(1, m.cfg.Products)) }
 
-// flopsPerRow is the work of one row of each product of a launch.
+// flopsPerRow returns the work of one row of each product in a launch.
 func (m *Machine) flopsPerRow() float64 {
 	if m.cfg.Columns > 0 {
 		return m.cfg.Subject().FLOPs(1)
@@ -283,7 +236,6 @@ func (m *Machine) flopsPerRow() float64 {
 	return 2 * float64(m.cfg.N) * float64(m.cfg.K) * m.products()
 }
 
-// base is a row with nothing planted.
 func (m *Machine) base(c *curve, at int) *row {
 	id := m.hash(c.name, at)
 	rng := rand.New(rand.NewPCG(id, 0x726f77))
@@ -296,7 +248,7 @@ func (m *Machine) base(c *curve, at int) *row {
 		}
 	}
 	if c.waves {
-		// Whole waves of whole tiles, as far as the kernel is not soft about it.
+		// Whole waves of whole tiles, except for the soft share.
 		tiles := math.Ceil(float64(at)/tileM) * math.Ceil(float64(m.cfg.N)/tileN) * m.products()
 		waves := tiles / units
 		tiling = kernels.Tiling{Tile: [3]int{tileM, tileN}, Waves: waves, Split: 1}
@@ -314,7 +266,7 @@ func (m *Machine) base(c *curve, at int) *row {
 	}
 	const sharpness = 6 // of the corner between memory and arithmetic
 	if m.cfg.Columns > 0 {
-		// Memory is what softmax makes more or less of.
+		// Softmax kernels differ in memory efficiency.
 		s := m.cfg.Subject()
 		work, bytes = s.FLOPs(at), s.Bytes(at)/efficiency
 	}
@@ -326,7 +278,7 @@ func (m *Machine) base(c *curve, at int) *row {
 		kernel: c.name, m: at, id: id, label: label, tiling: tiling,
 		seconds: (c.overhead + math.Pow(core+memory, 1.0/sharpness)) * math.Exp(rough),
 		beta:    math.Max(0, math.Min(1, 0.1+0.89*share+0.02*rng.NormFloat64())),
-		// Arithmetic at the nominal clock asks for more than the limit allows.
+		// Arithmetic at the nominal clock needs more than the power limit.
 		watts:     (290 + 190*share) * (1 + 0.05*rng.NormFloat64()),
 		footprint: math.Sqrt(3) * (2*rng.Float64() - 1), sensitivity: rng.Float64(),
 	}
@@ -336,7 +288,6 @@ func (m *Machine) base(c *curve, at int) *row {
 	return r
 }
 
-// hash is what everything drawn for an M of a kernel follows from.
 func (m *Machine) hash(kernel string, at int) uint64 {
 	seeds := []uint64{m.cfg.Seed, hashName(kernel), uint64(at)}
 	if m.cfg.Products > 0 {
@@ -348,8 +299,7 @@ func (m *Machine) hash(kernel string, at int) uint64 {
 	return mix(seeds...)
 }
 
-// find is the row of an M on a kernel, on the grid or off it; nil when there is no such
-// kernel.
+// find returns the row of an M, on or off the grid; nil for an unknown kernel.
 func (m *Machine) find(kernel string, at int) *row {
 	for _, c := range m.curves {
 		if c.name != kernel {
@@ -363,13 +313,14 @@ func (m *Machine) find(kernel string, at int) *row {
 	return nil
 }
 
-// Config is what the machine was drawn from.
-func (m *Machine) Config() Config { return m.cfg }
+// Config returns the machine's configuration.
+func (m *Machine) Config() MachineConfig { return m.cfg }
 
-// Ceilings are the rates that the truth is built on.
+// Ceilings returns the peak rates of the true times.
 func (m *Machine) Ceilings() kernels.Ceilings {
 	return kernels.Ceilings{
-		Peaks:         []kernels.Peak{{DType: m.cfg.DType, FLOPS: peakFLOPS, Origin: kernels.Computed, ClockMHz: NominalClockMHz, Unit: "simulated"}},
+		Peaks: []kernels.Peak{{DType: m.cfg.DType, FLOPS: peakFLOPS, Origin: kernels.Computed, ClockMHz: NominalClockMHz,
+			Unit: "simulated"}},
 		ReadBandwidth: bandwidth, CopyBandwidth: bandwidth,
 	}
 }
@@ -377,7 +328,7 @@ func (m *Machine) Ceilings() kernels.Ceilings {
 // Planted lists the slow intervals.
 func (m *Machine) Planted() []Planted { return slices.Clone(m.planted) }
 
-// Elasticity is β of a row: log time falls by β × log clock. 0 for an unknown kernel.
+// Elasticity returns β of a row: log time falls by β × log clock. 0 for an unknown kernel.
 func (m *Machine) Elasticity(kernel string, at int) float64 {
 	if r := m.find(kernel, at); r != nil {
 		return r.beta
@@ -385,8 +336,8 @@ func (m *Machine) Elasticity(kernel string, at int) float64 {
 	return 0
 }
 
-// Seconds is the true time of launches of these Ms one after the other, at a clock, on
-// the fast and the slow level of rows that have two. NaN for an unknown kernel.
+// Seconds returns the true total time of launches of these Ms at a clock, on the fast and slow levels. NaN
+// for an unknown kernel.
 func (m *Machine) Seconds(kernel string, ms []int, clockMHz float64) Range {
 	var out Range
 	for _, at := range ms {
@@ -400,13 +351,12 @@ func (m *Machine) Seconds(kernel string, ms []int, clockMHz float64) Range {
 	return out
 }
 
-// Losses is, for every M of the grid, the share of its time that a row loses against the
-// best rate of smaller M, at a clock: negative where it is the best so far, and of the
-// first row. With two levels the loss lies between the row's fast level held against
-// others' slow ones and the reverse.
+// Losses returns, for every M of the grid, the share of time lost relative to the best rate of smaller M at a
+// clock. It is negative for a new best and for the first row. For bimodal rows the range compares the fast
+// level with others' slow ones and the reverse.
 func (m *Machine) Losses(kernel string, clockMHz float64) []Range {
 	out := make([]Range, len(m.cfg.Ms))
-	var least, most float64 // best rates so far, of slow and of fast levels
+	var least, most float64 // best rates so far, of slow and fast levels
 	for i, at := range m.cfg.Ms {
 		t := m.Seconds(kernel, []int{at}, clockMHz)
 		work := float64(at) * m.flopsPerRow()
@@ -419,7 +369,6 @@ func (m *Machine) Losses(kernel string, clockMHz float64) []Range {
 	return out
 }
 
-// mix makes one seed of several.
 func mix(seeds ...uint64) uint64 {
 	x := uint64(0x632be59bd9b4e019)
 	for _, s := range seeds {
@@ -437,4 +386,10 @@ func hashName(s string) uint64 {
 		h = (h ^ uint64(s[i])) * 1099511628211
 	}
 	return h
+}
+
+// normal returns the standard normal deviate of a hash.
+func normal(h uint64) float64 {
+	u := (float64(h>>11) + 0.5) / (1 << 53)
+	return math.Sqrt2 * math.Erfinv(2*u-1)
 }

@@ -12,15 +12,13 @@ import (
 
 func newSoftmax(t testing.TB, columns int, depths ...float64) *Machine {
 	t.Helper()
-	m, err := NewMachine(Config{Seed: 3, Columns: columns, DType: kernels.FP16, Ms: grid, Depths: depths})
+	m, err := NewMachine(MachineConfig{Seed: 3, Columns: columns, DType: kernels.FP16, Ms: grid, Depths: depths})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return m
 }
 
-// TestSoftmax runs softmax as a sweep does, as a task: a sample takes what the truth says, both
-// operands must be there, and nothing else is computed.
 func TestSoftmax(t *testing.T) {
 	const columns, rows = 1000, 800
 	m := newSoftmax(t, columns, 0.2)
@@ -28,16 +26,16 @@ func TestSoftmax(t *testing.T) {
 	alloc := allocator(t, d)
 	task := kernels.Task{Subject: m.Config().Subject(), M: rows}
 	bytes := task.InputElements(rows) * 2
-	if bytes != rows*columns*2 || task.Stored(rows) != 0 || len(d.Gemms()) != 0 {
-		t.Fatalf("%d bytes of input, %d stored, %d products", bytes, task.Stored(rows), len(d.Gemms()))
+	if bytes != rows*columns*2 || task.Stored(rows) != 0 || len(d.Kernels(kernels.GEMM)) != 0 {
+		t.Fatalf("%d bytes of input, %d stored, %d products", bytes, task.Stored(rows), len(d.Kernels(kernels.GEMM)))
 	}
 	in, out, short := alloc(bytes), alloc(bytes), alloc(bytes-2)
 	for _, name := range []string{Library, Ours} {
-		k, err := kernels.FindImplementation(d, kernels.Softmax, name)
+		k, err := kernels.Find(d, kernels.Softmax, name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w, err := k.PrepareWeights(task, nil)
+		w, err := k.Prepare(task, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,10 +69,10 @@ func TestSoftmax(t *testing.T) {
 			}
 		}
 	}
-	if n := len(newMachine(t, Config{}).Open(Session{}).SoftmaxKernels()); n != 0 {
+	if n := len(newMachine(t, MachineConfig{}).Open(Session{}).Kernels(kernels.Softmax)); n != 0 {
 		t.Errorf("a machine of products has %d kernels of softmax", n)
 	}
-	for name, cfg := range map[string]Config{
+	for name, cfg := range map[string]MachineConfig{
 		"a product too": {Columns: 8, N: 8, K: 8, Ms: []int{1}},
 		"waves":         {Columns: 8, Waves: true, Ms: []int{1}},
 		"families":      {Columns: 8, Families: true, Ms: []int{1}},
@@ -87,12 +85,12 @@ func TestSoftmax(t *testing.T) {
 	}
 }
 
-// TestSoftmaxTimes: no softmax is faster than memory, and long ones reach the most of it; what is
-// planted is as deep as it says.
+// No softmax may be faster than memory; long rows must reach most of the bandwidth.
 func TestSoftmaxTimes(t *testing.T) {
 	const rough = 0.015
 	rapid.Check(t, func(t *rapid.T) {
-		m, err := NewMachine(Config{Seed: rapid.Uint64().Draw(t, "seed"), Columns: rapid.IntRange(1, 65536).Draw(t, "columns"), Ms: grid})
+		m, err := NewMachine(MachineConfig{Seed: rapid.Uint64().Draw(t, "seed"), Columns: rapid.IntRange(1, 65536).Draw(t, "columns"),
+			Ms: grid})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,8 +1,9 @@
-// Package metrics writes what a command has found about a machine for the textfile collector of Prometheus' node_exporter.
+// Package metrics writes a command's findings on a machine for the textfile collector of Prometheus'
+// node_exporter.
 //
-// Every series is of one command and one card, told by the labels command, device and uuid, so that files of several
-// commands and of several cards of a host lie side by side. Names and units follow Prometheus' conventions: base units, and
-// ratios from 0 to 1. What is not known has no series.
+// Every series belongs to one command and one card, identified by the labels command, device and uuid, so
+// files of several commands and cards of a host do not collide. Names and units follow Prometheus'
+// conventions: base units, and ratios from 0 to 1. Unknown values have no series.
 package metrics
 
 import (
@@ -20,6 +21,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 // Result is how a command ended.
@@ -34,38 +36,38 @@ const (
 	Interrupted  Result = "interrupted"  // 130
 )
 
-// Results are all of them.
+// Results lists all results.
 func Results() []Result { return []Result{Clean, Failed, Broken, Inconclusive, Interrupted} }
 
-// Outcome is what one command has found.
+// Outcome is the data of one command.
 type Outcome struct {
 	Command string
 	Result  Result
 	// Finished is when the command ended, Duration how long it took.
 	Finished time.Time
 	Duration time.Duration
-	// Version is that of the program.
+	// Version is the program's version.
 	Version string
-	// Meta is of the run that was judged, zero where none was opened; Run is the run's id.
+	// Meta describes the judged run, zero without a run; Run is the run's ID.
 	Meta results.Meta
 	Run  string
-	// Audit is its verdict, nil for none.
+	// Audit is the run's verdict; may be nil.
 	Audit *rules.Audit
-	// Checks are what a check of the node has found, by the ids of devices; nil for other commands.
+	// Checks holds the results of a node check by device ID; nil for other commands.
 	Checks map[string]Check
 }
 
-// Check is how one device compares with its baseline.
+// Check compares one device with its baseline.
 type Check struct {
 	Verdict fleet.Verdict
-	// Cases were compared.
+	// Cases is the number of compared cases.
 	Cases int
-	// Common is the device's time over the baseline's at the common clock, 1 for as fast, Sustained that of observed time, with bounds
-	// of 95 % confidence. Zero is not known.
-	Common, Sustained rules.Interval
+	// Common is the device's time ÷ the baseline's at the common clock, Sustained the same for observed
+	// times, with bounds of 95 % confidence. Zero means unknown.
+	Common, Sustained stats.Interval
 }
 
-// Write prints an outcome in the text format of Prometheus.
+// Write prints an outcome in Prometheus' text format.
 func Write(w io.Writer, o Outcome) error {
 	for _, f := range families(o) {
 		if len(f.Metric) == 0 {
@@ -78,7 +80,7 @@ func Write(w io.Writer, o Outcome) error {
 	return nil
 }
 
-// family is one metric in the making.
+// family is one metric under construction.
 type family struct{ *dto.MetricFamily }
 
 // gauge begins a metric.
@@ -87,7 +89,7 @@ func gauge(name, help string) family {
 	return family{&dto.MetricFamily{Name: &name, Help: &help, Type: &kind}}
 }
 
-// add gives the metric a series with pairs of labels; those without a value are left out.
+// add adds a series with pairs of labels; labels without a value are omitted.
 func (f family) add(value float64, pairs ...string) {
 	m := &dto.Metric{Gauge: &dto.Gauge{Value: &value}}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -107,7 +109,6 @@ func flag(b bool) float64 {
 	return 0
 }
 
-// families are all metrics of an outcome, in a fixed order.
 func families(o Outcome) []*dto.MetricFamily {
 	devices := o.Meta.Fingerprint.Devices
 	if len(devices) == 0 {
@@ -146,17 +147,18 @@ func families(o Outcome) []*dto.MetricFamily {
 	return all
 }
 
-// info are the metrics whose value is 1 and whose labels tell of the card, its host and the run.
+// info adds the metrics with value 1 whose labels describe the card, its host and the run.
 func info(begin func(name, help string) family, of func(kernels.Spec, ...string) []string, o Outcome) {
 	card := begin("gemmaudit_card_info", "1, with the card, its driver, its host and the labels of the run.")
 	for _, d := range o.Meta.Fingerprint.Devices {
-		pairs := of(d, "name", d.Name, "driver", d.Versions["driver"], "host", o.Meta.Fingerprint.Hostname, "run", o.Run, "version", o.Version)
+		pairs := of(d, "name", d.Name, "driver", d.Versions["driver"], "host", o.Meta.Fingerprint.Hostname, "run", o.Run, "version",
+			o.Version)
 		card.add(1, append(pairs, userLabels(o.Meta.Labels)...)...)
 	}
 }
 
-// userLabels are labels under names that Prometheus takes: rack is label_rack. Of labels whose names become the same, those
-// that follow in the order of keys are numbered.
+// userLabels maps labels to valid Prometheus names: rack is label_rack. If names collide, later ones in key
+// order get a number.
 func userLabels(labels results.Labels) []string {
 	var out []string
 	seen := map[string]int{}
@@ -168,7 +170,7 @@ func userLabels(labels results.Labels) []string {
 			return r
 		}, key)
 		if seen[name]++; seen[name] > 1 {
-			// Keys have no capital letters, so that no other label has this name.
+			// Keys have no capital letters, so no other label has this name.
 			name = fmt.Sprintf("%s_N%d", name, seen[name])
 		}
 		out = append(out, name, labels[key])
@@ -176,7 +178,7 @@ func userLabels(labels results.Labels) []string {
 	return out
 }
 
-// audited are the metrics of a verdict on a run.
+// audited adds the metrics of a run's verdict.
 func audited(begin func(name, help string) family, of func(kernels.Spec, ...string) []string, o Outcome) {
 	a := o.Audit.Whole()
 	findings := begin("gemmaudit_findings", "Findings by rule and status.")
@@ -184,7 +186,7 @@ func audited(begin func(name, help string) family, of func(kernels.Spec, ...stri
 	stake := begin("gemmaudit_time_at_stake_seconds", "Time that a rule's findings lose, summed over rows, waived ones left out.")
 	rows := begin("gemmaudit_rows", "Rows by verdict.")
 	drift := begin("gemmaudit_drift_ratio", "Span of the sentinels' times over the run.")
-	clock := begin("gemmaudit_reference_clock_hertz", "Clock at which times are judged.")
+	clock := begin("gemmaudit_reference_clock_hertz", "Clock for comparing times.")
 	for _, d := range o.Meta.Fingerprint.Devices {
 		mine := func(k results.SeriesKey) bool { return k.Device == d.ID }
 		counts := map[rules.Rule]map[rules.Status]int{}
@@ -229,23 +231,24 @@ func audited(begin func(name, help string) family, of func(kernels.Spec, ...stri
 	}
 }
 
-// checked are the metrics of a check against a baseline.
+// checked adds the metrics of a check against a baseline.
 func checked(begin func(name, help string) family, of func(kernels.Spec, ...string) []string, o Outcome) {
 	verdict := begin("gemmaudit_check_verdict", "1 for the verdict on the card, 0 for the others.")
-	slowdown := begin("gemmaudit_check_slowdown_ratio", "Time over the baseline's, 1 for as fast: at the common clock and in sustained time.")
-	surely := begin("gemmaudit_check_slowdown_lower_bound_ratio", "What the slowdown surely is, at 95 % confidence.")
+	slowdown := begin("gemmaudit_check_slowdown_ratio",
+		"Time over the baseline's, 1 for as fast: at the common clock and in sustained time.")
+	surely := begin("gemmaudit_check_slowdown_lower_bound_ratio", "Lower bound of the slowdown, at 95 % confidence.")
 	cases := begin("gemmaudit_check_cases", "Cases that were compared with the baseline.")
 	for _, d := range o.Meta.Fingerprint.Devices {
 		c, ok := o.Checks[d.ID]
 		if !ok {
 			continue
 		}
-		for _, v := range []fleet.Verdict{fleet.Drain, fleet.Watch, fleet.Fine, fleet.Unjudged} {
+		for _, v := range []fleet.Verdict{fleet.Drain, fleet.Watch, fleet.Fine, fleet.Undecided, fleet.Unjudged} {
 			verdict.add(flag(v == c.Verdict), of(d, "verdict", string(v))...)
 		}
 		for _, x := range []struct {
 			time  string
-			ratio rules.Interval
+			ratio stats.Interval
 		}{{"common_clock", c.Common}, {"sustained", c.Sustained}} {
 			if x.ratio.Mid > 0 {
 				slowdown.add(x.ratio.Mid, of(d, "time", x.time)...)

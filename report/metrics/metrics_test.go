@@ -20,21 +20,23 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 var update = goflag.Bool("update", false, "rewrite the stored metrics")
 
-// outcome is of two cards, of which the first has findings.
 func outcome() Outcome {
 	key := func(device string) results.SeriesKey {
 		return results.SeriesKey{Device: device, Kernel: "cublas", Subject: kernels.Product(kernels.BF16, 4096, 4096)}
 	}
 	return Outcome{
-		Command: "audit", Result: Failed, Finished: time.UnixMilli(1767323045250), Duration: 1500 * time.Millisecond, Version: "v1", Run: "aa",
+		Command: "audit", Result: Failed, Finished: time.UnixMilli(1767323045250), Duration: 1500 * time.Millisecond, Version: "v1",
+		Run: "aa",
 		Meta: results.Meta{
 			Created: time.Unix(1767320000, 0),
 			Fingerprint: results.Fingerprint{Hostname: "node\"7\\\n", Devices: []kernels.Spec{
-				{ID: "cuda:0", Name: "NVIDIA H200", UUID: "GPU-0", Versions: map[string]string{"driver": "580.1"}}, {ID: "cuda:1", Name: "NVIDIA H200", UUID: "GPU-1"},
+				{ID: "cuda:0", Name: "NVIDIA H200", UUID: "GPU-0", Versions: map[string]string{"driver": "580.1"}},
+				{ID: "cuda:1", Name: "NVIDIA H200", UUID: "GPU-1"},
 			}},
 			Labels: results.Labels{"rack": "7", "a.b": "x", "a/b": "y", "a_b": "z"},
 		},
@@ -45,19 +47,19 @@ func outcome() Outcome {
 				{Key: key("cuda:1"), Rows: []rules.RowVerdict{{Verdict: rules.Undecided}}},
 			},
 			Findings: []rules.Finding{
-				{Rule: rules.Monotonic, Series: key("cuda:0"), Status: rules.Confirmed, Loss: rules.Interval{Mid: 0.25}, StakeUS: 1500},
-				{Rule: rules.Monotonic, Series: key("cuda:0"), Status: rules.Confirmed, Loss: rules.Interval{Mid: 0.125}, StakeUS: 500},
-				{Rule: rules.Monotonic, Series: key("cuda:0"), Status: rules.Waived, Loss: rules.Interval{Mid: 0.5}, StakeUS: 9e6},
+				{Rule: rules.Monotonic, Series: key("cuda:0"), Status: rules.Confirmed, Loss: stats.Interval{Mid: 0.25}, StakeUS: 1500},
+				{Rule: rules.Monotonic, Series: key("cuda:0"), Status: rules.Confirmed, Loss: stats.Interval{Mid: 0.125}, StakeUS: 500},
+				{Rule: rules.Monotonic, Series: key("cuda:0"), Status: rules.Waived, Loss: stats.Interval{Mid: 0.5}, StakeUS: 9e6},
 			},
 		},
 		Checks: map[string]Check{
-			"cuda:0": {Verdict: fleet.Drain, Cases: 12, Common: rules.Interval{Lo: 1.01, Mid: 1.02, Hi: 1.03}, Sustained: rules.Interval{Lo: 1.03, Mid: 1.05, Hi: 1.07}},
-			"cuda:1": {Verdict: fleet.Fine, Cases: 12, Common: rules.Interval{Lo: 0.99, Mid: 1, Hi: 1.01}},
+			"cuda:0": {Verdict: fleet.Drain, Cases: 12, Common: stats.Interval{Lo: 1.01, Mid: 1.02, Hi: 1.03},
+				Sustained: stats.Interval{Lo: 1.03, Mid: 1.05, Hi: 1.07}},
+			"cuda:1": {Verdict: fleet.Fine, Cases: 12, Common: stats.Interval{Lo: 0.99, Mid: 1, Hi: 1.01}},
 		},
 	}
 }
 
-// written parses what is written with Prometheus' own parser.
 func written(t *testing.T, o Outcome) (map[string]*dto.MetricFamily, string) {
 	t.Helper()
 	var b bytes.Buffer
@@ -72,7 +74,6 @@ func written(t *testing.T, o Outcome) (map[string]*dto.MetricFamily, string) {
 	return found, b.String()
 }
 
-// value is that of the one series with these labels, in pairs.
 func value(t *testing.T, found map[string]*dto.MetricFamily, name string, pairs ...string) float64 {
 	t.Helper()
 	var values []float64
@@ -125,14 +126,15 @@ func TestWrite(t *testing.T) {
 		{1, "gemmaudit_check_verdict", []string{"device", "cuda:0", "verdict", "drain"}},
 		{0, "gemmaudit_check_verdict", []string{"device", "cuda:0", "verdict", "fine"}},
 		{1, "gemmaudit_check_verdict", []string{"device", "cuda:1", "verdict", "fine"}},
-		{1, "gemmaudit_card_info", []string{"device", "cuda:0", "name", "NVIDIA H200", "driver", "580.1", "host", "node\"7\\\n", "run", "aa", "version", "v1",
-			"label_rack", "7", "label_a_b", "x", "label_a_b_N2", "y", "label_a_b_N3", "z"}},
+		{1, "gemmaudit_card_info",
+			[]string{"device", "cuda:0", "name", "NVIDIA H200", "driver", "580.1", "host", "node\"7\\\n", "run", "aa", "version", "v1",
+				"label_rack", "7", "label_a_b", "x", "label_a_b_N2", "y", "label_a_b_N3", "z"}},
 	} {
 		if got := value(t, found, c.name, c.pairs...); got != c.want {
 			t.Errorf("%s%q is %v, expected %v", c.name, c.pairs, got, c.want)
 		}
 	}
-	// Files lie side by side: no series of two of them may be the same.
+	// Files of several commands must not share a series.
 	for name, f := range found {
 		for _, m := range f.Metric {
 			have := map[string]bool{}
@@ -146,7 +148,7 @@ func TestWrite(t *testing.T) {
 			}
 		}
 	}
-	// scripts/clustertest checks alerts and dashboard against this file, with Prometheus' own code.
+	// scripts/clustertest checks alerts and dashboard against this file with Prometheus' code.
 	const stored = "testdata/outcome.prom"
 	if *update {
 		if err := os.WriteFile(stored, []byte(text), 0o644); err != nil {
@@ -162,7 +164,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestWriteOfNothing: a command that found no device tells how it ended.
+// A command that found no device must still report how it ended.
 func TestWriteOfNothing(t *testing.T) {
 	found, text := written(t, Outcome{Command: "check", Result: Broken, Finished: time.Unix(1767323045, 0)})
 	if got := value(t, found, "gemmaudit_last_result", "result", "broken"); got != 1 {
@@ -177,9 +179,9 @@ func TestWriteOfNothing(t *testing.T) {
 	}
 }
 
-// TestMetricsAreDocumented: the page has a line for each metric, and none for any other.
+// The documentation must have one line for each metric, and no other lines.
 func TestMetricsAreDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../docs/prometheus.md")
+	text, err := os.ReadFile("../../docs/fleet.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,12 +192,12 @@ func TestMetricsAreDocumented(t *testing.T) {
 	found, _ := written(t, outcome())
 	for name := range found {
 		if !documented[name] {
-			t.Errorf("docs/prometheus.md has no line for %s", name)
+			t.Errorf("docs/fleet.md has no line for %s", name)
 		}
 	}
 	for name := range documented {
 		if found[name] == nil {
-			t.Errorf("docs/prometheus.md tells of %s, which is not written", name)
+			t.Errorf("docs/fleet.md tells of %s, which is not written", name)
 		}
 	}
 }

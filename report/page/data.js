@@ -72,14 +72,17 @@ const microsText = v => Number.isFinite(v) ? significant(v, 4) + ' us' : 'unknow
 const shareText = v => Number.isFinite(v) ? (100 * v).toFixed(1) + ' %' : 'unknown';
 
 // describe says in short lines what is known of a row.
+// sizeName is the letter of what a series' sizes are: m, or the dimension that it runs along.
+function sizeName(series) { return data.series[series].along || 'm'; }
+
 function describe(row) {
   const series = data.series[seriesOf(row)];
   const us = column('us')[row], lo = column('lo')[row], hi = column('hi')[row], seen = column('seen')[row];
-  const lines = [series.name, 'm ' + column('m')[row] + (isDiff ? ' of ' + data.runs[seriesBlock(row).run] : '')];
+  const lines = [series.name, sizeName(seriesOf(row)) + ' ' + column('m')[row] + (isDiff ? ' of ' + data.runs[seriesBlock(row).run] : '')];
   lines.push('time ' + microsText(us) + (hi > lo ? ' [' + significant(lo, 4) + ' to ' + significant(hi, 4) + ']' : '') + (series.clock_mhz ? ' at ' + series.clock_mhz + ' MHz' : ''));
   if (Math.abs(seen - us) > 1e-6 * us) lines.push('observed ' + microsText(seen));
   if (Number.isFinite(column('mfu')[row])) lines.push('MFU ' + shareText(column('mfu')[row]));
-  if (column('loss')[row] > 0) lines.push('loss ' + shareText(column('loss')[row]) + ' against m ' + column('reference')[row]);
+  if (column('loss')[row] > 0) lines.push('loss ' + shareText(column('loss')[row]) + ' against ' + sizeName(seriesOf(row)) + ' ' + column('reference')[row]);
   const ratio = column('ratio')[row];
   if (ratio > 0) lines.push('B ÷ A ' + significant(ratio, 4) + ' [' + significant(column('ratioLo')[row], 4) + ' to ' + significant(column('ratioHi')[row], 4) + '], ' + changes[column('change')[row]]);
   lines.push((column('clock')[row] ? 'clock ' + column('clock')[row] + ' MHz, ' : '') + (isInferred(row) ? 'inferred' : column('samples')[row] + ' samples') + ', ' + verdictOf(row));

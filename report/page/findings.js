@@ -1,12 +1,12 @@
 'use strict';
 // The table of findings, ranked by time at stake unless the reader sorts it otherwise. A row opens a card.
 const findingColumns = [
-  ['status', 'status', f => f.status], ['change', 'change', f => changed.indexOf(f.change), f => f.change || ''], ['rule', 'rule', f => f.rule], ['cause', 'cause', f => f.cause], ['kernel', 'kernel', f => f.kernel],
-  ['series', 'series', f => shortNames[f.series]], ['m', 'm', f => f.from, f => f.from === f.to ? String(f.from) : f.from + '–' + f.to], ['rows', 'rows', f => f.rows],
-  ['worst', 'worst m', f => f.worst], ['loss', 'loss', f => f.loss, f => f.loss_text], ['stake', 'stake us', f => f.stake, f => f.stake_text],
-  ['p', 'p adjusted', f => f.p, f => f.p_text], ['remedy', 'remedy', f => f.remedy], ['gain', 'gain', f => f.gain, f => f.gain_text],
+  ['status', 'status', f => f.status], ['change', 'change', f => changed.indexOf(f.change), f => f.change || ''],
+  ['remedy', 'remedy', f => f.remedy], ['gain', 'gain', f => f.gain, f => f.gain_text],
+  ['m', 'm', f => f.from, f => f.from === f.to ? String(f.from) : f.from + '–' + f.to], ['series', 'series', f => shortNames[f.series]],
+  ['loss', 'loss', f => f.loss, f => f.loss_text], ['stake', 'stake us', f => f.stake, f => f.stake_text], ['rule', 'rule', f => f.rule], ['cause', 'cause', f => f.cause],
 ].filter(([key]) => isDiff || key !== 'change');
-const numeric = ['m', 'rows', 'worst', 'loss', 'stake', 'p', 'gain'];
+const numeric = ['m', 'loss', 'stake', 'gain'];
 const filters = ['status', 'rule', 'cause', 'kernel', ...(isDiff ? ['change'] : [])];
 const pageOf = 100;
 let listed = pageOf;
@@ -34,8 +34,8 @@ function setFilters() {
   const head = element('tr');
   for (const [key, name] of findingColumns) {
     const button = element('button', name, {type: 'button'});
-    button.addEventListener('click', () => change(state.sort === key ? {order: state.order === 'down' ? 'up' : 'down'} : {sort: key, order: numeric.includes(key) && key !== 'p' && key !== 'm' ? 'down' : 'up'}));
-    const cell = element('th', '', {scope: 'col', className: numeric.includes(key) ? 'right' : ''});
+    button.addEventListener('click', () => change(state.sort === key ? {order: state.order === 'down' ? 'up' : 'down'} : {sort: key, order: numeric.includes(key) && key !== 'm' ? 'down' : 'up'}));
+    const cell = element('th', '', {scope: 'col', className: key + (numeric.includes(key) ? ' right' : '')});
     cell.dataset.key = key;
     cell.append(button);
     head.append(cell);
@@ -57,7 +57,7 @@ function drawFindings() {
   for (const f of all.slice(0, listed)) {
     const row = element('tr'), shown = open.includes(f.at);
     findingColumns.forEach(([key, , of, text], i) => {
-      const cell = element(i === 0 ? 'th' : 'td', '', {className: numeric.includes(key) ? 'right' : ''}), t = text ? text(f) : String(of(f));
+      const cell = element(i === 0 ? 'th' : 'td', '', {className: key + (numeric.includes(key) ? ' right' : '')}), t = text ? text(f) : String(of(f));
       if (i === 0) {
         cell.scope = 'row';
         const button = element('button', (shown ? '▾ ' : '▸ ') + t, {type: 'button', className: 'open ' + f.status});
@@ -98,7 +98,7 @@ function explained(w) {
 // card is a finding in full: numbers, cause, remedy with proof, the command that shows it again, a plot.
 function card(f) {
   const row = element('tr', '', {className: 'card'}), cell = element('td', '', {colSpan: findingColumns.length}), box = element('div');
-  box.append(element('h3', f.rule + ', m ' + (f.from === f.to ? f.from : f.from + '–' + f.to) + ' of ' + data.series[f.series].name));
+  box.append(element('h3', f.rule + ', ' + sizeName(f.series) + ' ' + (f.from === f.to ? f.from : f.from + '–' + f.to) + ' of ' + data.series[f.series].name));
   box.append(element('p', f.claim));
   const known = f.cause && f.cause !== 'unknown', cause = word('cause', f.cause), rule = word('rule', f.rule), status = word('status', f.status);
   if (known) box.append(element('p', f.cause + (cause ? ': ' + cause.meaning + '.' : ''), {className: 'cause'}));
@@ -109,7 +109,7 @@ function card(f) {
   const list = element('dl');
   const fact = (name, text) => { if (text) { const d = element('div'); d.append(element('dt', name), element('dd', text)); list.append(d); } };
   fact('change', f.change); fact('worst m', String(f.worst)); fact('loss', f.loss_text); fact('time at stake', f.stake_text && f.stake_text + ' us'); fact('p adjusted', f.p_text);
-  fact('held against', f.against || (f.reference ? 'm ' + f.reference : '')); fact('rows', String(f.rows));
+  fact('held against', f.against || (f.reference ? sizeName(f.series) + ' ' + f.reference : '')); fact('rows', String(f.rows));
   for (const [name, text] of f.facts || []) fact(name, text);
   fact('remedy', f.remedy); fact('gain', f.gain_text); fact('waived', f.waiver);
   box.append(list);
@@ -124,9 +124,7 @@ function card(f) {
   box.append(figure);
   if (f.command) {
     box.append(element('p', 'To see it again:'));
-    const pre = element('pre', '', {tabIndex: 0});
-    pre.append(element('code', f.command));
-    box.append(pre);
+    box.append(command(f.command));
   }
   const bar = element('p'), show = element('button', 'Show in the plot', {type: 'button'}), worst = element('button', 'Samples of m ' + f.worst, {type: 'button'});
   show.addEventListener('click', () => {
@@ -179,9 +177,9 @@ function drawCard(f) {
   path('mfu', c.series[0], []);
   g.fillStyle = c.text;
   g.textAlign = 'left';
-  g.fillText('m ' + ms[first], left, height - 6);
+  g.fillText(sizeName(f.series) + ' ' + ms[first], left, height - 6);
   g.textAlign = 'right';
-  g.fillText('m ' + ms[last], width - 10, height - 6);
+  g.fillText(sizeName(f.series) + ' ' + ms[last], width - 10, height - 6);
   g.fillText((100 * high).toFixed(1) + ' %', left - 8, y(high) + 4);
   g.fillText((100 * low).toFixed(1) + ' %', left - 8, y(low) + 2);
 }

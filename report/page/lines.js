@@ -50,7 +50,7 @@ function drawLines() {
   if (remedies.length) {
     const sorted = [...new Map([...remedies].sort((a, b) => a.m - b.m).map(r => [r.m, r])).values()];
     const of = r => { const row = nearest(first, r.m); return state.axis === 'us' ? r.us : row >= 0 && ms[row] === r.m ? orNull(column('mfu')[row] * column('us')[row] / r.us) : null; };
-    add([sorted.map(r => r.m), sorted.map(of)], {label: 'remedy, executed', stroke: c.good, width: 0, paths: () => null, points: {show: true, size: 8, fill: c.good}});
+    add([sorted.map(r => r.m), sorted.map(of)], {label: 'remedy, executed', stroke: c.good, width: 0, paths: () => null, points: {show: true, size: holder.clientWidth < 600 ? 5 : 8, width: 1.5, stroke: c.good, fill: 'transparent'}});
   }
   const joined = uPlot.join(tables);
   lineRows.length = 0;
@@ -63,7 +63,7 @@ function drawLines() {
     width: holder.clientWidth, height: plotHeight(), legend: {show: false}, focus: {alpha: 1},
     cursor: {drag: {x: true, y: false, setScale: false}, focus: {prox: -1}},
     scales: {x: {time: false, distr: log ? 3 : 1, log: 2, range: () => [state.from, Math.max(state.to, state.from + 1)]}, y: {range: (u, low, high) => state.axis === 'mfu' ? [0, Math.max(0.01, high * 1.06)] : [0, high * 1.06 || 1]}},
-    axes: [{...axis, label: 'M', labelSize: 20, size: 34, splits: () => ticks(Math.max(2, Math.floor(holder.clientWidth / 90))), values: (u, v) => v.map(String)},
+    axes: [{...axis, label: sizeName(first).toUpperCase(), labelSize: 20, size: 34, splits: () => ticks(Math.max(2, Math.floor(holder.clientWidth / 90))), filter: (u, v) => v, values: (u, v) => v.map(String)},
       {...axis, size: 58, label: state.axis === 'us' ? 'time of a launch, us' : 'MFU', labelSize: 18, values: (u, v) => v.map(x => state.axis === 'us' ? String(x) : +(100 * x).toFixed(1) + ' %')}],
     series: [{}, ...lines], bands: [{series: [3, 2], fill: c.series[0] + '40'}, {series: [2, 3], fill: c.series[0] + '40'}],
     hooks: {
@@ -85,7 +85,7 @@ function drawLines() {
   const names = lines.filter(l => l.label && l.label !== 'low' && l.label !== 'high');
   const legend = element('span', '', {className: 'legend'});
   for (const l of names) {
-    const mark = element('span', l.dash ? '┅ ' : l.width === 0 ? '● ' : '━ ');
+    const mark = element('span', l.dash ? '┅ ' : l.width === 0 ? '○ ' : '━ ');
     mark.style.color = typeof l.stroke === 'string' ? l.stroke : '';
     const item = element('span');
     item.append(mark, l.label);
@@ -134,7 +134,7 @@ function hoverLine(u, series) {
   const at = u.cursor.idx;
   if (at === null || at === undefined || u.cursor.left < 0) return;
   const m = u.data[0][at], row = lineRows[at];
-  const lines = row >= 0 ? describe(row) : ['m ' + m];
+  const lines = row >= 0 ? describe(row) : [sizeName(series) + ' ' + m];
   for (const r of data.remedies) if (r.series === series && r.m === m) lines.push('remedy ' + r.text + ': ' + microsText(r.us) + ', gain ' + r.gain + (r.pays ? '' : ', does not pay'));
   for (const f of data.findings) if (f.series === series && f.from <= m && m <= f.to) lines.push(f.rule + ', ' + f.status + (f.cause && f.cause !== 'unknown' ? ': ' + f.cause : ''));
   const box = u.over.getBoundingClientRect();

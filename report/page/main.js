@@ -26,7 +26,7 @@ function start() {
   document.getElementById('series').addEventListener('change', e => change({series: e.target.value}));
   document.getElementById('compare').addEventListener('change', e => change({series: chosen()[0] + (e.target.value && e.target.value !== String(chosen()[0]) ? '.' + e.target.value : '')}));
   document.getElementById('whole').addEventListener('click', () => change({from: range.from, to: range.to}));
-  document.getElementById('link').addEventListener('click', e => copyLink(e.target));
+  document.getElementById('link').addEventListener('click', e => copyText(location.href, e.target, 'Link copied', 'The address bar has the link'));
   document.getElementById('download-rows').addEventListener('click', () => download('rows.csv', rowsAsCSV()));
   document.getElementById('download-samples').addEventListener('click', () => download('samples.csv', samplesAsCSV()));
   document.getElementById('row-heading').tabIndex = -1;
@@ -49,14 +49,6 @@ function start() {
   window.addEventListener('scroll', hideTip, {passive: true});
   window.addEventListener('beforeprint', () => { listed = Infinity; draw(); });
   window.addEventListener('afterprint', () => { listed = pageOf; draw(); });
-}
-
-// copyLink puts the address of the view where it can be pasted from; where that is not allowed, the
-// address bar has it.
-function copyLink(button) {
-  const told = text => { say(text); button.textContent = text; setTimeout(() => { button.textContent = 'Copy link to this view'; }, 2000); };
-  if (navigator.clipboard) navigator.clipboard.writeText(location.href).then(() => told('Link copied'), () => told('The address bar has the link'));
-  else told('The address bar has the link');
 }
 
 start();

@@ -1,11 +1,9 @@
-// Package draft holds files and folders in the making. A draft lies beside the
-// place that it will be renamed to, so that what stands there is always whole, and
-// disappears when it is closed without that.
+// Package draft creates files and folders under a temporary name. A draft is next to its target and is
+// renamed when complete, so the target is always whole; Close removes a draft that was not renamed.
 //
-// A process that is killed can't close its drafts. Each is therefore held under an
-// flock, which ends with the process however that ends; whoever makes the next
-// draft of the same target, or goes on with what stands there, removes those that nobody holds. On a file system
-// without such locks nothing is removed.
+// A killed process can't close its drafts. Each is held under an flock, which ends with the process. The next
+// process that makes a draft of the target, or continues it, removes drafts without a holder. Without flock
+// support on the file system nothing is removed.
 package draft
 
 import (
@@ -18,27 +16,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ending closes the names of drafts: ".run.db.1849305.part".
+// ending is the suffix of drafts: ".run.db.1849305.part".
 const ending = ".part"
 
-// Draft is a file or a folder in the making.
+// Draft is an unfinished file or folder.
 type Draft struct {
 	path string
 	held *os.File // keeps the lock
 }
 
-// open are the drafts of this process that have not been closed.
 var open = struct {
 	sync.Mutex
 	paths map[string]bool
 }{paths: map[string]bool{}}
 
-// RemoveAll removes all drafts of this process, which is about to end in the middle of writing them. A draft that is
-// made afterwards waits for ever.
+// RemoveAll removes all drafts of this process before an abrupt end. Making a draft afterwards blocks
+// forever.
 func RemoveAll() {
 	open.Lock()
 	for path := range open.paths {
-		// Who is still writing may add a file to a folder while it is removed.
+		// A writer may add a file to a folder while it is removed.
 		const attempts = 3
 		for range attempts {
 			if os.RemoveAll(path) == nil {
@@ -48,7 +45,7 @@ func RemoveAll() {
 	}
 }
 
-// File makes an empty file beside target, which all may read.
+// File makes an empty world-readable file next to target.
 func File(target string) (*Draft, error) {
 	return begin(target, func(dir, pattern string) (*os.File, error) {
 		f, err := os.CreateTemp(dir, pattern)
@@ -62,7 +59,7 @@ func File(target string) (*Draft, error) {
 	})
 }
 
-// Folder makes an empty folder beside target, which all may read.
+// Folder makes an empty world-readable folder next to target.
 func Folder(target string) (*Draft, error) {
 	return begin(target, func(dir, pattern string) (*os.File, error) {
 		path, err := os.MkdirTemp(dir, pattern)
@@ -80,7 +77,6 @@ func Folder(target string) (*Draft, error) {
 	})
 }
 
-// begin makes a draft that is held by this process.
 func begin(target string, make func(dir, pattern string) (*os.File, error)) (*Draft, error) {
 	RemoveAbandoned(target)
 	dir, prefix := beside(target)
@@ -91,7 +87,7 @@ func begin(target string, make func(dir, pattern string) (*os.File, error)) (*Dr
 		if err != nil {
 			return nil, err
 		}
-		// Before the lock is taken, somebody else may take the draft for abandoned.
+		// Before the lock is taken, another process may consider the draft abandoned.
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if !errors.Is(err, unix.EWOULDBLOCK) && isAt(f, f.Name()) {
 			open.paths[f.Name()] = true
@@ -101,10 +97,10 @@ func begin(target string, make func(dir, pattern string) (*os.File, error)) (*Dr
 	}
 }
 
-// Path is where the draft lies.
+// Path returns the draft's path.
 func (d *Draft) Path() string { return d.path }
 
-// Close removes what was not renamed.
+// Close removes the draft unless it was renamed.
 func (d *Draft) Close() error {
 	open.Lock()
 	defer open.Unlock()
@@ -112,18 +108,16 @@ func (d *Draft) Close() error {
 	return errors.Join(os.RemoveAll(d.path), d.held.Close())
 }
 
-// beside is where drafts of target lie, and what their names begin with.
 func beside(target string) (dir, prefix string) {
 	return filepath.Dir(target), "." + filepath.Base(target) + "."
 }
 
-// RemoveAbandoned removes the drafts of target that no process holds. What can't be removed
-// stays: it is in nobody's way.
+// RemoveAbandoned removes target's drafts without a holder. Failures are ignored: leftovers do no harm.
 func RemoveAbandoned(target string) {
 	dir, prefix := beside(target)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return // making the draft will say why
+		return // making the draft will give the reason
 	}
 	for _, e := range entries {
 		number, ok := strings.CutPrefix(e.Name(), prefix)
@@ -145,7 +139,7 @@ func RemoveAbandoned(target string) {
 	}
 }
 
-// isAt says whether path still names f.
+// isAt reports whether path still names f.
 func isAt(f *os.File, path string) bool {
 	a, err := f.Stat()
 	if err != nil {

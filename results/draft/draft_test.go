@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// childVariable makes the test binary hold drafts of the target it names until
-// it is killed.
+// childVariable makes the test binary hold drafts of the named target until it is killed.
 const childVariable = "GEMMAUDIT_TEST_DRAFT_OF"
 
 func TestMain(m *testing.M) {
@@ -34,7 +33,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// holder starts a process that holds a file and a folder in the making.
 func holder(t *testing.T, target string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -67,12 +65,10 @@ func names(t *testing.T, dir string) []string {
 	return out
 }
 
-// TestDraftsOfKilledProcessesAreRemoved kills one of two processes that hold
-// drafts of a target.
 func TestDraftsOfKilledProcessesAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	target := filepath.Join(dir, "run[1].db")
-	// What only looks alike is somebody else's.
+	// Similar names belong to others.
 	kept := []string{".run[1].db.7", ".run[1].db..part", ".run[1].db.x7.part", ".run1.db.7.part", ".run[1].db.8.part"}
 	for _, name := range kept[:4] {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
@@ -121,8 +117,7 @@ func TestDraftsOfKilledProcessesAreRemoved(t *testing.T) {
 	}
 }
 
-// TestDraftsSideBySide makes drafts of one target while others look for abandoned
-// ones: none may be taken from its maker.
+// A draft must not be removed before its maker has the lock.
 func TestDraftsSideBySide(t *testing.T) {
 	dir := t.TempDir()
 	var wait sync.WaitGroup

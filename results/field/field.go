@@ -1,34 +1,38 @@
-// Package field declares what records hold. A record is one line of output: a finding, a row, a remedy, a
-// sample. Each fact of it is a [Field], declared once. Tables, CSV, --where, --sort and their explanation are made
-// from the declaration; JSON and Parquet, which follow from the tags of Go structs, are tested against it.
+// Package field declares the fields of records. A record is one line of output: a finding, a row, a remedy, a
+// sample. Each [Field] is declared once. Tables, CSV, --where, --sort and their documentation are generated
+// from it; JSON and Parquet, which use struct tags, are tested against it.
 package field
 
 import (
 	"reflect"
 	"slices"
+	"strings"
 )
 
 // Kind is the type of a field's value.
 type Kind string
 
-// The kinds.
 const (
 	Text   Kind = "text"
 	Count  Kind = "count"  // a whole number
 	Number Kind = "number" // a number with a fraction
 	Flag   Kind = "flag"   // true or false
-	// Bounds is a number with its confidence interval. CSV has it in three columns: the number, and its bounds as NAME_lo and NAME_hi.
+	// Bounds is a number with its confidence interval. CSV has three columns: the number, NAME_lo and
+	// NAME_hi.
 	Bounds Kind = "bounds"
 )
 
-// Unit is the unit of a number. Tables choose its format by it.
+// Unit is a number's unit. Tables format by it.
 type Unit string
 
-// The units; None is that of counts, texts and plain numbers.
+// The units; None is for counts, texts and plain numbers.
 const (
 	None        Unit = ""
 	Micros      Unit = "us"
-	Share       Unit = "share" // 0.5 for half, in tables 50 %
+	Seconds     Unit = "s"     // in tables milliseconds
+	PerSecond   Unit = "1/s"   // four digits in tables
+	OfSecond    Unit = "s/s"   // a part of each second
+	Share       Unit = "share" // 0.5 for half; 50 % in tables
 	Factor      Unit = "factor"
 	Probability Unit = "p"
 	MHz         Unit = "MHz"
@@ -39,44 +43,115 @@ const (
 	Error       Unit = "error" // relative to the exact result
 )
 
-// Field is one fact of records of type T.
+// Field is one property of records of type T.
 type Field[T any] struct {
-	// Name is its key in JSON and its column in CSV, with the unit: "stake_us".
+	// Name is its JSON key and CSV column, with the unit: "stake_us".
 	Name string
-	// Head is the header of its column in tables; empty for a column that only CSV has.
+	// Head is its table header; empty for CSV only.
 	Head string
+	// Kind may be left out: then the field is a Number if it has a unit, else Text. [Field.Type] returns it.
 	Kind Kind
 	Unit Unit
-	// Words explain it in one line.
+	// Words describe it in one line.
 	Words string
-	// Where is its name in --where and --sort; empty for one that is not filtered by.
+	// Where is its name in --where and --sort; empty if it can't be filtered by.
 	Where string
-	// JSON is its place in the record's JSON where that is not Name: "remedy.gain", or "-" for none.
+	// JSON is its path in the record's JSON if not Name: "remedy.gain", or "-" for none.
 	JSON string
-	// Value is the fact of a record: a string, an int, a float64, a bool, an interval, or a value with a method
-	// Raw that returns one of them, which has a text of its own for tables. It is nil where the record lacks it.
+	// Value returns a record's value: a string, int, float64, bool, interval, or a value with a method Raw
+	// that returns one of them and its own text for tables. It is nil if the record has none. [Of] derives it.
 	Value func(T) any
 
-	// NoColumn keeps it out of tables and CSV: other fields show it.
+	// NoColumn omits it from tables and CSV, because other fields show it.
 	NoColumn bool
-	// Wide shows it only in wide tables and CSV.
+	// Wide limits it to wide tables and CSV.
 	Wide bool
-	// Flex wraps its cells where the terminal is too narrow.
+	// Flex wraps its cells on narrow terminals.
 	Flex bool
-	// Hoist moves it to the title of a narrow table whose rows agree, behind its header with HoistHead.
+	// Keep shows it on any terminal; other columns are dropped from the right until a row fits.
+	Keep bool
+	// Hoist moves it to the title of a narrow table if all rows agree, with its header if HoistHead is set.
 	Hoist, HoistHead bool
-	// Only says whether some records have the column at all; nil for a column that is always there.
+	// Only reports whether some records have the column; nil means always.
 	Only func([]T) bool
 }
 
-// Via declares the facts of a part of a record: part returns it, false where the record has none.
+// Type returns the kind of the field.
+func (f Field[T]) Type() Kind {
+	switch {
+	case f.Kind != "":
+		return f.Kind
+	case f.Unit != None:
+		return Number
+	}
+	return Text
+}
+
+// Of gives fields without a Value that of the record in JSON: what its struct calls by the field's JSON path, or
+// nil for a number that JSON leaves out. Each value copies the record, so long tables declare their own. It
+// panics if JSON has no such field.
+func Of[T any](fields []Field[T]) []Field[T] {
+	for i, f := range fields {
+		if f.Value != nil {
+			continue
+		}
+		path := f.JSON
+		if path == "" {
+			path = f.Name
+		}
+		index, omitted := tagged(reflect.TypeFor[T](), strings.Split(path, "."))
+		if index == nil {
+			panic("field: JSON has no " + path)
+		}
+		fields[i].Value = func(record T) any {
+			v, err := reflect.Indirect(reflect.ValueOf(record)).FieldByIndexErr(index)
+			switch {
+			case err != nil, omitted && v.CanFloat() && !(v.Float() > 0), omitted && v.CanInt() && v.IsZero():
+				return nil
+			case v.Kind() == reflect.String:
+				return v.String()
+			}
+			return v.Interface()
+		}
+	}
+	return fields
+}
+
+// tagged returns the index of the field at a path of JSON names, and whether JSON omits it if it is zero.
+func tagged(t reflect.Type, path []string) (index []int, omitted bool) {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		rest := path
+		switch {
+		case name == path[0] && len(path) == 1:
+			return f.Index, strings.Contains(options, "omitempty")
+		case name == path[0]:
+			rest = path[1:]
+		case name != "" || !f.Anonymous:
+			continue
+		}
+		if k := f.Type.Kind(); k != reflect.Struct && (k != reflect.Pointer || f.Type.Elem().Kind() != reflect.Struct) {
+			continue
+		}
+		if below, omitted := tagged(f.Type, rest); below != nil {
+			return append(slices.Clone(f.Index), below...), omitted
+		}
+	}
+	return nil, false
+}
+
+// Via declares the fields of a part of a record; part returns false if the record has none.
 func Via[T, U any](fields []Field[U], part func(T) (U, bool)) []Field[T] {
 	out := make([]Field[T], len(fields))
 	for i, f := range fields {
 		value := f.Value
 		out[i] = Field[T]{
 			Name: f.Name, Head: f.Head, Kind: f.Kind, Unit: f.Unit, Words: f.Words, Where: f.Where, JSON: f.JSON,
-			NoColumn: f.NoColumn, Wide: f.Wide, Flex: f.Flex, Hoist: f.Hoist, HoistHead: f.HoistHead,
+			NoColumn: f.NoColumn, Wide: f.Wide, Flex: f.Flex, Keep: f.Keep, Hoist: f.Hoist, HoistHead: f.HoistHead,
 			Value: func(record T) any {
 				if u, ok := part(record); ok {
 					return value(u)
@@ -88,7 +163,7 @@ func Via[T, U any](fields []Field[U], part func(T) (U, bool)) []Field[T] {
 	return out
 }
 
-// Filters are fields that are filtered by, without a column.
+// Filters returns fields for filtering only, without columns.
 func Filters[T any](fields []Field[T]) []Field[T] {
 	var out []Field[T]
 	for _, f := range fields {
@@ -100,7 +175,7 @@ func Filters[T any](fields []Field[T]) []Field[T] {
 	return out
 }
 
-// Raw is the value of a field without a format: a string, an int, a float64, a bool, or nil.
+// Raw returns a field's unformatted value: a string, int, float64, bool, or nil.
 func Raw(v any) any {
 	if cell, ok := v.(interface{ Raw() any }); ok {
 		v = cell.Raw()
@@ -118,7 +193,7 @@ func Raw(v any) any {
 	return v
 }
 
-// Pick returns the fields of the given names, in their order. A name that no field has is a fault of the caller.
+// Pick returns the named fields in that order. It panics on an unknown name.
 func Pick[T any](fields []Field[T], names ...string) []Field[T] {
 	out := make([]Field[T], len(names))
 	for i, name := range names {
@@ -131,12 +206,12 @@ func Pick[T any](fields []Field[T], names ...string) []Field[T] {
 	return out
 }
 
-// Without returns the fields that have none of the given names.
+// Without returns the fields except the named ones.
 func Without[T any](fields []Field[T], names ...string) []Field[T] {
 	return slices.DeleteFunc(slices.Clone(fields), func(f Field[T]) bool { return slices.Contains(names, f.Name) })
 }
 
-// Within says that the JSON of fields lies within an object of the record: "remedy".
+// Within puts the fields' JSON inside an object of the record: "remedy".
 func Within[T any](object string, fields []Field[T]) []Field[T] {
 	out := slices.Clone(fields)
 	for i, f := range out {

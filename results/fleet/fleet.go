@@ -1,5 +1,5 @@
-// Package fleet reads the runs of many machines: run files and exports in Parquet, as they come from nodes. A run is read
-// whole and then let go, so that any number can be read one after the other.
+// Package fleet reads runs of many machines: run files and Parquet exports. Each run is read whole and then
+// released, so any number can be read in sequence.
 package fleet
 
 import (
@@ -14,43 +14,45 @@ import (
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/parquetfile"
 )
 
 // Run is one run on one machine.
 type Run struct {
 	Path string
-	// ID is the run's random id; a shard that was merged keeps its own.
+	// ID is the run's random id; a merged shard keeps its own.
 	ID   string
 	Host string
-	// Labels are what its user calls the machine by.
+	// Labels are the user's names for the machine.
 	Labels map[string]string
-	// Cards are the UUIDs or serial numbers of cards by the ids of devices; a device without one is missing.
+	// Cards are the cards' UUIDs or serial numbers by device id, where known.
 	Cards map[string]string
 	Meta  results.Meta
 	// Series, Sentinels and Sustained are as rules read them.
 	Series    []results.Series
 	Sentinels []results.Sample
 	Sustained []results.Row
-	// Warnings are what is not right about a run that was read all the same.
+	// Warnings are problems of a readable run.
 	Warnings []string
-	// LeftOut counts cases that are in none of the file's runs, because several machines measured each. It is set of the first run.
+	// LeftOut counts cases in none of the file's runs, because several machines measured each. It is set on
+	// the first run.
 	LeftOut int
 }
 
-// The endings of files that are looked for in folders.
+// The file extensions searched in folders.
 const (
 	RunFile = ".db"
 	Parquet = ".parquet"
 )
 
-// Read gives each run of a file to each: one, and several where the runs of several machines were joined in it. The file is Parquet
-// where its name ends so, else a run file.
+// Read passes each run of a file to each: one, or several in a merged file. Files named *.parquet are
+// Parquet, others run files.
 func Read(path string, each func(Run) error) error { return ReadWith(path, nil, each) }
 
-// ReadWith is [Read], with each run file that is opened given to look before it is read. nil looks at nothing.
+// ReadWith is [Read] and passes each opened run file to look, if not nil, before reading it.
 func ReadWith(path string, look func(*results.Run) error, each func(Run) error) error {
 	if strings.EqualFold(filepath.Ext(path), Parquet) {
-		found, err := results.ReadParquet(path)
+		found, err := parquetfile.ReadParquet(path)
 		if err != nil {
 			return err
 		}
@@ -81,10 +83,8 @@ func ReadWith(path string, look func(*results.Run) error, each func(Run) error) 
 	return nil
 }
 
-// place is what tells the runs of a merged file apart.
 type place struct{ run, host, labels string }
 
-// ofFile reads a run file.
 func ofFile(path string, run *results.Run) ([]Run, error) {
 	loaded, err := run.Load()
 	if err != nil {
@@ -94,7 +94,8 @@ func ofFile(path string, run *results.Run) ([]Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	whole := Run{Path: path, Meta: run.Meta(), Series: loaded.Series, Sentinels: loaded.Sentinels, Cards: map[string]string{}, Warnings: run.Warnings()}
+	whole := Run{Path: path, Meta: run.Meta(), Series: loaded.Series, Sentinels: loaded.Sentinels, Cards: map[string]string{},
+		Warnings: run.Warnings()}
 	whole.Host = whole.Meta.Fingerprint.Hostname
 	if whole.Sustained, err = run.RowsOf(loaded.Sustained); err != nil {
 		return nil, err
@@ -120,7 +121,6 @@ func placeOf(o results.Origin) place {
 	return p
 }
 
-// take notes what an origin says of where a run comes from.
 func (r *Run) take(o results.Origin) {
 	r.ID, r.Host, r.Labels = o.Run, cmp.Or(o.Host, r.Host), o.Labels
 	if o.Card != "" {
@@ -128,8 +128,8 @@ func (r *Run) take(o results.Origin) {
 	}
 }
 
-// divided takes a merged run apart: each case belongs to the run that measured it. One that several measured is left out: nobody could say
-// which of them is slow.
+// divided separates a merged run: each case belongs to the run that measured it. Cases measured by several
+// are left out, since a slow machine could not be identified.
 func divided(run *results.Run, whole Run, origins []results.Origin) ([]Run, error) {
 	from, err := run.CaseOrigins()
 	if err != nil {
@@ -193,7 +193,8 @@ func divided(run *results.Run, whole Run, origins []results.Origin) ([]Run, erro
 	}
 	if mixed > 0 {
 		parts[0].LeftOut = mixed
-		parts[0].Warnings = append(slices.Clone(parts[0].Warnings), fmt.Sprintf("%d cases have samples of several runs and are left out", mixed))
+		parts[0].Warnings = append(slices.Clone(parts[0].Warnings),
+			fmt.Sprintf("%d cases have samples of several runs and are skipped", mixed))
 	}
 	out := make([]Run, len(parts))
 	for i, part := range parts {
@@ -202,24 +203,25 @@ func divided(run *results.Run, whole Run, origins []results.Origin) ([]Run, erro
 	return out, nil
 }
 
-// Found are the files that a command line names.
+// Found are the files named on a command line.
 type Found struct {
-	// Files are in order, each once.
+	// Files are distinct and in order.
 	Files []string
-	// Unread are names of which nothing can be read, with the reasons.
+	// Unread are unreadable names with reasons.
 	Unread []Unread
 	// Links are links in folders, which are not followed.
 	Links []string
 }
 
-// Unread is a file or folder that can't be read.
+// Unread is an unreadable file or folder.
 type Unread struct {
 	Path string
 	Err  error
 }
 
-// Find lists the files that arguments name: files as they are, all run files and Parquet files below folders, and what patterns
-// match. Links in folders are listed, and not followed. A name that nothing matches is an error; a folder below another one that can't be read is not.
+// Find lists the files that arguments name: files, all run and Parquet files below folders, and matches of
+// patterns. Links in folders are listed, not followed. A name without matches is an error; an unreadable
+// subfolder is not.
 func Find(args []string) (Found, error) {
 	var f Found
 	seen := map[string]bool{}
@@ -251,7 +253,7 @@ func Find(args []string) (Found, error) {
 				continue
 			}
 			none := true
-			// With a separator behind it, a folder that is named by a link is walked too.
+			// The trailing separator makes it walk a folder named by a link.
 			err = filepath.WalkDir(name+string(filepath.Separator), func(path string, d fs.DirEntry, err error) error {
 				if err != nil {
 					none = false
@@ -277,14 +279,15 @@ func Find(args []string) (Found, error) {
 				return f, err
 			}
 			if none {
-				return f, fmt.Errorf("folder %q: no run below it: expected files that end in %s or %s%s", name, RunFile, Parquet, notFollowed(f.Links))
+				return f, fmt.Errorf("folder %q: no run below it: expected files that end in %s or %s%s", name, RunFile, Parquet,
+					notFollowed(f.Links))
 			}
 		}
 	}
 	return f, nil
 }
 
-// notFollowed says which links may be why a folder has no run.
+// notFollowed describes links that may explain why a folder has no run.
 func notFollowed(links []string) string {
 	if len(links) == 0 {
 		return ""

@@ -11,23 +11,28 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/merge"
 )
 
 // shard writes a run of one host with samples at one M.
 func shard(t *testing.T, path, host, card string, m int) {
 	t.Helper()
-	run, err := results.Create(path, results.Meta{Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Regime: results.Engine, Distribution: kernels.Normal, Seed: 1,
-		Labels:      results.Labels{"rack": host},
-		Fingerprint: results.Fingerprint{Hostname: host, Devices: []kernels.Spec{{ID: "cuda:0", Kind: kernels.CUDA, Name: "Card X", UUID: card}}}})
+	run, err := results.Create(path,
+		results.Meta{Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Regime: results.Engine, Distribution: kernels.Normal, Seed: 1,
+			Labels: results.Labels{"rack": host},
+			Fingerprint: results.Fingerprint{Hostname: host,
+				Devices: []kernels.Spec{{ID: "cuda:0", Kind: kernels.CUDA, Name: "Card X", UUID: card}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	cases, err := run.AddCases([]results.Case{{SeriesKey: results.SeriesKey{Device: "cuda:0", Kernel: "cublas", Subject: kernels.Product(kernels.BF16, 64, 64), Regime: results.Engine}, M: m}})
+	cases, err := run.AddCases([]results.Case{{SeriesKey: results.SeriesKey{Device: "cuda:0", Kernel: "cublas",
+		Subject: kernels.Product(kernels.BF16, 64, 64), Regime: results.Engine}, M: m}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for round, phase := range []results.Phase{results.PhaseSweep, results.PhaseSweep, results.PhaseSentinel, results.PhaseSustained} {
-		if err := run.Append(results.Sample{CaseID: cases[0].ID, Phase: phase, Round: round, Seq: int64(round), StartedUnixMicro: 1, Launches: 1, US: float64(m)}); err != nil {
+		if err := run.Append(results.Sample{CaseID: cases[0].ID, Phase: phase, Round: round, Seq: int64(round), StartedUnixMicro: 1,
+			Launches: 1, US: float64(m)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -45,16 +50,16 @@ func read(t *testing.T, path string) []Run {
 	return out
 }
 
-// TestReadMerged: the shards of a merged run are told apart, each with what it measured.
 func TestReadMerged(t *testing.T) {
 	dir := t.TempDir()
 	a, b, whole := filepath.Join(dir, "a.db"), filepath.Join(dir, "b.db"), filepath.Join(dir, "whole.db")
 	shard(t, a, "node1", "GPU-1", 8)
 	shard(t, b, "node2", "GPU-2", 16)
-	if r := read(t, a); len(r) != 1 || r[0].Host != "node1" || r[0].Cards["cuda:0"] != "GPU-1" || r[0].Labels["rack"] != "node1" || len(r[0].Sustained) != 1 || len(r[0].Sentinels) != 1 || r[0].ID == "" {
+	if r := read(t, a); len(r) != 1 || r[0].Host != "node1" || r[0].Cards["cuda:0"] != "GPU-1" || r[0].Labels["rack"] != "node1" ||
+		len(r[0].Sustained) != 1 || len(r[0].Sentinels) != 1 || r[0].ID == "" {
 		t.Fatalf("a shard: %+v", r)
 	}
-	merged, err := results.Merge(context.Background(), whole, []string{a, b}, results.MergeOptions{DifferentMachines: true})
+	merged, err := merge.Merge(context.Background(), whole, []string{a, b}, merge.MergeOptions{DifferentMachines: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,16 +76,17 @@ func TestReadMerged(t *testing.T) {
 		m          int
 	}{{"node1", "GPU-1", 8}, {"node2", "GPU-2", 16}} {
 		r := found[i]
-		if r.Host != want.host || r.Meta.Fingerprint.Hostname != want.host || r.Cards["cuda:0"] != want.card || r.Labels["rack"] != want.host || r.ID != read(t, []string{a, b}[i])[0].ID {
+		if r.Host != want.host || r.Meta.Fingerprint.Hostname != want.host || r.Cards["cuda:0"] != want.card ||
+			r.Labels["rack"] != want.host || r.ID != read(t, []string{a, b}[i])[0].ID {
 			t.Errorf("run %d: %+v", i, r)
 		}
-		if len(r.Series) != 1 || len(r.Series[0].Rows) != 1 || r.Series[0].Rows[0].Case.M != want.m || len(r.Series[0].Rows[0].Samples) != 2 || len(r.Sentinels) != 1 || len(r.Sustained) != 1 {
+		if len(r.Series) != 1 || len(r.Series[0].Rows) != 1 || r.Series[0].Rows[0].Case.M != want.m ||
+			len(r.Series[0].Rows[0].Samples) != 2 || len(r.Sentinels) != 1 || len(r.Sustained) != 1 {
 			t.Errorf("run %d has %+v, %d sentinels, %d sustained", i, r.Series, len(r.Sentinels), len(r.Sustained))
 		}
 	}
 }
 
-// TestFind lists files by name, pattern and folder, each once.
 func TestFind(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a/1.db", "a/2.parquet", "a/b/3.DB", "a/notes.txt", "empty/readme"} {

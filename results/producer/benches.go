@@ -10,7 +10,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// readHipBLASLt reads hipblaslt-bench. The name of the solution may follow a row in a line of its own.
+// readHipBLASLt reads hipblaslt-bench. A solution's name may follow its row on a separate line.
 func readHipBLASLt(in io.Reader, take func(Row) error) error {
 	var rows []Row
 	err := readTable(in, []string{"transa", "hipblaslt-gflops"}, collect(&rows), func(t *table) (Row, error) {
@@ -35,7 +35,8 @@ func readHipBLASLt(in io.Reader, take func(Row) error) error {
 	return give(fastest(rows), take)
 }
 
-// readRocBLAS reads rocblas-bench, which prints a header before each row and has other columns for each function.
+// readRocBLAS reads rocblas-bench, which prints a header before each row, with columns that depend on the
+// function.
 func readRocBLAS(in io.Reader, take func(Row) error) error {
 	return readTable(in, []string{"rocblas-gflops", "us"}, take, func(t *table) (Row, error) {
 		if !hasAll(t.names, []string{"transa", "transb", "m", "n", "k"}) {
@@ -45,7 +46,6 @@ func readRocBLAS(in io.Reader, take func(Row) error) error {
 	}, nil)
 }
 
-// benchRow is a row of AMD's benchmarks.
 func benchRow(t *table, kernel string) (Row, error) {
 	r := Row{Kernel: kernel}
 	if g := t.cell("grouped_gemm"); g != "" && g != "0" {
@@ -91,7 +91,6 @@ func benchRow(t *table, kernel string) (Row, error) {
 	return r, err
 }
 
-// benchTypes reads the types of operands, which rocblas-bench may leave out.
 func benchTypes(t *table, r *Row) error {
 	a, err := t.dtype("a_type")
 	if err != nil {
@@ -106,7 +105,7 @@ func benchTypes(t *table, r *Row) error {
 		return err
 	}
 	if a == "" {
-		a, b = d, d // early versions print that of the output alone
+		a, b = d, d // early versions print only the output's type
 	}
 	if a != b && b != "" {
 		return errMixed
@@ -119,7 +118,8 @@ func benchTypes(t *table, r *Row) error {
 	return nil
 }
 
-// epilogue is what a benchmark adds to the product, as a part of the kernel's name: with and without it are two curves.
+// epilogue returns the operations fused with the product, as part of the kernel's name: with and without them
+// are different curves.
 func epilogue(t *table) string {
 	s := ""
 	if v := t.cell("bias_vector"); v != "" && v != "0" {
@@ -134,7 +134,7 @@ func epilogue(t *table) string {
 	return s
 }
 
-// readCUTLASS reads cutlass_profiler. Sizes are as they are called; whether rows are ours depends on the layout of D.
+// readCUTLASS reads cutlass_profiler. Whether sizes are row-major depends on D's layout.
 func readCUTLASS(in io.Reader, take func(Row) error) error {
 	var rows []Row
 	err := readTable(in, []string{"problem", "provider", "operationkind", "disposition"}, collect(&rows), cutlassRow, nil)
@@ -152,7 +152,7 @@ func cutlassRow(t *table) (Row, error) {
 	if kind := strings.ToLower(t.cell("gemm_kind")); strings.Contains(kind, "grouped") || strings.Contains(kind, "array") {
 		return r, errGrouped
 	}
-	// A kernel whose result is wrong has no time worth reading.
+	// The time of a wrong result is meaningless.
 	if d := strings.ToLower(t.cell("disposition")); !slices.Contains([]string{"passed", "not_verified"}, d) {
 		return r, errors.New("its disposition is " + word(d))
 	}
@@ -182,7 +182,7 @@ func cutlassRow(t *table) (Row, error) {
 	if err != nil {
 		return r, err
 	}
-	// By columns it is the product of the transposed matrices, in which A holds the weights. By rows B holds them.
+	// Column-major it is the transposed product, in which A holds the weights; row-major B holds them.
 	c := columnMajor{m: m, n: n, k: k, batch: batch, transA: trans(aRows), transB: trans(bRows)}
 	if dRows {
 		c = columnMajor{m: n, n: m, k: k, batch: batch, transA: trans(!bRows), transB: trans(!aRows)}
@@ -221,7 +221,6 @@ func trans(t bool) string {
 	return "N"
 }
 
-// word is a word of a file that stands in a reason.
 func word(s string) string {
 	if s == "" || len(s) > 40 || !printable(s) {
 		return "not known"
@@ -229,7 +228,7 @@ func word(s string) string {
 	return s
 }
 
-// readNVBench reads the CSV of an NVBench program. Axes have the names that the program gives them.
+// readNVBench reads the CSV of an NVBench program, whose axes have program-specific names.
 func readNVBench(in io.Reader, take func(Row) error) error {
 	return readTable(in, []string{"device name", "benchmark", "skipped"}, take, func(t *table) (Row, error) {
 		r := Row{Device: t.cell("device name"), Kernel: t.cell("benchmark")}
@@ -270,8 +269,8 @@ func readNVBench(in io.Reader, take func(Row) error) error {
 	}, nil)
 }
 
-// readAIConfigurator reads tables of AIConfigurator: latency in milliseconds. Its products are those of linear layers,
-// which store weights as [N,K].
+// readAIConfigurator reads AIConfigurator tables: latency in milliseconds. Products are linear layers with
+// weights [N,K].
 func readAIConfigurator(in io.Reader, take func(Row) error) error {
 	return readTable(in, []string{"latency", "kernel_source"}, take, func(t *table) (Row, error) {
 		r := Row{Device: t.cell("device"), Kernel: t.cell("kernel_source"), Subject: kernels.Subject{Layout: kernels.Transposed}}
@@ -293,7 +292,6 @@ func readAIConfigurator(in io.Reader, take func(Row) error) error {
 	}, nil)
 }
 
-// readShapes reads a plain CSV of shapes.
 func readShapes(in io.Reader, take func(Row) error) error {
 	return readTable(in, []string{"m", "n", "k"}, take, func(t *table) (Row, error) {
 		var r Row
@@ -304,6 +302,7 @@ func readShapes(in io.Reader, take func(Row) error) error {
 		if r.Subject.DType, err = t.dtype("dtype", "type"); err != nil {
 			return r, err
 		}
+		r.Subject.Layout = kernels.Transposed // as engines store weights
 		if l := t.cell("layout"); l != "" {
 			if r.Subject.Layout, err = kernels.ParseLayout(l); err != nil {
 				return r, errLayout
@@ -324,7 +323,6 @@ func readShapes(in io.Reader, take func(Row) error) error {
 	}, nil)
 }
 
-// collect keeps rows.
 func collect(rows *[]Row) func(Row) error {
 	return func(r Row) error {
 		if len(*rows) >= maxKept {
@@ -344,8 +342,8 @@ func give(rows []Row, take func(Row) error) error {
 	return nil
 }
 
-// fastest leaves out the rows of a product that are of another label than its fastest row. Tuners time every solution;
-// the curve of a library is that of the best.
+// fastest keeps each product's rows with the label of its fastest row. Tuners time every solution; a
+// library's curve is its best one.
 func fastest(rows []Row) []Row {
 	type product struct {
 		kernel string

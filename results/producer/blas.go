@@ -7,7 +7,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Reasons that several formats have for leaving a row out.
+// Reasons for skipped rows, shared by several formats.
 var (
 	errTransposed = errors.New("its activations are stored transposed")
 	errPadded     = errors.New("a leading dimension shows padded rows")
@@ -23,22 +23,21 @@ var (
 	errType       = errors.New("double and complex products are not measured")
 )
 
-// columnMajor is a product as BLAS is called for it: C[m,n] = op(A) op(B), each stored by columns.
+// columnMajor is a BLAS product: C[m,n] = op(A) op(B), all column-major.
 type columnMajor struct {
 	transA, transB string // "N", "T" or "C"
 	m, n, k        int
-	lda, ldb, ldc  int // 0 where they are not known
+	lda, ldb, ldc  int // 0 if unknown
 	batch          int // 0 and 1 for a single product
 }
 
-// fill sets the sizes and the layout of a row.
 func (c columnMajor) fill(r *Row) error {
 	s := &r.Subject
 	s.N, s.K, r.M = c.m, c.k, c.n
 	if c.batch > 1 {
 		s.Products = c.batch
 	}
-	rows := c.m // of A as it is stored
+	rows := c.m // of A as stored
 	switch strings.ToUpper(c.transA) {
 	case "T", "C":
 		s.Layout, rows = kernels.Transposed, c.k
@@ -51,7 +50,7 @@ func (c columnMajor) fill(r *Row) error {
 	switch strings.ToUpper(c.transB) {
 	case "N":
 	case "T", "C":
-		if c.n > 1 && c.k > 1 { // a vector is the same either way
+		if c.n > 1 && c.k > 1 { // a vector has both layouts
 			return errTransposed
 		}
 	default:
@@ -64,5 +63,6 @@ func (c columnMajor) fill(r *Row) error {
 	return nil
 }
 
-// differs says whether a known leading dimension is not the number of rows. It has no meaning for one column.
+// differs reports whether a known leading dimension is not the number of rows. It is irrelevant for one
+// column.
 func differs(ld, rows, columns int) bool { return ld > 0 && ld != rows && columns > 1 }

@@ -10,11 +10,11 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// group finds "Adesc=[type=R_16BF rows=4096 …]" in a line of cuBLASLt's log.
+// group matches "Adesc=[type=R_16BF rows=4096 …]" in cuBLASLt's log.
 var group = regexp.MustCompile(`(\w+)=\[([^\[\]]*)\]`)
 
-// readCuBLASLt reads the log of cuBLASLt: one line for each call of cublasLtMatmul. Calls of other functions are passed
-// over: a heuristic that is asked computes nothing.
+// readCuBLASLt reads cuBLASLt's log: one line per call of cublasLtMatmul. Other calls are ignored: a
+// heuristic query computes nothing.
 func readCuBLASLt(in io.Reader, take func(Row) error) error {
 	return eachLine(in, func(line int, text string) error {
 		_, rest, ok := strings.Cut(text, "[cublasLtMatmul] ")
@@ -73,7 +73,8 @@ func cublasLtRow(text string) (Row, error) {
 	if err != nil {
 		return r, err
 	}
-	c := columnMajor{m: ds[0], n: ds[1], k: as[1], lda: as[2], ldb: bs[2], ldc: ds[2], transA: opOf(compute["transa"]), transB: opOf(compute["transb"])}
+	c := columnMajor{m: ds[0], n: ds[1], k: as[1], lda: as[2], ldb: bs[2], ldc: ds[2], transA: opOf(compute["transa"]),
+		transB: opOf(compute["transb"])}
 	if c.transA != "N" {
 		c.k = as[0]
 	}
@@ -96,7 +97,7 @@ func cublasLtRow(text string) (Row, error) {
 	return r, c.fill(&r)
 }
 
-// opOf reads OP_T and CUBLAS_OP_T. What is not named is not transposed.
+// opOf reads OP_T and CUBLAS_OP_T; the default is not transposed.
 func opOf(s string) string {
 	if s == "" {
 		return "N"
@@ -104,7 +105,7 @@ func opOf(s string) string {
 	return s[len(s)-1:]
 }
 
-// tensorFloat sets the type of fp32 operands that are rounded to tf32.
+// tensorFloat sets the type of fp32 operands rounded to tf32.
 func tensorFloat(s *kernels.Subject, compute string) {
 	if s.DType == kernels.FP32 && strings.Contains(compute, "TF32") {
 		s.DType = kernels.TF32
@@ -117,7 +118,7 @@ var (
 	cublasGEMM  = regexp.MustCompile(`(?i)gemm`)
 )
 
-// readCuBLAS reads the log of cuBLAS: a line for a call, then one for each argument.
+// readCuBLAS reads cuBLAS's log: a line per call, then one per argument.
 func readCuBLAS(in io.Reader, take func(Row) error) error {
 	var function string
 	var at int
@@ -184,7 +185,8 @@ func cublasRow(function string, values map[string]string) (Row, error) {
 		key      string
 		to       *int
 		required bool
-	}{{"m", &c.m, true}, {"n", &c.n, true}, {"k", &c.k, true}, {"lda", &c.lda, false}, {"ldb", &c.ldb, false}, {"ldc", &c.ldc, false}, {"batchCount", &c.batch, false}} {
+	}{{"m", &c.m, true}, {"n", &c.n, true}, {"k", &c.k, true}, {"lda", &c.lda, false}, {"ldb", &c.ldb, false}, {"ldc", &c.ldc, false},
+		{"batchCount", &c.batch, false}} {
 		n, err := strconv.ParseInt(values[v.key], 10, 64)
 		if v.required && (err != nil || n < 1) || n > maxSize {
 			return r, errors.New("its arguments are not in the log")

@@ -1,7 +1,8 @@
 package producer
 
-// Formats lists the programs whose output is read, in the order in which they are tried. Another one is an entry here
-// and its reader.
+import "slices"
+
+// Formats lists the supported programs in matching order. To add one, add an entry and its reader.
 var Formats = []Format{
 	{
 		Name: "hipblaslt-bench", Command: "hipblaslt-bench … > FILE", Timed: true,
@@ -44,22 +45,88 @@ var Formats = []Format{
 		starts:    func(h head) bool { return h.tunableOp && !h.tuned }, read: readTunableOp,
 	},
 	{
-		Name: "onednn-verbose", Command: "ONEDNN_VERBOSE=1 PROGRAM > FILE", Timed: true,
+		Name: "onednn-verbose", Library: "onednn", Command: "ONEDNN_VERBOSE=1 PROGRAM > FILE", Timed: true,
 		Reads:     "matmul and inner_product: sizes, types, layout, implementation, time of each call",
 		LeavesOut: "other primitives, transposed activations",
 		starts:    func(h head) bool { return h.hasLine("onednn_verbose,", "dnnl_verbose,") }, read: readOneDNN,
 	},
 	{
-		Name: "cublaslt-log", Command: "CUBLASLT_LOG_LEVEL=5 CUBLASLT_LOG_FILE=FILE PROGRAM",
+		Name: "cublaslt-log", Library: "cublaslt", Command: "CUBLASLT_LOG_LEVEL=5 CUBLASLT_LOG_FILE=FILE PROGRAM",
 		Reads:     "products of cublasLtMatmul, how often each was called",
 		LeavesOut: "transposed activations, row-major matrices, padded rows",
 		starts:    func(h head) bool { return h.contains("[cublasLt]") }, read: readCuBLASLt,
 	},
 	{
-		Name: "cublas-log", Command: "CUBLAS_LOGINFO_DBG=1 CUBLAS_LOGDEST_DBG=FILE PROGRAM",
+		Name: "cublas-log", Library: "cublas", Command: "CUBLAS_LOGINFO_DBG=1 CUBLAS_LOGDEST_DBG=FILE PROGRAM",
 		Reads:     "products of cublas*gemm*, how often each was called",
 		LeavesOut: "complex and double products, transposed activations, padded rows",
 		starts:    func(h head) bool { return h.hasLine("I! cuBLAS (v") }, read: readCuBLAS,
+	},
+	{
+		Name: "rocm-log", Command: "ROCBLAS_LAYER=2 (or 4) or HIPBLASLT_LOG_MASK=32 with PROGRAM 2> FILE",
+		Reads:     "products of rocblas-bench and hipblaslt-bench command lines and of rocBLAS's profile, how often each was called",
+		LeavesOut: "other functions, transposed activations, padded rows, grouped products",
+		starts: func(h head) bool {
+			return slices.ContainsFunc(h.lines, func(line string) bool {
+				values, _ := benchCommand(line)
+				return values != nil || flowMap(line) != nil
+			})
+		}, read: readROCmLog,
+	},
+	{
+		Name: "mkl-verbose", Command: "MKL_VERBOSE=1 PROGRAM > FILE", Timed: true,
+		Reads:     "SGEMM and gemm of bf16 and fp16: sizes, layout, time of each call",
+		LeavesOut: "functions other than gemm, transposed activations, padded rows",
+		starts:    func(h head) bool { return h.hasLine("MKL_VERBOSE ") }, read: readMKL,
+	},
+	{
+		Name: "test-backend-ops", Command: "llama.cpp's test-backend-ops perf -o MUL_MAT > FILE", Timed: true,
+		Reads:     "MUL_MAT of fp32, fp16 and bf16 weights: sizes, time, the device's description",
+		LeavesOut: "quantized weights, experts, batches",
+		starts: func(h head) bool {
+			return slices.ContainsFunc(h.lines, llamaLine.MatchString)
+		}, read: readLlamaBench,
+	},
+	{
+		Name: "deepgemm", Command: "DeepGEMM's tests/test_fp8.py > FILE", Timed: true,
+		Reads:     "m, n, k, whole microseconds",
+		LeavesOut: "grouped products, layouts other than NT",
+		starts: func(h head) bool {
+			return slices.ContainsFunc(h.lines, deepLine.MatchString)
+		}, read: readDeepGEMM,
+	},
+	{
+		Name: "benchdnn", Command: "benchdnn --mode=P --matmul … > FILE", Timed: true,
+		Reads:     "matmul and inner product: sizes, types, layout, implementation; mean time, else the shortest",
+		LeavesOut: "other drivers, mixed types, transposed activations",
+		starts:    func(h head) bool { return h.hasLine(dnnMark) }, read: readBenchDNN,
+	},
+	{
+		Name: "tritonbench", Command: "python run.py --op gemm --metrics latency --output FILE", Timed: true,
+		Reads:     "(M, N, K) and the latency of each implementation",
+		LeavesOut: "other operators, implementations that failed",
+		starts:    isTriton, read: readTriton,
+	},
+	{
+		Name: "torch-compare", Command: "print(torch.utils.benchmark.Compare(measurements))", Timed: true,
+		Reads:     "cells whose label, sub_label or description names m=, n= and k=; the type if one is named",
+		LeavesOut: "cells whose labels do not name m, n and k",
+		starts:    isCompare, read: readCompare,
+	},
+	{
+		Name: "pytorch-profile", Command: "print(prof.key_averages(group_by_input_shape=True).table(row_limit=-1))",
+		Reads:     "aten::mm, addmm, bmm, baddbmm, _scaled_mm, _int_mm: shapes, how often each was called; types are not in it",
+		LeavesOut: "shapes that are cut short; a table without shapes",
+		starts:    func(h head) bool { return slices.ContainsFunc(h.lines, profileHeader) }, read: readProfile,
+	},
+	{
+		Name: "nsys-kernels", Command: "nsys stats --report cuda_gpu_kern_sum --format csv FILE.nsys-rep",
+		Reads: "no products: it has kernel names and times, but no shapes",
+		Refused: "it has the names and times of kernels and no shapes: record the shapes with CUBLAS_LOGINFO_DBG=1 " +
+			"CUBLAS_LOGDEST_DBG=FILE or CUBLASLT_LOG_LEVEL=5 CUBLASLT_LOG_FILE=FILE, or with torch.profiler and record_shapes=True",
+		starts: func(h head) bool {
+			return h.hasColumns("time (%)", "instances", "name") || h.hasColumns("time(%)", "instances", "name")
+		}, read: readNothing,
 	},
 	{
 		Name: "pytorch-trace", Command: "torch.profiler.profile(record_shapes=True).export_chrome_trace(FILE)",

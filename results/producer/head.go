@@ -7,14 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// head is the beginning of a file.
 type head struct {
 	text  string
 	lines []string
 	rows  [][]string // lines as cells, in lower case
-	// json says that the file begins as JSON.
+	// json means that the file begins as JSON.
 	json bool
-	// tunableOp says that a line is one of TunableOp's, and tuned that one names a solution.
+	// tunableOp means that a line is TunableOp's, tuned that one names a solution.
 	tunableOp, tuned bool
 }
 
@@ -31,7 +30,7 @@ func newHead(start []byte) head {
 	for i, line := range h.lines {
 		fields := strings.Split(line, ",")
 		operator := strings.Contains(fields[0], "TunableOp_")
-		// A header may follow in files of other programs; TunableOp's have none.
+		// TunableOp files have no header; in other programs' files one may follow.
 		h.tunableOp = h.tunableOp || i == 0 && (operator || fields[0] == "Validator") || operator && len(fields) > 1
 		h.tuned = h.tuned || fields[0] == "Validator" || operator && len(fields) > 2 && !strings.HasPrefix(fields[2], "- {")
 	}
@@ -40,37 +39,48 @@ func newHead(start []byte) head {
 
 func (h head) contains(word string) bool { return strings.Contains(h.text, word) }
 
-// hasLine says whether a line begins with one of words.
 func (h head) hasLine(words ...string) bool {
 	return slices.ContainsFunc(h.lines, func(line string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(line, w) })
 	})
 }
 
-// hasColumns says whether a line is a header with the columns.
 func (h head) hasColumns(names ...string) bool {
 	return slices.ContainsFunc(h.rows, func(row []string) bool { return hasAll(row, names) })
 }
 
-// shapes says whether the first line names sizes and no time.
 func (h head) shapes() bool {
 	if len(h.rows) == 0 || len(h.lines) == 0 || h.json || !hasAll(columnNames(cells(h.lines[0])), []string{"m", "n", "k"}) {
 		return false
 	}
-	return !slices.ContainsFunc(h.rows[0], func(name string) bool { return slices.Contains(timeColumns, name) })
+	return !slices.ContainsFunc(h.rows[0], func(name string) bool {
+		return slices.ContainsFunc(TimeColumns, func(c TimeColumn) bool { return c.Name == name })
+	})
 }
 
-// timeColumns are the names that a time of a launch has in plain CSVs.
-var timeColumns = []string{"us", "ms", "seconds"}
+// TimeColumn is a name of the launch time in plain CSVs, with its unit in microseconds.
+type TimeColumn struct {
+	Name string
+	Unit float64
+}
+
+// TimeColumns are these names. The first in a file counts.
+var TimeColumns = func() []TimeColumn {
+	out := []TimeColumn{{"us", 1}, {"ms", 1e3}, {"seconds", 1e6}}
+	for _, u := range []TimeColumn{{"us", 1}, {"ms", 1e3}, {"s", 1e6}} {
+		for _, what := range []string{"time", "latency", "duration", "avg_time", "mean_time", "median_time", "avg", "mean", "median"} {
+			out = append(out, TimeColumn{what + "_" + u.Name, u.Unit}, TimeColumn{what + " (" + u.Name + ")", u.Unit})
+		}
+	}
+	return out
+}()
 
 func hasAll(row, names []string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(row, name) })
 }
 
-// trimMark removes the byte order mark that editors put in front.
 func trimMark(s string) string { return strings.TrimPrefix(s, "\ufeff") }
 
-// printable says whether a name can be stored and printed.
 func printable(s string) bool {
 	return len(s) <= maxText && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }

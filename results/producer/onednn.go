@@ -11,15 +11,15 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// readOneDNN reads the verbose log of oneDNN: one line a call, with milliseconds at its end. Early versions spell
-// descriptions of memory with "_" after the operand, later ones with ":".
+// readOneDNN reads oneDNN's verbose log: one line per call with milliseconds at the end. Early versions write
+// memory descriptions with "_" after the operand, later ones with ":".
 func readOneDNN(in io.Reader, take func(Row) error) error {
 	return eachLine(in, func(line int, text string) error {
 		fields := strings.Split(text, ",")
 		at := slices.Index(fields, "exec")
 		marked := strings.HasSuffix(fields[0], "onednn_verbose") || strings.HasSuffix(fields[0], "dnnl_verbose")
 		if !marked || at < 0 {
-			return nil // other output, or what oneDNN says of itself
+			return nil // other output, or oneDNN's own settings
 		}
 		r, err := oneDNNRow(fields[at+1:])
 		if err != nil {
@@ -30,7 +30,6 @@ func readOneDNN(in io.Reader, take func(Row) error) error {
 	})
 }
 
-// oneDNNRow reads engine, primitive, implementation, kind, memory, attributes, auxiliary, problem, milliseconds.
 func oneDNNRow(fields []string) (Row, error) {
 	r := Row{Kernel: "onednn"}
 	if len(fields) < 9 {
@@ -74,7 +73,7 @@ func oneDNNRow(fields []string) (Row, error) {
 	return r, nil
 }
 
-// tensor is a description of memory: type and order of the axes.
+// tensor is a memory description: type and axis order.
 type tensor struct{ dtype, order string }
 
 // oneDNNMemory reads "src:bf16::blocked:ab::f0 wei_f32::blocked:ba:f0".
@@ -100,7 +99,7 @@ func oneDNNMemory(s string) map[string]tensor {
 	return out
 }
 
-// matmul reads "4x16x32:4x32x64" or "16x32:32x64:16x64". A batch whose weights are shared is one product.
+// matmul reads "4x16x32:4x32x64" or "16x32:32x64:16x64". A batch with shared weights is one product.
 func matmul(r *Row, problem string, src, weights tensor) error {
 	operands := strings.Split(problem, ":")
 	if len(operands) < 2 {
@@ -138,13 +137,13 @@ func matmul(r *Row, problem string, src, weights tensor) error {
 	return nil
 }
 
-// transposed says whether the last two axes are in the order of a transposed matrix, as in "ba" and "acb".
+// transposed reports whether the last two axes are transposed, as in "ba" and "acb".
 func transposed(order string) bool {
 	n := len(order)
 	return plain(order) && order[n-1] < order[n-2]
 }
 
-// plain says whether an order is one of plain axes. Blocked ones have upper-case letters and sizes.
+// plain reports whether an order has plain axes. Blocked ones have upper-case letters and sizes.
 func plain(order string) bool {
 	return len(order) >= 2 && strings.Trim(order, "abcdefghijkl") == ""
 }
@@ -164,7 +163,6 @@ func innerProduct(r *Row, problem string) error {
 	return nil
 }
 
-// dims reads "4x16x32".
 func dims(s string) (out []int, ok bool) {
 	for word := range strings.SplitSeq(s, "x") {
 		n, err := strconv.Atoi(word)
@@ -176,7 +174,6 @@ func dims(s string) (out []int, ok bool) {
 	return out, true
 }
 
-// product multiplies sizes; it stops above maxSize.
 func product(sizes []int) int {
 	n := 1
 	for _, s := range sizes {

@@ -1,9 +1,8 @@
-// Package producer reads products, and their times where there are any, from the output of other programs: benchmarks,
-// tuners, logs of libraries, traces. A program is recognized by the beginning of its output, and has one small reader
-// in [Formats].
+// Package producer reads products, and their times if any, from other programs' output: benchmarks, tuners,
+// library logs, traces. A program is recognized by the beginning of its output and has a reader in [Formats].
 //
-// BLAS is column-major. Its m is our N, its n is our M: the first operand holds the weights. "T" in front says that the
-// weights are stored as [N,K] (layout nk), "N" that they are [K,N] (kn).
+// BLAS is column-major. Its m is our N, its n is our M: the first operand holds the weights. A leading "T"
+// means weights [N,K] (layout nk), "N" means [K,N] (kn).
 package producer
 
 import (
@@ -17,43 +16,47 @@ import (
 
 // Row is one product of a file.
 type Row struct {
-	Line int // from 1; the number of the event in a trace
-	// Subject is the product. DType is empty and N and K are 0 where the file does not say them.
+	Line int // from 1; in a trace the event's number
+	// Subject is the product. Unknown DType is empty, unknown N and K are 0.
 	Subject kernels.Subject
-	// LayoutKnown says that the file tells the layout of the weights; else it is the usual one of the producer.
+	// LayoutKnown means that the file gives the weights' layout; otherwise it is the producer's usual one.
 	LayoutKnown bool
 	M           int
 	// Calls is how often the product was computed.
 	Calls int
-	// US is the time of one launch in microseconds, 0 where the file has none.
+	// US is the time of one launch in microseconds, 0 if none.
 	US float64
-	// Device, Kernel and Label are as in a run; empty where the file does not say them.
+	// Device, Kernel and Label are as in a run; empty if unknown.
 	Device, Kernel, Label string
-	// Out says why the row is left out; empty for a row that is read. The other fields are undefined then.
+	// Out says why the row is skipped; empty otherwise. If set, other fields are undefined.
 	Out string
 }
 
 // Format is the output of one program.
 type Format struct {
-	// Name is a short name, "hipblaslt-bench". Command is what writes such a file.
+	// Name is a short name, "hipblaslt-bench". Command writes such a file.
 	Name, Command string
-	// Reads and LeavesOut say what is read and which rows are not.
+	// Reads and LeavesOut describe the rows read and the rows skipped.
 	Reads, LeavesOut string
-	// Timed says that rows have times. A file without is a workload and no run.
+	// Library is the computing kernel's name in this program; empty if unknown.
+	Library string
+	// Timed means that rows have times. Otherwise the file is a workload.
 	Timed bool
+	// Refused says why such a file is unusable, and what to record instead; empty for a supported format.
+	Refused string
 
 	starts func(head head) bool
 	read   func(in io.Reader, take func(Row) error) error
 }
 
-// HeadBytes is how much of a file [Recognize] needs at most.
+// HeadBytes is the most of a file that [Recognize] needs.
 const HeadBytes = 64 << 10
 
-// Limits of a file, far above what the programs write.
+// Limits of a file, far above the programs' output.
 const (
 	maxLine = 1 << 20
 	maxRows = 1 << 22
-	maxKept = 1 << 20 // rows of a format that are compared with each other
+	maxKept = 1 << 20 // rows compared with each other in a format
 	maxSize = 1 << 31
 	maxText = 4096
 )
@@ -63,8 +66,7 @@ var (
 	errManyRows = fmt.Errorf("more than %d rows", maxRows)
 )
 
-// Recognize returns the format of a file that begins with head; nil for a file of no known program. head is at most
-// [HeadBytes] long.
+// Recognize returns the format of a file by its first bytes, at most [HeadBytes]; nil if unknown.
 func Recognize(start []byte) *Format {
 	h := newHead(start)
 	for i := range Formats {
@@ -75,8 +77,8 @@ func Recognize(start []byte) *Format {
 	return nil
 }
 
-// RecognizeShapes returns the format of plain shapes for a CSV whose first line has columns m, n and k, whatever else
-// is in it; nil for other files.
+// RecognizeShapes returns the format of plain shapes for a CSV whose first line has at least the columns m, n
+// and k; nil for other files.
 func RecognizeShapes(start []byte) *Format {
 	h := newHead(start)
 	if h.json || len(h.lines) == 0 || !hasAll(columnNames(cells(h.lines[0])), []string{"m", "n", "k"}) {
@@ -85,9 +87,12 @@ func RecognizeShapes(start []byte) *Format {
 	return &Formats[len(Formats)-1]
 }
 
-// Read gives each row of a file to take, in order, those that are left out included. The error is that of take or of
-// in, or says why the file as a whole cannot be read.
+// Read passes each row of a file to take in order, including skipped ones. The error is take's or in's, or
+// says why the file is unreadable.
 func (f *Format) Read(in io.Reader, take func(Row) error) error {
+	if f.Refused != "" {
+		return errors.New(f.Refused)
+	}
 	rows := 0
 	return f.read(in, func(r Row) error {
 		if rows++; rows > maxRows {
@@ -98,7 +103,6 @@ func (f *Format) Read(in io.Reader, take func(Row) error) error {
 	})
 }
 
-// checked leaves out a row that is no product.
 func (r Row) checked() Row {
 	if r.Out != "" {
 		return Row{Line: r.Line, Out: r.Out}
@@ -107,14 +111,14 @@ func (r Row) checked() Row {
 	if s.DType == "" {
 		s.DType = kernels.FP32
 	}
-	s.N, s.K = max(1, s.N), max(1, s.K) // which flags may give
+	s.N, s.K = max(1, s.N), max(1, s.K) // flags may supply these
 	switch {
 	case max(r.M, s.N, s.K, s.Products) > maxSize:
 		r.Out = fmt.Sprintf("a size is above %d", int64(maxSize))
 	case r.M < 1 || s.Validate() != nil || r.Subject.N < 0 || r.Subject.K < 0:
 		r.Out = "its sizes or types are no product"
 	case r.US != 0 && !(r.US >= leastUS && r.US <= mostUS):
-		r.Out = "its time is that of no launch"
+		r.Out = "its time is not the time of a launch"
 	case !printable(r.Device) || !printable(r.Kernel) || !printable(r.Label):
 		r.Out = "a name is not text"
 	}
@@ -124,7 +128,6 @@ func (r Row) checked() Row {
 	return r
 }
 
-// eachLine gives the lines of a file, without their ends, to take.
 func eachLine(in io.Reader, take func(line int, text string) error) error {
 	s := bufio.NewScanner(in)
 	s.Buffer(make([]byte, 0, 64<<10), maxLine)

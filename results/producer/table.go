@@ -10,7 +10,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// table is a line under a header, in files in which other text may stand around both.
+// table is a line under a header, in files that may also contain other text.
 type table struct {
 	names []string       // in lower case
 	at    map[string]int // the first column of a name
@@ -18,7 +18,6 @@ type table struct {
 	line  int
 }
 
-// cells splits a line of CSV.
 func cells(line string) []string {
 	if !strings.Contains(line, `"`) {
 		return strings.Split(line, ",")
@@ -32,7 +31,7 @@ func cells(line string) []string {
 	return row
 }
 
-// columnNames are cells as names of columns. Benchmarks put "[0]:" before the first.
+// columnNames converts cells to column names. Benchmarks put "[0]:" before the first.
 func columnNames(row []string) []string {
 	names := make([]string, len(row))
 	for i, c := range row {
@@ -45,8 +44,8 @@ func columnNames(row []string) []string {
 	return names
 }
 
-// readTable gives each line under a header with the columns need to row. The header may stand anywhere, and again; text
-// without commas is passed over. A line that is no row of the header is left out. other is given lines without commas.
+// readTable passes each line under a header with the columns need to row. Headers may be anywhere and repeat.
+// A line that does not fit the header is skipped. Lines without commas are passed to other.
 func readTable(in io.Reader, need []string, take func(Row) error, row func(t *table) (Row, error), other func(text string)) error {
 	t := &table{}
 	return eachLine(in, func(line int, text string) error {
@@ -89,7 +88,7 @@ func (t *table) header(names []string) {
 
 func (t *table) has(name string) bool { _, ok := t.at[name]; return ok }
 
-// cell is the text in the first of the columns that is there and not empty.
+// cell returns the text in the first column that exists and is not empty.
 func (t *table) cell(names ...string) string {
 	for _, name := range names {
 		if i, ok := t.at[name]; ok && i < len(t.cells) {
@@ -101,16 +100,20 @@ func (t *table) cell(names ...string) string {
 	return ""
 }
 
-// badCell is the reason why a row is left out: one column of it.
+// badCell is a reason for skipping a row: one column.
 type badCell struct{ column, reason string }
 
 func (e *badCell) Error() string { return "column " + e.column + " " + e.reason }
 
-// size reads a whole number of at least 1.
+// size reads an integer of at least 1.
 func (t *table) size(names ...string) (int, error) {
 	s := t.cell(names...)
 	if s == "" {
 		return 0, &badCell{names[0], "is missing"}
+	}
+	// Some table libraries write integers as "256.000000".
+	if whole, zeros, ok := strings.Cut(s, "."); ok && strings.Trim(zeros, "0") == "" {
+		s = whole
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 1 || n > maxSize {
@@ -119,7 +122,7 @@ func (t *table) size(names ...string) (int, error) {
 	return int(n), nil
 }
 
-// count reads a whole number that may be missing, as absent.
+// count reads an integer, absent if missing.
 func (t *table) count(absent int, names ...string) (int, error) {
 	if t.cell(names...) == "" {
 		return absent, nil
@@ -131,7 +134,6 @@ func (t *table) count(absent int, names ...string) (int, error) {
 	return int(min(n, math.MaxInt32)), nil
 }
 
-// microseconds reads a time and multiplies it by scale.
 func (t *table) microseconds(scale float64, names ...string) (float64, error) {
 	s := t.cell(names...)
 	if s == "" {
@@ -144,8 +146,11 @@ func (t *table) microseconds(scale float64, names ...string) (float64, error) {
 	return us, nil
 }
 
-// leastUS and mostUS bound the time of a launch, as in package results.
+// leastUS and mostUS limit a launch's time, as in package results.
 const leastUS, mostUS = 1e-6, 1e15
+
+// unitUS is a unit of time in microseconds.
+var unitUS = map[string]float64{"ns": 1e-3, "us": 1, "ms": 1e3, "s": 1e6}
 
 func parseUS(s string, scale float64) (us float64, ok bool) {
 	x, err := strconv.ParseFloat(s, 64)
@@ -153,7 +158,6 @@ func parseUS(s string, scale float64) (us float64, ok bool) {
 	return us, err == nil && us >= leastUS && us <= mostUS
 }
 
-// sizes reads m, n and k.
 func (t *table) sizes() (m, n, k int, err error) {
 	if m, err = t.size("m"); err != nil {
 		return
@@ -165,7 +169,7 @@ func (t *table) sizes() (m, n, k int, err error) {
 	return
 }
 
-// dtype reads a type by its name in the program. An empty cell is no type and no error.
+// dtype reads a type by the program's name. An empty cell is no type and no error.
 func (t *table) dtype(names ...string) (kernels.DType, error) {
 	s := t.cell(names...)
 	if s == "" {

@@ -9,13 +9,14 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// operators are the operators that compute products, with the places of their two operands. aten::linear and
-// aten::matmul call one of them, so they are passed over.
+// operators are the operators that compute products, with the positions of their two operands. aten::linear
+// and aten::matmul call one of them and are ignored.
 var operators = map[string][2]int{
-	"aten::mm": {0, 1}, "aten::addmm": {1, 2}, "aten::bmm": {0, 1}, "aten::baddbmm": {1, 2}, "aten::_scaled_mm": {0, 1}, "aten::_int_mm": {0, 1},
+	"aten::mm": {0, 1}, "aten::addmm": {1, 2}, "aten::bmm": {0, 1}, "aten::baddbmm": {1, 2}, "aten::_scaled_mm": {0, 1},
+	"aten::_int_mm": {0, 1},
 }
 
-// event is what is read of an event of a trace.
+// event is the relevant part of a trace event.
 type event struct {
 	Name string `json:"name"`
 	Args struct {
@@ -27,7 +28,7 @@ type event struct {
 
 var errTrace = errors.New("it is no trace: expected a JSON object with traceEvents")
 
-// readTrace reads a trace of PyTorch's profiler, event by event.
+// readTrace reads a PyTorch profiler trace event by event.
 func readTrace(in io.Reader, take func(Row) error) error {
 	d := json.NewDecoder(in)
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -55,12 +56,11 @@ func readTrace(in io.Reader, take func(Row) error) error {
 		if _, err := d.Token(); err != nil {
 			return fmt.Errorf("read the trace: %w", err)
 		}
-		return nil // nothing behind the events is of interest
+		return nil // the rest after the events is irrelevant
 	}
 	return errTrace
 }
 
-// pass reads a value and forgets it.
 func pass(d *json.Decoder) error {
 	for depth := 0; ; {
 		t, err := d.Token()
@@ -88,7 +88,7 @@ func readEvent(d *json.Decoder, n int, take func(Row) error) error {
 	}
 	places, ok := operators[e.Name]
 	if !ok {
-		return nil // an event of another form among them
+		return nil // an event of another form
 	}
 	r, err := e.row(places)
 	if err != nil {
@@ -99,6 +99,26 @@ func readEvent(d *json.Decoder, n int, take func(Row) error) error {
 }
 
 func (e *event) row(places [2]int) (Row, error) {
+	r, err := e.product(places)
+	if err != nil {
+		return r, err
+	}
+	types := [2]string{}
+	for i, at := range places {
+		if at < len(e.Args.Types) {
+			_ = json.Unmarshal(e.Args.Types[at], &types[i]) // other values are not type names
+		}
+	}
+	if r.Subject.DType, err = dtypeOf(types[0]); err != nil {
+		return r, err
+	}
+	if types[0] != types[1] {
+		return r, errMixed
+	}
+	return r, nil
+}
+
+func (e *event) product(places [2]int) (Row, error) {
 	r := Row{Kernel: "pytorch"}
 	if len(e.Args.Dims) <= places[1] {
 		return r, errors.New("the trace has no shapes: record it with record_shapes=True")
@@ -125,7 +145,7 @@ func (e *event) row(places [2]int) (Row, error) {
 		return r, errSizes
 	}
 	r.M, r.Subject.N, r.Subject.K = a[0], b[1], a[1]
-	// Linear layers hand over the transposed view of a weight [N,K].
+	// Linear layers pass the transposed view of a weight [N,K].
 	r.Subject.Layout = kernels.Transposed
 	if s := numbersOf(e.Args.Strides, places[1]); len(s) >= 2 && b[0] > 1 && b[1] > 1 {
 		r.LayoutKnown = true
@@ -138,23 +158,10 @@ func (e *event) row(places [2]int) (Row, error) {
 	if s := numbersOf(e.Args.Strides, places[0]); len(s) >= 2 && a[0] > 1 && a[1] > 1 && s[len(s)-1] != 1 {
 		return r, errTransposed
 	}
-	types := [2]string{}
-	for i, at := range places {
-		if at < len(e.Args.Types) {
-			_ = json.Unmarshal(e.Args.Types[at], &types[i]) // another value is no name of a type
-		}
-	}
-	var err error
-	if r.Subject.DType, err = dtypeOf(types[0]); err != nil {
-		return r, err
-	}
-	if types[0] != types[1] {
-		return r, errMixed
-	}
 	return r, nil
 }
 
-// numbersOf reads one list of sizes; nil for what is none.
+// numbersOf reads one list of sizes; nil for other values.
 func numbersOf(lists []json.RawMessage, at int) (out []int) {
 	if at >= len(lists) || json.Unmarshal(lists[at], &out) != nil {
 		return nil

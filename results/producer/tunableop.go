@@ -8,7 +8,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/tunableop"
 )
 
-// readTunableOp reads both kinds of TunableOp's files. A product that was only recorded has no time.
+// readTunableOp reads both kinds of TunableOp files. Recorded, untuned products have no time.
 func readTunableOp(in io.Reader, take func(Row) error) error {
 	return eachLine(in, func(line int, text string) error {
 		if text = strings.TrimSpace(text); text == "" || strings.HasPrefix(text, "Validator,") {

@@ -7,18 +7,21 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// typeNames are the types as programs name them, in lower case, beyond those that [kernels.ParseDType] reads.
+// typeNames are programs' type names in lower case, in addition to [kernels.ParseDType]'s.
 var typeNames = map[string]kernels.DType{
-	"bf16_r": kernels.BF16, "f16_r": kernels.FP16, "fp16_r": kernels.FP16, "f32_r": kernels.FP32, "i8_r": kernels.INT8, "xf32_r": kernels.TF32,
-	"f8_r": kernels.FP8, "f8_fnuz_r": kernels.FP8, "i32_r": kernels.INT32,
-	"r_16bf": kernels.BF16, "r_16f": kernels.FP16, "r_32f": kernels.FP32, "r_8i": kernels.INT8, "r_8f_e4m3": kernels.FP8, "r_32i": kernels.INT32,
-	"cuda_r_16bf": kernels.BF16, "cuda_r_16f": kernels.FP16, "cuda_r_32f": kernels.FP32, "cuda_r_8i": kernels.INT8, "cuda_r_8f_e4m3": kernels.FP8, "cuda_r_32i": kernels.INT32,
-	"c10::bfloat16": kernels.BF16, "c10::half": kernels.FP16, "c10::float8_e4m3fn": kernels.FP8, "signed char": kernels.INT8, "char": kernels.INT8,
+	"bf16_r": kernels.BF16, "f16_r": kernels.FP16, "fp16_r": kernels.FP16, "f32_r": kernels.FP32, "i8_r": kernels.INT8,
+	"xf32_r": kernels.TF32,
+	"f8_r":   kernels.FP8, "f8_fnuz_r": kernels.FP8, "i32_r": kernels.INT32,
+	"r_16bf": kernels.BF16, "r_16f": kernels.FP16, "r_32f": kernels.FP32, "r_8i": kernels.INT8, "r_8f_e4m3": kernels.FP8,
+	"r_32i":       kernels.INT32,
+	"cuda_r_16bf": kernels.BF16, "cuda_r_16f": kernels.FP16, "cuda_r_32f": kernels.FP32, "cuda_r_8i": kernels.INT8,
+	"cuda_r_8f_e4m3": kernels.FP8, "cuda_r_32i": kernels.INT32,
+	"c10::bfloat16": kernels.BF16, "c10::half": kernels.FP16, "c10::float8_e4m3fn": kernels.FP8, "signed char": kernels.INT8,
+	"char":    kernels.INT8,
 	"f8_e4m3": kernels.FP8, "e4m3": kernels.FP8, "s32": kernels.INT32, "int32": kernels.INT32, "f8e4m3": kernels.FP8,
 	"__half": kernels.FP16, "__nv_bfloat16": kernels.BF16, "i8": kernels.INT8,
 }
 
-// dtypeOf reads a type by its name in a program.
 func dtypeOf(name string) (kernels.DType, error) {
 	name = strings.TrimSpace(name)
 	if d, ok := typeNames[strings.ToLower(name)]; ok {
@@ -30,7 +33,7 @@ func dtypeOf(name string) (kernels.DType, error) {
 	return "", fmt.Errorf("type %.40q is not measured", name)
 }
 
-// output sets the type of what is written where it is not the one that follows from the operands.
+// output sets the output type if it differs from the operands' default.
 func output(s *kernels.Subject, d kernels.DType) {
 	if d != "" && s.DType != "" && d != s.DType.Output() {
 		s.Output = d

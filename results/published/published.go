@@ -1,6 +1,5 @@
-// Package published holds sweeps that others have measured and published. Tests
-// hold the rules against what is known of them; see testdata/README.md for their
-// source and licence. Nothing but tests imports it.
+// Package published holds sweeps measured and published by others, for tests of the rules. See
+// testdata/README.md for sources and licenses. Only tests import it.
 package published
 
 import (
@@ -13,8 +12,7 @@ import (
 	"testing"
 )
 
-// The file names of the sweeps, from which an import reads device, versions, shape
-// and data type.
+// The sweeps' file names, which contain device, versions, shape and data type.
 const (
 	// RTX4090 is 8197 batches in fp16 with K 4096 and N 14336.
 	RTX4090 = "torchgemm_NVIDIA_GeForce_RTX_4090_torch_2.5.1+cu124_K4096_N14336_dtypefloat16.csv"
@@ -25,7 +23,7 @@ const (
 //go:embed testdata/*.csv.gz
 var compressed embed.FS
 
-// Read returns the CSV of a sweep.
+// Read returns a sweep's CSV.
 func Read(t testing.TB, name string) []byte {
 	t.Helper()
 	data, err := compressed.ReadFile("testdata/" + name + ".gz")
@@ -43,7 +41,7 @@ func Read(t testing.TB, name string) []byte {
 	return text
 }
 
-// Folder writes the CSVs of all sweeps into a folder that lasts as long as the test.
+// Folder writes all CSVs to a temporary folder of the test.
 func Folder(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()

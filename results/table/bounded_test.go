@@ -8,7 +8,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/table"
 )
 
-// A small table must not be decoded to much memory.
+// A small table must not decode to much memory.
 func TestTableOutOfProportion(t *testing.T) {
 	const length = 3 << 20
 	many := func(s string) string { return "[" + strings.Repeat(s+",", length/(len(s)+1)) + s + "]" }

@@ -8,18 +8,16 @@ import (
 	"strings"
 )
 
-// csvColumns are those of WriteCSV.
 var csvColumns = []string{
 	"kernel", "dtype", "weights", "layout", "n", "k", "from", "to", "step", "action", "first", "pad_to", "use_kernel",
 	"proof_m", "direct_us", "remedy_us", "gain_lo", "gain_mid", "gain_hi",
 	"pad", "algorithm", "filled", "direct_error", "remedy_error", "same_bits", "batch_invariant",
 }
 
-// WriteCSV writes a valid table for spreadsheets: one line a proof, one line for
-// an interval without any, and one line with empty from and to for each series'
-// default. Leading parts are joined by "+", and the attributes of an algorithm, in the order of
-// [Attributes], by spaces. Validators are not in it. guard, where there is one, is applied to each cell: who gives the file to
-// a spreadsheet keeps it from running words as formulas.
+// WriteCSV writes a valid table for spreadsheets: one line per proof, one per interval without proofs, and
+// one with empty from and to per series' default. Leading parts are joined by "+", algorithm attributes by
+// spaces in the order of [Attributes]. Validators are omitted. guard, if not nil, is applied to each cell, to
+// prevent spreadsheet formula injection.
 func (t *Table) WriteCSV(w io.Writer, guard func(cell string) string) error {
 	if err := t.Validate(); err != nil {
 		return fmt.Errorf("table: %w", err)

@@ -8,7 +8,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/table"
 )
 
-// An engine parses the table once, and looks every product up before it launches it.
+// An engine parses the table once and looks up every product before its launch.
 func Example() {
 	data, err := os.ReadFile("testdata/table.json")
 	if err != nil {

@@ -11,9 +11,8 @@ import (
 	"strings"
 )
 
-// WriteGo writes a valid table as one file of a Go package that imports
-// nothing: the data, the conditions as strings, and a Lookup that allocates
-// nothing. pkg is the package's name; empty means "gemmtable".
+// WriteGo writes a valid table as a Go file without imports: the data, the conditions as strings, and an
+// allocation-free Lookup. pkg is the package's name; empty means "gemmtable".
 func (t *Table) WriteGo(w io.Writer, pkg string) error {
 	if pkg == "" {
 		pkg = "gemmtable"
@@ -24,8 +23,8 @@ func (t *Table) WriteGo(w io.Writer, pkg string) error {
 	if err := t.Validate(); err != nil {
 		return fmt.Errorf("table: %w", err)
 	}
-	// Only the head is put in form by the formatter, which takes many times the memory of what it reads; the data is written as
-	// it would leave it, as it comes.
+	// Only the head goes through the formatter, which takes many times its input's memory; the data is
+	// written formatted.
 	var head bytes.Buffer
 	head.WriteString(strings.ReplaceAll(goTop, "PACKAGE", pkg))
 	t.goValidators(&head)
@@ -44,14 +43,14 @@ func (t *Table) WriteGo(w io.Writer, pkg string) error {
 }
 
 func (t *Table) goValidators(b *bytes.Buffer) {
-	b.WriteString("// Validators say what the table was measured on, by name. Compare them before\n// using the table.\nvar Validators = map[string]string{\n")
+	b.WriteString("// Validators say what the table was measured on, by name. Compare them before\n// using the table.\n" +
+		"var Validators = map[string]string{\n")
 	for _, p := range t.Conditions() {
 		fmt.Fprintf(b, "%s: %s,\n", strconv.QuoteToASCII(p[0]), strconv.QuoteToASCII(p[1]))
 	}
 	b.WriteString("}\n")
 }
 
-// goData writes the arrays.
 func goData(b *bufio.Writer, f *flat) {
 	b.WriteString("\nvar actions = [...]Action{\n")
 	for i, a := range f.actions {
@@ -87,7 +86,8 @@ func goData(b *bufio.Writer, f *flat) {
 	}
 	for _, s := range f.series {
 		fmt.Fprintf(b, "\t// default: %s\n\t{Product{%s, %s, %s, %s, %d, %d}, %d, %d, %d},\n", s.Default.describe(),
-			strconv.QuoteToASCII(s.Kernel), strconv.QuoteToASCII(s.DType), strconv.QuoteToASCII(s.Weights), strconv.QuoteToASCII(s.Layout), s.N, s.K, s.action, s.begin, s.end)
+			strconv.QuoteToASCII(s.Kernel), strconv.QuoteToASCII(s.DType), strconv.QuoteToASCII(s.Weights), strconv.QuoteToASCII(s.Layout),
+			s.N, s.K, s.action, s.begin, s.end)
 	}
 	b.WriteString("}\n")
 }

@@ -12,10 +12,9 @@ import (
 
 var identifier = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
-// WriteHeader writes a valid table as a C99 header that needs nothing but the
-// standard library: constant arrays, the conditions as strings, and inline
-// functions that look an action up and list its parts. Every name begins with
-// prefix, lower-case letters, digits and underscores; empty means "gemmaudit".
+// WriteHeader writes a valid table as a C99 header that needs only the standard library: constant arrays, the
+// conditions as strings, and inline functions that look up an action and list its parts. Every name begins
+// with prefix: lower-case letters, digits and underscores; empty means "gemmaudit".
 func (t *Table) WriteHeader(w io.Writer, prefix string) error {
 	if prefix == "" {
 		prefix = "gemmaudit"
@@ -37,13 +36,12 @@ func (t *Table) WriteHeader(w io.Writer, prefix string) error {
 	return nil
 }
 
-// naming writes the prefix of names for each \x00.
+// naming writes the names' prefix for each \x00.
 type naming struct {
 	to     *bufio.Writer
 	prefix string
 }
 
-// Write implements [io.Writer].
 func (n naming) Write(p []byte) (int, error) {
 	for rest := p; ; {
 		plain, after, found := bytes.Cut(rest, []byte{0})
@@ -56,11 +54,9 @@ func (n naming) Write(p []byte) (int, error) {
 	}
 }
 
-// WriteString implements [io.StringWriter].
 func (n naming) WriteString(s string) (int, error) { return n.Write([]byte(s)) }
 
-// header writes the data. \x00 stands for the prefix, since no word of a valid
-// table contains it.
+// header writes the data. \x00 stands for the prefix, since no text of a valid table contains it.
 func (t *Table) header(b naming, f *flat) {
 	b.WriteString("/* What the table was measured on. Compare it before using the table.\n")
 	for _, p := range t.Conditions() {
@@ -88,7 +84,8 @@ func (t *Table) header(b naming, f *flat) {
 	b.WriteString("\t{0, 0, 0, 0, 0, 0, 0, 0, 0}\n};\n\n")
 	algorithms := 0
 
-	b.WriteString("/* The actions: kind, leading parts, their number, pad_to, copied, kernel, algorithm. */\nstatic const \x00_action \x00_actions[] = {\n")
+	b.WriteString("/* The actions: kind, leading parts, their number, pad_to, copied, kernel, algorithm. */\n" +
+		"static const \x00_action \x00_actions[] = {\n")
 	for i, a := range f.actions {
 		kernel := "0"
 		if a.Kernel != "" {
@@ -118,15 +115,16 @@ func (t *Table) header(b naming, f *flat) {
 	}
 	b.WriteString("\n\t{0, 0, 0}\n};\n\n")
 
-	b.WriteString("/* The series: the product, default action, intervals [begin, end). */\nstatic const \x00_series \x00_all_series[] = {\n")
+	b.WriteString("/* The series: the product, default action, intervals [begin, end). */\n" +
+		"static const \x00_series \x00_all_series[] = {\n")
 	for _, s := range f.series {
 		fmt.Fprintf(b, "\t{{%s, %s, %s, %s, %d, %d}, %d, %d, %d}, /* default: %s */\n",
-			cString(s.Kernel), cString(s.DType), cString(s.Weights), cString(s.Layout), s.N, s.K, s.action, s.begin, s.end, cComment(s.Default.describe()))
+			cString(s.Kernel), cString(s.DType), cString(s.Weights), cString(s.Layout), s.N, s.K, s.action, s.begin, s.end,
+			cComment(s.Default.describe()))
 	}
 	fmt.Fprintf(b, "\t{{0, 0, 0, 0, 0, 0}, 0, 0, 0}\n};\n\nenum { \x00_series_count = %d };\n", len(f.series))
 }
 
-// lineBreak separates the elements of a long array.
 func lineBreak(i int) string {
 	const perLine = 8
 	if i%perLine == 0 {
@@ -135,9 +133,8 @@ func lineBreak(i int) string {
 	return " "
 }
 
-// cString is a C string literal of the bytes of s. Whatever is not plain is
-// written in octal, which ends after three digits; a question mark is escaped
-// because two of them begin a trigraph.
+// cString returns a C string literal of the bytes of s. Special bytes are octal, which ends after three
+// digits; question marks are escaped because two begin a trigraph.
 func cString(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -156,8 +153,7 @@ func cString(s string) string {
 	return b.String()
 }
 
-// cComment words s for a comment: nothing in it ends or begins a comment, forms
-// a trigraph or hides text.
+// cComment makes s safe inside a comment: it can't end or begin a comment, form a trigraph or hide text.
 func cComment(s string) string {
 	s = strconv.QuoteToASCII(s)
 	s = s[1 : len(s)-1]

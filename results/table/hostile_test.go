@@ -13,18 +13,19 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/table"
 )
 
-// hostile is a text, and what readers and docs/table.schema.json make of it. The reader in Python is held
-// against the same list.
+// hostile is a text with the expected results of readers and docs/table.schema.json. The Python reader is
+// tested with the same list.
 type hostile struct {
 	Name string
-	// Base is the file to which the edits are made, table.json by default; Text is one that stands here.
+	// Base is the file to edit, by default table.json; Text replaces it.
 	Base string
 	Text *string
-	// Edits are texts, by what their first occurrence is replaced, and how often that is repeated (default: once).
+	// Edits are texts, their replacement for the first occurrence, and its repetitions (default: once).
 	Edits [][]any
 	// Readers accept it or refuse it.
 	Readers string
-	// Schema accepts it, refuses it, or takes no such text for JSON; empty for earlier versions, which it does not describe.
+	// Schema accepts it, refuses it, or does not take it for JSON; empty for earlier versions, which it does
+	// not describe.
 	Schema string
 }
 
@@ -85,8 +86,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestSchemaOfHostile runs docs/table.schema.json over the list: it refuses nothing that readers accept, and says what
-// it is expected to.
+// The schema must accept everything that readers accept.
 func TestSchemaOfHostile(t *testing.T) {
 	data, err := os.ReadFile("../../docs/table.schema.json")
 	if err != nil {
@@ -96,7 +96,7 @@ func TestSchemaOfHostile(t *testing.T) {
 	if err := json.Unmarshal(data, &s); err != nil {
 		t.Fatal(err)
 	}
-	s.ID = "" // which names the format, and is no address
+	s.ID = "" // names the format and is not an address
 	schema, err := s.Resolve(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +121,6 @@ func TestSchemaOfHostile(t *testing.T) {
 	}
 }
 
-// TestTooManyBytes: a text beyond the limit is refused for that.
 func TestTooManyBytes(t *testing.T) {
 	if _, err := table.Parse(make([]byte, table.MaxBytes+1)); err == nil || !strings.Contains(err.Error(), "expected at most 268435456") {
 		t.Error(err)

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// MaxBytes is the longest table, in bytes of JSON, that is read.
+// MaxBytes is the largest readable table in bytes of JSON.
 const MaxBytes = 256 << 20
 
 // The versions of the format, from 1 on.
@@ -15,17 +15,16 @@ var schemas = []string{schemaV1, schemaV2, schemaV3, Schema}
 
 func schemaOf(version int) string { return schemas[version-1] }
 
-// Parse reads a table from its JSON form, of this or of an earlier [Schema]. It is
-// strict: an unknown schema, a field that the schema does not have or that stands twice, a null
-// that is no list, anything after the table and everything that [Table.Validate] finds are errors.
-// It takes memory for the table that it returns, and little else.
+// Parse reads a table's JSON of this or an earlier [Schema]. Unknown schemas, unknown or repeated fields,
+// nulls other than lists, trailing data and every error of [Table.Validate] are errors. Memory use is little
+// more than the returned table.
 func Parse(data []byte) (*Table, error) {
 	r, err := newReader(data)
 	if err != nil {
 		return nil, fmt.Errorf("table: %w", err)
 	}
-	// The schema comes first, so that a table of a newer format is refused for
-	// that, and not for the first field that is new in it.
+	// The schema comes first, so that a newer table is refused for its version instead of its first new
+	// field.
 	schema := r.schema()
 	if r.err != nil {
 		return nil, fmt.Errorf("table: %w", r.err)
@@ -45,19 +44,24 @@ func Parse(data []byte) (*Table, error) {
 	return t, nil
 }
 
-// The fields of each object, in the order in which the types have them, and the bytes that the shortest
-// elements of lists take.
+// The fields of each object in the types' order, and the minimum bytes of list elements.
 var (
-	tableFields = []field{{"schema", 0, true}, {"created", 0, true}, {"validators", 0, true}, {"series", 0, true}}
-	// The first version had the program's version beside the validators.
+	tableFields = []field{{"schema", 0, true}, {"created", 0, true}, {"validators", 0, true}, {"series", 0, true}, {"advice", 4, false}}
+	// The first version had the program's version next to the validators.
 	tableFieldsV1    = append(slices.Clone(tableFields), field{"gemmaudit", 0, false})
-	validatorsFields = []field{{"device", 0, false}, {"driver", 0, false}, {"libraries", 0, false}, {"kernel", 0, false}, {"regime", 0, false}, {"clock_policy", 0, false},
-		{"arch", 0, false}, {"cpu_model", 0, false}, {"features", 2, false}, {"gemmaudit", 2, false}, {"cores", 0, false}, {"threads", 0, false}}
-	seriesFields = []field{{"kernel", 0, true}, {"dtype", 0, true}, {"weights", 3, false}, {"layout", 3, true}, {"n", 0, true}, {"k", 0, true},
+	validatorsFields = []field{{"device", 0, false}, {"driver", 0, false}, {"libraries", 0, false}, {"kernel", 0, false},
+		{"regime", 0, false}, {"clock_policy", 0, false},
+		{"arch", 0, false}, {"cpu_model", 0, false}, {"features", 2, false}, {"gemmaudit", 2, false}, {"cores", 0, false},
+		{"threads", 0, false}}
+	seriesFields = []field{{"kernel", 0, true}, {"dtype", 0, true}, {"weights", 3, false}, {"layout", 3, true}, {"n", 0, true},
+		{"k", 0, true},
 		{"from_m", 4, false}, {"to_m", 4, false}, {"served", 4, false}, {"default", 0, false}, {"intervals", 0, true}}
-	intervalFields = []field{{"from", 0, true}, {"to", 0, true}, {"step", 0, false}, {"filled", 4, false}, {"action", 0, true}, {"proofs", 0, false}}
-	actionFields   = []field{{"kind", 0, false}, {"first", 0, false}, {"pad_to", 0, false}, {"pad", 4, false}, {"kernel", 0, false}, {"algorithm", 4, false}}
-	proofFields    = []field{{"m", 0, true}, {"direct_us", 0, true}, {"remedy_us", 0, true}, {"gain_lo", 0, true}, {"gain_mid", 0, true}, {"gain_hi", 0, true}, {"numerics", 4, false}}
+	intervalFields = []field{{"from", 0, true}, {"to", 0, true}, {"step", 0, false}, {"filled", 4, false}, {"action", 0, true},
+		{"proofs", 0, false}}
+	actionFields = []field{{"kind", 0, false}, {"first", 0, false}, {"pad_to", 0, false}, {"pad", 4, false}, {"kernel", 0, false},
+		{"algorithm", 4, false}}
+	proofFields = []field{{"m", 0, true}, {"direct_us", 0, true}, {"remedy_us", 0, true}, {"gain_lo", 0, true}, {"gain_mid", 0, true},
+		{"gain_hi", 0, true}, {"numerics", 4, false}}
 	numericsFields = []field{{"direct_error", 0, true}, {"remedy_error", 0, true}, {"same_bits", 0, true}, {"batch_invariant", 0, true},
 		{"direct_batch_invariant", 0, true}, {"other_ms", 0, false}, {"rows", 0, true}, {"columns", 0, true}}
 	attributesFields = []field{{"id", 0, false}, {"tile", 0, false}, {"stages", 0, false}, {"split_k", 0, false}, {"reduction", 0, false},
@@ -91,6 +95,9 @@ func (r *reader) table() *Table {
 			}
 			t.Series = make([]Series, 0, r.room(maxSeries, shortestSeries))
 			r.list("series", maxSeries, func() { t.Series = append(t.Series, r.series()) })
+		case "advice":
+			t.Advice = make([]Advice, 0, r.room(maxSeries, shortestAdvice))
+			r.list("advice", maxSeries, func() { t.Advice = append(t.Advice, r.advice()) })
 		case "gemmaudit":
 			program = r.text("gemmaudit")
 		}
@@ -142,18 +149,6 @@ func (r *reader) series() Series {
 	}
 	r.object("a series", seriesFields, func(i int) {
 		switch name := seriesFields[i].name; name {
-		case "kernel":
-			s.Kernel = r.text(name)
-		case "dtype":
-			s.DType = r.text(name)
-		case "weights":
-			s.Weights = r.text(name)
-		case "layout":
-			s.Layout = r.text(name)
-		case "n":
-			s.N = r.whole(name)
-		case "k":
-			s.K = r.whole(name)
 		case "from_m":
 			s.FromM = r.whole(name)
 		case "to_m":
@@ -168,9 +163,29 @@ func (r *reader) series() Series {
 			}
 			s.Intervals = make([]Interval, 0, r.room(maxIntervals, shortestInterval))
 			r.list("intervals", maxIntervals, func() { s.Intervals = append(s.Intervals, r.interval()) })
+		default:
+			r.product(name, &s.Product)
 		}
 	})
 	return s
+}
+
+// product reads the field of a product by its name.
+func (r *reader) product(name string, p *Product) {
+	switch name {
+	case "kernel":
+		p.Kernel = r.text(name)
+	case "dtype":
+		p.DType = r.text(name)
+	case "weights":
+		p.Weights = r.text(name)
+	case "layout":
+		p.Layout = r.text(name)
+	case "n":
+		p.N = r.whole(name)
+	case "k":
+		p.K = r.whole(name)
+	}
 }
 
 func (r *reader) interval() Interval {
@@ -195,7 +210,7 @@ func (r *reader) interval() Interval {
 	return iv
 }
 
-// action reads an action. Its fields are those of its kind.
+// action reads an action. Its fields depend on its kind.
 func (r *reader) action() Action {
 	a := Action{Kind: Direct}
 	got := r.object("an action", actionFields, func(i int) {
@@ -221,7 +236,7 @@ func (r *reader) action() Action {
 		takes = []string{"first"}
 	case Pad:
 		if takes = []string{"pad_to", "pad"}; r.version < 4 {
-			a.Pad = InPlace // as it was proven
+			a.Pad = InPlace // the only kind of earlier versions
 			takes = takes[:1]
 		}
 	case Kernel:
@@ -231,7 +246,8 @@ func (r *reader) action() Action {
 	}
 	known := a.Kind == Direct || len(takes) > 0
 	if !known || a.Kind == Algorithm && r.version < 4 {
-		r.fail("unknown action %.80q of schema %q: expected direct, split, pad, kernel or (from %q on) algorithm", a.Kind, schemaOf(r.version), Schema)
+		r.fail("unknown action %.80q of schema %q: expected direct, split, pad, kernel or (from %q on) algorithm", a.Kind,
+			schemaOf(r.version), Schema)
 	}
 	for i, f := range actionFields[1:] {
 		if has, takes := got.has(i+1), slices.Contains(takes, f.name); has && !takes {
@@ -297,9 +313,8 @@ func (r *reader) numerics() *Numerics {
 	return n
 }
 
-// Marshal returns the JSON form of a valid table, indented, with a newline at
-// its end: every action with its kind, every list present. The same table always
-// gives the same bytes.
+// Marshal returns a valid table's JSON, indented, with a final newline: every action with its kind, every
+// list present. Equal tables give equal bytes.
 func (t *Table) Marshal() ([]byte, error) {
 	if err := t.Validate(); err != nil {
 		return nil, fmt.Errorf("table: %w", err)
@@ -314,7 +329,7 @@ func (t *Table) Marshal() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// explicit is a copy of the table in which nothing is left to its zero value.
+// explicit returns a copy of the table with all defaults filled in.
 func (t *Table) explicit() *Table {
 	c := *t
 	c.Series = append([]Series{}, t.Series...)

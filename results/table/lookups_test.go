@@ -12,8 +12,8 @@ import (
 // lookedUpTo is the last M of the golden answers.
 const lookedUpTo = 256
 
-// lookups are the answers of the example, for its products and products beside them, at every M. The reader in
-// Python is held against the same file, and the readers in C and Go against Lookup, which is.
+// lookups returns the answers for the example's and similar products at every M. The Python reader is tested
+// with this file, and the C and Go readers with Lookup.
 func lookups(t *Table) []byte {
 	var b bytes.Buffer
 	c := csv.NewWriter(&b)

@@ -11,18 +11,17 @@ import (
 	"unicode/utf8"
 )
 
-// reader walks once over the JSON of a table, from its start to its end. It knows what it is to meet
-// next, and so holds nothing but its place. The first thing that is wrong stays its error; all
-// reading after that yields zeros.
+// reader reads a table's JSON in one pass and stores only its position. It keeps the first error; later reads
+// return zeros.
 //
-// Unlike encoding/json it takes a field under its exact name, once, and no null for what is
-// not a list: readers in other languages differ in what they make of those.
+// Unlike encoding/json it requires exact field names, refuses repeated fields, and null only stands for
+// lists: readers in other languages treat those differently.
 type reader struct {
 	data    []byte
 	at      int
 	err     error
 	version int
-	// words are short texts that were read, which tables repeat.
+	// words are short texts, which tables repeat.
 	words map[string]string
 }
 
@@ -31,19 +30,18 @@ const (
 	mostWords   = 1024
 )
 
-// field is a field of an object in the versions of the format from since on; 0 is the first.
+// field is an object's field, present in the format's versions from since on; 0 is the first.
 type field struct {
 	name     string
 	since    int
 	required bool
 }
 
-// presence is which of an object's fields were there, by their place in the list of fields.
+// presence is the set of an object's present fields by index.
 type presence uint32
 
 func (p presence) has(i int) bool { return p&(1<<i) != 0 }
 
-// fail keeps the first complaint, with the place up to which the text was read.
 func (r *reader) fail(format string, args ...any) {
 	if r.err != nil {
 		return
@@ -55,7 +53,7 @@ func (r *reader) fail(format string, args ...any) {
 	r.at = len(r.data)
 }
 
-// next is the byte that comes after white space, 0 at the end.
+// next returns the next byte after white space, 0 at the end.
 func (r *reader) next() byte {
 	for ; r.at < len(r.data); r.at++ {
 		switch c := r.data[r.at]; c {
@@ -67,7 +65,6 @@ func (r *reader) next() byte {
 	return 0
 }
 
-// take passes over a byte if it is the next.
 func (r *reader) take(c byte) bool {
 	if r.next() != c {
 		return false
@@ -76,7 +73,6 @@ func (r *reader) take(c byte) bool {
 	return true
 }
 
-// wrong says that something else was expected than what comes next.
 func (r *reader) wrong(expected string) {
 	switch c := r.next(); {
 	case r.at >= len(r.data):
@@ -96,7 +92,7 @@ func (r *reader) wrong(expected string) {
 	}
 }
 
-// object reads an object and has read read the value of each field, given by its place in fields.
+// object reads an object; read reads the value of the field with a given index.
 func (r *reader) object(what string, fields []field, read func(i int)) presence {
 	var got presence
 	r.members(what, func(name []byte) {
@@ -121,7 +117,7 @@ func (r *reader) object(what string, fields []field, read func(i int)) presence 
 	return got
 }
 
-// members reads an object and has read read each value.
+// members reads an object; read reads each value.
 func (r *reader) members(what string, read func(name []byte)) {
 	if !r.take('{') {
 		r.wrong(what)
@@ -150,7 +146,6 @@ func (r *reader) members(what string, read func(name []byte)) {
 	}
 }
 
-// list reads a list of at most most elements, each of which read reads.
 func (r *reader) list(what string, most int, read func()) {
 	if !r.take('[') {
 		r.wrong(what)
@@ -174,8 +169,8 @@ func (r *reader) list(what string, most int, read func()) {
 	}
 }
 
-// room is for how many elements of a list that comes next there is to be room: how many there are, as long as each
-// has the text that the shortest one needs. Nothing of the text is checked.
+// room returns the capacity for the next list: an upper bound of its elements from their minimum length. It
+// does not check the text.
 func (r *reader) room(most, shortest int) int {
 	n, depth, from := 1, 0, r.at
 	for at := r.at; at < len(r.data); at++ {
@@ -201,7 +196,6 @@ func (r *reader) room(most, shortest int) int {
 	return 0 // it has no end
 }
 
-// null passes over a null.
 func (r *reader) null() bool {
 	if r.next() != 'n' || !bytes.HasPrefix(r.data[r.at:], []byte("null")) {
 		return false
@@ -210,7 +204,7 @@ func (r *reader) null() bool {
 	return true
 }
 
-// quoted reads a text that comes next. The result is valid until the next call where it has escapes.
+// quoted reads a string. If it has escapes, the result is valid until the next call.
 func (r *reader) quoted() []byte {
 	from := r.at + 1
 	escaped := false
@@ -240,7 +234,6 @@ func (r *reader) quoted() []byte {
 	return nil
 }
 
-// text reads a text. Names repeat in tables, and are the same string in memory.
 func (r *reader) text(what string) string {
 	if r.next() != '"' {
 		r.wrong("text for " + what)
@@ -260,7 +253,7 @@ func (r *reader) text(what string) string {
 	return s
 }
 
-// number passes over a number of JSON and returns it; whole says that it has neither fraction nor exponent.
+// number reads a JSON number as text; whole means that it has neither fraction nor exponent.
 func (r *reader) number(what, expected string) (text []byte, whole bool) {
 	if c := r.next(); c != '-' && (c < '0' || c > '9') {
 		r.wrong(expected + " for " + what)
@@ -299,7 +292,7 @@ func (r *reader) number(what, expected string) (text []byte, whole bool) {
 	return text, whole
 }
 
-// whole reads a whole number of at most maxSize either way, written without fraction and exponent.
+// whole reads an integer with magnitude up to maxSize, without fraction and exponent.
 func (r *reader) whole(what string) int {
 	from := r.at
 	text, whole := r.number(what, "a whole number")
@@ -315,7 +308,6 @@ func (r *reader) whole(what string) int {
 	return n
 }
 
-// float reads a number.
 func (r *reader) float(what string) float64 {
 	from := r.at
 	text, _ := r.number(what, "a number")
@@ -331,7 +323,6 @@ func (r *reader) float(what string) float64 {
 	return x
 }
 
-// flag reads true or false.
 func (r *reader) flag(what string) bool {
 	r.next()
 	for _, word := range []string{"true", "false"} {
@@ -344,7 +335,6 @@ func (r *reader) flag(what string) bool {
 	return false
 }
 
-// skip passes over a value that is read later, as far as it has an end.
 func (r *reader) skip() {
 	if r.next() == '"' {
 		r.quoted()
@@ -371,14 +361,12 @@ func (r *reader) skip() {
 	}
 }
 
-// end wants nothing more to come.
 func (r *reader) end() {
 	if r.next(); r.err == nil && r.at < len(r.data) {
 		r.fail("there is more after the end of the table")
 	}
 }
 
-// schema reads which version the table is of, wherever its field stands.
 func (r *reader) schema() string {
 	schema, found := "", false
 	r.members("a table", func(name []byte) {
@@ -394,7 +382,7 @@ func (r *reader) schema() string {
 	return schema
 }
 
-// newReader is the reader of a text that can be a table.
+// newReader returns a reader for a text that may be a table.
 func newReader(data []byte) (*reader, error) {
 	if len(data) > MaxBytes {
 		return nil, fmt.Errorf("%d bytes, expected at most %d", len(data), MaxBytes)

@@ -6,7 +6,6 @@ import (
 	"testing"
 )
 
-// TestMostOfAList: a list has as many elements as it may, and not one more.
 func TestMostOfAList(t *testing.T) {
 	for text, fine := range map[string]bool{"[]": true, "[1]": true, "[1,2,3]": true, "[1,2,3,4]": false} {
 		r := &reader{data: []byte(text)}
@@ -18,7 +17,6 @@ func TestMostOfAList(t *testing.T) {
 	}
 }
 
-// TestMostLibraries: a table names as many libraries as it may, and not one more.
 func TestMostLibraries(t *testing.T) {
 	for n, fine := range map[int]bool{1: true, maxFeatures: true, maxFeatures + 1: false} {
 		var names []string

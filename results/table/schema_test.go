@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// TestSchemaDescribesTheFields holds docs/table.schema.json against the types: each object of it has the fields that
-// the type of its name has, of the same kinds.
+// Each object of docs/table.schema.json must have its type's fields, of the same kinds.
 func TestSchemaDescribesTheFields(t *testing.T) {
 	text, err := os.ReadFile("../../docs/table.schema.json")
 	if err != nil {
@@ -46,7 +45,8 @@ func TestSchemaDescribesTheFields(t *testing.T) {
 		return n
 	}
 	types := []reflect.Type{reflect.TypeFor[Table](), reflect.TypeFor[Validators](), reflect.TypeFor[Series](), reflect.TypeFor[Interval](),
-		reflect.TypeFor[Action](), reflect.TypeFor[Attributes](), reflect.TypeFor[Proof](), reflect.TypeFor[Numerics]()}
+		reflect.TypeFor[Action](), reflect.TypeFor[Attributes](), reflect.TypeFor[Proof](), reflect.TypeFor[Advice](),
+		reflect.TypeFor[Numerics]()}
 	for _, typ := range types {
 		object := read(top.Defs[typ.Name()])
 		fields := map[string]reflect.Type{}
@@ -63,7 +63,8 @@ func TestSchemaDescribesTheFields(t *testing.T) {
 			if field.Kind() == reflect.Pointer {
 				field = field.Elem()
 			}
-			want := map[reflect.Kind]string{reflect.String: "string", reflect.Int: "integer", reflect.Float64: "number", reflect.Bool: "boolean",
+			want := map[reflect.Kind]string{reflect.String: "string", reflect.Int: "integer", reflect.Float64: "number",
+				reflect.Bool:  "boolean",
 				reflect.Slice: "array", reflect.Map: "object", reflect.Struct: "object"}[field.Kind()]
 			p := read(object.Properties[name])
 			got, _ := p.Type.(string)

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// CardTable is a table with the card that it was measured on.
+// CardTable is a table with its card.
 type CardTable struct {
 	Card  string
 	Table *Table
@@ -18,27 +18,28 @@ type SharedEntry struct {
 	From    int     `json:"from"`
 	To      int     `json:"to"`
 	Action  Action  `json:"action"`
-	// Cards is on how many cards it pays, Of on how many the tables were measured.
+	// Cards is the number of cards on which it pays, Of the number measured.
 	Cards int `json:"cards"`
 	Of    int `json:"of"`
-	// Gain is the least gain of all its proofs on those cards, 0 where there is none.
+	// Gain is the least gain of its proofs on those cards, 0 if there are none.
 	Gain float64 `json:"gain"`
-	// Only names the cards on which it pays, where that is not all of them.
+	// Only names the cards on which it pays, if not all.
 	Only []string `json:"only,omitempty"`
 }
 
-// Shared is what the tables of several cards have in common.
+// Shared is the common part of several cards' tables.
 type Shared struct {
-	// Table holds what pays on every card; of each proof the one with the least gain.
+	// Table holds what pays on every card; of each proof, the one with the least gain.
 	Table *Table
-	// Entries are what pays on some card, by product and M: what pays on all cards is among them.
+	// Entries are what pays on any card, by product and M, including what pays on all.
 	Entries []SharedEntry
-	// Left are the cards whose tables hold under other conditions than those of most cards, and are left out.
+	// Left are the cards left out because their conditions differ from most cards'.
 	Left []string
 }
 
-// Share finds what pays on every card. Of a card with several tables it has to stand in each. Tables of other devices, drivers, libraries or
-// regimes than most cards have are left out. What else differs in their conditions is open in the common one.
+// Share finds what pays on every card; for a card with several tables, in each of them. Tables with another
+// device, driver, library or regime than most are left out. Other conditions that differ are empty in the
+// result.
 func Share(tables []CardTable) Shared {
 	groups := map[string]map[string]bool{} // cards by conditions
 	for _, t := range tables {
@@ -90,7 +91,6 @@ func Share(tables []CardTable) Shared {
 	return out
 }
 
-// key is the conditions under which tables may be held against each other.
 func (v Validators) key() string {
 	s := v.Device + "\x00" + v.Driver + "\x00" + v.Regime
 	for _, name := range slices.Sorted(maps.Keys(v.Libraries)) {
@@ -99,7 +99,6 @@ func (v Validators) key() string {
 	return s
 }
 
-// common is what two sets of conditions agree in.
 func (v Validators) common(o Validators) Validators {
 	same := func(a, b string) string {
 		if a != b {
@@ -121,15 +120,14 @@ func (v Validators) common(o Validators) Validators {
 	return v
 }
 
-// sharing is tables of cards.
 type sharing struct {
 	tables []CardTable
 	cards  []string
 }
 
-// product finds what the tables say alike of one product; all is true where every table has it.
+// product finds what the tables agree on for one product; all is true if every table has it.
 func (s *sharing) product(p Product) (out Series, entries []SharedEntry, all bool) {
-	series := make([]*Series, len(s.tables)) // nil where a table has it not
+	series := make([]*Series, len(s.tables)) // nil if a table lacks it
 	all = true
 	var ends []int
 	out = Series{Product: p, Default: Action{Kind: Direct}, Intervals: []Interval{}}
@@ -152,8 +150,10 @@ func (s *sharing) product(p Product) (out Series, entries []SharedEntry, all boo
 	for k := 0; k+1 < len(ends); k++ {
 		for _, e := range s.stretch(p, series, ends[k], ends[k+1]-1) {
 			if n := len(entries); n > 0 {
-				// What the tables cut in pieces at different Ms is one stretch where the same cards have the same action.
-				if last := &entries[n-1]; last.To+1 == e.From && last.Action.Equal(e.Action) && last.Cards == e.Cards && slices.Equal(last.Only, e.Only) {
+				// Adjacent entries with the same cards and action are merged, since tables split at different
+				// Ms.
+				if last := &entries[n-1]; last.To+1 == e.From && last.Action.Equal(e.Action) && last.Cards == e.Cards &&
+					slices.Equal(last.Only, e.Only) {
 					last.To, last.Gain = e.To, leastGain(last.Gain, e.Gain)
 					continue
 				}
@@ -192,7 +192,7 @@ func leastGain(a, b float64) float64 {
 	return a
 }
 
-// stretch lists the actions of Ms among which no interval of any table begins or ends.
+// stretch lists the actions of Ms between two interval boundaries of all tables.
 func (s *sharing) stretch(p Product, series []*Series, from, to int) []SharedEntry {
 	var out []SharedEntry
 	var of [][]string // cards by entry
@@ -218,7 +218,7 @@ func (s *sharing) stretch(p Product, series []*Series, from, to int) []SharedEnt
 		}
 	}
 	for at := range out {
-		// A card with another table that does otherwise has it not.
+		// A card does not count if another of its tables disagrees.
 		cards := slices.DeleteFunc(of[at], func(card string) bool {
 			for i, t := range s.tables {
 				if t.Card == card && (series[i] == nil || !series[i].Lookup(from).Equal(out[at].Action)) {
@@ -234,7 +234,7 @@ func (s *sharing) stretch(p Product, series []*Series, from, to int) []SharedEnt
 	return slices.DeleteFunc(out, func(e SharedEntry) bool { return e.Cards == 0 })
 }
 
-// interval is the one in which m lies, nil for none.
+// interval returns the interval that contains m, nil if none.
 func (s *Series) interval(m int) *Interval {
 	for i := range s.Intervals {
 		if s.Intervals[i].From <= m && m <= s.Intervals[i].To {
@@ -244,7 +244,8 @@ func (s *Series) interval(m int) *Interval {
 	return nil
 }
 
-// common is the interval of an entry that every series has, with the least gains. ok is false where no M of it was measured on every card.
+// common returns an entry's interval shared by every series, with the least gains. ok is false if no M of it
+// was measured on every card.
 func common(series []*Series, e SharedEntry) (Interval, bool) {
 	out := Interval{From: e.From, To: e.To, Action: e.Action, Filled: true}
 	proofs := map[int]Proof{}

@@ -5,10 +5,11 @@ import (
 	"testing"
 )
 
-// ofCard is a table of one product with intervals.
 func ofCard(driver string, intervals ...Interval) *Table {
-	return &Table{Schema: Schema, Created: "2026-01-02T03:04:05Z", Validators: Validators{Device: "card", Driver: driver, Kernel: driver + "-os"},
-		Series: []Series{{Product: Product{Kernel: "cublas", DType: "bf16", Layout: NK, N: 4096, K: 4096}, FromM: 1, ToM: 4096, Default: Action{Kind: Direct}, Intervals: intervals}}}
+	return &Table{Schema: Schema, Created: "2026-01-02T03:04:05Z",
+		Validators: Validators{Device: "card", Driver: driver, Kernel: driver + "-os"},
+		Series: []Series{{Product: Product{Kernel: "cublas", DType: "bf16", Layout: NK, N: 4096, K: 4096}, FromM: 1, ToM: 4096,
+			Default: Action{Kind: Direct}, Intervals: intervals}}}
 }
 
 // split192 is an interval with one proof.
@@ -35,7 +36,8 @@ func TestShare(t *testing.T) {
 		t.Errorf("conditions %+v", v)
 	}
 	intervals := s.Table.Series[0].Intervals
-	if len(intervals) != 1 || intervals[0].From != 1200 || intervals[0].To != 1400 || intervals[0].Step != 8 || len(intervals[0].Proofs) != 1 || intervals[0].Proofs[0].GainMid != 1.1 {
+	if len(intervals) != 1 || intervals[0].From != 1200 || intervals[0].To != 1400 || intervals[0].Step != 8 ||
+		len(intervals[0].Proofs) != 1 || intervals[0].Proofs[0].GainMid != 1.1 {
 		t.Errorf("what pays on both: %+v", intervals)
 	}
 	want := []struct {
@@ -59,26 +61,27 @@ func TestShare(t *testing.T) {
 	if s := Share(nil); s.Table != nil || s.Entries != nil {
 		t.Errorf("of no table: %+v", s)
 	}
-	// A card that did not search a product leaves nothing that pays on every card.
+	// A card that did not search a product prevents a common entry.
 	other := ofCard("1")
 	other.Series = []Series{}
-	if s := Share([]CardTable{{"a", ofCard("1", split192(1000, 1400, 8, 1400, 1.2))}, {"b", other}}); len(s.Table.Series) != 0 || len(s.Entries) != 1 || s.Entries[0].Cards != 1 {
+	if s := Share([]CardTable{{"a", ofCard("1", split192(1000, 1400, 8, 1400, 1.2))}, {"b", other}}); len(s.Table.Series) != 0 ||
+		len(s.Entries) != 1 || s.Entries[0].Cards != 1 {
 		t.Errorf("a card without the product: %+v", s)
 	}
-	// Grids that no M has in common leave nothing.
+	// Grids without a common M give nothing.
 	s = Share([]CardTable{{"a", ofCard("1", split192(1000, 1400, 8, 1400, 1.2))}, {"b", ofCard("1", split192(1001, 1401, 8, 1401, 1.2))}})
 	if len(s.Table.Series[0].Intervals) != 0 {
 		t.Errorf("grids without a common M: %+v", s.Table.Series[0].Intervals)
 	}
 }
 
-// TestShareOfOneTable: what a single table says pays on every card that there is.
 func TestShareOfOneTable(t *testing.T) {
 	s := Share([]CardTable{{"a", ofCard("1", split192(1000, 1400, 8, 1400, 1.2))}})
 	if err := s.Table.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	if series := s.Table.Series[0]; series.FromM != 1 || series.ToM != 4096 || len(series.Intervals) != 1 || series.Intervals[0].From != 1000 || series.Intervals[0].To != 1400 {
+	if series := s.Table.Series[0]; series.FromM != 1 || series.ToM != 4096 || len(series.Intervals) != 1 ||
+		series.Intervals[0].From != 1000 || series.Intervals[0].To != 1400 {
 		t.Errorf("the common table says %+v", series)
 	}
 	if len(s.Entries) != 1 || s.Entries[0].Cards != 1 || s.Entries[0].Of != 1 || s.Entries[0].Only != nil || len(s.Left) != 0 {
@@ -86,9 +89,10 @@ func TestShareOfOneTable(t *testing.T) {
 	}
 }
 
-// TestSharedConditions: a condition in which the tables differ is open in the common one, any other holds there too.
+// A condition that differs is empty in the result; others stay.
 func TestSharedConditions(t *testing.T) {
-	full := Validators{Device: "card", Driver: "1", Regime: "cold", Libraries: map[string]string{"cublas": "13.0"}, Kernel: "6.8", ClockPolicy: "locked", Arch: "amd64",
+	full := Validators{Device: "card", Driver: "1", Regime: "cold", Libraries: map[string]string{"cublas": "13.0"}, Kernel: "6.8",
+		ClockPolicy: "locked", Arch: "amd64",
 		CPUModel: "cpu", Features: []string{"avx2"}, Cores: 8, Threads: 4, Gemmaudit: "v1"}
 	for name, differ := range map[string]struct{ other, want func(v *Validators) }{
 		"nothing":      {func(v *Validators) {}, func(v *Validators) {}},

@@ -9,16 +9,15 @@ import (
 	"strings"
 )
 
-// flat is a table in the form in which generated source holds it: arrays that
-// refer to each other by index.
+// flat is a table as generated source stores it: arrays that refer to each other by index.
 type flat struct {
-	firsts    []int // leading parts of all splits, end to end
+	firsts    []int // leading parts of all splits, concatenated
 	actions   []flatAction
 	intervals []flatInterval
 	series    []flatSeries
 }
 
-// flatAction is one of the different actions of a table; number 0 is direct.
+// flatAction is one of a table's distinct actions; number 0 is direct.
 type flatAction struct {
 	*Action
 	first int // index into firsts
@@ -61,7 +60,7 @@ func (t *Table) flatten() *flat {
 	return f
 }
 
-// appendKey appends what tells an action from others: its fields, each with its length where it has one.
+// appendKey appends a unique key of the action: its fields with lengths where needed.
 func (a *Action) appendKey(to []byte) []byte {
 	for _, word := range []string{string(a.kind()), string(a.Pad), a.Kernel} {
 		to = append(binary.AppendUvarint(to, uint64(len(word))), word...)
@@ -79,8 +78,7 @@ func (a *Action) appendKey(to []byte) []byte {
 	return to
 }
 
-// Conditions lists what the table was made by and measured on, in words and in a fixed order, without
-// what is unknown.
+// Conditions lists the table's tool and conditions as text in a fixed order, without unknown ones.
 func (t *Table) Conditions() [][2]string {
 	v := &t.Validators
 	out := [][2]string{
@@ -104,7 +102,6 @@ func (t *Table) Conditions() [][2]string {
 	return slices.DeleteFunc(out, func(p [2]string) bool { return p[1] == "" })
 }
 
-// describe words an action for a comment.
 func (a Action) describe() string {
 	switch a.kind() {
 	case Split:

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -19,7 +20,7 @@ import (
 // largestM is the largest M in a drawn table's intervals.
 const largestM = 300
 
-// anyWord is a name with what could break generated source in it.
+// anyWord is a name that may break generated source.
 var anyWord = rapid.OneOf(
 	rapid.SampledFrom([]string{"tiled", "onednn", `a"b\`, "??/", "*/ /* //", "größe", "%d%s", "{{.}}"}),
 	rapid.StringMatching(`[ -~]{1,12}`),
@@ -68,8 +69,9 @@ var anyTable = rapid.Custom(func(t *rapid.T) *Table {
 	}
 	products := rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) Product {
 		return Product{Kernel: anyWord.Draw(t, "kernel"), DType: rapid.SampledFrom([]string{"bf16", "fp32"}).Draw(t, "dtype"),
-			Weights: rapid.SampledFrom([]string{"", "", "int4 g128x1 fp16"}).Draw(t, "weights"), Layout: rapid.SampledFrom([]string{KN, NK}).Draw(t, "layout"),
-			N: rapid.SampledFrom([]int{1, 8, 4096}).Draw(t, "n"), K: rapid.SampledFrom([]int{1, 8, 1 << 30}).Draw(t, "k")}
+			Weights: rapid.SampledFrom([]string{"", "", "int4 g128x1 fp16"}).Draw(t, "weights"),
+			Layout:  rapid.SampledFrom([]string{KN, NK}).Draw(t, "layout"),
+			N:       rapid.SampledFrom([]int{1, 8, 4096}).Draw(t, "n"), K: rapid.SampledFrom([]int{1, 8, 1 << 30}).Draw(t, "k")}
 	}), 0, 4, func(p Product) Product { return p }).Draw(t, "series")
 	for _, p := range products {
 		s := Series{Product: p, Default: Action{Kind: Direct}, Intervals: []Interval{}}
@@ -82,7 +84,8 @@ var anyTable = rapid.Custom(func(t *rapid.T) *Table {
 			if to > largestM {
 				break
 			}
-			s.Intervals = append(s.Intervals, Interval{From: from, To: to, Filled: rapid.Bool().Draw(t, "filled"), Action: drawAction(t, from, to)})
+			s.Intervals = append(s.Intervals,
+				Interval{From: from, To: to, Filled: rapid.Bool().Draw(t, "filled"), Action: drawAction(t, from, to)})
 			m = to + 1
 		}
 		if rapid.Bool().Draw(t, "swept") {
@@ -94,7 +97,6 @@ var anyTable = rapid.Custom(func(t *rapid.T) *Table {
 	return table
 })
 
-// drawnTables are examples of anyTable, with the one of the other tests.
 func drawnTables() []*Table {
 	tables := []*Table{example(), {Schema: Schema, Created: "2024-05-06T07:08:09Z"}}
 	for seed := range 8 {
@@ -103,7 +105,7 @@ func drawnTables() []*Table {
 	return tables
 }
 
-// queries are products to look up, beside the series too.
+// queries are products to look up, some without a series.
 func queries(t *Table) []Product {
 	out := []Product{{Kernel: "none", DType: "bf16", Layout: KN, N: 1, K: 1}}
 	for _, s := range t.Series {
@@ -118,8 +120,7 @@ func queries(t *Table) []Product {
 	return out
 }
 
-// answers is what the generated programs are to print: the action of each M, and its parts of m rows and, although it
-// was not looked up for so few, of half as many.
+// answers is the expected output of the generated programs: each M's action with its parts for m and m/2 rows.
 func answers(tables []*Table) string {
 	var b strings.Builder
 	for i, t := range tables {
@@ -127,7 +128,8 @@ func answers(tables []*Table) string {
 			for m := 1; m <= largestM+100; m++ {
 				a := t.Lookup(q, m)
 				fmt.Fprintf(&b, "%d %d %d: %s %d %d [%s] %d %d %d %d %s / %s\n", i, j, m, a.Kind, a.PadTo, copies(a), a.Kernel,
-					a.Algorithm.ID, a.Algorithm.Tile, a.Algorithm.SplitK, a.Algorithm.Cluster, join(a.Parts(m), " "), join(a.Parts(m/2), " "))
+					a.Algorithm.ID, a.Algorithm.Tile, a.Algorithm.SplitK, a.Algorithm.Cluster, join(a.Parts(m), " "),
+					join(a.Parts(m/2), " "))
 			}
 		}
 	}
@@ -142,7 +144,6 @@ func copies(a Action) int {
 	return 0
 }
 
-// compare shows the first line in which two outputs differ.
 func compare(t *testing.T, want, got string) {
 	t.Helper()
 	if want == got {
@@ -174,12 +175,12 @@ func TestHeaderAgreesWithLookup(t *testing.T) {
 			t.Fatal(err)
 		}
 		write(t, filepath.Join(dir, prefix+".h"), b.String())
-		// Twice, since a header may be included by two others.
+		// Twice: two headers may include it.
 		fmt.Fprintf(&program, "#include \"%s.h\"\n#include \"%s.h\"\n", prefix, prefix)
 		for j, q := range queries(table) {
 			weights := cString(q.Weights)
 			if q.Weights == "" && j%2 == 0 {
-				weights = "0" // which is as good as empty
+				weights = "0" // equivalent to empty
 			}
 			fmt.Fprintf(&body, `	for (m = 1; m <= %d; m++) {
 		const %s_product p = {%s, %s, %s, %s, %d, %d};
@@ -197,14 +198,17 @@ func TestHeaderAgreesWithLookup(t *testing.T) {
 			printf(" %%d", half[i]);
 		printf("\n");
 	}
-`, largestM+100, prefix, cString(q.Kernel), cString(q.DType), weights, cString(q.Layout), q.N, q.K, prefix, prefix, prefix, prefix, prefix, prefix, i, j)
+`, largestM+100, prefix, cString(q.Kernel), cString(q.DType), weights, cString(q.Layout), q.N, q.K, prefix, prefix, prefix, prefix, prefix,
+				prefix, i, j)
 		}
 	}
-	program.WriteString("int main(void)\n{\n\tstatic const char *const kinds[] = {\"direct\", \"split\", \"pad\", \"kernel\", \"algorithm\"};\n\tint m, i, count, fewer, parts[64], half[64];\n")
+	program.WriteString("int main(void)\n{\n\tstatic const char *const kinds[] = {\"direct\", \"split\", \"pad\", \"kernel\", " +
+		"\"algorithm\"};\n\tint m, i, count, fewer, parts[64], half[64];\n")
 	program.WriteString(body.String() + "\treturn 0;\n}\n")
 	write(t, filepath.Join(dir, "main.c"), program.String())
 	binary := filepath.Join(dir, "main")
-	if out, err := exec.Command(cc, "-std=c99", "-Wall", "-Wextra", "-Werror", "-O1", "-o", binary, filepath.Join(dir, "main.c")).CombinedOutput(); err != nil {
+	if out, err := exec.Command(cc, "-std=c99", "-Wall", "-Wextra", "-Werror", "-O1", "-o", binary,
+		filepath.Join(dir, "main.c")).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	out, err := exec.Command(binary).Output()
@@ -234,12 +238,14 @@ func TestGoSourceAgreesWithLookup(t *testing.T) {
 		for j, q := range queries(table) {
 			fmt.Fprintf(&body, `	for m := 1; m <= %d; m++ {
 		a := %s.Lookup(%s.Product{%q, %q, %q, %q, %d, %d}, m)
-		show(%d, %d, m, a.Kind, a.PadTo, a.Copied, a.Kernel, []int{a.Algorithm.ID, a.Algorithm.Tile, a.Algorithm.SplitK, a.Algorithm.Cluster}, a.Parts(nil, m), a.Parts(nil, m/2))
+		show(%d, %d, m, a.Kind, a.PadTo, a.Copied, a.Kernel, []int{a.Algorithm.ID, a.Algorithm.Tile, a.Algorithm.SplitK, `+
+				`a.Algorithm.Cluster}, a.Parts(nil, m), a.Parts(nil, m/2))
 	}
 `, largestM+100, pkg, pkg, q.Kernel, q.DType, q.Weights, q.Layout, q.N, q.K, i, j)
 		}
 	}
-	write(t, filepath.Join(dir, "main.go"), "package main\n\nimport (\n\t\"bufio\"\n\t\"fmt\"\n\t\"os\"\n\t\"strings\"\n\n"+imports.String()+`)
+	write(t, filepath.Join(dir, "main.go"),
+		"package main\n\nimport (\n\t\"bufio\"\n\t\"fmt\"\n\t\"os\"\n\t\"strings\"\n\n"+imports.String()+`)
 
 var out = bufio.NewWriter(os.Stdout)
 
@@ -248,18 +254,30 @@ func show(i, j, m int, kind string, padTo int, copied bool, kernel string, algor
 	if copied {
 		copies = 1
 	}
-	fmt.Fprintf(out, "%d %d %d: %s %d %d [%s] %s %s / %s\n", i, j, m, kind, padTo, copies, kernel, strings.Trim(fmt.Sprint(algorithm), "[]"), strings.Trim(fmt.Sprint(parts), "[]"), strings.Trim(fmt.Sprint(half), "[]"))
+	fmt.Fprintf(out, "%d %d %d: %s %d %d [%s] %s %s / %s\n", i, j, m, kind, padTo, copies, kernel, strings.Trim(fmt.Sprint(algorithm), `+
+			`"[]"), strings.Trim(fmt.Sprint(parts), "[]"), strings.Trim(fmt.Sprint(half), "[]"))
 }
 
 func main() {
 `+body.String()+"\tout.Flush()\n}\n")
 	cmd := exec.Command(goTool, "run", ".")
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0")
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS="+compiledAs())
 	compare(t, answers(tables), outputOf(t, cmd))
 }
 
-// outputOf runs a command that has to succeed.
+// compiledAs returns this program's build flags, so that the cached standard library is reused.
+func compiledAs() string {
+	info, _ := debug.ReadBuildInfo()
+	var flags []string
+	for _, s := range info.Settings {
+		if s.Key == "-trimpath" || s.Key == "-gcflags" && !strings.Contains(s.Value, " ") {
+			flags = append(flags, s.Key+"="+s.Value)
+		}
+	}
+	return strings.Join(flags, " ")
+}
+
 func outputOf(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
 	var stderr bytes.Buffer
@@ -298,8 +316,7 @@ func TestPropertyTable(t *testing.T) {
 		if !reflect.DeepEqual(table, got) {
 			t.Fatalf("parsed\n%+v\nexpected\n%+v", got, table)
 		}
-		// The binary search agrees with looking at every interval, and the parts
-		// of a product add up to it.
+		// The binary search must agree with a linear one, and parts must add up to m.
 		for _, s := range table.Series {
 			for m := 1; m <= largestM+50; m++ {
 				want := s.Default
@@ -330,7 +347,6 @@ func TestPropertyTable(t *testing.T) {
 	})
 }
 
-// TestGoSourceIsFormatted: what is written is what gofmt would make of it, whatever the table has.
 func TestGoSourceIsFormatted(t *testing.T) {
 	for i, table := range drawnTables() {
 		var b bytes.Buffer
@@ -347,12 +363,14 @@ func TestGoSourceIsFormatted(t *testing.T) {
 	}
 }
 
-// TestSourceIsStreamed: a large table is written as source without holding the source, or a tree of it.
+// Writing a large table must not hold the whole source in memory.
 func TestSourceIsStreamed(t *testing.T) {
 	const intervals, most = 200_000, 800
-	large := &Table{Schema: Schema, Created: "2024-05-06T07:08:09Z", Series: []Series{{Product: Product{Kernel: "tiled", DType: "fp32", Layout: NK, N: 8, K: 16}}}}
+	large := &Table{Schema: Schema, Created: "2024-05-06T07:08:09Z",
+		Series: []Series{{Product: Product{Kernel: "tiled", DType: "fp32", Layout: NK, N: 8, K: 16}}}}
 	for i := range intervals {
-		large.Series[0].Intervals = append(large.Series[0].Intervals, Interval{From: 2*i + 1, To: 2*i + 1, Action: Action{Kind: Pad, PadTo: 2*i + 2, Pad: InPlace}})
+		large.Series[0].Intervals = append(large.Series[0].Intervals,
+			Interval{From: 2*i + 1, To: 2*i + 1, Action: Action{Kind: Pad, PadTo: 2*i + 2, Pad: InPlace}})
 	}
 	for name, write := range map[string]func(io.Writer) error{
 		"Go": func(w io.Writer) error { return large.WriteGo(w, "") }, "C": func(w io.Writer) error { return large.WriteHeader(w, "") },

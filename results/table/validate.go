@@ -10,8 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of a table. They are far above what a sweep yields, and keep what is
-// generated from a table within the types of C and what reads it within memory.
+// Limits of a table: far above a sweep's, and within C's types and readers' memory.
 const (
 	maxSize      = math.MaxInt32 // of M, N, K and parts
 	maxParts     = 64            // of a split
@@ -22,15 +21,15 @@ const (
 	maxWord      = 4096    // bytes of a name
 )
 
-// Validate returns everything that is wrong with the table, joined, or nil. The
-// messages name the series and the interval.
+// Validate returns all errors of the table, joined, or nil. Messages name the series and interval.
 func (t *Table) Validate() error {
 	v := &validator{}
 	if t.Schema != Schema {
 		v.fail("schema is %q, expected %q", t.Schema, Schema)
 	}
-	// The form is time.Parse's but for an hour of one digit and a comma before the fraction, which it takes as well.
-	if _, err := time.Parse(time.RFC3339, t.Created); err != nil || t.Created[len("2006-01-02T15")] != ':' || strings.Contains(t.Created, ",") {
+	// time.Parse also accepts an hour of one digit and a comma before the fraction.
+	if _, err := time.Parse(time.RFC3339, t.Created); err != nil || t.Created[len("2006-01-02T15")] != ':' ||
+		strings.Contains(t.Created, ",") {
 		v.fail("created is %q, expected a time as in 2006-01-02T15:04:05Z", t.Created)
 	}
 	v.validators(&t.Validators)
@@ -51,10 +50,17 @@ func (t *Table) Validate() error {
 			}
 		}
 	}
+	if len(t.Advice) > maxSeries {
+		v.fail("%d pieces of advice, expected at most %d", len(t.Advice), maxSeries)
+		return v.err()
+	}
+	for i := range t.Advice {
+		v.advice(&t.Advice[i])
+	}
 	return v.err()
 }
 
-// String prints a product as "onednn/bf16/n14336 k4096 nk"; "kn" is left out, and so is what is open.
+// String returns "onednn/bf16/n14336 k4096 nk"; "kn" and empty fields are omitted.
 func (p Product) String() string {
 	s := fmt.Sprintf("n%d k%d", p.N, p.K)
 	for _, name := range []string{p.DType, p.Kernel} {
@@ -71,7 +77,7 @@ func (p Product) String() string {
 	return s
 }
 
-// place is a series, its default or one of its intervals, where something may be wrong. It is put in words only then.
+// place is a series, its default or an interval with an error. It is formatted only on an error.
 type place struct {
 	series *Series
 	of     int // the interval from 1 on, 0 for the default, -1 for the series
@@ -88,11 +94,9 @@ func (p place) String() string {
 	return fmt.Sprintf("series %v: interval %d (m%d to m%d)", p.series, p.of, iv.From, iv.To)
 }
 
-// validator collects what is wrong.
 type validator struct{ errs []error }
 
-// enough is how many complaints are listed: a table that is wrong throughout
-// has a few, not a million.
+// enough is the maximum number of errors listed: a table may have millions.
 const enough = 100
 
 func (v *validator) fail(format string, args ...any) {
@@ -103,14 +107,13 @@ func (v *validator) fail(format string, args ...any) {
 
 func (v *validator) err() error { return errors.Join(v.errs...) }
 
-// word checks text that ends up in generated source and on terminals.
 func (v *validator) word(where any, name, s string) {
 	if why := unfit(s); why != "" {
 		v.fail("%v: %s %s", where, name, why)
 	}
 }
 
-// unfit is why a text is no name; empty where it is one.
+// unfit returns why a text is not a valid name; empty if it is.
 func unfit(s string) string {
 	switch {
 	case len(s) > maxWord:
@@ -176,7 +179,7 @@ func (v *validator) series(s *Series) {
 		v.fail("series %v has %d intervals, expected at most %d", s, len(s.Intervals), maxIntervals)
 		return
 	}
-	// The default holds for every M, so nothing that depends on M can be one.
+	// The default applies to every M, so it can't depend on M.
 	switch s.Default.kind() {
 	case Direct, Kernel:
 		v.action(place{s, 0}, s.Default, 1, maxSize)
@@ -197,7 +200,7 @@ func (v *validator) series(s *Series) {
 			v.fail("%s: begins before the one before it ends, at m%d", where, end)
 		}
 		end = max(end, iv.To)
-		// From is a measured M, or the one right behind that at which the interval before ends.
+		// From is a measured M or directly follows the previous interval.
 		if iv.Step < 0 || iv.Step > maxSize || iv.Step > 1 && (iv.To-iv.From)%iv.Step != 0 && (iv.To-iv.From+1)%iv.Step != 0 {
 			v.fail("%s: step %d does not lead from one end to the other", where, iv.Step)
 		}
@@ -212,7 +215,6 @@ func (v *validator) series(s *Series) {
 	}
 }
 
-// swept checks the range of M that a series tells of.
 func (v *validator) swept(s *Series) {
 	switch {
 	case s.FromM == 0 && s.ToM == 0 && s.Served == 0:
@@ -223,7 +225,7 @@ func (v *validator) swept(s *Series) {
 	}
 }
 
-// action checks that an action can be applied to every m of [from, to].
+// action checks that an action applies to every m of [from, to].
 func (v *validator) action(where place, a Action, from, to int) {
 	kind := a.kind()
 	if kind != Split && len(a.First) > 0 {
@@ -329,7 +331,8 @@ func (v *validator) numerics(where place, p *Proof) {
 		}
 	}
 	if n.Rows < 1 || n.Columns < 0 || len(n.OtherMs) > maxParts {
-		v.fail("%s: proof at m%d: numerics of %d rows and %d columns at %d other ms, expected at least 1 row and at most %d ms", where, p.M, n.Rows, n.Columns, len(n.OtherMs), maxParts)
+		v.fail("%s: proof at m%d: numerics of %d rows and %d columns at %d other ms, expected at least 1 row and at most %d ms", where, p.M,
+			n.Rows, n.Columns, len(n.OtherMs), maxParts)
 	}
 	for _, m := range n.OtherMs {
 		if m < 1 || m > maxSize {

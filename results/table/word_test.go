@@ -5,7 +5,6 @@ import (
 	"testing"
 )
 
-// Text may be as long as is said, and no longer.
 func TestLongestWord(t *testing.T) {
 	table := example()
 	table.Validators.Device = strings.Repeat("x", maxWord)

@@ -16,14 +16,14 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/table"
 )
 
-// LeastVersion is the first PyTorch whose TunableOp runs algorithms of cuBLASLt.
+// LeastVersion is the first PyTorch whose TunableOp runs cuBLASLt algorithms.
 const LeastVersion = "2.14"
 
-// versionForm is a version of PyTorch: two or three numbers, and what torch.__version__ has behind them.
+// versionForm matches PyTorch versions: two or three numbers and the rest of torch.__version__.
 var versionForm = regexp.MustCompile(`^(\d{1,4})\.(\d{1,4})(\.\d{1,4})?([+a-z].*)?$`)
 
-// ParseVersion reads torch.__version__ and returns what PyTorch compares with a file's validator: three numbers.
-// Versions whose TunableOp has no algorithms of cuBLASLt are refused.
+// ParseVersion reads torch.__version__ and returns the three numbers that PyTorch compares with a file's
+// validator. It refuses versions whose TunableOp has no cuBLASLt algorithms.
 func ParseVersion(s string) (string, error) {
 	found := versionForm.FindStringSubmatch(s)
 	if found == nil {
@@ -37,21 +37,20 @@ func ParseVersion(s string) (string, error) {
 	return found[1] + "." + found[2] + cmp.Or(found[3], ".0"), nil
 }
 
-// Written says what became of a table in a file for TunableOp.
+// Written describes the result of Write.
 type Written struct {
 	Lines int
-	// Left counts, by why, the intervals that a file can't express, and the Ms of which it has a line.
+	// Left counts, by reason, the intervals that a file can't express, and Lines the Ms written.
 	Left map[string]int
 }
 
-// Write writes the algorithms of cuBLASLt in a table as a file for the PyTorch of a version, which
-// [ParseVersion] returned: one line for each M of an interval that was measured, and one for each M where the interval
-// is filled. PyTorch runs what it would have run at every other M.
+// Write writes a table's cuBLASLt algorithms as a file for the PyTorch version from [ParseVersion]: one line
+// for each measured M of an interval, or for each M of a filled one. Other Ms are unaffected.
 func Write(w io.Writer, t *table.Table, version string) (Written, error) {
 	out := Written{Left: map[string]int{}}
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "Validator,%s,%s\n", versionKey, version)
-	// Tables have a product once for each kernel that would run it, files once.
+	// Tables have a product once per replaced kernel, files once.
 	named := map[string]bool{}
 	for i := range t.Series {
 		s := &t.Series[i]
@@ -85,7 +84,7 @@ func Write(w io.Writer, t *table.Table, version string) (Written, error) {
 	return out, nil
 }
 
-// unwritable is why a file can't express an action; empty where it can.
+// unwritable returns why a file can't express an action; empty if it can.
 func unwritable(p table.Product, a table.Action) string {
 	library, _ := kernels.SplitVersion(a.Kernel)
 	switch {
@@ -103,7 +102,6 @@ func unwritable(p table.Product, a table.Action) string {
 	return ""
 }
 
-// typeName is a type as operators spell it.
 func typeName(dtype string) string {
 	for name, d := range dtypes {
 		if d == dtype {
@@ -113,7 +111,6 @@ func typeName(dtype string) string {
 	return ""
 }
 
-// line is the operator and the parameters of a product.
 func line(p table.Product, m int) string {
 	transposed, lda := "tn", p.K
 	if p.Layout == table.KN {
@@ -123,9 +120,9 @@ func line(p table.Product, m int) string {
 		p.N, m, p.K, lda, p.K, p.N)
 }
 
-// Table is the file's algorithms as a table, held against the kernel that PyTorch would run.
-// Of lines for the same product the first counts, as in PyTorch. unchecked counts, by why, the lines
-// that are not in it. Conditions are open, since the file tells none.
+// Table returns the file's algorithms as a table, compared with the kernel that PyTorch would run. As in
+// PyTorch, a product's first line counts. unchecked counts the omitted lines by reason. The conditions are
+// empty because the file has none.
 func (f *File) Table(kernel string, created time.Time) (t *table.Table, unchecked map[string]int) {
 	t = &table.Table{Schema: table.Schema, Created: created.UTC().Format(time.RFC3339), Series: []table.Series{}}
 	unchecked = map[string]int{}
@@ -155,7 +152,7 @@ func (f *File) Table(kernel string, created time.Time) (t *table.Table, unchecke
 	return t, unchecked
 }
 
-// untested is why an entry is in no table; empty where it is in one.
+// untested returns why an entry is omitted from tables; empty if it is not.
 func (e Entry) untested() string {
 	switch {
 	case e.Other != "":
@@ -168,7 +165,7 @@ func (e Entry) untested() string {
 	return ""
 }
 
-// Strike writes the file without the lines of the products that lose says, all else as it stands.
+// Strike writes the file without the lines for which lose returns true, otherwise unchanged.
 func (f *File) Strike(w io.Writer, lose func(p table.Product, m int) bool) error {
 	b := bufio.NewWriter(w)
 	for _, v := range f.Validators {

@@ -1,12 +1,12 @@
-// Package tunableop reads and writes the files of PyTorch's TunableOp: the products of a workload that it
-// recorded (tunableop_untuned*.csv, with PYTORCH_TUNABLEOP_RECORD_UNTUNED=1), and the algorithms of cuBLASLt that it
-// is to run them by (tunableop_results*.csv, from PyTorch 2.14 on with an NVIDIA GPU):
+// Package tunableop reads and writes files of PyTorch's TunableOp: the recorded products of a workload
+// (tunableop_untuned*.csv, with PYTORCH_TUNABLEOP_RECORD_UNTUNED=1), and the cuBLASLt algorithms to run them
+// with (tunableop_results*.csv, from PyTorch 2.14 on with an NVIDIA GPU):
 //
 //	Validator,PT_VERSION,2.15.0
-//	GemmTunableOp_BFloat16_TN,tn_4096_1040_14336_ld_14336_14336_4096,Gemm_Cublaslt_id_66_tile_20_stages_36_splitk_1_red_0_swizzle_0_custom_0_inner_0_cluster_3,0.1
+//	GemmTunableOp_BFloat16_TN,tn_4096_1040_14336_ld_14336_14336_4096,Gemm_Cublaslt_id_66_tile_20_..._cluster_3,0.1
 //
-// PyTorch's sizes are column-major, so that its m is our N and its n our M. "t" in front says that the weights are
-// stored as [N,K], which is layout nk, and "n" that they are [K,N].
+// PyTorch's sizes are column-major: its m is our N and its n our M. A leading "t" means weights [N,K] (layout
+// nk), "n" means [K,N].
 package tunableop
 
 import (
@@ -21,51 +21,50 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/table"
 )
 
-// Limits of a file: far above what PyTorch writes.
+// Limits of a file, far above PyTorch's files.
 const (
 	maxLine  = 64 << 10
 	maxLines = 1 << 20
 )
 
-// Library is the library whose algorithms a file names.
+// Library is the library of the algorithms in a file.
 const Library = "cublaslt"
 
-// algorithmFormat is how PyTorch spells an algorithm of it.
+// algorithmFormat is PyTorch's spelling of an algorithm.
 const algorithmFormat = "Gemm_Cublaslt_id_%d_tile_%d_stages_%d_splitk_%d_red_%d_swizzle_%d_custom_%d_inner_%d_cluster_%d"
 
-// versionKey names the validator of PyTorch's version.
+// versionKey is the name of PyTorch's version validator.
 const versionKey = "PT_VERSION"
 
-// dtypes are the types of operators, as tables name them.
 var dtypes = map[string]string{"BFloat16": "bf16", "Half": "fp16", "float": "fp32", "tf32": "tf32"}
 
-// Entry is a line that is no validator.
+// Entry is a line other than a validator.
 type Entry struct {
 	Line int    // from 1
-	Text string // as it stands, without its end
-	// Product is what it computes; Kernel is empty, since the file names none.
+	Text string // unchanged, without the line end
+	// Product is the computed product; Kernel is empty, because files have none.
 	Product table.Product
 	M       int
-	// Bias says that a bias is added.
+	// Bias means that a bias is added.
 	Bias bool
-	// Solution is what runs it; empty where nothing was tuned.
+	// Solution is the selected implementation; empty if untuned.
 	Solution string
-	// Algorithm is that of the solution; zero where it is none of cuBLASLt's.
+	// Algorithm is the solution's algorithm; zero if it is not cuBLASLt's.
 	Algorithm table.Attributes
-	// Milliseconds are what PyTorch measured, 0 where it did not.
+	// Milliseconds is PyTorch's measurement, 0 if none.
 	Milliseconds float64
-	// Other says why the line is no product that a table has; Product and M are zero then.
+	// Other says why tables can't have the product; Product and M are then zero.
 	Other string
 }
 
 // File is a file of either kind.
 type File struct {
-	// Validators are name and value, in their order.
+	// Validators are names and values in order.
 	Validators [][2]string
 	Entries    []Entry
 }
 
-// Version is PyTorch's, which wrote the file or is to read it; empty where the file does not tell.
+// Version returns the PyTorch version of the file; empty if absent.
 func (f *File) Version() string {
 	for _, v := range f.Validators {
 		if v[0] == versionKey {
@@ -75,7 +74,7 @@ func (f *File) Version() string {
 	return ""
 }
 
-// LineError is what is wrong with a line of a file.
+// LineError is an error in a line of a file.
 type LineError struct {
 	Line   int // from 1
 	Reason string
@@ -83,8 +82,8 @@ type LineError struct {
 
 func (e *LineError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Reason) }
 
-// Read reads a file of either kind. What is no line of TunableOp's is a [*LineError]; other errors are those of in. A
-// byte order mark, which editors put in front, is passed over.
+// Read reads a file of either kind. An invalid line is a [*LineError]; other errors are in's. A byte order
+// mark is ignored.
 func Read(in io.Reader) (*File, error) {
 	f := &File{}
 	s := bufio.NewScanner(in)
@@ -120,19 +119,20 @@ func Read(in io.Reader) (*File, error) {
 	return f, s.Err()
 }
 
-// ReadEntry reads a line that is no validator, without its end. The entry has no number of the line and no text.
+// ReadEntry reads a line other than a validator, without its end. The entry has no line number and no text.
 func ReadEntry(line string) (Entry, error) { return readEntry(strings.Split(line, ",")) }
 
 // readEntry reads OPERATOR,PARAMETERS[,SOLUTION[,MILLISECONDS]].
 func readEntry(fields []string) (Entry, error) {
 	var e Entry
 	if len(fields) < 2 || !strings.HasPrefix(fields[0], "Gemm") && !strings.HasPrefix(fields[0], "ScaledGemm") {
-		return e, fmt.Errorf("%.80q, expected an operator of TunableOp's, as GemmTunableOp_BFloat16_TN, and its parameters", strings.Join(fields, ","))
+		return e, fmt.Errorf("%.80q, expected an operator of TunableOp's, as GemmTunableOp_BFloat16_TN, and its parameters",
+			strings.Join(fields, ","))
 	}
 	if err := e.product(fields[0], fields[1]); err != nil {
 		return e, err
 	}
-	if len(fields) < 3 || strings.HasPrefix(fields[2], "- {") { // which is a log of the call
+	if len(fields) < 3 || strings.HasPrefix(fields[2], "- {") { // a log of the call
 		return e, nil
 	}
 	e.Solution = fields[2]
@@ -147,7 +147,6 @@ func readEntry(fields []string) (Entry, error) {
 	return e, nil
 }
 
-// product reads the operator and its parameters.
 func (e *Entry) product(operator, parameters string) error {
 	words := strings.Split(operator, "_")
 	other := func(why string) error {
@@ -191,13 +190,12 @@ func (e *Entry) product(operator, parameters string) error {
 	return nil
 }
 
-// sizes are the parameters of an operator, column-major.
 type sizes struct {
 	transposed string // "tn"
 	m, n, k    int
 	strides    [3]int
 	wildcard   bool
-	rest       string // behind what is known
+	rest       string // the unknown rest
 }
 
 // readSizes reads tn_4096_1040_14336_ld_14336_14336_4096.
@@ -229,23 +227,24 @@ func readSizes(s string) (sizes, error) {
 	return out, nil
 }
 
-// ParseAlgorithm reads the name of a solution; ok is false where it is none of cuBLASLt's.
+// ParseAlgorithm reads a solution's name; ok is false if it is not cuBLASLt's.
 func ParseAlgorithm(solution string) (a table.Attributes, ok bool) {
-	n, err := fmt.Sscanf(solution, algorithmFormat, &a.ID, &a.Tile, &a.Stages, &a.SplitK, &a.Reduction, &a.Swizzle, &a.Custom, &a.Inner, &a.Cluster)
+	n, err := fmt.Sscanf(solution, algorithmFormat, &a.ID, &a.Tile, &a.Stages, &a.SplitK, &a.Reduction, &a.Swizzle, &a.Custom, &a.Inner,
+		&a.Cluster)
 	if n != 9 || err != nil || AlgorithmName(a) != solution || !inRange(a) {
 		return table.Attributes{}, false
 	}
 	return a, true
 }
 
-// inRange says whether each attribute is a number that the library's type of it holds, and one is not zero.
+// inRange reports whether each attribute fits the library's type and not all are zero.
 func inRange(a table.Attributes) bool {
 	least := min(a.ID, a.Tile, a.Stages, a.SplitK, a.Reduction, a.Swizzle, a.Custom, a.Inner, a.Cluster)
 	most := max(a.ID, a.Tile, a.Stages, a.SplitK, a.Reduction, a.Swizzle, a.Custom, a.Inner, a.Cluster)
 	return least >= 0 && most <= math.MaxUint16 && a != (table.Attributes{})
 }
 
-// AlgorithmName spells an algorithm as PyTorch does.
+// AlgorithmName returns PyTorch's spelling of an algorithm.
 func AlgorithmName(a table.Attributes) string {
 	return fmt.Sprintf(algorithmFormat, a.ID, a.Tile, a.Stages, a.SplitK, a.Reduction, a.Swizzle, a.Custom, a.Inner, a.Cluster)
 }

@@ -37,13 +37,18 @@ func TestRead(t *testing.T) {
 		{"GemmTunableOp_BFloat16_TN,tn_4096_1040_14336_ld_14336_14336_4096," + oneName + ",0.125",
 			Entry{Product: product("nk", "bf16", 4096, 14336), M: 1040, Solution: oneName, Algorithm: one, Milliseconds: 0.125}},
 		{"GemmTunableOp_Half_NN,nn_8_3_32_ld_8_32_8", Entry{Product: product("kn", "fp16", 8, 32), M: 3}},
-		{"GemmTunableOp_tf32_TN,tn_8_3_32_ld_32_32_8,Default,0.5", Entry{Product: product("nk", "tf32", 8, 32), M: 3, Solution: "Default", Milliseconds: 0.5}},
+		{"GemmTunableOp_tf32_TN,tn_8_3_32_ld_32_32_8,Default,0.5",
+			Entry{Product: product("nk", "tf32", 8, 32), M: 3, Solution: "Default", Milliseconds: 0.5}},
 		{"GemmTunableOp_float_TN,tn_8_3_32_ld_32_32_8,Default", Entry{Product: product("nk", "fp32", 8, 32), M: 3, Solution: "Default"}},
-		{"GemmTunableOp_float_TN,tn_8_3_32_ld_32_32_8,- { function: matmul, M: 8, N: 3 }", Entry{Product: product("nk", "fp32", 8, 32), M: 3}},
-		{"GemmAndBiasTunableOp_BFloat16_TN,tn_8_3_32_ld_32_32_8," + oneName, Entry{Product: product("nk", "bf16", 8, 32), M: 3, Bias: true, Solution: oneName, Algorithm: one}},
-		{"GemmTunableOp_BFloat16_TN,tn_8_3_32_ld_32_32_8," + oneName + "_x", Entry{Product: product("nk", "bf16", 8, 32), M: 3, Solution: oneName + "_x"}},
+		{"GemmTunableOp_float_TN,tn_8_3_32_ld_32_32_8,- { function: matmul, M: 8, N: 3 }",
+			Entry{Product: product("nk", "fp32", 8, 32), M: 3}},
+		{"GemmAndBiasTunableOp_BFloat16_TN,tn_8_3_32_ld_32_32_8," + oneName,
+			Entry{Product: product("nk", "bf16", 8, 32), M: 3, Bias: true, Solution: oneName, Algorithm: one}},
+		{"GemmTunableOp_BFloat16_TN,tn_8_3_32_ld_32_32_8," + oneName + "_x",
+			Entry{Product: product("nk", "bf16", 8, 32), M: 3, Solution: oneName + "_x"}},
 		{"GemmStridedBatchedTunableOp_BFloat16_TN,tn_8_3_32_B_4_ld_32_32_8", Entry{Other: "it is no plain product"}},
-		{"ScaledGemmTunableOp_Float8_e4m3fn_Float8_e4m3fn_BFloat16_TN,tn_8_3_32_ld_32_32_8_rw_1_bias_None", Entry{Other: "it is no plain product"}},
+		{"ScaledGemmTunableOp_Float8_e4m3fn_Float8_e4m3fn_BFloat16_TN,tn_8_3_32_ld_32_32_8_rw_1_bias_None",
+			Entry{Other: "it is no plain product"}},
 		{"GemmTunableOp_c10::complex<float>_TN,tn_8_3_32_ld_32_32_8", Entry{Other: "its type is not measured"}},
 		{"GemmTunableOp_double_TN,tn_8_3_32_ld_32_32_8", Entry{Other: "its type is not measured"}},
 		{"GemmTunableOp_float_TN,tn_8_3_32_ld_32_32_8_compute_bf16x9_r", Entry{Other: "it is computed in another way"}},
@@ -65,14 +70,16 @@ func TestRead(t *testing.T) {
 
 func TestReadRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"m,weight":                                                  `line 1: "m,weight", expected an operator of TunableOp's`,
-		"GemmTunableOp_BFloat16_TN":                                 `line 1: "GemmTunableOp_BFloat16_TN", expected an operator`,
-		"Validator,PT_VERSION":                                      `line 1: "Validator,PT_VERSION", expected Validator,NAME,VALUE`,
-		"GemmTunableOp_BFloat16_TN,tn":                              `line 1: parameters "tn": expected TRANSPOSED_m_n_k_ld_lda_ldb_ldc`,
-		"\nGemmTunableOp_BFloat16_TN,nn_8_3_32_ld_8_32_8":           `line 2: parameters "nn_8_3_32_ld_8_32_8" of operator "GemmTunableOp_BFloat16_TN"`,
-		"GemmTunableOp_BFloat16_TN,tn_0_3_32_ld_32_32_8":            `line 1: parameters "tn_0_3_32_ld_32_32_8": size "0", expected 1 to`,
-		"GemmTunableOp_BFloat16_TN,tn_99999999999_3_32_ld_32_32_8":  `line 1: parameters`,
-		"GemmTunableOp_BFloat16_TN,tx_8_3_32_ld_32_32_8":            `line 1: parameters "tx_8_3_32_ld_32_32_8": "tx", expected two of n and t`,
+		"m,weight":                     `line 1: "m,weight", expected an operator of TunableOp's`,
+		"GemmTunableOp_BFloat16_TN":    `line 1: "GemmTunableOp_BFloat16_TN", expected an operator`,
+		"Validator,PT_VERSION":         `line 1: "Validator,PT_VERSION", expected Validator,NAME,VALUE`,
+		"GemmTunableOp_BFloat16_TN,tn": `line 1: parameters "tn": expected TRANSPOSED_m_n_k_ld_lda_ldb_ldc`,
+		"\nGemmTunableOp_BFloat16_TN,nn_8_3_32_ld_8_32_8": `line 2: parameters "nn_8_3_32_ld_8_32_8" of operator ` +
+			`"GemmTunableOp_BFloat16_TN"`,
+		"GemmTunableOp_BFloat16_TN,tn_0_3_32_ld_32_32_8":           `line 1: parameters "tn_0_3_32_ld_32_32_8": size "0", expected 1 to`,
+		"GemmTunableOp_BFloat16_TN,tn_99999999999_3_32_ld_32_32_8": `line 1: parameters`,
+		"GemmTunableOp_BFloat16_TN,tx_8_3_32_ld_32_32_8": `line 1: parameters "tx_8_3_32_ld_32_32_8": "tx", expected two of n ` +
+			`and t`,
 		"GemmTunableOp_BFloat16_TN,tn_8_3_32_ld_32_32_8,Default,-1": `line 1: time "-1", expected milliseconds`,
 		strings.Repeat("G", maxLine+1):                              `line 1: more than 65536 bytes`,
 	} {
@@ -82,7 +89,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// Editors put a byte order mark in front, and PyTorch writes none.
+// Editors may add a byte order mark.
 func TestReadByteOrderMark(t *testing.T) {
 	const text = "Validator,PT_VERSION,2.15.0\nGemmTunableOp_float_TN,tn_8_3_32_ld_32_32_8,Default,0.5\n"
 	f, err := Read(strings.NewReader("\ufeff" + text))
@@ -99,7 +106,7 @@ func TestReadByteOrderMark(t *testing.T) {
 	}
 }
 
-// What fails while a file is read is no fault of its lines.
+// Read errors are not line errors.
 func TestReadFails(t *testing.T) {
 	var wrong *LineError
 	broken := errors.New("broken disk")
@@ -120,26 +127,31 @@ func TestParseVersion(t *testing.T) {
 	}
 }
 
-// example has actions that a file can express, and others.
 func example() *table.Table {
 	tuned := table.Action{Kind: table.Algorithm, Kernel: Library, Algorithm: one}
-	return &table.Table{Schema: table.Schema, Created: "2024-05-06T07:08:09Z", Validators: table.Validators{Device: "card"}, Series: []table.Series{
-		{Product: table.Product{Kernel: "cublas", DType: "bf16", Layout: table.KN, N: 8, K: 32}, Default: table.Action{Kind: table.Direct}, Intervals: []table.Interval{
-			{From: 1, To: 3, Action: tuned, Proofs: []table.Proof{{M: 2, DirectUS: 3, RemedyUS: 2.5, GainLo: 1.1, GainMid: 1.2, GainHi: 1.3}}},
-		}},
-		{Product: table.Product{Kernel: "cublas", DType: "bf16", Layout: table.NK, N: 4096, K: 14336}, Default: table.Action{Kind: table.Direct}, Intervals: []table.Interval{
-			{From: 16, To: 48, Step: 16, Action: tuned},
-			{From: 64, To: 64, Action: table.Action{Kind: table.Kernel, Kernel: "cublaslt:2"}},
-			{From: 65, To: 96, Action: table.Action{Kind: table.Pad, PadTo: 96, Pad: table.InPlace}},
-			{From: 97, To: 97, Action: table.Action{Kind: table.Algorithm, Kernel: "other", Algorithm: one}},
-		}},
-		{Product: table.Product{Kernel: "cublaslt", DType: "bf16", Layout: table.KN, N: 8, K: 32}, Default: table.Action{Kind: table.Direct}, Intervals: []table.Interval{
-			{From: 2, To: 2, Action: table.Action{Kind: table.Algorithm, Kernel: Library, Algorithm: table.Attributes{ID: 1}}},
-		}},
-		{Product: table.Product{Kernel: "cublas", DType: "fp8", Layout: table.NK, N: 16, K: 16}, Default: table.Action{Kind: table.Direct}, Intervals: []table.Interval{
-			{From: 1, To: 1, Action: tuned},
-		}},
-	}}
+	return &table.Table{Schema: table.Schema, Created: "2024-05-06T07:08:09Z", Validators: table.Validators{Device: "card"},
+		Series: []table.Series{
+			{Product: table.Product{Kernel: "cublas", DType: "bf16", Layout: table.KN, N: 8, K: 32},
+				Default: table.Action{Kind: table.Direct}, Intervals: []table.Interval{
+					{From: 1, To: 3, Action: tuned,
+						Proofs: []table.Proof{{M: 2, DirectUS: 3, RemedyUS: 2.5, GainLo: 1.1, GainMid: 1.2, GainHi: 1.3}}},
+				}},
+			{Product: table.Product{Kernel: "cublas", DType: "bf16", Layout: table.NK, N: 4096, K: 14336},
+				Default: table.Action{Kind: table.Direct}, Intervals: []table.Interval{
+					{From: 16, To: 48, Step: 16, Action: tuned},
+					{From: 64, To: 64, Action: table.Action{Kind: table.Kernel, Kernel: "cublaslt:2"}},
+					{From: 65, To: 96, Action: table.Action{Kind: table.Pad, PadTo: 96, Pad: table.InPlace}},
+					{From: 97, To: 97, Action: table.Action{Kind: table.Algorithm, Kernel: "other", Algorithm: one}},
+				}},
+			{Product: table.Product{Kernel: "cublaslt", DType: "bf16", Layout: table.KN, N: 8, K: 32},
+				Default: table.Action{Kind: table.Direct}, Intervals: []table.Interval{
+					{From: 2, To: 2, Action: table.Action{Kind: table.Algorithm, Kernel: Library, Algorithm: table.Attributes{ID: 1}}},
+				}},
+			{Product: table.Product{Kernel: "cublas", DType: "fp8", Layout: table.NK, N: 16, K: 16},
+				Default: table.Action{Kind: table.Direct}, Intervals: []table.Interval{
+					{From: 1, To: 1, Action: tuned},
+				}},
+		}}
 }
 
 func TestWrite(t *testing.T) {
@@ -167,7 +179,7 @@ func TestWrite(t *testing.T) {
 		t.Errorf("%+v, expected 6 lines and %v", w, left)
 	}
 
-	// What was written is read as it was meant, and loses lines alone.
+	// Written files must read back and lose only lines.
 	f, err := Read(&b)
 	if err != nil {
 		t.Fatal(err)
@@ -215,17 +227,18 @@ func TestUnchecked(t *testing.T) {
 	}
 }
 
-// TestAlgorithmNames: every algorithm's name is read as that algorithm.
 func TestAlgorithmNames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := func(name string) int { return rapid.IntRange(0, 1<<16-1).Draw(t, name) }
 		a := table.Attributes{ID: 1 + number("id")/2, Tile: number("tile"), Stages: number("stages"), SplitK: number("split"),
-			Reduction: number("reduction"), Swizzle: number("swizzle"), Custom: number("custom"), Inner: number("inner"), Cluster: number("cluster")}
+			Reduction: number("reduction"), Swizzle: number("swizzle"), Custom: number("custom"), Inner: number("inner"),
+			Cluster: number("cluster")}
 		if got, ok := ParseAlgorithm(AlgorithmName(a)); !ok || got != a {
 			t.Fatalf("%s was read as %+v, %v", AlgorithmName(a), got, ok)
 		}
 	})
-	for _, bad := range []string{"", "Default", "Gemm_Cublaslt_", oneName[:len(oneName)-2], oneName + "7777777", strings.Replace(oneName, "66", "-1", 1), strings.Replace(oneName, "66", "066", 1)} {
+	for _, bad := range []string{"", "Default", "Gemm_Cublaslt_", oneName[:len(oneName)-2], oneName + "7777777",
+		strings.Replace(oneName, "66", "-1", 1), strings.Replace(oneName, "66", "066", 1)} {
 		if a, ok := ParseAlgorithm(bad); ok {
 			t.Errorf("%q was read as %+v", bad, a)
 		}
@@ -245,7 +258,6 @@ func FuzzRead(f *testing.F) {
 		if err := tuned.Validate(); err != nil {
 			t.Fatalf("the table of an accepted file: %v", err)
 		}
-		// What is kept is read alike.
 		var b bytes.Buffer
 		if err := file.Strike(&b, func(table.Product, int) bool { return false }); err != nil {
 			t.Fatal(err)

@@ -7,24 +7,25 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 // Schema is the value of Advice.Schema.
 const Schema = "gemmaudit.advice/1"
 
-// Coverage says what the times of passes are times of.
+// Coverage says which parts the times of passes include.
 type Coverage string
 
 // The coverages.
 const (
-	Products   Coverage = "products"    // the swept products alone
-	KnownParts Coverage = "known parts" // the products, and other parts that were swept or imported
-	WholePass  Coverage = "whole pass"  // with a rest that was fitted to measured passes
+	Products   Coverage = "products"    // only the swept products
+	KnownParts Coverage = "known parts" // products, and other parts that were swept or imported
+	WholePass  Coverage = "whole pass"  // including a rest that was fitted to measured passes
 )
 
-// Subject is what passes are passes of.
+// Subject is the model and device that an advice is about.
 type Subject struct {
-	Runs   []string `json:"runs"` // names of the run files
+	Runs   []string `json:"runs"`
 	Model  string   `json:"model"`
 	TP     int      `json:"tp,omitempty"` // ranks that a layer is split over, 0 for one
 	Layers int      `json:"layers"`
@@ -33,46 +34,47 @@ type Subject struct {
 	Kernel string   `json:"kernel"`
 	DType  string   `json:"dtype"`
 	Layout string   `json:"layout"`
-	// ClockMHz is the clock that the parts' times hold at, 0 where clocks are not known.
+	// ClockMHz is the clock of the parts' times, 0 if clocks are unknown.
 	ClockMHz float64 `json:"clock_mhz,omitempty"`
-	// Sequences is how many rows the parts on last rows get, 0 for as many as a pass has tokens.
+	// Sequences is the number of rows of parts that run only on last rows; 0 means all tokens of a pass.
 	Sequences int `json:"sequences"`
 }
 
-// Options say what to advise on.
+// Options configure the advice.
 type Options struct {
 	Traffic results.Traffic // nil for flat in log M
-	Sizes   int             // most sizes to capture
-	Latency float64         // bound on the time of a chunk in seconds, 0 for none
-	MinGain float64         // gain from which on a size is never worth running, as a share
-	FDR     float64         // of the sizes that are named so
-	Engines []string        // whose settings are written, of [Engines]
-	// MaxTokens is the most tokens of a pass, MaxSequences the most sequences that decode; 0 where they were not given.
+	Sizes   int             // maximum number of sizes to capture
+	Latency float64         // maximum seconds of a chunk, 0 for no limit
+	MinGain float64         // minimum gain, as a share, of a size that is never worth running
+	FDR     float64         // false discovery rate of such sizes
+	Engines []string        // engines whose settings are written, of [Engines]
+	// MaxTokens is the maximum number of tokens per pass, MaxSequences the maximum number of decoding
+	// sequences; 0 if not given.
 	MaxTokens, MaxSequences int
 }
 
-// Advice is what to set in an engine, and why.
+// Advice holds recommended engine settings with their reasons.
 type Advice struct {
 	Schema string `json:"schema"`
 	Subject
-	// Coverage says what the times are times of, Missing what is not in them.
+	// Coverage says which parts the times include; Missing lists the others.
 	Coverage Coverage `json:"coverage"`
 	Missing  []string `json:"missing,omitempty"`
 	Parts    []Part   `json:"parts"`
 	Rest     *Rest    `json:"rest,omitempty"`
 	Passes   []Pass   `json:"passes"`
-	// Limits bound all that follows. Sizes are in tokens; Decoding are those of passes that decode, in sequences, nil where Limits do not
-	// bound them further.
+	// Limits apply to all that follows. Sizes are in tokens. Decoding is in sequences of decode passes, nil
+	// if Limits add no further bound.
 	Limits   Limits  `json:"limits"`
 	Sizes    Sizes   `json:"capture"`
 	Decoding []int   `json:"capture_decoding,omitempty"`
 	MinGain  float64 `json:"min_gain"`
 	FDR      float64 `json:"fdr"`
 	Skips    []Skip  `json:"never_run"`
-	// Skipping is what running none of Skips saves against running every known size; zero for none.
+	// Skipping is the saving of skipping Skips compared with running every known size; zero for none.
 	Skipping Saving `json:"never_run_saving,omitzero"`
 	Chunk    Chunk  `json:"chunk"`
-	// Settings are those of engines, ready to use.
+	// Settings are engine settings ready to use.
 	Settings []Setting       `json:"settings"`
 	Warnings []rules.Warning `json:"warnings,omitempty"`
 }
@@ -80,31 +82,32 @@ type Advice struct {
 // Pass is the time over one M.
 type Pass struct {
 	M       int            `json:"m"`
-	Seconds rules.Interval `json:"seconds"`
-	// PartsSeconds is that of the parts alone.
+	Seconds stats.Interval `json:"seconds"`
+	// PartsSeconds is the time of the parts alone.
 	PartsSeconds    float64        `json:"parts_seconds"`
-	TokensPerSecond rules.Interval `json:"tokens_per_second"`
-	// Inferred is true where the time of a part follows from other Ms.
+	TokensPerSecond stats.Interval `json:"tokens_per_second"`
+	// Inferred is true if the time of a part is interpolated from other Ms.
 	Inferred bool `json:"inferred,omitempty"`
-	// Scatter is where the error comes from, the weakest origin of its parts: what is borrowed or assumed makes nothing sure.
+	// Scatter is the origin of the error, the weakest among the parts: a borrowed or assumed one proves
+	// nothing.
 	Scatter rules.ScatterOrigin `json:"scatter"`
 }
 
-// Draws of a choice: fewer where there are many sizes.
 const (
 	mostDraws  = 300
 	leastDraws = 40
-	drawBudget = 1 << 20 // sizes × sizes captured × draws
+	drawBudget = 1 << 20
 )
 
-// Advise reckons the passes of parts, with a rest where whole passes were measured, and what to set.
-// missing are names of what is in a pass and in no part.
+// Advise computes the passes of parts, with a rest if whole passes were measured, and recommends settings.
+// missing lists operations that no part covers.
 func Advise(subject Subject, parts []Part, missing []string, measured Measured, o Options) (*Advice, error) {
 	p, err := Sum(parts)
 	if err != nil {
 		return nil, err
 	}
-	a := &Advice{Schema: Schema, Subject: subject, Coverage: Products, Missing: missing, Parts: parts, MinGain: o.MinGain, FDR: o.FDR, Skips: []Skip{}, Settings: []Setting{}}
+	a := &Advice{Schema: Schema, Subject: subject, Coverage: Products, Missing: missing, Parts: parts, MinGain: o.MinGain, FDR: o.FDR,
+		Skips: []Skip{}, Settings: []Setting{}}
 	for _, part := range parts {
 		if part.Source == Imported || part.Series.N == 0 {
 			a.Coverage = KnownParts
@@ -119,7 +122,8 @@ func Advise(subject Subject, parts []Part, missing []string, measured Measured, 
 	}
 	for i, m := range p.ms {
 		size := p.chunkSize(i)
-		a.Passes = append(a.Passes, Pass{M: m, Seconds: size.Seconds, PartsSeconds: p.parts[i], TokensPerSecond: size.TokensPerSecond, Inferred: p.inferred[i], Scatter: p.scatter[i]})
+		a.Passes = append(a.Passes, Pass{M: m, Seconds: size.Seconds, PartsSeconds: p.parts[i], TokensPerSecond: size.TokensPerSecond,
+			Inferred: p.inferred[i], Scatter: p.scatter[i]})
 	}
 	a.warnScatter()
 	all, err := NewLoad(o.Traffic, p.ms[0], p.ms[len(p.ms)-1])
@@ -139,22 +143,21 @@ func Advise(subject Subject, parts []Part, missing []string, measured Measured, 
 	}
 	a.Settings = a.settings(o.Engines)
 	if a.Sizes.Covered < 1 {
-		a.warn("%.3g %% of the traffic is of batches above m%d, the largest size that is known and that the limits allow: nothing is said of them", 100*(1-a.Sizes.Covered), p.upTo(a.Limits.Tokens).last())
+		a.warn("%.3g %% of the traffic is in batches above m%d, the largest known size within the limits, and is not covered",
+			100*(1-a.Sizes.Covered), p.upTo(a.Limits.Tokens).last())
 	}
 	return a, nil
 }
 
-// capture advises on the sizes of p, by the traffic or, where none of it fits p, by a flat one.
 func (a *Advice) capture(p *Passes, o Options, draws int, normal func() float64) Sizes {
 	load, err := NewLoad(o.Traffic, p.ms[0], p.last())
 	if err != nil {
-		a.warn("no batch of the traffic has up to %d tokens, as the limits allow: sizes are those of a flat traffic", p.last())
-		load, _ = NewLoad(nil, p.ms[0], p.last()) // has the smallest size
+		a.warn("the traffic has no batch within the limit of %d tokens: sizes are for uniform traffic", p.last())
+		load, _ = NewLoad(nil, p.ms[0], p.last()) // always has the smallest size
 	}
 	return p.AdviseSizes(load, o.Sizes, draws, o.MinGain, normal)
 }
 
-// warnScatter says which passes have no scatter of their own.
 func (a *Advice) warnScatter() {
 	few, weakest := 0, rules.OwnScatter
 	for _, p := range a.Passes {
@@ -164,40 +167,40 @@ func (a *Advice) warnScatter() {
 		}
 	}
 	if few > 0 {
-		a.warn("%s on times with too few samples, by %s scatter: no gain at these is sure; measure each size five times or more", counted(few, "pass rests", "passes rest"), weakest)
+		a.warn("%s on times with too few samples, with %s noise: gains there are uncertain; measure each size at least five times",
+			counted(few, "pass rests", "passes rest"), weakest)
 	}
 }
 
-// looseScatter is the scatter of measured passes from which on a fit foretells little: what is to be
-// found, sizes that lose some per cent, is within it.
+// looseScatter hides losses of some percent, so a fit predicts little.
 const looseScatter = 0.03
 
-// leastRatio and mostRatio bound what measured passes take as a multiple of their parts. A pass takes no less than
-// its parts, but for another clock, and one that takes a hundred times as much is none of theirs: milliseconds
-// that are given as seconds are a thousand times as long.
+// A pass is never much faster than its parts, except by its clock. A ratio of 100 means that it does not
+// match them; milliseconds given as seconds are a factor of 1000.
 const leastRatio, mostRatio = 0.1, 100
 
-// warnRest says what of a rest is to be known.
 func (a *Advice) warnRest() {
 	r := a.Rest
 	if r.Scatter > looseScatter {
-		a.warn("measured passes scatter by %.1f %% about the fit: they are noisy, or parts are of another library or model", 100*r.Scatter)
+		a.warn("measured passes vary by %.1f %% around the fit: they are noisy, or parts come from another library or model", 100*r.Scatter)
 	}
 	if r.Ratio > mostRatio || r.Ratio < leastRatio {
-		a.warn("measured passes take %.3g times what their parts do, in the median: are their times in seconds, and of this model?", r.Ratio)
+		a.warn("measured passes take %.3g times as long as their parts (median): check that times are in seconds and of this model",
+			r.Ratio)
 	}
 	if r.Faster {
-		a.warn("at some size the measured passes take less than the parts by themselves: another clock, library or model than those of the runs")
+		a.warn("at some size the measured passes take less time than their parts: their clock, library or model may differ from the runs")
 	}
 	if n := len(r.Outside); n > 0 {
-		a.warn("%s outside of the measured passes, m%d to m%d, and nothing is said of them: %s", counted(n, "known size lies", "known sizes lie"), r.FromM, r.ToM, Text(r.Outside))
+		a.warn("%s outside the measured passes, m%d to m%d, and not covered: %s", counted(n, "known size lies", "known sizes lie"), r.FromM,
+			r.ToM, Text(r.Outside))
 	}
 	if n := len(r.Unmatched); n > 0 {
-		a.warn("%s at sizes that the parts are not known at, and not used: %s", counted(n, "measured pass is", "measured passes are"), Text(r.Unmatched))
+		a.warn("%s at sizes where parts are unknown, and not used: %s", counted(n, "measured pass is", "measured passes are"),
+			Text(r.Unmatched))
 	}
 }
 
-// counted is a number with its words.
 func counted(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

@@ -5,29 +5,28 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// UsualChunks are the chunk sizes that engines and their guides name.
+// UsualChunks are the chunk sizes that engines and their guides mention.
 var UsualChunks = []int{512, 1024, 2048, 8192}
 
-// shownChunks is how many of the best are listed.
 const shownChunks = 5
 
-// Chunk is the advice on how many tokens of prompts to compute in one pass.
+// Chunk is the advice on the prompt tokens per pass.
 type Chunk struct {
-	// LatencySeconds is the bound on the time of a pass, on the upper end of its interval; 0 for none.
+	// LatencySeconds limits the upper bound of a pass's time; 0 for no limit.
 	LatencySeconds float64 `json:"latency_seconds,omitempty"`
-	// M is the size with the most tokens a second within the bound, 0 where none is within it.
+	// M is the size with the most tokens per second within the limit, 0 if there is none.
 	M               int            `json:"m"`
-	Seconds         rules.Interval `json:"seconds,omitzero"`
-	TokensPerSecond rules.Interval `json:"tokens_per_second,omitzero"`
-	// OverM is the usual size with the most tokens a second of those that are known and within the bound, 0 for
-	// none. Gain is that of the advised chunk over it, and Gains says whether there is any.
+	Seconds         stats.Interval `json:"seconds,omitzero"`
+	TokensPerSecond stats.Interval `json:"tokens_per_second,omitzero"`
+	// OverM is the known usual size with the most tokens per second within the limit, 0 for none. Gain is the
+	// advised chunk's gain over it.
 	OverM int            `json:"over_m,omitempty"`
-	Gain  rules.Interval `json:"gain,omitzero"`
+	Gain  stats.Interval `json:"gain,omitzero"`
 	Gains Gains          `json:"gains,omitempty"`
-	// Best are the best few, the advised one first; Usual compares with those that are usual.
+	// Best lists the best few, the advised one first; Usual compares with the usual sizes.
 	Best  []ChunkSize  `json:"best"`
 	Usual []UsualChunk `json:"usual"`
 }
@@ -35,15 +34,15 @@ type Chunk struct {
 // Gains says whether an advice is worth following, by the interval of its gain.
 type Gains string
 
-// The values of Gains; it is empty where there is nothing to compare with.
+// The values of Gains; it is empty without a comparison.
 const (
 	GainsSurely  Gains = "yes"        // the lower bound is above 1
-	GainsUnsure  Gains = "not surely" // neither, or by scatter that is borrowed or assumed
+	GainsUnsure  Gains = "not surely" // neither, or with borrowed or assumed scatter
 	GainsNothing Gains = "no"         // the upper bound is at most 1
 )
 
-// gainsOf is what a gain says. sure is false where the scatter of a time is not its own, which proves nothing.
-func gainsOf(gain rules.Interval, sure bool) Gains {
+// sure is false if the scatter of a time is not its own, which is no proof.
+func gainsOf(gain stats.Interval, sure bool) Gains {
 	switch {
 	case !sure:
 		return GainsUnsure
@@ -58,34 +57,33 @@ func gainsOf(gain rules.Interval, sure bool) Gains {
 // ChunkSize is a size with its rate.
 type ChunkSize struct {
 	M               int            `json:"m"`
-	Seconds         rules.Interval `json:"seconds"`
-	TokensPerSecond rules.Interval `json:"tokens_per_second"`
+	Seconds         stats.Interval `json:"seconds"`
+	TokensPerSecond stats.Interval `json:"tokens_per_second"`
 }
 
 // UsualChunk compares the advised chunk with a usual one.
 type UsualChunk struct {
 	ChunkSize
-	// Known is false where the size was not swept, or no pass is foretold there: then all
-	// below is zero.
+	// Known is false if the size was not swept, or no pass is predicted there. The other fields are then
+	// zero.
 	Known bool `json:"known"`
-	// WithinLatency says whether its time is within the bound.
+	// WithinLatency reports whether its time is within the limit.
 	WithinLatency bool `json:"within_latency"`
-	// Saving is that of the advised chunk over this one, for a token.
+	// Saving is the advised chunk's saving per token over this one.
 	Saving
-	// BestM is the best chunk that is no larger than this one, within the bound, 0 for none, and
-	// BestGain its rate ÷ that of this one.
+	// BestM is the best chunk up to this size within the limit, 0 for none, and BestGain its rate ÷ this
+	// one's.
 	BestM    int            `json:"best_m_up_to,omitempty"`
-	BestGain rules.Interval `json:"best_gain,omitzero"`
+	BestGain stats.Interval `json:"best_gain,omitzero"`
 }
 
-// chunkSize is the i-th size with its rate.
 func (p *Passes) chunkSize(i int) ChunkSize {
 	t, m := p.Seconds(i), float64(p.ms[i])
-	return ChunkSize{M: p.ms[i], Seconds: t, TokensPerSecond: rules.Interval{Lo: m / t.Hi, Mid: m / t.Mid, Hi: m / t.Lo}}
+	return ChunkSize{M: p.ms[i], Seconds: t, TokensPerSecond: stats.Interval{Lo: m / t.Hi, Mid: m / t.Mid, Hi: m / t.Lo}}
 }
 
-// AdviseChunk finds the chunk with the most tokens a second among those whose time is surely within
-// latency seconds, 0 for any. draws is how often the choice is repeated, see the package comment.
+// AdviseChunk finds the chunk with the most tokens per second whose time is surely within latency seconds, 0
+// for any. draws is the number of repetitions; see the package comment.
 func (p *Passes) AdviseChunk(latency float64, draws int, normal func() float64) Chunk {
 	c := Chunk{LatencySeconds: latency, Best: []ChunkSize{}, Usual: []UsualChunk{}}
 	within := make([]bool, len(p.ms))
@@ -107,7 +105,7 @@ func (p *Passes) AdviseChunk(latency float64, draws int, normal func() float64) 
 	if len(ranked) > 0 {
 		c.M, c.Seconds, c.TokensPerSecond = c.Best[0].M, c.Best[0].Seconds, c.Best[0].TokensPerSecond
 	}
-	over := 0.0 // tokens a second of OverM
+	over := 0.0
 	for _, m := range UsualChunks {
 		i, known := slices.BinarySearch(p.ms, m)
 		u := UsualChunk{ChunkSize: ChunkSize{M: m}, Known: known}
@@ -136,10 +134,8 @@ func (p *Passes) AdviseChunk(latency float64, draws int, normal func() float64) 
 	return c
 }
 
-// rate is tokens a second of the i-th size when passes take seconds.
 func (p *Passes) rate(i int, seconds []float64) float64 { return float64(p.ms[i]) / seconds[i] }
 
-// best is the size with the highest rate, the smallest of equal ones.
 func (p *Passes) best(among []int, seconds []float64) int {
 	best := among[0]
 	for _, i := range among[1:] {
@@ -150,8 +146,8 @@ func (p *Passes) best(among []int, seconds []float64) int {
 	return best
 }
 
-// bestOver is the log of the rate of the best among some sizes over that of the i-th, corrected for the
-// choice, with its standard error.
+// bestOver is the log ratio of the best rate to the i-th's, corrected for selection bias, with its standard
+// error.
 func (p *Passes) bestOver(among []int, i int, drawn [][]float64) (log, sd float64) {
 	gain := func(best int, seconds []float64) float64 {
 		return math.Log(p.rate(best, seconds) / p.rate(i, seconds))

@@ -8,15 +8,15 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// TestChunkGains: a chunk says whether it gains over the fastest usual one that may be run, and so do the settings; a
-// chunk over itself gains exactly 1.
+// A chunk reports its gain over the fastest usual chunk allowed; a chunk over itself gains exactly 1.
 func TestChunkGains(t *testing.T) {
 	ms := []int{256, 512, 768, 1024, 2048}
 	for _, c := range []struct {
 		name    string
-		rates   []float64 // tokens a second of each size
+		rates   []float64
 		sd      float64
 		latency float64
 		m, over int
@@ -33,9 +33,10 @@ func TestChunkGains(t *testing.T) {
 		}
 		chunk := known(ms, seconds, c.sd).AdviseChunk(c.latency, 200, rand.New(rand.NewPCG(1, 2)).NormFloat64)
 		if chunk.M != c.m || chunk.OverM != c.over || chunk.Gains != c.want {
-			t.Errorf("%s: m%d over m%d gains %q %v, expected m%d over m%d, %q", c.name, chunk.M, chunk.OverM, chunk.Gains, chunk.Gain, c.m, c.over, c.want)
+			t.Errorf("%s: m%d over m%d gains %q %v, expected m%d over m%d, %q", c.name, chunk.M, chunk.OverM, chunk.Gains, chunk.Gain, c.m,
+				c.over, c.want)
 		}
-		one := rules.Interval{Lo: 1, Mid: 1, Hi: 1}
+		one := stats.Interval{Lo: 1, Mid: 1, Hi: 1}
 		for _, u := range chunk.Usual {
 			if (u.M == chunk.M) != (u.Gain == one) || u.BestM > 0 && (u.BestM == u.M) != (u.BestGain == one) {
 				t.Errorf("%s: m%d over m%d gains %v, the best up to it, m%d, %v", c.name, chunk.M, u.M, u.Gain, u.BestM, u.BestGain)
@@ -47,7 +48,8 @@ func TestChunkGains(t *testing.T) {
 			}
 		}
 	}
-	for gain, want := range map[rules.Interval]Gains{{Lo: 0.9, Mid: 0.95, Hi: 0.999}: GainsNothing, {Lo: 1.001, Mid: 1.01, Hi: 1.02}: GainsSurely, {Lo: 0.99, Mid: 1, Hi: 1.01}: GainsUnsure} {
+	for gain, want := range map[stats.Interval]Gains{{Lo: 0.9, Mid: 0.95, Hi: 0.999}: GainsNothing,
+		{Lo: 1.001, Mid: 1.01, Hi: 1.02}: GainsSurely, {Lo: 0.99, Mid: 1, Hi: 1.01}: GainsUnsure} {
 		if got := gainsOf(gain, true); got != want {
 			t.Errorf("%v gains %q, expected %q", gain, got, want)
 		}
@@ -57,7 +59,7 @@ func TestChunkGains(t *testing.T) {
 	}
 }
 
-// TestMeasuredInOtherUnits: passes that are a thousand times too long or too short are warned of.
+// Passes a thousand times too long or too short give a warning.
 func TestMeasuredInOtherUnits(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	s := simulate(random, 0.001)
@@ -74,14 +76,15 @@ func TestMeasuredInOtherUnits(t *testing.T) {
 		for i := range measured {
 			measured[i].Seconds *= c.unit
 		}
-		a, err := Advise(Subject{Model: "m"}, []Part{{Names: []string{"products"}, Count: 1, Times: times}}, nil, measured, Options{Sizes: 4, MinGain: 0.02, FDR: 0.05})
+		a, err := Advise(Subject{Model: "m"}, []Part{{Names: []string{"products"}, Count: 1, Times: times}}, nil, measured,
+			Options{Sizes: 4, MinGain: 0.02, FDR: 0.05})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if ratio := a.Rest.Ratio / c.unit; ratio < 1 || ratio > 2 {
 			t.Errorf("× %g: measured passes take %g times their parts", c.unit, a.Rest.Ratio)
 		}
-		warned := slices.ContainsFunc(a.Warnings, func(w rules.Warning) bool { return strings.Contains(w.Text, "are their times in seconds") })
+		warned := slices.ContainsFunc(a.Warnings, func(w rules.Warning) bool { return strings.Contains(w.Text, "check that times") })
 		if warned != c.warned {
 			t.Errorf("× %g: warnings %s", c.unit, fmt.Sprint(a.Warnings))
 		}

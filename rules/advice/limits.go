@@ -6,15 +6,16 @@ import (
 	"slices"
 )
 
-// Limits bound what an engine runs. All advice and all settings follow one set of them.
+// Limits restrict what an engine runs. All advice and settings use the same limits.
 type Limits struct {
-	// Tokens is the most tokens of a pass: the advised chunk, or where there is none, what was given; 0 for no bound.
+	// Tokens is the maximum number of tokens per pass: the advised chunk, or else the given limit; 0 for no
+	// limit.
 	Tokens int `json:"tokens,omitempty"`
-	// Sequences is the most sequences that decode at a time; 0 where it was not given.
+	// Sequences is the maximum number of decoding sequences; 0 if not given.
 	Sequences int `json:"sequences,omitempty"`
 }
 
-// sequences is the most sequences of a pass: each has one token at least. 0 is no bound.
+// Each sequence has at least one token. 0 is no limit.
 func (l Limits) sequences() int {
 	if l.Sequences == 0 || l.Tokens > 0 && l.Tokens < l.Sequences {
 		return l.Tokens
@@ -22,7 +23,7 @@ func (l Limits) sequences() int {
 	return l.Sequences
 }
 
-// upTo are the passes of at most so many tokens, at least the smallest; 0 is no bound. It shares memory with p.
+// upTo returns the passes of at most so many tokens; 0 is no limit. It shares memory with p.
 func (p *Passes) upTo(tokens int) *Passes {
 	if tokens <= 0 {
 		return p
@@ -37,13 +38,13 @@ func (p *Passes) upTo(tokens int) *Passes {
 	return &out
 }
 
-// simpler gives up what a choice among uncertain times only seems to gain: sizes move to rounder numbers, and are left out, as long as the
-// expected time is not surely longer for it, nor by more than the share most.
+// simpler moves sizes to rounder numbers or drops them. The expected time must not surely increase, nor grow
+// by more than the share most.
 func (p *Passes) simpler(captured []int, load *Load, most float64) []int {
 	everything := []span{{0, p.ms[len(p.ms)-1]}}
 	base := padded(p.ms, captured, load, everything)
 	total, usual := load.total(), sum(base, p.seconds)
-	// costs is by what the log of the expected time grows; ok is false where that is more than noise.
+	// costs is the increase of the log of the expected time; ok is false if it is more than noise.
 	costs := func(sizes []int) (log float64, ok bool) {
 		w := padded(p.ms, sizes, load, everything)
 		u := sum(w, p.seconds)
@@ -56,7 +57,7 @@ func (p *Passes) simpler(captured []int, load *Load, most float64) []int {
 		return log, log <= 0 || log <= math.Min(half(df)*sd, math.Log1p(most))
 	}
 	out := slices.Clone(captured)
-	for k := range len(out) - 1 { // the largest serves the largest batches
+	for k := range len(out) - 1 { // the largest is needed for the largest batches
 		from := 0
 		if k > 0 {
 			from = out[k-1] + 1
@@ -89,5 +90,4 @@ func (p *Passes) simpler(captured []int, load *Load, most float64) []int {
 	return out
 }
 
-// roundness is how many times a number can be halved.
 func roundness(m int) int { return bits.TrailingZeros(uint(m)) }

@@ -13,7 +13,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// bumpy is a part over multiples of 64 whose rate is best at a given size.
 func bumpy(best int, se float64) Part {
 	part := Part{Names: []string{"products"}, Count: 1}
 	for m := 64; m <= 2048; m += 64 {
@@ -26,7 +25,7 @@ func bumpy(best int, se float64) Part {
 	return part
 }
 
-// TestLimits: no size of any setting is above what the chunk and the flags allow, whatever the traffic.
+// No size of any setting exceeds the chunk and the flags.
 func TestLimits(t *testing.T) {
 	number := regexp.MustCompile(`\d+`)
 	for _, c := range []struct {
@@ -34,7 +33,7 @@ func TestLimits(t *testing.T) {
 		best              int
 		tokens, sequences int
 		traffic           results.Traffic
-		chunk, decoding   int // the chunk, and the most of sizes in sequences
+		chunk, decoding   int // the chunk, and the maximum size in sequences
 	}{
 		{"the chunk", 640, 0, 0, nil, 640, 640},
 		{"a chunk that is bounded", 1536, 1024, 0, nil, 0, 1024},
@@ -45,7 +44,8 @@ func TestLimits(t *testing.T) {
 		{"tokens below all sizes", 640, 8, 0, nil, 64, 64},
 	} {
 		a, err := Advise(Subject{Model: "m"}, []Part{bumpy(c.best, 0.001)}, nil, nil,
-			Options{Sizes: 16, MinGain: 0.02, FDR: 0.05, Engines: Engines(), Traffic: c.traffic, MaxTokens: c.tokens, MaxSequences: c.sequences})
+			Options{Sizes: 16, MinGain: 0.02, FDR: 0.05, Engines: Engines(), Traffic: c.traffic, MaxTokens: c.tokens,
+				MaxSequences: c.sequences})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestSimplerSizes: noise picks no odd sizes, real steps are kept, and what is given up is within the bound.
+// Noise picks no odd sizes, real steps are kept, and losses are within the limit.
 func TestSimplerSizes(t *testing.T) {
 	var ms []int
 	for m := 2; m <= 512; m += 2 {
@@ -85,7 +85,7 @@ func TestSimplerSizes(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 3))
 		flat, steps := make([]float64, len(ms)), make([]float64, len(ms))
 		for i, m := range ms {
-			flat[i] = math.Exp(0.01 * random.NormFloat64()) // as long whatever M is
+			flat[i] = math.Exp(0.01 * random.NormFloat64()) // equally long at every M
 			steps[i] = math.Ceil(float64(m)/96) * math.Exp(0.001*random.NormFloat64())
 		}
 		load, err := NewLoad(nil, ms[0], 512)

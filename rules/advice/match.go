@@ -8,14 +8,15 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/importing"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// Run is what is known of one run.
+// Run is the data of one run.
 type Run struct {
 	Name  string
 	Times []rules.SeriesTimes
-	// Cards are the names of its devices by their ids.
+	// Cards gives the names of its devices by id.
 	Cards map[string]string
 }
 
@@ -23,42 +24,38 @@ type Run struct {
 type Product struct {
 	Name string
 	N, K int
-	// Count is how often a pass has it.
+	// Count is the number of times per pass.
 	Count int
 }
 
-// Need is what a pass of a model consists of.
+// Need describes the parts of a model's pass.
 type Need struct {
 	Model string
-	// Layers are sets of products of all layers, each of them whole; the first one that runs know is
-	// taken.
+	// Layers are alternative sets of products that each cover all layers; the first one in the runs is used.
 	Layers [][]Product
-	// Head is the product with the vocabulary, and Heads the attention's, which a pass has Count times:
-	// they are taken where they are known.
+	// Head is the vocabulary projection. Heads is the attention, Count times per pass. Both are optional.
 	Head  Product
 	Heads kernels.Heads
 	Count int // of attention
-	// Vocab is the columns of the softmax over the vocabulary, taken where it is known.
+	// Vocab is the number of columns of the vocabulary softmax, which is optional.
 	Vocab int
-	// Sequences is how many rows run through what only last rows need: the rows of Head and of the
-	// softmax. 0 stands for all rows.
+	// Sequences is the number of rows of Head and the softmax, which run only on last rows; 0 means all rows.
 	Sequences int
-	// Kernel and DType choose among series; empty for any, if there is one.
+	// Kernel and DType select series; empty matches any if it is unique.
 	Kernel string
 	DType  kernels.DType
 }
 
-// Match is what runs know of a pass.
+// Match is the part of a pass that runs cover.
 type Match struct {
 	Parts []Part
-	// Missing are the operations with weights or over tokens that are in none.
+	// Missing lists operations with weights or over tokens that no run has.
 	Missing  []string
 	Series   results.SeriesKey // of the first product
 	Card     string
 	ClockMHz float64
 }
 
-// variant is what the products of a pass have in common.
 type variant struct {
 	device, kernel string
 	dtype          kernels.DType
@@ -72,7 +69,7 @@ func variantOf(k results.SeriesKey) variant {
 	return variant{k.Device, k.Kernel, k.DType, k.Weights, k.Regime, k.Threads, k.PackInside}
 }
 
-// String names a variant so that it can be told from others.
+// String describes a variant uniquely.
 func (v variant) String() string {
 	s := v.kernel + " in " + string(v.dtype)
 	if v.weights != (kernels.WeightFormat{}) {
@@ -85,16 +82,14 @@ func (v variant) String() string {
 		s += fmt.Sprintf(" on %d threads", v.threads)
 	}
 	if v.packInside {
-		s += " packing inside"
+		s += " packing in the time"
 	}
 	return s
 }
 
-// shape is the size of a product's weights.
 type shape struct{ n, k int }
 
-// Find picks the series of a pass from runs. An error says what is not there, or what is there more
-// than once.
+// Find picks the series of a pass from runs. The error names missing or duplicate products.
 func Find(runs []Run, need Need) (*Match, error) {
 	series, err := collect(runs)
 	if err != nil {
@@ -131,7 +126,7 @@ func Find(runs []Run, need Need) (*Match, error) {
 	return m, nil
 }
 
-// collect are the series of all runs; each may be in one of them.
+// A series in two runs is an error.
 func collect(runs []Run) (map[results.SeriesKey]rules.SeriesTimes, error) {
 	out := map[results.SeriesKey]rules.SeriesTimes{}
 	from := map[results.SeriesKey]string{}
@@ -139,23 +134,24 @@ func collect(runs []Run) (map[results.SeriesKey]rules.SeriesTimes, error) {
 	for _, r := range runs {
 		for _, s := range r.Times {
 			if first, twice := from[s.Key]; twice {
-				return nil, fmt.Errorf("%s and %s both have %s: expected each series in one run, or the runs merged", first, r.Name, s.Key.Text())
+				return nil,
+					fmt.Errorf("%s and %s both have %s: expected each series in only one run; merge the runs", first, r.Name, s.Key.Text())
 			}
 			if card, other := cards[s.Key.Device]; other && card != r.Cards[s.Key.Device] {
-				return nil, fmt.Errorf("%s is %s in one run and %s in %s: expected runs of one device", s.Key.Device, card, r.Cards[s.Key.Device], r.Name)
+				return nil, fmt.Errorf("%s is %s in one run and %s in %s: expected runs of one device", s.Key.Device, card,
+					r.Cards[s.Key.Device], r.Name)
 			}
 			cards[s.Key.Device] = r.Cards[s.Key.Device]
 			from[s.Key], out[s.Key] = r.Name, s
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("%s: there is no series in it", names(runs))
+		return nil, fmt.Errorf("%s: has no series", names(runs))
 	}
 	return out, nil
 }
 
-// products are the series of products of the model's shapes, with weights as engines store them, by
-// what they have in common.
+// products have the model's shapes and engine-like weights.
 func (n Need) products(runs []Run, series map[results.SeriesKey]rules.SeriesTimes) (map[variant]map[shape]rules.SeriesTimes, error) {
 	wanted := map[shape]bool{{n.Head.N, n.Head.K}: true}
 	for _, set := range n.Layers {
@@ -167,7 +163,7 @@ func (n Need) products(runs []Run, series map[results.SeriesKey]rules.SeriesTime
 	var devices []string
 	other := 0 // series of [K,N]
 	for key, s := range series {
-		if key.Operation != kernels.GEMM || key.Products > 0 || !wanted[shape{key.N, key.K}] || len(s.Rows) == 0 ||
+		if !key.Operation.IsProduct() || key.Products > 0 || !wanted[shape{key.N, key.K}] || len(s.Rows) == 0 ||
 			n.Kernel != "" && key.Kernel != n.Kernel || n.DType != "" && key.DType != n.DType {
 			continue
 		}
@@ -187,19 +183,19 @@ func (n Need) products(runs []Run, series map[results.SeriesKey]rules.SeriesTime
 	slices.Sort(devices)
 	switch {
 	case len(devices) > 1:
-		return nil, fmt.Errorf("%s: products of %s, expected those of one device", names(runs), strings.Join(devices, " and "))
+		return nil, fmt.Errorf("%s: products of %s, expected only one device", names(runs), strings.Join(devices, " and "))
 	case len(out) == 0 && other > 0:
-		return nil, fmt.Errorf("%s: the weights of %s are stored as [K,N] (layout kn), expected [N,K] (nk), as engines hold them", names(runs), n.Model)
+		return nil, fmt.Errorf("%s: the weights of %s are stored as [K,N] (layout kn), expected [N,K] (nk), as engines hold them",
+			names(runs), n.Model)
 	}
 	return out, nil
 }
 
-// choose finds the one variant of which a set of the layers' products is whole.
 func (n Need) choose(runs []Run, known map[variant]map[shape]rules.SeriesTimes) (variant, []Product, error) {
 	var whole []variant
 	var layers []Product
 	fewest := n.Layers[0]
-	for _, set := range n.Layers { // without any series the set with the fewest products is named
+	for _, set := range n.Layers { // without any series, report the set with the fewest products
 		if len(set) < len(fewest) {
 			fewest = set
 		}
@@ -231,10 +227,10 @@ func (n Need) choose(runs []Run, known map[variant]map[shape]rules.SeriesTimes) 
 		words[i] = v.String()
 	}
 	slices.Sort(words)
-	return variant{}, nil, fmt.Errorf("%s: the products of %s are there %d times, by %s: expected one of them", names(runs), n.Model, len(words), strings.Join(words, "; "))
+	return variant{}, nil, fmt.Errorf("%s: the products of %s are in the runs %d times, from %s: expected only one", names(runs), n.Model,
+		len(words), strings.Join(words, "; "))
 }
 
-// lacked says how many products are not there.
 func lacked(n int, model string) string {
 	if n == 1 {
 		return "a product of " + model + " is"
@@ -242,7 +238,6 @@ func lacked(n int, model string) string {
 	return fmt.Sprintf("%d products of %s are", n, model)
 }
 
-// names lists runs.
 func names(runs []Run) string {
 	out := make([]string, len(runs))
 	for i, r := range runs {
@@ -251,12 +246,13 @@ func names(runs []Run) string {
 	return strings.Join(out, ", ")
 }
 
-// attention takes that of one prompt of M tokens; what several sequences take together is not swept.
+// attention adds the attention of one prompt; several together are not swept.
 func (m *Match) attention(series map[results.SeriesKey]rules.SeriesTimes, need Need, v variant) error {
 	var found []results.SeriesKey
 	for key, s := range series {
 		heads := kernels.Heads{Query: key.QueryHeads, KV: key.KVHeads, Dim: key.HeadDim}
-		if need.Sequences == 1 && key.Operation == kernels.AttentionPrefill && heads == need.Heads && key.Window == 0 && key.Device == v.device && key.DType == v.dtype && len(s.Rows) > 0 {
+		if need.Sequences == 1 && key.Operation == kernels.AttentionPrefill && heads == need.Heads && key.Window == 0 &&
+			key.Device == v.device && key.DType == v.dtype && len(s.Rows) > 0 {
 			found = append(found, key)
 		}
 	}
@@ -277,13 +273,13 @@ func (m *Match) attention(series map[results.SeriesKey]rules.SeriesTimes, need N
 		words = append(words, k.Text())
 	}
 	slices.Sort(words)
-	return fmt.Errorf("attention is there %d times: %s: expected one of them", len(words), strings.Join(words, "; "))
+	return fmt.Errorf("%d runs have attention: %s: expected only one", len(words), strings.Join(words, "; "))
 }
 
-// AttentionPart is the name of the part that is attention.
+// AttentionPart is the name of the attention part.
 const AttentionPart = "attention"
 
-// softmax is the one over the vocabulary, where there is one, or one by the kernel of the products.
+// softmax returns the only vocabulary softmax, or the one with the products' kernel.
 func (n Need) softmax(series map[results.SeriesKey]rules.SeriesTimes, v variant) (key results.SeriesKey, ok bool) {
 	var all, own []results.SeriesKey
 	for k, s := range series {
@@ -302,8 +298,8 @@ func (n Need) softmax(series map[results.SeriesKey]rules.SeriesTimes, v variant)
 	return key, false
 }
 
-// lastRows adds what runs on the last rows of sequences: at the smallest known M that they fit. False
-// where none is known.
+// lastRows adds an operation on the last rows of sequences, at the smallest known M that fits. It returns
+// false without one.
 func (m *Match) lastRows(s rules.SeriesTimes, name string, sequences int) bool {
 	part := Part{Names: []string{name}, Source: Swept, Series: s.Key, Count: 1, Times: times(s)}
 	if sequences > 0 {
@@ -317,7 +313,6 @@ func (m *Match) lastRows(s rules.SeriesTimes, name string, sequences int) bool {
 	return true
 }
 
-// add adds a part, to that of the same series if there is one.
 func (m *Match) add(p Part) {
 	for i := range m.Parts {
 		if have := &m.Parts[i]; have.Series == p.Series && have.FixedM == p.FixedM {
@@ -328,7 +323,6 @@ func (m *Match) add(p Part) {
 	m.Parts = append(m.Parts, p)
 }
 
-// times are those of a series.
 func times(s rules.SeriesTimes) []Time {
 	out := make([]Time, len(s.Rows))
 	for i, r := range s.Rows {
@@ -337,8 +331,9 @@ func times(s rules.SeriesTimes) []Time {
 	return out
 }
 
-// ImportPart makes a part of times from elsewhere, of the whole pass each. A time without bounds has an assumed error.
-func ImportPart(name string, from []results.PassTime) Part {
+// ImportPart makes a part of imported times, each of a whole pass. A time without bounds has an assumed
+// error.
+func ImportPart(name string, from []importing.PassTime) Part {
 	part := Part{Names: []string{name}, Source: Imported, Count: 1, Times: MeasuredTimes(from)}
 	for i := range part.Times {
 		if t := &part.Times[i]; t.Scatter == rules.AssumedScatter {
@@ -348,8 +343,9 @@ func ImportPart(name string, from []results.PassTime) Part {
 	return part
 }
 
-// MeasuredTimes are times from elsewhere with their errors. One without bounds has none of its own: the scatter about a fit tells it.
-func MeasuredTimes(from []results.PassTime) []Time {
+// MeasuredTimes converts imported times with their errors. The scatter about a fit supplies the error of
+// times without bounds.
+func MeasuredTimes(from []importing.PassTime) []Time {
 	out := make([]Time, len(from))
 	for i, t := range from {
 		out[i] = Time{M: t.M, Seconds: t.Seconds * float64(t.Count), DF: normalDF}
@@ -360,8 +356,7 @@ func MeasuredTimes(from []results.PassTime) []Time {
 	return out
 }
 
-// Replace puts a part in the place of those of its name, or adds it, and strikes it from what is
-// missing.
+// Replace replaces the parts with p's names, or adds p, and removes the names from Missing.
 func (m *Match) Replace(p Part) {
 	m.Parts = slices.DeleteFunc(m.Parts, func(have Part) bool { return slices.Equal(have.Names, p.Names) })
 	m.Parts = append(m.Parts, p)

@@ -7,10 +7,10 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/importing"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// product is a series of a model's product with times at some Ms.
 func product(kernel string, n, k int, ms ...int) rules.SeriesTimes {
 	s := kernels.Product(kernels.BF16, n, k)
 	s.Layout = kernels.Transposed
@@ -26,10 +26,10 @@ func series(key results.SeriesKey, ms ...int) rules.SeriesTimes {
 }
 
 func of(op kernels.Operation, kernel string, dims kernels.Dims, ms ...int) rules.SeriesTimes {
-	return series(results.SeriesKey{Device: "gpu", Kernel: kernel, Regime: results.Engine, Subject: kernels.Subject{Operation: op, DType: kernels.BF16, Dims: dims}}, ms...)
+	return series(results.SeriesKey{Device: "gpu", Kernel: kernel, Regime: results.Engine,
+		Subject: kernels.Subject{Operation: op, DType: kernels.BF16, Dims: dims}}, ms...)
 }
 
-// small is a model of two layers whose q and o have one shape, and k and v.
 var small = Need{
 	Model: "small", Count: 2, Vocab: 500, Sequences: 1, Heads: kernels.Heads{Query: 4, KV: 2, Dim: 16},
 	Layers: [][]Product{
@@ -56,15 +56,26 @@ func TestFind(t *testing.T) {
 	}{
 		{"unfused", []Run{unfused}, nil, "q+o×4 k+v×4", "attention lm_head"},
 		{"fused is taken first", []Run{unfused, run("b.db", product("lib", 128, 64, 8, 16))}, nil, "qkv×2 o×2", "attention lm_head"},
-		{"the head runs at the next known M", []Run{unfused, run("b.db", product("lib", 500, 64, 4, 8))}, func(n *Need) { n.Sequences = 3 }, "q+o×4 k+v×4 lm_head×1@4", "attention"},
-		{"no known M is as large", []Run{unfused, run("b.db", product("lib", 500, 64, 4, 8))}, func(n *Need) { n.Sequences = 9 }, "q+o×4 k+v×4", "attention lm_head"},
-		{"each token a sequence", []Run{unfused, run("b.db", product("lib", 500, 64, 8, 16))}, func(n *Need) { n.Sequences = 0 }, "q+o×4 k+v×4 lm_head×1", "attention"},
-		{"attention", []Run{unfused, run("b.db", of(kernels.AttentionPrefill, "flash", heads, 8, 16))}, nil, "q+o×4 k+v×4 attention×2", "lm_head"},
-		{"attention of another model", []Run{unfused, run("b.db", of(kernels.AttentionPrefill, "flash", kernels.Dims{QueryHeads: 8, KVHeads: 2, HeadDim: 16}, 8, 16))}, nil, "q+o×4 k+v×4", "attention lm_head"},
-		{"attention of several sequences is not swept", []Run{unfused, run("b.db", of(kernels.AttentionPrefill, "flash", heads, 8, 16))}, func(n *Need) { n.Sequences = 0 }, "q+o×4 k+v×4", "attention lm_head"},
-		{"softmax", []Run{unfused, run("b.db", of(kernels.Softmax, "any", kernels.Dims{Columns: 500}, 1, 8), of(kernels.Softmax, "any", kernels.Dims{Columns: 64}, 1, 8))}, nil, "q+o×4 k+v×4 softmax×1@1", "attention lm_head"},
-		{"one of two kernels", []Run{unfused, run("b.db", product("ours", 64, 64, 8, 16), product("ours", 32, 64, 8, 16))}, func(n *Need) { n.Kernel = "ours" }, "q+o×4 k+v×4", "attention lm_head"},
-		{"a second kernel that lacks a product", []Run{unfused, run("b.db", product("ours", 64, 64, 8))}, nil, "q+o×4 k+v×4", "attention lm_head"},
+		{"the head runs at the next known M", []Run{unfused, run("b.db", product("lib", 500, 64, 4, 8))}, func(n *Need) { n.Sequences = 3 },
+			"q+o×4 k+v×4 lm_head×1@4", "attention"},
+		{"no known M is as large", []Run{unfused, run("b.db", product("lib", 500, 64, 4, 8))}, func(n *Need) { n.Sequences = 9 },
+			"q+o×4 k+v×4", "attention lm_head"},
+		{"each token a sequence", []Run{unfused, run("b.db", product("lib", 500, 64, 8, 16))}, func(n *Need) { n.Sequences = 0 },
+			"q+o×4 k+v×4 lm_head×1", "attention"},
+		{"attention", []Run{unfused, run("b.db", of(kernels.AttentionPrefill, "flash", heads, 8, 16))}, nil, "q+o×4 k+v×4 attention×2",
+			"lm_head"},
+		{"attention of another model",
+			[]Run{unfused, run("b.db", of(kernels.AttentionPrefill, "flash", kernels.Dims{QueryHeads: 8, KVHeads: 2, HeadDim: 16}, 8, 16))},
+			nil, "q+o×4 k+v×4", "attention lm_head"},
+		{"attention of several sequences is not swept", []Run{unfused, run("b.db", of(kernels.AttentionPrefill, "flash", heads, 8, 16))},
+			func(n *Need) { n.Sequences = 0 }, "q+o×4 k+v×4", "attention lm_head"},
+		{"softmax",
+			[]Run{unfused, run("b.db", of(kernels.Softmax, "any", kernels.Dims{Columns: 500}, 1, 8),
+				of(kernels.Softmax, "any", kernels.Dims{Columns: 64}, 1, 8))}, nil, "q+o×4 k+v×4 softmax×1@1", "attention lm_head"},
+		{"one of two kernels", []Run{unfused, run("b.db", product("ours", 64, 64, 8, 16), product("ours", 32, 64, 8, 16))},
+			func(n *Need) { n.Kernel = "ours" }, "q+o×4 k+v×4", "attention lm_head"},
+		{"a second kernel that lacks a product", []Run{unfused, run("b.db", product("ours", 64, 64, 8))}, nil, "q+o×4 k+v×4",
+			"attention lm_head"},
 	} {
 		need := small
 		if c.need != nil {
@@ -76,7 +87,8 @@ func TestFind(t *testing.T) {
 			continue
 		}
 		if got := partsText(m.Parts); got != c.want || strings.Join(m.Missing, " ") != c.missing || m.Card != "card" || m.ClockMHz != 1800 {
-			t.Errorf("%s: %s, missing %v, card %q, %g MHz; expected %s, missing %s", c.name, got, m.Missing, m.Card, m.ClockMHz, c.want, c.missing)
+			t.Errorf("%s: %s, missing %v, card %q, %g MHz; expected %s, missing %s", c.name, got, m.Missing, m.Card, m.ClockMHz, c.want,
+				c.missing)
 		}
 	}
 }
@@ -104,16 +116,20 @@ func TestNotFound(t *testing.T) {
 		name, want string
 		runs       []Run
 	}{
-		{"nothing", "a.db: there is no series in it", []Run{run("a.db")}},
+		{"nothing", "a.db: has no series", []Run{run("a.db")}},
 		{"a product lacks", "a.db: a product of small is missing: qkv (n128 k64)", []Run{run("a.db", q)}},
 		{"rows lack", "a.db: a product of small is missing: qkv (n128 k64)", []Run{run("a.db", q, empty)}},
-		{"another model's", "a.db: 2 products of small are missing: qkv (n128 k64), o (n64 k64)", []Run{run("a.db", product("lib", 7, 7, 8))}},
-		{"another layout", "stored as [K,N] (layout kn), expected [N,K] (nk)", []Run{run("a.db", stored)}},
-		{"two devices", "a.db: products of gpu and other, expected those of one device", []Run{run("a.db", q, elsewhere)}},
-		{"two cards", "gpu is card in one run and other card in b.db: expected runs of one device", []Run{run("a.db", q), {Name: "b.db", Times: []rules.SeriesTimes{k}, Cards: map[string]string{"gpu": "other card"}}}},
+		{"another model's", "a.db: 2 products of small are missing: qkv (n128 k64), o (n64 k64)",
+			[]Run{run("a.db", product("lib", 7, 7, 8))}},
+		{"another layout", "stored as [K,N] (layout", []Run{run("a.db", stored)}},
+		{"two devices", "a.db: products of gpu and other, expected only one device", []Run{run("a.db", q, elsewhere)}},
+		{"two cards", "gpu is card in one run and other card in b.db: expected runs of one",
+			[]Run{run("a.db", q), {Name: "b.db", Times: []rules.SeriesTimes{k}, Cards: map[string]string{"gpu": "other card"}}}},
 		{"twice", "a.db and b.db both have gpu/lib/bf16 n64 k64 nk", []Run{run("a.db", q), run("b.db", q)}},
-		{"two kernels", "are there 2 times, by lib in bf16; ours in bf16: expected one of them", []Run{run("a.db", q, k, product("ours", 64, 64, 8), product("ours", 32, 64, 8))}},
-		{"two attentions", "attention is there 2 times", []Run{run("a.db", q, k, of(kernels.AttentionPrefill, "flash", heads, 8), of(kernels.AttentionPrefill, "other", heads, 8))}},
+		{"two kernels", "are in the runs 2 times, from lib in bf16; ours in bf16: expected only one",
+			[]Run{run("a.db", q, k, product("ours", 64, 64, 8), product("ours", 32, 64, 8))}},
+		{"two attentions", "2 runs have attention",
+			[]Run{run("a.db", q, k, of(kernels.AttentionPrefill, "flash", heads, 8), of(kernels.AttentionPrefill, "other", heads, 8))}},
 	} {
 		m, err := Find(c.runs, small)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -122,14 +138,14 @@ func TestNotFound(t *testing.T) {
 	}
 }
 
-// TestReplace: an imported part takes the place of one that was swept, and is no longer missing.
 func TestReplace(t *testing.T) {
-	m, err := Find([]Run{run("a.db", product("lib", 64, 64, 8), product("lib", 32, 64, 8), of(kernels.AttentionPrefill, "flash", heads, 8))}, small)
+	m, err := Find([]Run{run("a.db", product("lib", 64, 64, 8), product("lib", 32, 64, 8),
+		of(kernels.AttentionPrefill, "flash", heads, 8))}, small)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Replace(ImportPart("attention", []results.PassTime{{M: 8, Seconds: 2, Low: 1.9, High: 2.1, Count: 3}}))
-	m.Replace(ImportPart("lm_head", []results.PassTime{{M: 8, Seconds: 1, Count: 1}}))
+	m.Replace(ImportPart("attention", []importing.PassTime{{M: 8, Seconds: 2, Low: 1.9, High: 2.1, Count: 3}}))
+	m.Replace(ImportPart("lm_head", []importing.PassTime{{M: 8, Seconds: 1, Count: 1}}))
 	if got := partsText(m.Parts); got != "q+o×4 k+v×4 attention×1 lm_head×1" || len(m.Missing) > 0 {
 		t.Fatalf("parts %s, missing %v", got, m.Missing)
 	}

@@ -9,58 +9,51 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Measured are whole passes that were timed at some sizes, ascending in M.
+// Measured are timed whole passes, ascending in M.
 type Measured []Time
 
 const (
-	// leastMeasured is how many measured passes a rest is fitted to at least: it has three
-	// coefficients, and its scatter is to be known too.
+	// The fit has three coefficients, and must also estimate its scatter.
 	leastMeasured = 8
-	// factorSpread is how far from 1 the parts' factor is expected at small sizes, and how far it is
-	// expected to move up to the largest, as a standard deviation. The smooth functions stand in for it
-	// but in one respect: how much steps and slow sizes count. At its power limit an engine gets a
-	// higher clock where a kernel wastes cycles, so that slow sizes lose less than at a common clock:
-	// of 8.5 % of time 5.3 % were left in one measurement.
+	// factorSpread is the prior standard deviation of the parts' factor from 1, and of its change up to the
+	// largest size. The factor sets the weight of steps and slow sizes. At its power limit an engine's clock
+	// rises where a kernel wastes cycles, so slow sizes lose less: in one measurement 5.3 % instead of 8.5 %
+	// of the time.
 	factorSpread = 0.25
-	// mostBends is how many places a rest may bend at.
-	mostBends = 8
-	// huber is where residuals begin to count less, in standard deviations, and huberSquare the mean
-	// of normal residuals' squares, so weighted.
+	mostBends    = 8
+	// huber is the residual, in standard deviations, above which the weight falls; huberSquare is the
+	// weighted mean square of normal residuals.
 	huber       = 1.5
 	huberSquare = 0.8664
-	// residualFloor is the least scatter that is believed, as a share of the time.
+	// residualFloor is the smallest accepted scatter, as a share of the time.
 	residualFloor = 0.0005
 )
 
-// penalties are those that the fit chooses among, in units of the residuals' variance: from free
-// bends to none.
+// In units of the residuals' variance, from free to no bends.
 var penalties = []float64{1e-4, 1e-3, 1e-2, 1e-1, 1, 10, 100, 1e3, 1e4, 1e8}
 
-// Rest is what passes take beyond the parts.
+// Rest is the time of passes beyond their parts.
 type Rest struct {
-	// Fitted is how many measured passes it was fitted to, from FromM to ToM.
+	// Fitted is the number of measured passes in the fit, from FromM to ToM.
 	Fitted int `json:"fitted"`
 	FromM  int `json:"from_m"`
 	ToM    int `json:"to_m"`
-	// Unmatched are measured sizes at which the parts are not known.
+	// Unmatched lists measured sizes with unknown parts.
 	Unmatched []int `json:"unmatched,omitempty"`
-	// Ratio is what the measured passes take ÷ what their parts do, in the median.
+	// Ratio is the median ratio of measured passes to their parts.
 	Ratio float64 `json:"measured_to_parts"`
-	// Outside are sizes at which the parts are known and that lie outside of FromM to ToM: of
-	// these nothing is said.
+	// Outside lists sizes with known parts outside of FromM to ToM, which are not predicted.
 	Outside []int `json:"outside,omitempty"`
-	// FactorFrom and FactorTo are by what the parts are multiplied at both ends, Scatter the
-	// standard deviation of the residuals as a share of the time, those of the parts' and the
-	// measurements' own errors included.
+	// FactorFrom and FactorTo are the parts' factors at both ends. Scatter is the standard deviation of the
+	// residuals as a share of the time, including errors of parts and measurements.
 	FactorFrom float64 `json:"factor_from"`
 	FactorTo   float64 `json:"factor_to"`
 	Scatter    float64 `json:"scatter"`
-	// Faster is true where a pass takes less than its parts by themselves at some size.
+	// Faster is true if a pass is faster than its parts alone at some size.
 	Faster bool `json:"faster_than_parts,omitempty"`
 }
 
-// AddRest fits a rest to measured passes and adds it. Sizes outside of the measured ones are taken
-// from p.
+// AddRest fits a rest to measured passes and adds it. It removes sizes outside of the measured ones from p.
 func (p *Passes) AddRest(measured Measured) (*Rest, error) {
 	r := &Rest{}
 	var at []int
@@ -74,7 +67,8 @@ func (p *Passes) AddRest(measured Measured) (*Rest, error) {
 		at, of = append(at, i), append(of, t)
 	}
 	if len(of) < leastMeasured {
-		return nil, fmt.Errorf("of %d measured passes %d are at sizes that the parts are known at, expected at least %d", len(measured), len(of), leastMeasured)
+		return nil, fmt.Errorf("%[2]d of the %[1]d measured passes have sizes at which all parts are known, expected at least %[3]d",
+			len(measured), len(of), leastMeasured)
 	}
 	r.Ratio = p.ratio(at, of)
 	r.Fitted, r.FromM, r.ToM = len(of), of[0].M, of[len(of)-1].M
@@ -90,7 +84,6 @@ func (p *Passes) AddRest(measured Measured) (*Rest, error) {
 	return r, nil
 }
 
-// ratio is the median of measured passes ÷ the parts at their sizes.
 func (p *Passes) ratio(at []int, of []Time) float64 {
 	ratios := make([]float64, len(of))
 	for k, t := range of {
@@ -100,16 +93,15 @@ func (p *Passes) ratio(at []int, of []Time) float64 {
 	return stat.Quantile(0.5, stat.Empirical, ratios, nil)
 }
 
-// fit is a penalised least-squares fit of measured ÷ measured = 1 by the parts and smooth functions.
+// fit is a penalized least-squares fit of measured ÷ measured = 1.
 type fit struct {
-	passes *Passes
-	bends  []float64 // in M ÷ top
-	top    float64
-	x      *mat.Dense // a row for each measured pass, divided by its time
-	y      []float64  // 1 − parts ÷ measured
-	weight []float64  // Huber's
-	noise  float64    // mean variance of parts and measurements themselves, as shares
-	// results
+	passes               *Passes
+	bends                []float64 // in M ÷ top
+	top                  float64
+	x                    *mat.Dense // a row for each measured pass, divided by its time
+	y                    []float64  // 1 − parts ÷ measured
+	weight               []float64  // Huber's
+	noise                float64    // mean variance of parts and measurements, as shares
 	penalty, scatter, df float64
 	coefficients         []float64
 	covariance           *mat.SymDense
@@ -143,7 +135,6 @@ func newFit(p *Passes, at []int, of []Time) *fit {
 	return f
 }
 
-// row is what the coefficients of the i-th size multiply, in seconds.
 func (f *fit) row(i int) []float64 {
 	p := f.passes
 	scale := p.parts[len(p.parts)-1] // seconds of the largest pass: coefficients are shares of it
@@ -155,7 +146,6 @@ func (f *fit) row(i int) []float64 {
 	return row
 }
 
-// choose fits with each penalty and keeps the one that foretells left-out passes best.
 func (f *fit) choose() {
 	best, chosen := math.Inf(1), penalties[len(penalties)-1]
 	for _, penalty := range penalties {
@@ -166,8 +156,7 @@ func (f *fit) choose() {
 	f.solve(chosen)
 }
 
-// solve fits with a penalty and returns the mean square, by Huber, of the errors at passes that are
-// left out.
+// solve returns the mean square, by Huber, of the leave-one-out errors.
 func (f *fit) solve(penalty float64) float64 {
 	n, columns := f.x.Dims()
 	f.penalty = penalty
@@ -197,7 +186,7 @@ func (f *fit) solve(penalty float64) float64 {
 			case c >= fixedColumns:
 				v += penalty
 			default:
-				v += 1e-10 * (1 + v) // columns that are alike leave the sum alone
+				v += 1e-10 * (1 + v) // collinear columns do not affect the sum
 			}
 			normal.SetSym(c, c, v)
 		}
@@ -269,7 +258,6 @@ func dot(a, b []float64) float64 {
 	return sum
 }
 
-// quadratic is xᵀ·m·x.
 func quadratic(m mat.Matrix, x []float64) float64 {
 	sum := 0.0
 	for a, v := range x {
@@ -280,7 +268,6 @@ func quadratic(m mat.Matrix, x []float64) float64 {
 	return sum
 }
 
-// apply makes whole passes of sums of parts, at the sizes that were fitted to and those between.
 func (p *Passes) apply(f *fit, r *Rest) {
 	from, _ := slices.BinarySearch(p.ms, r.FromM)
 	to, _ := slices.BinarySearch(p.ms, r.ToM)
@@ -292,7 +279,7 @@ func (p *Passes) apply(f *fit, r *Rest) {
 		values = eigen.Values(nil)
 		eigen.VectorsTo(&vectors)
 	}
-	// What scatters beyond the errors of parts and measurements is a size's own.
+	// Scatter beyond the errors of parts and measurements is independent per size.
 	lump := math.Max(residualFloor*residualFloor, f.scatter*f.scatter-f.noise)
 	shares := make([][]float64, columns)
 	for k := range shares {
@@ -324,7 +311,6 @@ func (p *Passes) apply(f *fit, r *Rest) {
 	p.keep(from, to+1)
 }
 
-// factor is by what the parts of the i-th size are multiplied.
 func (f *fit) factor(i int) float64 {
 	return 1 + f.coefficients[0] + f.coefficients[1]*float64(f.passes.ms[i])/f.top
 }

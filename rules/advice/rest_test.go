@@ -7,11 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// simulated are the passes of an engine: parts as a sweep measured them, at another clock in the engine,
-// and a rest that is smooth but for a little of each size's own.
+// An engine's passes: swept parts at the engine's clock, and a smooth rest with a little noise per size.
 type simulated struct {
 	ms           []int
 	parts, truth []float64
@@ -40,7 +39,6 @@ func simulateAt(ms []int, random *rand.Rand, lump float64) simulated {
 	return s
 }
 
-// passes are the parts as they were seen, and what was measured at every fourth size.
 func (s simulated) passes(t *testing.T, random *rand.Rand, noise float64) (*Passes, Measured) {
 	part := Part{Names: []string{"products"}, Count: 1}
 	var measured Measured
@@ -57,8 +55,7 @@ func (s simulated) passes(t *testing.T, random *rand.Rand, noise float64) (*Pass
 	return p, measured
 }
 
-// TestRestForetells: passes that were not measured are foretold to what an engine's own allows, and
-// intervals hold most of them.
+// Passes are predicted to within the engine's noise, and intervals cover most of them.
 func TestRestForetells(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	var inside, all int
@@ -70,7 +67,8 @@ func TestRestForetells(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Fitted != len(measured) || math.Abs(r.FactorFrom-1.03) > 0.2 || math.Abs(r.FactorTo-1.03) > 0.5 || r.Faster || r.Scatter < 0.002 || r.Scatter > 0.01 {
+		if r.Fitted != len(measured) || math.Abs(r.FactorFrom-1.03) > 0.2 || math.Abs(r.FactorTo-1.03) > 0.5 || r.Faster ||
+			r.Scatter < 0.002 || r.Scatter > 0.01 {
 			t.Fatalf("rest %+v", r)
 		}
 		for i, m := range p.Ms() {
@@ -94,8 +92,7 @@ func TestRestForetells(t *testing.T) {
 	}
 }
 
-// TestRestFollowsPower: where slow sizes lose less in an engine than at a common clock, as at a power limit,
-// the fit tells by how much.
+// Slow sizes lose less in an engine than at a common clock, as at a power limit.
 func TestRestFollowsPower(t *testing.T) {
 	random := rand.New(rand.NewPCG(15, 16))
 	var off, plain []float64
@@ -132,7 +129,6 @@ func TestRestFollowsPower(t *testing.T) {
 	}
 }
 
-// TestRestStandsStrays: a few measured passes that something disturbed do not bend the rest.
 func TestRestStandsStrays(t *testing.T) {
 	random := rand.New(rand.NewPCG(9, 10))
 	s := simulate(random, 0.001)
@@ -153,8 +149,6 @@ func TestRestStandsStrays(t *testing.T) {
 	}
 }
 
-// TestRestIsNoGuess: outside of the measured sizes nothing is foretold, and too few measured passes are
-// refused.
 func TestRestIsNoGuess(t *testing.T) {
 	random := rand.New(rand.NewPCG(11, 12))
 	s := simulate(random, 0.001)
@@ -163,7 +157,8 @@ func TestRestIsNoGuess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ms := p.Ms(); ms[0] != measured[3].M || ms[len(ms)-1] != measured[19].M || len(r.Outside) != len(s.ms)-len(ms) || !slices.Equal(r.Unmatched, []int{2561}) {
+	if ms := p.Ms(); ms[0] != measured[3].M || ms[len(ms)-1] != measured[19].M || len(r.Outside) != len(s.ms)-len(ms) ||
+		!slices.Equal(r.Unmatched, []int{2561}) {
 		t.Errorf("%d sizes from m%d to m%d, rest %+v", len(ms), ms[0], ms[len(ms)-1], r)
 	}
 	p, measured = s.passes(t, random, 0.001)
@@ -172,12 +167,15 @@ func TestRestIsNoGuess(t *testing.T) {
 	}
 }
 
-// TestSum: parts count as often as a pass has them, at the Ms that all know; a part of the last rows is
-// the same everywhere, and errors of series add in squares.
+// Parts count with their multiplicity. A part of the last rows is constant, and errors of series add in
+// squares.
 func TestSum(t *testing.T) {
 	parts := []Part{
-		{Names: []string{"q_proj", "o_proj"}, Count: 64, Times: []Time{{M: 8, Seconds: 1, SE: 0.03, DF: 10}, {M: 16, Seconds: 2, SE: 0.03, DF: 10, Inferred: true}, {M: 32, Seconds: 4, SE: 0.03, DF: 10}}},
-		{Names: []string{"down_proj"}, Count: 32, Times: []Time{{M: 16, Seconds: 4, SE: 0.04, DF: 10}, {M: 32, Seconds: 8, SE: 0.04, DF: 10}}},
+		{Names: []string{"q_proj", "o_proj"}, Count: 64,
+			Times: []Time{{M: 8, Seconds: 1, SE: 0.03, DF: 10}, {M: 16, Seconds: 2, SE: 0.03, DF: 10, Inferred: true},
+				{M: 32, Seconds: 4, SE: 0.03, DF: 10}}},
+		{Names: []string{"down_proj"}, Count: 32,
+			Times: []Time{{M: 16, Seconds: 4, SE: 0.04, DF: 10}, {M: 32, Seconds: 8, SE: 0.04, DF: 10}}},
 		{Names: []string{"lm_head"}, Count: 1, FixedM: 1, Times: []Time{{M: 1, Seconds: 44, SE: 0.1, DF: 10}}},
 	}
 	p, err := Sum(parts)
@@ -191,12 +189,12 @@ func TestSum(t *testing.T) {
 	if want := math.Sqrt(sq(64*2*0.03) + sq(32*4*0.04) + sq(4.4)); math.Abs(sd-want) > 1e-9 {
 		t.Errorf("standard error %g, expected %g", sd, want)
 	}
-	// What both share cancels in their difference.
 	sd, _ = p.deviation([]float64{1, -1})
 	if want := math.Sqrt(5 * (sq(64*2*0.03) + sq(32*4*0.04))); math.Abs(sd-want) > 1e-9 {
 		t.Errorf("standard error of the difference %g, expected %g", sd, want)
 	}
-	if _, err := Sum([]Part{parts[0], {Names: []string{"other"}, Count: 1, Times: []Time{{M: 7}}}}); err == nil || !strings.Contains(err.Error(), "other has no M in common") {
+	if _, err := Sum([]Part{parts[0], {Names: []string{"other"}, Count: 1, Times: []Time{{M: 7}}}}); err == nil ||
+		!strings.Contains(err.Error(), "other has no M") {
 		t.Errorf("parts without a common M: %v", err)
 	}
 	if _, err := Sum([]Part{parts[2]}); err == nil {
@@ -209,7 +207,6 @@ func TestSum(t *testing.T) {
 
 func sq(x float64) float64 { return x * x }
 
-// TestCoverage: what times are times of is a field.
 func TestCoverage(t *testing.T) {
 	random := rand.New(rand.NewPCG(13, 14))
 	s := simulate(random, 0.001)
@@ -236,9 +233,10 @@ func TestCoverage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if a.Coverage != c.want || len(a.Missing) != c.missing || len(a.Passes) != len(p.ms) || len(a.Settings) != 7 {
-			t.Errorf("coverage %s, missing %v, %d passes, %d settings; expected %s", a.Coverage, a.Missing, len(a.Passes), len(a.Settings), c.want)
+			t.Errorf("coverage %s, missing %v, %d passes, %d settings; expected %s", a.Coverage, a.Missing, len(a.Passes), len(a.Settings),
+				c.want)
 		}
-		var worst rules.Interval
+		var worst stats.Interval
 		for _, u := range a.Chunk.Usual {
 			if u.Known && u.Gain.Mid > worst.Mid {
 				worst = u.Gain

@@ -8,8 +8,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// TestNothingIsSureByBorrowedScatter: whatever a gain, a size whose scatter is not its own neither surely gains nor is never worth running; with
-// samples of its own it is.
+// A size with borrowed scatter neither surely gains nor is never worth running.
 func TestNothingIsSureByBorrowedScatter(t *testing.T) {
 	for _, origin := range []rules.ScatterOrigin{"", rules.OwnScatter, rules.BorrowedScatter, rules.AssumedScatter} {
 		part := Part{Names: []string{"q_proj"}, Count: 1}
@@ -22,13 +21,15 @@ func TestNothingIsSureByBorrowedScatter(t *testing.T) {
 			part.Times = append(part.Times, Time{M: m, Seconds: us, SE: 0.01, DF: 20, Scatter: origin})
 			exact.Times = append(exact.Times, Time{M: m, Seconds: us / 10, SE: 0.01, DF: 20, Scatter: rules.OwnScatter})
 		}
-		a, err := Advise(Subject{Model: "m"}, []Part{part, exact}, nil, nil, Options{Sizes: 4, MinGain: 0.02, FDR: 0.05, Engines: Engines()})
+		a, err := Advise(Subject{Model: "m"}, []Part{part, exact}, nil, nil,
+			Options{Sizes: 4, MinGain: 0.02, FDR: 0.05, Engines: Engines()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		own := origin == "" || origin == rules.OwnScatter
 		if a.Chunk.M != 768 || (a.Chunk.Gains == GainsSurely) != own || (len(a.Skips) > 0) != own || (len(a.Warnings) == 0) != own {
-			t.Errorf("scatter %q: chunk m%d gains %q, %d sizes are never run, warnings %v", origin, a.Chunk.M, a.Chunk.Gains, len(a.Skips), a.Warnings)
+			t.Errorf("scatter %q: chunk m%d gains %q, %d sizes are never run, warnings %v", origin, a.Chunk.M, a.Chunk.Gains, len(a.Skips),
+				a.Warnings)
 		}
 		for _, s := range a.Settings {
 			if s.Advice == "chunk" && (s.Gains == GainsSurely) != own {
@@ -43,13 +44,14 @@ func TestNothingIsSureByBorrowedScatter(t *testing.T) {
 	}
 }
 
-// TestImportedTimesWithoutBounds: a part of which no error is known leaves the pass an error, with which no chunk surely gains.
+// A part with unknown error makes every gain unsure.
 func TestImportedTimesWithoutBounds(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	part := Part{Names: []string{"attention"}, Count: 1}
 	for m := 64; m <= 2048; m += 64 {
 		se, df := rules.AssumedError()
-		part.Times = append(part.Times, Time{M: m, Seconds: float64(m) * math.Exp(0.02*random.NormFloat64()), SE: se, DF: df, Scatter: rules.AssumedScatter})
+		part.Times = append(part.Times,
+			Time{M: m, Seconds: float64(m) * math.Exp(0.02*random.NormFloat64()), SE: se, DF: df, Scatter: rules.AssumedScatter})
 	}
 	p, err := Sum([]Part{part})
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"testing"
 )
 
-// checkPrompt runs scripts/check_prompt.py, where there is a Python.
 func checkPrompt(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	python, err := exec.LookPath("python3")
@@ -25,7 +24,6 @@ func checkPrompt(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
-// promptSizes are the lengths that the script times.
 func promptSizes(t *testing.T) (ms []int) {
 	t.Helper()
 	told, err := checkPrompt(t, "sizes")
@@ -46,8 +44,7 @@ func promptSizes(t *testing.T) (ms []int) {
 	return ms
 }
 
-// TestCheckPrompt: the script finds that an advice foretells a simulated engine as is asked, and that a
-// wrong one does not.
+// The script confirms an advice for a simulated engine and rejects a wrong one.
 func TestCheckPrompt(t *testing.T) {
 	ms := promptSizes(t)
 	if len(ms) != 143 || ms[0] != 16 || ms[142] != 2560 {
@@ -55,13 +52,13 @@ func TestCheckPrompt(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(21, 22))
 	s := simulateAt(ms, random, 0.002)
-	for _, m := range []int{448, 816, 1184, 1600} { // sizes that a larger one beats
+	for _, m := range []int{448, 816, 1184, 1600} { // sizes that are slower than a larger one
 		i, _ := slices.BinarySearch(ms, m)
 		s.parts[i] = math.Max(s.parts[i], s.parts[i+1]*1.05)
 		s.truth[i] = math.Max(s.truth[i], s.truth[i+1]*1.04)
 	}
 	dir := t.TempDir()
-	// The clock scatters by more than the errors that are asked, and times with it.
+	// The clock, and the times with it, vary by more than the accepted errors.
 	var samples, unclocked, fit strings.Builder
 	samples.WriteString("round,m,seconds,mhz\n")
 	unclocked.WriteString("round,m,seconds\n")
@@ -105,17 +102,20 @@ func TestCheckPrompt(t *testing.T) {
 	}
 	encode("advice.json")
 	compare := func(advice, measured string) (string, error) {
-		return checkPrompt(t, "compare", "--advice", path(advice), "--measured", path(measured), "--fit", path("fit.csv"), "--verified", path("samples.csv"))
+		return checkPrompt(t, "compare", "--advice", path(advice), "--measured", path(measured), "--fit", path("fit.csv"), "--verified",
+			path("samples.csv"))
 	}
 	out, _ := compare("advice.json", "samples.csv")
 	t.Log("\n" + out)
-	for _, want := range []string{"106 of 143", "error of a time, median", "of these missed", "others named", "correlation without an isotonic fit", "chunk of ", fmt.Sprintf("%d sizes against powers of two, batches 16 to %d", len(a.Sizes.Captured), a.Chunk.M)} {
+	for _, want := range []string{"106 of 143", "error of a time, median", "of these missed", "others named",
+		"correlation without an isotonic fit", "chunk of ",
+		fmt.Sprintf("%d sizes against powers of two, batches 16 to %d", len(a.Sizes.Captured), a.Chunk.M)} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the table has no %q", want)
 		}
 	}
 	for line := range strings.Lines(out) {
-		// How much the chunk gains is the engine's, here as little as the simulated one has it.
+		// The chunk's gain depends on the engine; the simulated one has little.
 		if strings.Contains(line, "NO") && !strings.Contains(line, "against the worst usual one") {
 			t.Errorf("missed: %s", line)
 		}

@@ -6,49 +6,58 @@ import (
 	"strings"
 )
 
-// Setting is what an engine is told, ready to use.
+// Setting is an engine setting, ready to use.
 type Setting struct {
 	Engine string `json:"engine"`
-	// Advice is which of the advices it carries out: "chunk" or "capture".
+	// Advice names the advice that it implements: "chunk" or "capture".
 	Advice string `json:"advice"`
-	// Form is where it goes: "command line", or "YAML" of a configuration.
+	// Form is where it belongs: "command line", or "YAML" of a configuration.
 	Form string `json:"form"`
 	Text string `json:"text"`
-	// Gains says of a chunk whether it gains over the usual ones, see [Chunk]; empty of other advices.
+	// Gains reports whether a chunk gains over the usual ones, see [Chunk]; empty for other advice.
 	Gains Gains `json:"gains,omitempty"`
-	// Note says what to know about it; empty for nothing.
+	// Note is a remark on it, or "".
 	Note string `json:"note,omitempty"`
 }
 
-// engine is one whose settings are known. docs/advise.md says in which version of whose documents.
+// engine describes an engine's settings. docs/engines.md names the versions and documents. The defaults were
+// read in the engines' sources in November 2026:
+//
+//   - vLLM: EngineArgs.get_batch_defaults in vllm/engine/arg_utils.py. SchedulerConfig's own 128 holds for tests only.
+//   - SGLang: ServerArgs.max_running_requests in python/sglang/srt/server_args.py is None, and is computed from the memory.
+//   - TensorRT-LLM: BaseLlmArgs.max_batch_size in tensorrt_llm/llmapi/llm_args.py; CUDA graphs go up to 128 by default.
 type engine struct {
 	name string
-	// chunk and capture make settings of a chunk and of sizes; nil where the engine has none.
+	// nil if the engine has no such setting.
 	chunk   func(m int) Setting
 	capture func(sizes []int) Setting
-	// decoding is set where sizes to capture are of decoding sequences, else of tokens.
+	// decoding is true if captured sizes count decoding sequences, else tokens.
 	decoding bool
-	// sequences is the engine's own bound of sequences, and its default.
+	// sequences is the engine's own sequence limit, and its default.
 	sequences string
 }
 
 var engines = []engine{
 	{
-		name: "vllm", sequences: "max_num_seqs, 256 or more by the card",
+		name: "vllm", sequences: "max_num_seqs, 256, or 1024 on a GPU with at least 70 GiB other than an A100",
 		chunk: func(m int) Setting {
-			return Setting{Form: commandLine, Text: fmt.Sprintf("--max-num-batched-tokens %d", m), Note: "tokens of decoding sequences in a mixed batch count, too"}
+			return Setting{Form: commandLine, Text: fmt.Sprintf("--max-num-batched-tokens %d", m),
+				Note: "decoding tokens in a mixed batch count too"}
 		},
 		capture: func(sizes []int) Setting {
-			return Setting{Form: commandLine, Text: fmt.Sprintf(`--compilation-config '{"cudagraph_capture_sizes": [%s]}'`, Text(sizes)), Note: "sizes count tokens; recent versions also take --cudagraph-capture-sizes"}
+			return Setting{Form: commandLine, Text: fmt.Sprintf(`--compilation-config '{"cudagraph_capture_sizes": [%s]}'`, Text(sizes)),
+				Note: "sizes count tokens; recent versions also take --cudagraph-capture-sizes"}
 		},
 	},
 	{
-		name: "sglang", decoding: true, sequences: "max_running_requests, by the memory that is free",
+		name: "sglang", decoding: true, sequences: "max_running_requests, from free memory",
 		chunk: func(m int) Setting {
 			return Setting{Form: commandLine, Text: fmt.Sprintf("--chunked-prefill-size %d", m)}
 		},
 		capture: func(sizes []int) Setting {
-			return Setting{Form: commandLine, Text: "--cuda-graph-bs " + spaced(sizes), Note: "sizes count sequences that decode; later versions call it --cuda-graph-bs-decode, and their graphs of prefill, by tokens, --cuda-graph-bs-prefill"}
+			return Setting{Form: commandLine, Text: "--cuda-graph-bs " + spaced(sizes),
+				Note: "sizes count decoding sequences; later versions call it --cuda-graph-bs-decode, and prefill graphs, in tokens, " +
+					"--cuda-graph-bs-prefill"}
 		},
 	},
 	{
@@ -57,13 +66,16 @@ var engines = []engine{
 			return Setting{Form: yamlFile, Text: fmt.Sprintf("enable_chunked_prefill: true\nmax_num_tokens: %d", m)}
 		},
 		capture: func(sizes []int) Setting {
-			return Setting{Form: yamlFile, Text: fmt.Sprintf("cuda_graph_config:\n  enable_padding: true\n  batch_sizes: [%s]", Text(sizes)), Note: "sizes count sequences that decode"}
+			return Setting{Form: yamlFile,
+				Text: fmt.Sprintf("cuda_graph_config:\n  enable_padding: true\n  batch_sizes: [%s]", Text(sizes)),
+				Note: "sizes count decoding sequences"}
 		},
 	},
 	{
 		name: "llama.cpp",
 		chunk: func(m int) Setting {
-			return Setting{Form: commandLine, Text: fmt.Sprintf("--batch-size %d --ubatch-size %d", m, m), Note: "a pass computes --ubatch-size tokens; it captures no list of sizes"}
+			return Setting{Form: commandLine, Text: fmt.Sprintf("--batch-size %d --ubatch-size %d", m, m),
+				Note: "a pass computes --ubatch-size tokens; llama.cpp has no list of graph sizes"}
 		},
 	},
 }
@@ -74,7 +86,7 @@ const (
 	yamlFile    = "YAML"
 )
 
-// Engines lists the engines whose settings are known.
+// Engines lists the engines with known settings.
 func Engines() []string {
 	names := make([]string, len(engines))
 	for i, e := range engines {
@@ -83,7 +95,6 @@ func Engines() []string {
 	return names
 }
 
-// settings are those of the named engines, all within the limits; no chunk is set where none was found.
 func (a *Advice) settings(names []string) []Setting {
 	out, chunk := []Setting{}, a.Chunk
 	for _, e := range engines {
@@ -111,7 +122,6 @@ func (a *Advice) settings(names []string) []Setting {
 	return out
 }
 
-// spaced lists numbers with spaces between.
 func spaced(sizes []int) string {
 	return strings.ReplaceAll(Text(sizes), ",", "")
 }

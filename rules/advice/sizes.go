@@ -9,66 +9,63 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// Sizes are the sizes that are worth capturing as graphs.
+// Sizes are the sizes worth capturing as graphs.
 type Sizes struct {
-	// Asked is how many there may be; Captured are those with the least expected time, ascending.
+	// Asked is the maximum number; Captured are those with the least expected time, ascending.
 	Asked    int   `json:"asked"`
 	Captured []int `json:"captured"`
 	// Expected is the expected time of a batch of the traffic in seconds.
-	Expected rules.Interval `json:"expected_seconds"`
+	Expected stats.Interval `json:"expected_seconds"`
 	// Covered is the share of the traffic, by weight, that fits the largest known size.
 	Covered float64 `json:"traffic_covered"`
-	// Against are usual lists of sizes.
+	// Against compares with usual lists of sizes.
 	Against []SizesAgainst `json:"against"`
 }
 
-// SizesAgainst compares the advised sizes with a usual list, over the traffic of which both are known.
+// SizesAgainst compares the advised sizes with a usual list, over the traffic that both cover.
 type SizesAgainst struct {
 	Name string `json:"name"`
-	// Captured are the sizes of the list, up to the largest known one; Unknown are those among them
-	// of which no time is known.
+	// Captured are the sizes of the list, up to the largest known one; Unknown are those among them without a
+	// known time.
 	Captured []int `json:"captured"`
 	Unknown  []int `json:"unknown,omitempty"`
-	// Covered is the share of the traffic that the list captures at sizes that are known.
+	// Covered is the share of the traffic that the list captures at known sizes.
 	Covered float64 `json:"traffic_covered"`
 	Saving
 }
 
-// Saving is what an advice saves against something usual. Seconds of both are those of a batch, or of
-// a token.
+// Saving is the saving of an advice over the usual choice. Seconds are per batch, or per token.
 type Saving struct {
 	// Usual and Advised are times in seconds.
 	Usual   float64 `json:"usual_seconds"`
 	Advised float64 `json:"advised_seconds"`
-	// Gain is the usual time ÷ the advised one; Saved is what is saved of each second that the
-	// usual takes. Both are corrected for the choice among uncertain times.
-	Gain  rules.Interval `json:"gain"`
-	Saved rules.Interval `json:"saved_seconds_per_second"`
+	// Gain is the usual time ÷ the advised one; Saved is the saved share of the usual time. Both are
+	// corrected for selection bias.
+	Gain  stats.Interval `json:"gain"`
+	Saved stats.Interval `json:"saved_seconds_per_second"`
 }
 
-// saving makes a saving of the log of a gain.
 func saving(usual, advised float64, log, sd, df float64) Saving {
 	s := Saving{Usual: usual, Advised: advised, Gain: around(log, sd, df)}
-	s.Saved = rules.Interval{Lo: 1 - 1/s.Gain.Lo, Mid: 1 - 1/s.Gain.Mid, Hi: 1 - 1/s.Gain.Hi}
+	s.Saved = stats.Interval{Lo: 1 - 1/s.Gain.Lo, Mid: 1 - 1/s.Gain.Mid, Hi: 1 - 1/s.Gain.Hi}
 	return s
 }
 
-// nothing is the saving of what is usual over itself.
+// nothing is the saving of the usual choice over itself.
 func nothing(seconds float64) Saving {
-	return Saving{Usual: seconds, Advised: seconds, Gain: rules.Interval{Lo: 1, Mid: 1, Hi: 1}}
+	return Saving{Usual: seconds, Advised: seconds, Gain: stats.Interval{Lo: 1, Mid: 1, Hi: 1}}
 }
 
-// Load is how often each batch size up to a largest one is run.
+// Load is the frequency of each batch size up to a largest one.
 type Load struct {
-	cumulative []float64 // weight of all sizes up to m
-	above      float64   // weight above the largest
+	cumulative []float64
+	above      float64
 }
 
-// NewLoad is a histogram over the sizes up to top. Without traffic it is flat in log M from
-// bottom on.
+// NewLoad returns a histogram over the sizes up to top. Without traffic it is flat in log M from bottom on.
 func NewLoad(traffic results.Traffic, bottom, top int) (*Load, error) {
 	l := &Load{cumulative: make([]float64, top+1)}
 	sum := 0.0
@@ -82,10 +79,10 @@ func NewLoad(traffic results.Traffic, bottom, top int) (*Load, error) {
 		l.cumulative[m] = sum
 	}
 	if sum == 0 {
-		return nil, fmt.Errorf("the traffic has no batch of up to %d tokens, the largest size that is known", top)
+		return nil, fmt.Errorf("the traffic has no batch of up to %d tokens, the largest known size", top)
 	}
 	if len(traffic) > 0 {
-		// The weight of a listed M holds up to the next one.
+		// The weight of a listed M applies up to the next one.
 		for i, t := range traffic {
 			next := t.M + 1
 			if i+1 < len(traffic) {
@@ -97,21 +94,17 @@ func NewLoad(traffic results.Traffic, bottom, top int) (*Load, error) {
 	return l, nil
 }
 
-// between is the weight of the sizes above from, up to to.
 func (l *Load) between(from, to int) float64 { return l.cumulative[to] - l.cumulative[from] }
 
-// total is the weight of all sizes up to the largest.
 func (l *Load) total() float64 { return l.cumulative[len(l.cumulative)-1] }
 
-// capture picks at most most of the sizes, so that all batches are served and the weighted sum of the
-// times of the sizes that they are padded to is least. It is exact: the least sum with
-// k sizes of which the j-th is the largest is the least over i < j of that with k−1 up to i, plus
-// t_j × (weight between i and j). Over j these are lines in t_j whose slopes fall as i rises, so that
-// their lower envelope answers each in logarithmic time.
+// capture is exact. The minimum with k sizes, the j-th the largest, is the minimum over i < j of that with
+// k−1 up to i, plus t_j × (weight between i and j). Over j these are lines in t_j whose slopes fall as i
+// rises, so their lower envelope answers each query in logarithmic time.
 func capture(ms []int, seconds []float64, load *Load, most int) []int {
 	n := len(ms)
 	most = min(most, n)
-	serves := n // the least size that all batches fit, 1-based
+	serves := n // the least size that fits all batches, 1-based
 	for serves > 1 && load.between(ms[serves-2], ms[n-1]) == 0 {
 		serves--
 	}
@@ -119,7 +112,6 @@ func capture(ms []int, seconds []float64, load *Load, most int) []int {
 	for i := range n {
 		weight[i+1] = load.cumulative[ms[i]]
 	}
-	// least[j] is of batches up to the j-th size, 1-based; one size to begin with.
 	least := make([]float64, n+1)
 	least[0] = math.Inf(1)
 	from := make([][]int32, most)
@@ -187,7 +179,7 @@ func envelope(hull []int32, i int32, least, weight []float64) []int32 {
 			break
 		}
 		before := hull[len(hull)-2]
-		// last is nowhere lowest if i beats before no later than last does.
+		// last is never lowest if i beats before no later than last does.
 		if (least[i]-least[before])*(weight[last]-weight[before]) <= (least[last]-least[before])*(weight[i]-weight[before]) {
 			hull = hull[:len(hull)-1]
 			continue
@@ -197,8 +189,8 @@ func envelope(hull []int32, i int32, least, weight []float64) []int32 {
 	return append(hull, i)
 }
 
-// padded are the weights of the known sizes when batches are padded to the next of captured, which are
-// indices of ms, over the batches that reach allows.
+// padded returns the weights of the known sizes when batches within reach are padded to the next of captured
+// (indices of ms).
 func padded(ms []int, captured []int, load *Load, reach []span) []float64 {
 	w := make([]float64, len(ms))
 	from := 0
@@ -213,10 +205,9 @@ func padded(ms []int, captured []int, load *Load, reach []span) []float64 {
 	return w
 }
 
-// span are batches above one size up to another.
+// span is the batches above one size up to another.
 type span struct{ above, to int }
 
-// usualSizes are lists of sizes that engines capture, up to the largest known one.
 func usualSizes(ms []int) []SizesAgainst {
 	top := ms[len(ms)-1]
 	powers := []int{}
@@ -234,10 +225,10 @@ func usualSizes(ms []int) []SizesAgainst {
 		vllm = append(vllm, m)
 	}
 	vllm = slices.DeleteFunc(vllm, func(m int) bool { return m > top })
-	return []SizesAgainst{{Name: "powers of two", Captured: powers}, {Name: "vLLM's default", Captured: vllm}, {Name: "all known sizes", Captured: ms}}
+	return []SizesAgainst{{Name: "powers of two", Captured: powers}, {Name: "vLLM's default", Captured: vllm},
+		{Name: "all known sizes", Captured: ms}}
 }
 
-// sum is Σ weight·time ÷ Σ weight.
 func sum(weights, seconds []float64) float64 {
 	var total, all float64
 	for i, w := range weights {
@@ -247,8 +238,8 @@ func sum(weights, seconds []float64) float64 {
 	return total / all
 }
 
-// AdviseSizes picks at most most sizes to capture: rounder and fewer ones, where times are as good within their errors and minGain. draws is how often the choice is repeated, see the
-// package comment.
+// AdviseSizes picks at most most sizes to capture, preferring fewer and rounder ones within their errors and
+// minGain. draws is the number of repetitions; see the package comment.
 func (p *Passes) AdviseSizes(load *Load, most, draws int, minGain float64, normal func() float64) Sizes {
 	captured := p.simpler(capture(p.ms, p.seconds, load, most), load, minGain)
 	s := Sizes{Asked: most, Captured: at(p.ms, captured), Covered: load.total() / (load.total() + load.above)}
@@ -265,7 +256,6 @@ func (p *Passes) AdviseSizes(load *Load, most, draws int, minGain float64, norma
 		for _, m := range a.Captured {
 			if i, ok := slices.BinarySearch(p.ms, m); ok {
 				known = append(known, i)
-				// Batches that the advised sizes serve too.
 				if hi := min(m, p.ms[captured[len(captured)-1]]); hi > from {
 					reach[k] = append(reach[k], span{from, hi})
 				}
@@ -289,7 +279,7 @@ func (p *Passes) AdviseSizes(load *Load, most, draws int, minGain float64, norma
 		}
 		a.Covered /= load.total() + load.above
 	}
-	// How much a choice by drawn times seems to gain beyond what it gains.
+	// The excess of the apparent over the true gain.
 	excess := make([][]float64, len(againsts))
 	for range draws {
 		drawn := p.drawn(normal)
@@ -310,7 +300,7 @@ func (p *Passes) AdviseSizes(load *Load, most, draws int, minGain float64, norma
 			w := padded(p.ms, captured, load, reach[k])
 			bias, sd := meanAndDeviation(excess[k])
 			u, v := sum(usual[k], p.seconds), sum(w, p.seconds)
-			if a.Saving = nothing(u); !slices.Equal(w, usual[k]) { // other batches run at other sizes
+			if a.Saving = nothing(u); !slices.Equal(w, usual[k]) { // some batches run at other sizes
 				a.Saving = saving(u, v, math.Log(u/v)-bias, sd, p.leastDF())
 			}
 		}
@@ -319,8 +309,7 @@ func (p *Passes) AdviseSizes(load *Load, most, draws int, minGain float64, norma
 	return s
 }
 
-// mean is the weighted mean of times with its interval.
-func (p *Passes) mean(weights []float64) rules.Interval {
+func (p *Passes) mean(weights []float64) stats.Interval {
 	total := 0.0
 	for _, w := range weights {
 		total += w
@@ -334,7 +323,7 @@ func (p *Passes) mean(weights []float64) rules.Interval {
 	return around(math.Log(mean), sd, df)
 }
 
-// leastDF is what the errors of choices are held to: the degrees of freedom of what is least known.
+// leastDF is for the errors of choices.
 func (p *Passes) leastDF() float64 {
 	df := float64(normalDF)
 	for _, v := range p.df {
@@ -346,7 +335,6 @@ func (p *Passes) leastDF() float64 {
 	return df
 }
 
-// at are the sizes at indices.
 func at(ms, indices []int) []int {
 	out := make([]int, len(indices))
 	for k, i := range indices {
@@ -355,7 +343,6 @@ func at(ms, indices []int) []int {
 	return out
 }
 
-// meanAndDeviation of values; zeros for none.
 func meanAndDeviation(v []float64) (mean, sd float64) {
 	if len(v) == 0 {
 		return 0, 0
@@ -363,7 +350,7 @@ func meanAndDeviation(v []float64) (mean, sd float64) {
 	return stat.PopMeanStdDev(v, nil)
 }
 
-// Text lists sizes.
+// Text formats a list of sizes.
 func Text(sizes []int) string {
 	words := make([]string, len(sizes))
 	for i, m := range sizes {

@@ -10,18 +10,19 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// known are passes whose times are known to sd, a share, each by itself.
+// The errors sd are independent shares of the time.
 func known(ms []int, seconds []float64, sd float64) *Passes {
-	p := &Passes{ms: ms, seconds: seconds, parts: seconds, inferred: make([]bool, len(ms)), own: make([]float64, len(ms)), df: make([]float64, len(ms)), scatter: make([]rules.ScatterOrigin, len(ms))}
+	p := &Passes{ms: ms, seconds: seconds, parts: seconds, inferred: make([]bool, len(ms)), own: make([]float64, len(ms)),
+		df: make([]float64, len(ms)), scatter: make([]rules.ScatterOrigin, len(ms))}
 	for i, t := range seconds {
 		p.own[i], p.df[i], p.scatter[i] = t*t*sd*sd, 50, rules.OwnScatter
 	}
 	return p
 }
 
-// drawSizes are a few sizes with times in any order and a traffic over them.
 func drawSizes(t *rapid.T) (ms []int, seconds []float64, load *Load) {
 	ms = rapid.SliceOfNDistinct(rapid.IntRange(1, 60), 1, 9, rapid.ID[int]).Draw(t, "sizes")
 	slices.Sort(ms)
@@ -43,7 +44,6 @@ func drawSizes(t *rapid.T) (ms []int, seconds []float64, load *Load) {
 	return ms, seconds, load
 }
 
-// paddedSum is the weighted sum when batches are padded to the next of captured, batch by batch.
 func paddedSum(ms []int, seconds []float64, load *Load, captured []int) float64 {
 	sum := 0.0
 	for m := 1; m <= ms[len(ms)-1]; m++ {
@@ -53,14 +53,13 @@ func paddedSum(ms []int, seconds []float64, load *Load, captured []int) float64 
 		}
 		i := slices.IndexFunc(captured, func(i int) bool { return ms[i] >= m })
 		if i < 0 {
-			return math.Inf(1) // a batch that nothing serves
+			return math.Inf(1)
 		}
 		sum += w * seconds[captured[i]]
 	}
 	return sum
 }
 
-// TestCaptureIsBest: no choice of as many sizes is better, whatever the times and the traffic.
 func TestCaptureIsBest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ms, seconds, load := drawSizes(t)
@@ -87,7 +86,6 @@ func TestCaptureIsBest(t *testing.T) {
 	})
 }
 
-// TestMoreSizesNeverHurt: a larger budget takes no longer.
 func TestMoreSizesNeverHurt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ms, seconds, load := drawSizes(t)
@@ -102,7 +100,7 @@ func TestMoreSizesNeverHurt(t *testing.T) {
 	})
 }
 
-// TestUsualLists: a list is compared over the batches whose sizes are known, and says which are not.
+// A list is compared over the batches with known sizes, and reports the unknown ones.
 func TestUsualLists(t *testing.T) {
 	ms := []int{16, 24, 32, 64, 100}
 	p := known(ms, []float64{1, 1.2, 1.4, 2, 3}, 0.01)
@@ -135,8 +133,7 @@ func TestUsualLists(t *testing.T) {
 	if all.Name != "all known sizes" || len(all.Unknown) > 0 || all.Usual != all.Advised {
 		t.Errorf("all sizes: %+v", all)
 	}
-	// The advised list is this one.
-	if one := (rules.Interval{Lo: 1, Mid: 1, Hi: 1}); all.Gain != one || all.Saved != (rules.Interval{}) {
+	if one := (stats.Interval{Lo: 1, Mid: 1, Hi: 1}); all.Gain != one || all.Saved != (stats.Interval{}) {
 		t.Errorf("a list gains %v over itself, and saves %v", all.Gain, all.Saved)
 	}
 	if _, err := NewLoad(results.Traffic{{M: 200, Weight: 1}}, 16, 100); err == nil {
@@ -144,14 +141,13 @@ func TestUsualLists(t *testing.T) {
 	}
 }
 
-// stairs is a time over M with steps, as tiles and waves make them: past a step more tokens cost nothing.
+// Tokens within a step are free, as with tiles and waves.
 func stairs(m int) float64 {
 	x := float64(m)
 	return 1e-3 + 2e-5*math.Max(60, 0.6*x+0.4*math.Ceil(x/96)*96)
 }
 
-// TestGainIntervalsCover: of intervals of what a choice gains, all but few hold the truth, though the
-// choice rests on the same times.
+// Intervals of gains have their nominal coverage, although the choice uses the same times.
 func TestGainIntervalsCover(t *testing.T) {
 	var ms []int
 	for m := 16; m <= 1024; m += 16 {
@@ -220,7 +216,7 @@ func BenchmarkCapture(b *testing.B) {
 	}
 }
 
-// BenchmarkAdvise is of a sweep of which every M is known.
+// BenchmarkAdvise uses a sweep with every M known.
 func BenchmarkAdvise(b *testing.B) {
 	part := Part{Names: []string{"products"}, Source: Swept, Count: 1}
 	for m := 1; m <= 1<<15; m++ {

@@ -7,7 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 // Skip is a size that is never worth running: a larger one is faster.
@@ -17,21 +17,20 @@ type Skip struct {
 	RunM    int     `json:"run_m"`
 	Seconds float64 `json:"seconds"`
 	Run     float64 `json:"run_seconds"`
-	// Gain is the size's time ÷ that of RunM.
-	Gain      rules.Interval `json:"gain"`
+	// Gain is the size's time ÷ RunM's time.
+	Gain      stats.Interval `json:"gain"`
 	AdjustedP float64        `json:"p_adjusted"`
 }
 
-// tossUp is the p-value above which sizes are no part of the family that is tested: most sizes are
-// surely faster than all larger ones, and would only blunt the test of the others. Given that it is at
-// most so much, a p-value of such a size is no smaller than chance makes it, so that dividing by it keeps the rate
-// (Zhao, Small and Su, "Multiple testing when many p-values are uniformly conservative", 2019).
+// Sizes with p-values above tossUp are excluded from the tested family: most are surely faster than all
+// larger ones and would only reduce the power. Conditional on being at most tossUp, such a p-value is no
+// smaller than by chance, so dividing by tossUp preserves the rate (Zhao, Small and Su, "Multiple testing
+// when many p-values are uniformly conservative", 2019).
 const tossUp = 0.5
 
-// AdviseSkips lists the sizes that a larger one beats by gain or more, and surely beats: of those
-// listed, at most the share fdr are no slower than the larger one (Benjamini–Hochberg over the sizes
-// that look slower; each is tested against the fastest larger one, its p-value multiplied by the number of
-// larger sizes that might have been the fastest).
+// AdviseSkips lists the sizes surely slower than a larger one, by gain or more. At most the share fdr of them
+// are false (Benjamini–Hochberg over the sizes that look slower). The p-value against the fastest larger size
+// is multiplied by the number of larger sizes that may be the fastest.
 func (p *Passes) AdviseSkips(gain, fdr float64) []Skip {
 	n := len(p.ms)
 	if n < 2 {
@@ -50,7 +49,7 @@ func (p *Passes) AdviseSkips(gain, fdr float64) []Skip {
 		j := fastest[i+1]
 		sd, df := p.ratioDeviation(i, j)
 		log := math.Log(p.seconds[i] / p.seconds[j])
-		if log <= 0 || sd == 0 || !p.sure(i, j) { // where nothing is known of the noise, nothing is sure
+		if log <= 0 || sd == 0 || !p.sure(i, j) { // without known noise no difference is sure
 			continue
 		}
 		value := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: math.Min(math.Max(df, 1), normalDF)}.Survival(log / sd)
@@ -58,7 +57,7 @@ func (p *Passes) AdviseSkips(gain, fdr float64) []Skip {
 		all = append(all, Skip{M: p.ms[i], RunM: p.ms[j], Seconds: p.seconds[i], Run: p.seconds[j], Gain: around(log, sd, df)})
 	}
 	var out []Skip
-	for i, adjusted := range rules.AdjustP(values) {
+	for i, adjusted := range stats.AdjustP(values) {
 		if s := all[i]; adjusted <= fdr && s.Gain.Mid >= 1+gain {
 			s.AdjustedP = adjusted
 			out = append(out, s)
@@ -67,7 +66,7 @@ func (p *Passes) AdviseSkips(gain, fdr float64) []Skip {
 	return out
 }
 
-// skipping is what padding the skipped sizes saves, where all known sizes can be run.
+// skipping is relative to running all known sizes.
 func (p *Passes) skipping(skips []Skip, load *Load) Saving {
 	usual := make([]float64, len(p.ms))
 	advised := make([]float64, len(p.ms))
@@ -102,7 +101,7 @@ func (p *Passes) rivals(i, j int, fastest []int) int {
 			count++
 			continue
 		}
-		// None from k on is as fast as that by far.
+		// All sizes from k on are far slower.
 		if f := fastest[k]; math.Log(p.seconds[f]/p.seconds[j]) > 2*surely*sd+0.1 {
 			break
 		}

@@ -9,13 +9,13 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// TestSkips: sizes that a larger one beats are named with that one, others are not.
 func TestSkips(t *testing.T) {
 	ms := []int{64, 96, 128, 160, 192, 224}
 	seconds := []float64{1, 1.30, 1.20, 1.22, 1.215, 2}
 	p := known(ms, seconds, 0.002)
 	skips := p.AdviseSkips(0.02, 0.05)
-	if len(skips) != 1 || skips[0].M != 96 || skips[0].RunM != 128 || math.Abs(skips[0].Gain.Mid-1.3/1.2) > 1e-12 || skips[0].AdjustedP > 0.001 {
+	if len(skips) != 1 || skips[0].M != 96 || skips[0].RunM != 128 || math.Abs(skips[0].Gain.Mid-1.3/1.2) > 1e-12 ||
+		skips[0].AdjustedP > 0.001 {
 		t.Errorf("skips %+v", skips)
 	}
 	load, err := NewLoad(results.Traffic{{M: 65, Weight: 1}, {M: 128, Weight: 0}}, 64, 224) // m65 to m127
@@ -23,7 +23,8 @@ func TestSkips(t *testing.T) {
 		t.Fatal(err)
 	}
 	// 32 batches run at 96 or 128, 31 at 128 anyway.
-	if s, want := p.skipping(skips, load), (32*1.3+31*1.2)/(63*1.2); math.Abs(s.Gain.Mid-want) > 1e-12 || !(s.Gain.Lo < want && s.Gain.Lo > 1 && s.Saved.Mid > 0) {
+	if s, want := p.skipping(skips, load),
+		(32*1.3+31*1.2)/(63*1.2); math.Abs(s.Gain.Mid-want) > 1e-12 || !(s.Gain.Lo < want && s.Gain.Lo > 1 && s.Saved.Mid > 0) {
 		t.Errorf("skipping saves %+v, expected a gain of %g", s, want)
 	}
 	if skips := p.AdviseSkips(0, 0.05); len(skips) != 1 { // 160 loses 0.4 % to 192, which is within the noise
@@ -40,7 +41,6 @@ func TestSkips(t *testing.T) {
 	}
 }
 
-// TestSkipsAreControlled: of the sizes named in many runs few are no slower than the larger one.
 func TestSkipsAreControlled(t *testing.T) {
 	var ms []int
 	var truth []float64

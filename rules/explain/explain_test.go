@@ -13,10 +13,11 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// kindOf is the kind of words that the constants of a type in package rules are.
-var kindOf = map[string]Kind{"Rule": Rule, "Cause": Cause, "Verdict": Verdict, "Status": Status, "RemedyKind": Remedy, "Change": Change, "SeenIn": Sustained}
+// kindOf gives the kind of words for a constant's type in package rules.
+var kindOf = map[string]Kind{"Rule": Rule, "Cause": Cause, "Verdict": Verdict, "Status": Status, "RemedyKind": Remedy, "Change": Change,
+	"SeenIn": Sustained}
 
-// TestEveryWordIsExplained holds the terms against the constants of package rules that output prints.
+// Every constant of package rules that output prints has a term.
 func TestEveryWordIsExplained(t *testing.T) {
 	files, err := filepath.Glob("../*.go")
 	if err != nil {
@@ -48,7 +49,7 @@ func TestEveryWordIsExplained(t *testing.T) {
 			}
 			found[kind]++
 			terms := Find(name)
-			// marginal and undecided are one thing of rows and of cases.
+			// marginal and undecided have one meaning for rows and cases.
 			if !slices.ContainsFunc(terms, func(t Term) bool { return t.Kind == kind || kind == Change && t.Kind == Verdict }) {
 				t.Errorf("%s %q is printed and not explained", kind, name)
 			}
@@ -65,7 +66,7 @@ func TestEveryWordIsExplained(t *testing.T) {
 	}
 }
 
-// TestTermsAreWhole: every term says all four things, in pictures that fit a terminal.
+// Every term has all four texts, and its picture fits a terminal.
 func TestTermsAreWhole(t *testing.T) {
 	terms, err := read()
 	if err != nil || len(terms) < 50 {
@@ -103,7 +104,7 @@ func TestTermsAreWhole(t *testing.T) {
 			t.Errorf("%s %s is explained %d times", term.Kind, term.Name, twice)
 		}
 	}
-	if got := Find("Wave Quantisation"); len(got) != 1 || got[0].Name != "wave-quantisation" {
+	if got := Find("Wave Quantisation"); len(got) != 1 || got[0].Name != "wave-quantization" {
 		t.Errorf("a name with a space: %v", got)
 	}
 	if got := Find("beauty"); len(got) != 0 {
@@ -111,9 +112,11 @@ func TestTermsAreWhole(t *testing.T) {
 	}
 }
 
-// TestWordsOfTables: words that tables and help texts use, and that are no constants, are explained.
+// Words of tables and help texts that are not constants have a term.
 func TestWordsOfTables(t *testing.T) {
-	for _, name := range []string{"baseline", "confound", "confounded", "since", "false discovery rate", "adjusted p", "drift", "common clock"} {
+	for _, name := range []string{"baseline", "confound", "confounded", "since", "false discovery rate", "adjusted p", "drift",
+		"common clock",
+		"sentinel", "regime", "preempted", "at clock", "time at stake", "nk", "problem", "resolution"} {
 		if len(Find(name)) != 1 {
 			t.Errorf("%q is explained %d times, expected once", name, len(Find(name)))
 		}

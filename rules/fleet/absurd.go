@@ -6,18 +6,19 @@ import (
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 const (
-	// absurd is from which factor on a run is set aside before anything is asked: a card at its lowest clock is ten times as
-	// slow, and what lies beyond is no state of a card but a measurement that went wrong. Among few runs it would hide all others.
+	// A run off by more than this factor is set aside. A card at its lowest clock is ten times as slow;
+	// anything beyond is a failed measurement, which would hide all other differences.
 	absurd = 30
-	// leastMiddle is from how many runs of a case on it can be said which of them is the absurd one.
+	// leastMiddle is the minimum number of runs of a case to identify an absurd one.
 	leastMiddle = 3
 )
 
-// setAside takes out the processes whose times are absurd beside those of all processes of the model, and tells of each: in a warning, or
-// as a file of which nothing is used where its card has no other run. processes are ordered by their models.
+// setAside removes processes with absurd times. Each gets a warning, or an entry in unread if its card has no
+// other run. processes are ordered by model.
 func setAside(processes []*process, cases int) (kept []*process, warnings []rules.Warning, unread []Unread) {
 	kept = make([]*process, 0, len(processes))
 	type aside struct {
@@ -26,27 +27,22 @@ func setAside(processes []*process, cases int) (kept []*process, warnings []rule
 	}
 	var far []aside
 	left := map[string]bool{}
-	for from := 0; from < len(processes); {
-		to := from
-		for to < len(processes) && processes[to].model == processes[from].model {
-			to++
-		}
-		middle := middles(processes[from:to], cases)
-		for _, p := range processes[from:to] {
+	for own := range byModel(processes) {
+		middle := middles(own, cases)
+		for _, p := range own {
 			if ratio := p.beside(middle); math.Abs(ratio) > math.Log(absurd) {
 				far = append(far, aside{p, ratio})
 				continue
 			}
 			kept, left[p.card] = append(kept, p), true
 		}
-		from = to
 	}
 	for _, x := range far {
 		times := fmt.Sprintf("%.0f times", math.Exp(x.ratio))
 		if x.ratio < 0 {
 			times = fmt.Sprintf("1/%.0f times", math.Exp(-x.ratio))
 		}
-		text := fmt.Sprintf("%s takes %s as long as the runs of its model do in the middle: the run is set aside", x.process.device, times)
+		text := fmt.Sprintf("%s takes %s as long as the median run of its model: the run is excluded", x.process.device, times)
 		if left[x.process.card] {
 			warnings = append(warnings, rules.Warning{Subject: x.process.path, Text: text})
 		} else {
@@ -56,7 +52,7 @@ func setAside(processes []*process, cases int) (kept []*process, warnings []rule
 	return kept, warnings, unread
 }
 
-// middles are the medians over processes of the times of each case, logs of microseconds; NaN for a case of fewer than leastMiddle.
+// middles are the medians over processes of each case's log time; NaN for fewer than leastMiddle.
 func middles(processes []*process, cases int) []float32 {
 	out, ends := make([]float32, cases), make([]int, cases+1)
 	for _, p := range processes {
@@ -85,7 +81,7 @@ func middles(processes []*process, cases int) []float32 {
 	return out
 }
 
-// beside is the median over its cases of how far a process lies above the middles, in logs; 0 where nothing can be said.
+// beside is a process's median distance from middle, in logs; 0 if unknown.
 func (p *process) beside(middle []float32) float64 {
 	var v []float64
 	for i := range p.cases {
@@ -93,8 +89,5 @@ func (p *process) beside(middle []float32) float64 {
 			v = append(v, float64(x))
 		}
 	}
-	if len(v) == 0 {
-		return 0
-	}
-	return median(v)
+	return stats.Median(v)
 }

@@ -9,19 +9,18 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// nearHours is how far apart in time processes of two hosts may always be and still be compared. A room and its load have a
-// rhythm of a day.
+// Processes of two hosts within nearHours can always be compared. A room and its load have a daily rhythm.
 const nearHours = 24
 
-// timed is when a unit was measured: a host, or a card where there is one host.
+// timed is when a unit was measured: a host, or a card if there is one host.
 type timed struct {
 	hours float64
 	unit  int
 }
 
-// alone says of each time whether no other unit was measured near it: within nearHours, or within the time over which the others
-// are spread. What the whole fleet did then is not known, and a term of the model for it would be carried by the unit alone, whatever
-// is wrong with it or its clock.
+// alone reports for each time whether no other unit was measured within nearHours, or within the spread of
+// the others. The fleet's drift is then unknown: a model term for it would depend on that unit alone, with
+// its faults and clock errors.
 func alone(times []timed) []bool {
 	out := make([]bool, len(times))
 	order := make([]int, len(times))
@@ -29,7 +28,7 @@ func alone(times []timed) []bool {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(times[a].hours, times[b].hours) })
-	of := map[int][]int{} // places in order, by unit
+	of := map[int][]int{} // indices in order, by unit
 	for at, i := range order {
 		of[times[i].unit] = append(of[times[i].unit], at)
 	}
@@ -40,9 +39,9 @@ func alone(times []timed) []bool {
 	for i := range distance {
 		distance[i] = math.Inf(1)
 	}
-	// From each side: the nearest of another unit is the one before, or the last of another unit than that has.
+	// The nearest time of another unit is the previous one, or the last of another unit before that.
 	sweep := func(at func(k int) int) {
-		last, other := -1, -1 // places of the latest, and of the latest of another unit
+		last, other := -1, -1 // indices of the latest, and of the latest of another unit
 		for k := range order {
 			i := order[at(k)]
 			if last >= 0 && times[last].unit != times[i].unit {
@@ -70,13 +69,13 @@ func alone(times []timed) []bool {
 			}
 			return times[order[at]].hours
 		}
-		// Twice the middle half is all of an even spread, and no single unit with a wrong clock stretches it.
+		// Twice the interquartile range covers a uniform spread, and a single unit with a wrong clock does
+		// not stretch it.
 		out[i] = distance[i] > 2*(quantile(0.75)-quantile(0.25))
 	}
 	return out
 }
 
-// lone says of each process whether it is alone in time.
 func (m *model) lone() []bool {
 	times := make([]timed, len(m.processes))
 	for p := range m.processes {
@@ -88,22 +87,24 @@ func (m *model) lone() []bool {
 	return alone(times)
 }
 
-// aloneWarnings name the runs that have no say because no peer was measured near them.
 func (a *answers) aloneWarnings() (out []rules.Warning) {
 	for p, lone := range a.lonely {
 		if lone {
-			out = append(out, rules.Warning{Subject: a.processes[p].path, Text: fmt.Sprintf("%s was measured when no other host was (%s): its time can't be told from that of the fleet, and it has no say; is its clock right?",
-				a.processes[p].device, when(a.processes[p].from).Format("2006-01-02 15:04"))})
+			out = append(out,
+				rules.Warning{Subject: a.processes[p].path,
+					Text: fmt.Sprintf("%s was measured while no other host was (%s), so it can't be separated from drift of the fleet, "+
+						"and is excluded; check its clock",
+						a.processes[p].device, when(a.processes[p].from).Format("2006-01-02 15:04"))})
 		}
 	}
 	return out
 }
 
-// carried says whether each piece between knots stays known without any single unit: what is left of it spans half of the piece.
+// carried reports for each piece between knots whether the times of all but any one unit span half of it.
 func (s *separation) carried(knots []float64) bool {
 	const share = 0.5
 	for k := 0; k+1 < len(knots); k++ {
-		// The first and the last time in the piece, and those of other units than these have.
+		// The first and last time in the piece, each with the nearest of another unit.
 		lo, hi := [2]timed{{math.Inf(1), -1}, {math.Inf(1), -1}}, [2]timed{{math.Inf(-1), -1}, {math.Inf(-1), -1}}
 		units := map[int]bool{}
 		for _, i := range s.used {
@@ -131,7 +132,6 @@ func (s *separation) carried(knots []float64) bool {
 	return true
 }
 
-// keep takes a time into the best two of different units.
 func keep(best *[2]timed, t timed, better func(a, b float64) bool) {
 	switch {
 	case t.unit == best[0].unit || best[0].unit < 0:

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,16 +14,16 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	runs "github.com/gemmaudit/gemmaudit/results/fleet"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 // BaselineSchema is the value of Baseline.Schema.
 const BaselineSchema = "gemmaudit.fleet-baseline/1"
 
-// Baseline is what a fleet was found to take: what one node, or the same fleet later, is compared with.
+// Baseline holds a fleet's times, with which a node or the later fleet is compared.
 type Baseline struct {
 	Schema  string          `json:"schema"`
-	Created time.Time       `json:"created"` // when the last sample was taken
+	Created time.Time       `json:"created"` // time of the last sample
 	Groups  []BaselineGroup `json:"groups"`
 }
 
@@ -33,7 +34,7 @@ type BaselineGroup struct {
 	Factors   []results.Factor `json:"factors"`
 	Cards     int              `json:"cards"`
 	Processes int              `json:"processes"`
-	// ClockMHz is the common clock, 0 where clocks are not known.
+	// ClockMHz is the common clock, 0 if clocks are unknown.
 	ClockMHz    float64       `json:"clock_mhz,omitempty"`
 	SustainedOf results.Phase `json:"sustained_of"`
 	// Common and Sustained are standard deviations of the level of all cases.
@@ -50,18 +51,18 @@ type BaselineCase struct {
 	// Series is the case's series, without a device.
 	Series results.SeriesKey `json:"series"`
 	M      int               `json:"m"`
-	// US is the median over cards at the common clock in microseconds, Beta how it follows the clock; SustainedUS is the median of
-	// sustained time, 0 where there is none.
+	// US is the median over cards in microseconds at the common clock, and Beta its clock elasticity.
+	// SustainedUS is for sustained time, 0 if unknown.
 	US          float64 `json:"us"`
 	Beta        float64 `json:"beta"`
 	SustainedUS float64 `json:"sustained_us,omitempty"`
-	// Card and Process are standard deviations of log times, between cards and between processes on a card, nil where they are not known; they
-	// hold what all cases of a card or a process have in common.
+	// Card and Process are standard deviations of log times between cards and between processes on a card,
+	// including common variation; nil if unknown.
 	Card             *float64 `json:"card"`
 	Process          *float64 `json:"process"`
 	SustainedCard    *float64 `json:"sustained_card"`
 	SustainedProcess *float64 `json:"sustained_process"`
-	// Memory says that memory binds there.
+	// Memory is true if the case is memory-bound.
 	Memory bool `json:"memory,omitempty"`
 }
 
@@ -70,14 +71,14 @@ type BaselineCard struct {
 	Card   string `json:"card"`
 	Host   string `json:"host"`
 	Device string `json:"device"`
-	// Common and Sustained are ratios of times, above 1 is slower; 0 where there is none.
+	// Common and Sustained are ratios of times, above 1 is slower; 0 if there is none.
 	Common    float64 `json:"common"`
 	Sustained float64 `json:"sustained"`
 	Processes int     `json:"processes"`
 }
 
-// Thin are the models of which no card has several runs: the baseline does not tell by how much those differ, so that no card is
-// drained by it.
+// Thin lists the models without a card with several runs. Their variation between runs is unknown, and no
+// card is drained.
 func (b *Baseline) Thin() (models []string) {
 	for i := range b.Groups {
 		if g := &b.Groups[i]; g.Common.Process == nil && !slices.Contains(models, g.Model) {
@@ -87,10 +88,10 @@ func (b *Baseline) Thin() (models []string) {
 	return models
 }
 
-// mostBaselineBytes bounds the file of a baseline: 2000 cases and 10 000 cards are 3 MB.
+// 2000 cases and 10 000 cards are 3 MB.
 const mostBaselineBytes = 64 << 20
 
-// ReadBaseline reads what [Baseline.Write] wrote, and refuses what is out of bounds.
+// ReadBaseline reads the output of [Baseline.Write], and rejects values out of bounds.
 func ReadBaseline(r io.Reader) (*Baseline, error) {
 	text, err := io.ReadAll(io.LimitReader(r, mostBaselineBytes+1))
 	if err != nil {
@@ -100,19 +101,19 @@ func ReadBaseline(r io.Reader) (*Baseline, error) {
 		return nil, fmt.Errorf("the baseline has more than %d bytes", mostBaselineBytes)
 	}
 	if err := results.CheckJSON(string(text)); err != nil {
-		return nil, fmt.Errorf("no baseline of a fleet: %w", err)
+		return nil, fmt.Errorf("not a fleet baseline: %w", err)
 	}
 	var b Baseline
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	err = decoder.Decode(&b)
 	switch {
 	case err != nil && (b.Schema == "" || b.Schema == BaselineSchema):
-		return nil, fmt.Errorf("no baseline of a fleet: %w", err)
-	case b.Schema != BaselineSchema: // another of our files, in which fields have other meanings
-		return nil, fmt.Errorf("no baseline of a fleet: schema is %.40q, expected %q", b.Schema, BaselineSchema)
+		return nil, fmt.Errorf("not a fleet baseline: %w", err)
+	case b.Schema != BaselineSchema: // another of our files, whose fields have other meanings
+		return nil, fmt.Errorf("not a fleet baseline: schema is %.40q, expected %q", b.Schema, BaselineSchema)
 	}
 	if _, err := decoder.Token(); err != io.EOF {
-		return nil, errors.New("no baseline of a fleet: there is more behind it")
+		return nil, errors.New("not a fleet baseline: trailing data")
 	}
 	for i := range b.Groups {
 		if err := b.Groups[i].check(); err != nil {
@@ -123,13 +124,13 @@ func ReadBaseline(r io.Reader) (*Baseline, error) {
 	return &b, nil
 }
 
-// The figures that a baseline is believed to tell: microseconds, deviations, ratios.
-const leastUS, mostUS, mostDeviation, mostRatio = 1e-6, 1e15, 10, 1e6
+// Bounds of the figures of a baseline: deviations, ratios.
+const mostDeviation, mostRatio = 10, 1e6
 
-// leastKnown is the least standard deviation that was ever estimated of log times: microseconds are no finer.
+// leastKnown is the smallest plausible standard deviation of log times, given the resolution of microseconds.
 const leastKnown = 1e-7
 
-// unknown takes a deviation of nothing for what it is: one that nobody could estimate.
+// unknown clears process deviations near zero, which were not estimated.
 func (g *BaselineGroup) unknown() {
 	known := func(v **float64) {
 		if *v != nil && **v < leastKnown {
@@ -154,35 +155,30 @@ func (g *BaselineGroup) check() error {
 	if g.Cards < 0 || g.Processes < 0 {
 		return fmt.Errorf("%d cards, %d processes", g.Cards, g.Processes)
 	}
-	deviation := func(name string, v float64) error {
-		if !(v >= 0 && v <= mostDeviation) {
-			return fmt.Errorf("%s is %v, expected 0 to %d", name, v, mostDeviation)
+	deviations := func(name string, all ...*float64) error {
+		for _, v := range all {
+			if v != nil && !(*v >= 0 && *v <= mostDeviation) {
+				return fmt.Errorf("%s is %v, expected 0 to %d", name, *v, mostDeviation)
+			}
 		}
 		return nil
 	}
 	for _, c := range []Components{g.Common, g.Sustained} {
-		for _, v := range []*float64{c.Host, c.Card, c.Process} {
-			if v != nil {
-				if err := deviation("a component", *v); err != nil {
-					return err
-				}
-			}
+		if err := deviations("a component", c.Host, c.Card, c.Process); err != nil {
+			return err
 		}
 	}
 	for _, c := range g.Cases {
-		if !(c.US >= leastUS && c.US <= mostUS) || !(c.SustainedUS == 0 || c.SustainedUS >= leastUS && c.SustainedUS <= mostUS) {
+		usable := func(us float64) bool { return us >= results.LeastUS && us <= results.MostUS }
+		if !usable(c.US) || c.SustainedUS != 0 && !usable(c.SustainedUS) {
 			return fmt.Errorf("%v m%d takes %v us, sustained %v", c.Series, c.M, c.US, c.SustainedUS)
 		}
 		if !(c.Beta >= 0 && c.Beta <= 1) {
 			return fmt.Errorf("%v m%d: beta is %v, expected 0 to 1", c.Series, c.M, c.Beta)
 		}
-		for _, v := range []*float64{c.Card, c.Process, c.SustainedCard, c.SustainedProcess} {
-			if v == nil {
-				continue
-			}
-			if err := deviation(fmt.Sprintf("%v m%d: a deviation", c.Series, c.M), *v); err != nil {
-				return err
-			}
+		name := fmt.Sprintf("%v m%d: a deviation", c.Series, c.M)
+		if err := deviations(name, c.Card, c.Process, c.SustainedCard, c.SustainedProcess); err != nil {
+			return err
 		}
 	}
 	for _, m := range g.Members {
@@ -200,8 +196,8 @@ func (b *Baseline) Write(w io.Writer) error {
 	return e.Encode(b)
 }
 
-// Group is the group with which a card of so many factors is compared: of its model the one that differs in the
-// fewest factors; nil where the baseline has none of the model.
+// Group returns the group of a model that differs from factors in the fewest entries, or nil if the baseline
+// lacks the model.
 func (b *Baseline) Group(model string, factors []results.Factor) *BaselineGroup {
 	var best *BaselineGroup
 	least := math.MaxInt
@@ -215,67 +211,67 @@ func (b *Baseline) Group(model string, factors []results.Factor) *BaselineGroup 
 	return best
 }
 
-// differing lists the factors in which b differs from a.
 func differing(a, b []results.Factor) []results.FactorDiff {
 	var out []results.FactorDiff
-	value := func(of []results.Factor, name string) string {
-		for _, f := range of {
-			if f.Name == name {
-				return f.Value
-			}
-		}
-		return ""
+	ofA, ofB := map[string]string{}, map[string]string{}
+	for _, f := range b {
+		ofB[f.Name] = cmp.Or(ofB[f.Name], f.Value)
 	}
 	for _, f := range a {
-		if v := value(b, f.Name); v != f.Value {
+		ofA[f.Name] = cmp.Or(ofA[f.Name], f.Value)
+		if v := ofB[f.Name]; v != f.Value {
 			out = append(out, results.FactorDiff{Name: f.Name, A: f.Value, B: v})
 		}
 	}
 	for _, f := range b {
-		if value(a, f.Name) == "" && f.Value != "" {
+		if ofA[f.Name] == "" && f.Value != "" {
 			out = append(out, results.FactorDiff{Name: f.Name, B: f.Value})
 		}
 	}
 	return out
 }
 
-// Check is one card of one run held against a baseline.
+// Check compares one card of one run with a baseline.
 type Check struct {
 	Card   string `json:"card"`
 	Host   string `json:"host"`
 	Device string `json:"device"`
 	Model  string `json:"model"`
-	// Verdict is [Drain] for a card that is surely slower than [Settings.Drain], by a baseline of cards with several runs; [Watch] for one that is slower by
-	// [Settings.Watch], [Unjudged] where the baseline has none of its cases.
+	// Verdict is [Drain] for a card surely slower than [Settings.Drain], and [Watch] for one slower by
+	// [Settings.Watch]. [Unjudged] means that the baseline lacks its cases, [Undecided] that noise is too
+	// high, or that a card to drain is compared with cards of one run each.
 	Verdict Verdict `json:"verdict"`
 	Kind    Kind    `json:"kind,omitempty"`
 	Reason  string  `json:"reason"`
 	Cases   int     `json:"cases"`
-	// Common and Sustained are the time over that of the baseline's cards, with bounds of 95 % confidence; Earlier is over that
-	// of the same card there, nil where the baseline has it not.
-	Common    rules.Interval  `json:"common"`
-	Sustained rules.Interval  `json:"sustained"`
-	Earlier   *rules.Interval `json:"earlier,omitempty"`
-	// Confounds is what differs in software and limits from the baseline.
+	// Common and Sustained are the time relative to the baseline's cards, with bounds of 95 % confidence.
+	// Earlier is relative to the same card, nil if absent.
+	Common    stats.Interval  `json:"common"`
+	Sustained stats.Interval  `json:"sustained"`
+	Earlier   *stats.Interval `json:"earlier,omitempty"`
+	// Confounds lists differences in software and limits from the baseline.
 	Confounds  []results.FactorDiff `json:"confounds,omitempty"`
 	Conditions Conditions           `json:"conditions"`
 }
 
-// checkLevel is the p-value from which on one card of one run is slow. It is asked of each node before each job, so that it is far
-// below that of a fleet: of ten thousand nodes that are well one is named.
+// checkLevel is the p-value below which a card is slow. A check runs on each node before each job, so it is
+// far below a fleet's: one false positive per ten thousand nodes.
 const checkLevel = 1e-4
 
-// Judge holds each card of a run against the baseline, in the order of the run's devices.
+// A baseline must be able to detect a loss of mostBlind for a card to be fine.
+const mostBlind = 0.12
+
+// Judge compares each card of a run with the baseline, in the order of the run's devices.
 func (b *Baseline) Judge(run runs.Run, s Settings) []Check {
 	var out []Check
 	for _, r := range reduce(run) {
-		out = append(out, b.judge(r, s))
+		out = append(out, b.judge(run, r, s))
 	}
 	slices.SortStableFunc(out, func(x, y Check) int { return strings.Compare(x.Device, y.Device) })
 	return out
 }
 
-func (b *Baseline) judge(r reduced, s Settings) Check {
+func (b *Baseline) judge(run runs.Run, r reduced, s Settings) Check {
 	p := r.process
 	c := Check{Card: p.card, Host: p.host, Device: p.device, Model: p.model, Verdict: Unjudged, Conditions: p.conditions}
 	g := b.Group(p.model, p.factors)
@@ -285,48 +281,103 @@ func (b *Baseline) judge(r reduced, s Settings) Check {
 	}
 	c.Confounds = differing(g.Factors, p.factors)
 	x := g.compare(p, r.keys)
-	c.Cases = len(x.common.all)
+	c.Cases = len(x.common)
 	if c.Cases == 0 {
 		c.Reason = "the baseline has none of its cases"
 		return c
 	}
-	common, commonP := g.stands(x.common.level(), g.Common, g.Cards, ofCommon)
-	sustained, sustainedP := g.stands(x.sustained.level(), g.Sustained, g.Cards, ofSustained)
-	c.Common, c.Sustained = common, sustained
-	for _, m := range g.Members {
-		if m.Card == p.card && m.Common > 0 {
-			own, ownP := g.alone(x.common.level()-math.Log(m.Common), g.Common, m.Processes)
-			c.Earlier, commonP = &own, math.Min(commonP, ownP)
-		}
+	limits, software := divided(c.Confounds, p.limits)
+	confounded := len(software) > 0
+	v := g.verdict(p.card, x.common.level(), x.sustained.level(), confounded, s)
+	c.Verdict, c.Common, c.Sustained, c.Earlier = v.verdict, v.common, v.sustained, v.earlier
+	common, seen := r.speeds(run, x.over)
+	if g.SustainedOf == results.PhaseSustained {
+		seen = speeds{}
 	}
-	f := facts{common: common, sustained: sustained, memory: x.memory.level(), rest: x.rest.level(), peers: g.Cards, own: p.conditions, others: g.Conditions,
-		limits: limitsOf(c.Confounds, p.limits), against: "the " + cardsText(g.Cards) + " of the baseline"}
-	loss := common
-	if sustainedP < commonP && sustained.Mid > common.Mid {
-		loss = sustained
-	}
-	if c.Earlier != nil && c.Earlier.Lo > loss.Lo && c.Earlier.Mid > 1 {
-		loss = *c.Earlier
-	}
-	c.Verdict = Fine
-	if math.Min(commonP, sustainedP) <= checkLevel/2 && loss.Mid-1 >= s.Watch {
-		c.Verdict = Watch
-		if loss.Lo-1 >= s.Drain && len(softwareOf(c.Confounds, p.limits)) == 0 && g.Common.Process != nil {
-			c.Verdict = Drain
-		}
-	}
-	if c.Verdict == Fine {
-		c.Reason = fmt.Sprintf("like %s", f.against)
+	faster := g.verdict(p.card, x.common.level()-common.faster, x.sustained.level()-seen.faster, confounded, s)
+	slower := g.verdict(p.card, x.common.level()+common.slower, x.sustained.level()+seen.slower, confounded, s)
+	against := "the " + cardsText(g.Cards) + " of the baseline"
+	switch {
+	case v.verdict == Drain && faster.verdict != Drain, v.verdict == Watch && faster.verdict == Fine,
+		v.verdict == Fine && slower.verdict == Drain:
+		c.Verdict = Undecided
+		c.Reason = fmt.Sprintf("changed its speed by %s during the check: at its fastest it is %s than %s, at its slowest %s",
+			shareText(common.both(seen).apart()), slowerText(faster.loss), against, slowerText(slower.loss))
+		return c
+	case v.verdict == Fine && g.blind() > mostBlind:
+		c.Verdict = Undecided
+		c.Reason = fmt.Sprintf("is not distinguishable from %s, whose runs vary so much that only a card %s slower would stand out: "+
+			"measure the fleet again without other load",
+			against, shareText(g.blind()))
+		return c
+	case v.verdict == Fine:
+		c.Reason = "like " + against
 		return c
 	}
-	c.Kind, c.Reason = f.tell(loss)
-	if g.Common.Process == nil {
-		c.Reason += "; not drained: the baseline has no card with several runs, so that it does not tell by how much runs of one card differ"
+	f := facts{common: c.Common, sustained: c.Sustained, memory: x.memory.level(), rest: x.rest.level(), peers: g.Cards, own: p.conditions,
+		others: g.Conditions,
+		limits: limits, against: against}
+	c.Kind, c.Reason = f.tell(v.loss)
+	unproven := v.verdict == Watch && v.surely(s)
+	if unproven {
+		c.Verdict = Undecided
 	}
-	if d := softwareOf(c.Confounds, p.limits); len(d) > 0 {
-		c.Reason += "; confounded: " + diffText(d)
+	switch {
+	case confounded:
+		c.Reason += "; confounded: " + diffText(software)
+		if unproven {
+			c.Reason += "; write a baseline of this software to decide"
+		}
+	case unproven:
+		c.Reason += "; not drained: the baseline has no card with several runs, so run-to-run variation is unknown"
 	}
 	return c
+}
+
+type placed struct {
+	verdict           Verdict
+	common, sustained stats.Interval
+	earlier           *stats.Interval
+	loss              stats.Interval // the one that the verdict uses
+}
+
+// surely reports whether the loss is large enough to drain the card.
+func (v placed) surely(s Settings) bool { return v.loss.Lo-1 >= s.Drain }
+
+func (g *BaselineGroup) verdict(card string, common, sustained float64, confounded bool, s Settings) (v placed) {
+	var commonP, sustainedP float64
+	v.common, commonP = g.stands(common, g.Common, g.Cards, ofCommon)
+	v.sustained, sustainedP = g.stands(sustained, g.Sustained, g.Cards, ofSustained)
+	for _, m := range g.Members {
+		if m.Card == card && m.Common > 0 {
+			y := common - math.Log(m.Common)
+			se, freedom := g.Common.between(1, m.Processes)
+			own := ratio(y, se, freedom)
+			v.earlier, commonP = &own, math.Min(commonP, stats.UpperP(y/se, freedom))
+		}
+	}
+	v.loss = v.common
+	if sustainedP < commonP && v.sustained.Mid > v.common.Mid {
+		v.loss = v.sustained
+	}
+	if v.earlier != nil && v.earlier.Lo > v.loss.Lo && v.earlier.Mid > 1 {
+		v.loss = *v.earlier
+	}
+	switch {
+	case math.Min(commonP, sustainedP) > checkLevel/2 || v.loss.Mid-1 < s.Watch:
+		v.verdict = Fine
+	case v.surely(s) && !confounded && g.Common.Process != nil:
+		v.verdict = Drain
+	default:
+		v.verdict = Watch
+	}
+	return v
+}
+
+// blind is the smallest loss, as a share, that stands out among the baseline's cards.
+func (g *BaselineGroup) blind() float64 {
+	sd, freedom := g.Common.deviation(ofCommon)
+	return math.Expm1(stats.UpperT(checkLevel/2, freedom) * sd * math.Sqrt(1+1/math.Max(1, float64(g.Cards))))
 }
 
 func cardsText(n int) string {
@@ -336,16 +387,17 @@ func cardsText(n int) string {
 	return fmt.Sprintf("%d cards", n)
 }
 
-// compared is what a process takes over a baseline.
-type compared struct{ common, sustained, memory, rest ratios }
+type compared struct {
+	common, sustained, memory, rest levels
+	// over holds log ratios by the process's cases, NaN for cases that the baseline lacks.
+	over []float64
+}
 
-// ratios are logs of ratios over cases.
-type ratios struct{ all []float64 }
+type levels []float64
 
-// level is the middle of them; NaN for none.
-func (r ratios) level() float64 { return middleHalf(slices.Clone(r.all)) }
+func (l levels) level() float64 { return steadyMiddle(slices.Clone(l)) }
 
-// compare brings the cases of a process to the baseline's clock and holds them against its cases.
+// compare converts a process's cases to the baseline's clock.
 func (g *BaselineGroup) compare(p *process, keys []caseKey) compared {
 	var out compared
 	of := map[caseKey]*BaselineCase{}
@@ -353,6 +405,7 @@ func (g *BaselineGroup) compare(p *process, keys []caseKey) compared {
 		c := &g.Cases[i]
 		of[caseKey{c.Series, c.M}] = c
 	}
+	out.over = nans(len(p.cases))
 	for i := range p.cases {
 		o := &p.cases[i]
 		c := of[keys[i]]
@@ -364,25 +417,26 @@ func (g *BaselineGroup) compare(p *process, keys []caseKey) compared {
 			y += c.Beta * (float64(o.clock) - math.Log(g.ClockMHz))
 		}
 		y -= math.Log(c.US)
-		out.common.all = append(out.common.all, y)
+		out.over[i] = y
+		out.common = append(out.common, y)
 		if c.Memory {
-			out.memory.all = append(out.memory.all, y)
+			out.memory = append(out.memory, y)
 		} else {
-			out.rest.all = append(out.rest.all, y)
+			out.rest = append(out.rest, y)
 		}
 		seen := float64(o.seen)
 		if g.SustainedOf == results.PhaseSustained {
 			seen = float64(o.alone)
 		}
 		if seen == seen && c.SustainedUS > 0 {
-			out.sustained.all = append(out.sustained.all, seen-math.Log(c.SustainedUS))
+			out.sustained = append(out.sustained, seen-math.Log(c.SustainedUS))
 		}
 	}
 	return out
 }
 
-// deviation is the standard deviation of one process of one card among others, with degrees of freedom; what a baseline of few
-// cards does not tell is what is usual.
+// deviation is the standard deviation of one process of one card, with degrees of freedom. The usual value
+// supplements a small baseline.
 func (c Components) deviation(before belief) (sd, freedom float64) {
 	variance := 0.0
 	if c.Host != nil {
@@ -397,7 +451,7 @@ func (c Components) deviation(before belief) (sd, freedom float64) {
 	return math.Sqrt(variance + card + c.process()), freedom
 }
 
-// process is the variance between processes, what is usual where it is not known.
+// process is the variance between processes, or the usual one if unknown.
 func (c Components) process() float64 {
 	usual := float64(usualProcesses * usualProcesses)
 	if c.Process == nil {
@@ -406,24 +460,21 @@ func (c Components) process() float64 {
 	return math.Max(*c.Process**c.Process, leastDeviation*leastDeviation)
 }
 
-// stands is how one level of a process stands among a baseline's cards.
-func (g *BaselineGroup) stands(y float64, c Components, cards int, before belief) (rules.Interval, float64) {
+// stands compares the level of a process with a baseline's cards.
+func (g *BaselineGroup) stands(y float64, c Components, cards int, before belief) (stats.Interval, float64) {
 	if y != y {
-		return rules.Interval{}, 1
+		return stats.Interval{}, 1
 	}
 	sd, freedom := c.deviation(before)
-	p := upperP(y/(sd*math.Sqrt(1+1/math.Max(1, float64(cards)))), freedom)
-	half := quantile(0.025, freedom) * math.Sqrt(c.process()+sd*sd/math.Max(1, float64(cards)))
-	return rules.Interval{Lo: expo(y - half), Mid: expo(y), Hi: expo(y + half)}, p
+	p := stats.UpperP(y/(sd*math.Sqrt(1+1/math.Max(1, float64(cards)))), freedom)
+	return ratio(y, math.Sqrt(c.process()+sd*sd/math.Max(1, float64(cards))), freedom), p
 }
 
-// alone is how a level of a process stands beside those of the same card before.
-func (g *BaselineGroup) alone(y float64, c Components, before int) (rules.Interval, float64) {
-	freedom := float64(priorCards)
+// between is the standard error of the difference of two means of processes on one card.
+func (c Components) between(now, before int) (se, freedom float64) {
+	freedom = priorCards
 	if c.Process != nil {
 		freedom += math.Max(0, float64(c.Processes-c.Cards))
 	}
-	se := math.Sqrt(c.process() * (1 + 1/math.Max(1, float64(before))))
-	half := quantile(0.025, freedom) * se
-	return rules.Interval{Lo: expo(y - half), Mid: expo(y), Hi: expo(y + half)}, upperP(y/se, freedom)
+	return math.Sqrt(c.process() * (1/float64(now) + 1/math.Max(1, float64(before)))), freedom
 }

@@ -2,9 +2,12 @@ package fleet
 
 import (
 	"math"
+
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// Baseline is what the fleet was found to take, cards that are named left out.
+// Baseline returns the fleet's times as a baseline, without flagged cards.
 func (r *Result) Baseline() *Baseline {
 	b := &Baseline{Schema: BaselineSchema, Created: r.To, Groups: []BaselineGroup{}}
 	verdicts := map[[2]string]Verdict{}
@@ -26,7 +29,6 @@ func (r *Result) Baseline() *Baseline {
 	return b
 }
 
-// baseline is that of one group.
 func (a *answers) baseline(g int, named []bool) BaselineGroup {
 	var cards []int
 	for c := range a.cards {
@@ -35,7 +37,8 @@ func (a *answers) baseline(g int, named []bool) BaselineGroup {
 		}
 	}
 	out := BaselineGroup{Model: a.name, Factors: a.groups[g].factors, Cards: len(cards), SustainedOf: a.sustainedOf,
-		Common: a.whole.common.parts, Sustained: a.whole.sustained.parts, Conditions: a.conditions(cards), Cases: []BaselineCase{}, Members: []BaselineCard{}}
+		Common: a.whole.common.parts, Sustained: a.whole.sustained.parts, Conditions: a.conditions(cards), Cases: []BaselineCase{},
+		Members: []BaselineCard{}}
 	if a.clocked {
 		out.ClockMHz = math.Exp(a.clock)
 	}
@@ -43,12 +46,12 @@ func (a *answers) baseline(g int, named []bool) BaselineGroup {
 	common, sustained := a.scatter(g, a.common, named), a.scatter(g, a.sustainedS, named)
 	for i, key := range a.cases {
 		us := math.Exp(a.common.centre[g][i])
-		if !(us >= leastUS && us <= mostUS) {
+		if !(us >= results.LeastUS && us <= results.MostUS) {
 			continue
 		}
 		c := BaselineCase{Series: key.series, M: key.m, US: us, Beta: math.Max(0, math.Min(1, a.betas[i])), Memory: bound[i],
 			Card: common[i].card, Process: common[i].process, SustainedCard: sustained[i].card, SustainedProcess: sustained[i].process}
-		if us := math.Exp(a.sustainedS.centre[g][i]); us >= leastUS && us <= mostUS {
+		if us := math.Exp(a.sustainedS.centre[g][i]); us >= results.LeastUS && us <= results.MostUS {
 			c.SustainedUS = us
 		}
 		out.Cases = append(out.Cases, c)
@@ -81,10 +84,9 @@ func (a *answers) baseline(g int, named []bool) BaselineGroup {
 	return out
 }
 
-// scatterOf is what one case scatters by, as standard deviations of logs; nil for what is not known.
+// scatterOf holds standard deviations of logs; nil if unknown.
 type scatterOf struct{ card, process *float64 }
 
-// scatter is what each case of a group scatters by between cards that are not named and between processes on them.
 func (a *answers) scatter(g int, s *surface, named []bool) []scatterOf {
 	type sums struct{ within, freedom, n, sum, squares, inverse float64 }
 	all := make([]sums, len(a.cases))
@@ -110,7 +112,7 @@ func (a *answers) scatter(g int, s *surface, named []bool) []scatterOf {
 			if len(v) == 0 {
 				continue
 			}
-			m := mean(v)
+			m := stats.Mean(v)
 			x := &all[i]
 			for _, y := range v {
 				x.within += (y - m) * (y - m)
@@ -121,7 +123,7 @@ func (a *answers) scatter(g int, s *surface, named []bool) []scatterOf {
 	}
 	out := make([]scatterOf, len(a.cases))
 	for i, x := range all {
-		process := 0.0 // what cards scatter by holds that of processes, where it is not known
+		process := 0.0 // included in the cards' deviation if it is unknown
 		if x.freedom > 0 {
 			process = x.within / x.freedom
 			sd := math.Sqrt(process)

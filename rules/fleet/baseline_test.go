@@ -12,8 +12,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules/fleet/trial"
 )
 
-// judged is a simulated fleet, held against a baseline where there is one.
-func judged(c trial.Config, b *fleet.Baseline) *fleet.Result {
+func Judged(c trial.Config, b *fleet.Baseline) *fleet.Result {
 	f, collector := trial.New(c), fleet.NewCollector(fleet.Default(), b)
 	for card := range f.Cards {
 		for process := range f.Processes {
@@ -23,17 +22,16 @@ func judged(c trial.Config, b *fleet.Baseline) *fleet.Result {
 	return collector.Result()
 }
 
-// TestReadBaseline changes one thing at a time in a baseline, as who edits it by hand would.
 func TestReadBaseline(t *testing.T) {
 	var written bytes.Buffer
-	if err := judged(trial.Default(4, 1), nil).Baseline().Write(&written); err != nil {
+	if err := Judged(trial.Default(4, 1), nil).Baseline().Write(&written); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ from, to, err string }{
 		{"", "", ""},
 		{"\n}\n", "\n}\n \n", ""},
-		{"\n}\n", "\n}\n{}", "more behind it"},
-		{"\n}\n", "\n}\n]", "more behind it"},
+		{"\n}\n", "\n}\n{}", "trailing data"},
+		{"\n}\n", "\n}\n]", "trailing data"},
 		{`"cards": 4`, `"cards": -4`, "-4 cards"},
 		{`"processes": 12`, `"processes": -1`, "-1 processes"},
 		{`"sustained_of": "sweep"`, `"sustained_of": "warm-up"`, `sustained_of is "warm-up"`},
@@ -53,9 +51,8 @@ func TestReadBaseline(t *testing.T) {
 	}
 }
 
-// TestOtherBaseline holds a fleet against a baseline that has none of its cards, and says so.
 func TestOtherBaseline(t *testing.T) {
-	b := judged(trial.Default(4, 1), nil).Baseline()
+	b := Judged(trial.Default(4, 1), nil).Baseline()
 	for _, c := range []struct {
 		name    string
 		change  func()
@@ -68,7 +65,7 @@ func TestOtherBaseline(t *testing.T) {
 	} {
 		c.change()
 		got := ""
-		r := judged(trial.Default(4, 1), b)
+		r := Judged(trial.Default(4, 1), b)
 		if none := strings.Contains(c.warning, "has 0"); r.Compared() == none {
 			t.Errorf("%s: compared %v", c.name, r.Compared())
 		}
@@ -83,7 +80,7 @@ func TestOtherBaseline(t *testing.T) {
 	}
 }
 
-// TestCardOnTwoHosts has a card's runs come from two hosts: it was moved, or another one has its number. One card and one warning are left.
+// A card's runs come from two hosts: it was moved, or its number is not unique.
 func TestCardOnTwoHosts(t *testing.T) {
 	for _, moved := range []bool{false, true} {
 		f, collector := trial.New(trial.Default(4, 1)), fleet.NewCollector(fleet.Default(), nil)
@@ -103,7 +100,7 @@ func TestCardOnTwoHosts(t *testing.T) {
 		}
 		want := ""
 		if moved {
-			want = "GPU-00000002: the card is on 2 hosts, elsewhere and node0002 among them: it is judged as one"
+			want = "GPU-00000002: the card is on 2 hosts, such as elsewhere and node0002: it is judged as one"
 		}
 		if s := strings.Join(got, "\n"); len(r.Cards) != 4 || s != want {
 			t.Errorf("moved %v: %d cards, warnings %q, want %q", moved, len(r.Cards), s, want)
@@ -111,7 +108,7 @@ func TestCardOnTwoHosts(t *testing.T) {
 	}
 }
 
-// TestStrayRun has one of a card's runs take twice as long as the others. It has no say in the verdict, and is told.
+// A run twice as slow as the card's others does not affect the verdict.
 func TestStrayRun(t *testing.T) {
 	f, collector := trial.New(trial.Default(8, 1)), fleet.NewCollector(fleet.Default(), nil)
 	for card := range f.Cards {
@@ -146,15 +143,15 @@ func TestStrayRun(t *testing.T) {
 	}
 }
 
-// TestThinBaseline: a baseline of cards with one run each drains none, and says so; of cards with three it does.
+// A baseline of cards with one run each has no verdict on a slow card; with three runs it drains.
 func TestThinBaseline(t *testing.T) {
 	slow := trial.Default(8, 2)
 	slow.Processes, slow.Drift, slow.Wander, slow.Faults = 1, 0, 0, map[int]trial.Fault{0: {Kind: fleet.AllCases, Depth: 0.2}}
 	run := trial.New(slow).Run(0, 0)
-	for processes, want := range map[int]fleet.Verdict{1: fleet.Watch, 3: fleet.Drain} {
+	for processes, want := range map[int]fleet.Verdict{1: fleet.Undecided, 3: fleet.Drain} {
 		c := trial.Default(8, 1)
 		c.Processes = processes
-		b := judged(c, nil).Baseline()
+		b := Judged(c, nil).Baseline()
 		if thin := len(b.Thin()) > 0; thin != (processes == 1) {
 			t.Errorf("%d runs a card: thin %v", processes, thin)
 		}
@@ -165,12 +162,24 @@ func TestThinBaseline(t *testing.T) {
 	}
 }
 
-// TestDisjointPlans: two runs of a card without a case in common do not tell by how much its runs differ. Nothing is stored for it, and
-// nothing is drained; two runs of the same plan tell.
+// A card far slower than a baseline of other software is not judged: the software may be the reason.
+func TestOtherSoftware(t *testing.T) {
+	b := Judged(trial.Default(8, 1), nil).Baseline()
+	slow := trial.Default(8, 2)
+	slow.Processes, slow.Drift, slow.Wander, slow.Faults = 1, 0, 0, map[int]trial.Fault{0: {Kind: fleet.AllCases, Depth: 0.2}}
+	run := trial.New(slow).Run(0, 0)
+	run.Meta.Fingerprint.Devices[0].Versions["driver"] = "575.2"
+	checks := b.Judge(run, fleet.Default())
+	if len(checks) != 1 || checks[0].Verdict != fleet.Undecided || !strings.Contains(checks[0].Reason, "driver") {
+		t.Errorf("%+v, want undecided because of the driver", checks)
+	}
+}
+
+// Two runs of a card without a common case do not give its variation between runs.
 func TestDisjointPlans(t *testing.T) {
 	for _, c := range []struct {
 		name     string
-		disjoint func(process, m int) bool // whether a process has not the rows of an M
+		disjoint func(process, m int) bool // reports whether a process lacks the rows of an M
 		thin     bool
 	}{
 		{"the same plan", func(int, int) bool { return false }, false},
@@ -216,10 +225,10 @@ func TestDisjointPlans(t *testing.T) {
 	}
 }
 
-// TestScatterOfNothing: a file that holds a deviation of 0 between runs does not know it.
+// A stored deviation of 0 between runs counts as unknown.
 func TestScatterOfNothing(t *testing.T) {
 	var written bytes.Buffer
-	if err := judged(trial.Default(4, 1), nil).Baseline().Write(&written); err != nil {
+	if err := Judged(trial.Default(4, 1), nil).Baseline().Write(&written); err != nil {
 		t.Fatal(err)
 	}
 	text := regexp.MustCompile(`"process": [0-9.e-]+`).ReplaceAllString(written.String(), `"process": 0`)
@@ -233,7 +242,7 @@ func TestScatterOfNothing(t *testing.T) {
 	slow := trial.Default(4, 2)
 	slow.Faults = map[int]trial.Fault{0: {Kind: fleet.AllCases, Depth: 0.22}}
 	for _, x := range b.Judge(trial.New(slow).Run(0, 0), fleet.Default()) {
-		if x.Verdict != fleet.Watch {
+		if x.Verdict != fleet.Undecided {
 			t.Errorf("%s: %s", x.Verdict, x.Reason)
 		}
 	}

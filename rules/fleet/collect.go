@@ -14,48 +14,49 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	runs "github.com/gemmaudit/gemmaudit/results/fleet"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// process is one card in one run, reduced to what verdicts need.
+// process is one card in one run, reduced to the data for verdicts.
 type process struct {
 	path, run    string
 	host, device string
 	model, card  string
 	labels       map[string]string
 	factors      []results.Factor
-	limits       map[string]bool   // which of the factors somebody may change about the card
-	machine      map[string]string // what else is known of the host
+	limits       map[string]bool // the factors that users may change on a card
+	machine      map[string]string
 	created      time.Time
-	from, to     int64 // microseconds since 1970, of its samples
+	from, to     int64
 	conditions   Conditions
 	cases        []observation
 }
 
-// observation is one case of a process. Times are logs of microseconds. Millions are kept, so that they are short.
+// observation is one case of a process. Times are logs of microseconds. It is compact, since millions are
+// kept.
 type observation struct {
-	at      int32   // the case, by the collector's numbers
-	samples int32   //
-	atClock float32 // at the case's own mean clock
-	clock   float32 // log of that clock in MHz, 0 where it is not known
-	beta    float32
-	betaSE  float32
-	seen    float32 // as observed
-	alone   float32 // in the sustained phase, NaN for none
-	spread  float32
-	powerW  float32
-	tempC   float32
-	// throttled is the share of the samples with a reason for a reduced clock.
+	at        int32   // the case, by the collector's numbers
+	samples   int32   //
+	atClock   float32 // at the case's own mean clock
+	clock     float32 // log of that clock in MHz, 0 if unknown
+	beta      float32
+	betaSE    float32
+	seen      float32 // as observed
+	alone     float32 // in the sustained phase, or NaN
+	spread    float32
+	powerW    float32
+	tempC     float32
 	throttled float32
-	began     int64 // when the first sample was taken, microseconds since 1970
+	began     int64 // time of the first sample, microseconds since 1970
 }
 
-// caseKey is a case wherever it is measured: the device of the series is empty.
+// caseKey identifies a case on any device: the device of the series is empty.
 type caseKey struct {
 	series results.SeriesKey
 	m      int
 }
 
-// Collector takes runs in any order, from any number of goroutines, and keeps the levels of their cases alone.
+// Collector takes runs in any order and keeps only the levels of their cases. It is safe for concurrent use.
 type Collector struct {
 	settings Settings
 	baseline *Baseline
@@ -69,26 +70,26 @@ type Collector struct {
 	unread    []Unread
 }
 
-// NewCollector returns a collector without runs. baseline is what cards are held against beside their peers, nil for nothing.
+// NewCollector returns an empty collector. Cards are also compared with baseline, which may be nil.
 func NewCollector(s Settings, baseline *Baseline) *Collector {
 	return &Collector{settings: s, baseline: baseline, numbers: map[caseKey]int32{}}
 }
 
-// Skip notes a file of which nothing can be used. Where the error begins with the path, the reason does not repeat it.
+// Skip records an unusable file. It removes path from the start of the error text.
 func (c *Collector) Skip(path string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.unread = append(c.unread, Unread{path, strings.TrimPrefix(err.Error(), path+": ")})
 }
 
-// Warn notes what its reader must know of a file.
+// Warn records a warning about a file.
 func (c *Collector) Warn(path, text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.warnings = append(c.warnings, rules.Warning{Subject: path, Text: text})
 }
 
-// Add takes a run. It is not kept.
+// Add takes a run and does not keep it.
 func (c *Collector) Add(run runs.Run) {
 	found := reduce(run)
 	c.mu.Lock()
@@ -98,7 +99,7 @@ func (c *Collector) Add(run runs.Run) {
 		c.warnings = append(c.warnings, rules.Warning{Subject: run.Path, Text: text})
 	}
 	if len(found) == 0 {
-		c.unread = append(c.unread, Unread{run.Path, "no case of its sweep has a sample"})
+		c.unread = append(c.unread, Unread{run.Path, "its sweep has no samples"})
 	}
 	for _, f := range found {
 		for i, key := range f.keys {
@@ -114,16 +115,14 @@ func (c *Collector) Add(run runs.Run) {
 	}
 }
 
-// defaults is the configuration under which levels are taken: it says nothing of verdicts.
 var defaults = sync.OnceValue(rules.Default)
 
-// reduced is a process whose cases have no numbers yet.
+// Its cases have no numbers yet.
 type reduced struct {
 	process *process
 	keys    []caseKey
 }
 
-// reduce takes the levels of a run's cases, device by device.
 func reduce(run runs.Run) []reduced {
 	data := rules.Data{Name: run.Path, Meta: run.Meta, Series: run.Series, Sentinels: run.Sentinels, Sustained: run.Sustained}
 	aloneOn := map[string]map[caseKey]float64{}
@@ -142,7 +141,7 @@ func reduce(run runs.Run) []reduced {
 	var out []reduced
 	place := map[string]int{}
 	state := map[string]*telling{}
-	for _, level := range rules.CaseLevels(data, defaults()) {
+	for _, level := range rules.CaseLevels(data, defaults().Basis()) {
 		device := level.Series.Device
 		at, ok := place[device]
 		if !ok {
@@ -171,13 +170,13 @@ func reduce(run runs.Run) []reduced {
 	return out
 }
 
-// firmware are versions that come with a card and change no time by themselves, or that the driver names too. They make no group, but
-// are looked at where cards fall into two.
+// firmware lists versions that come with a card or that the driver implies. They do not split groups, but are
+// checked if cards are bimodal.
 var firmware = map[string]bool{"microcode": true, "vbios": true, "nvml": true, "cuda driver api": true}
 
-// newProcess is what a run says of one of its devices.
 func newProcess(run runs.Run, device string) *process {
-	p := &process{path: run.Path, run: run.ID, host: run.Host, device: device, model: device, labels: run.Labels, created: run.Meta.Created, limits: map[string]bool{}, machine: map[string]string{}}
+	p := &process{path: run.Path, run: run.ID, host: run.Host, device: device, model: device, labels: run.Labels, created: run.Meta.Created,
+		limits: map[string]bool{}, machine: map[string]string{}}
 	fingerprint := run.Meta.Fingerprint
 	if version := cmp.Or(run.Meta.Gemmaudit, fingerprint.Gemmaudit); version != "" {
 		p.factors = append(p.factors, results.Factor{Name: "gemmaudit", Value: version})
@@ -216,7 +215,6 @@ func newProcess(run runs.Run, device string) *process {
 	return p
 }
 
-// telling gathers what the samples of a process say of its state.
 type telling struct {
 	clock, power, temp []float64
 	samples, throttled int
@@ -225,20 +223,15 @@ type telling struct {
 	middle             float64
 }
 
-// take adds the samples of one case, and sums them up in its observation.
+// take adds the samples of one case, and sets the state in its observation.
 func (t *telling) take(samples []results.Sample, o *observation) {
 	throttled := 0
 	for i := range samples {
 		s := &samples[i]
 		t.samples++
-		for _, q := range []struct {
-			to *[]float64
-			v  float64
-		}{{&t.clock, s.ClockMHz}, {&t.power, s.PowerW}, {&t.temp, s.TempC}} {
-			if q.v > 0 {
-				*q.to = append(*q.to, q.v)
-			}
-		}
+		appendKnown(&t.clock, s.ClockMHz)
+		appendKnown(&t.power, s.PowerW)
+		appendKnown(&t.temp, s.TempC)
 		if s.Throttle != "" {
 			throttled++
 			for reason := range s.Throttle.Reasons() {
@@ -265,18 +258,10 @@ func (t *telling) take(samples []results.Sample, o *observation) {
 	o.tempC = float32(medianOf(samples, func(s *results.Sample) float64 { return s.TempC }))
 }
 
-// mostReasons bounds the words that are kept of a process: there are nine reasons for a reduced clock.
 const mostReasons = 32
 
-// end sums up the process.
 func (t *telling) end(p *process) {
-	known := func(v []float64) float64 {
-		if len(v) == 0 {
-			return 0
-		}
-		return median(v)
-	}
-	p.conditions.ClockMHz, p.conditions.PowerW, p.conditions.TempC = known(t.clock), known(t.power), known(t.temp)
+	p.conditions.ClockMHz, p.conditions.PowerW, p.conditions.TempC = stats.Median(t.clock), stats.Median(t.power), stats.Median(t.temp)
 	if t.throttled > 0 {
 		p.conditions.Throttled = float64(t.throttled) / float64(t.samples)
 		p.conditions.Reasons = map[kernels.ThrottleReason]float64{}
@@ -290,7 +275,7 @@ func (t *telling) end(p *process) {
 	}
 }
 
-// medianOf is the median of what is positive of samples; 0 for none.
+// medianOf ignores values that are not positive; 0 for none.
 func medianOf(samples []results.Sample, of func(*results.Sample) float64) float64 {
 	var room [32]float64
 	v := room[:0]
@@ -299,22 +284,16 @@ func medianOf(samples []results.Sample, of func(*results.Sample) float64) float6
 			v = append(v, x)
 		}
 	}
-	if len(v) == 0 {
-		return 0
-	}
-	slices.Sort(v)
-	if n := len(v); n%2 == 0 {
-		return (v[n/2-1] + v[n/2]) / 2
-	}
-	return v[len(v)/2]
+	return stats.Median(v)
 }
 
-// arranged are the processes in an order that does not depend on that in which they came, each once: a run that was read twice, from
-// its file and from an export of it, counts once.
+// arranged returns the processes in an order independent of the input order. A run read from its file and
+// from an export counts once.
 func (c *Collector) arranged() (out []*process, warnings []rules.Warning) {
 	all := slices.Clone(c.processes)
 	slices.SortFunc(all, func(a, b *process) int {
-		return cmp.Or(cmp.Compare(a.model, b.model), cmp.Compare(a.card, b.card), cmp.Compare(a.from, b.from), cmp.Compare(a.path, b.path), cmp.Compare(a.device, b.device))
+		return cmp.Or(cmp.Compare(a.model, b.model), cmp.Compare(a.card, b.card), cmp.Compare(a.from, b.from), cmp.Compare(a.path, b.path),
+			cmp.Compare(a.device, b.device))
 	})
 	type name struct{ run, device, card string }
 	seen := map[name]string{}
@@ -325,7 +304,7 @@ func (c *Collector) arranged() (out []*process, warnings []rules.Warning) {
 		}
 		key := name{p.run, p.device, p.card}
 		if first, twice := seen[key]; twice && p.run != "" {
-			warnings = append(warnings, rules.Warning{Subject: p.path, Text: fmt.Sprintf("holds the run that %s holds too, and is left out", first)})
+			warnings = append(warnings, rules.Warning{Subject: p.path, Text: fmt.Sprintf("has the same run as %s, and is skipped", first)})
 			continue
 		}
 		seen[key] = p.path
@@ -334,7 +313,8 @@ func (c *Collector) arranged() (out []*process, warnings []rules.Warning) {
 	for card, on := range hosts {
 		if len(on) > 1 {
 			slices.Sort(on)
-			warnings = append(warnings, rules.Warning{Subject: card, Text: fmt.Sprintf("the card is on %d hosts, %s and %s among them: it is judged as one", len(on), on[0], on[1])})
+			warnings = append(warnings, rules.Warning{Subject: card,
+				Text: fmt.Sprintf("the card is on %d hosts, such as %s and %s: it is judged as one", len(on), on[0], on[1])})
 		}
 	}
 	return out, warnings

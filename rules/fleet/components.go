@@ -1,24 +1,30 @@
 package fleet
 
-import "math"
+import (
+	"math"
 
-// Components are what times of one case differ by between cards of a model that are none of the outliers, as standard deviations of
-// log times: 0.003 is 0.3 %. Nil is what can't be told apart from the others.
+	"github.com/gemmaudit/gemmaudit/rules/stats"
+)
+
+// Components are the sources of variation of one case's times between normal cards of a model, as standard
+// deviations of log times: 0.003 is 0.3 %. Nil means that a source can't be separated from the others.
 type Components struct {
-	// Host is between hosts. It takes hosts with several cards each.
+	// Host is between hosts. It needs hosts with several cards each.
 	Host *float64 `json:"host"`
-	// Card is between cards of a host, and holds what hosts differ by where Host is nil.
+	// Card is between cards of a host, and includes variation between hosts if Host is nil.
 	Card *float64 `json:"card"`
-	// Process is between processes on one card. It takes cards with several runs; Card holds it where it is nil.
+	// Process is between processes on one card. It needs cards with several runs; if it is nil, Card includes
+	// it.
 	Process *float64 `json:"process"`
-	// Hosts, Cards and Processes are how many there were of each.
+	// Hosts, Cards and Processes are the numbers of each.
 	Hosts     int `json:"hosts"`
 	Cards     int `json:"cards"`
 	Processes int `json:"processes"`
 }
 
-// components estimates the sources of variance by moments of unweighted means (Searle, Casella and McCulloch 1992, 5.3), which
-// stand processes and cards in any number: the means of a host's cards scatter by cards and by processes, the means of hosts by hosts too.
+// components uses moments of unweighted means (Searle, Casella and McCulloch 1992, 5.3), which allow any
+// number of processes and cards. The means of a host's cards vary by cards and processes, the means of hosts
+// also by hosts.
 func (s *separation) components(f *fitted) Components {
 	var out Components
 	byHost := map[int][]int{}
@@ -34,14 +40,14 @@ func (s *separation) components(f *fitted) Components {
 	out.Hosts = len(byHost)
 	process := 0.0
 	if f.freedom >= 1 {
-		// What was believed beforehand steadies the tests; it is no estimate.
+		// The prior stabilizes the tests; it is removed from the estimate.
 		process = math.Max(0, (f.process*(f.freedom+priorProcesses)-priorProcesses*usualProcesses*usualProcesses)/f.freedom)
 		sd := math.Sqrt(process)
 		out.Process = &sd
 	}
 	about := func(c int) float64 { return f.means[c] - f.centre[s.levels[s.of[c][0]].peers] }
 	inverse := s.meanInverse(f)
-	var within, freedom, cardsInverse float64 // of cards within hosts
+	var within, freedom, cardsInverse float64
 	var hosts []float64
 	for _, cards := range byHost {
 		m := 0.0
@@ -55,11 +61,11 @@ func (s *separation) components(f *fitted) Components {
 		cardsInverse += 1 / float64(len(cards)) / float64(len(byHost))
 		hosts = append(hosts, m)
 	}
-	// Fewer hosts, or fewer cards that share one, tell nothing.
+	// With fewer hosts, or fewer cards that share one, the component is unknown.
 	const least = 3
 	if len(hosts) >= least && freedom >= least {
-		ofCards := within / freedom // holds what processes do to a card's mean
-		between, m := 0.0, mean(hosts)
+		ofCards := within / freedom // includes the variation of processes in a card's mean
+		between, m := 0.0, stats.Mean(hosts)
 		for _, x := range hosts {
 			between += (x - m) * (x - m) / float64(len(hosts)-1)
 		}

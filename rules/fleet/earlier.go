@@ -1,18 +1,20 @@
 package fleet
 
-import "math"
+import (
+	"math"
 
-// earlier is a fleet held against its baseline: each card against itself.
+	"github.com/gemmaudit/gemmaudit/rules/stats"
+)
+
 type earlier struct {
 	common, sustained *effects
 }
 
-// leastTogether is how many cards it takes to tell what the whole fleet has done since its baseline: of fewer, what they have in common may
-// be what is wrong with all.
+// With fewer cards, a common change since the baseline may be a common fault.
 const leastTogether = 4
 
-// compareEarlier holds each card against the same card in the baseline; nil where it has none of them. What the whole fleet did since then is
-// taken out.
+// compareEarlier compares each card with itself in the baseline, without the change of the whole fleet; nil
+// without common cards.
 func (m *model) compareEarlier(b *Baseline, used []bool) *earlier {
 	out := &earlier{&effects{cards: make([]effect, len(m.cards))}, &effects{cards: make([]effect, len(m.cards))}}
 	type own struct{ common, sustained []float64 }
@@ -65,17 +67,12 @@ func (m *model) compareEarlier(b *Baseline, used []bool) *earlier {
 			if len(v) == 0 {
 				continue
 			}
-			g := parts(groups[c])
-			freedom := float64(priorCards)
-			if g.Process != nil {
-				freedom += math.Max(0, float64(g.Processes-g.Cards))
-			}
-			se := math.Sqrt(g.process() * (1/float64(len(v)) + 1/math.Max(1, float64(members[c].Processes))))
+			se, freedom := parts(groups[c]).between(len(v), members[c].Processes)
 			if len(all) >= leastTogether {
-				se = math.Hypot(se, scale(all)/math.Sqrt(float64(len(all))))
+				se = math.Hypot(se, stats.Scale(all)/math.Sqrt(float64(len(all))))
 			}
 			dev := median(v) - together
-			e.cards[c] = effect{known: true, dev: dev, se: se, df: freedom, p: upperP(dev/se, freedom), n: len(v), peers: 1}
+			e.cards[c] = effect{known: true, dev: dev, se: se, df: freedom, p: stats.UpperP(dev/se, freedom), n: len(v), peers: 1}
 		}
 	}
 	fill(out.common, func(x own) []float64 { return x.common }, func(g *BaselineGroup) Components { return g.Common })
@@ -83,7 +80,6 @@ func (m *model) compareEarlier(b *Baseline, used []bool) *earlier {
 	return out
 }
 
-// keysOf are the cases of a process.
 func (m *model) keysOf(process int) []caseKey {
 	out := make([]caseKey, 0, m.start[process+1]-m.start[process])
 	for v := m.start[process]; v < m.start[process+1]; v++ {

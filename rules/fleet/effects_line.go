@@ -15,7 +15,7 @@ func (s *separation) span() (first, last float64) {
 	return first, last
 }
 
-// knots are the ends of segments, so that each has as many processes.
+// The segments have equal numbers of processes.
 func (s *separation) knots(segments int) []float64 {
 	var t []float64
 	for _, i := range s.used {
@@ -32,12 +32,12 @@ func (s *separation) knots(segments int) []float64 {
 	return out
 }
 
-// line is a continuous line of straight pieces between knots, by its slopes.
+// line is a continuous piecewise linear function, by its slopes.
 type line struct {
 	knots, slopes []float64
 }
 
-// terms are what the slopes are multiplied with at a time.
+// terms are the factors of the slopes at a time.
 func terms(knots []float64, hours float64, to []float64) []float64 {
 	to = to[:0]
 	for k := 0; k+1 < len(knots); k++ {
@@ -54,26 +54,26 @@ func (l line) at(hours float64) float64 {
 	return sum
 }
 
-// fitted is one fit of a fleet's drift.
 type fitted struct {
 	line    line
 	cost    float64   // Bayesian information criterion: smaller is better
 	centre  []float64 // by set of peers, without the line: the mean of its peers
-	peers   []float64 // by set, how many cards stand for the others
-	means   []float64 // by card, without the line; NaN where it has none
-	peer    []bool    // by card: it may stand for the others
-	process float64   // variance between processes
-	freedom float64   // of it
-	stray   []bool    // by level
-	between float64   // variance between cards that are peers
+	peers   []float64 // by set, the number of cards that count as peers
+	means   []float64 // by card, without the line; NaN if it has none
+	peer    []bool
+	process float64 // variance between processes
+	freedom float64 // of it
+	stray   []bool  // by level
+	between float64
 }
 
 const fitRounds = 4
 
-// fit fits a line with given knots: generalised least squares, in which differences between processes on one card tell as
-// much of the line as they scatter less than cards do. Cards and processes that lie apart have no say.
+// fit fits a line with given knots by generalized least squares. Differences between processes on one card
+// get more weight, since they vary less than cards. Outliers are ignored.
 func (s *separation) fit(knots []float64) *fitted {
-	f := &fitted{line: line{knots: knots, slopes: make([]float64, max(0, len(knots)-1))}, peer: make([]bool, s.cards), stray: make([]bool, len(s.levels))}
+	f := &fitted{line: line{knots: knots, slopes: make([]float64, max(0, len(knots)-1))}, peer: make([]bool, s.cards),
+		stray: make([]bool, len(s.levels))}
 	for _, c := range s.present {
 		f.peer[c] = true
 	}
@@ -91,7 +91,6 @@ func (s *separation) fit(knots []float64) *fitted {
 	return f
 }
 
-// slopes fits the slopes, given the variances and who has a say.
 func (s *separation) slopes(f *fitted) {
 	k := len(f.line.slopes)
 	normal, right := mat.NewSymDense(k, nil), mat.NewVecDense(k, nil)
@@ -164,7 +163,7 @@ func (s *separation) slopes(f *fitted) {
 		}
 		add(diff, m.y-sumY[m.set]/sumW[m.set], m.weight)
 	}
-	// A piece in which nothing is told by any card is flat.
+	// A piece without information from any card is flat.
 	for a := range k {
 		normal.SetSym(a, a, normal.At(a, a)*(1+1e-9)+1e-9)
 	}
@@ -181,8 +180,7 @@ func (s *separation) slopes(f *fitted) {
 	}
 }
 
-// cost is the information criterion of a fit. What lies apart costs as much as what lies at the bound, so that a line gains
-// nothing by leaving out cards.
+// An outlier costs as much as a value at the bound, so a line gains no advantage from excluding cards.
 func (s *separation) cost(f *fitted) float64 {
 	const bound = 9
 	sum, rows := 0.0, 0.0

@@ -1,8 +1,12 @@
 package fleet
 
-import "math"
+import (
+	"math"
 
-// spread fills in what is left beside the line: the means of cards, which of them lie apart, and the variances.
+	"github.com/gemmaudit/gemmaudit/rules/stats"
+)
+
+// spread estimates the means of cards, outliers among them, and the variances.
 func (s *separation) spread(f *fitted) {
 	f.means, f.centre = nans(s.cards), nans(s.sets)
 	bySet := make([][]float64, s.sets)
@@ -16,7 +20,7 @@ func (s *separation) spread(f *fitted) {
 		m := median(v)
 		f.means[c] = m
 		if len(v) > 1 {
-			// The distances of n values from their own median are too small by about this.
+			// Corrects the bias of distances of n values from their own median.
 			grown := math.Sqrt(float64(len(v)) / float64(len(v)-1))
 			for _, x := range v {
 				if x != m || len(v)%2 == 0 {
@@ -27,7 +31,7 @@ func (s *separation) spread(f *fitted) {
 	}
 	apart := math.Inf(1)
 	if len(within) > 0 {
-		apart = strayProcess * math.Max(1.4826*median(within), usualProcesses)
+		apart = strayProcess * math.Max(stats.MADFactor*median(within), usualProcesses)
 	}
 	var squares float64
 	f.freedom = 0
@@ -42,7 +46,7 @@ func (s *separation) spread(f *fitted) {
 		if len(v) == 0 {
 			continue
 		}
-		m := mean(v)
+		m := stats.Mean(v)
 		f.means[c] = m
 		if f.peer[c] {
 			var together []float64
@@ -52,7 +56,7 @@ func (s *separation) spread(f *fitted) {
 				}
 			}
 			if len(together) > 1 {
-				m := mean(together)
+				m := stats.Mean(together)
 				for _, x := range together {
 					squares += (x - m) * (x - m)
 				}
@@ -79,8 +83,7 @@ func (s *separation) spread(f *fitted) {
 	f.between = math.Max(f.between-f.process*s.meanInverse(f), leastDeviation*leastDeviation)
 }
 
-// steadied is a variance of so many degrees of freedom together with what is believed beforehand. That counts for less the more the
-// cards contradict it: cards that scatter more than usual are taken at their word.
+// steadied combines a variance with the prior, whose weight shrinks as the cards contradict it.
 func (b belief) steadied(squares, freedom float64) (variance, all float64) {
 	usual, prior := b.usual*b.usual, b.weight
 	if freedom > 0 {
@@ -90,8 +93,8 @@ func (b belief) steadied(squares, freedom float64) (variance, all float64) {
 	return (squares + prior*usual) / (freedom + prior), freedom + prior
 }
 
-// between is the sum of squares of the means of peers about the centres of their sets, with its degrees of freedom. The centres
-// are set to those means.
+// between is the sum of squares of the peers' means about the centers of their sets, which it sets, with its
+// degrees of freedom.
 func (s *separation) between(f *fitted) (squares, freedom float64) {
 	f.peers = make([]float64, s.sets)
 	sums := make([]float64, s.sets)
@@ -117,7 +120,7 @@ func (s *separation) between(f *fitted) (squares, freedom float64) {
 	return squares, freedom
 }
 
-// meanInverse is the mean of one over the number of processes of peers.
+// meanInverse is the mean of 1 over a peer's number of processes.
 func (s *separation) meanInverse(f *fitted) float64 {
 	sum, n := 0.0, 0.0
 	for _, c := range s.present {
@@ -131,7 +134,7 @@ func (s *separation) meanInverse(f *fitted) float64 {
 	return sum / n
 }
 
-// kept counts the processes of a card that are no strays; at least 1.
+// kept counts the processes of a card that are not outliers; at least 1.
 func (s *separation) kept(f *fitted, card int) int {
 	n := 0
 	for _, i := range s.of[card] {
@@ -142,13 +145,13 @@ func (s *separation) kept(f *fitted, card int) int {
 	return max(1, n)
 }
 
-// without is what between says without a card that is a peer, by taking it out of what it says of all.
+// without is between without one peer, derived from between of all.
 func (s *separation) without(f *fitted, card int, all, freedom float64) (float64, float64) {
 	set := s.levels[s.of[card][0]].peers
 	n := f.peers[set]
 	if n < 2 {
 		return all, freedom
 	}
-	x := f.means[card] - f.centre[set] // the centre is the mean of the set's peers
+	x := f.means[card] - f.centre[set]
 	return math.Max(0, all-x*x*n/(n-1)), freedom - 1
 }

@@ -5,10 +5,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// levelsOf draws levels of a fleet: hosts of so many cards, processes on each over a night.
 func levelsOf(rng *rand.Rand, cards, perHost, processes int, host, card, process float64) []level {
 	var out []level
 	h := 0.0
@@ -45,7 +44,7 @@ func TestRates(t *testing.T) {
 				for i, c := range e.cards {
 					p[i] = c.p
 				}
-				for i, q := range rules.AdjustP(p) {
+				for i, q := range stats.AdjustP(p) {
 					if q <= 0.05 && e.cards[i].dev > 0.005 {
 						if i == 0 && slow > 0 {
 							found++
@@ -55,11 +54,12 @@ func TestRates(t *testing.T) {
 					}
 				}
 			}
-			t.Logf("%d cards, one %v slow: found %d and %d innocent ones in %d fleets, %d of which are said to drift", n, slow, found, innocent, reps, drift)
+			t.Logf("%d cards, one %v slow: found %d and %d innocent ones in %d fleets, %d of which are said to drift", n, slow, found,
+				innocent, reps, drift)
 			if slow > 0 && found < reps*95/100 {
 				t.Errorf("%d cards: a card %v slow is found in %d of %d fleets", n, slow, found, reps)
 			}
-			// Each fleet names an innocent card at most one time in twenty, give or take.
+			// At most about one fleet in twenty flags a normal card.
 			if innocent > reps/20+6 {
 				t.Errorf("%d cards: %d innocent cards are named in %d fleets", n, innocent, reps)
 			}

@@ -5,10 +5,9 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// heat is each card's cases over those of its peers.
 func (a *answers) heat() *Heat {
 	h := &Heat{Model: a.name}
 	for c, key := range a.cases {
@@ -26,7 +25,7 @@ func (a *answers) heat() *Heat {
 	return h
 }
 
-// cells are the middles over a card's present processes of what each case lies above the centre of its peers, the fleet's drift taken out.
+// cells are each case's mean distances above the center of a card's peers, without the fleet's drift.
 func (a *answers) cells(s *surface, whole *effects) [][]float32 {
 	out := make([][]float32, len(a.cards))
 	values := make([][]float64, len(a.cases))
@@ -38,7 +37,6 @@ func (a *answers) cells(s *surface, whole *effects) [][]float32 {
 			if !a.used[p] {
 				continue
 			}
-			// What the fleet did at that time, which every case is taken to have done.
 			drift := s.levels[p] - whole.rest[p]
 			if drift != drift {
 				continue
@@ -60,14 +58,13 @@ func (a *answers) cells(s *surface, whole *effects) [][]float32 {
 	return out
 }
 
-// leastColumn is how many cards it takes to tell how they scatter in one case.
+// leastColumn is the minimum number of cards to estimate the variation of one case.
 const leastColumn = 4
 
-// priorCases is what the usual scatter of a model's cases counts for in that of one case, in degrees of freedom.
+// priorCases is the weight of the model's usual variation of cases, in degrees of freedom.
 const priorCases = 6
 
-// findCases lists the cases in which cards are surely slower than their peers: each against how cards scatter in that case, the false
-// discovery rate held over all cells.
+// findCases controls the false discovery rate over all cells.
 func (a *answers) findCases(h *Heat, cards []Card, s Settings) {
 	spread := make([]float64, len(a.cases))
 	var column, spreads []float64
@@ -79,7 +76,7 @@ func (a *answers) findCases(h *Heat, cards []Card, s Settings) {
 			}
 		}
 		if spread[i] = math.NaN(); len(column) >= leastColumn {
-			spread[i] = math.Max(scale(column), leastDeviation)
+			spread[i] = math.Max(stats.Scale(column), leastDeviation)
 			spreads = append(spreads, spread[i])
 		}
 	}
@@ -102,11 +99,11 @@ func (a *answers) findCases(h *Heat, cards []Card, s Settings) {
 			n := float64(len(a.cards))
 			sd := math.Sqrt((n*spread[i]*spread[i] + priorCases*usual*usual) / (n + priorCases))
 			cells = append(cells, cell{c, i, x})
-			p = append(p, upperP(x/sd, n-1+priorCases))
+			p = append(p, stats.UpperP(x/sd, n-1+priorCases))
 		}
 	}
 	of := make([][]CaseRatio, len(cards))
-	for k, q := range rules.AdjustP(p) {
+	for k, q := range stats.AdjustP(p) {
 		if x := cells[k]; q <= s.Level && math.Expm1(x.x) >= s.Watch {
 			of[x.card] = append(of[x.card], CaseRatio{a.cases[x.at].series, a.cases[x.at].m, math.Exp(x.x), q})
 		}

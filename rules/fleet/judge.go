@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// mostWorst bounds the cases that are listed of a card.
 const mostWorst = 10
 
 // Result judges all cards. The collector may take more runs afterwards.
@@ -19,7 +19,8 @@ func (c *Collector) Result() *Result {
 	defer c.mu.Unlock()
 	arranged, warnings := c.arranged()
 	processes, aside, unused := setAside(arranged, len(c.cases))
-	r := &Result{Schema: Schema, Settings: c.settings, Runs: c.runs, Processes: len(processes), Groups: []Group{}, Confounds: []Confound{}, Cards: []Card{},
+	r := &Result{Schema: Schema, Settings: c.settings, Runs: c.runs, Processes: len(processes), Groups: []Group{}, Confounds: []Confound{},
+		Cards:    []Card{},
 		Warnings: slices.Concat(c.warnings, warnings, aside), Unread: slices.Concat(c.unread, unused)}
 	slices.SortFunc(r.Unread, func(a, b Unread) int { return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Reason, b.Reason)) })
 	slices.SortFunc(r.Warnings, func(a, b rules.Warning) int {
@@ -59,7 +60,7 @@ func (c *Collector) Result() *Result {
 			p = append(p, x)
 		}
 	}
-	adjusted := rules.AdjustP(p)
+	adjusted := stats.AdjustP(p)
 	first := 0
 	for _, a := range all {
 		r.addGroups(a, first)
@@ -83,7 +84,10 @@ func (c *Collector) Result() *Result {
 	}
 	r.shareHosts()
 	if n := r.withoutEarlier(); c.baseline != nil && n > 0 {
-		r.Warnings = append(r.Warnings, rules.Warning{Subject: "baseline", Text: fmt.Sprintf("it has %d of the %d cards, with cases that they ran; the others are compared with their peers alone", len(r.Cards)-n, len(r.Cards))})
+		r.Warnings = append(r.Warnings,
+			rules.Warning{Subject: "baseline",
+				Text: fmt.Sprintf("it has %d of the %d cards, with common cases; the others are compared only with their peers",
+					len(r.Cards)-n, len(r.Cards))})
 	}
 	for _, a := range all {
 		r.Warnings = append(r.Warnings, a.strays(c.settings.Drain)...)
@@ -94,19 +98,19 @@ func (c *Collector) Result() *Result {
 	return r
 }
 
-// strays tells of runs that are slower than the others of their card by a loss, and have no say in its verdict: a card that is slow now and
-// then has them.
+// strays reports runs that are slower than their card's others, which its verdict ignores; intermittently
+// slow cards have them.
 func (a *answers) strays(loss float64) (out []rules.Warning) {
 	for p, above := range a.whole.common.stray {
 		if above >= math.Log1p(loss) {
-			out = append(out, rules.Warning{Subject: a.processes[p].path, Text: fmt.Sprintf("%s takes %.2fx of what it does in its other runs; this run has no say in its verdict",
-				a.processes[p].device, math.Exp(above))})
+			out = append(out, rules.Warning{Subject: a.processes[p].path,
+				Text: fmt.Sprintf("%s takes %.2fx as long as in its other runs; this run is excluded from its verdict",
+					a.processes[p].device, math.Exp(above))})
 		}
 	}
 	return out
 }
 
-// withoutEarlier counts the cards that are not compared with themselves in a baseline.
 func (r *Result) withoutEarlier() (n int) {
 	for i := range r.Cards {
 		if r.Cards[i].Earlier == nil {
@@ -116,10 +120,10 @@ func (r *Result) withoutEarlier() (n int) {
 	return n
 }
 
-// Compared says whether a card was compared with itself in a baseline.
+// Compared reports whether a card was compared with itself in a baseline.
 func (r *Result) Compared() bool { return r.withoutEarlier() < len(r.Cards) }
 
-// at are the settings at the clock of the baseline, where there is one and no other is asked for: then both are compared at one.
+// at uses the baseline's clock unless a clock is requested.
 func (s Settings) at(b *Baseline, processes []*process) Settings {
 	if b == nil || s.ClockMHz > 0 || len(processes) == 0 {
 		return s
@@ -133,7 +137,6 @@ func (s Settings) at(b *Baseline, processes []*process) Settings {
 	return s
 }
 
-// shareHosts marks slow cards of hosts all of whose cards are slow.
 func (r *Result) shareHosts() {
 	named, cards := map[string]int{}, map[string]int{}
 	for _, c := range r.Cards {
@@ -146,12 +149,12 @@ func (r *Result) shareHosts() {
 		c := &r.Cards[i]
 		if n := named[c.Host]; n > 1 && n == cards[c.Host] && c.Kind != Mode {
 			c.SharedByHost = true
-			c.Reason += fmt.Sprintf("; so are all %d cards of %s", n, strings.TrimSpace(c.Host))
+			c.Reason += fmt.Sprintf("; the same holds for all %d cards of %s", n, strings.TrimSpace(c.Host))
 		}
 	}
 }
 
-// order puts the cards that are to be drained first, the slowest of each verdict before the others.
+// Drain comes first, then the slowest.
 func (r *Result) order() {
 	rank := map[Verdict]int{Drain: 0, Watch: 1, Unjudged: 2, Fine: 3}
 	order := make([]int, len(r.Cards))
@@ -160,7 +163,8 @@ func (r *Result) order() {
 	}
 	slices.SortStableFunc(order, func(x, y int) int {
 		a, b := &r.Cards[x], &r.Cards[y]
-		return cmp.Or(rank[a.Verdict]-rank[b.Verdict], cmp.Compare(b.Loss.Mid, a.Loss.Mid), cmp.Compare(a.Host, b.Host), cmp.Compare(a.Card, b.Card))
+		return cmp.Or(rank[a.Verdict]-rank[b.Verdict], cmp.Compare(b.Loss.Mid, a.Loss.Mid), cmp.Compare(a.Host, b.Host),
+			cmp.Compare(a.Card, b.Card))
 	})
 	place := make([]int, len(order))
 	cards := make([]Card, len(order))

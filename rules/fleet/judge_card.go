@@ -6,18 +6,18 @@ import (
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// contrastLevel is the p-value from which on a card is slow in a family more than elsewhere.
+// contrastLevel is the p-value below which a card is slower in a family than elsewhere.
 const contrastLevel = 0.01
 
-// card is the verdict on one card.
 func (a *answers) card(i, best int, p, adjusted float64, s Settings) Card {
 	m := &a.cards[i]
 	last := a.processes[m.processes[len(m.processes)-1]]
 	peers := a.groups[m.group].peers
-	c := Card{Card: m.id, Host: last.host, Device: last.device, Model: a.name, Labels: last.labels, Group: m.group, Verdict: Fine, P: p, AdjustedP: adjusted,
+	c := Card{Card: m.id, Host: last.host, Device: last.device, Model: a.name, Labels: last.labels, Group: m.group, Verdict: Fine, P: p,
+		AdjustedP:  adjusted,
 		Conditions: a.conditions([]int{i}), Since: a.told(i)}
 	cases := 0
 	for _, at := range m.processes {
@@ -43,9 +43,10 @@ func (a *answers) card(i, best int, p, adjusted float64, s Settings) Card {
 		c.Earlier = &x
 	}
 	if !common.known && !sustained.known && c.Earlier == nil {
-		c.Verdict, c.Reason = Unjudged, "there is no other card of its model to compare it with"
+		c.Verdict, c.Reason = Unjudged, "no other card of its model to compare it with"
 		if !slices.ContainsFunc(m.processes, func(p int) bool { return !a.lonely[p] }) {
-			c.Reason = fmt.Sprintf("no peer was measured near its time, %s: it can't be told from what the whole fleet did then; is its clock right?",
+			c.Reason = fmt.Sprintf("no peer was measured near its time, %s, so it can't be separated from drift of the fleet; check its "+
+				"clock",
 				when(last.from).Format("2006-01-02 15:04"))
 		}
 		return c
@@ -59,8 +60,10 @@ func (a *answers) card(i, best int, p, adjusted float64, s Settings) Card {
 		a.limited(i, &c, s)
 		return c
 	}
-	f := facts{common: c.Common, sustained: c.Sustained, memory: math.NaN(), rest: math.NaN(), peers: common.peers, own: c.Conditions, others: c.PeerConditions,
-		limits: limitsOf(c.Confounds, last.limits)}
+	limits, software := divided(c.Confounds, last.limits)
+	f := facts{common: c.Common, sustained: c.Sustained, memory: math.NaN(), rest: math.NaN(), peers: common.peers, own: c.Conditions,
+		others: c.PeerConditions,
+		limits: limits}
 	a.place(i, a.questions[best], &f, &c)
 	least := s.Watch
 	if f.link {
@@ -75,7 +78,7 @@ func (a *answers) card(i, best int, p, adjusted float64, s Settings) Card {
 	if c.Verdict = Watch; c.Loss.Lo-1 >= s.Drain {
 		c.Verdict = Drain
 	}
-	if software := softwareOf(c.Confounds, last.limits); len(software) > 0 {
+	if len(software) > 0 {
 		c.Verdict = Watch
 		c.Reason += "; confounded: " + diffText(software)
 	}
@@ -85,14 +88,14 @@ func (a *answers) card(i, best int, p, adjusted float64, s Settings) Card {
 	return c
 }
 
-// place finds out in which cases and in which time a card is slow, given the question that tells most.
+// place finds where a card is slow, given the most significant question.
 func (a *answers) place(i int, q question, f *facts, c *Card) {
 	common, sustained := a.whole.common.cards[i], a.whole.sustained.cards[i]
 	if q.earlier {
 		c.Loss, c.Of = q.effects.cards[i].interval(), "all cases at the common clock, over the same card in the baseline"
 		f.common, f.against = c.Loss, "itself in the baseline"
 		if !q.sustained {
-			f.sustained = rules.Interval{}
+			f.sustained = stats.Interval{}
 		} else {
 			f.sustained, f.common = c.Loss, a.earlier.common.cards[i].interval()
 			c.Of = "all cases in sustained time, over the same card in the baseline"
@@ -104,12 +107,12 @@ func (a *answers) place(i int, q question, f *facts, c *Card) {
 		c.Loss, c.Of = q.effects.cards[i].interval(), "copies from the host"
 		return
 	}
-	// More of it in sustained time than at the common clock: the clock.
+	// A larger loss in sustained time than at the common clock points to the clock.
 	if sustained.known && sustained.dev-math.Max(0, common.dev) > math.Max(0, common.dev) && (q.sustained || sustained.p < common.p) {
 		c.Loss, c.Of = sustained.interval(), "all cases in sustained time"
 		return
 	}
-	// The widest family that is slow by itself explains it.
+	// The widest family that is slow alone explains it.
 	for k, other := range a.questions {
 		if other.family < 0 {
 			continue
@@ -127,7 +130,7 @@ func (a *answers) place(i int, q question, f *facts, c *Card) {
 		if !own.known || own.dev <= 0 || rest > own.dev/2 {
 			continue
 		}
-		// Where memory binds and one kernel both explain it, the one that does so more clearly does.
+		// If memory and a kernel both explain it, the more significant one counts.
 		if family.memory && a.clearer(i, k) {
 			continue
 		}
@@ -143,7 +146,7 @@ func (a *answers) place(i int, q question, f *facts, c *Card) {
 	}
 }
 
-// clearer says whether a card stands out far more in a kernel, by how far its other cases do not, than where memory binds.
+// clearer reports whether a card stands out far more in a kernel than in memory-bound cases.
 func (a *answers) clearer(card, memory int) bool {
 	m := a.questions[memory]
 	for _, q := range a.questions {
@@ -158,8 +161,8 @@ func (a *answers) clearer(card, memory int) bool {
 	return false
 }
 
-// limited has a card be watched whose whole group takes longer than the largest one of its model, and differs from it in limits alone, which
-// somebody may set back.
+// limited gives watch to a fine card if its whole group is slower than the largest one and differs only in
+// limits, which users can reset.
 func (a *answers) limited(i int, c *Card, s Settings) {
 	g, largest := a.cards[i].group, 0
 	for k := range a.groups {
@@ -172,8 +175,8 @@ func (a *answers) limited(i int, c *Card, s Settings) {
 	}
 	last := a.processes[a.cards[i].processes[len(a.cards[i].processes)-1]]
 	x := a.confound(g, largest)
-	limits := limitsOf(x.Factors, last.limits)
-	if len(limits) == 0 || len(limits) < len(x.Factors) || x.Sustained.Lo-1 < s.Watch {
+	limits, software := divided(x.Factors, last.limits)
+	if len(limits) == 0 || len(software) > 0 || x.Sustained.Lo-1 < s.Watch {
 		return
 	}
 	c.Verdict, c.Kind, c.Confounds = Watch, Clock, limits
@@ -183,49 +186,49 @@ func (a *answers) limited(i int, c *Card, s Settings) {
 		}
 	}
 	c.Loss, c.Of = x.Sustained, "all cases in sustained time, of its group over the largest one"
-	c.Reason = fmt.Sprintf("like the %d cards with its limits, which are %s than %d others in sustained time: %s", len(a.groups[g].cards), slowerText(x.Sustained),
+	c.Reason = fmt.Sprintf("like the %d cards with its limits, which are %s than %d others in sustained time: %s", len(a.groups[g].cards),
+		slowerText(x.Sustained),
 		len(a.groups[largest].cards), diffText(limits))
 }
 
-// fine words the verdict on a card that is not named. One of the slower mode is to be watched.
+// A card in the slower mode gets watch.
 func (c *Card) fine(modes *Modes, slower bool) {
 	c.Verdict = Fine
 	if slower && modes != nil {
 		c.Verdict, c.Kind = Watch, Mode
-		c.Loss, c.Of = rules.Interval{Lo: modes.Ratio, Mid: modes.Ratio, Hi: modes.Ratio}, "the slower mode over the faster one"
-		c.Reason = fmt.Sprintf("one of %d cards that take %s longer than %d others of the same model and software", modes.Slower, shareText(modes.Ratio-1), modes.Faster)
+		c.Loss, c.Of = stats.Interval{Lo: modes.Ratio, Mid: modes.Ratio, Hi: modes.Ratio}, "the slower mode over the faster one"
+		c.Reason = fmt.Sprintf("one of %d cards that take %s longer than %d others of the same model and software", modes.Slower,
+			shareText(modes.Ratio-1), modes.Faster)
 		if modes.With != "" {
-			c.Reason += "; what goes with it: " + modes.With
+			c.Reason += "; correlates with: " + modes.With
 		}
 		return
 	}
-	peers := fmt.Sprintf("its %d peers", c.Peers)
-	if c.Peers == 1 {
-		peers = "its peer"
+	switch c.Peers {
+	case 0:
+		c.Reason = "like itself in the baseline"
+	case 1:
+		c.Reason = "like its peer"
+	default:
+		c.Reason = fmt.Sprintf("like its %d peers", c.Peers)
 	}
-	if c.Peers == 0 {
-		peers = "itself in the baseline"
-	}
-	c.Reason = "like " + peers
 	if c.Since != nil {
 		word := "slower"
 		if c.Since.Ratio.Mid < 1 {
 			word = "faster"
 		}
-		c.Reason += fmt.Sprintf("; %s than itself before %s, by %s", word, c.Since.Time.Format("2006-01-02 15:04"), shareText(math.Abs(c.Since.Ratio.Mid-1)))
+		c.Reason += fmt.Sprintf("; %s than itself before %s, by %s", word, c.Since.Time.Format("2006-01-02 15:04"),
+			shareText(math.Abs(c.Since.Ratio.Mid-1)))
 	}
 }
 
-// interval is the ratio with bounds of 95 % confidence; zero where it is not known.
-func (e effect) interval() rules.Interval {
+func (e effect) interval() stats.Interval {
 	if !e.known {
-		return rules.Interval{}
+		return stats.Interval{}
 	}
-	half := quantile(0.025, math.Max(1, e.df)) * e.se
-	return rules.Interval{Lo: expo(e.dev - half), Mid: expo(e.dev), Hi: expo(e.dev + half)}
+	return ratio(e.dev, e.se, math.Max(1, e.df))
 }
 
-// conditions are medians over the present processes of cards.
 func (a *answers) conditions(cards []int) Conditions {
 	var clock, power, temp, throttled, read, link []float64
 	reasons := map[kernels.ThrottleReason]float64{}
@@ -238,31 +241,23 @@ func (a *answers) conditions(cards []int) Conditions {
 			n++
 			x := a.processes[p].conditions
 			throttled = append(throttled, x.Throttled)
-			for _, q := range []struct {
-				to *[]float64
-				v  float64
-			}{{&clock, x.ClockMHz}, {&power, x.PowerW}, {&temp, x.TempC}, {&read, x.ReadBandwidth}, {&link, x.LinkBandwidth}} {
-				if q.v > 0 {
-					*q.to = append(*q.to, q.v)
-				}
-			}
+			appendKnown(&clock, x.ClockMHz)
+			appendKnown(&power, x.PowerW)
+			appendKnown(&temp, x.TempC)
+			appendKnown(&read, x.ReadBandwidth)
+			appendKnown(&link, x.LinkBandwidth)
 			for reason, share := range x.Reasons {
 				reasons[reason] += share
 			}
 		}
 	}
-	of := func(v []float64) float64 {
-		if len(v) == 0 {
-			return 0
-		}
-		return median(v)
+	out := Conditions{ClockMHz: stats.Median(clock), PowerW: stats.Median(power), TempC: stats.Median(temp),
+		Throttled: stats.Median(throttled), ReadBandwidth: stats.Median(read), LinkBandwidth: stats.Median(link)}
+	for reason := range reasons {
+		reasons[reason] /= n
 	}
-	out := Conditions{ClockMHz: of(clock), PowerW: of(power), TempC: of(temp), Throttled: of(throttled), ReadBandwidth: of(read), LinkBandwidth: of(link)}
-	for reason, sum := range reasons {
-		if out.Reasons == nil {
-			out.Reasons = map[kernels.ThrottleReason]float64{}
-		}
-		out.Reasons[reason] = sum / n
+	if len(reasons) > 0 {
+		out.Reasons = reasons
 	}
 	return out
 }

@@ -4,10 +4,10 @@ import (
 	"math"
 
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// addGroups adds a model's groups and how they differ. first is the index that its first one gets.
+// first is the index of the model's first group.
 func (r *Result) addGroups(a *answers, first int) {
 	reference := 0
 	for g := range a.groups {
@@ -29,7 +29,8 @@ func (r *Result) addGroups(a *answers, first int) {
 				n++
 			}
 		}
-		out := Group{Model: a.name, Factors: x.factors, Peers: first + x.peers, Cards: len(x.cards), Hosts: len(hosts), Processes: processes, Cases: n,
+		out := Group{Model: a.name, Factors: x.factors, Peers: first + x.peers, Cards: len(x.cards), Hosts: len(hosts),
+			Processes: processes, Cases: n,
 			SustainedOf: a.sustainedOf, Common: a.whole.common.parts, Sustained: a.whole.sustained.parts, Drift: a.whole.common.drift,
 			SustainedDrift: a.whole.sustained.drift, Modes: a.modes[g]}
 		if out.Factors == nil {
@@ -52,14 +53,13 @@ func (r *Result) addGroups(a *answers, first int) {
 	}
 }
 
-// confound compares two groups of a model.
 func (a *answers) confound(g, against int) Confound {
 	out := Confound{Factors: differing(a.groups[against].factors, a.groups[g].factors), P: 1}
 	if out.Factors == nil {
 		out.Factors = []results.FactorDiff{}
 	}
-	between := func(s *surface, e *effects) (rules.Interval, float64) {
-		// The middle over cases of how far the centres lie apart; of a group that has none, of its cards.
+	between := func(s *surface, e *effects) (stats.Interval, float64) {
+		// The mean over cases of the difference of the centers, or of the cards without a center.
 		mine, theirs := a.groups[g], a.groups[against]
 		shift := 0.0
 		if mine.peers == g {
@@ -70,7 +70,7 @@ func (a *answers) confound(g, against int) Confound {
 				}
 			}
 			if len(v) == 0 {
-				return rules.Interval{}, 1
+				return stats.Interval{}, 1
 			}
 			shift = middleHalf(v)
 		}
@@ -81,7 +81,7 @@ func (a *answers) confound(g, against int) Confound {
 			}
 		}
 		if len(devs) == 0 {
-			return rules.Interval{}, 1
+			return stats.Interval{}, 1
 		}
 		x := shift + median(devs)
 		spread := usualCards * usualCards
@@ -93,8 +93,7 @@ func (a *answers) confound(g, against int) Confound {
 		}
 		freedom := math.Max(priorCards, float64(e.parts.Cards-1))
 		se := math.Sqrt(spread * (1/float64(len(mine.cards)) + 1/float64(len(theirs.cards))))
-		half := quantile(0.025, freedom) * se
-		return rules.Interval{Lo: expo(x - half), Mid: expo(x), Hi: expo(x + half)}, math.Min(1, 2*upperP(math.Abs(x)/se, freedom))
+		return ratio(x, se, freedom), math.Min(1, 2*stats.UpperP(math.Abs(x)/se, freedom))
 	}
 	out.Ratio, out.P = between(a.common, a.whole.common)
 	out.Sustained, _ = between(a.sustainedS, a.whole.sustained)

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -10,18 +11,17 @@ import (
 )
 
 const (
-	// leastPeers is how many cards a group takes for its cards to be compared with each other.
+	// leastPeers is the minimum size of a group whose cards are compared with each other.
 	leastPeers = 2
-	// clockStep is what a common clock is rounded to, in MHz.
+	// clockStep is the rounding of the common clock, in MHz.
 	clockStep = 50
-	// clockDoubt is by how much β may be off, as far as a card's clock is from the common one: a card that is throttled to half its
-	// clock is brought to the common one by a long way.
+	// clockDoubt is the possible error of β. The correction of a card throttled to half its clock is
+	// uncertain.
 	clockDoubt = 0.05
-	// elasticitySpread is the least standard error of a case's β in one process that is believed.
+	// elasticitySpread is the smallest accepted standard error of β in one process.
 	elasticitySpread = 0.02
 )
 
-// model is all processes on cards of one model.
 type model struct {
 	name      string
 	processes []*process
@@ -29,22 +29,21 @@ type model struct {
 	cards     []modelCard
 	hosts     []string
 	groups    []modelGroup
-	clock     float64 // log of the common clock in MHz, 0 where clocks are not known
+	clock     float64 // log of the common clock in MHz, 0 if clocks are unknown
 	cases     []caseKey
 	first     int64 // microseconds since 1970, of the fleet's first sample
 
-	// The values of all cases, process by process: those of process i are start[i] to start[i+1].
+	// Process i has the values start[i] to start[i+1].
 	start             []int
 	caseOf            []int32
-	common, sustained []float64 // logs of microseconds; NaN for none
-	byCase            []int32   // all values, ordered by case
+	common, sustained []float64 // logs of microseconds, or NaN
+	byCase            []int32
 	caseStart         []int
 	betas             []float64 // by case
 	sustainedOf       results.Phase
 	clocked           bool
 }
 
-// modelCard is one card.
 type modelCard struct {
 	id        string
 	host      int
@@ -52,14 +51,12 @@ type modelCard struct {
 	processes []int
 }
 
-// modelGroup is cards with the same software and limits.
 type modelGroup struct {
 	factors []results.Factor
 	cards   []int
-	peers   int // the group with which its cards are compared
+	peers   int // the group of its cards' peers
 }
 
-// newModels divides processes by the models of their cards. cases are the collector's.
 func newModels(processes []*process, cases []caseKey, s Settings) []*model {
 	var out []*model
 	var first int64
@@ -68,22 +65,32 @@ func newModels(processes []*process, cases []caseKey, s Settings) []*model {
 			first = p.from
 		}
 	}
-	for from := 0; from < len(processes); {
-		to := from
-		for to < len(processes) && processes[to].model == processes[from].model {
-			to++
-		}
-		m := &model{name: processes[from].model, processes: processes[from:to], first: first}
+	for own := range byModel(processes) {
+		m := &model{name: own[0].model, processes: own, first: first}
 		m.identify()
 		m.take(cases)
 		m.bring(s)
 		out = append(out, m)
-		from = to
 	}
 	return out
 }
 
-// identify finds the cards, hosts and groups.
+// byModel yields the processes of each model, by which they are ordered.
+func byModel(processes []*process) iter.Seq[[]*process] {
+	return func(yield func([]*process) bool) {
+		for len(processes) > 0 {
+			n := slices.IndexFunc(processes, func(p *process) bool { return p.model != processes[0].model })
+			if n < 0 {
+				n = len(processes)
+			}
+			if !yield(processes[:n]) {
+				return
+			}
+			processes = processes[n:]
+		}
+	}
+}
+
 func (m *model) identify() {
 	cards, hosts, groups := map[string]int{}, map[string]int{}, map[string]int{}
 	for i, p := range m.processes {
@@ -99,7 +106,6 @@ func (m *model) identify() {
 			cards[p.card] = c
 			m.cards = append(m.cards, modelCard{id: p.card})
 		}
-		// What a card is and where it stands is what its last run says.
 		m.cards[c].host = h
 		m.cards[c].processes = append(m.cards[c].processes, i)
 		m.cardOf = append(m.cardOf, c)
@@ -129,7 +135,6 @@ func (m *model) identify() {
 	}
 }
 
-// signature tells groups apart.
 func signature(factors []results.Factor) string {
 	var b strings.Builder
 	for _, f := range factors {
@@ -138,7 +143,7 @@ func signature(factors []results.Factor) string {
 	return b.String()
 }
 
-// take lists the values of all cases, and numbers cases anew: those that processes of this model have.
+// take renumbers the cases of this model's processes.
 func (m *model) take(cases []caseKey) {
 	total := 0
 	for _, p := range m.processes {
@@ -183,12 +188,11 @@ func (m *model) take(cases []caseKey) {
 	}
 }
 
-// compareCases orders cases as they are shown.
 func compareCases(a, b caseKey) int {
 	return cmp.Or(cmp.Compare(a.series.String(), b.series.String()), cmp.Compare(a.series.Threads, b.series.Threads), cmp.Compare(a.m, b.m))
 }
 
-// bring brings all times to the common clock, and picks what sustained time is.
+// bring converts all times to the common clock, and selects the source of sustained time.
 func (m *model) bring(s Settings) {
 	var clocks []float64
 	with, alone := 0, 0
@@ -222,7 +226,7 @@ func (m *model) bring(s Settings) {
 		m.sustainedOf = results.PhaseSustained
 	}
 	m.common, m.sustained = make([]float64, len(m.caseOf)), make([]float64, len(m.caseOf))
-	// How a case's time follows the clock is the same on all cards of a model, and better known from all of them.
+	// Pooling all cards of a model gives a better estimate of the clock elasticity.
 	weights := make([]float64, len(m.cases))
 	m.betas = make([]float64, len(m.cases))
 	for i, p := range m.processes {

@@ -7,16 +7,15 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// family is some of the cases of a model.
 type family struct {
 	name   string
-	memory bool // those in which memory binds
+	memory bool
 	in     []bool
 	cases  int
 }
 
-// families are the sets of cases that a card may be slow in: where memory binds, then kernels, then types of a kernel, then series. Those that
-// hold nearly all cases, or too few, or the same as an earlier one are none.
+// families returns the sets of cases that may be slow together: memory-bound cases, kernels, types of a
+// kernel, and series, without duplicates and sets of nearly all or too few cases.
 func (m *model) families(common *surface) []family {
 	var out []family
 	add := func(name string, memory bool, in func(c int) bool) {
@@ -58,11 +57,10 @@ func (m *model) families(common *surface) []family {
 	return out
 }
 
-// mostFamilies bounds the names of one kind that are looked at each by itself.
 const mostFamilies = 64
 
-// memoryBound says in which cases memory binds: those that are nearer to the highest rate of bytes that any case of the model
-// reaches than to the highest rate of arithmetic of their data type.
+// A case is memory-bound if it is nearer to the model's highest byte rate than to its highest arithmetic rate
+// for the data type.
 func (m *model) memoryBound(s *surface) []bool {
 	bytes, flops := nans(len(m.cases)), nans(len(m.cases))
 	most, mostFlops := math.Inf(-1), map[string]float64{}

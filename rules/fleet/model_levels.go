@@ -2,10 +2,8 @@ package fleet
 
 import "math"
 
-// leastCases is how many cases a level of several takes.
 const leastCases = 3
 
-// hours is when a process ran, since the fleet's first sample.
 func (m *model) hours(p int) float64 {
 	x := m.processes[p]
 	if x.from == 0 {
@@ -14,20 +12,18 @@ func (m *model) hours(p int) float64 {
 	return float64(x.from+(x.to-x.from)/2-m.first) / 3.6e9
 }
 
-// peersOf is the group with whose cards a process is compared.
 func (m *model) peersOf(process int) int { return m.groups[m.cards[m.cardOf[process]].group].peers }
 
-// fitted values: what a case takes in each group of peers, and how far each process and case lies above it.
+// surface holds the time of each case in each group of peers, and each value's distance above it.
 type surface struct {
-	centre [][]float64 // by group and case, logs of microseconds; NaN where no card of the group has it
-	rest   []float64   // by value, above the centre; NaN for none
-	levels []float64   // by process: the middle of its rest
+	centre [][]float64 // by group and case, logs of microseconds; NaN if no card of the group has it
+	rest   []float64   // by value, above the center; NaN for none
+	levels []float64   // by process: the robust mean of its rest
 }
 
 const polishRounds = 4
 
-// polish takes values apart into what each case takes and how far each process lies above it: a median polish, in which a card has
-// one vote however often it was measured.
+// polish is a median polish. A card has one vote regardless of its number of processes.
 func (m *model) polish(values []float64) *surface {
 	s := &surface{centre: make([][]float64, len(m.groups)), rest: nans(len(values)), levels: make([]float64, len(m.processes))}
 	for g := range s.centre {
@@ -70,14 +66,14 @@ func (m *model) polish(values []float64) *surface {
 				}
 			}
 			if s.levels[p] = 0; len(middle) > 0 {
-				s.levels[p] = middleHalf(middle)
+				s.levels[p] = steadyMiddle(middle)
 			}
 		}
 	}
 	return s
 }
 
-// apart says of each process whether no other process of its peers has one of its cases.
+// apart reports for each process whether no other process of its peers shares a case.
 func (m *model) apart() []bool {
 	out := make([]bool, len(m.processes))
 	type shared struct {
@@ -102,7 +98,7 @@ func (m *model) apart() []bool {
 	return out
 }
 
-// levelOf is the middle of what a process lies above the centre in some cases; NaN where it has too few of them.
+// levelOf returns NaN for too few cases.
 func (m *model) levelOf(s *surface, process int, in func(c int32) bool, least int) float64 {
 	var v []float64
 	for at := m.start[process]; at < m.start[process+1]; at++ {
@@ -113,5 +109,5 @@ func (m *model) levelOf(s *surface, process int, in func(c int32) bool, least in
 	if len(v) < least {
 		return math.NaN()
 	}
-	return middleHalf(v)
+	return steadyMiddle(v)
 }

@@ -6,20 +6,23 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
+
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 const (
-	// leastMode is how many cards a mode takes, and modeShare which share of all: fewer are outliers.
+	// A smaller group of cards is outliers, not a mode.
 	leastMode, modeShare = 3, 0.2
-	// leastGap is how far apart the centres of two modes lie at least, in standard deviations within them: cards that are
-	// spread evenly come apart by 3.5. Of few normal cards, divided where they come apart best, three fleets in a thousand come apart by
-	// fewGap and manyCards over their number: see TestModesByChance.
+	// leastGap is the minimum distance between two modes, in standard deviations within them; evenly spread
+	// cards reach 3.5. For few cards the bound is fewGap plus manyCards over their number: three in a
+	// thousand fleets of normal cards reach it. See TestModesByChance.
 	leastGap, fewGap, manyCards = 4.2, 3.0, 40.0
-	// leastModeRatio is the least ratio of times between modes that is worth saying.
+	// leastModeRatio is the minimum reported ratio of times between modes.
 	leastModeRatio = 0.005
 )
 
-// split divides values in two modes. ok is false where they are one.
+// ok is false if the values are unimodal.
 func split(v []float64) (border, ratio float64, ok bool) {
 	n := len(v)
 	least := max(leastMode, int(math.Ceil(modeShare*float64(n))))
@@ -49,10 +52,10 @@ func split(v []float64) (border, ratio float64, ok bool) {
 	if gap/sd < math.Max(leastGap, fewGap+manyCards/float64(n)) || gap < math.Log1p(leastModeRatio) {
 		return 0, 0, false
 	}
-	return (s[at-1] + s[at]) / 2, expo(gap), true
+	return (s[at-1] + s[at]) / 2, stats.Exp(gap), true
 }
 
-// divide looks for modes among the cards of each set of peers. Where there are two, each card is compared with its own.
+// divide looks for modes in each set of peers. Each card is then compared with its own mode.
 func (a *answers) divide() bool {
 	any := false
 	for g := range a.groups {
@@ -90,7 +93,7 @@ func (a *answers) divide() bool {
 	return any
 }
 
-// goesWith is a label or a factor of the host that tells in which mode nearly every card is, empty for none.
+// goesWith is a label or a factor of the host that predicts the mode of nearly every card, or "".
 func (a *answers) goesWith(cards []int) string {
 	values := map[string]map[string][2]int{}
 	for _, c := range cards {
@@ -118,7 +121,7 @@ func (a *answers) goesWith(cards []int) string {
 	}
 	var out []candidate
 	for name, byValue := range values {
-		// A label that each card has for itself tells every mode and explains none.
+		// A label that is unique to each card predicts every mode and explains none.
 		if len(byValue) < 2 || 2*len(byValue) > len(cards) {
 			continue
 		}
@@ -138,17 +141,14 @@ func (a *answers) goesWith(cards []int) string {
 		return ""
 	}
 	slices.SortFunc(out, func(x, y candidate) int { return cmp.Or(x.wrong-y.wrong, cmp.Compare(x.name, y.name)) })
-	text := out[0].name
-	for i, w := range out[0].words {
-		if i == 4 {
-			return text + " …"
-		}
-		if i == 0 {
-			text += "="
-		} else {
-			text += ","
-		}
-		text += fmt.Sprintf("%.40s", w)
+	const most = 4
+	words := out[0].words
+	for i := range words {
+		words[i] = fmt.Sprintf("%.40s", words[i])
+	}
+	text := out[0].name + "=" + strings.Join(words[:min(most, len(words))], ",")
+	if len(words) > most {
+		text += " …"
 	}
 	return text
 }

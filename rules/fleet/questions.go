@@ -4,22 +4,21 @@ import (
 	"math"
 )
 
-// What each question gets of the level. Most goes to the one that nearly every slow card answers: cards in a fleet of eight have few peers
-// to be told from.
+// The shares of the level per question. The largest goes to the question that detects most slow cards,
+// because small fleets have few peers.
 const (
 	commonShare    = 0.8
 	sustainedShare = 0.13
 	memoryShare    = 0.03
 	familyShare    = 0.03
 	linkShare      = 0.01
-	// earlierShare is what the comparison with a baseline gets of all, where there is one: half for each kind of time.
+	// earlierShare is for the comparison with a baseline: half for each kind of time.
 	earlierShare = 0.3
 )
 
-// clockNear is how far a clock may lie from the common one without doubt, in logs.
+// clockNear is how far a clock may be from the common one without extra doubt, in logs.
 const clockNear = 0.02
 
-// question is one way in which a card may be slow.
 type question struct {
 	share     float64
 	sustained bool
@@ -29,28 +28,26 @@ type question struct {
 	effects   *effects
 }
 
-// answers are all questions on a model, with what they rest on.
+// answers holds all questions on a model and their inputs.
 type answers struct {
 	*model
 	common, sustainedS *surface
 	families           []family
 	whole              effectsOf // of all cases
 	questions          []question
-	sets               []int // by card: the set of cards that it is compared with
+	sets               []int
 	setCount           int
 	modes              []*Modes // by set of peers; nil for none
-	slower             []bool   // by card: of the slower mode
+	slower             []bool
 	changes            []*change
-	used               []bool // by process: it is of the present level of its card, and not lonely
+	used               []bool // by process: it belongs to its card's present level and is not lonely
 	lonely             []bool // by process: no peer was measured near it in time
 	ofFamily           map[int]*effects
 	earlier            *earlier
 }
 
-// effectsOf are the effects of both kinds of time.
 type effectsOf struct{ common, sustained *effects }
 
-// ask asks all questions.
 func (m *model) ask(s Settings, b *Baseline) *answers {
 	a := &answers{model: m, common: m.polish(m.common), sustainedS: m.polish(m.sustained), ofFamily: map[int]*effects{},
 		sets: make([]int, len(m.cards)), setCount: len(m.groups), modes: make([]*Modes, len(m.groups)), slower: make([]bool, len(m.cards)),
@@ -101,7 +98,6 @@ func (m *model) ask(s Settings, b *Baseline) *answers {
 	return a
 }
 
-// levelsOf makes levels of what is known of processes.
 func (a *answers) levelsOf(of func(process int) float64) []level {
 	out, lone := make([]level, len(a.processes)), a.apart()
 	for p := range a.processes {
@@ -114,7 +110,7 @@ func (a *answers) levelsOf(of func(process int) float64) []level {
 	return out
 }
 
-// doubtful adds to levels at the common clock what is not known of how times follow the clock.
+// doubtful adds the uncertainty of the clock correction.
 func (a *answers) doubtful(levels []level) []level {
 	if !a.clocked {
 		return levels
@@ -122,12 +118,12 @@ func (a *answers) doubtful(levels []level) []level {
 	for c := range a.cards {
 		off := 0.0
 		for _, p := range a.cards[c].processes {
-			mean, n := 0.0, 0
-			for i := range a.model.processes[p].cases {
-				mean, n = mean+float64(a.model.processes[p].cases[i].clock), n+1
+			cases, sum := a.processes[p].cases, 0.0
+			for i := range cases {
+				sum += float64(cases[i].clock)
 			}
-			if n > 0 {
-				off = math.Max(off, math.Abs(mean/float64(n)-a.clock))
+			if len(cases) > 0 {
+				off = math.Max(off, math.Abs(sum/float64(len(cases))-a.clock))
 			}
 		}
 		for _, p := range a.cards[c].processes {
@@ -139,47 +135,46 @@ func (a *answers) doubtful(levels []level) []level {
 
 func every(int32) bool { return true }
 
-// askWhole takes the levels of all cases apart.
 func (a *answers) askWhole() {
-	common := a.doubtful(a.levelsOf(func(p int) float64 { return a.levelOf(a.common, p, every, 1) }))
-	a.whole.common = separate(common, len(a.cards), a.setCount, ofCommon)
-	a.whole.sustained = separate(a.levelsOf(func(p int) float64 { return a.levelOf(a.sustainedS, p, every, 1) }), len(a.cards), a.setCount, ofSustained)
+	a.whole.common = a.separateCommon(func(p int) float64 { return a.levelOf(a.common, p, every, 1) })
+	a.whole.sustained = separate(a.levelsOf(func(p int) float64 { return a.levelOf(a.sustainedS, p, every, 1) }), len(a.cards), a.setCount,
+		ofSustained)
 }
 
-// contrast is how much more a card lies above its peers in a family than in all other cases, at the common clock.
+// separateCommon splits levels at the common clock, given by process.
+func (a *answers) separateCommon(of func(process int) float64) *effects {
+	return separate(a.doubtful(a.levelsOf(of)), len(a.cards), a.setCount, ofCommon)
+}
+
+// familyLevel is a process's level at the common clock in a family, or in all other cases.
+func (a *answers) familyLevel(process, family int, inside bool) float64 {
+	in := a.families[family].in
+	return a.levelOf(a.common, process, func(c int32) bool { return in[c] == inside }, leastCases)
+}
+
+// contrast is a card's distance above its peers in a family minus that in all other cases.
 func (a *answers) contrast(i int) *effects {
-	in := a.families[i].in
-	return separate(a.doubtful(a.levelsOf(func(p int) float64 {
-		return a.levelOf(a.common, p, func(c int32) bool { return in[c] }, leastCases) - a.levelOf(a.common, p, func(c int32) bool { return !in[c] }, leastCases)
-	})), len(a.cards), a.setCount, ofCommon)
+	return a.separateCommon(func(p int) float64 { return a.familyLevel(p, i, true) - a.familyLevel(p, i, false) })
 }
 
-// inFamily is how a card stands in a family by itself.
 func (a *answers) inFamily(i int) *effects {
-	if e, ok := a.ofFamily[i]; ok {
-		return e
+	if a.ofFamily[i] == nil {
+		a.ofFamily[i] = a.separateCommon(func(p int) float64 { return a.familyLevel(p, i, true) })
 	}
-	in := a.families[i].in
-	e := separate(a.doubtful(a.levelsOf(func(p int) float64 { return a.levelOf(a.common, p, func(c int32) bool { return in[c] }, leastCases) })), len(a.cards), a.setCount, ofCommon)
-	a.ofFamily[i] = e
-	return e
+	return a.ofFamily[i]
 }
 
-// outside is how much a card lies above its peers in the cases that are not of a family.
+// outside is a card's distance above its peers in the cases outside a family.
 func (a *answers) outside(i, card int) float64 {
-	in := a.families[i].in
 	var v []float64
 	for _, p := range a.cards[card].processes {
-		if a.used[p] {
-			if x := a.levelOf(a.common, p, func(c int32) bool { return !in[c] }, leastCases); x == x {
-				v = append(v, x)
-			}
+		if x := a.familyLevel(p, i, false); a.used[p] && x == x {
+			v = append(v, x)
 		}
 	}
 	return median(v)
 }
 
-// leastLink is the least loss of a link that is named: one with half of its lanes loses 100 %.
 const leastLink = 0.1
 
 // askLink compares the rates of copies from the host, as times.
@@ -192,7 +187,7 @@ func (a *answers) askLink() *effects {
 	}), len(a.cards), a.setCount, ofLink)
 }
 
-// pValue is a card's p-value over all questions, and the question that tells most.
+// pValue is a card's p-value over all questions, and the most significant question.
 func (a *answers) pValue(card int) (p float64, best int) {
 	p, best = 1, -1
 	for i, q := range a.questions {

@@ -1,16 +1,17 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// By how much a card's state has to differ from its peers' to be why it is slow.
+// The minimum differences of a card's state from its peers' that explain a slow card.
 const (
 	warmer       = 5.0  // °C
 	lowerClock   = 0.01 // a share
@@ -18,27 +19,23 @@ const (
 	moreThrottle = 0.1 // of the samples
 )
 
-// facts are what is known of a card that is slow.
 type facts struct {
-	common, sustained rules.Interval // over its peers
-	// memory and rest are logs: its level where memory binds and elsewhere; NaN where there are no such cases.
+	common, sustained stats.Interval // over its peers
+	// memory and rest are log levels in memory-bound and other cases; NaN without such cases.
 	memory, rest float64
-	family       string // the family in which alone it is slow, empty for none
+	family       string // the only slow family, or ""
 	link         bool
 	peers        int
 	own, others  Conditions
-	limits       []results.FactorDiff // what differs in limits from its peers'
-	against      string               // in the place of peers of the same fleet, what the card is held against
+	limits       []results.FactorDiff
+	against      string // the reference, if not peers of the same fleet
 }
 
-// tell says in which way a card is slow, and in a sentence why that is said.
-func (f facts) tell(loss rules.Interval) (Kind, string) {
-	peers := fmt.Sprintf("%d peers", f.peers)
-	if f.peers == 1 {
-		peers = "its peer"
-	}
-	if f.against != "" {
-		peers = f.against
+// tell returns the kind of a slow card, and a sentence with the reason.
+func (f facts) tell(loss stats.Interval) (Kind, string) {
+	peers := cmp.Or(f.against, "its peer")
+	if f.against == "" && f.peers != 1 {
+		peers = fmt.Sprintf("%d peers", f.peers)
 	}
 	amount := slowerText(loss)
 	if f.link {
@@ -53,12 +50,12 @@ func (f facts) tell(loss rules.Interval) (Kind, string) {
 		return kind, fmt.Sprintf("%s than %s in sustained time: %s", amount, peers, why)
 	}
 	if f.memory == f.memory && f.rest == f.rest && f.memory > 0 && f.rest < f.memory/2 {
-		return Memory, fmt.Sprintf("%s than %s where memory binds, %s elsewhere%s", amount, peers, shareText(math.Expm1(f.rest)), f.bandwidth())
+		return Memory,
+			fmt.Sprintf("%s than %s in memory-bound cases, %s elsewhere%s", amount, peers, shareText(math.Expm1(f.rest)), f.bandwidth())
 	}
-	return AllCases, fmt.Sprintf("%s than %s at the common clock, in all cases alike", amount, peers)
+	return AllCases, fmt.Sprintf("%s than %s at the common clock, similarly in all cases", amount, peers)
 }
 
-// clock says why a clock is lower.
 func (f facts) clock() (Kind, string) {
 	o, p := f.own, f.others
 	var words []string
@@ -66,13 +63,14 @@ func (f facts) clock() (Kind, string) {
 	if o.ClockMHz > 0 && p.ClockMHz > 0 {
 		words = append(words, fmt.Sprintf("its clock is %.0f MHz, theirs %.0f", o.ClockMHz, p.ClockMHz))
 	} else {
-		words = append(words, "its clock is not known")
+		words = append(words, "its clock is unknown")
 	}
-	hot, ofPower := o.share(kernels.HeatThrottle)-p.share(kernels.HeatThrottle), o.share(kernels.PowerThrottle)-p.share(kernels.PowerThrottle)
+	hot, ofPower := o.share(kernels.HeatThrottle)-p.share(kernels.HeatThrottle),
+		o.share(kernels.PowerThrottle)-p.share(kernels.PowerThrottle)
 	limit := ""
 	for _, d := range f.limits {
 		if d.Name == kernels.PowerLimit {
-			limit = fmt.Sprintf("%s is %s, theirs %s", d.Name, known(d.B), known(d.A))
+			limit = fmt.Sprintf("%s is %s, theirs %s", d.Name, cmp.Or(d.B, "unknown"), cmp.Or(d.A, "unknown"))
 		}
 	}
 	temperature := fmt.Sprintf("%.0f °C against %.0f", o.TempC, p.TempC)
@@ -87,7 +85,8 @@ func (f facts) clock() (Kind, string) {
 		}
 		return Thermal, strings.Join(words, "; ")
 	case ofPower >= moreThrottle:
-		words = append(words, fmt.Sprintf("held back by power in %s of its samples, its peers in %s", shareText(o.share(kernels.PowerThrottle)), shareText(p.share(kernels.PowerThrottle))))
+		words = append(words, fmt.Sprintf("at the power limit in %s of its samples, its peers in %s",
+			shareText(o.share(kernels.PowerThrottle)), shareText(p.share(kernels.PowerThrottle))))
 		if o.PowerW > 0 && p.PowerW > 0 {
 			words = append(words, power)
 		}
@@ -100,7 +99,6 @@ func (f facts) clock() (Kind, string) {
 	return Clock, strings.Join(words, "; ")
 }
 
-// bandwidth says what was measured of memory, where it is lower.
 func (f facts) bandwidth() string {
 	if o, p := f.own.ReadBandwidth, f.others.ReadBandwidth; o > 0 && p > 0 && o < p*(1-lowerClock) {
 		return fmt.Sprintf("; it reads %.2f TB/s, they %.2f", o/1e12, p/1e12)
@@ -108,7 +106,7 @@ func (f facts) bandwidth() string {
 	return ""
 }
 
-// share is the share of samples with a reason of one kind: at most all of them.
+// share is the share of samples with a throttle reason of one kind, at most 1.
 func (c Conditions) share(kind kernels.ThrottleKind) float64 {
 	sum := 0.0
 	for reason, share := range c.Reasons {
@@ -119,51 +117,36 @@ func (c Conditions) share(kind kernels.ThrottleKind) float64 {
 	return math.Min(1, sum)
 }
 
-// limitsOf and softwareOf divide what differs into limits, which somebody may change about a card, and software.
-func limitsOf(all []results.FactorDiff, limits map[string]bool) (out []results.FactorDiff) {
+// divided splits differences into limits, which users may change on a card, and software.
+func divided(all []results.FactorDiff, isLimit map[string]bool) (limits, software []results.FactorDiff) {
 	for _, d := range all {
-		if limits[d.Name] {
-			out = append(out, d)
+		if isLimit[d.Name] {
+			limits = append(limits, d)
+		} else {
+			software = append(software, d)
 		}
 	}
-	return out
-}
-
-func softwareOf(all []results.FactorDiff, limits map[string]bool) (out []results.FactorDiff) {
-	for _, d := range all {
-		if !limits[d.Name] {
-			out = append(out, d)
-		}
-	}
-	return out
+	return limits, software
 }
 
 func diffText(all []results.FactorDiff) string {
 	words := make([]string, 0, len(all))
 	for _, d := range all {
-		words = append(words, fmt.Sprintf("%s %s, theirs %s", d.Name, known(d.B), known(d.A)))
+		words = append(words, fmt.Sprintf("%s %s, theirs %s", d.Name, cmp.Or(d.B, "unknown"), cmp.Or(d.A, "unknown")))
 	}
 	return strings.Join(words, "; ")
 }
 
-func known(s string) string {
-	if s == "" {
-		return "unknown"
-	}
-	return s
-}
-
-// slowerText words a ratio with its bounds: "2.1 % [1.6, 2.6] slower".
-func slowerText(i rules.Interval) string {
+// slowerText formats a ratio with its bounds: "2.1 % [1.6, 2.6] slower".
+func slowerText(i stats.Interval) string {
 	word := "slower"
 	if i.Mid < 1 {
 		word = "faster"
-		i = rules.Interval{Lo: 2 - i.Hi, Mid: 2 - i.Mid, Hi: 2 - i.Lo}
+		i = stats.Interval{Lo: 2 - i.Hi, Mid: 2 - i.Mid, Hi: 2 - i.Lo}
 	}
 	return fmt.Sprintf("%.1f %% [%.1f, %.1f] %s", 100*(i.Mid-1), 100*(i.Lo-1), 100*(i.Hi-1), word)
 }
 
-// shareText words a share: "12 %".
 func shareText(v float64) string {
 	if math.Abs(v) < 0.1 {
 		return fmt.Sprintf("%.1f %%", 100*v)

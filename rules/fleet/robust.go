@@ -5,51 +5,63 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/stat/distuv"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// median is the median of v, whose order it leaves as it is; NaN for none.
+// median is NaN if v is empty: the value is unknown.
 func median(v []float64) float64 {
 	if len(v) == 0 {
 		return math.NaN()
 	}
-	s := slices.Clone(v)
-	slices.Sort(s)
-	if n := len(s); n%2 == 0 {
-		return (s[n/2-1] + s[n/2]) / 2
-	}
-	return s[len(s)/2]
+	return stats.Median(v)
 }
 
-// middleHalf is the mean of the middle half of v, whose order it spoils; NaN for none.
+// appendKnown appends a value unless it is 0, which is unknown.
+func appendKnown(to *[]float64, v float64) {
+	if v > 0 {
+		*to = append(*to, v)
+	}
+}
+
+// ratio is the interval of a log with a standard error, at 95 % confidence.
+func ratio(log, se, freedom float64) stats.Interval {
+	half := stats.UpperT(0.025, freedom) * se
+	return stats.Interval{Lo: log - half, Mid: log, Hi: log + half}.Exp()
+}
+
+// middleHalf is the mean of the middle half of v; NaN if empty. It reorders v.
 func middleHalf(v []float64) float64 {
 	if len(v) == 0 {
 		return math.NaN()
 	}
 	slices.Sort(v)
-	n := len(v)
-	return mean(v[n/4 : n-n/4])
+	return stats.MidMean(v)
 }
 
-// widest bounds the logs of what is reported, so that what is not known prints as a huge number and not as infinity.
-const widest = 600
+// With more than flipShare of the values beyond flipScales robust deviations, these are no outliers: the card
+// alternates between levels. More than a quarter would distort the mean of the middle half. flipLeast is the
+// minimum number of values.
+const flipShare, flipScales, flipLeast = 0.1, 5, 16
 
-// expo is exp within what can be printed.
-func expo(x float64) float64 { return math.Exp(math.Max(-widest, math.Min(widest, x))) }
-
-func mean(v []float64) float64 {
-	sum := 0.0
-	for _, x := range v {
-		sum += x
+// steadyMiddle is [middleHalf], or the median if many values are far off.
+func steadyMiddle(v []float64) float64 {
+	if len(v) < flipLeast {
+		return middleHalf(v)
 	}
-	return sum / float64(len(v))
+	m, s, far := median(v), math.Max(stats.Scale(v), leastDeviation), 0
+	for _, x := range v {
+		if math.Abs(x-m) > flipScales*s {
+			far++
+		}
+	}
+	if float64(far) > flipShare*float64(len(v)) {
+		return m
+	}
+	return middleHalf(v)
 }
 
-// weighed is a value with the weight that it has in a [weightedMedian].
 type weighed struct{ value, weight float64 }
 
-// weightedMedian is the value at which half of the weight lies below, between two values where the half falls
-// between them. It spoils the order of v; NaN for none.
 func weightedMedian(v []weighed) float64 {
 	if len(v) == 0 {
 		return math.NaN()
@@ -72,44 +84,18 @@ func weightedMedian(v []weighed) float64 {
 	return v[len(v)-1].value
 }
 
-// scale is a robust standard deviation about the median.
-func scale(v []float64) float64 {
-	m := median(v)
-	d := make([]float64, len(v))
-	for i, x := range v {
-		d[i] = math.Abs(x - m)
-	}
-	return 1.4826 * median(d)
-}
-
-func student(df float64) distuv.StudentsT { return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: df} }
-
-// upperP is P(T > t) for Student's t with df degrees of freedom; 1 where t is not a number.
-func upperP(t, df float64) float64 {
-	if math.IsNaN(t) {
-		return 1
-	}
-	if t < 0 {
-		return 1 - student(df).Survival(-t)
-	}
-	return student(df).Survival(t)
-}
-
-// quantile is the t that is exceeded with probability p.
-func quantile(p, df float64) float64 { return -student(df).Quantile(p) }
-
 const (
-	// outlierLevel is the level of the test that tells which cards are not used as peers of others.
+	// outlierLevel is the level of the test that excludes cards as peers of others.
 	outlierLevel = 0.02
-	// mostOutliers is the largest share of cards that may be outliers: of more, nobody can say which are the normal ones.
+	// mostOutliers is the maximum share of outliers among cards: beyond it the normal ones can't be
+	// identified.
 	mostOutliers = 0.4
-	// Among manyValues values and more none that lies within nearValue deviations is an outlier at that level, so that it need not be asked how
-	// likely it is.
+	// Among manyValues values, one within nearValue deviations is never an outlier at that level.
 	manyValues, nearValue = 20, 2.5
 )
 
-// outliers tells which values do not belong to the others: the generalised extreme Studentized deviate test (Rosner 1983), in
-// which several outliers can't hide each other, as they do where the farthest alone is held against all others.
+// outliers uses the generalized extreme Studentized deviate test (Rosner 1983), which finds several outliers
+// that would mask each other.
 func outliers(v []float64) []bool {
 	n := len(v)
 	out := make([]bool, n)
@@ -145,7 +131,7 @@ func outliers(v []float64) []bool {
 			sum, squares = sum-x, squares-x*x
 			continue
 		}
-		t := quantile(outlierLevel/2/left, left-2)
+		t := stats.UpperT(outlierLevel/2/left, left-2)
 		if far > t*(left-1)/math.Sqrt((left-2+t*t)*left) {
 			found = i
 		}

@@ -4,19 +4,18 @@ import (
 	"math"
 	"time"
 
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// A change of one card's level is looked for beside what the fleet tells of processes: package history has one case's history alone to tell its
-// noise from, and takes ten runs.
+// A change of one card is tested against the fleet's variation of processes. Package history estimates noise
+// from one case's history, which takes ten runs.
 const (
-	// leastRuns is how many runs of a card a change takes, leastScatter how many degrees of freedom what is known of processes.
+	// leastScatter is the minimum degrees of freedom of the variation between processes.
 	leastRuns, leastScatter = 4, 6
 	// changeLevel is the level of the test, over all runs at which a card may have changed.
 	changeLevel = 0.001
 )
 
-// change is the last change of a card's level.
 type change struct {
 	at        int // index into the card's processes: the first of the new level
 	log, se   float64
@@ -24,8 +23,8 @@ type change struct {
 	sustained bool
 }
 
-// lastChange finds the run from which on the levels of one card are others: the division of its runs in two that the scatter of processes
-// allows least. Nil for none.
+// lastChange finds the first run of a card's new level, or nil, by the most significant split of the runs in
+// two.
 func lastChange(y []float64, process, freedom float64) *change {
 	n := len(y)
 	if n < leastRuns || freedom < leastScatter {
@@ -33,10 +32,9 @@ func lastChange(y []float64, process, freedom float64) *change {
 	}
 	var best *change
 	for k := 1; k < n; k++ {
-		// The middle of the runs before stands a stray among them.
 		before, after := median(y[:k]), median(y[k:])
 		se := process * math.Sqrt(spreadOfMedian(k)+spreadOfMedian(n-k))
-		p := 2 * upperP(math.Abs(after-before)/se, freedom) * float64(n-1)
+		p := 2 * stats.UpperP(math.Abs(after-before)/se, freedom) * float64(n-1)
 		if p <= changeLevel && (best == nil || p < best.p) {
 			best = &change{at: k, log: after - before, se: se, p: p, df: freedom}
 		}
@@ -44,7 +42,7 @@ func lastChange(y []float64, process, freedom float64) *change {
 	return best
 }
 
-// spreadOfMedian is the variance of the median of n values, over theirs.
+// spreadOfMedian is the variance of the median of n values relative to theirs.
 func spreadOfMedian(n int) float64 {
 	if n <= 2 {
 		return 1 / float64(n)
@@ -52,7 +50,7 @@ func spreadOfMedian(n int) float64 {
 	return math.Pi / 2 / float64(n)
 }
 
-// findChanges looks for changes of each card, and takes the runs before the last one out of what stands for the card.
+// findChanges excludes the runs before a card's last change from its level.
 func (a *answers) findChanges() bool {
 	any := false
 	for c := range a.cards {
@@ -88,7 +86,6 @@ func (a *answers) findChanges() bool {
 	return any
 }
 
-// told is the change as it is reported.
 func (a *answers) told(card int) *Change {
 	x := a.changes[card]
 	if x == nil {
@@ -96,12 +93,9 @@ func (a *answers) told(card int) *Change {
 	}
 	runs := a.cards[card].processes
 	first := a.processes[runs[x.at]]
-	half := quantile(0.025, x.df) * x.se
-	return &Change{Run: first.path, Time: when(first.from), Runs: len(runs) - x.at, Sustained: x.sustained,
-		Ratio: rules.Interval{Lo: expo(x.log - half), Mid: expo(x.log), Hi: expo(x.log + half)}}
+	return &Change{Run: first.path, Time: when(first.from), Runs: len(runs) - x.at, Sustained: x.sustained, Ratio: ratio(x.log, x.se, x.df)}
 }
 
-// when is a time in microseconds since 1970, zero where it is not known.
 func when(micro int64) time.Time {
 	if micro == 0 {
 		return time.Time{}

@@ -8,23 +8,23 @@ import (
 	runs "github.com/gemmaudit/gemmaudit/results/fleet"
 )
 
-// For is the group with which a device of a machine is compared, nil where the baseline has none of its model; model is what the
-// device counts as.
+// For returns the group with which a machine's device is compared, or nil if the baseline lacks its model.
+// model is the model name used.
 func (b *Baseline) For(meta results.Meta, device string) (g *BaselineGroup, model string) {
 	p := newProcess(runs.Run{Meta: meta}, device)
 	return b.Group(p.model, p.factors), p.model
 }
 
-// Telling are the cases in the order in which they tell most of a card: families take turns, a family being a kernel with what it
-// computes on, where memory binds or where it does not; each begins with the cases that scatter least between processes. So the
-// first few are of every kind of work.
+// Telling orders the cases by information on a card. Kernels and data types, memory-bound or not, alternate,
+// each by variation between processes. The first few cases cover every kind of work.
 func (g *BaselineGroup) Telling() []BaselineCase {
 	type family struct {
 		kernel, operation, dtype string
 		memory                   bool
 	}
 	order := func(a, b family) int {
-		return cmp.Or(cmp.Compare(a.kernel, b.kernel), cmp.Compare(a.operation, b.operation), cmp.Compare(a.dtype, b.dtype), falseFirst(a.memory, b.memory))
+		return cmp.Or(cmp.Compare(a.kernel, b.kernel), cmp.Compare(a.operation, b.operation), cmp.Compare(a.dtype, b.dtype),
+			falseFirst(a.memory, b.memory))
 	}
 	of := map[family][]BaselineCase{}
 	var families []family
@@ -58,13 +58,7 @@ func (g *BaselineGroup) Telling() []BaselineCase {
 	return out
 }
 
-// falseFirst compares truths.
 func falseFirst(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	}
-	return -1
+	number := map[bool]int{true: 1}
+	return number[a] - number[b]
 }

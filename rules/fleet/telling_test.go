@@ -26,7 +26,7 @@ func TestTelling(t *testing.T) {
 	for _, c := range g.Telling() {
 		got = append(got, c.M)
 	}
-	// Of each family one after the other: a where it computes, a where memory binds, b; the case of which no scatter is known last.
+	// Families alternate: a compute-bound, a memory-bound, b; the case with unknown variation is last.
 	want := []int{6, 5, 2, 4, 1, 3}
 	if len(got) != len(want) {
 		t.Fatalf("%v, expected %v", got, want)
@@ -38,8 +38,7 @@ func TestTelling(t *testing.T) {
 	}
 }
 
-// some is what a check measures of a run: the first cases that tell most.
-func some(r runs.Run, g *fleet.BaselineGroup, n int) runs.Run {
+func Some(r runs.Run, g *fleet.BaselineGroup, n int) runs.Run {
 	type place struct {
 		series results.SeriesKey
 		m      int
@@ -67,7 +66,7 @@ func some(r runs.Run, g *fleet.BaselineGroup, n int) runs.Run {
 	return r
 }
 
-// TestChecksOfFewCases: of cards that are like the others a check of a few cases drains none, and of those that are 5 % slower nearly all.
+// A check of a few cases drains no normal card, and nearly all cards that are 5 % slower.
 func TestChecksOfFewCases(t *testing.T) {
 	const cards, cases = 200, 6
 	faults := map[int]trial.Fault{}
@@ -96,7 +95,7 @@ func TestChecksOfFewCases(t *testing.T) {
 		if g == nil || model != trial.Model {
 			t.Fatalf("there is no group of %s", model)
 		}
-		checks := baseline.Judge(some(r, g, cases), fleet.Default())
+		checks := baseline.Judge(Some(r, g, cases), fleet.Default())
 		if len(checks) != 1 || checks[0].Cases != cases {
 			t.Fatalf("card %d: %+v", i, checks)
 		}

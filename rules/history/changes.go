@@ -5,59 +5,59 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// The settings of the search for changes. E-divisive, as Apache Otava runs it, permutes the runs, which takes them for
-// independent; neighbouring runs are alike, as they share days and states of a machine. So the search is a
-// Viterbi path over levels under a loss that strays can't dominate (Fearnhead and Rigaill 2019), and each step of the path is
-// tested with the correlation of neighbours in its error.
+// E-divisive, as used by Apache Otava, permutes the runs and so assumes independence. But neighboring runs
+// are correlated, since they share days and machine states. Instead, a Viterbi path over levels minimizes a
+// loss bounded for outliers (Fearnhead and Rigaill 2019). Each step is tested with the correlation of
+// neighbors in its error.
 const (
-	// strayBound is from how many standard deviations on a run counts as a stray: no farther one costs more.
+	// Beyond strayBound standard deviations a run is an outlier and costs no more.
 	strayBound = 3.5
-	// stepPrice is what the path pays for a step, in squared standard deviations. It is low, since the tests take back
-	// what is too much.
+	// stepPrice is in squared standard deviations. It is low, since the tests remove excess steps.
 	stepPrice = 14
-	// leastRuns is how many runs a level takes. Two strays that are alike are none.
+	// Two similar outliers are no level.
 	leastRuns = 3
-	// usualCorrelation is what neighbouring runs have in common before anything is known of a history, and
-	// correlationSpread how far histories differ in it. Of 60 runs it is estimated to 0.11: their estimate counts for almost half. With a
-	// wider spread histories whose neighbours are alike by chance hide steps, and hardly fewer false ones are found.
+	// usualCorrelation is the prior correlation of neighboring runs, and correlationSpread its deviation. 60
+	// runs estimate it to 0.11, so their estimate gets almost half of the weight. With a wider prior,
+	// histories with correlated neighbors by chance hide steps, and hardly fewer false steps are found.
 	usualCorrelation, correlationSpread = 0.5, 0.1
-	// leastCorrelation and mostCorrelation bound it.
-	leastCorrelation, mostCorrelation = 0, 0.9
-	// leastNoise is the least standard deviation between runs that is believed, as a share of time.
+	leastCorrelation, mostCorrelation   = 0, 0.9
+	// sureStep, in standard deviations, is found in 99 of 100 simulated histories of 60 runs.
+	sureStep = 6
+	// leastNoise is the smallest accepted standard deviation, as a share of time.
 	leastNoise = 0.001
-	// usualStrays is the share of strays before anything is known of a history, which counts for as many runs as strayWeight.
+	// usualStrays is the prior share of outliers, with the weight of strayWeight runs.
 	usualStrays, strayWeight = 0.1, 60
-	// endPlaces is how many levels of strays there may be at the ends of a history, which one step makes: those of a few lengths.
+	// endPlaces is the number of possible outlier levels at the ends of a history: one per short length.
 	endPlaces = 10
-	// alike is how often a stray is as slow as another one, so that they look like a level.
+	// alike is the probability that an outlier is as slow as another.
 	alike = 0.25
-	// scatterWorth is what runs without strays tell of their scatter, as a share of what Gaussian ones would: with it, histories of 50
-	// cases of which nothing changes keep to their level.
+	// scatterWorth is the information of runs without outliers on their scatter, relative to Gaussian ones.
+	// It keeps unchanged histories of 50 cases within their level.
 	scatterWorth = 0.6
-	// mostLevels bounds the levels of the path, which lie half a standard deviation apart.
-	mostLevels = 1000
+	mostLevels   = 1000
 )
 
-// LeastRuns is how many runs a history takes for its noise to be known.
+// LeastRuns is the minimum length of a history for estimating its noise.
 const LeastRuns = 10
 
-// step is a change of level of one history.
 type step struct {
-	at int // the first run of the new level
-	// from is the level before, log the log of the ratio of levels, se its standard error, p the p-value that there is no step
-	// at any run.
+	at int // first run of the new level
+	// log is the log of the ratio of levels, se its standard error, p the p-value that there is no step at
+	// any run.
 	from, log, se, p float64
 }
 
-// noiseOf is what a history scatters by about its levels: logs of standard deviation sd, of which neighbours have a part in common.
+// noiseOf is the noise of log times about their levels, partly common to neighbors.
 type noiseOf struct {
 	sd, correlation float64
-	strays          float64 // the share of runs that are some
+	strays          float64 // the share of outliers among runs
 }
 
-// steps finds the changes of level of a history of log times, each with a p-value of at most level.
+// Each step has a p-value of at most level.
 func steps(y []float64, level float64) []step {
 	if len(y) < LeastRuns {
 		return nil
@@ -79,18 +79,16 @@ func steps(y []float64, level float64) []step {
 			return found
 		}
 		ends = slices.Delete(ends, worst, worst+1)
-		settle(y, ends, noise.sd) // what a short level drew aside goes back
+		settle(y, ends, noise.sd) // restores ends that a short level displaced
 	}
 }
 
-// settle moves the steps between levels to where they cost least.
 func settle(y []float64, ends []int, sd float64) {
 	for i := range len(ends) - 1 {
 		ends[i] = bestSplit(y, begin(ends, i), ends[i+1], ends[i], sd)
 	}
 }
 
-// begin is where the level i begins, of levels that end before ends.
 func begin(ends []int, i int) int {
 	if i == 0 {
 		return 0
@@ -98,17 +96,17 @@ func begin(ends []int, i int) int {
 	return ends[i-1]
 }
 
-// firstNoise is the scatter of neighbours, which steps and a few strays do not touch, as the scatter of runs whose
-// neighbours have half of it in common.
+// firstNoise uses differences of neighbors, which steps and a few outliers do not affect. It assumes a
+// correlation of one half.
 func firstNoise(y []float64) float64 {
 	d := make([]float64, len(y)-1)
 	for i := range d {
 		d[i] = math.Abs(y[i+1] - y[i])
 	}
-	return math.Max(leastNoise, 1.4826*middle(d)) // 1/√2 for two runs, 1/√(1-0.5) for what they share
+	return math.Max(leastNoise, stats.MADFactor*stats.Median(d)) // 1/√2 for two runs, 1/√(1-0.5) for their correlation
 }
 
-// path returns the ends of the levels along which a history costs least.
+// path returns the ends of the levels of the cheapest path.
 func path(y []float64, sd float64) []int {
 	lo, hi := slices.Min(y), slices.Max(y)
 	spacing := math.Max(sd/2, (hi-lo)/(mostLevels-1))
@@ -149,13 +147,11 @@ func path(y []float64, sd float64) []int {
 	return ends
 }
 
-// loss is the price of a residual.
 func loss(r, sd float64) float64 {
 	r /= sd
 	return math.Min(r*r, strayBound*strayBound)
 }
 
-// withoutShort joins levels of fewer runs than a level takes with the neighbour that is nearest to them.
 func withoutShort(y []float64, ends []int) []int {
 	for len(ends) > 1 {
 		short := -1
@@ -167,8 +163,8 @@ func withoutShort(y []float64, ends []int) []int {
 		if short < 0 {
 			return ends
 		}
-		of := func(i int) float64 { return middle(y[begin(ends, i):ends[i]]) }
-		drop := short // the end that goes: its own, so that it joins the next
+		of := func(i int) float64 { return stats.Median(y[begin(ends, i):ends[i]]) }
+		drop := short
 		if short == len(ends)-1 || short > 0 && math.Abs(of(short-1)-of(short)) < math.Abs(of(short+1)-of(short)) {
 			drop = short - 1
 		}
@@ -177,9 +173,9 @@ func withoutShort(y []float64, ends []int) []int {
 	return ends
 }
 
-// centre is the level of some runs: the mean of those within the bound of strays about their median, and how many they are.
+// centre is the mean of the runs within the outlier bound, and their number.
 func centre(y []float64, sd float64) (level float64, runs int) {
-	level = middle(y)
+	level = stats.Median(y)
 	for range 5 {
 		sum, n := 0.0, 0
 		for _, v := range y {
@@ -199,7 +195,6 @@ func centre(y []float64, sd float64) (level float64, runs int) {
 	return level, runs
 }
 
-// noiseAbout is the noise about levels: the standard deviation of what is no stray, and what neighbours have in common.
 func noiseAbout(y []float64, ends []int) noiseOf {
 	sd := firstNoise(y)
 	residual := make([]float64, len(y))
@@ -214,9 +209,8 @@ func noiseAbout(y []float64, ends []int) noiseOf {
 				absolute[k] = math.Abs(residual[k])
 			}
 		}
-		// A level takes one run's worth of freedom.
 		free := float64(len(y)) / math.Max(1, float64(len(y)-len(ends)))
-		sd = math.Max(leastNoise, 1.4826*middle(absolute)*math.Sqrt(free))
+		sd = math.Max(leastNoise, stats.MADFactor*stats.Median(absolute)*math.Sqrt(free))
 	}
 	strays, kept, about := usualStrays*strayWeight, 0, 0.0
 	for _, r := range residual {
@@ -226,7 +220,7 @@ func noiseAbout(y []float64, ends []int) noiseOf {
 			kept, about = kept+1, about+r*r
 		}
 	}
-	// The median deviation says what is a stray; the others tell the scatter better than it does.
+	// The median deviation identifies outliers; the others estimate the scatter better.
 	sd = math.Max(leastNoise, math.Sqrt(about/math.Max(1, float64(kept-len(ends)))))
 	var both, squares float64
 	pairs := 0
@@ -239,7 +233,7 @@ func noiseAbout(y []float64, ends []int) noiseOf {
 	}
 	if squares > 0 {
 		correlation = both / squares
-		correlation += (1 + 3*correlation) * float64(len(ends)) / float64(max(1, pairs)) // what estimated levels take from it
+		correlation += (1 + 3*correlation) * float64(len(ends)) / float64(max(1, pairs)) // corrects the bias from estimated levels
 	}
 	error := (1 - usualCorrelation*usualCorrelation) / math.Max(1, float64(pairs)) // squared
 	weight := correlationSpread * correlationSpread / (correlationSpread*correlationSpread + error)
@@ -247,7 +241,7 @@ func noiseAbout(y []float64, ends []int) noiseOf {
 	return noiseOf{sd, math.Min(mostCorrelation, math.Max(leastCorrelation, correlation)), strays / (float64(len(y)) + strayWeight)}
 }
 
-// variance is that of the mean of n neighbouring runs, in squares of the standard deviation.
+// variance is for the mean of n neighboring runs, in squared standard deviations.
 func (n noiseOf) variance(runs int) float64 {
 	sum, power := 1.0, 1.0
 	for k := 1; k < runs; k++ {
@@ -257,8 +251,7 @@ func (n noiseOf) variance(runs int) float64 {
 	return sum / float64(runs)
 }
 
-// cluster is how likely it is that a level that rests on so many of its runs is nothing but strays that are alike, at one of so many
-// places.
+// cluster is the probability that a level consists only of similar outliers.
 func (x noiseOf) cluster(places, length, rests int) float64 {
 	choices, _ := math.Lgamma(float64(length + 1))
 	for _, k := range []int{rests, length - rests} {
@@ -268,8 +261,8 @@ func (x noiseOf) cluster(places, length, rests int) float64 {
 	return float64(places) * math.Exp(choices+float64(rests)*math.Log(x.strays)+float64(rests-1)*math.Log(alike))
 }
 
-// places is how many places there are for a level such as that of the runs from to before to: where a history begins or ends those of
-// a few lengths, elsewhere each run.
+// places counts the possible positions of a level like from:to: one per short length at the ends of a
+// history, each run elsewhere.
 func places(y []float64, from, to int) int {
 	if from == 0 || to == len(y) {
 		return endPlaces
@@ -277,27 +270,29 @@ func places(y []float64, from, to int) int {
 	return len(y)
 }
 
-// test holds the level i against the next one. The p-value is for the worst of all runs at which there might be a step.
+// The p-value accounts for all possible positions of the step.
 func test(y []float64, ends []int, i int, noise noiseOf) step {
 	a, runsA := centre(y[begin(ends, i):ends[i]], noise.sd)
 	b, runsB := centre(y[ends[i]:ends[i+1]], noise.sd)
 	s := step{at: ends[i], from: a, log: b - a, se: noise.sd * math.Sqrt(noise.variance(runsA)+noise.variance(runsB))}
 	shared := noise.correlation * noise.correlation
-	free := scatterWorth * float64(len(y)) * (1 - shared) / (1 + shared) // independent runs from which the deviation would be known as well
+	// the number of independent runs that estimate the deviation as well
+	free := scatterWorth * float64(len(y)) * (1 - shared) / (1 + shared)
 	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: math.Max(3, free-float64(len(ends)))}
 	s.p = float64(len(y)) * 2 * t.Survival(math.Abs(s.log)/s.se)
-	s.p += noise.cluster(places(y, begin(ends, i), ends[i]), ends[i]-begin(ends, i), runsA) + noise.cluster(places(y, ends[i], ends[i+1]), ends[i+1]-ends[i], runsB)
+	s.p += noise.cluster(places(y, begin(ends, i), ends[i]), ends[i]-begin(ends, i), runsA) + noise.cluster(places(y, ends[i], ends[i+1]),
+		ends[i+1]-ends[i], runsB)
 	s.p = math.Min(1, s.p)
 	return s
 }
 
-// bestSplit is where in from to before to a step costs least, of two levels that stay about as they are at the given run. Strays
-// cost the same on either side: of runs between which only strays lie it is the middle one.
+// bestSplit is the cheapest position in from:to of a step at at. If only outliers separate equal positions,
+// it is the middle one.
 func bestSplit(y []float64, from, to, at int, sd float64) int {
 	a, _ := centre(y[from:at], sd)
 	b, _ := centre(y[at:to], sd)
 	first, last, least, sum := at, at, math.Inf(1), 0.0
-	for k := from; k < to; k++ { // the price of the first k runs at level a over that at level b
+	for k := from; k < to; k++ { // cost of the first k runs at level a relative to level b
 		if k-from >= leastRuns && to-k >= leastRuns {
 			switch {
 			case sum < least-1e-9:
@@ -309,14 +304,4 @@ func bestSplit(y []float64, from, to, at int, sd float64) int {
 		sum += loss(y[k]-a, sd) - loss(y[k]-b, sd)
 	}
 	return (first + last) / 2
-}
-
-// middle is the median.
-func middle(y []float64) float64 {
-	s := slices.Clone(y)
-	slices.Sort(s)
-	if n := len(s); n%2 == 0 {
-		return (s[n/2-1] + s[n/2]) / 2
-	}
-	return s[len(s)/2]
 }

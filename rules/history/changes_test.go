@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// simulate draws a history: the standard deviation between runs is 0.5 %, neighbours have half of it in common, and one run in ten
-// is a stray, mostly slower, by 10 % and the like. levels has the log of the true time of each run.
+// simulate draws a standard deviation of 0.5 % between runs, half of it common to neighbors. One run in ten
+// is an outlier, usually slower, by about 10 %. levels are logs of true times.
 func simulate(r *rand.Rand, levels []float64) []float64 {
 	const sd, correlation = 0.005, 0.5
 	y := make([]float64, len(levels))
@@ -30,7 +30,7 @@ func simulate(r *rand.Rand, levels []float64) []float64 {
 	return y
 }
 
-// stepped is 60 runs with steps of 3 %, up or down, that have five runs or more on both sides.
+// 60 runs with steps of 3 %, up or down, with at least five runs on both sides.
 func stepped(r *rand.Rand, steps int) (levels []float64, at []int) {
 	const runs, least = 60, 5
 	levels = make([]float64, runs)
@@ -56,11 +56,9 @@ func stepped(r *rand.Rand, steps int) (levels []float64, at []int) {
 	return levels, at
 }
 
-// tally is what became of simulated histories: how many steps there were and were not found, and how many histories have a
-// step that there is not.
 type tally struct{ histories, steps, missed, wrong int }
 
-// A step is found when one is reported at most three runs beside it: what is next to it may be strays.
+// A step counts as found within three runs, since its neighbors may be outliers.
 const beside = 3
 
 func count(seed uint64, histories, perHistory int) tally {
@@ -93,11 +91,12 @@ func count(seed uint64, histories, perHistory int) tally {
 	return of
 }
 
-// Every step is found, and of 20 histories at most one has a step that there is not.
+// At most one of 20 histories has a false step.
 func TestSimulatedHistories(t *testing.T) {
 	for seed := range uint64(10) {
 		if of := count(seed, 20, 1); of.missed > 0 || of.wrong > 1 {
-			t.Errorf("seed %d: %d of %d steps were missed, %d of %d histories have a false one", seed, of.missed, of.steps, of.wrong, of.histories)
+			t.Errorf("seed %d: %d of %d steps were missed, %d of %d histories have a false one", seed, of.missed, of.steps, of.wrong,
+				of.histories)
 		}
 		if of := count(100+seed, 20, 0); of.wrong > 1 {
 			t.Errorf("seed %d: %d of %d histories without a step have one", seed, of.wrong, of.histories)
@@ -112,7 +111,8 @@ func BenchmarkHistories(b *testing.B) {
 			var all tally
 			for i := range b.N {
 				of := count(9000+uint64(i), 20000, perHistory)
-				all.histories, all.steps, all.missed, all.wrong = all.histories+of.histories, all.steps+of.steps, all.missed+of.missed, all.wrong+of.wrong
+				all.histories, all.steps, all.missed, all.wrong = all.histories+of.histories, all.steps+of.steps, all.missed+of.missed,
+					all.wrong+of.wrong
 			}
 			b.ReportMetric(100*float64(all.wrong)/float64(all.histories), "%false")
 			if all.steps > 0 {
@@ -130,7 +130,6 @@ func BenchmarkHistories(b *testing.B) {
 	})
 }
 
-// A step of a history without noise is found where it is, with its height.
 func TestStepWithoutNoise(t *testing.T) {
 	y := make([]float64, 30)
 	for i := 12; i < 30; i++ {
@@ -142,7 +141,6 @@ func TestStepWithoutNoise(t *testing.T) {
 	}
 }
 
-// Two strays that are alike are no level.
 func TestStraysAreNoLevel(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	y := make([]float64, 40)
@@ -157,7 +155,7 @@ func TestStraysAreNoLevel(t *testing.T) {
 	}
 }
 
-// Whatever times are, steps are in order, inside, apart by a level's least runs, and of finite height.
+// For arbitrary times, steps are ordered, apart, and of finite height.
 func TestStepsOfAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		y := rapid.SliceOfN(rapid.OneOf(rapid.Float64Range(-14, 34), rapid.Float64Range(-0.1, 0.1), rapid.Just(1.5)), 0, 50).Draw(t, "y")

@@ -9,31 +9,34 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 // Schema is the value of Result.Schema.
 const Schema = "gemmaudit.history/1"
 
-// Settings are what a change has to be to be reported.
+// Settings are the criteria for reporting a change.
 type Settings struct {
-	// Level is the share of changes reported that are none, 0 to 1.
+	// Level is the accepted share of false positives among reported changes, 0 to 1.
 	Level float64 `json:"level"`
-	// Threshold is the least change that is reported, as a share of the time.
+	// Threshold is the smallest reported change, as a share of the time.
 	Threshold float64 `json:"threshold"`
+	// DespiteDisturbance includes runs that were disturbed more than others.
+	DespiteDisturbance bool `json:"despite_disturbance,omitempty"`
 }
 
-// Default are the settings of the command.
+// Default returns the settings of the command.
 func Default() Settings { return Settings{Level: 0.05, Threshold: 0.01} }
 
 // Run is one run of a history.
 type Run struct {
 	Path    string    `json:"path"`
 	Created time.Time `json:"created"`
-	// Taken is when the first sample was taken, by which runs are ordered; it is Created where no sample tells.
+	// Taken is the time of the first sample, or Created if samples have no times. Runs are ordered by it.
 	Taken     time.Time `json:"taken"`
 	Gemmaudit string    `json:"gemmaudit"`
 	Cases     int       `json:"cases"`
-	// Host and Labels are what the machine is called by.
+	// Host and Labels identify the machine.
 	Host   string         `json:"host,omitempty"`
 	Labels results.Labels `json:"labels,omitempty"`
 
@@ -46,7 +49,7 @@ type Case struct {
 	Identity string            `json:"identity"`
 	Series   results.SeriesKey `json:"series"`
 	M        int               `json:"m"`
-	// US are the medians in microseconds at a common clock, by run; nil where a run has not the case.
+	// US are the medians in microseconds at a common clock, by run; nil for runs without the case.
 	US []*float64 `json:"us"`
 	// Changes are its changes of level, by time.
 	Changes []Change `json:"changes"`
@@ -54,11 +57,12 @@ type Case struct {
 
 // Change is a change of level.
 type Change struct {
-	// Run is the index of the first run of the new level, Before of the last of the old one that has the case.
+	// Run is the index of the first run of the new level, Before the last one of the old level that has the
+	// case.
 	Run    int `json:"run"`
 	Before int `json:"before"`
 	// Ratio is the new level over the old one, with bounds of 95 % confidence.
-	Ratio rules.Interval `json:"ratio"`
+	Ratio stats.Interval `json:"ratio"`
 	// FromUS and ToUS are the levels in microseconds.
 	FromUS float64 `json:"from_us"`
 	ToUS   float64 `json:"to_us"`
@@ -66,7 +70,7 @@ type Change struct {
 	P float64 `json:"p"`
 }
 
-// Event is a run at which cases have changed, and what else changed there.
+// Event is a run at which cases changed, with other changes in it.
 type Event struct {
 	Run    int `json:"run"`
 	Before int `json:"before"`
@@ -74,7 +78,7 @@ type Event struct {
 	Faster int `json:"faster"`
 	// Ratio is the geometric mean over the cases that changed.
 	Ratio float64 `json:"ratio"`
-	// Factors are what differs between the two runs in software and machine, [results.FactorDiff].
+	// Factors lists the differences in software and machine between the two runs.
 	Factors []results.FactorDiff `json:"factors"`
 }
 
@@ -84,11 +88,14 @@ type Result struct {
 	Settings Settings `json:"settings"`
 	Runs     []Run    `json:"runs"`  // by date
 	Cases    []Case   `json:"cases"` // by identity and M
-	// Events are the runs at which something changed, by date.
+	// Events are the runs with changes, by date.
 	Events []Event `json:"events"`
-	// Short counts the cases that too few runs have for anything to be said of them.
+	// Short counts the cases with too few runs to judge.
 	Short int `json:"short"`
-	// Clocks are the clocks in MHz at which times are, by the models of devices.
+	// Shows is the step, as a share of the time, that half of the other cases would surely show several runs
+	// from either end; 0 without such cases.
+	Shows float64 `json:"shows,omitempty"`
+	// Clocks are the clocks of the times in MHz, by device model.
 	Clocks   map[string]float64 `json:"clock_mhz,omitempty"`
 	Warnings []rules.Warning    `json:"warnings,omitempty"`
 }
@@ -115,35 +122,39 @@ func (r *Result) Changed() int {
 	return n
 }
 
-// place is the identity of a case.
 type place struct {
 	identity string
 	m        int
 }
 
-// Collector takes runs one after the other, and keeps the medians of their cases alone.
+// Collector takes runs one by one and keeps only the medians of their cases.
 type Collector struct {
 	cfg    rules.Config
 	runs   []Run
 	common map[string]float64
 	keys   map[place]results.SeriesKey
-	times  map[place]map[int]float64 // by the order in which runs were added
+	times  map[place]map[int]float64 // by the order of addition
 	warned []rules.Warning
+	// In order of addition.
+	disturbed []rules.Disturbed
 }
 
-// NewCollector returns a collector without runs. cfg says at which clock times are taken.
+// NewCollector returns an empty collector. cfg sets the common clock.
 func NewCollector(cfg rules.Config) *Collector {
 	return &Collector{cfg: cfg, common: map[string]float64{}, keys: map[place]results.SeriesKey{}, times: map[place]map[int]float64{}}
 }
 
-// Add takes a run. data is not kept.
+// Add takes a run and does not keep data.
 func (c *Collector) Add(path string, data rules.Data) {
 	at := len(c.runs)
-	times, clocks := rules.CaseTimes(data, c.cfg, c.common)
+	times, clocks := rules.CaseTimes(data, c.cfg.Basis(), c.common)
 	for id, mhz := range clocks {
 		for _, d := range data.Meta.Fingerprint.Devices {
 			if one := c.common[d.Name]; d.ID == id && one != mhz {
-				c.warned = append(c.warned, rules.Warning{Subject: path, Text: fmt.Sprintf("%s ran at %.0f MHz, too far from the %.0f of the first run for times to be brought to that clock", id, mhz, one)})
+				c.warned = append(c.warned,
+					rules.Warning{Subject: path,
+						Text: fmt.Sprintf("%s ran at %.0f MHz, too far from the %.0f MHz of the first run to convert its times", id, mhz,
+							one)})
 			}
 		}
 	}
@@ -160,15 +171,16 @@ func (c *Collector) Add(path string, data rules.Data) {
 		}
 		c.keys[p], c.times[p][at] = t.Series, t.US
 	}
+	c.disturbed = append(c.disturbed, rules.CountDisturbed(data))
 	taken, known := data.Taken()
 	if !known {
-		c.warned = append(c.warned, rules.Warning{Subject: path, Text: "nothing says when it was measured: it is placed by when it was imported"})
+		c.warned = append(c.warned, rules.Warning{Subject: path, Text: "time of measurement unknown: ordered by the time of its import"})
 	}
 	c.runs = append(c.runs, Run{Path: path, Created: data.Meta.Created, Taken: taken, Gemmaudit: data.Meta.Gemmaudit, Cases: len(times),
 		Host: data.Meta.Fingerprint.Hostname, Labels: data.Meta.Labels, fingerprint: data.Meta.Fingerprint})
 }
 
-// Result puts the runs in order of when they were measured and finds the changes.
+// Result sorts the runs by time of measurement and finds the changes.
 func (c *Collector) Result(s Settings) *Result {
 	order := make([]int, len(c.runs))
 	for i := range order {
@@ -181,10 +193,14 @@ func (c *Collector) Result(s Settings) *Result {
 	for _, i := range order {
 		r.Runs = append(r.Runs, c.runs[i])
 	}
+	aside := map[int]bool{}
+	if !s.DespiteDisturbance {
+		aside = c.disturbedMore(r)
+	}
 	for p, times := range c.times {
 		k := Case{Identity: p.identity, Series: c.keys[p], M: p.m, US: make([]*float64, len(order)), Changes: []Change{}}
 		for at, i := range order {
-			if us, ok := times[i]; ok {
+			if us, ok := times[i]; ok && !aside[i] {
 				k.US[at] = &us
 			}
 		}
@@ -196,9 +212,34 @@ func (c *Collector) Result(s Settings) *Result {
 	return r
 }
 
-// find fills in the changes of all cases.
+// disturbedMore returns the runs with many more disturbed samples than the others, whose times do not
+// represent the machine, and warns of each.
+func (c *Collector) disturbedMore(r *Result) map[int]bool {
+	out := map[int]bool{}
+	if len(c.disturbed) == 0 {
+		return out
+	}
+	shares := make([]float64, len(c.disturbed))
+	for i, d := range c.disturbed {
+		shares[i] = d.Share()
+	}
+	slices.Sort(shares)
+	usual := shares[(len(shares)-1)/2]
+	for i, d := range c.disturbed {
+		if d.MoreDisturbed(usual) {
+			out[i] = true
+			r.Warnings = append(r.Warnings,
+				rules.Warning{Subject: c.runs[i].Path,
+					Text: fmt.Sprintf("excluded: other load disturbed %.0f %% of its samples, compared with %.0f %% in the median run",
+						100*d.Share(), 100*usual)})
+		}
+	}
+	return out
+}
+
 func (r *Result) find() {
 	tested := 0
+	var noise []float64
 	for i := range r.Cases {
 		c := &r.Cases[i]
 		var y []float64
@@ -213,11 +254,16 @@ func (r *Result) find() {
 			continue
 		}
 		tested++
+		noise = append(noise, firstNoise(y))
 		for _, s := range steps(y, r.Settings.Level) {
 			half := 1.96 * s.se
-			c.Changes = append(c.Changes, Change{Run: at[s.at], Before: at[s.at-1], P: s.p, FromUS: math.Exp(s.from), ToUS: math.Exp(s.from + s.log),
-				Ratio: rules.Interval{Lo: math.Exp(s.log - half), Mid: math.Exp(s.log), Hi: math.Exp(s.log + half)}})
+			c.Changes = append(c.Changes,
+				Change{Run: at[s.at], Before: at[s.at-1], P: s.p, FromUS: math.Exp(s.from), ToUS: math.Exp(s.from + s.log),
+					Ratio: stats.Interval{Lo: math.Exp(s.log - half), Mid: math.Exp(s.log), Hi: math.Exp(s.log + half)}})
 		}
+	}
+	if tested > 0 {
+		r.Shows = math.Expm1(sureStep * stats.Median(noise))
 	}
 	least := func(c Case) float64 {
 		p := 1.0
@@ -233,7 +279,7 @@ func (r *Result) find() {
 		}
 	}
 	slices.Sort(p)
-	bound := 0.0 // the largest p-value that holds the rate over all cases
+	bound := 0.0 // the largest p-value that satisfies the rate over all cases
 	for k, v := range p {
 		if v <= r.Settings.Level*float64(k+1)/float64(tested) {
 			bound = v
@@ -247,7 +293,6 @@ func (r *Result) find() {
 	}
 }
 
-// group gathers changes by the run at which they came, and says what else changed there.
 func (r *Result) group() {
 	at := map[int]int{}
 	logs := map[int]float64{}
@@ -257,7 +302,8 @@ func (r *Result) group() {
 			if !ok {
 				i = len(r.Events)
 				at[x.Run] = i
-				r.Events = append(r.Events, Event{Run: x.Run, Before: x.Before, Factors: r.Runs[x.Before].fingerprint.Diff(r.Runs[x.Run].fingerprint)})
+				r.Events = append(r.Events,
+					Event{Run: x.Run, Before: x.Before, Factors: r.Runs[x.Before].fingerprint.Diff(r.Runs[x.Run].fingerprint)})
 			}
 			e := &r.Events[i]
 			if x.Ratio.Mid > 1 {

@@ -16,7 +16,6 @@ import (
 
 var key = results.SeriesKey{Device: "cuda:0", Kernel: "cublas", Subject: kernels.Product(kernels.BF16, 4096, 4096), Regime: results.Engine}
 
-// runOf is a run of a day with cases at some Ms, by a driver, whose times are what us says.
 func runOf(day int, device, driver string, ms []int, us func(m int) float64) rules.Data {
 	k := key
 	k.Device = device
@@ -24,16 +23,19 @@ func runOf(day int, device, driver string, ms []int, us func(m int) float64) rul
 	for i, m := range ms {
 		row := results.Row{Case: results.Case{ID: int64(i + 1), SeriesKey: k, M: m}}
 		for round := range 5 {
-			row.Samples = append(row.Samples, results.Sample{CaseID: int64(i + 1), Phase: results.PhaseSweep, Round: round, Seq: int64(round*len(ms) + i), Launches: 1, US: us(m)})
+			row.Samples = append(row.Samples, results.Sample{CaseID: int64(i + 1), Phase: results.PhaseSweep, Round: round,
+				Seq: int64(round*len(ms) + i), Launches: 1, US: us(m)})
 		}
 		s.Rows = append(s.Rows, row)
 	}
 	spec := kernels.Spec{ID: device, Name: "Card X", Versions: map[string]string{"driver": driver}}
-	return rules.Data{Series: []results.Series{s}, Meta: results.Meta{Created: time.Date(2025, 1, day, 0, 0, 0, 0, time.UTC), Fingerprint: results.Fingerprint{Hostname: "host", Devices: []kernels.Spec{spec}}}}
+	return rules.Data{Series: []results.Series{s},
+		Meta: results.Meta{Created: time.Date(2025, 1, day, 0, 0, 0, 0, time.UTC),
+			Fingerprint: results.Fingerprint{Hostname: "host", Devices: []kernels.Spec{spec}}}}
 }
 
-// collected is a history of 24 runs in which M 64 is slower by 4 % from the 15th of the month on, when there came another
-// driver. The card has another id every other day. Runs come in no order.
+// Over 24 runs, M 64 is slower by 4 % from the 15th on, when the driver changed. The card's id alternates.
+// Runs arrive unordered.
 func collected(t *testing.T) *Result {
 	t.Helper()
 	r := rand.New(rand.NewPCG(2, 3))
@@ -74,7 +76,8 @@ func TestHistory(t *testing.T) {
 		t.Fatalf("case %+v", c)
 	}
 	x := c.Changes[0]
-	if r.Runs[x.Run].Path != "15.db" || r.Runs[x.Before].Path != "14.db" || x.Ratio.Lo > 1.04 || x.Ratio.Hi < 1.04 || math.Abs(x.FromUS-64) > 0.5 {
+	if r.Runs[x.Run].Path != "15.db" || r.Runs[x.Before].Path != "14.db" || x.Ratio.Lo > 1.04 || x.Ratio.Hi < 1.04 ||
+		math.Abs(x.FromUS-64) > 0.5 {
 		t.Errorf("change %+v", x)
 	}
 	if len(r.Events) != 1 || r.Events[0].Slower != 1 || r.Events[0].Faster != 0 {
@@ -92,7 +95,6 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// unchanged simulates histories of 50 cases of which nothing changes, and counts those with a change.
 func unchanged(seed uint64, histories int) (wrong int) {
 	r := rand.New(rand.NewPCG(4, seed))
 	for range histories {
@@ -113,14 +115,12 @@ func unchanged(seed uint64, histories int) (wrong int) {
 	return wrong
 }
 
-// Of many cases of which nothing has changed hardly a history reports any.
 func TestHistoriesOfManyCases(t *testing.T) {
 	if wrong := unchanged(5, 20); wrong > 2 {
 		t.Errorf("%d of 20 histories of 50 cases have a change", wrong)
 	}
 }
 
-// What was added of a run is its medians: the samples are free.
 func TestCollectorKeepsNoSamples(t *testing.T) {
 	c := NewCollector(rules.Default())
 	sample := func() weak.Pointer[results.Sample] {
@@ -135,4 +135,20 @@ func TestCollectorKeepsNoSamples(t *testing.T) {
 		t.Error("the samples are kept")
 	}
 	runtime.KeepAlive(c)
+}
+
+// Single samples with 2 % noise show no change of 1 %, and the result reports what they can show.
+func TestShows(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, c := range []struct{ noise, least, most float64 }{{0, 0, 0.01}, {0.02, 0.08, 0.25}} {
+		collector := NewCollector(rules.Default())
+		for day := range 30 {
+			collector.Add(fmt.Sprint(day), runOf(day, "card", "1", []int{64, 128, 192, 256, 320},
+				func(m int) float64 { return float64(m) * math.Exp(c.noise*r.NormFloat64()) }))
+		}
+		if got := collector.Result(Default()); got.Shows < c.least || got.Shows > c.most || got.Changed() > 0 {
+			t.Errorf("noise of %g: a step of %g shows, expected %g to %g; %d cases changed", c.noise, got.Shows, c.least, c.most,
+				got.Changed())
+		}
+	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// Runs that were imported newest first follow each other as they were measured; one that does not say when is named.
+// Runs imported newest first are ordered by measurement time; one without a time is reported.
 func TestOrderIsThatOfTheSamples(t *testing.T) {
 	day := func(n int) time.Time { return time.Date(2026, 1, n, 2, 0, 0, 0, time.UTC) }
 	run := func(taken time.Time, imported time.Time) rules.Data {
@@ -22,7 +22,8 @@ func TestOrderIsThatOfTheSamples(t *testing.T) {
 			}
 			row.Samples = append(row.Samples, s)
 		}
-		return rules.Data{Meta: results.Meta{Created: imported, Source: "x.csv"}, Series: []results.Series{{Key: key, Rows: []results.Row{row}}}}
+		return rules.Data{Meta: results.Meta{Created: imported, Source: "x.csv"},
+			Series: []results.Series{{Key: key, Rows: []results.Row{row}}}}
 	}
 	c := NewCollector(rules.Default())
 	c.Add("new.db", run(day(3), day(10)))

@@ -7,9 +7,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// TestBounds simulates eight machines of each kind and holds the rates against their
-// bounds: over all kinds of noise together by the upper limit, under each kind, of which
-// there is too little for that, by the lower one. make trust simulates 1000.
+// With eight machines of each kind, the upper limits over all kinds together must meet their bounds, and the
+// lower limits per kind. make trust simulates 1000.
 func TestBounds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a hundred machines; TestRepeatable simulates three")

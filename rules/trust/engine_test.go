@@ -9,10 +9,10 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// TestRemediesOfAnEngine: on simulated machines pads with their rows copied gain what they do in truth, the
-// copy included, and Ms between those that were swept pay where a table says so.
+// Pads with copied rows have the promised gain including the copy, and Ms between swept ones gain if a table
+// serves them.
 func TestRemediesOfAnEngine(t *testing.T) {
-	kinds, err := ParseKinds([]string{"quiet", "waves", "clock"})
+	kinds, _, err := KindsNamed("quiet", "waves", "clock")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,8 @@ func TestRemediesOfAnEngine(t *testing.T) {
 			t.Fatal(err)
 		}
 		pads, err := rules.FindSplits(t.Context(), v.data, s.cfg, rules.SplitOptions{
-			Among: rules.AmongAll, Kinds: []rules.RemedyKind{rules.RemedyPad}, Pads: rules.PadsCopied, Candidates: rules.CandidatesAll, Ratio: 1}, m)
+			Among: rules.AmongAll, Kinds: []rules.RemedyKind{rules.RemedyPad}, Pads: rules.PadsCopied, Candidates: rules.CandidatesAll,
+			Ratio: 1}, m)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,11 +67,7 @@ func TestRemediesOfAnEngine(t *testing.T) {
 			}
 			for m := st.FromM; m <= st.ToM; m++ {
 				between++
-				remedy := rules.Remedy{Kind: st.Kind, M: m, PadTo: st.PadTo, Pad: st.Pad, Kernel: st.Kernel}
-				if rest := m - sum(st.Fixed); len(st.Fixed) > 0 {
-					remedy.Parts = append(slices.Clone(st.Fixed), rest)
-				}
-				if v.truth.gain(st.Series, remedy).Hi <= 1 {
+				if v.truth.gain(st.Series, remedyAt(st, m)).Hi <= 1 {
 					unpaid++
 				}
 			}

@@ -9,13 +9,13 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
-// isolatedShare is the share of rows that are slow by themselves where rows are inferred.
+// isolatedShare is the share of isolated slow rows in sweeps with inferred rows.
 const isolatedShare = 0.004
 
-// inferredGrid is the Ms of a sweep of which not every one is measured.
 func inferredGrid() sweep.Batches {
 	var ms sweep.Batches
 	for m := 8; m <= 4096; m += 8 {
@@ -24,7 +24,6 @@ func inferredGrid() sweep.Batches {
 	return ms
 }
 
-// grid is the Ms of a sweep under the kind of noise.
 func (k Kind) grid() sweep.Batches {
 	if k.infers {
 		return inferredGrid()
@@ -32,7 +31,6 @@ func (k Kind) grid() sweep.Batches {
 	return grid()
 }
 
-// infer prepares a runner whose plan infers rows, by what would run where the machine is asked.
 func (s *subject) infer(ctx context.Context, v *visit, r *sweep.Runner, chooser rules.OpenRows) error {
 	if !s.kind.untold {
 		told, err := sweep.AskChoices(ctx, r.Devices, r.Plan, sweep.Asking{})
@@ -47,11 +45,11 @@ func (s *subject) infer(ctx context.Context, v *visit, r *sweep.Runner, chooser 
 	chooser.Asked, chooser.Seed, chooser.Devices = results.Inferred(r.Plan.Own()), r.Plan.Seed, []kernels.Spec{v.device.Spec()}
 	chooser.Launched = v.run.Cases
 	r.Chooser = chooser
-	r.Designer = rules.Designer{Config: s.cfg, Ceilings: chooser.Ceilings, Devices: chooser.Devices, Looks: chooser.Looks, Clocks: chooser.Clocks, Launched: chooser.Launched, Seed: r.Plan.Seed}
+	r.Designer = rules.Designer{Config: s.cfg, Ceilings: chooser.Ceilings, Devices: chooser.Devices, Looks: chooser.Looks,
+		Clocks: chooser.Clocks, Launched: chooser.Launched, Seed: r.Plan.Seed}
 	return nil
 }
 
-// examineInferred judges a machine of which few rows are measured.
 func (s *subject) examineInferred(ctx context.Context) (err error) {
 	v, err := s.sweep(ctx, "inferred", simulated.Session{Seed: s.rng.Uint64()}, 0)
 	if err != nil {
@@ -65,24 +63,21 @@ func (s *subject) examineInferred(ctx context.Context) (err error) {
 	return err
 }
 
-// scoreInferred counts what is known of rows that were not measured. A row that is slow by itself,
-// and was not measured, nothing can tell.
+// An isolated slow row that was not measured cannot be detected.
 func (s *subject) scoreInferred(v *visit, a *rules.Audit) {
 	t := s.tally
 	bound := 1 - s.cfg.Threshold
 	var offs []float64
 	for _, series := range a.Series {
 		if i := series.Inference; i != nil {
-			t.count(ChecksOutside).Hits += i.Checked - i.Inside
-			t.count(ChecksOutside).Of += i.Checked
-			t.count(UnknownRows).Hits += i.Open
-			t.count(UnknownRows).Of += i.Asked
+			t.count(ChecksOutside).merge(Count{i.Checked - i.Inside, i.Checked})
+			t.count(UnknownRows).merge(Count{i.Open, i.Asked})
 		}
 		for _, r := range series.Rows {
 			offs = append(offs, math.Log(r.US.Mid/(v.truth.seconds(results.Case{SeriesKey: series.Key, M: r.M}).Lo*1e6)))
 		}
 	}
-	common := middle(offs)
+	common := stats.Median(offs)
 	for _, series := range a.Series {
 		kernel := series.Key.Kernel
 		for _, r := range series.Rows {
@@ -96,17 +91,12 @@ func (s *subject) scoreInferred(v *visit, a *rules.Audit) {
 				continue
 			}
 			us := v.truth.seconds(results.Case{SeriesKey: series.Key, M: r.M}).Lo * 1e6 * math.Exp(common)
-			o := Offence{Kernel: kernel, M: r.M, Rule: string(rules.Monotonic), Verdict: string(r.Verdict), Truth: simulated.Range{Lo: us, Hi: us}, Claimed: r.US}
+			o := Offence{Kernel: kernel, M: r.M, Rule: string(rules.Monotonic), Verdict: string(r.Verdict),
+				Truth: simulated.Range{Lo: us, Hi: us}, Claimed: r.US}
 			off := math.Max(math.Log(r.US.Lo/us), math.Log(us/r.US.Hi))
-			if t.count(UncoveredInferred).add(off > 0); off > 0 {
-				o.Measure, o.Beyond = UncoveredInferred, off
-				s.offend(v, o)
-			}
+			s.judge(v, UncoveredInferred, off > 0, off, o)
 			far := math.Abs(math.Log(r.US.Mid / us))
-			if t.count(FarInferred).add(far > FarBeyond); far > FarBeyond {
-				o.Measure, o.Beyond = FarInferred, far
-				s.offend(v, o)
-			}
+			s.judge(v, FarInferred, far > FarBeyond, far, o)
 			if loss.Lo >= bound+SlowBeyond {
 				t.count(MissedInferred).add(r.Verdict == rules.Clean)
 			}
@@ -114,7 +104,7 @@ func (s *subject) scoreInferred(v *visit, a *rules.Audit) {
 	}
 }
 
-// isolated says whether a row is slow for no reason that could be told without measuring it.
+// isolated reports whether a row's slowness is visible only by measuring it.
 func (s *subject) isolated(kernel string, m int) bool {
 	return s.kind.infers && s.machine.Isolated(kernel, m)
 }

@@ -14,19 +14,18 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
-// The product that machines are audited on.
 const (
 	weightsN, weightsK = 4096, 4096
-	// screening and most are the rounds of a sweep.
-	screening, most = 7, 35
-	// noisePairs of noiseRounds are measured to compare a row with itself.
+	screening, most    = 7, 35
+	// noisePairs pairs of noiseRounds compare a row with itself.
 	noisePairs, noiseRounds = 8, 10
 )
 
-// grid is the Ms of a sweep: where memory binds, and where arithmetic does.
+// grid is the Ms of a sweep, memory-bound and compute-bound.
 func grid() sweep.Batches {
 	var ms sweep.Batches
 	for m := 16; m < 512; m += 31 {
@@ -38,7 +37,6 @@ func grid() sweep.Batches {
 	return ms
 }
 
-// subject is one machine under one kind of noise, and where its runs are written.
 type subject struct {
 	kind    Kind
 	index   int
@@ -49,7 +47,7 @@ type subject struct {
 	tally   *tally
 }
 
-// newSubject draws a machine. Equal seeds, kinds and indices give equal machines.
+// Equal seeds, kinds and indices give equal machines.
 func newSubject(seed uint64, kind Kind, index int, cfg rules.Config, folder string, t *tally) (*subject, error) {
 	name := uint64(0)
 	for _, c := range kind.Name {
@@ -64,7 +62,7 @@ func newSubject(seed uint64, kind Kind, index int, cfg rules.Config, folder stri
 			planted = append(planted, d)
 		}
 	}
-	machineOf := simulated.Config{
+	machineOf := simulated.MachineConfig{
 		Seed: rng.Uint64(), N: weightsN, K: weightsK, Ms: kind.grid(), Depths: planted,
 		Waves: kind.waves, Switches: kind.switches, Disturbances: kind.disturbances,
 	}
@@ -78,7 +76,6 @@ func newSubject(seed uint64, kind Kind, index int, cfg rules.Config, folder stri
 	return &subject{kind: kind, index: index, cfg: cfg, machine: machine, rng: rng, folder: folder, tally: t}, nil
 }
 
-// plan is the sweep of a machine.
 func (s *subject) plan(deadline time.Duration) *sweep.Plan {
 	p := &sweep.Plan{
 		Schema: sweep.PlanSchema, Screening: screening, Rounds: most, Seed: s.rng.Uint64(),
@@ -86,7 +83,7 @@ func (s *subject) plan(deadline time.Duration) *sweep.Plan {
 		Sentinel: sweep.DefaultSentinel(), Deadline: deadline,
 	}
 	p.Sentinel.DriftBound = rules.Default().DriftBound
-	p.Sentinel.Every = 40 * time.Millisecond // a sweep of seconds needs them as often as one of minutes
+	p.Sentinel.Every = 40 * time.Millisecond // a sweep of seconds needs as many as one of minutes
 	for _, kernel := range []string{simulated.Library, simulated.Ours} {
 		key := results.SeriesKey{Device: simulated.DeviceID, Kernel: kernel, Subject: s.machine.Config().Subject(), Regime: results.Engine}
 		p.Series = append(p.Series, sweep.PlannedSeries{SeriesKey: key, Ms: s.kind.grid(), Infer: s.kind.infers})
@@ -94,18 +91,16 @@ func (s *subject) plan(deadline time.Duration) *sweep.Plan {
 	return p
 }
 
-// visit is one session on the machine with the run that was measured in it.
 type visit struct {
 	name   string
-	device *simulated.Device
+	device *simulated.Card
 	run    *results.Run
 	data   rules.Data
 	truth  truth
 	wall   time.Duration // of the sweep
-	usual  float64       // MHz, at which the sweep ran
+	usual  float64
 }
 
-// sweep measures the machine into a run file.
 func (s *subject) sweep(ctx context.Context, name string, session simulated.Session, deadline time.Duration) (*visit, error) {
 	v := &visit{name: name, device: s.machine.Open(session)}
 	plan := s.plan(deadline)
@@ -150,12 +145,11 @@ func (s *subject) sweep(ctx context.Context, name string, session simulated.Sess
 
 func (v *visit) close() error { return errors.Join(v.run.Close(), v.device.Close()) }
 
-// measurer measures again what the visit's run holds.
 func (v *visit) measurer() (*sweep.Measurer, error) {
 	return sweep.NewMeasurer(sweep.MeasureConfig{Devices: []kernels.Device{v.device}, Out: v.run, Now: v.device.Now})
 }
 
-// examine does with a machine what its users would, and counts.
+// examine performs a user's steps on a machine, and counts.
 func (s *subject) examine(ctx context.Context) (err error) {
 	if s.kind.inOrder {
 		return s.examineInOrder(ctx)
@@ -188,7 +182,7 @@ func (s *subject) examine(ctx context.Context) (err error) {
 	return s.stop(ctx, a, seeds[0])
 }
 
-// audit judges a visit with confirmation, and with remedies where they are asked for.
+// audit judges a visit with confirmation, and optionally with remedies.
 func (s *subject) audit(ctx context.Context, v *visit, remedies bool) (_ *rules.Audit, err error) {
 	m, err := v.measurer()
 	if err != nil {
@@ -199,7 +193,7 @@ func (s *subject) audit(ctx context.Context, v *visit, remedies bool) (_ *rules.
 	if err != nil {
 		return nil, err
 	}
-	// Where no clock is told, rows are judged at the one that the sweep ran at.
+	// Without a reported clock, rows are judged at the sweep's clock.
 	v.truth = newTruth(s.machine, cmp.Or(audit.Clocks[simulated.DeviceID], v.usual))
 	s.scoreAudit(v, audit)
 	if !remedies {
@@ -212,16 +206,14 @@ func (s *subject) audit(ctx context.Context, v *visit, remedies bool) (_ *rules.
 	s.scoreRemedies(v, splits)
 	s.scoreTable(v, splits)
 	series := v.data.Series[s.rng.IntN(len(v.data.Series))]
-	floor, err := m.NoiseFloor(ctx, series.Rows[s.rng.IntN(len(series.Rows))].Case, noisePairs, noiseRounds, rules.Different)
+	floor, err := m.NoiseFloor(ctx, series.Rows[s.rng.IntN(len(series.Rows))].Case, noisePairs, noiseRounds, stats.Different)
 	if err != nil {
 		return nil, err
 	}
-	s.tally.count(NoiseFlagged).Hits += floor.Flagged
-	s.tally.count(NoiseFlagged).Of += noisePairs
+	s.tally.count(NoiseFlagged).merge(Count{floor.Flagged, noisePairs})
 	return audit, nil
 }
 
-// compare holds two audits of the machine against each other.
 func (s *subject) compare(a, b *visit, first, second *rules.Audit) error {
 	s.scorePair(b, verdicts(first), verdicts(second))
 	diff, err := rules.Diff(a.data, b.data, s.cfg)
@@ -232,10 +224,10 @@ func (s *subject) compare(a, b *visit, first, second *rules.Audit) error {
 	return nil
 }
 
-// stops is at how many moments a run is looked at as if it had been stopped there.
+// stops is the number of moments at which a run is judged as if stopped.
 const stops = 4
 
-// stop judges what a sweep would have held had it been stopped, and a sweep that was.
+// stop judges the prefixes of a sweep, and a sweep with a deadline.
 func (s *subject) stop(ctx context.Context, full *visit, seed uint64) error {
 	whole, err := rules.RunAudit(ctx, full.data, s.cfg, nil)
 	if err != nil {
@@ -268,7 +260,6 @@ func (s *subject) stop(ctx context.Context, full *visit, seed uint64) error {
 	return errors.Join(err, short.close())
 }
 
-// until is what a run held before a moment of its life.
 func until(data rules.Data, seq int64) rules.Data {
 	before := func(samples []results.Sample) []results.Sample {
 		var out []results.Sample
@@ -296,7 +287,6 @@ func until(data rules.Data, seq int64) rules.Data {
 	return out
 }
 
-// remove deletes the run files of a machine.
 func (s *subject) remove() error {
 	files, err := filepath.Glob(filepath.Join(s.folder, fmt.Sprintf("%s-%d-*", s.kind.Name, s.index)))
 	for _, f := range files {

@@ -12,60 +12,67 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 // Schema is the value of Result.Schema.
 const Schema = "gemmaudit.trust/1"
 
-// Options say what is simulated.
+// Options configure a simulation.
 type Options struct {
-	Machines int    // in all, dealt to the kinds in turn
-	Seed     uint64 // from which all machines and all noise follow
-	Kinds    []Kind // none is all
+	Machines int    // in all, distributed over the kinds
+	Seed     uint64 // determines all machines and noise
+	Kinds    []Kind // all if empty, unless Data is not
+	// Data lists the kinds of data sets; DataSets is how many of each are made.
+	Data     []DataKind
+	DataSets int
 	Config   rules.Config
-	// Worst is how many offences of each measure and kind are kept, those that miss
-	// the bound most.
+	// Worst is how many offenses of each measure and kind are kept, the largest first.
 	Worst int
-	// Keep is a folder in which the run files stay; empty keeps none.
+	// Keep is a folder that keeps the run files; empty keeps none.
 	Keep string
-	// Workers is how many machines run side by side; 0 is one a processor.
+	// Workers is the number of parallel machines; 0 means one per processor.
 	Workers int
-	// Progress is called after every machine, by one goroutine at a time; nil is not.
+	// Progress is called after every machine, by one goroutine at a time; it may be nil.
 	Progress func(done, of int)
 }
 
-// Result is what has been counted.
+// Result holds all counts.
 type Result struct {
 	Schema    string       `json:"schema"`
 	Machines  int          `json:"machines"`
 	Seed      uint64       `json:"seed"`
 	Threshold float64      `json:"threshold"` // of the monotonic rule
 	Kinds     []KindResult `json:"kinds"`
-	// Broken lists the rates whose upper limit passes their bound, Thin those of which
-	// too little was counted to tell.
+	// DataSets is the number of data sets of each kind in Data.
+	DataSets int          `json:"data_sets,omitempty"`
+	Data     []DataResult `json:"data,omitempty"`
+	// Broken lists the rates whose upper limit exceeds their bound, Thin those with too small a total.
 	Broken []Rate `json:"broken"`
 	Thin   []Rate `json:"thin,omitempty"`
-	// Worst are offences, by kind and measure, those that miss the bound most first.
+	// Worst lists offenses by kind and measure, the largest first.
 	Worst []Offence `json:"worst,omitempty"`
 }
 
-// KindResult is what has been counted under one kind of noise.
+// KindResult holds the counts under one kind of noise.
 type KindResult struct {
 	Kind
 	Machines int     `json:"machines"`
-	Samples  float64 `json:"samples"` // of a row, on average
+	Samples  float64 `json:"samples"` // per row, on average
 	Rates    []Rate  `json:"rates"`
 	// Detection is by depth, ascending.
 	Detection []Detection `json:"detection"`
-	// Promised and Predicted are the medians of promised ÷ true gain − 1 over emitted
-	// remedies: as they were executed, and as the sweep had them. Remedies is how many.
+	// Promised and Predicted are the medians of promised ÷ true gain − 1 over emitted remedies, as executed
+	// and from the sweep.
 	Promised  float64 `json:"promised_bias"`
 	Predicted float64 `json:"predicted_bias"`
 	Remedies  int     `json:"remedies"`
 }
 
-// Detection is how many of the intervals planted at a depth were found.
+// Detection counts the intervals found at a depth.
 type Detection struct {
 	Depth float64 `json:"depth"`
 	Count
@@ -73,7 +80,7 @@ type Detection struct {
 	Lower float64 `json:"lower"` // 95 % limit
 }
 
-// Rate is that of a measure.
+// Rate returns the rate of a measure.
 func (k KindResult) Rate(m Measure) Rate {
 	for _, r := range k.Rates {
 		if r.Measure == m {
@@ -83,8 +90,8 @@ func (k KindResult) Rate(m Measure) Rate {
 	return Rate{Kind: k.Name, Measure: m}
 }
 
-// Run simulates machines and counts. The result follows from the options alone,
-// whatever the number of workers. When ctx ends, the error wraps its cause.
+// Run simulates machines and counts. The result does not depend on the number of workers. If ctx ends, the
+// error wraps its cause.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if o.Machines < 1 {
 		return nil, fmt.Errorf("%d machines, expected at least 1", o.Machines)
@@ -92,14 +99,17 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := o.Config.Validate(); err != nil {
 		return nil, err
 	}
-	if len(o.Kinds) == 0 {
+	if len(o.Kinds) == 0 && len(o.Data) == 0 {
 		o.Kinds = Kinds()
+	}
+	if len(o.Kinds) == 0 {
+		o.Machines = 0
 	}
 	folder := o.Keep
 	if folder == "" {
 		var err error
 		if folder, err = os.MkdirTemp("", "gemmaudit-trust-"); err != nil {
-			return nil, fmt.Errorf("make a folder for runs where TMPDIR says: %w", err)
+			return nil, fmt.Errorf("create a folder for runs in TMPDIR: %w", err)
 		}
 		defer os.RemoveAll(folder)
 	} else if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -109,52 +119,38 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return o.sum(tallies), nil
+	r := o.sum(tallies)
+	if r.Data, err = RunData(ctx, o.Data, o.DataSets, o.Seed, o.Config, o.Workers); err != nil {
+		return nil, err
+	}
+	r.DataSets = o.DataSets
+	for _, k := range r.Data {
+		for _, rate := range k.Rates() {
+			if rate.Broken {
+				r.Broken = append(r.Broken, rate)
+			}
+		}
+	}
+	return r, nil
 }
 
-// simulate examines every machine and returns the tallies of the kinds.
 func (o Options) simulate(ctx context.Context, folder string) ([]*tally, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	workers := o.Workers
-	if workers < 1 {
-		workers = runtime.GOMAXPROCS(0)
-	}
 	all := make([]*tally, o.Machines)
-	next := make(chan int)
 	var mu sync.Mutex
-	var wait sync.WaitGroup
 	done := 0
-	for range workers {
-		wait.Go(func() {
-			for i := range next {
-				t, err := o.examine(ctx, i, folder)
-				if err != nil {
-					cancel(err)
-					continue
-				}
-				mu.Lock()
-				all[i] = t
-				if done++; o.Progress != nil {
-					o.Progress(done, o.Machines)
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	for i := range o.Machines {
-		if ctx.Err() != nil {
-			break
+	err := inParallel(ctx, o.Workers, o.Machines, func(ctx context.Context, i int) (err error) {
+		if all[i], err = o.examine(ctx, i, folder); err != nil {
+			return err
 		}
-		select {
-		case next <- i:
-		case <-ctx.Done():
+		mu.Lock()
+		defer mu.Unlock()
+		if done++; o.Progress != nil {
+			o.Progress(done, o.Machines)
 		}
-	}
-	close(next)
-	wait.Wait()
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	sums := make([]*tally, len(o.Kinds))
 	for k := range sums {
@@ -166,7 +162,23 @@ func (o Options) simulate(ctx context.Context, folder string) ([]*tally, error) 
 	return sums, nil
 }
 
-// examine simulates the ith machine.
+// inParallel calls f with every number below n, workers at a time; 0 is one per processor. The first failure, or the end of
+// ctx, stops it: the error is that one's cause.
+func inParallel(ctx context.Context, workers, n int, f func(ctx context.Context, i int) error) error {
+	group, inner := errgroup.WithContext(ctx)
+	if workers < 1 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	group.SetLimit(workers)
+	for i := range n {
+		if inner.Err() != nil {
+			break
+		}
+		group.Go(func() error { return f(inner, i) })
+	}
+	return cmp.Or(context.Cause(ctx), group.Wait())
+}
+
 func (o Options) examine(ctx context.Context, i int, folder string) (*tally, error) {
 	kind, index := o.Kinds[i%len(o.Kinds)], i/len(o.Kinds)
 	t := newTally()
@@ -184,11 +196,11 @@ func (o Options) examine(ctx context.Context, i int, folder string) (*tally, err
 	return t, err
 }
 
-// trim keeps the worst offences of each measure.
 func (t *tally) trim(most int) {
 	slices.SortStableFunc(t.offences, func(a, b Offence) int {
 		return cmp.Or(strings.Compare(string(a.Measure), string(b.Measure)), cmp.Compare(b.Beyond, a.Beyond),
-			cmp.Compare(a.Machine, b.Machine), strings.Compare(a.Run, b.Run), strings.Compare(a.Kernel, b.Kernel), cmp.Compare(a.M, b.M), strings.Compare(a.Verdict, b.Verdict))
+			cmp.Compare(a.Machine, b.Machine), strings.Compare(a.Run, b.Run), strings.Compare(a.Kernel, b.Kernel), cmp.Compare(a.M, b.M),
+			strings.Compare(a.Verdict, b.Verdict))
 	})
 	kept, of := t.offences[:0], map[Measure]int{}
 	for _, f := range t.offences {
@@ -199,13 +211,13 @@ func (t *tally) trim(most int) {
 	t.offences = kept
 }
 
-// sum turns tallies into rates.
 func (o Options) sum(tallies []*tally) *Result {
 	r := &Result{Schema: Schema, Machines: o.Machines, Seed: o.Seed, Threshold: o.Config.Threshold, Broken: []Rate{}}
 	for k, kind := range o.Kinds {
 		t := tallies[k]
-		out := KindResult{Kind: kind, Machines: (o.Machines - k + len(o.Kinds) - 1) / len(o.Kinds), Samples: float64(t.samples) / float64(max(1, t.rows)), Remedies: len(t.promised),
-			Promised: math.Expm1(middle(t.promised)), Predicted: math.Expm1(middle(t.predicted))}
+		out := KindResult{Kind: kind, Machines: (o.Machines - k + len(o.Kinds) - 1) / len(o.Kinds),
+			Samples: float64(t.samples) / float64(max(1, t.rows)), Remedies: len(t.promised),
+			Promised: math.Expm1(stats.Median(t.promised)), Predicted: math.Expm1(stats.Median(t.predicted))}
 		for _, m := range Measures() {
 			c := t.counts[m]
 			if c == nil {

@@ -8,23 +8,20 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// tally is what has been counted under one kind of noise.
 type tally struct {
 	counts map[Measure]*Count
-	// found counts planted intervals by depth.
-	found map[float64]*Count
-	// promised and predicted are log(promise ÷ true gain) of emitted remedies: as they
-	// were executed, and as the sweep had it.
+	found  map[float64]*Count
+	// promised and predicted are log(promise ÷ true gain), as executed and from the sweep.
 	promised, predicted []float64
-	rows, samples       int // judged, and what they were judged by
+	rows, samples       int
 	offences            []Offence
 }
 
 func newTally() *tally { return &tally{counts: map[Measure]*Count{}, found: map[float64]*Count{}} }
 
-// count is the counter of a measure.
 func (t *tally) count(m Measure) *Count { return at(t.counts, m) }
 
 func at[K comparable](m map[K]*Count, key K) *Count {
@@ -36,15 +33,12 @@ func at[K comparable](m map[K]*Count, key K) *Count {
 	return c
 }
 
-// merge adds what another has counted.
 func (t *tally) merge(o *tally) {
 	for m, c := range o.counts {
-		t.count(m).Hits += c.Hits
-		t.count(m).Of += c.Of
+		t.count(m).merge(*c)
 	}
 	for depth, c := range o.found {
-		at(t.found, depth).Hits += c.Hits
-		at(t.found, depth).Of += c.Of
+		at(t.found, depth).merge(*c)
 	}
 	t.promised, t.predicted = append(t.promised, o.promised...), append(t.predicted, o.predicted...)
 	t.rows += o.rows
@@ -52,20 +46,20 @@ func (t *tally) merge(o *tally) {
 	t.offences = append(t.offences, o.offences...)
 }
 
-// Offence is one thing that an audit got wrong.
+// Offence is one error of an audit.
 type Offence struct {
 	Kind    string  `json:"kind"`
-	Machine int     `json:"machine"` // its number among those of the kind
+	Machine int     `json:"machine"` // its number within the kind
 	Run     string  `json:"run"`     // "a", "b", or how it was taken
 	Measure Measure `json:"measure"`
 	Kernel  string  `json:"kernel"`
 	M       int     `json:"m"`
 	Rule    string  `json:"rule,omitempty"`
 	Verdict string  `json:"verdict,omitempty"`
-	// Truth is the true loss or gain, Claimed what the audit has in its place, and Beyond
-	// by how much the bound is missed, as a share or in log time.
+	// Truth is the true loss or gain, Claimed the audit's value, and Beyond the distance from the bound, as a
+	// share or in log time.
 	Truth   simulated.Range `json:"truth"`
-	Claimed rules.Interval  `json:"claimed,omitzero"`
+	Claimed stats.Interval  `json:"claimed,omitzero"`
 	Beyond  float64         `json:"beyond"`
 	Samples int             `json:"samples,omitempty"`
 }
@@ -75,16 +69,22 @@ func (s *subject) offend(v *visit, o Offence) {
 	s.tally.offences = append(s.tally.offences, o)
 }
 
-// open says that a verdict decides nothing.
+// judge counts under a measure, and keeps o as an offence if it is wrong: beyond is its distance from the bound.
+func (s *subject) judge(v *visit, m Measure, wrong bool, beyond float64, o Offence) {
+	s.tally.count(m).add(wrong)
+	if wrong {
+		o.Measure, o.Beyond = m, beyond
+		s.offend(v, o)
+	}
+}
+
 func open(v rules.Verdict) bool { return v == rules.Undecided || v == rules.Marginal }
 
-// rowKey names a row of a run.
 type rowKey struct {
 	series results.SeriesKey
 	m      int
 }
 
-// verdicts are those of all rows of an audit.
 func verdicts(a *rules.Audit) map[rowKey]rules.Verdict {
 	out := map[rowKey]rules.Verdict{}
 	for _, s := range a.Series {
@@ -95,7 +95,6 @@ func verdicts(a *rules.Audit) map[rowKey]rules.Verdict {
 	return out
 }
 
-// scoreAudit holds the verdicts and findings of an audit against the truth.
 func (s *subject) scoreAudit(v *visit, a *rules.Audit) {
 	t := s.tally
 	if t.count(InvalidRuns).add(a.Invalid != ""); a.Invalid != "" {
@@ -106,27 +105,16 @@ func (s *subject) scoreAudit(v *visit, a *rules.Audit) {
 	for _, series := range a.Series {
 		for _, r := range series.Rows {
 			loss := v.truth.loss(series.Key.Kernel, r.M)
-			o := Offence{Kernel: series.Key.Kernel, M: r.M, Rule: string(rules.Monotonic), Verdict: string(r.Verdict), Truth: loss, Samples: r.Samples,
+			o := Offence{Kernel: series.Key.Kernel, M: r.M, Rule: string(rules.Monotonic), Verdict: string(r.Verdict), Truth: loss,
+				Samples: r.Samples,
 				Claimed: lossOf(r, s.cfg.Threshold)}
 			if r.Verdict == rules.Anomalous {
-				wrong := loss.Hi <= bound
-				if t.count(FalseRows).add(wrong); wrong {
-					o.Measure, o.Beyond = FalseRows, bound-loss.Hi
-					s.offend(v, o)
-				}
+				s.judge(v, FalseRows, loss.Hi <= bound, bound-loss.Hi, o)
 			}
 			if loss.Lo >= clean+SlowBeyond && !s.isolated(series.Key.Kernel, r.M) {
-				missed := r.Verdict == rules.Clean
-				if t.count(MissedRows).add(missed); missed {
-					o.Measure, o.Beyond = MissedRows, loss.Lo-clean
-					s.offend(v, o)
-				}
+				s.judge(v, MissedRows, r.Verdict == rules.Clean, loss.Lo-clean, o)
 			}
-			t.count(OpenRows).add(open(r.Verdict))
-			if open(r.Verdict) {
-				o.Measure, o.Beyond = OpenRows, math.Abs(loss.Lo-bound)
-				s.offend(v, o)
-			}
+			s.judge(v, OpenRows, open(r.Verdict), math.Abs(loss.Lo-bound), o)
 			t.count(MarginalRows).add(r.Verdict == rules.Marginal)
 			if v.truth.twoLevels(series.Key.Kernel, r.M) {
 				t.count(ModesMissed).add(r.Modes == nil)
@@ -141,20 +129,18 @@ func (s *subject) scoreAudit(v *visit, a *rules.Audit) {
 	s.scoreFindings(v, a)
 }
 
-// lossOf is the loss that a row's interval of MFU means, against what the rule demands.
-func lossOf(r rules.RowVerdict, threshold float64) rules.Interval {
+// lossOf is relative to the rule's requirement.
+func lossOf(r rules.RowVerdict, threshold float64) stats.Interval {
 	if r.Expected <= 0 {
-		return rules.Interval{}
+		return stats.Interval{}
 	}
 	full := r.Expected / threshold
-	return rules.Interval{Lo: 1 - r.MFU.Hi/full, Mid: 1 - r.MFU.Mid/full, Hi: 1 - r.MFU.Lo/full}
+	return stats.Interval{Lo: 1 - r.MFU.Hi/full, Mid: 1 - r.MFU.Mid/full, Hi: 1 - r.MFU.Lo/full}
 }
 
-// scoreTimes counts rows whose interval excludes their true time. What all rows have in
-// common, such as a device that has become slower as a whole, is no error of a row.
+// An error common to all rows, such as a slower device, is no error of a row.
 func (s *subject) scoreTimes(v *visit, a *rules.Audit) {
-	type one struct{ lo, mid, hi float64 }
-	var rows []one
+	var rows []stats.Interval
 	var mids []float64
 	for _, series := range a.Series {
 		for _, r := range series.Rows {
@@ -163,29 +149,16 @@ func (s *subject) scoreTimes(v *visit, a *rules.Audit) {
 				continue
 			}
 			us := want.Lo * 1e6
-			rows = append(rows, one{math.Log(r.US.Lo / us), math.Log(r.US.Mid / us), math.Log(r.US.Hi / us)})
-			mids = append(mids, rows[len(rows)-1].mid)
+			rows = append(rows, stats.Interval{Lo: math.Log(r.US.Lo / us), Hi: math.Log(r.US.Hi / us)})
+			mids = append(mids, math.Log(r.US.Mid/us))
 		}
 	}
-	common := middle(mids)
+	common := stats.Median(mids)
 	for _, r := range rows {
-		s.tally.count(UncoveredTime).add(common < r.lo || common > r.hi)
+		s.tally.count(UncoveredTime).add(common < r.Lo || common > r.Hi)
 	}
 }
 
-// middle is the median, 0 of nothing.
-func middle(v []float64) float64 {
-	if len(v) == 0 {
-		return 0
-	}
-	sorted := slices.Clone(v)
-	slices.Sort(sorted)
-	n := len(sorted)
-	return (sorted[n/2] + sorted[(n-1)/2]) / 2
-}
-
-// scoreFindings holds what was confirmed against the truth, and what was planted against
-// what was confirmed.
 func (s *subject) scoreFindings(v *visit, a *rules.Audit) {
 	t := s.tally
 	for _, f := range a.Findings {
@@ -197,41 +170,30 @@ func (s *subject) scoreFindings(v *visit, a *rules.Audit) {
 		if !known {
 			continue
 		}
-		if t.count(FalseFindings).add(excess <= 0); excess <= 0 {
-			o.Measure, o.Beyond = FalseFindings, -excess
-			if f.Rule == rules.Monotonic {
-				o.Truth = v.truth.loss(f.Series.Kernel, f.WorstM)
-			}
-			s.offend(v, o)
-		}
 		if f.Rule == rules.Monotonic {
-			loss := v.truth.loss(f.Series.Kernel, f.WorstM)
-			off := math.Max(f.Loss.Lo-loss.Hi, loss.Lo-f.Loss.Hi)
-			if t.count(UncoveredLoss).add(off > 0); off > 0 {
-				o.Measure, o.Truth, o.Beyond = UncoveredLoss, loss, off
-				s.offend(v, o)
-			}
+			o.Truth = v.truth.loss(f.Series.Kernel, f.WorstM)
+			off := math.Max(f.Loss.Lo-o.Truth.Hi, o.Truth.Lo-f.Loss.Hi)
+			s.judge(v, UncoveredLoss, off > 0, off, o)
 		}
+		s.judge(v, FalseFindings, excess <= 0, -excess, o)
 	}
 	if s.kind.inOrder {
-		return // nothing could be measured again, so nothing is confirmed
+		return // without repeated measurements no finding is confirmed
 	}
 	for _, p := range s.machine.Planted() {
 		found := slices.ContainsFunc(a.Findings, func(f rules.Finding) bool {
-			return f.Status == rules.Confirmed && f.Rule == rules.Monotonic && f.Series.Kernel == p.Kernel && f.FromM <= p.ToM && f.ToM >= p.FromM
+			return f.Status == rules.Confirmed && f.Rule == rules.Monotonic && f.Series.Kernel == p.Kernel && f.FromM <= p.ToM &&
+				f.ToM >= p.FromM
 		})
 		at(t.found, p.Depth).add(found)
 		if p.Depth != PromisedDepth {
 			continue
 		}
-		if t.count(UnfoundPromised).add(!found); !found {
-			s.offend(v, Offence{Measure: UnfoundPromised, Kernel: p.Kernel, M: p.FromM, Rule: string(rules.Monotonic),
-				Truth: v.truth.loss(p.Kernel, p.FromM), Beyond: p.Depth})
-		}
+		s.judge(v, UnfoundPromised, !found, p.Depth,
+			Offence{Kernel: p.Kernel, M: p.FromM, Rule: string(rules.Monotonic), Truth: v.truth.loss(p.Kernel, p.FromM)})
 	}
 }
 
-// scoreRemedies holds executed remedies against the truth.
 func (s *subject) scoreRemedies(v *visit, r *rules.SplitsResult) {
 	t := s.tally
 	for i, rows := range [][]rules.SplitRow{r.Splits, r.Rejected} {
@@ -244,17 +206,11 @@ func (s *subject) scoreRemedies(v *visit, r *rules.SplitsResult) {
 			gain := v.truth.gain(row.Series, row.Remedy)
 			o := Offence{Kernel: row.Series.Kernel, M: row.M, Rule: string(row.Kind), Truth: gain, Claimed: row.Gain}
 			off := math.Max(row.Gain.Lo-gain.Hi, gain.Lo-row.Gain.Hi)
-			if t.count(UncoveredGain).add(off > 0); off > 0 {
-				o.Measure, o.Beyond = UncoveredGain, off
-				s.offend(v, o)
-			}
+			s.judge(v, UncoveredGain, off > 0, off, o)
 			if !emitted {
 				continue
 			}
-			if t.count(FalseRemedies).add(gain.Hi <= 1); gain.Hi <= 1 {
-				o.Measure, o.Beyond = FalseRemedies, 1-gain.Hi
-				s.offend(v, o)
-			}
+			s.judge(v, FalseRemedies, gain.Hi <= 1, 1-gain.Hi, o)
 			if gain.Lo == gain.Hi && row.Gain.Mid > 0 {
 				t.promised = append(t.promised, math.Log(row.Gain.Mid/gain.Lo))
 				if row.SweepUS > 0 && row.PredictedUS > 0 {
@@ -265,21 +221,14 @@ func (s *subject) scoreRemedies(v *visit, r *rules.SplitsResult) {
 	}
 }
 
-// scoreTable holds the rows that the stretches of a table serve against the truth, and the
-// rows that it should serve against the table.
+// scoreTable also compares the rows that the table should serve.
 func (s *subject) scoreTable(v *visit, r *rules.SplitsResult) {
 	served := map[rowKey]bool{}
 	for _, st := range r.Stretches {
 		for _, m := range st.Ms {
 			served[rowKey{st.Series, m}] = true
-			remedy := rules.Remedy{Kind: st.Kind, M: m, PadTo: st.PadTo, Pad: st.Pad, Kernel: st.Kernel}
-			if rest := m - sum(st.Fixed); len(st.Fixed) > 0 {
-				remedy.Parts = append(slices.Clone(st.Fixed), rest)
-			}
-			gain := v.truth.gain(st.Series, remedy)
-			if s.tally.count(FalseTableRows).add(gain.Hi <= 1); gain.Hi <= 1 {
-				s.offend(v, Offence{Measure: FalseTableRows, Kernel: st.Series.Kernel, M: m, Rule: string(st.Kind), Truth: gain, Beyond: 1 - gain.Hi})
-			}
+			gain := v.truth.gain(st.Series, remedyAt(st, m))
+			s.judge(v, FalseTableRows, gain.Hi <= 1, 1-gain.Hi, Offence{Kernel: st.Series.Kernel, M: m, Rule: string(st.Kind), Truth: gain})
 		}
 	}
 	for _, series := range v.data.Series {
@@ -288,22 +237,25 @@ func (s *subject) scoreTable(v *visit, r *rules.SplitsResult) {
 			if gain < 1+s.cfg.Remedy.Margin+PaysBeyond {
 				continue
 			}
-			missed := !served[rowKey{series.Key, row.Case.M}]
-			if s.tally.count(MissedRemedies).add(missed); missed {
-				s.offend(v, Offence{Measure: MissedRemedies, Kernel: series.Key.Kernel, M: row.Case.M, Truth: simulated.Range{Lo: gain, Hi: gain}, Beyond: gain - 1, Samples: len(row.Samples)})
-			}
+			s.judge(v, MissedRemedies, !served[rowKey{series.Key, row.Case.M}], gain-1,
+				Offence{Kernel: series.Key.Kernel, M: row.Case.M, Truth: simulated.Range{Lo: gain, Hi: gain}, Samples: len(row.Samples)})
 		}
 	}
 }
 
-func sum(v []int) (total int) {
-	for _, n := range v {
-		total += n
+// remedyAt is what a table serves for an M of a stretch.
+func remedyAt(st rules.Stretch, m int) rules.Remedy {
+	r := rules.Remedy{Kind: st.Kind, M: m, PadTo: st.PadTo, Pad: st.Pad, Kernel: st.Kernel}
+	if len(st.Fixed) > 0 {
+		rest := m
+		for _, part := range st.Fixed {
+			rest -= part
+		}
+		r.Parts = append(slices.Clone(st.Fixed), rest)
 	}
-	return total
+	return r
 }
 
-// scorePair counts on which rows two audits of one machine agree.
 func (s *subject) scorePair(v *visit, a, b map[rowKey]rules.Verdict) {
 	for key, x := range a {
 		y, both := b[key]
@@ -318,20 +270,17 @@ func (s *subject) scorePair(v *visit, a, b map[rowKey]rules.Verdict) {
 	}
 }
 
-// contradict counts a row that both sides decide.
 func (s *subject) contradict(v *visit, m Measure, key rowKey, x, y rules.Verdict) {
 	decided := func(v rules.Verdict) bool { return v == rules.Anomalous || v == rules.Clean }
 	if !decided(x) || !decided(y) {
 		return
 	}
-	if s.tally.count(m).add(x != y); x != y {
-		loss := v.truth.loss(key.series.Kernel, key.m)
-		s.offend(v, Offence{Measure: m, Kernel: key.series.Kernel, M: key.m, Rule: string(rules.Monotonic), Verdict: fmt.Sprintf("%s, %s", x, y),
-			Truth: loss, Beyond: math.Abs(loss.Lo - (1 - s.cfg.Threshold))})
-	}
+	loss := v.truth.loss(key.series.Kernel, key.m)
+	s.judge(v, m, x != y, math.Abs(loss.Lo-(1-s.cfg.Threshold)),
+		Offence{Kernel: key.series.Kernel, M: key.m, Rule: string(rules.Monotonic), Verdict: fmt.Sprintf("%s, %s", x, y), Truth: loss})
 }
 
-// scoreStopped counts on which rows a sweep that was stopped contradicts the full one.
+// scoreStopped counts contradictions between a stopped sweep and the full one.
 func (s *subject) scoreStopped(v *visit, m Measure, part, whole map[rowKey]rules.Verdict) {
 	for key, x := range part {
 		if y, ok := whole[key]; ok {
@@ -340,22 +289,18 @@ func (s *subject) scoreStopped(v *visit, m Measure, part, whole map[rowKey]rules
 	}
 }
 
-// scoreDiff counts what a comparison of two runs of one machine says has changed.
-// Nothing has but the temperature, and with it the clock.
+// Only the temperature, and with it the clock, differs between the runs.
 func (s *subject) scoreDiff(a, b *visit, d *rules.DiffResult) {
 	s.tally.count(DiffAlarms).add(d.Slower+d.Faster > 0)
 	for _, c := range d.Cases {
 		s.tally.count(DiffMarginal).add(c.Change == rules.AtThreshold)
 		changed := c.Change == rules.Slower || c.Change == rules.Faster
-		s.tally.count(DiffChanged).add(changed)
+		s.judge(b, DiffChanged, changed, math.Abs(math.Log(c.Ratio.Mid)),
+			Offence{Kernel: c.Series.Kernel, M: c.M, Verdict: string(c.Change), Claimed: c.Ratio, Truth: simulated.Range{Lo: 1, Hi: 1}})
 		s.tally.count(DiffOpen).add(c.Change == rules.Open)
 		key := results.Case{SeriesKey: c.Series, M: c.M}
 		if t := a.truth.seconds(key); t.Lo == t.Hi && c.Ratio.Lo < c.Ratio.Hi {
 			s.tally.count(UncoveredRatio).add(c.Ratio.Lo > 1 || c.Ratio.Hi < 1)
-		}
-		if changed {
-			s.offend(b, Offence{Measure: DiffChanged, Kernel: c.Series.Kernel, M: c.M, Verdict: string(c.Change), Claimed: c.Ratio,
-				Truth: simulated.Range{Lo: 1, Hi: 1}, Beyond: math.Abs(math.Log(c.Ratio.Mid))})
 		}
 	}
 }

@@ -13,9 +13,10 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// TestLimits compares with tables of Clopper's and Pearson's one-sided limits.
+// Published tables of Clopper and Pearson's one-sided limits.
 func TestLimits(t *testing.T) {
 	for _, c := range []struct {
 		Count
@@ -63,24 +64,24 @@ func TestRates(t *testing.T) {
 	}
 }
 
-func TestParseKinds(t *testing.T) {
-	all, err := ParseKinds(nil)
-	if err != nil || len(all) != len(Kinds()) {
-		t.Errorf("no names give %d kinds, error %v", len(all), err)
+func TestKindsNamed(t *testing.T) {
+	all, data, err := KindsNamed()
+	if err != nil || len(all) != len(Kinds()) || len(data) != len(DataKinds()) {
+		t.Errorf("no names give %d and %d kinds, error %v", len(all), len(data), err)
 	}
-	some, err := ParseKinds([]string{"clock", "quiet"})
-	if err != nil || len(some) != 2 || some[0].Name != "quiet" || some[1].Name != "clock" {
-		t.Errorf("two names give %v, error %v", some, err)
+	some, data, err := KindsNamed("clock", "spell", "quiet")
+	if err == nil {
+		t.Errorf("an unknown kind gives %v and %v", some, data)
 	}
-	if _, err := ParseKinds([]string{"quiet", "loud"}); err == nil {
-		t.Error("an unknown kind is no error")
+	some, data, err = KindsNamed("clock", "wander", "quiet")
+	if err != nil || len(some) != 2 || some[0].Name != "quiet" || some[1].Name != "clock" || len(data) != 1 || data[0].Name != "wander" {
+		t.Errorf("three names give %v and %v, error %v", some, data, err)
 	}
 }
 
-// aSubject is a machine without noise and a visit on it that measured nothing.
 func aSubject(t *testing.T) (*subject, *visit) {
 	t.Helper()
-	kinds, err := ParseKinds([]string{"quiet"})
+	kinds, _, err := KindsNamed("quiet")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,10 +92,8 @@ func aSubject(t *testing.T) (*subject, *visit) {
 	return s, &visit{name: "a", truth: newTruth(s.machine, simulated.NominalClockMHz)}
 }
 
-// TestSoftmax audits machines of softmax, of which memory and not arithmetic sets the pace: what is
-// planted is found, and what keeps the rules is not.
 func TestSoftmax(t *testing.T) {
-	kinds, err := ParseKinds([]string{"noise1"})
+	kinds, _, err := KindsNamed("noise1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,11 +131,11 @@ func TestSoftmax(t *testing.T) {
 }
 
 func key(kernel string) results.SeriesKey {
-	return results.SeriesKey{Device: simulated.DeviceID, Kernel: kernel, Subject: kernels.Product(kernels.BF16, weightsN, weightsK), Regime: results.Engine}
+	return results.SeriesKey{Device: simulated.DeviceID, Kernel: kernel, Subject: kernels.Product(kernels.BF16, weightsN, weightsK),
+		Regime: results.Engine}
 }
 
-// claim is an audit in which every row has the verdict that a function gives it, with
-// intervals of the true times, off by a share.
+// claim has intervals of the true times, off by a share.
 func claim(s *subject, v *visit, off, half float64, verdict func(loss float64) rules.Verdict) *rules.Audit {
 	a := &rules.Audit{}
 	for _, kernel := range []string{simulated.Library, simulated.Ours} {
@@ -147,14 +146,13 @@ func claim(s *subject, v *visit, off, half float64, verdict func(loss float64) r
 				us *= 1 + off
 			}
 			series.Rows = append(series.Rows, rules.RowVerdict{M: m, Verdict: verdict(v.truth.loss(kernel, m).Lo), Samples: 7,
-				US: rules.Interval{Lo: us * (1 - half), Mid: us, Hi: us * (1 + half)}})
+				US: stats.Interval{Lo: us * (1 - half), Mid: us, Hi: us * (1 + half)}})
 		}
 		a.Series = append(a.Series, series)
 	}
 	return a
 }
 
-// TestScoreVerdicts counts the errors of audits that tell the truth, and of such that lie.
 func TestScoreVerdicts(t *testing.T) {
 	truthful := func(loss float64) rules.Verdict {
 		if loss > 0.05 {
@@ -184,7 +182,6 @@ func TestScoreVerdicts(t *testing.T) {
 		if rows := s.tally.count(OpenRows).Of; rows != 2*len(grid()) {
 			t.Errorf("%s: %d rows counted of %d", c.name, rows, 2*len(grid()))
 		}
-		// Nothing was confirmed, so nothing planted was found.
 		if c := s.tally.count(UnfoundPromised); c.Hits != c.Of || c.Of != 2 {
 			t.Errorf("%d of %d promised intervals unfound, want 2 of 2", c.Hits, c.Of)
 		}
@@ -209,7 +206,6 @@ func TestScoreTimes(t *testing.T) {
 	}
 }
 
-// TestScoreFindings confirms what was planted, and then what was not.
 func TestScoreFindings(t *testing.T) {
 	s, v := aSubject(t)
 	a := &rules.Audit{}
@@ -218,8 +214,9 @@ func TestScoreFindings(t *testing.T) {
 		if p.Depth < 0.05 {
 			continue
 		}
-		a.Findings = append(a.Findings, rules.Finding{Rule: rules.Monotonic, Series: key(p.Kernel), FromM: p.FromM, ToM: p.ToM, WorstM: p.FromM,
-			Status: rules.Confirmed, Loss: rules.Interval{Lo: p.Depth - 0.01, Mid: p.Depth, Hi: p.Depth + 0.01}})
+		a.Findings = append(a.Findings,
+			rules.Finding{Rule: rules.Monotonic, Series: key(p.Kernel), FromM: p.FromM, ToM: p.ToM, WorstM: p.FromM,
+				Status: rules.Confirmed, Loss: stats.Interval{Lo: p.Depth - 0.01, Mid: p.Depth, Hi: p.Depth + 0.01}})
 	}
 	s.scoreFindings(v, a)
 	if f, u := s.tally.count(FalseFindings), s.tally.count(UncoveredLoss); f.Hits != 0 || f.Of != len(a.Findings) || u.Hits != 0 {
@@ -235,7 +232,8 @@ func TestScoreFindings(t *testing.T) {
 	}
 	s, v = aSubject(t)
 	s.scoreFindings(v, &rules.Audit{Findings: []rules.Finding{
-		{Rule: rules.Monotonic, Series: key(simulated.Ours), FromM: fine, ToM: fine, WorstM: fine, Status: rules.Confirmed, Loss: rules.Interval{Lo: 0.06, Mid: 0.07, Hi: 0.08}},
+		{Rule: rules.Monotonic, Series: key(simulated.Ours), FromM: fine, ToM: fine, WorstM: fine, Status: rules.Confirmed,
+			Loss: stats.Interval{Lo: 0.06, Mid: 0.07, Hi: 0.08}},
 		{Rule: rules.SplitRule, Series: key(simulated.Ours), FromM: fine, ToM: fine, WorstM: fine, Status: rules.Confirmed},
 		{Rule: rules.Pad, Series: key(simulated.Ours), FromM: fine, ToM: fine, WorstM: fine, Status: rules.Confirmed},
 		{Rule: rules.Roofline, Series: key(simulated.Ours), FromM: fine, ToM: fine, WorstM: fine, Status: rules.Confirmed},
@@ -249,7 +247,6 @@ func TestScoreFindings(t *testing.T) {
 	}
 }
 
-// TestScoreRemedies holds a true promise and a false one against the truth.
 func TestScoreRemedies(t *testing.T) {
 	s, v := aSubject(t)
 	series := key(simulated.Library)
@@ -262,15 +259,19 @@ func TestScoreRemedies(t *testing.T) {
 		series, remedy.Kernel = key(simulated.Ours), simulated.Library
 		gain = v.truth.gain(series, remedy)
 	}
-	remedy.Gain = rules.Interval{Lo: gain.Lo * 0.99, Mid: gain.Lo * 1.002, Hi: gain.Lo * 1.01}
-	s.scoreRemedies(v, &rules.SplitsResult{Splits: []rules.SplitRow{{Series: series, Remedy: remedy}}, Rejected: []rules.SplitRow{{Series: series, Remedy: remedy}}})
-	if f, u, c := s.tally.count(FalseRemedies), s.tally.count(UncoveredGain), s.tally.count(RemediesUnpaid); f.Hits != 0 || u.Hits != 0 || c.Hits != 1 || c.Of != 2 {
+	remedy.Gain = stats.Interval{Lo: gain.Lo * 0.99, Mid: gain.Lo * 1.002, Hi: gain.Lo * 1.01}
+	s.scoreRemedies(v,
+		&rules.SplitsResult{Splits: []rules.SplitRow{{Series: series, Remedy: remedy}},
+			Rejected: []rules.SplitRow{{Series: series, Remedy: remedy}}})
+	if f, u, c := s.tally.count(FalseRemedies), s.tally.count(UncoveredGain),
+		s.tally.count(RemediesUnpaid); f.Hits != 0 || u.Hits != 0 || c.Hits != 1 || c.Of != 2 {
 		t.Errorf("a true promise: false %+v, uncovered %+v, unpaid %+v", f, u, c)
 	}
 	if len(s.tally.promised) != 1 || math.Abs(s.tally.promised[0]-math.Log(1.002)) > 1e-9 {
 		t.Errorf("bias %v, want that of 1.002", s.tally.promised)
 	}
-	split := rules.Remedy{Kind: rules.RemedySplit, M: 512, Parts: []int{16, 496}, Executed: true, Gain: rules.Interval{Lo: 1.05, Mid: 1.06, Hi: 1.07}}
+	split := rules.Remedy{Kind: rules.RemedySplit, M: 512, Parts: []int{16, 496}, Executed: true,
+		Gain: stats.Interval{Lo: 1.05, Mid: 1.06, Hi: 1.07}}
 	s.scoreRemedies(v, &rules.SplitsResult{Splits: []rules.SplitRow{{Series: series, Remedy: split}}})
 	if f, u := s.tally.count(FalseRemedies), s.tally.count(UncoveredGain); f.Hits != 1 || u.Hits != 1 {
 		t.Errorf("a false promise: false %+v, uncovered %+v", f, u)
@@ -281,7 +282,8 @@ func TestScorePair(t *testing.T) {
 	s, v := aSubject(t)
 	a, b := map[rowKey]rules.Verdict{}, map[rowKey]rules.Verdict{}
 	for i, pair := range [][2]rules.Verdict{
-		{rules.Anomalous, rules.Anomalous}, {rules.Anomalous, rules.Marginal}, {rules.Undecided, rules.Anomalous}, {rules.Clean, rules.Anomalous},
+		{rules.Anomalous, rules.Anomalous}, {rules.Anomalous, rules.Marginal}, {rules.Undecided, rules.Anomalous},
+		{rules.Clean, rules.Anomalous},
 		{rules.Clean, rules.Clean}, {rules.Clean, rules.Marginal},
 	} {
 		k := rowKey{key(simulated.Ours), grid()[i]}
@@ -295,7 +297,6 @@ func TestScorePair(t *testing.T) {
 	}
 }
 
-// TestUntil cuts a run at every moment of its life.
 func TestUntil(t *testing.T) {
 	sample := func(id, seq int64) results.Sample { return results.Sample{CaseID: id, Seq: seq} }
 	data := rules.Data{
@@ -325,15 +326,14 @@ func TestUntil(t *testing.T) {
 	}
 }
 
-// TestRepeatable demands that the result follows from the seed, whatever the number
-// of workers, and that another seed gives another.
 func TestRepeatable(t *testing.T) {
-	kinds, err := ParseKinds([]string{"clock", "in-order", "all"})
+	kinds, _, err := KindsNamed("clock", "in-order", "all")
 	if err != nil {
 		t.Fatal(err)
 	}
 	run := func(seed uint64, workers int) string {
-		r, err := Run(context.Background(), Options{Machines: 3, Seed: seed, Kinds: kinds, Config: rules.Default(), Worst: 3, Workers: workers})
+		r, err := Run(context.Background(),
+			Options{Machines: 3, Seed: seed, Kinds: kinds, Config: rules.Default(), Worst: 3, Workers: workers})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -368,9 +368,8 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
-// TestKeep looks for the run files that were to stay.
 func TestKeep(t *testing.T) {
-	kinds, err := ParseKinds([]string{"quiet"})
+	kinds, _, err := KindsNamed("quiet")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// truth is what a machine is at a reference clock.
+// truth holds a machine's true properties at a reference clock.
 type truth struct {
 	machine *simulated.Machine
 	clock   float64
@@ -24,19 +24,17 @@ func newTruth(m *simulated.Machine, clock float64) truth {
 	return t
 }
 
-// loss is that of a row of the grid by the monotonic rule.
+// loss is a grid row's loss by the monotonic rule.
 func (t truth) loss(kernel string, m int) simulated.Range {
 	i, _ := slices.BinarySearch(t.machine.Config().Ms, m)
 	return t.losses[kernel][i]
 }
 
-// twoLevels says whether a row has two.
 func (t truth) twoLevels(kernel string, m int) bool {
 	time := t.machine.Seconds(kernel, []int{m}, t.clock)
 	return time.Lo != time.Hi
 }
 
-// seconds is the time of a case, however it is executed.
 func (t truth) seconds(c results.Case) simulated.Range {
 	ms := []int{c.M}
 	switch {
@@ -54,9 +52,8 @@ func (t truth) seconds(c results.Case) simulated.Range {
 	return out
 }
 
-// excess is by how much, in log time, the worst row of a finding breaks its rule at the
-// most: not above 0 where the rule is kept. known is false for a rule that these machines have
-// no truth for.
+// excess is the maximum violation of a rule, in log time: at most 0 if the rule is kept. known is false for a
+// rule without a truth on these machines.
 func (t truth) excess(f rules.Finding, cfg rules.Config) (most float64, known bool) {
 	row := results.Case{SeriesKey: f.Series, M: f.WorstM}
 	slow := math.Log(t.seconds(row).Hi)
@@ -72,17 +69,17 @@ func (t truth) excess(f rules.Finding, cfg rules.Config) (most float64, known bo
 	case rules.Roofline:
 		ceilings := t.machine.Ceilings()
 		peak, _ := ceilings.Roof(row.Subject)
-		// Ceilings are absolute: what slows the whole device as it works counts against them.
+		// Ceilings are absolute: a slowdown of the whole device during operation counts.
 		slow += math.Max(0, t.machine.Config().Drift)
 		least := math.Max(row.FLOPs()/peak.FLOPS, row.Bytes()/ceilings.Bandwidth(row.Operation).Rate)
 		return slow - math.Log(least/cfg.Rules.Roofline.Fraction), true
 	case rules.Parity:
-		return 0, true // nothing is to be found on one data type
+		return 0, true // one data type alone has no such findings
 	}
 	return 0, false
 }
 
-// split is the least time of two parts of the grid that make up a row, +Inf for none.
+// split is the least time of two parts of the grid, or +Inf.
 func (t truth) split(kernel string, m int) float64 {
 	ms, best := t.machine.Config().Ms, math.Inf(1)
 	for _, part := range ms {
@@ -93,7 +90,7 @@ func (t truth) split(kernel string, m int) float64 {
 	return best
 }
 
-// pad is the least time of a larger row of the grid, +Inf for none.
+// pad is the least time of a larger row of the grid, or +Inf.
 func (t truth) pad(kernel string, m int) float64 {
 	best := math.Inf(1)
 	for _, larger := range t.machine.Config().Ms {
@@ -104,7 +101,6 @@ func (t truth) pad(kernel string, m int) float64 {
 	return best
 }
 
-// other is the time of the machine's other kernel.
 func (t truth) other(kernel string, m int) simulated.Range {
 	if kernel == simulated.Ours {
 		return t.machine.Seconds(simulated.Library, []int{m}, t.clock)
@@ -112,8 +108,8 @@ func (t truth) other(kernel string, m int) simulated.Range {
 	return t.machine.Seconds(simulated.Ours, []int{m}, t.clock)
 }
 
-// bestGain is the least that the best remedy of a row gains: a split in two, a larger row or
-// the other kernel. 1 for a row with two levels, of which nothing need be known.
+// bestGain is the minimum gain of a row's best remedy: a split in two, a larger row or the other kernel. It
+// is 1 for a bimodal row, which need not be decided.
 func (t truth) bestGain(series results.SeriesKey, m int) float64 {
 	direct, other := t.seconds(results.Case{SeriesKey: series, M: m}), t.other(series.Kernel, m)
 	if direct.Lo != direct.Hi || other.Lo != other.Hi {
@@ -122,7 +118,6 @@ func (t truth) bestGain(series results.SeriesKey, m int) float64 {
 	return direct.Lo / math.Min(other.Hi, math.Min(t.split(series.Kernel, m), t.pad(series.Kernel, m)))
 }
 
-// gain is the true direct ÷ remedy.
 func (t truth) gain(series results.SeriesKey, r rules.Remedy) simulated.Range {
 	direct := t.seconds(results.Case{SeriesKey: series, M: r.M})
 	remedy := t.seconds(r.Case(results.Case{SeriesKey: series, M: r.M}))

@@ -18,7 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestCondition runs the entry point of the check against an API server that refuses at first.
+// The API server refuses the first requests of the check's entry point.
 func TestCondition(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -29,7 +29,8 @@ func TestCondition(t *testing.T) {
 		message string
 	}{
 		{"fit", 0, "like 511 others", corev1.ConditionFalse, "LikeItsPeers", "like 511 others"},
-		{"slow", 1, "3.1 % slower \"at\" \\ the\tclock ü\nsecond line", corev1.ConditionTrue, "SlowerThanItsPeers", "3.1 % slower  at    the clock"},
+		{"slow", 1, "3.1 % slower \"at\" \\ the\tclock ü\nsecond line", corev1.ConditionTrue, "SlowerThanItsPeers",
+			"3.1 % slower  at    the clock"},
 		{"nothing to say", 3, "", corev1.ConditionUnknown, "NoVerdict", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -50,10 +51,12 @@ func TestCondition(t *testing.T) {
 				t.Fatalf("conditions are %+v", conditions)
 			}
 			c := conditions[0]
-			if c.Type != "GemmsSlow" || c.Status != tt.status || c.Reason != tt.word || !strings.HasPrefix(c.Message, tt.message) || strings.ContainsAny(c.Message, "\n\"\\") {
+			if c.Type != "GemmsSlow" || c.Status != tt.status || c.Reason != tt.word || !strings.HasPrefix(c.Message, tt.message) ||
+				strings.ContainsAny(c.Message, "\n\"\\") {
 				t.Errorf("the condition is %+v", c)
 			}
-			if age := time.Since(c.LastHeartbeatTime.Time); age < -time.Minute || age > time.Hour || c.LastTransitionTime != c.LastHeartbeatTime {
+			if age := time.Since(c.LastHeartbeatTime.Time); age < -time.Minute || age > time.Hour ||
+				c.LastTransitionTime != c.LastHeartbeatTime {
 				t.Errorf("its times are %v and %v", c.LastHeartbeatTime, c.LastTransitionTime)
 			}
 			if labels := object(asNode(label.body)).(*corev1.Node).Labels; len(labels) != 1 || labels["gemmaudit/check"] != "done" {
@@ -73,14 +76,15 @@ func TestCondition(t *testing.T) {
 	}
 }
 
-// asNode is a patch as an object, which the server has.
+// asNode applies a patch to an empty node.
 func asNode(body string) []byte {
 	return []byte(`{"apiVersion":"v1","kind":"Node",` + strings.TrimPrefix(body, "{"))
 }
 
 type patch struct{ method, path, kind, token, body string }
 
-// check starts condition.sh with a gemmaudit that ends with a code and a reason, and returns the file of its arguments.
+// check starts condition.sh with a gemmaudit of given exit code and reason, and returns the file of its
+// arguments.
 func check(t *testing.T, code int, reason string, patches chan<- patch) (*exec.Cmd, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -113,15 +117,17 @@ func check(t *testing.T, code int, reason string, patches chan<- patch) (*exec.C
 	write("ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})), 0o644)
 	write("reason", reason, 0o644)
 	given := filepath.Join(dir, "given")
-	program := write("gemmaudit", fmt.Sprintf("#!/bin/sh\necho \"$*\" >'%s'\ncat '%s'\nexit %d\n", given, filepath.Join(dir, "reason"), code), 0o755)
+	program := write("gemmaudit",
+		fmt.Sprintf("#!/bin/sh\necho \"$*\" >'%s'\ncat '%s'\nexit %d\n", given, filepath.Join(dir, "reason"), code), 0o755)
 	cmd := exec.CommandContext(t.Context(), "../kubernetes/condition.sh", "--device=cpu", "--baseline=/fleet/base line.json")
-	cmd.Env = append(os.Environ(), "NODE=gpu-7.rack", "KUBERNETES_SERVICE_HOST="+at.Hostname(), "KUBERNETES_SERVICE_PORT="+at.Port(), "ACCOUNT="+dir,
+	cmd.Env = append(os.Environ(), "NODE=gpu-7.rack", "KUBERNETES_SERVICE_HOST="+at.Hostname(), "KUBERNETES_SERVICE_PORT="+at.Port(),
+		"ACCOUNT="+dir,
 		"GEMMAUDIT="+program, "RETRY=0.1")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }) // what it waits with
+	t.Cleanup(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }) // ends its sleeping child processes
 	return cmd, given
 }

@@ -17,15 +17,15 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// The files that are handed to Prometheus and Grafana.
+// The files for Prometheus and Grafana.
 const (
 	alertsFile    = "../../examples/prometheus/alerts.yml"
 	dashboardFile = "../../examples/prometheus/dashboard.json"
-	// metricsFile holds every metric; report/metrics checks that it writes exactly this.
+	// metricsFile holds every metric; a test of report/metrics compares it.
 	metricsFile = "../../report/metrics/testdata/outcome.prom"
 )
 
-// written parses the stored metrics with Prometheus' own parser.
+// written parses the stored metrics with Prometheus' parser.
 func written(t *testing.T) map[string]*dto.MetricFamily {
 	t.Helper()
 	text, err := os.ReadFile(metricsFile)
@@ -51,7 +51,7 @@ func TestMetricNames(t *testing.T) {
 	}
 }
 
-// TestAlerts checks the rules as promtool does, and that they ask for metrics and labels that are written.
+// Alert rules are valid by promtool's checks, and use existing metrics and labels.
 func TestAlerts(t *testing.T) {
 	groups, errs := rulefmt.ParseFile(alertsFile, false, model.LegacyValidation)
 	for _, err := range errs {
@@ -74,7 +74,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// dashboard is what Grafana asks Prometheus for.
+// dashboard holds Grafana's queries.
 type dashboard struct {
 	Panels []struct {
 		ID      int    `json:"id"`
@@ -95,7 +95,7 @@ type dashboard struct {
 	} `json:"templating"`
 }
 
-// TestDashboard parses the queries of the dashboard, and checks that what they ask for is written.
+// The dashboard's queries are valid and use existing metrics.
 func TestDashboard(t *testing.T) {
 	text, err := os.ReadFile(dashboardFile)
 	if err != nil {
@@ -146,11 +146,10 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// scraped are labels that Prometheus adds.
+// scraped lists labels that Prometheus adds.
 var scraped = []string{labels.MetricName, "instance", "job"}
 
-// checkQuery parses a query and returns the metrics that it asks for, all of which are to be written, with the labels that
-// they are selected and grouped by.
+// checkQuery returns the metrics of a query. All must exist, with the labels used for selection and grouping.
 func checkQuery(t *testing.T, of, query string, found map[string]*dto.MetricFamily) map[string]bool {
 	t.Helper()
 	expr, err := parser.ParseExpr(query)
@@ -203,7 +202,7 @@ func checkQuery(t *testing.T, of, query string, found map[string]*dto.MetricFami
 	return asked
 }
 
-// labelsOf are the labels of a metric with their values.
+// labelsOf returns the labels of a metric with their values.
 func labelsOf(f *dto.MetricFamily) map[string]map[string]bool {
 	out := map[string]map[string]bool{}
 	for _, m := range f.Metric {

@@ -1,6 +1,6 @@
-// Package clustertest checks the files of scripts/kubernetes and examples/prometheus with the code of Kubernetes, kustomize and
-// Prometheus themselves.
+// Package clustertest checks the files of scripts/kubernetes and examples/prometheus with the code of
+// Kubernetes, kustomize and Prometheus.
 //
-// It is a module of its own, so that go.mod of gemmaudit lists only what the product and its other tests use.
-// `make test-cluster` runs it.
+// It is a separate module, which keeps these dependencies out of gemmaudit's go.mod. `make test-cluster` runs
+// it.
 package clustertest

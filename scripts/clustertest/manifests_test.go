@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// decode is the decoder of an API server that is told to be strict: fields that a type lacks are refused, also in another case.
+// decode is an API server's strict decoder: it rejects unknown fields, including other spellings in case.
 func decode(t *testing.T) func(text []byte) runtime.Object {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -38,7 +38,7 @@ func decode(t *testing.T) func(text []byte) runtime.Object {
 	}
 }
 
-// overlay is what is applied of a folder.
+// overlay holds the objects of a folder.
 type overlay struct {
 	configs  map[string]map[string]string
 	jobs     map[string]*batchv1.Job
@@ -56,7 +56,8 @@ func build(t *testing.T, folder string) overlay {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := overlay{configs: map[string]map[string]string{}, jobs: map[string]*batchv1.Job{}, claims: map[string]bool{}, accounts: map[string]bool{}}
+	o := overlay{configs: map[string]map[string]string{}, jobs: map[string]*batchv1.Job{}, claims: map[string]bool{},
+		accounts: map[string]bool{}}
 	object := decode(t)
 	for _, r := range resources.Resources() {
 		text, err := r.AsYAML()
@@ -99,7 +100,8 @@ func TestOverlays(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			o := build(t, "../kubernetes/overlays/"+tt.name)
 			sweep, judge := o.jobs["gemmaudit-sweep"], o.jobs["gemmaudit-judge"]
-			for name, pod := range map[string]corev1.PodSpec{"sweep": sweep.Spec.Template.Spec, "judge": judge.Spec.Template.Spec, "check": o.check.Spec.Template.Spec} {
+			for name, pod := range map[string]corev1.PodSpec{"sweep": sweep.Spec.Template.Spec, "judge": judge.Spec.Template.Spec,
+				"check": o.check.Spec.Template.Spec} {
 				o.locked(t, name, pod)
 				config := o.configs[pod.Containers[0].EnvFrom[0].ConfigMapRef.Name]
 				if config["DEVICE"] != tt.device {
@@ -111,7 +113,8 @@ func TestOverlays(t *testing.T) {
 				}
 			}
 			config := o.configs[sweep.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name]
-			if nodes := quantity(t, config["NODES"]); nodes != tt.nodes || *sweep.Spec.Completions != nodes || *sweep.Spec.Parallelism != nodes {
+			if nodes := quantity(t, config["NODES"]); nodes != tt.nodes || *sweep.Spec.Completions != nodes ||
+				*sweep.Spec.Parallelism != nodes {
 				t.Errorf("%d runs are judged, and %d of %d swept at once", nodes, *sweep.Spec.Parallelism, *sweep.Spec.Completions)
 			}
 			checkSweep(t, sweep)
@@ -123,7 +126,7 @@ func TestOverlays(t *testing.T) {
 	}
 }
 
-// locked wants a pod that runs as nobody, writes where it is to and nowhere else, and names what there is.
+// locked requires a pod without root rights that writes only to its volumes, and uses only existing names.
 func (o overlay) locked(t *testing.T, name string, pod corev1.PodSpec) {
 	t.Helper()
 	s := pod.SecurityContext
@@ -134,7 +137,8 @@ func (o overlay) locked(t *testing.T, name string, pod corev1.PodSpec) {
 		t.Errorf("%s runs as %+v", name, s)
 	}
 	c := pod.Containers[0]
-	if x := c.SecurityContext; x == nil || *x.AllowPrivilegeEscalation || !*x.ReadOnlyRootFilesystem || !slices.Equal(x.Capabilities.Drop, []corev1.Capability{"ALL"}) ||
+	if x := c.SecurityContext; x == nil || *x.AllowPrivilegeEscalation || !*x.ReadOnlyRootFilesystem ||
+		!slices.Equal(x.Capabilities.Drop, []corev1.Capability{"ALL"}) ||
 		len(x.Capabilities.Add) > 0 || x.Privileged != nil {
 		t.Errorf("%s may do more than it needs: %+v", name, x)
 	}
@@ -178,7 +182,8 @@ func (o overlay) locked(t *testing.T, name string, pod corev1.PodSpec) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if folder, program := path.Split(c.Command[0]); len(c.Command) != 1 || !strings.Contains(string(containerfile), "/"+program+" ") || !strings.Contains(string(containerfile), " "+folder+"\n") {
+	if folder, program := path.Split(c.Command[0]); len(c.Command) != 1 || !strings.Contains(string(containerfile), "/"+program+" ") ||
+		!strings.Contains(string(containerfile), " "+folder+"\n") {
 		t.Errorf("%s runs %s, which the image does not have", name, c.Command)
 	}
 	token := pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken
@@ -207,12 +212,13 @@ func quantity(t *testing.T, text string) int32 {
 	return n
 }
 
-// checkSweep wants a Job of which each index is one node, and one that fails costs no other.
+// checkSweep requires a Job with one node per index, in which a failed index does not affect others.
 func checkSweep(t *testing.T, job *batchv1.Job) {
 	t.Helper()
 	s := job.Spec
 	pod := s.Template.Spec
-	if *s.CompletionMode != batchv1.IndexedCompletion || s.BackoffLimitPerIndex == nil || pod.RestartPolicy != corev1.RestartPolicyNever || s.MaxFailedIndexes != nil {
+	if *s.CompletionMode != batchv1.IndexedCompletion || s.BackoffLimitPerIndex == nil || pod.RestartPolicy != corev1.RestartPolicyNever ||
+		s.MaxFailedIndexes != nil {
 		t.Errorf("the sweep is %+v", s)
 	}
 	apart := pod.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
@@ -232,7 +238,7 @@ func checkSweep(t *testing.T, job *batchv1.Job) {
 	}
 }
 
-// checkRights wants the check to be able to patch nodes, and nothing else.
+// checkRights requires that the check may patch nodes and has no other permission.
 func (o overlay) checkRights(t *testing.T) {
 	t.Helper()
 	want := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes", "nodes/status"}, Verbs: []string{"patch"}}}
@@ -240,7 +246,8 @@ func (o overlay) checkRights(t *testing.T) {
 		t.Errorf("rights of the check (-want +got):\n%s", diff)
 	}
 	account := o.check.Namespace + "/" + o.check.Spec.Template.Spec.ServiceAccountName
-	if s := o.binding.Subjects; len(s) != 1 || s[0].Namespace+"/"+s[0].Name != account || !o.accounts[account] || o.binding.RoleRef.Name != o.role.Name {
+	if s := o.binding.Subjects; len(s) != 1 || s[0].Namespace+"/"+s[0].Name != account || !o.accounts[account] ||
+		o.binding.RoleRef.Name != o.role.Name {
 		t.Errorf("%+v is bound to %s, expected %s", s, o.binding.RoleRef.Name, account)
 	}
 }

@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Judges the runs of a night: says which are missing, and which of the cards is not like the others.
+# Judges the runs of a night: lists missing runs, and finds cards that are slower than the others.
 #
 #   collect.sh [flags of gemmaudit fleet]
 #
-# The environment says the rest:
+# Environment:
 #   FLEET_NIGHT   the night's folder on shared storage
-#   FLEET_COUNT   how many runs there are to be, called 0, 1, 2 …, where FLEET_NIGHT/expected does not say
-#   FLEET_WAIT    how many seconds runs that are missing are waited for (default 0)
+#   FLEET_COUNT   number of runs, called 0, 1, 2 …, if FLEET_NIGHT/expected does not exist
+#   FLEET_WAIT    seconds to wait for missing runs (default 0)
 #   GEMMAUDIT     the program (default: gemmaudit)
 #
-# FLEET_NIGHT/expected names the runs of the night, one a line with the node behind it. The folder then has
-#   missing       the lines of those that are not there
-#   fleet/        what gemmaudit fleet wrote
-#   fleet.txt     and what it printed
+# FLEET_NIGHT/expected has a line for each run: its name and node. The script writes into the folder
+#   missing       the lines of missing runs
+#   fleet/        the page of gemmaudit fleet
+#   fleet.txt     its output
 #
-# The exit code is that of gemmaudit fleet, and 4 where it would be 0 and a run is missing.
+# The exit code is gemmaudit fleet's, or 4 in place of 0 if a run is missing.
 set -uo pipefail
 
 fail() { echo "fleet: $1" >&2; exit "${2:-3}"; }
@@ -25,7 +25,7 @@ gemmaudit=${GEMMAUDIT:-gemmaudit}
 mkdir -p -- "$FLEET_NIGHT"
 night=$(realpath -- "$FLEET_NIGHT") || exit 3
 
-# missing prints the lines of the runs that are not there.
+# missing prints the lines of missing runs.
 missing() {
   local run node
   while read -r run node; do
@@ -41,7 +41,7 @@ expected() {
   fi
 }
 
-# Two collections at once, after a requeue, do not mix their files.
+# After a requeue two collections may run at once: each has its own work folder.
 work=$(mktemp -d "$night/.fleet.XXXXXX") || exit 3
 trap 'rm -rf -- "$work"' EXIT
 until=$((SECONDS + ${FLEET_WAIT:-0}))

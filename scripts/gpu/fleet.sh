@@ -1,20 +1,23 @@
 #!/usr/bin/env bash
-# Plays two nights of a small fleet on a host with two cards or more, each of which stands for a node: a night as it is, which
-# becomes the baseline, and one in which another process of ours computes on one of the cards. Then gemmaudit fleet says which.
-# Needs neither Go nor Slurm, and changes no setting of a card; some minutes.
+# Simulates two nights of a fleet on a host with two or more cards, where each card plays a node. The first night becomes the
+# baseline. In the second, another process loads one card, and gemmaudit fleet must flag that card only. Takes some minutes,
+# needs neither Go nor Slurm, and changes no setting of a card.
 #
 #   fleet.sh [FOLDER]      a new folder for the nights (default ./fleet)
 #
-# CARDS are the cards, as CUDA_VISIBLE_DEVICES counts them (default: 0 1), SLOWED the one that is slowed (default: the last),
-# PROCESSES how many runs each makes a night (default 3), PLAN what is measured, as flags of gemmaudit sweep, GEMMAUDIT the
-# program (default: the one beside this script, or the one of the PATH). With DEVICE=cpu the cards are cores.
+#   CARDS      cards as CUDA_VISIBLE_DEVICES counts them (default: 0 1)
+#   SLOWED     card to load (default: the last)
+#   PROCESSES  runs per card and night (default: 3)
+#   PLAN       flags of gemmaudit sweep
+#   GEMMAUDIT  the program (default: next to this script, else from PATH)
+#   DEVICE     cpu uses cores as cards
 #
-# Exit code 0 says that the slowed card was named, and no other one.
+# Exit code 0: only the loaded card was flagged.
 set -uo pipefail
 
 fail() { echo "fleet.sh: $1" >&2; exit "${2:-2}"; }
 
-# In a bundle node.sh and collect.sh lie beside this script.
+# In a bundle node.sh and collect.sh are next to this script.
 here=$(cd "$(dirname "$0")" && pwd)
 scripts=$here
 [[ -e $scripts/node.sh ]] || scripts=$here/../fleet
@@ -44,7 +47,7 @@ on() {
   fi
 }
 
-# night has each card make its runs, one after the other, while the other cards make theirs.
+# night measures all cards in parallel, each with several runs in sequence.
 night() {
   local folder=$out/$1 process card nodes=() failed=0
   mkdir -p -- "$folder/runs"
@@ -74,7 +77,7 @@ trap relieve EXIT
 trap 'exit 130' INT TERM
 
 began=$SECONDS
-echo "== the night that becomes the baseline"
+echo "== the night for the baseline"
 night baseline
 FLEET_NIGHT=$out/baseline "$scripts/collect.sh" --write-baseline "$out/fleet.json"
 [[ -s $out/fleet.json ]] || fail "no baseline was written" 3
@@ -88,9 +91,9 @@ else
 fi
 load=$!
 sleep 8 # until it computes
-kill -0 "$load" 2>/dev/null || fail "nothing computes on card $slowed: $(cat "$out/load.log")" 3
+kill -0 "$load" 2>/dev/null || fail "the load does not run on card $slowed: $(cat "$out/load.log")" 3
 night loaded
 FLEET_NIGHT=$out/loaded "$scripts/collect.sh" --baseline "$out/fleet.json"
 named=$(grep '^drain,' "$out/loaded/fleet/cards.csv" | grep -o 'node=[^",]*' | sort -u | paste -sd ' ')
-echo "== $((SECONDS - began)) s; to drain: ${named:-none}; pages in $out/baseline/fleet and $out/loaded/fleet"
-[[ $named == "node=card$slowed" ]] || fail "card$slowed was slowed, and to drain are: ${named:-none}" 1
+echo "== $((SECONDS - began)) s; to drain: ${named:-no card}; pages in $out/baseline/fleet and $out/loaded/fleet"
+[[ $named == "node=card$slowed" ]] || fail "card$slowed was loaded, but flagged: ${named:-no card}" 1

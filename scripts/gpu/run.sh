@@ -1,75 +1,53 @@
 #!/usr/bin/env bash
-# Checks and measures gemmaudit on a machine with an NVIDIA driver; needs neither Go nor
-# a compiler. Made by `make gpu-bundle`; run from any folder.
+# Checks and measures gemmaudit on a machine with an NVIDIA driver, without Go or a compiler.
+# `make gpu-bundle` makes the folder; run this script from any folder.
 #
-#   ./run.sh                  everything below, in this order
-#   ./run.sh test             the GPU tests: the correctness check of every kernel, the driver
-#                             layer, the libraries that are compared with our kernels
-#   ./run.sh isa              the tests of the CPU's kernels and libraries on this machine's CPU, with instruction sets left out
-#   ./run.sh sanitize         every kernel at small sizes under compute-sanitizer's memcheck,
-#                             racecheck, synccheck and initcheck
-#   ./run.sh older            the device code for 7.5, 8.0, 8.6 and 8.9, compiled by the driver from PTX, through the
-#                             checks and the small sizes, then under the sanitizers (needs the PTX: `make older-ptx`
-#                             ahead of `make gpu-bundle`)
-#   ./run.sh reach            our kernels compared with cuBLAS and cuBLASLt in one shuffled run of REACH_SECONDS: four named
-#                             shapes and sixty that the date of the commit draws; every sample is in reach.jsonl, of which
-#                             `go run ./kernels/cuda/reach/table reach.jsonl` prints the table again
-#   ./run.sh sustained        the named shapes by themselves, half a second a kernel, twice: time, clock and energy of a launch;
-#                             then, for seven products, the plans that auto chooses among: what the power limit takes of each
-#   ./run.sh picks            what the planning models pick, beside the best of their candidates, in 500 random products
-#   ./run.sh self             an audit of auto against itself and our other kernels on the named shapes, m 8 to 8192 by 8:
-#                             rows below 0.95 of the running maximum, and products that another kernel or a pad makes more
-#                             than 3 % faster
-#   ./run.sh quantised        our kernels on weights of 4 bits compared with cuBLAS on plain ones, interleaved, with
-#                             every plan that they choose among
-#   ./run.sh attention        flash and decode attention, the operations of a decoder, and a
-#                             token's products in one graph; then PyTorch's attention, and an audit of ours
-#   ./run.sh softmax          softmax of rows of many lengths in every way, compared with plain copies of as many
-#                             bytes; then small ones; then 200 counts of columns beside PyTorch's, and the
-#                             sizes of an article beside FasterTransformer's; then an audit of ours
-#   ./run.sh article          8192 batches of one product through cuBLAS, and its medians
-#                             against a plain loop of library calls (needs PyTorch);
-#                             then its splits and its report
-#   ./run.sh mistral          models: the fixtures against transformers' logits, then a 7B
-#                             model of random weights: tokens a second, where the time goes,
-#                             both with weights of 4 bits too, and these against float64 on a model of a
-#                             billion parameters, which the CPU decodes too,
-#                             perplexity against transformers (needs it, numpy and PyTorch),
-#                             and prompts with the lookup table of this card's own audit
-#   ./run.sh prompt           prompts of 143 lengths in transformers, foretold by gemmaudit advise from a sweep of the
-#                             model's products and from every fourth prompt, then measured; and the sizes and the
-#                             chunk that it advises, measured in turn with the usual ones (needs transformers)
-#   ./run.sh patch            the Python package's tests on this card; then prompts in transformers whose linear layers
-#                             follow the table of this card's own remedies, in turn with prompts as they are (needs
-#                             transformers)
-#   ./run.sh tables           a table of cuBLASLt's other algorithms, as a file for PyTorch's TunableOp, of which every
-#                             line is rebuilt from its attributes, checked by the library and timed
-#   ./run.sh choices          what kernels say that they would run: held against what runs, timed by case, then 32768
-#                             M of five products in four types, the two layouts compared, and cuBLASLt's fp8
-#   ./run.sh audit            gemmaudit run, as a user starts it: the quick preset, then one
-#                             square product through cuBLAS, its next choices and our kernels
-#   ./run.sh pair             two audits of 4096 cases, the second after two minutes of load, and one
-#                             more that executes all candidates for remedies; then the two compared.
-#                             `make bench PAIR=cold.db,hot.db,all.db` prints how well they agree
-#   ./run.sh noise            4096 comparisons of one kernel with itself under two names
-#   ./run.sh candidates       what all plans among which our kernels choose take, in five minutes' worth of
-#                             products and attentions of models and of products that CANDIDATES_SEED draws;
-#                             `go run ./kernels/cuda/fit candidates.jsonl --out CARD.json` then fits the constants of
-#                             this card to that. CANDIDATES_OF names a reach.jsonl, whose products are taken instead,
-#                             those first in which ours were behind most
+#   ./run.sh             all sections, in this order; name some to run only those
+#   test                 GPU tests: correctness of every kernel, driver layer, libraries
+#   isa                  tests of the CPU's kernels and libraries with instruction sets disabled
+#   sanitize             every kernel at small sizes under memcheck, racecheck, synccheck and initcheck
+#   older                device code for 7.5 to 8.9, compiled by the driver from PTX, through the checks and
+#                        sanitizers (needs `make older-ptx` before `make gpu-bundle`)
+#   reach                our kernels against cuBLAS and cuBLASLt on four named shapes and sixty random ones;
+#                        `go run ./kernels/cuda/reach/table reach.jsonl` prints the table again
+#   means                the same products by the loop of reach and by sweep, in turns, and both means
+#   sustained            each kernel alone for half a second: time, clock and energy per launch; then all plans
+#                        of seven products, to see how the power limit affects each
+#   picks                what the planning models select, against the best candidate, for 500 random products
+#   self                 audit of auto against itself and our other kernels, m 8 to 8192 by 8
+#   quantised            4-bit weights against cuBLAS with plain weights, with every plan
+#   attention            flash and decode attention, decoder operations; then PyTorch's attention
+#   softmax              softmax of many lengths against plain copies, PyTorch and FasterTransformer
+#   article              8192 batches through cuBLAS against a plain loop of calls (needs PyTorch)
+#   mistral              logits against transformers, a 7B model of random weights in fp16 and 4 bits, perplexity,
+#                        prompts with this card's own lookup table (needs transformers, numpy, PyTorch)
+#   prompt               prompts of 143 lengths in transformers against the prediction of gemmaudit advise
+#                        (needs transformers)
+#   patch                tests of the Python package; then prompts with and without this card's table
+#                        (needs transformers)
+#   tables               cuBLASLt algorithms as a TunableOp file: each line is rebuilt, checked and timed
+#   choices              predicted launches against actual ones, for 32768 M of five products in four types
+#   audit                gemmaudit run with the quick preset; then one square product on all kernels
+#   pair                 two audits of 4096 cases, the second after two minutes of load, and one that executes
+#                        all candidates; `make bench PAIR=cold.db,hot.db,all.db` prints how well they agree
+#   noise                4096 comparisons of one kernel with itself
+#   candidates           times of all plans, in five minutes;
+#                        `go run ./kernels/cuda/fit candidates.jsonl --out CARD.json` fits the card's constants
 #
-# AUDITS are the audits of pair (default: cold hot all), LOAD how long the load before the hot one
-# takes (default 2m), LAYOUT how the weights of pair are stored (default kn), OLDER the
-# compute capabilities of older (default 75 80 86 89), CANDIDATES how many seconds candidates may
-# take (default 300), CANDIDATES_SEED what draws them (default: the date of the commit; 0 draws none), REACH_SECONDS, PICKS and SELF those of reach (default 1200, which is time for all products, 41 samples
-# of each on an H200; with less, products are drawn), picks (default 300) and self (default 600). The programs of test, sanitize and older
-# mostly wait for the host, so those of sections named one after the other run side by side, JOBS
-# at a time (default: one for each processor), first the tests, then the sanitizers.
-# OUT is the folder for logs and results (default ./out next to this script); DEVICE the
-# card of article and audit (default cuda:0), where the other sections take the first;
-# ORIGINAL a file with FasterTransformer's own kernels for softmax (docs/operations.md says what is in it);
-# SANITIZE a regular expression of the tests that run under the sanitizers (default: all),
-# SANITIZE_TOOLS the sanitizers (default: racecheck memcheck initcheck synccheck).
+# Variables:
+#   OUT             folder for logs and results (default: ./out next to this script)
+#   DEVICE          card of article and audit (default: cuda:0); other sections use the first card
+#   JOBS            test programs at a time (default: one per processor)
+#   REACH_SECONDS   seconds of reach (default: 1200, enough for all products on an H200)
+#   PICKS, SELF     seconds of picks (default: 300) and self (default: 600)
+#   CANDIDATES      seconds of candidates (default: 300)
+#   CANDIDATES_SEED seed of its random products (default: date of the commit; 0 for none)
+#   CANDIDATES_OF   a reach.jsonl: measure its products instead, those with the largest deficit first
+#   AUDITS, LOAD, LAYOUT  audits of pair (default: cold hot all), duration of its load (2m), layout of weights (kn)
+#   OLDER           compute capabilities of older (default: 75 80 86 89)
+#   SANITIZE        regular expression of tests to sanitize (default: all)
+#   SANITIZE_TOOLS  sanitizers (default: racecheck memcheck initcheck synccheck)
+#   ORIGINAL        file with FasterTransformer's softmax kernels; see scripts/check_softmax.py
 set -uo pipefail
 started_in=$PWD
 cd "$(dirname "$0")" || exit
@@ -81,14 +59,12 @@ device=${DEVICE:-cuda:0}
 declare -a summary
 failed=0
 
-# The folders of kernels that have a test program, mistral's aside, which has a section. The
-# longest run first.
+# The folders of kernels with a test program, the longest first. mistral has a section of its own.
 rooms=(cuda cuda/attention cuda/decoder cuda/softmax cuda/cublas cuda/management)
 older_rooms=(cuda cuda/attention cuda/decoder cuda/softmax)
 older_tests='^Test(Gate|Small|SmallQuantised|SmallAttention|AttentionGate|SmallSoftmax|SoftmaxGate|OperandsApart|RotateAttendGate|RotateAttend|Fuse|OverlappedChain|Operations)$'
 
-# step runs a command with its output in a log, shows the log's last lines, and
-# keeps the outcome for the table.
+# step runs a command with its output in a log, prints the log's last lines and records the outcome.
 step() {
   local name=$1 lines=$2 code started=$SECONDS
   shift 2
@@ -100,7 +76,7 @@ step() {
   return $code
 }
 
-# passed counts a step that failed, and fails itself. Exit codes that are verdicts may be named.
+# passed records a failed step and returns its failure. Its arguments are further exit codes that count as success.
 passed() {
   local code=$? verdict
   for verdict in 0 "$@"; do
@@ -110,17 +86,15 @@ passed() {
   return 1
 }
 
-# gpu_test runs a test program of a room, which reads sources and data next to it, with
-# further arguments: gpu_test test-cuda 40 cuda -test.v
+# gpu_test runs a test program in its folder: gpu_test NAME LINES FOLDER ARGUMENTS...
 gpu_test() {
   local name=$1 lines=$2 room=$3
   shift 3
   step "$name" "$lines" env -C "kernels/$room" "$here/tests/$room.test" -test.timeout 20m "$@"
 }
 
-# Test programs that run side by side, and those that do under a sanitizer: one line each of a
-# name, a tool ("none"), the compute capability that the GPU is taken for ("own"), a room
-# and a pattern of tests.
+# Test programs to run in parallel, one per line: name, sanitizer ("none"), compute capability to
+# simulate ("own"), folder, pattern of tests.
 programs=() sanitized=()
 
 run_test() {
@@ -133,7 +107,7 @@ run_isa() {
   passed
 }
 
-# A GPU that is taken for an older one; see kernels/cuda/gputest.
+# Tests with an older compute capability; see kernels/cuda/gputest.
 run_older() {
   local cc room
   if [[ ! -d $here/older ]]; then
@@ -148,9 +122,8 @@ run_older() {
 
 run_sanitize() { sanitize_gpu sanitize own; }
 
-# sanitize_gpu plans the sanitizers of a GPU: sanitize_gpu NAME CC. Most tests wait for a
-# process to start and for its code to be translated, so that one has all types of a kernel; the
-# kernels of 9.0, which are the most, have one each.
+# sanitize_gpu plans the sanitizers of a compute capability: sanitize_gpu NAME CC. Start-up dominates, so one process
+# runs all types of a kernel; the kernels of 9.0 are many and get one process each.
 sanitize_gpu() {
   local name=$1 cc=$2 tool kernel dtype part pattern patterns=()
   if ! command -v compute-sanitizer >/dev/null; then
@@ -186,9 +159,8 @@ sanitize_gpu() {
   done
 }
 
-# news says whether any of some modules is other code for a GPU that is taken for an older one
-# than for those before it in OLDER: most of 8.6's is 8.0's to the letter, and its plans are among
-# those of 8.0. news CC MODULE...
+# news succeeds if a module differs from the same module of the capabilities before CC in OLDER: news CC MODULE...
+# Most code of 8.6 equals that of 8.0.
 news() {
   local cc=$1 before module
   shift
@@ -203,11 +175,10 @@ news() {
   return 1
 }
 
-# ptx is a module's code without the lines that name the GPU.
+# ptx prints a module's code without the lines that name the GPU.
 ptx() { gunzip -c "$here/older/$1/ptx$2.ptx.gz" 2>/dev/null | grep -v -e '^\.target' -e '^//'; }
 
-# longest_first sorts lines of sanitized: the tests that take longest under each tool, as an
-# H200 showed, then the others.
+# longest_first sorts lines of sanitized by duration, as measured on an H200.
 longest_first() {
   awk '{
     rank = 5
@@ -220,8 +191,7 @@ longest_first() {
   }' | sort -s -n -k 1,1 | cut -d " " -f 2-
 }
 
-# job runs a line of programs or sanitized and says in one line what came of it. Sanitizers get
-# fewer sizes: all kernels run in each way, and no way more than once.
+# job runs a line of programs or sanitized and prints its outcome. Under sanitizers every kernel runs each way once.
 job() {
   local name tool cc room pattern run=() less=() log code
   read -r name tool cc room pattern <<<"$1"
@@ -233,7 +203,7 @@ job() {
   env -C "$here/kernels/$room" "${run[@]}" "$here/tests/$room.test" -test.run "$pattern" -test.timeout 20m -test.v "${less[@]}" >"$log" 2>&1
   code=$?
   if [[ $code == 0 ]] && ! grep -aqE -e '--- (PASS|SKIP): ' "$log"; then
-    code=8 # nothing of that name was run
+    code=8 # no test matched the name
   fi
   printf '%-46s exit %-3d %4d s   passed %d, skipped %d, failed %d   %s\n' "$name" $code $SECONDS \
     "$(grep -acE -e '^--- PASS: ' "$log")" "$(grep -acE -e '^--- SKIP: ' "$log")" "$(grep -acE -e '^--- FAIL: ' "$log")" \
@@ -241,14 +211,12 @@ job() {
   return $code
 }
 
-# side_by_side runs lines of standard input, JOBS at a time, and leaves what each came to
-# in NAME.txt: side_by_side NAME
+# side_by_side runs lines of standard input, JOBS at a time, and writes outcomes to NAME.txt: side_by_side NAME
 side_by_side() {
   xargs -d '\n' -n 1 -P "${JOBS:-$(nproc)}" bash -c 'job "$1"' job 2>&1 | tee "$out/$1.txt"
 }
 
-# run_planned runs what test, sanitize and older have planned. Of programs that failed or
-# skipped something the names are shown, the sanitizers have a row for each GPU.
+# run_planned runs the programs that test, sanitize and older planned, and lists failed and skipped ones.
 run_planned() {
   local name started count
   export -f job
@@ -277,7 +245,7 @@ run_planned() {
   programs=() sanitized=()
 }
 
-# The seed of what is drawn is the date of the commit: nobody can make kernels for it.
+# The seed is the date of the commit, so kernels can't be tuned to the random products.
 commit_date() { ./gemmaudit version | sed -n 's/.* of \([0-9]*\)-\([0-9]*\)-\([0-9]*\),.*/\1\2\3/p'; }
 
 run_reach() {
@@ -286,6 +254,29 @@ run_reach() {
   passed
   unset GEMMAUDIT_REACH GEMMAUDIT_REACH_SECONDS GEMMAUDIT_REACH_SEED
   grep -a '^reach ' "$out/reach.log"
+}
+
+# A fixed number of rounds without a deadline, because sweep would otherwise measure some M first.
+run_means() {
+  local turn=0 way shape m folder=$out/means shapes="14336,4096 4096,4096 4096,14336 6144,4096" ms="1 16 64 512 1536 4096"
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  for shape in $shapes; do for m in $ms; do echo "$m,$shape"; done; done >"$folder/products.csv"
+  for way in loop sweep sweep loop loop sweep; do
+    turn=$((turn + 1))
+    if [[ $way == loop ]]; then
+      GEMMAUDIT_REACH_OF=$folder/products.csv GEMMAUDIT_REACH=$folder/loop-$turn.jsonl GEMMAUDIT_REACH_SECONDS=9 \
+        gpu_test "means-loop-$turn" 0 cuda -test.run '^$' -test.bench '^BenchmarkReach$' -test.benchtime 1x
+      passed
+      continue
+    fi
+    step "means-sweep-$turn" 0 ./gemmaudit sweep -q --device "$device" --shape n14336k4096,n4096k4096,n4096k14336,n6144k4096 --batch "${ms// /,}" --dtype bf16 \
+      --kernel auto,cublas,cublaslt --block 400us --rounds 160 --rounds-for all --deadline 0 --seed $turn --out "$folder/sweep-$turn.db"
+    passed 4
+    ./gemmaudit export "$folder/sweep-$turn.db" --phase sweep --format csv --out "$folder/sweep-$turn.csv" || failed=1
+  done
+  step means-compare 60 python3 check_means.py "$folder"
+  passed
 }
 
 run_sustained() {
@@ -308,7 +299,7 @@ run_picks() {
   grep -a '^picks ' "$out/picks.log"
 }
 
-# Three looks at one run. The first is the plain rule of running maxima at 0.95; the others are findings that were proved.
+# Three audits of one run: the running maximum at 0.95, then confirmed findings.
 run_self() {
   local rule
   rm -f "$out"/self.db*
@@ -331,7 +322,7 @@ run_self() {
 
 run_quantised() {
   export GEMMAUDIT_QUANTISED_WAYS=1
-  gpu_test quantised 4 cuda -test.run '^$' -test.bench '^BenchmarkQuantised$' -test.benchtime 7x
+  gpu_test quantised 4 cuda -test.run '^$' -test.bench '^BenchmarkQuantized$' -test.benchtime 7x
   passed
   unset GEMMAUDIT_QUANTISED_WAYS
   grep '^quantised ' "$out/quantised.log"
@@ -394,7 +385,7 @@ run_article() {
   passed
 }
 
-# What it takes is in the lines that say how many cases were asked about.
+# The log has the seconds of each query, next to its number of cases.
 run_choices() {
   local model=llama3-8b:qkv_proj+o_proj+gate_up_proj+down_proj+lm_head
   local of=(--device "$device" --model "$model" --batch 1:32768)
@@ -454,7 +445,7 @@ run_candidates() {
   unset GEMMAUDIT_CANDIDATES GEMMAUDIT_CANDIDATES_SECONDS GEMMAUDIT_CANDIDATES_SEED GEMMAUDIT_CANDIDATES_OF
 }
 
-# A model of random weights is as fast as a trained one. MODEL names another folder.
+# Random weights are as fast as trained ones. MODEL names another folder.
 run_mistral() {
   local model=${MODEL:-$out/mistral-7b} shape shapes=()
   gpu_test mistral-test 30 mistral -test.v
@@ -499,8 +490,7 @@ run_mistral() {
   passed
 }
 
-# pytorch_library sets libraries to the flags that have what PyTorch runs timed, where it is a library that
-# can be opened by its path.
+# pytorch_library sets libraries to the flags that select PyTorch's own cuBLAS, if it can be opened by its path.
 pytorch_library() {
   local library
   libraries=()
@@ -509,7 +499,7 @@ pytorch_library() {
     libraries=(--library "cublas=$library")
 }
 
-# The rest of a pass is fitted to every fourth prompt; what was foretold is compared with the others.
+# Every fourth prompt fits the rest of a pass; the other prompts test the prediction.
 run_prompt() {
   local advice=$out/prompt-advice/advice.json libraries
   if ! python3 -c 'import torch, transformers' 2>/dev/null; then
@@ -539,7 +529,7 @@ run_prompt() {
   passed
 }
 
-# Remedies that PyTorch can run: splits, and pads with the copy that they take.
+# Remedies that PyTorch can run: splits, and pads including their copy.
 run_patch() {
   local libraries
   if ! python3 -c 'import torch, transformers' 2>/dev/null; then
@@ -562,7 +552,7 @@ run_patch() {
   passed
 }
 
-# The version stands for a PyTorch that is not here.
+# A placeholder version: PyTorch is not needed here.
 run_tables() {
   rm -f "$out"/tables.db* "$out"/tables.json "$out"/tunableop*.csv
   step tables-sweep 8 ./gemmaudit sweep --device "$device" --kernel cublas,cublaslt --algos 4 --dtype bf16 \
@@ -584,13 +574,13 @@ sections=("$@")
 [[ ${#sections[@]} == 0 ]] && sections=(test isa sanitize older reach sustained picks self quantised choices attention softmax article audit mistral prompt patch tables pair noise candidates)
 for section in "${sections[@]}"; do
   case $section in
-    test | isa | sanitize | older | reach | sustained | picks | self | quantised | choices | attention | softmax | article | audit | mistral | prompt | patch | tables | pair | noise | candidates) ;;
+    test | isa | sanitize | older | reach | means | sustained | picks | self | quantised | choices | attention | softmax | article | audit | mistral | prompt | patch | tables | pair | noise | candidates) ;;
     -h | --help)
       sed -n '2,/^set/p' "$here/${0##*/}" | sed '$d; s/^# \{0,1\}//'
       exit 0
       ;;
     *)
-      echo "run.sh: unknown section '$section': expected test, isa, sanitize, older, reach, sustained, picks, self, quantised, choices, attention, softmax, article, audit, mistral, prompt, patch, tables, pair, noise, candidates" >&2
+      echo "run.sh: unknown section '$section': expected test, isa, sanitize, older, reach, means, sustained, picks, self, quantised, choices, attention, softmax, article, audit, mistral, prompt, patch, tables, pair, noise, candidates" >&2
       exit 2
       ;;
   esac

@@ -1,4 +1,4 @@
-// Tests of the scripts that check and measure the program on a machine with a GPU.
+// Tests of the scripts for machines with a GPU.
 package gpu_test
 
 import (
@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// TestSectionEndsWithoutModel: where the model can't be made, the rest of the section does not run, and the exit code is 1. A step whose
-// failure others do not need ends nothing.
+// If the model can't be made, the section stops with exit code 1. A failed test step does not stop it.
 func TestSectionEndsWithoutModel(t *testing.T) {
 	for _, tc := range []struct {
 		name, python string
@@ -19,7 +18,7 @@ func TestSectionEndsWithoutModel(t *testing.T) {
 		bench        bool
 	}{
 		{"no model", "exit 7", 1, false},
-		{"a model", "exit 0", 1, true}, // the tests fail all the same
+		{"a model", "exit 0", 1, true}, // the tests fail even with a model
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -40,7 +39,8 @@ func TestSectionEndsWithoutModel(t *testing.T) {
 				}
 			}
 			cmd := exec.CommandContext(t.Context(), "bash", filepath.Join(dir, "run.sh"), "mistral")
-			cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"), "OUT="+filepath.Join(dir, "out"), "MODEL=")
+			cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"), "OUT="+filepath.Join(dir, "out"),
+				"MODEL=")
 			out, err := cmd.CombinedOutput()
 			var exit *exec.ExitError
 			if !errors.As(err, &exit) || exit.ExitCode() != tc.code {

@@ -1,23 +1,21 @@
-// Mutants changes the program in one place at a time and runs the tests of the package that was changed: those that notice
-// nothing say where a test is missing.
+// Mutants changes the program in one place at a time and runs the tests of the changed package. A mutant that no test
+// kills shows where a test is missing.
 //
 //	go run ./scripts/mutants                          # 200 mutants; make mutants
 //	go run ./scripts/mutants --seed 7 --n 50
 //	go run ./scripts/mutants --only 'rules/fdr.go reject: < to <= #1'
-//	go run ./scripts/mutants --only @names.txt --run 'TestReject'  # whether a new test kills what it was written for
+//	go run ./scripts/mutants --only @names.txt --run 'TestReject'  # does a new test kill its mutants?
+//	go run ./scripts/mutants --n 50 -- -tags cuda     # flags of go test follow --
 //
-// Mutants are drawn from all places with a seed: a change of the program changes no more of the draw than what was drawn of that
-// change. The tree stays as it is: all mutants of a package are compiled into one test
-// program, by go build's overlay, as copies of their functions, and a variable of the environment says which one is in force.
-// Mutants of variables and constants get a program each. Each test is run once without a mutant, which tells how long it
-// takes and which mutants it reaches; then each mutant is held against the tests that reach it, the fastest first. Mutants
-// that can't be noticed, since they make no difference, stand with their reason in survivors.txt beside this file, and
-// count as neither.
+// make mutants uses the flags of make test, so both share the build cache.
 //
-// Exit codes: 0 when at least --share of the mutants are killed, 1 when fewer are, 2 for usage, 3 when the tests fail as
-// they are or can't be run.
+// A seed draws the mutants. The draw depends on each mutant's name, so an edit of the program changes only its own mutants.
+// Files are not modified: go build's overlay compiles each mutant. Every test first runs without a mutant, to record its time
+// and the code that it reaches. Each mutant then runs the tests that reach it, the fastest first. survivors.txt lists mutants
+// that make no difference, with the reason; they do not count.
 //
-// Tools that mutate Go were looked at. They change files in place or copy the module for each mutant, and none draws by a seed.
+// Exit codes: 0 if at least --share of the mutants are killed, 1 if fewer, 2 for usage, 3 if the tests fail without a
+// mutant or can't run.
 package main
 
 import (
@@ -31,7 +29,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/signal"
 	"runtime"
@@ -42,7 +39,7 @@ import (
 	"time"
 )
 
-// rooms are the packages whose tests are held to account.
+// rooms are the packages that are mutated by default.
 var rooms = []string{"rules", "results", "results/table", "sweep", "kernels"}
 
 //go:embed survivors.txt
@@ -61,6 +58,7 @@ type options struct {
 	short    bool
 	within   time.Duration
 	jobs     int
+	build    []string
 }
 
 func run(args []string, stdout, stderr io.Writer) int {
@@ -68,24 +66,25 @@ func run(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.IntVar(&o.n, "n", 200, "mutants to draw")
-	flags.Uint64Var(&o.seed, "seed", 1, "what is drawn")
-	flags.Float64Var(&o.share, "share", 0.9, "share of the mutants that the tests are to kill")
-	flags.StringVar(&o.only, "only", "", "the one mutant to try, as it is printed, or @ and a file of such names")
-	flags.StringVar(&o.tests, "run", "", "the tests that are to kill, a regular expression; all without it")
-	flags.StringVar(&o.packages, "packages", strings.Join(rooms, ","), "packages that are changed")
-	flags.BoolVar(&o.short, "short", false, "run the tests with -short, as make test does")
-	flags.BoolVar(&o.list, "list", false, "print what would be tried")
-	flags.DurationVar(&o.within, "for", 0, "the time after which no further mutant is tried; 0 is no limit")
-	flags.IntVar(&o.jobs, "jobs", runtime.NumCPU(), "mutants that are tried at a time")
+	flags.Uint64Var(&o.seed, "seed", 1, "seed of the draw")
+	flags.Float64Var(&o.share, "share", 0.9, "share of the mutants that the tests must kill")
+	flags.StringVar(&o.only, "only", "", "try this mutant, by its printed name, or @FILE with such names")
+	flags.StringVar(&o.tests, "run", "", "regular expression of tests to run (default all)")
+	flags.StringVar(&o.packages, "packages", strings.Join(rooms, ","), "packages to mutate")
+	flags.BoolVar(&o.short, "short", false, "run tests with -short, as make test does")
+	flags.BoolVar(&o.list, "list", false, "only print the mutants")
+	flags.DurationVar(&o.within, "for", 0, "start no further mutant after this time; 0 for no limit")
+	flags.IntVar(&o.jobs, "jobs", runtime.NumCPU(), "mutants to try in parallel")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case err != nil:
 		return 2
-	case flags.NArg() > 0 || o.n < 1 || o.jobs < 1:
-		fmt.Fprintln(stderr, "mutants: expected flags alone, and --n and --jobs of at least 1")
+	case flags.NArg() > 0 && !strings.HasPrefix(flags.Arg(0), "-") || o.n < 1 || o.jobs < 1:
+		fmt.Fprintln(stderr, "mutants: expected --n and --jobs of at least 1, and flags of go test after --")
 		return 2
 	}
+	o.build = flags.Args()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	killed, err := o.try(ctx, stdout)
@@ -100,7 +99,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// try draws, tries and counts mutants, and returns the share that was killed.
+// try draws and tries mutants, and returns the share that was killed.
 func (o *options) try(ctx context.Context, out io.Writer) (killed float64, err error) {
 	harmless, err := parseSurvivors(survivors)
 	if err != nil {
@@ -125,66 +124,74 @@ func (o *options) try(ctx context.Context, out io.Writer) (killed float64, err e
 	}
 	draw(all, o.seed)
 	fmt.Fprintf(out, "%d mutants, seed %d, of %d places\n", min(o.n, len(all)), o.seed, len(all))
-	order := slices.Clone(all)
 	only, err := wanted(o.only)
 	if err != nil {
 		return 0, err
 	}
-	all = slices.DeleteFunc(all, func(m mutant) bool {
-		return o.only != "" && !only[m.name] || o.only == "" && harmless[m.name] != ""
-	})
+	if o.only != "" {
+		all, harmless = slices.DeleteFunc(all, func(m mutant) bool { return !only[m.name] }), nil
+	}
 	if o.list {
+		all = slices.DeleteFunc(all, func(m mutant) bool { return harmless[m.name] != "" })
 		for _, m := range all[:min(o.n, len(all))] {
 			fmt.Fprintln(out, m.name)
 		}
 		return 1, nil
 	}
-	w, err := newWorkshop()
+	w, err := newWorkshop(o.build)
 	if err != nil {
 		return 0, err
 	}
 	defer w.close()
 	began := time.Now()
-	trials, err := w.prepare(ctx, all, o.n, func(m mutant, why string) { fmt.Fprintf(out, "unbuilt   %s: %s\n", m.name, why) })
-	if err != nil {
-		return 0, err
-	}
-	excused := 0
-	for _, m := range order {
-		if len(trials) == 0 || m.name == trials[len(trials)-1].name {
-			break
+	for _, room := range strings.Split(o.packages, ",") {
+		if !slices.ContainsFunc(all, func(m mutant) bool { return m.room == room }) {
+			continue
 		}
-		if o.only == "" && harmless[m.name] != "" {
-			excused++
-			fmt.Fprintf(out, "harmless  %s: %s\n", m.name, harmless[m.name])
-		}
-	}
-	for _, room := range slices.Sorted(maps.Keys(w.rooms)) {
-		if err := w.measure(ctx, w.rooms[room], o.tests, o.short, o.jobs); err != nil {
+		if err := w.measure(ctx, room, o.tests, o.short, o.jobs); err != nil {
 			return 0, err
 		}
 		fmt.Fprintf(out, "%d tests of %s, %v\n", len(w.rooms[room].tests), room, time.Since(began).Round(time.Second))
 	}
 	var mu sync.Mutex
 	counts := map[outcome]int{}
-	var left []string
-	err = inParallel(o.jobs, len(trials), func(i int) error {
-		if ctx.Err() != nil || o.within > 0 && time.Since(began) > o.within {
-			return ctx.Err()
-		}
-		t, at := trials[i], time.Now()
-		end, how, err := w.outcome(ctx, t)
-		if err != nil {
-			return err
-		}
+	excused, at := 0, 0
+	next := func() (m mutant, ok bool) {
 		mu.Lock()
 		defer mu.Unlock()
-		counts[end]++
-		fmt.Fprintf(out, "%-9s %s: %s, %.0f s\n", end, t.name, how, time.Since(at).Seconds())
-		if end == alive {
-			left = append(left, fmt.Sprintf("%s:%d: %s", t.file, t.line, t.name))
+		for ; at < len(all) && (o.within == 0 || time.Since(began) < o.within); at++ {
+			if m = all[at]; harmless[m.name] == "" {
+				at++
+				return m, true
+			}
+			excused++
+			fmt.Fprintf(out, "harmless  %s: %s\n", m.name, harmless[m.name])
 		}
-		return nil
+		return m, false
+	}
+	var left []string
+	err = inParallel(o.jobs, min(o.n, len(all)), func(int) error {
+		for { // until one compiles
+			m, ok := next()
+			if !ok || ctx.Err() != nil {
+				return ctx.Err()
+			}
+			started := time.Now()
+			end, how, err := w.outcome(ctx, m)
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			counts[end]++
+			fmt.Fprintf(out, "%-9s %s: %s, %.0f s\n", end, m.name, how, time.Since(started).Seconds())
+			if end == alive {
+				left = append(left, fmt.Sprintf("%s:%d: %s", m.file, m.line, m.name))
+			}
+			mu.Unlock()
+			if end != unbuilt {
+				return nil
+			}
+		}
 	})
 	if err != nil && ctx.Err() == nil {
 		return 0, err
@@ -194,15 +201,15 @@ func (o *options) try(ctx context.Context, out io.Writer) (killed float64, err e
 		return 0, errors.New("no mutant was tried")
 	}
 	killed = float64(counts[dead]) / float64(tried)
-	fmt.Fprintf(out, "%d of %d mutants were killed, %.1f %%, beside %d that are harmless, in %v; survivors:\n", counts[dead], tried, 100*killed, excused, time.Since(began).Round(time.Second))
+	fmt.Fprintf(out, "%d of %d mutants were killed, %.1f %%, in %v; %d more are harmless; survivors:\n", counts[dead], tried, 100*killed,
+		time.Since(began).Round(time.Second), excused)
 	for _, s := range left {
 		fmt.Fprintln(out, " ", s)
 	}
 	return killed, ctx.Err()
 }
 
-// draw puts mutants into the order in which a seed draws them. Each has its own place by its name and the seed, so that an edit of
-// the program neither moves the others nor brings all new ones in.
+// draw orders mutants by a hash of their name and the seed, so an edit of the program does not move the others.
 func draw(all []mutant, seed uint64) {
 	places := make(map[string][]byte, len(all))
 	for _, m := range all {
@@ -212,7 +219,7 @@ func draw(all []mutant, seed uint64) {
 	slices.SortFunc(all, func(a, b mutant) int { return bytes.Compare(places[a.name], places[b.name]) })
 }
 
-// wanted returns the names of the mutants that alone are tried: one, or those of a file, one a line.
+// wanted returns the names of --only: one, or the lines of a file.
 func wanted(only string) (map[string]bool, error) {
 	file, found := strings.CutPrefix(only, "@")
 	if !found {
@@ -229,7 +236,7 @@ func wanted(only string) (map[string]bool, error) {
 	return out, nil
 }
 
-// parseSurvivors reads a line each of a mutant's name and, in front of " -- ", the reason why nobody can notice it.
+// parseSurvivors reads lines of a mutant's name, " -- " and the reason why it makes no difference.
 func parseSurvivors(text string) (map[string]string, error) {
 	out := map[string]string{}
 	lines := bufio.NewScanner(strings.NewReader(text))

@@ -16,14 +16,15 @@ import (
 // mutant is one change of one file.
 type mutant struct {
 	room, file string
-	line       int
-	// name says where and what, without line numbers: "rules/fdr.go reject: < to <= #1", the first such change in that function.
+	line, col  int
+	// name has no line number: "rules/fdr.go reject: < to <= #1" is the first such change in that function.
 	name       string
-	start, end int // the bytes that are replaced
+	start, end int // bytes to replace
 	with       string
+	global     bool // outside of functions
 }
 
-// mutantsOf finds what can be changed in a package's own files, in their order.
+// mutantsOf lists the mutants of a package's own files, in order.
 func mutantsOf(room string) ([]mutant, error) {
 	paths, err := filepath.Glob(filepath.Join(filepath.FromSlash(room), "*.go"))
 	if err != nil {
@@ -41,7 +42,7 @@ func mutantsOf(room string) ([]mutant, error) {
 			if err != nil {
 				return nil, err
 			}
-			continue // of another system, whose tests can't be run here
+			continue // for another system; its tests can't run here
 		}
 		src, err := os.ReadFile(p)
 		if err != nil {
@@ -56,7 +57,7 @@ func mutantsOf(room string) ([]mutant, error) {
 	return out, nil
 }
 
-// otherwise are operators and what takes their place: a bound that is shifted, and the opposite.
+// otherwise maps operators to replacements: a shifted bound and the opposite.
 var otherwise = map[token.Token][]token.Token{
 	token.LSS: {token.LEQ, token.GEQ}, token.LEQ: {token.LSS, token.GTR},
 	token.GTR: {token.GEQ, token.LEQ}, token.GEQ: {token.GTR, token.LSS},
@@ -67,8 +68,8 @@ var otherwise = map[token.Token][]token.Token{
 	token.MUL_ASSIGN: {token.QUO_ASSIGN}, token.QUO_ASSIGN: {token.MUL_ASSIGN},
 }
 
-// mutantsIn finds what can be changed in a file: operators, numbers, conditions and statements. What is done about an
-// error is left alone, since it takes a fault to get there, and so is text.
+// mutantsIn lists changes of operators, numbers, conditions and statements in a file. It skips text, and error handling,
+// which only a fault reaches.
 func mutantsIn(room, file string, src []byte) ([]mutant, error) {
 	set := token.NewFileSet()
 	tree, err := parser.ParseFile(set, file, src, parser.SkipObjectResolution)
@@ -77,13 +78,14 @@ func mutantsIn(room, file string, src []byte) ([]mutant, error) {
 	}
 	var out []mutant
 	seen := map[string]int{}
-	in := ""
+	in, global := "", false
 	at := func(p token.Pos) int { return set.Position(p).Offset }
 	add := func(what string, from, to token.Pos, with string) {
 		name := fmt.Sprintf("%s %s: %s", file, in, what)
 		seen[name]++
-		out = append(out, mutant{room: room, file: file, line: set.Position(from).Line, name: fmt.Sprintf("%s #%d", name, seen[name]),
-			start: at(from), end: at(to), with: with})
+		p := set.Position(from)
+		out = append(out, mutant{room: room, file: file, line: p.Line, col: p.Column, name: fmt.Sprintf("%s #%d", name, seen[name]),
+			start: at(from), end: at(to), with: with, global: global})
 	}
 	text := func(n ast.Node) string { return string(src[at(n.Pos()):at(n.End())]) }
 	replace := func(p token.Pos, op token.Token) {
@@ -126,7 +128,7 @@ func mutantsIn(room, file string, src []byte) ([]mutant, error) {
 		case *ast.BasicLit:
 			switch n.Kind {
 			case token.INT:
-				const digits = 10 // from which on one more is seldom a mistake
+				const digits = 10 // from this value on, one more is rarely a mistake
 				if v, err := strconv.ParseInt(n.Value, 0, 32); err == nil && v >= digits {
 					add(n.Value+" ten times", n.Pos(), n.End(), "(10 * "+n.Value+")")
 				} else if err == nil {
@@ -143,13 +145,13 @@ func mutantsIn(room, file string, src []byte) ([]mutant, error) {
 	for _, d := range tree.Decls {
 		switch d := d.(type) {
 		case *ast.FuncDecl:
-			if in = d.Name.Name; d.Body != nil && in != "String" && in != "Error" {
+			if in, global = d.Name.Name, false; d.Body != nil && in != "String" && in != "Error" {
 				ast.Inspect(d.Body, visit)
 			}
 		case *ast.GenDecl:
 			for _, s := range d.Specs {
 				if v, ok := s.(*ast.ValueSpec); ok {
-					in = v.Names[0].Name
+					in, global = v.Names[0].Name, true
 					ast.Inspect(v, visit)
 				}
 			}
@@ -158,7 +160,7 @@ func mutantsIn(room, file string, src []byte) ([]mutant, error) {
 	return out, nil
 }
 
-// short is a text in one line of some words.
+// short shortens a text to one line of a few words.
 func short(s string) string {
 	const most = 50
 	s = strings.Join(strings.Fields(s), " ")
@@ -168,13 +170,13 @@ func short(s string) string {
 	return s
 }
 
-// aboutError says whether a comparison asks if there is an error, or anything at all.
+// aboutError reports whether a comparison compares an error with nil.
 func aboutError(n *ast.BinaryExpr) bool {
 	nothing, ok := n.Y.(*ast.Ident)
 	return ok && nothing.Name == "nil" && mentionsError(n.X)
 }
 
-// mentionsError says whether an expression takes an error into account, by its name.
+// mentionsError reports whether an expression uses an error, by its name.
 func mentionsError(n ast.Expr) bool {
 	found := false
 	ast.Inspect(n, func(n ast.Node) bool {
@@ -186,7 +188,7 @@ func mentionsError(n ast.Expr) bool {
 	return found
 }
 
-// isText says whether an expression is a literal of text, to which nothing else than more text is added.
+// isText reports whether an expression is a string literal or a sum with one.
 func isText(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.BasicLit:

@@ -7,200 +7,83 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/tools/cover"
 )
 
-// outcome is what became of a mutant.
+// outcome is the result of a mutant.
 type outcome string
 
 const (
-	dead  outcome = "killed"
-	alive outcome = "SURVIVES"
+	unbuilt outcome = "unbuilt"
+	dead    outcome = "killed"
+	alive   outcome = "SURVIVES"
 )
 
 // workshop builds and tests mutants.
 type workshop struct {
 	dir, root string
+	flags     []string // of go test when building test programs
 	rooms     map[string]*suite
 }
 
-// suite is a package's tests.
+// suite is a package's tests, the fastest first.
 type suite struct {
-	room string
-	// program is the tests with all mutants that could be grafted.
-	program string
-	tests   []test
-	args    []string
-	stale   bool // whether mutants were drawn since the program was built
+	tests []test
+	args  []string
 }
 
-// test is one test of a package as it is without a mutant in force.
+// test is one test of a package, as measured without a mutant.
 type test struct {
 	name    string
 	took    time.Duration
-	reaches map[int]bool
+	reaches map[string][]cover.ProfileBlock // by the file's name
 }
 
-// trial is a mutant and the program that has it.
-type trial struct {
-	numbered
-	program string
-	// own says that the program has this mutant alone, always in force.
-	own bool
-}
-
-func newWorkshop() (*workshop, error) {
+func newWorkshop(flags []string) (*workshop, error) {
 	root, err := os.Getwd()
 	if err != nil {
 		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "mutants-")
-	return &workshop{dir: dir, root: root, rooms: map[string]*suite{}}, err
+	return &workshop{dir: dir, root: root, flags: flags, rooms: map[string]*suite{}}, err
 }
 
 func (w *workshop) close() { os.RemoveAll(w.dir) }
 
-// prepare builds the first n mutants that are programs. skipped is called with each of the others and the compiler's reason.
-func (w *workshop) prepare(ctx context.Context, from []mutant, n int, skipped func(m mutant, why string)) ([]trial, error) {
-	var out []trial
-	next := 0
-	for {
-		for len(out) < n && next < len(from) {
-			m := from[next]
-			next++
-			out = append(out, trial{numbered: numbered{m, next}})
-			if w.rooms[m.room] == nil {
-				w.rooms[m.room] = &suite{room: m.room, program: w.path(m.room)}
-			}
-			w.rooms[m.room].stale = true
-		}
-		before := len(out)
-		for _, room := range slices.Sorted(maps.Keys(w.rooms)) {
-			if w.rooms[room].stale {
-				why, err := w.graftAll(ctx, w.rooms[room], out)
-				if err != nil {
-					return nil, err
-				}
-				out = slices.DeleteFunc(out, func(t trial) bool {
-					if why[t.number] != "" {
-						skipped(t.mutant, why[t.number])
-					}
-					return why[t.number] != ""
-				})
-			}
-		}
-		if len(out) == before || len(out) == 0 {
-			return out, nil
-		}
-	}
-}
-
-// path is where the tests of a package, or of a part of its name, are compiled to.
-func (w *workshop) path(name string) string {
-	return filepath.Join(w.dir, strings.ReplaceAll(name, "/", "_")+".test")
-}
-
-var inMutant = regexp.MustCompile(`(?m)mutant(\d+)\.go:\d+(?::\d+)?: (.*)$`)
-
-// graftAll builds the tests of a package with all of its mutants, and those that can't be grafted one by one. unbuilt has the
-// compiler's reason for the mutants that are no programs.
-func (w *workshop) graftAll(ctx context.Context, s *suite, trials []trial) (unbuilt map[int]string, err error) {
-	s.stale = false
-	byFile := map[string][]numbered{}
-	place := map[int]int{}
-	for i, t := range trials {
-		if t.room == s.room {
-			byFile[t.file] = append(byFile[t.file], t.numbered)
-			place[t.number] = i
-		}
-	}
-	unbuilt = map[int]string{}
-	for {
-		files := map[string][]byte{}
-		name := ""
-		for file, own := range byFile {
-			own = slices.DeleteFunc(slices.Clone(own), func(m numbered) bool { return unbuilt[m.number] != "" })
-			src, err := os.ReadFile(file)
-			if err != nil {
-				return nil, err
-			}
-			name = string(packageClause.FindSubmatch(src)[1])
-			grafted, ungrafted, err := graft(file, src, own)
-			if err != nil {
-				return nil, err
-			}
-			files[file] = grafted
-			for _, m := range ungrafted {
-				t := &trials[place[m.number]]
-				if t.own {
-					continue
-				}
-				t.own, t.program = true, w.path(fmt.Sprint(m.number))
-				changed := slices.Concat(src[:m.start], []byte(m.with), src[m.end:])
-				problem, err := w.build(ctx, t.program, s.room, map[string][]byte{file: changed})
-				if err != nil {
-					return nil, err
-				}
-				if problem != "" {
-					lines := strings.Split(strings.TrimSpace(problem), "\n")
-					unbuilt[m.number] = lines[min(1, len(lines)-1)]
-				}
-			}
-		}
-		files[path.Join(s.room, "mutant_in_force.go")] = chooser(name)
-		problem, err := w.build(ctx, s.program, s.room, files)
-		if err != nil {
-			return nil, err
-		}
-		if problem == "" {
-			break
-		}
-		found := inMutant.FindAllStringSubmatch(problem, -1)
-		if len(found) == 0 {
-			return nil, fmt.Errorf("%s: its tests can't be built with mutants: %s", s.room, problem)
-		}
-		for _, f := range found {
-			if n, err := strconv.Atoi(f[1]); err == nil {
-				unbuilt[n] = f[2]
-			}
-		}
-	}
-	for _, i := range place {
-		if !trials[i].own {
-			trials[i].program = s.program
-		}
-	}
-	return unbuilt, nil
-}
-
-var packageClause = regexp.MustCompile(`(?m)^package (\w+)`)
-
-// measure runs each test of a package alone, as it is, and notes how long it takes and which mutants it reaches. Of all tests
-// those that match count, where that is not empty; short is the flag that all of them get.
-func (w *workshop) measure(ctx context.Context, s *suite, match string, short bool, jobs int) error {
-	if rapid, err := usesRapid(s.room); err != nil {
+// measure runs each test of a package without a mutant, and records its time and the code that it reaches. A match that
+// is not empty selects tests; short adds -short.
+func (w *workshop) measure(ctx context.Context, room, match string, short bool, jobs int) error {
+	s := &suite{}
+	w.rooms[room] = s
+	if rapid, err := usesRapid(room); err != nil {
 		return err
 	} else if rapid {
-		s.args = []string{"-rapid.nofailfile"} // which it would write into the tree
+		s.args = []string{"-rapid.nofailfile"} // rapid would write that file into the tree
 	}
 	if short {
 		s.args = append(s.args, "-test.short")
 	}
-	list, err := exec.CommandContext(ctx, s.program, "-test.list", "^(Test|Example|Fuzz)").Output()
+	dir, err := os.MkdirTemp(w.dir, "measured-")
 	if err != nil {
-		return fmt.Errorf("list the tests of %s: %w", s.room, err)
+		return err
+	}
+	program := filepath.Join(dir, "program.test")
+	if problem, err := w.build(ctx, program, room, "-cover"); err != nil || problem != "" {
+		return cmp.Or(err, fmt.Errorf("%s: its tests can't be built: %s", room, problem))
+	}
+	list, err := exec.CommandContext(ctx, program, "-test.list", "^(Test|Example|Fuzz)").Output()
+	if err != nil {
+		return fmt.Errorf("list the tests of %s: %w", room, err)
 	}
 	counts, err := regexp.Compile(match)
 	if err != nil {
@@ -208,34 +91,30 @@ func (w *workshop) measure(ctx context.Context, s *suite, match string, short bo
 	}
 	for _, name := range strings.Fields(string(list)) {
 		if name != "TestMain" && counts.MatchString(name) {
-			s.tests = append(s.tests, test{name: name, reaches: map[int]bool{}})
+			s.tests = append(s.tests, test{name: name, reaches: map[string][]cover.ProfileBlock{}})
 		}
 	}
 	err = inParallel(jobs, len(s.tests), func(i int) error {
 		t := &s.tests[i]
-		file := w.path(path.Join("reached", s.room, t.name))
-		const most = 10 * time.Minute
-		for again := range 2 { // a test that needs time to itself may have had none
+		profile := filepath.Join(dir, t.name)
+		for again := range 2 { // a test that depends on timing may fail once
 			began := time.Now()
-			out, err := w.test(ctx, s.room, s.program, most, s.arguments(*t), reachedVariable+"="+file)
+			out, err := w.test(ctx, room, program, 10*time.Minute, append(s.arguments(*t), "-test.coverprofile="+profile))
 			t.took = time.Since(began)
 			if err == nil {
 				break
 			}
 			if again > 0 || ctx.Err() != nil {
-				return fmt.Errorf("the tests of %s fail without any mutant: %s", s.room, firstFailure(out, err))
+				return fmt.Errorf("the tests of %s fail without any mutant: %s", room, firstFailure(out, err))
 			}
 		}
-		text, err := os.ReadFile(file)
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
+		profiles, err := cover.ParseProfiles(profile)
+		if err != nil {
+			return fmt.Errorf("%s of %s: the code that it reaches: %w", t.name, room, err)
 		}
-		for _, line := range strings.Fields(string(text)) {
-			n, err := strconv.Atoi(line)
-			if err != nil {
-				return fmt.Errorf("%s of %s: the mutants that it reached: %w", t.name, s.room, err)
-			}
-			t.reaches[n] = true
+		for _, p := range profiles {
+			name := filepath.Base(p.FileName)
+			t.reaches[name] = slices.DeleteFunc(p.Blocks, func(b cover.ProfileBlock) bool { return b.Count == 0 })
 		}
 		return nil
 	})
@@ -243,7 +122,21 @@ func (w *workshop) measure(ctx context.Context, s *suite, match string, short bo
 	return err
 }
 
-// arguments are those by which a test program runs some tests until the first that fails.
+// reaching returns the tests that reach a mutant: for one outside of functions, all.
+func (s *suite) reaching(m mutant) (out []test) {
+	for _, t := range s.tests {
+		at := slices.ContainsFunc(t.reaches[filepath.Base(m.file)], func(b cover.ProfileBlock) bool {
+			return (b.StartLine < m.line || b.StartLine == m.line && b.StartCol <= m.col) &&
+				(m.line < b.EndLine || m.line == b.EndLine && m.col < b.EndCol)
+		})
+		if at || m.global {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// arguments make a test program run some tests until the first failure.
 func (s *suite) arguments(tests ...test) []string {
 	names := make([]string, len(tests))
 	for i, t := range tests {
@@ -252,21 +145,37 @@ func (s *suite) arguments(tests ...test) []string {
 	return append([]string{"-test.failfast", "-test.run", "^(" + strings.Join(names, "|") + ")$"}, s.args...)
 }
 
-// outcome runs the tests of a mutant's package that reach it, the fastest first, until one fails.
-func (w *workshop) outcome(ctx context.Context, t trial) (outcome, string, error) {
-	s := w.rooms[t.room]
-	var reach []test
-	for _, one := range s.tests {
-		if t.own || one.reaches[t.number] {
-			reach = append(reach, one)
-		}
+// outcome builds a mutant and runs the tests that reach it, the fastest first, until one fails. how is the compiler's error,
+// or the test that failed.
+func (w *workshop) outcome(ctx context.Context, m mutant) (_ outcome, how string, err error) {
+	s := w.rooms[m.room]
+	dir, err := os.MkdirTemp(w.dir, "mutant-")
+	if err != nil {
+		return "", "", err
 	}
+	defer os.RemoveAll(dir)
+	src, err := os.ReadFile(m.file)
+	if err != nil {
+		return "", "", err
+	}
+	changed, overlay := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json")
+	text, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(w.root, m.file): changed}})
+	if err := errors.Join(err, os.WriteFile(changed, slices.Concat(src[:m.start], []byte(m.with), src[m.end:]), 0o644),
+		os.WriteFile(overlay, text, 0o644)); err != nil {
+		return "", "", err
+	}
+	program := filepath.Join(dir, "program.test")
+	problem, err := w.build(ctx, program, m.room, "-overlay", overlay)
+	if err != nil {
+		return "", "", err
+	}
+	if problem != "" {
+		lines := strings.Split(strings.TrimSpace(problem), "\n")
+		return unbuilt, lines[min(1, len(lines)-1)], nil
+	}
+	reach := s.reaching(m)
 	if len(reach) == 0 {
 		return alive, "no test reaches it", nil
-	}
-	var env []string
-	if !t.own {
-		env = append(env, fmt.Sprintf("%s=%d", inForceVariable, t.number))
 	}
 	for done, most := 0, time.Second; done < len(reach); most *= 4 {
 		var took time.Duration
@@ -275,9 +184,9 @@ func (w *workshop) outcome(ctx context.Context, t trial) (outcome, string, error
 			took += reach[done].took
 			done++
 		}
-		// A mutant that goes round in circles is noticed by whoever waits for it.
+		// A mutant in an endless loop counts as killed.
 		const slower, start = 4, 20 * time.Second
-		out, err := w.test(ctx, t.room, t.program, slower*took+start, s.arguments(reach[from:done]...), env...)
+		out, err := w.test(ctx, m.room, program, slower*took+start, s.arguments(reach[from:done]...))
 		if err != nil {
 			return dead, firstFailure(out, err), ctx.Err()
 		}
@@ -287,62 +196,29 @@ func (w *workshop) outcome(ctx context.Context, t trial) (outcome, string, error
 
 // inParallel calls f with each number below n, jobs of them at a time, and returns the first error.
 func inParallel(jobs, n int, f func(i int) error) error {
-	var next atomic.Int64
-	var failed atomic.Pointer[error]
-	var all sync.WaitGroup
-	for range jobs {
-		all.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n && failed.Load() == nil; i = int(next.Add(1)) - 1 {
-				if err := f(i); err != nil {
-					failed.CompareAndSwap(nil, &err)
-				}
-			}
-		})
+	var group errgroup.Group
+	group.SetLimit(jobs)
+	for i := range n {
+		group.Go(func() error { return f(i) })
 	}
-	all.Wait()
-	if err := failed.Load(); err != nil {
-		return *err
-	}
-	return nil
+	return group.Wait()
 }
 
 func usesRapid(room string) (bool, error) {
 	tests, err := filepath.Glob(filepath.Join(room, "*_test.go"))
-	if err != nil {
-		return false, err
-	}
 	for _, t := range tests {
-		src, err := os.ReadFile(t)
-		if err != nil {
-			return false, err
-		}
-		if bytes.Contains(src, []byte(`"pgregory.net/rapid"`)) {
-			return true, nil
+		src, failed := os.ReadFile(t)
+		if err = failed; err != nil || bytes.Contains(src, []byte(`"pgregory.net/rapid"`)) {
+			return err == nil, err
 		}
 	}
-	return false, nil
+	return false, err
 }
 
-// build compiles a package's tests with other contents of some files. problem is what the compiler says where they are no program.
-func (w *workshop) build(ctx context.Context, program, room string, files map[string][]byte) (problem string, err error) {
-	replace := map[string]string{}
-	for file, changed := range files {
-		source := filepath.Join(w.dir, "source_"+strings.ReplaceAll(file, "/", "_"))
-		if err := os.WriteFile(source, changed, 0o644); err != nil {
-			return "", err
-		}
-		replace[filepath.Join(w.root, file)] = source
-	}
-	overlay := filepath.Join(w.dir, "overlay.json")
-	text, err := json.Marshal(map[string]map[string]string{"Replace": replace})
-	if err == nil {
-		err = os.WriteFile(overlay, text, 0o644)
-	}
-	if err != nil {
-		return "", err
-	}
-	out, err := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-gcflags=all=-dwarf=false", "-ldflags=-s -w",
-		"-overlay", overlay, "-o", program, "./"+room).CombinedOutput()
+// build compiles a package's tests. problem is the compiler's error.
+func (w *workshop) build(ctx context.Context, program, room string, flags ...string) (problem string, err error) {
+	args := slices.Concat([]string{"test", "-c", "-vet=off"}, w.flags, flags, []string{"-o", program, "./" + room})
+	out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && ctx.Err() == nil {
 		return string(out), nil
@@ -350,12 +226,11 @@ func (w *workshop) build(ctx context.Context, program, room string, files map[st
 	return "", err
 }
 
-// mostMemory is what a mutant may hold, in bytes: more is noticed too.
-const mostMemory = 6 << 30
+// mostMemory bounds a mutant's address space in KiB; a mutant that exceeds it is killed.
+const mostMemory = 16 << 20
 
-// test runs a test program in its package's folder, for a time and in a memory that are bounded, with all processes
-// that it starts.
-func (w *workshop) test(ctx context.Context, room, program string, most time.Duration, args []string, env ...string) (string, error) {
+// test runs a test program in its package's folder, with bounds on time and memory that include its child processes.
+func (w *workshop) test(ctx context.Context, room, program string, most time.Duration, args []string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("not done after %v", most.Round(time.Second)))
 	defer cancel()
 	temp, err := os.MkdirTemp(w.dir, "temp-")
@@ -363,46 +238,16 @@ func (w *workshop) test(ctx context.Context, room, program string, most time.Dur
 		return "", err
 	}
 	defer os.RemoveAll(temp)
-	c := exec.CommandContext(ctx, program, args...)
-	c.Dir, c.Env = filepath.Join(w.root, room), append(append(os.Environ(), "TMPDIR="+temp), env...)
+	limited := []string{"-c", fmt.Sprintf(`ulimit -v %d && exec "$0" "$@"`, mostMemory), program}
+	c := exec.CommandContext(ctx, "sh", append(limited, args...)...)
+	c.Dir, c.Env = filepath.Join(w.root, room), append(os.Environ(), "TMPDIR="+temp)
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
-	var out bytes.Buffer
-	c.Stdout, c.Stderr = &out, &out
-	if err := c.Start(); err != nil {
-		return "", err
-	}
-	over, large := make(chan struct{}), make(chan error, 1)
-	go func() { large <- w.tooLarge(c.Process.Pid, over, c.Cancel) }()
-	err = c.Wait()
-	close(over)
-	if size := <-large; size != nil {
-		return out.String(), size
-	}
+	out, err := c.CombinedOutput()
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	return out.String(), err
-}
-
-// tooLarge ends a process that takes too much memory.
-func (w *workshop) tooLarge(pid int, over <-chan struct{}, end func() error) error {
-	for {
-		select {
-		case <-over:
-			return nil
-		case <-time.After(200 * time.Millisecond):
-		}
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-		if err != nil {
-			continue
-		}
-		if fields := strings.Fields(string(text)); len(fields) > 1 {
-			if pages, err := strconv.ParseInt(fields[1], 10, 64); err == nil && pages*int64(os.Getpagesize()) > mostMemory {
-				return errors.Join(fmt.Errorf("%d GiB of memory", mostMemory>>30), end())
-			}
-		}
-	}
+	return string(out), err
 }
 
 var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|^(panic: .*)|^(fatal error: .*)`)

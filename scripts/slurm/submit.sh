@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# Submits a night: a job array that sweeps the nodes, and a job that judges the runs when all tasks have ended.
+# Submits a night: a job array that measures the nodes, and a job that judges the runs when all tasks have ended.
 #
-#   submit.sh [SETTINGS] [NAME]        SETTINGS is a file like night.env beside this script, which it is by default; NAME
-#                                      is the night's, by default the date
-#   submit.sh --missing FOLDER         submits anew those tasks of a night that left no run; the night's own job calls it
+#   submit.sh [SETTINGS] [NAME]        SETTINGS is a file like night.env (default: night.env next to this script); NAME is the
+#                                      night's name (default: the date)
+#   submit.sh --missing FOLDER         submits the tasks of a night again that left no run; the night's own job calls it
 #
-# A task is bound to its node, also when it is requeued: what it measured lies there. Prints the folder of the night and the numbers
-# of the jobs.
+# A requeued task stays on its node, where its data is. Prints the folder of the night and the job numbers.
 set -euo pipefail
 
 fail() { echo "submit.sh: $1" >&2; exit 2; }
@@ -37,7 +36,7 @@ if [[ -n $PARTITION ]]; then of_partition=("--partition=$PARTITION"); fi
 if [[ -z ${night:-} ]]; then
   name=${2:-$(date -u +%Y-%m-%d)}
   [[ $name =~ ^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$ ]] || fail "the night is called '$name', expected letters, digits and . _ -"
-  # sbatch reads % and \ in the name of a log as its own.
+  # sbatch expands % and \ in the name of a log.
   [[ $ROOT =~ ^/[A-Za-z0-9/._+@=,:\ -]*$ ]] || fail "ROOT is '$ROOT', expected a path from / on, of letters, digits, spaces and / . _ - + @ = , :"
   night=$ROOT/$name
   mkdir -p -- "$ROOT"
@@ -53,7 +52,7 @@ if [[ -z ${night:-} ]]; then
     hosts=$(sinfo --noheader --Node --format=%N "${of_partition[@]}" | sort -u)
   fi
   [[ -n $hosts ]] || fail "there is no node: NODES is '$NODES'"
-  # A round over all nodes after the other: what differs from hour to hour does so on each node alike.
+  # One round over all nodes after the other: changes from hour to hour then affect all nodes alike.
   for ((process = 1; process <= PROCESSES; process++)); do
     while read -r node; do echo "$node-$process $node"; done <<<"$hosts"
   done >"$night/.expected"
@@ -75,25 +74,25 @@ else
   mv -T -- "$night/.tasks" "$night/tasks-$pass"
 fi
 
-# Slurm bounds the tasks of an array.
+# Slurm limits the tasks of an array.
 most=$(scontrol show config | sed -n 's/^MaxArraySize *= *//p')
 count=$(wc -l <"$night/tasks-$pass")
 job=fleet-${night##*/}
 jobs=()
 for ((first = 0; first < count; first += most)); do
   size=$((count - first < most ? count - first : most))
-  # Held until each task is bound to its node.
+  # Held until each task is bound to a node.
   id=$(sbatch --parsable --hold --requeue --nodes=1 "--job-name=$job" "--array=0-$((size - 1))${AT_ONCE:+%$AT_ONCE}" "--signal=B:USR1@$GRACE" \
     --open-mode=append "--output=$night/logs/%A_%a.log" "--deadline=$until" "${of_partition[@]}" "${SBATCH[@]}" \
     "$here/sweep.sbatch" "$here" "$night" "$pass" "$first")
-  id=${id%%;*} # of several clusters it names the one
+  id=${id%%;*} # with several clusters, the cluster's name follows
   jobs+=("$id")
   tasks=()
   while read -r _ node; do
     tasks+=("${id}_${#tasks[@]}")
     said=$(scontrol update "JobId=${tasks[-1]}" "ReqNodeList=$node" 2>&1) || { scancel "$id"; fail "task ${tasks[-1]} can't be bound to $node: $said"; }
   done < <(sed -n "$((first + 1)),$((first + size))p" "$night/tasks-$pass")
-  # In the order of the list; all at once they would begin with the last one.
+  # In list order; released together they would start with the last.
   scontrol release "$(IFS=,; echo "${tasks[*]}")"
 done
 

@@ -11,21 +11,17 @@ import (
 	"github.com/expr-lang/expr/parser"
 )
 
-// maxValue bounds what a formula may compute: far above any size, and low enough that nothing
-// overflows.
 const maxValue = 1 << 48
 
-// formula is an expression in integers, truth values, texts and lists: "2 * inner",
-// "layer_types[i] == 'full_attention'". Division is exact: a remainder is an error.
+// formula is an expression in integers, booleans, strings and lists: "2 * inner", "layer_types[i] ==
+// 'full_attention'". Division must be exact.
 type formula struct {
 	text string
 	node ast.Node
 }
 
-// scope is the value of a name, nil where it has none.
 type scope func(name string) (any, error)
 
-// missing is the error of a name without a value.
 type missing struct{ name string }
 
 func (e missing) Error() string { return e.name + " is missing" }
@@ -38,7 +34,6 @@ func parseFormula(text string) (formula, error) {
 	return formula{text, tree.Node}, nil
 }
 
-// names are the names that a formula mentions.
 func (f formula) names() []string { return names(f.node) }
 
 func names(node ast.Node) []string {
@@ -55,11 +50,10 @@ func (c *collector) Visit(node *ast.Node) {
 	}
 }
 
-// eval is the value of the formula: an int, a bool, a string, a list, an object, or nil.
+// eval returns an int, a bool, a string, a list, an object, or nil.
 func (f formula) eval(s scope) (any, error) { return s.eval(f.node) }
 
-// defined is the value of the formula of a name, which is an integer, a truth value or a text. Its errors name
-// a field.
+// defined returns the value of a let formula: an integer, a boolean or a string. Its errors name a field.
 func (f formula) defined(s scope) (any, error) {
 	v, err := f.eval(s)
 	if err != nil {
@@ -223,7 +217,6 @@ func arithmetic(n *ast.BinaryNode, a, b int) (any, error) {
 	return r, nil
 }
 
-// member is an element of a list or a text, or a field of an object.
 func (s scope) member(n *ast.MemberNode) (any, error) {
 	of, err := s.eval(n.Node)
 	if err != nil {
@@ -256,7 +249,7 @@ func (s scope) member(n *ast.MemberNode) (any, error) {
 	return nil, fmt.Errorf("%s is %v: expected a list", n.Node, of)
 }
 
-// call computes len, max, min, the quotient div rounded down, and islist and isint.
+// call computes len, max, min, div (rounded down), islist and isint.
 func (s scope) call(name string, args []ast.Node) (any, error) {
 	if len(args) == 1 {
 		v, err := s.eval(args[0])
@@ -330,7 +323,6 @@ func (s scope) truth(node ast.Node) (bool, error) {
 	return false, fmt.Errorf("%s is %s: expected true or false", node, brief(v))
 }
 
-// plain makes an int of a number that is one; others stay as the file has them.
 func plain(v any) any {
 	n, ok := v.(json.Number)
 	if !ok {
@@ -365,7 +357,6 @@ func contains(list, v any) bool {
 	return false
 }
 
-// isMissing says that an error is that of a field without a value.
 func isMissing(err error) bool {
 	var m missing
 	return errors.As(err, &m)

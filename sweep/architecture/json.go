@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// readObject reads a JSON object as Python writes it: NaN, Infinity and -Infinity are numbers.
-// Numbers stay texts.
+// readObject reads Python's JSON, with NaN, Infinity and -Infinity. Numbers stay strings.
 func readObject(data []byte) (map[string]any, error) {
 	d := json.NewDecoder(bytes.NewReader(standard(data)))
 	d.UseNumber()
@@ -26,13 +25,11 @@ func readObject(data []byte) (map[string]any, error) {
 	return object, nil
 }
 
-// pythonNumbers are the numbers that Python writes and JSON has no word for, and numbers that are
-// in no range: nothing that is counted can be one.
+// The replacements are out of range, so no count can equal them.
 var pythonNumbers = []struct{ python, json string }{
 	{"-Infinity", "-1e999"}, {"Infinity", "1e999"}, {"NaN", "1e-999"},
 }
 
-// standard replaces what only Python takes for a number, outside of texts.
 func standard(data []byte) []byte {
 	if !bytes.Contains(data, []byte("Infinity")) && !bytes.Contains(data, []byte("NaN")) {
 		return data
@@ -61,7 +58,7 @@ next:
 	return out.Bytes()
 }
 
-// brief shows a value of a file, cut where it is long, with numbers as Python writes them.
+// brief truncates long values and uses Python's spelling of numbers.
 func brief(v any) string {
 	const most = 80
 	var text bytes.Buffer
@@ -80,7 +77,7 @@ func brief(v any) string {
 	return s
 }
 
-// counts says that a value has a number or a true in it: something that may change a shape.
+// counts reports whether a value contains a number or true, which may change a shape.
 func counts(v any) bool {
 	switch v := v.(type) {
 	case json.Number:

@@ -10,22 +10,21 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Bounds of what a configuration may ask for, far above any model.
 const (
-	maxSize   = 1 << 24 // of rows and columns
+	maxSize   = 1 << 24
 	maxLayers = 1 << 12
 )
 
-// MaxRanks bounds tensor parallelism.
+// MaxRanks limits tensor parallelism.
 const MaxRanks = 1024
 
-// Model is a language model by its configuration.
+// Model is a language model, given by its configuration.
 type Model struct {
 	Type   string // model_type
-	Layers int    // 0 where the configuration does not say
-	// Elsewhere are the parts that are not planned, such as vision, in words.
+	Layers int    // 0 if the configuration does not give it
+	// Elsewhere lists the parts that are not planned, such as vision, in words.
 	Elsewhere []string
-	// Stored says how weights are stored; nil where they are plain.
+	// Stored describes the storage of weights; nil for plain weights.
 	Stored *Storage
 
 	kind   *kind
@@ -39,13 +38,11 @@ type Model struct {
 	busy   map[string]bool
 }
 
-// heads are an attention with its formulas.
 type heads struct {
 	attention
 	queries, kv, dim, values, where *formula
 }
 
-// compiled is a part with its formulas.
 type compiled struct {
 	part
 	n, k, where, experts, active *formula
@@ -55,17 +52,17 @@ type compiled struct {
 type Weight struct {
 	Part string
 	N, K int
-	// Layers is how many layers have it, 0 where that is not known; 1 for lm_head.
+	// Layers is the number of layers with it, 0 if unknown; 1 for lm_head.
 	Layers int
-	// Experts is how many such matrices a layer has, of which a token takes Active; 0 for a plain one.
+	// Experts is the number of such matrices per layer; Active of them process a token. 0 for a plain one.
 	Experts, Active int
-	// Engine says that it is part of a layer as engines run it.
+	// Engine is true for parts of a layer as engines run it.
 	Engine bool
-	// Of is where a layer of the checkpoint has it; empty for a matrix that engines fuse of several,
-	// whose parts are in Fuses.
+	// Of is its place in a layer of the checkpoint; empty for a matrix that engines fuse from the parts in
+	// Fuses.
 	Of    string
 	Fuses []string
-	// PerLayer says that it is one of the layers' matrices.
+	// PerLayer is true for the layers' matrices.
 	PerLayer bool
 }
 
@@ -73,14 +70,15 @@ type Weight struct {
 type Attention struct {
 	Name   string
 	Heads  kernels.Heads
-	Values int // columns of a value; Heads.Dim those of a query and a key
+	Values int // columns of a value; Heads.Dim is for queries and keys
 	Layers int
-	// Not says why it can't be measured; empty where it can.
+	// Not is why it can't be measured, or "".
 	Not string
 }
 
 func build(t *table, k *kind, modelType string, head bool, fields map[string]any) (*Model, error) {
-	m := &Model{Type: modelType, kind: k, head: head, fields: fields, split: t.Split, let: map[string]formula{}, values: map[string]any{}, busy: map[string]bool{}}
+	m := &Model{Type: modelType, kind: k, head: head, fields: fields, split: t.Split, let: map[string]formula{}, values: map[string]any{},
+		busy: map[string]bool{}}
 	for _, texts := range []map[string]string{t.Let, k.Let} {
 		for name, text := range texts {
 			f, err := parseFormula(text)
@@ -92,14 +90,16 @@ func build(t *table, k *kind, modelType string, head bool, fields map[string]any
 	}
 	for _, p := range t.parts(k) {
 		c := compiled{part: p}
-		if err := compile([]source{{p.N, &c.n}, {p.K, &c.k}, {p.Where, &c.where}, {p.Experts, &c.experts}, {p.Active, &c.active}}); err != nil {
+		if err := compile([]source{{p.N, &c.n}, {p.K, &c.k}, {p.Where, &c.where}, {p.Experts, &c.experts}, {p.Active, &c.active}}); err !=
+			nil {
 			return nil, err
 		}
 		m.parts = append(m.parts, c)
 	}
 	for _, a := range m.attentions() {
 		h := heads{attention: a}
-		if err := compile([]source{{a.Queries, &h.queries}, {a.KV, &h.kv}, {a.Dim, &h.dim}, {a.Values, &h.values}, {a.Where, &h.where}}); err != nil {
+		if err := compile([]source{{a.Queries, &h.queries}, {a.KV, &h.kv}, {a.Dim, &h.dim}, {a.Values, &h.values},
+			{a.Where, &h.where}}); err != nil {
 			return nil, err
 		}
 		m.heads = append(m.heads, h)
@@ -107,7 +107,6 @@ func build(t *table, k *kind, modelType string, head bool, fields map[string]any
 	return m, nil
 }
 
-// source is the text of a formula, and where the formula goes; an empty text is none.
 type source struct {
 	text string
 	to   **formula
@@ -127,7 +126,6 @@ func compile(list []source) error {
 	return nil
 }
 
-// value is the value of a name for the whole model.
 func (m *Model) value(name string) (any, error) {
 	f, ok := m.let[name]
 	if !ok || m.busy[name] {
@@ -152,7 +150,6 @@ func (m *Model) field(name string) any {
 	return m.kind.Defaults[name]
 }
 
-// at is the scope of a layer as one of tp ranks has it.
 func (m *Model) at(layer, tp int) scope {
 	var s scope
 	busy := map[string]bool{}
@@ -176,7 +173,6 @@ func (m *Model) at(layer, tp int) scope {
 	return s
 }
 
-// share is a rank's part of n of something.
 func share(name, words string, n, tp int) (int, error) {
 	switch {
 	case n%tp == 0:
@@ -187,7 +183,6 @@ func share(name, words string, n, tp int) (int, error) {
 	return 0, &indivisible{tp, n, words}
 }
 
-// indivisible says that ranks can't share something.
 type indivisible struct {
 	ranks, total int
 	words        string
@@ -197,7 +192,7 @@ func (e *indivisible) Error() string {
 	return fmt.Sprintf("can't be split over %d ranks: it has %d %s", e.ranks, e.total, e.words)
 }
 
-// named puts the name of a part before an error that is not about a field.
+// named prefixes an error with the name of a part, unless it is about a field.
 func named(part string, err error) error {
 	var ranks *indivisible
 	switch {
@@ -209,7 +204,7 @@ func named(part string, err error) error {
 	return fmt.Errorf("%s: %w", part, err)
 }
 
-// Parts are the names of the weight matrices, in the order in which a token meets them.
+// Parts lists the names of the weight matrices in the order of computation.
 func (m *Model) Parts() []string {
 	var out []string
 	for _, p := range m.parts {
@@ -220,8 +215,8 @@ func (m *Model) Parts() []string {
 	return out
 }
 
-// Weights are the weight matrices as one of tp ranks holds them, in the order in which a token
-// meets them; those of layers with equal shapes are one. Where wanted is not nil it selects parts.
+// Weights returns the weight matrices as one of tp ranks holds them, in the order of computation; equal ones
+// of several layers are merged. wanted selects parts, nil all.
 func (m *Model) Weights(tp int, wanted func(part string, engine bool) bool) ([]Weight, error) {
 	if tp < 1 || tp > MaxRanks {
 		return nil, fmt.Errorf("tensor parallelism %d: expected 1 to %d", tp, MaxRanks)
@@ -259,7 +254,6 @@ func (m *Model) Weights(tp int, wanted func(part string, engine bool) bool) ([]W
 	return out, nil
 }
 
-// weight is a part of a layer.
 func (m *Model) weight(p compiled, layer, tp int) (w Weight, there bool, err error) {
 	s := m.at(layer, tp)
 	if p.where != nil {
@@ -286,7 +280,7 @@ func (m *Model) weight(p compiled, layer, tp int) (w Weight, there bool, err err
 	return w, true, nil
 }
 
-// outOfRange names the field that makes a formula impossible, where it is one.
+// outOfRange names the field that makes a formula impossible, if it is one.
 func (m *Model) outOfRange(f *formula, value, most int) error {
 	for _, name := range m.fieldsOf(f.names(), nil) {
 		if n, ok := plain(m.field(name)).(int); ok && (n < 1 || n > most) {
@@ -296,7 +290,6 @@ func (m *Model) outOfRange(f *formula, value, most int) error {
 	return fmt.Errorf("%s is %d: expected 1 to %d", f.text, value, most)
 }
 
-// fieldsOf are the fields of config.json that names stand for.
 func (m *Model) fieldsOf(names, of []string) []string {
 	var out []string
 	for _, name := range names {
@@ -310,7 +303,6 @@ func (m *Model) fieldsOf(names, of []string) []string {
 	return out
 }
 
-// read are all fields that formulas read.
 func (m *Model) read() (map[string]bool, error) {
 	var names []string
 	add := func(list ...*formula) {
@@ -341,7 +333,6 @@ func (m *Model) read() (map[string]bool, error) {
 	return out, nil
 }
 
-// attentions are those of the table, or the usual one.
 func (m *Model) attentions() []attention {
 	out := slices.Clone(m.kind.Attention)
 	if len(out) == 0 {
@@ -361,8 +352,7 @@ func (m *Model) attentions() []attention {
 	return out
 }
 
-// Attention are the attentions as one of tp ranks computes them; those of layers with equal sizes
-// are one.
+// Attention returns the attentions as one of tp ranks computes them; equal ones of several layers are merged.
 func (m *Model) Attention(tp int) ([]Attention, error) {
 	if tp < 1 || tp > MaxRanks {
 		return nil, fmt.Errorf("tensor parallelism %d: expected 1 to %d", tp, MaxRanks)
@@ -423,7 +413,7 @@ func (m *Model) attention(a heads, layer, tp int) (out Attention, there bool, er
 	return out, true, nil
 }
 
-// Vocab is the number of tokens, 0 where the configuration does not say.
+// Vocab is the number of tokens, 0 if the configuration does not give it.
 func (m *Model) Vocab() int {
 	v, err := m.value("vocab")
 	if n, ok := v.(int); ok && err == nil {
@@ -432,8 +422,8 @@ func (m *Model) Vocab() int {
 	return 0
 }
 
-// Uniform says that every layer has the same matrices and an attention that can be measured, and
-// none has experts. Its error names what is not so.
+// Uniform returns nil if all layers have the same matrices, an attention that can be measured, and no
+// experts. Its error names the violation.
 func (m *Model) Uniform() error {
 	weights, err := m.Weights(1, nil)
 	if err != nil {
@@ -451,12 +441,11 @@ func (m *Model) Uniform() error {
 	}
 	attentions, err := m.Attention(1)
 	if err == nil && (len(attentions) != 1 || attentions[0].Not != "") {
-		err = errors.New("its layers have several attentions, or one that can't be measured yet")
+		err = errors.New("its layers have several attentions, or an unsupported one")
 	}
 	return err
 }
 
-// check evaluates everything once.
 func (m *Model) check() error {
 	for _, r := range m.kind.Refuse {
 		f, err := parseFormula(r.When)
@@ -485,8 +474,7 @@ func (m *Model) check() error {
 	return nil
 }
 
-// agrees says where an object around the language model has another value of a field that formulas
-// read.
+// agrees checks that an object around the language model has no other value of a field that formulas read.
 func (m *Model) agrees(object map[string]any, in string) error {
 	read, err := m.read()
 	if err != nil {
@@ -523,7 +511,6 @@ func (m *Model) unread(t *table, object map[string]any, harmless []string, elsew
 	return nil
 }
 
-// unknownField is a field that may change a shape.
 type unknownField struct{ name, value, modelType string }
 
 func (e *unknownField) Error() string {

@@ -10,24 +10,24 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Storage is what quantization_config says about weights.
+// Storage is the content of quantization_config about weights.
 type Storage struct {
-	// Method is quant_method, or what stands for it.
+	// Method is quant_method or its equivalent.
 	Method string
-	// Weights are integers with scales that products are measured with; the zero value for none.
-	Weights kernels.Quantisation
+	// Weights is the integer format with scales that products are measured with; the zero value for none.
+	Weights kernels.WeightFormat
 	// DType is the type of weights and activations that products are measured with; empty for none.
 	DType kernels.DType
-	// Text says how weights are stored, for people: "fp8 in blocks of 128 × 128".
+	// Text describes the storage for users: "fp8 in blocks of 128 × 128".
 	Text string
 
-	kept []string // modules, or patterns of modules, whose weights are plain
+	kept []string // modules, or patterns of modules, with plain weights
 }
 
-// Measured says that products can be measured with such weights.
-func (s *Storage) Measured() bool { return s.Weights != (kernels.Quantisation{}) || s.DType != "" }
+// Measured reports whether products can be measured with such weights.
+func (s *Storage) Measured() bool { return s.Weights != (kernels.WeightFormat{}) || s.DType != "" }
 
-// Keeps says that a weight matrix is stored plain, by what a layer of the checkpoint calls it.
+// Keeps reports whether a weight matrix is stored plain, by its name in the checkpoint.
 func (s *Storage) Keeps(w Weight) bool {
 	names := []string{w.Of}
 	if w.Of == "" {
@@ -45,8 +45,7 @@ func (s *Storage) Keeps(w Weight) bool {
 	})
 }
 
-// keeps says that a pattern of quantization_config names a module. The module of one layer stands
-// for that of all.
+// The module of one layer represents all layers.
 func keeps(pattern, module string, perLayer bool) bool {
 	pattern = strings.TrimPrefix(pattern, "re:")
 	if module == "lm_head" || !perLayer {
@@ -74,7 +73,6 @@ func keeps(pattern, module string, perLayer bool) bool {
 	return false
 }
 
-// readStorage reads quantization_config.
 func readStorage(v any) (*Storage, error) {
 	q, ok := v.(map[string]any)
 	if !ok {
@@ -99,13 +97,13 @@ func readStorage(v any) (*Storage, error) {
 		s.kept = append(s.kept, "lm_head")
 		err = s.integers(q, "bits", "group_size")
 		if symmetric, ok := q["sym"].(bool); ok {
-			s.Weights.ZeroPoints = !symmetric
+			s.Weights = s.Weights.WithZeroPoints(!symmetric)
 		}
 	case "awq":
 		s.kept = append(s.kept, "lm_head")
 		err = s.integers(q, either(q, "bits", "w_bit"), either(q, "group_size", "q_group_size"))
 		zero, given := q["zero_point"].(bool)
-		s.Weights.ZeroPoints = zero || !given
+		s.Weights = s.Weights.WithZeroPoints(zero || !given)
 	case "compressed-tensors":
 		err = s.packed(q)
 	case "fp8":
@@ -138,7 +136,6 @@ func either(q map[string]any, name, old string) string {
 	return name
 }
 
-// integers reads the bits and the group of GPTQ and AWQ.
 func (s *Storage) integers(q map[string]any, bitsName, groupName string) error {
 	bits, ok := plain(q[bitsName]).(int)
 	if !ok {
@@ -148,23 +145,21 @@ func (s *Storage) integers(q map[string]any, bitsName, groupName string) error {
 	if !ok || group == 0 || group < -1 {
 		return fmt.Errorf("%s is %s: expected -1, or at least 1", groupName, brief(q[groupName]))
 	}
-	s.Weights = quantisation(bits, group)
+	s.Weights = quantization(bits, group)
 	if s.Weights.Bits == 0 {
 		s.Text = fmt.Sprintf("%s with %d bits", s.Method, bits)
 	}
 	return nil
 }
 
-// quantisation is that of so many bits, the zero value where there is none. Of a group of -1 a
-// column has one scale.
-func quantisation(bits, group int) kernels.Quantisation {
+// A group of -1 means one scale per column.
+func quantization(bits, group int) kernels.WeightFormat {
 	if bits != 4 && bits != 8 {
-		return kernels.Quantisation{}
+		return kernels.WeightFormat{}
 	}
-	return kernels.Quantisation{Bits: bits, Group: max(0, group)}
+	return kernels.IntegerWeights(bits, max(0, group), false)
 }
 
-// float8 reads the method fp8 of transformers.
 func (s *Storage) float8(q map[string]any) {
 	block, ok := q["weight_block_size"].([]any)
 	if ok && len(block) == 2 {
@@ -174,7 +169,6 @@ func (s *Storage) float8(q map[string]any) {
 	s.DType, s.Text = kernels.FP8, "fp8 with a scale for a matrix"
 }
 
-// packed reads compressed-tensors, of which one group of modules is understood.
 func (s *Storage) packed(q map[string]any) error {
 	groups, ok := q["config_groups"].(map[string]any)
 	if !ok || len(groups) == 0 {
@@ -201,9 +195,9 @@ func (s *Storage) packed(q map[string]any) error {
 			if strategy == "channel" {
 				size = 0
 			}
-			s.Weights = quantisation(bits, size)
-			if symmetric, ok := weights["symmetric"].(bool); ok && s.Weights.Bits != 0 {
-				s.Weights.ZeroPoints = !symmetric
+			s.Weights = quantization(bits, size)
+			if symmetric, ok := weights["symmetric"].(bool); ok {
+				s.Weights = s.Weights.WithZeroPoints(!symmetric)
 			}
 		case kind == "float" && bits == 8 && strategy != "block":
 			s.DType = kernels.FP8

@@ -11,18 +11,17 @@ import (
 	"strings"
 )
 
-// maxJSON bounds the length of a config.json.
 const maxJSON = 16 << 20
 
-// Error says why a configuration can't be planned.
+// Error reports why a configuration can't be planned.
 type Error struct {
 	Path   string
 	Reason string
-	Hint   string // what to do about it
-	Err    error  // what the system said, or what is wrong with a field
+	Hint   string
+	Err    error // the system's error, or a field's problem
 }
 
-// Error is one line.
+// Error formats the error in one line.
 func (e *Error) Error() string {
 	s := e.Reason
 	if e.Path != "" {
@@ -37,13 +36,13 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// HintText is what the user can do.
+// HintText returns the hint for the user.
 func (e *Error) HintText() string { return e.Hint }
 
-// What to do about a configuration that is refused.
+// Hints for refused configurations.
 const (
 	shapesHint  = "give its products with --shape n4096k4096, or add the architecture to sweep/architecture/architectures.yaml"
 	unknownHint = "if it changes no weight's shape, remove it from a copy of the file; else give the products with --shape n4096k4096"
@@ -51,11 +50,9 @@ const (
 	configHint  = "compare the file with the model's published config.json, or give its products with --shape n4096k4096"
 )
 
-// hubName is the name of a model at a hub: an organisation and a repository.
 var hubName = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$`)
 
-// Read reads a config.json, or the one in the folder path. All errors of what the file holds are an
-// [*Error].
+// Read reads a config.json, or the one in the folder path. Errors in the content are an [*Error].
 func Read(path string) (*Model, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
@@ -64,7 +61,9 @@ func Read(path string) (*Model, error) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && hubName.MatchString(path) && filepath.Ext(path) != ".json":
-		return nil, &Error{Reason: fmt.Sprintf("%q is no file: it looks like the name of a model at a hub, and a local path is wanted", path), Hint: localHint}
+		return nil,
+			&Error{Reason: fmt.Sprintf("%q is no file: it looks like the name of a model at a hub, and a local path is wanted", path),
+				Hint: localHint}
 	case err != nil:
 		return nil, systemError(path, err)
 	case !info.Mode().IsRegular():
@@ -92,7 +91,7 @@ func systemError(path string, err error) error {
 	return &Error{Path: path, Reason: "can't be read", Err: err}
 }
 
-// Parse reads the text of a config.json.
+// Parse parses the text of a config.json.
 func Parse(data []byte) (*Model, error) {
 	object, err := readObject(data)
 	if err != nil {
@@ -101,7 +100,7 @@ func Parse(data []byte) (*Model, error) {
 	return Of(object)
 }
 
-// Of is the model of a configuration.
+// Of returns the model of a configuration.
 func Of(object map[string]any) (*Model, error) {
 	t, err := known()
 	if err != nil {
@@ -110,7 +109,7 @@ func Of(object map[string]any) (*Model, error) {
 	return t.model("", object, "")
 }
 
-// model is the model of an object of the configuration; in precedes names of fields in errors.
+// in precedes names of fields in errors.
 func (t *table) model(in string, object map[string]any, modelType string) (*Model, error) {
 	refuse := func(err error) error {
 		hint := configHint
@@ -193,7 +192,7 @@ func (t *table) model(in string, object map[string]any, modelType string) (*Mode
 	return m, nil
 }
 
-// typeOf is the only model_type whose classes have them, else "".
+// typeOf is the only model_type with such classes, or "".
 func (t *table) typeOf(classes []string) string {
 	found := ""
 	for _, k := range t.Kinds {
@@ -209,7 +208,7 @@ func (t *table) typeOf(classes []string) string {
 	return found
 }
 
-// textField is the field that holds the language model; empty where the object itself does.
+// textField is "" if the object itself holds the language model.
 func (k *kind) textField(object map[string]any) string {
 	for _, name := range k.Text {
 		if object[name] != nil {
@@ -219,7 +218,6 @@ func (k *kind) textField(object map[string]any) string {
 	return ""
 }
 
-// texts reads a list of texts, none where there is none.
 func texts(v any) ([]string, error) {
 	list, ok := v.([]any)
 	if !ok && v != nil {

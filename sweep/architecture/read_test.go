@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-const llama = `"model_type":"llama","hidden_size":4096,"intermediate_size":14336,"num_attention_heads":32,"num_key_value_heads":8,"num_hidden_layers":32,"vocab_size":128256`
+const llama = `"model_type":"llama","hidden_size":4096,"intermediate_size":14336,"num_attention_heads":32,"num_key_value_heads":8,` +
+	`"num_hidden_layers":32,"vocab_size":128256`
 
 func TestRefused(t *testing.T) {
 	for _, c := range []struct {
@@ -24,9 +25,11 @@ func TestRefused(t *testing.T) {
 		{"infinite unknown", `{` + llama + `,"limits":[0.0,Infinity]}`, "limits with value [0.0,Infinity]", "remove it"},
 		{"no type", `{"hidden_size":1}`, "model_type is missing", "published"},
 		{"no language model", `{"model_type":"qwen3_vl"}`, "text_config is missing", "published"},
-		{"two sizes", `{"model_type":"mistral3","hidden_size":1,"text_config":{` + llama + `}}`, "text_config.hidden_size is 4096", "published"},
-		{"a default that is not computed", `{"model_type":"qwen3","hidden_size":4096,"num_key_value_heads":8}`, "head_dim is missing", "published"},
-		{"classes", `{"architectures":"LlamaForCausalLM",` + llama + `}`, "expected a list of names", "published"},
+		{"two sizes", `{"model_type":"mistral3","hidden_size":1,"text_config":{` + llama + `}}`, "text_config.hidden_size is 4096",
+			"published"},
+		{"a default that is not computed", `{"model_type":"qwen3","hidden_size":4096,"num_key_value_heads":8}`, "head_dim is missing",
+			"published"},
+		{"classes", `{"architectures":"LlamaForCausalLM",` + llama + `}`, "expected a list", "published"},
 		{"quantization", `{` + llama + `,"quantization_config":{"bits":4}}`, "quant_method is missing", "published"},
 		{"something behind", `{` + llama + `}}`, "something follows it", ""},
 		{"layers of a head", `{"architectures":["LlamaForCausalLMEagle3"],` + llama + `}`, "has one layer", "published"},
@@ -37,12 +40,11 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: error %v with hint %q; expected %q and %q", c.name, err, bad, c.want, c.hint)
 		}
 	}
-	if _, err := Read("Qwen/Qwen3-8B"); err == nil || !strings.Contains(err.Error(), "a local path is wanted") {
+	if _, err := Read("Qwen/Qwen3-8B"); err == nil || !strings.Contains(err.Error(), "a local path") {
 		t.Errorf("a hub's name: %v", err)
 	}
 }
 
-// TestPythonNumbers: what Python writes for numbers without end is a number, and a text stays one.
 func TestPythonNumbers(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"a":[NaN,-Infinity,Infinity]}`:        `[NaN,-Infinity,Infinity]`,
@@ -75,7 +77,6 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
-// TestRanks: what ranks share of each kind.
 func TestRanks(t *testing.T) {
 	for _, c := range []struct {
 		config string
@@ -119,16 +120,19 @@ func TestStorage(t *testing.T) {
 	}{
 		{`{"quant_method":"gptq","bits":4,"group_size":128,"sym":true}`, "int4:128", []string{"lm_head"}, []string{"self_attn.q_proj"}},
 		{`{"quant_method":"gptq","bits":8,"group_size":-1,"sym":false}`, "int8:column:zero", nil, []string{"mlp.down_proj"}},
-		{`{"quant_method":"awq","w_bit":4,"q_group_size":64,"modules_to_not_convert":["mlp.gate"]}`, "int4:64:zero", []string{"mlp.gate"}, []string{"mlp.gate_proj"}},
+		{`{"quant_method":"awq","w_bit":4,"q_group_size":64,"modules_to_not_convert":["mlp.gate"]}`, "int4:64:zero", []string{"mlp.gate"},
+			[]string{"mlp.gate_proj"}},
 		{`{"quant_method":"gptq","bits":3,"group_size":128}`, "gptq with 3 bits", nil, nil},
 		{`{"quant_method":"fp8","weight_block_size":[128,128],"modules_to_not_convert":["model.layers.0.mlp.gate","lm_head"]}`,
 			"fp8 with a scale for a block of 128 × 128", []string{"mlp.gate", "lm_head"}, []string{"mlp.gate_proj"}},
 		{`{"quant_method":"fp8"}`, "fp8 with a scale for a matrix", nil, nil},
 		{`{"quant_method":"mxfp4","modules_to_not_convert":["model.layers.*.self_attn","model.layers.*.mlp.router"]}`, "mxfp4",
 			[]string{"self_attn.q_proj", "mlp.router"}, []string{"mlp.experts.down_proj"}},
-		{`{"quant_method":"compressed-tensors","config_groups":{"group_0":{"weights":{"num_bits":4,"type":"int","strategy":"group","group_size":32,"symmetric":true}}},"ignore":["re:.*lm_head","lm_head"]}`,
+		{`{"quant_method":"compressed-tensors","config_groups":{"group_0":{"weights":{"num_bits":4,"type":"int","strategy":"group",` +
+			`"group_size":32,"symmetric":true}}},"ignore":["re:.*lm_head","lm_head"]}`,
 			"int4:32", []string{"lm_head"}, []string{"mlp.down_proj"}},
-		{`{"quant_method":"modelopt","quant_algo":"NVFP4","ignore":["model.layers.3.self_attn*"]}`, "nvfp4", []string{"self_attn.o_proj"}, []string{"mlp.up_proj"}},
+		{`{"quant_method":"modelopt","quant_algo":"NVFP4","ignore":["model.layers.3.self_attn*"]}`, "nvfp4", []string{"self_attn.o_proj"},
+			[]string{"mlp.up_proj"}},
 	} {
 		m, err := Parse([]byte(`{` + llama + `,"quantization_config":` + c.text + `}`))
 		if err != nil || m.Stored.Text != c.want {

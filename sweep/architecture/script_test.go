@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestScript: scripts/check_shapes.py finds the golden table in the models of transformers. PYTHON
-// names a Python that has it.
+// scripts/check_shapes.py finds the golden table in the models of transformers. PYTHON names a Python that
+// has it.
 func TestScript(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds 80 models")

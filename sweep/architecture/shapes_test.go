@@ -12,8 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata/shapes.tsv")
 
-// TestShapes: the weight matrices of published models. scripts/check_shapes.py compares the golden
-// table with the models that transformers builds.
+// scripts/check_shapes.py compares the golden table with the models that transformers builds.
 func TestShapes(t *testing.T) {
 	const golden = "testdata/shapes.tsv"
 	files, err := filepath.Glob("testdata/configs/*.json")
@@ -34,7 +33,8 @@ func TestShapes(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		for _, w := range weights {
-			fmt.Fprintf(&out, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\n", name, w.Part, w.Of, strings.Join(w.Fuses, "+"), w.N, w.K, w.Layers, w.Experts, w.Active)
+			fmt.Fprintf(&out, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\n", name, w.Part, w.Of, strings.Join(w.Fuses, "+"), w.N, w.K, w.Layers,
+				w.Experts, w.Active)
 		}
 	}
 	if *update {

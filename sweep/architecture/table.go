@@ -15,7 +15,7 @@ import (
 //go:embed architectures.yaml
 var tableText []byte
 
-// table is what architectures.yaml holds; its head describes the fields.
+// table is the content of architectures.yaml, whose header describes the fields.
 type table struct {
 	Split     map[string]string   `yaml:"split"`
 	Let       map[string]string   `yaml:"let"`
@@ -26,10 +26,9 @@ type table struct {
 	Kinds     []*kind             `yaml:"kinds"`
 }
 
-// kind is an architecture, or several whose weight matrices have the same formulas.
 type kind struct {
-	// Types are values of model_type, each with the classes of models that have a language modelling
-	// head, separated by blanks.
+	// Types maps values of model_type to the classes of models with a language modeling head, separated by
+	// blanks.
 	Types     map[string]string `yaml:"types"`
 	ByClass   bool              `yaml:"by_class"`
 	Text      []string          `yaml:"text"`
@@ -57,7 +56,6 @@ func (e *entry) UnmarshalYAML(node *yaml.Node) error {
 	return node.Decode(&e.part)
 }
 
-// part is a weight matrix.
 type part struct {
 	Name    string   `yaml:"part"`
 	N       string   `yaml:"n"`
@@ -72,24 +70,22 @@ type part struct {
 	Active  string   `yaml:"active"`
 }
 
-// attention is an attention of some layers.
 type attention struct {
 	Name    string `yaml:"attention"`
 	Queries string `yaml:"queries"`
 	KV      string `yaml:"kv"`
 	Dim     string `yaml:"dim"`
-	Values  string `yaml:"values"` // columns of a value where they are not those of a key
+	Values  string `yaml:"values"` // columns of a value if they differ from a key's
 	Where   string `yaml:"where"`
 	Not     string `yaml:"not_measured"`
 }
 
-// refusal is a condition under which an entry's formulas do not hold.
 type refusal struct {
 	When string `yaml:"when"`
 	Why  string `yaml:"why"`
 }
 
-// known is the table, read once. Its error is one of architectures.yaml, which a test reads.
+// known is the table, read once. A test covers its error.
 var known = sync.OnceValues(func() (*table, error) { return readTable(tableText) })
 
 func readTable(data []byte) (*table, error) {
@@ -102,7 +98,8 @@ func readTable(data []byte) (*table, error) {
 	for _, k := range t.Kinds {
 		for _, e := range k.Parts {
 			if e.group != "" && t.Groups[e.group] == nil {
-				return nil, fmt.Errorf("table of architectures: %s has parts %q, and there is no such group", slices.Sorted(maps.Keys(k.Types))[0], e.group)
+				return nil, fmt.Errorf("table of architectures: %s has parts %q, and there is no such group",
+					slices.Sorted(maps.Keys(k.Types))[0], e.group)
 			}
 		}
 		for name, value := range k.Defaults {
@@ -112,7 +109,6 @@ func readTable(data []byte) (*table, error) {
 	return t, nil
 }
 
-// numbers makes lists of YAML lists of any.
 func numbers(v any) any {
 	if list, ok := v.([]any); ok {
 		out := make([]any, len(list))
@@ -124,7 +120,6 @@ func numbers(v any) any {
 	return v
 }
 
-// parts are those of a kind, in the order in which a token meets them.
 func (t *table) parts(k *kind) []part {
 	var out []part
 	for _, e := range k.Parts {
@@ -137,8 +132,8 @@ func (t *table) parts(k *kind) []part {
 	return out
 }
 
-// find is the kind of a model_type and its classes, and whether the model has a language modelling
-// head. Several kinds share a type; without a class it is the first that takes it.
+// find also reports whether the model has a language modeling head. Several kinds share a type; without a
+// class the first one counts.
 func (t *table) find(modelType string, classes []string) (of *kind, head bool, err error) {
 	var kinds []*kind
 	for _, k := range t.Kinds {
@@ -170,7 +165,6 @@ func (t *table) find(modelType string, classes []string) (of *kind, head bool, e
 		strings.Join(classes, ", "), modelType, strings.Join(expected, ", "))}
 }
 
-// unknownKind says that the table has no such architecture.
 type unknownKind struct{ text string }
 
 func (e *unknownKind) Error() string { return e.text }
@@ -179,7 +173,7 @@ func all[T any](list []T, is func(T) bool) bool {
 	return !slices.ContainsFunc(list, func(v T) bool { return !is(v) })
 }
 
-// causal is the class with a language modelling head of a class without one, else "".
+// causal is the class with a language modeling head for a class without one, or "".
 func causal(class string) string {
 	for _, end := range []string{"ForSequenceClassification", "ForTokenClassification", "Model"} {
 		if name, ok := strings.CutSuffix(class, end); ok {
@@ -189,7 +183,7 @@ func causal(class string) string {
 	return ""
 }
 
-// Types lists the values of model_type that are known, sorted.
+// Types lists the known values of model_type, sorted.
 func Types() ([]string, error) {
 	t, err := known()
 	if err != nil {

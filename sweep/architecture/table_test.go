@@ -1,14 +1,11 @@
 package architecture
 
 import (
-	"os"
 	"slices"
-	"strings"
 	"testing"
 )
 
-// TestTable: formulas are understood, groups are there, and each part that the checkpoint holds apart
-// is a part of its own.
+// Formulas are valid, groups exist, and each separate matrix of the checkpoint is a part.
 func TestTable(t *testing.T) {
 	table, err := known()
 	if err != nil {
@@ -40,7 +37,6 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestHarmlessIsNotRead: a field that is read and listed as harmless is in one list too many.
 func TestHarmlessIsNotRead(t *testing.T) {
 	table, err := known()
 	if err != nil {
@@ -62,42 +58,6 @@ func TestHarmlessIsNotRead(t *testing.T) {
 			if read[name] && len(k.Parts) > 0 {
 				t.Errorf("%v: %s is read", k.Types, name)
 			}
-		}
-	}
-}
-
-// TestPage: docs/tour.md names every type that is known, and no other.
-func TestPage(t *testing.T) {
-	text, err := os.ReadFile("../../docs/tour.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(text), "\n## Models\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	known, err := Types()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var named []string
-	for _, line := range strings.Split(section, "\n") {
-		cells := strings.Split(line, "|")
-		if len(cells) < 5 {
-			continue
-		}
-		for i, word := range strings.Split(cells[2], "`") {
-			if i%2 == 1 && word != "model_type" && word == strings.ToLower(word) {
-				named = append(named, word)
-			}
-		}
-	}
-	for _, name := range known {
-		if !slices.Contains(named, name) {
-			t.Errorf("docs/tour.md does not name %s", name)
-		}
-	}
-	for _, name := range named {
-		if !slices.Contains(known, name) {
-			t.Errorf("docs/tour.md names %s, which is unknown", name)
 		}
 	}
 }

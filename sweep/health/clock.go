@@ -33,7 +33,7 @@ func checkTurbo(m *machine) []Finding {
 	return nil
 }
 
-// checkFrequency compares the range that the CPU may use with what it could.
+// checkFrequency compares the CPU's allowed frequency range with its full one.
 func checkFrequency(m *machine) []Finding {
 	const check = "frequency"
 	low, high := m.perCPU("cpufreq/scaling_min_freq"), m.perCPU("cpufreq/scaling_max_freq")
@@ -53,7 +53,7 @@ func checkFrequency(m *machine) []Finding {
 			least = l
 		}
 	}
-	const mhz = 1000 // the files are in kHz
+	const mhz = 1000
 	if capped > 0 {
 		return []Finding{{check, Warning,
 			fmt.Sprintf("%d of %d CPUs are held below their %.0f MHz: at most %.0f MHz", capped, len(high), possible/mhz, most/mhz),
@@ -99,7 +99,6 @@ func checkClock(m *machine) []Finding {
 	return []Finding{{check, Warning, source + ": reading the time takes a system call of a microsecond or more", hint}}
 }
 
-// checkRights says what this user may not read.
 func checkRights(m *machine) []Finding {
 	const check = "rights"
 	var out []Finding
@@ -111,7 +110,8 @@ func checkRights(m *machine) []Finding {
 	const freq = "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq"
 	if m.exists(freq) {
 		if _, err := fs.ReadFile(m.Files, freq); err != nil {
-			out = append(out, Finding{check, Note, "the current frequency can't be read: " + err.Error(), "run as a user who may read /" + freq})
+			out = append(out,
+				Finding{check, Note, "the current frequency can't be read: " + err.Error(), "run as a user who may read /" + freq})
 		}
 	}
 	if len(out) == 0 && (m.exists(paranoid) || m.exists(freq)) {

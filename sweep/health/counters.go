@@ -5,7 +5,6 @@ import (
 	"strings"
 )
 
-// counters is one reading of what the kernel counts.
 type counters struct {
 	cpus               int     // lines of /proc/stat
 	busy, steal, total float64 // ticks over all CPUs since boot
@@ -17,8 +16,7 @@ type counters struct {
 func (m *machine) readCounters() counters {
 	var c counters
 	for line := range strings.Lines(m.text("proc/stat")) {
-		// cpu user nice system idle iowait irq softirq steal guest guest_nice;
-		// guest time is in user already.
+		// cpu user nice system idle iowait irq softirq steal guest guest_nice; user includes guest time.
 		fields := strings.Fields(line)
 		if len(fields) < 9 || !strings.HasPrefix(fields[0], "cpu") {
 			continue
@@ -34,7 +32,7 @@ func (m *machine) readCounters() counters {
 			}
 			c.total += ticks
 			switch i {
-			case 3, 4: // idle, waiting for a disk
+			case 3, 4:
 			case 7:
 				c.steal += ticks
 			default:

@@ -1,11 +1,10 @@
-// Package health looks for what would spoil a measurement on this machine: the
-// frequency governor, other load, a CPU quota, a hypervisor, memory that is too
-// small, libraries that are missing, a GPU that is throttled, shared or faulty. It
-// changes nothing and prints nothing; every finding says what was seen and what can
-// be done about it.
+// Package health looks for problems that would distort measurements on this machine: the frequency governor,
+// other load, a CPU quota, a hypervisor, too little memory, missing libraries, or a GPU that is throttled,
+// shared or faulty. It changes nothing and prints nothing; every finding has an observation and, if possible,
+// a hint.
 //
-// The facts come from procfs and sysfs, so on other systems there is little to
-// say, which is itself a finding. GPUs tell of themselves: see [kernels.CardTeller].
+// The facts come from procfs and sysfs. On other systems few checks are possible, and a finding reports that.
+// GPUs report their own state: see [kernels.CardTeller].
 package health
 
 import (
@@ -22,30 +21,28 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// Severity says how much a finding matters to a measurement.
+// Severity is a finding's importance for a measurement.
 type Severity string
 
-// The severities, from nothing to say to no use in measuring.
+// The severities, ascending.
 const (
 	OK      Severity = "ok"
-	Note    Severity = "note"    // to be known when reading the numbers
+	Note    Severity = "note"    // relevant when reading the numbers
 	Warning Severity = "warning" // makes numbers noisier or slower than the machine's
 	Error   Severity = "error"   // makes numbers wrong or impossible
 )
 
-// rank orders severities.
 func (s Severity) rank() int { return slices.Index([]Severity{OK, Note, Warning, Error}, s) }
 
-// Finding is one thing that was looked at.
+// Finding is the result of one check.
 type Finding struct {
 	Check    string   `json:"check"` // "governor"
 	Severity Severity `json:"severity"`
 	Seen     string   `json:"seen"`           // in words, with the values
-	Hint     string   `json:"hint,omitempty"` // what to do about it; empty when nothing can or need be done
+	Hint     string   `json:"hint,omitempty"` // what to do about it; empty if nothing helps
 }
 
-// Report is what was found, the gravest first, in the order of the checks within
-// a severity.
+// Report holds the findings, most severe first, in the order of the checks within a severity.
 type Report struct {
 	Findings []Finding `json:"findings"`
 }
@@ -61,7 +58,7 @@ func (r Report) Count(s Severity) int {
 	return n
 }
 
-// Add puts a finding among the others of its severity.
+// Add inserts a finding after the others of its severity.
 func (r *Report) Add(f Finding) {
 	r.Findings = append(r.Findings, f)
 	r.sort()
@@ -71,22 +68,21 @@ func (r *Report) sort() {
 	slices.SortStableFunc(r.Findings, func(a, b Finding) int { return b.Severity.rank() - a.Severity.rank() })
 }
 
-// Source is the machine to be looked at.
+// Source is the machine to check.
 type Source struct {
 	// Files is the root of the file system, with proc and sys in it.
 	Files fs.FS
-	// Wait lets time pass between two readings of the counters.
+	// Wait waits between two readings of the counters.
 	Wait func(time.Duration)
-	// Devices are those that can be audited, Missing the devices, kernels and
-	// libraries that can't, with reasons.
+	// Devices lists the devices that can be audited. Missing lists the devices, kernels and libraries that
+	// can't, with reasons.
 	Devices []kernels.Spec
 	Missing []kernels.Missing
-	// Cards are the devices that told the state of their card.
+	// Cards are the devices that reported their card's state.
 	Cards []Card
 }
 
-// window is the time between two readings of the counters: 30 of the kernel's
-// ticks, so that one tick on two CPUs is 1.7 %.
+// 30 of the kernel's ticks, so one tick on two CPUs is 1.7 %.
 const window = 300 * time.Millisecond
 
 // Live is this machine with its devices.
@@ -100,8 +96,8 @@ func Live(registry *kernels.Registry) Source {
 	return s
 }
 
-// Check looks at everything. It takes about 300 ms, in which the process should
-// do nothing else, since all load that is seen then counts as others'.
+// Check runs all checks. It takes about 300 ms, during which the process should be idle, since all load
+// counts as other processes'.
 func Check(s Source) Report {
 	m := &machine{Source: s, facts: results.FingerprintOf(s.Files, nil, "")}
 	m.allowed = procfs.ParseCPUList(m.field("proc/self/status", "Cpus_allowed_list:"))
@@ -130,7 +126,6 @@ func Check(s Source) Report {
 	return r
 }
 
-// machine is a source with what several checks share.
 type machine struct {
 	Source
 	facts           results.Fingerprint
@@ -147,13 +142,11 @@ func (m *machine) exists(name string) bool {
 
 func (m *machine) field(file, key string) string { return procfs.Tree{FS: m.Files}.Field(file, key) }
 
-// number is a file's content as a number.
 func (m *machine) number(name string) (float64, bool) {
 	v, err := strconv.ParseFloat(m.text(name), 64)
 	return v, err == nil
 }
 
-// perCPU reads one number for each CPU that has the file.
 func (m *machine) perCPU(file string) map[int]float64 {
 	out := map[int]float64{}
 	names, _ := fs.Glob(m.Files, path.Join("sys/devices/system/cpu/cpu[0-9]*", file))
@@ -166,7 +159,7 @@ func (m *machine) perCPU(file string) map[int]float64 {
 	return out
 }
 
-// cpus is the number of CPUs that the process may use, 0 when unknown.
+// cpus is the number of CPUs that the process may use, 0 if unknown.
 func (m *machine) cpus() int {
 	if len(m.allowed) > 0 {
 		return len(m.allowed)

@@ -27,7 +27,7 @@ func checkMissing(m *machine) []Finding {
 	return out
 }
 
-// checkHugePages: without them, packed weights cost a miss in the TLB every 4 KiB.
+// Without huge pages, packed weights cost a TLB miss every 4 KiB.
 func checkHugePages(m *machine) []Finding {
 	const check = "huge pages"
 	switch thp := m.facts.THP; thp {
@@ -41,14 +41,13 @@ func checkHugePages(m *machine) []Finding {
 	}
 }
 
-// Weights rotate over three times the last-level cache; operands, results and the
-// form before packing need as much again.
+// Weights rotate over three times the last-level cache; operands, results and the unpacked weights need as
+// much again.
 const (
 	rotation  = 3
 	withSpace = 2 * rotation
 )
 
-// checkMemory asks whether weights can rotate past the last-level cache.
 func checkMemory(m *machine) []Finding {
 	const check = "memory"
 	const mib = 1 << 20
@@ -68,7 +67,8 @@ func checkMemory(m *machine) []Finding {
 		case have < rotation*llc:
 			out = append(out, Finding{check, Error, seen + ", which weights can't rotate past", "free memory, or audit with --regime hot"})
 		case have < withSpace*llc:
-			out = append(out, Finding{check, Warning, seen + ", with little room to rotate weights past it", "free memory, or leave out the largest shapes"})
+			out = append(out, Finding{check, Warning, seen + ", with little room to rotate weights past it",
+				"free memory, or leave out the largest shapes"})
 		default:
 			out = append(out, Finding{check, OK, seen, ""})
 		}
@@ -76,7 +76,7 @@ func checkMemory(m *machine) []Finding {
 	return out
 }
 
-// size words a size in bytes, in the larger of two units when that loses nothing.
+// size formats a size in bytes, in the larger of two units if that is exact.
 func size(bytes float64) string {
 	if bytes >= 10<<30 {
 		return fmt.Sprintf("%.1f GiB", bytes/(1<<30))
@@ -95,9 +95,10 @@ func checkSwap(m *machine) []Finding {
 	used := float64(total-free) / (1 << 20)
 	switch {
 	case m.after.swapped > m.before.swapped:
-		return []Finding{{check, Warning, fmt.Sprintf("pages are being swapped right now (%.0f MiB are out)", used), "free memory, or sudo swapoff -a"}}
+		return []Finding{{check, Warning, fmt.Sprintf("pages are being swapped right now (%.0f MiB are out)", used),
+			"free memory, or sudo swapoff -a"}}
 	case used >= 1:
-		return []Finding{{check, Note, fmt.Sprintf("%.0f MiB are swapped out, nothing moves now", used), ""}}
+		return []Finding{{check, Note, fmt.Sprintf("%.0f MiB are swapped out, but swap is idle", used), ""}}
 	case total == 0:
 		return []Finding{{check, OK, "none configured", ""}}
 	}

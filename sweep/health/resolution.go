@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// Bounds of the resolution of a run, as shares of the time: past the first small losses are not seen, past the second
-// most losses that matter are not.
+// Limits of the resolution of a run, as shares of the time: above the first, small losses are missed; above
+// the second, most relevant ones are.
 const (
 	coarse     = 0.05
 	veryCoarse = 0.15
 )
 
-// Resolution judges what short blocks tell of the resolution that a run would have here. words name it.
+// Resolution judges the resolution that a run would have here, estimated from short blocks. words describes
+// it.
 func Resolution(share float64, words string, delays bool) Finding {
 	f := Finding{"resolution", OK, words, ""}
 	if delays {
@@ -27,7 +28,7 @@ func Resolution(share float64, words string, delays bool) Finding {
 	return f
 }
 
-// NoResolution is the finding where the blocks that were timed in a span are too few to estimate the resolution.
+// NoResolution is the finding for too few timed blocks in a span to estimate the resolution.
 func NoResolution(blocks int, span time.Duration) Finding {
 	return Finding{"resolution", Warning, fmt.Sprintf("%d blocks in %s are too few to estimate the resolution", blocks, span),
 		"stop what else runs here, or give --resolution more time"}

@@ -7,7 +7,6 @@ import (
 	"time"
 )
 
-// TestResolutionIsGraded: a fine resolution is fine, a coarse one is to be known, a very coarse one spoils a measurement.
 func TestResolutionIsGraded(t *testing.T) {
 	r := Report{Findings: []Finding{{"load", Warning, "", ""}, {"clock", OK, "", ""}}}
 	for share, want := range map[float64]Severity{0.01: OK, 0.08: Note, 0.3: Warning} {
@@ -22,11 +21,12 @@ func TestResolutionIsGraded(t *testing.T) {
 	}
 }
 
-// TestMoreLoadThanCPUs: a load of 5.3 on two CPUs is a warning although nothing runs just now, a load of 1.3 is not.
+// A load of 5.3 on two CPUs is a warning even if no process runs at the moment; a load of 1.3 is not.
 func TestMoreLoadThanCPUs(t *testing.T) {
 	for load, want := range map[string]Severity{"5.30": Warning, "1.30": Note, "0.20": OK} {
 		stat := func(idle string) *fstest.MapFile {
-			return &fstest.MapFile{Data: []byte("cpu 100 0 0 " + idle + " 0 0 0 0 0 0\ncpu0 50 0 0 1 0 0 0 0 0 0\ncpu1 50 0 0 1 0 0 0 0 0 0\n")}
+			return &fstest.MapFile{Data: []byte("cpu 100 0 0 " + idle +
+				" 0 0 0 0 0 0\ncpu0 50 0 0 1 0 0 0 0 0 0\ncpu1 50 0 0 1 0 0 0 0 0 0\n")}
 		}
 		files := fstest.MapFS{"proc/stat": stat("1000"), "proc/loadavg": {Data: []byte(load + " 1.00 1.00 1/1 1\n")}}
 		found := Check(Source{Files: files, Wait: func(time.Duration) { files["proc/stat"] = stat("1060") }})

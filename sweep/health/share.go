@@ -8,8 +8,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/procfs"
 )
 
-// Bounds of other load, in CPUs: above the first a block is disturbed now and
-// then, above the second most blocks of all threads are.
+// Limits of other load, in CPUs: above the first, blocks are disturbed occasionally; above the second, most
+// blocks of all threads are.
 const (
 	someLoad = 0.05
 	muchLoad = 0.3
@@ -30,18 +30,20 @@ func checkLoad(m *machine) []Finding {
 	}
 	switch {
 	case cpus > muchLoad:
-		return []Finding{{check, Warning, seen, "stop what else runs here (top shows it), or give this process CPUs of its own with taskset"}}
+		return []Finding{{check, Warning, seen,
+			"stop what else runs here (top shows it), or give this process CPUs of its own with taskset"}}
 	case err == nil && recent > float64(m.after.cpus):
-		return []Finding{{check, Warning, seen + ": more was to run in the last minute than there are CPUs", "stop what else runs here (top shows it), and wait for the load to fall"}}
+		return []Finding{{check, Warning, seen + ": more was to run in the last minute than there are CPUs",
+			"stop what else runs here (top shows it), and wait for the load to fall"}}
 	case cpus > someLoad:
 		return []Finding{{check, Note, seen, "disturbed blocks are marked; stopping what else runs here makes the verdicts quicker"}}
 	case err == nil && recent > float64(m.after.cpus)/2:
-		return []Finding{{check, Note, seen + ": quiet now, busy in the last minute", "make sure that nothing comes back during the sweep"}}
+		return []Finding{{check, Note, seen + ": quiet now, busy in the last minute", "make sure that no load returns during the sweep"}}
 	}
 	return []Finding{{check, OK, seen, ""}}
 }
 
-// checkSteal looks at the time that the hypervisor gave to other guests.
+// checkSteal checks the time that the hypervisor gave to other guests.
 func checkSteal(m *machine) []Finding {
 	const check = "steal"
 	elapsed := m.after.total - m.before.total
@@ -64,8 +66,7 @@ func checkSteal(m *machine) []Finding {
 	return []Finding{{check, OK, "the hypervisor takes no time", ""}}
 }
 
-// checkQuota looks for a limit of CPU time, which stops all threads in the middle
-// of a block for the rest of a period of mostly 100 ms.
+// A limit of CPU time stops all threads within a block for the rest of a period of usually 100 ms.
 func checkQuota(m *machine) []Finding {
 	const check = "quota"
 	limit, limited := procfs.Tree{FS: m.Files}.CPUQuota()
@@ -76,10 +77,12 @@ func checkQuota(m *machine) []Finding {
 	case !limited:
 		return nil
 	case cpus > 0 && limit < float64(cpus):
-		return []Finding{{check, Error, fmt.Sprintf("a control group grants %.2f CPUs' time to the %d CPUs that are used: blocks are stopped midway", limit, cpus),
+		return []Finding{{check, Error,
+			fmt.Sprintf("a control group grants %.2f CPUs' time to the %d CPUs that are used: blocks are stopped midway", limit, cpus),
 			"raise the container's CPU limit, or use " + plural(max(1, int(limit)), "thread")}}
 	}
-	return []Finding{{check, Note, fmt.Sprintf("a control group grants %.2f CPUs' time, enough for the %d CPUs that are used", limit, cpus), ""}}
+	return []Finding{{check, Note, fmt.Sprintf("a control group grants %.2f CPUs' time, enough for the %d CPUs that are used", limit, cpus),
+		""}}
 }
 
 func plural(n int, noun string) string {
@@ -95,16 +98,15 @@ func checkAffinity(m *machine) []Finding {
 	case len(m.allowed) == 0 || len(m.online) == 0:
 		return nil
 	case len(m.allowed) < len(m.online):
-		return []Finding{{check, Note, fmt.Sprintf("this process may use %d of %d CPUs: caches and memory are shared with whatever runs on the others",
+		return []Finding{{check, Note, fmt.Sprintf("this process may use %d of %d CPUs: other processes share caches and memory",
 			len(m.allowed), len(m.online)), "widen its cpuset (taskset, the container's or the job's) to audit the whole machine"}}
 	}
 	return []Finding{{check, OK, fmt.Sprintf("all %d CPUs may be used", len(m.online)), ""}}
 }
 
-// checkSMT looks for allowed CPUs that are two threads of one core.
 func checkSMT(m *machine) []Finding {
 	const check = "smt"
-	cores := map[int]bool{} // by their first CPU
+	cores := map[int]bool{}
 	shared, known := 0, 0
 	for _, cpu := range m.allowed {
 		siblings := procfs.ParseCPUList(m.text(fmt.Sprintf("sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu)))
@@ -121,7 +123,8 @@ func checkSMT(m *machine) []Finding {
 	case known == 0:
 		return nil
 	case shared > 0:
-		return []Finding{{check, Note, fmt.Sprintf("%d CPUs are threads of %s: the peak is that of %s", known, plural(len(cores), "core"), plural(len(cores), "core")),
+		return []Finding{{check, Note,
+			fmt.Sprintf("%d CPUs are threads of %s: the peak is for %s", known, plural(len(cores), "core"), plural(len(cores), "core")),
 			"taskset to one thread a core is often faster, and always steadier"}}
 	case m.facts.SMT == "on":
 		return []Finding{{check, Note, "each allowed CPU has a core of its own, whose other threads may be used by others", ""}}

@@ -1,5 +1,5 @@
-// Command lookup says what a table tells of one product, as an engine asks: lookup KERNEL DTYPE LAYOUT N K M.
-// The package gemm is written by `gemmaudit splits run.db --table gemm/gemm.go`.
+// Command lookup prints a table's entry for one product: lookup KERNEL DTYPE LAYOUT N K M. `gemmaudit splits
+// run.db --table gemm/gemm.go` generates the package gemm.
 package main
 
 import (

@@ -4,27 +4,23 @@
 
 #include "amx_tile.h"
 
-// bf16 and int8 look alike to everything here but the dot product: a step is 64
-// bytes of K whatever the type, and sums are 32 bits.
+// bf16 and int8 differ only in the dot product: a step is 64 bytes of K for both, and sums are 32 bits.
 //
-// The way through a product of more than 32 rows, from the outside in:
+// Loop nest for products of more than 32 rows:
 //
-//   threads   share out rows and panels of C on a grid (divide)
-//   rows      blocks of C's rows whose packed A fits into the scratch
-//   columns   blocks of C that stay in the second-level cache as partial sums
-//   K         some steps at a time: the piece of a panel stays in the first level
-//   panels    a piece of B, used by all strips while it is in the first level
+//   threads   split rows and panels of C on a grid (divide)
+//   rows      blocks of C whose packed A fits in the scratch
+//   columns   blocks of C with partial sums in L2
+//   K         a few steps at a time: the piece of a panel stays in L1
+//   panels    a piece of B, used by all strips while in L1
 //   strips    a register block: 2×2 tiles
 //
-// A step of a register block takes 64 cycles and two tiles of each operand. With B's
-// in the first level, A's 2 KiB come from the second: 32 bytes a cycle at the full
-// rate. Each piece of K loads and stores the block's sums, 4 KiB each way every
-// 64·steps cycles: 5 + 5 bytes a cycle at 12 steps. Both together are below what that
-// cache sustains, some 48 bytes a cycle, as long as B stays: between two uses of it
-// pass 24 KiB of B and the sums of two strips, 8 KiB, which fit in 48 KiB since A passes the
-// first level by (stream_a). 512×256 sums, a piece of A and the next are 1.3 MiB of
-// the second level's 2. What lies beyond is read once a block of C, 4 bytes a cycle for A
-// and 2 for B, and is prefetched meanwhile.
+// A step of a register block takes 64 cycles. B's tiles are in L1; A's 2 KiB come from L2 at 32 bytes per
+// cycle. Each piece of K loads and stores the block's 4 KiB of sums, 5 + 5 bytes per cycle at 12 steps. L2
+// sustains the total, some 48 bytes per cycle, while B stays in L1. Between two uses of B's piece pass 24 KiB
+// of B and 8 KiB of sums, which fit in 48 KiB because A bypasses L1 (stream_a). 512×256 sums, a piece of A
+// and the next take 1.3 of L2's 2 MiB. Data beyond L2 is read once per block of C, 4 bytes per cycle for A
+// and 2 for B, and is prefetched.
 ga_amx_tuning ga_amx_tuned = {
     .rows = 512, .cols = 256, .steps = 12, .stream_a = 1, .fetch_sums = 1, .kept = 2048, .prefetch_stride = 64, .panels = 2,
     .ahead = 4096,
@@ -34,7 +30,6 @@ ga_amx_tuning ga_amx_tuned = {
 
 #include "amx_job.h"
 
-// The register blocks, one function for each type.
 #define BLOCKS(type, int8)                                                                                      \
   static GA_TILE_CODE __attribute__((noinline)) void column_##type(int stream_a, const ga_column *w) {          \
     if (stream_a) ga_block_column(int8, 1, w);                                                                  \
@@ -66,7 +61,7 @@ static GA_TILE_CODE __attribute__((noinline)) void configure(int rows, unsigned 
 
 static GA_TILE_CODE __attribute__((noinline)) void release(void) { TILE_RELEASE(); }
 
-// few is a product of at most 16 rows: B passes by once, as fast as memory gives it.
+// few computes at most 16 rows; it streams B once at memory speed.
 static void few(const job *j, int tid, int nthreads, char *scratch) {
   const ga_gemm *g = j->g;
   float *out = (float *)scratch;
@@ -87,7 +82,7 @@ static void few(const job *j, int tid, int nthreads, char *scratch) {
   release();
 }
 
-// strip_of_all is a product of 17 to 32 rows: like few, with 2×2 tiles.
+// strip_of_all computes 17 to 32 rows like few, with 2×2 tiles.
 static void strip_of_all(const job *j, int tid, int nthreads, char *scratch) {
   const ga_gemm *g = j->g;
   float *out = (float *)scratch;
@@ -107,11 +102,8 @@ static void strip_of_all(const job *j, int tid, int nthreads, char *scratch) {
   release();
 }
 
-// divide finds the grid of threads, down×across, that costs a thread least: the
-// register blocks it computes, the strips it packs (every thread packs the rows of
-// its own), and the passes of B and A through its second-level cache. In cycles a
-// step: a block takes 64, packing 2 KiB some 600, reading 2 KiB from beyond that
-// cache 300, a quarter of which the multiplications don't hide.
+// divide picks the cheapest grid of threads, down×across. In cycles per step, a register block takes 64,
+// packing a strip some 600, and reading 2 KiB from beyond L2 300; multiplication hides 3/4 of the last.
 static void divide(int64_t strips, int64_t panels, int nthreads, int *down, int *across) {
   double least = 0;
   int64_t rows = ga_amx_tuned.rows / 32, cols = ga_amx_tuned.cols / GA_PANEL;
@@ -128,7 +120,6 @@ static void divide(int64_t strips, int64_t panels, int nthreads, int *down, int 
   }
 }
 
-// block is one block of C and its place in the scratch.
 typedef struct {
   int64_t strip, strips, panel, panels; // first and number
   float *partial;                       // [panels][strips] of 4 KiB
@@ -136,11 +127,10 @@ typedef struct {
 
 static float *partial_of(const block *c, int64_t s, int64_t p) { return c->partial + (p * c->strips + s) * 1024; }
 
-// column multiplies the strips of a block by a piece of its panel p.
 static void column(const job *j, const block *c, int64_t p, const char *a, const char *b, int64_t from, int64_t steps,
                    ga_touch *next_a, ga_touch *next_b) {
   const ga_amx_tuning *t = &ga_amx_tuned;
-  // The upper half of a strip alone is a block of its own.
+  // A last strip of at most 16 rows has its own block.
   int half = j->rows <= (c->strip + c->strips) * 32 - GA_TILE_ROWS;
   float *partial = partial_of(c, 0, p);
   int64_t strips = c->strips - half;
@@ -157,7 +147,7 @@ static void column(const job *j, const block *c, int64_t p, const char *a, const
   else half_bf16(a, b, steps, from > 0, partial, t->stream_a, next_a, next_b);
 }
 
-// finish writes a block to C, neighbours in a row of C one after the other.
+// finish writes a block to C, row by row of C.
 static void finish(const job *j, const block *c) {
   int64_t outer = c->strips, inner = c->panels;
   if (j->form != NULL) outer = c->panels, inner = c->strips; // turned
@@ -178,19 +168,19 @@ static void pack(const job *j, const packing *w, int64_t first, int64_t last) {
   TILE_FENCE();
 }
 
-// multiply adds steps [from, from+steps) to a block of C. a is the packed block of
-// A, next what follows it; or ahead is, whose strips are packed after each panel,
-// a few at a time, so that the multiplications before hide where they come from.
+// multiply adds steps [from, from+steps) to a block of C. a is the block's packed A; next is the data to
+// prefetch. If ahead has strips, some are packed after each panel, with prefetches during the multiplications
+// before.
 //
-// At the end of K the whole block is written to C, by rows of the block, since lines of
-// C a row apart share pages of memory and sets of the caches with few others.
+// At the end of K it writes the block to C by rows of the block, because lines of C in different rows share
+// few pages and cache sets.
 static void multiply(const job *j, const block *c, const char *a, int64_t from, int64_t steps, ga_touch next,
                      const packing *ahead) {
   int64_t strip_bytes = steps * GA_STEP_BYTES, offset = from * GA_STEP_BYTES, over = c->strips * steps;
   const char *b = j->b + c->panel * j->panel_bytes + offset;
   int ends = from + steps == j->steps;
   for (int64_t p = 0; p < c->panels; p++) {
-    // After the last panel comes the first one's next piece, or the next block's first.
+    // The last panel is followed by the first panel's next piece, or the next block's first piece.
     const char *after = p + 1 < c->panels || ends ? b + (p + 1) * j->panel_bytes - (p + 1 < c->panels ? 0 : offset) : b + strip_bytes;
     int64_t left = p + 1 < c->panels ? j->panel_bytes - offset : ends ? j->panel_bytes : j->panel_bytes - offset - strip_bytes;
     if (ends && c->panel + p + 1 == ga_panels(j->cols)) left = 0;
@@ -219,10 +209,8 @@ static void many(job *j, int tid, int nthreads, char *scratch) {
     j->b = scratch + scratch_bytes - panel * j->panel_bytes;
   }
 
-  // Partial sums first, packed A behind them. A block's rows are as many as fit
-  // with all of K, so that A is packed once. Where K is so long that these are
-  // few, some steps at a time are packed again for every block of C instead, into
-  // two places in turn.
+  // The scratch holds partial sums, then packed A. If enough rows fit with all of K, A is packed once. For a
+  // longer K, a few steps of A are packed again for each block of C, in two alternating places.
   int64_t rows = ga_amx_tuned.rows / 32, cols = ga_amx_tuned.cols / GA_PANEL;
   int64_t kc = j->steps < ga_amx_tuned.steps ? j->steps : ga_amx_tuned.steps;
   int64_t partial_bytes = rows * cols * 4096, room = scratch_bytes - partial_bytes;
@@ -231,7 +219,7 @@ static void many(job *j, int tid, int nthreads, char *scratch) {
   if (once && rows > fitting) rows = fitting;
   if (2 * kc * rows * GA_STEP_BYTES > room) kc = room / (2 * rows * GA_STEP_BYTES);
   if (j->form != NULL && kc < j->steps) kc = kc < GA_BLOCK_STEPS ? GA_BLOCK_STEPS : kc / GA_BLOCK_STEPS * GA_BLOCK_STEPS;
-  else kc = ceil_div(j->steps, ceil_div(j->steps, kc)); // pieces of much the same length
+  else kc = ceil_div(j->steps, ceil_div(j->steps, kc)); // pieces of similar length
   if (kc > j->steps) kc = j->steps;
   rows = ceil_div(last_strip - strip, ceil_div(last_strip - strip, rows));
   cols = ceil_div(last_panel - panel, ceil_div(last_panel - panel, cols));
@@ -246,7 +234,7 @@ static void many(job *j, int tid, int nthreads, char *scratch) {
       int64_t panels = last_panel - p < cols ? last_panel - p : cols;
       block c = {s, strips, p, panels, (float *)scratch};
       for (int64_t from = 0; from < j->steps; from += kc) {
-        // What comes next of A, the beginning after the end: packed already, or to be.
+        // The next piece of A, wrapping around at the end: already packed or still to pack.
         int64_t at = from + now.steps < j->steps ? from + now.steps : 0;
         packing then = {s, strips, at, j->steps - at < kc ? j->steps - at : kc, packed};
         if (once) then.out += at * strips * GA_STEP_BYTES;
@@ -268,11 +256,11 @@ static void many(job *j, int tid, int nthreads, char *scratch) {
   if (j->stream) GA_STREAM_FENCE();
 }
 
-// Activations of a block of rows take up to so much of the scratch, and so many panels, by which decoding
-// the weights is divided.
+// Limits on scratch and panels for the activations of a block of rows. More panels amortize decoding the
+// weights.
 enum { ACTIVATION_BYTES = 5 << 20, ACTIVATION_PANELS = 16 };
 
-// quantised_panel_bytes is what 32 rows of activations take, of as many k as weights are stored of.
+// quantised_panel_bytes is the size of 32 rows of activations, with K padded as in the weights.
 static int64_t quantised_panel_bytes(const ga_gemm *g) { return ga_quantised_k(&g->weights, g->k) / 32 * GA_STEP_BYTES; }
 
 int ga_amx_quantised_fits(const ga_gemm *g) {
@@ -300,7 +288,7 @@ void ga_amx(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *tea
   j.panel_bytes = ga_panel_bytes(g->dtype, g->k);
   j.steps = j.panel_bytes / GA_STEP_BYTES;
   j.stream = streams(g, j.path, nthreads);
-  // The short ways need the packed A of all of K at once.
+  // few and strip_of_all need packed A for all of K.
   int64_t room = ((int64_t)GA_SCRATCH_BYTES - 4 * GA_STEP_BYTES) / GA_TILE_BYTES;
   if (g->m <= GA_TILE_ROWS && j.steps <= room) few(&j, tid, nthreads, scratch);
   else if (g->m <= 2 * GA_TILE_ROWS && 2 * j.steps <= room) strip_of_all(&j, tid, nthreads, scratch);
@@ -309,7 +297,7 @@ void ga_amx(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *tea
 
 #else
 
-// No device offers the kernels here.
+// This build has no AMX, so no device offers the kernels.
 int ga_amx_quantised_fits(const ga_gemm *g) { return (void)g, 0; }
 
 void ga_amx_quantised(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team) {

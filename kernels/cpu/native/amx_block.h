@@ -1,9 +1,9 @@
-// The register blocks of amx: what is computed between loading and storing the
-// eight tiles. One step multiplies 64 bytes of every row of A.
+// The register blocks of amx: the code between loading and storing the eight tiles. One step multiplies 64
+// bytes of each row of A.
 //
-// Packed A is, a strip of 32 rows, 2 KiB a step: the tile of the upper 16 rows and
-// that of the lower. Packed B is, a panel of 32 columns, also 2 KiB a step: 16 rows
-// of 128 bytes, of which the left half is one tile and the right half the other.
+// Packed A has 2 KiB per step for a strip of 32 rows: the tile of the upper 16 rows, then the lower. Packed B
+// also has 2 KiB per step for a panel of 32 columns: 16 rows of 128 bytes, with one tile in the left half and
+// one in the right.
 #ifndef GEMMAUDIT_AMX_BLOCK_H
 #define GEMMAUDIT_AMX_BLOCK_H
 
@@ -13,17 +13,17 @@
 
 enum { GA_STEP_BYTES = 2048, GA_B_STRIDE = 128, GA_SUMS_STRIDE = 128, GA_LINE = 64 };
 
-// ga_touch is rows of memory that are brought into the second level alongside the
-// multiplications: per bytes of a row each step, a line every stride.
+// ga_touch is a set of memory rows to prefetch into L2 during multiplications: per bytes each step, one line
+// per stride.
 typedef struct {
-  const char *at, *end;          // what is left of a row
+  const char *at, *end;          // the rest of the current row
   const char *row;               // its beginning
-  int64_t width, pitch, rows;    // bytes of a row and between two, and rows after it
+  int64_t width, pitch, rows;    // row size, row distance in bytes, and remaining rows
   int64_t per, stride;
 } ga_touch;
 
-// ga_touch_some is one step of it. A step never goes on into the next row: a branch that
-// is hard to foretell costs tiles that are on their way, more than the line that it brings.
+// ga_touch_some prefetches for one step. It never continues in the next row: a mispredicted branch would
+// stall tile loads for longer than a line saves.
 static inline __attribute__((always_inline)) void ga_touch_some(ga_touch *t) {
   const char *to = t->end - t->at < t->per ? t->end : t->at + t->per;
   for (; t->at < to; t->at += t->stride) __builtin_prefetch(t->at, 0, 2);
@@ -53,27 +53,24 @@ static inline __attribute__((always_inline)) GA_TILE_CODE void ga_store_sums(flo
     else TILE_LOAD(t, at, GA_TILE_ROW_BYTES);               \
   } while (0)
 
-// ga_column is strips of A times one piece of a panel of B, which is in the first
-// level from the second strip on. Each strip has its own 32 rows of 32 sums.
+// ga_column multiplies strips of A by one piece of a panel of B, which is in L1 from the second strip on.
+// Each strip has 32×32 sums.
 typedef struct {
   const char *a, *b;
   int64_t strips, steps;
   float *partial;
-  int resume;     // whether the sums begin with what is there
-  int fetch_sums; // whether the next strip's are brought to the first level
+  int resume;     // 1: add to existing sums
+  int fetch_sums; // 1: prefetch the next strip's sums into L1
   ga_touch *next_a, *next_b;
 } ga_column;
 
-// ga_block_column: register blocks of 32 rows × 32 columns, 2×2 tiles of C in
-// registers 0 to 3, A in 4 and 5, B in 6 and 7. Each tile that is loaded is used
-// twice: 64 cycles of multiplication for 4 KiB, of which the loads take 32 out of the
-// first-level cache. With stream_a A's tiles pass that cache by.
+// ga_block_column computes register blocks of 32×32: 2×2 tiles of C in registers 0 to 3, A in 4 and 5, B in 6
+// and 7. Per step, 64 cycles of multiplication need 4 KiB, with 32 cycles of L1 loads. With stream_a, A
+// bypasses L1.
 //
-// A store waits for the last dot product of its tile, 52 cycles, and four of them
-// one after the other fill the queues with 64 lines, behind which no dot product
-// starts. So each is issued in front of the next strip's first dot product of the
-// same tile: the products of the other three keep the unit busy. A step's loads stand in
-// front of all of its products, so that they begin while the step before multiplies.
+// A store waits 52 cycles for the last dot product of its tile. Four stores in a row would fill the queues
+// with 64 lines and block all dot products, so each is issued just before the next strip's first dot product
+// of the same tile. A step's loads precede its dot products, to overlap with the previous step.
 static inline __attribute__((always_inline)) GA_TILE_CODE void ga_block_column(const int int8, const int stream_a,
                                                                                const ga_column *w) {
   const char *a = w->a;
@@ -133,7 +130,7 @@ static inline __attribute__((always_inline)) GA_TILE_CODE void ga_block_column(c
   *w->next_b = next_b;
 }
 
-// ga_block_long is one register block over all of K, B read ahead by some bytes.
+// ga_block_long computes one register block over all of K and prefetches B.
 static inline __attribute__((always_inline)) GA_TILE_CODE void ga_block_long(const int int8, const char *a, const char *b,
                                                                              int64_t steps, float *sums, int ahead) {
   TILE_ZERO(0);
@@ -155,7 +152,7 @@ static inline __attribute__((always_inline)) GA_TILE_CODE void ga_block_long(con
   ga_store_sums(sums);
 }
 
-// ga_block_half: the upper 16 rows alone, for the end of M.
+// ga_block_half computes only the upper 16 rows, at the end of M.
 static inline __attribute__((always_inline)) GA_TILE_CODE void ga_block_half(
     const int int8, const char *a, const char *b, int64_t steps, int resume, float *partial, const int stream_a,
     ga_touch *next_a, ga_touch *next_b) {
@@ -179,10 +176,9 @@ static inline __attribute__((always_inline)) GA_TILE_CODE void ga_block_half(
   TILE_STORE(1, partial + 16, GA_SUMS_STRIDE);
 }
 
-// ga_block_few: at most 16 rows × panels·32 columns over all of K, for products
-// that are limited by reading B. C is in registers 0 to 5, A in 6, B in 7. A is
-// 1 KiB a step here, of which the configured rows are read. The panels are streams
-// of their own. out gets 2 KiB a panel.
+// ga_block_few computes at most 16 rows × panels·32 columns over all of K, limited by reading B. C is in
+// registers 0 to 5, A in 6, B in 7. A takes 1 KiB per step; only the configured rows are read. Each panel is
+// a separate stream. out receives 2 KiB per panel.
 #define GA_FEW_PANEL(int8, p, left, right)                                             \
   do {                                                                                 \
     const char *at = b + (p) * panel_bytes;                                            \

@@ -1,6 +1,5 @@
-// Tile registers in software: eight of 16 rows of 64 bytes a thread, with the
-// checks that the CPU makes (as aborts, where it raises an exception) and the
-// arithmetic that Intel's manual gives for each instruction.
+// Tile registers in software: eight per thread, with 16 rows of 64 bytes. Checks of the CPU's exceptions
+// abort; arithmetic follows Intel's manual.
 #ifndef GEMMAUDIT_AMX_EMULATION_H
 #define GEMMAUDIT_AMX_EMULATION_H
 
@@ -77,18 +76,17 @@ static inline void ga_emulated_match(int c, int a, int b) {
                       "a dot product of tiles that don't match");
 }
 
-// Columns of C are computed side by side. Those beyond the configuration are computed
-// from zeros, and nothing stores them.
+// Columns of C are computed side by side. Columns beyond the configuration are computed from zeros and not
+// stored.
 typedef int32_t ga_emulated_words __attribute__((vector_size(64), aligned(4), may_alias));
 typedef float ga_emulated_floats __attribute__((vector_size(64), aligned(4), may_alias));
 
-// Subnormal numbers are zero, going in and coming out.
+// Subnormal inputs and outputs become zero.
 #define GA_EMULATED_FLUSH(x) \
   (ga_emulated_floats)((ga_emulated_words)(x) & ((((ga_emulated_words)(x) & 0x7f800000) != 0) | INT32_MIN))
 
-// TDPBF16PS: the even and the odd terms of all k are summed apart, by fused
-// multiply-adds, and their sum is added to C. A product of two bf16 is exact in fp32, so
-// that adding it rounds as often as a fused multiply-add; all but those below 2^-126.
+// TDPBF16PS sums even and odd terms of k separately with FMA, then adds both to C. A product of two bf16 is
+// exact in fp32, except below 2^-126, so adding it rounds like FMA.
 static void ga_emulated_dot_bf16(int c, int a, int b) {
   ga_emulated_match(c, a, b);
   const int32_t upper = (int32_t)0xffff0000;

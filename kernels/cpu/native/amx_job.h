@@ -1,5 +1,5 @@
-// What amx's loops share: the product that a thread is at, its operands packed as
-// tiles, its sums on their way to C, and what is fetched meanwhile.
+// Code shared by amx's loops: the current product, packing operands as tiles, storing sums to C, and
+// prefetching.
 #ifndef GEMMAUDIT_AMX_JOB_H
 #define GEMMAUDIT_AMX_JOB_H
 
@@ -11,40 +11,38 @@
 
 static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Quantised weights are decoded by as many steps as their largest block has.
+// The steps of the largest block of quantized weights, which are decoded together.
 enum { GA_BLOCK_STEPS = 4 };
 
-// job is what all loops of one thread share. Products with quantised weights are turned: columns of weights
-// are the rows of A, which are decoded instead of copied, rows of activations the columns of B, and sums are
-// transposed on their way to C.
+// job is the state of one thread. Products with quantized weights are transposed: weight columns are the rows
+// of A, decoded instead of copied; activation rows are the columns of B; sums are transposed when stored.
 typedef struct {
   const ga_gemm *g;
-  const ga_path *path;  // which rounds sums to C
-  const ga_form *form;  // which decodes weights, or NULL
-  int64_t rows, cols;   // of the tiles' product: those of C, or of a block of it turned
-  int64_t first;        // row of C with which a block begins that is turned
+  const ga_path *path;  // rounds sums to C
+  const ga_form *form;  // decodes weights, or NULL
+  int64_t rows, cols;   // of the tile product: C, or a transposed block of it
+  int64_t first;        // first row of C of a transposed block
   const char *b;
   int64_t steps;       // of K
   int64_t panel_bytes; // of B
   int is_int8;
-  int stream;          // C is written past the caches
+  int stream;          // write C with non-temporal stores
 } job;
 
-// streams says whether C is written past the caches: where they could not keep it, reading
-// lines that are then written over costs more than writing them.
+// streams reports whether to write C with non-temporal stores: if C exceeds the caches, reading lines to
+// overwrite them costs more.
 static int streams(const ga_gemm *g, const ga_path *path, int nthreads) {
   int64_t pitch = g->ldc * (g->dtype == GA_INT8 ? 4 : 2);
   return path->stream != NULL && ((uintptr_t)g->c | (uintptr_t)pitch) % GA_LINE == 0 &&
          g->m * pitch > (int64_t)nthreads * ga_amx_tuned.kept * 1024;
 }
 
-// pack_strip copies rows [row, row+rows) × steps [from, from+steps) of A into tiles:
-// each step `tiles` KiB, rows beyond C's and elements beyond K zero. A's own rows
-// lie a power of two apart as often as not, which makes 16 of them fall into one set
-// of the first-level cache; tiles of consecutive bytes don't.
+// pack_strip copies rows [row, row+rows) × steps [from, from+steps) of A into tiles of `tiles` KiB per step,
+// padded with zeros. Rows of A are often a power of two apart, which puts 16 of them in one L1 set;
+// contiguous tiles avoid that.
 static void pack_strip(const job *j, int64_t row, int64_t rows, int64_t from, int64_t steps, int tiles, char *out) {
   int64_t size = ga_size(j->g->dtype), step_bytes = (int64_t)tiles * GA_TILE_BYTES;
-  int64_t width = j->g->k * size - from * GA_TILE_ROW_BYTES; // bytes of a row from here on
+  int64_t width = j->g->k * size - from * GA_TILE_ROW_BYTES;
   int64_t whole = width / GA_TILE_ROW_BYTES < steps ? width / GA_TILE_ROW_BYTES : steps;
   for (int64_t r = 0; r < tiles * GA_TILE_ROWS; r++) {
     char *to = out + r * GA_TILE_ROW_BYTES;
@@ -61,23 +59,20 @@ static void pack_strip(const job *j, int64_t row, int64_t rows, int64_t from, in
   }
 }
 
-// transpose is for 16 rows of 16 words.
 static void transpose(const char *from, int64_t pitch, char *to, int64_t to_pitch) {
 #if defined(__x86_64__)
   ga_transpose_avx512(from, pitch, to, to_pitch);
-#else // with tiles in software
+#else // emulated tiles
   for (int i = 0; i < 16; i++)
     for (int j = 0; j < 16; j++) memcpy(to + j * to_pitch + i * 4, from + i * pitch + j * 4, 4);
 #endif
 }
 
-// quad_at is the codes of a quad from a step on.
 static const char *quad_at(const job *j, int64_t quad, int64_t step) {
   const ga_weights *w = &j->g->weights;
   return (const char *)j->g->b + quad * ga_quad_bytes(w, j->g->k) + ga_quad_header(w, j->g->k) + step * 32 * w->bits / 8 * GA_QUAD;
 }
 
-// decode_strip is pack_strip for 32 columns of weights.
 static void decode_strip(const job *j, int64_t row, int64_t from, int64_t steps, char *out) {
   int64_t each = ga_quad_bytes(&j->g->weights, j->g->k);
   for (int64_t q = 0; q < GA_PANEL / GA_QUAD; q++)
@@ -85,7 +80,6 @@ static void decode_strip(const job *j, int64_t row, int64_t from, int64_t steps,
                      out + q * GA_QUAD * GA_TILE_ROW_BYTES, GA_STEP_BYTES);
 }
 
-// pack_activations packs rows of activations, up to 32, as a panel of B.
 static void pack_activations(const job *j, int64_t row, int64_t rows, char *out) {
   const ga_gemm *g = j->g;
   for (int64_t s = 0; s < j->steps; s++, out += GA_STEP_BYTES)
@@ -104,7 +98,7 @@ static void pack_activations(const job *j, int64_t row, int64_t rows, char *out)
     }
 }
 
-// store_turned writes sums of 32 columns of weights, from row on, times 32 rows of activations, from col on.
+// store_turned writes sums of 32 weight columns from row and 32 activation rows from col.
 static void store_turned(const job *j, const float *sums, int64_t row, int64_t col) {
   const ga_gemm *g = j->g;
   _Alignas(64) float turned[32 * 32];
@@ -115,7 +109,7 @@ static void store_turned(const job *j, const float *sums, int64_t row, int64_t c
   j->path->store(turned, (int)rows, cols, NULL, (char *)g->c + ((j->first + col) * g->ldc + row) * 2, g->ldc);
 }
 
-// store writes rows of 32 sums to C at (row, col), as many of them as C has.
+// store writes rows of 32 sums to C at (row, col), clipped to C.
 static void store(const job *j, const float *sums, int64_t row, int64_t col, int64_t rows) {
   const ga_gemm *g = j->g;
   if (j->form != NULL) {
@@ -129,7 +123,7 @@ static void store(const job *j, const float *sums, int64_t row, int64_t col, int
   else j->path->store(sums, (int)rows, cols, NULL, c, g->ldc);
 }
 
-// touch brings rows of width bytes each, pitch apart, within over_steps steps, each of which brings of one row.
+// touch plans prefetches of rows, pitch apart, spread over over_steps steps. Each step covers one row.
 static ga_touch touch(const char *at, int64_t width, int64_t pitch, int64_t rows, int64_t over_steps) {
   ga_touch t = {0};
   int stride = ga_amx_tuned.prefetch_stride;
@@ -139,7 +133,7 @@ static ga_touch touch(const char *at, int64_t width, int64_t pitch, int64_t rows
                     .per = per < GA_STEP_BYTES ? per : GA_STEP_BYTES, .stride = stride};
 }
 
-// touch_raw is for rows [row, row+rows) × steps [from, from+steps) of A as it is stored.
+// touch_raw plans prefetches of unpacked A: rows [row, row+rows) × steps [from, from+steps).
 static ga_touch touch_raw(const job *j, int64_t row, int64_t rows, int64_t from, int64_t steps, int64_t over_steps) {
   if (j->form != NULL) {
     const ga_weights *w = &j->g->weights;
@@ -153,7 +147,6 @@ static ga_touch touch_raw(const job *j, int64_t row, int64_t rows, int64_t from,
   return touch(at, width, j->g->lda * size, rows, over_steps);
 }
 
-// packing is a piece of A that is to be packed, strip by strip.
 typedef struct {
   int64_t strip, strips, from, steps;
   char *out;

@@ -1,12 +1,11 @@
-// The tile registers: the CPU's own, or a model of them in software when
-// GEMMAUDIT_AMX_EMULATION is defined (build tag amxemu), in which the kernel's logic
-// is tested on machines without AMX.
+// The CPU's tile registers, or with GEMMAUDIT_AMX_EMULATION (build tag amxemu) an emulation, for testing
+// kernel logic without AMX.
 #ifndef GEMMAUDIT_AMX_TILE_H
 #define GEMMAUDIT_AMX_TILE_H
 
 #include <stdint.h>
 
-// The operand of LDTILECFG: rows and bytes a row of each tile.
+// The operand of LDTILECFG: rows and bytes per row of each tile.
 typedef struct {
   uint8_t palette, start_row, reserved[14];
   uint16_t bytes[16];
@@ -31,14 +30,14 @@ enum { GA_TILE_ROWS = 16, GA_TILE_ROW_BYTES = 64, GA_TILE_BYTES = 1024 };
 #elif defined(__x86_64__)
 
 #include <immintrin.h>
-// The compiler's tile intrinsics don't say that they read memory; TILE_FENCE after
-// ordinary stores keeps these in front of tile loads.
+// The compiler's tile intrinsics do not declare memory reads; TILE_FENCE keeps earlier stores before tile
+// loads.
 #define GA_TILE_CODE __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,amx-tile,amx-bf16,amx-int8")))
 #define TILE_CONFIG(config) _tile_loadconfig(config)
 #define TILE_RELEASE() _tile_release()
 #define TILE_ZERO(t) _tile_zero(t)
 #define TILE_LOAD(t, p, stride) _tile_loadd(t, p, stride)
-// TILELOADDT1: what is read stays in the second-level cache and out of the first.
+// TILELOADDT1 keeps data in L2 and out of L1.
 #define TILE_STREAM(t, p, stride) _tile_stream_loadd(t, p, stride)
 #define TILE_STORE(t, p, stride) _tile_stored(t, p, stride)
 #define TILE_DOT_BF16(c, a, b) _tile_dpbf16ps(c, a, b)
@@ -48,15 +47,13 @@ enum { GA_TILE_ROWS = 16, GA_TILE_ROW_BYTES = 64, GA_TILE_BYTES = 1024 };
 
 #define TILE_FENCE() __asm__ volatile("" ::: "memory")
 
-// GA_HAVE_TILES says that one of the two is there to compile against.
 #if defined(GEMMAUDIT_AMX_EMULATION) || defined(__x86_64__)
 #define GA_HAVE_TILES 1
 #else
 #define GA_HAVE_TILES 0
 #endif
 
-// ga_tiles gives every tile the same number of rows but the B tiles, which are
-// always full: tiles whose bit is set in full.
+// ga_tiles gives all tiles the same number of rows, except the B tiles in the bit mask full, which have 16.
 static inline ga_tile_config ga_tiles(int rows, unsigned full) {
   ga_tile_config c = {.palette = 1};
   for (int t = 0; t < 8; t++) {

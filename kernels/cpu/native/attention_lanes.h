@@ -1,17 +1,13 @@
-// Attention over the vectors of lanes.h, by online softmax (Milakov and Gimelshein
-// 2018): keys come in tiles; the outputs' sums are rescaled when a tile raises the
-// maximum of the scores.
+// Attention with online softmax (Milakov and Gimelshein 2018): keys come in tiles, and a tile that raises the
+// maximum score rescales the output sums.
 //
-// The query heads that share a head of keys and values are taken together, QUERIES
-// vectors of them and of consecutive rows at a time: one item of work, and one pass
-// over the cache. Where there are many, a tile of keys is widened and transposed once
-// and multiplied like a matrix. Where there are few, as in decoding, time goes into
-// reading the cache: keys are multiplied as they lie, values where they lie, and each
-// waits in the first-level cache while the other is fetched.
+// One item of work is up to QUERIES query vectors: heads that share a KV head, of consecutive rows, in one
+// pass over the cache. With many vectors, a tile of keys is widened, transposed and multiplied as a matrix.
+// With few, as in decoding, reading the cache dominates: keys and values are multiplied in place, each
+// prefetched to L1 while the other is used.
 //
-// Of few rows the sequence is divided as well, at places that depend on positions
-// alone, and parts are added in their order: so neither division changes a bit with
-// the number of threads.
+// With few rows, the sequence is split too, at positions independent of the number of threads. Parts are
+// added in order, so the number of threads does not change a bit.
 #ifndef GEMMAUDIT_ATTENTION_LANES_H
 #define GEMMAUDIT_ATTENTION_LANES_H
 
@@ -20,13 +16,13 @@
 #include "decoder.h"
 #include "lanes.h"
 
-// FEW is up to how many vectors of queries keys are multiplied as they lie.
+// FEW is the maximum number of query vectors for multiplying keys in place.
 enum { QUERIES = 96, KEYS = GA_TILE_KEYS, FEW = 8 };
 
-// Scratch of one item. Rows of dim floats are padded to whole multiples of 16.
+// Scratch of one item. Rows of dim floats are padded to multiples of 16.
 typedef struct {
   float *q, *out;            // [QUERIES][dim]
-  float *weights;            // [QUERIES][KEYS], first of all scores
+  float *weights;            // [QUERIES][KEYS], initially scores
   float *wide;               // [KEYS][dim]
   float *across;             // [dim][KEYS]
   float top[QUERIES], sum[QUERIES];
@@ -36,17 +32,16 @@ typedef struct {
   const ga_attention *a;
   int64_t dim; // padded
   int64_t position, group;
-  int64_t kv, first, count; // vectors of queries: row * group + head of the group
+  int64_t kv, first, count; // query vectors: row * group + head within the group
   int64_t lo, hi;           // positions of keys
   workspace w;
 } item;
 
-// sees_from is the first position that a row sees.
 GA_INLINE int64_t sees_from(const ga_attention *a, int64_t position) {
   return a->window > 0 && position >= a->window ? position - a->window + 1 : 0;
 }
 
-// multiply_tile adds a[R][depth] by b[depth][W vectors] to c, or sets c to it.
+// multiply_tile adds a[R][depth] · b[depth][W vectors] to c, or with set overwrites c.
 GA_INLINE void multiply_tile(const int R, const int W, int set, int64_t depth, const float *a, int64_t lda, const float *b,
                              int64_t ldb, float *c, int64_t ldc) {
   lanes sum[TILE_ROWS][TILE_VECTORS];
@@ -63,8 +58,7 @@ GA_INLINE void multiply_tile(const int R, const int W, int set, int64_t depth, c
     _Pragma("GCC unroll 8") for (int v = 0; v < W; v++) store(GA_FP32, c, r * ldc + v * LANES, sum[r][v]);
 }
 
-// multiply is multiply_tile for any number of rows and of columns that are whole
-// vectors.
+// multiply is multiply_tile for any number of rows, and of columns in whole vectors.
 static void multiply(int set, int64_t rows, int64_t cols, int64_t depth, const float *a, int64_t lda, const float *b,
                      int64_t ldb, float *c, int64_t ldc) {
   for (int64_t j = 0; j < cols;) {
@@ -83,7 +77,6 @@ static void multiply(int set, int64_t rows, int64_t cols, int64_t depth, const f
   }
 }
 
-// turn writes keys [j0,j1) of a tile, widened, as columns.
 GA_INLINE void turn(const ga_dtype type, const item *t, const char *keys, int64_t j0, int64_t j1) {
   const ga_attention *a = t->a;
   int64_t dim = t->dim;
@@ -103,9 +96,8 @@ GA_INLINE void turn(const ga_dtype type, const item *t, const char *keys, int64_
   }
 }
 
-// score_few multiplies N vectors of queries, N up to FEW_QUERIES, with keys [j0,j1) as
-// they lie, four at a time. What is read beside them is of the same tile, and is
-// masked.
+// score_few multiplies N ≤ FEW_QUERIES query vectors by keys [j0,j1) in place, four at a time. Other keys
+// that it reads belong to the same tile and are masked.
 GA_INLINE void score_few(const ga_dtype type, const int N, const item *t, int64_t i, const char *keys, int64_t j0, int64_t j1,
                          const char *ahead) {
   int64_t dim = t->dim, bytes = dim * ga_size(type);
@@ -122,7 +114,7 @@ GA_INLINE void score_few(const ga_dtype type, const int N, const item *t, int64_
       }
     }
     _Pragma("GCC unroll 4") for (int q = 0; q < N; q++) {
-      // Sums of four keys side by side in each four lanes, then over the fours.
+      // Pairs of vectors are added first to get four keys in each four lanes; then the fours are summed.
       lanes ab = GA_LOW(sum[q][0], sum[q][1]) + GA_HIGH(sum[q][0], sum[q][1]);
       lanes cd = GA_LOW(sum[q][2], sum[q][3]) + GA_HIGH(sum[q][2], sum[q][3]);
       *(four *)(t->w.weights + (i + q) * KEYS + j) = fold(GA_FRONT(ab, cd) + GA_BACK(ab, cd));
@@ -130,8 +122,7 @@ GA_INLINE void score_few(const ga_dtype type, const int N, const item *t, int64_
   }
 }
 
-// add_few adds N vectors' weights times values [j0,j1) of a tile as they lie, for W
-// vectors of columns.
+// add_few adds N vectors' weights times values [j0,j1) of a tile in place, for W vectors of columns.
 GA_INLINE void add_few(const ga_dtype type, const int N, const int W, const item *t, int64_t i, const char *values, int64_t j0,
                        int64_t j1, int64_t e, const char *ahead) {
   int64_t dim = t->dim, bytes = dim * ga_size(type);
@@ -157,8 +148,8 @@ GA_INLINE void add_values(const ga_dtype type, const int N, const item *t, int64
   for (; e < t->dim; e += LANES) add_few(type, N, 1, t, i, values, j0, j1, e, ahead);
 }
 
-// soften turns the scores of vector i into weights, zero where its row does not see
-// the key, and brings what it has summed to the new maximum.
+// soften converts the scores of vector i to weights, 0 for masked keys, and rescales its sums to the new
+// maximum.
 GA_INLINE void soften(item *t, int64_t i, int64_t tile) {
   workspace *w = &t->w;
   float *scores = w->weights + i * KEYS;
@@ -197,7 +188,7 @@ GA_INLINE void soften(item *t, int64_t i, int64_t tile) {
   w->sum[i] += sum_of(sum);
 }
 
-// GA_UP_TO_FEW runs the copy of a function for so many queries, FEW_QUERIES at most.
+// GA_UP_TO_FEW calls the copy of a function for n queries, at most FEW_QUERIES.
 #define GA_UP_TO_FEW(n, function, ...)                              \
   switch ((n) < FEW_QUERIES ? (n) : FEW_QUERIES) {                  \
     case 1: function(type, 1, __VA_ARGS__); break;                  \
@@ -206,8 +197,8 @@ GA_INLINE void soften(item *t, int64_t i, int64_t tile) {
     default: function(type, FEW_QUERIES, __VA_ARGS__); break;       \
   }
 
-// pass goes over the item's keys, tile by tile. Tiles begin at multiples of KEYS in
-// the sequence and hence in the ring.
+// pass processes the item's keys by tiles. Tiles start at multiples of KEYS in the sequence, and therefore in
+// the ring buffer.
 GA_INLINE void pass(const ga_dtype type, item *t) {
   const ga_attention *a = t->a;
   int64_t bytes = a->dim * ga_size(type), ring = t->kv * a->capacity * bytes;
@@ -233,8 +224,7 @@ GA_INLINE void pass(const ga_dtype type, item *t) {
   }
 }
 
-// attend_item computes one item, to the output or, when it is part of the sequence,
-// to the sums of that part.
+// attend_item computes one item into the output, or into part if the sequence is split.
 GA_INLINE void attend_item(const ga_dtype type, item *t, float *part) {
   const ga_attention *a = t->a;
   workspace *w = &t->w;
@@ -266,7 +256,6 @@ GA_INLINE void attend_item(const ga_dtype type, item *t, float *part) {
   }
 }
 
-// merge adds the parts of one output in their order.
 GA_INLINE void merge(const ga_dtype type, const ga_attention *a, int64_t at, int64_t splits, float *out) {
   int64_t stride = a->rows * a->query * GA_PART(a->dim);
   const float *parts = ga_attention_parts(a) + at * GA_PART(a->dim);
@@ -276,7 +265,7 @@ GA_INLINE void merge(const ga_dtype type, const ga_attention *a, int64_t at, int
   memset(out, 0, (size_t)a->dim * 4);
   for (int64_t s = 0; s < splits; s++) {
     const float *p = parts + s * stride;
-    if (p[a->dim + 1] == 0) continue; // the row sees nothing of this part
+    if (p[a->dim + 1] == 0) continue; // fully masked part
     float factor = exp2_of(all(p[a->dim] - top))[0];
     sum += p[a->dim + 1] * factor;
     for (int64_t e = 0; e < a->dim; e++) out[e] += p[e] * factor;
@@ -293,7 +282,7 @@ GA_INLINE void attend_of(const ga_dtype type, const ga_attention *a, int tid, in
   t.w.wide = t.w.out + QUERIES * t.dim;
   t.w.across = t.w.wide + KEYS * t.dim;
   t.w.weights = t.w.across + KEYS * t.dim;
-  // Widened rows end at the head's size; what pads them takes part in products.
+  // Padding beyond the head dimension takes part in products, so it must be zero.
   if (a->dim < t.dim) memset(t.w.wide, 0, (size_t)(KEYS * t.dim) * 4);
 
   int64_t lo = sees_from(a, t.position), hi = t.position + a->rows, begin = lo / KEYS * KEYS;
@@ -304,7 +293,7 @@ GA_INLINE void attend_of(const ga_dtype type, const ga_attention *a, int tid, in
     splits = (hi - begin + chunk - 1) / chunk;
   }
   int64_t vectors = a->rows * t.group, blocks = (vectors + QUERIES - 1) / QUERIES, items = blocks * a->kv * splits;
-  // The last rows see most: they come first, so that threads end together.
+  // The last rows see most keys; they come first for load balance.
   for (int64_t n = tid; n < items; n += nthreads) {
     int64_t split = n % splits;
     t.kv = n / splits % a->kv;

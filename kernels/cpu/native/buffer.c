@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-// A fused multiply-add would change bits between machines. GCC fuses nothing in
-// -std=c11; other compilers are told here.
+// FMA would change bits between machines. GCC does not contract with -std=c11; other compilers need the
+// pragma.
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #endif
@@ -32,11 +32,9 @@ void *ga_map(size_t bytes) {
 
 void ga_unmap(void *p, size_t bytes) { munmap(p, rounded(bytes)); }
 
-// The generator: element i has three 32-bit words, each a mix of the counter and
-// a key derived from the seed. Normal values are the sum of the six 16-bit halves
-// (Irwin–Hall), centred and scaled to variance 1: bell-shaped to ±4.2 sigma, and
-// made of integer operations and one rounding, so that every device can produce
-// the same bits.
+// The generator. Element i has three 32-bit words, each a hash of the counter and a key derived from the
+// seed. Normal values are the sum of the six 16-bit halves (Irwin–Hall), scaled to mean 0 and variance 1,
+// within ±4.2 sigma. Integer operations and one rounding make the bits the same on all devices.
 static inline __attribute__((always_inline)) uint32_t mix(uint32_t x) {
   x ^= x >> 16;
   x *= 0x7feb352du;
@@ -53,7 +51,7 @@ static uint64_t mix64(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// The sum of six uniform 16-bit numbers has this mean and 1/sigma.
+// Mean and 1/sigma of the sum of six uniform 16-bit numbers.
 #define HALVES_MEAN (3 * 65535)
 #define HALVES_SCALE 2.1579186e-5f // 1/sqrt(6·(2^32-1)/12)
 
@@ -69,13 +67,13 @@ static inline __attribute__((always_inline)) float float_of(uint32_t u) {
   return f;
 }
 
-// Rounding to nearest even of finite values within fp16's range, without branches.
+// Branch-free rounding to nearest even, for finite values in fp16's range.
 static inline __attribute__((always_inline)) uint16_t to_fp16(float f) {
   uint32_t u = bits_of(f), sign = (u >> 16) & 0x8000u, magnitude = u & 0x7fffffffu;
   uint32_t normal = (magnitude - (112u << 23) + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
-  // Adding 0.5 lines the last bit up with fp16's smallest denormal.
+  // Adding 0.5 aligns the last bit with fp16's smallest denormal.
   uint32_t denormal = bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f);
-  // Chosen by a mask: a compiler may not add floats that a branch leaves out.
+  // A mask, because compilers may not execute floating-point additions speculatively.
   uint32_t small = 0u - (uint32_t)(magnitude < (113u << 23));
   return (uint16_t)(sign | (denormal & small) | (normal & ~small));
 }
@@ -101,13 +99,12 @@ static inline __attribute__((always_inline)) float value(uint32_t i, keys k, ga_
 
 static inline __attribute__((always_inline)) int8_t value_int8(uint32_t i, keys k, ga_distribution dist) {
   if (dist == GA_INTEGERS) return (int8_t)((int32_t)(((mix(i ^ k.k0) >> 16) * 9u) >> 16) - 4);
-  // Half up instead of to even: a tie would need a fraction that the scale doesn't have.
+  // Ties can't occur at this scale, so half away from zero equals half to even.
   float f = (float)centred(i, k) * (HALVES_SCALE * 32.0f);
   int32_t r = (int32_t)(f + (f < 0 ? -0.5f : 0.5f));
   return (int8_t)(r > 127 ? 127 : r < -127 ? -127 : r);
 }
 
-// One loop a case, so that each is a plain vector loop.
 #define FILL_LOOP(type, expression)                                \
   do {                                                             \
     type *p = (type *)dst;                                         \
@@ -161,8 +158,8 @@ typedef struct {
   uint64_t seed;
 } fill_job;
 
-// Elements that share the upper part of the counter: small enough to divide any
-// buffer among threads, large enough to amortise the keys.
+// Elements with the same upper half of the counter: small enough to share any buffer among threads, large
+// enough to amortize the keys.
 enum { FILL_CHUNK = 1 << 16 };
 
 static void fill_task(void *arg, int tid, int nthreads, void *scratch, ga_team *team) {
@@ -188,6 +185,6 @@ static void fill_task(void *arg, int tid, int nthreads, void *scratch, ga_team *
 
 void ga_fill(ga_pool *pool, void *dst, ga_distribution dist, ga_dtype dtype, int64_t n, uint64_t seed) {
   fill_job job = {dst, dist, dtype, n, seed};
-  // Touching a page is what places it: the threads that fill are those that read.
+  // First touch places pages, so the threads that read also fill.
   ga_pool_run(pool, ga_pool_threads(pool), fill_task, &job);
 }

@@ -1,5 +1,5 @@
-// Half-width floating point in plain C: exact widening, narrowing to nearest even.
-// NaN stays NaN and infinity infinity in both directions.
+// Conversion of fp16 and bf16 in plain C: widening is exact, narrowing rounds to nearest even. NaN and
+// infinity are kept.
 #ifndef GEMMAUDIT_CONVERT_H
 #define GEMMAUDIT_CONVERT_H
 
@@ -29,8 +29,8 @@ static inline uint16_t ga_float_to_bf16(float f) {
 
 static inline float ga_fp16_to_float(uint16_t h) {
   uint32_t sign = (uint32_t)(h & 0x8000u) << 16, rest = h & 0x7fffu;
-  // Exponent and mantissa in place, then the bias corrected: by an addition for
-  // normal numbers, by a subtraction of floats for denormals.
+  // Shifts exponent and mantissa, then corrects the bias: by an addition for normal numbers, by a float
+  // subtraction for denormals.
   uint32_t normal = (rest << 13) + (112u << 23);
   uint32_t denormal = ga_bits_of(ga_float_of((rest << 13) + (113u << 23)) - ga_float_of(113u << 23));
   uint32_t special = (rest << 13) | 0x7f800000u;
@@ -41,7 +41,7 @@ static inline float ga_fp16_to_float(uint16_t h) {
 static inline uint16_t ga_float_to_fp16(float f) {
   uint32_t u = ga_bits_of(f), sign = (u >> 16) & 0x8000u, magnitude = u & 0x7fffffffu;
   uint32_t normal = (magnitude - (112u << 23) + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
-  // Adding 0.5 lines the last bit up with fp16's smallest denormal.
+  // Adding 0.5 aligns the last bit with fp16's smallest denormal.
   uint32_t denormal = ga_bits_of(ga_float_of(magnitude) + 0.5f) - 0x3f000000u;
   uint32_t r = magnitude < (113u << 23) ? denormal : normal;
   if (magnitude >= 0x477ff000u) r = 0x7c00u; // rounds to infinity

@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-// Threads share whole cache lines.
 enum { LINE = 64 };
 
 void ga_copy_kernel(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team) {

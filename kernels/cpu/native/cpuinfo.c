@@ -20,8 +20,7 @@ static uint64_t xcr0(void) {
 }
 
 uint32_t ga_cpu_features(void) {
-  // States in XCR0: SSE and AVX; opmask, upper halves, upper registers; tile
-  // configuration and tile data.
+  // XCR0 bits: SSE and AVX; opmask, upper halves, upper registers; tile configuration and data.
   enum { AVX_STATE = 0x6, AVX512_STATE = 0xe0, AMX_STATE = 0x60000 };
   uint32_t a, b, c, d, set = 0;
   if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return 0;

@@ -1,4 +1,4 @@
-// What this processor and its operating system let us execute.
+// Instruction sets that the processor and operating system support.
 #ifndef GEMMAUDIT_CPUINFO_H
 #define GEMMAUDIT_CPUINFO_H
 
@@ -8,7 +8,7 @@ enum {
   GA_HAS_AVX2 = 1 << 0,
   GA_HAS_FMA = 1 << 1,
   GA_HAS_F16C = 1 << 2,
-  GA_HAS_AVX512 = 1 << 3, // F, DQ, BW and VL together
+  GA_HAS_AVX512 = 1 << 3, // F, DQ, BW and VL
   GA_HAS_AVX512VNNI = 1 << 4,
   GA_HAS_AVX512BF16 = 1 << 5,
   GA_HAS_AVXVNNI = 1 << 6,
@@ -16,26 +16,25 @@ enum {
   GA_HAS_AMX_BF16 = 1 << 8,
   GA_HAS_AMX_INT8 = 1 << 9,
   GA_HAS_AMX_FP16 = 1 << 10,
-  // The CPU has AMX, and the operating system does not save the tiles.
+  // The CPU has AMX, but the operating system does not save the tiles.
   GA_AMX_NOT_ENABLED = 1 << 11,
 };
 
-// ga_cpu_features is the set of the above, 0 on anything but x86-64. An
-// instruction set counts when the operating system saves its registers too.
+// ga_cpu_features returns the bits above, 0 if not x86-64. An instruction set counts only if the operating
+// system saves its registers.
 uint32_t ga_cpu_features(void);
 
 enum { GA_CPU_INTEL = 1 << 30 };
 
-// ga_cpu_family returns family << 8 | model as CPUID's displayed values, with
-// bit 31 set for AMD and bit 30, GA_CPU_INTEL, for Intel; 0 for anything else.
+// ga_cpu_family returns family << 8 | model with CPUID's displayed values. Bit 31 is set for AMD and bit 30,
+// GA_CPU_INTEL, for Intel; 0 for other CPUs.
 uint32_t ga_cpu_family(void);
 
-// ga_amx_request asks the kernel for the tile registers on behalf of all threads
-// of the process. It returns 0 or an errno.
+// ga_amx_request requests tile registers from the kernel for all threads of the process. It returns 0 or an
+// errno.
 int ga_amx_request(void);
 
-// ga_cache_bytes asks the C library for the size of one data cache of the level,
-// 0 when it can't tell.
+// ga_cache_bytes returns the C library's size of a level's data cache, 0 if unknown.
 int64_t ga_cache_bytes(int level);
 
 #endif

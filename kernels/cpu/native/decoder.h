@@ -1,7 +1,6 @@
-// The operations of a decoder that are not matrix products, as kernels whose plan is
-// one of these structures. They are written once, over vectors (lanes.h), and compiled
-// for each instruction set. All of them compute in fp32, and none's result depends on
-// the number of threads.
+// A decoder's operations other than GEMMs, as kernels whose plan is a struct below. One source over vectors
+// (lanes.h) is compiled for each instruction set. All compute in fp32, and results do not depend on the
+// number of threads.
 #ifndef GEMMAUDIT_DECODER_H
 #define GEMMAUDIT_DECODER_H
 
@@ -50,32 +49,31 @@ typedef struct {
 typedef struct {
   int64_t rows, query, kv, dim, window, ldq, capacity;
   ga_dtype dtype;
-  float scale; // of the scores as exponents of two
+  float scale; // of scores, as exponents of two
   const void *q, *keys, *values;
   const int32_t *position;
   void *out;
-  // Of one row, or few, the sequence is divided among threads too, into at most splits
-  // parts. Each leaves its sums after this structure: [splits][rows * query][GA_PART(dim)].
+  // With few rows, the sequence is also split among threads, into at most splits parts. Their sums follow
+  // this struct: [splits][rows * query][GA_PART(dim)].
   int64_t splits;
 } ga_attention;
 
 static inline float *ga_attention_parts(const ga_attention *a) { return (float *)(a + 1); }
 
-// GA_PART is a part's output and, after it, its maximum and the sum of its weights.
+// GA_PART is the size of a part: the output, its maximum and its sum of weights.
 #define GA_PART(dim) ((dim) + 2)
 
-// What attention divides the sequence into when it does: parts of so many keys at
-// least, so that adding them up costs little beside reading them.
+// Limits for splitting the sequence: a minimum number of keys per part makes adding parts cheap compared with
+// reading them.
 enum { GA_SPLIT_ROWS = 8, GA_SPLIT_KEYS = 512, GA_SPLITS = 32, GA_TILE_KEYS = 64 };
 
-// GA_MAX_DIM is the largest head: attention keeps some ten tiles of it in scratch.
+// GA_MAX_DIM is the largest head dimension; attention keeps about ten tiles of it in scratch.
 enum { GA_MAX_DIM = 2048 };
 
 typedef struct {
   ga_kernel embed, normalize, rotate, attend, gate, choose;
 } ga_decoder;
 
-// ga_decoder_for are the best kernels with the instruction sets of isa (path.h).
 const ga_decoder *ga_decoder_for(unsigned isa);
 
 extern const ga_decoder ga_portable_decoder;

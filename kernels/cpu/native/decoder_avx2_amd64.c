@@ -1,4 +1,3 @@
-// A decoder's operations with AVX2, FMA and F16C.
 #include "decoder.h"
 #include "target.h"
 

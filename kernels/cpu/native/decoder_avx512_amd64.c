@@ -1,4 +1,3 @@
-// A decoder's operations with AVX-512 F, BW, DQ and VL.
 #include "decoder.h"
 #include "target.h"
 

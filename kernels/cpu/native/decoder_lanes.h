@@ -1,4 +1,4 @@
-// Embedding, normalization, rotation, gated unit and choice over the vectors of lanes.h.
+// Embedding, normalization, rotation, gated unit and token choice over the vectors of lanes.h.
 #ifndef GEMMAUDIT_DECODER_LANES_H
 #define GEMMAUDIT_DECODER_LANES_H
 
@@ -7,7 +7,7 @@
 #include "decoder.h"
 #include "lanes.h"
 
-// SEGMENT is what rows are cut into where there are fewer rows than threads.
+// SEGMENT is the size of a piece of a row, for splitting rows among threads.
 enum { SEGMENT = 1024 };
 
 GA_INLINE void embed_of(const ga_dtype type, const ga_embedding *e, int tid, int nthreads) {
@@ -82,7 +82,7 @@ GA_INLINE void rotate_of(const ga_dtype type, const ga_rotation *r, int tid, int
       memcpy((char *)r->values + slot, x, (size_t)(r->dim * size));
       continue;
     }
-    // Positions beyond the table are the caller's mistake, but no reason to read there.
+    // Positions beyond the table are a caller's error; clamping prevents reads out of bounds.
     const float *angle = r->table + (position < r->positions ? position : r->positions - 1) * r->dim;
     float *a = scratch, *b = scratch + half;
     widen(type, x, r->dim, scratch);
@@ -101,7 +101,7 @@ static void rotate(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_te
   GA_OF_TYPES(r->dtype, rotate_of, r, tid, nthreads, scratch)
 }
 
-// silu_of is x / (1 + e^-x). Of e^-|x| neither overflows.
+// silu_of is x / (1 + e^-x), computed with e^-|x| to avoid overflow.
 GA_INLINE lanes silu_of(lanes x) {
   lanes e = exp2_of(pick(x < (lanes){0}, x, -x) * GA_LOG2_E);
   return x * pick(x < (lanes){0}, e, all(1)) / (1 + e);
@@ -128,14 +128,13 @@ static void gate(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team
   GA_OF_TYPES(u->dtype, gate_of, u, tid, nthreads)
 }
 
-// What a thread found: the first of the largest in its part, or -1.
+// A thread's result: the first position of its maximum, or -1.
 typedef struct {
   float value;
   int64_t at;
 } found;
 
-// look finds the largest first and then where it is: NaN is neither larger than
-// anything nor equal to it.
+// look finds the maximum, then its position. NaN is neither greater than nor equal to any value.
 GA_INLINE void look(const ga_dtype type, const ga_choice *c, int64_t from, int64_t to, found *f) {
   lanes best = all(-INFINITY);
   int64_t i = from;
@@ -174,7 +173,7 @@ static void choose(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_te
     const found *f = ga_team_scratch(team, i);
     if (f->at >= 0 && (best.at < 0 || f->value > best.value)) best = *f;
   }
-  int32_t token = best.at < 0 ? 0 : (int32_t)best.at; // nothing but NaN
+  int32_t token = best.at < 0 ? 0 : (int32_t)best.at; // all NaN
   int32_t position = *c->position;
   *c->token = token;
   if (c->history != NULL) c->history[(uint32_t)position % (uint64_t)c->history_len] = token;

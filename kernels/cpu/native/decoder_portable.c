@@ -1,4 +1,3 @@
-// A decoder's operations on vectors of 16 bytes, which every baseline has.
 #include "decoder.h"
 #include "path.h"
 
@@ -9,7 +8,7 @@
 #define GA_FUSED(a, b, c) ((a) * (b) + (c))
 #endif
 
-// Registers are 16 at the least.
+// At least 16 registers.
 #define LANES 4
 #define GA_QUARTER(x, i) (four)(x)
 #define GA_LOW(a, b) GA_FOUR(a, b, 0, 4, 1, 5)

@@ -11,8 +11,8 @@
 #ifdef __linux__
 #include <sched.h>
 
-// Threads inherit the CPUs of the one that starts them, and the caller may be
-// pinned just then: so the CPUs are noted before main.
+// Threads inherit their creator's affinity, and the caller may be pinned, so the allowed CPUs are recorded
+// before main.
 enum { MASK_BYTES = 2048 }; // 16384 CPUs
 static union { cpu_set_t set; unsigned char bytes[MASK_BYTES]; } allowed;
 static int allowed_known;
@@ -53,7 +53,7 @@ static struct {
   void *arg;
 } lib = {.mu = PTHREAD_MUTEX_INITIALIZER, .posted = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
 
-// One caller at a time: held from posting to completion.
+// One caller at a time: locked from request to completion.
 static pthread_mutex_t callers = PTHREAD_MUTEX_INITIALIZER;
 
 static void *serve(void *unused) {
@@ -87,7 +87,7 @@ void ga_library_run(void (*fn)(void *), void *arg) {
     pthread_attr_t attr;
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    // Libraries keep buffers on the stack that a small libc's default lacks.
+    // Some libraries need more stack for buffers than a small libc's default.
     pthread_attr_setstacksize(&attr, (size_t)8 << 20);
     lib.started = pthread_create(&lib.thread, &attr, serve, NULL) == 0;
     pthread_attr_destroy(&attr);
@@ -98,7 +98,7 @@ void ga_library_run(void (*fn)(void *), void *arg) {
     pthread_cond_signal(&lib.posted);
     while (lib.fn != NULL) pthread_cond_wait(&lib.done, &lib.mu);
     pthread_mutex_unlock(&lib.mu);
-  } else { // no thread to be had: the caller's will do
+  } else { // no thread available: run on the caller's
     pthread_mutex_unlock(&lib.mu);
     fn(arg);
   }

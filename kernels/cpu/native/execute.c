@@ -17,8 +17,7 @@ double ga_now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-// Additions of a register to another are one cycle each on every core that this
-// runs on. An immediate would not do: recent cores fold such additions away.
+// A register addition takes one cycle on all supported cores. Recent cores eliminate additions of immediates.
 enum { CHAIN = 64, CHAIN_TURNS = 220 };
 
 static uint64_t chain(uint64_t x, uint64_t y) {
@@ -36,8 +35,7 @@ static uint64_t chain(uint64_t x, uint64_t y) {
 
 double ga_core_mhz(void) {
 #if defined(__x86_64__) || defined(__aarch64__)
-  // Two chains, and the faster one counts: an interrupt in one of them would
-  // read as a slow clock.
+  // The faster of two chains counts, because an interrupt would look like a slow clock.
   double best = 0;
   for (int i = 0; i < 2; i++) {
     double start = ga_now();
@@ -76,10 +74,10 @@ static void run_kernels(void *arg, int tid, int nthreads, void *scratch, ga_team
     const ga_launch *l = &b->launches[at];
     if (++at == b->nlaunches) at = 0;
     if (tid < l->threads) l->kernel(&l->gemm, tid, l->threads, scratch, ga_pool_team(b->pool, l->threads));
-    // All threads must agree on the last launch: it is one that none has passed, and a
-    // thread that sees the new end early still runs to it.
+    // All threads must stop at the same launch. No thread has passed this one, and a thread that sees the new
+    // end early still runs it.
     if (tid == 0 && stopped(b)) __atomic_store_n(&b->to, i + 1, __ATOMIC_RELAXED);
-    // The next launch may read what this one wrote, and it may reuse the scratch.
+    // The next launch may read this one's output and reuse the scratch.
     ga_barrier(team);
   }
   if (tid == 0) {
@@ -90,19 +88,18 @@ static void run_kernels(void *arg, int tid, int nthreads, void *scratch, ga_team
   }
 }
 
-// LEAST_SLEEP is more, in seconds, than lies between two readings of clocks.
+// LEAST_SLEEP, in seconds, exceeds the time between two clock readings.
 #define LEAST_SLEEP 1e-2
 
 static double seconds_between(struct timespec from, struct timespec to) {
   return (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
 }
 
-// asleep is how long the machine has slept since it started: one of the two clocks goes on
-// meanwhile.
+// asleep returns the machine's sleep time since boot: CLOCK_BOOTTIME continues during sleep.
 static double asleep(void) {
 #if defined(CLOCK_BOOTTIME)
   struct timespec before, on, after;
-  // Until nothing has come between the readings.
+  // Retries if an interruption separates the readings.
   for (int tries = 0; tries < 16; tries++) {
     if (clock_gettime(CLOCK_MONOTONIC, &before) != 0 || clock_gettime(CLOCK_BOOTTIME, &on) != 0) return 0;
     clock_gettime(CLOCK_MONOTONIC, &after);
@@ -114,9 +111,8 @@ static double asleep(void) {
 #endif
 }
 
-// run_calls is a block with libraries in it, on the library thread. A library has
-// threads of its own, which must find the CPUs free: our workers sleep between
-// launches, and this thread is not pinned.
+// run_calls runs a block with library calls on the library thread. Our workers sleep between launches and
+// this thread is not pinned, which leaves the CPUs to the library's threads.
 static void run_calls(void *arg) {
   block *b = arg;
   ga_span *span = b->span;
@@ -141,8 +137,7 @@ static void run_calls(void *arg) {
     span->lost += ga_pool_lost(b->pool, l->threads);
   }
   span->seconds = ga_now() - start;
-  // How long a library's threads wait for each other is not known; that none of the process's
-  // runs is.
+  // Waits among a library's threads are unknown, but time without any running thread of the process is lost.
   double lost = span->seconds - (ga_process_seconds() - cpu);
   if (lost > span->lost && ga_pool_tells_lost(b->pool)) span->lost = lost;
   span->done = i - b->from;

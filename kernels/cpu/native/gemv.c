@@ -1,25 +1,20 @@
-// The kernel for few rows. The weights are read once, from memory, so everything
-// else is arranged around their stream: each thread reads whole panels one after
-// the other, its lines fetched ahead by a fixed distance, and all rows of A are
-// multiplied with a slice of a panel while it is in the first-level cache.
+// The kernel for few rows, limited by reading the weights once from memory. Each thread streams whole panels
+// with a fixed prefetch distance and multiplies all rows of A by a slice of a panel while it is in L1.
 //
-// Where there are fewer panels than keep the threads equally busy, K is divided
-// instead: every thread sums its part of K for all panels, and after a barrier the
-// parts are added in the order of the threads.
+// With too few panels to balance threads, K is split instead: each thread sums its part of K for all panels.
+// After a barrier, the parts are added in thread order.
 #include <string.h>
 
 #include "tiled.h"
 
-// Words of a slice: 16 KiB of a panel, small enough to stay with A's part of it
-// in any first-level cache, long enough that keeping the sums costs nothing.
+// Words per slice: 16 KiB of a panel fit in L1 with A's part, and make storing the sums negligible.
 enum { SLICE_WORDS = 128, MAX_M = 16 };
 
-// Far enough ahead to cover the latency of memory (some 100 ns at 30 GB/s a
-// core is 3 KiB), and past the page where the hardware's own fetching stops.
+// The distance covers memory latency (100 ns at 30 GB/s per core is 3 KiB) and crosses the page where
+// hardware prefetching stops.
 enum { AHEAD_BYTES = 4096 };
 
-// Scratch: a slice widened, the sums of a panel, the sums of all panels when K is
-// divided, and A.
+// Scratch: a widened slice, the sums of a panel, the sums of all panels when K is split, and A.
 #define WIDE_BYTES ((int64_t)SLICE_WORDS * GA_PANEL * 4)
 #define ACC_BYTES ((int64_t)MAX_M * GA_PANEL * 4)
 #define PARTS_BYTES ((int64_t)2 << 20)
@@ -30,7 +25,7 @@ typedef struct {
   const ga_path *path;
   char *wide, *a;
   ga_rows split;
-  int64_t a_k0, a_k1; // the part of K that is packed in a
+  int64_t a_k0, a_k1;
 } few;
 
 static void pack_a(few *s, int64_t k0, int64_t k1) {
@@ -45,7 +40,7 @@ static void pack_a(few *s, int64_t k0, int64_t k1) {
   }
 }
 
-// panel sums [k0,k1) of one panel into acc, in parts of K for which A fits.
+// panel sums [k0,k1) of one panel into acc, in parts of K that fit in the scratch for A.
 static void panel(few *s, const char *b, int64_t k0, int64_t k1, char *acc) {
   const ga_path *path = s->path;
   ga_dtype t = s->g->dtype;
@@ -61,8 +56,8 @@ static void panel(few *s, const char *b, int64_t k0, int64_t k1, char *acc) {
     for (int64_t k = from; k < to; k += step) {
       int64_t words = ga_words(path, k + step < to ? step : to - k);
       const char *slice = ga_slice(b, t, k), *multiplied = slice;
-      // One tile runs along with the stream. Several return to the slice's beginning
-      // instead, so what they fetch, each its part, is the next slice.
+      // A single tile prefetches along the stream. Several tiles restart the slice, so each prefetches a part
+      // of the next one.
       int64_t bytes = words / 4 * four;
       const char *ahead = slice + (s->split.count == 1 ? AHEAD_BYTES : bytes), *ahead_end = ahead + bytes;
       int64_t fetch = s->split.count == 1 ? four : four / 2 > 256 ? four / 2 : 256;
@@ -84,7 +79,6 @@ static void panel(few *s, const char *b, int64_t k0, int64_t k1, char *acc) {
   }
 }
 
-// store_panel rounds the sums of panel p to C.
 static void store_panel(const few *s, int64_t p, const int32_t *sums, const char *acc) {
   const ga_gemm *g = s->g;
   int64_t col = p * GA_PANEL, cols = g->n - col < GA_PANEL ? g->n - col : GA_PANEL;
@@ -92,7 +86,6 @@ static void store_panel(const few *s, int64_t p, const int32_t *sums, const char
   s->path->store(acc, (int)g->m, cols, sums == NULL ? NULL : sums + col, c, g->ldc);
 }
 
-// add adds the sums of another thread's part of K.
 static void add(ga_dtype t, char *acc, const char *part, int64_t count) {
   if (t == GA_INT8) {
     uint32_t *a = (uint32_t *)acc;
@@ -105,8 +98,8 @@ static void add(ga_dtype t, char *acc, const char *part, int64_t count) {
   for (int64_t i = 0; i < count; i++) a[i] += b[i];
 }
 
-// divides_k says whether K is divided: when the busiest thread would read a fifth
-// more than its share of panels, and its part of K is worth a barrier.
+// divides_k reports whether to split K: if the busiest thread would read 20 % more than its share of panels,
+// and its part of K outweighs a barrier.
 static int divides_k(const ga_gemm *g, int nthreads) {
   int64_t panels = ga_panels(g->n), busiest = (panels + nthreads - 1) / nthreads * nthreads;
   int64_t part = g->k / nthreads * panels * GA_PANEL * ga_size(g->dtype);
@@ -133,7 +126,7 @@ void ga_gemv(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *te
     }
     return;
   }
-  // Parts of K begin at multiples of 64, where slices may begin in every type.
+  // Parts of K start at multiples of 64, a slice boundary for all types.
   int64_t k0, k1, bytes = g->m * GA_PANEL * 4;
   ga_share((g->k + 63) / 64, nthreads, tid, &k0, &k1);
   k0 *= 64;

@@ -1,9 +1,11 @@
-// Vectors of LANES floats, which the includer has defined together with
-// GA_FUSED(a, b, c), a·b+c (cgo keeps the compiler from fusing by itself),
-// GA_QUARTER(x, i), four of them, GA_LOW, GA_HIGH, GA_FRONT and GA_BACK, which do with
-// each four of two vectors what they do here with the only one, GA_LOAD_FP16 and
-// GA_STORE_FP16 where its instruction set converts fp16 by itself, and GA_LOAD_BF16 where the compiler makes more of
-// widening than one instruction. Everything else is left to the compiler's vector extensions.
+// Vectors of LANES floats. The includer defines LANES and the macros below; the rest uses the compiler's
+// vector extensions.
+//
+//   GA_FUSED(a, b, c)  a·b+c (cgo prevents the compiler from contracting)
+//   GA_QUARTER(x, i)   the i-th four lanes
+//   GA_LOW, GA_HIGH, GA_FRONT, GA_BACK  shuffles of two vectors within each four lanes
+//   GA_LOAD_FP16, GA_STORE_FP16  if the instruction set converts fp16
+//   GA_LOAD_BF16       if the compiler needs several instructions to widen
 #ifndef GEMMAUDIT_LANES_H
 #define GEMMAUDIT_LANES_H
 
@@ -27,7 +29,7 @@ GA_INLINE lanes pick(words mask, lanes yes, lanes no) { return (lanes)((mask & (
 
 GA_INLINE lanes larger(lanes a, lanes b) { return pick(a > b, a, b); }
 
-// load widens LANES elements; type is known where this is compiled.
+// load widens LANES elements; type is a compile-time constant.
 GA_INLINE lanes load(ga_dtype type, const void *p, int64_t i) {
   switch (type) {
     case GA_FP16: {
@@ -73,7 +75,7 @@ GA_INLINE void store(ga_dtype type, void *p, int64_t i, lanes x) {
   }
 }
 
-// load_some and store_some are for the last n elements of a row, fewer than LANES.
+// load_some and store_some handle the last n < LANES elements of a row.
 GA_INLINE lanes load_some(ga_dtype type, const void *p, int64_t i, int64_t n) {
   char edge[LANES * 4] = {0};
   memcpy(edge, (const char *)p + i * ga_size(type), (size_t)(n * ga_size(type)));
@@ -86,7 +88,6 @@ GA_INLINE void store_some(ga_dtype type, void *p, int64_t i, int64_t n, lanes x)
   memcpy((char *)p + i * ga_size(type), edge, (size_t)(n * ga_size(type)));
 }
 
-// widen and narrow convert n elements.
 GA_INLINE void widen(ga_dtype type, const void *p, int64_t n, float *out) {
   int64_t i = 0;
   for (; i + LANES <= n; i += LANES) store(GA_FP32, out, i, load(type, p, i));
@@ -101,7 +102,7 @@ GA_INLINE void narrow(ga_dtype type, const float *in, int64_t n, void *p) {
 
 typedef float four __attribute__((vector_size(16), may_alias));
 
-// GA_FOUR takes four elements of a and b, which are numbered on from those of a.
+// GA_FOUR selects four elements of a (indices 0 to 3) and b (4 to 7).
 #if defined(__clang__) || __GNUC__ >= 12
 #define GA_FOUR(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
 #else
@@ -109,7 +110,7 @@ typedef int32_t four_words __attribute__((vector_size(16)));
 #define GA_FOUR(a, b, i, j, k, l) __builtin_shuffle(a, b, (four_words){i, j, k, l})
 #endif
 
-// Sums and maxima over the lanes: first over fours, which GA_QUARTER takes out.
+// Sums and maxima over the lanes combine groups of four first.
 GA_INLINE four fold(lanes x) {
   four sum = GA_QUARTER(x, 0);
   if (LANES == 16) return (sum + GA_QUARTER(x, 1)) + (GA_QUARTER(x, 2) + GA_QUARTER(x, 3));
@@ -133,14 +134,13 @@ GA_INLINE float largest_of(lanes x) {
   return top;
 }
 
-// exp2_of is 2^x for x <= 0, and 0 below -126. The polynomial is the best of degree 6
-// on [-1/2, 1/2], off by 2^-28.9; with the rounding of its evaluation the relative
-// error is below 2^-23.
+// exp2_of is 2^x for x <= 0, and 0 below -126. The minimax polynomial of degree 6 on [-1/2, 1/2] has an error
+// of 2^-28.9; with rounding, the relative error is below 2^-23.
 GA_INLINE lanes exp2_of(lanes x) {
   const lanes least = all(-126), shift = all(0x1.8p23f);
   words none = x < least;
   x = pick(none, least, x); // NaN stays
-  lanes shifted = x + shift; // the whole part, in the low bits
+  lanes shifted = x + shift; // integer part in the low bits
   lanes f = x - (shifted - shift);
   lanes p = all(0x1.41a6fep-13f);
   p = GA_FUSED(p, f, all(0x1.5f44f0p-10f));
@@ -155,7 +155,7 @@ GA_INLINE lanes exp2_of(lanes x) {
 
 #define GA_LOG2_E 1.44269504088896340736f
 
-// GA_OF_TYPES runs one of three copies of a function, each for one type.
+// GA_OF_TYPES calls the copy of a function for a type.
 #define GA_OF_TYPES(type, function, ...)                      \
   switch (type) {                                             \
     case GA_FP16: function(GA_FP16, __VA_ARGS__); break;      \

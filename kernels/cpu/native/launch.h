@@ -1,32 +1,31 @@
-// What every CPU kernel is to the code that runs it: a launch. A launch is
-// executed by all threads of a pool at once (our kernels), or called once on the
-// pool's first thread while the others sleep (libraries with threads of their own).
+// The interface between CPU kernels and the code that runs them. All threads of a pool execute a launch of
+// our kernels at once. A library with its own threads is called on the pool's first thread while the others
+// sleep.
 #ifndef GEMMAUDIT_LAUNCH_H
 #define GEMMAUDIT_LAUNCH_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-// Element types, in the order of the Go side's table.
+// Element types, in the order of the table in Go.
 typedef enum { GA_FP32 = 0, GA_FP16 = 1, GA_BF16 = 2, GA_INT8 = 3 } ga_dtype;
 
-// A team is the set of threads that executes one launch together.
+// The threads that execute one launch together.
 typedef struct ga_team ga_team;
 // ga_barrier waits until all threads of the team have arrived.
 void ga_barrier(ga_team *team);
 
-// Weights that are integers with scales (quantised.h). bits is 0 for plain ones.
+// Quantized weights (quantised.h); bits is 0 for plain weights.
 typedef struct {
   int bits;         // of a weight: 4 or 8
   int zeros;        // groups have zero points
-  int64_t group;    // how many weights along k share a scale
+  int64_t group;    // weights along k per scale
   ga_dtype scale;   // of the scales
-  const void *form; // how they are stored and decoded: a ga_form
-  const void *few;  // how few rows are multiplied by them: a ga_few
+  const void *form; // storage and decoder: a ga_form
+  const void *few;  // kernel for few rows: a ga_few
 } ga_weights;
 
-// One product. Strides are in elements. b is in the kernel's own packed form,
-// or raw with ldb when the kernel does not pack.
+// One product. Strides are in elements. b is in the kernel's packed format, or raw with ldb.
 typedef struct {
   int64_t m, n, k;
   int64_t lda, ldb, ldc;
@@ -35,20 +34,20 @@ typedef struct {
   void *c;
   ga_dtype dtype;
   int b_transposed;   // raw b is N×K
-  const void *b_raw;  // set when packing happens inside the timing, else NULL
-  void *b_inside;     // where to pack it to
-  const void *plan;   // what the kernel chose when it was bound: its own, read only
+  const void *b_raw;  // raw B if the launch packs it, else NULL
+  void *b_inside;     // destination for packing in the launch
+  const void *plan;   // the kernel's own data from binding, read-only
   ga_weights weights;
-  // Of a batch that a library computes in one call, 0 for a single product: how many, and
-  // the elements from one product's operand to the next one's.
+  // Batch size, and elements between consecutive operands, if a library computes a batch in one call; 0 for a
+  // single product.
   int64_t products, stride_a, stride_b, stride_c;
 } ga_gemm;
 
-// A kernel: called by every thread of the team with its own tid and its own
-// scratch (GA_SCRATCH_BYTES, 64-byte aligned, kept between launches).
+// A kernel, called by each thread of the team with its tid and scratch (GA_SCRATCH_BYTES, 64-byte aligned,
+// kept between launches).
 typedef void (*ga_kernel)(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team);
 
-// A library: called on one thread, which starts its own. Returns 0 or an error.
+// A library call on one thread, which starts the library's threads. It returns 0 or an error.
 typedef int (*ga_call)(void *arg);
 
 typedef struct {
@@ -56,7 +55,7 @@ typedef struct {
   ga_gemm gemm;
   ga_call call; // or NULL
   void *arg;
-  int threads; // team size of a kernel, 1..the pool's threads
+  int threads; // team size of a kernel, 1 to the pool's threads
 } ga_launch;
 
 #define GA_SCRATCH_BYTES ((size_t)8 << 20)

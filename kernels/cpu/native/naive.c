@@ -4,8 +4,7 @@
 
 #include "convert.h"
 
-// Each output is one dot product over the raw B, with no blocking and no reuse: the
-// speed that every other kernel is an improvement of.
+// Each output is one dot product over raw B, without blocking or reuse: the baseline for the other kernels.
 
 static float element(const void *p, ga_dtype t, int64_t i) {
   switch (t) {
@@ -20,7 +19,7 @@ static void output(const ga_gemm *g, int64_t i, int64_t j) {
   int64_t c = i * g->ldc + j;
   if (g->dtype == GA_INT8) {
     const int8_t *a = (const int8_t *)g->a + i * g->lda, *b = (const int8_t *)g->b + at;
-    uint32_t sum = 0; // wraps around, as the sums of vector instructions do
+    uint32_t sum = 0; // wraps around like vector instructions
     for (int64_t l = 0; l < g->k; l++) sum += (uint32_t)(a[l] * b[l * along]);
     ((int32_t *)g->c)[c] = (int32_t)sum;
     return;

@@ -1,4 +1,4 @@
-// The plain triple loop, on B as it is given.
+// The triple loop on raw B.
 #ifndef GEMMAUDIT_NAIVE_H
 #define GEMMAUDIT_NAIVE_H
 

@@ -1,11 +1,12 @@
-// Package native is the C of package cpu: its kernels for each instruction set, its pool of threads, and the calls into libraries. It has no Go
-// of its own and imports nothing, so that Go code changes without its compilers running, which take a minute.
+// Package native is the C code of package cpu: kernels for each instruction set, the thread pool, and library
+// calls. It has no Go code and imports no packages, so changes of Go code do not recompile it, which takes a
+// minute.
 package native
 
 /*
 #cgo CFLAGS: -std=c11 -Wall
 #cgo !race,!amxemu CFLAGS: -O3
-#cgo amxemu CFLAGS: -DGEMMAUDIT_AMX_EMULATION
+#cgo amxemu CFLAGS: -O1 -DGEMMAUDIT_AMX_EMULATION
 #cgo LDFLAGS: -lm -lpthread
 #cgo linux LDFLAGS: -ldl
 */

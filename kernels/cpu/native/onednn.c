@@ -6,10 +6,10 @@
 
 #include "dl.h"
 
-// The parts of dnnl_types.h that are used; equal in 2.6 and 3.x.
+// The parts of dnnl_types.h in use, the same in 2.6 and 3.x.
 typedef int status; // 0 is success, 3 unimplemented
 typedef int64_t dims[12];
-typedef const void *memory_desc; // a dnnl_memory_desc_t: 2.x by address, 3.x a handle
+typedef const void *memory_desc; // dnnl_memory_desc_t: an address in 2.x, a handle in 3.x
 typedef struct { int arg; void *memory; } exec_arg;
 
 enum { UNIMPLEMENTED = 3 };
@@ -18,10 +18,10 @@ enum { ENGINE_CPU = 1, STREAM_DEFAULT = 1, TAG_ANY = 1, SCRATCHPAD_USER = 1, FPM
 enum { ARG_SRC = 1, ARG_DST = 17, ARG_WEIGHTS = 33, ARG_SCRATCHPAD = 80, ARG_FROM = 1, ARG_TO = 17 };
 enum { QUERY_IMPL_INFO = 8, QUERY_WEIGHTS = 131, QUERY_SCRATCHPAD = 136 };
 
-// 2.x fills structures that the caller provides. Theirs have 696 and 2800 bytes.
+// 2.x fills structs that the caller provides; the real sizes are 696 and 2800 bytes.
 enum { V2_MEMORY_DESC_BYTES = 4096, V2_MATMUL_DESC_BYTES = 16384 };
 
-// Name, return type, arguments of every function that both have ...
+// Name, return type and arguments of functions in both versions ...
 #define COMMON(F) \
   F(engine_create, status, (void **engine, int kind, size_t index)) \
   F(stream_create, status, (void **stream, void *engine, unsigned flags)) \
@@ -41,7 +41,7 @@ enum { V2_MEMORY_DESC_BYTES = 4096, V2_MATMUL_DESC_BYTES = 16384 };
   F(primitive_execute, status, (const void *primitive, void *stream, int nargs, const exec_arg *args)) \
   F(primitive_destroy, status, (void *primitive)) \
   F(reorder_primitive_desc_create, status, (void **pd, memory_desc from, void *from_engine, memory_desc to, void *to_engine, const void *attr))
-// ... and of those that one of them has.
+// ... and in one version.
 #define ONLY_V2(F) \
   F(memory_desc_init_by_strides, status, (void *md, int ndims, const int64_t *dims, int type, const int64_t *strides)) \
   F(memory_desc_init_by_tag, status, (void *md, int ndims, const int64_t *dims, int type, int tag)) \
@@ -60,14 +60,14 @@ struct ga_dnn {
 #undef MEMBER
   void (*set_threads)(int); // OpenMP's
   int (*effective_isa)(void);
-  const char *(*isa_name)(int); // both NULL in a build without run-time dispatch
+  const char *(*isa_name)(int); // both NULL without run-time dispatch
   void *engine, *stream, *attr;
 };
 
 struct ga_dnn_plan {
   ga_dnn *lib;
   void *pd;
-  void *src, *dst; // memory descriptors of A and C
+  void *src, *dst;
   int threads;
 };
 
@@ -131,9 +131,9 @@ ga_dnn *ga_dnn_open(void *handle, char *err) {
   status s = lib->engine_create(&lib->engine, ENGINE_CPU, 0);
   if (s == 0) s = lib->stream_create(&lib->stream, lib->engine, STREAM_DEFAULT);
   if (s == 0) s = lib->primitive_attr_create(&lib->attr);
-  // Its own scratchpad belongs to a thread; ours to the device.
+  // oneDNN's scratchpad belongs to a thread, ours to the device.
   if (s == 0) s = lib->primitive_attr_set_scratchpad_mode(lib->attr, SCRATCHPAD_USER);
-  // fp32 is fp32, whatever ONEDNN_DEFAULT_FPMATH_MODE says.
+  // Keeps fp32 exact, regardless of ONEDNN_DEFAULT_FPMATH_MODE.
   if (s == 0) s = lib->primitive_attr_set_fpmath_mode(lib->attr, FPMATH_STRICT);
   if (s != 0) {
     fail(err, "create engine and stream", s);
@@ -162,9 +162,8 @@ static void free_desc(ga_dnn *lib, void *md) {
   else lib->memory_desc_destroy(md);
 }
 
-// describe makes the descriptor of a rows×cols matrix with the given strides, or of one
-// whose layout oneDNN chooses when those of rows and columns are both 0; of a batch, when
-// there are products, of so many matrices that are stride elements apart.
+// describe creates the descriptor of a rows×cols matrix with the given strides. If row and column strides are
+// 0, oneDNN chooses the layout. With products > 0 it describes a batch of matrices, stride elements apart.
 static status describe(ga_dnn *lib, void **md, int64_t products, int64_t stride, int64_t rows, int64_t cols, int type, int64_t row_stride,
                        int64_t col_stride) {
   dims size = {products, rows, cols}, strides = {stride, row_stride, col_stride};
@@ -197,7 +196,7 @@ ga_dnn_plan *ga_dnn_plan_create(ga_dnn *lib, const ga_gemm *g, int threads, int 
   ga_dnn_plan *plan = calloc(1, sizeof *plan);
   plan->lib = lib;
   plan->threads = threads;
-  // oneDNN divides the work among as many threads as OpenMP has at this moment.
+  // oneDNN splits the work by OpenMP's current number of threads.
   lib->set_threads(threads);
   int type = type_of(g->dtype), out = g->dtype == GA_INT8 ? TYPE_S32 : type;
   void *weights = NULL;
@@ -251,7 +250,6 @@ void ga_dnn_plan_free(ga_dnn_plan *plan) {
   free(plan);
 }
 
-// reorder brings B into packed, a memory of the form that is wanted.
 static status reorder(ga_dnn *lib, const ga_gemm *g, const void *b, void *packed, memory_desc want) {
   void *raw_md = NULL, *raw = NULL, *pd = NULL, *primitive = NULL;
   status s = describe_raw_b(lib, g, &raw_md);
@@ -270,8 +268,7 @@ static status reorder(ga_dnn *lib, const ga_gemm *g, const void *b, void *packed
   return s;
 }
 
-// tight_copy returns B as k×n without gaps, in memory to be freed, and describes
-// it in g.
+// tight_copy returns B as k×n without gaps and updates g. The caller frees the copy.
 static void *tight_copy(ga_gemm *g) {
   size_t size = g->dtype == GA_INT8 ? 1 : g->dtype == GA_FP32 ? 4 : 2;
   int64_t row = g->b_transposed ? 1 : g->ldb, col = g->b_transposed ? g->ldb : 1;
@@ -292,7 +289,7 @@ ga_dnn_form *ga_dnn_form_create(ga_dnn *lib, const ga_gemm *g, const ga_dnn_plan
   status s = lib->memory_create(&packed, want, lib->engine, memory);
   if (s == 0) s = reorder(lib, g, g->b_raw, packed, want);
   if (s == UNIMPLEMENTED && g->products == 0) {
-    // Reorders of int8 that add up columns want B without gaps between its rows.
+    // int8 reorders that sum columns need B without gaps between rows.
     ga_gemm tight = *g;
     void *copy = tight_copy(&tight);
     if (copy != NULL) s = reorder(lib, &tight, copy, packed, want);
@@ -346,7 +343,7 @@ ga_dnn_matmul *ga_dnn_matmul_create(const ga_dnn_plan *plan, const ga_gemm *g, v
 
 int ga_dnn_matmul_run(void *arg) {
   ga_dnn_matmul *mm = arg;
-  // A thread-local store: the team that the primitive was made for.
+  // A thread-local setting: the team size of the primitive.
   mm->lib->set_threads(mm->threads);
   status s = mm->lib->primitive_execute(mm->primitive, mm->lib->stream, 4, mm->args);
   return s != 0 ? s : mm->lib->stream_wait(mm->lib->stream);

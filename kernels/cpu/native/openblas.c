@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-// cblas.h's values.
 enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
 
 typedef void (*sgemm_fn)(int order, int transa, int transb, int m, int n, int k, float alpha, const float *a, int lda,
@@ -14,7 +13,7 @@ typedef void (*sgemm_fn)(int order, int transa, int transb, int m, int n, int k,
 typedef void (*sbgemm_fn)(int order, int transa, int transb, int m, int n, int k, float alpha, const uint16_t *a,
                           int lda, const uint16_t *b, int ldb, float beta, float *c, int ldc);
 
-// to_bf16 rounds to nearest even. NaNs stay NaNs.
+// to_bf16 rounds to nearest even and keeps NaN.
 static void to_bf16(const float *restrict from, uint16_t *restrict to, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
     uint32_t u;
@@ -28,7 +27,7 @@ int ga_openblas_run(void *arg) {
   ga_openblas_call *call = arg;
   ga_openblas *lib = call->lib;
   const ga_gemm *g = &call->gemm;
-  // Each time: in a build with OpenMP another library's launch may have changed it.
+  // Set for each launch: with OpenMP, another library may have changed it.
   ((void (*)(int))lib->set_num_threads)(call->threads);
   int transb = g->b_transposed ? TRANS : NO_TRANS;
   int m = (int)g->m, n = (int)g->n, k = (int)g->k, lda = (int)g->lda, ldb = (int)g->ldb;
@@ -36,8 +35,7 @@ int ga_openblas_run(void *arg) {
     ((sgemm_fn)lib->sgemm)(ROW_MAJOR, NO_TRANS, transb, m, n, k, 1, g->a, lda, g->b, ldb, 0, g->c, (int)g->ldc);
     return 0;
   }
-  // Its product of bf16 comes out as fp32, and a layer wants bf16: the rounding is
-  // part of the launch.
+  // sbgemm returns fp32, but a layer needs bf16, so the launch includes rounding.
   ((sbgemm_fn)lib->sbgemm)(ROW_MAJOR, NO_TRANS, transb, m, n, k, 1, g->a, lda, g->b, ldb, 0, call->sums, n);
   for (int64_t i = 0; i < g->m; i++) to_bf16(call->sums + i * g->n, (uint16_t *)g->c + i * g->ldc, g->n);
   return 0;

@@ -2,9 +2,8 @@
 
 #include <string.h>
 
-// Elements are moved as integers of their size; only int8 is looked at, for the sums.
+// Elements are copied as integers of their size; only int8 values are read, for the sums.
 
-// pack_kn_1: B is K×N, one k a group: rows of a panel are copied.
 static void pack_kn_1(const char *b, int64_t ldb, int64_t size, int64_t k, int64_t cols, char *out) {
   int64_t row = GA_PANEL * size;
   for (int64_t i = 0; i < k; i++, out += row) {
@@ -56,10 +55,8 @@ static void pack_kn_4(const int8_t *b, int64_t ldb, int64_t k, int64_t cols, int
   }
 }
 
-// From N×K both the bf16 and the int8 groups are 32-bit words that lie together
-// already: what remains is a transposition of words, done in blocks that keep the
-// 32 source rows and the destination in the first-level cache. Words at the end
-// of K that have fewer than g elements are put together one by one.
+// In N×K, bf16 and int8 groups already are contiguous 32-bit words. Packing transposes words in blocks that
+// keep 32 source rows and the destination in L1. Incomplete words at the end of K are assembled separately.
 enum { BLOCK = 16 };
 
 static void transpose_words(const char *b, int64_t stride, int64_t words, int64_t cols, uint32_t *out) {

@@ -1,13 +1,11 @@
-// Packing of A for the x86 paths: granules of 16 bytes, converted on the way.
-// Included by files that have SSE4.1 and F16C at least.
+// Packing and conversion of A for the x86 paths, in granules of 16 bytes. Requires SSE4.1 and F16C.
 #ifndef GEMMAUDIT_PACK_A_AMD64_H
 #define GEMMAUDIT_PACK_A_AMD64_H
 
 #include <immintrin.h>
 #include <string.h>
 
-// GA_PACK_A defines name, which reads granules of `elements` elements of `size`
-// bytes through load(pointer).
+// GA_PACK_A defines name, which reads granules of `elements` elements of `size` bytes with load(pointer).
 #define GA_PACK_A(name, elements, size, load)                                                          \
   static void name(const void *a, int64_t lda, int rows, int64_t k, int64_t words, void *out) {        \
     int64_t whole = k / (elements), rest = k % (elements);                                             \
@@ -31,7 +29,7 @@
 #define GA_LOAD_FP16(p) _mm_castps_si128(_mm_cvtph_ps(_mm_loadl_epi64((const __m128i *)(p))))
 #define GA_LOAD_BF16(p) _mm_slli_epi32(_mm_cvtepu16_epi32(_mm_loadl_epi64((const __m128i *)(p))), 16)
 #define GA_LOAD_INT16(p) _mm_cvtepi8_epi16(_mm_loadl_epi64((const __m128i *)(p)))
-// Signed to unsigned by adding 128, which the columns' sums take back.
+// Adds 128 to make A unsigned; the column sums correct for it.
 #define GA_LOAD_UINT8(p) _mm_xor_si128(_mm_loadu_si128((const __m128i *)(p)), _mm_set1_epi8((char)0x80))
 
 #endif

@@ -1,10 +1,9 @@
-// The paths of AVX2, FMA and F16C: fp32 as it is; fp16 and bf16 widened to fp32;
-// int8 widened to pairs of int16 for VPMADDWD, whose sums don't saturate.
+// Paths for AVX2, FMA and F16C: fp32; fp16 and bf16 widened to fp32; int8 widened to pairs of int16 for
+// VPMADDWD, whose sums do not saturate.
 //
-// The tile is 6 rows × 16 columns, half a panel: 12 accumulators, two vectors of B
-// and one broadcast word of A are 15 of the 16 registers. Where packed B is read
-// directly, up to three rows take the whole panel at once, so that B passes once
-// and the sums, few as they are, are twice as many.
+// The tile is 6 rows × 16 columns, half a panel: 12 accumulators, two vectors of B and one broadcast word of
+// A use 15 of 16 registers. With packed B read directly, up to three rows compute the whole panel at once,
+// which reads B once and doubles the accumulators.
 #include "path.h"
 #include "target.h"
 
@@ -18,9 +17,8 @@ enum { ROWS = 6 };
 #define GA_WORD___m256(p) _mm256_broadcast_ss((const float *)(p))
 #define GA_WORD___m256i(p) _mm256_set1_epi32(*(const int32_t *)(p))
 
-// GA_ROWS_AVX2 defines name, which multiplies R rows by W vectors of 8 columns from
-// vector FIRST on. B(b, u, v) is vector v of row u of the four rows at b, which take
-// FOUR bytes.
+// GA_ROWS_AVX2 defines name, which multiplies R rows by W vectors of 8 columns starting at vector FIRST. B(b,
+// u, v) is vector v of row u of the four rows at b, FOUR bytes in total.
 #define GA_ROWS_AVX2(name, V, LOAD, STORE, ZERO, STEP, B, FOUR)                                            \
   GA_INLINE void name##_rows(const int R, const int W, const int FIRST, int64_t words, const char *a,      \
                              const char *b, char *acc, int set, const char *ahead, int64_t step) {         \
@@ -57,11 +55,11 @@ enum { ROWS = 6 };
         STORE((void *)(acc + r * 128 + v * 32), sum[r][v]);                                                \
   }
 
-// GA_DIRECT_AVX2 defines name over the rows of name##_rows: whole panels.
+// GA_DIRECT_AVX2 defines name for whole panels, using name##_rows.
 #define GA_DIRECT_AVX2(name)                                                                              \
   static void name(int rows, int64_t words, const void *a, const void *b, void *acc, int set,              \
                    const void *ahead, int64_t step) {                                                      \
-    /* Of two passes each fetches half of the lines. */                                                    \
+    /* Each of two passes prefetches half of the lines. */                                                 \
     const char *rest = (const char *)ahead + words / 4 * (step / 2);                                       \
     switch (rows) {                                                                                        \
       case 1: name##_rows(1, 4, 0, words, a, b, acc, set, ahead, step); break;                             \
@@ -82,7 +80,7 @@ enum { ROWS = 6 };
     }                                                                                                      \
   }
 
-// GA_TILE_AVX2 defines name: half a panel, from b and acc on.
+// GA_TILE_AVX2 defines name for half a panel at b and acc.
 #define GA_TILE_AVX2(name, rows_name)                                                                      \
   static void name(int rows, int64_t words, const void *a, const void *b, void *acc, int set,              \
                    const void *ahead, int64_t step) {                                                      \
@@ -101,8 +99,8 @@ enum { ROWS = 6 };
 #define STEP_FP32(acc, a, b) _mm256_fmadd_ps(a, b, acc)
 #define STEP_INT16(acc, a, b) _mm256_add_epi32(acc, _mm256_madd_epi16(a, b))
 
-// Rows of words as they are, and rows of packed B widened in registers. The rows of
-// an even and an odd word come from the same vector where two k lie together.
+// Rows of words, and rows of packed B widened in registers. With two adjacent k, the same vector gives the
+// rows of an even and an odd word.
 #define B_PS(b, u, v) _mm256_load_ps((const float *)((b) + (u) * 128 + (v) * 32))
 #define B_SI(b, u, v) _mm256_load_si256((const __m256i *)((b) + (u) * 128 + (v) * 32))
 #define B_FP16(b, u, v) _mm256_cvtph_ps(_mm_load_si128((const __m128i *)((b) + (u) * 64 + (v) * 16)))
@@ -113,7 +111,7 @@ enum { ROWS = 6 };
 GA_INLINE __m256i low_bf16(__m256i pair) { return _mm256_slli_epi32(pair, 16); }
 GA_INLINE __m256i high_bf16(__m256i pair) { return _mm256_and_si256(pair, _mm256_set1_epi32((int)0xffff0000)); }
 
-// Bytes 0 1 of each word, then bytes 2 3, as two int16.
+// Bytes 0 and 1, or 2 and 3, of each word as two int16.
 GA_INLINE __m256i low_int8(__m256i quad) {
   __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(quad, 8), 8), odd = _mm256_srai_epi16(quad, 8);
   return _mm256_blend_epi16(even, _mm256_slli_epi32(odd, 16), 0xaa);
@@ -140,7 +138,7 @@ GA_PACK_A(pack_a_fp16, 4, 2, GA_LOAD_FP16)
 GA_PACK_A(pack_a_bf16, 4, 2, GA_LOAD_BF16)
 GA_PACK_A(pack_a_int16, 8, 1, GA_LOAD_INT16)
 
-// GA_WIDEN writes rows as B gives them, for tiles to read them often.
+// GA_WIDEN stores the rows of B, for repeated use by tiles.
 #define GA_WIDEN(name, T, STORE, B)                                   \
   static void name(const void *b, int64_t words, void *out) {         \
     const char *src = b;                                              \
@@ -155,7 +153,6 @@ GA_WIDEN(widen_fp16, float, _mm256_store_ps, B_FP16)
 GA_WIDEN(widen_bf16, float, _mm256_store_ps, B_BF16)
 GA_WIDEN(widen_int8, __m256i, _mm256_store_si256, B_INT8)
 
-// copy_row copies cols of the 32 elements of a rounded row.
 static inline void copy_row(void *dst, const void *src, int64_t cols, int64_t size) {
   if (cols == GA_PANEL && size == 4) memcpy(dst, src, GA_PANEL * 4);
   else if (cols == GA_PANEL) memcpy(dst, src, GA_PANEL * 2);

@@ -1,5 +1,5 @@
-// The paths of AVX-512 F, BW, DQ and VL: fp32 as it is; fp16 and bf16 widened to
-// fp32; int8 widened to pairs of int16 for VPMADDWD, whose sums don't saturate.
+// Paths for AVX-512 F, BW, DQ and VL: fp32; fp16 and bf16 widened to fp32; int8 widened to pairs of int16 for
+// VPMADDWD, whose sums do not saturate.
 #include "path.h"
 #include "target.h"
 
@@ -10,8 +10,8 @@ GA_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
 #define STEP_FP32(acc, a, b) _mm512_fmadd_ps(a, b, acc)
 #define STEP_INT16(acc, a, b) _mm512_add_epi32(acc, _mm512_madd_epi16(a, b))
 
-// Rows of packed B widened in registers. The rows of an even and an odd word come
-// from the same vector where two k lie together in packed B.
+// Rows of packed B widened in registers. With two adjacent k, the same vector gives the rows of an even and
+// an odd word.
 #define B_FP16(b, u, h) _mm512_cvtph_ps(_mm256_load_si256((const __m256i *)((b) + (u) * 64 + (h) * 32)))
 #define B_BF16(b, u, h) \
   _mm512_castsi512_ps(((u) % 2 == 0 ? low_bf16 : high_bf16)(_mm512_load_si512((b) + (u) / 2 * 128 + (h) * 64)))
@@ -20,7 +20,7 @@ GA_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
 GA_INLINE __m512i low_bf16(__m512i pair) { return _mm512_slli_epi32(pair, 16); }
 GA_INLINE __m512i high_bf16(__m512i pair) { return _mm512_and_si512(pair, _mm512_set1_epi32((int)0xffff0000)); }
 
-// Bytes 0 1 of each word, then bytes 2 3, as two int16.
+// Bytes 0 and 1, or 2 and 3, of each word as two int16.
 GA_INLINE __m512i low_int8(__m512i quad) {
   __m512i even = _mm512_srai_epi16(_mm512_slli_epi16(quad, 8), 8), odd = _mm512_srai_epi16(quad, 8);
   return _mm512_mask_blend_epi16(0xaaaaaaaa, even, _mm512_slli_epi32(odd, 16));
@@ -33,7 +33,7 @@ GA_INLINE __m512i high_int8(__m512i quad) {
 GA_TILE_AVX512(tile_fp32, __m512, _mm512_load_ps, _mm512_store_ps, _mm512_setzero_ps, _mm512_add_ps, STEP_FP32, GA_B_PS, 512)
 GA_TILE_AVX512(direct_fp16, __m512, _mm512_load_ps, _mm512_store_ps, _mm512_setzero_ps, _mm512_add_ps, STEP_FP32, B_FP16, 256)
 GA_TILE_AVX512(direct_bf16, __m512, _mm512_load_ps, _mm512_store_ps, _mm512_setzero_ps, _mm512_add_ps, STEP_FP32, B_BF16, 256)
-// One register more is needed for the products of int16, hence tiles of 12 rows.
+// int16 products need an extra register, so tiles have 12 rows.
 GA_TILE_AVX512(tile_int16, __m512i, _mm512_load_si512, _mm512_store_si512, _mm512_setzero_si512, _mm512_add_epi32, STEP_INT16, GA_B_SI, 512)
 GA_TILE_AVX512(direct_int8, __m512i, _mm512_load_si512, _mm512_store_si512, _mm512_setzero_si512, _mm512_add_epi32, STEP_INT16, B_INT8, 256)
 
@@ -42,7 +42,7 @@ GA_PACK_A(pack_a_fp16, 4, 2, GA_LOAD_FP16)
 GA_PACK_A(pack_a_bf16, 4, 2, GA_LOAD_BF16)
 GA_PACK_A(pack_a_int16, 8, 1, GA_LOAD_INT16)
 
-// GA_WIDEN writes rows as B gives them, for tiles to read them often.
+// GA_WIDEN stores the rows of B, for repeated use by tiles.
 #define GA_WIDEN(name, STORE, B)                                 \
   static void name(const void *b, int64_t words, void *out) {    \
     const char *src = b;                                         \
@@ -81,7 +81,7 @@ static void store_fp16(const void *acc, int rows, int64_t cols, const int32_t *s
   }
 }
 
-// Pairs of int16 need no correction, whatever the sums of the columns are.
+// int16 pairs need no correction by column sums.
 static void store_int16(const void *acc, int rows, int64_t cols, const int32_t *sums, void *c, int64_t ldc) {
   (void)sums;
   store_int32(acc, rows, cols, NULL, c, ldc);

@@ -1,6 +1,5 @@
-// The paths of AVX-512's dot instructions, which read packed B as it is:
-// VDPBF16PS and VPDPBUSD. In a file of its own, lest the compiler use them where
-// only the base set is there.
+// Paths for AVX-512's dot products VDPBF16PS and VPDPBUSD, which read packed B directly. A separate file
+// keeps the compiler from using these instructions in code for the base set.
 #include "path.h"
 #include "target.h"
 
@@ -9,7 +8,7 @@ GA_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,avx2,f
 #include "tile_avx512_amd64.h"
 
 #define STEP_BF16(acc, a, b) _mm512_dpbf16_ps(acc, (__m512bh)(a), (__m512bh)(b))
-// Unsigned A times signed B; the sums of the columns take the offset back.
+// Unsigned A times signed B; the column sums correct the offset.
 #define STEP_UINT8(acc, a, b) _mm512_dpbusd_epi32(acc, a, b)
 GA_TILE_AVX512(tile_bf16, __m512, _mm512_load_ps, _mm512_store_ps, _mm512_setzero_ps, _mm512_add_ps, STEP_BF16, GA_B_PS, 512)
 GA_TILE_AVX512(tile_uint8, __m512i, _mm512_load_si512, _mm512_store_si512, _mm512_setzero_si512, _mm512_add_epi32, STEP_UINT8, GA_B_SI, 512)

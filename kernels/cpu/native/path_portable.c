@@ -1,8 +1,7 @@
-// The paths of every CPU: plain C on vectors of 16 bytes, which the compiler maps
-// to what the architecture's baseline has (SSE2, NEON). All types are widened to
-// fp32, int8 to int32.
+// Paths for all CPUs: plain C on 16-byte vectors, compiled to the architecture's baseline (SSE2, NEON). Types
+// are widened to fp32, int8 to int32.
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("fp-contract=fast") // fused where the baseline has it
+#pragma GCC optimize("fp-contract=fast") // FMA if the baseline has it
 #endif
 #include "path.h"
 
@@ -11,8 +10,7 @@
 typedef float v4f __attribute__((vector_size(16)));
 typedef int32_t v4i __attribute__((vector_size(16)));
 
-// Half a panel at a time: 4 vectors by 4 rows are 16 accumulators, as many as
-// the smaller baselines have registers.
+// Half a panel at a time: 4 vectors × 4 rows give 16 accumulators, the registers of the smaller baselines.
 enum { ROWS = 4, HALF = 4 };
 
 #define GA_TILE_PORTABLE(name, V, T)                                                                      \
@@ -46,7 +44,6 @@ enum { ROWS = 4, HALF = 4 };
 GA_TILE_PORTABLE(tile_fp32, v4f, float)
 GA_TILE_PORTABLE(tile_int32, v4i, int32_t)
 
-// One element of A or B as a word.
 #define FROM_FP32(p, i) (((const float *)(p))[i])
 #define FROM_FP16(p, i) ga_fp16_to_float(((const uint16_t *)(p))[i])
 #define FROM_BF16(p, i) ga_bf16_to_float(((const uint16_t *)(p))[i])
@@ -65,7 +62,7 @@ GA_PACK_A_PORTABLE(pack_a_fp16, float, FROM_FP16)
 GA_PACK_A_PORTABLE(pack_a_bf16, float, FROM_BF16)
 GA_PACK_A_PORTABLE(pack_a_int8, int32_t, FROM_INT8)
 
-// Words of one k lie in a row of 32; packed B has groups of g k's.
+// Packed B has groups of g k's; widened B has one row of 32 words per k.
 #define GA_WIDEN_PORTABLE(name, T, g, from)                                                       \
   static void name(const void *b, int64_t words, void *out) {                                     \
     T *dst = out;                                                                                 \

@@ -9,8 +9,8 @@
 
 #if !defined(__x86_64__)
 
-// The portable units are what the architecture's baseline has in 16 bytes. Ten
-// accumulators hide a latency of five cycles at two instructions a cycle.
+// Portable units use 16-byte vectors of the architecture's baseline. Ten accumulators hide a latency of five
+// cycles at two instructions per cycle.
 enum { ACCUMULATORS = 10 };
 
 #if defined(__aarch64__)
@@ -87,15 +87,13 @@ const ga_unit *ga_unit_of(ga_unit_code code) {
   return u->run != NULL ? u : NULL;
 }
 
-// Operands: small floats and bytes of every value, so that the units switch as many
-// of their transistors as with real ones. Neighbouring 16-bit values are two floats'
-// halves alike, so the same bytes serve bf16 and int8.
+// Operands are small floats and bytes of all values, for realistic switching activity and power. Adjacent
+// 16-bit values are like the halves of a float, so the same bytes serve bf16 and int8.
 static void fill_operands(uint32_t *data, size_t words) {
   uint32_t x = 0x9e3779b9u;
   for (size_t i = 0; i < words; i++) {
     x ^= x << 13, x ^= x >> 17, x ^= x << 5;
-    // Exponents of 2^-15 to 2^-1 in both halves, so that no sum or product of them
-    // grows out of bounds.
+    // Exponents of 2^-15 to 2^-1 in both halves keep sums and products bounded.
     data[i] = (x & 0x877f877fu) | 0x38003800u;
   }
 }

@@ -1,6 +1,5 @@
-// The arithmetic units of x86-64. Sixteen accumulators hide the latency of all of
-// them (at most 6 cycles at two instructions a cycle), twelve where there are only
-// 16 registers, thirteen where SSE2 multiplies and adds apart.
+// Arithmetic units of x86-64. Sixteen accumulators hide all latencies (at most 6 cycles at two instructions
+// per cycle). With only 16 registers there are twelve, and thirteen for SSE2's separate multiply and add.
 #include "amx_tile.h"
 #include "peaks.h"
 
@@ -13,10 +12,9 @@ enum { FEW = 12, BASE = 13, MANY = 16 };
   "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", \
       "xmm11", "xmm12", "xmm13", "xmm14", "xmm15"
 
-// Written out in assembly, since compilers move products of constants out of a loop
-// and accumulators into memory. Registers 0 and 1 are the operands, and \r stands
-// for each accumulator in turn. The AVX-512 loops also change registers 16 to 18,
-// which no compiler uses in a function without AVX-512.
+// Assembly, because compilers move constant products out of the loop and accumulators to memory. Registers 0
+// and 1 are the operands; \r is each accumulator in turn. AVX-512 loops also change registers 16 to 18, which
+// compilers do not use in functions without AVX-512.
 #define VECTOR_LOOP(name, vector, accumulators, bytes, step)                                                    \
   static __attribute__((target("avx"))) void name(int64_t turns, const void *data, void *sink) {                \
     __asm__ volatile(                                                                                           \
@@ -30,7 +28,7 @@ enum { FEW = 12, BASE = 13, MANY = 16 };
         : SSE_CLOBBERS);                                                                                        \
   }
 
-// Two-operand instructions: multiplied in place, and with a copy of one factor.
+// Two-operand instructions multiply in place.
 static void fma_sse2(int64_t turns, const void *data, void *sink) {
   __asm__ volatile(
       "movups (%1), %%xmm0\n\tmovups 16(%1), %%xmm1\n\t"
@@ -64,7 +62,7 @@ VECTOR_LOOP(madd_avx512, "zmm", MANY_ACCUMULATORS, "64",
 VECTOR_LOOP(dot_bf16_avx512, "zmm", MANY_ACCUMULATORS, "64", "vdpbf16ps %%zmm0, %%zmm1, %%zmm\\r")
 VECTOR_LOOP(dot_int8_avx512, "zmm", MANY_ACCUMULATORS, "64", "vpdpbusd %%zmm0, %%zmm1, %%zmm\\r")
 
-// Four accumulating tiles: a dot product takes 16 cycles and its result 52.
+// Four accumulator tiles: a dot product takes 16 cycles, its result 52.
 #define AMX_LOOP(name, DOT)                                                                                     \
   static GA_TILE_CODE void name(int64_t turns, const void *data, void *sink) {                                  \
     const char *x = data;                                                                                       \

@@ -2,7 +2,6 @@
 
 #include "peaks_streams.h"
 
-// Vectors of the architecture's baseline.
 typedef long long v16 __attribute__((vector_size(16)));
 
 GA_READER(read_one, , v16, 1)
@@ -50,7 +49,7 @@ static void touch_task(void *arg, int tid, int nthreads, void *scratch, ga_team 
   int64_t share = j->part / nthreads;
   for (int i = 0; i < j->parts; i++) {
     uint64_t *at = (uint64_t *)(void *)(j->p + i * j->part + tid * share);
-    // One word a line makes the page; all words would take as long as a pass.
+    // One word per line is enough to place the page; writing all would take as long as a pass.
     for (int64_t w = 0; w < share / 8; w += 8) at[w] = (uint64_t)w * 0x9e3779b97f4a7c15u;
   }
 }
@@ -68,7 +67,7 @@ typedef struct {
   double *from, *to;
 } pass;
 
-static volatile uint64_t kept; // what readers return must be used
+static volatile uint64_t kept; // keeps reads from being optimized away
 
 static void pass_task(void *arg, int tid, int nthreads, void *scratch, ga_team *team) {
   (void)scratch;

@@ -1,5 +1,5 @@
-// Readers and copiers over vectors of any width. One iteration of a reader takes
-// four lines of each of its streams; a copier has one stream.
+// Readers and copiers over vectors of any width. A reader's iteration reads four lines of each of its
+// streams; a copier has one stream.
 #ifndef GEMMAUDIT_PEAKS_STREAMS_H
 #define GEMMAUDIT_PEAKS_STREAMS_H
 
@@ -15,7 +15,7 @@ enum { GA_BURST = 256 };
     __builtin_prefetch((q) + 192, 0, 3); \
   } while (0)
 
-// GA_READER defines a function over vectors V whose lanes are 64-bit integers.
+// GA_READER defines a function over vectors V of 64-bit integers.
 #define GA_READER(name, attributes, V, STREAMS)                                                           \
   static attributes uint64_t name(const char *p, int64_t bytes, int64_t ahead) {                          \
     V a = {0}, b = {0}, c = {0}, d = {0};                                                                 \
@@ -36,7 +36,7 @@ enum { GA_BURST = 256 };
     return (uint64_t)a[0];                                                                                \
   }
 
-// GA_COPIER defines a function that stores with STORE(V *, V); FENCE ends it.
+// GA_COPIER defines a function that stores with STORE(V *, V) and ends with FENCE.
 #define GA_COPIER(name, attributes, V, STORE, FENCE)                                                      \
   static attributes void name(char *dst, const char *src, int64_t bytes, int64_t ahead) {                 \
     for (int64_t i = 0; i < bytes; i += GA_BURST) {                                                       \

@@ -30,14 +30,13 @@
 #define ga_relax() ((void)0)
 #endif
 
-// How often a waiting thread looks before it sleeps in the kernel. Inside a run
-// that is some hundred microseconds, longer than the imbalance of a launch; between
-// runs it is short, because a library with threads of its own may come next. With
-// more threads than CPUs every look keeps the awaited thread from running.
+// Polls before a waiting thread sleeps. Within a run they take some 100 us, longer than a launch's imbalance.
+// Between runs they are few, because a library's threads may run next. With more threads than CPUs, polling
+// delays the awaited thread.
 enum { SPINS = 20000, SPINS_BETWEEN = 1000, SPINS_OVERSUBSCRIBED = 50 };
 
-// A word to wait on. The generation counts the events, so a waiter that saw
-// generation g waits for anything but g: a reversing sense with more than one bit.
+// An event to wait on. The generation counts events; a waiter that saw generation g waits until it changes,
+// as in a sense-reversing barrier.
 typedef struct {
   _Alignas(64) atomic_uint generation;
   atomic_uint sleepers;
@@ -56,23 +55,23 @@ typedef struct {
   int tid;
   pthread_t thread;
   void *scratch;
-  int64_t preempted; // in the last run
-  double lost;       // seconds of the last run in which it was kept off its CPU
+  int64_t preempted;
+  double lost;       // off-CPU seconds in the last run
 } worker;
 
 struct ga_pool {
   event start;
-  _Alignas(64) ga_task task; // of the run in progress; NULL asks workers to end
+  _Alignas(64) ga_task task;
   void *arg;
-  int active; // threads of the run in progress
+  int active;
   int threads, started, spins;
-  int fine; // whether the CPU time of a thread is told finely enough
+  int fine; // whether thread CPU time has fine resolution
   int *cpus;
   worker *workers;
   ga_team *teams; // teams[i] has i+1 threads
 };
 
-// slept is how long this thread has waited for others without using its CPU, in seconds.
+// slept is the time in seconds that this thread has waited for others without using its CPU.
 static _Thread_local double slept;
 
 static void event_wait(event *e, unsigned seen, int spins) {
@@ -128,8 +127,8 @@ static double cpu_seconds(clockid_t of) {
 double ga_process_seconds(void) { return cpu_seconds(CLOCK_PROCESS_CPUTIME_ID); }
 
 int ga_cpu_clock_is_fine(void) {
-  // Some systems count a thread's time in ticks of a millisecond and more: then a block's says nothing.
-  // How far apart readings lie, and not how many fit in a time: a thread that is off its CPU has no longer steps.
+  // Some systems count thread time in ticks of 1 ms or more, too coarse for a block. The test compares
+  // consecutive readings, because these steps do not grow while a thread is off its CPU.
   enum { READINGS = 4096 };
   double last = cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
   for (int i = 0; i < READINGS; i++) {
@@ -159,15 +158,13 @@ static void *worker_main(void *arg) {
     seen++;
     if (pool->task == NULL) return NULL;
     if (w->tid < pool->active) run_task(pool, w->tid);
-    // Everyone checks out, so that the next run can't change the task under a
-    // worker that has not looked at this one yet.
+    // All workers check out before the next run may change the task.
     ga_barrier(&pool->teams[pool->threads - 1]);
   }
 }
 
 #if defined(__linux__)
-// pin moves the calling thread to one CPU. A failure costs steadiness of the
-// figures, not correctness, so it is not an error.
+// pin moves the calling thread to one CPU. Failures are ignored: they add noise but are correct.
 static void pin(int cpu) {
   if (cpu < 0) return;
   cpu_set_t *set = CPU_ALLOC((size_t)cpu + 1);
@@ -188,7 +185,6 @@ static void *pinned_worker_main(void *arg) {
   return worker_main(arg);
 }
 
-// allowed_cpus lists the CPUs on which this process may run.
 static int allowed_cpus(int **out) {
 #if defined(__linux__)
   for (int width = 1024; width <= 1 << 17; width *= 2) {
@@ -217,7 +213,7 @@ static int allowed_cpus(int **out) {
 }
 
 static void *scratch_map(void) {
-  // One huge page more than needed, so that the aligned part is whole huge pages.
+  // One extra huge page, to align the rest to whole huge pages.
   size_t huge = (size_t)2 << 20;
   char *p = mmap(NULL, GA_SCRATCH_BYTES + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED) return NULL;
@@ -331,8 +327,7 @@ void ga_pool_run(ga_pool *pool, int nthreads, ga_task task, void *arg) {
   if (nthreads < 1) nthreads = 1;
   if (nthreads > pool->threads) nthreads = pool->threads;
 #if defined(__linux__)
-  // The caller gets its own affinity back: threads that a library starts from
-  // it later would inherit the pin.
+  // Restores the caller's affinity; otherwise a library's threads would inherit the pin.
   cpu_set_t own;
   int restore = sched_getaffinity(0, sizeof own, &own) == 0;
   if (restore) pin(pool->cpus[0]);

@@ -18,8 +18,9 @@ const ga_form *ga_form_for(ga_dtype t, unsigned isa) {
 const ga_few *ga_few_for(ga_dtype t, int bits, unsigned isa) {
 #if defined(__x86_64__)
   if (isa & GA_ISA_AVX512 && isa & GA_ISA_BF16) {
-    // Intel's VDPBF16PS takes longer than a look-up saves: on Sapphire Rapids floats have 8 weights of 4 bits a cycle,
-    // pairs of bf16 4.6 and of fp16, two products for one look-up, 4.9; on Zen 5 pairs are ahead (BenchmarkQuantisedInCache).
+    // On Intel, VDPBF16PS costs more than a look-up saves. On Sapphire Rapids, floats reach 8 4-bit weights
+    // per cycle, bf16 pairs 4.6, and fp16 (two products per look-up) 4.9. On Zen 5 pairs are faster
+    // (BenchmarkQuantisedInCache).
     int pairs = bits != 4 || !(ga_cpu_family() & GA_CPU_INTEL);
     if (t == GA_BF16 && pairs) return &ga_avx512_bf16_few;
     if (t == GA_FP16 && pairs && bits == 4) return &ga_avx512_split_few;
@@ -36,7 +37,6 @@ const ga_few *ga_few_for(ga_dtype t, int bits, unsigned isa) {
 
 int64_t ga_quantised_bytes(const ga_gemm *g) { return ga_panels(g->n) * ga_quantised_panel_bytes(g); }
 
-// code is the i-th of a stream of codes.
 static inline unsigned code(const uint8_t *codes, int bits, int64_t i) {
   return bits == 8 ? codes[i] : codes[i / 2] >> (i % 2 * 4) & 15;
 }
@@ -47,7 +47,7 @@ typedef struct {
   char *packed;
 } pack_job;
 
-// pack_codes packs the codes of one column. Those past K are pad.
+// pack_codes packs one column's codes, padded with pad beyond K.
 static void pack_codes(const ga_weights *w, const uint8_t *from, int64_t k, unsigned pad, uint8_t *to) {
   int64_t kp = ga_quantised_k(w, k), block = ga_block_k(w), bytes = block * w->bits / 8;
   if (w->bits == 8) {
@@ -55,7 +55,7 @@ static void pack_codes(const ga_weights *w, const uint8_t *from, int64_t k, unsi
       for (int64_t i = 0; i < block; i++) to[i] = (uint8_t)((at + i < k ? from[at + i] : pad) ^ 0x80);
     return;
   }
-  // A word, or half word, of the vector holds a code of every unit of consecutive k.
+  // Each word or half word holds one code of each unit of consecutive k.
   int64_t size = ((const ga_form *)w->form)->piece, nibbles = size * 2, unit = block / nibbles;
   for (int64_t at = 0; at < kp; at += block, to += bytes * GA_QUAD)
     for (int64_t l = 0; l < unit; l++) {

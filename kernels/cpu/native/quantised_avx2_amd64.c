@@ -1,5 +1,5 @@
-// Quantised weights with AVX2, FMA and F16C: a table is two vectors of eight weights, both of which are
-// looked up; the highest bit of a code chooses.
+// Quantized weights with AVX2, FMA and F16C. A table is two vectors of eight weights; both are looked up, and
+// the highest bit of a code selects.
 #include "quantised.h"
 #include "target.h"
 

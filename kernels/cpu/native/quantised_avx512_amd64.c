@@ -1,4 +1,4 @@
-// Quantised weights with AVX-512 F, BW, DQ and VL: VPERMPS looks weights up as floats.
+// Quantized weights with AVX-512 F, BW, DQ and VL: VPERMPS looks weights up as floats.
 #include "quantised.h"
 #include "target.h"
 
@@ -17,8 +17,8 @@ GA_INLINE table table_of(const lanes *values) { return (table){values[0]}; }
 
 GA_INLINE table integer_table(const float *p) { return (table){(lanes)GA_INTEGERS(p)}; }
 
-// A half word's nibbles are of k that lie 32 apart, so that units are of the even and the odd ones in turn. The
-// upper bits of an index are ignored.
+// Nibbles of a half word are 32 k apart, so units alternate between even and odd k. VPERMPS ignores the upper
+// bits of an index.
 GA_INLINE lanes look_up(const table *t, codes x, int j) {
   return (lanes)_mm512_permutexvar_ps((__m512i)(x >> (j / 2 * 4 + j % 2 * 16)), (__m512)t->weights);
 }

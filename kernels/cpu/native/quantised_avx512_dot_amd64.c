@@ -1,5 +1,5 @@
-// Quantised weights of activations of bf16 with AVX-512's VDPBF16PS: VPERMW looks pairs up. In a file
-// of its own for the reason of path_avx512_dot_amd64.c.
+// Quantized weights for bf16 activations with AVX-512's VDPBF16PS: VPERMW looks up pairs. A separate file for
+// the reason given in path_avx512_dot_amd64.c.
 #include "quantised.h"
 #include "target.h"
 
@@ -9,7 +9,7 @@ GA_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c,sse
 #define PAIRED 0
 #include "quantised_pairs_avx512_amd64.h"
 
-// The table is there twice: indices have five bits, of which the last belongs to another code.
+// The table is stored twice: an index has five bits, and the highest belongs to another code.
 GA_INLINE table table_of(const lanes *values) {
   return (table){_mm512_broadcast_i64x4((__m256i)_mm512_cvtneps_pbh((__m512)values[0]))};
 }

@@ -1,6 +1,6 @@
-// Few rows of fp16 times weights of 4 bits with AVX-512's VDPBF16PS. A number of fp16 is the sum of two of
-// bf16: its upper eight bits, and the three that are left. So two dot products multiply what one
-// permutation has looked up, where floats would take two of each.
+// Few rows of fp16 times 4-bit weights with AVX-512's VDPBF16PS. An fp16 number is the sum of two bf16
+// numbers: its upper eight significant bits and the other three. Two dot products then share one permutation;
+// floats would take two of each.
 #include "quantised.h"
 #include "target.h"
 
@@ -9,7 +9,7 @@ GA_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c,sse
 #include "quantised_pairs_avx512_amd64.h"
 #include "quantised_few.h"
 
-// upper and lower are the two: of infinities and NaN, the second is zero.
+// upper and lower are the two parts; for infinity and NaN, lower is zero.
 GA_INLINE lanes upper(lanes x) { return (lanes)((words)x & (int32_t)0xffff0000); }
 GA_INLINE lanes lower(lanes x) {
   lanes rest = x - upper(x);

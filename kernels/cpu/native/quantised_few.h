@@ -1,18 +1,18 @@
-// Products of few rows with quantised weights. They read each weight once, so what a weight costs decides
-// whether memory is waited for: integers are multiplied as they are, code less zero point, and their sums
-// are scaled once a span, a group or a part of it. Integers of nine bits and activations of up to eleven
-// have exact products in fp32. Tables of what codes of 4 bits stand for are in memory, one for each zero
-// point. The includer has defined what quantised_words.h lists, and
+// Few rows times quantized weights. Each weight is read once, so the time per weight decides whether the
+// kernel is memory-bound. It multiplies by integers, code less zero point, and scales the sums once per span,
+// which is a group or part of it. Products of 9-bit integers and activations of up to 11 bits are exact in
+// fp32. Tables for 4-bit codes are in memory, one per zero point. The includer defines the macros of
+// quantised_words.h, and
 //
-//   TERMS             vectors of A in a unit, whose sum A is
-//   FEW_COLUMNS(rows) columns of a quad that are multiplied at once, 2 or 4
+//   TERMS             vectors of A per unit; A is their sum
+//   FEW_COLUMNS(rows) columns of a quad multiplied at once, 2 or 4
 //   integer_table(p)  the table of 16 adjacent elements of integers4
 #ifndef GEMMAUDIT_QUANTISED_FEW_H
 #define GEMMAUDIT_QUANTISED_FEW_H
 
 #include "quantised_words.h"
 
-// integers4 is -15 to 15: the codes 0 to 15 less a zero point lie one after the other.
+// integers4 is -15 to 15; the 16 codes less a zero point are adjacent elements.
 #if GROUP == 2
 static const uint16_t integers4[32] __attribute__((aligned(64))) = {
     0xc170, 0xc160, 0xc150, 0xc140, 0xc130, 0xc120, 0xc110, 0xc100, 0xc0e0, 0xc0c0, 0xc0a0, 0xc080, 0xc040, 0xc000, 0xbf80, 0,
@@ -24,7 +24,7 @@ static const float integers4[32] __attribute__((aligned(64))) = {
 
 GA_INLINE table integers_from(int zero) { return integer_table(integers4 + 15 - zero); }
 
-// integers8 is a vector of words of codes of 8 bits, as they are packed, less zero points.
+// integers8 returns a vector of words of packed 8-bit codes less zero points.
 GA_INLINE lanes integers8(const int zeros, const char *p, lanes zero) {
   lanes low = floats_of((const uint8_t *)p);
   if (zeros) low -= zero;
@@ -37,20 +37,20 @@ GA_INLINE lanes integers8(const int zeros, const char *p, lanes zero) {
 #endif
 }
 
-enum { A_BYTES = 4 * TERMS / GROUP }; // of a row of A, for each k
+enum { A_BYTES = 4 * TERMS / GROUP }; // of a row of A, per k
 
-// WIDENED is the groups whose scales, of four columns, fill a vector: those of a block of 4 bits, if they are
-// of 32 k.
+// WIDENED is the number of groups whose scales, for four columns, fill a vector: a block of 4-bit codes with
+// groups of 32 k.
 enum { WIDENED = LANES / GA_QUAD };
 
-// scaled is where a span's group is among those whose scales are widened.
+// scaled is the position of a span's group among the groups with widened scales.
 typedef struct {
   const ga_weights *w;
-  const uint16_t *scales; // of the first of them
+  const uint16_t *scales;
   const uint8_t *zeros;   // of the group
-  int64_t left, each;     // spans of the group that are to come, and that it has
-  int64_t behind, ahead;  // groups behind it, and how far scales are fetched ahead
-  int in;                 // which of them it is
+  int64_t left, each;     // remaining and total spans of the group
+  int64_t behind, ahead;  // later groups, and the prefetch distance of scales
+  int in;
   float scale[LANES];
 } scaled;
 
@@ -59,7 +59,6 @@ GA_INLINE void widen_scales(scaled *s) {
   store(GA_FP32, s->scale, 0, widened(s->w, s->scales));
 }
 
-// scaled_from is at the group of a k.
 GA_INLINE scaled scaled_from(const ga_gemm *g, const char *quad, int64_t k, int64_t span, int64_t ahead) {
   const ga_weights *w = &g->weights;
   int64_t groups = g->k / w->group, of = k / w->group < groups ? k / w->group : groups - 1;
@@ -71,7 +70,7 @@ GA_INLINE scaled scaled_from(const ga_gemm *g, const char *quad, int64_t k, int6
   return s;
 }
 
-// next_span goes to the next span. What lies past K is of the last group.
+// next_span advances by a span. Padding beyond K belongs to the last group.
 GA_INLINE void next_span(scaled *s) {
   if (s->left == 0 && s->behind > 0) {
     s->left = s->each;
@@ -87,7 +86,7 @@ GA_INLINE void next_span(scaled *s) {
   s->left--;
 }
 
-// few_unit adds R rows times C columns of a unit, and returns where A's next unit is.
+// few_unit adds R rows × C columns of a unit and returns A's next unit.
 GA_INLINE const char *few_unit(const int R, const int C, const lanes w[GA_QUAD], const char *a, lanes sum[ROWS][GA_QUAD]) {
   _Pragma("GCC unroll 2") for (int t = 0; t < TERMS; t++)
     _Pragma("GCC unroll 8") for (int r = 0; r < R; r++) {
@@ -97,9 +96,9 @@ GA_INLINE const char *few_unit(const int R, const int C, const lanes w[GA_QUAD],
   return a + TERMS * R * VECTOR;
 }
 
-// few_columns adds R rows times C columns of a quad, from `first` on, over k from k0 to k1. A span is 32 k,
-// or a block of 4 bits, or 128 k of 8. Where groups are spans of 32 k, whole says that k0 and k1 are of whole
-// blocks, so that a block's groups are those whose scales are widened together.
+// few_columns adds R rows × C columns of a quad, starting at column `first`, for k from k0 to k1. A span is
+// 32 k, a block of 4-bit codes, or 128 k of 8-bit codes. With groups of 32 k, whole means that k0 and k1 are
+// block boundaries, so a block's groups have their scales widened together.
 GA_INLINE void few_columns(const int R, const int C, const int bits, const int zeros, const int span, const int whole,
                            const ga_gemm *g, const char *quad, int first, int64_t k0, int64_t k1, int64_t ahead,
                            const char *a, lanes total[ROWS][GA_QUAD]) {
@@ -157,7 +156,6 @@ GA_INLINE void few_columns(const int R, const int C, const int bits, const int z
   }
 }
 
-// few_rows is multiply for R rows.
 GA_INLINE void few_rows(const int R, const int bits, const int zeros, const int span, const int whole, const ga_gemm *g,
                         const char *quad, int64_t k0, int64_t k1, int64_t ahead, const char *a, char *sums, int set) {
   const int C = FEW_COLUMNS(R);
@@ -214,7 +212,6 @@ GA_FEW(few8_short_zeros, 8, 1, 32, 0)
 #endif
 
 #if LANES > 4
-// spans says whether groups are whole spans.
 static int spans(const ga_gemm *g, int64_t span) {
   const ga_weights *w = &g->weights;
   return w->group % span == 0 || (w->group == g->k && ga_quantised_k(w, g->k) % span == 0);

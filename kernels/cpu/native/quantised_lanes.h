@@ -1,25 +1,24 @@
-// Products of more rows with quantised weights, over vectors (lanes.h). Weights are decoded to the type of A,
-// rounded once. The includer has defined what quantised_words.h lists, and
+// More rows times quantized weights, over vectors (lanes.h). Weights are decoded to the type of A and rounded
+// once. The includer defines the macros of quantised_words.h, and
 //
-//   COLUMNS(rows)     columns of a quad that are multiplied at once, 2 or 4
-//   TILE              rows that are added at once, times four columns
-//   table_of(values)  the weights of 16 codes; values(i) is that of 16 / LANES vectors
-//   PAIRED            1 where units 2j and 2j + 1 of codes of 4 bits are the even and the odd k of 2 · LANES
-//   even(x, y), odd(x, y)  of two vectors, the even and the odd elements, where PAIRED is 1
-//   transpose(v)      LANES vectors, in place
+//   COLUMNS(rows)     columns of a quad multiplied at once, 2 or 4
+//   TILE              rows added at once, for four columns
+//   table_of(values)  the table of 16 codes from 16 / LANES vectors of weights
+//   PAIRED            1 if units 2j and 2j + 1 of 4-bit codes are the even and the odd k of 2 · LANES
+//   even(x, y), odd(x, y)  even and odd elements of two vectors, if PAIRED
+//   transpose(v)      transposes LANES vectors in place
 #ifndef GEMMAUDIT_QUANTISED_LANES_H
 #define GEMMAUDIT_QUANTISED_LANES_H
 
 #include "quantised_words.h"
 
-// ramp is the codes from first on, as floats.
 GA_INLINE lanes ramp(int first) {
   lanes x;
   for (int l = 0; l < LANES; l++) x[l] = (float)(first + l);
   return x;
 }
 
-// through_fp16 rounds to fp16. Where no instruction does, it is too long to be repeated.
+// through_fp16 rounds to fp16; the code is too long to inline without an instruction for it.
 #if defined(GA_STORE_FP16)
 GA_INLINE
 #else
@@ -31,7 +30,7 @@ lanes through_fp16(lanes x) {
   return load(GA_FP16, h, 0);
 }
 
-// rounded is what remains of weights in a type of A. Pairs of bf16 are rounded where they are joined.
+// rounded rounds weights to the type of A. Pairs of bf16 are rounded by join.
 GA_INLINE lanes rounded(ga_dtype type, lanes x) {
   if (GROUP == 2 || type == GA_FP32) return x;
   if (type == GA_BF16) {
@@ -41,7 +40,6 @@ GA_INLINE lanes rounded(ga_dtype type, lanes x) {
   return through_fp16(x);
 }
 
-// convert is words of codes of 8 bits.
 GA_INLINE lanes convert(const ga_dtype type, const uint8_t *p, lanes scale, lanes base) {
   lanes low = rounded(type, GA_FUSED(floats_of(p), scale, base));
 #if GROUP == 2
@@ -51,8 +49,8 @@ GA_INLINE lanes convert(const ga_dtype type, const uint8_t *p, lanes scale, lane
 #endif
 }
 
-// weight_table is the table of a group with activations of a type. Vectors of four make it of many
-// instructions, and call it.
+// weight_table is a group's table for an activation type. With vectors of four the code is long, so it is a
+// function.
 #if LANES == 4
 static __attribute__((noinline))
 #else
@@ -64,20 +62,20 @@ table weight_table(ga_dtype type, float scale, float base) {
   return table_of(values);
 }
 
-// base_of is the values of code 0, of 8 bits as they are packed.
+// base_of is the weight of the stored code 0.
 GA_INLINE lanes base_of(const ga_weights *w, const uint8_t *zeros, lanes scale) {
   return w->zeros ? -floats_of(zeros) * scale : all(w->bits == 4 ? -8 : 0) * scale;
 }
 
-// place is where a quad is multiplied and decoded: rows of A, [unit][rows], and units of columns, which lie
-// pitch bytes apart.
+// place is a position in multiplying and decoding a quad: rows of A, [unit][rows], and units of decoded
+// columns, pitch bytes apart.
 typedef struct {
   const char *a;
   char *kept;
   int64_t pitch;
 } place;
 
-// unit adds R rows times C columns, w, of a unit, and keeps these.
+// unit adds R rows × C columns w of a unit and stores w.
 GA_INLINE void unit(const int R, const int C, const lanes w[GA_QUAD], place *p, lanes sum[ROWS][GA_QUAD]) {
   _Pragma("GCC unroll 4") for (int c = 0; c < C; c++) *(lanes_anywhere *)(p->kept + c * VECTOR) = w[c];
   p->kept += p->pitch;
@@ -88,7 +86,6 @@ GA_INLINE void unit(const int R, const int C, const lanes w[GA_QUAD], place *p, 
   p->a += R * VECTOR;
 }
 
-// unit4 is unit j of a block of codes of 4 bits.
 GA_INLINE void unit4(const int R, const int C, const table *t, const char *at, int j, place *p,
                      lanes sum[ROWS][GA_QUAD]) {
   lanes w[GA_QUAD];
@@ -96,19 +93,19 @@ GA_INLINE void unit4(const int R, const int C, const table *t, const char *at, i
   unit(R, C, w, p, sum);
 }
 
-// columns_of adds R rows times C columns of a quad, from `first` on, over k from k0 to k1. Codes that lie
-// ahead bytes behind are fetched, if it is not 0.
+// columns_of adds R rows × C columns of a quad, starting at column `first`, for k from k0 to k1. It
+// prefetches codes ahead bytes away, unless ahead is 0.
 GA_INLINE void columns_of(const int R, const int C, const int bits, const ga_dtype type, const ga_gemm *g,
                           const char *quad, int first, int64_t k0, int64_t k1, int64_t ahead, place p,
                           lanes sum[ROWS][GA_QUAD]) {
   const ga_weights *w = &g->weights;
-  const int bytes = bits == 8 ? BYTES8 : BYTES4; // of a block of a column
+  const int bytes = bits == 8 ? BYTES8 : BYTES4;
   int64_t groups = g->k / w->group, of = k0 / w->group < groups ? k0 / w->group : groups - 1;
   const uint16_t *scales = (const uint16_t *)quad + of * GA_QUAD + first;
   const uint8_t *zeros = (const uint8_t *)quad + (groups * 2 + of) * GA_QUAD + first;
   const char *at = quad + ga_quad_header(w, g->k) + k0 * bits / 8 * GA_QUAD + first * bytes;
   for (int64_t k = k0; k < k1; scales += GA_QUAD, zeros += GA_QUAD) {
-    // What lies past K is of the last group.
+    // Padding beyond K belongs to the last group.
     int64_t end = ++of < groups && of * w->group < k1 ? of * w->group : k1;
     lanes scale = widened(w, scales), base = base_of(w, zeros, scale);
     if (ahead != 0) {
@@ -150,7 +147,6 @@ GA_INLINE void columns_of(const int R, const int C, const int bits, const ga_dty
   }
 }
 
-// multiply_rows is multiply for R rows.
 GA_INLINE void multiply_rows(const int R, const int bits, const ga_dtype type, const ga_gemm *g,
                              const char *quad, int64_t k0, int64_t k1, int64_t ahead, const char *a, char *kept, char *sums,
                              int set) {
@@ -169,8 +165,7 @@ GA_INLINE void multiply_rows(const int R, const int bits, const ga_dtype type, c
 
 #define GA_MULTIPLY_CASE(rows, bits, type) \
   case rows: multiply_rows(rows, bits, type, g, quad, k0, k1, ahead, a, kept, sums, set); break;
-// Rows that share decoded weights are divided into tiles of which the last has two at least, of TILE 3, or
-// three, of TILE 6.
+// multiply supports the row counts of a last tile: at least two for TILE 3, three for TILE 6.
 #if TILE == 6
 #define GA_MULTIPLY_KEPT(bits, type) GA_MULTIPLY_CASE(4, bits, type) GA_MULTIPLY_CASE(5, bits, type)
 #else
@@ -203,7 +198,7 @@ static void quantised_multiply(const ga_gemm *g, int rows, const char *quad, int
 }
 
 #if GROUP == 2
-// quantised_columns is for AMX, hence for bf16. It fetches the next panel's quad: scales and codes.
+// quantised_columns is for AMX and therefore bf16. It prefetches scales and codes of the next panel's quad.
 static void quantised_columns(const ga_gemm *g, const char *quad, int64_t k0, int64_t k1, char *out, int64_t pitch) {
   lanes none[ROWS][GA_QUAD];
   place p = {NULL, out, pitch};
@@ -213,7 +208,6 @@ static void quantised_columns(const ga_gemm *g, const char *quad, int64_t k0, in
 }
 #endif
 
-// scales_across are those of one group of LANES columns.
 GA_INLINE void scales_across(const ga_weights *w, const char *quad, int64_t each, int64_t groups, int64_t group, float *scales, float *bases) {
   uint16_t halves_of[LANES];
   uint8_t zeros[LANES] = {0};
@@ -227,7 +221,7 @@ GA_INLINE void scales_across(const ga_weights *w, const char *quad, int64_t each
   store(GA_FP32, bases, 0, base_of(w, zeros, scale));
 }
 
-// Where decode is: the codes of the first of LANES columns, and how far its quads lie apart.
+// The position of decode: codes of the first of LANES columns, and the distance between quads.
 typedef struct {
   const char *codes;
   int64_t each;
@@ -235,29 +229,28 @@ typedef struct {
 
 GA_INLINE const char *column_at(across p, int c, int bytes) { return p.codes + c / GA_QUAD * p.each + c % GA_QUAD * bytes; }
 
-// put_across writes words of LANES columns, apart rows of the panel apart.
+// put_across writes words of LANES columns to every apart-th row of the panel.
 GA_INLINE void put_across(lanes v[LANES], char *out, const int apart) {
   transpose(v);
   _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) *(lanes_anywhere *)(out + i * apart * GA_PANEL * 4) = v[i];
 }
 
-// decode4 writes units [from, to) of a block of codes of 4 bits.
 GA_INLINE void decode4(const int from, const int to, across p, const table *t, char *out) {
   _Pragma("GCC unroll 8") for (int j = from; j < to; j++) {
     lanes v[LANES];
     _Pragma("GCC unroll 16") for (int c = 0; c < LANES; c++) v[c] = look_up(&t[c], load_codes(column_at(p, c, BLOCK4 / 2)), j);
-    int row = PAIRED ? (j - from) / 2 * 2 * LANES + j % 2 : (j - from) * LANES; // `from` is even where PAIRED
+    int row = PAIRED ? (j - from) / 2 * 2 * LANES + j % 2 : (j - from) * LANES; // `from` is even if PAIRED
     put_across(v, out + row * GA_PANEL * 4, 1 + PAIRED);
   }
 }
 
-// decode_columns decodes LANES columns of a panel, beginning with one of its quads: 32 k at a time, or a
-// block where it is of one group and no more is asked for.
+// decode_columns decodes LANES columns of a panel, starting at a quad: 32 k at a time, or a whole block in
+// one group.
 GA_INLINE void decode_columns(const int bits, const ga_dtype type, const ga_gemm *g, const char *quad, int64_t k0, int64_t words,
                               int64_t ahead, char *out) {
   const ga_weights *w = &g->weights;
   int64_t header = ga_quad_header(w, g->k), groups = g->k / w->group, step, end = k0 + words * GROUP;
-  int64_t of = k0 / w->group < groups ? k0 / w->group : groups - 1, next = k0; // group, and where one begins
+  int64_t of = k0 / w->group < groups ? k0 / w->group : groups - 1, next = k0; // group, and start of the next
   int whole = w->group == g->k || w->group % BLOCK4 == 0;
   across p = {.each = ga_quad_bytes(w, g->k)};
   float scales[LANES], bases[LANES];
@@ -267,7 +260,7 @@ GA_INLINE void decode_columns(const int bits, const ga_dtype type, const ga_gemm
       scales_across(w, quad, p.each, groups, of, scales, bases);
       if (bits == 4)
         for (int c = 0; c < LANES; c++) t[c] = weight_table(type, scales[c], bases[c]);
-      next = ++of < groups ? of * w->group : end; // what lies past K is of the last group
+      next = ++of < groups ? of * w->group : end; // padding belongs to the last group
     }
     step = 32;
     if (bits == 8) {
@@ -313,7 +306,6 @@ static void quantised_decode(const ga_gemm *g, const char *panel, int64_t k0, in
   }
 }
 
-// add_rows is add for R rows.
 GA_INLINE void add_rows(const int R, int64_t units, const char *a, const char *columns, char *sums, int set) {
   lanes sum[TILE][GA_QUAD];
   _Pragma("GCC unroll 8") for (int r = 0; r < R; r++)
@@ -344,7 +336,7 @@ static void quantised_add(int rows, int64_t units, const char *a, const char *co
   }
 }
 
-// loaded is a unit of a row of A from k `from` on, zero past its end.
+// loaded is a unit of a row of A from k `from`, zero beyond K.
 GA_INLINE lanes loaded(const ga_dtype type, const void *a, int64_t from, int64_t k) {
 #if GROUP == 1
   return from + UNIT <= k ? load(type, a, from) : from < k ? load_some(type, a, from, k - from) : (lanes){0};
@@ -356,7 +348,6 @@ GA_INLINE lanes loaded(const ga_dtype type, const void *a, int64_t from, int64_t
 #endif
 }
 
-// pack_row writes units, pitch bytes apart.
 GA_INLINE void pack_row(const ga_dtype type, const ga_gemm *g, const void *a, int64_t kp, char *out, int64_t pitch) {
 #if PAIRED
   if (g->weights.bits == 4) {

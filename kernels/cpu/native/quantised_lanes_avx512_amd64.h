@@ -1,13 +1,13 @@
-// What the two forms of AVX-512 have in common.
+// Code shared by both AVX-512 forms.
 #ifndef GEMMAUDIT_QUANTISED_LANES_AVX512_AMD64_H
 #define GEMMAUDIT_QUANTISED_LANES_AVX512_AMD64_H
 
 #include <immintrin.h>
 
 #define LANES 16
-#define ROWS 5 // six rows of four columns would not leave registers for tables
+#define ROWS 5 // six rows of four columns leave no registers for tables
 #define COLUMNS(rows) 4
-#define FEW_COLUMNS(rows) ((rows) > 3 ? 2 : 4) // each has a sum and a total in a register
+#define FEW_COLUMNS(rows) ((rows) > 3 ? 2 : 4) // each needs registers for a sum and a total
 #define TILE 6
 #define GA_FUSED(a, b, c) (lanes)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c))
 #define GA_QUARTER(x, i) (four)_mm512_extractf32x4_ps((__m512)(x), i)
@@ -21,14 +21,14 @@ GA_INLINE lanes floats_of(const uint8_t *p) {
   return (lanes)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
 }
 
-// GA_INTEGERS are 16 floats or, twice, 16 of bf16.
+// GA_INTEGERS loads 16 floats, or 16 bf16 twice.
 #if GROUP == 2
 #define GA_INTEGERS(p) _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(p)))
 #else
 #define GA_INTEGERS(p) _mm512_loadu_ps(p)
 #endif
 
-// transpose goes from pairs to fours within each 16 bytes, then exchanges these.
+// transpose works within each 16 bytes, pairs first, then exchanges these.
 GA_INLINE void transpose(lanes v[16]) {
   __m512 a[16], b[16];
   _Pragma("GCC unroll 8") for (int i = 0; i < 16; i += 2) {

@@ -1,4 +1,4 @@
-// Quantised weights on vectors of 16 bytes, which every baseline has.
+// Quantized weights on 16-byte vectors, part of each architecture's baseline.
 #include "quantised.h"
 
 #if defined(__aarch64__)

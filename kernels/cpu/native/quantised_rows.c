@@ -1,30 +1,28 @@
-// Products of few rows with quantised weights. Each thread holds all rows of A and reads its share of
-// the quads. Vectors run along K on both sides, so that nothing is transposed: an output is a vector of
-// sums, whose lanes are added up at the end of K.
+// Loops for quantized weights. Each thread holds all rows of A and reads its share of the quads. Vectors run
+// along K in both operands, without transposition: an output is a vector of sums, added up at the end of K.
 //
-// As few rows as are multiplied at once take weights as integers, in registers: slices of K for which A stays
-// in the first-level cache, and of each slice the quads of a panel. More rows share decoded weights:
+// For few rows, weights are integers in registers; the loops visit slices of K that keep A in L1, then the
+// quads of a panel. More rows share decoded weights:
 //
-//   quads of a block           their vectors of sums in the second-level cache
-//     K, SLICE_WORDS at a time A's part in the second-level cache
-//       two quads              decoded to the first-level cache by the last tile of rows
+//   quads of a block           vectors of sums in L2
+//     K, SLICE_WORDS at a time A's part in L2
+//       two quads              decoded to L1 by the last tile of rows
 //         a tile of rows       sums in registers
 //
-// An output is summed by one thread, in an order that depends on K alone.
+// One thread sums an output, in an order that depends only on K.
 #include "quantised.h"
 #include "tiled.h"
 
-// A slice of a quad's columns is 8 KiB: two of them stay in the first-level cache with one of a tile's
-// rows, 12 KiB, and its sums.
+// A slice of a quad's columns is 8 KiB: two fit in L1 with a slice of a tile's rows, 12 KiB, and its sums.
 enum { SLICE_WORDS = 512, PAIR = 2 };
 
-// A block is of so many rows that the sums of a panel take half of a second-level cache of 512 KiB.
+// A block's rows are limited to keep the sums of a panel in half of a 512 KiB L2.
 enum { SUMS_BYTES = 256 << 10, BLOCK_ROWS = 128, PANEL_QUADS = GA_PANEL / GA_QUAD };
 
-// Of the first-level cache, A's slice of few rows takes so much.
+// The part of L1 for A's slice with few rows.
 enum { FEW_BYTES = 24 << 10 };
 
-// Far enough ahead to cover the latency of memory, as in gemv.c.
+// The distance covers memory latency, as in gemv.c.
 enum { AHEAD_BYTES = 4096 };
 
 // Scratch: decoded weights, the sums of a panel, their vectors, and A in the rest.
@@ -36,7 +34,7 @@ static const ga_form *form_of(const ga_gemm *g) { return g->weights.form; }
 
 static const ga_few *few_of(const ga_gemm *g) { return g->weights.few; }
 
-// row_bytes are those of a row of A, few_bytes those of one of few rows.
+// row_bytes is the size of a packed row of A, few_bytes the size for few rows.
 static int64_t row_bytes(const ga_gemm *g) { return ga_quantised_k(&g->weights, g->k) / form_of(g)->group * 4; }
 static int64_t few_bytes(const ga_gemm *g) { return ga_quantised_k(&g->weights, g->k) * few_of(g)->bytes; }
 
@@ -45,7 +43,6 @@ int ga_quantised_fits(const ga_gemm *g) {
   return (g->m <= form->rows ? g->m * few_bytes(g) : form->tile * row_bytes(g)) <= A_BYTES;
 }
 
-// pack_rows packs rows of A from row on as units, [unit][rows].
 static void pack_rows(const ga_gemm *g, int64_t row, int rows, char *out) {
   const ga_form *form = form_of(g);
   int64_t vector = form->lanes * 4;
@@ -54,14 +51,13 @@ static void pack_rows(const ga_gemm *g, int64_t row, int rows, char *out) {
                  ga_quantised_k(&g->weights, g->k), out + r * vector, rows * vector);
 }
 
-// store_quads rounds the sums of up to PANEL_QUADS quads to C.
 static void store_quads(const ga_gemm *g, int64_t row, int64_t rows, int64_t quad, int64_t quads, const float *sums) {
   const ga_path *path = g->plan;
   int64_t column = quad * GA_QUAD, columns = g->n - column < quads * GA_QUAD ? g->n - column : quads * GA_QUAD;
   path->store(sums, (int)rows, columns, NULL, (char *)g->c + (row * g->ldc + column) * ga_size(g->dtype), g->ldc);
 }
 
-// few_slice is how far along K slices of few rows reach: a multiple of 128 for which A takes FEW_BYTES.
+// few_slice is the K of a slice for few rows: a multiple of 128 with A in FEW_BYTES.
 static int64_t few_slice(const ga_gemm *g) {
   int64_t k = FEW_BYTES / (g->m * few_of(g)->bytes) / 128 * 128;
   return k > 128 ? k : 128;
@@ -90,24 +86,22 @@ void ga_quantised_few(const ga_gemm *g, int tid, int nthreads, void *scratch, ga
   }
 }
 
-// block is rows of C by quads, and where the scratch has what belongs to it.
 typedef struct {
   const ga_gemm *g;
-  ga_rows split; // of its rows into tiles
+  ga_rows split;
   int64_t row, rows, from, to;
   int64_t vector; // bytes
   char *wide, *a, *vectors;
   float *sums;
 } block;
 
-// tiles_of divides rows into tiles, of which the last decodes: it must be one that multiply takes.
+// tiles_of divides rows into tiles. The last tile decodes, so multiply must support its row count.
 static ga_rows tiles_of(const ga_form *form, int64_t rows) {
   int64_t count = (rows + form->tile - 1) / form->tile;
   if (rows / count > form->rows) count++;
   return (ga_rows){count, rows / count, rows % count};
 }
 
-// slice adds k from k0 to k1 to the sums of a block.
 static void slice(const block *s, int64_t k0, int64_t k1) {
   const ga_gemm *g = s->g;
   const ga_form *form = form_of(g);
@@ -115,7 +109,7 @@ static void slice(const block *s, int64_t k0, int64_t k1) {
   int64_t next = (k1 - k0) * g->weights.bits / 8 * GA_QUAD; // bytes to a quad's next slice
   for (int64_t q = s->from, some; q < s->to; q += some) {
     some = s->to - q < PAIR ? s->to - q : PAIR;
-    // What is decoded next, the first quads' next slice after the last quad's, is fetched meanwhile.
+    // Prefetches the codes decoded next; after the last quad, the next slice of the first quads.
     int64_t ahead = q + some < s->to ? some * each : (s->from - q) * each + next;
     for (int64_t t = s->split.count - 1; t >= 0; t--) {
       int64_t at = ga_row_begin(s->split, t);
@@ -130,7 +124,6 @@ static void slice(const block *s, int64_t k0, int64_t k1) {
   }
 }
 
-// store adds up a block's vectors, a panel at a time.
 static void store(const block *s) {
   for (int64_t q = s->from, some; q < s->to; q += some) {
     some = s->to - q < PANEL_QUADS ? s->to - q : PANEL_QUADS;

@@ -13,7 +13,7 @@ void ga_sequence_set(ga_sequence *s, int64_t i, const ga_launch *launch) { s->la
 void ga_sequence_kernel(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team) {
   const ga_sequence *s = g->plan;
   for (int64_t i = 0; i < s->count; i++) {
-    // The next product uses the scratch of the one before it.
+    // The next product reuses the scratch.
     if (i > 0) ga_barrier(team);
     s->launches[i].kernel(&s->launches[i].gemm, tid, nthreads, scratch, team);
   }

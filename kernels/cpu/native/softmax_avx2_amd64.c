@@ -1,4 +1,3 @@
-// Softmax with AVX2, FMA and F16C.
 #include "softmax.h"
 #include "target.h"
 

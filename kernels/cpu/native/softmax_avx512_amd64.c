@@ -1,4 +1,3 @@
-// Softmax with AVX-512 F, BW, DQ and VL.
 #include "softmax.h"
 #include "target.h"
 

@@ -1,5 +1,4 @@
-// What softmax_lanes.h wants of AVX-512 F, BW, DQ and VL: included by the files that are compiled for that, with more or
-// without.
+// The macros of softmax_lanes.h for AVX-512 F, BW, DQ and VL. The includer may enable more.
 #include <immintrin.h>
 
 #define LANES 16
@@ -50,8 +49,8 @@ GA_INLINE void store_masked(const ga_dtype type, char *p, int64_t n, lanes x) {
   else _mm256_mask_storeu_epi16(p, some, (__m256i)to_halves(type, x));
 }
 
-// in_order are 16-bit words that compare as the elements of a floating-point type do, and back: those of negative ones
-// count the other way round.
+// in_order maps floating-point bits to 16-bit integers in the same order, and back, by flipping the magnitude
+// of negative ones.
 GA_INLINE __m512i in_order(__m512i h) { return _mm512_ternarylogic_epi32(h, _mm512_srai_epi16(h, 15), _mm512_set1_epi16(0x7fff), 0x78); }
 
 GA_INLINE float top_of_halves(const ga_dtype type, const char *x, int64_t n) {
@@ -70,7 +69,7 @@ GA_INLINE float top_of_halves(const ga_dtype type, const char *x, int64_t n) {
   const __m512i most = _mm512_max_epi16(_mm512_max_epi16(top[0], top[1]), _mm512_max_epi16(top[2], top[3]));
   const __m256i half = _mm256_max_epi16(_mm512_castsi512_si256(most), _mm512_extracti64x4_epi64(most, 1));
   const __m128i quarter = _mm_max_epi16(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
-  // The largest is the least of what is left to the largest of all words.
+  // VPHMINPOSUW finds minima, so the maximum is complemented.
   int16_t word = (int16_t)(_mm_cvtsi128_si32(_mm_minpos_epu16(_mm_xor_si128(quarter, _mm_set1_epi16(0x7fff)))) ^ 0x7fff);
   const uint16_t h = (uint16_t)(word ^ ((word >> 15) & 0x7fff));
   return type == GA_FP16 ? ga_fp16_to_float(h) : ga_bf16_to_float(h);

@@ -1,4 +1,4 @@
-// Softmax of bf16 with AVX-512 that rounds to it.
+// Softmax of bf16 with AVX-512's rounding instruction.
 #include "softmax.h"
 #include "target.h"
 

@@ -1,23 +1,31 @@
-// Softmax over the vectors of lanes.h. Beside what that asks of the includer, it uses
-// GA_MAX(a, b), which is b where either is NaN, GA_STREAM(p, v) for a vector of floats and
-// GA_STREAM_HALVES(p, v) for one of 16-bit words, both past the cache to aligned addresses, GA_FENCE()
-// behind them, GA_FLUSH_BEGIN and GA_FLUSH_END, which take subnormals for zero between them, and
-// where there are such instructions GA_POWER(p, x), p·2^n for the largest whole n that is no more than x, with GA_REST(x),
-// x - n and 0 of infinities, GA_PERMUTE(v, indices) over all lanes, GA_LOAD_PART and GA_STORE_PART of the first n
-// elements, GA_TOP_OF_HALVES(type, x, n), the largest of n elements, or NaN where one is NaN and -Inf where there is none,
-// and GA_HALVES_OF_BF16(x), which rounds.
+// Softmax over the vectors of lanes.h. The includer also defines
 //
-// A file may define GA_ONE_TYPE, the only one that it compiles the rows of.
+//   GA_MAX(a, b)             the maximum; b if either is NaN
+//   GA_STREAM(p, v)          a non-temporal store of floats to an aligned address
+//   GA_STREAM_HALVES(p, v)   the same for 16-bit words
+//   GA_FENCE()               the fence after them
+//   GA_FLUSH_BEGIN, GA_FLUSH_END  code between them treats subnormals as zero
 //
-// block   A row's exponentials stay in cache as fp32, so that memory is read once. While they are
-//         computed, the next row is fetched: behind them come stores, which keep memory busy by themselves. Rows of up to REGISTERS vectors stay in registers,
-//         and as many whole rows as fit lie side by side in a vector.
-// reread  The row is read again when it is written, and its exponentials computed again. With
-//         a maximum for each segment the first reading takes one pass (Milakov and Gimelshein
-//         2018).
-// naive   Three passes over the row: maximum, sum, quotient.
+// and, if the instruction set has them,
 //
-// Threads have rows of their own; of few long rows they have segments of each.
+//   GA_POWER(p, x)           p·2^n for the largest integer n <= x
+//   GA_REST(x)               x - n, 0 for infinities
+//   GA_PERMUTE(v, indices)   a permutation of all lanes
+//   GA_LOAD_PART, GA_STORE_PART  the first n elements
+//   GA_TOP_OF_HALVES(type, x, n)  the maximum of n elements, NaN if one is NaN, -Inf for n = 0
+//   GA_HALVES_OF_BF16(x)     rounds to bf16
+//   GA_ONE_TYPE              the only type to compile
+//
+// Kernels:
+//
+//   block   keeps a row's exponentials in cache as fp32 and reads memory once. It prefetches the next row meanwhile,
+//           because stores come next and keep memory busy. Rows of up to REGISTERS vectors stay in registers, and
+//           short rows share a vector.
+//   reread  reads the row again to write it and computes its exponentials twice. With a maximum per segment, the
+//           first read takes one pass (Milakov and Gimelshein 2018).
+//   naive   makes three passes over the row: maximum, sum, quotient.
+//
+// Each thread computes separate rows; if there are few long rows, threads split each row into segments.
 #ifndef GEMMAUDIT_SOFTMAX_LANES_H
 #define GEMMAUDIT_SOFTMAX_LANES_H
 
@@ -26,17 +34,16 @@
 #include "lanes.h"
 #include "softmax.h"
 
-// STAGE is the bytes of short rows that are collected before they are stored past the
-// cache, where rows of fewer than DIRECT bytes would leave too many lines begun; those of whole lines
-// are collected below DIRECT_LINES bytes, where they are computed in registers.
-// FETCHED is how many bytes of the next row are fetched while one is summed, AHEAD how far ahead at least. REGISTERS is
-// half of the vectors that an instruction set has.
+// STAGE is the size in bytes of the buffer for short rows before non-temporal stores. Rows below DIRECT bytes
+// use it, or below DIRECT_LINES for whole lines, because they would leave too many partial lines. Rows up to
+// FETCHED bytes prefetch the next row, longer ones their next segment; AHEAD is the minimum prefetch
+// distance. REGISTERS is half of the vector registers.
 enum { SEGMENT = GA_SOFTMAX_SEGMENT, REGISTERS = LANES == 16 ? 16 : 8, STAGE = 16384, DIRECT = 2048, DIRECT_LINES = 1024, FETCHED = 262144, AHEAD = 16384 };
 
-// softmax_exp2 is 2^x for x <= 0 and for what rounding leaves above, and NaN for NaN of any kind.
+// softmax_exp2 is 2^x for x <= 0 (or slightly above after rounding), and NaN for NaN.
 GA_INLINE lanes softmax_exp2(const ga_dtype type, lanes x) {
 #if defined(GA_POWER)
-  // The best polynomials of degree 6 and 5 on [0, 1], off by 2^-27 and 2^-23.
+  // Minimax polynomials of degree 6 and 5 on [0, 1], with errors of 2^-27 and 2^-23.
   const lanes f = GA_REST(x);
   lanes p;
   if (type == GA_FP32) {
@@ -58,8 +65,8 @@ GA_INLINE lanes softmax_exp2(const ga_dtype type, lanes x) {
   (void)type;
   words none = x < all(-126);
   x = pick(none, all(-126), x);
-  lanes shifted = x + all(0x1.8000fep23f), n = shifted - all(0x1.8000fep23f), f = x - n; // the exponent's bits are the low ones
-  // That of exp2_of.
+  lanes shifted = x + all(0x1.8000fep23f), n = shifted - all(0x1.8000fep23f), f = x - n; // the low bits hold the exponent
+  // The polynomial of exp2_of.
   lanes p = all(0x1.41a6fep-13f);
   p = GA_FUSED(p, f, all(0x1.5f44f0p-10f));
   p = GA_FUSED(p, f, all(0x1.3b2dfep-7f));
@@ -72,8 +79,8 @@ GA_INLINE lanes softmax_exp2(const ga_dtype type, lanes x) {
 #endif
 }
 
-// to_halves rounds to fp16 or bf16. Of a NaN the low 16 bits are zero, as they come from one of bf16 or
-// from an instruction, so that rounding can't carry it away.
+// to_halves rounds to fp16 or bf16. The low 16 bits of a NaN are zero, because it comes from a bf16 NaN or
+// from an instruction, so rounding keeps it.
 GA_INLINE halves to_halves(const ga_dtype type, lanes x) {
   if (type == GA_FP16) {
     halves h;
@@ -98,7 +105,7 @@ GA_INLINE void put(const ga_dtype type, const int past, char *p, lanes x) {
   else *(halves_anywhere *)(void *)p = h;
 }
 
-// get_part fills up with -Inf.
+// get_part pads with -Inf.
 GA_INLINE lanes get_part(const ga_dtype type, const char *p, int64_t n) {
 #if defined(GA_LOAD_PART)
   return GA_LOAD_PART(type, p, n);
@@ -119,8 +126,8 @@ GA_INLINE void put_part(const ga_dtype type, char *p, int64_t n, lanes x) {
 #endif
 }
 
-// What is written: exponentials that were kept, times a factor; of elements that are read
-// again, their exponentials or the logarithm; or the same everywhere.
+// Ways to write elements: scaled exponentials that were kept; exponentials or logarithms of elements read
+// again; or a constant.
 enum { KEPT, AGAIN, LOGARITHM, FILL };
 
 typedef struct {
@@ -129,7 +136,7 @@ typedef struct {
   float top, k, by, log;
 } emission;
 
-// joined is the maximum and the sum of a row. They are NaN, or give NaN, where the row is.
+// joined returns the maximum and sum of a row. For a row with NaN, they are NaN or lead to NaN.
 static ga_softmax_part joined(const ga_softmax_part *parts, int64_t segments, float k) {
   if (segments == 1) return parts[0];
   float top = -INFINITY;
@@ -140,20 +147,19 @@ static ga_softmax_part joined(const ga_softmax_part *parts, int64_t segments, fl
   return (ga_softmax_part){top, (float)sum};
 }
 
-// seen_of is how many columns a row sees.
 GA_INLINE int64_t seen_of(const ga_softmax *s, int64_t row) {
   return s->queries == 0 ? s->columns : row % s->queries + s->columns - s->queries + 1;
 }
 
 #if defined(GA_PERMUTE)
-// in_groups are the indices that exchange lanes step apart.
 GA_INLINE words in_groups(int step) {
   words w;
   for (int l = 0; l < LANES; l++) w[l] = l ^ step;
   return w;
 }
 
-// group_max and group_sum leave that of each group of width lanes, a power of two, in all of them.
+// group_max and group_sum reduce each group of width lanes (a power of two) and broadcast the result to the
+// group.
 GA_INLINE lanes group_max(lanes x, int width) {
   if (width > 8 && LANES > 8) x = GA_MAX(GA_PERMUTE(x, in_groups(8)), x);
   if (width > 4) x = GA_MAX(GA_PERMUTE(x, in_groups(4)), x);
@@ -176,8 +182,8 @@ GA_INLINE float largest_lane(lanes x) { return group_max(x, LANES)[0]; }
 GA_INLINE float largest_lane(lanes x) { return largest_of(x); }
 #endif
 
-// log_of is the natural logarithm of x >= 1, and NaN of NaN. With s = (m-1)/(m+1) for the
-// mantissa m between √½ and √2, log m is 2·(s + s³/3 + s⁵/5 + s⁷/7), off by less than 2^-24.
+// log_of is the natural logarithm of x >= 1, and NaN for NaN. With s = (m-1)/(m+1) for the mantissa m between
+// √½ and √2, log m is 2·(s + s³/3 + s⁵/5 + s⁷/7), with an error below 2^-24.
 GA_INLINE lanes log_of(lanes x) {
   words w = (words)x - 0x3f3504f3;
   lanes exponent = __builtin_convertvector(w >> 23, lanes);
@@ -187,7 +193,7 @@ GA_INLINE lanes log_of(lanes x) {
   return GA_FUSED(exponent, all(0.693147180559945f), 2 * s * p) + (x - x);
 }
 
-// copy_past stores bytes past the cache. Both addresses lie alike within a vector.
+// copy_past copies with non-temporal stores. Both addresses have the same offset within a vector.
 GA_INLINE void copy_past(char *out, const char *from, int64_t bytes) {
   const int64_t vector = LANES * 4;
   int64_t head = (vector - (int64_t)((uintptr_t)out % (uintptr_t)vector)) % vector, i;
@@ -197,8 +203,8 @@ GA_INLINE void copy_past(char *out, const char *from, int64_t bytes) {
   memcpy(out + i, from + i, (size_t)(bytes - i));
 }
 
-// together says whether threads have segments of every row: where rows are long, and too few for each
-// thread to have as many.
+// together reports whether threads split each row into segments: if rows are long and too few to balance
+// threads.
 GA_INLINE int together(const ga_softmax *s, int nthreads) {
   return nthreads > 1 && s->segments >= 2 * nthreads && s->rows % nthreads != 0 && s->rows < 8 * nthreads;
 }
@@ -213,7 +219,6 @@ GA_INLINE int together(const ga_softmax *s, int nthreads) {
 #undef TYPE
 #undef NAME
 
-// GA_SOFTMAX_KERNEL is a kernel that runs a function of the only type.
 #define GA_SOFTMAX_KERNEL(kernel, function, ...)                                                        \
   static void kernel(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team) {             \
     GA_FLUSH_BEGIN                                                                                        \
@@ -239,7 +244,7 @@ GA_INLINE int together(const ga_softmax *s, int nthreads) {
 #undef TYPE
 #undef NAME
 
-// GA_SOFTMAX_KERNEL is a kernel that runs a function of the type of its plan.
+// GA_SOFTMAX_KERNEL defines a kernel that calls a function for its plan's type.
 #define GA_SOFTMAX_KERNEL(kernel, function, ...)                                                        \
   static void kernel(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team) {             \
     const ga_softmax *s = g->plan;                                                                        \

@@ -1,4 +1,3 @@
-// Softmax on vectors of 16 bytes, which every baseline has.
 #include "path.h"
 #include "softmax.h"
 

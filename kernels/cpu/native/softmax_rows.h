@@ -1,7 +1,6 @@
-// The rows of softmax for one type, TYPE, as functions that are called NAME(function):
-// included by softmax_lanes.h once for each.
+// Row functions of softmax for one type, TYPE, named NAME(function). softmax_lanes.h includes this file once
+// per type.
 
-// emitted is what is written of elements that are read as x.
 GA_INLINE lanes NAME(emitted)(const int how, const emission *m, lanes x) {
   switch (how) {
     case KEPT: return x * m->by;
@@ -23,8 +22,8 @@ GA_INLINE void NAME(emit_part)(const int how, const emission *m, int64_t i, int6
   put_part(TYPE, out + i * ga_size(TYPE), n, NAME(emitted)(how, m, x));
 }
 
-// emit_as writes n elements, whole lines past the cache where past says so: of a line that is begun or ended by others,
-// nothing goes past it.
+// emit_as writes n elements. With past, whole lines use non-temporal stores; partial lines at both ends do
+// not.
 GA_INLINE void NAME(emit_as)(const int how, const int past, const emission *m, int64_t n, char *out) {
   const int64_t size = ga_size(TYPE), line = 64 / size;
   int64_t i = 0;
@@ -52,8 +51,8 @@ static void NAME(emit)(int how, int past, const emission *m, int64_t n, char *ou
   }
 }
 
-// top_of is the largest of n elements; -Inf where there is none, and NaN or the largest of the others where one is NaN,
-// whose exponential says so too.
+// top_of is the maximum of n elements, -Inf if n is 0. With NaN elements it is NaN or the maximum of the
+// others; their exponentials are NaN anyway.
 static float NAME(top_of)(const char *x, int64_t n) {
 #if defined(GA_TOP_OF_HALVES)
   if (TYPE != GA_FP32) return GA_TOP_OF_HALVES(TYPE, x, n);
@@ -69,8 +68,8 @@ static float NAME(top_of)(const char *x, int64_t n) {
   return largest_lane(GA_MAX(GA_MAX(top[0], top[1]), GA_MAX(top[2], top[3])));
 }
 
-// exponentials sums 2^((x-top)·k), and keeps them where there is a place for that. It fetches as many elements from ahead
-// on, a line at a time: prefetching is no access, so that there need not be any.
+// exponentials returns the sum of 2^((x-top)·k), and with keep stores them in kept. It prefetches n elements
+// from ahead, which may be an invalid address.
 GA_INLINE float NAME(exponentials)(const int keep, const char *x, int64_t n, float top, float k, float *kept, const char *ahead) {
   const int64_t size = ga_size(TYPE);
   lanes sum[2] = {{0}};
@@ -100,9 +99,9 @@ static float NAME(sum_exponentials)(const char *x, int64_t n, float top, float k
   return NAME(exponentials)(0, x, n, top, k, NULL, ahead);
 }
 
-// sum_segments finds maximum and sum of segments [from, to) of a row. Those that are masked as a
-// whole have none. Exponentials of the others go to kept, unless that is NULL; beside elements that are
-// all -Inf they are zeros.
+// sum_segments finds maximum and sum of segments [from, to) of a row, -Inf and 0 if fully masked. It stores
+// exponentials in kept, unless NULL. If all elements of a segment are -Inf, they are relative to 0 and
+// therefore zeros.
 static void NAME(sum_segments)(const ga_softmax *s, int64_t row, int64_t from, int64_t to, ga_softmax_part *parts, float *kept) {
   const int64_t size = ga_size(TYPE), seen = seen_of(s, row), bytes = s->columns * size;
   const char *x = (const char *)s->in + row * bytes;
@@ -113,15 +112,15 @@ static void NAME(sum_segments)(const ga_softmax *s, int64_t row, int64_t from, i
     if (n <= 0) continue;
     float top = NAME(top_of)(x + at * size, n), from_top = top == -INFINITY ? 0 : top;
     parts[i].top = top;
-    // The same place of the next row, or of one behind it; of long rows the next segment of this one.
+    // Prefetches the same place of the next row or a later one; for long rows, this row's next segment.
     const char *ahead = x + at * size + (bytes > FETCHED ? SEGMENT * size : bytes > AHEAD ? bytes : AHEAD);
     if (kept != NULL) parts[i].sum = NAME(kept_exponentials)(x + at * size, n, from_top, k, kept + (i - from) * SEGMENT, ahead);
     else parts[i].sum = NAME(sum_exponentials)(x + at * size, n, from_top, k, ahead);
   }
 }
 
-// write_segments writes segments [from, to) of a row, and what is masked among their columns. kept
-// are the exponentials of the first of them on, or NULL.
+// write_segments writes segments [from, to) of a row, including masked columns. kept holds exponentials from
+// segment from on, or is NULL.
 static void NAME(write_segments)(const ga_softmax *s, int64_t row, int64_t from, int64_t to, const ga_softmax_part *parts,
                                  const float *kept, char *out, int past) {
   const int64_t size = ga_size(TYPE), seen = seen_of(s, row), bytes = s->columns * size;
@@ -146,12 +145,11 @@ static void NAME(write_segments)(const ga_softmax *s, int64_t row, int64_t from,
   }
 }
 
-// rows_together computes each row on all threads, which have segments of it.
 static void NAME(rows_together)(const ga_softmax *s, int tid, int nthreads, float *kept, ga_team *team) {
   int64_t from, to;
   ga_share(s->segments, nthreads, tid, &from, &to);
   for (int64_t row = 0; row < s->rows; row++) {
-    // Two sets take turns: nobody is more than a row ahead of who still reads.
+    // Two sets alternate, because threads are at most one row apart.
     ga_softmax_part *parts = ga_softmax_parts(s) + row % 2 * s->segments;
     NAME(sum_segments)(s, row, from, to, parts, kept);
     ga_barrier(team);
@@ -160,13 +158,13 @@ static void NAME(rows_together)(const ga_softmax *s, int tid, int nthreads, floa
 }
 
 #if defined(GA_PERMUTE)
-// rows_in_vectors computes rows [row, end) of up to LANES columns, several in a vector: each
-// takes a group of width lanes.
+// rows_in_vectors computes rows [row, end) of up to LANES columns, several per vector, each in a group of
+// width lanes.
 GA_INLINE void NAME(rows_in_vectors)(const int width, const ga_softmax *s, int64_t row, int64_t end, char *out) {
   const int64_t size = ga_size(TYPE), n = s->columns, side_by_side = LANES / width;
   const char *x = (const char *)s->in + row * n * size;
   float k = s->scale * GA_LOG2_E;
-  // Where in memory each lane's element is, and where in a vector each element in memory.
+  // For each lane, the element's index in memory; and for each element in memory, its lane.
   int32_t lane_of[LANES], element_of[LANES], empty[LANES];
   for (int64_t l = 0; l < LANES; l++) {
     int64_t column = l % width;
@@ -200,7 +198,7 @@ static void NAME(narrow_rows)(const ga_softmax *s, int64_t row, int64_t end, cha
   else NAME(rows_in_vectors)(LANES, s, row, end, out);
 }
 
-// row_in_registers computes a row of which V vectors are seen, the last one perhaps in part.
+// row_in_registers computes a row with V visible vectors; the last may be partial.
 GA_INLINE void NAME(row_in_registers)(const int V, const ga_softmax *s, const char *x, int64_t seen, char *out) {
   const int64_t size = ga_size(TYPE), last = seen - (V - 1) * LANES;
   float k = s->scale * GA_LOG2_E;
@@ -208,7 +206,7 @@ GA_INLINE void NAME(row_in_registers)(const int V, const ga_softmax *s, const ch
   for (int64_t at = 0; at < V * LANES * size; at += 64) __builtin_prefetch(x + at + AHEAD, 0, 2);
   _Pragma("GCC unroll 16") for (int i = 0; i < V - 1; i++) v[i] = load(TYPE, x, i * LANES);
   v[V - 1] = last == LANES ? load(TYPE, x, (V - 1) * LANES) : get_part(TYPE, x + (V - 1) * LANES * size, last);
-  // Four of each, or else one waits for the other.
+  // Four of each hide latency.
   lanes tops[4], sums[4] = {{0}};
   for (int t = 0; t < 4; t++) tops[t] = v[t < V ? t : 0];
   _Pragma("GCC unroll 16") for (int i = 4; i < V; i++) tops[i % 4] = GA_MAX(v[i], tops[i % 4]);
@@ -230,7 +228,6 @@ GA_INLINE void NAME(row_in_registers)(const int V, const ga_softmax *s, const ch
   else put_part(TYPE, out + (V - 1) * LANES * size, last, v[V - 1]);
 }
 
-// short_rows computes rows [row, end) of up to REGISTERS vectors.
 static void NAME(short_rows)(const ga_softmax *s, int64_t row, int64_t end, char *out) {
   const int64_t bytes = s->columns * ga_size(TYPE);
   const char *x = (const char *)s->in + row * bytes;
@@ -262,8 +259,8 @@ static void NAME(short_rows)(const ga_softmax *s, int64_t row, int64_t end, char
 }
 #endif
 
-// rows_of_one computes rows [row, end) of one segment each. The next row's maximum is found before a row is written, for
-// which its sum is not ready at once.
+// rows_of_one computes rows [row, end) of one segment each. It finds the next row's maximum before writing a
+// row, to hide the latency of the sum.
 static void NAME(rows_of_one)(const ga_softmax *s, int64_t row, int64_t end, float *kept, char *out, int past) {
   const int64_t size = ga_size(TYPE), bytes = s->columns * size;
   const int how = s->log ? LOGARITHM : kept != NULL ? KEPT : AGAIN;
@@ -282,7 +279,6 @@ static void NAME(rows_of_one)(const ga_softmax *s, int64_t row, int64_t end, flo
   }
 }
 
-// some_rows computes rows [row, end).
 static void NAME(some_rows)(const ga_softmax *s, int64_t row, int64_t end, ga_softmax_part *parts, float *kept, char *out, int past) {
   const int64_t bytes = s->columns * ga_size(TYPE);
 #if defined(GA_PERMUTE)
@@ -305,8 +301,8 @@ static void NAME(some_rows)(const ga_softmax *s, int64_t row, int64_t end, ga_so
   }
 }
 
-// softmax computes the rows of a thread, or its part of all rows. Short ones that go past the cache are
-// collected first.
+// softmax computes a thread's rows, or its part of all rows. Short rows with non-temporal stores go through a
+// buffer.
 static void NAME(softmax)(const ga_softmax *s, int tid, int nthreads, char *scratch, ga_team *team, int keep) {
   const int64_t bytes = s->columns * ga_size(TYPE);
   float *kept = keep && !s->log ? (float *)(void *)(scratch + STAGE + 64) : NULL;
@@ -328,7 +324,6 @@ static void NAME(softmax)(const ga_softmax *s, int tid, int nthreads, char *scra
   if (s->stream) GA_FENCE();
 }
 
-// naive computes the rows of a thread in three passes over each.
 static void NAME(naive)(const ga_softmax *s, int tid, int nthreads, char *scratch, ga_team *team, int keep) {
   (void)scratch;
   (void)team;

@@ -1,6 +1,5 @@
-// Instruction sets of a whole file, for compilers that spell it differently:
-// GA_TARGET_BEGIN("avx2,fma") before the first function, GA_TARGET_END after the
-// last. It comes before immintrin.h, so that GCC's intrinsics are inlined.
+// Instruction sets for a whole file, in the spelling of each compiler: GA_TARGET_BEGIN("avx2,fma") before the
+// first function, GA_TARGET_END after the last. Place it before immintrin.h, to let GCC inline intrinsics.
 #ifndef GEMMAUDIT_TARGET_H
 #define GEMMAUDIT_TARGET_H
 

@@ -1,8 +1,7 @@
-// The AVX-512 register tile: up to 14 rows × 32 columns. 28 accumulators, two
-// vectors of B and one broadcast word of A fill 31 of the 32 registers; 16 loads
-// feed 28 multiply-adds, so neither load ports nor latency hold them up.
-// Tiles of few rows keep several sums per output, added at the end, since two to
-// six accumulators would wait for the latency of their own additions.
+// The AVX-512 register tile: up to 14 rows × 32 columns. 28 accumulators, two vectors of B and one broadcast
+// word of A use 31 of 32 registers. 16 loads feed 28 multiply-adds, so neither load ports nor latency limit
+// the rate. Tiles of few rows keep several sums per output, added at the end: two to six accumulators would
+// wait for the latency of additions.
 #ifndef GEMMAUDIT_TILE_AVX512_AMD64_H
 #define GEMMAUDIT_TILE_AVX512_AMD64_H
 
@@ -10,9 +9,9 @@
 
 #define GA_INLINE static inline __attribute__((always_inline))
 
-// GA_TILE_AVX512 defines name: V is the accumulator's vector type, STEP(acc, a, b)
-// multiplies and adds vectors of words, PLUS adds accumulators. B(b, u, h) is half h
-// of row u of the four rows at b, which take FOUR bytes.
+// GA_TILE_AVX512 defines name. V is the accumulator's vector type, STEP(acc, a, b) a multiply-add of vectors
+// of words, PLUS an addition of accumulators. B(b, u, h) is half h of row u of the four rows at b, FOUR bytes
+// in total.
 #define GA_TILE_AVX512(name, V, LOAD, STORE, ZERO, PLUS, STEP, B, FOUR)                                      \
   GA_INLINE void name##_rows(const int R, const int P, int64_t words, const char *a, const char *b,          \
                              char *acc, int set, const char *ahead, int64_t step) {                          \
@@ -65,14 +64,12 @@
     }                                                                                                        \
   }
 
-// Rows of words as they are, two vectors each.
 #define GA_B_PS(b, u, h) _mm512_load_ps((b) + (u) * 128 + (h) * 64)
 #define GA_B_SI(b, u, h) _mm512_load_si512((b) + (u) * 128 + (h) * 64)
 
 #define GA_WORD___m512(p) _mm512_set1_ps(*(const float *)(p))
 #define GA_WORD___m512i(p) _mm512_set1_epi32(*(const int32_t *)(p))
 
-// Stores, shared by the files of this instruction set.
 GA_INLINE __m256i ga_bf16_round(__m512 x) {
   __m512i u = _mm512_castps_si512(x);
   __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));

@@ -1,23 +1,21 @@
-// The blocked kernel. Each thread owns a rectangle of C and needs nobody else:
-// it packs the A that it reads, all of K at once where that fits, and walks
+// The blocked kernel. Each thread computes a rectangle of C and packs its part of A, with all of K if that
+// fits. Loop nest:
 //
-//   rows of C, MC at a time        A packed, a slice of it in the second-level cache
-//     panels, NC at a time         sums of MC×NC outputs in the second-level cache
+//   rows of C, MC at a time        A packed, a slice of it in L2
+//     panels, NC at a time         sums of MC×NC outputs in L2
 //       K, KC words at a time
-//         one panel                its slice of B in the first-level cache
+//         one panel                its slice of B in L1
 //           one tile of rows       sums in registers
 //
-// Sums are fp32 or int32 in scratch from one slice of K to the next and are
-// rounded once, to C, after the last. The order of the additions of an output does
-// not depend on the number of threads. On AVX-512 it depends on M: tiles of fewer than
-// seven rows, which only products of as few have, keep several sums (tile_avx512_amd64.h).
+// Sums stay in scratch as fp32 or int32 between slices of K and are rounded to C once. An output's order of
+// additions does not depend on the number of threads. On AVX-512 it depends on M: tiles of fewer than seven
+// rows keep several sums (tile_avx512_amd64.h).
 #include "quantised.h"
 #include "tiled.h"
 
-// KC in words of a column: 32 columns of it are 48 KiB of B, of which the tile
-// streams while 14 rows of A (21 KiB) come along. MC bounds the sums and A's slice
-// (240·384·4 = 360 KiB) and NC the sums (240·256·4 = 240 KiB), together below a
-// second-level cache of 1 MiB.
+// KC is in words of a column: 32 columns are 48 KiB of B, streamed with 14 rows of A (21 KiB). MC limits the
+// sums and A's slice (240·384·4 = 360 KiB), NC the sums (240·256·4 = 240 KiB); together they fit in an L2 of
+// 1 MiB.
 enum { KC_WORDS = 384, MC = 240, NC_PANELS = 8 };
 
 // Scratch: B's slice widened, the sums, and A in the rest.
@@ -25,12 +23,11 @@ enum { KC_WORDS = 384, MC = 240, NC_PANELS = 8 };
 #define SUMS_BYTES ((int64_t)(MC + GA_MAX_ROWS) * NC_PANELS * GA_PANEL * 4)
 #define A_BYTES ((int64_t)GA_SCRATCH_BYTES - WIDE_BYTES - SUMS_BYTES)
 
-// Up to so many tiles of rows, widening in registers beats widening ahead.
+// The maximum number of row tiles for widening in registers; with more, widening ahead is faster.
 enum { DIRECT_TILES = 2 };
 
-// What one more row or panel costs a thread beyond its outputs, in the same
-// unit: packing a row of A is worth some 16 columns of it, reading (and widening)
-// a panel of B some 8 rows.
+// A thread's extra cost per row and per panel, in outputs: packing a row of A costs as much as 16 columns of
+// it, reading and widening a panel of B as 8 rows.
 enum { ROW_OVERHEAD = 16, PANEL_OVERHEAD = 8 };
 
 typedef struct {
@@ -43,7 +40,7 @@ static region region_of(const ga_gemm *g, const ga_path *path, int tid, int nthr
   double best = -1;
   for (int across = 1; across <= nthreads; across++) {
     if (nthreads % across != 0) continue;
-    int down = nthreads / across; // threads over rows; `across` over panels
+    int down = nthreads / across;
     int64_t rows = (tiles + down - 1) / down * g->m / tiles, cols = (panels + across - 1) / across;
     double cost = ((double)rows + PANEL_OVERHEAD) * ((double)cols * GA_PANEL + ROW_OVERHEAD);
     if (best < 0 || cost < best) {
@@ -62,7 +59,6 @@ static region region_of(const ga_gemm *g, const ga_path *path, int tid, int nthr
   return r;
 }
 
-// One block: rows [row, row+rows) by panels [p0,p1), over all of K.
 typedef struct {
   const ga_gemm *g;
   const ga_path *path;
@@ -73,7 +69,6 @@ typedef struct {
   int64_t row, rows;
 } block;
 
-// pack_a packs [k0,k1) of the block's rows, tile after tile.
 static void pack_a(const block *s, int64_t k0, int64_t k1) {
   int64_t words = ga_words(s->path, k1 - k0), size = ga_size(s->g->dtype);
   for (int64_t t = 0; t < s->split.count; t++) {
@@ -83,8 +78,8 @@ static void pack_a(const block *s, int64_t k0, int64_t k1) {
   }
 }
 
-// multiply adds [k0,k1) of K, of which a_words words of A are packed from a_k0 on,
-// to the sums of panels [p0,p1), and stores them after the last slice.
+// multiply adds [k0,k1) of K to the sums of panels [p0,p1) and stores them after the last slice. A has
+// a_words packed words from a_k0 on.
 static void multiply(const block *s, int64_t p0, int64_t p1, int64_t k0, int64_t k1, int64_t a_k0, int64_t a_words) {
   const ga_gemm *g = s->g;
   const ga_path *path = s->path;
@@ -99,7 +94,7 @@ static void multiply(const block *s, int64_t p0, int64_t p1, int64_t k0, int64_t
     if (!quantised) b = ga_slice(b, g->dtype, k0);
     const char *multiplied = b;
     if (quantised) {
-      // The next panel's slice is fetched meanwhile.
+      // Prefetches the next panel's slice.
       ((const ga_form *)g->weights.form)->decode(g, b, k0, words, p + 1 < p1 ? panel_bytes : 0, s->wide);
       multiplied = s->wide;
     } else if (path->widen_b != NULL && !direct) {
@@ -107,8 +102,7 @@ static void multiply(const block *s, int64_t p0, int64_t p1, int64_t k0, int64_t
       multiplied = s->wide;
     }
     char *acc = s->acc + (p - p0) * s->rows * GA_PANEL * 4;
-    // While this slice is multiplied, the next panel's is on its way: the first
-    // tiles fetch it, each its part.
+    // The first tiles each prefetch a part of the next panel's slice.
     int64_t four = 4 * path->group * GA_PANEL * ga_size(g->dtype), step = parts > 1 && four > 256 ? 256 : four;
     const char *ahead = b + panel_bytes, *ahead_end = p + 1 < p1 && !quantised ? ahead + words / 4 * four : ahead;
     for (int part = 0; part < parts; part++)
@@ -140,8 +134,8 @@ void ga_tiled(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *t
   int64_t rows = r.row1 - r.row0;
   if (rows == 0 || r.panel0 == r.panel1) return;
 
-  // All of K, if a block of rows then fits; else as much as fits beside the
-  // largest tile, in whole slices, packed anew for each group of panels.
+  // All of K if a block of rows fits; otherwise as many whole slices as fit, packed again for each group of
+  // panels.
   int64_t kc = (int64_t)KC_WORDS * path->group, k_step = g->k;
   int64_t fit = A_BYTES / ga_tile_bytes(1, ga_words(path, g->k));
   if (fit < path->rows) {

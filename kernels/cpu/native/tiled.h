@@ -4,15 +4,15 @@
 
 #include "path.h"
 
-// Both take the path from g->plan.
+// g->plan is the path.
 void ga_tiled(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team);
 void ga_gemv(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team);
 
-// ga_gemv_parts is the number of parts of K that gemv sums on so many threads, 1 for none.
+// ga_gemv_parts is the number of parts of K that gemv sums on nthreads threads; 1 if it does not split K.
 int ga_gemv_parts(const ga_gemm *g, int nthreads);
 
-// How the rows of a block are divided into tiles: as evenly as can be, since a
-// tile of one or two rows left over runs at a fraction of the speed.
+// The division of a block's rows into tiles, as evenly as possible: a remaining tile of one or two rows would
+// run far below the normal speed.
 typedef struct {
   int64_t count, each, longer; // the first `longer` tiles have each+1 rows
 } ga_rows;
@@ -26,7 +26,6 @@ static inline int64_t ga_row_begin(ga_rows r, int64_t tile) { return tile * r.ea
 
 static inline int ga_row_count(ga_rows r, int64_t tile) { return (int)(r.each + (tile < r.longer)); }
 
-// The bytes of A as a path's tiles hold it.
 static inline int64_t ga_tile_bytes(int64_t rows, int64_t words) { return rows * words * 4; }
 
 #endif

@@ -1,4 +1,4 @@
-// Package artefacts holds the compiled device code of all rooms, and finds kernels in it.
+// Package artefacts holds the compiled device code of all packages, and finds kernels in it.
 package artefacts
 
 import (
@@ -17,24 +17,22 @@ import (
 	"sync"
 )
 
-// Device code is compiled ahead of time by scripts/build_kernels.py (make kernels), one
-// folder for each kernels/cuda/*.cu, and embedded; artefacts_test.go fails when it and
-// the sources disagree.
+// Device code is compiled ahead of time by scripts/build_kernels.py (make kernels), one folder for each
+// kernels/cuda/*.cu, and embedded. artefacts_test.go fails if it does not match the sources.
 //
 //go:embed */*
 var artefactFiles embed.FS
 
-// from is where device code is read.
 var from fs.FS = artefactFiles
 
-// UseFolder reads device code from a folder in place of what is embedded: for tests of images
-// that no program needs. It is called ahead of all else.
+// UseFolder reads device code from a folder instead of the embedded one, for tests of images that the program
+// does not contain. Call it before any other function.
 func UseFolder(dir string) { from = os.DirFS(dir) }
 
-// Figures is what the compiler told of one kernel in one image.
+// Figures is the compiler's report on one kernel in one image.
 type Figures struct {
 	Symbol      string `json:"symbol"`
-	Parameter   int    `json:"parameter"` // bytes of the struct that it takes
+	Parameter   int    `json:"parameter"` // size of the parameter struct in bytes
 	Registers   int    `json:"registers"` // of a thread
 	Threads     int    `json:"threads"`   // the largest block, 0 when not declared
 	Shared      int    `json:"shared"`    // static shared memory in bytes
@@ -54,18 +52,18 @@ type ImageEntry struct {
 	Kernels []Figures `json:"kernels"`
 }
 
-// Manifest is the manifest of one source: what it was built from, with what, into what.
+// Manifest lists a source's inputs, compilers and images.
 type Manifest struct {
 	Source    string              `json:"source"`
 	Includes  []string            `json:"includes"`
-	SHA256    string              `json:"sha256"` // of what sha256sum prints of source and includes
+	SHA256    string              `json:"sha256"` // of sha256sum's output for source and includes
 	Archs     []string            `json:"archs"`
 	Compilers map[string]string   `json:"compilers"`
 	Options   map[string][]string `json:"options"`
 	Images    []ImageEntry        `json:"images"`
 }
 
-// All are the manifests by name of the source without ".cu".
+// All returns the manifests by name of the source without ".cu".
 var All = sync.OnceValues(func() (map[string]*Manifest, error) {
 	folders, err := fs.ReadDir(from, ".")
 	if err != nil {
@@ -87,8 +85,8 @@ var All = sync.OnceValues(func() (map[string]*Manifest, error) {
 	return found, nil
 })
 
-// runsOn tells whether an image of that name runs on compute capability cc (× 10), and
-// how well it fits: the larger the better.
+// runsOn reports whether an image of that name runs on compute capability cc (× 10), and how well it fits;
+// larger is better.
 func runsOn(image string, cc int) (fit int, ok bool) {
 	target, ptx := strings.CutPrefix(image, "ptx")
 	target = strings.TrimPrefix(target, "sm_")
@@ -97,16 +95,15 @@ func runsOn(image string, cc int) (fit int, ok bool) {
 	switch {
 	case err != nil:
 		return 0, false
-	case specific: // instructions that no other capability has
+	case specific: // architecture-specific instructions, for one capability only
 		return 3000, n == cc
-	case ptx: // compiled by the driver, for it and all that come after
+	case ptx: // the driver compiles it for this and later capabilities
 		return n, n <= cc
 	}
-	// Machine code runs on later minors of its major.
+	// Machine code runs on later minor versions of the same major one.
 	return 1000 + n, n/10 == cc/10 && n <= cc
 }
 
-// imageFor is the best image of a source for compute capability cc.
 func (a *Manifest) imageFor(cc int) (*ImageEntry, error) {
 	var best *ImageEntry
 	bestFit := -1
@@ -125,7 +122,7 @@ func (a *Manifest) imageFor(cc int) (*ImageEntry, error) {
 	return best, nil
 }
 
-// Kernel is a kernel and the image that holds it on some GPU.
+// Kernel is a kernel and its image for a GPU.
 type Kernel struct {
 	Figures
 	Source string // name of the artefact: "hopper"
@@ -171,8 +168,8 @@ func Find(symbol string, cc int) (Kernel, error) {
 	return Kernel{}, fmt.Errorf("kernel %s: no such symbol in the embedded device code", symbol)
 }
 
-// Image reads the image of a source for compute capability cc, in the form that
-// the driver loads: machine code, or PTX that ends in a zero byte.
+// Image reads the image of a source for compute capability cc in the driver's format: machine code, or
+// zero-terminated PTX.
 func Image(source string, cc int) (code []byte, arch string, err error) {
 	all, err := All()
 	if err != nil {

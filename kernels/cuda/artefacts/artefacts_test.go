@@ -14,7 +14,6 @@ import (
 	"testing"
 )
 
-// TestArtefactsMatchSources: what is embedded was built from the sources that lie here.
 func TestArtefactsMatchSources(t *testing.T) {
 	all, err := All()
 	if err != nil {
@@ -51,8 +50,8 @@ func TestArtefactsMatchSources(t *testing.T) {
 	}
 }
 
-// deviceSources are the files of device code in all rooms by their names, of which no
-// two may be the same: sources include headers by name.
+// deviceSources maps names of device sources to paths. Names must be unique, because sources include headers
+// by name.
 func deviceSources(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -77,9 +76,8 @@ func deviceSources(t *testing.T) map[string]string {
 
 var updateMachineCode = flag.Bool("update-machine-code", false, "write machine_code.sha256 anew")
 
-// TestMachineCodeIsKept holds the images of machine code against machine_code.sha256, in
-// the form of sha256sum: sources may be rewritten as long as it stays the same. Where it is
-// meant to change, -update-machine-code accepts it. PTX is text, and not held.
+// TestMachineCodeIsKept compares machine code with machine_code.sha256, in the format of sha256sum, so
+// sources can be rewritten safely. -update-machine-code accepts intended changes. PTX is not compared.
 func TestMachineCodeIsKept(t *testing.T) {
 	all, err := All()
 	if err != nil {
@@ -124,8 +122,6 @@ func TestMachineCodeIsKept(t *testing.T) {
 	}
 }
 
-// TestArtefactsAreWhole: every image is there, has the content that was built, holds
-// kernels, and none of them spills.
 func TestArtefactsAreWhole(t *testing.T) {
 	all, err := All()
 	if err != nil {
@@ -180,10 +176,12 @@ func TestArtefactsAreWhole(t *testing.T) {
 
 func TestImageForCapability(t *testing.T) {
 	a := &Manifest{Source: "x.cu", Images: []ImageEntry{
-		{Arch: "sm_75"}, {Arch: "sm_80"}, {Arch: "sm_86"}, {Arch: "sm_89"}, {Arch: "sm_90a"}, {Arch: "ptx90"}, {Arch: "sm_100"}, {Arch: "sm_120"},
+		{Arch: "sm_75"}, {Arch: "sm_80"}, {Arch: "sm_86"}, {Arch: "sm_89"}, {Arch: "sm_90a"}, {Arch: "ptx90"}, {Arch: "sm_100"},
+		{Arch: "sm_120"},
 	}}
 	for cc, want := range map[int]string{
-		75: "sm_75", 80: "sm_80", 86: "sm_86", 87: "sm_86", 89: "sm_89", 90: "sm_90a", 100: "sm_100", 103: "sm_100", 110: "ptx90", 120: "sm_120", 121: "sm_120", 130: "ptx90",
+		75: "sm_75", 80: "sm_80", 86: "sm_86", 87: "sm_86", 89: "sm_89", 90: "sm_90a", 100: "sm_100", 103: "sm_100", 110: "ptx90",
+		120: "sm_120", 121: "sm_120", 130: "ptx90",
 	} {
 		got, err := a.imageFor(cc)
 		if err != nil || got.Arch != want {
@@ -196,7 +194,8 @@ func TestImageForCapability(t *testing.T) {
 		}
 	}
 	hopper := &Manifest{Source: "hopper.cu", Images: []ImageEntry{{Arch: "sm_90a"}}}
-	if _, err := hopper.imageFor(100); err == nil || err.Error() != "hopper.cu has no image for compute capability 10.0: it was built for sm_90a" {
+	if _, err := hopper.imageFor(100); err == nil ||
+		err.Error() != "hopper.cu has no image for compute capability 10.0: it was built for sm_90a" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -212,7 +211,9 @@ func TestFindKernel(t *testing.T) {
 		want   string
 	}{
 		{"ga_nothing", 80, "kernel ga_nothing: no such symbol in the embedded device code"},
-		{"ga_fill", 70, "kernel ga_fill: support.cu has no image for compute capability 7.0: it was built for sm_75, sm_80, sm_86, sm_89, sm_90a, ptx90, sm_100, sm_120"},
+		{"ga_fill", 70,
+			"kernel ga_fill: support.cu has no image for compute capability 7.0: it was built for sm_75, sm_80, sm_86, sm_89, sm_90a, " +
+				"ptx90, sm_100, sm_120"},
 		{"ga_naive_fp8", 86, "kernel ga_naive_fp8: not built for compute capability 8.6, only for ptx90, sm_100, sm_120, sm_89, sm_90a"},
 	} {
 		if _, err := Find(c.symbol, c.cc); err == nil || err.Error() != c.want {

@@ -1,5 +1,5 @@
-// Package attention plans attention and binds it on a device: one row that decodes, many
-// rows on tensor cores, and a plain one for all else.
+// Package attention plans attention and binds it on a device. It has kernels for one decode row, for many
+// rows on tensor cores, and a plain one for everything else.
 package attention
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// Problem is what a plan may depend on: [kernels.Attention] without addresses.
+// Problem is the part of [kernels.Attention] that plans depend on: everything but addresses.
 type Problem struct {
 	rows     int
 	heads    kernels.Heads
@@ -20,33 +20,30 @@ type Problem struct {
 	window   int // 0 for none
 	scale    float64
 	LDQ      int
-	length   int // bounds the position of the last row, plus one
+	length   int // upper bound of the last row's position, plus one
 	capacity int // of the cache
-	// aligned is the largest power of two, at most 16, that divides in bytes the addresses
-	// of queries, keys, values and output and the distance of the queries' rows.
+	// aligned is the largest power of two, at most 16, that divides the byte addresses of queries, keys,
+	// values and output and the row stride of queries.
 	aligned int
 }
 
-// Addresses are where the operands of an attention lie on the device.
+// Addresses are the device addresses of an attention's operands.
 type Addresses struct {
 	q, keys, values, out, position uint64
 	scratch, Flags                 uint64
 }
 
-// attentionFamily and attentionPlan are those of attention.
 type (
 	attentionFamily = planning.Family[Problem, Addresses]
 	attentionPlan   = planning.Plan[Addresses]
 )
 
-// attentionFamilies are the rungs of the ladder, the best first.
 var attentionFamilies = []attentionFamily{Decode{}, flash{}, naive{}}
 
-// Families are the rungs of the ladder, the best first.
+// Families returns the kernels of the ladder, the best first.
 func Families() []planning.Family[Problem, Addresses] { return slices.Clone(attentionFamilies) }
 
-// NewProblem checks the sizes of an attention; the error names the first that is
-// impossible.
+// NewProblem checks the sizes of an attention; the error names the first invalid one.
 func NewProblem(o kernels.Attention) (Problem, error) {
 	p := Problem{
 		rows: o.Rows, heads: o.Heads, DType: o.DType, window: o.Window, scale: o.Scale,
@@ -81,7 +78,7 @@ func NewProblem(o kernels.Attention) (Problem, error) {
 	return p, nil
 }
 
-// before is how many positions before its own the first row sees at most.
+// before returns how many earlier positions the first row attends to, at most.
 func (p Problem) before() int {
 	n := p.length - p.rows
 	if p.window > 0 {
@@ -90,7 +87,7 @@ func (p Problem) before() int {
 	return n
 }
 
-// width is how many keys a row sees at most.
+// width returns how many keys a row attends to, at most.
 func (p Problem) width() int {
 	if p.window > 0 {
 		return min(p.length, p.window)
@@ -98,10 +95,9 @@ func (p Problem) width() int {
 	return p.length
 }
 
-// pairs is how many pairs of a row and a key it sees there are in one head, as far as the
-// host knows the position.
+// pairs returns the number of pairs of a row and a key in one head, as far as the host knows the position.
 func (p Problem) pairs() float64 {
-	first, last := float64(p.length-p.rows+1), float64(p.length) // keys that rows see without a window
+	first, last := float64(p.length-p.rows+1), float64(p.length) // keys per row without a window
 	w := float64(p.width())
 	if w >= last {
 		return (first + last) / 2 * float64(p.rows)
@@ -112,19 +108,17 @@ func (p Problem) pairs() float64 {
 	return (first+w-1)/2*(w-first) + w*(last-w+1)
 }
 
-// flops counts the operations of an attention: two products of Dim for each pair of a
-// row and a key.
+// flops counts operations: two products of Dim for each pair of a row and a key.
 func (p Problem) flops() float64 {
 	return 4 * p.pairs() * float64(p.heads.Query) * float64(p.heads.Dim)
 }
 
-// bytes is the least that moves: queries and output, and what is seen of the cache, once.
+// bytes returns the minimum traffic: queries, output and the visible cache, once each.
 func (p Problem) bytes() float64 {
 	seen := float64(p.rows + p.before())
 	return float64(p.DType.Size()) * float64(p.heads.Dim) * (2*float64(p.rows)*float64(p.heads.Query) + 2*seen*float64(p.heads.KV))
 }
 
-// memorySeconds is how long they take.
 func (p Problem) memorySeconds(a planning.Arch) float64 {
 	if a.Bandwidth <= 0 {
 		return 0
@@ -132,9 +126,8 @@ func (p Problem) memorySeconds(a planning.Arch) float64 {
 	return p.bytes() / (a.Bandwidth * models.For(a.CC, a.SMs, a.Bandwidth).Memory)
 }
 
-// model is the constants of all of attention.
 type model struct {
-	// Memory is the part of the data sheet's bandwidth that is reached.
+	// Memory is the reachable fraction of data-sheet bandwidth.
 	Memory float64 `constant:"memory" unit:"1"`
 }
 

@@ -10,11 +10,11 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// Decode is attention_decode.cu: one row of queries, the sequence split among
-// blocks that merge in their order.
+// Decode is attention_decode.cu: one row of queries. The sequence is split among blocks, which merge in
+// order.
 type Decode struct{}
 
-// What attention_decode.cu fixes.
+// Constants of attention_decode.cu.
 const (
 	decodeWarps     = 8
 	decodeTile      = 16 // keys
@@ -23,25 +23,25 @@ const (
 	decodeMostDim   = 256
 )
 
-// decodeKernel is one of the kernels: which, how many heads of a group its blocks take,
-// and how many blocks a multiprocessor runs at a time.
+// decodeKernel is one kernel variant, the number of a group's heads per block, and the resident blocks per
+// multiprocessor.
 type decodeKernel struct {
 	name    string // behind the type
 	heads   int
 	perSM   int
 	tensors bool
-	bulk    bool // tiles by bulk copies, with tensors
+	bulk    bool // bulk copies, with tensor cores
 }
 
-// Name is the name by which the kernel is selected.
+// Name implements [planning.Family].
 func (Decode) Name() string { return "decode" }
 
-// Describe is one line for people.
+// Describe implements [planning.Family].
 func (Decode) Describe(planning.Arch) string {
 	return "one row against the cache: the heads of a group share a block, the sequence split among blocks"
 }
 
-// Supports returns why p can't run on a, empty when it can.
+// Supports implements [planning.Family].
 func (Decode) Supports(a planning.Arch, p Problem) string {
 	switch reason := planning.TypeReason(a, p.DType); {
 	case reason != "":
@@ -57,7 +57,6 @@ func (Decode) Supports(a planning.Arch, p Problem) string {
 	return ""
 }
 
-// decodeKernel is the kernel for p.
 func (p Problem) decodeKernel(a planning.Arch) decodeKernel {
 	dim := p.heads.Dim
 	if a.CC >= 80 && p.DType.Size() == 2 && (dim == 64 || dim == 128) && p.aligned == 16 && p.capacity <= math.MaxInt32/dim {
@@ -72,42 +71,38 @@ func (p Problem) decodeKernel(a planning.Arch) decodeKernel {
 	return decodeKernel{name: "256", heads: 2, perSM: 1}
 }
 
-// chunks is how many blocks share the heads of a group.
+// chunks returns how many blocks share the heads of a group.
 func (k decodeKernel) chunks(h kernels.Heads) int { return planning.DivideUp(h.Query/h.KV, k.heads) }
 
-// decodeChoice is a kernel and how often the sequence is split.
 type decodeChoice struct {
 	decodeKernel
 	splits int
 }
 
-// mostSplits is how often the sequence may be split: all blocks must be on the GPU at once,
-// since they wait for each other.
+// mostSplits keeps all blocks resident at once, because they wait for each other.
 func (k decodeKernel) mostSplits(a planning.Arch, h kernels.Heads) int {
 	return min(decodeSplits, a.SMs*k.perSM/(h.KV*k.chunks(h)))
 }
 
-// decodeModel is the constants of attention_decode.cu's times.
 type decodeModel struct {
-	// Start is what a launch takes beside its work, Block what each block of a
-	// multiprocessor adds, most of it where it leaves the next launch no room to begin,
-	// Split what each split does, and Merged, on tensor cores, what each element
-	// does of the output that a block merges.
+	// Start is the fixed cost of a launch. Block is the cost of each block on a multiprocessor, mainly
+	// because it delays the start of the next launch. Split is the cost per split. Merged, on tensor cores,
+	// is the cost per output element that a block merges.
 	Start  float64 `constant:"start" unit:"s"`
 	Block  float64 `constant:"block" unit:"s"`
 	Split  float64 `constant:"split" unit:"s"`
 	Merged float64 `constant:"merged" unit:"s"`
-	// Latency is how long a step of a warp takes that only waits for its loads.
+	// Latency is the time of a warp's step that only waits for loads.
 	Latency float64 `constant:"latency" unit:"s"`
-	// Reached is the part of the memory's bandwidth that is reached.
+	// Reached is the reachable fraction of memory bandwidth.
 	Reached float64 `constant:"reached" unit:"1"`
-	// Bulk is what it takes to begin with bulk copies.
+	// Bulk is the startup time of bulk copies.
 	Bulk float64 `constant:"bulk" unit:"s"`
 }
 
 var decodeModels = calibration.Of[decodeModel]("attention_decode")
 
-// steps is how many loads of a tile wait for each other.
+// steps returns how many loads of a tile depend on each other.
 func (k decodeKernel) steps() float64 {
 	if k.tensors {
 		return 1
@@ -115,16 +110,15 @@ func (k decodeKernel) steps() float64 {
 	return 4
 }
 
-// seconds is what the model expects: rounds in which every warp loads a tile, in steps of
-// a load's latency, or of what memory or a multiprocessor takes for them. Of bulk copies,
-// which are asked for long before they are waited for, the longest of the three hides the
-// others; a block with them gets no more of the bandwidth than if all multiprocessors had one.
+// seconds models rounds; in each, every warp loads a tile. A step is bound by load latency, by L2 or by
+// memory. With bulk copies, which are issued far ahead, the slowest of the three hides the others; otherwise
+// they add up partly. A block with bulk copies gets at most the bandwidth share of one multiprocessor.
 func (c decodeChoice) seconds(a planning.Arch, p Problem) float64 {
 	m := decodeModels.For(a.CC, a.SMs, a.Bandwidth)
 	blocks := p.heads.KV * c.chunks(p.heads) * c.splits
 	tiles := float64(planning.DivideUp(p.width(), decodeTile)) / float64(c.splits) // of a block
 	perSM := float64(planning.DivideUp(blocks, a.SMs))
-	bytes := min(decodeWarps, tiles) * 2 * float64(decodeTile*p.heads.Dim*p.DType.Size()) / c.steps() // of a block's step
+	bytes := min(decodeWarps, tiles) * 2 * float64(decodeTile*p.heads.Dim*p.DType.Size()) / c.steps() // bytes of a block's step
 	times := []float64{m.Latency, perSM * bytes / (planning.L2PerClock(a) * a.ClockMHz * 1e6)}
 	if a.Bandwidth > 0 {
 		share := blocks // of the bandwidth
@@ -150,7 +144,6 @@ func (c decodeChoice) seconds(a planning.Arch, p Problem) float64 {
 		max(1, tiles/decodeWarps)*c.steps()*step
 }
 
-// decodeChoices are the ways to split p.
 func decodeChoices(a planning.Arch, p Problem) []decodeChoice {
 	kernels := []decodeKernel{p.decodeKernel(a)}
 	if k := kernels[0]; a.CC == 90 && k.tensors && p.heads.Dim == 128 {
@@ -172,7 +165,7 @@ func decodeChoices(a planning.Arch, p Problem) []decodeChoice {
 	return all
 }
 
-// Plan decides how p, which is supported, runs on a.
+// Plan implements [planning.Family].
 func (Decode) Plan(a planning.Arch, p Problem) attentionPlan {
 	return PlanRotated(a, p, Rotation{})
 }
@@ -181,12 +174,12 @@ func (Decode) Candidates(a planning.Arch, p Problem) []attentionPlan {
 	return RotatedPlans(a, p, Rotation{})
 }
 
-// PlanRotated is the plan with a rotation on the way in.
+// PlanRotated returns the plan with rotation of the inputs in the same launch.
 func PlanRotated(a planning.Arch, p Problem, r Rotation) attentionPlan {
 	return planning.Fastest(RotatedPlans(a, p, r))
 }
 
-// RotatedPlans are those among which [PlanRotated] chooses.
+// RotatedPlans returns the candidates of [PlanRotated].
 func RotatedPlans(a planning.Arch, p Problem, r Rotation) []attentionPlan {
 	var plans []attentionPlan
 	for _, c := range decodeChoices(a, p) {
@@ -195,14 +188,13 @@ func RotatedPlans(a planning.Arch, p Problem, r Rotation) []attentionPlan {
 	return plans
 }
 
-// Rotation is what a launch that rotates needs beside attention's operands; its
-// queries are the raw row. A table at 0 stands for none.
+// Rotation has the extra operands of a launch with rotation; its queries are the unrotated row. Table 0 means
+// no rotation.
 type Rotation struct {
 	Table     uint64
 	Positions int
 }
 
-// plan is the choice's, r that of the rotation on the way in.
 func (c decodeChoice) plan(a planning.Arch, p Problem, r Rotation) attentionPlan {
 	groups := int64(p.heads.KV * c.chunks(p.heads))
 	return attentionPlan{
@@ -214,8 +206,8 @@ func (c decodeChoice) plan(a planning.Arch, p Problem, r Rotation) attentionPlan
 	}
 }
 
-// tiling is how the launch divides its work: a block has the columns of some heads of the
-// one row, and every splits-th part of the keys.
+// tiling returns the division of work: a block has some heads' columns of the one row, and every splits-th
+// part of the keys.
 func (c decodeChoice) tiling(a planning.Arch, p Problem) kernels.Tiling {
 	return kernels.Tiling{
 		Tile:  [3]int{1, c.headsOf(p.heads) * p.heads.Dim, decodeWarps * decodeTile},
@@ -223,23 +215,21 @@ func (c decodeChoice) tiling(a planning.Arch, p Problem) kernels.Tiling {
 	}
 }
 
-// headsOf is how many heads the blocks have that have the most.
+// headsOf returns the largest number of heads per block.
 func (k decodeKernel) headsOf(h kernels.Heads) int { return min(k.heads, h.Query/h.KV) }
 
-// recordWords is the size of what one block tells another: struct Record.
+// recordWords is the size of struct Record, which blocks exchange.
 func (c decodeChoice) recordWords(h kernels.Heads) int {
 	heads := c.headsOf(h)
 	return 2*planning.DivideUp(heads, 2)*2 + planning.DivideUp(heads*h.Dim, 4*c.splits)*4
 }
 
-// decodeAhead is how many tiles each warp has L2 fetch before its launch begins.
+// decodeAhead is the number of tiles that each warp prefetches to L2 before its launch begins.
 const decodeAhead = 2
 
-// ahead is decodeAhead where these blocks leave room on the GPU for those of the next launch;
-// else that begins when these have ended, and to find out what to fetch only costs time. The
-// kernels that load to tensor cores do without: between products, which leave memory no time
-// to spare, it delays them. Bulk copies gain by it there, which is where a rotation is on the
-// way in, and lose by themselves.
+// ahead returns decodeAhead if these blocks leave room on the GPU for the next launch's blocks; otherwise
+// prefetching costs time. It returns 0 for kernels that load directly to tensor cores: next to memory-bound
+// products, prefetching delays them. Bulk copies gain from it there, with rotation, and lose when run alone.
 func (c decodeChoice) ahead(a planning.Arch, h kernels.Heads, r Rotation) int {
 	switch {
 	case c.bulk && r.Table != 0:
@@ -250,23 +240,23 @@ func (c decodeChoice) ahead(a planning.Arch, h kernels.Heads, r Rotation) int {
 	return decodeAhead
 }
 
-// call launches attention_decode.cu: struct Params there.
 func (c decodeChoice) call(a planning.Arch, p Problem, at Addresses, r Rotation) planning.Call {
 	chunks, heads := c.chunks(p.heads), c.headsOf(p.heads)
 	k := planning.Call{
 		Kernel: fmt.Sprintf("ga_attention_decode_%s_%s", p.DType, c.name),
 		Grid:   planning.Dim3{X: c.splits, Y: p.heads.KV * chunks}, Block: planning.Dim3{X: 32 * decodeWarps},
-		// What is copied, the warps' sums, then what comes of the other blocks.
+		// Bulk-copy tiles, the warps' sums, then the other blocks' records.
 		Shared:  4*(decodeWarps*heads*p.heads.Dim+c.splits*c.recordWords(p.heads)) + c.copied(p),
 		Overlap: a.CC >= 90, Cooperative: c.splits > 1,
 	}
 	k.Args.Pointer(at.q).Pointer(at.keys).Pointer(at.values).Pointer(at.out).Pointer(at.position).Pointer(r.Table).Pointer(at.Flags)
 	k.Args.Int32(p.heads.Query, p.heads.KV, p.heads.Query/p.heads.KV, chunks, p.heads.Dim, p.capacity, p.window, p.length)
-	k.Args.Int32(r.Positions, c.ahead(a, p.heads, r), planning.OneIf(p.aligned == 16 && p.heads.Dim*p.DType.Size()%16 == 0)).Float32(p.scale * math.Log2E)
+	k.Args.Int32(r.Positions, c.ahead(a, p.heads, r),
+		planning.OneIf(p.aligned == 16 && p.heads.Dim*p.DType.Size()%16 == 0)).Float32(p.scale * math.Log2E)
 	return k
 }
 
-// copied is how many bytes a block's bulk copies bring at a time: a tile of each warp.
+// copied returns the bytes of a block's bulk copies in flight: one tile per warp.
 func (k decodeKernel) copied(p Problem) int {
 	if !k.bulk {
 		return 0

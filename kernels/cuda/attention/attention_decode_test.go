@@ -8,7 +8,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// decodeProblem is one row that attends to length keys, as models have it.
 func decodeProblem(t *testing.T, h kernels.Heads, d kernels.DType, length int) Problem {
 	t.Helper()
 	p, err := NewProblem(kernels.Attention{
@@ -21,8 +20,6 @@ func decodeProblem(t *testing.T, h kernels.Heads, d kernels.DType, length int) P
 	return p
 }
 
-// TestDecodeDecisions: the sequence is split until the GPU is full, and less often where it
-// is short; tensor cores where there are the type and the head for them.
 func TestDecodeDecisions(t *testing.T) {
 	mistral := kernels.Heads{Query: 32, KV: 8, Dim: 128}
 	turing := planning.Arch{CC: 75, SMs: 40, SharedMax: 64 << 10, ClockMHz: 1590, Bandwidth: 320e9}
@@ -49,9 +46,8 @@ func TestDecodeDecisions(t *testing.T) {
 	}
 }
 
-// TestDecodeAhead: nothing is fetched ahead by blocks that leave no room for the next launch,
-// on tensor cores, or on GPUs where launches do not overlap; by bulk copies where there is a
-// rotation.
+// No prefetch if blocks leave no room for the next launch, on tensor cores, or without overlapping launches.
+// Bulk copies prefetch only with rotation.
 func TestDecodeAhead(t *testing.T) {
 	h := kernels.Heads{Query: 32, KV: 8, Dim: 128}
 	k := decodeProblem(t, h, kernels.FP32, 4096).decodeKernel(cudatest.H200)
@@ -68,7 +64,8 @@ func TestDecodeAhead(t *testing.T) {
 		if c.bulk {
 			want = decodeAhead
 		}
-		if alone, rotated := c.ahead(cudatest.H200, h, Rotation{}), c.ahead(cudatest.H200, h, Rotation{Table: 1}); alone != 0 || rotated != want {
+		if alone, rotated := c.ahead(cudatest.H200, h, Rotation{}),
+			c.ahead(cudatest.H200, h, Rotation{Table: 1}); alone != 0 || rotated != want {
 			t.Errorf("%s %d splits: %d tiles ahead, with a rotation %d, want 0 and %d", c.name, c.splits, alone, rotated, want)
 		}
 	}
@@ -83,7 +80,8 @@ func TestDecodeSupports(t *testing.T) {
 		{func(*Problem) {}, ""},
 		{func(p *Problem) { p.rows = 2 }, "takes one row of queries, not 2"},
 		{func(p *Problem) { p.heads.Dim = 258 }, "takes heads of up to 256 elements, not 258"},
-		{func(p *Problem) { p.heads = kernels.Heads{Query: 133, KV: 133, Dim: 256} }, "133 heads of keys and values are more than blocks that run at once"},
+		{func(p *Problem) { p.heads = kernels.Heads{Query: 133, KV: 133, Dim: 256} },
+			"133 heads of keys and values are more than blocks that run at once"},
 	} {
 		q := p
 		c.change(&q)
@@ -93,8 +91,6 @@ func TestDecodeSupports(t *testing.T) {
 	}
 }
 
-// TestDecodeCall: the launch as attention_decode.cu's struct Params has it, and memory for
-// what blocks tell each other.
 func TestDecodeCall(t *testing.T) {
 	p := decodeProblem(t, kernels.Heads{Query: 36, KV: 3, Dim: 128}, kernels.BF16, 1000)
 	p.window, p.scale = 700, 1
@@ -102,14 +98,15 @@ func TestDecodeCall(t *testing.T) {
 	k := plan.Bind(Addresses{q: 1, keys: 2, values: 3, out: 4, position: 5, Flags: 6})[0]
 	want := new(planning.Args).Pointer(1).Pointer(2).Pointer(3).Pointer(4).Pointer(5).Pointer(7).Pointer(6)
 	want.Int32(36, 3, 12, 2, 128, 1024, 700, 1000, 2048, 0, 1).Float32(1.4426950408889634)
-	words := 2*8 + 208 // of 8 heads · 128 elements, a fifth, in fours
-	if k.Kernel != "ga_attention_decode_bf16_tensor_128" || k.Grid != (planning.Dim3{X: 5, Y: 6}) || k.Shared != 4*(8*8*128+5*words) || !k.Overlap ||
+	words := 2*8 + 208
+	if k.Kernel != "ga_attention_decode_bf16_tensor_128" || k.Grid != (planning.Dim3{X: 5, Y: 6}) || k.Shared != 4*(8*8*128+5*words) ||
+		!k.Overlap ||
 		string(k.Args.Bytes) != string(want.Bytes) || plan.Flags != int64(6*5*5*words*4) {
 		t.Errorf("plan %+v, call %+v", plan, k)
 	}
-	// Bulk copies want 64 KiB more, and L2 to fetch the first of them.
 	for _, c := range decodeChoices(cudatest.H200, p) {
-		b := c.call(cudatest.H200, p, Addresses{q: 1, keys: 2, values: 3, out: 4, position: 5, Flags: 6}, Rotation{Table: 7, Positions: 2048})
+		b := c.call(cudatest.H200, p, Addresses{q: 1, keys: 2, values: 3, out: 4, position: 5, Flags: 6},
+			Rotation{Table: 7, Positions: 2048})
 		want := *new(planning.Args).Pointer(1).Pointer(2).Pointer(3).Pointer(4).Pointer(5).Pointer(7).Pointer(6)
 		want.Int32(36, 3, 12, 2, 128, 1024, 700, 1000, 2048, 2, 1).Float32(1.4426950408889634)
 		if c.bulk && (b.Kernel != "ga_attention_decode_bf16_bulk_128" || b.Shared != 64<<10+4*(8*8*128+c.splits*c.recordWords(p.heads)) ||

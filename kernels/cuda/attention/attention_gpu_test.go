@@ -17,15 +17,13 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gputest"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// attends binds one way; the errors of plans would show here.
 func attends(d gputest.GPU, f attentionFamily) func(kernels.Attention) (kernels.Launch, error) {
 	return NewWay(d.Device, f.Name(), "", f).Attend
 }
 
-// caseProblem is what a rung will be asked to plan for a case of the gate, whose operands
-// are aligned as far as its leading dimension is.
 func caseProblem(t *testing.T, c kernels.AttentionCase) Problem {
 	t.Helper()
 	c, err := c.Normalized()
@@ -43,7 +41,6 @@ func caseProblem(t *testing.T, c kernels.AttentionCase) Problem {
 	return p
 }
 
-// gateAttention runs cases past the gate in every way of every rung.
 func gateAttention(t *testing.T, cases func(d kernels.DType, dim int) []kernels.AttentionCase) {
 	d := gputest.First(t)
 	for _, dt := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16} {
@@ -76,8 +73,6 @@ func gateAttention(t *testing.T, cases func(d kernels.DType, dim int) []kernels.
 	}
 }
 
-// attentionChecks are the cases with their checks, of which some are made ahead while a
-// GPU is busy with others.
 func attentionChecks(t *testing.T, cases []kernels.AttentionCase) iter.Seq2[kernels.AttentionCase, *kernels.AttentionCheck] {
 	const ahead = 6
 	return func(yield func(kernels.AttentionCase, *kernels.AttentionCheck) bool) {
@@ -111,11 +106,10 @@ func attentionChecks(t *testing.T, cases []kernels.AttentionCase) iter.Seq2[kern
 	}
 }
 
-// TestAttentionGate holds every rung against the standing table.
 func TestAttentionGate(t *testing.T) { gateAttention(t, kernels.AttentionCases) }
 
-// smallAttentions are few and small: for a tool that watches every access. They have
-// tails, a beginning inside of a tile, a ring that wraps around, and a window.
+// smallAttentions are small enough for tools that check every access. They have tails, a start inside a tile,
+// a wrapped ring, and a window.
 func smallAttentions(d kernels.DType, dim int) []kernels.AttentionCase {
 	heads := kernels.Heads{Query: 4, KV: 2, Dim: dim}
 	cases := []kernels.AttentionCase{
@@ -129,10 +123,8 @@ func smallAttentions(d kernels.DType, dim int) []kernels.AttentionCase {
 	return append(cases, kernels.AttentionCase{Rows: 300, Heads: heads, DType: d})
 }
 
-// TestSmallAttention runs few small attentions in every way, for tools that watch every access.
 func TestSmallAttention(t *testing.T) { gateAttention(t, smallAttentions) }
 
-// attentionBench is attention as a model has it: 32 heads of queries, 8 of keys.
 type attentionBench struct {
 	rows, position, window, dim int
 	dtype                       kernels.DType
@@ -146,7 +138,6 @@ func (b attentionBench) String() string {
 	return s
 }
 
-// operands fills queries and cache with normal data.
 func (b attentionBench) operands(t testing.TB, d gputest.GPU) kernels.Attention {
 	o := kernels.Attention{
 		Rows: b.rows, Heads: kernels.Heads{Query: 32, KV: 8, Dim: b.dim}, DType: b.dtype, Window: b.window,
@@ -172,9 +163,8 @@ func (b attentionBench) operands(t testing.TB, d gputest.GPU) kernels.Attention 
 	return o
 }
 
-// BenchmarkAttention measures flash in all its ways, in interleaved rounds: an operation
-// counts 4·Dim for each pair of a row and a key that it sees. GEMMAUDIT_ATTENTION
-// selects cases by a part of their name.
+// BenchmarkAttention measures all variants of flash in interleaved rounds, with 4·Dim operations for each
+// pair of a row and a key. GEMMAUDIT_ATTENTION selects cases by a substring of their name.
 func BenchmarkAttention(b *testing.B) {
 	d := gputest.First(b)
 	var cases []attentionBench
@@ -183,7 +173,8 @@ func BenchmarkAttention(b *testing.B) {
 			for _, rows := range []int{2048, 8192, 16384} {
 				cases = append(cases, attentionBench{rows, 0, 0, dim, dt})
 			}
-			cases = append(cases, attentionBench{16384, 0, 4096, dim, dt}, attentionBench{512, 4096, 0, dim, dt}, attentionBench{128, 0, 0, dim, dt})
+			cases = append(cases, attentionBench{16384, 0, 4096, dim, dt}, attentionBench{512, 4096, 0, dim, dt},
+				attentionBench{128, 0, 0, dim, dt})
 		}
 	}
 	for _, c := range cases {
@@ -218,7 +209,7 @@ func BenchmarkAttention(b *testing.B) {
 			kerneltest.MeasureRounds(b, all)
 			best := 0.0
 			for _, s := range all {
-				mid := kerneltest.Median(s.Samples)
+				mid := stats.Median(s.Samples)
 				rate := p.flops() / mid / 1e12
 				best = max(best, rate)
 				fmt.Fprintf(os.Stderr, "%-44s %-32s %9.2f us %7.1f TFLOP/s at %4.0f MHz\n", c, s.Name, mid*1e6, rate, clocks[s.Name])

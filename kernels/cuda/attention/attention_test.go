@@ -10,13 +10,11 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// attentionProblems are attentions of type d that rungs are to plan: one row, tails and
-// many rows; early, late, and behind a window; heads of the sizes that models have and of
-// others; operands that are aligned to 16 bytes and to their elements.
 func attentionProblems(t *testing.T, d kernels.DType) []Problem {
 	t.Helper()
 	var out []Problem
-	for _, heads := range []kernels.Heads{{Query: 32, KV: 8, Dim: 128}, {Query: 1, KV: 1, Dim: 64}, {Query: 3, KV: 1, Dim: 128}, {Query: 4, KV: 2, Dim: 80}, {Query: 71, KV: 71, Dim: 256}} {
+	for _, heads := range []kernels.Heads{{Query: 32, KV: 8, Dim: 128}, {Query: 1, KV: 1, Dim: 64}, {Query: 3, KV: 1, Dim: 128},
+		{Query: 4, KV: 2, Dim: 80}, {Query: 71, KV: 71, Dim: 256}} {
 		for _, rows := range []int{1, 2, 17, 128, 300, 8192} {
 			for _, before := range []int{0, 1, 1000, 32768 - rows} {
 				for _, window := range []int{0, 1, 100, 4096} {
@@ -42,8 +40,6 @@ func attentionProblems(t *testing.T, d kernels.DType) []Problem {
 	return out
 }
 
-// TestPlannedAttention: whatever a rung plans for an attention that it supports, on any
-// GPU, is in the embedded device code and within the limits of both.
 func TestPlannedAttention(t *testing.T) {
 	const base = 1 << 32
 	for _, f := range attentionFamilies {
@@ -90,8 +86,6 @@ func TestPlannedAttention(t *testing.T) {
 	}
 }
 
-// TestPickAttention: every attention has a rung on every GPU that has its type, and those
-// of many rows and of as many heads as models have go to tensor cores.
 func TestPickAttention(t *testing.T) {
 	for _, d := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16} {
 		for _, p := range attentionProblems(t, d) {
@@ -108,7 +102,6 @@ func TestPickAttention(t *testing.T) {
 	}
 }
 
-// TestAttentionPairs: the count in closed form is that of going through rows and keys.
 func TestAttentionPairs(t *testing.T) {
 	for _, rows := range []int{1, 2, 7, 30} {
 		for _, length := range []int{30, 31, 64, 65} {
@@ -151,7 +144,8 @@ func TestAttentionSizes(t *testing.T) {
 		{func(o *kernels.Attention) { o.LDQ = 255 }, "ldq: 255, expected at least the queries' 256 columns"},
 		{func(o *kernels.Attention) { o.Length = 3 }, "length: 3, expected at least the 4 rows"},
 		{func(o *kernels.Attention) { o.Length = 257 }, "cache: capacity 256, expected at least 257: 4 rows and the 253 positions"},
-		{func(o *kernels.Attention) { o.Length, o.Window = 1000, 254 }, "cache: capacity 256, expected at least 257: 4 rows and the 253 positions"},
+		{func(o *kernels.Attention) { o.Length, o.Window = 1000, 254 },
+			"cache: capacity 256, expected at least 257: 4 rows and the 253 positions"},
 		{func(o *kernels.Attention) { o.Cache.Capacity = 300 }, "cache: capacity 300, expected a multiple of 256"},
 		{func(o *kernels.Attention) {
 			o.Heads = kernels.Heads{Query: 1 << 20, KV: 1, Dim: 1 << 20}

@@ -10,8 +10,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// flash is attention of many rows on tensor cores, whose scores never leave the chip:
-// flash_hopper.cu on compute capability 9.0, flash.cu from 8.0 on.
+// flash is attention of many rows on tensor cores, with scores kept on chip: flash_hopper.cu on compute
+// capability 9.0, flash.cu from 8.0.
 type flash struct{}
 
 func (flash) Name() string { return "flash" }
@@ -41,7 +41,7 @@ func (flash) Supports(a planning.Arch, p Problem) string {
 	return ""
 }
 
-// Candidates are the plans among which plan chooses.
+// Candidates implements [planning.Chooser].
 func (flash) Candidates(a planning.Arch, p Problem) []attentionPlan {
 	var plans []attentionPlan
 	if a.CC == 90 {
@@ -58,24 +58,22 @@ func (f flash) Plan(a planning.Arch, p Problem) attentionPlan {
 	return planning.Fastest(f.Candidates(a, p))
 }
 
-// What flash.cu fixes: its tile, its threads and, at most, their registers.
+// Constants of flash.cu: tile, threads, and maximum registers.
 const (
 	flashRows, flashKeys             = 64, 64
 	flashThreads                     = 128
 	flashRegisters, flashRegisters64 = 208, 144
 )
 
-// flashModel is the constants of flash.cu's times.
 type flashModel struct {
-	// Rate is the part of the tensor cores' rate that tiles reach together.
+	// Rate is the reached fraction of the tensor cores' peak rate.
 	Rate float64 `constant:"rate" unit:"1"`
-	// Edge is what a block takes beside its keys.
+	// Edge is the fixed cost of a block, apart from its keys.
 	Edge float64 `constant:"edge" unit:"cycles"`
 }
 
 var flashModels = calibration.Of[flashModel]("flash")
 
-// flashPlan is the plan of flash.cu.
 func flashPlan(a planning.Arch, p Problem) attentionPlan {
 	m := flashModels.For(a.CC, a.SMs, a.Bandwidth)
 	shared := 4 * flashKeys * p.heads.Dim * p.DType.Size() // two tiles of keys, two of values
@@ -86,7 +84,7 @@ func flashPlan(a planning.Arch, p Problem) attentionPlan {
 	perSM := max(1, min(65536/(registers*flashThreads), a.SharedMax/shared))
 	tile := 2 * float64(flashRows/16*flashKeys/8*p.heads.Dim*p.DType.Size()/32) * planning.TensorClocks(a, p.DType) / m.Rate
 	var cost []float64
-	longest := 0.0 // cycles of a block, alone as among others
+	longest := 0.0 // cycles of a block, alone or among others
 	for _, n := range keyTiles(p, flashRows, flashKeys) {
 		cost = append(cost, m.Edge/float64(perSM)+float64(n)*tile)
 		longest = max(longest, m.Edge+float64(n)*tile*float64(perSM))
@@ -94,8 +92,9 @@ func flashPlan(a planning.Arch, p Problem) attentionPlan {
 	cycles := max(dealt(cost, p.heads.Query, a.SMs), longest)
 	rowTiles := planning.DivideUp(p.rows, flashRows)
 	return attentionPlan{
-		Label:   fmt.Sprintf("%dx%d", flashRows, flashKeys),
-		Tiling:  kernels.Tiling{Tile: [3]int{flashRows, p.heads.Dim, flashKeys}, Waves: planning.Waves(a, rowTiles*p.heads.Query, perSM), Split: 1},
+		Label: fmt.Sprintf("%dx%d", flashRows, flashKeys),
+		Tiling: kernels.Tiling{Tile: [3]int{flashRows, p.heads.Dim, flashKeys}, Waves: planning.Waves(a, rowTiles*p.heads.Query, perSM),
+			Split: 1},
 		Seconds: planning.LaunchSeconds(a) + max(p.memorySeconds(a), cycles/(a.ClockMHz*1e6)),
 		Bind: func(at Addresses) []planning.Call {
 			k := planning.Call{
@@ -110,8 +109,7 @@ func flashPlan(a planning.Arch, p Problem) attentionPlan {
 	}
 }
 
-// keyTiles is how many tiles of keys each tile of rows looks at, from the first tile of
-// rows to the last, with the last row where length ends.
+// keyTiles returns the number of key tiles for each tile of rows, in order; the last row is at length.
 func keyTiles(p Problem, rows, keys int) []int {
 	first := p.length - p.rows
 	tiles := make([]int, planning.DivideUp(p.rows, rows))
@@ -126,8 +124,8 @@ func keyTiles(p Problem, rows, keys int) []int {
 	return tiles
 }
 
-// dealt is the work of the block that gets the most when tiles, which cost what cost
-// says and come `copies` times each, are dealt out from the heaviest on.
+// dealt returns the load of the busiest block when tiles of the given costs, `copies` times each, are
+// assigned from the heaviest on.
 func dealt(cost []float64, copies, blocks int) float64 {
 	total, most := 0.0, slices.Max(cost)
 	for _, c := range cost {

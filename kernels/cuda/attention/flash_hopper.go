@@ -9,14 +9,14 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// flashHopperTile is one shape that flash_hopper.cu was built in.
+// flashHopperTile is a built tile shape of flash_hopper.cu.
 type flashHopperTile struct {
 	dim       int
-	consumers int // of 64 rows each
+	consumers int // each with 64 rows
 	keys      int
 }
 
-// What flash_hopper.cu fixes.
+// Constants of flash_hopper.cu.
 const (
 	flashHopperConsumerRows = 64
 	flashHopperStagesMost   = 8
@@ -27,7 +27,7 @@ const (
 
 func (t flashHopperTile) rows() int { return t.consumers * flashHopperConsumerRows }
 
-// stages is how many tiles of keys or values fit beside queries and output.
+// stages returns how many tiles of keys or values fit in shared memory next to queries and output.
 func (t flashHopperTile) stages() int {
 	return min(flashHopperStagesMost, (planning.Shared90-1024-flashHopperBarriers-2*t.rows()*t.dim*2)/(t.keys*t.dim*2))
 }
@@ -36,28 +36,26 @@ func (t flashHopperTile) shared() int {
 	return 1024 + flashHopperBarriers + 2*t.rows()*t.dim*2 + t.stages()*t.keys*t.dim*2
 }
 
-// flashHopperModel is the constants of flash_hopper.cu's times.
 type flashHopperModel struct {
-	// Rate is the part of the tensor cores' rate that tiles of heads of 128 reach;
-	// heads of 64 need as many exponents for half of the products.
+	// Rate is the reached fraction of the tensor cores' rate for heads of 128. Heads of 64 need as many
+	// exponentials for half of the products.
 	Rate   float64 `constant:"rate" unit:"1"`
 	Rate64 float64 `constant:"rate_64" unit:"1"`
-	// Clock is what the power limit leaves of the highest clock.
+	// Clock is the fraction of the highest clock under the power limit.
 	Clock float64 `constant:"clock" unit:"1"`
-	// TileCycles is what each tile of rows costs beside its keys.
+	// TileCycles is the fixed cost of a tile of rows, apart from its keys.
 	TileCycles float64 `constant:"tile_cycles" unit:"cycles"`
 }
 
 var flashHopperModels = calibration.Of[flashHopperModel]("flash_hopper")
 
-// seconds is what the model expects of one launch.
 func (t flashHopperTile) seconds(a planning.Arch, p Problem) float64 {
 	m := flashHopperModels.For(a.CC, a.SMs, a.Bandwidth)
 	rate := m.Rate
 	if t.dim == 64 {
 		rate = m.Rate64
 	}
-	// 64 × 8 outputs, 16 deep, take four cycles; there are two products.
+	// wgmma takes four cycles for 64 × 8 outputs, 16 deep; there are two products.
 	tile := 2 * float64(t.rows()*t.keys*t.dim) / 2048 / rate
 	var cost []float64
 	for _, n := range keyTiles(p, t.rows(), t.keys) {
@@ -69,14 +67,14 @@ func (t flashHopperTile) seconds(a planning.Arch, p Problem) float64 {
 
 func (t flashHopperTile) plan(a planning.Arch, p Problem) attentionPlan {
 	return attentionPlan{
-		Label:   fmt.Sprintf("%dx%d stages %d", t.rows(), t.keys, t.stages()),
-		Tiling:  kernels.Tiling{Tile: [3]int{t.rows(), t.dim, t.keys}, Waves: planning.Waves(a, planning.DivideUp(p.rows, t.rows())*p.heads.Query, 1), Split: 1},
+		Label: fmt.Sprintf("%dx%d stages %d", t.rows(), t.keys, t.stages()),
+		Tiling: kernels.Tiling{Tile: [3]int{t.rows(), t.dim, t.keys},
+			Waves: planning.Waves(a, planning.DivideUp(p.rows, t.rows())*p.heads.Query, 1), Split: 1},
 		Seconds: t.seconds(a, p),
 		Bind:    func(at Addresses) []planning.Call { return []planning.Call{t.call(a, p, at)} },
 	}
 }
 
-// call launches flash_hopper.cu: struct FlashParams there.
 func (t flashHopperTile) call(a planning.Arch, p Problem, at Addresses) planning.Call {
 	rowTiles := planning.DivideUp(p.rows, t.rows())
 	k := planning.Call{

@@ -10,8 +10,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// Way is a way in which a device does attention: one rung of the ladder, or auto,
-// which picks among them by a model of their times.
+// Way is one attention kernel of a device, or auto, which picks among them by modeled time.
 type Way struct {
 	dev      *driver.Device
 	name     string
@@ -19,7 +18,7 @@ type Way struct {
 	among    []attentionFamily
 }
 
-// NewWay makes a way of families on a device, with a line about it for people.
+// NewWay makes a way of families on a device; describe is its one-line description.
 func NewWay(d *driver.Device, name, describe string, among ...planning.Family[Problem, Addresses]) *Way {
 	return &Way{dev: d, name: name, describe: describe, among: among}
 }
@@ -27,24 +26,40 @@ func NewWay(d *driver.Device, name, describe string, among ...planning.Family[Pr
 // Ladder is the attention of a GPU.
 type Ladder struct{ *driver.Device }
 
-// AttentionKernels implements kernels.AttentionLister: auto first, then the rungs from the
-// best to the plainest: decode, flash, naive.
+// AttentionKernels lists the kernels: auto, then decode, flash, naive.
 func (d Ladder) AttentionKernels() []kernels.AttentionKernel {
 	all := []kernels.AttentionKernel{NewWay(d.Device, "auto", "picks the least expected time among the others", attentionFamilies...)}
 	for _, f := range attentionFamilies {
-		all = append(all, NewWay(d.Device, f.Name(), f.Describe(d.Arch()), f))
+		way := NewWay(d.Device, f.Name(), f.Describe(d.Arch()), f)
+		if choosing, ok := f.(planning.Chooser[Problem, Addresses]); ok {
+			all = append(all, chooser{way, choosing})
+		} else {
+			all = append(all, way)
+		}
 	}
 	return all
 }
 
-// Name is the name by which it is selected.
+// chooser is the kernel of a family that chooses among plans; each of them is a kernel, too.
+type chooser struct {
+	*Way
+	family planning.Chooser[Problem, Addresses]
+}
+
+// Plan implements [kernels.PlannedAttention].
+func (c chooser) Plan(n int) kernels.AttentionKernel {
+	f := planning.Nth[Problem, Addresses]{Chooser: c.family, N: n}
+	return NewWay(c.dev, kernels.CandidateName(c.name, n), f.Describe(c.dev.Arch()), f)
+}
+
+// Name returns the kernel's name for selection.
 func (t *Way) Name() string { return t.name }
 
-// Describe is one line for people.
+// Describe returns a one-line description.
 func (t *Way) Describe() string { return t.describe }
 
-// Supports looks at sizes and types; operands are taken to be aligned.
-func (t *Way) Supports(o kernels.Attention) error {
+// Attends checks sizes and types; it assumes aligned operands.
+func (t *Way) Attends(o kernels.Attention) error {
 	p, err := NewProblem(o)
 	if err != nil {
 		return &kernels.Unsupported{Kernel: t.name, DType: o.DType, Reason: err.Error()}
@@ -55,8 +70,8 @@ func (t *Way) Supports(o kernels.Attention) error {
 	return nil
 }
 
-// Attend binds an attention. The error is a [*kernels.Unsupported] where no rung takes it,
-// and else names the operand or size that is wrong.
+// Attend binds an attention. The error is a [*kernels.Unsupported] if no kernel supports it; otherwise it
+// names the invalid operand or size.
 func (t *Way) Attend(o kernels.Attention) (kernels.Launch, error) {
 	l, err := Ladder{t.dev}.attend(t.name, t.among, o)
 	if err != nil {
@@ -65,12 +80,11 @@ func (t *Way) Attend(o kernels.Attention) (kernels.Launch, error) {
 	return l, nil
 }
 
-// Attend binds an attention to the rung of the ladder that is expected to take the least
-// time. See [Way.Attend].
+// Attend binds an attention to the kernel with the least expected time. See [Way.Attend].
 func (d Ladder) Attend(o kernels.Attention) (kernels.Launch, error) {
 	l, err := d.attend("auto", attentionFamilies, o)
 	if err != nil {
-		return nil, err // a nil *launch would be a launch that isn't nil
+		return nil, err // a nil *launch in the interface would not be nil
 	}
 	return l, nil
 }
@@ -95,7 +109,8 @@ func (d Ladder) attend(name string, among []attentionFamily, o kernels.Attention
 		label = planning.JoinLabel(best.Name(), label)
 	}
 	key := fmt.Sprintf("attention %s %s %+v", best.Name(), plan.Label, p)
-	l, err := d.NewLaunch(label, key, driver.Steps(plan.Bind(at)), o.Q.Buffer, o.Position.Buffer, o.Cache.Keys.Buffer, o.Cache.Values.Buffer, o.Out.Buffer)
+	l, err := d.NewLaunch(label, key, driver.Steps(plan.Bind(at)), o.Q.Buffer, o.Position.Buffer, o.Cache.Keys.Buffer,
+		o.Cache.Values.Buffer, o.Out.Buffer)
 	if err != nil {
 		return nil, fmt.Errorf("attention: %w", err)
 	}
@@ -103,7 +118,7 @@ func (d Ladder) attend(name string, among []attentionFamily, o kernels.Attention
 	return l, nil
 }
 
-// Operands checks sizes and operands and finds the operands' addresses.
+// Operands checks sizes and operands and returns the operands' addresses.
 func (d Ladder) Operands(o kernels.Attention) (p Problem, at Addresses, err error) {
 	if p, err = NewProblem(o); err != nil {
 		return p, at, err

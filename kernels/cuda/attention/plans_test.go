@@ -11,8 +11,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// TestAttentionPlansAreKept holds what every rung plans, over a grid of attentions and GPUs, against
-// testdata/plans.txt.gz. -update-plans accepts what is planned.
+// TestAttentionPlansAreKept compares plans with testdata/plans.txt.gz; -update-plans accepts the new ones.
 func TestAttentionPlansAreKept(t *testing.T) {
 	var text bytes.Buffer
 	for _, a := range cudatest.Archs {
@@ -24,7 +23,6 @@ func TestAttentionPlansAreKept(t *testing.T) {
 	cudatest.Golden(t, "plans.txt.gz", text.String())
 }
 
-// writeAttentionPlans writes a line for each attention: what every rung plans.
 func writeAttentionPlans(t *testing.T, w *bytes.Buffer, a planning.Arch, d kernels.DType) {
 	var times bytes.Buffer
 	for i, p := range attentionProblems(t, d) {

@@ -8,8 +8,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// TestPlansTellTheirTilings: every way to plan an attention tells how it divides the output, and
-// that covers it.
 func TestPlansTellTheirTilings(t *testing.T) {
 	seen := map[string]int{}
 	for _, a := range cudatest.Archs {
@@ -20,7 +18,8 @@ func TestPlansTellTheirTilings(t *testing.T) {
 						seen[f.Name()]++
 						plan := way.Plan(a, p)
 						l := plan.Tiling
-						if err := l.Validate(); err != nil || !l.Tiled() || l.Tile[2] < 1 || l.Waves <= 0 || l.Split < 1 || l.Orientation != "" {
+						if err := l.Validate(); err != nil || !l.Tiled() || l.Tile[2] < 1 || l.Waves <= 0 || l.Split < 1 ||
+							l.Orientation != "" {
 							t.Fatalf("%d, %s, %s %s: %+v does not tell all: %v", a.CC, d, f.Name(), plan.Label, l, err)
 						}
 						if l.Tile[1]%p.heads.Dim != 0 {
@@ -33,7 +32,8 @@ func TestPlansTellTheirTilings(t *testing.T) {
 							continue // the blocks of a group have unequal heads
 						}
 						if grid != blocks && !(persistent && grid < blocks) {
-							t.Fatalf("%d, %s, %s %s: %+v of %d rows and %d heads make %d blocks, the grid has %d", a.CC, d, f.Name(), plan.Label, l, p.rows, p.heads.Query, blocks, grid)
+							t.Fatalf("%d, %s, %s %s: %+v of %d rows and %d heads make %d blocks, the grid has %d", a.CC, d, f.Name(),
+								plan.Label, l, p.rows, p.heads.Query, blocks, grid)
 						}
 					}
 				}

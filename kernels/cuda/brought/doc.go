@@ -1,2 +1,2 @@
-// Package brought runs kernels on a GPU that were brought as shared libraries (kernels/plugin).
+// Package brought runs kernels from shared libraries (kernels/plugin) on a GPU.
 package brought

@@ -17,51 +17,55 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/plugin"
 )
 
-// mostLaunches is how many kernels one call of a library may launch: gemmaudit_kernel.h
-// says so.
+// mostLaunches is the maximum kernels per call of a library, from gemmaudit_kernel.h.
 const mostLaunches = C.GEMMAUDIT_MAX_LAUNCHES
 
-// Kernel is a kernel that was brought as a file, on one GPU.
+// Kernel is a kernel from a file, on one GPU.
 type Kernel struct {
 	File    *plugin.Kernel
 	dev     *driver.Device
 	ordinal int
-	names   map[string]string // of the kernels that it launches, by plan
+	names   map[string]string // kernel names that it launches, by plan
 }
 
-// New makes the kernel of a file for the GPU of an ordinal.
+// New makes the kernel of a file for the GPU with the given ordinal.
 func New(d *driver.Device, ordinal int, file *plugin.Kernel) *Kernel {
 	return &Kernel{File: file, dev: d, ordinal: ordinal, names: map[string]string{}}
 }
 
-// Name is the name that the library gives it.
+// Name returns the library's name for the kernel.
 func (k *Kernel) Name() string { return k.File.Name }
 
-// Describe is the library's line, or its path.
+// Describe returns the library's description, or its path.
 func (k *Kernel) Describe() string { return k.File.Describe() }
 
 // Supports asks the library.
-func (k *Kernel) Supports(p kernels.Problem) error { return k.File.Supports(p, 0, k.ordinal) }
+func (k *Kernel) Supports(t kernels.Task) error {
+	p, err := t.Product(k.Name(), 0)
+	if err != nil {
+		return err
+	}
+	return k.File.Supports(p, 0, k.ordinal)
+}
 
-// weights are B as it was given, and as the library packed it where it packs.
 type weights struct {
 	kernels.Weights // the raw B
 	dev             *driver.Device
-	problem         kernels.Problem // normalized
+	problem         kernels.Task // normalized
 	packed          *driver.Buffer
 }
 
-// Bytes is the size of the packed form.
+// Bytes returns the size of the packed form.
 func (w *weights) Bytes() int64 { return w.packed.Bytes() }
 
 // Close frees the packed form.
 func (w *weights) Close() error { return w.packed.Close() }
 
-// Detached says that the packed form is all that launches read, unless they pack.
+// Detached reports whether launches read only the packed form, which is false if they pack.
 func (w *weights) Detached() bool { return !w.problem.PackInside }
 
-// call is a launch without operands, in memory of C that a cleanup of the owner frees.
-func (k *Kernel) call(p kernels.Problem) *owner {
+// call returns a launch without operands, in C memory that the owner's cleanup frees.
+func (k *Kernel) call(p kernels.Task) *owner {
 	o := &owner{(*C.ga_cuda_brought_call)(C.calloc(1, C.sizeof_ga_cuda_brought_call))}
 	o.c.kernel = (*C.gemmaudit_kernel)(k.File.Descriptor())
 	plugin.WriteProblem(unsafe.Pointer(&o.c.launch.problem), p, 0, k.ordinal)
@@ -71,23 +75,20 @@ func (k *Kernel) call(p kernels.Problem) *owner {
 
 type owner struct{ c *C.ga_cuda_brought_call }
 
-// failed words what the library returned.
 func (o *owner) failed(code int) error {
 	return errors.New(plugin.Reason(unsafe.Pointer(&o.c.error[0]), code))
 }
 
-// setPointer writes a device's address where C has a pointer.
 func setPointer(to *unsafe.Pointer, address uint64) { *(*uint64)(unsafe.Pointer(to)) = address }
 
-// packing is the step that packs B.
 func (o *owner) packing(raw uint64, packed *driver.Buffer) driver.Step {
 	setPointer(&o.c.raw, raw)
 	setPointer(&o.c.packed, packed.Address)
 	return driver.Step{Enqueue: C.ga_cuda_brought_prepare, Self: unsafe.Pointer(o.c), Launches: mostLaunches}
 }
 
-// PrepareWeights has the library pack B; B stays as it is where the library does not pack.
-func (k *Kernel) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.Weights, error) {
+// Prepare packs B by the library, or keeps B if the library does not pack.
+func (k *Kernel) Prepare(p kernels.Task, raw kernels.Buffer) (kernels.Weights, error) {
 	if err := k.Supports(p); err != nil {
 		return nil, err
 	}
@@ -108,26 +109,25 @@ func (k *Kernel) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.
 	}
 	b, err := k.dev.Alloc(bytes)
 	if err != nil {
-		return nil, fmt.Errorf("%v: pack weights: %w", p.Shape, err)
+		return nil, fmt.Errorf("%v: pack weights: %w", p.Shape(), err)
 	}
 	w := &weights{Weights: kept, dev: k.dev, problem: p, packed: b.(*driver.Buffer)}
 	if p.PackInside {
 		return w, nil
 	}
 	if err := k.pack(p, w); err != nil {
-		return nil, errors.Join(fmt.Errorf("%v %s: pack weights: %w", p.Shape, p.DType, err), w.Close())
+		return nil, errors.Join(fmt.Errorf("%v %s: pack weights: %w", p.Shape(), p.DType, err), w.Close())
 	}
 	return w, nil
 }
 
-// pack runs the packing once.
-func (k *Kernel) pack(p kernels.Problem, w *weights) error {
+func (k *Kernel) pack(p kernels.Task, w *weights) error {
 	raw, err := k.dev.BindRaw(k.Name(), p, w.Weights)
 	if err != nil {
 		return err
 	}
 	call := k.call(p)
-	l, err := k.dev.NewLaunch("", k.Name()+" packs "+p.Shape.String(), []driver.Step{call.packing(raw, w.packed)}, call, w)
+	l, err := k.dev.NewLaunch("", k.Name()+" packs "+p.Shape().String(), []driver.Step{call.packing(raw, w.packed)}, call, w)
 	if err != nil {
 		return err
 	}
@@ -136,9 +136,8 @@ func (k *Kernel) pack(p kernels.Problem, w *weights) error {
 	return err
 }
 
-// weightsOf returns the address of B as launches read it, and the step before it where each
-// packs B anew.
-func (k *Kernel) weightsOf(p kernels.Problem, of kernels.Weights, call *owner) (b uint64, first []driver.Step, err error) {
+// weightsOf returns the address of B for launches, and the packing step if each launch packs.
+func (k *Kernel) weightsOf(p kernels.Task, of kernels.Weights, call *owner) (b uint64, first []driver.Step, err error) {
 	if !k.File.Packs() {
 		b, err = k.dev.BindRaw(k.Name(), p, of)
 		return b, nil, err
@@ -146,14 +145,14 @@ func (k *Kernel) weightsOf(p kernels.Problem, of kernels.Weights, call *owner) (
 	w, ok := of.(*weights)
 	switch {
 	case !ok || w == nil || w.dev != k.dev:
-		return 0, nil, fmt.Errorf("%v: weights are a %T, not prepared by kernel %s", p.Shape, of, k.Name())
+		return 0, nil, fmt.Errorf("%v: weights are a %T, not prepared by kernel %s", p.Shape(), of, k.Name())
 	case w.packed.Address == 0:
-		return 0, nil, fmt.Errorf("%v: weights are closed", p.Shape)
+		return 0, nil, fmt.Errorf("%v: weights are closed", p.Shape())
 	case w.problem.PackInside != p.PackInside:
-		return 0, nil, fmt.Errorf("%v: weights were prepared for packing inside the launch: %v", p.Shape, w.problem.PackInside)
+		return 0, nil, fmt.Errorf("%v: weights were prepared for packing inside the launch: %v", p.Shape(), w.problem.PackInside)
 	}
-	if q := w.problem; q.N != p.N || q.K != p.K || q.DType != p.DType || q.BLayout != p.BLayout || q.LDB != p.LDB {
-		return 0, nil, fmt.Errorf("%v %s: weights were prepared for n%d k%d %s", p.Shape, p.DType, q.N, q.K, q.DType)
+	if q := w.problem; q.N != p.N || q.K != p.K || q.DType != p.DType || q.Layout != p.Layout || q.LDB != p.LDB {
+		return 0, nil, fmt.Errorf("%v %s: weights were prepared for n%d k%d %s", p.Shape(), p.DType, q.N, q.K, q.DType)
 	}
 	if p.PackInside {
 		raw, err := k.dev.BindRaw(k.Name(), p, w.Weights)
@@ -165,8 +164,9 @@ func (k *Kernel) weightsOf(p kernels.Problem, of kernels.Weights, call *owner) (
 	return w.packed.Address, first, nil
 }
 
-// Bind joins a problem with its operands.
-func (k *Kernel) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
+// Bind binds a problem to its operands.
+func (k *Kernel) Bind(p kernels.Task, a kernels.Operand, w kernels.Weights, c kernels.Operand,
+	_ ...kernels.Operand) (kernels.Launch, error) {
 	if err := k.Supports(p); err != nil {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func (k *Kernel) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c
 		return nil, err
 	}
 	call := k.call(p)
-	fail := func(err error) (kernels.Launch, error) { return nil, fmt.Errorf("%v: %w", p.Shape, err) }
+	fail := func(err error) (kernels.Launch, error) { return nil, fmt.Errorf("%v: %w", p.Shape(), err) }
 	b, steps, err := k.weightsOf(p, w, call)
 	if err != nil {
 		return nil, err
@@ -201,7 +201,7 @@ func (k *Kernel) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c
 	setPointer(&call.c.launch.c, to)
 	setPointer(&call.c.launch.workspace, workspace)
 	steps = append(steps, driver.Step{Enqueue: C.ga_cuda_brought_enqueue, Self: unsafe.Pointer(call.c), Launches: mostLaunches})
-	plan := fmt.Sprintf("%s %s %v %v lda%d ldb%d ldc%d", k.Name(), p.DType, p.Shape, p.BLayout, p.LDA, p.LDB, p.LDC)
+	plan := fmt.Sprintf("%s %s %v %v lda%d ldb%d ldc%d", k.Name(), p.DType, p.Shape(), p.Layout, p.LDA, p.LDB, p.LDC)
 	if p.PackInside {
 		plan += " packs"
 	}
@@ -213,8 +213,7 @@ func (k *Kernel) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c
 	return l, nil
 }
 
-// nameOf is what a library launches, which the graph tells that a call is captured into; names
-// keeps it by plan.
+// nameOf returns the kernels that a library launches, read from a graph capture and cached in names by plan.
 func nameOf(d *driver.Device, names map[string]string, l *driver.Launch) string {
 	name, ok := names[l.Plan]
 	if !ok {

@@ -18,40 +18,46 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/plugin"
 )
 
-// Softmax is a softmax that was brought as a file, on one GPU.
+// Softmax is a softmax from a file, on one GPU.
 type Softmax struct {
+	kernels.StoresNothing
 	File    *plugin.Softmax
 	dev     *driver.Device
 	ordinal int
-	names   map[string]string // of the kernels that it launches, by plan
+	names   map[string]string // kernel names that it launches, by plan
 }
 
-// NewSoftmax makes the softmax of a file for the GPU of an ordinal.
+// NewSoftmax makes the softmax of a file for the GPU with the given ordinal.
 func NewSoftmax(d *driver.Device, ordinal int, file *plugin.Softmax) *Softmax {
 	return &Softmax{File: file, dev: d, ordinal: ordinal, names: map[string]string{}}
 }
 
-// Name is the name that the library gives it.
+// Name returns the library's name for the kernel.
 func (k *Softmax) Name() string { return k.File.Name }
 
-// Describe is the library's line, or its path.
+// Describe returns the library's description, or its path.
 func (k *Softmax) Describe() string { return k.File.Describe() }
 
 // Supports asks the library.
-func (k *Softmax) Supports(p kernels.SoftmaxProblem) error { return k.File.Supports(p, 0, k.ordinal) }
+func (k *Softmax) Supports(t kernels.Task) error {
+	p, err := t.Softmax(k.Name(), 0)
+	if err != nil {
+		return err
+	}
+	return k.File.Supports(p, 0, k.ordinal)
+}
 
-// softmaxOwner owns the memory of a launch, which a cleanup frees.
 type softmaxOwner struct {
 	c *C.ga_cuda_brought_softmax_call
 }
 
-// failed words what the library returned.
 func (o *softmaxOwner) failed(code int) error {
 	return errors.New(plugin.Reason(unsafe.Pointer(&o.c.error[0]), code))
 }
 
-// Bind joins a problem with its operands.
-func (k *Softmax) Bind(p kernels.SoftmaxProblem) (kernels.Launch, error) {
+// Bind binds a problem to its operands.
+func (k *Softmax) Bind(p kernels.Task, in kernels.Operand, _ kernels.Weights, out kernels.Operand,
+	_ ...kernels.Operand) (kernels.Launch, error) {
 	if err := k.Supports(p); err != nil {
 		return nil, err
 	}
@@ -60,11 +66,11 @@ func (k *Softmax) Bind(p kernels.SoftmaxProblem) (kernels.Launch, error) {
 		return nil, err
 	}
 	fail := func(err error) (kernels.Launch, error) { return nil, fmt.Errorf("%v: %w", p, err) }
-	in, err := k.dev.Matrix("In", p.In, p.Rows, p.Columns, p.Columns, p.DType)
+	from, err := k.dev.Matrix("In", in, p.M, p.Columns, p.Columns, p.DType)
 	if err != nil {
 		return fail(err)
 	}
-	out, err := k.dev.Matrix("Out", p.Out, p.Rows, p.Columns, p.Columns, p.DType)
+	to, err := k.dev.Matrix("Out", out, p.M, p.Columns, p.Columns, p.DType)
 	if err != nil {
 		return fail(err)
 	}
@@ -72,11 +78,11 @@ func (k *Softmax) Bind(p kernels.SoftmaxProblem) (kernels.Launch, error) {
 	runtime.AddCleanup(call, func(c *C.ga_cuda_brought_softmax_call) { C.free(unsafe.Pointer(c)) }, call.c)
 	call.c.softmax = (*C.gemmaudit_softmax)(k.File.Descriptor())
 	plugin.WriteSoftmax(unsafe.Pointer(&call.c.launch.problem), p, 0, k.ordinal)
-	setPointer(&call.c.launch.in, in)
-	setPointer(&call.c.launch.out, out)
+	setPointer(&call.c.launch.in, from)
+	setPointer(&call.c.launch.out, to)
 	step := driver.Step{Enqueue: C.ga_cuda_brought_softmax_enqueue, Self: unsafe.Pointer(call.c), Launches: mostLaunches}
-	plan := fmt.Sprintf("%s %v scale %g aligned %d", k.Name(), p, p.Scale, planning.AlignmentOf(in|out, 0))
-	l, err := k.dev.NewLaunch("", plan, []driver.Step{step}, call, p.In.Buffer, p.Out.Buffer)
+	plan := fmt.Sprintf("%s %v scale %g aligned %d", k.Name(), p, p.Scale, planning.AlignmentOf(from|to, 0))
+	l, err := k.dev.NewLaunch("", plan, []driver.Step{step}, call, in.Buffer, out.Buffer)
 	if err != nil {
 		return fail(err)
 	}

@@ -1,16 +1,15 @@
-// Package calibration holds the constants of the models by which kernels are planned. They
-// are data of the card that they were fitted on: a file each, in the format that fitting
-// them on another card writes.
+// Package calibration holds the constants of the planning models, one file per card. A fit on another card
+// writes the same format.
 package calibration
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -18,39 +17,30 @@ import (
 	"time"
 )
 
-// files are the cards that are calibrated.
-//
 //go:embed *.json
 var files embed.FS
 
-// Reference is the card whose constants stand for cards that are not calibrated.
+// Reference is the card whose constants apply to uncalibrated cards.
 const Reference = "h200.json"
 
 // Format is the version of the files.
 const Format = 1
 
-// Card is one file: what was fitted, on which card.
+// Card is one file: the fitted constants and their card.
 type Card struct {
 	Format     int    `json:"format"`
 	Card       string `json:"card"`       // the driver's name for it
 	Capability int    `json:"capability"` // compute capability × 10
 	SMs        int    `json:"sms"`        // streaming multiprocessors
-	// Bandwidth is that of memory in bytes a second, as the data sheet has it: cards of one
-	// chip differ by it.
+	// Bandwidth is data-sheet memory bandwidth in bytes per second; cards with the same chip differ in it.
 	Bandwidth float64 `json:"bandwidth"`
-	Driver    string  `json:"driver"` // its version, "unrecorded" where nobody wrote it down
+	Driver    string  `json:"driver"` // its version, or "unrecorded" if unknown
 	Date      string  `json:"date"`   // of the last measurement: "2026-11-21"
-	// Program is the version of the program that measured, and From the card at whose constants
-	// its fit began. Both are empty for the embedded cards.
-	Program string `json:"program,omitempty"`
-	From    string `json:"from,omitempty"`
-	// Measured is what was measured beside the times that the models were fitted to: "clock".
-	Measured map[string]Quantity `json:"measured,omitempty"`
 	// Models are by name: "hopper".
 	Models map[string]Model `json:"models"`
 }
 
-// Model is the constants of one model, and what they were fitted to.
+// Model is the constants of one model, and a summary of the fitted times.
 type Model struct {
 	FittedTo  string              `json:"fitted_to"`
 	Constants map[string]Quantity `json:"constants"`
@@ -61,9 +51,6 @@ type Quantity struct {
 	Value float64 `json:"value"`
 	Unit  string  `json:"unit"`
 }
-
-// positive says that the value is a positive number.
-func (q Quantity) positive() bool { return q.Value > 0 && !math.IsInf(q.Value, 0) }
 
 // Parse reads a file and checks it.
 func Parse(text []byte) (*Card, error) {
@@ -85,18 +72,12 @@ func Parse(text []byte) (*Card, error) {
 	if _, err := time.Parse(time.DateOnly, c.Date); err != nil {
 		return nil, fmt.Errorf("calibration of %q: date %q, expected one like 2026-11-21", c.Card, c.Date)
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Measured)) {
-		if q := c.Measured[name]; !q.positive() || q.Unit == "" {
-			return nil, fmt.Errorf("calibration of %q: measured: %s is %v in %q, expected a positive number with a unit", c.Card, name, q.Value, q.Unit)
-		}
-	}
 	return &c, nil
 }
 
-// Decode writes the constants of a model to the fields of a struct, to, a pointer to it.
-// Every field is a float64 with the tags constant, its name in the file, and unit. A
-// constant that has no field, a field that has no constant, another unit, and a value
-// that is not a positive number are errors.
+// Decode stores the constants of a model in the struct that to points to. Every field is a float64 with the
+// tags constant, its name in the file, and unit. These are errors: a constant without a field, a field
+// without a constant, a different unit, and a value that is not a positive number.
 func (c *Card) Decode(model string, to any) error {
 	m, ok := c.Models[model]
 	if !ok {
@@ -112,7 +93,7 @@ func (c *Card) Decode(model string, to any) error {
 			return fmt.Errorf("calibration of %s: model %s: no constant %s", c.Card, model, name)
 		case q.Unit != unit:
 			return fmt.Errorf("calibration of %s: model %s: %s in %q, expected %q", c.Card, model, name, q.Unit, unit)
-		case !q.positive():
+		case !(q.Value > 0) || math.IsInf(q.Value, 0):
 			return fmt.Errorf("calibration of %s: model %s: %s is %v, expected a positive number", c.Card, model, name, q.Value)
 		}
 		v.FieldByIndex(f.Index).SetFloat(q.Value)
@@ -126,32 +107,32 @@ func (c *Card) Decode(model string, to any) error {
 	return nil
 }
 
-// Cards are the embedded ones, the reference first.
-var Cards = sync.OnceValues(func() ([]*Card, error) {
+// Cards returns the embedded cards, the reference first. It panics if a file is damaged, which a test rules
+// out.
+var Cards = sync.OnceValue(func() []*Card {
 	names, err := fs.Glob(files, "*.json")
 	if err != nil {
-		return nil, err
+		panic(err)
 	}
-	slices.SortFunc(names, func(a, b string) int {
-		switch {
-		case a == Reference:
-			return -1
-		case b == Reference:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(order(a), order(b)) })
 	var cards []*Card
 	for _, name := range names {
 		text, err := files.ReadFile(name)
 		if err != nil {
-			return nil, err
+			panic(err)
 		}
 		c, err := Parse(text)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			panic(fmt.Errorf("%s: %w", name, err))
 		}
 		cards = append(cards, c)
 	}
-	return cards, nil
+	return cards
 })
+
+func order(name string) int {
+	if name == Reference {
+		return 0
+	}
+	return 1
+}

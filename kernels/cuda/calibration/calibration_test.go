@@ -14,7 +14,8 @@ type model struct {
 	Rate  float64 `constant:"rate" unit:"B/s"`
 }
 
-const sound = `{"format": 1, "card": "NVIDIA T4", "capability": 75, "sms": 40, "bandwidth": 3.2e11, "driver": "550.54", "date": "2026-01-02", "models":
+const sound = `{"format": 1, "card": "NVIDIA T4", "capability": 75, "sms": 40, "bandwidth": 3.2e11, "driver": "550.54", "date": ` +
+	`"2026-01-02", "models":
 {"gemv": {"fitted_to": "nothing", "constants": {"start": {"value": 2e-6, "unit": "s"}, "rate": {"value": 3e11, "unit": "B/s"}}}}}`
 
 func TestDecode(t *testing.T) {
@@ -28,14 +29,11 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// What does not fit is told with the card, the model and the constant.
 func TestRefuses(t *testing.T) {
 	for _, c := range []struct{ from, to, want string }{
 		{`"format": 1`, `"format": 2`, "calibration: format 2, expected 1"},
 		{`"driver": "550.54"`, `"driver": ""`, `calibration of "NVIDIA T4": card, capability, sms, bandwidth, driver or date is missing`},
 		{`3.2e11, "driver"`, `0, "driver"`, "bandwidth, driver or date is missing"},
-		{`"models"`, `"measured": {"clock": {"value": -1e300, "unit": "MHz"}}, "models"`, `measured: clock is -1e+300 in "MHz", expected a positive number`},
-		{`"models"`, `"measured": {"clock": {"value": 1, "unit": ""}}, "models"`, `measured: clock is 1 in "", expected a positive number with a unit`},
 		{`"date": "`, `"date": "x`, `, expected one like 2026-11-21`},
 		{`"driver"`, `"drivers"`, `unknown field "drivers"`},
 		{`}}}}}`, `}}}}} {}`, "more than one object"},
@@ -55,13 +53,8 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// The reference comes first, stands for cards that nobody calibrated, and each file is for
-// another card.
 func TestCards(t *testing.T) {
-	cards, err := Cards()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cards := Cards()
 	if cards[0].Card != "NVIDIA H200" {
 		t.Errorf("the first card is %s", cards[0].Card)
 	}
@@ -78,15 +71,12 @@ func TestCards(t *testing.T) {
 	}
 }
 
-// common is the part of a model that every card has.
 type common struct {
 	Launch float64 `constant:"launch" unit:"s"`
 	Memory float64 `constant:"memory" unit:"1"`
 	L2     float64 `constant:"l2" unit:"B/cycle"`
 }
 
-// Cards of one capability are told apart by multiprocessors and memory; those of another are
-// never near.
 func TestDistance(t *testing.T) {
 	cards := []*Card{
 		{Card: "H200", Capability: 90, SMs: 132, Bandwidth: 4.8e12},
@@ -102,7 +92,7 @@ func TestDistance(t *testing.T) {
 		{90, 132, 4.9e12, "H200"},
 		{90, 132, 3.35e12, "H100"},
 		{90, 132, 3.9e12, "H100"}, // an H100 NVL
-		{90, 132, 0, "H200"},      // the first of those that nothing tells apart
+		{90, 132, 0, "H200"},
 		{90, 114, 2.04e12, "H100 PCIe"},
 		{90, 114, 0, "H100 PCIe"},
 		{80, 108, 1.555e12, ""},
@@ -119,14 +109,11 @@ func TestDistance(t *testing.T) {
 	}
 }
 
-// A card that is tried stands for every GPU, until what was there before is put back.
+// A tried card replaces every GPU's until the previous one is restored.
 func TestTry(t *testing.T) {
 	models := Of[common]("common")
 	before := *models.For(90, 132, 4.8e12)
-	cards, err := Cards()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cards := Cards()
 	try := func(c *Card, l2 float64) (restore func()) {
 		t.Helper()
 		c = c.Clone()
@@ -135,7 +122,7 @@ func TestTry(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Models["common"].Constants["l2"] = Quantity{1, "B/cycle"} // a copy is tried
+		c.Models["common"].Constants["l2"] = Quantity{1, "B/cycle"}
 		return restore
 	}
 	expect := func(want float64) {
@@ -163,13 +150,10 @@ func TestTry(t *testing.T) {
 	expect(before.L2)
 }
 
-// Trials may change while models are asked: each answer is that of one card.
+// Trials may change during queries: each answer is from one card.
 func TestTryWhileAsked(t *testing.T) {
 	models := Of[common]("common")
-	cards, err := Cards()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cards := Cards()
 	stop := make(chan struct{})
 	var asking sync.WaitGroup
 	for range 4 {
@@ -202,11 +186,10 @@ func TestTryWhileAsked(t *testing.T) {
 	asking.Wait()
 }
 
-// What is encoded is read as it was, with a model's constants in the order of its fields and
-// what the program does not know behind them.
+// Encoded files decode to the same card. Constants are in field order, unknown ones last.
 func TestEncode(t *testing.T) {
 	before := definitions()
-	defer func() { known.models = before }() // no card has this model
+	defer func() { known.models = before }()
 	Of[model]("gemv")
 	c, err := Parse([]byte(sound))
 	if err != nil {
@@ -250,7 +233,6 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever is in a file, it is read or refused.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(sound))
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -269,7 +251,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// BenchmarkFor is what each candidate plan costs for its model.
+// BenchmarkFor measures the lookup that each candidate plan makes.
 func BenchmarkFor(b *testing.B) {
 	models := Of[common]("common")
 	for b.Loop() {

@@ -12,22 +12,13 @@ import (
 	"strings"
 )
 
-// Encode writes a file that [Parse] reads: models by name, a constant a line in the order of
-// the model's fields, so that a new fit shows as changed numbers.
+// Encode writes a file that [Parse] reads. Models are sorted by name, with one constant per line in field
+// order, so a diff of a new fit shows only numbers.
 func (c *Card) Encode() []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "{\n \"format\": %d,\n \"card\": %s,\n \"capability\": %d,\n \"sms\": %d,\n \"bandwidth\": %s,\n \"driver\": %s,\n \"date\": %s,\n",
+	fmt.Fprintf(&b,
+		"{\n \"format\": %d,\n \"card\": %s,\n \"capability\": %d,\n \"sms\": %d,\n \"bandwidth\": %s,\n \"driver\": %s,\n \"date\": %s,\n",
 		c.Format, quote(c.Card), c.Capability, c.SMs, number(c.Bandwidth), quote(c.Driver), quote(c.Date))
-	for _, field := range [][2]string{{"program", c.Program}, {"from", c.From}} {
-		if field[1] != "" {
-			fmt.Fprintf(&b, " %s: %s,\n", quote(field[0]), quote(field[1]))
-		}
-	}
-	if len(c.Measured) > 0 {
-		b.WriteString(" \"measured\": {")
-		encodeQuantities(&b, "  ", c.Measured, slices.Sorted(maps.Keys(c.Measured)))
-		b.WriteString("\n },\n")
-	}
 	b.WriteString(" \"models\": {")
 	between := "\n"
 	for _, name := range slices.Sorted(maps.Keys(c.Models)) {
@@ -41,7 +32,6 @@ func (c *Card) Encode() []byte {
 	return b.Bytes()
 }
 
-// encodeQuantities writes the named quantities, one a line.
 func encodeQuantities(b *bytes.Buffer, indent string, all map[string]Quantity, names []string) {
 	between := "\n"
 	for _, name := range names {
@@ -51,8 +41,7 @@ func encodeQuantities(b *bytes.Buffer, indent string, all map[string]Quantity, n
 	}
 }
 
-// ID tells sets of constants apart: twelve hexadecimal digits that follow from the models'
-// constants alone.
+// ID identifies a set of constants: twelve hexadecimal digits derived from the models' constants only.
 func (c *Card) ID() string {
 	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(c.Models)) {
@@ -65,7 +54,7 @@ func (c *Card) ID() string {
 	return hex.EncodeToString(sum.Sum(nil))[:12]
 }
 
-// number is the shortest text that is read as v.
+// number returns the shortest text that parses to v.
 func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 func quote(s string) string {
@@ -73,7 +62,7 @@ func quote(s string) string {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(s); err != nil {
-		return strconv.Quote(s) // strings are always encoded
+		return strconv.Quote(s)
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

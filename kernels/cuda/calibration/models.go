@@ -9,14 +9,11 @@ import (
 	"sync/atomic"
 )
 
-// Models are the constants of one model for all cards, of a struct type that [Card.Decode]
-// takes.
+// Models are the constants of one model for all cards, of a struct type for [Card.Decode].
 type Models[T any] struct {
 	name string
 	of   func() []fitted[T]
-	// used are the constants of the cards that are in use, *T by *Card.
-	used *sync.Map
-	// tried are the constants of the last card that was tried.
+	// constants of the last tried card
 	tried *atomic.Pointer[fitted[T]]
 }
 
@@ -25,9 +22,8 @@ type fitted[T any] struct {
 	constants T
 }
 
-// Of reads a model of every card when it is first asked for. What is embedded and does
-// not fit the type is a mistake of the program, which a test of the model finds: it
-// panics.
+// Of returns the constants of a model, decoded for every card at first use. It panics if an embedded card
+// does not match the type, which is a programming error.
 func Of[T any](model string) Models[T] {
 	d := definition{name: model, check: func(c *Card) error { return c.Decode(model, new(T)) }}
 	for f := range reflect.TypeFor[T]().Fields() {
@@ -36,11 +32,8 @@ func Of[T any](model string) Models[T] {
 	known.Lock()
 	defer known.Unlock()
 	known.models = append(known.models, d)
-	return Models[T]{name: model, used: new(sync.Map), tried: new(atomic.Pointer[fitted[T]]), of: sync.OnceValue(func() []fitted[T] {
-		cards, err := Cards()
-		if err != nil {
-			panic(err)
-		}
+	return Models[T]{name: model, tried: new(atomic.Pointer[fitted[T]]), of: sync.OnceValue(func() []fitted[T] {
+		cards := Cards()
 		all := make([]fitted[T], len(cards))
 		for i, c := range cards {
 			all[i].card = c
@@ -52,48 +45,32 @@ func Of[T any](model string) Models[T] {
 	})}
 }
 
-// For is the model of a card: of its own where [Use] has set one, else of the embedded one of this compute capability (× 10) that is
-// nearest to it by multiprocessors and by the bandwidth of memory in bytes a second, 0 where
-// that is unknown; of the reference where none has the capability.
+// For returns the model of a card: the embedded card of this compute capability (× 10) with the most similar
+// multiprocessors and bandwidth in bytes per second (0 if unknown). Without a card of the capability it is
+// the reference. A card set by [Try] comes first.
 func (m Models[T]) For(capability, sms int, bandwidth float64) *T {
 	if c := trial.Load(); c != nil {
 		return m.try(c)
-	}
-	if c := measured(capability, sms, bandwidth); c != nil {
-		return m.use(c)
 	}
 	all := m.of()
 	return &all[nearest(capability, sms, bandwidth)].constants
 }
 
-// try is the model of a card that is tried. Whoever asks at the same time may decode it, too.
+// try returns the model of a tried card. Concurrent callers may decode it twice.
 func (m Models[T]) try(c *Card) *T {
 	if f := m.tried.Load(); f != nil && f.card == c {
 		return &f.constants
 	}
 	f := &fitted[T]{card: c}
 	if err := c.Decode(m.name, &f.constants); err != nil {
-		panic(err) // a model that was not there when Try checked the card
+		panic(err) // a model registered after Try checked the card
 	}
 	m.tried.Store(f)
 	return &f.constants
 }
 
-// use is the model of a card that is in use.
-func (m Models[T]) use(c *Card) *T {
-	if constants, ok := m.used.Load(c); ok {
-		return constants.(*T)
-	}
-	constants := new(T)
-	if err := c.Decode(m.name, constants); err != nil {
-		panic(err) // a model that was not there when Use checked the card
-	}
-	m.used.Store(c, constants)
-	return constants
-}
-
-// distance tells how unlike a card is to another: the product of the ratios of what is
-// known of both, infinite where the capabilities differ.
+// distance is the product of the ratios of the known properties of two cards, infinite if the capabilities
+// differ.
 func (c *Card) distance(capability, sms int, bandwidth float64) float64 {
 	if c.Capability != capability {
 		return math.Inf(1)
@@ -107,20 +84,14 @@ func (c *Card) distance(capability, sms int, bandwidth float64) float64 {
 	return ratio(float64(c.SMs), float64(sms)) * ratio(c.Bandwidth, bandwidth)
 }
 
-// Nearest is the embedded card whose constants [Models.For] gives where none is in use.
-func Nearest(capability, sms int, bandwidth float64) (*Card, error) {
-	cards, err := Cards()
-	if err != nil {
-		return nil, err
-	}
-	return cards[nearest(capability, sms, bandwidth)], nil
+// Nearest returns the embedded card that [Models.For] uses.
+func Nearest(capability, sms int, bandwidth float64) *Card {
+	return Cards()[nearest(capability, sms, bandwidth)]
 }
 
-// nearest is the place of that card among [Cards], the earlier one's where two are equally near.
 func nearest(capability, sms int, bandwidth float64) int {
-	cards, _ := Cards() // whoever asks has read them
 	best, least := 0, math.Inf(1)
-	for i, c := range cards {
+	for i, c := range Cards() {
 		if far := c.distance(capability, sms, bandwidth); far < least {
 			best, least = i, far
 		}
@@ -131,35 +102,25 @@ func nearest(capability, sms int, bandwidth float64) int {
 	return best
 }
 
-// trial is the card that stands in the place of the embedded ones; nil for none.
+// trial replaces the embedded cards; nil if unset.
 var trial atomic.Pointer[Card]
 
-// Try puts the constants of c in the place of those of every card, for the whole program,
-// until restore is called, which puts back what was there before. Fitting a model tries
-// constants so. c may be changed afterwards: a copy is tried. It is an error when c lacks a
-// model that the program reads, or has a constant that is not a positive number.
+// Try replaces the constants of every card with a copy of c, for the whole program, until restore is called.
+// restore puts back the previous state. Fits use it to try constants. It returns an error if c lacks a model
+// that the program reads, or has a constant that is not a positive number.
 func Try(c *Card) (restore func(), err error) {
-	if err := c.complete(); err != nil {
-		return nil, err
+	for _, d := range definitions() {
+		if err := d.check(c); err != nil {
+			return nil, err
+		}
 	}
 	before := trial.Swap(c.Clone())
 	return func() { trial.Store(before) }, nil
 }
 
-// complete returns an error when a model that the program reads is missing or wrong.
-func (c *Card) complete() error {
-	for _, d := range definitions() {
-		if err := d.check(c); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Clone is a copy that shares nothing with c.
+// Clone returns a deep copy.
 func (c *Card) Clone() *Card {
 	copied := *c
-	copied.Measured = maps.Clone(c.Measured)
 	copied.Models = maps.Clone(c.Models)
 	for name, m := range copied.Models {
 		m.Constants = maps.Clone(m.Constants)
@@ -168,10 +129,9 @@ func (c *Card) Clone() *Card {
 	return &copied
 }
 
-// definition is what is known of a model that the program reads.
 type definition struct {
 	name      string
-	constants []string // in the order of the struct's fields
+	constants []string // in order of the struct's fields
 	check     func(*Card) error
 }
 
@@ -180,7 +140,6 @@ var known struct {
 	models []definition
 }
 
-// definitions are the models that the program reads.
 func definitions() []definition {
 	known.Lock()
 	defer known.Unlock()
@@ -197,8 +156,7 @@ func Names() []string {
 	return slices.Compact(names)
 }
 
-// Order lists the constants of m, a model of that name, in the order of the struct's fields;
-// those that the program does not know come last, sorted.
+// Order lists the constants of m, a model of that name, in field order; unknown ones come last, sorted.
 func (m Model) Order(name string) []string {
 	var names []string
 	for _, d := range definitions() {

@@ -1,6 +1,5 @@
-// Package candidates is what the calibration of a card measures and fits its models to:
-// cases, the plans among which families choose for each, and the file of their times. None of
-// it needs a GPU.
+// Package candidates has the data for calibrating a card: cases, each family's candidate plans for a case,
+// and the file of their times. It needs no GPU.
 package candidates
 
 import (
@@ -23,12 +22,12 @@ type Case struct {
 	M int `json:"m"`
 }
 
-// String names a case: "gemm bf16 n4096 k4096 nk m64".
+// String returns a case's name: "gemm bf16 n4096 k4096 nk m64".
 func (c Case) String() string {
 	return fmt.Sprintf("%v %s %s%s m%d", c.Operation, c.DType, c.Size(), c.Traits(), c.M)
 }
 
-// Validate returns an error that names the first field that can't be.
+// Validate returns an error that names the first invalid field.
 func (c Case) Validate() error {
 	if c.M < 1 {
 		return fmt.Errorf("m is %d, expected at least 1", c.M)
@@ -36,18 +35,18 @@ func (c Case) Validate() error {
 	return c.Subject.Validate()
 }
 
-// Expected is a plan among which a family chooses, and the seconds that its model expects.
+// Expected is a candidate plan of a family, and its modeled seconds.
 type Expected struct {
 	Label   string
 	Seconds float64
 }
 
-// Products are the families of products that choose by constants of a card.
+// Products returns the product families whose choice uses a card's constants.
 func Products() []gemm.Family {
 	return []gemm.Family{hopper.Family{}, mma.Family{}, mma.WMMA{}, gemv.Family{}}
 }
 
-// Attentions are those of attention.
+// Attentions returns the attention families whose choice uses a card's constants.
 func Attentions() []planning.Family[attention.Problem, attention.Addresses] {
 	var choosers []planning.Family[attention.Problem, attention.Addresses]
 	for _, f := range attention.Families() {
@@ -58,9 +57,9 @@ func Attentions() []planning.Family[attention.Problem, attention.Addresses] {
 	return choosers
 }
 
-// Product is the problem that a case of GEMM is, its operands aligned as buffers are.
+// Product returns the problem of a GEMM case, with operands aligned as buffers are.
 func (c Case) Product() (gemm.Problem, error) {
-	p, err := kernels.Problem{Shape: kernels.Shape{M: c.M, N: c.N, K: c.K}, DType: c.DType, BLayout: c.Layout}.Normalized()
+	p, err := kernels.Task{Subject: kernels.Product(c.DType, c.N, c.K).In(c.Layout), M: c.M}.Normalized()
 	if err != nil {
 		return gemm.Problem{}, err
 	}
@@ -69,15 +68,15 @@ func (c Case) Product() (gemm.Problem, error) {
 		planning.AlignmentOf(0, int64(p.LDC)*int64(p.DType.Output().Size()))), nil
 }
 
-// Attention is the problem that a case of attention is.
+// Attention returns the problem of an attention case.
 func (c Case) Attention() (attention.Problem, error) {
 	return attention.NewProblem(c.Task().Attention())
 }
 
-// Task is the case as kernels take it.
+// Task returns the case as a kernels.Task.
 func (c Case) Task() kernels.Task { return kernels.Task{Subject: c.Subject, M: c.M} }
 
-// Families names the families that choose for an operation, ours that are best first.
+// Families returns the names of the families for an operation, the best first.
 func Families(o kernels.Operation) []string {
 	var names []string
 	switch o {
@@ -93,9 +92,8 @@ func Families(o kernels.Operation) []string {
 	return names
 }
 
-// Expect lists the plans among which a family chooses for a case on a GPU, in the family's
-// order; nothing where it does not support the case. An unknown family and a case that can't
-// be are errors.
+// Expect lists a family's candidate plans for a case on a GPU, in the family's order. The list is empty if
+// the family does not support the case. An unknown family or an invalid case is an error.
 func Expect(a planning.Arch, c Case, family string) ([]Expected, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("%v: %w", c, err)
@@ -134,7 +132,7 @@ func expect[P, A any](a planning.Arch, among []planning.Family[P, A], family str
 	return nil, fmt.Errorf("no family %q chooses by constants of a card", family)
 }
 
-// The grid: what layers of models need, from one token to a long prompt.
+// The grid: products of model layers, from one token to a long prompt.
 var (
 	gridLayers   = [][2]int{{14336, 4096}, {4096, 4096}, {4096, 14336}, {6144, 4096}} // N, K
 	gridTypes    = []kernels.DType{kernels.BF16, kernels.FP16, kernels.INT8, kernels.FP8}
@@ -144,8 +142,7 @@ var (
 
 const gridBatches, gridContexts = 24, 9
 
-// Grid is the cases that a calibration measures, in an order that seed draws: whoever stops
-// early has a fair sample.
+// Grid returns the cases of a calibration in an order drawn by seed, so an early stop has a fair sample.
 func Grid(seed uint64) []Case {
 	var all []Case
 	for _, d := range gridTypes {
@@ -172,10 +169,10 @@ func Grid(seed uint64) []Case {
 	return all
 }
 
-// gridStream tells this use of a seed from others.
+// gridStream separates this use of a seed from others.
 const gridStream = 0x67726964
 
-// spaced are n numbers from low to high in equal ratios, each once.
+// spaced returns n numbers from low to high in equal ratios, without duplicates.
 func spaced(low, high, n int) []int {
 	var all []int
 	for i := range n {

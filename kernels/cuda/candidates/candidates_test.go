@@ -20,8 +20,8 @@ import (
 
 var update = flag.Bool("update", false, "write the files of cards as they are encoded")
 
-// The files of cards are as a fit writes them, so that another fit shows as changed numbers;
-// this package knows all their models.
+// Card files have the encoder's format, so a new fit changes only numbers. This package imports all their
+// models.
 func TestCardsAreAsEncoded(t *testing.T) {
 	files, err := filepath.Glob("../calibration/*.json")
 	if err != nil || len(files) == 0 {
@@ -53,8 +53,6 @@ func TestCardsAreAsEncoded(t *testing.T) {
 	}
 }
 
-// Every case of the grid is there once, some family takes it, and each family has to choose in
-// many of them.
 func TestGrid(t *testing.T) {
 	grid := Grid(1)
 	if other := Grid(2); len(other) != len(grid) || slices.Equal(other, grid) || !slices.Equal(Grid(1), grid) {
@@ -95,8 +93,8 @@ func TestGrid(t *testing.T) {
 	}
 }
 
-// Each constant moves what is expected of some case of the grid, but for those of types that the
-// grid lacks, of operands that are not aligned, and of prompts so short that memory decides.
+// Each constant affects the expected time of some case. Exceptions are types that the grid lacks, unaligned
+// operands, and prompts so short that they are memory-bound.
 func TestGridTouchesConstants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("each constant of a card is changed in turn")
@@ -121,10 +119,7 @@ func TestGridTouchesConstants(t *testing.T) {
 		}
 		return all
 	}
-	cards, err := calibration.Cards()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cards := calibration.Cards()
 	before := expected(cards[0])
 	var still []string
 	for name, m := range cards[0].Models {
@@ -139,7 +134,8 @@ func TestGridTouchesConstants(t *testing.T) {
 		}
 	}
 	slices.Sort(still)
-	if want := []string{"attention memory", "gemv issue", "hopper elements", "hopper energy", "hopper energy_beside", "hopper energy_cut", "hopper energy_reads"}; !slices.Equal(still, want) {
+	if want := []string{"attention memory", "gemv issue", "hopper elements", "hopper energy", "hopper energy_beside", "hopper energy_cut",
+		"hopper energy_reads"}; !slices.Equal(still, want) {
 		t.Errorf("the grid says nothing of %q, expected nothing only of %q", still, want)
 	}
 }
@@ -158,7 +154,8 @@ func TestExpectRefuses(t *testing.T) {
 		{func(*Case) {}, "tiled", `no family "tiled" chooses by constants of a card`},
 		{func(*Case) {}, "flash", `no family "flash" chooses by constants of a card`},
 		{func(c *Case) {
-			c.Subject = kernels.Subject{Operation: kernels.AttentionDecode, DType: kernels.INT8, Dims: kernels.Dims{QueryHeads: 1, KVHeads: 1, HeadDim: 64}}
+			c.Subject = kernels.Subject{Operation: kernels.AttentionDecode, DType: kernels.INT8,
+				Dims: kernels.Dims{QueryHeads: 1, KVHeads: 1, HeadDim: 64}}
 		}, "decode", `dtype: "int8", expected fp32, fp16 or bf16`},
 	} {
 		one := gemm
@@ -168,14 +165,12 @@ func TestExpectRefuses(t *testing.T) {
 			t.Errorf("%v by %s: %v, want %s", one, c.family, err, c.want)
 		}
 	}
-	// What a family does not support is no error.
 	gemm.M = 9
 	if all, err := Expect(cudatest.H200, gemm, "gemv"); err != nil || all != nil {
 		t.Errorf("gemv of 9 rows: %v, %v", all, err)
 	}
 }
 
-// file is a file of two times.
 func file(t testing.TB) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -184,7 +179,8 @@ func file(t testing.TB) string {
 	}
 	product := kernels.Product(kernels.BF16, 4096, 4096)
 	product.Layout = kernels.Transposed
-	decode := kernels.Subject{Operation: kernels.AttentionDecode, DType: kernels.FP16, Dims: kernels.Dims{QueryHeads: 32, KVHeads: 8, HeadDim: 128}}
+	decode := kernels.Subject{Operation: kernels.AttentionDecode, DType: kernels.FP16,
+		Dims: kernels.Dims{QueryHeads: 32, KVHeads: 8, HeadDim: 128}}
 	if err := WriteTimes(&b, []Time{
 		{Case: Case{product, 8}, Family: "gemv", Index: 1, Label: "4 warps 2 ahead", Seconds: 1e-5, Interval: [2]float64{9e-6, 1.1e-5}},
 		{Case: Case{decode, 128}, Family: "decode", Label: "tensor_128 1 splits", Seconds: 6e-6, Interval: [2]float64{6e-6, 6e-6}},
@@ -195,9 +191,12 @@ func file(t testing.TB) string {
 }
 
 func TestFile(t *testing.T) {
-	const want = `{"format":1,"card":"NVIDIA H200","driver":"570.1","date":"2026-11-22","capability":90,"sms":132,"shared":232448,"l2":62914560,"clock_mhz":1980,"bandwidth":4800000000000}
-{"operation":"gemm","dtype":"bf16","n":4096,"k":4096,"layout":"nk","m":8,"family":"gemv","index":1,"label":"4 warps 2 ahead","seconds":0.00001,"interval":[0.000009,0.000011]}
-{"operation":"attention-decode","dtype":"fp16","query_heads":32,"kv_heads":8,"head_dim":128,"m":128,"family":"decode","index":0,"label":"tensor_128 1 splits","seconds":0.000006,"interval":[0.000006,0.000006]}
+	const want = `{"format":1,"card":"NVIDIA H200","driver":"570.1","date":"2026-11-22","capability":90,"sms":132,"shared":232448,` +
+		`"l2":62914560,"clock_mhz":1980,"bandwidth":4800000000000}
+{"operation":"gemm","dtype":"bf16","n":4096,"k":4096,"layout":"nk","m":8,"family":"gemv","index":1,"label":"4 warps 2 ` +
+		`ahead","seconds":0.00001,"interval":[0.000009,0.000011]}
+{"operation":"attention-decode","dtype":"fp16","query_heads":32,"kv_heads":8,"head_dim":128,"m":128,"family":"decode","index":0,` +
+		`"label":"tensor_128 1 splits","seconds":0.000006,"interval":[0.000006,0.000006]}
 `
 	text := file(t)
 	if diff := cmp.Diff(want, text); diff != "" {
@@ -237,13 +236,13 @@ func TestReadRefuses(t *testing.T) {
 	}
 	first, _, _ := strings.Cut(file(t), "\n")
 	for _, text := range []string{"", first} {
-		if _, _, err := Read(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), "expected a card and at least one time") {
+		if _, _, err := Read(strings.NewReader(text)); err == nil ||
+			!strings.Contains(err.Error(), "expected a card and at least one time") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
 }
 
-// FuzzRead: whatever is in a file, it is read or refused, and what is read can be written.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(file(f)))
 	f.Fuzz(func(t *testing.T, text []byte) {

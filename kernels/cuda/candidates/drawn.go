@@ -8,7 +8,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// What is drawn: sides of weights by sideStep, and rows.
+// Random products: multiples of sideStep for N and K, and rows.
 const (
 	sideStep            = 64
 	leastSide, mostSide = 512, 16384
@@ -18,9 +18,9 @@ const (
 	drawnStream         = 0x647261776e
 )
 
-// Drawn yields products that seed draws, without end and none twice: those of Grid are few
-// layers of models, and constants that meet only these may be far off beside them. Sides are
-// uniform in one half of the cases and uniform in their logarithms in the other.
+// Drawn yields an endless sequence of distinct random products. The layers in Grid are few, and constants
+// fitted to them only may be far off for other shapes. Half of the cases have uniform sides, the other half
+// log-uniform ones.
 func Drawn(seed uint64) iter.Seq[Case] {
 	return func(yield func(Case) bool) {
 		rng := rand.New(rand.NewPCG(seed, drawnStream))
@@ -52,7 +52,6 @@ func Drawn(seed uint64) iter.Seq[Case] {
 	}
 }
 
-// drawLog draws a whole number from low to high, uniform in its logarithm.
 func drawLog(rng *rand.Rand, low, high int) int {
 	return min(high, int(float64(low)*math.Pow(float64(high+1)/float64(low), rng.Float64())))
 }

@@ -14,24 +14,24 @@ import (
 // Format is the version of the files.
 const Format = 1
 
-// Card is the first line of a file: on which card its times were taken.
+// Card is the first line of a file: the card of its times.
 type Card struct {
 	Format     int     `json:"format"`
 	Card       string  `json:"card"`       // the driver's name for it
-	Driver     string  `json:"driver"`     // its version, [Unrecorded] where it does not tell
+	Driver     string  `json:"driver"`     // its version, [Unrecorded] if unknown
 	Date       string  `json:"date"`       // "2026-11-21"
 	Capability int     `json:"capability"` // compute capability × 10
 	SMs        int     `json:"sms"`        // streaming multiprocessors
-	Shared     int     `json:"shared"`     // bytes of shared memory that one block may opt in to
+	Shared     int     `json:"shared"`     // maximum opt-in shared memory of a block, in bytes
 	L2         int64   `json:"l2"`         // bytes
 	ClockMHz   float64 `json:"clock_mhz"`  // the highest SM clock
-	Bandwidth  float64 `json:"bandwidth"`  // of memory, bytes a second, as the data sheet has it
+	Bandwidth  float64 `json:"bandwidth"`  // data-sheet memory bandwidth, bytes per second
 }
 
-// Unrecorded stands for the version of a driver that does not tell it.
+// Unrecorded is the value for an unknown driver version.
 const Unrecorded = "unrecorded"
 
-// Describe is the first line for a GPU.
+// Describe returns the first line for a GPU.
 func Describe(name, driver, date string, a planning.Arch) Card {
 	return Card{
 		Format: Format, Card: name, Driver: driver, Date: date,
@@ -39,7 +39,7 @@ func Describe(name, driver, date string, a planning.Arch) Card {
 	}
 }
 
-// Arch is what plans know of the card.
+// Arch returns the card's description for planning.
 func (c Card) Arch() planning.Arch {
 	return planning.Arch{CC: c.Capability, SMs: c.SMs, SharedMax: c.Shared, L2: c.L2, ClockMHz: c.ClockMHz, Bandwidth: c.Bandwidth}
 }
@@ -56,17 +56,16 @@ func (c Card) validate() error {
 	return nil
 }
 
-// Time is one of the further lines: how long a launch of a candidate takes.
+// Time is a further line: the time of a launch of a candidate.
 type Time struct {
 	Case
 	Family  string  `json:"family"`
 	Index   int     `json:"index"` // among the family's candidates for the case
-	Label   string  `json:"label"` // what the candidate is called
+	Label   string  `json:"label"` // the candidate's plan label
 	Seconds float64 `json:"seconds"`
-	// Interval encloses the true median with a probability of 95 %, as far as there were
-	// rounds enough.
+	// Interval is a 95 % confidence interval of the median, if there are enough rounds.
 	Interval [2]float64 `json:"interval"`
-	// MHz is the SM clock meanwhile, the median of the rounds, 0 where it is not known.
+	// MHz is the median SM clock of the rounds, 0 if unknown.
 	MHz float64 `json:"mhz,omitempty"`
 }
 
@@ -89,7 +88,7 @@ func positive(x float64) bool { return x > 0 && !math.IsInf(x, 0) }
 // WriteCard writes the first line.
 func WriteCard(w io.Writer, c Card) error { return json.NewEncoder(w).Encode(c) }
 
-// WriteTimes writes further lines, in one piece.
+// WriteTimes writes further lines in a single write.
 func WriteTimes(w io.Writer, times []Time) error {
 	var b bytes.Buffer
 	for _, t := range times {

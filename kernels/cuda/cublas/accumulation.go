@@ -10,11 +10,11 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// fp8Sums says how cuBLASLt may add up products of fp8. Hopper's tensor cores keep fewer bits of a sum than fp32 has,
-// so the library moves partial sums to fp32 registers as they grow, unless it may not spend the time.
+// fp8Sums is cuBLASLt's accumulation mode for fp8. Hopper's tensor cores keep fewer bits than fp32, so the
+// library promotes partial sums to fp32 registers periodically, unless fast accumulation is set.
 type fp8Sums bool
 
-// PyTorch's scaled products come without fast accumulation unless they are asked for it.
+// PyTorch's scaled products have fast accumulation off by default.
 const (
 	sumsPromoted fp8Sums = false
 	sumsFast     fp8Sums = true
@@ -34,9 +34,9 @@ func (s fp8Sums) String() string {
 	return "without fast accumulation"
 }
 
-// FastAccumulation is a kernel of cuBLASLt's heuristic with fp8 summed up in the tensor core alone, as our kernels of
-// wgmma sum it up. It is for comparisons at equal accuracy, and not among a device's kernels.
-func FastAccumulation(lt kernels.Gemm) (kernels.Gemm, error) {
+// FastAccumulation returns a kernel of cuBLASLt's heuristic that sums fp8 in the tensor core only, like our
+// wgmma kernels. It is for comparisons at equal accuracy, and is not listed among a device's kernels.
+func FastAccumulation(lt kernels.Kernel) (kernels.Kernel, error) {
 	k, ok := lt.(*cublasLtChoice)
 	if !ok {
 		return nil, fmt.Errorf("%s is no kernel of cuBLASLt: only that has fast accumulation", lt.Name())

@@ -16,16 +16,15 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
 )
 
-// askedCall is a call that is captured again and again, for one product after the other, and
-// never made.
+// askedCall is a call that is captured repeatedly for different products, and never run.
 type askedCall struct {
 	call *cublasCall
 	l    *driver.Launch
 	on   *driver.CaptureStream
 }
 
-// Tellers implements [kernels.ManyTellers]: each has a handle and a stream of its own.
-func (k *cublas) Tellers(n int) ([]kernels.ChoiceTeller, error) {
+// Tellers implements [kernels.ManyTellers]: each has its own handle and stream.
+func (k *cublas) Tellers(n int) ([]kernels.Kernel, error) {
 	for len(k.tellers) < n-1 {
 		t := &cublas{dev: k.dev, kernel: k.kernel, lib: k.lib, about: k.about, sums: k.sums, loading: k.loading}
 		if err := t.ready(); err != nil {
@@ -33,51 +32,50 @@ func (k *cublas) Tellers(n int) ([]kernels.ChoiceTeller, error) {
 		}
 		k.tellers = append(k.tellers, t)
 	}
-	out := []kernels.ChoiceTeller{k}
+	out := []kernels.Kernel{k}
 	for _, t := range k.tellers[:n-1] {
 		out = append(out, t)
 	}
 	return out, k.ready()
 }
 
-// The operands of such a call lie at addresses that nobody reads or writes: in the workspace,
-// this far from each other, and so aligned as well as a buffer's beginning.
+// The operands of such a call have addresses in the workspace, this far apart and aligned like a buffer. They
+// are never accessed.
 const askedApart = 1 << 20
 
-// Choice implements [kernels.ChoiceTeller]: the library puts its kernels into a graph that
-// never runs, and the graph tells what they are.
-func (k *cublas) Choice(p kernels.Problem) (kernels.Choice, error) {
-	b := kernels.Batch{Problem: p}
-	if err := k.SupportsBatch(b); err != nil {
+// Choice implements [kernels.ChoiceTeller]: it captures the library's kernels into a graph that never runs,
+// and reads them from the graph.
+func (k *cublas) Choice(b kernels.Task) (kernels.Choice, error) {
+	if err := k.Supports(b); err != nil {
 		return kernels.Choice{}, err
 	}
-	b, err := normalize(b)
+	b, err := b.Normalized()
 	if err != nil {
 		return kernels.Choice{}, err
 	}
 	captured, err := k.capture(b)
 	if err != nil {
-		// What the library loads at the first use of a kernel may not be loaded in a capture.
+		// The library must not load code during a capture.
 		k.loading.Lock()
-		loading := k.runOnce(b.Problem)
+		loading := k.runOnce(b)
 		k.loading.Unlock()
 		if loading != nil {
-			return kernels.Choice{}, fmt.Errorf("%v %s: %w", b.Shape, b.DType, errors.Join(err, loading))
+			return kernels.Choice{}, fmt.Errorf("%v %s: %w", b.Shape(), b.DType, errors.Join(err, loading))
 		}
 		captured, err = k.capture(b)
 	}
 	switch {
 	case err != nil:
-		return kernels.Choice{}, fmt.Errorf("%v %s: %w", b.Shape, b.DType, err)
+		return kernels.Choice{}, fmt.Errorf("%v %s: %w", b.Shape(), b.DType, err)
 	case captured.Names == "":
-		return kernels.Choice{}, fmt.Errorf("%s: the driver does not tell what %s launches: expected one for CUDA 12.3 or later", k.dev.Spec().ID, k.Name())
+		return kernels.Choice{},
+			fmt.Errorf("%s: the driver does not tell what %s launches: expected one for CUDA 12.3 or later", k.dev.Spec().ID, k.Name())
 	}
 	c := kernels.Choice{Grid: captured.Grid, Cluster: captured.Cluster, Slots: float64(captured.PerSM * k.dev.Arch().SMs)}
 	c.Label, c.Tiling = namedTiling(captured.Names)
 	return c, nil
 }
 
-// ready makes what Choice needs at its first call.
 func (k *cublas) ready() error {
 	if err := k.open(); err != nil || k.asked != nil {
 		return err
@@ -97,8 +95,7 @@ func (k *cublas) ready() error {
 	return nil
 }
 
-// capture reads what the library launches for a normalized product.
-func (k *cublas) capture(b kernels.Batch) (driver.Captured, error) {
+func (k *cublas) capture(b kernels.Task) (driver.Captured, error) {
 	if err := k.ready(); err != nil {
 		return driver.Captured{}, err
 	}
@@ -112,8 +109,7 @@ func (k *cublas) capture(b kernels.Batch) (driver.Captured, error) {
 	return k.asked.on.Capture(k.asked.l)
 }
 
-// runOnce runs a normalized product on operands of its own, so that its code is loaded.
-func (k *cublas) runOnce(p kernels.Problem) (err error) {
+func (k *cublas) runOnce(p kernels.Task) (err error) {
 	var held []interface{ Close() error }
 	defer func() {
 		for i := len(held) - 1; i >= 0; i-- {
@@ -121,7 +117,7 @@ func (k *cublas) runOnce(p kernels.Problem) (err error) {
 		}
 	}()
 	rowsOfB := p.K
-	if p.BLayout == kernels.Transposed {
+	if p.Layout == kernels.Transposed {
 		rowsOfB = p.N
 	}
 	var buffers [3]kernels.Buffer
@@ -135,7 +131,7 @@ func (k *cublas) runOnce(p kernels.Problem) (err error) {
 		}
 		held = append(held, buffers[i])
 	}
-	w, err := k.PrepareWeights(p, buffers[1])
+	w, err := k.Prepare(p, buffers[1])
 	if err != nil {
 		return err
 	}

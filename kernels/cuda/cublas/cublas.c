@@ -12,7 +12,7 @@
 
 #include "cublas_library.h"
 
-// The functions of cublas_api.h that are used.
+// The used functions of cublas_api.h.
 #define CUBLAS_FUNCTIONS(F) \
   F(Create_v2, (void **handle)) \
   F(Destroy_v2, (void *handle)) \
@@ -81,7 +81,7 @@ int ga_blas_open(const char *name, const ga_blas_function *functions, int (**pro
   Dl_info where;
   if (dladdr((void *)*property, &where) && where.dli_fname) snprintf(about->path, sizeof about->path, "%s", where.dli_fname);
   about->handle = handle;
-  // Searches the library, then what it was linked with.
+  // Searches the library, then its dependencies.
   void *lt = dlsym(handle, "cublasLtGetProperty");
   if (lt != NULL && dladdr(lt, &where) && where.dli_fname) snprintf(about->lt_path, sizeof about->lt_path, "%s", where.dli_fname);
   return 0;
@@ -131,7 +131,7 @@ int ga_cublas_enqueue(void *call, CUstream stream) {
   const ga_blas_gemm *g = &p->gemm;
   ga_cublas_session *s = p->on;
   if (!s->has_stream || s->stream != stream) {
-    // In this order: setting a stream puts the library's own workspace back.
+    // Set the stream first: it resets the workspace to the library's own.
     int status = s->lib->SetStream_v2(s->handle, stream);
     if (status == 0) status = s->lib->SetWorkspace_v2(s->handle, s->workspace, s->bytes);
     if (status != 0) return status;

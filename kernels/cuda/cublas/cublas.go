@@ -17,14 +17,12 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// splitSums says how the libraries may keep what parts of K add up to, where they
-// split K.
+// splitSums is the libraries' precision for partial sums of split K.
 type splitSums bool
 
-// PyTorch's default lets the library round such sums to fp16 or bf16; then what is
-// measured would not accumulate in fp32, as every kernel here does and the gate
-// demands. Where the library does not split K, which is wherever M or N fill the
-// GPU, the two settings choose alike.
+// PyTorch's default allows fp16 or bf16 partial sums. The measured product would then not accumulate in fp32,
+// as all kernels here do and the gate requires. Without split K, which is if M or N fill the GPU, both
+// settings choose the same kernel.
 const (
 	sumsInFP32  splitSums = false
 	sumsRounded splitSums = true
@@ -60,10 +58,10 @@ type cublas struct {
 	about   string
 	sums    splitSums
 	session *C.ga_cublas_session // nil before the first product
-	names   map[string]string    // of the kernels that were chosen, by plan
-	asked   *askedCall           // of Choice, nil before the first
-	tellers []*cublas            // that tell what this one does
-	loading *sync.Mutex          // held by the teller that runs something, shared by all
+	names   map[string]string    // of chosen kernels, by plan
+	asked   *askedCall           // for Choice, nil before its first call
+	tellers []*cublas            // parallel tellers for Choice
+	loading *sync.Mutex          // held while a teller runs a product, shared by all
 }
 
 func (k *cublas) Name() string { return k.kernel }
@@ -73,47 +71,43 @@ func (k *cublas) Describe() string {
 		k.about, blasWorkspace(k.dev.Arch()), k.sums)
 }
 
-func (k *cublas) Supports(p kernels.Problem) error {
-	return k.SupportsBatch(kernels.Batch{Problem: p})
+// Supports implements [kernels.Kernel].
+func (k *cublas) Supports(t kernels.Task) error {
+	if t.Quantized() {
+		return supportsQuantized(k.dev, k, t)
+	}
+	_, err := blasSupports(k.Name(), t, func(p kernels.Task) string { return cublasRefusal(k.dev.Arch(), p) })
+	return err
 }
 
-// SupportsBatch implements [kernels.Batcher].
-func (k *cublas) SupportsBatch(b kernels.Batch) error {
-	return blasSupports(k.Name(), b, func(p kernels.Problem) string { return cublasRefusal(k.dev.Arch(), p) })
-}
-
-// blasSupports turns the reason that why has against the products of a batch, or against a
-// single one, into an error.
-func blasSupports(kernel string, b kernels.Batch, why func(kernels.Problem) string) error {
-	q, err := normalize(b)
+// blasSupports returns the normalized task if a library may run it with plain weights.
+func blasSupports(kernel string, t kernels.Task, why func(kernels.Task) string) (kernels.Task, error) {
+	q, err := t.Product(kernel, kernels.Batches)
 	if err != nil {
-		return &kernels.Unsupported{Kernel: kernel, DType: b.DType, Reason: err.Error()}
+		return t, err
 	}
-	if reason := cmp.Or(why(q.Problem), batchRefusal(q)); reason != "" {
-		return &kernels.Unsupported{Kernel: kernel, DType: q.DType, Reason: reason}
+	if reason := cmp.Or(why(q), batchRefusal(q)); reason != "" {
+		return t, t.Unsupported(kernel, reason)
 	}
-	return nil
+	return q, nil
 }
 
-// PrepareWeights leaves B where it is, but for int8.
-func (k *cublas) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.Weights, error) {
-	return k.PrepareBatch(kernels.Batch{Problem: p}, raw)
-}
-
-// PrepareBatch implements [kernels.Batcher].
-func (k *cublas) PrepareBatch(b kernels.Batch, raw kernels.Buffer) (kernels.Weights, error) {
-	if err := k.SupportsBatch(b); err != nil {
+// Prepare leaves B in place, except int8; it dequantizes integers.
+func (k *cublas) Prepare(t kernels.Task, raw kernels.Buffer) (kernels.Weights, error) {
+	if err := k.Supports(t); err != nil {
 		return nil, err
 	}
-	return blasWeights(k.dev, b, raw)
+	if t.Quantized() {
+		return prepareQuantized(k.dev, k, t, raw)
+	}
+	return blasWeights(k.dev, t, raw)
 }
 
 // Packs implements [kernels.Packer].
-func (k *cublas) Packs(p kernels.Problem) bool { return blasPacks(p.DType) && driver.Packs(p) }
+func (k *cublas) Packs(p kernels.Task) bool { return blasPacks(p.DType) && driver.Packs(p) }
 
-// blasWeights brings B, of every product of a batch, into the form that the libraries read.
-func blasWeights(d *driver.Device, b kernels.Batch, raw kernels.Buffer) (kernels.Weights, error) {
-	b, err := normalize(b)
+func blasWeights(d *driver.Device, b kernels.Task, raw kernels.Buffer) (kernels.Weights, error) {
+	b, err := b.Normalized()
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +115,7 @@ func blasWeights(d *driver.Device, b kernels.Batch, raw kernels.Buffer) (kernels
 	if blasPacks(p.DType) {
 		w, err := d.Pack(p, raw)
 		if err != nil {
-			return nil, err // a nil *PackedWeights would be weights that aren't nil
+			return nil, err // a nil *PackedWeights in the interface would not be nil
 		}
 		return w, nil
 	}
@@ -132,17 +126,16 @@ func blasWeights(d *driver.Device, b kernels.Batch, raw kernels.Buffer) (kernels
 	return w, nil
 }
 
-// blasOperands are a product with the addresses of its operands.
 type blasOperands struct {
 	product blasProduct
 	dtype   kernels.DType
 	b, a, c uint64
-	first   []planning.Call // the packing of B where each launch does it
+	first   []planning.Call // the packing of B, if each launch packs
 }
 
-// bindBLAS finds the operands of a normalized batch or a single product.
-func bindBLAS(d *driver.Device, kernel string, b kernels.Batch, a kernels.Operand, w kernels.Weights, c kernels.Operand) (o blasOperands, err error) {
-	p := b.Problem
+func bindBLAS(d *driver.Device, kernel string, b kernels.Task, a kernels.Operand, w kernels.Weights,
+	c kernels.Operand) (o blasOperands, err error) {
+	p := b.Single()
 	stack, strideRows := stackedB(b)
 	if blasPacks(p.DType) {
 		packed, first, err := d.BindPacked(kernel, stack, w)
@@ -155,14 +148,14 @@ func bindBLAS(d *driver.Device, kernel string, b kernels.Batch, a kernels.Operan
 		if o.b, err = d.BindRaw(kernel, stack, w); err != nil {
 			return o, err
 		}
-		o.product = blasProductOf(p, p.LDB, p.BLayout == kernels.Transposed).batched(b, b.StrideB)
+		o.product = blasProductOf(p, p.LDB, p.Layout == kernels.Transposed).batched(b, b.StrideB)
 	}
-	// matrix looks at the last product's operand and returns the address of the first.
+	// matrix checks the last product's operand and returns the first's address.
 	matrix := func(name string, at kernels.Operand, cols, ld, stride int, t kernels.DType) (uint64, error) {
 		behind := max(0, b.Products-1) * stride
 		address, err := d.Matrix(name, kernels.Operand{Buffer: at.Buffer, Offset: at.Offset + behind}, p.M, cols, ld, t)
 		if err != nil {
-			return 0, fmt.Errorf("%v: %w", p.Shape, err)
+			return 0, fmt.Errorf("%v: %w", p.Shape(), err)
 		}
 		return address - uint64(behind)*uint64(t.Size()), nil
 	}
@@ -174,14 +167,13 @@ func bindBLAS(d *driver.Device, kernel string, b kernels.Batch, a kernels.Operan
 	return o, err
 }
 
-// aligned names how the operands' addresses are aligned, on which the library's choice
-// depends: those of every product of a batch.
+// aligned returns the alignment of the operands' addresses over all products, which the library's choice
+// depends on.
 func (o blasOperands) aligned() [3]int {
 	s := alignedStrides(o.product, o.dtype)
 	return [3]int{min(s[0], addressAlignment(o.b)), min(s[1], addressAlignment(o.a)), min(s[2], addressAlignment(o.c))}
 }
 
-// gemm is the product as the C side has it.
 func (b blasProduct) gemm() C.ga_blas_gemm {
 	g := C.ga_blas_gemm{
 		m: C.int64_t(b.m), n: C.int64_t(b.n), k: C.int64_t(b.k),
@@ -195,14 +187,13 @@ func (b blasProduct) gemm() C.ga_blas_gemm {
 	return g
 }
 
-// blasKernels is how many kernels a call of either library launches at most: the
-// product and the sum over its parts of K.
+// blasKernels is the maximum kernels per call of either library: the product and the sum over parts of K.
 const blasKernels = 2
 
-// withWorkspace lets open make a session of a library with the workspace that both
-// share; open returns false, and the library's status, when it can't. free gives the session
-// back when the device is closed.
-func withWorkspace(d *driver.Device, library string, open func(workspace C.CUdeviceptr, bytes C.size_t, status *C.int) bool, free func()) error {
+// withWorkspace calls open to create a library session with the common workspace; open returns false and sets
+// status on failure. free destroys the session when the device is closed.
+func withWorkspace(d *driver.Device, library string, open func(workspace C.CUdeviceptr, bytes C.size_t, status *C.int) bool,
+	free func()) error {
 	bytes := blasWorkspaceBytes(d.Arch())
 	workspace, err := d.Scratch(bytes)
 	if err != nil {
@@ -224,8 +215,8 @@ func withWorkspace(d *driver.Device, library string, open func(workspace C.CUdev
 	return nil
 }
 
-// open makes the session on first use; handles cost time and memory, and a device is
-// often opened only to be looked at.
+// open creates the session on first use: handles are costly, and devices are often opened only for
+// inspection.
 func (k *cublas) open() error {
 	if k.session != nil {
 		return nil
@@ -239,31 +230,30 @@ func (k *cublas) open() error {
 	})
 }
 
-// cublasCall owns the memory of one launch, which a cleanup frees once nothing refers
-// to the launch any more.
+// cublasCall owns one launch's memory; a cleanup frees it.
 type cublasCall struct{ c *C.ga_cublas_call }
 
-func (k *cublas) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
-	return k.BindBatch(kernels.Batch{Problem: p}, a, w, c)
-}
-
-// BindBatch implements [kernels.Batcher] by cublasGemmStridedBatchedEx; a batch without
-// products is a single one, by cublasGemmEx.
-func (k *cublas) BindBatch(b kernels.Batch, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
-	if err := k.SupportsBatch(b); err != nil {
+// Bind implements [kernels.Kernel] by cublasGemmEx, and for batches cublasGemmStridedBatchedEx.
+func (k *cublas) Bind(b kernels.Task, a kernels.Operand, w kernels.Weights, c kernels.Operand,
+	_ ...kernels.Operand) (kernels.Launch, error) {
+	if b.Quantized() {
+		return bindQuantized(k.dev, k, b, a, w, c)
+	}
+	if err := k.Supports(b); err != nil {
 		return nil, err
 	}
-	b, err := normalize(b)
+	b, err := b.Normalized()
 	if err != nil {
 		return nil, err
 	}
-	p := b.Problem
+	p := b.Single()
 	o, err := bindBLAS(k.dev, k.Name(), b, a, w, c)
 	if err != nil {
 		return nil, err
 	}
 	if at := o.aligned(); p.DType == kernels.INT8 && min(at[1], at[2]) < 4 {
-		return nil, &kernels.Unsupported{Kernel: k.Name(), DType: p.DType, Reason: "cublasGemmEx takes int8 at addresses that are multiples of 4"}
+		return nil,
+			&kernels.Unsupported{Kernel: k.Name(), DType: p.DType, Reason: "cublasGemmEx takes int8 at addresses that are multiples of 4"}
 	}
 	if err := k.open(); err != nil {
 		return nil, err
@@ -272,17 +262,17 @@ func (k *cublas) BindBatch(b kernels.Batch, a kernels.Operand, w kernels.Weights
 	*call.c = C.ga_cublas_call{on: k.session, gemm: o.product.gemm(), b: C.CUdeviceptr(o.b), a: C.CUdeviceptr(o.a), c: C.CUdeviceptr(o.c)}
 	runtime.AddCleanup(call, func(c *C.ga_cublas_call) { C.free(unsafe.Pointer(c)) }, call.c)
 	steps := append(driver.Steps(o.first), driver.Step{Enqueue: C.ga_cublas_enqueue, Self: unsafe.Pointer(call.c), Launches: blasKernels})
-	plan := fmt.Sprintf("%s %s %v, %+v aligned to %v", k.kernel, p.DType, p.Shape, o.product, o.aligned())
+	plan := fmt.Sprintf("%s %s %v, %+v aligned to %v", k.kernel, p.DType, p.Shape(), o.product, o.aligned())
 	l, err := k.dev.NewLaunch("", plan, steps, call, a.Buffer, w, c.Buffer)
 	if err != nil {
-		return nil, fmt.Errorf("%v: %w", p.Shape, err)
+		return nil, fmt.Errorf("%v: %w", p.Shape(), err)
 	}
 	l.Library, l.Named = blasReturned(k.Name(), p.DType), k.name
 	return l, nil
 }
 
-// name is the kernel that the library chose for a product, with what its name says of the
-// launch. The library does not tell, but the graph does that a call is captured into.
+// name returns the library's kernel for a product, and the tiling from its name. It reads them from a graph
+// capture.
 func (k *cublas) name(l *driver.Launch) (string, kernels.Tiling) {
 	name, ok := k.names[l.Plan]
 	if !ok {
@@ -297,8 +287,7 @@ func (k *cublas) name(l *driver.Launch) (string, kernels.Tiling) {
 	return namedTiling(name)
 }
 
-// blasReturned words what a call of the libraries returned. Of what they don't support
-// only the call itself tells.
+// blasReturned describes a return code of the libraries; only the call itself reports unsupported products.
 func blasReturned(kernel string, d kernels.DType) func(code int) error {
 	return func(code int) error {
 		err := blasError(kernel, C.int(code))

@@ -18,7 +18,7 @@ typedef struct {
 } heuristic;
 _Static_assert(sizeof(heuristic) == 96, "the layout of a heuristic's result");
 
-// The functions of cublasLt.h that are used.
+// The used functions of cublasLt.h.
 #define CUBLASLT_FUNCTIONS(F) \
   F(Create, (void **handle)) \
   F(Destroy, (void *handle)) \
@@ -58,7 +58,7 @@ struct ga_cublaslt_session {
 };
 
 struct ga_cublaslt_plan {
-  const ga_cublaslt *lib; // which outlives the session
+  const ga_cublaslt *lib; // must outlive the session
   const ga_cublaslt_session *on;
   void *desc, *b, *a, *c;
   int scale, count, most;
@@ -101,7 +101,7 @@ void ga_cublaslt_session_free(ga_cublaslt_session *s) {
   free(s);
 }
 
-// ask fills plan->offered with what the heuristic has.
+// ask fills plan->offered from the heuristic.
 static int ask(ga_cublaslt_plan *plan, unsigned align_b, unsigned align_a, unsigned align_c) {
   const ga_cublaslt_session *on = plan->on;
   const ga_cublaslt *lib = plan->lib;
@@ -121,7 +121,7 @@ static int ask(ga_cublaslt_plan *plan, unsigned align_b, unsigned align_a, unsig
   int returned = 0;
   if (status == 0)
     status = lib->MatmulAlgoGetHeuristic(on->handle, plan->desc, plan->b, plan->a, plan->c, plan->c, preference, plan->most, plan->offered, &returned);
-  // Those that can't run are marked rather than left out.
+  // Algorithms that can't run are marked, not removed.
   plan->count = 0;
   for (int i = 0; i < returned && status == 0; i++)
     if (plan->offered[i].state == 0) plan->offered[plan->count++] = plan->offered[i];
@@ -129,7 +129,7 @@ static int ask(ga_cublaslt_plan *plan, unsigned align_b, unsigned align_a, unsig
   return status == 0 && plan->count == 0 ? GA_BLAS_NOT_SUPPORTED : status;
 }
 
-// batch makes a layout that of count matrices, stride elements apart; 0 leaves it as it is.
+// batch sets a layout to count matrices, stride elements apart; 0 leaves it unchanged.
 static int batch(const ga_cublaslt *lib, void *layout, int64_t count, int64_t stride) {
   if (count == 0) return 0;
   int32_t matrices = (int32_t)count;
@@ -150,8 +150,8 @@ ga_cublaslt_plan *ga_cublaslt_plan_describe(ga_cublaslt_session *session, const 
   int32_t transposed = g->b_transposed;
   if (*status == 0) *status = lib->MatmulDescSetAttribute(plan->desc, DESC_TRANSA, &transposed, sizeof transposed);
   if (*status == 0 && g->in == R_8F_E4M3) {
-    // Unless it is fast, partial sums leave the tensor core for fp32 registers as they grow,
-    // which is PyTorch's default for scaled products as well.
+    // Unless it is fast, partial sums are promoted to fp32 registers periodically, as in PyTorch's default
+    // for scaled products.
     *status = lib->MatmulDescSetAttribute(plan->desc, DESC_FAST_ACCUM, &session->fast, sizeof session->fast);
   }
   if (*status == 0) *status = lib->MatrixLayoutCreate(&plan->b, g->in, transposed ? k : m, transposed ? m : k, g->ldb);
@@ -175,14 +175,14 @@ ga_cublaslt_plan *ga_cublaslt_plan_new(ga_cublaslt_session *session, const ga_bl
   return NULL;
 }
 
-// configure sets one number of an algorithm. A version that lacks an attribute has it at 0.
+// configure sets one attribute of an algorithm. A version that lacks the attribute behaves as with 0.
 static int configure(const ga_cublaslt *lib, algorithm *algo, int which, int32_t value, size_t bytes) {
   uint16_t narrow = (uint16_t)value;
   int status = lib->MatmulAlgoConfigSetAttribute(algo, which, bytes == sizeof narrow ? (const void *)&narrow : &value, bytes);
   return value == 0 ? 0 : status;
 }
 
-// rebuild makes the algorithm of a configuration the only one that is offered.
+// rebuild makes a configuration's algorithm the plan's only one.
 static int rebuild(ga_cublaslt_plan *plan, const ga_blas_gemm *g, const ga_cublaslt_config *config) {
   const ga_cublaslt_session *on = plan->on;
   const ga_cublaslt *lib = plan->lib;
@@ -227,7 +227,7 @@ int ga_cublaslt_plan_ask(ga_cublaslt_plan *plan, int64_t n, unsigned align_b, un
 
 int ga_cublaslt_plan_count(const ga_cublaslt_plan *plan) { return plan->count; }
 
-// attribute reads one number, of 2 or 4 bytes; 0 where this version has none.
+// attribute reads one number of 2 or 4 bytes, or 0 if this version lacks it.
 static int32_t attribute(const ga_cublaslt_plan *plan, int at, int which, size_t bytes) {
   union { uint16_t narrow; int32_t wide; } value = {.wide = 0};
   size_t written = 0;

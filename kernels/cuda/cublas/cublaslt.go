@@ -15,8 +15,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// cublasLt is cuBLASLt on one device: cublasLtMatmul with algorithms that the
-// library's heuristic offers.
+// cublasLt is cuBLASLt on one device: cublasLtMatmul with the algorithms of its heuristic.
 type cublasLt struct {
 	dev     *driver.Device
 	kernel  string // the name of its first choice
@@ -26,12 +25,12 @@ type cublasLt struct {
 	fp8     fp8Sums
 	session *C.ga_cublaslt_session // nil before the first product
 	plans   map[ltKey]*ltPlan
-	// questions are about products of which only M changes.
+	// questions are product descriptors; only M changes.
 	questions map[ltKey]*ltPlan
-	tellers   []*cublasLt // that are asked beside this one
+	tellers   []*cublasLt // parallel tellers for Choice
 }
 
-// Tellers implements [kernels.ManyTellers]: each has a handle and questions of its own.
+// Tellers implements [kernels.ManyTellers]: each has its own handle and questions.
 func (k *cublasLtChoice) Tellers(n int) ([]kernels.ChoiceTeller, error) {
 	for len(k.tellers) < n-1 {
 		t := &cublasLt{dev: k.dev, kernel: k.kernel, lib: k.lib, about: k.about, sums: k.sums, fp8: k.fp8}
@@ -47,12 +46,12 @@ func (k *cublasLtChoice) Tellers(n int) ([]kernels.ChoiceTeller, error) {
 	return out, k.open()
 }
 
-// cublasLtChoice is the kernel of one choice: the heuristic's first, or the nth after
-// that, or the algorithm of some attributes whatever the heuristic says.
+// cublasLtChoice is the kernel of one choice: the heuristic's first, the nth after that, or an algorithm
+// given by attributes.
 type cublasLtChoice struct {
 	*cublasLt
 	n     int
-	exact kernels.Algorithm // zero where the heuristic is asked
+	exact kernels.Algorithm // zero if the heuristic chooses
 }
 
 var (
@@ -60,28 +59,24 @@ var (
 	_ kernels.AlgorithmTaker = (*cublasLtChoice)(nil)
 	_ kernels.ChoiceTeller   = (*cublasLtChoice)(nil)
 	_ kernels.ChoiceTeller   = (*cublas)(nil)
-	_ kernels.Batcher        = (*cublasLtChoice)(nil)
-	_ kernels.Batcher        = (*cublas)(nil)
 )
 
-// ltKey is everything that the heuristic's answer depends on.
 type ltKey struct {
 	product blasProduct
 	aligned [3]int
 	most    int
-	exact   kernels.Algorithm // the heuristic is not asked
+	exact   kernels.Algorithm // bypasses the heuristic if set
 }
 
-// ltPlan is the heuristic's answer, and the memory that the library keeps for it.
+// ltPlan is the heuristic's answer, in the library's memory.
 type ltPlan struct {
-	c       *C.ga_cublaslt_plan // nil when there is none
+	c       *C.ga_cublaslt_plan // nil if there is no algorithm
 	configs []ltConfig          // best first
-	status  C.int               // why there is none
+	status  C.int               // the reason if c is nil
 }
 
-// The heuristic is asked for one algorithm, as an application would, and for one of
-// these numbers when it is about the next ones. Fixed numbers, so that a candidate
-// is the same algorithm however many are measured.
+// The heuristic is asked for one algorithm, as applications do, or for one of these numbers for later
+// choices. The numbers are fixed, so a candidate is the same algorithm however many are measured.
 const (
 	ltFew  = 16
 	ltMany = 128
@@ -109,38 +104,38 @@ func (k *cublasLtChoice) Describe() string {
 		k.about, choice, blasWorkspace(k.dev.Arch()), k.sums, k.fp8)
 }
 
-// Candidate is the nth choice after the first.
-func (k *cublasLtChoice) Candidate(n int) kernels.Gemm {
+// Candidate returns the nth choice after the first.
+func (k *cublasLtChoice) Candidate(n int) kernels.Kernel {
 	return &cublasLtChoice{cublasLt: k.cublasLt, n: n}
 }
 
 // WithAlgorithm implements [kernels.AlgorithmTaker] by cublasLtMatmulAlgoInit and the attributes;
-// cublasLtMatmulAlgoCheck says which products it supports.
-func (k *cublasLtChoice) WithAlgorithm(a kernels.Algorithm) kernels.Gemm {
+// cublasLtMatmulAlgoCheck decides which products it supports.
+func (k *cublasLtChoice) WithAlgorithm(a kernels.Algorithm) kernels.Kernel {
 	return &cublasLtChoice{cublasLt: k.cublasLt, exact: a}
 }
 
-// Supports asks the heuristic, which knows better than any list of conditions.
-func (k *cublasLtChoice) Supports(p kernels.Problem) error {
-	return k.SupportsBatch(kernels.Batch{Problem: p})
+// supports returns the normalized task if the library may run it with plain weights. It does not ask the
+// heuristic.
+func (k *cublasLtChoice) supports(t kernels.Task) (kernels.Task, error) {
+	return blasSupports(k.Name(), t, func(p kernels.Task) string { return blasRefusal(k.dev.Arch(), p) })
 }
 
-// SupportsBatch implements [kernels.Batcher] by asking the heuristic.
-func (k *cublasLtChoice) SupportsBatch(b kernels.Batch) error {
-	if err := blasSupports(k.Name(), b, func(p kernels.Problem) string { return blasRefusal(k.dev.Arch(), p) }); err != nil {
-		return err
+// Supports asks the heuristic.
+func (k *cublasLtChoice) Supports(t kernels.Task) error {
+	if t.Quantized() {
+		return supportsQuantized(k.dev, k, t)
 	}
-	b, err := normalize(b)
+	b, err := k.supports(t)
 	if err != nil {
 		return err
 	}
-	// As a buffer's beginning is aligned.
+	// Aligned like a buffer's start.
 	product := productAsked(b)
-	_, _, err = k.choose(b.Problem, product, alignedStrides(product, b.DType), k.ask)
+	_, _, err = k.choose(b, product, alignedStrides(product, b.DType), k.ask)
 	return err
 }
 
-// open makes the session on first use.
 func (k *cublasLt) open() error {
 	if k.session != nil {
 		return nil
@@ -154,18 +149,16 @@ func (k *cublasLt) open() error {
 	})
 }
 
-// ask returns the heuristic's answer for a product with up to most algorithms.
 func (k *cublasLt) ask(product blasProduct, aligned [3]int, most int) (*ltPlan, error) {
 	return k.planned(ltKey{product: product, aligned: aligned, most: most})
 }
 
-// with returns the plan of one algorithm by its attributes. The library does not look at how
-// operands are aligned when it says whether it takes the algorithm.
+// with returns the plan of an algorithm given by attributes. The library ignores operand alignment in this
+// check.
 func (k *cublasLt) with(product blasProduct, a kernels.Algorithm) (*ltPlan, error) {
 	return k.planned(ltKey{product: product, exact: a})
 }
 
-// planned returns the library's answer, which is kept.
 func (k *cublasLt) planned(key ltKey) (*ltPlan, error) {
 	if plan := k.plans[key]; plan != nil {
 		return plan, nil
@@ -183,19 +176,22 @@ func (k *cublasLt) planned(key ltKey) (*ltPlan, error) {
 	if key.exact != (kernels.Algorithm{}) {
 		a := key.exact
 		config := C.ga_cublaslt_config{
-			id: C.int32_t(a.ID), tile: C.int32_t(a.Tile), stages: C.int32_t(a.Stages), split_k: C.int32_t(a.SplitK), reduction: C.int32_t(a.Reduction),
-			swizzle: C.int32_t(a.Swizzle), custom_option: C.int32_t(a.Custom), inner_shape: C.int32_t(a.Inner), cluster_shape: C.int32_t(a.Cluster),
+			id: C.int32_t(a.ID), tile: C.int32_t(a.Tile), stages: C.int32_t(a.Stages), split_k: C.int32_t(a.SplitK),
+			reduction: C.int32_t(a.Reduction),
+			swizzle:   C.int32_t(a.Swizzle), custom_option: C.int32_t(a.Custom), inner_shape: C.int32_t(a.Inner),
+			cluster_shape: C.int32_t(a.Cluster),
 		}
 		plan.c = C.ga_cublaslt_plan_with(k.session, &gemm, &config, &plan.status)
 	} else {
-		plan.c = C.ga_cublaslt_plan_new(k.session, &gemm, C.uint(key.aligned[0]), C.uint(key.aligned[1]), C.uint(key.aligned[2]), C.int(key.most), &plan.status)
+		plan.c = C.ga_cublaslt_plan_new(k.session, &gemm, C.uint(key.aligned[0]), C.uint(key.aligned[1]), C.uint(key.aligned[2]),
+			C.int(key.most), &plan.status)
 	}
 	if plan.c != nil {
 		plan.own()
 		plan.read()
 	}
 	if len(k.plans) >= planning.KeptPlans || k.plans == nil {
-		k.plans = map[ltKey]*ltPlan{} // launches hold on to theirs
+		k.plans = map[ltKey]*ltPlan{} // launches keep references to theirs
 	}
 	if plan.c != nil || plan.refused() {
 		k.plans[key] = plan
@@ -203,8 +199,8 @@ func (k *cublasLt) planned(key ltKey) (*ltPlan, error) {
 	return plan, nil
 }
 
-// askAgain is ask for a question of which only M changes from one call to the next: the
-// product's description is kept, and the answer is valid until the next question.
+// askAgain is ask for products that differ in M only. It reuses the product's descriptors, and the answer is
+// valid until the next call.
 func (k *cublasLt) askAgain(product blasProduct, aligned [3]int, most int) (*ltPlan, error) {
 	if err := k.open(); err != nil {
 		return nil, err
@@ -237,12 +233,11 @@ func (k *cublasLt) askAgain(product blasProduct, aligned [3]int, most int) (*ltP
 	return plan, nil
 }
 
-// own has the library's memory freed with the plan.
+// own frees the library's memory together with the plan.
 func (p *ltPlan) own() {
 	runtime.AddCleanup(p, func(c *C.ga_cublaslt_plan) { C.ga_cublaslt_plan_free(c) }, p.c)
 }
 
-// read appends the algorithms that the library offers.
 func (p *ltPlan) read() {
 	for i := range int(C.ga_cublaslt_plan_count(p.c)) {
 		var c C.ga_cublaslt_config
@@ -255,15 +250,14 @@ func (p *ltPlan) read() {
 	}
 }
 
-// refused says that the library has nothing for a product. Any other status is of the
-// moment, such as a lack of memory.
+// refused reports a permanent lack of algorithms. Other statuses, such as out of memory, are transient.
 func (p *ltPlan) refused() bool {
 	return p.status == C.GA_BLAS_NOT_SUPPORTED || p.status == statusInvalidValue
 }
 
-// choose returns the plan that holds the kernel's choice for a product, and which of
-// its algorithms that is. ask is how the heuristic is asked.
-func (k *cublasLtChoice) choose(p kernels.Problem, product blasProduct, aligned [3]int, ask ltAsk) (*ltPlan, int, error) {
+// choose returns the plan with the kernel's choice for a product, and the algorithm's index. ask queries the
+// heuristic.
+func (k *cublasLtChoice) choose(p kernels.Task, product blasProduct, aligned [3]int, ask ltAsk) (*ltPlan, int, error) {
 	refuse := func(format string, args ...any) (*ltPlan, int, error) {
 		return nil, 0, &kernels.Unsupported{Kernel: k.Name(), DType: p.DType, Reason: fmt.Sprintf(format, args...)}
 	}
@@ -273,7 +267,7 @@ func (k *cublasLtChoice) choose(p kernels.Problem, product blasProduct, aligned 
 		case err != nil:
 			return nil, 0, err
 		case len(plan.configs) == 0 && !plan.refused():
-			return nil, 0, fmt.Errorf("%v %s: %w", p.Shape, p.DType, blasError("set up an algorithm of cuBLASLt", plan.status))
+			return nil, 0, fmt.Errorf("%v %s: %w", p.Shape(), p.DType, blasError("set up an algorithm of cuBLASLt", plan.status))
 		case len(plan.configs) == 0:
 			return refuse("cuBLASLt does not take the algorithm for it (%s)", C.GoString(C.ga_blas_status(plan.status)))
 		}
@@ -285,7 +279,7 @@ func (k *cublasLtChoice) choose(p kernels.Problem, product blasProduct, aligned 
 	}
 	switch {
 	case len(first.configs) == 0 && !first.refused():
-		return nil, 0, fmt.Errorf("%v %s: %w", p.Shape, p.DType, blasError("ask cuBLASLt for an algorithm", first.status))
+		return nil, 0, fmt.Errorf("%v %s: %w", p.Shape(), p.DType, blasError("ask cuBLASLt for an algorithm", first.status))
 	case len(first.configs) == 0:
 		return refuse("cuBLASLt has no algorithm for it (%s)%s", C.GoString(C.ga_blas_status(first.status)), ltNeeds(p.DType))
 	case k.n == 0:
@@ -305,66 +299,57 @@ func (k *cublasLtChoice) choose(p kernels.Problem, product blasProduct, aligned 
 	return refuse("cuBLASLt offers %d algorithms for it", max(1, len(more.configs)))
 }
 
-// ltAsk asks the heuristic for up to most algorithms for a product.
 type ltAsk func(product blasProduct, aligned [3]int, most int) (*ltPlan, error)
 
-// Choice implements [kernels.ChoiceTeller] by the heuristic alone.
-func (k *cublasLtChoice) Choice(p kernels.Problem) (kernels.Choice, error) {
-	b := kernels.Batch{Problem: p}
-	if err := blasSupports(k.Name(), b, func(p kernels.Problem) string { return blasRefusal(k.dev.Arch(), p) }); err != nil {
-		return kernels.Choice{}, err
-	}
-	b, err := normalize(b)
+// Choice implements [kernels.ChoiceTeller] with the heuristic only.
+func (k *cublasLtChoice) Choice(t kernels.Task) (kernels.Choice, error) {
+	b, err := k.supports(t)
 	if err != nil {
 		return kernels.Choice{}, err
 	}
 	product := productAsked(b)
-	plan, at, err := k.choose(b.Problem, product, alignedStrides(product, b.DType), k.askAgain)
+	plan, at, err := k.choose(b, product, alignedStrides(product, b.DType), k.askAgain)
 	if err != nil {
 		return kernels.Choice{}, err
 	}
 	return plan.configs[at].choice(b.M, b.N, k.dev.Arch().SMs), nil
 }
 
-// statusInvalidValue is CUBLAS_STATUS_INVALID_VALUE, which the library also returns for
-// leading dimensions and types that it can't combine.
+// statusInvalidValue is CUBLAS_STATUS_INVALID_VALUE, which the library also returns for unsupported
+// combinations of leading dimensions and types.
 const statusInvalidValue = 7
 
-func (k *cublasLtChoice) PrepareWeights(p kernels.Problem, raw kernels.Buffer) (kernels.Weights, error) {
-	return k.PrepareBatch(kernels.Batch{Problem: p}, raw)
-}
-
-// PrepareBatch implements [kernels.Batcher].
-func (k *cublasLtChoice) PrepareBatch(b kernels.Batch, raw kernels.Buffer) (kernels.Weights, error) {
-	if err := k.SupportsBatch(b); err != nil {
+// Prepare leaves B in place, except 8-bit types; it dequantizes integers.
+func (k *cublasLtChoice) Prepare(t kernels.Task, raw kernels.Buffer) (kernels.Weights, error) {
+	if err := k.Supports(t); err != nil {
 		return nil, err
 	}
-	return blasWeights(k.dev, b, raw)
+	if t.Quantized() {
+		return prepareQuantized(k.dev, k, t, raw)
+	}
+	return blasWeights(k.dev, t, raw)
 }
 
 // Packs implements [kernels.Packer].
-func (k *cublasLtChoice) Packs(p kernels.Problem) bool { return blasPacks(p.DType) && driver.Packs(p) }
+func (k *cublasLtChoice) Packs(p kernels.Task) bool { return blasPacks(p.DType) && driver.Packs(p) }
 
 // ltCall owns the memory of one launch.
 type ltCall struct {
 	c    *C.ga_cublaslt_call
-	plan *ltPlan // which must outlive the launch
+	plan *ltPlan // must outlive the launch
 }
 
-func (k *cublasLtChoice) Bind(p kernels.Problem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
-	return k.BindBatch(kernels.Batch{Problem: p}, a, w, c)
-}
-
-// BindBatch implements [kernels.Batcher]; a batch without products is a single one.
-func (k *cublasLtChoice) BindBatch(b kernels.Batch, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
-	if err := blasSupports(k.Name(), b, func(p kernels.Problem) string { return blasRefusal(k.dev.Arch(), p) }); err != nil {
-		return nil, err
+// Bind implements [kernels.Kernel].
+func (k *cublasLtChoice) Bind(t kernels.Task, a kernels.Operand, w kernels.Weights, c kernels.Operand,
+	_ ...kernels.Operand) (kernels.Launch, error) {
+	if t.Quantized() {
+		return bindQuantized(k.dev, k, t, a, w, c)
 	}
-	b, err := normalize(b)
+	b, err := k.supports(t)
 	if err != nil {
 		return nil, err
 	}
-	p := b.Problem
+	p := b.Single()
 	o, err := bindBLAS(k.dev, k.Name(), b, a, w, c)
 	if err != nil {
 		return nil, err
@@ -378,10 +363,10 @@ func (k *cublasLtChoice) BindBatch(b kernels.Batch, a kernels.Operand, w kernels
 	runtime.AddCleanup(call, func(c *C.ga_cublaslt_call) { C.free(unsafe.Pointer(c)) }, call.c)
 	steps := append(driver.Steps(o.first), driver.Step{Enqueue: C.ga_cublaslt_enqueue, Self: unsafe.Pointer(call.c), Launches: blasKernels})
 	label := plan.configs[at].label()
-	name := fmt.Sprintf("%s %s %v, %+v aligned to %v, %s", k.Name(), p.DType, p.Shape, o.product, o.aligned(), label)
+	name := fmt.Sprintf("%s %s %v, %+v aligned to %v, %s", k.Name(), p.DType, p.Shape(), o.product, o.aligned(), label)
 	l, err := k.dev.NewLaunch(label, name, steps, call, a.Buffer, w, c.Buffer)
 	if err != nil {
-		return nil, fmt.Errorf("%v: %w", p.Shape, err)
+		return nil, fmt.Errorf("%v: %w", p.Shape(), err)
 	}
 	l.Library, l.Tiled = blasReturned(k.Name(), p.DType), plan.configs[at].tiling()
 	return l, nil

@@ -1,4 +1,4 @@
-// Package cublas makes kernels of cuBLAS and cuBLASLt, which it finds and opens at run time.
+// Package cublas finds cuBLAS and cuBLASLt at run time and makes kernels of them.
 package cublas
 
 import (
@@ -12,26 +12,24 @@ import (
 	"strings"
 )
 
-// Env names a file or a folder: the only place that is looked at when it is
-// set, so that an audit never measures another library than the one that was named.
+// Env names a file or folder. If it is set, no other place is searched, so an audit never measures a
+// different library.
 const Env = "GEMMAUDIT_CUBLAS"
 
-// cublasMajors are the versions whose interface is spoken here, newest first.
+// cublasMajors are the supported versions, newest first.
 var cublasMajors = []int{13, 12, 11}
 
-// The two libraries. cublas is built on cublasLt, and both lie in one folder.
+// The two libraries. cublas depends on cublasLt, and both are in one folder.
 const (
 	cublasBase   = "libcublas.so"
 	cublasLtBase = "libcublasLt.so"
 )
 
-// libraryFile is one place at which a library may be had.
 type libraryFile struct {
-	path  string // a path, or a bare name that the loader searches for
-	major int    // 0 where the name does not tell
+	path  string // a path, or a bare name for the loader's search
+	major int    // 0 if the name has none
 }
 
-// name is the file of the library base in the same place.
 func (f libraryFile) name(base string) string {
 	dir, file := path.Split(f.path)
 	for _, known := range []string{cublasBase, cublasLtBase} {
@@ -45,25 +43,23 @@ func (f libraryFile) name(base string) string {
 	return dir + base
 }
 
-// librarySearch looks for cuBLAS. Its fields are the world, so that a test has
-// its own.
+// librarySearch looks for cuBLAS. Its fields are the environment, which tests replace.
 type librarySearch struct {
 	root   fs.FS // the file system from "/"
 	getenv func(string) string
-	folder string // in which the program was started
-	// driver is the CUDA version of the driver, 12040 for 12.4; 0 when unknown. A
-	// library of a newer major version does not run on it.
+	folder string // the current working directory
+	// driver is the CUDA version of the driver, 12040 for 12.4; 0 if unknown. A library of a newer major
+	// version does not run on it.
 	driver int
 }
 
-// files lists what to try, in order, and names the places looked at, for the
-// message when nothing is there. Explicit choices come first; then the active
-// Python environment and the Pythons on PATH, whose wheels are what PyTorch would
-// load; then the system.
+// files lists the candidates in order, and names the searched places for the error message. Explicit choices
+// come first, then the active Python environment and the Pythons on PATH, whose wheels PyTorch would load,
+// then the system.
 func (s librarySearch) files() (files []libraryFile, places []string) {
 	if named := s.getenv(Env); named != "" {
 		places = append(places, Env+"="+named)
-		// A bare name is the loader's to find, everything else a path.
+		// The loader searches for a bare name; everything else is a path.
 		if !path.IsAbs(named) && (strings.Contains(named, "/") || named == "." || named == "..") {
 			named = path.Join(s.folder, named)
 		}
@@ -116,7 +112,6 @@ func (s librarySearch) files() (files []libraryFile, places []string) {
 	return s.runnable(files), places
 }
 
-// runnable leaves out what the driver is too old for.
 func (s librarySearch) runnable(files []libraryFile) []libraryFile {
 	if s.driver == 0 {
 		return files
@@ -124,7 +119,6 @@ func (s librarySearch) runnable(files []libraryFile) []libraryFile {
 	return slices.DeleteFunc(files, func(f libraryFile) bool { return f.major > s.driver/1000 })
 }
 
-// toolkitDirs are the folders of a CUDA toolkit that hold libraries.
 func toolkitDirs(home string) []string {
 	return []string{
 		path.Join(home, "lib64"), path.Join(home, "lib"),
@@ -132,8 +126,8 @@ func toolkitDirs(home string) []string {
 	}
 }
 
-// wheelDirs are the folders into which wheels of NVIDIA's libraries are installed
-// below a Python prefix: nvidia/cublas/lib up to CUDA 12, nvidia/cu13/lib since.
+// wheelDirs returns the folders of NVIDIA's library wheels below a Python prefix: nvidia/cublas/lib up to
+// CUDA 12, nvidia/cu13/lib since.
 func (s librarySearch) wheelDirs(prefix string) []string {
 	var patterns []string
 	for _, lib := range []string{"lib", "lib64"} {
@@ -142,13 +136,13 @@ func (s librarySearch) wheelDirs(prefix string) []string {
 			patterns = append(patterns, path.Join(base, "cu[0-9]*/lib"), path.Join(base, "cublas/lib"))
 		}
 	}
-	// Debian's Python keeps packages for all its versions here.
+	// Debian's Python has the packages of all its versions here.
 	base := path.Join(prefix, "lib/python3/dist-packages/nvidia")
 	return s.glob(append(patterns, path.Join(base, "cu[0-9]*/lib"), path.Join(base, "cublas/lib"))...)
 }
 
-// pythons lists the prefixes of the Pythons on PATH and of the user's own
-// packages. None is started: where its packages lie follows from where it lies.
+// pythons lists the prefixes of the Pythons on PATH and of the user's packages. It starts no Python: the
+// location of its packages follows from its own.
 func (s librarySearch) pythons() []string {
 	var out []string
 	add := func(prefix string) {
@@ -162,8 +156,8 @@ func (s librarySearch) pythons() []string {
 		}
 		for _, name := range []string{"python3", "python"} {
 			at := path.Join(dir, name)
-			// A link in /usr/local/bin may lead into an environment, and that one's
-			// Python out of it again: every stop on the way has packages of its own.
+			// A link in /usr/local/bin may lead into an environment, whose Python links out again. Every step
+			// has its own packages.
 			for range 8 {
 				if !s.exists(at) {
 					break
@@ -206,7 +200,7 @@ func (s librarySearch) in(dir string) []libraryFile {
 	return out
 }
 
-// majorOf reads 12 from "libcublas.so.12.4.5.8", 0 where there is no number.
+// majorOf reads 12 from "libcublas.so.12.4.5.8", or 0 without a number.
 func majorOf(file string) int {
 	_, version, _ := strings.Cut(path.Base(file), ".so.")
 	first, _, _ := strings.Cut(version, ".")
@@ -214,25 +208,23 @@ func majorOf(file string) int {
 	return major
 }
 
-// inside is a path as package fs wants it.
 func inside(at string) string { return cmp.Or(strings.TrimPrefix(path.Clean(at), "/"), ".") }
 
 func (s librarySearch) exists(at string) bool {
 	if !path.IsAbs(at) {
 		return false
 	}
-	_, err := fs.Lstat(s.root, inside(at)) // where a link leads is the loader's business
+	_, err := fs.Lstat(s.root, inside(at)) // the loader follows links
 	return err == nil
 }
 
-// loaderDirs are the folders in which the loader looks for a bare name, as far as they are the
-// same on every system.
+// loaderDirs are the loader's folders for bare names that all systems share.
 var loaderDirs = []string{
 	"/lib", "/usr/lib", "/lib64", "/usr/lib64",
 	"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
 }
 
-// present says whether there is a file at a place, so that not opening it is worth telling.
+// present reports whether a file exists; then a failure to open it is reported.
 func (s librarySearch) present(f libraryFile) bool {
 	if strings.Contains(f.path, "/") {
 		return s.exists(f.path)
@@ -242,7 +234,6 @@ func (s librarySearch) present(f libraryFile) bool {
 	})
 }
 
-// glob lists what matches, later versions first within a pattern.
 func (s librarySearch) glob(patterns ...string) []string {
 	var out []string
 	for _, pattern := range patterns {
@@ -260,7 +251,6 @@ func (s librarySearch) glob(patterns ...string) []string {
 	return out
 }
 
-// readLink returns where a symbolic link leads, empty when it is none.
 func (s librarySearch) readLink(at string) string {
 	to, err := fs.ReadLink(s.root, inside(at))
 	switch {

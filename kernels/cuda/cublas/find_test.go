@@ -8,8 +8,6 @@ import (
 	"testing/fstest"
 )
 
-// world is a file system of empty files and links, "name -> target", and an
-// environment.
 func world(driver int, env map[string]string, names ...string) librarySearch {
 	root := fstest.MapFS{}
 	for _, name := range names {
@@ -39,12 +37,14 @@ func TestFindCuBLAS(t *testing.T) {
 		place string
 	}{
 		{"nothing", world(0, nil), loader, "the loader's paths"},
-		{"a folder that was named", world(0, map[string]string{Env: "/x/lib/", "CUDA_HOME": "/k"}, "/x/lib/libcublas.so.11", "/x/lib/libcublas.so.12", "/k/lib64/libcublas.so.12"),
+		{"a folder that was named", world(0, map[string]string{Env: "/x/lib/", "CUDA_HOME": "/k"}, "/x/lib/libcublas.so.11",
+			"/x/lib/libcublas.so.12", "/k/lib64/libcublas.so.12"),
 			[]string{"/x/lib/libcublas.so.12", "/x/lib/libcublas.so.11"}, Env + "=/x/lib/"},
 		{"a file that was named", world(0, map[string]string{Env: "/x/libcublas.so.12.4.5.8"}, "/x/libcublas.so.12.4.5.8"),
 			[]string{"/x/libcublas.so.12.4.5.8"}, Env},
 		{"a named file that is not there", world(0, map[string]string{Env: "/x/none"}), []string{"/x/none"}, Env},
-		{"a folder from here", world(0, map[string]string{Env: "../lib"}, "/x/lib/libcublas.so.12"), []string{"/x/lib/libcublas.so.12"}, Env + "=../lib"},
+		{"a folder from here", world(0, map[string]string{Env: "../lib"}, "/x/lib/libcublas.so.12"), []string{"/x/lib/libcublas.so.12"},
+			Env + "=../lib"},
 		{"this folder", world(0, map[string]string{Env: "."}, "/x/y/libcublas.so.12"), []string{"/x/y/libcublas.so.12"}, Env + "=."},
 		{"a name", world(0, map[string]string{Env: "libcublas.so.12"}, "/x/y/libcublas.so.12"), []string{"libcublas.so.12"}, Env},
 		{"toolkits", world(0, map[string]string{"CUDA_HOME": "/usr/local/cuda-12.4"}, kit12, kit13),
@@ -56,14 +56,20 @@ func TestFindCuBLAS(t *testing.T) {
 		{"the active environment", world(0, map[string]string{"VIRTUAL_ENV": "/srv/torch/venv"}, venv13),
 			slices.Concat([]string{venv13}, loader), "VIRTUAL_ENV=/srv/torch/venv"},
 		{"an environment behind a link on PATH", world(0, map[string]string{"PATH": "/usr/local/bin:/usr/bin"},
-			"/usr/local/bin/python3 -> /srv/torch/venv/bin/python3", "/srv/torch/venv/bin/python3 -> ../../../../usr/bin/python3.12", "/usr/bin/python3.12", venv13),
+			"/usr/local/bin/python3 -> /srv/torch/venv/bin/python3", "/srv/torch/venv/bin/python3 -> ../../../../usr/bin/python3.12",
+			"/usr/bin/python3.12", venv13),
 			slices.Concat([]string{venv13}, loader), "PyTorch's wheels in /srv/torch/venv"},
-		{"system Pythons", world(0, map[string]string{"PATH": "relative:/usr/bin:/usr/local/bin"}, "/usr/bin/python3", "/usr/local/bin/python", wheel, debian),
+		{"system Pythons", world(0, map[string]string{"PATH": "relative:/usr/bin:/usr/local/bin"}, "/usr/bin/python3",
+			"/usr/local/bin/python", wheel, debian),
 			slices.Concat([]string{wheel, debian}, loader), "PyTorch's wheels in /usr/local"},
-		{"pyenv", world(0, map[string]string{"PATH": "/h/.pyenv/shims"}, "/h/.pyenv/shims/python3", "/h/.pyenv/versions/3.11/lib/python3.11/site-packages/nvidia/cublas/lib/libcublas.so.12"),
-			slices.Concat([]string{"/h/.pyenv/versions/3.11/lib/python3.11/site-packages/nvidia/cublas/lib/libcublas.so.12"}, loader), "PyTorch's wheels in /h/.pyenv/versions/3.11"},
-		{"the user's packages", world(0, map[string]string{"HOME": "/h"}, "/h/.local/lib/python3.9/site-packages/nvidia/cublas/lib/libcublas.so.12"),
-			slices.Concat([]string{"/h/.local/lib/python3.9/site-packages/nvidia/cublas/lib/libcublas.so.12"}, loader), "PyTorch's wheels in /h/.local"},
+		{"pyenv", world(0, map[string]string{"PATH": "/h/.pyenv/shims"}, "/h/.pyenv/shims/python3",
+			"/h/.pyenv/versions/3.11/lib/python3.11/site-packages/nvidia/cublas/lib/libcublas.so.12"),
+			slices.Concat([]string{"/h/.pyenv/versions/3.11/lib/python3.11/site-packages/nvidia/cublas/lib/libcublas.so.12"}, loader),
+			"PyTorch's wheels in /h/.pyenv/versions/3.11"},
+		{"the user's packages",
+			world(0, map[string]string{"HOME": "/h"}, "/h/.local/lib/python3.9/site-packages/nvidia/cublas/lib/libcublas.so.12"),
+			slices.Concat([]string{"/h/.local/lib/python3.9/site-packages/nvidia/cublas/lib/libcublas.so.12"}, loader),
+			"PyTorch's wheels in /h/.local"},
 	} {
 		files, places := c.s.files()
 		var got []string
@@ -79,7 +85,6 @@ func TestFindCuBLAS(t *testing.T) {
 	}
 }
 
-// TestPresent: a file that can't be opened is told from one that is not there.
 func TestPresent(t *testing.T) {
 	s := librarySearch{
 		root: fstest.MapFS{

@@ -13,19 +13,16 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gputest"
 )
 
-// kernelOf returns a kernel of the GPU, or skips the test.
-func kernelOf(t *testing.T, d gputest.GPU, name string) kernels.Gemm {
+func kernelOf(t *testing.T, d gputest.GPU, name string) kernels.Kernel {
 	t.Helper()
-	d.Kernels, _ = Open(d.Device)
-	g, err := kernels.FindGemm(d, name)
+	d.Products, _ = Open(d.Device)
+	g, err := kernels.Find(d, kernels.GEMM, name)
 	if err != nil {
 		t.Skip(err)
 	}
 	return g
 }
 
-// TestBlasTypes: the libraries take what they are said to, and candidates compute the
-// same as the first choice, which [TestGate] is about.
 func TestBlasTypes(t *testing.T) {
 	d := gputest.First(t)
 	for _, name := range []string{"cublas", "cublaslt"} {
@@ -34,7 +31,7 @@ func TestBlasTypes(t *testing.T) {
 		for _, dt := range kernels.DTypes() {
 			needs := map[kernels.DType]int{kernels.TF32: 80, kernels.BF16: 80, kernels.FP8: 89}[dt]
 			want := d.Arch().CC >= needs && (name != "cublas" || dt != kernels.FP8)
-			err := g.Supports(kernels.Problem{Shape: kernels.Shape{M: 64, N: 64, K: 64}, DType: dt})
+			err := g.Supports(kernels.Task{Subject: kernels.Product(dt, 64, 64), M: 64})
 			if got := err == nil; got != want {
 				t.Errorf("%s takes %s: %v, want %v: %v", name, dt, got, want, err)
 			}
@@ -56,10 +53,9 @@ func TestBlasTypes(t *testing.T) {
 	}
 }
 
-// timesOf returns the median times of one launch of each kernel at one product, in
-// microseconds, over interleaved rounds with weights that rotate past the L2; NaN
-// where a kernel refuses the product.
-func timesOf(t *testing.T, d gputest.GPU, gemms []kernels.Gemm, p kernels.Problem, rounds int) (us []float64, labels []string) {
+// timesOf returns each kernel's median time per launch in microseconds, over interleaved rounds with weights
+// rotating past L2; NaN if a kernel refuses the product.
+func timesOf(t *testing.T, d gputest.GPU, gemms []kernels.Kernel, p kernels.Task, rounds int) (us []float64, labels []string) {
 	t.Helper()
 	p, err := p.Normalized()
 	if err != nil {
@@ -98,7 +94,7 @@ func timesOf(t *testing.T, d gputest.GPU, gemms []kernels.Gemm, p kernels.Proble
 			if math.IsNaN(us[g]) {
 				continue
 			}
-			w, err := gemm.PrepareWeights(p, raw)
+			w, err := gemm.Prepare(p, raw)
 			if err == nil {
 				closers = append(closers, w.Close)
 				var l kernels.Launch
@@ -137,36 +133,35 @@ func timesOf(t *testing.T, d gputest.GPU, gemms []kernels.Gemm, p kernels.Proble
 	return us, labels
 }
 
-// TestBlasChoices shows what the heuristics choose and what else there was. The times
-// are told and not judged, but for those that can't be.
+// TestBlasChoices logs the heuristics' choices and the alternatives. It fails only for impossible times.
 func TestBlasChoices(t *testing.T) {
 	d := gputest.First(t)
 	cublas, lt := kernelOf(t, d, "cublas"), kernelOf(t, d, "cublaslt")
-	gemms := []kernels.Gemm{cublas, lt}
+	gemms := []kernels.Kernel{cublas, lt}
 	for n := range 4 {
 		gemms = append(gemms, lt.(kernels.Candidates).Candidate(n+1))
 	}
 	for _, dt := range []kernels.DType{kernels.BF16, kernels.FP8, kernels.INT8} {
-		if lt.Supports(kernels.Problem{Shape: kernels.Shape{M: 64, N: 64, K: 64}, DType: dt}) != nil {
+		if lt.Supports(kernels.Task{Subject: kernels.Product(dt, 64, 64), M: 64}) != nil {
 			continue
 		}
 		for _, m := range []int{1, 96, 3000} {
 			for _, nk := range [][2]int{{4096, 14336}, {14336, 4096}} {
-				p := kernels.Problem{Shape: kernels.Shape{M: m, N: nk[0], K: nk[1]}, DType: dt}
+				p := kernels.Task{Subject: kernels.Product(dt, nk[0], nk[1]), M: m}
 				us, labels := timesOf(t, d, gemms, p, 5)
 				for i, g := range gemms {
-					t.Logf("%v %s %-10s %8.2f us  %s", p.Shape, dt, g.Name(), us[i], labels[i])
+					t.Logf("%v %s %-10s %8.2f us  %s", p.Shape(), dt, g.Name(), us[i], labels[i])
 					if i == 1 && (math.IsNaN(us[i]) || labels[i] == "") {
-						t.Errorf("%v %s: the heuristic has nothing: %q", p.Shape, dt, labels[i])
+						t.Errorf("%v %s: the heuristic has nothing: %q", p.Shape(), dt, labels[i])
 					}
 				}
 				seen := map[string]bool{}
 				if labels[0] == "" {
-					t.Errorf("%v %s: cublas does not name its kernel", p.Shape, dt)
+					t.Errorf("%v %s: cublas does not name its kernel", p.Shape(), dt)
 				}
 				for i, l := range labels[1:] {
 					if !math.IsNaN(us[i+1]) && seen[l] {
-						t.Errorf("%v %s: two choices are %q", p.Shape, dt, l)
+						t.Errorf("%v %s: two choices are %q", p.Shape(), dt, l)
 					}
 					seen[l] = true
 				}
@@ -175,13 +170,13 @@ func TestBlasChoices(t *testing.T) {
 	}
 }
 
-// TestBlasSplitSums shows what it costs the libraries to sum parts of K in fp32, and
-// whether they pass the gate when they need not.
+// TestBlasSplitSums logs the cost of fp32 partial sums of split K, and whether lower precision passes the
+// gate.
 func TestBlasSplitSums(t *testing.T) {
 	d := gputest.First(t)
 	exact := kernelOf(t, d, "cublas").(*cublas)
 	first := kernelOf(t, d, "cublaslt").(*cublasLtChoice)
-	gemms := []kernels.Gemm{
+	gemms := []kernels.Kernel{
 		exact, &cublas{dev: d.Device, lib: exact.lib, loading: exact.loading, about: exact.about, sums: sumsRounded},
 		first, &cublasLtChoice{cublasLt: &cublasLt{dev: d.Device, lib: first.lib, about: first.about, sums: sumsRounded}},
 	}
@@ -193,22 +188,22 @@ func TestBlasSplitSums(t *testing.T) {
 	}
 	for _, m := range []int{1, 8, 32, 100, 256, 1000} {
 		for _, nk := range [][2]int{{4096, 14336}, {1024, 4096}, {4096, 4096}} {
-			p := kernels.Problem{Shape: kernels.Shape{M: m, N: nk[0], K: nk[1]}, DType: kernels.BF16}
+			p := kernels.Task{Subject: kernels.Product(kernels.BF16, nk[0], nk[1]), M: m}
 			us, labels := timesOf(t, d, gemms, p, 5)
-			t.Logf("%v cublas %.2f, rounded %.2f; cublaslt %.2f (%s), rounded %.2f (%s)", p.Shape, us[0], us[1], us[2], labels[2], us[3], labels[3])
+			t.Logf("%v cublas %.2f, rounded %.2f; cublaslt %.2f (%s), rounded %.2f (%s)", p.Shape(), us[0], us[1], us[2], labels[2], us[3],
+				labels[3])
 		}
 	}
 }
 
-// TestBlasAlgorithmsByAttributes: what the heuristic offers is taken by its attributes too, says
-// that it is the same, and computes the same bits.
+// Each offered algorithm can be rebuilt from its attributes, with the same label and bits.
 func TestBlasAlgorithmsByAttributes(t *testing.T) {
 	d := gputest.First(t)
 	lt := kernelOf(t, d, "cublaslt").(*cublasLtChoice)
-	p := kernels.Problem{Shape: kernels.Shape{M: 264, N: 4096, K: 4096}, DType: kernels.BF16, BLayout: kernels.Transposed}
+	p := kernels.Task{Subject: kernels.Linear(kernels.BF16, 4096, 4096), M: 264}
 	var offered, refused int
 	for n := range 8 {
-		var choice kernels.Gemm = lt
+		var choice kernels.Kernel = lt
 		if n > 0 {
 			choice = lt.Candidate(n)
 		}

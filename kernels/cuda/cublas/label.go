@@ -11,8 +11,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// ltConfig is what cuBLASLt tells of an algorithm that its heuristic offers
-// (cublasLtMatmulAlgoConfigGetAttribute, and the waves of the result).
+// ltConfig is cuBLASLt's description of an algorithm (cublasLtMatmulAlgoConfigGetAttribute, and the waves of
+// the result).
 type ltConfig struct {
 	id, tile, stages, cluster     int
 	splitK, reduction             int
@@ -28,10 +28,9 @@ const (
 	reduceOutput  = 4 // in the output's type
 )
 
-// label names the algorithm as rows carry it: "algo 66 tile 128x256x64 stages 4
-// cluster 2x1 splitk 1". The tile's first side lies along N, since the library is asked for
-// the transposed product. What two rows of one algorithm don't have in common, the waves,
-// is no part of it.
+// label is the algorithm's name in rows: "algo 66 tile 128x256x64 stages 4 cluster 2x1 splitk 1". The tile's
+// first side lies along N, because the library computes the transposed product. Waves are left out: they
+// differ between rows of one algorithm.
 func (c ltConfig) label() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "algo %d", c.id)
@@ -71,14 +70,13 @@ func (c ltConfig) label() string {
 	return b.String()
 }
 
-// tiling is what the attributes say of the launch, by the rows and columns of C. The waves are
-// what the heuristic expects, which need not be a number.
+// tiling returns the launch's tiling by rows and columns of C. The heuristic's waves may be fractional.
 func (c ltConfig) tiling() kernels.Tiling {
 	t := kernels.Tiling{Split: max(1, c.splitK), Orientation: kernels.OrientationTransposed}
 	if rows, cols, ok := sides(ltTile(c.tile)); ok {
 		t.Tile = [3]int{cols, rows}
 		depth, _ := ltStages(c.stages)
-		t.Tile[2], _ = strconv.Atoi(depth) // 0 where it has none
+		t.Tile[2], _ = strconv.Atoi(depth) // 0 if there is no depth
 	}
 	if c.waves > 0 && !math.IsInf(c.waves, 0) {
 		t.Waves = c.waves
@@ -86,21 +84,18 @@ func (c ltConfig) tiling() kernels.Tiling {
 	return t
 }
 
-// algorithm is what the library is told to run it.
 func (c ltConfig) algorithm() kernels.Algorithm {
 	return kernels.Algorithm{ID: c.id, Tile: c.tile, Stages: c.stages, SplitK: c.splitK, Reduction: c.reduction,
 		Swizzle: c.swizzle, Custom: c.customOption, Inner: c.inside, Cluster: c.cluster}
 }
 
-// ltConfigOf is the configuration of an algorithm by its attributes.
 func ltConfigOf(a kernels.Algorithm) ltConfig {
 	return ltConfig{id: a.ID, tile: a.Tile, stages: a.Stages, splitK: a.SplitK, reduction: a.Reduction,
 		swizzle: a.Swizzle, customOption: a.Custom, inside: a.Inner, cluster: a.Cluster}
 }
 
-// choice is what the attributes say would be launched for m by n of C on so many
-// multiprocessors. Each of these runs whole blocks at a time, so that the tiles at a time follow
-// from the waves, however the library rounds them.
+// choice returns the launch for m by n of C on sms multiprocessors. Each multiprocessor runs whole blocks, so
+// concurrent tiles follow from the waves, however the library rounds them.
 func (c ltConfig) choice(m, n, sms int) kernels.Choice {
 	choice := kernels.Choice{Label: c.label(), Tiling: c.tiling(), Algorithm: c.algorithm()}
 	if t := choice.Tiling; t.Tiled() && t.Waves > 0 {
@@ -108,14 +103,13 @@ func (c ltConfig) choice(m, n, sms int) kernels.Choice {
 		choice.Slots = float64(sms) * max(1, math.Round(float64(tiles)/(t.Waves*float64(sms))))
 	}
 	_, stages := ltStages(c.stages)
-	choice.Stages, _ = strconv.Atoi(stages) // 0 where the library chooses them
+	choice.Stages, _ = strconv.Atoi(stages) // 0 if the library chooses them
 	if x, y, ok := sides(ltCluster(c.cluster)); ok {
 		choice.Cluster = [3]int{x, y, 1}
 	}
 	return choice
 }
 
-// sides are those of a tile by its name, "128x256"; ok is false where the name has none.
 func sides(tile string) (rows, cols int, ok bool) {
 	a, b, _ := strings.Cut(tile, "x")
 	rows, errA := strconv.Atoi(a)
@@ -123,14 +117,12 @@ func sides(tile string) (rows, cols int, ok bool) {
 	return rows, cols, errA == nil && errB == nil
 }
 
-// namedTiling is what the name of a kernel says of a launch of it, and the name.
 func namedTiling(symbols string) (name string, t kernels.Tiling) {
 	return kernels.ReadLabel(symbols)
 }
 
-// ltTile is the name of a tile (cublasLtMatmulTile_t), the number where it is not
-// known, empty for none. Versions up to 12.4 know the first 36; those after them
-// added the rest.
+// ltTile returns the name of a tile (cublasLtMatmulTile_t), the number if unknown, "" for undefined. Versions
+// up to 12.4 have the first 36; later ones added the rest.
 func ltTile(id int) string {
 	tiles := ltTiles()
 	switch {
@@ -142,8 +134,7 @@ func ltTile(id int) string {
 	return fmt.Sprintf("id%d", id)
 }
 
-// ltTiles spells the enumeration out. It grew in four steps, each of which adds
-// in order what those before it left out.
+// ltTiles lists the enumeration. It grew in four steps; each added the omitted tiles in order.
 var ltTiles = sync.OnceValue(func() []string {
 	tiles := strings.Fields(`- 8x8 8x16 16x8 8x32 16x16 32x8 8x64 16x32 32x16 64x8 32x32 32x64 64x32 32x128 64x64
 		128x32 64x128 128x64 64x256 128x128 256x64 64x512 128x256 256x128 512x64 64x96 96x64 96x128 128x160 160x128
@@ -176,8 +167,7 @@ var ltTiles = sync.OnceValue(func() []string {
 		4x1 8x1 16x1 24x1 32x1 40x1 48x1 64x1 128x1 192x1 256x1`)...)
 })
 
-// ltStages is the depth along K and the number of stages (cublasLtMatmulStages_t),
-// empty where there is none.
+// ltStages returns the depth along K and the number of stages (cublasLtMatmulStages_t), or "".
 func ltStages(id int) (depth, stages string) {
 	names := [...]string{
 		1: "16x1", "16x2", "16x3", "16x4", "16x5", "16x6", "32x1", "32x2", "32x3", "32x4", "32x5", "32x6",
@@ -195,8 +185,8 @@ func ltStages(id int) (depth, stages string) {
 	return "", fmt.Sprintf("id%d", id)
 }
 
-// ltCluster is a shape of thread block clusters (cublasLtClusterShape_t), empty
-// for 1x1 and where the library chooses when it launches.
+// ltCluster returns the shape of a cluster (cublasLtClusterShape_t), or "" for 1x1 and if the library chooses
+// at launch.
 func ltCluster(id int) string {
 	names := strings.Fields(`- - - 2x1 4x1 1x2 2x2 4x2 1x4 2x4 4x4 8x1 1x8 8x2 2x8 16x1 1x16
 		3x1 5x1 6x1 7x1 9x1 10x1 11x1 12x1 13x1 14x1 15x1 3x2 5x2 6x2 7x2 1x3 2x3 3x3 4x3 5x3 3x4 1x5 2x5 3x5
@@ -208,9 +198,8 @@ func ltCluster(id int) string {
 	return fmt.Sprintf("id%d", id)
 }
 
-// nextChoice is the position of the nth algorithm in order that is not the first
-// choice, -1 when there are not so many. The heuristic is asked for the first alone,
-// and need not put it in front when it is asked for more.
+// nextChoice returns the index of the nth algorithm other than the first choice, or -1. The first choice
+// comes from a request for one algorithm, and a longer list may not begin with it.
 func nextChoice(first ltConfig, among []ltConfig, n int) int {
 	for i, c := range among {
 		if c == first {

@@ -11,8 +11,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// TestTileNames holds the enumeration against a digest of the one in cublasLt.h of
-// version 13.0, in which every number has a name.
+// TestTileNames compares the enumeration with a digest of cublasLt.h 13.0's, where every number has a name.
 func TestTileNames(t *testing.T) {
 	names := ltTiles()
 	if len(names) != 646 {
@@ -38,7 +37,8 @@ func TestStagesAndClusters(t *testing.T) {
 			t.Errorf("stages %d are %q of depth %q, want %q", id, stages, depth, want)
 		}
 	}
-	for id, want := range map[int]string{0: "", 2: "", 3: "2x1", 16: "1x16", 17: "3x1", 27: "15x1", 28: "3x2", 40: "3x5", 51: "1x15", 52: "id52"} {
+	for id, want := range map[int]string{0: "", 2: "", 3: "2x1", 16: "1x16", 17: "3x1", 27: "15x1", 28: "3x2", 40: "3x5", 51: "1x15",
+		52: "id52"} {
 		if got := ltCluster(id); got != want {
 			t.Errorf("cluster %d is %q, want %q", id, got, want)
 		}
@@ -56,11 +56,14 @@ func TestAlgorithmLabel(t *testing.T) {
 		"algo 66 tile 128x256x64 stages 4 cluster 2x1 splitk 1": {
 			ltConfig{id: 66, tile: 23, stages: 16, cluster: 3, splitK: 1, waves: 0.97}, transposed(256, 128, 64, 1, 0.97)},
 		"algo 13 tile 64x64x32 stages 6 splitk 4 in fp32 swizzle 1 option 2 inner 3": {
-			ltConfig{id: 13, tile: 15, stages: 12, splitK: 4, reduction: 2, swizzle: 1, customOption: 2, inside: 3, waves: 1.2121}, transposed(64, 64, 32, 4, 1.2121)},
+			ltConfig{id: 13, tile: 15, stages: 12, splitK: 4, reduction: 2, swizzle: 1, customOption: 2, inside: 3, waves: 1.2121},
+			transposed(64, 64, 32, 4, 1.2121)},
 		"algo 0 splitk 1": {ltConfig{waves: math.NaN()}, transposed(0, 0, 0, 1, 0)},
-		"algo 67 tile id900 splitk 2 in the output's type":      {ltConfig{id: 67, tile: 900, splitK: 2, reduction: 4, waves: math.Inf(1)}, transposed(0, 0, 0, 2, 0)},
-		"algo 67 tile 128x128x64 stages auto splitk 2 in place": {ltConfig{id: 67, tile: 20, stages: 35, splitK: 2, reduction: 1, waves: 2}, transposed(128, 128, 64, 2, 2)},
-		"algo 71 tile 96x128 stages id29 splitk 1":              {ltConfig{id: 71, tile: 28, stages: 29}, transposed(128, 96, 0, 1, 0)},
+		"algo 67 tile id900 splitk 2 in the output's type": {ltConfig{id: 67, tile: 900, splitK: 2, reduction: 4, waves: math.Inf(1)},
+			transposed(0, 0, 0, 2, 0)},
+		"algo 67 tile 128x128x64 stages auto splitk 2 in place": {ltConfig{id: 67, tile: 20, stages: 35, splitK: 2, reduction: 1, waves: 2},
+			transposed(128, 128, 64, 2, 2)},
+		"algo 71 tile 96x128 stages id29 splitk 1": {ltConfig{id: 71, tile: 28, stages: 29}, transposed(128, 96, 0, 1, 0)},
 	} {
 		if got := c.label(); got != want {
 			t.Errorf("%+v: label %q, want %q", c.ltConfig, got, want)
@@ -68,18 +71,19 @@ func TestAlgorithmLabel(t *testing.T) {
 		if got := c.ltConfig.tiling(); got != c.tiling || got.Validate() != nil {
 			t.Errorf("%s: %+v, want %+v", want, got, c.tiling)
 		}
-		// What the attributes tell is what the label says to people.
-		if name, read := kernels.ReadLabel(want); name != want || read.Split != c.tiling.Split || read.Tiled() && [2]int(read.Tile[:2]) != [2]int(c.tiling.Tile[:2]) {
+		if name, read := kernels.ReadLabel(want); name != want || read.Split != c.tiling.Split ||
+			read.Tiled() && [2]int(read.Tile[:2]) != [2]int(c.tiling.Tile[:2]) {
 			t.Errorf("%s: the label reads as %q %+v, the attributes say %+v", want, name, read, c.tiling)
 		}
 	}
 }
 
-// TestNamedTiling: of cuBLAS the kernel's name is all there is.
 func TestNamedTiling(t *testing.T) {
 	for name, want := range map[string]kernels.Tiling{
-		"nvjet_hsh_192x128_64x5_1x2_h_bz_coopB_NNT":                      {Tile: [3]int{128, 192}, Orientation: kernels.OrientationTransposed},
-		"nvjet_hsh_64x16_64x16_4x1_v_bz_splitK_NNT":                      {Tile: [3]int{16, 64}, Split: 2, Orientation: kernels.OrientationTransposed},
+		"nvjet_hsh_192x128_64x5_1x2_h_bz_coopB_NNT": {Tile: [3]int{128, 192},
+			Orientation: kernels.OrientationTransposed},
+		"nvjet_hsh_64x16_64x16_4x1_v_bz_splitK_NNT": {Tile: [3]int{16, 64}, Split: 2,
+			Orientation: kernels.OrientationTransposed},
 		"ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_stages_32x6_nn + x": {Tile: [3]int{128, 64}, Orientation: kernels.OrientationUnknown},
 		"gemv2T_kernel_val": {},
 	} {
@@ -89,15 +93,14 @@ func TestNamedTiling(t *testing.T) {
 	}
 }
 
-// TestLtChoice: tiles at a time are whole blocks a multiprocessor, whatever the waves are
-// rounded to.
 func TestLtChoice(t *testing.T) {
 	tile := slices.Index(ltTiles(), "128x256") // N by M
 	for _, c := range []struct {
 		waves float64
 		m     int
 		slots float64
-	}{{16. / 132, 128, 132}, {32. / 132, 512, 132}, {34. / 132, 512, 132}, {16. / 264, 256, 264}, {0.66, 1, 132}, {0, 1, 0}, {math.Inf(1), 1, 0}} {
+	}{{16. / 132, 128, 132}, {32. / 132, 512, 132}, {34. / 132, 512, 132}, {16. / 264, 256, 264}, {0.66, 1, 132}, {0, 1, 0},
+		{math.Inf(1), 1, 0}} {
 		got := ltConfig{id: 66, tile: tile, stages: 16, cluster: 3, waves: c.waves}.choice(c.m, 2048, 132)
 		if got.Slots != c.slots || got.Tile != [3]int{256, 128, 64} || got.Stages != 4 || got.Cluster != [3]int{2, 1, 1} {
 			t.Errorf("waves %v: %+v, expected %v at a time", c.waves, got, c.slots)

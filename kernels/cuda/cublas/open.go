@@ -23,19 +23,18 @@ import (
 type blasLibraries struct {
 	cublas *C.ga_cublas
 	lt     *C.ga_cublaslt
-	// Why one is not there.
+	// Why a library is absent.
 	cublasProblem, ltProblem error
 }
 
-// openedBLAS remembers installations by the path or name that was opened, since every
-// GPU of a machine asks for the same.
+// openedBLAS caches installations by path or name, because every GPU of a machine needs the same one.
 var openedBLAS struct {
 	sync.Mutex
 	byPath map[string]blasLibraries
 }
 
-// openBLAS opens both libraries of a place. cuBLASLt goes first, so that cuBLAS takes
-// the one that lies beside it and no other that is on the loader's paths.
+// openBLAS opens both libraries of a place, cuBLASLt first. cuBLAS then uses the one in its own folder
+// instead of another on the loader's paths.
 func openBLAS(f libraryFile) blasLibraries {
 	openedBLAS.Lock()
 	defer openedBLAS.Unlock()
@@ -55,7 +54,7 @@ func openBLAS(f libraryFile) blasLibraries {
 		return l.cublas != nil
 	})
 	if l.cublas != nil && l.lt == nil {
-		// It may be where only cuBLAS itself looks, and is loaded now.
+		// cuBLAS's own search may have found and loaded it.
 		l.ltProblem = openLt()
 	}
 	if openedBLAS.byPath == nil {
@@ -65,8 +64,7 @@ func openBLAS(f libraryFile) blasLibraries {
 	return l
 }
 
-// openLibrary calls open, which says whether the library at path could be had and
-// writes the reason to its second argument when not.
+// openLibrary calls open, which reports success and otherwise writes the reason to its second argument.
 func openLibrary(path string, open func(name, message *C.char) bool) error {
 	message := (*C.char)(C.calloc(1, C.GA_BLAS_ERROR))
 	defer C.free(unsafe.Pointer(message))
@@ -78,15 +76,12 @@ func openLibrary(path string, open func(name, message *C.char) bool) error {
 	return errors.New(C.GoString(message))
 }
 
-// versionOf is the version of an opened library, and its file.
 func versionOf(about *C.ga_blas_about) (version [3]C.int, path string) {
 	return about.version, C.GoString(&about.path[0])
 }
 
 func versionText(v [3]C.int) string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }
 
-// findBLAS opens the first installation of cuBLAS that the driver can run, or says
-// why there is none and where it was looked for.
 func findBLAS(s librarySearch) (blasLibraries, error) {
 	files, places := s.files()
 	var problems []string
@@ -99,7 +94,8 @@ func findBLAS(s librarySearch) (blasLibraries, error) {
 			continue
 		}
 		if v, path := versionOf(C.ga_cublas_about(l.cublas)); s.driver > 0 && int(v[0]) > s.driver/1000 {
-			problems = append(problems, fmt.Sprintf("%s is version %s, the driver is for CUDA %d.%d", path, versionText(v), s.driver/1000, s.driver%1000/10))
+			problems = append(problems,
+				fmt.Sprintf("%s is version %s, the driver is for CUDA %d.%d", path, versionText(v), s.driver/1000, s.driver%1000/10))
 			continue
 		}
 		return l, nil
@@ -114,13 +110,13 @@ func findBLAS(s librarySearch) (blasLibraries, error) {
 	return blasLibraries{}, errors.New(reason)
 }
 
-// Open makes the kernels cublas and cublaslt of a GPU, with the library at the given path, a
-// file or a folder, or with the one that is found. Of several paths each is a version of its
-// own, which [kernels.VersionNames] names; then all are there or none.
-func Open(d *driver.Device, paths ...string) ([]kernels.Gemm, []kernels.Missing) {
+// Open makes the kernels cublas and cublaslt of a GPU, with the library at the given path (a file or folder),
+// or with the one found by search. Each of several paths is a separate version, named by
+// [kernels.VersionNames]; then all must be present or none is used.
+func Open(d *driver.Device, paths ...string) ([]kernels.Kernel, []kernels.Missing) {
 	var driver C.int
 	C.cuDriverGetVersion(&driver)
-	folder, _ := os.Getwd() // where it is not known, relative paths lead nowhere
+	folder, _ := os.Getwd() // if unknown, relative paths are not found
 	search := librarySearch{root: os.DirFS("/"), getenv: os.Getenv, folder: folder, driver: int(driver)}
 	if len(paths) == 0 {
 		l, err := findBLAS(search)
@@ -153,7 +149,7 @@ func Open(d *driver.Device, paths ...string) ([]kernels.Gemm, []kernels.Missing)
 	if err := errors.Join(failures...); err != nil {
 		return nil, []kernels.Missing{{Name: "cublas", Reason: err.Error()}, {Name: "cublaslt", Reason: err.Error()}}
 	}
-	var gemms []kernels.Gemm
+	var gemms []kernels.Kernel
 	var missing []kernels.Missing
 	names, ltNames := kernels.VersionNames("cublas", versions), kernels.VersionNames("cublaslt", versions)
 	for i, l := range found {
@@ -163,13 +159,12 @@ func Open(d *driver.Device, paths ...string) ([]kernels.Gemm, []kernels.Missing)
 	return gemms, missing
 }
 
-// handle tells opened files apart.
 func (l blasLibraries) handle() unsafe.Pointer {
 	return unsafe.Pointer(C.ga_cublas_about(l.cublas).handle)
 }
 
-// borrowed is an error where cuBLAS computes by a cuBLASLt that does not lie beside it: the
-// loader gives it the one of that name that is loaded already, which is another version's.
+// borrowed returns an error if cuBLAS uses a cuBLASLt from another folder: the loader reuses one of that
+// name, which belongs to another version.
 func (l blasLibraries) borrowed() error {
 	if l.lt == nil {
 		return nil
@@ -179,16 +174,17 @@ func (l blasLibraries) borrowed() error {
 	if used == "" || used == path {
 		return nil
 	}
-	return fmt.Errorf("it computes by %s, which is loaded already under the name that it asks for: two versions of cublas need different major versions, or are compared as cublaslt", used)
+	return fmt.Errorf("it computes by %s, which is loaded already under the name that it asks for: two versions of cublas need different "+
+		"major versions, or are compared as cublaslt", used)
 }
 
-// kernelsOf makes the kernels of one installation. why is the reason against cublas, nil for
-// none.
-func kernelsOf(d *driver.Device, l blasLibraries, name, ltName string, why error) (gemms []kernels.Gemm, missing []kernels.Missing) {
+func kernelsOf(d *driver.Device, l blasLibraries, name, ltName string, why error) (gemms []kernels.Kernel, missing []kernels.Missing) {
 	version, path := versionOf(C.ga_cublas_about(l.cublas))
 	if why == nil {
 		d.SetVersion(name, kernels.LibraryVersion(name, versionText(version), "", path))
-		gemms = append(gemms, &cublas{dev: d, kernel: name, lib: l.cublas, loading: new(sync.Mutex), about: fmt.Sprintf("cuBLAS %s (%s)", versionText(version), path)})
+		gemms = append(gemms,
+			&cublas{dev: d, kernel: name, lib: l.cublas, loading: new(sync.Mutex),
+				about: fmt.Sprintf("cuBLAS %s (%s)", versionText(version), path)})
 	} else {
 		missing = append(missing, kernels.Missing{Name: name, Reason: why.Error()})
 	}
@@ -201,7 +197,6 @@ func kernelsOf(d *driver.Device, l blasLibraries, name, ltName string, why error
 	return append(gemms, &cublasLtChoice{cublasLt: lt}), missing
 }
 
-// blasError is a status of the library in words.
 func blasError(what string, status C.int) error {
 	return fmt.Errorf("%s: %s (status %d)", what, C.GoString(C.ga_blas_status(status)), int(status))
 }

@@ -8,23 +8,21 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// blasProduct is a product as cuBLAS takes it. There everything is column-major, so
-// the row-major C = A·B is asked for as Cᵀ = Bᵀ·Aᵀ: a row-major matrix is its own
-// transpose in column-major storage. The library's first operand is our B, its
-// second our A, and its m and n are our N and M.
+// blasProduct is a product for cuBLAS, which is column-major. The row-major C = A·B is computed as Cᵀ =
+// Bᵀ·Aᵀ, because a row-major matrix is its own transpose in column-major storage. The library's first operand
+// is our B, its second our A, and its m and n are our N and M.
 type blasProduct struct {
 	transposed          bool // the first operand is transposed: B lies with K contiguous
 	m, n, k             int
 	ldb, lda, ldc       int
 	in, out             int // cudaDataType
 	compute, scaleTypes int // cublasComputeType_t, and cudaDataType of alpha and beta
-	// products is how many a batch has, 0 where it is none; the strides are the elements
-	// from one product's operand to the next one's.
+	// products is the batch size, 0 for a single product; the strides are elements between consecutive
+	// products' operands.
 	products, strideB, strideA, strideC int
 }
 
-// The types of the library's interface that are used: cudaDataType and
-// cublasComputeType_t.
+// Values of cudaDataType and cublasComputeType_t.
 const (
 	blasFP32 = 0
 	blasFP16 = 2
@@ -38,9 +36,9 @@ const (
 	blasComputeTF32 = 77
 )
 
-// blasProductOf is the normalized p with its B at a row distance of ldb elements, as
-// the library takes it; transposed says that these rows run along K.
-func blasProductOf(p kernels.Problem, ldb int, transposed bool) blasProduct {
+// blasProductOf converts the normalized p with its B at a row distance of ldb elements; transposed means that
+// these rows run along K.
+func blasProductOf(p kernels.Task, ldb int, transposed bool) blasProduct {
 	b := blasProduct{
 		transposed: transposed, m: p.N, n: p.M, k: p.K, ldb: ldb, lda: p.LDA, ldc: p.LDC,
 		in: blasFP32, out: blasFP32, compute: blasComputeFP32, scaleTypes: blasFP32,
@@ -60,13 +58,13 @@ func blasProductOf(p kernels.Problem, ldb int, transposed bool) blasProduct {
 	return b
 }
 
-// blasPacks says whether the libraries read a type's B in the packed form. Types of
-// 8 bits come with K contiguous on both sides or, fp8, not at all; an engine that
-// quantises its weights stores them that way. All other types are read as they are.
+// blasPacks reports whether the libraries need a type's B packed. 8-bit types need K contiguous on both sides
+// (fp8 supports nothing else), and engines with quantized weights store them that way. All other types are
+// read in place.
 func blasPacks(d kernels.DType) bool { return d.Size() == 1 }
 
-// blasWorkspaceBytes is the workspace that PyTorch gives the libraries: 32 MiB from
-// Hopper on, before that what its default configuration ":4096:2:16:8" adds up to.
+// blasWorkspaceBytes returns PyTorch's workspace size: 32 MiB from Hopper on, before that the sum of its
+// default configuration ":4096:2:16:8".
 func blasWorkspaceBytes(a planning.Arch) int64 {
 	if a.CC >= 90 {
 		return 32 << 20
@@ -74,7 +72,6 @@ func blasWorkspaceBytes(a planning.Arch) int64 {
 	return (2*4096 + 8*16) << 10
 }
 
-// blasWorkspace is the size of the workspace for people.
 func blasWorkspace(a planning.Arch) string {
 	if bytes := blasWorkspaceBytes(a); bytes%(1<<20) == 0 {
 		return fmt.Sprintf("%d MiB", bytes>>20)
@@ -82,9 +79,7 @@ func blasWorkspace(a planning.Arch) string {
 	return fmt.Sprintf("%d KiB", blasWorkspaceBytes(a)>>10)
 }
 
-// blasRefusal is why a GPU can't run a normalized problem by either library, empty
-// when nothing speaks against it.
-func blasRefusal(a planning.Arch, p kernels.Problem) string {
+func blasRefusal(a planning.Arch, p kernels.Task) string {
 	needs := map[kernels.DType]int{kernels.TF32: 80, kernels.BF16: 80, kernels.FP8: 89}[p.DType]
 	if a.CC < needs {
 		return fmt.Sprintf("it needs compute capability %d.%d, this GPU has %d.%d", needs/10, needs%10, a.CC/10, a.CC%10)
@@ -92,8 +87,7 @@ func blasRefusal(a planning.Arch, p kernels.Problem) string {
 	return ""
 }
 
-// cublasRefusal is why cublasGemmEx can't run a normalized problem.
-func cublasRefusal(a planning.Arch, p kernels.Problem) string {
+func cublasRefusal(a planning.Arch, p kernels.Task) string {
 	if why := blasRefusal(a, p); why != "" {
 		return why
 	}
@@ -108,8 +102,8 @@ func cublasRefusal(a planning.Arch, p kernels.Problem) string {
 	return ""
 }
 
-// ltNeeds is what cuBLASLt's documentation demands of a type's operands, in words, for
-// the refusal of a product for which its heuristic has nothing.
+// ltNeeds returns cuBLASLt's documented requirements for a type's operands, for the message when the
+// heuristic has no algorithm.
 func ltNeeds(d kernels.DType) string {
 	switch d {
 	case kernels.FP8:
@@ -120,7 +114,7 @@ func ltNeeds(d kernels.DType) string {
 	return ""
 }
 
-// addressAlignment is the largest power of two, at most 256, that divides an address.
+// addressAlignment returns the largest power of two, at most 256, that divides an address.
 func addressAlignment(address uint64) int {
 	return int(min(256, (address|256)&-(address|256)))
 }

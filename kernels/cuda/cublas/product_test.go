@@ -10,7 +10,7 @@ import (
 )
 
 func TestBlasProduct(t *testing.T) {
-	p := kernels.Problem{Shape: kernels.Shape{M: 3, N: 5, K: 7}, LDA: 11, LDB: 13, LDC: 17}
+	p := kernels.Task{Subject: kernels.Product("", 5, 7), M: 3, LDA: 11, LDB: 13, LDC: 17}
 	for d, want := range map[kernels.DType][4]int{
 		kernels.FP32: {0, 0, 68, 0}, kernels.TF32: {0, 0, 77, 0}, kernels.FP16: {2, 2, 68, 0},
 		kernels.BF16: {14, 14, 68, 0}, kernels.FP8: {28, 14, 68, 0}, kernels.INT8: {3, 10, 72, 10},
@@ -31,22 +31,22 @@ func TestBlasRefusals(t *testing.T) {
 	for _, c := range []struct {
 		a      planning.Arch
 		d      kernels.DType
-		change func(*kernels.Problem)
+		change func(*kernels.Task)
 		cublas string
 		either string
 	}{
 		{hopper, kernels.FP32, nil, "", ""},
 		{hopper, kernels.FP8, nil, "cublaslt does", ""},
 		{hopper, kernels.INT8, nil, "", ""},
-		{hopper, kernels.INT8, func(p *kernels.Problem) { p.LDA = 66 }, "lda is 66", ""},
-		{hopper, kernels.FP16, func(p *kernels.Problem) { p.LDA = 66 }, "", ""},
-		{hopper, kernels.FP16, func(p *kernels.Problem) { p.LDC = math.MaxInt32 + 1 }, "32-bit", ""},
+		{hopper, kernels.INT8, func(p *kernels.Task) { p.LDA = 66 }, "lda is 66", ""},
+		{hopper, kernels.FP16, func(p *kernels.Task) { p.LDA = 66 }, "", ""},
+		{hopper, kernels.FP16, func(p *kernels.Task) { p.LDC = math.MaxInt32 + 1 }, "32-bit", ""},
 		{turing, kernels.FP16, nil, "", ""},
 		{turing, kernels.BF16, nil, "capability 8.0, this GPU has 7.5", "capability 8.0"},
 		{turing, kernels.TF32, nil, "capability 8.0", "capability 8.0"},
 		{turing, kernels.FP8, nil, "capability 8.9", "capability 8.9"},
 	} {
-		p, err := kernels.Problem{Shape: kernels.Shape{M: 4, N: 64, K: 64}, DType: c.d}.Normalized()
+		p, err := kernels.Task{Subject: kernels.Product(c.d, 64, 64), M: 4}.Normalized()
 		if err != nil {
 			t.Fatal(err)
 		}

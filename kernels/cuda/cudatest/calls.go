@@ -1,5 +1,5 @@
-// Package cudatest is what tests of several rooms of kernels/cuda share: GPUs to plan for, the
-// limits that launches must keep, and files of plans.
+// Package cudatest has common test helpers of packages below kernels/cuda: GPUs for planning, limits of
+// launches, and golden files of plans.
 package cudatest
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// Archs are GPUs of each capability: those that images are built for, one that runs
-// an older minor's, and two that come after.
+// Archs are GPUs of each capability: those with their own images, one that runs an older minor version's, and
+// two future ones.
 var Archs = []planning.Arch{
 	{CC: 75, SMs: 40, SharedMax: 64 << 10, L2: 4 << 20, ClockMHz: 1590, Bandwidth: 320e9},
 	{CC: 80, SMs: 108, SharedMax: 163 << 10, L2: 40 << 20, ClockMHz: 1410, Bandwidth: 1555e9},
@@ -26,7 +26,7 @@ var Archs = []planning.Arch{
 	{CC: 120, SMs: 170, SharedMax: 99 << 10, L2: 96 << 20, ClockMHz: 2407, Bandwidth: 1792e9},
 }
 
-// CheckCall holds a launch against the image that a GPU would load and against its limits.
+// CheckCall compares a launch with the GPU's image and limits.
 func CheckCall(a planning.Arch, c planning.Call) error {
 	k, err := artefacts.Find(c.Kernel, a.CC)
 	if err != nil {
@@ -78,24 +78,24 @@ func CheckCall(a planning.Arch, c planning.Call) error {
 	return nil
 }
 
-// GPUs that much is tried on.
+// GPUs for most tests.
 var (
 	H200 = planning.Arch{CC: 90, SMs: 132, SharedMax: 227 << 10, L2: 60 << 20, ClockMHz: 1980, Bandwidth: 4800e9}
 	H100 = planning.Arch{CC: 90, SMs: 132, SharedMax: 227 << 10, L2: 50 << 20, ClockMHz: 1980, Bandwidth: 3350e9}
 	T4   = planning.Arch{CC: 75, SMs: 40, SharedMax: 64 << 10, L2: 4 << 20, ClockMHz: 1590, Bandwidth: 320e9}
 )
 
-// Normalized is a product with everything that it leaves open filled in.
-func Normalized(t testing.TB, m, n, k int, d kernels.DType) kernels.Problem {
+// Normalized returns a product with all defaults filled in.
+func Normalized(t testing.TB, m, n, k int, d kernels.DType) kernels.Task {
 	t.Helper()
-	p, err := kernels.Problem{Shape: kernels.Shape{M: m, N: n, K: k}, DType: d}.Normalized()
+	p, err := kernels.Task{Subject: kernels.Product(d, n, k), M: m}.Normalized()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-// Unused reports kernels that no plan launches: dead weight in every executable.
+// Unused reports kernels that no plan launches, which only add to the executable's size.
 func Unused(t testing.TB, prefix string, used map[string]bool) {
 	t.Helper()
 	all, err := artefacts.All()

@@ -10,10 +10,9 @@ import (
 	"testing"
 )
 
-var updatePlans = flag.Bool("update-plans", false, "write the plans in testdata anew")
+var updatePlans = flag.Bool("update-plans", false, "update the plans in testdata")
 
-// Golden holds what is planned against a compressed file in testdata, which
-// -update-plans writes anew.
+// Golden compares plans with a compressed file in testdata, which -update-plans rewrites.
 func Golden(t testing.TB, file, text string) {
 	t.Helper()
 	name := filepath.Join("testdata", file)
@@ -49,7 +48,6 @@ func Golden(t testing.TB, file, text string) {
 	differ(t, text, want.String())
 }
 
-// differ reports the lines in which two texts differ, the first ones.
 func differ(t testing.TB, got, want string) {
 	t.Helper()
 	if got == want {

@@ -2,7 +2,6 @@ package cudatest
 
 import "github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 
-// chosen is a family whose plan is the index-th of its candidates.
 type chosen[P, A any] struct {
 	planning.Chooser[P, A]
 	index int
@@ -10,8 +9,8 @@ type chosen[P, A any] struct {
 
 func (c chosen[P, A]) Plan(a planning.Arch, p P) planning.Plan[A] { return c.Candidates(a, p)[c.index] }
 
-// Ways are the ways in which a family may plan p, each as a family that always does; none
-// where it does not support p.
+// Ways returns each candidate of a family for p as a family that always chooses it, or nil if p is
+// unsupported.
 func Ways[P, A any](a planning.Arch, f planning.Family[P, A], p P) []planning.Family[P, A] {
 	if f.Supports(a, p) != "" {
 		return nil

@@ -15,19 +15,17 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// decoderShape is a decoder as its products see it.
 type decoderShape struct{ hidden, inner, qkv, vocab, layers int }
 
-// mistral7B has 32 query heads and 8 of keys and values, of 128.
 var mistral7B = decoderShape{hidden: 4096, inner: 14336, qkv: 6144, vocab: 32000, layers: 32}
 
-// decoderChain is the products of one token through a decoder, each layer with weights of
-// its own. Where the attention stands, the queries are taken for its result.
+// decoderChain has the products of one token through a decoder, with separate weights per layer. Queries
+// replace the attention's result.
 type decoderChain struct {
 	d       gputest.GPU
 	dt      kernels.DType
 	shape   decoderShape
-	weights map[string][]kernels.Weights // by kind, a layer each
+	weights map[string][]kernels.Weights // by kind, one per layer
 	norm    kernels.Operand
 	x       kernels.Operand // fp32
 	qkv     kernels.Operand
@@ -36,10 +34,8 @@ type decoderChain struct {
 	start   []byte // of x
 }
 
-// chainKinds are the products of a layer, and the last one.
 var chainKinds = []string{"qkv", "o_proj", "gate_up", "down", "lm_head"}
 
-// size is N and K of a kind.
 func (s decoderShape) size(kind string) (n, k int) {
 	switch kind {
 	case "qkv":
@@ -54,15 +50,14 @@ func (s decoderShape) size(kind string) (n, k int) {
 	return s.vocab, s.hidden
 }
 
-// newDecoderChain fills weights with normal values, and the norms' with what makes a
-// product's result about 1. Weights of a layer are integers of the format q unless it is plain.
-func newDecoderChain(t testing.TB, d gputest.GPU, dt kernels.DType, s decoderShape, q kernels.Quantisation) *decoderChain {
+// newDecoderChain fills weights with normal values, and norms that keep results near 1.
+func newDecoderChain(t testing.TB, d gputest.GPU, dt kernels.DType, s decoderShape, q kernels.WeightFormat) *decoderChain {
 	t.Helper()
 	c := &decoderChain{d: d, dt: dt, shape: s, weights: map[string][]kernels.Weights{}}
 	seed := uint64(0)
 	for _, kind := range chainKinds {
 		n, k := s.size(kind)
-		p := kernels.Problem{Shape: kernels.Shape{M: 1, N: n, K: k}, DType: dt, BLayout: kernels.Transposed}
+		p := kernels.Task{Subject: kernels.Linear(dt, n, k), M: 1}
 		for layer := range s.layers {
 			if kind == "lm_head" && layer > 0 {
 				break
@@ -98,8 +93,7 @@ func newDecoderChain(t testing.TB, d gputest.GPU, dt kernels.DType, s decoderSha
 	return c
 }
 
-// chainWeights are those of one product, as integers where it may have them.
-func chainWeights(t testing.TB, d gputest.GPU, p kernels.Problem, q kernels.Quantisation, integers bool, seed uint64) kernels.Weights {
+func chainWeights(t testing.TB, d gputest.GPU, p kernels.Task, q kernels.WeightFormat, integers bool, seed uint64) kernels.Weights {
 	t.Helper()
 	if q.Bits == 0 || !integers {
 		b := gputest.Buffer(t, d, int64(p.N)*int64(p.K)*int64(p.DType.Size()))
@@ -112,11 +106,11 @@ func chainWeights(t testing.TB, d gputest.GPU, p kernels.Problem, q kernels.Quan
 		}
 		return w
 	}
-	f, err := q.Format(p.DType, p.K)
+	f, err := q.For(p.DType, p.K)
 	if err != nil {
 		t.Fatal(err)
 	}
-	product := kernels.QuantisedProblem{Problem: p, Weights: f}
+	product := p.WithWeights(f)
 	raw, err := d.Alloc(f.RawBytes(p.N, p.K))
 	if err != nil {
 		t.Fatal(err)
@@ -127,14 +121,13 @@ func chainWeights(t testing.TB, d gputest.GPU, p kernels.Problem, q kernels.Quan
 	if err := kernels.FillWeights(raw, subject, 1, kernels.Normal, seed); err != nil {
 		t.Fatal(err)
 	}
-	w, err := quantised.NewKernel(d.Device, quantised.Integers{Bits: q.Bits}).PrepareQuantised(product, raw)
+	w, err := quantised.NewKernel(d.Device, quantised.Integers{Bits: q.Bits}).Prepare(product, raw)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return w
 }
 
-// one binds the product of a kind in a layer.
 func (c *decoderChain) one(t testing.TB, kind string, layer int, plan fusePlan) kernels.Launch {
 	t.Helper()
 	n, k := c.shape.size(kind)
@@ -158,7 +151,6 @@ func (c *decoderChain) one(t testing.TB, kind string, layer int, plan fusePlan) 
 	return l
 }
 
-// bind is the whole chain.
 func (c *decoderChain) bind(t testing.TB, plan fusePlan) []kernels.Launch {
 	var out []kernels.Launch
 	for layer := range c.shape.layers {
@@ -169,7 +161,6 @@ func (c *decoderChain) bind(t testing.TB, plan fusePlan) []kernels.Launch {
 	return append(out, c.one(t, "lm_head", 0, plan))
 }
 
-// bytes is what the chain reads of weights.
 func (c *decoderChain) bytes() (total int64) {
 	for _, ws := range c.weights {
 		for _, w := range ws {
@@ -179,7 +170,6 @@ func (c *decoderChain) bytes() (total int64) {
 	return total
 }
 
-// reset begins anew with the first X; state is all that the chain has written.
 func (c *decoderChain) reset(t testing.TB) {
 	t.Helper()
 	if err := c.x.Buffer.Upload(0, c.start); err != nil {
@@ -200,12 +190,10 @@ func (c *decoderChain) state(t testing.TB) []byte {
 	return all
 }
 
-// registersPlan does every product by fused_product.cu, ringPlan by fused_ring.cu where it can.
 func registersPlan(a planning.Arch, p kernels.FusedProduct, at fusedAddresses) (planning.Call, string) {
 	return fusedCall(a, p, at), "registers"
 }
 
-// ringPlan is a ring of so many stages, or as many as fit.
 func ringPlan(stages, early, blocks int) fusePlan {
 	return func(a planning.Arch, p kernels.FusedProduct, at fusedAddresses) (planning.Call, string) {
 		r, ok := ringFor(a, p)
@@ -219,7 +207,6 @@ func ringPlan(stages, early, blocks int) fusePlan {
 	}
 }
 
-// secondsOf is the median time of one launch over blocks of n.
 func secondsOf(t testing.TB, d gputest.GPU, launches []kernels.Launch, n int) float64 {
 	t.Helper()
 	var all []float64
@@ -237,10 +224,10 @@ func secondsOf(t testing.TB, d gputest.GPU, launches []kernels.Launch, n int) fl
 	return all[len(all)/2]
 }
 
-// BenchmarkDecodeChain is a token of Mistral-7B through its products, 14.2 GB of plain weights
-// or 3.9 GB with those of its layers in 4 bits, in one graph, and each kind of product back to back over all layers.
+// BenchmarkDecodeChain measures the products of a token of Mistral-7B: 14.2 GB of plain weights, or 3.9 GB
+// with 4-bit layers. It runs them in one graph, and each kind of product back to back over all layers.
 func BenchmarkDecodeChain(b *testing.B) {
-	int4 := kernels.Quantisation{Bits: 4, Group: 128}
+	int4 := kernels.IntegerWeights(4, 128, false)
 
 	d := gputest.First(b)
 	ceilings, err := d.Ceilings(context.Background())
@@ -250,8 +237,8 @@ func BenchmarkDecodeChain(b *testing.B) {
 	fmt.Fprintf(os.Stderr, "read %.3f TB/s, copy %.3f TB/s\n", ceilings.ReadBandwidth*1e-12, ceilings.CopyBandwidth*1e-12)
 	for _, of := range []struct {
 		dt kernels.DType
-		q  kernels.Quantisation
-	}{{kernels.FP16, kernels.Quantisation{}}, {kernels.BF16, kernels.Quantisation{}}, {kernels.FP16, int4}, {kernels.BF16, int4}} {
+		q  kernels.WeightFormat
+	}{{kernels.FP16, kernels.WeightFormat{}}, {kernels.BF16, kernels.WeightFormat{}}, {kernels.FP16, int4}, {kernels.BF16, int4}} {
 		dt := of.dt
 		if of.q.Bits > 0 && d.Arch().CC != 90 {
 			continue
@@ -285,7 +272,7 @@ func BenchmarkDecodeChain(b *testing.B) {
 			seconds := report(fmt.Sprintf("%s %v chain without attention", dt, of.q), c.bind(b, fusedPlan), c.bytes(), 20)
 			b.ReportMetric(seconds*1e3, "ms/token")
 			b.ReportMetric(1/seconds, "tokens/s")
-			b.ReportMetric(0, "ns/op") // of setting it up
+			b.ReportMetric(0, "ns/op") // set-up time has no meaning
 		})
 	}
 }

@@ -11,11 +11,10 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// Fuse binds a product for one row with the norm before it and what follows it in a
-// decoder, as one launch. Weights are such as a kernel of ours on this device has
-// prepared, plain or integers with scales. Sums, norm, silu and what is added to X are fp32; what leaves is rounded
-// once. Errors name the operand that does not fit, and what it was expected to be; that
-// of a product which this GPU has no fused kernel for is a [*kernels.Unsupported].
+// Fuse binds a product for one row, with the preceding norm and the following operations of a decoder, as one
+// launch. Weights must be prepared by a kernel of ours on this device, plain or integers with scales. Sums,
+// norm, silu and the addition to X are fp32; results are rounded once. Errors name the invalid operand and
+// the expected one. A product without a fused kernel on this GPU gives a [*kernels.Unsupported].
 func (d Operations) Fuse(p kernels.FusedProduct) (kernels.Launch, error) {
 	l, err := d.fuse(p, fusedPlan)
 	if err != nil {
@@ -24,8 +23,8 @@ func (d Operations) Fuse(p kernels.FusedProduct) (kernels.Launch, error) {
 	return l, nil
 }
 
-// fuse binds the launch that plan decides on.
-func (d Operations) fuse(p kernels.FusedProduct, plan func(planning.Arch, kernels.FusedProduct, fusedAddresses) (planning.Call, string)) (*driver.Launch, error) {
+func (d Operations) fuse(p kernels.FusedProduct,
+	plan func(planning.Arch, kernels.FusedProduct, fusedAddresses) (planning.Call, string)) (*driver.Launch, error) {
 	switch {
 	case p.Norm && p.Add:
 		return nil, fmt.Errorf("operand X is both normalized and added to: expected one of the two")
@@ -36,7 +35,7 @@ func (d Operations) fuse(p kernels.FusedProduct, plan func(planning.Arch, kernel
 	case p.Norm && !(p.Epsilon >= 0):
 		return nil, fmt.Errorf("epsilon is %v: expected at least 0", p.Epsilon)
 	}
-	product, err := kernels.Problem{Shape: kernels.Shape{M: 1, N: p.N, K: p.K}, DType: p.DType, BLayout: kernels.Transposed}.Normalized()
+	product, err := kernels.Task{Subject: kernels.Linear(p.DType, p.N, p.K), M: 1}.Normalized()
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +45,7 @@ func (d Operations) fuse(p kernels.FusedProduct, plan func(planning.Arch, kernel
 	}
 	var reason string
 	if held {
-		reason = quantisedReason(d.Arch(), p, integers.Weights)
+		reason = quantizedReason(d.Arch(), p, integers.Weights)
 	} else {
 		reason = fusedReason(d.Arch(), p)
 	}
@@ -58,9 +57,9 @@ func (d Operations) fuse(p kernels.FusedProduct, plan func(planning.Arch, kernel
 		if integers.N != p.N || integers.K != p.K {
 			return nil, fmt.Errorf("weights were packed for %v", integers)
 		}
-		at.b, at.ldb = records, quantisedLDB(p)
+		at.b, at.ldb = records, quantizedLDB(p)
 		plan = func(a planning.Arch, p kernels.FusedProduct, at fusedAddresses) (planning.Call, string) {
-			return quantisedPlan(a, p, integers.Weights, at)
+			return quantizedPlan(a, p, integers.Weights, at)
 		}
 	} else {
 		weights, _, err := d.BindPacked("fuse", product, p.Weights)

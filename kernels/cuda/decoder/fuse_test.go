@@ -17,12 +17,11 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// fuseCase is a fused product and where its operands begin.
 type fuseCase struct {
 	n, k             int
 	norm, add, gated bool
 	offset           int // of every vector, in elements
-	weights          kernels.Quantisation
+	weights          kernels.WeightFormat
 }
 
 func (c fuseCase) String() string {
@@ -38,8 +37,6 @@ func (c fuseCase) String() string {
 	return s
 }
 
-// fuseCases have tails of N and of K, vectors that no 16-byte access may touch, fewer tiles
-// than multiprocessors and more, and a K of part of a segment, and of many.
 func fuseCases(short bool) []fuseCase {
 	all := []fuseCase{
 		{n: 24, k: 264, norm: true}, {n: 70, k: 1031, gated: true, offset: 3}, {n: 33, k: 2056, add: true, offset: 1},
@@ -63,41 +60,38 @@ func fuseCases(short bool) []fuseCase {
 	return all
 }
 
-// integerCases have every format that records hold, and of each tails of N and of K, less than
-// a step for each warp and more than a ring, as many rows as one batch of sums and more, and
-// vectors that no 16-byte access may touch.
 func integerCases(short bool) (all []fuseCase) {
 	for _, bits := range []int{4, 8} {
 		for _, zeros := range []bool{false, true} {
 			for _, group := range []int{32, 64, 128, 0} {
-				q := kernels.Quantisation{Bits: bits, Group: group, ZeroPoints: zeros}
+				q := kernels.IntegerWeights(bits, group, zeros)
 				if short {
-					all = append(all, fuseCase{n: 64, k: 1152, gated: true, norm: true, weights: q}, fuseCase{n: 33, k: 384, add: true, offset: 1, weights: q})
+					all = append(all, fuseCase{n: 64, k: 1152, gated: true, norm: true, weights: q},
+						fuseCase{n: 33, k: 384, add: true, offset: 1, weights: q})
 					continue
 				}
 				for _, nk := range [][2]int{{1, 128}, {24, 384}, {96, 1152}, {320, 4096}, {64, 14336}} {
 					for kind := range 4 {
-						c := fuseCase{n: nk[0], k: nk[1], offset: kind % 2, norm: kind == 1 || kind == 3, add: kind == 2, gated: kind == 3, weights: q}
+						c := fuseCase{n: nk[0], k: nk[1], offset: kind % 2, norm: kind == 1 || kind == 3, add: kind == 2, gated: kind == 3,
+							weights: q}
 						if !c.gated || c.n%32 == 0 {
 							all = append(all, c)
 						}
 					}
 				}
 				if group == 0 {
-					all = append(all, fuseCase{n: 130, k: 1000, norm: true, weights: q}, fuseCase{n: 17, k: 90, add: true, offset: 3, weights: q})
+					all = append(all, fuseCase{n: 130, k: 1000, norm: true, weights: q},
+						fuseCase{n: 17, k: 90, add: true, offset: 3, weights: q})
 				}
 			}
-			all = append(all, fuseCase{n: 33900, k: 128, norm: true, weights: kernels.Quantisation{Bits: bits, Group: 128, ZeroPoints: zeros}})
+			all = append(all, fuseCase{n: 33900, k: 128, norm: true, weights: kernels.IntegerWeights(bits, 128, zeros)})
 		}
 	}
 	return all
 }
 
-// fusePlan is a way of planning a fused product, for [Operations.fuse].
 type fusePlan func(planning.Arch, kernels.FusedProduct, fusedAddresses) (planning.Call, string)
 
-// fusePlans are the ways of doing a product on a GPU: both kernels, rings of several
-// lengths, and fetches ahead that end before a block's work does and after it.
 func fusePlans(a planning.Arch, p kernels.FusedProduct) map[string]fusePlan {
 	plans := map[string]fusePlan{
 		"registers": func(a planning.Arch, p kernels.FusedProduct, at fusedAddresses) (planning.Call, string) {
@@ -114,7 +108,6 @@ func fusePlans(a planning.Arch, p kernels.FusedProduct) map[string]fusePlan {
 	return plans
 }
 
-// drawn is n values of a type, as it has them, and a buffer that holds them from offset on.
 func drawn(t testing.TB, d gputest.GPU, r *rand.Rand, dt kernels.DType, n, offset int, scale float64) ([]float64, kernels.Operand) {
 	t.Helper()
 	values := make([]float64, offset+n)
@@ -131,9 +124,8 @@ func drawn(t testing.TB, d gputest.GPU, r *rand.Rand, dt kernels.DType, n, offse
 	return values[offset:], kernels.Operand{Buffer: b, Offset: offset}
 }
 
-// fusedReference is what a fused product is to give, in float64, and how far off each
-// element may be: the rounding of the result, of sums in fp32, and of a few elements of a
-// norm that fall to the other side.
+// fusedReference returns the result of a fused product in float64 and each element's error bound: rounding of
+// the result, fp32 sums, and a few norm elements that round the other way.
 func fusedReference(p kernels.FusedProduct, w, a, x, weight []float64) (want, bound []float64, err error) {
 	unit := map[kernels.DType]float64{kernels.FP32: 0x1p-24, kernels.FP16: 0x1p-11, kernels.BF16: 0x1p-8}[p.DType]
 	row := a
@@ -191,14 +183,13 @@ func fusedReference(p kernels.FusedProduct, w, a, x, weight []float64) (want, bo
 	return want, bound, nil
 }
 
-// fusedOperands draws the operands of a case and returns the product, its reference, and
-// the buffer and type in which the result will be.
-func fusedOperands(t testing.TB, d gputest.GPU, c fuseCase, dt kernels.DType) (p kernels.FusedProduct, want, bound []float64, reset func(), out kernels.Operand, outType kernels.DType) {
+func fusedOperands(t testing.TB, d gputest.GPU, c fuseCase,
+	dt kernels.DType) (p kernels.FusedProduct, want, bound []float64, reset func(), out kernels.Operand, outType kernels.DType) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(uint64(c.n), uint64(c.k)))
 	p = kernels.FusedProduct{N: c.n, K: c.k, DType: dt, Norm: c.norm, Add: c.add, Gated: c.gated, Epsilon: 1e-5}
 	w, wo := drawn(t, d, r, dt, c.n*c.k, 0, 1/math.Sqrt(float64(c.k)))
-	product := kernels.Problem{Shape: kernels.Shape{M: 1, N: c.n, K: c.k}, DType: dt, BLayout: kernels.Transposed}
+	product := kernels.Task{Subject: kernels.Linear(dt, c.n, c.k), M: 1}
 	var weights kernels.Weights
 	var err error
 	if c.weights.Bits > 0 {
@@ -246,14 +237,13 @@ func fusedOperands(t testing.TB, d gputest.GPU, c fuseCase, dt kernels.DType) (p
 	return p, want, bound, reset, out, outType
 }
 
-// rounded is weights as integers of a format, packed, and what they stand for.
-func rounded(t testing.TB, d gputest.GPU, p kernels.Problem, q kernels.Quantisation, values []float64) (kernels.Weights, []float64) {
+func rounded(t testing.TB, d gputest.GPU, p kernels.Task, q kernels.WeightFormat, values []float64) (kernels.Weights, []float64) {
 	t.Helper()
-	f, err := q.Format(p.DType, p.K)
+	f, err := q.For(p.DType, p.K)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := kernels.Quantise(f, p.N, p.K, values)
+	m, err := kernels.Quantize(f, p.N, p.K, values)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,15 +252,15 @@ func rounded(t testing.TB, d gputest.GPU, p kernels.Problem, q kernels.Quantisat
 	if err := b.Upload(0, raw); err != nil {
 		t.Fatal(err)
 	}
-	w, err := quantised.NewKernel(d.Device, quantised.Integers{Bits: q.Bits}).PrepareQuantised(kernels.QuantisedProblem{Problem: p, Weights: f}, b)
+	w, err := quantised.NewKernel(d.Device, quantised.Integers{Bits: q.Bits}).Prepare(p.WithWeights(f), b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w, m.Values(kernels.FP32) // exact: what has eleven bits by what has eight
+	return w, m.Values(kernels.FP32) // exact: 11 significant bits times 8
 }
 
-// TestFuse holds every way of doing a fused product to float64. Under compute-sanitizer,
-// with -test.short, it shows accesses out of bounds and races.
+// TestFuse compares every plan of a fused product with float64. Under compute-sanitizer, with -test.short, it
+// shows out-of-bounds accesses and races.
 func TestFuse(t *testing.T) {
 	d := gputest.First(t)
 	for _, dt := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16} {
@@ -325,7 +315,6 @@ func TestFuse(t *testing.T) {
 	}
 }
 
-// TestFuseRefuses: what does not fit is named.
 func TestFuseRefuses(t *testing.T) {
 	d := gputest.First(t)
 	p, _, _, _, _, _ := fusedOperands(t, d, fuseCase{n: 64, k: 128, norm: true}, kernels.FP16)
@@ -333,13 +322,16 @@ func TestFuseRefuses(t *testing.T) {
 		change func(*kernels.FusedProduct)
 		want   string
 	}{
-		{func(p *kernels.FusedProduct) { p.Add = true }, "fuse n64 k128 fp16: operand X is both normalized and added to: expected one of the two"},
+		{func(p *kernels.FusedProduct) { p.Add = true },
+			"fuse n64 k128 fp16: operand X is both normalized and added to: expected one of the two"},
 		{func(p *kernels.FusedProduct) { p.N = 0 }, "fuse n0 k128 fp16: "},
-		{func(p *kernels.FusedProduct) { p.DType = kernels.INT8 }, "fuse n64 k128 int8: fused products are of fp32, fp16 and bf16, not int8"},
+		{func(p *kernels.FusedProduct) { p.DType = kernels.INT8 },
+			"fuse n64 k128 int8: fused products are of fp32, fp16 and bf16, not int8"},
 		{func(p *kernels.FusedProduct) { p.K = 256 }, "weights were packed for n64 k128 fp16"},
 		{func(p *kernels.FusedProduct) { p.Weights = nil }, "weights are a <nil>, not packed by kernel fuse"},
 		{func(p *kernels.FusedProduct) { p.Epsilon = math.NaN() }, "epsilon is NaN: expected at least 0"},
-		{func(p *kernels.FusedProduct) { p.X.Offset = 1 }, "operand X: 1 rows of 128 with leading dimension 128 at offset 1 need 129 elements of fp32, the buffer has 128"},
+		{func(p *kernels.FusedProduct) { p.X.Offset = 1 },
+			"operand X: 1 rows of 128 with leading dimension 128 at offset 1 need 129 elements of fp32, the buffer has 128"},
 		{func(p *kernels.FusedProduct) { p.Weight.Buffer = nil }, "operand Weight: its buffer is a <nil>"},
 		{func(p *kernels.FusedProduct) { p.C.Offset = 100 }, "operand C: 1 rows of 64"},
 		{func(p *kernels.FusedProduct) { p.Norm = false }, "operand A: its buffer is a <nil>"},
@@ -353,9 +345,8 @@ func TestFuseRefuses(t *testing.T) {
 	}
 }
 
-// TestOverlappedChain: a chain whose kernels overlap, in a block and in a graph, gives
-// the bits of the same chain run launch by launch. Its products are as small as those whose
-// kernels start several at a time, and as large as those that take many waves.
+// Overlapping kernels, in a block and in a graph, give the same bits as one launch at a time. Products range
+// from several resident at once to many waves.
 func TestOverlappedChain(t *testing.T) {
 	d := gputest.First(t)
 	if d.Arch().CC != 90 {
@@ -366,16 +357,17 @@ func TestOverlappedChain(t *testing.T) {
 		{hidden: 1024, inner: 3584, qkv: 1536, vocab: 4000, layers: 6},
 		{hidden: 4096, inner: 14336, qkv: 6144, vocab: 32000, layers: 2},
 	}, 3, 10
-	if testing.Short() { // the least that goes around its rings
+	if testing.Short() { // minimum to wrap around its rings
 		shapes, tokens, rounds = []decoderShape{{hidden: 1024, inner: 3584, qkv: 1536, vocab: 4000, layers: 1}}, 1, 1
 	}
 	for _, s := range shapes {
 		for _, name := range []string{"plan", "registers", "short ring", "integers"} {
 			t.Run(fmt.Sprintf("%d/%s", s.hidden, name), func(t *testing.T) {
-				plan := map[string]fusePlan{"plan": fusedPlan, "registers": registersPlan, "short ring": ringPlan(3, 1000, 3), "integers": fusedPlan}[name]
-				var q kernels.Quantisation
+				plan := map[string]fusePlan{"plan": fusedPlan, "registers": registersPlan, "short ring": ringPlan(3, 1000, 3),
+					"integers": fusedPlan}[name]
+				var q kernels.WeightFormat
 				if name == "integers" {
-					q = kernels.Quantisation{Bits: 4, Group: 128}
+					q = kernels.IntegerWeights(4, 128, false)
 				}
 				c := newDecoderChain(t, d, kernels.BF16, s, q)
 				launches := c.bind(t, plan)
@@ -389,7 +381,7 @@ func TestOverlappedChain(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				run(launches, len(launches)) // what runs for the first time runs twice
+				run(launches, len(launches)) // first-time launches run twice
 				c.reset(t)
 				for range tokens {
 					for _, l := range launches {
@@ -420,8 +412,7 @@ func TestOverlappedChain(t *testing.T) {
 	}
 }
 
-// A graph of launches that never ran runs them, each as often as it is asked to, and none
-// of them before.
+// A graph of launches that never ran runs each as often as requested; capture runs none of them.
 func TestGraphRunsOnce(t *testing.T) {
 	d := gputest.First(t)
 	p, want, _, reset, out, _ := fusedOperands(t, d, fuseCase{n: 4096, k: 128, add: true}, kernels.FP16)

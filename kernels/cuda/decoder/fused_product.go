@@ -10,43 +10,40 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
 )
 
-// fusedAddresses are where the operands of a fused product lie, 0 for those that it has
-// not.
+// fusedAddresses are the device addresses of a fused product's operands, 0 if absent.
 type fusedAddresses struct {
 	b, a, x, weight, c uint64
 	ldb                int // in elements
 }
 
-// fusedSums are bytes of a warp's sums in gemv.cuh, and fusedMargin what a norm takes
-// beside them and its row.
+// fusedSums is the bytes of a warp's sums in gemv.cuh. fusedMargin is the bytes that a norm needs in addition
+// to them and its row.
 const fusedSums, fusedMargin = gemv.Most * (gemv.Rows + 4) * 4, 32 + 16
 
-// The layout of fused_ring.cu, as it has it.
+// Constants of fused_ring.cu.
 const (
 	ringWarps = 8
-	ringStep  = ringWarps * 512 // bytes of a row that its warps take at once
+	ringStep  = ringWarps * 512 // bytes of a row that its warps read at once
 	ringSteps = 2               // of a row in a stage, at most
-	ringBatch = 64              // pairs of rows whose sums it keeps
+	ringBatch = 64              // pairs of rows whose sums are kept
 	ringExtra = ringBatch*2*ringWarps*4 + ringWarps*4
-	// ringBytes is what a ring takes: with two blocks on each of an H200's multiprocessors
-	// 21 MB are in flight, where 64 KiB a ring are as fast, 48 are not, and more keep the
-	// norms and sums of neighbours waiting. ringLeast is how few stages are of use.
+	// ringBytes is the size of a ring. Two blocks per multiprocessor on an H200 have 21 MB in flight; 64 KiB
+	// is as fast, 48 KiB is slower, and more delays the norms and sums of neighboring blocks. ringLeast is
+	// the minimum number of stages.
 	ringBytes, ringLeast = 80 << 10, 4
-	// ringBlocks is how many blocks share a multiprocessor.
+	// ringBlocks is the number of blocks per multiprocessor.
 	ringBlocks = 2
 )
 
-// ring is how fused_ring.cu does a product.
 type ring struct {
 	stages int
-	// early is how many of its fetches are left when a block lets dependents start: all
-	// of them, since blocks of the next kernel find room only where one of these has ended.
+	// A block lets dependents start when early fetches remain. It is all of them, because blocks of the next
+	// kernel need the room of a finished one.
 	early int
-	// blocks is how many there are on a multiprocessor.
+	// blocks per multiprocessor
 	blocks int
 }
 
-// fusedReason is why a GPU can't run p in one launch, empty when it can.
 func fusedReason(a planning.Arch, p kernels.FusedProduct) string {
 	switch p.DType {
 	case kernels.FP32, kernels.FP16, kernels.BF16:
@@ -65,15 +62,13 @@ func fusedReason(a planning.Arch, p kernels.FusedProduct) string {
 	return ""
 }
 
-// notFused is the error of a product that [fusedReason] has something against, worded for
-// a sentence that names the product already.
+// notFused wraps [fusedReason] for a message that already names the product.
 type notFused struct{ *kernels.Unsupported }
 
 func (e notFused) Error() string { return e.Reason }
 
 func (e notFused) Unwrap() error { return e.Unsupported }
 
-// fusedShared is the shared memory of fused_product.cu.
 func fusedShared(p kernels.FusedProduct, warps int) int {
 	shared := warps * fusedSums
 	if p.Norm {
@@ -82,8 +77,7 @@ func fusedShared(p kernels.FusedProduct, warps int) int {
 	return shared
 }
 
-// fusedTiles is how many tiles of 16 rows there are: of a gated unit, eight of gate and the
-// eight of up that go with them.
+// A tile of a gated unit has eight gate rows and their eight up rows.
 func fusedTiles(p kernels.FusedProduct) int {
 	if p.Gated {
 		return planning.DivideUp(p.N/2, gemv.Rows/2)
@@ -91,7 +85,7 @@ func fusedTiles(p kernels.FusedProduct) int {
 	return planning.DivideUp(p.N, gemv.Rows)
 }
 
-// ringFor decides about fused_ring.cu; ok is false where it does not run.
+// ringFor configures fused_ring.cu for p; ok is false if it does not support p.
 func ringFor(a planning.Arch, p kernels.FusedProduct) (r ring, ok bool) {
 	if a.CC != 90 || p.DType.Size() != 2 {
 		return ring{}, false
@@ -103,16 +97,13 @@ func ringFor(a planning.Arch, p kernels.FusedProduct) (r ring, ok bool) {
 	return r, r.stages >= ringLeast
 }
 
-// ringShared is the shared memory of fused_ring.cu.
 func ringShared(p kernels.FusedProduct, stages int) int {
 	row := planning.DivideUp(support.PackedLDB(p.DType, p.K)*p.DType.Size(), ringStep) * ringStep
 	return stages*(2*min(row, ringSteps*ringStep)+16) + row + ringExtra
 }
 
-// ringPairs is how many pairs of rows there are.
 func ringPairs(p kernels.FusedProduct) int { return planning.DivideUp(p.N, 2) }
 
-// call launches fused_ring.cu.
 func (r ring) call(a planning.Arch, p kernels.FusedProduct, at fusedAddresses) planning.Call {
 	k := planning.Call{
 		Kernel: fmt.Sprintf("ga_fused_ring_%s", p.DType),
@@ -123,8 +114,8 @@ func (r ring) call(a planning.Arch, p kernels.FusedProduct, at fusedAddresses) p
 	return k
 }
 
-// fusedWarps is how many warps share a tile of fused_product.cu: eight, unless K is so
-// short that some would have nothing, or the row so long that they would not fit.
+// fusedWarps returns the warps per tile of fused_product.cu: eight, or fewer if K is short or the row is too
+// long for shared memory.
 func fusedWarps(a planning.Arch, p kernels.FusedProduct) int {
 	steps := planning.DivideUp(p.K*p.DType.Size(), gemv.Step)
 	for _, warps := range []int{8, 6} {
@@ -135,7 +126,6 @@ func fusedWarps(a planning.Arch, p kernels.FusedProduct) int {
 	return 4
 }
 
-// fusedCall launches fused_product.cu.
 func fusedCall(a planning.Arch, p kernels.FusedProduct, at fusedAddresses) planning.Call {
 	warps := fusedWarps(a, p)
 	norm := ""
@@ -151,7 +141,6 @@ func fusedCall(a planning.Arch, p kernels.FusedProduct, at fusedAddresses) plann
 	return k
 }
 
-// fusedArgs is struct FusedParams of fused_product.cuh.
 func fusedArgs(p kernels.FusedProduct, at fusedAddresses, r ring) planning.Args {
 	half := 0
 	if p.Gated {
@@ -168,8 +157,6 @@ func fusedArgs(p kernels.FusedProduct, at fusedAddresses, r ring) planning.Args 
 	return out
 }
 
-// fusedPlan is the launch of a product that [fusedReason] has nothing against, and what
-// it is called.
 func fusedPlan(a planning.Arch, p kernels.FusedProduct, at fusedAddresses) (c planning.Call, label string) {
 	if r, ok := ringFor(a, p); ok {
 		return r.call(a, p, at), fmt.Sprintf("ring of %d stages", r.stages)

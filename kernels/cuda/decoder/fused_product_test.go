@@ -13,8 +13,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
 )
 
-// TestFusedPlans: whatever is planned is in the embedded device code and within the limits
-// of the GPU.
 func TestFusedPlans(t *testing.T) {
 	used := map[string]bool{}
 	for _, a := range cudatest.Archs {
@@ -26,7 +24,8 @@ func TestFusedPlans(t *testing.T) {
 						if fusedReason(a, p) != "" {
 							continue
 						}
-						c, label := fusedPlan(a, p, fusedAddresses{b: 1 << 32, a: 2 << 32, x: 3 << 32, weight: 4 << 32, c: 5 << 32, ldb: support.PackedLDB(dt, k)})
+						c, label := fusedPlan(a, p,
+							fusedAddresses{b: 1 << 32, a: 2 << 32, x: 3 << 32, weight: 4 << 32, c: 5 << 32, ldb: support.PackedLDB(dt, k)})
 						if err := cudatest.CheckCall(a, c); err != nil || label == "" {
 							t.Fatalf("%d, %s n%d k%d norm %v: %q, %v", a.CC, dt, n, k, norm, label, err)
 						}
@@ -42,13 +41,13 @@ func TestFusedPlans(t *testing.T) {
 	cudatest.Unused(t, "ga_fused_", used)
 }
 
-// TestRings: two blocks of a ring fit on a multiprocessor of an H200 and no third, which
-// would make them lie unevenly; a row too long for a ring goes without.
+// Exactly two blocks of a ring fit on a multiprocessor of an H200, because a third would unbalance the load.
+// A row that is too long has no ring.
 func TestRings(t *testing.T) {
 	for _, c := range []struct {
 		n, k   int
 		d      kernels.DType
-		stages int // 0 for no ring
+		stages int
 	}{
 		{6144, 4096, kernels.FP16, 5},
 		{4096, 14336, kernels.BF16, 5},
@@ -65,7 +64,7 @@ func TestRings(t *testing.T) {
 		if !ok {
 			continue
 		}
-		const reserved = 1 << 10 // of each block, and as much of all is left beside one
+		const reserved = 1 << 10 // the system reserves it per block; SharedMax excludes it once
 		if each, all := ringShared(p, r.stages)+reserved, cudatest.H200.SharedMax+reserved; 2*each > all || 3*each <= all {
 			t.Errorf("n%d k%d: blocks of %d bytes on multiprocessors of %d", c.n, c.k, each, all)
 		}
@@ -77,7 +76,6 @@ func TestRings(t *testing.T) {
 	}
 }
 
-// TestFusedArgs: the launch as struct FusedParams has it.
 func TestFusedArgs(t *testing.T) {
 	at := fusedAddresses{b: 1 << 20, a: 2 << 20, x: 3 << 20, weight: 8, c: 5 << 20, ldb: 104}
 	p := kernels.FusedProduct{N: 64, K: 100, DType: kernels.FP16, Norm: true, Gated: true, Epsilon: 1}
@@ -107,7 +105,6 @@ func TestFusedArgs(t *testing.T) {
 	}
 }
 
-// TestFusedReason: what can't be done in one launch says why.
 func TestFusedReason(t *testing.T) {
 	turing := cudatest.Archs[0]
 	for _, c := range []struct {
@@ -129,7 +126,6 @@ func TestFusedReason(t *testing.T) {
 	}
 }
 
-// TestNotFused: a decoder that is refused knows that it may run the operations one by one.
 func TestNotFused(t *testing.T) {
 	err := fmt.Errorf("fuse n8 k8 fp8: %w", notFused{&kernels.Unsupported{Kernel: "fuse", DType: kernels.FP8, Reason: "there is none"}})
 	var unsupported *kernels.Unsupported

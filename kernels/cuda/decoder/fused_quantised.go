@@ -8,17 +8,16 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
 )
 
-// The layout of fused_quantised.cu, as it has it.
+// Constants of fused_quantised.cu.
 const (
-	quantisedWarps  = 16
-	quantisedRows   = 16 // of weights that a block takes at a time
-	quantisedBatch  = 8  // times so many rows whose sums it keeps
-	quantisedSums   = quantisedBatch * quantisedRows * quantisedWarps * 4
-	quantisedBlocks = 2 // on a multiprocessor
+	quantizedWarps  = 16
+	quantizedRows   = 16 // of weights per block at once
+	quantizedBatch  = 8  // rows whose sums are kept, in units of quantizedRows
+	quantizedSums   = quantizedBatch * quantizedRows * quantizedWarps * 4
+	quantizedBlocks = 2 // on a multiprocessor
 )
 
-// quantisedStages is how many steps of so many bytes a warp's ring holds.
-func quantisedStages(bits, bytes int) int {
+func quantizedStages(bits, bytes int) int {
 	switch {
 	case bits == 8:
 		return 2
@@ -28,22 +27,21 @@ func quantisedStages(bits, bytes int) int {
 	return 4
 }
 
-// quantisedLDB is the length of the row in shared memory: whole steps.
-func quantisedLDB(p kernels.FusedProduct) int {
+// quantizedLDB returns the row's length in shared memory, in whole steps.
+func quantizedLDB(p kernels.FusedProduct) int {
 	steps, _ := support.Records(p.N, p.K)
 	return steps * support.RecordK
 }
 
-// quantisedShared is the shared memory of fused_quantised.cu for weights of format f: the rings, of
-// which a stage has an eighth of a record, the row and the sums.
-func quantisedShared(p kernels.FusedProduct, f kernels.WeightFormat) int {
-	stage := support.RecordBytes(f, p.K) / (support.RecordRows / quantisedRows)
-	return quantisedWarps*quantisedStages(f.Bits, stage)*stage + quantisedLDB(p)*p.DType.Size() + quantisedSums + quantisedWarps*4 + quantisedBatch*quantisedRows*4
+// quantizedShared returns the shared memory of fused_quantised.cu for format f: rings with an eighth of a
+// record per stage, the row and the sums.
+func quantizedShared(p kernels.FusedProduct, f kernels.WeightFormat) int {
+	stage := support.RecordBytes(f, p.K) / (support.RecordRows / quantizedRows)
+	return quantizedWarps*quantizedStages(f.Bits, stage)*stage + quantizedLDB(p)*p.DType.Size() + quantizedSums + quantizedWarps*4 +
+		quantizedBatch*quantizedRows*4
 }
 
-// quantisedReason is why a GPU can't run p with weights of format f, in records, in one launch;
-// empty when it can.
-func quantisedReason(a planning.Arch, p kernels.FusedProduct, f kernels.WeightFormat) string {
+func quantizedReason(a planning.Arch, p kernels.FusedProduct, f kernels.WeightFormat) string {
 	switch {
 	case a.CC != 90:
 		return fmt.Sprintf("fused products with weights %v need compute capability 9.0, this GPU has %d.%d", f, a.CC/10, a.CC%10)
@@ -51,24 +49,24 @@ func quantisedReason(a planning.Arch, p kernels.FusedProduct, f kernels.WeightFo
 		return fmt.Sprintf("fused products with weights %v are of %s, not %s", f, f.Scale, p.DType)
 	case support.RecordGroup(f.GroupK, p.K) == 0:
 		return fmt.Sprintf("fused products have groups that records hold, not %d", f.GroupK)
-	case p.Gated && p.N/2%quantisedRows != 0:
-		return fmt.Sprintf("the up rows of a gated unit begin at a multiple of %d, not at %d", quantisedRows, p.N/2)
+	case p.Gated && p.N/2%quantizedRows != 0:
+		return fmt.Sprintf("the up rows of a gated unit begin at a multiple of %d, not at %d", quantizedRows, p.N/2)
 	}
-	if reason := planning.SizeReason(kernels.Problem{Shape: kernels.Shape{M: 1, N: p.N, K: p.K}, DType: p.DType}, 1, support.RecordRows); reason != "" {
+	if reason := planning.SizeReason(kernels.Task{Subject: kernels.Product(p.DType, p.N, p.K), M: 1}, 1, support.RecordRows); reason != "" {
 		return reason
 	}
-	if need := quantisedShared(p, f); need > a.SharedMax {
+	if need := quantizedShared(p, f); need > a.SharedMax {
 		return fmt.Sprintf("a row of K %d takes %d bytes of shared memory, a block has %d", p.K, need, a.SharedMax)
 	}
 	return ""
 }
 
-// quantisedPlan is the launch of a product that [quantisedReason] has nothing against, and what it
-// is called. at.ldb is [quantisedLDB].
-func quantisedPlan(a planning.Arch, p kernels.FusedProduct, f kernels.WeightFormat, at fusedAddresses) (c planning.Call, label string) {
-	shared := quantisedShared(p, f)
-	blocks := max(1, min(quantisedBlocks, (a.SharedMax+1024)/(shared+1024)))
-	units := planning.DivideUp(p.N, quantisedRows)
+// quantizedPlan returns the launch of a product that passes [quantizedReason], and its label. at.ldb is
+// [quantizedLDB].
+func quantizedPlan(a planning.Arch, p kernels.FusedProduct, f kernels.WeightFormat, at fusedAddresses) (c planning.Call, label string) {
+	shared := quantizedShared(p, f)
+	blocks := max(1, min(quantizedBlocks, (a.SharedMax+1024)/(shared+1024)))
+	units := planning.DivideUp(p.N, quantizedRows)
 	if p.Gated {
 		units /= 2
 	}
@@ -78,7 +76,7 @@ func quantisedPlan(a planning.Arch, p kernels.FusedProduct, f kernels.WeightForm
 	}
 	c = planning.Call{
 		Kernel: fmt.Sprintf("ga_integers_w%d_%s_g%d%s", f.Bits, p.DType, support.RecordGroup(f.GroupK, p.K), zeros),
-		Grid:   planning.Dim3{X: min(blocks*a.SMs, units)}, Block: planning.Dim3{X: 32 * quantisedWarps},
+		Grid:   planning.Dim3{X: min(blocks*a.SMs, units)}, Block: planning.Dim3{X: 32 * quantizedWarps},
 		Shared: shared, Overlap: true,
 	}
 	c.Args = fusedArgs(p, at, ring{})

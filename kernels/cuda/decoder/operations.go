@@ -10,11 +10,9 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// Operations is what a decoder does on a GPU beside its products and its attention,
-// and those that are fused with others.
+// Operations has a decoder's operations on a GPU, apart from products and attention, and the fused ones.
 type Operations struct{ *driver.Device }
 
-// placedOperand is an operand with what it must hold, and where its address goes.
 type placedOperand struct {
 	name       string
 	operand    kernels.Operand
@@ -23,8 +21,6 @@ type placedOperand struct {
 	to         *uint64
 }
 
-// placeOperands finds the addresses of operands; the error names the first that is none of the
-// device's or too small.
 func (d Operations) placeOperands(operands ...placedOperand) (err error) {
 	for _, o := range operands {
 		if *o.to, err = d.Matrix(o.name, o.operand, o.rows, o.cols, o.cols, o.dtype); err != nil {
@@ -34,8 +30,8 @@ func (d Operations) placeOperands(operands ...placedOperand) (err error) {
 	return nil
 }
 
-// operation makes a launch of calls that were planned without error. keep are the operands.
-func (d Operations) operation(name string, dtype kernels.DType, sizes string, cs []planning.Call, keep ...kernels.Operand) (kernels.Launch, error) {
+func (d Operations) operation(name string, dtype kernels.DType, sizes string, cs []planning.Call,
+	keep ...kernels.Operand) (kernels.Launch, error) {
 	held := make([]any, len(keep))
 	for i, o := range keep {
 		held[i] = o.Buffer
@@ -45,18 +41,16 @@ func (d Operations) operation(name string, dtype kernels.DType, sizes string, cs
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	// Run once more, they would add and count once more; and a kernel of ours is loaded
-	// when it is found.
+	// A warm-up run would add and count twice; our kernels are already loaded.
 	l.Primed = true
 	return l, nil
 }
 
-// Embed binds an embedding. Like those of all operations here, the error names the operand
-// or the size that is wrong.
+// Embed binds an embedding. As for all operations here, errors name the invalid operand or size.
 func (d Operations) Embed(o kernels.Embedding) (kernels.Launch, error) {
 	fail := func(err error) (kernels.Launch, error) { return nil, fmt.Errorf("embedding: %w", err) }
 	var at transformerAddresses
-	if _, err := embedCall(d.Arch(), o, at); err != nil { // before sizes are multiplied
+	if _, err := embedCall(d.Arch(), o, at); err != nil { // checks sizes before multiplying them
 		return fail(err)
 	}
 	err := d.placeOperands(
@@ -98,7 +92,6 @@ func (d Operations) Normalize(o kernels.Normalization) (kernels.Launch, error) {
 	return d.operation("normalization", o.DType, fmt.Sprint(o.Rows, o.Hidden), []planning.Call{c}, o.X, o.Delta, o.Weight, o.Out)
 }
 
-// rotationOperands checks the sizes of a rotation and finds its operands.
 func (d Operations) rotationOperands(o kernels.Rotation) (at transformerAddresses, err error) {
 	if err := checkRotation(d.Arch(), o); err != nil {
 		return at, err
@@ -112,8 +105,8 @@ func (d Operations) rotationOperands(o kernels.Rotation) (at transformerAddresse
 		placedOperand{"Values", o.Cache.Values, slots, o.Heads.Dim, o.DType, &at.values})
 }
 
-// Rotate binds a rotary position embedding with the append to the cache. Positions behind
-// the end of the table are rotated as the last one.
+// Rotate binds a rotary position embedding with the append to the cache. Positions after the end of the table
+// use its last entry.
 func (d Operations) Rotate(o kernels.Rotation) (kernels.Launch, error) {
 	fail := func(err error) (kernels.Launch, error) { return nil, fmt.Errorf("rotation: %w", err) }
 	at, err := d.rotationOperands(o)
@@ -124,7 +117,8 @@ func (d Operations) Rotate(o kernels.Rotation) (kernels.Launch, error) {
 	if err != nil {
 		return fail(err)
 	}
-	return d.operation("rotation", o.DType, fmt.Sprint(o.Rows, o.Heads), []planning.Call{c}, o.QKV, o.Position, o.Table, o.Cache.Keys, o.Cache.Values)
+	return d.operation("rotation", o.DType, fmt.Sprint(o.Rows, o.Heads), []planning.Call{c}, o.QKV, o.Position, o.Table, o.Cache.Keys,
+		o.Cache.Values)
 }
 
 // Activate binds a gated unit.
@@ -147,7 +141,7 @@ func (d Operations) Activate(o kernels.GatedUnit) (kernels.Launch, error) {
 	return d.operation("gated unit", o.DType, fmt.Sprint(o.Rows, o.Inner), []planning.Call{c}, o.GateUp, o.Out)
 }
 
-// Choose binds a choice.
+// Choose binds a token choice.
 func (d Operations) Choose(o kernels.TokenChoice) (kernels.Launch, error) {
 	fail := func(err error) (kernels.Launch, error) { return nil, fmt.Errorf("choice: %w", err) }
 	var at transformerAddresses

@@ -11,8 +11,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
 )
 
-// TestFusedPlansAreKept holds what is planned for fused products, over a grid of them and of
-// GPUs, against testdata/plans.txt.gz. -update-plans accepts what is planned.
+// TestFusedPlansAreKept compares plans with testdata/plans.txt.gz; -update-plans accepts the new ones.
 func TestFusedPlansAreKept(t *testing.T) {
 	var text bytes.Buffer
 	for _, a := range cudatest.Archs {
@@ -24,7 +23,6 @@ func TestFusedPlansAreKept(t *testing.T) {
 	cudatest.Golden(t, "plans.txt.gz", text.String())
 }
 
-// writeFusedPlans writes a line for each product: how it is done.
 func writeFusedPlans(w *bytes.Buffer, a planning.Arch, d kernels.DType) {
 	for _, n := range []int{1, 2, 17, 4096, 28672, 128256} {
 		for _, k := range []int{1, 9, 1000, 4096, 14336, 100000} {

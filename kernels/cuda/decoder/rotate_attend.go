@@ -11,11 +11,9 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// RotateAttend binds, for one row, what Rotate and Attend are bound to do one after the
-// other, in one launch: the raw row, which stays as it is, is rotated on the way in, and the
-// newest key and value go to the cache. Both
-// descriptions are of the same row, heads, type, position and cache. The error names what
-// differs, and else what is wrong, as theirs do.
+// RotateAttend binds Rotate and Attend for one row in one launch: it rotates the input row, which stays
+// unchanged, and appends the newest key and value to the cache. Both arguments must have the same row, heads,
+// type, position and cache. The error names a difference, or an invalid operand or size.
 func (d Operations) RotateAttend(r kernels.Rotation, o kernels.Attention) (kernels.Launch, error) {
 	l, err := d.rotateAttend(r, o, attention.PlanRotated)
 	if err != nil {
@@ -24,7 +22,6 @@ func (d Operations) RotateAttend(r kernels.Rotation, o kernels.Attention) (kerne
 	return l, nil
 }
 
-// rotatedPlan decides how a fused launch runs.
 type rotatedPlan func(planning.Arch, attention.Problem, attention.Rotation) planning.Plan[attention.Addresses]
 
 func (d Operations) rotateAttend(r kernels.Rotation, o kernels.Attention, decide rotatedPlan) (*driver.Launch, error) {
@@ -65,7 +62,8 @@ func (d Operations) rotateAttend(r kernels.Rotation, o kernels.Attention, decide
 	}
 	label := planning.JoinLabel("decode", plan.Label+" rotated")
 	key := fmt.Sprintf("%s %+v", label, p)
-	l, err := d.NewLaunch(label, key, driver.Steps(plan.Bind(at)), o.Q.Buffer, o.Position.Buffer, r.Table.Buffer, o.Cache.Keys.Buffer, o.Cache.Values.Buffer, o.Out.Buffer)
+	l, err := d.NewLaunch(label, key, driver.Steps(plan.Bind(at)), o.Q.Buffer, o.Position.Buffer, r.Table.Buffer, o.Cache.Keys.Buffer,
+		o.Cache.Values.Buffer, o.Out.Buffer)
 	if err != nil {
 		return fail(err)
 	}

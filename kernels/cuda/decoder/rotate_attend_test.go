@@ -17,7 +17,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// rotatedCases are the gate's cases of one row that end at the position which is rotated.
 func rotatedCases(d kernels.DType, dim int) []kernels.AttentionCase {
 	var cases []kernels.AttentionCase
 	for _, c := range kernels.AttentionCases(d, dim) {
@@ -31,8 +30,6 @@ func rotatedCases(d kernels.DType, dim int) []kernels.AttentionCase {
 	return cases
 }
 
-// rotatedPlans are ways to decide: the plan's, and where bulk copies are possible the fastest
-// with them and without, and the one whose warps have the most tiles one after the other.
 func rotatedPlans(d gputest.GPU) map[string]rotatedPlan {
 	all := map[string]rotatedPlan{"plan": attention.PlanRotated}
 	if d.Arch().CC != 90 {
@@ -55,9 +52,8 @@ func rotatedPlans(d gputest.GPU) map[string]rotatedPlan {
 	return all
 }
 
-// TestRotateAttendGate holds the fused launch to attention's gate, with angles of 0: the newest
-// key and value are taken out of the cache, where NaN is left, and must be back there when the
-// gate looks.
+// TestRotateAttendGate runs the fused launch past attention's gate with angles of 0. NaN replaces the newest
+// key and value in the cache, and the launch must write them back.
 func TestRotateAttendGate(t *testing.T) {
 	d := gputest.First(t)
 	for _, dt := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16} {
@@ -74,7 +70,7 @@ func TestRotateAttendGate(t *testing.T) {
 					}
 					for name, plan := range rotatedPlans(d) {
 						attend := func(o kernels.Attention) (kernels.Launch, error) { return rotateLevel(t, d, o, c.Position, plan) }
-						// Rotating by 0 makes NaN of a finite number beside one.
+						// Rotation by 0 turns a finite number next to NaN into NaN.
 						if _, err := check.Finite().Margin(context.Background(), d, attend); err != nil {
 							t.Fatalf("%s: %v", name, err)
 						}
@@ -85,8 +81,6 @@ func TestRotateAttendGate(t *testing.T) {
 	}
 }
 
-// rotateLevel binds the fused launch to the operands of an attention whose newest position
-// is known.
 func rotateLevel(t *testing.T, d gputest.GPU, o kernels.Attention, position int, plan rotatedPlan) (kernels.Launch, error) {
 	size, h := o.DType.Size(), o.Heads
 	row := make([]byte, h.Width()*size)
@@ -124,12 +118,12 @@ func rotateLevel(t *testing.T, d gputest.GPU, o kernels.Attention, position int,
 	}
 	o.Q, o.LDQ = kernels.Operand{Buffer: qkv}, h.Width()
 	return Operations{d.Device}.rotateAttend(kernels.Rotation{
-		Rows: 1, Heads: h, DType: o.DType, QKV: o.Q, Position: o.Position, Table: kernels.Operand{Buffer: table}, Positions: position + 1, Cache: o.Cache,
+		Rows: 1, Heads: h, DType: o.DType, QKV: o.Q, Position: o.Position, Table: kernels.Operand{Buffer: table}, Positions: position + 1,
+		Cache: o.Cache,
 	}, o, plan)
 }
 
-// TestRotateAttend: the fused launch does what the rotation and the attention do one after
-// the other, behind a launch that moves the position on.
+// The fused launch equals rotation followed by attention, after a launch that advances the position.
 func TestRotateAttend(t *testing.T) {
 	d := gputest.First(t)
 	for _, dt := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16} {
@@ -146,7 +140,6 @@ func TestRotateAttend(t *testing.T) {
 	}
 }
 
-// compareRotateAttend runs both ways on equal operands and compares what they leave.
 func compareRotateAttend(t *testing.T, d gputest.GPU, dt kernels.DType, h kernels.Heads, name string, plan rotatedPlan) {
 	t.Helper()
 	const capacity, position = 512, 700
@@ -176,7 +169,8 @@ func compareRotateAttend(t *testing.T, d gputest.GPU, dt kernels.DType, h kernel
 		r := kernels.Rotation{
 			Rows: 1, Heads: h, DType: dt, QKV: qkv, Position: kernels.Operand{Buffer: where},
 			Table: kernels.Operand{Buffer: filled(1000*h.Dim, kernels.FP32, 5)}, Positions: 1000,
-			Cache: kernels.KVCache{Capacity: capacity, Keys: kernels.Operand{Buffer: filled(slots, dt, 2)}, Values: kernels.Operand{Buffer: filled(slots, dt, 3)}},
+			Cache: kernels.KVCache{Capacity: capacity, Keys: kernels.Operand{Buffer: filled(slots, dt, 2)},
+				Values: kernels.Operand{Buffer: filled(slots, dt, 3)}},
 		}
 		o := kernels.Attention{
 			Rows: 1, Heads: h, DType: dt, Window: 400, Scale: 0.1, Q: qkv, LDQ: h.Width(), Position: r.Position, Length: 1000,
@@ -201,8 +195,8 @@ func compareRotateAttend(t *testing.T, d gputest.GPU, dt kernels.DType, h kernel
 				t.Error("two rows and one were taken for the same")
 			}
 		}
-		// First by itself, as the first of a plan would run once more. Then the choice moves
-		// the position on, of which launches that overlap with it find the old value.
+		// Runs alone first, because the first launch of a plan runs once more. Then the choice advances the
+		// position, while overlapping launches still read the old value.
 		if _, err := d.Prime(context.Background(), launches[len(launches)-1]); err != nil {
 			t.Fatal(err)
 		}

@@ -1,5 +1,5 @@
-// Package decoder plans what a decoder does beside its products and its attention, and those
-// operations fused with them, and binds them on a device.
+// Package decoder plans a decoder's operations other than products and attention, plans their fused forms,
+// and binds them on a device.
 package decoder
 
 import (
@@ -10,17 +10,13 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// The launches of transformer.cu: what a decoder does between its matrix products.
-
-// What transformer.cu fixes.
+// Constants of transformer.cu.
 const (
 	transformerThreads = 256
 	widestBlock        = 1024
 	chooseCluster      = 8 // blocks
 )
 
-// transformerAddresses are where operands of any of these operations lie; those that an
-// operation has not are 0.
 type transformerAddresses struct {
 	x, delta, weight, out            uint64
 	tokens, table, position, history uint64
@@ -28,8 +24,8 @@ type transformerAddresses struct {
 	scratch                          uint64
 }
 
-// transformerType says why an operation can't be done in a type: with a
-// [*kernels.Unsupported] where it is the architecture that lacks it.
+// transformerType returns an error if an operation can't use a type: a [*kernels.Unsupported] if the
+// architecture lacks it.
 func transformerType(a planning.Arch, operation string, d kernels.DType) error {
 	if d != kernels.FP32 && d != kernels.FP16 && d != kernels.BF16 {
 		return fmt.Errorf("dtype: %q, expected fp32, fp16 or bf16", d)
@@ -40,7 +36,7 @@ func transformerType(a planning.Arch, operation string, d kernels.DType) error {
 	return nil
 }
 
-// namedSize is a size that must be at least 1 and fit into 32 bits with what is added to it.
+// namedSize must be at least 1, and the sum with its extra must fit in 32 bits.
 type namedSize struct {
 	name  string
 	value int
@@ -58,11 +54,9 @@ func checkSizes(sizes ...namedSize) error {
 	return nil
 }
 
-// pieceOf is how many elements 16 bytes hold.
 func pieceOf(d kernels.DType) int { return 16 / d.Size() }
 
-// wholeIf says whether rows of columns elements at these addresses consist of whole, aligned
-// pieces of 16 bytes.
+// wholeIf returns 1 if rows at these addresses consist of aligned pieces of 16 bytes.
 func wholeIf(d kernels.DType, columns int, addresses ...uint64) int {
 	var all uint64
 	for _, at := range addresses {
@@ -71,7 +65,6 @@ func wholeIf(d kernels.DType, columns int, addresses ...uint64) int {
 	return planning.OneIf(all%16 == 0 && columns%pieceOf(d) == 0)
 }
 
-// itemCall launches a kernel with one thread an item.
 func itemCall(kernel string, items int64) (planning.Call, error) {
 	blocks := (items + transformerThreads - 1) / transformerThreads
 	if blocks > math.MaxInt32 {
@@ -80,7 +73,6 @@ func itemCall(kernel string, items int64) (planning.Call, error) {
 	return planning.Call{Kernel: kernel, Grid: planning.Dim3{X: int(blocks)}, Block: planning.Dim3{X: transformerThreads}}, nil
 }
 
-// overlapping lets a call overlap its predecessor where the GPU can.
 func overlapping(a planning.Arch, c planning.Call) planning.Call {
 	c.Overlap = a.CC >= 90
 	return c
@@ -114,22 +106,22 @@ func normalizeCall(a planning.Arch, o kernels.Normalization, at transformerAddre
 	case !(o.Epsilon >= 0) || math.IsInf(float64(float32(o.Epsilon)), 0):
 		return planning.Call{}, fmt.Errorf("epsilon: %v, expected at least 0", o.Epsilon)
 	}
-	// Rows to which nothing is added and of which nothing is wanted are left out.
+	// Skips rows without input or output.
 	first := o.FromRow
 	if at.delta != 0 {
 		first = 0
 	}
 	warps := planning.DivideUp(planning.DivideUp(o.Hidden, pieceOf(o.DType)), 32)
-	if warps > widestBlock/32 { // the same number of pieces for every thread
+	if warps > widestBlock/32 { // the same number of pieces per thread
 		warps = planning.DivideUp(warps, planning.DivideUp(warps, widestBlock/32))
 	}
-	c := planning.Call{Kernel: "ga_normalize_" + string(o.DType), Grid: planning.Dim3{X: o.Rows - first}, Block: planning.Dim3{X: 32 * warps}}
+	c := planning.Call{Kernel: "ga_normalize_" + string(o.DType), Grid: planning.Dim3{X: o.Rows - first},
+		Block: planning.Dim3{X: 32 * warps}}
 	c.Args.Pointer(at.x).Pointer(at.delta).Pointer(at.weight).Pointer(at.out).Float32(o.Epsilon)
 	c.Args.Int32(o.Hidden, first, o.FromRow, wholeIf(o.DType, o.Hidden, at.x, at.delta, at.weight, at.out))
 	return overlapping(a, c), nil
 }
 
-// checkRotation checks the sizes of a rotation.
 func checkRotation(a planning.Arch, o kernels.Rotation) error {
 	if err := o.Heads.Validate(); err != nil {
 		return err
@@ -181,8 +173,8 @@ func gatedCall(a planning.Arch, o kernels.GatedUnit, at transformerAddresses) (p
 	return overlapping(a, c), err
 }
 
-// chooseParts is how many blocks look at logits. A block of 1024 threads has enough with
-// 16 bytes a thread; where blocks are one cluster, there are no more than that has.
+// chooseParts returns the number of blocks that read logits: 1024 threads with 16 bytes each, limited to the
+// size of a cluster if blocks form one.
 func chooseParts(a planning.Arch, o kernels.TokenChoice) int {
 	parts := planning.DivideUp(o.Vocab, pieceOf(o.DType)*widestBlock)
 	if a.CC >= 90 {
@@ -191,8 +183,8 @@ func chooseParts(a planning.Arch, o kernels.TokenChoice) int {
 	return min(parts, a.SMs, widestBlock)
 }
 
-// chooseCalls is one launch where blocks can be a cluster, else two, the first of which
-// leaves 8 bytes a block in at.scratch.
+// chooseCalls returns one launch if blocks can form a cluster. Otherwise there are two, and the first writes
+// 8 bytes per block to at.scratch.
 func chooseCalls(a planning.Arch, o kernels.TokenChoice, at transformerAddresses) ([]planning.Call, error) {
 	if err := checkSizes(namedSize{"vocab", o.Vocab}); err != nil {
 		return nil, err
@@ -215,5 +207,6 @@ func chooseCalls(a planning.Arch, o kernels.TokenChoice, at transformerAddresses
 		c.Cluster = planning.Dim3{X: parts}
 		return []planning.Call{overlapping(a, c)}, nil
 	}
-	return []planning.Call{c, {Kernel: "ga_choose_last", Grid: planning.Dim3{X: 1}, Block: planning.Dim3{X: widestBlock}, Args: c.Args}}, nil
+	return []planning.Call{c, {Kernel: "ga_choose_last", Grid: planning.Dim3{X: 1}, Block: planning.Dim3{X: widestBlock}, Args: c.Args}},
+		nil
 }

@@ -10,8 +10,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// plannedOperations are calls of every operation for type d on a, from one element to the
-// sizes of models and beyond, with operands aligned to 16 bytes and to their elements.
 func plannedOperations(t *testing.T, a planning.Arch, d kernels.DType) []planning.Call {
 	t.Helper()
 	var all []planning.Call
@@ -51,8 +49,6 @@ func plannedOperations(t *testing.T, a planning.Arch, d kernels.DType) []plannin
 	return all
 }
 
-// TestPlannedOperations: every launch is in the embedded device code and within the limits
-// of both, and no kernel is without one.
 func TestPlannedOperations(t *testing.T) {
 	used := map[string]bool{}
 	for _, a := range cudatest.Archs {
@@ -73,8 +69,6 @@ func TestPlannedOperations(t *testing.T) {
 	}
 }
 
-// TestOperationDecisions: pieces of 16 bytes only where all rows are made of them, a block of
-// one piece a thread for a row to be normalized, and rows that nothing happens to left out.
 func TestOperationDecisions(t *testing.T) {
 	at := transformerAddresses{x: 1 << 20, weight: 2 << 20, out: 3 << 20}
 	o := kernels.Normalization{Rows: 10, Hidden: 4096, DType: kernels.BF16, FromRow: 9, Epsilon: 1e-5}
@@ -89,7 +83,7 @@ func TestOperationDecisions(t *testing.T) {
 	if err != nil || c.Grid.X != 10 || string(c.Args.Bytes) != string(want.Bytes) {
 		t.Errorf("%+v, %v", c, err)
 	}
-	o.Hidden = 8192*2 + 8 // three pieces a thread of an even number of warps
+	o.Hidden = 8192*2 + 8
 	if c, err = normalizeCall(cudatest.H200, o, at); err != nil || c.Block.X != 32*22 {
 		t.Errorf("%+v, %v", c, err)
 	}
@@ -132,7 +126,8 @@ func TestOperationSizes(t *testing.T) {
 	}{
 		{rotation(func(o *kernels.Rotation) { o.Rows = 257 }), "rows: 257, expected at most the 256 slots"},
 		{rotation(func(o *kernels.Rotation) { o.Cache.Capacity = 100 }), "capacity 100, expected a multiple of 256"},
-		{rotation(func(o *kernels.Rotation) { o.Heads = kernels.Heads{Query: 1 << 20, KV: 1, Dim: 1 << 20} }), "expected at most 2147482623 columns"},
+		{rotation(func(o *kernels.Rotation) { o.Heads = kernels.Heads{Query: 1 << 20, KV: 1, Dim: 1 << 20} }),
+			"expected at most 2147482623 columns"},
 		{rotation(func(o *kernels.Rotation) { o.Positions = 0 }), "positions: 0, expected at least 1"},
 		{normalization(func(o *kernels.Normalization) { o.FromRow = 2 }), "from row: 2, expected one of the 2 rows"},
 		{normalization(func(o *kernels.Normalization) { o.Epsilon = math.NaN() }), "epsilon: NaN"},

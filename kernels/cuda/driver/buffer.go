@@ -13,23 +13,20 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
 )
 
-// Buffer is memory of a GPU, aligned to 256 bytes. What it holds at first is not
-// defined.
+// Buffer is memory of a GPU, aligned to 256 bytes and initially undefined.
 type Buffer struct {
 	dev     *Device
 	Address uint64 // 0 once closed
 	bytes   int64
-	// edition changes with the content, so that what was made from an earlier one
-	// is not taken for this one's.
+	// edition changes with the content, which invalidates packed forms of earlier content.
 	edition uint64
 }
 
-// Alloc returns memory of the GPU. The error names the number of bytes and how many
-// were free.
+// Alloc allocates memory of the GPU. The error gives the requested and the free bytes.
 func (d *Device) Alloc(bytes int64) (kernels.Buffer, error) {
 	b, err := d.alloc(bytes)
 	if err != nil {
-		return nil, err // a nil *Buffer would be a kernels.Buffer that isn't nil
+		return nil, err // a nil *Buffer in the interface would not be nil
 	}
 	return b, nil
 }
@@ -54,10 +51,10 @@ func (d *Device) alloc(bytes int64) (*Buffer, error) {
 	return &Buffer{dev: d, Address: uint64(address), bytes: bytes}, nil
 }
 
-// Bytes is the size that was asked for.
+// Bytes returns the requested size.
 func (b *Buffer) Bytes() int64 { return b.bytes }
 
-// Fill writes n elements of type t; they are those of the CPU's buffers, bit for bit.
+// Fill writes n elements of type t, bit-identical to the CPU's buffers.
 func (b *Buffer) Fill(dist kernels.Distribution, t kernels.DType, n int64, seed uint64) error {
 	if t.Size() == 0 || n < 0 || n > b.bytes/int64(t.Size()) {
 		return fmt.Errorf("fill buffer: %d elements of %q do not fit in %d bytes", n, t, b.bytes)
@@ -79,7 +76,6 @@ func (d *Device) Run(c planning.Call) error {
 	return err
 }
 
-// timed is Run, with the seconds that the call took.
 func (d *Device) timed(c planning.Call) (seconds float64, err error) {
 	l, err := d.NewLaunch(c.Kernel, c.Kernel, Steps([]planning.Call{c}))
 	if err != nil {
@@ -88,7 +84,6 @@ func (d *Device) timed(c planning.Call) (seconds float64, err error) {
 	return d.Once(l)
 }
 
-// span checks that bytes off to off+n lie inside.
 func (b *Buffer) span(verb string, off int64, n int) error {
 	switch {
 	case b.Address == 0:
@@ -112,7 +107,7 @@ func (b *Buffer) Upload(off int64, src []byte) error {
 	b.edition++
 	err = cu.MemcpyHtoD(cu.DevicePtr(b.Address+uint64(off)), unsafe.Pointer(&src[0]), int64(len(src)))
 	if err == nil {
-		// The copy returns once src may be changed; our stream doesn't wait for the rest.
+		// The copy may return before the transfer ends, and our stream does not wait for it.
 		err = cu.Synchronize()
 	}
 	if err != nil {
@@ -137,8 +132,8 @@ func (b *Buffer) Download(off int64, dst []byte) error {
 	return nil
 }
 
-// Close returns the memory. Launches that use the buffer must not run any more.
-// Memory of a device that is lost or closed is gone already.
+// Close frees the memory. Launches that use the buffer must not run afterwards. Memory of a lost or closed
+// device is already freed.
 func (b *Buffer) Close() error {
 	if b.Address == 0 {
 		return nil

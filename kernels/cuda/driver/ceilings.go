@@ -16,16 +16,15 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/datasheet"
 )
 
-// How the memory is measured: over 8 GiB, or a quarter of what is free where that is
-// less, since an L2 of 60 MiB keeps enough of a single gibibyte from one pass to the
-// next to show; a block is a few milliseconds, and the median of several counts.
+// Memory is measured over 8 GiB, or a quarter of the free memory if that is less. An L2 of 60 MiB would
+// noticeably cache a single GiB between passes. A block takes a few milliseconds; the median of several
+// counts.
 const (
 	ceilingBytes   = 8 << 30
 	ceilingSamples = 9
 	ceilingSeconds = 4e-3
 )
 
-// measureCeilings looks up the peaks and measures the memory.
 func (d *Device) measureCeilings(ctx context.Context) (c kernels.Ceilings, err error) {
 	c.Peaks = datasheet.Peaks(d.spec.Name, datasheet.Chip{CC: d.arch.CC, SMs: d.arch.SMs, ClockMHz: d.arch.ClockMHz})
 	if c.ReadBandwidth, c.CopyBandwidth, err = d.Bandwidth(ctx); err != nil {
@@ -35,14 +34,13 @@ func (d *Device) measureCeilings(ctx context.Context) (c kernels.Ceilings, err e
 	return c, err
 }
 
-// How the link to the host is measured: by the fastest of some uploads of a size at which what a call costs does not matter. The
-// memory is the host's ordinary one, as it is when weights are loaded.
+// The host link is measured by the fastest of several uploads, large enough to hide the call overhead. Host
+// memory is pageable, as when weights are loaded.
 const (
 	linkBytes   = 16 << 20
 	linkSamples = 5
 )
 
-// linkBandwidth measures uploads.
 func (d *Device) linkBandwidth() (float64, error) {
 	memory, err := d.alloc(linkBytes)
 	if err != nil {
@@ -51,7 +49,7 @@ func (d *Device) linkBandwidth() (float64, error) {
 	defer memory.Close()
 	from := make([]byte, linkBytes)
 	for i := 0; i < len(from); i += os.Getpagesize() {
-		from[i] = 1 // so that there is memory behind it
+		from[i] = 1 // makes the pages resident
 	}
 	best := math.Inf(1)
 	for range linkSamples {
@@ -64,7 +62,7 @@ func (d *Device) linkBandwidth() (float64, error) {
 	return linkBytes / best, nil
 }
 
-// Bandwidth measures the memory anew.
+// Bandwidth measures the memory's read and copy bandwidth.
 func (d *Device) Bandwidth(ctx context.Context) (read, copied float64, err error) {
 	fail := func(err error) (float64, float64, error) {
 		return 0, 0, fmt.Errorf("measure the memory of %s: %w", d.spec.ID, err)
@@ -92,7 +90,7 @@ func (d *Device) Bandwidth(ctx context.Context) (read, copied float64, err error
 	if err != nil {
 		return fail(err)
 	}
-	// The best of several ways is what the card can do. All move the same bytes.
+	// The fastest method counts. All move the same bytes.
 	for _, s := range reads {
 		l, err := d.NewLaunch("read memory", "read memory"+s.call.Kernel, []Step{s})
 		if err != nil {
@@ -114,8 +112,8 @@ func (d *Device) Bandwidth(ctx context.Context) (read, copied float64, err error
 	return read, copied, nil
 }
 
-// NewCopies are launches that copy bytes from address to address, both multiples of 16, as is the
-// number of bytes: by a kernel, and by the driver. keep is held as long as they are.
+// NewCopies returns launches that copy bytes between addresses, all multiples of 16: by a kernel, and by the
+// driver. They keep a reference to keep.
 func (d *Device) NewCopies(to, from uint64, bytes int64, keep ...any) ([]*Launch, error) {
 	kernel, err := d.NewLaunch("copy", "copy memory by ga_copy", Steps([]planning.Call{support.CopyCall(d.arch, from, to, bytes)}), keep...)
 	if err != nil {
@@ -128,7 +126,6 @@ func (d *Device) NewCopies(to, from uint64, bytes int64, keep ...any) ([]*Launch
 	return []*Launch{kernel, drivers}, nil
 }
 
-// timeLaunch is the time of a launch, the median of blocks of it.
 func (d *Device) timeLaunch(ctx context.Context, l *Launch) (float64, error) {
 	var seconds []float64
 	n := 1
@@ -137,7 +134,7 @@ func (d *Device) timeLaunch(ctx context.Context, l *Launch) (float64, error) {
 		if err != nil {
 			return 0, err
 		}
-		if i == 0 { // tells how many make a block
+		if i == 0 { // sets the launches per block
 			n = max(1, int(ceilingSeconds/max(span.Seconds, 1e-7)))
 			continue
 		}

@@ -15,28 +15,26 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// code is the device code that a GPU has loaded: modules by source, loaded when one of
-// their kernels is first asked for.
+// code is a GPU's loaded device code: modules by source, loaded at the first use of one of their kernels.
 type code struct {
 	modules   map[string]cu.Module
 	functions map[string]*function
 }
 
-// function is a kernel that is loaded.
 type function struct {
 	c       C.CUfunction
-	dynamic int  // bytes of dynamic shared memory that it may have
-	wide    bool // may have clusters of more than 8 blocks
+	dynamic int  // maximum dynamic shared memory in bytes
+	wide    bool // clusters of more than 8 blocks are enabled
 }
 
-// Without asking, a kernel has this much dynamic shared memory, and clusters of this
-// many blocks, which every GPU that has clusters can schedule.
+// Defaults without opt-in: dynamic shared memory, and cluster size, which every GPU with clusters can
+// schedule.
 const (
 	plainShared  = 48 << 10
 	plainCluster = 8
 )
 
-// loadCode begins with no modules; the device's context is current.
+// loadCode needs the device's context to be current.
 func loadCode(d *Device) *code {
 	c := &code{modules: map[string]cu.Module{}, functions: map[string]*function{}}
 	d.OnClose(func() error {
@@ -51,8 +49,7 @@ func loadCode(d *Device) *code {
 	return c
 }
 
-// function finds a kernel and lets it have what a call asks for; the device's context
-// is current.
+// function finds a kernel and enables a call's requirements. The context must be current.
 func (c *code) function(d *Device, ask planning.Call) (C.CUfunction, error) {
 	f := c.functions[ask.Kernel]
 	if f == nil {
@@ -60,9 +57,10 @@ func (c *code) function(d *Device, ask planning.Call) (C.CUfunction, error) {
 		if err != nil {
 			return nil, err
 		}
-		// The struct ends in padding to its alignment, 8 or a tensor map's 64.
+		// The struct is padded to its alignment, 8 bytes or a tensor map's 64.
 		if pad := k.Parameter - len(ask.Args.Bytes); pad < 0 || pad >= 8 && (len(ask.Args.Maps) == 0 || pad >= 64) {
-			return nil, fmt.Errorf("kernel %s takes a parameter of %d bytes, the plan made one of %d", ask.Kernel, k.Parameter, len(ask.Args.Bytes))
+			return nil, fmt.Errorf("kernel %s takes a parameter of %d bytes, the plan made one of %d", ask.Kernel, k.Parameter,
+				len(ask.Args.Bytes))
 		}
 		m, err := c.module(d, k.Source)
 		if err != nil {

@@ -20,11 +20,11 @@ import (
 
 var _ kernels.LaunchCopier = (*Device)(nil)
 
-// copyVector is what our kernel copies at a time: addresses and sizes are multiples of it.
+// copyVector is the granularity of our copy kernel for addresses and sizes.
 const copyVector = 16
 
-// BindCopy implements [kernels.LaunchCopier]: by our kernel, or by the driver where the bytes are no
-// whole vectors.
+// BindCopy implements [kernels.LaunchCopier]: by our kernel, or by the driver if the bytes are not whole
+// vectors.
 func (d *Device) BindCopy(to kernels.Buffer, toOffset int64, from kernels.Buffer, fromOffset, bytes int64) (kernels.Launch, error) {
 	target, err := d.stretch("copy to", to, toOffset, bytes)
 	if err != nil {
@@ -38,12 +38,13 @@ func (d *Device) BindCopy(to kernels.Buffer, toOffset int64, from kernels.Buffer
 		return nil, fmt.Errorf("copy %d bytes from byte %d to byte %d of one buffer: they overlap", bytes, fromOffset, toOffset)
 	}
 	if (target|source|uint64(bytes))%copyVector == 0 {
-		return d.launchOf(d.NewLaunch("copy", "copy rows", Steps([]planning.Call{support.CopyCall(d.arch, source, target, bytes)}), to, from))
+		return d.launchOf(d.NewLaunch("copy", "copy rows", Steps([]planning.Call{support.CopyCall(d.arch, source, target, bytes)}), to,
+			from))
 	}
 	return d.launchOf(d.driverCopy(target, source, bytes, to, from))
 }
 
-// launchOf keeps a launch that is nil from becoming one that is not.
+// launchOf returns a nil interface for a nil launch.
 func (d *Device) launchOf(l *Launch, err error) (kernels.Launch, error) {
 	if err != nil {
 		return nil, err
@@ -51,11 +52,11 @@ func (d *Device) launchOf(l *Launch, err error) (kernels.Launch, error) {
 	return l, nil
 }
 
-// driverCopy is a launch of the driver's own copy.
 func (d *Device) driverCopy(to, from uint64, bytes int64, keep ...any) (*Launch, error) {
 	own := (*C.ga_cuda_copy)(C.malloc(C.sizeof_ga_cuda_copy))
 	*own = C.ga_cuda_copy{dst: C.CUdeviceptr(to), src: C.CUdeviceptr(from), bytes: C.size_t(bytes)}
-	l, err := d.NewLaunch("driver's copy", "copy memory", []Step{{Enqueue: C.ga_cuda_copy_enqueue, Self: unsafe.Pointer(own), Launches: 1}}, keep...)
+	l, err := d.NewLaunch("driver's copy", "copy memory", []Step{{Enqueue: C.ga_cuda_copy_enqueue, Self: unsafe.Pointer(own), Launches: 1}},
+		keep...)
 	if err != nil {
 		C.free(unsafe.Pointer(own))
 		return nil, err
@@ -65,7 +66,6 @@ func (d *Device) driverCopy(to, from uint64, bytes int64, keep ...any) (*Launch,
 	return l, nil
 }
 
-// stretch returns the address of bytes of a buffer from an offset on.
 func (d *Device) stretch(verb string, b kernels.Buffer, offset, bytes int64) (uint64, error) {
 	own, ok := b.(*Buffer)
 	switch {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"runtime"
 
 	"gorgonia.org/cu"
@@ -16,14 +15,14 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// Device is one GPU. It works in the device's primary context, which libraries of
-// the same process share.
+// Device is one GPU. It works in the device's primary context, which it shares with libraries of the same
+// process.
 type Device struct {
 	spec kernels.Spec
 	arch planning.Arch
-	// cooperative says that a launch can ask for all its blocks at once.
+	// cooperative launches are supported
 	cooperative bool
-	// card is what NVML knows of the GPU.
+	// card is the GPU in NVML.
 	*management.Card
 
 	handle  cu.Device
@@ -35,14 +34,12 @@ type Device struct {
 
 	ceilings *kernels.Ceilings
 	closers  []func() error // in the order of opening
-	lost     error          // why nothing works any more, nil while it does
+	lost     error          // why the device is unusable, or nil
 }
 
-// leastCapability is the oldest compute capability × 10 that kernels are built for.
 const leastCapability = 75
 
-// Open opens the GPU of that number, in the driver's order. Its errors leave the GPU's name to
-// the caller.
+// Open opens the GPU of that number, in the driver's order. Its errors omit the GPU's name.
 func Open(ordinal int) (d *Device, err error) {
 	d = &Device{spec: kernels.Spec{ID: ID(ordinal), Kind: kernels.CUDA}}
 	defer func() {
@@ -77,8 +74,8 @@ func Open(ordinal int) (d *Device, err error) {
 	return d, nil
 }
 
-// Enter makes the device's context current and keeps the goroutine on its thread,
-// to which the context belongs, until leave is called.
+// Enter makes the device's context current and locks the goroutine to its thread, which owns the current
+// context, until leave is called.
 func (d *Device) Enter() (leave func(), err error) {
 	if d.lost != nil {
 		return nil, d.lost
@@ -94,26 +91,20 @@ func (d *Device) Enter() (leave func(), err error) {
 	return runtime.UnlockOSThread, nil
 }
 
-// OnClose has close called, with the context current, when the device is closed:
-// the last one first.
+// OnClose registers close to be called, with the context current, when the device is closed, in reverse
+// order.
 func (d *Device) OnClose(close func() error) { d.closers = append(d.closers, close) }
 
-// Arch is what plans need to know of the GPU.
+// Arch returns the GPU's description for planning.
 func (d *Device) Arch() planning.Arch { return d.arch }
 
-// SetVersion adds the version of a library, or of what else takes part, to what describes the GPU.
+// SetVersion sets the version of a library or other component in the GPU's description.
 func (d *Device) SetVersion(library, version string) { d.spec.AddVersion(library, version) }
-
-// DropVersion takes one out of it. What was described before keeps it.
-func (d *Device) DropVersion(library string) {
-	d.spec.Versions = maps.Clone(d.spec.Versions)
-	delete(d.spec.Versions, library)
-}
 
 // Spec describes the GPU.
 func (d *Device) Spec() kernels.Spec { return d.spec }
 
-// FreeMemory is what the driver could still allocate, all processes considered.
+// FreeMemory returns the bytes that the driver can still allocate, considering all processes.
 func (d *Device) FreeMemory() (bytes int64, ok bool) {
 	leave, err := d.Enter()
 	if err != nil {
@@ -137,20 +128,19 @@ func (d *Device) Ceilings(ctx context.Context) (kernels.Ceilings, error) {
 	return *d.ceilings, nil
 }
 
-// releaseContext gives the primary context back. One that is unusable is reset, so
-// that a later opening finds a new one where the driver can make it.
+// releaseContext releases the primary context. An unusable one is reset, so a later Open can get a new one if
+// the driver allows it.
 func (d *Device) releaseContext() error {
 	if d.lost != nil {
-		d.handle.ResetPrimaryCtx() // its errors are those of the loss
+		d.handle.ResetPrimaryCtx() // it fails like the lost device
 		return nil
 	}
 	return driver(d.handle.ReleasePrimaryCtx())
 }
 
-// Close releases what the device holds. Buffers and weights are closed by their
-// owners before. Where the context is unusable or can't be made current, only that
-// itself is released, and all the rest goes with it: the thread may have another
-// device's context.
+// Close releases the device's resources. Owners must close buffers and weights before. If the context is
+// unusable or can't be made current, Close releases only the context, which frees everything in it: the
+// thread may have another device's context.
 func (d *Device) Close() error {
 	if d.context == (cu.CUContext{}) {
 		return nil

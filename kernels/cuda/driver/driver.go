@@ -11,8 +11,7 @@ import (
 	"gorgonia.org/cu"
 )
 
-// Unusable opens the driver at the first call and returns why it can't be
-// used, empty when it can.
+// Unusable opens the driver at the first call and returns why it can't be used, or "".
 func Unusable() string {
 	if reason := C.ga_cuda_open(); reason != nil {
 		return C.GoString(reason)
@@ -20,14 +19,14 @@ func Unusable() string {
 	return ""
 }
 
-// Broken says whether there is a driver that does not work, rather than none.
+// Broken reports whether a driver is present but does not work.
 func Broken() bool { return C.ga_cuda_broken() != 0 }
 
-// Count is the number of GPUs that the driver offers.
+// Count returns the number of GPUs of the driver.
 func Count() (int, error) {
 	n, err := cu.NumDevices()
 	return n, driver(err)
 }
 
-// ID names the GPU of that number: "cuda:0".
+// ID returns the name of the GPU of that number: "cuda:0".
 func ID(ordinal int) string { return fmt.Sprintf("cuda:%d", ordinal) }

@@ -13,10 +13,9 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// driverError is an error of the driver API.
 type driverError struct{ code C.CUresult }
 
-// Error gives the driver's words and its name for them.
+// Error returns the driver's description and name of the error.
 func (e *driverError) Error() string {
 	var name, text *C.char
 	C.cuGetErrorName(e.code, &name)
@@ -27,8 +26,8 @@ func (e *driverError) Error() string {
 	return fmt.Sprintf("%s (%s)", C.GoString(text), C.GoString(name))
 }
 
-// driver turns what gorgonia.org/cu returns into an error with the driver's own
-// words. Its errors are codes of a type that it doesn't export.
+// driver converts errors of gorgonia.org/cu, whose type is not exported, to ones with the driver's
+// description.
 func driver(err error) error {
 	if err == nil {
 		return nil
@@ -39,7 +38,6 @@ func driver(err error) error {
 	return err
 }
 
-// result is the error of a code, nil for success.
 func result(code C.CUresult) error {
 	if code == C.CUDA_SUCCESS {
 		return nil
@@ -47,8 +45,7 @@ func result(code C.CUresult) error {
 	return &driverError{code}
 }
 
-// sticky says whether a context is unusable after an error: every later call on it
-// returns the same one.
+// sticky reports whether an error makes the context unusable: every later call on it returns the same error.
 func sticky(err error) bool {
 	var e *driverError
 	if !errors.As(err, &e) {
@@ -65,8 +62,7 @@ func sticky(err error) bool {
 	return false
 }
 
-// ranWrong says whether an error that leaves a context unusable is the fault of what ran in it,
-// and not of the GPU.
+// ranWrong reports whether a sticky error is the fault of the code that ran, not of the GPU.
 func ranWrong(err error) bool {
 	var e *driverError
 	if !errors.As(err, &e) {
@@ -81,10 +77,9 @@ func ranWrong(err error) bool {
 	return false
 }
 
-// failed adds what was tried to an error of the driver. After one that leaves the
-// context unusable the device is lost: this error, and those of all later calls,
-// wrap [kernels.ErrDeviceLost], or [kernels.ErrContextLost] where what ran has brought it about, and
-// name what was tried when it happened.
+// failed adds the attempted operation to a driver's error. After a sticky error the device is lost. This
+// error and those of later calls then wrap [kernels.ErrDeviceLost], or [kernels.ErrContextLost] if the code
+// that ran caused it, and name the operation that failed first.
 func (d *Device) failed(err error, format string, args ...any) error {
 	what := fmt.Sprintf(format, args...)
 	if d.lost == nil && sticky(err) {
@@ -101,7 +96,7 @@ func (d *Device) failed(err error, format string, args ...any) error {
 	return &callError{d.spec.ID, what, err}
 }
 
-// callError is a call that failed on a GPU that is still usable.
+// callError is a failed call on a GPU that is still usable.
 type callError struct {
 	device, what string
 	err          error
@@ -110,7 +105,7 @@ type callError struct {
 func (e *callError) Error() string { return e.device + ": " + e.what + ": " + e.err.Error() }
 func (e *callError) Unwrap() error { return e.err }
 
-// unnamed leaves the GPU out of a failed call's error, for a caller that names it.
+// unnamed removes the GPU from a failed call's error, for callers that name it.
 func unnamed(err error) error {
 	if e, ok := errors.AsType[*callError](err); ok {
 		return fmt.Errorf("%s: %w", e.what, e.err)

@@ -4,14 +4,12 @@
 
 #include <string.h>
 
-// A stream takes about a thousand launches; one more waits until the first has
-// ended, which behind a closed gate is never. So a block is put together in chunks of
-// at most this many, the kernels around them included, and their times add up. Two of
-// them fit: one is put together while the one before it runs.
+// A stream queues about a thousand launches. The next one blocks until the first has ended, which deadlocks
+// behind a closed gate. Blocks are therefore divided into chunks of at most this size, including the kernels
+// around them, and the chunks' times are summed. Two chunks fit: one is enqueued while the previous one runs.
 enum { CHUNK = 480 };
 
-// The shortest time over which counters are compared: they tick in steps of up to a
-// microsecond.
+// The minimum time between compared counters, which tick in steps of up to a microsecond.
 static const double least_ns = 20e3;
 
 static CUresult enqueue_kernel(const ga_cuda_step *s, CUstream stream, int overlap) {
@@ -35,8 +33,8 @@ static CUresult enqueue_kernel(const ga_cuda_step *s, CUstream stream, int overl
     a->id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
     a->value.programmaticStreamSerializationAllowed = 1;
   } else if (s->cooperative) {
-    // The driver then refuses a grid that does not fit, and starts all of it or none. An
-    // overlapped launch needs a promise less: what is in its way ends by itself.
+    // The driver then rejects a grid that does not fit, and starts all of it or none. Overlapped launches
+    // don't need this: their predecessor ends independently.
     CUlaunchAttribute *a = &attributes[config.numAttrs++];
     memset(a, 0, sizeof *a);
     a->id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
@@ -57,8 +55,8 @@ int ga_cuda_put(const ga_cuda_launch *l, CUstream stream, ga_cuda_overlap overla
   return 1;
 }
 
-// median_mhz is the median over multiprocessors of the cycles between two stamps over
-// the time between them; 0 when no multiprocessor has both.
+// median_mhz returns the median over multiprocessors of cycles ÷ time between two stamps, or 0 if no
+// multiprocessor has both.
 static double median_mhz(const ga_cuda_stamp *before, const ga_cuda_stamp *after, int slots) {
   double mhz[GA_STAMPS];
   int n = 0;
@@ -77,12 +75,11 @@ static double median_mhz(const ga_cuda_stamp *before, const ga_cuda_stamp *after
 
 static int sound(const ga_cuda_span *span) { return span->code == CUDA_SUCCESS && span->library == 0; }
 
-// After a failure nothing more is put on the stream.
+// After a failure the stream gets no more work.
 #define TRY(call) \
   if (sound(span)) span->code = (call)
 
-// put puts launches [from, to) on the stream behind a gate and opens it. What went
-// before a failure runs.
+// put enqueues launches [from, to) behind a gate and opens it. Launches enqueued before a failure still run.
 static void put(ga_cuda_blocks *b, int which, const uintptr_t *launches, int64_t nlaunches, int64_t from, int64_t to,
                 ga_cuda_overlap overlap, ga_cuda_span *span) {
   ga_cuda_chunk *c = &b->chunk[which];
@@ -107,7 +104,7 @@ static void put(ga_cuda_blocks *b, int which, const uintptr_t *launches, int64_t
   __atomic_store_n(&page->flag, b->ticket, __ATOMIC_SEQ_CST);
 }
 
-// take adds what a chunk that has run tells.
+// take adds the times of a completed chunk.
 static void take(ga_cuda_blocks *b, int which, ga_cuda_span *span) {
   const ga_cuda_chunk *c = &b->chunk[which];
   ga_cuda_page *page = b->page;
@@ -115,21 +112,21 @@ static void take(ga_cuda_blocks *b, int which, ga_cuda_span *span) {
   TRY(cuEventElapsedTime(&ms, c->begin, c->end));
   if (!sound(span)) return;
   double seconds = ms * 1e-3, mhz = median_mhz(page->chunk[which].before, page->chunk[which].after, b->slots);
-  // Weighted by time; a chunk too short to tell a clock has next to no weight.
+  // Weighted by time; a chunk too short for a clock has almost no weight.
   if (mhz > 0) span->mhz = (span->mhz * span->seconds + mhz * seconds) / (span->seconds + seconds);
   span->seconds += seconds;
   if (page->chunk[which].gate[0] != 0) span->held_ns += (double)page->chunk[which].gate[1];
 }
 
-// finish takes in how waiting for what is on the stream ended.
+// finish records the result of waiting for the stream.
 static void finish(CUresult end, ga_cuda_span *span) {
   if (end == CUDA_SUCCESS) return;
   if (sound(span)) span->failed_at = -1;
-  span->code = end;  // the cause of whatever else failed
+  span->code = end;  // the cause of any other failure
 }
 
-// settle waits for the end of a chunk and adds what it tells to its block. Another block may
-// be behind it on the stream, which is not waited for where an event marks the end.
+// settle waits for the end of a chunk and adds its times to its block. With an end event, it does not wait
+// for the next block on the stream.
 static void settle(ga_cuda_blocks *b, int which) {
   ga_cuda_chunk *c = &b->chunk[which];
   if (c->taken) return;
@@ -151,7 +148,7 @@ void ga_cuda_start(ga_cuda_blocks *b, int block, const uintptr_t *launches, int6
       if (kernels > CHUNK && to > from) break;
     }
     int which = b->next;
-    settle(b, which);  // the one before the last: the last runs while this one is put together
+    settle(b, which);  // the one before the last: the last runs while this one is enqueued
     if (!sound(span)) break;
     b->chunk[which].block = block;
     put(b, which, launches, nlaunches, from, to, overlap, span);
@@ -162,14 +159,14 @@ void ga_cuda_start(ga_cuda_blocks *b, int block, const uintptr_t *launches, int6
 
 void ga_cuda_wait(ga_cuda_blocks *b, int block) {
   ga_cuda_span *span = &b->span[block];
-  // What runs is waited for whatever happens: its memory may be freed after this.
+  // Wait for running work in any case: its memory may be freed after this.
   CUresult current = cuCtxSetCurrent(b->context);
   if (current != CUDA_SUCCESS && sound(span)) {
     span->failed_at = -1;
     span->code = current;
   }
   for (int i = 0; i < 2; i++) {
-    int which = b->next ^ i;  // the older one first
+    int which = b->next ^ i;
     if (b->chunk[which].block == block) settle(b, which);
   }
 }

@@ -21,23 +21,22 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
 )
 
-// blockingTimeoutNs is how long the blocking kernel holds a block back at most. Putting a chunk
-// together takes milliseconds; a host that takes longer was itself held up, and the
-// device must not wait for ever.
+// blockingTimeoutNs is the maximum time that the blocking kernel holds a block. Enqueueing a chunk takes
+// milliseconds; a slower host was itself delayed, and the device must not wait forever.
 const blockingTimeoutNs = 1e9
 
-// blocks is what executing needs, kept for all blocks of a device: a stream, the
-// kernels around a block, and host memory that the device writes to.
+// blocks are a device's resources for executing blocks: a stream, the kernels around a block, and host memory
+// that the device writes to.
 type blocks struct {
 	c      C.ga_cuda_blocks
 	stream cu.Stream
 	around []*Launch // hold the steps to which c points
 	window []C.uintptr_t
-	flying [C.GA_BLOCKS]bool // blocks that were started and not waited for
+	flying [C.GA_BLOCKS]bool // blocks started and not waited for
 	primed map[string]bool   // plans that have run
 }
 
-// openBlocks makes the stream, events and kernels; the device's context is current.
+// openBlocks needs the device's context to be current.
 func (d *Device) openBlocks() error {
 	d.blocks = &blocks{primed: map[string]bool{}}
 	b := d.blocks
@@ -65,7 +64,7 @@ func (d *Device) openBlocks() error {
 	}
 	clear(unsafe.Slice((*byte)(page), C.sizeof_ga_cuda_page))
 
-	// Multiprocessors may be numbered with gaps.
+	// Numbers of multiprocessors may have gaps.
 	slots := min(2*d.arch.SMs, C.GA_STAMPS)
 	shape := (*C.ga_cuda_page)(page)
 	b.c = C.ga_cuda_blocks{
@@ -95,8 +94,8 @@ func (d *Device) openBlocks() error {
 			ticket: (*C.int32_t)(unsafe.Add(steps[0].params, ticketOffset)), taken: 1,
 		}
 	}
-	// The kernels are loaded when they first run, and loading may wait for the
-	// device to be idle, which it isn't behind a blocking kernel.
+	// Kernels are loaded at their first run. Loading may wait for an idle device, which would deadlock behind
+	// a blocking kernel.
 	for _, l := range b.around {
 		if _, err := d.Once(l); err != nil {
 			return err
@@ -105,23 +104,19 @@ func (d *Device) openBlocks() error {
 	return nil
 }
 
-// ticketOffset is where ga_gate's parameters hold the ticket: behind two
-// addresses and the timeout.
+// ticketOffset is the position of the ticket in ga_gate's parameters, after two addresses and the timeout.
 const ticketOffset = 24
 
-// handle is the driver's handle inside a type of gorgonia.org/cu, each of which is a
-// struct of nothing but that.
+// handle returns the driver's handle in a type of gorgonia.org/cu, which is a struct with only that.
 func handle[T cu.CUContext | cu.Stream | cu.Event | cu.Function](of *T) unsafe.Pointer {
 	return *(*unsafe.Pointer)(unsafe.Pointer(of))
 }
 
-// Execute puts the launches behind a blocking kernel, which waits for the host, and
-// then lets it end: so that nothing of what it takes to launch is timed. Events on the
-// device stand around them, and outside of those the multiprocessors' stamps, from
-// which the clock follows. Blocks of many launches run in several such chunks. A block that
-// is started behind another one has a blocking kernel of its own after the other's stamps: it begins
-// when both the other has ended and all of its launches, or those of its first chunk, are on
-// the stream.
+// Execute enqueues the launches behind a blocking kernel and then ends that kernel, which excludes launch
+// overhead from the time. Events enclose the launches; stamps of the multiprocessors enclose the events and
+// give the clock. Blocks of many launches run in several such chunks. A block started behind another has its
+// own blocking kernel after the other's stamps. It begins when the other has ended and its launches, or those
+// of its first chunk, are on the stream.
 func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) (kernels.Span, error) {
 	wait, err := d.Start(ctx, kernels.Block{Launches: launches, N: n})
 	if err != nil {
@@ -190,7 +185,6 @@ func (d *Device) Start(ctx context.Context, block kernels.Block) (wait func() (k
 	}, nil
 }
 
-// wait waits for a block that was started and reads what it tells.
 func (d *Device) wait(at int, launches []kernels.Launch) (kernels.Span, error) {
 	b := d.blocks
 	C.ga_cuda_wait(&b.c, C.int(at))
@@ -220,9 +214,8 @@ func (d *Device) Prime(ctx context.Context, of kernels.Launch) (seconds float64,
 	return d.prime(l)
 }
 
-// prime runs the first launch of a plan once: a library, and the driver for it, loads
-// kernels when they are first used, which must not happen behind a blocking kernel. Blocks in
-// flight end before.
+// prime runs the first launch of a plan once, after blocks in flight. Libraries and the driver load kernels
+// at first use, which would deadlock behind a blocking kernel.
 func (d *Device) prime(l *Launch) (seconds float64, err error) {
 	if l.Primed {
 		return 0, nil
@@ -237,8 +230,8 @@ func (d *Device) prime(l *Launch) (seconds float64, err error) {
 	return seconds, nil
 }
 
-// primeAhead is prime, except that behind a block in flight it does not wait: the device would
-// be idle once that has ended. ran says that the launch so runs ahead of its block, untimed.
+// primeAhead is prime without waiting if a block is in flight, to keep the device busy. ran means that the
+// launch runs before its block, untimed.
 func (d *Device) primeAhead(l *Launch) (ran bool, err error) {
 	if l.Primed || d.blocks.primed[l.Plan] || !slices.Contains(d.blocks.flying[:], true) {
 		_, err := d.prime(l)
@@ -254,11 +247,10 @@ func (d *Device) primeAhead(l *Launch) (ran bool, err error) {
 	return true, nil
 }
 
-// errRunning is what is told when a block is to run for which there are no events: those of
-// all blocks in flight are in use.
+// errRunning: no events are free, because all blocks in flight use theirs.
 var errRunning = errors.New("two blocks are in flight: wait for the first of them")
 
-// Once runs a launch with nothing around it, after what is in flight.
+// Once runs a launch alone, after the work in flight.
 func (d *Device) Once(l *Launch) (seconds float64, err error) {
 	if d.lost != nil {
 		return 0, d.lost
@@ -269,8 +261,8 @@ func (d *Device) Once(l *Launch) (seconds float64, err error) {
 	return float64(span.seconds), d.spanError(&span, []kernels.Launch{l})
 }
 
-// spanError is what went wrong in a block, nil when nothing did. It names the launch
-// where that is known, and else the launches of the block.
+// spanError returns a block's error, or nil. It names the failed launch if known, otherwise the block's
+// launches.
 func (d *Device) spanError(span *C.ga_cuda_span, launches []kernels.Launch) error {
 	if span.code == C.CUDA_SUCCESS && span.library == 0 {
 		return nil

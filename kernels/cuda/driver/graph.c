@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-// CUstreamCaptureMode: what else the threads of the process do meanwhile is allowed.
+// CUstreamCaptureMode: other work of the process's threads is allowed.
 enum { CAPTURE_RELAXED = 2 };
 
 void ga_cuda_capture(const uintptr_t *launches, int64_t nlaunches, CUstream stream, ga_cuda_overlap overlap, CUgraphExec *exec,
@@ -15,7 +15,7 @@ void ga_cuda_capture(const uintptr_t *launches, int64_t nlaunches, CUstream stre
   if ((span->code = cuStreamBeginCapture(stream, CAPTURE_RELAXED)) != CUDA_SUCCESS) return;
   for (int64_t i = 0; i < nlaunches && span->failed_at < 0; i++)
     if (!ga_cuda_put((const ga_cuda_launch *)launches[i], stream, overlap, span)) span->failed_at = i;
-  // The capture must end whatever happened, or the stream is of no more use.
+  // The capture must always end, or the stream becomes unusable.
   CUgraph graph = NULL;
   CUresult code = cuStreamEndCapture(stream, &graph);
   int sound = span->failed_at < 0;

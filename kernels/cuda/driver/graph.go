@@ -16,12 +16,11 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Graph captures launches of this device, one after the other, into one: a CUDA graph,
-// which costs the host and the device far less than its launches would. It overlaps
-// them where they do so by themselves (programmatic edges); where the driver refuses that,
-// it does not, and the label says why. Launches that call a library run once before,
-// unless they have: what they load must not be loaded in a capture. The graph holds memory
-// of the driver until it, as an io.Closer, or the device is closed.
+// Graph captures launches of this device, in sequence, into one CUDA graph, which costs the host and the
+// device far less than separate launches. It keeps their overlap (programmatic edges) unless the driver
+// refuses it; the label then has the reason. Launches that call a library run once before, if they have not
+// yet, because libraries must not load code in a capture. The graph holds memory of the driver until it (an
+// io.Closer) or the device is closed.
 func (d *Device) Graph(launches []kernels.Launch) (kernels.Launch, error) {
 	l, err := d.graph(launches)
 	if err != nil {
@@ -72,14 +71,14 @@ func (d *Device) graph(launches []kernels.Launch) (*Launch, error) {
 	if err != nil {
 		return nil, errors.Join(err, result(C.cuGraphExecDestroy(exec)))
 	}
-	// Instantiated and uploaded, it has nothing left to load.
+	// Instantiated and uploaded: nothing is left to load.
 	l.graph, l.exec, l.Primed = true, unsafe.Pointer(exec), true
 	l.Library = func(code int) error { return result(C.CUresult(code)) }
 	d.OnClose(l.destroy)
 	return l, nil
 }
 
-// capture makes an executable graph; the device's context is current.
+// capture needs the device's context to be current.
 func (d *Device) capture(launches []kernels.Launch, window []C.uintptr_t, overlap bool) (C.CUgraphExec, error) {
 	var span C.ga_cuda_span
 	var exec C.CUgraphExec
@@ -92,8 +91,8 @@ func (d *Device) capture(launches []kernels.Launch, window []C.uintptr_t, overla
 	return exec, d.spanError(&span, launches)
 }
 
-// calls says whether a launch calls a library; overlaps, whether one of its kernels may
-// begin before what comes before it has ended.
+// calls reports whether a launch calls a library; overlaps, whether one of its kernels may begin before its
+// predecessor ends.
 func (l *Launch) calls() bool { return l.any(func(s *C.ga_cuda_step) bool { return s.enqueue != nil }) }
 func (l *Launch) overlaps() bool {
 	return l.any(func(s *C.ga_cuda_step) bool { return s.overlap != 0 })
@@ -110,11 +109,11 @@ func (l *Launch) any(is func(*C.ga_cuda_step) bool) bool {
 	return false
 }
 
-// Close releases what the driver holds for a graph, which must not run any more. Other
-// launches hold nothing.
+// Close releases a graph's driver resources; the graph must not run afterwards. For other launches it does
+// nothing.
 func (l *Launch) Close() error {
 	if l.exec == nil || l.dev.lost != nil || l.dev.context == (cu.CUContext{}) {
-		l.exec = nil // it went with its context
+		l.exec = nil // freed together with its context
 		return nil
 	}
 	leave, err := l.dev.Enter()
@@ -128,7 +127,7 @@ func (l *Launch) Close() error {
 	return nil
 }
 
-// destroy gives the graph back, once; the device's context is current.
+// destroy needs the device's context to be current.
 func (l *Launch) destroy() error {
 	if l.exec == nil {
 		return nil

@@ -5,15 +5,15 @@
 #include <stdio.h>
 #include <string.h>
 
-// CUstreamCaptureMode and CUgraphNodeType. Relaxed, since what else the thread or the
-// library does meanwhile is not part of the stream.
+// CUstreamCaptureMode and CUgraphNodeType. Relaxed: other work of the thread or the library is not part of
+// the stream.
 enum { CAPTURE_RELAXED = 2, NODE_KERNEL = 0 };
 
 enum { MOST_NODES = 16 }; // a product takes one to three
 
 enum { CLUSTER_DIMENSION = 4 }; // CUlaunchAttributeID
 
-// describe tells the launch of the first kernel.
+// describe records the launch of the first kernel.
 static void describe(CUgraphNode node, const ga_kernel_node_params *p, ga_cuda_captured *found) {
   const unsigned grid[3] = {p->gridDimX, p->gridDimY, p->gridDimZ};
   memcpy(found->grid, grid, sizeof grid);
@@ -23,13 +23,13 @@ static void describe(CUgraphNode node, const ga_kernel_node_params *p, ga_cuda_c
     const unsigned cluster[3] = {value.clusterDim.x, value.clusterDim.y, value.clusterDim.z};
     if (cluster[0] * cluster[1] * cluster[2] > 1) memcpy(found->cluster, cluster, sizeof cluster);
   }
-  // Where a function is asked for, the driver takes a library's kernel as well.
+  // The driver also accepts a library's kernel as a function.
   CUfunction function = p->kern != NULL ? (CUfunction)p->kern : p->func;
   int threads = (int)(p->blockDimX * p->blockDimY * p->blockDimZ), blocks = 0;
   if (cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, threads, p->sharedMemBytes) == CUDA_SUCCESS) found->per_sm = blocks;
 }
 
-// append writes the symbol of a node's kernel behind what is in text already.
+// append appends the symbol of a node's kernel to text.
 static void append(CUgraphNode node, ga_cuda_captured *found, char *text, size_t bytes, size_t *used) {
   int type = -1;
   if (cuGraphNodeGetType(node, &type) != CUDA_SUCCESS || type != NODE_KERNEL) return;

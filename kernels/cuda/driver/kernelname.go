@@ -1,14 +1,12 @@
-// Package driver is a GPU by way of NVIDIA's driver: its context, memory and code, launches
-// and what times them, graphs, and weights in the forms that kernels read. All of it stands
-// behind the build tag cuda.
+// Package driver accesses a GPU through NVIDIA's driver: context, memory and code, launches and their timing,
+// graphs, and weights in the kernels' formats. It needs the build tag cuda.
 package driver
 
 import "strings"
 
-// kernelName is the name of a library's kernel for people, from the symbol in its
-// module: C++ names without their parameters, and of their template arguments no
-// more than the class that a kernel is made of, which is what libraries built from
-// templates tell their kernels apart by.
+// kernelName returns a readable name of a library's kernel from its symbol. C++ names lose their parameters.
+// Of the template arguments only the kernel's class stays, which distinguishes the kernels of template
+// libraries.
 func kernelName(symbol string) string {
 	rest, ok := strings.CutPrefix(symbol, "_Z")
 	if !ok {
@@ -38,8 +36,7 @@ func kernelName(symbol string) string {
 	return name
 }
 
-// identifier reads "6kernel" as "kernel" and returns what follows; "" where there is
-// none.
+// identifier reads "6kernel" as "kernel" and returns the rest; "" if there is no identifier.
 func identifier(s string) (name, rest string) {
 	n, digits := 0, 0
 	for digits < len(s) && s[digits] >= '0' && s[digits] <= '9' && n <= len(s) {
@@ -52,7 +49,6 @@ func identifier(s string) (name, rest string) {
 	return s[digits : digits+n], s[digits+n:]
 }
 
-// kernelNames joins the names of the kernels that one call launches, in order.
 func kernelNames(symbols []string) string {
 	names := make([]string, len(symbols))
 	for i, s := range symbols {

@@ -14,12 +14,11 @@ import (
 	"gorgonia.org/cu"
 )
 
-// symbolBytes is room for the symbols of a call, some of which are C++ names of a few
-// hundred bytes.
+// symbolBytes is the space for the symbols of a call; C++ names may have several hundred bytes.
 const symbolBytes = 4096
 
-// KernelNames names the kernels that a library launches for l, empty where the driver does
-// not tell and before the product has run once.
+// KernelNames returns the kernels that a library launches for l. It is empty before the first run, or if the
+// driver does not report names.
 func (d *Device) KernelNames(l *Launch) string {
 	if !d.blocks.primed[l.Plan] {
 		return ""
@@ -31,29 +30,27 @@ func (d *Device) KernelNames(l *Launch) string {
 	return captured.Names
 }
 
-// Captured is what a library launches for a call.
+// Captured is a library's launch for a call.
 type Captured struct {
-	// Names are those of its kernels, empty where the driver (before 12.3) does not tell.
+	// Names are the kernels' names, empty if the driver (before 12.3) does not report them.
 	Names string
-	// Grid and Cluster are the shapes of the first kernel's launch in blocks, zeros for what
-	// is not known.
+	// Grid and Cluster are the first kernel's shapes in blocks, zero if unknown.
 	Grid, Cluster [3]int
-	// PerSM is how many of its blocks a multiprocessor runs at the same time, 0 unknown.
+	// PerSM is its resident blocks per multiprocessor, 0 if unknown.
 	PerSM int
 }
 
-// Capture reads what a library launches for l from a graph that never runs: nothing is
-// read or written at the addresses of l. The error is the library's, or the driver's; where
-// the library has not loaded its code yet, both may refuse.
+// Capture reads a library's launch for l from a graph that never runs: the addresses of l are not accessed.
+// The error is the library's or the driver's; both may refuse if the library has not loaded its code.
 func (d *Device) Capture(l *Launch) (Captured, error) { return d.captureOn(&d.blocks.stream, l) }
 
-// CaptureStream is a stream for captures alone: several can be used at once, each by one goroutine.
+// CaptureStream is a stream for captures only. Several can be used concurrently, each by one goroutine.
 type CaptureStream struct {
 	dev    *Device
 	stream cu.Stream
 }
 
-// NewCaptureStream makes one, which is destroyed when the device is closed.
+// NewCaptureStream creates a stream, which is destroyed when the device is closed.
 func (d *Device) NewCaptureStream() (*CaptureStream, error) {
 	leave, err := d.Enter()
 	if err != nil {

@@ -35,13 +35,11 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// Step is one entry of a launch: a call of our kernels or, with enqueue, one of a
-// library.
+// Step is one entry of a launch: a call of our kernels or, with Enqueue, a library call.
 type Step struct {
 	call planning.Call
-	// Enqueue is a C function of type ga_cuda_enqueue (step.h) and self its first
-	// argument, which must not point to Go memory. launches is the number of
-	// kernels that it launches at most.
+	// Enqueue is a C function of type ga_cuda_enqueue (step.h) and Self its first argument, which must not
+	// point to Go memory. Launches is the maximum number of kernels that it launches.
 	Enqueue, Self unsafe.Pointer
 	Launches      int
 }
@@ -51,23 +49,23 @@ type Launch struct {
 	dev   *Device
 	c     *C.ga_cuda_launch
 	label string
-	// Plan is equal for launches that run the same code: those that differ in
-	// addresses only. The first of a plan is run once before it is timed.
+	// Plan is equal for launches that run the same code and differ only in addresses. The first launch of a
+	// plan runs once before it is timed.
 	Plan   string
 	Primed bool
-	keep   []any // what must stay alive as long as the launch
-	// Library words what a library returned; nil for launches of our kernels.
+	keep   []any // references for the launch's lifetime
+	// Library describes a library's return code; nil for launches of our kernels.
 	Library func(code int) error
-	// graph says that it is one; exec is the CUgraphExec that it launches, nil once closed.
+	// graph marks a graph; exec is its CUgraphExec, nil once closed.
 	exec  unsafe.Pointer
 	graph bool
-	// Tiled is how the launch divides its work, as far as that is known.
+	// Tiled is the launch's division of work, as far as known.
 	Tiled kernels.Tiling
-	// Named finds label and tiling once the launch has run, where only that tells; nil else.
+	// Named returns label and tiling after the first run, if they are unknown before; otherwise nil.
 	Named func(*Launch) (string, kernels.Tiling)
 }
 
-// Label names what runs inside.
+// Label returns a description of the launch.
 func (l *Launch) Label() string {
 	l.ask()
 	return l.label
@@ -79,7 +77,6 @@ func (l *Launch) Tiling() kernels.Tiling {
 	return l.Tiled
 }
 
-// ask finds out what only a launch that has run tells.
 func (l *Launch) ask() {
 	if l.label == "" && l.Named != nil {
 		l.label, l.Tiled = l.Named(l)
@@ -95,7 +92,7 @@ func Steps(cs []planning.Call) []Step {
 	return steps
 }
 
-// NewLaunch makes a launch of steps. keep is held as long as the launch.
+// NewLaunch makes a launch of steps. The launch keeps a reference to keep.
 func (d *Device) NewLaunch(label, plan string, steps []Step, keep ...any) (*Launch, error) {
 	if len(steps) == 0 {
 		return nil, errors.New("a launch without steps")
@@ -129,7 +126,6 @@ func (d *Device) NewLaunch(label, plan string, steps []Step, keep ...any) (*Laun
 	return l, nil
 }
 
-// place writes one call of ours into a step, its parameters to params.
 func (d *Device) place(c planning.Call, to *C.ga_cuda_step, params unsafe.Pointer) error {
 	function, err := d.code.function(d, c)
 	if err != nil {
@@ -160,8 +156,8 @@ func (d *Device) place(c planning.Call, to *C.ga_cuda_step, params unsafe.Pointe
 	return nil
 }
 
-// Matrix returns the address of a row-major matrix after checking that it lies
-// inside its buffer. The last row need not be padded to its leading dimension.
+// Matrix returns the address of a row-major matrix after checking that it is inside its buffer. The last row
+// need not be padded to its leading dimension.
 func (d *Device) Matrix(name string, o kernels.Operand, rows, cols, ld int, t kernels.DType) (uint64, error) {
 	b, ok := o.Buffer.(*Buffer)
 	switch {
@@ -175,7 +171,7 @@ func (d *Device) Matrix(name string, o kernels.Operand, rows, cols, ld int, t ke
 		return 0, fmt.Errorf("operand %s: offset is %d, expected at least 0", name, o.Offset)
 	}
 	have := b.bytes / int64(t.Size())
-	// In floating point first, where nothing overflows.
+	// First in floating point, which does not overflow.
 	if need := float64(o.Offset) + float64(rows-1)*float64(ld) + float64(cols); need > float64(have) {
 		return 0, fmt.Errorf("operand %s: %d rows of %d with leading dimension %d at offset %d need %.0f elements of %s, the buffer has %d",
 			name, rows, cols, ld, o.Offset, need, t, have)
@@ -183,10 +179,9 @@ func (d *Device) Matrix(name string, o kernels.Operand, rows, cols, ld int, t ke
 	return b.Address + uint64(o.Offset)*uint64(t.Size()), nil
 }
 
-// rawB checks B as p, which is normalized, says it is stored and returns its address.
-func (d *Device) rawB(p kernels.Problem, raw kernels.Buffer) (uint64, error) {
+func (d *Device) rawB(p kernels.Task, raw kernels.Buffer) (uint64, error) {
 	rows, cols := p.K, p.N
-	if p.BLayout == kernels.Transposed {
+	if p.Layout == kernels.Transposed {
 		rows, cols = p.N, p.K
 	}
 	return d.Matrix("B", kernels.Operand{Buffer: raw}, rows, cols, p.LDB, p.DType)

@@ -18,11 +18,10 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/datasheet"
 )
 
-// Pretend, where a test sets it, changes what is known of a GPU that is opened: a newer one
-// stands for an older one, whose limits it keeps.
+// Pretend, if a test sets it, changes the description of an opened GPU: a newer GPU acts as an older one with
+// its limits.
 var Pretend func(*planning.Arch)
 
-// readSpec reads what the driver and NVML tell of the GPU and doesn't change.
 func (d *Device) readSpec() error {
 	name, err := d.handle.Name()
 	if err != nil {
@@ -68,7 +67,7 @@ func (d *Device) readSpec() error {
 		s.Features = []string{"sm_90a"}
 	}
 	s.Versions = map[string]string{}
-	var version C.int // NVML tells more, where it is
+	var version C.int // NVML overwrites it if available
 	if C.cuDriverGetVersion(&version) == C.CUDA_SUCCESS {
 		s.Versions["cuda driver api"] = management.CUDAVersion(int(version))
 	}
@@ -77,8 +76,8 @@ func (d *Device) readSpec() error {
 	return nil
 }
 
-// uuid is what names the card wherever it is put and whatever CUDA_VISIBLE_DEVICES
-// numbers it, as nvidia-smi prints it.
+// uuid returns the card's UUID, as nvidia-smi prints it. It does not depend on the slot or on
+// CUDA_VISIBLE_DEVICES.
 func (d *Device) uuid() string {
 	var id C.CUuuid
 	if C.cuDeviceGetUuid(&id, C.CUdevice(d.handle)) != C.CUDA_SUCCESS {
@@ -88,7 +87,6 @@ func (d *Device) uuid() string {
 	return fmt.Sprintf("GPU-%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// busID is the GPU's address on the PCI bus, as NVML wants it.
 func (d *Device) busID() string {
 	var id [32]C.char
 	if err := result(C.cuDeviceGetPCIBusId(&id[0], C.int(len(id)), C.CUdevice(d.handle))); err != nil {

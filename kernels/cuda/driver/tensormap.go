@@ -13,7 +13,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// tensorMapTypes: TF32 is fp32 in memory, and bytes are moved as they are.
+// tensorMapTypes: TF32 is fp32 in memory, and bytes are moved unchanged.
 var tensorMapTypes = map[kernels.DType]C.CUtensorMapDataType{
 	kernels.FP32: C.CU_TENSOR_MAP_DATA_TYPE_FLOAT32, kernels.TF32: C.CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
 	kernels.FP16: C.CU_TENSOR_MAP_DATA_TYPE_FLOAT16, kernels.BF16: C.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
@@ -37,8 +37,8 @@ func encodeTensorMap(m planning.TensorMap, to unsafe.Pointer) error {
 	strides := [1]C.uint64_t{C.uint64_t(m.LD) * C.uint64_t(m.DType.Size())}
 	box := [2]C.uint32_t{C.uint32_t(m.BoxCols), C.uint32_t(m.BoxRows)}
 	steps := [2]C.uint32_t{1, 1}
-	// L2 fetches 128 bytes for a miss, a row of a box: with 256, products that memory
-	// decides take 5 % longer on an H200.
+	// L2 fetches 128 bytes per miss, a row of a box: with 256, memory-bound products take 5 % longer on an
+	// H200.
 	err := result(C.cuTensorMapEncodeTiled((*C.CUtensorMap)(to), dtype, 2, *(*unsafe.Pointer)(unsafe.Pointer(&m.Address)),
 		&dims[0], &strides[0], &box[0], &steps[0], C.CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
 		C.CU_TENSOR_MAP_L2_PROMOTION_L2_128B, C.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE))

@@ -9,9 +9,8 @@ import (
 	"gorgonia.org/cu"
 )
 
-// workspaces are what launches of one device share: they run one after the other. A
-// bound launch keeps the addresses that it got, so a workspace that has become too
-// small stays beside the larger one until the device is closed.
+// workspaces are common to all launches of one device, which run in sequence. Bound launches keep their
+// addresses, so an outgrown workspace stays allocated until the device is closed.
 type workspaces struct{ scratch, flags []workspace }
 
 type workspace struct {
@@ -19,27 +18,25 @@ type workspace struct {
 	bytes   int64
 }
 
-// The least sizes of workspaces. Above them they grow by half at least, so that what
-// is left behind stays below twice what is in use.
+// The minimum sizes of workspaces. Larger ones grow by at least half, which keeps outgrown ones below twice
+// the size in use.
 const (
 	leastScratch = 16 << 20
 	leastFlags   = 1 << 20
 )
 
-// workspaceBytes is the size to allocate when bytes are wanted and the largest so far
-// has the size have.
 func workspaceBytes(bytes, have, least int64) int64 {
-	const granule = 2 << 20 // what the driver maps at once
+	const granule = 2 << 20 // the driver's mapping granularity
 	size := max(bytes, least, have+have/2)
 	return (size + granule - 1) / granule * granule
 }
 
-// Scratch is the address of a workspace with any content.
+// Scratch returns the address of a workspace with undefined content.
 func (d *Device) Scratch(bytes int64) (uint64, error) {
 	return d.workspace(&d.spaces.scratch, bytes, leastScratch, false)
 }
 
-// Flags is the address of a workspace that holds zeros between launches.
+// Flags returns the address of a workspace that holds zeros between launches.
 func (d *Device) Flags(bytes int64) (uint64, error) {
 	return d.workspace(&d.spaces.flags, bytes, leastFlags, true)
 }
@@ -61,14 +58,14 @@ func (d *Device) workspace(have *[]workspace, bytes, least int64, zeroed bool) (
 	}
 	defer leave()
 	if b := d.blocks; b != nil {
-		// Allocating and clearing would be timed with a block in flight; its events stay.
+		// A block in flight would time the allocation and clearing; its events stay.
 		if err := driver(b.stream.Synchronize()); err != nil {
 			return 0, d.failed(err, "wait for blocks in flight")
 		}
 	}
 	size := workspaceBytes(bytes, largest.bytes, least)
 	address, err := cu.MemAlloc(size)
-	if err != nil && size > bytes { // what is wanted may still fit
+	if err != nil && size > bytes { // the requested size may still fit
 		size = bytes
 		address, err = cu.MemAlloc(size)
 	}
@@ -88,7 +85,7 @@ func (d *Device) workspace(have *[]workspace, bytes, least int64, zeroed bool) (
 	return uint64(address), nil
 }
 
-// close frees all workspaces; the device's context is current.
+// close needs the device's context to be current.
 func (w *workspaces) close() error {
 	var errs []error
 	for _, s := range append(w.scratch, w.flags...) {

@@ -20,7 +20,6 @@ import (
 
 var update = flag.Bool("update", false, "write the golden table anew")
 
-// write makes a file of times on a card with little memory bandwidth, which is not calibrated.
 func write(t *testing.T, all []candidates.Time) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -38,14 +37,15 @@ func write(t *testing.T, all []candidates.Time) string {
 	return name
 }
 
-// TestRun is the program: the table that it prints, and the file that it writes.
 func TestRun(t *testing.T) {
-	in := write(t, fittest.Times(t, fittest.Another(t, "gemv", "attention_decode", "mma"), 0, 60, func(c candidates.Case, family string) bool {
-		return fittest.Few(c, family) || family == "mma" && c.M <= 8 && c.DType != kernels.FP8
-	}))
+	in := write(t,
+		fittest.Times(t, fittest.Another(t, "gemv", "attention_decode", "mma"), 0, 60, func(c candidates.Case, family string) bool {
+			return fittest.Few(c, family) || family == "mma" && c.M <= 8 && c.DType != kernels.FP8
+		}))
 	out := filepath.Join(t.TempDir(), "h100.json")
 	var stdout, stderr bytes.Buffer
-	if code := run([]string{in, "--out", out, "--model", "gemv,attention_decode,mma", "--evaluations", "320", "--picks"}, &stdout, &stderr); code != 0 || stderr.Len() > 0 {
+	if code := run([]string{in, "--out", out, "--model", "gemv,attention_decode,mma", "--evaluations", "320", "--picks"}, &stdout,
+		&stderr); code != 0 || stderr.Len() > 0 {
 		t.Fatalf("exit %d: %s", code, stderr.String())
 	}
 	got := strings.ReplaceAll(stdout.String(), out, "h100.json")
@@ -70,12 +70,13 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	restore, err := calibration.Try(c) // every model of the program is there
+	restore, err := calibration.Try(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	restore()
-	if c.Card != "NVIDIA H100 80GB HBM3" || c.Driver != "570.1" || c.Date != "2026-11-22" || c.Capability != 90 || c.SMs != 132 || c.Bandwidth != 4.8e12 {
+	if c.Card != "NVIDIA H100 80GB HBM3" || c.Driver != "570.1" || c.Date != "2026-11-22" || c.Capability != 90 || c.SMs != 132 ||
+		c.Bandwidth != 4.8e12 {
 		t.Errorf("card %+v", c)
 	}
 	for name, want := range map[string]string{
@@ -88,7 +89,6 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestRefuses: arguments and files that can't be are told, with exit codes that differ.
 func TestRefuses(t *testing.T) {
 	all := fittest.Times(t, fittest.Reference(t), 0, 2, fittest.Few)
 	with := func(change func(*candidates.Time)) string {

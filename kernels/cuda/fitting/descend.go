@@ -11,7 +11,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
 )
 
-// Steps of the descent, as logarithms of constants.
+// Step sizes of the descent, as logarithms of constants.
 const (
 	difference  = 1e-3 // for slopes
 	longestStep = 0.4
@@ -19,10 +19,10 @@ const (
 	simplex     = 0.05 // the first one
 )
 
-// solve looks for the constants, beginning at a card, with so many evaluations at most: by Levenberg and Marquardt's method on what is smooth, then by
-// Nelder and Mead's on all of it, since regret has steps and no slopes.
+// solve searches for the constants from a card's, within the given evaluations. Levenberg-Marquardt minimizes
+// the smooth part; Nelder-Mead then minimizes everything, because regret has steps and no gradient.
 func (p *problem) solve(card *calibration.Card, evaluations int) (err error) {
-	p.card, p.left, p.stopped, p.least = card, evaluations, false, math.Inf(1)
+	p.card, p.left, p.least = card, evaluations, math.Inf(1)
 	p.start = p.logs(card)
 	p.best = p.start
 	if p.rivals, err = p.samples.rivals(p.fitted.groups, card); err != nil {
@@ -34,11 +34,9 @@ func (p *problem) solve(card *calibration.Card, evaluations int) (err error) {
 	return p.refine()
 }
 
-// descend follows the slopes of the squares for at most so many evaluations.
 func (p *problem) descend(evaluations int) error {
 	until := p.left - evaluations
-	at, err := p.begin()
-	p.others = nil // later passes begin where this one ends
+	at, err := p.evaluate(p.start)
 	if err != nil {
 		return err
 	}
@@ -81,26 +79,8 @@ func (p *problem) descend(evaluations int) error {
 	return nil
 }
 
-// begin is the best of the points at which the descent may begin.
-func (p *problem) begin() (point, error) {
-	at, err := p.evaluate(p.start)
-	for _, x := range p.others {
-		if slices.Equal(x, p.start) {
-			continue
-		}
-		other, failed := p.evaluate(x)
-		if failed != nil {
-			return at, failed
-		}
-		if other.objective < at.objective {
-			at = other
-		}
-	}
-	return at, err
-}
-
-// normalEquations are those of the weighted squares at a point: the matrix, and the slope
-// downwards. It takes an evaluation for each constant.
+// normalEquations returns the matrix of the weighted squares at a point, and the negative gradient. It takes
+// one evaluation per constant.
 func (p *problem) normalEquations(at point) (*mat.SymDense, *mat.VecDense, error) {
 	n := len(at.x)
 	weights := p.fittedWeights(at.residuals)
@@ -117,16 +97,13 @@ func (p *problem) normalEquations(at point) (*mat.SymDense, *mat.VecDense, error
 			return nil, nil, err
 		}
 		columns[i] = next.residuals
-		if len(columns[i]) != len(at.residuals) {
-			return mat.NewSymDense(n, nil), mat.NewVecDense(n, nil), nil // it was stopped: no step is taken
-		}
 		for j := range columns[i] {
 			columns[i][j] = (columns[i][j] - at.residuals[j]) / by
 		}
 	}
 	normal, slope := mat.NewSymDense(n, nil), mat.NewVecDense(n, nil)
 	for i := range columns {
-		down := -p.pull * (at.x[i] - p.origin[i])
+		down := -pullWeight * (at.x[i] - p.origin[i])
 		for k, w := range weights {
 			down -= w * columns[i][k] * at.residuals[k]
 		}
@@ -137,7 +114,7 @@ func (p *problem) normalEquations(at point) (*mat.SymDense, *mat.VecDense, error
 				sum += w * columns[i][k] * columns[j][k]
 			}
 			if i == j {
-				sum += p.pull
+				sum += pullWeight
 			}
 			normal.SetSym(i, j, sum)
 		}
@@ -145,8 +122,8 @@ func (p *problem) normalEquations(at point) (*mat.SymDense, *mat.VecDense, error
 	return normal, slope, nil
 }
 
-// solveDamped is the step of the normal equations whose diagonal is made larger, cut to the
-// longest step. ok is false where they can't be solved.
+// solveDamped solves the normal equations with a damped diagonal and limits the step. ok is false if they are
+// singular.
 func solveDamped(normal *mat.SymDense, slope *mat.VecDense, damping float64) (step []float64, ok bool) {
 	n := slope.Len()
 	damped := mat.NewSymDense(n, nil)
@@ -166,13 +143,13 @@ func solveDamped(normal *mat.SymDense, slope *mat.VecDense, damping float64) (st
 	return step, true
 }
 
-// refine goes on from the best point with what evaluations are left.
 func (p *problem) refine() error {
 	if p.left < 1 {
 		return nil
 	}
 	var failed error
-	settings := &optimize.Settings{FuncEvaluations: p.left, Converger: &optimize.FunctionConverge{Absolute: 1e-7, Iterations: 20 * len(p.best)}}
+	settings := &optimize.Settings{FuncEvaluations: p.left,
+		Converger: &optimize.FunctionConverge{Absolute: 1e-7, Iterations: 20 * len(p.best)}}
 	_, err := optimize.Minimize(optimize.Problem{Func: func(x []float64) float64 {
 		at, err := p.evaluate(x)
 		if err != nil {
@@ -184,7 +161,7 @@ func (p *problem) refine() error {
 	if failed != nil {
 		return failed
 	}
-	if err != nil && !p.stopped {
+	if err != nil {
 		return fmt.Errorf("model %s: %w", p.model, err)
 	}
 	return nil

@@ -7,33 +7,33 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/candidates"
 )
 
-// Figures tell how good expectations are.
+// Figures measure the quality of expected times.
 type Figures struct {
 	Cases, Times int
-	Near         int // of the times, those near the fastest
-	// RMS is the root mean square of how far expected times are from the measured ones that
-	// are near the fastest, as logarithms.
+	Near         int // number of times near the fastest
+	// RMS is the root mean square of the log error of expected times near the fastest.
 	RMS float64
-	// Mean and Worst tell what picking by the expectation costs: the time of the pick over
-	// the fastest that was measured, less 1.
+	// Mean and Worst are the cost of picking by expected time: the pick's time over the fastest measured,
+	// less 1.
 	Mean, Worst float64
 	Unmeasured  int // picks that were not measured
 }
 
-// regret is the logarithm of the time of what is picked over the fastest. A pick that was not
-// measured, since it seemed hopeless, is taken to be as slow as the slowest of its family that was.
+// regret returns the log ratio of the pick's time to the fastest. An unmeasured pick, which was not measured
+// because it seemed hopeless, counts as the slowest measured one of its family.
 func (g *group) regret(e expectation) float64 {
 	return g.times[e.pick].log - g.best()
 }
 
-// rival is what other families have for a case, as logarithms of seconds.
+// rival is the other families' pick for a case, as logarithms of seconds.
 type rival struct {
-	least float64 // that is expected of any of their candidates
-	log   float64 // measured, of the candidate of which that is expected
+	least float64 // least expected time of their candidates
+	log   float64 // measured time of that candidate
 	best  float64 // that was measured
 }
 
-// rivals are those of each group as a card's models expect; a group without another of its case has one that is never picked.
+// rivals returns each group's rival by a card's models. A group that is alone in its case has a rival that is
+// never picked.
 func (s *Samples) rivals(groups []*group, card *calibration.Card) ([]rival, error) {
 	expected, err := s.expected(s.groups, card)
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *Samples) rivals(groups []*group, card *calibration.Card) ([]rival, erro
 	return all, nil
 }
 
-// regretBeside is the logarithm of the time of what auto picks, of this group or of its rival, over the fastest of both.
+// regretBeside returns the log ratio of auto's pick, from this group or its rival, to the fastest of both.
 func (g *group) regretBeside(r rival, e expectation) float64 {
 	picked := g.best() + g.regret(e)
 	if r.least < e.least {
@@ -70,8 +70,8 @@ func (g *group) regretBeside(r rival, e expectation) float64 {
 	return picked - min(g.best(), r.best)
 }
 
-// assess makes the figures of the groups that are held out, or of those that are not. moved
-// tells which times of a group count; nil stands for all.
+// assess computes the figures of held-out groups, or of the others. moved marks the times that count; nil
+// means all.
 func assess(groups []*group, expected []expectation, moved [][]bool, held bool) Figures {
 	var f Figures
 	square, total := 0., 0.
@@ -106,7 +106,7 @@ func assess(groups []*group, expected []expectation, moved [][]bool, held bool) 
 	return f
 }
 
-// joined puts the groups of one case together, as auto chooses among all families.
+// joined merges the groups of each case, because auto chooses among all families.
 func joined(groups []*group, expected []expectation) (all []*group, together []expectation) {
 	at := map[candidates.Case]int{}
 	for i, g := range groups {

@@ -1,12 +1,10 @@
 package fitting
 
 import (
-	"cmp"
 	"maps"
 	"math"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
@@ -25,8 +23,7 @@ func samplesOf(t testing.TB, all []candidates.Time) *Samples {
 	return s
 }
 
-// Constants that are off by up to a third are found again from times with noise, as far as
-// times tell them: what is expected of shapes that were held out is right within the noise.
+// The fit recovers constants that are off by up to a third from noisy times.
 func TestConstantsAreRecovered(t *testing.T) {
 	const noise = 0.01
 	keep := func(c candidates.Case, family string) bool {
@@ -51,7 +48,6 @@ func TestConstantsAreRecovered(t *testing.T) {
 	}
 }
 
-// Where times have their clock, that is what they are held against, and models keep it.
 func TestRecordedClock(t *testing.T) {
 	reference := fittest.Reference(t)
 	const constant, name = "clock", "hopper"
@@ -97,7 +93,6 @@ func TestRecordedClock(t *testing.T) {
 	}
 }
 
-// What no time depends on stays, as does what is not asked for: models, and single constants.
 func TestRestStays(t *testing.T) {
 	s := samplesOf(t, fittest.Times(t, fittest.Another(t), 0, 40, fittest.Few))
 	for _, c := range []struct {
@@ -125,7 +120,6 @@ func TestRestStays(t *testing.T) {
 		if len(r.Models) != len(c.moves) || len(r.Models)+len(r.Kept) != len(start.Models) {
 			t.Errorf("--model %v: fitted %v, kept %v", c.models, r.Models, r.Kept)
 		}
-		// Of fp32 and of other families, which were not measured.
 		for _, k := range [][2]string{{"gemv", "issue"}, {"common", "launch"}, {"common", "memory"}} {
 			if got, want := r.Card.Models[k[0]].Constants[k[1]], start.Models[k[0]].Constants[k[1]]; got != want {
 				t.Errorf("--model %v: %v is %v, was %v, and no time depends on it", c.models, k, got, want)
@@ -134,7 +128,7 @@ func TestRestStays(t *testing.T) {
 	}
 }
 
-// Shapes are held out, a fifth of them, with all their types and families.
+// A fifth of the shapes is held out, with all their types and families.
 func TestHeldOut(t *testing.T) {
 	all := fittest.Times(t, fittest.Reference(t), 0, 0, fittest.Few)
 	s := samplesOf(t, all)
@@ -162,7 +156,6 @@ func TestHeldOut(t *testing.T) {
 	}
 }
 
-// The error is that of the times near the best, regret that of the pick.
 func TestFigures(t *testing.T) {
 	log := func(x ...float64) (all []float64) {
 		for _, v := range x {
@@ -183,12 +176,12 @@ func TestFigures(t *testing.T) {
 		math.Abs(got.RMS-want.RMS) > 1e-12 || math.Abs(got.Mean-want.Mean) > 1e-12 || math.Abs(got.Worst-want.Worst) > 1e-12 {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if got := assess([]*group{g, held}, []expectation{{}, {logs: []float64{1}}}, [][]bool{{true, true, true}, {true}}, true); got.RMS != 1 || got.Times != 1 || got.Mean != 0 {
+	if got := assess([]*group{g, held}, []expectation{{}, {logs: []float64{1}}}, [][]bool{{true, true, true}, {true}},
+		true); got.RMS != 1 || got.Times != 1 || got.Mean != 0 {
 		t.Errorf("held out: %+v", got)
 	}
 }
 
-// Auto picks what any family expects to be fastest, and no family's other times are near then.
 func TestJoined(t *testing.T) {
 	c := candidates.Grid(1)[0]
 	groups := []*group{
@@ -219,7 +212,6 @@ func TestJoined(t *testing.T) {
 	}
 }
 
-// Times far from the best count little, as do times that scatter.
 func TestWeights(t *testing.T) {
 	all := fittest.Times(t, fittest.Reference(t), 0, 1, func(_ candidates.Case, family string) bool { return family == "gemv" })
 	all[0].Seconds, all[0].Interval = 1, [2]float64{1, 1}
@@ -239,7 +231,6 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-// TestRegretBeside: what auto picks is the group's own candidate or its rival's, whichever is expected to be faster.
 func TestRegretBeside(t *testing.T) {
 	g := &group{times: []measured{{log: 1.0}, {log: 1.2}}}
 	for name, c := range map[string]struct {
@@ -258,89 +249,5 @@ func TestRegretBeside(t *testing.T) {
 		if got := g.regretBeside(c.rival, c.own); math.Abs(got-c.want) > 1e-12 {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
-	}
-}
-
-// A fit that is stopped at once leaves what was there; one that may begin at another card's constants
-// does so where they are better.
-func TestStartAndStop(t *testing.T) {
-	truth := fittest.Another(t, "gemv")
-	s := samplesOf(t, fittest.Times(t, truth, 0, 20, func(_ candidates.Case, family string) bool { return family == "gemv" }))
-	start := fittest.Reference(t)
-	gemv := []string{"gemv"}
-	stopped, err := Refit(s, start, Options{Evaluations: 100, Models: gemv, Left: func() time.Duration { return 0 }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !maps.Equal(stopped.Card.Models["gemv"].Constants, start.Models["gemv"].Constants) {
-		t.Error("a fit that was stopped at once has changed constants")
-	}
-	for after := range 100 { // wherever it is stopped
-		asked := 0
-		_, err := Refit(s, start, Options{Evaluations: 60, Models: gemv, Left: func() time.Duration {
-			if asked++; asked > after {
-				return 0
-			}
-			return time.Hour
-		}})
-		if err != nil {
-			t.Fatalf("stopped after %d questions: %v", after, err)
-		}
-	}
-	for name, also := range map[string]*calibration.Card{"worse": worse(start), "right": truth} {
-		r, err := Refit(s, start, Options{Evaluations: 4, Models: gemv, Also: []*calibration.Card{also}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if f := r.Models[0].Fitted; name == "right" && f.After.RMS > 1e-3 || f.After.RMS > f.Before.RMS {
-			t.Errorf("beginning at what is %s: %+v", name, f)
-		}
-	}
-}
-
-// worse is a card whose constants of gemv are off by a half.
-func worse(c *calibration.Card) *calibration.Card {
-	c = c.Clone()
-	for name := range c.Models["gemv"].Constants {
-		scale(c, "gemv", name, 1.5)
-	}
-	return c
-}
-
-// Among few plans that were measured the best of those counts as the pick; else one that was not is a bad pick.
-func TestSparse(t *testing.T) {
-	all := fittest.Times(t, fittest.Reference(t), 0, 1, func(_ candidates.Case, family string) bool { return family == "gemv" })
-	slices.SortFunc(all, func(x, y candidates.Time) int { return cmp.Compare(x.Seconds, y.Seconds) })
-	s := samplesOf(t, all[1:]) // without what is picked
-	for _, sparse := range []bool{false, true} {
-		if sparse {
-			s.Sparse()
-		}
-		e, err := s.expected(s.groups, fittest.Reference(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := s.groups[0].regret(e[0]); sparse != (got < 1e-9) {
-			t.Errorf("sparse %v: regret %v", sparse, got)
-		}
-	}
-}
-
-// Each model gets an equal part of the time, the last one, too.
-func TestTurns(t *testing.T) {
-	left := 12 * time.Second
-	o := Options{Left: func() time.Duration { return left }}
-	for turns := 3; turns > 0; turns-- {
-		ended, used := o.turn(turns), 0
-		for !ended() {
-			left -= time.Second
-			used++
-		}
-		if used != 4 {
-			t.Errorf("%d turns before the end: %d of 12 seconds, want 4", turns, used)
-		}
-	}
-	if (Options{}).turn(1) != nil {
-		t.Error("a turn ends though there is any time")
 	}
 }

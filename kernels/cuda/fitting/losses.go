@@ -8,21 +8,20 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Close is the loss up to which a pick counts as the best: two candidates that are measured once more
-// change places within that.
+// Close is the maximum loss of a pick that counts as the best. Two candidates within it change order in
+// repeated measurements.
 const Close = 0.01
 
-// Losses tell what picks cost: their times over the fastest that were measured, less 1.
+// Losses are the costs of picks: their times over the fastest measured, less 1.
 type Losses struct {
-	Cases, Close int // of the cases, those whose loss is at most [Close]
-	// Mean, P99 and Worst are of all cases; 99 of 100 cases lose at most P99.
+	Cases, Close int // Close counts cases with a loss of at most [Close]
+	// Mean, P99 and Worst cover all cases; P99 is the 99th percentile.
 	Mean, P99, Worst float64
 }
 
-// Share is the part of the cases whose loss is at most [Close].
+// Share returns the fraction of cases with a loss of at most [Close].
 func (l Losses) Share() float64 { return float64(l.Close) / float64(max(1, l.Cases)) }
 
-// losses sums up.
 func losses(all []float64) Losses {
 	if len(all) == 0 {
 		return Losses{}
@@ -38,17 +37,15 @@ func losses(all []float64) Losses {
 	return l
 }
 
-// Picks are the losses of auto's picks in cases of one kind, with the constants of the start and with those fitted.
+// Picks are the losses of auto's picks in cases of one kind, with start and fitted constants.
 type Picks struct {
 	Kind          string
 	Before, After Losses
 }
 
-// pickBands are where ranges of rows of A begin.
 var pickBands = []int{1, 17, 65, 512, 2048}
 
-// picks are the losses of the groups that are held out, or of those that are not: of all, by rows of A and by type.
-// The groups are cases of products, with all of their families.
+// picks returns the losses of held-out groups, or of the others: in total, by rows of A and by type.
 func picks(groups []*group, before, after []expectation, held bool) []Picks {
 	kind := func(name string, of func(*group) bool) Picks {
 		var was, is []float64

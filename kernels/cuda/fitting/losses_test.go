@@ -8,7 +8,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/candidates"
 )
 
-// Losses are summed up by rows of A and by type, of what is held out apart.
 func TestPicks(t *testing.T) {
 	of := func(m int, d kernels.DType, held bool, seconds ...float64) *group {
 		g := &group{c: candidates.Case{Subject: kernels.Product(d, 4096, 4096), M: m}, held: held}
@@ -42,10 +41,10 @@ func TestPicks(t *testing.T) {
 			t.Errorf("got %+v, want %+v", g, w)
 		}
 	}
-	if rest := picks(groups, before, after, false); len(rest) != 3 || rest[1].Kind != "m 2048 and up" || rest[1].Before.Worst != 1 || rest[1].After.Share() != 1 {
+	if rest := picks(groups, before, after, false); len(rest) != 3 || rest[1].Kind != "m 2048 and up" || rest[1].Before.Worst != 1 ||
+		rest[1].After.Share() != 1 {
 		t.Errorf("not held out: %+v", rest)
 	}
-	// Of 200 cases two may lose more.
 	many := make([]float64, 200)
 	many[7], many[8], many[9] = 3, 2, 1
 	if l := losses(many); l.P99 != 1 || l.Worst != 3 || l.Close != 197 {

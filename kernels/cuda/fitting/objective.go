@@ -1,63 +1,55 @@
 package fitting
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
 )
 
-// What is minimized: the mean of robust squares of log time, plus the mean regret, half of it
-// within the family and half of it among all families, plus a
-// pull towards where the fit began, so that constants to which no time is sensitive stay.
+// The objective is the mean robust square of log-time errors, plus the mean regret, plus a pull toward the
+// start. Half of the regret is within the family, half among all families. The pull keeps constants that
+// hardly affect the times.
 const (
-	// robust is the error beyond which errors count in proportion: few models are right
-	// about everything.
+	// robust is the error beyond which errors count linearly, because models are inexact.
 	robust = 0.1
-	// regretWeight makes a regret of 1 % as bad as an error of 10 %.
+	// regretWeight makes a regret of 1 % equivalent to an error of 10 %.
 	regretWeight = 1
 	pullWeight   = 3e-4
 )
 
-// problem is a model with what its constants move.
 type problem struct {
 	samples   *Samples
 	model     string
-	card      *calibration.Card // where the fit begins, and all other models; never changed
+	card      *calibration.Card // start of the fit and all other models; never changed
 	constants []string          // that move something
 	touched   touched           // by the constants
-	fitted    touched           // what is not held out of that
-	rivals    []rival           // of each group that is fitted to
-	weights   float64           // sum of what is fitted to
+	fitted    touched           // groups that are not held out
+	rivals    []rival           // of each fitted group
+	weights   float64           // sum over fitted times
 	start     []float64         // logarithms of the constants
-	others    [][]float64       // where the fit may begin instead
-	origin    []float64         // to where they are pulled
-	best      []float64         // of all points that were tried
+	origin    []float64         // target of the pull
+	best      []float64         // of all evaluated points
 	least     float64           // the objective there
 	left      int               // evaluations
-	stop      func() bool       // nil for never
-	stopped   bool              // by that
-	pull      float64
 }
 
-// touched are groups of which some times depend on a model's constants.
 type touched struct {
 	groups []*group
-	moved  [][]bool // the times, of each group, that do
+	moved  [][]bool // the dependent times of each group
 }
 
 func (t *touched) add(g *group, moved []bool) {
 	t.groups, t.moved = append(t.groups, g), append(t.moved, moved)
 }
 
-// sway is by how much a constant is moved, both ways, to see which times depend on it.
+// sway is the factor, in both directions, that shows which times depend on a constant.
 const sway = 1.3
 
-// newProblem finds out what a model's constants move, beginning at card and pulled towards
-// origin. It is nil where no time that may be fitted to depends on any.
-func newProblem(s *Samples, model string, card, origin *calibration.Card, o Options) (*problem, error) {
-	p := &problem{samples: s, model: model, card: card, pull: pullWeight * cmp.Or(o.Pull, 1)}
+// newProblem finds the times that depend on a model's constants, starting at card and pulled toward origin.
+// It returns nil if no fitted time depends on any.
+func newProblem(s *Samples, model string, card, origin *calibration.Card) (*problem, error) {
+	p := &problem{samples: s, model: model, card: card}
 	all := card.Models[model].Order(model)
 	before, err := s.expected(s.groups, card)
 	if err != nil {
@@ -91,9 +83,6 @@ func newProblem(s *Samples, model string, card, origin *calibration.Card, o Opti
 		}
 	}
 	p.origin = p.logs(origin)
-	for _, other := range o.Also {
-		p.others = append(p.others, p.logs(other))
-	}
 	for i, g := range p.fitted.groups {
 		for j, t := range g.times {
 			if p.fitted.moved[i][j] {
@@ -104,7 +93,6 @@ func newProblem(s *Samples, model string, card, origin *calibration.Card, o Opti
 	return p, nil
 }
 
-// logs are the logarithms of a card's constants.
 func (p *problem) logs(c *calibration.Card) []float64 {
 	var x []float64
 	for _, name := range p.constants {
@@ -113,10 +101,11 @@ func (p *problem) logs(c *calibration.Card) []float64 {
 	return x
 }
 
-// moved tells the times that are expected to be others when constants of a model are larger or
-// smaller. Several of them are moved by different ratios, since some only matter by theirs.
-// before is what is expected with those of card.
-func (s *Samples) moved(groups []*group, before []expectation, card *calibration.Card, model string, constants ...string) ([][]bool, error) {
+// moved marks the times whose expectation changes with the model's constants. Several constants change by
+// different ratios, because some matter only relative to others. before is the expectation with card's
+// constants.
+func (s *Samples) moved(groups []*group, before []expectation, card *calibration.Card, model string,
+	constants ...string) ([][]bool, error) {
 	moved := make([][]bool, len(groups))
 	for i, g := range groups {
 		moved[i] = make([]bool, len(g.times))
@@ -139,14 +128,12 @@ func (s *Samples) moved(groups []*group, before []expectation, card *calibration
 	return moved, nil
 }
 
-// scale multiplies a constant.
 func scale(c *calibration.Card, model, constant string, by float64) {
 	q := c.Models[model].Constants[constant]
 	q.Value *= by
 	c.Models[model].Constants[constant] = q
 }
 
-// at is the card with the constants whose logarithms are x.
 func (p *problem) at(x []float64) *calibration.Card {
 	c := p.card.Clone()
 	for i, name := range p.constants {
@@ -157,25 +144,19 @@ func (p *problem) at(x []float64) *calibration.Card {
 	return c
 }
 
-// point is what is known of a set of constants.
 type point struct {
 	x         []float64
-	residuals []float64 // expected less measured, of what is fitted to
+	residuals []float64 // expected less measured, for fitted times
 	smooth    float64   // the objective without regret
 	objective float64
 }
 
-// farthest is the factor by which a constant may become another one than where it is pulled to:
-// further away none was ever found, and what no time tells would wander off.
+// farthest is the maximum factor from the pull's target. Real constants are closer, and it stops constants
+// without effect from drifting.
 const farthest = 10
 
-// evaluate tries a set of constants and remembers the best of all.
 func (p *problem) evaluate(x []float64) (point, error) {
 	p.left--
-	if p.stop != nil && p.stop() {
-		p.left, p.stopped = 0, true
-		return point{x: x, smooth: math.Inf(1), objective: math.Inf(1)}, nil
-	}
 	for i := range x {
 		if math.Abs(x[i]-p.origin[i]) > math.Log(farthest) {
 			return point{x: x, smooth: math.Inf(1), objective: math.Inf(1)}, nil
@@ -199,7 +180,7 @@ func (p *problem) evaluate(x []float64) (point, error) {
 		regret += (g.regret(expected[i]) + g.regretBeside(p.rivals[i], expected[i])) / 2
 	}
 	for i := range x {
-		at.smooth += p.pull * (x[i] - p.origin[i]) * (x[i] - p.origin[i])
+		at.smooth += pullWeight * (x[i] - p.origin[i]) * (x[i] - p.origin[i])
 	}
 	at.objective = at.smooth + regretWeight*regret/float64(len(groups))
 	if at.objective < p.least {
@@ -208,7 +189,7 @@ func (p *problem) evaluate(x []float64) (point, error) {
 	return at, nil
 }
 
-// huber is the square of small errors, and in proportion to large ones.
+// huber is quadratic for small errors and linear for large ones.
 func huber(r float64) float64 {
 	if r = math.Abs(r); r > robust {
 		return robust * (2*r - robust)
@@ -216,7 +197,7 @@ func huber(r float64) float64 {
 	return r * r
 }
 
-// fittedWeights are the weights of the residuals, for the squares that huber is near r.
+// fittedWeights returns weights that make squares approximate huber near the residuals.
 func (p *problem) fittedWeights(residuals []float64) []float64 {
 	var all []float64
 	for i, g := range p.fitted.groups {

@@ -6,68 +6,48 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/candidates"
 )
 
-// passes is how often all models are fitted in turn: some share times, each of which begins
-// where the last pass left the others.
+// passes is how often all models are fitted in turn. Models share times, and each pass starts from the
+// others' last constants.
 const passes = 2
 
-// clockConstant is what models call the clock under load as a part of the highest one.
+// clockConstant is the models' name for the clock under load as a fraction of the highest one.
 const clockConstant = "clock"
 
-// digits is how many of a constant are kept.
 const digits = 4
 
-// Comparison is figures with the constants of the start and with those fitted.
+// Comparison has the figures with start and fitted constants.
 type Comparison struct{ Before, After Figures }
 
-// Outcome is what fitting a model gave, for what it was fitted to and for what was held out.
+// Outcome is the result of fitting a model, on fitted and held-out shapes.
 type Outcome struct {
 	Name         string
 	Fitted, Held Comparison
 }
 
-// Options are what is fitted, and how long.
+// Options select the models and limit the fit.
 type Options struct {
 	Models      []string // empty for all
-	Evaluations int      // of a model, at most
-	// Also are cards at whose constants a model's fit begins where they meet the times better than those of
-	// the start.
-	Also []*calibration.Card
-	// Pull is by how many times constants are pulled to those of the start more than usually; 0 is 1.
-	Pull float64
-	// Left is how much time there is left for the fit, of which each model gets an equal part; nil is any time.
-	Left func() time.Duration
+	Evaluations int      // at most, for each model
 }
 
-// turn is when a model's turn ends: after an equal part of the time for so many turns that are still to come. It is nil
-// where there is any time.
-func (o Options) turn(turns int) (ended func() bool) {
-	if o.Left == nil {
-		return nil
-	}
-	left := o.Left()
-	end := left - left/time.Duration(max(1, turns))
-	return func() bool { return o.Left() <= max(0, end) }
-}
-
-// Result is a card's new constants and how good they are.
+// Result is a card's new constants and their quality.
 type Result struct {
 	Start, Card *calibration.Card
-	Models      []Outcome // that were fitted, by name
+	Models      []Outcome // fitted models, sorted by name
 	Choices     []Outcome // of auto, among all families of an operation
-	Kept        []string  // models that stay as they are
-	// Fitted and Held are what auto's picks cost in products that were fitted to and that were held out.
+	Kept        []string  // models that keep their constants
+	// Fitted and Held are the losses of auto's picks in fitted and held-out products.
 	Fitted, Held []Picks
 }
 
-// Refit fits the models that are asked for, beginning at start. Where the clock was recorded with the times, what they
-// show of it is the models' clock under load, and nothing else changes that.
+// Refit fits the requested models, starting at start. If the clock was recorded with the times, it determines
+// the models' clock under load, which is then not fitted.
 func Refit(s *Samples, start *calibration.Card, o Options) (*Result, error) {
 	r := &Result{Start: start, Card: start.Clone()}
 	fitted := map[string]*problem{}
@@ -83,14 +63,13 @@ func Refit(s *Samples, start *calibration.Card, o Options) (*Result, error) {
 		}
 	}
 	for pass := range passes {
-		for i, name := range names {
-			ended := o.turn((passes-pass)*len(names) - i)
-			if ended != nil && ended() || share(o.Evaluations, pass) < 1 {
+		for _, name := range names {
+			if share(o.Evaluations, pass) < 1 {
 				continue
 			}
 			p, err := fitted[name], error(nil)
 			if p == nil {
-				p, err = newProblem(s, name, r.Card, start, o)
+				p, err = newProblem(s, name, r.Card, start)
 			}
 			if err != nil {
 				return nil, err
@@ -98,7 +77,6 @@ func Refit(s *Samples, start *calibration.Card, o Options) (*Result, error) {
 			if p == nil {
 				continue
 			}
-			p.stop = ended
 			if err := p.solve(r.Card, share(o.Evaluations, pass)); err != nil {
 				return nil, err
 			}
@@ -136,10 +114,8 @@ func Refit(s *Samples, start *calibration.Card, o Options) (*Result, error) {
 	return r, r.choose(s)
 }
 
-// share is the part of the evaluations that a pass gets.
 func share(evaluations, pass int) int { return (evaluations + passes - 1 - pass) / passes }
 
-// choose tells what auto picks among all families.
 func (r *Result) choose(s *Samples) error {
 	for _, o := range kernels.Operations() {
 		var groups []*group
@@ -173,7 +149,7 @@ func (r *Result) choose(s *Samples) error {
 	return nil
 }
 
-// Describe makes the card that of the times, and says what its models were fitted to.
+// Describe sets the card's identity from the times, and each model's summary of its fit.
 func (r *Result) Describe(on candidates.Card) {
 	c := r.Card
 	c.Format, c.Card, c.Capability, c.SMs, c.Bandwidth = calibration.Format, on.Card, on.Capability, on.SMs, on.Bandwidth
@@ -193,24 +169,24 @@ func (r *Result) Describe(on candidates.Card) {
 	}
 }
 
-// String says what a model was fitted to.
+// String summarizes a model's fitted times.
 func (o Outcome) String() string {
 	f, h := o.Fitted.After, o.Held.After
 	text := fmt.Sprintf("%d times of %d cases", f.Times, f.Cases)
 	if f.Near == 0 {
 		return text + ", none of them near the best"
 	}
-	text += fmt.Sprintf(": it meets those near the best within %s %% (root mean square), and what is picked by it is on average %s %% slower than the fastest candidate measured", Percent(f.RMS), Percent(f.Mean))
+	text += fmt.Sprintf(": it meets those near the best within %s %% (root mean square), and what is picked by it is on average %s %% "+
+		"slower than the fastest candidate measured", Percent(f.RMS), Percent(f.Mean))
 	if h.Near > 0 {
-		text += fmt.Sprintf("; for %d further cases, to which it was not fitted, %s %% and %s %%", h.Cases, Percent(h.RMS), Percent(h.Mean))
+		text += fmt.Sprintf("; for %d held-out cases %s %% and %s %%", h.Cases, Percent(h.RMS), Percent(h.Mean))
 	}
 	return text
 }
 
-// Percent prints a part of 1 in hundredths.
+// Percent formats a fraction as percent.
 func Percent(x float64) string { return strconv.FormatFloat(100*x, 'f', 1, 64) }
 
-// rounded keeps the leading digits of a positive number.
 func rounded(x float64) float64 {
 	v, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', digits, 64), 64)
 	if err != nil || math.IsInf(v, 0) {

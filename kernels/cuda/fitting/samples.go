@@ -12,48 +12,46 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/candidates"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// How much a time counts. What is far from the fastest is never picked, so that its time need
-// not be met: from farAway times the fastest on, weights fall off with the power decay of
-// the ratio. A time whose interval is as wide as scatter to either side counts half.
+// The weight of a time. Slow candidates are never picked, so their times matter less: beyond farAway times
+// the fastest, weights fall with the power decay of the ratio. A time with an interval of ±scatter has half
+// weight.
 const (
 	farAway = 1.25
 	decay   = 4
 	scatter = 0.03
 )
 
-// heldOut is the part of the shapes that nothing is fitted to: they tell what the constants
-// are worth for shapes that nobody measured.
+// heldOut is the fraction of shapes that are not fitted; they measure the constants' quality for unmeasured
+// shapes.
 const heldOut = 0.2
 
-// heldOutStream tells this use of the seed from others.
+// heldOutStream separates this use of the seed from others.
 const heldOutStream = 0x68656c64
 
-// measured is the time of one candidate.
 type measured struct {
 	index  int     // among the family's candidates for the case
 	log    float64 // of its seconds
 	weight float64
-	near   bool // the fastest, or less than farAway times that
+	near   bool // less than farAway times the fastest
 }
 
-// group is the candidates of one family for one case that were measured.
 type group struct {
 	c      candidates.Case
 	family string
 	times  []measured
-	arch   planning.Arch // at the clock of the times, as far as it is known: a case's candidates take turns, and share it
-	held   bool          // out: not fitted to
+	arch   planning.Arch // with the recorded clock, if any, which a case's interleaved candidates share
+	held   bool
 }
 
-// multiplies says that the tensor cores have more to do for a case than the memory.
+// multiplies reports whether a case is bound by the tensor cores rather than memory.
 func (g *group) multiplies() bool { return g.c.Operation == kernels.GEMM && g.c.M >= tensorRows }
 
-// tensorRows is from how many rows on.
 const tensorRows = 1024
 
-// clock is the clock under load as a part of the highest one, 0 where it is not known.
+// clock returns the clock under load as a fraction of the highest one, 0 if unknown.
 func (s *Samples) clock() float64 {
 	var all []float64
 	for _, g := range s.groups {
@@ -64,23 +62,17 @@ func (s *Samples) clock() float64 {
 	if len(all) == 0 || s.arch.ClockMHz <= 0 {
 		return 0
 	}
-	mhz, _, _ := candidates.Median(all)
+	mhz, _, _ := stats.MedianInterval(all)
 	return mhz / s.arch.ClockMHz
 }
 
-// Samples are all that was measured.
+// Samples are all measured times.
 type Samples struct {
 	arch   planning.Arch
 	groups []*group
-	sparse bool
 }
 
-// Sparse says that plans that were not measured may be as good as those that were: regret is that of the best pick
-// among the latter. Otherwise they were left out for being hopeless.
-func (s *Samples) Sparse() { s.sparse = true }
-
-// NewSamples sorts times into groups and holds the plans of this program against those that
-// were measured.
+// NewSamples groups times and checks this program's plans against the measured ones.
 func NewSamples(a planning.Arch, times []candidates.Time) (*Samples, error) {
 	type key struct {
 		c      candidates.Case
@@ -118,7 +110,7 @@ func NewSamples(a planning.Arch, times []candidates.Time) (*Samples, error) {
 	}
 	for _, g := range s.groups {
 		if known := clocks[g]; len(known) > 0 {
-			g.arch.LoadMHz, _, _ = candidates.Median(known)
+			g.arch.LoadMHz, _, _ = stats.MedianInterval(known)
 		}
 		best := g.best()
 		for i := range g.times {
@@ -131,7 +123,6 @@ func NewSamples(a planning.Arch, times []candidates.Time) (*Samples, error) {
 	return s, nil
 }
 
-// best is the least of a group's times, as a logarithm.
 func (g *group) best() float64 {
 	best := math.Inf(1)
 	for _, t := range g.times {
@@ -140,7 +131,6 @@ func (g *group) best() float64 {
 	return best
 }
 
-// slowest is the place of the greatest.
 func (g *group) slowest() int {
 	at := 0
 	for i, t := range g.times {
@@ -151,13 +141,13 @@ func (g *group) slowest() int {
 	return at
 }
 
-// shape is a case without its data type: what is held out is so in all of them.
+// shape returns a case without its data type, because shapes are held out in all types.
 func shape(c candidates.Case) candidates.Case {
 	c.DType = ""
 	return c
 }
 
-// HoldOut draws the shapes that are held out, a fifth of them. Nothing is fitted to those.
+// HoldOut draws a fifth of the shapes, which are excluded from the fit.
 func (s *Samples) HoldOut(seed uint64) {
 	var shapes []candidates.Case
 	groups := map[candidates.Case][]*group{}
@@ -176,16 +166,14 @@ func (s *Samples) HoldOut(seed uint64) {
 	}
 }
 
-// expectation is what models expect of a group.
 type expectation struct {
-	logs  []float64 // of the seconds of what was measured, as the group's times
-	least float64   // that of the candidate that is picked among all
-	pick  int       // its place among the times, or that of the slowest of its family where it was not measured
-	// unmeasured is a pick that was not measured, since it seemed hopeless.
+	logs  []float64 // log-seconds of the measured times, in order
+	least float64   // of the candidate picked among all
+	pick  int       // its index among the times, or the slowest's if it was not measured
+	// unmeasured marks a pick without a time, because it seemed hopeless.
 	unmeasured bool
 }
 
-// expected is what a card's models expect of groups.
 func (s *Samples) expected(groups []*group, card *calibration.Card) ([]expectation, error) {
 	restore, err := calibration.Try(card)
 	if err != nil {
@@ -202,7 +190,7 @@ func (s *Samples) expected(groups []*group, card *calibration.Card) ([]expectati
 				if err != nil {
 					return err
 				}
-				all[i] = groups[i].expect(plans, s.sparse)
+				all[i] = groups[i].expect(plans)
 			}
 			return nil
 		})
@@ -210,21 +198,12 @@ func (s *Samples) expected(groups []*group, card *calibration.Card) ([]expectati
 	return all, parts.Wait()
 }
 
-// expect is what is expected of the group among all plans of its family, or among those that were measured.
-func (g *group) expect(plans []candidates.Expected, measured bool) expectation {
+// expect returns the group's expectation among all plans of its family.
+func (g *group) expect(plans []candidates.Expected) expectation {
 	first := 0
-	if measured {
-		first = g.times[0].index
-		for _, t := range g.times {
-			if plans[t.index].Seconds < plans[first].Seconds {
-				first = t.index
-			}
-		}
-	} else {
-		for i, plan := range plans {
-			if plan.Seconds < plans[first].Seconds {
-				first = i
-			}
+	for i, plan := range plans {
+		if plan.Seconds < plans[first].Seconds {
+			first = i
 		}
 	}
 	e := expectation{logs: make([]float64, len(g.times)), least: math.Log(plans[first].Seconds), pick: g.slowest(), unmeasured: true}

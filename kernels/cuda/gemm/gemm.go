@@ -1,6 +1,5 @@
-// Package gemm is what the families of kernels for products share: the problem that they
-// plan, where its operands lie, and the ladder that makes kernels of a device of them. Each
-// family is a package below.
+// Package gemm is the common part of kernel families for products: the problem to plan, its operands'
+// addresses, and the ladder that turns families into a device's kernels. Each family is a package below.
 package gemm
 
 import (
@@ -13,39 +12,35 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
 )
 
-// Problem is what a family of kernels is asked to do: a normalized product, and how its
-// operands lie.
+// Problem is a normalized product and the alignment of its operands.
 type Problem struct {
-	kernels.Problem
+	kernels.Task
 	Aligned Alignment
 }
 
-// NewProblem is the normalized p with operands that are aligned to so many bytes.
-func NewProblem(p kernels.Problem, a, c int) Problem {
-	return Problem{Problem: p, Aligned: Alignment{A: a, C: c}}
+// NewProblem returns the normalized p with the alignment of A and C in bytes.
+func NewProblem(p kernels.Task, a, c int) Problem {
+	return Problem{Task: p, Aligned: Alignment{A: a, C: c}}
 }
 
-// Alignment is the largest power of two, at most 16, in bytes, that divides the
-// address of a matrix and the distance of its rows. B needs none: packed weights
-// are aligned to 16 bytes.
+// Alignment is the largest power of two in bytes, at most 16, that divides a matrix's address and row stride.
+// Packed weights are aligned to 16 bytes.
 type Alignment struct{ A, C int }
 
-// Addresses are where a product's operands lie on the device. B is a packed
-// matrix: N rows of K elements, LDB apart, LDB·size a multiple of 16, with zeros
-// between K and LDB.
+// Addresses are the device addresses of a product's operands. B is a packed matrix: N rows of K elements, LDB
+// apart, LDB·size a multiple of 16, with zeros between K and LDB.
 type Addresses struct {
 	A, B, C        uint64
 	LDB            int
 	Scratch, Flags uint64
 }
 
-// Family and Plan are those of products.
+// Family and Plan are planning's types for products.
 type (
 	Family = planning.Family[Problem, Addresses]
 	Plan   = planning.Plan[Addresses]
 )
 
-// labelOf names a plan among several families by its family as well.
 func labelOf(among []Family, best Family, plan Plan) string {
 	if len(among) > 1 {
 		return planning.JoinLabel(best.Name(), plan.Label)
@@ -53,17 +48,21 @@ func labelOf(among []Family, best Family, plan Plan) string {
 	return plan.Label
 }
 
-// bufferAlignment is how the address of a buffer is aligned at least, in bytes.
+// bufferAlignment is the minimum alignment of a buffer's address, in bytes.
 const bufferAlignment = 256
 
-// ChoiceOf is what the best of families would launch on a for p, normalized, with operands at
-// the beginning of buffers. ok is false when none runs it.
-func ChoiceOf(among []Family, a planning.Arch, p kernels.Problem) (c kernels.Choice, ok bool) {
-	q := Problem{p, Alignment{
+// inBuffers returns the alignment of operands at the beginning of buffers.
+func inBuffers(p kernels.Task) Alignment {
+	return Alignment{
 		A: planning.AlignmentOf(bufferAlignment, int64(p.LDA)*int64(p.DType.Size())),
 		C: planning.AlignmentOf(bufferAlignment, int64(p.LDC)*int64(p.DType.Output().Size())),
-	}}
-	best, plan, ok := planning.Pick(among, a, q)
+	}
+}
+
+// ChoiceOf returns the launch that the best of families would make on a for the normalized p, with operands
+// at the beginning of buffers. ok is false if no family supports p.
+func ChoiceOf(among []Family, a planning.Arch, p kernels.Task) (c kernels.Choice, ok bool) {
+	best, plan, ok := planning.Pick(among, a, Problem{p, inBuffers(p)})
 	if !ok {
 		return c, false
 	}
@@ -77,7 +76,7 @@ func ChoiceOf(among []Family, a planning.Arch, p kernels.Problem) (c kernels.Cho
 	return c, true
 }
 
-// DescribeAuto says among what auto picks on a GPU, and whether anything was measured on its like.
+// DescribeAuto describes auto's candidates on a GPU, and notes if its compute capability was never measured.
 func DescribeAuto(a planning.Arch, among []Family) string {
 	names := make([]string, len(among))
 	for i, f := range among {
@@ -86,17 +85,17 @@ func DescribeAuto(a planning.Arch, among []Family) string {
 	return fmt.Sprintf("picks the least expected time among %s, by tiles, waves and bytes%s", strings.Join(names, ", "), untuned(a))
 }
 
-// untuned says of a GPU of a compute capability on which nothing was measured that the models of times are another's.
 func untuned(a planning.Arch) string {
-	c, err := calibration.Nearest(a.CC, a.SMs, a.Bandwidth)
-	if err != nil || c.Capability == a.CC {
+	c := calibration.Nearest(a.CC, a.SMs, a.Bandwidth)
+	if c.Capability == a.CC {
 		return ""
 	}
-	return fmt.Sprintf("; runs, not tuned: nothing was measured on compute capability %d.%d, so times are expected as on %s", a.CC/10, a.CC%10, c.Card)
+	return fmt.Sprintf("; runs, not tuned: compute capability %d.%d was not measured, so times are predicted as for %s", a.CC/10, a.CC%10,
+		c.Card)
 }
 
-// Present divides families into the families that run on a and the reasons of those
-// that don't. A family that runs some type and shape is there.
+// Present divides families into those that run on a and the reasons of the others. A family runs if it
+// supports some type and shape.
 func Present(families []Family, a planning.Arch) (there []Family, missing []kernels.Missing) {
 	for _, f := range families {
 		if reason := nothing(f, a); reason != "" {
@@ -108,17 +107,16 @@ func Present(families []Family, a planning.Arch) (there []Family, missing []kern
 	return there, missing
 }
 
-// nothing is why a family runs nothing at all on a, empty when it runs something. It
-// asks for a decoder's product and for a large one in every type.
+// nothing tries a decode-sized and a large product in every type.
 func nothing(f Family, a planning.Arch) string {
 	first := ""
 	for _, d := range kernels.DTypes() {
 		for _, m := range []int{1, 4096} {
-			p, err := kernels.Problem{Shape: kernels.Shape{M: m, N: 4096, K: 4096}, DType: d}.Normalized()
+			p, err := kernels.Task{Subject: kernels.Product(d, 4096, 4096), M: m}.Normalized()
 			if err != nil {
 				return err.Error()
 			}
-			reason := f.Supports(a, Problem{Problem: p})
+			reason := f.Supports(a, Problem{Task: p})
 			if reason == "" {
 				return ""
 			}

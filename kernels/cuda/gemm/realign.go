@@ -6,16 +6,16 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
 )
 
-// Realigned is A for a kernel whose rows must begin at multiples of 16 bytes: where it
-// lies, or copied into scratch ahead of the kernel, which then reads the copy.
+// Realigned is A for a kernel that needs rows at multiples of 16 bytes: A in place, or a copy in scratch made
+// before the kernel.
 type Realigned struct {
-	p      kernels.Problem
+	p      kernels.Task
 	ld     int   // of the copy, in elements
-	Copied int64 // bytes of scratch, which come first in it; 0 where A is read in place
+	Copied int64 // bytes at the start of scratch; 0 if A is read in place
 }
 
-// Realign decides about A.
-func Realign(p kernels.Problem, needed bool) Realigned {
+// Realign decides whether A needs a copy.
+func Realign(p kernels.Task, needed bool) Realigned {
 	r := Realigned{p: p, ld: support.PackedLDB(p.DType, p.K)}
 	if needed {
 		r.Copied = (int64(p.M)*int64(r.ld*p.DType.Size()) + 255) / 256 * 256
@@ -23,7 +23,7 @@ func Realign(p kernels.Problem, needed bool) Realigned {
 	return r
 }
 
-// Seconds is what the copy is expected to take.
+// Seconds returns the expected time of the copy.
 func (r Realigned) Seconds(a planning.Arch) float64 {
 	switch {
 	case r.Copied == 0:
@@ -34,8 +34,8 @@ func (r Realigned) Seconds(a planning.Arch) float64 {
 	return planning.LaunchSeconds(a)
 }
 
-// Calls are the copy, if any. They leave at as the kernel is to see it, its own scratch
-// behind the copy, and lda is A's leading dimension there.
+// Calls returns the copy, if any. It sets at to the kernel's view, with the kernel's own scratch after the
+// copy, and returns A's leading dimension there.
 func (r Realigned) Calls(a planning.Arch, at *Addresses) (calls []planning.Call, lda int) {
 	if r.Copied == 0 {
 		return nil, r.p.LDA

@@ -2,8 +2,8 @@ package gemm
 
 import "github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 
-// TileCall launches a kernel of one tile a block: struct TileParams of tiles.cuh.
-// alignment is what the kernel's loads of A need, in bytes.
+// TileCall launches a kernel of one tile per block with struct TileParams of tiles.cuh. alignment is the
+// bytes that the kernel's loads of A need.
 func TileCall(kernel string, p Problem, at Addresses, m, n, group, threads, alignment int) planning.Call {
 	tilesM, tilesN := planning.DivideUp(p.M, m), planning.DivideUp(p.N, n)
 	c := planning.Call{Kernel: kernel, Grid: planning.Dim3{X: tilesM * tilesN}, Block: planning.Dim3{X: threads}}

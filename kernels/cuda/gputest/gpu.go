@@ -1,6 +1,6 @@
 //go:build cuda
 
-// Package gputest opens the GPU that the tests of a room run on.
+// Package gputest opens the GPU for a package's tests.
 package gputest
 
 import (
@@ -11,17 +11,16 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
 )
 
-// GPU is a GPU with the kernels that a test gives it, none at first: what the tests of one
-// room run on.
+// GPU is a GPU with the matrix kernels that a test sets, initially none.
 type GPU struct {
 	*driver.Device
-	Kernels []kernels.Gemm
+	Products []kernels.Kernel
 }
 
-// Gemms lists the kernels that the test gave.
-func (d GPU) Gemms() []kernels.Gemm { return d.Kernels }
+// Kernels lists the kernels that the test set, whatever the operation.
+func (d GPU) Kernels(kernels.Operation) []kernels.Kernel { return d.Products }
 
-// Missing is empty: nothing was looked for.
+// Missing returns nil.
 func (d GPU) Missing() []kernels.Missing { return nil }
 
 var openFirst = sync.OnceValues(func() (*driver.Device, string) {
@@ -35,7 +34,7 @@ var openFirst = sync.OnceValues(func() (*driver.Device, string) {
 	return d, ""
 })
 
-// First is the first GPU here, or the test is skipped with the reason.
+// First returns the first GPU, or skips the test with the reason.
 func First(t testing.TB) GPU {
 	t.Helper()
 	d, reason := openFirst()
@@ -45,7 +44,7 @@ func First(t testing.TB) GPU {
 	return GPU{Device: d}
 }
 
-// Buffer is memory that is given back when the test ends.
+// Buffer allocates memory that is freed when the test ends.
 func Buffer(t testing.TB, d kernels.Device, bytes int64) kernels.Buffer {
 	t.Helper()
 	b, err := d.Alloc(bytes)

@@ -12,17 +12,16 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// The variables make the tests of this process take the GPU for an older one: compute
-// capability × 10, and the folder of PTX for it (make older-ptx), which the driver compiles
-// for the GPU that is there. So the branches, swizzles and limits of device code for GPUs
-// that nobody has at hand run at least.
+// These variables make the tests treat the GPU as an older one: compute capability × 10, and the folder of
+// PTX for it (make older-ptx), which the driver compiles for the actual GPU. This runs the device code's
+// branches, swizzles and limits for GPUs that are not available.
 const (
 	olderCC  = "GEMMAUDIT_TEST_CC"
 	olderPTX = "GEMMAUDIT_TEST_PTX"
 )
 
-// sharedMax is the shared memory that one block may opt in to, in bytes (CUDA C++ Programming
-// Guide, table of technical specifications by compute capability).
+// sharedMax is a block's maximum opt-in shared memory in bytes (CUDA C++ Programming Guide, table of
+// technical specifications by compute capability).
 var sharedMax = map[int]int{75: 64 << 10, 80: 163 << 10, 86: 99 << 10, 89: 99 << 10}
 
 func init() {

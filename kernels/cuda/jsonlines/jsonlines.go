@@ -1,4 +1,4 @@
-// Package jsonlines reads files of one JSON object a line, of which the first tells of all others.
+// Package jsonlines reads files of one JSON object per line, with a header line.
 package jsonlines
 
 import (
@@ -9,9 +9,9 @@ import (
 	"io"
 )
 
-// Read reads the first line as an H and each further one as a T, without fields that these lack, and has each checked
-// as it is read; no line may have more than most bytes. An error names the line. Without a T there is one that says
-// what was expected; the head is returned all the same.
+// Read reads the first line as an H and each further one as a T, rejects unknown fields, and checks each
+// value as it is read. Lines are limited to most bytes. Errors name the line. A file without a T is an error
+// that gives what was expected; the head is still returned.
 func Read[H, T any](r io.Reader, most int, expected string, checkHead func(H) error, check func(T) error) (head H, items []T, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, most)
@@ -38,7 +38,6 @@ func Read[H, T any](r io.Reader, most int, expected string, checkHead func(H) er
 	return head, items, nil
 }
 
-// read reads one object and checks it.
 func read[T any](line []byte, to *T, check func(T) error) error {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()

@@ -13,31 +13,29 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Card is one GPU as NVML sees it. It is used by one goroutine, like the device
-// that it belongs to.
+// Card is one GPU in NVML. It must be used by one goroutine, like its device.
 type Card struct {
 	m      *Library
 	busID  string
 	device nvml.Device
-	err    error // why nothing is known
+	err    error // why no data is available
 
-	// The last telemetry, when it was taken and for how long it stands.
+	// The last telemetry, its time, and how long it stays valid.
 	last  kernels.Telemetry
 	taken time.Time
 	stand time.Duration
 	now   func() time.Time // nil is time.Now
 }
 
-// Telemetry is asked for between blocks, while the card has nothing to do. A
-// reading stands for a while, and longer the more it costs: the calls go through
-// the driver and take between microseconds and milliseconds, by card and driver.
+// Telemetry is read between blocks, when the card is idle. The calls go through the driver and take
+// microseconds to milliseconds, by card and driver. A slow reading stays valid longer.
 const (
 	leastStand = 20 * time.Millisecond
 	mostStand  = time.Second
-	costShare  = 50 // a reading stands for at least this many times its cost
+	costShare  = 50 // validity, as a multiple of a reading's cost
 )
 
-// Telemetry is the card's power, temperature and throttle reasons now.
+// Telemetry returns the card's power, temperature and throttle reasons.
 func (c *Card) Telemetry() kernels.Telemetry {
 	if c.err != nil {
 		return kernels.Telemetry{}
@@ -67,7 +65,7 @@ func (c *Card) Telemetry() kernels.Telemetry {
 	return t
 }
 
-// EnergyMJ implements [kernels.EnergyMeter]; cards since Volta count.
+// EnergyMJ implements [kernels.EnergyMeter]; cards since Volta have a counter.
 func (c *Card) EnergyMJ() (float64, error) {
 	if c.err != nil {
 		return 0, c.err
@@ -79,13 +77,12 @@ func (c *Card) EnergyMJ() (float64, error) {
 	return float64(mj), nil
 }
 
-// temperature uses the old function, which drivers old and new have.
+// temperature uses the old function, which every driver exports.
 func (c *Card) temperature() (uint32, nvml.Return) {
 	return c.device.GetTemperature(nvml.TEMPERATURE_GPU)
 }
 
-// reasons is the mask of why the clock is reduced, under the name that the function
-// has since driver 535 or under the one before.
+// reasons returns the mask of throttle reasons. The function's name changed in driver 535.
 func (c *Card) reasons() (uint64, string) {
 	const name = "nvmlDeviceGetCurrentClocksEventReasons"
 	if c.m.has(name) {
@@ -94,8 +91,7 @@ func (c *Card) reasons() (uint64, string) {
 	return query(c.m, c.device.GetCurrentClocksThrottleReasons, "nvmlDeviceGetCurrentClocksThrottleReasons")
 }
 
-// throttleReasons lists the reasons of a mask. Idle is no reason to mistrust a measurement and
-// is told apart.
+// throttleReasons lists the reasons of a mask. Idle does not affect measurements and is returned separately.
 func throttleReasons(mask uint64) (reasons []kernels.ThrottleReason, idle bool) {
 	for _, r := range []struct {
 		bit    uint64
@@ -124,8 +120,8 @@ func throttleReasons(mask uint64) (reasons []kernels.ThrottleReason, idle bool) 
 	return reasons, idle
 }
 
-// CardState asks for everything that is known of the card. It takes some
-// milliseconds and is not for use between blocks.
+// CardState returns everything that NVML reports about the card. It takes several milliseconds; don't call it
+// between blocks.
 func (c *Card) CardState() (kernels.CardState, error) {
 	if c.err != nil {
 		return kernels.CardState{}, c.err
@@ -137,7 +133,7 @@ func (c *Card) CardState() (kernels.CardState, error) {
 		}
 	}
 	d := c.device
-	// number reads one figure; unit turns NVML's into ours.
+	// number reads one figure; unit converts NVML's unit to ours.
 	number := func(to *float64, fact string, unit float64, ask func() (uint32, nvml.Return), symbol string) {
 		v, why := query(c.m, ask, symbol)
 		*to = float64(v) * unit
@@ -150,8 +146,10 @@ func (c *Card) CardState() (kernels.CardState, error) {
 	number(&s.MaxClockMHz, "maximum clock", 1, clock(d.GetMaxClockInfo, nvml.CLOCK_SM), "nvmlDeviceGetMaxClockInfo")
 	number(&s.MemoryClockMHz, "memory clock", 1, clock(d.GetClockInfo, nvml.CLOCK_MEM), "nvmlDeviceGetClockInfo")
 	number(&s.MaxMemoryClockMHz, "maximum memory clock", 1, clock(d.GetMaxClockInfo, nvml.CLOCK_MEM), "nvmlDeviceGetMaxClockInfo")
-	number(&s.ApplicationClockMHz, "application clock", 1, clock(d.GetApplicationsClock, nvml.CLOCK_GRAPHICS), "nvmlDeviceGetApplicationsClock")
-	number(&s.DefaultClockMHz, "default application clock", 1, clock(d.GetDefaultApplicationsClock, nvml.CLOCK_GRAPHICS), "nvmlDeviceGetDefaultApplicationsClock")
+	number(&s.ApplicationClockMHz, "application clock", 1, clock(d.GetApplicationsClock, nvml.CLOCK_GRAPHICS),
+		"nvmlDeviceGetApplicationsClock")
+	number(&s.DefaultClockMHz, "default application clock", 1, clock(d.GetDefaultApplicationsClock, nvml.CLOCK_GRAPHICS),
+		"nvmlDeviceGetDefaultApplicationsClock")
 	number(&s.PowerW, "power", 1e-3, d.GetPowerUsage, "nvmlDeviceGetPowerUsage")
 	number(&s.PowerLimitW, "power limit", 1e-3, d.GetEnforcedPowerLimit, "nvmlDeviceGetEnforcedPowerLimit")
 	number(&s.DefaultPowerLimitW, "default power limit", 1e-3, d.GetPowerManagementDefaultLimit, "nvmlDeviceGetPowerManagementDefaultLimit")
@@ -169,7 +167,6 @@ func (c *Card) CardState() (kernels.CardState, error) {
 	return s, nil
 }
 
-// modes reads how the card is set up, and what its memory has suffered.
 func (c *Card) modes(s *kernels.CardState, miss func(fact, why string)) {
 	d := c.device
 	state := func(to *string, fact string, ask func() (nvml.EnableState, nvml.Return), symbol string) {
@@ -201,14 +198,15 @@ func (c *Card) modes(s *kernels.CardState, miss func(fact, why string)) {
 		to   *int64
 		fact string
 		kind nvml.EccCounterType
-	}{{&s.Uncorrected, "uncorrected errors", nvml.VOLATILE_ECC}, {&s.UncorrectedEver, "uncorrected errors of its life", nvml.AGGREGATE_ECC}} {
+	}{{&s.Uncorrected, "uncorrected errors", nvml.VOLATILE_ECC},
+		{&s.UncorrectedEver, "uncorrected errors of its life", nvml.AGGREGATE_ECC}} {
 		v, why := query(c.m, func() (uint64, nvml.Return) {
 			return d.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, counter.kind)
 		}, "nvmlDeviceGetTotalEccErrors")
 		*counter.to = int64(v)
 		miss(counter.fact, why)
 	}
-	// Cards from Ampere on remap rows, those before retire pages.
+	// Cards from Ampere on remap rows; older ones retire pages.
 	pending, remapped := query(c.m, func() (bool, nvml.Return) {
 		_, _, pending, _, ret := d.GetRemappedRows()
 		return pending, ret
@@ -222,7 +220,6 @@ func (c *Card) modes(s *kernels.CardState, miss func(fact, why string)) {
 	miss("memory to be replaced", why)
 }
 
-// link reads the state of the PCIe link.
 func (c *Card) link(s *kernels.CardState, miss func(fact, why string)) {
 	d := c.device
 	for _, f := range []struct {
@@ -242,11 +239,10 @@ func (c *Card) link(s *kernels.CardState, miss func(fact, why string)) {
 	}
 }
 
-// notAvailable is NVML's "don't know" of a 64-bit figure.
+// notAvailable is NVML's "unknown" for a 64-bit figure.
 const notAvailable = ^uint64(0)
 
-// processes lists who else holds memory on the card: work that computes, and
-// displays.
+// processes lists other processes with memory on the card, compute and graphics.
 func (c *Card) processes(s *kernels.CardState, miss func(fact, why string)) {
 	const computing = "nvmlDeviceGetComputeRunningProcesses"
 	const drawing = "nvmlDeviceGetGraphicsRunningProcesses"
@@ -273,7 +269,8 @@ func (c *Card) processes(s *kernels.CardState, miss func(fact, why string)) {
 			}
 			_, err := os.Stat(fmt.Sprintf("/proc/%d", p.Pid))
 			if q.Visible = err == nil; q.Visible {
-				if name, why := query(c.m, func() (string, nvml.Return) { return c.m.lib.SystemGetProcessName(q.PID) }, "nvmlSystemGetProcessName"); why == "" {
+				if name, why := query(c.m, func() (string, nvml.Return) { return c.m.lib.SystemGetProcessName(q.PID) },
+					"nvmlSystemGetProcessName"); why == "" {
 					q.Name = name[strings.LastIndex(name, "/")+1:]
 				}
 			}

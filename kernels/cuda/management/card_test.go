@@ -18,8 +18,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// fakeNVML is a library that exports everything but the symbols of lacks, with one
-// card at busH200.
 func fakeNVML(device *mock.Device, lacks ...string) *mock.Interface {
 	return &mock.Interface{
 		InitFunc: func() nvml.Return { return nvml.SUCCESS },
@@ -46,7 +44,6 @@ func fakeNVML(device *mock.Device, lacks ...string) *mock.Interface {
 
 const busH200 = "0000:1B:00.0"
 
-// fakeH200 is a card at work, throttled by its power limit, with a neighbour.
 func fakeH200() *mock.Device {
 	fixed := func(v uint32) func() (uint32, nvml.Return) {
 		return func() (uint32, nvml.Return) { return v, nvml.SUCCESS }
@@ -127,7 +124,8 @@ func TestCardState(t *testing.T) {
 	}
 	var spec kernels.Spec
 	c.Describe(&spec)
-	if d := cmp.Diff(map[string]string{"driver": "550.54.15", "nvml": "12.550.54.15", "cuda driver api": "12.4", "vbios": "96.00.BC.00.01"}, spec.Versions); d != "" {
+	if d := cmp.Diff(map[string]string{"driver": "550.54.15", "nvml": "12.550.54.15", "cuda driver api": "12.4", "vbios": "96.00.BC.00.01"},
+		spec.Versions); d != "" {
 		t.Error(d)
 	}
 	if d := cmp.Diff(map[string]string{"power limit": "700 W", "ecc": "on", "mig": "off", "compute mode": "default",
@@ -136,8 +134,6 @@ func TestCardState(t *testing.T) {
 	}
 }
 
-// TestMissingSymbols takes the library's functions away one by one, and then all:
-// each missing one is an unknown fact and is never called.
 func TestEnergy(t *testing.T) {
 	c := newManagement(fakeNVML(fakeH200())).Card(busH200)
 	if mj, err := c.EnergyMJ(); err != nil || mj != 123456789 {
@@ -168,7 +164,7 @@ func TestMissingSymbols(t *testing.T) {
 	c.Telemetry()
 	for _, symbol := range slices.Sorted(maps.Keys(m.symbols)) {
 		t.Run(symbol, func(t *testing.T) {
-			// All names of one function go together, as older NVMLs lack all of them.
+			// Older NVMLs lack every name of a function.
 			lacks := []string{symbol, symbol + "_v2", symbol + "_v3"}
 			m := newManagement(fakeNVML(fakeH200(), lacks...))
 			c := m.Card(busH200)
@@ -187,7 +183,7 @@ func TestMissingSymbols(t *testing.T) {
 			}
 		})
 	}
-	// A card that panics when it is asked, and a library that finds nothing but cards.
+	// A card whose functions panic, and a library that only finds cards.
 	lib := fakeNVML(&mock.Device{})
 	lib.ExtensionsFunc = func() nvml.ExtendedInterface {
 		return &mock.ExtendedInterface{LookupSymbolFunc: func(name string) error {
@@ -231,7 +227,6 @@ func TestNoNVML(t *testing.T) {
 	}
 }
 
-// TestRealNVML: whatever this machine has, asking it does no harm.
 func TestRealNVML(t *testing.T) {
 	m := Open()
 	if m.err != nil {
@@ -243,7 +238,7 @@ func TestRealNVML(t *testing.T) {
 	t.Logf("versions %v, card: %v", m.versions(), err)
 }
 
-// TestTelemetryIsSampled: a reading stands for 20 ms, and longer when it is dear.
+// A reading is valid for 20 ms, or longer if it is slow.
 func TestTelemetryIsSampled(t *testing.T) {
 	now := time.Unix(1000, 0)
 	cost := 10 * time.Microsecond

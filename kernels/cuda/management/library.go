@@ -1,7 +1,5 @@
 //go:build cuda
 
-// Package management asks NVML, the driver's management library, about a card: how it is set
-// up, its power, temperature, clocks and energy, and who uses it.
 package management
 
 import (
@@ -14,11 +12,10 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Library is NVML, the driver's management library. A machine without it, or
-// with one that doesn't answer, has a management all the same: it says why.
+// Library is NVML. If it is absent or does not answer, the Library is still valid and returns the reason.
 type Library struct {
 	lib nvml.Interface
-	err error // why nothing can be asked
+	err error // why queries are not possible
 
 	mu      sync.Mutex
 	symbols map[string]bool
@@ -27,25 +24,25 @@ type Library struct {
 // Open opens the system's NVML, once for the process.
 var Open = sync.OnceValue(func() *Library { return newManagement(nvml.New()) })
 
-// newManagement starts a library.
 func newManagement(lib nvml.Interface) *Library {
 	m := &Library{lib: lib, symbols: map[string]bool{}}
 	switch ret := lib.Init(); ret {
 	case nvml.SUCCESS, nvml.ERROR_ALREADY_INITIALIZED:
 	case nvml.ERROR_LIBRARY_NOT_FOUND:
-		m.err = fmt.Errorf("libnvidia-ml.so.1 can't be opened: it comes with the driver; a container gets it with the capability \"utility\"")
+		m.err = fmt.Errorf("libnvidia-ml.so.1 can't be opened: it comes with the driver; a container gets it with the capability " +
+			"\"utility\"")
 	case nvml.ERROR_DRIVER_NOT_LOADED:
 		m.err = fmt.Errorf("NVML finds no driver loaded")
 	case nvml.ERROR_LIB_RM_VERSION_MISMATCH:
-		m.err = fmt.Errorf("NVML and the loaded driver are of different versions: the driver was updated and the machine not started anew")
+		m.err = fmt.Errorf("NVML and the loaded driver have different versions: reboot after the driver update")
 	default:
 		m.err = fmt.Errorf("NVML does not start: %w", ret)
 	}
 	return m
 }
 
-// has says whether the library exports one of some symbols. A function that the
-// library lacks must never be called: the dynamic linker would end the process.
+// has reports whether the library exports one of the symbols. Never call a missing function: the dynamic
+// linker would end the process.
 func (m *Library) has(symbols ...string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -62,8 +59,7 @@ func (m *Library) has(symbols ...string) bool {
 	return false
 }
 
-// query asks for one fact. The answer counts only when ok is true; why says what
-// stood against it.
+// query reads one fact. value is valid only if why is empty.
 func query[T any](m *Library, ask func() (T, nvml.Return), symbols ...string) (value T, why string) {
 	if !m.has(symbols...) {
 		return value, "this driver's NVML has no " + symbols[0]
@@ -75,7 +71,6 @@ func query[T any](m *Library, ask func() (T, nvml.Return), symbols ...string) (v
 	return v, ""
 }
 
-// returned words an error of NVML.
 func returned(ret nvml.Return) string {
 	switch ret {
 	case nvml.ERROR_NOT_SUPPORTED:
@@ -88,8 +83,7 @@ func returned(ret nvml.Return) string {
 	return ret.Error()
 }
 
-// versions are those of the driver, of the newest CUDA API that it serves, and of
-// NVML itself; empty where NVML has nothing to say.
+// versions has the driver, its newest CUDA API, and NVML; empty if unknown.
 func (m *Library) versions() map[string]string {
 	out := map[string]string{}
 	if m.err != nil {
@@ -110,8 +104,8 @@ func (m *Library) versions() map[string]string {
 // CUDAVersion prints 12040 as "12.4".
 func CUDAVersion(v int) string { return strconv.Itoa(v/1000) + "." + strconv.Itoa(v%1000/10) }
 
-// Card finds the card at a PCI bus id, as the driver API prints it
-// ("0000:1B:00.0"). It is never nil; a card that NVML does not know tells nothing.
+// Card returns the card at a PCI bus id in the driver API's format ("0000:1B:00.0"). It is never nil; a card
+// unknown to NVML reports no data.
 func (m *Library) Card(busID string) *Card {
 	c := &Card{m: m, busID: busID, err: m.err}
 	if c.err != nil {
@@ -126,8 +120,7 @@ func (m *Library) Card(busID string) *Card {
 	return c
 }
 
-// Describe adds what NVML knows of a card and does not change while a run lasts:
-// versions, and how the card is set up.
+// Describe adds the card's constant facts from NVML to spec: versions and settings.
 func (c *Card) Describe(spec *kernels.Spec) {
 	if spec.Versions == nil {
 		spec.Versions = map[string]string{}
@@ -159,7 +152,6 @@ func (c *Card) Describe(spec *kernels.Spec) {
 	}
 }
 
-// quantity prints a value with its unit, nothing for 0.
 func quantity(v float64, unit string) string {
 	if v == 0 {
 		return ""

@@ -13,11 +13,10 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// oldNVML names the library that the child process of [TestOldNVML] opens.
 const oldNVML = "GEMMAUDIT_TEST_OLD_NVML"
 
-// TestOldNVML asks a library that lacks most functions for everything. A call to one
-// that is not there would end the process, so another process does it.
+// TestOldNVML calls everything on a library that lacks most functions. It uses another process, because a
+// call to a missing function ends the process.
 func TestOldNVML(t *testing.T) {
 	if path := os.Getenv(oldNVML); path != "" {
 		c := newManagement(nvml.New(nvml.WithLibraryPath(path))).Card(busH200)
@@ -56,7 +55,7 @@ func TestOldNVML(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	// What is no library at all is a reason.
+	// An invalid library file is reported as the reason.
 	broken := filepath.Join(t.TempDir(), "libnvidia-ml.so.1")
 	if err := os.WriteFile(broken, []byte("no library"), 0o644); err != nil {
 		t.Fatal(err)

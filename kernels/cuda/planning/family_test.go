@@ -5,7 +5,6 @@ import (
 	"testing"
 )
 
-// fakeFamily takes a fixed time for as many rows as most.
 type fakeFamily struct {
 	label   string
 	most    int
@@ -79,9 +78,9 @@ func TestWaveSeconds(t *testing.T) {
 	}{
 		{1, 60},     // one block alone
 		{10, 60},    // one on each multiprocessor
-		{11, 100},   // two on some: the multipliers are shared
+		{11, 100},   // some have two, which share the multipliers
 		{20, 100},   // a full wave
-		{21, 160},   // and a block alone
+		{21, 160},   // a full wave and one block
 		{2000, 1e4}, // a hundred waves
 	} {
 		if got := WaveSeconds(a, c.tiles, 2, 60, 100) * 1e6; math.Abs(got-c.want) > 1e-6 {

@@ -1,6 +1,6 @@
-// Package planning is what the kernels' rooms plan with, none of which needs a GPU: what a
-// plan must know of one, families of kernels and the choice among them, launches and the
-// structs that they take, and what all models of time have in common.
+// Package planning is the base of the kernel packages' plans and needs no GPU. It describes GPUs, kernel
+// families and the choice among them, launches with their parameter structs, and the common parts of time
+// models.
 package planning
 
 import (
@@ -10,19 +10,19 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Arch is what a plan needs to know of a GPU.
+// Arch is the description of a GPU for planning.
 type Arch struct {
 	CC        int     // compute capability × 10: 75, 80, 86, 89, 90
 	SMs       int     // streaming multiprocessors
-	SharedMax int     // bytes of shared memory that one block may opt in to
+	SharedMax int     // maximum opt-in shared memory of a block, in bytes
 	L2        int64   // bytes of L2
 	ClockMHz  float64 // the highest SM clock
-	Bandwidth float64 // of memory, bytes a second, as the data sheet has it
-	LoadMHz   float64 // the SM clock while times were taken, 0 where nothing was timed
+	Bandwidth float64 // data-sheet memory bandwidth, bytes per second
+	LoadMHz   float64 // SM clock while candidates were timed, for fits; 0 if unknown
 }
 
-// LoadClock is the clock under load in hertz: that of the times, where some were taken, else a part of the highest one,
-// beyond which it can't be.
+// LoadClock returns the clock under load in Hz: the recorded one, or else the fraction part (at most 1) of the
+// highest clock.
 func (a Arch) LoadClock(part float64) float64 {
 	if a.LoadMHz > 0 {
 		return a.LoadMHz * 1e6
@@ -33,30 +33,27 @@ func (a Arch) LoadClock(part float64) float64 {
 // Dim3 is the extent of a grid, a block or a cluster; zero fields count as one.
 type Dim3 struct{ X, Y, Z int }
 
-// Blocks is the number of blocks of an extent.
+// Blocks returns the number of blocks in an extent.
 func (e Dim3) Blocks() int { return max(1, e.X) * max(1, e.Y) * max(1, e.Z) }
 
-// Call is one kernel launch. Every kernel takes exactly one parameter: a struct,
-// by value.
+// Call is one kernel launch. Every kernel takes one parameter: a struct, by value.
 type Call struct {
 	Kernel  string // the symbol in the module
 	Grid    Dim3
 	Block   Dim3
-	Cluster Dim3 // zero for none
+	Cluster Dim3 // zero: no cluster
 	Shared  int  // dynamic shared memory in bytes
 	Args    Args
-	// Overlap lets the kernel begin while its predecessor drains (programmatic
-	// dependent launch, compute capability 9.0). The kernel then waits, with
-	// griddepcontrol.wait, before it touches anything but weights.
+	// Overlap lets the kernel begin while its predecessor drains (programmatic dependent launch, compute
+	// capability 9.0). The kernel must execute griddepcontrol.wait before it accesses anything but weights.
 	Overlap bool
-	// Cooperative says that the blocks wait for each other, so that all of them must be on
-	// the GPU at once: the driver is asked for that where the launch does not overlap its
-	// predecessor and the GPU offers it.
+	// Cooperative means that blocks wait for each other, so all must be resident. The launch is cooperative
+	// if it does not overlap its predecessor and the GPU supports it.
 	Cooperative bool
 }
 
-// Args is the struct that a kernel takes, laid out as the device compiler does:
-// each field aligned to its size, tensor maps to 64 bytes.
+// Args builds a kernel's parameter struct with the device compiler's layout: each field aligned to its size,
+// tensor maps to 64 bytes.
 type Args struct {
 	Bytes []byte
 	Maps  []PlacedMap
@@ -68,9 +65,8 @@ type PlacedMap struct {
 	Map TensorMap
 }
 
-// TensorMap is a row-major matrix as the tensor memory accelerator sees it
-// (CUDA driver API, cuTensorMapEncodeTiled): boxes of BoxRows × BoxCols elements,
-// zeros where a box leaves the matrix.
+// TensorMap describes a row-major matrix for the tensor memory accelerator (CUDA driver API,
+// cuTensorMapEncodeTiled). Boxes have BoxRows × BoxCols elements, with zeros outside the matrix.
 type TensorMap struct {
 	DType            kernels.DType
 	Address          uint64 // a multiple of 16
@@ -80,7 +76,7 @@ type TensorMap struct {
 	Swizzle          int    // 0, 32, 64 or 128 bytes
 }
 
-// TensorMapBytes is the size of a tensor map in the struct that a kernel takes.
+// TensorMapBytes is the size of a tensor map in a parameter struct.
 const TensorMapBytes = 128
 
 // Align pads to a multiple of n, a power of two.
@@ -120,10 +116,10 @@ func (a *Args) TensorMap(m TensorMap) *Args {
 	return a
 }
 
-// DivideUp is a divided by b, rounded up.
+// DivideUp returns a divided by b, rounded up.
 func DivideUp(a, b int) int { return (a + b - 1) / b }
 
-// OneIf is how a kernel is told yes or no.
+// OneIf returns 1 if yes, else 0.
 func OneIf(yes bool) int {
 	if yes {
 		return 1
@@ -131,8 +127,8 @@ func OneIf(yes bool) int {
 	return 0
 }
 
-// AlignmentOf is the largest power of two, at most 16, that divides an address and the
-// distance of rows, in bytes.
+// AlignmentOf returns the largest power of two, at most 16, that divides an address and a row stride in
+// bytes.
 func AlignmentOf(address uint64, rowBytes int64) int {
 	n := 16
 	for n > 1 && (address|uint64(rowBytes))&uint64(n-1) != 0 {
@@ -141,10 +137,9 @@ func AlignmentOf(address uint64, rowBytes int64) int {
 	return n
 }
 
-// KeptPlans is how many plans of products are remembered, ours and what libraries answer.
-// A product is asked for when it is planned, and again for each copy of its weights;
-// beyond that many products the plan is made anew.
+// KeptPlans is the cache size for product plans and for library choices. A product is planned once and looked
+// up for each copy of its weights; evicted products are planned again.
 const KeptPlans = 1 << 14
 
-// Shared90 is the shared memory that a block may have on compute capability 9.0, in bytes.
+// Shared90 is a block's maximum shared memory on compute capability 9.0, in bytes.
 const Shared90 = 227 << 10

@@ -5,16 +5,18 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 const (
-	// confidence is that of the upper bound of a cell.
+	// confidence of a cell's upper bound.
 	confidence = 0.99
-	// trimmedOf samples one is left out at either end, the strays of a host that was held up.
+	// One in trimmedOf samples is trimmed at either end, to drop outliers from host delays.
 	trimmedOf = 7
 )
 
-// Cell is a product by our kernel and by the better of its peers.
+// Cell compares our kernel with its better peer on one product.
 type Cell struct {
 	Product
 	Label       string // of ours
@@ -22,23 +24,21 @@ type Cell struct {
 	US, PeerUS  float64
 	Samples     int
 	Common      float64 // the peer's time ÷ ours at the common clock
-	Observed    float64 // the same of the times as they are, of the peer that is better in them
+	Observed    float64 // the ratio of uncorrected times, with the peer that is better in them
 	Upper       float64 // the upper bound of Common
 	commonLog   float64
 	observedLog float64
 }
 
-// The times below which a launch is hardly more than what starts it: there ours may be behind by a tenth of a
-// microsecond.
+// Below these times the launch overhead dominates, and ours may be behind by 0.1 us.
 const (
 	shortUS  = 4
 	behindUS = 0.1
 )
 
-// Excused says that a product is short, and ours ahead or behind by so little that it does not count.
+// Excused reports whether a short product's difference is too small to count.
 func (c Cell) Excused() bool { return c.US < shortUS && c.Upper+behindUS/c.US >= 1 }
 
-// cells compares ours with the best of some peers, where all of them were measured.
 func cells(all []*times, ours Series, peers ...Series) []Cell {
 	type key struct {
 		Product
@@ -76,17 +76,16 @@ func cells(all []*times, ours Series, peers ...Series) []Cell {
 	return out
 }
 
-// typical is the middle of a row's times as they are, in microseconds.
 func typical(t *times) float64 {
 	var us []float64
 	for _, s := range t.Samples {
 		us = append(us, s.US)
 	}
-	return median(us)
+	return stats.Median(us)
 }
 
-// ratio is the difference of two logarithms of times, round by round, so that what moves a round falls out; and its
-// upper bound.
+// ratio compares log-times round by round, which cancels variation between rounds. It returns the mean and
+// its upper bound.
 func ratio(peer, ours map[int]float64) (mid, upper float64, n int) {
 	var d []float64
 	for round, y := range peer {
@@ -99,8 +98,8 @@ func ratio(peer, ours map[int]float64) (mid, upper float64, n int) {
 	return mid, upper, len(d)
 }
 
-// bound is the trimmed mean of sorted numbers and its upper bound, by Student's distribution and the winsorised
-// variance (Tukey and McLaughlin). Of one number nothing bounds the mean.
+// bound returns the trimmed mean of sorted numbers and its upper bound, by Student's distribution and the
+// winsorized variance (Tukey and McLaughlin). A single number has no bound.
 func bound(d []float64) (mid, upper float64) {
 	n := len(d)
 	if n == 0 {

@@ -4,28 +4,29 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// Samples are compared at a common clock: log t + β·log(clock ÷ reference), where β is 0 where memory binds and 1
-// where the SMs do. β of a row is the slope within rows, pooled with the rows of its series that come
-// nearest in operations a cycle: few samples of one row say little.
+// Samples are compared at a common clock: log t + β·log(clock ÷ reference). β is 0 if memory-bound and 1 if
+// SM-bound. A row's β is the slope within rows, pooled with the series' rows of similar operations per cycle,
+// because one row has few samples.
 const (
 	neighbours = 24 // on either side
-	// A sample that is further from its row's median than stray, and than its clock could explain, is no part of a slope.
+	// A sample further from its row's median than stray plus the effect of its clock is excluded from slopes.
 	stray     = 0.03
 	strayMore = 1.5
 )
 
-// times are the samples of a row: logarithms of microseconds, as observed and at the common clock, by round.
+// times are the samples of a row by round: log-microseconds, observed and at the common clock.
 type times struct {
 	*Row
 	observed, common map[int]float64
 	sxx, sxy         float64 // of deviations from the row's medians: x of log clock, y of log time
 	dx               []float64
-	rate             float64 // operations a cycle, of 16-bit types
+	rate             float64 // operations per cycle, in 16-bit terms
 }
 
-// timed brings all rows to a common clock.
 func timed(rows []Row) []*times {
 	var clocks []float64
 	for _, r := range rows {
@@ -35,7 +36,7 @@ func timed(rows []Row) []*times {
 			}
 		}
 	}
-	reference := median(clocks)
+	reference := stats.Median(clocks)
 	bySeries := map[Series][]*times{}
 	all := make([]*times, len(rows))
 	for i := range rows {
@@ -56,7 +57,7 @@ func timed(rows []Row) []*times {
 	return all
 }
 
-// slope is how time follows the clock: 0 where the clock does not move.
+// slope returns β, or 0 if the clock is constant.
 func slope(xx, xy float64) float64 {
 	if xx <= 0 {
 		return 0
@@ -75,7 +76,7 @@ func newTimes(r *Row, reference float64) *times {
 			x = append(x, t.dx[i])
 		}
 	}
-	mx, my := median(x), median(y)
+	mx, my := stats.Median(x), stats.Median(y)
 	for i, s := range r.Samples {
 		dx, dy := t.dx[i]-mx, y[i]-my
 		if s.MHz > 0 && math.Abs(dy) <= stray+strayMore*math.Abs(dx) {
@@ -88,18 +89,9 @@ func newTimes(r *Row, reference float64) *times {
 	return t
 }
 
-// adjust brings the samples to the reference clock. A sample of unknown clock stays as it is.
+// adjust brings the samples to the reference clock. A sample without a clock is unchanged.
 func (t *times) adjust(beta float64) {
 	for i, s := range t.Samples {
 		t.common[s.Round] = math.Log(s.US) + beta*t.dx[i]
 	}
-}
-
-// median is the middle of x, or the mean of the two middle ones; 0 of nothing.
-func median(x []float64) float64 {
-	if len(x) == 0 {
-		return 0
-	}
-	s := slices.Sorted(slices.Values(x))
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }

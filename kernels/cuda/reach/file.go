@@ -19,15 +19,14 @@ type Header struct {
 	Card     string            `json:"card"` // the driver's name for it
 	Date     string            `json:"date"` // "2026-11-21"
 	Seed     uint64            `json:"seed"`
-	Seconds  float64           `json:"seconds"`  // that were to be kept to
+	Seconds  float64           `json:"seconds"`  // the time limit of the run
 	Share    float64           `json:"share"`    // of the products
-	Printed  float64           `json:"printed"`  // of what is only shown beside
-	LeftOut  int               `json:"left_out"` // shapes that memory had no room for
+	Printed  float64           `json:"printed"`  // the share of informational series
+	LeftOut  int               `json:"left_out"` // shapes that did not fit in memory
 	Versions map[string]string `json:"versions"`
 }
 
-// Sample is one block of launches: microseconds of a launch, the SM clock in MHz, 0 where it is not
-// known, and the round in which it was taken.
+// Sample is one block of launches: microseconds per launch, SM clock in MHz (0 if unknown), and round.
 type Sample struct {
 	US    float64
 	MHz   float64
@@ -52,11 +51,11 @@ func (s *Sample) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Row is one of the further lines: all samples of a series of a product.
+// Row is each further line: all samples of a series of a product.
 type Row struct {
 	Product
 	Series   Series   `json:"series"`
-	Label    string   `json:"label"`    // what was launched
+	Label    string   `json:"label"`    // the launched kernel
 	Launches int      `json:"launches"` // in a sample
 	Samples  []Sample `json:"samples"`
 }

@@ -7,29 +7,30 @@ import (
 )
 
 const (
-	// Block is about how long a sample takes, as far as launches are shorter, and MostLaunches how many it
-	// has at most.
+	// Block is the approximate length of a sample, unless a launch is longer. MostLaunches bounds its
+	// launches.
 	Block        = 400 * time.Microsecond
 	MostLaunches = 400
-	// wantedSamples is how many samples of a product a plan is made for. What time is left brings more.
+	// wantedSamples is the planned samples per product. Remaining time adds more.
 	wantedSamples = 9
-	// printedRarer is how many times rarer than products are kept what is only shown beside, when there is no time for all.
+	// printedRarer is how many times fewer informational series are kept than products, if there is no time
+	// for all.
 	printedRarer = 4
 )
 
-// What a product takes beside its samples, in seconds, and a sample beside its launches.
+// Overhead in seconds of a product and of a sample.
 const (
 	productSetUp = 4e-3
 	sampleExtra  = 150e-6
 )
 
-// Machine is what the time of a product is estimated from.
+// Machine has the rates from which a product's time is estimated.
 type Machine struct {
-	Peak      float64 // operations a second of 16-bit types
+	Peak      float64 // operations per second of 16-bit types
 	Bandwidth float64 // bytes a second
 }
 
-// Seconds is about what a launch takes, by the rates that kernels usually reach.
+// Seconds estimates the time of a launch from the rates that kernels usually reach.
 func (a Machine) Seconds(p Product) float64 {
 	rate := a.Peak * 0.65
 	if p.DType.Size() == 1 {
@@ -38,26 +39,24 @@ func (a Machine) Seconds(p Product) float64 {
 	return 2.5e-6 + max(p.FLOPs()/rate, p.bytes()/(0.8*a.Bandwidth))
 }
 
-// Launches is how many launches make a sample of so long ones.
+// Launches returns the launches per sample for a launch of the given time.
 func Launches(seconds float64) int {
 	return int(min(max(math.Ceil(Block.Seconds()/seconds), 1), MostLaunches))
 }
 
-// cost is about how long the samples of one series of a product take, its set-up aside.
 func (a Machine) cost(p Product) float64 {
 	one := a.Seconds(p)
 	return wantedSamples * (one*float64(Launches(one)) + sampleExtra)
 }
 
-// Plan is what fits into a time.
+// Plan is the jobs that fit into a time.
 type Plan struct {
 	Jobs []Job
-	// Share is that of the products that were kept, and of what is only shown beside.
+	// Share is the kept share of products, Printed that for informational series.
 	Share, Printed float64
 }
 
-// NewPlan keeps as many products as there is time for, drawn by a seed. A product that is kept for a time is kept for
-// a longer one.
+// NewPlan keeps as many products as there is time for, drawn by a seed. A longer time keeps a superset.
 func NewPlan(all []Product, seed uint64, a Machine, budget time.Duration) Plan {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	draws := make([]float64, len(all))
@@ -95,7 +94,7 @@ func NewPlan(all []Product, seed uint64, a Machine, budget time.Duration) Plan {
 	return p
 }
 
-// Estimate is about how long all series of all products take, for so many samples of each.
+// Estimate returns the approximate time of all series of all products with the given number of samples.
 func Estimate(all []Product, a Machine, samples int) time.Duration {
 	var seconds float64
 	for _, p := range all {

@@ -1,21 +1,20 @@
-// Package reach compares our kernels with the vendor's libraries: which products are measured, the file
-// of their samples, and the table that says where ours are ahead and where they are not. None of it needs
-// a GPU; BenchmarkReach in kernels/cuda measures.
+// Package reach compares our kernels with the vendor's libraries. It has the list of products, the sample
+// file, and the table of speedups. It needs no GPU; BenchmarkReach in kernels/cuda measures.
 //
-// # What is measured
+// # Products
 //
-// Four named shapes, those of a model of 7 billion parameters, at every M to 64, by 8 to 1024, by 64 to
-// 8192, and at 16384 and 32768. And drawn shapes: N and K uniform in 512 … 16384 by 64, each at 24 M that are
-// log-uniform in 1 … 32768, odd ones included. Both in bf16 and fp16. The named shapes in int8 and fp8 at
-// M from 1024 to 16384. The seed of the draw is the date of the commit, so that no kernel can be made for it.
+// Four named shapes from a model of 7 billion parameters run at every M to 64, by 8 to 1024, by 64 to 8192,
+// and at 16384 and 32768. Drawn shapes have N and K uniform in 512 … 16384 by 64, each at 24 M that are
+// log-uniform in 1 … 32768, odd ones included. Both sets run in bf16 and fp16. The named shapes also run in
+// int8 and fp8, at M from 1024 to 16384. The seed of the draw is the date of the commit, so kernels can't be
+// tuned to it.
 //
-// # What is compared
+// # Comparison
 //
-// Our kernels read weights in one form, with K contiguous, into which weights of the other layout are brought
-// once. So one time of ours stands beside the library's times in both layouts. The peer is the better of
-// cublasGemmEx and of the first choice of cuBLASLt's heuristic, whichever is faster at a product; for 8 bits it
-// is cuBLASLt. Peers that compute another thing, or ours launched otherwise, are in rows of their own, which
-// decide nothing.
+// Our kernels read weights with K contiguous; weights in the other layout are converted once. One time of
+// ours is therefore compared with the library's times in both layouts. The peer is the faster of cublasGemmEx
+// and the first choice of cuBLASLt's heuristic for each product; for 8 bits it is cuBLASLt. Peers with
+// different arithmetic, and other launch modes of ours, have separate rows, which do not count toward goals.
 package reach
 
 import (
@@ -27,7 +26,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Set says where a shape comes from.
+// Set is the origin of a shape.
 type Set string
 
 // The sets of shapes.
@@ -36,13 +35,13 @@ const (
 	Drawn Set = "drawn"
 )
 
-// Series says what runs a product, and how it is launched.
+// Series is a kernel or library and its launch mode.
 type Series string
 
-// The series of a product. Weights are stored as [N,K] unless a name says otherwise.
+// The series of a product. Weights are stored as [N,K] unless the name has another layout.
 const (
 	Auto      Series = "auto"
-	Serial    Series = "auto, no overlap" // each launch begins after the end of the one before it
+	Serial    Series = "auto, no overlap" // each launch begins after the previous one ends
 	Blas      Series = "cublas"
 	BlasKN    Series = "cublas kn"
 	BlasLt    Series = "cublaslt"
@@ -50,7 +49,7 @@ const (
 	BlasLtFP8 Series = "cublaslt, fast accumulation" // partial sums stay in the tensor core, as with our wgmma
 )
 
-// Product is one product, of which all series are measured side by side.
+// Product is one product; all its series are measured together.
 type Product struct {
 	DType kernels.DType `json:"dtype"`
 	N     int           `json:"n"`
@@ -59,13 +58,13 @@ type Product struct {
 	Set   Set           `json:"set"`
 }
 
-// String names a product: "bf16 m64 n4096 k4096".
+// String returns a product's name: "bf16 m64 n4096 k4096".
 func (p Product) String() string { return fmt.Sprintf("%s m%d n%d k%d", p.DType, p.M, p.N, p.K) }
 
-// FLOPs are its operations, an addition and a multiplication counted as two.
+// FLOPs counts an addition and a multiplication as two operations.
 func (p Product) FLOPs() float64 { return 2 * float64(p.M) * float64(p.N) * float64(p.K) }
 
-// bytes are what it reads and writes at least.
+// bytes returns the minimum memory traffic.
 func (p Product) bytes() float64 {
 	m, n, k := float64(p.M), float64(p.N), float64(p.K)
 	return (m*k+n*k)*float64(p.DType.Size()) + m*n*float64(p.DType.Output().Size())
@@ -78,15 +77,13 @@ const (
 	mostSide    = 16384
 	sideStep    = 64
 	mostM       = 32768
-	// serialBelow is the M below which launches without overlap are measured: above, a launch is long
-	// beside what overlaps.
+	// serialBelow is the M below which launches without overlap are measured. Longer launches gain little
+	// from overlap.
 	serialBelow = 512
 )
 
-// namedShapes are N, K of the layers of a model.
 var namedShapes = [][2]int{{14336, 4096}, {4096, 4096}, {4096, 14336}, {6144, 4096}}
 
-// namedMs are the M of the named shapes.
 func namedMs() []int {
 	var ms []int
 	for _, part := range []struct{ from, to, by int }{{1, 64, 1}, {72, 1024, 8}, {1088, 8192, 64}, {16384, mostM, 16384}} {
@@ -141,13 +138,13 @@ func Products(seed uint64) []Product {
 	return all
 }
 
-// Job is a product with the series that are measured of it.
+// Job is a product and its measured series.
 type Job struct {
 	Product
 	Series []Series
 }
 
-// decisive are the series that the goals are about.
+// decisive returns the series that goals apply to.
 func decisive(t kernels.DType) []Series {
 	switch t {
 	case kernels.INT8:
@@ -158,7 +155,7 @@ func decisive(t kernels.DType) []Series {
 	return []Series{Auto, Blas, BlasLt}
 }
 
-// printed are the series that are shown beside.
+// printed returns the informational series.
 func printed(p Product) []Series {
 	switch {
 	case p.DType == kernels.INT8:

@@ -13,8 +13,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// TestProducts: the named shapes have every M that is asked for, the drawn ones sides and M inside their bounds, odd
-// ones among them, and another seed draws others.
 func TestProducts(t *testing.T) {
 	all := Products(20261123)
 	count := map[string]int{}
@@ -33,7 +31,8 @@ func TestProducts(t *testing.T) {
 	}
 	// 64 + 120 + 112 + 2 M of each of four shapes; of 8 bits 1024, by 64 to 8192, and 16384.
 	for what, want := range map[string]int{
-		"named bf16": 4 * 298, "named fp16": 4 * 298, "named int8": 4 * 114, "named fp8": 4 * 114, "drawn bf16": 60 * 24, "drawn fp16": 60 * 24, "drawn fp8": 0,
+		"named bf16": 4 * 298, "named fp16": 4 * 298, "named int8": 4 * 114, "named fp8": 4 * 114, "drawn bf16": 60 * 24,
+		"drawn fp16": 60 * 24, "drawn fp8": 0,
 	} {
 		if count[what] != want {
 			t.Errorf("%d of %s, expected %d", count[what], what, want)
@@ -47,8 +46,6 @@ func TestProducts(t *testing.T) {
 	}
 }
 
-// TestPlan: what is kept for a time is kept for a longer one, what decides comes first, and all is kept where there is
-// time for it.
 func TestPlan(t *testing.T) {
 	all, a := Products(1), Machine{Peak: 1e15, Bandwidth: 4.8e12}
 	kept := map[Product]bool{}
@@ -84,8 +81,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// simulated are rows whose times follow the clock by beta: ours take a time, a peer so many times as long, at a
-// clock that is off where it runs.
+// simulated returns rows whose times follow the clock by beta. A peer takes times as long as ours, at a clock
+// that differs by off.
 func simulated(products int, m int, beta, times, off, noise float64, rng *rand.Rand) []Row {
 	var rows []Row
 	for i := range products {
@@ -111,7 +108,6 @@ func simulated(products int, m int, beta, times, off, noise float64, rng *rand.R
 	return rows
 }
 
-// TestCommonClock: a peer that got a higher clock is no faster at the common one, and the better peer counts.
 func TestCommonClock(t *testing.T) {
 	for _, beta := range []float64{0, 0.5, 1} {
 		rng := rand.New(rand.NewPCG(3, 4))
@@ -131,8 +127,7 @@ func TestCommonClock(t *testing.T) {
 	}
 }
 
-// TestBound: the upper bound encloses the truth in about 99 % of cases, and one stray among seven does not move it.
-// TestHardest: products in which ours are behind come first, and those of which a peer is missing not at all.
+// Products furthest behind come first; those without a peer are omitted.
 func TestHardest(t *testing.T) {
 	var rows []Row
 	add := func(m int, s Series, us float64) {
@@ -190,8 +185,8 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// TestGoals: each goal of a line is met or missed by itself, short products that are a tenth of a microsecond behind
-// count for nothing, and what is shown beside is not judged.
+// Each goal of a line is judged separately. Short products 0.1 us behind do not count, nor do informational
+// series.
 func TestGoals(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	h := Header{Card: "NVIDIA H200"}
@@ -220,7 +215,8 @@ func TestGoals(t *testing.T) {
 	if err := Print(&b, h, append(slow, short...)); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{">= 1.02 met", ">= 0.97 MISS", "1 of 5 products are surely below 0.97", "m602 n4096 k4096  ours 100", "4 below 4 us aside", ">= 1.12 MISS", ">= 1.03 met"} {
+	for _, want := range []string{">= 1.02 met", ">= 0.97 MISS", "1 of 5 products are surely below 0.97", "m602 n4096 k4096  ours 100",
+		"4 below 4 us aside", ">= 1.12 MISS", ">= 1.03 met"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
@@ -233,10 +229,10 @@ func TestGoals(t *testing.T) {
 	}
 }
 
-// TestFile: what is written is read again, and what can't be is refused with its line.
 func TestFile(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
-	h := Header{Format: Format, Card: "NVIDIA H100 80GB HBM3", Date: "2026-11-23", Seed: 20261123, Seconds: 150, Share: 0.5, Printed: 0.125, Versions: map[string]string{"driver": "580"}}
+	h := Header{Format: Format, Card: "NVIDIA H100 80GB HBM3", Date: "2026-11-23", Seed: 20261123, Seconds: 150, Share: 0.5, Printed: 0.125,
+		Versions: map[string]string{"driver": "580"}}
 	rows := simulated(2, 5, 1, 1.1, 1, 0.01, rng)
 	var b bytes.Buffer
 	if err := Write(&b, h, rows); err != nil {
@@ -248,7 +244,8 @@ func TestFile(t *testing.T) {
 		t.Fatalf("%+v, %d rows, %v", again, len(read), err)
 	}
 	for i, r := range read {
-		if r.Product != rows[i].Product || r.Series != rows[i].Series || len(r.Samples) != 9 || math.Abs(r.Samples[3].US-rows[i].Samples[3].US) > 1e-3 || r.Samples[3].Round != 3 {
+		if r.Product != rows[i].Product || r.Series != rows[i].Series || len(r.Samples) != 9 ||
+			math.Abs(r.Samples[3].US-rows[i].Samples[3].US) > 1e-3 || r.Samples[3].Round != 3 {
 			t.Errorf("row %d: %+v", i, r)
 		}
 	}

@@ -7,21 +7,21 @@ import (
 	"math"
 )
 
-// Sustained is a series of a product that ran by itself for half a second and more: under a power limit what wastes
-// no energy gets a higher clock.
+// Sustained is a series of a product that ran alone for at least half a second. Under a power limit, an
+// energy-efficient kernel gets a higher clock.
 type Sustained struct {
 	Product
 	Series Series  `json:"series"`
 	Label  string  `json:"label"`
 	US     float64 `json:"us"`  // of a launch
 	MHz    float64 `json:"mhz"` // of the SMs
-	MJ     float64 `json:"mj"`  // of a launch, 0 where the card does not count
-	// Busy is the part of the time in which the card was busy: less than 1 is a rest, of which the next second has more
-	// power.
+	MJ     float64 `json:"mj"`  // per launch; 0 without an energy counter
+	// Busy is the fraction of time when the card was busy. Idle time below 1 gives the following second
+	// more power.
 	Busy float64 `json:"busy"`
 }
 
-// SustainedJobs are what is measured so: the named shapes in bf16, at a few M.
+// SustainedJobs returns the named shapes in bf16, at a few M.
 func SustainedJobs() []Job {
 	var jobs []Job
 	for _, p := range Products(0) {
@@ -46,10 +46,10 @@ func WriteSustained(w io.Writer, all []Sustained) error {
 	return nil
 }
 
-// PrintSustained prints ours beside the peer that is faster, and the geometric means of what the peer takes over what
-// ours do.
+// PrintSustained prints ours with the faster peer, and geometric means of the peer's time ÷ ours.
 func PrintSustained(w io.Writer, all []Sustained) error {
-	fmt.Fprintf(w, "sustained %-28s %10s %8s %10s %10s %10s %8s %10s %7s %7s\n", "product", "ours us", "MHz", "mJ", "peer", "us", "MHz", "mJ", "time", "energy")
+	fmt.Fprintf(w, "sustained %-28s %10s %8s %10s %10s %10s %8s %10s %7s %7s\n", "product", "ours us", "MHz", "mJ", "peer", "us", "MHz",
+		"mJ", "time", "energy")
 	var time, energy float64
 	count, counted, busy := 0, 0, 1.0
 	for _, ours := range all {
@@ -84,7 +84,8 @@ func PrintSustained(w io.Writer, all []Sustained) error {
 	if counted > 0 {
 		energies = fmt.Sprintf("of energy %.3f", math.Exp(energy/float64(counted)))
 	}
-	_, err := fmt.Fprintf(w, "sustained %d products, the peer's ÷ ours: geometric mean of time %.3f, %s; the card was busy for %.3f of the time or more\n",
+	_, err := fmt.Fprintf(w,
+		"sustained %d products, the peer's ÷ ours: geometric mean of time %.3f, %s; the card was busy for %.3f of the time or more\n",
 		count, math.Exp(time/float64(count)), energies, busy)
 	return err
 }

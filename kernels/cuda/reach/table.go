@@ -9,22 +9,24 @@ import (
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// Goal is what is asked for over a range of M: the geometric mean of the peer's time ÷ ours, at the common clock
-// and in observed time, and the least upper bound of a product. Zeros ask for nothing.
+// Goal is the target over a range of M: the geometric mean of the peer's time ÷ ours, at the common clock and
+// observed, and the lowest upper bound of a product. Zero means no target.
 type Goal struct {
 	From, To       int
 	Geomean, Worst float64
 }
 
-// Goals of the types of 16 bits, and of those of 8.
+// Goals are the targets for 16-bit types and for 8-bit types.
 type Goals struct{ Halves, Bytes []Goal }
 
-// GoalsOf are what is asked for on a card. On those for which nothing is, the ranges are the same.
+// GoalsOf returns the targets for a card. Other cards have the same ranges without targets.
 func GoalsOf(card string) Goals {
 	goals := func(eight Goal, geomeans, worst [3]float64) Goals {
-		return Goals{Bytes: []Goal{eight}, Halves: []Goal{{1, 16, geomeans[0], worst[0]}, {17, 511, geomeans[1], worst[1]}, {512, mostM, geomeans[2], worst[2]}}}
+		return Goals{Bytes: []Goal{eight},
+			Halves: []Goal{{1, 16, geomeans[0], worst[0]}, {17, 511, geomeans[1], worst[1]}, {512, mostM, geomeans[2], worst[2]}}}
 	}
 	eight := Goal{1024, 16384, 1.00, 0.96}
 	switch {
@@ -36,22 +38,22 @@ func GoalsOf(card string) Goals {
 	return goals(Goal{From: eight.From, To: eight.To}, [3]float64{}, [3]float64{})
 }
 
-// Line is one of the table: the products of a type, a set and a range of M.
+// Line is a line of the table: the products of a type, a set and a range of M.
 type Line struct {
 	DType             kernels.DType
 	Set               Set
-	Against           string // what is compared with what
+	Against           string // which series are compared
 	Goal              Goal
 	Decides           bool
-	Cells             []Cell // the worst first, without those that are excused
+	Cells             []Cell // the worst first, without excused ones
 	Excused           int
 	Count             int
-	Samples           [2]int // the least of a cell, and the middle
+	Samples           [2]int // minimum and median per cell
 	Common, Observed  float64
 	MetMean, MetWorst bool
 }
 
-// Worst is the cell with the least upper bound; ok is false where there is none.
+// Worst returns the cell with the lowest upper bound; ok is false without cells.
 func (l Line) Worst() (c Cell, ok bool) {
 	if len(l.Cells) == 0 {
 		return Cell{}, false
@@ -59,7 +61,6 @@ func (l Line) Worst() (c Cell, ok bool) {
 	return l.Cells[0], true
 }
 
-// comparison is a set of lines.
 type comparison struct {
 	against string
 	ours    Series
@@ -80,7 +81,7 @@ func comparisons() []comparison {
 	}
 }
 
-// Hardest are the products that decide, those first in which ours take longest beside their peer.
+// Hardest returns the products with decisive series, those furthest behind their peer first.
 func Hardest(rows []Row) []Product {
 	all := timed(rows)
 	var hard []Cell
@@ -102,7 +103,7 @@ func Hardest(rows []Row) []Product {
 	return products
 }
 
-// Lines judges all rows of a file.
+// Lines compares all rows of a file with the goals.
 func Lines(h Header, rows []Row) []Line {
 	all := timed(rows)
 	goals := GoalsOf(h.Card)
@@ -143,7 +144,7 @@ func lineOf(l Line, of []Cell) Line {
 		}
 	}
 	l.Common, l.Observed = math.Exp(l.Common), math.Exp(l.Observed)
-	l.Samples = [2]int{int(slices.Min(samples)), int(median(samples))}
+	l.Samples = [2]int{int(slices.Min(samples)), int(stats.Median(samples))}
 	slices.SortStableFunc(l.Cells, func(a, b Cell) int { return cmp.Compare(a.Upper, b.Upper) })
 	l.MetMean = min(l.Common, l.Observed) >= l.Goal.Geomean
 	worst, any := l.Worst()
@@ -151,18 +152,21 @@ func lineOf(l Line, of []Cell) Line {
 	return l
 }
 
-// behind is how many of the worst products are listed below a line that misses its goal.
 const behind = 6
 
 // Print writes the table. Each line begins with "reach".
 func Print(w io.Writer, h Header, rows []Row) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "reach %s, seed %d, %.0f s: %.0f %% of the products, of what is only shown beside %.0f %%", h.Card, h.Seed, h.Seconds, 100*h.Share, 100*h.Printed)
+	fmt.Fprintf(&b, "reach %s, seed %d, %.0f s: %.0f %% of the products, %.0f %% of the products that are only shown", h.Card, h.Seed,
+		h.Seconds, 100*h.Share, 100*h.Printed)
 	if h.LeftOut > 0 {
 		fmt.Fprintf(&b, ", without %d shapes that memory has no room for", h.LeftOut)
 	}
-	fmt.Fprintf(&b, "\nreach the peer's time ÷ ours: geometric means at the common clock and as observed; worst: the least upper 99 %% bound of a product at the common clock\n")
-	fmt.Fprintf(&b, "reach %-4s %-5s %-13s %-10s %8s %8s %7s %8s %13s %7s %13s  %s\n", "type", "set", "against", "m", "products", "samples", "common", "observed", "asked", "worst", "asked", "of")
+	fmt.Fprintf(&b,
+		"\nreach the peer's time ÷ ours: geometric means at the common clock and as observed; worst: the least upper 99 %% bound of a "+
+			"product at the common clock\n")
+	fmt.Fprintf(&b, "reach %-4s %-5s %-13s %-10s %8s %8s %7s %8s %13s %7s %13s  %s\n", "type", "set", "against", "m", "products", "samples",
+		"common", "observed", "asked", "worst", "asked", "of")
 	lines := Lines(h, rows)
 	for _, l := range lines {
 		worst, any := l.Worst()
@@ -173,7 +177,8 @@ func Print(w io.Writer, h Header, rows []Row) error {
 		if l.Excused > 0 {
 			of += fmt.Sprintf(", %d below %d us aside", l.Excused, shortUS)
 		}
-		fmt.Fprintf(&b, "reach %-4s %-5s %-13s %-10s %8d %8s %7.3f %8.3f %13s %7.3f %13s  %s\n", l.DType, l.Set, l.Against, fmt.Sprintf("%d-%d", l.Goal.From, l.Goal.To),
+		fmt.Fprintf(&b, "reach %-4s %-5s %-13s %-10s %8d %8s %7.3f %8.3f %13s %7.3f %13s  %s\n", l.DType, l.Set, l.Against,
+			fmt.Sprintf("%d-%d", l.Goal.From, l.Goal.To),
 			l.Count, fmt.Sprintf("%d..%d", l.Samples[0], l.Samples[1]), l.Common, l.Observed, l.asked(l.Goal.Geomean, l.MetMean),
 			worst.Upper, l.asked(l.Goal.Worst, l.MetWorst), of)
 	}
@@ -185,16 +190,17 @@ func Print(w io.Writer, h Header, rows []Row) error {
 		for missed < len(l.Cells) && l.Cells[missed].Upper < l.Goal.Worst {
 			missed++
 		}
-		fmt.Fprintf(&b, "reach %s %s m %d-%d: %d of %d products are surely below %.2f\n", l.DType, l.Set, l.Goal.From, l.Goal.To, missed, l.Count, l.Goal.Worst)
+		fmt.Fprintf(&b, "reach %s %s m %d-%d: %d of %d products are surely below %.2f\n", l.DType, l.Set, l.Goal.From, l.Goal.To, missed,
+			l.Count, l.Goal.Worst)
 		for _, c := range l.Cells[:min(missed, behind)] {
-			fmt.Fprintf(&b, "reach   %.3f [.., %.3f] m%d n%d k%d  ours %.2f us (%s), %s %.2f us\n", c.Common, c.Upper, c.M, c.N, c.K, c.US, c.Label, c.Peer, c.PeerUS)
+			fmt.Fprintf(&b, "reach   %.3f [.., %.3f] m%d n%d k%d  ours %.2f us (%s), %s %.2f us\n", c.Common, c.Upper, c.M, c.N, c.K, c.US,
+				c.Label, c.Peer, c.PeerUS)
 		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// asked prints a goal and whether it is met; nothing where a line decides nothing.
 func (l Line) asked(goal float64, met bool) string {
 	switch {
 	case !l.Decides || goal == 0:

@@ -7,15 +7,15 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// fasterTransformer is the two kernels that FasterTransformer 1.0 has, in
-// softmax_baselines.cu: an element to a thread.
+// fasterTransformer is the two kernels of FasterTransformer 1.0 in softmax_baselines.cu, with one element per
+// thread.
 type fasterTransformer struct{}
 
 // naive is the third kernel of softmax_baselines.cu: three passes over a row.
 type naive struct{}
 
-// What softmax_baselines.cu and FasterTransformer fix: the most columns that the latter takes,
-// and above how many sequences a block has the rows of a whole one.
+// Constants of softmax_baselines.cu and FasterTransformer: its maximum columns, and the number of sequences
+// above which a block has the rows of a whole one.
 const (
 	naiveThreads             = 256
 	fasterTransformerColumns = 1024
@@ -43,7 +43,7 @@ func (fasterTransformer) Supports(a planning.Arch, p Problem) string {
 }
 func (naive) Supports(a planning.Arch, p Problem) string { return planning.TypeReason(a, p.DType) }
 
-// Plan takes rows for those of sequences that are as long as a row.
+// Plan treats rows as sequences of the row's length.
 func (fasterTransformer) Plan(a planning.Arch, p Problem) plan {
 	threads := 32
 	for threads < p.columns {

@@ -14,19 +14,17 @@ type block struct{}
 // cluster is softmax_cluster.cu and softmax_ahead.cu: a row in the registers of the blocks of a cluster.
 type cluster struct{}
 
-// rowThreads is how many threads a block has at most.
 const rowThreads = 1024
 
-// mostCluster is how many blocks a cluster has at most where every GPU has it, and wideCluster where 9.0 has it. They wait
-// for a whole one of the GPU's groups of multiprocessors, and were slower than 8 for rows of which two or more blocks
-// of those run on a multiprocessor: wider ones are for rows of more than wideBytes.
+// mostCluster is the maximum cluster size on every GPU, wideCluster on 9.0. Wide clusters wait for a whole
+// free GPC, and are slower than 8 blocks if two or more blocks of those fit on a multiprocessor. They are
+// used for rows of more than wideBytes.
 const (
 	mostCluster = 8
 	wideCluster = 16
 	wideBytes   = 400 << 10
 )
 
-// widest is how many blocks may share a row.
 func (p Problem) widest(a planning.Arch) int {
 	if a.CC == 90 && p.kept()*pieceBytes > wideBytes {
 		return wideCluster
@@ -34,7 +32,6 @@ func (p Problem) widest(a planning.Arch) int {
 	return mostCluster
 }
 
-// blockTile is how many pieces a thread has.
 type blockTile struct{ vectors int }
 
 func (block) Name() string   { return "block" }
@@ -45,7 +42,6 @@ func (cluster) Describe(planning.Arch) string {
 	return "a row in the registers of the blocks of a cluster, which meet in distributed shared memory, in one pass"
 }
 
-// longReason says why a row does not fit into so many blocks, empty where it does.
 func (p Problem) longReason(blocks int) string {
 	most := blocks * rowThreads * blockTiles[len(blockTiles)-1].vectors
 	if p.kept() > most {
@@ -78,10 +74,10 @@ func (cluster) Supports(a planning.Arch, p Problem) string {
 func (b block) Plan(a planning.Arch, p Problem) plan   { return planning.Fastest(b.Candidates(a, p)) }
 func (c cluster) Plan(a planning.Arch, p Problem) plan { return planning.Fastest(c.Candidates(a, p)) }
 
-// Candidates differ in how many pieces a thread has.
+// Candidates differ in the pieces per thread.
 func (block) Candidates(a planning.Arch, p Problem) []plan { return p.rowPlans(a, "block", 1) }
 
-// Candidates differ in that and in how many blocks share a row.
+// Candidates differ in the pieces per thread and in the blocks per row.
 func (cluster) Candidates(a planning.Arch, p Problem) []plan {
 	var all []plan
 	for blocks := 2; blocks <= p.widest(a); blocks *= 2 {
@@ -93,7 +89,6 @@ func (cluster) Candidates(a planning.Arch, p Problem) []plan {
 	return all
 }
 
-// rowPlans are the plans by which so many blocks share a row.
 func (p Problem) rowPlans(a planning.Arch, name string, blocks int) []plan {
 	var all []plan
 	share := max(1, planning.DivideUp(p.kept(), blocks))
@@ -103,7 +98,7 @@ func (p Problem) rowPlans(a planning.Arch, name string, blocks int) []plan {
 			continue
 		}
 		if len(all) > 0 && threads == 32 && share <= 32*t.vectors/2 {
-			break // more pieces than there are
+			break // more pieces than the row has
 		}
 		kernel := fmt.Sprintf("%s_%d", p.kernel(name, p.form()), t.vectors)
 		perSM := residentBlocks(a, kernel, threads, 0)
@@ -136,22 +131,21 @@ func (p Problem) rowPlans(a planning.Arch, name string, blocks int) []plan {
 	return all
 }
 
-// aheadThreads is how many threads a block has at least that fetches ahead: blocks of fewer are so many on a
-// multiprocessor that some load while others write.
+// aheadThreads is the minimum threads of a prefetching block. Smaller blocks are so many on a multiprocessor
+// that loads and stores overlap anyway.
 const aheadThreads = 128
 
-// leastInTurn is how many rows a cluster has one after the other at least, on average.
 const leastInTurn = 6
 
 // countersBytes is the size of struct Counters in softmax_ahead.cu.
 const countersBytes = 8
 
-// aheadMeeting is what it takes beyond the meeting of a cluster that all threads have taken a row from shared
+// aheadMeeting is the extra time of a cluster barrier after which all threads have read a row from shared
 // memory, in seconds.
 const aheadMeeting = 0.5e-6
 
-// aheadPlans are the plans of softmax_ahead.cu, by which so many blocks share rows, one after the other, and
-// fetch the next while they have one.
+// aheadPlans returns the plans of softmax_ahead.cu with the given blocks per row. Clusters process rows in
+// sequence and prefetch the next.
 func (p Problem) aheadPlans(a planning.Arch, blocks int) []plan {
 	if p.form() == anyRows || p.kept() < 2*blocks {
 		return nil
@@ -165,12 +159,13 @@ func (p Problem) aheadPlans(a planning.Arch, blocks int) []plan {
 		if threads <= rowThreads && threads >= aheadThreads {
 			perSM = residentBlocks(a, kernel, threads, share*pieceBytes)
 		}
-		// No more clusters than run at a time: each takes rows until none is left.
+		// At most the concurrent clusters, each of which takes rows until all are done.
 		if groups := min(perSM*a.SMs/blocks, p.rows/leastInTurn); groups > 0 {
 			w := work{
 				blocks: p.rows * blocks, threads: threads, perSM: perSM, held: float64(share * pieceBytes), passes: 1,
 				meeting: aheadMeeting + blockMeeting + warpOfMeeting*float64(threads/32) + clusterMeeting*float64(bits.Len(uint(blocks))-1),
-				vectors: t.vectors, sharing: blocks, inTurn: float64(p.rows) / float64(groups), slots: float64(p.rows) * float64(blocks) * float64(threads*t.vectors),
+				vectors: t.vectors, sharing: blocks, inTurn: float64(p.rows) / float64(groups),
+				slots: float64(p.rows) * float64(blocks) * float64(threads*t.vectors),
 			}
 			all = append(all, plan{
 				Label:   fmt.Sprintf("%d blocks %d threads %d vectors in turn", blocks, threads, t.vectors),

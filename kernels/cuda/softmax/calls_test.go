@@ -21,11 +21,11 @@ type askedCall struct {
 	Rows    int           `json:"rows"`
 	Columns int           `json:"columns"`
 	DType   kernels.DType `json:"dtype"`
-	Kernel  string        `json:"kernel"` // "auto", or another name
+	Kernel  string        `json:"kernel"` // "auto", or another kernel's name
 }
 
-// toldCall is the launch of one, as the script makes it: args with the addresses of input, output and
-// exchange, 8 bytes each, in front, to be filled in.
+// toldCall is a launch for the script: args with space in front for the addresses of input, output and
+// exchange, 8 bytes each.
 type toldCall struct {
 	Label       string `json:"label"`
 	Symbol      string `json:"symbol"`
@@ -35,14 +35,14 @@ type toldCall struct {
 	Cluster     int    `json:"cluster"`
 	Shared      int    `json:"shared"` // dynamic, in bytes
 	Cooperative bool   `json:"cooperative"`
-	Overlap     bool   `json:"overlap"` // with the launch before it
+	Overlap     bool   `json:"overlap"` // with the previous launch
 	Flags       int64  `json:"flags"`
 	Args        string `json:"args"`
 }
 
-// BenchmarkCalls answers scripts/check_softmax.py, which runs kernels beside PyTorch's in one process:
-// GEMMAUDIT_SOFTMAX_ASKED is a file with a line of JSON for each softmax, GEMMAUDIT_SOFTMAX_TOLD the
-// file for the launches; images of the kernels go beside that, under the names of their sources.
+// BenchmarkCalls answers scripts/check_softmax.py, which runs our kernels and PyTorch's in one process.
+// GEMMAUDIT_SOFTMAX_ASKED is a file with a line of JSON for each softmax, GEMMAUDIT_SOFTMAX_TOLD the file for
+// the launches. Kernel images are written to the same folder under the names of their sources.
 func BenchmarkCalls(b *testing.B) {
 	from, to := os.Getenv("GEMMAUDIT_SOFTMAX_ASKED"), os.Getenv("GEMMAUDIT_SOFTMAX_TOLD")
 	if from == "" || to == "" {
@@ -88,9 +88,9 @@ func BenchmarkCalls(b *testing.B) {
 	}
 }
 
-// tellCall plans one softmax.
 func tellCall(a planning.Arch, ask askedCall) (toldCall, error) {
-	p, err := NewProblem(kernels.SoftmaxProblem{Rows: ask.Rows, Columns: ask.Columns, DType: ask.DType})
+	p, err := NewProblem(kernels.Task{Subject: kernels.Subject{Operation: kernels.Softmax, DType: ask.DType,
+		Dims: kernels.Dims{Columns: ask.Columns}}, M: ask.Rows})
 	if err != nil {
 		return toldCall{}, err
 	}
@@ -114,6 +114,7 @@ func tellCall(a planning.Arch, ask askedCall) (toldCall, error) {
 	}
 	return toldCall{
 		Label: planning.JoinLabel(best.Name(), plan.Label), Symbol: c.Kernel, Source: k.Source, Grid: c.Grid.X, Block: c.Block.X,
-		Cluster: c.Cluster.X, Shared: c.Shared, Cooperative: c.Cooperative, Overlap: c.Overlap, Flags: plan.Flags, Args: base64.StdEncoding.EncodeToString(c.Args.Bytes),
+		Cluster: c.Cluster.X, Shared: c.Shared, Cooperative: c.Cooperative, Overlap: c.Overlap, Flags: plan.Flags,
+		Args: base64.StdEncoding.EncodeToString(c.Args.Bytes),
 	}, nil
 }

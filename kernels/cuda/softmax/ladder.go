@@ -10,16 +10,16 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// Way is a way in which a device does softmax: one kernel, or auto, which picks among them
-// by a model of their times.
+// Way is one softmax kernel of a device, or auto, which picks among them by modeled time.
 type Way struct {
+	kernels.StoresNothing
 	dev      *driver.Device
 	name     string
 	describe string
 	among    []family
 }
 
-// NewWay makes a way of families on a device, with a line about it for people.
+// NewWay makes a way of families on a device; describe is its one-line description.
 func NewWay(d *driver.Device, name, describe string, among ...planning.Family[Problem, Addresses]) *Way {
 	return &Way{dev: d, name: name, describe: describe, among: among}
 }
@@ -27,47 +27,51 @@ func NewWay(d *driver.Device, name, describe string, among ...planning.Family[Pr
 // Ladder is the softmax of a GPU.
 type Ladder struct{ *driver.Device }
 
-// SoftmaxKernels implements kernels.SoftmaxLister: auto first, then what it picks among, and
-// the baselines.
-func (d Ladder) SoftmaxKernels() []kernels.SoftmaxKernel {
-	all := []kernels.SoftmaxKernel{NewWay(d.Device, "auto", "picks the least expected time among warp, block, cluster and reread", ladder...)}
+// SoftmaxKernels lists the kernels: auto, then its candidates, and the baselines.
+func (d Ladder) SoftmaxKernels() []kernels.Kernel {
+	all := []kernels.Kernel{NewWay(d.Device, "auto", "picks the least expected time among warp, block, cluster and reread", ladder...)}
 	for _, f := range Families() {
 		all = append(all, NewWay(d.Device, f.Name(), f.Describe(d.Arch()), f))
 	}
 	return all
 }
 
-// Name is the name by which it is selected.
+// Name returns the kernel's name for selection.
 func (t *Way) Name() string { return t.name }
 
-// Describe is one line for people.
+// Describe returns a one-line description.
 func (t *Way) Describe() string { return t.describe }
 
-// Supports looks at sizes and types; operands are taken to be aligned.
-func (t *Way) Supports(o kernels.SoftmaxProblem) error {
+// Supports checks sizes and types; it assumes aligned operands.
+func (t *Way) Supports(o kernels.Task) error {
+	o, err := o.Softmax(t.name, 0)
+	if err != nil {
+		return err
+	}
 	p, err := NewProblem(o)
 	if err != nil {
-		return &kernels.Unsupported{Kernel: t.name, DType: o.DType, Reason: err.Error()}
+		return o.Unsupported(t.name, err.Error())
 	}
 	if _, _, ok := planning.Pick(t.among, t.dev.Arch(), p); !ok {
-		return &kernels.Unsupported{Kernel: t.name, DType: o.DType, Reason: planning.Refusals(t.among, t.dev.Arch(), p)}
+		return o.Unsupported(t.name, planning.Refusals(t.among, t.dev.Arch(), p))
 	}
 	return nil
 }
 
-// Bind binds a softmax. The error is a [*kernels.Unsupported] where no kernel takes it, and
-// else names the operand or size that is wrong.
-func (t *Way) Bind(o kernels.SoftmaxProblem) (kernels.Launch, error) {
+// Bind binds a softmax. The error is a [*kernels.Unsupported] if no kernel supports it; otherwise it names
+// the invalid operand or size.
+func (t *Way) Bind(o kernels.Task, in kernels.Operand, _ kernels.Weights, out kernels.Operand,
+	_ ...kernels.Operand) (kernels.Launch, error) {
 	fail := func(err error) (kernels.Launch, error) { return nil, fmt.Errorf("softmax: %w", err) }
 	p, err := NewProblem(o)
 	if err != nil {
 		return fail(err)
 	}
 	var at Addresses
-	if at.in, err = t.dev.Matrix("In", o.In, o.Rows, o.Columns, o.Columns, o.DType); err != nil {
+	if at.in, err = t.dev.Matrix("In", in, o.M, o.Columns, o.Columns, o.DType); err != nil {
 		return fail(err)
 	}
-	if at.out, err = t.dev.Matrix("Out", o.Out, o.Rows, o.Columns, o.Columns, o.DType); err != nil {
+	if at.out, err = t.dev.Matrix("Out", out, o.M, o.Columns, o.Columns, o.DType); err != nil {
 		return fail(err)
 	}
 	p.aligned = planning.AlignmentOf(at.in|at.out, int64(o.Columns)*int64(o.DType.Size()))
@@ -84,7 +88,7 @@ func (t *Way) Bind(o kernels.SoftmaxProblem) (kernels.Launch, error) {
 		label = planning.JoinLabel(best.Name(), label)
 	}
 	key := fmt.Sprintf("softmax %s %s %+v", best.Name(), plan.Label, p)
-	l, err := t.dev.NewLaunch(label, key, driver.Steps(plan.Bind(at)), o.In.Buffer, o.Out.Buffer)
+	l, err := t.dev.NewLaunch(label, key, driver.Steps(plan.Bind(at)), in.Buffer, out.Buffer)
 	if err != nil {
 		return fail(err)
 	}

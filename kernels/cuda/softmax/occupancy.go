@@ -8,13 +8,13 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// The limits of a multiprocessor (CUDA C++ Programming Guide, table of technical
-// specifications by compute capability): those of all, and by capability.
+// The limits of a multiprocessor (CUDA C++ Programming Guide, table of technical specifications by compute
+// capability): common ones, and by capability.
 const (
 	registersOfSM    = 64 << 10
-	registerGranule  = 256 // registers that a warp is given at once
+	registerGranule  = 256 // register allocation unit per warp
 	registersOfBlock = 64 << 10
-	partsOfSM        = 4 // schedulers, each with as large a part of the registers
+	partsOfSM        = 4 // schedulers, each with an equal share of registers
 )
 
 func threadsOfSM(a planning.Arch) int {
@@ -37,8 +37,7 @@ func blocksOfSM(a planning.Arch) int {
 	return 16
 }
 
-// built is a kernel's figures by symbol and capability, nil where it is not built: looked up
-// once, since plans ask often.
+// built caches a kernel's figures by symbol and capability, nil if it is not built.
 var built sync.Map
 
 type builtKey struct {
@@ -59,12 +58,11 @@ func figuresOf(kernel string, cc int) *artefacts.Figures {
 	return figures
 }
 
-// reservedShared is the shared memory that a multiprocessor takes for itself for each block, from
-// 8.0 on.
+// reservedShared is the shared memory that the system reserves per block, from 8.0 on.
 const reservedShared = 1 << 10
 
-// residentBlocks is how many blocks of so many threads of a kernel, with so many bytes of dynamic shared
-// memory, a multiprocessor runs at a time; 0 where it runs none, or the kernel is not built for it.
+// residentBlocks returns a kernel's concurrent blocks per multiprocessor for the given threads and bytes of
+// dynamic shared memory. It returns 0 if none fit, or the kernel is not built.
 func residentBlocks(a planning.Arch, kernel string, threads, shared int) int {
 	k := figuresOf(kernel, a.CC)
 	if k == nil || threads > k.Threads || shared+k.Shared > a.SharedMax {
@@ -85,81 +83,75 @@ func residentBlocks(a planning.Arch, kernel string, threads, shared int) int {
 	return n
 }
 
-// work is what a launch has to do, as the model of its time sees it.
 type work struct {
 	blocks, threads, perSM int
-	// vectors is how many pieces of 16 bytes a thread goes through between two waits for
-	// memory, those that are not there included; slots is that of all threads over the
-	// whole launch.
+	// vectors is the pieces of 16 bytes per thread between two waits for memory, including absent ones; slots
+	// is the total over all threads of the launch.
 	vectors int
 	slots   float64
-	// issued is the cycles in which warps issue instructions over the whole launch, and alone how long
-	// a block by itself computes, in seconds, where pieces do not tell.
+	// issued is the issue cycles of all warps in the launch. alone is the compute time of a lone block in
+	// seconds, if pieces do not determine it.
 	issued, alone float64
-	// lost is the part of memory's time that is lost to how rows lie.
+	// lost is the fraction of memory time lost to the layout of rows.
 	lost float64
-	// parts is whether the kernel is for rows of any form, though p's have one.
+	// parts means that the kernel supports any form of rows, even if p's have one form.
 	parts bool
-	// held is the bytes that a block has under way at once, at most, and passes how often
-	// it begins anew with that many.
+	// held is a block's maximum bytes in flight, and passes how often it fills them again.
 	held, passes float64
-	// again is how often the input is read beyond the first time, of memory or of L2.
+	// again is the number of extra reads of the input, from memory or L2.
 	again float64
-	// meeting is how long the threads of a row take to find its sums once all elements have
-	// come, in seconds.
+	// meeting is the time in seconds to reduce a row's sums after all elements have arrived.
 	meeting float64
-	// sharing is how many blocks of a cluster share a row, 1 without clusters; walks is
-	// whether blocks walk over the rows, rather than being launched for one.
+	// sharing is the blocks of a cluster per row, 1 without clusters; walks means that blocks walk over rows
+	// instead of one block per row.
 	sharing int
 	walks   bool
-	// inTurn is how many rows a block has one after the other on average, each on its way while the one before
-	// it is computed and written; 0 for one.
+	// inTurn is the average number of rows per block, each prefetched while the previous one is processed; 0
+	// means one.
 	inTurn float64
 }
 
-// What the model of times knows of all GPUs, in seconds unless it says otherwise. It was fitted
-// to 3800 times of 124 cases on an H200, of rows of 1 to 262144 columns in three types, for auto to pick
-// the fastest way: of the 84 cases of 256 MiB, auto's is more than 3 % behind it in none.
+// The constants of the time model for all GPUs, in seconds unless noted. They were fitted to 3800 times of
+// 124 cases on an H200, with rows of 1 to 262144 columns in three types, for the best choices of auto. In
+// each of the 84 cases of 256 MiB, auto is within 3 % of the fastest.
 const (
-	loadLatency     = 1.43e-6 // of a load from memory among others
+	loadLatency     = 1.43e-6 // of a load from memory under load
 	warpMeeting     = 0.38e-6
 	blockMeeting    = 0.235e-6
-	warpOfMeeting   = 0.007e-6 // for each warp of a block that meets
-	clusterMeeting  = 0.044e-6 // for each time that the blocks of a cluster double
-	clusterWaiting  = 0.286e-6 // for each further block of a cluster, on a full GPU: the slowest decides
+	warpOfMeeting   = 0.007e-6 // per warp of a synchronizing block
+	clusterMeeting  = 0.044e-6 // per doubling of the cluster size
+	clusterWaiting  = 0.286e-6 // per further block of a cluster on a full GPU: the slowest decides
 	exchangeMeeting = 2.4e-6   // over global memory
-	blockBegin      = 0.025e-6 // between two blocks that a multiprocessor begins
-	clusterBegin    = 0.267e-6 // the same of clusters
+	blockBegin      = 0.025e-6 // between two blocks on a multiprocessor
+	clusterBegin    = 0.267e-6 // the same for clusters
 
-	memoryReached = 0.856 // part of the data sheet's bandwidth
-	spreading     = 0.034 // part of memory's time that is lost for each spreadFrom bytes of a multiprocessor
-	spreadFrom    = 64e3  // under way beyond as many, of spreadMost times as many
+	memoryReached = 0.856 // fraction of data-sheet bandwidth
+	spreading     = 0.034 // fraction of memory time lost per spreadFrom bytes in flight on a multiprocessor
+	spreadFrom    = 64e3  // beyond the first spreadFrom, up to spreadMost times
 	spreadMost    = 1.9
-	keptMemory    = 0.987   // of memory's time, where what is written may stay in L2 for a while
-	l2Reached     = 0.263   // part of what L2 gives a multiprocessor, where that is read and written
-	sharpness     = 3       // the exponent of the norm of a launch's bounds: how little they add up
-	beginOfLaunch = 0.9     // part of a block's life in which a launch has nothing else to do
-	walkersBegin  = 1.95e-6 // that life at most, of blocks that walk over the rows
-	// memoryIdle is the part of the time in which all blocks of a multiprocessor compute or meet
-	// that is lost: for the rest, others get their data faster.
+	keptMemory    = 0.987   // factor of memory time if the output may stay in L2 for a while
+	l2Reached     = 0.263   // fraction of a multiprocessor's L2 bandwidth, for reads and writes in L2
+	sharpness     = 3       // exponent of the norm of a launch's bounds
+	beginOfLaunch = 0.9     // fraction of a block's life at launch start without overlap
+	walkersBegin  = 1.95e-6 // maximum of that time, for blocks that walk over rows
+	// memoryIdle is the lost fraction of the time when all blocks of a multiprocessor compute or
+	// synchronize; otherwise other blocks get their data faster.
 	memoryIdle = 0.227
-	inTurnIdle = 0.3   // part of that which is lost although blocks fetch ahead
-	inTurnLoss = 0.055 // part of the time that fetching ahead costs
+	inTurnIdle = 0.3   // the fraction that is lost in spite of prefetching
+	inTurnLoss = 0.055 // relative time cost of prefetching
 
-	// Cycles of a warp for a piece in each lane: those in which it issues instructions, where rows
-	// are whole pieces and where not; what a row adds whose ends are stored element by
-	// element; and how long the piece takes a warp that is by itself.
+	// Cycles of a warp for one piece per lane: issue cycles for whole pieces and for other rows, extra cycles
+	// of a row whose ends are stored element by element, and cycles of a lone warp.
 	issueWhole16, issueWhole32 = 20, 7
 	issueParts16, issueParts32 = 183, 71
 	issueEnds16, issueEnds32   = 404, 426
-	issueApart                 = 300 // of a row whose ends are taken apart
+	issueApart                 = 300 // of a row with separate ends
 	lonePiece16, lonePiece32   = 465, 601
-	// crowded is how much longer pieces of 16 bits take where a thread has so many that no
-	// registers are left to work on several side by side.
+	// crowded is the slowdown of 16-bit pieces if a thread has too many to process several in registers.
 	crowded, crowd = 1.154, 8
 )
 
-// cyclesOfPiece are the cycles above for a problem, of a kernel for rows of a form.
+// cyclesOfPiece returns these cycles for a problem and a kernel's form of rows.
 func (p Problem) cyclesOfPiece(f form) (issue, ends, lone float64) {
 	whole, parts := float64(issueWhole16), float64(issueParts16)
 	ends, lone = issueEnds16, lonePiece16
@@ -175,20 +167,19 @@ func (p Problem) cyclesOfPiece(f form) (issue, ends, lone float64) {
 	return parts, ends * (1 - float64(p.aligned)/pieceBytes), lone
 }
 
-// seconds is what the model expects. A launch is bound by memory, by instructions, and by blocks
-// that wait or have yet to begin; of these the largest counts most. To that comes what the
-// first blocks take until others have work for memory, and the time in which all
-// blocks of a multiprocessor compute or meet.
+// seconds returns the modeled time. A launch is bound by memory, by instructions, and by blocks that wait or
+// have yet to begin; the largest counts most. Then the startup of the first blocks and the time while all
+// blocks of a multiprocessor compute or synchronize are added.
 func (w work) seconds(a planning.Arch, p Problem) float64 {
 	in, out := p.bytes()
 	clock := a.ClockMHz * 1e6
-	ofSM := planning.L2PerClock(a) * clock // bytes a second from L2 to a multiprocessor
+	ofSM := planning.L2PerClock(a) * clock // bytes per second from L2 to a multiprocessor
 	bandwidth := a.Bandwidth * memoryReached
 	if p.stays(a) || bandwidth <= 0 {
 		bandwidth = max(bandwidth, l2Reached*ofSM*float64(a.SMs))
 	}
 	memory := (in*(1+w.again) + out) / bandwidth
-	if !p.stays(a) { // memory is slower the more places are read and written at a time
+	if !p.stays(a) { // memory is slower with more concurrent read and write streams
 		memory *= 1 + spreading*min(spreadMost, max(0, w.held*float64(w.perSM)/spreadFrom-1))
 		if p.keep {
 			memory *= keptMemory
@@ -208,7 +199,7 @@ func (w work) seconds(a planning.Arch, p Problem) float64 {
 	}
 	arithmetic := issued / (partsOfSM * clock * float64(min(w.blocks, a.SMs)))
 	warps := float64(w.threads) / 32
-	compute := float64(w.vectors) * (lone + max(0, warps/partsOfSM-1)*issue) / clock // of a block by itself
+	compute := float64(w.vectors) * (lone + max(0, warps/partsOfSM-1)*issue) / clock // of a lone block
 	if w.vectors >= crowd && p.DType.Size() == 2 && p.form() == wholeRows {
 		compute *= crowded
 	}
@@ -243,8 +234,8 @@ func (w work) seconds(a planning.Arch, p Problem) float64 {
 	return beginOfLaunch*life + bound + idle
 }
 
-// busyPart is the part of the time in which one of n blocks uses memory, each for `uses` seconds between
-// two stretches of `apart` seconds without: the mean value analysis of a closed queue.
+// busyPart returns the fraction of time when at least one of n blocks uses memory. Each uses it for
+// `uses` seconds between pauses of `apart` seconds. Method: mean value analysis of a closed queue.
 func busyPart(uses, apart float64, n int) float64 {
 	waiting, busy := 0.0, 0.0
 	for i := 1; i <= n; i++ {
@@ -255,5 +246,4 @@ func busyPart(uses, apart float64, n int) float64 {
 	return busy
 }
 
-// waves is how many times the blocks fill the GPU.
 func (w work) waves(a planning.Arch) float64 { return planning.Waves(a, w.blocks, w.perSM) }

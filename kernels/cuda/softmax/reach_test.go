@@ -18,19 +18,19 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gputest"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 	"github.com/gemmaudit/gemmaudit/kernels/kerneltest"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 const (
-	// reachMiB is the size of the input; what is moved, twice that, is several times an L2.
 	reachMiB = 256
-	// reachTiny is how many columns rows have at least for which more than auto and warp is measured: others
-	// have a block a row, of millions.
+	// reachTiny is the minimum columns for measuring more than auto and warp; other kernels have a block per
+	// row, of millions of rows.
 	reachTiny = 200
-	// reachSample is the length of one sample in seconds, as far as launches are shorter.
+	// reachSample is the length of a sample in seconds, unless a launch is longer.
 	reachSample = 1e-3
 )
 
-// reachColumns are those that are to reach the share of a copy's bandwidth: powers of two, and others.
+// reachColumns are the columns with a bandwidth target: powers of two, and others.
 var reachColumns = []struct {
 	columns []int
 	asked   float64
@@ -39,7 +39,6 @@ var reachColumns = []struct {
 	{[]int{1, 3, 7, 33, 77, 129, 257, 601, 1000, 1023, 2049, 4097, 10007, 32767, 50257, 100003}, 0.85},
 }
 
-// fromEnv are the numbers of a variable, with commas between them, or those that hold without it.
 func fromEnv(b *testing.B, name string, without ...int) []int {
 	text := os.Getenv(name)
 	if text == "" {
@@ -56,12 +55,11 @@ func fromEnv(b *testing.B, name string, without ...int) []int {
 	return all
 }
 
-// reachBytes is the size of the input: GEMMAUDIT_SOFTMAX_MIB says another one.
+// reachBytes returns the input size; GEMMAUDIT_SOFTMAX_MIB overrides it.
 func reachBytes(b *testing.B) int64 {
 	return int64(fromEnv(b, "GEMMAUDIT_SOFTMAX_MIB", reachMiB)[0]) << 20
 }
 
-// reach is the memory that all cases of one type share.
 type reach struct {
 	gputest.GPU
 	in, out kernels.Buffer
@@ -76,7 +74,6 @@ func newReach(b *testing.B, d gputest.GPU, dt kernels.DType) reach {
 	return r
 }
 
-// series is the time of one launch, measured over as many as make a sample.
 func (r reach) series(b *testing.B, name string, l kernels.Launch) *kerneltest.Series {
 	seconds := func(n int) (float64, error) {
 		span, err := r.Execute(context.Background(), []kernels.Launch{l}, n)
@@ -93,7 +90,6 @@ func (r reach) series(b *testing.B, name string, l kernels.Launch) *kerneltest.S
 	return &kerneltest.Series{Name: name, Sample: func() (float64, error) { return seconds(n) }}
 }
 
-// copies are the project's copy of so many bytes and the driver's.
 func (r reach) copies(b *testing.B, bytes int64) []*kerneltest.Series {
 	elements := int(bytes / 4)
 	src, err := r.Matrix("In", kernels.Operand{Buffer: r.in}, 1, elements, elements, kernels.FP32)
@@ -115,15 +111,14 @@ func (r reach) copies(b *testing.B, bytes int64) []*kerneltest.Series {
 	return all
 }
 
-// ways are auto and every way of every kernel.
-func (r reach) ways(b *testing.B, o kernels.SoftmaxProblem) (all []*kerneltest.Series, label string) {
-	o.In, o.Out = kernels.Operand{Buffer: r.in}, kernels.Operand{Buffer: r.out}
+func (r reach) ways(b *testing.B, o kernels.Task) (all []*kerneltest.Series, label string) {
 	p, err := NewProblem(o)
 	if err != nil {
 		b.Fatal(err)
 	}
 	add := func(name string, among ...family) kernels.Launch {
-		l, err := NewWay(r.Device, name, "", among...).Bind(o)
+		l, err := NewWay(r.Device, name, "", among...).Bind(o, kernels.Operand{Buffer: r.in}, kernels.NothingStored{},
+			kernels.Operand{Buffer: r.out})
 		if err != nil {
 			b.Fatalf("%s: %v", name, err)
 		}
@@ -143,14 +138,12 @@ func (r reach) ways(b *testing.B, o kernels.SoftmaxProblem) (all []*kerneltest.S
 	return all, label
 }
 
-// fastest is the series of least median.
 func fastest(all []*kerneltest.Series) *kerneltest.Series {
 	return slices.MinFunc(all, func(x, y *kerneltest.Series) int {
-		return int(math.Copysign(1, kerneltest.Median(x.Samples)-kerneltest.Median(y.Samples)))
+		return int(math.Copysign(1, stats.Median(x.Samples)-stats.Median(y.Samples)))
 	})
 }
 
-// ofFamily are the series of one kernel's ways.
 func ofFamily(all []*kerneltest.Series, name string) []*kerneltest.Series {
 	var out []*kerneltest.Series
 	for _, s := range all {
@@ -161,11 +154,12 @@ func ofFamily(all []*kerneltest.Series, name string) []*kerneltest.Series {
 	return out
 }
 
-// BenchmarkReach measures auto and every way of every kernel on rows of many lengths, 256 MiB in (see reachBytes) and
-// as much out, in one interleaved run with plain copies of as many bytes. A line has the bandwidth of the better
-// copy, auto's choice with its share of that, and the best share of each kernel; a second one has the
-// shares of all ways among which auto picks, the fastest first, with what the model expects. GEMMAUDIT_SOFTMAX
-// selects cases by a part of their name: "fp16 c4096 "; GEMMAUDIT_SOFTMAX_COLUMNS are other counts of columns. The last line counts those of all types that are below.
+// BenchmarkReach measures auto and every plan of every kernel on rows of many lengths, 256 MiB in (see
+// reachBytes) and as much out. Plain copies of as many bytes run interleaved. The first line of a case has
+// the bandwidth of the better copy, auto's choice with its share of that, and the best share of each kernel.
+// The second has the shares of all candidates of auto, the fastest first, with the model's expectation.
+// GEMMAUDIT_SOFTMAX selects cases by a substring of their name: "fp16 c4096 "; GEMMAUDIT_SOFTMAX_COLUMNS sets
+// other columns. The last line counts cases below the target.
 func BenchmarkReach(b *testing.B) {
 	d := gputest.First(b)
 	below, cases := 0, 0
@@ -179,8 +173,9 @@ func BenchmarkReach(b *testing.B) {
 			worst, missed := 1.0, 0
 			ran := false
 			for _, columns := range goal.columns {
-				o := kernels.SoftmaxProblem{Rows: int(reachBytes(b)) / dt.Size() / columns, Columns: columns, DType: dt}
-				name := fmt.Sprintf("%s c%d m%d", dt, columns, o.Rows)
+				o := kernels.Task{Subject: kernels.Subject{Operation: kernels.Softmax, DType: dt, Dims: kernels.Dims{Columns: columns}},
+					M: int(reachBytes(b)) / dt.Size() / columns}
+				name := fmt.Sprintf("%s c%d m%d", dt, columns, o.M)
 				if !strings.Contains(name+" ", os.Getenv("GEMMAUDIT_SOFTMAX")) {
 					continue
 				}
@@ -197,25 +192,26 @@ func BenchmarkReach(b *testing.B) {
 				})
 			}
 			if ran {
-				fmt.Fprintf(os.Stderr, "softmax %s: worst share of a copy %.3f (asked %.2f), %d of %d below\n", dt, worst, goal.asked, missed, len(goal.columns))
+				fmt.Fprintf(os.Stderr, "softmax %s: worst share of a copy %.3f (asked %.2f), %d of %d below\n", dt, worst, goal.asked,
+					missed, len(goal.columns))
 			}
 		}
 	}
 	fmt.Fprintf(os.Stderr, "softmax: %d of %d cases below what is asked\n", below, cases)
 }
 
-// reachRow measures one case, prints its line and returns auto's share of the copy.
-func reachRow(b *testing.B, r reach, o kernels.SoftmaxProblem, name string) float64 {
-	bytes := int64(o.Rows) * int64(o.Columns) * int64(o.DType.Size())
+func reachRow(b *testing.B, r reach, o kernels.Task, name string) float64 {
+	bytes := int64(o.M) * int64(o.Columns) * int64(o.DType.Size())
 	copies := r.copies(b, bytes)
 	all, label := r.ways(b, o)
 	kerneltest.MeasureRounds(b, slices.Concat(copies, all))
 	copied := fastest(copies)
 	share := func(s *kerneltest.Series) float64 {
-		mid, _, _ := kerneltest.Interval(kerneltest.Ratios(copied, s))
+		mid, _, _ := stats.MedianInterval(kerneltest.Ratios(copied, s))
 		return mid
 	}
-	line := fmt.Sprintf("%-20s copy %.2f TB/s; auto %.3f %s;", name, 2*float64(bytes)/kerneltest.Median(copied.Samples)/1e12, share(all[0]), label)
+	line := fmt.Sprintf("%-20s copy %.2f TB/s; auto %.3f %s;", name, 2*float64(bytes)/stats.Median(copied.Samples)/1e12, share(all[0]),
+		label)
 	for _, f := range Families() {
 		if of := ofFamily(all, f.Name()); len(of) > 0 {
 			best := fastest(of)
@@ -227,9 +223,7 @@ func reachRow(b *testing.B, r reach, o kernels.SoftmaxProblem, name string) floa
 	return share(all[0])
 }
 
-// shares are those of all ways among which auto picks, the fastest first, each with the share that the model expects
-// of it, relative to what it expects of auto's.
-func (r reach) shares(b *testing.B, o kernels.SoftmaxProblem, all []*kerneltest.Series, share func(*kerneltest.Series) float64) []string {
+func (r reach) shares(b *testing.B, o kernels.Task, all []*kerneltest.Series, share func(*kerneltest.Series) float64) []string {
 	p, err := NewProblem(o)
 	if err != nil {
 		b.Fatal(err)
@@ -251,14 +245,15 @@ func (r reach) shares(b *testing.B, o kernels.SoftmaxProblem, all []*kerneltest.
 	return ways
 }
 
-// BenchmarkSmall measures softmaxes that fit L2, where launches, latency and meetings decide: auto,
-// and the best of all ways; a second line has the best time over that of each way among which auto picks.
+// BenchmarkSmall measures softmaxes that fit L2, which are bound by launches, latency and synchronization:
+// auto, and the best plan. A second line has the best time over each candidate's time.
 func BenchmarkSmall(b *testing.B) {
 	d := gputest.First(b)
 	for _, dt := range []kernels.DType{kernels.FP32, kernels.FP16} {
 		for _, columns := range []int{5, 64, 1000, 4096, 16384, 50257} {
 			for _, rows := range []int{1, 16, 264, 4096} {
-				o := kernels.SoftmaxProblem{Rows: rows, Columns: columns, DType: dt}
+				o := kernels.Task{Subject: kernels.Subject{Operation: kernels.Softmax, DType: dt, Dims: kernels.Dims{Columns: columns}},
+					M: rows}
 				name := fmt.Sprintf("%s c%d m%d", dt, columns, rows)
 				if rows*columns > 1<<23 || !strings.Contains(name+" ", os.Getenv("GEMMAUDIT_SOFTMAX")) {
 					continue
@@ -268,18 +263,19 @@ func BenchmarkSmall(b *testing.B) {
 					all, label := r.ways(b, o)
 					kerneltest.MeasureRounds(b, all)
 					best := fastest(all)
-					mid, _, _ := kerneltest.Interval(kerneltest.Ratios(best, all[0]))
+					mid, _, _ := stats.MedianInterval(kerneltest.Ratios(best, all[0]))
 					b.ReportMetric(mid, "of-best")
 					b.ReportMetric(0, "ns/op")
-					line := fmt.Sprintf("%-20s auto %.2f us %s; best %.3f of that, %s;", name, 1e6*kerneltest.Median(all[0].Samples), label, mid, best.Name)
+					line := fmt.Sprintf("%-20s auto %.2f us %s; best %.3f of that, %s;", name, 1e6*stats.Median(all[0].Samples), label, mid,
+						best.Name)
 					for _, f := range Families() {
 						if of := ofFamily(all, f.Name()); len(of) > 0 {
-							line += fmt.Sprintf(" %s %.2f,", fastest(of).Name, 1e6*kerneltest.Median(fastest(of).Samples))
+							line += fmt.Sprintf(" %s %.2f,", fastest(of).Name, 1e6*stats.Median(fastest(of).Samples))
 						}
 					}
 					fmt.Fprintln(os.Stderr, strings.TrimSuffix(line, ","))
 					ofBest := func(s *kerneltest.Series) float64 {
-						return kerneltest.Median(best.Samples) / kerneltest.Median(s.Samples)
+						return stats.Median(best.Samples) / stats.Median(s.Samples)
 					}
 					fmt.Fprintf(os.Stderr, "  ways: %s\n", strings.Join(r.shares(b, o, all, ofBest), ", "))
 				})

@@ -10,12 +10,11 @@ import (
 // reread is softmax_reread.cu: rows of any length in two passes, each by one block or several.
 type reread struct{}
 
-// What softmax_reread.cu fixes.
+// Constants of softmax_reread.cu.
 const (
 	rereadThreads = 512
-	rereadAtOnce  = 4 // pieces that a thread has under way
-	// rereadMost is how many blocks share a row at most, which bounds the memory over which
-	// they meet.
+	rereadAtOnce  = 4 // pieces in flight per thread
+	// rereadMost is the maximum blocks per row; it bounds the memory for their exchange.
 	rereadMost = 256
 )
 
@@ -29,7 +28,7 @@ func (reread) Supports(a planning.Arch, p Problem) string { return planning.Type
 
 func (r reread) Plan(a planning.Arch, p Problem) plan { return planning.Fastest(r.Candidates(a, p)) }
 
-// rereadKernel is the symbol of its kernel for p, which has none for rows whose ends are apart.
+// rereadKernel returns the kernel for p. Rows with separate ends use the general one.
 func (p Problem) rereadKernel() string {
 	if p.form() == wholeRows {
 		return p.kernel("reread", wholeRows)
@@ -49,7 +48,6 @@ func (reread) Candidates(a planning.Arch, p Problem) []plan {
 	return all
 }
 
-// rereadPlan is that of so many blocks to a row, on a GPU that runs resident of them.
 func (p Problem) rereadPlan(a planning.Arch, blocks, resident int) plan {
 	groups := min(p.rows, resident/blocks)
 	share := planning.DivideUp(p.pieces(), blocks)
@@ -62,7 +60,7 @@ func (p Problem) rereadPlan(a planning.Arch, blocks, resident int) plan {
 		parts: p.form() != wholeRows,
 		again: 1, slots: 2 * float64(p.rows) * float64(blocks) * float64(planning.DivideUp(share, rereadThreads)*rereadThreads),
 	}
-	// What all blocks have under way is read the second time from L2, if it fits beside the output.
+	// The second read of the blocks' rows comes from L2, if they fit next to the output.
 	if float64(groups)*float64(p.columns*p.DType.Size()) <= float64(a.L2)/3 {
 		w.again = 0.5
 	}
@@ -70,8 +68,9 @@ func (p Problem) rereadPlan(a planning.Arch, blocks, resident int) plan {
 		w.meeting += exchangeMeeting
 	}
 	result := plan{
-		Label:   fmt.Sprintf("%d blocks", blocks),
-		Tiling:  kernels.Tiling{Tile: [3]int{1, planning.DivideUp(p.columns, blocks), 0}, Waves: float64(rounds) * planning.Waves(a, groups*blocks, w.perSM), Split: 1},
+		Label: fmt.Sprintf("%d blocks", blocks),
+		Tiling: kernels.Tiling{Tile: [3]int{1, planning.DivideUp(p.columns, blocks), 0},
+			Waves: float64(rounds) * planning.Waves(a, groups*blocks, w.perSM), Split: 1},
 		Seconds: w.seconds(a, p),
 	}
 	if blocks > 1 {

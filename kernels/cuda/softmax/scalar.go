@@ -7,22 +7,22 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// scalarTile is how rows are divided that are taken element by element: elements of a lane, and rows of a warp.
+// scalarTile is the division of rows that are read element by element: elements per lane, and rows per warp.
 type scalarTile struct{ elements, rows int }
 
-// What softmax_scalar.cu fixes, and from how many columns on it was faster than rows in shared memory.
+// Constants of softmax_scalar.cu, and the columns from which it is faster than rows in shared memory.
 const (
 	scalarThreads = 128
 	scalarColumns = 257
 )
 
-// Cycles in which a warp issues instructions: for what it does once, and for each element of a lane.
+// Issue cycles of a warp: fixed, and per element of a lane.
 const (
 	scalarTurn    = 90
 	scalarElement = 6
 )
 
-// scalarTileOf is the smallest tile that holds a row; ok is false where none does or is built.
+// scalarTileOf returns the smallest tile that holds a row; ok is false if there is no such tile.
 func (p Problem) scalarTileOf() (t scalarTile, ok bool) {
 	if p.DType != kernels.FP32 || p.columns < scalarColumns {
 		return t, false
@@ -35,7 +35,6 @@ func (p Problem) scalarTileOf() (t scalarTile, ok bool) {
 	return t, false
 }
 
-// scalarPlans are the plans of warps that take rows element by element, wherever they begin.
 func (p Problem) scalarPlans(a planning.Arch) []plan {
 	t, ok := p.scalarTileOf()
 	if !ok {
@@ -50,7 +49,8 @@ func (p Problem) scalarPlans(a planning.Arch) []plan {
 	each := scalarThreads / 32 * t.rows
 	issued := scalarTurn + scalarElement*float64(t.elements*t.rows)
 	w := work{
-		blocks: planning.DivideUp(p.rows, each), threads: scalarThreads, perSM: perSM, held: float64(each*p.columns*p.DType.Size()) * p.seen(),
+		blocks: planning.DivideUp(p.rows, each), threads: scalarThreads, perSM: perSM,
+		held:   float64(each*p.columns*p.DType.Size()) * p.seen(),
 		passes: 1, meeting: warpMeeting, sharing: 1, alone: stagedLone * issued / (a.ClockMHz * 1e6),
 	}
 	w.issued = float64(w.blocks*scalarThreads/32) * issued

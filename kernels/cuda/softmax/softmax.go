@@ -1,6 +1,6 @@
-// Package softmax plans the softmax of rows and its logarithm, and binds it on a device:
-// rows in the registers of a warp, a block or a cluster of blocks, rows of any length read
-// twice, and two baselines that these are held against.
+// Package softmax plans softmax and log-softmax over rows and binds them on a device. Rows are kept in the
+// registers of a warp, a block or a cluster, or rows of any length are read twice. Two baselines serve for
+// comparison.
 package softmax
 
 import (
@@ -12,73 +12,71 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// Problem is what a plan may depend on: [kernels.SoftmaxProblem] without addresses.
+// Problem is the part of [kernels.Task] that plans depend on: everything but addresses.
 type Problem struct {
 	rows, columns int
 	DType         kernels.DType
 	scale         float32
-	queries       int // 0 for no mask
+	queries       int // 0 means no mask
 	log           bool
-	// aligned is the largest power of two, at most 16, that divides in bytes the addresses
-	// of input and output and the distance of rows; based is the same of the addresses alone.
+	// aligned is the largest power of two, at most 16, that divides the byte addresses of input and output
+	// and the row stride; based is the same for the addresses only.
 	aligned, based int
-	// keep is whether a plan's output is written as what stays in L2, whatever its size: parts of a line that several
-	// blocks write are to meet there.
+	// keep requests output that stays in L2, whatever its size. Lines that several blocks write in parts are
+	// then merged there.
 	keep bool
 }
 
-// Addresses are where the operands of a softmax lie on the device.
+// Addresses are the device addresses of a softmax's operands.
 type Addresses struct{ in, out, exchange uint64 }
 
-// family and plan are those of softmax.
 type (
 	family = planning.Family[Problem, Addresses]
 	plan   = planning.Plan[Addresses]
 )
 
-// ladder are the kernels among which auto picks, for the shortest rows first.
+// ladder has auto's candidates, for the shortest rows first.
 var ladder = []family{warp{}, block{}, cluster{}, reread{}}
 
-// baselines are the kernels that those are held against.
 var baselines = []family{fasterTransformer{}, naive{}}
 
-// Families are all kernels, the baselines last.
+// Families returns all kernels, the baselines last.
 func Families() []planning.Family[Problem, Addresses] { return slices.Concat(ladder, baselines) }
 
-// NewProblem checks the sizes of a softmax; the error names the first that is impossible.
-func NewProblem(o kernels.SoftmaxProblem) (Problem, error) {
+// NewProblem checks the sizes of a softmax; the error names the first invalid one.
+func NewProblem(o kernels.Task) (Problem, error) {
 	o, err := o.Normalized()
 	if err != nil {
 		return Problem{}, err
 	}
 	p := Problem{
-		rows: o.Rows, columns: o.Columns, DType: o.DType, scale: o.Scale, queries: o.Queries, log: o.Log,
+		rows: o.M, columns: o.Columns, DType: o.DType, scale: o.Scale, queries: o.Queries, log: o.Log(),
 		aligned: planning.AlignmentOf(0, int64(o.Columns)*int64(o.DType.Size())), based: pieceBytes,
 	}
-	if max(o.Rows, o.Columns) > planning.LargestExtent {
+	if max(o.M, o.Columns) > planning.LargestExtent {
 		return p, fmt.Errorf("%v: an extent is beyond %d", o, planning.LargestExtent)
 	}
 	return p, nil
 }
 
-// pieceBytes is what device code reads and writes at once.
+// pieceBytes is the size of a device access.
 const pieceBytes = 16
 
-// pieces is how many pieces of 16 bytes at multiples of 16 a row touches at most.
+// pieces returns the maximum pieces of 16 bytes, at multiples of 16, that a row touches.
 func (p Problem) pieces() int {
 	size := p.DType.Size()
-	before := (pieceBytes - p.aligned) / size // elements of the first piece that may stand before the row
+	before := (pieceBytes - p.aligned) / size // elements of the first piece that may precede the row
 	return planning.DivideUp((before+p.columns)*size, pieceBytes)
 }
 
-// form is what is known of all rows, enum Form in softmax.cuh: kernels are built apart for those that have
-// nothing, or only their ends, to look out for. It is the end of their names.
+// form is a property of all rows, enum Form in softmax.cuh. Kernels are built separately for rows without
+// special cases, or with separate ends only. It is the suffix of their names.
 type form string
 
 const (
 	anyRows   form = ""
 	wholeRows form = "_whole" // begin and end at multiples of 16 bytes, all columns seen
-	endsApart form = "_ends"  // in a matrix that begins at one, all columns seen
+	endsApart form = "_ends"  // in a matrix at a multiple of 16, all columns seen
 )
 
 func (p Problem) form() form {
@@ -91,8 +89,8 @@ func (p Problem) form() form {
 	return endsApart
 }
 
-// kept is how many pieces of a row its threads have at most: of rows whose ends are apart, those
-// that are all of the row's.
+// kept returns the maximum pieces of a row in its threads; for rows with separate ends, only pieces fully
+// inside the row.
 func (p Problem) kept() int {
 	if p.form() == endsApart {
 		return p.columns * p.DType.Size() / pieceBytes
@@ -100,12 +98,11 @@ func (p Problem) kept() int {
 	return p.pieces()
 }
 
-// kernel is the symbol of a kernel for rows of a form of p's type.
 func (p Problem) kernel(name string, f form) string {
 	return fmt.Sprintf("ga_softmax_%s_%s%s", name, p.DType, f)
 }
 
-// seen is the part of the elements that is not masked, more than 0 to 1.
+// seen returns the unmasked fraction of elements, above 0 and up to 1.
 func (p Problem) seen() float64 {
 	if p.queries == 0 {
 		return 1
@@ -114,20 +111,19 @@ func (p Problem) seen() float64 {
 	return (columns - (queries-1)/2) / columns
 }
 
-// bytes are those of the input that is read and of the output.
+// bytes returns the bytes of input read and of output written.
 func (p Problem) bytes() (in, out float64) {
 	out = float64(p.rows) * float64(p.columns) * float64(p.DType.Size())
 	return out * p.seen(), out
 }
 
-// stays is whether input and output stay in L2 beside each other.
+// stays reports whether input and output fit in L2 together.
 func (p Problem) stays(a planning.Arch) bool {
 	_, out := p.bytes()
 	return 2*out <= float64(a.L2)/2
 }
 
-// call launches a kernel of softmax: struct SoftmaxParams in softmax.cuh. each is the
-// field of that name.
+// call launches a softmax kernel with struct SoftmaxParams of softmax.cuh; each is its field of that name.
 func (p Problem) call(a planning.Arch, kernel string, blocks, threads, each int, at Addresses) planning.Call {
 	c := planning.Call{Kernel: kernel, Grid: planning.Dim3{X: blocks}, Block: planning.Dim3{X: threads}, Overlap: a.CC >= 90}
 	c.Args.Pointer(at.in).Pointer(at.out).Pointer(at.exchange)

@@ -18,8 +18,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gputest"
 )
 
-// gate runs problems past the correctness check in every way of every kernel, and auto.
-func gate(t *testing.T, of func(d kernels.DType) []kernels.SoftmaxProblem) {
+func gate(t *testing.T, of func(d kernels.DType) []kernels.Task) {
 	d := gputest.First(t)
 	for _, dt := range types {
 		t.Run(string(dt), func(t *testing.T) {
@@ -56,11 +55,9 @@ func gate(t *testing.T, of func(d kernels.DType) []kernels.SoftmaxProblem) {
 	}
 }
 
-// softmaxChecks are the problems with their checks, of which some are made ahead while a GPU is
-// busy with others.
-func softmaxChecks(t *testing.T, problems []kernels.SoftmaxProblem) iter.Seq2[kernels.SoftmaxProblem, *kernels.SoftmaxCheck] {
+func softmaxChecks(t *testing.T, problems []kernels.Task) iter.Seq2[kernels.Task, *kernels.SoftmaxCheck] {
 	const ahead = 6
-	return func(yield func(kernels.SoftmaxProblem, *kernels.SoftmaxCheck) bool) {
+	return func(yield func(kernels.Task, *kernels.SoftmaxCheck) bool) {
 		type made struct {
 			check *kernels.SoftmaxCheck
 			err   error
@@ -92,49 +89,53 @@ func softmaxChecks(t *testing.T, problems []kernels.SoftmaxProblem) iter.Seq2[ke
 	}
 }
 
-// TestSoftmaxGate holds every kernel, in every way, against the standing table and a few sizes that
-// these kernels have edges at.
 func TestSoftmaxGate(t *testing.T) {
-	gate(t, func(d kernels.DType) []kernels.SoftmaxProblem {
+	gate(t, func(d kernels.DType) []kernels.Task {
 		all := kernels.SoftmaxProblems(d)
 		for columns := 1; columns <= 70; columns++ {
-			all = append(all, kernels.SoftmaxProblem{Rows: 41, Columns: columns, DType: d, Log: columns%2 == 0, Queries: columns * (columns % 3) / 2})
+			all = append(all,
+				kernels.Task{Subject: kernels.Subject{Operation: kernels.SoftmaxOperation(columns%2 == 0), DType: d,
+					Dims: kernels.Dims{Columns: columns, Queries: columns * (columns % 3) / 2}}, M: 41})
 		}
 		for _, columns := range []int{100003, 262144, 524288, 700001} {
-			all = append(all, kernels.SoftmaxProblem{Rows: 2, Columns: columns, DType: d, Queries: columns % 2 * 2})
+			all = append(all,
+				kernels.Task{Subject: kernels.Subject{Operation: kernels.Softmax, DType: d,
+					Dims: kernels.Dims{Columns: columns, Queries: columns % 2 * 2}}, M: 2})
 		}
-		// Clusters that go from row to row, of which each has more than their sets of words.
-		all = append(all, kernels.SoftmaxProblem{Rows: 17, Columns: 20011, DType: d}, kernels.SoftmaxProblem{Rows: 18, Columns: 16384, DType: d, Log: true})
-		// Blocks that stage several rows, and the last of them fewer.
+		all = append(all,
+			kernels.Task{Subject: kernels.Subject{Operation: kernels.Softmax, DType: d, Dims: kernels.Dims{Columns: 20011}}, M: 17},
+			kernels.Task{Subject: kernels.Subject{Operation: kernels.LogSoftmax, DType: d, Dims: kernels.Dims{Columns: 16384}}, M: 18})
 		for _, columns := range []int{1, 3, 6, 13, 29, 61, 125, 129, 257, 511, 1023} {
-			all = append(all, kernels.SoftmaxProblem{Rows: 70001 / columns, Columns: columns, DType: d, Log: columns%5 == 1})
+			all = append(all,
+				kernels.Task{Subject: kernels.Subject{Operation: kernels.SoftmaxOperation(columns%5 == 1), DType: d,
+					Dims: kernels.Dims{Columns: columns}}, M: 70001 / columns})
 		}
-		// Groups of blocks that have several rows, on GPUs of up to 200 multiprocessors.
-		return append(all, kernels.SoftmaxProblem{Rows: 410, Columns: 2100, DType: d, Scale: 0.5})
+		return append(all, kernels.Task{Subject: kernels.Subject{Operation: kernels.Softmax, DType: d, Dims: kernels.Dims{Columns: 2100}},
+			M: 410, Scale: 0.5})
 	})
 }
 
-// TestSmallSoftmax runs few small softmaxes in every way: rows shorter and longer than a piece, aligned and not, behind
-// a mask, and blocks that share rows. With -short, for tools that watch every access, each kernel runs once.
+// TestSmallSoftmax runs small softmaxes with every plan: rows shorter and longer than a piece, aligned and
+// not, masked, and shared by blocks. With -short, for tools that check every access, each kernel runs once.
 func TestSmallSoftmax(t *testing.T) {
 	if testing.Short() {
 		watch(t)
 		return
 	}
-	gate(t, func(d kernels.DType) []kernels.SoftmaxProblem {
-		return []kernels.SoftmaxProblem{
-			{Rows: 37, Columns: 3, DType: d},
-			{Rows: 9, Columns: 133, DType: d, Queries: 100, Log: true},
-			{Rows: 3, Columns: 2048, DType: d},
-			{Rows: 9, Columns: 9001, DType: d, Log: true},
-			{Rows: 75, Columns: 141, DType: d},
-			{Rows: 140, Columns: 600, DType: d, Queries: 7},
+	gate(t, func(d kernels.DType) []kernels.Task {
+		return []kernels.Task{
+			{Subject: kernels.Subject{Operation: kernels.Softmax, DType: d, Dims: kernels.Dims{Columns: 3}}, M: 37},
+			{Subject: kernels.Subject{Operation: kernels.LogSoftmax, DType: d, Dims: kernels.Dims{Columns: 133, Queries: 100}}, M: 9},
+			{Subject: kernels.Subject{Operation: kernels.Softmax, DType: d, Dims: kernels.Dims{Columns: 2048}}, M: 3},
+			{Subject: kernels.Subject{Operation: kernels.LogSoftmax, DType: d, Dims: kernels.Dims{Columns: 9001}}, M: 9},
+			{Subject: kernels.Subject{Operation: kernels.Softmax, DType: d, Dims: kernels.Dims{Columns: 141}}, M: 75},
+			{Subject: kernels.Subject{Operation: kernels.Softmax, DType: d, Dims: kernels.Dims{Columns: 600, Queries: 7}}, M: 140},
 		}
 	})
 }
 
-// alone is a GPU that runs launches with nothing around them. Under tools that watch every access, what stands around
-// a block of launches takes longer than a launch.
+// alone runs single launches. Under tools that check every access, the overhead of a block of launches
+// exceeds a launch.
 type alone struct{ gputest.GPU }
 
 func (d alone) Execute(ctx context.Context, launches []kernels.Launch, n int) (kernels.Span, error) {
@@ -150,22 +151,21 @@ func (d alone) Execute(ctx context.Context, launches []kernels.Launch, n int) (k
 	return kernels.Span{}, ctx.Err()
 }
 
-// watch runs each kernel once that small rows take, at the first problem at which some plan has it: clusters that go
-// from row to row, blocks that share rows, and rows shorter and longer than a piece, of all forms.
+// watch runs each kernel for small rows once, at the first problem with a plan for it.
 func watch(t *testing.T) {
 	d := alone{gputest.First(t)}
 	for _, dt := range types {
 		t.Run(string(dt), func(t *testing.T) {
 			ran := map[string]bool{}
-			for _, o := range []kernels.SoftmaxProblem{
-				{Rows: 9, Columns: 401, DType: dt, Queries: 100, Log: true},
-				{Rows: 13, Columns: 14001, DType: dt},
-				{Rows: 13, Columns: 16384, DType: dt},
-				{Rows: 3, Columns: 4097, DType: dt, Log: true},
-				{Rows: 3, Columns: 2048, DType: dt},
-				{Rows: 75, Columns: 141, DType: dt},
-				{Rows: 40, Columns: 128, DType: dt},
-				{Rows: 37, Columns: 3, DType: dt},
+			for _, o := range []kernels.Task{
+				{Subject: kernels.Subject{Operation: kernels.LogSoftmax, DType: dt, Dims: kernels.Dims{Columns: 401, Queries: 100}}, M: 9},
+				{Subject: kernels.Subject{Operation: kernels.Softmax, DType: dt, Dims: kernels.Dims{Columns: 14001}}, M: 13},
+				{Subject: kernels.Subject{Operation: kernels.Softmax, DType: dt, Dims: kernels.Dims{Columns: 16384}}, M: 13},
+				{Subject: kernels.Subject{Operation: kernels.LogSoftmax, DType: dt, Dims: kernels.Dims{Columns: 4097}}, M: 3},
+				{Subject: kernels.Subject{Operation: kernels.Softmax, DType: dt, Dims: kernels.Dims{Columns: 2048}}, M: 3},
+				{Subject: kernels.Subject{Operation: kernels.Softmax, DType: dt, Dims: kernels.Dims{Columns: 141}}, M: 75},
+				{Subject: kernels.Subject{Operation: kernels.Softmax, DType: dt, Dims: kernels.Dims{Columns: 128}}, M: 40},
+				{Subject: kernels.Subject{Operation: kernels.Softmax, DType: dt, Dims: kernels.Dims{Columns: 3}}, M: 37},
 			} {
 				p, err := NewProblem(o)
 				if err != nil {
@@ -205,8 +205,8 @@ func watch(t *testing.T) {
 	}
 }
 
-// TestOperandsApart: input and output at different distances to boundaries of 16 bytes give
-// what they give at equal ones, and nothing beside the output is written.
+// Different alignments of input and output give the same result as equal ones, without writes outside the
+// output.
 func TestOperandsApart(t *testing.T) {
 	d := gputest.First(t)
 	const rows, guard = 5, 16
@@ -214,7 +214,8 @@ func TestOperandsApart(t *testing.T) {
 		for i := range 3 * len(Families()) {
 			f, columns := Families()[i/3], []int{7, 301, 9001}[i%3]
 			t.Run(fmt.Sprintf("%s/%s/c%d", dt, f.Name(), columns), func(t *testing.T) {
-				o := kernels.SoftmaxProblem{Rows: rows, Columns: columns, DType: dt}
+				o := kernels.Task{Subject: kernels.Subject{Operation: kernels.Softmax, DType: dt, Dims: kernels.Dims{Columns: columns}},
+					M: rows}
 				k := NewWay(d.Device, f.Name(), "", f)
 				if err := k.Supports(o); err != nil {
 					t.Skip(err)
@@ -242,8 +243,8 @@ func TestOperandsApart(t *testing.T) {
 					if err := out.Upload(0, blank); err != nil {
 						t.Fatal(err)
 					}
-					o.In, o.Out = kernels.Operand{Buffer: in, Offset: offsets[0]}, kernels.Operand{Buffer: out, Offset: offsets[1]}
-					l, err := k.Bind(o)
+					from, to := kernels.Operand{Buffer: in, Offset: offsets[0]}, kernels.Operand{Buffer: out, Offset: offsets[1]}
+					l, err := k.Bind(o, from, kernels.NothingStored{}, to)
 					if err != nil {
 						t.Fatal(err)
 					}

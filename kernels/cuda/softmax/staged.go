@@ -8,41 +8,39 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// stagedTile is how a row in shared memory is divided: lanes that share it, and elements of each. A lane that has
-// a row to itself has as many columns as elements.
+// stagedTile is the division of a row in shared memory: lanes per row, and elements per lane. With one lane
+// per row, elements equals the columns.
 type stagedTile struct{ lanes, elements int }
 
-// What softmax_staged.cu fixes.
+// Constants of softmax_staged.cu.
 const (
 	stagedThreads = 128
-	stagedRows    = 32 // that are looked at together, where a warp has several at a time
+	stagedRows    = 32 // rows processed together, if a warp has several
 	stagedChunk   = 4  // elements of a lane that are skipped together
 )
 
-// stagedBytes are those of the rows of a block, nearly.
+// stagedBytes are the approximate sizes of a block's rows.
 var stagedBytes = []int{2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10}
 
-// What is lost of memory's time: where blocks' stretches end within sectors, which are written in two parts, and where
-// lanes have so many bytes of rows that other kernels read 16 at a time that few warps run.
+// Lost fractions of memory time: if a block's range ends within a sector, which is then written in two parts,
+// and if large rows per lane, which other kernels read 16 bytes at a time, leave few warps.
 const (
-	sectorBytes = 32 // what memory reads and writes at least
+	sectorBytes = 32 // minimum memory access size
 	sectorLoss  = 0.015
 	wideLane    = 128
 	wideLoss    = 0.03
 )
 
-// Cycles in which a warp issues instructions: for the elements that it has at once, for one of each
-// lane, and for a step of a sum over lanes.
+// Issue cycles of a warp: fixed per turn, per element of each lane, and per step of a sum over lanes.
 const (
 	stagedTurn    = 48
 	stagedElement = 7
 	stagedStep    = 1
-	stagedLone    = 4 // cycles of a warp by itself for one in which it issues
-	// stagedMeeting is what the way through shared memory takes, in and out, beyond a load from memory.
+	stagedLone    = 4 // cycles of a lone warp per issue cycle
+	// stagedMeeting is the extra time through shared memory, in and out, compared with a load from memory.
 	stagedMeeting = 0.2e-6
 )
 
-// stagedTilesOf are the smallest tiles that hold a row, of up to three numbers of lanes.
 func (p Problem) stagedTilesOf() []stagedTile {
 	var all []stagedTile
 	for _, t := range stagedTiles {
@@ -56,7 +54,6 @@ func (p Problem) stagedTilesOf() []stagedTile {
 	return all
 }
 
-// stagedPlans are the plans of blocks that bring several rows to shared memory.
 func (p Problem) stagedPlans(a planning.Arch) []plan {
 	if p.queries != 0 || p.based < pieceBytes {
 		return nil
@@ -86,7 +83,6 @@ func (p Problem) stagedPlans(a planning.Arch) []plan {
 	return all
 }
 
-// plan is that of blocks that take each rows; ok is false where one does not fit a multiprocessor.
 func (t stagedTile) plan(a planning.Arch, p Problem, each int) (result plan, ok bool) {
 	kernel := fmt.Sprintf("%s_%dx%d", p.kernel("staged", anyRows), t.lanes, t.elements)
 	shared := planning.DivideUp(each*p.columns*p.DType.Size(), pieceBytes) * pieceBytes
@@ -103,10 +99,11 @@ func (t stagedTile) plan(a planning.Arch, p Problem, each int) (result plan, ok 
 		turns = float64(each)
 	}
 	issued := stagedTurn + stagedElement*float64(used) + stagedStep*2*float64(bits.Len(uint(t.lanes))-1)
-	// A multiprocessor has one access of a warp to shared memory in a cycle, and one for each further row of a bank.
+	// A multiprocessor does one shared-memory access of a warp per cycle, plus one for each bank conflict.
 	issued = max(issued, partsOfSM*2*float64(used*t.conflicts(p)))
 	w := work{
-		blocks: planning.DivideUp(p.rows, each), threads: stagedThreads, perSM: perSM, held: float64(shared), passes: 1, meeting: stagedMeeting, sharing: 1,
+		blocks: planning.DivideUp(p.rows, each), threads: stagedThreads, perSM: perSM, held: float64(shared), passes: 1,
+		meeting: stagedMeeting, sharing: 1,
 		alone: max(1, turns/(stagedThreads/32)) * stagedLone * issued / (a.ClockMHz * 1e6),
 	}
 	w.issued = float64(w.blocks) * turns * issued
@@ -128,7 +125,7 @@ func (t stagedTile) plan(a planning.Arch, p Problem, each int) (result plan, ok 
 	}, true
 }
 
-// conflicts is how many words of one bank of shared memory the lanes of a warp want at a time, at most.
+// conflicts returns the maximum words of one shared-memory bank that a warp's lanes access at once.
 func (t stagedTile) conflicts(p Problem) int {
 	const banks, word = 32, 4
 	var wanted [banks][]int

@@ -7,15 +7,14 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// warp is softmax_warp.cu, softmax_scalar.cu and softmax_staged.cu: short rows in registers, each by a warp or a part of
-// one.
+// warp is softmax_warp.cu, softmax_scalar.cu and softmax_staged.cu: short rows in registers, each by a warp
+// or part of one.
 type warp struct{}
 
-// warpThreads is what softmax_warp.cu fixes.
 const warpThreads = 128
 
-// warpTile is how a row is divided: lanes that share it, pieces of each, and how many rows lanes
-// have at once at most.
+// warpTile is the division of a row: lanes per row, pieces per lane, and the maximum concurrent rows per
+// group of lanes.
 type warpTile struct{ lanes, vectors, rows int }
 
 func (warp) Name() string { return "warp" }
@@ -24,7 +23,6 @@ func (warp) Describe(planning.Arch) string {
 	return "rows in registers, one or more to a warp, in one pass, by way of shared memory where they begin anywhere"
 }
 
-// tileOf is the smallest tile that holds a row, and the form of rows that it is built for.
 func (warp) tileOf(p Problem) (t warpTile, f form, ok bool) {
 	if f = p.form(); f == endsApart {
 		f = anyRows
@@ -52,8 +50,8 @@ func (w warp) Supports(a planning.Arch, p Problem) string {
 
 func (w warp) Plan(a planning.Arch, p Problem) plan { return planning.Fastest(w.Candidates(a, p)) }
 
-// Candidates are those of one row to a group of lanes, and of more, those of rows taken element by element, and those of
-// rows in shared memory.
+// Candidates are plans with one or more rows per group of lanes, rows read element by element, and rows in
+// shared memory.
 func (w warp) Candidates(a planning.Arch, p Problem) []plan {
 	var all []plan
 	if t, f, ok := w.tileOf(p); ok {
@@ -64,14 +62,14 @@ func (w warp) Candidates(a planning.Arch, p Problem) []plan {
 	return append(append(all, p.scalarPlans(a)...), p.stagedPlans(a)...)
 }
 
-// plan is that of groups that take each rows.
 func (t warpTile) plan(a planning.Arch, p Problem, f form, each int) plan {
 	kernel := fmt.Sprintf("%s_%dx%d", p.kernel("warp", f), t.lanes, t.vectors)
 	groups := warpThreads / t.lanes
 	w := work{
 		blocks: planning.DivideUp(p.rows, groups*each), threads: warpThreads, perSM: max(1, residentBlocks(a, kernel, warpThreads, 0)),
-		vectors: t.rows * t.vectors, held: float64(groups*each*p.columns*p.DType.Size()) * p.seen(), passes: 1, meeting: warpMeeting, sharing: 1,
-		parts: f == anyRows,
+		vectors: t.rows * t.vectors, held: float64(groups*each*p.columns*p.DType.Size()) * p.seen(), passes: 1, meeting: warpMeeting,
+		sharing: 1,
+		parts:   f == anyRows,
 	}
 	w.slots = float64(w.blocks) * float64(warpThreads*each*t.vectors)
 	return plan{

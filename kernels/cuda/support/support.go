@@ -1,5 +1,5 @@
-// Package support plans the launches around products: filling and clearing memory, packing
-// weights, copying rows to aligned ones, and what a block of launches is timed with.
+// Package support plans the launches around products: filling and clearing memory, packing weights, copying
+// rows to aligned ones, and timing blocks of launches.
 package support
 
 import (
@@ -9,16 +9,16 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// The launches of support.cu, which says what each does and expects.
+// Constants of support.cu, which documents each kernel.
 
 const (
-	supportThreads = 256 // of a block, but for the readers'
+	supportThreads = 256 // per block, except for the readers
 	readThreads    = 512
 	transposeTile  = 64
 )
 
-// gridFor is a grid of blocks of threads threads: one thread an item, but no more than
-// fill the GPU a few times over, since every kernel of support.cu loops.
+// gridFor returns a grid with one thread per item, limited to a few times the GPU's capacity, because every
+// kernel of support.cu loops.
 func gridFor(a planning.Arch, items int64, threads int) planning.Dim3 {
 	blocks := (items + int64(threads) - 1) / int64(threads)
 	return planning.Dim3{X: int(max(1, min(blocks, int64(a.SMs)*16)))}
@@ -32,9 +32,8 @@ var (
 	fillDistributions = map[kernels.Distribution]int{kernels.Normal: 0, kernels.Integers: 1}
 )
 
-// FillCall writes n elements of type d from a distribution at dst, a multiple of 4;
-// the bits are those of the CPU's buffers for the same seed. tf32 is fp32 rounded to
-// its 10 bits, as [kernels.Encode] has it.
+// FillCall writes n elements of type d from a distribution to dst, a multiple of 4. The bits equal the CPU's
+// for the same seed. tf32 is fp32 rounded to its 10 bits, as in [kernels.Encode].
 func FillCall(a planning.Arch, dst uint64, n int64, d kernels.DType, dist kernels.Distribution, seed uint64) (planning.Call, error) {
 	code, ok := fillDTypes[d]
 	if !ok {
@@ -59,17 +58,17 @@ func ZeroCall(a planning.Arch, dst uint64, bytes int64) planning.Call {
 	return c
 }
 
-// PackedLDB is the row distance of packed weights in elements: K, rounded up to 16 bytes.
+// PackedLDB returns the row distance of packed weights in elements: K, rounded up to 16 bytes.
 func PackedLDB(d kernels.DType, k int) int {
 	step := 16 / d.Size()
 	return planning.DivideUp(k, step) * step
 }
 
-// PackCall brings raw weights, stored as the normalized p says, into the packed form at
-// dst: N rows of K elements, [PackedLDB] apart, zeros in between.
-func PackCall(a planning.Arch, p kernels.Problem, raw, dst uint64) planning.Call {
+// PackCall packs the raw weights of the normalized p to dst: N rows of K elements, [PackedLDB] apart, zeros
+// in between.
+func PackCall(a planning.Arch, p kernels.Task, raw, dst uint64) planning.Call {
 	size, ldb := int64(p.DType.Size()), PackedLDB(p.DType, p.K)
-	if p.BLayout == kernels.Transposed {
+	if p.Layout == kernels.Transposed {
 		return RealignCall(a, raw, dst, int64(p.N), int64(p.K)*size, int64(p.LDB)*size, int64(ldb)*size)
 	}
 	c := planning.Call{
@@ -81,9 +80,8 @@ func PackCall(a planning.Arch, p kernels.Problem, raw, dst uint64) planning.Call
 	return c
 }
 
-// RealignCall copies rows of colsBytes bytes from any address and distance to rows that
-// begin at multiples of 16 bytes: dst and dstLdBytes are such multiples. Zeros fill the
-// rest of each row.
+// RealignCall copies rows of colsBytes bytes from any address and distance to rows at multiples of 16 bytes:
+// dst and dstLdBytes must be such multiples. Zeros fill the rest of each row.
 func RealignCall(a planning.Arch, src, dst uint64, rows, colsBytes, srcLdBytes, dstLdBytes int64) planning.Call {
 	// Threads along a row, 16 bytes each; the others of a block take further rows.
 	x := 4
@@ -98,26 +96,24 @@ func RealignCall(a planning.Arch, src, dst uint64, rows, colsBytes, srcLdBytes, 
 	return c
 }
 
-// How long a stamp takes. The hold is longer than it takes to start a block on every
-// multiprocessor; the limit is longer than a tick of the wall clock, a microsecond
-// where it is coarse.
+// Times of a stamp. The hold exceeds the time to start a block on every multiprocessor. The limit exceeds a
+// tick of the wall clock, which can be a microsecond.
 const (
 	stampHoldCycles  = 4000
 	stampLimitCycles = 20000
 )
 
-// StampCall stamps every multiprocessor; out holds slots stamps by number of the
-// multiprocessor, four uint64 each: its clock at entry, the clock and the wall clock in
-// ns at one moment right after, and 1. Clear it before, to see which were stamped.
+// StampCall stamps every multiprocessor. out holds slots stamps by multiprocessor number, four uint64 each:
+// its clock at entry, then the clock and the wall clock in ns at the same moment, and 1. Clear it before to
+// see which were stamped.
 func StampCall(a planning.Arch, out uint64, slots int) planning.Call {
 	c := planning.Call{Kernel: "ga_stamp", Grid: planning.Dim3{X: a.SMs}, Block: planning.Dim3{X: 1}, Shared: a.SharedMax}
 	c.Args.Pointer(out).Int32(slots, stampHoldCycles, stampLimitCycles)
 	return c
 }
 
-// BlockingCall holds back its stream until the int32 at flag, host memory mapped to the
-// device, has come to ticket, or until timeoutNs have passed. out takes two uint64: 1
-// when it timed out, and the ns waited.
+// BlockingCall holds back its stream until the int32 at flag, host memory mapped to the device, reaches
+// ticket, or until timeoutNs have passed. out receives two uint64: 1 if it timed out, and the ns waited.
 func BlockingCall(flag uint64, ticket int32, timeoutNs int64, out uint64) planning.Call {
 	c := planning.Call{Kernel: "ga_gate", Grid: planning.Dim3{X: 1}, Block: planning.Dim3{X: 1}}
 	c.Args.Pointer(flag).Pointer(out).Int64(timeoutNs).Int32(int(ticket))
@@ -131,13 +127,13 @@ func ReadCall(a planning.Arch, src uint64, bytes int64, sink uint64) planning.Ca
 	return c
 }
 
-// What ga_read_bulk keeps in flight on each multiprocessor.
+// Bytes in flight of ga_read_bulk on each multiprocessor.
 const (
 	bulkBytes  = 8192
 	bulkStages = 24
 )
 
-// ReadBulkCall is [ReadCall] through bulk copies; ok is false where there are none.
+// ReadBulkCall is [ReadCall] through bulk copies; ok is false if the GPU lacks them.
 func ReadBulkCall(a planning.Arch, src uint64, bytes int64, sink uint64) (c planning.Call, ok bool) {
 	shared := bulkStages * (bulkBytes + 8)
 	if a.CC < 90 || shared > a.SharedMax {

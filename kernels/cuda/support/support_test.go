@@ -15,8 +15,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// fillProgram is the device's generator as a program of the host: it writes the
-// elements first to first+n of a buffer to its standard output.
+// fillProgram is the device's generator as a host program: it writes elements first to first+n of a buffer to
+// standard output.
 const fillProgram = `
 #include "fill.cuh"
 #include <stdio.h>
@@ -32,7 +32,6 @@ int main(int argc, char **argv) {
 }
 `
 
-// buildFill compiles fill.cuh for the host, and skips the test where nothing can.
 func buildFill(t *testing.T) string {
 	t.Helper()
 	cc := "cc"
@@ -69,8 +68,7 @@ func runFill(t *testing.T, program string, d kernels.DType, dist kernels.Distrib
 	return out
 }
 
-// TestFillIsTheCPUs: the device's generator, compiled for the host, gives the bits of
-// the CPU's buffers.
+// The device's generator, compiled for the host, gives the bits of the CPU's buffers.
 func TestFillIsTheCPUs(t *testing.T) {
 	program := buildFill(t)
 	registry := kernels.NewRegistry(cpu.Provider{})
@@ -79,7 +77,7 @@ func TestFillIsTheCPUs(t *testing.T) {
 	if len(devices) != 1 {
 		t.Fatalf("no CPU: %v", registry.Missing())
 	}
-	const n = 70001 // beyond one chunk of the CPU's
+	const n = 70001
 	for _, d := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16, kernels.INT8} {
 		for _, dist := range []kernels.Distribution{kernels.Normal, kernels.Integers} {
 			for _, seed := range []uint64{0, 1, 1 << 63} {
@@ -105,8 +103,8 @@ func TestFillIsTheCPUs(t *testing.T) {
 	}
 }
 
-// TestFillEncodes: the types that the CPU lacks are the fp32 values as Encode rounds
-// them, also past the first 2^32 elements; and the values are N(0,1).
+// Types that the CPU lacks are the fp32 values as rounded by Encode, also past the first 2^32 elements. The
+// values are N(0,1).
 func TestFillEncodes(t *testing.T) {
 	program := buildFill(t)
 	const n = 50000
@@ -146,7 +144,6 @@ func TestFillEncodes(t *testing.T) {
 	}
 }
 
-// TestSupportLaunches: the same for the launches around products.
 func TestSupportLaunches(t *testing.T) {
 	for _, a := range cudatest.Archs {
 		var calls []planning.Call
@@ -162,7 +159,7 @@ func TestSupportLaunches(t *testing.T) {
 			}
 			for _, layout := range []kernels.Layout{kernels.RowMajor, kernels.Transposed} {
 				for _, s := range []kernels.Shape{{M: 1, N: 1, K: 1}, {M: 1, N: 14336, K: 4096}, {M: 1, N: 300000, K: 70000}} {
-					p, err := kernels.Problem{Shape: s, DType: d, BLayout: layout}.Normalized()
+					p, err := kernels.Task{Subject: kernels.Product(d, s.N, s.K).In(layout), M: s.M}.Normalized()
 					if err != nil {
 						t.Fatal(err)
 					}

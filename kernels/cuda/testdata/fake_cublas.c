@@ -1,14 +1,13 @@
-// cuBLAS without a GPU, for tests beside a fake driver whose memory is the host's:
-// plain loops behind the library's interface. Compiled with -DLT it is cuBLASLt. The
-// environment says how it behaves:
+// cuBLAS without a GPU, for tests on a fake driver, whose memory is the host's: plain loops behind the
+// library's interface. With -DLT it is cuBLASLt. Environment variables:
 //
-//   FAKE_CUBLAS_VERSION  "major.minor.patch", 12.4.5 unless given
+//   FAKE_CUBLAS_VERSION  "major.minor.patch", default 12.4.5
 //   FAKE_CUBLAS_FAIL     "function:n:status": the n-th call of a function returns status
-//   FAKE_CUBLAS_ALGOS    how many algorithms the heuristic has, 3 unless given
-//   FAKE_CUBLAS_TRACE    set: what is asked for goes to stderr, and what is left of it
+//   FAKE_CUBLAS_ALGOS    number of algorithms in the heuristic, default 3
+//   FAKE_CUBLAS_TRACE    if set, requests are written to stderr, and live objects
 //                        when a handle is destroyed
 //
-// Compiled with -Dname=other it lacks the function of that name.
+// With -Dname=other it lacks the function of that name.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -26,7 +25,7 @@ enum { INVALID_VALUE = 7, NOT_SUPPORTED = 15 };
     if (getenv("FAKE_CUBLAS_TRACE")) fprintf(stderr, __VA_ARGS__); \
   } while (0)
 
-// failing counts a call and returns the status that it is to fail with.
+// failing counts a call and returns its injected status.
 static int failing(const char *name) {
   static struct { char name[64]; long calls; } kinds[32];
   int i = 0;
@@ -78,7 +77,7 @@ static void store(void *p, int64_t at, int type, double sum) {
   }
 }
 
-// captured says that the call goes into a graph: operands are not to be touched.
+// captured reports whether the call is captured into a graph; it must then not access operands.
 static int captured(void) {
   static int (*asks)(void *stream, int *status);
   if (asks == NULL) {
@@ -90,7 +89,7 @@ static int captured(void) {
   return asks(NULL, &status) == 0 && status != 0;
 }
 
-// multiply is C = op(A)·B, column-major; types of 8 bits are left alone.
+// multiply is C = op(A)·B, column-major; it ignores 8-bit types.
 static void multiply(int transposed, int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *b, int64_t ldb, int in, void *c,
                      int64_t ldc, int out) {
   if (in == INT8 || in == E4M3 || captured()) return;
@@ -268,8 +267,8 @@ int cublasLtMatmulPreferenceSetAttribute(preference *p, int attribute, const voi
   return 0;
 }
 
-// The heuristic's algorithms are numbered 66, 67, …; asked for more than one it puts
-// the first second, and one that can't run in front.
+// The heuristic's algorithms are numbered 66, 67, …. In a longer list the first is second, after one that
+// can't run.
 int cublasLtMatmulAlgoGetHeuristic(void *h, desc *d, layout *a, layout *b, layout *c, layout *dd, preference *p, int requested,
                                    heuristic *results, int *returned) {
   BEGIN;
@@ -293,11 +292,11 @@ int cublasLtMatmulAlgoGetHeuristic(void *h, desc *d, layout *a, layout *b, layou
   return have == 0 ? NOT_SUPPORTED : 0;
 }
 
-// What all algorithms are configured as: 128x256x64, 4 stages, clusters of 2x1.
+// The configuration of all algorithms: 128x256x64, 4 stages, clusters of 2x1.
 static const int configured[] = {0, 23, 1, 0, 0, 0, 16, 0, 3};
 enum { ATTRIBUTES = 9, LARGEST_ALGORITHM = 99, BUILT = 1 };
 
-// One that was built keeps its attributes behind its id, and says in its last word that it was.
+// A rebuilt algorithm keeps its attributes after its id, and is marked in its last word.
 static int32_t attribute_of(const algorithm *algo, int which) {
   if (which == 0) return (int32_t)algo->data[0];
   return algo->data[7] == BUILT ? ((const uint16_t *)&algo->data[1])[which] : configured[which];

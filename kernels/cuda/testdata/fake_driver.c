@@ -1,16 +1,16 @@
-// A driver without a GPU, for tests: memory is the host's, kernels do nothing, and
-// faults come when they are asked for. The environment says how it behaves:
+// A driver without a GPU, for tests: memory is the host's, kernels do nothing, and faults are injected.
+// Environment variables:
 //
-//   FAKE_CUDA_VERSION     what cuDriverGetVersion tells, 12040 unless given
-//   FAKE_CUDA_DEVICES     how many GPUs there are, 1 unless given
-//   FAKE_CUDA_CAPABILITY  their compute capability × 10, 90 unless given
-//   FAKE_CUDA_MODE        their compute mode, 0 unless given
-//   FAKE_CUDA_FAIL        "symbol:n:code": the n-th call of a function returns code, or never returns where that is -1
-//   FAKE_CUDA_PLAIN_EDGES set: a launch that may overlap can't be captured
-//   FAKE_CUDA_TRACE       set: each call's name and how many there were go to stderr
+//   FAKE_CUDA_VERSION     result of cuDriverGetVersion, default 12040
+//   FAKE_CUDA_DEVICES     number of GPUs, default 1
+//   FAKE_CUDA_CAPABILITY  their compute capability × 10, default 90
+//   FAKE_CUDA_MODE        their compute mode, default 0
+//   FAKE_CUDA_FAIL        "symbol:n:code": the n-th call of a function returns code; with -1 it never returns
+//   FAKE_CUDA_PLAIN_EDGES if set, launches that may overlap can't be captured
+//   FAKE_CUDA_TRACE       if set, each call's name and count are written to stderr
 //
-// Codes that leave a context unusable are returned by every call after the first.
-// Compiled with -Dname=other it lacks the function of that name.
+// After a code that makes a context unusable, every call returns it. With -Dname=other the library lacks the
+// function of that name.
 #include <cuda.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 
 enum { KINDS = 64 };
 
-// How many kernels were launched, in all and when each event was recorded.
+// Numbers of launched kernels, in total and when each event was recorded.
 static long launched, events, recorded[256];
 static struct {
   char name[64];
@@ -31,9 +31,9 @@ static long number(const char *variable, long otherwise) {
 }
 
 static CUresult broken = CUDA_SUCCESS;
-static _Thread_local int capturing; // between the begin of a capture and its end, by one thread of several
+static _Thread_local int capturing; // one of several threads is capturing
 
-// call counts a call and returns the error that it is to fail with.
+// call counts a call and returns its injected error.
 static CUresult call(const char *name) {
   if (broken != CUDA_SUCCESS) return broken;
   int i = 0;
@@ -51,14 +51,14 @@ static CUresult call(const char *name) {
   return (CUresult)code;
 }
 
-// BEGIN ends a function with the error that it is to fail with.
+// BEGIN ends a function with its injected error.
 #define BEGIN                              \
   do {                                     \
     CUresult error = call(__func__);       \
     if (error != CUDA_SUCCESS) return error; \
   } while (0)
 
-// What the driver exports where it is not the name in the header.
+// Exported names that differ from the header's.
 #define cuDeviceTotalMem cuDeviceTotalMem_v2
 #define cuDevicePrimaryCtxRelease cuDevicePrimaryCtxRelease_v2
 #define cuDevicePrimaryCtxReset cuDevicePrimaryCtxReset_v2
@@ -261,7 +261,7 @@ CUresult cuMemcpyDtoH(void *to, CUdeviceptr from, size_t bytes) {
 CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
   BEGIN;
   (void)stream;
-  if (bytes <= 1 << 20) memcpy((void *)to, (const void *)from, bytes); // nobody looks at the large ones
+  if (bytes <= 1 << 20) memcpy((void *)to, (const void *)from, bytes); // tests don't read large copies
   return CUDA_SUCCESS;
 }
 
@@ -411,7 +411,7 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction fun
   return function == (CUfunction)&kinds && threads == 384 && shared == 1024 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-// cuStreamIsCapturing lets a library on this driver leave its arithmetic undone.
+// cuStreamIsCapturing lets a library on this driver skip its arithmetic.
 CUresult cuStreamIsCapturing(CUstream stream, int *status) {
   (void)stream;
   *status = capturing;

@@ -1,6 +1,6 @@
-// A kernel that is brought for a GPU, for tests beside a fake driver whose memory is the
-// host's: it packs B, and computes at once what it should enqueue. Compiled with -DWRONG it
-// leaves out the last step of K, with -DFAILS its launches fail, with -DRAW it does not pack.
+// A kernel library for tests on a fake driver, whose memory is the host's: it packs B, and computes at once
+// instead of enqueueing. With -DWRONG it omits the last step of K; with -DFAILS its launches fail; with -DRAW
+// it does not pack.
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
-// A softmax that is brought for a GPU, for tests beside a fake driver whose memory is the
-// host's: it computes at once what it should enqueue. Compiled with -DWRONG it leaves out the last
-// column of a sum, with -DFAILS its launches fail.
+// A softmax library for tests on a fake driver, whose memory is the host's: it computes at once instead of
+// enqueueing. With -DWRONG it omits the last column of a sum; with -DFAILS its launches fail.
 #include <math.h>
 #include <stdio.h>
 

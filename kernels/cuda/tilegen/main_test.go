@@ -8,7 +8,6 @@ import (
 	"testing"
 )
 
-// TestTilesAreGenerated: what lies in the rooms is what their lists make.
 func TestTilesAreGenerated(t *testing.T) {
 	files, err := generate("..")
 	if err != nil {
@@ -19,7 +18,6 @@ func TestTilesAreGenerated(t *testing.T) {
 			t.Errorf("%s is not what tiles.json makes (%v): run go generate ./kernels/cuda", name, err)
 		}
 	}
-	// Nothing generated is left over.
 	for _, pattern := range []string{"../*/*_tiles.cuh", "../*/*/*_tiles.cuh", "../*/tiles_generated.go", "../*/*/tiles_generated.go"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {

@@ -10,14 +10,15 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Rotation is the launches of one kernel over the copies of what stays in memory. A block has N of them.
+// Rotation is the launches of one kernel over the copies of operands that stay in memory. A block has N of
+// them.
 type Rotation struct {
 	Launches []kernels.Launch
 	N        int
 	at       int
 }
 
-// Turned are the launches, those first that were not in the block before.
+// Turned returns the launches, starting with those that were not in the previous block.
 func (r *Rotation) Turned() []kernels.Launch {
 	turned := slices.Concat(r.Launches[r.at:], r.Launches[:r.at])
 	r.at = (r.at + r.N) % len(r.Launches)
@@ -30,18 +31,17 @@ func (r *Rotation) Seconds(ctx context.Context, d kernels.Device) (float64, erro
 	return span.Seconds / float64(r.N), err
 }
 
-// mostInFlight is how many blocks a device takes at a time.
 const mostInFlight = 2
 
-// Flight has one block put together while the one before it runs, so that the GPU rests between them as little as
-// under load, and has the clock of it.
+// Flight prepares one block while the previous one runs. The GPU is then idle between them as little as under
+// load, and has the same clock.
 type Flight struct {
 	Device  kernels.Starter
 	pending []func() error
 }
 
-// Start begins a block. landed gets what came of it: the error where it can't begin, or else its span or error once it
-// has ended. What landed returns is the error of this Start, of a later one or of Land.
+// Start starts a block. landed receives the error if the block can't start, or else its span or error when it
+// ends. landed's error is returned by this Start, by a later one or by Land.
 func (f *Flight) Start(ctx context.Context, block kernels.Block, landed func(kernels.Span, error) error) error {
 	if len(f.pending) == mostInFlight {
 		if err := f.next(); err != nil {
@@ -62,7 +62,7 @@ func (f *Flight) next() error {
 	return wait()
 }
 
-// Land waits for all that is in flight.
+// Land waits for all blocks in flight.
 func (f *Flight) Land() (err error) {
 	for len(f.pending) > 0 {
 		err = errors.Join(err, f.next())

@@ -1,7 +1,5 @@
 //go:build cuda
 
-// Package timing times the plans among which families of kernels choose, on a GPU: what constants
-// of cards are fitted to.
 package timing
 
 import (
@@ -21,22 +19,21 @@ import (
 )
 
 const (
-	// block is the length of one sample in seconds, as far as launches are shorter.
+	// block is the length of one sample in seconds, unless a launch is longer.
 	block = 200e-6
-	// most is how many launches a sample has at most.
+	// most is the maximum launches per sample.
 	most = 400
 )
 
-// Which tells the places of a family's plans that are timed, of which it expects so many seconds.
+// Which returns the indices of a family's plans to time, given their expected seconds.
 type Which func(family string, expected []float64) []int
 
-// bound is one plan, a launch for each copy of what stays in memory.
 type bound struct {
 	Rotation
 	time candidates.Time // without the time
 }
 
-// Bound is a case's memory and the plans of it, bound to it. Its plans have the places 0 to Len() - 1.
+// Bound is a case's memory and its bound plans, with indices 0 to Len() - 1.
 type Bound struct {
 	*choosers
 	c       candidates.Case
@@ -44,8 +41,8 @@ type Bound struct {
 	bound   []bound
 }
 
-// Bind allocates the memory of a case on d, fills it and binds those plans of the case that which tells, each of which
-// is executed once. Close ends it.
+// Bind allocates and fills the memory of a case on d, and binds the plans that which selects. It executes
+// each plan once. Close ends it.
 func Bind(ctx context.Context, d *driver.Device, c candidates.Case, which Which) (*Bound, error) {
 	all, err := newChoosers(d, c, which)
 	if err != nil {
@@ -58,15 +55,16 @@ func Bind(ctx context.Context, d *driver.Device, c candidates.Case, which Which)
 	return s, nil
 }
 
-// Len is how many plans there are.
+// Len returns the number of plans.
 func (s *Bound) Len() int { return len(s.bound) }
 
-// Plan tells which plan is at a place, without a time.
+// Plan returns the plan at an index, without a time.
 func (s *Bound) Plan(i int) candidates.Time { return s.times[i] }
 
-// Plans times those plans of a case that which tells, in rounds, each in an order that rng draws, as
-// long as another tells it to. The rounds end early where ctx does.
-func Plans(ctx context.Context, d *driver.Device, c candidates.Case, which Which, rng *rand.Rand, another func() bool) (times []candidates.Time, err error) {
+// Plans times the plans of a case that which selects, in rounds with an order drawn by rng, while another
+// returns true. Rounds end early if ctx does.
+func Plans(ctx context.Context, d *driver.Device, c candidates.Case, which Which, rng *rand.Rand,
+	another func() bool) (times []candidates.Time, err error) {
 	s, err := Bind(ctx, d, c, which)
 	if err != nil {
 		return nil, err
@@ -95,7 +93,6 @@ func Plans(ctx context.Context, d *driver.Device, c candidates.Case, which Which
 	return times, nil
 }
 
-// rounds executes blocks of all plans and yields their spans.
 func (s *Bound) rounds(ctx context.Context, rng *rand.Rand, another func() bool, yield func(i int, span kernels.Span)) (err error) {
 	f := &Flight{Device: s.Device}
 	defer func() { err = errors.Join(err, f.Land()) }()
@@ -109,10 +106,10 @@ func (s *Bound) rounds(ctx context.Context, rng *rand.Rand, another func() bool,
 	return nil
 }
 
-// Launches is how many launches a block of the plan at a place has.
+// Launches returns the launches per block of the plan at an index.
 func (s *Bound) Launches(i int) int { return s.bound[i].N }
 
-// Start begins a block of the plan at a place in f. yield gets its span once it has ended.
+// Start starts a block of the plan at an index in f. yield receives its span when it ends.
 func (s *Bound) Start(ctx context.Context, f *Flight, i int, yield func(kernels.Span)) error {
 	b := &s.bound[i]
 	return f.Start(ctx, kernels.Block{Launches: b.Turned(), N: b.N}, func(span kernels.Span, err error) error {
@@ -124,7 +121,7 @@ func (s *Bound) Start(ctx context.Context, f *Flight, i int, yield func(kernels.
 	})
 }
 
-// Describe says on which card times are taken, on a date.
+// Describe describes the measured card, with a date.
 func Describe(d *driver.Device, date string) candidates.Card {
 	s := d.Spec()
 	return candidates.Describe(s.Name, cmp.Or(s.Versions["driver"], candidates.Unrecorded), date, d.Arch())
@@ -139,7 +136,7 @@ func (s *Bound) Close() error {
 	return errors.Join(all...)
 }
 
-// alloc is memory of so many bytes, filled with normal data.
+// alloc allocates memory filled with normal data; int32, which is output only, stays uninitialized.
 func (s *Bound) alloc(bytes int64, t kernels.DType, seed uint64) (kernels.Buffer, error) {
 	b, err := s.Alloc(bytes)
 	if err != nil {
@@ -147,15 +144,14 @@ func (s *Bound) alloc(bytes int64, t kernels.DType, seed uint64) (kernels.Buffer
 	}
 	s.closers = append(s.closers, b.Close)
 	if t == kernels.INT32 {
-		return b, nil // what is written only
+		return b, nil
 	}
 	return b, b.Fill(kernels.Normal, t, bytes/int64(t.Size()), seed)
 }
 
-// bind makes launches of every plan, over as many copies of weights, or of keys and
-// values, as make three times the L2.
+// bind binds every plan over enough copies of weights, or of keys and values, for three times the L2.
 func (s *Bound) bind(ctx context.Context) error {
-	all := kernels.Implementations(s, s.c.Operation)
+	all := s.Kernels(s.c.Operation)
 	if len(all) == 0 {
 		return nil
 	}
@@ -175,8 +171,8 @@ func (s *Bound) bind(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// All our kernels share what was prepared of one matrix, or of one cache.
-		weights, err := all[0].PrepareWeights(task, raw)
+		// All our kernels share the prepared form of a matrix or a cache.
+		weights, err := all[0].Prepare(task, raw)
 		if err != nil {
 			return err
 		}
@@ -206,7 +202,6 @@ func (s *Bound) bind(ctx context.Context) error {
 	return nil
 }
 
-// planned is a family that was asked already.
 type planned[P, A any] struct {
 	planning.Family[P, A]
 	plan planning.Plan[A]
@@ -214,8 +209,8 @@ type planned[P, A any] struct {
 
 func (p planned[P, A]) Plan(planning.Arch, P) planning.Plan[A] { return p.plan }
 
-// chosen yields those of a family's plans that which tells.
-func chosen[P, A any](a planning.Arch, f planning.Family[P, A], p P, which Which, yield func(index int, plan planning.Plan[A], one planning.Family[P, A])) {
+func chosen[P, A any](a planning.Arch, f planning.Family[P, A], p P, which Which,
+	yield func(index int, plan planning.Plan[A], one planning.Family[P, A])) {
 	if f.Supports(a, p) != "" {
 		return
 	}
@@ -229,19 +224,23 @@ func chosen[P, A any](a planning.Arch, f planning.Family[P, A], p P, which Which
 	}
 }
 
-// choosers is a GPU whose kernels are plans of all families for one case, each a
-// kernel of its own.
+// choosers is a GPU whose kernels are all families' plans for one case, one kernel each.
 type choosers struct {
 	*driver.Device
-	gemms      []kernels.Gemm
+	gemms      []kernels.Kernel
 	attentions []kernels.AttentionKernel
 	times      []candidates.Time // of the kernels, without times
 }
 
-// Gemms, Missing and AttentionKernels are the plans alone.
-func (d *choosers) Gemms() []kernels.Gemm                       { return d.gemms }
-func (d *choosers) Missing() []kernels.Missing                  { return nil }
-func (d *choosers) AttentionKernels() []kernels.AttentionKernel { return d.attentions }
+// Kernels and Missing cover the plans only.
+func (d *choosers) Kernels(o kernels.Operation) []kernels.Kernel {
+	if o == kernels.GEMM {
+		return d.gemms
+	}
+	return kernels.AttentionKernels(d, d.attentions)
+}
+
+func (d *choosers) Missing() []kernels.Missing { return nil }
 
 func newChoosers(d *driver.Device, c candidates.Case, which Which) (*choosers, error) {
 	all := &choosers{Device: d}
@@ -266,10 +265,11 @@ func newChoosers(d *driver.Device, c candidates.Case, which Which) (*choosers, e
 		return nil, err
 	}
 	for _, f := range candidates.Attentions() {
-		chosen(d.Arch(), f, p, which, func(i int, plan planning.Plan[attention.Addresses], one planning.Family[attention.Problem, attention.Addresses]) {
-			add(f.Name(), i, plan.Label)
-			all.attentions = append(all.attentions, attention.NewWay(d, f.Name(), "", one))
-		})
+		chosen(d.Arch(), f, p, which,
+			func(i int, plan planning.Plan[attention.Addresses], one planning.Family[attention.Problem, attention.Addresses]) {
+				add(f.Name(), i, plan.Label)
+				all.attentions = append(all.attentions, attention.NewWay(d, f.Name(), "", one))
+			})
 	}
 	return all, nil
 }

@@ -22,20 +22,18 @@ const (
 	indexFile      = "model.safetensors.index.json"
 )
 
-// Checkpoint is an open model folder. Its methods may be called at the same time from
-// many goroutines, [Checkpoint.Close] excepted.
+// Checkpoint is an open model folder. Its methods except [Checkpoint.Close] may be called concurrently.
 type Checkpoint struct {
 	dir     string
 	config  Config
 	files   []*file
-	tensors map[string]*file // where each tensor lies
+	tensors map[string]*file // the file of each tensor
 }
 
-// Open opens a model folder: config.json, and model.safetensors or, where there is none,
-// the shards of model.safetensors.index.json. Tokens that end a text are those of
-// generation_config.json where it has some, as in transformers. That all weights of
-// the config are there in the right shapes, and none that it knows nothing of, is
-// checked here, before anything is read. Errors are [*Error].
+// Open opens a model folder: config.json, and model.safetensors or else the shards of
+// model.safetensors.index.json. generation_config.json takes precedence for the tokens that end a text, as in
+// transformers. Before reading any weights, Open checks that exactly the config's weights exist with the
+// right shapes. Errors are [*Error].
 func Open(dir string) (*Checkpoint, error) {
 	info, err := os.Stat(dir)
 	switch {
@@ -65,8 +63,7 @@ func Open(dir string) (*Checkpoint, error) {
 	return c, nil
 }
 
-// readGeneration takes over what generation_config.json says about the first and last
-// tokens of a text. The file may be missing.
+// readGeneration reads the first and last tokens of a text from generation_config.json, which may be missing.
 func readGeneration(path string, c *Config) error {
 	data, err := readJSON(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -84,7 +81,6 @@ func readGeneration(path string, c *Config) error {
 	return f.err
 }
 
-// open maps the files and finds out where each tensor lies.
 func (c *Checkpoint) open() error {
 	single := filepath.Join(c.dir, singleFile)
 	if _, err := os.Stat(single); err == nil {
@@ -125,7 +121,6 @@ func (c *Checkpoint) open() error {
 	return nil
 }
 
-// add opens a file and takes note of its tensors.
 func (c *Checkpoint) add(path string) error {
 	f, err := openFile(path)
 	if err != nil {
@@ -141,7 +136,7 @@ func (c *Checkpoint) add(path string) error {
 	return nil
 }
 
-// parseIndex reads which shard each tensor is in. Shards are files of the same folder.
+// parseIndex reads each tensor's shard. Shards must be in the same folder.
 func parseIndex(path string, data []byte) (map[string]string, error) {
 	var index struct {
 		Weights map[string]string `json:"weight_map"`
@@ -161,9 +156,9 @@ func parseIndex(path string, data []byte) (map[string]string, error) {
 	return index.Weights, nil
 }
 
-// otherWeights is what can be done about weights in another format.
 func otherWeights(dir string) string {
-	for pattern, format := range map[string]string{"consolidated*": "the format of the model's maker", "*.bin": "PyTorch's format", "*.gguf": "GGUF"} {
+	for pattern, format := range map[string]string{"consolidated*": "the format of the model's maker", "*.bin": "PyTorch's format",
+		"*.gguf": "GGUF"} {
 		if found, _ := filepath.Glob(filepath.Join(dir, pattern)); len(found) > 0 {
 			return fmt.Sprintf("%s is in %s; save the model with transformers' save_pretrained", filepath.Base(found[0]), format)
 		}
@@ -171,7 +166,6 @@ func otherWeights(dir string) string {
 	return ""
 }
 
-// checkWeights holds the tensors to what the config says a model has.
 func (c *Checkpoint) checkWeights() error {
 	known := map[string]bool{}
 	for _, w := range c.config.Weights() {
@@ -189,27 +183,27 @@ func (c *Checkpoint) checkWeights() error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.tensors)) {
-		// Early conversions stored the rotary frequencies, which follow from the
-		// config, and tied models may come with a copy of the embedding table.
+		// Early conversions stored the rotary frequencies, which the config determines. Tied models may
+		// contain a copy of the embedding table.
 		if known[name] || strings.HasSuffix(name, ".rotary_emb.inv_freq") || name == output && c.config.Tied {
 			continue
 		}
-		return &Error{Path: c.tensors[name].path, Tensor: name, Reason: fmt.Sprintf("a %s model of this config has none of this name", c.config.ModelType)}
+		return &Error{Path: c.tensors[name].path, Tensor: name,
+			Reason: fmt.Sprintf("a %s model of this config has none of this name", c.config.ModelType)}
 	}
 	return nil
 }
 
 func layerPrefix(layer int) string { return fmt.Sprintf("model.layers.%d.", layer) }
 
-// Dir is the folder.
+// Dir returns the folder.
 func (c *Checkpoint) Dir() string { return c.dir }
 
-// Config is what config.json says.
+// Config returns the contents of config.json.
 func (c *Checkpoint) Config() Config { return c.config }
 
-// Tensor returns a tensor by its full name, which must have the given shape. Weights that
-// are stored as integers are returned as what they stand for, in fp32, in memory of their
-// own. The error is an [*Error] that names the tensor, what was found and what was expected.
+// Tensor returns a tensor by its full name and checks its shape. Quantized weights are dequantized to fp32 in
+// new memory. The error is an [*Error] that names the tensor, what was found and what was expected.
 func (c *Checkpoint) Tensor(name string, shape ...int) (Tensor, error) {
 	if len(shape) != 2 || !c.isPacked(name) {
 		return c.find(name, shape)
@@ -221,7 +215,6 @@ func (c *Checkpoint) Tensor(name string, shape ...int) (Tensor, error) {
 	return q.Dense()
 }
 
-// shaped returns a tensor as it is stored, which must have the given shape.
 func (c *Checkpoint) shaped(name string, shape []int) (entry, error) {
 	f := c.tensors[name]
 	if f == nil {
@@ -250,8 +243,7 @@ func (c *Checkpoint) find(name string, shape []int) (Tensor, error) {
 	return Tensor{Name: name, DType: dtype, Shape: slices.Clone(e.shape), Data: e.data, path: f.path}, nil
 }
 
-// Close gives the files back. Data of tensors must not be used any more: reading
-// them then ends the process. A second Close does nothing.
+// Close unmaps the files. Reading tensor data afterwards crashes the process. A second Close does nothing.
 func (c *Checkpoint) Close() error {
 	var errs []error
 	for _, f := range c.files {
@@ -266,9 +258,8 @@ type Tensor struct {
 	Name  string
 	DType kernels.DType // fp32, fp16 or bf16
 	Shape []int
-	// Data are the elements, little-endian and row-major, at no particular alignment:
-	// memory of the file, for reading only, until [Checkpoint.Close], but for weights that
-	// are stored as integers.
+	// Data are the elements, little-endian, row-major and unaligned: read-only file memory, valid until
+	// [Checkpoint.Close], except for dequantized weights.
 	Data []byte
 
 	path string

@@ -1,11 +1,9 @@
-// Package checkpoint loads a model as Hugging Face stores it: a folder with config.json
-// and weights in one safetensors file or in shards with an index.
+// Package checkpoint loads a model in Hugging Face's format: a folder with config.json and weights in one
+// safetensors file or in shards with an index.
 //
-// Nothing in these files is trusted: every number is checked against the file or
-// against a bound before anything is allocated or computed from it, and a field of
-// config.json that is not known here is an error, since it may change what the model
-// computes. Weights are mapped into memory, not read. Those that GPTQ, AWQ or
-// compressed-tensors made integers of are unpacked where they are asked for.
+// The files are untrusted: every number is checked against the file or a limit before it is used. Unknown
+// fields of config.json are errors, since they may change what the model computes. Weights are mapped into
+// memory, not read. Weights quantized by GPTQ, AWQ or compressed-tensors are unpacked on demand.
 package checkpoint
 
 import (
@@ -15,11 +13,11 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Config is what config.json says about a decoder of the Mistral and Llama families.
+// Config is the config.json of a decoder of the Mistral or Llama family.
 type Config struct {
 	ModelType string // "mistral" or "llama"
-	Hidden    int    // columns of the residual stream
-	Inner     int    // columns between the projections of a gated unit
+	Hidden    int    // width of the residual stream
+	Inner     int    // width of the gated unit
 	Layers    int
 	Vocab     int
 	Heads     kernels.Heads
@@ -27,25 +25,24 @@ type Config struct {
 	RopeTheta float64 // base of the rotary frequencies
 	// Rope rescales the rotary frequencies; nil for none.
 	Rope *RopeScaling
-	// Window is how many tokens, its own included, a token attends to; 0 for all.
+	// Window is the number of tokens that a token attends to, including itself; 0 for all.
 	Window int
-	// Context is the longest sequence that the model was made for.
+	// Context is the longest supported sequence.
 	Context int
-	// Tied says that the output projection is the embedding table.
+	// Tied means that the output projection is the embedding table.
 	Tied bool
-	// DType is the type that the weights are declared to have: fp32, fp16 or bf16;
-	// empty when config.json does not say, and [Open] then takes the embedding table's.
+	// DType is the declared type of the weights: fp32, fp16 or bf16; empty if config.json has none. [Open]
+	// then takes the embedding table's.
 	DType kernels.DType
-	// Quantization says how weights are stored as integers; nil where none are.
+	// Quantization describes quantized weights; nil if there are none.
 	Quantization *Quantization
 	// BOS is the token that begins a text, -1 for none.
 	BOS int
-	// EOS are the tokens that end one.
+	// EOS are the tokens that end a text.
 	EOS []int
 }
 
-// Bounds of what a config may ask for. They are far above any model, and low enough that
-// no product of sizes overflows.
+// Limits of a config: far above any model, and low enough that no product of sizes overflows.
 const (
 	maxWidth   = 1 << 20 // of Hidden, Inner, Query·Dim and KV·Dim
 	maxLayers  = 1 << 12
@@ -53,15 +50,14 @@ const (
 	maxContext = math.MaxInt32 // positions are int32 on devices
 )
 
-// maxJSON bounds the length of the JSON files beside the weights. The index of a model
-// of a thousand layers has less than a tenth of it.
+// maxJSON limits the size of JSON files. The index of a model with a thousand layers has less than a tenth of
+// it.
 const maxJSON = 16 << 20
 
-// ReadConfig reads a config.json of model_type mistral or llama. Missing fields have the
-// defaults of transformers' MistralConfig and LlamaConfig. Both ways of writing types
-// (torch_dtype, dtype) and rotary embeddings (rope_theta with rope_scaling,
-// rope_parameters) are understood. A field that is not known, or has a value under
-// which the model would compute something else, is an [*Error] that names both.
+// ReadConfig reads a config.json of model_type mistral or llama. Missing fields have the defaults of
+// transformers' MistralConfig and LlamaConfig. It reads both spellings of types (torch_dtype, dtype) and
+// rotary embeddings (rope_theta with rope_scaling, rope_parameters). An unknown field, or an unsupported
+// value, is an [*Error] that names both.
 func ReadConfig(path string) (Config, error) {
 	data, err := readJSON(path)
 	if err != nil {
@@ -70,7 +66,6 @@ func ReadConfig(path string) (Config, error) {
 	return parseConfig(path, data)
 }
 
-// readJSON reads a file of at most maxJSON bytes.
 func readJSON(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -88,21 +83,20 @@ func readJSON(path string) ([]byte, error) {
 	return data, nil
 }
 
-// Weight is a tensor that a model of some config has, by Hugging Face's name.
+// Weight is a tensor of a model, by Hugging Face's name.
 type Weight struct {
 	Name  string
 	Shape []int // rows are outputs: [out, in]
 }
 
-// The tensors outside of the layers.
+// The tensors outside the layers.
 const (
 	embedding = "model.embed_tokens.weight"
 	lastNorm  = "model.norm.weight"
 	output    = "lm_head.weight"
 )
 
-// Weights lists the tensors of the model, in the order in which a token meets them.
-// The output projection is not among them when it is tied to the embedding table.
+// Weights lists the model's tensors in order of use, without a tied output projection.
 func (c Config) Weights() []Weight {
 	h := c.Heads
 	query, kv := h.Query*h.Dim, h.KV*h.Dim
@@ -128,7 +122,7 @@ func (c Config) Weights() []Weight {
 	return out
 }
 
-// Parameters is the number of weights, those that two matrices share counted once.
+// Parameters returns the number of weights; shared ones count once.
 func (c Config) Parameters() int64 {
 	var n int64
 	for _, w := range c.Weights() {

@@ -12,17 +12,16 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// defaults are what a class of transformers gives a field that config.json lacks
-// (configuration_mistral.py and configuration_llama.py of transformers 5).
+// defaults are transformers' defaults for missing fields (configuration_mistral.py and configuration_llama.py
+// of transformers 5).
 type defaults struct{ hidden, inner, heads, kvHeads, vocab, context, window int }
 
 var families = map[string]defaults{
 	"mistral": {hidden: 4096, inner: 14336, heads: 32, kvHeads: 8, vocab: 32000, context: 4096 * 32, window: 4096},
-	"llama":   {hidden: 4096, inner: 11008, heads: 32, vocab: 32000, context: 2048}, // as many heads of keys and values as of queries
+	"llama":   {hidden: 4096, inner: 11008, heads: 32, vocab: 32000, context: 2048}, // as many key-value heads as query heads
 }
 
-// neutral are fields that are understood with one value only, the one under which
-// they change nothing; null is always such a value.
+// neutral are fields with a single supported value, with which they have no effect; null is also accepted.
 var neutral = map[string]string{
 	"add_cross_attention":     "false",
 	"attention_bias":          "false",
@@ -37,9 +36,8 @@ var neutral = map[string]string{
 	"rope_interleaved":        "false",
 }
 
-// ignored are fields that can't change what the model computes when it generates: notes
-// about the file, training, and defaults for the search of tokens, which older
-// versions wrote here.
+// ignored are fields that can't change generation: notes about the file, training, and token search defaults
+// of older versions.
 var ignored = set(
 	"_attn_implementation", "_attn_implementation_autoset", "_commit_hash", "_flash_attn_2_enabled", "_name_or_path",
 	"architectures", "attention_dropout", "attn_implementation", "bad_words_ids", "begin_suppress_tokens",
@@ -62,8 +60,8 @@ func set(names ...string) map[string]bool {
 	return out
 }
 
-// fields reads the fields of one JSON object and keeps the first error. What has
-// been read is removed, so what is left was not understood.
+// fields reads a JSON object and keeps the first error. Fields are removed when read, so the remaining ones
+// are unknown.
 type fields struct {
 	path, in string // in precedes names in errors: "rope_scaling."
 	left     map[string]json.RawMessage
@@ -86,7 +84,7 @@ func (f *fields) failf(name string, value any, format string, args ...any) {
 	}
 }
 
-// take returns the value of a field, nil where there is none or it is null.
+// take returns and removes a field's value, nil if it is missing or null.
 func (f *fields) take(name string) (value json.RawMessage, present bool) {
 	value, present = f.left[name]
 	delete(f.left, name)
@@ -96,7 +94,6 @@ func (f *fields) take(name string) (value json.RawMessage, present bool) {
 	return value, present
 }
 
-// read decodes a field and says whether it had a value.
 func read[T any](f *fields, name, expected string, to *T) bool {
 	value, _ := f.take(name)
 	if value == nil || f.err != nil {
@@ -109,8 +106,7 @@ func read[T any](f *fields, name, expected string, to *T) bool {
 	return true
 }
 
-// size reads an integer from 1 to most. What a field that is missing stands for is in missing;
-// of 0 it may not be missing.
+// size reads an integer from 1 to most. missing is the default; with 0 the field is required.
 func (f *fields) size(name string, missing, most int) int {
 	f.refuseNull(name)
 	if _, present := f.left[name]; !present && missing == 0 && f.err == nil {
@@ -119,7 +115,7 @@ func (f *fields) size(name string, missing, most int) int {
 	return f.sizeOrNull(name, missing, most)
 }
 
-// sizeOrNull is size for a field that may be null, which is as if it were missing.
+// sizeOrNull is size with null treated as missing.
 func (f *fields) sizeOrNull(name string, missing, most int) int {
 	n := missing
 	if read(f, name, "an integer", &n) && (n < 1 || n > most) {
@@ -134,7 +130,6 @@ func (f *fields) refuseNull(name string) {
 	}
 }
 
-// positive reads a number above 0.
 func (f *fields) positive(name string, missing float64) float64 {
 	f.refuseNull(name)
 	x := missing
@@ -144,7 +139,6 @@ func (f *fields) positive(name string, missing float64) float64 {
 	return x
 }
 
-// finish is the first error, or that a field has not been understood.
 func (f *fields) finish() error {
 	if f.err != nil {
 		return f.err
@@ -157,13 +151,13 @@ func (f *fields) finish() error {
 		case known:
 			return refusef(f.path, "%s%s is %s: only %s is supported", f.in, name, brief(value), want)
 		default:
-			return refusef(f.path, "unknown field %s%s with value %s: it may change what the model computes", f.in, named(name), brief(value))
+			return refusef(f.path, "unknown field %s%s with value %s: it may change what the model computes", f.in, named(name),
+				brief(value))
 		}
 	}
 	return nil
 }
 
-// sameJSON compares values, not spellings: 1 is 1.0.
 func sameJSON(value []byte, want string) bool {
 	if x, err := strconv.ParseFloat(string(value), 64); err == nil {
 		y, err := strconv.ParseFloat(want, 64)
@@ -202,8 +196,8 @@ func parseConfig(path string, data []byte) (Config, error) {
 	return c, nil
 }
 
-// readWindow reads sliding_window, in which null is none and only the missing field has
-// a default. Llama's attention has no window whatever is written there.
+// readWindow reads sliding_window: null means none, and only a missing field has a default. Llama's attention
+// ignores it.
 func readWindow(f *fields, d defaults) int {
 	if d.window == 0 {
 		if value, _ := f.take("sliding_window"); value != nil {
@@ -220,7 +214,6 @@ func readWindow(f *fields, d defaults) int {
 	return f.size("sliding_window", 0, maxContext)
 }
 
-// readDType prefers the newer name, as transformers does.
 func readDType(f *fields) kernels.DType {
 	var dtype kernels.DType
 	for _, field := range []string{"torch_dtype", "dtype"} {
@@ -242,7 +235,7 @@ func readDType(f *fields) kernels.DType {
 	return dtype
 }
 
-// readTokens sets c.BOS and c.EOS where the fields are present; null is none.
+// readTokens sets c.BOS and c.EOS if present; null means none.
 func readTokens(f *fields, c *Config) {
 	check := func(name string, id int) {
 		if id < 0 || id >= c.Vocab {

@@ -14,7 +14,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Configs as they lie beside the published weights.
+// Configs of published weights.
 const (
 	mistralV1 = `{"architectures": ["MistralForCausalLM"], "bos_token_id": 1, "eos_token_id": 2, "hidden_act": "silu",
 		"hidden_size": 4096, "initializer_range": 0.02, "intermediate_size": 14336, "max_position_embeddings": 32768,
@@ -41,7 +41,7 @@ const (
 		"low_freq_factor": 1.0, "original_max_position_embeddings": 8192, "rope_type": "llama3"}, "rope_theta": 500000.0,
 		"tie_word_embeddings": true, "torch_dtype": "bfloat16", "transformers_version": "4.45.0.dev0", "use_cache": true,
 		"vocab_size": 128256}`
-	// The same as transformers 5 writes it.
+	// The same as written by transformers 5.
 	llama32v5 = `{"architectures": ["LlamaForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
 		"bos_token_id": 128000, "dtype": "bfloat16", "eos_token_id": [128001, 128008, 128009], "head_dim": 64, "hidden_act": "silu",
 		"hidden_size": 2048, "initializer_range": 0.02, "intermediate_size": 8192, "max_position_embeddings": 131072,
@@ -74,7 +74,7 @@ func TestPublishedConfigs(t *testing.T) {
 	for _, test := range []struct {
 		name, json string
 		want       Config
-		parameters int64 // as the model cards say
+		parameters int64 // from the model cards
 	}{
 		{"mistral 7b v0.1", mistralV1, v1, 7_241_732_096},
 		{"mistral 7b v0.3", mistralV3, v3, 7_248_023_552},
@@ -103,7 +103,6 @@ func TestPublishedConfigs(t *testing.T) {
 	}
 }
 
-// with returns a Mistral config with fields put in the place of its own.
 func with(fields string) string {
 	return strings.TrimSuffix(mistralV1, "}") + ", " + fields + "}"
 }
@@ -137,7 +136,8 @@ func TestConfigFields(t *testing.T) {
 			c.Rope = &RopeScaling{Factor: 8, LowFreq: 1, HighFreq: 4, Original: 32768}
 		}},
 		{`"partial_rotary_factor": 1.0, "pretraining_tp": null, "pruned_heads": { }, "mlp_bias": false`, func(*Config) {}},
-		{`"rope_theta": 1e6, "rope_scaling": {"rope_type": "default"}, "rope_parameters": {"rope_theta": 1e6}`, func(c *Config) { c.RopeTheta = 1e6 }},
+		{`"rope_theta": 1e6, "rope_scaling": {"rope_type": "default"}, "rope_parameters": {"rope_theta": 1e6}`,
+			func(c *Config) { c.RopeTheta = 1e6 }},
 	} {
 		got, err := parseConfig("config.json", []byte(with(test.fields)))
 		if err != nil {
@@ -155,11 +155,11 @@ func TestConfigFields(t *testing.T) {
 func TestBadConfigs(t *testing.T) {
 	for _, test := range []struct{ json, want string }{
 		{``, "not a JSON object"},
-		{`null`, "not a JSON object: null"},
+		{`null`, "not a JSON object"},
 		{`[1]`, "not a JSON object"},
 		{`{`, "not a JSON object"},
-		{`{}`, `model_type is "": only mistral and llama are supported`},
-		{`{"model_type": "gemma2"}`, `model_type is "gemma2": only mistral and llama are supported`},
+		{`{}`, `model_type is "": only mistral and llama`},
+		{`{"model_type": "gemma2"}`, `model_type is "gemma2": only mistral and llama`},
 		{`{"model_type": 3}`, "model_type is 3: expected a name"},
 		{with(`"hidden_size": 0`), "hidden_size is 0: expected 1 to 1048576"},
 		{with(`"hidden_size": -4096`), "hidden_size is -4096: expected 1 to"},
@@ -167,10 +167,10 @@ func TestBadConfigs(t *testing.T) {
 		{with(`"hidden_size": null`), "hidden_size is null: expected a number"},
 		{with(`"hidden_size": 99999999999999999999`), "hidden_size is 99999999999999999999: expected an integer"},
 		{with(`"hidden_size": 4000000`), "hidden_size is 4000000: expected 1 to 1048576"},
-		{with(`"hidden_size": 4097`), "hidden_size is 4097: 32 attention heads do not divide it"},
+		{with(`"hidden_size": 4097`), "hidden_size is 4097: 32 attention heads do not"},
 		{with(`"vocab_size": 1000000000`), "vocab_size is 1000000000: expected 1 to 16777216"},
 		{with(`"num_hidden_layers": 5000`), "num_hidden_layers is 5000: expected 1 to 4096"},
-		{with(`"num_key_value_heads": 5`), "32 query heads do not divide evenly among 5"},
+		{with(`"num_key_value_heads": 5`), "32 query heads do not"},
 		{with(`"head_dim": 33`), "a head of 33 elements has no halves"},
 		{with(`"head_dim": 1000000`), "num_attention_heads is 32: with a head_dim of 1000000"},
 		{with(`"head_dim": 0`), "head_dim is 0: expected 1 to"},
@@ -181,10 +181,10 @@ func TestBadConfigs(t *testing.T) {
 		{with(`"sliding_window": 0`), "sliding_window is 0: expected 1 to"},
 		{with(`"sliding_window": "4k"`), `sliding_window is "4k": expected an integer`},
 		{with(`"tie_word_embeddings": 1`), "tie_word_embeddings is 1: expected true or false"},
-		{with(`"torch_dtype": "float64"`), `torch_dtype is "float64": expected float32, float16 or bfloat16`},
-		{with(`"eos_token_id": 32000`), "eos_token_id is 32000: expected a token of the vocabulary, 0 to 31999"},
-		{with(`"eos_token_id": [2, -1]`), "eos_token_id is -1: expected a token of the vocabulary"},
-		{with(`"eos_token_id": "</s>"`), `eos_token_id is "</s>": expected a token or a list`},
+		{with(`"torch_dtype": "float64"`), `torch_dtype is "float64": expected float32, float16`},
+		{with(`"eos_token_id": 32000`), "eos_token_id is 32000: expected a token"},
+		{with(`"eos_token_id": [2, -1]`), "eos_token_id is -1: expected a token"},
+		{with(`"eos_token_id": "</s>"`), `eos_token_id is "</s>": expected a token`},
 		{with(`"bos_token_id": [1]`), "bos_token_id is [1]: expected a token"},
 		{with(`"attention_bias": true`), "attention_bias is true: only false is supported"},
 		{with(`"mlp_bias": true`), "mlp_bias is true: only false is supported"},
@@ -192,7 +192,7 @@ func TestBadConfigs(t *testing.T) {
 		{with(`"pretraining_tp": 2`), "pretraining_tp is 2: only 1 is supported"},
 		{with(`"partial_rotary_factor": 0.5`), "partial_rotary_factor is 0.5: only 1 is supported"},
 		{with(`"auto_map": {"AutoModel": "x.Y"}`), `auto_map is {"AutoModel": "x.Y"}: only {} is supported`},
-		{with(`"quantization_config": {"bits": 4}`), `quantization_config.quant_method is "": expected gptq, awq or compressed-tensors`},
+		{with(`"quantization_config": {"bits": 4}`), `quantization_config.quant_method is "": expected gptq, awq`},
 		{with(`"layer_types": ["full_attention"]`), "unknown field layer_types"},
 		{with(`"\rfinal\u0000": 30`), `unknown field "\rfinal\x00" with value 30`},
 		{with(`"final_logit_softcapping": 30`), "unknown field final_logit_softcapping with value 30"},
@@ -204,22 +204,27 @@ func TestBadConfigs(t *testing.T) {
 		{with(`"rope_parameters": {"top_p": 2}`), "unknown field rope_parameters.top_p"},
 		{with(`"rope_parameters": {"partial_rotary_factor": 0.25}`), "rope_parameters.partial_rotary_factor is 0.25: only 1"},
 		{with(`"rope_scaling": {"type": "llama3", "low_freq_factor": 1, "high_freq_factor": 4}`), "rope_scaling.factor is missing"},
-		{with(`"rope_scaling": {"type": "llama3", "factor": 0.5, "low_freq_factor": 1, "high_freq_factor": 4}`), "rope_scaling.factor is 0.5: expected at least 1"},
-		{with(`"rope_scaling": {"type": "llama3", "factor": 8, "low_freq_factor": 4, "high_freq_factor": 4}`), "rope_scaling.high_freq_factor is 4: expected more than low_freq_factor"},
-		{with(`"rope_scaling": {"type": "llama3", "factor": 8, "low_freq_factor": 0, "high_freq_factor": 4}`), "rope_scaling.low_freq_factor is 0: expected more than 0"},
+		{with(`"rope_scaling": {"type": "llama3", "factor": 0.5, "low_freq_factor": 1, "high_freq_factor": 4}`),
+			"rope_scaling.factor is 0.5: expected at least 1"},
+		{with(`"rope_scaling": {"type": "llama3", "factor": 8, "low_freq_factor": 4, "high_freq_factor": 4}`),
+			"rope_scaling.high_freq_factor is 4: expected more than low_freq_factor"},
+		{with(`"rope_scaling": {"type": "llama3", "factor": 8, "low_freq_factor": 0, "high_freq_factor": 4}`),
+			"rope_scaling.low_freq_factor is 0: expected more than 0"},
 		{with(`"rope_scaling": {"rope_theta": 5}, "rope_parameters": {"rope_theta": 6}`), "rope_scaling says something else"},
-		{`{"model_type": "llama", "sliding_window": 4096}`, "sliding_window is 4096: a llama model has none"},
+		{`{"model_type": "llama", "sliding_window": 4096}`, "sliding_window is 4096: a llama model has"},
 	} {
 		_, err := parseConfig("some/config.json", []byte(test.json))
 		var typed *Error
-		if !errors.As(err, &typed) || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "some/config.json: ") || strings.Contains(err.Error(), "\n") {
+		if !errors.As(err, &typed) || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "some/config.json: ") ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s:\n got %v\nwant %s", test.json, err, test.want)
 		}
 	}
 }
 
 func FuzzConfig(f *testing.F) {
-	for _, s := range []string{mistralV1, mistralV3, llama2, llama32, llama32v5, with(`"head_dim": 64, "rope_scaling": {"type": "linear"}`)} {
+	for _, s := range []string{mistralV1, mistralV3, llama2, llama32, llama32v5,
+		with(`"head_dim": 64, "rope_scaling": {"type": "linear"}`)} {
 		f.Add([]byte(s))
 	}
 	for _, name := range quantizedFixtures {
@@ -255,13 +260,14 @@ func FuzzConfig(f *testing.F) {
 	})
 }
 
-// The frequencies that transformers 5.23 computes, in fp32, for the config above.
+// The frequencies that transformers 5.23 computes in fp32.
 func TestRopeScaling(t *testing.T) {
 	c, err := parseConfig("config.json", []byte(llama32))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[int]float64{0: 1, 5: 0.128687382, 14: 0.00321144611, 15: 0.00129054801, 16: 0.000429556705, 17: 9.70828623e-05, 18: 1.94616387e-05, 25: 1.10288363e-06, 31: 9.41830649e-08}
+	want := map[int]float64{0: 1, 5: 0.128687382, 14: 0.00321144611, 15: 0.00129054801, 16: 0.000429556705, 17: 9.70828623e-05,
+		18: 1.94616387e-05, 25: 1.10288363e-06, 31: 9.41830649e-08}
 	const far = 1000
 	table := c.RopeTable(far + 1)
 	for pair, f := range want {

@@ -11,12 +11,11 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// convertChunk is the number of elements that a goroutine converts at a time.
 const convertChunk = 1 << 18
 
-// As returns the elements as fp32, fp16 or bf16: Data itself where they are of that
-// type, else new memory, rounded to nearest, ties to even. An element that is finite
-// and becomes an infinity is an [*Error] that names it. Uses all processors.
+// As returns the elements as fp32, fp16 or bf16, rounded to nearest, ties to even: Data itself if the type is
+// the same, otherwise new memory. A finite element that becomes infinite is an [*Error] that names it. Uses
+// all processors.
 func (t Tensor) As(dtype kernels.DType) ([]byte, error) {
 	if dtype == t.DType {
 		return t.Data, nil
@@ -27,12 +26,13 @@ func (t Tensor) As(dtype kernels.DType) ([]byte, error) {
 	}
 	from, to := t.DType.Size(), dtype.Size()
 	if len(t.Data)%from != 0 {
-		return nil, &Error{Path: t.path, Tensor: t.Name, Reason: fmt.Sprintf("%d bytes are no whole number of elements of %s", len(t.Data), t.DType)}
+		return nil, &Error{Path: t.path, Tensor: t.Name,
+			Reason: fmt.Sprintf("%d bytes are no whole number of elements of %s", len(t.Data), t.DType)}
 	}
 	n := len(t.Data) / from
 	out := make([]byte, n*to)
 	var next atomic.Int64
-	var overflow atomic.Int64 // the least element that became an infinity
+	var overflow atomic.Int64 // the lowest element that became infinite
 	overflow.Store(math.MaxInt64)
 	var group sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), n/convertChunk+1) {
@@ -64,7 +64,6 @@ func (t Tensor) As(dtype kernels.DType) ([]byte, error) {
 	return out, nil
 }
 
-// lower sets a to x if that is less.
 func lower(a *atomic.Int64, x int64) {
 	for {
 		old := a.Load()
@@ -74,8 +73,8 @@ func lower(a *atomic.Int64, x int64) {
 	}
 }
 
-// converter returns the function that fills dst from src and says whether an element
-// that is finite in src is an infinity in dst; nil for a pair of types that is none.
+// converter returns a function that fills dst from src and reports whether a finite element became infinite;
+// nil for an unsupported pair of types.
 func converter(from, to kernels.DType) func(dst, src []byte) bool {
 	switch [2]kernels.DType{from, to} {
 	case [2]kernels.DType{kernels.FP32, kernels.BF16}:
@@ -97,8 +96,7 @@ func converter(from, to kernels.DType) func(dst, src []byte) bool {
 	return nil
 }
 
-// The conversions from 16 bits are tables; the weights of a model use few exponents, so
-// what is looked up of a table stays in the first-level cache.
+// Conversions from 16 bits use tables. Weights have few exponents, so the used entries stay in the L1 cache.
 var (
 	bf16ToFP16 = sync.OnceValue(func() *[1 << 16]uint16 {
 		return table16(func(h uint16) uint16 { return kernels.EncodeFP16(kernels.DecodeBF16(h)) })
@@ -136,7 +134,6 @@ func narrow(dst, src []byte, round func(uint32) uint16, infinity uint16) bool {
 	return overflow
 }
 
-// widen is exact.
 func widen(dst, src []byte, convert func(uint16) uint32) bool {
 	le := binary.LittleEndian
 	for len(src) >= 2 && len(dst) >= 4 {
@@ -146,7 +143,7 @@ func widen(dst, src []byte, convert func(uint16) uint32) bool {
 	return false
 }
 
-// translate converts between formats of 16 bits, given their infinities.
+// translate converts between 16-bit formats, given their infinities.
 func translate(dst, src []byte, table *[1 << 16]uint16, from, to uint16) bool {
 	le, overflow := binary.LittleEndian, false
 	for len(src) >= 2 && len(dst) >= 2 {
@@ -162,7 +159,7 @@ func translate(dst, src []byte, table *[1 << 16]uint16, from, to uint16) bool {
 // roundBF16 rounds the bits of an fp32 to nearest, ties to even.
 func roundBF16(bits uint32) uint16 {
 	if bits&0x7fffffff > 0x7f800000 {
-		return uint16(bits>>16) | 0x40 // a NaN whose payload is in the lower half stays one
+		return uint16(bits>>16) | 0x40 // keeps a NaN whose payload is in the lower half
 	}
 	return uint16((bits + 0x7fff + bits>>16&1) >> 16)
 }
@@ -173,13 +170,12 @@ func roundFP16(bits uint32) uint16 {
 	if magnitude := bits & 0x7fffffff; magnitude < least || magnitude >= beyond {
 		return kernels.EncodeFP16(float64(math.Float32frombits(bits)))
 	}
-	// The exponent's bias falls by 127-15. A carry out of the mantissa runs into the
-	// exponent, up to infinity, which is what rounding up means.
+	// The exponent's bias decreases by 127-15. A mantissa carry increments the exponent, up to infinity.
 	rounded := bits&0x7fffffff + 0xfff + bits>>13&1
 	return uint16(bits>>16&0x8000) | uint16((rounded-(127-15)<<23)>>13)
 }
 
-// firstInfinity is the index of the first element that is finite in src and not in dst.
+// firstInfinity returns the index of the first element that is finite in src but not in dst.
 func firstInfinity(to, from kernels.DType, dst, src []byte) int {
 	var x, y [1]float64
 	for i := range len(dst) / to.Size() {

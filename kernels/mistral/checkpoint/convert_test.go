@@ -20,7 +20,6 @@ func tensor(dtype kernels.DType, data []byte) Tensor {
 	return Tensor{Name: "w", DType: dtype, Shape: []int{len(data) / dtype.Size()}, Data: data, path: "model.safetensors"}
 }
 
-// every are all values of a type of 16 bits but those in skip.
 func every(skip func(uint16) bool) []byte {
 	var out []byte
 	for h := range 1 << 16 {
@@ -31,7 +30,7 @@ func every(skip func(uint16) bool) []byte {
 	return out
 }
 
-// reference converts one by one, by way of binary64.
+// reference converts element by element via binary64.
 func reference(t interface{ Fatal(...any) }, from, to kernels.DType, data []byte) []byte {
 	values := make([]float64, len(data)/from.Size())
 	out := make([]byte, len(values)*to.Size())
@@ -47,7 +46,7 @@ func TestAsConvertsEveryValue(t *testing.T) {
 		return math.IsInf(kernels.DecodeFP16(kernels.EncodeFP16(x)), 0) && !math.IsInf(x, 0)
 	}
 	none := func(uint16) bool { return false }
-	nan16 := func(h uint16) bool { return h&0x7fff > 0x7c00 } // payloads are not what is compared
+	nan16 := func(h uint16) bool { return h&0x7fff > 0x7c00 } // payloads are not compared
 	for _, test := range []struct {
 		from, to kernels.DType
 		data     []byte
@@ -57,7 +56,7 @@ func TestAsConvertsEveryValue(t *testing.T) {
 		{kernels.FP16, kernels.FP32, every(nan16)},
 		{kernels.BF16, kernels.FP32, every(func(h uint16) bool { return h&0x7fff > 0x7f80 })},
 	} {
-		// At an odd address, and more than one goroutine's share.
+		// At an odd address, and longer than one goroutine's chunk.
 		data := bytes.Repeat(test.data, 9)
 		data = append([]byte{0}, data...)[1:]
 		got, err := tensor(test.from, data).As(test.to)
@@ -72,7 +71,7 @@ func TestAsConvertsEveryValue(t *testing.T) {
 func TestAsRoundsFP32(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		to := rapid.SampledFrom([]kernels.DType{kernels.FP16, kernels.BF16}).Draw(t, "to")
-		// Exponents around those of the small type, and mantissas around its ties.
+		// Exponents near the small type's, and mantissas near its ties.
 		exponent := rapid.OneOf(rapid.Uint32Range(90, 145), rapid.Uint32Range(0, 255)).Draw(t, "exponent")
 		mantissa := rapid.OneOf(rapid.Uint32Range(0, 1<<23-1),
 			rapid.Custom(func(t *rapid.T) uint32 {
@@ -134,7 +133,6 @@ func TestAsOverflow(t *testing.T) {
 			}
 		}
 	}
-	// What was an infinity before is none of the conversion's doing.
 	for _, from := range types {
 		data := make([]byte, from.Size())
 		if err := kernels.Encode(from, []float64{math.Inf(-1)}, data); err != nil {
@@ -158,7 +156,8 @@ func TestAsItself(t *testing.T) {
 			t.Errorf("no elements of %s became %v: %v", dtype, got, err)
 		}
 	}
-	if _, err := tensor(kernels.FP16, data).As(kernels.INT8); err == nil || !strings.Contains(err.Error(), "no conversion from fp16 to int8") {
+	if _, err := tensor(kernels.FP16, data).As(kernels.INT8); err == nil ||
+		!strings.Contains(err.Error(), "no conversion from fp16 to int8") {
 		t.Errorf("to int8: %v", err)
 	}
 	if _, err := tensor(kernels.FP32, data[:3]).As(kernels.FP16); err == nil || !strings.Contains(err.Error(), "3 bytes") {

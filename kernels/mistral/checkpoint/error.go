@@ -8,20 +8,19 @@ import (
 	"strings"
 )
 
-// Error says why a model folder can't be loaded: a file that is missing, truncated or
-// no model's, a tensor that is missing or of another shape, a field that is not
-// understood. All errors of this package are of this type: the input is at fault.
+// Error says why a model folder can't be loaded: a missing, truncated or invalid file, a missing or misshaped
+// tensor, an unsupported field. All errors of this package have this type.
 type Error struct {
-	Path   string // the file, or the folder
-	Tensor string // empty when it is not about one
+	Path   string // the file or folder
+	Tensor string // empty if no tensor is concerned
 	Reason string
-	// Hint is what the user can do about it, empty when there is nothing.
+	// Hint is what the user can do; may be empty.
 	Hint string
-	// Err is what the system said, nil when nothing.
+	// Err is the system's error; may be nil.
 	Err error
 }
 
-// Error is one line: file, tensor, reason.
+// Error returns one line: file, tensor, reason.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Path)
@@ -36,18 +35,17 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap returns what the system said.
+// Unwrap returns the system's error.
 func (e *Error) Unwrap() error { return e.Err }
 
 // HintText returns Hint.
 func (e *Error) HintText() string { return e.Hint }
 
-// refusef is the error of a file whose contents are at fault.
 func refusef(path, format string, args ...any) error {
 	return &Error{Path: path, Reason: fmt.Sprintf(format, args...)}
 }
 
-// systemError wraps an error of the system, without the path that it may repeat.
+// systemError wraps a system error without the path, which it may repeat.
 func systemError(path, tried string, err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
@@ -56,7 +54,7 @@ func systemError(path, tried string, err error) error {
 	return &Error{Path: path, Reason: tried, Err: err}
 }
 
-// named shows a name that a file chose: one that can't be printed as it is, or is long, in quotes.
+// named formats a name from a file: quoted if it is long or unprintable.
 func named(name string) string {
 	quoted := strconv.Quote(name)
 	if quoted == `"`+name+`"` && len(name) <= 80 {
@@ -65,7 +63,7 @@ func named(name string) string {
 	return brief([]byte(quoted))
 }
 
-// brief shows a value of a file in an error, cut where it is long.
+// brief formats a value from a file for an error, shortened if long.
 func brief(value []byte) string {
 	const most = 80
 	s := strings.Join(strings.Fields(string(value)), " ")

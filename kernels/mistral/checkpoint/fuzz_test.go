@@ -11,8 +11,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// FuzzPacked reads folders of models with integer weights, of which config.json, the header of
-// the safetensors file or its data were changed: GPTQ, AWQ and compressed-tensors.
+// Mutates config.json, the safetensors header or the data of GPTQ, AWQ and compressed-tensors models.
 func FuzzPacked(f *testing.F) {
 	type model struct{ config, header, data []byte }
 	var models []model
@@ -99,7 +98,6 @@ func FuzzPacked(f *testing.F) {
 	})
 }
 
-// checkRefusal fails when a refusal is no [*Error] of one line.
 func checkRefusal(t *testing.T, err error) {
 	t.Helper()
 	var typed *Error

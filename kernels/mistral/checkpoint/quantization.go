@@ -6,46 +6,44 @@ import (
 	"strings"
 )
 
-// Quantization is what config.json says about weights that are stored as integers.
+// Quantization describes the quantized weights in config.json.
 type Quantization struct {
 	Method string // "gptq", "awq" or "compressed-tensors"
-	Bits   int    // of a weight: 4 or 8
-	Group  int    // how many weights of a row share a scale, 0 for all
-	// Zeros says that zero points are stored; else all are in the middle of the range.
+	Bits   int    // per weight: 4 or 8
+	Group  int    // weights of a row per scale, 0 for all
+	// Zeros means that zero points are stored; otherwise all are in the middle of the range.
 	Zeros bool
 
 	layout layout
-	lag    int // how much lower than they are zero points are stored
+	lag    int // subtracted from zero points when stored
 }
 
-// A layout is how integers lie in words of 32 bits.
+// layout is the packing of integers in 32-bit words.
 type layout uint8
 
 const (
-	// layoutGPTQ has tensors of [in, out]: a word holds consecutive inputs of a weight,
-	// or consecutive outputs of zero points, the first in its lowest bits.
+	// layoutGPTQ has tensors of [in, out]: a word holds consecutive inputs of a weight, or consecutive
+	// outputs of zero points, the first in the lowest bits.
 	layoutGPTQ layout = iota
-	// layoutAWQ has tensors of [in, out]: a word holds eight outputs, in the order
-	// 0, 2, 4, 6, 1, 3, 5, 7.
+	// layoutAWQ has tensors of [in, out]: a word holds eight outputs in the order 0, 2, 4, 6, 1, 3, 5, 7.
 	layoutAWQ
 	// layoutPacked has tensors of [out, in]: a word holds consecutive inputs of a weight,
 	// or consecutive outputs of zero points.
 	layoutPacked
 )
 
-// notes are fields of quantization_config that tell how the weights were found, or what a
-// program is to do with them, by method.
+// notes are fields of quantization_config without effect on the weights, by method.
 var notes = map[string][]string{
 	"gptq": {"backend", "batch_size", "block_name_to_quantize", "cache_block_outputs", "damp_auto_increment", "damp_percent", "dataset",
-		"disable_exllama", "exllama_config", "lm_head", "max_input_length", "meta", "model_file_base_name", "model_name_or_path", "model_seqlen",
+		"disable_exllama", "exllama_config", "lm_head", "max_input_length", "meta", "model_file_base_name", "model_name_or_path",
+		"model_seqlen",
 		"module_name_preceding_first_block", "modules_in_block_to_quantize", "mse", "pad_token_id", "static_groups", "tokenizer",
 		"true_sequential", "use_cuda_fp16", "use_exllama"},
 	"awq": {"backend", "do_fuse", "exllama_config", "fuse_max_seq_len", "modules_to_fuse", "modules_to_not_convert"},
-	// Which weights are packed shows in the tensors.
+	// The tensors show which weights are packed.
 	"compressed-tensors": {"global_compression_ratio", "ignore", "quantization_status", "version"},
 }
 
-// readQuantization reads quantization_config, which says how linear layers are stored.
 func readQuantization(f *fields) *Quantization {
 	value, _ := f.take("quantization_config")
 	if value == nil || f.err != nil {
@@ -71,14 +69,13 @@ func readQuantization(f *fields) *Quantization {
 	return q
 }
 
-// only refuses a field that has another value than the one that is understood.
 func (f *fields) only(name, want string) {
 	if value, _ := f.take(name); value != nil && !sameJSON(value, want) {
 		f.failf(name, brief(value), "only %s is supported", want)
 	}
 }
 
-// bits reads how many bits a weight has, which must be one of those given.
+// bits reads the bits per weight, which must be one of allowed.
 func (f *fields) bits(name string, allowed ...int) int {
 	n := f.size(name, 0, 64)
 	var names []string
@@ -92,7 +89,7 @@ func (f *fields) bits(name string, allowed ...int) int {
 	return n
 }
 
-// group reads the size of a group, 0 where -1 says that a row is one.
+// group reads the group size; -1 means a whole row and returns 0.
 func (f *fields) group(name string) int {
 	n := 0
 	if !read(f, name, "an integer", &n) && f.err == nil {
@@ -112,8 +109,8 @@ func readGPTQ(f *fields, q *Quantization) {
 	q.Bits = f.bits("bits", 4, 8)
 	q.Group = f.group("group_size")
 	var order, symmetric bool
-	read(f, "desc_act", "true or false", &order) // g_idx shows what it did
-	read(f, "sym", "true or false", &symmetric)  // and the zero points are stored
+	read(f, "desc_act", "true or false", &order) // g_idx shows its effect
+	read(f, "sym", "true or false", &symmetric)  // the zero points are stored
 	f.only("is_marlin_format", "false")
 	f.only("pack_dtype", `"int32"`)
 	f.only("dynamic", "{}")
@@ -183,7 +180,6 @@ func readPacked(f *fields, q *Quantization) {
 	}
 }
 
-// readPackedWeights reads how the weights of a group are quantised.
 func readPackedWeights(f *fields, q *Quantization) error {
 	q.Bits = f.bits("num_bits", 4, 8)
 	f.only("type", `"int"`)
@@ -205,7 +201,7 @@ func readPackedWeights(f *fields, q *Quantization) error {
 		f.failf("strategy", strconv.Quote(strategy), "expected group or channel")
 	}
 	for _, name := range []string{"actorder", "observer", "observer_kwargs", "scale_dtype", "zp_dtype"} {
-		f.take(name) // weight_g_idx and the tensors' types show
+		f.take(name) // weight_g_idx and the tensor types show its effect
 	}
 	return f.finish()
 }

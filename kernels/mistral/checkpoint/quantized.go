@@ -11,31 +11,29 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Quantized is a linear layer's weights as integers, [N, K] row by row. The weight in row n
-// and column k is (Values[n*K+k] - zero) * scale, with the scale and the zero point of its
-// row and group.
+// Quantized is a linear layer's weights as integers, [N, K] row by row. The weight in row n and column k is
+// (Values[n*K+k] - zero) * scale, with its row's and group's scale and zero point.
 type Quantized struct {
-	Name  string // of the weights that it stands for, as in "lm_head.weight"
+	Name  string // the weights' name, such as "lm_head.weight"
 	N, K  int    // outputs and inputs
 	Bits  int    // 4 or 8; values are below 1<<Bits
-	Group int    // how many columns share a scale: a divisor of K
+	Group int    // columns per scale, a divisor of K
 	// Values are one byte each.
 	Values []uint8
 	// Scales are [N, K/Group], little-endian.
 	Scales     []byte
 	ScaleDType kernels.DType // fp32, fp16 or bf16
-	// Zeros are [N, K/Group], from 0 to 1<<Bits. Nil where all are 1<<(Bits-1).
+	// Zeros are [N, K/Group], from 0 to 1<<Bits. nil if all are 1<<(Bits-1).
 	Zeros []int16
 
 	path string
 }
 
-// Groups returns how many groups a row has.
+// Groups returns the number of groups per row.
 func (q *Quantized) Groups() int { return q.K / q.Group }
 
-// ScalesAs returns the scales [N, K/Group] as kernels take them, rounded to a type of 16 bits where
-// they are of another one. The error is an [*Error] that names a scale that the type does not reach, or
-// a zero point that is no integer of the weights' bits.
+// ScalesAs returns the scales [N, K/Group], rounded to d, a 16-bit type, if they have another. The error is
+// an [*Error] that names a scale outside d's range, or a zero point outside the weights' integers.
 func (q *Quantized) ScalesAs(d kernels.DType) ([]float64, error) {
 	scales := make([]float64, len(q.Scales)/q.ScaleDType.Size())
 	if err := kernels.Decode(q.ScaleDType, q.Scales, scales); err != nil {
@@ -43,8 +41,9 @@ func (q *Quantized) ScalesAs(d kernels.DType) ([]float64, error) {
 	}
 	for i, zero := range q.Zeros {
 		if int(zero) >= 1<<q.Bits {
-			return nil, &Error{Path: q.path, Tensor: q.Name, Reason: fmt.Sprintf("the zero point of row %d, group %d is %d, beyond %d bits", i/q.Groups(), i%q.Groups(), zero, q.Bits),
-				Hint: "--weights plain runs the numbers that they stand for"}
+			return nil, &Error{Path: q.path, Tensor: q.Name,
+				Reason: fmt.Sprintf("the zero point of row %d, group %d is %d, beyond %d bits", i/q.Groups(), i%q.Groups(), zero, q.Bits),
+				Hint:   "--weights plain runs the numbers that they stand for"}
 		}
 	}
 	if d == q.ScaleDType {
@@ -56,16 +55,16 @@ func (q *Quantized) ScalesAs(d kernels.DType) ([]float64, error) {
 			rounded = kernels.DecodeBF16(kernels.EncodeBF16(s))
 		}
 		if math.IsInf(rounded, 0) && !math.IsInf(s, 0) {
-			return nil, &Error{Path: q.path, Tensor: q.Name, Reason: fmt.Sprintf("the scale of row %d, group %d is %g, beyond %s", i/q.Groups(), i%q.Groups(), s, d),
-				Hint: "--weights plain runs the numbers that they stand for"}
+			return nil, &Error{Path: q.path, Tensor: q.Name,
+				Reason: fmt.Sprintf("the scale of row %d, group %d is %g, beyond %s", i/q.Groups(), i%q.Groups(), s, d),
+				Hint:   "--weights plain runs the numbers that they stand for"}
 		}
 		scales[i] = rounded
 	}
 	return scales, nil
 }
 
-// Dense returns the weights as fp32: the product of the scale with the distance from the
-// zero point, which is exact for scales of 16 bits.
+// Dense returns the weights as fp32: scale times distance from the zero point, exact for 16-bit scales.
 func (q *Quantized) Dense() (Tensor, error) {
 	groups := q.Groups()
 	scales := make([]float64, q.N*groups)
@@ -99,7 +98,7 @@ func inParallel(n, step int, do func(first, last int)) {
 	group.Wait()
 }
 
-// A packing is where the parts of quantised weights lie: names that follow the layer's.
+// packing names the parts of quantized weights, after the layer's name.
 type packing struct{ values, scales, zeros, order, shape string }
 
 var packings = map[layout]packing{
@@ -108,27 +107,25 @@ var packings = map[layout]packing{
 	layoutPacked: {"weight_packed", "weight_scale", "weight_zero_point", "weight_g_idx", "weight_shape"},
 }
 
-// layer returns the name of a linear layer with a dot behind it.
 func layer(weight string) string { return strings.TrimSuffix(weight, "weight") }
 
-// isPacked tells whether a weight is stored as integers. Which are shows in the tensors:
-// what config.json says of it comes in too many forms.
+// isPacked reports whether a weight is quantized. It looks at the tensors, because config.json has too many
+// ways to express it.
 func (c *Checkpoint) isPacked(name string) bool {
 	q := c.config.Quantization
 	return q != nil && name != embedding && c.tensors[name] == nil && c.tensors[layer(name)+packings[q.layout].values] != nil
 }
 
-// Packed tells whether a linear layer's weights are stored as integers, for
-// [Checkpoint.Quantized] to return.
+// Packed reports whether a linear layer's weights are quantized and [Checkpoint.Quantized] returns them.
 func (c *Checkpoint) Packed(name string) bool { return c.isPacked(name) }
 
-// ScaleDType is the type in which the scales of a weight are stored that is [Checkpoint.Packed].
+// ScaleDType returns the stored scale type of a [Checkpoint.Packed] weight.
 func (c *Checkpoint) ScaleDType(name string) kernels.DType {
 	scales := layer(name) + packings[c.config.Quantization.layout].scales
 	return readable[c.tensors[scales].tensors[scales].dtype]
 }
 
-// groups returns the size of a group of a weight and how many a row has.
+// groups returns the group size of a weight and the number of groups per row.
 func (q *Quantization) groups(columns int) (size, count int) {
 	if q.Group == 0 {
 		return columns, 1
@@ -136,7 +133,7 @@ func (q *Quantization) groups(columns int) (size, count int) {
 	return q.Group, columns / q.Group
 }
 
-// checkPacked holds the parts of a weight [n, k] to their shapes and returns their names.
+// checkPacked checks the shapes of the parts of a weight [n, k] and returns their names.
 func (c *Checkpoint) checkPacked(name string, n, k int) ([]string, error) {
 	q := c.config.Quantization
 	p, in := packings[q.layout], layer(name)
@@ -189,7 +186,7 @@ func (c *Checkpoint) checkPacked(name string, n, k int) ([]string, error) {
 			return nil, err
 		}
 	}
-	if c.tensors[in+"bias"] != nil { // older files have them, though the models have none
+	if c.tensors[in+"bias"] != nil { // older files have biases although the models have none
 		names = append(names, in+"bias")
 		if err := c.checkBias(in+"bias", n); err != nil {
 			return nil, err
@@ -198,7 +195,6 @@ func (c *Checkpoint) checkPacked(name string, n, k int) ([]string, error) {
 	return names, nil
 }
 
-// checkShape holds the shape that is stored with a packed weight to the weight's.
 func (c *Checkpoint) checkShape(name string, n, k int) error {
 	e, err := c.raw(name, []int{2}, "I64")
 	if err != nil {
@@ -211,8 +207,7 @@ func (c *Checkpoint) checkShape(name string, n, k int) error {
 	return nil
 }
 
-// checkOrder refuses groups whose columns are not next to each other, as the order of
-// activations gives them.
+// checkOrder refuses groups of non-adjacent columns, as made by activation ordering.
 func (c *Checkpoint) checkOrder(name string, k, size int) error {
 	e, err := c.raw(name, []int{k}, "I32")
 	if err != nil {
@@ -222,15 +217,15 @@ func (c *Checkpoint) checkOrder(name string, k, size int) error {
 		if group := int32(binary.LittleEndian.Uint32(e.data[4*i:])); int(group) != i/size {
 			return &Error{
 				Path: c.tensors[name].path, Tensor: name,
-				Reason: fmt.Sprintf("column %d is in group %d, expected %d: act-order (desc_act, actorder group) is not supported", i, group, i/size),
-				Hint:   "quantise the model with desc_act false, or with static groups",
+				Reason: fmt.Sprintf("column %d is in group %d, expected %d: act-order (desc_act, actorder group) is not supported", i,
+					group, i/size),
+				Hint: "quantize the model with desc_act false, or with static groups",
 			}
 		}
 	}
 	return nil
 }
 
-// checkBias refuses biases other than 0.
 func (c *Checkpoint) checkBias(name string, n int) error {
 	e, err := c.raw(name, []int{n}, "F16", "BF16", "F32")
 	if err != nil {
@@ -242,13 +237,13 @@ func (c *Checkpoint) checkBias(name string, n int) error {
 	}
 	for i, v := range values {
 		if v != 0 {
-			return &Error{Path: c.tensors[name].path, Tensor: name, Reason: fmt.Sprintf("element %d is %g: a %s model has no biases", i, v, c.config.ModelType)}
+			return &Error{Path: c.tensors[name].path, Tensor: name,
+				Reason: fmt.Sprintf("element %d is %g: a %s model has no biases", i, v, c.config.ModelType)}
 		}
 	}
 	return nil
 }
 
-// raw returns a stored tensor of that shape and of one of the types.
 func (c *Checkpoint) raw(name string, shape []int, types ...string) (entry, error) {
 	e, err := c.shaped(name, shape)
 	if err != nil {
@@ -259,11 +254,11 @@ func (c *Checkpoint) raw(name string, shape []int, types ...string) (entry, erro
 			return e, nil
 		}
 	}
-	return entry{}, &Error{Path: c.tensors[name].path, Tensor: name, Reason: fmt.Sprintf("of type %q, expected %s", e.dtype, strings.Join(types, " or "))}
+	return entry{}, &Error{Path: c.tensors[name].path, Tensor: name,
+		Reason: fmt.Sprintf("of type %q, expected %s", e.dtype, strings.Join(types, " or "))}
 }
 
-// Quantized returns the weights of a linear layer, of shape [n, k], as integers. It
-// returns nil for weights that are stored as numbers.
+// Quantized returns the weights of a linear layer [n, k] as integers, or nil if they are not quantized.
 func (c *Checkpoint) Quantized(name string, n, k int) (*Quantized, error) {
 	if !c.isPacked(name) {
 		return nil, nil
@@ -301,7 +296,6 @@ func (c *Checkpoint) Quantized(name string, n, k int) (*Quantized, error) {
 	return q, nil
 }
 
-// zeros stores the zero points, unless all are in the middle.
 func (q *Quantized) zeros(lag int, stored func(n, g int) int) {
 	groups := q.Groups()
 	zeros := make([]int16, q.N*groups)
@@ -320,19 +314,19 @@ func (q *Quantized) zeros(lag int, stored func(n, g int) int) {
 
 func word(data []byte, at int) uint32 { return binary.LittleEndian.Uint32(data[4*at:]) }
 
-// sequential returns the integer in a row and column, where words hold columns in order.
+// sequential returns the integer at a row and column; words hold consecutive columns.
 func sequential(data []byte, row, columns, column, bits int) int {
 	per := 32 / bits
 	return int(word(data, row*(columns/per)+column/per) >> (column % per * bits) & (1<<bits - 1))
 }
 
-// acrossRows is sequential where words hold rows in order.
+// acrossRows is sequential for words of consecutive rows.
 func acrossRows(data []byte, column, columns, row, bits int) int {
 	per := 32 / bits
 	return int(word(data, row/per*columns+column) >> (row % per * bits) & (1<<bits - 1))
 }
 
-// awqPlaces are the places in a word of its eight columns, lowest bits first.
+// awqPlaces are the positions of a word's eight columns, lowest bits first.
 var awqPlaces = [8]int{0, 4, 1, 5, 2, 6, 3, 7}
 
 // interleaved is sequential in the order of AWQ.
@@ -340,12 +334,11 @@ func interleaved(data []byte, row, columns, column int) int {
 	return int(word(data, row*(columns/8)+column/8) >> (awqPlaces[column%8] * 4) & 15)
 }
 
-// tile is how many outputs, and how many inputs, are unpacked at a time where a word's
-// neighbours belong to other outputs: what is read and what is written stays in the
-// nearest cache.
+// tile is the number of outputs and of inputs unpacked at a time if a word holds several outputs. Reads and
+// writes of a tile stay in the L1 cache.
 const tile = 128
 
-// tiles calls do for the tiles of rows of n outputs and k inputs, on all processors.
+// tiles calls do for the tiles of n outputs and k inputs, on all processors.
 func tiles(n, k int, do func(firstN, lastN, firstK, lastK int)) {
 	inParallel(n, tile, func(first, last int) {
 		for in := first; in < last; in += tile {
@@ -387,8 +380,7 @@ func (q *Quantized) unpackInterleaved(data []byte) {
 	})
 }
 
-// unpackRows reads values from words of consecutive inputs, [n, k]. The last word of a row
-// may have room left.
+// unpackRows reads values from words of consecutive inputs, [n, k]. A row's last word may be partly unused.
 func (q *Quantized) unpackRows(data []byte) {
 	per, mask := 32/q.Bits, uint32(1)<<q.Bits-1
 	words := (q.K + per - 1) / per
@@ -405,7 +397,7 @@ func (q *Quantized) unpackRows(data []byte) {
 	})
 }
 
-// transposed returns [rows, columns] of elements of so many bytes as [columns, rows].
+// transposed transposes [rows, columns] of elements of size bytes.
 func transposed(data []byte, rows, columns, size int) []byte {
 	out := make([]byte, len(data))
 	for r := range rows {

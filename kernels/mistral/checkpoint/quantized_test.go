@@ -25,7 +25,7 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// TestQuantized holds what is read to the integers that numpy packed.
+// The expected integers were packed by numpy.
 func TestQuantized(t *testing.T) {
 	for _, name := range quantizedFixtures {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +83,8 @@ func TestQuantized(t *testing.T) {
 					t.Fatal(err)
 				}
 				for part, pair := range map[string][2]string{
-					"values": {digest(q.Values), want.Values}, "scales": {digest(single), want.Scales}, "weights": {digest(dense.Data), want.Dense},
+					"values": {digest(q.Values), want.Values}, "scales": {digest(single), want.Scales},
+					"weights": {digest(dense.Data), want.Dense},
 				} {
 					if pair[0] != pair[1] {
 						t.Errorf("%s: other %s", w.Name, part)
@@ -103,7 +104,6 @@ func TestQuantized(t *testing.T) {
 	}
 }
 
-// quantizedFolder reads a fixture to spoil it.
 func quantizedFolder(t *testing.T, name string) (config string, tensors map[string]stored) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name, configFile))
@@ -129,33 +129,46 @@ func quantizedFolder(t *testing.T, name string) (config string, tensors map[stri
 	return compact.String(), tensors
 }
 
-// TestBadQuantizations shows what configs are refused with.
 func TestBadQuantizations(t *testing.T) {
 	for _, c := range []struct{ fixture, old, new, want string }{
-		{"gptq", `"quant_method":"gptq"`, `"quant_method":"aqlm"`, `quantization_config.quant_method is "aqlm": expected gptq, awq or compressed-tensors`},
-		{"gptq", `"quant_method":"gptq"`, `"bits_of":3,"quant_method":"gptq"`, `unknown field quantization_config.bits_of with value 3: it may change what the model computes`},
+		{"gptq", `"quant_method":"gptq"`, `"quant_method":"aqlm"`,
+			`quantization_config.quant_method is "aqlm": expected gptq, awq or compressed-tensors`},
+		{"gptq", `"quant_method":"gptq"`, `"bits_of":3,"quant_method":"gptq"`,
+			`unknown field quantization_config.bits_of with value 3: it may change what the model computes`},
 		{"gptq", `"bits":4,`, `"bits":3,`, `quantization_config.bits is 3: expected 4 or 8`},
 		{"gptq", `"bits":4,`, ``, `quantization_config.bits is missing`},
 		{"gptq", `"group_size":32,`, ``, `quantization_config.group_size is missing`},
-		{"gptq", `"group_size":32,`, `"group_size":0,`, `quantization_config.group_size is 0: expected -1 for a whole row, or 1 to 1048576`},
+		{"gptq", `"group_size":32,`, `"group_size":0,`,
+			`quantization_config.group_size is 0: expected -1 for a whole row, or 1 to 1048576`},
 		{"gptq", `"group_size":32,`, `"group_size":"32",`, `quantization_config.group_size is "32": expected an integer`},
 		{"gptq", `"sym":true`, `"sym":1`, `quantization_config.sym is 1: expected true or false`},
 		{"gptq-v2", `"gptq_v2"`, `"marlin"`, `quantization_config.checkpoint_format is "marlin": expected gptq or gptq_v2`},
 		{"gptq-v2", `"int32"`, `"int16"`, `quantization_config.pack_dtype is "int16": only "int32" is supported`},
-		{"gptq-v2", `"sym":false`, `"sym":false,"dynamic":{"-:.*q_proj":{}}`, `quantization_config.dynamic is {"-:.*q_proj":{}}: only {} is supported`},
-		{"gptq-8bit", `"is_marlin_format":false`, `"is_marlin_format":true`, `quantization_config.is_marlin_format is true: only false is supported`},
+		{"gptq-v2", `"sym":false`, `"sym":false,"dynamic":{"-:.*q_proj":{}}`,
+			`quantization_config.dynamic is {"-:.*q_proj":{}}: only {} is supported`},
+		{"gptq-8bit", `"is_marlin_format":false`, `"is_marlin_format":true`,
+			`quantization_config.is_marlin_format is true: only false is supported`},
 		{"awq", `"version":"gemm"`, `"version":"gemv"`, `quantization_config.version is "gemv": expected gemm`},
 		{"awq", `"bits":4`, `"w_bit":8`, `quantization_config.w_bit is 8: expected 4`},
 		{"awq", `"zero_point":true`, `"zero_point":false`, `quantization_config.zero_point is false: only true is supported`},
-		{"packed", `"format":"pack-quantized"`, `"format":"nvfp4-pack-quantized"`, `quantization_config.format is "nvfp4-pack-quantized": only "pack-quantized" is supported`},
-		{"packed", `"strategy":"group"`, `"strategy":"block"`, `quantization_config.config_groups.group_0.weights.strategy is "block": expected group or channel`},
-		{"packed", `"group_size":32`, `"group_size":-1`, `quantization_config.config_groups.group_0.weights.group_size is -1: expected 1 to 1048576, as the strategy is group`},
-		{"packed", `"type":"int"`, `"type":"float"`, `quantization_config.config_groups.group_0.weights.type is "float": only "int" is supported`},
-		{"packed", `"type":"int"`, `"type":"int","twist":1`, `unknown field quantization_config.config_groups.group_0.weights.twist with value 1: it may change what the model computes`},
-		{"packed", `"input_activations":null`, `"input_activations":{"num_bits":8}`, `quantization_config.config_groups.group_0.input_activations is {"num_bits":8}: only {} is supported`},
-		{"packed", `"config_groups":{`, `"config_groups":{"group_1":{},`, `quantization_config.config_groups is 2 groups: expected one, for all weights that are packed`},
-		{"packed", `"config_groups":{"group_0":`, `"config_groups":{"group_0":null},"ignored":{"group_0":`, `quantization_config.config_groups.group_0.not a JSON object: null`},
-		{"packed", `"kv_cache_scheme":null`, `"kv_cache_scheme":{"num_bits":8}`, `quantization_config.kv_cache_scheme is {"num_bits":8}: only {} is supported`},
+		{"packed", `"format":"pack-quantized"`, `"format":"nvfp4-pack-quantized"`,
+			`quantization_config.format is "nvfp4-pack-quantized": only "pack-quantized" is supported`},
+		{"packed", `"strategy":"group"`, `"strategy":"block"`,
+			`quantization_config.config_groups.group_0.weights.strategy is "block": expected group or channel`},
+		{"packed", `"group_size":32`, `"group_size":-1`,
+			`quantization_config.config_groups.group_0.weights.group_size is -1: expected 1 to 1048576, as the strategy is group`},
+		{"packed", `"type":"int"`, `"type":"float"`,
+			`quantization_config.config_groups.group_0.weights.type is "float": only "int" is supported`},
+		{"packed", `"type":"int"`, `"type":"int","twist":1`,
+			`unknown field quantization_config.config_groups.group_0.weights.twist with value 1: it may change what the model computes`},
+		{"packed", `"input_activations":null`, `"input_activations":{"num_bits":8}`,
+			`quantization_config.config_groups.group_0.input_activations is {"num_bits":8}: only {} is supported`},
+		{"packed", `"config_groups":{`, `"config_groups":{"group_1":{},`,
+			`quantization_config.config_groups is 2 groups: expected one, for all weights that are packed`},
+		{"packed", `"config_groups":{"group_0":`, `"config_groups":{"group_0":null},"ignored":{"group_0":`,
+			`quantization_config.config_groups.group_0.not a JSON object: null`},
+		{"packed", `"kv_cache_scheme":null`, `"kv_cache_scheme":{"num_bits":8}`,
+			`quantization_config.kv_cache_scheme is {"num_bits":8}: only {} is supported`},
 	} {
 		config, _ := quantizedFolder(t, c.fixture)
 		if strings.Count(config, c.old) != 1 {
@@ -168,7 +181,6 @@ func TestBadQuantizations(t *testing.T) {
 	}
 }
 
-// TestBadPackedTensors shows what tensors are refused with.
 func TestBadPackedTensors(t *testing.T) {
 	const layer = "model.layers.0.mlp.down_proj."
 	cut := func(name string, shape ...int) func(map[string]stored) {
@@ -206,9 +218,12 @@ func TestBadPackedTensors(t *testing.T) {
 		old, new string // in the config
 		want     string
 	}{
-		{"gptq", same, `"group_size":32`, `"group_size":36`, `tensor "model.layers.0.self_attn.q_proj.qweight": 64 columns, which groups of 36 do not divide`},
-		{"gptq", same, `"group_size":32`, `"group_size":128`, `tensor "model.layers.0.self_attn.q_proj.qweight": 64 columns, which groups of 128 do not divide`},
-		{"gptq", same, `"group_size":32`, `"group_size":64`, `tensor "model.layers.0.self_attn.q_proj.qzeros": shape [2 8], expected [1 8]`},
+		{"gptq", same, `"group_size":32`, `"group_size":36`,
+			`tensor "model.layers.0.self_attn.q_proj.qweight": 64 columns, which groups of 36 do not divide`},
+		{"gptq", same, `"group_size":32`, `"group_size":128`,
+			`tensor "model.layers.0.self_attn.q_proj.qweight": 64 columns, which groups of 128 do not divide`},
+		{"gptq", same, `"group_size":32`, `"group_size":64`,
+			`tensor "model.layers.0.self_attn.q_proj.qzeros": shape [2 8], expected [1 8]`},
 		{"gptq", same, `"bits":4`, `"bits":8`, `tensor "model.layers.0.self_attn.q_proj.qweight": shape [8 64], expected [16 64]`},
 		{"gptq", cut(layer+"scales", 2, 64), "", "", `tensor "` + layer + `scales": shape [2 64], expected [3 64]`},
 		{"gptq", cut(layer+"scales", 64, 3), "", "", `tensor "` + layer + `scales": shape [64 3], expected [3 64]`},
@@ -216,25 +231,36 @@ func TestBadPackedTensors(t *testing.T) {
 		{"gptq", as(layer+"qweight", "F32"), "", "", `tensor "` + layer + `qweight": of type "F32", expected I32`},
 		{"gptq", drop(layer + "qzeros"), "", "", `tensor "` + layer + `qzeros": missing, expected shape [3 8]`},
 		{"gptq", drop(layer + "qweight"), "", "", `tensor "` + layer + `weight": missing, expected shape [64 96]`},
-		{"gptq", put(layer+"g_idx", 4*33, 0), "", "", `tensor "` + layer + `g_idx": column 33 is in group 0, expected 1: act-order (desc_act, actorder group) is not supported`},
-		{"gptq", put(layer+"g_idx", 0, 1<<31), "", "", `tensor "` + layer + `g_idx": column 0 is in group -2147483648, expected 0: act-order (desc_act, actorder group) is not supported`},
+		{"gptq", put(layer+"g_idx", 4*33, 0), "", "",
+			`tensor "` + layer + `g_idx": column 33 is in group 0, expected 1: act-order (desc_act, actorder group) is not supported`},
+		{"gptq", put(layer+"g_idx", 0, 1<<31), "", "",
+			`tensor "` + layer +
+				`g_idx": column 0 is in group -2147483648, expected 0: act-order (desc_act, actorder group) is not supported`},
 		{"gptq", cut(layer+"g_idx", 95), "", "", `tensor "` + layer + `g_idx": shape [95], expected [96]`},
 		{"gptq", put(layer+"bias", 4, 0x3c00), "", "", `tensor "` + layer + `bias": element 2 is 1: a llama model has no biases`},
 		{"awq", same, `"quant_method":"awq"`, `"quant_method":"gptq"`, `unknown field quantization_config.modules_to_not_convert`},
 		{"awq", cut(layer+"qzeros", 3, 7), "", "", `tensor "` + layer + `qzeros": shape [3 7], expected [3 8]`},
-		{"awq", func(all map[string]stored) { all[layer+"weight"] = all["lm_head.weight"] }, "", "", `tensor "` + layer + `weight": shape [32 64], expected [64 96]`},
-		{"awq", func(all map[string]stored) { all[layer+"g_idx"] = all[layer+"qzeros"] }, "", "", `tensor "` + layer + `g_idx": a llama model of this config has none of this name`},
+		{"awq", func(all map[string]stored) { all[layer+"weight"] = all["lm_head.weight"] }, "", "",
+			`tensor "` + layer + `weight": shape [32 64], expected [64 96]`},
+		{"awq", func(all map[string]stored) { all[layer+"g_idx"] = all[layer+"qzeros"] }, "", "",
+			`tensor "` + layer + `g_idx": a llama model of this config has none of this name`},
 		{"packed", put(layer+"weight_shape", 8, 95), "", "", `tensor "` + layer + `weight_shape": says [64 95], expected [64 96]`},
 		{"packed", drop(layer + "weight_shape"), "", "", `tensor "` + layer + `weight_shape": missing, expected shape [2]`},
-		{"packed", same, `"symmetric":true`, `"symmetric":false`, `tensor "model.layers.0.self_attn.q_proj.weight_zero_point": missing, expected shape [8 2]`},
-		{"packed", same, `"strategy":"group"`, `"strategy":"channel"`, `tensor "model.layers.0.self_attn.q_proj.weight_scale": shape [64 2], expected [64 1]`},
-		{"packed-zeros", same, `"symmetric":false`, `"symmetric":true`, `tensor "` + layer + `weight_zero_point": a llama model of this config has none of this name`},
-		{"packed-zeros", as(layer+"weight_zero_point", "F32"), "", "", `tensor "` + layer + `weight_zero_point": of type "F32", expected I32`},
+		{"packed", same, `"symmetric":true`, `"symmetric":false`,
+			`tensor "model.layers.0.self_attn.q_proj.weight_zero_point": missing, expected shape [8 2]`},
+		{"packed", same, `"strategy":"group"`, `"strategy":"channel"`,
+			`tensor "model.layers.0.self_attn.q_proj.weight_scale": shape [64 2], expected [64 1]`},
+		{"packed-zeros", same, `"symmetric":false`, `"symmetric":true`,
+			`tensor "` + layer + `weight_zero_point": a llama model of this config has none of this name`},
+		{"packed-zeros", as(layer+"weight_zero_point", "F32"), "", "",
+			`tensor "` + layer + `weight_zero_point": of type "F32", expected I32`},
 		{"packed", func(all map[string]stored) {
 			data := make([]byte, 4*96)
 			binary.LittleEndian.PutUint32(data, 2)
 			all[layer+"weight_g_idx"] = stored{"I32", []int{96}, data}
-		}, "", "", `tensor "` + layer + `weight_g_idx": column 0 is in group 2, expected 0: act-order (desc_act, actorder group) is not supported`},
+		}, "", "",
+			`tensor "` + layer +
+				`weight_g_idx": column 0 is in group 2, expected 0: act-order (desc_act, actorder group) is not supported`},
 	} {
 		config, tensors := quantizedFolder(t, c.fixture)
 		if c.old != "" {
@@ -257,8 +283,7 @@ func TestBadPackedTensors(t *testing.T) {
 	}
 }
 
-// TestUnpackLarge has more than one tile each way, and holds it to the places of single
-// integers.
+// More than one tile in each direction.
 func TestUnpackLarge(t *testing.T) {
 	const n, k = 2*tile + 40, 3*tile + 16
 	for _, bits := range []int{4, 8} {
@@ -276,7 +301,7 @@ func TestUnpackLarge(t *testing.T) {
 			"interleaved": {(*Quantized).unpackInterleaved, func(i, j int) int { return interleaved(data, j, n, i) }},
 		} {
 			if name == "interleaved" && bits == 8 {
-				continue // which AWQ has not
+				continue // AWQ has no such words
 			}
 			q := &Quantized{N: n, K: k, Bits: bits, Values: make([]uint8, n*k)}
 			c.unpack(q, data)
@@ -291,7 +316,7 @@ func TestUnpackLarge(t *testing.T) {
 	}
 }
 
-// TestUnpackRest has words with room left at the ends of rows.
+// Rows end in partly used words.
 func TestUnpackRest(t *testing.T) {
 	q := &Quantized{N: 2, K: 10, Bits: 4, Values: make([]uint8, 20)}
 	q.unpackRows([]byte{0x10, 0x32, 0x54, 0x76, 0x98, 0xff, 0xff, 0xff, 0xef, 0xcd, 0xab, 0x89, 0x67, 0xff, 0xff, 0xff})
@@ -301,19 +326,19 @@ func TestUnpackRest(t *testing.T) {
 	}
 }
 
-// TestQuantizedAfterClose asks a closed checkpoint.
 func TestQuantizedAfterClose(t *testing.T) {
 	c, err := Open(filepath.Join("testdata", "awq"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.Close()
-	if _, err := c.Tensor("model.layers.0.mlp.up_proj.weight", 96, 64); err == nil || !strings.Contains(err.Error(), "after the checkpoint was closed") {
+	if _, err := c.Tensor("model.layers.0.mlp.up_proj.weight", 96, 64); err == nil ||
+		!strings.Contains(err.Error(), "after the checkpoint was closed") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// BenchmarkDense reads a projection of a 7B model in each layout.
+// A projection of a 7B model in each layout.
 func BenchmarkDense(b *testing.B) {
 	const n, k = 14336, 4096
 	q := &Quantized{N: n, K: k, Bits: 4, Group: 128, Values: make([]uint8, n*k), Scales: make([]byte, 2*n*k/128), ScaleDType: kernels.FP16}

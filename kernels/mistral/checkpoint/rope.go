@@ -6,20 +6,19 @@ import (
 	"sync"
 )
 
-// RopeScaling is the rescaling of rotary frequencies by which Llama 3.1 and later
-// reach beyond the context that they were trained on first, "llama3" in config.json.
-// With w the wavelength 2π/frequency of a pair in tokens: w < Original/HighFreq keeps
-// its frequency, w > Original/LowFreq has it divided by Factor, and between the two the
-// frequency is interpolated, linearly in Original/w.
+// RopeScaling is the "llama3" rescaling of rotary frequencies in config.json: Llama 3.1 and later use it to
+// exceed the first training's context. With the wavelength w = 2π/frequency in tokens: a pair with w <
+// Original/HighFreq keeps its frequency, with w > Original/LowFreq it is divided by Factor, and in between it
+// is interpolated linearly in Original/w.
 type RopeScaling struct {
 	Factor            float64 // at least 1
 	LowFreq, HighFreq float64 // 0 < LowFreq < HighFreq
-	Original          int     // the context of the first training, in tokens
+	Original          int     // the first training's context in tokens
 }
 
-// Frequencies returns the angle of each pair of a head in radians a token: of pair i
-// θ^(-2i/Dim) (Su et al. 2021, equation 15), rescaled as [RopeScaling] says (Meta's
-// apply_scaling of llama-models, transformers' _compute_llama3_parameters).
+// Frequencies returns each pair's angle in radians per token: θ^(-2i/Dim) for pair i (Su et al. 2021,
+// equation 15), rescaled by [RopeScaling] (apply_scaling of Meta's llama-models, _compute_llama3_parameters
+// of transformers).
 func (c Config) Frequencies() []float64 {
 	frequencies := make([]float64, c.Heads.Dim/2)
 	for i := range frequencies {
@@ -28,8 +27,8 @@ func (c Config) Frequencies() []float64 {
 	return frequencies
 }
 
-// RopeTable returns the cosine and sine of each pair's angle at each position, as
-// [positions, Dim/2, 2], nil for no positions. Computed in float64 and rounded once.
+// RopeTable returns the cosine and sine of each pair's angle at each position, [positions, Dim/2, 2], nil for
+// no positions. Values are computed in float64 and rounded once.
 func (c Config) RopeTable(positions int) []float32 {
 	half := c.Heads.Dim / 2
 	if positions < 1 || half < 1 {
@@ -37,7 +36,7 @@ func (c Config) RopeTable(positions int) []float32 {
 	}
 	frequencies := c.Frequencies()
 	table := make([]float32, positions*half*2)
-	const chunk = 1 << 10 // positions a goroutine takes at a time
+	const chunk = 1 << 10 // positions per goroutine at a time
 	var group sync.WaitGroup
 	for first := 0; first < positions; first += chunk {
 		group.Go(func() {
@@ -54,7 +53,6 @@ func (c Config) RopeTable(positions int) []float32 {
 	return table
 }
 
-// rescale returns the frequency to use in place of f, in radians a token.
 func (s *RopeScaling) rescale(f float64) float64 {
 	if s == nil {
 		return f
@@ -70,9 +68,8 @@ func (s *RopeScaling) rescale(f float64) float64 {
 	return (1-smooth)*f/s.Factor + smooth*f
 }
 
-// readRope reads rotary embeddings as transformers 5 writes them, rope_parameters, and
-// as earlier versions did, rope_theta with rope_scaling. Where both are there, they must
-// say the same.
+// readRope reads rotary embeddings: rope_parameters of transformers 5, or rope_theta with rope_scaling of
+// earlier versions. If both are present they must agree.
 func readRope(f *fields, c *Config) {
 	const defaultTheta = 10000
 	theta := f.positive("rope_theta", defaultTheta)
@@ -100,7 +97,7 @@ func readRope(f *fields, c *Config) {
 
 func readScaling(f *fields, context int) *RopeScaling {
 	kind := "default"
-	read(f, "type", "a name", &kind) // the name of the field before rope_type
+	read(f, "type", "a name", &kind) // the field's name before rope_type
 	read(f, "rope_type", "a name", &kind)
 	switch {
 	case f.err != nil || kind == "default":
@@ -125,7 +122,6 @@ func readScaling(f *fields, context int) *RopeScaling {
 	return s
 }
 
-// required reads a number above 0 that has no default.
 func (f *fields) required(name string) float64 {
 	x := f.positive(name, 0)
 	if x == 0 {

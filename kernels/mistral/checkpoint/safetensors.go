@@ -13,16 +13,14 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// A safetensors file is the length of the header (8 bytes, little-endian), the header
-// (a JSON object: of each tensor its type, shape, and first and last+1 byte in the data),
-// and the data, which the tensors cover without holes. See the format's description
-// in the README of github.com/safetensors/safetensors.
+// A safetensors file is the header's length (8 bytes, little-endian), the header (a JSON object with each
+// tensor's type, shape, and first and last+1 byte in the data), and the data, which tensors cover without
+// gaps. See the README of github.com/safetensors/safetensors.
 const (
 	headerStart = 8
 	maxHeader   = 100_000_000 // as in the reference implementation
 )
 
-// elementBits are the sizes of the format's types.
 var elementBits = map[string]int64{
 	"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6,
 	"BOOL": 8, "U8": 8, "I8": 8, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
@@ -31,17 +29,14 @@ var elementBits = map[string]int64{
 	"I64": 64, "U64": 64, "F64": 64, "C64": 64,
 }
 
-// readable are the types that weights can be read in.
 var readable = map[string]kernels.DType{"F32": kernels.FP32, "F16": kernels.FP16, "BF16": kernels.BF16}
 
-// entry is a tensor of a file.
 type entry struct {
 	dtype string
 	shape []int
 	data  []byte
 }
 
-// file is a mapped safetensors file.
 type file struct {
 	path    string
 	mapped  []byte
@@ -49,7 +44,7 @@ type file struct {
 }
 
 func openFile(path string) (*file, error) {
-	info, err := os.Stat(path) // before it is opened: that would wait for a pipe's writer
+	info, err := os.Stat(path) // before opening, which would wait for a pipe's writer
 	switch {
 	case err != nil:
 		return nil, systemError(path, "can't be opened", err)
@@ -64,7 +59,7 @@ func openFile(path string) (*file, error) {
 	if err != nil {
 		return nil, systemError(path, "can't be opened", err)
 	}
-	defer f.Close() // a mapping outlives its descriptor
+	defer f.Close() // the mapping stays valid
 	mapped, err := mapFile(f, int(info.Size()))
 	if err != nil {
 		return nil, systemError(path, "can't be mapped", err)
@@ -89,13 +84,12 @@ func (f *file) close() error {
 	return nil
 }
 
-// placed is a tensor with where it lies in the data.
 type placed struct {
 	name       string
 	begin, end int64
 }
 
-// parseFile checks a whole file and returns its tensors, whose data are parts of it.
+// parseFile checks a whole file and returns its tensors, whose data are slices of it.
 func parseFile(path string, content []byte) (map[string]entry, error) {
 	if len(content) < headerStart {
 		return nil, refusef(path, "%d bytes long: too short for a safetensors file", len(content))
@@ -125,7 +119,7 @@ func parseFile(path string, content []byte) (map[string]entry, error) {
 		if err != nil {
 			return nil, refusef(path, "the header is no JSON object: %v", err)
 		}
-		name, _ := key.(string) // keys are strings, or Token fails
+		name, _ := key.(string) // Token guarantees that keys are strings
 		if name == "__metadata__" {
 			continue // notes for people
 		}
@@ -149,8 +143,7 @@ func parseFile(path string, content []byte) (map[string]entry, error) {
 	return tensors, checkCover(path, places, int64(len(data)))
 }
 
-// parseEntry reads what the header says of a tensor. The numbers are bound by the
-// length of the data before they are used.
+// parseEntry reads a tensor's header entry. It checks numbers against the data's length before use.
 func parseEntry(info, data []byte) (entry, placed, error) {
 	var raw struct {
 		DType   *string  `json:"dtype"`
@@ -173,7 +166,7 @@ func parseEntry(info, data []byte) (entry, placed, error) {
 	case begin < 0 || end < begin:
 		return entry{}, placed{}, fmt.Errorf("data_offsets are [%d, %d]: not a range", begin, end)
 	case end > int64(len(data)):
-		return entry{}, placed{}, fmt.Errorf("ends at byte %d of the data, of which there are %d: truncated", end, len(data))
+		return entry{}, placed{}, fmt.Errorf("ends at byte %d, but the data have only %d: truncated", end, len(data))
 	}
 	elements := int64(1)
 	shape := make([]int, len(*raw.Shape))
@@ -184,8 +177,7 @@ func parseEntry(info, data []byte) (entry, placed, error) {
 		elements *= n
 		shape[i] = int(n)
 	}
-	// Types that later versions of the format may have are an error only where the
-	// tensor is asked for.
+	// Unknown types of later format versions are an error only when the tensor is requested.
 	if bits, known := elementBits[*raw.DType]; known {
 		if elements > math.MaxInt64/bits || elements*bits%8 != 0 || elements*bits/8 != end-begin {
 			return entry{}, placed{}, fmt.Errorf("%d bytes of data do not hold shape %v of %s", end-begin, shape, *raw.DType)
@@ -194,8 +186,7 @@ func parseEntry(info, data []byte) (entry, placed, error) {
 	return entry{*raw.DType, shape, data[begin:end:end]}, placed{begin: begin, end: end}, nil
 }
 
-// checkCover holds the tensors to the format's rule that each byte of the data belongs
-// to exactly one.
+// checkCover checks that each byte of the data belongs to exactly one tensor.
 func checkCover(path string, places []placed, length int64) error {
 	slices.SortFunc(places, func(a, b placed) int {
 		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end), cmp.Compare(a.name, b.name))
@@ -204,14 +195,16 @@ func checkCover(path string, places []placed, length int64) error {
 	for _, p := range places {
 		switch {
 		case p.begin < last.end:
-			return &Error{Path: path, Tensor: p.name, Reason: fmt.Sprintf("begins at byte %d of the data, inside of tensor %q", p.begin, last.name)}
+			return &Error{Path: path, Tensor: p.name,
+				Reason: fmt.Sprintf("begins at byte %d of the data, inside of tensor %q", p.begin, last.name)}
 		case p.begin > last.end:
-			return &Error{Path: path, Tensor: p.name, Reason: fmt.Sprintf("begins at byte %d of the data, where byte %d is the next: a hole", p.begin, last.end)}
+			return &Error{Path: path, Tensor: p.name,
+				Reason: fmt.Sprintf("begins at byte %d of the data, where byte %d is the next: a hole", p.begin, last.end)}
 		}
 		last = p
 	}
 	if last.end != length {
-		return refusef(path, "the tensors end at byte %d of the data, of which there are %d", last.end, length)
+		return refusef(path, "the tensors end at byte %d, but the data have %d", last.end, length)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// makeModel runs scripts/make_model.py, where there is what it needs.
+// makeModel runs scripts/make_model.py if its requirements are installed.
 func makeModel(t *testing.T, args ...string) string {
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -36,10 +36,13 @@ func TestMadeModels(t *testing.T) {
 		check func(Config) bool
 	}{
 		{"--preset tiny", 1, func(c Config) bool { return c.Window == 1024 && c.DType == kernels.FP16 && !c.Tied }},
-		{"--preset tiny --dtype bf16 --window 0 --shard-gb 0.002", 4, func(c Config) bool { return c.Window == 0 && c.DType == kernels.BF16 }},
-		{"--preset llama3.1-8b --hidden 128 --inner 96 --layers 2 --heads 6 --kv-heads 2 --head-dim 64 --vocab 4000 --tied --dtype fp32", 1, func(c Config) bool {
-			return c.Rope != nil && c.Rope.Factor == 8 && c.Tied && c.DType == kernels.FP32 && c.Heads == kernels.Heads{Query: 6, KV: 2, Dim: 64}
-		}},
+		{"--preset tiny --dtype bf16 --window 0 --shard-gb 0.002", 4,
+			func(c Config) bool { return c.Window == 0 && c.DType == kernels.BF16 }},
+		{"--preset llama3.1-8b --hidden 128 --inner 96 --layers 2 --heads 6 --kv-heads 2 --head-dim 64 --vocab 4000 --tied --dtype fp32", 1,
+			func(c Config) bool {
+				return c.Rope != nil && c.Rope.Factor == 8 && c.Tied && c.DType == kernels.FP32 &&
+					c.Heads == kernels.Heads{Query: 6, KV: 2, Dim: 64}
+			}},
 	} {
 		dir := makeModel(t, strings.Fields(test.args)...)
 		c, err := Open(dir)
@@ -85,7 +88,6 @@ func TestMadeModels(t *testing.T) {
 	}
 }
 
-// moments are the mean and the standard deviation of a tensor's elements.
 func moments(t *testing.T, x Tensor) (mean, deviation float64) {
 	values := make([]float64, len(x.Data)/x.DType.Size())
 	if err := kernels.Decode(x.DType, x.Data, values); err != nil {

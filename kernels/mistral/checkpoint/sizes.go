@@ -4,16 +4,16 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// Sizes are the fields of config.json that decide the shapes of a decoder's products.
+// Sizes are the fields of config.json that determine the shapes of a decoder's products.
 type Sizes struct {
-	Hidden int // columns of the residual stream
-	Inner  int // columns between the projections of a gated unit
+	Hidden int // width of the residual stream
+	Inner  int // width of the gated unit
 	Vocab  int
 	Heads  kernels.Heads
-	Layers int // 0 where the file does not say
+	Layers int // 0 if the file does not say
 }
 
-// readSizes reads the sizes. Where d has no default, a field may not be missing.
+// readSizes reads the sizes. Fields without a default in d are required.
 func readSizes(f *fields, d defaults) Sizes {
 	s := Sizes{Hidden: f.size("hidden_size", d.hidden, maxWidth), Inner: f.size("intermediate_size", d.inner, maxWidth)}
 	s.Heads = readHeads(f, s.Hidden, d)
@@ -25,7 +25,7 @@ func readHeads(f *fields, hidden int, d defaults) kernels.Heads {
 	h := kernels.Heads{Query: f.size("num_attention_heads", d.heads, maxWidth)}
 	h.KV = h.Query
 	if _, present := f.left["num_key_value_heads"]; !present && d.kvHeads != 0 {
-		h.KV = d.kvHeads // null, unlike a missing field, is as many as queries
+		h.KV = d.kvHeads // null, unlike a missing field, means as many as queries
 	}
 	h.KV = f.sizeOrNull("num_key_value_heads", h.KV, maxWidth)
 	if h.Dim = f.sizeOrNull("head_dim", 0, maxWidth); h.Dim == 0 && f.err == nil {

@@ -8,28 +8,26 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/mistral/tokenizer/regex"
 )
 
-// added are the tokens that are found in a text before the model sees it: raw in the
-// text as it is, normalized in its normal form.
+// added are the tokens found in a text before the model sees it: raw in the original text, normalized in its
+// normal form.
 type added struct {
 	raw, normalized matcher
 }
 
-// flags are how an added token matches.
 type flags struct {
-	word        bool // only where no letter, digit or mark touches it
+	word        bool // only without adjacent letter, digit or mark
 	left, right bool // white space on that side belongs to it
 }
 
-// A matcher finds added tokens, leftmost first and of those the longest.
 type matcher struct {
-	begins [256]bool        // bytes that a token begins with
+	begins [256]bool        // first bytes of tokens
 	next   map[uint64]int32 // node and byte to node; 0 is the root
-	ends   []int32          // of each node, the id of the token that ends there, or -1
+	ends   []int32          // per node, the id of the token that ends there, or -1
 	flags  map[int32]flags
 }
 
-// add makes the matcher find pattern as id. It returns the id that pattern has already,
-// and then changes nothing, or -1.
+// add makes the matcher find pattern as id and returns -1. If pattern already has an id, it returns that and
+// changes nothing.
 func (m *matcher) add(pattern string, id int32, f flags) int32 {
 	if m.next == nil {
 		m.next, m.flags, m.ends = map[uint64]int32{}, map[int32]flags{}, []int32{-1}
@@ -53,7 +51,7 @@ func (m *matcher) add(pattern string, id int32, f flags) int32 {
 	return -1
 }
 
-// longest returns the id and the length of the longest token that text begins with, or -1.
+// longest returns the id and length of the longest token at the start of text, or -1.
 func (m *matcher) longest(text string) (id int32, length int) {
 	id = -1
 	node := int32(0)
@@ -70,10 +68,9 @@ func (m *matcher) longest(text string) (id int32, length int) {
 	return id, length
 }
 
-// cut calls yield for each added token in text, and with the id -1 for the text
-// between them.
+// cut calls yield for each added token in text, and with id -1 for the text between them.
 func (m *matcher) cut(text string, yield func(id int32, start, stop int)) {
-	done := 0 // everything in front was yielded
+	done := 0 // end of the yielded text
 	for at := 0; at < len(text); {
 		if !m.begins[text[at]] {
 			at++
@@ -85,12 +82,12 @@ func (m *matcher) cut(text string, yield func(id int32, start, stop int)) {
 			continue
 		}
 		start, stop := at, at+length
-		at = stop // also when the match is dropped: what it covers is not looked at again
+		at = stop // a dropped match is not searched again
 		f := m.flags[id]
 		if f.word && (endsInWord(text[:start]) || beginsWord(text[stop:])) {
 			continue
 		}
-		// Where a token is white space itself, the one in front may have got it already.
+		// A preceding token may already have taken white space that is part of this one.
 		if f.left {
 			start = done + len(strings.TrimRightFunc(text[done:max(start, done)], unicode.IsSpace))
 		}

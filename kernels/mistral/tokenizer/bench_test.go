@@ -6,13 +6,12 @@ import (
 	"testing"
 )
 
-// megabyte repeats text up to one MB.
 func megabyte(text string) string {
 	return strings.Repeat(text, (1<<20)/len(text)+1)[:1<<20]
 }
 
-// BenchmarkEncode takes one MB of each kind: all strings of the test; prose; one long
-// word, in which all merges compete; added tokens and their beginnings.
+// One MB of each kind: the test's strings; prose; one long word, in which all merges compete; added tokens
+// and their prefixes.
 func BenchmarkEncode(b *testing.B) {
 	for _, style := range append([]string{"normalizer", "metaspace"}, byteLevelKinds...) {
 		var tok *Tokenizer
@@ -44,7 +43,6 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// BenchmarkDecode decodes one MB at once and token by token.
 func BenchmarkDecode(b *testing.B) {
 	tok := open(b, "normalizer")
 	text := megabyte(strings.Join(texts(b, 10_000), ""))

@@ -2,57 +2,53 @@ package tokenizer
 
 import "unicode/utf8"
 
-// bpe is the model: which characters or bytes are tokens, and which neighbours become one
-// token.
+// bpe is the model: which characters or bytes are tokens, and which neighbors merge.
 type bpe struct {
-	vocab   map[string]int32 // of whole words, with ignoreMerges, and of what ranked merges
+	vocab   map[string]int32 // whole words, with ignoreMerges, and results of ranked merges
 	chars   map[rune]int32   // tokens of one character
-	bytes   [256]int32       // tokens of one byte, -1 where there is none
+	bytes   [256]int32       // tokens of one byte, -1 if none
 	merges  map[uint64]merge // by pair
 	unknown int32            // -1: characters without a token are dropped
 
-	fallback     bool // characters without a token are spelt in bytes
-	fuse         bool // unknown characters in a row are one token
-	ignoreMerges bool // a word that is a token is that token, whatever the merges make of it
-	byteLevel    bool // words are merged from their bytes; bytes are never a fallback
-	ranked       bool // neighbours merge where the vocabulary has both as one, lowest id first
+	fallback     bool // characters without a token are spelled in bytes
+	fuse         bool // adjacent unknown characters are one token
+	ignoreMerges bool // a word in the vocabulary is one token, regardless of merges
+	byteLevel    bool // words are merged from their bytes; there is no byte fallback
+	ranked       bool // neighbors merge if the vocabulary has both as one token, lowest id first
 
-	// joins are the neighbouring characters that some merge joins, as last of its left
-	// and first of its right side. Between all others a word falls into segments that
-	// are merged on their own: few enough symbols to stay in the nearest cache.
+	// joins are the character pairs, last of the left and first of the right token, that some merge joins.
+	// Words are cut at all other pairs into segments, which are merged separately and fit into the L1 cache.
 	joins map[uint64]struct{}
-	// whole forbids that: merges name tokens that do not stand for their characters.
+	// whole disables segments: some merges name tokens that do not spell their characters.
 	whole bool
 }
 
-// A merge makes one token of two. Those of lower rank come first.
+// merge makes one token of two. Lower ranks merge first.
 type merge struct{ rank, id int32 }
 
 func pair(a, b int32) uint64 { return uint64(uint32(a))<<32 | uint64(uint32(b)) }
 
-// none is what stands for the character of a symbol that has none.
 const none rune = -1
 
-// A word turns words into ids. It holds what can be used again from word to word.
+// word converts words to ids. Its buffers are reused from word to word.
 type word struct {
 	*bpe
 	text    string
 	ids     []int32
 	symbols []symbol
-	last    rune // the character of the last symbol
+	last    rune
 	queue   queue
 }
 
-// A symbol is a token of a segment, in a list whose ends are -1.
+// symbol is a token of a segment in a linked list with ends -1.
 type symbol struct {
-	id         int32 // -1 when it was merged into its left neighbour
+	id         int32 // -1 after merging into its left neighbor
 	prev, next int32
-	start      int32 // of its text, set and needed where the model is ranked
+	start      int32 // start of its text, used by ranked models
 }
 
 func (m *bpe) word() *word { return &word{bpe: m} }
 
-// encode appends the ids of one word to ids.
 func (w *word) encode(ids []int32, text string) []int32 {
 	if w.ignoreMerges {
 		if id, ok := w.vocab[text]; ok {
@@ -65,7 +61,7 @@ func (w *word) encode(ids []int32, text string) []int32 {
 		w.merge()
 		return w.ids
 	}
-	unknown := false // the token of an unknown character is still to be added
+	unknown := false // an unknown character's token is pending
 	settle := func() {
 		if unknown {
 			w.add(w.unknown, none)
@@ -79,7 +75,7 @@ func (w *word) encode(ids []int32, text string) []int32 {
 			continue
 		}
 		char := text[i : i+utf8.RuneLen(r)]
-		// Bytes overtake an unknown character in front of them, here and in the library.
+		// Bytes are output before a preceding unknown character, as in the library.
 		if w.fallback && w.spell(char) {
 			continue
 		}
@@ -93,9 +89,9 @@ func (w *word) encode(ids []int32, text string) []int32 {
 	return w.ids
 }
 
-// addBytes adds a symbol for each byte. Those without a token are unknown.
+// addBytes adds a symbol for each byte. Bytes without a token are unknown.
 func (w *word) addBytes(text string) {
-	unknown := false // so was the byte in front
+	unknown := false // the previous byte was unknown
 	for i := range len(text) {
 		id := w.bytes[text[i]]
 		if id < 0 {
@@ -109,7 +105,7 @@ func (w *word) addBytes(text string) {
 	}
 }
 
-// spell adds the bytes of char and returns true, or false where one has no token.
+// spell adds the bytes of char and returns true, or false if a byte has no token.
 func (w *word) spell(char string) bool {
 	for i := range len(char) {
 		if w.bytes[char[i]] < 0 {
@@ -122,7 +118,6 @@ func (w *word) spell(char string) bool {
 	return true
 }
 
-// add puts a symbol behind the others and begins a new segment where it can.
 func (w *word) add(id int32, char rune) {
 	if !w.whole && len(w.symbols) > 0 {
 		if _, ok := w.joins[pair(w.last, char)]; !ok {
@@ -133,9 +128,9 @@ func (w *word) add(id int32, char rune) {
 	w.last = char
 }
 
-// merge joins the symbols of the segment, lowest rank and then leftmost first, appends
-// what they become to the ids and leaves no symbol. Each merge takes the queue one
-// removal and two insertions, so a segment of n symbols takes O(n log n).
+// merge merges the segment's symbols, lowest rank and then leftmost first, appends the resulting ids and
+// clears the symbols. Each merge takes one removal and two insertions in the queue, so n symbols take O(n log
+// n).
 func (w *word) merge() {
 	s := w.symbols
 	defer func() { w.symbols = w.symbols[:0] }()
@@ -161,7 +156,7 @@ func (w *word) merge() {
 		}
 		right := &s[left.next]
 		if m, ok := w.joined(top.at); !ok || m.id != top.id {
-			continue // one of the two became something else since, or part of it
+			continue // one of the two has merged since
 		}
 		left.id, right.id = top.id, -1
 		left.next = right.next
@@ -176,8 +171,7 @@ func (w *word) merge() {
 	}
 }
 
-// consider queues the merge of the symbol at that place with its right neighbour, if
-// there are these two and this merge.
+// consider queues the merge of the symbol at at with its right neighbor, if both and the merge exist.
 func (w *word) consider(at int32) {
 	if at < 0 || w.symbols[at].next < 0 {
 		return
@@ -187,8 +181,8 @@ func (w *word) consider(at int32) {
 	}
 }
 
-// joined returns what the symbol at that place and its right neighbour, which must be
-// there, become, and whether they are merged at all.
+// joined returns the merge of the symbol at at and its right neighbor, which must exist, and whether there is
+// one.
 func (w *word) joined(at int32) (merge, bool) {
 	left := &w.symbols[at]
 	right := &w.symbols[left.next]
@@ -204,7 +198,6 @@ func (w *word) joined(at int32) (merge, bool) {
 	return merge{id, id}, ok
 }
 
-// A candidate is a merge of the symbol at a place with its right neighbour.
 type candidate struct {
 	merge
 	at int32
@@ -214,8 +207,7 @@ func (c candidate) less(d candidate) bool {
 	return c.rank < d.rank || c.rank == d.rank && c.at < d.at
 }
 
-// A queue is a binary heap of candidates. It is container/heap without an interface
-// around each of them.
+// queue is a binary heap of candidates. It is container/heap without an interface value per element.
 type queue []candidate
 
 func (q *queue) push(c candidate) {

@@ -10,9 +10,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/mistral/tokenizer/regex"
 )
 
-// charOf are the characters in which the tokens of byte-level BPE are written, one for
-// each byte: printable ones of Latin-1 for themselves, and for the others those that
-// follow U+00FF, so that a blank is Ġ. byteOf is the way back.
+// charOf are the characters that byte-level BPE tokens are written in, one per byte: printable Latin-1 as
+// itself, the others from U+0100 on, so a space is Ġ. byteOf is the inverse.
 var charOf, byteOf = func() (chars [256]rune, bytes map[rune]byte) {
 	bytes = map[rune]byte{}
 	next := rune(256)
@@ -27,8 +26,7 @@ var charOf, byteOf = func() (chars [256]rune, bytes map[rune]byte) {
 	return chars, bytes
 }()
 
-// unwritten returns the bytes that a token is written for, and whether it is written for
-// any: whether all of its characters stand for bytes.
+// unwritten returns the bytes that a token's characters stand for; false if some character stands for none.
 func unwritten(token string) (string, bool) {
 	text := make([]byte, 0, len(token))
 	for _, r := range token {
@@ -41,7 +39,7 @@ func unwritten(token string) (string, bool) {
 	return string(text), true
 }
 
-// readBytes finds the tokens of single bytes and, for ignore_merges, those of words.
+// readBytes finds the tokens of single bytes and, for ignore_merges, of words.
 func (b *bpe) readBytes(vocab vocabulary) {
 	b.byteLevel, b.whole = true, true
 	for i, char := range charOf {
@@ -61,16 +59,15 @@ func (b *bpe) readBytes(vocab vocabulary) {
 	}
 }
 
-// A cut is a step by which a text between added tokens falls into words.
+// cut is one step of splitting the text between added tokens into words.
 type cut struct {
-	prefix bool           // a blank goes in front of a part that begins with none
-	at     *regex.Pattern // what becomes a part; nil cuts nothing
-	// Whether matches, and what is between them, are left out.
+	prefix bool           // adds a space before a part that has none
+	at     *regex.Pattern // matches become parts; nil cuts nothing
+	// Whether matches, and the text between them, are dropped.
 	dropMatches, dropRest bool
 }
 
-// each calls yield for the words that the cuts, one after the other, make of text, which
-// is not empty.
+// each calls yield for the words that the cuts, applied in order, make of the non-empty text.
 func each(cuts []cut, text string, yield func(string)) {
 	if len(cuts) == 0 {
 		yield(text)
@@ -92,14 +89,12 @@ func each(cuts []cut, text string, yield func(string)) {
 	})
 }
 
-// The expressions that the library has in its own code: of ByteLevel with use_regex, and
-// of Digits, whose digits are those of Unicode 17.0.
+// Expressions built into the library: ByteLevel with use_regex, and Digits with the digits of Unicode 17.0.
 const (
 	ofByteLevel = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 	ofDigits    = `[\p{N}\x{11DE0}-\x{11DE9}\x{16FF4}-\x{16FF6}]`
 )
 
-// preTokenizers returns what a pre-tokenizer consists of: itself, if it is no Sequence.
 func preTokenizers(part json.RawMessage) ([]json.RawMessage, error) {
 	if typeOf(part) != "Sequence" {
 		return []json.RawMessage{part}, nil
@@ -112,7 +107,7 @@ func preTokenizers(part json.RawMessage) ([]json.RawMessage, error) {
 	return s.Pretokenizers, err
 }
 
-// isByteLevel tells whether a pre-tokenizer leaves bytes to the model.
+// isByteLevel reports whether a pre-tokenizer passes bytes to the model.
 func isByteLevel(part json.RawMessage) bool {
 	if absent(part) {
 		return false
@@ -121,7 +116,6 @@ func isByteLevel(part json.RawMessage) bool {
 	return err == nil && slices.ContainsFunc(parts, func(p json.RawMessage) bool { return typeOf(p) == "ByteLevel" })
 }
 
-// readCuts reads the pre-tokenizer of byte-level BPE.
 func (t *Tokenizer) readCuts(part json.RawMessage) error {
 	parts, err := preTokenizers(part)
 	if err != nil {
@@ -156,7 +150,6 @@ func (t *Tokenizer) readCuts(part json.RawMessage) error {
 	return nil
 }
 
-// byteLevel is a ByteLevel, of pre-tokenizers, post-processors and decoders alike.
 type byteLevel struct {
 	Type   string `json:"type"`
 	Prefix *bool  `json:"add_prefix_space"`
@@ -229,9 +222,8 @@ func compile(expression string) (*regex.Pattern, error) {
 	return p, nil
 }
 
-// readByteDecoder reads how tokens of byte-level BPE become text and makes the table of
-// what each of them gives. Added tokens, too, stand for bytes if all of their characters
-// do, in the library as here.
+// readByteDecoder reads the decoder of byte-level BPE and builds the table of pieces. Added tokens also stand
+// for bytes if all of their characters do, as in the library.
 func (t *Tokenizer) readByteDecoder(part json.RawMessage, added []addedToken) error {
 	if absent(part) || typeOf(part) != "ByteLevel" {
 		return fmt.Errorf("found %s, expected ByteLevel as in pre_tokenizer", kind(part))

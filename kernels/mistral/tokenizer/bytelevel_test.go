@@ -14,13 +14,11 @@ import (
 // byteLevelKinds are the fixtures of scripts/make_bytelevel_fixtures.py.
 var byteLevelKinds = []string{"llama3", "qwen2", "gpt2", "tekken"}
 
-// byteTexts are the strings that the script gave to the libraries.
 func byteTexts(t testing.TB, count int) []string {
 	t.Helper()
 	return textsOf(t, "byte_pieces.json", count)
 }
 
-// byteFile returns the file of a kind and what reads it.
 func byteFile(t testing.TB, kind string) (string, func([]byte) (*Tokenizer, error)) {
 	t.Helper()
 	reader := parse
@@ -30,7 +28,7 @@ func byteFile(t testing.TB, kind string) (string, func([]byte) (*Tokenizer, erro
 	return string(contents(t, kind+".json")), reader
 }
 
-// openByteLevel opens a kind in whose file each first text is the second.
+// openByteLevel opens a kind after replacing the first text of each edit by the second in its file.
 func openByteLevel(t testing.TB, kind string, edits ...[2]string) *Tokenizer {
 	t.Helper()
 	file, reader := byteFile(t, kind)
@@ -47,7 +45,6 @@ func openByteLevel(t testing.TB, kind string, edits ...[2]string) *Tokenizer {
 	return tok
 }
 
-// checkStream holds the parts of a stream to the text.
 func checkStream(t *testing.T, tok *Tokenizer, text string) {
 	t.Helper()
 	ids := tok.Encode(text)
@@ -102,7 +99,6 @@ func TestLibraryAgreesOnByteVariants(t *testing.T) {
 	}
 }
 
-// TestRefusedByteLevel shows what byte-level files are refused with, one line each.
 func TestRefusedByteLevel(t *testing.T) {
 	const (
 		bytes     = `{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":false}`
@@ -115,45 +111,67 @@ func TestRefusedByteLevel(t *testing.T) {
 	for _, c := range []struct {
 		name, kind, old, new, want string
 	}{
-		{"behavior", "llama3", behavior, `"behavior":"MergedWithNext"`, `pre_tokenizer: found behavior "MergedWithNext" in Split, expected Isolated or Removed`},
-		{"text", "llama3", `"pattern":{"Regex":`, `"pattern":{"String":`, `pre_tokenizer: found no regular expression in Split, expected a Regex`},
+		{"behavior", "llama3", behavior, `"behavior":"MergedWithNext"`,
+			`pre_tokenizer: found behavior "MergedWithNext" in Split, expected Isolated or Removed`},
+		{"text", "llama3", `"pattern":{"Regex":`, `"pattern":{"String":`,
+			`pre_tokenizer: found no regular expression in Split, expected a Regex`},
 		{"field of Split", "llama3", behavior, behavior + `,"extra":1`, `pre_tokenizer: json: unknown field "extra"`},
-		{"expression", "llama3", `"Regex":"(?i:`, `"Regex":"\\b(?i:`, `pre_tokenizer: regular expression: "\\b(?i:'s" at byte 0: this escape is not supported`},
-		{"script", "llama3", `{1,3}`, `{1,3}|\\p{Han}`, `pre_tokenizer: regular expression: "\\p{Han}|" at byte 65: expected a general category of one or two letters, as in \p{Lu} or \p{N}`},
-		{"other step", "llama3", bytes, `{"type":"Punctuation"},` + bytes, `pre_tokenizer: found "Sequence" of ["Split", "Punctuation", "ByteLevel"], ` + cuts},
-		{"two ByteLevel", "llama3", bytes, bytes + `,` + bytes, `pre_tokenizer: found "Sequence" of ["Split", "ByteLevel", "ByteLevel"], ` + cuts},
-		{"Split behind", "llama3", bytes, bytes + `,{"type":"Split"}`, `pre_tokenizer: found "Sequence" of ["Split", "ByteLevel", "Split"], ` + cuts},
-		{"no add_prefix_space", "gpt2", inGPT2, `"pre_tokenizer":{"type":"ByteLevel",`, `pre_tokenizer: found no add_prefix_space in ByteLevel, expected true or false`},
+		{"expression", "llama3", `"Regex":"(?i:`, `"Regex":"\\b(?i:`,
+			`pre_tokenizer: regular expression: "\\b(?i:'s" at byte 0: this escape is not supported`},
+		{"script", "llama3", `{1,3}`, `{1,3}|\\p{Han}`,
+			`pre_tokenizer: regular expression: "\\p{Han}|" at byte 65: expected a general category of one or two letters, as in \p{Lu} ` +
+				`or \p{N}`},
+		{"other step", "llama3", bytes, `{"type":"Punctuation"},` + bytes,
+			`pre_tokenizer: found "Sequence" of ["Split", "Punctuation", "ByteLevel"], ` + cuts},
+		{"two ByteLevel", "llama3", bytes, bytes + `,` + bytes,
+			`pre_tokenizer: found "Sequence" of ["Split", "ByteLevel", "ByteLevel"], ` + cuts},
+		{"Split behind", "llama3", bytes, bytes + `,{"type":"Split"}`,
+			`pre_tokenizer: found "Sequence" of ["Split", "ByteLevel", "Split"], ` + cuts},
+		{"no add_prefix_space", "gpt2", inGPT2, `"pre_tokenizer":{"type":"ByteLevel",`,
+			`pre_tokenizer: found no add_prefix_space in ByteLevel, expected true or false`},
 		{"field of ByteLevel", "gpt2", inGPT2, inGPT2 + `"extra":1,`, `pre_tokenizer: json: unknown field "extra"`},
-		{"fallback", "llama3", `"byte_fallback":false,"ignore_merges":true,"vocab":{"!":0,`, `"byte_fallback":true,"ignore_merges":true,"vocab":{"lost":0,`,
+		{"fallback", "llama3", `"byte_fallback":false,"ignore_merges":true,"vocab":{"!":0,`,
+			`"byte_fallback":true,"ignore_merges":true,"vocab":{"lost":0,`,
 			`model: found byte_fallback true in byte-level BPE whose vocabulary lacks bytes, expected false`},
-		{"decoder", "llama3", decoder, `"decoder":{"type":"Fuse","add_prefix_space":true,`, `decoder: found "Fuse", expected ByteLevel as in pre_tokenizer`},
+		{"decoder", "llama3", decoder, `"decoder":{"type":"Fuse","add_prefix_space":true,`,
+			`decoder: found "Fuse", expected ByteLevel as in pre_tokenizer`},
 		{"no decoder", "llama3", decoder, `"decoder":null,"truncation":{`, `decoder: found null, expected ByteLevel as in pre_tokenizer`},
-		{"two templates", "llama3", processor, `"processors":[{"type":"TemplateProcessing","single":[{"Sequence":{"id":"A","type_id":0}}]},{"type":"ByteLevel","add_prefix_space":true,`,
-			`post_processor: found "Sequence" of ["TemplateProcessing", "ByteLevel", "TemplateProcessing"], expected a Sequence of ByteLevel and one TemplateProcessing`},
-		{"processor in a sequence", "llama3", processor, `"processors":[{"type":"RobertaProcessing"},{"type":"ByteLevel","add_prefix_space":true,`,
+		{"two templates", "llama3", processor,
+			`"processors":[{"type":"TemplateProcessing","single":[{"Sequence":{"id":"A","type_id":0}}]},{"type":"ByteLevel",` +
+				`"add_prefix_space":true,`,
+			`post_processor: found "Sequence" of ["TemplateProcessing", "ByteLevel", "TemplateProcessing"], expected a Sequence of ` +
+				`ByteLevel and one TemplateProcessing`},
+		{"processor in a sequence", "llama3", processor,
+			`"processors":[{"type":"RobertaProcessing"},{"type":"ByteLevel","add_prefix_space":true,`,
 			`post_processor: found "RobertaProcessing", expected null, ByteLevel, TemplateProcessing or a Sequence of both`},
 
 		{"unknown part", "tekken", `"config":{`, `"chat":1,"config":{`, `json: unknown field "chat"`},
 		{"unknown part of config", "tekken", `"config":{`, `"config":{"merges":1,`, `json: unknown field "merges"`},
 		{"version", "tekken", `"version":"v3"`, `"version":"v4"`, `config: found version "v4", expected v1, v2, v3, v7, v11, v13, v15`},
 		{"no special tokens", "tekken", `"version":"v3"`, `"version":"v11"`, `special_tokens: missing, expected in version v11`},
-		{"rank of a special token", "tekken", `"config":{`, `"special_tokens":[{"rank":1,"token_str":"<s>","is_control":true}],"config":{`, `special_tokens: found rank 1 of "<s>", expected 0`},
-		{"special token twice", "tekken", `"config":{`, `"special_tokens":[{"rank":0,"token_str":"<s>","is_control":true},{"rank":1,"token_str":"<s>","is_control":true}],"config":{`,
+		{"rank of a special token", "tekken", `"config":{`, `"special_tokens":[{"rank":1,"token_str":"<s>","is_control":true}],"config":{`,
+			`special_tokens: found rank 1 of "<s>", expected 0`},
+		{"special token twice", "tekken", `"config":{`,
+			`"special_tokens":[{"rank":0,"token_str":"<s>","is_control":true},{"rank":1,"token_str":"<s>","is_control":true}],"config":{`,
 			`special_tokens: "<s>" is listed twice`},
-		{"no first token", "tekken", `"config":{`, `"special_tokens":[],"config":{`, `special_tokens: "<s>" is missing, which begins a text`},
+		{"no first token", "tekken", `"config":{`, `"special_tokens":[],"config":{`,
+			`special_tokens: "<s>" is missing, which begins a text`},
 		{"few special tokens", "tekken", `"default_num_special_tokens":100`, `"default_num_special_tokens":19`,
 			`config: found default_num_special_tokens 19, expected at least 20, as there are so many`},
 		{"many special tokens", "tekken", `"default_num_special_tokens":100`, `"default_num_special_tokens":1000000000`,
 			`config: found default_num_special_tokens 1000000000, expected 0 to 65536`},
 		{"large", "tekken", `"default_vocab_size":1600`, `"default_vocab_size":1000000000`,
-			`config: found default_vocab_size 1000000000, expected 356 to 1900: 100 special tokens, at least the 256 bytes, at most the 1800 tokens of vocab`},
+			`config: found default_vocab_size 1000000000, expected 356 to 1900: 100 special tokens, at least the 256 bytes, at most the ` +
+				`1800 tokens of vocab`},
 		{"small", "tekken", `"default_vocab_size":1600`, `"default_vocab_size":355`,
-			`config: found default_vocab_size 355, expected 356 to 1900: 100 special tokens, at least the 256 bytes, at most the 1800 tokens of vocab`},
-		{"pattern", "tekken", `"pattern":"`, `"pattern":"^`, `config: pattern: regular expression: "^[^\\r\\n\\" at byte 0: anchors are not supported`},
+			`config: found default_vocab_size 355, expected 356 to 1900: 100 special tokens, at least the 256 bytes, at most the 1800 ` +
+				`tokens of vocab`},
+		{"pattern", "tekken", `"pattern":"`, `"pattern":"^`,
+			`config: pattern: regular expression: "^[^\\r\\n\\" at byte 0: anchors are not supported`},
 		{"rank", "tekken", `"rank":300,`, `"rank":301,`, `vocab: found rank 301, expected 300`},
 		{"no bytes", "tekken", `{"rank":7,"token_bytes":"Bw==",`, `{"rank":7,`, `vocab: rank 7: token_bytes is missing`},
-		{"other byte", "tekken", `"token_bytes":"Bw=="`, `"token_bytes":"Bg=="`, `vocab: rank 7: found "\x06", expected the byte of that value`},
+		{"other byte", "tekken", `"token_bytes":"Bw=="`, `"token_bytes":"Bg=="`,
+			`vocab: rank 7: found "\x06", expected the byte of that value`},
 		{"not base64", "tekken", `"token_bytes":"Bw=="`, `"token_bytes":"Bw="`, `vocab: rank 7: found token_bytes "Bw=", expected base64`},
 		{"empty token", "tekken", `"token_bytes":"Bw=="`, `"token_bytes":""`, `vocab: rank 7: is empty`},
 		{"bytes no text", "tekken", `"token_bytes":"Bw=="`, `"token_bytes":"` + strings.Repeat("gICA", 20) + `"`,
@@ -203,20 +221,19 @@ func TestOpenTekken(t *testing.T) {
 			t.Errorf("id of %q: %d, %t, want %d", token, id, ok, want)
 		}
 	}
-	// Special tokens that are spelt out are text.
+	// Special tokens in the text stay text.
 	if got := tok.Encode("<s>"); len(got) < 2 || got[0] != 1 || slices.Contains(got[1:], 1) {
 		t.Errorf("<s> is %v", got)
 	}
 }
 
-// TestBytesOfCharacters shows where byte-level texts put U+FFFD; a stream puts them where
-// the whole text has them.
+// A stream puts U+FFFD where decoding the whole text does.
 func TestBytesOfCharacters(t *testing.T) {
 	for _, kind := range []string{"llama3", "tekken"} {
 		tok := openByteLevel(t, kind)
 		special := tok.before[0]
 		for _, c := range []struct {
-			bytes string // a special token in place of |
+			bytes string
 			parts []string
 		}{
 			{"\xf0\x9f\x98\x80", []string{"", "", "", "😀", ""}},
@@ -240,7 +257,7 @@ func TestBytesOfCharacters(t *testing.T) {
 				t.Errorf("%s: decode %q: %q, want %q", kind, c.bytes, got, want)
 			}
 			s := tok.Stream()
-			for range 2 { // Flush begins anew
+			for range 2 { // Flush starts a new text
 				for i, id := range ids {
 					if got := s.Next(id); got != c.parts[i] {
 						t.Errorf("%s: %q: part %d is %q, want %q", kind, c.bytes, i, got, c.parts[i])
@@ -254,7 +271,7 @@ func TestBytesOfCharacters(t *testing.T) {
 	}
 }
 
-// TestStreamOfAnyBytes covers ids in orders that no text has: streams are exact.
+// Includes orders of ids that no text has.
 func TestStreamOfAnyBytes(t *testing.T) {
 	for _, kind := range byteLevelKinds {
 		tok := openByteLevel(t, kind)
@@ -269,8 +286,7 @@ func TestStreamOfAnyBytes(t *testing.T) {
 	}
 }
 
-// TestRankedByDefinition merges as the definition says: of all neighbours that the
-// vocabulary has as one, those of the lowest rank, leftmost first.
+// Merges by the definition: of all neighbors with a common token, those of the lowest rank, leftmost first.
 func TestRankedByDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := bpe{vocab: map[string]int32{}, unknown: -1, byteLevel: true, ranked: true, whole: true}
@@ -312,7 +328,7 @@ func TestRankedByDefinition(t *testing.T) {
 	})
 }
 
-// TestComposed has what package norm does in another way.
+// Compares with package norm.
 func TestComposed(t *testing.T) {
 	zalgo := "a" + strings.Repeat("\u0301", 40)
 	for text, want := range map[string]string{
@@ -324,7 +340,7 @@ func TestComposed(t *testing.T) {
 		"\uac00\u11a8\u11a8":        "각\u11a8",
 		"\u0344":                    "\u0308\u0301",
 		"\u2126\u212b":              "ΩÅ",
-		"a\u1df8\u0323":             "a\u1df8\u0323", // of Unicode 10.0, by which they would change places
+		"a\u1df8\u0323":             "a\u1df8\u0323", // added in Unicode 10.0, which would swap them
 		"\U00011935\U00011930":      "\U00011935\U00011930",
 		"\u09c7\u09be":              "\u09cb",
 		"\u0301\u0323":              "\u0323\u0301",

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// later are the characters whose normal forms came after Unicode 9.0, by which the library
-// goes: to it they are neither marks nor composed. Properties of older ones never change.
+// later are the characters with normal forms newer than Unicode 9.0, which the library uses: it treats them
+// neither as marks nor as composed. Properties of older characters never change.
 var later = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{0x05C8, 0x05C9, 1}, {0x07FD, 0x07FD, 1}, {0x0897, 0x089F, 1}, {0x08CA, 0x08D3, 1}, {0x09FE, 0x09FE, 1}, {0x0C3C, 0x0C3C, 1},
@@ -32,9 +32,8 @@ var later = &unicode.RangeTable{
 	},
 }
 
-// composed returns the composed normal form of text (NFC), as the library has it: by
-// Unicode 9.0, and also where more than thirty marks follow a character, where package
-// norm puts a joiner between them.
+// composed returns text's NFC as the library computes it: by Unicode 9.0, and without the joiner that package
+// norm inserts after thirty marks.
 func composed(text string) string {
 	if norm.NFC.IsNormalString(text) {
 		return text
@@ -75,12 +74,12 @@ func composed(text string) string {
 	return out.String()
 }
 
-// compose orders the marks of a run by their classes and composes what it can.
+// compose orders a run's marks by class and composes where possible.
 func compose(run []rune, classes []uint8) []rune {
 	order(run, classes)
 	out := run[:0:0]
 	starter := -1
-	last := 0 // class of the last one in out behind the starter
+	last := 0 // class of the last mark in out after the starter
 	for i, r := range run {
 		class := int(classes[i])
 		if starter >= 0 && (len(out) == starter+1 || last < class) {
@@ -102,7 +101,7 @@ func compose(run []rune, classes []uint8) []rune {
 	return out
 }
 
-// order sorts the marks between characters of class 0, equal ones as they are.
+// order sorts the marks between characters of class 0, stably.
 func order(run []rune, classes []uint8) {
 	type mark struct {
 		r     rune
@@ -126,7 +125,7 @@ func order(run []rune, classes []uint8) {
 	}
 }
 
-// The syllables of Hangul are composed of leading, vowel and trailing letters.
+// Hangul syllables are composed of leading, vowel and trailing letters.
 const (
 	firstSyllable, firstLeading, firstVowel, beforeTrailing = 0xAC00, 0x1100, 0x1161, 0x11A7
 	leadings, vowels, trailings                             = 19, 21, 28
@@ -143,14 +142,13 @@ func hangul(a, b rune) (rune, bool) {
 	return 0, false
 }
 
-// compositions are the pairs of characters that become one, but for Hangul, and the
-// characters of class 0 that are second in one.
+// compositions are the pairs of characters that compose, except Hangul, and the characters of class 0 that
+// are second in a pair.
 type compositions struct {
 	of     map[[2]rune]rune
 	second map[rune]bool
 }
 
-// composites finds the compositions among all characters once.
 var composites = sync.OnceValue(func() compositions {
 	c := compositions{map[[2]rune]rune{}, map[rune]bool{}}
 	for r := rune(0x80); r < 0x30000; r++ {
@@ -175,7 +173,7 @@ var composites = sync.OnceValue(func() compositions {
 	return c
 })
 
-// joinsLeft tells whether r, of class 0, can become one with a character in front of it.
+// joinsLeft reports whether r, of class 0, can compose with a preceding character.
 func joinsLeft(r rune) bool {
 	return composites().second[r] || r >= firstVowel && r < firstVowel+vowels || r > beforeTrailing && r < beforeTrailing+trailings
 }

@@ -5,24 +5,22 @@ import (
 	"unicode/utf8"
 )
 
-// decoder is what turns ids into text.
 type decoder struct {
 	tokens []piece
-	bytes  bool   // tokens are bytes, of which only all together are a text
+	bytes  bool   // tokens are bytes of a common text
 	apart  bool   // a special token ends a character in bytes
-	strip  string // what is taken off the front of a text
+	strip  string // removed from the start of a text
 	most   int    // how often
 }
 
-// A piece is what a token gives to a text.
 type piece struct {
-	text   string // bytes, where the decoder says so
+	text   string // bytes if decoder.bytes is set
 	isByte bool   // the token spells a byte
 	byte   byte
-	skip   bool // special tokens give nothing
+	skip   bool // special tokens have no text
 }
 
-// A leading is what of the front of a text is still to be taken off.
+// leading is what remains to be removed from the start of a text.
 type leading struct {
 	strip string
 	most  int
@@ -30,7 +28,6 @@ type leading struct {
 
 func (d *decoder) leading() leading { return leading{d.strip, d.most} }
 
-// cut returns text without what is to be taken off.
 func (l *leading) cut(text string) string {
 	for l.most > 0 && text != "" {
 		rest, ok := strings.CutPrefix(text, l.strip)
@@ -44,7 +41,6 @@ func (l *leading) cut(text string) string {
 	return text
 }
 
-// piece returns what id gives; ids that do not exist give nothing, like special ones.
 func (d *decoder) piece(id int32) piece {
 	if id < 0 || int(id) >= len(d.tokens) {
 		return piece{skip: true}
@@ -52,12 +48,10 @@ func (d *decoder) piece(id int32) piece {
 	return d.tokens[id]
 }
 
-// replacements returns U+FFFD for each of n bytes.
 func replacements(n int) string { return strings.Repeat(string(utf8.RuneError), n) }
 
-// characters writes the characters that text begins with and returns the beginning of
-// another at its end, up to 3 bytes; with end set, that is none. Bytes that are no part of
-// a character become U+FFFD, and so does the beginning of one that does not go on.
+// characters writes the leading whole characters of text and returns an incomplete one at its end, up to 3
+// bytes; with end set, none. Invalid bytes become one U+FFFD each, and so does each incomplete character.
 func characters(to *strings.Builder, text string, end bool) (rest string) {
 	for text != "" {
 		r, size := utf8.DecodeRuneInString(text)
@@ -77,7 +71,6 @@ func characters(to *strings.Builder, text string, end bool) (rest string) {
 	return ""
 }
 
-// decodeBytes is Decode where tokens are bytes.
 func (t *Tokenizer) decodeBytes(ids []int32) string {
 	var text strings.Builder
 	var run []byte
@@ -95,10 +88,9 @@ func (t *Tokenizer) decodeBytes(ids []int32) string {
 	return text.String()
 }
 
-// Decode returns the text of ids without special tokens; ids that do not exist are left
-// out, too. Where tokens of single bytes in a row are not UTF-8 as a whole, each of
-// them becomes U+FFFD. With byte-level BPE it is one U+FFFD for each byte that belongs to
-// no character and for each beginning of a character that does not go on.
+// Decode returns the text of ids without special and unknown tokens. If consecutive single-byte tokens
+// together are not UTF-8, each becomes U+FFFD. With byte-level BPE, each invalid byte and each incomplete
+// character becomes one U+FFFD.
 func (t *Tokenizer) Decode(ids []int32) string {
 	if t.decoder.bytes {
 		return t.decodeBytes(ids)
@@ -128,23 +120,22 @@ func (t *Tokenizer) Decode(ids []int32) string {
 	return lead.cut(text.String())
 }
 
-// A Stream decodes ids one by one. Its parts together are what [Tokenizer.Decode] makes
-// of all ids, with one difference where bytes are a fallback: a character that is spelt in bytes comes as soon as
-// it is whole, and stays even if bytes behind it turn out not to be UTF-8. Only those
-// then become U+FFFD, one for each byte.
+// Stream decodes ids one by one. Its parts together equal [Tokenizer.Decode] with one exception, for byte
+// fallback: a character spelled in bytes is returned as soon as it is complete, and stays even if later bytes
+// are not UTF-8. Only those become U+FFFD, one each.
 type Stream struct {
 	decoder *decoder
 	lead    leading
-	bytes   []byte // the beginning of a character, up to 3 bytes
+	bytes   []byte // an incomplete character, up to 3 bytes
 }
 
-// Stream returns a stream at the beginning of a text.
+// Stream returns a stream at the start of a text.
 func (t *Tokenizer) Stream() *Stream {
 	return &Stream{decoder: &t.decoder, lead: t.decoder.leading()}
 }
 
-// Next returns the text that id completes: whole characters only, and none where id is
-// special, unknown, or a byte inside of a character.
+// Next returns the text that id completes: only whole characters, and none if id is special, unknown, or
+// inside a character.
 func (s *Stream) Next(id int32) string {
 	p := s.decoder.piece(id)
 	var text strings.Builder
@@ -172,8 +163,8 @@ func (s *Stream) Next(id int32) string {
 	return s.lead.cut(text.String())
 }
 
-// Flush ends the text: it returns U+FFFD for each byte of a character that was left
-// incomplete, one for all of them with byte-level BPE, and the next id begins a new text.
+// Flush ends the text. It returns U+FFFD for each byte of an incomplete character, or one for all with
+// byte-level BPE. The next id begins a new text.
 func (s *Stream) Flush() string {
 	if s.decoder.bytes {
 		var text strings.Builder

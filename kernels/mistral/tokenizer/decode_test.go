@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// stream decodes ids one by one and checks that each part is UTF-8.
 func stream(t interface{ Fatalf(string, ...any) }, s *Stream, ids []int32) string {
 	var text strings.Builder
 	for _, id := range ids {
@@ -34,7 +33,7 @@ func TestStreamAgreesWithDecode(t *testing.T) {
 	}
 }
 
-// TestStreamOfAnyIDs covers ids in orders that no text has.
+// Includes orders of ids that no text has.
 func TestStreamOfAnyIDs(t *testing.T) {
 	tok := open(t, "metaspace")
 	rapid.Check(t, func(t *rapid.T) {
@@ -62,7 +61,8 @@ func TestStreamSteps(t *testing.T) {
 		parts []string // the last is Flush's
 	}{
 		{"a character in bytes", []int32{id("<0xF0>"), id("<0x9F>"), id("<0x98>"), id("<0x80>")}, []string{"", "", "", "😀", ""}},
-		{"two characters and half of one", []int32{id("<0xC3>"), id("<0x9F>"), id("<0x41>"), id("<0xC3>")}, []string{"", "ß", "A", "", "\uFFFD"}},
+		{"two characters and half of one", []int32{id("<0xC3>"), id("<0x9F>"), id("<0x41>"), id("<0xC3>")},
+			[]string{"", "ß", "A", "", "\uFFFD"}},
 		{"cut off by a token", []int32{id("<0xE2>"), id("<0x82>"), id("a")}, []string{"", "", "\uFFFD\uFFFDa", ""}},
 		{"cut off by a byte", []int32{id("<0xE2>"), id("<0x41>")}, []string{"", "\uFFFDA", ""}},
 		{"no beginning", []int32{id("<0x82>")}, []string{"\uFFFD", ""}},
@@ -72,7 +72,7 @@ func TestStreamSteps(t *testing.T) {
 		{"blank in bytes", []int32{id("<0x20>"), id("<0x20>")}, []string{"", " ", ""}},
 	} {
 		s := tok.Stream()
-		for range 2 { // Flush begins anew
+		for range 2 { // Flush starts a new text
 			for i, id := range c.ids {
 				if got := s.Next(id); got != c.parts[i] {
 					t.Errorf("%s: part %d is %q, want %q", c.name, i, got, c.parts[i])

@@ -13,16 +13,15 @@ import (
 	"unicode/utf8"
 )
 
-// largest is the size in bytes up to which files are read. Those of the models meant
-// here have 2 to 4 MB, the largest vocabularies in the field 30 MB.
+// largest is the maximum file size in bytes. Supported models have 2 to 4 MB, the largest known vocabularies
+// 30 MB.
 const largest = 256 << 20
 
-// Open reads the tokenizer.json at path, or the tekken.json if "tekken" is in its name, as
-// mistral-common tells them apart. A file that is damaged, or of a tokenizer of
-// another kind, is an error of one line that names the place, what was found there and
-// what was expected.
+// Open reads the tokenizer.json at path, or tekken.json if the name contains "tekken", as in mistral-common.
+// For a damaged or unsupported file the error names the place, what was found and what was expected, in one
+// line.
 func Open(path string) (*Tokenizer, error) {
-	info, err := os.Stat(path) // before it is opened: that would wait for a pipe's writer
+	info, err := os.Stat(path) // before opening, which would wait for a pipe's writer
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("open tokenizer: %w", err)
@@ -46,7 +45,7 @@ func Open(path string) (*Tokenizer, error) {
 	return t, nil
 }
 
-// document is a tokenizer.json. What has a type of its own is read once that is known.
+// document is a tokenizer.json. Parts with a type are read once the type is known.
 type document struct {
 	Version       string          `json:"version"`
 	Truncation    json.RawMessage `json:"truncation"`
@@ -69,7 +68,6 @@ type addedToken struct {
 	Special    bool   `json:"special"`
 }
 
-// parse makes a tokenizer of a tokenizer.json.
 func parse(data []byte) (*Tokenizer, error) {
 	var d document
 	if err := read(data, &d); err != nil {
@@ -78,8 +76,7 @@ func parse(data []byte) (*Tokenizer, error) {
 	if d.Version != "" && d.Version != "1.0" {
 		return nil, fmt.Errorf("found version %s, expected \"1.0\"", quote(d.Version))
 	}
-	// Tokenizers of other kinds differ in several parts. The model and what comes in
-	// front of it say best which kind it is.
+	// Kinds of tokenizers differ in several parts. The model and the part before it identify the kind best.
 	t := &Tokenizer{}
 	vocab, err := t.readModel(d.Model, isByteLevel(d.PreTokenizer))
 	if err != nil {
@@ -112,8 +109,8 @@ func parse(data []byte) (*Tokenizer, error) {
 	return t, nil
 }
 
-// number gives each token its id. The ids must be 0, 1, 2 and so on without a gap, each
-// once: so no table is larger than the file that asks for it.
+// number assigns the ids, which must be 0, 1, 2 and so on without gaps or duplicates. Tables are therefore no
+// larger than the file.
 func (t *Tokenizer) number(vocab vocabulary, added []addedToken) error {
 	t.ids = make(map[string]int32, len(vocab)+len(added))
 	total := int64(len(vocab))
@@ -161,8 +158,8 @@ func (t *Tokenizer) number(vocab vocabulary, added []addedToken) error {
 	return nil
 }
 
-// readAdded makes the matchers of the added tokens. Two tokens of one normal form are an
-// error: the library finds either, by chance (0.23).
+// readAdded builds the matchers of the added tokens. Two tokens with one normal form are an error: the
+// library (0.23) picks either at random.
 func (t *Tokenizer) readAdded(tokens []addedToken) error {
 	for _, a := range tokens {
 		m, pattern := &t.added.raw, a.Content
@@ -179,7 +176,7 @@ func (t *Tokenizer) readAdded(tokens []addedToken) error {
 	return nil
 }
 
-// read decodes the one JSON value in data; fields that into lacks are errors.
+// read decodes the single JSON value in data; unknown fields are errors.
 func read(data []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
@@ -196,11 +193,10 @@ func read(data []byte, into any) error {
 	return nil
 }
 
-// absent tells whether a part of the document is missing or null.
+// absent reports whether a part is missing or null.
 func absent(part json.RawMessage) bool { return len(part) == 0 || string(part) == "null" }
 
-// kind returns the type of a part of the document for a message, and of a sequence what
-// it consists of.
+// kind returns a part's type for a message, with the parts of a sequence.
 func kind(part json.RawMessage) string {
 	if absent(part) {
 		return "null"
@@ -224,7 +220,6 @@ func kind(part json.RawMessage) string {
 	return fmt.Sprintf("%q of [%s]", name, strings.Join(kinds, ", "))
 }
 
-// typeOf returns the type that a part of the document names.
 func typeOf(part json.RawMessage) string {
 	var t struct{ Type string }
 	if json.Unmarshal(part, &t) != nil {
@@ -233,7 +228,6 @@ func typeOf(part json.RawMessage) string {
 	return t.Type
 }
 
-// quote returns text for a message: in quotes, and cut where it would fill the line.
 func quote(text string) string {
 	const most = 40
 	if len(text) <= most {

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// model is the part of a tokenizer.json of that name.
+// model is the "model" part of a tokenizer.json.
 type model struct {
 	Type     *string    `json:"type"`
 	Dropout  *float64   `json:"dropout"`
@@ -24,13 +24,13 @@ type model struct {
 	Merges   []mergeOf  `json:"merges"`
 }
 
-// readModel reads the model, with bytes for characters if byteLevel is set, and returns its
-// vocabulary, whose ids are still to be checked.
+// readModel reads the model, in bytes instead of characters if byteLevel is set, and returns its vocabulary
+// with unchecked ids.
 func (t *Tokenizer) readModel(part json.RawMessage, byteLevel bool) (vocabulary, error) {
 	if absent(part) {
 		return nil, errors.New("found null, expected BPE")
 	}
-	// Files of the library's first versions lack the type.
+	// Files of the library's first versions have no type.
 	if name := typeOf(part); name != "BPE" && name != "" {
 		return nil, fmt.Errorf("found %s, expected BPE", quote(name))
 	}
@@ -50,8 +50,8 @@ func (t *Tokenizer) readModel(part json.RawMessage, byteLevel bool) (vocabulary,
 	}
 	ids := make(map[int64]string, len(m.Vocab))
 	for token, id := range m.Vocab {
-		// Ids go up to the number of tokens, added ones included: that is checked where
-		// these are known. Here they only have to fit.
+		// The id limit is the number of tokens including added ones, which is checked later. Here ids only
+		// have to fit.
 		if id < 0 || id > largest {
 			return nil, fmt.Errorf("vocab: id %d of token %s: expected 0 to at most the number of tokens", id, quote(token))
 		}
@@ -80,7 +80,6 @@ func (t *Tokenizer) readModel(part json.RawMessage, byteLevel bool) (vocabulary,
 	return m.Vocab, b.readMerges(m.Merges, m.Vocab)
 }
 
-// readVocab finds the tokens of single characters and bytes.
 func (b *bpe) readVocab(vocab vocabulary) {
 	b.chars = map[rune]int32{}
 	if b.ignoreMerges {
@@ -102,7 +101,7 @@ func (b *bpe) readVocab(vocab vocabulary) {
 	}
 }
 
-// readMerges makes the table of merges. Of two for one pair the last counts.
+// readMerges builds the table of merges. The last merge of a pair counts.
 func (b *bpe) readMerges(merges []mergeOf, vocab vocabulary) error {
 	literal := map[int64]bool{int64(b.unknown): true} // ids that may not stand for their characters
 	for _, id := range b.bytes {
@@ -129,10 +128,9 @@ func (b *bpe) readMerges(merges []mergeOf, vocab vocabulary) error {
 	return nil
 }
 
-// A vocabulary are the ids of tokens. A token that is listed twice is an error.
+// vocabulary maps tokens to ids. Duplicate tokens are errors.
 type vocabulary map[string]int64
 
-// UnmarshalJSON reads an object of tokens and their ids.
 func (v *vocabulary) UnmarshalJSON(data []byte) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -166,11 +164,9 @@ func (v *vocabulary) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// A mergeOf are the two tokens that are merged.
 type mergeOf [2]string
 
-// UnmarshalJSON reads a merge in either form: "a b", or ["a", "b"], which tokens with
-// blanks in them need.
+// UnmarshalJSON reads a merge as "a b" or ["a", "b"], which tokens with spaces need.
 func (m *mergeOf) UnmarshalJSON(data []byte) error {
 	var parts []string
 	if len(data) > 0 && data[0] == '"' {

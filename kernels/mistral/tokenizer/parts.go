@@ -10,13 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// pattern is what a Replace looks for; the library also knows regular expressions.
+// pattern is the pattern of a Replace; the library also allows regular expressions.
 type pattern struct {
 	String *string `json:"String"`
 	Regex  *string `json:"Regex"`
 }
 
-// text returns the pattern, which must be text.
+// text returns the pattern, which must be a string.
 func (p pattern) text() (string, error) {
 	switch {
 	case p.Regex != nil:
@@ -27,14 +27,12 @@ func (p pattern) text() (string, error) {
 	return *p.String, nil
 }
 
-// replace is a Replace, of normalizers and decoders alike.
 type replace struct {
 	Type    string  `json:"type"`
 	Pattern pattern `json:"pattern"`
 	Content string  `json:"content"`
 }
 
-// readNormalizer reads what happens to the text between added tokens.
 func (t *Tokenizer) readNormalizer(part json.RawMessage) error {
 	if absent(part) {
 		return nil
@@ -83,7 +81,6 @@ func (t *Tokenizer) readNormalizer(part json.RawMessage) error {
 	return nil
 }
 
-// readPreTokenizer reads how the text for the model is cut.
 func (t *Tokenizer) readPreTokenizer(part json.RawMessage) error {
 	if absent(part) {
 		return nil
@@ -125,11 +122,10 @@ func (t *Tokenizer) readPreTokenizer(part json.RawMessage) error {
 	return nil
 }
 
-// mostAround bounds the special tokens around a text, of which models have one or two. A template names each list of ids as often as it likes,
-// so their number can grow with the square of the file.
+// mostAround limits the special tokens around a text; models have one or two. A template may repeat each list
+// of ids, so their number can grow with the square of the file size.
 const mostAround = 1 << 10
 
-// readPostProcessor reads what is put around a text.
 func (t *Tokenizer) readPostProcessor(part json.RawMessage) error {
 	if absent(part) {
 		return nil
@@ -173,7 +169,7 @@ func (t *Tokenizer) readPostProcessor(part json.RawMessage) error {
 			Special  *place `json:"SpecialToken"`
 			Sequence *place `json:"Sequence"`
 		} `json:"single"`
-		Pair    json.RawMessage `json:"pair"` // for two texts at once
+		Pair    json.RawMessage `json:"pair"` // for pairs of texts
 		Special map[string]struct {
 			ID     string   `json:"id"`
 			IDs    []int64  `json:"ids"`
@@ -216,10 +212,9 @@ func (t *Tokenizer) readPostProcessor(part json.RawMessage) error {
 	return nil
 }
 
-// steps are the decoders that are followed, in the order they must have.
+// steps are the supported decoder steps in their required order.
 var steps = []string{"Replace", "ByteFallback", "Fuse", "Strip"}
 
-// readDecoder reads how tokens become text and makes the table of what each of them gives.
 func (t *Tokenizer) readDecoder(part json.RawMessage, added []addedToken) error {
 	const expected = "a Sequence of Replace, ByteFallback, Fuse and Strip in this order"
 	if t.model.byteLevel {
@@ -240,7 +235,7 @@ func (t *Tokenizer) readDecoder(part json.RawMessage, added []addedToken) error 
 	asBytes, fused, last := false, false, 0
 	for _, one := range parts {
 		step := slices.Index(steps, typeOf(one))
-		// Only a Replace may come again.
+		// Only Replace may repeat.
 		if step < 0 || step < last || step == last && step > 0 {
 			return fmt.Errorf("found %s, expected %s", kind(part), expected)
 		}
@@ -285,7 +280,6 @@ func (t *Tokenizer) readDecoder(part json.RawMessage, added []addedToken) error 
 	return nil
 }
 
-// forms returns what each id stands for in a text that was normalized.
 func (t *Tokenizer) forms(added []addedToken) []string {
 	forms := make([]string, t.vocab)
 	for token, id := range t.ids {
@@ -299,8 +293,8 @@ func (t *Tokenizer) forms(added []addedToken) []string {
 	return forms
 }
 
-// skip makes special tokens give nothing: also those that are normalized, which the
-// library forgets to leave out since it decodes their normal form (0.23).
+// skip removes the text of special tokens, including normalized ones, which the library (0.23) fails to skip
+// because it decodes their normal form.
 func (d *decoder) skip(added []addedToken) {
 	for _, a := range added {
 		if a.Special {
@@ -320,13 +314,14 @@ func (d *decoder) readStrip(part json.RawMessage) error {
 		return err
 	}
 	if utf8.RuneCountInString(s.Content) != 1 || s.Start < 0 || s.Stop != 0 {
-		return fmt.Errorf("found content %s, start %d, stop %d in Strip, expected one character, 0 or more, 0", quote(s.Content), s.Start, s.Stop)
+		return fmt.Errorf("found content %s, start %d, stop %d in Strip, expected one character, 0 or more, 0", quote(s.Content), s.Start,
+			s.Stop)
 	}
 	d.strip, d.most = s.Content, s.Start
 	return nil
 }
 
-// spelt returns the byte that a token like <0x0A> stands for.
+// spelt returns the byte of a token like <0x0A>.
 func spelt(token string) (byte, bool) {
 	if len(token) != len("<0x0A>") || !strings.HasPrefix(token, "<0x") || token[5] != '>' {
 		return 0, false

@@ -8,8 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// TestEnginesAgree holds expressions to what Oniguruma matches; the script has seen that
-// Rust's engine matches the same characters.
+// The expected matches are Oniguruma's; the script checks that Rust's engine agrees.
 func TestEnginesAgree(t *testing.T) {
 	all := byteTexts(t, 10_000)
 	rest := lines(t, "patterns.gz")

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// tekken is a tekken.json. The parts that are not read are about images, audio and chats.
+// tekken is a tekken.json. The omitted parts are for images, audio and chats.
 type tekken struct {
 	Config struct {
 		Pattern string          `json:"pattern"`
-		Total   json.RawMessage `json:"num_vocab_tokens"` // which the library does not look at
+		Total   json.RawMessage `json:"num_vocab_tokens"` // the library ignores it
 		Size    int64           `json:"default_vocab_size"`
 		Special int64           `json:"default_num_special_tokens"`
 		Version string          `json:"version"`
@@ -31,7 +31,7 @@ type tekken struct {
 type tekkenToken struct {
 	Rank  int64           `json:"rank"`
 	Bytes *string         `json:"token_bytes"` // in base64
-	Text  json.RawMessage `json:"token_str"`   // null where the bytes are not UTF-8
+	Text  json.RawMessage `json:"token_str"`   // null if the bytes are not UTF-8
 }
 
 type tekkenSpecial struct {
@@ -40,20 +40,18 @@ type tekkenSpecial struct {
 	Control bool   `json:"is_control"`
 }
 
-// tekkenVersions are those that mistral-common 1.13 knows.
+// tekkenVersions are the versions that mistral-common 1.13 supports.
 var tekkenVersions = []string{"v1", "v2", "v3", "v7", "v11", "v13", "v15"}
 
-// firstSpecial are the special tokens of files up to version 7 that list none.
-var firstSpecial = strings.Fields("<unk> <s> </s> [INST] [/INST] [AVAILABLE_TOOLS] [/AVAILABLE_TOOLS] [TOOL_RESULTS] [/TOOL_RESULTS] [TOOL_CALLS] " +
+var firstSpecial = strings.Fields("<unk> <s> </s> [INST] [/INST] [AVAILABLE_TOOLS] [/AVAILABLE_TOOLS] [TOOL_RESULTS] [/TOOL_RESULTS] " +
+	"[TOOL_CALLS] " +
 	"[IMG] <pad> [IMG_BREAK] [IMG_END] [PREFIX] [MIDDLE] [SUFFIX] [SYSTEM_PROMPT] [/SYSTEM_PROMPT] [TOOL_CONTENT]")
 
-// mostSpecial bounds the special tokens, which a file need not list: those of the field
-// have 1000.
+// mostSpecial limits the number of special tokens, which a file need not list; known files have 1000.
 const mostSpecial = 1 << 16
 
-// parseTekken makes a tokenizer of a tekken.json: special tokens have the first ids and
-// those of the vocabulary follow by rank. Special tokens that are spelt out in a text are
-// text, as in mistral-common.
+// parseTekken reads a tekken.json: special tokens have the first ids, the vocabulary follows by rank. Special
+// tokens in a text stay text, as in mistral-common.
 func parseTekken(data []byte) (*Tokenizer, error) {
 	var d tekken
 	if err := read(data, &d); err != nil {
@@ -63,10 +61,12 @@ func parseTekken(data []byte) (*Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	size := d.Config.Size - int64(len(special)) // of the vocabulary that is used
+	size := d.Config.Size - int64(len(special)) // used size of the vocabulary
 	if size < 256 || size > int64(len(d.Vocab)) {
-		return nil, fmt.Errorf("config: found default_vocab_size %d, expected %d to %d: %d special tokens, at least the 256 bytes, at most the %d tokens of vocab",
-			d.Config.Size, len(special)+256, len(special)+len(d.Vocab), len(special), len(d.Vocab))
+		return nil,
+			fmt.Errorf("config: found default_vocab_size %d, expected %d to %d: %d special tokens, at least the 256 bytes, at most the "+
+				"%d tokens of vocab",
+				d.Config.Size, len(special)+256, len(special)+len(d.Vocab), len(special), len(d.Vocab))
 	}
 	at, err := compile(d.Config.Pattern)
 	if err != nil {
@@ -87,7 +87,7 @@ func parseTekken(data []byte) (*Tokenizer, error) {
 		t.ids[text] = id
 		t.decoder.tokens[id] = piece{text: text}
 	}
-	for id, text := range special { // they win over words that are spelt the same
+	for id, text := range special { // take precedence over equal words
 		t.ids[text] = int32(id)
 		t.decoder.tokens[id] = piece{skip: true}
 	}
@@ -98,8 +98,7 @@ func parseTekken(data []byte) (*Tokenizer, error) {
 	return t, nil
 }
 
-// special returns the special tokens by their ids, made up ones for those that are not
-// listed.
+// special returns the special tokens by id, with generated names for unlisted ones.
 func (d *tekken) special() ([]string, error) {
 	version := slices.Index(tekkenVersions, d.Config.Version)
 	switch {
@@ -122,7 +121,8 @@ func (d *tekken) special() ([]string, error) {
 		}
 	}
 	if int64(len(names)) > d.Config.Special {
-		return nil, fmt.Errorf("config: found default_num_special_tokens %d, expected at least %d, as there are so many", d.Config.Special, len(names))
+		return nil, fmt.Errorf("config: found default_num_special_tokens %d, expected at least %d, as there are so many", d.Config.Special,
+			len(names))
 	}
 	names = slices.Clone(names)
 	for id := len(names); int64(id) < d.Config.Special; id++ {
@@ -138,8 +138,7 @@ func (d *tekken) special() ([]string, error) {
 	return names, nil
 }
 
-// ranks returns the ids of tokens, of which the first gets the id offset. The first 256
-// must be the bytes.
+// ranks returns token ids starting at offset. The first 256 tokens must be the bytes.
 func ranks(vocab []tekkenToken, offset int32) (map[string]int32, error) {
 	ids := make(map[string]int32, len(vocab))
 	for i, v := range vocab {

@@ -1,26 +1,22 @@
-// Package tokenizer turns text into the token ids of the models in this project's reach,
-// and ids into text, as the files beside a model's weights say. It reads
+// Package tokenizer converts text to the token ids of the supported models and back, by the files that come
+// with a model's weights. It reads
 //
-//   - tokenizer.json of Mistral v0.1 to v0.3 and Llama 2: byte-pair encoding over
-//     characters. What the vocabulary lacks is spelt in tokens of one byte each, and the
-//     blank is written "▁" inside of tokens, either by a normalizer or by a Metaspace
-//     pre-tokenizer.
-//   - tokenizer.json of Llama 3, Qwen 2, GPT-2 and their kind: byte-pair encoding over
-//     bytes ("ByteLevel"), in words that regular expressions cut (Split, Digits), after
-//     the normalizer NFC or none.
-//   - tekken.json of Mistral Nemo, Small and their kind: byte-pair encoding over bytes by
-//     the rank of what two tokens make together.
+//   - tokenizer.json of Mistral v0.1 to v0.3 and Llama 2: byte-pair encoding over characters.
+//     Characters outside the vocabulary are spelled in tokens of one byte each. A space is "▁"
+//     inside tokens, by a normalizer or a Metaspace pre-tokenizer.
+//   - tokenizer.json of Llama 3, Qwen 2, GPT-2 and similar models: byte-pair encoding over bytes
+//     ("ByteLevel") in words split by regular expressions (Split, Digits), with the normalizer
+//     NFC or none.
+//   - tekken.json of Mistral Nemo, Small and similar models: byte-pair encoding over bytes,
+//     ranked by the merged token.
 //
-// Ids and texts are those of Hugging Face's tokenizers library and of mistral-common, to
-// which the tests hold 10 000 strings for each kind. Neither is at hand in Go: with
-// character tokens sugarme/tokenizer v0.3.0 lacks the byte fallback and was wrong on two
-// thirds of the strings, gomlx/go-huggingface v0.3.1 and eliben/go-sentencepiece v0.6.0
-// do not read tokenizer.json.
+// Ids and texts equal those of Hugging Face's tokenizers library and mistral-common, tested with 10 000
+// strings per kind. No Go library does this: for character tokens sugarme/tokenizer v0.3.0 has no byte
+// fallback and was wrong on two thirds of the strings; gomlx/go-huggingface v0.3.1 and
+// eliben/go-sentencepiece v0.6.0 do not read tokenizer.json.
 //
-// Anything in a file that this package does not follow is an error of [Open], so that a
-// tokenizer that opens is a tokenizer that is right. Two fields are read over on
-// purpose: truncation and padding are how somebody once called the library, and
-// transformers, too, drops them.
+// [Open] rejects anything in a file that this package does not support, so an open tokenizer is correct. It
+// ignores truncation and padding, which are settings of an earlier call; transformers ignores them too.
 package tokenizer
 
 import (
@@ -30,26 +26,23 @@ import (
 	"unicode/utf8"
 )
 
-// A Tokenizer encodes and decodes text. It does not change after [Open] and may be used
-// by several goroutines at once.
+// Tokenizer encodes and decodes text. It is immutable and safe for concurrent use.
 type Tokenizer struct {
 	model bpe
 	added added
 	norm  normalizer
-	space *metaspace // nil where the pre-tokenizer is none
+	space *metaspace // nil without a Metaspace pre-tokenizer
 	cuts  []cut      // the pre-tokenizer of byte-level BPE
 
-	before, after []int32 // what the post-processor puts around a text
+	before, after []int32 // tokens that the post-processor adds around a text
 	ids           map[string]int32
-	vocab         int // how many ids there are
+	vocab         int
 
 	decoder decoder
 }
 
-// Encode returns the ids of text between the special tokens that the file's
-// post-processor puts around it, which is <s> in front for most models.
-// Special tokens that are spelt out in text are found and become their ids.
-// Bytes of text that are not UTF-8 count as U+FFFD, one for each run of them.
+// Encode returns the ids of text with the special tokens of the file's post-processor, for most models <s> in
+// front. Special tokens in text become their ids. Each run of invalid UTF-8 counts as one U+FFFD.
 func (t *Tokenizer) Encode(text string) []int32 {
 	ids := t.encode(slices.Clone(t.before), text)
 	return append(ids, t.after...)
@@ -60,19 +53,18 @@ func (t *Tokenizer) EncodeOrdinary(text string) []int32 {
 	return t.encode(nil, text)
 }
 
-// Vocab returns how many ids there are: each is at least 0 and below it.
+// Vocab returns the number of ids, which are 0 to Vocab-1.
 func (t *Tokenizer) Vocab() int { return t.vocab }
 
-// ID returns the id of a token as the vocabulary spells it, as in "▁the", "<0x0A>" or, in
-// tokenizer.json with byte-level BPE, "Ġthe", and whether there is such a token. Those of
-// tekken.json are spelt as they are, as in " the".
+// ID returns the id of a token in the vocabulary's spelling, such as "▁the", "<0x0A>" or, in byte-level
+// tokenizer.json, "Ġthe", and whether it exists. Tokens of tekken.json are plain text, such as " the".
 func (t *Tokenizer) ID(token string) (int32, bool) {
 	id, ok := t.ids[token]
 	return id, ok
 }
 
-// encode appends the ids of text to ids: added tokens are cut out of the text as it is,
-// then out of what the normalizer makes of the rest; the model gets what remains.
+// encode appends the ids of text: it finds added tokens in the original text, then in the normalized rest;
+// the model encodes the remainder.
 func (t *Tokenizer) encode(ids []int32, text string) []int32 {
 	text = strings.ToValidUTF8(text, string(utf8.RuneError))
 	ids = slices.Grow(ids, len(text)/3)
@@ -101,26 +93,25 @@ func (t *Tokenizer) encode(ids []int32, text string) []int32 {
 	return ids
 }
 
-// A normalizer rewrites the text between added tokens, step by step.
+// normalizer rewrites the text between added tokens in steps.
 type normalizer []rewrite
 
-// A rewrite puts a prefix in front of a text, replaces all of old by new in it, or brings
-// it into the composed normal form.
+// rewrite prepends a prefix, replaces old by new, or applies NFC.
 type rewrite struct {
 	prefix   string
 	old, new string // old is empty for a prefix
 	compose  bool
 }
 
-// mostGrowth bounds how many times as long a normalizer can make a text. A space that becomes ▁ takes three times the bytes, and a composed
-// character at most three times; forty steps that double a text would take all memory for one letter.
+// mostGrowth limits how much longer a normalizer can make a text. A space as ▁ takes three times the bytes,
+// and NFC at most three times. Without a limit, forty doubling steps would exhaust memory on one letter.
 const mostGrowth = 16
 
-// mostPrefix bounds the bytes of all prefixes together: they come before each part of a text, and models have one of three bytes.
+// mostPrefix limits the total bytes of prefixes, which precede each part of a text; models have one of three
+// bytes.
 const mostPrefix = 256
 
-// bounded returns an error if the steps together can make a text more than mostGrowth times as long, or put more than
-// mostPrefix bytes before it.
+// bounded returns an error if the steps together exceed mostGrowth or mostPrefix.
 func (n normalizer) bounded() error {
 	growth, prefix := 1.0, 0
 	for i, r := range n {
@@ -136,13 +127,14 @@ func (n normalizer) bounded() error {
 			growth *= max(1, float64(len(r.new))/float64(len(r.old)))
 		}
 		if growth > mostGrowth {
-			return fmt.Errorf("steps 1 to %d of %d, up to %s, can make a text %.3g times as long, expected at most %d times", i+1, len(n), step, growth, mostGrowth)
+			return fmt.Errorf("steps 1 to %d of %d, up to %s, can make a text %.3g times as long, expected at most %d times", i+1, len(n),
+				step, growth, mostGrowth)
 		}
 	}
 	return nil
 }
 
-// apply returns the normal form of text; that of an empty text is empty.
+// apply returns the normal form of text; an empty text stays empty.
 func (n normalizer) apply(text string) string {
 	for _, r := range n {
 		switch {
@@ -157,15 +149,14 @@ func (n normalizer) apply(text string) string {
 	return text
 }
 
-// A metaspace is the pre-tokenizer that writes blanks as another character.
+// metaspace is the pre-tokenizer that replaces spaces by another character.
 type metaspace struct {
 	replacement string
-	scheme      string // when the replacement goes in front of a part: always, first or never
+	scheme      string // when a part is prefixed: always, first or never
 	split       bool   // parts end before each replacement
 }
 
-// each calls yield with what is made of part, which stands between added tokens;
-// first tells whether it begins the text.
+// each calls yield with the pieces of part, a text between added tokens; first means that it begins the text.
 func (m *metaspace) each(part string, first bool, yield func(string)) {
 	part = strings.ReplaceAll(part, " ", m.replacement)
 	if (m.scheme == "always" || m.scheme == "first" && first) && !strings.HasPrefix(part, m.replacement) {

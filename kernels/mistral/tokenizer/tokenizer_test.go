@@ -21,7 +21,6 @@ func texts(t testing.TB, count int) []string {
 	return textsOf(t, "pieces.json", count)
 }
 
-// textsOf makes the strings of the pieces in a file.
 func textsOf(t testing.TB, pieces string, count int) []string {
 	t.Helper()
 	var kinds []struct {
@@ -66,7 +65,6 @@ func contents(t testing.TB, name string) []byte {
 	return data
 }
 
-// lines reads the lines of a compressed file.
 func lines(t testing.TB, name string) []string {
 	t.Helper()
 	file, err := os.Open(filepath.Join("testdata", name))
@@ -99,7 +97,6 @@ func open(t testing.TB, style string) *Tokenizer {
 	return tok
 }
 
-// checkEqual holds a tokenizer to the library's ids and text for one string.
 func checkEqual(t *testing.T, tok *Tokenizer, text, ids, decoded string) {
 	t.Helper()
 	want := text
@@ -168,7 +165,7 @@ func TestLibraryAgreesOnVariants(t *testing.T) {
 	}
 }
 
-// edit returns a fixture in which each first text, which must be there once, is the second.
+// edit returns a fixture after replacing the first text of each edit, which must be unique, by the second.
 func edit(t testing.TB, style string, edits ...[2]string) []byte {
 	t.Helper()
 	file := string(contents(t, style+".json"))
@@ -205,7 +202,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestResultsAreApart would fail if two texts shared the room behind the template's ids.
+// Two results must not share the memory after the template's ids.
 func TestResultsAreApart(t *testing.T) {
 	tok, err := parse(edit(t, "metaspace", [2]string{`"ids":[1]`, `"ids":[1,1,1]`}))
 	if err != nil {
@@ -218,7 +215,7 @@ func TestResultsAreApart(t *testing.T) {
 	}
 }
 
-// TestInvalidText also shows that nothing but UTF-8 changes a text.
+// Valid UTF-8 must not change.
 func TestInvalidText(t *testing.T) {
 	for _, tok := range []*Tokenizer{open(t, "metaspace"), openByteLevel(t, "llama3"), openByteLevel(t, "tekken")} {
 		for text, same := range map[string]string{"a\xff\xfeb": "a\uFFFDb", "\xe2\x82": "\uFFFD", "\xed\xa0\x80x": "\uFFFDx"} {
@@ -229,13 +226,12 @@ func TestInvalidText(t *testing.T) {
 	}
 }
 
-// TestSegments compares with words that are merged as a whole: where words are cut must
-// not show. Small vocabularies, in which every merge overlaps with others, would show it.
+// Compares with words merged as a whole. Small vocabularies with overlapping merges would show wrong cuts.
 func TestSegments(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		vocab := vocabulary{"<unk>": 0, "a": 1, "b": 2, "c": 3, "▁": 4, "<0x3F>": 5}
 		tokens := []string{"a", "b", "c", "▁"}
-		if rapid.Bool().Draw(t, "literal") { // tokens that stand for what they do not spell
+		if rapid.Bool().Draw(t, "literal") { // tokens that do not spell their characters
 			tokens = append(tokens, "<unk>", "<0x3F>")
 		}
 		var merges []mergeOf

@@ -1,17 +1,16 @@
-// gemmaudit's interface for kernels that are brought from outside: plain C, no dependencies.
+// The C interface for user kernels. It has no dependencies.
 //
-// A shared library exports one function, gemmaudit_kernel_get, which returns the
-// description of one kernel: a matrix product C[M,N] = A[M,K] · B on the CPU or on an NVIDIA
-// GPU. `gemmaudit selftest --kernel ./mine.so` holds its results against a float64 reference,
-// `gemmaudit sweep --kernel ./mine.so,auto` times it beside the others.
+// A shared library exports one function, gemmaudit_kernel_get, which returns the description of a GEMM
+// kernel: C[M,N] = A[M,K] · B on the CPU or on an NVIDIA GPU. `gemmaudit selftest --kernel ./mine.so`
+// compares its results with a float64 reference. `gemmaudit sweep --kernel ./mine.so,auto` times it next to
+// the others.
 //
-// The library is loaded into gemmaudit's process: a fault in it ends the program, and it can
-// do whatever the user who runs gemmaudit can do.
+// The library runs in gemmaudit's process and with its rights; a crash in it ends the program.
 //
-// Matrices are row-major. A is M×K with lda ≥ K. C is M×N with ldc ≥ N; the elements
-// between N and ldc belong to others and must not be written. B is as b_transposed says.
-// Elements are of type dtype, but C of an int8 product is int32. Sums are kept in fp32 or
-// better (int8: int32, exact), rounded once. The same operands give the same bits every time.
+// Matrices are row-major. A is M×K with lda ≥ K. C is M×N with ldc ≥ N; the kernel must not write the
+// elements between N and ldc. b_transposed gives the layout of B. Elements have type dtype, but C is bf16 for
+// fp8 and int32 for int8. Sums are kept in fp32 or better (int8: exact int32) and rounded once. The same
+// operands must give the same bits every time.
 #ifndef GEMMAUDIT_KERNEL_H
 #define GEMMAUDIT_KERNEL_H
 
@@ -22,10 +21,9 @@
 extern "C" {
 #endif
 
-// The version of this interface. A library built for another one is refused.
+// The version of this interface. Libraries built for another version are rejected.
 #define GEMMAUDIT_KERNEL_ABI 1
 
-// Element types.
 enum {
   GEMMAUDIT_FP32 = 0,
   GEMMAUDIT_TF32 = 1, // fp32 in memory
@@ -35,7 +33,7 @@ enum {
   GEMMAUDIT_INT8 = 5, // C is int32
 };
 
-// Where a kernel runs.
+// Device kinds.
 enum { GEMMAUDIT_CPU = 1, GEMMAUDIT_CUDA = 2 };
 
 // One product. Leading dimensions are in elements.
@@ -43,22 +41,21 @@ typedef struct gemmaudit_problem {
   int64_t m, n, k;
   int64_t lda, ldb, ldc;
   int32_t dtype;
-  int32_t b_transposed; // 0: B is [K,N], ldb ≥ N; 1: B is [N,K], ldb ≥ K, as a linear layer stores it
-  int32_t threads;      // CPU: how many threads compute it; 0 on a GPU
-  int32_t ordinal;      // CUDA: the device's ordinal; 0 on a CPU
+  int32_t b_transposed; // 0: B is [K,N], ldb ≥ N; 1: B is [N,K], ldb ≥ K, as in a linear layer
+  int32_t threads;      // CPU: number of threads; GPU: 0
+  int32_t ordinal;      // GPU: CUDA device ordinal; CPU: 0
 } gemmaudit_problem;
 
-// A product with its operands: addresses on the host, or CUdeviceptr of a GPU.
+// A product with its operands: host addresses, or CUdeviceptr on a GPU.
 typedef struct gemmaudit_launch {
   gemmaudit_problem problem;
   const void *a;
-  const void *b;   // B as it was given, or what prepare has made of it
+  const void *b;   // B as given, or the output of prepare
   void *c;
-  void *workspace; // workspace_bytes of memory with any content, aligned to 256 bytes; or NULL
+  void *workspace; // workspace_bytes bytes, uninitialized, aligned to 256 bytes; or NULL
 } gemmaudit_launch;
 
-// The threads that run one launch together, as run_team sees them. The fields belong to the
-// calling thread.
+// One thread's view of the threads that run a launch together.
 typedef struct gemmaudit_team {
   int32_t thread;  // 0 to threads-1
   int32_t threads;
@@ -67,99 +64,98 @@ typedef struct gemmaudit_team {
   void *host; // gemmaudit's own
 } gemmaudit_team;
 
-// The size of the buffers for error texts.
+// The size of error buffers in bytes.
 #define GEMMAUDIT_ERROR_BYTES 256
 
-// How many kernels one call of enqueue or prepare may launch on a GPU.
+// The maximum number of kernels that one call of enqueue or prepare launches on a GPU.
 #define GEMMAUDIT_MAX_LAUNCHES 8
 
-// The description of a kernel. It and its strings stay valid as long as the library is loaded.
-// Functions return 0 for success; else they write the reason, one line of text, to error, which
-// has room for GEMMAUDIT_ERROR_BYTES.
+// The description of a kernel. It and its strings stay valid while the library is loaded. Functions that
+// return int return 0 for success. Otherwise they write the reason, one line of text, to error, which has
+// GEMMAUDIT_ERROR_BYTES bytes.
 typedef struct gemmaudit_kernel {
   uint32_t abi;    // GEMMAUDIT_KERNEL_ABI
   uint32_t device; // GEMMAUDIT_CPU or GEMMAUDIT_CUDA
 
-  // The name under which the kernel is selected and stored: a lower-case letter, then up to 31
-  // lower-case letters, digits, - and _. It must not be one that gemmaudit has for another.
+  // The kernel's unique name for --kernel and run files: a lower-case letter, then up to 31 lower-case
+  // letters, digits, - and _.
   const char *name;
-  // One line for people, of at most 200 bytes of UTF-8: instruction set, tile, version.
+  // A one-line description of at most 200 bytes of UTF-8: instruction set, tile, version.
   const char *description;
 
-  // supports returns 0 when the kernel computes p, and else the reason. NULL: it computes
-  // whatever is asked.
+  // supports returns 0 if the kernel can compute p. NULL: it can compute all problems.
   int (*supports)(const gemmaudit_problem *p, char *error);
 
-  // workspace_bytes is the memory that a launch needs beside its operands. NULL: none.
+  // workspace_bytes returns the size of the workspace in bytes. NULL: 0.
   int64_t (*workspace_bytes)(const gemmaudit_problem *p);
 
-  // A kernel that packs B ahead of time sets both of these. packed_bytes is the size of what
-  // prepare writes to packed, which is aligned to 256 bytes. Neither may depend on p->m,
-  // p->lda, p->ldc or p->threads, since one packed B serves every M. It is not timed, unless
-  // --pack-inside asks for it. On a GPU prepare enqueues onto stream, a CUstream.
+  // Kernels that pack B ahead of time set both functions. packed_bytes returns the size of packed, which
+  // prepare writes; packed is aligned to 256 bytes. Neither may depend on p->m, p->lda, p->ldc or p->threads,
+  // because one packed B serves all M. Packing is timed only with --pack-inside. On a GPU prepare enqueues on
+  // stream, a CUstream.
   int64_t (*packed_bytes)(const gemmaudit_problem *p);
   int (*prepare)(const gemmaudit_problem *p, const void *b, void *packed, void *stream, char *error);
 
-  // One of these three is set, and does what is timed.
+  // A kernel sets run, run_team or enqueue; only this function is timed.
   //
-  // run computes a product on the CPU. It is called on one thread, always the same one, which
-  // may run on any CPU; it starts p.threads threads of its own or uses OpenMP.
+  // run computes a product on the CPU. gemmaudit always calls it on the same, unpinned thread. run starts
+  // p.threads threads itself, for example with OpenMP.
   int (*run)(const gemmaudit_launch *l, char *error);
-  // run_team computes a product on the CPU on threads of gemmaudit, each pinned to a core: it
-  // is called on problem.threads threads at once. It can't fail: what it does not compute,
-  // supports refuses. Such a kernel can't pack inside the timing.
+  // run_team computes a product on the CPU, called on problem.threads threads of gemmaudit at once, each
+  // pinned to a core. It can't fail: supports must reject unsupported problems. Such a kernel can't pack
+  // inside the timing.
   void (*run_team)(const gemmaudit_launch *l, const gemmaudit_team *team);
-  // enqueue puts a product onto stream, a CUstream of the current context, and returns without
-  // waiting for it. It must neither synchronise nor allocate, and every call with the same launch
-  // enqueues the same work: at most GEMMAUDIT_MAX_LAUNCHES kernels.
+  // enqueue enqueues a product on stream, a CUstream of the current context, and returns without waiting. It
+  // must not synchronize or allocate. Calls with the same launch must enqueue the same work, at most
+  // GEMMAUDIT_MAX_LAUNCHES kernels.
   int (*enqueue)(const gemmaudit_launch *l, void *stream, char *error);
 } gemmaudit_kernel;
 
-// gemmaudit_kernel_get is what the library exports.
+// The function that the library exports.
 const gemmaudit_kernel *gemmaudit_kernel_get(void);
 typedef const gemmaudit_kernel *(*gemmaudit_kernel_get_fn)(void);
 
-// Softmax. A library with a softmax exports gemmaudit_softmax_get in place of
-// gemmaudit_kernel_get: the softmax of each row of a matrix, or its logarithm. With
-// z = scale·x, out is e^(z-max z) ÷ Σe^(z-max z), or z - max z - log Σe^(z-max z). Both matrices are
-// row-major, tight, of type dtype (fp32, fp16 or bf16), and apart from each other. Sums are kept
-// in fp32 or better, rounded once. A row that sees NaN, +Inf or nothing but -Inf is NaN.
+// Softmax. A library with a softmax exports gemmaudit_softmax_get instead of gemmaudit_kernel_get. It
+// computes the softmax of each row of a matrix, or its logarithm. With z = scale·x, out is e^(z-max z) ÷
+// Σe^(z-max z), or z - max z - log Σe^(z-max z). Both matrices are row-major and contiguous, have type dtype
+// (fp32, fp16 or bf16) and do not overlap. Sums are kept in fp32 or better and rounded once. A row with NaN,
+// +Inf or only -Inf gives NaN.
 
-// The version of this part of the interface. A library built for another one is refused.
+// The version of the softmax interface. Libraries built for another version are rejected.
 #define GEMMAUDIT_SOFTMAX_ABI 1
 
 typedef struct gemmaudit_softmax_problem {
   int64_t rows, columns;
-  // With a causal mask row r sees the columns up to r mod queries + columns - queries; the others
-  // take no part, and are 0 in out, or -Inf of the logarithm. 0: there is no mask.
+  // 0: no mask. Otherwise the mask is causal: row r sees columns up to r mod queries + columns - queries.
+  // Masked columns of out are 0, or -Inf for the logarithm.
   int64_t queries;
   float scale;
   int32_t dtype;
   int32_t log;     // 1: the logarithm
-  int32_t threads; // CPU: how many threads compute it; 0 on a GPU
-  int32_t ordinal; // CUDA: the device's ordinal; 0 on a CPU
+  int32_t threads; // CPU: number of threads; GPU: 0
+  int32_t ordinal; // GPU: CUDA device ordinal; CPU: 0
 } gemmaudit_softmax_problem;
 
-// A softmax with its operands: addresses on the host, or CUdeviceptr of a GPU.
+// A softmax with its operands: host addresses, or CUdeviceptr on a GPU.
 typedef struct gemmaudit_softmax_launch {
   gemmaudit_softmax_problem problem;
   const void *in;
   void *out;
 } gemmaudit_softmax_launch;
 
-// The description of a softmax. What is said of gemmaudit_kernel's functions and strings holds here.
+// The description of a softmax. Functions and strings follow the rules of gemmaudit_kernel.
 typedef struct gemmaudit_softmax {
   uint32_t abi;    // GEMMAUDIT_SOFTMAX_ABI
   uint32_t device; // GEMMAUDIT_CPU or GEMMAUDIT_CUDA
   const char *name;
   const char *description;
   int (*supports)(const gemmaudit_softmax_problem *p, char *error); // or NULL
-  // One of these is set: run on the CPU, enqueue on a GPU.
+  // Set run for the CPU, or enqueue for a GPU.
   int (*run)(const gemmaudit_softmax_launch *l, char *error);
   int (*enqueue)(const gemmaudit_softmax_launch *l, void *stream, char *error);
 } gemmaudit_softmax;
 
-// gemmaudit_softmax_get is what the library exports.
+// The function that the library exports.
 const gemmaudit_softmax *gemmaudit_softmax_get(void);
 typedef const gemmaudit_softmax *(*gemmaudit_softmax_get_fn)(void);
 

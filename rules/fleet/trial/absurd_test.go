@@ -8,8 +8,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
 )
 
-// TestAbsurdRun has one run of a card take a million times as long as all others, or a millionth. It is named and set aside: the verdicts on
-// all cards are those without it, however few runs its card has.
+// A run that takes a million times as long as the others, or a millionth, is set aside: all verdicts are the
+// same without it.
 func TestAbsurdRun(t *testing.T) {
 	for _, cards := range []int{3, 4, 8} {
 		for _, processes := range []int{1, 2, 3} {
@@ -50,15 +50,17 @@ func TestAbsurdRun(t *testing.T) {
 							told += u.Reason
 						}
 					}
-					if !strings.Contains(told, "cuda:0") || !strings.Contains(told, "set aside") {
+					if !strings.Contains(told, "cuda:0") || !strings.Contains(told, "excluded") {
 						t.Errorf("of %s it is said: %q", path, told)
 					}
 					if len(got.Cards) != len(want.Cards) {
 						t.Fatalf("%d cards, without the run %d", len(got.Cards), len(want.Cards))
 					}
 					for i, x := range got.Cards {
-						if y := want.Cards[i]; x.Card != y.Card || x.Verdict != y.Verdict || x.Common != y.Common || x.Sustained != y.Sustained {
-							t.Errorf("%s is %s, %v and %v; without the run %s is %s, %v and %v", x.Card, x.Verdict, x.Common, x.Sustained, y.Card, y.Verdict, y.Common, y.Sustained)
+						if y := want.Cards[i]; x.Card != y.Card || x.Verdict != y.Verdict || x.Common != y.Common ||
+							x.Sustained != y.Sustained {
+							t.Errorf("%s is %s, %v and %v; without the run %s is %s, %v and %v", x.Card, x.Verdict, x.Common, x.Sustained,
+								y.Card, y.Verdict, y.Common, y.Sustained)
 						}
 					}
 				})

@@ -1,4 +1,4 @@
-// Package trial makes fleets whose truth is known, and counts how often the verdicts on them are right.
+// Package trial simulates fleets with known faults, and counts correct verdicts.
 package trial
 
 import (
@@ -14,10 +14,10 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
 )
 
-// Fault is what is wrong with a card.
+// Fault is a simulated fault of a card.
 type Fault struct {
 	Kind fleet.Kind
-	// Depth is the share by which it is slower where its kind shows.
+	// Depth is the slowdown, as a share, where its kind shows.
 	Depth float64
 	// From is the first process that has it, 0 for all.
 	From int
@@ -27,31 +27,33 @@ type Fault struct {
 type Config struct {
 	Seed  uint64
 	Cards int
-	// PerHost is how many cards a host has, Processes how many runs measure each card.
-	// A run beyond those is one of another night.
+	// PerHost is the number of cards per host, Processes the number of runs per card. Further runs are of
+	// another night.
 	PerHost, Processes int
-	// Ms are the rows of each kernel's curve, Samples how many samples each has.
+	// Ms are the rows of each kernel's curve, Samples the number of samples of each.
 	Ms      []int
 	Samples int
 	// Host, Card and Process are standard deviations of log times at the common clock, Sample that of one sample.
 	Host, Card, Process, Sample float64
-	// Drift is by how much the whole fleet slows down over the night, as a share, and Wander by how much it comes and goes.
+	// Drift is the fleet's total slowdown over the night, as a share, and Wander the amplitude of its
+	// variation.
 	Drift, Wander float64
-	// InTurn has one card measured after the other, else each has its processes anywhere in the night.
+	// InTurn measures the cards one after the other; else the processes of each are spread over the night.
 	InTurn bool
 	// Faults are by card.
 	Faults map[int]Fault
-	// Modes has every card of which the number is odd slower by that share.
+	// Modes makes every odd card slower by that share.
 	Modes float64
-	// OtherDriver has that many cards, the last ones, run a driver under which all products take longer by OtherBy.
+	// OtherDriver is the number of last cards with a driver that is slower by OtherBy.
 	OtherDriver int
 	OtherBy     float64
-	// LowerLimit has that many cards, the first ones, run at a power limit of 500 W and a clock that is lower by LowerBy.
+	// LowerLimit is the number of first cards with a power limit of 500 W and a clock that is lower by
+	// LowerBy.
 	LowerLimit int
 	LowerBy    float64
 }
 
-// What a simulated card is.
+// Properties of a simulated card.
 const (
 	Model      = "simulated card"
 	night      = 10 * time.Hour
@@ -62,16 +64,16 @@ const (
 	cardSpread = 0.01 // of the clocks of cards, in logs
 )
 
-// began is the evening of every fleet.
+// began is the start of every fleet's night.
 var began = time.Date(2026, 3, 1, 20, 0, 0, 0, time.UTC)
 
-// Default is the fleet that the promises are made for.
+// Default returns the fleet for which the promised rates hold.
 func Default(cards int, seed uint64) Config {
 	return Config{Seed: seed, Cards: cards, PerHost: 1, Processes: 3, Ms: []int{1, 16, 64, 1024, 2048, 4096}, Samples: 5,
 		Card: 0.003, Process: 0.002, Sample: 0.004, Drift: 0.01, Wander: 0.003}
 }
 
-// Fleet is a fleet with its truth.
+// Fleet is a simulated fleet with its configuration.
 type Fleet struct {
 	Config
 	host, card, clock []float64
@@ -100,7 +102,8 @@ func New(c Config) *Fleet {
 		for _, m := range c.Ms {
 			s := kernels.Product(kernels.BF16, 4096, 4096)
 			s.Layout = kernels.Transposed
-			k := results.Case{ID: int64(len(f.cases)) + 1, M: m, SeriesKey: results.SeriesKey{Kernel: kernel, Subject: s, Regime: results.Engine}}
+			k := results.Case{ID: int64(len(f.cases)) + 1, M: m,
+				SeriesKey: results.SeriesKey{Kernel: kernel, Subject: s, Regime: results.Engine}}
 			compute, memory := k.FLOPs()/peakFLOPS, k.Bytes()/bandwidth
 			f.cases = append(f.cases, k)
 			f.seconds = append(f.seconds, 2e-6+math.Max(compute, memory)+0.1*math.Min(compute, memory))
@@ -117,7 +120,7 @@ func New(c Config) *Fleet {
 // Device is the id of a card on its host.
 func (f *Fleet) Device(card int) string { return fmt.Sprintf("cuda:%d", card%f.PerHost) }
 
-// UUID is that of a card.
+// UUID returns a card's UUID.
 func UUID(card int) string { return fmt.Sprintf("GPU-%08d", card) }
 
 // CardOf is the card of a UUID, -1 for none.
@@ -143,8 +146,9 @@ func (f *Fleet) Run(card, process int) runs.Run {
 	own += math.Log1p(f.Drift)*share + f.Wander*math.Sin(2*math.Pi*share)
 	host := fmt.Sprintf("node%04d", card/f.PerHost)
 	id := f.Device(card)
-	device := kernels.Spec{ID: id, Kind: kernels.KindOf(id), Name: Model, UUID: UUID(card), Units: 132, MemoryBytes: 80 << 30, LastLevelCacheBytes: 50 << 20,
-		Versions: map[string]string{"driver": "580.1"}, Settings: map[string]string{"power limit": "700 W"}}
+	device := kernels.Spec{ID: id, Kind: kernels.KindOf(id), Name: Model, UUID: UUID(card), Units: 132, MemoryBytes: 80 << 30,
+		LastLevelCacheBytes: 50 << 20,
+		Versions:            map[string]string{"driver": "580.1"}, Settings: map[string]string{"power limit": "700 W"}}
 	if card >= f.Cards-f.OtherDriver {
 		device.Versions["driver"] = "575.2"
 		own += math.Log1p(f.OtherBy)
@@ -173,20 +177,24 @@ func (f *Fleet) Run(card, process int) runs.Run {
 			read /= 1 + fault.Depth
 		}
 	}
-	run := runs.Run{Path: fmt.Sprintf("%s/gpu%d-%d.db", host, card%f.PerHost, process), ID: fmt.Sprintf("%016x%08x%08x", f.Seed, card, process), Host: host,
+	run := runs.Run{Path: fmt.Sprintf("%s/gpu%d-%d.db", host, card%f.PerHost, process),
+		ID: fmt.Sprintf("%016x%08x%08x", f.Seed, card, process), Host: host,
 		Labels: map[string]string{"rack": fmt.Sprint(card / f.PerHost / 8)}, Cards: map[string]string{id: UUID(card)},
-		Meta: results.Meta{Schema: results.SchemaVersion, Created: start, Command: "gemmaudit sweep", Gemmaudit: "1.0", Regime: results.Engine, Distribution: kernels.Normal,
-			Labels:      results.Labels{"rack": fmt.Sprint(card / f.PerHost / 8)},
-			Fingerprint: results.Fingerprint{Gemmaudit: "1.0", Hostname: host, OS: "Debian 12", Kernel: "6.1", Arch: "amd64", CPUModel: "simulated", Devices: []kernels.Spec{device}},
-			Ceilings:    map[string]kernels.Ceilings{id: {ReadBandwidth: read}}, ReferenceClock: map[string]float64{id: clockMHz}}}
-	if f.Modes > 0 { // what the two kinds of cards are told by
+		Meta: results.Meta{Schema: results.SchemaVersion, Created: start, Command: "gemmaudit sweep", Gemmaudit: "1.0",
+			Regime: results.Engine, Distribution: kernels.Normal,
+			Labels: results.Labels{"rack": fmt.Sprint(card / f.PerHost / 8)},
+			Fingerprint: results.Fingerprint{Gemmaudit: "1.0", Hostname: host, OS: "Debian 12", Kernel: "6.1", Arch: "amd64",
+				CPUModel: "simulated", Devices: []kernels.Spec{device}},
+			Ceilings: map[string]kernels.Ceilings{id: {ReadBandwidth: read}}, ReferenceClock: map[string]float64{id: clockMHz}}}
+	if f.Modes > 0 { // labels the two kinds of cards
 		run.Labels["vendor"], run.Meta.Labels["vendor"] = fmt.Sprint(card%2), fmt.Sprint(card%2)
 	}
 	for i, k := range f.cases {
 		y := math.Log(1e6*f.seconds[i]) + own
 		if broken {
 			switch {
-			case fault.Kind == fleet.AllCases, fault.Kind == fleet.Memory && f.beta[i] < 0.5, fault.Kind == fleet.Kernel && k.Kernel == "ours":
+			case fault.Kind == fleet.AllCases, fault.Kind == fleet.Memory && f.beta[i] < 0.5,
+				fault.Kind == fleet.Kernel && k.Kernel == "ours":
 				y += math.Log1p(fault.Depth)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
 )
 
-// slow is fleets in which one card in 32, at least one, has a fault.
+// One card in 32, at least one, has a fault.
 func slow(cards int, kind fleet.Kind, depth float64) func(i int) Config {
 	return func(i int) Config {
 		c := Default(cards, uint64(i)+1)
@@ -20,7 +20,6 @@ func slow(cards int, kind fleet.Kind, depth float64) func(i int) Config {
 	}
 }
 
-// well is fleets without a fault, each changed.
 func well(cards int, change func(*Config)) func(i int) Config {
 	return func(i int) Config {
 		c := Default(cards, uint64(i)+1)
@@ -31,14 +30,13 @@ func well(cards int, change func(*Config)) func(i int) Config {
 	}
 }
 
-// TestFound holds what is promised of a fleet of eight, and of what kind a fault is said to be.
 func TestFound(t *testing.T) {
 	innocent, named := 0, 0
 	for _, c := range []struct {
 		kind   fleet.Kind
 		depth  float64
 		fleets int
-		least  float64 // share that is found, with its kind
+		least  float64 // minimum share found with its kind
 	}{
 		{fleet.AllCases, 0.02, 150, 0.95},
 		{fleet.Memory, 0.04, 30, 0.95},
@@ -67,7 +65,6 @@ func TestFound(t *testing.T) {
 	}
 }
 
-// TestInnocent has fleets in which nobody is to blame, or all are alike but for what confounds them.
 func TestInnocent(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -116,7 +113,7 @@ func TestInnocent(t *testing.T) {
 	}
 }
 
-// TestConfounded has one card alone with another driver: it is not said to be slow for sure.
+// A single card with another driver is not reported as surely slow.
 func TestConfounded(t *testing.T) {
 	c := Default(8, 5)
 	c.OtherDriver, c.OtherBy = 1, 0.05
@@ -124,13 +121,15 @@ func TestConfounded(t *testing.T) {
 		if x.Verdict == fleet.Drain {
 			t.Errorf("%s is drained: %s", x.Card, x.Reason)
 		}
-		if CardOf(x.Card) == 7 && (x.Verdict != fleet.Watch || len(x.Confounds) != 1 || x.Confounds[0].Name != "driver" || x.Confounds[0].A != "580.1" || x.Confounds[0].B != "575.2") {
+		if CardOf(x.Card) == 7 &&
+			(x.Verdict != fleet.Watch || len(x.Confounds) != 1 || x.Confounds[0].Name != "driver" || x.Confounds[0].A != "580.1" ||
+				x.Confounds[0].B != "575.2") {
 			t.Errorf("the card with another driver: %s, %s, %v", x.Verdict, x.Reason, x.Confounds)
 		}
 	}
 }
 
-// TestLimits has cards with a lower power limit: one alone is drained for it, several are watched, and nobody else.
+// One card with a lower power limit is drained, several are watched, and no other card is flagged.
 func TestLimits(t *testing.T) {
 	for _, limited := range []int{1, 3} {
 		c := Default(12, 8)
@@ -146,14 +145,15 @@ func TestLimits(t *testing.T) {
 				}
 				continue
 			}
-			if x.Verdict != want || x.Kind != fleet.Power || len(x.Confounds) != 1 || x.Confounds[0].B != "500 W" || !strings.Contains(x.Reason, "power limit 500 W, theirs 700 W") && !strings.Contains(x.Reason, "power limit is 500 W, theirs 700 W") {
+			if x.Verdict != want || x.Kind != fleet.Power || len(x.Confounds) != 1 || x.Confounds[0].B != "500 W" ||
+				!strings.Contains(x.Reason, "power limit 500 W, theirs 700 W") &&
+					!strings.Contains(x.Reason, "power limit is 500 W, theirs 700 W") {
 				t.Errorf("%d limited: %s is %s, %s: %s", limited, x.Card, x.Verdict, x.Kind, x.Reason)
 			}
 		}
 	}
 }
 
-// TestSince has a card that became slow over the runs.
 func TestSince(t *testing.T) {
 	c := Default(8, 6)
 	c.Processes = 6
@@ -173,13 +173,12 @@ func TestSince(t *testing.T) {
 	}
 }
 
-// TestBaseline compares a later night with an earlier one, and a node by itself.
 func TestBaseline(t *testing.T) {
 	earlier := New(Default(8, 7)).Judge(fleet.Default(), nil).Baseline()
 	if len(earlier.Groups) != 1 || len(earlier.Groups[0].Members) != 8 || len(earlier.Groups[0].Cases) != 12 {
 		t.Fatalf("baseline of %d groups", len(earlier.Groups))
 	}
-	// Two cards of the eight are not enough to be compared with each other for much.
+	// Two of the eight cards are too few to be compared with each other.
 	two := Default(8, 7)
 	two.Faults = map[int]Fault{1: {Kind: fleet.AllCases, Depth: 0.03}}
 	f := New(two)
@@ -208,7 +207,7 @@ func TestBaseline(t *testing.T) {
 	}
 }
 
-// BenchmarkVerdicts judges fleets of known truth and reports the rates that the documentation has:
+// BenchmarkVerdicts judges fleets with known faults and reports the documented rates:
 //
 //	go test ./rules/fleet/trial -run '^$' -bench Verdicts -benchtime 500x
 //

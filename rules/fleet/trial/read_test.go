@@ -13,11 +13,11 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/direct"
+	"github.com/gemmaudit/gemmaudit/results/export"
 	runs "github.com/gemmaudit/gemmaudit/results/fleet"
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
 )
 
-// large is a fleet whose runs have 2000 cases of 7 samples.
 func large() *Fleet {
 	c := Default(1, 1)
 	c.Samples = 7
@@ -28,7 +28,7 @@ func large() *Fleet {
 	return New(c)
 }
 
-// copies makes n run files of n cards, three on a host, out of one run: the same samples under other names.
+// The cards are three per host, with the same samples.
 func copies(tb testing.TB, dir string, n int) (paths []string) {
 	tb.Helper()
 	first, err := large().Write(dir, 0, 0)
@@ -55,7 +55,8 @@ func copies(tb testing.TB, dir string, n int) (paths []string) {
 		for _, q := range []string{
 			fmt.Sprintf(`UPDATE origins SET run='%032x', host='%s', card='%s'`, i, host, UUID(i)),
 			fmt.Sprintf(`UPDATE meta SET value='%032x' WHERE key='run'`, i),
-			fmt.Sprintf(`UPDATE meta SET value=replace(replace(value, '%s', '%s'), 'node0000', '%s') WHERE key='fingerprint'`, UUID(0), UUID(i), host),
+			fmt.Sprintf(`UPDATE meta SET value=replace(replace(value, '%s', '%s'), 'node0000', '%s') WHERE key='fingerprint'`, UUID(0),
+				UUID(i), host),
 		} {
 			if err := db.Exec(q); err != nil {
 				tb.Fatal(err)
@@ -69,7 +70,6 @@ func copies(tb testing.TB, dir string, n int) (paths []string) {
 	return paths
 }
 
-// exported turns run files into exports.
 func exported(tb testing.TB, paths []string) (out []string) {
 	tb.Helper()
 	for _, path := range paths {
@@ -82,7 +82,7 @@ func exported(tb testing.TB, paths []string) (out []string) {
 		if err != nil {
 			tb.Fatal(err)
 		}
-		if err := results.Export(run, f, results.FormatParquet); err != nil {
+		if err := export.Export(run, f, export.FormatParquet); err != nil {
 			tb.Fatal(err)
 		}
 		if err := f.Close(); err != nil {
@@ -99,7 +99,6 @@ func exported(tb testing.TB, paths []string) (out []string) {
 	return out
 }
 
-// collect reads files as the command does.
 func collect(tb testing.TB, paths []string) *fleet.Result {
 	tb.Helper()
 	c := fleet.NewCollector(fleet.Default(), nil)
@@ -114,7 +113,7 @@ func collect(tb testing.TB, paths []string) *fleet.Result {
 	return c.Result()
 }
 
-// TestReadBoth reads the same runs from run files and from exports: the verdicts are the same.
+// Run files and exports of the same runs give the same verdicts.
 func TestReadBoth(t *testing.T) {
 	cfg := Default(6, 11)
 	cfg.PerHost, cfg.Processes = 2, 2
@@ -133,19 +132,20 @@ func TestReadBoth(t *testing.T) {
 	}
 	a := collect(t, paths)
 	b := collect(t, exported(t, paths))
-	if len(a.Cards) != 6 || len(b.Cards) != 6 || CardOf(a.Cards[0].Card) != 4 || a.Cards[0].Kind != fleet.Memory || a.Cards[0].Device != "cuda:0" || a.Cards[0].Labels["rack"] != "0" {
+	if len(a.Cards) != 6 || len(b.Cards) != 6 || CardOf(a.Cards[0].Card) != 4 || a.Cards[0].Kind != fleet.Memory ||
+		a.Cards[0].Device != "cuda:0" || a.Cards[0].Labels["rack"] != "0" {
 		t.Fatalf("%d and %d cards, first %+v", len(a.Cards), len(b.Cards), a.Cards[0])
 	}
 	for i := range a.Cards {
 		x, y := a.Cards[i], b.Cards[i]
-		if x.Card != y.Card || x.Verdict != y.Verdict || x.Reason != y.Reason || x.Common != y.Common || x.Sustained != y.Sustained || x.Host != y.Host || x.Labels["rack"] != y.Labels["rack"] {
+		if x.Card != y.Card || x.Verdict != y.Verdict || x.Reason != y.Reason || x.Common != y.Common || x.Sustained != y.Sustained ||
+			x.Host != y.Host || x.Labels["rack"] != y.Labels["rack"] {
 			t.Errorf("card %d:\nrun files %+v\nexports   %+v", i, x, y)
 		}
 	}
 	if len(b.Groups) != 1 || len(a.Groups) != 1 || fmt.Sprint(a.Groups[0].Factors) != fmt.Sprint(b.Groups[0].Factors) {
 		t.Errorf("groups %v and %v", a.Groups, b.Groups)
 	}
-	// Both together are the same runs, and count once.
 	c := New(cfg)
 	for card := range cfg.Cards {
 		for process := range cfg.Processes {
@@ -160,7 +160,8 @@ func TestReadBoth(t *testing.T) {
 	}
 }
 
-// BenchmarkRead reads runs of 2000 cases and 7 samples, an iteration a run, and judges them: what a fleet of that many takes is
+// BenchmarkRead reads and judges runs of 2000 cases and 7 samples, one run per iteration. It measures the
+// cost of a fleet of that size:
 //
 //	go test ./rules/fleet/trial -run '^$' -bench Read -benchtime 1000x
 func BenchmarkRead(b *testing.B) {
@@ -185,7 +186,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// processorTime is what the process has taken of all processors, in seconds: on a machine that does other work too it says more than the clock.
+// On a shared machine CPU time is more reliable than wall time.
 func processorTime(tb testing.TB) float64 {
 	var use syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {
@@ -194,7 +195,6 @@ func processorTime(tb testing.TB) float64 {
 	return float64(use.Utime.Nano()+use.Stime.Nano()) / 1e9
 }
 
-// peakMemory is the most memory that the process has had, in bytes: what the kernel says.
 func peakMemory(tb testing.TB) int64 {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -1,11 +1,23 @@
-"""Reads the lookup tables of gemmaudit, with the standard library alone; `gemmaudit.torch` applies them to
-the linear layers of a model in PyTorch.
+"""Runs gemmaudit, opens its runs and reads its lookup tables. Needs only the standard library. `gemmaudit.torch`
+applies tables to the linear layers of a PyTorch model.
 
     import gemmaudit
-    table = gemmaudit.read("table.json")
+    run = gemmaudit.open("out/NAME/run.db")
+    run.problems, run.rows.to_pandas()
+    table = gemmaudit.read("out/NAME/table.json")
     action = table.lookup("cublas", "bf16", "nk", n=4096, k=14336, m=1040)
     action.kind, action.parts(1040)
 """
+from importlib import metadata as _metadata
+
+from .program import ProgramError
+from .runs import Estimate, Problem, Records, Remedy, Row, Run, Sample, open, run
 from .table import Action, Algorithm, Interval, Numerics, Product, Proof, Series, Table, TableError, Validators, parse, read
 
-__all__ = ["Action", "Algorithm", "Interval", "Numerics", "Product", "Proof", "Series", "Table", "TableError", "Validators", "parse", "read"]
+__all__ = ["Action", "Algorithm", "Estimate", "Interval", "Numerics", "Problem", "Product", "ProgramError", "Proof", "Records", "Remedy", "Row", "Run",
+           "Sample", "Series", "Table", "TableError", "Validators", "open", "parse", "read", "run"]
+
+try:
+    __version__ = _metadata.version("gemmaudit")
+except _metadata.PackageNotFoundError:  # imported from a folder without installation
+    __version__ = "0.0.0"

@@ -1,4 +1,4 @@
-"""What PyTorch tells of a device, beside the conditions that a table holds for."""
+"""Compares the device that PyTorch sees with the conditions of a table."""
 from __future__ import annotations
 
 import ctypes
@@ -11,7 +11,7 @@ from .table import Table, Validators
 
 
 def conditions(table: Table, device: torch.device) -> List[Tuple[str, str, str]]:
-    """Names, held and present values of the conditions in which a device differs from the table's."""
+    """Differences between a device and the table: name, value in the table, value here."""
     held = table.validators
     return Validators(
         device=held.device, driver=held.driver, libraries=held.libraries, arch=held.arch, cores=held.cores, threads=held.threads,
@@ -19,7 +19,7 @@ def conditions(table: Table, device: torch.device) -> List[Tuple[str, str, str]]
 
 
 def validators(device: torch.device) -> Validators:
-    """What PyTorch tells of a device. What it does not is left open."""
+    """The conditions of a device, as far as PyTorch reports them."""
     if device.type == "cuda":
         p = torch.cuda.get_device_properties(device)
         torch.cuda.current_blas_handle()  # type: ignore[no-untyped-call]  # loads the library
@@ -47,7 +47,7 @@ def _processor() -> str:
 
 
 def _libraries() -> Dict[str, str]:
-    """Versions of the libraries that are loaded, as they tell them themselves."""
+    """Versions of the loaded libraries, from the libraries themselves."""
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="replace") as f:
             paths = {line.split()[-1] for line in f if "/libcublas" in line}

@@ -1,6 +1,6 @@
-"""Tables as `gemmaudit splits --table` and `gemmaudit table convert` write them in JSON.
+"""Reads JSON tables of `gemmaudit splits --table` and `gemmaudit table convert`.
 
-The answers are those of the readers in Go and C. docs/table.schema.json describes the format.
+Lookups agree with the readers in Go and C. docs/table.schema.json describes the format.
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DIRECT, SPLIT, PAD, KERNEL, ALGORITHM = "direct", "split", "pad", "kernel", "alg
 IN_PLACE, COPIED = "in-place", "copied"
 KN, NK = "kn", "nk"
 
-# Limits of a table, those of the reader in Go: far above what a sweep yields.
+# Limits of a table, as in the Go reader: far above any real table.
 MAX_BYTES = 256 << 20
 _MAX_SIZE = (1 << 31) - 1  # of every whole number
 _MAX_SERIES = 1 << 16
@@ -31,11 +31,11 @@ _MAX_ATTRIBUTE = (1 << 16) - 1
 
 
 class TableError(ValueError):
-    """What keeps a text from being a table, with the place."""
+    """A text is not a table; the message names the place."""
 
 
 class Algorithm(NamedTuple):
-    """An algorithm of cuBLASLt by its attributes (cublasLtMatmulAlgoConfigGetAttribute)."""
+    """Attributes of a cuBLASLt algorithm (cublasLtMatmulAlgoConfigGetAttribute)."""
 
     id: int = 0
     tile: int = 0
@@ -53,18 +53,18 @@ class Action:
     """What to do with a product C[m,n] = A[m,k] · B."""
 
     kind: str = DIRECT
-    #: of a split: the rows of its leading parts; what remains of m is the last one
+    #: split: rows of the leading parts; the rest of m is the last part
     first: Tuple[int, ...] = ()
-    #: of padding: the m that is launched instead
+    #: pad: the m to launch instead
     pad_to: int = 0
-    #: of padding: "in-place" where it needs room behind the rows, "copied" where rows are copied first
+    #: pad: "in-place" needs spare rows behind the input; "copied" copies the rows first
     pad: str = ""
-    #: the name of another kernel, or of the library of an algorithm
+    #: name of another kernel, or library of an algorithm
     kernel: str = ""
     algorithm: Optional[Algorithm] = None
 
     def parts(self, m: int) -> Tuple[int, ...]:
-        """The ms of the launches of a product of m rows, in order."""
+        """The m of each launch for a product of m rows, in order."""
         if self.kind == SPLIT:
             rest = m - sum(self.first)
             if rest > 0:
@@ -75,7 +75,7 @@ class Action:
 
 
 class Product(NamedTuple):
-    """What a series serves, for every m."""
+    """The product of a series: everything but m."""
 
     kernel: str
     dtype: str
@@ -93,12 +93,12 @@ class Product(NamedTuple):
 
 @dataclass(frozen=True)
 class Numerics:
-    """The result of an action beside that of the direct product: errors against float64, as shares, and bits."""
+    """Numerical results of an action and of the direct product: relative errors against float64, and bits."""
 
     direct_error: float
     remedy_error: float
     same_bits: bool
-    #: a row has the same bits at other_ms, by the action and by the direct product
+    #: whether a row has the same bits at other_ms, with the action and with the direct product
     batch_invariant: bool
     direct_batch_invariant: bool
     rows: int
@@ -108,7 +108,7 @@ class Numerics:
 
 @dataclass(frozen=True)
 class Proof:
-    """The action executed at one m, beside the direct product; times in microseconds."""
+    """Measurement of the action and the direct product at one m; times in microseconds."""
 
     m: int
     direct_us: float
@@ -121,7 +121,7 @@ class Proof:
 
 @dataclass(frozen=True)
 class Interval:
-    """The ms from first to last, both included, with one action."""
+    """One action for each m from first to last, both included."""
 
     first: int
     last: int
@@ -133,13 +133,13 @@ class Interval:
 
 @dataclass(frozen=True)
 class Series:
-    """The actions of one product; the default holds outside of the intervals."""
+    """The actions of one product; the default applies outside of the intervals."""
 
     product: Product
     default: Action
     intervals: Tuple[Interval, ...]
     _lasts: Tuple[int, ...] = field(repr=False, compare=False, default=())
-    #: the first and the last m that were swept, and how many between them have an action other than the default; 0 is unknown
+    #: first and last measured m, and how many m between them have an action other than the default; 0 means unknown
     from_m: int = 0
     to_m: int = 0
     served: int = 0
@@ -149,6 +149,20 @@ class Series:
         if at < len(self.intervals) and self.intervals[at].first <= m:
             return self.intervals[at].action
         return self.default
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Weights that are better padded with zeros, once, when they are converted. Lookups ignore it."""
+
+    product: Product
+    #: "pad-n" or "pad-k", and the padded N or K
+    kind: str
+    pad_to: int
+    #: "copied" if the activations of pad-k were copied to rows of the padded length in the measured time
+    pad: str
+    extra_bytes: int
+    proof: Proof
 
 
 @dataclass(frozen=True)
@@ -169,7 +183,7 @@ class Validators:
     threads: int = 0
 
     def differences(self, here: "Validators") -> List[Tuple[str, str, str]]:
-        """Names, held and present values of what differs; what either side leaves open is no difference."""
+        """Differences: name, value in the table, value here. Unknown values are equal to any."""
         pairs: List[Tuple[str, str, str]] = []
         for name in ("device", "driver", "kernel", "regime", "clock_policy", "arch", "cpu_model", "gemmaudit"):
             pairs.append((name, getattr(self, name), getattr(here, name)))
@@ -183,26 +197,35 @@ class Validators:
 
 @dataclass(frozen=True)
 class Table:
-    """A lookup table. `lookup` answers as the readers in Go and C do."""
+    """A lookup table. `lookup` agrees with the readers in Go and C."""
 
     schema: str
     created: str
     validators: Validators
     series: Tuple[Series, ...]
+    advice: Tuple[Advice, ...] = ()
     _at: Mapping[Product, Series] = field(repr=False, compare=False, default_factory=dict)
 
     def find(self, product: Product) -> Optional[Series]:
         return self._at.get(product)
 
     def lookup(self, kernel: str, dtype: str, layout: str, n: int, k: int, m: int, weights: str = "") -> Action:
-        """The action for a product of m rows: that of the interval in which m lies, else the default of its
-        series, else the direct product."""
-        series = self._at.get(Product(kernel, dtype, layout, n, k, weights))
-        return series.lookup(m) if series is not None else Action()
+        """The action for a product of m rows: from the interval that contains m, else the default of the series,
+        else the direct product. Raises LookupError, with the valid values, for a kernel, dtype, layout or weights
+        that the table does not have."""
+        product = Product(kernel, dtype, layout, n, k, weights)
+        series = self._at.get(product)
+        if series is not None:
+            return series.lookup(m)
+        for name in ("kernel", "dtype", "layout", "weights"):
+            there = sorted({getattr(p, name) for p in self._at})
+            if there and getattr(product, name) not in there:
+                raise LookupError(f"the table has no {name} {getattr(product, name)!r}; it has {', '.join(repr(t) for t in there)}")
+        return Action()
 
 
 def read(path: Union[str, "os.PathLike[str]"]) -> Table:
-    """Reads a table from a file. Raises TableError, with the file's name, for what is no table."""
+    """Reads a table from a file. Raises TableError, with the file's name, if the file is not a table."""
     with open(path, "rb") as f:
         try:
             if os.fstat(f.fileno()).st_size > MAX_BYTES:
@@ -213,10 +236,10 @@ def read(path: Union[str, "os.PathLike[str]"]) -> Table:
 
 
 def parse(text: str) -> Table:
-    """Reads a table from its JSON. Raises TableError for what is no table.
+    """Reads a table from JSON text. Raises TableError if it is not a table.
 
-    It refuses what the reader in Go refuses: unknown fields, names that stand twice, numbers that JSON has not, sizes,
-    times and gains that can't be, series and intervals out of order.
+    Like the Go reader it refuses unknown fields, duplicate names, NaN and infinity, impossible sizes, times and
+    gains, and series or intervals out of order.
     """
     if len(text) > MAX_BYTES or len(text.encode(errors="surrogatepass")) > MAX_BYTES:
         raise TableError(f"more than {MAX_BYTES} bytes")
@@ -235,6 +258,7 @@ def parse(text: str) -> Table:
     series: List[Series] = []
     for i, item in enumerate(o.list("series", _MAX_SERIES, null=True)):
         series.append(_series(_Object(item, f"series {i + 1}"), version))
+    advice = o.list("advice", _MAX_SERIES, default=()) if version > 3 else ()
     created = o.text("created")
     if not _is_time(created):
         raise TableError(f"created is {created[:80]!r}, expected a time as in 2006-01-02T15:04:05Z")
@@ -247,7 +271,7 @@ def parse(text: str) -> Table:
         if last is not None and _order(s.product) < _order(last.product):
             raise TableError(f"series {s.product} stands after {last.product}, expected ascending kernel, dtype, weights, layout, n and k")
         at[s.product] = last = s
-    return Table(SCHEMA, created, validators, tuple(series), at)
+    return Table(SCHEMA, created, validators, tuple(series), tuple(_advice(_Object(item, f"advice {i + 1}"), version) for i, item in enumerate(advice)), at)
 
 
 def _order(p: Product) -> Tuple[Any, ...]:
@@ -255,7 +279,7 @@ def _order(p: Product) -> Tuple[Any, ...]:
 
 
 def _pairs(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
-    """An object of JSON, in which each name stands once."""
+    """A JSON object; duplicate names are an error."""
     out = dict(pairs)
     if len(out) < len(pairs):
         seen = set()
@@ -274,7 +298,7 @@ _TIME = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-
 
 
 def _is_time(text: str) -> bool:
-    """Whether a text is a time as RFC 3339 has it, in capitals and without leap seconds."""
+    """Whether a text is an RFC 3339 time, in capitals and without leap seconds."""
     found = _TIME.fullmatch(text)
     if not found:
         return False
@@ -287,7 +311,7 @@ def _is_time(text: str) -> bool:
 
 
 class _Object:
-    """A JSON object whose fields are taken one by one; done() refuses what is left."""
+    """A JSON object whose fields are taken one by one; done() refuses unused fields."""
 
     def __init__(self, value: Any, where: str):
         if not isinstance(value, dict):
@@ -295,7 +319,7 @@ class _Object:
         self.fields, self.where = value, where
 
     def take(self, name: str, default: Any, kind: str, of: Tuple[type, ...]) -> Any:
-        """A field's value; None as default makes the field a required one."""
+        """A field's value; the default None makes the field required."""
         if name not in self.fields:
             if default is None:
                 raise TableError(f"{self.where} has no {name}")
@@ -309,7 +333,7 @@ class _Object:
         return str(self.take(name, default, "text", (str,)))
 
     def word(self, name: str, default: Optional[str] = None) -> str:
-        """A text that can be a name."""
+        """A field that is a valid name."""
         return _word(self.text(name, default), f"{self.where}: {name}")
 
     def whole(self, name: str, default: Optional[int] = None, least: int = 0, most: int = _MAX_SIZE) -> int:
@@ -319,7 +343,7 @@ class _Object:
         return int(n)
 
     def number(self, name: str) -> float:
-        """A number from 0 on that a float64 holds."""
+        """A number of at least 0 that fits a float64."""
         value = self.take(name, None, "number", (int, float))
         try:
             x = float(value)
@@ -360,7 +384,7 @@ def _name(value: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    """A value in a message: a number of some thousand digits is no text at all."""
+    """A value for a message, shortened: Python refuses to print very long numbers."""
     if isinstance(value, int) and abs(value) >= 1 << 128:
         return "a number of over 38 digits"
     return repr(value)[:80]
@@ -374,7 +398,7 @@ def _word(text: str, where: str) -> str:
     return text
 
 
-# Control characters, halves of surrogates, and what stands for bytes that are no text.
+# Control characters, surrogate halves, and replacements for invalid bytes.
 _UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffd]")
 
 
@@ -403,7 +427,7 @@ def _validators(o: _Object, version: int, gemmaudit: str) -> Validators:
 
 def _series(o: _Object, version: int) -> Series:
     kernel, dtype = o.word("kernel"), o.word("dtype")
-    # Before version 3 a series named neither, and its weights were [K,N].
+    # Before version 3 a series had neither, and its weights were [K,N].
     layout, weights = (o.text("layout"), o.word("weights", "")) if version > 2 else (KN, "")
     product = Product(kernel, dtype, layout, o.whole("n", least=1), o.whole("k", least=1), weights)
     o.where = f"series {product}"
@@ -434,6 +458,18 @@ def _series(o: _Object, version: int) -> Series:
     return Series(product, default, tuple(intervals), tuple(i.last for i in intervals), from_m, to_m, served)
 
 
+def _advice(o: _Object, version: int) -> Advice:
+    product = Product(o.word("kernel"), o.word("dtype"), o.text("layout"), o.whole("n", least=1), o.whole("k", least=1), o.word("weights", ""))
+    a = Advice(product, o.text("kind"), o.whole("pad_to"), o.text("pad"), o.whole("extra_bytes", 0), _proof(o.object("proof"), version))
+    size = {"pad-n": product.n, "pad-k": product.k}.get(a.kind, a.pad_to)
+    if not product.kernel or not product.dtype or product.layout not in (KN, NK) or a.pad_to <= size:
+        raise TableError(f"{o.where}: {a.kind[:20]!r} to {a.pad_to} of {product}, expected pad-n or pad-k to a larger size")
+    if a.pad != IN_PLACE and (a.pad != COPIED or a.kind == "pad-n"):
+        raise TableError(f"{o.where}: pad is {a.pad[:20]!r}, expected {IN_PLACE}, or {COPIED} with pad-k")
+    o.done()
+    return a
+
+
 def _interval(o: _Object, version: int) -> Interval:
     first, last = o.whole("from"), o.whole("to")
     if first < 1 or last < first:
@@ -450,7 +486,7 @@ def _interval(o: _Object, version: int) -> Interval:
             raise TableError(f"{o.where}: proof at m{p.m}, expected ascending m inside the interval")
         proofs.append(p)
     step, filled = o.whole("step", 0), o.flag("filled") if version > 3 else False
-    # It begins at a measured M, or right behind that at which the interval before it ends.
+    # It begins at a measured M, or right after the previous interval.
     if step > 1 and (last - first) % step and (last - first + 1) % step:
         raise TableError(f"{o.where}: step {step} does not lead from one end to the other")
     if filled and step > 1:
@@ -483,7 +519,7 @@ def _numerics(o: _Object) -> Numerics:
 
 _DIRECT = Action()
 
-# The fields that an action of a kind has, all of them.
+# All fields of each kind of action.
 _FIELDS = {DIRECT: (), SPLIT: ("first",), PAD: ("pad_to", "pad"), KERNEL: ("kernel",), ALGORITHM: ("kernel", "algorithm")}
 
 
@@ -503,7 +539,7 @@ def _action(o: _Object, version: int) -> Action:
     if kind == SPLIT and not first:
         raise TableError(f"{o.where}: a split with 0 leading parts")
     if kind == DIRECT:
-        return _DIRECT  # of which tables have many
+        return _DIRECT  # tables have many of them
     if "kernel" in fields and not kernel:
         raise TableError(f"{o.where}: no name of a kernel")
     pad = o.text("pad", IN_PLACE if kind == PAD else "")

@@ -1,25 +1,27 @@
-"""Applies a table to the linear layers of a model: products run in parts, or padded, as the table says.
+"""Applies a table to the linear layers of a model: products run split or padded as in the table.
 
     import gemmaudit.torch
     print(gemmaudit.torch.patch(model, "table.json"))
     ...
     gemmaudit.torch.unpatch(model)
 
-For inference: where a gradient is wanted, layers run as they are. They do so too, with a warning, where the
-device, the version of the library, or the layout of the weights is another one than the table's; and without one
-where an action can't be told to PyTorch, as another kernel can't (an algorithm of cuBLASLt can, by PyTorch's
-TunableOp: `gemmaudit table convert --to tunableop`). What changes only times, such as a power limit, is not
-looked at: `gemmaudit table check` does, and measures.
+For inference. In these cases layers run unchanged:
 
-A layer follows the table as long as its product is the one that was patched: dense tensors of the same type, size,
-layout and device, outside of autocast, of torch.func's transforms and of export. Everything else is the plain product.
+- a gradient is needed
+- the device, the library version or the weight layout differs from the table (with a warning)
+- PyTorch cannot run the action, such as another kernel. Algorithms of cuBLASLt work through TunableOp:
+  `gemmaudit table convert --to tunableop`.
+- tensors differ from the patched product in type, size, layout or device, or are not dense
+- under autocast, torch.func transforms or export
 
-Layers work in CUDA graphs, which keep the launches of the rows that they were captured with, and under
-torch.compile, which sees one operator, gemmaudit::linear. Padding in place happens where the input's own storage
-has room behind its rows; where it has none, such an entry is passed over, as it was proven without a copy.
+Conditions that change only times, such as a power limit, are not compared: use `gemmaudit table check`.
 
-copy.deepcopy of a patched model follows the table too. What is pickled or saved does not, and loads without this
-package: patch it where it is loaded. A state_dict is that of the model as it was.
+Layers work in CUDA graphs, which keep the captured launches, and under torch.compile, which sees one operator,
+gemmaudit::linear. A pad in place needs spare rows in the input's storage and is skipped without them, because it
+was measured without a copy.
+
+copy.deepcopy of a patched model follows the table too. A pickled or saved model does not, and loads without this
+package: patch it after loading. The state_dict does not change.
 """
 from __future__ import annotations
 
@@ -42,15 +44,15 @@ from .table import COPIED, DIRECT, KN, NK, PAD, SPLIT, Action, Product, Series, 
 
 
 class TableWarning(UserWarning):
-    """A table, or a part of it, is not applied."""
+    """A table or a part of it is not applied."""
 
 
 class Patched(NamedTuple):
-    """What `patch` did."""
+    """Result of `patch`."""
 
     #: names of the layers that follow the table
     layers: Tuple[str, ...]
-    #: how many intervals of the table's series for these layers PyTorch runs, and how many it can't be told
+    #: intervals of these layers that PyTorch runs, and that it cannot run
     applied: int
     passed_over: int
 
@@ -59,17 +61,16 @@ class Patched(NamedTuple):
             return "no layer follows the table"
         which = ", ".join(self.layers) if len(self.layers) < 4 else f"{self.layers[0]} to {self.layers[-1]}"
         words = f"{len(self.layers)} layers follow" if len(self.layers) > 1 else "1 layer follows"
-        return f"{words} the table ({which}); intervals: {self.applied} apply, {self.passed_over} do not"
+        return f"{words} the table ({which}); intervals: {self.applied} apply, {self.passed_over} skipped (another kernel)"
 
 
 _DTYPES = {torch.bfloat16: "bf16", torch.float16: "fp16", torch.float32: "fp32"}
 
 
 def dtype_name(dtype: torch.dtype, device: Union[str, torch.device] = "cuda") -> str:
-    """A type as tables name it, with the precision that products of fp32 have on a device; empty for one that
-    tables don't have."""
+    """The name of a type in tables, including the fp32 precision of the device; "" for other types."""
     if dtype == torch.float32:
-        # Names of settings that PyTorch has from 2.9 on. Those before raise where a program uses the later ones.
+        # Settings of PyTorch 2.9 and later. The older ones raise if a program uses the new ones.
         backend: Any = torch.backends.cuda if torch.device(device).type == "cuda" else torch.backends.mkldnn
         precision = backend.matmul.fp32_precision
         if precision not in ("none", "ieee"):
@@ -78,7 +79,7 @@ def dtype_name(dtype: torch.dtype, device: Union[str, torch.device] = "cuda") ->
 
 
 def layout_of(weight: torch.Tensor) -> str:
-    """How a linear layer's weight of n by k lies in memory; empty where it is neither layout."""
+    """The layout of a linear layer's n by k weight; "" for other layouts."""
     if weight.layout is not torch.strided or weight.is_nested or weight.dim() != 2:
         return ""
     n, k = weight.shape
@@ -95,7 +96,7 @@ def _usable(action: Action) -> bool:
 
 
 def _room(x: torch.Tensor, rows: int) -> bool:
-    """Whether the storage of the rows of x goes on for so many rows."""
+    """Whether the storage of x has room for so many rows."""
     held = x.untyped_storage().nbytes() // x.element_size()
     return bool(x.stride() == (x.shape[1], 1) and x.storage_offset() + rows * x.shape[1] <= held)
 
@@ -108,10 +109,9 @@ def _multiply(x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor
 
 
 def execute(action: Action, x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor] = None) -> torch.Tensor:
-    """x · weightᵀ + bias for rows x, as the action says; as it is where the action does not apply.
+    """x · weightᵀ + bias for rows x, with the action if it applies.
 
-    Parts of a split are written into one output, which records no gradient. A padded product's output has room
-    behind its rows.
+    Parts of a split are written into one output without gradient. The output of a padded product has spare rows.
     """
     m, k = x.shape
     n = weight.shape[0]
@@ -140,13 +140,13 @@ def execute(action: Action, x: torch.Tensor, weight: torch.Tensor, bias: Optiona
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """A series, and the weights that follow it."""
+    """A series and the weights that follow it."""
 
     series: Series
     device: torch.device
     dtype: torch.dtype
     stride: Tuple[int, int]
-    #: by which the operator is told of it: the same in every process for the same series
+    #: identifies the plan for the operator; the same in every process for the same series
     number: int
 
     @classmethod
@@ -158,13 +158,13 @@ class _Plan:
         return self
 
     def changes(self, x: torch.Tensor) -> bool:
-        """Whether the table has something to do for the rows of x. It seldom has, so this is asked before all else."""
+        """Whether the table has an action for the rows of x. Rarely true, so it is checked first."""
         if type(x) is not torch.Tensor or torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
             return False
         return _usable(self.series.lookup(x.numel() // self.series.product.k))
 
     def follows(self, x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor]) -> bool:
-        """Whether x · weightᵀ + bias is a product that the plan is for."""
+        """Whether the plan is for the product x · weightᵀ + bias."""
         for t in (x, weight) if bias is None else (x, weight, bias):
             if type(t) is not torch.Tensor and type(t) is not torch.nn.Parameter:
                 return False
@@ -183,21 +183,21 @@ class _Plan:
         return out.view(*x.shape[:-1], product.n)
 
 
-# Plans of layers, by their numbers. A layer keeps its plan alive.
+# Plans by number. A layer keeps its plan alive.
 _plans: "WeakValueDictionary[int, _Plan]" = WeakValueDictionary()
 
 
 def _observed(x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor]) -> bool:
-    """Whether the product is differentiated, transformed, cast or recorded, so that it has to be PyTorch's own."""
+    """Whether the product is differentiated, transformed, cast or recorded and must be PyTorch's own."""
     tensors = (x, weight) if bias is None else (x, weight, bias)
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
         return True
-    # torch.compile takes "is not None" of its own stand-in for the interpreter as true.
+    # Under torch.compile, "is not None" is true for its interpreter object.
     transformed = not isinstance(peek_interpreter_stack(), type(None))
     if transformed or torch.is_autocast_enabled(x.device.type):
         return True
     if torch.compiler.is_compiling():
-        exporting: bool = torch.compiler._is_exporting_flag  # is_exporting() is true of all that PyTorch 2.11 compiles
+        exporting: bool = torch.compiler._is_exporting_flag  # is_exporting() is always true when PyTorch 2.11 compiles
         return exporting
     return any(forward_ad.unpack_dual(t).tangent is not None for t in tensors)  # type: ignore[no-untyped-call]
 
@@ -206,7 +206,7 @@ def _observed(x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor
 def _linear(x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor], plan: int) -> torch.Tensor:
     if plan < 0:
         raise ValueError(f"gemmaudit::linear: plan is {plan}, expected that of a layer that follows a table")
-    # A compiled graph may outlive the layers that followed the plan: the product is the plain one then.
+    # A compiled graph may outlive its layers: then compute the plain product.
     held = _plans.get(plan)
     if held is not None and held.follows(x, weight, bias):
         return held.run(x, weight, bias).contiguous()
@@ -219,13 +219,13 @@ def _(x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor], plan:
 
 
 class Linear(torch.nn.Linear):
-    """A linear layer that follows a table: the class that `patch` gives to layers, and `unpatch` takes back."""
+    """A linear layer that follows a table. `patch` sets this class, `unpatch` removes it."""
 
     _gemmaudit_plan: Optional[_Plan] = None
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        # Classes derived from this one, as parametrizations and sharding derive them, compute their weights; a hook may
-        # have kept this method of a layer that is unpatched since.
+        # Derived classes (parametrizations, sharding) compute their weights. A hook may have kept this method after
+        # unpatch.
         plan = self._gemmaudit_plan if type(self) is Linear else None
         if plan is None:
             return torch.nn.Linear.forward(self, input)
@@ -245,7 +245,7 @@ class Linear(torch.nn.Linear):
         return other
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        # From protocol 2 on pickle insists on the object's own class.
+        # Protocol 2 and later insist on the object's own class.
         made: Any = super().__reduce_ex__(1)
         make, (mine, *base), state = made
         state = {name: value for name, value in state.items() if name != _PLAN}
@@ -259,11 +259,11 @@ _PLAN = "_gemmaudit_plan"
 
 
 def patch(model: torch.nn.Module, table: Union[Table, str, "os.PathLike[str]"], kernel: Optional[str] = None) -> Patched:
-    """Has the model's linear layers follow a table, or that of a file, until `unpatch`.
+    """Makes the model's linear layers follow a table or table file until `unpatch`.
 
-    `kernel` is the kernel that PyTorch runs, as the table names it: by default cublas on a GPU, and on a CPU
-    the one kernel of the table. What keeps layers from following the table is warned of. Layers with a forward of
-    their own, as hooks set it, keep it and run as they are; a forward that is set later may call the patched one.
+    `kernel` is PyTorch's kernel by its name in the table: by default cublas on a GPU, and on a CPU the only kernel of
+    the table. Warns if layers cannot follow the table. Layers with their own forward, as hooks set it, keep it and
+    run unchanged; a forward set later may call the patched one.
     """
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"model is a {type(model).__name__}, expected a torch.nn.Module")
@@ -275,16 +275,16 @@ def patch(model: torch.nn.Module, table: Union[Table, str, "os.PathLike[str]"], 
     layers = [(name, m) for name, m in model.named_modules() if type(m) is torch.nn.Linear and isinstance(m.weight, torch.Tensor)]
     devices = {m.weight.device for _, m in layers}
     if len(devices) > 1:
-        _warn(f"the model lies on {len(devices)} devices, a table holds for one: its layers run as they are")
+        _warn(f"the model is on {len(devices)} devices, a table is for one: its layers run unchanged")
         return Patched((), 0, 0)
     for device in devices:
         if device.type not in ("cuda", "cpu"):
-            _warn(f"the model lies on {device}, tables are of GPUs and CPUs: its layers run as they are")
+            _warn(f"the model is on {device}, tables are for GPUs and CPUs: its layers run unchanged")
             return Patched((), 0, 0)
         different = conditions(table, device)
         if different:
             words = "; ".join(f"{name} {held!r}, here {here!r}" for name, held, here in different)
-            _warn(f"the table was measured under other conditions ({words}): layers run as they are")
+            _warn(f"the table was measured under other conditions ({words}): layers run unchanged")
             return Patched((), 0, 0)
         kernel = kernel or _kernel(table, device)
     names: List[str] = []
@@ -312,18 +312,18 @@ def patch(model: torch.nn.Module, table: Union[Table, str, "os.PathLike[str]"], 
         module.__class__ = Linear
         names.append(name)
     if others:
-        _warn(f"the table's weights lie in the other layout than those of {len(others)} layers, as {others[0]}: they run as they are")
+        _warn(f"the table has the other weight layout for {len(others)} layers, such as {others[0]}: they run unchanged")
     if owners:
-        _warn(f"{len(owners)} layers have a forward of their own, as {owners[0]}: they run as they are (patch before hooks are added)")
+        _warn(f"{len(owners)} layers have their own forward, such as {owners[0]}: they run unchanged (patch before you add hooks)")
     if not names and not others and not owners:
-        _warn(f"the table has no product of the model by {kernel or 'any kernel'}: its layers run as they are")
+        _warn(f"the table has no product of the model for {kernel or 'any kernel'}: its layers run unchanged")
     actions = [i.action for plan in plans.values() for i in plan.series.intervals if i.action.kind != DIRECT]
     applied = sum(map(_usable, actions))
     return Patched(tuple(names), applied, len(actions) - applied)
 
 
 def unpatch(model: torch.nn.Module) -> None:
-    """Has the model's layers run as they did before `patch`."""
+    """Undoes `patch`."""
     for module in model.modules():
         if type(module) is Linear:
             module.__class__ = torch.nn.Linear  # type: ignore[assignment]
@@ -331,18 +331,18 @@ def unpatch(model: torch.nn.Module) -> None:
 
 
 def _followed(model: torch.nn.Module) -> List[Series]:
-    """The series of each layer that follows a table."""
+    """The series of each patched layer."""
     return [m._gemmaudit_plan.series for m in model.modules() if type(m) is Linear and m._gemmaudit_plan is not None]
 
 
 def _sure(action: Action) -> bool:
-    """Whether an action applies wherever its rows lie: padding in place needs room behind them."""
+    """Whether an action always applies: a pad in place needs spare rows."""
     return action.kind == SPLIT or action.kind == PAD and action.pad == COPIED
 
 
 def sizes(model: torch.nn.Module, most: int = 1 << 20) -> Tuple[int, ...]:
-    """The ms, up to most, that stand for a patched model's table: where a layer runs in parts or is padded with
-    a copy, the ends and the middle of the interval and where it was proven."""
+    """Representative m up to most for a patched model: the ends, the middle and the measured m of each interval with
+    a split or a copied pad."""
     found = set()
     for series in {id(s): s for s in _followed(model)}.values():
         for i in series.intervals:
@@ -354,7 +354,7 @@ def sizes(model: torch.nn.Module, most: int = 1 << 20) -> Tuple[int, ...]:
 
 
 def saving(model: torch.nn.Module, m: int) -> float:
-    """Seconds that the table promises to save of a pass of m rows through all layers of a patched model, by the proof
+    """Seconds that the table saves in a pass of m rows through all layers of a patched model, by the measurement
     nearest to m of each product."""
     total = 0.0
     for series in _followed(model):

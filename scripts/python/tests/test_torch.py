@@ -188,17 +188,17 @@ class Warned(unittest.TestCase):
         self.left_alone(table("cpu", ALL, threads=torch.get_num_threads() + 1), "threads ")
 
     def test_layout(self):
-        self.left_alone(table("cpu", ALL, layout="kn"), "in the other layout than those of 1 layers, as 0")
+        self.left_alone(table("cpu", ALL, layout="kn"), "the other weight layout for 1 layers, such as 0")
         turned = torch.nn.Sequential(torch.nn.Linear(K, N))
         turned[0].weight = torch.nn.Parameter(turned[0].weight.detach().t().contiguous().t())
-        self.left_alone(table("cpu", ALL), "in the other layout", turned)
+        self.left_alone(table("cpu", ALL), "the other weight layout", turned)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             patching.patch(turned, table("cpu", ALL, layout="kn"), "library")
 
     def test_no_product(self):
-        self.left_alone(table("cpu", ALL, dtype="bf16"), "no product of the model by library")
-        self.left_alone(table("cpu", ALL), "no product of the model by cublas", kernel="cublas")
+        self.left_alone(table("cpu", ALL, dtype="bf16"), "no product of the model for library")
+        self.left_alone(table("cpu", ALL), "no product of the model for cublas", kernel="cublas")
 
     def test_library(self):
         found = gemmaudit.Validators(device="card", libraries={"cublas": "13.1.0"})

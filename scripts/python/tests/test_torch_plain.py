@@ -128,16 +128,16 @@ class Told(Case):
             path.write_text("{}")
             with self.assertRaisesRegex(gemmaudit.TableError, "table.json: table has no schema"):
                 patching.patch(model, path)
-        self.follows(model)  # which a table that can't be read leaves as it was
+        self.follows(model)  # an unreadable table leaves the model unchanged
         with self.assertRaisesRegex(TypeError, r"table is a dict, expected the path of a table in JSON, or what gemmaudit.read returns"):
             patching.patch(model, {})
         with self.assertRaisesRegex(TypeError, r"model is a function, expected a torch.nn.Module"):
             patching.patch(lambda x: x, table("cpu", ALL))
 
     def test_printed(self):
-        for layers, want in (((), "no layer follows the table"), (("0",), "1 layer follows the table (0); intervals: 3 apply, 1 do not"),
-                             (("a", "b"), "2 layers follow the table (a, b); intervals: 3 apply, 1 do not"),
-                             (("a", "b", "c", "d"), "4 layers follow the table (a to d); intervals: 3 apply, 1 do not")):
+        for layers, want in (((), "no layer follows the table"), (("0",), "1 layer follows the table (0); intervals: 3 apply, 1 skipped (another kernel)"),
+                             (("a", "b"), "2 layers follow the table (a, b); intervals: 3 apply, 1 skipped (another kernel)"),
+                             (("a", "b", "c", "d"), "4 layers follow the table (a to d); intervals: 3 apply, 1 skipped (another kernel)")):
             self.assertEqual(str(patching.Patched(layers, 3, 1)), want)
 
     def test_plans_end_with_their_layers(self):
@@ -148,7 +148,7 @@ class Told(Case):
         for _ in range(20):
             patching.patch(model, table("cpu", ALL), "library")
             numbers.add(model[0]._gemmaudit_plan.number)
-        self.assertEqual(len(numbers), 1)  # so that compiled code that names it stays good
+        self.assertEqual(len(numbers), 1)  # compiled code that refers to it stays valid
         self.assertEqual(len(patching._plans), before + 1)
         patching.unpatch(model)
         gc.collect()
@@ -166,7 +166,7 @@ class Told(Case):
 
     def test_precision(self):
         kept = torch.backends.cuda.matmul.fp32_precision
-        torch.backends.cuda.matmul.fp32_precision = "tf32"  # after which PyTorch refuses to tell allow_tf32
+        torch.backends.cuda.matmul.fp32_precision = "tf32"  # PyTorch then refuses to read allow_tf32
         try:
             self.assertEqual(patching.dtype_name(torch.float32), "tf32")
             self.assertEqual(patching.dtype_name(torch.float32, "cpu"), "fp32")
@@ -201,7 +201,7 @@ class Forwards(Case):
         model = torch.nn.Sequential(torch.nn.Linear(K, N), torch.nn.Linear(K, N))
         self.hook(model[0])
         before = dict(vars(model[0]))
-        with self.assertWarnsRegex(patching.TableWarning, "1 layers have a forward of their own, as 0: they run as they are"):
+        with self.assertWarnsRegex(patching.TableWarning, "1 layers have their own forward, such as 0: they run unchanged"):
             self.assertEqual(patching.patch(model, table("cpu", ALL), "library").layers, ("1",))
         x = torch.randn(12, K)
         self.same(model[0], lambda x: torch.nn.Linear.forward(model[0], x) + 1, x)
@@ -225,7 +225,7 @@ class Forwards(Case):
     def test_unpatch(self):
         patched, plain = self.models()
         before = {name: vars(m).keys() for name, m in plain.named_modules()}
-        patching.patch(patched, table("cpu", ALL), "library")  # takes the first one's place
+        patching.patch(patched, table("cpu", ALL), "library")  # replaces the first patch's table
         self.assertEqual(repr(patched), repr(plain))
         self.follows(patched)
         patching.unpatch(patched)
@@ -263,7 +263,7 @@ class Kept(Case):
         x = torch.randn(12, K)
         for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
             text = pickle.dumps(patched, protocol)
-            self.assertNotIn(b"gemmaudit", text)  # so that it loads where this package is not
+            self.assertNotIn(b"gemmaudit", text)  # it then loads without this package
             loaded = pickle.loads(text)
             self.assertEqual([type(m) for m in loaded.modules()], [type(m) for m in plain.modules()])
             self.assertEqual(vars(loaded[0]).keys(), vars(plain[0]).keys())

@@ -1,16 +1,15 @@
-// The CUDA driver API as far as gorgonia.org/cu v0.9.6 and this package need it,
-// written down from the documented ABI of CUDA 12, which later drivers still
-// export. It takes the place of NVIDIA's header, whose CUDA 13 form no longer fits
-// gorgonia.org/cu, so that a build needs nothing from NVIDIA.
+// The part of the CUDA driver API that gorgonia.org/cu v0.9.6 and this package use, from the documented ABI
+// of CUDA 12, which later drivers still export. It replaces NVIDIA's header, whose CUDA 13 version does not
+// fit gorgonia.org/cu. A build therefore needs no files from NVIDIA.
 #ifndef GEMMAUDIT_CUDA_H
 #define GEMMAUDIT_CUDA_H
 
-// No path of this folder gets into what a debugger reads: gorgonia.org/cu asks for that, and two
-// clones build the same program.
-#line 11 "cuda.h"
+// Keeps this folder's path out of debug information, as gorgonia.org/cu requires, and makes builds
+// reproducible.
+#line 10 "cuda.h"
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h> // gorgonia.org/cu calls free with no header but this one
+#include <stdlib.h> // gorgonia.org/cu calls free and includes only this header
 
 #include "cuda_enums.h"
 
@@ -110,7 +109,7 @@ typedef struct CUDA_MEMSET_NODE_PARAMS_st {
   size_t width, height;
 } CUDA_MEMSET_NODE_PARAMS;
 
-// The first form, which goes with the first form of cuGraphAddKernelNode.
+// The first version, for the first version of cuGraphAddKernelNode.
 typedef struct CUDA_KERNEL_NODE_PARAMS_st {
   CUfunction func;
   unsigned int gridDimX, gridDimY, gridDimZ;
@@ -120,7 +119,7 @@ typedef struct CUDA_KERNEL_NODE_PARAMS_st {
   void **extra;
 } CUDA_KERNEL_NODE_PARAMS;
 
-// The second form, by which a node is read (CUDA_KERNEL_NODE_PARAMS_v2).
+// The second version, for reading nodes (CUDA_KERNEL_NODE_PARAMS_v2).
 typedef struct {
   CUfunction func;
   unsigned int gridDimX, gridDimY, gridDimZ;
@@ -162,7 +161,7 @@ typedef struct CUlaunchConfig_st {
   unsigned int numAttrs;
 } CUlaunchConfig;
 
-// The driver wants a tensor map at a multiple of 64 bytes.
+// The driver requires tensor maps at multiples of 64 bytes.
 typedef struct CUtensorMap_st {
   uint64_t opaque[16];
 } CUtensorMap;

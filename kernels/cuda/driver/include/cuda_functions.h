@@ -1,7 +1,7 @@
-// The driver's functions, each with the symbol that the driver exports for the form
-// declared here and the types of its parameters. Included with two macros defined:
-// GA_CUDA for what gorgonia.org/cu refers to, GA_CUDA_NEEDED for what the program
-// can't do without: a driver that lacks one of those is refused by name.
+// The driver's functions, with the symbol that the driver exports for the declared version, and the parameter
+// types. Include it with two macros defined: GA_CUDA for functions that gorgonia.org/cu references,
+// GA_CUDA_NEEDED for those the program requires. A driver without one of the latter is rejected with the
+// function's name.
 
 // As in cuda.h.
 #line 8 "cuda_functions.h"

@@ -33,16 +33,16 @@ static const entry table[] = {
 
 enum { ENTRIES = sizeof table / sizeof table[0] };
 
-// What slots hold before the driver is open, and where it has no such function.
-// They take no arguments: callers clean up after themselves on both architectures.
+// Slots point here before the driver is open, and for functions that it lacks. It takes no arguments: the
+// caller cleans up on both architectures.
 CUresult ga_cuda_unopened(void) { return CUDA_ERROR_NOT_INITIALIZED; }
 static CUresult missing(void) { return CUDA_ERROR_NOT_FOUND; }
 
-// The last is where a guest of Windows finds its host's driver.
+// The last is the host's driver in a Windows guest.
 static const char *const places[] = {"libcuda.so.1", "libcuda.so", "/usr/lib/wsl/lib/libcuda.so.1"};
 
-// The oldest driver API with which binaries of the embedded kernels load: within
-// one major version the driver takes binaries of every minor one.
+// The oldest driver API that loads binaries of the embedded kernels: within one major version the driver
+// loads binaries of every minor one.
 enum { LEAST_VERSION = 12000 };
 
 static char reason[768];
@@ -58,7 +58,7 @@ static void fail_with_code(const char *what, CUresult code, const char *meaning)
            meaning[0] ? "; " : "", meaning);
 }
 
-// meaning_of says what can be done about the errors of cuInit that people meet.
+// meaning_of returns advice for the common errors of cuInit.
 static const char *meaning_of(CUresult code) {
   switch (code) {
     case CUDA_ERROR_NO_DEVICE: return "there is a driver but no GPU, or CUDA_VISIBLE_DEVICES hides it";
@@ -99,7 +99,7 @@ static void open_driver(void) {
     snprintf(reason, sizeof reason, "%s is no CUDA driver: it has no cuInit", path[0] ? path : places[0]);
     return;
   }
-  // The version comes first: what an old driver lacks is its age's fault.
+  // Check the version first: an old driver may lack functions.
   int version = 0;
   CUresult code = cuDriverGetVersion(&version);
   if (code == CUDA_SUCCESS && version < LEAST_VERSION) {
@@ -111,7 +111,7 @@ static void open_driver(void) {
     snprintf(reason, sizeof reason, "the driver (%s) lacks %s", path, lacking);
     return;
   }
-  // Images for GPU machines bring a driver, or a stub of one, to machines without a GPU.
+  // Images for GPU machines bring a driver, or a stub, to machines without a GPU.
   code = init(0);
   broken = code != CUDA_SUCCESS && code != CUDA_ERROR_NO_DEVICE && code != CUDA_ERROR_STUB_LIBRARY;
   if (code != CUDA_SUCCESS) fail_with_code("the driver does not start", code, meaning_of(code));
@@ -126,9 +126,8 @@ int ga_cuda_broken(void) { return broken; }
 
 const char *ga_cuda_path(void) { return path[0] ? path : NULL; }
 
-// gorgonia.org/cu calls cuInit when the program starts and ends the process on an
-// error. So this one always succeeds; ga_cuda_open does what its name says, when a
-// command asks for devices.
+// gorgonia.org/cu calls cuInit at program start and exits on an error. This one always succeeds; ga_cuda_open
+// does the work when a command needs devices.
 CUresult cuInit(unsigned int flags) {
   (void)flags;
   return CUDA_SUCCESS;

@@ -1,7 +1,6 @@
-// One trampoline and one slot for each function of the driver. A trampoline jumps
-// to where its slot points and leaves arguments and stack as they are, so it serves
-// every signature. Symbols are hidden: libraries that are opened later must find
-// the driver's own functions, not these.
+// One trampoline and one slot for each driver function. A trampoline jumps to its slot's address and keeps
+// arguments and stack, so it serves every signature. Symbols are hidden: libraries opened later must find the
+// driver's own functions, not these.
 
 #if defined(__x86_64__)
 
@@ -26,7 +25,7 @@ ga_slot_\name:
 
 #elif defined(__aarch64__)
 
-// x16 is free between a call and the function that it reaches.
+// x16 is free between a call and its target.
 .macro ga_trampoline name
   .text
   .p2align 4

@@ -1,4 +1,4 @@
-// Package fittest makes cards and times for tests of what is fitted to times.
+// Package fittest makes cards and times for tests of fits.
 package fittest
 
 import (
@@ -11,18 +11,14 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/cudatest"
 )
 
-// Reference is the card that fits begin at.
+// Reference returns the starting card of fits.
 func Reference(t testing.TB) *calibration.Card {
 	t.Helper()
-	c, err := calibration.Nearest(cudatest.H200.CC, cudatest.H200.SMs, cudatest.H200.Bandwidth)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return calibration.Nearest(cudatest.H200.CC, cudatest.H200.SMs, cudatest.H200.Bandwidth)
 }
 
-// Another is a card whose constants are off by up to a third from those of the reference, in
-// all models or in those named.
+// Another returns a card whose constants differ from the reference's by up to a third, in all models or in
+// the named ones.
 func Another(t testing.TB, models ...string) *calibration.Card {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -40,10 +36,11 @@ func Another(t testing.TB, models ...string) *calibration.Card {
 	return c
 }
 
-// Times are what the candidates of families take on a card whose models are right but for
-// noise: of those expected to take less than 1.6 times the fastest, for every case that keep
-// takes, up to so many cases; 0 stands for all of the grid.
-func Times(t testing.TB, on *calibration.Card, noise float64, cases int, keep func(c candidates.Case, family string) bool) []candidates.Time {
+// Times simulates the candidates' times on a card whose models are exact except for noise. It includes
+// candidates below 1.6 times the fastest expected one, for up to `cases` cases that keep accepts; 0 means the
+// whole grid.
+func Times(t testing.TB, on *calibration.Card, noise float64, cases int,
+	keep func(c candidates.Case, family string) bool) []candidates.Time {
 	t.Helper()
 	restore, err := calibration.Try(on)
 	if err != nil {
@@ -69,7 +66,8 @@ func Times(t testing.TB, on *calibration.Card, noise float64, cases int, keep fu
 			for i, e := range expected {
 				if e.Seconds < 1.6*best {
 					s := e.Seconds * math.Exp(noise*rng.NormFloat64())
-					all = append(all, candidates.Time{Case: c, Family: family, Index: i, Label: e.Label, Seconds: s, Interval: [2]float64{0.99 * s, 1.01 * s}})
+					all = append(all, candidates.Time{Case: c, Family: family, Index: i, Label: e.Label, Seconds: s,
+						Interval: [2]float64{0.99 * s, 1.01 * s}})
 					found = true
 				}
 			}
@@ -83,5 +81,5 @@ func Times(t testing.TB, on *calibration.Card, noise float64, cases int, keep fu
 	return all
 }
 
-// Few keeps gemv and decode attention, of which much is planned in little time.
+// Few keeps gemv and decode attention, which have many plans that are fast to compute.
 func Few(_ candidates.Case, family string) bool { return family == "gemv" || family == "decode" }

@@ -11,8 +11,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// TestCoreKernelsRefuse: each type is refused where the architecture, or the kernel,
-// lacks it, with a reason; and so is what can't be indexed.
 func TestCoreKernelsRefuse(t *testing.T) {
 	for _, f := range []gemm.Family{Naive{}, Tiled{}} {
 		for _, c := range []struct {
@@ -26,20 +24,21 @@ func TestCoreKernelsRefuse(t *testing.T) {
 			{cudatest.H200, kernels.FP8, ""}, {cudatest.H200, kernels.BF16, ""},
 			{cudatest.H200, kernels.TF32, "tf32 is a format of tensor cores, which " + f.Name() + " does not use"},
 		} {
-			if got := f.Supports(c.a, gemm.Problem{Problem: cudatest.Normalized(t, 5, 7, 9, c.d)}); got != c.want {
+			if got := f.Supports(c.a, gemm.Problem{Task: cudatest.Normalized(t, 5, 7, 9, c.d)}); got != c.want {
 				t.Errorf("%s, %s on %d: %q, want %q", f.Name(), c.d, c.a.CC, got, c.want)
 			}
 		}
-		if got := f.Supports(cudatest.H200, gemm.Problem{Problem: cudatest.Normalized(t, 1, 1, math.MaxInt32, kernels.INT8)}); !strings.Contains(got, "beyond") {
+		if got := f.Supports(cudatest.H200,
+			gemm.Problem{Task: cudatest.Normalized(t, 1, 1, math.MaxInt32, kernels.INT8)}); !strings.Contains(got, "beyond") {
 			t.Errorf("%s: K of 2^31-1: %q", f.Name(), got)
 		}
-		if got := f.Supports(cudatest.H200, gemm.Problem{Problem: cudatest.Normalized(t, 1<<30, 1<<30, 1, kernels.INT8)}); !strings.Contains(got, "tiles") {
+		if got := f.Supports(cudatest.H200,
+			gemm.Problem{Task: cudatest.Normalized(t, 1<<30, 1<<30, 1, kernels.INT8)}); !strings.Contains(got, "tiles") {
 			t.Errorf("%s: 2^60 outputs: %q", f.Name(), got)
 		}
 	}
 }
 
-// TestTiledChoosesTiles: large tiles once they fill the GPU, small ones before.
 func TestTiledChoosesTiles(t *testing.T) {
 	for _, c := range []struct {
 		a       planning.Arch
@@ -58,16 +57,16 @@ func TestTiledChoosesTiles(t *testing.T) {
 	}
 }
 
-// TestCoreModels: the model knows what no kernel can beat: a tiled product is slower
-// than the multipliers and than memory, and naive is slower than tiled.
+// The model respects physical limits. A tiled product is slower than the multipliers and memory allow, and
+// naive is slower than tiled.
 func TestCoreModels(t *testing.T) {
 	for _, a := range cudatest.Archs {
 		for _, d := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.INT8} {
 			for _, m := range []int{1, 16, 200, 1000, 8192} {
 				p := cudatest.Normalized(t, m, 4096, 4096, d)
 				tiledSeconds := Tiled{}.Plan(a, gemm.NewProblem(p, 16, 16)).Seconds
-				floor := p.Shape.FLOPs() / 2 / (planning.CoreRate(a, d) * float64(a.SMs) * a.ClockMHz * 1e6)
-				if memory := p.Shape.Bytes(d) / a.Bandwidth; tiledSeconds < max(floor, memory) {
+				floor := p.Shape().FLOPs() / 2 / (planning.CoreRate(a, d) * float64(a.SMs) * a.ClockMHz * 1e6)
+				if memory := p.Shape().Bytes(d) / a.Bandwidth; tiledSeconds < max(floor, memory) {
 					t.Errorf("%d, %s, m%d: tiled in %g s, the least is %g and %g", a.CC, d, m, tiledSeconds, floor, memory)
 				}
 				if naiveSeconds := (Naive{}).Plan(a, gemm.NewProblem(p, 16, 16)).Seconds; m >= 200 && naiveSeconds < 2*tiledSeconds {
@@ -78,8 +77,6 @@ func TestCoreModels(t *testing.T) {
 	}
 }
 
-// TestTiledAlignment: operands that lack a chunk's alignment take the path that loads
-// element by element.
 func TestTiledAlignment(t *testing.T) {
 	for _, c := range []struct {
 		d     kernels.DType

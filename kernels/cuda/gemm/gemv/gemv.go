@@ -1,4 +1,4 @@
-// Package gemv plans products of few rows of A, at the speed of memory.
+// Package gemv plans memory-bound products of few rows of A.
 package gemv
 
 import (
@@ -11,21 +11,21 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// Family is gemv.cu: up to eight rows of A, B read once and kept nowhere.
+// Family is gemv.cu: up to eight rows of A; B is read once and not cached.
 type Family struct{}
 
-// Most is how many rows of A one pass over B serves: the columns of mma.sync.
+// Most is the maximum rows of A in one pass over B: the columns of mma.sync.
 const Most = 8
 
-// Name is the name by which the kernel is selected.
+// Name implements [planning.Family].
 func (Family) Name() string { return "gemv" }
 
-// Describe is one line for people.
+// Describe implements [planning.Family].
 func (Family) Describe(planning.Arch) string {
 	return "M up to 8 at the speed of memory: 16-byte loads straight into mma.sync's fragments, K split over a block's warps"
 }
 
-// Supports returns why p can't run on a, empty when it can.
+// Supports implements [planning.Family].
 func (Family) Supports(a planning.Arch, p gemm.Problem) string {
 	if p.M > Most {
 		return fmt.Sprintf("takes up to %d rows of A, not %d", Most, p.M)
@@ -36,18 +36,16 @@ func (Family) Supports(a planning.Arch, p gemm.Problem) string {
 	if p.K > (math.MaxInt32-4096)/p.DType.Size() {
 		return fmt.Sprintf("a row of K %d is beyond 2 GiB", p.K)
 	}
-	return planning.SizeReason(p.Problem, Most, Rows)
+	return planning.SizeReason(p.Task, Most, Rows)
 }
 
-// Rows is how many rows of B a block has, and gemvStep how many bytes of each a warp
-// takes in a step.
+// Rows is the number of B's rows per block, Step the bytes of each that a warp reads per step.
 const Rows, Step = 16, 256
 
-// gemvChoice is how many steps' weights are in flight, and how many warps lie beside each
-// other along K.
+// gemvChoice is the number of steps in flight and the number of warps along K.
 type gemvChoice struct{ ahead, warps int }
 
-// choices: on CUDA cores, sums take the registers that a second step would need.
+// choices omits a second step on CUDA cores, where the sums need its registers.
 func (Family) choices(d kernels.DType) []gemvChoice {
 	var all []gemvChoice
 	for _, warps := range []int{4, 6, 8} {
@@ -59,8 +57,8 @@ func (Family) choices(d kernels.DType) []gemvChoice {
 	return all
 }
 
-// resident is how many blocks share a multiprocessor: registers decide, 80 a thread, or
-// 120 with two steps in flight and where CUDA cores multiply.
+// resident returns the blocks per multiprocessor. Registers limit them: 80 per thread, or 120 with two steps
+// in flight or on CUDA cores.
 func (c gemvChoice) resident(a planning.Arch, d kernels.DType) int {
 	registers, threads := 80, 2048
 	if d == kernels.FP32 || c.ahead == 2 {
@@ -76,37 +74,34 @@ func (c gemvChoice) resident(a planning.Arch, d kernels.DType) int {
 	return max(1, min(65536/(registers*block), threads/block, 16))
 }
 
-// model is the constants of gemv.cu's times.
 type model struct {
-	// Clock is the part of the highest clock that is left under load.
+	// Clock is the fraction of the highest clock under load.
 	Clock float64 `constant:"clock" unit:"1"`
-	// Start is what a launch takes beside its work.
+	// Start is the fixed cost of a launch.
 	Start float64 `constant:"start" unit:"cycles"`
-	// Latency is the time between two steps of a warp: how long a load takes, and the products of
-	// one row of A. Row is what each further row adds, Convert what fp8 does: mma.sync of these
-	// kernels takes it as fp16. With few bytes in flight that decides, else memory; Overlap is
-	// the p of the p-norm of both.
+	// Latency is the time between two steps of a warp: a load and the products of one row of A. Row is the
+	// cost of each further row. Convert is the cost of fp8, which these kernels' mma.sync takes as fp16.
+	// Latency dominates with few bytes in flight, otherwise memory; Overlap is the p of their p-norm.
 	Latency float64 `constant:"latency" unit:"cycles"`
 	Row     float64 `constant:"row" unit:"cycles"`
 	Convert float64 `constant:"convert" unit:"cycles"`
 	Overlap float64 `constant:"overlap" unit:"1"`
-	// Ahead is what a second step in flight is worth: much of the time a warp waits
-	// for its first.
+	// Ahead is the gain from a second step in flight.
 	Ahead float64 `constant:"ahead" unit:"1"`
-	// Partial is the part of the time of a step that passes where K ends before it begins for some
-	// of a block's warps, or inside of it.
+	// Partial is the fraction of a step's time that passes if K ends inside it, or before it for some of a
+	// block's warps.
 	Partial float64 `constant:"partial" unit:"1"`
-	// Wave is what it takes to begin each further round of blocks.
+	// Wave is the startup cost of each further round of blocks.
 	Wave float64 `constant:"wave" unit:"cycles"`
-	// Issue is the part of the cycles in which CUDA cores multiply.
+	// Issue is the fraction of cycles when CUDA cores multiply.
 	Issue float64 `constant:"issue" unit:"1"`
 }
 
 var models = calibration.Of[model]("gemv")
 
-// seconds is what the model expects of one launch. Blocks run in rounds; those of the last have few bytes in flight
-// where they are few.
-func (c gemvChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
+// seconds returns the modeled time of a launch. Blocks run in rounds; a small last round has few bytes in
+// flight.
+func (c gemvChoice) seconds(a planning.Arch, p kernels.Task) float64 {
 	m := models.For(a.CC, a.SMs, a.Bandwidth)
 	blocks, slots := planning.DivideUp(p.N, Rows), c.resident(a, p.DType)*a.SMs
 	clock := a.LoadClock(m.Clock)
@@ -121,7 +116,7 @@ func (c gemvChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
 	}
 	rowBytes, stepBytes := p.K*p.DType.Size(), c.warps*Step
 	covered := float64(planning.DivideUp(rowBytes, stepBytes)*stepBytes) / float64(rowBytes)
-	bytes := p.Shape.Bytes(p.DType) / float64(blocks) * (1 + m.Partial*(covered-1))
+	bytes := p.Shape().Bytes(p.DType) / float64(blocks) * (1 + m.Partial*(covered-1))
 	round := func(blocks int) float64 {
 		if blocks == 0 {
 			return 0
@@ -137,22 +132,22 @@ func (c gemvChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
 		t += float64(full) * round(slots)
 	}
 	if p.DType == kernels.FP32 {
-		t = max(t, p.Shape.FLOPs()/2/(planning.CoreRate(a, p.DType)*float64(a.SMs)*a.ClockMHz*1e6*m.Issue))
+		t = max(t, p.Shape().FLOPs()/2/(planning.CoreRate(a, p.DType)*float64(a.SMs)*a.ClockMHz*1e6*m.Issue))
 	}
 	return t + (m.Start+float64(planning.DivideUp(blocks, slots)-1)*m.Wave)/clock
 }
 
-// tiling is how a product is divided: a block's warps share its rows of B along K, and add
-// up what they have before they leave.
-func (c gemvChoice) tiling(a planning.Arch, p kernels.Problem) kernels.Tiling {
+// tiling returns the division of a product: a block's warps split K for the same rows of B and sum at the
+// end.
+func (c gemvChoice) tiling(a planning.Arch, p kernels.Task) kernels.Tiling {
 	return kernels.Tiling{
 		Tile:  [3]int{tokens(p), Rows, c.warps * Step / p.DType.Size()},
 		Waves: planning.Waves(a, planning.DivideUp(p.N, Rows), c.resident(a, p.DType)), Split: 1,
 	}
 }
 
-// tokens is how many rows of A the kernel for p has room for.
-func tokens(p kernels.Problem) int {
+// tokens is the kernel's variant: the maximum rows of A.
+func tokens(p kernels.Task) int {
 	if p.DType != kernels.FP32 {
 		return Most
 	}
@@ -163,32 +158,31 @@ func tokens(p kernels.Problem) int {
 	return n
 }
 
-// Candidates are the plans of all choices.
+// Candidates implements [planning.Chooser].
 func (g Family) Candidates(a planning.Arch, p gemm.Problem) []gemm.Plan {
 	var plans []gemm.Plan
 	for _, c := range g.choices(p.DType) {
 		plans = append(plans, gemm.Plan{
 			Label:   fmt.Sprintf("%d warps %d ahead", c.warps, c.ahead),
-			Tiling:  c.tiling(a, p.Problem),
+			Tiling:  c.tiling(a, p.Task),
 			Stages:  c.ahead,
 			Slots:   c.resident(a, p.DType) * a.SMs,
-			Seconds: c.seconds(a, p.Problem),
+			Seconds: c.seconds(a, p.Task),
 			Bind:    func(at gemm.Addresses) []planning.Call { return []planning.Call{c.call(a, p, at)} },
 		})
 	}
 	return plans
 }
 
-// Plan decides how p, which is supported, runs on a.
+// Plan implements [planning.Family].
 func (g Family) Plan(a planning.Arch, p gemm.Problem) gemm.Plan {
 	return planning.Fastest(g.Candidates(a, p))
 }
 
-// call launches gemv.cu: struct Params there.
 func (c gemvChoice) call(a planning.Arch, p gemm.Problem, at gemm.Addresses) planning.Call {
-	const padding = 4 // sums beside a block's rows
+	const padding = 4 // padding between rows of sums
 	k := planning.Call{
-		Kernel: fmt.Sprintf("ga_gemv_%s_%dx%d", p.DType, c.ahead, tokens(p.Problem)),
+		Kernel: fmt.Sprintf("ga_gemv_%s_%dx%d", p.DType, c.ahead, tokens(p.Task)),
 		Grid:   planning.Dim3{X: planning.DivideUp(p.N, Rows)}, Block: planning.Dim3{X: 32 * c.warps},
 		Shared: c.warps * Most * (Rows + padding) * 4, Overlap: a.CC >= 90,
 	}

@@ -24,14 +24,14 @@ func TestGemvSupports(t *testing.T) {
 		{turing, 1, 4096, kernels.INT8, ""},
 		{turing, 1, 4096, kernels.BF16, "bf16 needs compute capability 8.0, this GPU has 7.5"},
 	} {
-		if got := (Family{}).Supports(c.a, gemm.Problem{Problem: cudatest.Normalized(t, c.m, 64, c.k, c.d)}); got != c.reason {
+		if got := (Family{}).Supports(c.a, gemm.Problem{Task: cudatest.Normalized(t, c.m, 64, c.k, c.d)}); got != c.reason {
 			t.Errorf("m%d k%d %s: %q, want %q", c.m, c.k, c.d, got, c.reason)
 		}
 	}
 }
 
-// TestGemvDecisions: two steps in flight where blocks are few; where they are many, one,
-// so that more blocks run at once, and warps so that the last round is full. Measured so on an H200.
+// Two steps in flight for few blocks; for many, one step, so more blocks are resident, and warps that fill
+// the last round. Measured on an H200.
 func TestGemvDecisions(t *testing.T) {
 	for _, c := range []struct {
 		m, n, k int
@@ -47,12 +47,11 @@ func TestGemvDecisions(t *testing.T) {
 	} {
 		p := cudatest.Normalized(t, c.m, c.n, c.k, c.d)
 		if got := (Family{}).Plan(cudatest.H200, gemm.NewProblem(p, 16, 16)).Label; got != c.label {
-			t.Errorf("%v %s: %q, want %q", p.Shape, c.d, got, c.label)
+			t.Errorf("%v %s: %q, want %q", p.Shape(), c.d, got, c.label)
 		}
 	}
 }
 
-// TestGemvCall: the launch as gemv.cu's struct Params has it.
 func TestGemvCall(t *testing.T) {
 	p := cudatest.Normalized(t, 3, 100, 70, kernels.FP32)
 	p.LDA, p.LDC = 71, 101
@@ -64,7 +63,8 @@ func TestGemvCall(t *testing.T) {
 	}
 	old := planning.Arch{CC: 86, SMs: 84, SharedMax: 99 << 10, ClockMHz: 1860, Bandwidth: 936e9}
 	p.DType = kernels.INT8
-	if k := (gemvChoice{ahead: 2, warps: 8}).call(old, gemm.NewProblem(p, 16, 4), gemm.Addresses{}); k.Kernel != "ga_gemv_int8_2x8" || k.Overlap || k.Grid.X != 7 {
+	if k := (gemvChoice{ahead: 2, warps: 8}).call(old, gemm.NewProblem(p, 16, 4), gemm.Addresses{}); k.Kernel != "ga_gemv_int8_2x8" ||
+		k.Overlap || k.Grid.X != 7 {
 		t.Errorf("call %+v", k)
 	}
 }

@@ -16,16 +16,17 @@ import (
 // compute capability 9.0 only.
 type Family struct{}
 
-// Name is the name by which the kernel is selected.
+// Name implements [planning.Family].
 func (Family) Name() string { return "hopper" }
 
-// Describe is one line for people.
+// Describe implements [planning.Family].
 func (Family) Describe(planning.Arch) string {
-	return fmt.Sprintf("TMA and wgmma, producer and consumer warpgroups, persistent grid, clusters, stream-K; %d tiles of fp16 and others for small M",
+	return fmt.Sprintf("TMA and wgmma, producer and consumer warpgroups, persistent grid, clusters, stream-K; %d tiles of fp16 and "+
+		"others for small M",
 		len(hopperTiles(kernels.FP16)))
 }
 
-// Supports returns why p can't run on a, empty when it can.
+// Supports implements [planning.Family].
 func (Family) Supports(a planning.Arch, p gemm.Problem) string {
 	switch {
 	case p.DType == kernels.FP32:
@@ -35,27 +36,27 @@ func (Family) Supports(a planning.Arch, p gemm.Problem) string {
 	case p.LDA > planning.LargestExtent || p.LDC > planning.LargestExtent:
 		return fmt.Sprintf("a leading dimension is beyond %d", planning.LargestExtent)
 	}
-	return planning.SizeReason(p.Problem, 96, 96)
+	return planning.SizeReason(p.Task, 96, 96)
 }
 
-// hopperTile is one shape that hopper.cu was built in.
 type hopperTile struct {
 	rows, cols int  // of wgmma
-	transposed bool // the rows are columns of C, the columns rows
-	turns      bool // each consumer has a tile of its own
-	direct     bool // C leaves from registers
+	transposed bool // wgmma's rows are columns of C
+	turns      bool // each consumer has its own tile
+	direct     bool // C is stored from registers
 }
 
-// The tiles by type: of 16 bits, of fp8, of tf32 and of integers.
+// The tiles by type: 16 bits, fp8, tf32 and integers.
 var (
-	hopperHalves = slices.Concat(lieAlong(true, hopperTilesBy16, hopperTilesTall, hopperTilesBetween, hopperTilesLarge), hopperTilesCoarse, hopperTilesCoarseBetween,
+	hopperHalves = slices.Concat(lieAlong(true, hopperTilesBy16, hopperTilesTall, hopperTilesBetween, hopperTilesLarge), hopperTilesCoarse,
+		hopperTilesCoarseBetween,
 		inTurns(lieAlong(true, hopperTilesTurns)))
-	hopperFP8      = slices.Concat(lieAlong(true, hopperTilesBy16, hopperTilesTall), hopperTilesCoarse, inTurns(lieAlong(true, hopperTilesTurns)))
+	hopperFP8 = slices.Concat(lieAlong(true, hopperTilesBy16, hopperTilesTall), hopperTilesCoarse,
+		inTurns(lieAlong(true, hopperTilesTurns)))
 	hopperWords    = lieAlong(false, hopperTilesBy16, hopperTilesWords)
 	hopperIntegers = fromRegisters(slices.Concat(hopperWords, inTurns(lieAlong(false, hopperTilesTurns))))
 )
 
-// lieAlong are the tiles of lists, transposed or not, in order of their extents.
 func lieAlong(transposed bool, lists ...[]hopperTile) []hopperTile {
 	tiles := slices.Concat(lists...)
 	for i := range tiles {
@@ -65,7 +66,6 @@ func lieAlong(transposed bool, lists ...[]hopperTile) []hopperTile {
 	return tiles
 }
 
-// inTurns are tiles of which each consumer has one of its own.
 func inTurns(tiles []hopperTile) []hopperTile {
 	for i := range tiles {
 		tiles[i].turns = true
@@ -73,7 +73,6 @@ func inTurns(tiles []hopperTile) []hopperTile {
 	return tiles
 }
 
-// fromRegisters are tiles whose C leaves without boxes.
 func fromRegisters(tiles []hopperTile) []hopperTile {
 	for i := range tiles {
 		tiles[i].direct = true
@@ -81,8 +80,8 @@ func fromRegisters(tiles []hopperTile) []hopperTile {
 	return tiles
 }
 
-// hopperTiles are the tiles of a type. C of 16 bits can be stored transposed, by which
-// columns, which come in every multiple of 8 or 16, lie along M, which can be anything.
+// hopperTiles returns the tiles of a type. C of 16 bits can be stored transposed. Columns, which have a
+// granularity of 8 or 16, then lie along M, which can have any size.
 func hopperTiles(d kernels.DType) []hopperTile {
 	switch d {
 	case kernels.FP16, kernels.BF16:
@@ -92,27 +91,26 @@ func hopperTiles(d kernels.DType) []hopperTile {
 	case kernels.INT8:
 		return hopperIntegers
 	}
-	return hopperWords // integers have no wgmma of 56, 72 or 88 columns
+	return hopperWords // integer wgmma has no 56, 72 or 88 columns
 }
 
-// dividesColumns says that the consumers divide the tile's columns, since its rows, in 64s, are
-// an odd number, or its columns more than wgmma has.
+// dividesColumns reports whether consumers split the tile's columns: if its rows are an odd multiple of 64,
+// or its columns exceed wgmma's maximum.
 func (t hopperTile) dividesColumns() bool {
 	return !t.turns && (t.rows%(64*hopperConsumers) != 0 || t.cols > 256)
 }
 
-// What hopper.cu fixes.
+// Constants of hopper.cu.
 const (
 	hopperStepBytes = 128 // of K
 	hopperThreads   = 384
 	hopperConsumers = 2
-	hopperBoxRows   = 16 // of the boxes through which C leaves, two a warp
+	hopperBoxRows   = 16 // of C's store boxes, two a warp
 
-	hopperMostBoxRows = 256 // of an operand, by TMA
+	hopperMostBoxRows = 256 // maximum rows of a TMA operand box
 	hopperBoxes       = 2 * 4 * hopperConsumers * hopperBoxRows * hopperStepBytes
 )
 
-// boxes is the bytes through which C leaves.
 func (t hopperTile) boxes() int {
 	if t.direct {
 		return 0
@@ -120,12 +118,12 @@ func (t hopperTile) boxes() int {
 	return hopperBoxes
 }
 
-// stages is how many fit beside the boxes of eight warps, up to six.
+// stages returns how many stages fit next to the boxes of eight warps, up to six.
 func (t hopperTile) stages() int {
 	return min(6, (planning.Shared90-1024-128-t.boxes())/((t.rows+t.cols)*hopperStepBytes))
 }
 
-// shared is the ring, the boxes, two barriers a stage, and room to align it all.
+// shared returns the bytes of the ring, boxes, two barriers per stage, and alignment padding.
 func (t hopperTile) shared() int {
 	return t.stages()*((t.rows+t.cols)*hopperStepBytes+16) + t.boxes() + 1024
 }
@@ -141,31 +139,28 @@ func (t hopperTile) kernel(d kernels.DType) string {
 	return s
 }
 
-// extent is how far wgmma's rows and columns go.
-func (t hopperTile) extent(p kernels.Problem) (rows, cols int) {
+func (t hopperTile) extent(p kernels.Task) (rows, cols int) {
 	if t.transposed {
 		return p.N, p.M
 	}
 	return p.M, p.N
 }
 
-// hopperPair says how the two blocks of a cluster lie.
 type hopperPair int
 
 const (
 	single     hopperPair = iota
-	stacked               // one below the other, of the same columns
+	stacked               // adjacent rows, the same columns
 	sideBySide            //, of the same rows
 )
 
-// hopperChoice is a tile and how the work is dealt out.
 type hopperChoice struct {
 	hopperTile
 	pair               hopperPair
 	rowTiles, colTiles int // of a cluster
 	steps              int // of K
 	clusters           int // in the grid
-	split              int // tiles that are cut along K
+	split              int // tiles that are split along K
 }
 
 func (c hopperChoice) size() int {
@@ -175,9 +170,9 @@ func (c hopperChoice) size() int {
 	return 2
 }
 
-// choose takes the least expected time under the power limit, and returns that at the clock under load. Of most choices it
-// takes no more than their bound to see that they are slower than the one whose bound is the lowest.
-func (f Family) choose(a planning.Arch, p kernels.Problem) (best hopperChoice, seconds float64) {
+// choose returns the choice with the least expected time under the power limit, and its time at the clock
+// under load. A lower bound rejects most choices early.
+func (f Family) choose(a planning.Arch, p kernels.Task) (best hopperChoice, seconds float64) {
 	var first hopperChoice
 	var fastest tilePace
 	lowest, paces := math.Inf(1), tilePaces(a, p.DType)
@@ -199,7 +194,6 @@ func (f Family) choose(a planning.Arch, p kernels.Problem) (best hopperChoice, s
 	return best, seconds
 }
 
-// tilePaces are the paces of the tiles of a type, in their order.
 func tilePaces(a planning.Arch, d kernels.DType) []tilePace {
 	m := wideModels.For(a.CC, a.SMs, a.Bandwidth)
 	tiles := hopperTiles(d)
@@ -210,8 +204,8 @@ func tilePaces(a planning.Arch, d kernels.DType) []tilePace {
 	return paces
 }
 
-// each yields every tile, single and in pairs, whole and with the last rounds cut, with its pace.
-func (Family) each(a planning.Arch, p kernels.Problem, paces []tilePace, yield func(c hopperChoice, t tilePace)) {
+// each yields every tile with its pace: single and in pairs, whole and with the last rounds split.
+func (Family) each(a planning.Arch, p kernels.Task, paces []tilePace, yield func(c hopperChoice, t tilePace)) {
 	for i, t := range hopperTiles(p.DType) {
 		for _, pair := range []hopperPair{single, stacked, sideBySide} {
 			c := hopperChoice{hopperTile: t, pair: pair, steps: planning.DivideUp(p.K*p.DType.Size(), hopperStepBytes)}
@@ -239,11 +233,11 @@ func (Family) each(a planning.Arch, p kernels.Problem, paces []tilePace, yield f
 	}
 }
 
-// hopperLeast is how many steps a cluster must at least get of the tiles that are cut.
+// hopperLeast is the minimum steps per cluster of split tiles.
 const hopperLeast = 8
 
-// splits are the numbers of tiles that are worth cutting: none, those of the last,
-// incomplete round, and those of the last two.
+// splits returns the useful numbers of split tiles: zero, the last, incomplete round, and the last two
+// rounds.
 func (c hopperChoice) splits(a planning.Arch) (splits [3]int, count int) {
 	tiles, clusters := c.rowTiles*c.colTiles, a.SMs/c.size()
 	rest := tiles % clusters
@@ -261,9 +255,9 @@ func (c hopperChoice) splits(a planning.Arch) (splits [3]int, count int) {
 	return splits, count
 }
 
-// label is "128x256 stages 4 cluster 2x1 split 60 of 120": rows and columns of C, ring, how the
-// blocks of a cluster lie in C, and how many of the tiles are cut along K. "turns" follows the
-// tile where each consumer has one of its own.
+// label is "128x256 stages 4 cluster 2x1 split 60 of 120": rows and columns of C, ring, arrangement of a
+// cluster's blocks in C, and how many of the tiles are split along K. "turns" follows the tile if each
+// consumer has its own.
 func (c hopperChoice) label() string {
 	stages := c.stages()
 	m, n, down := c.rows, c.cols, c.pair == stacked
@@ -289,7 +283,6 @@ func (c hopperChoice) label() string {
 	return s
 }
 
-// tiling is what the label says, in numbers; clusters walk over the tiles.
 func (c hopperChoice) tiling(a planning.Arch, d kernels.DType) kernels.Tiling {
 	t := kernels.Tiling{
 		Tile:  [3]int{c.rows, c.cols, hopperStepBytes / d.Size()},
@@ -299,35 +292,36 @@ func (c hopperChoice) tiling(a planning.Arch, d kernels.DType) kernels.Tiling {
 		t.Tile[0], t.Tile[1], t.Orientation = c.cols, c.rows, kernels.OrientationTransposed
 	}
 	if c.split > 0 {
-		t.Split = 2 // a tile has as many parts as clusters meet in it
+		t.Split = 2 // a tile has as many parts as clusters that share it
 	}
 	return t
 }
 
-// What the ring's consumers and the walk over the tiles are told.
+// Parameters of the ring's consumers and the tile walk.
 const (
 	hopperGroup, hopperGroupOnce = 8, 4 // rows of tiles that are walked together
-	hopperLead                   = 2    // steps by which the first consumer is ahead, or before its last at which one yields
+	hopperLead                   = 2    // steps of the first consumer's lead, and before its last step at which a consumer yields
 )
 
-// Plan decides how p, which is supported, runs on a.
+// Plan implements [planning.Family].
 func (f Family) Plan(a planning.Arch, p gemm.Problem) gemm.Plan {
-	c, seconds := f.choose(a, p.Problem)
+	c, seconds := f.choose(a, p.Task)
 	return planning.Fastest(append([]gemm.Plan{c.plan(a, p, seconds)}, smallMPlans(a, p)...))
 }
 
-// Candidates are the plans among which plan chooses.
+// Candidates implements [planning.Chooser].
 func (f Family) Candidates(a planning.Arch, p gemm.Problem) []gemm.Plan {
 	var plans []gemm.Plan
-	f.each(a, p.Problem, tilePaces(a, p.DType), func(c hopperChoice, t tilePace) { plans = append(plans, c.plan(a, p, c.seconds(a, p.Problem, t.step))) })
+	f.each(a, p.Task, tilePaces(a, p.DType),
+		func(c hopperChoice, t tilePace) { plans = append(plans, c.plan(a, p, c.seconds(a, p.Task, t.step))) })
 	return append(plans, smallMPlans(a, p)...)
 }
 
 func (c hopperChoice) plan(a planning.Arch, p gemm.Problem, seconds float64) gemm.Plan {
-	// TMA takes rows that are 16 bytes aligned: A with others is copied first.
-	rows := gemm.Realign(p.Problem, p.Aligned.A < 16)
+	// TMA needs rows aligned to 16 bytes; other A is copied first.
+	rows := gemm.Realign(p.Task, p.Aligned.A < 16)
 	seconds += rows.Seconds(a)
-	// TMA writes whole groups of 16 bytes: rows of C that end inside of one would spill.
+	// TMA writes groups of 16 bytes; it would write past rows of C that end inside one.
 	out := p.DType.Output().Size()
 	storable := p.Aligned.C >= 16 && p.LDC*out%16 == 0 && p.N*out%16 == 0
 	if !storable && !c.direct {
@@ -344,12 +338,11 @@ func (c hopperChoice) plan(a planning.Arch, p gemm.Problem, seconds float64) gem
 	}
 	plan.Bind = func(at gemm.Addresses) []planning.Call {
 		calls, lda := rows.Calls(a, &at)
-		return append(calls, c.call(p.Problem, at, lda, storable))
+		return append(calls, c.call(p.Task, at, lda, storable))
 	}
 	return plan
 }
 
-// boxRows is how many of an operand's rows TMA fetches at a time.
 func boxRows(rows int) int {
 	if rows > hopperMostBoxRows {
 		return rows / 2
@@ -357,8 +350,8 @@ func boxRows(rows int) int {
 	return rows
 }
 
-// call launches hopper.cu. tma says whether it may store C.
-func (c hopperChoice) call(p kernels.Problem, at gemm.Addresses, lda int, tma bool) planning.Call {
+// call launches hopper.cu; tma allows it to store C by TMA.
+func (c hopperChoice) call(p kernels.Task, at gemm.Addresses, lda int, tma bool) planning.Call {
 	k := planning.Call{
 		Kernel: c.kernel(p.DType), Shared: c.shared(), Overlap: true,
 		Grid: planning.Dim3{X: c.clusters * c.size()}, Block: planning.Dim3{X: hopperThreads},
@@ -372,7 +365,7 @@ func (c hopperChoice) call(p kernels.Problem, at gemm.Addresses, lda int, tma bo
 	if c.transposed {
 		onRows, onCols = onCols, onRows
 	}
-	// Of what both blocks of a cluster need, each fetches half. What is too much for a box comes in two.
+	// Each block of a cluster fetches half of a common operand. Operands larger than a box take two.
 	onRows.BoxRows, onCols.BoxRows = boxRows(c.rows), boxRows(c.cols)
 	stackedBlocks := 0
 	switch c.pair {
@@ -394,8 +387,8 @@ func (c hopperChoice) call(p kernels.Problem, at gemm.Addresses, lda int, tma bo
 		k.Args.Align(64)
 		k.Args.Bytes = append(k.Args.Bytes, make([]byte, planning.TensorMapBytes)...)
 	}
-	// With one piece of work to a block there is no other tile behind which to hide C, and
-	// what neighbours share counts for more than what a whole round does.
+	// With one piece of work per block, no other tile hides the store of C, and sharing among neighbors
+	// matters more than sharing in a round.
 	lead, group := hopperLead, hopperGroup
 	if c.split == 0 && c.rowTiles*c.colTiles <= c.clusters {
 		group = hopperGroupOnce
@@ -406,7 +399,8 @@ func (c hopperChoice) call(p kernels.Problem, at gemm.Addresses, lda int, tma bo
 	rows, cols := c.extent(p)
 	k.Args.Pointer(at.C).Int64(int64(p.LDC)).Pointer(at.Scratch).Pointer(at.Flags)
 	cut := c.split * c.steps
-	k.Args.Int32(rows, cols, c.steps, c.rowTiles, c.colTiles, min(group, c.rowTiles), c.split, cut/c.clusters, cut%c.clusters, stackedBlocks, lead, aligned)
+	k.Args.Int32(rows, cols, c.steps, c.rowTiles, c.colTiles, min(group, c.rowTiles), c.split, cut/c.clusters, cut%c.clusters,
+		stackedBlocks, lead, aligned)
 	k.Args.Align(64)
 	return k
 }

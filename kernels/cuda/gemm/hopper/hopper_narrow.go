@@ -10,25 +10,21 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// hopper_narrow.cu is the kernel for small M. Narrow are its tiles, and so it is called in
-// labels, which run files hold, and in the symbols of its machine code.
-
-// smallMRows is how many rows of A the kernel for small M is considered for: with more,
-// tiles as high as wide need less of everything, but where the multiprocessors have no more than a tile each.
+// smallMRows is the maximum rows of A for hopper_narrow.cu. With more rows, wide tiles need less of every
+// resource, except when multiprocessors have at most one tile each.
 const smallMRows = 512
 
-// smallMTile is one tile shape that the kernel was built in: rows of B by rows of A.
+// smallMTile is a built tile shape, rows of B by rows of A. Labels in run files and symbols call it narrow.
 type smallMTile struct{ rows, tokens int }
 
-// What hopper_narrow.cu fixes.
+// Constants of hopper_narrow.cu.
 const (
 	smallMBlockBytes  = 128    // of K, the width of the swizzle
-	smallMWarpScratch = 8 * 80 // bytes of shared memory of a consumer warp
+	smallMWarpScratch = 8 * 80 // bytes of shared memory per consumer warp
 	smallMMostStages  = 32
-	smallMLargest     = 128 * 256 // elements of a tile
+	smallMLargest     = 128 * 256 // elements of a tile, at most
 )
 
-// depth is how many blocks of K a stage has.
 func (t smallMTile) depth() int {
 	if t.rows == 64 && t.tokens < 96 {
 		return 2
@@ -38,38 +34,36 @@ func (t smallMTile) depth() int {
 
 func (t smallMTile) stageBytes() int { return t.depth() * (t.rows + t.tokens) * smallMBlockBytes }
 
-// warps are those that consume; one more produces.
+// warps returns the consumer warps; one more produces.
 func (t smallMTile) warps() int { return t.rows / 16 }
 
-// shared is the ring, each consumer warp's scratch, and two barriers a stage.
+// shared returns the bytes of the ring, each consumer warp's scratch, and two barriers per stage.
 func (t smallMTile) shared(stages int) int {
 	return stages*(t.stageBytes()+16) + t.warps()*smallMWarpScratch
 }
 
-// smallMClusters are the shapes of clusters: tiles of different rows of B that share
-// tokens, by tiles of different tokens that share rows of B.
+// smallMClusters are cluster shapes: tiles of different rows of B that share tokens, by tiles of different
+// tokens that share rows of B.
 var smallMClusters = []struct{ rows, tokens int }{{1, 1}, {2, 1}, {4, 1}, {1, 2}, {2, 2}}
 
-// smallMChoice is a tile and how the work is dealt out.
 type smallMChoice struct {
 	smallMTile
 	clusterRows, clusterTokens int
 	stages                     int
-	steps                      int // stages of K that a tile takes
+	steps                      int // stages of K per tile
 	tokenTiles                 int // tiles of clusters along M
 	tiles                      int // of clusters
 	clusters                   int // in the grid
-	streamed                   int // tiles that are cut along K
+	streamed                   int // tiles that are split along K
 }
 
 func (c smallMChoice) size() int { return c.clusterRows * c.clusterTokens }
 
-// blocks is how many are in the grid.
 func (c smallMChoice) blocks() int { return c.clusters * c.size() }
 
-// clustersThatFit is how many clusters run at a time, one block to a multiprocessor.
-// Clusters lie within a GPC, and GPCs have odd numbers of multiprocessors to spare: of
-// four blocks, 30 of 33 clusters run side by side on an H200.
+// clustersThatFit returns the number of concurrent clusters with one block per multiprocessor. A cluster lies
+// within a GPC, and GPCs have odd numbers of multiprocessors: 30 of 33 clusters of four blocks run
+// concurrently on an H200.
 func clustersThatFit(a planning.Arch, size int) int {
 	if size > 2 {
 		return a.SMs * 10 / 11 / size
@@ -77,7 +71,6 @@ func clustersThatFit(a planning.Arch, size int) int {
 	return a.SMs / size
 }
 
-// smallMTilesOf are the tiles of a type.
 func smallMTilesOf(d kernels.DType) []smallMTile {
 	if d.Size() == 2 {
 		return smallMAllTiles
@@ -87,8 +80,7 @@ func smallMTilesOf(d kernels.DType) []smallMTile {
 
 var smallMAllTiles = slices.Concat(smallMTiles, smallMTilesBetween)
 
-// smallMChoices are the tiles, clusters and divisions of K that may be best for p.
-func smallMChoices(a planning.Arch, p kernels.Problem) []smallMChoice {
+func smallMChoices(a planning.Arch, p kernels.Task) []smallMChoice {
 	var all []smallMChoice
 	large := p.M > smallMRows
 	if largest := int64(a.SMs) * smallMLargest; large && int64(p.M)*int64(p.N) > largest {
@@ -104,8 +96,7 @@ func smallMChoices(a planning.Arch, p kernels.Problem) []smallMChoice {
 			}
 			c.tiles = c.tokenTiles * planning.DivideUp(p.N, t.rows*c.clusterRows)
 			fit := clustersThatFit(a, c.size())
-			// Parts of a box are whole groups of eight rows; tokens that are not there
-			// cost as much as others.
+			// Parts of a box are whole groups of eight rows; absent tokens cost as much as others.
 			covered := c.tokenTiles * t.tokens * cluster.tokens
 			if fit < 1 || t.tokens%(8*c.clusterRows) != 0 || covered > planning.DivideUp(p.M, 8)*8*4/3+8 || large && c.tiles > fit {
 				continue
@@ -122,9 +113,8 @@ func smallMChoices(a planning.Arch, p kernels.Problem) []smallMChoice {
 	return all
 }
 
-// cuts are pairs of how many tiles are cut and among how many clusters, where fit
-// clusters run at a time: none, each into the same number of parts, or as many as makes
-// all clusters equally busy.
+// cuts returns pairs of split tiles and grid clusters, with fit concurrent clusters: no splits, equal splits
+// of all tiles, or splits that balance all clusters.
 func (c smallMChoice) cuts(fit int) [][2]int {
 	cuts := [][2]int{{0, min(c.tiles, fit)}}
 	add := func(streamed, clusters int) {
@@ -148,14 +138,13 @@ func (c smallMChoice) cuts(fit int) [][2]int {
 	return cuts
 }
 
-// busiest is how many steps the cluster with the most to do has.
 func (c smallMChoice) busiest() int64 {
 	streamed := (int64(c.streamed)*int64(c.steps) + int64(c.clusters) - 1) / int64(c.clusters)
 	return streamed + int64(planning.DivideUp(c.tiles-c.streamed, c.clusters))*int64(c.steps)
 }
 
-// label is "narrow 16x128 stages 11 cluster 1x2 split 64 of 112": rows and columns of C,
-// ring, blocks of a cluster along both, and how many of the tiles are cut along K.
+// label is "narrow 16x128 stages 11 cluster 1x2 split 64 of 112": rows and columns of C, ring, blocks of a
+// cluster along both, and how many of the tiles are split along K.
 func (c smallMChoice) label() string {
 	s := fmt.Sprintf("narrow %dx%d stages %d", c.tokens, c.rows, c.stages)
 	if c.size() > 1 {
@@ -167,8 +156,7 @@ func (c smallMChoice) label() string {
 	return s
 }
 
-// tiling is what the label says, in numbers; B's rows are those of wgmma, so that C is
-// computed transposed.
+// tiling is the label in numbers. B's rows are wgmma's, so C is computed transposed.
 func (c smallMChoice) tiling(a planning.Arch, d kernels.DType) kernels.Tiling {
 	t := kernels.Tiling{
 		Tile:  [3]int{c.tokens, c.rows, c.depth() * smallMBlockBytes / d.Size()},
@@ -179,28 +167,27 @@ func (c smallMChoice) tiling(a planning.Arch, d kernels.DType) kernels.Tiling {
 	case c.even():
 		t.Split = c.clusters / c.tiles
 	case c.streamed > 0:
-		t.Split = 2 // a tile has as many parts as clusters meet in it
+		t.Split = 2 // a tile has as many parts as clusters that share it
 	}
 	return t
 }
 
-// smallMPlans are the plans for small M, none where p has too many rows.
+// smallMPlans returns the plans for small M, or nil if p has too many rows.
 func smallMPlans(a planning.Arch, p gemm.Problem) []gemm.Plan {
 	var plans []gemm.Plan
-	for _, c := range smallMChoices(a, p.Problem) {
+	for _, c := range smallMChoices(a, p.Task) {
 		plans = append(plans, c.plan(a, p))
 	}
 	return plans
 }
 
-// plan is the choice's, for a problem with operands so aligned.
 func (c smallMChoice) plan(a planning.Arch, p gemm.Problem) gemm.Plan {
 	plan := gemm.Plan{
 		Label: c.label(), Tiling: c.tiling(a, p.DType), Stages: c.stages, Slots: clustersThatFit(a, c.size()) * c.size(),
-		Seconds: c.seconds(a, p.Problem),
+		Seconds: c.seconds(a, p.Task),
 	}
-	// TMA takes rows that are 16 bytes aligned: A with others is copied first.
-	rows := gemm.Realign(p.Problem, p.Aligned.A < 16)
+	// TMA needs rows aligned to 16 bytes; other A is copied first.
+	rows := gemm.Realign(p.Task, p.Aligned.A < 16)
 	plan.Seconds += rows.Seconds(a)
 	plan.Scratch = rows.Copied
 	if blocks := int64(c.blocks()); c.streamed > 0 {
@@ -209,14 +196,13 @@ func (c smallMChoice) plan(a planning.Arch, p gemm.Problem) gemm.Plan {
 	}
 	plan.Bind = func(at gemm.Addresses) []planning.Call {
 		calls, lda := rows.Calls(a, &at)
-		return append(calls, c.call(p.Problem, at, lda, p.Aligned.C >= 16))
+		return append(calls, c.call(p.Task, at, lda, p.Aligned.C >= 16))
 	}
 	return plan
 }
 
-// call launches hopper_narrow.cu: struct Params there. wide says whether rows of C are
-// aligned to 16 bytes.
-func (c smallMChoice) call(p kernels.Problem, at gemm.Addresses, lda int, wide bool) planning.Call {
+// call launches hopper_narrow.cu with its struct Params. wide means that rows of C are aligned to 16 bytes.
+func (c smallMChoice) call(p kernels.Task, at gemm.Addresses, lda int, wide bool) planning.Call {
 	k := planning.Call{
 		Kernel: fmt.Sprintf("ga_hopper_%s_narrow_%dx%d", p.DType, c.rows, c.tokens),
 		Shared: c.shared(c.stages), Overlap: true,

@@ -8,61 +8,57 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// smallMModel is the constants of the kernel's times.
 type smallMModel struct {
-	// Clock is what the power limit leaves of the highest clock while multiprocessors multiply normal data. What
-	// they do by instructions takes cycles of that; L2, and what comes of it, those of the highest clock.
+	// Clock is the fraction of the highest clock under the power limit with normal data. Instruction time is
+	// in cycles of that clock; L2 and its transfers use the highest clock.
 	Clock float64 `constant:"clock" unit:"1"`
-	// Start is what a launch takes beside its work, when its predecessor lets it
-	// begin early.
+	// Start is the fixed cost of a launch that begins early, before its predecessor ends.
 	Start float64 `constant:"start" unit:"cycles"`
-	// Memory is the part of the memory's bandwidth that is reached. What clusters of
-	// other tokens fetch of the same weights at the same time costs Again of that. Memory takes longer by Few
-	// times the part of the multiprocessors that has no tile, and by Even where all tiles are cut into the same
-	// parts: then all blocks read at the same distances.
+	// Memory is the reached fraction of bandwidth. Clusters of other tokens that read the same weights at the
+	// same time cost Again of that. Memory time grows by Few times the fraction of multiprocessors without a
+	// tile, and by Even if all tiles have equal splits, because all blocks then read at the same distances.
 	Memory float64 `constant:"memory" unit:"1"`
 	Again  float64 `constant:"again" unit:"1"`
 	Few    float64 `constant:"few" unit:"1"`
 	Even   float64 `constant:"even" unit:"1"`
-	// Step is what producer and consumers take for a step, in cycles of the highest clock. Steps of two blocks of K take
-	// longer by Deep where a cluster shares operands: each waits for both blocks of all of them.
+	// Step is the producer's and consumers' fixed cost of a step, in cycles of the highest clock. Steps of
+	// two blocks of K are longer by Deep if a cluster shares operands, because each waits for both blocks of
+	// all operands.
 	Step float64 `constant:"step" unit:"cycles"`
 	Deep float64 `constant:"deep" unit:"1"`
-	// What blocks of a cluster share comes once from L2, but for tokens, which come in
-	// small boxes: Boxes of what sharing would save is lost, BoxesOfTwo where two blocks share them and nothing
-	// else: there it may be more than all. Port is what a multiprocessor takes in, shared or not.
+	// Boxes is the lost fraction of the L2 traffic that sharing in a cluster saves, because tokens come in
+	// small boxes. BoxesOfTwo is the loss if two blocks share tokens only; it may exceed 1. Port is a
+	// multiprocessor's input, shared or not.
 	Boxes      float64 `constant:"boxes" unit:"1"`
 	BoxesOfTwo float64 `constant:"boxes_of_two" unit:"1"`
 	Port       float64 `constant:"port" unit:"B/cycle"`
-	// Absent is how long the memory system takes for each token of a tile that A
-	// does not have, in every block of K: TMA is slow to fill in zeros. That shows where
-	// blocks that share operands are at the same depth of K: not in cut tiles, nor in
-	// tiles of all tokens without a cluster; nor was it found in clusters of four.
+	// Absent is the memory time for each tile token beyond A, per block of K, because TMA fills in zeros
+	// slowly. It applies if blocks that share operands are at the same depth of K. It does not apply to split
+	// tiles, to tiles of all tokens without a cluster, or, as measured, to clusters of four.
 	Absent float64 `constant:"absent" unit:"s"`
-	// Reads is how many bytes of shared memory wgmma reads in a cycle.
+	// Reads is wgmma's reads from shared memory per cycle.
 	Reads float64 `constant:"reads" unit:"B/cycle"`
-	// The resources of a multiprocessor work side by side, Overlap is the p of the p-norm of their
-	// times, and so they do with memory, Both that of theirs.
+	// The resources of a multiprocessor overlap: Overlap is the p of the p-norm of their times. Both is the p
+	// of the norm with memory.
 	Overlap float64 `constant:"overlap" unit:"1"`
 	Both    float64 `constant:"both" unit:"1"`
-	// Further blocks of a cluster along B's rows cost AlongRows times their number to
-	// the power of Further, those along tokens AlongTokens each.
+	// Further blocks of a cluster along B's rows cost AlongRows times their number to the power of Further;
+	// those along tokens cost AlongTokens each.
 	AlongRows   float64 `constant:"along_rows" unit:"cycles"`
 	Further     float64 `constant:"further" unit:"1"`
 	AlongTokens float64 `constant:"along_tokens" unit:"cycles"`
-	// Next is what it costs to go on to another tile of 64×128: its sums leave
-	// before the next products begin. Leave is that of the last tile, of 128×256.
+	// Next is the cost of another tile of 64×128, whose products wait for the previous sums to be stored.
+	// Leave is the cost of storing the last tile, for 128×256.
 	Next  float64 `constant:"next" unit:"cycles"`
 	Leave float64 `constant:"leave" unit:"cycles"`
-	// Scattered is the rate at which operands come where blocks are at different depths of K, as
-	// those of cut tiles are unless all are cut alike: the 3-norm of both times counts. Blocks that have
-	// several tiles part as well, by Rounds of that.
+	// Scattered is the rate of operands if blocks are at different depths of K, as in unevenly split tiles.
+	// It combines with the other times in a 3-norm. Blocks with several tiles drift apart as well, by the
+	// factor Rounds.
 	Scattered float64 `constant:"scattered" unit:"B/s"`
 	Rounds    float64 `constant:"rounds" unit:"1"`
-	// A cut tile costs HandOver, Part for each of its parts but one, the time in which one multiprocessor
-	// reads the parts at PartRate, and that in which L2 takes in the parts of all blocks, which come at
-	// about the same time, at AllParts; Uneven times that where clusters hold
-	// pieces of two tiles, and Behind times where whole tiles wait behind it.
+	// A split tile costs HandOver, plus Part for each part after the first. One multiprocessor reads the
+	// parts at PartRate, and L2 takes in the nearly simultaneous parts of all blocks at AllParts. Uneven
+	// multiplies the cost if clusters hold pieces of two tiles, Behind if whole tiles wait behind it.
 	HandOver float64 `constant:"hand_over" unit:"cycles"`
 	Part     float64 `constant:"part" unit:"cycles"`
 	PartRate float64 `constant:"part_rate" unit:"B/cycle"`
@@ -73,8 +69,7 @@ type smallMModel struct {
 
 var smallMModels = calibration.Of[smallMModel]("hopper_narrow")
 
-// seconds is what the model expects of one launch.
-func (c smallMChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
+func (c smallMChoice) seconds(a planning.Arch, p kernels.Task) float64 {
 	m := smallMModels.For(a.CC, a.SMs, a.Bandwidth)
 	clock := a.LoadClock(m.Clock)
 	pieces := planning.DivideUp(c.tiles-c.streamed, c.clusters) + planning.DivideUp(c.streamed, c.clusters)
@@ -97,7 +92,7 @@ func (c smallMChoice) seconds(a planning.Arch, p kernels.Problem) float64 {
 	return planning.Norm(m.Both, c.core(a, m), c.memory(a, p, m)) + beside/clock
 }
 
-// core is how long the busiest multiprocessor takes for its products, and for what they need out of L2.
+// core returns the time of the busiest multiprocessor for products and their L2 traffic.
 func (c smallMChoice) core(a planning.Arch, m *smallMModel) float64 {
 	clock := a.ClockMHz * 1e6
 	stepBytes := float64(c.depth() * smallMBlockBytes)
@@ -110,10 +105,10 @@ func (c smallMChoice) core(a planning.Arch, m *smallMModel) float64 {
 	}
 	fromL2 := planning.L2PerClock(a)
 	if c.blocks() <= a.SMs/2 {
-		fromL2 *= 2 // two multiprocessors share one way to it
+		fromL2 *= 2 // two multiprocessors share one L2 port
 	}
-	// 64 × 8 outputs, 32 bytes deep, take four cycles of the tensor cores; meanwhile wgmma
-	// reads its 64 rows and the tokens.
+	// 64 × 8 outputs, 32 bytes deep, take four tensor-core cycles, while wgmma reads its 64 rows and the
+	// tokens.
 	multiply := stepBytes / 32 * float64(c.rows/64) * max(float64(c.tokens)/2, float64(64+c.tokens)*32/m.Reads)
 	fetched := stepBytes * (float64(c.rows)/float64(c.clusterTokens) + tokens)
 	steps := float64(c.busiest())
@@ -135,10 +130,9 @@ func (c smallMChoice) core(a planning.Arch, m *smallMModel) float64 {
 	return t
 }
 
-// even says that every tile is cut into as many parts as any other.
 func (c smallMChoice) even() bool { return c.streamed == c.tiles && c.clusters%c.streamed == 0 }
 
-// idle is the part of the multiprocessors that has no tile: where none is cut, on average over the rounds.
+// idle returns the fraction of multiprocessors without a tile, averaged over rounds if no tile is split.
 func (c smallMChoice) idle(a planning.Arch) float64 {
 	if c.streamed > 0 {
 		return 1 - float64(c.blocks())/float64(a.SMs)
@@ -146,12 +140,12 @@ func (c smallMChoice) idle(a planning.Arch) float64 {
 	return 1 - float64(c.tiles*c.size())/float64(planning.DivideUp(c.tiles, c.clusters)*a.SMs)
 }
 
-// memory is how long the memory takes, 0 where its bandwidth is not known.
-func (c smallMChoice) memory(a planning.Arch, p kernels.Problem, m *smallMModel) float64 {
+// memory returns the memory time, 0 if the bandwidth is unknown.
+func (c smallMChoice) memory(a planning.Arch, p kernels.Task, m *smallMModel) float64 {
 	t := 0.
 	if a.Bandwidth > 0 {
 		again := m.Again * float64(c.tokenTiles-1) * float64(p.N) * float64(p.K) * float64(p.DType.Size())
-		t = (p.Shape.Bytes(p.DType) + again) / (a.Bandwidth * m.Memory)
+		t = (p.Shape().Bytes(p.DType) + again) / (a.Bandwidth * m.Memory)
 		t *= 1 + m.Few*c.idle(a)
 		if c.even() {
 			t *= 1 + m.Even

@@ -13,11 +13,11 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-func smallMBest(t *testing.T, a planning.Arch, p kernels.Problem) smallMChoice {
+func smallMBest(t *testing.T, a planning.Arch, p kernels.Task) smallMChoice {
 	t.Helper()
 	choices := smallMChoices(a, p)
 	if len(choices) == 0 {
-		t.Fatalf("%v: no choice", p.Shape)
+		t.Fatalf("%v: no choice", p.Shape())
 	}
 	return slices.MinFunc(choices, func(x, y smallMChoice) int {
 		switch xs, ys := x.seconds(a, p), y.seconds(a, p); {
@@ -30,32 +30,31 @@ func smallMBest(t *testing.T, a planning.Arch, p kernels.Problem) smallMChoice {
 	})
 }
 
-// TestSmallMDecisions: what measurements on an H200 found best, or within 3 % of it.
+// Choices that were best on an H200, or within 3 % of the best.
 func TestSmallMDecisions(t *testing.T) {
 	for _, c := range []struct {
 		m, n, k int
-		label   string // what it begins with
+		label   string // prefix of the label
 	}{
-		// As many whole tiles as multiprocessors can take: nothing is added up.
+		// As many whole tiles as multiprocessors: no splits.
 		{8, 14336, 4096, "narrow 8x128 stages 13"},
 		{64, 14336, 4096, "narrow 64x128 stages 9"},
 		{16, 6144, 4096, "narrow 16x64 stages 11"},
-		// Half as many tiles as multiprocessors still keep the memory busy.
+		// Half as many tiles as multiprocessors still saturate memory.
 		{16, 4096, 4096, "narrow 16x64 stages 11"},
 		// With few rows, parts of K fill the GPU.
 		{8, 1024, 4096, "narrow 8x64 stages 8 split 16 of 16"},
-		// Tokens in two halves, of blocks that share their weights.
+		// Two halves of the tokens, in blocks that share weights.
 		{96, 4096, 4096, "narrow 48x64 stages 8 cluster 2x1"},
 		{128, 4096, 4096, "narrow 64x64 stages 7 cluster 2x1"},
 	} {
 		p := cudatest.Normalized(t, c.m, c.n, c.k, kernels.BF16)
 		if got := smallMBest(t, cudatest.H200, p).label(); !strings.HasPrefix(got, c.label) {
-			t.Errorf("%v: %q, want %q", p.Shape, got, c.label)
+			t.Errorf("%v: %q, want %q", p.Shape(), got, c.label)
 		}
 	}
 }
 
-// TestSmallMBeyond: with more rows, tiles are considered where each multiprocessor has one at most, whole or in parts.
 func TestSmallMBeyond(t *testing.T) {
 	choices := func(m, n int) []smallMChoice {
 		return smallMChoices(cudatest.H200, cudatest.Normalized(t, m, n, 4096, kernels.BF16))
@@ -74,14 +73,14 @@ func TestSmallMBeyond(t *testing.T) {
 	}
 }
 
-// alone is an H200 that runs a small product again and again: its clock is near the highest.
+// alone is an H200 that repeats a small product, with its clock near the highest.
 var alone = func() planning.Arch {
 	a := cudatest.H200
 	a.LoadMHz = 1790
 	return a
 }()
 
-// TestSmallMSeconds: measured times of an H200, which the model must stay near.
+// TestSmallMSeconds compares the model with times measured on an H200.
 func TestSmallMSeconds(t *testing.T) {
 	for _, c := range []struct {
 		m, n, k      int
@@ -95,13 +94,13 @@ func TestSmallMSeconds(t *testing.T) {
 		p := cudatest.Normalized(t, c.m, c.n, c.k, kernels.BF16)
 		got := smallMBest(t, alone, p).seconds(alone, p) * 1e6
 		if got < 0.9*c.microseconds || got > 1.1*c.microseconds {
-			t.Errorf("%v: %.1f us expected, %.1f measured", p.Shape, got, c.microseconds)
+			t.Errorf("%v: %.1f us expected, %.1f measured", p.Shape(), got, c.microseconds)
 		}
 	}
 }
 
-// TestSmallMAbsent: tokens that are not there cost time where blocks share operands at
-// the same depth of K, as an H200 was measured to take 16.2 and 38.6 us for these.
+// Absent tokens cost time if blocks share operands at the same depth of K. An H200 takes 16.2 and 38.6 us for
+// these.
 func TestSmallMAbsent(t *testing.T) {
 	for _, c := range []struct {
 		m, n         int
@@ -121,16 +120,15 @@ func TestSmallMAbsent(t *testing.T) {
 			}
 			found = true
 			if got := choice.seconds(alone, p) * 1e6; got < (1-c.within)*c.microseconds || got > (1+c.within)*c.microseconds {
-				t.Errorf("%v, %s: %.1f us expected, %.1f measured", p.Shape, c.label, got, c.microseconds)
+				t.Errorf("%v, %s: %.1f us expected, %.1f measured", p.Shape(), c.label, got, c.microseconds)
 			}
 		}
 		if !found {
-			t.Errorf("%v has no %s", p.Shape, c.label)
+			t.Errorf("%v has no %s", p.Shape(), c.label)
 		}
 	}
 }
 
-// TestSmallMComparedWithWide: among all tiles, those that an H200 ran faster.
 func TestSmallMComparedWithWide(t *testing.T) {
 	for _, c := range []struct {
 		m, n, k int
@@ -146,7 +144,7 @@ func TestSmallMComparedWithWide(t *testing.T) {
 	}
 }
 
-// TestSmallMBetween: tiles between those of all types, where an H100 ran them faster, by 10 and 4 %.
+// Tiles between the common sizes, where an H100 runs them 10 and 4 % faster.
 func TestSmallMBetween(t *testing.T) {
 	for _, c := range []struct {
 		m, n  int
@@ -165,23 +163,22 @@ func TestSmallMBetween(t *testing.T) {
 	}
 }
 
-// TestSmallMCoverage walks every choice as the device does: each step of each tile is
-// done once, a cut tile by runs that follow each other, and no cluster waits for a later
-// one.
+// TestSmallMCoverage walks every choice as the device does: each step of each tile runs once, parts of a tile
+// are consecutive, and no cluster waits for a later one.
 func TestSmallMCoverage(t *testing.T) {
 	for _, s := range [][3]int{{1, 8, 8}, {16, 4096, 4096}, {100, 1000, 777}, {200, 6144, 4096}, {511, 14336, 512}, {512, 32768, 64}} {
 		p := cudatest.Normalized(t, s[0], s[1], s[2], kernels.FP16)
 		for _, c := range smallMChoices(cudatest.H200, p) {
 			if err := walkSmallM(c); err != nil {
-				t.Fatalf("%v, %s: %v", p.Shape, c.label(), err)
+				t.Fatalf("%v, %s: %v", p.Shape(), c.label(), err)
 			}
 			covered := c.tokenTiles * c.tokens * c.clusterTokens
 			rows := c.tiles / c.tokenTiles * c.rows * c.clusterRows
 			if covered < p.M || rows < p.N || c.tiles%c.tokenTiles != 0 {
-				t.Fatalf("%v, %s: %d×%d outputs", p.Shape, c.label(), covered, rows)
+				t.Fatalf("%v, %s: %d×%d outputs", p.Shape(), c.label(), covered, rows)
 			}
 			if c.shared(c.stages) > cudatest.H200.SharedMax || c.stages < min(2, c.steps) {
-				t.Fatalf("%v, %s: %d bytes of shared memory", p.Shape, c.label(), c.shared(c.stages))
+				t.Fatalf("%v, %s: %d bytes of shared memory", p.Shape(), c.label(), c.shared(c.stages))
 			}
 		}
 	}
@@ -191,7 +188,7 @@ func walkSmallM(c smallMChoice) error {
 	total := c.streamed * c.steps
 	run, rest := total/c.clusters, total%c.clusters
 	start := func(i int) int { return run*i + rest*i/c.clusters }
-	done := make([]int, c.tiles) // steps done of each tile, in the order of clusters
+	done := make([]int, c.tiles)
 	longest := 0
 	for i := range c.clusters {
 		begin, end := start(i), start(i+1)
@@ -223,7 +220,6 @@ func walkSmallM(c smallMChoice) error {
 	return nil
 }
 
-// TestSmallMCall: the launch as hopper_narrow.cu's struct Params has it.
 func TestSmallMCall(t *testing.T) {
 	p := cudatest.Normalized(t, 100, 1000, 776, kernels.FP16)
 	p.LDA, p.LDC = 777, 1001
@@ -263,7 +259,6 @@ func TestSmallMCall(t *testing.T) {
 	}
 }
 
-// TestSmallMWholeTypes: every type has a plan at every size.
 func TestSmallMWholeTypes(t *testing.T) {
 	for _, d := range kernels.DTypes() {
 		if d == kernels.FP32 {

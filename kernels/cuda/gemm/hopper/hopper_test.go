@@ -28,19 +28,18 @@ func TestHopperSupports(t *testing.T) {
 		{cudatest.H200, kernels.FP8, ""},
 		{cudatest.H200, kernels.INT8, ""},
 	} {
-		got := Family{}.Supports(c.a, gemm.Problem{Problem: cudatest.Normalized(t, 16, 16, 16, c.d)})
+		got := Family{}.Supports(c.a, gemm.Problem{Task: cudatest.Normalized(t, 16, 16, 16, c.d)})
 		if (got == "") != (c.reason == "") || !strings.Contains(got, c.reason) {
 			t.Errorf("%s on %d: %q, expected %q in it", c.d, c.a.CC, got, c.reason)
 		}
 	}
 	p := cudatest.Normalized(t, 1<<30, 1<<30, 16, kernels.FP16)
-	if got := (Family{}).Supports(cudatest.H200, gemm.Problem{Problem: p}); !strings.Contains(got, "tiles") {
+	if got := (Family{}).Supports(cudatest.H200, gemm.Problem{Task: p}); !strings.Contains(got, "tiles") {
 		t.Errorf("2^60 outputs: %q", got)
 	}
 }
 
-// TestHopperRing: all the stages that shared memory holds, more than consumers are apart,
-// and stages that begin where the swizzle's pattern does.
+// The ring fills shared memory, exceeds the consumers' distance, and aligns stages to the swizzle pattern.
 func TestHopperRing(t *testing.T) {
 	for _, d := range hopperTypes {
 		for _, tile := range hopperTiles(d) {
@@ -56,7 +55,8 @@ func TestHopperRing(t *testing.T) {
 		rows, cols, stages int
 		direct             bool
 	}{
-		{128, 256, 4, false}, {128, 128, 6, false}, {128, 176, 5, false}, {192, 192, 4, false}, {256, 120, 4, false}, {128, 192, 4, false}, {384, 128, 3, false},
+		{128, 256, 4, false}, {128, 128, 6, false}, {128, 176, 5, false}, {192, 192, 4, false}, {256, 120, 4, false}, {128, 192, 4, false},
+		{384, 128, 3, false},
 		{128, 256, 4, true}, {128, 192, 5, true}, {128, 160, 6, true},
 	} {
 		if stages := (hopperTile{rows: c.rows, cols: c.cols, direct: c.direct}).stages(); stages != c.stages {
@@ -65,7 +65,6 @@ func TestHopperRing(t *testing.T) {
 	}
 }
 
-// TestHopperBuilt: the image holds a kernel for every tile, and none of them spills.
 func TestHopperBuilt(t *testing.T) {
 	for _, d := range hopperTypes {
 		for _, tile := range hopperTiles(d) {
@@ -80,8 +79,7 @@ func TestHopperBuilt(t *testing.T) {
 	}
 }
 
-// TestHopperChoices: tiles fit the rounds of all multiprocessors, and what they leave
-// is cut along K only where that is worth its cost.
+// Tiles fill the rounds of all multiprocessors; the rest is split along K only if that pays.
 func TestHopperChoices(t *testing.T) {
 	for _, c := range []struct {
 		d       kernels.DType
@@ -91,14 +89,14 @@ func TestHopperChoices(t *testing.T) {
 	}{
 		// 128 tiles on 132 multiprocessors.
 		{kernels.BF16, 1024, 4096, 4096, "", false},
-		// 670 is 4 × 168, less two: no other height leaves so little.
+		// 670 is 4 × 168, less two: no other height has a smaller remainder.
 		{kernels.BF16, 670, 4096, 4096, "168x128t", false},
 		{kernels.FP16, 586, 4096, 14336, "152x128t", false},
-		// One round and a bit of any tile; K is long, so that cutting costs little.
+		// Slightly more than one round for any tile; K is long, so splits cost little.
 		{kernels.BF16, 256, 2304, 65536, "", true},
 		// Integers are not stored transposed.
 		{kernels.INT8, 1024, 14336, 4096, "128x128 turns", false},
-		// Of many rounds, ends of tiles count: consumers take turns.
+		// Over many rounds the ends of tiles matter: consumers take turns.
 		{kernels.INT8, 2048, 14336, 4096, "128x160 turns", false},
 		{kernels.FP8, 16384, 14336, 4096, "192x128t turns", false},
 		{kernels.BF16, 16384, 14336, 4096, "192x128t turns", false},
@@ -113,7 +111,7 @@ func TestHopperChoices(t *testing.T) {
 	}
 }
 
-// TestHopperSeconds: expectations lie where an H200 was measured, which ran the smaller products at a higher clock.
+// TestHopperSeconds compares expected times with an H200, which ran the smaller products at a higher clock.
 func TestHopperSeconds(t *testing.T) {
 	for _, c := range []struct {
 		m, n, k int
@@ -135,8 +133,7 @@ func TestHopperSeconds(t *testing.T) {
 	}
 }
 
-// hopperWalk is the walk of hopper.cu's Work over the pieces of one cluster: tile,
-// first step, end.
+// hopperWalk returns the pieces of one cluster as in hopper.cu's Work: tile, first step, end.
 func hopperWalk(c hopperChoice, cluster int) (pieces [][3]int) {
 	bound := func(cluster int) int { return cluster * c.split * c.steps / c.clusters }
 	low, high := bound(cluster), bound(cluster+1)
@@ -152,9 +149,8 @@ func hopperWalk(c hopperChoice, cluster int) (pieces [][3]int) {
 	return pieces
 }
 
-// TestHopperCoverage: every step of every tile is done once, by one cluster; sums are
-// handed over by a cluster's first piece alone, so that no two clusters wait for each
-// other, and each is taken once, by who holds the end of the tile.
+// One cluster runs each step of each tile. Only a cluster's first piece hands over sums, which prevents
+// deadlock. The cluster with the end of the tile takes each sum once.
 func TestHopperCoverage(t *testing.T) {
 	cut := 0
 	for _, d := range []kernels.DType{kernels.FP16, kernels.INT8} {
@@ -230,13 +226,13 @@ func checkHopperWalk(t *testing.T, c hopperChoice) {
 	}
 }
 
-// TestHopperArgs holds the struct against HopperParams of hopper.cu.
 func TestHopperArgs(t *testing.T) {
 	p := cudatest.Normalized(t, 1000, 4096, 520, kernels.FP16)
 	p.LDA, p.LDC = 528, 4100
 	at := gemm.Addresses{A: 0x1000, B: 0x2000, C: 0x3000, LDB: 520, Scratch: 0x4000, Flags: 0x5000}
 	c := hopperChoice{
-		hopperTile: hopperTile{rows: 128, cols: 192, transposed: true}, pair: stacked, rowTiles: 16, colTiles: 6, steps: 9, clusters: 66, split: 30,
+		hopperTile: hopperTile{rows: 128, cols: 192, transposed: true}, pair: stacked, rowTiles: 16, colTiles: 6, steps: 9, clusters: 66,
+		split: 30,
 	}
 	k := c.call(p, at, 528, true)
 	if k.Kernel != "ga_hopper_fp16_128x192t" || k.Grid.X != 132 || k.Cluster.X != 2 || k.Block.X != 384 || !k.Overlap {
@@ -275,7 +271,6 @@ func TestHopperArgs(t *testing.T) {
 	}
 }
 
-// TestHopperStores: TMA writes C only where its rows consist of whole groups of 16 bytes.
 func TestHopperStores(t *testing.T) {
 	for _, c := range []struct {
 		n, ldc, align int
@@ -290,8 +285,7 @@ func TestHopperStores(t *testing.T) {
 	}
 }
 
-// TestHopperRealign: an A that TMA can't read is copied first, behind which the sums of
-// cut tiles lie.
+// An A that TMA can't read is copied first; the sums of split tiles follow the copy in scratch.
 func TestHopperRealign(t *testing.T) {
 	p := cudatest.Normalized(t, 2000, 3000, 3001, kernels.BF16)
 	aligned, copied := Family{}.Plan(cudatest.H200, gemm.NewProblem(p, 16, 16)), Family{}.Plan(cudatest.H200, gemm.NewProblem(p, 2, 16))

@@ -39,15 +39,15 @@ func TestMMASupports(t *testing.T) {
 		{mma4090, kernels.FP8, 64, ""},
 		{mmaH200, kernels.TF32, 1 << 30, "bytes"},
 	} {
-		got := Family{}.Supports(c.a, gemm.Problem{Problem: cudatest.Normalized(t, 16, 16, c.k, c.d)})
+		got := Family{}.Supports(c.a, gemm.Problem{Task: cudatest.Normalized(t, 16, 16, c.k, c.d)})
 		if (got == "") != (c.reason == "") || !strings.Contains(got, c.reason) {
 			t.Errorf("%s on %d, K %d: %q, expected %q in it", c.d, c.a.CC, c.k, got, c.reason)
 		}
 	}
 }
 
-// TestMMATilesFit: as many blocks as the model counts on fit an SM, by shared memory, of which
-// each takes 1 KB more than it asks for from 8.0 on, and by registers.
+// The modeled number of blocks fits on an SM by registers and by shared memory, where each takes an extra 1
+// KB from 8.0 on.
 func TestMMATilesFit(t *testing.T) {
 	for _, a := range cudatest.Archs {
 		reserved := 1024
@@ -96,7 +96,7 @@ func TestMMAChoices(t *testing.T) {
 		{mmaA100, 4096, 14336, 4096, "128x256", false},
 		{mmaA100, 16, 14336, 4096, "16x128", false},
 		{mma4090, 4096, 14336, 4096, "128x256", false},
-		{mma4090, 16, 4096, 14336, "16x128", false}, // 32 SMs draw what its memory gives
+		{mma4090, 16, 4096, 14336, "16x128", false}, // 32 SMs saturate its memory bandwidth
 		{mmaT4, 4096, 14336, 4096, "128x", false},
 	} {
 		plan := Family{}.Plan(c.a, gemm.NewProblem(cudatest.Normalized(t, c.m, c.n, c.k, kernels.FP16), 16, 16))
@@ -109,7 +109,6 @@ func TestMMAChoices(t *testing.T) {
 	}
 }
 
-// TestMMACoverage: tiles cover C, and the ranges of K are none empty and cover it.
 func TestMMACoverage(t *testing.T) {
 	for _, d := range []kernels.DType{kernels.FP16, kernels.INT8, kernels.TF32} {
 		for _, m := range []int{1, 17, 64, 100, 1000, 32768} {
@@ -131,8 +130,7 @@ func TestMMACoverage(t *testing.T) {
 	}
 }
 
-// TestMMAModel: the model against what an H200 took, in microseconds, with weights from
-// memory.
+// TestMMAModel compares the model with an H200's microseconds, with weights from memory.
 func TestMMAModel(t *testing.T) {
 	for _, c := range []struct {
 		d       kernels.DType
@@ -151,7 +149,7 @@ func TestMMAModel(t *testing.T) {
 		{kernels.FP8, 16, 14336, 4096, 16.8}, {kernels.FP8, 32, 14336, 4096, 18.4}, {kernels.FP8, 4096, 14336, 4096, 1164},
 		{kernels.TF32, 16, 14336, 4096, 55.7}, {kernels.TF32, 256, 14336, 4096, 146.3}, {kernels.TF32, 4096, 14336, 4096, 2165},
 	} {
-		alone := mmaH200 // mma.sync draws less than wgmma
+		alone := mmaH200 // mma.sync draws less power than wgmma
 		alone.LoadMHz = 1693
 		plan := Family{}.Plan(alone, gemm.NewProblem(cudatest.Normalized(t, c.m, c.n, c.k, c.d), 16, 16))
 		ratio := plan.Seconds * 1e6 / c.us
@@ -161,7 +159,6 @@ func TestMMAModel(t *testing.T) {
 	}
 }
 
-// TestMMARealigns: A that cp.async can't take is copied first, to rows of whole 16 bytes.
 func TestMMARealigns(t *testing.T) {
 	p := cudatest.Normalized(t, 10, 64, 100, kernels.FP16)
 	for _, c := range []struct {
@@ -170,7 +167,8 @@ func TestMMARealigns(t *testing.T) {
 	}{{104, 104, 16, false}, {104, 128, 16, false}, {104, 104, 8, true}, {100, 104, 16, true}, {100, 100, 8, true}} {
 		p.K, p.LDA = c.k, c.lda
 		plan := Family{}.Plan(mmaH200, gemm.NewProblem(p, c.align, 16))
-		calls := plan.Bind(gemm.Addresses{A: 1 << 20, B: 1 << 21, C: 1 << 22, LDB: support.PackedLDB(p.DType, p.K), Scratch: 1 << 23, Flags: 1 << 24})
+		calls := plan.Bind(gemm.Addresses{A: 1 << 20, B: 1 << 21, C: 1 << 22, LDB: support.PackedLDB(p.DType, p.K), Scratch: 1 << 23,
+			Flags: 1 << 24})
 		if (len(calls) == 2) != c.copied || (plan.Scratch > 0) != c.copied {
 			t.Fatalf("%+v: %d calls, %d bytes of scratch", c, len(calls), plan.Scratch)
 		}
@@ -188,7 +186,6 @@ func TestMMARealigns(t *testing.T) {
 	}
 }
 
-// TestMMAArguments: the struct as mma.cu lays it out, 104 bytes.
 func TestMMAArguments(t *testing.T) {
 	p := cudatest.Normalized(t, 3, 300, 4096, kernels.INT8)
 	p.LDC = 304

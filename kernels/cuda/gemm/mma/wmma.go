@@ -12,11 +12,10 @@ import (
 // WMMA is wmma.cu: tensor cores through the WMMA API.
 type WMMA struct{}
 
-// wmmaTile is one tile shape that wmma.cu was built in.
 type wmmaTile struct {
 	m, n           int // outputs of a block
 	warpsM, warpsN int
-	perSM          int // blocks that a multiprocessor runs at a time
+	perSM          int // resident blocks per multiprocessor
 	turing         int // the same on 7.5, which stages slabs in registers
 }
 
@@ -26,10 +25,10 @@ const (
 	wmmaChunk = 16 // bytes of a load
 )
 
-// Name is the name by which the kernel is selected.
+// Name implements [planning.Family].
 func (WMMA) Name() string { return "wmma" }
 
-// Describe is one line for people.
+// Describe implements [planning.Family].
 func (WMMA) Describe(a planning.Arch) string {
 	if a.CC < 80 {
 		return "tensor cores through the WMMA API, slabs double-buffered by way of registers"
@@ -37,21 +36,20 @@ func (WMMA) Describe(a planning.Arch) string {
 	return "tensor cores through the WMMA API, slabs double-buffered by cp.async"
 }
 
-// Supports returns why p can't run on a, empty when it can.
+// Supports implements [planning.Family].
 func (WMMA) Supports(a planning.Arch, p gemm.Problem) string {
 	switch p.DType {
 	case kernels.FP32:
-		return "tensor cores have no fp32: tf32 is what they make of it"
+		return "tensor cores have no fp32: use tf32"
 	case kernels.FP8:
 		return "the WMMA API has no fp8"
 	}
 	if reason := planning.TypeReason(a, p.DType); reason != "" {
 		return reason
 	}
-	return planning.SizeReason(p.Problem, wmmaTiles[2].m, wmmaTiles[2].n)
+	return planning.SizeReason(p.Task, wmmaTiles[2].m, wmmaTiles[2].n)
 }
 
-// blocksPerSM is how many blocks a multiprocessor runs at a time.
 func (t wmmaTile) blocksPerSM(a planning.Arch) int {
 	if a.CC < 80 {
 		return t.turing
@@ -59,17 +57,14 @@ func (t wmmaTile) blocksPerSM(a planning.Arch) int {
 	return t.perSM
 }
 
-// tiling is how a product is divided into these tiles.
-func (t wmmaTile) tiling(a planning.Arch, p kernels.Problem) kernels.Tiling {
+func (t wmmaTile) tiling(a planning.Arch, p kernels.Task) kernels.Tiling {
 	tiles := planning.DivideUp(p.M, t.m) * planning.DivideUp(p.N, t.n)
 	return kernels.Tiling{Tile: [3]int{t.m, t.n, wmmaSlab / p.DType.Size()}, Waves: planning.Waves(a, tiles, t.blocksPerSM(a)), Split: 1}
 }
 
-// seconds is what the model expects of one launch with these tiles. The resources are
-// those of mma's model, with the same constants; what differs is that two slabs, with a
-// barrier between them, overlap copying and multiplying less than mma's stages do: the
-// times of the resources are added as squares.
-func (t wmmaTile) seconds(a planning.Arch, p kernels.Problem) float64 {
+// seconds returns the modeled time of a launch. It uses mma's resources and constants. Two slabs with a
+// barrier overlap copies and products less than mma's stages, so the resources' times are added as squares.
+func (t wmmaTile) seconds(a planning.Arch, p kernels.Task) float64 {
 	m := models.For(a.CC, a.SMs, a.Bandwidth)
 	clock := a.LoadClock(m.Clock)
 	rounds := planning.DivideUp(planning.DivideUp(p.M, t.m)*planning.DivideUp(p.N, t.n), a.SMs)
@@ -91,21 +86,21 @@ func (t wmmaTile) seconds(a planning.Arch, p kernels.Problem) float64 {
 	return math.Sqrt(sum) + (m.Launch+float64(planning.DivideUp(rounds, perSM)-1)*m.Edge)/clock
 }
 
-// Plan decides how p, which is supported, runs on a.
+// Plan implements [planning.Family].
 func (f WMMA) Plan(a planning.Arch, p gemm.Problem) gemm.Plan {
 	return planning.Fastest(f.Candidates(a, p))
 }
 
-// Candidates are the plans of all tiles.
+// Candidates implements [planning.Chooser].
 func (WMMA) Candidates(a planning.Arch, p gemm.Problem) []gemm.Plan {
 	var plans []gemm.Plan
 	for _, t := range wmmaTiles {
 		name := fmt.Sprintf("%dx%d", t.m, t.n)
 		plans = append(plans, gemm.Plan{
 			Label:   name,
-			Tiling:  t.tiling(a, p.Problem),
+			Tiling:  t.tiling(a, p.Task),
 			Slots:   t.blocksPerSM(a) * a.SMs,
-			Seconds: t.seconds(a, p.Problem),
+			Seconds: t.seconds(a, p.Task),
 			Bind: func(at gemm.Addresses) []planning.Call {
 				kernel := "ga_wmma_" + string(p.DType) + "_" + name
 				return []planning.Call{gemm.TileCall(kernel, p, at, t.m, t.n, wmmaGroup, t.warpsM*t.warpsN*32, wmmaChunk)}

@@ -20,10 +20,10 @@ func TestWMMASupports(t *testing.T) {
 		{cudatest.T4, kernels.BF16, "bf16 needs compute capability 8.0, this GPU has 7.5"},
 		{cudatest.T4, kernels.TF32, "tf32 needs compute capability 8.0, this GPU has 7.5"},
 		{cudatest.H200, kernels.BF16, ""}, {cudatest.H200, kernels.TF32, ""},
-		{cudatest.H200, kernels.FP32, "tensor cores have no fp32: tf32 is what they make of it"},
+		{cudatest.H200, kernels.FP32, "tensor cores have no fp32: use tf32"},
 		{cudatest.H200, kernels.FP8, "the WMMA API has no fp8"},
 	} {
-		if got := (WMMA{}).Supports(c.a, gemm.Problem{Problem: cudatest.Normalized(t, 5, 7, 9, c.d)}); got != c.want {
+		if got := (WMMA{}).Supports(c.a, gemm.Problem{Task: cudatest.Normalized(t, 5, 7, 9, c.d)}); got != c.want {
 			t.Errorf("%s on %d: %q, want %q", c.d, c.a.CC, got, c.want)
 		}
 	}
@@ -48,15 +48,15 @@ func TestWMMAChoosesTiles(t *testing.T) {
 	}
 }
 
-// TestWMMAModel: what is expected of wmma lies between what the tensor cores and memory
-// allow and what is expected of the CUDA cores.
+// Wmma's expected time lies between the limit of tensor cores and memory, and the expected time on CUDA
+// cores.
 func TestWMMAModel(t *testing.T) {
 	for _, a := range cudatest.Archs {
 		for _, m := range []int{1, 16, 300, 4096} {
 			p := cudatest.Normalized(t, m, 4096, 4096, kernels.FP16)
 			got := (WMMA{}).Plan(a, gemm.NewProblem(p, 16, 16)).Seconds
 			clocks := float64(m) * 4096 / 128 * 4096 * 2 / 32 * planning.TensorClocks(a, p.DType) / float64(a.SMs)
-			least := max(clocks/(a.ClockMHz*1e6), p.Shape.Bytes(p.DType)/a.Bandwidth)
+			least := max(clocks/(a.ClockMHz*1e6), p.Shape().Bytes(p.DType)/a.Bandwidth)
 			if got < least {
 				t.Errorf("%d, m%d: %g s, the least is %g", a.CC, m, got, least)
 			}

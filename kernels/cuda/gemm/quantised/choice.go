@@ -11,19 +11,18 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
 )
 
-// tile is one tile that the kernels were built in: 128 rows of weights by so many of A.
+// tile is a built tile: 128 rows of weights by tokens rows of A.
 type tile struct{ tokens int }
 
-// What quantised.cuh fixes, and quantised_mma.cuh.
+// Constants of quantised.cuh and quantised_mma.cuh.
 const (
-	warpScratch = 8 * 80 // bytes of shared memory of a consumer warp
+	warpScratch = 8 * 80 // bytes of shared memory per consumer warp
 	consumers   = 8      // warps
 	mostStages  = 32
 	mmaThreads  = 256
 	bandTokens  = 1024 // rows of A that are walked together
 )
 
-// threads are those of a block.
 func (c choice) threads() int {
 	switch {
 	case c.mma:
@@ -34,7 +33,6 @@ func (c choice) threads() int {
 	return 288
 }
 
-// mmaStages is how many stages quantised_mma.cuh has.
 func (t tile) mmaStages() int {
 	switch {
 	case t.tokens <= 32:
@@ -45,7 +43,6 @@ func (t tile) mmaStages() int {
 	return 2
 }
 
-// choice is a tile and how the work is dealt out.
 type choice struct {
 	tile
 	mma        bool // by mma.sync, not by wgmma
@@ -53,16 +50,16 @@ type choice struct {
 	perSM      int  // blocks
 	beside     bool // leaves as much room as it takes, for the next launch
 	stages     int
-	steps      int // of K that a tile takes
+	steps      int // of K, per tile
 	tokenTiles int // along M
 	rowTiles   int // along N
 	blocks     int // in the grid
-	streamed   int // tiles that are cut along K
+	streamed   int // tiles that are split along K
 }
 
 func (c choice) tiles() int { return c.tokenTiles * c.rowTiles }
 
-// stageBytes is a stage of the ring, tokens and a record: up to a multiple of 1024 for wgmma.
+// stageBytes is a ring stage of tokens and a record, rounded up to 1024 for wgmma.
 func (c choice) stageBytes() int {
 	bytes := 2*c.tokens*128 + c.record
 	if c.mma {
@@ -71,7 +68,8 @@ func (c choice) stageBytes() int {
 	return planning.DivideUp(bytes, 1024) * 1024
 }
 
-// shared is the ring; by wgmma also each consumer warp's scratch, and two barriers a stage.
+// shared returns the bytes of the ring; with wgmma also each consumer warp's scratch, and two barriers per
+// stage.
 func (c choice) shared(stages int) int {
 	if c.mma {
 		return stages * c.stageBytes()
@@ -79,7 +77,6 @@ func (c choice) shared(stages int) int {
 	return stages*(c.stageBytes()+16) + consumers*warpScratch
 }
 
-// choices are the tiles and divisions of the work that may be best for p.
 func choices(a planning.Arch, p Problem) []choice {
 	var all []choice
 	built := tiles
@@ -87,7 +84,7 @@ func choices(a planning.Arch, p Problem) []choice {
 		built = mmaTiles
 	}
 	for i, t := range built {
-		// Rows that are not there cost as much as others.
+		// Absent rows cost as much as others.
 		if i > 0 && built[i-1].tokens >= p.M {
 			break
 		}
@@ -102,7 +99,7 @@ func choices(a planning.Arch, p Problem) []choice {
 			sharedMax := sharedOf(a, share)
 			for _, cut := range c.cuts(fit) {
 				c.streamed, c.blocks = cut[0], cut[1]
-				// Where a multiprocessor has no block, two of the next launch come to share one.
+				// If a multiprocessor has no block, two of the next launch would share it.
 				if c.beside && c.blocks != a.SMs {
 					continue
 				}
@@ -118,7 +115,7 @@ func choices(a planning.Arch, p Problem) []choice {
 			}
 		}
 	}
-	// Weights are made operands anew for each tile along M, so that many small ones are never best.
+	// Each tile along M converts the weights again, so many small tiles are never best.
 	largest := 0
 	for _, c := range all {
 		largest = max(largest, c.tokens)
@@ -126,8 +123,8 @@ func choices(a planning.Arch, p Problem) []choice {
 	return slices.DeleteFunc(all, func(c choice) bool { return p.M > 8*c.tokens && c.tokens < largest })
 }
 
-// dense are the choices of a tile that differ in how many blocks share a multiprocessor, of this launch
-// or of the next one too. The registers hold two, of few tokens.
+// dense returns a tile's choices of blocks per multiprocessor, from this launch or also the next one.
+// Registers allow two for few tokens.
 func (t tile) dense(a planning.Arch) []choice {
 	one := choice{tile: t, mma: !byWgmma(a), perSM: 1}
 	all := []choice{one}
@@ -143,12 +140,12 @@ func (t tile) dense(a planning.Arch) []choice {
 	return all
 }
 
-// sharedOf is the shared memory that each of so many blocks of a multiprocessor may have; the system takes
-// some for each.
+// sharedOf returns the shared memory per block for the given blocks per multiprocessor, less the system's
+// reserve for each.
 func sharedOf(a planning.Arch, blocks int) int { return (a.SharedMax+1024)/blocks - 1024 }
 
-// cuts are pairs of how many tiles are cut and among how many blocks, where fit blocks run at a
-// time: none, each into the same number of parts, or as many as makes all blocks equally busy.
+// cuts returns pairs of split tiles and grid blocks, with fit concurrent blocks: no splits, equal splits of
+// all tiles, or splits that balance all blocks.
 func (c choice) cuts(fit int) [][2]int {
 	cuts := [][2]int{{0, min(c.tiles(), fit)}}
 	add := func(streamed, blocks int) {
@@ -173,39 +170,37 @@ func (c choice) cuts(fit int) [][2]int {
 	return cuts
 }
 
-// busiest is how many steps the block with the most to do has.
 func (c choice) busiest() int64 {
 	streamed := (int64(c.streamed)*int64(c.steps) + int64(c.blocks) - 1) / int64(c.blocks)
 	return streamed + int64(planning.DivideUp(c.tiles()-c.streamed, c.blocks))*int64(c.steps)
 }
 
-// The model of times, with constants that fit what an H200 takes for all choices: from 8 to 256
-// tokens in tiles, whole and cut, of 1 to 4096 rows of A.
+// The time model, fitted to an H200 over all choices: tiles of 8 to 256 tokens, whole and split, of 1 to 4096
+// rows of A.
 const (
-	// startSeconds is a launch, with its first loads and last stores, and besideSeconds one that begins beside
-	// the launch before.
+	// startSeconds is the cost of a launch, with its first loads and last stores; besideSeconds the cost of a
+	// launch that overlaps the previous one.
 	startSeconds, besideSeconds = 4.2e-6, 1.7e-6
 
 	handOverSeconds = 1.5e-6
-	partRate        = 186e9 // bytes a second at which one multiprocessor reads the parts of a tile
-	memoryShare     = 0.85  // of the data sheet's bandwidth
-	// clockShare is what the power limit leaves of the highest clock when the tensor cores of all
-	// multiprocessors are busy, and mostClockShare when few are.
+	partRate        = 186e9 // one multiprocessor's read bandwidth for a tile's parts
+	memoryShare     = 0.85  // fraction of data-sheet bandwidth
+	// clockShare is the fraction of the highest clock under the power limit if all tensor cores are busy, and
+	// mostClockShare if few are.
 	clockShare, mostClockShare = 0.8, 0.95
-	// convertCycles is what a multiprocessor takes to make operands of a step of weights of 4 bits, with
-	// one block, whose warps wait for each other, and with two.
+	// convertCycles is the cost to convert a step of 4-bit weights with one block per multiprocessor, whose
+	// warps wait for each other; convertCyclesOfTwo is the cost with two.
 	convertCycles, convertCyclesOfTwo = 835, 610
-	stepOverlap                       = 2.2 // p of the p-norm by which operands and products of a step add up
-	overlap                           = 3   // and that of resources that work side by side
-	// cutSteps is how much longer steps of cut tiles of 256 tokens take: blocks that are at different
+	stepOverlap                       = 2.2 // p of the p-norm of a step's conversion and products
+	overlap                           = 3   // p of the norm of concurrent resources
+	// cutSteps is the relative extra time of split tiles' steps with 256 tokens, because blocks at different
 	// places along K share less in L2.
 	cutSteps = 0.02
 )
 
-// seconds is what the model expects of one launch.
 func (c choice) seconds(a planning.Arch, p Problem) float64 {
 	clock := a.ClockMHz * 1e6
-	together, convert := 1., float64(convertCycles) // blocks of a multiprocessor
+	together, convert := 1., float64(convertCycles) // blocks per multiprocessor, conversion cycles
 	if c.blocks > a.SMs {
 		together, convert = float64(c.perSM), convertCyclesOfTwo
 	}
@@ -239,8 +234,8 @@ func (c choice) seconds(a planning.Arch, p Problem) float64 {
 	return t
 }
 
-// label is "16x128 stages 11 two a multiprocessor split 64 of 112 among 132": rows and columns of
-// C, ring, and how many of the tiles are cut along K.
+// label is "16x128 stages 11 two a multiprocessor split 64 of 112 among 132": rows and columns of C, ring,
+// and how many of the tiles are split along K.
 func (c choice) label() string {
 	s := fmt.Sprintf("%dx%d stages %d", c.tokens, support.RecordRows, c.stages)
 	if c.perSM > 1 {
@@ -255,8 +250,7 @@ func (c choice) label() string {
 	return s
 }
 
-// tiling is what the label says, in numbers; rows of weights are those of wgmma, so that C is computed
-// transposed.
+// tiling is the label in numbers. Rows of weights are wgmma's, so C is computed transposed.
 func (c choice) tiling(a planning.Arch) kernels.Tiling {
 	t := kernels.Tiling{
 		Tile:  [3]int{c.tokens, support.RecordRows, support.RecordK},
@@ -267,23 +261,22 @@ func (c choice) tiling(a planning.Arch) kernels.Tiling {
 	case c.streamed == c.tiles() && c.blocks%c.tiles() == 0:
 		t.Split = c.blocks / c.tiles()
 	case c.streamed > 0:
-		t.Split = 2 // a tile has as many parts as blocks meet in it
+		t.Split = 2 // a tile has as many parts as blocks that share it
 	}
 	return t
 }
 
-// plan is the choice's, for a problem with operands so aligned.
 func (c choice) plan(a planning.Arch, p Problem) gemm.Plan {
 	plan := gemm.Plan{Label: c.label(), Tiling: c.tiling(a), Stages: c.stages, Slots: a.SMs * c.perSM, Seconds: c.seconds(a, p)}
 	if c.streamed > 0 {
 		plan.Scratch = int64(c.blocks) * int64(support.RecordRows*c.tokens) * 4
 		plan.Flags = int64(c.blocks) * 2 * 4
 	}
-	// TMA and cp.async take rows that are 16 bytes aligned.
+	// TMA and cp.async need rows aligned to 16 bytes.
 	return realigned(plan, a, p, c.call)
 }
 
-// symbol is the kernel of a tile: "ga_w4a16_bf16_g128z_64", or "ga_w4a16_mma_bf16_g128z_64" by mma.sync.
+// symbol returns the kernel of a tile: "ga_w4a16_bf16_g128z_64", or "ga_w4a16_mma_bf16_g128z_64" by mma.sync.
 func symbol(p Problem, by string, t tile) string {
 	zeros := ""
 	if p.Weights.ZeroPoint != "" {
@@ -292,7 +285,7 @@ func symbol(p Problem, by string, t tile) string {
 	return fmt.Sprintf("ga_w%da16_%s%s_g%d%s_%d", p.Weights.Bits, by, p.DType, support.RecordGroup(p.Weights.GroupK, p.K), zeros, t.tokens)
 }
 
-// call launches quantised.cuh or quantised_mma.cuh: struct Params or MmaParams there.
+// call launches quantised.cuh or quantised_mma.cuh with their struct Params or MmaParams.
 func (c choice) call(p Problem, at gemm.Addresses, lda int) planning.Call {
 	by := ""
 	if c.mma {

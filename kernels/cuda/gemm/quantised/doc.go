@@ -1,5 +1,4 @@
-// Package quantised plans products with weights that are integers with scales. Their kernels
-// read weights packed ahead of time into records, in the order in which the tensor cores'
-// operands want them: one bulk copy each, or where rows of activations are few straight into
-// registers.
+// Package quantized plans products with weights that are integers with scales. Weights are packed ahead of
+// time into records, in the order of the tensor cores' operands. Kernels read each record with one bulk copy,
+// or straight into registers for few rows of activations.
 package quantised

@@ -10,44 +10,36 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
 )
 
-// Problem is a normalized product with quantised weights, and how its operands lie.
-type Problem struct {
-	gemm.Problem
-	Weights kernels.WeightFormat
-}
+// Problem is a normalized product with quantized weights, and the alignment of its operands.
+type Problem = gemm.Problem
 
-// quantised is the problem without what is said of its operands.
-func (p Problem) quantised() kernels.QuantisedProblem {
-	return kernels.QuantisedProblem{Problem: p.Problem.Problem, Weights: p.Weights}
-}
-
-// Family is that of kernels with quantised weights. Addresses.B is that of their records.
+// Family is a kernel family for quantized weights. Addresses.B is the address of the records.
 type Family = planning.Family[Problem, gemm.Addresses]
 
-// Integers is kernels for weights of some bits: w4a16.cu and w8a16.cu, and for few rows of A
-// w4a16_narrow.cu, w4a16_resident.cu and their like, on compute capability 9.0; w4a16_mma.cu and
-// w8a16_mma.cu on others from 8.0 on.
+// Integers are kernels for weights of 4 or 8 bits. On compute capability 9.0 they are w4a16.cu and w8a16.cu,
+// and for few rows of A w4a16_narrow.cu, w4a16_resident.cu and their 8-bit versions. On others from 8.0 they
+// are w4a16_mma.cu and w8a16_mma.cu.
 type Integers struct{ Bits int }
 
-// Families are the kernels of ours for quantised weights.
+// Families are our kernels for quantized weights.
 var Families = []Integers{{4}, {8}}
 
-// Name is the name by which the kernel is selected.
+// Name implements [planning.Family].
 func (f Integers) Name() string { return fmt.Sprintf("w%da16", f.Bits) }
 
-// Describe is one line for people.
+// Describe implements [planning.Family].
 func (f Integers) Describe(a planning.Arch) string {
 	how, count := "mma.sync, with cp.async stages", len(mmaTiles)
 	if byWgmma(a) {
 		how, count = "wgmma, with bulk copies, or of mma.sync where rows are few", len(tiles)+len(narrowTiles)+len(residentTiles)
 	}
-	return fmt.Sprintf("weights of %d bits with scales, packed ahead, made operands of %s; persistent grid, stream-K, %d tiles", f.Bits, how, count)
+	return fmt.Sprintf("weights of %d bits with scales, packed ahead, made operands of %s; persistent grid, stream-K, %d tiles", f.Bits,
+		how, count)
 }
 
-// byWgmma says which kernels a GPU runs.
 func byWgmma(a planning.Arch) bool { return a.CC == 90 }
 
-// Supports returns why p can't run on a, empty when it can.
+// Supports implements [planning.Family].
 func (f Integers) Supports(a planning.Arch, p Problem) string {
 	switch {
 	case a.CC < 80:
@@ -63,19 +55,18 @@ func (f Integers) Supports(a planning.Arch, p Problem) string {
 	case p.LDA > planning.LargestExtent || p.LDC > planning.LargestExtent:
 		return fmt.Sprintf("a leading dimension is beyond %d", planning.LargestExtent)
 	}
-	return planning.SizeReason(p.Problem.Problem, 8, support.RecordRows)
+	return planning.SizeReason(p.Task, 8, support.RecordRows)
 }
 
-// way is one way to compute a product.
 type way interface {
 	seconds(a planning.Arch, p Problem) float64
 	plan(a planning.Arch, p Problem) gemm.Plan
 }
 
-// realigned completes a plan by the copy of A that a kernel needs whose rows of A begin at multiples of
-// 16 bytes, and by its launch, which call makes of where its operands then are.
+// realigned adds to a plan the copy of A for kernels that need rows at multiples of 16 bytes, and the launch,
+// which call makes from the operands' final addresses.
 func realigned(plan gemm.Plan, a planning.Arch, p Problem, call func(p Problem, at gemm.Addresses, lda int) planning.Call) gemm.Plan {
-	rows := gemm.Realign(p.Problem.Problem, p.Aligned.A < 16)
+	rows := gemm.Realign(p.Task, p.Aligned.A < 16)
 	plan.Seconds += rows.Seconds(a)
 	plan.Scratch += rows.Copied
 	plan.Bind = func(at gemm.Addresses) []planning.Call {
@@ -85,7 +76,6 @@ func realigned(plan gemm.Plan, a planning.Arch, p Problem, call func(p Problem, 
 	return plan
 }
 
-// inParts adds to a label among how many blocks K is cut.
 func inParts(label string, parts int) string {
 	if parts == 1 {
 		return label
@@ -93,7 +83,6 @@ func inParts(label string, parts int) string {
 	return fmt.Sprintf("%s parts %d", label, parts)
 }
 
-// ways are those that may be best for p.
 func ways(a planning.Arch, p Problem) []way {
 	var all []way
 	for _, c := range choices(a, p) {
@@ -108,7 +97,7 @@ func ways(a planning.Arch, p Problem) []way {
 	return all
 }
 
-// Plan takes the least expected time.
+// Plan returns the plan with the least expected time.
 func (f Integers) Plan(a planning.Arch, p Problem) gemm.Plan {
 	var best way
 	seconds := math.Inf(1)
@@ -129,11 +118,13 @@ func (f Integers) Candidates(a planning.Arch, p Problem) []gemm.Plan {
 	return plans
 }
 
-// decoding is a product that a family supports wherever it supports any.
+// decoding returns a product that the family supports if it supports any.
 func (f Integers) decoding() Problem {
-	weights, err := kernels.Quantisation{Bits: f.Bits, Group: support.RecordK}.Format(kernels.FP16, 4096)
+	weights, err := kernels.IntegerWeights(f.Bits, support.RecordK, false).For(kernels.FP16, 4096)
 	if err != nil {
-		return Problem{} // which no family supports
+		return Problem{} // unsupported by every family
 	}
-	return Problem{gemm.Problem{Problem: kernels.Problem{Shape: kernels.Shape{M: 1, N: 4096, K: 4096}, DType: kernels.FP16}}, weights}
+	p := Problem{Task: kernels.Task{Subject: kernels.Product(kernels.FP16, 4096, 4096), M: 1}}
+	p.Weights = weights
+	return p
 }

@@ -12,26 +12,23 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
 )
 
-// problem is a product with quantised weights, its operands aligned to so many bytes.
-func problem(t testing.TB, m, n, k int, d kernels.DType, weights kernels.Quantisation, aligned int) Problem {
+func problem(t testing.TB, m, n, k int, d kernels.DType, weights kernels.WeightFormat, aligned int) Problem {
 	t.Helper()
-	f, err := weights.Format(d, k)
+	f, err := weights.For(d, k)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := kernels.Problem{Shape: kernels.Shape{M: m, N: n, K: k}, DType: d, BLayout: kernels.Transposed}
+	p := kernels.Task{Subject: kernels.Linear(d, n, k), M: m}
 	if aligned < 16 {
 		p.LDA, p.LDC = k+1, n+1
 	}
-	q, err := kernels.QuantisedProblem{Problem: p, Weights: f}.Normalized()
+	q, err := p.WithWeights(f).Normalized()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Problem{gemm.NewProblem(q.Problem, aligned, aligned), q.Weights}
+	return gemm.NewProblem(q, aligned, aligned)
 }
 
-// TestPlannedLaunches: whatever is planned, on any GPU, is in the embedded device code and within
-// the limits of both; and every kernel that was built is planned for something.
 func TestPlannedLaunches(t *testing.T) {
 	const base = 1 << 32
 	used := map[string]bool{}
@@ -54,15 +51,19 @@ func TestPlannedLaunches(t *testing.T) {
 		}
 		return nil
 	}
+	groups, rows := []int{32, 64, 128, 1024, 0}, []int{1, 8, 9, 16, 31, 64, 100, 129, 256, 1000, 4096, 32768}
+	if testing.Short() {
+		groups, rows = []int{32, 64, 128, 0}, []int{1, 9, 64, 129, 32768}
+	}
 	supported := 0
 	for _, f := range Families {
-		for _, group := range []int{32, 64, 128, 1024, 0} {
+		for _, group := range groups {
 			for _, zeros := range []bool{false, true} {
 				for _, d := range []kernels.DType{kernels.FP16, kernels.BF16} {
-					for _, m := range []int{1, 8, 9, 16, 31, 64, 100, 129, 256, 1000, 4096, 32768} {
+					for _, m := range rows {
 						for _, nk := range [][2]int{{1, 1024}, {100, 2048}, {4096, 14336}, {14336, 4096}} {
 							for _, aligned := range []int{16, 2} {
-								p := problem(t, m, nk[0], nk[1], d, kernels.Quantisation{Bits: f.Bits, Group: group, ZeroPoints: zeros}, aligned)
+								p := problem(t, m, nk[0], nk[1], d, kernels.IntegerWeights(f.Bits, group, zeros), aligned)
 								for _, a := range cudatest.Archs {
 									if f.Supports(a, p) != "" {
 										continue
@@ -70,7 +71,7 @@ func TestPlannedLaunches(t *testing.T) {
 									supported++
 									for _, plan := range append(f.Candidates(a, p), f.Plan(a, p)) {
 										if err := check(a, plan); err != nil {
-											t.Fatalf("%s, %v: %v", f.Name(), p.quantised(), err)
+											t.Fatalf("%s, %v: %v", f.Name(), p.Task, err)
 										}
 									}
 								}
@@ -87,9 +88,8 @@ func TestPlannedLaunches(t *testing.T) {
 	}
 }
 
-// TestSupports: what can't be run is refused by name.
 func TestSupports(t *testing.T) {
-	int4 := func(group int) kernels.Quantisation { return kernels.Quantisation{Bits: 4, Group: group} }
+	int4 := func(group int) kernels.WeightFormat { return kernels.IntegerWeights(4, group, false) }
 	good := problem(t, 8, 4096, 4096, kernels.BF16, int4(128), 16)
 	otherScales := good
 	otherScales.Weights.Scale = kernels.FP16
@@ -107,23 +107,23 @@ func TestSupports(t *testing.T) {
 		{ampere, Integers{4}, good, ""},
 		{cudatest.T4, Integers{4}, good, "mma.sync in this form needs compute capability 8.0, this GPU has 7.5"},
 		{cudatest.H200, Integers{4}, otherScales, "scales are of the activations' type, bf16, not fp16"},
-		{cudatest.H200, Integers{4}, problem(t, 8, 4096, 960, kernels.BF16, int4(96), 16), "groups are 32, 64, multiples of 128 or whole columns, not 96"},
-		{cudatest.H200, Integers{4}, problem(t, 8, 4096, 960, kernels.BF16, int4(16), 16), "groups are 32, 64, multiples of 128 or whole columns, not 16"},
+		{cudatest.H200, Integers{4}, problem(t, 8, 4096, 960, kernels.BF16, int4(96), 16),
+			"groups are 32, 64, multiples of 128 or whole columns, not 96"},
+		{cudatest.H200, Integers{4}, problem(t, 8, 4096, 960, kernels.BF16, int4(16), 16),
+			"groups are 32, 64, multiples of 128 or whole columns, not 16"},
 	} {
 		if got := c.f.Supports(c.a, c.p); got != c.want {
-			t.Errorf("%s, %v on %d: %q, want %q", c.f.Name(), c.p.quantised(), c.a.CC, got, c.want)
+			t.Errorf("%s, %v on %d: %q, want %q", c.f.Name(), c.p.Task, c.a.CC, got, c.want)
 		}
 	}
 }
 
-// TestPackedCalls: packing is within the limits of the device code, and records take the bytes that
-// a launch says it reads.
 func TestPackedCalls(t *testing.T) {
 	for _, bits := range []int{4, 8} {
 		for _, zeros := range []bool{false, true} {
-			p := problem(t, 8, 4097, 4096, kernels.BF16, kernels.Quantisation{Bits: bits, Group: 64, ZeroPoints: zeros}, 16)
+			p := problem(t, 8, 4097, 4096, kernels.BF16, kernels.IntegerWeights(bits, 64, zeros), 16)
 			for _, call := range []planning.Call{
-				support.RecordsCall(cudatest.H200, p.quantised(), 1<<32, 2<<32), support.PlainCall(cudatest.H200, p.quantised(), 1<<32, 2<<32),
+				support.RecordsCall(cudatest.H200, p.Task, 1<<32, 2<<32), support.PlainCall(cudatest.H200, p.Task, 1<<32, 2<<32),
 			} {
 				if err := cudatest.CheckCall(cudatest.H200, call); err != nil {
 					t.Error(err)
@@ -133,8 +133,8 @@ func TestPackedCalls(t *testing.T) {
 			if zeros {
 				scales *= 2
 			}
-			if got, want := support.RecordsBytes(p.quantised()), int64(33*128*4096*bits/8+scales); got != want {
-				t.Errorf("%v: %d bytes of records, want %d", p.quantised(), got, want)
+			if got, want := support.RecordsBytes(p.Task), int64(33*128*4096*bits/8+scales); got != want {
+				t.Errorf("%v: %d bytes of records, want %d", p.Task, got, want)
 			}
 		}
 	}

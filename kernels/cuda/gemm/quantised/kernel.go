@@ -12,19 +12,18 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
 )
 
-// Kernel is a kernel of ours for quantised weights on one device, which takes no plain ones.
+// Kernel is a kernel for quantized weights on one device; it rejects plain weights.
 type Kernel struct {
 	integers
 	describe string
 }
 
-// Auto is the ladder's kernel that picks by itself, for plain weights and for quantised ones.
+// Auto is the ladder's auto kernel, for plain and for quantized weights.
 type Auto struct {
 	*gemm.Kernel
 	integers
 }
 
-// integers is what computes products with quantised weights: one family, or all.
 type integers struct {
 	dev    *driver.Device
 	kernel string
@@ -32,7 +31,6 @@ type integers struct {
 	picked planning.Kept[Problem, picked]
 }
 
-// picked is what pick returned.
 type picked struct {
 	best Family
 	plan gemm.Plan
@@ -44,9 +42,9 @@ func NewKernel(d *driver.Device, f Family) *Kernel {
 	return &Kernel{integers{dev: d, kernel: f.Name(), among: []Family{f}}, f.Describe(d.Arch())}
 }
 
-// Ladder lists the kernels of a device that take quantised weights: auto, which begins gemms, in its
-// place, then the others behind. Those that don't run there are missing.
-func Ladder(d *driver.Device, gemms []kernels.Gemm) (all []kernels.Gemm, missing []kernels.Missing) {
+// Ladder lists a device's kernels that support quantized weights. auto, the first of gemms, stays first; the
+// others follow. Kernels that don't run there are missing.
+func Ladder(d *driver.Device, gemms []kernels.Kernel) (all []kernels.Kernel, missing []kernels.Missing) {
 	var there []Family
 	for _, f := range Families {
 		if reason := f.Supports(d.Arch(), f.decoding()); reason != "" {
@@ -67,60 +65,90 @@ func Ladder(d *driver.Device, gemms []kernels.Gemm) (all []kernels.Gemm, missing
 	return all, missing
 }
 
-// Name is the name by which the kernel is selected.
+// Name implements [planning.Family].
 func (k *Kernel) Name() string { return k.kernel }
 
 // Name is "auto".
 func (k *Auto) Name() string { return k.Kernel.Name() }
 
-// Describe is one line for people.
+// Describe implements [planning.Family].
 func (k *Kernel) Describe() string { return k.describe }
 
-// Supports refuses plain weights.
-func (k *Kernel) Supports(p kernels.Problem) error {
-	return &kernels.Unsupported{Kernel: k.kernel, DType: p.DType, Reason: "its weights are integers with scales, as --weights int4:128 makes them, not plain"}
-}
-
-// PrepareWeights refuses plain weights.
-func (k *Kernel) PrepareWeights(p kernels.Problem, _ kernels.Buffer) (kernels.Weights, error) {
-	return nil, k.Supports(p)
-}
-
-// Bind refuses plain weights.
-func (k *Kernel) Bind(p kernels.Problem, _ kernels.Operand, _ kernels.Weights, _ kernels.Operand) (kernels.Launch, error) {
-	return nil, k.Supports(p)
-}
-
-var _ kernels.QuantisedGemm = (*Auto)(nil)
-var _ kernels.QuantisedGemm = (*Kernel)(nil)
-
-// SupportsQuantised asks the families.
-func (k *integers) SupportsQuantised(q kernels.QuantisedProblem) error {
-	r, err := q.Normalized()
-	if err != nil {
-		return &kernels.Unsupported{Kernel: k.kernel, DType: q.DType, Reason: err.Error()}
+// Supports rejects plain weights.
+func (k *Kernel) Supports(t kernels.Task) error {
+	if !t.Quantized() {
+		return t.Unsupported(k.kernel, "its weights are integers with scales, as --weights int4:128 makes them, not plain")
 	}
-	p := Problem{gemm.Problem{Problem: r.Problem}, r.Weights}
+	return k.supports(t)
+}
+
+// Prepare packs the weights into records.
+func (k *Kernel) Prepare(t kernels.Task, raw kernels.Buffer) (kernels.Weights, error) {
+	if err := k.Supports(t); err != nil {
+		return nil, err
+	}
+	return k.prepare(t, raw)
+}
+
+// Bind plans the product for its operands' addresses and alignment.
+func (k *Kernel) Bind(t kernels.Task, a kernels.Operand, w kernels.Weights, c kernels.Operand,
+	_ ...kernels.Operand) (kernels.Launch, error) {
+	if err := k.Supports(t); err != nil {
+		return nil, err
+	}
+	return k.join(t, a, w, c)
+}
+
+// Supports asks the families of the weights' form.
+func (k *Auto) Supports(t kernels.Task) error {
+	if t.Quantized() {
+		return k.supports(t)
+	}
+	return k.Kernel.Supports(t)
+}
+
+// Prepare packs B, or integers into records.
+func (k *Auto) Prepare(t kernels.Task, raw kernels.Buffer) (kernels.Weights, error) {
+	if t.Quantized() {
+		return k.prepare(t, raw)
+	}
+	return k.Kernel.Prepare(t, raw)
+}
+
+// Bind plans the product for its operands' addresses and alignment.
+func (k *Auto) Bind(t kernels.Task, a kernels.Operand, w kernels.Weights, c kernels.Operand, _ ...kernels.Operand) (kernels.Launch, error) {
+	if t.Quantized() {
+		return k.join(t, a, w, c)
+	}
+	return k.Kernel.Bind(t, a, w, c)
+}
+
+// supports asks the families.
+func (k *integers) supports(t kernels.Task) error {
+	q, err := t.Product(k.kernel, kernels.QuantizedWeights)
+	if err != nil {
+		return err
+	}
+	p := Problem{Task: q}
 	for _, f := range k.among {
 		if f.Supports(k.dev.Arch(), p) == "" {
 			return nil
 		}
 	}
-	return &kernels.Unsupported{Kernel: k.kernel, DType: q.DType, Reason: planning.Refusals(k.among, k.dev.Arch(), p)}
+	return t.Unsupported(k.kernel, planning.Refusals(k.among, k.dev.Arch(), p))
 }
 
-// records are weights as the kernels read them.
 type records struct {
 	dev     *driver.Device
-	problem kernels.QuantisedProblem // normalized; M is not part of the form
+	problem kernels.Task // normalized; M does not affect the form
 	buffer  *driver.Buffer
 	seconds float64
 }
 
-// Bytes is what a launch reads of B.
+// Bytes returns the bytes of B that a launch reads.
 func (w *records) Bytes() int64 { return w.buffer.Bytes() }
 
-// Close returns the memory of the records.
+// Close frees the records.
 func (w *records) Close() error { return w.buffer.Close() }
 
 // Detached implements [kernels.Detached]: the raw weights are no longer read.
@@ -129,9 +157,8 @@ func (w *records) Detached() bool { return true }
 // Packing implements [kernels.Packed].
 func (w *records) Packing() (seconds float64, ok bool) { return w.seconds, true }
 
-// PrepareQuantised packs the weights into records.
-func (k *integers) PrepareQuantised(q kernels.QuantisedProblem, raw kernels.Buffer) (kernels.Weights, error) {
-	if err := k.SupportsQuantised(q); err != nil {
+func (k *integers) prepare(q kernels.Task, raw kernels.Buffer) (kernels.Weights, error) {
+	if err := k.supports(q); err != nil {
 		return nil, err
 	}
 	q, err := q.Normalized()
@@ -145,9 +172,8 @@ func (k *integers) PrepareQuantised(q kernels.QuantisedProblem, raw kernels.Buff
 	return &records{dev: k.dev, problem: q, buffer: buffer, seconds: seconds}, nil
 }
 
-// BindQuantised plans the product for its operands' addresses and alignment.
-func (k *integers) BindQuantised(q kernels.QuantisedProblem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
-	if err := k.SupportsQuantised(q); err != nil {
+func (k *integers) join(q kernels.Task, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
+	if err := k.supports(q); err != nil {
 		return nil, err
 	}
 	q, err := q.Normalized()
@@ -161,7 +187,7 @@ func (k *integers) BindQuantised(q kernels.QuantisedProblem, a kernels.Operand, 
 	return l, nil
 }
 
-func (k *integers) bind(q kernels.QuantisedProblem, a kernels.Operand, w kernels.Weights, c kernels.Operand) (*driver.Launch, error) {
+func (k *integers) bind(q kernels.Task, a kernels.Operand, w kernels.Weights, c kernels.Operand) (*driver.Launch, error) {
 	d := k.dev
 	packed, ok := w.(*records)
 	switch {
@@ -184,9 +210,9 @@ func (k *integers) bind(q kernels.QuantisedProblem, a kernels.Operand, w kernels
 	}
 	size := int64(q.DType.Size())
 	aligned := gemm.Alignment{A: planning.AlignmentOf(at.A, int64(q.LDA)*size), C: planning.AlignmentOf(at.C, int64(q.LDC)*size)}
-	choice := k.pick(Problem{gemm.Problem{Problem: q.Problem, Aligned: aligned}, q.Weights})
+	choice := k.pick(Problem{Task: q, Aligned: aligned})
 	if !choice.ok {
-		return nil, k.SupportsQuantised(q)
+		return nil, k.supports(q)
 	}
 	plan := choice.plan
 	if at.Scratch, err = d.Scratch(plan.Scratch); err != nil {
@@ -209,7 +235,6 @@ func (k *integers) bind(q kernels.QuantisedProblem, a kernels.Operand, w kernels
 	return l, nil
 }
 
-// pick chooses the plan of a product, once for all copies of its weights.
 func (k *integers) pick(p Problem) picked {
 	return k.picked.Choice(p, func() (c picked) {
 		c.best, c.plan, c.ok = planning.Pick(k.among, k.dev.Arch(), p)

@@ -9,41 +9,40 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
 )
 
-// What quantised_narrow.cuh fixes.
+// Constants of quantised_narrow.cuh.
 const (
 	narrowThreads = 1024
 	narrowWarps   = narrowThreads / 32
-	narrowSteps   = 4   // of K that a warp has
+	narrowSteps   = 4   // of K per warp
 	narrowRows    = 16  // of weights in a group
 	narrowSums    = 512 // bytes of a warp's sums of a group for 8 tokens
 	evictFirst    = 0x12F0000000000000
 )
 
-// narrow is how the work of quantised_narrow.cuh is dealt out: every block has as long a part of K and
-// nearly as many groups of rows.
+// narrow is the division of work of quantised_narrow.cuh: blocks have equal parts of K and nearly equal
+// numbers of row groups.
 type narrow struct {
 	tile
 	bits      int
 	m         int // rows of A
 	steps     int // of K
 	parts     int // of K: the blocks of a cluster
-	windows   int // of narrowSteps that a part has
+	windows   int // of narrowSteps each, per part
 	groups    int // of rows
 	rowBlocks int // that share them
-	early     int // groups of a warp that are asked for at once, ahead of the predecessor's end: none or one
+	early     int // groups per warp prefetched before the predecessor ends: 0 or 1
 }
 
-// sets of warps share a block's groups, each set with a warp for every window.
+// sets returns the sets of warps that share a block's groups; a set has a warp per window.
 func (n narrow) sets() int { return narrowWarps / n.windows }
 
-// most is how many groups a block may have.
 func (n narrow) most() int { return planning.DivideUp(n.groups, n.rowBlocks) }
 
-// sums is how many bytes all sums of a block take, of one window.
+// sums returns the bytes of a block's sums for one window.
 func (n narrow) sums() int { return n.most() * n.tokens / 8 * narrowSums }
 
-// scratch is where sums begin: behind the tokens of all windows, which give way to the sums of all
-// parts, and a barrier.
+// scratch returns the offset of the sums. They follow a barrier and the windows' tokens, whose space the sums
+// of all parts reuse.
 func (n narrow) scratch() int {
 	tokens := n.windows * narrowSteps * support.RecordK * 2 * n.m
 	gathered := planning.DivideUp(n.sums()/narrowSums, n.parts) * n.parts * narrowSums
@@ -52,8 +51,8 @@ func (n narrow) scratch() int {
 
 func (n narrow) shared() int { return n.scratch() + n.windows*n.sums() }
 
-// clusters is how many clusters of so many blocks, each of which fills a multiprocessor, surely run at
-// the same time: of the groups of multiprocessors that clusters don't cross, some are smaller.
+// clusters returns a safe number of concurrent clusters if each block fills a multiprocessor. Clusters don't
+// cross GPCs, and some GPCs are smaller.
 func clusters(a planning.Arch, size int) int {
 	if size <= 2 {
 		return max(1, a.SMs/size)
@@ -61,8 +60,6 @@ func clusters(a planning.Arch, size int) int {
 	return max(1, (a.SMs/8-1)*8/size)
 }
 
-// narrows are the divisions of the work that may be best for p; none where it has too many rows or too
-// little of K.
 func narrows(a planning.Arch, p Problem) []narrow {
 	n := narrow{bits: p.Weights.Bits, m: p.M}
 	for _, t := range narrowTiles {
@@ -82,8 +79,8 @@ func narrows(a planning.Arch, p Problem) []narrow {
 			continue
 		}
 		n.rowBlocks = min(n.groups, clusters(a, n.parts))
-		n.rowBlocks = planning.DivideUp(n.groups, n.most()) // as few as have no more to do
-		// To ask for all groups at once took 1 us longer on an H200.
+		n.rowBlocks = planning.DivideUp(n.groups, n.most()) // as few as keep the maximum load
+		// Prefetching all groups at once takes 1 us longer on an H200.
 		for n.early = 0; n.early <= 1 && n.shared() <= a.SharedMax; n.early++ {
 			all = append(all, n)
 		}
@@ -91,22 +88,21 @@ func narrows(a planning.Arch, p Problem) []narrow {
 	return all
 }
 
-// The model of times, besides what it has in common with that of [choice].
+// The constants of the time model that differ from [choice].
 const (
-	// narrowStartSeconds is a launch, with its first loads and last sums.
+	// narrowStartSeconds is the cost of a launch, with its first loads and last sums.
 	narrowStartSeconds = 2.7e-6
-	// narrowClusterSeconds is what blocks take to meet and to send each other sums, for each of them.
+	// narrowClusterSeconds is the cost per block to synchronize and exchange sums.
 	narrowClusterSeconds = 0.37e-6
-	// narrowWordCycles is what a scheduler takes for a warp's word of 4-bit weights, and narrowTokenCycles
-	// for each 8 tokens that it meets.
+	// narrowWordCycles is a scheduler's cost for a warp's word of 4-bit weights, and narrowTokenCycles the
+	// cost for each 8 tokens per word.
 	narrowWordCycles  = 2.4
 	narrowTokenCycles = 9.6
 )
 
-// seconds is what the model expects of one launch.
 func (n narrow) seconds(a planning.Arch, p Problem) float64 {
 	clock := a.ClockMHz * 1e6 * clockShare
-	// Of a scheduler, of the busiest multiprocessor: every warp has as many rounds.
+	// Warps per scheduler on the busiest multiprocessor; every warp has as many rounds.
 	warps := float64(n.windows*n.sets()) / 4
 	words := warps * float64(planning.DivideUp(n.most(), n.sets())*narrowSteps*8)
 	cycles := narrowWordCycles + narrowTokenCycles*float64(n.tokens/8)
@@ -120,17 +116,17 @@ func (n narrow) seconds(a planning.Arch, p Problem) float64 {
 	}
 	times := []float64{words * cycles / clock}
 	if a.Bandwidth > 0 {
-		times = append(times, float64(support.RecordsBytes(p.quantised()))/(a.Bandwidth*memoryShare))
+		times = append(times, float64(support.RecordsBytes(p.Task))/(a.Bandwidth*memoryShare))
 	}
 	return t + planning.Norm(overlap, times...)
 }
 
-// label is "8x112 narrow early parts 4": rows and columns of C that a block has, and blocks along K.
+// label is "8x112 narrow early parts 4": rows and columns of C per block, and blocks along K.
 func (n narrow) label() string {
 	return inParts(fmt.Sprintf("%dx%d narrow%s", n.tokens, n.columns(), early(n.early)), n.parts)
 }
 
-// early is what a label says of weights that are asked for ahead of the predecessor's end.
+// early labels weights that are prefetched before the predecessor ends.
 func early(count int) string {
 	if count == 0 {
 		return ""
@@ -140,7 +136,6 @@ func early(count int) string {
 
 func (n narrow) columns() int { return n.most() * narrowRows }
 
-// plan is that of a problem with operands so aligned.
 func (n narrow) plan(a planning.Arch, p Problem) gemm.Plan {
 	slots := max(1, a.SMs/n.parts)
 	// Tokens are copied by 16 bytes.
@@ -154,7 +149,6 @@ func (n narrow) plan(a planning.Arch, p Problem) gemm.Plan {
 	}, a, p, n.call)
 }
 
-// call launches quantised_narrow.cuh: struct NarrowParams there.
 func (n narrow) call(p Problem, at gemm.Addresses, lda int) planning.Call {
 	k := planning.Call{
 		Kernel: symbol(p, "narrow_", n.tile), Shared: n.shared(), Overlap: true,

@@ -9,17 +9,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fewRows is a product of so many rows of A at most.
 func fewRows(t *testing.T, r *rapid.T, most int) (planning.Arch, Problem) {
 	a := cudatest.H200
 	a.SMs = rapid.SampledFrom([]int{1, 7, 16, 114, 132}).Draw(r, "multiprocessors")
 	m, n, k := rapid.IntRange(1, most).Draw(r, "m"), rapid.IntRange(1, 40000).Draw(r, "n"), rapid.IntRange(1, 400).Draw(r, "k")*64
 	bits := rapid.SampledFrom([]int{4, 8}).Draw(r, "bits")
-	return a, problem(t, m, n, k, kernels.BF16, kernels.Quantisation{Bits: bits, Group: 32}, 16)
+	return a, problem(t, m, n, k, kernels.BF16, kernels.IntegerWeights(bits, 32, false), 16)
 }
 
-// TestNarrowShares: the windows of all parts cover K, none of the parts is empty, blocks share all
-// rows, and nothing in shared memory lies over what is still read.
+// The windows of non-empty parts cover K, blocks cover all rows, and shared memory is not overwritten while
+// it is still read.
 func TestNarrowShares(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		a, p := fewRows(t, r, 16)
@@ -46,7 +45,7 @@ func TestNarrowShares(t *testing.T) {
 	})
 }
 
-// TestResidentShares: the same of quantised_resident.cuh, whose parts have even numbers of steps and a
+// TestResidentShares tests the same for quantised_resident.cuh, whose parts have even numbers of steps and a
 // barrier for each.
 func TestResidentShares(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
@@ -65,7 +64,8 @@ func TestResidentShares(t *testing.T) {
 			if s.parked()%128 != 0 || s.parked() < s.share*s.tokens*256 || s.parts > 1 && s.parked() < s.most()*s.unitSums() {
 				t.Fatalf("%+v: barriers at %d", s, s.parked())
 			}
-			if behind := s.shared() - s.parked() - residentBarriers; s.parts > 1 && behind < (s.rounds()-1)*residentWarpgroups*s.unitSums() {
+			if behind := s.shared() - s.parked() - residentBarriers; s.parts > 1 &&
+				behind < (s.rounds()-1)*residentWarpgroups*s.unitSums() {
 				t.Fatalf("%+v: %d bytes for sums", s, behind)
 			}
 		}

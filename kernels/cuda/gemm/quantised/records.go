@@ -9,10 +9,9 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
 )
 
-// Records are weights as the kernels of this package prepare them: the normalized problem that they
-// were packed for, of which M is not part of the form, and where they lie. ok is false for weights that
-// are none; the error says why those can't be read on d.
-func Records(d *driver.Device, w kernels.Weights) (q kernels.QuantisedProblem, address uint64, ok bool, err error) {
+// Records returns the normalized problem of packed weights (M does not affect them) and their address. ok is
+// false for weights that this package did not prepare; the error says why they can't be read on d.
+func Records(d *driver.Device, w kernels.Weights) (q kernels.Task, address uint64, ok bool, err error) {
 	packed, ok := w.(*records)
 	switch {
 	case !ok || packed == nil:

@@ -9,40 +9,39 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
 )
 
-// What quantised_resident.cuh fixes.
+// Constants of quantised_resident.cuh.
 const (
 	residentThreads    = 512
 	residentWarpgroups = residentThreads / 128
 	residentRows       = 64  // of weights in a unit
 	residentBarriers   = 256 // bytes
-	residentMostSteps  = 30  // of a part: even, and a barrier for each and one more fit
+	residentMostSteps  = 30  // of a part: even, and with one barrier more than steps
 	residentEarly      = 4   // steps
 )
 
-// resident is how the work of quantised_resident.cuh is dealt out: every block has as long a part of K
-// and nearly as many units of rows.
+// resident is the division of work of quantised_resident.cuh: blocks have equal parts of K and nearly equal
+// numbers of row units.
 type resident struct {
 	tile
 	bits      int
 	steps     int // of K
 	parts     int // of K: the blocks of a cluster
-	share     int // of the steps of a part
+	share     int // of a part, in steps
 	units     int // of rows
 	rowBlocks int // that share them
-	early     int // steps that are asked for ahead of the predecessor's end, besides those on the way
+	early     int // steps prefetched before the predecessor ends, besides those in flight
 }
 
-// most is how many units a block may have.
 func (r resident) most() int { return planning.DivideUp(r.units, r.rowBlocks) }
 
-// rounds is how many units a warpgroup has one after the other.
+// rounds returns the sequential units per warpgroup.
 func (r resident) rounds() int { return planning.DivideUp(r.most(), residentWarpgroups) }
 
-// unitSums is how many bytes the sums of a unit take.
+// unitSums returns the bytes of a unit's sums.
 func (r resident) unitSums() int { return residentRows * r.tokens * 4 }
 
-// parked is where barriers begin: behind the tokens of all steps, which give way to the sums of all
-// parts.
+// parked returns the offset of the barriers. They follow the tokens of all steps, whose space the sums of all
+// parts reuse.
 func (r resident) parked() int {
 	tokens := r.share * support.RecordK * 2 * r.tokens
 	if r.parts == 1 {
@@ -59,8 +58,8 @@ func (r resident) shared() int {
 	return bytes
 }
 
-// residents are the divisions of the work that may be best for p; none where it has too many rows or
-// an odd number of steps.
+// residents returns the divisions of work that may be best for p, or nil if it has too many rows or an odd
+// number of steps.
 func residents(a planning.Arch, p Problem) []resident {
 	r := resident{bits: p.Weights.Bits}
 	for _, t := range residentTiles {
@@ -80,7 +79,7 @@ func residents(a planning.Arch, p Problem) []resident {
 			continue
 		}
 		r.rowBlocks = min(r.units, clusters(a, r.parts))
-		r.rowBlocks = planning.DivideUp(r.units, r.most()) // as few as have no more to do
+		r.rowBlocks = planning.DivideUp(r.units, r.most()) // as few as keep the maximum load
 		for r.early = 0; r.early <= residentEarly && r.shared() <= a.SharedMax; r.early += residentEarly {
 			all = append(all, r)
 		}
@@ -88,20 +87,19 @@ func residents(a planning.Arch, p Problem) []resident {
 	return all
 }
 
-// The model of times, fitted to an H200's.
+// The time model, fitted to an H200.
 const (
-	// residentStepCycles is what a multiprocessor takes to make operands of a step of weights of 4 bits.
+	// residentStepCycles is a multiprocessor's cost to convert a step of 4-bit weights.
 	residentStepCycles = 450
-	// residentStartSeconds is a launch of no tokens, and residentTokenSeconds what each adds to its first
-	// loads and last sums.
+	// residentStartSeconds is the cost of a launch without tokens, and residentTokenSeconds the cost per
+	// token of first loads and last sums.
 	residentStartSeconds, residentTokenSeconds = 0.3e-6, 0.084e-6
-	// residentChainSeconds is what a warpgroup waits in a step for what it has just started.
+	// residentChainSeconds is a warpgroup's wait per step for the products it just started.
 	residentChainSeconds = 0.18e-6
-	// residentPartSeconds is what blocks take to send each other sums, for each of them.
+	// residentPartSeconds is the cost per block to exchange sums.
 	residentPartSeconds = 0.35e-6
 )
 
-// seconds is what the model expects of one launch.
 func (r resident) seconds(a planning.Arch, p Problem) float64 {
 	clock := a.ClockMHz * 1e6 * mostClockShare
 	convert := float64(residentStepCycles)
@@ -110,13 +108,14 @@ func (r resident) seconds(a planning.Arch, p Problem) float64 {
 	}
 	steps := float64(r.share*r.most()) / 2 // of 128 rows
 	times := []float64{steps * planning.Norm(stepOverlap, 8*float64(r.tokens), convert) / clock}
-	weights := float64(support.RecordsBytes(p.quantised()))
+	weights := float64(support.RecordsBytes(p.Task))
 	tokens := float64(r.rowBlocks*r.parts*r.share*support.RecordK*2) * float64(min(p.M, r.tokens))
 	times = append(times, (weights+tokens)/(planning.L2PerClock(a)*clock*float64(a.SMs)))
 	if a.Bandwidth > 0 {
 		times = append(times, weights/(a.Bandwidth*memoryShare))
 	}
-	t := residentStartSeconds + residentTokenSeconds*float64(r.tokens) + residentChainSeconds*float64(r.rounds()*r.share) + planning.Norm(overlap, times...)
+	t := residentStartSeconds + residentTokenSeconds*float64(r.tokens) + residentChainSeconds*float64(r.rounds()*r.share) +
+		planning.Norm(overlap, times...)
 	if r.parts > 1 {
 		t += residentPartSeconds * float64(r.parts)
 	}
@@ -125,15 +124,14 @@ func (r resident) seconds(a planning.Arch, p Problem) float64 {
 
 func (r resident) columns() int { return r.most() * residentRows }
 
-// label is "64x448 resident early parts 4": rows and columns of C that a block has, and blocks along K.
+// label is "64x448 resident early parts 4": rows and columns of C per block, and blocks along K.
 func (r resident) label() string {
 	return inParts(fmt.Sprintf("%dx%d resident%s", r.tokens, r.columns(), early(r.early)), r.parts)
 }
 
-// plan is that of a problem with operands so aligned.
 func (r resident) plan(a planning.Arch, p Problem) gemm.Plan {
 	slots := max(1, a.SMs/r.parts)
-	// TMA takes rows that are 16 bytes aligned.
+	// TMA needs rows aligned to 16 bytes.
 	return realigned(gemm.Plan{
 		Label: r.label(), Stages: r.share, Slots: slots, Seconds: r.seconds(a, p),
 		Tiling: kernels.Tiling{
@@ -144,7 +142,6 @@ func (r resident) plan(a planning.Arch, p Problem) gemm.Plan {
 	}, a, p, r.call)
 }
 
-// call launches quantised_resident.cuh: struct ResidentParams there.
 func (r resident) call(p Problem, at gemm.Addresses, lda int) planning.Call {
 	k := planning.Call{
 		Kernel: symbol(p, "resident_", r.tile), Shared: r.shared(), Overlap: true,

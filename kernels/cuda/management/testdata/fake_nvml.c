@@ -1,5 +1,5 @@
-// An NVML of long ago: it starts, knows one card, its power and why it is slow, by
-// the names of that time, and exports nothing else.
+// An old NVML: it starts, has one card with power and throttle reasons under the old names, and exports no
+// other functions.
 
 typedef struct card *Device;
 

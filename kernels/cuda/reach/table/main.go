@@ -1,4 +1,4 @@
-// Table prints the table of a file of BenchmarkReach again. It needs no GPU.
+// Table prints the table of a file of BenchmarkReach. It needs no GPU.
 //
 //	go run ./kernels/cuda/reach/table reach.jsonl
 package main
@@ -13,7 +13,7 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// run is the program; it returns its exit code: 2 for arguments that can't be, 1 for a file that can't be read.
+// run is the program. It returns the exit code: 2 for invalid arguments, 1 for an unreadable file.
 func run(args []string, stdout, stderr io.Writer) int {
 	const usage = "usage: table REACH.jsonl\n\nPrints the table of a file of BenchmarkReach again.\n"
 	switch {

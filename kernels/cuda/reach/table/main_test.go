@@ -9,14 +9,14 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/reach"
 )
 
-// TestRun: a file is printed, and what can't be read is told in one line.
 func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	good, bad := filepath.Join(dir, "reach.jsonl"), filepath.Join(dir, "bad.jsonl")
 	p := reach.Product{DType: "bf16", N: 4096, K: 4096, M: 8, Set: reach.Named}
 	var rows []reach.Row
 	for _, s := range []reach.Series{reach.Auto, reach.Blas, reach.BlasLt} {
-		rows = append(rows, reach.Row{Product: p, Series: s, Label: "plan", Launches: 40, Samples: []reach.Sample{{US: 10, MHz: 1700}, {US: 10.1, MHz: 1710, Round: 1}}})
+		rows = append(rows, reach.Row{Product: p, Series: s, Label: "plan", Launches: 40,
+			Samples: []reach.Sample{{US: 10, MHz: 1700}, {US: 10.1, MHz: 1710, Round: 1}}})
 	}
 	f, err := os.Create(good)
 	if err == nil {
@@ -37,7 +37,8 @@ func TestRun(t *testing.T) {
 		{nil, 2, "", "table: 0 files, expected one\n"},
 	} {
 		var stdout, stderr strings.Builder
-		if code := run(c.args, &stdout, &stderr); code != c.code || !strings.Contains(stdout.String(), c.stdout) || !strings.Contains(stderr.String(), c.stderr) {
+		if code := run(c.args, &stdout, &stderr); code != c.code || !strings.Contains(stdout.String(), c.stdout) ||
+			!strings.Contains(stderr.String(), c.stderr) {
 			t.Errorf("%v: code %d\n%s%s", c.args, code, stdout.String(), stderr.String())
 		}
 	}

@@ -15,10 +15,8 @@ type element struct {
 
 func one(r rune) element { return element{ranges: []span{{r, r}}, single: true} }
 
-// controls are escapes of single characters.
 var controls = map[byte]rune{'r': '\r', 'n': '\n', 't': '\t', 'f': '\f', 'v': '\v', 'a': '\a'}
 
-// escape reads what a backslash begins.
 func (p *parser) escape() (element, error) {
 	start := p.at
 	p.at++
@@ -50,7 +48,6 @@ func (p *parser) escape() (element, error) {
 	return element{}, p.errorf(start, "this escape is not supported")
 }
 
-// property reads the category of a \p.
 func (p *parser) property(start int, negate bool) (element, error) {
 	name := ""
 	if p.eat("{") {
@@ -73,7 +70,6 @@ func (p *parser) property(start int, negate bool) (element, error) {
 	return element{categories: mask}, nil
 }
 
-// number reads the character of \uHHHH or \x{H…}.
 func (p *parser) number(start int, c byte) (element, error) {
 	digits := ""
 	switch {
@@ -93,7 +89,6 @@ func (p *parser) number(start int, c byte) (element, error) {
 	return one(rune(n)), nil
 }
 
-// class reads a class in brackets.
 func (p *parser) class() (*node, error) {
 	start := p.at
 	p.at++
@@ -132,7 +127,6 @@ func (p *parser) class() (*node, error) {
 	return p.chars(start, categories, ranges, negate)
 }
 
-// member reads a character or an escape of a class.
 func (p *parser) member(first bool) (element, error) {
 	rest := p.text[p.at:]
 	if rest == "" {

@@ -5,8 +5,7 @@ import (
 	"sync"
 )
 
-// A Pattern is a compiled regular expression. It does not change and may be used by
-// several goroutines at once.
+// Pattern is a compiled regular expression. It is immutable and safe for concurrent use.
 type Pattern struct {
 	insts    []inst
 	start    int
@@ -14,17 +13,17 @@ type Pattern struct {
 	machines sync.Pool
 }
 
-// An inst is one step of a match. Numbers of other steps are their places in the program.
+// inst is one instruction. Instructions refer to each other by index.
 type inst struct {
 	op       op
 	set      *set
 	min, max int      // of opRun; max is -1 without a bound
-	next     int      // the step behind it
-	sub      int      // where the program inside of it begins
-	branches []branch // of opAlt, in the order in which they are tried
+	next     int      // the following instruction
+	sub      int      // start of the subprogram
+	branches []branch // of opAlt, in order of preference
 }
 
-// A branch is one way of an opAlt, worth trying where it can begin.
+// branch is one alternative of an opAlt, tried only where its first allows.
 type branch struct {
 	pc    int
 	first first
@@ -35,15 +34,15 @@ type op uint8
 const (
 	opMatch      op = iota
 	opSet           // one character of set
-	opRun           // as many of set as there are up to max, then fewer down to min
-	opPossessive    // as many of set as there are up to max, never fewer
+	opRun           // as many of set as possible up to max, then fewer down to min
+	opPossessive    // as many of set as possible up to max, never fewer
 	opAlt
 	opAhead
 	opNot
 	opAtomic
 )
 
-// Compile reads a regular expression. Its error names the place of what is not supported.
+// Compile compiles a regular expression. Its error names the place of an unsupported construct.
 func Compile(expression string) (*Pattern, error) {
 	n, err := parse(expression)
 	if err != nil {
@@ -62,8 +61,8 @@ func Compile(expression string) (*Pattern, error) {
 
 type compiler struct{ insts []inst }
 
-// emit adds a step and returns its number. Past the bound it adds none: Compile refuses
-// such a program.
+// emit adds an instruction and returns its index. At the size limit it adds none; Compile rejects such a
+// program.
 func (c *compiler) emit(i inst) int {
 	if len(c.insts) <= maxInsts {
 		c.insts = append(c.insts, i)
@@ -71,7 +70,6 @@ func (c *compiler) emit(i inst) int {
 	return len(c.insts) - 1
 }
 
-// compile returns the step at which n begins, behind which next follows.
 func (c *compiler) compile(n *node, next int) int {
 	if len(c.insts) > maxInsts {
 		return 0
@@ -124,7 +122,7 @@ func (c *compiler) repeat(n *node, next int) int {
 	}
 	at := next
 	if n.max < 0 {
-		// The loop's step comes first, for the body to lead back to it.
+		// The loop comes first so that the body can jump back to it.
 		loop := c.emit(inst{op: opAlt})
 		again := c.compile(body, loop)
 		first, second := again, next
@@ -147,16 +145,14 @@ func (c *compiler) repeat(n *node, next int) int {
 	return at
 }
 
-// A first is what a match can begin with.
 type first struct {
 	ascii [2]uint64
-	other bool // a character past ASCII
-	empty bool // nothing at all: the end of the text
+	other bool // a character above ASCII
+	empty bool // the end of the text
 }
 
 var anything = first{[2]uint64{^uint64(0), ^uint64(0)}, true, true}
 
-// allows tells whether a match can begin at a place of text.
 func (f *first) allows(text string, at int) bool {
 	switch {
 	case at == len(text):
@@ -167,7 +163,7 @@ func (f *first) allows(text string, at int) bool {
 	return f.other
 }
 
-// first returns what a match from a step on can begin with, or more than that.
+// first returns a superset of how a match from an instruction can begin.
 func (c *compiler) first(pc int) first {
 	i := c.insts[pc]
 	switch i.op {

@@ -2,9 +2,8 @@ package regex
 
 import "unicode/utf8"
 
-// Each cuts text, which must be UTF-8, into the matches of the pattern, leftmost first,
-// and what is between them. It calls yield for each part in order; match tells which of
-// the two it is. No part is empty.
+// Each splits text, which must be UTF-8, into the pattern's matches, leftmost first, and the text between
+// them. It calls yield for each non-empty part in order; match tells the two apart.
 func (p *Pattern) Each(text string, yield func(start, stop int, match bool)) {
 	m := p.machines.Get().(*machine)
 	m.text = text
@@ -32,22 +31,18 @@ func (p *Pattern) Each(text string, yield func(start, stop int, match bool)) {
 	p.machines.Put(m)
 }
 
-// A machine tries the ways of a program in order, each until it fails.
 type machine struct {
 	insts []inst
 	text  string
 	stack []thread
 }
 
-// A thread is a step that is still to be tried at a place: at each character's beginning
-// from pos down to least.
+// thread is an untried instruction at a place: at each character's start from pos down to least.
 type thread struct{ pc, pos, least int }
 
-// ways are steps and places from which a match was tried: all of them failed, since the
-// one that does not ends the match.
+// ways are the tried instructions and places. All of them failed, since a success ends the match.
 type ways map[[2]int]struct{}
 
-// tried adds a step at a place and tells whether it was there.
 func (w ways) tried(pc, pos int) bool {
 	if _, ok := w[[2]int{pc, pos}]; ok {
 		return true
@@ -56,12 +51,11 @@ func (w ways) tried(pc, pos int) bool {
 	return false
 }
 
-// patience is how many threads a match may begin, beyond a few for each byte that it
-// reads, before it keeps count of those that failed. Patterns of the field stay below;
-// above, a match takes time in proportion to steps times bytes instead of exponential.
+// patience is the number of threads, beyond a few per byte read, after which a match records failed ways.
+// Known patterns stay below it; above, time is proportional to instructions times bytes instead of
+// exponential.
 const patience = 1000
 
-// match returns the end of the match that begins at pos, or -1.
 func (m *machine) match(pc, pos int) int {
 	base := len(m.stack)
 	m.stack = append(m.stack, thread{pc, pos, pos})
@@ -95,9 +89,8 @@ func (m *machine) match(pc, pos int) int {
 	return -1
 }
 
-// follow takes steps until the program has matched or one fails, and leaves the other
-// ways on the stack. It returns the place that it came to. Where ways that failed are
-// kept, it also fails at a choice that was there before.
+// follow executes instructions until the program matches or one fails, and pushes the alternatives on the
+// stack. It returns the place reached. If failed ways are recorded, a repeated choice also fails.
 func (m *machine) follow(pc, pos int, failed ways) (end int, matched bool) {
 	for first := true; ; first = false {
 		i := &m.insts[pc]
@@ -154,7 +147,7 @@ func (m *machine) follow(pc, pos int, failed ways) (end int, matched bool) {
 	}
 }
 
-// one returns the size of text's first character if the set has it, else 0.
+// one returns the size of text's first character if it is in the set, otherwise 0.
 func (s *set) one(text string) int {
 	if text == "" {
 		return 0
@@ -172,8 +165,8 @@ func (s *set) one(text string) int {
 	return size
 }
 
-// run returns where the longest run of the set from pos on ends, where the shortest does,
-// and whether there are as many characters as it takes.
+// run returns the shortest and longest ends of a run of the set from pos, and whether the run has the minimum
+// length.
 func (i *inst) run(text string, pos int) (least, furthest int, ok bool) {
 	least = pos
 	for n := 0; n != i.max; n++ {

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what is compiled, far above what tokenizers have.
+// Limits, far above those of any tokenizer.
 const (
 	maxLength = 1 << 14 // bytes of an expression
 	maxDepth  = 50      // of groups
@@ -16,7 +16,6 @@ const (
 	maxInsts  = 1 << 14 // of a program
 )
 
-// A node is a part of a parsed expression.
 type node struct {
 	kind     kind
 	set      *set
@@ -29,12 +28,12 @@ type kind uint8
 
 const (
 	isSet    kind = iota // one character of set
-	isConcat             // subs in a row
+	isConcat             // subs in sequence
 	isAlt                // the first of subs that leads to a match
-	isRepeat             // subs[0] so many times
-	isAhead              // subs[0] follows; matches nothing
+	isRepeat             // repeats of subs[0]
+	isAhead              // subs[0] follows; consumes nothing
 	isNot                // subs[0] does not follow
-	isAtomic             // subs[0] as it matches first, never another way
+	isAtomic             // the first match of subs[0] without backtracking
 )
 
 type mode uint8
@@ -45,7 +44,6 @@ const (
 	possessive
 )
 
-// shortest returns the least number of characters that a node matches.
 func (n *node) shortest() int {
 	switch n.kind {
 	case isSet:
@@ -70,7 +68,6 @@ func (n *node) shortest() int {
 	return 0
 }
 
-// A parser reads an expression from left to right.
 type parser struct {
 	text  string
 	at    int
@@ -78,7 +75,6 @@ type parser struct {
 	fold  bool // inside of (?i:
 }
 
-// parse returns the tree of an expression.
 func parse(expression string) (*node, error) {
 	switch {
 	case len(expression) > maxLength:
@@ -100,7 +96,6 @@ func parse(expression string) (*node, error) {
 	return n, nil
 }
 
-// errorf names the place of what follows it.
 func (p *parser) errorf(at int, format string, args ...any) error {
 	rest := p.text[at:]
 	for i := range rest {
@@ -140,7 +135,7 @@ func (p *parser) alternatives() (*node, error) {
 
 func (p *parser) concat() (*node, error) {
 	n := &node{kind: isConcat}
-	previous := byte(0) // the letter in front, in lower case, of a (?i:
+	previous := byte(0) // the preceding letter of a (?i: in lower case
 	for p.at < len(p.text) && p.text[p.at] != '|' && p.text[p.at] != ')' {
 		start := p.at
 		one, err := p.atom()
@@ -148,7 +143,7 @@ func (p *parser) concat() (*node, error) {
 			return nil, err
 		}
 		if p.fold {
-			// Oniguruma also matches ß for ss and so on; Rust's engine does not.
+			// Oniguruma also matches ß for ss and similar; Rust's engine does not.
 			letter := byte(0)
 			if p.at == start+1 {
 				letter = p.text[start] | 0x20
@@ -170,7 +165,6 @@ func (p *parser) concat() (*node, error) {
 	return n, nil
 }
 
-// atom reads what a repeat may follow.
 func (p *parser) atom() (*node, error) {
 	start := p.at
 	r, size := utf8.DecodeRuneInString(p.text[p.at:])
@@ -199,7 +193,6 @@ func (p *parser) atom() (*node, error) {
 	return p.chars(start, 0, []span{{r, r}}, false)
 }
 
-// chars makes a node of a set, in any case inside of (?i:.
 func (p *parser) chars(start int, categories uint32, ranges []span, negate bool) (*node, error) {
 	if p.fold {
 		plain := categories == 0 && !negate
@@ -247,12 +240,11 @@ func (p *parser) group() (*node, error) {
 	if wrap != isSet {
 		n = &node{kind: wrap, subs: []*node{n}}
 	} else if n.kind == isSet {
-		n = &node{kind: isConcat, subs: []*node{n}} // a group apart: (?:s)s is not ss
+		n = &node{kind: isConcat, subs: []*node{n}} // a separate group: (?:s)s is not ss
 	}
 	return n, nil
 }
 
-// repeats reads what follows an atom.
 func (p *parser) repeats(n *node) (*node, error) {
 	start := p.at
 	least, most := 0, -1

@@ -65,7 +65,6 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// matches returns the matches of a pattern in text and checks that the parts are whole.
 func matches(t interface{ Fatalf(string, ...any) }, p *Pattern, text string) []string {
 	found := []string{}
 	at := 0
@@ -84,8 +83,7 @@ func matches(t interface{ Fatalf(string, ...any) }, p *Pattern, text string) []s
 	return found
 }
 
-// TestMatches has what package regexp cannot do, and repeats of single sets, which are
-// steps of their own.
+// Constructs that package regexp lacks, and repeats of single sets, which have their own instructions.
 func TestMatches(t *testing.T) {
 	for _, c := range []struct {
 		expression, text string
@@ -114,8 +112,7 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// TestPatience has expressions that take a step for each way through a text, unless ways
-// that failed are kept: without, none of these would end.
+// Without recording failed ways, these would take exponential time.
 func TestPatience(t *testing.T) {
 	for expression, text := range map[string]string{
 		`(?:a|b|ab)*c|a`:      strings.Repeat("ab", 100),
@@ -135,7 +132,7 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// expressions draws what both this package and regexp read as the same, on ASCII.
+// expressions draws expressions that this package and regexp interpret alike on ASCII.
 func expressions(depth int) *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		atom := rapid.SampledFrom([]string{"a", "b", "c", " ", "[ab]", "[^a]", ".", `\p{L}`, `[\p{L} ]`, `\P{L}`, "(?i:k)", "a", "b"})
@@ -150,11 +147,12 @@ func expressions(depth int) *rapid.Generator[string] {
 		case kind < 8:
 			return "(?:" + sub.Draw(t, "first") + "|" + sub.Draw(t, "second") + ")"
 		}
-		return "(?:" + sub.Draw(t, "body") + ")" + rapid.SampledFrom([]string{"?", "*", "+", "??", "*?", "+?", "{2}", "{1,}", "{0,2}"}).Draw(t, "repeat")
+		return "(?:" + sub.Draw(t, "body") + ")" +
+			rapid.SampledFrom([]string{"?", "*", "+", "??", "*?", "+?", "{2}", "{1,}", "{0,2}"}).Draw(t, "repeat")
 	})
 }
 
-// TestRegexpAgrees holds the matcher to package regexp, which prefers the same ways.
+// Package regexp prefers the same matches.
 func TestRegexpAgrees(t *testing.T) {
 	compared := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -162,7 +160,7 @@ func TestRegexpAgrees(t *testing.T) {
 		text := rapid.StringOfN(rapid.SampledFrom([]rune("aabbcK \n")), 0, 24, -1).Draw(t, "text")
 		p, err := Compile(expression)
 		if err != nil {
-			return // it may be empty
+			return // it may match nothing
 		}
 		compared++
 		want := regexp.MustCompile(expression).FindAllString(text, -1)
@@ -175,10 +173,10 @@ func TestRegexpAgrees(t *testing.T) {
 	}
 }
 
-// FuzzCompile tries any expression on any text. What package regexp reads, too, matches
-// the same where both read it as the same.
+// Compares with package regexp where both interpret an expression alike.
 func FuzzCompile(f *testing.F) {
-	for _, e := range []string{`'s| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`, `(?i:'s|ll)?[a-z]++|\d{1,3}`, `(?>a|b)*?c(?=d)`, `[\u0041-\x{42}]`} {
+	for _, e := range []string{`'s| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`, `(?i:'s|ll)?[a-z]++|\d{1,3}`, `(?>a|b)*?c(?=d)`,
+		`[\u0041-\x{42}]`} {
 		f.Add(e, "it's 42  degrees\n")
 	}
 	f.Fuzz(func(t *testing.T, expression, text string) {
@@ -205,21 +203,22 @@ func FuzzCompile(f *testing.F) {
 	})
 }
 
-// possessiveRepeat tells whether an expression may have a repeat that package regexp
-// reads as a repeat of a repeat.
+// possessiveRepeat reports whether an expression may have a repeat that package regexp reads as a repeat of a
+// repeat.
 func possessiveRepeat(expression string) bool {
 	return strings.Contains(expression, "++") || strings.Contains(expression, "*+") || strings.Contains(expression, "?+")
 }
 
-// TestCategories holds the classes to Go's, where the character is in both.
+// Go's classes must agree for characters that both know.
 func TestCategories(t *testing.T) {
 	c := table()
 	for r := rune(0); r <= lastRune; r++ {
 		name := categoryNames[c.of(r)&category]
-		if name == "Cn" || name == "Cs" || r == 0x1171E { // which is Mn in 15.0
+		if name == "Cn" || name == "Cs" || r == 0x1171E { // Mn in Unicode 15.0
 			continue
 		}
-		if in, ok := unicode.Categories[name]; ok && !unicode.Is(in, r) && slices.ContainsFunc(categoryNames[:28], func(n string) bool { return unicode.Is(unicode.Categories[n], r) }) {
+		if in, ok := unicode.Categories[name]; ok && !unicode.Is(in, r) &&
+			slices.ContainsFunc(categoryNames[:28], func(n string) bool { return unicode.Is(unicode.Categories[n], r) }) {
 			t.Errorf("%U is %s", r, name)
 		}
 	}

@@ -6,23 +6,20 @@ import (
 	"unicode"
 )
 
-// A set is a set of code points: what a class, an escape or a literal matches.
+// set is a set of code points: a class, an escape or a literal.
 type set struct {
-	ascii      [2]uint64 // the members below 128
-	categories uint32    // whose characters are members
+	ascii      [2]uint64 // members below 128
+	categories uint32    // categories whose characters are members
 	ranges     []span    // in order, apart
-	negate     bool      // all others are members
+	negate     bool      // the set is the complement
 	table      *classes
 }
 
-// A span are the code points from first to last.
 type span struct{ first, last rune }
 
-// blanks is \s, White_Space in both engines.
 var blanks = []span{{'\t', '\r'}, {' ', ' '}, {0x85, 0x85}, {0xA0, 0xA0}, {0x1680, 0x1680}, {0x2000, 0x200A},
 	{0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}}
 
-// newSet makes the set of all characters of the categories and ranges, or of all others.
 func newSet(categories uint32, ranges []span, negate bool) *set {
 	s := &set{categories: categories, negate: negate, table: table()}
 	ranges = slices.Clone(ranges)
@@ -42,7 +39,6 @@ func newSet(categories uint32, ranges []span, negate bool) *set {
 	return s
 }
 
-// slow tells whether r is in the set, without the table of ASCII.
 func (s *set) slow(r rune) bool {
 	if s.categories>>(s.table.of(r)&category)&1 != 0 {
 		return !s.negate
@@ -55,7 +51,7 @@ func (s *set) slow(r rune) bool {
 	return s.negate
 }
 
-// others returns the code points outside of ranges, which are in order and apart.
+// others returns the complement of ranges, which must be sorted and disjoint.
 func others(ranges []span) []span {
 	var out []span
 	next := rune(0)
@@ -71,8 +67,7 @@ func others(ranges []span) []span {
 	return out
 }
 
-// folded adds to ranges of ASCII what is the same letter in another case: also ſ, which
-// is an s, and the Kelvin sign, which is a k.
+// folded adds the other cases of ASCII letters to ranges, including ſ for s and the Kelvin sign for k.
 func folded(ranges []span) []span {
 	out := slices.Clone(ranges)
 	for _, s := range ranges {

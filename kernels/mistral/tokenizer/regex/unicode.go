@@ -13,20 +13,19 @@ import (
 //go:embed unicode.txt
 var unicodeText string
 
-// The general categories, in the order of their bits in a mask. Cn are those that are not
-// assigned.
+// The general categories in the order of their bits in a mask. Cn is unassigned.
 var categoryNames = strings.Fields("Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Co Cs Cn")
 
 const (
 	lastRune = 0x10FFFF
-	category = 1<<5 - 1 // the bits of a class that are the category
+	category = 1<<5 - 1 // bits of a class that hold the category
 	wordBit  = 1 << 5   // Rust's \w
 )
 
 // classes are the classes of all code points, in pages of 256.
 type classes [(lastRune + 1) / 256]*[256]uint8
 
-// of returns the class of a code point, that of U+FFFD for what is none.
+// of returns the class of a code point, for invalid ones that of U+FFFD.
 func (c *classes) of(r rune) uint8 {
 	if uint32(r) > lastRune {
 		r = 0xFFFD
@@ -34,7 +33,7 @@ func (c *classes) of(r rune) uint8 {
 	return c[r>>8][r&0xFF]
 }
 
-// table reads unicode.txt once. Equal pages are one.
+// table reads unicode.txt once. Equal pages are shared.
 var table = sync.OnceValue(func() *classes {
 	type run struct {
 		first rune
@@ -48,7 +47,7 @@ var table = sync.OnceValue(func() *classes {
 		fields := strings.Fields(line)
 		first, err := strconv.ParseUint(fields[0], 16, 32)
 		if err != nil {
-			panic(fmt.Sprintf("unicode.txt: %v", err)) // the program's own file
+			panic(fmt.Sprintf("unicode.txt: %v", err)) // the file is part of the program
 		}
 		class := uint8(categoryBit(fields[1]))
 		if len(fields) > 2 {
@@ -76,7 +75,6 @@ var table = sync.OnceValue(func() *classes {
 	return c
 })
 
-// categoryBit returns the number of a category, or -1.
 func categoryBit(name string) int {
 	for i, n := range categoryNames {
 		if n == name {
@@ -86,8 +84,7 @@ func categoryBit(name string) int {
 	return -1
 }
 
-// categoryMask returns the bits of the categories that a name of one or two letters
-// means, 0 for an unknown one.
+// categoryMask returns the bits of the categories named by one or two letters, 0 if unknown.
 func categoryMask(name string) uint32 {
 	mask := uint32(0)
 	for i, n := range categoryNames {
@@ -98,6 +95,5 @@ func categoryMask(name string) uint32 {
 	return mask
 }
 
-// IsWord tells whether r is a word's character as Rust's \w has it: alphabetic, mark,
-// decimal digit, connector or joiner.
+// IsWord reports whether r matches Rust's \w: alphabetic, mark, decimal digit, connector or joiner.
 func IsWord(r rune) bool { return table().of(r)&wordBit != 0 }

@@ -1,0 +1,58 @@
+package kernels
+
+import (
+	"fmt"
+	"math/rand/v2"
+)
+
+// FillWeights writes the stored operand for [Subject.Extent](m) into raw, [Subject.Stored] bytes: elements of
+// the subject's type, or quantized weights. The same seed gives the same content on every device.
+func FillWeights(raw Buffer, s Subject, m int, dist Distribution, seed uint64) error {
+	if s.Weights == (WeightFormat{}) {
+		return raw.Fill(dist, s.DType, s.Stored(m)/int64(s.DType.Size()), seed)
+	}
+	q, err := drawQuantized(s.Weights, s.N, s.K, dist, seed)
+	if err != nil {
+		return err
+	}
+	return raw.Upload(0, q.Raw())
+}
+
+// drawnWeights is the least number of weights drawn before rows repeat: enough for the power of fully random
+// weights.
+const drawnWeights = 1 << 20
+
+// drawQuantized draws and quantizes whole rows until there are drawnWeights; the remaining rows repeat them.
+func drawQuantized(f WeightFormat, n, k int, dist Distribution, seed uint64) (*QuantizedMatrix, error) {
+	src := rand.New(rand.NewPCG(seed, uint64(n)<<32^uint64(k)))
+	rows := min(n, (drawnWeights+k-1)/k)
+	values := make([]float64, rows*k)
+	switch dist {
+	case Normal:
+		for i := range values {
+			values[i] = src.NormFloat64()
+		}
+	case Integers:
+		for i := range values {
+			values[i] = float64(src.IntN(9) - 4)
+		}
+	case Zeros:
+	default:
+		return nil, fmt.Errorf("fill weights: unknown distribution %q: expected normal, integers or zeros", dist)
+	}
+	drawn, err := Quantize(f, rows, k, values)
+	if err != nil {
+		return nil, err
+	}
+	out := &QuantizedMatrix{Format: f, N: n, K: k, Codes: drawn.Codes, Scales: drawn.Scales, Zeros: drawn.Zeros}
+	groups := k / f.GroupK
+	for range n - rows {
+		row := src.IntN(rows)
+		out.Codes = append(out.Codes, out.Codes[row*k:(row+1)*k]...)
+		out.Scales = append(out.Scales, out.Scales[row*groups:(row+1)*groups]...)
+		if out.Zeros != nil {
+			out.Zeros = append(out.Zeros, out.Zeros[row*groups:(row+1)*groups]...)
+		}
+	}
+	return out, nil
+}

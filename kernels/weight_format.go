@@ -1,0 +1,205 @@
+package kernels
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// WeightFormat is a format of quantized weights: codes of one type with scales. The zero value is unquantized
+// elements of the activations' type.
+//
+// A requested format, "int4:128", has neither GroupN nor Scale; its GroupK is [WholeColumn] for scales of
+// columns. [WeightFormat.For] completes it for the activations and K of a product.
+type WeightFormat struct {
+	Type   string `json:"type"` // one weight's type: "int4"
+	Bits   int    `json:"bits"` // of one weight
+	GroupK int    `json:"group_k,omitempty"`
+	GroupN int    `json:"group_n,omitempty"` // weights per scale, along each axis
+	Scale  DType  `json:"scale,omitempty"`   // type of the scales; empty without scales
+	// ZeroPoint is the type of the zero points; empty without any.
+	ZeroPoint string `json:"zero_point,omitempty"`
+	// ZeroPointBits is the size of a zero point.
+	ZeroPointBits int `json:"zero_point_bits,omitempty"`
+}
+
+// WholeColumn is the GroupK of a requested format whose groups are as long as K.
+const WholeColumn = -1
+
+// IntegerWeights requests integers of 4 or 8 bits with a scale for each group of weights along K, 0 for whole
+// columns. Zero points, one per group, let weights be off center.
+func IntegerWeights(bits, group int, zeroPoints bool) WeightFormat {
+	return WeightFormat{Type: fmt.Sprintf("int%d", bits), Bits: bits, GroupK: cmp.Or(group, WholeColumn)}.WithZeroPoints(zeroPoints)
+}
+
+// WithZeroPoints returns the format with or without zero points of the weights' type.
+func (f WeightFormat) WithZeroPoints(on bool) WeightFormat {
+	f.ZeroPoint, f.ZeroPointBits = "", 0
+	if on {
+		f.ZeroPoint, f.ZeroPointBits = f.Type, f.Bits
+	}
+	return f
+}
+
+const weightsExpected = "int4 or int8 with the length of a group, or column, and possibly zero, as in int4:128, int8:column or int4:64:zero"
+
+// ParseWeights reads a requested format: "int4:128", "int8:column", "int4:64:zero"; "plain" is the zero
+// value.
+func ParseWeights(s string) (WeightFormat, error) {
+	bad := func(reason string) (WeightFormat, error) {
+		return WeightFormat{}, fmt.Errorf("%q: %s: expected plain, or %s", s, reason, weightsExpected)
+	}
+	fields := strings.Split(strings.ToLower(strings.TrimSpace(s)), ":")
+	bits, known := map[string]int{"int4": 4, "int8": 8}[fields[0]]
+	switch {
+	case fields[0] == "plain" && len(fields) > 1:
+		return bad("plain weights have no groups")
+	case fields[0] == "plain":
+		return WeightFormat{}, nil
+	case !known:
+		return bad(fmt.Sprintf("%q is no type of weights", fields[0]))
+	case len(fields) < 2:
+		return bad("the group is missing")
+	}
+	group := 0
+	if fields[1] != "column" {
+		var err error
+		if group, err = strconv.Atoi(fields[1]); err != nil || group < 1 {
+			return bad(fmt.Sprintf("%q is no length of a group", fields[1]))
+		}
+	}
+	switch {
+	case len(fields) > 3:
+		return bad("there are too many colons")
+	case len(fields) == 3 && fields[2] != "zero":
+		return bad(fmt.Sprintf("%q is not zero", fields[2]))
+	}
+	return IntegerWeights(bits, group, len(fields) == 3), nil
+}
+
+// requested reports whether f is a requested format. Imported formats may have neither groups nor scales.
+func (f WeightFormat) requested() bool { return f.Scale == "" && f.GroupN == 0 && f.GroupK != 0 }
+
+// String returns the form of a requested format that [ParseWeights] reads, "int4:128", otherwise the one that
+// [ParseWeightFormat] reads, "int4 g128x1 fp16".
+func (f WeightFormat) String() string {
+	if f == (WeightFormat{}) {
+		return "plain"
+	}
+	if f.requested() {
+		s := f.Type + ":column"
+		if f.GroupK > 0 {
+			s = fmt.Sprintf("%s:%d", f.Type, f.GroupK)
+		}
+		if f.ZeroPoint != "" {
+			s += ":zero"
+		}
+		return s
+	}
+	s := f.Type
+	if f.GroupK > 0 {
+		s += fmt.Sprintf(" g%dx%d", f.GroupK, f.GroupN)
+	}
+	if f.Scale != "" {
+		s += " " + string(f.Scale)
+	}
+	if f.ZeroPoint != "" {
+		s += " z" + f.ZeroPoint
+	}
+	return s
+}
+
+// ParseWeightFormat reads [WeightFormat.String]'s output for quantized weights, "int4 g128x1 fp16 zint4", and
+// "plain".
+func ParseWeightFormat(s string) (WeightFormat, error) {
+	var f WeightFormat
+	if s == f.String() {
+		return f, nil
+	}
+	for _, bits := range []int{4, 8} {
+		for _, zeros := range []bool{false, true} {
+			for _, scale := range []DType{FP16, BF16} {
+				var group int
+				if n, err := fmt.Sscanf(s, fmt.Sprintf("int%d g%%dx1 %s", bits, scale), &group); err != nil || n != 1 || group < 1 {
+					continue
+				}
+				if f = IntegerWeights(bits, group, zeros).with(scale, group); f.String() == s {
+					return f, nil
+				}
+			}
+		}
+	}
+	return WeightFormat{}, fmt.Errorf("weights of format %q are not known to this program", s)
+}
+
+// For completes a requested format for weights [N,K] with scales of type d. The error says why it is
+// impossible.
+func (f WeightFormat) For(d DType, k int) (WeightFormat, error) {
+	if f == (WeightFormat{}) {
+		return f, nil
+	}
+	f = f.with(d, k)
+	if d != FP16 && d != BF16 {
+		return f, fmt.Errorf("activations of %s, expected fp16 or bf16", d)
+	}
+	return f, f.checkIntegers(k)
+}
+
+// GroupOf returns the length of a requested format's groups in weights with k rows.
+func (f WeightFormat) GroupOf(k int) int {
+	if f.GroupK > 0 {
+		return f.GroupK
+	}
+	return k
+}
+
+func (f WeightFormat) with(scale DType, k int) WeightFormat {
+	f.GroupK, f.GroupN, f.Scale = f.GroupOf(k), 1, scale
+	return f
+}
+
+// Requested returns the request that gives the format to weights with k rows; ok is false if there is none.
+func (f WeightFormat) Requested(k int) (request WeightFormat, ok bool) {
+	if f == (WeightFormat{}) {
+		return f, true
+	}
+	request = IntegerWeights(f.Bits, f.GroupK, f.ZeroPoint != "")
+	if request.GroupK == k {
+		request.GroupK = WholeColumn
+	}
+	again, err := request.For(f.Scale, k)
+	return request, err == nil && again == f
+}
+
+// bits returns the size of k·n weights with scales and zero points.
+func (f WeightFormat) bits(k, n float64) float64 {
+	all := k * n * float64(f.Bits)
+	if f.GroupK > 0 && f.GroupN > 0 {
+		groups := k / float64(f.GroupK) * n / float64(f.GroupN)
+		all += groups * float64(f.Scale.Bits()+f.ZeroPointBits)
+	}
+	return all
+}
+
+// checkIntegers returns why weights with k rows can't have the format, or why it is not integers in groups
+// along K.
+func (f WeightFormat) checkIntegers(k int) error {
+	switch {
+	case f.Bits != 4 && f.Bits != 8 || f.Type != fmt.Sprintf("int%d", f.Bits):
+		return fmt.Errorf("weights %v are neither int4 nor int8", f)
+	case f.GroupN != 1:
+		return fmt.Errorf("weights %v have scales that columns share, expected groups along k only", f)
+	case f.GroupK < 1 || k%f.GroupK != 0:
+		return fmt.Errorf("a group of %d does not divide k %d", f.GroupK, k)
+	case k*f.Bits%8 != 0:
+		return fmt.Errorf("k %d of %d bits is no whole number of bytes", k, f.Bits)
+	case f.Scale != FP16 && f.Scale != BF16:
+		return fmt.Errorf("scales of type %q, expected fp16 or bf16", f.Scale)
+	case f.ZeroPoint == "" && f.ZeroPointBits == 0:
+		return nil
+	case f.ZeroPoint != f.Type || f.ZeroPointBits != f.Bits:
+		return fmt.Errorf("zero points of type %q with %d bits, expected those of the weights, %s", f.ZeroPoint, f.ZeroPointBits, f.Type)
+	}
+	return nil
+}

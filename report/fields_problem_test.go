@@ -1,0 +1,44 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/explain"
+	"github.com/gemmaudit/gemmaudit/rules/problem"
+)
+
+// `explain` must know each column header of the default table.
+func TestHeadsOfProblemsAreExplained(t *testing.T) {
+	for _, f := range problemFields {
+		if len(explain.Find(f.Head)) == 0 {
+			t.Errorf("the column %q is not explained", f.Head)
+		}
+	}
+}
+
+// No engine can apply a remedy to gemmaudit's own kernels.
+func TestOwnKernelsHaveNoEngineSteps(t *testing.T) {
+	pad := &rules.Remedy{}
+	pad.Kind, pad.M, pad.PadTo, pad.Pays = rules.RemedyPad, 100, 128, true
+	for _, remedy := range []*rules.Remedy{nil, pad} {
+		p := &problem.Problem{Kernels: []string{"auto"}, Own: true, Remedy: remedy}
+		for _, s := range remedySteps(p, false) {
+			if text := s.String(); !strings.Contains(text, "auto is a kernel of gemmaudit") || strings.Contains(text, "librar") ||
+				strings.Contains(text, "vLLM") {
+				t.Errorf("remedy %v: %s", remedy != nil, text)
+			}
+		}
+	}
+}
+
+// The grammar of a count of one.
+func TestOneSuspectedSize(t *testing.T) {
+	for n, want := range map[int]string{1: "it needs to be, but was", 2: "they need to be, but were"} {
+		a := &Answer{Summary: problem.Summary{Sizes: 40, Suspected: n}}
+		if got := a.count(); !strings.Contains(got, want) {
+			t.Errorf("%d suspected: %q, want %q", n, got, want)
+		}
+	}
+}

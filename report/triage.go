@@ -1,0 +1,117 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/results/field"
+	"github.com/gemmaudit/gemmaudit/rules"
+)
+
+const mostLosses = 20
+
+var triageSeries, triageSeriesFilters = seriesFields(func(l rules.TriageLoss) results.SeriesKey { return l.Series })
+
+var triageFields = append(field.Of([]field.Field[rules.TriageLoss]{
+	{Name: "problem", Head: "#", Kind: field.Count, Words: "the run's problem that it belongs to: explain RUN NUMBER explains it",
+		Value: func(l rules.TriageLoss) any { return problemNumber(l.Problem) }},
+	triageSeries,
+	{Name: "m", Head: "m", Kind: field.Count, Words: rowMWords},
+	{Name: "calls", Head: "calls", Kind: field.Count, Words: "calls of the product in the workload",
+		Value: func(l rules.TriageLoss) any { return int(l.Calls) }},
+	{Name: "share", Head: "share of time", Unit: field.Share, Words: "share of the workload's GEMM time"},
+	{Name: "us", Head: "us now", Unit: field.Micros, Words: "time of a call now"},
+	{Name: "with_us", Head: "us then", Unit: field.Micros, Words: "time of a call with the remedy"},
+	{Name: "lost", Head: "lost", Kind: field.Bounds, Unit: field.Share, Words: "share of its time that the product loses"},
+	{Name: "remedy", Head: "what to do", Flex: true, Words: "the remedy", Value: func(l rules.TriageLoss) any { return whatToDo(l) }},
+	{Name: "rule", Head: "rule", Wide: true, Words: "the rule that found it"},
+	{Name: "cause", Head: "cause", Wide: true, Words: "why it is slow"},
+}), triageSeriesFilters...)
+
+var triageReasons = map[rules.TriageCode]string{
+	rules.TriageInvalid:     "the run can't be judged",
+	rules.TriageNotMeasured: "not measured in the time",
+	rules.TriageNoKernel:    "no measured kernel computes it",
+	rules.TriageFailed:      "its measurement failed",
+	rules.TriageNoise:       "noise",
+	rules.TriageAlone:       "nothing to compare with",
+	rules.TriageUnproven:    "suspected, not measured again",
+}
+
+// WriteTriage prints the time lost in a recorded workload: the answer first, then the slow products. JSON is
+// the triage itself, JSONL and CSV hold a product a line, bench every sample of the series.
+func WriteTriage(w io.Writer, f Format, meta results.Meta, series []results.Series, t *rules.Triage) error {
+	doc := &Document{Subject: "triage", Value: t, Items: items(t.Losses)}
+	tone := Good
+	switch {
+	case len(t.Losses) > 0:
+		tone = Bad
+	case t.Undecided > 0:
+		tone = Open
+	}
+	doc.Head = []Note{{triageAnswer(t), tone}}
+	for _, r := range t.Reasons {
+		doc.Head = append(doc.Head, notef(Open, "undecided: %s of the time, %s: %s", share(r.Share).Text(),
+			plural(r.Products, "product", "products"), triageReasons[r.Reason]))
+	}
+	if t.BelowRoofline > 0 {
+		doc.Head = append(doc.Head, notef(Neutral, "%s of the time is in products far from the roofline without a faster alternative",
+			share(t.BelowRoofline).Text()))
+	}
+	shown := t.Losses
+	if left := len(shown) - mostLosses; left > 0 && f != CSV {
+		shown = shown[:mostLosses]
+		lost := 0.0
+		for _, l := range t.Losses[mostLosses:] {
+			lost += l.LostUS / t.TotalUS
+		}
+		doc.note(Faint, "%s more lose %s of the time: -o csv lists all", plural(left, "product", "products"), share(lost).Text())
+	}
+	doc.Sheets = []Sheet{sheetOf("Products that lose", triageFields, shown)}
+	if t.Explain != "" {
+		doc.Notes = append(doc.Notes, Note{"next: " + t.Explain + "   why it is slow, and how to fix it", Neutral})
+	}
+	if t.Longer != "" {
+		doc.Notes = append(doc.Notes, Note{"a longer run: " + t.Longer, Command})
+	}
+	doc.Bench = func(w io.Writer) error { return WriteBench(w, meta, series) }
+	return doc.Render(w, f)
+}
+
+func triageAnswer(t *rules.Triage) string {
+	var b strings.Builder
+	if len(t.Losses) == 0 {
+		b.WriteString("No loss is proven in the workload's GEMM time.")
+	} else {
+		worst := t.Losses[0]
+		fmt.Fprintf(&b, "%s of the workload's GEMM time is lost. %s loses most: it takes %s us, %s.",
+			bounds{t.Lost, share}.Text(), results.Case{SeriesKey: worst.Series, M: worst.M}, short3(worst.US), withText(worst))
+	}
+	if t.Undecided > 0 {
+		fmt.Fprintf(&b, " %s of the time is undecided.", share(t.Undecided).Text())
+	}
+	return b.String()
+}
+
+func withText(l rules.TriageLoss) string {
+	if l.Remedy == nil {
+		return "where " + short3(l.WithUS) + " us are expected"
+	}
+	return "and " + short3(l.WithUS) + " us " + remedyClause(*l.Remedy)
+}
+
+func problemNumber(n int) any {
+	if n == 0 {
+		return ""
+	}
+	return n
+}
+
+func whatToDo(l rules.TriageLoss) string {
+	if l.Remedy == nil {
+		return "no remedy proven: " + string(l.Cause)
+	}
+	return problemRemedyText(*l.Remedy)
+}

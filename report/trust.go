@@ -1,0 +1,245 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/gemmaudit/gemmaudit/rules/trust"
+)
+
+// WriteTrust writes the rates of errors on simulated machines. CSV has one line for each rate.
+func WriteTrust(w io.Writer, f Format, r *trust.Result) error {
+	doc := trustDocument(r)
+	if f == CSV {
+		doc.Sheets = []Sheet{ratesSheet(r)}
+	}
+	return doc.Render(w, f)
+}
+
+func trustDocument(r *trust.Result) *Document {
+	doc := &Document{Subject: "simulation", Value: r, Items: []any{}}
+	doc.Head = []Note{notef(Neutral, "%s, seed %d, threshold %g; cells: errors/total, upper 95 %% limit, ! above its bound, ? too few",
+		plural(r.Machines, "simulated machine", "simulated machines"), r.Seed, r.Threshold)}
+	type column = trustColumn[trust.KindResult]
+	rate := func(name string, m trust.Measure) column {
+		return column{name, string(m), func(k trust.KindResult) string { return rateText(k.Rate(m)) }}
+	}
+	agree := func(name string, m trust.Measure) column {
+		return column{name, string(m), func(k trust.KindResult) string {
+			x := k.Rate(m)
+			if x.Of == 0 {
+				return ""
+			}
+			return fmt.Sprintf("%.3f of %d", 1-x.Share, x.Of)
+		}}
+	}
+	bias := func(name, key string, of func(trust.KindResult) float64) column {
+		return column{name, key, func(k trust.KindResult) string {
+			if k.Remedies == 0 {
+				return ""
+			}
+			return fmt.Sprintf("%+.2f %%", 100*of(k))
+		}}
+	}
+	share := func(name string, m trust.Measure) column {
+		return column{name, string(m), func(k trust.KindResult) string {
+			if x := k.Rate(m); x.Of > 0 {
+				return fmt.Sprintf("%.1f %% of %d", 100*x.Share, x.Of)
+			}
+			return ""
+		}}
+	}
+	add := func(kinds []trust.KindResult, title string, columns ...column) {
+		if len(kinds) > 0 {
+			columns = append([]column{{"noise", "noise", func(k trust.KindResult) string { return k.Name }}}, columns...)
+			doc.Sheets = append(doc.Sheets, trustSheet(title, kinds, columns))
+		}
+	}
+	doc.Sheets = summarySheets(r)
+	sheet := func(title string, columns ...column) { add(r.Kinds, title, columns...) }
+	sheet("Verdicts",
+		column{"machines", "machines", func(k trust.KindResult) string { return strconv.Itoa(k.Machines) }},
+		column{"samples a row", "samples", func(k trust.KindResult) string { return fmt.Sprintf("%.1f", k.Samples) }},
+		rate("false rows", trust.FalseRows), rate("false findings", trust.FalseFindings), rate("slow rows called clean", trust.MissedRows),
+		rate("open rows", trust.OpenRows), rate("marginal", trust.MarginalRows), rate("missed bimodal", trust.ModesMissed),
+		rate("false bimodal", trust.ModesFalse), rate("invalid runs", trust.InvalidRuns))
+	var depths []column
+	for _, depth := range trust.Depths() {
+		depths = append(depths, column{fmt.Sprintf("%.3g %%", 100*depth), fmt.Sprintf("depth_%g", depth), func(k trust.KindResult) string {
+			for _, d := range k.Detection {
+				if d.Depth == depth {
+					return fmt.Sprintf("%d/%d, ≥%s", d.Hits, d.Of, twoDecimals(d.Lower))
+				}
+			}
+			return ""
+		}})
+	}
+	sheet("Slow intervals found, by depth (found/planted, lower 95 % limit)", depths...)
+	sheet("Two audits of one machine, cold and hot",
+		agree("anomalous in both ÷ either", trust.PairDisagree), agree("with marginal as either", trust.PairDisagreeLenient),
+		rate("contradictions", trust.PairContradict), rate("diff: cases changed", trust.DiffChanged),
+		rate("diff: false alarms", trust.DiffAlarms),
+		rate("diff: undecided", trust.DiffOpen), rate("A/A called different", trust.NoiseFlagged))
+	sheet("Outside of the 95 % interval",
+		rate("row times", trust.UncoveredTime), rate("losses of findings", trust.UncoveredLoss),
+		rate("gains of remedies", trust.UncoveredGain),
+		rate("ratios of diff", trust.UncoveredRatio))
+	sheet("Remedies",
+		rate("executed, not written", trust.RemediesUnpaid), rate("written, no gain", trust.FalseRemedies),
+		rate("rows in table, no gain", trust.FalseTableRows), rate("gain, not in table", trust.MissedRemedies),
+		bias("stated ÷ true gain", "promised", func(k trust.KindResult) float64 { return k.Promised }),
+		bias("predicted ÷ true gain", "predicted", func(k trust.KindResult) float64 { return k.Predicted }))
+	sheet("Sweeps stopped early that contradict the full one",
+		rate("cut short", trust.PrefixContradict), rate("deadline", trust.DeadlineContradict))
+	var inferred []trust.KindResult
+	for _, k := range r.Kinds {
+		if k.Rate(trust.InferredRows).Of > 0 {
+			inferred = append(inferred, k)
+		}
+	}
+	add(inferred, "Rows that were not measured", share("inferred", trust.InferredRows), rate("unknown", trust.UnknownRows),
+		rate("outside of the interval", trust.UncoveredInferred), rate("off by over 1 %", trust.FarInferred),
+		rate("check rows outside", trust.ChecksOutside), rate("slow, called clean", trust.MissedInferred),
+		rate("slow alone, called clean", trust.MissedIsolated))
+	doc.Sheets = append(doc.Sheets, dataSheets(r)...)
+	if len(r.Worst) > 0 {
+		doc.Sheets = append(doc.Sheets, worstSheet(r.Worst))
+	}
+	for _, k := range r.Kinds {
+		for _, x := range k.Rates {
+			doc.Items = append(doc.Items, x)
+		}
+	}
+	for _, k := range r.Data {
+		for _, x := range k.Rates() {
+			doc.Items = append(doc.Items, x)
+		}
+	}
+	var kinds []property
+	for _, k := range r.Kinds {
+		kinds = append(kinds, property{k.Name, k.Means})
+	}
+	for _, k := range r.Data {
+		kinds = append(kinds, property{k.Name, k.Means})
+	}
+	doc.Sheets = append(doc.Sheets, pairSheet("Kinds of noise", "noise", "description", kinds))
+	for _, b := range r.Broken {
+		doc.note(Bad, "%s under %s: %d of %d, limits %s and %s, bound %s", b.Measure, b.Kind, b.Hits, b.Of, twoDecimals(b.Lower),
+			twoDecimals(b.Upper), twoDecimals(b.Bound))
+	}
+	return doc
+}
+
+func ratesSheet(r *trust.Result) Sheet {
+	var s Sheet
+	for _, key := range []string{"noise", "rate", "hits", "of", "share", "lower", "upper", "bound", "broken"} {
+		s.Columns = append(s.Columns, Column{Name: key, Key: key})
+	}
+	var rates []trust.Rate
+	for _, k := range r.Kinds {
+		rates = append(rates, k.Rates...)
+	}
+	for _, k := range r.Data {
+		rates = append(rates, k.Rates()...)
+	}
+	for _, x := range rates {
+		var bound any
+		if x.Bound > 0 {
+			bound = x.Bound
+		}
+		s.Rows = append(s.Rows, []any{x.Kind, string(x.Measure), x.Hits, x.Of, x.Share, x.Lower, x.Upper, bound, x.Broken})
+	}
+	return s
+}
+
+// trustColumn is a column of counts, as text; the first column of a table names its rows.
+type trustColumn[T any] struct {
+	name, key string
+	cell      func(T) string
+}
+
+func trustSheet[T any](title string, rows []T, columns []trustColumn[T]) Sheet {
+	s := Sheet{Title: title}
+	for i, c := range columns {
+		s.Columns = append(s.Columns, Column{Name: c.name, Key: c.key, Align: Right})
+		s.Columns[0].Align = Left
+		for k, row := range rows {
+			if i == 0 {
+				s.Rows = append(s.Rows, nil)
+			}
+			s.Rows[k] = append(s.Rows[k], c.cell(row))
+		}
+	}
+	return s
+}
+
+func dataSheets(r *trust.Result) (out []Sheet) {
+	if len(r.Data) == 0 {
+		return nil
+	}
+	type column = trustColumn[trust.DataResult]
+	for _, of := range r.Data[0].Commands {
+		count := func(name, key string, cell func(trust.Verdicts) trust.Count) column {
+			return column{name, key, func(k trust.DataResult) string { return countCell(cell(k.Of(of.Command))) }}
+		}
+		columns := []column{{"noise", "noise", func(k trust.DataResult) string { return k.Name }},
+			{"false sets", "false", func(k trust.DataResult) string { return rateText(k.Of(of.Command).False) }},
+			count("undecided", "undecided", func(v trust.Verdicts) trust.Count { return v.Undecided })}
+		for i, loss := range trust.Losses() {
+			columns = append(columns, count(fmt.Sprintf("%.0f %% slow: found", 100*loss), fmt.Sprintf("found_%g", loss),
+				func(v trust.Verdicts) trust.Count { return v.Found[i] }),
+				count(fmt.Sprintf("%.0f %% slow: called well", 100*loss), fmt.Sprintf("missed_%g", loss),
+					func(v trust.Verdicts) trust.Count { return v.Missed[i] }))
+		}
+		out = append(out, trustSheet(fmt.Sprintf("Imported data: %s (%s of each kind)", of.Command, plural(r.DataSets, "set", "sets")),
+			r.Data, columns))
+	}
+	return out
+}
+
+// countCell is a count as a cell: "12.5 % of 480".
+func countCell(c trust.Count) string {
+	if c.Of == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.1f %% of %d", 100*c.Share(), c.Of)
+}
+
+// rateText is a rate as a cell: "3/400, ≤1.9 %".
+func rateText(r trust.Rate) string {
+	if r.Of == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%d/%d, ≤%s", r.Hits, r.Of, twoDecimals(r.Upper))
+	if r.Broken {
+		text += " !"
+	}
+	if r.Thin {
+		text += " ?"
+	}
+	return text
+}
+
+// twoDecimals is a share with two decimals, as in docs/trust.md.
+func twoDecimals(share float64) string { return strconv.FormatFloat(100*share, 'f', 2, 64) + " %" }
+
+func worstSheet(worst []trust.Offence) Sheet {
+	s := Sheet{Title: "Worst errors"}
+	for _, c := range []struct {
+		name  string
+		align Align
+	}{{"noise", Left}, {"machine", Right}, {"run", Left}, {"rate", Left}, {"kernel", Left}, {"m", Right},
+		{"rule", Left}, {"verdict", Left}, {"truth", Right}, {"claimed", Right}, {"beyond", Right}, {"samples", Right}} {
+		s.Columns = append(s.Columns, Column{Name: c.name, Key: c.name, Align: c.align})
+	}
+	for _, o := range worst {
+		truth := fmt.Sprintf("%.4f", o.Truth.Lo)
+		if o.Truth.Hi != o.Truth.Lo {
+			truth += fmt.Sprintf(" to %.4f", o.Truth.Hi)
+		}
+		s.Rows = append(s.Rows, []any{o.Kind, o.Machine, o.Run, string(o.Measure), o.Kernel, o.M, o.Rule, o.Verdict, truth,
+			fmt.Sprintf("%.4f [%.4f, %.4f]", o.Claimed.Mid, o.Claimed.Lo, o.Claimed.Hi), fmt.Sprintf("%.4f", o.Beyond), o.Samples})
+	}
+	return s
+}

@@ -1,0 +1,183 @@
+package rules
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+// product is a series of a product at some Ms, each with samples of us ± 0.5 %.
+func product(rng *rand.Rand, n, k int, ms []int, us func(m int) float64) results.Series {
+	s := results.Series{Key: results.SeriesKey{Device: "sim", Kernel: "lib", Subject: kernels.Product(kernels.BF16, n, k),
+		Regime: results.Engine},
+		Peak: kernels.Peak{FLOPS: 1e15, Origin: kernels.Measured}}
+	for _, m := range ms {
+		r := results.Row{Case: results.Case{ID: rng.Int64(), SeriesKey: s.Key, M: m}}
+		for round := range 9 {
+			r.Samples = append(r.Samples,
+				results.Sample{CaseID: r.Case.ID, Round: round, Launches: 1, US: us(m) * (1 + 0.005*rng.NormFloat64())})
+		}
+		s.Rows = append(s.Rows, r)
+	}
+	return s
+}
+
+// overNs are products of N from 4000 on in steps of 8 at some Ms, whose times follow N.
+func overNs(ms []int, count int) Data {
+	rng := rand.New(rand.NewPCG(1, 2))
+	d := Data{Name: "n", Meta: results.Meta{Source: "a table"}}
+	for i := range count {
+		n := 4000 + 8*i
+		d.Series = append(d.Series, product(rng, n, 4096, ms, func(m int) float64 { return float64(n) * (10 + float64(m)) / 1000 }))
+	}
+	return d
+}
+
+func TestAlongChoosesTheCurvesThatCompareMore(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		data  Data
+		along string
+		want  []string // the curves
+	}{
+		{"one M", overNs([]int{64}, 7), AlongAuto, []string{"m64 k4096 along n"}},
+		{"one M, few N", overNs([]int{64}, 5), AlongAuto,
+			[]string{"n4000 k4096", "n4008 k4096", "n4016 k4096", "n4024 k4096", "n4032 k4096"}},
+		{"few N, asked for", overNs([]int{64}, 2), "n", []string{"m64 k4096 along n"}},
+		{"many N at two Ms", overNs([]int{64, 128}, 9), AlongAuto, []string{"m64 k4096 along n", "m128 k4096 along n"}},
+		{"as many M as N", overNs([]int{1, 2, 4, 8, 16, 32}, 6), AlongAuto, nil},
+		{"as many M as N, asked for", overNs([]int{1, 2}, 2), "n", []string{"m1 k4096 along n", "m2 k4096 along n"}},
+		{"M, asked for", overNs([]int{64}, 7), AlongM, nil},
+		{"K, which differs in none", overNs([]int{64}, 7), "k", nil},
+		{"columns, which products lack", overNs([]int{64}, 7), "columns", nil},
+	} {
+		cfg := Default()
+		cfg.Along = c.along
+		got := c.data.Along(cfg.Basis())
+		again := got.Along(cfg.Basis())
+		if c.want == nil {
+			c.want = curves(c.data)
+		}
+		for _, d := range []Data{got, again} {
+			if have := curves(d); strings.Join(have, ", ") != strings.Join(c.want, ", ") {
+				t.Errorf("%s: %v, want %v", c.name, have, c.want)
+			}
+		}
+		if got.Samples() != c.data.Samples() {
+			t.Errorf("%s: %d samples of %d", c.name, got.Samples(), c.data.Samples())
+		}
+		for _, s := range got.Series {
+			for i, r := range s.Rows {
+				if i > 0 && s.Rows[i-1].Case.M >= r.Case.M {
+					t.Errorf("%s: %v is not ascending", c.name, s.Key)
+				}
+				real := r.Case.Real()
+				if !real.OverM() || real.N == 0 || real.Key() != caseOfID(c.data, r.Case.ID).Key() || real.FLOPs() != r.Case.FLOPs() ||
+					real.Bytes() != r.Case.Bytes() {
+					t.Errorf("%s: %v is really %v", c.name, r.Case, real)
+				}
+			}
+		}
+	}
+}
+
+func curves(d Data) []string {
+	var out []string
+	for _, s := range d.Series {
+		out = append(out, s.Key.Curve())
+	}
+	return out
+}
+
+func caseOfID(d Data, id int64) results.Case {
+	for _, s := range d.Series {
+		for _, r := range s.Rows {
+			if r.Case.ID == id {
+				return r.Case
+			}
+		}
+	}
+	return results.Case{}
+}
+
+func TestAlongScaleTakesProportionalProductsOnly(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	us := func(int) float64 { return 100 }
+	d := Data{Meta: results.Meta{Source: "a table"}, Series: []results.Series{
+		product(rng, 1024, 1024, []int{1024}, us), product(rng, 2048, 1024, []int{2048}, us),
+		product(rng, 3000, 3000, []int{3000}, us), product(rng, 6144, 3072, []int{6144}, us),
+		product(rng, 512, 512, []int{512, 1024}, us),
+	}}
+	got := d.Along(Default().Basis())
+	want := "m1 n1 k1 along scale, m2 n2 k1 along scale, n512 k512"
+	if have := strings.Join(curves(got), ", "); have != want {
+		t.Errorf("%s, want %s", have, want)
+	}
+}
+
+// A cliff along N is found by the rules, measured again on real products, and reproduced by a command that
+// names them.
+func TestAuditAlongN(t *testing.T) {
+	d := overNs([]int{64}, 12)
+	for i := range d.Series[7].Rows[0].Samples {
+		d.Series[7].Rows[0].Samples[i].US *= 1.5
+	}
+	m := &tabled{d}
+	audit, err := RunAudit(context.Background(), d, Default(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(audit.Findings) != 2 {
+		t.Fatalf("%d findings: %+v", len(audit.Findings), audit.Findings)
+	}
+	for _, f := range audit.Findings {
+		if f.Status != Confirmed || f.WorstM != 4056 || f.Series.Along != (kernels.Along{Dimension: "n", M: 64}) {
+			t.Errorf("%s %s at %s of %v", f.Status, f.Rule, f.Series.Coordinate(f.WorstM), f.Series)
+		}
+		if !strings.Contains(f.Reproduce, "--shape m64n4056k4096,m64n40") || !strings.Contains(f.Reproduce, "--along n") ||
+			strings.Contains(f.Reproduce, "--batch") {
+			t.Error(f.Reproduce)
+		}
+		if strings.Contains(f.Explanation, "m4056") || !strings.Contains(f.Explanation, "n4056") {
+			t.Error(f.Explanation)
+		}
+		if claim := f.Claim(); strings.Contains(claim, "M ") || !strings.Contains(claim, "N ") {
+			t.Error(claim)
+		}
+	}
+}
+
+// tabled measures by answering with the sweep's own samples; a copy of the activations takes tabledCopyUS more.
+type tabled struct{ data Data }
+
+const tabledCopyUS = 20
+
+func (m *tabled) Measure(_ context.Context, requests []results.Request, rounds int) ([][]results.Sample, error) {
+	out := make([][]results.Sample, len(requests))
+	for i, r := range requests {
+		copied := r.Case.Copied
+		if copied {
+			r.Case.Copied, r.Case.PadTo = false, 0
+		}
+		for _, s := range m.data.Series {
+			for _, row := range s.Rows {
+				if row.Case.Key() != r.Case.Key() {
+					continue
+				}
+				for round := range rounds {
+					x := row.Samples[round%len(row.Samples)]
+					x.Round = round
+					if copied {
+						x.US += tabledCopyUS
+					}
+					out[i] = append(out[i], x)
+				}
+			}
+		}
+	}
+	return out, nil
+}

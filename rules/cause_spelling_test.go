@@ -1,0 +1,19 @@
+package rules
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+func TestEarlierSpellingOfCauses(t *testing.T) {
+	var f struct {
+		Cause    Cause
+		Excluded map[Cause]string
+	}
+	if err := json.Unmarshal([]byte(`{"Cause": "wave-quantisation", "Excluded": {"tile-quantisation": "no"}}`), &f); err != nil {
+		t.Fatal(err)
+	}
+	if f.Cause != WaveQuantization || f.Excluded[TileQuantization] != "no" {
+		t.Errorf("read %+v", f)
+	}
+}

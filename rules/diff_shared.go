@@ -1,0 +1,174 @@
+package rules
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
+)
+
+const (
+	// betweenProcesses is the standard deviation of a whole series between two processes on one machine, as a
+	// share of the time, if each side is one process: 0.5 % for each. Two quick runs on a freshly started
+	// H100 differed by 1.5 % in whole series, with no case slower by 3 %.
+	betweenProcesses = 0.007
+	// disturbedApart is the largest difference in the shares of disturbed samples of two comparable runs.
+	// disturbedLeast is the least number of samples for that check.
+	disturbedApart, disturbedLeast = 0.15, 30
+)
+
+// paceDF is the least degrees of freedom of a run's pace. The degrees of freedom are the number of independent
+// stretches less one.
+const paceDF = 1
+
+// paceLevel is the standard error of the median pace of a run. Its degrees of freedom are the number of
+// independent stretches less one. values are the pace in order of time.
+func paceLevel(values []float64) stats.Estimate {
+	n := len(values)
+	mean := stats.Mean(values)
+	at := func(lag int) (sum float64) {
+		for i := lag; i < n; i++ {
+			sum += (values[i] - mean) * (values[i-lag] - mean)
+		}
+		return sum / float64(n)
+	}
+	variance := at(0)
+	if n < 2 || variance == 0 {
+		return stats.Estimate{DF: math.Inf(1)}
+	}
+	// Sums the autocorrelation until it is below its own noise.
+	sum := 1.0
+	for lag := 1; lag < n/2; lag++ {
+		r := at(lag) / variance
+		if r <= 0.05 {
+			break
+		}
+		sum += 2 * r
+	}
+	stretches := math.Max(1, float64(n)/sum)
+	return stats.Estimate{SE: stats.MedianFactor * math.Sqrt(variance/stretches), DF: math.Max(paceDF, stretches-1)}
+}
+
+// levelOf is the uncertainty of the usual moment of a device's run; zero if times were not adjusted by the
+// pace.
+func (p *prepared) levelOf(device string) stats.Estimate {
+	if e, ok := p.levels[device]; ok {
+		return e
+	}
+	return stats.Estimate{DF: math.Inf(1)}
+}
+
+// Disturbed counts the samples of a run that were disturbed.
+type Disturbed struct {
+	Samples   int `json:"samples"`
+	Disturbed int `json:"disturbed"`
+}
+
+// CountDisturbed counts the disturbed samples of a run's sweep.
+func CountDisturbed(data Data) (d Disturbed) {
+	for _, s := range data.Series {
+		for i := range s.Rows {
+			d.count(s.Rows[i].Samples)
+		}
+	}
+	return d
+}
+
+func (d *Disturbed) count(samples []results.Sample) {
+	for j := range samples {
+		if s := &samples[j]; usable(s) {
+			d.Samples++
+			if s.Disturbance != "" {
+				d.Disturbed++
+			}
+		}
+	}
+}
+
+// Share is the share of disturbed samples, 0 without samples.
+func (d Disturbed) Share() float64 { return float64(d.Disturbed) / math.Max(1, float64(d.Samples)) }
+
+func disturbed(curves []*curve) (d Disturbed) {
+	for _, c := range curves {
+		for i := range c.points {
+			if row := c.points[i].row; row >= 0 {
+				d.count(c.series.Rows[row].Samples)
+			}
+		}
+	}
+	return d
+}
+
+// MoreDisturbed reports whether so many more samples than the usual share were disturbed that the run's times
+// are not compared.
+func (d Disturbed) MoreDisturbed(usual float64) bool {
+	return d.Samples >= disturbedLeast && d.Share() > usual+disturbedApart
+}
+
+// DisturbanceText explains why times of two runs with different disturbance are not compared; empty if they
+// are compared.
+func DisturbanceText(a, b Disturbed) string {
+	if a.Samples < disturbedLeast || b.Samples < disturbedLeast || math.Abs(a.Share()-b.Share()) <= disturbedApart {
+		return ""
+	}
+	return fmt.Sprintf("other load disturbed one run more: %.0f %% of the samples of A and %.0f %% of B", 100*a.Share(), 100*b.Share())
+}
+
+func (d *DiffResult) compareDisturbance(pairs []curvePair, cfg Config) {
+	var a, b []*curve
+	for _, pair := range pairs {
+		a, b = append(a, pair.a), append(b, pair.b)
+	}
+	inA, inB := disturbed(a), disturbed(b)
+	if inA.Disturbed+inB.Disturbed > 0 {
+		d.DisturbedA, d.DisturbedB = inA, inB
+	}
+	why := DisturbanceText(inA, inB)
+	switch {
+	case why == "":
+	case cfg.Diff.DespiteDisturbance:
+		d.Warnings = append(d.Warnings, Warning{Subject: "runs", Text: why})
+	default:
+		d.Disturbance = why
+		d.Invalid = cmp.Or(d.Invalid, why)
+	}
+}
+
+// compareOrder tests whether the time of measurement explains the ratios, in runs that measured rows one
+// after the other.
+func (d *DiffResult) compareOrder(pairs []curvePair, a, b Data) {
+	if len(a.Sentinels) > 0 || len(b.Sentinels) > 0 {
+		return
+	}
+	for _, pair := range pairs {
+		for _, side := range []struct {
+			c    *curve
+			name string
+		}{{pair.a, d.A}, {pair.b, d.B}} {
+			at, fixed := placesOf(side.c.series)
+			if _, byM := ordered(side.c.series); !fixed || byM {
+				continue
+			}
+			var y, places []float64
+			for j := range pair.b.points {
+				if i, ok := pair.a.at(pair.b.points[j].m); ok {
+					row := pair.b.points[j].row
+					if side.c == pair.a {
+						row = pair.a.points[i].row
+					}
+					if row >= 0 {
+						y, places = append(y, pair.b.points[j].us.Y-pair.a.points[i].us.Y), append(places, at[row])
+					}
+				}
+			}
+			if alikeInTime(y, places) { // ratios need no line through M
+				d.Invalid = cmp.Or(d.Invalid,
+					fmt.Sprintf("%s measured rows one after the other, and the ratios of consecutive rows are correlated: the speed of "+
+						"the machine changed between them", side.name))
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package rules
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results/table"
+)
+
+// PadsAlong is the remedy that computes a larger size of a subject's curve in place of a smaller one; empty if
+// there is none.
+func PadsAlong(s kernels.Subject) RemedyKind {
+	switch {
+	case s.OverM():
+		return RemedyPad
+	case s.Operation.HasWeights() && s.Along.Dimension == "n":
+		return RemedyPadN
+	case s.Operation.HasWeights() && s.Along.Dimension == "k":
+		return RemedyPadK
+	}
+	return ""
+}
+
+// Pads reports whether the remedy computes a larger product, see [Remedy.PadTo].
+func (k RemedyKind) Pads() bool { return k == RemedyPad || k.PadsWeights() }
+
+// PadsWeights reports whether the remedy needs weights that were padded when the engine loaded them.
+func (k RemedyKind) PadsWeights() bool { return k == RemedyPadN || k == RemedyPadK }
+
+// PaddingBytes is the memory that padded weights of a subject need beyond the weights themselves.
+func (r Remedy) PaddingBytes(s kernels.Subject) int64 {
+	if !r.Kind.PadsWeights() {
+		return 0
+	}
+	return int64(s.StoredBytes(r.PadTo) - s.StoredBytes(r.M))
+}
+
+// adviceOf lists the proven remedies that pad weights, for a table.
+func adviceOf(r *SplitsResult) []table.Advice {
+	var out []table.Advice
+	for _, s := range r.Stretches {
+		if !s.Kind.PadsWeights() || s.Series.Operation != kernels.GEMM || s.Series.Products > 0 || s.Series.PackInside {
+			continue
+		}
+		for _, p := range s.Proofs {
+			of := s.Series
+			subject, m := of.At(p.M)
+			of.Subject = subject
+			out = append(out,
+				table.Advice{Product: served(of), Kind: string(s.Kind), PadTo: p.PadTo, Pad: p.Pad, ExtraBytes: int(p.ExtraBytes),
+					Proof: table.Proof{M: m, DirectUS: p.DirectUS, RemedyUS: p.ExecutedUS.Mid, GainLo: p.Gain.Lo, GainMid: p.Gain.Mid,
+						GainHi: p.Gain.Hi}})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b table.Advice) int { return cmp.Or(a.Compare(b.Product), cmp.Compare(a.Proof.M, b.Proof.M)) })
+	return out
+}
