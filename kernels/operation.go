@@ -227,15 +227,21 @@ var (
 	attentionLadder = map[string]string{"naive": slowReference}
 )
 
-// quantizedKernels are our kernels that take only quantized weights. auto includes them.
-var quantizedKernels = []string{"w4a16", "w8a16"}
+// productsOnRequest are the other kernels of products that are measured only on request: kernels for quantized
+// weights only, which auto includes, and variants of auto and of a library.
+var productsOnRequest = map[string]string{
+	"w4a16": ofIntegers, "w8a16": ofIntegers,
+	"auto-serial":   "auto without launch overlap, to compare with engines that lack it",
+	"cublaslt-fast": "cublaslt with faster, less accurate fp8 sums",
+}
 
-// OnRequest returns why a kernel is measured only on request, or "".
+// OnRequest returns why a kernel is measured only on request, or "". All versions of a library are alike.
 func (o Operation) OnRequest(kernel string) string {
-	if o.IsProduct() && slices.Contains(quantizedKernels, kernel) {
-		return ofIntegers
+	if why := o.definition().Ladder[kernel]; why != "" || !o.IsProduct() {
+		return why
 	}
-	return o.definition().Ladder[kernel]
+	name, _ := SplitVersion(kernel)
+	return productsOnRequest[name]
 }
 
 // softmaxDefinition defines softmax or its logarithm. Each unmasked element counts five operations: maximum,

@@ -41,11 +41,7 @@ func scenarioDevice() kernels.Device {
 
 func scenarioKernel() (kernels.Device, kernels.Kernel) {
 	d := scenarioDevice()
-	name, fast := strings.CutSuffix(os.Getenv(kernelEnv), "-fast")
-	g, err := kernels.Find(d, kernels.GEMM, name)
-	if fast && err == nil {
-		g, err = cublas.FastAccumulation(g)
-	}
+	g, err := kernels.Find(d, kernels.GEMM, os.Getenv(kernelEnv))
 	report(err)
 	return d, g
 }
@@ -256,7 +252,8 @@ func TestBlasCalls(t *testing.T) {
 			"lt gemm algo 66"}, ""},
 		{"cublaslt-fast", "fp8", "nk",
 			[]string{"lt ask 1: 1 a 32x8/32 b 32x3/48 c 8x3/12 types 28 14 68 scale 0 fast 1", "lt gemm algo 66"}, ""},
-		{"cublaslt-fast", "bf16", "nk", []string{"lt ask 1: 1 a 32x8/40 b 32x3/48 c 8x3/12 types 14 14 68 scale 0 fast 9"}, ""},
+		{"cublaslt-fast:1", "fp8", "nk", []string{"lt ask 1:", "fast 1", "lt ask 16:", "lt gemm algo 67"}, "label: algo 67 "},
+		{"cublaslt-fast", "bf16", "nk", nil, "kernel cublaslt-fast does not support bf16: fast accumulation is for fp8"},
 		{"cublaslt", "int8", "nk", []string{"lt ask 1: 1 a 32x8/32 b 32x3/48 c 8x3/12 types 3 10 72 scale 10 fast 9", "lt gemm algo 66"},
 			""},
 		{"cublaslt:1", "fp16", "kn", []string{"lt ask 1:", "lt ask 16:", "lt gemm algo 67"}, "label: algo 67 "},

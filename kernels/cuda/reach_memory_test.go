@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/cuda/cublas"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/reach"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/timing"
 )
@@ -211,7 +210,7 @@ func (w *reachBench) kernel(name reach.Series) (kernels.Kernel, kernels.Layout, 
 		return g, of.layout, err
 	}
 	if w.fast == nil {
-		w.fast, err = cublas.FastAccumulation(g)
+		w.fast, err = kernels.Find(w.d, kernels.GEMM, "cublaslt-fast")
 	}
 	return w.fast, of.layout, err
 }

@@ -33,13 +33,16 @@ func startBlocks() {
 	}
 	one, err := d.NewLaunch("", "one", driver.Steps([]planning.Call{step()}))
 	report(err)
+	alone, err := d.NewLaunch("", "one", driver.Steps([]planning.Call{step()}))
+	report(err)
+	alone.Serialize()
 	two, err := d.NewLaunch("", "two", driver.Steps([]planning.Call{step(), step()}))
 	report(err)
 	for _, c := range []struct {
 		name   string
 		launch *driver.Launch
 		serial bool
-	}{{"one", one, false}, {"two", two, false}, {"one serial", one, true}, {"two serial", two, true}} {
+	}{{"one", one, false}, {"two", two, false}, {"one serial", one, true}, {"two serial", two, true}, {"serialized", alone, false}} {
 		launches := []kernels.Launch{c.launch}
 		if _, err := d.Prime(context.Background(), c.launch); err != nil {
 			report(err)
@@ -144,6 +147,7 @@ func TestStart(t *testing.T) {
 	for _, c := range []struct{ name, overlaps, cooperates string }{
 		{"one", "001110", "000000"}, {"two", "001111110", "000000000"},
 		{"one serial", "000000", "001110"}, {"two serial", "000101010", "001010100"},
+		{"serialized", "000000", "001110"},
 	} {
 		if got := flags(trace, c.name, "overlaps"); got != c.overlaps {
 			t.Errorf("%s: kernels overlap as %s, want %s", c.name, got, c.overlaps)
@@ -157,7 +161,7 @@ func TestStart(t *testing.T) {
 	}
 	want := "one took 0.5 ms\n" +
 		"two took 0.5 ms\nerror: wait for a block on cuda:0: it was waited for lost: false\none serial took 0.5 ms\n" +
-		"two serial took 0.5 ms\ndone\n"
+		"two serial took 0.5 ms\nserialized took 0.5 ms\ndone\n"
 	if out != want {
 		t.Errorf("got\n%swant\n%s", out, want)
 	}

@@ -247,7 +247,7 @@ func (c decodeChoice) call(a planning.Arch, p Problem, at Addresses, r Rotation)
 		Grid:   planning.Dim3{X: c.splits, Y: p.heads.KV * chunks}, Block: planning.Dim3{X: 32 * decodeWarps},
 		// Bulk-copy tiles, the warps' sums, then the other blocks' records.
 		Shared:  4*(decodeWarps*heads*p.heads.Dim+c.splits*c.recordWords(p.heads)) + c.copied(p),
-		Overlap: a.CC >= 90, Cooperative: c.splits > 1,
+		Overlap: a.Overlaps(), Cooperative: c.splits > 1,
 	}
 	k.Args.Pointer(at.q).Pointer(at.keys).Pointer(at.values).Pointer(at.out).Pointer(at.position).Pointer(r.Table).Pointer(at.Flags)
 	k.Args.Int32(p.heads.Query, p.heads.KV, p.heads.Query/p.heads.KV, chunks, p.heads.Dim, p.capacity, p.window, p.length)

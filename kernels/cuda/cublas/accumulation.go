@@ -4,11 +4,7 @@ package cublas
 
 import "C"
 
-import (
-	"fmt"
-
-	"github.com/gemmaudit/gemmaudit/kernels"
-)
+import "github.com/gemmaudit/gemmaudit/kernels"
 
 // fp8Sums is cuBLASLt's accumulation mode for fp8. Hopper's tensor cores keep fewer bits than fp32, so the
 // library promotes partial sums to fp32 registers periodically, unless fast accumulation is set.
@@ -34,13 +30,23 @@ func (s fp8Sums) String() string {
 	return "without fast accumulation"
 }
 
-// FastAccumulation returns a kernel of cuBLASLt's heuristic that sums fp8 in the tensor core only, like our
-// wgmma kernels. It is for comparisons at equal accuracy, and is not listed among a device's kernels.
-func FastAccumulation(lt kernels.Kernel) (kernels.Kernel, error) {
-	k, ok := lt.(*cublasLtChoice)
-	if !ok {
-		return nil, fmt.Errorf("%s is no kernel of cuBLASLt: only that has fast accumulation", lt.Name())
+// fastKernel makes the kernel of a cuBLASLt with fast accumulation, for comparisons with kernels that sum in the
+// tensor core only, as ours do. It is nil on a GPU without fp8.
+func fastKernel(lt *cublasLt) kernels.Kernel {
+	if lt.dev.Arch().CC < leastFP8 {
+		return nil
 	}
-	fast := &cublasLt{dev: k.dev, kernel: k.kernel + "-fast", lib: k.lib, about: k.about, sums: k.sums, fp8: sumsFast}
-	return &cublasLtChoice{cublasLt: fast, n: k.n, exact: k.exact}, nil
+	name, version := kernels.SplitVersion(lt.kernel)
+	if name += "-fast"; version != "" {
+		name = kernels.VersionedName(name, version)
+	}
+	return &cublasLtChoice{cublasLt: &cublasLt{dev: lt.dev, kernel: name, lib: lt.lib, about: lt.about, sums: lt.sums, fp8: sumsFast}}
+}
+
+// refusal returns why a mode of accumulation is not measured for a type, or "": other types have one mode only.
+func (s fp8Sums) refusal(d kernels.DType) string {
+	if s == sumsFast && d != kernels.FP8 {
+		return "fast accumulation is for fp8: cublaslt runs the same kernels"
+	}
+	return ""
 }

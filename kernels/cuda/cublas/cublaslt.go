@@ -6,6 +6,7 @@ package cublas
 import "C"
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"unsafe"
@@ -31,7 +32,7 @@ type cublasLt struct {
 }
 
 // Tellers implements [kernels.ManyTellers]: each has its own handle and questions.
-func (k *cublasLtChoice) Tellers(n int) ([]kernels.ChoiceTeller, error) {
+func (k *cublasLtChoice) Tellers(n int) ([]kernels.Kernel, error) {
 	for len(k.tellers) < n-1 {
 		t := &cublasLt{dev: k.dev, kernel: k.kernel, lib: k.lib, about: k.about, sums: k.sums, fp8: k.fp8}
 		if err := t.open(); err != nil {
@@ -39,7 +40,7 @@ func (k *cublasLtChoice) Tellers(n int) ([]kernels.ChoiceTeller, error) {
 		}
 		k.tellers = append(k.tellers, t)
 	}
-	out := []kernels.ChoiceTeller{k}
+	out := []kernels.Kernel{k}
 	for _, t := range k.tellers[:n-1] {
 		out = append(out, &cublasLtChoice{cublasLt: t, n: k.n, exact: k.exact})
 	}
@@ -57,8 +58,8 @@ type cublasLtChoice struct {
 var (
 	_ kernels.Candidates     = (*cublasLtChoice)(nil)
 	_ kernels.AlgorithmTaker = (*cublasLtChoice)(nil)
-	_ kernels.ChoiceTeller   = (*cublasLtChoice)(nil)
-	_ kernels.ChoiceTeller   = (*cublas)(nil)
+	_ kernels.ManyTellers    = (*cublasLtChoice)(nil)
+	_ kernels.ManyTellers    = (*cublas)(nil)
 )
 
 type ltKey struct {
@@ -118,7 +119,7 @@ func (k *cublasLtChoice) WithAlgorithm(a kernels.Algorithm) kernels.Kernel {
 // supports returns the normalized task if the library may run it with plain weights. It does not ask the
 // heuristic.
 func (k *cublasLtChoice) supports(t kernels.Task) (kernels.Task, error) {
-	return blasSupports(k.Name(), t, func(p kernels.Task) string { return blasRefusal(k.dev.Arch(), p) })
+	return blasSupports(k.Name(), t, func(p kernels.Task) string { return cmp.Or(k.fp8.refusal(p.DType), blasRefusal(k.dev.Arch(), p)) })
 }
 
 // Supports asks the heuristic.

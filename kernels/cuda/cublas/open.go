@@ -110,7 +110,7 @@ func findBLAS(s librarySearch) (blasLibraries, error) {
 	return blasLibraries{}, errors.New(reason)
 }
 
-// Open makes the kernels cublas and cublaslt of a GPU, with the library at the given path (a file or folder),
+// Open makes the kernels cublas, cublaslt and cublaslt-fast of a GPU, with the library at the given path (a file or folder),
 // or with the one found by search. Each of several paths is a separate version, named by
 // [kernels.VersionNames]; then all must be present or none is used.
 func Open(d *driver.Device, paths ...string) ([]kernels.Kernel, []kernels.Missing) {
@@ -194,7 +194,11 @@ func kernelsOf(d *driver.Device, l blasLibraries, name, ltName string, why error
 	version, path = versionOf(C.ga_cublaslt_about(l.lt))
 	d.SetVersion(ltName, kernels.LibraryVersion(ltName, versionText(version), "", path))
 	lt := &cublasLt{dev: d, kernel: ltName, lib: l.lt, about: fmt.Sprintf("cuBLASLt %s (%s)", versionText(version), path)}
-	return append(gemms, &cublasLtChoice{cublasLt: lt}), missing
+	gemms = append(gemms, &cublasLtChoice{cublasLt: lt})
+	if fast := fastKernel(lt); fast != nil {
+		gemms = append(gemms, fast)
+	}
+	return gemms, missing
 }
 
 func blasError(what string, status C.int) error {

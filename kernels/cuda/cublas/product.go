@@ -79,8 +79,11 @@ func blasWorkspace(a planning.Arch) string {
 	return fmt.Sprintf("%d KiB", blasWorkspaceBytes(a)>>10)
 }
 
+// leastFP8 is the compute capability × 10 that fp8 needs.
+const leastFP8 = 89
+
 func blasRefusal(a planning.Arch, p kernels.Task) string {
-	needs := map[kernels.DType]int{kernels.TF32: 80, kernels.BF16: 80, kernels.FP8: 89}[p.DType]
+	needs := map[kernels.DType]int{kernels.TF32: 80, kernels.BF16: 80, kernels.FP8: leastFP8}[p.DType]
 	if a.CC < needs {
 		return fmt.Sprintf("it needs compute capability %d.%d, this GPU has %d.%d", needs/10, needs%10, a.CC/10, a.CC%10)
 	}

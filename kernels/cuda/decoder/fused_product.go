@@ -135,7 +135,7 @@ func fusedCall(a planning.Arch, p kernels.FusedProduct, at fusedAddresses) plann
 	k := planning.Call{
 		Kernel: fmt.Sprintf("ga_fused_%s%s", norm, p.DType),
 		Grid:   planning.Dim3{X: fusedTiles(p)}, Block: planning.Dim3{X: 32 * warps},
-		Shared: fusedShared(p, warps), Overlap: a.CC >= 90,
+		Shared: fusedShared(p, warps), Overlap: a.Overlaps(),
 	}
 	k.Args = fusedArgs(p, at, ring{})
 	return k

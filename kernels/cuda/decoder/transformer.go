@@ -74,7 +74,7 @@ func itemCall(kernel string, items int64) (planning.Call, error) {
 }
 
 func overlapping(a planning.Arch, c planning.Call) planning.Call {
-	c.Overlap = a.CC >= 90
+	c.Overlap = a.Overlaps()
 	return c
 }
 

@@ -126,6 +126,9 @@ func (d *Device) NewLaunch(label, plan string, steps []Step, keep ...any) (*Laun
 	return l, nil
 }
 
+// Serialize makes the launch wait for the end of the previous one. Kernels within it may still overlap.
+func (l *Launch) Serialize() { C.step_of(l.c, 0).overlap = 0 }
+
 func (d *Device) place(c planning.Call, to *C.ga_cuda_step, params unsafe.Pointer) error {
 	function, err := d.code.function(d, c)
 	if err != nil {
@@ -141,7 +144,7 @@ func (d *Device) place(c planning.Call, to *C.ga_cuda_step, params unsafe.Pointe
 		}
 		e.to[0], e.to[1], e.to[2] = C.uint(max(1, e.from.X)), C.uint(max(1, e.from.Y)), C.uint(max(1, e.from.Z))
 	}
-	if c.Overlap && d.arch.CC >= 90 {
+	if c.Overlap && d.arch.Overlaps() {
 		to.overlap = 1
 	}
 	if c.Cooperative && d.cooperative {

@@ -30,6 +30,9 @@ func (a Arch) LoadClock(part float64) float64 {
 	return min(part, 1) * a.ClockMHz * 1e6
 }
 
+// Overlaps reports whether a launch may begin while its predecessor drains.
+func (a Arch) Overlaps() bool { return a.CC >= 90 }
+
 // Dim3 is the extent of a grid, a block or a cluster; zero fields count as one.
 type Dim3 struct{ X, Y, Z int }
 

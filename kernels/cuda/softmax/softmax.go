@@ -125,7 +125,7 @@ func (p Problem) stays(a planning.Arch) bool {
 
 // call launches a softmax kernel with struct SoftmaxParams of softmax.cuh; each is its field of that name.
 func (p Problem) call(a planning.Arch, kernel string, blocks, threads, each int, at Addresses) planning.Call {
-	c := planning.Call{Kernel: kernel, Grid: planning.Dim3{X: blocks}, Block: planning.Dim3{X: threads}, Overlap: a.CC >= 90}
+	c := planning.Call{Kernel: kernel, Grid: planning.Dim3{X: blocks}, Block: planning.Dim3{X: threads}, Overlap: a.Overlaps()}
 	c.Args.Pointer(at.in).Pointer(at.out).Pointer(at.exchange)
 	c.Args.Int32(p.rows, p.columns, p.queries, each, planning.OneIf(p.log), planning.OneIf(!p.keep && !p.stays(a)))
 	c.Args.Float32(float64(p.scale)).Float32(float64(p.scale) * math.Log2E)

@@ -184,7 +184,7 @@ func (c gemvChoice) call(a planning.Arch, p gemm.Problem, at gemm.Addresses) pla
 	k := planning.Call{
 		Kernel: fmt.Sprintf("ga_gemv_%s_%dx%d", p.DType, c.ahead, tokens(p.Task)),
 		Grid:   planning.Dim3{X: planning.DivideUp(p.N, Rows)}, Block: planning.Dim3{X: 32 * c.warps},
-		Shared: c.warps * Most * (Rows + padding) * 4, Overlap: a.CC >= 90,
+		Shared: c.warps * Most * (Rows + padding) * 4, Overlap: a.Overlaps(),
 	}
 	k.Args.Pointer(at.A).Pointer(at.B).Pointer(at.C)
 	k.Args.Int64(int64(p.LDA)).Int64(int64(at.LDB)).Int64(int64(p.LDC))

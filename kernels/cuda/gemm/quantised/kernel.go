@@ -24,6 +24,10 @@ type Auto struct {
 	integers
 }
 
+// Serial is auto with launches that wait for the end of the previous one, as in an engine that runs other
+// kernels in between.
+type Serial struct{ *Auto }
+
 type integers struct {
 	dev    *driver.Device
 	kernel string
@@ -43,7 +47,7 @@ func NewKernel(d *driver.Device, f Family) *Kernel {
 }
 
 // Ladder lists a device's kernels that support quantized weights. auto, the first of gemms, stays first; the
-// others follow. Kernels that don't run there are missing.
+// others follow, and auto-serial if launches overlap on the GPU. Kernels that don't run there are missing.
 func Ladder(d *driver.Device, gemms []kernels.Kernel) (all []kernels.Kernel, missing []kernels.Missing) {
 	var there []Family
 	for _, f := range Families {
@@ -56,13 +60,36 @@ func Ladder(d *driver.Device, gemms []kernels.Kernel) (all []kernels.Kernel, mis
 	all = append(all, gemms...)
 	for i, g := range all {
 		if auto, ok := g.(*gemm.Kernel); ok && auto.Name() == "auto" && len(there) > 0 {
-			all[i] = &Auto{auto, integers{dev: d, kernel: auto.Name(), among: there}}
+			both := &Auto{auto, integers{dev: d, kernel: auto.Name(), among: there}}
+			all[i] = both
+			if d.Arch().Overlaps() {
+				all = append(all, Serial{both})
+			}
 		}
 	}
 	for _, f := range there {
 		all = append(all, NewKernel(d, f))
 	}
 	return all, missing
+}
+
+// Name returns the kernel's name for selection.
+func (Serial) Name() string { return "auto-serial" }
+
+// Describe returns a one-line description.
+func (Serial) Describe() string {
+	return "auto without launch overlap: each launch waits for the end of the previous one"
+}
+
+// Bind plans the product like auto.
+func (k Serial) Bind(t kernels.Task, a kernels.Operand, w kernels.Weights, c kernels.Operand,
+	_ ...kernels.Operand) (kernels.Launch, error) {
+	l, err := k.Auto.Bind(t, a, w, c)
+	if err != nil {
+		return nil, err
+	}
+	l.(*driver.Launch).Serialize()
+	return l, nil
 }
 
 // Name implements [planning.Family].
