@@ -1,9 +1,7 @@
 package tokenizer
 
 import (
-	"slices"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -32,148 +30,38 @@ var later = &unicode.RangeTable{
 	},
 }
 
-// composed returns text's NFC as the library computes it: by Unicode 9.0, and without the joiner that package
-// norm inserts after thirty marks.
+// joiner is what package norm inserts after thirty marks and the library does not. Taking it out again leaves
+// one difference: package norm orders and composes no marks across it.
+const joiner = "\u034f"
+
+// composed returns text's NFC as the library computes it, by Unicode 9.0.
 func composed(text string) string {
 	if norm.NFC.IsNormalString(text) {
 		return text
 	}
 	var out strings.Builder
 	out.Grow(len(text))
-	var run []rune // a character and its marks, decomposed
-	var classes []uint8
-	flush := func() {
-		for _, r := range compose(run, classes) {
-			out.WriteRune(r)
+	for text != "" {
+		end := strings.IndexFunc(text, isLater)
+		if end < 0 {
+			end = len(text)
 		}
-		run, classes = run[:0], classes[:0]
-	}
-	for at := 0; at < len(text); {
-		r, size := utf8.DecodeRuneInString(text[at:])
-		whole := text[at : at+size]
-		at += size
-		p := norm.NFD.PropertiesString(whole)
-		if unicode.Is(later, r) {
-			flush()
-			out.WriteRune(r)
-			continue
+		normal := norm.NFC.String(text[:end])
+		if !strings.Contains(text[:end], joiner) {
+			normal = strings.ReplaceAll(normal, joiner, "")
 		}
-		parts := whole
-		if d := p.Decomposition(); d != nil {
-			parts = string(d)
-		}
-		for _, part := range parts {
-			class := norm.NFD.PropertiesString(string(part)).CCC()
-			if class == 0 && !joinsLeft(part) {
-				flush()
+		for _, r := range normal {
+			if isLater(r) {
+				out.WriteString(norm.NFD.String(string(r)))
+			} else {
+				out.WriteRune(r)
 			}
-			run, classes = append(run, part), append(classes, class)
 		}
+		_, size := utf8.DecodeRuneInString(text[end:])
+		out.WriteString(text[end : end+size])
+		text = text[end+size:]
 	}
-	flush()
 	return out.String()
 }
 
-// compose orders a run's marks by class and composes where possible.
-func compose(run []rune, classes []uint8) []rune {
-	order(run, classes)
-	out := run[:0:0]
-	starter := -1
-	last := 0 // class of the last mark in out after the starter
-	for i, r := range run {
-		class := int(classes[i])
-		if starter >= 0 && (len(out) == starter+1 || last < class) {
-			if c, ok := composites().of[[2]rune{out[starter], r}]; ok {
-				out[starter] = c
-				continue
-			}
-			if c, ok := hangul(out[starter], r); ok {
-				out[starter] = c
-				continue
-			}
-		}
-		if class == 0 {
-			starter = len(out)
-		}
-		last = class
-		out = append(out, r)
-	}
-	return out
-}
-
-// order sorts the marks between characters of class 0, stably.
-func order(run []rune, classes []uint8) {
-	type mark struct {
-		r     rune
-		class uint8
-	}
-	for at := 0; at < len(run); {
-		end := at
-		for end < len(run) && classes[end] != 0 {
-			end++
-		}
-		if marks := make([]mark, end-at); len(marks) > 1 {
-			for i := range marks {
-				marks[i] = mark{run[at+i], classes[at+i]}
-			}
-			slices.SortStableFunc(marks, func(a, b mark) int { return int(a.class) - int(b.class) })
-			for i, m := range marks {
-				run[at+i], classes[at+i] = m.r, m.class
-			}
-		}
-		at = end + 1
-	}
-}
-
-// Hangul syllables are composed of leading, vowel and trailing letters.
-const (
-	firstSyllable, firstLeading, firstVowel, beforeTrailing = 0xAC00, 0x1100, 0x1161, 0x11A7
-	leadings, vowels, trailings                             = 19, 21, 28
-)
-
-func hangul(a, b rune) (rune, bool) {
-	switch {
-	case a >= firstLeading && a < firstLeading+leadings && b >= firstVowel && b < firstVowel+vowels:
-		return firstSyllable + ((a-firstLeading)*vowels+b-firstVowel)*trailings, true
-	case a >= firstSyllable && a < firstSyllable+leadings*vowels*trailings && (a-firstSyllable)%trailings == 0 &&
-		b > beforeTrailing && b < beforeTrailing+trailings:
-		return a + b - beforeTrailing, true
-	}
-	return 0, false
-}
-
-// compositions are the pairs of characters that compose, except Hangul, and the characters of class 0 that
-// are second in a pair.
-type compositions struct {
-	of     map[[2]rune]rune
-	second map[rune]bool
-}
-
-var composites = sync.OnceValue(func() compositions {
-	c := compositions{map[[2]rune]rune{}, map[rune]bool{}}
-	for r := rune(0x80); r < 0x30000; r++ {
-		if r == firstSyllable {
-			r += leadings * vowels * trailings
-		}
-		whole := string(r)
-		d := norm.NFD.PropertiesString(whole).Decomposition()
-		if d == nil || unicode.Is(later, r) || !norm.NFC.IsNormalString(whole) {
-			continue
-		}
-		last, size := utf8.DecodeLastRune(d)
-		first := []rune(norm.NFC.String(string(d[:len(d)-size])))
-		if len(first) != 1 {
-			continue
-		}
-		c.of[[2]rune{first[0], last}] = r
-		if norm.NFD.PropertiesString(string(last)).CCC() == 0 {
-			c.second[last] = true
-		}
-	}
-	return c
-})
-
-// joinsLeft reports whether r, of class 0, can compose with a preceding character.
-func joinsLeft(r rune) bool {
-	return composites().second[r] || r >= firstVowel && r < firstVowel+vowels || r > beforeTrailing && r < beforeTrailing+trailings
-}
+func isLater(r rune) bool { return unicode.Is(later, r) }

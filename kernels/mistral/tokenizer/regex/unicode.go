@@ -3,9 +3,11 @@ package regex
 import (
 	_ "embed"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"unicode"
 )
 
 // unicodeText has the class of every code point, see scripts/make_tokenizer_unicode.py.
@@ -13,7 +15,7 @@ import (
 //go:embed unicode.txt
 var unicodeText string
 
-// The general categories in the order of their bits in a mask. Cn is unassigned.
+// The general categories by their number in a class. Cn is unassigned.
 var categoryNames = strings.Fields("Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Co Cs Cn")
 
 const (
@@ -49,7 +51,7 @@ var table = sync.OnceValue(func() *classes {
 		if err != nil {
 			panic(fmt.Sprintf("unicode.txt: %v", err)) // the file is part of the program
 		}
-		class := uint8(categoryBit(fields[1]))
+		class := uint8(slices.Index(categoryNames, fields[1]))
 		if len(fields) > 2 {
 			class |= wordBit
 		}
@@ -75,24 +77,24 @@ var table = sync.OnceValue(func() *classes {
 	return c
 })
 
-func categoryBit(name string) int {
-	for i, n := range categoryNames {
-		if n == name {
-			return i
-		}
+// goTables are Go's tables of the categories; substitutes are rare characters that Go and the engines have in
+// the same one.
+var goTables, substitutes = func() (tables []*unicode.RangeTable, chars []rune) {
+	for _, name := range categoryNames {
+		tables = append(tables, unicode.Categories[name])
 	}
-	return -1
-}
+	return tables, []rune("\U00010400\U00010428\u1f88\U00016b40\U00010300\U00010a0f\U0001d165\u0488" +
+		"\U000104a0\U00010341\U00010320\u203f\u1806\u0f3a\u0f3b\u2e02\u2e03" +
+		"\U0001039f\U0001d6c1\U0001e2ff\U0001f3fb\U0001d100\u1680\u2028\u2029\u0080\U0001d173\ue000\ufffd\U0001fffe")
+}()
 
-// categoryMask returns the bits of the categories named by one or two letters, 0 if unknown.
-func categoryMask(name string) uint32 {
-	mask := uint32(0)
-	for i, n := range categoryNames {
-		if n == name || n[:1] == name {
-			mask |= 1 << i
-		}
+// known returns r, or a character of the engines' category if Go has r in another one.
+func known(r rune) rune {
+	class := table().of(r) & category
+	if unicode.Is(goTables[class], r) {
+		return r
 	}
-	return mask
+	return substitutes[class]
 }
 
 // IsWord reports whether r matches Rust's \w: alphabetic, mark, decimal digit, connector or joiner.
