@@ -57,40 +57,33 @@ func newAdviseCommand(a *app) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&opts.model, "model", "",
-		"model name or path of its config.json, optionally with :q_proj+k_proj for some products (default: from the runs)")
+	addFlag(cmd, &opts.model, "model", "",
+		"model name or path of its config.json, optionally with :q_proj+k_proj for some products (default: from the runs)",
+		completeModels)
 	flags.IntVar(&opts.tp, "tp", 1, "tensor-parallel ranks")
 	flags.StringVar(&opts.kernel, "kernel", "", "kernel of the products (default: the only one in the runs)")
-	flags.StringVar(&opts.dtype, "dtype", "", "data type of the products (default: the only one in the runs)")
-	flags.StringVar(&opts.sequences, "sequences", "1", "sequences in a pass, whose last rows go through the output head; all for decoding")
+	addFlag(cmd, &opts.dtype, "dtype", "", "data type of the products (default: the only one in the runs)", fixed("bf16", "fp16"))
+	addFlag(cmd, &opts.sequences, "sequences", "1", "sequences in a pass, whose last rows go through the output head; all for decoding",
+		fixed("1", "all"))
 	flags.StringArrayVar(&opts.parts, "part", nil,
 		"NAME=FILE.csv: times of a part that was not measured, as attention=FILE.csv (repeatable)")
-	flags.StringVar(&opts.measured, "measured", "", "CSV of m,seconds: measured times of whole passes")
-	flags.StringVar(&opts.traffic, "traffic", "", "CSV of m,weight: how often each batch size runs (default: uniform in log M)")
+	addFlag(cmd, &opts.measured, "measured", "", "CSV of m,seconds: measured times of whole passes", filesWith("csv"))
+	addFlag(cmd, &opts.traffic, "traffic", "", "CSV of m,weight: how often each batch size runs (default: uniform in log M)",
+		filesWith("csv"))
 	flags.IntVar(&opts.sizes, "sizes", 16, "maximum number of graph sizes")
-	flags.DurationVar(&opts.latency, "latency", 0, "limit on the time of a chunk, as in 50ms; 0 for none")
+	addFlag(cmd, &opts.latency, "latency", 0, "limit on the time of a chunk, as in 50ms; 0 for none", fixed("20ms", "50ms", "100ms"))
 	flags.IntVar(&opts.tokens, "max-num-batched-tokens", 0, "limit on the tokens of a pass (default: the advised chunk)")
 	flags.IntVar(&opts.decoding, "max-sequences", 0, "limit on the sequences that decode at the same time; 0 for unknown")
-	flags.StringVar(&opts.minGain, "min-gain", "2%", "a size is never worth running if a larger one is this much faster")
-	flags.Float64Var(&opts.fdr, "fdr", 0.05, "false discovery rate of sizes never worth running")
-	flags.StringSliceVar(&opts.engines, "for", advice.Engines(), "engines to print settings for")
-	flags.StringVar(&opts.out, "out", "", "folder for advice.json, advice.md and plots")
+	addFlag(cmd, &opts.minGain, "min-gain", "2%", "a size is never worth running if a larger one is this much faster",
+		fixed("1%", "2%", "5%"))
+	addFlag(cmd, &opts.fdr, "fdr", 0.05, "false discovery rate of sizes never worth running", fixed("0.05", "0.01"))
+	addFlag(cmd, &opts.engines, "for", advice.Engines(), "engines to print settings for", listOf(advice.Engines))
+	addFlag(cmd, &opts.out, "out", "", "folder for advice.json, advice.md and plots", folders)
 	flags.BoolVar(&opts.force, "force", false, "replace files in --out")
-	flags.StringVar(&opts.images, "images", "svg", imagesUsage)
+	imagesFlag(cmd, &opts.images, "svg")
 	clockFlag(cmd, &opts.clock)
 	acceptFlags(cmd, &opts.accept)
 	outputFlag(cmd, &opts.output)
-	complete(cmd, "model", completeModels)
-	complete(cmd, "dtype", fixed("bf16", "fp16"))
-	complete(cmd, "sequences", fixed("1", "all"))
-	complete(cmd, "measured", filesWith("csv"))
-	complete(cmd, "traffic", filesWith("csv"))
-	complete(cmd, "latency", fixed("20ms", "50ms", "100ms"))
-	complete(cmd, "min-gain", fixed("1%", "2%", "5%"))
-	complete(cmd, "fdr", fixed("0.05", "0.01"))
-	complete(cmd, "for", listOf(advice.Engines))
-	complete(cmd, "out", folders)
-	complete(cmd, "images", listOf(func() []string { return []string{"all", "png", "svg", "pdf"} }))
 	return cmd
 }
 

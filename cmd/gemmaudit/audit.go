@@ -51,8 +51,8 @@ func newAuditCommand(a *app) *cobra.Command {
 	a.faults.register(cmd)
 	a.textfile.register(cmd)
 	findingsGate(cmd, &opts.gate)
-	cmd.Flags().StringVar(&opts.base, "baseline", "", "earlier run: its findings are known, and only new or grown ones fail the gate")
-	complete(cmd, "baseline", filesWith("db"))
+	addFlag(cmd, &opts.base, "baseline", "", "earlier run: its findings are known, and only new or grown ones fail the gate",
+		filesWith("db"))
 	gatesFlag(cmd, &opts.output, report.Formats())
 	opts.listed.register(cmd, query.Findings)
 	allFlag(cmd, &opts.all)

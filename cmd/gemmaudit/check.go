@@ -47,17 +47,14 @@ func newCheckCommand(a *app) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return opts.run(cmd.Context()) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&opts.baseline, "baseline", "", "the file from fleet --write-baseline (required)")
-	flags.DurationVar(&opts.budget, "budget", checkBudget, "time limit of the check")
-	flags.StringVar(&opts.out, "out", "", "keep the measurements in this run file (default: none)")
+	addFlag(cmd, &opts.baseline, "baseline", "", "the file from fleet --write-baseline (required)", filesWith("json"))
+	addFlag(cmd, &opts.budget, "budget", checkBudget, "time limit of the check", fixed("20s", "60s"))
+	addFlag(cmd, &opts.out, "out", "", "keep the measurements in this run file (default: none)", filesWith("db"))
 	flags.BoolVar(&opts.reason, "reason", false, "print only the reason, in one line")
 	acceptFlags(cmd, &opts.accept)
 	a.labels.register(cmd)
 	a.textfile.register(cmd)
 	outputFlag(cmd, &opts.output)
-	complete(cmd, "baseline", filesWith("json"))
-	complete(cmd, "budget", fixed("20s", "60s"))
-	complete(cmd, "out", filesWith("db"))
 	return cmd
 }
 

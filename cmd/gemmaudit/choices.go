@@ -49,9 +49,8 @@ func newChoicesCommand(a *app) *cobra.Command {
 	flags.Lookup("layout").Usage = "weight layout: nk ([N,K], as in engines), kn ([K,N], as in torch.mm), or both, kn,nk"
 	a.faults.registerTimeout(cmd, "stop if a device takes this long to report one choice; 0 for never")
 	flags.BoolVar(&opts.diff, "diff", false, "compare two layouts, kernels or runs")
-	flags.StringVar(&opts.out, "out", "", "store the choices in a new run file")
+	addFlag(cmd, &opts.out, "out", "", "store the choices in a new run file", filesWith("db"))
 	outputFlag(cmd, &opts.output)
-	complete(cmd, "out", filesWith("db"))
 	a.labels.register(cmd)
 	return cmd
 }

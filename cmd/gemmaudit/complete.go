@@ -1,9 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -18,6 +20,41 @@ func complete(cmd *cobra.Command, flag string, f completionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
 		panic(err)
 	}
+}
+
+// addFlag declares a flag of cmd with its destination, name, default, help and completion.
+func addFlag[T any](cmd *cobra.Command, to *T, name string, def T, help string, offers completionFunc) {
+	declare(cmd.Flags(), to, name, def, help)
+	complete(cmd, name, offers)
+}
+
+// declare adds a flag of the type that to points to. A def of another type stands for the zero value.
+func declare(flags *pflag.FlagSet, to any, name string, def any, help string) {
+	switch to := to.(type) {
+	case *string:
+		flags.StringVar(to, name, or[string](def), help)
+	case *[]string:
+		flags.StringSliceVar(to, name, or[[]string](def), help)
+	case *int:
+		flags.IntVar(to, name, or[int](def), help)
+	case *[]int:
+		flags.IntSliceVar(to, name, or[[]int](def), help)
+	case *uint64:
+		flags.Uint64Var(to, name, or[uint64](def), help)
+	case *float64:
+		flags.Float64Var(to, name, or[float64](def), help)
+	case *bool:
+		flags.BoolVar(to, name, or[bool](def), help)
+	case *time.Duration:
+		flags.DurationVar(to, name, or[time.Duration](def), help)
+	default:
+		panic(fmt.Sprintf("--%s: unsupported type %T", name, to))
+	}
+}
+
+func or[T any](def any) T {
+	v, _ := def.(T)
+	return v
 }
 
 // completeNoFiles offers nothing for the flags that have no completion: their values are no files.

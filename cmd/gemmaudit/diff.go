@@ -62,24 +62,20 @@ func newDiffCommand(a *app) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&opts.file, "rules", "", rulesUsage)
-	flags.Float64Var(&opts.threshold, "threshold", 0,
-		"smallest change of a case that counts, as in 0.05; stretches and series scale with it")
-	flags.Float64Var(&opts.fdr, "fdr", 0, "false discovery rate over the cases")
+	addFlag(cmd, &opts.file, "rules", "", rulesUsage, filesWith("yaml", "yml"))
+	addFlag(cmd, &opts.threshold, "threshold", 0, "smallest change of a case that counts, as in 0.05; stretches and series scale with it",
+		fixed("0.03", "0.05", "0.1"))
+	addFlag(cmd, &opts.fdr, "fdr", 0, "false discovery rate over the cases", fixed("0.05", "0.01"))
 	flags.BoolVar(&opts.noGate, "no-gate", false, "same as --gate none: exit 0 even if cases are slower or undecided")
 	flags.Float64Var(&opts.maxUndecided, "max-undecided", 0.5, "largest share of undecided cases for a verdict")
 	flags.StringSliceVar(&opts.kernels, "kernel", nil, "A,B: compare two kernels of one run; B+C is the faster of two")
-	flags.StringVar(&opts.out, "out", "", "folder for index.html with both runs, report.md and diff.json")
+	addFlag(cmd, &opts.out, "out", "", "folder for index.html with both runs, report.md and diff.json", folders)
 	flags.BoolVar(&opts.force, "force", false, intoUsage)
 	clockFlag(cmd, &opts.clock)
 	flags.BoolVar(&opts.despite, despiteDisturbance, false, "compare times even if other load disturbed one run more")
 	changesGate(cmd, &opts.gate, verdict.Confirmed, "cases")
 	gatesFlag(cmd, &opts.output, report.TextFormats())
 	opts.listed.register(cmd, query.Changes)
-	complete(cmd, "rules", filesWith("yaml", "yml"))
-	complete(cmd, "threshold", fixed("0.03", "0.05", "0.1"))
-	complete(cmd, "fdr", fixed("0.05", "0.01"))
-	complete(cmd, "out", folders)
 	return cmd
 }
 

@@ -34,14 +34,12 @@ func newExportCommand(a *app) *cobra.Command {
 		RunE:              func(_ *cobra.Command, args []string) error { return opts.run(args[0]) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&opts.format, "format", "", strings.Join(exportFormats, ", "))
-	flags.StringVar(&opts.out, "out", "-", stdoutUsage)
-	flags.StringSliceVar(&opts.phases, "phase", nil, "only samples of these phases: sweep, sentinel, confirm, remedy, noise, sustained")
+	addFlag(cmd, &opts.format, "format", "", strings.Join(exportFormats, ", "), fixed(exportFormats...))
+	addFlag(cmd, &opts.out, "out", "-", stdoutUsage, filesWith(exportFormats...))
+	addFlag(cmd, &opts.phases, "phase", nil, "only samples of these phases: sweep, sentinel, confirm, remedy, noise, sustained",
+		listOf(phaseNames))
 	opts.listed.register(cmd, query.Samples)
 	flags.BoolVar(&opts.force, "force", false, "replace an existing file")
-	complete(cmd, "format", fixed(exportFormats...))
-	complete(cmd, "out", filesWith(exportFormats...))
-	complete(cmd, "phase", listOf(phaseNames))
 	return cmd
 }
 

@@ -49,26 +49,24 @@ func newFleetCommand(a *app) *cobra.Command {
 		RunE:              func(cmd *cobra.Command, args []string) error { return opts.run(cmd.Context(), args) },
 	}
 	flags := cmd.Flags()
-	flags.Float64Var(&opts.settings.Level, "level", opts.settings.Level, "expected share of false positives among flagged cards")
-	flags.Float64Var(&opts.settings.Watch, "watch", opts.settings.Watch, "smallest loss to flag a card, as a share of the time")
-	flags.Float64Var(&opts.settings.Drain, "drain", opts.settings.Drain, "drain a card if the lower bound of its loss exceeds this share")
+	addFlag(cmd, &opts.settings.Level, "level", opts.settings.Level, "expected share of false positives among flagged cards",
+		fixed("0.03", "0.01"))
+	addFlag(cmd, &opts.settings.Watch, "watch", opts.settings.Watch, "smallest loss to flag a card, as a share of the time",
+		fixed("0.005", "0.01"))
+	addFlag(cmd, &opts.settings.Drain, "drain", opts.settings.Drain, "drain a card if the lower bound of its loss exceeds this share",
+		fixed("0.01", "0.03"))
 	clockFlag(cmd, &opts.settings.ClockMHz)
-	flags.StringVar(&opts.gate, "gate", gateDrain, "verdicts that exit with 1: drain, watch (or drain), none")
-	flags.StringVar(&opts.baseline, "baseline", "", "compare with a file that --write-baseline wrote earlier")
-	flags.StringVar(&opts.writeBaseline, "write-baseline", "", "write the times of the cards to a JSON `file`, for later comparisons")
-	flags.StringVar(&opts.out, "out", "", "write a page to this `folder`: index.html, report.md, fleet.json, cards.csv")
-	flags.StringSliceVar(&opts.tables, "table", nil, "write remedies that pay on every card: .json, .csv, .h or .go (repeatable)")
+	addFlag(cmd, &opts.gate, "gate", gateDrain, "verdicts that exit with 1: drain, watch (or drain), none",
+		fixed(gateDrain, gateWatch, verdict.None))
+	addFlag(cmd, &opts.baseline, "baseline", "", "compare with a file that --write-baseline wrote earlier", filesWith("json"))
+	addFlag(cmd, &opts.writeBaseline, "write-baseline", "", "write the times of the cards to a JSON `file`, for later comparisons",
+		filesWith("json"))
+	addFlag(cmd, &opts.out, "out", "", "write a page to this `folder`: index.html, report.md, fleet.json, cards.csv", folders)
+	addFlag(cmd, &opts.tables, "table", nil, "write remedies that pay on every card: .json, .csv, .h or .go (repeatable)",
+		filesWith(file.Extensions...))
 	flags.BoolVar(&opts.force, "force", false, "replace existing files")
 	acceptFlags(cmd, &opts.accept)
 	outputFlag(cmd, &opts.output)
-	complete(cmd, "gate", fixed(gateDrain, gateWatch, verdict.None))
-	complete(cmd, "level", fixed("0.03", "0.01"))
-	complete(cmd, "watch", fixed("0.005", "0.01"))
-	complete(cmd, "drain", fixed("0.01", "0.03"))
-	complete(cmd, "baseline", filesWith("json"))
-	complete(cmd, "write-baseline", filesWith("json"))
-	complete(cmd, "out", folders)
-	complete(cmd, "table", filesWith(file.Extensions...))
 	return cmd
 }
 

@@ -54,7 +54,6 @@ const ungrouped = 7
 
 // Texts of flags that several commands have.
 const (
-	imagesUsage  = "plot formats: all, or some of png,svg,pdf"
 	rulesUsage   = "YAML file that overrides built-in rules and thresholds, and has waivers"
 	threadsUsage = "CPU threads, 0 for one per core"
 	resumeUsage  = "continue the run in --out"

@@ -36,18 +36,17 @@ func newHistoryCommand(a *app) *cobra.Command {
 		RunE:              func(cmd *cobra.Command, args []string) error { return opts.run(cmd.Context(), args) },
 	}
 	flags := cmd.Flags()
-	flags.Float64Var(&opts.settings.Level, "level", opts.settings.Level, "expected share of false positives among reported changes")
-	flags.Float64Var(&opts.settings.Threshold, "threshold", opts.settings.Threshold, "smallest change to report, as a share of the time")
+	addFlag(cmd, &opts.settings.Level, "level", opts.settings.Level, "expected share of false positives among reported changes",
+		fixed("0.05", "0.01"))
+	addFlag(cmd, &opts.settings.Threshold, "threshold", opts.settings.Threshold, "smallest change to report, as a share of the time",
+		fixed("0.01", "0.03"))
 	clockFlag(cmd, &opts.clock)
 	flags.BoolVar(&opts.settings.DespiteDisturbance, despiteDisturbance, false,
 		"also use runs that other load disturbed more than the rest")
 	changesGate(cmd, &opts.gate, verdict.None, "")
-	flags.StringVar(&opts.plot, "plot", "", "write a plot: .png, .svg or .pdf")
+	addFlag(cmd, &opts.plot, "plot", "", "write a plot: .png, .svg or .pdf", filesWith("png", "svg", "pdf"))
 	flags.BoolVar(&opts.force, "force", false, "replace an existing plot")
 	outputFlag(cmd, &opts.output)
-	complete(cmd, "level", fixed("0.05", "0.01"))
-	complete(cmd, "threshold", fixed("0.01", "0.03"))
-	complete(cmd, "plot", filesWith("png", "svg", "pdf"))
 	return cmd
 }
 

@@ -56,7 +56,7 @@ func newImportCommand(a *app) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&opts.out, "out", "", "run file to write (required)")
+	addFlag(cmd, &opts.out, "out", "", "run file to write (required)", filesWith("db"))
 	flags.BoolVar(&opts.force, "force", false, "replace an existing file")
 	flags.StringVar(&opts.deviceName, "device-name", "", "device that was measured (here also --device)")
 	flags.StringVar(&opts.kernel, "kernel", "", "library or kernel that was timed")
@@ -64,8 +64,8 @@ func newImportCommand(a *app) *cobra.Command {
 	flags.IntVar(&opts.n, "n", 0, "N of every row")
 	flags.IntVar(&opts.k, "k", 0, "K of every row")
 	flags.StringVar(&opts.library, "library", "", "library with version, as in 'torch 2.5.1+cu124'")
-	flags.StringVar(&opts.regime, "regime", "", "memory state of the operands: engine, cold, hot")
-	flags.StringVar(&opts.layout, "layout", "", "weight layout, kn or nk (default: from the file, else kn)")
+	addFlag(cmd, &opts.regime, "regime", "", "memory state of the operands: engine, cold, hot", fixed("engine", "cold", "hot"))
+	addFlag(cmd, &opts.layout, "layout", "", "weight layout, kn or nk (default: from the file, else kn)", fixed("kn", "nk"))
 	flags.StringArrayVar(&opts.peaks, "peak", nil,
 		"peak as `DTYPE=RATE`: bf16=989e12 or bf16=989TFLOP/s (repeatable; default: from the file or data sheet)")
 	flags.BoolVar(&opts.strict, "strict", false, "reject a file with a row that can't be read")
@@ -73,7 +73,6 @@ func newImportCommand(a *app) *cobra.Command {
 	outputFlag(cmd, &opts.output)
 	opts.app.labels.register(cmd)
 	flags.Lookup("label").Usage = "`KEY=VALUE` of samples that have no labels in the file, as in rack=7 (repeatable)"
-	complete(cmd, "out", filesWith("db"))
 	complete(cmd, "dtype", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		var out []cobra.Completion
 		for _, d := range kernels.DTypes() {
@@ -81,8 +80,6 @@ func newImportCommand(a *app) *cobra.Command {
 		}
 		return out, cobra.ShellCompDirectiveNoFileComp
 	})
-	complete(cmd, "regime", fixed("engine", "cold", "hot"))
-	complete(cmd, "layout", fixed("kn", "nk"))
 	return cmd
 }
 

@@ -51,21 +51,20 @@ type modelOptions struct {
 
 func (o *modelOptions) flags(cmd *cobra.Command, families bool) {
 	flags := cmd.Flags()
-	flags.StringVar(&o.dtype, "dtype", "", "type of weights and activations: fp32, fp16, bf16 (default: the model's)")
+	addFlag(cmd, &o.dtype, "dtype", "", "type of weights and activations: fp32, fp16, bf16 (default: the model's)",
+		fixed("fp32", "fp16", "bf16"))
 	if !families {
 		flags.StringVar(&o.kernel, "kernel", "auto",
 			"`name` of the kernel for all products (see gemmaudit devices), or the path of your own")
 		complete(cmd, "kernel", o.app.completeKernels(o.app.kernelNames))
 	}
-	flags.StringVar(&o.weights, "weights", "", "weight `format`: plain, int4:128, int8:column, int4:64:zero (default: as stored)")
-	complete(cmd, "weights", fixed("plain", "int4:128", "int4:64", "int4:32", "int4:column", "int4:128:zero", "int8:128", "int8:column"))
+	addFlag(cmd, &o.weights, "weights", "", "weight `format`: plain, int4:128, int8:column, int4:64:zero (default: as stored)",
+		fixed("plain", "int4:128", "int4:64", "int4:32", "int4:column", "int4:128:zero", "int8:128", "int8:column"))
 	broughtFlags(o.app, cmd)
-	flags.StringVar(&o.table, "table", "", "apply a JSON lookup table to the products of prompts")
+	addFlag(cmd, &o.table, "table", "", "apply a JSON lookup table to the products of prompts", filesWith("json"))
 	flags.IntVar(&o.window, "window", 0, "attention window in tokens (default: the model's)")
 	flags.IntVar(&o.batch, "batch", mistral.DefaultBatch, "maximum tokens of a prompt in one pass")
 	flags.IntVar(&o.threads, "threads", 0, threadsUsage)
-	complete(cmd, "dtype", fixed("fp32", "fp16", "bf16"))
-	complete(cmd, "table", filesWith("json"))
 }
 
 // loaded is a model on a device, ready for sessions.

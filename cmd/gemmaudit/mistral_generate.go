@@ -37,14 +37,13 @@ func newGenerateCommand(a *app) *cobra.Command {
 	opts.flags(cmd, false)
 	flags := cmd.Flags()
 	flags.StringVarP(&opts.prompt, "prompt", "p", "", "text to continue (default: stdin)")
-	flags.StringVar(&opts.promptFile, "prompt-file", "", "file with the text to continue")
+	addFlag(cmd, &opts.promptFile, "prompt-file", "", "file with the text to continue", workloadFiles)
 	flags.IntVarP(&opts.tokens, "tokens", "n", 128, "maximum tokens to generate")
 	opts.sampling.register(cmd)
 	flags.StringArrayVar(&opts.stop, "stop", nil, "stop before this text (repeatable)")
 	flags.BoolVar(&opts.ignoreEOS, "ignore-eos", false, "continue after the end-of-text token")
 	flags.BoolVar(&opts.raw, "no-special", false, "no beginning-of-text token before the prompt")
 	flags.BoolVar(&opts.json, "json", false, "print one JSON object with text, tokens and timings")
-	complete(cmd, "prompt-file", workloadFiles)
 	return cmd
 }
 

@@ -33,8 +33,7 @@ func newPerplexityCommand(a *app) *cobra.Command {
 	}
 	opts.flags(cmd, false)
 	cmd.Flags().IntVar(&opts.most, "most", 0, "use only the first N tokens (default: the model's context)")
-	cmd.Flags().StringVar(&opts.ids, "token-ids", "", "JSON `file` with token ids, or from generate --json, instead of a text")
-	complete(cmd, "token-ids", filesWith("json"))
+	addFlag(cmd, &opts.ids, "token-ids", "", "JSON `file` with token ids, or from generate --json, instead of a text", filesWith("json"))
 	outputFlag(cmd, &opts.output)
 	return cmd
 }

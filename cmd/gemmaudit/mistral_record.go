@@ -14,8 +14,7 @@ import (
 )
 
 func (o *modelOptions) outFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.out, "out", "", "keep every sample in this run `file` (default: none)")
-	complete(cmd, "out", filesWith("db"))
+	addFlag(cmd, &o.out, "out", "", "keep every sample in this run `file` (default: none)", filesWith("db"))
 	o.app.labels.register(cmd)
 }
 

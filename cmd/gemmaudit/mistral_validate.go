@@ -47,17 +47,16 @@ func newValidateCommand(a *app) *cobra.Command {
 	opts.flags(cmd, true)
 	opts.outFlag(cmd)
 	flags := cmd.Flags()
-	flags.StringSliceVar(&opts.families, "kernel", nil, "only these kernels, or the path of your own (default: all of the device)")
+	addFlag(cmd, &opts.families, "kernel", nil, "only these kernels, or the path of your own (default: all of the device)",
+		listOf(a.kernelNames))
 	flags.StringVarP(&opts.prompt, "prompt", "p", "", "prompt (default: a line of prose, code and other scripts)")
-	flags.StringVar(&opts.promptFile, "prompt-file", "", "file with the prompt")
+	addFlag(cmd, &opts.promptFile, "prompt-file", "", "file with the prompt", workloadFiles)
 	flags.IntVar(&opts.reference, "reference-tokens", 32, "tokens to compare with float64, 0 for none")
 	flags.IntVar(&opts.rows, "rows", 512, "tokens of the timed prompt, 0 for none")
 	flags.IntVar(&opts.context, "context", 512, "tokens before the timed one")
 	flags.IntVar(&opts.rounds, "rounds", 9, "samples of each time, at least 6 for the interval of a gain")
 	flags.IntSliceVar(&opts.batches, "batches", nil, "prompt sizes for --table (default: the sizes of its proofs)")
 	outputFlag(cmd, &opts.output)
-	complete(cmd, "kernel", listOf(a.kernelNames))
-	complete(cmd, "prompt-file", workloadFiles)
 	return cmd
 }
 

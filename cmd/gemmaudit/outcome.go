@@ -23,12 +23,11 @@ func acceptFlags(cmd *cobra.Command, accept *rules.Accept) {
 // gateFlags adds --gate with a default, the --accept flags, and --fail-marginal if marginal names the items that
 // may be marginal. of describes what the gate is about.
 func gateFlags(cmd *cobra.Command, g *verdict.Gate, of, usual, marginal string) {
-	cmd.Flags().StringVar(&g.Kind, "gate", usual, of+" that exit with 1: confirmed, any, suspected, none")
+	addFlag(cmd, &g.Kind, "gate", usual, of+" that exit with 1: confirmed, any, suspected, none", fixed(verdict.Kinds()...))
 	if marginal != "" {
 		cmd.Flags().BoolVar(&g.Marginal, "fail-marginal", false, "marginal "+marginal+" fail the gate too")
 	}
 	acceptFlags(cmd, &g.Accept)
-	complete(cmd, "gate", fixed(verdict.Kinds()...))
 }
 
 // findingsGate adds the flags of a gate for findings, changesGate those of a gate for slower times.

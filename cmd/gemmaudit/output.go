@@ -57,6 +57,12 @@ func formatsFlag(cmd *cobra.Command, value *report.Format, formats []report.Form
 	complete(cmd, "output", fixed(names...))
 }
 
+// imagesFlag adds --images with a default.
+func imagesFlag(cmd *cobra.Command, images *string, usual string) {
+	addFlag(cmd, images, "images", usual, "plot formats: all, or some of png,svg,pdf",
+		listOf(func() []string { return []string{"all", "png", "svg", "pdf"} }))
+}
+
 func errExists(path, instead string) error {
 	return hint(devicef("%q exists and is not overwritten", path), "%s", instead)
 }

@@ -215,33 +215,7 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 	broughtFlags(a, cmd)
 }
 
-func (d planFlag) register(flags *pflag.FlagSet, f *planFlags) {
-	switch to := d.to(f).(type) {
-	case *string:
-		flags.StringVar(to, d.name, or[string](d.def), d.help)
-	case *[]string:
-		flags.StringSliceVar(to, d.name, or[[]string](d.def), d.help)
-	case *int:
-		flags.IntVar(to, d.name, or[int](d.def), d.help)
-	case *[]int:
-		flags.IntSliceVar(to, d.name, or[[]int](d.def), d.help)
-	case *uint64:
-		flags.Uint64Var(to, d.name, or[uint64](d.def), d.help)
-	case *float64:
-		flags.Float64Var(to, d.name, or[float64](d.def), d.help)
-	case *bool:
-		flags.BoolVar(to, d.name, or[bool](d.def), d.help)
-	case *time.Duration:
-		flags.DurationVar(to, d.name, or[time.Duration](d.def), d.help)
-	default:
-		panic(fmt.Sprintf("--%s: unsupported type %T", d.name, to))
-	}
-}
-
-func or[T any](def any) T {
-	v, _ := def.(T)
-	return v
-}
+func (d planFlag) register(flags *pflag.FlagSet, f *planFlags) { declare(flags, d.to(f), d.name, d.def, d.help) }
 
 // options parses the flags. Errors are errors of the command line and name the flag, the value and the
 // expected values.

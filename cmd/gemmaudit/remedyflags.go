@@ -26,20 +26,20 @@ type remedyFlags struct {
 func (f *remedyFlags) register(a *app, cmd *cobra.Command) {
 	flags := cmd.Flags()
 	kinds := kindNames()
-	flags.StringSliceVar(&f.kinds, "remedies", nil,
-		"kinds of remedies: split, pad, pad-n and pad-k (weights), kernel (another kernel), algorithm (of a library) (default all)")
-	flags.StringSliceVar(&f.kernels, "engine-kernels", nil, "kernels of your engine, used as remedies (default: libraries and your own)")
-	flags.StringVar(&f.pads, "pads", rules.PadsInPlace,
-		"pads to execute: in-place (needs room behind the rows), copied (includes the copy), both")
-	flags.StringVar(&f.predicted, "predicted", rules.CandidatesLikely,
-		"predicted remedies to execute: likely (the prediction's bounds allow a gain), all")
+	addFlag(cmd, &f.kinds, "remedies", nil,
+		"kinds of remedies: split, pad, pad-n and pad-k (weights), kernel (another kernel), algorithm (of a library) (default all)",
+		fixed(kinds...))
+	addFlag(cmd, &f.kernels, "engine-kernels", nil, "kernels of your engine, used as remedies (default: libraries and your own)",
+		a.completeKernels(a.kernelNames))
+	addFlag(cmd, &f.pads, "pads", rules.PadsInPlace,
+		"pads to execute: in-place (needs room behind the rows), copied (includes the copy), both",
+		fixed(rules.PadsInPlace, rules.PadsCopied, rules.PadsBoth))
+	addFlag(cmd, &f.predicted, "predicted", rules.CandidatesLikely,
+		"predicted remedies to execute: likely (the prediction's bounds allow a gain), all",
+		fixed(rules.CandidatesLikely, rules.CandidatesAll))
 	flags.BoolVar(&f.fill, "fill", false, "also execute sizes between the measured ones, so a table can cover whole stretches of M")
 	flags.BoolVar(&f.sameBits, "same-bits", false, "only remedies with bitwise the same result as the direct product")
 	flags.BoolVar(&f.invariant, "batch-invariant", false, "only remedies with bitwise the same rows at every M")
-	complete(cmd, "remedies", fixed(kinds...))
-	complete(cmd, "engine-kernels", a.completeKernels(a.kernelNames))
-	complete(cmd, "pads", fixed(rules.PadsInPlace, rules.PadsCopied, rules.PadsBoth))
-	complete(cmd, "predicted", fixed(rules.CandidatesLikely, rules.CandidatesAll))
 }
 
 func kindNames() []string {

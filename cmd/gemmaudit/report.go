@@ -43,15 +43,13 @@ func newReportCommand(a *app) *cobra.Command {
 	opts.rules.register(cmd)
 	opts.rules.registerClock(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&opts.out, "out", "", "folder to write (default: name of RUN with -report)")
+	addFlag(cmd, &opts.out, "out", "", "folder to write (default: name of RUN with -report)", folders)
 	flags.BoolVar(&opts.force, "force", false, intoUsage)
-	flags.StringVar(&opts.images, "images", "all", imagesUsage)
+	imagesFlag(cmd, &opts.images, "all")
 	flags.BoolVar(&opts.compress, "compress", false, "compress the data in index.html to a quarter")
 	flags.BoolVar(&opts.unnamed, "anonymous", false, "remove host name, operating system version and card UUIDs")
 	opts.listed.register(cmd, query.Findings|query.Remedies|query.Rows)
 	timingsFlag(cmd, &opts.output)
-	complete(cmd, "out", folders)
-	complete(cmd, "images", listOf(func() []string { return []string{"all", "png", "svg", "pdf"} }))
 	return cmd
 }
 

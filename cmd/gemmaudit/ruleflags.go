@@ -20,30 +20,25 @@ type ruleFlags struct {
 }
 
 func (f *ruleFlags) register(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVar(&f.file, "rules", "", rulesUsage)
-	flags.StringVar(&f.method, "method", "", "interval (confidence bounds) or article (point estimates)")
+	addFlag(cmd, &f.file, "rules", "", rulesUsage, filesWith("yaml", "yml"))
+	addFlag(cmd, &f.method, "method", "", "interval (confidence bounds) or article (point estimates)",
+		fixed(rules.MethodInterval, rules.MethodArticle))
 	alongFlag(cmd, &f.along)
-	flags.Float64Var(&f.threshold, "threshold", 0, "a row below this share of the reference's MFU is anomalous")
-	flags.Float64Var(&f.fdr, "fdr", 0, "false discovery rate of each rule")
-	complete(cmd, "rules", filesWith("yaml", "yml"))
-	complete(cmd, "method", fixed(rules.MethodInterval, rules.MethodArticle))
-	complete(cmd, "threshold", fixed("0.95", "0.9", "0.85"))
-	complete(cmd, "fdr", fixed("0.05", "0.01"))
+	addFlag(cmd, &f.threshold, "threshold", 0, "a row below this share of the reference's MFU is anomalous", fixed("0.95", "0.9", "0.85"))
+	addFlag(cmd, &f.fdr, "fdr", 0, "false discovery rate of each rule", fixed("0.05", "0.01"))
 	f.changed = cmd.Flags().Changed
 }
 
 func alongFlag(cmd *cobra.Command, along *string) {
-	cmd.Flags().StringVar(along, "along", "", "dimension that curves run along: m, n, k, columns, scale, ... (default auto)")
-	complete(cmd, "along", fixed(rules.AlongNames()...))
+	addFlag(cmd, along, "along", "", "dimension that curves run along: m, n, k, columns, scale, ... (default auto)",
+		fixed(rules.AlongNames()...))
 }
 
 // registerClock adds --clock, for commands that judge earlier measurements.
 func (f *ruleFlags) registerClock(cmd *cobra.Command) { clockFlag(cmd, &f.clock) }
 
 func clockFlag(cmd *cobra.Command, mhz *float64) {
-	cmd.Flags().Float64Var(mhz, "clock", 0, "clock in MHz for comparing times, 0 for the run's own")
-	complete(cmd, "clock", fixed("0", "1410", "1755", "1980"))
+	addFlag(cmd, mhz, "clock", 0, "clock in MHz for comparing times, 0 for the run's own", fixed("0", "1410", "1755", "1980"))
 }
 
 func (f *ruleFlags) config(a *app) (rules.Config, error) {

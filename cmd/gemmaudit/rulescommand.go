@@ -45,8 +45,7 @@ func newRulesPrintCommand(a *app) *cobra.Command {
 			return a.printed(err)
 		},
 	}
-	cmd.Flags().StringVar(&file, "rules", "", rulesUsage)
-	complete(cmd, "rules", filesWith("yaml", "yml"))
+	addFlag(cmd, &file, "rules", "", rulesUsage, filesWith("yaml", "yml"))
 	return cmd
 }
 

@@ -67,11 +67,8 @@ type runOptions struct {
 }
 
 func (o *runOptions) registerFolder(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVar(&o.out, "out", "", "folder to write or --resume (default out/TIME-DEVICE)")
-	flags.StringVar(&o.parent, "parent", "out", "parent of the new folder if --out is not given")
-	complete(cmd, "out", folders)
-	complete(cmd, "parent", folders)
+	addFlag(cmd, &o.out, "out", "", "folder to write or --resume (default out/TIME-DEVICE)", folders)
+	addFlag(cmd, &o.parent, "parent", "out", "parent of the new folder if --out is not given", folders)
 }
 
 func newRunCommand(a *app) *cobra.Command {
@@ -94,9 +91,8 @@ func newRunCommand(a *app) *cobra.Command {
 	findingsGate(cmd, &opts.gate)
 	opts.remedies.register(a, cmd)
 	allFlag(cmd, &opts.all)
-	flags.StringVar(&opts.images, "images", "all", imagesUsage)
+	imagesFlag(cmd, &opts.images, "all")
 	gatesFlag(cmd, &opts.output, report.Formats())
-	complete(cmd, "images", listOf(func() []string { return []string{"all", "png", "svg", "pdf"} }))
 	return cmd
 }
 

@@ -22,7 +22,7 @@ func (f *selectFlags) register(cmd *cobra.Command, of query.Set) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.where, "where", "", "list only matching entries, as in 'kernel=cublas && m>64'")
 	flags.StringVar(&f.sort, "sort", "", "sort by these names, as in -stake,m; - puts the largest first")
-	flags.IntVar(&f.top, "top", 0, "list at most N entries, 0 for all")
+	addFlag(cmd, &f.top, "top", 0, "list at most N entries, 0 for all", fixed("1", "5", "10", "20"))
 	complete(cmd, "sort", listOf(func() []string {
 		var words []string
 		for _, n := range query.Names(of) {
@@ -39,7 +39,6 @@ func (f *selectFlags) register(cmd *cobra.Command, of query.Set) {
 		}
 		return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	})
-	complete(cmd, "top", fixed("1", "5", "10", "20"))
 }
 
 func (f *selectFlags) query(of query.Set) (*query.Query, error) {

@@ -50,23 +50,19 @@ func newSelftestCommand(a *app) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&opts.kernels, "kernel", nil,
-		"only these kernels: names, attention, softmax, attention:flash, or the path of your own")
+	addFlag(cmd, &opts.kernels, "kernel", nil, "only these kernels: names, attention, softmax, attention:flash, or the path of your own",
+		a.completeKernels(func() []string { return append(a.kernelNames(), selftest.Families()...) }))
 	broughtFlags(a, cmd)
-	flags.StringSliceVar(&opts.dtypes, "dtype", nil, "only these data types")
+	addFlag(cmd, &opts.dtypes, "dtype", nil, "only these data types", listOf(a.dtypeNames))
 	flags.BoolVar(&opts.noise, "noise", true, "measure the noise floor")
 	flags.IntVar(&opts.pairs, "pairs", 40, "pairs of the same case for the noise floor")
 	flags.IntVar(&opts.rounds, "rounds", 10, "samples of each half of a pair")
 	flags.DurationVar(&opts.block, "block", 5*time.Millisecond, "time of one sample of the noise floor")
-	flags.DurationVar(&opts.deadline, "deadline", selftestTime, "stop after this long; 0 for never")
-	flags.StringVar(&opts.shape, "shape", "m64n1024k1024", "product for the noise floor")
+	addFlag(cmd, &opts.deadline, "deadline", selftestTime, "stop after this long; 0 for never", fixed("1m", "10m", "0"))
+	addFlag(cmd, &opts.shape, "shape", "m64n1024k1024", "product for the noise floor", completeShapes)
 	flags.Uint64Var(&opts.seed, "seed", 1, "seed of the operands, or of the simulated machines")
 	opts.trust.register(cmd)
 	outputFlag(cmd, &opts.output)
-	complete(cmd, "kernel", a.completeKernels(func() []string { return append(a.kernelNames(), selftest.Families()...) }))
-	complete(cmd, "dtype", listOf(a.dtypeNames))
-	complete(cmd, "shape", completeShapes)
-	complete(cmd, "deadline", fixed("1m", "10m", "0"))
 	return cmd
 }
 

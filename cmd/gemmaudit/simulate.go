@@ -25,11 +25,9 @@ func (o *simulateOptions) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVar(&o.simulate, "simulate", false, "test the verdicts on simulated machines with known times")
 	flags.IntVar(&o.machines, "machines", 1000, "simulated machines, shared among the kinds of noise; data sets per kind of imported data")
-	flags.StringSliceVar(&o.kinds, "noise-kind", nil, "only these kinds of noise (see docs/trust.md)")
+	addFlag(cmd, &o.kinds, "noise-kind", nil, "only these kinds of noise (see docs/trust.md)", listOf(trust.AllKindNames))
 	flags.IntVar(&o.worst, "worst", 0, "also list the N worst errors of each rate")
-	flags.StringVar(&o.keep, "keep", "", "keep the simulated run files in this folder (default: delete them)")
-	complete(cmd, "noise-kind", listOf(trust.AllKindNames))
-	complete(cmd, "keep", folders)
+	addFlag(cmd, &o.keep, "keep", "", "keep the simulated run files in this folder (default: delete them)", folders)
 }
 
 func (o *simulateOptions) check(cmd *cobra.Command) error {

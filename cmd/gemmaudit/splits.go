@@ -54,23 +54,20 @@ func newSplitsCommand(a *app) *cobra.Command {
 	a.faults.register(cmd)
 	opts.rules.registerClock(cmd)
 	flags := cmd.Flags()
-	flags.Float64Var(&opts.ratio, "ratio", 0, "keep predictions below this share of the direct time, 0 for the rules' margin")
-	flags.StringVar(&opts.among, "among", rules.AmongFlagged, "sizes to search: flagged (by the monotonic rule), all")
+	addFlag(cmd, &opts.ratio, "ratio", 0, "keep predictions below this share of the direct time, 0 for the rules' margin",
+		fixed("0.9", "0.95"))
+	addFlag(cmd, &opts.among, "among", rules.AmongFlagged, "sizes to search: flagged (by the monotonic rule), all",
+		fixed(rules.AmongFlagged, rules.AmongAll))
 	opts.remedies.register(a, cmd)
-	flags.StringVar(&opts.traffic, "traffic", "", "CSV of m,weight: how often each M is served (default: from the run)")
-	flags.IntVar(&opts.maxParts, "max-parts", 0, "maximum launches of a split, 0 for the rules' choice")
+	addFlag(cmd, &opts.traffic, "traffic", "", "CSV of m,weight: how often each M is served (default: from the run)", filesWith("csv"))
+	addFlag(cmd, &opts.maxParts, "max-parts", 0, "maximum launches of a split, 0 for the rules' choice", fixed("2", "3", "4"))
 	flags.BoolVar(&opts.execute, "execute", false, "execute predictions (default: if the run was measured here and has none executed)")
-	flags.StringSliceVar(&opts.tables, "table", nil, "write the lookup table: .json, .csv, .h or .go (repeatable)")
+	addFlag(cmd, &opts.tables, "table", nil, "write the lookup table: .json, .csv, .h or .go (repeatable)", filesWith(file.Extensions...))
 	flags.BoolVar(&opts.empty, "allow-empty", false, "write a table even without a remedy, and exit 0")
 	flags.BoolVar(&opts.force, "force", false, "replace existing files")
 	acceptFlags(cmd, &opts.accept)
 	opts.listed.register(cmd, query.Remedies)
 	timingsFlag(cmd, &opts.output)
-	complete(cmd, "among", fixed(rules.AmongFlagged, rules.AmongAll))
-	complete(cmd, "ratio", fixed("0.9", "0.95"))
-	complete(cmd, "max-parts", fixed("2", "3", "4"))
-	complete(cmd, "table", filesWith(file.Extensions...))
-	complete(cmd, "traffic", filesWith("csv"))
 	return cmd
 }
 

@@ -24,8 +24,7 @@ const sustainLimit = 2 * time.Minute
 func (f *sustainFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVar(&f.on, "sustained", false, "also run confirmed findings and paying remedies alone for 0.6 s each, with clock and energy")
-	flags.DurationVar(&f.limit, "sustained-limit", 0, "time limit of --sustained (default: from the preset, else 2m)")
-	complete(cmd, "sustained-limit", fixed("30s", "2m", "10m"))
+	addFlag(cmd, &f.limit, "sustained-limit", 0, "time limit of --sustained (default: from the preset, else 2m)", fixed("30s", "2m", "10m"))
 }
 
 func (f sustainFlags) check() error {

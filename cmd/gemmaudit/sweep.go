@@ -40,14 +40,13 @@ func newSweepCommand(a *app) *cobra.Command {
 	a.faults.register(cmd)
 	a.labels.register(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&opts.out, "out", "", "run file to write (default out/TIME-DEVICE/run.db)")
+	addFlag(cmd, &opts.out, "out", "", "run file to write (default out/TIME-DEVICE/run.db)", filesWith("db"))
 	flags.BoolVar(&opts.resume, "resume", false, resumeUsage)
-	flags.StringVar(&opts.against, "against", "", "print each case next to this kernel: time, bandwidth and speedup")
+	addFlag(cmd, &opts.against, "against", "", "print each case next to this kernel: time, bandwidth and speedup",
+		a.completeKernels(a.kernelNames))
 	dryRunFlag(cmd, &opts.dryRun)
 	acceptFlags(cmd, &opts.accept)
 	timingsFlag(cmd, &opts.output)
-	complete(cmd, "out", filesWith("db"))
-	complete(cmd, "against", a.completeKernels(a.kernelNames))
 	return cmd
 }
 

@@ -50,16 +50,14 @@ func newTableCheckCommand(a *app) *cobra.Command {
 	opts.rules.register(cmd)
 	broughtFlags(a, cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&opts.kernel, "kernel", defaultTuned, "kernel to compare the algorithms of a TunableOp file with")
+	addFlag(cmd, &opts.kernel, "kernel", defaultTuned, "kernel to compare the algorithms of a TunableOp file with",
+		a.completeKernels(a.kernelNames))
 	flags.BoolVar(&opts.anyway, "anyway", false, "measure even if conditions differ")
-	flags.DurationVar(&opts.deadline, "deadline", 0, "time limit; the rest stays unchecked")
-	flags.StringVar(&opts.prune, "prune", "",
-		"write the table without rejected entries: .json, .csv, .h or .go; a TunableOp file as it was")
+	addFlag(cmd, &opts.deadline, "deadline", 0, "time limit; the rest stays unchecked", fixed("1m", "10m"))
+	addFlag(cmd, &opts.prune, "prune", "", "write the table without rejected entries: .json, .csv, .h or .go; a TunableOp file as it was",
+		filesWith(file.Extensions...))
 	flags.BoolVar(&opts.force, "force", false, "replace an existing file")
 	gatesFlag(cmd, &opts.output, report.TextFormats())
-	complete(cmd, "kernel", a.completeKernels(a.kernelNames))
-	complete(cmd, "deadline", fixed("1m", "10m"))
-	complete(cmd, "prune", filesWith(file.Extensions...))
 	return cmd
 }
 

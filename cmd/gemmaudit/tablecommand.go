@@ -66,16 +66,13 @@ func newTableLookupCommand(a *app) *cobra.Command {
 		RunE:              func(_ *cobra.Command, args []string) error { return opts.run(args[0]) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&opts.shape, "shape", "", "product, as n4096k14336")
+	addFlag(cmd, &opts.shape, "shape", "", "product, as n4096k14336", completeShapes)
 	flags.StringVar(&opts.ms, "m", "", "values of M: 1,2,4 or 1:4096")
 	flags.StringVar(&opts.kernel, "kernel", "", "kernel that would run the product")
-	flags.StringVar(&opts.dtype, "dtype", "", "data type")
-	flags.StringVar(&opts.layout, "layout", "", "weight layout: nk or kn")
+	addFlag(cmd, &opts.dtype, "dtype", "", "data type", listOf(a.dtypeNames))
+	addFlag(cmd, &opts.layout, "layout", "", "weight layout: nk or kn", fixed(table.NK, table.KN))
 	flags.StringVar(&opts.weights, "weights", "", "weight format, as in the table")
 	outputFlag(cmd, &opts.output)
-	complete(cmd, "shape", completeShapes)
-	complete(cmd, "layout", fixed(table.NK, table.KN))
-	complete(cmd, "dtype", listOf(a.dtypeNames))
 	return cmd
 }
 
@@ -173,12 +170,10 @@ func newTableConvertCommand(a *app) *cobra.Command {
 		RunE:              func(_ *cobra.Command, args []string) error { return opts.run(args[0]) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&opts.to, "to", "", strings.Join(names, ", ")+" (default: from the name of --out, else json)")
-	flags.StringVar(&opts.out, "out", "-", stdoutUsage)
+	addFlag(cmd, &opts.to, "to", "", strings.Join(names, ", ")+" (default: from the name of --out, else json)", fixed(names...))
+	addFlag(cmd, &opts.out, "out", "-", stdoutUsage, filesWith(file.Extensions...))
 	flags.StringVar(&opts.pytorch, "pytorch-version", "", "torch.__version__ of the PyTorch that will read the file")
 	flags.BoolVar(&opts.force, "force", false, "replace an existing file")
-	complete(cmd, "to", fixed(names...))
-	complete(cmd, "out", filesWith(file.Extensions...))
 	return cmd
 }
 

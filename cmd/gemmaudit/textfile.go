@@ -26,8 +26,7 @@ type textfile struct {
 }
 
 func (f *textfile) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.path, "textfile", "", "also write Prometheus metrics to this *.prom `file`, for node_exporter")
-	complete(cmd, "textfile", filesWith("prom"))
+	addFlag(cmd, &f.path, "textfile", "", "also write Prometheus metrics to this *.prom `file`, for node_exporter", filesWith("prom"))
 }
 
 // textfileEnding is the extension that the collector reads.
