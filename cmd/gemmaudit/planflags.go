@@ -215,7 +215,9 @@ func (f *planFlags) register(a *app, cmd *cobra.Command, ofTargets string) {
 	broughtFlags(a, cmd)
 }
 
-func (d planFlag) register(flags *pflag.FlagSet, f *planFlags) { declare(flags, d.to(f), d.name, d.def, d.help) }
+func (d planFlag) register(flags *pflag.FlagSet, f *planFlags) {
+	declare(flags, d.to(f), d.name, d.def, d.help)
+}
 
 // options parses the flags. Errors are errors of the command line and name the flag, the value and the
 // expected values.
