@@ -12,6 +12,9 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
+// blockSeconds is the length of one sample in seconds, unless a launch is longer.
+const blockSeconds = 2e-3
+
 type decoderBench struct {
 	*testing.B
 	d *cuda.Device
@@ -60,7 +63,7 @@ func (b decoderBench) report(launches []kernels.Launch, bytes float64) {
 			b.Fatal(err)
 		}
 		if i == 0 {
-			n = int(min(max(quantizedBlock/(span.Seconds/float64(len(launches))), 1), 4000))
+			n = int(min(max(blockSeconds/(span.Seconds/float64(len(launches))), 1), 4000))
 			continue
 		}
 		samples = append(samples, span.Seconds/float64(n))

@@ -17,10 +17,9 @@
 //	softmax     softmax over rows: by warp, block, cluster, or two reads; and baselines
 //	decoder     operations between products, and fused ones; uses attention and gemv
 //	cublas      the vendor's libraries
-//	candidates  times of all plans; the program fit fits the constants to them
 //
 // Device code lies next to the Go code that plans it. Headers shared by several packages are in include;
 // sources include every header by its bare name.
 package cuda
 
-//go:generate go run ./tilegen
+//go:generate go run ../../scripts/tilegen

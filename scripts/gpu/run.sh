@@ -8,12 +8,10 @@
 #   sanitize             every kernel at small sizes under memcheck, racecheck, synccheck and initcheck
 #   older                device code for 7.5 to 8.9, compiled by the driver from PTX, through the checks and
 #                        sanitizers (needs `make older-ptx` before `make gpu-bundle`)
-#   reach                our kernels against cuBLAS and cuBLASLt on four named shapes and sixty random ones;
-#                        `go run ./kernels/cuda/reach/table reach.jsonl` prints the table again
-#   means                the same products by the loop of reach and by sweep, in turns, and both means
-#   sustained            each kernel alone for half a second: time, clock and energy per launch; then all plans
-#                        of seven products, to see how the power limit affects each
-#   picks                what the planning models select, against the best candidate, for 500 random products
+#   reach                auto against cuBLAS and cuBLASLt: four named shapes and sixty random ones
+#   sustained            each kernel alone for half a second at a time; then all plans of seven products, to see
+#                        how the power limit affects each
+#   picks                what the planning models select, against the best plan, for 125 random products in four types
 #   self                 audit of auto against itself and our other kernels, m 8 to 8192 by 8
 #   quantised            4-bit weights against cuBLAS with plain weights, with every plan
 #   attention            flash and decode attention, decoder operations; then PyTorch's attention
@@ -31,23 +29,24 @@
 #   pair                 two audits of 4096 cases, the second after two minutes of load, and one that executes
 #                        all candidates; `make bench PAIR=cold.db,hot.db,all.db` prints how well they agree
 #   noise                4096 comparisons of one kernel with itself
-#   candidates           times of all plans, in five minutes;
-#                        `go run ./kernels/cuda/fit candidates.jsonl --out CARD.json` fits the card's constants
+#   candidates           times of the likely plans, in five minutes; `go run ./scripts/fit candidates.db attention.db
+#                        --out CARD.json` fits the card's constants
 #
 # Variables:
 #   OUT             folder for logs and results (default: ./out next to this script)
 #   DEVICE          card of article and audit (default: cuda:0); other sections use the first card
 #   JOBS            test programs at a time (default: one per processor)
-#   REACH_SECONDS   seconds of reach (default: 1200, enough for all products on an H200)
+#   REACH_SECONDS   seconds of reach (default: 1200)
 #   PICKS, SELF     seconds of picks (default: 300) and self (default: 600)
 #   CANDIDATES      seconds of candidates (default: 300)
-#   CANDIDATES_SEED seed of its random products (default: date of the commit; 0 for none)
-#   CANDIDATES_OF   a reach.jsonl: measure its products instead, those with the largest deficit first
+#   SHAPES_SEED     seed of the random products (default: date of the commit)
 #   AUDITS, LOAD, LAYOUT  audits of pair (default: cold hot all), duration of its load (2m), layout of weights (kn)
 #   OLDER           compute capabilities of older (default: 75 80 86 89)
 #   SANITIZE        regular expression of tests to sanitize (default: all)
 #   SANITIZE_TOOLS  sanitizers (default: racecheck memcheck initcheck synccheck)
 #   ORIGINAL        file with FasterTransformer's softmax kernels; see scripts/check_softmax.py
+
+# shellcheck disable=SC2016,SC2317 # sections and jobs are called by name
 set -uo pipefail
 started_in=$PWD
 cd "$(dirname "$0")" || exit
@@ -73,7 +72,7 @@ step() {
   code=$?
   tail -n "$lines" "$out/$name.log"
   summary+=("$(printf '%-22s exit %-3d %4d s   %s' "$name" "$code" $((SECONDS - started)) "$out/$name.log")")
-  return $code
+  return "$code"
 }
 
 # passed records a failed step and returns its failure. Its arguments are further exit codes that count as success.
@@ -205,10 +204,10 @@ job() {
   if [[ $code == 0 ]] && ! grep -aqE -e '--- (PASS|SKIP): ' "$log"; then
     code=8 # no test matched the name
   fi
-  printf '%-46s exit %-3d %4d s   passed %d, skipped %d, failed %d   %s\n' "$name" $code $SECONDS \
+  printf '%-46s exit %-3d %4d s   passed %d, skipped %d, failed %d   %s\n' "$name" "$code" "$SECONDS" \
     "$(grep -acE -e '^--- PASS: ' "$log")" "$(grep -acE -e '^--- SKIP: ' "$log")" "$(grep -acE -e '^--- FAIL: ' "$log")" \
     "$(grep -aE '^=+ (ERROR|RACECHECK) SUMMARY' "$log" | tail -n 1)"
-  return $code
+  return "$code"
 }
 
 # side_by_side runs lines of standard input, JOBS at a time, and writes outcomes to NAME.txt: side_by_side NAME
@@ -248,84 +247,94 @@ run_planned() {
 # The seed is the date of the commit, so kernels can't be tuned to the random products.
 commit_date() { ./gemmaudit version | sed -n 's/.* of \([0-9]*\)-\([0-9]*\)-\([0-9]*\),.*/\1\2\3/p'; }
 
-run_reach() {
-  export GEMMAUDIT_REACH=$out/reach.jsonl GEMMAUDIT_REACH_SECONDS=${REACH_SECONDS:-1200} GEMMAUDIT_REACH_SEED=${REACH_SEED:-$(commit_date)}
-  gpu_test reach 4 cuda -test.run '^$' -test.bench '^BenchmarkReach$' -test.benchtime 1x -test.timeout 90m
-  passed
-  unset GEMMAUDIT_REACH GEMMAUDIT_REACH_SECONDS GEMMAUDIT_REACH_SEED
-  grep -a '^reach ' "$out/reach.log"
+# Layers of a model of 7 billion parameters.
+named=n14336k4096,n4096k4096,n4096k14336,n6144k4096
+
+# random_products draws products: random_products SHAPES MS. N and K are uniform in 512 to 16384 by 64, each with that
+# many M, log-uniform in 1 to 32768.
+random_products() {
+  awk -v shapes="$1" -v ms="$2" -v seed="${SHAPES_SEED:-$(commit_date)}" 'BEGIN {
+    srand(seed)
+    for (; shapes > 0; shapes--) {
+      shape = "n" 512 + 64 * int(rand() * 249) "k" 512 + 64 * int(rand() * 249)
+      for (i = 0; i < ms; i++) { printf "%sm%d%s", between, int(exp(rand() * log(32769))), shape; between = "," }
+    }
+  }'
 }
 
-# A fixed number of rounds without a deadline, because sweep would otherwise measure some M first.
-run_means() {
-  local turn=0 way shape m folder=$out/means shapes="14336,4096 4096,4096 4096,14336 6144,4096" ms="1 16 64 512 1536 4096"
-  rm -rf "$folder"
-  mkdir -p "$folder"
-  for shape in $shapes; do for m in $ms; do echo "$m,$shape"; done; done >"$folder/products.csv"
-  for way in loop sweep sweep loop loop sweep; do
-    turn=$((turn + 1))
-    if [[ $way == loop ]]; then
-      GEMMAUDIT_REACH_OF=$folder/products.csv GEMMAUDIT_REACH=$folder/loop-$turn.jsonl GEMMAUDIT_REACH_SECONDS=9 \
-        gpu_test "means-loop-$turn" 0 cuda -test.run '^$' -test.bench '^BenchmarkReach$' -test.benchtime 1x
-      passed
-      continue
-    fi
-    step "means-sweep-$turn" 0 ./gemmaudit sweep -q --device "$device" --shape n14336k4096,n4096k4096,n4096k14336,n6144k4096 --batch "${ms// /,}" --dtype bf16 \
-      --kernel auto,cublas,cublaslt --block 400us --rounds 160 --rounds-for all --deadline 0 --seed $turn --out "$folder/sweep-$turn.db"
-    passed 4
-    ./gemmaudit export "$folder/sweep-$turn.db" --phase sweep --format csv --out "$folder/sweep-$turn.csv" || failed=1
+# measure sweeps every case in every round until a time limit: measure NAME SECONDS ARGUMENTS...
+measure() {
+  local name=$1 seconds=$2
+  shift 2
+  rm -f "$out/$name.db"*
+  step "$name" 3 ./gemmaudit sweep -q --device "$device" --block 400us --rounds-for all --deadline "${seconds}s" --out "$out/$name.db" "$@"
+  passed 4
+}
+
+# compare prints the time of other kernels ÷ the time of one, by type and M: compare RUN KERNEL OTHERS
+compare() {
+  [[ -f $out/$1.db ]] || return
+  step "$1-$2-$3" 0 ./gemmaudit diff "$out/$1.db" --kernel "$2,$3" --gate none
+  passed 4
+  sed -n "/^By M/,/^\$/s/^/$1, $3 ÷ $2: /p" "$out/$1-$2-$3.log"
+}
+
+# slow_picks counts products that another kernel of the run computes faster than auto by more than a part: slow_picks RUN RULE LOSS
+slow_picks() {
+  step "$1-$2" 0 ./gemmaudit audit "$out/$1.db" --rule "$2" --where "kernel == auto && loss > $3" --gate none
+  passed 4
+  echo "$1: $2: $(grep -a '^listed are' "$out/$1-$2.log" | cut -d: -f1), those that lose more than $3 of auto's time"
+  grep -aE "^(confirmed|unconfirmed) +$2 " "$out/$1-$2.log"
+}
+
+run_reach() {
+  local seconds=${REACH_SECONDS:-1200} run
+  measure reach-named $((seconds / 2)) --shape "$named" --batch 1:64,72:1024:8,1088:8192:64,16384,32768 --dtype bf16,fp16 \
+    --kernel auto,auto-serial,cublas,cublaslt
+  measure reach-random $((seconds * 3 / 10)) --shape "$(random_products 60 24)" --dtype bf16,fp16 --kernel auto,auto-serial,cublas,cublaslt
+  measure reach-bytes $((seconds / 10)) --shape "$named" --batch 1024:8192:64,16384 --dtype int8,fp8 --kernel auto,cublaslt,cublaslt-fast
+  measure reach-kn $((seconds / 10)) --layout kn --shape "$named" --batch pow2:32768 --dtype bf16,fp16 --kernel auto,cublas,cublaslt
+  for run in reach-named reach-random; do
+    compare "$run" auto cublas+cublaslt
+    compare "$run" auto-serial cublas+cublaslt
   done
-  step means-compare 60 python3 check_means.py "$folder"
-  passed
+  compare reach-bytes auto cublaslt
+  compare reach-bytes auto cublaslt-fast
+  compare reach-kn auto cublas+cublaslt
 }
 
 run_sustained() {
-  export GEMMAUDIT_SUSTAINED=$out/sustained.jsonl
-  gpu_test sustained 4 cuda -test.run '^$' -test.bench '^BenchmarkSustained$' -test.benchtime 1x
-  passed
-  unset GEMMAUDIT_SUSTAINED
-  grep -a '^sustained ' "$out/sustained.log"
-  export GEMMAUDIT_SUSTAINED_PLANS=$out/sustained-plans.jsonl
-  gpu_test sustained-plans 4 cuda -test.run '^$' -test.bench '^BenchmarkSustainedPlans$' -test.benchtime 1x
-  passed
-  unset GEMMAUDIT_SUSTAINED_PLANS
+  measure sustained 300 --shape "$named" --batch 16,256,1024,8192 --dtype bf16 --kernel auto,cublas,cublaslt --block 500ms --rounds 2
+  compare sustained auto cublas+cublaslt
+  measure sustained-plans 600 --dtype bf16 --kernel hopper --algos 15 --block 500ms --rounds 2 \
+    --shape m256n14336k4096,m512n14336k4096,m1024n4096k4096,m1024n14336k4096,m2048n6144k4096,m4096n4096k14336,m4096n28672k4096
+  [[ -f $out/sustained-plans.db ]] || return
+  ./gemmaudit export "$out/sustained-plans.db" --phase sweep --format csv --force --out "$out/sustained-plans.csv" || failed=1
 }
 
 run_picks() {
-  export GEMMAUDIT_PICKS=$out/picks.jsonl GEMMAUDIT_PICKS_SECONDS=${PICKS:-300} GEMMAUDIT_PICKS_SEED=${REACH_SEED:-$(commit_date)}
-  gpu_test picks 4 cuda -test.run '^$' -test.bench '^BenchmarkPicks$' -test.benchtime 1x
-  passed
-  unset GEMMAUDIT_PICKS GEMMAUDIT_PICKS_SECONDS GEMMAUDIT_PICKS_SEED
-  grep -a '^picks ' "$out/picks.log"
+  measure picks "${PICKS:-300}" --shape "$(random_products 125 1)" --dtype bf16,fp16,int8,fp8 --kernel auto,hopper,mma,wmma,gemv --algos 7
+  compare picks auto others
+  slow_picks picks alternative 0.01
 }
 
 # Three audits of one run: the running maximum at 0.95, then confirmed findings.
 run_self() {
   local rule
-  rm -f "$out"/self.db*
-  step self-sweep 8 ./gemmaudit sweep --device "$device" --shape n14336k4096,n4096k4096,n4096k14336,n6144k4096 --batch 8:8192:8 --dtype bf16 \
-    --kernel auto,hopper,mma --block 500us --rounds 9 --rounds-for all --deadline "${SELF:-600}s" --out "$out/self.db"
-  passed 4
+  measure self "${SELF:-600}" --shape "$named" --batch 8:8192:8 --dtype bf16 --kernel auto,hopper,mma --block 500us --rounds 9
   step self-maximum 0 ./gemmaudit audit "$out/self.db" --rule monotonic --method article --threshold 0.95 --where 'kernel == auto' --gate none
   passed 4
-  for rule in alternative pad; do
-    step "self-$rule" 0 ./gemmaudit audit "$out/self.db" --rule "$rule" --where 'kernel == auto && loss > 0.03' --gate none
-    passed 4
-  done
   awk '/^Series/ { on = 1 } on && /\/auto\// { rows += $(NF - 2) } END { print "self: " rows + 0 " rows of auto are below 0.95 of the running maximum (asked: at most 10)" }' \
     "$out/self-maximum.log"
-  for rule in alternative pad; do
-    echo "self: $rule: $(grep -a '^listed are' "$out/self-$rule.log" | cut -d: -f1), those above 3 % of auto (asked: none)"
-    grep -aE "^(confirmed|unconfirmed) +$rule " "$out/self-$rule.log"
-  done
+  for rule in alternative pad; do slow_picks self "$rule" 0.03; done
 }
 
+# cublas multiplies the same weights, dequantized before all launches.
 run_quantised() {
-  export GEMMAUDIT_QUANTISED_WAYS=1
-  gpu_test quantised 4 cuda -test.run '^$' -test.bench '^BenchmarkQuantized$' -test.benchtime 7x
-  passed
-  unset GEMMAUDIT_QUANTISED_WAYS
-  grep '^quantised ' "$out/quantised.log"
+  measure quantised 300 --shape n14336k4096,n4096k14336 --batch pow2:4096 --dtype bf16,fp16 --weights int4:128 --block 2ms --rounds 7 \
+    --kernel auto,cublas,w4a16 --algos 20
+  compare quantised auto cublas
+  compare quantised auto others
 }
 
 run_attention() {
@@ -415,7 +424,7 @@ run_audit() {
 }
 
 run_pair() {
-  local name plan=(--device "$device" --shape n14336k4096,n4096k4096 --layout "${LAYOUT:-kn}" --batch 8:8192:8 --dtype bf16 --kernel cublas,auto --block 1ms)
+  local name plan=(--device "$device" --shape "n14336k4096,n4096k4096" --layout "${LAYOUT:-kn}" --batch 8:8192:8 --dtype bf16 --kernel "cublas,auto" --block 1ms)
   for name in ${AUDITS:-cold hot all}; do
     rm -rf "$out/pair-$name" "$out/pair-load.db"*
     if [[ $name == hot ]]; then
@@ -437,12 +446,11 @@ run_noise() {
 }
 
 run_candidates() {
-  local of=${CANDIDATES_OF:-}
-  [[ -z $of || $of == /* ]] || of=$started_in/$of
-  export GEMMAUDIT_CANDIDATES=$out/candidates.jsonl GEMMAUDIT_CANDIDATES_SECONDS=${CANDIDATES:-300} GEMMAUDIT_CANDIDATES_SEED=${CANDIDATES_SEED:-$(commit_date)} GEMMAUDIT_CANDIDATES_OF=$of
-  gpu_test candidates 4 cuda -test.run '^$' -test.bench '^BenchmarkCandidates$' -test.benchtime 5x
-  passed
-  unset GEMMAUDIT_CANDIDATES GEMMAUDIT_CANDIDATES_SECONDS GEMMAUDIT_CANDIDATES_SEED GEMMAUDIT_CANDIDATES_OF
+  local seconds=${CANDIDATES:-300} grid=1,2,3,5,8,12,18,27,40,64,96,144,224,336,512,768,1152,1728,2592,4096,8192
+  measure candidates $((seconds * 4 / 5)) --shape "$named,$(random_products 60 2)" --batch "$grid" --dtype bf16,fp16,int8,fp8 \
+    --kernel hopper,mma,wmma,gemv --algos 12
+  measure attention $((seconds / 5)) --op attention --shape q32kv8d128,q32kv8d64 --batch pow2:128:32768 --dtype bf16,fp16 \
+    --kernel flash,decode --algos 12
 }
 
 # Random weights are as fast as trained ones. MODEL names another folder.
@@ -570,20 +578,18 @@ run_tables() {
   passed 1 4
 }
 
+known=(test isa sanitize older reach sustained picks self quantised choices attention softmax article audit mistral prompt patch tables pair noise candidates)
 sections=("$@")
-[[ ${#sections[@]} == 0 ]] && sections=(test isa sanitize older reach sustained picks self quantised choices attention softmax article audit mistral prompt patch tables pair noise candidates)
+[[ ${#sections[@]} == 0 ]] && sections=("${known[@]}")
 for section in "${sections[@]}"; do
-  case $section in
-    test | isa | sanitize | older | reach | means | sustained | picks | self | quantised | choices | attention | softmax | article | audit | mistral | prompt | patch | tables | pair | noise | candidates) ;;
-    -h | --help)
-      sed -n '2,/^set/p' "$here/${0##*/}" | sed '$d; s/^# \{0,1\}//'
-      exit 0
-      ;;
-    *)
-      echo "run.sh: unknown section '$section': expected test, isa, sanitize, older, reach, means, sustained, picks, self, quantised, choices, attention, softmax, article, audit, mistral, prompt, patch, tables, pair, noise, candidates" >&2
-      exit 2
-      ;;
-  esac
+  if [[ $section == -h || $section == --help ]]; then
+    sed -n '2,/^$/p' "$here/${0##*/}" | sed '$d; s/^# \{0,1\}//'
+    exit 0
+  fi
+  if [[ " ${known[*]} " != *" $section "* ]]; then
+    echo "run.sh: unknown section '$section': expected ${known[*]}" >&2
+    exit 2
+  fi
 done
 mkdir -p "$out" || exit
 for section in "${sections[@]}"; do

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -50,5 +51,59 @@ func TestSectionEndsWithoutModel(t *testing.T) {
 				t.Errorf("the bench ran: %v, expected %v:\n%s", ran, tc.bench, out)
 			}
 		})
+	}
+}
+
+// fake stands for the program: sweep makes its run file, diff and audit print a table.
+const fake = `#!/bin/bash
+case $1 in
+version) echo 'gemmaudit v1 (abc of 2026-11-28, go1.26)' ;;
+sweep)
+  echo "$*" >>calls
+  while [[ $1 != --out ]]; do shift; done
+  touch "$2" ;;
+diff) printf 'A is %s\n\nBy M, time of B / time of A\nbf16 1-16 1.1x\n\nSeries\n' "$4" ;;
+audit) printf 'Series\ncuda:0/auto/bf16 3 0 0\nlisted are 2 of 9 rows: some\nconfirmed alternative m4\n' ;;
+esac
+`
+
+// Sections that measure products are sweeps and comparisons of the program.
+func TestSectionsCompare(t *testing.T) {
+	dir := t.TempDir()
+	script, err := os.ReadFile("run.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"run.sh": string(script), "gemmaudit": fake} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "bash", filepath.Join(dir, "run.sh"), "reach", "sustained", "picks", "self", "quantised", "candidates")
+	cmd.Env = append(os.Environ(), "OUT="+filepath.Join(dir, "out"))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{
+		"reach-named, cublas+cublaslt ÷ auto: bf16 1-16 1.1x\n", "reach-random, cublas+cublaslt ÷ auto-serial: By M",
+		"reach-bytes, cublaslt-fast ÷ auto: By M", "sustained, cublas+cublaslt ÷ auto: By M", "picks, others ÷ auto: By M",
+		"picks: alternative: listed are 2 of 9 rows", "self: 3 rows of auto are below", "confirmed alternative m4\n",
+		"quantised, cublas ÷ auto: By M",
+	} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("it did not print %q:\n%s", want, out)
+		}
+	}
+	calls, err := os.ReadFile(filepath.Join(dir, "calls"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(calls), "\n"); n != 11 {
+		t.Errorf("%d sweeps:\n%s", n, calls)
+	}
+	random := regexp.MustCompile(`--shape (m\d+n\d+k\d+,){124}m\d+n\d+k\d+ --dtype bf16,fp16,int8,fp8 --kernel auto,hopper`)
+	if !random.Match(calls) {
+		t.Errorf("picks draws no 125 products:\n%s", calls)
 	}
 }

@@ -51,18 +51,19 @@ func labelOf(among []Family, best Family, plan Plan) string {
 // bufferAlignment is the minimum alignment of a buffer's address, in bytes.
 const bufferAlignment = 256
 
-// inBuffers returns the alignment of operands at the beginning of buffers.
-func inBuffers(p kernels.Task) Alignment {
-	return Alignment{
-		A: planning.AlignmentOf(bufferAlignment, int64(p.LDA)*int64(p.DType.Size())),
-		C: planning.AlignmentOf(bufferAlignment, int64(p.LDC)*int64(p.DType.Output().Size())),
-	}
+// InBuffers returns the normalized p with operands at the beginning of buffers.
+func InBuffers(p kernels.Task) Problem { return At(p, bufferAlignment, bufferAlignment) }
+
+// At returns the normalized p with A and C at addresses.
+func At(p kernels.Task, a, c uint64) Problem {
+	return NewProblem(p, planning.AlignmentOf(a, int64(p.LDA)*int64(p.DType.Size())),
+		planning.AlignmentOf(c, int64(p.LDC)*int64(p.DType.Output().Size())))
 }
 
 // ChoiceOf returns the launch that the best of families would make on a for the normalized p, with operands
 // at the beginning of buffers. ok is false if no family supports p.
 func ChoiceOf(among []Family, a planning.Arch, p kernels.Task) (c kernels.Choice, ok bool) {
-	best, plan, ok := planning.Pick(among, a, Problem{p, inBuffers(p)})
+	best, plan, ok := planning.Pick(among, a, InBuffers(p))
 	if !ok {
 		return c, false
 	}

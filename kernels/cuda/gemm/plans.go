@@ -39,6 +39,5 @@ func (f nth) Supports(a planning.Arch, p Problem) string {
 	if why := f.Chooser.Supports(a, p); why != "" {
 		return why
 	}
-	p.Aligned = inBuffers(p.Task)
-	return f.Nth.Supports(a, p)
+	return f.Nth.Supports(a, InBuffers(p.Task))
 }

@@ -98,7 +98,9 @@ func (Family) choices(a planning.Arch, p kernels.Task) []mmaChoice {
 			}
 			c := mmaChoice{mmaTile: t, tilesM: tilesM, tilesN: tilesN, steps: planning.DivideUp(all, s)}
 			c.splits = planning.DivideUp(all, c.steps)
-			out = append(out, c)
+			if n := len(out); n == 0 || out[n-1] != c { // another number of ranges may round to the same
+				out = append(out, c)
+			}
 		}
 	}
 	return out

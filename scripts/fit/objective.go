@@ -1,4 +1,4 @@
-package fitting
+package main
 
 import (
 	"math"
@@ -19,7 +19,7 @@ const (
 )
 
 type problem struct {
-	samples   *Samples
+	samples   *samples
 	model     string
 	card      *calibration.Card // start of the fit and all other models; never changed
 	constants []string          // that move something
@@ -48,7 +48,7 @@ const sway = 1.3
 
 // newProblem finds the times that depend on a model's constants, starting at card and pulled toward origin.
 // It returns nil if no fitted time depends on any.
-func newProblem(s *Samples, model string, card, origin *calibration.Card) (*problem, error) {
+func newProblem(s *samples, model string, card, origin *calibration.Card) (*problem, error) {
 	p := &problem{samples: s, model: model, card: card}
 	all := card.Models[model].Order(model)
 	before, err := s.expected(s.groups, card)
@@ -104,7 +104,7 @@ func (p *problem) logs(c *calibration.Card) []float64 {
 // moved marks the times whose expectation changes with the model's constants. Several constants change by
 // different ratios, because some matter only relative to others. before is the expectation with card's
 // constants.
-func (s *Samples) moved(groups []*group, before []expectation, card *calibration.Card, model string,
+func (s *samples) moved(groups []*group, before []expectation, card *calibration.Card, model string,
 	constants ...string) ([][]bool, error) {
 	moved := make([][]bool, len(groups))
 	for i, g := range groups {

@@ -1,4 +1,4 @@
-package fitting
+package main
 
 import (
 	"maps"
@@ -8,29 +8,27 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
-	"github.com/gemmaudit/gemmaudit/kernels/cuda/candidates"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/cudatest"
-	"github.com/gemmaudit/gemmaudit/kernels/cuda/fitting/fittest"
 )
 
-func samplesOf(t testing.TB, all []candidates.Time) *Samples {
+func samplesOf(t testing.TB, all []timed) *samples {
 	t.Helper()
-	s, err := NewSamples(cudatest.H200, all)
+	s, err := newSamples(cudatest.H200, all)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.HoldOut(1)
+	s.holdOut(1)
 	return s
 }
 
 // The fit recovers constants that are off by up to a third from noisy times.
 func TestConstantsAreRecovered(t *testing.T) {
 	const noise = 0.01
-	keep := func(c candidates.Case, family string) bool {
-		return fittest.Few(c, family) || family == "mma" && c.DType == kernels.BF16 && c.N != 6144
+	keep := func(c sized, family string) bool {
+		return few(c, family) || family == "mma" && c.DType == kernels.BF16 && c.N != 6144
 	}
-	s := samplesOf(t, fittest.Times(t, fittest.Another(t, "gemv", "attention_decode", "mma"), noise, 0, keep))
-	r, err := Refit(s, fittest.Reference(t), Options{Evaluations: 160, Models: []string{"gemv", "attention_decode", "mma"}})
+	s := samplesOf(t, made(t, another(t, "gemv", "attention_decode", "mma"), noise, 0, keep))
+	r, err := refit(s, reference(t), []string{"gemv", "attention_decode", "mma"}, 160)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,16 +47,16 @@ func TestConstantsAreRecovered(t *testing.T) {
 }
 
 func TestRecordedClock(t *testing.T) {
-	reference := fittest.Reference(t)
+	from := reference(t)
 	const constant, name = "clock", "hopper"
-	right := reference.Models[name].Constants[constant]
-	times := fittest.Times(t, reference, 0, 0, func(c candidates.Case, family string) bool {
+	right := from.Models[name].Constants[constant]
+	times := made(t, from, 0, 0, func(c sized, family string) bool {
 		return family == name && c.DType == kernels.BF16 && c.N == 4096 && c.K == 4096 && c.M >= tensorRows
 	})
 	for i := range times {
-		times[i].MHz = right.Value * cudatest.H200.ClockMHz
+		times[i].mhz = right.Value * cudatest.H200.ClockMHz
 	}
-	wrong := reference.Clone()
+	wrong := from.Clone()
 	q := right
 	q.Value /= 2
 	wrong.Models[name].Constants[constant] = q
@@ -68,7 +66,7 @@ func TestRecordedClock(t *testing.T) {
 	}{{true, right.Value}, {false, q.Value}} {
 		if !c.recorded {
 			for i := range times {
-				times[i].MHz = 0
+				times[i].mhz = 0
 			}
 		}
 		s := samplesOf(t, times)
@@ -83,7 +81,7 @@ func TestRecordedClock(t *testing.T) {
 				}
 			}
 		}
-		r, err := Refit(s, wrong, Options{Models: []string{name}, Evaluations: 0})
+		r, err := refit(s, wrong, []string{name}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +92,7 @@ func TestRecordedClock(t *testing.T) {
 }
 
 func TestRestStays(t *testing.T) {
-	s := samplesOf(t, fittest.Times(t, fittest.Another(t), 0, 40, fittest.Few))
+	s := samplesOf(t, made(t, another(t), 0, 40, few))
 	for _, c := range []struct {
 		models []string
 		moves  []string
@@ -103,8 +101,8 @@ func TestRestStays(t *testing.T) {
 		{[]string{"gemv"}, []string{"gemv"}},
 		{[]string{"mma", "flash"}, nil},
 	} {
-		start := fittest.Reference(t)
-		r, err := Refit(s, start, Options{Evaluations: 30, Models: c.models})
+		start := reference(t)
+		r, err := refit(s, start, c.models, 30)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,9 +128,9 @@ func TestRestStays(t *testing.T) {
 
 // A fifth of the shapes is held out, with all their types and families.
 func TestHeldOut(t *testing.T) {
-	all := fittest.Times(t, fittest.Reference(t), 0, 0, fittest.Few)
+	all := made(t, reference(t), 0, 0, few)
 	s := samplesOf(t, all)
-	held := map[candidates.Case]bool{}
+	held := map[sized]bool{}
 	out := 0
 	for _, g := range s.groups {
 		k := shape(g.c)
@@ -146,11 +144,11 @@ func TestHeldOut(t *testing.T) {
 	if want := int(heldOut * float64(len(held))); out != want || out == 0 {
 		t.Errorf("%d of %d shapes are held out, want %d", out, len(held), want)
 	}
-	other, err := NewSamples(cudatest.H200, all)
+	other, err := newSamples(cudatest.H200, all)
 	if err != nil {
 		t.Fatal(err)
 	}
-	other.HoldOut(2)
+	other.holdOut(2)
 	if slices.EqualFunc(s.groups, other.groups, func(a, b *group) bool { return a.held == b.held }) {
 		t.Error("another seed holds out the same")
 	}
@@ -171,7 +169,7 @@ func TestFigures(t *testing.T) {
 		{logs: log(10, 11, 9), pick: 2},
 		{logs: log(10, 11, 20), pick: 2, unmeasured: true},
 	}, nil, false)
-	want := Figures{Cases: 3, Times: 9, Near: 6, RMS: math.Log(1.2) / math.Sqrt(6), Mean: (0.1 + 1 + 1) / 3, Worst: 1, Unmeasured: 1}
+	want := figures{Cases: 3, Times: 9, Near: 6, RMS: math.Log(1.2) / math.Sqrt(6), Mean: (0.1 + 1 + 1) / 3, Worst: 1, Unmeasured: 1}
 	if got.Cases != want.Cases || got.Times != want.Times || got.Near != want.Near || got.Unmeasured != want.Unmeasured ||
 		math.Abs(got.RMS-want.RMS) > 1e-12 || math.Abs(got.Mean-want.Mean) > 1e-12 || math.Abs(got.Worst-want.Worst) > 1e-12 {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -183,7 +181,7 @@ func TestFigures(t *testing.T) {
 }
 
 func TestJoined(t *testing.T) {
-	c := candidates.Grid(1)[0]
+	c := grid(1)[0]
 	groups := []*group{
 		{c: c, family: "mma", times: []measured{{log: 2, near: true}, {log: 2.1, near: true}}},
 		{c: c, family: "hopper", times: []measured{{log: 1, near: true}, {log: 1.1, near: true}}},
@@ -213,12 +211,12 @@ func TestJoined(t *testing.T) {
 }
 
 func TestWeights(t *testing.T) {
-	all := fittest.Times(t, fittest.Reference(t), 0, 1, func(_ candidates.Case, family string) bool { return family == "gemv" })
-	all[0].Seconds, all[0].Interval = 1, [2]float64{1, 1}
-	all[1].Seconds, all[1].Interval = 2.5, [2]float64{2.5, 2.5}
-	all[2].Seconds, all[2].Interval = 1.25, [2]float64{1.2125, 1.2875}
+	all := made(t, reference(t), 0, 1, func(_ sized, family string) bool { return family == "gemv" })
+	all[0].seconds, all[0].interval = 1, [2]float64{1, 1}
+	all[1].seconds, all[1].interval = 2.5, [2]float64{2.5, 2.5}
+	all[2].seconds, all[2].interval = 1.25, [2]float64{1.2125, 1.2875}
 	for i := range all[3:] {
-		all[3+i].Seconds, all[3+i].Interval = 1.1, [2]float64{1.1, 1.1}
+		all[3+i].seconds, all[3+i].interval = 1.1, [2]float64{1.1, 1.1}
 	}
 	g := samplesOf(t, all).groups[0]
 	for i, want := range []struct {
@@ -226,7 +224,7 @@ func TestWeights(t *testing.T) {
 		near   bool
 	}{{1, true}, {1. / 16, false}, {0.5, true}, {1, true}} {
 		if got := g.times[i]; math.Abs(got.weight-want.weight) > 1e-9 || got.near != want.near {
-			t.Errorf("time %v in %v: weight %v, near %v, want %+v", all[i].Seconds, all[i].Interval, got.weight, got.near, want)
+			t.Errorf("time %v in %v: weight %v, near %v, want %+v", all[i].seconds, all[i].interval, got.weight, got.near, want)
 		}
 	}
 }

@@ -8,8 +8,10 @@ import (
 	"testing"
 )
 
+const cuda = "../../kernels/cuda"
+
 func TestTilesAreGenerated(t *testing.T) {
-	files, err := generate("..")
+	files, err := generate(cuda)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -18,8 +20,8 @@ func TestTilesAreGenerated(t *testing.T) {
 			t.Errorf("%s is not what tiles.json makes (%v): run go generate ./kernels/cuda", name, err)
 		}
 	}
-	for _, pattern := range []string{"../*/*_tiles.cuh", "../*/*/*_tiles.cuh", "../*/tiles_generated.go", "../*/*/tiles_generated.go"} {
-		found, err := filepath.Glob(pattern)
+	for _, pattern := range []string{"*/*_tiles.cuh", "*/*/*_tiles.cuh", "*/tiles_generated.go", "*/*/tiles_generated.go"} {
+		found, err := filepath.Glob(filepath.Join(cuda, pattern))
 		if err != nil {
 			t.Fatal(err)
 		}

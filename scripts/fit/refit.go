@@ -1,4 +1,4 @@
-package fitting
+package main
 
 import (
 	"fmt"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
-	"github.com/gemmaudit/gemmaudit/kernels/cuda/candidates"
 )
 
 // passes is how often all models are fitted in turn. Models share times, and each pass starts from the
@@ -21,38 +20,30 @@ const clockConstant = "clock"
 
 const digits = 4
 
-// Comparison has the figures with start and fitted constants.
-type Comparison struct{ Before, After Figures }
+// comparison has the figures with start and fitted constants.
+type comparison struct{ Before, After figures }
 
-// Outcome is the result of fitting a model, on fitted and held-out shapes.
-type Outcome struct {
+// outcome is the result of fitting a model, on fitted and held-out shapes.
+type outcome struct {
 	Name         string
-	Fitted, Held Comparison
+	Fitted, Held comparison
 }
 
-// Options select the models and limit the fit.
-type Options struct {
-	Models      []string // empty for all
-	Evaluations int      // at most, for each model
-}
-
-// Result is a card's new constants and their quality.
-type Result struct {
+// result is a card's new constants and their quality.
+type result struct {
 	Start, Card *calibration.Card
-	Models      []Outcome // fitted models, sorted by name
-	Choices     []Outcome // of auto, among all families of an operation
+	Models      []outcome // fitted models, sorted by name
+	Choices     []outcome // of auto, among all families of an operation
 	Kept        []string  // models that keep their constants
-	// Fitted and Held are the losses of auto's picks in fitted and held-out products.
-	Fitted, Held []Picks
 }
 
-// Refit fits the requested models, starting at start. If the clock was recorded with the times, it determines
+// refit fits the named models, or all, starting at start, with at most so many evaluations for each. If the clock was recorded with the times, it determines
 // the models' clock under load, which is then not fitted.
-func Refit(s *Samples, start *calibration.Card, o Options) (*Result, error) {
-	r := &Result{Start: start, Card: start.Clone()}
+func refit(s *samples, start *calibration.Card, models []string, evaluations int) (*result, error) {
+	r := &result{Start: start, Card: start.Clone()}
 	fitted := map[string]*problem{}
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(start.Models)), func(name string) bool {
-		return len(o.Models) > 0 && !slices.Contains(o.Models, name)
+		return len(models) > 0 && !slices.Contains(models, name)
 	})
 	if clock := s.clock(); clock > 0 {
 		for _, name := range names {
@@ -64,7 +55,7 @@ func Refit(s *Samples, start *calibration.Card, o Options) (*Result, error) {
 	}
 	for pass := range passes {
 		for _, name := range names {
-			if share(o.Evaluations, pass) < 1 {
+			if share(evaluations, pass) < 1 {
 				continue
 			}
 			p, err := fitted[name], error(nil)
@@ -77,7 +68,7 @@ func Refit(s *Samples, start *calibration.Card, o Options) (*Result, error) {
 			if p == nil {
 				continue
 			}
-			if err := p.solve(r.Card, share(o.Evaluations, pass)); err != nil {
+			if err := p.solve(r.Card, share(evaluations, pass)); err != nil {
 				return nil, err
 			}
 			r.Card = p.at(p.best)
@@ -97,7 +88,7 @@ func Refit(s *Samples, start *calibration.Card, o Options) (*Result, error) {
 	slices.Sort(r.Kept)
 	for _, name := range slices.Sorted(maps.Keys(fitted)) {
 		p := fitted[name]
-		one := Outcome{Name: name}
+		one := outcome{Name: name}
 		before, err := s.expected(p.touched.groups, start)
 		if err != nil {
 			return nil, err
@@ -107,8 +98,8 @@ func Refit(s *Samples, start *calibration.Card, o Options) (*Result, error) {
 			return nil, err
 		}
 		on := p.touched
-		one.Fitted = Comparison{assess(on.groups, before, on.moved, false), assess(on.groups, after, on.moved, false)}
-		one.Held = Comparison{assess(on.groups, before, on.moved, true), assess(on.groups, after, on.moved, true)}
+		one.Fitted = comparison{assess(on.groups, before, on.moved, false), assess(on.groups, after, on.moved, false)}
+		one.Held = comparison{assess(on.groups, before, on.moved, true), assess(on.groups, after, on.moved, true)}
 		r.Models = append(r.Models, one)
 	}
 	return r, r.choose(s)
@@ -116,7 +107,7 @@ func Refit(s *Samples, start *calibration.Card, o Options) (*Result, error) {
 
 func share(evaluations, pass int) int { return (evaluations + passes - 1 - pass) / passes }
 
-func (r *Result) choose(s *Samples) error {
+func (r *result) choose(s *samples) error {
 	for _, o := range kernels.Operations() {
 		var groups []*group
 		for _, g := range s.groups {
@@ -137,29 +128,26 @@ func (r *Result) choose(s *Samples) error {
 		}
 		all, started := joined(groups, before)
 		_, refitted := joined(groups, after)
-		if o == kernels.GEMM {
-			r.Fitted, r.Held = picks(all, started, refitted, false), picks(all, started, refitted, true)
-		}
-		r.Choices = append(r.Choices, Outcome{
+		r.Choices = append(r.Choices, outcome{
 			Name:   "auto, " + o.String(),
-			Fitted: Comparison{assess(all, started, nil, false), assess(all, refitted, nil, false)},
-			Held:   Comparison{assess(all, started, nil, true), assess(all, refitted, nil, true)},
+			Fitted: comparison{assess(all, started, nil, false), assess(all, refitted, nil, false)},
+			Held:   comparison{assess(all, started, nil, true), assess(all, refitted, nil, true)},
 		})
 	}
 	return nil
 }
 
-// Describe sets the card's identity from the times, and each model's summary of its fit.
-func (r *Result) Describe(on candidates.Card) {
+// describe sets the card's identity from the times, and each model's summary of its fit.
+func (r *result) describe(on gpu) {
 	c := r.Card
-	c.Format, c.Card, c.Capability, c.SMs, c.Bandwidth = calibration.Format, on.Card, on.Capability, on.SMs, on.Bandwidth
-	c.Driver, c.Date = on.Driver, on.Date
+	c.Format, c.Card, c.Capability, c.SMs, c.Bandwidth = calibration.Format, on.name, on.arch.CC, on.arch.SMs, on.arch.Bandwidth
+	c.Driver, c.Date = on.driver, on.date
 	for _, o := range r.Models {
 		m := c.Models[o.Name]
 		m.FittedTo = o.String()
 		c.Models[o.Name] = m
 	}
-	if r.Start.Card == on.Card {
+	if r.Start.Card == on.name {
 		return
 	}
 	for _, name := range r.Kept {
@@ -170,22 +158,22 @@ func (r *Result) Describe(on candidates.Card) {
 }
 
 // String summarizes a model's fitted times.
-func (o Outcome) String() string {
+func (o outcome) String() string {
 	f, h := o.Fitted.After, o.Held.After
 	text := fmt.Sprintf("%d times of %d cases", f.Times, f.Cases)
 	if f.Near == 0 {
 		return text + ", none of them near the best"
 	}
 	text += fmt.Sprintf(": it meets those near the best within %s %% (root mean square), and what is picked by it is on average %s %% "+
-		"slower than the fastest candidate measured", Percent(f.RMS), Percent(f.Mean))
+		"slower than the fastest candidate measured", percent(f.RMS), percent(f.Mean))
 	if h.Near > 0 {
-		text += fmt.Sprintf("; for %d held-out cases %s %% and %s %%", h.Cases, Percent(h.RMS), Percent(h.Mean))
+		text += fmt.Sprintf("; for %d held-out cases %s %% and %s %%", h.Cases, percent(h.RMS), percent(h.Mean))
 	}
 	return text
 }
 
-// Percent formats a fraction as percent.
-func Percent(x float64) string { return strconv.FormatFloat(100*x, 'f', 1, 64) }
+// percent formats a fraction as percent.
+func percent(x float64) string { return strconv.FormatFloat(100*x, 'f', 1, 64) }
 
 func rounded(x float64) float64 {
 	v, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', digits, 64), 64)

@@ -1,9 +1,8 @@
-// Fit calibrates a card: it fits the constants of the planning models to the candidate times from
-// BenchmarkCandidates, and writes the card's file for package calibration. It needs no GPU. To ship the
-// constants of a card:
+// Fit calibrates a card: it fits the constants of the planning models to a sweep of our kernels' plans, and
+// writes the card's file for package calibration. It needs no GPU. To ship the constants of a card:
 //
 //	make gpu-bundle                     # copy it to the machine, and there: ./run.sh candidates (minutes)
-//	go run ./kernels/cuda/fit candidates.jsonl --out kernels/cuda/calibration/h100.json   # same commit, any machine
+//	go run ./scripts/fit candidates.db attention.db --out kernels/cuda/calibration/h100.json   # same commit, any machine
 //	go test ./kernels/cuda ./kernels/cuda/attention ./kernels/cuda/decoder ./kernels/cuda/softmax -update-plans
 //
 // The fit minimizes the error of log-times near the best plan, and the regret: the time of the picked plan
@@ -21,19 +20,16 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
-	"github.com/gemmaudit/gemmaudit/kernels/cuda/candidates"
-	"github.com/gemmaudit/gemmaudit/kernels/cuda/fitting"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 type options struct {
-	file        string
+	files       []string // runs of one card
 	out         string
 	models      []string // empty for all
 	evaluations int      // at most, for each model
 	seed        uint64
-	picks       bool
 }
 
 // run is the program. It returns the exit code: 2 for invalid arguments, 1 for other failures.
@@ -57,12 +53,10 @@ func parse(args []string, stderr io.Writer) (o options, code int) {
 	flags.StringSliceVar(&o.models, "model", nil, "fit these models, the others stay as they are: "+strings.Join(calibration.Names(), ", "))
 	flags.IntVar(&o.evaluations, "evaluations", 800, "try at most this many sets of constants for each model; 0 leaves all as they are")
 	flags.Uint64Var(&o.seed, "seed", 1, "draws the shapes that are held out")
-	flags.BoolVar(&o.picks, "picks", false,
-		"print what auto's picks of products cost, too, by rows of A and by type, of what is held out apart")
 	flags.Usage = func() {
 		fmt.Fprintf(stderr,
-			"usage: fit CANDIDATES.jsonl [flags]\n\nFits the constants of a card's models to the times of candidates "+
-				"(BenchmarkCandidates).\n\n%s", flags.FlagUsages())
+			"usage: fit RUN... [flags]\n\nFits the constants of a card's models to the times of plans in runs of gemmaudit sweep.\n\n%s",
+			flags.FlagUsages())
 	}
 	if err := flags.Parse(args); err != nil {
 		if err == pflag.ErrHelp {
@@ -72,8 +66,8 @@ func parse(args []string, stderr io.Writer) (o options, code int) {
 		return o, 2
 	}
 	switch {
-	case flags.NArg() != 1:
-		fmt.Fprintf(stderr, "fit: %d files, expected one file of candidates\n", flags.NArg())
+	case flags.NArg() == 0:
+		fmt.Fprintln(stderr, "fit: no file, expected runs of one card")
 		return o, 2
 	case o.evaluations < 0:
 		fmt.Fprintf(stderr, "fit: --evaluations %d, expected at least 0\n", o.evaluations)
@@ -85,36 +79,28 @@ func parse(args []string, stderr io.Writer) (o options, code int) {
 			return o, 2
 		}
 	}
-	o.file = flags.Arg(0)
+	o.files = flags.Args()
 	return o, -1
 }
 
 func (o options) fit(stdout io.Writer) error {
-	f, err := os.Open(o.file)
+	on, times, err := readAll(o.files)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	on, times, err := candidates.Read(f)
+	start := calibration.Nearest(on.arch.CC, on.arch.SMs, on.arch.Bandwidth)
+	s, err := newSamples(on.arch, times)
 	if err != nil {
-		return fmt.Errorf("%s: %w", o.file, err)
+		return fmt.Errorf("%s: %w", strings.Join(o.files, ", "), err)
 	}
-	start := calibration.Nearest(on.Capability, on.SMs, on.Bandwidth)
-	s, err := fitting.NewSamples(on.Arch(), times)
+	s.holdOut(o.seed)
+	r, err := refit(s, start, o.models, o.evaluations)
 	if err != nil {
-		return fmt.Errorf("%s: %w", o.file, err)
+		return fmt.Errorf("%s: %w", strings.Join(o.files, ", "), err)
 	}
-	s.HoldOut(o.seed)
-	r, err := fitting.Refit(s, start, fitting.Options{Models: o.models, Evaluations: o.evaluations})
-	if err != nil {
-		return fmt.Errorf("%s: %w", o.file, err)
-	}
-	r.Describe(on)
+	r.describe(on)
 	if err := print(stdout, r, on); err != nil {
 		return err
-	}
-	if o.picks {
-		printPicks(stdout, r)
 	}
 	if o.out == "" {
 		return nil

@@ -1,14 +1,13 @@
-package fitting
+package main
 
 import (
 	"math"
 
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
-	"github.com/gemmaudit/gemmaudit/kernels/cuda/candidates"
 )
 
-// Figures measure the quality of expected times.
-type Figures struct {
+// figures measure the quality of expected times.
+type figures struct {
 	Cases, Times int
 	Near         int // number of times near the fastest
 	// RMS is the root mean square of the log error of expected times near the fastest.
@@ -34,12 +33,12 @@ type rival struct {
 
 // rivals returns each group's rival by a card's models. A group that is alone in its case has a rival that is
 // never picked.
-func (s *Samples) rivals(groups []*group, card *calibration.Card) ([]rival, error) {
+func (s *samples) rivals(groups []*group, card *calibration.Card) ([]rival, error) {
 	expected, err := s.expected(s.groups, card)
 	if err != nil {
 		return nil, err
 	}
-	of := map[candidates.Case][]int{}
+	of := map[sized][]int{}
 	for i, g := range s.groups {
 		of[g.c] = append(of[g.c], i)
 	}
@@ -72,8 +71,8 @@ func (g *group) regretBeside(r rival, e expectation) float64 {
 
 // assess computes the figures of held-out groups, or of the others. moved marks the times that count; nil
 // means all.
-func assess(groups []*group, expected []expectation, moved [][]bool, held bool) Figures {
-	var f Figures
+func assess(groups []*group, expected []expectation, moved [][]bool, held bool) figures {
+	var f figures
 	square, total := 0., 0.
 	for i, g := range groups {
 		if g.held != held {
@@ -108,7 +107,7 @@ func assess(groups []*group, expected []expectation, moved [][]bool, held bool) 
 
 // joined merges the groups of each case, because auto chooses among all families.
 func joined(groups []*group, expected []expectation) (all []*group, together []expectation) {
-	at := map[candidates.Case]int{}
+	at := map[sized]int{}
 	for i, g := range groups {
 		n, ok := at[g.c]
 		if !ok {

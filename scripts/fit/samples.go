@@ -1,16 +1,16 @@
-package fitting
+package main
 
 import (
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
-	"github.com/gemmaudit/gemmaudit/kernels/cuda/candidates"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
@@ -34,13 +34,15 @@ const heldOutStream = 0x68656c64
 type measured struct {
 	index  int     // among the family's candidates for the case
 	log    float64 // of its seconds
+	mhz    float64 // the SM clock, 0 if unknown
 	weight float64
 	near   bool // less than farAway times the fastest
 }
 
 type group struct {
-	c      candidates.Case
+	c      sized
 	family string
+	plans  []planned // with the constants of the embedded card
 	times  []measured
 	arch   planning.Arch // with the recorded clock, if any, which a case's interleaved candidates share
 	held   bool
@@ -52,7 +54,7 @@ func (g *group) multiplies() bool { return g.c.Operation == kernels.GEMM && g.c.
 const tensorRows = 1024
 
 // clock returns the clock under load as a fraction of the highest one, 0 if unknown.
-func (s *Samples) clock() float64 {
+func (s *samples) clock() float64 {
 	var all []float64
 	for _, g := range s.groups {
 		if mhz := g.arch.LoadMHz; mhz > 0 && g.multiplies() {
@@ -62,65 +64,76 @@ func (s *Samples) clock() float64 {
 	if len(all) == 0 || s.arch.ClockMHz <= 0 {
 		return 0
 	}
-	mhz, _, _ := stats.MedianInterval(all)
-	return mhz / s.arch.ClockMHz
+	return stats.Median(all) / s.arch.ClockMHz
 }
 
-// Samples are all measured times.
-type Samples struct {
+// samples are all measured times.
+type samples struct {
 	arch   planning.Arch
 	groups []*group
 }
 
-// NewSamples groups times and checks this program's plans against the measured ones.
-func NewSamples(a planning.Arch, times []candidates.Time) (*Samples, error) {
+// newSamples groups times and finds each among this program's plans.
+func newSamples(a planning.Arch, times []timed) (*samples, error) {
 	type key struct {
-		c      candidates.Case
+		sized
 		family string
 	}
-	s := &Samples{arch: a}
+	s := &samples{arch: a}
 	byKey := map[key]*group{}
-	labels := map[*group][]candidates.Expected{}
-	seen := map[*group]map[int]bool{}
-	clocks := map[*group][]float64{}
 	for _, t := range times {
-		k := key{t.Case, t.Family}
+		k := key{t.sized, t.family}
 		g := byKey[k]
 		if g == nil {
-			g = &group{c: t.Case, family: t.Family, arch: a}
-			all, err := candidates.Expect(a, t.Case, t.Family)
+			all, err := plans(a, t.sized, t.family)
 			if err != nil {
 				return nil, err
 			}
-			byKey[k], labels[g], seen[g] = g, all, map[int]bool{}
-			s.groups = append(s.groups, g)
+			g = &group{c: t.sized, family: t.family, arch: a, plans: all}
+			byKey[k], s.groups = g, append(s.groups, g)
 		}
-		switch all := labels[g]; {
-		case t.Index >= len(all) || all[t.Index].Label != t.Label:
-			return nil, fmt.Errorf("%v: %s has no candidate %d %q: it was measured by another build", t.Case, t.Family, t.Index, t.Label)
-		case seen[g][t.Index]:
-			return nil, fmt.Errorf("%v: candidate %d of %s was measured twice", t.Case, t.Index, t.Family)
+		if err := g.add(t); err != nil {
+			return nil, err
 		}
-		seen[g][t.Index] = true
-		if t.MHz > 0 {
-			clocks[g] = append(clocks[g], t.MHz)
-		}
-		half := (t.Interval[1] - t.Interval[0]) / 2 / t.Seconds
-		g.times = append(g.times, measured{index: t.Index, log: math.Log(t.Seconds), weight: 1 / (1 + half*half/(scatter*scatter))})
 	}
 	for _, g := range s.groups {
-		if known := clocks[g]; len(known) > 0 {
-			g.arch.LoadMHz, _, _ = stats.MedianInterval(known)
-		}
-		best := g.best()
-		for i := range g.times {
-			t := &g.times[i]
-			beyond := t.log - best - math.Log(farAway)
-			t.near = beyond <= 0
-			t.weight *= math.Exp(-decay * max(0, beyond))
-		}
+		g.weigh()
 	}
 	return s, nil
+}
+
+// add finds a time's plan by its label.
+func (g *group) add(t timed) error {
+	index := slices.IndexFunc(g.plans, func(p planned) bool { return p.label == t.label })
+	switch {
+	case index < 0:
+		return fmt.Errorf("%v: %s has no plan %q: it was measured by another build", g.c, g.family, t.label)
+	case slices.ContainsFunc(g.times, func(m measured) bool { return m.index == index }):
+		return fmt.Errorf("%v: plan %q of %s was measured twice", g.c, t.label, g.family)
+	}
+	half := (t.interval[1] - t.interval[0]) / 2 / t.seconds
+	g.times = append(g.times, measured{index: index, log: math.Log(t.seconds), mhz: t.mhz, weight: 1 / (1 + half*half/(scatter*scatter))})
+	return nil
+}
+
+// weigh sets the group's clock, and lowers the weights of slow plans.
+func (g *group) weigh() {
+	var clocks []float64
+	for _, t := range g.times {
+		if t.mhz > 0 {
+			clocks = append(clocks, t.mhz)
+		}
+	}
+	if len(clocks) > 0 {
+		g.arch.LoadMHz = stats.Median(clocks)
+	}
+	best := g.best()
+	for i := range g.times {
+		t := &g.times[i]
+		beyond := t.log - best - math.Log(farAway)
+		t.near = beyond <= 0
+		t.weight *= math.Exp(-decay * max(0, beyond))
+	}
 }
 
 func (g *group) best() float64 {
@@ -142,15 +155,15 @@ func (g *group) slowest() int {
 }
 
 // shape returns a case without its data type, because shapes are held out in all types.
-func shape(c candidates.Case) candidates.Case {
+func shape(c sized) sized {
 	c.DType = ""
 	return c
 }
 
-// HoldOut draws a fifth of the shapes, which are excluded from the fit.
-func (s *Samples) HoldOut(seed uint64) {
-	var shapes []candidates.Case
-	groups := map[candidates.Case][]*group{}
+// holdOut draws a fifth of the shapes, which are excluded from the fit.
+func (s *samples) holdOut(seed uint64) {
+	var shapes []sized
+	groups := map[sized][]*group{}
 	for _, g := range s.groups {
 		k := shape(g.c)
 		if groups[k] == nil {
@@ -174,7 +187,7 @@ type expectation struct {
 	unmeasured bool
 }
 
-func (s *Samples) expected(groups []*group, card *calibration.Card) ([]expectation, error) {
+func (s *samples) expected(groups []*group, card *calibration.Card) ([]expectation, error) {
 	restore, err := calibration.Try(card)
 	if err != nil {
 		return nil, err
@@ -186,11 +199,11 @@ func (s *Samples) expected(groups []*group, card *calibration.Card) ([]expectati
 	for w := range workers {
 		parts.Go(func() error {
 			for i := w; i < len(groups); i += workers {
-				plans, err := candidates.Expect(groups[i].arch, groups[i].c, groups[i].family)
+				ps, err := plans(groups[i].arch, groups[i].c, groups[i].family)
 				if err != nil {
 					return err
 				}
-				all[i] = groups[i].expect(plans)
+				all[i] = groups[i].expect(ps)
 			}
 			return nil
 		})
@@ -199,16 +212,16 @@ func (s *Samples) expected(groups []*group, card *calibration.Card) ([]expectati
 }
 
 // expect returns the group's expectation among all plans of its family.
-func (g *group) expect(plans []candidates.Expected) expectation {
+func (g *group) expect(plans []planned) expectation {
 	first := 0
 	for i, plan := range plans {
-		if plan.Seconds < plans[first].Seconds {
+		if plan.seconds < plans[first].seconds {
 			first = i
 		}
 	}
-	e := expectation{logs: make([]float64, len(g.times)), least: math.Log(plans[first].Seconds), pick: g.slowest(), unmeasured: true}
+	e := expectation{logs: make([]float64, len(g.times)), least: math.Log(plans[first].seconds), pick: g.slowest(), unmeasured: true}
 	for i, t := range g.times {
-		e.logs[i] = math.Log(plans[t.index].Seconds)
+		e.logs[i] = math.Log(plans[t.index].seconds)
 		if t.index == first {
 			e.pick, e.unmeasured = i, false
 		}
