@@ -59,8 +59,8 @@ func askedScenario() {
 
 func TestChoicesAreWhatRuns(t *testing.T) {
 	out, _ := child(t, "choices", fakeDriver(t), cublas.Env+"="+fakeBLAS(t, t.TempDir()))
-	for _, name := range []string{"auto", "auto-serial", "hopper", "mma", "gemv", "wmma", "tiled", "naive", "cublas", "cublaslt", "cublaslt:1",
-		"cublaslt:2", "cublaslt-fast"} {
+	for _, name := range []string{"auto", "auto-serial", "hopper", "mma", "gemv", "wmma", "tiled", "naive", "cublas",
+		"cublaslt", "cublaslt:1", "cublaslt:2", "cublaslt-fast"} {
 		if !strings.Contains(out, "told: "+name+"\n") {
 			t.Errorf("%s does not say what it would run", name)
 		}

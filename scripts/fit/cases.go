@@ -56,9 +56,9 @@ func names[P, A any](families []planning.Family[P, A]) (all []string) {
 // familiesFor returns the names of the families for a subject, the best first.
 func familiesFor(s kernels.Subject) []string {
 	switch {
-	case s.Operation == kernels.GEMM && !s.Quantized() && s.Products == 0:
+	case s.Operation.IsProduct() && !s.Quantized() && s.Products == 0:
 		return names(products)
-	case s.Operation == kernels.AttentionPrefill || s.Operation == kernels.AttentionDecode:
+	case s.Operation.Stores() && !s.Operation.HasWeights(): // keys and values
 		return names(attentions)
 	}
 	return nil
@@ -67,7 +67,7 @@ func familiesFor(s kernels.Subject) []string {
 // plans lists a family's candidate plans for a case on a GPU, in the family's order, with operands aligned as
 // buffers are. The list is empty if the family does not support the case.
 func plans(a planning.Arch, c sized, family string) ([]planned, error) {
-	if c.Operation != kernels.GEMM {
+	if !c.Operation.IsProduct() {
 		p, err := attention.NewProblem(c.task().Attention())
 		if err != nil {
 			return nil, fmt.Errorf("%v: %w", c, err)

@@ -37,8 +37,8 @@ type result struct {
 	Kept        []string  // models that keep their constants
 }
 
-// refit fits the named models, or all, starting at start, with at most so many evaluations for each. If the clock was recorded with the times, it determines
-// the models' clock under load, which is then not fitted.
+// refit fits the named models, or all, starting at start, with at most so many evaluations for each. If the
+// clock was recorded with the times, it determines the models' clock under load, which is then not fitted.
 func refit(s *samples, start *calibration.Card, models []string, evaluations int) (*result, error) {
 	r := &result{Start: start, Card: start.Clone()}
 	fitted := map[string]*problem{}

@@ -79,7 +79,8 @@ func TestSectionsCompare(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.CommandContext(t.Context(), "bash", filepath.Join(dir, "run.sh"), "reach", "sustained", "picks", "self", "quantised", "candidates")
+	cmd := exec.CommandContext(t.Context(), "bash", filepath.Join(dir, "run.sh"),
+		"reach", "sustained", "picks", "self", "quantised", "candidates")
 	cmd.Env = append(os.Environ(), "OUT="+filepath.Join(dir, "out"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
