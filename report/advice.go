@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"io"
 
 	"github.com/gemmaudit/gemmaudit/rules/advice"
@@ -11,7 +12,15 @@ import (
 // a single line.
 func WriteAdvice(w io.Writer, f Format, a *advice.Advice) error {
 	doc := &Document{Subject: "advice", Value: a, Head: adviceSentences(a)}
-	doc.Sheets = []Sheet{passSheet(a), partSheet(a), chunkSheet(a), bestChunkSheet(a), captureSheet(a), skipSheet(a), settingSheet(a)}
+	doc.Sheets = []Sheet{
+		sheetOf("Passes", passFields, a.Passes), // a line for each M, in CSV only
+		sheetOf("Parts of a pass", partFields, a.Parts),
+		sheetOf("The advised chunk against usual ones", usualChunkFields, a.Chunk.Usual),
+		sheetOf("Chunks with the most tokens a second", chunkSizeFields, a.Chunk.Best),
+		sheetOf(fmt.Sprintf("The %d advised sizes against usual lists", len(a.Sizes.Captured)), sizesFields, a.Sizes.Against),
+		sheetOf("Never worth running", skipFields, a.Skips),
+		settingSheet(a),
+	}
 	if len(a.Skips) == 0 {
 		doc.note(Neutral, "no size is surely beaten by a larger one by %s or more", formatShare(a.MinGain))
 	}

@@ -124,7 +124,7 @@ type seriesVerdicts struct {
 // count is the number of rows with a verdict, nil for a series whose rows the audit does not list.
 func (s seriesVerdicts) count(v rules.Verdict) any { return when(len(s.Rows) > 0, s.rows[v]) }
 
-var verdictFields = []field.Field[seriesVerdicts]{
+var verdictFields = field.Of([]field.Field[seriesVerdicts]{
 	seriesColumn(func(s seriesVerdicts) results.SeriesKey { return s.Key }),
 	{Name: "cases", Head: "cases", Kind: field.Count, JSON: "-", Words: "cases of the series",
 		Value: func(s seriesVerdicts) any { return s.Cases }},
@@ -167,7 +167,7 @@ var verdictFields = []field.Field[seriesVerdicts]{
 			}
 			return s.Inference.Share()
 		}},
-}
+})
 
 // verdictSheet has one row per series: verdict counts, and the highest MFU, both as observed and relative to
 // the peak at the common clock. The elasticity is the median over rows.

@@ -9,37 +9,30 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules/explain"
 )
 
-type findingCause rules.Finding
-
-func (c findingCause) Text() string {
-	if c.Cause == rules.Unknown && len(c.Excluded) > 0 {
-		return fmt.Sprintf("%s, %d excluded", c.Cause, len(c.Excluded))
+func findingCause(f rules.Finding) Cell {
+	text := string(f.Cause)
+	if f.Cause == rules.Unknown && len(f.Excluded) > 0 {
+		text += fmt.Sprintf(", %d excluded", len(f.Excluded))
 	}
-	return string(c.Cause)
+	return shown{text: text, raw: string(f.Cause)}
 }
-func (c findingCause) Raw() any { return string(c.Cause) }
 
 // causeCell is the cause of a comparison; tables omit unknown causes.
-type causeCell rules.Cause
-
-func (c causeCell) Text() string {
-	if rules.Cause(c) == rules.Unknown {
-		return ""
+func causeCell(c rules.Cause) Cell {
+	if c == rules.Unknown {
+		return shown{raw: string(c)}
 	}
-	return string(c)
+	return word{text: string(c)}
 }
-func (c causeCell) Raw() any { return string(c) }
 
 // excludedCell lists the causes excluded for a finding. Tables show it only if the cause is unknown.
-type excludedCell rules.Finding
-
-func (c excludedCell) Text() string {
-	if c.Cause != rules.Unknown {
-		return ""
+func excludedCell(f rules.Finding) Cell {
+	text := excludedText(f.Excluded)
+	if f.Cause != rules.Unknown {
+		return shown{raw: text}
 	}
-	return excludedText(c.Excluded)
+	return word{text: text}
 }
-func (c excludedCell) Raw() any { return excludedText(c.Excluded) }
 
 func excludedText(excluded []rules.Exclusion) string {
 	words := make([]string, len(excluded))
@@ -50,12 +43,7 @@ func excludedText(excluded []rules.Exclusion) string {
 }
 
 func causeNotes(findings []rules.Finding) []Note {
-	n := 0
-	for _, f := range findings {
-		if f.Cause == rules.Unknown && len(f.Excluded) > 0 {
-			n++
-		}
-	}
+	n := countOf(findings, func(f rules.Finding) bool { return f.Cause == rules.Unknown && len(f.Excluded) > 0 })
 	if n == 0 {
 		return nil
 	}

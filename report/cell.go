@@ -42,6 +42,19 @@ func (w word) Raw() any     { return w.text }
 // Tone returns the tone of the text.
 func (w word) Tone() Tone { return w.tone }
 
+// shown is a value with a text for people and a tone.
+type shown struct {
+	text string
+	raw  any
+	tone Tone
+}
+
+func (s shown) Text() string { return s.text }
+func (s shown) Raw() any     { return s.raw }
+
+// Tone returns the tone of the text.
+func (s shown) Tone() Tone { return s.tone }
+
 // code is text to be typed or compared exactly: a command, a path, a library's kernel name. Markdown shows it
 // in a code span.
 type code string

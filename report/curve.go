@@ -112,12 +112,18 @@ func (c *Curve) atClock(label, clock string) string {
 }
 
 func (c *Curve) hasIntervals() bool {
-	for _, r := range c.Rows {
-		if r.US.Hi > r.US.Lo {
-			return true
-		}
+	return slices.ContainsFunc(c.Rows, func(r rules.RowVerdict) bool { return r.US.Hi > r.US.Lo })
+}
+
+// lineLegend explains the curve's line and band: each row's, called name, or the medians of gathered rows.
+func (c *Curve) lineLegend(f *Figure, name, gathered string) {
+	band := alpha(blue, 0.22)
+	if len(c.Rows) > maxStrokes {
+		f.legend = []legendItem{{gathered + ", median of neighbouring rows", blue, lineMark}, {"their range", band, areaMark}}
+		return
 	}
-	return false
+	f.key(true, name, blue, lineMark)
+	f.key(c.hasIntervals(), "confidence interval", band, areaMark)
 }
 
 // batches returns the range of M; 0, 0 for an empty curve.

@@ -238,7 +238,7 @@ type devicePeak struct {
 	device string
 }
 
-var peakFields = []field.Field[devicePeak]{
+var peakFields = field.Of([]field.Field[devicePeak]{
 	{Name: "device", Head: "device", JSON: "-", Words: "the device, as cuda:0", Value: func(p devicePeak) any { return p.device }},
 	{Name: "dtype", Head: "dtype", JSON: "-", Words: "the data type", Value: func(p devicePeak) any { return p.DType }},
 	{Name: "gflops", Head: "peak", Unit: field.GFLOPS, JSON: "-", Words: "operations a second",
@@ -248,7 +248,7 @@ var peakFields = []field.Field[devicePeak]{
 	{Name: "unit", Head: "unit", JSON: "-", Words: "the unit that computes it", Value: func(p devicePeak) any { return p.Unit }},
 	{Name: "clock_mhz", Head: "clock MHz", Unit: field.MHz, JSON: "-", Words: "the clock that it holds at",
 		Value: func(p devicePeak) any { return unlessNone(p.ClockMHz) }},
-}
+})
 
 // WriteDevices prints the devices and kernels available for an audit. missing holds devices that could not be
 // opened. CSV holds the peaks.

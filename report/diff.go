@@ -131,12 +131,7 @@ func DiffGate(d *rules.DiffResult) string {
 }
 
 func DiffSuspects(d *rules.DiffResult) string {
-	series := 0
-	for _, s := range d.Series {
-		if s.Change == rules.SuspectedSlower {
-			series++
-		}
-	}
+	series := countOf(d.Series, func(s rules.SeriesDiff) bool { return s.Change == rules.SuspectedSlower })
 	var words []string
 	if d.SuspectedSlower > 0 {
 		words = append(words, plural(d.SuspectedSlower, "case", "cases"))
@@ -164,7 +159,7 @@ var bandFields = field.Of([]field.Field[rules.BandDiff]{
 		return fmt.Sprintf("%d-%d", b.FromM, b.ToM)
 	}},
 	{Name: "cases", Head: "cases", Kind: field.Count, Words: "how many there are"},
-	{Name: "ratio", Head: "geometric mean", Kind: field.Number, Unit: field.Factor, Words: "B's time over A's"},
+	{Name: "ratio", Head: "geometric mean", Unit: field.Factor, Words: "B's time over A's"},
 	{Name: "least", Head: "least", Unit: field.Factor, JSON: "-", Words: "the lowest upper bound of a case",
 		Value: func(b rules.BandDiff) any { return b.Least.Ratio.Hi }},
 	{Name: "least_of", Head: "of", JSON: "-", Words: "its case", Value: func(b rules.BandDiff) any { return bandCase(b.Least) }},
@@ -177,7 +172,7 @@ func bandCase(c rules.CaseDiff) string {
 	return strings.TrimSpace(fmt.Sprintf("m%d %s", c.M, c.Series.Size()))
 }
 
-var factorFields = []field.Field[results.FactorDiff]{
+var factorFields = field.Of([]field.Field[results.FactorDiff]{
 	{Name: "factor", Head: "factor", JSON: "-", Words: "the fact of the machine or its software",
 		Value: func(d results.FactorDiff) any { return d.Name }},
 	{Name: "a", Head: "A", JSON: "-", Flex: true, Words: "its value in A",
@@ -190,7 +185,7 @@ var factorFields = []field.Field[results.FactorDiff]{
 		}
 		return word{"yes", Open}
 	}},
-}
+})
 
 func factorSheet(d *rules.DiffResult) Sheet { return sheetOf("", factorFields, d.Factors) }
 

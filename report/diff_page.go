@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"path/filepath"
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/results"
@@ -26,22 +25,11 @@ type DiffInput struct {
 // diff.json. It has the guarantees of [Write].
 func WriteDiffFolder(ctx context.Context, dir string, in DiffInput) error {
 	return writeFolder(dir, func(tmp string) error {
-		for _, f := range []struct {
-			name  string
-			write func(io.Writer) error
-		}{
+		return writeFiles(ctx, tmp, []folderFile{
 			{"index.html", func(w io.Writer) error { return newDiffPage(in).html(w, newDiffInteractive(in)) }},
 			{"report.md", func(w io.Writer) error { return WriteDiff(w, Markdown, in.Diff, in.Problems) }},
 			{"diff.json", func(w io.Writer) error { return writeJSON(w, diffValue{in.Diff, in.Problems}) }},
-		} {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if err := writeFile(filepath.Join(tmp, f.name), f.write); err != nil {
-				return err
-			}
-		}
-		return nil
+		})
 	})
 }
 

@@ -17,9 +17,6 @@ var passFields = field.Of([]field.Field[advice.Pass]{
 	{Name: "inferred", Kind: field.Flag, Words: "the time of a part follows from other Ms"},
 })
 
-// passSheet has a line for each M; only CSV prints it.
-func passSheet(a *advice.Advice) Sheet { return sheetOf("Passes", passFields, a.Passes) }
-
 var partFields = field.Of([]field.Field[advice.Part]{
 	{Name: "part", Head: "part", JSON: "-", Words: "the products that one series serves",
 		Value: func(p advice.Part) any { return p.Name() }},
@@ -35,16 +32,14 @@ var partFields = field.Of([]field.Field[advice.Part]{
 		Value: func(p advice.Part) any { return when(p.Source == advice.Swept, p.Series.Text()) }},
 })
 
-func partSheet(a *advice.Advice) Sheet { return sheetOf("Parts of a pass", partFields, a.Parts) }
-
 // savingFields are the fields of a saving, empty without a usual setting to compare with.
 func savingFields[T any](saving func(T) advice.Saving) []field.Field[T] {
-	return field.Via([]field.Field[advice.Saving]{
+	return field.Via(field.Of([]field.Field[advice.Saving]{
 		{Name: "gain", Head: "gain", Kind: field.Bounds, Unit: field.Factor, Words: "the usual time over the advised one",
 			Value: func(s advice.Saving) any { return s.Gain }},
 		{Name: "saved_seconds_per_second", Head: "saved of a second", Kind: field.Bounds, Unit: field.OfSecond,
 			Words: "time saved of each second that the usual takes", Value: func(s advice.Saving) any { return s.Saved }},
-	}, func(record T) (advice.Saving, bool) {
+	}), func(record T) (advice.Saving, bool) {
 		s := saving(record)
 		return s, s.Usual != 0
 	})
@@ -61,11 +56,11 @@ var usualChunkFields = slices.Concat(
 		{Name: "m", Head: "chunk", Kind: field.Count, Words: "tokens of a chunk"},
 		{Name: "seconds", Head: "ms", Kind: field.Bounds, Unit: field.Seconds, Words: "time of its pass",
 			Value: func(u advice.UsualChunk) any {
-				if !u.Known {
-					return word{"unknown", Faint}
-				}
-				return u.Seconds
-			}},
+			if !u.Known {
+				return word{"unknown", Faint}
+			}
+			return u.Seconds
+		}},
 	}),
 	field.Via(field.Pick(chunkSizeFields, "tokens_per_second"),
 		func(u advice.UsualChunk) (advice.ChunkSize, bool) { return u.ChunkSize, u.Known }),
@@ -75,21 +70,13 @@ var usualChunkFields = slices.Concat(
 		}
 		return u.Saving
 	}),
-	[]field.Field[advice.UsualChunk]{
+	field.Of([]field.Field[advice.UsualChunk]{
 		{Name: "best_m_up_to", Head: "best up to it", Kind: field.Count, JSON: "-", Words: "the best chunk that is no larger",
 			Value: func(u advice.UsualChunk) any { return unlessZero(u.BestM) }},
 		{Name: "best_gain", Head: "its gain", Kind: field.Bounds, Unit: field.Factor, JSON: "-",
 			Words: "the rate of that chunk over this one's", Value: func(u advice.UsualChunk) any { return when(u.Known, u.BestGain) }},
-	},
+	}),
 )
-
-func chunkSheet(a *advice.Advice) Sheet {
-	return sheetOf("The advised chunk against usual ones", usualChunkFields, a.Chunk.Usual)
-}
-
-func bestChunkSheet(a *advice.Advice) Sheet {
-	return sheetOf("Chunks with the most tokens a second", chunkSizeFields, a.Chunk.Best)
-}
 
 var sizesFields = slices.Concat(field.Of([]field.Field[advice.SizesAgainst]{
 	{Name: "list", Head: "list", JSON: "name", Words: "the usual list"},
@@ -105,10 +92,6 @@ var sizesFields = slices.Concat(field.Of([]field.Field[advice.SizesAgainst]{
 		Value: func(x advice.SizesAgainst) any { return when(x.Usual > 0, x.Advised) }},
 }), savingFields(func(x advice.SizesAgainst) advice.Saving { return x.Saving }))
 
-func captureSheet(a *advice.Advice) Sheet {
-	return sheetOf(fmt.Sprintf("The %d advised sizes against usual lists", len(a.Sizes.Captured)), sizesFields, a.Sizes.Against)
-}
-
 var skipFields = field.Of([]field.Field[advice.Skip]{
 	{Name: "m", Head: "m", Kind: field.Count, Words: "the size that is never worth running"},
 	{Name: "run_m", Head: "run", Kind: field.Count, Words: "the size to pad to"},
@@ -117,8 +100,6 @@ var skipFields = field.Of([]field.Field[advice.Skip]{
 	{Name: "gain", Head: "gain", Kind: field.Bounds, Unit: field.Factor, Words: "its time over that of the size to pad to"},
 	{Name: "p_adjusted", Head: "adjusted p", Unit: field.Probability, Words: pWords},
 })
-
-func skipSheet(a *advice.Advice) Sheet { return sheetOf("Never worth running", skipFields, a.Skips) }
 
 // settingLine is a line of a setting; lines after the first hold only text.
 type settingLine struct {

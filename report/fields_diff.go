@@ -11,7 +11,7 @@ import (
 var caseSeries, caseSeriesFilters = seriesFields(func(c rules.CaseDiff) results.SeriesKey { return c.Series })
 
 // CaseFields are the fields of a case that both runs have.
-var CaseFields = slices.Concat([]field.Field[rules.CaseDiff]{
+var CaseFields = slices.Concat(field.Of([]field.Field[rules.CaseDiff]{
 	caseSeries,
 	{Name: "m", Head: "m", Kind: field.Count, Where: "m", Words: rowMWords, Value: func(c rules.CaseDiff) any { return c.M }},
 	{Name: "a_us", Head: "A us", Kind: field.Bounds, Unit: field.Micros, Words: "time of a launch in A at the common clock",
@@ -31,13 +31,13 @@ var CaseFields = slices.Concat([]field.Field[rules.CaseDiff]{
 		Value: func(c rules.CaseDiff) any { return code(c.LabelA) }},
 	{Name: "label_b", Head: "label in B", Where: "label", Wide: true, Words: "the library's kernel in B, where it differs",
 		Value: func(c rules.CaseDiff) any { return code(c.LabelB) }},
-}, caseSeriesFilters)
+}), caseSeriesFilters)
 
 const changeWords = "of a case slower, faster, suspected slower, suspected faster, same, marginal or undecided; of a finding new, fixed, " +
 	"same or undecided"
 
 // FindingDiffFields are the fields of a finding in two runs. Its description is B's, if B has the finding.
-var FindingDiffFields = slices.Concat([]field.Field[rules.FindingDiff]{
+var FindingDiffFields = slices.Concat(field.Of([]field.Field[rules.FindingDiff]{
 	{Name: "change", Head: "change", Where: "change", Words: changeWords,
 		Value: func(d rules.FindingDiff) any { return changeCell(d.Change) }},
 	latestField("rule"),
@@ -64,8 +64,8 @@ var FindingDiffFields = slices.Concat([]field.Field[rules.FindingDiff]{
 	latestField("cause"),
 	latestField("status"),
 	latestField("reproduce"),
-}, latestFields(field.Filters(field.Pick(FindingFields, "from_m", "to_m", "rows", "worst_m", "loss", "p_adjusted", "gain", "id", "baseline",
-	"remedy_kind", "remedy_executed", "remedy_pays"))), latestFields(findingSeriesFilters))
+}), latestFields(field.Filters(field.Pick(FindingFields, "from_m", "to_m", "rows", "worst_m", "loss", "p_adjusted", "gain", "id",
+	"baseline", "remedy_kind", "remedy_executed", "remedy_pays"))), latestFields(findingSeriesFilters))
 
 // latestField is a field of B's finding, else of A's.
 func latestField(name string) field.Field[rules.FindingDiff] {

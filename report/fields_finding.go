@@ -62,7 +62,7 @@ const (
 	reproduceWords   = "the command that measures it again"
 )
 
-var findingColumns = []field.Field[FindingRecord]{
+var findingColumns = field.Of([]field.Field[FindingRecord]{
 	{Name: "status", Head: "status", Keep: true, Where: "status", Words: "confirmed, unconfirmed or waived",
 		Value: func(f FindingRecord) any { return statusCell(f.Finding) }},
 	{Name: "rule", Head: "rule", Keep: true, Where: "rule", Words: "the rule that is broken",
@@ -80,7 +80,7 @@ var findingColumns = []field.Field[FindingRecord]{
 		Value: func(f FindingRecord) any { return f.WorstM }},
 	{Name: "loss", Head: "loss", Keep: true, Kind: field.Bounds, Unit: field.Share, Where: "loss",
 		Words: "share of its time that the worst row loses, 0.1 for a tenth",
-		Value: func(f FindingRecord) any { return lossOf(f.Finding) }},
+			Value: func(f FindingRecord) any { return lossOf(f.Finding) }},
 	{Name: "stake_us", Head: "stake us", Unit: field.Micros, Where: "stake", Words: "time at stake: loss times time, over all rows",
 		Value: func(f FindingRecord) any { return stake(f.StakeUS) }},
 	{Name: "p_adjusted", Head: "p adjusted", Unit: field.Probability, Where: "p", Wide: true, Words: pWords,
@@ -112,7 +112,7 @@ var findingColumns = []field.Field[FindingRecord]{
 		Value: func(f FindingRecord) any { return when(!f.Imported, code(f.Reproduce)) }},
 	{Name: "baseline", Where: "baseline", Words: "new, known or grown against the baseline; empty without one",
 		Value: func(f FindingRecord) any { return string(f.Baseline) }},
-}
+})
 
 var findingSeries, findingSeriesFilters = seriesFields(func(f FindingRecord) results.SeriesKey { return f.Series })
 
@@ -125,7 +125,7 @@ var FindingFields = slices.Concat(
 	field.Within("remedy", field.Via(remedyFilters, func(f FindingRecord) (*rules.Remedy, bool) { return f.Remedy, f.Remedy != nil })),
 )
 
-var worstRowFilters = []field.Field[*rules.RowVerdict]{
+var worstRowFilters = field.Of([]field.Field[*rules.RowVerdict]{
 	{Name: "worst_us", Unit: field.Micros, Where: "us", NoColumn: true, JSON: "-", Words: judgedUSWords,
 		Value: func(r *rules.RowVerdict) any { return unlessNone(r.US.Mid) }},
 	{Name: "worst_mfu", Unit: field.Share, Where: "mfu", NoColumn: true, JSON: "-", Words: mfuWords,
@@ -138,16 +138,16 @@ var worstRowFilters = []field.Field[*rules.RowVerdict]{
 		Value: func(r *rules.RowVerdict) any { return string(r.Verdict) }},
 	{Name: "worst_samples", Kind: field.Count, Where: "samples", NoColumn: true, JSON: "-", Words: samplesWords,
 		Value: func(r *rules.RowVerdict) any { return r.Samples }},
-}
+})
 
-var remedyFilters = []field.Field[*rules.Remedy]{
+var remedyFilters = field.Of([]field.Field[*rules.Remedy]{
 	{Name: "remedy_kind", Where: "remedy", NoColumn: true, JSON: "kind", Words: remedyWords,
 		Value: func(r *rules.Remedy) any { return string(r.Kind) }},
 	{Name: "remedy_executed", Kind: field.Flag, Where: "executed", NoColumn: true, JSON: "executed", Words: executedWords,
 		Value: func(r *rules.Remedy) any { return r.Executed }},
 	{Name: "remedy_pays", Kind: field.Flag, Where: "pays", NoColumn: true, JSON: "pays", Words: paysWords,
 		Value: func(r *rules.Remedy) any { return r.Pays }},
-}
+})
 
 func insertBefore[T any](fields []field.Field[T], name string, more []field.Field[T]) []field.Field[T] {
 	at := slices.IndexFunc(fields, func(f field.Field[T]) bool { return f.Name == name })
@@ -176,24 +176,18 @@ func lossOf(f rules.Finding) any {
 
 func lossCell(f rules.Finding) any { return cellOf(field.Share, lossOf(f)) }
 
-// statusCell is the status of a finding; tables add its state in the baseline.
-type statusCell rules.Finding
-
-func (f statusCell) Text() string {
+// statusCell is the status of a finding; tables add its state in the baseline. It is faint if the baseline has
+// the finding.
+func statusCell(f rules.Finding) Cell {
+	c := shown{string(f.Status), string(f.Status), Open}
 	if f.Baseline != "" {
-		return string(f.Status) + ", " + string(f.Baseline)
+		c.text += ", " + string(f.Baseline)
 	}
-	return string(f.Status)
-}
-func (f statusCell) Raw() any { return string(f.Status) }
-
-// Tone is the status's tone, or faint if the baseline has the finding.
-func (f statusCell) Tone() Tone {
 	switch {
 	case f.Status == rules.Waived, f.Baseline == rules.BaselineKnown:
-		return Faint
+		c.tone = Faint
 	case f.Status == rules.Confirmed:
-		return Bad
+		c.tone = Bad
 	}
-	return Open
+	return c
 }

@@ -14,11 +14,11 @@ var medianSeries = field.Within("series",
 // MedianFields are the fields of a row's median.
 var MedianFields = slices.Concat(
 	field.Pick(medianSeries, "device", "kernel", "dtype"),
-	[]field.Field[Median]{
+	field.Of([]field.Field[Median]{
 		{Name: "m", Head: "m", Kind: field.Count, Where: "m", Words: rowMWords, Value: func(m Median) any { return m.M }},
-	},
+	}),
 	field.Pick(medianSeries, "n", "k", "regime", "threads"),
-	[]field.Field[Median]{
+	field.Of([]field.Field[Median]{
 		{Name: "us_at_clock", Head: "us at clock", Kind: field.Bounds, Unit: field.Micros, Where: "us_at_clock",
 			Words: "time of a launch at the common clock, where it is not the observed one",
 			Value: func(m Median) any { return when(m.AtClock.Mid > 0, m.AtClock) }},
@@ -34,7 +34,7 @@ var MedianFields = slices.Concat(
 			Value: func(m Median) any { return string(m.Verdict) }},
 		{Name: "elasticity", Head: "elasticity", Kind: field.Number, Where: "elasticity", Wide: true,
 			Words: "how time follows the clock: 0 not at all, 1 in proportion",
-			Value: func(m Median) any { return unlessNone(m.Elasticity) }},
+				Value: func(m Median) any { return unlessNone(m.Elasticity) }},
 		{Name: "bimodal_fast_us", Head: "fast level us", Unit: field.Micros, JSON: "-", Words: "the faster level of a bimodal row",
 			Value: func(m Median) any { return levelOf(m, 0) }},
 		{Name: "bimodal_slow_us", Head: "slow level us", Unit: field.Micros, JSON: "-", Words: "the slower level of a bimodal row",
@@ -46,17 +46,17 @@ var MedianFields = slices.Concat(
 		{Name: "label", Head: "label", Where: "label", Wide: true, Words: labelWords, Value: func(m Median) any { return code(m.Label) }},
 		{Name: "failed", Head: "failed", Where: "failed", Flex: true, Words: "why the row could not be measured",
 			Value: func(m Median) any { return word{m.Failed, Bad} }},
-	},
+	}),
 	field.Pick(medianSeries, "operation", "size", "layout"),
 	field.Filters(field.Pick(medianSeries, "weights")),
-	[]field.Field[Median]{
+	field.Of([]field.Field[Median]{
 		{Name: "judged_us", Unit: field.Micros, Where: "us", NoColumn: true, JSON: "-", Words: judgedUSWords, Value: func(m Median) any {
 			if m.AtClock.Mid > 0 {
 				return m.AtClock.Mid
 			}
 			return unlessNone(m.US.Mid)
 		}},
-	},
+	}),
 )
 
 func levelOf(m Median, i int) any {

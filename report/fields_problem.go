@@ -12,19 +12,15 @@ import (
 )
 
 var problemFields = field.Of([]field.Field[*problem.Problem]{
-	{Name: "number", Head: "#", Kind: field.Count, Keep: true,
-		Words: "number of the problem in its run, by worth"},
+	{Name: "number", Head: "#", Kind: field.Count, Keep: true, Words: "number of the problem in its run, by worth"},
 	{Name: "kernels", Head: "kernel", Keep: true, Words: "kernels that have it",
 		Value: func(p *problem.Problem) any { return strings.Join(p.Kernels, ",") }},
-	{Name: "dtype", Head: "type", Kind: field.Text, Keep: true,
-		Words: "type of A and B",
-		Only: func(all []*problem.Problem) bool {
-			return differ(all, func(p *problem.Problem) kernels.DType { return p.DType })
-		}},
+	{Name: "dtype", Head: "type", Keep: true, Words: "type of A and B", Only: func(all []*problem.Problem) bool {
+		return differ(all, func(p *problem.Problem) kernels.DType { return p.DType })
+	}},
 	{Name: "product", Head: "product", JSON: "-", Keep: true, Words: "dimensions of the product",
 		Value: func(p *problem.Problem) any { return p.Curve() }},
-	{Name: "m", Head: "M", Kind: field.Count, Keep: true,
-		Words: "the M that stands for it"},
+	{Name: "m", Head: "M", Kind: field.Count, Keep: true, Words: "the M that stands for it"},
 	{Name: "us", Head: "now us", Unit: field.Micros, Keep: true, Words: "time of that row",
 		Value: func(p *problem.Problem) any { return digits3(p.US) }},
 	{Name: "better_us", Head: "better us", Unit: field.Micros, Words: "time with the remedy",
@@ -38,35 +34,20 @@ var problemFields = field.Of([]field.Field[*problem.Problem]{
 		Value: func(p *problem.Problem) any {
 			return when(p.Sizes >= 2, fmt.Sprintf("%d in %s", p.Sizes, intervalText(p.FromM, p.ToM)))
 		}},
-	{Name: "baseline", Head: "baseline", Kind: field.Text, Keep: true,
-		Words: "new, grown or known, compared with the baseline",
+	{Name: "baseline", Head: "baseline", Keep: true, Words: "new, grown or known, compared with the baseline",
 		Only: func(all []*problem.Problem) bool {
 			return slices.ContainsFunc(all, func(p *problem.Problem) bool { return p.Baseline != "" })
 		}},
-	{Name: "status", Head: "status", Kind: field.Text,
-		Words: "how far it is proven",
-		Only: func(all []*problem.Problem) bool {
-			for _, p := range all {
-				if p.Status != rules.Confirmed {
-					return true
-				}
-			}
-			return false
-		}},
-	{Name: "device", Head: "device", Kind: field.Text,
-		Words: "model of the device",
-		Only: func(all []*problem.Problem) bool {
-			return differ(all, func(p *problem.Problem) string { return p.Device })
-		}},
+	{Name: "status", Head: "status", Kind: field.Text, Words: "how far it is proven", Only: func(all []*problem.Problem) bool {
+		return slices.ContainsFunc(all, func(p *problem.Problem) bool { return p.Status != rules.Confirmed })
+	}},
+	{Name: "device", Head: "device", Kind: field.Text, Words: "model of the device", Only: func(all []*problem.Problem) bool {
+		return differ(all, func(p *problem.Problem) string { return p.Device })
+	}},
 })
 
 func differ[T any, F ~string](records []T, fact func(T) F) bool {
-	for _, r := range records {
-		if fact(r) != fact(records[0]) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(records, func(r T) bool { return fact(r) != fact(records[0]) })
 }
 
 func problemSheet(problems []*problem.Problem) Sheet { return sheetOf("", problemFields, problems) }

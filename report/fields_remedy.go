@@ -11,7 +11,7 @@ import (
 
 var remedySeries, remedySeriesFilters = seriesFields(func(r rules.SplitRow) results.SeriesKey { return r.Series })
 
-var remedyColumns = []field.Field[rules.SplitRow]{
+var remedyColumns = field.Of([]field.Field[rules.SplitRow]{
 	remedySeries,
 	{Name: "m", Head: "m", Keep: true, Kind: field.Count, Where: "m", Words: rowMWords, Value: func(r rules.SplitRow) any { return r.M }},
 	{Name: "kind", Head: "kind", Where: "remedy", Wide: true, Words: remedyWords,
@@ -34,7 +34,7 @@ var remedyColumns = []field.Field[rules.SplitRow]{
 		Value: func(r rules.SplitRow) any { return unlessNone(r.AdjustedP) }},
 	{Name: "sweep_us", Head: "direct us in the sweep", Unit: field.Micros, Wide: true, Words: "time of the direct product in the run",
 		Value: func(r rules.SplitRow) any { return unlessNone(r.SweepUS) }},
-}
+})
 
 var remedyNumerics = field.Of([]field.Field[*results.Numerics]{
 	{Name: "remedy_error", Head: "error", Unit: field.Error, Wide: true, Words: "relative error of the remedy's result"},
@@ -43,7 +43,7 @@ var remedyNumerics = field.Of([]field.Field[*results.Numerics]{
 		Value: func(n *results.Numerics) any { return yesNo(n.SameBits) }},
 	{Name: "batch_invariant", Head: "batch-invariant", Kind: field.Flag, Wide: true,
 		Words: "the remedy's result has the same bits at other Ms",
-		Value: func(n *results.Numerics) any { return yesNo(n.BatchInvariant) }},
+			Value: func(n *results.Numerics) any { return yesNo(n.BatchInvariant) }},
 })
 
 // RemedyFields are the fields of a remedy, its result and its series.
@@ -53,12 +53,12 @@ var RemedyFields = slices.Concat(
 	field.Within("numerics", field.Via(remedyNumerics, func(r rules.SplitRow) (*results.Numerics, bool) {
 		return r.Numerics, r.Numerics != nil && r.Numerics.Failed == ""
 	})),
-	[]field.Field[rules.SplitRow]{
+	field.Of([]field.Field[rules.SplitRow]{
 		{Name: "executed", Kind: field.Flag, Where: "executed", Words: executedWords,
 			Value: func(r rules.SplitRow) any { return r.Executed }},
 		{Name: "unsteady", Kind: field.Flag, Where: "unsteady", Words: "undecided, because other load slowed the direct product",
 			Value: func(r rules.SplitRow) any { return r.Unsteady }},
-	},
+	}),
 	remedySeriesFilters,
 )
 
@@ -68,48 +68,32 @@ func SplitSheet(rows []rules.SplitRow) Sheet {
 }
 
 // paysCell reports whether a remedy pays; tables add the reason if not.
-type paysCell rules.Remedy
-
-func (r paysCell) Raw() any { return r.Pays }
-func (r paysCell) Text() string {
+func paysCell(r rules.Remedy) Cell {
+	c := shown{"no", r.Pays, Faint}
 	switch {
 	case !r.Executed:
-		return "not executed"
+		c.text = "not executed"
 	case r.Pays:
-		return "yes"
+		c.text, c.tone = "yes", Good
 	case r.Unsteady:
-		return "unsteady"
+		c.text = "unsteady"
 	case r.Numerics != nil && (r.Numerics.Failed != "" || r.Numerics.Wrong > 0):
-		return "wrong result"
+		c.text = "wrong result"
 	}
-	return "no"
+	return c
 }
 
-// Tone is good if the remedy pays.
-func (r paysCell) Tone() Tone {
-	if r.Executed && r.Pays {
-		return Good
-	}
-	return Faint
-}
-
-type yesNo bool
-
-func (yes yesNo) Text() string { return plain{bool(yes)}.Text() }
-func (yes yesNo) Raw() any     { return bool(yes) }
-
-// Tone is faint for no.
-func (yes yesNo) Tone() Tone {
+func yesNo(yes bool) Cell {
 	if yes {
-		return Neutral
+		return shown{"yes", yes, Neutral}
 	}
-	return Faint
+	return shown{"no", yes, Faint}
 }
 
 var stretchSeries, _ = seriesFields(func(s rules.Stretch) results.SeriesKey { return s.Series })
 
 // StretchFields are the fields of a stretch. Filters use its row with the smallest gain, and its saving.
-var StretchFields = slices.Concat([]field.Field[rules.Stretch]{
+var StretchFields = slices.Concat(field.Of([]field.Field[rules.Stretch]{
 	stretchSeries,
 	{Name: "interval", Head: "m", JSON: "-", Words: "sizes that the remedy covers",
 		Value: func(s rules.Stretch) any { return coveredText(s) }},
@@ -141,7 +125,7 @@ var StretchFields = slices.Concat([]field.Field[rules.Stretch]{
 		Value: func(s rules.Stretch) any { return stake(s.StakeUS) }},
 	{Name: "between", Head: "between", JSON: "-", Words: "covered sizes that were not measured",
 		Value: func(s rules.Stretch) any { return betweenCell(s) }},
-}, leastFilters())
+}), leastFilters())
 
 func leastFilters() []field.Field[rules.Stretch] {
 	filters := field.Via(field.Filters(field.Without(RemedyFields, "stake_us")), func(s rules.Stretch) (rules.SplitRow, bool) {

@@ -23,7 +23,7 @@ var (
 // wide shows the energy of the reference, usually another M, only in the wide format.
 func sustainedFields(own, against string, wide bool, first field.Field[*rules.Sustained],
 	seen, seenWords string) []field.Field[*rules.Sustained] {
-	return []field.Field[*rules.Sustained]{
+	return field.Of([]field.Field[*rules.Sustained]{
 		first,
 		{Name: "seen_in", Head: seen, JSON: "sustained.seen_in", Words: seenWords,
 			Value: func(s *rules.Sustained) any { return seenCell(s.SeenIn) }},
@@ -31,7 +31,7 @@ func sustainedFields(own, against string, wide bool, first field.Field[*rules.Su
 			Words: "energy of a launch in sustained running", Value: func(s *rules.Sustained) any { return unlessNone(s.EnergyMJ) }},
 		{Name: "sustained_against_energy_mj", Head: against, Unit: field.Millijoules, Wide: wide, JSON: "sustained.against_energy_mj",
 			Words: "energy of a launch that it is compared with",
-			Value: func(s *rules.Sustained) any { return unlessNone(s.AgainstEnergyMJ) }},
+				Value: func(s *rules.Sustained) any { return unlessNone(s.AgainstEnergyMJ) }},
 		{Name: "sustained_us", Head: "sustained us", Unit: field.Micros, Wide: true, JSON: "sustained.us",
 			Words: "time of a launch in sustained running", Value: func(s *rules.Sustained) any { return s.US }},
 		{Name: "sustained_against_us", Head: "against us", Unit: field.Micros, Wide: true, JSON: "sustained.against_us",
@@ -40,7 +40,7 @@ func sustainedFields(own, against string, wide bool, first field.Field[*rules.Su
 			Words: "clock in sustained running", Value: func(s *rules.Sustained) any { return unlessNone(s.ClockMHz) }},
 		{Name: "sustained_against_clock_mhz", Head: "against MHz", Unit: field.MHz, Wide: true, JSON: "sustained.against_clock_mhz",
 			Words: "clock of the compared case", Value: func(s *rules.Sustained) any { return unlessNone(s.AgainstClockMHz) }},
-	}
+	})
 }
 
 // sustainedSheet is a table of records that may have sustained runs. Without any, it omits those columns.

@@ -202,6 +202,13 @@ const (
 	barMark
 )
 
+// key adds an item to the legend if the figure shows it.
+func (f *Figure) key(shown bool, text string, c color.NRGBA, m mark) {
+	if shown {
+		f.legend = append(f.legend, legendItem{text, c, m})
+	}
+}
+
 type legendItem struct {
 	text   string
 	colour color.NRGBA
@@ -266,15 +273,13 @@ func drawLegend(c draw.Canvas, y vg.Length, items []legendItem) vg.Length {
 		case dashMark:
 			c.StrokeLine2(dashed(item.colour, 1.2), x, mid, x+sample, mid)
 		case areaMark:
-			c.FillPolygon(item.colour,
-				[]vg.Point{{X: x, Y: mid - 4}, {X: x + sample, Y: mid - 4}, {X: x + sample, Y: mid + 4}, {X: x, Y: mid + 4}})
+			c.FillPolygon(item.colour, rectangle(x, mid-4, x+sample, mid+4))
 		case dotMark:
-			c.DrawGlyph(draw.GlyphStyle{Color: item.colour, Radius: 2.6, Shape: draw.CircleGlyph{}}, vg.Point{X: x + sample/2, Y: mid})
+			c.DrawGlyph(dot(item.colour, 2.6), vg.Point{X: x + sample/2, Y: mid})
 		case ringMark:
-			c.DrawGlyph(draw.GlyphStyle{Color: item.colour, Radius: 2.4, Shape: draw.RingGlyph{}}, vg.Point{X: x + sample/2, Y: mid})
+			c.DrawGlyph(ring(item.colour, 2.4), vg.Point{X: x + sample/2, Y: mid})
 		case barMark:
-			c.FillPolygon(item.colour,
-				[]vg.Point{{X: x, Y: mid - 1.25}, {X: x + sample, Y: mid - 1.25}, {X: x + sample, Y: mid + 1.25}, {X: x, Y: mid + 1.25}})
+			c.FillPolygon(item.colour, rectangle(x, mid-1.25, x+sample, mid+1.25))
 		case tickMark:
 			c.StrokeLine2(draw.LineStyle{Color: item.colour, Width: 1}, x+sample/2, mid-4, x+sample/2, mid+4)
 		}
@@ -282,6 +287,18 @@ func drawLegend(c draw.Canvas, y vg.Length, items []legendItem) vg.Length {
 		x += w + gap
 	}
 	return y - row - 3
+}
+
+func dot(c color.Color, radius vg.Length) draw.GlyphStyle {
+	return draw.GlyphStyle{Color: c, Radius: radius, Shape: draw.CircleGlyph{}}
+}
+
+func ring(c color.Color, radius vg.Length) draw.GlyphStyle {
+	return draw.GlyphStyle{Color: c, Radius: radius, Shape: draw.RingGlyph{}}
+}
+
+func rectangle(left, bottom, right, top vg.Length) []vg.Point {
+	return []vg.Point{{X: left, Y: bottom}, {X: right, Y: bottom}, {X: right, Y: top}, {X: left, Y: top}}
 }
 
 // dashed is the line style of expectations; measurements are solid.

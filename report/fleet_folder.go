@@ -3,7 +3,6 @@ package report
 import (
 	"context"
 	"io"
-	"path/filepath"
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
@@ -13,23 +12,12 @@ import (
 // fleet.json and cards.csv. It has the guarantees of [Write].
 func WriteFleetFolder(ctx context.Context, dir string, r *fleet.Result) error {
 	return writeFolder(dir, func(tmp string) error {
-		for _, f := range []struct {
-			name  string
-			write func(io.Writer) error
-		}{
+		return writeFiles(ctx, tmp, []folderFile{
 			{"index.html", func(w io.Writer) error { return newFleetPage(r).fleetHTML(w, newFleetData(r)) }},
 			{"report.md", func(w io.Writer) error { return WriteFleet(w, Markdown, r) }},
 			{"fleet.json", func(w io.Writer) error { return writeJSON(w, r) }},
 			{"cards.csv", func(w io.Writer) error { return WriteFleet(w, CSV, r) }},
-		} {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if err := writeFile(filepath.Join(tmp, f.name), f.write); err != nil {
-				return err
-			}
-		}
-		return nil
+		})
 	})
 }
 

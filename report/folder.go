@@ -155,10 +155,7 @@ func fill(ctx context.Context, dir string, in Input, images []Image) error {
 		// Markdown cannot show figures that exist only as PDF.
 		md.sections = slices.DeleteFunc(slices.Clone(p.sections), func(s section) bool { return len(s.figures) > 0 })
 	}
-	files := []struct {
-		name  string
-		write func(io.Writer) error
-	}{
+	files := []folderFile{
 		{"index.html", func(w io.Writer) error {
 			write := func(w io.Writer) error { return p.html(w, newInteractive(in)) }
 			if in.Compress {
@@ -167,19 +164,30 @@ func fill(ctx context.Context, dir string, in Input, images []Image) error {
 			return write(w)
 		}},
 		{"report.md", func(w io.Writer) error { return md.markdown(w, path) }},
-		{"findings.json", func(w io.Writer) error {
+		{"series.csv", func(w io.Writer) error { return WriteMedians(w, CSV, in.Meta, in.Series, in.Audit) }},
+	}
+	if in.Audit != nil {
+		files = append(files, folderFile{"findings.json", func(w io.Writer) error {
 			if in.answer() == nil {
 				return writeJSON(w, in.Audit.WithoutClean())
 			}
 			return writeJSON(w, judged(in.Audit, in.Answer))
-		}},
-		{"splits.json", func(w io.Writer) error { return writeJSON(w, in.Splits) }},
-		{"series.csv", func(w io.Writer) error { return WriteMedians(w, CSV, in.Meta, in.Series, in.Audit) }},
+		}})
 	}
+	if in.Splits != nil {
+		files = append(files, folderFile{"splits.json", func(w io.Writer) error { return writeJSON(w, in.Splits) }})
+	}
+	return writeFiles(ctx, dir, files)
+}
+
+// folderFile is a file of a folder.
+type folderFile struct {
+	name  string
+	write func(io.Writer) error
+}
+
+func writeFiles(ctx context.Context, dir string, files []folderFile) error {
 	for _, f := range files {
-		if f.name == "findings.json" && in.Audit == nil || f.name == "splits.json" && in.Splits == nil {
-			continue
-		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}

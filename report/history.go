@@ -118,7 +118,7 @@ type caseOfRun struct {
 	change *history.Change
 }
 
-var caseOfRunFields = []field.Field[caseOfRun]{
+var caseOfRunFields = field.Of([]field.Field[caseOfRun]{
 	{Name: "series", Head: "series", JSON: "-", Words: identityWords, Value: func(c caseOfRun) any { return c.of.Identity }},
 	{Name: "m", Head: "m", Kind: field.Count, JSON: "-", Words: rowMWords, Value: func(c caseOfRun) any { return c.of.M }},
 	{Name: "run", Head: "run", JSON: "-", Words: "the run file", Value: func(c caseOfRun) any { return c.run.Path }},
@@ -139,7 +139,7 @@ var caseOfRunFields = []field.Field[caseOfRun]{
 		}
 		return c.change.P
 	}},
-}
+})
 
 func historyMedianSheet(r *history.Result) Sheet {
 	var records []caseOfRun

@@ -233,8 +233,7 @@ func (l labels) draw(c draw.Canvas, top vg.Length) {
 		for _, m := range s.marks {
 			left, right := m.from, max(m.to, m.from+markWidth)
 			if left = max(left, drawn); right > left {
-				c.FillPolygon(ink,
-					[]vg.Point{{X: left, Y: foot}, {X: right, Y: foot}, {X: right, Y: foot + markHeight}, {X: left, Y: foot + markHeight}})
+				c.FillPolygon(ink, rectangle(left, foot, right, foot+markHeight))
 				drawn = right
 			}
 		}

@@ -281,12 +281,6 @@ func (p *PassProfile) sheet() Sheet {
 	return s
 }
 
-// outOf is a part of a whole; the raw value is the part.
-type outOf struct{ part, whole int }
-
-func (o outOf) Text() string { return fmt.Sprintf("%d of %d", o.part, o.whole) }
-func (o outOf) Raw() any     { return o.part }
-
 func prefillSheet(gains []TableGain) Sheet {
 	s := Sheet{Title: "Prompts with the table and without", Record: recordPrompt, Columns: []Column{
 		{Name: "kernel", Key: "kernel", Hoist: true}, {Name: "tokens", Key: "rows", Align: Right},
@@ -302,8 +296,9 @@ func prefillSheet(gains []TableGain) Sheet {
 		case g.Gain.Hi < 1:
 			verdict = word{"no", Bad}
 		}
-		s.Rows = append(s.Rows, []any{g.Kernel, g.Rows, outOf{g.Applied, g.Products}, g.Products, micros(g.PlainUS), micros(g.TableUS),
-			bounds{g.Gain, factor}, verdict})
+		applied := shown{text: fmt.Sprintf("%d of %d", g.Applied, g.Products), raw: g.Applied}
+		s.Rows = append(s.Rows, []any{g.Kernel, g.Rows, applied, g.Products, micros(g.PlainUS), micros(g.TableUS), bounds{g.Gain, factor},
+			verdict})
 	}
 	return s
 }

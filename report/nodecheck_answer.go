@@ -46,11 +46,5 @@ func (c *NodeCheck) verdict() string {
 func (c *NodeCheck) undecided() int { return c.count(fleet.Undecided) + c.count(fleet.Unjudged) }
 
 func (c *NodeCheck) count(v fleet.Verdict) int {
-	n := 0
-	for _, d := range c.Devices {
-		if d.Verdict == v {
-			n++
-		}
-	}
-	return n
+	return countOf(c.Devices, func(d fleet.Check) bool { return d.Verdict == v })
 }

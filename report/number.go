@@ -143,6 +143,16 @@ func count(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun
 }
 
+// countOf counts the elements that are so.
+func countOf[T any](all []T, so func(T) bool) (n int) {
+	for _, x := range all {
+		if so(x) {
+			n++
+		}
+	}
+	return n
+}
+
 // formatRaw prints the shortest number that reads back exactly.
 func formatRaw(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 

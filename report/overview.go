@@ -24,7 +24,7 @@ type seriesOverview struct {
 	best            Median  // the one with the highest MFU
 }
 
-var overviewFields = []field.Field[seriesOverview]{
+var overviewFields = field.Of([]field.Field[seriesOverview]{
 	seriesColumn(func(o seriesOverview) results.SeriesKey { return o.Key }),
 	{Name: "cases", Head: "cases", Kind: field.Count, JSON: "-", Words: "cases of the series",
 		Value: func(o seriesOverview) any { return len(o.Rows) }},
@@ -46,7 +46,7 @@ var overviewFields = []field.Field[seriesOverview]{
 		Value: func(o seriesOverview) any { return unlessNone(o.best.MFUAtClock) }},
 	{Name: "best_m", Head: "at m", Kind: field.Count, JSON: "-", Words: "the M of that row",
 		Value: func(o seriesOverview) any { return unlessZero(o.best.M) }},
-}
+})
 
 // overviewSheet has a row per series: the range of medians, the highest MFU, also relative to the peak at
 // that row's clock, and the number of samples.

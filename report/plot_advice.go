@@ -60,9 +60,7 @@ func plotPassTime(a *advice.Advice) *Figure {
 		legend: []legendItem{{"time of a pass", blue, lineMark}, {"95 % interval", alpha(blue, 0.22), areaMark},
 			{"sizes to capture", green, tickMark}},
 	}
-	if len(a.Skips) > 0 {
-		f.legend = append(f.legend, legendItem{"never worth running", vermillion, ringMark})
-	}
+	f.key(len(a.Skips) > 0, "never worth running", vermillion, ringMark)
 	f.draw = func(canvas draw.Canvas) {
 		lo, hi := math.Inf(1), 0.0
 		for _, p := range a.Passes {
@@ -75,7 +73,7 @@ func plotPassTime(a *advice.Advice) *Figure {
 		p.marks(a.Sizes.Captured, green, 8)
 		p.curve(passStrokes(p, a, func(v advice.Pass) stats.Interval { return interval(v.Seconds, 1e6*factor) }), blue, false)
 		for _, s := range a.Skips {
-			p.DrawGlyph(draw.GlyphStyle{Color: vermillion, Radius: 3, Shape: draw.RingGlyph{}}, p.at(float64(s.M), s.Seconds*1e6*factor))
+			p.DrawGlyph(ring(vermillion, 3), p.at(float64(s.M), s.Seconds*1e6*factor))
 		}
 	}
 	return f
@@ -87,16 +85,10 @@ func plotPassRate(a *advice.Advice) *Figure {
 		Alt:    fmt.Sprintf("Tokens a second of a pass of %s over M; the advised chunk is m%d.", a.Model, a.Chunk.M),
 		legend: []legendItem{{"tokens a second", blue, lineMark}, {"95 % interval", alpha(blue, 0.22), areaMark}},
 	}
-	if a.Chunk.M > 0 {
-		f.legend = append(f.legend, legendItem{fmt.Sprintf("advised chunk, m%d", a.Chunk.M), green, dotMark})
-	}
+	f.key(a.Chunk.M > 0, fmt.Sprintf("advised chunk, m%d", a.Chunk.M), green, dotMark)
 	usual := slices.ContainsFunc(a.Chunk.Usual, func(u advice.UsualChunk) bool { return u.Known })
-	if usual {
-		f.legend = append(f.legend, legendItem{"usual chunks", vermillion, ringMark})
-	}
-	if a.Chunk.LatencySeconds > 0 {
-		f.legend = append(f.legend, legendItem{fmt.Sprintf("passes of %s ms", bareMillis(a.Chunk.LatencySeconds)), muted, dashMark})
-	}
+	f.key(usual, "usual chunks", vermillion, ringMark)
+	f.key(a.Chunk.LatencySeconds > 0, fmt.Sprintf("passes of %s ms", bareMillis(a.Chunk.LatencySeconds)), muted, dashMark)
 	f.draw = func(canvas draw.Canvas) {
 		hi := 0.0
 		for _, p := range a.Passes {
@@ -119,13 +111,11 @@ func plotPassRate(a *advice.Advice) *Figure {
 		p.curve(passStrokes(p, a, func(v advice.Pass) stats.Interval { return v.TokensPerSecond }), blue, false)
 		for _, u := range a.Chunk.Usual {
 			if u.Known {
-				p.DrawGlyph(draw.GlyphStyle{Color: vermillion, Radius: 3, Shape: draw.RingGlyph{}},
-					p.at(float64(u.M), u.TokensPerSecond.Mid))
+				p.DrawGlyph(ring(vermillion, 3), p.at(float64(u.M), u.TokensPerSecond.Mid))
 			}
 		}
 		if a.Chunk.M > 0 {
-			p.DrawGlyph(draw.GlyphStyle{Color: green, Radius: 3, Shape: draw.CircleGlyph{}},
-				p.at(float64(a.Chunk.M), a.Chunk.TokensPerSecond.Mid))
+			p.DrawGlyph(dot(green, 3), p.at(float64(a.Chunk.M), a.Chunk.TokensPerSecond.Mid))
 		}
 	}
 	return f

@@ -72,9 +72,7 @@ func PlotDrift(sentinels []results.Sample, cases map[int64]results.Case, machine
 			name = c.String()
 		}
 		// The palette has seven colors; more sentinels share them.
-		if i < len(curveColours) {
-			f.legend = append(f.legend, legendItem{name, curveColours[i], lineMark})
-		}
+		f.key(i < len(curveColours), name, curveColours[i%len(curveColours)], lineMark)
 	}
 	if len(ids) > 0 {
 		if n := medianSpan(len(byCase[ids[0]])); n > 0 {
@@ -82,10 +80,7 @@ func PlotDrift(sentinels []results.Sample, cases map[int64]results.Case, machine
 				"  ·  ")
 		}
 	}
-	if bound > 0 {
-		f.legend = append(f.legend,
-			legendItem{fmt.Sprintf("bound, a run that drifts by %s is invalid", formatShare(bound)), vermillion, dashMark})
-	}
+	f.key(bound > 0, fmt.Sprintf("bound, a run that drifts by %s is invalid", formatShare(bound)), vermillion, dashMark)
 	f.draw = func(c draw.Canvas) {
 		name, at := wallTime(sentinels)
 		last := 1.0
@@ -166,7 +161,7 @@ func (p *panel) readings(values []timed, factor float64, c color.NRGBA, joined b
 		}
 		at := p.at(v.at*factor, v.value)
 		if taken.take(at, 1) {
-			p.DrawGlyph(draw.GlyphStyle{Color: alpha(c, 0.45), Radius: radius, Shape: draw.CircleGlyph{}}, at)
+			p.DrawGlyph(dot(alpha(c, 0.45), radius), at)
 		}
 	}
 	if !joined || len(values) < 2 {
@@ -255,9 +250,7 @@ func PlotClocks(samples []results.Sample, machine string) *Figure {
 		Alt: fmt.Sprintf("Clock, power and temperature of %s over wall time, as far as they are known.", count(len(samples), "block")),
 	}
 	f.legend = []legendItem{{"one block", alpha(colours[0], 0.45), dotMark}, {"running median", colours[0], lineMark}}
-	if len(throttled) > 0 {
-		f.legend = append(f.legend, legendItem{"throttled", orange, tickMark})
-	}
+	f.key(len(throttled) > 0, "throttled", orange, tickMark)
 	f.draw = func(c draw.Canvas) {
 		// Only the lowest panel labels the time axis, so it is higher.
 		const gap, foot = 4, 24

@@ -76,8 +76,7 @@ func (c *Curve) bars(p *panel) {
 				continue
 			}
 			left, right := c.spanOf(p, f.FromM, f.ToM)
-			p.FillPolygon(barColour(rule),
-				[]vg.Point{{X: left, Y: top - height}, {X: right, Y: top - height}, {X: right, Y: top}, {X: left, Y: top}})
+			p.FillPolygon(barColour(rule), rectangle(left, top-height, right, top))
 			drawn = true
 		}
 		if drawn {
@@ -173,8 +172,7 @@ func (c *Curve) shade(p *panel) {
 			if r.to <= from {
 				continue
 			}
-			p.FillPolygon(findingColour(s),
-				[]vg.Point{{X: from, Y: p.Min.Y}, {X: r.to, Y: p.Min.Y}, {X: r.to, Y: p.Max.Y}, {X: from, Y: p.Max.Y}})
+			p.FillPolygon(findingColour(s), rectangle(from, p.Min.Y, r.to, p.Max.Y))
 			covered = r.to
 		}
 	}

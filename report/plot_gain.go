@@ -36,9 +36,7 @@ func PlotGain(key results.SeriesKey, rows []rules.SplitRow, machine string) *Fig
 	}
 	f.legend = []legendItem{{"predicted", sky, ringMark}}
 	for _, o := range []outcome{doesPay, doesNotPay, unsteady} {
-		if outcomes[o] {
-			f.legend = append(f.legend, legendItem{"executed, " + string(o), o.colour(), dotMark})
-		}
+		f.key(outcomes[o], "executed, "+string(o), o.colour(), dotMark)
 	}
 	f.legend = append(f.legend, legendItem{"no gain", muted, dashMark})
 	f.draw = func(c draw.Canvas) { drawGain(c, key.Subject, own) }
@@ -112,7 +110,7 @@ func drawGain(canvas draw.Canvas, of kernels.Subject, rows []rules.SplitRow) {
 		}
 		at := p.at(float64(r.M), g)
 		if taken.take(at, radius) {
-			p.DrawGlyph(draw.GlyphStyle{Color: sky, Radius: radius, Shape: draw.RingGlyph{}}, at)
+			p.DrawGlyph(ring(sky, radius), at)
 		}
 	}
 	for _, r := range rows {
@@ -128,6 +126,6 @@ func drawGain(canvas draw.Canvas, of kernels.Subject, rows []rules.SplitRow) {
 			p.StrokeLine2(line, at.X-2.5, bottom, at.X+2.5, bottom)
 			p.StrokeLine2(line, at.X-2.5, top, at.X+2.5, top)
 		}
-		p.DrawGlyph(draw.GlyphStyle{Color: c, Radius: 2.4, Shape: draw.CircleGlyph{}}, at)
+		p.DrawGlyph(dot(c, 2.4), at)
 	}
 }

@@ -73,7 +73,7 @@ func (p *panel) curve(strokes []stroke, c color.NRGBA, stepped bool) {
 	if len(strokes) == 1 {
 		s := strokes[0]
 		p.StrokeLine2(draw.LineStyle{Color: alpha(c, 0.5), Width: 1}, s.x, s.lo, s.x, s.hi)
-		p.DrawGlyph(draw.GlyphStyle{Color: c, Radius: 2.5, Shape: draw.CircleGlyph{}}, vg.Point{X: s.x, Y: s.mid})
+		p.DrawGlyph(dot(c, 2.5), vg.Point{X: s.x, Y: s.mid})
 		return
 	}
 	var upper, lower, line []vg.Point
@@ -106,7 +106,7 @@ func (p *panel) curve(strokes []stroke, c color.NRGBA, stepped bool) {
 	// Mark the rows if there are few: the line between them is not measured.
 	if len(strokes) <= 60 && !stepped {
 		for _, s := range strokes {
-			p.DrawGlyph(draw.GlyphStyle{Color: c, Radius: 1.9, Shape: draw.CircleGlyph{}}, vg.Point{X: s.x, Y: s.mid})
+			p.DrawGlyph(dot(c, 1.9), vg.Point{X: s.x, Y: s.mid})
 		}
 	}
 }

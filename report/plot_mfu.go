@@ -20,21 +20,10 @@ func PlotMFU(c Curve, machine string) *Figure {
 		Name: fileName("mfu " + SeriesText(c.Key) + c.suffix()), Title: SeriesText(c.Key) + " — MFU over M", Subtitle: subtitle(machine, c),
 		Alt: fmt.Sprintf("MFU over M of %s: %s, %s.", SeriesText(c.Key), count(len(c.Rows), "row"), count(len(c.Findings), "finding")),
 	}
-	gathered := len(c.Rows) > maxStrokes
 	name := c.atClock("MFU", ", times")
-	f.legend = []legendItem{{name, blue, lineMark}}
-	if c.hasIntervals() {
-		f.legend = append(f.legend, legendItem{"confidence interval", alpha(blue, 0.22), areaMark})
-	}
-	if gathered {
-		f.legend = []legendItem{{name + ", median of neighbouring rows", blue, lineMark}, {"their range", alpha(blue, 0.22), areaMark}}
-	}
-	if c.adjusted() {
-		f.legend = append(f.legend, legendItem{"MFU as observed", observedColour, lineMark})
-	}
-	if c.scaled() {
-		f.legend = append(f.legend, legendItem{"MFU at the clock of each row", green, lineMark})
-	}
+	c.lineLegend(f, name, name)
+	f.key(c.adjusted(), "MFU as observed", observedColour, lineMark)
+	f.key(c.scaled(), "MFU at the clock of each row", green, lineMark)
 	expects, verdicts := false, map[rules.Verdict]bool{}
 	for _, r := range c.Rows {
 		expects = expects || r.Expected > 0
@@ -42,15 +31,11 @@ func PlotMFU(c Curve, machine string) *Figure {
 	}
 	if expects {
 		f.legend = append(f.legend, legendItem{"reference: best of comparable smaller M", muted, lineMark})
-		if c.Threshold > 0 && c.Threshold < 1 {
-			f.legend = append(f.legend, legendItem{fmt.Sprintf("expected, %v of it", c.Threshold), muted, dashMark})
-		}
+		f.key(c.Threshold > 0 && c.Threshold < 1, fmt.Sprintf("expected, %v of it", c.Threshold), muted, dashMark)
 	}
 	f.legend = append(f.legend, c.findingLegend()...)
 	for _, v := range openVerdicts {
-		if verdicts[v.verdict] {
-			f.legend = append(f.legend, legendItem{string(v.verdict) + " row", v.colour, tickMark})
-		}
+		f.key(verdicts[v.verdict], string(v.verdict)+" row", v.colour, tickMark)
 	}
 	f.draw = func(canvas draw.Canvas) { c.drawMFU(canvas) }
 	return f

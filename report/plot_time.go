@@ -29,13 +29,7 @@ func PlotTime(c Curve, machine string, boundaries []Boundary) *Figure {
 		Alt:      fmt.Sprintf("Time of a launch over M of %s, %s.", SeriesText(c.Key), count(len(c.Rows), "row")),
 	}
 	name := c.atClock("time", "")
-	f.legend = []legendItem{{name + ", median", blue, lineMark}}
-	if c.hasIntervals() {
-		f.legend = append(f.legend, legendItem{"confidence interval", alpha(blue, 0.22), areaMark})
-	}
-	if len(c.Rows) > maxStrokes {
-		f.legend = []legendItem{{name + ", median of neighbouring rows", blue, lineMark}, {"their range", alpha(blue, 0.22), areaMark}}
-	}
+	c.lineLegend(f, name+", median", name)
 	if c.Peak.FLOPS > 0 {
 		name := "least time at " + formatOps(c.Peak.FLOPS, c.Peak.DType)
 		if memory := formatRate(c.Bandwidth.Rate, "B/s"); c.Peak.Memory.Rate > 0 {

@@ -90,7 +90,7 @@ func fileNotes(files []importing.Imported) []Note {
 	return out
 }
 
-var formatFields = []field.Field[importing.ImportFormat]{
+var formatFields = field.Of([]field.Field[importing.ImportFormat]{
 	{Name: "format", Head: "format", JSON: "-", Words: "its name", Value: func(f importing.ImportFormat) any { return code(f.Name) }},
 	{Name: "holds", Head: "holds", JSON: "-", Words: "the records of such a file",
 		Value: func(f importing.ImportFormat) any { return f.Holds }},
@@ -100,7 +100,7 @@ var formatFields = []field.Field[importing.ImportFormat]{
 		Value: func(f importing.ImportFormat) any { return f.Reads }},
 	{Name: "leaves_out", Head: "leaves out", JSON: "-", Flex: true, Words: "the skipped rows",
 		Value: func(f importing.ImportFormat) any { return f.LeavesOut }},
-}
+})
 
 // WriteFormats prints the formats that an import reads.
 func WriteFormats(w io.Writer, f Format, formats []importing.ImportFormat) error {

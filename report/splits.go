@@ -144,13 +144,7 @@ func savingText(s rules.Saving) string {
 func trimmed(ms float64) string { return strconv.FormatFloat(ms, 'g', 3, 64) }
 
 func paying(rows []rules.SplitRow) int {
-	n := 0
-	for _, r := range rows {
-		if r.Pays {
-			n++
-		}
-	}
-	return n
+	return countOf(rows, func(r rules.SplitRow) bool { return r.Pays })
 }
 
 const mostRanges = 6

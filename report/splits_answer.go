@@ -62,13 +62,7 @@ func splitsCount(s *rules.SplitsResult) string {
 }
 
 func countExecuted(rows []rules.SplitRow) int {
-	n := 0
-	for _, r := range rows {
-		if r.Executed {
-			n++
-		}
-	}
-	return n
+	return countOf(rows, func(r rules.SplitRow) bool { return r.Executed })
 }
 
 // bestRemedy is the remedy with the largest gain that pays for an engine's kernel, or nil.

@@ -16,18 +16,16 @@ func (s *Sheet) column(key string) *Column {
 	return &s.Columns[i]
 }
 
-type seenCell rules.SeenIn
-
-func (c seenCell) Text() string {
-	switch rules.SeenIn(c) {
+func seenCell(in rules.SeenIn) Cell {
+	c := shown{text: string(in), raw: string(in)}
+	switch in {
 	case rules.SeenAtClock:
-		return "one clock only"
+		c.text = "one clock only"
 	case rules.SeenSustained:
-		return "sustained only"
+		c.text = "sustained only"
 	}
-	return string(c)
+	return c
 }
-func (c seenCell) Raw() any { return string(c) }
 
 func sustainedNotes(a *rules.Audit) []Note {
 	ran := 0

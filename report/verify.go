@@ -44,13 +44,13 @@ func NewVerification(path string, t *table.Table, differences []results.FactorDi
 	return v
 }
 
-var conditionFields = []field.Field[results.FactorDiff]{
+var conditionFields = field.Of([]field.Field[results.FactorDiff]{
 	{Name: "condition", Head: "condition", JSON: "-", Words: "the condition that the table was measured on",
 		Value: func(d results.FactorDiff) any { return d.Name }},
 	{Name: "table", Head: "table", JSON: "-", Words: "its value in the table", Value: func(d results.FactorDiff) any { return d.A }},
 	{Name: "here", Head: "this machine", JSON: "-", Words: "its value here",
 		Value: func(d results.FactorDiff) any { return orUnknown(d.B) }},
-}
+})
 
 var rowCheckFields = field.Of([]field.Field[rules.RowCheck]{
 	{Name: "series", Head: "series", Words: "the product of the entry"},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/report/query"
+	"github.com/gemmaudit/gemmaudit/results/field"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/explain"
 )
@@ -126,7 +127,7 @@ func explained(name string, width int) (string, error) {
 // explainedColumn returns the meanings of a column of tables, CSV or JSON; empty if no table has it.
 func explainedColumn(name string, width int) string {
 	var out []string
-	for _, c := range report.ColumnWords() {
+	for _, c := range field.Words() {
 		if c.Meaning == "" || !strings.EqualFold(c.Head, name) && !strings.EqualFold(c.Name, name) {
 			continue
 		}

@@ -87,11 +87,20 @@ func (f Field[T]) Type() Kind {
 	return Text
 }
 
-// Of gives fields without a Value that of the record in JSON: what its struct calls by the field's JSON path, or
+// Word explains a field: its name in CSV and JSON, its header in tables, empty if only CSV and JSON have it.
+type Word struct{ Name, Head, Meaning string }
+
+var words []Word
+
+// Words explains the fields that [Of] declared.
+func Words() []Word { return words }
+
+// Of declares fields. Those without a Value get that of the record in JSON: what its struct calls by the field's JSON path, or
 // nil for a number that JSON leaves out. Each value copies the record, so long tables declare their own. It
 // panics if JSON has no such field.
 func Of[T any](fields []Field[T]) []Field[T] {
 	for i, f := range fields {
+		words = append(words, Word{f.Name, f.Head, f.Words})
 		if f.Value != nil {
 			continue
 		}

@@ -10,81 +10,32 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// The columns read: texts, then integers, then figures.
-const (
-	wordDevice = iota
-	wordKernel
-	wordDType
-	wordPhase
-	wordThrottle
-	wordRegime
-	wordParts
-	wordOperation
-	wordLayout
-	wordDims
-	wordOperands
-	wordRun
-	wordHost
-	wordCard
-	wordLabels
-	wordModel
-	wordCeilings
-	wordsRead
-)
-
-const (
-	countM = iota
-	countN
-	countK
-	countRound
-	countSeq
-	countStarted
-	countThreads
-	countPadTo
-	countInside
-	countsRead
-)
-
-const (
-	figureUS = iota
-	figureClock
-	figurePower
-	figureTemp
-	figuresRead
-)
-
-var (
-	wordColumns = [wordsRead]string{"device", "kernel", "dtype", "phase", "throttle", "regime", "parts", "operation", "layout", "dims",
-		"operands",
-		"run", "host", "card", "labels", "device_name", "ceilings"}
-	countColumns = [countsRead]string{"m", "n", "k", "round", "seq", "started", "threads", "pad_to", "pack_inside"}
-	figureNames  = [figuresRead]string{"us", "clock_mhz", "power_w", "temp_c"}
-)
-
-// words are a column's texts, numbered; lines hold the number.
-type words struct {
-	numbers map[string]int32
-	text    []string
-	last    int32
-	most    int // bytes per text
+// parquetLine is a line as it is read. Texts are numbers in the reader's list of them.
+type parquetLine struct {
+	parquetCase
+	phase, throttle, parts, card, model, ceilings int32
+	round, seq, started, padTo, packs             int64
+	us, clock, power, temp                        float64
 }
 
-// number returns a text's number; 0 is the empty text.
-func (w *words) number(text []byte) (int32, error) {
-	if w.last < int32(len(w.text)) && w.text[w.last] == string(text) {
-		return w.last, nil
-	}
-	n, ok := w.numbers[string(text)]
-	if !ok {
+// texts are the distinct texts of a file; 0 is the empty one.
+type texts struct {
+	numbers map[string]int32
+	list    []string
+}
+
+// number returns the number of a text of at most most bytes.
+func (t *texts) number(text []byte, most int) (int32, error) {
+	n, ok := t.numbers[string(text)]
+	if !ok || len(text) > most {
 		s := string(text)
-		if err := results.CheckText(s, w.most); err != nil {
+		if err := results.CheckText(s, most); err != nil {
 			return 0, err
 		}
-		n = int32(len(w.text))
-		w.numbers[s] = n
-		w.text = append(w.text, s)
+		n = int32(len(t.list))
+		t.numbers[s] = n
+		t.list = append(t.list, s)
 	}
-	w.last = n
 	return n, nil
 }
 
@@ -107,12 +58,12 @@ func columnPlaces(header []string) (names []string, at map[string]int, err error
 	return names, at, nil
 }
 
-// columns lists the known columns of the file, which decode into the reader's lists.
+// columns lists the known columns of the file, which decode into the reader's lines.
 func (r *parquetReader) columns(f *File) (out []Column, err error) {
 	names := slices.Clone(f.Names())
 	for i, name := range names {
 		if name == oldStarted {
-			names[i] = countColumns[countStarted]
+			names[i] = "started"
 		}
 	}
 	_, places, err := columnPlaces(names)
@@ -124,48 +75,72 @@ func (r *parquetReader) columns(f *File) (out []Column, err error) {
 			return nil, fmt.Errorf("the Parquet file has no column %s: it is no export of samples", name)
 		}
 	}
-	add := func(name string, take func(i int, v parquet.Value) error) {
+	add := func(name string, take func(l *parquetLine, v parquet.Value) error) {
 		if at, ok := places[name]; ok {
-			out = append(out, Column{Name: name, At: at, Take: take})
+			out = append(out, Column{Name: name, At: at, Take: func(i int, v parquet.Value) error { return take(&r.lines[i], v) }})
 		}
 	}
-	for i, name := range wordColumns {
-		w := &r.words[i]
-		*w = words{numbers: map[string]int32{"": 0}, text: []string{""}, most: results.MaxText}
-		if i == wordCeilings || i == wordLabels { // JSON
-			w.most = mostWordBytes
-		}
-		r.word[i] = make([]int32, parquetRows)
-		add(name, func(k int, v parquet.Value) (err error) {
-			r.word[i][k], err = w.value(v)
+	text := func(name string, most int, of func(l *parquetLine) *int32) {
+		last := int32(0) // of the previous line
+		add(name, func(l *parquetLine, v parquet.Value) (err error) {
+			switch kind := v.Kind(); {
+			case v.IsNull():
+				*of(l) = 0
+				return nil
+			case kind != parquet.ByteArray && kind != parquet.FixedLenByteArray:
+				return fmt.Errorf("holds %v, expected text", kind)
+			}
+			if b := v.ByteArray(); string(b) != r.texts.list[last] {
+				last, err = r.texts.number(b, most)
+			}
+			*of(l) = last
 			return err
 		})
 	}
-	for i, name := range countColumns {
-		r.count[i] = make([]int64, parquetRows)
-		add(name, func(k int, v parquet.Value) (err error) {
-			r.count[i][k], err = wholeNumber(v)
+	word := func(name string, of func(l *parquetLine) *int32) { text(name, results.MaxText, of) }
+	count := func(name string, of func(l *parquetLine) *int64) {
+		add(name, func(l *parquetLine, v parquet.Value) (err error) {
+			*of(l), err = wholeNumber(v)
 			return err
 		})
 	}
-	for i, name := range figureNames {
-		r.figure[i] = make([]float64, parquetRows)
-		add(name, func(k int, v parquet.Value) (err error) {
-			r.figure[i][k], err = figure(v)
+	number := func(name string, of func(l *parquetLine) *float64) {
+		add(name, func(l *parquetLine, v parquet.Value) (err error) {
+			*of(l), err = figure(v)
 			return err
 		})
 	}
+	word("device", func(l *parquetLine) *int32 { return &l.device })
+	word("kernel", func(l *parquetLine) *int32 { return &l.kernel })
+	word("dtype", func(l *parquetLine) *int32 { return &l.dtype })
+	word("phase", func(l *parquetLine) *int32 { return &l.phase })
+	word("throttle", func(l *parquetLine) *int32 { return &l.throttle })
+	word("regime", func(l *parquetLine) *int32 { return &l.regime })
+	word("parts", func(l *parquetLine) *int32 { return &l.parts })
+	word("operation", func(l *parquetLine) *int32 { return &l.operation })
+	word("layout", func(l *parquetLine) *int32 { return &l.layout })
+	word("dims", func(l *parquetLine) *int32 { return &l.dims })
+	word("operands", func(l *parquetLine) *int32 { return &l.operands })
+	word("run", func(l *parquetLine) *int32 { return &l.run })
+	word("host", func(l *parquetLine) *int32 { return &l.host })
+	word("card", func(l *parquetLine) *int32 { return &l.card })
+	text("labels", mostWordBytes, func(l *parquetLine) *int32 { return &l.labels })
+	word("device_name", func(l *parquetLine) *int32 { return &l.model })
+	text("ceilings", mostWordBytes, func(l *parquetLine) *int32 { return &l.ceilings })
+	count("m", func(l *parquetLine) *int64 { return &l.m })
+	count("n", func(l *parquetLine) *int64 { return &l.n })
+	count("k", func(l *parquetLine) *int64 { return &l.k })
+	count("round", func(l *parquetLine) *int64 { return &l.round })
+	count("seq", func(l *parquetLine) *int64 { return &l.seq })
+	count("started", func(l *parquetLine) *int64 { return &l.started })
+	count("threads", func(l *parquetLine) *int64 { return &l.threads })
+	count("pad_to", func(l *parquetLine) *int64 { return &l.padTo })
+	count("pack_inside", func(l *parquetLine) *int64 { return &l.packs })
+	number("us", func(l *parquetLine) *float64 { return &l.us })
+	number("clock_mhz", func(l *parquetLine) *float64 { return &l.clock })
+	number("power_w", func(l *parquetLine) *float64 { return &l.power })
+	number("temp_c", func(l *parquetLine) *float64 { return &l.temp })
 	return out, nil
-}
-
-func (w *words) value(v parquet.Value) (int32, error) {
-	switch {
-	case v.IsNull():
-		return 0, nil
-	case v.Kind() == parquet.ByteArray || v.Kind() == parquet.FixedLenByteArray:
-		return w.number(v.ByteArray())
-	}
-	return 0, fmt.Errorf("holds %v, expected text", v.Kind())
 }
 
 func wholeNumber(v parquet.Value) (int64, error) {

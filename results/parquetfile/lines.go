@@ -37,54 +37,43 @@ type exportedCase struct {
 	sustained []results.Sample
 }
 
-func (r *parquetReader) line(k int) error {
-	word := func(i int) string { return r.words[i].text[r.word[i][k]] }
-	phase := results.Phase(word(wordPhase))
+func (r *parquetReader) line(l *parquetLine) error {
+	text := r.texts.list
+	phase := results.Phase(cmp.Or(text[l.phase], string(results.PhaseSweep)))
 	switch phase {
-	case "", results.PhaseSweep:
-		phase = results.PhaseSweep
-	case results.PhaseSentinel, results.PhaseSustained:
+	case results.PhaseSweep, results.PhaseSentinel, results.PhaseSustained:
 	default:
 		return nil
 	}
-	if word(wordParts) != "" || r.count[countPadTo][k] != 0 {
+	if l.parts != 0 || l.padTo != 0 {
 		return nil
 	}
-	id := parquetCase{
-		parquetRun: parquetRun{r.word[wordRun][k], r.word[wordHost][k], r.word[wordLabels][k]},
-		device:     r.word[wordDevice][k], kernel: r.word[wordKernel][k], dtype: r.word[wordDType][k], regime: r.word[wordRegime][k],
-		operation: r.word[wordOperation][k], layout: r.word[wordLayout][k], dims: r.word[wordDims][k], operands: r.word[wordOperands][k],
-		m: r.count[countM][k], n: r.count[countN][k], k: r.count[countK][k], threads: r.count[countThreads][k],
-		inside: r.count[countInside][k] != 0,
-	}
-	c := r.cases[id]
+	l.inside = l.packs != 0
+	c := r.cases[l.parquetCase]
 	if c == nil {
 		var err error
-		if c, err = r.newCase(id, word); err != nil {
+		if c, err = r.newCase(l); err != nil {
 			return err
 		}
 	}
-	if text := word(wordCeilings); text != "" {
+	if l.ceilings != 0 {
 		if _, known := c.run.Meta.Ceilings[c.c.Device]; !known {
-			at := r.word[wordCeilings][k]
-			rates, decoded := r.rates[at]
+			rates, decoded := r.rates[l.ceilings]
 			if !decoded {
-				err := results.DecodeJSON(text, &rates)
+				err := results.DecodeJSON(text[l.ceilings], &rates)
 				if err == nil {
 					err = results.CheckCeilings(rates)
 				}
 				if err != nil {
 					return fmt.Errorf("ceilings of device %.40q: %w", c.c.Device, err)
 				}
-				r.rates[at] = rates
+				r.rates[l.ceilings] = rates
 			}
 			c.run.Meta.Ceilings[c.c.Device] = rates
 		}
 	}
-	s := results.Sample{CaseID: c.c.ID, Phase: phase, Round: int(r.count[countRound][k]), Seq: r.count[countSeq][k],
-		StartedUnixMicro: r.count[countStarted][k], Launches: 1,
-		US: r.figure[figureUS][k], ClockMHz: r.figure[figureClock][k], PowerW: r.figure[figurePower][k], TempC: r.figure[figureTemp][k],
-		Throttle: kernels.Throttle(word(wordThrottle))}
+	s := results.Sample{CaseID: c.c.ID, Phase: phase, Round: int(l.round), Seq: l.seq, StartedUnixMicro: l.started, Launches: 1,
+		US: l.us, ClockMHz: l.clock, PowerW: l.power, TempC: l.temp, Throttle: kernels.Throttle(text[l.throttle])}
 	if err := s.Check(); err != nil {
 		return fmt.Errorf("%v: %w", s, err)
 	}
@@ -99,14 +88,15 @@ func (r *parquetReader) line(k int) error {
 	return nil
 }
 
-func (r *parquetReader) newCase(id parquetCase, word func(int) string) (*exportedCase, error) {
+func (r *parquetReader) newCase(l *parquetLine) (*exportedCase, error) {
+	id, text := l.parquetCase, r.texts.list
 	run := r.runs[id.parquetRun]
 	if run == nil {
-		labels, err := results.DecodeLabels(word(wordLabels))
+		labels, err := results.DecodeLabels(text[l.labels])
 		if err != nil {
 			return nil, err
 		}
-		run = &exportedRun{ExportedRun: ExportedRun{Run: word(wordRun), Host: word(wordHost), Labels: labels, Cards: map[string]string{},
+		run = &exportedRun{ExportedRun: ExportedRun{Run: text[l.run], Host: text[l.host], Labels: labels, Cards: map[string]string{},
 			Meta: r.meta}, keys: map[results.SeriesKey]int{},
 			devices: map[string]bool{}}
 		run.Meta.Ceilings = map[string]kernels.Ceilings{}
@@ -126,15 +116,15 @@ func (r *parquetReader) newCase(id parquetCase, word func(int) string) (*exporte
 		r.order = append(r.order, run)
 	}
 	c := results.Case{ID: int64(len(r.caseOf)) + 1, M: int(id.m),
-		SeriesKey: results.SeriesKey{Device: word(wordDevice), Kernel: word(wordKernel),
-			Regime: results.Regime(word(wordRegime)), Threads: int(id.threads), PackInside: id.inside}}
-	if err := exportedSubject(&c.Subject, id, word); err != nil {
+		SeriesKey: results.SeriesKey{Device: text[l.device], Kernel: text[l.kernel],
+			Regime: results.Regime(text[l.regime]), Threads: int(id.threads), PackInside: id.inside}}
+	if err := exportedSubject(&c.Subject, id, text); err != nil {
 		return nil, err
 	}
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	if card := word(wordCard); card != "" {
+	if card := text[l.card]; card != "" {
 		run.Cards[c.Device] = card
 	}
 	if !run.devices[c.Device] {
@@ -144,7 +134,7 @@ func (r *parquetReader) newCase(id parquetCase, word func(int) string) (*exporte
 		run.devices[c.Device] = true
 		devices := &run.Meta.Fingerprint.Devices
 		*devices = append(*devices,
-			kernels.Spec{ID: c.Device, Kind: kernels.KindOf(c.Device), Name: cmp.Or(word(wordModel), c.Device), UUID: word(wordCard)})
+			kernels.Spec{ID: c.Device, Kind: kernels.KindOf(c.Device), Name: cmp.Or(text[l.model], c.Device), UUID: text[l.card]})
 	}
 	out := &exportedCase{run: run, c: c}
 	r.cases[id] = out
@@ -152,19 +142,19 @@ func (r *parquetReader) newCase(id parquetCase, word func(int) string) (*exporte
 	return out, nil
 }
 
-func exportedSubject(s *kernels.Subject, id parquetCase, word func(int) string) (err error) {
-	if name := word(wordOperation); name != "" {
+func exportedSubject(s *kernels.Subject, id parquetCase, texts []string) (err error) {
+	if name := texts[id.operation]; name != "" {
 		if s.Operation, err = kernels.ParseOperation(name); err != nil {
 			return err
 		}
 	}
-	if s.DType, err = kernels.ParseDType(word(wordDType)); err != nil {
+	if s.DType, err = kernels.ParseDType(texts[id.dtype]); err != nil {
 		return err
 	}
 	if s.Operation.IsDefault() {
 		s.N, s.K = int(id.n), int(id.k)
 	}
-	if text := word(wordDims); text != "" {
+	if text := texts[id.dims]; text != "" {
 		var dims map[string]int
 		if err := results.DecodeJSON(text, &dims); err != nil {
 			return fmt.Errorf("dims %.80q: expected a JSON object of whole numbers", text)
@@ -173,12 +163,12 @@ func exportedSubject(s *kernels.Subject, id parquetCase, word func(int) string) 
 			*d.In(&s.Dims) = dims[d.Name]
 		}
 	}
-	if text := word(wordLayout); text != "" {
+	if text := texts[id.layout]; text != "" {
 		if s.Layout, err = kernels.ParseLayout(text); err != nil {
 			return err
 		}
 	}
-	if text := word(wordOperands); text != "" {
+	if text := texts[id.operands]; text != "" {
 		if err := results.ReadOperands(text, s); err != nil {
 			return fmt.Errorf("operands %.80q: expected a JSON object of operands", text)
 		}

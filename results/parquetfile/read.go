@@ -51,7 +51,8 @@ func ReadParquet(path string) (found []ExportedRun, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &parquetReader{runs: map[parquetRun]*exportedRun{}, cases: map[parquetCase]*exportedCase{}, rates: map[int32]kernels.Ceilings{}}
+	r := &parquetReader{texts: texts{map[string]int32{"": 0}, []string{""}}, lines: make([]parquetLine, parquetRows),
+		runs: map[parquetRun]*exportedRun{}, cases: map[parquetCase]*exportedCase{}, rates: map[int32]kernels.Ceilings{}}
 	if _, ok := f.file.Lookup(export.KeyExport); ok {
 		if r.meta, _, err = export.ExportedMeta(f.file.Lookup); err != nil {
 			return nil, f.damaged(err)
@@ -62,8 +63,8 @@ func ReadParquet(path string) (found []ExportedRun, err error) {
 		return nil, &results.FormatError{Path: path, Reason: err.Error(), Hint: exportHint}
 	}
 	err = f.Read(columns, func(n int) error {
-		for k := range n {
-			if err := r.line(k); err != nil {
+		for i := range n {
+			if err := r.line(&r.lines[i]); err != nil {
 				return err
 			}
 		}
@@ -77,16 +78,13 @@ func ReadParquet(path string) (found []ExportedRun, err error) {
 
 type parquetReader struct {
 	meta   results.Meta
-	words  [wordsRead]words
+	texts  texts
+	lines  []parquetLine // a batch
 	runs   map[parquetRun]*exportedRun
 	order  []*exportedRun
 	cases  map[parquetCase]*exportedCase
 	caseOf []*exportedCase
-	rates  map[int32]kernels.Ceilings // by the text's number
+	rates  map[int32]kernels.Ceilings // by text
 	// devices is the count limited by mostParquetDevices.
 	devices int
-
-	word   [wordsRead][]int32
-	count  [countsRead][]int64
-	figure [figuresRead][]float64
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // readHipBLASLt reads hipblaslt-bench. A solution's name may follow its row on a separate line.
-func readHipBLASLt(in io.Reader, take func(Row) error) error {
+func readHipBLASLt(in io.Reader, take taker) error {
 	var rows []Row
 	err := readTable(in, []string{"transa", "hipblaslt-gflops"}, collect(&rows), func(t *table) (Row, error) {
 		r, err := benchRow(t, "hipblaslt")
@@ -37,7 +37,7 @@ func readHipBLASLt(in io.Reader, take func(Row) error) error {
 
 // readRocBLAS reads rocblas-bench, which prints a header before each row, with columns that depend on the
 // function.
-func readRocBLAS(in io.Reader, take func(Row) error) error {
+func readRocBLAS(in io.Reader, take taker) error {
 	return readTable(in, []string{"rocblas-gflops", "us"}, take, func(t *table) (Row, error) {
 		if !hasAll(t.names, []string{"transa", "transb", "m", "n", "k"}) {
 			return Row{}, errFunction
@@ -52,24 +52,9 @@ func benchRow(t *table, kernel string) (Row, error) {
 		return r, errGrouped
 	}
 	c := columnMajor{transA: t.cell("transa"), transB: t.cell("transb")}
-	var err error
-	if c.m, c.n, c.k, err = t.sizes(); err != nil {
-		return r, err
-	}
-	for _, d := range []struct {
-		to    *int
-		names []string
-	}{
-		{&c.lda, []string{"lda"}}, {&c.ldb, []string{"ldb"}}, {&c.ldc, []string{"ldc"}}, {&c.batch, []string{"batch_count"}},
-	} {
-		if *d.to, err = t.count(0, d.names...); err != nil {
-			return r, err
-		}
-	}
-	ldd, err := t.count(0, "ldd")
-	if err != nil {
-		return r, err
-	}
+	c.m, c.n, c.k = t.sizes()
+	c.lda, c.ldb, c.ldc, c.batch = t.count(0, "lda"), t.count(0, "ldb"), t.count(0, "ldc"), t.count(0, "batch_count")
+	ldd := t.count(0, "ldd")
 	if c.batch > 1 {
 		for _, stride := range []string{"stride_a", "stride_b", "stridea", "strideb"} {
 			if t.cell(stride) == "0" {
@@ -87,23 +72,12 @@ func benchRow(t *table, kernel string) (Row, error) {
 		return r, err
 	}
 	r.Kernel += epilogue(t)
-	r.US, err = t.microseconds(1, "us", "hipblaslt-us")
-	return r, err
+	r.US = t.microseconds(1, "us", "hipblaslt-us")
+	return r, nil
 }
 
 func benchTypes(t *table, r *Row) error {
-	a, err := t.dtype("a_type")
-	if err != nil {
-		return err
-	}
-	b, err := t.dtype("b_type")
-	if err != nil {
-		return err
-	}
-	d, err := t.dtype("d_type", "c_type")
-	if err != nil {
-		return err
-	}
+	a, b, d := t.dtype("a_type"), t.dtype("b_type"), t.dtype("d_type", "c_type")
 	if a == "" {
 		a, b = d, d // early versions print only the output's type
 	}
@@ -135,7 +109,7 @@ func epilogue(t *table) string {
 }
 
 // readCUTLASS reads cutlass_profiler. Whether sizes are row-major depends on D's layout.
-func readCUTLASS(in io.Reader, take func(Row) error) error {
+func readCUTLASS(in io.Reader, take taker) error {
 	var rows []Row
 	err := readTable(in, []string{"problem", "provider", "operationkind", "disposition"}, collect(&rows), cutlassRow, nil)
 	if err != nil {
@@ -159,29 +133,14 @@ func cutlassRow(t *table) (Row, error) {
 	if s := strings.ToLower(t.cell("status")); s != "" && s != "success" {
 		return r, errors.New("its status is " + word(s))
 	}
-	m, n, k, err := t.sizes()
-	if err != nil {
-		return r, err
-	}
-	a, aRows, err := operand(t, "a")
-	if err != nil {
-		return r, err
-	}
-	b, bRows, err := operand(t, "b")
-	if err != nil {
-		return r, err
-	}
-	d, dRows, err := operand(t, "d", "c")
-	switch {
-	case err != nil:
-		return r, err
-	case a != b:
+	m, n, k := t.sizes()
+	a, aRows := operand(t, "a")
+	b, bRows := operand(t, "b")
+	d, dRows := operand(t, "d", "c")
+	if a != b {
 		return r, errMixed
 	}
-	batch, err := t.count(1, "batch_count")
-	if err != nil {
-		return r, err
-	}
+	batch := t.count(1, "batch_count")
 	// Column-major it is the transposed product, in which A holds the weights; row-major B holds them.
 	c := columnMajor{m: m, n: n, k: k, batch: batch, transA: trans(aRows), transB: trans(bRows)}
 	if dRows {
@@ -195,23 +154,25 @@ func cutlassRow(t *table) (Row, error) {
 	}
 	r.Subject.DType = a
 	output(&r.Subject, d)
-	r.US, err = t.microseconds(1e3, "runtime")
-	return r, err
+	r.US = t.microseconds(1e3, "runtime")
+	return r, nil
 }
 
 // operand reads "f16:row".
-func operand(t *table, names ...string) (d kernels.DType, rows bool, err error) {
+func operand(t *table, names ...string) (d kernels.DType, rows bool) {
 	typ, layout, _ := strings.Cut(t.cell(names...), ":")
-	if d, err = dtypeOf(typ); err != nil {
-		return d, false, err
+	d, err := dtypeOf(typ)
+	if err != nil {
+		t.fail(err)
 	}
 	switch strings.ToLower(layout) {
 	case "row", "t":
-		return d, true, nil
+		return d, true
 	case "column", "n":
-		return d, false, nil
+		return d, false
 	}
-	return d, false, errors.New("the layout of " + strings.ToUpper(names[0]) + " is neither row nor column")
+	t.fail(errors.New("the layout of " + strings.ToUpper(names[0]) + " is neither row nor column"))
+	return d, false
 }
 
 func trans(t bool) string {
@@ -229,49 +190,27 @@ func word(s string) string {
 }
 
 // readNVBench reads the CSV of an NVBench program, whose axes have program-specific names.
-func readNVBench(in io.Reader, take func(Row) error) error {
+func readNVBench(in io.Reader, take taker) error {
 	return readTable(in, []string{"device name", "benchmark", "skipped"}, take, func(t *table) (Row, error) {
 		r := Row{Device: t.cell("device name"), Kernel: t.cell("benchmark")}
 		if s := strings.ToLower(t.cell("skipped")); s == "yes" || s == "true" || s == "1" {
 			return r, errors.New("the benchmark skipped it")
 		}
-		var err error
-		if r.M, err = t.size("m"); err != nil {
-			return r, err
-		}
-		if r.Subject.N, err = t.count(0, "n"); err != nil {
-			return r, err
-		}
-		if r.Subject.K, err = t.count(0, "k"); err != nil {
-			return r, err
-		}
-		batch, err := t.count(1, "batch", "batch_count", "batchcount")
-		if err != nil {
-			return r, err
-		}
-		if batch > 1 {
-			r.Subject.Products = batch
-		}
-		if r.Subject.DType, err = t.dtype("dtype", "type", "t", "datatype"); err != nil {
-			return r, err
-		}
-		if l := t.cell("layout"); l != "" {
-			if r.Subject.Layout, err = kernels.ParseLayout(l); err != nil {
-				return r, errLayout
-			}
-			r.LayoutKnown = true
-		}
+		r.M, r.Subject.N, r.Subject.K = t.size("m"), t.count(0, "n"), t.count(0, "k")
+		t.batch(&r.Subject, "batch", "batch_count", "batchcount")
+		r.Subject.DType = t.dtype("dtype", "type", "t", "datatype")
+		t.layout(&r)
 		if t.cell("gpu time (sec)", "batch gpu (sec)", "batch gpu") == "" {
 			return r, errNoTime
 		}
-		r.US, err = t.microseconds(1e6, "gpu time (sec)", "batch gpu (sec)", "batch gpu")
-		return r, err
+		r.US = t.microseconds(1e6, "gpu time (sec)", "batch gpu (sec)", "batch gpu")
+		return r, nil
 	}, nil)
 }
 
 // readAIConfigurator reads AIConfigurator tables: latency in milliseconds. Products are linear layers with
 // weights [N,K].
-func readAIConfigurator(in io.Reader, take func(Row) error) error {
+func readAIConfigurator(in io.Reader, take taker) error {
 	return readTable(in, []string{"latency", "kernel_source"}, take, func(t *table) (Row, error) {
 		r := Row{Device: t.cell("device"), Kernel: t.cell("kernel_source"), Subject: kernels.Subject{Layout: kernels.Transposed}}
 		if t.has("moe_dtype") {
@@ -280,46 +219,25 @@ func readAIConfigurator(in io.Reader, take func(Row) error) error {
 		if !t.has("gemm_dtype") {
 			return r, errFunction
 		}
-		var err error
-		if r.Subject.DType, err = t.dtype("gemm_dtype"); err != nil {
-			return r, err
-		}
-		if r.M, r.Subject.N, r.Subject.K, err = t.sizes(); err != nil {
-			return r, err
-		}
-		r.US, err = t.microseconds(1e3, "latency")
-		return r, err
+		r.Subject.DType = t.dtype("gemm_dtype")
+		r.M, r.Subject.N, r.Subject.K = t.sizes()
+		r.US = t.microseconds(1e3, "latency")
+		return r, nil
 	}, nil)
 }
 
-func readShapes(in io.Reader, take func(Row) error) error {
+func readShapes(in io.Reader, take taker) error {
 	return readTable(in, []string{"m", "n", "k"}, take, func(t *table) (Row, error) {
 		var r Row
-		var err error
-		if r.M, r.Subject.N, r.Subject.K, err = t.sizes(); err != nil {
-			return r, err
-		}
-		if r.Subject.DType, err = t.dtype("dtype", "type"); err != nil {
-			return r, err
-		}
+		r.M, r.Subject.N, r.Subject.K = t.sizes()
+		r.Subject.DType = t.dtype("dtype", "type")
 		r.Subject.Layout = kernels.Transposed // as engines store weights
-		if l := t.cell("layout"); l != "" {
-			if r.Subject.Layout, err = kernels.ParseLayout(l); err != nil {
-				return r, errLayout
-			}
-			r.LayoutKnown = true
+		t.layout(&r)
+		t.batch(&r.Subject, "batch_count", "batch")
+		if r.Calls = t.count(1, "calls", "count"); r.Calls == 0 {
+			return r, errors.New("it was never called")
 		}
-		batch, err := t.count(1, "batch_count", "batch")
-		if err != nil {
-			return r, err
-		}
-		if batch > 1 {
-			r.Subject.Products = batch
-		}
-		if r.Calls, err = t.count(1, "calls", "count"); err == nil && r.Calls == 0 {
-			err = errors.New("it was never called")
-		}
-		return r, err
+		return r, nil
 	}, nil)
 }
 
@@ -333,7 +251,7 @@ func collect(rows *[]Row) func(Row) error {
 	}
 }
 
-func give(rows []Row, take func(Row) error) error {
+func give(rows []Row, take taker) error {
 	for _, r := range rows {
 		if err := take(r); err != nil {
 			return err

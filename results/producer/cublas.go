@@ -15,18 +15,14 @@ var group = regexp.MustCompile(`(\w+)=\[([^\[\]]*)\]`)
 
 // readCuBLASLt reads cuBLASLt's log: one line per call of cublasLtMatmul. Other calls are ignored: a
 // heuristic query computes nothing.
-func readCuBLASLt(in io.Reader, take func(Row) error) error {
+func readCuBLASLt(in io.Reader, take taker) error {
 	return eachLine(in, func(line int, text string) error {
 		_, rest, ok := strings.Cut(text, "[cublasLtMatmul] ")
 		if !ok || !strings.Contains(text, "[cublasLt]") || !strings.Contains(rest, "Adesc=[") {
 			return nil
 		}
 		r, err := cublasLtRow(rest)
-		if err != nil {
-			r = Row{Out: err.Error()}
-		}
-		r.Line = line
-		return take(r)
+		return take.row(line, r, err)
 	})
 }
 
@@ -53,11 +49,11 @@ func cublasLtRow(text string) (Row, error) {
 	}
 	numbers := func(of map[string]string, keys ...string) (out []int, err error) {
 		for _, key := range keys {
-			n, err := strconv.ParseInt(of[key], 10, 64)
-			if err != nil || n < 1 || n > maxSize {
+			n, ok := parseSize(of[key])
+			if !ok {
 				return nil, errCut
 			}
-			out = append(out, int(n))
+			out = append(out, n)
 		}
 		return out, nil
 	}
@@ -119,7 +115,7 @@ var (
 )
 
 // readCuBLAS reads cuBLAS's log: a line per call, then one per argument.
-func readCuBLAS(in io.Reader, take func(Row) error) error {
+func readCuBLAS(in io.Reader, take taker) error {
 	var function string
 	var at int
 	values := map[string]string{}
@@ -128,11 +124,7 @@ func readCuBLAS(in io.Reader, take func(Row) error) error {
 			return nil
 		}
 		r, err := cublasRow(function, values)
-		if err != nil {
-			r = Row{Out: err.Error()}
-		}
-		r.Line = at
-		return take(r)
+		return take.row(at, r, err)
 	}
 	err := eachLine(in, func(line int, text string) error {
 		if m := cublasCall.FindStringSubmatch(text); m != nil {

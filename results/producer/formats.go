@@ -1,36 +1,30 @@
 package producer
 
-import "slices"
-
 // Formats lists the supported programs in matching order. To add one, add an entry and its reader.
 var Formats = []Format{
 	{
 		Name: "hipblaslt-bench", Command: "hipblaslt-bench … > FILE", Timed: true,
 		Reads:     "m, n, k, types, trans, batch, us; the fastest solution of a product",
 		LeavesOut: "grouped products, transposed activations, padded rows, slower solutions",
-		starts:    func(h head) bool { return h.hasColumns("transa", "hipblaslt-gflops") }, read: readHipBLASLt,
+		starts:    columns("transa", "hipblaslt-gflops"), read: readHipBLASLt,
 	},
 	{
 		Name: "rocblas-bench", Command: "rocblas-bench -f gemm_ex … > FILE", Timed: true,
 		Reads:     "m, n, k, trans, batch, us; types if there",
 		LeavesOut: "other functions, transposed activations, padded rows",
-		starts:    func(h head) bool { return h.hasColumns("rocblas-gflops", "us") }, read: readRocBLAS,
+		starts:    columns("rocblas-gflops", "us"), read: readRocBLAS,
 	},
 	{
 		Name: "nvbench", Command: "BENCHMARK --csv FILE", Timed: true,
 		Reads:     "axes M, N, K, batch and type; GPU time; the device's name",
 		LeavesOut: "skipped states, states without a GPU time",
-		starts: func(h head) bool {
-			return h.hasColumns("device name", "benchmark", "skipped")
-		}, read: readNVBench,
+		starts:    columns("device name", "benchmark", "skipped"), read: readNVBench,
 	},
 	{
 		Name: "cutlass_profiler", Command: "cutlass_profiler --operation=Gemm … --output=FILE", Timed: true,
 		Reads:     "m, n, k, A, B, D, batch_count, Runtime; the fastest operation of a product",
 		LeavesOut: "operations that did not pass, other kinds than gemm, slower operations",
-		starts: func(h head) bool {
-			return h.hasColumns("problem", "provider", "operationkind", "disposition")
-		}, read: readCUTLASS,
+		starts:    columns("problem", "provider", "operationkind", "disposition"), read: readCUTLASS,
 	},
 	{
 		Name: "tunableop", Command: "PYTORCH_TUNABLEOP_ENABLED=1 (tunableop_results*.csv)", Timed: true,
@@ -48,7 +42,7 @@ var Formats = []Format{
 		Name: "onednn-verbose", Library: "onednn", Command: "ONEDNN_VERBOSE=1 PROGRAM > FILE", Timed: true,
 		Reads:     "matmul and inner_product: sizes, types, layout, implementation, time of each call",
 		LeavesOut: "other primitives, transposed activations",
-		starts:    func(h head) bool { return h.hasLine("onednn_verbose,", "dnnl_verbose,") }, read: readOneDNN,
+		starts:    lines("onednn_verbose,", "dnnl_verbose,"), read: readOneDNN,
 	},
 	{
 		Name: "cublaslt-log", Library: "cublaslt", Command: "CUBLASLT_LOG_LEVEL=5 CUBLASLT_LOG_FILE=FILE PROGRAM",
@@ -60,46 +54,40 @@ var Formats = []Format{
 		Name: "cublas-log", Library: "cublas", Command: "CUBLAS_LOGINFO_DBG=1 CUBLAS_LOGDEST_DBG=FILE PROGRAM",
 		Reads:     "products of cublas*gemm*, how often each was called",
 		LeavesOut: "complex and double products, transposed activations, padded rows",
-		starts:    func(h head) bool { return h.hasLine("I! cuBLAS (v") }, read: readCuBLAS,
+		starts:    lines("I! cuBLAS (v"), read: readCuBLAS,
 	},
 	{
 		Name: "rocm-log", Command: "ROCBLAS_LAYER=2 (or 4) or HIPBLASLT_LOG_MASK=32 with PROGRAM 2> FILE",
 		Reads:     "products of rocblas-bench and hipblaslt-bench command lines and of rocBLAS's profile, how often each was called",
 		LeavesOut: "other functions, transposed activations, padded rows, grouped products",
-		starts: func(h head) bool {
-			return slices.ContainsFunc(h.lines, func(line string) bool {
-				values, _ := benchCommand(line)
-				return values != nil || flowMap(line) != nil
-			})
-		}, read: readROCmLog,
+		starts: matches(func(line string) bool {
+			values, _ := benchCommand(line)
+			return values != nil || flowMap(line) != nil
+		}), read: readROCmLog,
 	},
 	{
 		Name: "mkl-verbose", Command: "MKL_VERBOSE=1 PROGRAM > FILE", Timed: true,
 		Reads:     "SGEMM and gemm of bf16 and fp16: sizes, layout, time of each call",
 		LeavesOut: "functions other than gemm, transposed activations, padded rows",
-		starts:    func(h head) bool { return h.hasLine("MKL_VERBOSE ") }, read: readMKL,
+		starts:    lines("MKL_VERBOSE "), read: readMKL,
 	},
 	{
 		Name: "test-backend-ops", Command: "llama.cpp's test-backend-ops perf -o MUL_MAT > FILE", Timed: true,
 		Reads:     "MUL_MAT of fp32, fp16 and bf16 weights: sizes, time, the device's description",
 		LeavesOut: "quantized weights, experts, batches",
-		starts: func(h head) bool {
-			return slices.ContainsFunc(h.lines, llamaLine.MatchString)
-		}, read: readLlamaBench,
+		starts:    matches(llamaLine.MatchString), read: readLlamaBench,
 	},
 	{
 		Name: "deepgemm", Command: "DeepGEMM's tests/test_fp8.py > FILE", Timed: true,
 		Reads:     "m, n, k, whole microseconds",
 		LeavesOut: "grouped products, layouts other than NT",
-		starts: func(h head) bool {
-			return slices.ContainsFunc(h.lines, deepLine.MatchString)
-		}, read: readDeepGEMM,
+		starts:    matches(deepLine.MatchString), read: readDeepGEMM,
 	},
 	{
 		Name: "benchdnn", Command: "benchdnn --mode=P --matmul … > FILE", Timed: true,
 		Reads:     "matmul and inner product: sizes, types, layout, implementation; mean time, else the shortest",
 		LeavesOut: "other drivers, mixed types, transposed activations",
-		starts:    func(h head) bool { return h.hasLine(dnnMark) }, read: readBenchDNN,
+		starts:    lines(dnnMark), read: readBenchDNN,
 	},
 	{
 		Name: "tritonbench", Command: "python run.py --op gemm --metrics latency --output FILE", Timed: true,
@@ -117,7 +105,7 @@ var Formats = []Format{
 		Name: "pytorch-profile", Command: "print(prof.key_averages(group_by_input_shape=True).table(row_limit=-1))",
 		Reads:     "aten::mm, addmm, bmm, baddbmm, _scaled_mm, _int_mm: shapes, how often each was called; types are not in it",
 		LeavesOut: "shapes that are cut short; a table without shapes",
-		starts:    func(h head) bool { return slices.ContainsFunc(h.lines, profileHeader) }, read: readProfile,
+		starts:    matches(profileHeader), read: readProfile,
 	},
 	{
 		Name: "nsys-kernels", Command: "nsys stats --report cuda_gpu_kern_sum --format csv FILE.nsys-rep",
@@ -126,7 +114,7 @@ var Formats = []Format{
 			"CUBLAS_LOGDEST_DBG=FILE or CUBLASLT_LOG_LEVEL=5 CUBLASLT_LOG_FILE=FILE, or with torch.profiler and record_shapes=True",
 		starts: func(h head) bool {
 			return h.hasColumns("time (%)", "instances", "name") || h.hasColumns("time(%)", "instances", "name")
-		}, read: readNothing,
+		},
 	},
 	{
 		Name: "pytorch-trace", Command: "torch.profiler.profile(record_shapes=True).export_chrome_trace(FILE)",
@@ -146,6 +134,6 @@ var Formats = []Format{
 		Name: "shapes", Command: "a CSV of yours with columns m, n, k",
 		Reads:     "m, n, k and, where they are there, dtype, layout, batch_count, calls",
 		LeavesOut: "types that are not measured",
-		starts:    func(h head) bool { return h.shapes() }, read: readShapes,
+		starts:    head.shapes, read: readShapes,
 	},
 }

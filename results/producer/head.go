@@ -39,14 +39,25 @@ func newHead(start []byte) head {
 
 func (h head) contains(word string) bool { return strings.Contains(h.text, word) }
 
-func (h head) hasLine(words ...string) bool {
-	return slices.ContainsFunc(h.lines, func(line string) bool {
-		return slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(line, w) })
-	})
-}
-
 func (h head) hasColumns(names ...string) bool {
 	return slices.ContainsFunc(h.rows, func(row []string) bool { return hasAll(row, names) })
+}
+
+// columns recognizes a file by the columns of a line.
+func columns(names ...string) func(head) bool {
+	return func(h head) bool { return h.hasColumns(names...) }
+}
+
+// matches recognizes a file by a line.
+func matches(line func(string) bool) func(head) bool {
+	return func(h head) bool { return slices.ContainsFunc(h.lines, line) }
+}
+
+// lines recognizes a file by how a line begins.
+func lines(words ...string) func(head) bool {
+	return matches(func(line string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(line, w) })
+	})
 }
 
 func (h head) shapes() bool {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -18,24 +17,13 @@ var mklTypes = map[string]kernels.DType{"SGEMM": kernels.FP32, "GEMM_BF16BF16F32
 
 // readMKL reads oneMKL's verbose log: one line per call, with its time. Arguments follow the Fortran
 // interface.
-func readMKL(in io.Reader, take func(Row) error) error {
-	return eachLine(in, func(line int, text string) error {
-		call := mklCall.FindStringSubmatch(text)
-		if call == nil {
-			return nil
-		}
-		r, err := mklRow(call[1], strings.Split(call[2], ","), call[3], unitUS[call[4]])
-		if err != nil {
-			r = Row{Out: err.Error()}
-		}
-		r.Line = line
-		return take(r)
-	})
+func readMKL(in io.Reader, take taker) error {
+	return eachMatch(in, mklCall, take, mklRow)
 }
 
-func mklRow(function string, args []string, time string, scale float64) (Row, error) {
+func mklRow(call []string) (Row, error) {
 	r := Row{Kernel: "mkl"}
-	dtype, ok := mklTypes[strings.ToUpper(function)]
+	dtype, ok := mklTypes[strings.ToUpper(call[1])]
 	if !ok {
 		return r, errors.New("it is another function than gemm, or of a type that is not measured")
 	}
@@ -44,19 +32,19 @@ func mklRow(function string, args []string, time string, scale float64) (Row, er
 		output(&r.Subject, kernels.FP32)
 	}
 	// transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc
+	args := strings.Split(call[2], ",")
 	if len(args) < 13 {
 		return r, errCut
 	}
 	c := columnMajor{transA: args[0], transB: args[1]}
 	for at, to := range map[int]*int{2: &c.m, 3: &c.n, 4: &c.k, 7: &c.lda, 9: &c.ldb, 12: &c.ldc} {
-		n, err := strconv.Atoi(args[at])
-		if err != nil || n < 1 || n > maxSize {
+		if *to, ok = parseSize(args[at]); !ok {
 			return r, errCut
 		}
-		*to = n
 	}
-	if r.US, ok = parseUS(time, scale); !ok {
-		return r, errNoTime
+	if err := r.time(call[3], unitUS[call[4]]); err != nil {
+		return r, err
 	}
-	return r, c.fill(&r)
+	err := c.fill(&r)
+	return r, err
 }

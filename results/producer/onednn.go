@@ -13,7 +13,7 @@ import (
 
 // readOneDNN reads oneDNN's verbose log: one line per call with milliseconds at the end. Early versions write
 // memory descriptions with "_" after the operand, later ones with ":".
-func readOneDNN(in io.Reader, take func(Row) error) error {
+func readOneDNN(in io.Reader, take taker) error {
 	return eachLine(in, func(line int, text string) error {
 		fields := strings.Split(text, ",")
 		at := slices.Index(fields, "exec")
@@ -22,11 +22,7 @@ func readOneDNN(in io.Reader, take func(Row) error) error {
 			return nil // other output, or oneDNN's own settings
 		}
 		r, err := oneDNNRow(fields[at+1:])
-		if err != nil {
-			r = Row{Out: err.Error()}
-		}
-		r.Line = line
-		return take(r)
+		return take.row(line, r, err)
 	})
 }
 
@@ -65,12 +61,8 @@ func oneDNNRow(fields []string) (Row, error) {
 	if d, err := dtypeOf(tensors["dst"].dtype); err == nil {
 		output(&r.Subject, d)
 	}
-	us, ok := parseUS(ms, 1e3)
-	if !ok {
-		return r, errNoTime
-	}
-	r.US = us
-	return r, nil
+	err = r.time(ms, 1e3)
+	return r, err
 }
 
 // tensor is a memory description: type and axis order.
@@ -165,8 +157,8 @@ func innerProduct(r *Row, problem string) error {
 
 func dims(s string) (out []int, ok bool) {
 	for word := range strings.SplitSeq(s, "x") {
-		n, err := strconv.Atoi(word)
-		if err != nil || n < 1 || n > maxSize || len(out) == 12 {
+		n, ok := parseSize(word)
+		if !ok || len(out) == 12 {
 			return nil, false
 		}
 		out = append(out, n)

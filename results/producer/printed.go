@@ -37,7 +37,7 @@ func sizeWords(text string) map[string]int {
 }
 
 // readLlamaBench reads the output of llama.cpp's test-backend-ops. Its m is the weights' rows, n the tokens.
-func readLlamaBench(in io.Reader, take func(Row) error) error {
+func readLlamaBench(in io.Reader, take taker) error {
 	device := ""
 	return eachLine(in, func(line int, text string) error {
 		if m := llamaDevice.FindStringSubmatch(text); m != nil {
@@ -49,11 +49,8 @@ func readLlamaBench(in io.Reader, take func(Row) error) error {
 			return nil
 		}
 		r, err := llamaRow(m)
-		if err != nil {
-			r = Row{Out: err.Error()}
-		}
-		r.Line, r.Device = line, device
-		return take(r)
+		r.Device = device
+		return take.row(line, r, err)
 	})
 }
 
@@ -80,30 +77,17 @@ func llamaRow(m []string) (Row, error) {
 	if min(r.Subject.N, r.M, r.Subject.K) < 1 {
 		return r, errUnknown
 	}
-	var ok bool
-	if r.US, ok = parseUS(m[5], 1); !ok {
-		return r, errNoTime
-	}
-	return r, nil
+	err = r.time(m[5], 1)
+	return r, err
 }
 
 // readDeepGEMM reads the output of DeepGEMM's tests: integer microseconds of row-major products.
-func readDeepGEMM(in io.Reader, take func(Row) error) error {
-	return eachLine(in, func(line int, text string) error {
-		m := deepLine.FindStringSubmatch(text)
-		if m == nil {
-			return nil
-		}
-		r, err := deepRow(m[1], m[2])
-		if err != nil {
-			r = Row{Out: err.Error()}
-		}
-		r.Line = line
-		return take(r)
-	})
+func readDeepGEMM(in io.Reader, take taker) error {
+	return eachMatch(in, deepLine, take, deepRow)
 }
 
-func deepRow(head, figures string) (Row, error) {
+func deepRow(m []string) (Row, error) {
+	head, figures := m[1], m[2]
 	r := Row{Kernel: "deepgemm", LayoutKnown: true}
 	r.Subject.Layout = kernels.Transposed
 	sizes := sizeWords(head)
@@ -121,10 +105,7 @@ func deepRow(head, figures string) (Row, error) {
 	if len(times) == 0 {
 		return r, errNoTime
 	}
-	var ok bool
 	// The host's launch time precedes the kernel's.
-	if r.US, ok = parseUS(times[len(times)-1][1], 1); !ok {
-		return r, errNoTime
-	}
-	return r, nil
+	err := r.time(times[len(times)-1][1], 1)
+	return r, err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -23,7 +22,7 @@ func isTriton(h head) bool {
 // readTriton reads TritonBench's --csv and --output: a line per size, a column per implementation, p50 in
 // milliseconds. The default layout "tn" has weights [N,K]. See write_csv_to_file in
 // tritonbench/utils/triton_op.py, and operators/gemm/operator.py.
-func readTriton(in io.Reader, take func(Row) error) error {
+func readTriton(in io.Reader, take taker) error {
 	var names []string
 	return eachLine(in, func(line int, text string) error {
 		r := csv.NewReader(strings.NewReader(text))
@@ -49,13 +48,8 @@ func readTriton(in io.Reader, take func(Row) error) error {
 				cell = strings.TrimSpace(cells[i])
 			}
 			row, err := tritonRow(names[0], cells[0], cell)
-			if err != nil {
-				row = Row{Out: err.Error()}
-			} else {
-				row.Kernel = kernel
-			}
-			row.Line = line
-			if err := take(row); err != nil {
+			row.Kernel = kernel
+			if err := take.row(line, row, err); err != nil {
 				return err
 			}
 		}
@@ -74,18 +68,14 @@ func tritonRow(what, sizes, latency string) (Row, error) {
 		return r, errUnknown
 	}
 	for i, to := range []*int{&r.M, &r.Subject.N, &r.Subject.K} {
-		n, err := strconv.Atoi(strings.TrimSpace(words[i]))
-		if err != nil || n < 1 || n > maxSize {
+		var ok bool
+		if *to, ok = parseSize(strings.TrimSpace(words[i])); !ok {
 			return r, errUnknown
 		}
-		*to = n
 	}
 	latency, _, _ = strings.Cut(latency, " ") // "0.25 (±1.2%)"
-	var ok bool
-	if r.US, ok = parseUS(latency, 1e3); !ok {
-		return r, errNoTime // it failed or was skipped
-	}
-	return r, nil
+	err := r.time(latency, 1e3)               // it has none if it failed or was skipped
+	return r, err
 }
 
 const dnnMark = "Output template: "
@@ -146,7 +136,7 @@ func (t *dnnTemplate) read(line string) map[string]string {
 	return out
 }
 
-func readBenchDNN(in io.Reader, take func(Row) error) error {
+func readBenchDNN(in io.Reader, take taker) error {
 	var t *dnnTemplate
 	return eachLine(in, func(line int, text string) error {
 		text = strings.TrimSpace(text)
@@ -163,11 +153,7 @@ func readBenchDNN(in io.Reader, take func(Row) error) error {
 			return nil
 		}
 		r, err := dnnRow(values)
-		if err != nil {
-			r = Row{Out: err.Error()}
-		}
-		r.Line = line
-		return take(r)
+		return take.row(line, r, err)
 	})
 }
 
@@ -224,8 +210,7 @@ func dnnRow(values map[string]string) (Row, error) {
 		}
 	}
 	for _, name := range []string{"0time", "-time", "time"} {
-		if us, ok := parseUS(strings.TrimSpace(values[name]), 1e3); ok {
-			r.US = us
+		if r.time(strings.TrimSpace(values[name]), 1e3) == nil {
 			return r, nil
 		}
 	}
@@ -266,11 +251,10 @@ func dnnInner(r *Row, problem string) error {
 	sizes := map[string]int{}
 	problem, _, _ = strings.Cut(problem, "n") // the name
 	for _, m := range dnnSize.FindAllStringSubmatch(problem, -1) {
-		n, err := strconv.Atoi(m[2])
-		if err != nil || n < 1 || n > maxSize {
+		var ok bool
+		if sizes[m[1]], ok = parseSize(m[2]); !ok {
 			return errUnknown
 		}
-		sizes[m[1]] = n
 	}
 	r.M, r.Subject.N, r.Subject.K = max(1, sizes["mb"]), sizes["oc"], sizes["ic"]
 	for _, name := range []string{"id", "ih", "iw"} {
@@ -286,5 +270,3 @@ func dnnInner(r *Row, problem string) error {
 	r.Subject.Layout = kernels.Transposed
 	return nil
 }
-
-func readNothing(io.Reader, func(Row) error) error { return nil }

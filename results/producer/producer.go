@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"strconv"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
@@ -46,7 +48,28 @@ type Format struct {
 	Refused string
 
 	starts func(head head) bool
-	read   func(in io.Reader, take func(Row) error) error
+	read   func(in io.Reader, take taker) error
+}
+
+// taker receives the rows of a file.
+type taker func(Row) error
+
+// row passes a line's row on; err is the reason for skipping it.
+func (take taker) row(line int, r Row, err error) error {
+	if err != nil {
+		r = Row{Out: err.Error()}
+	}
+	r.Line = line
+	return take(r)
+}
+
+// time reads the time of a launch in units of scale microseconds.
+func (r *Row) time(text string, scale float64) (err error) {
+	var ok bool
+	if r.US, ok = parseUS(text, scale); !ok {
+		err = errNoTime
+	}
+	return err
 }
 
 // HeadBytes is the most of a file that [Recognize] needs.
@@ -126,6 +149,24 @@ func (r Row) checked() Row {
 		return Row{Line: r.Line, Out: r.Out}
 	}
 	return r
+}
+
+// eachMatch reads a row from the submatches of each line that matches.
+func eachMatch(in io.Reader, line *regexp.Regexp, take taker, row func(m []string) (Row, error)) error {
+	return eachLine(in, func(at int, text string) error {
+		m := line.FindStringSubmatch(text)
+		if m == nil {
+			return nil
+		}
+		r, err := row(m)
+		return take.row(at, r, err)
+	})
+}
+
+// parseSize reads a whole number of 1 to maxSize.
+func parseSize(s string) (n int, ok bool) {
+	n, err := strconv.Atoi(s)
+	return n, err == nil && n >= 1 && n <= maxSize
 }
 
 func eachLine(in io.Reader, take func(line int, text string) error) error {

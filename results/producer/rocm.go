@@ -11,7 +11,7 @@ import (
 
 // readROCmLog reads logs of rocBLAS and hipBLASLt: benchmark command lines, one per call, optionally with a
 // count in front from `uniq -c`, and rocBLAS's profile, a YAML list with call_count.
-func readROCmLog(in io.Reader, take func(Row) error) error {
+func readROCmLog(in io.Reader, take taker) error {
 	return eachLine(in, func(line int, text string) error {
 		values, kernel := benchCommand(text)
 		if values == nil {
@@ -21,11 +21,7 @@ func readROCmLog(in io.Reader, take func(Row) error) error {
 			kernel = "rocblas"
 		}
 		r, err := rocmRow(values, kernel)
-		if err != nil {
-			r = Row{Out: err.Error()}
-		}
-		r.Line = line
-		return take(r)
+		return take.row(line, r, err)
 	})
 }
 

@@ -15,7 +15,7 @@ type table struct {
 	names []string       // in lower case
 	at    map[string]int // the first column of a name
 	cells []string
-	line  int
+	err   error // the first of the line's cells; after it cells read as zeros
 }
 
 func cells(line string) []string {
@@ -46,7 +46,7 @@ func columnNames(row []string) []string {
 
 // readTable passes each line under a header with the columns need to row. Headers may be anywhere and repeat.
 // A line that does not fit the header is skipped. Lines without commas are passed to other.
-func readTable(in io.Reader, need []string, take func(Row) error, row func(t *table) (Row, error), other func(text string)) error {
+func readTable(in io.Reader, need []string, take taker, row func(t *table) (Row, error), other func(text string)) error {
 	t := &table{}
 	return eachLine(in, func(line int, text string) error {
 		text = strings.TrimSpace(text)
@@ -64,16 +64,15 @@ func readTable(in io.Reader, need []string, take func(Row) error, row func(t *ta
 		if t.names == nil {
 			return nil
 		}
-		t.cells, t.line = fields, line
+		t.cells, t.err = fields, nil
 		if len(fields) > len(t.names) || len(fields) < len(t.names)/2 {
 			return take(Row{Line: line, Out: "it has another number of cells than the header"})
 		}
 		r, err := row(t)
-		if err != nil {
-			r = Row{Out: err.Error()}
+		if t.err != nil {
+			err = t.err
 		}
-		r.Line = line
-		return take(r)
+		return take.row(line, r, err)
 	})
 }
 
@@ -105,45 +104,53 @@ type badCell struct{ column, reason string }
 
 func (e *badCell) Error() string { return "column " + e.column + " " + e.reason }
 
-// size reads an integer of at least 1.
-func (t *table) size(names ...string) (int, error) {
+func (t *table) fail(err error) {
+	if t.err == nil {
+		t.err = err
+	}
+}
+
+// needed returns the text of a cell that must not be empty.
+func (t *table) needed(names ...string) string {
 	s := t.cell(names...)
 	if s == "" {
-		return 0, &badCell{names[0], "is missing"}
+		t.fail(&badCell{names[0], "is missing"})
 	}
+	return s
+}
+
+// size reads an integer of at least 1.
+func (t *table) size(names ...string) int {
+	s := t.needed(names...)
 	// Some table libraries write integers as "256.000000".
 	if whole, zeros, ok := strings.Cut(s, "."); ok && strings.Trim(zeros, "0") == "" {
 		s = whole
 	}
-	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n < 1 || n > maxSize {
-		return 0, &badCell{names[0], "is no size"}
+	n, ok := parseSize(s)
+	if !ok {
+		t.fail(&badCell{names[0], "is no size"})
 	}
-	return int(n), nil
+	return n
 }
 
 // count reads an integer, absent if missing.
-func (t *table) count(absent int, names ...string) (int, error) {
+func (t *table) count(absent int, names ...string) int {
 	if t.cell(names...) == "" {
-		return absent, nil
+		return absent
 	}
 	n, err := strconv.ParseInt(t.cell(names...), 10, 64)
 	if err != nil || n < 0 || n > maxSize*maxSize {
-		return 0, &badCell{names[0], "is no count"}
+		t.fail(&badCell{names[0], "is no count"})
 	}
-	return int(min(n, math.MaxInt32)), nil
+	return int(min(n, math.MaxInt32))
 }
 
-func (t *table) microseconds(scale float64, names ...string) (float64, error) {
-	s := t.cell(names...)
-	if s == "" {
-		return 0, &badCell{names[0], "is missing"}
-	}
-	us, ok := parseUS(s, scale)
+func (t *table) microseconds(scale float64, names ...string) float64 {
+	us, ok := parseUS(t.needed(names...), scale)
 	if !ok {
-		return 0, &badCell{names[0], "is no time"}
+		t.fail(&badCell{names[0], "is no time"})
 	}
-	return us, nil
+	return us
 }
 
 // leastUS and mostUS limit a launch's time, as in package results.
@@ -158,22 +165,35 @@ func parseUS(s string, scale float64) (us float64, ok bool) {
 	return us, err == nil && us >= leastUS && us <= mostUS
 }
 
-func (t *table) sizes() (m, n, k int, err error) {
-	if m, err = t.size("m"); err != nil {
-		return
+func (t *table) sizes() (m, n, k int) { return t.size("m"), t.size("n"), t.size("k") }
+
+// batch reads the number of products of a launch into the subject, if they are several.
+func (t *table) batch(s *kernels.Subject, names ...string) {
+	if n := t.count(1, names...); n > 1 {
+		s.Products = n
 	}
-	if n, err = t.size("n"); err != nil {
-		return
+}
+
+// layout reads the weights' layout, if the table has it.
+func (t *table) layout(r *Row) {
+	if l := t.cell("layout"); l != "" {
+		var err error
+		if r.Subject.Layout, err = kernels.ParseLayout(l); err != nil {
+			t.fail(errLayout)
+		}
+		r.LayoutKnown = true
 	}
-	k, err = t.size("k")
-	return
 }
 
 // dtype reads a type by the program's name. An empty cell is no type and no error.
-func (t *table) dtype(names ...string) (kernels.DType, error) {
+func (t *table) dtype(names ...string) kernels.DType {
 	s := t.cell(names...)
 	if s == "" {
-		return "", nil
+		return ""
 	}
-	return dtypeOf(s)
+	d, err := dtypeOf(s)
+	if err != nil {
+		t.fail(err)
+	}
+	return d
 }

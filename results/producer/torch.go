@@ -62,7 +62,7 @@ func newProfileTable(header []rune, columns []span) (t profileTable, err error) 
 }
 
 // readProfile reads a profile's table: products and how often each was computed, without types.
-func readProfile(in io.Reader, take func(Row) error) error {
+func readProfile(in io.Reader, take taker) error {
 	var t *profileTable
 	var columns []span
 	return eachLine(in, func(line int, text string) error {
@@ -87,11 +87,7 @@ func readProfile(in io.Reader, take func(Row) error) error {
 			return nil
 		}
 		r, err := t.row(runes, places)
-		if err != nil {
-			r = Row{Out: err.Error()}
-		}
-		r.Line = line
-		return take(r)
+		return take.row(line, r, err)
 	})
 }
 
@@ -122,7 +118,7 @@ var (
 
 // readCompare reads tables of torch.utils.benchmark.Compare. Labels are free text: rows that do not name m, n
 // and k are skipped.
-func readCompare(in io.Reader, take func(Row) error) error {
+func readCompare(in io.Reader, take taker) error {
 	var label, threads string
 	var columns []string
 	var rows []Row

@@ -29,7 +29,7 @@ type event struct {
 var errTrace = errors.New("it is no trace: expected a JSON object with traceEvents")
 
 // readTrace reads a PyTorch profiler trace event by event.
-func readTrace(in io.Reader, take func(Row) error) error {
+func readTrace(in io.Reader, take taker) error {
 	d := json.NewDecoder(in)
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return errTrace
@@ -79,7 +79,7 @@ func pass(d *json.Decoder) error {
 	}
 }
 
-func readEvent(d *json.Decoder, n int, take func(Row) error) error {
+func readEvent(d *json.Decoder, n int, take taker) error {
 	var e event
 	err := d.Decode(&e)
 	var wrong *json.UnmarshalTypeError
@@ -91,11 +91,7 @@ func readEvent(d *json.Decoder, n int, take func(Row) error) error {
 		return nil // an event of another form
 	}
 	r, err := e.row(places)
-	if err != nil {
-		r = Row{Out: err.Error()}
-	}
-	r.Line = n
-	return take(r)
+	return take.row(n, r, err)
 }
 
 func (e *event) row(places [2]int) (Row, error) {

@@ -9,7 +9,7 @@ import (
 )
 
 // readTunableOp reads both kinds of TunableOp files. Recorded, untuned products have no time.
-func readTunableOp(in io.Reader, take func(Row) error) error {
+func readTunableOp(in io.Reader, take taker) error {
 	return eachLine(in, func(line int, text string) error {
 		if text = strings.TrimSpace(text); text == "" || strings.HasPrefix(text, "Validator,") {
 			return nil

@@ -1,7 +1,5 @@
 package table
 
-import "slices"
-
 // The kinds of advice.
 const (
 	PadN = "pad-n" // weights padded along N
@@ -22,31 +20,7 @@ type Advice struct {
 	Proof      Proof `json:"proof"`
 }
 
-var adviceFields = append(slices.Clone(seriesFields[:6]),
-	field{"kind", 4, true}, field{"pad_to", 4, true}, field{"pad", 4, true}, field{"extra_bytes", 4, false}, field{"proof", 4, true})
-
 const shortestAdvice = len(`{"kernel":"a","dtype":"b","layout":"nk","n":1,"k":1,"kind":"pad-n","pad_to":2,"pad":"in-place","proof":{}}`)
-
-func (r *reader) advice() Advice {
-	var a Advice
-	r.object("an advice", adviceFields, func(i int) {
-		switch name := adviceFields[i].name; name {
-		case "kind":
-			a.Kind = r.text(name)
-		case "pad_to":
-			a.PadTo = r.whole(name)
-		case "pad":
-			a.Pad = PadKind(r.text(name))
-		case "extra_bytes":
-			a.ExtraBytes = r.whole(name)
-		case "proof":
-			a.Proof = r.proof()
-		default:
-			r.product(name, &a.Product)
-		}
-	})
-	return a
-}
 
 func (v *validator) advice(a *Advice) {
 	s := &Series{Product: a.Product}

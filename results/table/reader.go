@@ -92,8 +92,8 @@ func (r *reader) wrong(expected string) {
 	}
 }
 
-// object reads an object; read reads the value of the field with a given index.
-func (r *reader) object(what string, fields []field, read func(i int)) presence {
+// object reads an object. to points to the values of its fields, in their order.
+func (r *reader) object(what string, fields []field, to ...any) presence {
 	var got presence
 	r.members(what, func(name []byte) {
 		i := slices.IndexFunc(fields, func(f field) bool { return string(name) == f.name })
@@ -106,7 +106,7 @@ func (r *reader) object(what string, fields []field, read func(i int)) presence 
 			r.fail("field %q of %s stands twice", name, what)
 		default:
 			got |= 1 << i
-			read(i)
+			r.value(fields[i].name, to[i])
 		}
 	})
 	for i, f := range fields {
