@@ -56,11 +56,11 @@ var usualChunkFields = slices.Concat(
 		{Name: "m", Head: "chunk", Kind: field.Count, Words: "tokens of a chunk"},
 		{Name: "seconds", Head: "ms", Kind: field.Bounds, Unit: field.Seconds, Words: "time of its pass",
 			Value: func(u advice.UsualChunk) any {
-			if !u.Known {
-				return word{"unknown", Faint}
-			}
-			return u.Seconds
-		}},
+				if !u.Known {
+					return word{"unknown", Faint}
+				}
+				return u.Seconds
+			}},
 	}),
 	field.Via(field.Pick(chunkSizeFields, "tokens_per_second"),
 		func(u advice.UsualChunk) (advice.ChunkSize, bool) { return u.ChunkSize, u.Known }),

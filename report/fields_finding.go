@@ -80,7 +80,7 @@ var findingColumns = field.Of([]field.Field[FindingRecord]{
 		Value: func(f FindingRecord) any { return f.WorstM }},
 	{Name: "loss", Head: "loss", Keep: true, Kind: field.Bounds, Unit: field.Share, Where: "loss",
 		Words: "share of its time that the worst row loses, 0.1 for a tenth",
-			Value: func(f FindingRecord) any { return lossOf(f.Finding) }},
+		Value: func(f FindingRecord) any { return lossOf(f.Finding) }},
 	{Name: "stake_us", Head: "stake us", Unit: field.Micros, Where: "stake", Words: "time at stake: loss times time, over all rows",
 		Value: func(f FindingRecord) any { return stake(f.StakeUS) }},
 	{Name: "p_adjusted", Head: "p adjusted", Unit: field.Probability, Where: "p", Wide: true, Words: pWords,

@@ -34,7 +34,7 @@ var MedianFields = slices.Concat(
 			Value: func(m Median) any { return string(m.Verdict) }},
 		{Name: "elasticity", Head: "elasticity", Kind: field.Number, Where: "elasticity", Wide: true,
 			Words: "how time follows the clock: 0 not at all, 1 in proportion",
-				Value: func(m Median) any { return unlessNone(m.Elasticity) }},
+			Value: func(m Median) any { return unlessNone(m.Elasticity) }},
 		{Name: "bimodal_fast_us", Head: "fast level us", Unit: field.Micros, JSON: "-", Words: "the faster level of a bimodal row",
 			Value: func(m Median) any { return levelOf(m, 0) }},
 		{Name: "bimodal_slow_us", Head: "slow level us", Unit: field.Micros, JSON: "-", Words: "the slower level of a bimodal row",

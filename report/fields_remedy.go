@@ -43,7 +43,7 @@ var remedyNumerics = field.Of([]field.Field[*results.Numerics]{
 		Value: func(n *results.Numerics) any { return yesNo(n.SameBits) }},
 	{Name: "batch_invariant", Head: "batch-invariant", Kind: field.Flag, Wide: true,
 		Words: "the remedy's result has the same bits at other Ms",
-			Value: func(n *results.Numerics) any { return yesNo(n.BatchInvariant) }},
+		Value: func(n *results.Numerics) any { return yesNo(n.BatchInvariant) }},
 })
 
 // RemedyFields are the fields of a remedy, its result and its series.

@@ -31,7 +31,7 @@ func sustainedFields(own, against string, wide bool, first field.Field[*rules.Su
 			Words: "energy of a launch in sustained running", Value: func(s *rules.Sustained) any { return unlessNone(s.EnergyMJ) }},
 		{Name: "sustained_against_energy_mj", Head: against, Unit: field.Millijoules, Wide: wide, JSON: "sustained.against_energy_mj",
 			Words: "energy of a launch that it is compared with",
-				Value: func(s *rules.Sustained) any { return unlessNone(s.AgainstEnergyMJ) }},
+			Value: func(s *rules.Sustained) any { return unlessNone(s.AgainstEnergyMJ) }},
 		{Name: "sustained_us", Head: "sustained us", Unit: field.Micros, Wide: true, JSON: "sustained.us",
 			Words: "time of a launch in sustained running", Value: func(s *rules.Sustained) any { return s.US }},
 		{Name: "sustained_against_us", Head: "against us", Unit: field.Micros, Wide: true, JSON: "sustained.against_us",
