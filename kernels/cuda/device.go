@@ -43,10 +43,7 @@ func openDevice(ordinal int, as Provider) (*Device, error) {
 		Device: d, Ladder: attention.Ladder{Device: d}, softmaxLadder: softmax.Ladder{Device: d}, Operations: decoder.Operations{Device: d},
 		ordinal: ordinal,
 	}
-	all.gemms, all.missing = gemm.Ladder(d, families)
-	var missing []kernels.Missing
-	all.gemms, missing = quantised.Ladder(d, all.gemms)
-	all.missing = append(all.missing, missing...)
+	all.gemms, all.missing = gemm.Ladder(d, gemm.Families{Plain: families, Quantized: quantised.Families()})
 	gemms, missing := cublas.Open(d, as.BLAS...)
 	all.gemms, all.missing = append(all.gemms, gemms...), append(all.missing, missing...)
 	return all, nil

@@ -53,7 +53,7 @@ func smallQuantized(t *testing.T, d kernels.DType, bits int) []kernels.Task {
 // parts let processes share the work under a sanitizer: -run 'TestSmallQuantized/w4a16/bf16/[0-3]'.
 func TestSmallQuantized(t *testing.T) {
 	d := gpu(t)
-	for _, f := range quantised.Families {
+	for _, f := range []quantised.Integers{{Bits: 4}, {Bits: 8}} {
 		for _, dt := range []kernels.DType{kernels.BF16, kernels.FP16} {
 			t.Run(f.Name()+"/"+dt.String(), func(t *testing.T) {
 				ran, part := map[string]int{}, map[string]int{}
@@ -65,7 +65,7 @@ func TestSmallQuantized(t *testing.T) {
 					aligned := gemm.Alignment{A: planning.AlignmentOf(0, int64(q.LDA*dt.Size())),
 						C: planning.AlignmentOf(0, int64(q.LDC*dt.Size()))}
 					p := quantised.Problem{Task: q, Aligned: aligned}
-					for _, way := range cudatest.Ways(d.Arch(), quantised.Family(f), p) {
+					for _, way := range cudatest.Ways(d.Arch(), gemm.Family(f), p) {
 						plan := way.Plan(d.Arch(), p)
 						key := fmt.Sprint(symbolOf(plan), plan.Flags > 0, plan.Tiling.Split > 1)
 						if ran[key] >= 3 || testing.Short() && ran[key] > 0 {
@@ -76,8 +76,8 @@ func TestSmallQuantized(t *testing.T) {
 						}
 						ran[key]++
 						t.Run(fmt.Sprintf("%d/%s/m%d", part[key], symbolOf(plan), q.M), func(t *testing.T) {
-							if _, err := kernels.CheckMargin(context.Background(), d, quantised.NewKernel(d.Device, way), q,
-								1); err != nil {
+							k := gemm.NewKernel(d.Device, f.Name(), "", gemm.Families{Quantized: []gemm.Family{way}})
+							if _, err := kernels.CheckMargin(context.Background(), d, k, q, 1); err != nil {
 								t.Error(err)
 							}
 						})

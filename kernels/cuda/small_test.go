@@ -127,8 +127,8 @@ func symbolOf(plan gemm.Plan) string {
 // reads.
 func TestSmall(t *testing.T) {
 	d := gpu(t)
-	there, _ := gemm.Present(families, d.Arch())
-	for _, f := range there {
+	there, _ := gemm.Families{Plain: families}.Present(d.Arch())
+	for _, f := range there.Plain {
 		for _, dt := range kernels.DTypes() {
 			t.Run(f.Name()+"/"+dt.String(), func(t *testing.T) {
 				ran, ranFew := map[string]int{}, 0
@@ -174,7 +174,7 @@ func checkWays(t *testing.T, d *Device, f gemm.Family, p kernels.Task, ways func
 		checks = append(checks, check.Special())
 	}
 	for _, one := range all {
-		r := gemm.NewKernel(d.Device, f.Name(), "", one)
+		r := gemm.NewKernel(d.Device, f.Name(), "", gemm.Families{Plain: []gemm.Family{one}})
 		for _, check := range checks {
 			if _, err := check.Margin(context.Background(), d, r); err != nil {
 				t.Errorf("%v: %v", one.Plan(d.Arch(), gemm.Problem{Task: q, Aligned: o}).Label, err)

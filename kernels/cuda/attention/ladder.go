@@ -64,8 +64,8 @@ func (t *Way) Attends(o kernels.Attention) error {
 	if err != nil {
 		return &kernels.Unsupported{Kernel: t.name, DType: o.DType, Reason: err.Error()}
 	}
-	if _, _, ok := planning.Pick(t.among, t.dev.Arch(), p); !ok {
-		return &kernels.Unsupported{Kernel: t.name, DType: o.DType, Reason: planning.Refusals(t.among, t.dev.Arch(), p)}
+	if _, why := planning.Choose(t.among, t.dev.Arch(), p); why != "" {
+		return &kernels.Unsupported{Kernel: t.name, DType: o.DType, Reason: why}
 	}
 	return nil
 }
@@ -94,27 +94,17 @@ func (d Ladder) attend(name string, among []attentionFamily, o kernels.Attention
 	if err != nil {
 		return nil, fmt.Errorf("attention: %w", err)
 	}
-	best, plan, ok := planning.Pick(among, d.Arch(), p)
-	if !ok {
-		return nil, &kernels.Unsupported{Kernel: name, DType: p.DType, Reason: planning.Refusals(among, d.Arch(), p)}
+	c, why := planning.Choose(among, d.Arch(), p)
+	if why != "" {
+		return nil, &kernels.Unsupported{Kernel: name, DType: p.DType, Reason: why}
 	}
-	if at.scratch, err = d.Scratch(plan.Scratch); err != nil {
-		return nil, fmt.Errorf("attention: %w", err)
-	}
-	if at.Flags, err = d.Flags(plan.Flags); err != nil {
-		return nil, fmt.Errorf("attention: %w", err)
-	}
-	label := plan.Label
-	if len(among) > 1 {
-		label = planning.JoinLabel(best.Name(), label)
-	}
-	key := fmt.Sprintf("attention %s %s %+v", best.Name(), plan.Label, p)
-	l, err := d.NewLaunch(label, key, driver.Steps(plan.Bind(at)), o.Q.Buffer, o.Position.Buffer, o.Cache.Keys.Buffer,
-		o.Cache.Values.Buffer, o.Out.Buffer)
+	l, err := driver.Planned(d.Device, c, fmt.Sprintf("attention %+v", p), nil, func(scratch, flags uint64) Addresses {
+		at.scratch, at.Flags = scratch, flags
+		return at
+	}, o.Q.Buffer, o.Position.Buffer, o.Cache.Keys.Buffer, o.Cache.Values.Buffer, o.Out.Buffer)
 	if err != nil {
 		return nil, fmt.Errorf("attention: %w", err)
 	}
-	l.Tiled = plan.Tiling
 	return l, nil
 }
 

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm/quantised"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gputest"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
@@ -121,7 +120,7 @@ func chainWeights(t testing.TB, d gputest.GPU, p kernels.Task, q kernels.WeightF
 	if err := kernels.FillWeights(raw, subject, 1, kernels.Normal, seed); err != nil {
 		t.Fatal(err)
 	}
-	w, err := quantised.NewKernel(d.Device, quantised.Integers{Bits: q.Bits}).Prepare(product, raw)
+	w, err := d.PackRecords(product, raw)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
-	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm/quantised"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
@@ -39,13 +38,13 @@ func (d Operations) fuse(p kernels.FusedProduct,
 	if err != nil {
 		return nil, err
 	}
-	integers, records, held, err := quantised.Records(d.Device, p.Weights)
+	integers, held, err := d.Records(p.Weights)
 	if err != nil {
 		return nil, err
 	}
 	var reason string
 	if held {
-		reason = quantizedReason(d.Arch(), p, integers.Weights)
+		reason = quantizedReason(d.Arch(), p, integers.Problem.Weights)
 	} else {
 		reason = fusedReason(d.Arch(), p)
 	}
@@ -54,12 +53,12 @@ func (d Operations) fuse(p kernels.FusedProduct,
 	}
 	var at fusedAddresses
 	if held {
-		if integers.N != p.N || integers.K != p.K {
-			return nil, fmt.Errorf("weights were packed for %v", integers)
+		if integers.Problem.N != p.N || integers.Problem.K != p.K {
+			return nil, fmt.Errorf("weights were packed for %v", integers.Problem)
 		}
-		at.b, at.ldb = records, quantizedLDB(p)
+		at.b, at.ldb = integers.Address, quantizedLDB(p)
 		plan = func(a planning.Arch, p kernels.FusedProduct, at fusedAddresses) (planning.Call, string) {
-			return quantizedPlan(a, p, integers.Weights, at)
+			return quantizedPlan(a, p, integers.Problem.Weights, at)
 		}
 	} else {
 		weights, _, err := d.BindPacked("fuse", product, p.Weights)

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm/quantised"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gputest"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
@@ -252,7 +251,7 @@ func rounded(t testing.TB, d gputest.GPU, p kernels.Task, q kernels.WeightFormat
 	if err := b.Upload(0, raw); err != nil {
 		t.Fatal(err)
 	}
-	w, err := quantised.NewKernel(d.Device, quantised.Integers{Bits: q.Bits}).Prepare(p.WithWeights(f), b)
+	w, err := d.PackRecords(p.WithWeights(f), b)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -126,6 +126,26 @@ func (d *Device) NewLaunch(label, plan string, steps []Step, keep ...any) (*Laun
 	return l, nil
 }
 
+// Planned makes the launch of a choice; place receives the addresses of the plan's workspaces and returns all
+// addresses. problem distinguishes choices with equal plans, first are calls before the plan's.
+func Planned[P, A any](d *Device, c planning.Choice[P, A], problem string, first []planning.Call,
+	place func(scratch, flags uint64) A, keep ...any) (*Launch, error) {
+	scratch, err := d.Scratch(c.Plan.Scratch)
+	if err != nil {
+		return nil, err
+	}
+	flags, err := d.Flags(c.Plan.Flags)
+	if err != nil {
+		return nil, err
+	}
+	l, err := d.NewLaunch(c.Label, c.Name()+" "+problem, Steps(append(first, c.Plan.Bind(place(scratch, flags))...)), keep...)
+	if err != nil {
+		return nil, err
+	}
+	l.Tiled = c.Plan.Tiling
+	return l, nil
+}
+
 // Serialize makes the launch wait for the end of the previous one. Kernels within it may still overlap.
 func (l *Launch) Serialize() { C.step_of(l.c, 0).overlap = 0 }
 

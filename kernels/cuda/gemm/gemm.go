@@ -3,7 +3,9 @@
 package gemm
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -41,13 +43,6 @@ type (
 	Plan   = planning.Plan[Addresses]
 )
 
-func labelOf(among []Family, best Family, plan Plan) string {
-	if len(among) > 1 {
-		return planning.JoinLabel(best.Name(), plan.Label)
-	}
-	return plan.Label
-}
-
 // bufferAlignment is the minimum alignment of a buffer's address, in bytes.
 const bufferAlignment = 256
 
@@ -63,13 +58,14 @@ func At(p kernels.Task, a, c uint64) Problem {
 // ChoiceOf returns the launch that the best of families would make on a for the normalized p, with operands
 // at the beginning of buffers. ok is false if no family supports p.
 func ChoiceOf(among []Family, a planning.Arch, p kernels.Task) (c kernels.Choice, ok bool) {
-	best, plan, ok := planning.Pick(among, a, InBuffers(p))
-	if !ok {
+	choice, why := planning.Choose(among, a, InBuffers(p))
+	if why != "" {
 		return c, false
 	}
+	plan := choice.Plan
 	calls := plan.Bind(Addresses{LDB: support.PackedLDB(p.DType, p.K)})
 	main := calls[len(calls)-1]
-	c = kernels.Choice{Label: labelOf(among, best, plan), Tiling: plan.Tiling, Stages: plan.Stages, Slots: float64(plan.Slots)}
+	c = kernels.Choice{Label: choice.Label, Tiling: plan.Tiling, Stages: plan.Stages, Slots: float64(plan.Slots)}
 	c.Grid = [3]int{max(1, main.Grid.X), max(1, main.Grid.Y), max(1, main.Grid.Z)}
 	if main.Cluster != (planning.Dim3{}) {
 		c.Cluster = [3]int{max(1, main.Cluster.X), max(1, main.Cluster.Y), max(1, main.Cluster.Z)}
@@ -95,36 +91,72 @@ func untuned(a planning.Arch) string {
 		c.Card)
 }
 
+// Families are kernel families for plain weights, and for quantized ones.
+type Families struct{ Plain, Quantized []Family }
+
+// of returns the families for the weights of a product.
+func (f Families) of(p kernels.Task) []Family {
+	if p.Quantized() {
+		return f.Quantized
+	}
+	return f.Plain
+}
+
 // Present divides families into those that run on a and the reasons of the others. A family runs if it
 // supports some type and shape.
-func Present(families []Family, a planning.Arch) (there []Family, missing []kernels.Missing) {
-	for _, f := range families {
-		if reason := nothing(f, a); reason != "" {
-			missing = append(missing, kernels.Missing{Name: f.Name(), Reason: reason})
-			continue
+func (f Families) Present(a planning.Arch) (there Families, missing []kernels.Missing) {
+	present := func(families []Family, probes []kernels.Task) (some []Family) {
+		for _, f := range families {
+			if reason := nothing(f, a, probes); reason != "" {
+				missing = append(missing, kernels.Missing{Name: f.Name(), Reason: reason})
+				continue
+			}
+			some = append(some, f)
 		}
-		there = append(there, f)
+		return some
 	}
+	there.Plain = present(f.Plain, plainProbes())
+	there.Quantized = present(f.Quantized, quantizedProbes())
 	return there, missing
 }
 
-// nothing tries a decode-sized and a large product in every type.
-func nothing(f Family, a planning.Arch) string {
-	first := ""
-	for _, d := range kernels.DTypes() {
+// plainProbes are a decode-sized and a large product in every type, first of the type that every tensor core
+// has.
+func plainProbes() (all []kernels.Task) {
+	types := kernels.DTypes()
+	slices.SortStableFunc(types, func(a, b kernels.DType) int {
+		return planning.OneIf(a != kernels.FP16) - planning.OneIf(b != kernels.FP16)
+	})
+	for _, d := range types {
 		for _, m := range []int{1, 4096} {
-			p, err := kernels.Task{Subject: kernels.Product(d, 4096, 4096), M: m}.Normalized()
-			if err != nil {
-				return err.Error()
-			}
-			reason := f.Supports(a, Problem{Task: p})
-			if reason == "" {
-				return ""
-			}
-			if d == kernels.FP16 && m == 1 {
-				first = reason // of the type that every tensor core has
-			}
+			all = append(all, kernels.Task{Subject: kernels.Product(d, 4096, 4096), M: m})
 		}
+	}
+	return all
+}
+
+func quantizedProbes() (all []kernels.Task) {
+	for _, bits := range []int{4, 8} {
+		p := kernels.Task{Subject: kernels.Linear(kernels.FP16, 4096, 4096), M: 1}
+		if weights, err := kernels.IntegerWeights(bits, support.RecordK, false).For(p.DType, p.K); err == nil {
+			all = append(all, p.WithWeights(weights))
+		}
+	}
+	return all
+}
+
+// nothing returns the first probe's reason if the family supports none.
+func nothing(f Family, a planning.Arch, probes []kernels.Task) (first string) {
+	for _, p := range probes {
+		p, err := p.Normalized()
+		if err != nil {
+			return err.Error()
+		}
+		reason := f.Supports(a, Problem{Task: p})
+		if reason == "" {
+			return ""
+		}
+		first = cmp.Or(first, reason)
 	}
 	return first
 }

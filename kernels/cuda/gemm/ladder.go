@@ -16,69 +16,104 @@ type Kernel struct {
 	dev      *driver.Device
 	name     string
 	describe string
-	among    []Family
+	among    Families
+	serial   bool // launches wait for the end of the previous one
 	picked   planning.Kept[Problem, picked]
 }
 
 type picked struct {
-	best Family
-	plan Plan
-	ok   bool
+	planning.Choice[Problem, Addresses]
+	refusal string // empty if there is a choice
 }
 
 // pick plans a product once for all copies of its weights. Planning takes up to a millisecond, the rest of
 // binding a few microseconds.
 func (r *Kernel) pick(p Problem) picked {
 	return r.picked.Choice(p, func() (c picked) {
-		c.best, c.plan, c.ok = planning.Pick(r.among, r.dev.Arch(), p)
+		c.Choice, c.refusal = planning.Choose(r.among.of(p.Task), r.dev.Arch(), p)
 		return c
 	})
 }
 
 // NewKernel makes a kernel of families on a device; describe is its one-line description.
-func NewKernel(d *driver.Device, name, describe string, among ...Family) *Kernel {
+func NewKernel(d *driver.Device, name, describe string, among Families) *Kernel {
 	return &Kernel{dev: d, name: name, describe: describe, among: among}
 }
 
-// Ladder lists our kernels on a device, auto first, and those that don't run there.
-func Ladder(d *driver.Device, families []Family) ([]kernels.Kernel, []kernels.Missing) {
-	there, missing := Present(families, d.Arch())
-	if len(there) == 0 {
+// Ladder lists our kernels on a device, auto first, and those that don't run there. auto-serial is among them
+// if launches overlap on the GPU.
+func Ladder(d *driver.Device, families Families) ([]kernels.Kernel, []kernels.Missing) {
+	there, missing := families.Present(d.Arch())
+	if len(there.Plain) == 0 {
 		return nil, missing
 	}
-	gemms := []kernels.Kernel{NewKernel(d, "auto", DescribeAuto(d.Arch(), there), there...)}
-	for _, f := range there {
-		gemms = append(gemms, newFamilyKernel(d, f))
+	gemms := []kernels.Kernel{NewKernel(d, "auto", DescribeAuto(d.Arch(), there.Plain), there)}
+	if d.Arch().Overlaps() {
+		serial := NewKernel(d, "auto-serial", "auto without launch overlap: each launch waits for the end of the previous one", there)
+		serial.serial = true
+		gemms = append(gemms, serial)
+	}
+	for _, f := range there.Plain {
+		gemms = append(gemms, newFamilyKernel(d, f, func(f Family) Families { return Families{Plain: []Family{f}} }))
+	}
+	for _, f := range there.Quantized {
+		gemms = append(gemms, newFamilyKernel(d, f, func(f Family) Families { return Families{Quantized: []Family{f}} }))
 	}
 	return gemms, missing
 }
 
+// Name returns the kernel's name for selection.
 func (r *Kernel) Name() string { return r.name }
 
+// Describe returns a one-line description.
 func (r *Kernel) Describe() string { return r.describe }
+
+// task returns the normalized t, or why the kernel has no family for its weights.
+func (r *Kernel) task(t kernels.Task) (kernels.Task, error) {
+	var extras kernels.Extras
+	if len(r.among.Quantized) > 0 {
+		extras = kernels.QuantizedWeights
+	}
+	q, err := t.Product(r.name, extras)
+	if err == nil && len(r.among.of(q)) == 0 {
+		err = t.Unsupported(r.name, "its weights are integers with scales, as --weights int4:128 makes them, not plain")
+	}
+	return q, err
+}
 
 // Supports implements [kernels.Kernel]: it asks the families.
 func (r *Kernel) Supports(t kernels.Task) error {
-	q, err := t.Product(r.name, 0)
+	q, err := r.task(t)
 	if err != nil {
 		return err
 	}
-	for _, f := range r.among {
+	among := r.among.of(q)
+	for _, f := range among {
 		if f.Supports(r.dev.Arch(), Problem{Task: q}) == "" {
 			return nil
 		}
 	}
-	return t.Unsupported(r.name, planning.Refusals(r.among, r.dev.Arch(), Problem{Task: q}))
+	return t.Unsupported(r.name, planning.Refusals(among, r.dev.Arch(), Problem{Task: q}))
 }
 
 // Packs implements [kernels.Packer].
 func (r *Kernel) Packs(p kernels.Task) bool { return driver.Packs(p) }
 
-// Prepare packs B. All our kernels share one matrix's packed weights.
+// Prepare packs B, or integers into records. All our kernels share one matrix's packed weights.
 func (r *Kernel) Prepare(t kernels.Task, raw kernels.Buffer) (kernels.Weights, error) {
-	p, err := t.Product(r.name, 0)
+	p, err := r.task(t)
 	if err != nil {
 		return nil, err
+	}
+	if p.Quantized() {
+		if err := r.Supports(p); err != nil {
+			return nil, err
+		}
+		w, err := r.dev.PackRecords(p, raw)
+		if err != nil {
+			return nil, err
+		}
+		return w, nil
 	}
 	w, err := r.dev.Pack(p, raw)
 	if err != nil {
@@ -90,56 +125,58 @@ func (r *Kernel) Prepare(t kernels.Task, raw kernels.Buffer) (kernels.Weights, e
 // Bind plans the product for its operands' addresses and alignment.
 func (r *Kernel) Bind(t kernels.Task, a kernels.Operand, w kernels.Weights, c kernels.Operand,
 	_ ...kernels.Operand) (kernels.Launch, error) {
-	l, err := r.bind(t, a, w, c)
+	p, err := r.task(t)
 	if err != nil {
 		return nil, err
+	}
+	l, err := r.bind(p, a, w, c)
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", p, err)
+	}
+	if r.serial {
+		l.Serialize()
 	}
 	return l, nil
 }
 
-func (r *Kernel) bind(t kernels.Task, a kernels.Operand, w kernels.Weights, c kernels.Operand) (*driver.Launch, error) {
-	p, err := t.Product(r.name, 0)
+func (r *Kernel) bind(p kernels.Task, a kernels.Operand, w kernels.Weights, c kernels.Operand) (*driver.Launch, error) {
+	at, first, err := r.weights(p, w)
 	if err != nil {
 		return nil, err
 	}
-	d := r.dev
-	weights, first, err := d.BindPacked(r.name, p, w)
-	if err != nil {
+	if at.A, err = r.dev.Matrix("A", a, p.M, p.K, p.LDA, p.DType); err != nil {
 		return nil, err
 	}
-	at := Addresses{B: weights.Address, LDB: weights.LDB}
-	if at.A, err = d.Matrix("A", a, p.M, p.K, p.LDA, p.DType); err != nil {
-		return nil, fmt.Errorf("%v: %w", p.Shape(), err)
+	if at.C, err = r.dev.Matrix("C", c, p.M, p.N, p.LDC, p.DType.Output()); err != nil {
+		return nil, err
 	}
-	out := p.DType.Output()
-	if at.C, err = d.Matrix("C", c, p.M, p.N, p.LDC, out); err != nil {
-		return nil, fmt.Errorf("%v: %w", p.Shape(), err)
+	q := At(p, at.A, at.C)
+	choice := r.pick(q)
+	if choice.refusal != "" {
+		return nil, p.Unsupported(r.name, choice.refusal)
 	}
-	o := Alignment{
-		A: planning.AlignmentOf(at.A, int64(p.LDA)*int64(p.DType.Size())),
-		C: planning.AlignmentOf(at.C, int64(p.LDC)*int64(out.Size())),
+	problem := fmt.Sprintf("%s %v lda %d ldc %d, aligned to %d and %d, %d calls first", p.DType, p, p.LDA, p.LDC, q.Aligned.A, q.Aligned.C,
+		len(first))
+	return driver.Planned(r.dev, choice.Choice, problem, first, func(scratch, flags uint64) Addresses {
+		at.Scratch, at.Flags = scratch, flags
+		return at
+	}, a.Buffer, w, c.Buffer)
+}
+
+// weights returns the addresses of B, and the calls that precede each launch.
+func (r *Kernel) weights(p kernels.Task, w kernels.Weights) (at Addresses, first []planning.Call, err error) {
+	if p.Quantized() {
+		records, err := r.dev.BindRecords(r.name, p, w)
+		if err != nil {
+			return at, nil, err
+		}
+		return Addresses{B: records.Address}, nil, nil
 	}
-	choice := r.pick(Problem{p, o})
-	if !choice.ok {
-		return nil, r.Supports(p)
-	}
-	plan := choice.plan
-	if at.Scratch, err = d.Scratch(plan.Scratch); err != nil {
-		return nil, fmt.Errorf("%v: %w", p.Shape(), err)
-	}
-	if at.Flags, err = d.Flags(plan.Flags); err != nil {
-		return nil, fmt.Errorf("%v: %w", p.Shape(), err)
-	}
-	full := planning.JoinLabel(choice.best.Name(), plan.Label)
-	name := fmt.Sprintf("%s %s %v lda %d ldc %d", full, p.DType, p.Shape(), p.LDA, p.LDC)
-	label := labelOf(r.among, choice.best, plan)
-	key := fmt.Sprintf("%s, aligned to %d and %d, %d calls first", name, o.A, o.C, len(first))
-	l, err := d.NewLaunch(label, key, driver.Steps(append(first, plan.Bind(at)...)), a.Buffer, w, c.Buffer)
+	packed, first, err := r.dev.BindPacked(r.name, p, w)
 	if err != nil {
-		return nil, fmt.Errorf("%v: %w", p.Shape(), err)
+		return at, nil, err
 	}
-	l.Tiled = plan.Tiling
-	return l, nil
+	return Addresses{B: packed.Address, LDB: packed.LDB}, first, nil
 }
 
 var _ kernels.ManyTellers = (*Kernel)(nil)
@@ -151,13 +188,49 @@ func (r *Kernel) Tellers(n int) ([]kernels.Kernel, error) {
 
 // Choice implements [kernels.ChoiceTeller]: a plan depends only on the GPU and the problem.
 func (r *Kernel) Choice(p kernels.Task) (kernels.Choice, error) {
-	q, err := p.Product(r.name, 0)
+	q, err := r.task(p)
 	if err != nil {
 		return kernels.Choice{}, err
 	}
-	c, ok := ChoiceOf(r.among, r.dev.Arch(), q)
+	c, ok := ChoiceOf(r.among.of(q), r.dev.Arch(), q)
 	if !ok {
 		return kernels.Choice{}, r.Supports(p)
 	}
 	return c, nil
+}
+
+// chooser is the kernel of a family that chooses among plans; each of them is a kernel, too.
+type chooser struct {
+	*Kernel
+	family planning.Chooser[Problem, Addresses]
+	alone  func(Family) Families
+}
+
+var _ kernels.Planned = chooser{}
+
+// newFamilyKernel makes the kernel of a family; alone lists it by the weights that it takes.
+func newFamilyKernel(d *driver.Device, f Family, alone func(Family) Families) kernels.Kernel {
+	k := NewKernel(d, f.Name(), f.Describe(d.Arch()), alone(f))
+	if choosing, ok := f.(planning.Chooser[Problem, Addresses]); ok {
+		return chooser{k, choosing, alone}
+	}
+	return k
+}
+
+// Plan implements [kernels.Planned].
+func (c chooser) Plan(n int) kernels.Kernel {
+	f := nth{planning.Nth[Problem, Addresses]{Chooser: c.family, N: n}}
+	return NewKernel(c.dev, kernels.CandidateName(c.name, n), f.Describe(c.dev.Arch()), c.alone(f))
+}
+
+type nth struct {
+	planning.Nth[Problem, Addresses]
+}
+
+// Supports counts the plans for operands at the beginning of buffers.
+func (f nth) Supports(a planning.Arch, p Problem) string {
+	if why := f.Chooser.Supports(a, p); why != "" {
+		return why
+	}
+	return f.Nth.Supports(a, InBuffers(p.Task))
 }

@@ -61,6 +61,29 @@ func Pick[P, A any](among []Family[P, A], a Arch, p P) (best Family[P, A], plan 
 	return best, plan, ok
 }
 
+// Choice is a picked plan.
+type Choice[P, A any] struct {
+	Family Family[P, A]
+	Plan   Plan[A]
+	Label  string // the plan's, after the family's name if there was a choice of families
+}
+
+// Choose is [Pick] with a launch's label. If no family supports p, refusal has the reasons.
+func Choose[P, A any](among []Family[P, A], a Arch, p P) (c Choice[P, A], refusal string) {
+	best, plan, ok := Pick(among, a, p)
+	if !ok {
+		return c, cmp.Or(Refusals(among, a, p), "no kernel runs here")
+	}
+	c = Choice[P, A]{best, plan, plan.Label}
+	if len(among) > 1 {
+		c.Label = c.Name()
+	}
+	return c, ""
+}
+
+// Name returns the names of the family and its plan.
+func (c Choice[P, A]) Name() string { return JoinLabel(c.Family.Name(), c.Plan.Label) }
+
 // JoinLabel joins a kernel's name and its plan's label.
 func JoinLabel(name, label string) string { return strings.TrimSpace(name + " " + label) }
 

@@ -52,8 +52,8 @@ func (t *Way) Supports(o kernels.Task) error {
 	if err != nil {
 		return o.Unsupported(t.name, err.Error())
 	}
-	if _, _, ok := planning.Pick(t.among, t.dev.Arch(), p); !ok {
-		return o.Unsupported(t.name, planning.Refusals(t.among, t.dev.Arch(), p))
+	if _, why := planning.Choose(t.among, t.dev.Arch(), p); why != "" {
+		return o.Unsupported(t.name, why)
 	}
 	return nil
 }
@@ -76,22 +76,16 @@ func (t *Way) Bind(o kernels.Task, in kernels.Operand, _ kernels.Weights, out ke
 	}
 	p.aligned = planning.AlignmentOf(at.in|at.out, int64(o.Columns)*int64(o.DType.Size()))
 	p.based = planning.AlignmentOf(at.in|at.out, 0)
-	best, plan, ok := planning.Pick(t.among, t.dev.Arch(), p)
-	if !ok {
-		return nil, &kernels.Unsupported{Kernel: t.name, DType: p.DType, Reason: planning.Refusals(t.among, t.dev.Arch(), p)}
+	c, why := planning.Choose(t.among, t.dev.Arch(), p)
+	if why != "" {
+		return nil, &kernels.Unsupported{Kernel: t.name, DType: p.DType, Reason: why}
 	}
-	if at.exchange, err = t.dev.Flags(plan.Flags); err != nil {
-		return fail(err)
-	}
-	label := plan.Label
-	if len(t.among) > 1 {
-		label = planning.JoinLabel(best.Name(), label)
-	}
-	key := fmt.Sprintf("softmax %s %s %+v", best.Name(), plan.Label, p)
-	l, err := t.dev.NewLaunch(label, key, driver.Steps(plan.Bind(at)), in.Buffer, out.Buffer)
+	l, err := driver.Planned(t.dev, c, fmt.Sprintf("softmax %+v", p), nil, func(_, flags uint64) Addresses {
+		at.exchange = flags
+		return at
+	}, in.Buffer, out.Buffer)
 	if err != nil {
 		return fail(err)
 	}
-	l.Tiled = plan.Tiling
 	return l, nil
 }

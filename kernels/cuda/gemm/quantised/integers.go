@@ -13,16 +13,13 @@ import (
 // Problem is a normalized product with quantized weights, and the alignment of its operands.
 type Problem = gemm.Problem
 
-// Family is a kernel family for quantized weights. Addresses.B is the address of the records.
-type Family = planning.Family[Problem, gemm.Addresses]
-
 // Integers are kernels for weights of 4 or 8 bits. On compute capability 9.0 they are w4a16.cu and w8a16.cu,
 // and for few rows of A w4a16_narrow.cu, w4a16_resident.cu and their 8-bit versions. On others from 8.0 they
-// are w4a16_mma.cu and w8a16_mma.cu.
+// are w4a16_mma.cu and w8a16_mma.cu. [gemm.Addresses].B is the address of the records.
 type Integers struct{ Bits int }
 
 // Families are our kernels for quantized weights.
-var Families = []Integers{{4}, {8}}
+func Families() []gemm.Family { return []gemm.Family{Integers{4}, Integers{8}} }
 
 // Name implements [planning.Family].
 func (f Integers) Name() string { return fmt.Sprintf("w%da16", f.Bits) }
@@ -116,15 +113,4 @@ func (f Integers) Candidates(a planning.Arch, p Problem) []gemm.Plan {
 		plans = append(plans, w.plan(a, p))
 	}
 	return plans
-}
-
-// decoding returns a product that the family supports if it supports any.
-func (f Integers) decoding() Problem {
-	weights, err := kernels.IntegerWeights(f.Bits, support.RecordK, false).For(kernels.FP16, 4096)
-	if err != nil {
-		return Problem{} // unsupported by every family
-	}
-	p := Problem{Task: kernels.Task{Subject: kernels.Product(kernels.FP16, 4096, 4096), M: 1}}
-	p.Weights = weights
-	return p
 }
