@@ -10,6 +10,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // WriteAudit prints the verdicts of a run. If the audit lists selected findings, the summary and the series
@@ -98,7 +99,7 @@ func AuditSummary(a *rules.Audit) string {
 	return s
 }
 
-func inferenceText(i rules.Inference) string {
+func inferenceText(i infer.Inference) string {
 	s := fmt.Sprintf("%s measured, %d inferred", count(i.Measured, "row"), i.Inferred)
 	if i.Open > 0 {
 		s += fmt.Sprintf(", %d not known", i.Open)
@@ -262,13 +263,13 @@ func SeenText(a *rules.Audit) string {
 	if a.Resolution == 0 {
 		return ""
 	}
-	text := rules.ResolutionText(a.Resolution)
+	text := infer.ResolutionText(a.Resolution)
 	if clean := a.CleanText(); clean != "" {
 		text += "; " + clean
 	}
 	var low []string
 	for _, id := range slices.Sorted(maps.Keys(a.Scatter)) {
-		if a.Scatter[id].Location == rules.LocationLow {
+		if a.Scatter[id].Location == infer.LocationLow {
 			low = append(low, id)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/problem"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
@@ -16,7 +17,7 @@ import (
 // kernels of one run, both are that run's.
 type DiffInput struct {
 	Diff *rules.DiffResult
-	A, B rules.Data
+	A, B infer.Data
 	// Problems holds the problems of both runs; nil if they were not compared.
 	Problems *problem.Changes
 }
@@ -134,7 +135,7 @@ func newDiffInteractive(in DiffInput) *interactive {
 }
 
 // seriesOf returns a function that finds a run's series by key; unknown keys give a series without rows.
-func seriesOf(data rules.Data) func(key results.SeriesKey) results.Series {
+func seriesOf(data infer.Data) func(key results.SeriesKey) results.Series {
 	at := make(map[results.SeriesKey]int, len(data.Series))
 	for i, s := range data.Series {
 		at[s.Key] = i

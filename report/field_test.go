@@ -16,6 +16,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules/advice"
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
 	"github.com/gemmaudit/gemmaudit/rules/history"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // Field declarations must be consistent, and JSON must have the values shown in tables and CSV.
@@ -30,7 +31,7 @@ func TestFields(t *testing.T) {
 	splits := fixtureSustainedSplits()
 	splits.Splits[1].Unsteady = true
 	diff := fixtureDiff()
-	diff.Cases[3].Scatter = rules.AssumedScatter
+	diff.Cases[3].Scatter = infer.AssumedScatter
 	medians := JudgedMedians(fixtureSeries(), fixtureAtClock())
 
 	diff.Findings[0].B.Baseline = rules.BaselineNew

@@ -11,6 +11,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 func twoCards(t *testing.T) Input {
@@ -40,7 +41,7 @@ func twoCards(t *testing.T) Input {
 	for i := range 6 {
 		in.Sentinels = append(in.Sentinels, results.Sample{CaseID: int64(1 + 16*(i%2)), Seq: int64(i), US: 100, ClockMHz: 1800})
 	}
-	audit, err := rules.RunAudit(t.Context(), rules.Data{Name: "run.db", Meta: in.Meta, Series: in.Series}, rules.Default(), nil)
+	audit, err := rules.RunAudit(t.Context(), infer.Data{Name: "run.db", Meta: in.Meta, Series: in.Series}, rules.Default(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

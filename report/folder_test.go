@@ -17,6 +17,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/problem"
 )
 
@@ -32,7 +33,7 @@ func fixtureInput() Input {
 }
 
 func answered(in Input) Input {
-	problems, summary := problem.Find(rules.Data{Meta: in.Meta, Series: in.Series}, in.Audit, in.Splits, nil)
+	problems, summary := problem.Find(infer.Data{Meta: in.Meta, Series: in.Series}, in.Audit, in.Splits, nil)
 	in.Answer = &Answer{Summary: summary, Problems: problems}
 	return in
 }

@@ -8,11 +8,12 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // Summaries and tables must count measured rows, inferred rows, and check rows inside the predicted interval.
 func TestInference(t *testing.T) {
-	i := &rules.Inference{Asked: 1000, Measured: 200, Inferred: 790, Open: 10, Families: 9, Checked: 20, Inside: 19}
+	i := &infer.Inference{Asked: 1000, Measured: 200, Inferred: 790, Open: 10, Families: 9, Checked: 20, Inside: 19}
 	a := &rules.Audit{Method: rules.MethodInterval, RowRule: rules.Monotonic, Cases: 1000, Inference: i,
 		Series: []rules.SeriesAudit{{Key: fixtureKey, Cases: 1000, Inference: i, Rows: []rules.RowVerdict{{M: 1, Inferred: true}}},
 			{Key: fixtureKey, Cases: 3}}}
@@ -55,7 +56,7 @@ func TestInference(t *testing.T) {
 // The folder's files and stdout must both list only inferred rows that are not clean.
 func TestInferredRowsInJSON(t *testing.T) {
 	in := fixtureInput()
-	in.Audit.Series[0].Inference = &rules.Inference{}
+	in.Audit.Series[0].Inference = &infer.Inference{}
 	for i := range in.Audit.Series[0].Rows {
 		in.Audit.Series[0].Rows[i].Inferred = i%2 == 0
 	}

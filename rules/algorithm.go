@@ -5,6 +5,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // AlgorithmTeller is implemented by measurers that can report the algorithm that a library's heuristic
@@ -14,8 +15,8 @@ type AlgorithmTeller interface {
 	Algorithm(c results.Case) (a kernels.Algorithm, ok bool)
 }
 
-func otherKind(other *curve) RemedyKind {
-	if _, n := kernels.SplitCandidate(other.series.Key.Kernel); n > 0 {
+func otherKind(other *infer.Curve) RemedyKind {
+	if _, n := kernels.SplitCandidate(other.Series.Key.Kernel); n > 0 {
 		return RemedyAlgorithm
 	}
 	return RemedyOther
@@ -23,13 +24,13 @@ func otherKind(other *curve) RemedyKind {
 
 // otherPlan switches to one of the series in elsewhere. For a library's own choices it fixes the algorithm
 // that runs at point at.
-func otherPlan(other *curve, at int, elsewhere []*curve) plan {
+func otherPlan(other *infer.Curve, at int, elsewhere []*infer.Curve) plan {
 	p := plan{kind: otherKind(other), other: other}
-	if p.kind == RemedyAlgorithm && other.points[at].label != "" {
-		p.label = other.points[at].label
-		base, _ := kernels.SplitCandidate(other.series.Key.Kernel)
+	if p.kind == RemedyAlgorithm && other.Points[at].Label != "" {
+		p.label = other.Points[at].Label
+		base, _ := kernels.SplitCandidate(other.Series.Key.Kernel)
 		for _, c := range elsewhere {
-			if own, _ := kernels.SplitCandidate(c.series.Key.Kernel); own == base {
+			if own, _ := kernels.SplitCandidate(c.Series.Key.Kernel); own == base {
 				p.choices = append(p.choices, c)
 			}
 		}
@@ -39,15 +40,15 @@ func otherPlan(other *curve, at int, elsewhere []*curve) plan {
 
 // runningAt returns the series whose kernel at m is the plan's algorithm, or nil. It prefers the lowest upper
 // bound. The direct product is excluded: it already runs the default algorithm.
-func (f *evidence) runningAt(p plan, m int) *curve {
+func (f *evidence) runningAt(p plan, m int) *infer.Curve {
 	if p.label == "" {
 		return p.other
 	}
-	var best *curve
+	var best *infer.Curve
 	least := math.Inf(1)
 	for _, other := range p.choices {
-		i, ok := other.at(m)
-		if ok && other.points[i].label == p.label && f.upper[other][i] < least {
+		i, ok := other.At(m)
+		if ok && other.Points[i].Label == p.label && f.upper[other][i] < least {
 			best, least = other, f.upper[other][i]
 		}
 	}
@@ -66,8 +67,8 @@ func (s *stretchPlan) name(m Measurer) {
 		if p.kind != RemedyAlgorithm || p.label == "" {
 			continue
 		}
-		at := s.curve.points[s.anchor].m
-		c := results.Case{SeriesKey: p.other.series.Key, M: at}
+		at := s.curve.Points[s.anchor].M
+		c := results.Case{SeriesKey: p.other.Series.Key, M: at}
 		if a, ok := teller.Algorithm(c); ok {
 			p.library, _ = kernels.SplitCandidate(c.Kernel)
 			p.algorithm = a

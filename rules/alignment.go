@@ -8,6 +8,8 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/phrase"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -46,9 +48,9 @@ func (p pattern) slow(size int) bool {
 
 func (p pattern) text(letter string, n int) string {
 	if p.half {
-		return fmt.Sprintf("the %s with %s mod %d = %d", plural(n, "size"), letter, p.modulus, p.modulus/2)
+		return fmt.Sprintf("the %s with %s mod %d = %d", phrase.Count(n, "size"), letter, p.modulus, p.modulus/2)
 	}
-	return fmt.Sprintf("the %s that are no multiple of %d", plural(n, "size"), p.modulus)
+	return fmt.Sprintf("the %s that are no multiple of %d", phrase.Count(n, "size"), p.modulus)
 }
 
 // alignment: a modulus separates the fast sizes around the row from the slow ones, and a larger fast size takes
@@ -60,57 +62,57 @@ func (w *witness) alignment() (Cause, string) {
 	points := w.nearby()
 	rates := withoutTrend(points)
 	var best pattern
-	tried, separation, p, letter := 0, 0.0, 1.0, w.curve.size()
+	tried, separation, p, letter := 0, 0.0, 1.0, w.curve.Axis()
 	for _, x := range patterns {
 		share, own, ok := x.test(points, rates)
 		if !ok {
 			continue
 		}
 		tried++
-		if own *= float64(len(patterns)); x.slow(w.row.m) && own <= alignmentP && share > separation {
+		if own *= float64(len(patterns)); x.slow(w.row.M) && own <= alignmentP && share > separation {
 			best, separation, p = x, share, own
 		}
 	}
 	switch {
 	case tried == 0:
-		return "", fmt.Sprintf("%s around it show no pattern", plural(len(points), "size"))
+		return "", fmt.Sprintf("%s around it show no pattern", phrase.Count(len(points), "size"))
 	case separation == 0:
-		return "", fmt.Sprintf("no modulus of %s separates fast from slow among %s around it", letter, plural(len(points), "size"))
+		return "", fmt.Sprintf("no modulus of %s separates fast from slow among %s around it", letter, phrase.Count(len(points), "size"))
 	}
-	fast, slow := best.divide(points, func(i int) float64 { return points[i].rate() })
+	fast, slow := best.divide(points, func(i int) float64 { return points[i].Rate() })
 	text := fmt.Sprintf("%s from %s to %s reach MFU %s in the median, the %d others %s (rank test, p %s)", best.text(letter, len(slow)),
-		w.curve.name(points[0].m), w.curve.name(points[len(points)-1].m), percent(math.Exp(stats.Median(slow)-w.curve.peak)),
-		len(fast), percent(math.Exp(stats.Median(fast)-w.curve.peak)), probability(p))
+		w.curve.Name(points[0].M), w.curve.Name(points[len(points)-1].M), phrase.Percent(math.Exp(stats.Median(slow)-w.curve.Peak)),
+		len(fast), phrase.Percent(math.Exp(stats.Median(fast)-w.curve.Peak)), probability(p))
 	least := math.Inf(1)
 	for _, q := range points {
-		if q.m > w.row.m && !best.slow(q.m) {
-			least = math.Min(least, q.us.Y)
+		if q.M > w.row.M && !best.slow(q.M) {
+			least = math.Min(least, q.US.Y)
 		}
 	}
 	switch {
 	case least > w.within() && !math.IsInf(least, 1):
 		return "", text + ", but no larger fast size takes less time"
-	case !w.explains(1 - math.Exp(w.row.rate()-stats.Median(fast))):
+	case !w.explains(1 - math.Exp(w.row.Rate()-stats.Median(fast))):
 		return "", text + ", which explains less than half of the loss"
 	}
 	return Alignment, text
 }
 
 // nearby returns the points around the row.
-func (w *witness) nearby() []point {
-	points, at := w.curve.points, w.c.worst.point
-	from := sort.Search(at, func(i int) bool { return 2*points[i].m >= w.row.m })
-	to := sort.Search(len(points), func(i int) bool { return points[i].m > 2*w.row.m })
+func (w *witness) nearby() []infer.Point {
+	points, at := w.curve.Points, w.c.worst.point
+	from := sort.Search(at, func(i int) bool { return 2*points[i].M >= w.row.M })
+	to := sort.Search(len(points), func(i int) bool { return points[i].M > 2*w.row.M })
 	return points[max(from, at-alignmentWindow):min(to, at+alignmentWindow)]
 }
 
 // withoutTrend returns the logs of the points' rates without their line over the log of the size.
-func withoutTrend(points []point) []float64 {
+func withoutTrend(points []infer.Point) []float64 {
 	out := make([]float64, len(points))
 	var x, y, xx, xy, slope float64
 	for i := range points {
-		out[i] = points[i].rate()
-		at := math.Log(float64(points[i].m))
+		out[i] = points[i].Rate()
+		at := math.Log(float64(points[i].M))
 		x, y, xx, xy = x+at, y+out[i], xx+at*at, xy+at*out[i]
 	}
 	n := float64(len(points))
@@ -118,15 +120,15 @@ func withoutTrend(points []point) []float64 {
 		slope = (xy - x*y/n) / spread
 	}
 	for i := range points {
-		out[i] -= slope * math.Log(float64(points[i].m))
+		out[i] -= slope * math.Log(float64(points[i].M))
 	}
 	return out
 }
 
 // divide returns the values of the points at fast and at slow sizes.
-func (p pattern) divide(points []point, value func(i int) float64) (fast, slow []float64) {
+func (p pattern) divide(points []infer.Point, value func(i int) float64) (fast, slow []float64) {
 	for i := range points {
-		if p.slow(points[i].m) {
+		if p.slow(points[i].M) {
 			slow = append(slow, value(i))
 		} else {
 			fast = append(fast, value(i))
@@ -137,7 +139,7 @@ func (p pattern) divide(points []point, value func(i int) float64) (fast, slow [
 
 // test compares the rates of fast and slow sizes. share is the probability that a fast size has the larger
 // rate, pValue the one-sided p-value. ok is false if there are too few of either.
-func (p pattern) test(points []point, rates []float64) (share, pValue float64, ok bool) {
+func (p pattern) test(points []infer.Point, rates []float64) (share, pValue float64, ok bool) {
 	fast, slow := p.divide(points, func(i int) float64 { return rates[i] })
 	if min(len(fast), len(slow)) < alignmentRows {
 		return 0, 1, false

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -15,18 +16,18 @@ import (
 func witnessOf(sizes []int, us func(n int) float64) *witness {
 	key := results.SeriesKey{Subject: kernels.Product(kernels.BF16, 0, 4096)}
 	key.Along = kernels.Along{Dimension: "n", M: 64}
-	c := &curve{series: results.Series{Key: key}, peak: math.Log(1e9)}
+	c := &infer.Curve{Series: results.Series{Key: key}, Peak: math.Log(1e9)}
 	worst, least, best := 0, math.Inf(1), math.Inf(-1)
 	for i, n := range sizes {
-		p := point{m: n, flops: math.Log(key.FLOPs(n)), us: stats.Estimate{Y: math.Log(us(n))}}
-		if p.rate() < least {
-			worst, least = i, p.rate()
+		p := infer.Point{M: n, Flops: math.Log(key.FLOPs(n)), US: stats.Estimate{Y: math.Log(us(n))}}
+		if p.Rate() < least {
+			worst, least = i, p.Rate()
 		}
-		best = math.Max(best, p.rate())
-		c.points = append(c.points, p)
+		best = math.Max(best, p.Rate())
+		c.Points = append(c.Points, p)
 	}
 	j := &judgement{curve: c, point: worst}
-	return &witness{c: &candidate{rows: []*judgement{j}, worst: j}, curve: c, row: c.points[worst], loss: 1 - math.Exp(least-best)}
+	return &witness{c: &candidate{rows: []*judgement{j}, worst: j}, curve: c, row: c.Points[worst], loss: 1 - math.Exp(least-best)}
 }
 
 func TestAlignmentNamesTheModulus(t *testing.T) {

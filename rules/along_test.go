@@ -8,6 +8,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // product is a series of a product at some Ms, each with samples of us ± 0.5 %.
@@ -27,9 +28,9 @@ func product(rng *rand.Rand, n, k int, ms []int, us func(m int) float64) results
 }
 
 // overNs are products of N from 4000 on in steps of 8 at some Ms, whose times follow N.
-func overNs(ms []int, count int) Data {
+func overNs(ms []int, count int) infer.Data {
 	rng := rand.New(rand.NewPCG(1, 2))
-	d := Data{Name: "n", Meta: results.Meta{Source: "a table"}}
+	d := infer.Data{Name: "n", Meta: results.Meta{Source: "a table"}}
 	for i := range count {
 		n := 4000 + 8*i
 		d.Series = append(d.Series, product(rng, n, 4096, ms, func(m int) float64 { return float64(n) * (10 + float64(m)) / 1000 }))
@@ -40,18 +41,18 @@ func overNs(ms []int, count int) Data {
 func TestAlongChoosesTheCurvesThatCompareMore(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		data  Data
+		data  infer.Data
 		along string
 		want  []string // the curves
 	}{
-		{"one M", overNs([]int{64}, 7), AlongAuto, []string{"m64 k4096 along n"}},
-		{"one M, few N", overNs([]int{64}, 5), AlongAuto,
+		{"one M", overNs([]int{64}, 7), infer.AlongAuto, []string{"m64 k4096 along n"}},
+		{"one M, few N", overNs([]int{64}, 5), infer.AlongAuto,
 			[]string{"n4000 k4096", "n4008 k4096", "n4016 k4096", "n4024 k4096", "n4032 k4096"}},
 		{"few N, asked for", overNs([]int{64}, 2), "n", []string{"m64 k4096 along n"}},
-		{"many N at two Ms", overNs([]int{64, 128}, 9), AlongAuto, []string{"m64 k4096 along n", "m128 k4096 along n"}},
-		{"as many M as N", overNs([]int{1, 2, 4, 8, 16, 32}, 6), AlongAuto, nil},
+		{"many N at two Ms", overNs([]int{64, 128}, 9), infer.AlongAuto, []string{"m64 k4096 along n", "m128 k4096 along n"}},
+		{"as many M as N", overNs([]int{1, 2, 4, 8, 16, 32}, 6), infer.AlongAuto, nil},
 		{"as many M as N, asked for", overNs([]int{1, 2}, 2), "n", []string{"m1 k4096 along n", "m2 k4096 along n"}},
-		{"M, asked for", overNs([]int{64}, 7), AlongM, nil},
+		{"M, asked for", overNs([]int{64}, 7), infer.AlongM, nil},
 		{"K, which differs in none", overNs([]int{64}, 7), "k", nil},
 		{"columns, which products lack", overNs([]int{64}, 7), "columns", nil},
 	} {
@@ -62,7 +63,7 @@ func TestAlongChoosesTheCurvesThatCompareMore(t *testing.T) {
 		if c.want == nil {
 			c.want = curves(c.data)
 		}
-		for _, d := range []Data{got, again} {
+		for _, d := range []infer.Data{got, again} {
 			if have := curves(d); strings.Join(have, ", ") != strings.Join(c.want, ", ") {
 				t.Errorf("%s: %v, want %v", c.name, have, c.want)
 			}
@@ -85,7 +86,7 @@ func TestAlongChoosesTheCurvesThatCompareMore(t *testing.T) {
 	}
 }
 
-func curves(d Data) []string {
+func curves(d infer.Data) []string {
 	var out []string
 	for _, s := range d.Series {
 		out = append(out, s.Key.Curve())
@@ -93,7 +94,7 @@ func curves(d Data) []string {
 	return out
 }
 
-func caseOfID(d Data, id int64) results.Case {
+func caseOfID(d infer.Data, id int64) results.Case {
 	for _, s := range d.Series {
 		for _, r := range s.Rows {
 			if r.Case.ID == id {
@@ -107,7 +108,7 @@ func caseOfID(d Data, id int64) results.Case {
 func TestAlongScaleTakesProportionalProductsOnly(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	us := func(int) float64 { return 100 }
-	d := Data{Meta: results.Meta{Source: "a table"}, Series: []results.Series{
+	d := infer.Data{Meta: results.Meta{Source: "a table"}, Series: []results.Series{
 		product(rng, 1024, 1024, []int{1024}, us), product(rng, 2048, 1024, []int{2048}, us),
 		product(rng, 3000, 3000, []int{3000}, us), product(rng, 6144, 3072, []int{6144}, us),
 		product(rng, 512, 512, []int{512, 1024}, us),
@@ -152,7 +153,7 @@ func TestAuditAlongN(t *testing.T) {
 }
 
 // tabled measures by answering with the sweep's own samples; a copy of the activations takes tabledCopyUS more.
-type tabled struct{ data Data }
+type tabled struct{ data infer.Data }
 
 const tabledCopyUS = 20
 

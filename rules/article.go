@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -22,7 +23,7 @@ func articlePoints(s results.Series) []articlePoint {
 	points := make([]articlePoint, 0, len(s.Rows))
 	published := make([]float64, 0, len(s.Rows))
 	for i, r := range s.Rows {
-		if us, ok := rowMedian(r); ok {
+		if us, ok := infer.RowMedian(r); ok {
 			points = append(points, articlePoint{row: i, m: r.Case.M, us: us, rate: r.Case.FLOPs() / us})
 			published = append(published, publishedMFU(r))
 		}
@@ -55,7 +56,7 @@ func articlePeak(s results.Series, points []articlePoint) float64 {
 func publishedMFU(r results.Row) float64 {
 	values := make([]float64, 0, len(r.Samples))
 	for _, s := range r.Samples {
-		if !usable(&s) {
+		if !s.Usable() {
 			continue
 		}
 		if s.Utils <= 0 {

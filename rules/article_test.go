@@ -7,6 +7,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // All times have one rate, so only published MFUs can flag a row.
@@ -40,7 +41,7 @@ func TestArticleMFU(t *testing.T) {
 				}
 				s.Rows = append(s.Rows, row)
 			}
-			a, err := RunAudit(context.Background(), Data{Series: []results.Series{s}}, articleConfig(0.9), nil)
+			a, err := RunAudit(context.Background(), infer.Data{Series: []results.Series{s}}, articleConfig(0.9), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

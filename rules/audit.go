@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/phrase"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -18,7 +20,7 @@ import (
 //
 // If the measurer fails, RunAudit returns both the error and the audit; rows not measured are unconfirmed in
 // it. The end of ctx is a warning, not an error.
-func RunAudit(ctx context.Context, data Data, cfg Config, m Measurer) (*Audit, error) {
+func RunAudit(ctx context.Context, data infer.Data, cfg Config, m Measurer) (*Audit, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("rules: %w", err)
 	}
@@ -26,7 +28,7 @@ func RunAudit(ctx context.Context, data Data, cfg Config, m Measurer) (*Audit, e
 	data = data.Along(cfg.Basis())
 	a := &Audit{Schema: AuditSchema, Run: data.Name, Labels: data.Meta.Labels, Imported: data.Meta.Source != "", Method: cfg.Method,
 		Threshold: cfg.Threshold, Findings: []Finding{}}
-	if cfg.Along != AlongAuto {
+	if cfg.Along != infer.AlongAuto {
 		a.Along = cfg.Along
 	}
 	for _, s := range data.Series {
@@ -40,7 +42,7 @@ func RunAudit(ctx context.Context, data Data, cfg Config, m Measurer) (*Audit, e
 			}
 		}
 		if failed > 0 {
-			a.warn(s.Key.String(), "not judged: %s that failed: %s", plural(failed, "case"), reason)
+			a.warn(s.Key.String(), "not judged: %s that failed: %s", phrase.Count(failed, "case"), reason)
 		}
 	}
 	warnWrong(data, a.warn)
@@ -84,25 +86,25 @@ func sortFindings(f []Finding) {
 	})
 }
 
-func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Measurer) error {
+func auditIntervals(ctx context.Context, a *Audit, data infer.Data, cfg Config, m Measurer) error {
 	a.FDR = cfg.FDR
-	looked := make(chan conditions, 1)
-	go func() { looked <- lookAtConditions(data.Series) }()
-	p := prepare(data, cfg.Basis())
-	p.findFloors(data)
+	looked := make(chan infer.Conditions, 1)
+	go func() { looked <- infer.ReadConditions(data.Series) }()
+	p := infer.Prepare(data, cfg.Basis())
+	p.FindFloors(data)
 	found := <-looked
-	p.round(found.timers)
-	a.Clocks = p.clocks
-	for _, paced := range p.paced {
+	p.Round(found.Timers)
+	a.Clocks = p.Clocks
+	for _, paced := range p.Paced {
 		a.Corrected = a.Corrected || paced
 	}
-	if len(p.drift) > 0 {
-		a.Drift = p.drift.most()
+	if len(p.Drift) > 0 {
+		a.Drift = p.Drift.Most()
 	} else if data.Meta.Source == "" && a.Cases > 0 {
 		a.warn("run", "too few sentinel samples: drift is unknown, and corrected only between rounds")
 	}
-	a.Scatter, a.Resolution = p.scatter, p.resolve(cfg.Basis())
-	a.Invalid = p.invalid(a.Resolution, cfg.Basis())
+	a.Scatter, a.Resolution = p.Scatter, p.Resolve(cfg.Basis())
+	a.Invalid = p.Invalid(a.Resolution, cfg.Basis())
 	a.warnConditions(p, found)
 	a.Cards = compareCards(p, cfg)
 	var panels []panel
@@ -168,7 +170,7 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 			j.cause, j.cleared = f.Cause, false
 		}
 	}
-	if why, all := p.untimely(); all && len(a.Findings) == 0 {
+	if why, all := p.Untimely(); all && len(a.Findings) == 0 {
 		a.Invalid, a.Order = cmp.Or(a.Invalid, why), why
 	} else if why != "" {
 		a.warn("run", "%s", why)
@@ -181,13 +183,13 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 	if len(panels) > 1 {
 		clear(panels[1:]) // with many rows they need as much memory as the verdicts below
 	}
-	for i, c := range p.curves {
-		a.Series = append(a.Series, seriesAudit(c, panels, i, cfg, p.q))
+	for i, c := range p.Curves {
+		a.Series = append(a.Series, seriesAudit(c, panels, i, cfg, p.Quantiles))
 		a.countInferred(c)
 		if len(panels) > 0 {
 			panels[0].rows[i] = nil
 		}
-		c.points, c.made, c.inference = nil, nil, nil // replaced by the verdicts
+		c.Points, c.Made, c.Families = nil, nil, nil // replaced by the verdicts
 		last := &a.Series[len(a.Series)-1]
 		for _, r := range last.Rows {
 			switch r.Verdict {
@@ -201,10 +203,10 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 		}
 		if h := last.Floor; h != nil {
 			a.warn(last.Key.String(), "rows up to %s take %s to %s us for any product: launch overhead of the host, not the kernel",
-				last.Key.Coordinate(h.ToM), figure(h.FromUS), figure(h.ToUS))
+				last.Key.Coordinate(h.ToM), phrase.Figure(h.FromUS), phrase.Figure(h.ToUS))
 		}
 		if of := last.Scatter; of != nil {
-			a.warn(last.Key.String(), "%s", of.text(cfg.MinSamples))
+			a.warn(last.Key.String(), "%s", of.Text(cfg.MinSamples))
 		}
 	}
 	return err
@@ -213,30 +215,30 @@ func auditIntervals(ctx context.Context, a *Audit, data Data, cfg Config, m Meas
 // suspectP is the p-value below which an undecided row is measured again if a device is available.
 const suspectP = 0.05
 
-func seriesAudit(c *curve, panels []panel, at int, cfg Config, q stats.Quantiles) SeriesAudit {
-	s := SeriesAudit{Key: c.series.Key, Cases: len(c.series.Rows), Flagged: []int{}, Scatter: c.scatterOf(cfg.MinSamples),
-		RelativeMFU: c.series.Peak.FLOPS <= 0, Floor: c.floor}
-	if c.inference != nil {
-		count := c.inference.count
+func seriesAudit(c *infer.Curve, panels []panel, at int, cfg Config, q stats.Quantiles) SeriesAudit {
+	s := SeriesAudit{Key: c.Series.Key, Cases: len(c.Series.Rows), Flagged: []int{}, Scatter: c.ScatterOf(cfg.MinSamples),
+		RelativeMFU: c.Series.Peak.FLOPS <= 0, Floor: c.Floor}
+	if c.Families != nil {
+		count := c.Families.Count
 		s.Cases, s.Inference = count.Asked, &count
 	}
-	if len(c.points) > 0 {
-		s.Rows = make([]RowVerdict, 0, len(c.points))
+	if len(c.Points) > 0 {
+		s.Rows = make([]RowVerdict, 0, len(c.Points))
 	}
 	var rows []judgement
 	if len(panels) > 0 {
 		rows = panels[0].rows[at]
 	}
-	for i := range c.points {
-		p := &c.points[i]
-		r := RowVerdict{M: p.m, Verdict: Unjudged, US: p.us.Interval(cfg.Confidence, q), P: 1, AdjustedP: 1,
-			MFU: c.mfuOf(i, p.us, cfg.Confidence, q), Samples: p.n, Label: p.label, ClockMHz: p.clock,
-			MFUAtClock: c.mfuAtClock(i, cfg.Confidence, q), Elasticity: p.elastic.beta, Inferred: p.inferred}
-		if p.us.Y != p.seen.Y {
-			r.ObservedUS = p.seen.Interval(cfg.Confidence, q)
+	for i := range c.Points {
+		p := &c.Points[i]
+		r := RowVerdict{M: p.M, Verdict: Unjudged, US: p.US.Interval(cfg.Confidence, q), P: 1, AdjustedP: 1,
+			MFU: c.MFU(i, p.US, cfg.Confidence, q), Samples: p.N, Label: p.Label, ClockMHz: p.Clock,
+			MFUAtClock: c.MFUAtClock(i, cfg.Confidence, q), Elasticity: p.Elastic.Beta, Inferred: p.Inferred}
+		if p.US.Y != p.Seen.Y {
+			r.ObservedUS = p.Seen.Interval(cfg.Confidence, q)
 		}
-		if p.modes != nil {
-			r.Modes = []float64{math.Exp(p.modes.fast), math.Exp(p.modes.slow)}
+		if p.Modes != nil {
+			r.Modes = []float64{math.Exp(p.Modes.Fast), math.Exp(p.Modes.Slow)}
 		}
 		if rows != nil {
 			j := &rows[i]
@@ -246,10 +248,10 @@ func seriesAudit(c *curve, panels []panel, at int, cfg Config, q stats.Quantiles
 			}
 			if j.verdict == Anomalous {
 				r.Cause = j.cause
-				s.Flagged = append(s.Flagged, p.m)
+				s.Flagged = append(s.Flagged, p.M)
 			}
 		}
-		if c.floor.holds(p.m) {
+		if c.Floor.Holds(p.M) {
 			r.Cause = HostBound
 		}
 		s.Rows = append(s.Rows, r)
@@ -257,11 +259,11 @@ func seriesAudit(c *curve, panels []panel, at int, cfg Config, q stats.Quantiles
 	return s
 }
 
-func auditArticle(a *Audit, data Data, cfg Config) {
+func auditArticle(a *Audit, data infer.Data, cfg Config) {
 	if cfg.Rules.Monotonic.Enabled {
 		a.RowRule = Monotonic
 	}
-	further := FurtherChoices(data.Series)
+	further := infer.FurtherChoices(data.Series)
 	for _, r := range cfg.On() {
 		if slices.Contains(ArticleRules(), r) {
 			a.Judged = append(a.Judged, Judged{Rule: r})
@@ -281,20 +283,20 @@ func auditArticle(a *Audit, data Data, cfg Config) {
 			a.Judged[i].Rows += len(points)
 			a.Judged[i].Decided += len(points)
 		}
-		c := &curve{series: s, spec: data.Spec(s.Key.Device), points: make([]point, len(points))}
+		c := &infer.Curve{Series: s, Spec: data.Spec(s.Key.Device), Points: make([]infer.Point, len(points))}
 		for i, p := range points {
 			run := s.Rows[p.row].Case
-			c.points[i] = point{row: p.row, m: p.m, label: run.Label, launch: run.Launch, n: len(s.Rows[p.row].Samples),
-				flops: math.Log(p.rate * p.us), us: stats.Estimate{Y: math.Log(p.us)}}
+			c.Points[i] = infer.Point{Row: p.row, M: p.m, Label: run.Label, Launch: run.Launch, N: len(s.Rows[p.row].Samples),
+				Flops: math.Log(p.rate * p.us), US: stats.Estimate{Y: math.Log(p.us)}}
 		}
-		c.peak = math.Log(articlePeak(s, points))
+		c.Peak = math.Log(articlePeak(s, points))
 		out := SeriesAudit{Key: s.Key, Cases: len(s.Rows), Flagged: []int{}, RelativeMFU: s.Peak.FLOPS <= 0}
 		if cfg.Rules.Monotonic.Enabled {
 			reference, flagged := articleFlag(points, cfg.Threshold)
 			rows := make([]judgement, len(points))
 			for i, p := range points {
 				r := RowVerdict{M: p.m, Verdict: Unjudged, US: stats.Exactly(p.us), MFU: stats.Exactly(p.mfu), P: 1, AdjustedP: 1,
-					Samples: c.points[i].n, Label: c.points[i].label}
+					Samples: c.Points[i].N, Label: c.Points[i].Label}
 				rows[i] = judgement{curve: c, point: i, verdict: Clean, sign: 1, p: 1, adjusted: 1, against: nothing}
 				if b := reference[i]; b >= 0 {
 					r.Verdict = Clean

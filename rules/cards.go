@@ -9,6 +9,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -69,17 +70,17 @@ type CardCase struct {
 }
 
 type cardRow struct {
-	curves []*curve
+	curves []*infer.Curve
 	points []int
 }
 
-func compareCards(p *prepared, cfg Config) *Cards {
+func compareCards(p *infer.Estimates, cfg Config) *Cards {
 	groups := map[string][]string{} // devices by product name
 	grouped := map[string]bool{}
 	var names []string
-	for _, c := range p.curves {
-		id := c.series.Key.Device
-		spec := c.spec
+	for _, c := range p.Curves {
+		id := c.Series.Key.Device
+		spec := c.Spec
 		if !spec.Kind.Facts().Card || spec.Name == "" {
 			continue
 		}
@@ -92,9 +93,9 @@ func compareCards(p *prepared, cfg Config) *Cards {
 		}
 	}
 	out := &Cards{Threshold: cfg.Cards.Threshold, FDR: cfg.FDR, Cases: []CardCase{}, Outliers: []string{}}
-	b := &cardBench{out: out, prepared: p, cfg: cfg, curvesOf: map[string][]*curve{}}
-	for _, c := range p.curves {
-		b.curvesOf[c.series.Key.Device] = append(b.curvesOf[c.series.Key.Device], c)
+	b := &cardBench{out: out, Estimates: p, cfg: cfg, curvesOf: map[string][]*infer.Curve{}}
+	for _, c := range p.Curves {
+		b.curvesOf[c.Series.Key.Device] = append(b.curvesOf[c.Series.Key.Device], c)
 	}
 	for _, name := range names {
 		if devices := groups[name]; len(devices) > 1 {
@@ -111,12 +112,12 @@ func compareCards(p *prepared, cfg Config) *Cards {
 }
 
 type cardBench struct {
-	*prepared
+	*infer.Estimates
 	out      *Cards
 	cfg      Config
 	tested   []int // positions in out.Cases
 	p        []float64
-	curvesOf map[string][]*curve         // by device
+	curvesOf map[string][]*infer.Curve   // by device
 	ratios   map[string][]stats.Estimate // log ratios by card, at one clock
 	doubt    map[string][]float64        // standard errors of bringing each card to that clock
 	clock    float64                     // that clock in MHz; 0 if any card's clock is unknown
@@ -128,7 +129,7 @@ func (b *cardBench) group(name string, devices []string) {
 	var clocks []float64
 	for _, id := range devices {
 		b.out.Cards = append(b.out.Cards, CardVerdict{Device: id, Name: name})
-		if mhz := b.clocks[id]; mhz > 0 {
+		if mhz := b.Clocks[id]; mhz > 0 {
 			clocks = append(clocks, mhz)
 		}
 	}
@@ -136,13 +137,13 @@ func (b *cardBench) group(name string, devices []string) {
 		b.clock = stats.Median(clocks)
 	}
 	var order []results.SeriesKey
-	curves := map[results.SeriesKey][]*curve{}
+	curves := map[results.SeriesKey][]*infer.Curve{}
 	in := map[string]bool{}
 	for _, id := range devices {
 		in[id] = true
 	}
-	for _, c := range b.curves {
-		key := c.series.Key
+	for _, c := range b.Curves {
+		key := c.Series.Key
 		if !in[key.Device] {
 			continue
 		}
@@ -156,15 +157,15 @@ func (b *cardBench) group(name string, devices []string) {
 		rows := map[int]*cardRow{}
 		var ms []int
 		for _, c := range curves[key] {
-			for i, pt := range c.points {
-				if pt.inferred || !pt.judged(b.cfg.MinSamples) {
+			for i, pt := range c.Points {
+				if pt.Inferred || !pt.Judged(b.cfg.MinSamples) {
 					continue
 				}
-				if rows[pt.m] == nil {
-					rows[pt.m] = &cardRow{}
-					ms = append(ms, pt.m)
+				if rows[pt.M] == nil {
+					rows[pt.M] = &cardRow{}
+					ms = append(ms, pt.M)
 				}
-				rows[pt.m].curves, rows[pt.m].points = append(rows[pt.m].curves, c), append(rows[pt.m].points, i)
+				rows[pt.M].curves, rows[pt.M].points = append(rows[pt.M].curves, c), append(rows[pt.M].points, i)
 			}
 		}
 		slices.Sort(ms)
@@ -180,18 +181,18 @@ func (b *cardBench) row(r *cardRow) {
 	threshold := math.Log1p(b.cfg.Cards.Threshold)
 	times, seen, doubts := make([]stats.Estimate, len(r.curves)), make([]stats.Estimate, len(r.curves)), make([]float64, len(r.curves))
 	for k, c := range r.curves {
-		pt := c.points[r.points[k]]
-		times[k], seen[k] = pt.us, pt.seen
-		if b.clock > 0 && c.clocked {
-			off := math.Log(c.reference / b.clock)
-			times[k].Y += pt.elastic.beta * off
-			doubts[k] = math.Abs(off) * pt.elastic.se
+		pt := c.Points[r.points[k]]
+		times[k], seen[k] = pt.US, pt.Seen
+		if b.clock > 0 && c.Clocked {
+			off := math.Log(c.Reference / b.clock)
+			times[k].Y += pt.Elastic.Beta * off
+			doubts[k] = math.Abs(off) * pt.Elastic.SE
 			times[k].SE = math.Hypot(times[k].SE, doubts[k])
 		}
 	}
 	for k, c := range r.curves {
-		pt := c.points[r.points[k]]
-		id := c.series.Key.Device
+		pt := c.Points[r.points[k]]
+		id := c.Series.Key.Device
 		e := besides(times, k)
 		if b.ratios == nil {
 			b.ratios, b.seen, b.doubt = map[string][]stats.Estimate{}, map[string][]stats.Estimate{}, map[string][]float64{}
@@ -199,8 +200,9 @@ func (b *cardBench) row(r *cardRow) {
 		b.ratios[id] = append(b.ratios[id], e)
 		b.seen[id] = append(b.seen[id], besides(seen, k))
 		b.doubt[id] = append(b.doubt[id], doubts[k])
-		cc := CardCase{Series: c.series.Key, M: pt.m, US: pt.us.Interval(b.cfg.Confidence, b.q), Ratio: e.Interval(b.cfg.Confidence, b.q),
-			P: 1, AdjustedP: 1, Change: Open}
+		cc := CardCase{Series: c.Series.Key, M: pt.M, US: pt.US.Interval(b.cfg.Confidence, b.Quantiles),
+			Ratio: e.Interval(b.cfg.Confidence, b.Quantiles),
+			P:     1, AdjustedP: 1, Change: Open}
 		if e.SE == 0 && e.Y == 0 {
 			cc.Change = Same // this card is the median
 		} else {
@@ -312,7 +314,7 @@ func (b *cardBench) condition(v *CardVerdict) {
 	var clock, power, temp []float64
 	samples, throttled := 0, map[kernels.Throttle]int{}
 	for _, c := range b.curvesOf[v.Device] {
-		for _, r := range c.series.Rows {
+		for _, r := range c.Series.Rows {
 			for _, s := range r.Samples {
 				samples++
 				for _, q := range []struct {

@@ -9,11 +9,12 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-func hostOf(slow, mhz []float64, sigma float64, rounds int, seed uint64) Data {
-	var all Data
+func hostOf(slow, mhz []float64, sigma float64, rounds int, seed uint64) infer.Data {
+	var all infer.Data
 	rng := rand.New(rand.NewPCG(seed, 7))
 	for i, factor := range slow {
 		w := byM(func(m int) float64 { return factor * float64(m) }, gaussian(sigma), rng)
@@ -29,7 +30,7 @@ func hostOf(slow, mhz []float64, sigma float64, rounds int, seed uint64) Data {
 	return all
 }
 
-func cardsOf(t *testing.T, d Data) *Cards {
+func cardsOf(t *testing.T, d infer.Data) *Cards {
 	t.Helper()
 	audit, err := RunAudit(t.Context(), d, Default(), nil)
 	if err != nil {
@@ -147,9 +148,9 @@ func TestBesides(t *testing.T) {
 
 func TestConditionOfOneSample(t *testing.T) {
 	s := results.Sample{ClockMHz: 1500, PowerW: 600, TempC: 60, Throttle: "power cap"}
-	c := &curve{series: results.Series{Key: results.SeriesKey{Device: "cuda:1"}, Rows: []results.Row{{Samples: []results.Sample{s}}}}}
+	c := &infer.Curve{Series: results.Series{Key: results.SeriesKey{Device: "cuda:1"}, Rows: []results.Row{{Samples: []results.Sample{s}}}}}
 	v := CardVerdict{Device: "cuda:1"}
-	(&cardBench{curvesOf: map[string][]*curve{"cuda:1": {c}}}).condition(&v)
+	(&cardBench{curvesOf: map[string][]*infer.Curve{"cuda:1": {c}}}).condition(&v)
 	if v.ClockMHz != 1500 || v.PowerW != 600 || v.TempC != 60 || v.Throttle != "power cap" || v.Throttled != 1 {
 		t.Errorf("%+v", v)
 	}

@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/phrase"
 )
 
 // explainShare is the share of a loss that a mechanism must explain to be named as the cause.
@@ -92,15 +93,15 @@ func (w *witness) exclude(cause Cause, why string) {
 // parity: a type that moves no more bytes than the other type but is slower lost its time to a bad choice or
 // to the kernel's code.
 func (w *witness) parity() (Cause, string) {
-	own, than := w.curve.series.Key.DType, w.c.worst.against.DType
-	if weights := w.curve.series.Key.Weights; w.c.worst.against.Weights != weights {
+	own, than := w.curve.Series.Key.DType, w.c.worst.against.DType
+	if weights := w.curve.Series.Key.Weights; w.c.worst.against.Weights != weights {
 		text := fmt.Sprintf("%s; weights %v are slower than plain weights, which %s uses at the same shape", w.versus(), weights,
 			w.c.worst.against.Kernel)
 		if cause, why := w.seek(choices); cause != "" {
 			return cause, text + ": " + why
 		}
 		return Implementation,
-			fmt.Sprintf("%s, although they have %s instead of %s", text, plural(weights.Bits, "bit"), plural(own.Bits(), "bit"))
+			fmt.Sprintf("%s, although they have %s instead of %s", text, phrase.Count(weights.Bits, "bit"), phrase.Count(own.Bits(), "bit"))
 	}
 	text := fmt.Sprintf("%s; %s is slower than %s at the same shape and kernel", w.versus(), own, than)
 	if cause, why := w.seek(choices); cause != "" {
@@ -108,7 +109,8 @@ func (w *witness) parity() (Cause, string) {
 	}
 	if own.Size() <= than.Size() {
 		return Implementation,
-			fmt.Sprintf("%s, although its elements have %s instead of %s", text, plural(own.Size(), "byte"), plural(than.Size(), "byte"))
+			fmt.Sprintf("%s, although its elements have %s instead of %s", text, phrase.Count(own.Size(), "byte"),
+				phrase.Count(than.Size(), "byte"))
 	}
 	w.exclude(Implementation, fmt.Sprintf("%s moves %d bytes per element instead of %d", own, own.Size(), than.Size()))
 	return Unknown, text
@@ -126,23 +128,24 @@ func (w *witness) alternative() (Cause, string) {
 		}
 	}
 	if len(others) > 0 {
-		text += fmt.Sprintf("; at other sizes from %s to %s it is %s", w.curve.name(w.c.rows[0].m()),
-			w.curve.name(w.c.rows[len(w.c.rows)-1].m()), strings.Join(others, " or "))
+		text += fmt.Sprintf("; at other sizes from %s to %s it is %s", w.curve.Name(w.c.rows[0].m()),
+			w.curve.Name(w.c.rows[len(w.c.rows)-1].m()), strings.Join(others, " or "))
 	}
-	if w.curve.series.Key.Kernel == "auto" {
+	if w.curve.Series.Key.Kernel == "auto" {
 		return HeuristicChoice, text
 	}
 	label := j.against.Label
-	if kernels.ChooserOf(w.curve.series.Key.Kernel) == kernels.ChooserOf(j.against.Kernel) {
-		if own := w.row.label; label != "" && own != "" && own != label {
-			text += fmt.Sprintf(", using %s instead of %[3]s, which %[2]s chose", short(label), w.kernel(), short(own))
+	if kernels.ChooserOf(w.curve.Series.Key.Kernel) == kernels.ChooserOf(j.against.Kernel) {
+		if own := w.row.Label; label != "" && own != "" && own != label {
+			text += fmt.Sprintf(", using %s instead of %[3]s, which %[2]s chose", phrase.Kernel(label), w.kernel(), phrase.Kernel(own))
 		}
 		return HeuristicChoice, text
 	}
-	if label != "" && label != w.row.label {
-		if i := slices.IndexFunc(w.curve.points, func(p point) bool { return p.label == label }); i >= 0 {
-			return HeuristicChoice, fmt.Sprintf("%s, using %s, which %s itself uses at %s", text, short(label), w.curve.series.Key.Kernel,
-				w.curve.name(w.curve.points[i].m))
+	if label != "" && label != w.row.Label {
+		if i := slices.IndexFunc(w.curve.Points, func(p infer.Point) bool { return p.Label == label }); i >= 0 {
+			return HeuristicChoice, fmt.Sprintf("%s, using %s, which %s itself uses at %s", text, phrase.Kernel(label),
+				w.curve.Series.Key.Kernel,
+				w.curve.Name(w.curve.Points[i].M))
 		}
 	}
 	if cause, why := w.seek(choices); cause != "" {
@@ -154,9 +157,9 @@ func (w *witness) alternative() (Cause, string) {
 // witness holds the numbers of a candidate's worst row and of the row that it is compared with.
 type witness struct {
 	c         *candidate
-	curve     *curve
-	row       point
-	reference point // of the same series; m is 0 if there is none
+	curve     *infer.Curve
+	row       infer.Point
+	reference infer.Point // of the same series; m is 0 if there is none
 	loss      float64
 	// stated is the loss that the finding has, without the bias of choosing the worst row.
 	stated float64
@@ -168,7 +171,7 @@ type witness struct {
 }
 
 func (w *witness) kernel() string {
-	base, _ := kernels.SplitCandidate(w.curve.series.Key.Kernel)
+	base, _ := kernels.SplitCandidate(w.curve.Series.Key.Kernel)
 	return base
 }
 
@@ -177,12 +180,12 @@ func (w *witness) explains(share float64) bool { return share > 0 && share >= ex
 
 // within is the row's log time minus the part of its loss that a mechanism must explain.
 func (w *witness) within() float64 {
-	return w.row.us.Y + math.Log1p(-math.Min(explainShare*w.loss, 0.999))
+	return w.row.US.Y + math.Log1p(-math.Min(explainShare*w.loss, 0.999))
 }
 
 func newWitness(c *candidate) *witness {
 	j := c.worst
-	w := &witness{c: c, curve: j.curve, row: j.curve.points[j.point], loss: math.Max(j.loss.Mid, 0)}
+	w := &witness{c: c, curve: j.curve, row: j.curve.Points[j.point], loss: math.Max(j.loss.Mid, 0)}
 	if t := c.tests[j]; t != nil && t.confirmed {
 		w.loss = math.Max(t.loss.Mid, 0)
 		w.stated = w.loss
@@ -197,85 +200,30 @@ func newWitness(c *candidate) *witness {
 		m = j.against.PadTo
 	}
 	if j.against.Kernel == j.direct().Kernel && j.against.DType == j.direct().DType {
-		if i, ok := w.curve.at(m); ok {
-			w.reference = w.curve.points[i]
+		if i, ok := w.curve.At(m); ok {
+			w.reference = w.curve.Points[i]
 		}
 	}
 	return w
 }
 
-func (w *witness) mfu(p point) float64 { return math.Exp(p.rate() - w.curve.peak) }
+func (w *witness) mfu(p infer.Point) float64 { return math.Exp(p.Rate() - w.curve.Peak) }
 
 func (w *witness) versus() string {
 	j := w.c.worst
-	us := math.Exp(w.row.us.Y)
+	us := math.Exp(w.row.US.Y)
 	switch {
 	case len(j.against.Parts) > 0:
-		return fmt.Sprintf("%s takes %s us, split into %v it would take %s us", w.curve.name(w.row.m), figure(us), j.against.Parts,
-			figure(us*(1-w.stated)))
+		return fmt.Sprintf("%s takes %s us, split into %v it would take %s us", w.curve.Name(w.row.M), phrase.Figure(us), j.against.Parts,
+			phrase.Figure(us*(1-w.stated)))
 	case j.against.PadTo > 0:
-		return fmt.Sprintf("%s takes %s us, the larger %s takes %s us", w.curve.name(w.row.m), figure(us), w.curve.name(j.against.PadTo),
-			figure(us*(1-w.stated)))
-	case j.against.M == w.row.m:
-		return fmt.Sprintf("%s takes %s us, and could take %s us", w.curve.name(w.row.m), figure(us), figure(us*(1-w.stated)))
+		return fmt.Sprintf("%s takes %s us, the larger %s takes %s us", w.curve.Name(w.row.M), phrase.Figure(us),
+			w.curve.Name(j.against.PadTo),
+			phrase.Figure(us*(1-w.stated)))
+	case j.against.M == w.row.M:
+		return fmt.Sprintf("%s takes %s us, and could take %s us", w.curve.Name(w.row.M), phrase.Figure(us), phrase.Figure(us*(1-w.stated)))
 	}
-	return fmt.Sprintf("%s takes %s us, MFU %s, compared with %s at %s", w.curve.name(w.row.m), figure(us), percent(w.mfu(w.row)),
-		percent(w.mfu(w.row)/(1-math.Min(w.stated, 0.999))), w.curve.name(j.against.M))
-}
-
-// figure formats a positive number with four significant digits and no exponent: times range from a
-// microsecond to a minute.
-func figure(v float64) string {
-	if !(v > 0) || math.IsInf(v, 1) {
-		return fmt.Sprint(v)
-	}
-	return strconv.FormatFloat(v, 'f', max(0, 3-int(math.Floor(math.Log10(v)))), 64)
-}
-
-func percent(share float64) string {
-	if share < 0.01 {
-		return fmt.Sprintf("%.2f %%", 100*share)
-	}
-	return fmt.Sprintf("%.1f %%", 100*share)
-}
-
-func plural(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
-}
-
-func rates(flops, against float64) string {
-	unit, name := 1e12, "TFLOP/s"
-	if against < unit {
-		unit, name = 1e9, "GFLOP/s"
-	}
-	return fmt.Sprintf("%s of %s %s", figure(flops/unit), figure(against/unit), name)
-}
-
-func short(label string) string {
-	if label = strings.TrimPrefix(label, "void "); label == "" {
-		return "an unnamed algorithm"
-	}
-	if open := indexAfter(label, "Kernel2<"); open > 0 {
-		label = label[open:]
-	}
-	for i, r := range label {
-		if i > 0 && (r == '>' || r == '(') {
-			label = label[:i]
-			break
-		}
-	}
-	if len(label) > 64 {
-		label = label[:64] + "…"
-	}
-	return label
-}
-
-func indexAfter(s, part string) int {
-	if i := strings.Index(s, part); i >= 0 {
-		return i + len(part)
-	}
-	return -1
+	return fmt.Sprintf("%s takes %s us, MFU %s, compared with %s at %s", w.curve.Name(w.row.M), phrase.Figure(us),
+		phrase.Percent(w.mfu(w.row)),
+		phrase.Percent(w.mfu(w.row)/(1-math.Min(w.stated, 0.999))), w.curve.Name(j.against.M))
 }

@@ -17,20 +17,22 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/phrase"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 func TestWordsOfExplanations(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
-		{percent(0), "0.00 %"},
-		{percent(0.00871), "0.87 %"},
-		{percent(0.1224), "12.2 %"},
-		{percent(1.5), "150.0 %"},
-		{plural(1, "wave"), "1 wave"},
-		{plural(0, "row"), "0 rows"},
-		{rates(9.098e10, 4.666e11), "90.98 of 466.6 GFLOP/s"},
-		{rates(1e13, 1e14), "10.00 of 100.0 TFLOP/s"},
-		{rates(9.9e11, 1e12), "0.9900 of 1.000 TFLOP/s"},
+		{phrase.Percent(0), "0.00 %"},
+		{phrase.Percent(0.00871), "0.87 %"},
+		{phrase.Percent(0.1224), "12.2 %"},
+		{phrase.Percent(1.5), "150.0 %"},
+		{phrase.Count(1, "wave"), "1 wave"},
+		{phrase.Count(0, "row"), "0 rows"},
+		{phrase.Rates(9.098e10, 4.666e11), "90.98 of 466.6 GFLOP/s"},
+		{phrase.Rates(1e13, 1e14), "10.00 of 100.0 TFLOP/s"},
+		{phrase.Rates(9.9e11, 1e12), "0.9900 of 1.000 TFLOP/s"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%q, want %q", c.got, c.want)
@@ -78,7 +80,9 @@ func TestCausesOfLabelledRows(t *testing.T) {
 	const wide = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT" // 128 rows by 256 columns
 	named := func(label string) func(int) string { return func(int) string { return label } }
 	smooth := func(m int) float64 { return 10 + 0.05*float64(m) }
-	waves := func(m int) float64 { return 5 + 50*float64(occupy(m, 4096, 128, 256, 132).waves) }
+	waves := func(m int) float64 {
+		return 5 + 50*float64(infer.Tiling{M: 128, N: 256, Across: 16, Units: 132, Columns: 4096}.Fill(m).Waves)
+	}
 	for name, tc := range map[string]struct {
 		units    int // default 132
 		ms       []int
@@ -208,31 +212,32 @@ func TestCausesOfLabelledRows(t *testing.T) {
 }
 
 func TestTilesOfLaunches(t *testing.T) {
-	c := &curve{spec: kernels.Spec{Units: 132}}
-	c.series.Key.N = 4096
+	c := &infer.Curve{Spec: kernels.Spec{Units: 132}}
+	c.Series.Key.N = 4096
 	tall := results.Launch{Tile: [3]int{128, 256, 64}, Split: 1}
 	for _, tc := range []struct {
-		p    point
+		p    infer.Point
 		want [2]int
 	}{
-		{point{launch: tall}, [2]int{128, 256}},
-		{point{launch: results.Launch{Tile: [3]int{128, 256, 64}}}, [2]int{128, 256}},
-		{point{label: "nvjet_256x128", launch: results.Launch{Tile: [3]int{64, 192, 64}, Split: 1}}, [2]int{64, 192}},
-		{point{launch: results.Launch{Tile: [3]int{64, 192, 64}, Split: 1, Orientation: kernels.OrientationTransposed}}, [2]int{64, 192}},
-		{point{launch: results.Launch{Tile: [3]int{64, 192, 64}, Split: 2}}, [2]int{}},
-		{point{launch: results.Launch{Tile: [3]int{64}, Split: 1}}, [2]int{}},
-		{point{label: "nvjet_256x128"}, [2]int{}},
-		{point{label: "algo 66 tile 128x256x64 stages 4 splitk 1", launch: results.Launch{Split: 1}}, [2]int{}},
-		{point{label: "hopper 192x128 split 60 of 120", launch: tall}, [2]int{128, 256}},
-		{point{}, [2]int{}},
+		{infer.Point{Launch: tall}, [2]int{128, 256}},
+		{infer.Point{Launch: results.Launch{Tile: [3]int{128, 256, 64}}}, [2]int{128, 256}},
+		{infer.Point{Label: "nvjet_256x128", Launch: results.Launch{Tile: [3]int{64, 192, 64}, Split: 1}}, [2]int{64, 192}},
+		{infer.Point{Launch: results.Launch{Tile: [3]int{64, 192, 64}, Split: 1, Orientation: kernels.OrientationTransposed}},
+			[2]int{64, 192}},
+		{infer.Point{Launch: results.Launch{Tile: [3]int{64, 192, 64}, Split: 2}}, [2]int{}},
+		{infer.Point{Launch: results.Launch{Tile: [3]int{64}, Split: 1}}, [2]int{}},
+		{infer.Point{Label: "nvjet_256x128"}, [2]int{}},
+		{infer.Point{Label: "algo 66 tile 128x256x64 stages 4 splitk 1", Launch: results.Launch{Split: 1}}, [2]int{}},
+		{infer.Point{Label: "hopper 192x128 split 60 of 120", Launch: tall}, [2]int{128, 256}},
+		{infer.Point{}, [2]int{}},
 	} {
-		got, ok := c.tileOf(tc.p)
-		if ok != (tc.want[0] > 0) || ok && [2]int{got.m, got.n} != tc.want {
-			t.Errorf("%+v: %dx%d %v, want %v", tc.p, got.m, got.n, ok, tc.want)
+		got, ok := c.TileOf(tc.p)
+		if ok != (tc.want[0] > 0) || ok && [2]int{got.M, got.N} != tc.want {
+			t.Errorf("%+v: %dx%d %v, want %v", tc.p, got.M, got.N, ok, tc.want)
 		}
 	}
-	if w, ok := c.tileOf(point{launch: tall}); !ok || w.lastOf(1) != 1024 || w.lastOf(4) != 4224 {
-		t.Errorf("waves of %+v end at m%d and m%d", w, w.lastOf(1), w.lastOf(4))
+	if w, ok := c.TileOf(infer.Point{Launch: tall}); !ok || w.LastOf(1) != 1024 || w.LastOf(4) != 4224 {
+		t.Errorf("waves of %+v end at m%d and m%d", w, w.LastOf(1), w.LastOf(4))
 	}
 }
 
@@ -243,16 +248,18 @@ func TestTilesByTheTimes(t *testing.T) {
 		if tall {
 			tm, tn = tn, tm
 		}
-		us := func(m int) float64 { return 20 * float64(occupy(m, 4096, tm, tn, 132).waves) }
+		us := func(m int) float64 {
+			return 20 * float64(infer.Tiling{M: tm, N: tn, Units: 132, Columns: 4096}.Fill(m).Waves)
+		}
 		data := byM(us, gaussian(0.001), rand.New(rand.NewPCG(5, 1))).sweep(grid(64, 4096, 64), 7)
 		data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: 132}}
 		for i := range data.Series[0].Rows {
 			c := &data.Series[0].Rows[i].Case
 			c.Label, c.Launch = "theirs", results.Launch{Tile: [3]int{64, 256}, Orientation: kernels.OrientationUnknown}
 		}
-		c := prepare(data, Default().Basis()).curves[0]
-		if got, ok := c.tileOf(c.points[0]); !ok || got.m != tm || got.n != tn {
-			t.Errorf("tiles of %dx%d by the times, want %dx%d", got.m, got.n, tm, tn)
+		c := infer.Prepare(data, Default().Basis()).Curves[0]
+		if got, ok := c.TileOf(c.Points[0]); !ok || got.M != tm || got.N != tn {
+			t.Errorf("tiles of %dx%d by the times, want %dx%d", got.M, got.N, tm, tn)
 		}
 	}
 }
@@ -273,7 +280,7 @@ func TestParityCause(t *testing.T) {
 }
 
 // h100 reads the samples of a real sweep; skips the test if they are not next to the repository.
-func h100(t testing.TB) Data {
+func h100(t testing.TB) infer.Data {
 	t.Helper()
 	path := filepath.Join("..", "..", "shared", "data", "h100_bf16", "sweep.csv.xz")
 	if _, err := os.Stat(path); err != nil {
@@ -287,7 +294,7 @@ func h100(t testing.TB) Data {
 	if _, err := rows.Read(); err != nil {
 		t.Fatal(err)
 	}
-	data := Data{Name: "h100", Meta: results.Meta{Source: path}}
+	data := infer.Data{Name: "h100", Meta: results.Meta{Source: path}}
 	data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "cuda:0", Name: "NVIDIA H100 80GB HBM3", Units: 132}}
 	byKey := map[results.SeriesKey]map[int][]results.Sample{}
 	for seq := int64(0); ; seq++ {
@@ -352,20 +359,22 @@ func TestCausesOfARealSweep(t *testing.T) {
 }
 
 func TestMajority(t *testing.T) {
-	waves := func(m int) float64 { return 5 + 50*float64(occupy(m, 4096, 128, 256, 132).waves) }
+	waves := func(m int) float64 {
+		return 5 + 50*float64(infer.Tiling{M: 128, N: 256, Across: 16, Units: 132, Columns: 4096}.Fill(m).Waves)
+	}
 	data := byM(waves, gaussian(0.001), rand.New(rand.NewPCG(5, 1))).sweep(grid(64, 2000, 16), 7)
 	data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: 132}}
 	for i := range data.Series[0].Rows {
 		c := &data.Series[0].Rows[i].Case
 		c.Label, c.Launch = kernels.ReadLabel("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT")
 	}
-	c := prepare(data, Default().Basis()).curves[0]
-	full, _ := c.at(1024)
+	c := infer.Prepare(data, Default().Basis()).Curves[0]
+	full, _ := c.At(1024)
 	// Behind the start of a wave, a loss of 0.4 has a cause, and a loss of 0.99 has none.
 	rows := func(losses ...float64) *candidate {
 		out := &candidate{rule: Monotonic}
 		for i, loss := range losses {
-			out.rows = append(out.rows, &judgement{curve: c, point: full + 1 + i, loss: stats.Interval{Mid: loss}, against: c.caseOf(full)})
+			out.rows = append(out.rows, &judgement{curve: c, point: full + 1 + i, loss: stats.Interval{Mid: loss}, against: c.CaseOf(full)})
 		}
 		out.worst = out.rows[len(losses)-1]
 		return out
@@ -410,9 +419,9 @@ func TestLineOfAnotherKernel(t *testing.T) {
 			c := &data.Series[0].Rows[i].Case
 			c.Label, c.Launch = kernels.ReadLabel(map[bool]string{true: "lib_256x64", false: "lib_64x64"}[slow(c.M)])
 		}
-		c := prepare(data, Default().Basis()).curves[0]
-		at, _ := c.at(row)
-		w := &witness{curve: c, row: c.points[at], loss: 0.3}
+		c := infer.Prepare(data, Default().Basis()).Curves[0]
+		at, _ := c.At(row)
+		w := &witness{curve: c, row: c.Points[at], loss: 0.3}
 		if cause, why := w.otherLine(); cause != tc.cause || !strings.Contains(why, tc.says) {
 			t.Errorf("scatter %g: %q: %s, want %q: %s", tc.scatter, cause, why, tc.cause, tc.says)
 		}
@@ -439,19 +448,19 @@ func TestNeighboursOfARow(t *testing.T) {
 			"while fast runs the sizes next to it, m900 and m1100, at MFU 66.2 % or more"},
 		{"its own is fast elsewhere", []int{900}, 1, "", "slow itself reaches MFU 100.0 % between m500 and m2000"},
 	} {
-		c := &curve{}
+		c := &infer.Curve{}
 		add := func(m int, label string, mfu float64) {
-			c.points = append(c.points,
-				point{m: m, label: label, flops: math.Log(float64(m)), us: stats.Estimate{Y: math.Log(float64(m) / mfu)}})
+			c.Points = append(c.Points,
+				infer.Point{M: m, Label: label, Flops: math.Log(float64(m)), US: stats.Estimate{Y: math.Log(float64(m) / mfu)}})
 		}
 		add(row, "slow", 0.5)
 		add(row+1, "slow", tc.own)
 		for _, m := range tc.other {
 			add(m, "fast", 1)
 		}
-		slices.SortFunc(c.points, func(a, b point) int { return a.m - b.m })
-		at, _ := c.at(row)
-		w := &witness{curve: c, row: c.points[at], loss: 0.49}
+		slices.SortFunc(c.Points, func(a, b infer.Point) int { return a.M - b.M })
+		at, _ := c.At(row)
+		w := &witness{curve: c, row: c.Points[at], loss: 0.49}
 		if cause, why := w.neighbours(); cause != tc.cause || !strings.Contains(why, tc.says) {
 			t.Errorf("%s: %q: %s, want %q: %s", tc.name, cause, why, tc.cause, tc.says)
 		}

@@ -8,11 +8,13 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/phrase"
 )
 
 // chosenBadly is a library whose first choice is slow from m128 to m192, unlike its second next one.
 // Elsewhere its candidates vary widely.
-func chosenBadly(kernelNames ...string) (Data, *world) {
+func chosenBadly(kernelNames ...string) (infer.Data, *world) {
 	var keys []results.SeriesKey
 	for _, name := range kernelNames {
 		keys = append(keys, keyed(name, kernels.BF16))
@@ -136,7 +138,7 @@ func TestChoicesOfOneLibrary(t *testing.T) {
 		"algo 1 splitk 1": "algo 1 splitk 1",
 		"":                "an unnamed algorithm",
 	} {
-		if got := short(label); got != want {
+		if got := phrase.Kernel(label); got != want {
 			t.Errorf("%q is cut to %q, want %q", label, got, want)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -30,7 +31,7 @@ type OpenRows struct {
 	Config Config
 	// Ceilings are the peaks by device id. A device without ceilings skips the rules that need a peak.
 	Ceilings map[string]kernels.Ceilings
-	// Looks is the most looks that the sweep may take (see [LooksAt]); 0 means one. The significance level is
+	// Looks is the most looks that the sweep may take (see [infer.LooksAt]); 0 means one. The significance level is
 	// spent over them from the first, as in the audit.
 	Looks int
 	// Clocks returns the devices' reference clocks in MHz as the sweep has stored them so far; nil takes them
@@ -64,18 +65,18 @@ func (o OpenRows) Open(cases []results.Case, samples []results.Sample) ([]int64,
 		return nil, err
 	}
 	series := o.series(cases, samples)
-	data := Data{Series: series, Asked: o.Asked, Choices: o.Choices}
+	data := infer.Data{Series: series, Asked: o.Asked, Choices: o.Choices}
 	data.Meta.Seed, data.Meta.Fingerprint.Devices = o.Seed, o.Devices
 	if o.Clocks != nil {
 		data.Meta.ReferenceClock = o.Clocks()
 	}
-	p := prepare(data, cfg.Basis())
-	p.looks, p.planned = o.Looks, o.Looks
+	p := infer.Prepare(data, cfg.Basis())
+	p.Looks, p.Planned = o.Looks, o.Looks
 	open := map[int64]bool{}
-	for _, c := range p.curves {
-		if len(c.points) < len(c.series.Rows) {
+	for _, c := range p.Curves {
+		if len(c.Points) < len(c.Series.Rows) {
 			// Rows without samples: package sweep knows which of them have failed.
-			for _, r := range c.series.Rows {
+			for _, r := range c.Series.Rows {
 				if len(r.Samples) == 0 {
 					open[r.Case.ID] = true
 				}
@@ -94,7 +95,7 @@ func (o OpenRows) Open(cases []results.Case, samples []results.Sample) ([]int64,
 				j.openReference(open)
 				if pn.rule == Monotonic && j.tested && !contended[j.base[0]] {
 					contended[j.base[0]] = true
-					j.openContenders(open, cfg, p.q)
+					j.openContenders(open, cfg, p.Quantiles)
 				}
 			}
 		}
@@ -102,10 +103,10 @@ func (o OpenRows) Open(cases []results.Case, samples []results.Sample) ([]int64,
 	if len(open) == 0 {
 		return nil, nil
 	}
-	for _, c := range p.curves {
-		for i, is := range c.control {
+	for _, c := range p.Curves {
+		for i, is := range c.Control {
 			if is {
-				open[c.series.Rows[i].Case.ID] = true
+				open[c.Series.Rows[i].Case.ID] = true
 			}
 		}
 	}
@@ -205,15 +206,15 @@ func (j *judgement) openContenders(open map[int64]bool, cfg Config, q stats.Quan
 
 // contenders are the rows of smaller M that may be faster than the reference within noise, the largest first.
 func (j *judgement) contenders(cfg Config, q stats.Quantiles) (points []int) {
-	reference := j.curve.points[j.point].flops - j.enough
+	reference := j.curve.Points[j.point].Flops - j.enough
 	type row struct {
 		point int
 		most  float64
 	}
 	var rows []row
-	for i, p := range j.curve.points[:j.point] {
-		if p.serves(cfg.MinSamples) {
-			if most := p.rate() + q.Upper((1-cfg.Confidence)/2, p.us.DF)*p.us.SE; most > reference {
+	for i, p := range j.curve.Points[:j.point] {
+		if p.Serves(cfg.MinSamples) {
+			if most := p.Rate() + q.Upper((1-cfg.Confidence)/2, p.US.DF)*p.US.SE; most > reference {
 				rows = append(rows, row{i, most})
 			}
 		}
@@ -226,7 +227,7 @@ func (j *judgement) contenders(cfg Config, q stats.Quantiles) (points []int) {
 }
 
 func (j *judgement) id(point int) int64 {
-	return j.curve.caseOf(point).ID
+	return j.curve.CaseOf(point).ID
 }
 
 func (j *judgement) openReference(open map[int64]bool) {
@@ -237,12 +238,12 @@ func (j *judgement) openReference(open map[int64]bool) {
 		open[j.id(i)] = true
 	}
 	if to := j.against.PadTo; to > 0 {
-		if i, ok := j.curve.at(to); ok {
+		if i, ok := j.curve.At(to); ok {
 			open[j.id(i)] = true
 		}
 	}
 	for _, m := range j.against.Parts {
-		if i, ok := j.curve.at(m); ok {
+		if i, ok := j.curve.At(m); ok {
 			open[j.id(i)] = true
 		}
 	}

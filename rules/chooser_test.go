@@ -9,11 +9,12 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // chosen sweeps a world as package sweep does with OpenRows: screening rounds on all rows, then rounds on
 // open rows. Samples are by row of ms.
-func chosen(t testing.TB, w *world, cfg Config, ms []int, screening, rounds int) Data {
+func chosen(t testing.TB, w *world, cfg Config, ms []int, screening, rounds int) infer.Data {
 	t.Helper()
 	data := w.sweep(ms, screening)
 	data.Sentinels = nil
@@ -45,7 +46,7 @@ func chosen(t testing.TB, w *world, cfg Config, ms []int, screening, rounds int)
 	return data
 }
 
-func counts(data Data, from, to int) float64 {
+func counts(data infer.Data, from, to int) float64 {
 	n, rows := 0, 0
 	for _, r := range data.Series[0].Rows {
 		if r.Case.M >= from && r.Case.M <= to {
@@ -134,10 +135,10 @@ func TestChosenRoundsHideNoDrift(t *testing.T) {
 			return 0
 		}
 		data := chosen(t, w, cfg, ms, screening, rounds)
-		p := prepare(data, cfg.Basis())
-		for _, pt := range p.curves[0].points {
-			if slow(pt.m) && pt.n > screening {
-				bias += pt.us.Y - math.Log(w.time(results.Case{M: pt.m}))
+		p := infer.Prepare(data, cfg.Basis())
+		for _, pt := range p.Curves[0].Points {
+			if slow(pt.M) && pt.N > screening {
+				bias += pt.US.Y - math.Log(w.time(results.Case{M: pt.M}))
 				near++
 			}
 		}
@@ -159,7 +160,7 @@ func TestChosenRoundsHideNoDrift(t *testing.T) {
 	}
 }
 
-// A large device has about controlRows, a small one a quarter of its rows, and a larger run's controls are
+// A large device has about 40, a small one a quarter of its rows, and a larger run's controls are
 // among a smaller run's.
 func TestControls(t *testing.T) {
 	data := byM(func(int) float64 { return 1 }, gaussian(0.01), rand.New(rand.NewPCG(1, 1))).sweep(grid(1, 8000, 1), 1)
@@ -172,9 +173,9 @@ func TestControls(t *testing.T) {
 		}
 		return n
 	}
-	large, small := controls(s, 8000), controls(s, 100)
+	large, small := infer.Controls(s, 8000), infer.Controls(s, 100)
 	if n := number(large); n < 25 || n > 60 {
-		t.Errorf("%d control rows of 8000, want about %d", n, controlRows)
+		t.Errorf("%d control rows of 8000, want about 40", n)
 	}
 	if n := number(small); n < 1800 || n > 2200 {
 		t.Errorf("%d control rows of 8000 at a quarter", n)

@@ -3,15 +3,18 @@ package rules
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // The fall across an M is between its neighbors, from the first point of a curve on.
 func TestAround(t *testing.T) {
 	us := map[int]float64{64: 10, 128: 25, 192: 26, 256: 27}
-	c := prepare(byM(func(m int) float64 { return us[m] }, gaussian(0), rand.New(rand.NewPCG(1, 1))).sweep([]int{64, 128, 192, 256}, 5),
-		Default().Basis()).curves[0]
+	c := infer.Prepare(byM(func(m int) float64 { return us[m] }, gaussian(0), rand.New(rand.NewPCG(1, 1))).sweep([]int{64, 128, 192,
+		256}, 5),
+		Default().Basis()).Curves[0]
 	for _, tc := range []struct{ m, from, to int }{{64, 0, 1}, {100, 0, 1}, {150, 0, 2}, {32, -1, -1}, {256, -1, -1}} {
-		if _, from, to := c.around(tc.m); from != tc.from || to != tc.to {
+		if _, from, to := c.Around(tc.m); from != tc.from || to != tc.to {
 			t.Errorf("around m%d it falls from point %d to %d, want %d to %d", tc.m, from, to, tc.from, tc.to)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // ConfigSchema is the value of the key schema in a rules file.
@@ -30,7 +32,7 @@ type Config struct {
 	Schema string `yaml:"schema"`
 	// Method is MethodInterval or MethodArticle.
 	Method string `yaml:"method"`
-	// Along is the dimension that curves run along, of [AlongNames].
+	// Along is the dimension that curves run along, of [infer.AlongNames].
 	Along string `yaml:"along"`
 	// Threshold is the share of the reference's MFU below which a row is
 	// anomalous, in (0, 1].
@@ -93,10 +95,10 @@ type CardsConfig struct {
 }
 
 // Basis is the part of the rules file that estimates depend on.
-func (c Config) Basis() Basis {
-	b := Basis{ClockMHz: c.ClockMHz, Confidence: c.Confidence, DriftBound: c.DriftBound, Along: c.Along, MinSamples: c.MinSamples}
+func (c Config) Basis() infer.Basis {
+	b := infer.Basis{ClockMHz: c.ClockMHz, Confidence: c.Confidence, DriftBound: c.DriftBound, Along: c.Along, MinSamples: c.MinSamples}
 	if c.Method == MethodArticle {
-		b.Along = AlongM
+		b.Along = infer.AlongM
 	}
 	return b
 }

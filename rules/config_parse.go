@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gemmaudit/gemmaudit/kernels/regular"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 const maxConfigBytes = 1 << 20
@@ -166,4 +167,14 @@ func lineOf(text []byte, path []string) int {
 		node = next
 	}
 	return node.Line
+}
+
+func (c Config) checkAlong() error {
+	if !slices.Contains(infer.AlongNames(), c.Along) {
+		return &fieldError{[]string{"along"}, fmt.Sprintf(" is %q, expected one of %s", c.Along, strings.Join(infer.AlongNames(), ", "))}
+	}
+	if c.Method == MethodArticle && c.Along != infer.AlongAuto && c.Along != infer.AlongM {
+		return &fieldError{[]string{"along"}, fmt.Sprintf(" is %q, expected m: the article compares sizes along M only", c.Along)}
+	}
+	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/phrase"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -66,10 +68,10 @@ func (t *trial) signed(d []float64, bound float64) float64 {
 
 func (t *trial) estimateLoss(confidence float64) {
 	blur := t.blur
-	if i, ok := t.row.curve.at(t.row.against.M); ok && t.row.against.SeriesKey == t.row.direct().SeriesKey {
+	if i, ok := t.row.curve.At(t.row.against.M); ok && t.row.against.SeriesKey == t.row.direct().SeriesKey {
 		// The loss is relative to the best possible time. The sweep's standard error bounds how far the
 		// reference may be from it.
-		blur = math.Hypot(blur, t.row.curve.points[i].us.SE)
+		blur = math.Hypot(blur, t.row.curve.Points[i].US.SE)
 	}
 	around := stats.WalshInterval(t.pairs, confidence)
 	if t.low != nil && len(t.pairs) > 0 {
@@ -80,7 +82,7 @@ func (t *trial) estimateLoss(confidence float64) {
 	d := stats.Widen(around, blur, confidence)
 	ideal := t.row.ideal
 	if t.row.against.M == 0 {
-		ideal = t.row.curve.points[t.row.point].seen.Y + math.Log(1-t.row.loss.Mid)
+		ideal = t.row.curve.Points[t.row.point].Seen.Y + math.Log(1-t.row.loss.Mid)
 	}
 	t.loss = stats.Interval{Lo: stats.Lost(ideal - d.Lo), Mid: stats.Lost(ideal - d.Mid), Hi: stats.Lost(ideal - d.Hi)}
 }
@@ -89,7 +91,7 @@ func (t *trial) estimateLoss(confidence float64) {
 // inferred rows. It measures three rows of each interval: the worst, which represents the interval, and both
 // ends, which are trimmed if they are not confirmed. Interior rows of a confirmed interval keep the sweep's
 // verdict. Candidates beyond the budget or the deadline stay unconfirmed.
-func confirm(ctx context.Context, a *Audit, p *prepared, candidates []*candidate, cfg Config, m Measurer) error {
+func confirm(ctx context.Context, a *Audit, p *infer.Estimates, candidates []*candidate, cfg Config, m Measurer) error {
 	order := slices.Clone(candidates)
 	slices.SortStableFunc(order, func(x, y *candidate) int {
 		if x.screened != y.screened {
@@ -144,10 +146,10 @@ func confirm(ctx context.Context, a *Audit, p *prepared, candidates []*candidate
 			}
 		}
 		if timeUp(ctx, err) {
-			a.warnUnconfirmed(left, "the time limit was reached before %s could be measured again", plural(left, "suspect interval"))
+			a.warnUnconfirmed(left, "the time limit was reached before %s could be measured again", phrase.Count(left, "suspect interval"))
 		} else {
 			failure = fmt.Errorf("measure suspects again: %w", err)
-			a.warnUnconfirmed(left, "measuring again failed, %s unconfirmed: %v", plural(left, "suspect interval"), err)
+			a.warnUnconfirmed(left, "measuring again failed, %s unconfirmed: %v", phrase.Count(left, "suspect interval"), err)
 		}
 		break
 	}
@@ -174,14 +176,14 @@ func confirm(ctx context.Context, a *Audit, p *prepared, candidates []*candidate
 		}
 	}
 	if refuted > 0 {
-		a.warn("run", "%s did not hold up when measured again", plural(refuted, "suspect interval"))
+		a.warn("run", "%s did not hold up when measured again", phrase.Count(refuted, "suspect interval"))
 	}
 	return failure
 }
 
 func (c *candidate) restsOnInferred() bool {
-	points := c.worst.curve.points
-	return points[c.worst.point].inferred || slices.ContainsFunc(c.worst.base, func(i int) bool { return points[i].inferred })
+	points := c.worst.curve.Points
+	return points[c.worst.point].Inferred || slices.ContainsFunc(c.worst.base, func(i int) bool { return points[i].Inferred })
 }
 
 func (c *candidate) chosen() []*judgement {
@@ -251,12 +253,12 @@ func (c *candidate) settle() {
 // confirmTogether measures one group, interleaved, up to the maximum number of rounds. From the second look
 // on it measures only open trials. A trial with a p-value of at most sure gets no more rounds. If it fails,
 // the group's candidates have no trials.
-func confirmTogether(ctx context.Context, p *prepared, group []*candidate, cfg Config, sure float64, m Measurer) ([]*trial, error) {
+func confirmTogether(ctx context.Context, p *infer.Estimates, group []*candidate, cfg Config, sure float64, m Measurer) ([]*trial, error) {
 	var trials []*trial
 	for _, c := range group {
 		for _, j := range c.chosen() {
 			t := &trial{row: j, rule: c.rule, p: 1, last: 1}
-			if p.scatter[j.curve.series.Key.Device].low() {
+			if p.Scatter[j.curve.Series.Key.Device].Low() {
 				t.low = &lowTrial{}
 			}
 			trials = append(trials, t)
@@ -310,7 +312,7 @@ func confirmTogether(ctx context.Context, p *prepared, group []*candidate, cfg C
 
 // measureTrials adds rounds of pairs to every trial. Cases that several trials
 // share are measured once.
-func measureTrials(ctx context.Context, p *prepared, trials []*trial, rounds int, m Measurer) error {
+func measureTrials(ctx context.Context, p *infer.Estimates, trials []*trial, rounds int, m Measurer) error {
 	var requests []results.Request
 	var cases []results.Case // parallel to requests, on their curves
 	index := map[results.CaseKey]int{}
@@ -343,8 +345,8 @@ func measureTrials(ctx context.Context, p *prepared, trials []*trial, rounds int
 		row := samples[pairs[i].row]
 		if pairs[i].against < 0 {
 			for _, s := range row {
-				if usable(&s) {
-					t.pairs = append(t.pairs, ranFor(&s))
+				if s.Usable() {
+					t.pairs = append(t.pairs, infer.RanFor(&s))
 				}
 			}
 			if t.low != nil {
@@ -353,10 +355,10 @@ func measureTrials(ctx context.Context, p *prepared, trials []*trial, rounds int
 			continue
 		}
 		both := pairRounds(row, samples[pairs[i].against])
-		of, against := p.elasticity(cases[pairs[i].row]), p.elasticity(cases[pairs[i].against])
-		reference := p.clocks[t.row.curve.series.Key.Device]
+		of, against := p.Elasticity(cases[pairs[i].row]), p.Elasticity(cases[pairs[i].against])
+		reference := p.Clocks[t.row.curve.Series.Key.Device]
 		for _, s := range both {
-			at := [2]float64{atClock(s[0], of.beta, reference), atClock(s[1], against.beta, reference)}
+			at := [2]float64{infer.AtClock(s[0], of.Beta, reference), infer.AtClock(s[1], against.Beta, reference)}
 			t.pairs = append(t.pairs, at[0]-at[1])
 			if t.low != nil {
 				for k, y := range at {
@@ -364,7 +366,7 @@ func measureTrials(ctx context.Context, p *prepared, trials []*trial, rounds int
 				}
 			}
 		}
-		t.blur = blur(both, of, against, reference)
+		t.blur = infer.Blur(both, of, against, reference)
 	}
 	return nil
 }
@@ -376,7 +378,7 @@ func measureTrials(ctx context.Context, p *prepared, trials []*trial, rounds int
 func pairRounds(a, b []results.Sample) [][2]results.Sample {
 	var out [][2]results.Sample
 	for k := range min(len(a), len(b)) {
-		if usable(&a[k]) && usable(&b[k]) {
+		if a[k].Usable() && b[k].Usable() {
 			out = append(out, [2]results.Sample{a[k], b[k]})
 		}
 	}

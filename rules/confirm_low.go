@@ -3,12 +3,9 @@ package rules
 import (
 	"math"
 
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
-
-// lowPrior is the weight, in degrees of freedom, of the trials' common variance against a trial's own, which
-// rests on the few samples around a low quantile.
-const lowPrior = 8
 
 // lowTrial replaces pairs on a device with one-sided noise: it holds the log times of both sides. In a
 // difference of pairs, a delay on either side would hide the difference of the minima.
@@ -27,7 +24,7 @@ func poolLow(trials []*trial) {
 		for _, side := range t.low.sides {
 			if len(side) > 1 {
 				_, se, _ := w.Unsorted(side, nil)
-				sum, n = sum+math.Log(math.Max(se*se*float64(len(side)), scaleFloor*scaleFloor)), n+1
+				sum, n = sum+math.Log(math.Max(se*se*float64(len(side)), infer.ScaleFloor*infer.ScaleFloor)), n+1
 			}
 		}
 	}
@@ -47,13 +44,13 @@ func (l *lowTrial) difference() stats.Estimate {
 		}
 		y, se, _ := w.Unsorted(side, nil)
 		n := float64(len(side))
-		d := lowDF * (n - 1)
-		own := math.Log(math.Max(se*se*n, scaleFloor*scaleFloor))
-		variance := math.Exp((lowPrior*l.common+d*own)/(lowPrior+d)) / n
+		d := infer.LowDF * (n - 1)
+		own := math.Log(math.Max(se*se*n, infer.ScaleFloor*infer.ScaleFloor))
+		variance := math.Exp((infer.LowPrior*l.common+d*own)/(infer.LowPrior+d)) / n
 		e.Y += y * float64(1-2*k)
-		e.SE, e.DF = math.Hypot(e.SE, math.Sqrt(variance)), math.Min(e.DF, lowPrior+d)
+		e.SE, e.DF = math.Hypot(e.SE, math.Sqrt(variance)), math.Min(e.DF, infer.LowPrior+d)
 	}
-	e.SE = math.Max(e.SE, scaleFloor)
+	e.SE = math.Max(e.SE, infer.ScaleFloor)
 	return e
 }
 

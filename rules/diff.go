@@ -10,6 +10,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -115,7 +116,7 @@ type CaseDiff struct {
 	AdjustedP float64        `json:"p_adjusted"`
 	Change    Change         `json:"change"`
 	// Scatter is the source of the ratio's scatter if a side has too few samples of its own; else empty.
-	Scatter ScatterOrigin `json:"scatter,omitempty"`
+	Scatter infer.ScatterOrigin `json:"scatter,omitempty"`
 	// LabelA and LabelB are the library's kernels, if they differ.
 	LabelA string `json:"label_a,omitempty"`
 	LabelB string `json:"label_b,omitempty"`
@@ -165,37 +166,37 @@ const diffDrift = 0.30
 // Diff compares two runs: fingerprints first, then every case that both have, then the findings. It compares
 // the logs of times by Welch's t with pooled scales (see the package comment). The hypothesis is that the
 // ratio lies within the threshold, on either side.
-func Diff(a, b Data, cfg Config) (*DiffResult, error) {
+func Diff(a, b infer.Data, cfg Config) (*DiffResult, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("rules: %w", err)
 	}
 	d := newDiff(a.Name, b.Name, cfg)
 	d.fingerprints(a.Meta, b.Meta)
 	clocksA, clocksB := d.clocks(a, b, cfg)
-	pa, pb := prepareAt(a, clocksA), prepareAt(b, clocksB)
+	pa, pb := infer.PrepareAt(a, clocksA), infer.PrepareAt(b, clocksB)
 	if !sameLocations(pa, pb) {
-		pa, pb = prepareCentred(a, clocksA), prepareCentred(b, clocksB)
+		pa, pb = infer.PrepareCentred(a, clocksA), infer.PrepareCentred(b, clocksB)
 	}
 	var unsteady []string
 	for _, side := range []struct {
 		name string
-		p    *prepared
+		p    *infer.Estimates
 	}{{a.Name, pa}, {b.Name, pb}} {
-		if why := side.p.drift.invalid(min(cfg.DriftBound, diffDrift)); why != "" {
-			if side.p.drift.invalid(cfg.DriftBound) == "" {
+		if why := side.p.Drift.Invalid(min(cfg.DriftBound, diffDrift)); why != "" {
+			if side.p.Drift.Invalid(cfg.DriftBound) == "" {
 				why += "; this run can be audited, but a comparison needs a steadier machine"
 			}
 			unsteady = append(unsteady, side.name+": "+why)
 		}
 	}
 	d.Invalid = strings.Join(unsteady, "; ")
-	pairs := matchCurves(judged(pa.curves), judged(pb.curves))
+	pairs := matchCurves(infer.FirstChoices(pa.Curves), infer.FirstChoices(pb.Curves))
 	d.threads(pairs)
 	d.confound()
 	d.compareDisturbance(pairs, cfg)
 	d.cases(pairs, pa, pb, cfg)
 	d.compareOrder(pairs, a, b)
-	d.Losses = losses(judged(pa.curves), pb.curves, pairs)
+	d.Losses = losses(infer.FirstChoices(pa.Curves), pb.Curves, pairs)
 	d.Losses.A, d.Losses.B = a.Name, b.Name
 	d.findings(pairs, pa, pb, cfg)
 	if len(d.Cases) == 0 {
@@ -207,9 +208,9 @@ func Diff(a, b Data, cfg Config) (*DiffResult, error) {
 
 // sameLocations reports whether the rows of both runs use the same location estimator, on the devices that
 // both have.
-func sameLocations(a, b *prepared) bool {
-	for id, s := range a.scatter {
-		if other, both := b.scatter[id]; both && other.low() != s.low() {
+func sameLocations(a, b *infer.Estimates) bool {
+	for id, s := range a.Scatter {
+		if other, both := b.Scatter[id]; both && other.Low() != s.Low() {
 			return false
 		}
 	}
@@ -265,7 +266,7 @@ func (d *DiffResult) fingerprints(a, b results.Meta) {
 // pairs that [matchCurves] found on one device of each run.
 func (d *DiffResult) threads(pairs []curvePair) {
 	for _, p := range pairs {
-		f := results.FactorDiff{Name: "threads", A: threadCount(p.a.series.Key), B: threadCount(p.b.series.Key)}
+		f := results.FactorDiff{Name: "threads", A: threadCount(p.a.Series.Key), B: threadCount(p.b.Series.Key)}
 		if f.A == f.B {
 			continue
 		}
@@ -316,19 +317,19 @@ func (d *DiffResult) confound() {
 	}
 }
 
-type curvePair struct{ a, b *curve }
+type curvePair struct{ a, b *infer.Curve }
 
 // matchCurves joins series with equal keys. If no key is equal and each run has one device, it ignores the
 // device and its thread count: two machines are compared.
-func matchCurves(a, b []*curve) []curvePair {
+func matchCurves(a, b []*infer.Curve) []curvePair {
 	match := func(reduce func(results.SeriesKey) results.SeriesKey) []curvePair {
-		byKey := map[results.SeriesKey]*curve{}
+		byKey := map[results.SeriesKey]*infer.Curve{}
 		for _, c := range a {
-			byKey[reduce(c.series.Key)] = c
+			byKey[reduce(c.Series.Key)] = c
 		}
 		var out []curvePair
 		for _, c := range b {
-			if other := byKey[reduce(c.series.Key)]; other != nil {
+			if other := byKey[reduce(c.Series.Key)]; other != nil {
 				out = append(out, curvePair{other, c})
 			}
 		}
@@ -337,9 +338,9 @@ func matchCurves(a, b []*curve) []curvePair {
 	if out := match(func(k results.SeriesKey) results.SeriesKey { return k }); len(out) > 0 {
 		return out
 	}
-	one := func(curves []*curve) bool {
+	one := func(curves []*infer.Curve) bool {
 		for _, c := range curves {
-			if c.series.Key.Device != curves[0].series.Key.Device {
+			if c.Series.Key.Device != curves[0].Series.Key.Device {
 				return false
 			}
 		}
@@ -354,9 +355,9 @@ func matchCurves(a, b []*curve) []curvePair {
 	})
 }
 
-func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
+func (d *DiffResult) cases(pairs []curvePair, pa, pb *infer.Estimates, cfg Config) {
 	threshold := math.Log1p(cfg.Diff.Threshold)
-	matched := map[*curve]int{}
+	matched := map[*infer.Curve]int{}
 	var tested, few []int // positions in d.Cases
 	var p []float64
 	var all []stats.Estimate
@@ -366,32 +367,33 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 	var spans []span
 	for _, pair := range pairs {
 		from := len(all)
-		d.Lost += pair.a.lost(pair.b) + pair.b.lost(pair.a)
+		d.Lost += pair.a.Lost(pair.b) + pair.b.Lost(pair.a)
 		pair.compareLevels()
-		common := stats.Difference(pb.levelOf(pair.b.series.Key.Device), pa.levelOf(pair.a.series.Key.Device))
+		common := stats.Difference(pb.LevelOf(pair.b.Series.Key.Device), pa.LevelOf(pair.a.Series.Key.Device))
 		if d.Run != "" {
 			common = stats.Estimate{DF: math.Inf(1)} // one pace for both
 		}
 		scatter := newPairScatter(pair, cfg.MinSamples)
 		d.Warnings = append(d.Warnings, scatter.warnings()...)
-		for j, y := range pair.b.points {
-			i, ok := pair.a.at(y.m)
+		for j, y := range pair.b.Points {
+			i, ok := pair.a.At(y.M)
 			if !ok {
 				continue
 			}
-			x := pair.a.points[i]
+			x := pair.a.Points[i]
 			matched[pair.a]++
 			matched[pair.b]++
 			ratio, inA, inB, origin := scatter.compare(i, j)
-			c := CaseDiff{Series: pair.b.series.Key, M: y.m, A: inA.Interval(cfg.Confidence, pa.q), B: inB.Interval(cfg.Confidence, pb.q),
+			c := CaseDiff{Series: pair.b.Series.Key, M: y.M, A: inA.Interval(cfg.Confidence, pa.Quantiles),
+				B: inB.Interval(cfg.Confidence, pb.Quantiles),
 				P: 1, AdjustedP: 1, Change: Open}
-			if x.label != y.label {
-				c.LabelA, c.LabelB = x.label, y.label
+			if x.Label != y.Label {
+				c.LabelA, c.LabelB = x.Label, y.Label
 			}
 			switch {
-			case x.judged(cfg.MinSamples) && y.judged(cfg.MinSamples):
+			case x.Judged(cfg.MinSamples) && y.Judged(cfg.MinSamples):
 				tested = append(tested, len(d.Cases))
-			case x.suspectable() && y.suspectable():
+			case x.Suspectable() && y.Suspectable():
 				few = append(few, len(d.Cases))
 				c.Scatter = origin
 			}
@@ -413,7 +415,7 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 	for i, e := range all {
 		all[i].SE, all[i].Open = math.Hypot(e.SE, d.BetweenRuns), e.Open+levels[i]
 		whole[i] = all[i].Sharing(shared[i])
-		d.Cases[i].Ratio = whole[i].Interval(cfg.Confidence, pb.q)
+		d.Cases[i].Ratio = whole[i].Interval(cfg.Confidence, pb.Quantiles)
 	}
 	for _, i := range tested {
 		c := &d.Cases[i]
@@ -459,7 +461,7 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 			d.BetweenProcesses = betweenProcesses
 			common = stats.Difference(common, stats.Estimate{SE: betweenProcesses, DF: math.Inf(1)})
 		}
-		s := SeriesDiff{Series: pair.b.series.Key, InA: pair.a.series.Key, Cases: to - from, Change: Open,
+		s := SeriesDiff{Series: pair.b.Series.Key, InA: pair.a.Series.Key, Cases: to - from, Change: Open,
 			Ratio:    stats.GeometricMeanSharing(decidable[k], common, cfg.Confidence),
 			OverRows: overRows(all[from:to], levels[from:to], cfg.Confidence).Sharing(common, cfg.Confidence)}
 		for _, c := range d.Cases[from:to] {
@@ -506,63 +508,52 @@ func (d *DiffResult) cases(pairs []curvePair, pa, pb *prepared, cfg Config) {
 	}
 	d.Geomean = stats.GeometricMeanSharing(slices.Concat(decidable...), mean, cfg.Confidence)
 	d.GeomeanOverRows = overRows(all, levels, cfg.Confidence).Sharing(mean, cfg.Confidence)
-	for _, c := range pa.curves {
-		d.OnlyA += len(c.points) - matched[c]
+	for _, c := range pa.Curves {
+		d.OnlyA += len(c.Points) - matched[c]
 	}
-	for _, c := range pb.curves {
-		d.OnlyB += len(c.points) - matched[c]
+	for _, c := range pb.Curves {
+		d.OnlyB += len(c.Points) - matched[c]
 	}
 }
 
 // losses counts the rows of a that b lacks: failed or missing rows of matched curves, and all rows of the
 // others. A row that b has only with excluded samples is undecided, not a loss.
-func losses(a, b []*curve, pairs []curvePair) Losses {
+func losses(a, b []*infer.Curve, pairs []curvePair) Losses {
 	var out Losses
-	in := map[*curve]*curve{}
+	in := map[*infer.Curve]*infer.Curve{}
 	for _, pair := range pairs {
 		in[pair.a] = pair.b
 	}
-	keyed := make(map[results.SeriesKey]*curve, len(b))
+	keyed := make(map[results.SeriesKey]*infer.Curve, len(b))
 	for _, c := range b {
-		keyed[c.series.Key] = c
+		keyed[c.Series.Key] = c
 	}
 	for _, c := range a {
 		other := in[c]
 		if other == nil {
-			other = keyed[c.series.Key] // the series has no valid sample in b, but may have failures
+			other = keyed[c.Series.Key] // the series has no valid sample in b, but may have failures
 		}
-		for _, p := range c.points {
+		for _, p := range c.Points {
 			out.Cases++
-			name := results.Case{SeriesKey: c.series.Key, M: p.m}.String()
+			name := results.Case{SeriesKey: c.Series.Key, M: p.M}.String()
 			if other == nil {
 				out.Missing++
 				out.FirstMissing = cmp.Or(out.FirstMissing, name)
 				continue
 			}
-			if _, ok := other.at(p.m); ok {
+			if _, ok := other.At(p.M); ok {
 				continue
 			}
-			at, there := slices.BinarySearchFunc(other.series.Rows, p.m, func(r results.Row, m int) int { return cmp.Compare(r.Case.M, m) })
+			at, there := slices.BinarySearchFunc(other.Series.Rows, p.M, func(r results.Row, m int) int { return cmp.Compare(r.Case.M, m) })
 			switch {
 			case !there:
 				out.Missing++
 				out.FirstMissing = cmp.Or(out.FirstMissing, name)
-			case other.series.Rows[at].Failed != "":
+			case other.Series.Rows[at].Failed != "":
 				out.Failed++
-				out.FirstFailed = cmp.Or(out.FirstFailed, other.series.Rows[at].Failed)
+				out.FirstFailed = cmp.Or(out.FirstFailed, other.Series.Rows[at].Failed)
 			}
 		}
 	}
 	return out
-}
-
-func (c *curve) lost(other *curve) int {
-	n := 0
-	for _, p := range other.points {
-		_, tried := slices.BinarySearchFunc(c.series.Rows, p.m, func(r results.Row, m int) int { return cmp.Compare(r.Case.M, m) })
-		if _, judged := c.at(p.m); tried && !judged {
-			n++
-		}
-	}
-	return n
 }

@@ -6,11 +6,12 @@ import (
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
-func (d *DiffResult) findings(pairs []curvePair, pa, pb *prepared, cfg Config) {
+func (d *DiffResult) findings(pairs []curvePair, pa, pb *infer.Estimates, cfg Config) {
 	sa, sb := screen(pa, cfg), screen(pb, cfg)
-	partner := map[*curve]*curve{}
+	partner := map[*infer.Curve]*infer.Curve{}
 	for _, p := range pairs {
 		partner[p.a], partner[p.b] = p.b, p.a
 	}
@@ -67,11 +68,11 @@ func (c *candidate) overlaps(o *candidate) bool {
 }
 
 type screened struct {
-	prepared   *prepared
+	prepared   *infer.Estimates
 	panels     []panel
 	candidates []*candidate
-	at         map[*curve]int // index of a curve in prepared.curves
-	of         map[measured][]*curve
+	at         map[*infer.Curve]int // index of a curve in prepared.curves
+	of         map[measured][]*infer.Curve
 }
 
 // measured is what a finding compares a row with, but for the size.
@@ -80,19 +81,19 @@ type measured struct {
 	subject kernels.Subject
 }
 
-func (s screened) byCurve() map[*curve][]*candidate {
-	out := map[*curve][]*candidate{}
+func (s screened) byCurve() map[*infer.Curve][]*candidate {
+	out := map[*infer.Curve][]*candidate{}
 	for _, c := range s.candidates {
 		out[c.worst.curve] = append(out[c.worst.curve], c)
 	}
 	return out
 }
 
-func screen(p *prepared, cfg Config) screened {
-	s := screened{prepared: p, panels: judge(p, cfg), at: make(map[*curve]int, len(p.curves)), of: map[measured][]*curve{}}
-	for i, c := range p.curves {
+func screen(p *infer.Estimates, cfg Config) screened {
+	s := screened{prepared: p, panels: judge(p, cfg), at: make(map[*infer.Curve]int, len(p.Curves)), of: map[measured][]*infer.Curve{}}
+	for i, c := range p.Curves {
 		s.at[c] = i
-		k := measured{c.series.Key.Kernel, c.series.Key.Subject}
+		k := measured{c.Series.Key.Kernel, c.Series.Key.Subject}
 		s.of[k] = append(s.of[k], c)
 	}
 	for _, pn := range s.panels {
@@ -106,19 +107,19 @@ func screen(p *prepared, cfg Config) screened {
 // measuredReference reports whether this run has the other kernel or type that the other run's finding was
 // compared with. It is true for a finding without one.
 func (s screened) measuredReference(f *candidate) bool {
-	own, against := f.worst.curve.series.Key, f.worst.against
+	own, against := f.worst.curve.Series.Key, f.worst.against
 	if against.M == 0 || against.Kernel == own.Kernel && against.Subject == own.Subject {
 		return true
 	}
-	return slices.ContainsFunc(s.of[measured{against.Kernel, against.Subject}], func(c *curve) bool {
-		i, ok := c.at(against.M)
-		return ok && c.points[i].n > 0
+	return slices.ContainsFunc(s.of[measured{against.Kernel, against.Subject}], func(c *infer.Curve) bool {
+		i, ok := c.At(against.M)
+		return ok && c.Points[i].N > 0
 	})
 }
 
 // says returns change if this run calls every row of the other run's interval clean, and Open if it is
 // undecided or lacks the reference.
-func (s screened) says(f *candidate, c *curve, change Change) Change {
+func (s screened) says(f *candidate, c *infer.Curve, change Change) Change {
 	if !s.measuredReference(f) {
 		return Open
 	}

@@ -8,13 +8,14 @@ import (
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // DiffKernels compares two kernels of one run as [Diff] compares two runs: each case of b with the same
 // product on a. Both were measured in the same rounds, so only the kernel differs, and every interval
 // includes only the least scatter between runs. "cublas+cublaslt" is the faster of both at each case, "others"
 // the fastest of all but a. It returns an error if the run has no series of a kernel.
-func DiffKernels(data Data, a, b string, cfg Config) (*DiffResult, error) {
+func DiffKernels(data infer.Data, a, b string, cfg Config) (*DiffResult, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("rules: %w", err)
 	}
@@ -38,23 +39,23 @@ func DiffKernels(data Data, a, b string, cfg Config) (*DiffResult, error) {
 	if a != b {
 		d.Factors = append(d.Factors, results.FactorDiff{Name: "kernel", A: a, B: b})
 	}
-	d.Clocks = referenceClocks(data, cfg.Basis())
-	whole := prepareAt(data, d.Clocks)
-	d.Invalid = whole.invalid(whole.resolve(cfg.Basis()), cfg.Basis())
-	pa, pb := whole.only(a, inA), whole.only(b, inB)
+	d.Clocks = infer.ReferenceClocks(data, cfg.Basis())
+	whole := infer.PrepareAt(data, d.Clocks)
+	d.Invalid = whole.Invalid(whole.Resolve(cfg.Basis()), cfg.Basis())
+	pa, pb := onlyKernel(whole, a, inA), onlyKernel(whole, b, inB)
 	var pairs []curvePair
-	byProduct := make(map[results.SeriesKey]*curve, len(pa.curves))
-	for _, x := range pa.curves {
-		byProduct[productOf(x.series.Key)] = x
+	byProduct := make(map[results.SeriesKey]*infer.Curve, len(pa.Curves))
+	for _, x := range pa.Curves {
+		byProduct[productOf(x.Series.Key)] = x
 	}
-	for _, y := range pb.curves {
-		if x := byProduct[productOf(y.series.Key)]; x != nil {
+	for _, y := range pb.Curves {
+		if x := byProduct[productOf(y.Series.Key)]; x != nil {
 			pairs = append(pairs, curvePair{x, y})
 		}
 	}
 	d.cases(pairs, pa, pb, cfg)
 	d.Bands = bandsOf(d.Cases)
-	d.Losses = losses(judged(pa.curves), pb.curves, pairs)
+	d.Losses = losses(infer.FirstChoices(pa.Curves), pb.Curves, pairs)
 	d.Losses.A, d.Losses.B = a, b
 	d.findings(pairs, pa, pb, cfg)
 	if len(d.Cases) == 0 {
@@ -64,52 +65,52 @@ func DiffKernels(data Data, a, b string, cfg Config) (*DiffResult, error) {
 	return d, nil
 }
 
-// only returns the curves of kernels, or of several the fastest row at each case, under a name.
-func (p *prepared) only(name string, among []string) *prepared {
+// onlyKernel returns the curves of kernels, or of several the fastest row at each case, under a name.
+func onlyKernel(p *infer.Estimates, name string, among []string) *infer.Estimates {
 	one := *p
-	one.curves = nil
+	one.Curves = nil
 	at := map[results.SeriesKey]int{}
-	for _, c := range p.curves {
-		if !slices.Contains(among, c.series.Key.Kernel) {
+	for _, c := range p.Curves {
+		if !slices.Contains(among, c.Series.Key.Kernel) {
 			continue
 		}
-		of := productOf(c.series.Key)
+		of := productOf(c.Series.Key)
 		if i, ok := at[of]; ok {
-			one.curves[i] = fastest(one.curves[i], c)
-			one.curves[i].series.Key.Kernel = name
+			one.Curves[i] = fastest(one.Curves[i], c)
+			one.Curves[i].Series.Key.Kernel = name
 			continue
 		}
-		at[of] = len(one.curves)
-		one.curves = append(one.curves, c)
+		at[of] = len(one.Curves)
+		one.Curves = append(one.Curves, c)
 	}
 	return &one
 }
 
 // fastest returns a curve of the faster row at each M. The lower of two noisy times is rather too short,
 // which favors this side of a comparison.
-func fastest(a, b *curve) *curve {
+func fastest(a, b *infer.Curve) *infer.Curve {
 	out := *a
-	out.series.Rows, out.points = nil, nil
-	add := func(c *curve, p point) {
-		if p.row >= 0 {
-			out.series.Rows = append(out.series.Rows, c.series.Rows[p.row])
-			p.row = len(out.series.Rows) - 1
+	out.Series.Rows, out.Points = nil, nil
+	add := func(c *infer.Curve, p infer.Point) {
+		if p.Row >= 0 {
+			out.Series.Rows = append(out.Series.Rows, c.Series.Rows[p.Row])
+			p.Row = len(out.Series.Rows) - 1
 		}
-		out.points = append(out.points, p)
+		out.Points = append(out.Points, p)
 	}
-	for i, j := 0, 0; i < len(a.points) || j < len(b.points); {
+	for i, j := 0, 0; i < len(a.Points) || j < len(b.Points); {
 		switch {
-		case j == len(b.points) || i < len(a.points) && a.points[i].m < b.points[j].m:
-			add(a, a.points[i])
+		case j == len(b.Points) || i < len(a.Points) && a.Points[i].M < b.Points[j].M:
+			add(a, a.Points[i])
 			i++
-		case i == len(a.points) || b.points[j].m < a.points[i].m:
-			add(b, b.points[j])
+		case i == len(a.Points) || b.Points[j].M < a.Points[i].M:
+			add(b, b.Points[j])
 			j++
 		default:
-			if b.points[j].us.Y < a.points[i].us.Y {
-				add(b, b.points[j])
+			if b.Points[j].US.Y < a.Points[i].US.Y {
+				add(b, b.Points[j])
 			} else {
-				add(a, a.points[i])
+				add(a, a.Points[i])
 			}
 			i, j = i+1, j+1
 		}

@@ -6,9 +6,10 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
-func twoKernels(a, b func(int) float64) Data {
+func twoKernels(a, b func(int) float64) infer.Data {
 	data := sweepOf(a, 0.01, 1, simMeta(nil))
 	other := sweepOf(b, 0.01, 2, simMeta(nil))
 	last := int64(0)

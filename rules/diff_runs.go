@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -26,8 +27,8 @@ var stretchSizes = [...]int{4, 16, 64}
 
 // clocks are the common clocks of the devices in either run: one for both if both ran on the same model of
 // device at near enough clocks.
-func (d *DiffResult) clocks(a, b Data, cfg Config) (of, in map[string]float64) {
-	of, in = referenceClocks(a, cfg.Basis()), referenceClocks(b, cfg.Basis())
+func (d *DiffResult) clocks(a, b infer.Data, cfg Config) (of, in map[string]float64) {
+	of, in = infer.ReferenceClocks(a, cfg.Basis()), infer.ReferenceClocks(b, cfg.Basis())
 	d.Clocks = in
 	if cfg.ClockMHz > 0 {
 		return of, in
@@ -43,14 +44,14 @@ func (d *DiffResult) clocks(a, b Data, cfg Config) (of, in map[string]float64) {
 		if other <= 0 || a.Spec(partner).Name != b.Spec(id).Name && a.Meta.Source == "" && b.Meta.Source == "" {
 			continue
 		}
-		if math.Abs(math.Log(mhz/other)) > math.Log1p(clockGap) {
+		if math.Abs(math.Log(mhz/other)) > math.Log1p(infer.ClockGap) {
 			d.Warnings = append(d.Warnings,
 				Warning{Subject: id,
 					Text: fmt.Sprintf("the runs have clocks of %.0f and %.0f MHz, too different to compare at one clock: each is judged "+
 						"at its own", other, mhz)})
 			continue
 		}
-		one := roundClock(math.Sqrt(mhz * other))
+		one := infer.RoundClock(math.Sqrt(mhz * other))
 		of[partner], in[id] = one, one
 	}
 	return of, in
@@ -76,10 +77,10 @@ func betweenRuns(ratios []stats.Estimate) float64 {
 
 // betweenLevels is the log distance of the two levels of a row that is bimodal in either run. A run may show
 // more of one level by chance, which is not a change.
-func betweenLevels(x, y point) (gap float64) {
-	for _, p := range []point{x, y} {
-		if p.modes != nil {
-			gap = math.Max(gap, p.modes.slow-p.modes.fast)
+func betweenLevels(x, y infer.Point) (gap float64) {
+	for _, p := range []infer.Point{x, y} {
+		if p.Modes != nil {
+			gap = math.Max(gap, p.Modes.Slow-p.Modes.Fast)
 		}
 	}
 	return gap
@@ -88,18 +89,18 @@ func betweenLevels(x, y point) (gap float64) {
 // levelsBetween is betweenLevels of rows i and j of two curves. If both curves move between levels, a row
 // that shows both levels is compared by the faster one and has no such uncertainty.
 func (c curvePair) levelsBetween(i, j int) float64 {
-	x, y := c.a.points[i], c.b.points[j]
-	if x.like == nil || y.like == nil {
+	x, y := c.a.Points[i], c.b.Points[j]
+	if x.Like == nil || y.Like == nil {
 		return betweenLevels(x, y)
 	}
-	return math.Max(c.a.hidden(x), c.b.hidden(y))
+	return math.Max(c.a.Hidden(x), c.b.Hidden(y))
 }
 
 // compareLevels compares rows by their faster levels if both curves move between levels.
 func (c curvePair) compareLevels() {
-	if c.a.flips != nil && c.b.flips != nil {
-		c.a.compareLevels()
-		c.b.compareLevels()
+	if c.a.Flips != nil && c.b.Flips != nil {
+		c.a.CompareLevels()
+		c.b.CompareLevels()
 	}
 }
 
@@ -155,7 +156,7 @@ func slowStretches(cases []CaseDiff, ratios []stats.Estimate, common stats.Estim
 	return out
 }
 
-func nearest(a, b Data) string {
+func nearest(a, b infer.Data) string {
 	x, y := mostAlike(a.Series, b.Series)
 	if x < 0 {
 		return ""

@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules/stats"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 const (
@@ -19,47 +19,6 @@ const (
 	disturbedApart, disturbedLeast = 0.15, 30
 )
 
-// paceDF is the least degrees of freedom of a run's pace. The degrees of freedom are the number of independent
-// stretches less one.
-const paceDF = 1
-
-// paceLevel is the standard error of the median pace of a run. Its degrees of freedom are the number of
-// independent stretches less one. values are the pace in order of time.
-func paceLevel(values []float64) stats.Estimate {
-	n := len(values)
-	mean := stats.Mean(values)
-	at := func(lag int) (sum float64) {
-		for i := lag; i < n; i++ {
-			sum += (values[i] - mean) * (values[i-lag] - mean)
-		}
-		return sum / float64(n)
-	}
-	variance := at(0)
-	if n < 2 || variance == 0 {
-		return stats.Estimate{DF: math.Inf(1)}
-	}
-	// Sums the autocorrelation until it is below its own noise.
-	sum := 1.0
-	for lag := 1; lag < n/2; lag++ {
-		r := at(lag) / variance
-		if r <= 0.05 {
-			break
-		}
-		sum += 2 * r
-	}
-	stretches := math.Max(1, float64(n)/sum)
-	return stats.Estimate{SE: stats.MedianFactor * math.Sqrt(variance/stretches), DF: math.Max(paceDF, stretches-1)}
-}
-
-// levelOf is the uncertainty of the usual moment of a device's run; zero if times were not adjusted by the
-// pace.
-func (p *prepared) levelOf(device string) stats.Estimate {
-	if e, ok := p.levels[device]; ok {
-		return e
-	}
-	return stats.Estimate{DF: math.Inf(1)}
-}
-
 // Disturbed counts the samples of a run that were disturbed.
 type Disturbed struct {
 	Samples   int `json:"samples"`
@@ -67,7 +26,7 @@ type Disturbed struct {
 }
 
 // CountDisturbed counts the disturbed samples of a run's sweep.
-func CountDisturbed(data Data) (d Disturbed) {
+func CountDisturbed(data infer.Data) (d Disturbed) {
 	for _, s := range data.Series {
 		for i := range s.Rows {
 			d.count(s.Rows[i].Samples)
@@ -78,7 +37,7 @@ func CountDisturbed(data Data) (d Disturbed) {
 
 func (d *Disturbed) count(samples []results.Sample) {
 	for j := range samples {
-		if s := &samples[j]; usable(s) {
+		if s := &samples[j]; s.Usable() {
 			d.Samples++
 			if s.Disturbance != "" {
 				d.Disturbed++
@@ -90,11 +49,11 @@ func (d *Disturbed) count(samples []results.Sample) {
 // Share is the share of disturbed samples, 0 without samples.
 func (d Disturbed) Share() float64 { return float64(d.Disturbed) / math.Max(1, float64(d.Samples)) }
 
-func disturbed(curves []*curve) (d Disturbed) {
+func disturbed(curves []*infer.Curve) (d Disturbed) {
 	for _, c := range curves {
-		for i := range c.points {
-			if row := c.points[i].row; row >= 0 {
-				d.count(c.series.Rows[row].Samples)
+		for i := range c.Points {
+			if row := c.Points[i].Row; row >= 0 {
+				d.count(c.Series.Rows[row].Samples)
 			}
 		}
 	}
@@ -117,7 +76,7 @@ func DisturbanceText(a, b Disturbed) string {
 }
 
 func (d *DiffResult) compareDisturbance(pairs []curvePair, cfg Config) {
-	var a, b []*curve
+	var a, b []*infer.Curve
 	for _, pair := range pairs {
 		a, b = append(a, pair.a), append(b, pair.b)
 	}
@@ -138,32 +97,32 @@ func (d *DiffResult) compareDisturbance(pairs []curvePair, cfg Config) {
 
 // compareOrder tests whether the time of measurement explains the ratios, in runs that measured rows one
 // after the other.
-func (d *DiffResult) compareOrder(pairs []curvePair, a, b Data) {
+func (d *DiffResult) compareOrder(pairs []curvePair, a, b infer.Data) {
 	if len(a.Sentinels) > 0 || len(b.Sentinels) > 0 {
 		return
 	}
 	for _, pair := range pairs {
 		for _, side := range []struct {
-			c    *curve
+			c    *infer.Curve
 			name string
 		}{{pair.a, d.A}, {pair.b, d.B}} {
-			at, fixed := placesOf(side.c.series)
-			if _, byM := ordered(side.c.series); !fixed || byM {
+			at, fixed := infer.Places(side.c.Series)
+			if _, byM := infer.Ordered(side.c.Series); !fixed || byM {
 				continue
 			}
 			var y, places []float64
-			for j := range pair.b.points {
-				if i, ok := pair.a.at(pair.b.points[j].m); ok {
-					row := pair.b.points[j].row
+			for j := range pair.b.Points {
+				if i, ok := pair.a.At(pair.b.Points[j].M); ok {
+					row := pair.b.Points[j].Row
 					if side.c == pair.a {
-						row = pair.a.points[i].row
+						row = pair.a.Points[i].Row
 					}
 					if row >= 0 {
-						y, places = append(y, pair.b.points[j].us.Y-pair.a.points[i].us.Y), append(places, at[row])
+						y, places = append(y, pair.b.Points[j].US.Y-pair.a.Points[i].US.Y), append(places, at[row])
 					}
 				}
 			}
-			if alikeInTime(y, places) { // ratios need no line through M
+			if infer.AlikeInTime(y, places) { // ratios need no line through M
 				d.Invalid = cmp.Or(d.Invalid,
 					fmt.Sprintf("%s measured rows one after the other, and the ratios of consecutive rows are correlated: the speed of "+
 						"the machine changed between them", side.name))

@@ -6,10 +6,11 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// The changes of cases and series that rest on borrowed or assumed scatter: see [ScatterOrigin].
+// The changes of cases and series that rest on borrowed or assumed scatter: see [infer.ScatterOrigin].
 const (
 	SuspectedSlower Change = "suspected slower"
 	SuspectedFaster Change = "suspected faster"
@@ -45,54 +46,55 @@ func (d *DiffResult) SuspectsSlower() bool {
 type pairScatter struct {
 	pair        curvePair
 	least       int
-	ratio, a, b *SeriesScatter
+	ratio, a, b *infer.SeriesScatter
 }
 
 func newPairScatter(pair curvePair, least int) pairScatter {
-	s := pairScatter{pair: pair, least: least, a: pair.a.scatterOf(least), b: pair.b.scatterOf(least)}
+	s := pairScatter{pair: pair, least: least, a: pair.a.ScatterOf(least), b: pair.b.ScatterOf(least)}
 	if s.a == nil && s.b == nil {
 		return s
 	}
 	var m []int
 	var y []float64
-	for j := range pair.b.points {
-		p := &pair.b.points[j]
-		if i, ok := pair.a.at(p.m); ok {
-			m, y = append(m, p.m), append(y, p.us.Y-pair.a.points[i].us.Y)
+	for j := range pair.b.Points {
+		p := &pair.b.Points[j]
+		if i, ok := pair.a.At(p.M); ok {
+			m, y = append(m, p.M), append(y, p.US.Y-pair.a.Points[i].US.Y)
 		}
 	}
-	if len(y) >= borrowRows {
-		share, df := aboutNeighbours(m, y)
-		s.ratio = &SeriesScatter{Origin: BorrowedScatter, df: df,
-			Share: math.Max(math.Hypot(pair.a.withinRows(least), pair.b.withinRows(least)), math.Max(math.Sqrt2*borrowedFloor, share))}
+	if len(y) >= infer.BorrowRows {
+		share, df := infer.AboutNeighbours(m, y)
+		s.ratio = &infer.SeriesScatter{Origin: infer.BorrowedScatter, DF: df,
+			Share: math.Max(math.Hypot(pair.a.WithinRows(least), pair.b.WithinRows(least)), math.Max(math.Sqrt2*infer.BorrowedFloor,
+				share))}
 	}
 	return s
 }
 
 // compare returns the log of B's time over A's in the rows i of A and j of B, the two times, and the source
 // of the ratio's scatter.
-func (s pairScatter) compare(i, j int) (ratio, a, b stats.Estimate, origin ScatterOrigin) {
-	a, ownA := s.pair.a.known(i, s.least, s.a)
-	b, ownB := s.pair.b.known(j, s.least, s.b)
+func (s pairScatter) compare(i, j int) (ratio, a, b stats.Estimate, origin infer.ScatterOrigin) {
+	a, ownA := s.pair.a.Known(i, s.least, s.a)
+	b, ownB := s.pair.b.Known(j, s.least, s.b)
 	ratio = stats.Difference(b, a)
 	switch {
 	case ownA && ownB:
-		return ratio, a, b, OwnScatter
+		return ratio, a, b, infer.OwnScatter
 	case s.ratio != nil:
 		// A side with samples of its own may scatter more than other rows do.
 		if s.ratio.Share > ratio.SE || !ownA && !ownB {
-			ratio.SE, ratio.DF = s.ratio.Share, s.ratio.df
+			ratio.SE, ratio.DF = s.ratio.Share, s.ratio.DF
 		}
-		return ratio, a, b, BorrowedScatter
-	case !ownA && s.a.Origin == AssumedScatter || !ownB && s.b.Origin == AssumedScatter:
-		return ratio, a, b, AssumedScatter
+		return ratio, a, b, infer.BorrowedScatter
+	case !ownA && s.a.Origin == infer.AssumedScatter || !ownB && s.b.Origin == infer.AssumedScatter:
+		return ratio, a, b, infer.AssumedScatter
 	}
-	return ratio, a, b, BorrowedScatter
+	return ratio, a, b, infer.BorrowedScatter
 }
 
 func (s pairScatter) warnings() []Warning {
 	one, rows := s.ratio, 0
-	for _, side := range []*SeriesScatter{s.a, s.b} {
+	for _, side := range []*infer.SeriesScatter{s.a, s.b} {
 		if side != nil {
 			rows = max(rows, side.Rows)
 			if s.ratio == nil && (one == nil || side.Share > one.Share) {
@@ -105,10 +107,8 @@ func (s pairScatter) warnings() []Warning {
 	}
 	told := *one
 	told.Rows = rows
-	return []Warning{{Subject: s.pair.b.series.Key.String(), Text: told.text(s.least)}}
+	return []Warning{{Subject: s.pair.b.Series.Key.String(), Text: told.Text(s.least)}}
 }
-
-func (p *point) suspectable() bool { return p.n > 0 && !p.away && p.modes == nil }
 
 // suspect marks the cases whose change is beyond borrowed scatter. They are a separate family, so single
 // samples don't affect the verdicts on other cases.

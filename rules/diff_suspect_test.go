@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -56,25 +57,28 @@ func TestSuspectedChanges(t *testing.T) {
 		name    string
 		ms      []int
 		us      func(kernel string, m int) float64
-		origin  ScatterOrigin
+		origin  infer.ScatterOrigin
 		change  Change
 		slow    int
 		geomean float64
 	}{
-		{"every row twice as slow, few rows", grid(128, 1024, 128), func(k string, m int) float64 { return 2 * flat(k, m) }, AssumedScatter,
+		{"every row twice as slow, few rows", grid(128, 1024, 128), func(k string, m int) float64 { return 2 * flat(k, m) },
+			infer.AssumedScatter,
 			SuspectedSlower, 16, 2},
-		{"every row twice as slow, many rows", grid(16, 1024, 16), func(k string, m int) float64 { return 2 * flat(k, m) }, BorrowedScatter,
+		{"every row twice as slow, many rows", grid(16, 1024, 16), func(k string, m int) float64 { return 2 * flat(k, m) },
+			infer.BorrowedScatter,
 			SuspectedSlower, 128, 2},
-		{"every row half the time", grid(16, 1024, 16), func(k string, m int) float64 { return flat(k, m) / 2 }, BorrowedScatter,
+		{"every row half the time", grid(16, 1024, 16), func(k string, m int) float64 { return flat(k, m) / 2 }, infer.BorrowedScatter,
 			SuspectedFaster, 128, 0.5},
 		{"one row of one kernel", grid(16, 1024, 16), func(k string, m int) float64 {
 			if k == "a" && m == 512 {
 				return 1.5 * flat(k, m)
 			}
 			return flat(k, m)
-		}, BorrowedScatter, SuspectedSlower, 1, 1},
+		}, infer.BorrowedScatter, SuspectedSlower, 1, 1},
 		// A step in both curves, as from a change of tile, is not scatter of their ratio.
-		{"stairs", grid(16, 1024, 16), func(k string, m int) float64 { return 1.4 * flat(k, m) }, BorrowedScatter, SuspectedSlower, 128,
+		{"stairs", grid(16, 1024, 16), func(k string, m int) float64 { return 1.4 * flat(k, m) }, infer.BorrowedScatter,
+			SuspectedSlower, 128,
 			1.4},
 	} {
 		a := once(1, 0.02, c.ms, func(k string, m int) float64 {

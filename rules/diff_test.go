@@ -9,6 +9,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -23,7 +24,7 @@ func simMeta(change func(*results.Meta)) results.Meta {
 	return m
 }
 
-func sweepOf(us func(int) float64, sigma float64, seed uint64, meta results.Meta) Data {
+func sweepOf(us func(int) float64, sigma float64, seed uint64, meta results.Meta) infer.Data {
 	d := byM(us, student(sigma), rand.New(rand.NewPCG(seed, 77))).sweep(grid(4, 1024, 4), 9)
 	d.Meta = meta
 	return d
@@ -145,7 +146,7 @@ func TestDiff(t *testing.T) {
 	t.Run("an unsteady machine", func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(6, 6))
 		// Sentinels that drift make a run invalid, and so does scatter that can hide a drift.
-		disturb := func(d Data, factor func(i int) float64) Data {
+		disturb := func(d infer.Data, factor func(i int) float64) infer.Data {
 			d.Sentinels = slices.Clone(d.Sentinels)
 			for i := range d.Sentinels {
 				d.Sentinels[i].US *= factor(i)
@@ -157,7 +158,7 @@ func TestDiff(t *testing.T) {
 		drifting := disturb(a, func(i int) float64 { return 1 + float64(i)/float64(len(a.Sentinels)) })
 		scattered := disturb(b, func(int) float64 { return math.Exp(1.5 * rng.NormFloat64()) })
 		for _, c := range []struct {
-			a, b Data
+			a, b infer.Data
 			want []string
 		}{
 			{a, b, nil},
@@ -283,7 +284,7 @@ func TestDiffCountsWhatWasLost(t *testing.T) {
 		rows[1].Samples[i].US = 0 // no time
 	}
 	broken.Series[0].Rows = rows[:len(rows)-1] // not planned
-	for name, sides := range map[string][2]Data{"B": {whole, broken}, "A": {broken, whole}} {
+	for name, sides := range map[string][2]infer.Data{"B": {whole, broken}, "A": {broken, whole}} {
 		d, err := Diff(sides[0], sides[1], Default())
 		if err != nil {
 			t.Fatal(err)
@@ -319,12 +320,12 @@ func TestSlowStretchesBounds(t *testing.T) {
 func TestOverlaps(t *testing.T) {
 	of := func(ms ...int) *candidate {
 		c := &candidate{}
-		points := make([]point, len(ms))
+		points := make([]infer.Point, len(ms))
 		for i, m := range ms {
-			points[i].m = m
+			points[i].M = m
 		}
 		for i := range ms {
-			c.rows = append(c.rows, &judgement{curve: &curve{points: points}, point: i})
+			c.rows = append(c.rows, &judgement{curve: &infer.Curve{Points: points}, point: i})
 		}
 		return c
 	}

@@ -1,6 +1,6 @@
-// Package rules holds the statistics, the rules, the verdicts and the search for remedies. It computes on
-// results only. A run comes in as [Data], and a rule that needs another measurement asks a [Measurer]. So
-// every rule runs on a table of numbers, without a device.
+// Package rules holds the rules, the verdicts and the search for remedies. It computes on results only. A run
+// comes in as [infer.Data], and a rule that needs another measurement asks a [Measurer]. So every rule runs
+// on a table of numbers, without a device.
 //
 // # Verdicts
 //
@@ -17,7 +17,7 @@
 //     Rows are adjusted by it in the same way. If no clock is known, it replaces the clock.
 //   - Time that threads spent off their CPUs is subtracted if a sample reports it and it
 //     is at most a tenth of the block. Its standard error is half of it.
-//   - Where noise only delays, which a test on the skewness of all residuals decides ([Scatter]),
+//   - Where noise only delays, which a test on the skewness of all residuals decides ([infer.Scatter]),
 //     the time of rows, references and sentinels is the 20th percentile of the samples. The
 //     standard error comes from order statistics, pooled with neighboring rows. Such a row is
 //     never bimodal: a delay is not a second level.
@@ -71,32 +71,7 @@
 // The article's method flags a row if the running maximum of point estimates of MFU over smaller M, times the
 // threshold, is above its own. It exists for comparison with published numbers.
 //
-// # Families
-//
-// In a series that is inferred ([Data.Asked]) only some rows are measured. A family is the rows that one
-// kernel runs, wherever they lie in M. The kernel of each row comes from [Data.Choices], or if that is
-// missing, from the kernels that ran on both sides of it.
-//
-//   - The line of a family is the combination of (1, waves rounded up, tiles, M) with factors
-//     of at least 0 that fits its measured rows best, robustly. It includes the memory floor: a
-//     product's bytes are a constant and a share of M. If the tile is unknown, the line is one in
-//     (1, M) over an octave of M.
-//   - Residuals are alike for rows that are near each other in M and waves. A row that was not
-//     measured is predicted by the line and the residuals of its nearest measured rows (kriging).
-//     Its interval includes the uncertainty of the terms, the family's scatter, the noise of those
-//     rows, and their distance. The scatter is estimated by leaving measured rows out, and shrunk
-//     towards that of all families.
-//   - If it is unknown which side of a tile lies along M, or how many tiles run at once, the
-//     layout that predicts measured rows best is used.
-//   - A measured row far off its prediction does not affect its neighbors' predictions.
-//   - A [Designer] chooses the rows: first the ends of each family and the least certain rows
-//     between them. Then it adds rows until the time of each row is known to 0.5 %, or where
-//     noise is large to 1.5 times the uncertainty of measured rows. It also adds rows that decide
-//     a verdict.
-//   - Check rows, 2 % drawn with the seed, 6 % if the kernels were not known, are compared with
-//     their predictions ([Inference]). A family with too many of them outside their 95 % interval,
-//     or with one far outside, is measured row by row; until then it infers no row. If the kernels
-//     were not known, this applies to the whole series.
+// # Inferred rows
 //
 // An inferred row ([RowVerdict].Inferred) is judged like a measured one, and may be a reference or part of a
 // remedy. A finding is confirmed, and a remedy emitted, only if its rows were executed. A single slow row

@@ -14,6 +14,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 type machine struct {
@@ -74,7 +75,7 @@ func dented(copying float64) *machine {
 	return &machine{world: w}
 }
 
-func search(t *testing.T, m *machine, data Data, o SplitOptions) *SplitsResult {
+func search(t *testing.T, m *machine, data infer.Data, o SplitOptions) *SplitsResult {
 	t.Helper()
 	o.Among = AmongAll
 	r, err := FindSplits(context.Background(), data, Default(), o, m)
@@ -177,7 +178,7 @@ func TestAlgorithmsByTheirAttributes(t *testing.T) {
 		}
 		return 1.5 * us
 	}
-	var data Data
+	var data infer.Data
 	for i, kernel := range []string{"lt", "lt:1", "lt:2"} {
 		w.key.Kernel = kernel
 		one := w.sweep(grid(64, 256, 8), 9)
@@ -447,7 +448,7 @@ func TestRowWeights(t *testing.T) {
 			}
 			want[nearest] += traffic.Weight(m)
 		}
-		got := rowWeights(ms, traffic)
+		got := infer.RowWeights(ms, traffic)
 		for _, m := range ms {
 			if math.Abs(got[m]-want[m]) > 1e-9 {
 				t.Fatalf("m%d of %v weighs %v, expected %v", m, ms, got[m], want[m])

@@ -5,12 +5,13 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // EngineKernels returns a predicate for the kernels of a run that an inference engine can call. These are the
 // named kernels, and for a named library its algorithms. If named is nil, they are the libraries' and the
 // user-supplied kernels. In an import, and in a run with neither of these, all kernels are callable.
-func EngineKernels(data Data, named []string) func(device, kernel string) bool {
+func EngineKernels(data infer.Data, named []string) func(device, kernel string) bool {
 	if named != nil {
 		return func(_, kernel string) bool { return SplitOptions{Kernels: named}.has(kernel) }
 	}
@@ -18,7 +19,7 @@ func EngineKernels(data Data, named []string) func(device, kernel string) bool {
 	if data.Meta.Source != "" {
 		return all
 	}
-	specs := data.specs()
+	specs := data.Specs()
 	callable := func(device, kernel string) bool {
 		versions := specs(device).Versions
 		base, _ := kernels.SplitCandidate(kernel)
@@ -37,7 +38,7 @@ func EngineKernels(data Data, named []string) func(device, kernel string) bool {
 
 // Limit removes remedies whose kernel the engine can't call; results of earlier versions contain them. named
 // are the engine's kernels, as in [EngineKernels].
-func (r *SplitsResult) Limit(data Data, named []string) {
+func (r *SplitsResult) Limit(data infer.Data, named []string) {
 	r.engine = EngineKernels(data, named)
 	other := func(key results.SeriesKey, kind RemedyKind, kernel string) bool {
 		return (kind == RemedyOther || kind == RemedyAlgorithm) && !r.engine(key.Device, kernel)

@@ -5,12 +5,13 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // Limit removes remedies of earlier versions whose kernel no engine can call.
 func TestKeptRemediesAreLimited(t *testing.T) {
 	cublas, auto := keyed("cublas", kernels.BF16), keyed("auto", kernels.BF16)
-	data := Data{Series: []results.Series{{Key: cublas}, {Key: auto}}}
+	data := infer.Data{Series: []results.Series{{Key: cublas}, {Key: auto}}}
 	data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: cublas.Device, Versions: map[string]string{"cublas": "13.1"}}}
 	kept := func() *SplitsResult {
 		return &SplitsResult{

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"text/tabwriter"
 
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -36,21 +37,21 @@ func TestTailsOfEstimates(t *testing.T) {
 			var total int
 			var se, square float64
 			for range sweeps {
-				points := prepare(w.sweep(grid(4, 4096, 4), n), Default().Basis()).curves[0].points
+				points := infer.Prepare(w.sweep(grid(4, 4096, 4), n), Default().Basis()).Curves[0].Points
 				off := make([]float64, len(points))
 				for i, p := range points {
-					off[i] = p.us.Y - math.Log(float64(p.m))
+					off[i] = p.US.Y - math.Log(float64(p.M))
 				}
 				centre := stats.Median(off)
 				for i, p := range points {
-					pv := stats.UpperP((off[i]-centre)/p.us.SE, p.us.DF)
+					pv := stats.UpperP((off[i]-centre)/p.US.SE, p.US.DF)
 					for k, level := range levels {
 						if pv < level {
 							counts[k]++
 						}
 					}
 					total++
-					se += p.us.SE
+					se += p.US.SE
 					square += (off[i] - centre) * (off[i] - centre)
 				}
 			}
@@ -75,36 +76,6 @@ func TestEstimateInterval(t *testing.T) {
 		got := stats.Estimate{Y: 1, SE: 0.01, DF: c.df}.Interval(c.confidence, stats.Quantiles{}).Log()
 		if math.Abs(got.Mid-1) > 1e-9 || math.Abs(got.Hi-1-0.01*c.t) > 1e-6 || math.Abs(1-got.Lo-0.01*c.t) > 1e-6 {
 			t.Errorf("confidence %g, df %g: %+v, expected 1 ± %g", c.confidence, c.df, got, 0.01*c.t)
-		}
-	}
-}
-
-// A row with an elasticity unlike its neighbors' keeps its own; the others are shrunk, and so is a row with a
-// single sample.
-func TestElasticities(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 1))
-	rows := make([]track, 21)
-	for i := range rows {
-		beta := 0.2
-		if i == 10 {
-			beta = 0.9
-		}
-		samples := 30
-		if i == 5 {
-			samples = 1
-		}
-		for range samples {
-			x := 0.3 + 0.02*rng.Float64()
-			rows[i].x, rows[i].y = append(rows[i].x, x), append(rows[i].y, 5-beta*x+1e-6*rng.NormFloat64())
-		}
-	}
-	for i, e := range elasticities(rows) {
-		want := 0.2
-		if i == 10 {
-			want = 0.9
-		}
-		if !(math.Abs(e.beta-want) <= 1e-2 && e.se <= 0.05) {
-			t.Errorf("row %d: %+v, expected %g", i, e, want)
 		}
 	}
 }

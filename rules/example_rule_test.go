@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 //docs:begin rule
@@ -32,20 +34,20 @@ var jumpRule = rule{
 }
 
 // jumps judges one curve. blank returns rows without a judgement; hold adds p-value, interval and loss.
-func jumps(f *evidence, c *curve) []judgement {
+func jumps(f *evidence, c *infer.Curve) []judgement {
 	rows := f.blank(c)
-	for i, p := range c.points {
-		if i == 0 || !p.judged(f.cfg.MinSamples) || !c.points[i-1].serves(f.cfg.MinSamples) {
+	for i, p := range c.Points {
+		if i == 0 || !p.Judged(f.cfg.MinSamples) || !c.Points[i-1].Serves(f.cfg.MinSamples) {
 			continue
 		}
-		last := c.points[i-1]
+		last := c.Points[i-1]
 		j := &rows[i]
-		j.against, j.base = &c.series.Rows[last.row].Case, []int{i - 1}
-		enough := last.us
-		enough.Y += math.Log(float64(p.m) / float64(last.m))
+		j.against, j.base = &c.Series.Rows[last.Row].Case, []int{i - 1}
+		enough := last.US
+		enough.Y += math.Log(float64(p.M) / float64(last.M))
 		f.hold(j, enough, math.Log1p(jumpConfig.Margin))
 		// Confirmation times both cases again, and they differ in size.
-		j.ideal = enough.Y - last.us.Y
+		j.ideal = enough.Y - last.US.Y
 		j.bound += j.ideal
 	}
 	return rows

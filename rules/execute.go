@@ -10,6 +10,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/phrase"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -25,9 +27,9 @@ type contest struct {
 
 func (c *contest) direct() results.Case {
 	if c.point >= 0 {
-		return *c.stretch.curve.caseOf(c.point)
+		return *c.stretch.curve.CaseOf(c.point)
 	}
-	return results.Case{SeriesKey: c.stretch.curve.series.Key, M: c.m}
+	return results.Case{SeriesKey: c.stretch.curve.Series.Key, M: c.m}
 }
 
 // entry is one remedy in a contest, with log(direct ÷ remedy) by round: at the common
@@ -37,7 +39,7 @@ type entry struct {
 	remedy Remedy
 	gains  []float64
 	seen   []float64
-	blur   float64   // of the gains; see [blur]
+	blur   float64   // of the gains; see [infer.Blur]
 	direct []float64 // the direct product by round, microseconds
 	times  []float64 // of the remedy
 	p      float64   // minimum over looks, corrected for looks and rivals
@@ -67,7 +69,7 @@ func execute(ctx context.Context, r *SplitsResult, f *evidence, found []*stretch
 			continue
 		}
 		for _, i := range rows {
-			c := &contest{stretch: s, point: i, m: s.curve.points[i].m}
+			c := &contest{stretch: s, point: i, m: s.curve.Points[i].M}
 			for _, p := range s.plans {
 				c.entries = append(c.entries, &entry{plan: p, remedy: s.predicted(f, p, i), p: 1})
 			}
@@ -92,7 +94,7 @@ func execute(ctx context.Context, r *SplitsResult, f *evidence, found []*stretch
 	done := contests
 	for from := 0; from < len(contests); from += executeGroup {
 		group := contests[from:min(from+executeGroup, len(contests))]
-		err := runContests(ctx, f.prepared, group, f.cfg, m)
+		err := runContests(ctx, f.Estimates, group, f.cfg, m)
 		if err == nil {
 			continue
 		}
@@ -100,10 +102,10 @@ func execute(ctx context.Context, r *SplitsResult, f *evidence, found []*stretch
 		r.Untried += len(contests) - from
 		if timeUp(ctx, err) {
 			r.warn("run", "the time limit was reached before %s with a predicted remedy could be executed",
-				plural(len(contests)-from, "row"))
+				phrase.Count(len(contests)-from, "row"))
 		} else {
 			failure = fmt.Errorf("execute remedies: %w", err)
-			r.warn("run", "executing remedies failed, %s not tried: %v", plural(len(contests)-from, "row"), err)
+			r.warn("run", "executing remedies failed, %s not tried: %v", phrase.Count(len(contests)-from, "row"), err)
 		}
 		break
 	}
@@ -121,7 +123,7 @@ func execute(ctx context.Context, r *SplitsResult, f *evidence, found []*stretch
 
 func looksAt(rounds, most int) int { return (most + rounds - 1) / rounds }
 
-func runContests(ctx context.Context, p *prepared, group []*contest, cfg Config, m Measurer) error {
+func runContests(ctx context.Context, p *infer.Estimates, group []*contest, cfg Config, m Measurer) error {
 	open := group
 	looks := looksAt(cfg.Remedy.Rounds, cfg.Remedy.MaxRounds)
 	bound := math.Log1p(cfg.Remedy.Margin)
@@ -185,7 +187,7 @@ func centreOf(us []float64, confidence float64) stats.Interval {
 	return stats.WalshInterval(logs, confidence).Exp()
 }
 
-func runRounds(ctx context.Context, p *prepared, contests []*contest, rounds int, m Measurer) error {
+func runRounds(ctx context.Context, p *infer.Estimates, contests []*contest, rounds int, m Measurer) error {
 	var requests []results.Request
 	type request struct {
 		results.CaseKey
@@ -228,15 +230,15 @@ func runRounds(ctx context.Context, p *prepared, contests []*contest, rounds int
 	for _, pair := range pairs {
 		e, both := pair.entry, pairRounds(samples[pair.direct], samples[pair.remedy])
 		direct, standIn := pair.contest.swept(e.plan)
-		of, remedy := p.elasticity(direct), p.elasticity(standIn)
-		reference := p.clocks[direct.Device]
+		of, remedy := p.Elasticity(direct), p.Elasticity(standIn)
+		reference := p.Clocks[direct.Device]
 		for _, s := range both {
-			e.gains = append(e.gains, atClock(s[0], of.beta, reference)-atClock(s[1], remedy.beta, reference))
+			e.gains = append(e.gains, infer.AtClock(s[0], of.Beta, reference)-infer.AtClock(s[1], remedy.Beta, reference))
 			e.seen = append(e.seen, math.Log(s[0].US/s[1].US))
 			e.direct = append(e.direct, s[0].US)
 			e.times = append(e.times, s[1].US)
 		}
-		e.blur = blur(both, of, remedy, reference)
+		e.blur = infer.Blur(both, of, remedy, reference)
 	}
 	return nil
 }
@@ -292,7 +294,7 @@ func award(r *SplitsResult, cfg Config, contests []*contest) []settled {
 			out = append(out, whole.cut(byStretch[s])...)
 		}
 		for _, c := range byStretch[s] {
-			m := s.curve.points[c.point].m
+			m := s.curve.Points[c.point].M
 			if ok && whole.FromM <= m && m <= whole.ToM {
 				continue
 			}
@@ -336,7 +338,7 @@ func (c *contest) swept(p plan) (direct, remedy results.Case) {
 	r, _ := p.remedy(direct.M)
 	remedy = r.Case(direct)
 	if p.kind == RemedyAlgorithm {
-		remedy.Kernel = p.other.series.Key.Kernel
+		remedy.Kernel = p.other.Series.Key.Kernel
 	}
 	return direct, remedy
 }
@@ -364,7 +366,7 @@ func settleStretch(s *stretchPlan, contests []*contest) (settled, bool) {
 			break
 		}
 	}
-	at := s.curve.points[s.anchor].m
+	at := s.curve.Points[s.anchor].M
 	st := s.stretch(s.plans[best], at)
 	for _, c := range contests {
 		if e := c.entry(s.plans[best]); e != nil && e.paying {
@@ -373,7 +375,7 @@ func settleStretch(s *stretchPlan, contests []*contest) (settled, bool) {
 		}
 	}
 	for _, i := range s.points {
-		if m := s.curve.points[i].m; st.FromM <= m && m <= st.ToM {
+		if m := s.curve.Points[i].M; st.FromM <= m && m <= st.ToM {
 			st.Ms = append(st.Ms, m)
 		}
 	}
@@ -444,9 +446,9 @@ func settleRow(s *stretchPlan, c *contest) (settled, bool) {
 }
 
 func (s *stretchPlan) stretch(p plan, m int) Stretch {
-	st := Stretch{Series: s.curve.series.Key, FromM: m, ToM: m, Kind: p.kind, Fixed: p.fixed, PadTo: p.padTo, Pad: p.pad}
+	st := Stretch{Series: s.curve.Series.Key, FromM: m, ToM: m, Kind: p.kind, Fixed: p.fixed, PadTo: p.padTo, Pad: p.pad}
 	if p.other != nil {
-		st.Kernel = p.other.series.Key.Kernel
+		st.Kernel = p.other.Series.Key.Kernel
 	}
 	if p.algorithm != (kernels.Algorithm{}) {
 		st.Kernel, st.Algorithm = p.library, p.algorithm

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // familiesVariable names dense run files, separated by commas.
@@ -29,7 +30,8 @@ func toldBy(s results.Series) results.Choices {
 }
 
 // designed replays a dense run as a sweep of designed rows only. blocks counts the blocks of all rounds.
-func designed(dense Data, cfg Config, seed uint64, choices map[results.SeriesKey]results.Choices) (sparse Data, blocks int, err error) {
+func designed(dense infer.Data, cfg Config, seed uint64, choices map[results.SeriesKey]results.Choices) (sparse infer.Data, blocks int,
+	err error) {
 	const screening, most = 7, 35
 	asked := map[results.SeriesKey][]int{}
 	type place struct{ series, row int }
@@ -48,7 +50,7 @@ func designed(dense Data, cfg Config, seed uint64, choices map[results.SeriesKey
 	}
 	clocks := func() map[string]float64 { return dense.Meta.ReferenceClock }
 	devices := dense.Meta.Fingerprint.Devices
-	d := Designer{Config: cfg, Ceilings: ceilings, Devices: devices, Looks: LooksAt(screening, most), Clocks: clocks, Seed: seed}
+	d := Designer{Config: cfg, Ceilings: ceilings, Devices: devices, Looks: infer.LooksAt(screening, most), Clocks: clocks, Seed: seed}
 	rounds := map[int64]int{}
 	var cases []results.Case
 	add := func(key results.SeriesKey, ms []int) {
@@ -86,7 +88,8 @@ func designed(dense Data, cfg Config, seed uint64, choices map[results.SeriesKey
 			add(c.SeriesKey, []int{c.M})
 		}
 	}
-	chooser := OpenRows{Config: cfg, Ceilings: ceilings, Looks: LooksAt(screening, most), Clocks: clocks, Asked: asked, Choices: choices,
+	chooser := OpenRows{Config: cfg, Ceilings: ceilings, Looks: infer.LooksAt(screening, most), Clocks: clocks, Asked: asked,
+		Choices: choices,
 		Devices: devices, Seed: seed}
 	looks := append(results.Looks(screening, most), most)
 	for i, to := range looks {
@@ -134,13 +137,13 @@ func BenchmarkFamilies(b *testing.B) {
 	if names == "" {
 		b.Skipf("%s=first.db,second.db names no runs", familiesVariable)
 	}
-	var sparse Data
+	var sparse infer.Data
 	for _, path := range strings.Split(names, ",") {
 		run, err := results.Open(path)
 		if err != nil {
 			b.Fatal(err)
 		}
-		dense, err := LoadData(run)
+		dense, err := infer.LoadData(run)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -156,7 +159,7 @@ func BenchmarkFamilies(b *testing.B) {
 	}
 }
 
-func compareFamilies(b *testing.B, path string, dense Data) Data {
+func compareFamilies(b *testing.B, path string, dense infer.Data) infer.Data {
 	b.Helper()
 	cfg := Default()
 	choices := map[results.SeriesKey]results.Choices{}
@@ -231,12 +234,12 @@ func compareFamilies(b *testing.B, path string, dense Data) Data {
 		own, whole := 0, 0
 		for _, d := range dense.Series {
 			if d.Key == s.Key {
-				whole += (Data{Series: []results.Series{d}}).Samples()
+				whole += (infer.Data{Series: []results.Series{d}}).Samples()
 			}
 		}
 		for _, d := range sparse.Series {
 			if d.Key == s.Key {
-				own += (Data{Series: []results.Series{d}}).Samples()
+				own += (infer.Data{Series: []results.Series{d}}).Samples()
 			}
 		}
 		fmt.Printf("families of %s: blocks %.1f %%; equal verdicts %.2f %% of %d (%d false; %d undecided that need more rounds than the "+

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"text/tabwriter"
+
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 var update = flag.Bool("update", false, "write golden files anew")
@@ -205,7 +207,7 @@ func TestPlannedLooks(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			d.Looks = c.planned
 			cfg := Default()
-			if got := newEvidence(prepare(d, cfg.Basis()), cfg).looks; got != c.want {
+			if got := newEvidence(infer.Prepare(d, cfg.Basis()), cfg).looks; got != c.want {
 				t.Errorf("verdicts pay for %g looks, want %g", got, c.want)
 			}
 		})

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sort"
+
+	"github.com/gemmaudit/gemmaudit/rules/phrase"
 )
 
 // fillSamples limits the executed Ms between the swept ones of a stretch. If the kernel changes within a
@@ -60,11 +62,11 @@ func fill(ctx context.Context, r *SplitsResult, f *evidence, all []settled, look
 	var failure error
 	for from := 0; from < len(contests); from += executeGroup {
 		group := contests[from:min(from+executeGroup, len(contests))]
-		if err := runContests(ctx, f.prepared, group, f.cfg, m); err != nil {
+		if err := runContests(ctx, f.Estimates, group, f.cfg, m); err != nil {
 			done = contests[:from]
 			if timeUp(ctx, err) {
 				r.warn("run", "the time limit was reached before %s between the measured ones could be executed",
-					plural(len(contests)-from, "row"))
+					phrase.Count(len(contests)-from, "row"))
 			} else {
 				failure = fmt.Errorf("fill stretches: %w", err)
 			}
@@ -80,7 +82,7 @@ func fill(ctx context.Context, r *SplitsResult, f *evidence, all []settled, look
 		if e := c.entries[0]; e.paying {
 			paid[of[c]] = append(paid[of[c]], e.remedy)
 		} else if e.remedy.Executed {
-			r.Rejected = append(r.Rejected, SplitRow{c.stretch.curve.series.Key, e.remedy})
+			r.Rejected = append(r.Rejected, SplitRow{c.stretch.curve.Series.Key, e.remedy})
 		}
 	}
 	for i, proofs := range paid {
@@ -135,8 +137,8 @@ func (s *settled) between(m int) (remedy, direct float64) {
 	low, high := s.Ms[hi-1], s.Ms[hi]
 	share := float64(m-low) / float64(high-low)
 	at := func(m int) float64 {
-		i, _ := c.at(m)
-		return math.Exp(c.points[i].us.Y)
+		i, _ := c.At(m)
+		return math.Exp(c.Points[i].US.Y)
 	}
 	direct = at(low) + share*(at(high)-at(low))
 	gain := func(proofs []Remedy) float64 {

@@ -2,10 +2,12 @@ package rules
 
 import (
 	"context"
+	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -28,7 +30,7 @@ const (
 type Status string
 
 // The statuses. By default only Confirmed findings fail a gate. Suspected findings rest on scatter of other
-// rows (see [ScatterOrigin]); they never enter a table or a baseline.
+// rows (see [infer.ScatterOrigin]); they never enter a table or a baseline.
 const (
 	Confirmed   Status = "confirmed"   // measured again, interleaved with its reference, on fresh samples
 	Unconfirmed Status = "unconfirmed" // not measured again
@@ -161,8 +163,8 @@ type Finding struct {
 	Status    Status  `json:"status"`
 	// Scatter is the source of the scatter that a suspected finding rests on; empty for others, whose rows
 	// have their own.
-	Scatter ScatterOrigin `json:"scatter,omitempty"`
-	Cause   Cause         `json:"cause"`
+	Scatter infer.ScatterOrigin `json:"scatter,omitempty"`
+	Cause   Cause               `json:"cause"`
 	// Explanation is one sentence with the numbers behind the cause.
 	Explanation string `json:"explanation"`
 	// Excluded are the causes that were checked before this one and do not apply: all of them if Cause is
@@ -210,11 +212,11 @@ type SeriesAudit struct {
 	// RelativeMFU is true if the peak is unknown and MFU is relative to the fastest row.
 	RelativeMFU bool `json:"relative_mfu,omitempty"`
 	// Floor is the host's time, the lower limit of small rows' times, or nil.
-	Floor *HostFloor `json:"host_floor,omitempty"`
+	Floor *infer.HostFloor `json:"host_floor,omitempty"`
 	// Scatter is the scatter of rows with too few samples of their own, or nil.
-	Scatter *SeriesScatter `json:"scatter,omitempty"`
+	Scatter *infer.SeriesScatter `json:"scatter,omitempty"`
 	// Inference counts the measured and inferred rows; nil for a series that is measured whole.
-	Inference *Inference `json:"inference,omitempty"`
+	Inference *infer.Inference `json:"inference,omitempty"`
 	// Counts counts the rows by verdict if Rows lacks some of them, else nil: see [Audit.WithoutClean].
 	Counts *RowCounts `json:"rows_by_verdict,omitempty"`
 }
@@ -232,7 +234,7 @@ type Audit struct {
 	// Method is "interval" (ours) or "article".
 	Method    string  `json:"method"`
 	Threshold float64 `json:"threshold"`
-	// Along is the dimension that curves were asked to run along; empty for [AlongAuto].
+	// Along is the dimension that curves were asked to run along; empty for [infer.AlongAuto].
 	Along string `json:"along,omitempty"`
 	// FDR is the false discovery rate of the family of tests; 0 for the article.
 	FDR float64 `json:"fdr,omitempty"`
@@ -249,7 +251,7 @@ type Audit struct {
 	// resolution is coarser than the loss that RowRule allows, which is the limit otherwise.
 	CleanBelow float64 `json:"clean_below,omitempty"`
 	// Scatter is how samples scatter within their rows and which location is used for them, by device.
-	Scatter map[string]Scatter `json:"scatter,omitempty"`
+	Scatter map[string]infer.Scatter `json:"scatter,omitempty"`
 	// Clocks are the clocks in MHz that times were adjusted to, by device.
 	Clocks map[string]float64 `json:"clock_mhz,omitempty"`
 	Cases  int                `json:"cases"`
@@ -271,7 +273,7 @@ type Audit struct {
 	// Judged counts the rows that each rule that is on could decide.
 	Judged []Judged `json:"judged,omitempty"`
 	// Inference sums the inference of all series; nil if no row was inferred.
-	Inference *Inference `json:"inference,omitempty"`
+	Inference *infer.Inference `json:"inference,omitempty"`
 	// LaunchDiffers are the timed rows whose launch differs from the reported choice, by series and M.
 	LaunchDiffers []LaunchDiffers `json:"launch_differs,omitempty"`
 	// Cards compares the cards of the host, if the run has several of a name.
@@ -391,4 +393,9 @@ type Measurer interface {
 	// order each round. Groups stay together as far as their weights fit into memory together. The result has
 	// one slice per request, in order; a case that failed has fewer samples than rounds.
 	Measure(ctx context.Context, requests []results.Request, rounds int) ([][]results.Sample, error)
+}
+
+// Claim is the short text of the finding: its rule's, about the dimension that the curve runs along.
+func (f *Finding) Claim() string {
+	return strings.Replace(f.Rule.Claim(), " M ", " "+f.Series.AxisWord()+" ", 1)
 }

@@ -8,13 +8,14 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // flipping is a run of a card that changes between two states of memory every few samples: every row takes 209 us in one and 690 in
 // the other, whatever its M, kernel and type. No rule is broken.
-func flipping(seed uint64, ms []int, rounds int) Data {
+func flipping(seed uint64, ms []int, rounds int) infer.Data {
 	rng := rand.New(rand.NewPCG(seed, 15))
-	var d Data
+	var d infer.Data
 	for _, k := range []struct {
 		kernel string
 		dtype  kernels.DType

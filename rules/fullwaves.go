@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/phrase"
 )
 
 // Libraries pick the height of a tile to fit M, in steps of heightStep rows. Waves of such tiles are full at
@@ -15,57 +18,55 @@ const (
 	chance                  = 0.05
 )
 
-// smallStep is the least share of the rate that a step between such waves costs.
-const smallStep = 0.01
-
 var widths = []int{256, 128, 192, 64}
 
 // fullWaves: the kernel has no name, but the time steps up below the row where waves of tiles are full, and
 // also for slightly higher and lower tiles.
 func (w *witness) fullWaves() (Cause, string) {
-	units := unitsOf(w.curve.spec)
+	units := infer.Units(w.curve.Spec)
 	switch {
-	case !w.curve.series.Key.Operation.IsProduct(), !w.curve.series.Key.OverM():
+	case !w.curve.Series.Key.Operation.IsProduct(), !w.curve.Series.Key.OverM():
 		return "", "" // tiles cover the C of a product, whose N is constant
 	case w.tiled():
 		return "", "" // the tiles themselves were checked
 	case units == 0:
 		return "", "the number of tiles in one wave is unknown"
-	case w.reference.m == 0 || w.reference.m > w.row.m:
+	case w.reference.M == 0 || w.reference.M > w.row.M:
 		return "", ""
 	}
-	first, ok := w.curve.at(w.reference.m)
+	first, ok := w.curve.At(w.reference.M)
 	if !ok {
 		return "", ""
 	}
 	why := ""
 	for at := w.c.worst.point; at > first; at-- {
-		if !w.explains(w.curve.fall(at)) {
+		if !w.explains(w.curve.Fall(at)) {
 			continue
 		}
-		rise := percent(math.Expm1(w.curve.envelope()[at] - w.curve.envelope()[at-1]))
+		rise := phrase.Percent(math.Expm1(w.curve.Envelope()[at] - w.curve.Envelope()[at-1]))
 		if f, ok := w.fullAt(at, units); ok {
 			return WaveQuantization,
 				fmt.Sprintf("tiles of %dx%d would fill %s of %d units at m%d, where the time steps up by %s; other tile heights do the "+
 					"same, every %d rows from m%d to m%d",
-					f.last/f.rows, f.width, plural(f.waves, "wave"), units, f.last, rise, f.rows*heightStep, f.first, f.final)
+					f.last/f.rows, f.width, phrase.Count(f.waves, "wave"), units, f.last, rise, f.rows*heightStep, f.first, f.final)
 		}
 		if t, luck, ok := w.exactAt(at, units); ok {
-			last := (w.curve.points[at].m - 1) / t.m * t.m
-			o := t.fill(last)
+			last := (w.curve.Points[at].M - 1) / t.M * t.M
+			o := t.Fill(last)
 			return WaveQuantization,
 				fmt.Sprintf("%d tiles of %dx%d would fill %s of %d units at m%d to %s, which is true for %s of the sizes around it, and "+
 					"the time steps up there by %s",
-					o.tiles, t.m, t.n, plural(o.waves, "wave"), units, last, percent(o.wave), percent(luck), rise)
+					o.Tiles, t.M, t.N, phrase.Count(o.Waves, "wave"), units, last, phrase.Percent(o.Wave), phrase.Percent(luck), rise)
 		}
 		if why == "" {
 			why = fmt.Sprintf("the time steps up by %s after m%d, but tiles of %d to %d rows fill no wave of %d units that shows as "+
 				"steps at other sizes",
-				rise, w.curve.points[at-1].m, leastHeight, mostHeight, units)
+				rise, w.curve.Points[at-1].M, leastHeight, mostHeight, units)
 		}
 	}
 	if why == "" {
-		why = fmt.Sprintf("no single step of the time between m%d and m%d costs %s", w.reference.m, w.row.m, percent(explainShare*w.loss))
+		why = fmt.Sprintf("no single step of the time between m%d and m%d costs %s", w.reference.M, w.row.M,
+			phrase.Percent(explainShare*w.loss))
 	}
 	return "", why
 }
@@ -78,23 +79,23 @@ const exact = 0.99
 
 // exactAt reports whether a usual tile fills whole waves exactly just before a point. luck is the share of
 // such Ms around the point; it must be small.
-func (w *witness) exactAt(at, units int) (t tiling, luck float64, ok bool) {
+func (w *witness) exactAt(at, units int) (t infer.Tiling, luck float64, ok bool) {
 	c := w.curve
-	tilings := make([]tiling, len(usualTiles))
+	tilings := make([]infer.Tiling, len(usualTiles))
 	for i, s := range usualTiles {
-		tilings[i] = tiling{m: s[0], n: s[1], across: (c.series.Key.N + s[1] - 1) / s[1], units: units, columns: c.series.Key.N}
+		tilings[i] = infer.Tiling{M: s[0], N: s[1], Across: (c.Series.Key.N + s[1] - 1) / s[1], Units: units, Columns: c.Series.Key.N}
 	}
-	fullBefore := func(i int, t tiling) bool {
-		last := (c.points[i].m - 1) / t.m * t.m
-		return last >= c.points[i-1].m && t.fill(last).wave >= exact
+	fullBefore := func(i int, t infer.Tiling) bool {
+		last := (c.Points[i].M - 1) / t.M * t.M
+		return last >= c.Points[i-1].M && t.Fill(last).Wave >= exact
 	}
 	full, places := 0, 0
-	for i := 1; i < len(c.points); i++ {
-		if 2*c.points[i].m < c.points[at].m || c.points[i].m > 2*c.points[at].m {
+	for i := 1; i < len(c.Points); i++ {
+		if 2*c.Points[i].M < c.Points[at].M || c.Points[i].M > 2*c.Points[at].M {
 			continue
 		}
 		places++
-		if slices.ContainsFunc(tilings, func(t tiling) bool { return fullBefore(i, t) }) {
+		if slices.ContainsFunc(tilings, func(t infer.Tiling) bool { return fullBefore(i, t) }) {
 			full++
 		}
 	}
@@ -103,12 +104,12 @@ func (w *witness) exactAt(at, units int) (t tiling, luck float64, ok bool) {
 		if luck > chance || !fullBefore(at, t) {
 			continue
 		}
-		row, before := t.fill(w.row.m), t.fill((c.points[at].m-1)/t.m*t.m)
-		if w.explains(1 - row.wave*row.tile/(before.wave*before.tile)) {
+		row, before := t.Fill(w.row.M), t.Fill((c.Points[at].M-1)/t.M*t.M)
+		if w.explains(1 - row.Wave*row.Tile/(before.Wave*before.Tile)) {
 			return t, luck, true
 		}
 	}
-	return tiling{}, luck, false
+	return infer.Tiling{}, luck, false
 }
 
 type fullWave struct {
@@ -124,19 +125,19 @@ type fullWave struct {
 // allows.
 func (w *witness) fullAt(at, units int) (best fullWave, ok bool) {
 	c := w.curve
-	before, behind := c.points[at-1].m, c.points[at].m
+	before, behind := c.Points[at-1].M, c.Points[at].M
 	steps, places := 0, 0
-	for i := 1; i < len(c.points); i++ {
-		if 2*c.points[i].m >= before && c.points[i].m <= 2*behind {
+	for i := 1; i < len(c.Points); i++ {
+		if 2*c.Points[i].M >= before && c.Points[i].M <= 2*behind {
 			places++
-			if c.isStep(i) {
+			if c.IsStep(i) {
 				steps++
 			}
 		}
 	}
 	share := float64(steps) / float64(max(places, 1))
 	for _, width := range widths {
-		across := (c.series.Key.N + width - 1) / width
+		across := (c.Series.Key.N + width - 1) / width
 		for waves := 1; ; waves++ {
 			f := fullWave{width: width, waves: waves, rows: waves * units / across}
 			if f.rows*leastHeight > behind {
@@ -150,15 +151,15 @@ func (w *witness) fullAt(at, units int) (best fullWave, ok bool) {
 				continue
 			}
 			// Such tiles must waste as much at the row itself.
-			t := tiling{m: f.last / f.rows, n: width, across: across, units: units, columns: c.series.Key.N}
-			row, full := t.fill(w.row.m), t.fill(f.last)
-			if !w.explains(1 - row.wave*row.tile/(full.wave*full.tile)) {
+			t := infer.Tiling{M: f.last / f.rows, N: width, Across: across, Units: units, Columns: c.Series.Key.N}
+			row, full := t.Fill(w.row.M), t.Fill(f.last)
+			if !w.explains(1 - row.Wave*row.Tile/(full.Wave*full.Tile)) {
 				continue
 			}
 			f.first, f.final = f.last, f.last
 			for _, way := range []int{-period, period} {
 				for m := f.last + way; m >= f.rows*leastHeight && m <= f.rows*mostHeight; m += way {
-					if i, _ := c.at(m + 1); i == 0 || i == len(c.points) || !c.isStep(i) {
+					if i, _ := c.At(m + 1); i == 0 || i == len(c.Points) || !c.IsStep(i) {
 						break
 					}
 					f.first, f.final, f.more = min(f.first, m), max(f.final, m), f.more+1
@@ -172,8 +173,4 @@ func (w *witness) fullAt(at, units int) (best fullWave, ok bool) {
 		}
 	}
 	return best, ok
-}
-
-func (c *curve) isStep(i int) bool {
-	return c.fall(i) > math.Max(clearly*math.Hypot(c.points[i].us.SE, c.points[i-1].us.SE), smallStep)
 }

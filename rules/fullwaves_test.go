@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 func TestStepsByLuck(t *testing.T) {
@@ -23,13 +24,13 @@ func TestStepsByLuck(t *testing.T) {
 			}
 			data := byM(func(m int) float64 { return steps[m] }, gaussian(0.0005), rng).sweep(grid(8, 8192, 8), 5)
 			data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: 132}}
-			c := prepare(data, Default().Basis()).curves[0]
-			for at := 100; at < len(c.points); at++ {
-				if c.fall(at) < leastStep {
+			c := infer.Prepare(data, Default().Basis()).Curves[0]
+			for at := 100; at < len(c.Points); at++ {
+				if c.Fall(at) < 0.03 {
 					continue
 				}
 				looked++
-				w := &witness{curve: c, row: c.points[at], loss: 0.06}
+				w := &witness{curve: c, row: c.Points[at], loss: 0.06}
 				_, full := w.fullAt(at, 132)
 				if _, _, exactly := w.exactAt(at, 132); full || exactly {
 					named++
@@ -83,12 +84,12 @@ func TestFullWaves(t *testing.T) {
 			machine.key.Subject = kernels.Product(kernels.BF16, tc.n, 4096)
 			data := machine.sweep(tc.ms, 5)
 			data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: tc.units}}
-			c := prepare(data, Default().Basis()).curves[0]
-			at, ok := c.at(tc.at)
+			c := infer.Prepare(data, Default().Basis()).Curves[0]
+			at, ok := c.At(tc.at)
 			if !ok {
 				t.Fatalf("m%d was not measured", tc.at)
 			}
-			w := &witness{c: &candidate{worst: &judgement{curve: c, point: at}}, curve: c, row: c.points[at], reference: c.points[at-1],
+			w := &witness{c: &candidate{worst: &judgement{curve: c, point: at}}, curve: c, row: c.Points[at], reference: c.Points[at-1],
 				loss: 0.07}
 			cause, why := w.fullWaves()
 			if cause != WaveQuantization || !strings.Contains(why, tc.want) {
@@ -102,16 +103,16 @@ func TestFullWavesStandByTheirStep(t *testing.T) {
 	data := byM(func(m int) float64 { return 10 * math.Ceil(float64(m)/264) }, gaussian(0.0005),
 		rand.New(rand.NewPCG(8, 1))).sweep(grid(1056, 8448, 8), 5)
 	data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: 132}}
-	c := prepare(data, Default().Basis()).curves[0]
-	at, _ := c.at(3176) // behind m3168, where 4 waves of tiles 256 wide are full
+	c := infer.Prepare(data, Default().Basis()).Curves[0]
+	at, _ := c.At(3176) // behind m3168, where 4 waves of tiles 256 wide are full
 	for _, tc := range []struct {
 		at   int
 		loss float64
 		ok   bool
 	}{{at, 0.38, true}, {at, 0.42, false}, {at + 1, 0.07, false}} {
-		w := &witness{curve: c, row: c.points[tc.at], loss: tc.loss}
+		w := &witness{curve: c, row: c.Points[tc.at], loss: tc.loss}
 		if f, ok := w.fullAt(tc.at, 132); ok != tc.ok {
-			t.Errorf("m%d with a loss of %g: %+v, %v", c.points[tc.at].m, tc.loss, f, ok)
+			t.Errorf("m%d with a loss of %g: %+v, %v", c.Points[tc.at].M, tc.loss, f, ok)
 		}
 	}
 }
@@ -121,9 +122,9 @@ func TestExactEverywhere(t *testing.T) {
 	data := byM(func(m int) float64 { return 10 + 0.02*float64(m) }, gaussian(0.0005), rand.New(rand.NewPCG(8, 1))).sweep(grid(136, 2056,
 		128), 5)
 	data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: 16}}
-	c := prepare(data, Default().Basis()).curves[0]
-	at, _ := c.at(520)
-	w := &witness{curve: c, row: c.points[at], loss: 0.07}
+	c := infer.Prepare(data, Default().Basis()).Curves[0]
+	at, _ := c.At(520)
+	w := &witness{curve: c, row: c.Points[at], loss: 0.07}
 	if tiles, luck, ok := w.exactAt(at, 16); ok || luck != 1 {
 		t.Errorf("tiles %+v, by luck %g, named %v; want all of the Ms and none named", tiles, luck, ok)
 	}

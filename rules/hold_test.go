@@ -7,6 +7,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -22,10 +23,10 @@ var decisiveLevels = []struct {
 }
 
 // measuredAt is a row with enough degrees of freedom that its intervals are normal.
-func measuredAt(m int, flops, y, se float64, samples int) point {
-	p := point{row: -1, m: m, n: samples, flops: flops, us: stats.Estimate{Y: y, SE: se, DF: 1e9, Open: 0}, folded: true}
+func measuredAt(m int, flops, y, se float64, samples int) infer.Point {
+	p := infer.Point{Row: -1, M: m, N: samples, Flops: flops, US: stats.Estimate{Y: y, SE: se, DF: 1e9, Open: 0}, Folded: true}
 	for k := range stats.Folds {
-		p.without[k], p.of[k] = y, y
+		p.Without[k], p.Of[k] = y, y
 	}
 	return p
 }
@@ -37,7 +38,7 @@ func TestHoldIsOnOneSideOfTheInterval(t *testing.T) {
 	for _, l := range decisiveLevels {
 		cfg := Default()
 		cfg.Confidence = l.confidence
-		f := &evidence{prepared: &prepared{q: stats.Quantiles{}}, cfg: cfg, looks: l.looks}
+		f := &evidence{Estimates: &infer.Estimates{Quantiles: stats.Quantiles{}}, cfg: cfg, looks: l.looks}
 		// The log distance beyond the threshold at which marginalReach of the row's time is lost.
 		reach := -math.Log1p(-marginalReach * math.Exp(margin))
 		for _, c := range []struct {
@@ -53,7 +54,7 @@ func TestHoldIsOnOneSideOfTheInterval(t *testing.T) {
 			{"wholly below", margin - l.z*se - little, false, true},
 		} {
 			t.Run(fmt.Sprint(l.confidence, " ", l.looks, " ", c.name), func(t *testing.T) {
-				j := judgement{curve: &curve{points: []point{measuredAt(1, 0, c.y, se, cfg.MinSamples)}}}
+				j := judgement{curve: &infer.Curve{Points: []infer.Point{measuredAt(1, 0, c.y, se, cfg.MinSamples)}}}
 				f.hold(&j, stats.Estimate{Y: 0, SE: 0, DF: 1e9, Open: 0}, margin)
 				if j.broken != c.broken || j.kept != c.kept {
 					t.Errorf("broken %v, kept %v, expected %v and %v", j.broken, j.kept, c.broken, c.kept)
@@ -72,7 +73,7 @@ func TestHoldIsOnOneSideOfTheInterval(t *testing.T) {
 func TestRooflineIsOnOneSideOfTheInterval(t *testing.T) {
 	const m, se, little = 64, 0.01, 0.0005
 	cfg := Default()
-	f := &evidence{prepared: &prepared{q: stats.Quantiles{}}, cfg: cfg, looks: 1}
+	f := &evidence{Estimates: &infer.Estimates{Quantiles: stats.Quantiles{}}, cfg: cfg, looks: 1}
 	const z = 1.959964
 	series := results.Series{Key: syntheticKey, Peak: kernels.Peak{DType: kernels.BF16, FLOPS: 100e12, Origin: kernels.Measured}}
 	ceiling := math.Log(syntheticKey.FLOPs(m) / 100e12 * 1e6)
@@ -99,8 +100,8 @@ func TestRooflineIsOnOneSideOfTheInterval(t *testing.T) {
 			s := series
 			s.Bandwidth.Rate = c.bandwidth
 			p := measuredAt(m, math.Log(syntheticKey.FLOPs(m)), c.y, se, cfg.MinSamples)
-			p.seen = p.us
-			rows := f.roofline(&curve{series: s, points: []point{p}})
+			p.Seen = p.US
+			rows := f.roofline(&infer.Curve{Series: s, Points: []infer.Point{p}})
 			if j := rows[0]; !j.tested || j.broken != c.broken || j.kept != c.kept {
 				t.Errorf("tested %v, broken %v, kept %v, expected %v and %v", j.tested, j.broken, j.kept, c.broken, c.kept)
 			}
@@ -115,7 +116,7 @@ func TestMonotonicIsNotClearOfARival(t *testing.T) {
 	for _, l := range decisiveLevels {
 		cfg := Default()
 		cfg.Confidence = l.confidence
-		f := &evidence{prepared: &prepared{q: stats.Quantiles{}}, cfg: cfg, looks: l.looks}
+		f := &evidence{Estimates: &infer.Estimates{Quantiles: stats.Quantiles{}}, cfg: cfg, looks: l.looks}
 		rival := 1.5 - math.Log(cfg.Threshold) // in logs of rate, with its error
 		demanded := 1.5 - marginalReach
 		for _, c := range []struct {
@@ -128,7 +129,7 @@ func TestMonotonicIsNotClearOfARival(t *testing.T) {
 			{"interval below it", demanded - l.z*se - little, false},
 		} {
 			t.Run(fmt.Sprint(l.confidence, " ", l.looks, " ", c.name), func(t *testing.T) {
-				rows := f.monotonic(&curve{points: []point{
+				rows := f.monotonic(&infer.Curve{Points: []infer.Point{
 					measuredAt(1, 0, -1, 0.001, cfg.MinSamples), // sets the reference, far below
 					measuredAt(2, 0, -(rival - se), se, cfg.MinSamples-1),
 					measuredAt(3, 0, -c.rate, se, cfg.MinSamples),
@@ -140,9 +141,9 @@ func TestMonotonicIsNotClearOfARival(t *testing.T) {
 		}
 	}
 	// Without a reference the row is undecided below the rival, and unjudged above it.
-	f := &evidence{prepared: &prepared{q: stats.Quantiles{}}, cfg: Default(), looks: 1}
+	f := &evidence{Estimates: &infer.Estimates{Quantiles: stats.Quantiles{}}, cfg: Default(), looks: 1}
 	for rate, want := range map[float64]Verdict{math.Log(f.cfg.Threshold) + 0.001: Undecided, math.Log(f.cfg.Threshold) + 0.02: Unjudged} {
-		rows := f.monotonic(&curve{points: []point{
+		rows := f.monotonic(&infer.Curve{Points: []infer.Point{
 			measuredAt(1, 0, 0, 0.01, f.cfg.MinSamples-1), measuredAt(2, 0, -rate, 0.01, f.cfg.MinSamples),
 		}})
 		if got := rows[1].verdict; got != want {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // blockScaled are the products of a layer of a large model in fp8, from public tables.
@@ -15,8 +16,8 @@ var blockScaled = [][2]int{{2112, 7168}, {24576, 1536}, {32768, 512}, {7168, 163
 
 var hostMs = []int{1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 257, 512, 1024, 2048, 4096}
 
-func hosted(shapes [][2]int, known bool, rng *rand.Rand, us func(k results.SeriesKey, m int) float64) Data {
-	data := Data{Name: "hosted", Meta: results.Meta{Source: "elsewhere.csv"}}
+func hosted(shapes [][2]int, known bool, rng *rand.Rand, us func(k results.SeriesKey, m int) float64) infer.Data {
+	data := infer.Data{Name: "hosted", Meta: results.Meta{Source: "elsewhere.csv"}}
 	for _, shape := range shapes {
 		w := byM(nil, gaussian(0.02), rng)
 		w.key = results.SeriesKey{Device: "card", Kernel: "lib", Subject: kernels.Product(kernels.FP8, shape[0], shape[1])}
@@ -76,10 +77,10 @@ func TestHostFloors(t *testing.T) {
 			for seed := range uint64(seeds) {
 				rng := rand.New(rand.NewPCG(seed, 7))
 				data := hosted(tc.shapes, tc.known, rng, tc.us(rng))
-				p := prepare(data, Default().Basis())
-				p.findFloors(data)
-				for _, c := range p.curves {
-					if c.floor != nil {
+				p := infer.Prepare(data, Default().Basis())
+				p.FindFloors(data)
+				for _, c := range p.Curves {
+					if c.Floor != nil {
 						found++
 						break
 					}
@@ -128,7 +129,7 @@ func TestFloorIsNoFinding(t *testing.T) {
 			t.Fatal(err)
 		}
 		dips := 0
-		floors := map[results.SeriesKey]*HostFloor{}
+		floors := map[results.SeriesKey]*infer.HostFloor{}
 		for _, s := range a.Series {
 			floors[s.Key] = s.Floor
 			if s.Floor == nil {
@@ -145,7 +146,7 @@ func TestFloorIsNoFinding(t *testing.T) {
 			}
 		}
 		for _, f := range a.Findings {
-			if floors[f.Series].holds(f.WorstM) {
+			if floors[f.Series].Holds(f.WorstM) {
 				t.Errorf("known %v: a finding on the floor: %s %v m%d: %s", known, f.Rule, f.Series, f.WorstM, f.Explanation)
 			}
 			if f.FromM <= 2048 && f.ToM >= 2048 && f.Rule == Monotonic {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // workshop is a library with a kernel of large tiles for many rows and one of small tiles for few. Between
@@ -24,7 +25,7 @@ func workshop(m int) (us float64, kind results.LaunchKind) {
 	return 4 + each*math.Ceil(kind.Waves(m, 4096)) + 0.004*float64(kind.Tiles(m, 4096)), kind
 }
 
-func workshopRun(t testing.TB, seed uint64, extra map[int]float64) Data {
+func workshopRun(t testing.TB, seed uint64, extra map[int]float64) infer.Data {
 	t.Helper()
 	w := byM(func(m int) float64 {
 		us, _ := workshop(m)
@@ -41,7 +42,7 @@ func workshopRun(t testing.TB, seed uint64, extra map[int]float64) Data {
 	return data
 }
 
-func inferWorkshop(t testing.TB, dense Data, told bool) (sparse Data, audit *Audit) {
+func inferWorkshop(t testing.TB, dense infer.Data, told bool) (sparse infer.Data, audit *Audit) {
 	t.Helper()
 	choices := map[results.SeriesKey]results.Choices{}
 	if told {
@@ -128,7 +129,7 @@ func TestIsolatedRow(t *testing.T) {
 
 // A family whose check rows are off its line infers no row, and the designer measures all of its rows.
 func TestFailedFamily(t *testing.T) {
-	check := drawChecks(syntheticKey, 7, true)
+	check := infer.DrawChecks(syntheticKey, 7, true)
 	slow := map[int]float64{}
 	for m := 1208; m <= 4096; m += 8 {
 		if check(m) {
@@ -177,7 +178,7 @@ func TestFailedFamily(t *testing.T) {
 }
 
 func TestOneCheckRowFarOff(t *testing.T) {
-	check := drawChecks(syntheticKey, 7, true)
+	check := infer.DrawChecks(syntheticKey, 7, true)
 	at := 2000
 	for !check(at) {
 		at += 8
@@ -195,8 +196,8 @@ func TestOneCheckRowFarOff(t *testing.T) {
 func TestOtherLaunch(t *testing.T) {
 	dense := workshopRun(t, 1, nil)
 	dense.Series[0].Rows[200].Case.Label = "another" // m1608
-	c := prepare(dense, Default().Basis()).curves[0]
-	a := asking{key: syntheticKey, ms: grid(8, 4096, 8), check: func(m int) bool { return m == 1608 }, units: 132}
+	c := infer.Prepare(dense, Default().Basis()).Curves[0]
+	a := infer.Asking{Key: syntheticKey, Ms: grid(8, 4096, 8), Check: func(m int) bool { return m == 1608 }, Units: 132}
 	for name, tc := range map[string]struct {
 		choices results.Choices
 		ownM    int
@@ -205,18 +206,18 @@ func TestOtherLaunch(t *testing.T) {
 		"told":    {toldBy(workshopRun(t, 1, nil).Series[0]), 1608, false},
 		"guessed": {nil, 0, true},
 	} {
-		a.choices = tc.choices
-		families, unknown := a.families(c.points)
+		a.Choices = tc.choices
+		families, unknown := a.Families(c.Points)
 		if len(unknown) != 0 {
 			t.Fatalf("%s: %d unknown", name, len(unknown))
 		}
 		for _, f := range families {
-			for _, r := range f.rows {
+			for _, r := range f.Rows {
 				switch {
-				case r.m == 1608 && (f.kind.ownM != tc.ownM || r.other != tc.other || tc.ownM > 0 && len(f.rows) > 1):
-					t.Errorf("%s: m1608 is of %+v with %d rows, another kernel's: %v", name, f.kind, len(f.rows), r.other)
-				case r.m != 1608 && (f.kind.ownM != 0 || r.other):
-					t.Errorf("%s: m%d is of %+v, another kernel's: %v", name, r.m, f.kind, r.other)
+				case r.M == 1608 && (f.Kind.OwnM != tc.ownM || r.Other != tc.other || tc.ownM > 0 && len(f.Rows) > 1):
+					t.Errorf("%s: m1608 is of %+v with %d rows, another kernel's: %v", name, f.Kind, len(f.Rows), r.Other)
+				case r.M != 1608 && (f.Kind.OwnM != 0 || r.Other):
+					t.Errorf("%s: m%d is of %+v, another kernel's: %v", name, r.M, f.Kind, r.Other)
 				}
 			}
 		}
@@ -239,7 +240,7 @@ func TestSeeds(t *testing.T) {
 			t.Errorf("m%d is no seed of %v", m, seeds)
 		}
 	}
-	check := drawChecks(syntheticKey, 7, true)
+	check := infer.DrawChecks(syntheticKey, 7, true)
 	drawn, between := 0, 0
 	for _, m := range ms {
 		if !check(m) && m > 1208 && m < 4072 && slices.Contains(seeds, m) {
@@ -252,7 +253,7 @@ func TestSeeds(t *testing.T) {
 			}
 		}
 	}
-	if drawn < 4 || drawn > 25 || len(seeds) > 2*seedRows+3+drawn {
+	if drawn < 4 || drawn > 25 || len(seeds) > 2*5+3+drawn {
 		t.Errorf("%d check rows of %d, %d seeds", drawn, len(ms), len(seeds))
 	}
 	if between == 0 {
@@ -356,23 +357,5 @@ func TestConfirmedInferred(t *testing.T) {
 	}
 	if served == 0 {
 		t.Error("no inferred row is served by a remedy")
-	}
-}
-
-// An inferred row takes its elasticity from the nearest measured row of its line.
-func TestInferredFollowsItsNearest(t *testing.T) {
-	c := &curve{points: []point{{m: 100, elastic: elasticity{beta: 0.2}, clock: 1000},
-		{m: 200, elastic: elasticity{beta: 0.9}, clock: 2000}}}
-	c.series.Key = syntheticKey
-	l := &line{family: &family{n: 4096}}
-	for i, p := range c.points {
-		l.rows = append(l.rows, told{m: p.m, logM: math.Log(float64(p.m)), point: i})
-	}
-	for m, want := range map[int]int{110: 0, 190: 1} {
-		r := familyRow{m: m, kind: &results.LaunchKind{Label: "k"}, point: -1}
-		got := l.point(c, r, prediction{from: []int{0, 1}, weight: []float64{0.5, 0.5}})
-		if near := c.points[want]; got.elastic != near.elastic || got.clock != near.clock || got.m != m || !got.inferred {
-			t.Errorf("m%d follows %+v at %g MHz, want as m%d does: %+v", m, got.elastic, got.clock, near.m, near.elastic)
-		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // inferredVariable names two runs of one card: an inferred sweep, and a sweep of the same plan with every row
@@ -31,7 +32,7 @@ func BenchmarkInferred(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			data, err := LoadData(run)
+			data, err := infer.LoadData(run)
 			run.Close()
 			if err != nil {
 				b.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -16,7 +17,7 @@ const (
 
 // judgement is the result of one rule on one row, from the samples of the sweep.
 type judgement struct {
-	curve *curve
+	curve *infer.Curve
 	point int
 	// tested is false for rows that the rule can't judge: no reference, no partner, too few samples.
 	tested  bool
@@ -50,7 +51,7 @@ type judgement struct {
 	explain func(*judgement) string
 }
 
-func (j *judgement) m() int { return j.curve.points[j.point].m }
+func (j *judgement) m() int { return j.curve.Points[j.point].M }
 
 // nothing is the reference of a row without a reference case.
 var nothing = &results.Case{}
@@ -62,12 +63,12 @@ func (j *judgement) said() Verdict {
 	return j.verdict
 }
 
-func (c *curve) unjudgedRow(i int) judgement {
+func unjudgedRow(c *infer.Curve, i int) judgement {
 	return judgement{curve: c, point: i, p: 1, adjusted: 1, sign: 1, verdict: Unjudged, against: nothing}
 }
 
 func (j *judgement) direct() results.Case {
-	c := j.curve.copyOf(j.point)
+	c := j.curve.CaseCopy(j.point)
 	c.ID = 0
 	return c
 }
@@ -84,14 +85,14 @@ type panel struct {
 	rows [][]judgement // by curve, parallel to its points; nil if the rule does not apply
 }
 
-func judge(p *prepared, cfg Config) []panel {
+func judge(p *infer.Estimates, cfg Config) []panel {
 	var panels []panel
 	judgeEach(p, cfg, func(pn panel) { panels = append(panels, pn) })
 	return panels
 }
 
 // judgeEach is [judge], one panel at a time: with many rows each needs as much memory as the samples.
-func judgeEach(p *prepared, cfg Config, take func(panel)) {
+func judgeEach(p *infer.Estimates, cfg Config, take func(panel)) {
 	f := newEvidence(p, cfg)
 	for _, r := range ruleTable {
 		if r.on(cfg) {
@@ -130,15 +131,15 @@ func (pn *panel) judged() Judged {
 }
 
 func (f *evidence) panel(r rule) panel {
-	pn := panel{rule: r.name, rows: make([][]judgement, len(f.curves))}
-	for i, c := range f.curves {
-		if !c.unjudged && r.appliesTo(c.series.Key.Subject) {
+	pn := panel{rule: r.name, rows: make([][]judgement, len(f.Curves))}
+	for i, c := range f.Curves {
+		if !c.Unjudged && r.appliesTo(c.Series.Key.Subject) {
 			pn.rows[i] = r.judge(f, c)
-			c.spare(pn.rows[i])
+			spare(c, pn.rows[i])
 		}
 	}
 	pn.decide(f.cfg, f.looks)
-	for i, c := range f.curves {
+	for i, c := range f.Curves {
 		f.inTime(r.name, c, pn.rows[i])
 	}
 	return pn
@@ -178,15 +179,15 @@ func (pn *panel) decide(cfg Config, looks float64) {
 }
 
 type evidence struct {
-	*prepared
+	*infer.Estimates
 	cfg Config
 	// looks is how many looks at a row's samples may have decided whether to take more.
 	looks float64
 	// upper are upper bounds of the rows' log times, each on its own; +Inf for rows that can't serve.
-	upper map[*curve][]float64
+	upper map[*infer.Curve][]float64
 	// keyed finds the curve of a series, products the curves of the same product on any kernel; see productOf.
-	keyed    map[results.SeriesKey]*curve
-	products map[results.SeriesKey][]*curve
+	keyed    map[results.SeriesKey]*infer.Curve
+	products map[results.SeriesKey][]*infer.Curve
 }
 
 func productOf(key results.SeriesKey) results.SeriesKey {
@@ -194,40 +195,24 @@ func productOf(key results.SeriesKey) results.SeriesKey {
 	return key
 }
 
-// LooksAt is how many looks a sweep takes at samples that grow from screening to rounds: one at the end of
-// screening, and one more each time the rounds have grown by half.
-func LooksAt(screening, rounds int) int {
-	if screening < 1 {
-		return 1
-	}
-	return 1 + len(results.Looks(screening, rounds))
-}
-
-func plannedLooks(p results.Planned) int {
-	if p.Screening < 1 || p.Rounds < p.Screening {
-		return 0
-	}
-	return LooksAt(p.Screening, p.Rounds)
-}
-
-func newEvidence(p *prepared, cfg Config) *evidence {
-	f := &evidence{prepared: p, cfg: cfg, looks: float64(max(1, p.looks)), upper: make(map[*curve][]float64, len(p.curves)),
-		keyed: make(map[results.SeriesKey]*curve, len(p.curves)), products: map[results.SeriesKey][]*curve{}}
+func newEvidence(p *infer.Estimates, cfg Config) *evidence {
+	f := &evidence{Estimates: p, cfg: cfg, looks: float64(max(1, p.Looks)), upper: make(map[*infer.Curve][]float64, len(p.Curves)),
+		keyed: make(map[results.SeriesKey]*infer.Curve, len(p.Curves)), products: map[results.SeriesKey][]*infer.Curve{}}
 	least, most := 0, 0
-	for _, c := range p.curves {
-		key := c.series.Key
+	for _, c := range p.Curves {
+		key := c.Series.Key
 		f.keyed[key], f.products[productOf(key)] = c, append(f.products[productOf(key)], c)
-		upper := make([]float64, len(c.points))
-		for i, pt := range c.points {
+		upper := make([]float64, len(c.Points))
+		for i, pt := range c.Points {
 			upper[i] = math.Inf(1)
-			if pt.serves(cfg.MinSamples) {
-				upper[i] = pt.us.Y + f.half(pt.us)
+			if pt.Serves(cfg.MinSamples) {
+				upper[i] = pt.US.Y + f.half(pt.US)
 			}
-			if pt.n >= cfg.MinSamples {
-				if least == 0 || pt.n < least {
-					least = pt.n
+			if pt.N >= cfg.MinSamples {
+				if least == 0 || pt.N < least {
+					least = pt.N
 				}
-				most = max(most, pt.n)
+				most = max(most, pt.N)
 			}
 		}
 		f.upper[c] = upper
@@ -235,20 +220,20 @@ func newEvidence(p *prepared, cfg Config) *evidence {
 	// A few failed blocks, or extra rounds of control rows, are not a look: rows may have more samples than
 	// the plan's rounds.
 	if float64(most) >= results.LookGrowth*float64(least) {
-		taken := LooksAt(least, most)
-		if p.planned > 0 {
-			taken = min(taken, p.planned)
+		taken := infer.LooksAt(least, most)
+		if p.Planned > 0 {
+			taken = min(taken, p.Planned)
 		}
 		f.looks = math.Max(f.looks, float64(taken))
 	}
 	return f
 }
 
-func (f *evidence) blank(c *curve) []judgement {
-	rows := make([]judgement, len(c.points))
+func (f *evidence) blank(c *infer.Curve) []judgement {
+	rows := make([]judgement, len(c.Points))
 	for i := range rows {
-		rows[i] = c.unjudgedRow(i)
-		if !c.points[i].judged(f.cfg.MinSamples) {
+		rows[i] = unjudgedRow(c, i)
+		if !c.Points[i].Judged(f.cfg.MinSamples) {
 			rows[i].verdict = Undecided
 		}
 	}
@@ -256,29 +241,29 @@ func (f *evidence) blank(c *curve) []judgement {
 }
 
 func (f *evidence) half(e stats.Estimate) float64 {
-	return f.q.Upper((1-f.cfg.Confidence)/2, e.DF)*e.SE + e.Open
+	return f.Quantiles.Upper((1-f.cfg.Confidence)/2, e.DF)*e.SE + e.Open
 }
 
 // decisive is the half-width that verdicts use, corrected for all looks at the samples.
 func (f *evidence) decisive(e stats.Estimate) float64 {
-	return f.q.Upper((1-f.cfg.Confidence)/2/f.looks, e.DF)*e.SE + e.Open
+	return f.Quantiles.Upper((1-f.cfg.Confidence)/2/f.looks, e.DF)*e.SE + e.Open
 }
 
 // hold judges a row whose log time should not exceed least by more than margin. least is the log time that is
 // enough, with its error.
 func (f *evidence) hold(j *judgement, least stats.Estimate, margin float64) {
-	p := j.curve.points[j.point]
+	p := j.curve.Points[j.point]
 	j.tested, j.bound, j.enough = true, margin, least.Y
-	fast, slow := p.us, p.us
-	fast.Y -= j.curve.hidden(p)
-	if p.modes != nil && p.like == nil {
+	fast, slow := p.US, p.US
+	fast.Y -= j.curve.Hidden(p)
+	if p.Modes != nil && p.Like == nil {
 		// Broken only if the faster level is, kept only if the slower one is.
-		fast.Y, slow.Y = p.modes.fast, p.modes.slow
+		fast.Y, slow.Y = p.Modes.Fast, p.Modes.Slow
 	}
 	d := stats.Difference(fast, least)
-	if p.floor != nil {
+	if p.Floor != nil {
 		// A row delayed more than its neighbors is slow only if its low quantile is.
-		if low := stats.Difference(*p.floor, least); low.Above(margin) > d.Above(margin) {
+		if low := stats.Difference(*p.Floor, least); low.Above(margin) > d.Above(margin) {
 			d = low
 		}
 	}
@@ -286,45 +271,45 @@ func (f *evidence) hold(j *judgement, least stats.Estimate, margin float64) {
 	j.p = d.Above(margin)
 	j.broken = d.Y-f.decisive(d) > margin
 	j.lossBound = stats.Lost(-margin)
-	j.loss = stats.Interval{Lo: stats.Lost(-d.Y + f.half(d)), Mid: stats.Lost(-p.us.Y + least.Y), Hi: stats.Lost(-worse.Y - f.half(worse))}
+	j.loss = stats.Interval{Lo: stats.Lost(-d.Y + f.half(d)), Mid: stats.Lost(-p.US.Y + least.Y), Hi: stats.Lost(-worse.Y - f.half(worse))}
 	reach := stats.Lost(-worse.Y-f.decisive(worse)) <= j.lossBound+marginalReach
 	j.kept = worse.Y+f.decisive(worse) <= margin || reach && stats.Lost(-worse.Y) <= j.lossBound-marginalMid
-	if p.modes != nil && p.like == nil {
+	if p.Modes != nil && p.Like == nil {
 		j.lossBound = 0 // such a row is never marginal
 	}
 }
 
 // monotonic: MFU may not fall below threshold × the MFU of a smaller M.
-func (f *evidence) monotonic(c *curve) []judgement {
+func (f *evidence) monotonic(c *infer.Curve) []judgement {
 	rows := f.blank(c)
 	threshold := math.Log(f.cfg.Threshold)
 	// rival is the smaller M that would be the reference if its few samples are right. It proves no loss, but
 	// also clears no row.
 	rival := math.Inf(-1)
-	for i, ref := range references(c.points, f.cfg.MinSamples) {
-		p := c.points[i]
-		if !p.judged(f.cfg.MinSamples) && !p.away {
-			if rate := p.rate() + p.us.SE; rate > rival {
+	for i, ref := range references(c.Points, f.cfg.MinSamples) {
+		p := c.Points[i]
+		if !p.Judged(f.cfg.MinSamples) && !p.Away {
+			if rate := p.Rate() + p.US.SE; rate > rival {
 				rival = rate
 			}
 		}
-		if !p.judged(f.cfg.MinSamples) {
+		if !p.Judged(f.cfg.MinSamples) {
 			continue
 		}
 		j := &rows[i]
 		if ref.point < 0 {
-			if p.rate() < threshold+rival {
+			if p.Rate() < threshold+rival {
 				j.verdict = Undecided
 			}
 			continue
 		}
-		against := c.points[ref.point]
-		j.against, j.base = c.caseOf(ref.point), ref.window
-		j.expected = stats.Exp(threshold + ref.rate.Y - c.peak)
-		f.hold(j, stats.Estimate{Y: p.flops - ref.rate.Y, SE: ref.rate.SE, DF: ref.rate.DF, Open: ref.rate.Open}, -threshold)
-		j.kept = j.kept && p.rate()-f.decisive(p.us) >= threshold+rival-marginalReach
+		against := c.Points[ref.point]
+		j.against, j.base = c.CaseOf(ref.point), ref.window
+		j.expected = stats.Exp(threshold + ref.rate.Y - c.Peak)
+		f.hold(j, stats.Estimate{Y: p.Flops - ref.rate.Y, SE: ref.rate.SE, DF: ref.rate.DF, Open: ref.rate.Open}, -threshold)
+		j.kept = j.kept && p.Rate()-f.decisive(p.US) >= threshold+rival-marginalReach
 		// Times of the two cases differ by their FLOPs too.
-		j.ideal = p.flops - against.flops
+		j.ideal = p.Flops - against.Flops
 		j.bound = j.ideal - threshold
 	}
 	return rows
@@ -332,45 +317,45 @@ func (f *evidence) monotonic(c *curve) []judgement {
 
 // split: T(N1)+T(N2) may not be below T(N). The cheapest of thousands of pairs is partly cheap by chance, so
 // some samples choose the pair and the others estimate its time.
-func (f *evidence) split(c *curve) []judgement {
+func (f *evidence) split(c *infer.Curve) []judgement {
 	rows := f.blank(c)
-	ms := make([]int, len(c.points))
-	for i, p := range c.points {
-		ms[i] = p.m
+	ms := make([]int, len(c.Points))
+	for i, p := range c.Points {
+		ms[i] = p.M
 	}
-	search := func(cost func(point) float64) *partition {
-		costs := make([]float64, len(c.points))
-		for i, p := range c.points {
+	search := func(cost func(infer.Point) float64) *partition {
+		costs := make([]float64, len(c.Points))
+		for i, p := range c.Points {
 			costs[i] = math.Inf(1)
-			if p.serves(f.cfg.MinSamples) && p.folded {
-				costs[i] = math.Exp(cost(p) + p.us.Open)
+			if p.Serves(f.cfg.MinSamples) && p.Folded {
+				costs[i] = math.Exp(cost(p) + p.US.Open)
 			}
 		}
 		return newPartition(ms, costs, 2)
 	}
-	whole := search(func(p point) float64 { return p.us.Y })
+	whole := search(func(p infer.Point) float64 { return p.US.Y })
 	var of [stats.Folds]*partition
-	fitted := len(c.points) <= crossFitRows
+	fitted := len(c.Points) <= infer.CrossFitRows
 	if fitted {
-		each(stats.Folds, func(k int) { of[k] = search(func(p point) float64 { return p.without[k] }) })
+		stats.Each(stats.Folds, func(k int) { of[k] = search(func(p infer.Point) float64 { return p.Without[k] }) })
 	}
 	margin := math.Log1p(f.cfg.Rules.Split.Margin)
-	for i, p := range c.points {
+	for i, p := range c.Points {
 		parts, _ := whole.parts(i, 2)
-		if parts == nil || !p.judged(f.cfg.MinSamples) {
+		if parts == nil || !p.Judged(f.cfg.MinSamples) {
 			continue
 		}
 		j := &rows[i]
-		price := c.priced(parts)
+		price := c.Priced(parts)
 		var prices [stats.Folds]float64
 		for k := range stats.Folds {
 			if !fitted {
 				// A fold without its own search uses the pair chosen by all samples.
-				prices[k] = math.Log(c.sum(parts, func(p point) float64 { return p.of[k] })) + price.SE
+				prices[k] = math.Log(c.Sum(parts, func(p infer.Point) float64 { return p.Of[k] })) + price.SE
 				continue
 			}
 			chosen, _ := of[k].parts(i, 2)
-			prices[k] = math.Log(c.sum(chosen, func(p point) float64 { return p.of[k] }))
+			prices[k] = math.Log(c.Sum(chosen, func(p infer.Point) float64 { return p.Of[k] }))
 		}
 		price.Y = stats.JoinFolds(prices)
 		if f.hold(j, price, margin); !j.kept {
@@ -382,57 +367,40 @@ func (f *evidence) split(c *curve) []judgement {
 	return rows
 }
 
-// sum is the time of parts run one after the other, in microseconds; log is the log time of a single launch.
-func (c *curve) sum(parts []int, log func(point) float64) float64 {
-	var us float64
-	for _, m := range parts {
-		if i, ok := c.at(m); ok {
-			us += math.Exp(log(c.points[i]))
-		}
-	}
-	return us
-}
-
-// priced is the log time of parts run one after the other, with its error, from the estimates of single
-// launches. Equal parts share their error.
-func (c *curve) priced(parts []int) stats.Estimate {
-	total := c.sum(parts, func(p point) float64 { return p.us.Y })
-	share := map[int]float64{}
-	var variance, open float64
-	df := math.Inf(1)
-	for _, m := range parts {
-		share[m]++
-	}
-	for m, n := range share {
-		if i, ok := c.at(m); ok {
-			us := c.points[i].us
-			weight := n * math.Exp(us.Y) / total * us.SE
-			variance += weight * weight
-			open += n * math.Exp(us.Y) / total * us.Open
-			df = math.Min(df, us.DF)
-		}
-	}
-	return stats.Estimate{Y: math.Log(total), SE: math.Sqrt(variance), DF: df, Open: open}
-}
-
-func (f *evidence) pad(c *curve) []judgement {
+func (f *evidence) pad(c *infer.Curve) []judgement {
 	rows := f.blank(c)
 	margin := math.Log1p(f.cfg.Rules.Pad.Margin)
 	top := stats.NewBest()
-	for i := len(c.points) - 1; i >= 0; i-- {
-		p := c.points[i]
-		if top.Point >= 0 && p.judged(f.cfg.MinSamples) {
+	for i := len(c.Points) - 1; i >= 0; i-- {
+		p := c.Points[i]
+		if top.Point >= 0 && p.Judged(f.cfg.MinSamples) {
 			j := &rows[i]
-			e := c.points[top.Point].us
+			e := c.Points[top.Point].US
 			if f.hold(j, stats.Estimate{Y: -top.Value(), SE: e.SE, DF: e.DF, Open: e.Open}, margin); !j.kept {
 				against := j.direct()
-				against.PadTo, against.Label = c.points[top.Point].m, ""
+				against.PadTo, against.Label = c.Points[top.Point].M, ""
 				j.against = &against
 			}
 		}
-		if p.serves(f.cfg.MinSamples) && p.folded {
-			top.Add(i, -p.us.Y, stats.NegateFolds(p.without), stats.NegateFolds(p.of))
+		if p.Serves(f.cfg.MinSamples) && p.Folded {
+			top.Add(i, -p.US.Y, stats.NegateFolds(p.Without), stats.NegateFolds(p.Of))
 		}
 	}
 	return rows
+}
+
+func spare(c *infer.Curve, rows []judgement) {
+	for i := range rows {
+		if c.Floor.Holds(c.Points[i].M) {
+			rows[i] = unjudgedRow(c, i)
+		}
+	}
+}
+
+// against is the reference case at a point of the curve. For a row that keeps the rule no case is made.
+func against(c *infer.Curve, i int, kept bool) *results.Case {
+	if kept && c.Points[i].Row < 0 {
+		return nothing
+	}
+	return c.CaseOf(i)
 }

@@ -7,40 +7,42 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/phrase"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 // parity: a data type may not take more than its ratio of another's time at the same shape and kernel. With
 // several partners, the row gets the judgement with the smallest p-value, corrected for their number.
-func (f *evidence) parity(c *curve) []judgement {
-	if c.series.Key.Weights != (kernels.WeightFormat{}) {
+func (f *evidence) parity(c *infer.Curve) []judgement {
+	if c.Series.Key.Weights != (kernels.WeightFormat{}) {
 		return f.quantised(c)
 	}
 	var rows []judgement
 	partners := 0.0
 	for _, pair := range f.cfg.Rules.Parity.Pairs {
-		if pair.DType != c.series.Key.DType {
+		if pair.DType != c.Series.Key.DType {
 			continue
 		}
 		partners++
-		key := c.series.Key
+		key := c.Series.Key
 		key.DType = pair.Than
 		other := f.keyed[key]
 		if other == nil {
 			continue
 		}
-		for i, p := range c.points {
-			o, ok := other.at(p.m)
-			if !ok || !p.judged(f.cfg.MinSamples) || !other.points[o].serves(f.cfg.MinSamples) {
+		for i, p := range c.Points {
+			o, ok := other.At(p.M)
+			if !ok || !p.Judged(f.cfg.MinSamples) || !other.Points[o].Serves(f.cfg.MinSamples) {
 				continue
 			}
 			if rows == nil {
 				rows = f.blank(c)
 			}
 			j := judgement{curve: c, point: i, sign: 1, p: 1, adjusted: 1, verdict: Clean}
-			f.hold(&j, other.points[o].us, math.Log(pair.Ratio))
+			f.hold(&j, other.Points[o].US, math.Log(pair.Ratio))
 			if !rows[i].tested || j.p < rows[i].p {
-				j.against = other.against(o, j.kept)
+				j.against = against(other, o, j.kept)
 				rows[i] = j
 			}
 		}
@@ -53,9 +55,9 @@ func (f *evidence) parity(c *curve) []judgement {
 
 // quantised: weights with fewer bits may not take more than their ratio of the time of plain ones at the same
 // shape, on any kernel.
-func (f *evidence) quantised(c *curve) []judgement {
+func (f *evidence) quantised(c *infer.Curve) []judgement {
 	plain := f.onPlainWeights(c)
-	if len(plain) == 0 || f.dequantises(c.series.Key.Kernel) {
+	if len(plain) == 0 || f.dequantises(c.Series.Key.Kernel) {
 		return nil
 	}
 	return f.fastest(c, plain, math.Log(f.cfg.Rules.Parity.Quantised))
@@ -69,19 +71,19 @@ func (f *evidence) dequantises(kernel string) bool {
 
 // onPlainWeights lists the curves of any kernel, with correct results, for the products of a curve with plain
 // weights.
-func (f *evidence) onPlainWeights(c *curve) []*curve {
-	var out []*curve
-	key := productOf(c.series.Key)
+func (f *evidence) onPlainWeights(c *infer.Curve) []*infer.Curve {
+	var out []*infer.Curve
+	key := productOf(c.Series.Key)
 	key.Weights = kernels.WeightFormat{}
 	for _, other := range f.products[key] {
-		if !other.wrong() {
+		if !other.Wrong() {
 			out = append(out, other)
 		}
 	}
 	return out
 }
 
-func (f *evidence) alternative(c *curve) []judgement {
+func (f *evidence) alternative(c *infer.Curve) []judgement {
 	others := f.competitors(c)
 	if len(others) == 0 {
 		return nil
@@ -90,44 +92,44 @@ func (f *evidence) alternative(c *curve) []judgement {
 }
 
 // competitors are the alternatives that a curve is compared with; none for a kernel that is not judged.
-func (f *evidence) competitors(c *curve) []*curve {
-	if slices.Contains(f.cfg.Rules.Alternative.Exclude, c.series.Key.Kernel) {
+func (f *evidence) competitors(c *infer.Curve) []*infer.Curve {
+	if slices.Contains(f.cfg.Rules.Alternative.Exclude, c.Series.Key.Kernel) {
 		return nil
 	}
 	return f.elsewhere(c)
 }
 
 // fastest judges the rows of a curve by the least time of other curves, plus margin in logs.
-func (f *evidence) fastest(c *curve, others []*curve, margin float64) []judgement {
+func (f *evidence) fastest(c *infer.Curve, others []*infer.Curve, margin float64) []judgement {
 	rows := f.blank(c)
-	for i, p := range c.points {
-		if !p.judged(f.cfg.MinSamples) {
+	for i, p := range c.Points {
+		if !p.Judged(f.cfg.MinSamples) {
 			continue
 		}
 		top := stats.NewBest()
 		for k, other := range others {
-			if o, ok := other.at(p.m); ok && other.points[o].serves(f.cfg.MinSamples) && other.points[o].folded {
-				e := other.points[o]
-				top.Add(k, -e.us.Y, stats.NegateFolds(e.without), stats.NegateFolds(e.of))
+			if o, ok := other.At(p.M); ok && other.Points[o].Serves(f.cfg.MinSamples) && other.Points[o].Folded {
+				e := other.Points[o]
+				top.Add(k, -e.US.Y, stats.NegateFolds(e.Without), stats.NegateFolds(e.Of))
 			}
 		}
 		if top.Point < 0 {
 			continue
 		}
 		other := others[top.Point]
-		o, _ := other.at(p.m)
-		e := other.points[o]
-		f.hold(&rows[i], stats.Estimate{Y: -top.Value(), SE: e.us.SE, DF: e.us.DF, Open: e.us.Open}, margin)
-		rows[i].against = other.against(o, rows[i].kept)
+		o, _ := other.At(p.M)
+		e := other.Points[o]
+		f.hold(&rows[i], stats.Estimate{Y: -top.Value(), SE: e.US.SE, DF: e.US.DF, Open: e.US.Open}, margin)
+		rows[i].against = against(other, o, rows[i].kept)
 	}
 	return rows
 }
 
 // elsewhere lists the curves of other kernels, with correct results, for the products of a curve.
-func (f *evidence) elsewhere(c *curve) []*curve {
-	var out []*curve
-	for _, other := range f.products[productOf(c.series.Key)] {
-		if other.series.Key.Kernel != c.series.Key.Kernel && !other.wrong() {
+func (f *evidence) elsewhere(c *infer.Curve) []*infer.Curve {
+	var out []*infer.Curve
+	for _, other := range f.products[productOf(c.Series.Key)] {
+		if other.Series.Key.Kernel != c.Series.Key.Kernel && !other.Wrong() {
 			out = append(out, other)
 		}
 	}
@@ -135,14 +137,14 @@ func (f *evidence) elsewhere(c *curve) []*curve {
 }
 
 // bestElsewhere finds the accepted series of another kernel with the least upper bound at M, or nil.
-func (f *evidence) bestElsewhere(c *curve, m int, takes func(*curve) bool) (*curve, int) {
-	var best *curve
+func (f *evidence) bestElsewhere(c *infer.Curve, m int, takes func(*infer.Curve) bool) (*infer.Curve, int) {
+	var best *infer.Curve
 	at := -1
 	for _, other := range f.elsewhere(c) {
 		if !takes(other) {
 			continue
 		}
-		if o, ok := other.at(m); ok && !math.IsInf(f.upper[other][o], 1) && (best == nil || f.upper[other][o] < f.upper[best][at]) {
+		if o, ok := other.At(m); ok && !math.IsInf(f.upper[other][o], 1) && (best == nil || f.upper[other][o] < f.upper[best][at]) {
 			best, at = other, o
 		}
 	}
@@ -158,69 +160,56 @@ func attainable(s results.Series, m int) float64 {
 	return math.Max(math.Log(s.Key.FLOPs(m)/s.Peak.FLOPS*1e6), memory)
 }
 
-// leastTime is the log of the least possible time for an M in microseconds, by the peak or by reading once
-// the operands in memory. A shorter time is a measurement error.
-func leastTime(s results.Series, m int) (us float64, memoryBound bool) {
-	us = math.Log(s.Key.FLOPs(m) / s.Peak.FLOPS * 1e6)
-	// If a file does not give its regime, operands may have been in a cache.
-	fromMemory := s.Key.Regime == results.Engine || s.Key.Regime == results.Cold || s.Key.Regime == "" && s.Bandwidth.Origin == ""
-	if s.Bandwidth.Rate > 0 && fromMemory {
-		if t := math.Log(s.Key.StoredBytes(m) / s.Bandwidth.Rate * 1e6); t > us {
-			return t, true
-		}
-	}
-	return us, false
-}
-
 func past(s results.Series) func(*judgement) string {
 	return func(j *judgement) string {
-		p := j.curve.points[j.point]
-		ceiling, memoryBound := leastTime(s, p.m)
-		what := fmt.Sprintf("the %s peak of %s TFLOP/s", s.Peak.Origin, figure(s.Peak.FLOPS/1e12))
+		p := j.curve.Points[j.point]
+		ceiling, memoryBound := infer.LeastTime(s, p.M)
+		what := fmt.Sprintf("the %s peak of %s TFLOP/s", s.Peak.Origin, phrase.Figure(s.Peak.FLOPS/1e12))
 		if memoryBound {
 			what = fmt.Sprintf("reading the %s at %s GB/s allows: some did not come from memory", s.Key.Operation.Stored(),
-				figure(s.Bandwidth.Rate/1e9))
+				phrase.Figure(s.Bandwidth.Rate/1e9))
 		}
-		return fmt.Sprintf("%s took %s us, %s times as fast as %s%s", j.curve.name(p.m), figure(math.Exp(p.seen.Y)),
-			figure(math.Exp(ceiling-p.seen.Y)), what, likelyUnit(j.curve.tooFast()).text())
+		return fmt.Sprintf("%s took %s us, %s times as fast as %s%s", j.curve.Name(p.M), phrase.Figure(math.Exp(p.Seen.Y)),
+			phrase.Figure(math.Exp(ceiling-p.Seen.Y)), what, infer.LikelyUnit(j.curve.TooFast()).Text())
 	}
 }
 
 func below(s results.Series) func(*judgement) string {
 	return func(j *judgement) string {
-		p := j.curve.points[j.point]
-		flops, bytes := s.Key.FLOPs(p.m), s.Key.Bytes(p.m)
-		attainable := attainable(s, p.m)
+		p := j.curve.Points[j.point]
+		flops, bytes := s.Key.FLOPs(p.M), s.Key.Bytes(p.M)
+		attainable := attainable(s, p.M)
 		if s.Peak.Memory.Rate > 0 {
-			return fmt.Sprintf("%s took %s us, but the %s bandwidth allows %s us: it reached %s of %s GB/s, %.0f %%", j.curve.name(p.m),
-				figure(math.Exp(p.seen.Y)),
-				s.Bandwidth.Of, figure(math.Exp(attainable)), figure(bytes/math.Exp(p.seen.Y)/1e3), figure(s.Bandwidth.Rate/1e9),
-				100*math.Exp(attainable-p.seen.Y))
+			return fmt.Sprintf("%s took %s us, but the %s bandwidth allows %s us: it reached %s of %s GB/s, %.0f %%", j.curve.Name(p.M),
+				phrase.Figure(math.Exp(p.Seen.Y)),
+				s.Bandwidth.Of, phrase.Figure(math.Exp(attainable)), phrase.Figure(bytes/math.Exp(p.Seen.Y)/1e3),
+				phrase.Figure(s.Bandwidth.Rate/1e9),
+				100*math.Exp(attainable-p.Seen.Y))
 		}
-		text := fmt.Sprintf("%s took %s us, but min(peak, intensity × bandwidth) allows %s us: ", j.curve.name(p.m),
-			figure(math.Exp(p.seen.Y)), figure(math.Exp(attainable)))
+		text := fmt.Sprintf("%s took %s us, but min(peak, intensity × bandwidth) allows %s us: ", j.curve.Name(p.M),
+			phrase.Figure(math.Exp(p.Seen.Y)), phrase.Figure(math.Exp(attainable)))
 		if math.Log(bytes/s.Bandwidth.Rate*1e6) >= attainable {
 			return text + fmt.Sprintf("memory is the limit, and it reached %s of %s GB/s, %.0f %%",
-				figure(bytes/math.Exp(p.seen.Y)/1e3), figure(s.Bandwidth.Rate/1e9), 100*math.Exp(attainable-p.seen.Y))
+				phrase.Figure(bytes/math.Exp(p.Seen.Y)/1e3), phrase.Figure(s.Bandwidth.Rate/1e9), 100*math.Exp(attainable-p.Seen.Y))
 		}
 		return text + fmt.Sprintf("it reached %s, %.0f %%, and memory is not the limit",
-			rates(flops/math.Exp(p.seen.Y)*1e6, s.Peak.FLOPS), 100*math.Exp(attainable-p.seen.Y))
+			phrase.Rates(flops/math.Exp(p.Seen.Y)*1e6, s.Peak.FLOPS), 100*math.Exp(attainable-p.Seen.Y))
 	}
 }
 
 // roofline: MFU may not be far below what compute and bandwidth allow, nor above it, which is a measurement
 // error. If only memory bounds the operation, any rate is possible, because the operands may have been in a
 // cache. Ceilings have no common clock, so observed time is compared with them.
-func (f *evidence) roofline(c *curve) []judgement {
+func (f *evidence) roofline(c *infer.Curve) []judgement {
 	return f.ceilings(c, func(i int) (stats.Estimate, bool) {
-		p := &c.points[i]
-		return p.seen, p.judged(f.cfg.MinSamples)
+		p := &c.Points[i]
+		return p.Seen, p.Judged(f.cfg.MinSamples)
 	})
 }
 
 // ceilings compares the observed times of a curve's points with its ceilings, for points that seen accepts.
-func (f *evidence) ceilings(c *curve, seen func(int) (stats.Estimate, bool)) []judgement {
-	s := c.series
+func (f *evidence) ceilings(c *infer.Curve, seen func(int) (stats.Estimate, bool)) []judgement {
+	s := c.Series
 	cached := s.Bandwidth.Rate <= 0 || s.Key.Regime == results.Hot
 	memory := s.Peak.Memory.Rate > 0
 	if s.Peak.FLOPS <= 0 || memory && cached {
@@ -229,7 +218,7 @@ func (f *evidence) ceilings(c *curve, seen func(int) (stats.Estimate, bool)) []j
 	rows := f.blank(c)
 	r := f.cfg.Rules.Roofline
 	tooFast, tooSlow := past(s), below(s)
-	for i, p := range c.points {
+	for i, p := range c.Points {
 		seen, ok := seen(i)
 		if !ok {
 			continue
@@ -240,7 +229,7 @@ func (f *evidence) ceilings(c *curve, seen func(int) (stats.Estimate, bool)) []j
 		fast, sides := 1.0, 1.0
 		j.kept = true
 		if !memory {
-			ceiling, _ := leastTime(s, p.m)
+			ceiling, _ := infer.LeastTime(s, p.M)
 			limit := ceiling - math.Log1p(r.Tolerance)
 			fast, sides = stats.UpperP((limit-seen.Y-seen.Open)/seen.SE, seen.DF), 2
 			j.p, j.bound, j.sign = math.Min(1, 2*fast), limit, -1
@@ -252,7 +241,7 @@ func (f *evidence) ceilings(c *curve, seen func(int) (stats.Estimate, bool)) []j
 		if cached {
 			continue
 		}
-		attainable := attainable(s, p.m)
+		attainable := attainable(s, p.M)
 		limit := attainable - math.Log(r.Fraction)
 		slow := seen.Above(limit)
 		keptBoth := j.kept && seen.Y+half <= limit

@@ -1,6 +1,9 @@
 package rules
 
-import "github.com/gemmaudit/gemmaudit/results"
+import (
+	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
+)
 
 // LaunchDiffers is a row whose timed launch differs from its kernel's report. The choice depends on something
 // that was not passed, so rows inferred from choices may be wrong there.
@@ -13,7 +16,7 @@ type LaunchDiffers struct {
 	Launch results.Launch     `json:"launch,omitzero"`
 }
 
-func launchDiffers(data Data) []LaunchDiffers {
+func launchDiffers(data infer.Data) []LaunchDiffers {
 	var out []LaunchDiffers
 	for _, s := range data.Series {
 		choices := data.Choices[s.Key]

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 func TestLaunchDiffers(t *testing.T) {
@@ -14,7 +15,7 @@ func TestLaunchDiffers(t *testing.T) {
 		return results.Row{Case: results.Case{SeriesKey: syntheticKey, M: m, Label: label,
 			Launch: results.Launch{Tile: tile, Split: split}}, Samples: []results.Sample{{US: 1}}}
 	}
-	data := Data{
+	data := infer.Data{
 		Series: []results.Series{{Key: syntheticKey, Rows: []results.Row{
 			row(8, "a", told.Tile, 1),
 			row(16, "b", told.Tile, 1),

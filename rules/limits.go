@@ -5,11 +5,12 @@ import (
 	"math"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/phrase"
 )
 
 // memory: reading the operands limits the row's time.
 func (w *witness) memory() (Cause, string) {
-	s := w.curve.series
+	s := w.curve.Series
 	switch {
 	case w.c.rule != Monotonic:
 		return "", "this size is compared with work that reads as much"
@@ -18,16 +19,17 @@ func (w *witness) memory() (Cause, string) {
 	case s.Peak.FLOPS <= 0 || s.Bandwidth.Rate <= 0:
 		return "", "the memory bandwidth is unknown"
 	}
-	intensity := s.Key.FLOPs(w.row.m) / s.Key.Bytes(w.row.m)
+	intensity := s.Key.FLOPs(w.row.M) / s.Key.Bytes(w.row.M)
 	attainable := intensity * s.Bandwidth.Rate / s.Peak.FLOPS
 	reached := w.mfu(w.row)
 	switch expected := reached / (1 - math.Min(w.loss, 0.999)); {
 	case attainable >= 1 || attainable >= expected:
-		return "", fmt.Sprintf("memory at %s GB/s allows MFU %s", figure(s.Bandwidth.Rate/1e9), percent(math.Min(attainable, 1)))
+		return "", fmt.Sprintf("memory at %s GB/s allows MFU %s", phrase.Figure(s.Bandwidth.Rate/1e9),
+			phrase.Percent(math.Min(attainable, 1)))
 	case reached < explainShare*attainable:
-		return "", fmt.Sprintf("memory at %s GB/s allows MFU %s, and this size reached %s", figure(s.Bandwidth.Rate/1e9),
-			percent(attainable), percent(reached))
+		return "", fmt.Sprintf("memory at %s GB/s allows MFU %s, and this size reached %s", phrase.Figure(s.Bandwidth.Rate/1e9),
+			phrase.Percent(attainable), phrase.Percent(reached))
 	}
-	return MemoryBound, fmt.Sprintf("at %s FLOP per byte and %s GB/s, at most MFU %s is possible", figure(intensity),
-		figure(s.Bandwidth.Rate/1e9), percent(attainable))
+	return MemoryBound, fmt.Sprintf("at %s FLOP per byte and %s GB/s, at most MFU %s is possible", phrase.Figure(intensity),
+		phrase.Figure(s.Bandwidth.Rate/1e9), phrase.Percent(attainable))
 }

@@ -33,7 +33,7 @@ func (r *SplitsResult) list(contests []*contest, all []settled) {
 			}
 			best = of.remedy
 		}
-		switch row := (SplitRow{c.stretch.curve.series.Key, best}); {
+		switch row := (SplitRow{c.stretch.curve.Series.Key, best}); {
 		case best.Pays:
 			r.Splits = append(r.Splits, row)
 		case best.Executed:

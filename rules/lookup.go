@@ -13,6 +13,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -195,7 +196,7 @@ func tabulatedNumerics(n *results.Numerics) *table.Numerics {
 // ValidatorsOf are the conditions of a run as tables store and compare them.
 func ValidatorsOf(meta results.Meta, device string, regime results.Regime, threads int) table.Validators {
 	f := meta.Fingerprint
-	spec := Data{Meta: meta}.Spec(device)
+	spec := infer.Data{Meta: meta}.Spec(device)
 	v := table.Validators{Device: spec.Name, Kernel: f.Kernel, Regime: string(regime), Arch: f.Arch, CPUModel: f.CPUModel,
 		Cores: spec.Units, Threads: threads,
 		Features: slices.Clone(spec.Features), Gemmaudit: cmp.Or(meta.Gemmaudit, f.Gemmaudit)}

@@ -145,7 +145,7 @@ func connected(rows []judgement, from, to int, bridge func(*judgement) bool) boo
 }
 
 func (c *candidate) finding() Finding {
-	key := c.worst.curve.series.Key
+	key := c.worst.curve.Series.Key
 	first, last := c.rows[0].m(), c.rows[len(c.rows)-1].m()
 	f := Finding{
 		ID:        findingID(c.rule, key, first, last),
@@ -160,7 +160,7 @@ func (c *candidate) finding() Finding {
 		Status:    Unconfirmed,
 	}
 	direct, other := c.worst.direct(), *c.worst.against
-	brought := kernels.BroughtFlags(c.worst.curve.spec.Versions, direct.Kernel, other.Kernel)
+	brought := kernels.BroughtFlags(c.worst.curve.Spec.Versions, direct.Kernel, other.Kernel)
 	f.NeedsPaths = len(brought) > 0
 	f.Reproduce = reproduce(direct, other, brought)
 	if against := *c.worst.against; against.M > 0 {
@@ -169,7 +169,7 @@ func (c *candidate) finding() Finding {
 	}
 	f.StakeUS = c.stake()
 	for _, j := range c.rows {
-		if j.curve.points[j.point].inferred {
+		if j.curve.Points[j.point].Inferred {
 			f.Inferred++
 		}
 	}
@@ -183,23 +183,23 @@ func (c *candidate) finding() Finding {
 // estimate its loss.
 func (c *candidate) worstLoss() stats.Interval {
 	loss := c.worst.loss
-	worst := c.worst.curve.points[c.worst.point]
-	if len(c.rows) == 1 || !worst.folded || c.worst.sign < 0 {
+	worst := c.worst.curve.Points[c.worst.point]
+	if len(c.rows) == 1 || !worst.Folded || c.worst.sign < 0 {
 		return loss
 	}
 	top := stats.NewBest()
 	for i, j := range c.rows {
-		p := j.curve.points[j.point]
-		if !p.folded {
+		p := j.curve.Points[j.point]
+		if !p.Folded {
 			continue
 		}
-		without, of := p.without, p.of
+		without, of := p.Without, p.Of
 		for k := range stats.Folds {
 			without[k], of[k] = without[k]-j.enough, of[k]-j.enough
 		}
-		top.Add(i, p.us.Y-j.enough, without, of)
+		top.Add(i, p.US.Y-j.enough, without, of)
 	}
-	luck := worst.us.Y - c.worst.enough - top.Value()
+	luck := worst.US.Y - c.worst.enough - top.Value()
 	if luck <= 0 || math.IsInf(luck, 0) || math.IsNaN(luck) {
 		return loss
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 const (
@@ -35,14 +36,14 @@ func fickle(key results.SeriesKey, m int) (us float64, kind results.LaunchKind) 
 	return 3 + wave*math.Ceil(kind.Waves(m, key.N)) + 0.002*float64(m), kind
 }
 
-func nightData(tb testing.TB, series int) Data {
+func nightData(tb testing.TB, series int) infer.Data {
 	tb.Helper()
 	const rounds = 7
 	ms := grid(1, 32768, 1)
 	dtypes := []kernels.DType{kernels.BF16, kernels.FP16, kernels.FP8}
 	shapes := [][2]int{{6144, 4096}, {4096, 4096}, {28672, 4096}, {14336, 4096}, {4096, 14336}}
 	device := kernels.Spec{ID: "sim", Name: "sim", Units: 132}
-	data := Data{Name: "night", Asked: map[results.SeriesKey][]int{}, Choices: map[results.SeriesKey]results.Choices{}}
+	data := infer.Data{Name: "night", Asked: map[results.SeriesKey][]int{}, Choices: map[results.SeriesKey]results.Choices{}}
 	data.Meta.Seed, data.Meta.Fingerprint.Devices = 7, []kernels.Spec{device}
 	d := Designer{Config: Default(), Devices: data.Meta.Fingerprint.Devices, Seed: data.Meta.Seed}
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -80,7 +81,7 @@ func nightData(tb testing.TB, series int) Data {
 	return data
 }
 
-func (d Data) write(tb testing.TB, path string) {
+func write(tb testing.TB, d infer.Data, path string) {
 	tb.Helper()
 	check := func(err error) {
 		if err != nil {
@@ -136,7 +137,7 @@ func BenchmarkAuditNight(b *testing.B) {
 	}
 	data := nightData(b, series)
 	if path := os.Getenv(nightFileVariable); path != "" {
-		data.write(b, path)
+		write(b, data, path)
 	}
 	b.ReportAllocs()
 	var audit *Audit

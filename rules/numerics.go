@@ -7,6 +7,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/phrase"
 )
 
 // ResultTeller is implemented by measurers that can compare results too.
@@ -102,11 +103,11 @@ func (l *resultLook) proof(ctx context.Context, contests []*contest) error {
 }
 
 func (l *resultLook) timeUp(rows int) {
-	l.r.warn("run", "the time limit was reached before the results of remedies of %s could be checked", plural(rows, "row"))
+	l.r.warn("run", "the time limit was reached before the results of remedies of %s could be checked", phrase.Count(rows, "row"))
 }
 
 func (l *resultLook) look(ctx context.Context, c *contest, entries []*entry) error {
-	if l.teller == nil || len(entries) == 0 || !c.stretch.curve.series.Key.OverM() { // padded weights have another layout
+	if l.teller == nil || len(entries) == 0 || !c.stretch.curve.Series.Key.OverM() { // padded weights have another layout
 		return nil
 	}
 	direct := c.direct()
@@ -144,15 +145,15 @@ func (l *resultLook) look(ctx context.Context, c *contest, entries []*entry) err
 		case n.Failed != "":
 			l.warnOnce(c, n.Failed)
 		case n.Wrong > 0:
-			l.r.warn(c.stretch.curve.series.Key.String(), "m%d: the result of a %s is wrong: %s above the bound of the correctness check",
-				c.m, e.remedy.Kind, plural(n.Wrong, "element"))
+			l.r.warn(c.stretch.curve.Series.Key.String(), "m%d: the result of a %s is wrong: %s above the bound of the correctness check",
+				c.m, e.remedy.Kind, phrase.Count(n.Wrong, "element"))
 		}
 	}
 	return nil
 }
 
 func (l *resultLook) warnOnce(c *contest, why string) {
-	key := c.stretch.curve.series.Key.String()
+	key := c.stretch.curve.Series.Key.String()
 	if !l.failed[key] {
 		l.failed[key] = true
 		l.r.warn(key, "m%d: a result could not be checked: %s", c.m, why)

@@ -14,11 +14,13 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/phrase"
 )
 
-func joined(keys []results.SeriesKey, us func(results.Case) float64, ms []int, seed uint64) (Data, *world) {
+func joined(keys []results.SeriesKey, us func(results.Case) float64, ms []int, seed uint64) (infer.Data, *world) {
 	w := &world{time: us, noise: student(0.01), rng: rand.New(rand.NewPCG(seed, 1))}
-	var data Data
+	var data infer.Data
 	for i, k := range keys {
 		w.key = k
 		d := w.sweep(ms, 8)
@@ -40,7 +42,7 @@ func keyed(kernel string, d kernels.DType) results.SeriesKey {
 	return k
 }
 
-func only(t *testing.T, rule Rule, data Data, w *world) []Finding {
+func only(t *testing.T, rule Rule, data infer.Data, w *world) []Finding {
 	t.Helper()
 	a, err := RunAudit(context.Background(), data, Default().Only(rule), w)
 	if err != nil {
@@ -411,8 +413,8 @@ func TestStaircaseWithoutLabels(t *testing.T) {
 func TestNothingPanics(t *testing.T) {
 	times := []float64{0, -1, 1e-300, 1e-7, 1e-5, 1, 2, 3, 150, 272, 1e9, 1e14, 1e300, math.Inf(1), math.NaN()}
 	clocks := []float64{0, 1, 2000, math.NaN()}
-	draw := func(t *rapid.T, name string) Data {
-		d := Data{Name: name}
+	draw := func(t *rapid.T, name string) infer.Data {
+		d := infer.Data{Name: name}
 		for range rapid.IntRange(0, 3).Draw(t, "series") {
 			k := keyed(rapid.SampledFrom([]string{"a", "b", "naive"}).Draw(t, "kernel"),
 				rapid.SampledFrom(kernels.DTypes()).Draw(t, "dtype"))
@@ -475,7 +477,7 @@ func TestFigure(t *testing.T) {
 	for v, want := range map[float64]string{
 		0.0721: "0.07210", 1.5: "1.500", 84.55: "84.55", 363: "363.0", 1045.04: "1045", 23989.6: "23990", 2.5e7: "25000000", 0: "0",
 	} {
-		if got := figure(v); got != want {
+		if got := phrase.Figure(v); got != want {
 			t.Errorf("%v is %q, want %q", v, got, want)
 		}
 	}
@@ -491,7 +493,7 @@ func TestStepBesideThePeriod(t *testing.T) {
 		return math.Ceil(float64(m) / period)
 	}
 	data := byM(func(m int) float64 { return 5 + 100*ends(m) }, gaussian(0.0005), rand.New(rand.NewPCG(5, 1))).sweep(grid(1, 640, 1), 5)
-	c := prepare(data, Default().Basis()).curves[0]
+	c := infer.Prepare(data, Default().Basis()).Curves[0]
 	for _, tc := range []struct {
 		m     int
 		cause Cause
@@ -500,8 +502,8 @@ func TestStepBesideThePeriod(t *testing.T) {
 		{449, TileQuantization, "at multiples of 64"},
 		{512, "", "the time steps up by 12.4 % after m511, which is not a multiple of 64"},
 	} {
-		at, _ := c.at(tc.m)
-		w := &witness{c: &candidate{worst: &judgement{curve: c, point: at}}, curve: c, row: c.points[at], reference: c.points[at-1],
+		at, _ := c.At(tc.m)
+		w := &witness{c: &candidate{worst: &judgement{curve: c, point: at}}, curve: c, row: c.Points[at], reference: c.Points[at-1],
 			loss: 0.1}
 		if cause, why := w.steps(); cause != tc.cause || !strings.Contains(why, tc.why) {
 			t.Errorf("m%d: %q: %s, want %q: %s", tc.m, cause, why, tc.cause, tc.why)

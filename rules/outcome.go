@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/phrase"
 )
 
 // Outcome is how a command that gates ends. Its value is the exit code.
@@ -155,7 +157,7 @@ func (e Evidence) Grounds() (grounds []Ground, accepted []string) {
 		}
 		told := text(e.Held[first])
 		if more > 0 {
-			told += fmt.Sprintf("; so in %s", plural(more, "more run"))
+			told += fmt.Sprintf("; so in %s", phrase.Count(more, "more run"))
 		}
 		h := e.Held[first]
 		goOn := cmp.Or(h.Continue, "gemmaudit sweep --resume --out "+h.Name)
@@ -163,16 +165,18 @@ func (e Evidence) Grounds() (grounds []Ground, accepted []string) {
 	}
 	each(func(h Held) bool { return h.Failed > 0 }, e.Accept.Failed, AcceptFailed, Broken,
 		"`gemmaudit report RUN -o csv` has the reason of each; ", func(h Held) string {
-			return fmt.Sprintf("%s: %d of %s failed and %s not judged: %s", h.Name, h.Failed, plural(h.Asked, "case"), isAre(h.Failed),
+			return fmt.Sprintf("%s: %d of %s failed and %s not judged: %s", h.Name, h.Failed, phrase.Count(h.Asked, "case"),
+				isAre(h.Failed),
 				h.FirstFailed)
 		})
 	each(func(h Held) bool { return h.Partly > 0 }, e.Accept.Failed, AcceptFailed, Broken, "", func(h Held) string {
-		return fmt.Sprintf("%s: %d of %s failed after some rounds and %s judged from those: %s", h.Name, h.Partly, plural(h.Asked, "case"),
+		return fmt.Sprintf("%s: %d of %s failed after some rounds and %s judged from those: %s", h.Name, h.Partly,
+			phrase.Count(h.Asked, "case"),
 			isAre(h.Partly), h.FirstPartly)
 	})
 	each(func(h Held) bool { return h.Missing > 0 }, e.Accept.Missing, AcceptMissing, Inconclusive,
 		"`CONTINUE` measures them, merge adds a missing shard; ", func(h Held) string {
-			return fmt.Sprintf("%s: %d of %s %s missing, such as %s", h.Name, h.Missing, plural(h.Asked, "case"), isAre(h.Missing),
+			return fmt.Sprintf("%s: %d of %s %s missing, such as %s", h.Name, h.Missing, phrase.Count(h.Asked, "case"), isAre(h.Missing),
 				h.FirstMissing)
 		})
 	each(func(h Held) bool { return len(h.Mixed) > 0 }, e.Accept.Mixed, AcceptMixed, Inconclusive, "measure on one machine; ",
@@ -180,15 +184,16 @@ func (e Evidence) Grounds() (grounds []Ground, accepted []string) {
 			return fmt.Sprintf("%s: samples of %d machines are mixed, %v", h.Name, len(h.Mixed[0].Parts), h.Mixed[0])
 		})
 	if n := len(e.Unjudged); n > 0 {
-		add(e.Accept.Missing, AcceptMissing, Inconclusive, "", "%s could not be judged: %s", plural(n, e.Of), e.Unjudged[0])
+		add(e.Accept.Missing, AcceptMissing, Inconclusive, "", "%s could not be judged: %s", phrase.Count(n, e.Of), e.Unjudged[0])
 	}
 	if l := e.Lost; l.Failed > 0 {
-		add(e.Accept.Failed, AcceptFailed, Broken, "", "%d of %s that %s measured failed in %s: %s", l.Failed, plural(l.Cases, "case"), l.A,
+		add(e.Accept.Failed, AcceptFailed, Broken, "", "%d of %s that %s measured failed in %s: %s", l.Failed, phrase.Count(l.Cases,
+			"case"), l.A,
 			l.B, l.FirstFailed)
 	}
 	if l := e.Lost; l.Missing > 0 {
 		add(e.Accept.Missing, AcceptMissing, Inconclusive, "", "%d of %s that %s measured %s not in %s, such as %s",
-			l.Missing, plural(l.Cases, "case"), l.A, isAre(l.Missing), l.B, l.FirstMissing)
+			l.Missing, phrase.Count(l.Cases, "case"), l.A, isAre(l.Missing), l.B, l.FirstMissing)
 	}
 	if !e.Ungated && len(grounds) == 0 {
 		grounds = append(grounds, e.told()...)
@@ -202,7 +207,7 @@ func (e Evidence) told() []Ground {
 		return []Ground{{Outcome: Inconclusive, Text: fmt.Sprintf(format, args...), Hint: hint}}
 	}
 	if e.Cases > 0 && float64(e.Undecided) > e.MostUndecided*float64(e.Cases) {
-		text := fmt.Sprintf("%d of %s are undecided", e.Undecided, plural(e.Cases, "case"))
+		text := fmt.Sprintf("%d of %s are undecided", e.Undecided, phrase.Count(e.Cases, "case"))
 		if e.MostUndecided > 0 {
 			text += fmt.Sprintf(", more than %g %%", 100*e.MostUndecided)
 		}
@@ -229,7 +234,7 @@ func (e Evidence) told() []Ground {
 		return open("measure each case several times, as `gemmaudit sweep` does; suspected findings are listed",
 			"%s: %s had enough samples to judge no row", e.Name, strings.Join(few, ", "))
 	case compared == 0:
-		return open(give, "%s: no rule can compare any of %s", e.Name, plural(e.Cases, "case"))
+		return open(give, "%s: no rule can compare any of %s", e.Name, phrase.Count(e.Cases, "case"))
 	case len(idle) > 0:
 		return open(give, "%s: %s compares no row with another", e.Name, strings.Join(idle, ", "))
 	}
@@ -241,4 +246,27 @@ func isAre(n int) string {
 		return "is"
 	}
 	return "are"
+}
+
+func (a *Audit) countInferred(c *infer.Curve) {
+	if c.Families == nil {
+		return
+	}
+	if a.Inference == nil {
+		a.Inference = &infer.Inference{}
+	}
+	count := c.Families.Count
+	a.Inference.Add(count)
+	a.Cases += count.Asked - len(c.Series.Rows)
+	subject := c.Series.Key.String()
+	if !count.Kept() {
+		a.warn(subject, "only %d of %d check rows are within their inferred interval, fewer than %.0f %%: inferred rows are unreliable",
+			count.Inside, count.Checked, 100*infer.InsideShare)
+	}
+	if count.Failed > 0 {
+		a.warn(subject, "%s: interpolation disabled, check rows differ from the fit", phrase.Count(count.Failed, "kernel"))
+	}
+	if count.Open > 0 {
+		a.warn(subject, "%s neither measured nor inferred", phrase.Count(count.Open, "row"))
+	}
 }

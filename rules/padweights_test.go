@@ -8,6 +8,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // A slow N is executed with weights padded to the next fast one, and the remedy states the memory that it
@@ -41,7 +42,7 @@ func TestPaddedWeightsAreExecuted(t *testing.T) {
 func TestPaddedKCountsTheActivations(t *testing.T) {
 	for slower, want := range map[float64]table.PadKind{2.0: table.Copied, 1.2: table.InPlace} {
 		rng := rand.New(rand.NewPCG(5, 6))
-		d := Data{Name: "k", Meta: results.Meta{Source: "a table"}}
+		d := infer.Data{Name: "k", Meta: results.Meta{Source: "a table"}}
 		for i := range 12 {
 			k := 4000 + 8*i
 			us := float64(k) / 40

@@ -66,7 +66,7 @@ func retested(panels []panel, noted [][][]RowProof) map[Rule][]SeriesProof {
 				}
 			}
 			if len(changed) > 0 {
-				out[pn.rule] = append(out[pn.rule], SeriesProof{rows[0].curve.series.Key, changed})
+				out[pn.rule] = append(out[pn.rule], SeriesProof{rows[0].curve.Series.Key, changed})
 			}
 		}
 	}
@@ -74,7 +74,7 @@ func retested(panels []panel, noted [][][]RowProof) map[Rule][]SeriesProof {
 }
 
 // NewProof extracts the proof to keep from an audit that used the device, by cfg and without waivers. samples
-// is the number of samples of the sweep (see [Data.Samples]).
+// is the number of samples of the sweep (see [infer.Data.Samples]).
 func NewProof(a *Audit, cfg Config, samples int) *Proof {
 	p := &Proof{Rules: []RuleProof{}}
 	for _, rule := range cfg.On() {

@@ -11,11 +11,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // proven is a run with slow rows, some only decided by measuring again, with its audit on the device and the
 // proof.
-func proven(t *testing.T, cfg Config) (Data, *Audit, *Proof) {
+func proven(t *testing.T, cfg Config) (infer.Data, *Audit, *Proof) {
 	t.Helper()
 	w := byM(func(m int) float64 {
 		base := 10 + float64(m)
@@ -43,7 +45,7 @@ func proven(t *testing.T, cfg Config) (Data, *Audit, *Proof) {
 	return data, a, kept
 }
 
-func swept(t *testing.T, data Data, cfg Config, p *Proof) (*Audit, []Undone) {
+func swept(t *testing.T, data infer.Data, cfg Config, p *Proof) (*Audit, []Undone) {
 	t.Helper()
 	a, err := RunAudit(context.Background(), data, cfg, nil)
 	if err != nil {

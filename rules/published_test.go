@@ -13,9 +13,10 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/published"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
-func publishedSweep(t testing.TB, name string, key results.SeriesKey, peak float64) Data {
+func publishedSweep(t testing.TB, name string, key results.SeriesKey, peak float64) infer.Data {
 	t.Helper()
 	rows, err := csv.NewReader(bytes.NewReader(published.Read(t, name))).ReadAll()
 	if err != nil {
@@ -35,16 +36,16 @@ func publishedSweep(t testing.TB, name string, key results.SeriesKey, peak float
 			Samples: []results.Sample{{CaseID: c.ID, Phase: results.PhaseSweep, Seq: int64(i), US: us, Utils: utils}}})
 	}
 	slices.SortFunc(s.Rows, func(a, b results.Row) int { return a.Case.M - b.Case.M })
-	return Data{Name: name, Series: []results.Series{s}, Meta: results.Meta{Source: name}}
+	return infer.Data{Name: name, Series: []results.Series{s}, Meta: results.Meta{Source: name}}
 }
 
-func rtx4090(t testing.TB) Data {
+func rtx4090(t testing.TB) infer.Data {
 	return publishedSweep(t, published.RTX4090,
 		results.SeriesKey{Device: "NVIDIA GeForce RTX 4090", Kernel: "torch", Subject: kernels.Product(kernels.FP16, 14336, 4096),
 			Regime: results.Hot}, 166e12)
 }
 
-func a800(t testing.TB) Data {
+func a800(t testing.TB) infer.Data {
 	return publishedSweep(t, published.A800,
 		results.SeriesKey{Device: "NVIDIA A800 80GB PCIe", Kernel: "torch", Subject: kernels.Product(kernels.BF16, 4096, 4096),
 			Regime: results.Hot}, 312e12)
@@ -59,7 +60,7 @@ func articleConfig(threshold float64) Config {
 func TestPublishedCounts(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
-		data      func(testing.TB) Data
+		data      func(testing.TB) infer.Data
 		cases     int
 		at90      int
 		at85      int
@@ -169,7 +170,7 @@ func TestCausesWithoutLabels(t *testing.T) {
 func TestPublishedCauses(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
-		data  func(testing.TB) Data
+		data  func(testing.TB) infer.Data
 		cause Cause
 		share float64
 		least int

@@ -3,6 +3,7 @@ package rules
 import (
 	"math"
 
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -27,14 +28,14 @@ type reference struct {
 
 // references returns, for every point, the best rate among points with strictly
 // smaller M that may serve.
-func references(points []point, least int) []reference {
+func references(points []infer.Point, least int) []reference {
 	out := make([]reference, len(points))
 	top := stats.NewBest()
 	now := reference{point: -1}
 	var usable []int
 	for i, p := range points {
 		out[i] = now
-		if !p.serves(least) || !p.folded {
+		if !p.Serves(least) || !p.Folded {
 			continue
 		}
 		usable = append(usable, i)
@@ -48,15 +49,15 @@ func references(points []point, least int) []reference {
 			var without, of [stats.Folds]float64
 			for _, j := range window {
 				q := points[j]
-				rate += q.rate()
-				variance += q.us.SE * q.us.SE
-				df, open = df+q.us.DF, open+q.us.Open
-				if q.alone {
+				rate += q.Rate()
+				variance += q.US.SE * q.US.SE
+				df, open = df+q.US.DF, open+q.US.Open
+				if q.Alone {
 					price = alonePrice
 				}
 				for k := range stats.Folds {
-					without[k] += q.flops - q.without[k]
-					of[k] += q.flops - q.of[k]
+					without[k] += q.Flops - q.Without[k]
+					of[k] += q.Flops - q.Of[k]
 				}
 			}
 			n := float64(size)
@@ -67,7 +68,7 @@ func references(points []point, least int) []reference {
 			if top.Add(i, rate/n-price*se-open/n, without, of) {
 				now.rate, now.window, now.point = stats.Estimate{SE: se, DF: df, Open: open / n}, window, window[0]
 				for _, j := range window {
-					if points[j].rate() > points[now.point].rate() {
+					if points[j].Rate() > points[now.point].Rate() {
 						now.point = j
 					}
 				}

@@ -9,6 +9,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // plan is one way to compute the rows of a stretch: the same for all of them except the part of a split that
@@ -19,12 +20,12 @@ type plan struct {
 	fixed []int
 	padTo int
 	pad   table.PadKind
-	other *curve // the series of the kernel to switch to
+	other *infer.Curve // the series of the kernel to switch to
 	// label is an algorithm's name. The number of the library's choice that runs it can differ between Ms.
 	// Empty if only the number is known.
 	label string
 	// choices are the series of the library's choices, the first included.
-	choices []*curve
+	choices []*infer.Curve
 	// library and algorithm are set once the library has reported the attributes.
 	library   string
 	algorithm kernels.Algorithm
@@ -49,9 +50,9 @@ func (p plan) remedy(m int) (r Remedy, ok bool) {
 		}
 		r.PadTo, r.Pad = p.padTo, p.pad
 	case RemedyOther:
-		r.Kernel = p.other.series.Key.Kernel
+		r.Kernel = p.other.Series.Key.Kernel
 	case RemedyAlgorithm:
-		if r.Kernel = p.other.series.Key.Kernel; p.algorithm != (kernels.Algorithm{}) {
+		if r.Kernel = p.other.Series.Key.Kernel; p.algorithm != (kernels.Algorithm{}) {
 			r.Kernel, r.Algorithm = p.library, p.algorithm
 		}
 	}
@@ -60,18 +61,18 @@ func (p plan) remedy(m int) (r Remedy, ok bool) {
 
 // predict is the time of a row under the plan, in microseconds at the common clock:
 // mid from the estimates, high from upper bounds.
-func (p plan) predict(f *evidence, c *curve, m int) (mid, high float64) {
+func (p plan) predict(f *evidence, c *infer.Curve, m int) (mid, high float64) {
 	r, ok := p.remedy(m)
 	if !ok {
 		return math.Inf(1), math.Inf(1)
 	}
-	add := func(from *curve, m int) {
-		i, ok := from.at(m)
+	add := func(from *infer.Curve, m int) {
+		i, ok := from.At(m)
 		if !ok {
 			mid, high = math.Inf(1), math.Inf(1)
 			return
 		}
-		mid, high = mid+math.Exp(from.points[i].us.Y), high+math.Exp(f.upper[from][i])
+		mid, high = mid+math.Exp(from.Points[i].US.Y), high+math.Exp(f.upper[from][i])
 	}
 	switch p.kind {
 	case RemedySplit:
@@ -81,7 +82,7 @@ func (p plan) predict(f *evidence, c *curve, m int) (mid, high float64) {
 	case RemedyPad, RemedyPadN, RemedyPadK:
 		add(c, r.PadTo)
 		if p.pad == table.Copied {
-			us := copyUS(c.series, m)
+			us := copyUS(c.Series, m)
 			mid, high = mid+us, high+us
 		}
 	case RemedyOther:
@@ -99,7 +100,7 @@ func (p plan) predict(f *evidence, c *curve, m int) (mid, high float64) {
 // stretchPlan is rows of one series that one plan would serve, with the plans that compete on all of these
 // rows.
 type stretchPlan struct {
-	curve  *curve
+	curve  *infer.Curve
 	points []int // ascending
 	anchor int   // the row with the largest predicted gain
 	plans  []plan
@@ -108,7 +109,7 @@ type stretchPlan struct {
 
 type remedySearch struct {
 	f      *evidence
-	c      *curve
+	c      *infer.Curve
 	search *partition
 	above  []int
 	ratio  float64
@@ -117,10 +118,10 @@ type remedySearch struct {
 	o      SplitOptions
 }
 
-func newRemedySearch(f *evidence, c *curve, o SplitOptions) *remedySearch {
-	cost, ms := make([]float64, len(c.points)), make([]int, len(c.points))
+func newRemedySearch(f *evidence, c *infer.Curve, o SplitOptions) *remedySearch {
+	cost, ms := make([]float64, len(c.Points)), make([]int, len(c.Points))
 	for i, u := range f.upper[c] {
-		cost[i], ms[i] = math.Exp(u), c.points[i].m
+		cost[i], ms[i] = math.Exp(u), c.Points[i].M
 	}
 	return &remedySearch{f: f, c: c, search: newPartition(ms, cost, o.MaxParts), above: cheapestAbove(f.upper[c]), ratio: o.Ratio,
 		parts: o.MaxParts, all: o.Candidates == CandidatesAll, o: o}
@@ -138,42 +139,42 @@ func (pl *remedySearch) plansFor(i int) []plan {
 		out = append(out, plan{kind: RemedySplit, fixed: parts[:len(parts)-1]})
 		return parts
 	}
-	divisible := pl.c.series.Key.Divisible() && pl.o.seeks(RemedySplit)
+	divisible := pl.c.Series.Key.Divisible() && pl.o.seeks(RemedySplit)
 	if divisible {
 		split(2)
 	}
 	if divisible && pl.parts > 2 {
 		split(pl.parts)
 	}
-	kind := PadsAlong(pl.c.series.Key.Subject)
-	if b := pl.above[i]; kind != "" && pl.o.seeks(kind) && pl.c.series.Key.Paddable() && b >= 0 && !math.IsInf(pl.f.upper[pl.c][b], 1) {
+	kind := PadsAlong(pl.c.Series.Key.Subject)
+	if b := pl.above[i]; kind != "" && pl.o.seeks(kind) && pl.c.Series.Key.Paddable() && b >= 0 && !math.IsInf(pl.f.upper[pl.c][b], 1) {
 		// Among equally fast plans the first wins: a copied pad, which every engine can run. Padding along N
 		// leaves the activations as they are.
 		if kind == RemedyPadK || kind == RemedyPad && pl.o.Pads != PadsInPlace {
-			out = append(out, plan{kind: kind, padTo: pl.c.points[b].m, pad: table.Copied})
+			out = append(out, plan{kind: kind, padTo: pl.c.Points[b].M, pad: table.Copied})
 		}
 		if kind != RemedyPad || pl.o.Pads != PadsCopied {
-			out = append(out, plan{kind: kind, padTo: pl.c.points[b].m, pad: table.InPlace})
+			out = append(out, plan{kind: kind, padTo: pl.c.Points[b].M, pad: table.InPlace})
 		}
 	}
-	if other, at := pl.f.bestElsewhere(pl.c, pl.c.points[i].m, pl.takes); other != nil {
+	if other, at := pl.f.bestElsewhere(pl.c, pl.c.Points[i].M, pl.takes); other != nil {
 		out = append(out, otherPlan(other, at, pl.f.elsewhere(pl.c)))
 	}
 	return out
 }
 
-func (pl *remedySearch) takes(other *curve) bool {
-	key := other.series.Key
+func (pl *remedySearch) takes(other *infer.Curve) bool {
+	key := other.Series.Key
 	return pl.o.seeks(otherKind(other)) && pl.o.engine(key.Device, key.Kernel)
 }
 
 // saving is the predicted share of a row's time that a plan saves, 0 if it is less than required.
 func (pl *remedySearch) saving(p plan, i int) float64 {
-	pt := pl.c.points[i]
-	mid, high := p.predict(pl.f, pl.c, pt.m)
-	direct := math.Exp(pt.us.Y)
+	pt := pl.c.Points[i]
+	mid, high := p.predict(pl.f, pl.c, pt.M)
+	direct := math.Exp(pt.US.Y)
 	// Uses bounds: some of thousands of estimates predict a gain by chance.
-	if !pl.all && high >= pl.ratio*math.Exp(pt.us.Y-pl.f.half(pt.us)) || !(mid < pl.ratio*direct) {
+	if !pl.all && high >= pl.ratio*math.Exp(pt.US.Y-pl.f.half(pt.US)) || !(mid < pl.ratio*direct) {
 		return 0
 	}
 	return 1 - mid/direct
@@ -186,12 +187,12 @@ const nearShare = 0.7
 // stretches covers the rows that need a remedy, greedily: the row with the largest gain picks its plan, which
 // extends to both sides while it is near the best; then the next row.
 func (pl *remedySearch) stretches(among []bool) []*stretchPlan {
-	n := len(pl.c.points)
+	n := len(pl.c.Points)
 	best := make([]float64, n)
 	plans := make([][]plan, n)
 	var order []int
 	for i := range n {
-		if among != nil && !among[i] || !pl.c.points[i].judged(pl.f.cfg.MinSamples) {
+		if among != nil && !among[i] || !pl.c.Points[i].Judged(pl.f.cfg.MinSamples) {
 			continue
 		}
 		plans[i] = pl.plansFor(i)
@@ -274,7 +275,7 @@ func (pl *remedySearch) stretches(among []bool) []*stretchPlan {
 const rivalMargin = 0.005
 
 func (pl *remedySearch) rivals(a, b plan, i int) bool {
-	m := pl.c.points[i].m
+	m := pl.c.Points[i].M
 	mid, high := a.predict(pl.f, pl.c, m)
 	_, other := b.predict(pl.f, pl.c, m)
 	return 2*mid-high <= other*(1+rivalMargin)
@@ -289,10 +290,10 @@ func samePlan(a, b plan) bool {
 		slices.Equal(a.fixed, b.fixed)
 }
 
-func findRemedies(ctx context.Context, r *SplitsResult, data Data, cfg Config, o SplitOptions, m Measurer) error {
+func findRemedies(ctx context.Context, r *SplitsResult, data infer.Data, cfg Config, o SplitOptions, m Measurer) error {
 	cfg.Threshold = o.Threshold
-	p := prepare(data, cfg.Basis())
-	r.Invalid = p.invalid(p.resolve(cfg.Basis()), cfg.Basis())
+	p := infer.Prepare(data, cfg.Basis())
+	r.Invalid = p.Invalid(p.Resolve(cfg.Basis()), cfg.Basis())
 	f := newEvidence(p, cfg)
 	var flags panel
 	if o.Among == AmongFlagged {
@@ -300,31 +301,31 @@ func findRemedies(ctx context.Context, r *SplitsResult, data Data, cfg Config, o
 	}
 	var found []*stretchPlan
 	r.Scope = &Scope{Among: o.Among, Kinds: slices.DeleteFunc(slices.Clone(o.Kinds), func(k RemedyKind) bool {
-		return k.PadsWeights() && !slices.ContainsFunc(p.curves, func(c *curve) bool { return PadsAlong(c.series.Key.Subject) == k })
+		return k.PadsWeights() && !slices.ContainsFunc(p.Curves, func(c *infer.Curve) bool { return PadsAlong(c.Series.Key.Subject) == k })
 	})}
-	for at, c := range p.curves {
+	for at, c := range p.Curves {
 		if ctx.Err() != nil {
 			break // the caller learns from ctx that the result is incomplete
 		}
-		if c.unjudged || !o.has(c.series.Key.Kernel) {
+		if c.Unjudged || !o.has(c.Series.Key.Kernel) {
 			continue
 		}
 		r.Scope.Few += r.warnFew(c, cfg.MinSamples)
 		var among []bool
 		if o.Among == AmongFlagged {
-			among = make([]bool, len(c.points))
+			among = make([]bool, len(c.Points))
 			for i := range flags.rows[at] {
 				among[i] = flags.rows[at][i].verdict == Anomalous
 			}
 		}
-		for i, pt := range c.points {
-			if (among == nil || among[i]) && pt.judged(cfg.MinSamples) {
+		for i, pt := range c.Points {
+			if (among == nil || among[i]) && pt.Judged(cfg.MinSamples) {
 				r.Scope.Rows++
 			}
 		}
 		pl := newRemedySearch(f, c, o)
 		if pl.search.cut {
-			r.warn(c.series.Key.String(), "the search for splits in more than two parts was cut short: better ones may exist")
+			r.warn(c.Series.Key.String(), "the search for splits in more than two parts was cut short: better ones may exist")
 		}
 		found = append(found, pl.stretches(among)...)
 	}
@@ -335,7 +336,7 @@ func findRemedies(ctx context.Context, r *SplitsResult, data Data, cfg Config, o
 	if m == nil {
 		for _, s := range found {
 			for _, i := range s.points {
-				r.Splits = append(r.Splits, SplitRow{s.curve.series.Key, s.predicted(f, s.plans[0], i)})
+				r.Splits = append(r.Splits, SplitRow{s.curve.Series.Key, s.predicted(f, s.plans[0], i)})
 			}
 		}
 	} else {
@@ -356,20 +357,20 @@ func findRemedies(ctx context.Context, r *SplitsResult, data Data, cfg Config, o
 	return err
 }
 
-func (r *SplitsResult) warnFew(c *curve, least int) (few int) {
-	scatter := c.scatterOf(least)
+func (r *SplitsResult) warnFew(c *infer.Curve, least int) (few int) {
+	scatter := c.ScatterOf(least)
 	if scatter == nil {
 		return 0
 	}
-	r.warn(c.series.Key.String(), "not searched: %s", scatter.text(least))
+	r.warn(c.Series.Key.String(), "not searched: %s", scatter.Text(least))
 	return scatter.Rows
 }
 
 func (s *stretchPlan) predicted(f *evidence, p plan, i int) Remedy {
-	pt := s.curve.points[i]
-	r, _ := p.remedy(pt.m)
-	r.PredictedUS, _ = p.predict(f, s.curve, pt.m)
-	r.DirectUS, r.ExtraBytes = math.Exp(pt.us.Y), r.PaddingBytes(s.curve.series.Key.Subject)
+	pt := s.curve.Points[i]
+	r, _ := p.remedy(pt.M)
+	r.PredictedUS, _ = p.predict(f, s.curve, pt.M)
+	r.DirectUS, r.ExtraBytes = math.Exp(pt.US.Y), r.PaddingBytes(s.curve.Series.Key.Subject)
 	return r
 }
 

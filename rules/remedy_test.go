@@ -11,6 +11,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // Time is linear in M, so no split gains, but the cheapest of hundreds of pairs seems to. False positives
@@ -265,11 +266,12 @@ func TestKWay(t *testing.T) {
 
 func TestSplitOptions(t *testing.T) {
 	for _, o := range []SplitOptions{{Method: "guess"}, {Threshold: 2}, {Ratio: -1}, {Among: "some"}, {MaxParts: 1}} {
-		if _, err := FindSplits(context.Background(), Data{}, Default(), o, nil); err == nil || !strings.Contains(err.Error(), "expected") {
+		if _, err := FindSplits(context.Background(), infer.Data{}, Default(), o, nil); err == nil || !strings.Contains(err.Error(),
+			"expected") {
 			t.Errorf("%+v: error %v", o, err)
 		}
 	}
-	r, err := FindSplits(context.Background(), Data{}, Default(), SplitOptions{}, nil)
+	r, err := FindSplits(context.Background(), infer.Data{}, Default(), SplitOptions{}, nil)
 	if err != nil || r.Splits == nil {
 		t.Errorf("an empty run: %v, %+v", err, r)
 	}

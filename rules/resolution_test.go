@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/phrase"
 )
 
 // More noise gives a coarser resolution. Larger losses are judged, and no row that loses less than half of it
@@ -102,7 +104,7 @@ func TestInvalidRunClearsNothing(t *testing.T) {
 func TestResolutionInWords(t *testing.T) {
 	for share, want := range map[float64]string{0.1192: "12 %", 0.0021: "0.21 %", 0.04016: "4.1 %", 0.12: "12 %", 1.5: "150 %",
 		0: "0.0000 %"} {
-		if got := roughly(share); got != want && share > 0 {
+		if got := phrase.Roughly(share); got != want && share > 0 {
 			t.Errorf("%g is %q, expected %q", share, got, want)
 		}
 	}
@@ -111,7 +113,13 @@ func TestResolutionInWords(t *testing.T) {
 // A few seconds of blocks predict the resolution of rows with the same noise, with and without delays.
 func TestSteadiness(t *testing.T) {
 	for name, draw := range map[string]func(*rand.Rand) float64{
-		"delays": delayed, "normal": func(rng *rand.Rand) float64 { return 0.03 * rng.NormFloat64() },
+		"delays": func(rng *rand.Rand) float64 {
+			y := 0.01 * rng.NormFloat64()
+			if rng.Float64() < 0.4 {
+				y += 0.15 * rng.ExpFloat64()
+			}
+			return y
+		}, "normal": func(rng *rand.Rand) float64 { return 0.03 * rng.NormFloat64() },
 	} {
 		rng := rand.New(rand.NewPCG(2, 9))
 		samples := make([][]results.Sample, 3)
@@ -121,17 +129,17 @@ func TestSteadiness(t *testing.T) {
 			}
 		}
 		kind := noise{name, draw}
-		got := TellSteadiness(samples, 20, Default().Basis())
+		got := infer.TellSteadiness(samples, 20, Default().Basis())
 		w := byM(func(m int) float64 { return float64(m) }, kind, rng)
 		a, err := RunAudit(context.Background(), w.sweep(grid(4, 1024, 4), 20), Default().Only(Monotonic), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Resolution < 0.6*a.Resolution || got.Resolution > 1.7*a.Resolution || got.Scatter.low() != (name == "delays") {
+		if got.Resolution < 0.6*a.Resolution || got.Resolution > 1.7*a.Resolution || got.Scatter.Low() != (name == "delays") {
 			t.Errorf("%s: %+v, a run has %g", name, got, a.Resolution)
 		}
 	}
-	if s := TellSteadiness(make([][]results.Sample, 2), 20, Default().Basis()); s.Resolution != 0 {
+	if s := infer.TellSteadiness(make([][]results.Sample, 2), 20, Default().Basis()); s.Resolution != 0 {
 		t.Errorf("no samples have the resolution %g", s.Resolution)
 	}
 }

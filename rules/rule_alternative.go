@@ -2,6 +2,8 @@ package rules
 
 import (
 	"math"
+
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // Alternative is the rule that no other kernel of the device is faster.
@@ -34,7 +36,7 @@ var alternativeRule = rule{
 	cause:   (*witness).alternative,
 }
 
-func (s *suspicion) alternative(c *curve) []judgement {
+func (s *suspicion) alternative(c *infer.Curve) []judgement {
 	if others := s.competitors(c); len(others) > 0 {
 		return s.fastest(c, others, math.Log1p(s.cfg.Rules.Alternative.Margin))
 	}

@@ -3,6 +3,7 @@ package rules
 import (
 	"math"
 
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -26,24 +27,24 @@ var monotonicRule = rule{
 	bound:   func(c Config, _ Finding) float64 { return 1 - c.Threshold },
 }
 
-func (s *suspicion) monotonic(c *curve) []judgement {
+func (s *suspicion) monotonic(c *infer.Curve) []judgement {
 	rows, best, of := s.blank(c), -1, 0
-	for i := range c.points {
+	for i := range c.Points {
 		e, _, ok := s.known(c, i)
 		if !ok {
 			continue
 		}
-		p := &c.points[i]
+		p := &c.Points[i]
 		if best >= 0 {
-			b := &c.points[best]
+			b := &c.Points[best]
 			than, own, _ := s.known(c, best)
 			rows[i].base = []int{best}
-			s.hold(&rows[i], rival{enough: stats.Estimate{Y: p.flops - b.flops + than.Y, SE: than.SE, DF: than.DF, Open: than.Open},
-				own: own, of: of, against: c.caseOf(best), ideal: p.flops - b.flops},
+			s.hold(&rows[i], rival{enough: stats.Estimate{Y: p.Flops - b.Flops + than.Y, SE: than.SE, DF: than.DF, Open: than.Open},
+				own: own, of: of, against: c.CaseOf(best), ideal: p.Flops - b.Flops},
 				-math.Log(s.cfg.Threshold))
 		}
 		of++
-		if best < 0 || p.flops-e.Y > c.points[best].rate() {
+		if best < 0 || p.Flops-e.Y > c.Points[best].Rate() {
 			best = i
 		}
 	}

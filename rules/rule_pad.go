@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // Pad is the rule that no larger M takes less time.
@@ -26,9 +27,9 @@ var padRule = rule{
 	bound:   func(c Config, _ Finding) float64 { return marginLoss(c.Rules.Pad.Margin) },
 }
 
-func (s *suspicion) pad(c *curve) []judgement {
+func (s *suspicion) pad(c *infer.Curve) []judgement {
 	rows, best, of := s.blank(c), -1, 0
-	for i := len(c.points) - 1; i >= 0; i-- {
+	for i := len(c.Points) - 1; i >= 0; i-- {
 		e, _, ok := s.known(c, i)
 		if !ok {
 			continue
@@ -36,11 +37,11 @@ func (s *suspicion) pad(c *curve) []judgement {
 		if best >= 0 {
 			than, own, _ := s.known(c, best)
 			against := rows[i].direct()
-			against.PadTo, against.Label = c.points[best].m, ""
+			against.PadTo, against.Label = c.Points[best].M, ""
 			s.hold(&rows[i], rival{enough: than, own: own, of: of, against: &against}, math.Log1p(s.cfg.Rules.Pad.Margin))
 		}
 		of++
-		if best < 0 || e.Y < c.points[best].us.Y {
+		if best < 0 || e.Y < c.Points[best].US.Y {
 			best = i
 		}
 	}

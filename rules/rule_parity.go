@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -110,26 +111,26 @@ func parityBound(cfg Config, f Finding) float64 {
 
 // parity is [evidence.parity] for rows with few samples. A row in several pairs keeps the judgement with the
 // smallest p-value.
-func (s *suspicion) parity(c *curve) []judgement {
-	if c.series.Key.Weights != (kernels.WeightFormat{}) {
-		if plain := s.onPlainWeights(c); len(plain) > 0 && !s.dequantises(c.series.Key.Kernel) {
+func (s *suspicion) parity(c *infer.Curve) []judgement {
+	if c.Series.Key.Weights != (kernels.WeightFormat{}) {
+		if plain := s.onPlainWeights(c); len(plain) > 0 && !s.dequantises(c.Series.Key.Kernel) {
 			return s.fastest(c, plain, math.Log(s.cfg.Rules.Parity.Quantised))
 		}
 		return nil
 	}
 	rows, partners := s.blank(c), 0.0
 	for _, pair := range s.cfg.Rules.Parity.Pairs {
-		if pair.DType != c.series.Key.DType {
+		if pair.DType != c.Series.Key.DType {
 			continue
 		}
 		partners++
-		key := c.series.Key
+		key := c.Series.Key
 		key.DType = pair.Than
 		other := s.keyed[key]
 		if other == nil {
 			continue
 		}
-		for i, j := range s.fastest(c, []*curve{other}, math.Log(pair.Ratio)) {
+		for i, j := range s.fastest(c, []*infer.Curve{other}, math.Log(pair.Ratio)) {
 			if j.tested && (!rows[i].tested || j.p < rows[i].p) {
 				rows[i] = j
 			}

@@ -1,6 +1,9 @@
 package rules
 
-import "github.com/gemmaudit/gemmaudit/rules/stats"
+import (
+	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
+)
 
 // Roofline is the rule that a row is near the roofline, and not above it.
 const Roofline Rule = "roofline"
@@ -32,10 +35,10 @@ var rooflineRule = rule{
 	bound:   func(c Config, _ Finding) float64 { return 1 - c.Rules.Roofline.Fraction },
 }
 
-func (s *suspicion) roofline(c *curve) []judgement {
+func (s *suspicion) roofline(c *infer.Curve) []judgement {
 	rows := s.evidence.ceilings(c, func(i int) (stats.Estimate, bool) {
 		e, own, ok := s.known(c, i)
-		e.Y = c.points[i].seen.Y
+		e.Y = c.Points[i].Seen.Y
 		return e, ok && !own
 	})
 	for i := range rows {

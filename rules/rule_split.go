@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -27,17 +28,17 @@ var splitRule = rule{
 	bound:   func(c Config, _ Finding) float64 { return marginLoss(c.Rules.Split.Margin) },
 }
 
-func (s *suspicion) split(c *curve) []judgement {
+func (s *suspicion) split(c *infer.Curve) []judgement {
 	rows := s.blank(c)
-	ms, costs := make([]int, len(c.points)), make([]float64, len(c.points))
-	for i, p := range c.points {
-		ms[i], costs[i] = p.m, math.Inf(1)
+	ms, costs := make([]int, len(c.Points)), make([]float64, len(c.Points))
+	for i, p := range c.Points {
+		ms[i], costs[i] = p.M, math.Inf(1)
 		if e, _, ok := s.known(c, i); ok {
 			costs[i] = math.Exp(e.Y)
 		}
 	}
 	search := newPartition(ms, costs, 2)
-	for i := range c.points {
+	for i := range c.Points {
 		parts, _ := search.parts(i, 2)
 		if parts == nil {
 			continue
@@ -48,7 +49,7 @@ func (s *suspicion) split(c *curve) []judgement {
 			share[m]++
 		}
 		for m, n := range share {
-			if k, ok := c.at(m); ok {
+			if k, ok := c.At(m); ok {
 				e, its, _ := s.known(c, k)
 				us := n * math.Exp(e.Y)
 				total, variance, df, own = total+us, variance+us*us*e.SE*e.SE, math.Min(df, e.DF), own && its

@@ -9,13 +9,14 @@ import (
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // SeriesIdentity describes a series independently of the machine: the model of its device instead of the
 // device's id, then kernel, operation, types, shape, layout, regime and threads. Several devices of one model
 // in a run keep their ids.
 func SeriesIdentity(meta results.Meta, key results.SeriesKey) string {
-	device, same := Data{Meta: meta}.Spec(key.Device).Name, 0
+	device, same := infer.Data{Meta: meta}.Spec(key.Device).Name, 0
 	for _, s := range meta.Fingerprint.Devices {
 		if s.Name == device {
 			same++

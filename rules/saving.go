@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"sort"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // Saving is the total saving of the stretches of one kernel on one device.
@@ -37,20 +37,20 @@ type weighing struct {
 	uncovered map[results.SeriesKey]float64 // share of the traffic that is left out
 }
 
-func newWeighing(data Data) *weighing {
+func newWeighing(data infer.Data) *weighing {
 	w := &weighing{known: len(data.Traffic)+len(data.Recorded) > 0, rows: map[results.SeriesKey]map[int]float64{},
 		uncovered: map[results.SeriesKey]float64{}}
 	if !w.known {
 		return w
 	}
 	for _, s := range data.Series {
-		traffic := data.trafficOf(s.Key.Subject)
+		traffic := data.TrafficOf(s.Key.Subject)
 		if len(traffic) == 0 {
 			continue
 		}
 		var ms []int
 		for _, r := range s.Rows {
-			if _, ok := rowMedian(r); ok {
+			if _, ok := infer.RowMedian(r); ok {
 				ms = append(ms, r.Case.M)
 			}
 		}
@@ -58,7 +58,7 @@ func newWeighing(data Data) *weighing {
 		if len(ms) > 0 {
 			var known results.Traffic
 			known, w.uncovered[s.Key] = clip(traffic, ms[0], ms[len(ms)-1])
-			w.rows[s.Key] = rowWeights(ms, known)
+			w.rows[s.Key] = infer.RowWeights(ms, known)
 		}
 	}
 	return w
@@ -101,67 +101,7 @@ func (w *weighing) of(key results.SeriesKey, m int) float64 {
 	if rows, ok := w.rows[key]; ok {
 		return rows[m]
 	}
-	return evenWeight
-}
-
-func (c *curve) weigh(data Data) {
-	if !c.series.Key.OverM() {
-		for i := range c.points {
-			of, m := c.series.Key.At(c.points[i].m)
-			if traffic := data.trafficOf(of); len(traffic) > 0 {
-				if c.weights == nil {
-					c.weights = make(map[int]float64, len(c.points))
-				}
-				c.weights[c.points[i].m] = rowWeights([]int{m}, traffic)[m]
-			}
-		}
-		return
-	}
-	traffic := data.trafficOf(c.series.Key.Subject)
-	if len(traffic) == 0 {
-		return
-	}
-	ms := make([]int, len(c.points))
-	for i := range c.points {
-		ms[i] = c.points[i].m
-	}
-	c.weights = rowWeights(ms, traffic)
-}
-
-func (c *curve) weight(m int) float64 {
-	if c.weights == nil {
-		return evenWeight
-	}
-	return c.weights[m]
-}
-
-// rowWeights assigns each M of the traffic to the nearest of ms, which ascends; of two equally near, to the
-// smaller. Traffic outside the range goes to the first or the last.
-func rowWeights(ms []int, traffic results.Traffic) map[int]float64 {
-	out := make(map[int]float64, len(ms))
-	if len(ms) == 0 {
-		return out
-	}
-	// The weight of a listed M applies up to the next one; the last is a single M.
-	for i, load := range traffic {
-		to := load.M
-		if i+1 < len(traffic) {
-			to = traffic[i+1].M - 1
-		}
-		for from := load.M; from <= to; {
-			at := sort.SearchInts(ms, from)
-			if at == len(ms) || at > 0 && from-ms[at-1] <= ms[at]-from {
-				at--
-			}
-			last := to // the last M nearest to ms[at]
-			if at+1 < len(ms) {
-				last = min(to, (ms[at]+ms[at+1])/2)
-			}
-			out[ms[at]] += load.Weight * float64(last-from+1)
-			from = last + 1
-		}
-	}
-	return out
+	return infer.EvenWeight
 }
 
 func (r *SplitsResult) savings(w *weighing, times map[rowOf]float64) []Saving {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // Judging must be n log n in the number of series. Processor time at n and 4n series hardly depends on other
@@ -24,28 +25,28 @@ func TestScaling(t *testing.T) {
 	const n, most = 1000, 7.0
 	small, large := manySeries(n), manySeries(4*n)
 	auto, cfg := Default(), Default()
-	cfg.Along = AlongM // of so many N the default would make a few curves along N
+	cfg.Along = infer.AlongM // of so many N the default would make a few curves along N
 	for _, tt := range []struct {
 		name string
-		run  func(Data) error
+		run  func(infer.Data) error
 	}{
-		{"audit", func(d Data) error {
+		{"audit", func(d infer.Data) error {
 			_, err := RunAudit(t.Context(), d, cfg, nil)
 			return err
 		}},
-		{"audit along another dimension", func(d Data) error {
+		{"audit along another dimension", func(d infer.Data) error {
 			_, err := RunAudit(t.Context(), d, auto, nil)
 			return err
 		}},
-		{"splits", func(d Data) error {
+		{"splits", func(d infer.Data) error {
 			_, err := FindSplits(t.Context(), d, cfg, SplitOptions{}, nil)
 			return err
 		}},
-		{"diff", func(d Data) error {
+		{"diff", func(d infer.Data) error {
 			_, err := Diff(d, d, cfg)
 			return err
 		}},
-		{"diff of runs that have nothing in common", func(d Data) error {
+		{"diff of runs that have nothing in common", func(d infer.Data) error {
 			other := d
 			other.Series = slices.Clone(d.Series)
 			for i := range other.Series {
@@ -54,11 +55,11 @@ func TestScaling(t *testing.T) {
 			_, err := Diff(d, other, cfg)
 			return err
 		}},
-		{"diff of kernels", func(d Data) error {
+		{"diff of kernels", func(d infer.Data) error {
 			_, err := DiffKernels(d, "even", "odd", cfg)
 			return err
 		}},
-		{"baseline", func(d Data) error {
+		{"baseline", func(d infer.Data) error {
 			a, err := RunAudit(t.Context(), d, cfg, nil)
 			if err != nil {
 				return err
@@ -72,7 +73,7 @@ func TestScaling(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			least := func(d Data) time.Duration {
+			least := func(d infer.Data) time.Duration {
 				best := time.Duration(1<<63 - 1)
 				for range 2 {
 					runtime.GC()
@@ -102,9 +103,9 @@ func computed(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano())
 }
 
-func manySeries(n int) Data {
+func manySeries(n int) infer.Data {
 	rng := rand.New(rand.NewPCG(7, 7))
-	d := Data{Name: "many"}
+	d := infer.Data{Name: "many"}
 	var id, seq int64
 	for s := range n {
 		key := syntheticKey

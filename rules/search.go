@@ -3,6 +3,8 @@ package rules
 import (
 	"math"
 	"slices"
+
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // denseLimit is the largest sum, in units of the grid's greatest common divisor, whose costs are kept in
@@ -41,7 +43,7 @@ func partitionWithin(ms []int, cost []float64, maxParts, limit int) *partition {
 	p := emptyPartition(ms, maxParts)
 	unit := 0
 	for _, m := range ms {
-		unit = gcd(unit, m)
+		unit = infer.GCD(unit, m)
 	}
 	switch {
 	case len(ms) == 0:
@@ -60,13 +62,6 @@ func emptyPartition(ms []int, maxParts int) *partition {
 		p.least[k] = slices.Repeat([]float64{math.Inf(1)}, len(ms))
 	}
 	return p
-}
-
-func gcd(a, b int) int {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }
 
 // parts returns the cheapest split of ms[i] in at most k parts, ascending, and its cost, or nil and +Inf.

@@ -2,11 +2,10 @@ package rules
 
 import (
 	"math"
-	"runtime"
 	"slices"
 	"sort"
-	"sync"
-	"sync/atomic"
+
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 // denseSearch is a dynamic program over all sums up to the largest M, in units of the greatest common divisor
@@ -109,7 +108,7 @@ type denseLevel struct {
 
 func (l denseLevel) targets(before, after []float64) {
 	first := l.first[l.k]
-	inBlocks(len(l.ms), func(from, to int) {
+	stats.InBlocks(len(l.ms), func(from, to int) {
 		near := int32(-1)
 		for i := from; i < to; i++ {
 			after[i], first[i] = l.cheapest(l.ms[i]/l.unit, before[i], near)
@@ -120,7 +119,7 @@ func (l denseLevel) targets(before, after []float64) {
 
 func (l denseLevel) sums(after []float64) {
 	chain := l.chain[l.k]
-	inBlocks(len(after), func(from, to int) {
+	stats.InBlocks(len(after), func(from, to int) {
 		near := int32(-1)
 		for s := from; s < to; s++ {
 			after[s], chain[s] = l.cheapest(s, l.rest[s], near)
@@ -179,24 +178,4 @@ func (d *denseSearch) way(i, k int) []int32 {
 		out = append(out, d.row[part])
 		s -= d.size[part]
 	}
-}
-
-// inBlocks calls do for ranges that cover 0 to n, on all processors. The ranges do not depend on the number
-// of processors, so neither do the results.
-func inBlocks(n int, do func(from, to int)) {
-	const size = 256
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), n/size+1) {
-		wait.Go(func() {
-			for {
-				from := int(next.Add(size)) - size
-				if from >= n {
-					return
-				}
-				do(from, min(from+size, n))
-			}
-		})
-	}
-	wait.Wait()
 }

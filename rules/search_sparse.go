@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sort"
 	"sync/atomic"
+
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 // sparseSearch tries the sums of every M, largest part first, and prunes by a bound: the rest costs at least
@@ -43,7 +45,7 @@ func (s *sparseSearch) search(p *partition, cost []float64) {
 		s.found[k] = make([][]int32, len(p.ms))
 	}
 	var cut atomic.Bool
-	inBlocks(len(p.ms), func(from, to int) {
+	stats.InBlocks(len(p.ms), func(from, to int) {
 		for i := from; i < to; i++ {
 			t := sparseTarget{sparseSearch: s, left: s.steps}
 			for k := 2; k <= maxParts; k++ {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // setting is a key of the rules file that affects kept verdicts.
@@ -68,7 +70,7 @@ func number(key, meaning string, in span, at func(*Config) *float64) setting {
 // commonSettings are the keys outside of the rules that kept verdicts depend on.
 var commonSettings = []setting{
 	{key: "method", findings: true, remedies: true, value: func(c Config) string { return c.Method }},
-	{key: "along", optional: true, usual: AlongAuto, findings: true, remedies: true, value: func(c Config) string { return c.Along }},
+	{key: "along", optional: true, usual: infer.AlongAuto, findings: true, remedies: true, value: func(c Config) string { return c.Along }},
 	{key: "threshold", rules: []Rule{Monotonic}, findings: true, remedies: true,
 		value: func(c Config) string { return plain(c.Threshold) }},
 	{key: "fdr", findings: true, remedies: true, value: func(c Config) string { return plain(c.FDR) }},

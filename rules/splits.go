@@ -7,6 +7,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // The rows among which remedies are sought.
@@ -137,7 +138,7 @@ func (o SplitOptions) has(kernel string) bool {
 // remedies are predictions and marked as such.
 //
 // As with [RunAudit], it returns the result so far together with an error of the measurer.
-func FindSplits(ctx context.Context, data Data, cfg Config, o SplitOptions, m Measurer) (*SplitsResult, error) {
+func FindSplits(ctx context.Context, data infer.Data, cfg Config, o SplitOptions, m Measurer) (*SplitsResult, error) {
 	o, err := o.complete(cfg)
 	if err != nil {
 		return nil, err
@@ -148,7 +149,7 @@ func FindSplits(ctx context.Context, data Data, cfg Config, o SplitOptions, m Me
 	data = data.Along(cfg.Basis())
 	o.engine = EngineKernels(data, o.Kernels)
 	r := &SplitsResult{Schema: SplitsSchema, Run: data.Name, Method: o.Method, Splits: []SplitRow{}, engine: o.engine}
-	further := FurtherChoices(data.Series)
+	further := infer.FurtherChoices(data.Series)
 	for _, s := range data.Series {
 		if !further[s.Key] && o.has(s.Key.Kernel) {
 			r.Searched = append(r.Searched, s.Key)

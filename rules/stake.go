@@ -8,15 +8,13 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 // Time at stake is what slow rows cost, or a remedy saves, in microseconds for one pass over the rows: loss ×
 // time × weight of traffic. It ranks every list of findings and remedies, so a small loss of a long product
 // comes before a large loss of a short one.
-
-// evenWeight is every row's weight if the traffic is unknown.
-const evenWeight = 1
 
 // timeAtStake is loss, a share of the time, × time in microseconds × weight; 0 if there is no loss or the
 // result is not a number.
@@ -36,7 +34,7 @@ func (c *candidate) stake() float64 {
 		if t := c.tests[j]; t != nil && t.confirmed {
 			loss = t.loss.Mid
 		}
-		sum += timeAtStake(loss, math.Exp(j.curve.points[j.point].us.Y), j.curve.weight(j.m()))
+		sum += timeAtStake(loss, math.Exp(j.curve.Points[j.point].US.Y), j.curve.Weight(j.m()))
 	}
 	return sum
 }
@@ -64,7 +62,7 @@ func (r Remedy) stake(weight float64) float64 {
 
 // Weigh sets the time at stake of every remedy and stretch under the traffic of the data, and sorts them by
 // it. Remedies that pay come first, then executed ones that don't, then predictions.
-func (r *SplitsResult) Weigh(data Data) {
+func (r *SplitsResult) Weigh(data infer.Data) {
 	w := newWeighing(data)
 	for _, rows := range [][]SplitRow{r.Splits, r.Rejected} {
 		for i := range rows {
@@ -118,11 +116,11 @@ type rowOf struct {
 }
 
 // medianTimes are the plain median times of all rows of a run, in microseconds.
-func medianTimes(data Data) map[rowOf]float64 {
+func medianTimes(data infer.Data) map[rowOf]float64 {
 	out := map[rowOf]float64{}
 	for _, s := range data.Series {
 		for _, r := range s.Rows {
-			if us, ok := rowMedian(r); ok {
+			if us, ok := infer.RowMedian(r); ok {
 				out[rowOf{s.Key, r.Case.M}] = us
 			}
 		}

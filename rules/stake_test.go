@@ -11,6 +11,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -108,11 +109,11 @@ func TestRankRemedies(t *testing.T) {
 }
 
 func TestMarginalRowsSplitNoInterval(t *testing.T) {
-	c := &curve{series: results.Series{Key: syntheticKey}}
+	c := &infer.Curve{Series: results.Series{Key: syntheticKey}}
 	for i := range 5 {
 		m := 8 * (i + 1)
-		c.points = append(c.points, point{row: i, m: m})
-		c.series.Rows = append(c.series.Rows, results.Row{Case: results.Case{SeriesKey: syntheticKey, M: m}})
+		c.Points = append(c.Points, infer.Point{Row: i, M: m})
+		c.Series.Rows = append(c.Series.Rows, results.Row{Case: results.Case{SeriesKey: syntheticKey, M: m}})
 	}
 	for _, tc := range []struct {
 		between []Verdict
@@ -139,11 +140,11 @@ func TestMarginalRowsSplitNoInterval(t *testing.T) {
 }
 
 func TestUncoveredOfNothing(t *testing.T) {
-	w := newWeighing(Data{Traffic: results.Traffic{{M: 1, Weight: 1}}})
+	w := newWeighing(infer.Data{Traffic: results.Traffic{{M: 1, Weight: 1}}})
 	if got := w.uncoveredOf(nil); got != 0 {
 		t.Errorf("no series leave out %v of the traffic, want 0", got)
 	}
-	if got := newWeighing(Data{}).uncoveredOf([]results.SeriesKey{{}}); got != 0 {
+	if got := newWeighing(infer.Data{}).uncoveredOf([]results.SeriesKey{{}}); got != 0 {
 		t.Errorf("without traffic %v of it is left out, want 0", got)
 	}
 }
@@ -172,17 +173,17 @@ func TestWorstLossWithoutLuck(t *testing.T) {
 		{"too fast", []row{lucky, usual}, false, -1, loss},
 	} {
 		k := &candidate{}
-		points := &curve{}
+		points := &infer.Curve{}
 		for i, r := range c.rows {
-			p, mean := point{m: 8 * (i + 1), folded: !c.unfolded}, 0.0
+			p, mean := infer.Point{M: 8 * (i + 1), Folded: !c.unfolded}, 0.0
 			for _, v := range r.of {
 				mean += v / stats.Folds
 			}
 			for fold, v := range r.of {
-				p.of[fold], p.without[fold] = r.enough+v, r.enough+(stats.Folds*mean-v)/(stats.Folds-1)
+				p.Of[fold], p.Without[fold] = r.enough+v, r.enough+(stats.Folds*mean-v)/(stats.Folds-1)
 			}
-			p.us.Y = r.enough + mean
-			points.points = append(points.points, p)
+			p.US.Y = r.enough + mean
+			points.Points = append(points.Points, p)
 			k.rows = append(k.rows, &judgement{curve: points, point: i, sign: c.sign, enough: r.enough, loss: loss})
 		}
 		k.worst = k.rows[0]

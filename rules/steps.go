@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // Step is a rise in the times of a series where the kernel needs one more wave or tile.
@@ -21,41 +22,41 @@ const waveShare = 0.5
 // Steps finds the steps in the times of a series of the data, ascending in M; nil if the data lack the series
 // or nothing is known. If the tile and the number of units are known, a step is where the tiles begin a new
 // wave or a new row of tiles and the time rises. Otherwise the times must show a period.
-func Steps(data Data, key results.SeriesKey) []Step {
+func Steps(data infer.Data, key results.SeriesKey) []Step {
 	at := slices.IndexFunc(data.Series, func(s results.Series) bool { return s.Key == key })
 	if at < 0 {
 		return nil
 	}
-	single := Data{Name: data.Name, Meta: data.Meta, Series: data.Series[at : at+1], Sentinels: data.Sentinels}
-	c := prepare(single, Basis{}).curves[0]
-	s := stairsOf(c, allOctaves)
+	single := infer.Data{Name: data.Name, Meta: data.Meta, Series: data.Series[at : at+1], Sentinels: data.Sentinels}
+	c := infer.Prepare(single, infer.Basis{}).Curves[0]
+	s := infer.StairsOf(c, infer.AllOctaves)
 	rises := map[int]bool{}
-	for _, i := range s.steps {
+	for _, i := range s.Steps {
 		rises[i] = true
 	}
 	var out []Step
-	for i := 1; i < len(c.points); i++ {
-		before, p := c.points[i-1], c.points[i]
-		if step, known := c.tiledStep(i, rises[i]); known {
+	for i := 1; i < len(c.Points); i++ {
+		before, p := c.Points[i-1], c.Points[i]
+		if step, known := tiledStep(c, i, rises[i]); known {
 			if step.M > 0 {
 				out = append(out, step)
 			}
 			continue
 		}
-		if !rises[i] || s.period == 0 || (p.m-1)/s.period == (before.m-1)/s.period {
+		if !rises[i] || s.Period == 0 || (p.M-1)/s.Period == (before.M-1)/s.Period {
 			continue
 		}
-		out = append(out, Step{max(before.m, (p.m-1)/s.period*s.period), s.kind()})
+		out = append(out, Step{max(before.M, (p.M-1)/s.Period*s.Period), kind(s)})
 	}
 	return out
 }
 
 // tiledStep checks for a step before a point, using the tiles of its kernel. known is false if the tiles are
 // not known on both sides; M is 0 if there is no step.
-func (c *curve) tiledStep(i int, rises bool) (step Step, known bool) {
-	before, p := c.points[i-1], c.points[i]
-	t, ok := c.tileOf(before)
-	next, nextOK := c.tileOf(p)
+func tiledStep(c *infer.Curve, i int, rises bool) (step Step, known bool) {
+	before, p := c.Points[i-1], c.Points[i]
+	t, ok := c.TileOf(before)
+	next, nextOK := c.TileOf(p)
 	if !ok || !nextOK {
 		return Step{}, false
 	}
@@ -64,19 +65,19 @@ func (c *curve) tiledStep(i int, rises bool) (step Step, known bool) {
 		// tile's wave or row of tiles ends, if there is one.
 		return Step{}, true
 	}
-	old, now := t.fill(before.m), t.fill(p.m)
-	rise := math.Expm1(p.us.Y - before.us.Y)
+	old, now := t.Fill(before.M), t.Fill(p.M)
+	rise := math.Expm1(p.US.Y - before.US.Y)
 	switch {
-	case now.waves > old.waves && (rises || rise >= waveShare*float64(now.waves-old.waves)/float64(old.waves)):
-		return Step{min(max(before.m, t.lastOf(now.waves-1)), p.m-1), WaveQuantization}, true
-	case now.tiles > old.tiles && rises:
-		return Step{max(before.m, (p.m-1)/t.m*t.m), TileQuantization}, true
+	case now.Waves > old.Waves && (rises || rise >= waveShare*float64(now.Waves-old.Waves)/float64(old.Waves)):
+		return Step{min(max(before.M, t.LastOf(now.Waves-1)), p.M-1), WaveQuantization}, true
+	case now.Tiles > old.Tiles && rises:
+		return Step{max(before.M, (p.M-1)/t.M*t.M), TileQuantization}, true
 	}
 	return Step{}, true
 }
 
-func (s *stairs) kind() Cause {
-	if s.period <= tilePeriod {
+func kind(s *infer.Stairs) Cause {
+	if s.Period <= tilePeriod {
 		return TileQuantization
 	}
 	return WaveQuantization

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 func stepsOf(steps []Step) map[Cause][]int {
@@ -20,8 +21,8 @@ func stepsOf(steps []Step) map[Cause][]int {
 // Tiles of 128x128 over n4096 on 108 units, 32 tiles per row: waves end at m384, m768, m1280 and so on.
 func TestStepsOfTiles(t *testing.T) {
 	us := func(m int) float64 {
-		o := occupy(m, 4096, 128, 128, 108)
-		return 5 + 50*float64(o.waves)
+		o := infer.Tiling{M: 128, N: 128, Units: 108, Columns: 4096}.Fill(m)
+		return 5 + 50*float64(o.Waves)
 	}
 	data := byM(us, student(0.005), rand.New(rand.NewPCG(5, 1))).sweep(grid(8, 1600, 8), 8)
 	data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: 108}}

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -15,7 +16,7 @@ import (
 // (Bonferroni). All rules are one family, so at most the share [Config].FDR of flat runs has any suspect.
 type suspicion struct {
 	*evidence
-	scatter map[*curve]*SeriesScatter
+	scatter map[*infer.Curve]*infer.SeriesScatter
 }
 
 type rival struct {
@@ -29,10 +30,10 @@ type rival struct {
 	ideal float64
 }
 
-func suspects(p *prepared, cfg Config) (found []Finding, compared map[Rule]int) {
-	scatter := map[*curve]*SeriesScatter{}
-	for _, c := range p.curves {
-		if of := c.scatterOf(cfg.MinSamples); of != nil {
+func suspects(p *infer.Estimates, cfg Config) (found []Finding, compared map[Rule]int) {
+	scatter := map[*infer.Curve]*infer.SeriesScatter{}
+	for _, c := range p.Curves {
+		if of := c.ScatterOf(cfg.MinSamples); of != nil {
 			scatter[c] = of
 		}
 	}
@@ -47,13 +48,13 @@ func suspects(p *prepared, cfg Config) (found []Finding, compared map[Rule]int) 
 		if !r.on(cfg) {
 			continue
 		}
-		pn := panel{rule: r.name, rows: make([][]judgement, len(p.curves))}
-		for k, c := range p.curves {
-			if c.unjudged || !r.appliesTo(c.series.Key.Subject) {
+		pn := panel{rule: r.name, rows: make([][]judgement, len(p.Curves))}
+		for k, c := range p.Curves {
+			if c.Unjudged || !r.appliesTo(c.Series.Key.Subject) {
 				continue
 			}
 			pn.rows[k] = r.suspect(&s, c)
-			c.spare(pn.rows[k])
+			spare(c, pn.rows[k])
 			for i := range pn.rows[k] {
 				if j := &pn.rows[k][i]; j.tested {
 					tested = append(tested, j)
@@ -77,8 +78,8 @@ func suspects(p *prepared, cfg Config) (found []Finding, compared map[Rule]int) 
 		for k, rows := range pn.rows {
 			for _, c := range merge(pn.rule, rows, func(j *judgement) bool { return j.verdict == Anomalous }, bridges) {
 				f := explained(c)
-				f.Status, f.Scatter = Suspected, AssumedScatter
-				if of := s.scatter[p.curves[k]]; of != nil {
+				f.Status, f.Scatter = Suspected, infer.AssumedScatter
+				if of := s.scatter[p.Curves[k]]; of != nil {
 					f.Scatter = of.Origin
 				}
 				found = append(found, f)
@@ -88,21 +89,21 @@ func suspects(p *prepared, cfg Config) (found []Finding, compared map[Rule]int) 
 	return found, compared
 }
 
-func (s *suspicion) blank(c *curve) []judgement {
-	rows := make([]judgement, len(c.points))
+func (s *suspicion) blank(c *infer.Curve) []judgement {
+	rows := make([]judgement, len(c.Points))
 	for i := range rows {
-		rows[i] = c.unjudgedRow(i)
+		rows[i] = unjudgedRow(c, i)
 	}
 	return rows
 }
 
 // known is the time of a point and whether its error is its own; ok is false if it can't be compared.
-func (s *suspicion) known(c *curve, i int) (e stats.Estimate, own, ok bool) {
-	p := &c.points[i]
-	if p.away || p.modes != nil || p.inferred {
+func (s *suspicion) known(c *infer.Curve, i int) (e stats.Estimate, own, ok bool) {
+	p := &c.Points[i]
+	if p.Away || p.Modes != nil || p.Inferred {
 		return e, false, false
 	}
-	e, own = c.known(i, s.cfg.MinSamples, s.scatter[c])
+	e, own = c.Known(i, s.cfg.MinSamples, s.scatter[c])
 	return e, own, true
 }
 
@@ -122,12 +123,12 @@ func (s *suspicion) hold(j *judgement, r rival, margin float64) {
 	j.against = r.against
 }
 
-func (s *suspicion) fastest(c *curve, others []*curve, margin float64) []judgement {
+func (s *suspicion) fastest(c *infer.Curve, others []*infer.Curve, margin float64) []judgement {
 	rows := s.blank(c)
-	for i := range c.points {
+	for i := range c.Points {
 		var best rival
 		for _, other := range others {
-			o, ok := other.at(c.points[i].m)
+			o, ok := other.At(c.Points[i].M)
 			if !ok {
 				continue
 			}
@@ -137,7 +138,7 @@ func (s *suspicion) fastest(c *curve, others []*curve, margin float64) []judgeme
 			}
 			best.of++
 			if best.against == nil || e.Y < best.enough.Y {
-				best.enough, best.own, best.against = e, own, other.caseOf(o)
+				best.enough, best.own, best.against = e, own, other.CaseOf(o)
 			}
 		}
 		if best.of > 0 {

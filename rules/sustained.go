@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -73,7 +74,7 @@ func newSustainedTimes(rows []results.Row) sustainedTimes {
 			}
 		}
 		for _, s := range r.Samples {
-			if usable(&s) {
+			if s.Usable() {
 				us = append(us, s.US)
 				known(&clock, s.ClockMHz)
 				known(&energy, s.EnergyMJ)
@@ -100,7 +101,7 @@ func (t sustainedTimes) pair(row, against results.Case, scale float64) *Sustaine
 
 // AddSustained sets the Sustained of each finding from the samples of the sustained phase, and otherwise
 // clears it. Call it again after adding samples.
-func (a *Audit) AddSustained(data Data, cfg Config) {
+func (a *Audit) AddSustained(data infer.Data, cfg Config) {
 	data = data.Along(cfg.Basis())
 	times := newSustainedTimes(data.Sustained)
 	series := make(map[results.SeriesKey]*results.Series, len(data.Series))
@@ -145,7 +146,7 @@ func (t sustainedTimes) finding(f *Finding, s *results.Series) *Sustained {
 }
 
 // AddSustained is [Audit.AddSustained] for remedies.
-func (r *SplitsResult) AddSustained(data Data, cfg Config) {
+func (r *SplitsResult) AddSustained(data infer.Data, cfg Config) {
 	times := newSustainedTimes(data.Sustained)
 	bound := marginLoss(cfg.Remedy.Margin)
 	add := func(key results.SeriesKey, r *Remedy) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -98,7 +99,7 @@ func TestSustainedFindings(t *testing.T) {
 		}
 		f.WorstM, f.Loss, f.Sustained = 64, stats.Exactly(tc.loss), &Sustained{US: 1} // stale
 		a := &Audit{Findings: []Finding{f}}
-		a.AddSustained(Data{Sustained: tc.rows,
+		a.AddSustained(infer.Data{Sustained: tc.rows,
 			Series: []results.Series{{Key: syntheticKey, Peak: kernels.Peak{FLOPS: 1e12}, Bandwidth: kernels.Bandwidth{Rate: 1e12}}}}, cfg)
 		got := a.Findings[0].Sustained
 		if got != nil && tc.want != nil && math.Abs(got.Loss-tc.want.Loss) < 1e-12 && math.Abs(got.AgainstUS/tc.want.AgainstUS-1) < 1e-12 {
@@ -116,7 +117,7 @@ func TestSustainedRemedies(t *testing.T) {
 	remedy := Remedy{Kind: RemedySplit, M: 64, Parts: []int{16, 48}, Executed: true, Pays: true}
 	other := Remedy{Kind: RemedyOther, M: 64, Kernel: "other", Executed: true}
 	split, elsewhere := remedy.Case(syntheticCase(64)), other.Case(syntheticCase(64))
-	data := Data{Sustained: []results.Row{
+	data := infer.Data{Sustained: []results.Row{
 		sustainedRow(syntheticCase(64), [3]float64{100, 1500, 60}), sustainedRow(split, [3]float64{96.875, 1480, 62}),
 		sustainedRow(elsewhere, [3]float64{80, 1400, 50}),
 	}}
@@ -133,7 +134,7 @@ func TestSustainedRemedies(t *testing.T) {
 	if s := r.Rejected[0].Sustained; s == nil || s.SeenIn != SeenSustained || s.AgainstEnergyMJ != 50 {
 		t.Errorf("rejected: %+v", s)
 	}
-	r.AddSustained(Data{}, cfg)
+	r.AddSustained(infer.Data{}, cfg)
 	if r.Splits[0].Sustained != nil || r.Stretches[0].Proofs[0].Sustained != nil {
 		t.Error("what no sample says any more stays")
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 type noise struct {
@@ -92,14 +93,14 @@ func (w *world) sample(c results.Case, seq, total int64, round int, phase result
 	return s
 }
 
-func (w *world) sweep(ms []int, rounds int) Data {
+func (w *world) sweep(ms []int, rounds int) infer.Data {
 	s := results.Series{Key: w.key, Peak: kernels.Peak{DType: w.key.DType, FLOPS: 100e12, Origin: kernels.Measured}}
 	for i, m := range ms {
 		s.Rows = append(s.Rows, results.Row{Case: results.Case{ID: int64(i + 1), SeriesKey: w.key, M: m}})
 	}
 	sentinel := results.Case{ID: 1 << 40, SeriesKey: w.key, M: ms[len(ms)/2]}
 	total := int64(rounds*len(ms)) * 26 / 25
-	var data Data
+	var data infer.Data
 	var seq int64
 	for round := range rounds {
 		for _, i := range w.rng.Perm(len(ms)) {

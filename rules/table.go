@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // Rule is the name of a rule, as in the rules file and on the command line.
@@ -26,9 +27,9 @@ type rule struct {
 	// applies reports whether the rule judges a subject; nil means all.
 	applies func(kernels.Subject) bool
 	// judge judges the rows of one curve, parallel to its points.
-	judge func(*evidence, *curve) []judgement
+	judge func(*evidence, *infer.Curve) []judgement
 	// suspect judges the points with too few samples for judge.
-	suspect func(*suspicion, *curve) []judgement
+	suspect func(*suspicion, *infer.Curve) []judgement
 	// bound is the loss above which a row breaks the rule.
 	bound func(Config, Finding) float64
 	// cause explains a candidate that judge did not explain; nil tries the causes shared by all rules.

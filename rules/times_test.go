@@ -4,12 +4,14 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // Times equal the audit's, including inferred rows, and their intervals have the stated coverage.
 func TestTimes(t *testing.T) {
 	sparse, audit := inferWorkshop(t, workshopRun(t, 11, nil), true)
-	times, invalid := Times(sparse, Default().Basis())
+	times, invalid := infer.Times(sparse, Default().Basis())
 	if invalid != "" || len(times) != 1 || times[0].Key != syntheticKey {
 		t.Fatalf("%d series, %q", len(times), invalid)
 	}
@@ -50,7 +52,7 @@ func TestTimesOfTwoLevels(t *testing.T) {
 		}
 		return us
 	}, gaussian(0.001), rng)
-	times, _ := Times(w.sweep(grid(64, 1280, 64), 15), Default().Basis())
+	times, _ := infer.Times(w.sweep(grid(64, 1280, 64), 15), Default().Basis())
 	for _, r := range times[0].Rows {
 		if two := r.M == 640; two != (r.SE > 0.05) {
 			t.Errorf("m%d has the standard error %g", r.M, r.SE)

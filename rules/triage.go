@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -91,7 +92,7 @@ type TriageLoss struct {
 
 // NewTriage applies the results of an audit and a search for remedies to the recorded workload of a run. The
 // plan's first kernel of each product counts as the one in use.
-func NewTriage(data Data, audit *Audit, found *SplitsResult) (*Triage, error) {
+func NewTriage(data infer.Data, audit *Audit, found *SplitsResult) (*Triage, error) {
 	plan, err := data.Meta.Planned()
 	if err != nil {
 		return nil, err
@@ -188,7 +189,7 @@ type triageRun struct {
 	compared map[rowOf]bool    // a larger M of the series, or another kernel, was measured
 }
 
-func newTriageRun(data Data, audit *Audit, found *SplitsResult) *triageRun {
+func newTriageRun(data infer.Data, audit *Audit, found *SplitsResult) *triageRun {
 	w := &triageRun{audit: audit, times: medianTimes(data), failed: map[rowOf]bool{}, verdicts: map[rowOf]Verdict{},
 		findings: map[results.SeriesKey][]*Finding{}, remedies: map[rowOf]*Remedy{}, open: map[rowOf]bool{}, compared: map[rowOf]bool{}}
 	kernels := map[rowOf]int{} // by device and subject

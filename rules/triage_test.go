@@ -7,6 +7,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -36,7 +37,7 @@ func TestTriageSums(t *testing.T) {
 		}
 		return r
 	}
-	data := Data{Recorded: recorded, Meta: results.Meta{Plan: plan},
+	data := infer.Data{Recorded: recorded, Meta: results.Meta{Plan: plan},
 		Series: []results.Series{{Key: key, Rows: []results.Row{row(1, 10), row(16, 10), row(32, 10), row(64, 10), row(96, 0)}}}}
 	audit := &Audit{
 		Series: []SeriesAudit{{Key: key,

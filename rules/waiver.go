@@ -11,6 +11,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/phrase"
 )
 
 // Waiver excuses findings until a date. Empty fields match everything, and at least one field is set; a
@@ -155,7 +156,7 @@ func applyWaivers(findings []Finding, waivers []Waiver, keys []results.SeriesKey
 		switch {
 		case expired && used > 0:
 			warnings = append(warnings, Warning{Subject: w.String(),
-				Text: fmt.Sprintf("expired on %s and no longer excuses %s", w.Expires, plural(used, "finding"))})
+				Text: fmt.Sprintf("expired on %s and no longer excuses %s", w.Expires, phrase.Count(used, "finding"))})
 		case expired:
 			warnings = append(warnings,
 				Warning{Subject: w.String(), Text: fmt.Sprintf("expired on %s and matches %s", w.Expires, w.missed(keys))})

@@ -10,6 +10,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // choosing is a device with a library whose first choice is slow from m32 on. Its second next choice exists
@@ -113,7 +114,7 @@ func TestSweepOfAlgorithms(t *testing.T) {
 	if _, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now}).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	data, err := rules.LoadData(run)
+	data, err := infer.LoadData(run)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 func TestFailingCasesAreRecordedAndLeft(t *testing.T) {
@@ -194,7 +194,7 @@ func TestDriftPastTheBoundInvalidatesTheRun(t *testing.T) {
 		p := planned(t, d, "1:40", nil)
 		run := newRun(t, p)
 		w := &watcher{}
-		sum, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Observer: w, DriftTest: rules.DriftPast,
+		sum, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Observer: w, DriftTest: infer.DriftPast,
 			Now: d.Now}).Run(context.Background())
 		if err != nil {
 			t.Fatal(err)
@@ -213,7 +213,7 @@ func TestWarmUpWaitsForTheSteadyState(t *testing.T) {
 		c.Drift = func(s float64) float64 { return 1 + max(0, 1-s/0.05) }
 	})
 	p := planned(t, heating, "1:10", nil)
-	sum, err := (&Runner{Plan: p, Devices: []kernels.Device{heating}, Out: newRun(t, p), DriftTest: rules.DriftPast,
+	sum, err := (&Runner{Plan: p, Devices: []kernels.Device{heating}, Out: newRun(t, p), DriftTest: infer.DriftPast,
 		Now: heating.Now}).Run(context.Background())
 	if err != nil || len(sum.WarmUp) != 1 || !sum.WarmUp[0].Settled || sum.WarmUp[0].Seconds < 0.04 || sum.Invalid != "" {
 		t.Errorf("warm-up %+v, invalid %q, %v", sum.WarmUp, sum.Invalid, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 const slots = 132
@@ -69,7 +70,7 @@ func ruled(tb testing.TB, d kernels.Device, p *Plan, run *results.Run) *Runner {
 	}
 	chooser := rules.OpenRows{Config: rules.Default(), Ceilings: map[string]kernels.Ceilings{d.Spec().ID: ceilings},
 		Devices: []kernels.Spec{d.Spec()},
-		Looks:   rules.LooksAt(p.Screening, p.Rounds), Seed: p.Seed, Choices: choices, Asked: map[results.SeriesKey][]int{},
+		Looks:   infer.LooksAt(p.Screening, p.Rounds), Seed: p.Seed, Choices: choices, Asked: map[results.SeriesKey][]int{},
 		Launched: run.Cases}
 	for _, s := range p.Series {
 		chooser.Asked[s.SeriesKey] = s.Ms

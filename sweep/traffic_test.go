@@ -8,6 +8,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // knownTraffic sweeps until the deadline. It returns the traffic share of rows that are inferred or have the
@@ -25,7 +26,7 @@ func knownTraffic(t *testing.T, p *Plan, traffic results.Traffic) float64 {
 	if err != nil || sum.Status != StatusDeadline {
 		t.Fatalf("%+v, %v", sum, err)
 	}
-	data, err := rules.LoadData(run)
+	data, err := infer.LoadData(run)
 	if err != nil {
 		t.Fatal(err)
 	}

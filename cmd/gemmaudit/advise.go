@@ -17,6 +17,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/importing"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/advice"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 type adviseOptions struct {
@@ -241,11 +242,11 @@ func (a *app) passRun(path string, cfg rules.Config) (advice.Run, []results.Plan
 		return advice.Run{}, nil, rules.Held{}, err
 	}
 	defer run.Close()
-	data, err := rules.LoadData(run)
+	data, err := infer.LoadData(run)
 	if err != nil {
 		return advice.Run{}, nil, rules.Held{}, err
 	}
-	times, invalid := rules.Times(data, cfg.Basis())
+	times, invalid := infer.Times(data, cfg.Basis())
 	if invalid != "" {
 		return advice.Run{}, nil, rules.Held{}, inconclusivef("%s: %s", path, invalid)
 	}

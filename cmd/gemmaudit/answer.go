@@ -8,12 +8,13 @@ import (
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/problem"
 )
 
 // newAnswer summarizes the problems of a run. found may be nil; engine lists the engine's kernels, nil for
 // the default.
-func newAnswer(data rules.Data, audit *rules.Audit, found *rules.SplitsResult, engine []string) *report.Answer {
+func newAnswer(data infer.Data, audit *rules.Audit, found *rules.SplitsResult, engine []string) *report.Answer {
 	problems, summary := problem.Find(data, audit, found, engine)
 	answer := &report.Answer{Summary: summary, Problems: problems}
 	if cards := audit.Whole().Cards; cards != nil {
@@ -24,7 +25,7 @@ func newAnswer(data rules.Data, audit *rules.Audit, found *rules.SplitsResult, e
 
 // provenRemedies returns a run's stored remedies and the engine kernels of their search; nil if no stored
 // remedies are valid.
-func (a *app) provenRemedies(run *results.Run, data rules.Data, cfg rules.Config) (*rules.SplitsResult, []string, error) {
+func (a *app) provenRemedies(run *results.Run, data infer.Data, cfg rules.Config) (*rules.SplitsResult, []string, error) {
 	remedies, _, err := a.store(run).Remedies(data, cfg)
 	if err != nil || remedies == nil {
 		return nil, nil, err

@@ -12,6 +12,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/report/query"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/verdict"
 )
 
@@ -115,7 +116,7 @@ func (o *auditOptions) run(ctx context.Context, path string) (failed error) {
 	}
 	defer closeRun(run, &failed)
 	a.textfile.run(run)
-	data, err := rules.LoadData(run)
+	data, err := infer.LoadData(run)
 	if err != nil {
 		return err
 	}
@@ -182,7 +183,7 @@ func (a *app) holdAgainst(ctx context.Context, run *results.Run, audit *rules.Au
 	if base.ID() == run.ID() { // it has every finding
 		return usagef("--baseline: %q is a copy of %q: expected an earlier run", path, run.Path())
 	}
-	data, err := rules.LoadData(base)
+	data, err := infer.LoadData(base)
 	if err != nil {
 		return err
 	}
@@ -204,7 +205,7 @@ func (a *app) holdAgainst(ctx context.Context, run *results.Run, audit *rules.Au
 
 // judge applies the rules to a run, measuring suspects again if confirm is set.
 func (a *app) judge(ctx context.Context, run *results.Run, cfg rules.Config, confirm bool) (*rules.Audit, error) {
-	data, err := rules.LoadData(run)
+	data, err := infer.LoadData(run)
 	if err != nil {
 		return nil, err
 	}

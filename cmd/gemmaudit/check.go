@@ -20,6 +20,7 @@ import (
 	runs "github.com/gemmaudit/gemmaudit/results/fleet"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/verdict"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
@@ -192,7 +193,7 @@ func (o *checkOptions) measure(ctx context.Context, path string, p *checkPlan, b
 	}
 	meter := a.newMeter()
 	meter.display.Start(p.plan.Rows(), p.plan.Rounds, 0)
-	runner := &sweep.Runner{Plan: p.plan, Devices: devices, Out: run, Observer: meter, DriftTest: rules.DriftPast, Now: a.now, Began: began,
+	runner := &sweep.Runner{Plan: p.plan, Devices: devices, Out: run, Observer: meter, DriftTest: infer.DriftPast, Now: a.now, Began: began,
 		CaseTimeout: a.faults.timeout}
 	sum, err := runner.Run(ctx)
 	meter.display.Stop()

@@ -12,6 +12,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/report/query"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/problem"
 	"github.com/gemmaudit/gemmaudit/rules/verdict"
 )
@@ -138,7 +139,7 @@ func (o *diffOptions) run(ctx context.Context, cfg rules.Config, pathA, pathB st
 	if err := o.checkOut(); err != nil {
 		return err
 	}
-	var sides [2]rules.Data
+	var sides [2]infer.Data
 	var ids [2]string
 	holds := make([]rules.Held, 2)
 	for i, path := range []string{pathA, pathB} {
@@ -163,7 +164,7 @@ func (o *diffOptions) run(ctx context.Context, cfg rules.Config, pathA, pathB st
 }
 
 // compareProblems matches the problems of two runs; nil if the runs are not comparable.
-func compareProblems(ctx context.Context, d *rules.DiffResult, sides [2]rules.Data, cfg rules.Config) (*problem.Changes, error) {
+func compareProblems(ctx context.Context, d *rules.DiffResult, sides [2]infer.Data, cfg rules.Config) (*problem.Changes, error) {
 	if d.Invalid != "" {
 		return nil, nil
 	}
@@ -210,7 +211,7 @@ func (a *app) loadSide(path string) (*loadedRun, error) {
 		return nil, err
 	}
 	defer run.Close()
-	data, err := rules.LoadData(run)
+	data, err := infer.LoadData(run)
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +222,7 @@ func (a *app) loadSide(path string) (*loadedRun, error) {
 
 // loadedRun is a run that is compared with others. Copies of one run share the id.
 type loadedRun struct {
-	data rules.Data
+	data infer.Data
 	held rules.Held
 	id   string
 }

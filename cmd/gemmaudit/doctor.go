@@ -12,6 +12,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/sweep"
 	"github.com/gemmaudit/gemmaudit/sweep/health"
 )
@@ -64,7 +65,7 @@ func (o *doctorOptions) resolution(ctx context.Context) (*health.Finding, error)
 	if err = errors.Join(err, m.Close()); err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
 		return nil, err
 	}
-	s := rules.TellSteadiness(samples, probeRows, rules.Default().Basis())
+	s := infer.TellSteadiness(samples, probeRows, rules.Default().Basis())
 	if s.Resolution == 0 {
 		blocks := 0
 		for _, of := range samples {
@@ -73,7 +74,7 @@ func (o *doctorOptions) resolution(ctx context.Context) (*health.Finding, error)
 		f := health.NoResolution(blocks, o.probe)
 		return &f, nil
 	}
-	f := health.Resolution(s.Resolution, rules.ResolutionText(s.Resolution), s.Scatter.Location == rules.LocationLow)
+	f := health.Resolution(s.Resolution, infer.ResolutionText(s.Resolution), s.Scatter.Location == infer.LocationLow)
 	return &f, nil
 }
 

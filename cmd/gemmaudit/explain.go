@@ -14,6 +14,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/field"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/explain"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 const topicWhere = "where"
@@ -69,7 +70,7 @@ func (a *app) explainProblem(ctx context.Context, path, number, along string) (f
 			return usagef("--%w", err)
 		}
 	}
-	data, err := rules.LoadData(run)
+	data, err := infer.LoadData(run)
 	if err != nil {
 		return err
 	}

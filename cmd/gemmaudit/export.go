@@ -11,6 +11,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/export"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
@@ -93,7 +94,7 @@ func (o *exportOptions) run(path string) error {
 	if plan, err := sweep.DecodePlan(run.Meta().Plan); err == nil && plan.Infers() {
 		o.app.notef("only samples are exported; inferred rows and the history of verdicts stay in %s", path)
 	}
-	clock, err := rules.FitCommonClock(run, rules.Default().Basis())
+	clock, err := infer.FitCommonClock(run, rules.Default().Basis())
 	if err != nil {
 		return err
 	}

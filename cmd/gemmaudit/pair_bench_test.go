@@ -11,6 +11,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -19,7 +20,7 @@ import (
 const pairVariable = "PAIR"
 
 type pairRun struct {
-	data     rules.Data
+	data     infer.Data
 	rows     map[string]rules.Verdict // by the monotonic rule, on the sweep's samples at one clock
 	proven   map[string]rules.Verdict // as shown by the audit, with its proof, at its own clock
 	sweep    *rules.Audit
@@ -38,7 +39,7 @@ func readPair(b *testing.B, path string, cfg rules.Config) pairRun {
 	}
 	defer run.Close()
 	var p pairRun
-	if p.data, err = rules.LoadData(run); err != nil {
+	if p.data, err = infer.LoadData(run); err != nil {
 		b.Fatal(err)
 	}
 	p.data.Name = filepath.Base(path)

@@ -15,6 +15,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/report/query"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
@@ -97,7 +98,7 @@ func (o *reportOptions) run(ctx context.Context, path string, print bool) error 
 		}
 		return a.wrapPrint(report.WriteBench(a.stream(a.stdout), run.Meta(), series))
 	}
-	data, err := rules.LoadData(run)
+	data, err := infer.LoadData(run)
 	if err != nil {
 		return err
 	}
@@ -183,7 +184,7 @@ type reportForm struct {
 
 func (a *app) writeReport(ctx context.Context, folder string, run *results.Run, cfg rules.Config, audit *rules.Audit,
 	found *rules.SplitsResult, answer *report.Answer, notes []string, form reportForm) error {
-	data, err := rules.LoadData(run)
+	data, err := infer.LoadData(run)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // ruleFlags are the flags shared by `audit`, `splits`, `report` and `run` that define how a run is judged.
@@ -31,7 +32,7 @@ func (f *ruleFlags) register(cmd *cobra.Command) {
 
 func alongFlag(cmd *cobra.Command, along *string) {
 	addFlag(cmd, along, "along", "", "dimension that curves run along: m, n, k, columns, scale, ... (default auto)",
-		fixed(rules.AlongNames()...))
+		fixed(infer.AlongNames()...))
 }
 
 // registerClock adds --clock, for commands that judge earlier measurements.

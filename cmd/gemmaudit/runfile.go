@@ -15,6 +15,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
@@ -94,7 +95,7 @@ func judgesOf(run *results.Run, plan *sweep.Plan) (sweep.Chooser, sweep.Designer
 	}
 	meta := run.Meta()
 	clocks := func() map[string]float64 { return run.Meta().ReferenceClock }
-	chooser := rules.OpenRows{Config: cfg, Ceilings: meta.Ceilings, Looks: rules.LooksAt(plan.Screening, plan.Rounds), Clocks: clocks}
+	chooser := rules.OpenRows{Config: cfg, Ceilings: meta.Ceilings, Looks: infer.LooksAt(plan.Screening, plan.Rounds), Clocks: clocks}
 	if !plan.Infers() {
 		return chooser, nil, nil
 	}
@@ -270,7 +271,7 @@ func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan, g
 	meter := a.newMeter()
 	meter.display.Start(first, plan.Screening, 0)
 	runner := &sweep.Runner{Plan: plan, Devices: devices, Out: run, Observer: meter, Chooser: open, Designer: design,
-		DriftTest: rules.DriftPast, Now: a.now, Began: began, CaseTimeout: a.faults.timeout}
+		DriftTest: infer.DriftPast, Now: a.now, Began: began, CaseTimeout: a.faults.timeout}
 	for _, note := range sweep.ShortNotes(plan.Notes) {
 		meter.Message(note)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/results/table/file"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/verdict"
 )
 
@@ -136,7 +137,7 @@ func (o *splitsOptions) run(ctx context.Context, path string) (failed error) {
 		}
 	}
 	if traffic != nil {
-		data, err := rules.LoadData(run)
+		data, err := infer.LoadData(run)
 		if err != nil {
 			return err
 		}
@@ -195,7 +196,7 @@ func (o *splitsOptions) shown(run *results.Run, cfg rules.Config,
 	if _, any, err := run.State(verdict.StateSplits); err != nil || !any {
 		return nil, verdict.Outdated{}, err
 	}
-	data, err := rules.LoadData(run)
+	data, err := infer.LoadData(run)
 	if err != nil {
 		return nil, verdict.Outdated{}, err
 	}
@@ -207,7 +208,7 @@ func (o *splitsOptions) shown(run *results.Run, cfg rules.Config,
 		o.app.notef("the remedies stored in %s come from another search: %v", run.Path(), changes[0])
 		return nil, outdated, nil
 	}
-	remedies.Result.Invalid = rules.Unjudgeable(data, cfg.Basis())
+	remedies.Result.Invalid = infer.Unjudgeable(data, cfg.Basis())
 	o.app.notef("remedies are from an earlier execution; --execute executes them again")
 	return remedies.Result, outdated, nil
 }
@@ -290,7 +291,7 @@ func (o *splitsOptions) checkKernels(run *results.Run, names []string) error {
 // ones; asked makes them replace another search's.
 func (a *app) findSplits(ctx context.Context, run *results.Run, cfg rules.Config, search rules.SplitOptions,
 	execute, asked bool) (*rules.SplitsResult, error) {
-	data, err := rules.LoadData(run)
+	data, err := infer.LoadData(run)
 	if err != nil {
 		return nil, err
 	}

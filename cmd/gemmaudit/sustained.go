@@ -10,6 +10,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
@@ -66,7 +67,7 @@ func (a *app) sustain(ctx context.Context, run *results.Run, cfg rules.Config, a
 		audit.Warnings = append(audit.Warnings, rules.Warning{Subject: "run", Text: fmt.Sprintf(
 			"%d of %d findings and remedies did not run sustained: they failed, or the limit of %v was reached", left, len(all), most)})
 	}
-	data, err := rules.LoadData(run)
+	data, err := infer.LoadData(run)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/verdict"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
@@ -187,11 +188,11 @@ func (o *sweepOptions) finish(run *results.Run, sum *sweep.Summary, err error) e
 	}
 	evidence := rules.Evidence{Held: []rules.Held{holds}, Accept: o.accept, Broken: groundsOf(missing(run, sum, a.resumeSweep(run.Path())))}
 	// Too much drift is no ground if the audit can judge the run all the same.
-	data, err := rules.LoadData(run)
+	data, err := infer.LoadData(run)
 	if err != nil {
 		return err
 	}
-	if sum.Invalid != "" && rules.Unjudgeable(data, rules.Default().Basis()) != "" {
+	if sum.Invalid != "" && infer.Unjudgeable(data, rules.Default().Basis()) != "" {
 		evidence.Open = []rules.Ground{{Text: run.Path() + ": " + sum.Invalid, Hint: verdict.UnsteadyHint}}
 	}
 	return a.conclude(evidence)

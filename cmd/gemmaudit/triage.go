@@ -13,6 +13,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/problem"
 	"github.com/gemmaudit/gemmaudit/rules/verdict"
 	"github.com/gemmaudit/gemmaudit/sweep"
@@ -153,7 +154,7 @@ func (o *triageOptions) restore(run *results.Run) error {
 func (o *triageOptions) answer(folder string, run *results.Run, audit *rules.Audit, found *rules.SplitsResult,
 	problems []*problem.Problem) error {
 	a := o.run.app
-	data, err := rules.LoadData(run)
+	data, err := infer.LoadData(run)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -90,7 +91,7 @@ type Pass struct {
 	Inferred bool `json:"inferred,omitempty"`
 	// Scatter is the origin of the error, the weakest among the parts: a borrowed or assumed one proves
 	// nothing.
-	Scatter rules.ScatterOrigin `json:"scatter"`
+	Scatter infer.ScatterOrigin `json:"scatter"`
 }
 
 const (
@@ -159,9 +160,9 @@ func (a *Advice) capture(p *Passes, o Options, draws int, normal func() float64)
 }
 
 func (a *Advice) warnScatter() {
-	few, weakest := 0, rules.OwnScatter
+	few, weakest := 0, infer.OwnScatter
 	for _, p := range a.Passes {
-		if p.Scatter != rules.OwnScatter {
+		if p.Scatter != infer.OwnScatter {
 			few++
 			weakest = weaker(weakest, p.Scatter)
 		}

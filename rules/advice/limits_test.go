@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 func bumpy(best int, se float64) Part {
@@ -20,7 +20,7 @@ func bumpy(best int, se float64) Part {
 		if m == best {
 			us *= 0.8
 		}
-		part.Times = append(part.Times, Time{M: m, Seconds: us, SE: se, DF: 20, Scatter: rules.OwnScatter})
+		part.Times = append(part.Times, Time{M: m, Seconds: us, SE: se, DF: 20, Scatter: infer.OwnScatter})
 	}
 	return part
 }

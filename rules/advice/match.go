@@ -9,13 +9,13 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/importing"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // Run is the data of one run.
 type Run struct {
 	Name  string
-	Times []rules.SeriesTimes
+	Times []infer.SeriesTimes
 	// Cards gives the names of its devices by id.
 	Cards map[string]string
 }
@@ -127,8 +127,8 @@ func Find(runs []Run, need Need) (*Match, error) {
 }
 
 // A series in two runs is an error.
-func collect(runs []Run) (map[results.SeriesKey]rules.SeriesTimes, error) {
-	out := map[results.SeriesKey]rules.SeriesTimes{}
+func collect(runs []Run) (map[results.SeriesKey]infer.SeriesTimes, error) {
+	out := map[results.SeriesKey]infer.SeriesTimes{}
 	from := map[results.SeriesKey]string{}
 	cards := map[string]string{}
 	for _, r := range runs {
@@ -152,14 +152,14 @@ func collect(runs []Run) (map[results.SeriesKey]rules.SeriesTimes, error) {
 }
 
 // products have the model's shapes and engine-like weights.
-func (n Need) products(runs []Run, series map[results.SeriesKey]rules.SeriesTimes) (map[variant]map[shape]rules.SeriesTimes, error) {
+func (n Need) products(runs []Run, series map[results.SeriesKey]infer.SeriesTimes) (map[variant]map[shape]infer.SeriesTimes, error) {
 	wanted := map[shape]bool{{n.Head.N, n.Head.K}: true}
 	for _, set := range n.Layers {
 		for _, p := range set {
 			wanted[shape{p.N, p.K}] = true
 		}
 	}
-	out := map[variant]map[shape]rules.SeriesTimes{}
+	out := map[variant]map[shape]infer.SeriesTimes{}
 	var devices []string
 	other := 0 // series of [K,N]
 	for key, s := range series {
@@ -176,7 +176,7 @@ func (n Need) products(runs []Run, series map[results.SeriesKey]rules.SeriesTime
 		}
 		v := variantOf(key)
 		if out[v] == nil {
-			out[v] = map[shape]rules.SeriesTimes{}
+			out[v] = map[shape]infer.SeriesTimes{}
 		}
 		out[v][shape{key.N, key.K}] = s
 	}
@@ -191,7 +191,7 @@ func (n Need) products(runs []Run, series map[results.SeriesKey]rules.SeriesTime
 	return out, nil
 }
 
-func (n Need) choose(runs []Run, known map[variant]map[shape]rules.SeriesTimes) (variant, []Product, error) {
+func (n Need) choose(runs []Run, known map[variant]map[shape]infer.SeriesTimes) (variant, []Product, error) {
 	var whole []variant
 	var layers []Product
 	fewest := n.Layers[0]
@@ -247,7 +247,7 @@ func names(runs []Run) string {
 }
 
 // attention adds the attention of one prompt; several together are not swept.
-func (m *Match) attention(series map[results.SeriesKey]rules.SeriesTimes, need Need, v variant) error {
+func (m *Match) attention(series map[results.SeriesKey]infer.SeriesTimes, need Need, v variant) error {
 	var found []results.SeriesKey
 	for key, s := range series {
 		heads := kernels.Heads{Query: key.QueryHeads, KV: key.KVHeads, Dim: key.HeadDim}
@@ -280,7 +280,7 @@ func (m *Match) attention(series map[results.SeriesKey]rules.SeriesTimes, need N
 const AttentionPart = "attention"
 
 // softmax returns the only vocabulary softmax, or the one with the products' kernel.
-func (n Need) softmax(series map[results.SeriesKey]rules.SeriesTimes, v variant) (key results.SeriesKey, ok bool) {
+func (n Need) softmax(series map[results.SeriesKey]infer.SeriesTimes, v variant) (key results.SeriesKey, ok bool) {
 	var all, own []results.SeriesKey
 	for k, s := range series {
 		if k.Operation == kernels.Softmax && k.Columns == n.Vocab && k.Queries == 0 && k.Device == v.device && len(s.Rows) > 0 {
@@ -300,7 +300,7 @@ func (n Need) softmax(series map[results.SeriesKey]rules.SeriesTimes, v variant)
 
 // lastRows adds an operation on the last rows of sequences, at the smallest known M that fits. It returns
 // false without one.
-func (m *Match) lastRows(s rules.SeriesTimes, name string, sequences int) bool {
+func (m *Match) lastRows(s infer.SeriesTimes, name string, sequences int) bool {
 	part := Part{Names: []string{name}, Source: Swept, Series: s.Key, Count: 1, Times: times(s)}
 	if sequences > 0 {
 		i, _ := slices.BinarySearchFunc(part.Times, sequences, func(t Time, m int) int { return cmp.Compare(t.M, m) })
@@ -323,7 +323,7 @@ func (m *Match) add(p Part) {
 	m.Parts = append(m.Parts, p)
 }
 
-func times(s rules.SeriesTimes) []Time {
+func times(s infer.SeriesTimes) []Time {
 	out := make([]Time, len(s.Rows))
 	for i, r := range s.Rows {
 		out[i] = Time{M: r.M, Seconds: r.US / 1e6, SE: r.SE, DF: r.DF, Scatter: r.Scatter, Inferred: r.Inferred}
@@ -336,8 +336,8 @@ func times(s rules.SeriesTimes) []Time {
 func ImportPart(name string, from []importing.PassTime) Part {
 	part := Part{Names: []string{name}, Source: Imported, Count: 1, Times: MeasuredTimes(from)}
 	for i := range part.Times {
-		if t := &part.Times[i]; t.Scatter == rules.AssumedScatter {
-			t.SE, t.DF = rules.AssumedError()
+		if t := &part.Times[i]; t.Scatter == infer.AssumedScatter {
+			t.SE, t.DF = infer.AssumedError()
 		}
 	}
 	return part
@@ -349,8 +349,8 @@ func MeasuredTimes(from []importing.PassTime) []Time {
 	out := make([]Time, len(from))
 	for i, t := range from {
 		out[i] = Time{M: t.M, Seconds: t.Seconds * float64(t.Count), DF: normalDF}
-		if out[i].Scatter = rules.AssumedScatter; t.High > t.Low {
-			out[i].SE, out[i].Scatter = (t.High-t.Low)/t.Seconds/(2*half(normalDF)), rules.OwnScatter
+		if out[i].Scatter = infer.AssumedScatter; t.High > t.Low {
+			out[i].SE, out[i].Scatter = (t.High-t.Low)/t.Seconds/(2*half(normalDF)), infer.OwnScatter
 		}
 	}
 	return out

@@ -8,24 +8,24 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/importing"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
-func product(kernel string, n, k int, ms ...int) rules.SeriesTimes {
+func product(kernel string, n, k int, ms ...int) infer.SeriesTimes {
 	s := kernels.Product(kernels.BF16, n, k)
 	s.Layout = kernels.Transposed
 	return series(results.SeriesKey{Device: "gpu", Kernel: kernel, Subject: s, Regime: results.Engine}, ms...)
 }
 
-func series(key results.SeriesKey, ms ...int) rules.SeriesTimes {
-	out := rules.SeriesTimes{Key: key, ClockMHz: 1800}
+func series(key results.SeriesKey, ms ...int) infer.SeriesTimes {
+	out := infer.SeriesTimes{Key: key, ClockMHz: 1800}
 	for _, m := range ms {
-		out.Rows = append(out.Rows, rules.RowTime{M: m, US: float64(m), SE: 0.01, DF: 9})
+		out.Rows = append(out.Rows, infer.RowTime{M: m, US: float64(m), SE: 0.01, DF: 9})
 	}
 	return out
 }
 
-func of(op kernels.Operation, kernel string, dims kernels.Dims, ms ...int) rules.SeriesTimes {
+func of(op kernels.Operation, kernel string, dims kernels.Dims, ms ...int) infer.SeriesTimes {
 	return series(results.SeriesKey{Device: "gpu", Kernel: kernel, Regime: results.Engine,
 		Subject: kernels.Subject{Operation: op, DType: kernels.BF16, Dims: dims}}, ms...)
 }
@@ -41,7 +41,7 @@ var small = Need{
 
 var heads = kernels.Dims{QueryHeads: 4, KVHeads: 2, HeadDim: 16}
 
-func run(name string, of ...rules.SeriesTimes) Run {
+func run(name string, of ...infer.SeriesTimes) Run {
 	return Run{Name: name, Times: of, Cards: map[string]string{"gpu": "card"}}
 }
 
@@ -124,7 +124,7 @@ func TestNotFound(t *testing.T) {
 		{"another layout", "stored as [K,N] (layout", []Run{run("a.db", stored)}},
 		{"two devices", "a.db: products of gpu and other, expected only one device", []Run{run("a.db", q, elsewhere)}},
 		{"two cards", "gpu is card in one run and other card in b.db: expected runs of one",
-			[]Run{run("a.db", q), {Name: "b.db", Times: []rules.SeriesTimes{k}, Cards: map[string]string{"gpu": "other card"}}}},
+			[]Run{run("a.db", q), {Name: "b.db", Times: []infer.SeriesTimes{k}, Cards: map[string]string{"gpu": "other card"}}}},
 		{"twice", "a.db and b.db both have gpu/lib/bf16 n64 k64 nk", []Run{run("a.db", q), run("b.db", q)}},
 		{"two kernels", "are in the runs 2 times, from lib in bf16; ours in bf16: expected only one",
 			[]Run{run("a.db", q, k, product("ours", 64, 64, 8), product("ours", 32, 64, 8))}},
@@ -153,10 +153,10 @@ func TestReplace(t *testing.T) {
 	if x := m.Parts[i].Times[0]; x.Seconds != 6 || x.SE < 0.025 || x.SE > 0.026 || m.Parts[i].Source != Imported {
 		t.Errorf("attention %+v", m.Parts[i])
 	}
-	if x := m.Parts[i].Times[0]; x.Scatter != rules.OwnScatter {
+	if x := m.Parts[i].Times[0]; x.Scatter != infer.OwnScatter {
 		t.Errorf("a time with an interval has %s scatter", x.Scatter)
 	}
-	if x := m.Parts[i+1].Times[0]; !(x.SE >= 0.02) || x.Scatter != rules.AssumedScatter {
+	if x := m.Parts[i+1].Times[0]; !(x.SE >= 0.02) || x.Scatter != infer.AssumedScatter {
 		t.Errorf("a time without an interval has the error %g by %s scatter", x.SE, x.Scatter)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -43,13 +43,13 @@ type Time struct {
 	Seconds float64
 	// SE is the standard error as a share of the time, with DF degrees of freedom.
 	SE, DF float64
-	// Scatter is the origin of SE; empty is [rules.OwnScatter].
-	Scatter  rules.ScatterOrigin
+	// Scatter is the origin of SE; empty is [infer.OwnScatter].
+	Scatter  infer.ScatterOrigin
 	Inferred bool
 }
 
-func weaker(a, b rules.ScatterOrigin) rules.ScatterOrigin {
-	order := []rules.ScatterOrigin{"", rules.OwnScatter, rules.BorrowedScatter, rules.AssumedScatter}
+func weaker(a, b infer.ScatterOrigin) infer.ScatterOrigin {
+	order := []infer.ScatterOrigin{"", infer.OwnScatter, infer.BorrowedScatter, infer.AssumedScatter}
 	if slices.Index(order, a) > slices.Index(order, b) {
 		return a
 	}
@@ -72,7 +72,7 @@ type Passes struct {
 	// shared are common errors: each row is the change of all times per standard error.
 	shared   [][]float64
 	sharedDF []float64
-	scatter  []rules.ScatterOrigin
+	scatter  []infer.ScatterOrigin
 }
 
 // Sum adds the parts at their common Ms. The error names a part without a common M.
@@ -106,9 +106,9 @@ func Sum(parts []Part) (*Passes, error) {
 	n := len(p.ms)
 	p.seconds, p.inferred = make([]float64, n), make([]bool, n)
 	p.own, p.df = make([]float64, n), make([]float64, n)
-	p.scatter = make([]rules.ScatterOrigin, n)
+	p.scatter = make([]infer.ScatterOrigin, n)
 	for i := range p.scatter {
-		p.scatter[i] = rules.OwnScatter
+		p.scatter[i] = infer.OwnScatter
 	}
 	errs := make([]spread, n)
 	for _, part := range parts {
@@ -153,7 +153,7 @@ func (p *Passes) share(errs []float64, df float64) {
 
 // Without errors from its own samples no statement about a size is certain.
 func (p *Passes) sure(at ...int) bool {
-	return !slices.ContainsFunc(at, func(i int) bool { return p.scatter[i] != rules.OwnScatter })
+	return !slices.ContainsFunc(at, func(i int) bool { return p.scatter[i] != infer.OwnScatter })
 }
 
 func (p *Passes) last() int { return p.ms[len(p.ms)-1] }

@@ -9,16 +9,16 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 // The errors sd are independent shares of the time.
 func known(ms []int, seconds []float64, sd float64) *Passes {
 	p := &Passes{ms: ms, seconds: seconds, parts: seconds, inferred: make([]bool, len(ms)), own: make([]float64, len(ms)),
-		df: make([]float64, len(ms)), scatter: make([]rules.ScatterOrigin, len(ms))}
+		df: make([]float64, len(ms)), scatter: make([]infer.ScatterOrigin, len(ms))}
 	for i, t := range seconds {
-		p.own[i], p.df[i], p.scatter[i] = t*t*sd*sd, 50, rules.OwnScatter
+		p.own[i], p.df[i], p.scatter[i] = t*t*sd*sd, 50, infer.OwnScatter
 	}
 	return p
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	runs "github.com/gemmaudit/gemmaudit/results/fleet"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -124,7 +125,7 @@ type reduced struct {
 }
 
 func reduce(run runs.Run) []reduced {
-	data := rules.Data{Name: run.Path, Meta: run.Meta, Series: run.Series, Sentinels: run.Sentinels, Sustained: run.Sustained}
+	data := infer.Data{Name: run.Path, Meta: run.Meta, Series: run.Series, Sentinels: run.Sentinels, Sustained: run.Sustained}
 	aloneOn := map[string]map[caseKey]float64{}
 	for _, row := range run.Sustained {
 		if len(row.Case.Parts) > 0 || row.Case.PadTo > 0 {
@@ -141,7 +142,7 @@ func reduce(run runs.Run) []reduced {
 	var out []reduced
 	place := map[string]int{}
 	state := map[string]*telling{}
-	for _, level := range rules.CaseLevels(data, defaults().Basis()) {
+	for _, level := range infer.CaseLevels(data, defaults().Basis()) {
 		device := level.Series.Device
 		at, ok := place[device]
 		if !ok {

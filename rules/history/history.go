@@ -9,6 +9,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -145,9 +146,9 @@ func NewCollector(cfg rules.Config) *Collector {
 }
 
 // Add takes a run and does not keep data.
-func (c *Collector) Add(path string, data rules.Data) {
+func (c *Collector) Add(path string, data infer.Data) {
 	at := len(c.runs)
-	times, clocks := rules.CaseTimes(data, c.cfg.Basis(), c.common)
+	times, clocks := infer.CaseTimes(data, c.cfg.Basis(), c.common)
 	for id, mhz := range clocks {
 		for _, d := range data.Meta.Fingerprint.Devices {
 			if one := c.common[d.Name]; d.ID == id && one != mhz {

@@ -12,11 +12,12 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 var key = results.SeriesKey{Device: "cuda:0", Kernel: "cublas", Subject: kernels.Product(kernels.BF16, 4096, 4096), Regime: results.Engine}
 
-func runOf(day int, device, driver string, ms []int, us func(m int) float64) rules.Data {
+func runOf(day int, device, driver string, ms []int, us func(m int) float64) infer.Data {
 	k := key
 	k.Device = device
 	s := results.Series{Key: k}
@@ -29,7 +30,7 @@ func runOf(day int, device, driver string, ms []int, us func(m int) float64) rul
 		s.Rows = append(s.Rows, row)
 	}
 	spec := kernels.Spec{ID: device, Name: "Card X", Versions: map[string]string{"driver": driver}}
-	return rules.Data{Series: []results.Series{s},
+	return infer.Data{Series: []results.Series{s},
 		Meta: results.Meta{Created: time.Date(2025, 1, day, 0, 0, 0, 0, time.UTC),
 			Fingerprint: results.Fingerprint{Hostname: "host", Devices: []kernels.Spec{spec}}}}
 }

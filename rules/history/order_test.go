@@ -7,12 +7,13 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // Runs imported newest first are ordered by measurement time; one without a time is reported.
 func TestOrderIsThatOfTheSamples(t *testing.T) {
 	day := func(n int) time.Time { return time.Date(2026, 1, n, 2, 0, 0, 0, time.UTC) }
-	run := func(taken time.Time, imported time.Time) rules.Data {
+	run := func(taken time.Time, imported time.Time) infer.Data {
 		key := results.SeriesKey{Device: "cpu", Kernel: "lib", Subject: kernels.Product(kernels.FP32, 64, 64)}
 		row := results.Row{Case: results.Case{SeriesKey: key, M: 8}}
 		for i := range 5 {
@@ -22,7 +23,7 @@ func TestOrderIsThatOfTheSamples(t *testing.T) {
 			}
 			row.Samples = append(row.Samples, s)
 		}
-		return rules.Data{Meta: results.Meta{Created: imported, Source: "x.csv"},
+		return infer.Data{Meta: results.Meta{Created: imported, Source: "x.csv"},
 			Series: []results.Series{{Key: key, Rows: []results.Row{row}}}}
 	}
 	c := NewCollector(rules.Default())

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // Changes are the problems of two runs, matched by product, kernel and overlap of M.
@@ -18,7 +19,7 @@ type Changes struct {
 
 // Side is one of two runs with its problems.
 type Side struct {
-	Data     rules.Data
+	Data     infer.Data
 	Problems []*Problem
 }
 

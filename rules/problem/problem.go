@@ -14,6 +14,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -139,7 +140,7 @@ func (g *group) join(o *group) {
 }
 
 type finder struct {
-	data   rules.Data
+	data   infer.Data
 	names  map[string]string
 	cases  map[results.SeriesKey]map[int]results.Case
 	times  map[results.SeriesKey]map[int]float64
@@ -157,7 +158,7 @@ type row struct {
 // Find makes the problems of a run from its audit and the remedies found, which may be nil. engine lists the
 // engine's kernels; nil stands for [rules.EngineKernels]. Waived findings, and remedies of their sizes, are
 // omitted. A run that cannot be judged has no problems.
-func Find(data rules.Data, audit *rules.Audit, found *rules.SplitsResult, engine []string) ([]*Problem, Summary) {
+func Find(data infer.Data, audit *rules.Audit, found *rules.SplitsResult, engine []string) ([]*Problem, Summary) {
 	f := newFinder(data, audit.Whole(), engine)
 	if found != nil {
 		for _, r := range found.Whole().Rejected {
@@ -211,7 +212,7 @@ func class(p *Problem) int {
 	return 0
 }
 
-func newFinder(data rules.Data, audit *rules.Audit, engine []string) *finder {
+func newFinder(data infer.Data, audit *rules.Audit, engine []string) *finder {
 	f := &finder{data: data, names: deviceNames(data), cases: map[results.SeriesKey]map[int]results.Case{},
 		times: map[results.SeriesKey]map[int]float64{}, ms: map[results.SeriesKey][]int{}, rejected: map[row]rules.Remedy{},
 		paid: map[row]rules.Remedy{}}
@@ -234,7 +235,7 @@ func newFinder(data rules.Data, audit *rules.Audit, engine []string) *finder {
 	return f
 }
 
-func deviceNames(data rules.Data) map[string]string {
+func deviceNames(data infer.Data) map[string]string {
 	names := map[string]string{}
 	for _, d := range data.Meta.Fingerprint.Devices {
 		names[d.ID] = cmp.Or(d.Name, d.ID)

@@ -10,6 +10,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -20,8 +21,8 @@ func key(device, kernel string, n int) results.SeriesKey {
 var ladder = []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 288, 320, 352, 384, 416, 448, 480, 512, 1024, 2048, 4096}
 
 // Two H100s with a library and a kernel of ours, every row at 10 us.
-func machine(keys ...results.SeriesKey) (rules.Data, *rules.Audit) {
-	var data rules.Data
+func machine(keys ...results.SeriesKey) (infer.Data, *rules.Audit) {
+	var data infer.Data
 	for _, id := range []string{"cuda:0", "cuda:1"} {
 		data.Meta.Fingerprint.Devices = append(data.Meta.Fingerprint.Devices,
 			kernels.Spec{ID: id, Name: "NVIDIA H100", Versions: map[string]string{"driver": "580", "cublas": "13.1"}})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // Summary counts the inputs and results of a run.
@@ -98,7 +99,7 @@ func (f *finder) summarize(audit *rules.Audit, found *rules.SplitsResult, proble
 	devices, dtypes, products, seen := map[string]bool{}, map[string]bool{}, map[kernels.Subject]bool{}, map[Kernel]bool{}
 	own := map[string]bool{}
 	measured := map[size]bool{}
-	further := rules.FurtherChoices(f.data.Series)
+	further := infer.FurtherChoices(f.data.Series)
 	for _, series := range f.data.Series {
 		key := series.Key
 		if further[key] {
@@ -214,7 +215,7 @@ func (f *finder) count(s *Summary, audit *rules.Audit, slow map[size]bool) {
 				unjudged[at] = true
 			case r.Verdict == rules.Undecided:
 				undecided[at] = true
-				if clock > 0 && r.ClockMHz > 0 && math.Abs(r.ClockMHz/clock-1) > rules.ClockReach {
+				if clock > 0 && r.ClockMHz > 0 && math.Abs(r.ClockMHz/clock-1) > infer.ClockReach {
 					byClock[at] = true
 				}
 			}

@@ -16,6 +16,7 @@ import (
 	runs "github.com/gemmaudit/gemmaudit/results/fleet"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // Losses returns the losses planted in data sets to measure detection.
@@ -148,7 +149,7 @@ func (g *generator) card() card {
 var began = time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
 
 // second is true for the second run of a pair.
-func (g *generator) data(of card, loss float64, slow func(row int) bool, second bool) rules.Data {
+func (g *generator) data(of card, loss float64, slow func(row int) bool, second bool) infer.Data {
 	order := g.kind.order
 	if order == nil {
 		order = shuffled
@@ -187,7 +188,7 @@ func (g *generator) data(of card, loss float64, slow func(row int) bool, second 
 	if g.kind.along {
 		series = overN(s)
 	}
-	return rules.Data{Name: "set", Meta: results.Meta{Source: "a table of others", Created: at}, Series: series}
+	return infer.Data{Name: "set", Meta: results.Meta{Source: "a table of others", Created: at}, Series: series}
 }
 
 // overN turns a curve over M into series with one M each, whose N differ as the M did.

@@ -9,6 +9,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // restBetween lets a device recover between rounds.
@@ -30,13 +31,13 @@ func (s *subject) examineInOrder(ctx context.Context) error {
 	return device.Close()
 }
 
-func measureInOrder(ctx context.Context, device *simulated.Card, machine *simulated.Machine) (rules.Data, error) {
+func measureInOrder(ctx context.Context, device *simulated.Card, machine *simulated.Machine) (infer.Data, error) {
 	ceilings, err := device.Ceilings(ctx)
 	if err != nil {
-		return rules.Data{}, err
+		return infer.Data{}, err
 	}
 	peak, _ := ceilings.Peak(kernels.BF16)
-	data := rules.Data{Name: "in-order", Meta: results.Meta{
+	data := infer.Data{Name: "in-order", Meta: results.Meta{
 		Source: "samples in order of M", Regime: results.Engine,
 		Fingerprint: results.Fingerprint{Devices: []kernels.Spec{device.Spec()}},
 	}}

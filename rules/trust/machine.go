@@ -14,6 +14,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
@@ -95,7 +96,7 @@ type visit struct {
 	name   string
 	device *simulated.Card
 	run    *results.Run
-	data   rules.Data
+	data   infer.Data
 	truth  truth
 	wall   time.Duration // of the sweep
 	usual  float64
@@ -120,10 +121,10 @@ func (s *subject) sweep(ctx context.Context, name string, session simulated.Sess
 	if v.run, err = results.Create(filepath.Join(s.folder, fmt.Sprintf("%s-%d-%s.db", s.kind.Name, s.index, name)), meta); err != nil {
 		return nil, err
 	}
-	chooser := rules.OpenRows{Config: s.cfg, Ceilings: meta.Ceilings, Looks: rules.LooksAt(plan.Screening, plan.Rounds),
+	chooser := rules.OpenRows{Config: s.cfg, Ceilings: meta.Ceilings, Looks: infer.LooksAt(plan.Screening, plan.Rounds),
 		Clocks: func() map[string]float64 { return v.run.Meta().ReferenceClock }}
 	runner := &sweep.Runner{
-		Plan: plan, Devices: []kernels.Device{v.device}, Out: v.run, Now: v.device.Now, DriftTest: rules.DriftPast, Chooser: chooser,
+		Plan: plan, Devices: []kernels.Device{v.device}, Out: v.run, Now: v.device.Now, DriftTest: infer.DriftPast, Chooser: chooser,
 	}
 	if s.kind.infers {
 		err = s.infer(ctx, v, runner, chooser)
@@ -134,7 +135,7 @@ func (s *subject) sweep(ctx context.Context, name string, session simulated.Sess
 	}
 	if err == nil {
 		v.wall = sum.Wall
-		v.data, err = rules.LoadData(v.run)
+		v.data, err = infer.LoadData(v.run)
 	}
 	if err != nil {
 		return nil, errors.Join(err, v.close())
@@ -260,7 +261,7 @@ func (s *subject) stop(ctx context.Context, full *visit, seed uint64) error {
 	return errors.Join(err, short.close())
 }
 
-func until(data rules.Data, seq int64) rules.Data {
+func until(data infer.Data, seq int64) infer.Data {
 	before := func(samples []results.Sample) []results.Sample {
 		var out []results.Sample
 		for _, s := range samples {

@@ -13,6 +13,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -299,7 +300,7 @@ func TestScorePair(t *testing.T) {
 
 func TestUntil(t *testing.T) {
 	sample := func(id, seq int64) results.Sample { return results.Sample{CaseID: id, Seq: seq} }
-	data := rules.Data{
+	data := infer.Data{
 		Series: []results.Series{{Rows: []results.Row{
 			{Case: results.Case{ID: 1}, Samples: []results.Sample{sample(1, 0), sample(1, 3)}},
 			{Case: results.Case{ID: 2}, Samples: []results.Sample{sample(2, 2)}},

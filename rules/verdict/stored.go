@@ -11,6 +11,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // The keys in a run for what was asked for and measured again.
@@ -141,7 +142,7 @@ func (s Store) KeepProof(ctx context.Context, proof *rules.Proof) error {
 
 // Audit judges a run without measuring. Earlier proof counts for every rule where it is valid under cfg,
 // unless afresh is set.
-func (s Store) Audit(ctx context.Context, data rules.Data, cfg rules.Config, afresh bool) (*rules.Audit, Outdated, error) {
+func (s Store) Audit(ctx context.Context, data infer.Data, cfg rules.Config, afresh bool) (*rules.Audit, Outdated, error) {
 	o := Outdated{Path: s.Run.Path(), Hint: "`gemmaudit audit --confirm` renews it; `gemmaudit audit --confirm=false` ignores it"}
 	bare := cfg
 	bare.Waivers = nil
@@ -208,7 +209,7 @@ func (s Store) KeepRemedies(ctx context.Context, remedies *rules.ExecutedRemedie
 }
 
 // Remedies returns the remedies executed before, nil if missing or invalid under cfg.
-func (s Store) Remedies(data rules.Data, cfg rules.Config) (*rules.ExecutedRemedies, Outdated, error) {
+func (s Store) Remedies(data infer.Data, cfg rules.Config) (*rules.ExecutedRemedies, Outdated, error) {
 	o := Outdated{Path: s.Run.Path(), Hint: "`gemmaudit splits --execute` renews it"}
 	remedies, err := Kept[rules.ExecutedRemedies](s.Run, StateSplits)
 	if err != nil || remedies == nil {

@@ -41,8 +41,8 @@ resolved by variable type analysis (VTA). Calls that libraries make back into th
 var paths = pathList{
 	{"plan to run file", []string{"sweep.Options", "sweep.Plan", "results.PlannedSeries", "results.Planned"}},
 	{"sample to verdict", []string{
-		"results.Sample", "results.Row", "results.Series", "rules.estimate", "rules.point", "rules.curve", "rules.judgement",
-		"rules.RowVerdict",
+		"results.Sample", "results.Row", "results.Series", "rules/infer.Point", "rules/infer.Curve",
+		"rules/infer.Estimates", "rules.judgement", "rules.RowVerdict",
 	}},
 	{"finding to printed row", []string{
 		"rules.Finding", "rules.Audit", "rules/problem.Problem", "report.FindingRecord", "report.Sheet", "report.Document",

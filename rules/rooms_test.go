@@ -1,0 +1,43 @@
+package rules
+
+import (
+	"go/build"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// rooms are the packages below this one, and this one, each with a sentence; a room imports only rooms above it.
+var rooms = []struct{ name, holds string }{
+	{"stats", "holds the statistics that any package may use"},
+	{"phrase", "writes numbers and names the way the sentences of findings print them"},
+	{"infer", "estimates the time of every row of a run"},
+	{"", "holds the rules, the verdicts and the search for remedies"},
+	{"explain", "holds the meaning of every rule, cause, verdict and other word of the output"},
+	{"history", "follows the times of the same cases over many runs"},
+	{"fleet", "compares cards of one model over many machines"},
+	{"advice", "computes what an inference engine gains from other batch sizes"},
+	{"problem", "turns the findings and remedies of a run into problems"},
+	{"verdict", "concludes"},
+	{"trust", "counts wrong verdicts"},
+}
+
+func TestRoomsImportUpwards(t *testing.T) {
+	names := make([]string, len(rooms))
+	for i, room := range rooms {
+		names[i] = room.name
+		p, err := build.ImportDir("./"+room.name, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(p.Doc, "Package "+p.Name+" "+room.holds) {
+			t.Errorf("%s says %q, expected: %s", p.Name, p.Doc, room.holds)
+		}
+		for _, imported := range p.Imports {
+			_, name, below := strings.Cut(imported, "/gemmaudit/rules")
+			if below && !slices.Contains(names[:i], strings.TrimPrefix(name, "/")) {
+				t.Errorf("%s imports %s", p.Name, imported)
+			}
+		}
+	}
+}
