@@ -1,8 +1,10 @@
 package main
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -26,7 +28,7 @@ func another(t testing.TB, models ...string) *calibration.Card {
 		models = calibration.Names()
 	}
 	for _, name := range models {
-		for _, constant := range c.Models[name].Order(name) {
+		for _, constant := range slices.Sorted(maps.Keys(c.Models[name].Constants)) {
 			q := c.Models[name].Constants[constant]
 			q.Value *= math.Pow(4./3, 2*rng.Float64()-1)
 			c.Models[name].Constants[constant] = q

@@ -105,7 +105,7 @@ func (o options) fit(stdout io.Writer) error {
 	if o.out == "" {
 		return nil
 	}
-	if err := os.WriteFile(o.out, r.Card.Encode(), 0o644); err != nil {
+	if err := os.WriteFile(o.out, encode(r.Card), 0o644); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(stdout, "wrote %s\n", o.out)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -50,7 +51,7 @@ const sway = 1.3
 // It returns nil if no fitted time depends on any.
 func newProblem(s *samples, model string, card, origin *calibration.Card) (*problem, error) {
 	p := &problem{samples: s, model: model, card: card}
-	all := card.Models[model].Order(model)
+	all := slices.Sorted(maps.Keys(card.Models[model].Constants))
 	before, err := s.expected(s.groups, card)
 	if err != nil {
 		return nil, err

@@ -92,6 +92,9 @@ func room(files map[string][]byte, dir string, text []byte) error {
 	return nil
 }
 
+// columns is the width of generated Go code.
+const columns = 120
+
 func (k kernel) write(code *bytes.Buffer) (header []byte, err error) {
 	device, err := k.positions(k.Device)
 	if err != nil {
@@ -113,23 +116,26 @@ func (k kernel) write(code *bytes.Buffer) (header []byte, err error) {
 		}
 		fmt.Fprintf(&h, "\n// %s\n#define %s(K, ...)", l.Comment, l.Macro)
 		fmt.Fprintf(code, "\n// %s is %s\nvar %s = []%s{\n", l.Name, lower(l.Comment), l.Name, k.Type)
+		line := "\t"
 		for _, t := range l.Tiles {
 			h.WriteString(" \\\n    K(__VA_ARGS__")
 			for _, i := range device {
 				fmt.Fprintf(&h, ", %s", t[i])
 			}
 			h.WriteString(")")
-			code.WriteString("\t{")
-			for n, i := range inGo {
-				if n > 0 {
-					code.WriteString(", ")
-				}
-				fmt.Fprintf(code, "%s: %s", k.Fields[i], t[i])
+			var fields []string
+			for _, i := range inGo {
+				fields = append(fields, fmt.Sprintf("%s: %s", k.Fields[i], t[i]))
 			}
-			code.WriteString("},\n")
+			tile := "{" + strings.Join(fields, ", ") + "}, "
+			if len(line)+len(tile) > columns {
+				fmt.Fprintln(code, strings.TrimRight(line, " "))
+				line = "\t"
+			}
+			line += tile
 		}
 		h.WriteString("\n")
-		code.WriteString("}\n")
+		fmt.Fprintf(code, "%s\n}\n", strings.TrimRight(line, " "))
 	}
 	return h.Bytes(), nil
 }

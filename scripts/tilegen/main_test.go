@@ -44,7 +44,7 @@ func TestRoom(t *testing.T) {
 	if !strings.Contains(header, "// All tiles.\n#define GA_X(K, ...) \\\n    K(__VA_ARGS__, 2, 3) \\\n    K(__VA_ARGS__, 5, 6)\n") {
 		t.Errorf("header:\n%s", header)
 	}
-	if !strings.Contains(code, "package x\n\n// tiles is all tiles.\nvar tiles = []tile{\n\t{m: 1, n: 2},\n\t{m: 4, n: 5},\n}\n") {
+	if !strings.Contains(code, "package x\n\n// tiles is all tiles.\nvar tiles = []tile{\n\t{m: 1, n: 2}, {m: 4, n: 5},\n}\n") {
 		t.Errorf("code:\n%s", code)
 	}
 	for from, to := range map[string]string{

@@ -4,6 +4,5 @@ package attention
 
 // flashHopperTiles is every tile.
 var flashHopperTiles = []flashHopperTile{
-	{dim: 64, consumers: 3, keys: 128},
-	{dim: 128, consumers: 2, keys: 128},
+	{dim: 64, consumers: 3, keys: 128}, {dim: 128, consumers: 2, keys: 128},
 }

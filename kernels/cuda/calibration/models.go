@@ -1,9 +1,11 @@
 package calibration
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"maps"
 	"math"
-	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -25,13 +27,9 @@ type fitted[T any] struct {
 // Of returns the constants of a model, decoded for every card at first use. It panics if an embedded card
 // does not match the type, which is a programming error.
 func Of[T any](model string) Models[T] {
-	d := definition{name: model, check: func(c *Card) error { return c.Decode(model, new(T)) }}
-	for f := range reflect.TypeFor[T]().Fields() {
-		d.constants = append(d.constants, f.Tag.Get("constant"))
-	}
 	known.Lock()
 	defer known.Unlock()
-	known.models = append(known.models, d)
+	known.models = append(known.models, definition{model, func(c *Card) error { return c.Decode(model, new(T)) }})
 	return Models[T]{name: model, tried: new(atomic.Pointer[fitted[T]]), of: sync.OnceValue(func() []fitted[T] {
 		cards := Cards()
 		all := make([]fitted[T], len(cards))
@@ -118,6 +116,19 @@ func Try(c *Card) (restore func(), err error) {
 	return func() { trial.Store(before) }, nil
 }
 
+// ID identifies a set of constants: twelve hexadecimal digits derived from the models' constants only.
+func (c *Card) ID() string {
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(c.Models)) {
+		constants := c.Models[name].Constants
+		for _, constant := range slices.Sorted(maps.Keys(constants)) {
+			q := constants[constant]
+			fmt.Fprintf(sum, "%q %q %g %q\n", name, constant, q.Value, q.Unit)
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:12]
+}
+
 // Clone returns a deep copy.
 func (c *Card) Clone() *Card {
 	copied := *c
@@ -130,9 +141,8 @@ func (c *Card) Clone() *Card {
 }
 
 type definition struct {
-	name      string
-	constants []string // in order of the struct's fields
-	check     func(*Card) error
+	name  string
+	check func(*Card) error
 }
 
 var known struct {
@@ -154,22 +164,4 @@ func Names() []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// Order lists the constants of m, a model of that name, in field order; unknown ones come last, sorted.
-func (m Model) Order(name string) []string {
-	var names []string
-	for _, d := range definitions() {
-		if d.name == name {
-			names = slices.Clone(d.constants)
-			break
-		}
-	}
-	names = slices.DeleteFunc(names, func(constant string) bool { _, has := m.Constants[constant]; return !has })
-	for _, constant := range slices.Sorted(maps.Keys(m.Constants)) {
-		if !slices.Contains(names, constant) {
-			names = append(names, constant)
-		}
-	}
-	return names
 }

@@ -4,48 +4,27 @@ package softmax
 
 // warpTiles is every tile: lanes of a row, pieces of 16 bytes of a lane, and rows at once, the shortest first.
 var warpTiles = []warpTile{
-	{lanes: 1, vectors: 1, rows: 4},
-	{lanes: 2, vectors: 1, rows: 4},
-	{lanes: 4, vectors: 1, rows: 4},
-	{lanes: 8, vectors: 1, rows: 4},
-	{lanes: 16, vectors: 1, rows: 4},
-	{lanes: 32, vectors: 1, rows: 4},
-	{lanes: 32, vectors: 2, rows: 2},
-	{lanes: 32, vectors: 4, rows: 1},
-	{lanes: 32, vectors: 8, rows: 1},
+	{lanes: 1, vectors: 1, rows: 4}, {lanes: 2, vectors: 1, rows: 4}, {lanes: 4, vectors: 1, rows: 4},
+	{lanes: 8, vectors: 1, rows: 4}, {lanes: 16, vectors: 1, rows: 4}, {lanes: 32, vectors: 1, rows: 4},
+	{lanes: 32, vectors: 2, rows: 2}, {lanes: 32, vectors: 4, rows: 1}, {lanes: 32, vectors: 8, rows: 1},
 }
 
 // stagedTiles is every tile of rows in shared memory: lanes of a row, and elements of a lane, the shortest first.
 var stagedTiles = []stagedTile{
-	{lanes: 1, elements: 1},
-	{lanes: 1, elements: 2},
-	{lanes: 1, elements: 3},
-	{lanes: 1, elements: 4},
-	{lanes: 1, elements: 5},
-	{lanes: 1, elements: 6},
-	{lanes: 1, elements: 7},
-	{lanes: 2, elements: 16},
-	{lanes: 4, elements: 16},
-	{lanes: 8, elements: 16},
-	{lanes: 16, elements: 16},
-	{lanes: 32, elements: 8},
-	{lanes: 32, elements: 16},
-	{lanes: 32, elements: 32},
+	{lanes: 1, elements: 1}, {lanes: 1, elements: 2}, {lanes: 1, elements: 3}, {lanes: 1, elements: 4},
+	{lanes: 1, elements: 5}, {lanes: 1, elements: 6}, {lanes: 1, elements: 7}, {lanes: 2, elements: 16},
+	{lanes: 4, elements: 16}, {lanes: 8, elements: 16}, {lanes: 16, elements: 16}, {lanes: 32, elements: 8},
+	{lanes: 32, elements: 16}, {lanes: 32, elements: 32},
 }
 
 // scalarTiles is every tile of rows taken element by element: elements of a lane, and rows of a warp, the shortest first.
 var scalarTiles = []scalarTile{
-	{elements: 16, rows: 1},
-	{elements: 24, rows: 1},
-	{elements: 32, rows: 1},
+	{elements: 16, rows: 1}, {elements: 24, rows: 1}, {elements: 32, rows: 1},
 }
 
 // blockTiles is every tile of a block: pieces of 16 bytes of a thread.
 var blockTiles = []blockTile{
-	{vectors: 1},
-	{vectors: 2},
-	{vectors: 4},
-	{vectors: 8},
+	{vectors: 1}, {vectors: 2}, {vectors: 4}, {vectors: 8},
 }
 
 // aheadTiles is those of blocks that fetch the next row while they have one.

@@ -46,6 +46,5 @@ var mmaTilesSmall = []mmaTile{
 // wmmaTiles is every tile; registers are bounded for so many blocks, on 7.5 for others.
 var wmmaTiles = []wmmaTile{
 	{m: 128, n: 128, warpsM: 2, warpsN: 4, perSM: 2, turing: 1},
-	{m: 64, n: 64, warpsM: 2, warpsN: 2, perSM: 3, turing: 3},
-	{m: 16, n: 64, warpsM: 1, warpsN: 4, perSM: 6, turing: 4},
+	{m: 64, n: 64, warpsM: 2, warpsN: 2, perSM: 3, turing: 3}, {m: 16, n: 64, warpsM: 1, warpsN: 4, perSM: 6, turing: 4},
 }

@@ -4,33 +4,20 @@ package quantised
 
 // tiles is every tile's rows of A, of the kernels for 9.0.
 var tiles = []tile{
-	{tokens: 8},
-	{tokens: 16},
-	{tokens: 32},
-	{tokens: 64},
-	{tokens: 96},
-	{tokens: 128},
-	{tokens: 192},
-	{tokens: 256},
+	{tokens: 8}, {tokens: 16}, {tokens: 32}, {tokens: 64}, {tokens: 96}, {tokens: 128}, {tokens: 192}, {tokens: 256},
 }
 
 // narrowTiles is those of the kernels for few rows of A.
 var narrowTiles = []tile{
-	{tokens: 8},
-	{tokens: 16},
+	{tokens: 8}, {tokens: 16},
 }
 
 // residentTiles is those of the kernels that keep tokens where they are.
 var residentTiles = []tile{
-	{tokens: 32},
-	{tokens: 64},
+	{tokens: 32}, {tokens: 64},
 }
 
 // mmaTiles is those of the kernels for other GPUs.
 var mmaTiles = []tile{
-	{tokens: 8},
-	{tokens: 16},
-	{tokens: 32},
-	{tokens: 64},
-	{tokens: 128},
+	{tokens: 8}, {tokens: 16}, {tokens: 32}, {tokens: 64}, {tokens: 128},
 }
