@@ -150,7 +150,9 @@ func TestPlansRefuse(t *testing.T) {
 
 // Encoded files decode to the same card.
 func TestEncode(t *testing.T) {
-	in := func(value float64, unit string) calibration.Quantity { return calibration.Quantity{Value: value, Unit: unit} }
+	in := func(value float64, unit string) calibration.Quantity {
+		return calibration.Quantity{Value: value, Unit: unit}
+	}
 	c := &calibration.Card{Format: calibration.Format, Card: "NVIDIA T4", Capability: 75, SMs: 40, Bandwidth: 3.2e11, Driver: "550.54",
 		Date: "2026-01-02", Models: map[string]calibration.Model{
 			"gemv":  {FittedTo: "nothing", Constants: map[string]calibration.Quantity{"start": in(2e-6, "s"), "rate": in(3e11, "B/s")}},

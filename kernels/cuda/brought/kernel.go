@@ -25,12 +25,11 @@ type Kernel struct {
 	File    *plugin.Kernel
 	dev     *driver.Device
 	ordinal int
-	names   map[string]string // kernel names that it launches, by plan
 }
 
 // New makes the kernel of a file for the GPU with the given ordinal.
 func New(d *driver.Device, ordinal int, file *plugin.Kernel) *Kernel {
-	return &Kernel{File: file, dev: d, ordinal: ordinal, names: map[string]string{}}
+	return &Kernel{File: file, dev: d, ordinal: ordinal}
 }
 
 // Name returns the library's name for the kernel.
@@ -209,17 +208,11 @@ func (k *Kernel) Bind(p kernels.Task, a kernels.Operand, w kernels.Weights, c ke
 	if err != nil {
 		return fail(err)
 	}
-	l.Library, l.Named = call.failed, func(l *driver.Launch) (string, kernels.Tiling) { return nameOf(k.dev, k.names, l), kernels.Tiling{} }
+	l.Library, l.Named = call.failed, named(k.dev)
 	return l, nil
 }
 
-// nameOf returns the kernels that a library launches, read from a graph capture and cached in names by plan.
-func nameOf(d *driver.Device, names map[string]string, l *driver.Launch) string {
-	name, ok := names[l.Plan]
-	if !ok {
-		if name = d.KernelNames(l); name != "" {
-			names[l.Plan] = name
-		}
-	}
-	return name
+// named names a launch by the kernels that the library launches.
+func named(d *driver.Device) func(*driver.Launch) (string, kernels.Tiling) {
+	return func(l *driver.Launch) (string, kernels.Tiling) { return d.KernelNames(l), kernels.Tiling{} }
 }

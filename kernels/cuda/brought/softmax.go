@@ -24,12 +24,11 @@ type Softmax struct {
 	File    *plugin.Softmax
 	dev     *driver.Device
 	ordinal int
-	names   map[string]string // kernel names that it launches, by plan
 }
 
 // NewSoftmax makes the softmax of a file for the GPU with the given ordinal.
 func NewSoftmax(d *driver.Device, ordinal int, file *plugin.Softmax) *Softmax {
-	return &Softmax{File: file, dev: d, ordinal: ordinal, names: map[string]string{}}
+	return &Softmax{File: file, dev: d, ordinal: ordinal}
 }
 
 // Name returns the library's name for the kernel.
@@ -86,8 +85,6 @@ func (k *Softmax) Bind(p kernels.Task, in kernels.Operand, _ kernels.Weights, ou
 	if err != nil {
 		return fail(err)
 	}
-	l.Library, l.Named = call.failed, func(l *driver.Launch) (string, kernels.Tiling) {
-		return nameOf(k.dev, k.names, l), kernels.Tiling{}
-	}
+	l.Library, l.Named = call.failed, named(k.dev)
 	return l, nil
 }

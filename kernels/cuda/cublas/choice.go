@@ -72,7 +72,7 @@ func (k *cublas) Choice(b kernels.Task) (kernels.Choice, error) {
 			fmt.Errorf("%s: the driver does not tell what %s launches: expected one for CUDA 12.3 or later", k.dev.Spec().ID, k.Name())
 	}
 	c := kernels.Choice{Grid: captured.Grid, Cluster: captured.Cluster, Slots: float64(captured.PerSM * k.dev.Arch().SMs)}
-	c.Label, c.Tiling = namedTiling(captured.Names)
+	c.Label, c.Tiling = kernels.ReadLabel(captured.Names)
 	return c, nil
 }
 

@@ -58,7 +58,6 @@ type cublas struct {
 	about   string
 	sums    splitSums
 	session *C.ga_cublas_session // nil before the first product
-	names   map[string]string    // of chosen kernels, by plan
 	asked   *askedCall           // for Choice, nil before its first call
 	tellers []*cublas            // parallel tellers for Choice
 	loading *sync.Mutex          // held while a teller runs a product, shared by all
@@ -271,20 +270,9 @@ func (k *cublas) Bind(b kernels.Task, a kernels.Operand, w kernels.Weights, c ke
 	return l, nil
 }
 
-// name returns the library's kernel for a product, and the tiling from its name. It reads them from a graph
-// capture.
+// name returns the library's kernel for a product, and the tiling from its name.
 func (k *cublas) name(l *driver.Launch) (string, kernels.Tiling) {
-	name, ok := k.names[l.Plan]
-	if !ok {
-		if name = k.dev.KernelNames(l); name == "" {
-			return "", kernels.Tiling{}
-		}
-		if k.names == nil {
-			k.names = map[string]string{}
-		}
-		k.names[l.Plan] = name
-	}
-	return namedTiling(name)
+	return kernels.ReadLabel(k.dev.KernelNames(l))
 }
 
 // blasReturned describes a return code of the libraries; only the call itself reports unsupported products.

@@ -99,7 +99,7 @@ func (k *cublasLtChoice) Describe() string {
 		choice = fmt.Sprintf("choice %d after the heuristic's first", k.n)
 	}
 	if k.exact != (kernels.Algorithm{}) {
-		choice = ltConfigOf(k.exact).label() + " by its attributes"
+		choice = ltConfig{Algorithm: k.exact}.label() + " by its attributes"
 	}
 	return fmt.Sprintf("%s, cublasLtMatmul with %s, %s of workspace, %v, fp8 %v",
 		k.about, choice, blasWorkspace(k.dev.Arch()), k.sums, k.fp8)
@@ -243,11 +243,10 @@ func (p *ltPlan) read() {
 	for i := range int(C.ga_cublaslt_plan_count(p.c)) {
 		var c C.ga_cublaslt_config
 		C.ga_cublaslt_plan_config(p.c, C.int(i), &c)
-		p.configs = append(p.configs, ltConfig{
-			id: int(c.id), tile: int(c.tile), stages: int(c.stages), cluster: int(c.cluster_shape),
-			splitK: int(c.split_k), reduction: int(c.reduction), swizzle: int(c.swizzle), customOption: int(c.custom_option),
-			inside: int(c.inner_shape), waves: float64(c.waves), workspace: int64(c.workspace),
-		})
+		a := kernels.Algorithm{ID: int(c.id), Tile: int(c.tile), Stages: int(c.stages), Cluster: int(c.cluster_shape),
+			SplitK: int(c.split_k), Reduction: int(c.reduction), Swizzle: int(c.swizzle), Custom: int(c.custom_option),
+			Inner: int(c.inner_shape)}
+		p.configs = append(p.configs, ltConfig{a, float64(c.waves), int64(c.workspace)})
 	}
 }
 

@@ -14,11 +14,9 @@ import (
 // ltConfig is cuBLASLt's description of an algorithm (cublasLtMatmulAlgoConfigGetAttribute, and the waves of
 // the result).
 type ltConfig struct {
-	id, tile, stages, cluster     int
-	splitK, reduction             int
-	swizzle, customOption, inside int // inside is the inner shape
-	waves                         float64
-	workspace                     int64
+	kernels.Algorithm
+	waves     float64
+	workspace int64
 }
 
 // The reduction schemes of split-K (cublasLtReductionScheme_t).
@@ -33,9 +31,9 @@ const (
 // differ between rows of one algorithm.
 func (c ltConfig) label() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "algo %d", c.id)
-	depth, stages := ltStages(c.stages)
-	if tile := ltTile(c.tile); tile != "" {
+	fmt.Fprintf(&b, "algo %d", c.ID)
+	depth, stages := ltStages(c.Stages)
+	if tile := ltTile(c.Tile); tile != "" {
 		fmt.Fprintf(&b, " tile %s", tile)
 		if depth != "" {
 			fmt.Fprintf(&b, "x%s", depth)
@@ -44,12 +42,12 @@ func (c ltConfig) label() string {
 	if stages != "" {
 		fmt.Fprintf(&b, " stages %s", stages)
 	}
-	if cluster := ltCluster(c.cluster); cluster != "" {
+	if cluster := ltCluster(c.Cluster); cluster != "" {
 		fmt.Fprintf(&b, " cluster %s", cluster)
 	}
-	fmt.Fprintf(&b, " splitk %d", max(1, c.splitK))
-	if c.splitK > 1 {
-		switch c.reduction {
+	fmt.Fprintf(&b, " splitk %d", max(1, c.SplitK))
+	if c.SplitK > 1 {
+		switch c.Reduction {
 		case reduceInPlace:
 			b.WriteString(" in place")
 		case reduceCompute:
@@ -58,24 +56,24 @@ func (c ltConfig) label() string {
 			b.WriteString(" in the output's type")
 		}
 	}
-	if c.swizzle != 0 {
-		fmt.Fprintf(&b, " swizzle %d", c.swizzle)
+	if c.Swizzle != 0 {
+		fmt.Fprintf(&b, " swizzle %d", c.Swizzle)
 	}
-	if c.customOption != 0 {
-		fmt.Fprintf(&b, " option %d", c.customOption)
+	if c.Custom != 0 {
+		fmt.Fprintf(&b, " option %d", c.Custom)
 	}
-	if c.inside != 0 {
-		fmt.Fprintf(&b, " inner %d", c.inside)
+	if c.Inner != 0 {
+		fmt.Fprintf(&b, " inner %d", c.Inner)
 	}
 	return b.String()
 }
 
 // tiling returns the launch's tiling by rows and columns of C. The heuristic's waves may be fractional.
 func (c ltConfig) tiling() kernels.Tiling {
-	t := kernels.Tiling{Split: max(1, c.splitK), Orientation: kernels.OrientationTransposed}
-	if rows, cols, ok := sides(ltTile(c.tile)); ok {
+	t := kernels.Tiling{Split: max(1, c.SplitK), Orientation: kernels.OrientationTransposed}
+	if rows, cols, ok := sides(ltTile(c.Tile)); ok {
 		t.Tile = [3]int{cols, rows}
-		depth, _ := ltStages(c.stages)
+		depth, _ := ltStages(c.Stages)
 		t.Tile[2], _ = strconv.Atoi(depth) // 0 if there is no depth
 	}
 	if c.waves > 0 && !math.IsInf(c.waves, 0) {
@@ -84,27 +82,17 @@ func (c ltConfig) tiling() kernels.Tiling {
 	return t
 }
 
-func (c ltConfig) algorithm() kernels.Algorithm {
-	return kernels.Algorithm{ID: c.id, Tile: c.tile, Stages: c.stages, SplitK: c.splitK, Reduction: c.reduction,
-		Swizzle: c.swizzle, Custom: c.customOption, Inner: c.inside, Cluster: c.cluster}
-}
-
-func ltConfigOf(a kernels.Algorithm) ltConfig {
-	return ltConfig{id: a.ID, tile: a.Tile, stages: a.Stages, splitK: a.SplitK, reduction: a.Reduction,
-		swizzle: a.Swizzle, customOption: a.Custom, inside: a.Inner, cluster: a.Cluster}
-}
-
 // choice returns the launch for m by n of C on sms multiprocessors. Each multiprocessor runs whole blocks, so
 // concurrent tiles follow from the waves, however the library rounds them.
 func (c ltConfig) choice(m, n, sms int) kernels.Choice {
-	choice := kernels.Choice{Label: c.label(), Tiling: c.tiling(), Algorithm: c.algorithm()}
+	choice := kernels.Choice{Label: c.label(), Tiling: c.tiling(), Algorithm: c.Algorithm}
 	if t := choice.Tiling; t.Tiled() && t.Waves > 0 {
 		tiles := planning.DivideUp(m, t.Tile[0]) * planning.DivideUp(n, t.Tile[1]) * t.Split
 		choice.Slots = float64(sms) * max(1, math.Round(float64(tiles)/(t.Waves*float64(sms))))
 	}
-	_, stages := ltStages(c.stages)
+	_, stages := ltStages(c.Stages)
 	choice.Stages, _ = strconv.Atoi(stages) // 0 if the library chooses them
-	if x, y, ok := sides(ltCluster(c.cluster)); ok {
+	if x, y, ok := sides(ltCluster(c.Cluster)); ok {
 		choice.Cluster = [3]int{x, y, 1}
 	}
 	return choice
@@ -115,10 +103,6 @@ func sides(tile string) (rows, cols int, ok bool) {
 	rows, errA := strconv.Atoi(a)
 	cols, errB := strconv.Atoi(b)
 	return rows, cols, errA == nil && errB == nil
-}
-
-func namedTiling(symbols string) (name string, t kernels.Tiling) {
-	return kernels.ReadLabel(symbols)
 }
 
 // ltTile returns the name of a tile (cublasLtMatmulTile_t), the number if unknown, "" for undefined. Versions

@@ -54,16 +54,16 @@ func TestAlgorithmLabel(t *testing.T) {
 		tiling kernels.Tiling
 	}{
 		"algo 66 tile 128x256x64 stages 4 cluster 2x1 splitk 1": {
-			ltConfig{id: 66, tile: 23, stages: 16, cluster: 3, splitK: 1, waves: 0.97}, transposed(256, 128, 64, 1, 0.97)},
+			ltConfig{Algorithm: kernels.Algorithm{ID: 66, Tile: 23, Stages: 16, Cluster: 3, SplitK: 1}, waves: 0.97}, transposed(256, 128, 64, 1, 0.97)},
 		"algo 13 tile 64x64x32 stages 6 splitk 4 in fp32 swizzle 1 option 2 inner 3": {
-			ltConfig{id: 13, tile: 15, stages: 12, splitK: 4, reduction: 2, swizzle: 1, customOption: 2, inside: 3, waves: 1.2121},
+			ltConfig{Algorithm: kernels.Algorithm{ID: 13, Tile: 15, Stages: 12, SplitK: 4, Reduction: 2, Swizzle: 1, Custom: 2, Inner: 3}, waves: 1.2121},
 			transposed(64, 64, 32, 4, 1.2121)},
 		"algo 0 splitk 1": {ltConfig{waves: math.NaN()}, transposed(0, 0, 0, 1, 0)},
-		"algo 67 tile id900 splitk 2 in the output's type": {ltConfig{id: 67, tile: 900, splitK: 2, reduction: 4, waves: math.Inf(1)},
+		"algo 67 tile id900 splitk 2 in the output's type": {ltConfig{Algorithm: kernels.Algorithm{ID: 67, Tile: 900, SplitK: 2, Reduction: 4}, waves: math.Inf(1)},
 			transposed(0, 0, 0, 2, 0)},
-		"algo 67 tile 128x128x64 stages auto splitk 2 in place": {ltConfig{id: 67, tile: 20, stages: 35, splitK: 2, reduction: 1, waves: 2},
+		"algo 67 tile 128x128x64 stages auto splitk 2 in place": {ltConfig{Algorithm: kernels.Algorithm{ID: 67, Tile: 20, Stages: 35, SplitK: 2, Reduction: 1}, waves: 2},
 			transposed(128, 128, 64, 2, 2)},
-		"algo 71 tile 96x128 stages id29 splitk 1": {ltConfig{id: 71, tile: 28, stages: 29}, transposed(128, 96, 0, 1, 0)},
+		"algo 71 tile 96x128 stages id29 splitk 1": {ltConfig{Algorithm: kernels.Algorithm{ID: 71, Tile: 28, Stages: 29}}, transposed(128, 96, 0, 1, 0)},
 	} {
 		if got := c.label(); got != want {
 			t.Errorf("%+v: label %q, want %q", c.ltConfig, got, want)
@@ -87,7 +87,7 @@ func TestNamedTiling(t *testing.T) {
 		"ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_stages_32x6_nn + x": {Tile: [3]int{128, 64}, Orientation: kernels.OrientationUnknown},
 		"gemv2T_kernel_val": {},
 	} {
-		if got, tiling := namedTiling(name); got != name || tiling != want {
+		if got, tiling := kernels.ReadLabel(name); got != name || tiling != want {
 			t.Errorf("%s is read as %q %+v, want %+v", name, got, tiling, want)
 		}
 	}
@@ -101,7 +101,7 @@ func TestLtChoice(t *testing.T) {
 		slots float64
 	}{{16. / 132, 128, 132}, {32. / 132, 512, 132}, {34. / 132, 512, 132}, {16. / 264, 256, 264}, {0.66, 1, 132}, {0, 1, 0},
 		{math.Inf(1), 1, 0}} {
-		got := ltConfig{id: 66, tile: tile, stages: 16, cluster: 3, waves: c.waves}.choice(c.m, 2048, 132)
+		got := ltConfig{Algorithm: kernels.Algorithm{ID: 66, Tile: tile, Stages: 16, Cluster: 3}, waves: c.waves}.choice(c.m, 2048, 132)
 		if got.Slots != c.slots || got.Tile != [3]int{256, 128, 64} || got.Stages != 4 || got.Cluster != [3]int{2, 1, 1} {
 			t.Errorf("waves %v: %+v, expected %v at a time", c.waves, got, c.slots)
 		}

@@ -34,11 +34,12 @@ type blocks struct {
 	window []C.uintptr_t
 	flying [C.GA_BLOCKS]bool // blocks started and not waited for
 	primed map[string]bool   // plans that have run
+	names  map[string]string // of a library's kernels, by plan
 }
 
 // openBlocks needs the device's context to be current.
 func (d *Device) openBlocks() error {
-	d.blocks = &blocks{primed: map[string]bool{}}
+	d.blocks = &blocks{primed: map[string]bool{}, names: map[string]string{}}
 	b := d.blocks
 	var err error
 	if b.stream, err = cu.MakeStream(cu.NonBlocking); err != nil {

@@ -17,16 +17,17 @@ import (
 // symbolBytes is the space for the symbols of a call; C++ names may have several hundred bytes.
 const symbolBytes = 4096
 
-// KernelNames returns the kernels that a library launches for l. It is empty before the first run, or if the
-// driver does not report names.
+// KernelNames returns the kernels that a library launches for l, read once for a plan. It is empty before the
+// first run, or if the driver does not report names.
 func (d *Device) KernelNames(l *Launch) string {
-	if !d.blocks.primed[l.Plan] {
-		return ""
+	if name := d.blocks.names[l.Plan]; name != "" || !d.blocks.primed[l.Plan] {
+		return name
 	}
 	captured, err := d.Capture(l)
 	if err != nil {
 		return ""
 	}
+	d.blocks.names[l.Plan] = captured.Names
 	return captured.Names
 }
 

@@ -3,7 +3,6 @@ package softmax
 import (
 	"fmt"
 
-	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
@@ -59,14 +58,9 @@ func (fasterTransformer) Plan(a planning.Arch, p Problem) plan {
 		held: float64(p.columns * p.DType.Size()), passes: float64(each), meeting: float64(each) * 2 * blockMeeting,
 		vectors: 1, sharing: 1, slots: float64(blocks*each) * float64(threads),
 	}
-	return plan{
-		Label:   fmt.Sprintf("%s %d threads", which, threads),
-		Tiling:  kernels.Tiling{Tile: [3]int{each, p.columns, 0}, Waves: w.waves(a), Split: 1},
-		Seconds: w.seconds(a, p),
-		Bind: func(at Addresses) []planning.Call {
-			return []planning.Call{p.call(a, kernel, blocks, threads, each, at)}
-		},
-	}
+	return w.plan(a, p, fmt.Sprintf("%s %d threads", which, threads), each, p.columns, func(at Addresses) planning.Call {
+		return p.call(a, kernel, blocks, threads, each, at)
+	})
 }
 
 func (naive) Plan(a planning.Arch, p Problem) plan {
@@ -77,12 +71,7 @@ func (naive) Plan(a planning.Arch, p Problem) plan {
 		held: float64(min(p.columns, naiveThreads) * p.DType.Size()), passes: 3 * float64(steps), meeting: 2 * blockMeeting,
 		again: 2, vectors: 1, sharing: 1, slots: 3 * float64(p.rows) * float64(steps*naiveThreads),
 	}
-	return plan{
-		Label:   fmt.Sprintf("%d blocks", p.rows),
-		Tiling:  kernels.Tiling{Tile: [3]int{1, p.columns, 0}, Waves: w.waves(a), Split: 1},
-		Seconds: w.seconds(a, p),
-		Bind: func(at Addresses) []planning.Call {
-			return []planning.Call{p.call(a, kernel, p.rows, naiveThreads, 1, at)}
-		},
-	}
+	return w.plan(a, p, fmt.Sprintf("%d blocks", p.rows), 1, p.columns, func(at Addresses) planning.Call {
+		return p.call(a, kernel, p.rows, naiveThreads, 1, at)
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/bits"
 
-	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
@@ -115,18 +114,13 @@ func (p Problem) rowPlans(a planning.Arch, name string, blocks int) []plan {
 			w.meeting += clusterMeeting * float64(bits.Len(uint(blocks))-1)
 			label = fmt.Sprintf("%d blocks %s", blocks, label)
 		}
-		all = append(all, plan{
-			Label:   label,
-			Tiling:  kernels.Tiling{Tile: [3]int{1, planning.DivideUp(p.columns, blocks), 0}, Waves: w.waves(a), Split: 1},
-			Seconds: w.seconds(a, p),
-			Bind: func(at Addresses) []planning.Call {
-				c := p.call(a, kernel, w.blocks, threads, 1, at)
-				if blocks > 1 {
-					c.Cluster = planning.Dim3{X: blocks}
-				}
-				return []planning.Call{c}
-			},
-		})
+		all = append(all, w.plan(a, p, label, 1, planning.DivideUp(p.columns, blocks), func(at Addresses) planning.Call {
+			c := p.call(a, kernel, w.blocks, threads, 1, at)
+			if blocks > 1 {
+				c.Cluster = planning.Dim3{X: blocks}
+			}
+			return c
+		}))
 	}
 	return all
 }
@@ -167,17 +161,14 @@ func (p Problem) aheadPlans(a planning.Arch, blocks int) []plan {
 				vectors: t.vectors, sharing: blocks, inTurn: float64(p.rows) / float64(groups),
 				slots: float64(p.rows) * float64(blocks) * float64(threads*t.vectors),
 			}
-			all = append(all, plan{
-				Label:   fmt.Sprintf("%d blocks %d threads %d vectors in turn", blocks, threads, t.vectors),
-				Tiling:  kernels.Tiling{Tile: [3]int{1, planning.DivideUp(p.columns, blocks), 0}, Waves: w.waves(a), Split: 1},
-				Seconds: w.seconds(a, p),
-				Flags:   countersBytes,
-				Bind: func(at Addresses) []planning.Call {
-					c := p.call(a, kernel, groups*blocks, threads, 1, at)
-					c.Cluster, c.Shared = planning.Dim3{X: blocks}, share*pieceBytes
-					return []planning.Call{c}
-				},
+			label := fmt.Sprintf("%d blocks %d threads %d vectors in turn", blocks, threads, t.vectors)
+			one := w.plan(a, p, label, 1, planning.DivideUp(p.columns, blocks), func(at Addresses) planning.Call {
+				c := p.call(a, kernel, groups*blocks, threads, 1, at)
+				c.Cluster, c.Shared = planning.Dim3{X: blocks}, share*pieceBytes
+				return c
 			})
+			one.Flags = countersBytes
+			all = append(all, one)
 		}
 	}
 	return all

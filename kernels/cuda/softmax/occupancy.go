@@ -4,6 +4,7 @@ import (
 	"math"
 	"sync"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/artefacts"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
@@ -246,4 +247,10 @@ func busyPart(uses, apart float64, n int) float64 {
 	return busy
 }
 
-func (w work) waves(a planning.Arch) float64 { return planning.Waves(a, w.blocks, w.perSM) }
+// plan returns the plan of one launch, whose blocks have tiles of rows and columns.
+func (w work) plan(a planning.Arch, p Problem, label string, rows, columns int, call func(at Addresses) planning.Call) plan {
+	return plan{
+		Label: label, Tiling: kernels.Tiling{Tile: [3]int{rows, columns, 0}, Waves: planning.Waves(a, w.blocks, w.perSM), Split: 1},
+		Seconds: w.seconds(a, p), Bind: func(at Addresses) []planning.Call { return []planning.Call{call(at)} },
+	}
+}

@@ -3,7 +3,6 @@ package softmax
 import (
 	"fmt"
 
-	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
@@ -67,19 +66,14 @@ func (p Problem) rereadPlan(a planning.Arch, blocks, resident int) plan {
 	if blocks > 1 {
 		w.meeting += exchangeMeeting
 	}
-	result := plan{
-		Label: fmt.Sprintf("%d blocks", blocks),
-		Tiling: kernels.Tiling{Tile: [3]int{1, planning.DivideUp(p.columns, blocks), 0},
-			Waves: float64(rounds) * planning.Waves(a, groups*blocks, w.perSM), Split: 1},
-		Seconds: w.seconds(a, p),
-	}
-	if blocks > 1 {
-		result.Flags = 2 * 8 * int64(groups) * int64(blocks) * int64(blocks)
-	}
-	result.Bind = func(at Addresses) []planning.Call {
+	result := w.plan(a, p, fmt.Sprintf("%d blocks", blocks), 1, planning.DivideUp(p.columns, blocks), func(at Addresses) planning.Call {
 		c := p.call(a, p.rereadKernel(), groups*blocks, rereadThreads, blocks, at)
 		c.Cooperative = blocks > 1
-		return []planning.Call{c}
+		return c
+	})
+	result.Tiling.Waves = float64(rounds) * planning.Waves(a, groups*blocks, w.perSM)
+	if blocks > 1 {
+		result.Flags = 2 * 8 * int64(groups) * int64(blocks) * int64(blocks)
 	}
 	return result
 }

@@ -57,12 +57,8 @@ func (p Problem) scalarPlans(a planning.Arch) []plan {
 	if t.elements*p.DType.Size() >= wideLane && p.form() == wholeRows {
 		w.lost = wideLoss
 	}
-	return []plan{{
-		Label:   fmt.Sprintf("scalar %d elements %d rows", t.elements, t.rows),
-		Tiling:  kernels.Tiling{Tile: [3]int{each, p.columns, 0}, Waves: w.waves(a), Split: 1},
-		Seconds: w.seconds(a, p),
-		Bind: func(at Addresses) []planning.Call {
-			return []planning.Call{p.call(a, kernel, w.blocks, scalarThreads, 1, at)}
-		},
-	}}
+	label := fmt.Sprintf("scalar %d elements %d rows", t.elements, t.rows)
+	return []plan{w.plan(a, p, label, each, p.columns, func(at Addresses) planning.Call {
+		return p.call(a, kernel, w.blocks, scalarThreads, 1, at)
+	})}
 }

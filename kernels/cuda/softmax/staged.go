@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/bits"
 
-	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
@@ -113,16 +112,12 @@ func (t stagedTile) plan(a planning.Arch, p Problem, each int) (result plan, ok 
 	if t.elements*p.DType.Size() >= wideLane && p.form() == wholeRows {
 		w.lost += wideLoss
 	}
-	return plan{
-		Label:   fmt.Sprintf("staged %d lanes %d elements %d rows", t.lanes, t.elements, each),
-		Tiling:  kernels.Tiling{Tile: [3]int{each, p.columns, 0}, Waves: w.waves(a), Split: 1},
-		Seconds: w.seconds(a, p),
-		Bind: func(at Addresses) []planning.Call {
-			c := p.call(a, kernel, w.blocks, stagedThreads, each, at)
-			c.Shared = shared
-			return []planning.Call{c}
-		},
-	}, true
+	label := fmt.Sprintf("staged %d lanes %d elements %d rows", t.lanes, t.elements, each)
+	return w.plan(a, p, label, each, p.columns, func(at Addresses) planning.Call {
+		c := p.call(a, kernel, w.blocks, stagedThreads, each, at)
+		c.Shared = shared
+		return c
+	}), true
 }
 
 // conflicts returns the maximum words of one shared-memory bank that a warp's lanes access at once.

@@ -3,7 +3,6 @@ package softmax
 import (
 	"fmt"
 
-	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
@@ -72,12 +71,7 @@ func (t warpTile) plan(a planning.Arch, p Problem, f form, each int) plan {
 		parts:   f == anyRows,
 	}
 	w.slots = float64(w.blocks) * float64(warpThreads*each*t.vectors)
-	return plan{
-		Label:   fmt.Sprintf("%d lanes %d rows", t.lanes, each),
-		Tiling:  kernels.Tiling{Tile: [3]int{groups * each, p.columns, 0}, Waves: w.waves(a), Split: 1},
-		Seconds: w.seconds(a, p),
-		Bind: func(at Addresses) []planning.Call {
-			return []planning.Call{p.call(a, kernel, w.blocks, warpThreads, each, at)}
-		},
-	}
+	return w.plan(a, p, fmt.Sprintf("%d lanes %d rows", t.lanes, each), groups*each, p.columns, func(at Addresses) planning.Call {
+		return p.call(a, kernel, w.blocks, warpThreads, each, at)
+	})
 }
