@@ -90,7 +90,7 @@ BESIDES_TESTS := TestCheckAttentions|TestAttentionGateReports|TestSoftmaxGateOnS
 
 # What AMX takes part in, of the tests of kernels/cpu: those that name it, those of instruction sets, with
 # AMX alone, and all that do not divide themselves into tests but for these.
-TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar|Attention|Softmax|Operations|Brought|BLAS|QuantisedFP32'
+TILES := -run 'AMX|/^amx' -skip 'Ceilings|Bandwidth|EveryUnit|Streams|Buffers|Librar|Attention|Softmax|Operations|Brought|BLAS|QuantizedFP32'
 
 .PHONY: FORCE wheel wheel-check test-wheel run steady test test-all test-rest test-long test-endure test-release test-race test-amx test-isa test-busy test-slurm test-cluster structure test-asan test-python test-pyodide check lint bench bench-kernels build cuda-test gpu-bundle test-cuda texts trust endure mutants fuzz test-kernels kernels verify-kernels older-ptx reproducible compiled pages gallery release release-check notices vulncheck clean vet formatted
 
@@ -294,7 +294,7 @@ test-amx:
 
 # With instruction sets left out, one after the other: our kernels, the CPU's libraries, and the commands that run on a CPU.
 # ISA_SAME are tests that run nothing but our kernels, on each instruction set in turn: make test runs them so already.
-ISA_SAME    := ^Test(Attention|Gate|GateDeepK|GateQuantised|Operations|QuantisedFP32|QuantisedSlices|RowBits|ThreadsDoNotChangeAttention)$$
+ISA_SAME    := ^Test(Attention|Gate|GateDeepK|GateQuantized|Operations|QuantizedFP32|QuantizedSlices|RowBits|ThreadsDoNotChangeAttention)$$
 ISA_SCRIPTS := attention|brought|cpu|cpuattention|devices|mistral|quantised|selftest|softmax
 test-isa: $(TRAMPOLINES)
 	@mkdir -p bin/isa

@@ -61,7 +61,7 @@ failed=0
 # The folders of kernels with a test program, the longest first. mistral has a section of its own.
 rooms=(cuda cuda/attention cuda/decoder cuda/softmax cuda/cublas cuda/management)
 older_rooms=(cuda cuda/attention cuda/decoder cuda/softmax)
-older_tests='^Test(Gate|Small|SmallQuantised|SmallAttention|AttentionGate|SmallSoftmax|SoftmaxGate|OperandsApart|RotateAttendGate|RotateAttend|Fuse|OverlappedChain|Operations)$'
+older_tests='^Test(Gate|Small|SmallQuantized|SmallAttention|AttentionGate|SmallSoftmax|SoftmaxGate|OperandsApart|RotateAttendGate|RotateAttend|Fuse|OverlappedChain|Operations)$'
 
 # step runs a command with its output in a log, prints the log's last lines and records the outcome.
 step() {
@@ -137,9 +137,9 @@ sanitize_gpu() {
     for kernel in w4a16 w8a16; do
       for dtype in bf16 fp16; do
         if [[ $cc == own ]]; then # those of 9.0 are the most by far
-          for part in 01 23 45 67; do patterns+=("cuda ^TestSmallQuantised\$/^$kernel\$/^$dtype\$/^[$part]\$"); done
+          for part in 01 23 45 67; do patterns+=("cuda ^TestSmallQuantized\$/^$kernel\$/^$dtype\$/^[$part]\$"); done
         else
-          patterns+=("cuda ^TestSmallQuantised\$/^$kernel\$/^$dtype\$")
+          patterns+=("cuda ^TestSmallQuantized\$/^$kernel\$/^$dtype\$")
         fi
       done
     done

@@ -3,6 +3,7 @@ package gpu_test
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -106,5 +107,41 @@ func TestSectionsCompare(t *testing.T) {
 	random := regexp.MustCompile(`--shape (m\d+n\d+k\d+,){124}m\d+n\d+k\d+ --dtype bf16,fp16,int8,fp8 --kernel auto,hopper`)
 	if !random.Match(calls) {
 		t.Errorf("picks draws no 125 products:\n%s", calls)
+	}
+}
+
+// Tests and benchmarks that the script and the Makefile name exist.
+func TestNamedTestsExist(t *testing.T) {
+	have := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)\w+)\(`)
+	err := filepath.WalkDir("../..", func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range declared.FindAllStringSubmatch(string(text), -1) {
+			have[m[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"run.sh", "../../Makefile"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		count := 0
+		for _, m := range regexp.MustCompile(`(Test|Benchmark|Fuzz)(?:\(([\w|]+)\)|([A-Z]\w+))\\?\$`).FindAllStringSubmatch(string(text), -1) {
+			for name := range strings.SplitSeq(m[2]+m[3], "|") {
+				if count++; !have[m[1]+name] {
+					t.Errorf("%s: no test is named %s%s", file, m[1], name)
+				}
+			}
+		}
+		if count < 12 {
+			t.Errorf("%s: found %d names, expected at least 12", file, count)
+		}
 	}
 }

@@ -50,25 +50,27 @@ func TestAlgorithmLabel(t *testing.T) {
 		return kernels.Tiling{Tile: [3]int{m, n, k}, Waves: waves, Split: split, Orientation: kernels.OrientationTransposed}
 	}
 	for want, c := range map[string]struct {
-		ltConfig
+		kernels.Algorithm
+		waves  float64
 		tiling kernels.Tiling
 	}{
 		"algo 66 tile 128x256x64 stages 4 cluster 2x1 splitk 1": {
-			ltConfig{Algorithm: kernels.Algorithm{ID: 66, Tile: 23, Stages: 16, Cluster: 3, SplitK: 1}, waves: 0.97}, transposed(256, 128, 64, 1, 0.97)},
+			kernels.Algorithm{ID: 66, Tile: 23, Stages: 16, Cluster: 3, SplitK: 1}, 0.97, transposed(256, 128, 64, 1, 0.97)},
 		"algo 13 tile 64x64x32 stages 6 splitk 4 in fp32 swizzle 1 option 2 inner 3": {
-			ltConfig{Algorithm: kernels.Algorithm{ID: 13, Tile: 15, Stages: 12, SplitK: 4, Reduction: 2, Swizzle: 1, Custom: 2, Inner: 3}, waves: 1.2121},
+			kernels.Algorithm{ID: 13, Tile: 15, Stages: 12, SplitK: 4, Reduction: 2, Swizzle: 1, Custom: 2, Inner: 3}, 1.2121,
 			transposed(64, 64, 32, 4, 1.2121)},
-		"algo 0 splitk 1": {ltConfig{waves: math.NaN()}, transposed(0, 0, 0, 1, 0)},
-		"algo 67 tile id900 splitk 2 in the output's type": {ltConfig{Algorithm: kernels.Algorithm{ID: 67, Tile: 900, SplitK: 2, Reduction: 4}, waves: math.Inf(1)},
-			transposed(0, 0, 0, 2, 0)},
-		"algo 67 tile 128x128x64 stages auto splitk 2 in place": {ltConfig{Algorithm: kernels.Algorithm{ID: 67, Tile: 20, Stages: 35, SplitK: 2, Reduction: 1}, waves: 2},
-			transposed(128, 128, 64, 2, 2)},
-		"algo 71 tile 96x128 stages id29 splitk 1": {ltConfig{Algorithm: kernels.Algorithm{ID: 71, Tile: 28, Stages: 29}}, transposed(128, 96, 0, 1, 0)},
+		"algo 0 splitk 1": {kernels.Algorithm{}, math.NaN(), transposed(0, 0, 0, 1, 0)},
+		"algo 67 tile id900 splitk 2 in the output's type": {
+			kernels.Algorithm{ID: 67, Tile: 900, SplitK: 2, Reduction: 4}, math.Inf(1), transposed(0, 0, 0, 2, 0)},
+		"algo 67 tile 128x128x64 stages auto splitk 2 in place": {
+			kernels.Algorithm{ID: 67, Tile: 20, Stages: 35, SplitK: 2, Reduction: 1}, 2, transposed(128, 128, 64, 2, 2)},
+		"algo 71 tile 96x128 stages id29 splitk 1": {kernels.Algorithm{ID: 71, Tile: 28, Stages: 29}, 0, transposed(128, 96, 0, 1, 0)},
 	} {
-		if got := c.label(); got != want {
-			t.Errorf("%+v: label %q, want %q", c.ltConfig, got, want)
+		one := ltConfig{Algorithm: c.Algorithm, waves: c.waves}
+		if got := one.label(); got != want {
+			t.Errorf("%+v: label %q, want %q", one, got, want)
 		}
-		if got := c.ltConfig.tiling(); got != c.tiling || got.Validate() != nil {
+		if got := one.tiling(); got != c.tiling || got.Validate() != nil {
 			t.Errorf("%s: %+v, want %+v", want, got, c.tiling)
 		}
 		if name, read := kernels.ReadLabel(want); name != want || read.Split != c.tiling.Split ||
