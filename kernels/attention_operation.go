@@ -75,17 +75,11 @@ func (t Task) Attention() Attention {
 }
 
 func (k attention) Supports(t Task) error {
-	if err := t.Validate(); err != nil {
-		return &Unsupported{Kernel: k.Name(), DType: t.DType, Reason: err.Error()}
-	}
-	switch t.DType {
-	case FP32, FP16, BF16:
-	default:
-		return &Unsupported{Kernel: k.Name(), DType: t.DType, Reason: "attention is computed in fp32, fp16 and bf16"}
+	if _, err := t.Supported(k.Name(), 0); err != nil {
+		return err
 	}
 	if d, ok := k.device.(Threaded); ok && t.Threads != 0 && t.Threads != d.Threads() {
-		return &Unsupported{Kernel: k.Name(), DType: t.DType,
-			Reason: fmt.Sprintf("attention runs on all %d threads of the device", d.Threads())}
+		return t.Unsupported(k.Name(), fmt.Sprintf("attention runs on all %d threads of the device", d.Threads()))
 	}
 	return k.Attends(t.Attention())
 }
@@ -126,10 +120,13 @@ func (k attention) Bind(t Task, in Operand, w Weights, out Operand, _ ...Operand
 	return k.Attend(a)
 }
 
-// capacity returns the number of tokens that the cache for M = m holds.
+// capacity returns the number of tokens that the cache for M = m holds. No token of a prompt has left it yet.
 func (s Subject) capacity(m int) int {
 	if s.Operation == AttentionDecode {
-		return powerOfTwo(int(s.context(float64(s.Extent(m)))))
+		return s.windowRoom(s.Extent(m))
 	}
-	return s.Extent(m) // no token of a prompt has left the cache yet
+	return s.Extent(m)
 }
+
+// windowRoom is the capacity of a cache for one token after others, of which only a window is visible.
+func (s Subject) windowRoom(tokens int) int { return powerOfTwo(int(s.context(float64(tokens)))) }

@@ -60,7 +60,7 @@ func OpensLibrary(devices []Device, name string) error {
 // LibraryKernels lists a library's kernels on a device: its name, or all its versions.
 func LibraryKernels(d Device, name string) []string {
 	var out []string
-	for _, g := range d.Kernels(GEMM) {
+	for _, g := range Products(d) {
 		if g.Name() == name || IsVersionOf(g.Name(), name) {
 			out = append(out, g.Name())
 		}

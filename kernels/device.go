@@ -122,12 +122,11 @@ func (c Ceilings) Bandwidth(o Operation) Bandwidth {
 	return Bandwidth{c.ReadBandwidth, Reading, c.BandwidthOrigin}
 }
 
-// Roof returns the rate that MFU of a subject is relative to: the data type's peak, or for operations without
-// a stored operand, the operations that the memory bandwidth allows. For softmax that is always lower. ok is
-// false if neither is known.
+// Roof returns the rate that MFU of a subject is relative to: the data type's peak, or for operations that memory
+// limits at every size, the operations that its bandwidth allows. ok is false if neither is known.
 func (c Ceilings) Roof(s Subject) (p Peak, ok bool) {
 	b := c.Bandwidth(s.Operation)
-	if s.Operation.Stores() || b.Rate <= 0 {
+	if !s.Operation.LimitedByMemory() || b.Rate <= 0 {
 		return c.Peak(s.DType)
 	}
 	m := max(1, s.Queries) // with a mask, a whole sequence

@@ -69,6 +69,14 @@ func Find(d Device, o Operation, name string) (Kernel, error) {
 	return nil, fmt.Errorf("unknown kernel %q%s on %s: expected one of %s", name, of, d.Spec().ID, strings.Join(have, ", "))
 }
 
+// Products lists a device's kernels of matrix products.
+func Products(d Device) []Kernel { return d.Kernels(Projections.Operation()) }
+
+// FindProduct is [Find] for a kernel of matrix products.
+func FindProduct(d Device, name string) (Kernel, error) {
+	return Find(d, Projections.Operation(), name)
+}
+
 // CandidateOf returns the nth choice after a kernel's first, n ≥ 1, or nil if it has no choices. See
 // [Candidates] and [Planned].
 func CandidateOf(k Kernel, n int) Kernel {
@@ -94,7 +102,7 @@ func Packs(k Kernel, t Task) bool {
 // Extent returns the largest M that the stored operand for m can serve. Values of M with the same extent
 // share the operand. It is 0 if the operand does not depend on M, otherwise a power of two.
 func (s Subject) Extent(m int) int {
-	if s.Operation.HasWeights() || !s.Operation.Stores() {
+	if s.Operation.definition().Room == nil {
 		return 0
 	}
 	return powerOfTwo(m)
@@ -111,13 +119,13 @@ func powerOfTwo(least int) int {
 // Stored returns the size in bytes of the operand for [Kernel.Prepare]: weights, or a cache
 // with room for the keys and values of M = [Subject.Extent]; 0 if there is none.
 func (s Subject) Stored(m int) int64 {
-	if s.Operation.HasWeights() || !s.Operation.Stores() {
-		if s.Quantized() && s.Weights.checkIntegers(s.K) == nil {
-			return s.Weights.rawWeights(s.N, s.K).Bytes
-		}
-		return int64(s.StoredBytes(m))
+	switch room := s.Operation.definition().Room; {
+	case room != nil:
+		return int64(room(s, s.Extent(m)) / 8)
+	case s.Quantized() && s.Weights.checkIntegers(s.K) == nil:
+		return s.Weights.rawWeights(s.N, s.K).Bytes
 	}
-	return int64(s.cacheBits(float64(s.capacity(m))) / 8)
+	return int64(s.StoredBytes(m))
 }
 
 // Missing is an unavailable kernel, library or device, with the reason.

@@ -1,7 +1,6 @@
 package kernels
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,81 +32,6 @@ const (
 	LogSoftmax
 )
 
-// Dim is a dimension that is constant along a curve over M.
-type Dim struct {
-	Name  string // stored name, such as "kv_heads"
-	Short string // printed before the number: "kv"
-	// Optional dimensions are 0 if they don't apply, and not printed then.
-	Optional bool
-	// In returns the dimension's field.
-	In func(*Dims) *int
-}
-
-// Definition is what the program knows about an operation. Planning, measuring, checks, rules, tables and reports
-// ask it; none of them knows an operation by name.
-type Definition struct {
-	Name  string
-	Title string
-	Swept string // what M counts
-	Dims  []Dim
-	Along []Dim // see [Operation.Along]
-	// Scaled are the dimensions that grow with M along a scale.
-	Scaled []Dim
-	// Check refuses inconsistent dimensions; each is already at least 1.
-	Check func(Subject) error
-	// Normalize fills in a task's defaults; nil has none.
-	Normalize func(Task) (Task, error)
-	// FLOPs returns the operations of one execution.
-	FLOPs func(s Subject, m float64) float64
-	// Input and Output return the elements read and written per execution. Stored returns the bits read of
-	// the operand that stays in memory between launches; Operand is its name.
-	Input, Output, Stored func(s Subject, m float64) float64
-	Operand               string
-	// Read returns the input elements read, if not all.
-	Read      func(s Subject, m float64) float64
-	Weights   bool // the stored operand is weights with a layout
-	Divisible bool // rows are independent of each other
-	// Product is true for C = A·B with weights: its kernels have tiles, its weights can be read back.
-	Product bool
-	// Composite operations are measured by their own commands, not swept.
-	Composite bool
-	// Group selects the operation together with others: "attention". Their kernels share one check, and are
-	// named by it in a selftest; empty for kernels that are named alone.
-	Group string
-	// Gate checks kernels of the group on a device in a type; each has its own summary and error. nil has no
-	// check.
-	Gate func(ctx context.Context, d Device, ks []Kernel, dt DType, seed uint64) ([]CheckSummary, []error)
-	// Computes reports whether a device's kernels of the group compute, as simulated ones may not; nil if all do.
-	Computes func(d Device) bool
-	// Parts are the parts of a model that the operation computes.
-	Parts ModelParts
-	// Expected describes how a shape is written, for error messages.
-	Expected string
-	// Probes are the sizes that show whether a kernel supports a type at M 1 and 4096; Least are sizes at M 1.
-	Probes, Least []Dims
-	// Ladder lists kernels that are measured only on request, with the reasons.
-	Ladder map[string]string
-}
-
-// ModelParts are parts of a model that one operation computes.
-type ModelParts uint8
-
-// The parts.
-const (
-	NoParts     ModelParts = iota
-	Projections            // of weights
-	Attentions
-	Logits // over the vocabulary
-)
-
-// Define adds an operation and returns it; undefine removes it, and all that were added later. Define operations
-// before anything else asks for them, as in a package's init: they are not guarded against concurrent use.
-func Define(d Definition) (o Operation, undefine func()) {
-	n := len(definitions)
-	definitions = append(definitions[:n:n], d)
-	return Operation(n), func() { definitions = definitions[:n:n] }
-}
-
 var (
 	dimN       = Dim{Name: "n", Short: "n", In: func(d *Dims) *int { return &d.N }}
 	dimK       = Dim{Name: "k", Short: "k", In: func(d *Dims) *int { return &d.K }}
@@ -134,8 +58,10 @@ var (
 // definitions has one entry per operation, in the order of the constants.
 var definitions = []Definition{
 	GEMM: {
-		Name: "gemm", Title: "matrix product", Swept: "batch", Operand: "weights", Weights: true, Divisible: true,
-		Dims: dimProduct, Along: dimProduct, Scaled: []Dim{dimN, dimK}, Product: true, Parts: Projections,
+		Name: "gemm", Title: "matrix product", Swept: "batch", Operand: "weights", Weights: true,
+		Pads:    func(Subject) bool { return true }, // engines pad weights when they load them
+		Divides: func(s Subject) bool { return s.OverM() && s.Products == 0 },
+		Dims:    dimProduct, Along: dimProduct, Scaled: []Dim{dimN, dimK}, Product: true, Parts: Projections,
 		Probes: []Dims{{N: 4096, K: 4096}}, Least: []Dims{{N: 1, K: 1}}, Expected: shapeExpected,
 		FLOPs:  func(s Subject, m float64) float64 { return s.products() * 2 * m * float64(s.N) * float64(s.K) },
 		Input:  func(s Subject, m float64) float64 { return s.products() * m * float64(s.K) },
@@ -144,21 +70,22 @@ var definitions = []Definition{
 	},
 	AttentionPrefill: {
 		Name: "attention-prefill", Title: "attention in prefill", Swept: "tokens", Operand: "keys and values",
-		Dims: dimHeads, Along: dimHeads, Check: checkHeads, Group: "attention", Parts: Attentions, Probes: headProbes,
-		Expected: headsExpected,
-		FLOPs:    func(s Subject, m float64) float64 { return 4 * s.headWidth() * seenPairs(m, float64(s.Window)) },
-		Input:    func(s Subject, m float64) float64 { return m * s.headWidth() },
-		Output:   func(s Subject, m float64) float64 { return m * s.headWidth() },
-		Stored:   func(s Subject, m float64) float64 { return s.cacheBits(m) },
+		Dims: dimHeads, Along: dimHeads, Check: checkHeads, Group: "attention", Parts: PromptAttention, Probes: headProbes,
+		Expected: headsExpected, DTypes: floats, Room: func(s Subject, tokens int) float64 { return s.cacheBits(float64(tokens)) },
+		FLOPs:  func(s Subject, m float64) float64 { return 4 * s.headWidth() * seenPairs(m, float64(s.Window)) },
+		Input:  func(s Subject, m float64) float64 { return m * s.headWidth() },
+		Output: func(s Subject, m float64) float64 { return m * s.headWidth() },
+		Stored: func(s Subject, m float64) float64 { return s.cacheBits(m) },
 	},
 	AttentionDecode: {
 		Name: "attention-decode", Title: "attention in decode", Swept: "tokens of context", Operand: "keys and values",
-		Dims: dimHeads, Along: dimHeads, Check: checkHeads, Group: "attention", Parts: Attentions, Probes: headProbes,
-		Expected: headsExpected,
-		FLOPs:    func(s Subject, m float64) float64 { return 4 * s.headWidth() * s.context(m) },
-		Input:    func(s Subject, _ float64) float64 { return s.headWidth() },
-		Output:   func(s Subject, _ float64) float64 { return s.headWidth() },
-		Stored:   func(s Subject, m float64) float64 { return s.cacheBits(s.context(m)) },
+		Dims: dimHeads, Along: dimHeads, Check: checkHeads, Group: "attention", Parts: TokenAttention, Probes: headProbes,
+		Expected: headsExpected, DTypes: floats,
+		Room:   func(s Subject, tokens int) float64 { return s.cacheBits(float64(s.windowRoom(tokens))) },
+		FLOPs:  func(s Subject, m float64) float64 { return 4 * s.headWidth() * s.context(m) },
+		Input:  func(s Subject, _ float64) float64 { return s.headWidth() },
+		Output: func(s Subject, _ float64) float64 { return s.headWidth() },
+		Stored: func(s Subject, m float64) float64 { return s.cacheBits(s.context(m)) },
 	},
 	DecoderPrompt: {
 		Name: "decoder-prompt", Title: "prompt of a decoder", Swept: "tokens", Operand: "weights",
@@ -180,13 +107,14 @@ var definitions = []Definition{
 			return decoderBits(s, m) + float64(s.Layers)*s.cacheBits(s.context(m+1))
 		},
 	},
-	Softmax:    softmaxDefinition("softmax", "softmax"),
-	LogSoftmax: softmaxDefinition("log-softmax", "logarithm of softmax"),
+	Softmax:    softmaxDefinition("softmax", "softmax", Probabilities),
+	LogSoftmax: softmaxDefinition("log-softmax", "logarithm of softmax", LogProbabilities),
 }
 
 // init sets functions that refer to definitions themselves.
 func init() {
 	definitions[GEMM].Normalize, definitions[GEMM].Gate, definitions[GEMM].Ladder = normalizeProduct, CheckKernels, gemmLadder
+	definitions[GEMM].Extents = productExtents
 	for _, o := range []Operation{Softmax, LogSoftmax} {
 		definitions[o].Normalize, definitions[o].Gate, definitions[o].Ladder = normalizeSoftmax, CheckSoftmaxes, softmaxLadder
 	}
@@ -202,6 +130,9 @@ const (
 		"in m512q32kv8d128w4096"
 	columnsExpected = "columns, possibly queries of a causal mask and m, as in c4096, c512q512 or m32768c16"
 )
+
+// floats are the types of operations that are not products.
+var floats = []DType{FP32, FP16, BF16}
 
 var headProbes = []Dims{{QueryHeads: 32, KVHeads: 8, HeadDim: 128}}
 
@@ -246,14 +177,16 @@ func (o Operation) OnRequest(kernel string) string {
 
 // softmaxDefinition defines softmax or its logarithm. Each unmasked element counts five operations: maximum,
 // difference, exponential, sum, and quotient or second difference.
-func softmaxDefinition(name, title string) Definition {
+func softmaxDefinition(name, title string, parts ModelParts) Definition {
 	matrix := func(s Subject, m float64) float64 { return m * float64(s.Columns) }
 	return Definition{
-		Name: name, Title: title, Swept: "rows", Divisible: true,
-		Dims: dimSoftmax, Along: dimSoftmax, Check: checkQueries, Group: "softmax", Parts: Logits, Probes: []Dims{{Columns: 1024}},
-		Expected: columnsExpected,
-		FLOPs:    func(s Subject, m float64) float64 { return 5 * s.unmasked(m) },
-		Input:    matrix, Output: matrix, Read: Subject.unmasked,
+		Name: name, Title: title, Swept: "rows", Pads: Subject.OverM,
+		Divides: func(s Subject) bool { return s.OverM() && s.Queries == 0 }, // a part would begin inside a sequence
+		Dims:    dimSoftmax, Along: dimSoftmax, Check: checkQueries, Group: "softmax", Parts: parts, Probes: []Dims{{Columns: 1024}},
+		Expected: columnsExpected, DTypes: floats,
+		MFU:   "MFU of softmax is the achieved bandwidth divided by the copy bandwidth, since memory limits softmax.",
+		FLOPs: func(s Subject, m float64) float64 { return 5 * s.unmasked(m) },
+		Input: matrix, Output: matrix, Read: Subject.unmasked,
 	}
 }
 
@@ -301,6 +234,12 @@ func (o Operation) Dims() []Dim { return o.definition().Dims }
 // Definition returns the operation's definition.
 func (o Operation) Definition() Definition { return *o.definition() }
 
+// LimitedByMemory reports whether MFU of the operation is relative to the bandwidth of memory.
+func (o Operation) LimitedByMemory() bool { return o.definition().MFU != "" }
+
+// Computes reports whether the operation computes the parts of a model.
+func (o Operation) Computes(p ModelParts) bool { return o.definition().Parts == p }
+
 // IsProduct reports whether the operation multiplies A by weights.
 func (o Operation) IsProduct() bool { return o.definition().Product }
 
@@ -329,48 +268,5 @@ func (o Operation) MarshalText() ([]byte, error) {
 // UnmarshalText reads a name.
 func (o *Operation) UnmarshalText(text []byte) (err error) {
 	*o, err = ParseOperation(string(text))
-	return err
-}
-
-// Layout is the storage order of the weights. The zero value is RowMajor, also the default of files.
-type Layout uint8
-
-// The two layouts of B.
-const (
-	// RowMajor is B[K,N] with contiguous N, as in torch.mm(A, B): "kn".
-	RowMajor Layout = iota
-	// Transposed is B[N,K] with contiguous K, as linear layers store Weights: "nk".
-	Transposed
-)
-
-var layoutNames = []string{RowMajor: "kn", Transposed: "nk"}
-
-// ParseLayout reads a layout by its name.
-func ParseLayout(s string) (Layout, error) {
-	if i := slices.Index(layoutNames, strings.ToLower(strings.TrimSpace(s))); i >= 0 {
-		return Layout(i), nil
-	}
-	return 0, fmt.Errorf("unknown layout %q: expected %s", s, strings.Join(layoutNames, " or "))
-}
-
-// String returns the layout's Name: "kn".
-func (l Layout) String() string {
-	if int(l) < len(layoutNames) {
-		return layoutNames[l]
-	}
-	return fmt.Sprintf("layout %d", uint8(l))
-}
-
-// MarshalText writes the name.
-func (l Layout) MarshalText() ([]byte, error) {
-	if int(l) >= len(layoutNames) {
-		return nil, fmt.Errorf("%v is unknown", l)
-	}
-	return []byte(l.String()), nil
-}
-
-// UnmarshalText reads a name.
-func (l *Layout) UnmarshalText(text []byte) (err error) {
-	*l, err = ParseLayout(string(text))
 	return err
 }

@@ -45,28 +45,13 @@ func normalizeSoftmax(t Task) (Task, error) {
 // Softmax returns the normalized task if it is a softmax or its logarithm that a kernel on all threads of a
 // device may compute, otherwise the reason as an [*Unsupported]. A device without threads has 0.
 func (t Task) Softmax(kernel string, threads int) (Task, error) {
-	no := func(format string, args ...any) (Task, error) {
-		return t, t.Unsupported(kernel, fmt.Sprintf(format, args...))
+	switch {
+	case t.Operation != Softmax && t.Operation != LogSoftmax:
+		return t, t.Unsupported(kernel, "it computes softmax")
+	case threads > 0 && t.Threads != 0 && t.Threads != threads:
+		return t, t.Unsupported(kernel, fmt.Sprintf("softmax runs on all %d threads of the device", threads))
 	}
-	if t.Operation != Softmax && t.Operation != LogSoftmax {
-		return no("it computes softmax")
-	}
-	switch t.DType {
-	case FP32, FP16, BF16:
-	default:
-		return no("softmax is computed in fp32, fp16 and bf16")
-	}
-	if t.Output != "" || t.Accumulator != "" {
-		return no("its output and accumulator follow from the data type")
-	}
-	if threads > 0 && t.Threads != 0 && t.Threads != threads {
-		return no("softmax runs on all %d threads of the device", threads)
-	}
-	n, err := t.Normalized()
-	if err != nil {
-		return no("%v", err)
-	}
-	return n, nil
+	return t.Supported(kernel, 0)
 }
 
 // StoresNothing is the Prepare of kernels of an operation without stored operand, which embed it.

@@ -1,61 +1,16 @@
 package kernels
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 )
-
-// SoftmaxError reports how a softmax failed its correctness check.
-type SoftmaxError struct {
-	Device string
-	Kernel string
-	Task   Task
-	// Data is the kind of operands: normal, peaked, level or special.
-	Data  string
-	Check CheckStep
-	// Row and Column locate the first wrong element. For CheckPadding the row may lie outside the problem.
-	Row, Column int
-	// Bound is the allowed error.
-	Got, Want, Bound float64
-	// Wrong is the number of wrong elements.
-	Wrong int
-	// Detail adds what Got and Want can't show.
-	Detail string
-}
-
-// WrongResult implements [WrongResult].
-func (*SoftmaxError) WrongResult() {}
-
-func (e *SoftmaxError) Error() string {
-	s := fmt.Sprintf("check: %s/%s: %v scale %g, %s rows: %s: element (%d,%d) is %g",
-		e.Device, e.Kernel, e.Task, e.Task.Scale, e.Data, e.Check, e.Row, e.Column, e.Got)
-	if e.Check == CheckAccuracy {
-		s += fmt.Sprintf(", expected %g ± %.3g", e.Want, e.Bound)
-	}
-	if e.Detail != "" {
-		s += ": " + e.Detail
-	}
-	if e.Wrong > 1 {
-		s += fmt.Sprintf(" (%d elements)", e.Wrong)
-	}
-	return s
-}
 
 // SoftmaxCheck holds a problem's operands and references. It can check any number of kernels.
 type SoftmaxCheck struct {
 	p     Task
 	blank []byte
-	kinds []softmaxKind
+	kinds []elementCase
 	runs  int // of each kind
-}
-
-type softmaxKind struct {
-	data       softmaxData
-	in         []byte // with its guards
-	ref, bound []float64
 }
 
 // NewSoftmaxCheck draws operands and computes float64 references. Rows are normal, peaked, level, or have
@@ -65,15 +20,14 @@ func NewSoftmaxCheck(p Task, seed uint64) (*SoftmaxCheck, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, guard, size := p.M*p.Columns, softmaxGuard(p.Columns), p.DType.Size()
-	c := &SoftmaxCheck{p: p, runs: 2, blank: bytes.Repeat(outputPoison(p.DType), n+2*guard)}
+	c := &SoftmaxCheck{p: p, runs: 2, blank: guarded(outputPoison(p.DType), p.M*p.Columns, p.Columns)}
 	for _, data := range softmaxKinds {
 		x := softmaxOperand(p, data, seed)
-		k := softmaxKind{data: data, in: bytes.Repeat(inputPoison(p.DType), n+2*guard)}
-		if err := Encode(p.DType, x, k.in[guard*size:][:n*size]); err != nil {
+		k := elementCase{data: string(data), in: guarded(inputPoison(p.DType), p.M*p.Columns, p.Columns)}
+		if err := Encode(p.DType, x, k.in[guardOf(p.Columns)*p.DType.Size():][:len(x)*p.DType.Size()]); err != nil {
 			return nil, err
 		}
-		k.ref, k.bound = softmaxOf(p, x)
+		k.want, k.bound = softmaxOf(p, x)
 		c.kinds = append(c.kinds, k)
 	}
 	return c, nil
@@ -82,7 +36,7 @@ func NewSoftmaxCheck(p Task, seed uint64) (*SoftmaxCheck, error) {
 // SoftmaxGate runs k and compares every element with a float64 reference, within [softmaxBound], on normal,
 // peaked, level and special rows. Masked elements and the memory around the operand are NaN. It also checks
 // stray writes, the unchanged operand, and that a second run returns the same bits. margin is the largest
-// used share of the bound, 0 to 1, without the output rounding. The error is a [*SoftmaxError], an
+// used share of the bound, 0 to 1, without the output rounding. The error is a [*ElementError], an
 // [*Unsupported], one that names a field of p, or the device's.
 func SoftmaxGate(ctx context.Context, d Device, k Kernel, p Task, seed uint64) (margin float64, err error) {
 	margins, errs := softmaxGates(ctx, d, []Kernel{k}, p, seed)
@@ -122,22 +76,7 @@ func (c *SoftmaxCheck) Brief() *SoftmaxCheck {
 // Margin is [SoftmaxGate] for operands drawn earlier and a kernel that supports the problem. It stops at the
 // first failure.
 func (c *SoftmaxCheck) Margin(ctx context.Context, d Device, k Kernel) (margin float64, err error) {
-	r := &softmaxRun{device: d, kernel: k, p: c.p, after: make([]byte, len(c.blank))}
-	defer func() {
-		for at := len(r.held) - 1; at >= 0; at-- {
-			err = errors.Join(err, r.held[at].Close())
-		}
-	}()
-	for range c.runs {
-		r.results = append(r.results, make([]byte, len(c.blank)))
-	}
-	for _, kind := range c.kinds {
-		r.data = kind.data
-		if err := r.run(ctx, kind, c.blank); err != nil {
-			return r.margin, err
-		}
-	}
-	return r.margin, nil
+	return runElements(ctx, d, k, c.p, c.kinds, c.blank, c.runs)
 }
 
 // CheckSoftmax runs the [SoftmaxProblems] of type dt on k and stops at the first failure. If k refuses all,

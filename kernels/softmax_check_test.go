@@ -254,7 +254,7 @@ func TestSoftmaxGateCatches(t *testing.T) {
 					p := Task{Subject: Subject{Operation: SoftmaxOperation(log), DType: d, Dims: Dims{Columns: 300, Queries: 300}}, M: 23,
 						Scale: 0.25}
 					_, err := SoftmaxGate(t.Context(), &hostDevice{}, &faulty, p, 1)
-					var failure *SoftmaxError
+					var failure *ElementError
 					if errors.As(err, &failure) {
 						caught++
 						if failure.Check != c.check {
@@ -279,7 +279,7 @@ func TestSoftmaxGateOnShortRows(t *testing.T) {
 	for _, columns := range []int{4, 5, 31, 1024} {
 		for _, faulty := range []hostSoftmax{{dropLast: true}, {dropLastMax: true}, {readsNeighbour: true}, {wrongLast: true}} {
 			p := Task{Subject: Subject{Operation: Softmax, DType: BF16, Dims: Dims{Columns: columns}}, M: 8}
-			var failure *SoftmaxError
+			var failure *ElementError
 			if _, err := SoftmaxGate(t.Context(), &hostDevice{}, &faulty, p, 1); !errors.As(err, &failure) {
 				t.Errorf("%d columns, %+v: %v", columns, faulty, err)
 			}
@@ -398,7 +398,7 @@ func TestSoftmaxGateCatchesClampedLogarithms(t *testing.T) {
 		t.Error(err)
 	}
 	_, err := SoftmaxGate(t.Context(), &hostDevice{}, &hostSoftmax{clamps: true}, p, 1)
-	var wrong *SoftmaxError
+	var wrong *ElementError
 	if !errors.As(err, &wrong) || wrong.Got != -65504 || wrong.Row%8 != 7 {
 		t.Errorf("logarithms that are clamped: %v", err)
 	}

@@ -184,13 +184,15 @@ func (s Subject) StoredBytes(m int) float64 {
 // Paddable reports whether a larger size along the curve gives the result of a smaller one, with padding in
 // place: rows that are independent, or weights, which an engine can pad when it loads them.
 func (s Subject) Paddable() bool {
-	return s.Operation.definition().Divisible && (s.OverM() || s.Operation.HasWeights())
+	pads := s.Operation.definition().Pads
+	return pads != nil && pads(s)
 }
 
 // Divisible reports whether M rows may be split into launches. Batches can't: the rows of a part are not
 // contiguous in A and C. Neither can causally masked rows: a part would begin inside a sequence.
 func (s Subject) Divisible() bool {
-	return s.Paddable() && s.OverM() && s.Products == 0 && s.Queries == 0
+	divides := s.Operation.definition().Divides
+	return divides != nil && divides(s)
 }
 
 // Validate returns an error that names the first invalid field.

@@ -6,6 +6,8 @@ package kernels
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 )
 
 // Task is one execution of a subject: the operation, its M, and where its operands lie.
@@ -147,16 +149,26 @@ const (
 	QuantizedWeights
 )
 
-// Product returns the normalized task if a kernel with the extras may compute it, otherwise the reason as an
-// [*Unsupported].
+// Product returns the normalized task if it is a product that a kernel with the extras may compute, otherwise the
+// reason as an [*Unsupported].
 func (t Task) Product(kernel string, extras Extras) (Task, error) {
-	switch {
-	case t.Operation != GEMM:
+	if !t.Operation.IsProduct() {
 		return t, t.Unsupported(kernel, "it computes matrix products")
+	}
+	return t.Supported(kernel, extras)
+}
+
+// Supported returns the normalized task if a kernel of its operation with the extras may compute it, otherwise the
+// reason as an [*Unsupported].
+func (t Task) Supported(kernel string, extras Extras) (Task, error) {
+	def := t.Operation.definition()
+	switch {
 	case t.Products > 0 && extras&Batches == 0:
 		return t, t.Unsupported(kernel, "it computes one product a launch")
 	case t.Quantized() && (extras&QuantizedWeights == 0 || t.Products > 0):
 		return t, t.Unsupported(kernel, "it takes plain weights")
+	case def.DTypes != nil && !slices.Contains(def.DTypes, t.DType):
+		return t, t.Unsupported(kernel, cmp.Or(def.Group, def.Name)+" is computed in "+listed(def.DTypes))
 	case t.Output != "" || t.Accumulator != "":
 		return t, t.Unsupported(kernel, "its output and accumulator follow from the data type")
 	}
@@ -165,6 +177,40 @@ func (t Task) Product(kernel string, extras Extras) (Task, error) {
 		return t, t.Unsupported(kernel, err.Error())
 	}
 	return n, nil
+}
+
+// listed joins types for people: "fp32, fp16 and bf16".
+func listed(types []DType) string {
+	words := make([]string, len(types))
+	for i, d := range types {
+		words[i] = string(d)
+	}
+	if n := len(words); n > 1 {
+		return strings.Join(words[:n-1], ", ") + " and " + words[n-1]
+	}
+	return strings.Join(words, "")
+}
+
+// Extents returns the sizes of a normalized task's operands, up to the last element of the last row: elements of
+// in and out, and bytes of what is stored.
+func (t Task) Extents() (in, stored, out int64) {
+	if extents := t.Operation.definition().Extents; extents != nil {
+		return extents(t)
+	}
+	return t.InputElements(t.M), t.Stored(t.M), t.OutputElements(t.M)
+}
+
+// productExtents is [Task.Extents] of products.
+func productExtents(t Task) (in, stored, out int64) {
+	last := func(stride, rows, ld, cols int) int64 {
+		return int64(max(1, t.Products)-1)*int64(stride) + int64(rows-1)*int64(ld) + int64(cols)
+	}
+	rows, _ := t.sidesOfB()
+	stored = last(t.StrideB, rows, t.LDB, t.LDB) * int64(t.DType.Size())
+	if t.Quantized() {
+		stored = t.Stored(t.M)
+	}
+	return last(t.StrideA, t.M, t.LDA, t.K), stored, last(t.StrideC, t.M, t.LDC, t.N)
 }
 
 // Unsupported is the error of a kernel that refuses a task. Reason is complete by itself ("needs AMX, which

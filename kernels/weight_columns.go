@@ -12,7 +12,7 @@ const columnsAtOnce = 64 << 20
 // the K values that kernels multiply; quantized weights are rounded to s.DType. It reads little of raw if K
 // is contiguous.
 func WeightColumns(raw Buffer, s Subject, columns []int) ([][]float64, error) {
-	if s.Operation != GEMM || s.Products > 0 {
+	if !s.Operation.IsProduct() || s.Products > 0 {
 		return nil, fmt.Errorf("columns of weights: %v is no single product", s)
 	}
 	for _, j := range columns {

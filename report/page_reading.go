@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/explain"
 )
@@ -29,8 +28,10 @@ func (p *page) reading(in Input) {
 		"The reference of a row is the best MFU of comparable smaller M. Rows with too few samples, at another clock or with bimodal "+
 			"timings are not compared, so the curve may be higher. The best is averaged over its neighbors, or lowered by its error.",
 		"MFU is the achieved rate divided by the peak of the device. MFU at clock uses the peak at the measured clock.")
-	if slices.ContainsFunc(in.Series, func(s results.Series) bool { return s.Peak.Memory.Rate > 0 }) {
-		s.text = append(s.text, "MFU of softmax is the achieved bandwidth divided by the copy bandwidth, since memory limits softmax.")
+	for _, of := range in.Series {
+		if mfu := of.Key.Operation.Definition().MFU; of.Peak.Memory.Rate > 0 && !slices.Contains(s.text, mfu) {
+			s.text = append(s.text, mfu)
+		}
 	}
 	if clock := ClockText(a); clock != "" {
 		s.text = append(s.text,

@@ -11,13 +11,11 @@ import (
 // PadsAlong is the remedy that computes a larger size of a subject's curve in place of a smaller one; empty if
 // there is none.
 func PadsAlong(s kernels.Subject) RemedyKind {
-	switch {
-	case s.OverM():
+	if s.OverM() {
 		return RemedyPad
-	case s.Operation.HasWeights() && s.Along.Dimension == "n":
-		return RemedyPadN
-	case s.Operation.HasWeights() && s.Along.Dimension == "k":
-		return RemedyPadK
+	}
+	if kind := RemedyKind("pad-" + s.Along.Dimension); s.Paddable() && kind.PadsWeights() {
+		return kind
 	}
 	return ""
 }
@@ -40,7 +38,7 @@ func (r Remedy) PaddingBytes(s kernels.Subject) int64 {
 func adviceOf(r *SplitsResult) []table.Advice {
 	var out []table.Advice
 	for _, s := range r.Stretches {
-		if !s.Kind.PadsWeights() || s.Series.Operation != kernels.GEMM || s.Series.Products > 0 || s.Series.PackInside {
+		if !s.Kind.PadsWeights() || !s.Series.Operation.IsProduct() || s.Series.Products > 0 || s.Series.PackInside {
 			continue
 		}
 		for _, p := range s.Proofs {

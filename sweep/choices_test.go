@@ -223,7 +223,9 @@ func TestUntoldImplementations(t *testing.T) {
 	if _, err := kernels.ChoiceOf(product, kernels.Task{Subject: subject, M: 1}); !errors.As(err, &never) {
 		t.Errorf("a batch: %v", err)
 	}
-	if _, err := kernels.ChoiceOf(d.Kernels(kernels.AttentionPrefill)[0], kernels.Task{M: 1}); !errors.As(err, &never) ||
+	heads := kernels.Subject{Operation: kernels.AttentionPrefill, DType: kernels.FP32,
+		Dims: kernels.Dims{QueryHeads: 1, KVHeads: 1, HeadDim: 2}}
+	if _, err := kernels.ChoiceOf(d.Kernels(heads.Operation)[0], kernels.Task{Subject: heads, M: 1}); !errors.As(err, &never) ||
 		never.Kernel != "flash" {
 		t.Errorf("attention: %v", err)
 	}

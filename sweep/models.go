@@ -88,6 +88,7 @@ type Target struct {
 	Heads             kernels.Heads // of an attention
 	Window            int           // of an attention; 0 for none
 	Columns           int           // of a softmax
+	Further           kernels.Dims  // of other operations
 	// Layers is the number of layers that contain the target; 0 if unknown.
 	Layers int
 	// Experts is the number of such weight matrices per layer; Active of them process a token.

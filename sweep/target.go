@@ -11,16 +11,17 @@ import (
 
 // dims returns the target's sizes as the dimensions of its operation.
 func (t Target) dims() kernels.Dims {
-	return kernels.Dims{
-		N: t.N, K: t.K, Products: t.Products, QueryHeads: t.Heads.Query, KVHeads: t.Heads.KV, HeadDim: t.Heads.Dim,
-		Window: t.Window, Columns: t.Columns, Queries: t.Queries,
-	}
+	d := t.Further
+	d.N, d.K, d.Products, d.QueryHeads, d.KVHeads, d.HeadDim = t.N, t.K, t.Products, t.Heads.Query, t.Heads.KV, t.Heads.Dim
+	d.Window, d.Columns, d.Queries = t.Window, t.Columns, t.Queries
+	return d
 }
 
 // sized returns the target with sizes from dimensions.
 func (t Target) sized(d kernels.Dims) Target {
 	t.N, t.K, t.Products, t.Window, t.Columns, t.Queries = d.N, d.K, d.Products, d.Window, d.Columns, d.Queries
 	t.Heads = kernels.Heads{Query: d.QueryHeads, KV: d.KVHeads, Dim: d.HeadDim}
+	t.Further = kernels.Dims{Hidden: d.Hidden, Inner: d.Inner, Layers: d.Layers, Vocab: d.Vocab}
 	return t
 }
 
@@ -116,9 +117,9 @@ func ModelTargets(o kernels.Operation, spec string, tp int) (targets []Target, e
 	switch o.Definition().Parts {
 	case kernels.Projections:
 		return ParseModel(spec, tp)
-	case kernels.Attentions:
+	case kernels.PromptAttention, kernels.TokenAttention:
 		targets, err = ParseModelHeads(spec, tp)
-	case kernels.Logits:
+	case kernels.Probabilities, kernels.LogProbabilities:
 		var t Target
 		t, err = ParseModelColumns(spec, tp)
 		targets = []Target{t}

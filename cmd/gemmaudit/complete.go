@@ -145,7 +145,7 @@ func (a *app) dtypeNames() []string {
 	for _, d := range kernels.DTypes() {
 		p := kernels.Task{Subject: kernels.Product(d, 64, 64), M: 1}
 		has := slices.ContainsFunc(devices, func(device kernels.Device) bool {
-			return slices.ContainsFunc(device.Kernels(kernels.GEMM), func(g kernels.Kernel) bool { return g.Supports(p) == nil })
+			return slices.ContainsFunc(kernels.Products(device), func(g kernels.Kernel) bool { return g.Supports(p) == nil })
 		})
 		if has {
 			names = append(names, string(d))

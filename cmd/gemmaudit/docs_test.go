@@ -110,10 +110,6 @@ func TestExtendingTouchesFewFiles(t *testing.T) {
 			regexp.MustCompile(`\bslotOpenBLAS\b`),
 			[]string{"kernels/cpu/openblas.go"}, 1,
 		},
-		"An operation": {
-			regexp.MustCompile(`\b(AttentionDecode|AttentionLister|attention-decode)\b`),
-			[]string{"kernels/attention_", "kernels/cpu/", "kernels/cuda/", "kernels/simulated/"}, 2,
-		},
 		"A kind of device": {
 			regexp.MustCompile(`\bCUDA +Kind\b|gemmaudit/kernels/cuda"`),
 			[]string{"kernels/cuda/"}, 5,

@@ -280,7 +280,7 @@ func (a *app) oneKernelNamed(d kernels.Device, name string) (string, error) {
 }
 
 func knownKernel(d kernels.Device, name string) error {
-	if _, err := kernels.Find(d, kernels.GEMM, name); err != nil {
+	if _, err := kernels.FindProduct(d, name); err != nil {
 		return hint(usagef("--kernel: %w", err), "`gemmaudit devices` lists the kernels of each device")
 	}
 	return nil

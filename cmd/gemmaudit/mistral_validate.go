@@ -161,7 +161,7 @@ func familiesOf(d kernels.Device, named []string) ([]string, error) {
 	if len(named) > 0 {
 		return named, nil
 	}
-	for _, g := range d.Kernels(kernels.GEMM) {
+	for _, g := range kernels.Products(d) {
 		named = append(named, g.Name())
 	}
 	return named, nil

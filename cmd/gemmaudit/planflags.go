@@ -91,7 +91,7 @@ var declaredPlanFlags = []planFlag{
 			}
 			return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 		})},
-	{name: "op", def: []string{kernels.GEMM.String()}, to: func(f *planFlags) any { return &f.operations },
+	{name: "op", def: []string{kernels.Projections.Operation().String()}, to: func(f *planFlags) any { return &f.operations },
 		help: "gemm, attention (-prefill or -decode), softmax, log-softmax (repeatable)",
 		offers: always(listOf(func() []string {
 			names := []string{"attention"}

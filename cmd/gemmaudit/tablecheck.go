@@ -151,12 +151,12 @@ func (o *verifyOptions) run(ctx context.Context, path string) error {
 
 // takesTuned returns an error if a device lacks a requirement for checking a TunableOp file.
 func (o *verifyOptions) takesTuned(path string, d kernels.Device) error {
-	_, err := kernels.Find(d, kernels.GEMM, kernels.AlgorithmName(tunableop.Library, kernels.Algorithm{ID: 1}))
+	_, err := kernels.FindProduct(d, kernels.AlgorithmName(tunableop.Library, kernels.Algorithm{ID: 1}))
 	if err != nil {
 		return hint(devicef("%s: checking a TunableOp file needs an NVIDIA GPU with cuBLASLt, not %s", path, d.Spec().ID),
 			"`gemmaudit devices` lists the kernels of this machine, and why others are missing")
 	}
-	if _, err := kernels.Find(d, kernels.GEMM, o.kernel); err != nil {
+	if _, err := kernels.FindProduct(d, o.kernel); err != nil {
 		return badFlag("kernel", err)
 	}
 	return nil
@@ -175,7 +175,7 @@ func withoutRefused(t *table.Table, d kernels.Device) (*table.Table, []rules.Row
 			if iv.Action.Kind != table.Algorithm {
 				continue
 			}
-			g, err := kernels.Find(d, kernels.GEMM, kernels.AlgorithmName(iv.Action.Kernel, kernels.Algorithm(iv.Action.Algorithm)))
+			g, err := kernels.FindProduct(d, kernels.AlgorithmName(iv.Action.Kernel, kernels.Algorithm(iv.Action.Algorithm)))
 			if err != nil {
 				continue
 			}

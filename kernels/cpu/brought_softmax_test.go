@@ -83,7 +83,7 @@ func TestBroughtSoftmax(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var failed *kernels.SoftmaxError
+	var failed *kernels.ElementError
 	if _, err := kernels.CheckSoftmax(t.Context(), d, wrong, kernels.FP32, 1); !errors.As(err, &failed) {
 		t.Errorf("a wrong sum: %v", err)
 	}

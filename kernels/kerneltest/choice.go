@@ -17,7 +17,7 @@ func Tellers(d kernels.Device, further int) []kernels.ChoiceTeller {
 			out = append(out, t)
 		}
 	}
-	for _, g := range d.Kernels(kernels.GEMM) {
+	for _, g := range kernels.Products(d) {
 		add(g)
 		if c, ok := g.(kernels.Candidates); ok {
 			for n := range further {

@@ -117,7 +117,7 @@ func Load(ctx context.Context, d kernels.Device, c *checkpoint.Checkpoint, o Opt
 }
 
 func (m *Model) supported(kernel string) error {
-	g, err := kernels.Find(m.dev, kernels.GEMM, kernel)
+	g, err := kernels.FindProduct(m.dev, kernel)
 	if err != nil {
 		return err
 	}

@@ -47,12 +47,12 @@ func (p *projection) bytes(dtype kernels.DType) int64 {
 // gemm returns the named kernel, or "auto" if that kernel supports only quantized weights and the projection
 // is unquantized.
 func (m *Model) gemm(p *projection, kernel string) (kernels.Kernel, error) {
-	g, err := kernels.Find(m.dev, kernels.GEMM, kernel)
+	g, err := kernels.FindProduct(m.dev, kernel)
 	if err != nil {
 		return nil, err
 	}
 	if q := m.firstOfIntegers(); q != nil && p.plain() && g.Supports(p.task(m.dtype, 1)) != nil && g.Supports(q.task(m.dtype, 1)) == nil {
-		return kernels.Find(m.dev, kernels.GEMM, "auto")
+		return kernels.FindProduct(m.dev, "auto")
 	}
 	return g, nil
 }
@@ -154,7 +154,7 @@ func (m *Model) served(p *projection) table.Product {
 // largestBatch returns the largest number of rows, up to most, that the kernel supports for every product,
 // found by halving; 1 if none.
 func (m *Model) largestBatch(most int) int {
-	g, err := kernels.Find(m.dev, kernels.GEMM, m.kernel)
+	g, err := kernels.FindProduct(m.dev, m.kernel)
 	if err != nil {
 		return most
 	}

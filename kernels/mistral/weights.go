@@ -89,7 +89,7 @@ func (l *loader) chooseFormat(p *projection) (kernels.WeightFormat, error) {
 }
 
 func (m *Model) takes(p *projection, f kernels.WeightFormat) error {
-	g, err := kernels.Find(m.dev, kernels.GEMM, m.kernel)
+	g, err := kernels.FindProduct(m.dev, m.kernel)
 	if err != nil {
 		return err
 	}

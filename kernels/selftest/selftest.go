@@ -115,7 +115,7 @@ func Validate(devices []kernels.Device, asked []string) error {
 // Products returns a device's kernels of matrix products by name, or all of them.
 func Products(d kernels.Device, asked []string) ([]kernels.Kernel, error) {
 	if len(asked) == 0 {
-		return d.Kernels(kernels.GEMM), nil
+		return kernels.Products(d), nil
 	}
 	var out []kernels.Kernel
 	for _, name := range asked {
@@ -124,7 +124,7 @@ func Products(d kernels.Device, asked []string) ([]kernels.Kernel, error) {
 		}) {
 			continue
 		}
-		k, err := kernels.Find(d, kernels.GEMM, name)
+		k, err := kernels.FindProduct(d, name)
 		if err != nil {
 			return nil, err
 		}

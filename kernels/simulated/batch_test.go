@@ -46,7 +46,7 @@ func TestBatches(t *testing.T) {
 		if _, err := k.Prepare(task, alloc(task.Stored(task.M)-2)); err == nil || !strings.Contains(err.Error(), "with 100663296 bytes") {
 			t.Errorf("%s: weights of less than %d products: %v", name, products, err)
 		}
-		for operand, short := range map[string][2]kernels.Buffer{"A": {alloc(in - 2), c}, "C": {a, alloc(out - 2)}} {
+		for operand, short := range map[string][2]kernels.Buffer{"In": {alloc(in - 2), c}, "Out": {a, alloc(out - 2)}} {
 			if _, err := k.Bind(task, kernels.Operand{Buffer: short[0]}, w, kernels.Operand{Buffer: short[1]}); err == nil ||
 				!strings.Contains(err.Error(), operand+" needs") {
 				t.Errorf("%s: %s is one element short: %v", name, operand, err)

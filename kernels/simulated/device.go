@@ -23,6 +23,8 @@ type Config struct {
 	Drift func(seconds float64) float64
 	// Gemms are the kernels of matrix products, Attentions those of attention, Softmaxes those of softmax and its logarithm.
 	Gemms, Attentions, Softmaxes []KernelConfig
+	// Kernels are further kernels of any operation.
+	Kernels map[kernels.Operation][]KernelConfig
 	// Ceilings default to 1 TFLOP/s measured for every type and 100 GB/s.
 	Ceilings kernels.Ceilings
 	// MemoryBytes defaults to 16 GiB, LastLevelCacheBytes to 32 MiB.
@@ -122,20 +124,27 @@ func New(cfg Config) *Device {
 			ID: cfg.ID, Kind: cfg.Kind, Name: "simulated device", Units: 1, MemoryBytes: cfg.MemoryBytes,
 			LastLevelCacheBytes: cfg.LastLevelCacheBytes, Versions: map[string]string{"simulated": "1"}, Faults: cfg.Faults,
 		}}
-	for _, g := range cfg.Gemms {
-		d.kernels[kernels.GEMM] = append(d.kernels[kernels.GEMM], g.product(d))
-	}
-	for _, a := range cfg.Attentions {
-		for _, o := range []kernels.Operation{kernels.AttentionPrefill, kernels.AttentionDecode} {
-			d.kernels[o] = append(d.kernels[o], &kernel{d, a})
-		}
-	}
-	for _, s := range cfg.Softmaxes {
-		for _, o := range []kernels.Operation{kernels.Softmax, kernels.LogSoftmax} {
-			d.kernels[o] = append(d.kernels[o], &kernel{d, s})
+	for o, all := range cfg.all() {
+		for _, k := range all {
+			d.kernels[o] = append(d.kernels[o], k.kernel(d))
 		}
 	}
 	return d
+}
+
+// all lists the kernels by operation.
+func (c Config) all() map[kernels.Operation][]KernelConfig {
+	out := map[kernels.Operation][]KernelConfig{}
+	for o, all := range c.Kernels {
+		out[o] = slices.Clone(all)
+	}
+	for part, all := range map[kernels.ModelParts][]KernelConfig{
+		kernels.Projections: c.Gemms, kernels.PromptAttention: c.Attentions, kernels.TokenAttention: c.Attentions,
+		kernels.Probabilities: c.Softmaxes, kernels.LogProbabilities: c.Softmaxes,
+	} {
+		out[part.Operation()] = append(out[part.Operation()], all...)
+	}
+	return out
 }
 
 // Spec implements [kernels.Device].
@@ -152,7 +161,12 @@ func (d *Device) Missing() []kernels.Missing { return nil }
 
 // TimesOnly implements [kernels.TimesOnly].
 func (d *Device) TimesOnly() bool {
-	return !slices.ContainsFunc(d.cfg.Gemms, func(g KernelConfig) bool { return g.Arithmetic })
+	for _, all := range d.cfg.all() {
+		if slices.ContainsFunc(all, func(k KernelConfig) bool { return k.Arithmetic }) {
+			return false
+		}
+	}
+	return true
 }
 
 // FreeMemory implements [kernels.MemoryTeller].

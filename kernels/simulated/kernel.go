@@ -8,7 +8,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// KernelConfig describes a kernel of declared cost. The fields after MaxM are for matrix products.
+// KernelConfig describes a kernel of declared cost.
 type KernelConfig struct {
 	Name   string
 	DTypes []kernels.DType // nil supports every type
@@ -26,10 +26,12 @@ type KernelConfig struct {
 	// Choice is the kernel's reported choice instead of one from Label and Tiling. Without all three the
 	// kernel reports no choice.
 	Choice func(t kernels.Task) (kernels.Choice, error)
-	// Arithmetic computes real products and refuses large ones.
+	// Arithmetic computes real results and refuses large tasks.
 	Arithmetic bool
-	// Sum changes a sum before rounding to the output type; nil leaves it exact.
+	// Sum changes a product's sum before rounding to the output type; nil leaves it exact.
 	Sum func(t kernels.Task, sum float64) float64
+	// Fault changes the results of an operation that defines a reference; zero leaves them exact.
+	Fault kernels.Fault
 	// Packs makes Prepare keep a copy, as packing kernels do.
 	Packs bool
 	// PackTime is the virtual time of packing.
@@ -47,16 +49,16 @@ type KernelConfig struct {
 	subject kernels.Subject
 }
 
-// product returns a kernel of matrix products, with the optional interfaces that it declares.
-func (c KernelConfig) product(d *Device) kernels.Kernel {
-	p := product{&kernel{d, c}}
+// kernel returns the kernel on a device, with the optional interfaces that it declares.
+func (c KernelConfig) kernel(d *Device) kernels.Kernel {
+	k := &kernel{d, c}
 	switch {
 	case len(c.Candidates) > 0:
-		return chooser{p}
+		return chooser{k}
 	case c.Algorithms != nil:
-		return taker{p}
+		return taker{k}
 	}
-	return p
+	return k
 }
 
 type kernel struct {
@@ -65,14 +67,13 @@ type kernel struct {
 }
 
 type (
-	product struct{ *kernel }
-	chooser struct{ product }
-	taker   struct{ product }
+	chooser struct{ *kernel }
+	taker   struct{ *kernel }
 )
 
 var (
-	_ kernels.ManyTellers    = product{}
-	_ kernels.Packer         = product{}
+	_ kernels.ManyTellers    = (*kernel)(nil)
+	_ kernels.Packer         = (*kernel)(nil)
 	_ kernels.Candidates     = chooser{}
 	_ kernels.AlgorithmTaker = taker{}
 )
@@ -97,7 +98,7 @@ func (k *kernel) other(cfg KernelConfig, declared bool, name string) kernels.Ker
 		cfg = KernelConfig{DTypes: []kernels.DType{}, Cost: k.cfg.Cost}
 	}
 	cfg.Name = name
-	return product{&kernel{k.device, cfg}}
+	return &kernel{k.device, cfg}
 }
 
 func (k *kernel) Name() string { return k.cfg.Name }
@@ -130,57 +131,27 @@ func (k *kernel) supported(t kernels.Task) (kernels.Task, error) {
 			return no("this machine knows only %v", k.cfg.subject)
 		}
 	}
-	rows := t.M
-	switch t.Operation {
-	case kernels.GEMM:
-		extras := kernels.Batches
-		if k.cfg.Quantized != nil {
-			extras |= kernels.QuantizedWeights
-		}
-		var err error
-		if t, err = t.Product(k.cfg.Name, extras); err != nil {
-			return t, err
-		}
-	case kernels.Softmax, kernels.LogSoftmax:
-		var err error
-		if t, err = t.Softmax(k.cfg.Name, 0); err != nil {
-			return t, err
-		}
-	case kernels.AttentionDecode:
-		rows = 1
-		fallthrough
-	default:
-		if err := t.Validate(); err != nil {
-			return no("%v", err)
-		}
-		if t.DType != kernels.FP32 && t.DType != kernels.FP16 && t.DType != kernels.BF16 {
-			return no("attention is computed in fp32, fp16 and bf16")
-		}
+	extras := kernels.Batches
+	if k.cfg.Quantized != nil {
+		extras |= kernels.QuantizedWeights
 	}
-	work := float64(max(1, t.Products)) * float64(t.M) * float64(t.N) * float64(t.K)
+	t, err := t.Supported(k.cfg.Name, extras)
+	if err != nil {
+		return t, err
+	}
+	rows := t.InputElements(t.M) / max(1, t.InputElements(1)) // one in decode
+	work := t.FLOPs(t.M) / 2
 	switch {
 	case k.cfg.DTypes != nil && !slices.Contains(k.cfg.DTypes, t.DType):
 		return no("it was not declared for this simulation")
-	case k.cfg.MaxM > 0 && rows > k.cfg.MaxM:
+	case k.cfg.MaxM > 0 && rows > int64(k.cfg.MaxM):
 		return no("M is %d, at most %d is declared for this simulation", rows, k.cfg.MaxM)
 	case k.cfg.MaxColumns > 0 && t.Columns > k.cfg.MaxColumns:
 		return no("%d columns, at most %d are declared for this simulation", t.Columns, k.cfg.MaxColumns)
 	case k.cfg.Arithmetic && work > mostArithmetic:
-		return no("the simulation computes its products for real, up to %d multiplications", mostArithmetic)
+		return no("the simulation computes its results for real, up to %d multiplications", mostArithmetic)
 	}
 	return t, nil
-}
-
-// stored returns the bytes of the operand that stays in memory.
-func stored(t kernels.Task) int64 {
-	if t.Operation != kernels.GEMM || t.Quantized() {
-		return t.Stored(t.M)
-	}
-	rows := t.K
-	if t.Layout == kernels.Transposed {
-		rows = t.N
-	}
-	return (int64(max(1, t.Products)-1)*int64(t.StrideB) + int64(rows)*int64(t.LDB)) * int64(t.DType.Size())
 }
 
 func (k *kernel) Prepare(t kernels.Task, raw kernels.Buffer) (kernels.Weights, error) {
@@ -188,7 +159,7 @@ func (k *kernel) Prepare(t kernels.Task, raw kernels.Buffer) (kernels.Weights, e
 	if err != nil {
 		return nil, err
 	}
-	need := stored(t)
+	_, need, _ := t.Extents()
 	b, ok := raw.(*buffer)
 	if need > 0 && (!ok || b.device != k.device || b.Bytes() < need) {
 		return nil, fmt.Errorf("%s: weights need a buffer of this device with %d bytes", k.cfg.Name, need)
@@ -212,7 +183,7 @@ func (k *kernel) Prepare(t kernels.Task, raw kernels.Buffer) (kernels.Weights, e
 }
 
 // Choice implements [kernels.ChoiceTeller].
-func (k product) Choice(t kernels.Task) (kernels.Choice, error) {
+func (k *kernel) Choice(t kernels.Task) (kernels.Choice, error) {
 	t, err := k.supported(t)
 	switch {
 	case err != nil:
@@ -222,6 +193,8 @@ func (k product) Choice(t kernels.Task) (kernels.Choice, error) {
 		return kernels.Choice{Label: r.label, Tiling: r.tiling}, nil
 	case k.cfg.Choice != nil:
 		return k.cfg.Choice(t)
+	case !t.Operation.IsProduct():
+		return kernels.Choice{}, &kernels.Untold{Kernel: k.cfg.Name}
 	case k.cfg.Label == nil && k.cfg.Tiling == nil:
 		return kernels.Choice{}, fmt.Errorf("kernel %s does not report its choice", k.cfg.Name)
 	}
@@ -241,7 +214,7 @@ func (k *kernel) choice(t kernels.Task) (label string, tiling kernels.Tiling) {
 }
 
 // Tellers implements [kernels.ManyTellers]. The config's functions must allow concurrent calls. A card draws its rows one by one.
-func (k product) Tellers(n int) ([]kernels.Kernel, error) {
+func (k *kernel) Tellers(n int) ([]kernels.Kernel, error) {
 	if k.cfg.truth != nil {
 		n = 1
 	}
@@ -249,7 +222,7 @@ func (k product) Tellers(n int) ([]kernels.Kernel, error) {
 }
 
 // Packs implements [kernels.Packer].
-func (k product) Packs(kernels.Task) bool { return k.cfg.Packs }
+func (k *kernel) Packs(kernels.Task) bool { return k.cfg.Packs }
 
 func (k *kernel) Bind(
 	t kernels.Task, in kernels.Operand, w kernels.Weights, out kernels.Operand, _ ...kernels.Operand,
@@ -259,19 +232,19 @@ func (k *kernel) Bind(
 		return nil, err
 	}
 	own, ok := w.(*weights)
-	switch need := stored(t); {
+	reads, need, writes := t.Extents()
+	switch {
 	case need == 0:
 		own = &weights{device: k.device}
 	case !ok || own.device != k.device || own.bytes < need:
 		return nil, fmt.Errorf("%s: weights were prepared by another kernel, or for less", k.cfg.Name)
 	}
-	a, c := extents(t)
 	for _, o := range []struct {
 		name     string
 		op       kernels.Operand
 		elements int64
 		size     int
-	}{{a.name, in, a.elements, t.DType.Size()}, {c.name, out, c.elements, t.DType.Output().Size()}} {
+	}{{"In", in, reads, t.DType.Size()}, {"Out", out, writes, t.OutputType().Size()}} {
 		b, ok := o.op.Buffer.(*buffer)
 		if !ok || b.device != k.device || o.op.Offset < 0 {
 			return nil, fmt.Errorf("%s: %v: %s has no buffer of this device or a negative offset", k.cfg.Name, t, o.name)
@@ -295,22 +268,6 @@ func (k *kernel) Bind(
 	l.row = &row{}
 	l.row.label, l.row.tiling = k.choice(t)
 	return l, nil
-}
-
-// extent is an operand's size up to the last element of its last row.
-type extent struct {
-	name     string
-	elements int64
-}
-
-func extents(t kernels.Task) (in, out extent) {
-	if t.Operation != kernels.GEMM {
-		return extent{"In", t.InputElements(t.M)}, extent{"Out", t.OutputElements(t.M)}
-	}
-	last := func(stride, ld, cols int) int64 {
-		return int64(max(1, t.Products)-1)*int64(stride) + int64(t.M-1)*int64(ld) + int64(cols)
-	}
-	return extent{"A", last(t.StrideA, t.LDA, t.K)}, extent{"C", last(t.StrideC, t.LDC, t.N)}
 }
 
 type weights struct {

@@ -50,7 +50,7 @@ func TestLargeArithmeticIsRefused(t *testing.T) {
 	}
 	var unsupported *kernels.Unsupported
 	for what, err := range map[string]error{"a large product": exact.Supports(large), "a large batch": exact.Supports(small.Batch(2))} {
-		if !errors.As(err, &unsupported) || !strings.Contains(unsupported.Reason, "computes its products for real") {
+		if !errors.As(err, &unsupported) || !strings.Contains(unsupported.Reason, "computes its results for real") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

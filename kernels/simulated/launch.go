@@ -53,10 +53,13 @@ func (l *launch) run() error {
 			return err
 		}
 	}
+	if !l.kernel.cfg.Arithmetic {
+		return nil
+	}
+	if reference := l.info.Operation.Definition().Reference; reference != nil {
+		return l.compute(reference)
+	}
 	for product := range max(1, l.info.Products) {
-		if !l.kernel.cfg.Arithmetic {
-			break
-		}
 		if err := l.multiply(product); err != nil {
 			return err
 		}
@@ -107,6 +110,31 @@ func (l *launch) multiply(product int) error {
 		}
 	}
 	return nil
+}
+
+// compute writes the results of an operation's reference.
+func (l *launch) compute(reference func(t kernels.Task, in, stored []float64) (want, bound []float64)) error {
+	t := l.info.Task
+	in, err := matrix(l.in, 1, int(t.InputElements(t.M)), 0, t.DType)
+	if err != nil {
+		return err
+	}
+	var stored []float64
+	if n := t.Stored(t.M); n > 0 {
+		if stored, err = matrix(kernels.Operand{Buffer: l.weights.raw}, 1, int(n)/t.DType.Size(), 0, t.DType); err != nil {
+			return err
+		}
+	}
+	out, _ := reference(t, in, stored)
+	if f := l.kernel.cfg.Fault.Inject; f != nil {
+		f(t, out)
+	}
+	size := t.OutputType().Size()
+	encoded := make([]byte, len(out)*size)
+	if err := kernels.Encode(t.OutputType(), out, encoded); err != nil {
+		return err
+	}
+	return l.out.Buffer.Upload(int64(l.out.Offset*size), encoded)
 }
 
 // matrix reads rows×cols values with leading dimension ld as contiguous float64.

@@ -164,7 +164,7 @@ func (cfg MachineConfig) checkSubject() error {
 // Subject returns the operation and sizes that the machine computes.
 func (cfg MachineConfig) Subject() kernels.Subject {
 	if cfg.Columns > 0 {
-		return kernels.Subject{Operation: kernels.Softmax, DType: cfg.DType, Dims: kernels.Dims{Columns: cfg.Columns}}
+		return kernels.Subject{Operation: kernels.Probabilities.Operation(), DType: cfg.DType, Dims: kernels.Dims{Columns: cfg.Columns}}
 	}
 	s := kernels.Product(cfg.DType, cfg.N, cfg.K)
 	s.Products = cfg.Products

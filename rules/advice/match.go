@@ -251,7 +251,7 @@ func (m *Match) attention(series map[results.SeriesKey]infer.SeriesTimes, need N
 	var found []results.SeriesKey
 	for key, s := range series {
 		heads := kernels.Heads{Query: key.QueryHeads, KV: key.KVHeads, Dim: key.HeadDim}
-		if need.Sequences == 1 && key.Operation == kernels.AttentionPrefill && heads == need.Heads && key.Window == 0 &&
+		if need.Sequences == 1 && key.Operation.Computes(kernels.PromptAttention) && heads == need.Heads && key.Window == 0 &&
 			key.Device == v.device && key.DType == v.dtype && len(s.Rows) > 0 {
 			found = append(found, key)
 		}
@@ -283,7 +283,8 @@ const AttentionPart = "attention"
 func (n Need) softmax(series map[results.SeriesKey]infer.SeriesTimes, v variant) (key results.SeriesKey, ok bool) {
 	var all, own []results.SeriesKey
 	for k, s := range series {
-		if k.Operation == kernels.Softmax && k.Columns == n.Vocab && k.Queries == 0 && k.Device == v.device && len(s.Rows) > 0 {
+		vocabulary := k.Operation.Computes(kernels.Probabilities) && k.Columns == n.Vocab && k.Queries == 0
+		if vocabulary && k.Device == v.device && len(s.Rows) > 0 {
 			if all = append(all, k); k.Kernel == v.kernel && k.DType == v.dtype {
 				own = append(own, k)
 			}

@@ -42,7 +42,7 @@ func measureInOrder(ctx context.Context, device *simulated.Card, machine *simula
 		Fingerprint: results.Fingerprint{Devices: []kernels.Spec{device.Spec()}},
 	}}
 	var seq int64
-	for _, g := range device.Kernels(kernels.GEMM) {
+	for _, g := range kernels.Products(device) {
 		key := results.SeriesKey{Device: simulated.DeviceID, Kernel: g.Name(), Subject: kernels.Product(kernels.BF16, weightsN, weightsK),
 			Regime: results.Engine}
 		series := results.Series{Key: key, Peak: peak, Bandwidth: ceilings.Bandwidth(key.Operation)}

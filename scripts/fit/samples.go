@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/calibration"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
@@ -49,7 +48,7 @@ type group struct {
 }
 
 // multiplies reports whether a case is bound by the tensor cores rather than memory.
-func (g *group) multiplies() bool { return g.c.Operation == kernels.GEMM && g.c.M >= tensorRows }
+func (g *group) multiplies() bool { return g.c.Operation.IsProduct() && g.c.M >= tensorRows }
 
 const tensorRows = 1024
 

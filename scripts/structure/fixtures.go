@@ -16,7 +16,7 @@ import (
 const fixtureSection = "fixture"
 
 var (
-	shown   = regexp.MustCompile(`(?m)^<!-- (\S+/example_\w+_test\.go):`)
+	shown   = regexp.MustCompile(`(?m)^<!-- (\S+/(?:example|fixture)_\w+_test\.go):`)
 	touched = regexp.MustCompile("(?m)^\\| `[^`]+` \\| (new|edited) \\|")
 )
 

@@ -1,0 +1,87 @@
+package kernels
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// checkByReference is the Gate of an operation that defines a Reference. It runs the operation's Cases on kernels and
+// compares every element: like [SoftmaxGate], with N(0,1) operands. An error names a fault that no case shows.
+func (o Operation) checkByReference(ctx context.Context, d Device, ks []Kernel, dt DType, seed uint64) ([]CheckSummary, []error) {
+	summaries, errs := make([]CheckSummary, len(ks)), make([]error, len(ks))
+	found := map[string]bool{}
+	fail := func(err error) ([]CheckSummary, []error) { return summaries, slices.Repeat([]error{err}, len(ks)) }
+	for _, t := range o.definition().Cases(dt) {
+		t.Operation = o
+		t, err := t.Normalized()
+		if err != nil {
+			return fail(err)
+		}
+		of, err := drawCase(t, seed)
+		if err != nil {
+			return fail(err)
+		}
+		for _, f := range o.definition().Faults {
+			found[f.Name] = found[f.Name] || of.shows(t, f)
+		}
+		blank := guarded(outputPoison(t.OutputType()), len(of.want), int(t.OutputElements(1)))
+		for i, k := range ks {
+			if errs[i] != nil {
+				continue
+			}
+			margin, failed := 0.0, k.Supports(t)
+			if failed == nil {
+				margin, failed = runElements(ctx, d, k, t, []elementCase{of}, blank, 2)
+			}
+			errs[i] = summaries[i].add(ctx, margin, failed)
+		}
+	}
+	for name, shown := range found {
+		if !shown {
+			return fail(fmt.Errorf("check: %v %s: the bound accepts the fault %q", o, dt, name))
+		}
+	}
+	return summaries, errs
+}
+
+// drawCase draws a task's operands and computes its reference.
+func drawCase(t Task, seed uint64) (elementCase, error) {
+	rng := rand.New(rand.NewPCG(seed, uint64(t.M)))
+	draw := func(n int64) []float64 {
+		v := make([]float64, n)
+		for i := range v {
+			if v[i] = roundTo(t.DType, rng.NormFloat64()); t.DType == INT8 {
+				v[i] = math.Round(max(-127, min(127, 32*rng.NormFloat64())))
+			}
+		}
+		return v
+	}
+	size := t.DType.Size()
+	in, stored := draw(t.InputElements(t.M)), draw(t.Stored(t.M)/int64(size))
+	of := elementCase{in: guarded(inputPoison(t.DType), len(in), int(t.InputElements(1)))}
+	if err := Encode(t.DType, in, of.in[guardOf(int(t.InputElements(1)))*size:][:len(in)*size]); err != nil {
+		return of, err
+	}
+	if len(stored) > 0 {
+		of.stored = make([]byte, len(stored)*size)
+		if err := Encode(t.DType, stored, of.stored); err != nil {
+			return of, err
+		}
+	}
+	of.want, of.bound = t.Operation.definition().Reference(t, in, stored)
+	return of, nil
+}
+
+// shows reports whether the bound rejects a fault.
+func (c elementCase) shows(t Task, f Fault) bool {
+	out := slices.Clone(c.want)
+	f.Inject(t, out)
+	for i, v := range out {
+		out[i] = roundTo(t.OutputType(), v)
+	}
+	_, _, wrong := judgeElements(t.OutputType(), out, c.want, c.bound)
+	return wrong > 0
+}
