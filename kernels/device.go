@@ -62,6 +62,15 @@ type Cache struct {
 	Count int   `json:"count"` // instances across the device's cores
 }
 
+// Specs returns the specs of devices, in order.
+func Specs(devices []Device) []Spec {
+	out := make([]Spec, len(devices))
+	for i, d := range devices {
+		out[i] = d.Spec()
+	}
+	return out
+}
+
 // Spec describes a device. It is read once and does not change.
 type Spec struct {
 	ID   string `json:"id"`   // "cpu", "cuda:0"

@@ -275,7 +275,7 @@ func TestADeadlineEndsEveryCard(t *testing.T) {
 			t.Errorf("%s worked for %v", d.Spec().ID, busy)
 		}
 	}
-	est := NewPredictor(nil).Plan(p, nil, llcOf(h.devices()))
+	est := NewPredictor(nil).Plan(p, nil, CacheSizes(h.devices()))
 	if one := NewPredictor(nil).Block(p, p.Cases()[0]); est.Round > 11*one || est.Round < 9*one {
 		t.Errorf("a round of ten blocks of %v a card is estimated at %v", one, est.Round)
 	}

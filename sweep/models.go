@@ -114,8 +114,8 @@ const expertsNotMeasured = "products of experts take the tokens that the router 
 // Projections returns the named weight matrices as one of tp ranks holds them; without names, the products of
 // a layer as engines run them.
 func (m Model) Projections(tp int, names ...string) ([]Target, error) {
-	if tp < 1 || tp > MaxTP {
-		return nil, fmt.Errorf("tensor parallelism %d of %s: expected 1 to %d", tp, m.Name, MaxTP)
+	if err := m.checkTP(tp); err != nil {
+		return nil, err
 	}
 	for _, name := range names {
 		if name != "all" && !slices.Contains(m.ProjectionNames(), name) {
@@ -148,6 +148,13 @@ func (m Model) Projections(tp int, names ...string) ([]Target, error) {
 	return out, nil
 }
 
+func (m Model) checkTP(tp int) error {
+	if tp < 1 || tp > MaxTP {
+		return fmt.Errorf("tensor parallelism %d of %s: expected 1 to %d", tp, m.Name, MaxTP)
+	}
+	return nil
+}
+
 func rankName(name string, tp int) string {
 	if tp > 1 {
 		name += " tp" + strconv.Itoa(tp)
@@ -158,16 +165,13 @@ func rankName(name string, tp int) string {
 // ParseModel parses "llama3-8b", "llama3-8b:o_proj+down_proj", or a path of a Hugging Face config.json in
 // place of the name, for one of tp ranks.
 func ParseModel(spec string, tp int) ([]Target, error) {
-	name, selector := spec, ""
-	if i := strings.LastIndexByte(spec, ':'); i >= 0 && !strings.ContainsAny(spec[i:], `/\`) {
-		name, selector = spec[:i], spec[i+1:]
-		if selector == "" {
-			expected := ProjectionNames()
-			if m, err := findModel(name); err == nil {
-				expected = m.ProjectionNames()
-			}
-			return nil, fmt.Errorf("model %q: no name after the colon: expected all or one of %s", spec, strings.Join(expected, ", "))
+	name, selector, selects := cutSelector(spec)
+	if selects && selector == "" {
+		expected := ProjectionNames()
+		if m, err := findModel(name); err == nil {
+			expected = m.ProjectionNames()
 		}
+		return nil, fmt.Errorf("model %q: no name after the colon: expected all or one of %s", spec, strings.Join(expected, ", "))
 	}
 	m, err := findModel(name)
 	if err != nil {
@@ -193,10 +197,22 @@ func ParseModel(spec string, tp int) ([]Target, error) {
 // FindModel returns a model by name, or by the path of a Hugging Face config.json. It ignores a selector, as
 // in "llama3-8b:o_proj".
 func FindModel(spec string) (Model, error) {
+	name, _, _ := cutSelector(spec)
+	return findModel(name)
+}
+
+// Selector returns the products that a model's spec names: "o_proj" of "llama3-8b:o_proj".
+func Selector(spec string) string {
+	_, selector, _ := cutSelector(spec)
+	return selector
+}
+
+// cutSelector separates a model's name from a selector. A colon before a slash belongs to a path.
+func cutSelector(spec string) (name, selector string, found bool) {
 	if i := strings.LastIndexByte(spec, ':'); i >= 0 && !strings.ContainsAny(spec[i:], `/\`) {
-		spec = spec[:i]
+		return spec[:i], spec[i+1:], true
 	}
-	return findModel(spec)
+	return spec, "", false
 }
 
 func findModel(name string) (Model, error) {

@@ -30,7 +30,7 @@ func night(tb testing.TB) (*Plan, *Predictor, map[string]int64) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return p, est, llcOf([]kernels.Device{d})
+	return p, est, CacheSizes([]kernels.Device{d})
 }
 
 func TestANightIsPlannedInLittle(t *testing.T) {

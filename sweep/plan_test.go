@@ -228,7 +228,7 @@ func TestEstimateIsWhatTheSweepTakes(t *testing.T) {
 		Gemms: []simulated.KernelConfig{{Name: "k", Cost: simulated.Linear(5e11, 2e-6)}}}) // half of the peak, as predicted
 	p := planned(t, d, "8:512:8", func(o *Options) { o.Targets = []Target{{N: 1024, K: 1024}} })
 	c, _ := d.Ceilings(t.Context())
-	e := NewPredictor(map[string]kernels.Ceilings{"sim": c}).Plan(p, nil, llcOf([]kernels.Device{d}))
+	e := NewPredictor(map[string]kernels.Ceilings{"sim": c}).Plan(p, nil, CacheSizes([]kernels.Device{d}))
 	sum, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: newRun(t, p), Now: d.Now}).Run(t.Context())
 	if err != nil {
 		t.Fatal(err)

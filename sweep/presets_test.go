@@ -49,7 +49,7 @@ func TestPresetsFitTheirBudgets(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				e := est.Plan(p, nil, llcOf([]kernels.Device{d}))
+				e := est.Plan(p, nil, CacheSizes([]kernels.Device{d}))
 				if e.Expected > preset.Budget || e.Round > preset.Deadline {
 					t.Errorf("%g times the speed: %v for %d cases, budget %v", scale, e.Expected, e.Cases, preset.Budget)
 				}
@@ -75,7 +75,7 @@ func TestBudgetsYield(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e := est.Plan(p, nil, llcOf(devices)); e.Expected > time.Hour {
+	if e := est.Plan(p, nil, CacheSizes(devices)); e.Expected > time.Hour {
 		t.Errorf("%v for a deadline of an hour", e.Expected)
 	}
 	grid := Batches{1, 2, 4096, 8192, 16384, 32768}

@@ -60,7 +60,7 @@ func TestRecordedIsThinnedByWorth(t *testing.T) {
 	if !ms.Has(400) || !ms.Has(800) || len(ms) >= len(targets) {
 		t.Errorf("%d of %d Ms stay: %v", len(ms), len(targets), ms)
 	}
-	if took := est.Plan(p, nil, llcOf([]kernels.Device{d})).Expected; took > o.Budget {
+	if took := est.Plan(p, nil, CacheSizes([]kernels.Device{d})).Expected; took > o.Budget {
 		t.Errorf("it takes %v, expected at most %v", took, o.Budget)
 	}
 	for _, r := range p.Recorded {

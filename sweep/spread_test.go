@@ -23,7 +23,7 @@ func TestShortDeadlineSpreads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	needs := est.Plan(full, nil, llcOf(devices)).Screening
+	needs := est.Plan(full, nil, CacheSizes(devices)).Screening
 	for _, c := range []struct {
 		deadline time.Duration
 		products int

@@ -62,24 +62,19 @@ func (w *watchdog) enter(expected time.Duration, what string, cases ...results.C
 	w.mu.Unlock()
 }
 
-func (w *watchdog) leave() {
-	if w == nil {
-		return
-	}
-	w.mu.Lock()
-	w.stay()
-	w.beats++
-	w.inside--
-	w.mu.Unlock()
-}
+func (w *watchdog) leave() { w.change(-1) }
 
-func (w *watchdog) beat() {
+func (w *watchdog) beat() { w.change(0) }
+
+// change counts the end of a call, or a sign of life within one.
+func (w *watchdog) change(calls int) {
 	if w == nil {
 		return
 	}
 	w.mu.Lock()
 	w.stay()
 	w.beats++
+	w.inside += calls
 	w.mu.Unlock()
 }
 

@@ -38,20 +38,9 @@ func (o *Options) AddWorkload(paths []string, layout bool) (library string, left
 		if d := s.Subject.DType; d != "" && !slices.Contains(o.DTypes, d) {
 			o.DTypes = append(o.DTypes, d)
 		}
-		o.Targets = append(
-			o.Targets,
-			Target{
-				Operation: s.Subject.Operation,
-				N:         s.Subject.N,
-				K:         s.Subject.K,
-				Products:  s.Subject.Products,
-				M:         s.M,
-				DType:     s.Subject.DType,
-			},
-		)
-		calls[results.RecordedKey{DType: s.Subject.DType, N: s.Subject.N, K: s.Subject.K, Products: s.Subject.Products, M: s.M}] += float64(
-			s.Calls,
-		)
+		of := s.Subject
+		o.Targets = append(o.Targets, Target{Operation: of.Operation, N: of.N, K: of.K, Products: of.Products, M: s.M, DType: of.DType})
+		calls[results.RecordedKey{DType: of.DType, N: of.N, K: of.K, Products: of.Products, M: s.M}] += float64(s.Calls)
 	}
 	if len(o.Traffic) == 0 {
 		for key, n := range calls {

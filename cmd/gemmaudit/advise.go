@@ -113,12 +113,12 @@ func (o *adviseOptions) run(paths []string) error {
 	if err := o.imported(match); err != nil {
 		return err
 	}
+	times := parsed(&err, "measured", o.measured, importing.ReadPassTimes)
+	if err != nil {
+		return err
+	}
 	var measured advice.Measured
 	if o.measured != "" {
-		times, err := importing.ReadPassTimes(o.measured)
-		if err != nil {
-			return badFlag("measured", err)
-		}
 		measured = advice.MeasuredTimes(times)
 	}
 	for _, path := range paths {
@@ -188,12 +188,8 @@ func (o *adviseOptions) options() (advice.Options, error) {
 	if out.MinGain, err = parseGain(o.minGain); err != nil {
 		return out, usagef("--min-gain: %w", err)
 	}
-	if o.traffic != "" {
-		if out.Traffic, err = importing.ReadTraffic(o.traffic); err != nil {
-			return out, badFlag("traffic", err)
-		}
-	}
-	return out, nil
+	out.Traffic = parsed(&err, "traffic", o.traffic, importing.ReadTraffic)
+	return out, err
 }
 
 // parseGain reads a share: "2%" or 0.02.

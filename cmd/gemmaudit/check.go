@@ -20,6 +20,7 @@ import (
 	runs "github.com/gemmaudit/gemmaudit/results/fleet"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
+	"github.com/gemmaudit/gemmaudit/rules/fleet/nodecheck"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/verdict"
 	"github.com/gemmaudit/gemmaudit/sweep"
@@ -126,11 +127,7 @@ func (o *checkOptions) check(ctx context.Context, began time.Time) (_ *report.No
 	if err != nil {
 		return nil, err
 	}
-	specs := make([]kernels.Spec, len(devices))
-	for i, d := range devices {
-		specs[i] = d.Spec()
-	}
-	a.textfile.machine(specs, labels)
+	a.textfile.machine(kernels.Specs(devices), labels)
 	path := o.out
 	if path == "" {
 		folder, err := os.MkdirTemp("", "gemmaudit-check-")
@@ -140,13 +137,19 @@ func (o *checkOptions) check(ctx context.Context, began time.Time) (_ *report.No
 		defer os.RemoveAll(folder)
 		path = filepath.Join(folder, "check.db")
 	}
-	p, err := a.planCheck(ctx, baseline, devices, o.budget, began)
-	if err != nil {
-		return nil, err
-	}
-	checks, warnings := p.unjudged, p.warnings
-	if p.plan != nil {
-		found, invalid, err := o.measure(ctx, path, p, baseline, began)
+	here := fingerprintOf(devices)
+	offer := nodecheck.Choose(baseline, here, devices)
+	checks := offer.Unjudged
+	if len(offer.Cases) > 0 {
+		ceilings, err := a.measureCeilings(ctx, devices)
+		if err != nil {
+			return nil, err
+		}
+		plan, alone, err := offer.Plan(sweep.NewPredictor(ceilings), sweep.CacheSizes(devices), o.budget, o.budget-a.now().Sub(began))
+		if err != nil {
+			return nil, err
+		}
+		found, invalid, err := o.measure(ctx, path, plan, alone, baseline, began)
 		if err != nil {
 			return nil, err
 		}
@@ -157,8 +160,8 @@ func (o *checkOptions) check(ctx context.Context, began time.Time) (_ *report.No
 	}
 	slices.SortStableFunc(checks, func(x, y fleet.Check) int { return strings.Compare(x.Device, y.Device) })
 	c := &report.NodeCheck{Schema: report.NodeCheckSchema, Baseline: filepath.Base(o.baseline),
-		Host: results.ReadFingerprint(nil, "").Hostname, Labels: labels,
-		Fit: true, Devices: checks, Seconds: a.now().Sub(began).Seconds(), Warnings: warnings}
+		Host: here.Hostname, Labels: labels,
+		Fit: true, Devices: checks, Seconds: a.now().Sub(began).Seconds(), Warnings: offer.Warnings}
 	c.Conclude()
 	a.textfile.checks(checks)
 	return c, nil
@@ -178,22 +181,22 @@ func (o *checkOptions) devices() ([]kernels.Device, error) {
 }
 
 // measure runs a plan into a new run file and judges it; invalid is the reason for no verdict.
-func (o *checkOptions) measure(ctx context.Context, path string, p *checkPlan, b *fleet.Baseline,
+func (o *checkOptions) measure(ctx context.Context, path string, plan *sweep.Plan, alone []results.Case, b *fleet.Baseline,
 	began time.Time) (_ []fleet.Check, invalid string, failed error) {
 	a := o.app
-	run, err := a.createRun(ctx, path, p.plan, rules.Default())
+	run, err := a.createRun(ctx, path, plan, rules.Default())
 	if err != nil {
 		return nil, "", err
 	}
 	a.textfile.run(run)
 	defer closeRun(run, &failed)
-	devices, err := a.planDevices(p.plan)
+	devices, err := a.planDevices(plan)
 	if err != nil {
 		return nil, "", err
 	}
 	meter := a.newMeter()
-	meter.display.Start(p.plan.Rows(), p.plan.Rounds, 0)
-	runner := &sweep.Runner{Plan: p.plan, Devices: devices, Out: run, Observer: meter, DriftTest: infer.DriftPast, Now: a.now, Began: began,
+	meter.display.Start(plan.Rows(), plan.Rounds, 0)
+	runner := &sweep.Runner{Plan: plan, Devices: devices, Out: run, Observer: meter, DriftTest: infer.DriftPast, Now: a.now, Began: began,
 		CaseTimeout: a.faults.timeout}
 	sum, err := runner.Run(ctx)
 	meter.display.Stop()
@@ -209,15 +212,17 @@ func (o *checkOptions) measure(ctx context.Context, path string, p *checkPlan, b
 	if err != nil {
 		return nil, "", err
 	}
-	if err := everyDevice(series, p.plan, o.budget); err != nil {
+	if err := everyDevice(series, plan, o.budget); err != nil {
 		return nil, "", err
 	}
 	if o.held, err = held(run); err != nil {
 		return nil, "", err
 	}
 	o.held.Name = cmp.Or(o.out, "the check")
-	if err := p.sustain(ctx, a, run, o.budget-a.now().Sub(began)); err != nil {
-		return nil, "", checkFailure(ctx, err, o.budget)
+	if left := o.budget - a.now().Sub(began); len(alone) > 0 && left >= sweep.SustainTime {
+		if _, err := a.runAlone(ctx, run, alone, left); err != nil || ctx.Err() != nil {
+			return nil, "", checkFailure(ctx, cmp.Or(err, ctx.Err()), o.budget)
+		}
 	}
 	if err := run.Close(); err != nil {
 		return nil, "", err

@@ -213,12 +213,8 @@ func (a *app) keepChoices(path string, plan *sweep.Plan, devices []kernels.Devic
 	if err != nil {
 		return err
 	}
-	specs := make([]kernels.Spec, len(devices))
-	for i, d := range devices {
-		specs[i] = d.Spec()
-	}
 	run, err := results.Create(path, results.Meta{
-		Created: a.now(), Command: a.command, Gemmaudit: buildVersion(), Fingerprint: results.ReadFingerprint(specs, buildVersion()),
+		Created: a.now(), Command: a.command, Gemmaudit: buildVersion(), Fingerprint: fingerprintOf(devices),
 		Labels: labels, Plan: encoded, Regime: plan.Regime, Distribution: plan.Distribution, Seed: plan.Seed,
 	})
 	if err != nil {

@@ -72,10 +72,6 @@ func hint(err error, format string, args ...any) error {
 	return &commandError{code: exitCode(err), err: err, hint: fmt.Sprintf(format, args...)}
 }
 
-func gatef(format string, args ...any) error {
-	return &commandError{code: exitGate, err: fmt.Errorf(format, args...)}
-}
-
 func inconclusivef(format string, args ...any) error {
 	return &commandError{code: exitInconclusive, err: fmt.Errorf(format, args...)}
 }

@@ -19,9 +19,6 @@ const helpAllFlag = "help-all"
 // detailsKey is the annotation for texts that are too long for --help.
 const detailsKey = "details"
 
-// details adds texts that only --help-all and the manual page show.
-func details(text string) map[string]string { return map[string]string{detailsKey: text} }
-
 // flagGroups are the sections of flags in a help text. A flag with another meaning in one command is listed
 // as COMMAND/FLAG. Ungrouped flags come first.
 var flagGroups = []struct {
@@ -309,13 +306,4 @@ func fill(text string) string {
 	return strings.Join(paragraphs, "\n\n")
 }
 
-// examples indents example lines by two, which sources hold as typed.
-func examples(lines ...string) string {
-	return "  " + strings.Join(lines, "\n  ")
-}
-
 const exitCodes = "Exit codes:"
-
-func exitHelp(lines ...string) string {
-	return "\n\n" + exitCodes + "\n  " + strings.Join(lines, "\n  ")
-}

@@ -153,10 +153,10 @@ func TestFlagGroups(t *testing.T) {
 }
 
 func TestHelpLayout(t *testing.T) {
-	root := &cobra.Command{Use: "tool", Short: "The tool", Example: examples("tool build"),
-		Long: "Two lines\nof it." + exitHelp("0  clean")}
+	root := &cobra.Command{Use: "tool", Short: "The tool", Example: "  tool build",
+		Long: "Two lines\nof it.\n\nExit codes:\n  0  clean"}
 	root.PersistentFlags().Bool("quiet", false, "no notes")
-	build := &cobra.Command{Use: "build FILE", Short: "Build a file", Example: examples("tool build a  # one", "tool build b"),
+	build := &cobra.Command{Use: "build FILE", Short: "Build a file", Example: "  tool build a  # one\n  tool build b",
 		Run: func(*cobra.Command, []string) {}}
 	build.Flags().IntP("jobs", "j", 2, "`N` at a time")
 	root.AddCommand(build)

@@ -102,32 +102,13 @@ func (o *importOptions) run(ctx context.Context, paths []string) error {
 			return usagef("--%s: %d, expected at least 1", d.flag, d.value)
 		}
 	}
-	if o.layout != "" {
-		if _, err := kernels.ParseLayout(o.layout); err != nil {
-			return usagef("--layout: %w", err)
-		}
-		opt.Layout = strings.ToLower(strings.TrimSpace(o.layout))
-	}
-	if o.dtype != "" {
-		d, err := kernels.ParseDType(o.dtype)
-		if err != nil {
-			return usagef("--dtype: %w", err)
-		}
-		opt.DType = d
-	}
-	if o.regime != "" {
-		r, err := sweep.ParseRegime(o.regime)
-		if err != nil {
-			return usagef("--regime: %w", err)
-		}
-		opt.Regime = r
-	}
-	for _, s := range o.peaks {
-		p, err := kernels.ParsePeak(s)
-		if err != nil {
-			return usagef("--peak: %w", err)
-		}
-		opt.Peaks = append(opt.Peaks, p)
+	var failed error
+	parsed(&failed, "layout", o.layout, kernels.ParseLayout)
+	opt.Layout = strings.ToLower(strings.TrimSpace(o.layout))
+	opt.DType = parsed(&failed, "dtype", o.dtype, kernels.ParseDType)
+	opt.Regime = parsed(&failed, "regime", o.regime, sweep.ParseRegime)
+	if opt.Peaks = parsedList(&failed, "peak", o.peaks, kernels.ParsePeak); failed != nil {
+		return failed
 	}
 	labels, err := o.app.labels.labels()
 	if err != nil {

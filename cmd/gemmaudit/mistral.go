@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,18 +22,8 @@ import (
 )
 
 func newMistralCommand(a *app) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:  "mistral",
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return unknownCommand(cmd, args[0])
-			}
-			return cmd.Help()
-		},
-	}
-	cmd.AddCommand(newGenerateCommand(a), newChatCommand(a), newDecodeBenchCommand(a), newPerplexityCommand(a), newValidateCommand(a))
-	return cmd
+	return commandGroup("mistral", newGenerateCommand(a), newChatCommand(a), newDecodeBenchCommand(a),
+		newPerplexityCommand(a), newValidateCommand(a))
 }
 
 type modelOptions struct {
@@ -130,13 +121,13 @@ type counted struct {
 // mostCounted limits numeric flags: positions are int32 on devices, also the sum of two.
 const mostCounted = 1 << 30
 
-func within(numbers ...counted) error {
+func within(most int, numbers ...counted) error {
 	for _, n := range numbers {
 		if n.value < n.least {
 			return usagef("--%s: %d, expected at least %d", n.flag, n.value, n.least)
 		}
-		if n.value > mostCounted {
-			return usagef("--%s: %d, expected at most %d", n.flag, n.value, mostCounted)
+		if n.value > most {
+			return usagef("--%s: %d, expected at most %d", n.flag, n.value, most)
 		}
 	}
 	return nil
@@ -151,7 +142,8 @@ func holdsText(subject string, f report.Format) error {
 }
 
 func (o *modelOptions) open(dir string) (*checkpoint.Checkpoint, error) {
-	if err := within(counted{"window", o.window, 0}, counted{"batch", o.batch, 1}, counted{"threads", o.threads, 0}); err != nil {
+	err := within(mostCounted, counted{"window", o.window, 0}, counted{"batch", o.batch, 1}, counted{"threads", o.threads, 0})
+	if err != nil {
 		return nil, err
 	}
 	c, err := checkpoint.Open(dir)
@@ -186,24 +178,15 @@ func (o *modelOptions) load(ctx context.Context, dir string, c *checkpoint.Check
 	l := &loaded{name: filepath.Base(filepath.Clean(dir)), from: c,
 		sessions: mistral.SessionOptions{Positions: positions, Window: o.window, Batch: o.batch}}
 	options := mistral.Options{Kernel: o.kernel, KeepRaw: keepRaw}
-	if o.dtype != "" {
-		d, err := kernels.ParseDType(o.dtype)
-		if err != nil {
-			return nil, usagef("--dtype: %w", err)
-		}
-		switch d {
-		case kernels.FP32, kernels.FP16, kernels.BF16:
-		default:
-			return nil, usagef("--dtype: %s, expected fp32, fp16 or bf16", d)
-		}
-		options.DType = d
+	options.DType = parsed(&err, "dtype", o.dtype, kernels.ParseDType)
+	if !slices.Contains([]kernels.DType{"", kernels.FP32, kernels.FP16, kernels.BF16}, options.DType) {
+		return nil, usagef("--dtype: %s, expected fp32, fp16 or bf16", options.DType)
 	}
-	if o.weights != "" {
-		q, err := kernels.ParseWeights(o.weights)
-		if err != nil {
-			return nil, usagef("--weights: %w", err)
-		}
-		options.Weights = &q
+	if weights := parsed(&err, "weights", o.weights, kernels.ParseWeights); o.weights != "" {
+		options.Weights = &weights
+	}
+	if err != nil {
+		return nil, err
 	}
 	defer func() {
 		if err != nil {

@@ -7,11 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/report"
-	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
-	"github.com/gemmaudit/gemmaudit/sweep/passes"
 )
 
 type decodeBenchOptions struct {
@@ -69,7 +66,7 @@ func (o *decodeBenchOptions) run(ctx context.Context, dir string, asked bool) (e
 	if err := holdsText("decode benchmark", o.output); err != nil {
 		return err
 	}
-	if err := within(counted{"tokens", o.tokens, 1}, counted{"rounds", o.rounds, stats.LeastPairs},
+	if err := within(mostCounted, counted{"tokens", o.tokens, 1}, counted{"rounds", o.rounds, stats.LeastPairs},
 		counted{"context", slices.Min(o.contexts), 1}, counted{"context", slices.Max(o.contexts), 1}); err != nil {
 		return err
 	}
@@ -101,69 +98,26 @@ func (o *decodeBenchOptions) run(ctx context.Context, dir string, asked bool) (e
 		return o.stopped(ctx, err)
 	}
 	defer func() { err = errors.Join(err, kept.Close(err)) }()
-	prefill, decode := make([][]float64, len(contexts)), make([][]float64, len(contexts))
-	for _, n := range contexts { // code, launches, clocks
-		if _, _, err := s.Rate(ctx, n, min(o.tokens, 8)); err != nil {
-			return o.stopped(ctx, err)
-		}
-	}
-	var reads, copies []float64
-	measure := func() error {
-		read, copied, err := bandwidth(ctx, l.device)
-		reads, copies = append(reads, read), append(copies, copied)
-		return err
-	}
-	if err := measure(); err != nil {
-		return o.stopped(ctx, err)
-	}
 	spec := l.device.Spec()
-	cached := s.TokenBytes(slices.Max(contexts)+o.tokens/2) < spec.LastLevelCacheBytes
-	for round := range o.rounds {
-		for _, i := range passes.Order(round, len(contexts)) {
-			kept.Begin()
-			p, d, err := s.Rate(ctx, contexts[i], o.tokens)
-			if err != nil {
-				return o.stopped(ctx, err)
-			}
-			if err := errors.Join(
-				kept.Keep(kernels.DecoderPrompt, l.Kernel(), contexts[i], results.PhaseSweep, round, 1, kernels.Span{Seconds: p}),
-				kept.Keep(kernels.DecoderToken, l.Kernel(), contexts[i], results.PhaseSweep, round, o.tokens, kernels.Span{Seconds: d}),
-			); err != nil {
-				return err
-			}
-			prefill[i] = append(prefill[i], float64(contexts[i])/p)
-			decode[i] = append(decode[i], float64(o.tokens)/d)
-		}
-		if !cached { // a cached model is not compared with memory bandwidth
-			if err := measure(); err != nil {
-				return o.stopped(ctx, err)
-			}
-		}
-		a.notef("round %d of %d", round+1, o.rounds)
+	rates, err := kept.Rates(ctx, s, l.device, l.Kernel(), contexts, o.tokens, o.rounds,
+		func(round int) { a.notef("round %d of %d", round, o.rounds) })
+	if err != nil {
+		return o.stopped(ctx, err)
 	}
 	b := &report.DecodeBench{
 		Model: l.name, Parameters: c.Config().Parameters(), Bytes: l.Model.Bytes(), Device: spec.ID, Name: spec.Name,
 		DType: l.DType(), Weights: l.heldAs(), Kernel: l.Kernel(), Threads: l.threads(), Fused: s.Fused(), Version: buildVersion(),
-		ReadBandwidth: stats.CentreInterval(reads).Mid, CopyBandwidth: stats.CentreInterval(copies).Mid, BandwidthSamples: len(reads),
-		CacheBytes: spec.LastLevelCacheBytes,
+		ReadBandwidth: stats.CentreInterval(rates.Read).Mid, CopyBandwidth: stats.CentreInterval(rates.Copied).Mid,
+		BandwidthSamples: len(rates.Read), CacheBytes: spec.LastLevelCacheBytes,
 	}
 	for i, n := range contexts {
 		b.Rates = append(b.Rates, report.DecodeRate{
 			Context: n, Tokens: o.tokens, Samples: o.rounds,
-			Prefill: stats.CentreInterval(prefill[i]), Decode: stats.CentreInterval(decode[i]), TokenBytes: s.TokenBytes(n + o.tokens/2),
+			Prefill: stats.CentreInterval(rates.Prefill[i]), Decode: stats.CentreInterval(rates.Decode[i]),
+			TokenBytes: s.TokenBytes(n + o.tokens/2),
 		})
 	}
 	return a.wrapPrint(report.WriteDecodeBench(a.stream(a.stdout), o.output, b))
-}
-
-// bandwidth measures a device's memory bandwidth now, or returns the earlier result if the device measures
-// only once.
-func bandwidth(ctx context.Context, d kernels.Device) (read, copied float64, err error) {
-	if m, ok := d.(kernels.BandwidthMeter); ok {
-		return m.Bandwidth(ctx)
-	}
-	c, err := d.Ceilings(ctx)
-	return c.ReadBandwidth, c.CopyBandwidth, err
 }
 
 // stopped returns an interruption if ctx ended, else err.

@@ -42,7 +42,7 @@ func (o *chatOptions) run(ctx context.Context, dir string) error {
 	if err := o.sampling.check(a); err != nil {
 		return err
 	}
-	if err := within(counted{"tokens", o.tokens, 1}, counted{"context", o.context, 2}); err != nil {
+	if err := within(mostCounted, counted{"tokens", o.tokens, 1}, counted{"context", o.context, 2}); err != nil {
 		return err
 	}
 	form, err := mistral.FindChatForm(dir, readPrompt)

@@ -147,7 +147,7 @@ func (o *generateOptions) run(ctx context.Context, dir string) error {
 	if err := o.sampling.check(a); err != nil {
 		return err
 	}
-	if err := within(counted{"tokens", o.tokens, 1}); err != nil {
+	if err := within(mostCounted, counted{"tokens", o.tokens, 1}); err != nil {
 		return err
 	}
 	if err := oneText(o.prompt, o.promptFile); err != nil {

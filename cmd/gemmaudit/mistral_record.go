@@ -49,7 +49,7 @@ func (o *modelOptions) record(ctx context.Context, l *loaded) (*passes.Record, e
 	}
 	run, err := results.Create(o.out, results.Meta{
 		Created: o.app.now(), Command: o.app.command, Gemmaudit: buildVersion(),
-		Fingerprint: results.ReadFingerprint([]kernels.Spec{spec}, buildVersion()),
+		Fingerprint: fingerprintOf([]kernels.Device{l.device}),
 		Labels:      labels,
 		Ceilings:    map[string]kernels.Ceilings{spec.ID: ceilings},
 		Regime:      results.Engine, Distribution: kernels.Normal, Seed: passes.Seed,

@@ -40,7 +40,7 @@ func (a *app) planFor(ctx context.Context, o sweep.Options) (*sweep.Plan, *sweep
 	if err != nil {
 		return nil, nil, planError(err)
 	}
-	if round := est.Plan(plan, nil, cacheSizes(devices)).First; plan.Deadline > 0 && round > plan.Deadline {
+	if round := est.Plan(plan, nil, sweep.CacheSizes(devices)).First; plan.Deadline > 0 && round > plan.Deadline {
 		return nil, nil, deadlineError(&sweep.DeadlineError{Deadline: plan.Deadline, Round: round})
 	}
 	return plan, est, nil
@@ -66,14 +66,6 @@ func checkThreads(devices []kernels.Device, threads int) error {
 		}
 	}
 	return nil
-}
-
-func cacheSizes(devices []kernels.Device) map[string]int64 {
-	out := map[string]int64{}
-	for _, d := range devices {
-		out[d.Spec().ID] = d.Spec().LastLevelCacheBytes
-	}
-	return out
 }
 
 // deadlineError is the error for a deadline shorter than one round.
@@ -133,15 +125,11 @@ func (a *app) describePlan(ctx context.Context, plan *sweep.Plan, est *sweep.Pre
 		if err != nil {
 			return nil, err
 		}
-		specs := make([]kernels.Spec, len(devices))
-		for i, d := range devices {
-			specs[i] = d.Spec()
-		}
-		if seeds, err = plan.Seeds(designerOf(rules.Default(), plan, nil, specs), told.Choices); err != nil {
+		if seeds, err = plan.Seeds(designerOf(rules.Default(), plan, nil, kernels.Specs(devices)), told.Choices); err != nil {
 			return nil, err
 		}
 	}
-	total := est.Plan(plan, seeds, cacheSizes(a.registry().Devices()))
+	total := est.Plan(plan, seeds, sweep.CacheSizes(a.registry().Devices()))
 	p := &report.Plan{
 		Cases: total.Cases, Rounds: plan.Rounds, Samples: total.Samples, Regime: plan.Regime, Seed: plan.Seed,
 		Open: plan.Screening < plan.Rounds, Deadline: report.Seconds(plan.Deadline), Estimate: report.Seconds(total.Expected),

@@ -303,22 +303,11 @@ func (f *planFlags) options() (sweep.Options, error) {
 			o.Weights = append(o.Weights, weights)
 		}
 	}
-	if f.batches != "" {
-		if o.Batches, err = sweep.ParseBatches(f.batches); err != nil {
-			return bad("batch", err)
-		}
-	}
-	if f.traffic != "" {
-		if o.Traffic, err = importing.ReadTraffic(f.traffic); err != nil {
-			return bad("traffic", err)
-		}
-	}
-	for _, d := range f.dtypes {
-		dtype, err := kernels.ParseDType(d)
-		if err != nil {
-			return bad("dtype", err)
-		}
-		o.DTypes = append(o.DTypes, dtype)
+	o.Batches = parsed(&err, "batch", f.batches, sweep.ParseBatches)
+	o.Traffic = parsed(&err, "traffic", f.traffic, importing.ReadTraffic)
+	o.DTypes = parsedList(&err, "dtype", f.dtypes, kernels.ParseDType)
+	if err != nil {
+		return sweep.Options{}, err
 	}
 	if len(f.shapesFrom) > 0 {
 		if err := f.workload(&o); err != nil {
@@ -328,8 +317,8 @@ func (f *planFlags) options() (sweep.Options, error) {
 	if o.Neighbours = f.neighbours; f.neighbours && len(f.shapesFrom) == 0 {
 		return bad("neighbours", errors.New("needs --shapes-from"))
 	}
-	if o.Regime, err = sweep.ParseRegime(f.regime); err != nil {
-		return bad("regime", err)
+	if o.Regime = parsed(&err, "regime", f.regime, sweep.ParseRegime); err != nil {
+		return sweep.Options{}, err
 	}
 	o.Distribution = kernels.Distribution(f.distribution)
 	if !slices.Contains([]kernels.Distribution{kernels.Normal, kernels.Integers, kernels.Zeros}, o.Distribution) {
@@ -353,12 +342,10 @@ func (f *planFlags) options() (sweep.Options, error) {
 	if f.algos < 0 || f.algos > kernels.MaxCandidates {
 		return bad("algos", fmt.Errorf("%d, expected 0 to %d", f.algos, kernels.MaxCandidates))
 	}
-	if f.shard != "" && f.shard != shardNone {
-		if o.Shard, err = sweep.ParseShard(f.shard); err != nil {
-			return bad("shard", err)
-		}
+	if f.shard != shardNone {
+		o.Shard = parsed(&err, "shard", f.shard, sweep.ParseShard)
 	}
-	return o, nil
+	return o, err
 }
 
 // refuseWithResume returns an error if a flag repeats what the run file defines; goOn is the command without
@@ -407,6 +394,31 @@ func badFlag(flag string, err error) error {
 		return usage(&named)
 	}
 	return usage(fmt.Errorf("--%s: %w", flag, err))
+}
+
+// parsed returns what parse makes of a flag's text: the zero value for an empty text, and after an earlier
+// failure. Its own failure names the flag.
+func parsed[T any](failed *error, flag, text string, parse func(string) (T, error)) (value T) {
+	if *failed != nil || text == "" {
+		return value
+	}
+	value, err := parse(text)
+	if err != nil {
+		*failed = badFlag(flag, err)
+	}
+	return value
+}
+
+// parsedList is parsed for each of several texts.
+func parsedList[T any](failed *error, flag string, texts []string, parse func(string) (T, error)) (values []T) {
+	for _, text := range texts {
+		value, err := parse(text)
+		if err != nil && *failed == nil {
+			*failed = badFlag(flag, err)
+		}
+		values = append(values, value)
+	}
+	return values
 }
 
 func completeShapes(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/verdict"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
@@ -164,18 +164,6 @@ func checkReportFolder(dir string, force bool) error {
 	return nil
 }
 
-func boundaries(steps []rules.Step) []report.Boundary {
-	var out []report.Boundary
-	for _, s := range steps {
-		kind := "tile"
-		if s.Kind == rules.WaveQuantization {
-			kind = "wave"
-		}
-		out = append(out, report.Boundary{M: s.M, Kind: kind})
-	}
-	return out
-}
-
 type reportForm struct {
 	images   []report.Image
 	compress bool // index.html
@@ -189,13 +177,9 @@ func (a *app) writeReport(ctx context.Context, folder string, run *results.Run, 
 		return err
 	}
 	data = data.Along(cfg.Basis())
-	cases, err := run.Cases()
+	in, err := report.NewInput(run, data)
 	if err != nil {
 		return err
-	}
-	byID := make(map[int64]results.Case, len(cases))
-	for _, c := range cases {
-		byID[c.ID] = c
 	}
 	if share, ok, err := run.State(sweep.StateEfficiency); err != nil {
 		return err
@@ -206,64 +190,27 @@ func (a *app) writeReport(ctx context.Context, folder string, run *results.Run, 
 	if err != nil {
 		return err
 	}
-	notes = append(notes, packing...)
-	executed, err := executedRows(run, byID)
-	if err != nil {
-		return err
-	}
 	if form.unnamed {
-		data.Meta.Fingerprint = data.Meta.Fingerprint.Anonymous()
+		in.Meta.Fingerprint = in.Meta.Fingerprint.Anonymous()
 	}
-	err = report.Write(ctx, folder, report.Input{
-		Meta: data.Meta, Run: filepath.Base(run.Path()), Series: data.Series, Audit: audit, Splits: found, Answer: answer,
-		Executed:  executed,
-		Sentinels: data.Sentinels, Cases: byID, DriftBound: cfg.DriftBound, Notes: notes, Compress: form.compress,
-		Boundaries: func(key results.SeriesKey) []report.Boundary { return boundaries(rules.Steps(data, key)) },
-	}, form.images)
-	if err != nil {
+	in.Audit, in.Splits, in.Answer, in.Notes = audit, found, answer, append(notes, packing...)
+	in.DriftBound, in.Compress = cfg.DriftBound, form.compress
+	if err := report.Write(ctx, folder, in, form.images); err != nil {
 		return err
 	}
 	a.notef("report: %s", filepath.Join(folder, "index.html"))
 	return nil
 }
 
-// executedRows returns the cases timed for remedies, in order of first run, with those samples.
-func executedRows(run *results.Run, cases map[int64]results.Case) ([]results.Row, error) {
-	samples, err := run.Samples(results.PhaseRemedy)
-	if err != nil {
-		return nil, err
-	}
-	var rows []results.Row
-	place := map[int64]int{}
-	for _, s := range samples {
-		at, ok := place[s.CaseID]
-		if !ok {
-			at = len(rows)
-			place[s.CaseID] = at
-			rows = append(rows, results.Row{Case: cases[s.CaseID]})
-		}
-		rows[at].Samples = append(rows[at].Samples, s)
-	}
-	return rows, nil
-}
-
 // packingNotes gives the packing time of each kernel that packs its weights before timing.
 func packingNotes(run *results.Run) ([]string, error) {
-	text, ok, err := run.State(sweep.StateRotation)
-	if err != nil || !ok {
+	rotations, err := verdict.Kept[[]sweep.Rotation](run, sweep.StateRotation)
+	if err != nil || rotations == nil {
 		return nil, err
-	}
-	var rotations []sweep.Rotation
-	err = results.CheckJSON(text)
-	if err == nil {
-		err = json.Unmarshal([]byte(text), &rotations)
-	}
-	if err != nil {
-		return nil, &results.FormatError{Path: run.Path(), Reason: fmt.Sprintf("state %s is not readable: %v", sweep.StateRotation, err)}
 	}
 	var names []string // kernels in file order
 	packed := map[string][]string{}
-	for _, r := range rotations {
+	for _, r := range *rotations {
 		if r.Packing == nil {
 			continue
 		}

@@ -34,12 +34,7 @@ func newRootCommand(a *app) *cobra.Command {
 			}
 			return a.brought.check(a.providers)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return unknownCommand(cmd, args[0])
-			}
-			return cmd.Help()
-		},
+		RunE: helpOfGroup,
 	}
 	printHelp(root)
 	root.SetVersionTemplate("{{.Version}}\n")
@@ -116,6 +111,20 @@ func newRootCommand(a *app) *cobra.Command {
 	root.SetHelpCommand(help)
 	describe(help)
 	return root
+}
+
+// commandGroup is a command that only has commands.
+func commandGroup(name string, commands ...*cobra.Command) *cobra.Command {
+	group := &cobra.Command{Use: name, Args: cobra.ArbitraryArgs, RunE: helpOfGroup}
+	group.AddCommand(commands...)
+	return group
+}
+
+func helpOfGroup(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return unknownCommand(cmd, args[0])
+	}
+	return cmd.Help()
 }
 
 func unknownCommand(root *cobra.Command, name string) error {

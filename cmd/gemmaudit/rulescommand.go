@@ -11,18 +11,7 @@ import (
 )
 
 func newRulesCommand(a *app) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:  "rules",
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return unknownCommand(cmd, args[0])
-			}
-			return cmd.Help()
-		},
-	}
-	cmd.AddCommand(newRulesPrintCommand(a), newRulesCheckCommand(a), newRulesDiffCommand(a))
-	return cmd
+	return commandGroup("rules", newRulesPrintCommand(a), newRulesCheckCommand(a), newRulesDiffCommand(a))
 }
 
 func newRulesPrintCommand(a *app) *cobra.Command {

@@ -56,10 +56,6 @@ func (a *app) createRun(ctx context.Context, path string, plan *sweep.Plan, cfg 
 	if err != nil {
 		return nil, err
 	}
-	specs := make([]kernels.Spec, len(devices))
-	for i, d := range devices {
-		specs[i] = d.Spec()
-	}
 	cfg.Waivers = nil // waivers must not affect the measurements
 	text, err := cfg.Encode()
 	if err != nil {
@@ -67,7 +63,7 @@ func (a *app) createRun(ctx context.Context, path string, plan *sweep.Plan, cfg 
 	}
 	run, err := results.Create(path, results.Meta{
 		Created: a.now(), Command: a.command, Gemmaudit: buildVersion(),
-		Fingerprint: results.ReadFingerprint(specs, buildVersion()), Labels: labels,
+		Fingerprint: fingerprintOf(devices), Labels: labels,
 		Ceilings: ceilings, Plan: encoded,
 		Regime: plan.Regime, Distribution: plan.Distribution, Seed: plan.Seed,
 	})
@@ -156,11 +152,7 @@ func sameDevices(run *results.Run, devices []kernels.Device) error {
 }
 
 func fingerprintOf(devices []kernels.Device) results.Fingerprint {
-	specs := make([]kernels.Spec, len(devices))
-	for i, d := range devices {
-		specs[i] = d.Spec()
-	}
-	return results.ReadFingerprint(specs, buildVersion())
+	return results.ReadFingerprint(kernels.Specs(devices), buildVersion())
 }
 
 // changedSince lists the changes of a machine, its devices and its libraries since a run began.

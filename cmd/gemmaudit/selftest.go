@@ -74,16 +74,8 @@ func (o *selftestOptions) run(ctx context.Context) error {
 	if o.deadline < 0 {
 		return usagef("--deadline: %v, expected 0 or more", o.deadline)
 	}
-	for _, n := range []struct {
-		flag         string
-		value, least int
-	}{{"pairs", o.pairs, 1}, {"rounds", o.rounds, 5}} {
-		switch {
-		case n.value < n.least:
-			return usagef("--%s: %d, expected at least %d", n.flag, n.value, n.least)
-		case n.value > mostNoise:
-			return usagef("--%s: %d, expected at most %d", n.flag, n.value, mostNoise)
-		}
+	if err := within(mostNoise, counted{"pairs", o.pairs, 1}, counted{"rounds", o.rounds, 5}); err != nil {
+		return err
 	}
 	shape, err := sweep.ParseShape(o.shape)
 	if err != nil {
@@ -94,13 +86,8 @@ func (o *selftestOptions) run(ctx context.Context) error {
 	}
 	dtypes := kernels.DTypes()
 	if len(o.dtypes) > 0 {
-		dtypes = nil
-		for _, name := range o.dtypes {
-			d, err := kernels.ParseDType(name)
-			if err != nil {
-				return usagef("--dtype: %w", err)
-			}
-			dtypes = append(dtypes, d)
+		if dtypes = parsedList(&err, "dtype", o.dtypes, kernels.ParseDType); err != nil {
+			return err
 		}
 	}
 	devices, err := a.devices()

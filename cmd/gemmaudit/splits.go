@@ -95,11 +95,9 @@ func (o *splitsOptions) run(ctx context.Context, path string) (failed error) {
 	if err := checkTablePaths(o.tables, o.force); err != nil {
 		return err
 	}
-	var traffic results.Traffic
-	if o.traffic != "" {
-		if traffic, err = importing.ReadTraffic(o.traffic); err != nil {
-			return badFlag("traffic", err)
-		}
+	traffic := parsed(&err, "traffic", o.traffic, importing.ReadTraffic)
+	if err != nil {
+		return err
 	}
 	run, err := a.openRun(path, false)
 	if err != nil {

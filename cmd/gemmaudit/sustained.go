@@ -49,18 +49,8 @@ func (a *app) sustain(ctx context.Context, run *results.Run, cfg rules.Config, a
 	}
 	cases := sweep.Affordable(all, most)
 	a.notef("running %s in a loop (sustained)", plural(len(cases), "case", "cases"))
-	measurer, err := a.newMeasurer(run)
+	samples, err := a.runAlone(ctx, run, cases, most)
 	if err != nil {
-		return err
-	}
-	samples, err := limited(ctx, most, func(ctx context.Context) ([]results.Sample, error) {
-		samples, err := measurer.Sustain(ctx, cases, sweep.SustainSpan)
-		if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
-			err = nil // time is up: cases that ran count
-		}
-		return samples, err
-	})
-	if err := errors.Join(err, a.leave(measurer)); err != nil {
 		return err
 	}
 	if left := sweep.NotSustained(all, cases, samples); left > 0 {
@@ -77,4 +67,20 @@ func (a *app) sustain(ctx context.Context, run *results.Run, cfg rules.Config, a
 		found.AddSustained(data, cfg)
 	}
 	return nil
+}
+
+// runAlone runs cases of a run alone, one after the other, until the time is up. Cases that ran count.
+func (a *app) runAlone(ctx context.Context, run *results.Run, cases []results.Case, most time.Duration) ([]results.Sample, error) {
+	measurer, err := a.newMeasurer(run)
+	if err != nil {
+		return nil, err
+	}
+	samples, err := limited(ctx, most, func(inner context.Context) ([]results.Sample, error) {
+		samples, err := measurer.Sustain(inner, cases, sweep.SustainSpan)
+		if inner.Err() != nil && errors.Is(err, context.Cause(inner)) {
+			err = nil
+		}
+		return samples, err
+	})
+	return samples, errors.Join(err, a.leave(measurer))
 }

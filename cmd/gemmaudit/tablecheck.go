@@ -243,7 +243,7 @@ func (a *app) tableDevice(t *table.Table) (kernels.Device, error) {
 
 // conditionsHere returns the conditions of a table measured here.
 func conditionsHere(d kernels.Device, t *table.Table) table.Validators {
-	meta := results.Meta{Fingerprint: results.ReadFingerprint([]kernels.Spec{d.Spec()}, buildVersion())}
+	meta := results.Meta{Fingerprint: fingerprintOf([]kernels.Device{d})}
 	return rules.ValidatorsOf(meta, d.Spec().ID, results.Regime(t.Validators.Regime), t.Validators.Threads)
 }
 

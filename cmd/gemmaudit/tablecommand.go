@@ -18,18 +18,7 @@ import (
 )
 
 func newTableCommand(a *app) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:  "table",
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return unknownCommand(cmd, args[0])
-			}
-			return cmd.Help()
-		},
-	}
-	cmd.AddCommand(newTableShowCommand(a), newTableLookupCommand(a), newTableConvertCommand(a), newTableCheckCommand(a))
-	return cmd
+	return commandGroup("table", newTableShowCommand(a), newTableLookupCommand(a), newTableConvertCommand(a), newTableCheckCommand(a))
 }
 
 func newTableShowCommand(a *app) *cobra.Command {
@@ -83,30 +72,18 @@ func (o *lookupOptions) run(path string) error {
 	case o.ms == "":
 		return usagef("--m is missing: expected values of M, as 1,2,4 or 1:4096")
 	}
-	if o.layout != "" {
-		layout, err := kernels.ParseLayout(o.layout)
-		if err != nil {
-			return badFlag("layout", err)
-		}
+	var failed error
+	if layout := parsed(&failed, "layout", o.layout, kernels.ParseLayout); o.layout != "" {
 		o.layout = layout.String()
 	}
-	if o.dtype != "" {
-		dtype, err := kernels.ParseDType(o.dtype)
-		if err != nil {
-			return badFlag("dtype", err)
-		}
-		o.dtype = string(dtype)
+	o.dtype = string(parsed(&failed, "dtype", o.dtype, kernels.ParseDType))
+	target := parsed(&failed, "shape", o.shape, sweep.ParseProduct)
+	if failed == nil && target.Products > 0 {
+		failed = usagef("--shape: %q is batched, and tables have only single products", o.shape)
 	}
-	target, err := sweep.ParseProduct(o.shape)
-	if err != nil {
-		return badFlag("shape", err)
-	}
-	if target.Products > 0 {
-		return usagef("--shape: %q is batched, and tables have only single products", o.shape)
-	}
-	ms, err := sweep.ParseBatches(o.ms)
-	if err != nil {
-		return badFlag("m", err)
+	ms := parsed(&failed, "m", o.ms, sweep.ParseBatches)
+	if failed != nil {
+		return failed
 	}
 	s, err := o.app.readTableOrRun(path)
 	if err != nil {

@@ -36,27 +36,22 @@ func (m *Model) Reference(ctx context.Context, c *checkpoint.Checkpoint, tokens 
 	if err := CheckTokens(tokens, cfg.Vocab); err != nil {
 		return nil, fmt.Errorf("reference: %w", err)
 	}
-	r := reference{ctx: ctx, from: c, cfg: cfg, dtype: m.dtype, formats: map[string]kernels.WeightFormat{}}
-	for _, p := range m.projections() {
-		for _, t := range p.tensors {
-			if !p.plain() && !c.Packed(t.name) {
-				r.formats[t.name] = p.format
-			}
-		}
-	}
-	return r.logits(tokens)
+	return (&reference{ctx: ctx, from: c, cfg: cfg, dtype: m.dtype, formats: m.rounded(c)}).logits(tokens)
 }
 
 // Rounded reports whether loading quantized weights that the checkpoint stores unquantized.
-func (m *Model) Rounded(c *checkpoint.Checkpoint) bool {
+func (m *Model) Rounded(c *checkpoint.Checkpoint) bool { return len(m.rounded(c)) > 0 }
+
+func (m *Model) rounded(c *checkpoint.Checkpoint) map[string]kernels.WeightFormat {
+	formats := map[string]kernels.WeightFormat{}
 	for _, p := range m.projections() {
 		for _, t := range p.tensors {
 			if !p.plain() && !c.Packed(t.name) {
-				return true
+				formats[t.name] = p.format
 			}
 		}
 	}
-	return false
+	return formats
 }
 
 func (r *reference) logits(tokens []int32) ([][]float64, error) {
@@ -70,20 +65,14 @@ func (r *reference) logits(tokens []int32) ([][]float64, error) {
 		x[i] = make([]float64, cfg.Hidden)
 		embedding.row(int(t), x[i])
 	}
-	for i := range cfg.Layers {
-		if err := r.layer(i, x); err != nil {
-			return nil, err
-		}
-	}
-	h, err := r.norm("model.norm.weight", x)
-	if err != nil {
-		return nil, err
+	for i := 0; i < cfg.Layers && r.err == nil; i++ {
+		r.layer(i, x)
 	}
 	head := "lm_head.weight"
 	if cfg.Tied {
 		head = "model.embed_tokens.weight"
 	}
-	return r.linear(head, cfg.Vocab, h)
+	return r.linear(head, cfg.Vocab, r.norm("model.norm.weight", x)), r.err
 }
 
 type reference struct {
@@ -93,6 +82,7 @@ type reference struct {
 	// formats are the formats that weights are quantized to, by name, for activations of type dtype.
 	formats map[string]kernels.WeightFormat
 	dtype   kernels.DType
+	err     error // the first one, after which methods return nil
 }
 
 // storedMatrix is a tensor whose rows are converted to float64 on demand.
@@ -128,14 +118,14 @@ func (m storedMatrix) row(i int, out []float64) {
 	}
 }
 
-func (r *reference) linear(name string, rows int, x [][]float64) ([][]float64, error) {
-	if err := r.ctx.Err(); err != nil {
-		return nil, err
+func (r *reference) linear(name string, rows int, x [][]float64) [][]float64 {
+	if r.err = cmp.Or(r.err, r.ctx.Err()); r.err != nil {
+		return nil
 	}
 	cols := len(x[0])
-	w, err := r.matrix(name, rows, cols)
-	if err != nil {
-		return nil, err
+	var w storedMatrix
+	if w, r.err = r.matrix(name, rows, cols); r.err != nil {
+		return nil
 	}
 	out := make([][]float64, len(x))
 	for i := range out {
@@ -154,7 +144,7 @@ func (r *reference) linear(name string, rows int, x [][]float64) ([][]float64, e
 			}
 		}
 	})
-	return out, nil
+	return out
 }
 
 func each(n int, do func(from, to int)) {
@@ -166,14 +156,18 @@ func each(n int, do func(from, to int)) {
 	wait.Wait()
 }
 
-func (r *reference) norm(name string, x [][]float64) ([][]float64, error) {
-	t, err := r.from.Tensor(name, r.cfg.Hidden)
-	if err != nil {
-		return nil, err
+func (r *reference) norm(name string, x [][]float64) [][]float64 {
+	if r.err != nil {
+		return nil
 	}
 	weight := make([]float64, r.cfg.Hidden)
-	if err := kernels.Decode(t.DType, t.Data, weight); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	t, err := r.from.Tensor(name, r.cfg.Hidden)
+	if err == nil {
+		err = kernels.Decode(t.DType, t.Data, weight)
+	}
+	if err != nil {
+		r.err = fmt.Errorf("reference: %w", err)
+		return nil
 	}
 	out := make([][]float64, len(x))
 	for i, row := range x {
@@ -187,67 +181,46 @@ func (r *reference) norm(name string, x [][]float64) ([][]float64, error) {
 			out[i][j] = v * scale * weight[j]
 		}
 	}
-	return out, nil
+	return out
 }
 
-func (r *reference) layer(i int, x [][]float64) error {
+// layer adds a layer's outputs to the residual stream x.
+func (r *reference) layer(i int, x [][]float64) {
 	heads := r.cfg.Heads
 	name := func(s string) string { return fmt.Sprintf("model.layers.%d.%s.weight", i, s) }
-	h, err := r.norm(name("input_layernorm"), x)
-	if err != nil {
-		return err
-	}
-	q, err := r.linear(name("self_attn.q_proj"), heads.Query*heads.Dim, h)
-	if err != nil {
-		return err
-	}
-	k, err := r.linear(name("self_attn.k_proj"), heads.KV*heads.Dim, h)
-	if err != nil {
-		return err
-	}
-	v, err := r.linear(name("self_attn.v_proj"), heads.KV*heads.Dim, h)
-	if err != nil {
-		return err
+	h := r.norm(name("input_layernorm"), x)
+	q := r.linear(name("self_attn.q_proj"), heads.Query*heads.Dim, h)
+	k := r.linear(name("self_attn.k_proj"), heads.KV*heads.Dim, h)
+	v := r.linear(name("self_attn.v_proj"), heads.KV*heads.Dim, h)
+	if r.err != nil {
+		return
 	}
 	frequency := r.cfg.Frequencies()
 	for p := range x {
 		rotate(q[p], heads.Dim, p, frequency)
 		rotate(k[p], heads.Dim, p, frequency)
 	}
-	attended := r.attend(q, k, v)
-	if err := r.add(name("self_attn.o_proj"), attended, x); err != nil {
-		return err
-	}
-	if h, err = r.norm(name("post_attention_layernorm"), x); err != nil {
-		return err
-	}
-	gate, err := r.linear(name("mlp.gate_proj"), r.cfg.Inner, h)
-	if err != nil {
-		return err
-	}
-	up, err := r.linear(name("mlp.up_proj"), r.cfg.Inner, h)
-	if err != nil {
-		return err
+	r.add(name("self_attn.o_proj"), r.attend(q, k, v), x)
+	h = r.norm(name("post_attention_layernorm"), x)
+	gate := r.linear(name("mlp.gate_proj"), r.cfg.Inner, h)
+	up := r.linear(name("mlp.up_proj"), r.cfg.Inner, h)
+	if r.err != nil {
+		return
 	}
 	for p := range gate {
 		for j, g := range gate[p] {
 			gate[p][j] = g / (1 + math.Exp(-g)) * up[p][j]
 		}
 	}
-	return r.add(name("mlp.down_proj"), gate, x)
+	r.add(name("mlp.down_proj"), gate, x)
 }
 
-func (r *reference) add(name string, in, x [][]float64) error {
-	delta, err := r.linear(name, r.cfg.Hidden, in)
-	if err != nil {
-		return err
-	}
-	for p := range x {
-		for j := range x[p] {
-			x[p][j] += delta[p][j]
+func (r *reference) add(name string, in, x [][]float64) {
+	for p, delta := range r.linear(name, r.cfg.Hidden, in) {
+		for j, d := range delta {
+			x[p][j] += d
 		}
 	}
-	return nil
 }
 
 func rotate(row []float64, dim, position int, frequency []float64) {

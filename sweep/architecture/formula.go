@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/conf"
@@ -94,7 +93,7 @@ func (s scope) eval(node ast.Node) (any, error) {
 		return nil, nil
 	case *ast.IdentifierNode:
 		v, err := s(n.Value)
-		if v = plain(v); err == nil {
+		if err == nil {
 			if _, odd := v.(json.Number); odd {
 				err = fmt.Errorf("%s is %s: expected an integer", n.Value, brief(v))
 			}
@@ -229,10 +228,10 @@ func (s scope) member(n *ast.MemberNode) (any, error) {
 	switch of := of.(type) {
 	case map[string]any:
 		key, _ := at.(string)
-		return plain(of[key]), nil
+		return of[key], nil
 	case []any:
 		if i, ok := at.(int); ok && i >= 0 && i < len(of) {
-			return plain(of[i]), nil
+			return of[i], nil
 		}
 		return nil, fmt.Errorf("%s has %d elements, and none at %v", n.Node, len(of), at)
 	case string:
@@ -323,18 +322,6 @@ func (s scope) truth(node ast.Node) (bool, error) {
 	return false, fmt.Errorf("%s is %s: expected true or false", node, brief(v))
 }
 
-func plain(v any) any {
-	n, ok := v.(json.Number)
-	if !ok {
-		return v
-	}
-	i, err := strconv.Atoi(n.String())
-	if err != nil || i > maxValue || i < -maxValue {
-		return v
-	}
-	return i
-}
-
 func equal(a, b any) bool {
 	switch a.(type) {
 	case []any, map[string]any:
@@ -350,7 +337,7 @@ func equal(a, b any) bool {
 func contains(list, v any) bool {
 	elements, _ := list.([]any)
 	for _, e := range elements {
-		if equal(plain(e), v) {
+		if equal(e, v) {
 			return true
 		}
 	}

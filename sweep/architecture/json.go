@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 )
 
-// readObject reads Python's JSON, with NaN, Infinity and -Infinity. Numbers stay strings.
+// readObject reads Python's JSON, with NaN, Infinity and -Infinity. Numbers that are no integers up to
+// maxValue stay strings.
 func readObject(data []byte) (map[string]any, error) {
 	d := json.NewDecoder(bytes.NewReader(standard(data)))
 	d.UseNumber()
@@ -22,7 +24,26 @@ func readObject(data []byte) (map[string]any, error) {
 	if object == nil {
 		return nil, fmt.Errorf("not a JSON object: null")
 	}
-	return object, nil
+	return plain(object).(map[string]any), nil
+}
+
+// plain replaces the integers in a decoded value.
+func plain(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if i, err := strconv.Atoi(v.String()); err == nil && i <= maxValue && i >= -maxValue {
+			return i
+		}
+	case []any:
+		for i := range v {
+			v[i] = plain(v[i])
+		}
+	case map[string]any:
+		for key := range v {
+			v[key] = plain(v[key])
+		}
+	}
+	return v
 }
 
 // The replacements are out of range, so no count can equal them.
@@ -80,7 +101,7 @@ func brief(v any) string {
 // counts reports whether a value contains a number or true, which may change a shape.
 func counts(v any) bool {
 	switch v := v.(type) {
-	case json.Number:
+	case json.Number, int:
 		return true
 	case bool:
 		return v

@@ -283,7 +283,7 @@ func (m *Model) weight(p compiled, layer, tp int) (w Weight, there bool, err err
 // outOfRange names the field that makes a formula impossible, if it is one.
 func (m *Model) outOfRange(f *formula, value, most int) error {
 	for _, name := range m.fieldsOf(f.names(), nil) {
-		if n, ok := plain(m.field(name)).(int); ok && (n < 1 || n > most) {
+		if n, ok := m.field(name).(int); ok && (n < 1 || n > most) {
 			return fmt.Errorf("%s is %d: expected 1 to %d", name, n, most)
 		}
 	}
@@ -504,7 +504,7 @@ func (m *Model) unread(t *table, object map[string]any, harmless []string, elsew
 		if word == "" {
 			return &unknownField{name, brief(value), m.Type}
 		}
-		if n, ok := plain(value).(int); (!ok || n != 0) && !slices.Contains(m.Elsewhere, word) {
+		if n, ok := value.(int); (!ok || n != 0) && !slices.Contains(m.Elsewhere, word) {
 			m.Elsewhere = append(m.Elsewhere, word)
 		}
 	}

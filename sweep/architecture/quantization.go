@@ -116,7 +116,7 @@ func readStorage(v any) (*Storage, error) {
 		return nil, missing{"quant_method"}
 	default:
 		s.Text = s.Method
-		if bits, ok := plain(q["bits"]).(int); ok {
+		if bits, ok := q["bits"].(int); ok {
 			s.Text = fmt.Sprintf("%s with %d bits", s.Method, bits)
 		}
 	}
@@ -137,11 +137,11 @@ func either(q map[string]any, name, old string) string {
 }
 
 func (s *Storage) integers(q map[string]any, bitsName, groupName string) error {
-	bits, ok := plain(q[bitsName]).(int)
+	bits, ok := q[bitsName].(int)
 	if !ok {
 		return fmt.Errorf("%s is %s: expected an integer", bitsName, brief(q[bitsName]))
 	}
-	group, ok := plain(q[groupName]).(int)
+	group, ok := q[groupName].(int)
 	if !ok || group == 0 || group < -1 {
 		return fmt.Errorf("%s is %s: expected -1, or at least 1", groupName, brief(q[groupName]))
 	}
@@ -180,13 +180,13 @@ func (s *Storage) packed(q map[string]any) error {
 		if !ok {
 			return errors.New("config_groups: weights is missing")
 		}
-		bits, ok := plain(weights["num_bits"]).(int)
+		bits, ok := weights["num_bits"].(int)
 		if !ok {
 			return fmt.Errorf("config_groups: num_bits is %s: expected an integer", brief(weights["num_bits"]))
 		}
 		kind, _ := weights["type"].(string)
 		strategy, _ := weights["strategy"].(string)
-		size, _ := plain(weights["group_size"]).(int)
+		size, _ := weights["group_size"].(int)
 		activations := group["input_activations"] != nil
 		text := fmt.Sprintf("%s%d by %s", kind, bits, strategy)
 		switch {

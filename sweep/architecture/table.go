@@ -102,22 +102,8 @@ func readTable(data []byte) (*table, error) {
 					slices.Sorted(maps.Keys(k.Types))[0], e.group)
 			}
 		}
-		for name, value := range k.Defaults {
-			k.Defaults[name] = numbers(value)
-		}
 	}
 	return t, nil
-}
-
-func numbers(v any) any {
-	if list, ok := v.([]any); ok {
-		out := make([]any, len(list))
-		for i, e := range list {
-			out[i] = numbers(e)
-		}
-		return out
-	}
-	return v
 }
 
 func (t *table) parts(k *kind) []part {
@@ -181,19 +167,4 @@ func causal(class string) string {
 		}
 	}
 	return ""
-}
-
-// Types lists the known values of model_type, sorted.
-func Types() ([]string, error) {
-	t, err := known()
-	if err != nil {
-		return nil, err
-	}
-	set := map[string]bool{}
-	for _, k := range t.Kinds {
-		for name := range k.Types {
-			set[name] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(set)), nil
 }

@@ -96,15 +96,29 @@ const (
 )
 
 func preTokenizers(part json.RawMessage) ([]json.RawMessage, error) {
-	if typeOf(part) != "Sequence" {
+	return steps(part, "pretokenizers")
+}
+
+// steps returns the parts of a Sequence in its one field besides the type, or another part itself.
+func steps(part json.RawMessage, field string) ([]json.RawMessage, error) {
+	if absent(part) || typeOf(part) != "Sequence" {
 		return []json.RawMessage{part}, nil
 	}
-	var s struct {
-		Type          string            `json:"type"`
-		Pretokenizers []json.RawMessage `json:"pretokenizers"`
+	var s map[string]json.RawMessage
+	if err := read(part, &s); err != nil {
+		return nil, err
 	}
-	err := read(part, &s)
-	return s.Pretokenizers, err
+	for name := range s {
+		if name != "type" && name != field {
+			return nil, fmt.Errorf("json: unknown field %q", name)
+		}
+	}
+	if s[field] == nil {
+		return nil, nil
+	}
+	var list []json.RawMessage
+	err := read(s[field], &list)
+	return list, err
 }
 
 // isByteLevel reports whether a pre-tokenizer passes bytes to the model.

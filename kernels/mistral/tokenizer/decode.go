@@ -71,58 +71,9 @@ func characters(to *strings.Builder, text string, end bool) (rest string) {
 	return ""
 }
 
-func (t *Tokenizer) decodeBytes(ids []int32) string {
-	var text strings.Builder
-	var run []byte
-	for _, id := range ids {
-		p := t.decoder.piece(id)
-		if p.skip && t.decoder.apart {
-			characters(&text, string(run), true)
-			run = run[:0]
-		}
-		if !p.skip {
-			run = append(run, p.text...)
-		}
-	}
-	characters(&text, string(run), true)
-	return text.String()
-}
-
-// Decode returns the text of ids without special and unknown tokens. If consecutive single-byte tokens
-// together are not UTF-8, each becomes U+FFFD. With byte-level BPE, each invalid byte and each incomplete
-// character becomes one U+FFFD.
-func (t *Tokenizer) Decode(ids []int32) string {
-	if t.decoder.bytes {
-		return t.decodeBytes(ids)
-	}
-	var text strings.Builder
-	var run []byte
-	flush := func() {
-		if utf8.Valid(run) {
-			text.Write(run)
-		} else {
-			text.WriteString(replacements(len(run)))
-		}
-		run = run[:0]
-	}
-	for _, id := range ids {
-		switch p := t.decoder.piece(id); {
-		case p.skip:
-		case p.isByte:
-			run = append(run, p.byte)
-		default:
-			flush()
-			text.WriteString(p.text)
-		}
-	}
-	flush()
-	lead := t.decoder.leading()
-	return lead.cut(text.String())
-}
-
-// Stream decodes ids one by one. Its parts together equal [Tokenizer.Decode] with one exception, for byte
-// fallback: a character spelled in bytes is returned as soon as it is complete, and stays even if later bytes
-// are not UTF-8. Only those become U+FFFD, one each.
+// Stream decodes ids one by one, without special and unknown tokens. With byte fallback, a character spelled in
+// bytes is returned as soon as it is complete; bytes that are not UTF-8 become U+FFFD, one each. With byte-level
+// BPE, each invalid byte and each incomplete character becomes one U+FFFD.
 type Stream struct {
 	decoder *decoder
 	lead    leading

@@ -39,14 +39,11 @@ func (t *Tokenizer) readNormalizer(part json.RawMessage) error {
 	}
 	switch typeOf(part) {
 	case "Sequence":
-		var s struct {
-			Type        string            `json:"type"`
-			Normalizers []json.RawMessage `json:"normalizers"`
-		}
-		if err := read(part, &s); err != nil {
+		list, err := steps(part, "normalizers")
+		if err != nil {
 			return err
 		}
-		for _, one := range s.Normalizers {
+		for _, one := range list {
 			if typeOf(one) == "Sequence" {
 				return fmt.Errorf("found %s in a Sequence, expected Prepend, Replace and NFC", kind(one))
 			}
@@ -131,15 +128,12 @@ func (t *Tokenizer) readPostProcessor(part json.RawMessage) error {
 		return nil
 	}
 	if typeOf(part) == "Sequence" {
-		var s struct {
-			Type       string            `json:"type"`
-			Processors []json.RawMessage `json:"processors"`
-		}
-		if err := read(part, &s); err != nil {
+		list, err := steps(part, "processors")
+		if err != nil {
 			return err
 		}
 		templates := 0
-		for _, one := range s.Processors {
+		for _, one := range list {
 			if typeOf(one) == "TemplateProcessing" {
 				templates++
 			}
@@ -212,35 +206,28 @@ func (t *Tokenizer) readPostProcessor(part json.RawMessage) error {
 	return nil
 }
 
-// steps are the supported decoder steps in their required order.
-var steps = []string{"Replace", "ByteFallback", "Fuse", "Strip"}
+// decoderSteps are the supported steps of a decoder in their required order.
+var decoderSteps = []string{"Replace", "ByteFallback", "Fuse", "Strip"}
 
 func (t *Tokenizer) readDecoder(part json.RawMessage, added []addedToken) error {
 	const expected = "a Sequence of Replace, ByteFallback, Fuse and Strip in this order"
 	if t.model.byteLevel {
 		return t.readByteDecoder(part, added)
 	}
-	parts := []json.RawMessage{part}
-	if !absent(part) && typeOf(part) == "Sequence" {
-		var s struct {
-			Type     string            `json:"type"`
-			Decoders []json.RawMessage `json:"decoders"`
-		}
-		if err := read(part, &s); err != nil {
-			return err
-		}
-		parts = s.Decoders
+	parts, err := steps(part, "decoders")
+	if err != nil {
+		return err
 	}
 	var replaces normalizer
 	asBytes, fused, last := false, false, 0
 	for _, one := range parts {
-		step := slices.Index(steps, typeOf(one))
+		step := slices.Index(decoderSteps, typeOf(one))
 		// Only Replace may repeat.
 		if step < 0 || step < last || step == last && step > 0 {
 			return fmt.Errorf("found %s, expected %s", kind(part), expected)
 		}
 		last = step
-		switch steps[step] {
+		switch decoderSteps[step] {
 		case "Replace":
 			var r replace
 			if err := read(one, &r); err != nil {

@@ -56,13 +56,6 @@ func (t *Tokenizer) EncodeOrdinary(text string) []int32 {
 // Vocab returns the number of ids, which are 0 to Vocab-1.
 func (t *Tokenizer) Vocab() int { return t.vocab }
 
-// ID returns the id of a token in the vocabulary's spelling, such as "▁the", "<0x0A>" or, in byte-level
-// tokenizer.json, "Ġthe", and whether it exists. Tokens of tekken.json are plain text, such as " the".
-func (t *Tokenizer) ID(token string) (int32, bool) {
-	id, ok := t.ids[token]
-	return id, ok
-}
-
 // encode appends the ids of text: it finds added tokens in the original text, then in the normalized rest;
 // the model encodes the remainder.
 func (t *Tokenizer) encode(ids []int32, text string) []int32 {

@@ -1,9 +1,9 @@
-package main
+// Package nodecheck plans the check of a node: the cases of a fleet's baseline that its devices repeat within a
+// time budget.
+package nodecheck
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,37 +19,31 @@ import (
 )
 
 const (
-	// checkRounds is the number of samples in a screening, of checkBlock each.
-	checkRounds = 7
-	checkBlock  = 4 * time.Millisecond
-	// checkShare is the share of the remaining budget planned for the cases. The rest allows for wrong
+	// rounds is the number of samples in a screening, of block each.
+	rounds = 7
+	block  = 4 * time.Millisecond
+	// planShare is the share of the remaining budget planned for the cases. The rest allows for wrong
 	// estimates and slow machines.
-	checkShare = 0.6
+	planShare = 0.6
 	// sustainShare is the share of the budget for running cases alone, if the baseline did.
 	sustainShare = 1.0 / 3
 )
 
-type checkPlan struct {
-	plan *sweep.Plan // nil if no device has a case to compare
-	// alone lists the cases to run alone.
-	alone []results.Case
-	// unjudged lists devices without baseline data.
-	unjudged []fleet.Check
-	warnings []rules.Warning
+// Offer holds the baseline cases that the devices of a node can repeat.
+type Offer struct {
+	// Cases lists the cases by device, most informative first. Devices without a case are missing.
+	Cases map[string][]results.Case
+	// Unjudged lists devices without baseline data.
+	Unjudged []fleet.Check
+	Warnings []rules.Warning
+
+	alone bool // the baseline has cases that ran alone
 }
 
-// planCheck chooses baseline cases for each device, as many as fit the budget, and the same ones for equal
-// devices.
-func (a *app) planCheck(ctx context.Context, b *fleet.Baseline, devices []kernels.Device, budget time.Duration,
-	began time.Time) (*checkPlan, error) {
-	specs := make([]kernels.Spec, len(devices))
-	for i, d := range devices {
-		specs[i] = d.Spec()
-	}
-	meta := results.Meta{Gemmaudit: buildVersion(), Fingerprint: results.ReadFingerprint(specs, buildVersion())}
-	p := &checkPlan{}
-	offered := map[string][]results.Case{} // by device, most informative first
-	together := true
+// Choose finds the baseline's cases for devices on the machine of a fingerprint.
+func Choose(b *fleet.Baseline, here results.Fingerprint, devices []kernels.Device) *Offer {
+	meta := results.Meta{Gemmaudit: here.Gemmaudit, Fingerprint: here}
+	o := &Offer{Cases: map[string][]results.Case{}, alone: true}
 	for _, d := range devices {
 		id := d.Spec().ID
 		g, model := b.For(meta, id)
@@ -60,50 +54,45 @@ func (a *app) planCheck(ctx context.Context, b *fleet.Baseline, devices []kernel
 			cases, missing = casesHere(g.Telling(), d)
 			reason = "the baseline has no kernel of this machine"
 			if len(missing) > 0 {
-				p.warnings = append(p.warnings,
+				o.Warnings = append(o.Warnings,
 					rules.Warning{Subject: id, Text: fmt.Sprintf("not on this machine, not compared: %s", strings.Join(missing, ", "))})
 			}
 		}
 		if len(cases) == 0 {
-			p.unjudged = append(p.unjudged, fleet.Check{Device: id, Card: cmp.Or(d.Spec().UUID, meta.Fingerprint.Hostname+"/"+id),
-				Host: meta.Fingerprint.Hostname, Model: model, Verdict: fleet.Unjudged, Reason: reason})
+			o.Unjudged = append(o.Unjudged, fleet.Check{Device: id, Card: cmp.Or(d.Spec().UUID, here.Hostname+"/"+id),
+				Host: here.Hostname, Model: model, Verdict: fleet.Unjudged, Reason: reason})
 			continue
 		}
-		offered[id] = cases
-		together = together && g.SustainedOf == results.PhaseSustained
+		o.Cases[id] = cases
+		o.alone = o.alone && g.SustainedOf == results.PhaseSustained
 	}
-	if len(offered) == 0 {
-		return p, nil
-	}
-	ceilings, err := a.measureCeilings(ctx, devices)
-	if err != nil {
-		return nil, err
-	}
-	left := budget - a.now().Sub(began)
+	return o
+}
+
+// Plan plans as many cases as fit what is left of the budget, and the same ones for equal devices. alone are
+// the cases to run alone afterwards.
+func (o *Offer) Plan(est *sweep.Predictor, caches map[string]int64, budget, left time.Duration) (
+	plan *sweep.Plan, alone []results.Case, err error) {
 	share := 1.0
-	if together {
+	if o.alone {
 		share -= sustainShare
 	}
-	est, caches := sweep.NewPredictor(ceilings), cacheSizes(devices)
 	takes := func(n int) time.Duration {
-		t := est.Plan(planOf(offered, n, budget), nil, caches)
+		t := est.Plan(planOf(o.Cases, n, budget), nil, caches)
 		return t.SetUp + t.Expected
 	}
 	longest := 0
-	for _, cases := range offered {
+	for _, cases := range o.Cases {
 		longest = max(longest, len(cases))
 	}
-	most := time.Duration(checkShare * share * float64(left))
+	most := time.Duration(planShare * share * float64(left))
 	// Try at least one case, because estimates can be wrong.
 	n := max(1, sort.Search(longest, func(i int) bool { return takes(i+1) > most }))
-	p.plan = planOf(offered, n, budget)
-	if err := p.plan.Validate(); err != nil {
-		return nil, err
+	if o.alone {
+		alone = firstOf(o.Cases, min(n, max(1, int(sustainShare*float64(left)/float64(sweep.SustainTime)))))
 	}
-	if together {
-		p.alone = firstOf(offered, min(n, max(1, int(sustainShare*float64(left)/float64(sweep.SustainTime)))))
-	}
-	return p, nil
+	plan = planOf(o.Cases, n, budget)
+	return plan, alone, plan.Validate()
 }
 
 // casesHere returns the baseline cases that a device can run, and the kernels of the others. A run has one
@@ -148,8 +137,8 @@ func firstOf(offered map[string][]results.Case, n int) []results.Case {
 // planOf plans the first n cases of each device. The budget counts from the start of the check.
 func planOf(offered map[string][]results.Case, n int, budget time.Duration) *sweep.Plan {
 	p := &sweep.Plan{
-		Schema: sweep.PlanSchema, Screening: checkRounds, Rounds: checkRounds, Seed: 1, Distribution: kernels.Normal,
-		BlockTarget: checkBlock, MinLaunches: 1, Sentinel: sweep.DefaultSentinel(), Deadline: budget,
+		Schema: sweep.PlanSchema, Screening: rounds, Rounds: rounds, Seed: 1, Distribution: kernels.Normal,
+		BlockTarget: block, MinLaunches: 1, Sentinel: sweep.DefaultSentinel(), Deadline: budget,
 	}
 	p.Sentinel.DriftBound = rules.Default().DriftBound
 	at := map[results.SeriesKey]int{}
@@ -167,23 +156,4 @@ func planOf(offered map[string][]results.Case, n int, budget time.Duration) *swe
 		slices.Sort(p.Series[i].Ms)
 	}
 	return p
-}
-
-// sustain runs cases alone until the time is up.
-func (p *checkPlan) sustain(ctx context.Context, a *app, run *results.Run, left time.Duration) error {
-	if len(p.alone) == 0 || left < sweep.SustainTime {
-		return nil
-	}
-	measurer, err := a.newMeasurer(run)
-	if err != nil {
-		return err
-	}
-	_, err = limited(ctx, left, func(inner context.Context) ([]results.Sample, error) {
-		samples, err := measurer.Sustain(inner, p.alone, sweep.SustainSpan)
-		if ctx.Err() == nil && inner.Err() != nil && errors.Is(err, context.Cause(inner)) {
-			err = nil // time is up: cases that ran count
-		}
-		return samples, err
-	})
-	return errors.Join(err, a.leave(measurer))
 }

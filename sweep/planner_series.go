@@ -1,0 +1,189 @@
+package sweep
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
+)
+
+func (b *planner) target(d kernels.Device, t Target) error {
+	if t.NotMeasured != "" {
+		part := t.part()
+		b.add(Note{What: part.String(), LeftOut: true, Why: t.NotMeasured, Part: part})
+		return nil
+	}
+	dtypes, chosen := b.options.DTypes, true
+	if t.DType != "" {
+		dtypes = []kernels.DType{t.DType}
+	}
+	if len(dtypes) == 0 {
+		dtypes, chosen = b.dtypes(d, t), false
+	}
+	ms := b.grid
+	if t.M > 0 {
+		ms = Batches{t.M}
+		if b.options.Neighbours {
+			ms = withNeighbours(t.M)
+		}
+	}
+	taken := map[kernels.DType]int{}
+	for _, g := range b.kernels(d, t.Operation) {
+		for _, dtype := range dtypes {
+			if dtype.Size() == 0 {
+				return fmt.Errorf("unknown dtype %q: expected one of %v", dtype, kernels.DTypes())
+			}
+			if b.preset.MaxKernels > 0 && len(b.options.Kernels) == 0 && taken[dtype] >= b.preset.MaxKernels {
+				b.leftOut(fmt.Sprintf("kernel %s/%s on %s", g.Name(), dtype, d.Spec().ID), "preset %s takes %d kernels of a type",
+					b.preset.Name, b.preset.MaxKernels)
+				continue
+			}
+			added := false
+			for _, weights := range b.weightsOf(d, t) {
+				subject, err := t.subject(dtype, b.options.Layout, weights)
+				if err != nil && len(b.options.Weights) == 0 && weights != (kernels.WeightFormat{}) {
+					b.note(t.Name, "its weights are planned plain, not as they are stored: %v", err)
+					subject, err = t.subject(dtype, b.options.Layout, kernels.WeightFormat{})
+				}
+				if err != nil && !chosen && dtype != kernels.FP16 && dtype != kernels.BF16 {
+					b.leftOut(g.Name()+" on "+d.Spec().ID, "%v", err)
+					continue
+				}
+				if err != nil {
+					return err
+				}
+				added = b.series(d, g, t, subject, ms, chosen) || added
+			}
+			if added {
+				taken[dtype]++
+			}
+		}
+	}
+	return nil
+}
+
+func (b *planner) weights() []kernels.WeightFormat {
+	if len(b.options.Weights) == 0 {
+		return []kernels.WeightFormat{{}}
+	}
+	return b.options.Weights
+}
+
+// weightsOf returns the requested forms of a target's weights, or its stored one if a kernel supports it.
+func (b *planner) weightsOf(d kernels.Device, t Target) []kernels.WeightFormat {
+	if len(b.options.Weights) > 0 {
+		return b.options.Weights
+	}
+	if t.Stored == (kernels.WeightFormat{}) || b.takes(d, t, t.Stored, kernels.FP16, kernels.BF16) {
+		return []kernels.WeightFormat{t.Stored}
+	}
+	b.note(t.Model, "its weights are stored as %v, which no kernel on %s takes: planned plain", t.Stored, d.Spec().ID)
+	return []kernels.WeightFormat{{}}
+}
+
+// dtypes returns a target's stored type if a kernel supports it, else the preset's.
+func (b *planner) dtypes(d kernels.Device, t Target) []kernels.DType {
+	if t.StoredType == "" || len(b.options.Weights) > 0 {
+		return b.preset.dtypes(d)
+	}
+	if b.takes(d, t, kernels.WeightFormat{}, t.StoredType) {
+		return []kernels.DType{t.StoredType}
+	}
+	b.note(t.Model, "its weights are stored as %s, which no kernel on %s takes: planned as other types", t.StoredType, d.Spec().ID)
+	return b.preset.dtypes(d)
+}
+
+func (b *planner) takes(d kernels.Device, t Target, weights kernels.WeightFormat, dtypes ...kernels.DType) bool {
+	return slices.ContainsFunc(dtypes, func(dtype kernels.DType) bool {
+		s, err := t.subject(dtype, b.options.Layout, weights)
+		return err == nil && slices.ContainsFunc(d.Kernels(t.Operation), func(k kernels.Kernel) bool {
+			return k.Supports(kernels.Task{Subject: s, M: 1}) == nil
+		})
+	})
+}
+
+// series adds the supported ms of a subject; chosen is true for a requested data type. It reports whether it
+// added a series.
+func (b *planner) series(d kernels.Device, g kernels.Kernel, of Target, subject kernels.Subject, ms Batches, chosen bool) bool {
+	s := PlannedSeries{Name: of.Name, Model: of.Model, SeriesKey: results.SeriesKey{
+		Device: d.Spec().ID, Kernel: g.Name(), Subject: subject, Regime: b.plan.Regime,
+		Threads: b.options.Threads, PackInside: b.options.PackInside && subject.Operation.HasWeights(),
+	}}
+	if !d.Spec().Kind.Facts().Host {
+		s.Threads = 0
+	}
+	if f, wrong := d.Spec().WrongResults(g.Name(), subject.DType); wrong && subject.Operation.IsProduct() {
+		what := fmt.Sprintf("kernel %s/%s on %s", g.Name(), subject.DType, d.Spec().ID)
+		if !slices.Contains(b.options.Kernels, g.Name()) {
+			b.leftOut(what, "its results are wrong: %s", f.Text)
+			return false
+		}
+		b.note(what, "measured since it is named, but its results are wrong: %s", f.Text)
+	}
+	s.Infer = b.infer && infers(subject.Operation, ms)
+	kept, err := b.supported(g, s, ms)
+	var no *kernels.Unsupported
+	if errors.As(err, &no) && len(kept) == 0 && chosen && slices.Contains(b.options.Kernels, g.Name()) {
+		b.refused = append(b.refused, refusal{g.Name(), subject.DType, err}) // the user requested both by name
+	}
+	if err != nil && len(kept) > 0 {
+		b.cut(s, kept, ms)
+	} else if err != nil {
+		b.note(g.Name()+" on "+d.Spec().ID, "%v", err)
+	}
+	if len(kept) == 0 || b.merge(s, kept) {
+		return false
+	}
+	s.Ms = kept
+	b.plan.Series = append(b.plan.Series, s)
+	return true
+}
+
+// merge adds ms to an existing equal series. Projections of one model often have equal shapes, and each M of
+// a recorded workload is a target.
+func (b *planner) merge(also PlannedSeries, ms Batches) bool {
+	key := also.SeriesKey
+	i, there := b.at[key]
+	if !there {
+		if b.at == nil {
+			b.at, b.merged = map[results.SeriesKey]int{}, map[int]bool{}
+		}
+		b.at[key] = len(b.plan.Series)
+		return false
+	}
+	s := &b.plan.Series[i]
+	s.Name = bothNames(s.Name, also.Name)
+	if !b.merged[i] {
+		s.Ms, b.merged[i] = slices.Clone(s.Ms), true // which others share
+	}
+	s.Ms = append(s.Ms, ms...)
+	return true
+}
+
+// bothNames joins two names of one model in the syntax of [ParseModel]: "llama3-8b:k_proj+v_proj". For
+// different models or ranks it returns the first.
+func bothNames(a, b string) string {
+	model, parts, ok := strings.Cut(a, ":")
+	otherModel, part, also := strings.Cut(b, ":")
+	parts, ranks, _ := strings.Cut(parts, " ")
+	part, otherRanks, _ := strings.Cut(part, " ")
+	if !ok || !also || model != otherModel || ranks != otherRanks || slices.Contains(strings.Split(parts, "+"), part) {
+		return a
+	}
+	name := model + ":" + parts + "+" + part
+	if ranks != "" {
+		name += " " + ranks
+	}
+	return name
+}
+
+func (b *planner) sort() {
+	for i := range b.merged {
+		s := &b.plan.Series[i]
+		slices.Sort(s.Ms)
+		s.Ms = slices.Compact(s.Ms)
+	}
+}
