@@ -12,7 +12,8 @@ import (
 const small = `{"version":"1.0","added_tokens":[
 {"id":0,"content":"<unk>","special":true},{"id":1,"content":"<s>","special":true},
 {"id":9,"content":"[x]","lstrip":true,"rstrip":true},{"id":10,"content":"a b","single_word":true,"normalized":true}],
-"normalizer":{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"▁"},{"type":"Replace","pattern":{"String":" "},"content":"▁"}]},
+"normalizer":{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"▁"},
+{"type":"Replace","pattern":{"String":" "},"content":"▁"}]},
 "post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>"}},{"Sequence":{"id":"A"}}],"special_tokens":{"<s>` +
 	`":{"ids":[1]}}},
 "decoder":{"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"▁"},"content":" ` +
