@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -301,4 +302,25 @@ func prefillSheet(gains []TableGain) Sheet {
 			verdict})
 	}
 	return s
+}
+
+// Evidence is the input of the exit code.
+func (v *ModelValidation) Evidence() rules.Evidence {
+	failed, ran := 0, 0
+	for _, f := range v.Kernels {
+		if f.Skipped == "" {
+			ran++
+			if !f.Passed {
+				failed++
+			}
+		}
+	}
+	var e rules.Evidence
+	if failed > 0 {
+		e.Proven = append(e.Proven, plural(failed, "kernel computes", "kernels compute")+" wrong logits")
+	}
+	if ran == 0 {
+		e.Open = append(e.Open, rules.Ground{Text: fmt.Sprintf("no kernel ran the model in %s", v.DType)})
+	}
+	return e
 }

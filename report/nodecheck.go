@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -98,4 +99,18 @@ func (c *NodeCheck) Conclude() {
 	default:
 		c.Reason = fmt.Sprintf("%d cards, each %s", len(fine), c.Devices[0].Reason)
 	}
+}
+
+// Evidence is the input of the exit code; held is the measured part of the check's plan.
+func (c *NodeCheck) Evidence(held rules.Held, accept rules.Accept) rules.Evidence {
+	e := rules.Evidence{Name: cmp.Or(c.Host, "the node"), Held: []rules.Held{held}, Accept: accept}
+	if !c.Fit {
+		e.Proven = []string{fmt.Sprintf("%s is not fit: %s", e.Name, c.Reason)}
+	}
+	for _, d := range c.Devices {
+		if d.Verdict == fleet.Unjudged || d.Verdict == fleet.Undecided {
+			e.Open = append(e.Open, rules.Ground{Text: d.Device + ": " + d.Reason})
+		}
+	}
+	return e
 }

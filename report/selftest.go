@@ -7,6 +7,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results/field"
+	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -198,4 +199,37 @@ func WriteSelftest(w io.Writer, f Format, t *Selftest) error {
 				formatShare(n.Level)))
 	}
 	return doc.Render(w, f)
+}
+
+// Evidence is the input of the exit code; broken holds what prevented checks. Failures to run give no result on a kernel; without any
+// checked kernel there is no verdict.
+func (test *Selftest) Evidence(broken []rules.Ground) rules.Evidence {
+	wrong, known, checked := 0, 0, 0
+	for _, check := range test.Checks {
+		if check.Wrong {
+			wrong++
+		}
+		if check.Known != "" {
+			known++
+		}
+		if check.Passed || check.Failure != "" {
+			checked++
+		}
+	}
+	e := rules.Evidence{Broken: broken}
+	if wrong > 0 {
+		text := plural(wrong, "kernel", "kernels") + " failed the comparison with the reference"
+		if known > 0 {
+			text += fmt.Sprintf(", %d from a known library bug", known)
+		}
+		e.Proven = append(e.Proven, text)
+	} else if n := test.Noise; n != nil && n.Rate.Lo > n.Level {
+		e.Proven = append(e.Proven, fmt.Sprintf("%d of %d pairs of the same case were called different, more than the level of %g allows",
+			n.FalseFlags, n.Comparisons, n.Level))
+		e.ProvenHint = "`gemmaudit doctor` shows sources of noise on this machine"
+	}
+	if len(test.Checks) > 0 && checked == 0 {
+		e.Open = append(e.Open, rules.Ground{Text: "no kernel was compared with the reference: " + test.Checks[0].Skipped})
+	}
+	return e
 }

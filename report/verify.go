@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"io"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -114,4 +115,26 @@ func orUnknown(s string) string {
 		return "unknown"
 	}
 	return s
+}
+
+// Evidence is the input of the exit code; with anyway, other conditions count as the same.
+func (v *Verification) Evidence(anyway bool) rules.Evidence {
+	e := rules.Evidence{Name: v.Path}
+	if v.Rejected > 0 {
+		e.Proven = append(e.Proven, fmt.Sprintf("%s: %s", v.Path, plural(v.Rejected, "entry no longer pays", "entries no longer pay")))
+	}
+	if len(v.Differences) > 0 && !anyway {
+		d := v.Differences[0]
+		e.Proven = append(e.Proven,
+			fmt.Sprintf("%s was measured under different conditions: its %s is %q, not %q", v.Path, d.Name, d.A, d.B))
+		e.ProvenHint = "use --anyway to measure it anyway"
+		return e
+	}
+	switch {
+	case len(v.Checks) == 0:
+		e.Open = append(e.Open, rules.Ground{Text: v.Path + ": no entry to verify"})
+	case v.Open > 0:
+		e.Open = append(e.Open, rules.Ground{Text: fmt.Sprintf("%s: %s undecided", v.Path, plural(v.Open, "entry is", "entries are"))})
+	}
+	return e
 }

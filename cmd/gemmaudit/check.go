@@ -80,7 +80,7 @@ func (o *checkOptions) run(ctx context.Context) error {
 	o.app.faults.timeout = o.budget // detects hanging devices within the budget
 	check, err := o.check(ctx, began)
 	if err == nil {
-		err = o.verdict(check)
+		err = o.app.conclude(check.Evidence(o.held, o.accept))
 	}
 	if o.reason {
 		reason := ""
@@ -97,19 +97,6 @@ func (o *checkOptions) run(ctx context.Context) error {
 		return err
 	}
 	return cmp.Or(o.app.wrapPrint(report.WriteNodeCheck(o.app.stream(o.app.stdout), o.output, check)), err)
-}
-
-func (o *checkOptions) verdict(c *report.NodeCheck) error {
-	e := rules.Evidence{Name: cmp.Or(c.Host, "the node"), Held: []rules.Held{o.held}, Accept: o.accept}
-	if !c.Fit {
-		e.Proven = []string{fmt.Sprintf("%s is not fit: %s", e.Name, c.Reason)}
-	}
-	for _, d := range c.Devices {
-		if d.Verdict == fleet.Unjudged || d.Verdict == fleet.Undecided {
-			e.Open = append(e.Open, rules.Ground{Text: d.Device + ": " + d.Reason})
-		}
-	}
-	return o.app.conclude(e)
 }
 
 // check measures and judges. With an error it returns the results so far.

@@ -177,7 +177,7 @@ var gatingCommands = map[string]gating{
 		case noneJudged:
 			c.Devices[0].Verdict = fleet.Unjudged
 		}
-		return exitCode(o.verdict(&c))
+		return exitCode(o.app.conclude(c.Evidence(o.held, o.accept)))
 	}, want: but(byRuns, map[string]int{damagedFile: -1}), why: "it writes its run itself; a damaged baseline is in check.txtar"},
 	"gemmaudit selftest": {do: func(t *testing.T, g *gated, state string) int {
 		test := &report.Selftest{Checks: []report.CheckStep{{Passed: true}}}
@@ -188,14 +188,14 @@ var gatingCommands = map[string]gating{
 		case noneJudged:
 			test.Checks[0] = report.CheckStep{Skipped: "no unit for it"}
 		}
-		return exitCode(g.app().conclude(selftestEvidence(test, failures)))
+		return exitCode(g.app().conclude(test.Evidence(groundsOf(failures...))))
 	}, want: map[string]int{whole: exitClean, casesFailed: exitDevice, noneJudged: exitInconclusive}, why: "it reads no run"},
 	"gemmaudit mistral validate": {do: func(t *testing.T, g *gated, state string) int {
 		v := &report.ModelValidation{Kernels: []report.KernelCheck{{Kernel: "a", Passed: true}}}
 		if state == noneJudged {
 			v.Kernels[0] = report.KernelCheck{Skipped: "no unit for it"}
 		}
-		return exitCode(g.app().conclude(validationEvidence(v)))
+		return exitCode(g.app().conclude(v.Evidence()))
 	}, want: map[string]int{whole: exitClean, noneJudged: exitInconclusive}, why: "it reads no run"},
 	"gemmaudit table check": {do: func(t *testing.T, g *gated, state string) int {
 		v := &report.Verification{Path: "t.json", Checks: []rules.RowCheck{{}}}
@@ -205,7 +205,7 @@ var gatingCommands = map[string]gating{
 		case halfDone:
 			v.Open = 1
 		}
-		return exitCode(g.app().conclude((&verifyOptions{}).evidence(v)))
+		return exitCode(g.app().conclude(v.Evidence(false)))
 	}, want: map[string]int{whole: exitClean, noneJudged: exitInconclusive, halfDone: exitInconclusive},
 		why: "it judges entries of a table, which it measures itself; table.txtar has damaged ones"},
 	"gemmaudit doctor": {do: func(t *testing.T, g *gated, state string) int { return g.run("doctor") },

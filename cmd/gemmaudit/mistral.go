@@ -35,6 +35,7 @@ type modelOptions struct {
 	table   string
 	window  int
 	batch   int
+	unfused bool   // decode without fused operations
 	out     string // for commands that measure
 	// threads is the number of CPU threads, 0 for all.
 	threads int
@@ -58,6 +59,15 @@ func (o *modelOptions) flags(cmd *cobra.Command, families bool) {
 	flags.IntVar(&o.threads, "threads", 0, threadsUsage)
 }
 
+// modelCommand is a command on the model in a folder.
+func modelCommand(name string, run func(ctx context.Context, dir string) error) *cobra.Command {
+	return &cobra.Command{
+		Use:  name + " MODEL",
+		Args: exactArgs("MODEL"),
+		RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args[0]) },
+	}
+}
+
 // loaded is a model on a device, ready for sessions.
 type loaded struct {
 	*mistral.Model
@@ -67,6 +77,7 @@ type loaded struct {
 	table    *table.Table
 	sessions mistral.SessionOptions
 	own      bool // the device was opened for this model
+	session  *mistral.Session
 }
 
 func (l *loaded) threads() int {
@@ -85,6 +96,9 @@ func (l *loaded) heldAs() string {
 
 func (l *loaded) Close() error {
 	var errs []error
+	if l.session != nil {
+		errs = append(errs, l.session.Close())
+	}
 	if l.Model != nil {
 		errs = append(errs, l.Model.Close())
 	}
@@ -176,7 +190,7 @@ func openWords(dir string, c *checkpoint.Checkpoint) (*tokenizer.Tokenizer, erro
 func (o *modelOptions) load(ctx context.Context, dir string, c *checkpoint.Checkpoint, positions int, keepRaw bool) (_ *loaded, err error) {
 	a := o.app
 	l := &loaded{name: filepath.Base(filepath.Clean(dir)), from: c,
-		sessions: mistral.SessionOptions{Positions: positions, Window: o.window, Batch: o.batch}}
+		sessions: mistral.SessionOptions{Positions: positions, Window: o.window, Batch: o.batch, Unfused: o.unfused}}
 	options := mistral.Options{Kernel: o.kernel, KeepRaw: keepRaw}
 	options.DType = parsed(&err, "dtype", o.dtype, kernels.ParseDType)
 	if !slices.Contains([]kernels.DType{"", kernels.FP32, kernels.FP16, kernels.BF16}, options.DType) {
@@ -237,6 +251,18 @@ func (o *modelOptions) load(ctx context.Context, dir string, c *checkpoint.Check
 	a.notef("%s: %s in %s%s on %s in %s", l.name, report.Bytes(l.Model.Bytes()), l.DType(), held, l.device.Spec().ID,
 		report.Duration(time.Since(start)))
 	return l, nil
+}
+
+// start loads the weights and makes a session of positions tokens, which closes with the model.
+func (o *modelOptions) start(ctx context.Context, dir string, c *checkpoint.Checkpoint, positions int) (*loaded, *mistral.Session, error) {
+	l, err := o.load(ctx, dir, c, positions, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	if l.session, err = l.NewSession(l.sessions); err != nil {
+		return nil, nil, errors.Join(badModel(err), l.Close())
+	}
+	return l, l.session, nil
 }
 
 func onThreads(d kernels.Device, threads int) (kernels.Device, error) {

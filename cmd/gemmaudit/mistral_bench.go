@@ -16,7 +16,6 @@ type decodeBenchOptions struct {
 	contexts []int
 	tokens   int
 	rounds   int
-	unfused  bool
 	output   report.Format
 }
 
@@ -82,17 +81,11 @@ func (o *decodeBenchOptions) run(ctx context.Context, dir string, asked bool) (e
 	if err != nil {
 		return err
 	}
-	l, err := o.load(ctx, dir, c, slices.Max(contexts)+o.tokens, false)
+	l, s, err := o.start(ctx, dir, c, slices.Max(contexts)+o.tokens)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	l.sessions.Unfused = o.unfused
-	s, err := l.NewSession(l.sessions)
-	if err != nil {
-		return badModel(err)
-	}
-	defer s.Close()
 	kept, err := o.record(ctx, l)
 	if err != nil {
 		return o.stopped(ctx, err)

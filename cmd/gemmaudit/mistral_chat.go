@@ -24,11 +24,7 @@ type chatOptions struct {
 
 func newChatCommand(a *app) *cobra.Command {
 	opts := &chatOptions{modelOptions: modelOptions{app: a}}
-	cmd := &cobra.Command{
-		Use:  "chat MODEL",
-		Args: exactArgs("MODEL"),
-		RunE: func(cmd *cobra.Command, args []string) error { return opts.run(cmd.Context(), args[0]) },
-	}
+	cmd := modelCommand("chat", opts.run)
 	opts.flags(cmd, false)
 	flags := cmd.Flags()
 	flags.IntVarP(&opts.tokens, "tokens", "n", 512, "maximum tokens of an answer")
@@ -64,16 +60,11 @@ func (o *chatOptions) run(ctx context.Context, dir string) error {
 	}
 	seen := min(o.context, c.Config().Context)
 	answer := min(o.tokens, seen/2)
-	l, err := o.load(ctx, dir, c, seen, false)
+	l, s, err := o.start(ctx, dir, c, seen)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	s, err := l.NewSession(l.sessions)
-	if err != nil {
-		return badModel(err)
-	}
-	defer s.Close()
 
 	said := mistral.NewChat(words, form, c.Config().EOS)
 	g := mistral.Generation{Tokens: answer, Sampling: o.sampling.Sampling}

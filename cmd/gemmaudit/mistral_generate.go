@@ -29,11 +29,7 @@ type generateOptions struct {
 
 func newGenerateCommand(a *app) *cobra.Command {
 	opts := &generateOptions{modelOptions: modelOptions{app: a}}
-	cmd := &cobra.Command{
-		Use:  "generate MODEL",
-		Args: exactArgs("MODEL"),
-		RunE: func(cmd *cobra.Command, args []string) error { return opts.run(cmd.Context(), args[0]) },
-	}
+	cmd := modelCommand("generate", opts.run)
 	opts.flags(cmd, false)
 	flags := cmd.Flags()
 	flags.StringVarP(&opts.prompt, "prompt", "p", "", "text to continue (default: stdin)")
@@ -188,16 +184,11 @@ func (o *generateOptions) run(ctx context.Context, dir string) error {
 	if limit := c.Config().Context; len(prompt) > limit {
 		return hint(usagef("the prompt has %d tokens, the model's context %d", len(prompt), limit), "shorten it")
 	}
-	l, err := o.load(ctx, dir, c, len(prompt)+o.tokens, false)
+	l, s, err := o.start(ctx, dir, c, len(prompt)+o.tokens)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	s, err := l.NewSession(l.sessions)
-	if err != nil {
-		return badModel(err)
-	}
-	defer s.Close()
 
 	g := mistral.Generation{Prompt: prompt, Tokens: o.tokens, Sampling: o.sampling.Sampling}
 	if !o.ignoreEOS {

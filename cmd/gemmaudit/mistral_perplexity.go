@@ -112,16 +112,11 @@ func (o *perplexityOptions) run(ctx context.Context, args []string) error {
 	if len(tokens) < 2 {
 		return usagef("the text has %s, expected at least 2", plural(len(tokens), "token", "tokens"))
 	}
-	l, err := o.load(ctx, args[0], c, len(tokens), false)
+	l, s, err := o.start(ctx, args[0], c, len(tokens))
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	s, err := l.NewSession(l.sessions)
-	if err != nil {
-		return badModel(err)
-	}
-	defer s.Close()
 	start := time.Now()
 	value, spread, err := s.Perplexity(ctx, tokens)
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/mistral"
 	"github.com/gemmaudit/gemmaudit/report"
-	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 	"github.com/gemmaudit/gemmaudit/sweep/passes"
 )
@@ -39,11 +38,7 @@ const validationPrompt = "A matrix product is as fast as its slowest tile. for (
 
 func newValidateCommand(a *app) *cobra.Command {
 	opts := &validateOptions{modelOptions: modelOptions{app: a}}
-	cmd := &cobra.Command{
-		Use:  "validate MODEL",
-		Args: exactArgs("MODEL"),
-		RunE: func(cmd *cobra.Command, args []string) error { return opts.run(cmd.Context(), args[0]) },
-	}
+	cmd := modelCommand("validate", opts.run)
 	opts.flags(cmd, true)
 	opts.outFlag(cmd)
 	flags := cmd.Flags()
@@ -149,7 +144,7 @@ func (o *validateOptions) run(ctx context.Context, dir string) (ended error) {
 	if err != nil {
 		return interruptedf("stopped after %s", plural(len(v.Kernels), "kernel", "kernels"))
 	}
-	return a.conclude(validationEvidence(v))
+	return a.conclude(v.Evidence())
 }
 
 func familiesOf(d kernels.Device, named []string) ([]string, error) {
@@ -208,26 +203,6 @@ func (o *validateOptions) measure(ctx context.Context, l *loaded, families []str
 		o.app.warnf("%s changes no prompt of %s in %s with these kernels", o.table, l.name, l.DType())
 	}
 	return nil
-}
-
-func validationEvidence(v *report.ModelValidation) rules.Evidence {
-	failed, ran := 0, 0
-	for _, f := range v.Kernels {
-		if f.Skipped == "" {
-			ran++
-			if !f.Passed {
-				failed++
-			}
-		}
-	}
-	var e rules.Evidence
-	if failed > 0 {
-		e.Proven = append(e.Proven, plural(failed, "kernel computes", "kernels compute")+" wrong logits")
-	}
-	if ran == 0 {
-		e.Open = append(e.Open, rules.Ground{Text: fmt.Sprintf("no kernel ran the model in %s", v.DType)})
-	}
-	return e
 }
 
 // timingBudget limits the timing of a kernel that was not requested by name.

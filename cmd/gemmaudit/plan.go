@@ -46,6 +46,22 @@ func (a *app) planFor(ctx context.Context, o sweep.Options) (*sweep.Plan, *sweep
 	return plan, est, nil
 }
 
+// planned makes a plan from the flags of a command; adjust may change its options.
+func (a *app) planned(ctx context.Context, f *planFlags, adjust func(*sweep.Options)) (*sweep.Plan, *sweep.Predictor, error) {
+	if _, err := a.labels.labels(); err != nil {
+		return nil, nil, err
+	}
+	if err := a.shardOfJob(f); err != nil {
+		return nil, nil, err
+	}
+	options, err := f.options()
+	if err != nil {
+		return nil, nil, err
+	}
+	adjust(&options)
+	return a.planFor(ctx, options)
+}
+
 // noteTypes names the data types that nobody asked for: each takes its share of the time.
 func (a *app) noteTypes(f *planFlags, plan *sweep.Plan) {
 	var types []string

@@ -133,20 +133,11 @@ func (o *runOptions) run(cmd *cobra.Command) (failed error) {
 	if cfg.Method == rules.MethodArticle && !cmd.Flags().Changed("layout") {
 		o.plan.layout = kernels.RowMajor.String() // as measured in the article
 	}
-	if _, err := a.labels.labels(); err != nil {
-		return err
-	}
-	if err := a.shardOfJob(&o.plan); err != nil {
-		return err
-	}
-	options, err := o.plan.options()
-	if err != nil {
-		return err
-	}
-	if o.triage != nil {
-		o.triage.choose(&options)
-	}
-	plan, est, err := a.planFor(ctx, options)
+	plan, est, err := a.planned(ctx, &o.plan, func(options *sweep.Options) {
+		if o.triage != nil {
+			o.triage.choose(options)
+		}
+	})
 	if err != nil {
 		return err
 	}

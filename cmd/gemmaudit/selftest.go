@@ -139,7 +139,7 @@ func (o *selftestOptions) run(ctx context.Context) error {
 	if err != nil && ctx.Err() != nil {
 		return err
 	}
-	evidence := selftestEvidence(test, failures)
+	evidence := test.Evidence(groundsOf(failures...))
 	if len(late) > 0 {
 		evidence.Open = append(evidence.Open,
 			rules.Ground{Text: fmt.Sprintf("%s within %s", strings.Join(late, ", "), report.Duration(o.deadline)),
@@ -214,39 +214,6 @@ devices:
 		}
 	}
 	return failures, nil
-}
-
-// selftestEvidence is the input of the exit code. Failures to run give no result on a kernel; without any
-// checked kernel there is no verdict.
-func selftestEvidence(test *report.Selftest, failures []error) rules.Evidence {
-	wrong, known, checked := 0, 0, 0
-	for _, check := range test.Checks {
-		if check.Wrong {
-			wrong++
-		}
-		if check.Known != "" {
-			known++
-		}
-		if check.Passed || check.Failure != "" {
-			checked++
-		}
-	}
-	e := rules.Evidence{Broken: groundsOf(failures...)}
-	if wrong > 0 {
-		text := plural(wrong, "kernel", "kernels") + " failed the comparison with the reference"
-		if known > 0 {
-			text += fmt.Sprintf(", %d from a known library bug", known)
-		}
-		e.Proven = append(e.Proven, text)
-	} else if n := test.Noise; n != nil && n.Rate.Lo > n.Level {
-		e.Proven = append(e.Proven, fmt.Sprintf("%d of %d pairs of the same case were called different, more than the level of %g allows",
-			n.FalseFlags, n.Comparisons, n.Level))
-		e.ProvenHint = "`gemmaudit doctor` shows sources of noise on this machine"
-	}
-	if len(test.Checks) > 0 && checked == 0 {
-		e.Open = append(e.Open, rules.Ground{Text: "no kernel was compared with the reference: " + test.Checks[0].Skipped})
-	}
-	return e
 }
 
 const mostNoise = 100_000

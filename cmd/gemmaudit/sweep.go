@@ -82,17 +82,7 @@ func (o *sweepOptions) run(cmd *cobra.Command) (failed error) {
 		}
 		return o.finish(a.measure(ctx, run, plan, a.resumeSweep(o.out)))
 	}
-	if _, err := a.labels.labels(); err != nil {
-		return err
-	}
-	if err := a.shardOfJob(&o.plan); err != nil {
-		return err
-	}
-	options, err := o.plan.options()
-	if err != nil {
-		return err
-	}
-	plan, est, err := a.planFor(ctx, options)
+	plan, est, err := a.planned(ctx, &o.plan, func(*sweep.Options) {})
 	if err != nil {
 		return err
 	}

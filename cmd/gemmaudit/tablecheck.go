@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
@@ -139,7 +138,7 @@ func (o *verifyOptions) run(ctx context.Context, path string) error {
 		}
 	}
 	v := report.NewVerification(filepath.Base(path), t, differences, checks)
-	ended := a.conclude(o.evidence(v))
+	ended := a.conclude(v.Evidence(o.anyway))
 	if o.output.ForGate() {
 		err = a.printChecks(o.output,
 			&report.Checks{Command: "table check", Path: path, Outcome: outcomeOf(ended), List: report.VerificationChecks(v, o.anyway)})
@@ -205,27 +204,6 @@ func (s *tableSource) writePruned(a *app, w io.Writer, pruned *table.Table, path
 		p.Kernel = s.kernel
 		return s.table.Lookup(p, m).Kind != pruned.Lookup(p, m).Kind
 	})
-}
-
-func (o *verifyOptions) evidence(v *report.Verification) rules.Evidence {
-	e := rules.Evidence{Name: v.Path}
-	if v.Rejected > 0 {
-		e.Proven = append(e.Proven, fmt.Sprintf("%s: %s", v.Path, plural(v.Rejected, "entry no longer pays", "entries no longer pay")))
-	}
-	if len(v.Differences) > 0 && !o.anyway {
-		d := v.Differences[0]
-		e.Proven = append(e.Proven,
-			fmt.Sprintf("%s was measured under different conditions: its %s is %q, not %q", v.Path, d.Name, d.A, d.B))
-		e.ProvenHint = "use --anyway to measure it anyway"
-		return e
-	}
-	switch {
-	case len(v.Checks) == 0:
-		e.Open = append(e.Open, rules.Ground{Text: v.Path + ": no entry to verify"})
-	case v.Open > 0:
-		e.Open = append(e.Open, rules.Ground{Text: fmt.Sprintf("%s: %s undecided", v.Path, plural(v.Open, "entry is", "entries are"))})
-	}
-	return e
 }
 
 // tableDevice is this machine's device with the table's device name, unless --device selects another.
