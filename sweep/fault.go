@@ -170,10 +170,7 @@ func (r *Runner) record(err error, past *past) error {
 	if !fault.Passes() {
 		return err
 	}
-	if failing := past.faults.write(r.Out); failing != nil {
-		return errors.Join(err, failing)
-	}
-	return err
+	return errors.Join(err, past.faults.write(r.Out))
 }
 
 func (r *Runner) fail(c results.Case, why error) error {
@@ -239,10 +236,7 @@ func (m *Measurer) record(err error, requests []results.Request) error {
 			return errors.Join(err, failing)
 		}
 	}
-	if failing := m.faults.write(m.cfg.Out); failing != nil {
-		return errors.Join(err, failing)
-	}
-	return err
+	return errors.Join(err, m.faults.write(m.cfg.Out))
 }
 
 func (m *Measurer) skip(c results.Case) error {

@@ -200,12 +200,12 @@ func (f *flight) expected() time.Duration {
 	return time.Duration(f.station.seconds * float64(f.n) * 1e9)
 }
 
-// run executes a separate block and waits for it. Blocks in flight land first.
-func (b *rig) run(ctx context.Context, s *station, n int, serial bool) (span kernels.Span, err error) {
+// block executes a separate block of n executions and waits for it. Blocks in flight land first.
+func (b *rig) block(ctx context.Context, s *station, n int) (span kernels.Span, err error) {
 	if err := b.land(); err != nil {
 		return kernels.Span{}, err
 	}
-	err = b.begin(ctx, s, n, serial, func(_ time.Time, of kernels.Span, err error) error {
+	err = b.begin(ctx, s, n, false, func(_ time.Time, of kernels.Span, err error) error {
 		span = of
 		return err
 	})
@@ -213,8 +213,4 @@ func (b *rig) run(ctx context.Context, s *station, n int, serial bool) (span ker
 		err = b.land()
 	}
 	return span, err
-}
-
-func (b *rig) block(ctx context.Context, s *station, n int) (kernels.Span, error) {
-	return b.run(ctx, s, n, false)
 }

@@ -9,38 +9,14 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/gemmaudit/gemmaudit/kernels/regular"
 )
 
 const maxJSON = 16 << 20
 
 // Error reports why a configuration can't be planned.
-type Error struct {
-	Path   string
-	Reason string
-	Hint   string
-	Err    error // the system's error, or a field's problem
-}
-
-// Error formats the error in one line.
-func (e *Error) Error() string {
-	s := e.Reason
-	if e.Path != "" {
-		s = e.Path + ": " + s
-	}
-	if e.Err != nil {
-		if e.Reason != "" {
-			s += ": "
-		}
-		s += e.Err.Error()
-	}
-	return s
-}
-
-// Unwrap returns the cause.
-func (e *Error) Unwrap() error { return e.Err }
-
-// HintText returns the hint for the user.
-func (e *Error) HintText() string { return e.Hint }
+type Error = regular.ContentError
 
 // Hints for refused configurations.
 const (
@@ -57,23 +33,16 @@ func Read(path string) (*Model, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
 		path = filepath.Join(path, "config.json")
-		info, err = os.Stat(path)
+		_, err = os.Stat(path)
 	}
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && hubName.MatchString(path) && filepath.Ext(path) != ".json":
+	if errors.Is(err, fs.ErrNotExist) && hubName.MatchString(path) && filepath.Ext(path) != ".json" {
 		return nil,
 			&Error{Reason: fmt.Sprintf("%q is no file: it looks like the name of a model at a hub, and a local path is wanted", path),
 				Hint: localHint}
-	case err != nil:
-		return nil, systemError(path, err)
-	case !info.Mode().IsRegular():
-		return nil, &Error{Path: path, Reason: "not a file"}
-	case info.Size() > maxJSON:
-		return nil, &Error{Path: path, Reason: fmt.Sprintf("%d bytes long, expected at most %d", info.Size(), maxJSON)}
 	}
-	data, err := os.ReadFile(path)
+	data, err := regular.Read(path, maxJSON)
 	if err != nil {
-		return nil, systemError(path, err)
+		return nil, err
 	}
 	m, err := Parse(data)
 	var bad *Error
@@ -81,14 +50,6 @@ func Read(path string) (*Model, error) {
 		bad.Path = path
 	}
 	return m, err
-}
-
-func systemError(path string, err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		err = p.Err
-	}
-	return &Error{Path: path, Reason: "can't be read", Err: err}
 }
 
 // Parse parses the text of a config.json.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/regular"
 )
 
 // The files of a model folder.
@@ -38,7 +39,7 @@ func Open(dir string) (*Checkpoint, error) {
 	info, err := os.Stat(dir)
 	switch {
 	case err != nil:
-		return nil, systemError(dir, "can't be opened", err)
+		return nil, regular.SystemError(dir, "can't be opened", err)
 	case !info.IsDir():
 		return nil, &Error{Path: dir, Reason: "not a folder", Hint: "give the folder that holds " + configFile}
 	}
@@ -65,7 +66,7 @@ func Open(dir string) (*Checkpoint, error) {
 
 // readGeneration reads the first and last tokens of a text from generation_config.json, which may be missing.
 func readGeneration(path string, c *Config) error {
-	data, err := readJSON(path)
+	data, err := regular.Read(path, maxJSON)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
@@ -86,10 +87,10 @@ func (c *Checkpoint) open() error {
 	if _, err := os.Stat(single); err == nil {
 		return c.add(single)
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return systemError(single, "can't be opened", err)
+		return regular.SystemError(single, "can't be opened", err)
 	}
 	path := filepath.Join(c.dir, indexFile)
-	data, err := readJSON(path)
+	data, err := regular.Read(path, maxJSON)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &Error{Path: c.dir, Reason: "neither " + singleFile + " nor " + indexFile + " is there", Hint: otherWeights(c.dir)}
 	} else if err != nil {

@@ -8,9 +8,9 @@ package checkpoint
 
 import (
 	"math"
-	"os"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/regular"
 )
 
 // Config is the config.json of a decoder of the Mistral or Llama family.
@@ -59,28 +59,11 @@ const maxJSON = 16 << 20
 // rotary embeddings (rope_theta with rope_scaling, rope_parameters). An unknown field, or an unsupported
 // value, is an [*Error] that names both.
 func ReadConfig(path string) (Config, error) {
-	data, err := readJSON(path)
+	data, err := regular.Read(path, maxJSON)
 	if err != nil {
 		return Config{}, err
 	}
 	return parseConfig(path, data)
-}
-
-func readJSON(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, systemError(path, "can't be read", err)
-	case !info.Mode().IsRegular():
-		return nil, refusef(path, "not a file")
-	case info.Size() > maxJSON:
-		return nil, refusef(path, "%d bytes long, expected at most %d", info.Size(), maxJSON)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, systemError(path, "can't be read", err)
-	}
-	return data, nil
 }
 
 // Weight is a tensor of a model, by Hugging Face's name.

@@ -1,57 +1,19 @@
 package checkpoint
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"strconv"
 	"strings"
+
+	"github.com/gemmaudit/gemmaudit/kernels/regular"
 )
 
 // Error says why a model folder can't be loaded: a missing, truncated or invalid file, a missing or misshaped
 // tensor, an unsupported field. All errors of this package have this type.
-type Error struct {
-	Path   string // the file or folder
-	Tensor string // empty if no tensor is concerned
-	Reason string
-	// Hint is what the user can do; may be empty.
-	Hint string
-	// Err is the system's error; may be nil.
-	Err error
-}
-
-// Error returns one line: file, tensor, reason.
-func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString(e.Path)
-	if e.Tensor != "" {
-		fmt.Fprintf(&b, ": tensor %q", e.Tensor)
-	}
-	b.WriteString(": ")
-	b.WriteString(e.Reason)
-	if e.Err != nil {
-		fmt.Fprintf(&b, ": %v", e.Err)
-	}
-	return b.String()
-}
-
-// Unwrap returns the system's error.
-func (e *Error) Unwrap() error { return e.Err }
-
-// HintText returns Hint.
-func (e *Error) HintText() string { return e.Hint }
+type Error = regular.ContentError
 
 func refusef(path, format string, args ...any) error {
 	return &Error{Path: path, Reason: fmt.Sprintf(format, args...)}
-}
-
-// systemError wraps a system error without the path, which it may repeat.
-func systemError(path, tried string, err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		err = p.Err
-	}
-	return &Error{Path: path, Reason: tried, Err: err}
 }
 
 // named formats a name from a file: quoted if it is long or unprintable.

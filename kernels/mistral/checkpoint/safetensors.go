@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/regular"
 )
 
 // A safetensors file is the header's length (8 bytes, little-endian), the header (a JSON object with each
@@ -47,7 +48,7 @@ func openFile(path string) (*file, error) {
 	info, err := os.Stat(path) // before opening, which would wait for a pipe's writer
 	switch {
 	case err != nil:
-		return nil, systemError(path, "can't be opened", err)
+		return nil, regular.SystemError(path, "can't be opened", err)
 	case !info.Mode().IsRegular():
 		return nil, refusef(path, "not a file")
 	case info.Size() < headerStart:
@@ -57,12 +58,12 @@ func openFile(path string) (*file, error) {
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, systemError(path, "can't be opened", err)
+		return nil, regular.SystemError(path, "can't be opened", err)
 	}
 	defer f.Close() // the mapping stays valid
 	mapped, err := mapFile(f, int(info.Size()))
 	if err != nil {
-		return nil, systemError(path, "can't be mapped", err)
+		return nil, regular.SystemError(path, "can't be mapped", err)
 	}
 	tensors, err := parseFile(path, mapped)
 	if err != nil {
@@ -79,7 +80,7 @@ func (f *file) close() error {
 	err := unmapFile(f.mapped)
 	f.mapped, f.tensors = nil, nil
 	if err != nil {
-		return systemError(f.path, "can't be unmapped", err)
+		return regular.SystemError(f.path, "can't be unmapped", err)
 	}
 	return nil
 }
