@@ -5,11 +5,12 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // NewInput gathers what a report shows of a run itself: everything but the verdicts and settings. data is the
 // run's content along the judged dimension.
-func NewInput(run *results.Run, data rules.Data) (Input, error) {
+func NewInput(run *results.Run, data infer.Data) (Input, error) {
 	in := Input{Meta: data.Meta, Run: filepath.Base(run.Path()), Series: data.Series, Sentinels: data.Sentinels,
 		Cases:      map[int64]results.Case{},
 		Boundaries: func(key results.SeriesKey) []Boundary { return boundaries(rules.Steps(data, key)) }}
