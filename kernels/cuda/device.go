@@ -78,16 +78,20 @@ func (d *Device) LoadKernel(path string) (kernels.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, g := range d.gemms {
-		if k, ok := g.(*brought.Kernel); ok && k.File == file {
-			return k, nil
+	return d.load(&d.gemms, path, file.File, brought.New(d.Device, d.ordinal, file))
+}
+
+// load adds the kernel of a file to a list, unless it is there already.
+func (d *Device) load(to *[]kernels.Kernel, path string, file plugin.File, k kernels.Kernel) (kernels.Kernel, error) {
+	for _, have := range *to {
+		if b, ok := have.(interface{ From() plugin.File }); ok && b.From().Path == file.Path {
+			return have, nil
 		}
 	}
 	if err := file.Suits(d, path); err != nil {
 		return nil, err
 	}
-	k := brought.New(d.Device, d.ordinal, file)
-	d.gemms = append(d.gemms, k)
+	*to = append(*to, k)
 	d.SetVersion(k.Name(), file.Version())
 	return k, nil
 }
@@ -98,16 +102,5 @@ func (d *Device) LoadSoftmax(path string) (kernels.Kernel, error) {
 	if file == nil || err != nil {
 		return nil, err
 	}
-	for _, k := range d.softmaxes {
-		if b, ok := k.(*brought.Softmax); ok && b.File.Path == file.Path {
-			return b, nil
-		}
-	}
-	if err := file.Suits(d, path); err != nil {
-		return nil, err
-	}
-	k := brought.NewSoftmax(d.Device, d.ordinal, file)
-	d.softmaxes = append(d.softmaxes, k)
-	d.SetVersion(k.Name(), file.Version())
-	return k, nil
+	return d.load(&d.softmaxes, path, file.File, brought.NewSoftmax(d.Device, d.ordinal, file))
 }

@@ -20,23 +20,32 @@ import (
 // mostLaunches is the maximum kernels per call of a library, from gemmaudit_kernel.h.
 const mostLaunches = C.GEMMAUDIT_MAX_LAUNCHES
 
-// Kernel is a kernel from a file, on one GPU.
-type Kernel struct {
-	File    *plugin.Kernel
+// loaded is what a file has for one GPU.
+type loaded struct {
+	from    plugin.File
 	dev     *driver.Device
 	ordinal int
 }
 
-// New makes the kernel of a file for the GPU with the given ordinal.
-func New(d *driver.Device, ordinal int, file *plugin.Kernel) *Kernel {
-	return &Kernel{File: file, dev: d, ordinal: ordinal}
-}
+// From returns the file.
+func (l loaded) From() plugin.File { return l.from }
 
 // Name returns the library's name for the kernel.
-func (k *Kernel) Name() string { return k.File.Name }
+func (l loaded) Name() string { return l.from.Name }
 
 // Describe returns the library's description, or its path.
-func (k *Kernel) Describe() string { return k.File.Describe() }
+func (l loaded) Describe() string { return l.from.Describe() }
+
+// Kernel is a kernel from a file, on one GPU.
+type Kernel struct {
+	loaded
+	file *plugin.Kernel
+}
+
+// New makes the kernel of a file for the GPU with the given ordinal.
+func New(d *driver.Device, ordinal int, file *plugin.Kernel) *Kernel {
+	return &Kernel{loaded{file.File, d, ordinal}, file}
+}
 
 // Supports asks the library.
 func (k *Kernel) Supports(t kernels.Task) error {
@@ -44,7 +53,7 @@ func (k *Kernel) Supports(t kernels.Task) error {
 	if err != nil {
 		return err
 	}
-	return k.File.Supports(p, 0, k.ordinal)
+	return k.file.Supports(p, 0, k.ordinal)
 }
 
 type weights struct {
@@ -66,7 +75,7 @@ func (w *weights) Detached() bool { return !w.problem.PackInside }
 // call returns a launch without operands, in C memory that the owner's cleanup frees.
 func (k *Kernel) call(p kernels.Task) *owner {
 	o := &owner{(*C.ga_cuda_brought_call)(C.calloc(1, C.sizeof_ga_cuda_brought_call))}
-	o.c.kernel = (*C.gemmaudit_kernel)(k.File.Descriptor())
+	o.c.kernel = (*C.gemmaudit_kernel)(k.file.Descriptor())
 	plugin.WriteProblem(unsafe.Pointer(&o.c.launch.problem), p, 0, k.ordinal)
 	runtime.AddCleanup(o, func(c *C.ga_cuda_brought_call) { C.free(unsafe.Pointer(c)) }, o.c)
 	return o
@@ -95,14 +104,14 @@ func (k *Kernel) Prepare(p kernels.Task, raw kernels.Buffer) (kernels.Weights, e
 	if err != nil {
 		return nil, err
 	}
-	if !k.File.Packs() {
+	if !k.file.Packs() {
 		return kept, nil
 	}
 	p, err = p.Normalized()
 	if err != nil {
 		return nil, err
 	}
-	bytes, err := k.File.PackedBytes(p, 0, k.ordinal)
+	bytes, err := k.file.PackedBytes(p, 0, k.ordinal)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +146,7 @@ func (k *Kernel) pack(p kernels.Task, w *weights) error {
 
 // weightsOf returns the address of B for launches, and the packing step if each launch packs.
 func (k *Kernel) weightsOf(p kernels.Task, of kernels.Weights, call *owner) (b uint64, first []driver.Step, err error) {
-	if !k.File.Packs() {
+	if !k.file.Packs() {
 		b, err = k.dev.BindRaw(k.Name(), p, of)
 		return b, nil, err
 	}
@@ -187,7 +196,7 @@ func (k *Kernel) Bind(p kernels.Task, a kernels.Operand, w kernels.Weights, c ke
 	if err != nil {
 		return fail(err)
 	}
-	bytes, err := k.File.WorkspaceBytes(p, 0, k.ordinal)
+	bytes, err := k.file.WorkspaceBytes(p, 0, k.ordinal)
 	if err != nil {
 		return fail(err)
 	}

@@ -21,21 +21,14 @@ import (
 // Softmax is a softmax from a file, on one GPU.
 type Softmax struct {
 	kernels.StoresNothing
-	File    *plugin.Softmax
-	dev     *driver.Device
-	ordinal int
+	loaded
+	file *plugin.Softmax
 }
 
 // NewSoftmax makes the softmax of a file for the GPU with the given ordinal.
 func NewSoftmax(d *driver.Device, ordinal int, file *plugin.Softmax) *Softmax {
-	return &Softmax{File: file, dev: d, ordinal: ordinal}
+	return &Softmax{loaded: loaded{file.File, d, ordinal}, file: file}
 }
-
-// Name returns the library's name for the kernel.
-func (k *Softmax) Name() string { return k.File.Name }
-
-// Describe returns the library's description, or its path.
-func (k *Softmax) Describe() string { return k.File.Describe() }
 
 // Supports asks the library.
 func (k *Softmax) Supports(t kernels.Task) error {
@@ -43,7 +36,7 @@ func (k *Softmax) Supports(t kernels.Task) error {
 	if err != nil {
 		return err
 	}
-	return k.File.Supports(p, 0, k.ordinal)
+	return k.file.Supports(p, 0, k.ordinal)
 }
 
 type softmaxOwner struct {
@@ -75,7 +68,7 @@ func (k *Softmax) Bind(p kernels.Task, in kernels.Operand, _ kernels.Weights, ou
 	}
 	call := &softmaxOwner{(*C.ga_cuda_brought_softmax_call)(C.calloc(1, C.sizeof_ga_cuda_brought_softmax_call))}
 	runtime.AddCleanup(call, func(c *C.ga_cuda_brought_softmax_call) { C.free(unsafe.Pointer(c)) }, call.c)
-	call.c.softmax = (*C.gemmaudit_softmax)(k.File.Descriptor())
+	call.c.softmax = (*C.gemmaudit_softmax)(k.file.Descriptor())
 	plugin.WriteSoftmax(unsafe.Pointer(&call.c.launch.problem), p, 0, k.ordinal)
 	setPointer(&call.c.launch.in, from)
 	setPointer(&call.c.launch.out, to)

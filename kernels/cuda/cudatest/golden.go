@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"flag"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,20 +33,19 @@ func Golden(t testing.TB, file, text string) {
 			t.Fatal(err)
 		}
 	}
-	f, err := os.Open(name)
+	packed, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	r, err := gzip.NewReader(f)
+	r, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var want bytes.Buffer
-	if _, err := want.ReadFrom(r); err != nil {
+	want, err := io.ReadAll(r)
+	if err != nil {
 		t.Fatal(err)
 	}
-	differ(t, text, want.String())
+	differ(t, text, string(want))
 }
 
 func differ(t testing.TB, got, want string) {

@@ -45,8 +45,11 @@ func (d Operations) rotateAttend(r kernels.Rotation, o kernels.Attention, decide
 	if err != nil {
 		return fail(err)
 	}
-	rotated, err := d.rotationOperands(r)
-	if err != nil {
+	if err := checkRotation(d.Arch(), r); err != nil {
+		return fail(err)
+	}
+	var rotated transformerAddresses
+	if err := d.placeOperands(rotationOperands(r, &rotated)...); err != nil {
 		return fail(err)
 	}
 	reason := (attention.Decode{}).Supports(d.Arch(), p)

@@ -84,52 +84,45 @@ func (d *Device) timed(c planning.Call) (seconds float64, err error) {
 	return d.Once(l)
 }
 
-func (b *Buffer) span(verb string, off int64, n int) error {
+// transfer checks a range of the buffer and copies it by move, unless it is empty.
+func (b *Buffer) transfer(verb, where string, off int64, host []byte, move func(at cu.DevicePtr) error) error {
 	switch {
 	case b.Address == 0:
-		return fmt.Errorf("%s buffer of %d bytes: it is closed", verb, b.bytes)
-	case off < 0 || off > b.bytes || int64(n) > b.bytes-off:
-		return fmt.Errorf("%s buffer: bytes %d to %d of a buffer of %d", verb, off, off+int64(n), b.bytes)
+		return fmt.Errorf("%s %s buffer of %d bytes: it is closed", verb, where, b.bytes)
+	case off < 0 || off > b.bytes || int64(len(host)) > b.bytes-off:
+		return fmt.Errorf("%s %s buffer: bytes %d to %d of a buffer of %d", verb, where, off, off+int64(len(host)), b.bytes)
+	case len(host) == 0:
+		return nil
+	}
+	leave, err := b.dev.Enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if err := move(cu.DevicePtr(b.Address + uint64(off))); err != nil {
+		return b.dev.failed(driver(err), "%s %d bytes", verb, len(host))
 	}
 	return nil
 }
 
 // Upload copies src into the buffer from byte off on.
 func (b *Buffer) Upload(off int64, src []byte) error {
-	if err := b.span("upload to", off, len(src)); err != nil || len(src) == 0 {
+	return b.transfer("upload", "to", off, src, func(at cu.DevicePtr) error {
+		b.edition++
+		err := cu.MemcpyHtoD(at, unsafe.Pointer(&src[0]), int64(len(src)))
+		if err == nil {
+			// The copy may return before the transfer ends, and our stream does not wait for it.
+			err = cu.Synchronize()
+		}
 		return err
-	}
-	leave, err := b.dev.Enter()
-	if err != nil {
-		return err
-	}
-	defer leave()
-	b.edition++
-	err = cu.MemcpyHtoD(cu.DevicePtr(b.Address+uint64(off)), unsafe.Pointer(&src[0]), int64(len(src)))
-	if err == nil {
-		// The copy may return before the transfer ends, and our stream does not wait for it.
-		err = cu.Synchronize()
-	}
-	if err != nil {
-		return b.dev.failed(driver(err), "upload %d bytes", len(src))
-	}
-	return nil
+	})
 }
 
 // Download copies from byte off of the buffer into dst.
 func (b *Buffer) Download(off int64, dst []byte) error {
-	if err := b.span("download from", off, len(dst)); err != nil || len(dst) == 0 {
-		return err
-	}
-	leave, err := b.dev.Enter()
-	if err != nil {
-		return err
-	}
-	defer leave()
-	if err := cu.MemcpyDtoH(unsafe.Pointer(&dst[0]), cu.DevicePtr(b.Address+uint64(off)), int64(len(dst))); err != nil {
-		return b.dev.failed(driver(err), "download %d bytes", len(dst))
-	}
-	return nil
+	return b.transfer("download", "from", off, dst, func(at cu.DevicePtr) error {
+		return cu.MemcpyDtoH(unsafe.Pointer(&dst[0]), at, int64(len(dst)))
+	})
 }
 
 // Close frees the memory. Launches that use the buffer must not run afterwards. Memory of a lost or closed

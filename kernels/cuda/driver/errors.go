@@ -45,36 +45,30 @@ func result(code C.CUresult) error {
 	return &driverError{code}
 }
 
-// sticky reports whether an error makes the context unusable: every later call on it returns the same error.
-func sticky(err error) bool {
-	var e *driverError
-	if !errors.As(err, &e) {
-		return false
-	}
-	switch e.code {
-	case C.CUDA_ERROR_DEINITIALIZED, C.CUDA_ERROR_DEVICE_UNAVAILABLE, C.CUDA_ERROR_ECC_UNCORRECTABLE, C.CUDA_ERROR_NVLINK_UNCORRECTABLE,
-		C.CUDA_ERROR_CONTAINED, C.CUDA_ERROR_ILLEGAL_ADDRESS, C.CUDA_ERROR_LAUNCH_TIMEOUT, C.CUDA_ERROR_CONTEXT_IS_DESTROYED,
-		C.CUDA_ERROR_ASSERT, C.CUDA_ERROR_HARDWARE_STACK_ERROR, C.CUDA_ERROR_ILLEGAL_INSTRUCTION, C.CUDA_ERROR_MISALIGNED_ADDRESS,
-		C.CUDA_ERROR_INVALID_ADDRESS_SPACE, C.CUDA_ERROR_INVALID_PC, C.CUDA_ERROR_LAUNCH_FAILED, C.CUDA_ERROR_MPS_CLIENT_TERMINATED,
-		C.CUDA_ERROR_EXTERNAL_DEVICE, C.CUDA_ERROR_UNKNOWN:
-		return true
-	}
-	return false
+// sticky lists the errors that make the context unusable: every later call on it returns the same error. Those
+// that are true are the fault of the code that ran, not of the GPU.
+var sticky = map[C.CUresult]bool{
+	C.CUDA_ERROR_DEINITIALIZED: false, C.CUDA_ERROR_DEVICE_UNAVAILABLE: false, C.CUDA_ERROR_ECC_UNCORRECTABLE: false,
+	C.CUDA_ERROR_NVLINK_UNCORRECTABLE: false, C.CUDA_ERROR_CONTAINED: false, C.CUDA_ERROR_CONTEXT_IS_DESTROYED: false,
+	C.CUDA_ERROR_MPS_CLIENT_TERMINATED: false, C.CUDA_ERROR_EXTERNAL_DEVICE: false, C.CUDA_ERROR_UNKNOWN: false,
+	C.CUDA_ERROR_ILLEGAL_ADDRESS: true, C.CUDA_ERROR_LAUNCH_TIMEOUT: true, C.CUDA_ERROR_ASSERT: true,
+	C.CUDA_ERROR_HARDWARE_STACK_ERROR: true, C.CUDA_ERROR_ILLEGAL_INSTRUCTION: true, C.CUDA_ERROR_MISALIGNED_ADDRESS: true,
+	C.CUDA_ERROR_INVALID_ADDRESS_SPACE: true, C.CUDA_ERROR_INVALID_PC: true, C.CUDA_ERROR_LAUNCH_FAILED: true,
 }
 
-// ranWrong reports whether a sticky error is the fault of the code that ran, not of the GPU.
-func ranWrong(err error) bool {
-	var e *driverError
-	if !errors.As(err, &e) {
-		return false
+// unusable returns the error of a device whose context err makes unusable, or nil.
+func unusable(err error) error {
+	e, ok := errors.AsType[*driverError](err)
+	if !ok {
+		return nil
 	}
-	switch e.code {
-	case C.CUDA_ERROR_ILLEGAL_ADDRESS, C.CUDA_ERROR_LAUNCH_TIMEOUT, C.CUDA_ERROR_ASSERT, C.CUDA_ERROR_HARDWARE_STACK_ERROR,
-		C.CUDA_ERROR_ILLEGAL_INSTRUCTION, C.CUDA_ERROR_MISALIGNED_ADDRESS, C.CUDA_ERROR_INVALID_ADDRESS_SPACE,
-		C.CUDA_ERROR_INVALID_PC, C.CUDA_ERROR_LAUNCH_FAILED:
-		return true
+	switch ranWrong, known := sticky[e.code]; {
+	case ranWrong:
+		return kernels.ErrContextLost
+	case known:
+		return kernels.ErrDeviceLost
 	}
-	return false
+	return nil
 }
 
 // failed adds the attempted operation to a driver's error. After a sticky error the device is lost. This
@@ -82,11 +76,7 @@ func ranWrong(err error) bool {
 // that ran caused it, and name the operation that failed first.
 func (d *Device) failed(err error, format string, args ...any) error {
 	what := fmt.Sprintf(format, args...)
-	if d.lost == nil && sticky(err) {
-		lost := kernels.ErrDeviceLost
-		if ranWrong(err) {
-			lost = kernels.ErrContextLost
-		}
+	if lost := unusable(err); d.lost == nil && lost != nil {
 		d.lost = fmt.Errorf("%w: %s: %s: %w; a new process can use it again", lost, d.spec.ID, what, err)
 		return d.lost
 	}

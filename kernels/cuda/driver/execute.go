@@ -278,7 +278,7 @@ func (d *Device) spanError(span *C.ga_cuda_span, launches []kernels.Launch) erro
 		if word := l.(*Launch).Library; word != nil {
 			err = word(int(span.library))
 		}
-		if sticky(err) {
+		if unusable(err) != nil {
 			return d.failed(err, "launch %s", what)
 		}
 		return fmt.Errorf("execute on %s: %s: launch %d: %w", d.spec.ID, what, int(span.failed_at), err)

@@ -73,6 +73,22 @@ func realigned(plan gemm.Plan, a planning.Arch, p Problem, call func(p Problem, 
 	return plan
 }
 
+// partsPlan is the plan of rowBlocks clusters, whose blocks divide K into parts.
+func partsPlan(a planning.Arch, label string, seconds float64, rowBlocks, parts int) gemm.Plan {
+	slots := max(1, a.SMs/parts)
+	return gemm.Plan{Label: label, Slots: slots, Seconds: seconds, Tiling: kernels.Tiling{
+		Waves: float64(rowBlocks) / float64(slots), Split: parts, Orientation: kernels.OrientationTransposed}}
+}
+
+func partsCall(kernel string, shared, threads, rowBlocks, parts int) planning.Call {
+	k := planning.Call{Kernel: kernel, Shared: shared, Overlap: true,
+		Grid: planning.Dim3{X: rowBlocks, Y: parts}, Block: planning.Dim3{X: threads}}
+	if parts > 1 {
+		k.Cluster = planning.Dim3{X: 1, Y: parts}
+	}
+	return k
+}
+
 func inParts(label string, parts int) string {
 	if parts == 1 {
 		return label

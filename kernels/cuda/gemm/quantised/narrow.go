@@ -3,7 +3,6 @@ package quantised
 import (
 	"fmt"
 
-	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
@@ -137,26 +136,14 @@ func early(count int) string {
 func (n narrow) columns() int { return n.most() * narrowRows }
 
 func (n narrow) plan(a planning.Arch, p Problem) gemm.Plan {
-	slots := max(1, a.SMs/n.parts)
+	plan := partsPlan(a, n.label(), n.seconds(a, p), n.rowBlocks, n.parts)
 	// Tokens are copied by 16 bytes.
-	return realigned(gemm.Plan{
-		Label: n.label(), Stages: 1, Slots: slots, Seconds: n.seconds(a, p),
-		Tiling: kernels.Tiling{
-			Tile:  [3]int{n.tokens, n.columns(), n.windows * narrowSteps * support.RecordK},
-			Waves: float64(n.rowBlocks) / float64(slots), Split: n.parts,
-			Orientation: kernels.OrientationTransposed,
-		},
-	}, a, p, n.call)
+	plan.Stages, plan.Tiling.Tile = 1, [3]int{n.tokens, n.columns(), n.windows * narrowSteps * support.RecordK}
+	return realigned(plan, a, p, n.call)
 }
 
 func (n narrow) call(p Problem, at gemm.Addresses, lda int) planning.Call {
-	k := planning.Call{
-		Kernel: symbol(p, "narrow_", n.tile), Shared: n.shared(), Overlap: true,
-		Grid: planning.Dim3{X: n.rowBlocks, Y: n.parts}, Block: planning.Dim3{X: narrowThreads},
-	}
-	if n.parts > 1 {
-		k.Cluster = planning.Dim3{X: 1, Y: n.parts}
-	}
+	k := partsCall(symbol(p, "narrow_", n.tile), n.shared(), narrowThreads, n.rowBlocks, n.parts)
 	k.Args.Pointer(at.A).Pointer(at.B).Pointer(at.C).Int64(int64(lda * p.DType.Size())).Int64(int64(p.LDC))
 	k.Args.Int32(p.M, p.N, p.K, n.steps, n.windows, planning.DivideUp(1024, n.windows), n.sets())
 	k.Args.Int32(n.groups/n.rowBlocks, n.groups%n.rowBlocks, n.most(), n.scratch(), planning.OneIf(p.Aligned.C >= 4), n.early).Align(8)

@@ -3,7 +3,6 @@ package quantised
 import (
 	"fmt"
 
-	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
@@ -130,26 +129,14 @@ func (r resident) label() string {
 }
 
 func (r resident) plan(a planning.Arch, p Problem) gemm.Plan {
-	slots := max(1, a.SMs/r.parts)
+	plan := partsPlan(a, r.label(), r.seconds(a, p), r.rowBlocks, r.parts)
 	// TMA needs rows aligned to 16 bytes.
-	return realigned(gemm.Plan{
-		Label: r.label(), Stages: r.share, Slots: slots, Seconds: r.seconds(a, p),
-		Tiling: kernels.Tiling{
-			Tile:  [3]int{r.tokens, r.columns(), support.RecordK},
-			Waves: float64(r.rowBlocks) / float64(slots), Split: r.parts,
-			Orientation: kernels.OrientationTransposed,
-		},
-	}, a, p, r.call)
+	plan.Stages, plan.Tiling.Tile = r.share, [3]int{r.tokens, r.columns(), support.RecordK}
+	return realigned(plan, a, p, r.call)
 }
 
 func (r resident) call(p Problem, at gemm.Addresses, lda int) planning.Call {
-	k := planning.Call{
-		Kernel: symbol(p, "resident_", r.tile), Shared: r.shared(), Overlap: true,
-		Grid: planning.Dim3{X: r.rowBlocks, Y: r.parts}, Block: planning.Dim3{X: residentThreads},
-	}
-	if r.parts > 1 {
-		k.Cluster = planning.Dim3{X: 1, Y: r.parts}
-	}
+	k := partsCall(symbol(p, "resident_", r.tile), r.shared(), residentThreads, r.rowBlocks, r.parts)
 	k.Args.TensorMap(planning.TensorMap{
 		DType: p.DType, Address: at.A, Rows: p.M, Cols: p.K, LD: lda, BoxRows: r.tokens, BoxCols: 64, Swizzle: 128,
 	})
