@@ -150,6 +150,9 @@ type bounds struct {
 	unit func(float64) Cell
 }
 
+// estimate is an estimate in a unit with its interval.
+func estimate(v stats.Interval, unit func(float64) Cell) Cell { return bounds{v, unit} }
+
 func (b bounds) Text() string {
 	if b.Interval == (stats.Interval{}) || math.IsNaN(b.Mid) {
 		return ""

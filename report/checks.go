@@ -121,7 +121,7 @@ func AuditChecks(meta results.Meta, a *rules.Audit, fails func(rules.Finding) bo
 			Baseline: f.Baseline,
 			Name:     findingName(f, prints[i]),
 			Text: fmt.Sprintf("%s, %s: %s; loses %s at %s (%s)", SeriesText(f.Series), findingRange(f), f.Claim(),
-				bounds{f.Loss, share}.Text(), f.Series.Coordinate(f.WorstM), f.Status)}
+				estimate(f.Loss, share).Text(), f.Series.Coordinate(f.WorstM), f.Status)}
 		if f.Explanation != "" {
 			c.Text += "; " + f.Explanation
 		}
@@ -247,12 +247,12 @@ func DiffChecks(meta results.Meta, d *rules.DiffResult, fails func(rules.Change)
 		case c.Change == rules.Slower:
 			add(c.Series, slower, "slower-case", fmt.Sprintf("m%d", c.M),
 				fmt.Sprintf(" m%d: %s to %s us, %s of A's time; more than %s is allowed",
-					c.M, bounds{c.A, micros}.Text(), bounds{c.B, micros}.Text(), bounds{c.Ratio, factor}.Text(),
+					c.M, estimate(c.A, micros).Text(), estimate(c.B, micros).Text(), estimate(c.Ratio, factor).Text(),
 					formatShare(d.Threshold)), "")
 		case c.Change == rules.SuspectedSlower:
 			add(c.Series, state(c.Change), "suspected-case", fmt.Sprintf("m%d", c.M),
 				fmt.Sprintf(" m%d: %s to %s us, %s of A's time, by %s scatter; more than %s is allowed",
-					c.M, bounds{c.A, micros}.Text(), bounds{c.B, micros}.Text(), bounds{c.Ratio, factor}.Text(), c.Scatter,
+					c.M, estimate(c.A, micros).Text(), estimate(c.B, micros).Text(), estimate(c.Ratio, factor).Text(), c.Scatter,
 					formatShare(d.Threshold)), rules.FewSamplesHint)
 		case c.Change == rules.AtThreshold:
 			near[c.Series] = append(near[c.Series], c.M)
@@ -265,16 +265,16 @@ func DiffChecks(meta results.Meta, d *rules.DiffResult, fails func(rules.Change)
 			from, to := rules.Octave(st.FromM)
 			addAs(s.Series, slower, "slower-stretch", fmt.Sprintf("from m%d-%d on, %d", from, to, i+1), "m"+intervalText(st.FromM, st.ToM),
 				fmt.Sprintf(" m%d–%d: %s together take %s of A's time; more than %s is allowed",
-					st.FromM, st.ToM, count(st.Cases, "case"), bounds{st.Ratio, factor}.Text(), formatShare(d.StretchThreshold)), "")
+					st.FromM, st.ToM, count(st.Cases, "case"), estimate(st.Ratio, factor).Text(), formatShare(d.StretchThreshold)), "")
 		}
 		if s.Change == rules.Slower {
 			add(s.Series, slower, "slower-series", "", fmt.Sprintf(": %s take %s of A's time; more than %s is allowed",
-				count(s.Cases, "case"), bounds{s.Ratio, factor}.Text(), formatShare(d.SeriesThreshold)), "")
+				count(s.Cases, "case"), estimate(s.Ratio, factor).Text(), formatShare(d.SeriesThreshold)), "")
 		}
 		if s.Change == rules.SuspectedSlower {
 			add(s.Series, state(s.Change), "suspected-series", "",
 				fmt.Sprintf(": %s, %s of A's time, have too few samples; the limit is %s",
-					count(s.Cases, "case"), bounds{s.OverRows, factor}.Text(), formatShare(d.SeriesThreshold)), rules.FewSamplesHint)
+					count(s.Cases, "case"), estimate(s.OverRows, factor).Text(), formatShare(d.SeriesThreshold)), rules.FewSamplesHint)
 		}
 		if ms := near[s.Series]; len(ms) > 0 {
 			add(s.Series, state(rules.AtThreshold), "marginal", "",
@@ -300,7 +300,7 @@ func DiffChecks(meta results.Meta, d *rules.DiffResult, fails func(rules.Change)
 			Baseline: rules.BaselineNew,
 			Name:     findingName(f, print), Command: f.Reproduce,
 			Text: fmt.Sprintf("%s, %s: new in B: %s; loses %s at %s", SeriesText(f.Series), findingRange(f), f.Claim(),
-				bounds{f.Loss, share}.Text(), f.Series.Coordinate(f.WorstM)),
+				estimate(f.Loss, share).Text(), f.Series.Coordinate(f.WorstM)),
 			Next: "`gemmaudit audit B --confirm` measures it again; diff's gate looks at times alone"})
 	}
 	return out
@@ -336,7 +336,7 @@ func VerificationChecks(v *Verification, anyway bool) []Check {
 		}
 		k.Text = fmt.Sprintf("%s m%d, %s: %s", c.Name, c.M, action, c.Verdict)
 		if c.Gain.Mid > 0 {
-			k.Text += ", gain " + bounds{c.Gain, factor}.Text()
+			k.Text += ", gain " + estimate(c.Gain, factor).Text()
 		}
 		if c.Promised > 0 {
 			k.Text += fmt.Sprintf(", promised %.3f", c.Promised)
