@@ -22,15 +22,15 @@ func WriteAdvice(w io.Writer, f Format, a *advice.Advice) error {
 		settingSheet(a),
 	}
 	if len(a.Skips) == 0 {
-		doc.note(Neutral, "no size is surely beaten by a larger one by %s or more", formatShare(a.MinGain))
+		doc.Note(Neutral, "no size is surely beaten by a larger one by %s or more", FormatShare(a.MinGain))
 	}
 	if s := a.Skipping; s.Usual > 0 && (bounds{s.Saved, numbers(4)}).Text() != "" {
-		doc.note(Neutral, "padding sizes never worth running saves %s of a second of traffic, if every known size can be run",
+		doc.Note(Neutral, "padding sizes never worth running saves %s of a second of traffic, if every known size can be run",
 			bounds{s.Saved, numbers(4)}.Text())
 	}
 	for _, s := range a.Settings {
 		if s.Note != "" {
-			doc.note(Neutral, "%s, %s: %s", s.Engine, s.Advice, s.Note)
+			doc.Note(Neutral, "%s, %s: %s", s.Engine, s.Advice, s.Note)
 		}
 	}
 	for _, warning := range a.Warnings {
@@ -45,18 +45,18 @@ func WriteAdvice(w io.Writer, f Format, a *advice.Advice) error {
 func adviceMethod(a *advice.Advice) []Note {
 	var notes []Note
 	if a.ClockMHz > 0 {
-		notes = append(notes, notef(Faint, "times are those at %.0f MHz", a.ClockMHz))
+		notes = append(notes, Notef(Faint, "times are those at %.0f MHz", a.ClockMHz))
 	}
 	if a.Rest != nil {
 		notes = append(notes,
-			notef(Faint, "a whole pass is the parts × %.2f to %.2f plus a rest fitted to %s of m%d to m%d, with residuals of %s",
-				a.Rest.FactorFrom, a.Rest.FactorTo, plural(a.Rest.Fitted, "measured pass", "measured passes"), a.Rest.FromM, a.Rest.ToM,
-				formatShare(a.Rest.Scatter)))
+			Notef(Faint, "a whole pass is the parts × %.2f to %.2f plus a rest fitted to %s of m%d to m%d, with residuals of %s",
+				a.Rest.FactorFrom, a.Rest.FactorTo, Plural(a.Rest.Fitted, "measured pass", "measured passes"), a.Rest.FromM, a.Rest.ToM,
+				FormatShare(a.Rest.Scatter)))
 	}
 	return notes
 }
 
-func bareMillis(seconds float64) string { return significant(1e3*seconds, 4) }
+func bareMillis(seconds float64) string { return Significant(1e3*seconds, 4) }
 
 func interval(v stats.Interval, factor float64) stats.Interval {
 	return stats.Interval{Lo: v.Lo * factor, Mid: v.Mid * factor, Hi: v.Hi * factor}

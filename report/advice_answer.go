@@ -54,7 +54,7 @@ func chunkSentence(a *advice.Advice) string {
 }
 
 func captureSentence(a *advice.Advice) string {
-	return fmt.Sprintf("Capture %s: %s.", plural(len(a.Sizes.Captured), "batch size", "batch sizes"), advice.Text(a.Sizes.Captured))
+	return fmt.Sprintf("Capture %s: %s.", Plural(len(a.Sizes.Captured), "batch size", "batch sizes"), advice.Text(a.Sizes.Captured))
 }
 
 // skipSentence counts the sizes that are slower than a larger one; it may be empty.
@@ -68,18 +68,18 @@ func skipSentence(a *advice.Advice) string {
 			worst = s
 		}
 	}
-	return fmt.Sprintf("%s slower than a larger one: %d takes %s ms, %d takes %s ms.", plural(len(a.Skips), "size is", "sizes are"),
+	return fmt.Sprintf("%s slower than a larger one: %d takes %s ms, %d takes %s ms.", Plural(len(a.Skips), "size is", "sizes are"),
 		worst.M, short3(1e3*worst.Seconds), worst.RunM, short3(1e3*worst.Run))
 }
 
 func passesSentence(a *advice.Advice) Note {
-	passes := fmt.Sprintf("%s, M %d to %d", plural(len(a.Passes), "pass", "passes"), a.Passes[0].M, a.Passes[len(a.Passes)-1].M)
+	passes := fmt.Sprintf("%s, M %d to %d", Plural(len(a.Passes), "pass", "passes"), a.Passes[0].M, a.Passes[len(a.Passes)-1].M)
 	if a.Coverage == advice.WholePass {
-		return notef(Neutral, "Times are of whole passes: %s.", passes)
+		return Notef(Neutral, "Times are of whole passes: %s.", passes)
 	}
 	what := "the measured products"
 	if a.Coverage == advice.KnownParts {
 		what = "the known parts"
 	}
-	return notef(Open, "Times are of %s alone: %s; not in them: %s.", what, passes, strings.Join(a.Missing, ", "))
+	return Notef(Open, "Times are of %s alone: %s; not in them: %s.", what, passes, strings.Join(a.Missing, ", "))
 }

@@ -55,11 +55,11 @@ var againstFields = field.Of([]field.Field[AgainstRow]{
 	seriesColumn(func(r AgainstRow) results.SeriesKey { return r.Series }),
 	{Name: "m", Head: "m", Kind: field.Count, Words: rowMWords},
 	{Name: "us", Head: "time us", Kind: field.Number, Words: "median time of a launch",
-		Value: func(r AgainstRow) any { return micros(r.US) }},
+		Value: func(r AgainstRow) any { return Micros(r.US) }},
 	{Name: "bandwidth", Head: "bandwidth", Kind: field.Number, Words: "least traffic over time",
 		Value: func(r AgainstRow) any { return gbytes(r.Bandwidth) }},
 	{Name: "baseline_us", Head: "baseline us", Kind: field.Number, Words: "the baseline's time",
-		Value: func(r AgainstRow) any { return when(r.BaselineUS > 0, micros(r.BaselineUS)) }},
+		Value: func(r AgainstRow) any { return when(r.BaselineUS > 0, Micros(r.BaselineUS)) }},
 	{Name: "ratio", Head: "times as fast", Unit: field.Factor, Words: "the baseline's time over this one",
 		Value: func(r AgainstRow) any { return when(r.BaselineUS > 0, r.Ratio) }},
 })

@@ -80,7 +80,7 @@ func (a *Answer) Document(all bool) *Document {
 	if !all && len(listed) > mostProblems {
 		listed = listed[:mostProblems]
 		doc.Notes = append(doc.Notes,
-			Note{plural(len(a.Problems)-mostProblems, "more problem", "more problems") + ": --all lists them", Faint})
+			Note{Plural(len(a.Problems)-mostProblems, "more problem", "more problems") + ": --all lists them", Faint})
 	}
 	doc.Sheets = []Sheet{problemSheet(listed)}
 	for _, line := range a.Next {
@@ -108,7 +108,7 @@ func (a *Answer) Sentences() []string {
 	if n := a.Impossible; n > 0 {
 		out = append(out,
 			fmt.Sprintf("%s less time than the device needs at its peak: check the unit of the times and the name of the device.",
-				plural(n, "size took", "sizes took")))
+				Plural(n, "size took", "sizes took")))
 	}
 	if worst := a.worst(); worst != nil {
 		out = append(out, "Worst: "+timesSentence(worst, a.Products > 1, len(a.Kernels) > 1))
@@ -126,19 +126,19 @@ func (a *Answer) Sentences() []string {
 	}
 	if n := a.OnlyPossible; n > 0 {
 		out = append(out, fmt.Sprintf("%s no remedy in a library: only a gemmaudit kernel is faster.",
-			plural(n, more+"problem has", more+"problems have")))
+			Plural(n, more+"problem has", more+"problems have")))
 		more = "more "
 	}
 	if n := a.OnlyCeiling; n > 0 {
 		out = append(out,
-			fmt.Sprintf("%s far below the roofline, but nothing faster was measured.", plural(n, more+"problem is", more+"problems are")))
+			fmt.Sprintf("%s far below the roofline, but nothing faster was measured.", Plural(n, more+"problem is", more+"problems are")))
 	}
 	if n := a.OwnProblems; n > 0 {
 		out = append(out,
-			fmt.Sprintf("%s in %s, which no engine calls. They are listed last.", plural(n, "problem is", "problems are"), list(a.Own)))
+			fmt.Sprintf("%s in %s, which no engine calls. They are listed last.", Plural(n, "problem is", "problems are"), list(a.Own)))
 	}
 	if n := a.Waived; n > 0 {
-		out = append(out, fmt.Sprintf("%s waived and not among the problems.", plural(n, "finding is", "findings are")))
+		out = append(out, fmt.Sprintf("%s waived and not among the problems.", Plural(n, "finding is", "findings are")))
 	}
 	if len(a.SlowCards) > 0 {
 		out = append(out, fmt.Sprintf("Slower than the other cards of this host: %s. -o wide compares them.", list(a.SlowCards)))
@@ -150,7 +150,7 @@ func (a *Answer) undecided() []string {
 	if a.Undecided == 0 {
 		return nil
 	}
-	text := plural(a.Undecided, "size is", "sizes are") + " undecided"
+	text := Plural(a.Undecided, "size is", "sizes are") + " undecided"
 	switch clock := a.UndecidedByClock; {
 	case clock == a.Undecided:
 		return []string{fmt.Sprintf("%s: the clock was far from %.0f MHz. Lock the clock of the GPU to decide them.", text, a.ClockMHz)}
@@ -176,7 +176,7 @@ func (a *Answer) subject() string {
 }
 
 func (a *Answer) count() string {
-	of := plural(a.Sizes, "size", "sizes")
+	of := Plural(a.Sizes, "size", "sizes")
 	switch {
 	case a.Product != "":
 		of += " of " + a.Product
@@ -205,7 +205,7 @@ func (a *Answer) count() string {
 // slow counts slow sizes with their problems. Sizes that were not measured again may be slower.
 func (a *Answer) slow(of string) string {
 	needs := func(n int) string {
-		return plural(n, "of "+of+" is slower than it needs to be", "of "+of+" are slower than they need to be")
+		return Plural(n, "of "+of+" is slower than it needs to be", "of "+of+" are slower than they need to be")
 	}
 	open := a.Slow - a.Confirmed
 	text := ""
@@ -219,7 +219,7 @@ func (a *Answer) slow(of string) string {
 	default:
 		text = needs(a.Confirmed)
 	}
-	return text + ", in " + plural(a.SlowProblems, "problem", "problems")
+	return text + ", in " + Plural(a.SlowProblems, "problem", "problems")
 }
 
 // HasUnconfirmed reports whether a problem rests on suspects that were not measured again.
@@ -363,17 +363,17 @@ func list(words []string) string {
 }
 
 func short3(v float64) string {
-	if !isFinite(v) {
+	if !IsFinite(v) {
 		return "?"
 	}
-	return significant(v, 3)
+	return Significant(v, 3)
 }
 
 // percent prints a share with at most two significant digits: "3 %".
 func percent(share float64) string {
 	p := 100 * share
 	if p >= 10 {
-		return significant(p, 2) + " %"
+		return Significant(p, 2) + " %"
 	}
-	return strings.TrimSuffix(significant(p, 2), ".0") + " %"
+	return strings.TrimSuffix(Significant(p, 2), ".0") + " %"
 }

@@ -67,7 +67,7 @@ func AuditSummary(a *rules.Audit) string {
 	}
 	what := "no findings"
 	if len(found) > 0 {
-		what = count(len(a.Findings), "finding") + " (" + strings.Join(found, ", ") + ")"
+		what = Count(len(a.Findings), "finding") + " (" + strings.Join(found, ", ") + ")"
 	}
 	held := 0
 	findings := rules.FindingsBySeries(a.Findings)
@@ -79,12 +79,12 @@ func AuditSummary(a *rules.Audit) string {
 			held += f.Rows
 		}
 	}
-	s := what + " in " + count(a.Cases, "case")
+	s := what + " in " + Count(a.Cases, "case")
 	if len(a.Findings) > 0 {
-		s += ", spanning " + count(held, "row")
+		s += ", spanning " + Count(held, "row")
 	}
-	if rule := rowRule(a); rule != "" {
-		s += fmt.Sprintf("; %s rule: %s anomalous, ", rule, count(flagged, "row"))
+	if rule := RowRule(a); rule != "" {
+		s += fmt.Sprintf("; %s rule: %s anomalous, ", rule, Count(flagged, "row"))
 		if a.Marginal > 0 {
 			s += fmt.Sprintf("%d marginal, ", a.Marginal)
 		}
@@ -100,18 +100,18 @@ func AuditSummary(a *rules.Audit) string {
 }
 
 func inferenceText(i infer.Inference) string {
-	s := fmt.Sprintf("%s measured, %d inferred", count(i.Measured, "row"), i.Inferred)
+	s := fmt.Sprintf("%s measured, %d inferred", Count(i.Measured, "row"), i.Inferred)
 	if i.Open > 0 {
 		s += fmt.Sprintf(", %d not known", i.Open)
 	}
 	if i.Checked > 0 {
-		s += fmt.Sprintf("; %d of %s (%s) inside the interval inferred", i.Inside, count(i.Checked, "check row"), formatShare(i.Share()))
+		s += fmt.Sprintf("; %d of %s (%s) inside the interval inferred", i.Inside, Count(i.Checked, "check row"), FormatShare(i.Share()))
 	}
 	return s
 }
 
-// rowRule returns the rule that judges the audit's rows; may be empty.
-func rowRule(a *rules.Audit) rules.Rule {
+// RowRule returns the rule that judges the audit's rows; may be empty.
+func RowRule(a *rules.Audit) rules.Rule {
 	if a.RowRule == "" && a.Method != rules.MethodArticle {
 		return rules.Monotonic
 	}
@@ -146,8 +146,8 @@ func disturbanceNotes(series []results.Series) []Note {
 		words = append(words, fmt.Sprintf("%s %d", kind, n))
 	}
 	slices.Sort(words)
-	return []Note{notef(Open, "%d of %s (%s) carry a disturbance: %s", disturbed, count(samples, "sample"),
-		formatShare(float64(disturbed)/float64(samples)), strings.Join(words, ", "))}
+	return []Note{Notef(Open, "%d of %s (%s) carry a disturbance: %s", disturbed, Count(samples, "sample"),
+		FormatShare(float64(disturbed)/float64(samples)), strings.Join(words, ", "))}
 }
 
 func tally(findings []rules.Finding) map[rules.Status]int {
@@ -180,7 +180,7 @@ func JudgedText(judged []rules.Judged) string {
 		if len(not) == 0 {
 			continue
 		}
-		words = append(words, fmt.Sprintf("%s %d of %s (%s)", j.Rule, j.Decided, count(j.Rows, "row"), strings.Join(not, ", ")))
+		words = append(words, fmt.Sprintf("%s %d of %s (%s)", j.Rule, j.Decided, Count(j.Rows, "row"), strings.Join(not, ", ")))
 	}
 	if len(words) == 0 {
 		return ""
@@ -249,12 +249,12 @@ func DriftText(a *rules.Audit) string {
 	case a.Drift == 0:
 		return "drift of the sentinels unknown"
 	case a.Corrected && a.Invalid == "":
-		return "drift of the sentinels " + formatShare(a.Drift) + ", corrected for"
+		return "drift of the sentinels " + FormatShare(a.Drift) + ", corrected for"
 	}
 	if a.Invalid != "" {
-		return "drift of the sentinels " + formatShare(a.Drift) + ", not corrected for"
+		return "drift of the sentinels " + FormatShare(a.Drift) + ", not corrected for"
 	}
-	return "drift of the sentinels " + formatShare(a.Drift) + ", within their noise and not corrected for"
+	return "drift of the sentinels " + FormatShare(a.Drift) + ", within their noise and not corrected for"
 }
 
 // SeenText describes in one line how small an effect the run can detect and which statistic represents a row.
@@ -306,14 +306,14 @@ func reproduceNotes(findings []rules.Finding) []Note {
 			left++
 			continue
 		}
-		notes = append(notes, notef(Command, "reproduce %s %s: %s", f.Rule, f.Series.Coordinate(f.WorstM), f.Reproduce))
+		notes = append(notes, Notef(Command, "reproduce %s %s: %s", f.Rule, f.Series.Coordinate(f.WorstM), f.Reproduce))
 		paths = paths || f.NeedsPaths
 	}
 	if paths {
 		notes = append(notes, Note{pathsNote, Faint})
 	}
 	if left > 0 {
-		notes = append(notes, notef(Faint, "-o wide lists the commands for %s", plural(left, "more finding", "more findings")))
+		notes = append(notes, Notef(Faint, "-o wide lists the commands for %s", Plural(left, "more finding", "more findings")))
 	}
 	return notes
 }

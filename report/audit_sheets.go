@@ -14,7 +14,7 @@ import (
 )
 
 func verdictTitle(what string, a *rules.Audit) string {
-	if rule := rowRule(a); rule != "" {
+	if rule := RowRule(a); rule != "" {
 		return fmt.Sprintf("%s: rows as the %s rule judges them", what, rule)
 	}
 	return what
@@ -38,7 +38,8 @@ func heldAgainst(own []*rules.Finding, s rules.SeriesAudit) int {
 	return n
 }
 
-func intervalText(from, to int) string {
+// IntervalText is a stretch of sizes: "64–128", or "64".
+func IntervalText(from, to int) string {
 	if from == to {
 		return itoa(from)
 	}

@@ -5,12 +5,12 @@ import (
 	"sort"
 	"strconv"
 
-	"github.com/gemmaudit/gemmaudit/kernels"
-
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
 // axis maps values to a scale and places its ticks.
@@ -75,8 +75,8 @@ func batchAxis(s kernels.Subject, lo, hi int, linear bool) axis {
 
 // linearAxis has about n ticks at round values.
 func linearAxis(name string, lo, hi float64, n int, label func(v, step float64) string) axis {
-	if !isFinite(lo) || !isFinite(hi) || hi <= lo {
-		if !isFinite(lo) {
+	if !IsFinite(lo) || !IsFinite(hi) || hi <= lo {
+		if !IsFinite(lo) {
 			lo = 0
 		}
 		hi = lo + math.Max(1, math.Abs(lo)*0.1)
@@ -91,7 +91,7 @@ func linearAxis(name string, lo, hi float64, n int, label func(v, step float64) 
 }
 
 func roundStep(v float64) float64 {
-	if v <= 0 || !isFinite(v) {
+	if v <= 0 || !IsFinite(v) {
 		return 1
 	}
 	base := math.Pow(10, math.Floor(math.Log10(v)))
@@ -163,7 +163,7 @@ func outermost(values []float64, core float64) float64 {
 	const far = 1.5 // relative to the others' distance from 0
 	var v []float64
 	for _, x := range values {
-		if isFinite(x) {
+		if IsFinite(x) {
 			v = append(v, x)
 		}
 	}

@@ -64,7 +64,7 @@ func benchHeader(w io.Writer, meta results.Meta) {
 	fp := meta.Fingerprint
 	write := func(lead string, lines [][2]string) {
 		for _, l := range lines {
-			if value := strings.TrimSpace(clean(l[1])); value != "" {
+			if value := strings.TrimSpace(Clean(l[1])); value != "" {
 				fmt.Fprintf(w, "%s%s: %s\n", lead, l[0], value)
 			}
 		}
@@ -113,7 +113,7 @@ func bestPeaks(c kernels.Ceilings) []kernels.Peak {
 
 func writeBenchLine(w io.Writer, l benchLine) {
 	// The format requires a positive count and a finite number.
-	if !isFinite(l.us) || l.us <= 0 {
+	if !IsFinite(l.us) || l.us <= 0 {
 		return
 	}
 	k := l.c.SeriesKey
@@ -158,7 +158,7 @@ func writeBenchLine(w io.Writer, l benchLine) {
 }
 
 func formatBench(v float64) string {
-	s := significant(v, 6)
+	s := Significant(v, 6)
 	if strings.Contains(s, ".") {
 		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
 	}
@@ -180,7 +180,7 @@ func benchValue(s string) string {
 			return '_'
 		}
 		return r
-	}, clean(s))
+	}, Clean(s))
 	if s == "" {
 		return "unknown"
 	}

@@ -12,11 +12,11 @@ func cardNotes(c *rules.Cards) []Note {
 	if c == nil {
 		return nil
 	}
-	head := notef(Good, "%s of one host: no card is surely slower than the median by more than %s", count(len(c.Cards), "card"),
-		formatShare(c.Threshold))
+	head := Notef(Good, "%s of one host: no card is surely slower than the median by more than %s", Count(len(c.Cards), "card"),
+		FormatShare(c.Threshold))
 	if len(c.Outliers) > 0 {
-		head = notef(Bad, "%s of one host: %s slower than the others by more than %s", count(len(c.Cards), "card"),
-			strings.Join(c.Outliers, ", "), formatShare(c.Threshold))
+		head = Notef(Bad, "%s of one host: %s slower than the others by more than %s", Count(len(c.Cards), "card"),
+			strings.Join(c.Outliers, ", "), FormatShare(c.Threshold))
 	}
 	notes := []Note{head}
 	for _, v := range c.Cards {

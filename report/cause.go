@@ -47,7 +47,7 @@ func causeNotes(findings []rules.Finding) []Note {
 	if n == 0 {
 		return nil
 	}
-	return []Note{notef(Faint, "%s without a known cause: -o wide lists the excluded causes", count(n, "finding"))}
+	return []Note{Notef(Faint, "%s without a known cause: -o wide lists the excluded causes", Count(n, "finding"))}
 }
 
 func causeReading(findings []rules.Finding) []string {

@@ -83,7 +83,7 @@ func fixed(n int) func(float64) string {
 
 // knownText is the text of v, but empty for zero, which means unknown, and for what is not finite.
 func knownText(v float64, text func(float64) string, unit string) string {
-	if v == 0 || !isFinite(v) {
+	if v == 0 || !IsFinite(v) {
 		return ""
 	}
 	return text(v) + unit
@@ -91,17 +91,17 @@ func knownText(v float64, text func(float64) string, unit string) string {
 
 // Cells by unit. The raw value is the number itself.
 var (
-	micros = quantities(formatMicros)
+	Micros = quantities(formatMicros)
 	millis = quantities(bareMillis) // of seconds
 	saved  = quantities(fixed(3))
-	share  = quantities(formatShare)
-	// factor is a ratio, shown as "1.23×", predicted one that was not measured.
-	factor        = quantities(func(v float64) string { return knownText(v, fixed(3), "×") })
-	predicted     = quantities(func(v float64) string { return predictedMark + factor(v).Text() })
+	Share  = quantities(FormatShare)
+	// Factor is a ratio, shown as "1.23×", predicted one that was not measured.
+	Factor        = quantities(func(v float64) string { return knownText(v, fixed(3), "×") })
+	predicted     = quantities(func(v float64) string { return predictedMark + Factor(v).Text() })
 	digits3       = quantities(func(v float64) string { return knownText(v, short3, "") })
 	gain3         = quantities(func(v float64) string { return knownText(v, short3, "×") })
-	fourFigures   = quantities(func(v float64) string { return significant(v, 4) })
-	sevenFigures  = quantities(func(v float64) string { return significant(v, 7) })
+	fourFigures   = quantities(func(v float64) string { return Significant(v, 4) })
+	sevenFigures  = quantities(func(v float64) string { return Significant(v, 7) })
 	scientific    = quantities(func(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) })
 	relativeError = quantities(func(v float64) string { return strconv.FormatFloat(v, 'e', 2, 64) })
 	probability   = quantities(func(v float64) string {
@@ -150,8 +150,8 @@ type bounds struct {
 	unit func(float64) Cell
 }
 
-// estimate is an estimate in a unit with its interval.
-func estimate(v stats.Interval, unit func(float64) Cell) Cell { return bounds{v, unit} }
+// Estimate is an estimate in a unit with its interval.
+func Estimate(v stats.Interval, unit func(float64) Cell) Cell { return bounds{v, unit} }
 
 func (b bounds) Text() string {
 	if b.Interval == (stats.Interval{}) || math.IsNaN(b.Mid) {
@@ -208,11 +208,12 @@ func (p plain) Text() string {
 }
 func (p plain) Raw() any { return p.v }
 
-func isFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+// IsFinite is false for infinities and NaN.
+func IsFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // finite is v, or nil if JSON cannot represent it.
 func finite(v float64) any {
-	if !isFinite(v) {
+	if !IsFinite(v) {
 		return nil
 	}
 	return v
@@ -225,7 +226,7 @@ type number struct {
 }
 
 func (n number) Text() string {
-	if !isFinite(n.v) {
+	if !IsFinite(n.v) {
 		return ""
 	}
 	return strconv.FormatFloat(n.v, 'f', n.decimals, 64)

@@ -42,14 +42,14 @@ func WriteChoicesDiff(w io.Writer, f Format, d *rules.ChoicesDiff) error {
 			changes.Rows = append(changes.Rows, append(append(row, launchCells(x.A)...), launchCells(x.B)...))
 		}
 	}
-	var lonely []property
+	var lonely []Property
 	for i, keys := range [][]results.SeriesKey{d.OnlyA, d.OnlyB} {
 		for _, k := range keys {
-			lonely = append(lonely, property{string("AB"[i]), seriesCell(k)})
+			lonely = append(lonely, Property{string("AB"[i]), seriesCell(k)})
 		}
 	}
 	doc.Sheets, doc.Main = []Sheet{sheetOf("Series", choicesDiffFields, d.Series), changes,
-		pairSheet("On one side only", "side", "series", lonely)}, 1
+		PairSheet("On one side only", "side", "series", lonely)}, 1
 	return doc.Render(w, f)
 }
 
@@ -78,15 +78,15 @@ func launchCells(k results.LaunchKind) []any {
 // ChoicesDiffSummary is the outcome in one line.
 func ChoicesDiffSummary(d *rules.ChoicesDiff) string {
 	if d.Changed == 0 {
-		return fmt.Sprintf("A %s, B %s: the same would run at all %s of %s", d.A, d.B, plural(d.Asked, "batch", "batches"),
-			count(len(d.Series), "series"))
+		return fmt.Sprintf("A %s, B %s: the same would run at all %s of %s", d.A, d.B, Plural(d.Asked, "batch", "batches"),
+			Count(len(d.Series), "series"))
 	}
 	stretches := 0
 	for _, s := range d.Series {
 		stretches += len(s.Stretches)
 	}
-	return fmt.Sprintf("A %s, B %s: another launch at %d of %s of %s (%s), in %s", d.A, d.B, d.Changed, plural(d.Asked, "batch", "batches"),
-		count(len(d.Series), "series"), formatShare(float64(d.Changed)/float64(d.Asked)), plural(stretches, "stretch", "stretches"))
+	return fmt.Sprintf("A %s, B %s: another launch at %d of %s of %s (%s), in %s", d.A, d.B, d.Changed, Plural(d.Asked, "batch", "batches"),
+		Count(len(d.Series), "series"), FormatShare(float64(d.Changed)/float64(d.Asked)), Plural(stretches, "stretch", "stretches"))
 }
 
 func changeTone(changed int) Tone {

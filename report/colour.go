@@ -10,7 +10,8 @@ const (
 	ansiYellow = "\x1b[33m"
 )
 
-func paint(s string, tone Tone, st Style) string {
+// Paint colors text by its tone, if the stream shows colors.
+func Paint(s string, tone Tone, st Style) string {
 	if !st.Colour || s == "" {
 		return s
 	}

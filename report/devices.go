@@ -297,10 +297,10 @@ func sortedPeaks(peaks []kernels.Peak) []kernels.Peak {
 }
 
 func deviceSheet(d DeviceInfo) Sheet {
-	var lines []property
+	var lines []Property
 	add := func(name string, value any) {
 		if toCell(value).Text() != "" {
-			lines = append(lines, property{name, value})
+			lines = append(lines, Property{name, value})
 		}
 	}
 	add(d.Kind.Facts().Unit+"s", d.Units)
@@ -330,7 +330,7 @@ func deviceSheet(d DeviceInfo) Sheet {
 	if d.Constants != nil {
 		add("kernels", ConstantsText(*d.Constants))
 	}
-	return pairSheet(d.ID+"  "+d.Name, "property", "value", lines)
+	return PairSheet(d.ID+"  "+d.Name, "property", "value", lines)
 }
 
 func operationsText(operations []kernels.Operation) string {

@@ -40,14 +40,14 @@ func WriteDiff(w io.Writer, f Format, d *rules.DiffResult, problems *problem.Cha
 	}
 	if narrow && d.Invalid != "" { // changes cannot be attributed
 		doc.Sheets, doc.Main = doc.Sheets[:1], 0
-		doc.note(Faint, "-o wide lists %s and all warnings", count(len(d.Cases), "case"))
+		doc.Note(Faint, "-o wide lists %s and all warnings", Count(len(d.Cases), "case"))
 		return doc.Render(w, f)
 	}
 	if hidden := len(d.Cases) - len(cases); hidden > 0 {
-		doc.note(Faint, "%s did not change or are undecided; -o wide lists them", count(hidden, "case"))
+		doc.Note(Faint, "%s did not change or are undecided; -o wide lists them", Count(hidden, "case"))
 	}
 	if hidden := len(d.Findings) - len(findings); hidden > 0 {
-		doc.note(Faint, "%s did not change or can't be compared; -o wide lists them", count(hidden, "finding"))
+		doc.Note(Faint, "%s did not change or can't be compared; -o wide lists them", Count(hidden, "finding"))
 	}
 	doc.Notes = append(doc.Notes, warningNotes(d.Warnings)...)
 	if !narrow {
@@ -64,7 +64,7 @@ type diffValue struct {
 // DiffSummary is the outcome of a comparison in one line.
 func DiffSummary(d *rules.DiffResult) string {
 	d = d.Whole()
-	s := fmt.Sprintf("%s compared: %d slower, %d faster, %d the same, ", count(len(d.Cases), "case"), d.Slower, d.Faster, d.Same)
+	s := fmt.Sprintf("%s compared: %d slower, %d faster, %d the same, ", Count(len(d.Cases), "case"), d.Slower, d.Faster, d.Same)
 	if n := d.Marginal(); n > 0 {
 		s += fmt.Sprintf("%d marginal, ", n)
 	}
@@ -73,7 +73,7 @@ func DiffSummary(d *rules.DiffResult) string {
 		s += fmt.Sprintf(" (%d suspected slower, %d suspected faster)", d.SuspectedSlower, d.SuspectedFaster)
 	}
 	if d.GeomeanOverRows.Mid > 0 {
-		s += "; geometric mean of B ÷ A over rows " + bounds{d.GeomeanOverRows, factor}.Text()
+		s += "; geometric mean of B ÷ A over rows " + bounds{d.GeomeanOverRows, Factor}.Text()
 	}
 	return s
 }
@@ -98,14 +98,14 @@ func diffMethod(d *rules.DiffResult) []Note {
 	for _, id := range slices.Sorted(maps.Keys(d.Clocks)) {
 		note := fmt.Sprintf("%s: times are those at %.0f MHz", id, d.Clocks[id])
 		if d.Run == "" {
-			note += fmt.Sprintf("; cases differ from run to run by %s beyond what their samples show", formatShare(d.BetweenRuns))
+			note += fmt.Sprintf("; cases differ from run to run by %s beyond what their samples show", FormatShare(d.BetweenRuns))
 		}
 		notes = append(notes, Note{note, Faint})
 	}
-	notes = append(notes, notef(Faint, "threshold %s, false discovery rate %v (%s)", formatShare(d.Threshold), d.FDR,
+	notes = append(notes, Notef(Faint, "threshold %s, false discovery rate %v (%s)", FormatShare(d.Threshold), d.FDR,
 		cmp.Or(d.Family, "Benjamini–Hochberg")))
 	if d.OnlyA+d.OnlyB > 0 {
-		notes = append(notes, notef(Neutral, "%s only in A, %s only in B: not compared", count(d.OnlyA, "case"), count(d.OnlyB, "case")))
+		notes = append(notes, Notef(Neutral, "%s only in A, %s only in B: not compared", Count(d.OnlyA, "case"), Count(d.OnlyB, "case")))
 	}
 	if d.Invalid == "" { // an invalid comparison prints it first
 		notes = append(notes, Note{DiffSummary(d), diffTone(d)})
@@ -121,7 +121,7 @@ func DiffGate(d *rules.DiffResult) string {
 	var words []string
 	add := func(n int, one, many string, threshold float64) {
 		if n > 0 {
-			words = append(words, fmt.Sprintf("%s slower by more than %s", plural(n, one, many), formatShare(threshold)))
+			words = append(words, fmt.Sprintf("%s slower by more than %s", Plural(n, one, many), FormatShare(threshold)))
 		}
 	}
 	add(d.Slower, "case", "cases", d.Threshold)
@@ -134,10 +134,10 @@ func DiffSuspects(d *rules.DiffResult) string {
 	series := countOf(d.Series, func(s rules.SeriesDiff) bool { return s.Change == rules.SuspectedSlower })
 	var words []string
 	if d.SuspectedSlower > 0 {
-		words = append(words, plural(d.SuspectedSlower, "case", "cases"))
+		words = append(words, Plural(d.SuspectedSlower, "case", "cases"))
 	}
 	if series > 0 {
-		words = append(words, plural(series, "whole series", "whole series"))
+		words = append(words, Plural(series, "whole series", "whole series"))
 	}
 	return strings.Join(words, ", ") + " suspected slower"
 }
@@ -145,7 +145,7 @@ func DiffSuspects(d *rules.DiffResult) string {
 func stretchCell(stretches []rules.StretchDiff) string {
 	words := make([]string, len(stretches))
 	for i, s := range stretches {
-		words[i] = fmt.Sprintf("m%d-%d %s", s.FromM, s.ToM, bounds{s.Ratio, factor}.Text())
+		words[i] = fmt.Sprintf("m%d-%d %s", s.FromM, s.ToM, bounds{s.Ratio, Factor}.Text())
 	}
 	return strings.Join(words, ", ")
 }

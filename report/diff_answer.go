@@ -16,7 +16,7 @@ func diffSentences(d *rules.DiffResult, problems *problem.Changes) []Note {
 		if d.Run != "" {
 			sides = "kernels"
 		}
-		out := []Note{notef(Bad, "The %s can't be compared: %s.", sides, d.Invalid)}
+		out := []Note{Notef(Bad, "The %s can't be compared: %s.", sides, d.Invalid)}
 		if d.Disturbance == d.Invalid {
 			out = append(out, Note{Text: "Measure B again with no other work on the machine."})
 		}
@@ -33,11 +33,11 @@ func diffSentences(d *rules.DiffResult, problems *problem.Changes) []Note {
 		out = append(out, Note{Text: problemChangesText(problems)})
 	}
 	if n := d.Undecided; n > 0 {
-		out = append(out, notef(Neutral, "%s undecided; what would decide them: %s.", plural(n, "case is", "cases are"), d.UndecidedHint()))
+		out = append(out, Notef(Neutral, "%s undecided; what would decide them: %s.", Plural(n, "case is", "cases are"), d.UndecidedHint()))
 	}
 	if d.Lost > 0 {
-		out = append(out, notef(Open, "%s in one run only: it failed in the other, or all its samples are excluded.",
-			plural(d.Lost, "case is", "cases are")))
+		out = append(out, Notef(Open, "%s in one run only: it failed in the other, or all its samples are excluded.",
+			Plural(d.Lost, "case is", "cases are")))
 	}
 	return out
 }
@@ -53,11 +53,11 @@ func diffTone(d *rules.DiffResult) Tone {
 }
 
 func diffOverall(d *rules.DiffResult) string {
-	over := fmt.Sprintf("over %s (geometric mean", count(len(d.Cases), "case"))
+	over := fmt.Sprintf("over %s (geometric mean", Count(len(d.Cases), "case"))
 	g := d.GeomeanOverRows
 	switch {
 	case !(g.Mid > 0):
-		return fmt.Sprintf("B was compared with A in %s", count(len(d.Cases), "case"))
+		return fmt.Sprintf("B was compared with A in %s", Count(len(d.Cases), "case"))
 	case !(g.Lo > 0):
 		return fmt.Sprintf("B takes %sx the time of A %s)", short3(g.Mid), over)
 	case g.Lo > 1:
@@ -84,7 +84,7 @@ func percentRange(lo, hi float64) string {
 }
 
 func diffCounts(d *rules.DiffResult) string {
-	text := fmt.Sprintf("%s slower, %d faster", plural(d.Slower, "case is", "cases are"), d.Faster)
+	text := fmt.Sprintf("%s slower, %d faster", Plural(d.Slower, "case is", "cases are"), d.Faster)
 	if d.Slower+d.Faster == 0 {
 		text = "no case is known to have changed"
 	}
@@ -95,7 +95,7 @@ func diffCounts(d *rules.DiffResult) string {
 		text += fmt.Sprintf(", %d may be faster", n)
 	}
 	if n := d.Marginal(); n > 0 {
-		text += fmt.Sprintf(", %s at the threshold of %s", plural(n, "lies", "lie"), formatShare(d.Threshold))
+		text += fmt.Sprintf(", %s at the threshold of %s", Plural(n, "lies", "lie"), FormatShare(d.Threshold))
 	}
 	return text
 }
@@ -128,10 +128,10 @@ func caseText(key results.SeriesKey, m int, among []rules.SeriesDiff) string {
 func groupsText(d *rules.DiffResult) string {
 	var words []string
 	if n := d.SlowerStretches; n > 0 {
-		words = append(words, plural(n, "stretch of M", "stretches of M"))
+		words = append(words, Plural(n, "stretch of M", "stretches of M"))
 	}
 	if n := d.SlowerSeries; n > 0 {
-		words = append(words, plural(n, "whole series", "whole series"))
+		words = append(words, Plural(n, "whole series", "whole series"))
 	}
 	if len(words) == 0 {
 		return ""
@@ -143,7 +143,7 @@ func problemChangesText(c *problem.Changes) string {
 	text := fmt.Sprintf("Problems: %d the same, %d new in B, %d gone", c.Same, len(c.New), len(c.Gone))
 	if len(c.New) > 0 {
 		p := c.New[0]
-		text += fmt.Sprintf("; the first new one: %s M %s on %s", p.Curve(), intervalText(p.FromM, p.ToM), list(p.Kernels))
+		text += fmt.Sprintf("; the first new one: %s M %s on %s", p.Curve(), IntervalText(p.FromM, p.ToM), list(p.Kernels))
 	}
 	return text + "."
 }

@@ -59,8 +59,8 @@ func changeRank(c rules.Change) int {
 // newDiffInteractive gathers the page's data: the series in both runs, changed ones first, with the rows of A
 // and B.
 func newDiffInteractive(in DiffInput) *interactive {
-	d := &interactive{Title: clean("GEMM comparison of " + in.Diff.A + " and " + in.Diff.B),
-		Runs: []string{clean(in.Diff.A), clean(in.Diff.B)}}
+	d := &interactive{Title: Clean("GEMM comparison of " + in.Diff.A + " and " + in.Diff.B),
+		Runs: []string{Clean(in.Diff.A), Clean(in.Diff.B)}}
 	d.begin()
 	compared := slices.Clone(in.Diff.Series)
 	slices.SortStableFunc(compared, func(a, b rules.SeriesDiff) int {
@@ -92,12 +92,12 @@ func newDiffInteractive(in DiffInput) *interactive {
 	places := [2]map[results.SeriesKey]int{{}, {}}
 	for i, s := range compared {
 		places[0][s.InA], places[1][s.Series] = i, i
-		out := interactiveSeries{Name: clean(SeriesText(s.Series)), Device: clean(s.Series.Device), Kernel: clean(s.Series.Kernel),
+		out := interactiveSeries{Name: Clean(SeriesText(s.Series)), Device: Clean(s.Series.Device), Kernel: Clean(s.Series.Kernel),
 			Clock: in.Diff.Clocks[s.Series.Device]}
 		for run := range sides {
 			series := sides[run][i]
 			d.columns.first = first[run]
-			out.Peak = clean(PeakText(series.Peak))
+			out.Peak = Clean(PeakText(series.Peak))
 			block := interactiveBlock{Run: run, At: len(d.columns.m)}
 			for _, r := range joined(NewCurve(series, nil), series) {
 				c := cases[s.Series][r.verdict.M]

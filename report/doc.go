@@ -2,6 +2,9 @@
 // Go's benchmark format, plots, the report folder and the difference of two runs. It only formats: callers
 // supply every verdict, interval and cause.
 //
+// Its rooms import it: gate has checks for pipelines, progress a sweep's state, errorrates simulations, metrics
+// Prometheus, query --where.
+//
 // Every printing function takes a writer and a [Format]. A writer made by [NewStream] carries the
 // capabilities of its terminal (color, width, Unicode). Any other writer gets plain ASCII of unlimited width,
 // so files and pipes do not depend on where they were made.

@@ -56,9 +56,9 @@ func WriteDoctor(w io.Writer, f Format, findings []Health) error {
 	verdict := Note{"found no source of noise", Good}
 	switch problems, warnings := counts["problem"], counts["warning"]; {
 	case problems > 0:
-		verdict = Note{count(problems, "problem") + ", " + count(warnings, "warning"), Bad}
+		verdict = Note{Count(problems, "problem") + ", " + Count(warnings, "warning"), Bad}
 	case warnings > 0:
-		verdict = Note{count(warnings, "warning"), Open}
+		verdict = Note{Count(warnings, "warning"), Open}
 	}
 	if i := slices.IndexFunc(findings, func(h Health) bool { return h.Consequence && h.Level != "ok" }); i >= 0 {
 		verdict.Text = findings[i].Found + " (" + verdict.Text + ")"

@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// clean removes characters that could move a cursor, change a color or reverse a line: control characters,
+// Clean removes characters that could move a cursor, change a color or reverse a line: control characters,
 // Unicode format characters (bidirectional overrides, zero-width joiners) and invalid UTF-8. Line breaks and
 // tabs become one space.
-func clean(s string) string {
+func Clean(s string) string {
 	plain := true
 	for i := 0; i < len(s); i++ {
 		if s[i] < 0x20 || s[i] >= 0x7f {
@@ -37,8 +37,9 @@ func clean(s string) string {
 var asciiFold = strings.NewReplacer("×", "x", "→", "->", "–", "-", "≥", ">=", "≤", "<=", "±", "+-", "·", "-", "…", "...", "≈", "~", "µ",
 	"u", "÷", "/")
 
-func forTerminal(s string, unicodeOK bool) string {
-	s = clean(s)
+// ForTerminal makes text safe to print, in ASCII unless unicodeOK is set.
+func ForTerminal(s string, unicodeOK bool) string {
+	s = Clean(s)
 	if !unicodeOK {
 		s = asciiFold.Replace(s)
 	}
@@ -46,7 +47,7 @@ func forTerminal(s string, unicodeOK bool) string {
 }
 
 // unlink inserts zero-width spaces to stop GitHub from turning text into links, mentions or emoji, in escaped
-// text too: @ names, mail addresses, URLs, issue numbers, emoji codes. s must be [clean], so it contains no
+// text too: @ names, mail addresses, URLs, issue numbers, emoji codes. s must be [Clean], so it contains no
 // such space.
 func unlink(s string) string {
 	if !strings.ContainsAny(s, "@:#.-") {
@@ -101,7 +102,7 @@ var markdownEscaper = strings.NewReplacer(
 
 // forMarkdown makes s plain Markdown text in the middle of a line.
 func forMarkdown(s string) string {
-	return markdownEscaper.Replace(unlink(strings.TrimSpace(clean(s))))
+	return markdownEscaper.Replace(unlink(strings.TrimSpace(Clean(s))))
 }
 
 // lineMarkdown makes s plain Markdown text at the start of a line, where a list, a heading or a rule might
@@ -121,7 +122,7 @@ func lineMarkdown(s string) string {
 // markdownCode makes s a code span, also if it contains backticks. It escapes pipes, which end a table cell
 // even in a code span.
 func markdownCode(s string) string {
-	s = strings.TrimSpace(clean(s))
+	s = strings.TrimSpace(Clean(s))
 	if s == "" {
 		return ""
 	}
@@ -136,14 +137,14 @@ func markdownCode(s string) string {
 	return fence + s + fence
 }
 
-func forHTML(s string) string { return html.EscapeString(clean(s)) }
+func forHTML(s string) string { return html.EscapeString(Clean(s)) }
 
-func htmlInMarkdown(s string) string { return html.EscapeString(unlink(clean(s))) }
+func htmlInMarkdown(s string) string { return html.EscapeString(unlink(Clean(s))) }
 
 func fileName(s string) string {
 	var b strings.Builder
 	dash := false
-	for _, r := range clean(s) {
+	for _, r := range Clean(s) {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.' && b.Len() > 0, r == '_':
 			b.WriteRune(r)

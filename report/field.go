@@ -78,7 +78,7 @@ func (v inMillis) Text() string {
 	if !ok || v.Cell.Text() == "" {
 		return v.Cell.Text()
 	}
-	return significant(us/1e3, v.digits)
+	return Significant(us/1e3, v.digits)
 }
 
 func fieldColumn[T any](f field.Field[T]) Column {
@@ -106,8 +106,8 @@ func cellOf(unit field.Unit, v any) any {
 
 // unitCells are the cells of units; those of other units have two decimals.
 var unitCells = map[field.Unit]func(float64) Cell{
-	field.Micros: micros, field.Seconds: millis, field.PerSecond: fourFigures, field.OfSecond: saved, field.Share: share,
-	field.Factor: factor, field.Probability: probability, field.Error: relativeError,
+	field.Micros: Micros, field.Seconds: millis, field.PerSecond: fourFigures, field.OfSecond: saved, field.Share: Share,
+	field.Factor: Factor, field.Probability: probability, field.Error: relativeError,
 	field.MHz: numbers(0), field.Watts: numbers(0), field.Celsius: numbers(0), field.Millijoules: numbers(1),
 }
 
@@ -143,15 +143,17 @@ func seriesFields[T any](series func(T) results.SeriesKey) (column field.Field[T
 	return column, filters
 }
 
-type property struct {
-	name  string
-	value any
+// Property is a line of [PairSheet].
+type Property struct {
+	Name  string
+	Value any
 }
 
-func pairSheet(title, name, value string, lines []property) Sheet {
-	return sheetOf(title, []field.Field[property]{
-		{Name: name, Head: name, Words: "the name", Value: func(p property) any { return p.name }},
-		{Name: value, Head: value, Flex: true, Words: "its value", Value: func(p property) any { return p.value }},
+// PairSheet is a table of names and values.
+func PairSheet(title, name, value string, lines []Property) Sheet {
+	return sheetOf(title, []field.Field[Property]{
+		{Name: name, Head: name, Words: "the name", Value: func(p Property) any { return p.Name }},
+		{Name: value, Head: value, Flex: true, Words: "its value", Value: func(p Property) any { return p.Value }},
 	}, lines)
 }
 

@@ -32,7 +32,7 @@ var problemFields = field.Of([]field.Field[*problem.Problem]{
 	{Name: "cause", Head: "why", Words: "why it is slow", Value: func(p *problem.Problem) any { return whyText(p) }},
 	{Name: "interval", Head: "slow sizes", JSON: "-", Words: "how many measured sizes are slow, and their first and last M",
 		Value: func(p *problem.Problem) any {
-			return when(p.Sizes >= 2, fmt.Sprintf("%d in %s", p.Sizes, intervalText(p.FromM, p.ToM)))
+			return when(p.Sizes >= 2, fmt.Sprintf("%d in %s", p.Sizes, IntervalText(p.FromM, p.ToM)))
 		}},
 	{Name: "baseline", Head: "baseline", Keep: true, Words: "new, grown or known, compared with the baseline",
 		Only: func(all []*problem.Problem) bool {

@@ -231,7 +231,7 @@ func (f *Figure) paint(c draw.Canvas) {
 			return
 		}
 		style.YAlign = text.YTop
-		c.FillText(style, vg.Point{X: c.Min.X, Y: y}, fitText(style, clean(s), c.Max.X-c.Min.X))
+		c.FillText(style, vg.Point{X: c.Min.X, Y: y}, fitText(style, Clean(s), c.Max.X-c.Min.X))
 		y -= style.Font.Size * 1.4
 	}
 	line(lettering(titleSize, ink, true), f.Title)
@@ -261,7 +261,7 @@ func drawLegend(c draw.Canvas, y vg.Length, items []legendItem) vg.Length {
 	style.YAlign = text.YCenter
 	x := c.Min.X
 	for _, item := range items {
-		label := fitText(style, clean(item.text), (c.Max.X-c.Min.X)-sample-4)
+		label := fitText(style, Clean(item.text), (c.Max.X-c.Min.X)-sample-4)
 		w := style.Width(label) + sample + 4
 		if x+w > c.Max.X && x > c.Min.X {
 			x, y = c.Min.X, y-row

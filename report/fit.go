@@ -6,15 +6,15 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// defaultWidth is the number of columns of output without a terminal.
-const defaultWidth = 100
+// DefaultWidth is the number of columns of output without a terminal.
+const DefaultWidth = 100
 
 // Limit is the maximum number of columns of a line.
 func (st Style) Limit() int {
 	if st.Width > 0 {
 		return st.Width
 	}
-	return defaultWidth
+	return DefaultWidth
 }
 
 // leastCut is the minimum width of a shortened cell; leastFlex is the minimum width of a wrapping column.
@@ -39,7 +39,7 @@ func (s *Sheet) fit(cols []int, cells [][]string, tones [][]Tone, st Style) ([]i
 		for r, row := range s.Rows {
 			if cols[i] < len(row) {
 				if short, ok := toCell(row[cols[i]]).(interface{ Short() string }); ok {
-					cells[r+1][i] = forTerminal(short.Short(), st.Unicode)
+					cells[r+1][i] = ForTerminal(short.Short(), st.Unicode)
 				}
 			}
 		}

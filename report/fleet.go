@@ -34,7 +34,7 @@ func WriteFleet(w io.Writer, f Format, r *fleet.Result) error {
 		doc.Notes = append(doc.Notes, fleetMethod(r)...)
 	}
 	if n := r.Count(fleet.Fine); !all && n > 0 {
-		doc.Notes = append([]Note{notef(Faint, "%s like their peers: -o wide lists them", plural(n, "card is", "cards are"))}, doc.Notes...)
+		doc.Notes = append([]Note{Notef(Faint, "%s like their peers: -o wide lists them", Plural(n, "card is", "cards are"))}, doc.Notes...)
 	}
 	return doc.Render(w, f)
 }
@@ -42,13 +42,13 @@ func WriteFleet(w io.Writer, f Format, r *fleet.Result) error {
 // FleetSummary is the outcome of a fleet in one line.
 func FleetSummary(r *fleet.Result) string {
 	if len(r.Cards) == 0 {
-		return fmt.Sprintf("No card was judged: no run could be used, and %s left out", plural(len(r.Unread), "file is", "files are"))
+		return fmt.Sprintf("No card was judged: no run could be used, and %s left out", Plural(len(r.Unread), "file is", "files are"))
 	}
 	hosts := map[string]bool{}
 	for _, c := range r.Cards {
 		hosts[c.Host] = true
 	}
-	s := fmt.Sprintf("%s on %s in %s", count(len(r.Cards), "card"), count(len(hosts), "host"), plural(r.Runs, "run", "runs"))
+	s := fmt.Sprintf("%s on %s in %s", Count(len(r.Cards), "card"), Count(len(hosts), "host"), Plural(r.Runs, "run", "runs"))
 	if !r.From.IsZero() {
 		s += fmt.Sprintf(", %s to %s", minuteText(r.From), minuteText(r.To))
 	}
@@ -86,7 +86,7 @@ func fleetMethod(r *fleet.Result) []Note {
 		}
 		seen[g.Model] = true
 		if n := len(g.Drift); n > 1 {
-			notes = append(notes, notef(Faint, "%s: the whole fleet drifts: %s over %.1f h; it is taken out, and blamed on no card",
+			notes = append(notes, Notef(Faint, "%s: the whole fleet drifts: %s over %.1f h; it is taken out, and blamed on no card",
 				g.Model, driftText(g.Drift), g.Drift[n-1].Hours-g.Drift[0].Hours))
 		}
 		clock := "clocks are unknown, so all times are as measured"
@@ -97,12 +97,12 @@ func fleetMethod(r *fleet.Result) []Note {
 		if g.SustainedOf == results.PhaseSustained {
 			sustained = "sustained time is from cases that ran alone"
 		}
-		notes = append(notes, notef(Faint, "%s: %s; %s", g.Model, clock, sustained))
+		notes = append(notes, Notef(Faint, "%s: %s; %s", g.Model, clock, sustained))
 	}
 	return append(notes,
-		notef(Faint,
+		Notef(Faint,
 			"named are cards that lose %s and more, with a false discovery rate of %v over the cards (Benjamini–Hochberg); "+
-				"to drain those that surely lose %s", formatShare(r.Settings.Watch), r.Settings.Level, formatShare(r.Settings.Drain)))
+				"to drain those that surely lose %s", FormatShare(r.Settings.Watch), r.Settings.Level, FormatShare(r.Settings.Drain)))
 }
 
 // driftText is the range of a fleet's drift: "-0.4 % to +0.6 %".

@@ -19,8 +19,8 @@ func fleetSentences(r *fleet.Result) []Note {
 		notes = append(notes, Note{Text: text})
 	}
 	if n := r.Count(fleet.Unjudged); n > 0 {
-		notes = append(notes, notef(Open, "%s no peers to compare with: measure other cards of that model at the same time.",
-			plural(n, "card has", "cards have")))
+		notes = append(notes, Notef(Open, "%s no peers to compare with: measure other cards of that model at the same time.",
+			Plural(n, "card has", "cards have")))
 	}
 	for _, g := range r.Groups {
 		if g.Modes != nil {
@@ -44,8 +44,8 @@ func worstCardText(r *fleet.Result) string {
 
 func modesText(g fleet.Group) string {
 	m := g.Modes
-	text := fmt.Sprintf("%s: the cards fall into two groups: %s %s longer than the other %d", g.Model, plural(m.Slower, "takes", "take"),
-		formatShare(m.Ratio-1), m.Faster)
+	text := fmt.Sprintf("%s: the cards fall into two groups: %s %s longer than the other %d", g.Model, Plural(m.Slower, "takes", "take"),
+		FormatShare(m.Ratio-1), m.Faster)
 	if m.Of == "sustained" {
 		text += " in sustained time"
 	}

@@ -70,10 +70,10 @@ const (
 func newFleetData(r *fleet.Result) *fleetData {
 	d := &fleetData{Models: []fleetModel{}}
 	for _, h := range r.Heat {
-		m := fleetModel{Name: clean(h.Model), Series: []string{}, Cases: []fleetCase{}, Cards: []fleetCard{}, All: len(h.Cards)}
+		m := fleetModel{Name: Clean(h.Model), Series: []string{}, Cases: []fleetCase{}, Cards: []fleetCard{}, All: len(h.Cards)}
 		place := map[string]int{}
 		for _, c := range h.Cases {
-			name := clean(c.Series.TextOfAny())
+			name := Clean(c.Series.TextOfAny())
 			at, ok := place[name]
 			if !ok {
 				at = len(m.Series)
@@ -81,7 +81,7 @@ func newFleetData(r *fleet.Result) *fleetData {
 				m.Series = append(m.Series, name)
 			}
 			x := fleetCase{Series: at, M: c.M}
-			if isFinite(c.US) {
+			if IsFinite(c.US) {
 				x.US = &c.US
 			}
 			m.Cases = append(m.Cases, x)
@@ -121,10 +121,10 @@ func appendCells(to []int16, logs []float32) []int16 {
 }
 
 func newFleetCard(c *fleet.Card) fleetCard {
-	out := fleetCard{Card: clean(c.Card), Host: clean(c.Host), Device: clean(c.Device), Labels: clean(results.Labels(c.Labels).String()),
+	out := fleetCard{Card: Clean(c.Card), Host: Clean(c.Host), Device: Clean(c.Device), Labels: Clean(results.Labels(c.Labels).String()),
 		Verdict: string(c.Verdict),
-		Kind:    string(c.Kind), Reason: clean(c.Reason), Loss: c.Loss.Mid, Runs: len(c.Runs), Common: bounds{c.Common, factor}.Text(),
-		Sustained: bounds{c.Sustained, factor}.Text()}
+		Kind:    string(c.Kind), Reason: Clean(c.Reason), Loss: c.Loss.Mid, Runs: len(c.Runs), Common: bounds{c.Common, Factor}.Text(),
+		Sustained: bounds{c.Sustained, Factor}.Text()}
 	if c.Since != nil {
 		out.Since = minuteText(c.Since.Time)
 	}

@@ -18,13 +18,13 @@ const (
 	Markdown Format = "markdown" // GitHub's tables
 	Bench    Format = "bench"    // Go's benchmark format, read by benchstat
 
-	// Formats of gates, for pipelines: see [Checks].
+	// Formats of gates, for pipelines: see [gate.Checks].
 	JUnit  Format = "junit"  // JUnit's XML
 	SARIF  Format = "sarif"  // SARIF 2.1.0
 	GitHub Format = "github" // workflow commands, shown by GitHub as annotations
 )
 
-// GateFormats lists the formats of [Checks].
+// GateFormats lists the formats of [gate.Checks].
 func GateFormats() []Format { return []Format{JUnit, SARIF, GitHub} }
 
 // ForGate reports whether f is in [GateFormats].

@@ -31,11 +31,11 @@ func WriteHistory(w io.Writer, f Format, r *history.Result) error {
 	}
 	for _, model := range slices.Sorted(maps.Keys(r.Clocks)) {
 		if r.Clocks[model] > 0 {
-			doc.note(Faint, "%s: times are those at %.0f MHz", model, r.Clocks[model])
+			doc.Note(Faint, "%s: times are those at %.0f MHz", model, r.Clocks[model])
 		}
 	}
-	doc.note(Faint, "changes of %s and more, false discovery rate %v over the cases (Benjamini–Hochberg)",
-		formatShare(r.Settings.Threshold), r.Settings.Level)
+	doc.Note(Faint, "changes of %s and more, false discovery rate %v over the cases (Benjamini–Hochberg)",
+		FormatShare(r.Settings.Threshold), r.Settings.Level)
 	return doc.Render(w, f)
 }
 

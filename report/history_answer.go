@@ -16,14 +16,14 @@ func historySentences(r *history.Result) []Note {
 		return append(out, Note{Text: "More runs of the same plan would decide it."})
 	}
 	if r.Shows > r.Settings.Threshold {
-		out = append(out, notef(Neutral, "Times differ between runs by chance: a change below %s, or in the last few runs, may not show.",
+		out = append(out, Notef(Neutral, "Times differ between runs by chance: a change below %s, or in the last few runs, may not show.",
 			percent(r.Shows)))
 	}
 	if worst := worstChange(r); worst != nil {
 		out = append(out, Note{Text: worstChangeText(worst)})
 	}
 	if r.Short > 0 {
-		out = append(out, notef(Open, "%s in fewer than %d runs, too few to judge.", plural(r.Short, "more case is", "more cases are"),
+		out = append(out, Notef(Open, "%s in fewer than %d runs, too few to judge.", Plural(r.Short, "more case is", "more cases are"),
 			history.LeastRuns))
 	}
 	return out
@@ -40,22 +40,22 @@ func historyTone(r *history.Result) Tone {
 }
 
 func historyVerdict(r *history.Result) string {
-	over := count(len(r.Runs), "run")
+	over := Count(len(r.Runs), "run")
 	if n := len(r.Runs); n > 0 {
 		over += fmt.Sprintf(" (%s to %s)", dayText(r.Runs[0].Taken), dayText(r.Runs[n-1].Taken))
 	}
 	judged := len(r.Cases) - r.Short
-	of := fmt.Sprintf("%s in %s", count(judged, "case"), over)
+	of := fmt.Sprintf("%s in %s", Count(judged, "case"), over)
 	n, slower := r.Changed(), r.Slower()
 	switch {
 	case judged == 0:
-		return fmt.Sprintf("Too few runs to judge: no case of %s is in %d runs, of %s.", count(len(r.Cases), "case"), history.LeastRuns,
+		return fmt.Sprintf("Too few runs to judge: no case of %s is in %d runs, of %s.", Count(len(r.Cases), "case"), history.LeastRuns,
 			over)
 	case n == 0:
 		if r.Shows > r.Settings.Threshold {
 			return fmt.Sprintf("None of %s is known to have changed.", of)
 		}
-		return fmt.Sprintf("None of %s changed by %s or more.", of, formatShare(r.Settings.Threshold))
+		return fmt.Sprintf("None of %s changed by %s or more.", of, FormatShare(r.Settings.Threshold))
 	case slower == n:
 		return fmt.Sprintf("%d of %s became slower.", n, of)
 	case slower == 0:

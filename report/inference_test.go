@@ -31,7 +31,7 @@ func TestInference(t *testing.T) {
 			t.Fatalf("row %d has %d cells, %d columns", k, len(row), len(sheet.Columns))
 		}
 	}
-	if row := sheet.Rows[0]; row[last-1] != 790 || row[last] != share(0.95) {
+	if row := sheet.Rows[0]; row[last-1] != 790 || row[last] != Share(0.95) {
 		t.Errorf("row %v", row)
 	}
 	if row := sheet.Rows[1]; row[last-1] != nil || row[last] != nil {

@@ -120,12 +120,12 @@ const (
 )
 
 func newInteractive(in Input) *interactive {
-	d := &interactive{Title: clean("GEMM audit of " + machineName(in.Meta)), Runs: []string{clean(in.Run)}}
+	d := &interactive{Title: Clean("GEMM audit of " + machineName(in.Meta)), Runs: []string{Clean(in.Run)}}
 	d.begin()
 	keys := map[results.SeriesKey]int{}
 	found := map[results.SeriesKey][]rules.Finding{}
 	if in.Audit != nil {
-		d.Threshold, d.RowRule = in.Audit.Threshold, string(rowRule(in.Audit))
+		d.Threshold, d.RowRule = in.Audit.Threshold, string(RowRule(in.Audit))
 		for _, f := range in.Audit.Findings {
 			found[f.Series] = append(found[f.Series], f)
 		}
@@ -165,9 +165,9 @@ func newInteractive(in Input) *interactive {
 		}
 		block.Rows = len(d.columns.m) - block.At
 		d.Series = append(d.Series,
-			interactiveSeries{Name: clean(SeriesText(s.Key)), Along: alongOf(s.Key), Device: clean(s.Key.Device),
-				Kernel: clean(s.Key.Kernel),
-				Peak:   clean(PeakText(s.Peak)), Clock: curves[i].ClockMHz, Blocks: []interactiveBlock{block}})
+			interactiveSeries{Name: Clean(SeriesText(s.Key)), Along: alongOf(s.Key), Device: Clean(s.Key.Device),
+				Kernel: Clean(s.Key.Kernel),
+				Peak:   Clean(PeakText(s.Peak)), Clock: curves[i].ClockMHz, Blocks: []interactiveBlock{block}})
 	}
 	remedies := map[results.SeriesKey][]rules.Remedy{}
 	if in.Splits != nil {
@@ -190,7 +190,7 @@ func newInteractive(in Input) *interactive {
 		for _, r := range allRemedies(in.Splits) {
 			if at, ok := keys[r.Series]; ok && r.Executed {
 				d.Remedies = append(d.Remedies,
-					interactiveRemedy{Series: at, M: r.M, Text: clean(remedyText(r.Remedy)), Gain: gainText(r.Remedy),
+					interactiveRemedy{Series: at, M: r.M, Text: Clean(remedyText(r.Remedy)), Gain: gainText(r.Remedy),
 						Lo: r.ExecutedUS.Lo, US: r.ExecutedUS.Mid, Hi: r.ExecutedUS.Hi, Direct: r.DirectUS, Pays: r.Pays})
 			}
 		}
@@ -249,11 +249,11 @@ func joined(c Curve, s results.Series) []joinedRow {
 
 func newFinding(f rules.Finding, at int, meta results.Meta, method string) interactiveFinding {
 	out := interactiveFinding{
-		ID: clean(f.ID), Series: at, Status: string(f.Status), Rule: string(f.Rule), Claim: clean(f.Rule.Claim()), Cause: string(f.Cause),
-		Kernel: clean(f.Series.Kernel), From: f.FromM, To: f.ToM, Rows: f.Rows, Worst: f.WorstM, Stake: orZero(f.StakeUS),
+		ID: Clean(f.ID), Series: at, Status: string(f.Status), Rule: string(f.Rule), Claim: Clean(f.Rule.Claim()), Cause: string(f.Cause),
+		Kernel: Clean(f.Series.Kernel), From: f.FromM, To: f.ToM, Rows: f.Rows, Worst: f.WorstM, Stake: orZero(f.StakeUS),
 		P:        orZero(f.AdjustedP),
 		LossText: toCell(lossCell(f)).Text(), StakeText: stake(f.StakeUS).Text(), PText: probability(f.AdjustedP).Text(),
-		Why: clean(f.Explanation), Waiver: clean(f.Waiver), Reference: f.ReferenceM, Against: clean(f.Reference),
+		Why: Clean(f.Explanation), Waiver: Clean(f.Waiver), Reference: f.ReferenceM, Against: Clean(f.Reference),
 	}
 	if out.LossText != "" {
 		out.Loss = orZero(f.Loss.Mid)
@@ -262,18 +262,18 @@ func newFinding(f rules.Finding, at int, meta results.Meta, method string) inter
 		out.P, out.PText = 0, ""
 	}
 	if f.Cause == rules.Unknown || f.Cause == "" {
-		out.Excluded = clean(excludedText(f.Excluded))
+		out.Excluded = Clean(excludedText(f.Excluded))
 	}
 	if meta.Source == "" {
-		out.Command = clean(f.Reproduce)
+		out.Command = Clean(f.Reproduce)
 	}
 	if f.Inferred > 0 {
 		out.Facts = append(out.Facts, [2]string{"inferred rows", itoa(f.Inferred)})
 	}
 	out.Facts = append(out.Facts, sustainedFacts(f)...)
 	if r := f.Remedy; r != nil {
-		out.Remedy, out.GainText = clean(remedyText(*r)), gainText(*r)
-		out.Proof = clean(proofText(*r))
+		out.Remedy, out.GainText = Clean(remedyText(*r)), gainText(*r)
+		out.Proof = Clean(proofText(*r))
 		switch {
 		case r.Executed:
 			out.Gain = orZero(r.Gain.Mid)
@@ -303,7 +303,7 @@ func sustainedFacts(f rules.Finding) [][2]string {
 	var facts [][2]string
 	for i, cell := range sheet.Rows[0] {
 		if text := toCell(cell).Text(); text != "" {
-			facts = append(facts, [2]string{sheet.Columns[i].Name, clean(text)})
+			facts = append(facts, [2]string{sheet.Columns[i].Name, Clean(text)})
 		}
 	}
 	return facts
@@ -315,7 +315,7 @@ func proofText(r rules.Remedy) string {
 			formatMicros(r.DirectUS))
 	}
 	text := fmt.Sprintf("executed at m%d in turns with the product as it is: %s us instead of %s us", r.M,
-		bounds{r.ExecutedUS, micros}.Text(), formatMicros(r.DirectUS))
+		bounds{r.ExecutedUS, Micros}.Text(), formatMicros(r.DirectUS))
 	switch {
 	case r.Unsteady:
 		text += "; undecided, because other load slowed the product"
@@ -380,7 +380,7 @@ func (d *interactive) executed(rows []results.Row, splits *rules.SplitsResult, k
 	for _, r := range rows {
 		var us []float64
 		for _, s := range r.Samples {
-			if isFinite(s.US) && s.US > 0 {
+			if IsFinite(s.US) && s.US > 0 {
 				us = append(us, float64(float32(s.US)))
 			}
 		}
@@ -393,7 +393,7 @@ func (d *interactive) executed(rows []results.Row, splits *rules.SplitsResult, k
 		}
 		for _, o := range others[r.Case.SeriesKey] {
 			if at, ok := keys[o.Series]; ok && o.M == r.Case.M && text == "" {
-				d.Executed = append(d.Executed, interactiveSamples{Series: at, M: o.M, Text: clean(remedyText(o.Remedy)), US: us})
+				d.Executed = append(d.Executed, interactiveSamples{Series: at, M: o.M, Text: Clean(remedyText(o.Remedy)), US: us})
 			}
 		}
 	}

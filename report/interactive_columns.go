@@ -97,7 +97,7 @@ func firstSample(series []results.Series) int64 {
 // place returns the index of a text in a list and adds it if it is new. After most texts,
 // all new ones share the entry "others".
 func place(list *[]string, places map[string]int, text string, most int) int {
-	text = clean(text)
+	text = Clean(text)
 	if at, ok := places[text]; ok {
 		return at
 	}
@@ -180,7 +180,7 @@ func (d *interactive) add(r joinedRow, keep bool, threshold float64) {
 func quantilesOf(samples []results.Sample) []float32 {
 	var us []float64
 	for i := range samples {
-		if s := samples[i].US; isFinite(s) && s > 0 {
+		if s := samples[i].US; IsFinite(s) && s > 0 {
 			us = append(us, s)
 		}
 	}
@@ -196,7 +196,7 @@ func quantilesOf(samples []results.Sample) []float32 {
 }
 
 func positive(v float64) float32 {
-	if !isFinite(v) || v <= 0 {
+	if !IsFinite(v) || v <= 0 {
 		return float32(math.NaN())
 	}
 	return float32(v)

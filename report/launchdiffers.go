@@ -13,9 +13,9 @@ func launchDiffersNotes(a *rules.Audit) []Note {
 	if len(a.LaunchDiffers) == 0 {
 		return nil
 	}
-	return []Note{notef(Open,
+	return []Note{Notef(Open,
 		"launch-differs: %s ran another kernel, tile or split than predicted: rows inferred from choices may be "+"wrong there",
-		count(len(a.LaunchDiffers), "row"))}
+		Count(len(a.LaunchDiffers), "row"))}
 }
 
 var launchFields = field.Of([]field.Field[rules.LaunchDiffers]{

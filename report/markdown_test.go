@@ -116,7 +116,7 @@ func checkRendered(t *testing.T, all []string, hostileHTML, plainHTML string) {
 	text = strings.Join(strings.Fields(strings.ReplaceAll(text, noWidth, "")), " ")
 	at := 0
 	for _, s := range all {
-		s = strings.Join(strings.Fields(clean(s)), " ")
+		s = strings.Join(strings.Fields(Clean(s)), " ")
 		i := strings.Index(text[at:], s)
 		if i < 0 {
 			t.Fatalf("%q is missing after %q", s, text[max(0, at-100):at])

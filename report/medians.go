@@ -50,7 +50,7 @@ func Medians(series []results.Series) []Median {
 			m := Median{Series: s.Key, M: r.Case.M, Label: r.Case.Label, Failed: r.Failed}
 			var us, clock []float64
 			for _, sample := range r.Samples {
-				if isFinite(sample.US) && sample.US > 0 {
+				if IsFinite(sample.US) && sample.US > 0 {
 					us = append(us, sample.US)
 				}
 				if sample.ClockMHz > 0 {

@@ -85,16 +85,16 @@ func WriteDecodeBench(w io.Writer, f Format, b *DecodeBench) error {
 	if b.Fused {
 		way = "fused"
 	}
-	doc.Head = []Note{notef(Neutral, "%s (%s parameters) in %s%s on %s (%s)%s, kernel %s, %s", b.Model, scaled(float64(b.Parameters), ""),
+	doc.Head = []Note{Notef(Neutral, "%s (%s parameters) in %s%s on %s (%s)%s, kernel %s, %s", b.Model, scaled(float64(b.Parameters), ""),
 		b.DType, withWeights(b.Weights), b.Device, b.Name, onThreads(b.Threads), b.Kernel, way)}
 	between := ""
 	if b.BandwidthSamples > 1 {
 		between = fmt.Sprintf(", the centre of %d measurements between the rounds", b.BandwidthSamples)
 	}
-	doc.Notes = []Note{notef(Neutral, "measured bandwidth: read %s, copy %s%s", formatRate(b.ReadBandwidth, "B/s"),
+	doc.Notes = []Note{Notef(Neutral, "measured bandwidth: read %s, copy %s%s", formatRate(b.ReadBandwidth, "B/s"),
 		formatRate(b.CopyBandwidth, "B/s"), between)}
 	if cached {
-		doc.note(Neutral, "a token's bytes fit into the last-level cache of %s: no share of the memory's bandwidth", Bytes(b.CacheBytes))
+		doc.Note(Neutral, "a token's bytes fit into the last-level cache of %s: no share of the memory's bandwidth", Bytes(b.CacheBytes))
 	}
 	return doc.Render(w, f)
 }
@@ -103,7 +103,7 @@ func onThreads(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return ", " + plural(n, "thread", "threads")
+	return ", " + Plural(n, "thread", "threads")
 }
 
 func heldAs(weights string) string { return cmp.Or(weights, "plain") }
@@ -119,7 +119,7 @@ func shareOf(a, b float64) any {
 	if b <= 0 {
 		return nil
 	}
-	return share(a / b)
+	return Share(a / b)
 }
 
 // Perplexity is a model's perplexity on a text.

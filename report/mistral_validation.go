@@ -133,19 +133,19 @@ func WriteModelValidation(w io.Writer, f Format, v *ModelValidation) error {
 		}
 		doc.Sheets = append(doc.Sheets, prefillSheet(v.Prefills))
 	}
-	doc.Head = []Note{notef(Neutral, "%s in %s%s on %s (%s)%s, a prompt of %d tokens", v.Model, v.DType, withWeights(v.Weights), v.Device,
+	doc.Head = []Note{Notef(Neutral, "%s in %s%s on %s (%s)%s, a prompt of %d tokens", v.Model, v.DType, withWeights(v.Weights), v.Device,
 		v.Name, onThreads(v.Threads), v.Tokens)}
 	if len(v.Passes) > 0 && v.Passes[0].Peak.FLOPS > 0 {
 		doc.Head = append(doc.Head,
-			notef(Neutral, "MFU is relative to %s (%s)", formatOps(v.Passes[0].Peak.FLOPS, v.DType), v.Passes[0].Peak.Origin))
+			Notef(Neutral, "MFU is relative to %s (%s)", formatOps(v.Passes[0].Peak.FLOPS, v.DType), v.Passes[0].Peak.Origin))
 	}
 	if v.Reference > 0 {
 		full := ""
 		if v.FullPrecision > 0 {
-			full = fmt.Sprintf(", with the weights as they are stored %s", significant(v.FullPrecision, 7))
+			full = fmt.Sprintf(", with the weights as they are stored %s", Significant(v.FullPrecision, 7))
 		}
-		doc.Notes = []Note{notef(Neutral, "perplexity in float64: %s%s; allowed is an error of %s of the logits' range",
-			significant(v.Reference, 7), full, formatRaw(v.Bound))}
+		doc.Notes = []Note{Notef(Neutral, "perplexity in float64: %s%s; allowed is an error of %s of the logits' range",
+			Significant(v.Reference, 7), full, formatRaw(v.Bound))}
 	}
 	return doc.Render(w, f)
 }
@@ -183,11 +183,11 @@ func (v *ModelValidation) familySheet() Sheet {
 	}}
 	for _, c := range v.Kernels {
 		state := word{"passed", Good}
-		row := []any{c.Kernel, state, scientific(c.Error), scientific(c.RMS), share(c.Agreement), sevenFigures(c.Perplexity), c.Untimed}
+		row := []any{c.Kernel, state, scientific(c.Error), scientific(c.RMS), Share(c.Agreement), sevenFigures(c.Perplexity), c.Untimed}
 		switch {
 		case c.NotFinite > 0:
 			row = []any{c.Kernel, word{"FAILED", Bad}, nil, nil, nil, nil,
-				fmt.Sprintf("%s not finite", plural(c.NotFinite, "logit is", "logits are"))}
+				fmt.Sprintf("%s not finite", Plural(c.NotFinite, "logit is", "logits are"))}
 		case c.Skipped != "":
 			row = []any{c.Kernel, word{"skipped", Faint}, nil, nil, nil, nil, c.Skipped}
 		case v.Reference == 0:
@@ -271,12 +271,12 @@ func (p *PassProfile) sheet() Sheet {
 	for _, r := range rows {
 		var mfu, bandwidth, peak, origin any
 		if r.MFU > 0 {
-			mfu, peak, origin = share(r.MFU), rate{p.Peak.FLOPS, ""}, string(p.Peak.Origin)
+			mfu, peak, origin = Share(r.MFU), rate{p.Peak.FLOPS, ""}, string(p.Peak.Origin)
 		}
 		if r.Bandwidth > 0 {
 			bandwidth = gbytes(r.Bandwidth)
 		}
-		s.Rows = append(s.Rows, []any{p.Kernel, p.Rows, p.Context, micros(p.US), r.Part, r.Launches, micros(r.US), share(r.Share),
+		s.Rows = append(s.Rows, []any{p.Kernel, p.Rows, p.Context, Micros(p.US), r.Part, r.Launches, Micros(r.US), Share(r.Share),
 			mfu, bandwidth, peak, origin})
 	}
 	return s
@@ -298,7 +298,7 @@ func prefillSheet(gains []TableGain) Sheet {
 			verdict = word{"no", Bad}
 		}
 		applied := shown{text: fmt.Sprintf("%d of %d", g.Applied, g.Products), raw: g.Applied}
-		s.Rows = append(s.Rows, []any{g.Kernel, g.Rows, applied, g.Products, micros(g.PlainUS), micros(g.TableUS), bounds{g.Gain, factor},
+		s.Rows = append(s.Rows, []any{g.Kernel, g.Rows, applied, g.Products, Micros(g.PlainUS), Micros(g.TableUS), bounds{g.Gain, Factor},
 			verdict})
 	}
 	return s

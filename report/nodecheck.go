@@ -52,7 +52,7 @@ func WriteNodeCheck(w io.Writer, f Format, c *NodeCheck) error {
 	doc.Sheets = []Sheet{sheetOf("", checkFields, c.Devices)}
 	doc.Notes = warningNotes(c.Warnings)
 	if f == Wide {
-		doc.note(Faint, "time over that of %s, 1 is as fast; at the common clock and in sustained time, with bounds of 95 %% "+"confidence",
+		doc.Note(Faint, "time over that of %s, 1 is as fast; at the common clock and in sustained time, with bounds of 95 %% "+"confidence",
 			c.Baseline)
 	}
 	return doc.Render(w, f)

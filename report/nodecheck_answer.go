@@ -22,7 +22,7 @@ func (c *NodeCheck) sentences() []Note {
 }
 
 func (c *NodeCheck) verdict() string {
-	cards := plural(len(c.Devices), "device", "devices")
+	cards := Plural(len(c.Devices), "device", "devices")
 	text := fmt.Sprintf("%s is fit: no card of %s must be drained", cmp.Or(c.Host, "this node"), cards)
 	switch drained := c.count(fleet.Drain); {
 	case !c.Fit:
@@ -40,7 +40,7 @@ func (c *NodeCheck) verdict() string {
 	for _, d := range c.Devices {
 		cases += d.Cases
 	}
-	return text + fmt.Sprintf(" (%s compared with %s).", count(cases, "case"), c.Baseline)
+	return text + fmt.Sprintf(" (%s compared with %s).", Count(cases, "case"), c.Baseline)
 }
 
 func (c *NodeCheck) undecided() int { return c.count(fleet.Undecided) + c.count(fleet.Unjudged) }

@@ -14,7 +14,7 @@ import (
 func formatMicros(us float64) string {
 	a := math.Abs(us)
 	switch {
-	case !isFinite(us):
+	case !IsFinite(us):
 		return ""
 	case a < 10:
 		return strconv.FormatFloat(us, 'f', 3, 64)
@@ -29,14 +29,14 @@ func formatMicros(us float64) string {
 // timeUnit chooses the unit for times up to us microseconds, and the factor from microseconds to it.
 func timeUnit(us float64) (unit string, scale float64) {
 	const most = 1e4 // more digits are hard to compare
-	if us >= most && isFinite(us) {
+	if us >= most && IsFinite(us) {
 		return "ms", 1e-3
 	}
 	return "us", 1
 }
 
-// significant prints n significant digits without an exponent.
-func significant(v float64, n int) string {
+// Significant prints n significant digits without an exponent.
+func Significant(v float64, n int) string {
 	if v == 0 {
 		return "0"
 	}
@@ -49,7 +49,7 @@ func significant(v float64, n int) string {
 
 // scaled prints four significant digits with a decimal prefix.
 func scaled(v float64, unit string) string {
-	if !isFinite(v) {
+	if !IsFinite(v) {
 		return ""
 	}
 	prefixes := []struct {
@@ -58,10 +58,10 @@ func scaled(v float64, unit string) string {
 	}{{1e15, "P"}, {1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}}
 	for _, p := range prefixes {
 		if math.Abs(v) >= p.factor {
-			return significant(v/p.factor, 4) + " " + p.name + unit
+			return Significant(v/p.factor, 4) + " " + p.name + unit
 		}
 	}
-	return significant(v, 4) + " " + unit
+	return Significant(v, 4) + " " + unit
 }
 
 // formatRate prints a rate with its unit: "1.39 TFLOP/s", "28.1 GB/s". Zero means unknown and prints "".
@@ -79,9 +79,9 @@ func formatOps(v float64, d kernels.DType) string {
 	return formatRate(v, "FLOP/s")
 }
 
-// formatShare prints a share as a percentage, with two digits for small ones.
-func formatShare(v float64) string {
-	if !isFinite(v) {
+// FormatShare prints a share as a percentage, with two digits for small ones.
+func FormatShare(v float64) string {
+	if !IsFinite(v) {
 		return ""
 	}
 	p := 100 * v
@@ -132,8 +132,8 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%dd %dh", s/86400, s%86400/3600)
 }
 
-// count prints a number with its noun: "1 row", "3021 rows".
-func count(n int, noun string) string {
+// Count prints a number with its noun: "1 row", "3021 rows".
+func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
@@ -158,7 +158,8 @@ func formatRaw(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-func plural(n int, one, many string) string {
+// Plural prints a number with its noun or verb: "1 row lies", "2 rows lie".
+func Plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}

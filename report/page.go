@@ -72,7 +72,7 @@ func (p *page) summarise(in Input) {
 		p.summary = append(p.summary, cardNotes(in.Audit.Cards)...)
 		p.summary = append(p.summary, launchDiffersNotes(in.Audit)...)
 	} else {
-		p.summary = append(p.summary, notef(Neutral, "%s measured, not judged", count(len(in.Series), "series")))
+		p.summary = append(p.summary, Notef(Neutral, "%s measured, not judged", Count(len(in.Series), "series")))
 	}
 	if in.Splits != nil {
 		tone := Neutral
@@ -99,7 +99,7 @@ func (p *page) summarise(in Input) {
 	for i, n := range notes {
 		if i == most {
 			p.summary = append(p.summary,
-				notef(Open, "and %s in findings.json and splits.json", plural(len(notes)-most, "more warning", "more warnings")))
+				Notef(Open, "and %s in findings.json and splits.json", Plural(len(notes)-most, "more warning", "more warnings")))
 			break
 		}
 		p.summary = append(p.summary, n)
@@ -141,7 +141,7 @@ func (p *page) findings(meta results.Meta, a *rules.Audit) {
 		if f.Waiver != "" {
 			because = append(because, "Waived: "+f.Waiver)
 		}
-		line := fmt.Sprintf("%s, %s %s%s", f.Rule, SeriesText(f.Series), f.Series.Axis(), intervalText(f.FromM, f.ToM))
+		line := fmt.Sprintf("%s, %s %s%s", f.Rule, SeriesText(f.Series), f.Series.Axis(), IntervalText(f.FromM, f.ToM))
 		if len(because) > 0 {
 			line += ": " + strings.Join(because, ". ")
 		}
@@ -158,7 +158,7 @@ func (p *page) findings(meta results.Meta, a *rules.Audit) {
 		p.add(why)
 	}
 	all := FindingSheet(meta, a)
-	p.add(section{heading: fmt.Sprintf("All %s", count(len(a.Findings), "finding")), sheet: &all, wide: true, limit: pageDetails,
+	p.add(section{heading: fmt.Sprintf("All %s", Count(len(a.Findings), "finding")), sheet: &all, wide: true, limit: pageDetails,
 		full: "findings.json", folded: true, instead: true})
 }
 
@@ -178,7 +178,7 @@ func (p *page) remedies(s *rules.SplitsResult) {
 	}
 	if len(sorted) > pageRemedies {
 		all := SplitSheet(sorted)
-		p.add(section{heading: fmt.Sprintf("All %s", plural(len(sorted), "remedy", "remedies")), sheet: &all, wide: true, limit: pageRows,
+		p.add(section{heading: fmt.Sprintf("All %s", Plural(len(sorted), "remedy", "remedies")), sheet: &all, wide: true, limit: pageRows,
 			full: "splits.json", folded: true})
 	}
 }
@@ -220,35 +220,35 @@ func (p *page) reproduction(in Input) {
 }
 
 func (p *page) appendix(in Input) {
-	var machine []property
+	var machine []Property
 	for _, f := range in.Meta.Fingerprint.Factors() {
 		if f.Value != "" {
-			machine = append(machine, property{f.Name, f.Value})
+			machine = append(machine, Property{f.Name, f.Value})
 		}
 	}
 	for _, key := range in.Meta.Labels.Keys() {
-		machine = append(machine, property{"label " + key, in.Meta.Labels[key]})
+		machine = append(machine, Property{"label " + key, in.Meta.Labels[key]})
 	}
 	for _, id := range deviceIDs(in.Meta) {
 		c := in.Meta.Ceilings[id]
 		for _, peak := range sortedPeaks(c.Peaks) {
-			machine = append(machine, property{fmt.Sprintf("%s peak %s", id, peak.DType),
+			machine = append(machine, Property{fmt.Sprintf("%s peak %s", id, peak.DType),
 				fmt.Sprintf("%s, %s %s", formatOps(peak.FLOPS, peak.DType), peak.Origin, peak.Unit)})
 		}
 		if c.ReadBandwidth > 0 {
-			machine = append(machine, property{id + " read bandwidth", gbytes(c.ReadBandwidth)})
+			machine = append(machine, Property{id + " read bandwidth", gbytes(c.ReadBandwidth)})
 		}
 		if c.CopyBandwidth > 0 {
-			machine = append(machine, property{id + " copy bandwidth", gbytes(c.CopyBandwidth)})
+			machine = append(machine, Property{id + " copy bandwidth", gbytes(c.CopyBandwidth)})
 		}
 	}
 	if len(machine) > 0 {
-		sheet := pairSheet("", "property", "value", machine)
+		sheet := PairSheet("", "property", "value", machine)
 		sheet.column("value").Flex = false
 		p.add(section{heading: "The machine in full", sheet: &sheet, folded: true, wide: true})
 	}
 	if rows := medianSheet(JudgedMedians(in.Series, in.Audit), in.Audit); len(rows.Rows) > 0 {
-		p.add(section{heading: fmt.Sprintf("All %s", count(len(rows.Rows), "row")), sheet: &rows, folded: true, limit: pageRows,
+		p.add(section{heading: fmt.Sprintf("All %s", Count(len(rows.Rows), "row")), sheet: &rows, folded: true, limit: pageRows,
 			full: "series.csv", instead: true})
 	}
 }
@@ -258,7 +258,7 @@ func machineName(m results.Meta) string {
 	case len(devices) == 1 && devices[0].Name != "":
 		return devices[0].Name
 	case len(devices) > 1:
-		return fmt.Sprintf("%s and %s", devices[0].Name, plural(len(devices)-1, "more device", "more devices"))
+		return fmt.Sprintf("%s and %s", devices[0].Name, Plural(len(devices)-1, "more device", "more devices"))
 	case m.Fingerprint.CPUModel != "":
 		return m.Fingerprint.CPUModel
 	case m.Source != "":
@@ -273,7 +273,7 @@ func MachineText(m results.Meta) string {
 	for _, d := range m.Fingerprint.Devices {
 		s := d.Name
 		if d.Units > 0 {
-			s += fmt.Sprintf(" (%s)", count(d.Units, d.Kind.Facts().Unit))
+			s += fmt.Sprintf(" (%s)", Count(d.Units, d.Kind.Facts().Unit))
 		}
 		words = append(words, s)
 	}

@@ -50,7 +50,7 @@ func (a *answerPart) open() []shownProblem   { return a.shown[:min(mostProblems,
 func (a *answerPart) folded() []shownProblem { return a.shown[len(a.open()):] }
 
 func (a *answerPart) moreProblems() string {
-	return plural(len(a.folded()), "more problem", "more problems")
+	return Plural(len(a.folded()), "more problem", "more problems")
 }
 
 // html ends the page header with the sentences and begins the main part with the problems.

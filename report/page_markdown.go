@@ -99,7 +99,7 @@ func (s *section) markdown(out *bufio.Writer, image func(*Figure) string) {
 func fenced(commands []string) []string {
 	var out []string
 	for _, c := range commands {
-		out = append(out, strings.ReplaceAll(clean(c), "```", "` ` `"))
+		out = append(out, strings.ReplaceAll(Clean(c), "```", "` ` `"))
 	}
 	return out
 }

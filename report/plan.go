@@ -103,10 +103,10 @@ func (p *Plan) sheet() Sheet {
 // WritePlan prints a plan with its time estimate.
 func WritePlan(w io.Writer, f Format, p *Plan) error {
 	doc := &Document{Subject: "plan", Value: p, Items: items(p.Series)}
-	var settings []property
+	var settings []Property
 	add := func(name, value string) {
 		if value != "" {
-			settings = append(settings, property{name, value})
+			settings = append(settings, Property{name, value})
 		}
 	}
 	add("regime", string(p.Regime))
@@ -115,22 +115,22 @@ func WritePlan(w io.Writer, f Format, p *Plan) error {
 	for _, s := range p.Settings {
 		add(s.Name, s.Value)
 	}
-	var skipped []property
+	var skipped []Property
 	for _, s := range p.Skipped {
-		skipped = append(skipped, property{s.What, s.Reason})
+		skipped = append(skipped, Property{s.What, s.Reason})
 	}
-	doc.Sheets = []Sheet{p.sheet(), pairSheet("Settings", "setting", "value", settings),
-		pairSheet("Not measured", "what", "reason", skipped)}
-	line := fmt.Sprintf("%s × %s = %s, about %s", count(p.Cases, "case"), count(p.Rounds, "round"), count(p.Samples, "sample"),
+	doc.Sheets = []Sheet{p.sheet(), PairSheet("Settings", "setting", "value", settings),
+		PairSheet("Not measured", "what", "reason", skipped)}
+	line := fmt.Sprintf("%s × %s = %s, about %s", Count(p.Cases, "case"), Count(p.Rounds, "round"), Count(p.Samples, "sample"),
 		Duration(time.Duration(p.Estimate)))
 	if p.Open {
-		line = fmt.Sprintf("%s × up to %s = at most %s, about %s", count(p.Cases, "case"), count(p.Rounds, "round"),
-			count(p.Samples, "sample"), Duration(time.Duration(p.Estimate)))
+		line = fmt.Sprintf("%s × up to %s = at most %s, about %s", Count(p.Cases, "case"), Count(p.Rounds, "round"),
+			Count(p.Samples, "sample"), Duration(time.Duration(p.Estimate)))
 	}
 	if i := p.Inference; i != nil {
 		line = fmt.Sprintf("%s: at least %d measured and at most %d inferred; first known after about %s, on a quiet machine done after "+
 			"about %s; if every row had to be measured, %s",
-			count(i.Rows, "row"), i.Measured, i.Inferred, Duration(time.Duration(i.Screening)), Duration(time.Duration(p.Estimate)),
+			Count(i.Rows, "row"), i.Measured, i.Inferred, Duration(time.Duration(i.Screening)), Duration(time.Duration(p.Estimate)),
 			Duration(time.Duration(i.EveryRow)))
 	}
 	tone := Neutral

@@ -55,8 +55,8 @@ func plotPassTime(a *advice.Advice) *Figure {
 	f := &Figure{
 		Name: "advice-time", Title: a.Model + " — time of a pass over M", Subtitle: passSubtitle(a),
 		Alt: fmt.Sprintf("Time of a pass of %s over M, %s, with %s to capture and %s never worth running.", a.Model,
-			plural(len(a.Passes), "size", "sizes"),
-			plural(len(a.Sizes.Captured), "size", "sizes"), plural(len(a.Skips), "size", "sizes")),
+			Plural(len(a.Passes), "size", "sizes"),
+			Plural(len(a.Sizes.Captured), "size", "sizes"), Plural(len(a.Skips), "size", "sizes")),
 		legend: []legendItem{{"time of a pass", blue, lineMark}, {"95 % interval", alpha(blue, 0.22), areaMark},
 			{"sizes to capture", green, tickMark}},
 	}

@@ -53,12 +53,12 @@ func wallAxis(name string, lo, hi float64) (axis, float64) {
 func PlotDrift(sentinels []results.Sample, cases map[int64]results.Case, machine string, bound float64) *Figure {
 	f := &Figure{
 		Name: "drift", Title: "Drift of the sentinels", Subtitle: machine,
-		Alt: fmt.Sprintf("Time of %s relative to their medians over wall time.", count(len(sentinels), "sentinel sample")),
+		Alt: fmt.Sprintf("Time of %s relative to their medians over wall time.", Count(len(sentinels), "sentinel sample")),
 	}
 	byCase := map[int64][]results.Sample{}
 	var ids []int64
 	for _, s := range sentinels {
-		if isFinite(s.US) && s.US > 0 {
+		if IsFinite(s.US) && s.US > 0 {
 			if byCase[s.CaseID] == nil {
 				ids = append(ids, s.CaseID)
 			}
@@ -80,7 +80,7 @@ func PlotDrift(sentinels []results.Sample, cases map[int64]results.Case, machine
 				"  ·  ")
 		}
 	}
-	f.key(bound > 0, fmt.Sprintf("bound, a run that drifts by %s is invalid", formatShare(bound)), vermillion, dashMark)
+	f.key(bound > 0, fmt.Sprintf("bound, a run that drifts by %s is invalid", FormatShare(bound)), vermillion, dashMark)
 	f.draw = func(c draw.Canvas) {
 		name, at := wallTime(sentinels)
 		last := 1.0
@@ -233,7 +233,7 @@ func PlotClocks(samples []results.Sample, machine string) *Figure {
 	for _, q := range quantities {
 		var values []timed
 		for _, s := range samples {
-			if v := q.value(s); v > 0 && isFinite(v) {
+			if v := q.value(s); v > 0 && IsFinite(v) {
 				values = append(values, timed{at(s), v})
 			}
 		}
@@ -247,7 +247,7 @@ func PlotClocks(samples []results.Sample, machine string) *Figure {
 	}
 	f := &Figure{
 		Name: "clocks", Title: "Clock during the blocks", Subtitle: machine,
-		Alt: fmt.Sprintf("Clock, power and temperature of %s over wall time, as far as they are known.", count(len(samples), "block")),
+		Alt: fmt.Sprintf("Clock, power and temperature of %s over wall time, as far as they are known.", Count(len(samples), "block")),
 	}
 	f.legend = []legendItem{{"one block", alpha(colours[0], 0.45), dotMark}, {"running median", colours[0], lineMark}}
 	f.key(len(throttled) > 0, "throttled", orange, tickMark)

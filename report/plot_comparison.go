@@ -32,7 +32,7 @@ func PlotComparison(curves []Curve, machine string) *Figure {
 	if mhz := curves[0].ClockMHz; mhz > 0 && !slices.ContainsFunc(curves, func(c Curve) bool { return c.ClockMHz != mhz }) {
 		f.Subtitle += fmt.Sprintf("  ·  times at %.0f MHz", mhz)
 	}
-	f.Alt = fmt.Sprintf("MFU over M of %s, overlaid.", count(len(curves), "series"))
+	f.Alt = fmt.Sprintf("MFU over M of %s, overlaid.", Count(len(curves), "series"))
 	for i, c := range curves {
 		f.legend = append(f.legend, legendItem{curveName(c.Key, key, across), curveColours[i%len(curveColours)], lineMark})
 	}

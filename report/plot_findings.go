@@ -123,7 +123,7 @@ func (c *Curve) regions(p *panel) []region {
 		if f.Cause != rules.Unknown && f.Cause != "" {
 			cause = string(f.Cause)
 		}
-		out = append(out, region{from: from, to: to, name: clean(findingLabel(f, len(shown) <= fewFindings)), cause: clean(cause)})
+		out = append(out, region{from: from, to: to, name: Clean(findingLabel(f, len(shown) <= fewFindings)), cause: Clean(cause)})
 	}
 	return out
 }

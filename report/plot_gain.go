@@ -32,7 +32,7 @@ func PlotGain(key results.SeriesKey, rows []rules.SplitRow, machine string) *Fig
 	}
 	f := &Figure{
 		Name: fileName("gain " + SeriesText(key)), Title: SeriesText(key) + " — gain of remedies", Subtitle: machine,
-		Alt: fmt.Sprintf("Gain of %s over M of %s; %d executed.", plural(len(own), "remedy", "remedies"), SeriesText(key), executed),
+		Alt: fmt.Sprintf("Gain of %s over M of %s; %d executed.", Plural(len(own), "remedy", "remedies"), SeriesText(key), executed),
 	}
 	f.legend = []legendItem{{"predicted", sky, ringMark}}
 	for _, o := range []outcome{doesPay, doesNotPay, unsteady} {
@@ -85,7 +85,7 @@ func drawGain(canvas draw.Canvas, of kernels.Subject, rows []rules.SplitRow) {
 	for _, r := range rows {
 		from, to = min(from, r.M), max(to, r.M)
 		for _, g := range []float64{predictedGain(r.Remedy), r.Gain.Lo, r.Gain.Hi} {
-			if g > 0 && isFinite(g) {
+			if g > 0 && IsFinite(g) {
 				lo, hi = math.Min(lo, g), math.Max(hi, g)
 			}
 		}
@@ -105,7 +105,7 @@ func drawGain(canvas draw.Canvas, of kernels.Subject, rows []rules.SplitRow) {
 	taken := spots{}
 	for _, r := range rows {
 		g := predictedGain(r.Remedy)
-		if g <= 0 || !isFinite(g) {
+		if g <= 0 || !IsFinite(g) {
 			continue
 		}
 		at := p.at(float64(r.M), g)
@@ -114,13 +114,13 @@ func drawGain(canvas draw.Canvas, of kernels.Subject, rows []rules.SplitRow) {
 		}
 	}
 	for _, r := range rows {
-		if !r.Executed || !isFinite(r.Gain.Mid) {
+		if !r.Executed || !IsFinite(r.Gain.Mid) {
 			continue
 		}
 		c := outcomeOf(r.Remedy).colour()
 		at := p.at(float64(r.M), r.Gain.Mid)
 		line := draw.LineStyle{Color: c, Width: 1}
-		if isFinite(r.Gain.Lo) && isFinite(r.Gain.Hi) && r.Gain.Hi > r.Gain.Lo {
+		if IsFinite(r.Gain.Lo) && IsFinite(r.Gain.Hi) && r.Gain.Hi > r.Gain.Lo {
 			bottom, top := p.fy(r.Gain.Lo), p.fy(r.Gain.Hi)
 			p.StrokeLine2(line, at.X, bottom, at.X, top)
 			p.StrokeLine2(line, at.X-2.5, bottom, at.X+2.5, bottom)

@@ -49,13 +49,13 @@ func strokesOf(p *panel, rows []rules.RowVerdict, value func(rules.RowVerdict) s
 	var out []stroke
 	for _, r := range rows {
 		v := value(r)
-		if !isFinite(v.Mid) {
+		if !IsFinite(v.Mid) {
 			continue
 		}
-		if !isFinite(v.Lo) || v.Lo > v.Mid {
+		if !IsFinite(v.Lo) || v.Lo > v.Mid {
 			v.Lo = v.Mid
 		}
-		if !isFinite(v.Hi) || v.Hi < v.Mid {
+		if !IsFinite(v.Hi) || v.Hi < v.Mid {
 			v.Hi = v.Mid
 		}
 		clip := func(y float64) vg.Length { return max(p.Min.Y, min(p.Max.Y, p.fy(y))) }

@@ -18,7 +18,7 @@ import (
 func PlotMFU(c Curve, machine string) *Figure {
 	f := &Figure{
 		Name: fileName("mfu " + SeriesText(c.Key) + c.suffix()), Title: SeriesText(c.Key) + " — MFU over M", Subtitle: subtitle(machine, c),
-		Alt: fmt.Sprintf("MFU over M of %s: %s, %s.", SeriesText(c.Key), count(len(c.Rows), "row"), count(len(c.Findings), "finding")),
+		Alt: fmt.Sprintf("MFU over M of %s: %s, %s.", SeriesText(c.Key), Count(len(c.Rows), "row"), Count(len(c.Findings), "finding")),
 	}
 	name := c.atClock("MFU", ", times")
 	c.lineLegend(f, name, name)
@@ -84,7 +84,7 @@ func subtitle(machine string, c Curve) string {
 
 // mfuAxis spans the curve. It starts at 0 unless that leaves much of the panel empty.
 func mfuAxis(lo, hi float64) axis {
-	if !isFinite(lo) || !isFinite(hi) || hi <= 0 {
+	if !IsFinite(lo) || !IsFinite(hi) || hi <= 0 {
 		lo, hi = 0, 1
 	}
 	return linearAxis("MFU", roomBelow(lo-0.02, hi), hi*1.03, 6, percentTick)
@@ -95,7 +95,7 @@ func (c *Curve) drawMFU(canvas draw.Canvas) {
 	var upper []float64
 	for _, r := range c.Rows {
 		lo = math.Min(lo, r.MFU.Mid)
-		if isFinite(r.MFU.Lo) {
+		if IsFinite(r.MFU.Lo) {
 			lo = math.Min(lo, r.MFU.Lo)
 		}
 		hi = math.Max(hi, r.MFU.Mid)
@@ -134,7 +134,7 @@ func (c *Curve) drawMFU(canvas draw.Canvas) {
 	p.open(c.Rows)
 	c.bars(p)
 	for _, r := range c.Rows {
-		if isFinite(r.MFU.Mid) && r.MFU.Hi > p.y.hi {
+		if IsFinite(r.MFU.Mid) && r.MFU.Hi > p.y.hi {
 			p.arrow(p.fx(float64(r.M)), true, blue)
 		}
 	}

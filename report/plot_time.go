@@ -26,7 +26,7 @@ func PlotTime(c Curve, machine string, boundaries []Boundary) *Figure {
 	f := &Figure{
 		times: c.Key, Name: fileName("time " + SeriesText(c.Key) + c.suffix()), Title: SeriesText(c.Key) + " — time over M",
 		Subtitle: machine,
-		Alt:      fmt.Sprintf("Time of a launch over M of %s, %s.", SeriesText(c.Key), count(len(c.Rows), "row")),
+		Alt:      fmt.Sprintf("Time of a launch over M of %s, %s.", SeriesText(c.Key), Count(len(c.Rows), "row")),
 	}
 	name := c.atClock("time", "")
 	c.lineLegend(f, name+", median", name)
@@ -74,11 +74,11 @@ func (c *Curve) drawTime(canvas draw.Canvas, boundaries []Boundary) {
 	lo, hi := math.Inf(1), 0.0
 	var upper []float64
 	for _, r := range c.Rows {
-		if isFinite(r.US.Mid) {
+		if IsFinite(r.US.Mid) {
 			lo, hi = math.Min(lo, r.US.Mid), math.Max(hi, r.US.Mid)
 			upper = append(upper, r.US.Hi)
 		}
-		if isFinite(r.US.Lo) && r.US.Lo > 0 {
+		if IsFinite(r.US.Lo) && r.US.Lo > 0 {
 			lo = math.Min(lo, r.US.Lo)
 		}
 	}
@@ -112,7 +112,7 @@ func (c *Curve) drawTime(canvas draw.Canvas, boundaries []Boundary) {
 	}), blue, true)
 	c.bars(p)
 	for _, r := range c.Rows {
-		if isFinite(r.US.Mid) && r.US.Hi*factor > y.hi {
+		if IsFinite(r.US.Mid) && r.US.Hi*factor > y.hi {
 			p.arrow(p.fx(float64(r.M)), true, blue)
 		}
 	}

@@ -16,11 +16,11 @@ import (
 // WriteProblem explains one problem of a run for people: its numbers, the neighboring sizes, the cause with
 // evidence, fixes in an engine, and the command that measures it again.
 func WriteProblem(w io.Writer, meta results.Meta, audit *rules.Audit, p *problem.Problem) error {
-	st := styleOf(w)
+	st := StyleOf(w)
 	b := bufio.NewWriter(w)
 	lines := func(texts []string) {
 		for _, text := range texts {
-			for _, l := range explain.Wrap(forTerminal(text, st.Unicode), st.Limit()) {
+			for _, l := range explain.Wrap(ForTerminal(text, st.Unicode), st.Limit()) {
 				fmt.Fprintln(b, l)
 			}
 		}
@@ -30,7 +30,7 @@ func WriteProblem(w io.Writer, meta results.Meta, audit *rules.Audit, p *problem
 	a := of.account(meta, p)
 
 	lines([]string{fmt.Sprintf("Problem %d: %s on %s, %s, %s %s", p.Number, strings.Join(p.Kernels, " and "), p.Device, p.Subject,
-		p.AxisWord(), intervalText(p.FromM, p.ToM))})
+		p.AxisWord(), IntervalText(p.FromM, p.ToM))})
 	lines(a.times)
 
 	title("Times around it")
@@ -54,7 +54,7 @@ func WriteProblem(w io.Writer, meta results.Meta, audit *rules.Audit, p *problem
 	}
 	if a.command != "" {
 		title("Measure it again")
-		fmt.Fprintln(b, forTerminal(a.command, st.Unicode)) // commands are never wrapped
+		fmt.Fprintln(b, ForTerminal(a.command, st.Unicode)) // commands are never wrapped
 		if a.needsPaths {
 			lines([]string{pathsNote})
 		}
@@ -96,7 +96,7 @@ func (e *evidence) account(meta results.Meta, p *problem.Problem) *account {
 	a := &account{times: []string{timesSentence(p, false, false)}, steps: remedySteps(p, meta.Source != "")}
 	if r := p.Remedy; r != nil && r.Executed {
 		a.times = append(a.times,
-			fmt.Sprintf("The remedy was measured in turns with the product as it is: gain %s.", bounds{r.Gain, factor}.Text()))
+			fmt.Sprintf("The remedy was measured in turns with the product as it is: gain %s.", bounds{r.Gain, Factor}.Text()))
 	}
 	if p.Status != rules.Confirmed {
 		a.times = append(a.times, fmt.Sprintf("Status: %s. %s", p.Status, explain.Of(explain.Status, string(p.Status)).Sentence()))
@@ -128,7 +128,7 @@ func (e *evidence) account(meta results.Meta, p *problem.Problem) *account {
 		d := byRule[rule][0]
 		text := fmt.Sprintf("%s at %s of %s: %s", rule, d.Series.Words(d.WorstM), d.Series.Kernel, claimText(d))
 		if n := len(byRule[rule]) - 1; n > 0 {
-			text += "; " + plural(n, "more finding", "more findings") + " of this rule"
+			text += "; " + Plural(n, "more finding", "more findings") + " of this rule"
 		}
 		a.found = append(a.found, text)
 	}
@@ -169,7 +169,7 @@ var remedyRules = map[rules.RemedyKind]rules.Rule{rules.RemedySplit: rules.Split
 	rules.RemedyOther: rules.Alternative}
 
 func claimText(d rules.Finding) string {
-	text := fmt.Sprintf("%s; loses %s", d.Claim(), bounds{d.Loss, share}.Text())
+	text := fmt.Sprintf("%s; loses %s", d.Claim(), bounds{d.Loss, Share}.Text())
 	if d.Reference != "" {
 		text += ", compared with " + d.Reference
 	}
@@ -188,7 +188,7 @@ func (p *barPlot) draw(w io.Writer) {
 		bar := int(float64(barWidth)*r.MFU.Mid/p.best + 0.5)
 		fmt.Fprintf(w, "%s %s %*d  %*s us  %s %s\n", mark, p.axis, p.mWidth, r.M, p.usWidth, short3(r.US.Mid),
 			strings.Repeat("#", max(1, bar)),
-			formatShare(r.MFU.Mid/p.best))
+			FormatShare(r.MFU.Mid/p.best))
 	}
 }
 

@@ -31,7 +31,7 @@ const (
 // cut keeps the rows around the problem, including those up to the padded size.
 func (a *around) cut(rows []rules.RowVerdict) {
 	p := a.problem
-	rows = slices.DeleteFunc(slices.Clone(rows), func(r rules.RowVerdict) bool { return !(r.US.Mid > 0) || !isFinite(r.US.Mid) })
+	rows = slices.DeleteFunc(slices.Clone(rows), func(r rules.RowVerdict) bool { return !(r.US.Mid > 0) || !IsFinite(r.US.Mid) })
 	at := func(m int) int {
 		i, _ := slices.BinarySearchFunc(rows, m, func(r rules.RowVerdict, m int) int { return r.M - m })
 		return i

@@ -48,10 +48,10 @@ var sourceFields = field.Of([]field.Field[RunSource]{
 func WriteRunFile(w io.Writer, f Format, r *RunFile) error {
 	doc := &Document{Subject: r.Action + " run", Value: r, Items: items(r.Sources)}
 	doc.Sheets = []Sheet{sheetOf("", sourceFields, r.Sources), seriesList(r.Series)}
-	line := fmt.Sprintf("%s into %s: %s, %s, %s", r.Action, r.Path, count(len(r.Series), "series"), count(r.Cases, "case"),
-		count(r.Samples, "sample"))
+	line := fmt.Sprintf("%s into %s: %s, %s, %s", r.Action, r.Path, Count(len(r.Series), "series"), Count(r.Cases, "case"),
+		Count(r.Samples, "sample"))
 	if r.Failures > 0 {
-		line += ", " + count(r.Failures, "failed case")
+		line += ", " + Count(r.Failures, "failed case")
 	}
 	if len(r.Labels) > 0 {
 		line += "; labels: " + r.Labels.String()
@@ -67,7 +67,7 @@ const mostReasons = 10
 func fileNotes(files []importing.Imported) []Note {
 	var out []Note
 	for _, f := range files {
-		line := notef(Neutral, "%s: format %s, %s taken", f.Path, f.Format, count(f.Rows, "row"))
+		line := Notef(Neutral, "%s: format %s, %s taken", f.Path, f.Format, Count(f.Rows, "row"))
 		left := 0
 		for _, l := range f.LeftOut {
 			left += l.Rows
@@ -80,7 +80,7 @@ func fileNotes(files []importing.Imported) []Note {
 		}
 		out = append(out, line)
 		for _, l := range f.LeftOut[:min(mostReasons, len(f.LeftOut))] {
-			out = append(out, notef(Open, "  %s left out, the first in line %d: %s", count(l.Rows, "row"), l.Line, l.Reason))
+			out = append(out, Notef(Open, "  %s left out, the first in line %d: %s", Count(l.Rows, "row"), l.Line, l.Reason))
 		}
 		if f.LayoutAssumed {
 			out = append(out,

@@ -21,6 +21,6 @@ func selectionNotes(s *rules.Selection, one, many string) []Note {
 	if s.Top > 0 {
 		words = append(words, fmt.Sprintf("the first %d", s.Top))
 	}
-	return []Note{notef(Open, "listed are %d of %s: %s; verdicts, summaries and the exit code cover all", s.Shown, plural(s.Of, one, many),
+	return []Note{Notef(Open, "listed are %d of %s: %s; verdicts, summaries and the exit code cover all", s.Shown, Plural(s.Of, one, many),
 		strings.Join(words, ", "))}
 }

@@ -193,10 +193,10 @@ func WriteSelftest(w io.Writer, f Format, t *Selftest) error {
 		} else if n.Rate.Hi > n.Level {
 			tone = Open
 		}
-		doc.Notes = append(doc.Notes, notef(Neutral, "noise floor: %s between samples of one case (%s, %s)", formatShare(n.Spread),
-			count(n.Cases, "case"), count(n.Rounds, "round")),
-			notef(tone, "A/A: %d of %d called different, %s; allowed %s", n.FalseFlags, n.Comparisons, bounds{n.Rate, share}.Text(),
-				formatShare(n.Level)))
+		doc.Notes = append(doc.Notes, Notef(Neutral, "noise floor: %s between samples of one case (%s, %s)", FormatShare(n.Spread),
+			Count(n.Cases, "case"), Count(n.Rounds, "round")),
+			Notef(tone, "A/A: %d of %d called different, %s; allowed %s", n.FalseFlags, n.Comparisons, bounds{n.Rate, Share}.Text(),
+				FormatShare(n.Level)))
 	}
 	return doc.Render(w, f)
 }

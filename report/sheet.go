@@ -84,14 +84,14 @@ type Note struct {
 	Tone Tone
 }
 
-// notef formats a note.
-func notef(tone Tone, format string, args ...any) Note {
+// Notef formats a note.
+func Notef(tone Tone, format string, args ...any) Note {
 	return Note{fmt.Sprintf(format, args...), tone}
 }
 
-// note adds a line after the sheets.
-func (d *Document) note(tone Tone, format string, args ...any) {
-	d.Notes = append(d.Notes, notef(tone, format, args...))
+// Note adds a line after the sheets.
+func (d *Document) Note(tone Tone, format string, args ...any) {
+	d.Notes = append(d.Notes, Notef(tone, format, args...))
 }
 
 func (n Note) line() string {
@@ -105,7 +105,7 @@ func (n Note) line() string {
 // [*UnsupportedFormat].
 func (d *Document) Render(w io.Writer, f Format) error {
 	buffered := bufio.NewWriter(w)
-	if err := d.render(buffered, f, styleOf(w)); err != nil {
+	if err := d.render(buffered, f, StyleOf(w)); err != nil {
 		return err
 	}
 	return buffered.Flush()
@@ -193,12 +193,12 @@ func (d *Document) text(w *bufio.Writer, wide bool, st Style) error {
 // writeNotes prints notes, wrapped at limit columns; 0 is no limit.
 func writeNotes(w io.Writer, notes []Note, limit int, st Style) {
 	for _, n := range notes {
-		lines := []string{forTerminal(n.line(), st.Unicode)}
+		lines := []string{ForTerminal(n.line(), st.Unicode)}
 		if limit > 0 && n.Tone != Command && text.StringWidthWithoutEscSequences(lines[0]) > limit {
 			lines = explain.Wrap(lines[0], limit)
 		}
 		for _, l := range lines {
-			fmt.Fprintln(w, paint(l, n.Tone, st))
+			fmt.Fprintln(w, Paint(l, n.Tone, st))
 		}
 	}
 }
@@ -280,7 +280,7 @@ func (s *Sheet) heading(wide bool) string {
 func (s *Sheet) text(w io.Writer, wide bool, st Style) error {
 	cols := s.visible(wide)
 	if title := s.heading(wide); title != "" {
-		fmt.Fprintln(w, bold(forTerminal(title, st.Unicode), st))
+		fmt.Fprintln(w, bold(ForTerminal(title, st.Unicode), st))
 	}
 	cells, tones := s.cells(cols, st)
 	limit := st.Width
@@ -308,7 +308,7 @@ func (s *Sheet) text(w io.Writer, wide bool, st Style) error {
 	for r := range s.Rows {
 		rows[r] = make(table.Row, len(cols))
 		for i := range cols {
-			rows[r][i] = paint(cells[r+1][i], tones[r+1][i], st)
+			rows[r][i] = Paint(cells[r+1][i], tones[r+1][i], st)
 		}
 	}
 	flex := flexWidth(s.Columns, cols, widths(cells), limit)
@@ -342,13 +342,13 @@ func (s *Sheet) cells(cols []int, st Style) (cells [][]string, tones [][]Tone) {
 		cells[r], tones[r] = make([]string, len(cols)), make([]Tone, len(cols))
 	}
 	for i, c := range cols {
-		cells[0][i] = forTerminal(s.Columns[c].Name, st.Unicode)
+		cells[0][i] = ForTerminal(s.Columns[c].Name, st.Unicode)
 		for r, row := range s.Rows {
 			if c >= len(row) {
 				continue
 			}
 			cell := toCell(row[c])
-			cells[r+1][i] = forTerminal(cell.Text(), st.Unicode)
+			cells[r+1][i] = ForTerminal(cell.Text(), st.Unicode)
 			if toned, ok := cell.(interface{ Tone() Tone }); ok {
 				tones[r+1][i] = toned.Tone()
 			}

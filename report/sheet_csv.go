@@ -42,12 +42,12 @@ func (d *Document) records() Sheet {
 	return out
 }
 
-// csv writes one sheet with all columns and raw values. Text is [clean]; spreadsheet protects it from formula
+// csv writes one sheet with all columns and raw values. Text is [Clean]; spreadsheet protects it from formula
 // injection.
 func (s *Sheet) csv(w io.Writer, spreadsheet bool) error {
 	out := csv.NewWriter(w)
 	words := func(s string) string {
-		s = clean(s)
+		s = Clean(s)
 		if spreadsheet {
 			s = export.SpreadsheetCell(s)
 		}

@@ -24,7 +24,7 @@ func WriteSplits(w io.Writer, f Format, meta results.Meta, splits *rules.SplitsR
 		stretches, left[1] = cut(stretches)
 		rejected, left[2] = cut(rejected)
 		if n := left[0] + left[1] + left[2]; n > 0 {
-			doc.Notes = append(doc.Notes, Note{plural(n, "more line", "more lines") + ": -o wide lists all, --top chooses", Faint})
+			doc.Notes = append(doc.Notes, Note{Plural(n, "more line", "more lines") + ": -o wide lists all, --top chooses", Faint})
 		}
 	}
 	if slices.ContainsFunc(remedies, func(r rules.SplitRow) bool { return !r.Executed }) {
@@ -65,7 +65,7 @@ func allRemedies(s *rules.SplitsResult) []rules.SplitRow {
 func SplitsHead(s *rules.SplitsResult) []Note {
 	out := []Note{{SplitsSummary(s), Neutral}}
 	if s.TrafficUncovered > 0 {
-		out = append(out, notef(Open, "%.3g %% of the traffic is outside the measured sizes%s, and is not counted", 100*s.TrafficUncovered,
+		out = append(out, Notef(Open, "%.3g %% of the traffic is outside the measured sizes%s, and is not counted", 100*s.TrafficUncovered,
 			sweptText(s.Ranges)))
 	}
 	for _, saving := range s.Savings {
@@ -82,7 +82,7 @@ func SplitsSummary(s *rules.SplitsResult) string {
 	all := allRemedies(s)
 	executed := countExecuted(all)
 	rows := len(all) + s.Untried + s.LeftOut
-	what := plural(rows, "remedy", "remedies") + " predicted"
+	what := Plural(rows, "remedy", "remedies") + " predicted"
 	if s.LeftOut > 0 {
 		what += fmt.Sprintf(", %d left out for their results", s.LeftOut)
 	}
@@ -94,7 +94,7 @@ func SplitsSummary(s *rules.SplitsResult) string {
 	case executed == 0:
 		return what + ", none executed: candidates, not gains"
 	}
-	return fmt.Sprintf("%s, %d executed; of these %s", what, executed, plural(paying(all), "pays", "pay"))
+	return fmt.Sprintf("%s, %d executed; of these %s", what, executed, Plural(paying(all), "pays", "pay"))
 }
 
 func nothingPredicted(s *rules.SplitsResult) string {
@@ -105,7 +105,7 @@ func nothingPredicted(s *rules.SplitsResult) string {
 	case len(s.Searched) == 0:
 		return "no search: the run has no series of the engine's kernels"
 	case scope.Rows == 0 && scope.Few > 0:
-		return fmt.Sprintf("no search: %s too few samples", plural(scope.Few, "row has", "rows have"))
+		return fmt.Sprintf("no search: %s too few samples", Plural(scope.Few, "row has", "rows have"))
 	case scope.Rows == 0 && scope.Among == rules.AmongFlagged:
 		return "no search: the monotonic rule flags no row; --among all searches every row"
 	case scope.Rows == 0:
@@ -115,7 +115,7 @@ func nothingPredicted(s *rules.SplitsResult) string {
 	for i, k := range scope.Kinds {
 		kinds[i] = string(k)
 	}
-	return fmt.Sprintf("no remedy is predicted to pay: %s searched for %s", plural(scope.Rows, "row was", "rows were"),
+	return fmt.Sprintf("no remedy is predicted to pay: %s searched for %s", Plural(scope.Rows, "row was", "rows were"),
 		strings.Join(kinds, ", "))
 }
 
@@ -152,7 +152,7 @@ const mostRanges = 6
 func coveredText(s rules.Stretch) string {
 	covered := s.Covered()
 	if s.OnlySwept || len(covered) == 0 || len(covered) > mostRanges {
-		text := intervalText(s.FromM, s.ToM)
+		text := IntervalText(s.FromM, s.ToM)
 		if !s.OnlySwept && len(covered) > 0 {
 			text += fmt.Sprintf(" in %d ranges", len(covered))
 		}
@@ -160,7 +160,7 @@ func coveredText(s rules.Stretch) string {
 	}
 	words := make([]string, len(covered))
 	for i, r := range covered {
-		words[i] = intervalText(r.FromM, r.ToM)
+		words[i] = IntervalText(r.FromM, r.ToM)
 	}
 	return strings.Join(words, ", ")
 }

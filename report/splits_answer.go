@@ -16,7 +16,7 @@ func splitsSentences(s *rules.SplitsResult) []Note {
 	if s.Invalid != "" {
 		out := []Note{{"This run cannot be judged: " + s.Invalid + ".", Open}}
 		if n := len(allRemedies(s)); n > 0 {
-			out = append(out, notef(Neutral, "-o wide shows %s of it, which may be wrong.", plural(n, "remedy", "remedies")))
+			out = append(out, Notef(Neutral, "-o wide shows %s of it, which may be wrong.", Plural(n, "remedy", "remedies")))
 		}
 		return append(out, Note{Text: doctorNext})
 	}
@@ -31,12 +31,12 @@ func splitsSentences(s *rules.SplitsResult) []Note {
 		out = append(out, Note{Text: text})
 	}
 	if s.TrafficUncovered > 0 {
-		out = append(out, notef(Open, "%s of the traffic is outside the measured sizes%s, and is not counted.", percent(s.TrafficUncovered),
+		out = append(out, Notef(Open, "%s of the traffic is outside the measured sizes%s, and is not counted.", percent(s.TrafficUncovered),
 			sweptText(s.Ranges)))
 	}
 	if n := len(s.Suspected); n > 0 {
-		out = append(out, notef(Open, "%s measured too few times to search: more --rounds would decide them.",
-			plural(n, "suspected stretch of M was", "suspected stretches of M were")))
+		out = append(out, Notef(Open, "%s measured too few times to search: more --rounds would decide them.",
+			Plural(n, "suspected stretch of M was", "suspected stretches of M were")))
 	}
 	return out
 }
@@ -49,14 +49,14 @@ func splitsCount(s *rules.SplitsResult) string {
 	case len(all)+s.Untried+s.LeftOut == 0:
 		return capitalized(nothingPredicted(s)) + "."
 	case executed == 0 && open == 0:
-		return fmt.Sprintf("%s skipped because of the result; no remedy was measured.", plural(s.LeftOut, "remedy is", "remedies are"))
+		return fmt.Sprintf("%s skipped because of the result; no remedy was measured.", Plural(s.LeftOut, "remedy is", "remedies are"))
 	case executed == 0:
 		return fmt.Sprintf("%s predicted, but not measured: --execute measures them, on the machine of the run.",
-			plural(open, "remedy is", "remedies are"))
+			Plural(open, "remedy is", "remedies are"))
 	}
-	text := fmt.Sprintf("%d of %s", paying(all), plural(executed, "measured remedy pays", "measured remedies pay"))
+	text := fmt.Sprintf("%d of %s", paying(all), Plural(executed, "measured remedy pays", "measured remedies pay"))
 	if open > 0 {
-		text += fmt.Sprintf("; %s predicted, but not measured", plural(open, "more is", "more are"))
+		text += fmt.Sprintf("; %s predicted, but not measured", Plural(open, "more is", "more are"))
 	}
 	return text + "."
 }

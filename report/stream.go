@@ -73,7 +73,8 @@ func terminalStyle(width int, getenv func(string) string) Style {
 	return st
 }
 
-func styleOf(w io.Writer) Style {
+// StyleOf returns the capabilities of a [Stream], none for other writers.
+func StyleOf(w io.Writer) Style {
 	if s, ok := w.(*Stream); ok {
 		return s.Style
 	}

@@ -48,5 +48,5 @@ func sustainedNotes(a *rules.Audit) []Note {
 			words = append(words, fmt.Sprintf("%d %s", n, s.text))
 		}
 	}
-	return []Note{notef(Neutral, "%s also ran sustained: seen %s", count(ran, "finding"), strings.Join(words, ", "))}
+	return []Note{Notef(Neutral, "%s also ran sustained: seen %s", Count(ran, "finding"), strings.Join(words, ", "))}
 }

@@ -37,29 +37,29 @@ func WriteTable(w io.Writer, f Format, path string, t *table.Table) error {
 		intervals += len(s.Intervals)
 		var name any = s.String() // shared by all rows of the series
 		if a := s.Lookup(0); a.Kind != table.Direct {
-			entries.Rows = append(entries.Rows, []any{name, "else", nil, actionText(a, 0), nil, nil, nil, nil})
+			entries.Rows = append(entries.Rows, []any{name, "else", nil, ActionText(a, 0), nil, nil, nil, nil})
 		}
 		for j := range s.Intervals {
 			iv := &s.Intervals[j]
-			head := []any{name, intervalText(iv.From, iv.To), max(1, iv.Step)}
+			head := []any{name, IntervalText(iv.From, iv.To), max(1, iv.Step)}
 			for _, p := range iv.Proofs {
 				gain := stats.Interval{Lo: p.GainLo, Mid: p.GainMid, Hi: p.GainHi}
-				entries.Rows = append(entries.Rows, append(head[:3:3], actionText(iv.Action, p.M), p.M, number{p.DirectUS, 2},
-					number{p.RemedyUS, 2}, bounds{gain, factor}))
+				entries.Rows = append(entries.Rows, append(head[:3:3], ActionText(iv.Action, p.M), p.M, number{p.DirectUS, 2},
+					number{p.RemedyUS, 2}, bounds{gain, Factor}))
 			}
 			if len(iv.Proofs) == 0 {
-				entries.Rows = append(entries.Rows, append(head[:3:3], actionText(iv.Action, iv.From), nil, nil, nil, nil))
+				entries.Rows = append(entries.Rows, append(head[:3:3], ActionText(iv.Action, iv.From), nil, nil, nil, nil))
 			}
 		}
 	}
-	var conditions []property
+	var conditions []Property
 	for _, p := range t.Conditions() {
-		conditions = append(conditions, property{p[0], p[1]})
+		conditions = append(conditions, Property{p[0], p[1]})
 	}
-	doc.Sheets, doc.Main = []Sheet{pairSheet("Measured on", "condition", "value", conditions), entries}, 1
-	held := path + ": " + plural(len(t.Series), "product", "products") + ", " + plural(intervals, "interval", "intervals") + " of M"
+	doc.Sheets, doc.Main = []Sheet{PairSheet("Measured on", "condition", "value", conditions), entries}, 1
+	held := path + ": " + Plural(len(t.Series), "product", "products") + ", " + Plural(intervals, "interval", "intervals") + " of M"
 	if served, of := t.Served(); of > 0 {
-		held += ", " + itoa(served) + " of " + plural(of, "M", "Ms") + " served"
+		held += ", " + itoa(served) + " of " + Plural(of, "M", "Ms") + " served"
 	}
 	doc.Notes = []Note{{held, Neutral}}
 	return doc.Render(w, f)
@@ -93,7 +93,7 @@ var lookupFields = field.Of([]field.Field[Lookup]{
 func (l Lookup) actionText() string {
 	action := string(l.Action.Kind)
 	if l.Action.Kind != table.Direct && l.Action.Kind != table.Split {
-		action = actionText(l.Action, l.M)
+		action = ActionText(l.Action, l.M)
 	}
 	if !l.Listed {
 		action += " (the table has no such product)"

@@ -440,11 +440,11 @@ func TestNumbers(t *testing.T) {
 		{formatMicros(1716.7), "1716.7"}, {formatMicros(23.456), "23.46"}, {formatMicros(8.1234), "8.123"},
 		{formatMicros(2.5e6), "2500000"},
 		{formatRate(1.39e12, "FLOP/s"), "1.390 TFLOP/s"}, {formatRate(28.06e9, "B/s"), "28.06 GB/s"}, {formatRate(0, "B/s"), ""},
-		{formatShare(0.00458), "0.46 %"}, {formatShare(0.8812), "88.1 %"}, {formatShare(0.0001), "0.010 %"}, {formatShare(0), "0.0 %"},
+		{FormatShare(0.00458), "0.46 %"}, {FormatShare(0.8812), "88.1 %"}, {FormatShare(0.0001), "0.010 %"}, {FormatShare(0), "0.0 %"},
 		{Bytes(48 << 10), "48 KiB"}, {Bytes(320 << 20), "320 MiB"}, {Bytes(1536 << 20), "1.5 GiB"},
 		{Duration(74 * time.Second), "1m 14s"}, {Duration(8 * time.Hour), "8h 00m"}, {Duration(3200 * time.Millisecond), "3.2 s"},
 		{Duration(59600 * time.Millisecond), "1m 00s"},
-		{count(1, "row"), "1 row"}, {count(0, "row"), "0 rows"}, {count(2, "series"), "2 series"},
+		{Count(1, "row"), "1 row"}, {Count(0, "row"), "0 rows"}, {Count(2, "series"), "2 series"},
 	} {
 		if tc.got != tc.want {
 			t.Errorf("got %q, want %q", tc.got, tc.want)

@@ -53,12 +53,12 @@ func WriteTriage(w io.Writer, f Format, meta results.Meta, series []results.Seri
 	}
 	doc.Head = []Note{{triageAnswer(t), tone}}
 	for _, r := range t.Reasons {
-		doc.Head = append(doc.Head, notef(Open, "undecided: %s of the time, %s: %s", share(r.Share).Text(),
-			plural(r.Products, "product", "products"), triageReasons[r.Reason]))
+		doc.Head = append(doc.Head, Notef(Open, "undecided: %s of the time, %s: %s", Share(r.Share).Text(),
+			Plural(r.Products, "product", "products"), triageReasons[r.Reason]))
 	}
 	if t.BelowRoofline > 0 {
-		doc.Head = append(doc.Head, notef(Neutral, "%s of the time is in products far from the roofline without a faster alternative",
-			share(t.BelowRoofline).Text()))
+		doc.Head = append(doc.Head, Notef(Neutral, "%s of the time is in products far from the roofline without a faster alternative",
+			Share(t.BelowRoofline).Text()))
 	}
 	shown := t.Losses
 	if left := len(shown) - mostLosses; left > 0 && f != CSV {
@@ -67,7 +67,7 @@ func WriteTriage(w io.Writer, f Format, meta results.Meta, series []results.Seri
 		for _, l := range t.Losses[mostLosses:] {
 			lost += l.LostUS / t.TotalUS
 		}
-		doc.note(Faint, "%s more lose %s of the time: -o csv lists all", plural(left, "product", "products"), share(lost).Text())
+		doc.Note(Faint, "%s more lose %s of the time: -o csv lists all", Plural(left, "product", "products"), Share(lost).Text())
 	}
 	doc.Sheets = []Sheet{sheetOf("Products that lose", triageFields, shown)}
 	if t.Explain != "" {
@@ -87,10 +87,10 @@ func triageAnswer(t *rules.Triage) string {
 	} else {
 		worst := t.Losses[0]
 		fmt.Fprintf(&b, "%s of the workload's GEMM time is lost. %s loses most: it takes %s us, %s.",
-			bounds{t.Lost, share}.Text(), results.Case{SeriesKey: worst.Series, M: worst.M}, short3(worst.US), withText(worst))
+			bounds{t.Lost, Share}.Text(), results.Case{SeriesKey: worst.Series, M: worst.M}, short3(worst.US), withText(worst))
 	}
 	if t.Undecided > 0 {
-		fmt.Fprintf(&b, " %s of the time is undecided.", share(t.Undecided).Text())
+		fmt.Fprintf(&b, " %s of the time is undecided.", Share(t.Undecided).Text())
 	}
 	return b.String()
 }

@@ -56,10 +56,10 @@ var conditionFields = field.Of([]field.Field[results.FactorDiff]{
 var rowCheckFields = field.Of([]field.Field[rules.RowCheck]{
 	{Name: "series", Head: "series", Words: "the product of the entry"},
 	{Name: "interval", Head: "interval", JSON: "-", Words: "first and last M of the entry",
-		Value: func(c rules.RowCheck) any { return intervalText(c.From, c.To) }},
+		Value: func(c rules.RowCheck) any { return IntervalText(c.From, c.To) }},
 	{Name: "m", Head: "m", Kind: field.Count, Words: "the M that was measured again"},
 	{Name: "action", Head: "action", JSON: "-", Words: "what to do instead",
-		Value: func(c rules.RowCheck) any { return actionText(c.Action, c.M) }},
+		Value: func(c rules.RowCheck) any { return ActionText(c.Action, c.M) }},
 	{Name: "direct_us", Head: "direct us", Kind: field.Bounds, Unit: field.Micros, Words: "time of the direct product"},
 	{Name: "remedy_us", Head: "remedy us", Kind: field.Bounds, Unit: field.Micros, Words: "time of the remedy"},
 	{Name: "promised", Head: "promised", Unit: field.Factor, JSON: "-", Words: "the least gain by the table's proof",
@@ -82,7 +82,7 @@ func WriteVerification(w io.Writer, f Format, v *Verification) error {
 	doc := &Document{Subject: "verification", Value: v, Items: items(v.Checks)}
 	doc.Sheets, doc.Main = []Sheet{sheetOf("Conditions that differ", conditionFields, v.Differences),
 		sheetOf("Entries", rowCheckFields, v.Checks)}, 1
-	note := notef(Good, "%s: %d checked, %d rejected, %d open", v.Path, len(v.Checks), v.Rejected, v.Open)
+	note := Notef(Good, "%s: %d checked, %d rejected, %d open", v.Path, len(v.Checks), v.Rejected, v.Open)
 	switch {
 	case v.Rejected > 0 || len(v.Differences) > 0:
 		note.Tone = Bad
@@ -90,13 +90,14 @@ func WriteVerification(w io.Writer, f Format, v *Verification) error {
 		note.Tone = Open
 	}
 	if n := len(v.Differences); n > 0 {
-		note.Text += ", " + plural(n, "condition differs", "conditions differ")
+		note.Text += ", " + Plural(n, "condition differs", "conditions differ")
 	}
 	doc.Notes = []Note{note}
 	return doc.Render(w, f)
 }
 
-func actionText(a table.Action, m int) string {
+// ActionText says how a table's action runs a product of m rows.
+func ActionText(a table.Action, m int) string {
 	switch a.Kind {
 	case table.Split:
 		return results.JoinInts(a.Parts(m), "+")

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gemmaudit/gemmaudit/report"
+	"github.com/gemmaudit/gemmaudit/report/gate"
 	"github.com/gemmaudit/gemmaudit/report/query"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
@@ -236,8 +237,8 @@ func (o *diffOptions) finish(ctx context.Context, in report.DiffInput, holds []r
 		return selectError(err)
 	}
 	if o.output.ForGate() {
-		err = a.printChecks(o.output, &report.Checks{Command: "diff", Path: path, Warnings: in.Diff.Warnings, Outcome: outcomeOf(ended),
-			List: report.DiffChecks(in.B.Meta, in.Diff, o.gate.FailsChange)})
+		err = a.printChecks(o.output, &gate.Checks{Command: "diff", Path: path, Warnings: in.Diff.Warnings, Outcome: outcomeOf(ended),
+			List: gate.OfDiff(in.B.Meta, in.Diff, o.gate.FailsChange)})
 	} else {
 		err = a.wrapPrint(report.WriteDiff(a.stream(a.stdout), o.output, shown, in.Problems))
 	}

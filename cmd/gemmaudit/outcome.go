@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gemmaudit/gemmaudit/report"
+	"github.com/gemmaudit/gemmaudit/report/gate"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/verdict"
@@ -49,20 +50,20 @@ func (a *app) outdatedError(o verdict.Outdated) error {
 }
 
 // auditChecks lists the checks of a gate for a pipeline; ended is the command's outcome.
-func auditChecks(command string, g verdict.Gate, run *results.Run, audit *rules.Audit, ended error) *report.Checks {
+func auditChecks(command string, g verdict.Gate, run *results.Run, audit *rules.Audit, ended error) *gate.Checks {
 	valid := audit.Invalid == ""
-	return &report.Checks{Command: command, Path: run.Path(), Warnings: audit.Warnings, Outcome: outcomeOf(ended),
-		List: report.AuditChecks(run.Meta(), audit, g.Fails, g.Marginal && valid, g.Kind != verdict.None && valid)}
+	return &gate.Checks{Command: command, Path: run.Path(), Warnings: audit.Warnings, Outcome: outcomeOf(ended),
+		List: gate.OfAudit(run.Meta(), audit, g.Fails, g.Marginal && valid, g.Kind != verdict.None && valid)}
 }
 
-func outcomeOf(err error) report.Outcome {
+func outcomeOf(err error) gate.Outcome {
 	if err == nil {
-		return report.Outcome{}
+		return gate.Outcome{}
 	}
-	return report.Outcome{Code: exitCode(err), Text: oneLine(err.Error()), Hint: oneLine(hintOf(err))}
+	return gate.Outcome{Code: exitCode(err), Text: oneLine(err.Error()), Hint: oneLine(hintOf(err))}
 }
 
-func (a *app) printChecks(f report.Format, c *report.Checks) error {
+func (a *app) printChecks(f report.Format, c *gate.Checks) error {
 	c.Version = buildVersion()
 	return a.wrapPrint(c.Write(a.stream(a.stdout), f))
 }

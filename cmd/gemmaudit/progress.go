@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/report"
+	"github.com/gemmaudit/gemmaudit/report/progress"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
 type meter struct {
-	display *report.Progress
+	display *progress.Display
 	rate    rate
 	phase   phase
 	drift   map[int64]float64 // latest change of each sentinel
@@ -47,7 +48,7 @@ func (s *stage) text(now time.Time) string {
 var _ sweep.Observer = (*meter)(nil)
 
 func (a *app) newMeter() *meter {
-	return &meter{display: report.NewProgress(a.stream(a.stderr), a.quiet), drift: map[int64]float64{}, stage: &a.stage, now: a.now}
+	return &meter{display: progress.New(a.stream(a.stderr), a.quiet), drift: map[int64]float64{}, stage: &a.stage, now: a.now}
 }
 
 // Message implements [sweep.Observer].

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gemmaudit/gemmaudit/report"
+	"github.com/gemmaudit/gemmaudit/report/errorrates"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/trust"
 )
@@ -80,7 +81,7 @@ func (o *simulateOptions) run(ctx context.Context, a *app, seed uint64, output r
 	case err != nil:
 		return devicef("simulate: %w", err)
 	}
-	if err := a.wrapPrint(report.WriteTrust(a.stream(a.stdout), output, result)); err != nil {
+	if err := a.wrapPrint(errorrates.Write(a.stream(a.stdout), output, result)); err != nil {
 		return err
 	}
 	return a.conclude(result.Evidence())

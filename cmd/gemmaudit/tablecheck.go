@@ -16,6 +16,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/regular"
 	"github.com/gemmaudit/gemmaudit/report"
+	"github.com/gemmaudit/gemmaudit/report/gate"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/results/table/file"
@@ -141,7 +142,7 @@ func (o *verifyOptions) run(ctx context.Context, path string) error {
 	ended := a.conclude(v.Evidence(o.anyway))
 	if o.output.ForGate() {
 		err = a.printChecks(o.output,
-			&report.Checks{Command: "table check", Path: path, Outcome: outcomeOf(ended), List: report.VerificationChecks(v, o.anyway)})
+			&gate.Checks{Command: "table check", Path: path, Outcome: outcomeOf(ended), List: gate.OfTable(v, o.anyway)})
 	} else {
 		err = a.wrapPrint(report.WriteVerification(a.stream(a.stdout), o.output, v))
 	}

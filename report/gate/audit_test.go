@@ -1,12 +1,34 @@
-package report
+package gate
 
 import (
 	"testing"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
+
+func fixtureMeta() results.Meta {
+	return results.Meta{Fingerprint: results.Fingerprint{Devices: []kernels.Spec{{ID: "cpu", Name: "a CPU"}}}}
+}
+
+// fixtureAudit has a finding of each status, and a row of each verdict.
+func fixtureAudit() *rules.Audit {
+	key := results.SeriesKey{Device: "cpu", Kernel: "amx", Subject: kernels.Product(kernels.BF16, 14336, 4096)}
+	audit := &rules.Audit{Method: rules.MethodInterval, Cases: 5}
+	series := rules.SeriesAudit{Key: key, Cases: 5}
+	for i, v := range []rules.Verdict{rules.Clean, rules.Anomalous, rules.Undecided, rules.Marginal} {
+		series.Rows = append(series.Rows, rules.RowVerdict{M: 64 * (i + 1), Verdict: v})
+	}
+	audit.Series = []rules.SeriesAudit{series}
+	for i, status := range []rules.Status{rules.Confirmed, rules.Waived, rules.Unconfirmed} {
+		audit.Findings = append(audit.Findings, rules.Finding{Rule: rules.AllRules()[i], Series: key, FromM: 128, ToM: 128, Rows: 1,
+			WorstM: 128, Status: status, Loss: stats.Interval{Lo: 0.1, Mid: 0.2, Hi: 0.3}, Waiver: "known"})
+	}
+	return audit
+}
 
 // Checks of audits, comparisons and verifications must match the schemas, with unique names and fingerprints.
 func TestChecksOfResults(t *testing.T) {
@@ -18,7 +40,7 @@ func TestChecksOfResults(t *testing.T) {
 	}
 	confirmed := func(f rules.Finding) bool { return f.Status == rules.Confirmed }
 	key := audit.Findings[0].Series
-	verified := &Verification{Path: "t.json", Differences: []results.FactorDiff{{Name: "driver", A: "550", B: "560"}},
+	verified := &report.Verification{Path: "t.json", Differences: []results.FactorDiff{{Name: "driver", A: "550", B: "560"}},
 		Checks: []rules.RowCheck{
 			{Name: "lib/bf16", From: 64, To: 128, M: 64, Verdict: rules.Pays, Gain: stats.Interval{Lo: 1.1, Mid: 1.2, Hi: 1.3},
 				Promised: 1.1},
@@ -38,20 +60,20 @@ func TestChecksOfResults(t *testing.T) {
 	tests := []struct {
 		name  string
 		list  []Check
-		state map[CheckState]int
+		state map[State]int
 	}{
-		{"table check", VerificationChecks(verified, false), map[CheckState]int{CheckPassed: 1, CheckFailed: 2, CheckOpen: 1}},
-		{"table check --anyway", VerificationChecks(verified, true),
-			map[CheckState]int{CheckPassed: 1, CheckFailed: 1, CheckNoted: 1, CheckOpen: 1}},
-		{"diff", DiffChecks(meta, diff, func(rules.Change) bool { return true }),
-			map[CheckState]int{CheckFailed: 6, CheckOpen: 1, CheckNoted: 1}},
-		{"diff --no-gate", DiffChecks(meta, diff, func(rules.Change) bool { return false }),
-			map[CheckState]int{CheckNoted: 7, CheckOpen: 1}},
-		{"audit", AuditChecks(meta, audit, confirmed, false, true), nil},
+		{"table check", OfTable(verified, false), map[State]int{Passed: 1, Failed: 2, Open: 1}},
+		{"table check --anyway", OfTable(verified, true),
+			map[State]int{Passed: 1, Failed: 1, Noted: 1, Open: 1}},
+		{"diff", OfDiff(meta, diff, func(rules.Change) bool { return true }),
+			map[State]int{Failed: 6, Open: 1, Noted: 1}},
+		{"diff --no-gate", OfDiff(meta, diff, func(rules.Change) bool { return false }),
+			map[State]int{Noted: 7, Open: 1}},
+		{"audit", OfAudit(meta, audit, confirmed, false, true), nil},
 	}
 	schema := sarifSchema(t)
 	for _, x := range tests {
-		names, prints, states := map[string]bool{}, map[string]bool{}, map[CheckState]int{}
+		names, prints, states := map[string]bool{}, map[string]bool{}, map[State]int{}
 		for _, c := range x.list {
 			states[c.State]++
 			if name := c.Subject + "|" + c.Name; names[name] || prints[c.Fingerprint] {
@@ -62,7 +84,7 @@ func TestChecksOfResults(t *testing.T) {
 			if ruleMeaning(c.Rule) == "" {
 				t.Errorf("%s: the rule %q has no meaning", x.name, c.Rule)
 			}
-			if c.State == CheckOpen && c.Next == "" {
+			if c.State == Open && c.Next == "" {
 				t.Errorf("%s: %q is open and does not say what to do", x.name, c.Name)
 			}
 		}
@@ -72,10 +94,10 @@ func TestChecksOfResults(t *testing.T) {
 			}
 		}
 		all := &Checks{Command: x.name, Path: "r.db", List: x.list}
-		if err := schema.Validate(decoded(t, written(t, all, SARIF))); err != nil {
+		if err := schema.Validate(decoded(t, written(t, all, report.SARIF))); err != nil {
 			t.Errorf("%s: %v", x.name, err)
 		}
-		if wrong := junitErrors(junitSchema(t), written(t, all, JUnit)); len(wrong) > 0 {
+		if wrong := junitErrors(junitSchema(t), written(t, all, report.JUnit)); len(wrong) > 0 {
 			t.Errorf("%s: %q", x.name, wrong)
 		}
 	}
@@ -88,11 +110,11 @@ func TestChecksOfResults(t *testing.T) {
 			waived++
 		}
 	}
-	states := map[CheckState]int{}
+	states := map[State]int{}
 	for _, c := range tests[len(tests)-1].list {
 		states[c.State]++
 	}
-	if failed == 0 || states[CheckFailed] != failed || states[CheckWaived] != waived {
+	if failed == 0 || states[Failed] != failed || states[Waived] != waived {
 		t.Errorf("of an audit with %d confirmed and %d waived findings checks are %v", failed, waived, states)
 	}
 }
@@ -105,7 +127,7 @@ func TestChecksNameTheFindingsOwnRange(t *testing.T) {
 		f := audit.Findings[0]
 		f.FromM, f.ToM = from, to
 		audit.Findings = []rules.Finding{f}
-		return AuditChecks(fixtureMeta(), audit, func(rules.Finding) bool { return true }, false, false)[0]
+		return OfAudit(fixtureMeta(), audit, func(rules.Finding) bool { return true }, false, false)[0]
 	}
 	first, shifted := named(304, 384), named(312, 384)
 	if want := string(fixtureAudit().Findings[0].Rule) + " m304–384, " + first.Fingerprint; first.Name != want {

@@ -1,4 +1,4 @@
-package report
+package gate
 
 import (
 	"bytes"
@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gemmaudit/gemmaudit/report"
 )
 
 const junitSchemaFile = "testdata/schema/junit-10.xsd"
@@ -155,7 +157,7 @@ var brokenJUnit = []string{
 func TestJUnitKeepsToTheCommonSchema(t *testing.T) {
 	schema := junitSchema(t)
 	for _, c := range outcomes() {
-		if wrong := junitErrors(schema, written(t, c, JUnit)); len(wrong) > 0 {
+		if wrong := junitErrors(schema, written(t, c, report.JUnit)); len(wrong) > 0 {
 			t.Errorf("exit code %d: %q", c.Outcome.Code, wrong)
 		}
 	}
@@ -184,7 +186,7 @@ func TestJUnitIsValid(t *testing.T) {
 		return nil
 	}
 	for _, c := range outcomes() {
-		if err := valid(written(t, c, JUnit)); err != nil {
+		if err := valid(written(t, c, report.JUnit)); err != nil {
 			t.Errorf("exit code %d: %v", c.Outcome.Code, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package report
+package errorrates
 
 import (
 	"os"
@@ -31,7 +31,7 @@ func TestTrustSummary(t *testing.T) {
 
 // docs/trust.md must have every rate of the summary.
 func TestTrustPage(t *testing.T) {
-	page, err := os.ReadFile("../docs/trust.md")
+	page, err := os.ReadFile("../../docs/trust.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,27 +1,31 @@
-package report
+package errorrates
 
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
+	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/rules/trust"
 )
 
-// WriteTrust writes the rates of errors on simulated machines. CSV has one line for each rate.
-func WriteTrust(w io.Writer, f Format, r *trust.Result) error {
-	doc := trustDocument(r)
-	if f == CSV {
-		doc.Sheets = []Sheet{ratesSheet(r)}
+// Write writes the rates of errors on simulated machines. CSV has one line for each rate.
+func Write(w io.Writer, f report.Format, r *trust.Result) error {
+	doc := document(r)
+	if f == report.CSV {
+		doc.Sheets = []report.Sheet{ratesSheet(r)}
 	}
 	return doc.Render(w, f)
 }
 
-func trustDocument(r *trust.Result) *Document {
-	doc := &Document{Subject: "simulation", Value: r, Items: []any{}}
-	doc.Head = []Note{notef(Neutral, "%s, seed %d, threshold %g; cells: errors/total, upper 95 %% limit, ! above its bound, ? too few",
-		plural(r.Machines, "simulated machine", "simulated machines"), r.Seed, r.Threshold)}
-	type column = trustColumn[trust.KindResult]
+func document(r *trust.Result) *report.Document {
+	doc := &report.Document{Subject: "simulation", Value: r, Items: []any{}}
+	doc.Head = []report.Note{
+		report.Notef(report.Neutral, "%s, seed %d, threshold %g; cells: errors/total, upper 95 %% limit, ! above its bound, ? too few",
+			report.Plural(r.Machines, "simulated machine", "simulated machines"), r.Seed, r.Threshold),
+	}
+	type column = columnOf[trust.KindResult]
 	rate := func(name string, m trust.Measure) column {
 		return column{name, string(m), func(k trust.KindResult) string { return rateText(k.Rate(m)) }}
 	}
@@ -53,7 +57,7 @@ func trustDocument(r *trust.Result) *Document {
 	add := func(kinds []trust.KindResult, title string, columns ...column) {
 		if len(kinds) > 0 {
 			columns = append([]column{{"noise", "noise", func(k trust.KindResult) string { return k.Name }}}, columns...)
-			doc.Sheets = append(doc.Sheets, trustSheet(title, kinds, columns))
+			doc.Sheets = append(doc.Sheets, sheet(title, kinds, columns))
 		}
 	}
 	doc.Sheets = summarySheets(r)
@@ -116,26 +120,36 @@ func trustDocument(r *trust.Result) *Document {
 			doc.Items = append(doc.Items, x)
 		}
 	}
-	var kinds []property
+	var kinds []report.Property
 	for _, k := range r.Kinds {
-		kinds = append(kinds, property{k.Name, k.Means})
+		kinds = append(kinds, report.Property{Name: k.Name, Value: k.Means})
 	}
 	for _, k := range r.Data {
-		kinds = append(kinds, property{k.Name, k.Means})
+		kinds = append(kinds, report.Property{Name: k.Name, Value: k.Means})
 	}
-	doc.Sheets = append(doc.Sheets, pairSheet("Kinds of noise", "noise", "description", kinds))
+	doc.Sheets = append(doc.Sheets, report.PairSheet("Kinds of noise", "noise", "description", kinds))
 	for _, b := range r.Broken {
-		doc.note(Bad, "%s under %s: %d of %d, limits %s and %s, bound %s", b.Measure, b.Kind, b.Hits, b.Of, twoDecimals(b.Lower),
+		doc.Note(report.Bad, "%s under %s: %d of %d, limits %s and %s, bound %s", b.Measure, b.Kind, b.Hits, b.Of, twoDecimals(b.Lower),
 			twoDecimals(b.Upper), twoDecimals(b.Bound))
 	}
 	return doc
 }
 
-func ratesSheet(r *trust.Result) Sheet {
-	var s Sheet
-	for _, key := range []string{"noise", "rate", "hits", "of", "share", "lower", "upper", "bound", "broken"} {
-		s.Columns = append(s.Columns, Column{Name: key, Key: key})
+// named is a sheet whose columns have one name for people and programs; those of right are aligned so.
+func named(title string, right []string, names ...string) report.Sheet {
+	s := report.Sheet{Title: title}
+	for _, name := range names {
+		c := report.Column{Name: name, Key: name}
+		if slices.Contains(right, name) {
+			c.Align = report.Right
+		}
+		s.Columns = append(s.Columns, c)
 	}
+	return s
+}
+
+func ratesSheet(r *trust.Result) report.Sheet {
+	s := named("", nil, "noise", "rate", "hits", "of", "share", "lower", "upper", "bound", "broken")
 	var rates []trust.Rate
 	for _, k := range r.Kinds {
 		rates = append(rates, k.Rates...)
@@ -153,17 +167,17 @@ func ratesSheet(r *trust.Result) Sheet {
 	return s
 }
 
-// trustColumn is a column of counts, as text; the first column of a table names its rows.
-type trustColumn[T any] struct {
+// columnOf is a column of counts, as text; the first column of a table names its rows.
+type columnOf[T any] struct {
 	name, key string
 	cell      func(T) string
 }
 
-func trustSheet[T any](title string, rows []T, columns []trustColumn[T]) Sheet {
-	s := Sheet{Title: title}
+func sheet[T any](title string, rows []T, columns []columnOf[T]) report.Sheet {
+	s := report.Sheet{Title: title}
 	for i, c := range columns {
-		s.Columns = append(s.Columns, Column{Name: c.name, Key: c.key, Align: Right})
-		s.Columns[0].Align = Left
+		s.Columns = append(s.Columns, report.Column{Name: c.name, Key: c.key, Align: report.Right})
+		s.Columns[0].Align = report.Left
 		for k, row := range rows {
 			if i == 0 {
 				s.Rows = append(s.Rows, nil)
@@ -174,11 +188,11 @@ func trustSheet[T any](title string, rows []T, columns []trustColumn[T]) Sheet {
 	return s
 }
 
-func dataSheets(r *trust.Result) (out []Sheet) {
+func dataSheets(r *trust.Result) (out []report.Sheet) {
 	if len(r.Data) == 0 {
 		return nil
 	}
-	type column = trustColumn[trust.DataResult]
+	type column = columnOf[trust.DataResult]
 	for _, of := range r.Data[0].Commands {
 		count := func(name, key string, cell func(trust.Verdicts) trust.Count) column {
 			return column{name, key, func(k trust.DataResult) string { return countCell(cell(k.Of(of.Command))) }}
@@ -192,7 +206,7 @@ func dataSheets(r *trust.Result) (out []Sheet) {
 				count(fmt.Sprintf("%.0f %% slow: called well", 100*loss), fmt.Sprintf("missed_%g", loss),
 					func(v trust.Verdicts) trust.Count { return v.Missed[i] }))
 		}
-		out = append(out, trustSheet(fmt.Sprintf("Imported data: %s (%s of each kind)", of.Command, plural(r.DataSets, "set", "sets")),
+		out = append(out, sheet(fmt.Sprintf("Imported data: %s (%s of each kind)", of.Command, report.Plural(r.DataSets, "set", "sets")),
 			r.Data, columns))
 	}
 	return out
@@ -224,15 +238,9 @@ func rateText(r trust.Rate) string {
 // twoDecimals is a share with two decimals, as in docs/trust.md.
 func twoDecimals(share float64) string { return strconv.FormatFloat(100*share, 'f', 2, 64) + " %" }
 
-func worstSheet(worst []trust.Offence) Sheet {
-	s := Sheet{Title: "Worst errors"}
-	for _, c := range []struct {
-		name  string
-		align Align
-	}{{"noise", Left}, {"machine", Right}, {"run", Left}, {"rate", Left}, {"kernel", Left}, {"m", Right},
-		{"rule", Left}, {"verdict", Left}, {"truth", Right}, {"claimed", Right}, {"beyond", Right}, {"samples", Right}} {
-		s.Columns = append(s.Columns, Column{Name: c.name, Key: c.name, Align: c.align})
-	}
+func worstSheet(worst []trust.Offence) report.Sheet {
+	s := named("Worst errors", []string{"machine", "m", "truth", "claimed", "beyond", "samples"}, "noise", "machine", "run", "rate",
+		"kernel", "m", "rule", "verdict", "truth", "claimed", "beyond", "samples")
 	for _, o := range worst {
 		truth := fmt.Sprintf("%.4f", o.Truth.Lo)
 		if o.Truth.Hi != o.Truth.Lo {

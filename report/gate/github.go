@@ -1,4 +1,4 @@
-package report
+package gate
 
 import (
 	"bufio"
@@ -18,8 +18,8 @@ func (c *Checks) github(w io.Writer) error {
 	for _, k := range c.List {
 		text := strings.Join(k.lines(), "\n")
 		switch k.State {
-		case CheckPassed:
-		case CheckFailed:
+		case Passed:
+		case Failed:
 			command("error", k.Rule+": "+k.Subject, text)
 		default:
 			command("notice", string(k.State)+", "+k.Rule+": "+k.Subject, text)

@@ -1,4 +1,4 @@
-package report
+package gate
 
 import (
 	"fmt"
@@ -6,29 +6,30 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-// CheckState is the outcome of a check.
-type CheckState string
+// State is the outcome of a check.
+type State string
 
 // The states of a check. Only CheckFailed fails a gate.
 const (
-	CheckPassed CheckState = "passed"
-	CheckFailed CheckState = "failed"
-	// CheckOpen means undecided; Check.Next says how to decide it.
-	CheckOpen CheckState = "open"
-	// CheckNoted is a finding that the gate tolerates.
-	CheckNoted CheckState = "noted"
-	// CheckWaived is a finding excused by Check.Excuse.
-	CheckWaived CheckState = "waived"
+	Passed State = "passed"
+	Failed State = "failed"
+	// Open means undecided; Check.Next says how to decide it.
+	Open State = "open"
+	// Noted is a finding that the gate tolerates.
+	Noted State = "noted"
+	// Waived is a finding excused by Check.Excuse.
+	Waived State = "waived"
 )
 
 // Check is one item that a gate examined: a finding, a case, a series or a table entry.
 type Check struct {
-	State CheckState
+	State State
 	// Rule is the rule of a finding, or a name defined by the command: "slower-case".
 	Rule string
 	// Subject is the series or table; Name is the part of it. A finding's Name holds the finding's own Ms,
@@ -68,17 +69,17 @@ type Checks struct {
 	Warnings []rules.Warning
 }
 
-// Write prints the checks in a format of [GateFormats].
-func (c *Checks) Write(w io.Writer, f Format) error {
+// Write prints the checks in a format of [report.GateFormats].
+func (c *Checks) Write(w io.Writer, f report.Format) error {
 	switch f {
-	case JUnit:
+	case report.JUnit:
 		return c.junit(w)
-	case SARIF:
+	case report.SARIF:
 		return c.sarif(w)
-	case GitHub:
+	case report.GitHub:
 		return c.github(w)
 	}
-	return &UnsupportedFormat{f, "the checks of " + c.Command, "it is no format of gates"}
+	return &report.UnsupportedFormat{Format: f, Subject: "the checks of " + c.Command, Reason: "it is no format of gates"}
 }
 
 func (c Check) lines() []string {
@@ -99,7 +100,7 @@ func singleLine(s string) string {
 			return -1
 		}
 		return r
-	}, clean(s))
+	}, report.Clean(s))
 }
 
 const (
@@ -107,21 +108,21 @@ const (
 	nextUnconfirmed = "`gemmaudit audit RUN --confirm` measures it again on the machine of the run"
 )
 
-// AuditChecks returns the checks of an audit. Each finding is a check. The undecided or marginal rows of a
+// OfAudit returns the checks of an audit. Each finding is a check. The undecided or marginal rows of a
 // series share a check; a series without any is one passed check. Cards slower than their peers are checks
 // too. fails reports whether a finding fails the gate. marginal and cards make marginal rows and slow cards
 // fail it.
-func AuditChecks(meta results.Meta, a *rules.Audit, fails func(rules.Finding) bool, marginal, cards bool) []Check {
+func OfAudit(meta results.Meta, a *rules.Audit, fails func(rules.Finding) bool, marginal, cards bool) []Check {
 	var out []Check
 	named := map[results.SeriesKey]bool{}
 	prints := rules.FindingFingerprints(meta, a.Findings)
 	for i, f := range a.Findings {
 		named[f.Series] = true
-		c := Check{State: CheckOpen, Rule: string(f.Rule), Subject: rules.SeriesIdentity(meta, f.Series), Fingerprint: prints[i],
+		c := Check{State: Open, Rule: string(f.Rule), Subject: rules.SeriesIdentity(meta, f.Series), Fingerprint: prints[i],
 			Baseline: f.Baseline,
 			Name:     findingName(f, prints[i]),
-			Text: fmt.Sprintf("%s, %s: %s; loses %s at %s (%s)", SeriesText(f.Series), findingRange(f), f.Claim(),
-				estimate(f.Loss, share).Text(), f.Series.Coordinate(f.WorstM), f.Status)}
+			Text: fmt.Sprintf("%s, %s: %s; loses %s at %s (%s)", f.Series.Text(), findingRange(f), f.Claim(),
+				report.Estimate(f.Loss, report.Share).Text(), f.Series.Coordinate(f.WorstM), f.Status)}
 		if f.Explanation != "" {
 			c.Text += "; " + f.Explanation
 		}
@@ -133,24 +134,24 @@ func AuditChecks(meta results.Meta, a *rules.Audit, fails func(rules.Finding) bo
 		}
 		switch {
 		case f.Status == rules.Waived:
-			c.State, c.Excuse = CheckWaived, f.Waiver
+			c.State, c.Excuse = Waived, f.Waiver
 		case fails(f):
-			c.State = CheckFailed
+			c.State = Failed
 		case f.Baseline == rules.BaselineKnown:
-			c.State = CheckNoted
+			c.State = Noted
 			c.Next = "it is in the baseline " + a.Baseline + " and lets the gate pass"
 		case f.Status == rules.Confirmed:
-			c.State = CheckNoted
+			c.State = Noted
 			c.Next = "the gate lets it pass; --gate confirmed does not"
 		default:
 			c.Next = nextUnconfirmed
 		}
 		out = append(out, c)
 	}
-	rule := string(rowRule(a))
+	rule := string(report.RowRule(a))
 	for _, s := range a.Series {
 		identity := rules.SeriesIdentity(meta, s.Key)
-		add := func(state CheckState, what, text, next string) {
+		add := func(state State, what, text, next string) {
 			c := Check{State: state, Rule: what, Subject: identity, Name: what, Fingerprint: rules.Fingerprint(what, identity), Text: text,
 				Next: next}
 			out = append(out, c)
@@ -166,30 +167,30 @@ func AuditChecks(meta results.Meta, a *rules.Audit, fails func(rules.Finding) bo
 			}
 		}
 		if n := s.Cases - len(s.Rows); n > 0 {
-			add(CheckOpen, "unmeasured", fmt.Sprintf("%s: %s failed or has no sample that counts", SeriesText(s.Key), count(n, "case")),
+			add(Open, "unmeasured", fmt.Sprintf("%s: %s failed or has no sample that counts", s.Key.Text(), report.Count(n, "case")),
 				"`gemmaudit sweep --resume` tries them again")
 		}
 		if len(undecided) > 0 {
-			add(CheckOpen, "undecided", fmt.Sprintf("%s: the %s rule can't judge %s: %s", SeriesText(s.Key), rule,
-				count(len(undecided), "row"), msText(undecided)), nextUndecided)
+			add(Open, "undecided", fmt.Sprintf("%s: the %s rule can't judge %s: %s", s.Key.Text(), rule,
+				report.Count(len(undecided), "row"), msText(undecided)), nextUndecided)
 		}
 		if len(near) > 0 {
-			state, next := CheckNoted, "more samples would not matter; --fail-marginal has them fail the gate"
+			state, next := Noted, "more samples would not matter; --fail-marginal has them fail the gate"
 			if marginal {
-				state, next = CheckFailed, ""
+				state, next = Failed, ""
 			}
-			add(state, "marginal", fmt.Sprintf("%s: %s at the bound of the %s rule: %s", SeriesText(s.Key),
-				plural(len(near), "row lies", "rows lie"), rule, msText(near)), next)
+			add(state, "marginal", fmt.Sprintf("%s: %s at the bound of the %s rule: %s", s.Key.Text(),
+				report.Plural(len(near), "row lies", "rows lie"), rule, msText(near)), next)
 		}
 		if !named[s.Key] {
-			add(CheckPassed, "clean", fmt.Sprintf("%s: no finding in %s", SeriesText(s.Key), count(s.Cases, "case")), "")
+			add(Passed, "clean", fmt.Sprintf("%s: no finding in %s", s.Key.Text(), report.Count(s.Cases, "case")), "")
 		}
 	}
 	if a.Cards != nil {
 		for _, id := range a.Cards.Outliers {
-			state := CheckNoted
+			state := Noted
 			if cards {
-				state = CheckFailed
+				state = Failed
 			}
 			out = append(out, Check{State: state, Rule: "slower-card", Subject: "cards", Name: "slower-card " + id,
 				Fingerprint: rules.Fingerprint("slower-card", id),
@@ -202,11 +203,11 @@ func AuditChecks(meta results.Meta, a *rules.Audit, fails func(rules.Finding) bo
 
 // findingName names a finding's check by rule and Ms; the fingerprint makes names unique within a suite.
 func findingName(f rules.Finding, fingerprint string) string {
-	return fmt.Sprintf("%s %s%s, %s", f.Rule, f.Series.Axis(), intervalText(f.FromM, f.ToM), fingerprint)
+	return fmt.Sprintf("%s %s%s, %s", f.Rule, f.Series.Axis(), report.IntervalText(f.FromM, f.ToM), fingerprint)
 }
 
 func findingRange(f rules.Finding) string {
-	return f.Series.Axis() + intervalText(f.FromM, f.ToM) + " (" + count(f.Rows, "row") + ")"
+	return f.Series.Axis() + report.IntervalText(f.FromM, f.ToM) + " (" + report.Count(f.Rows, "row") + ")"
 }
 
 func msText(ms []int) string {
@@ -218,27 +219,27 @@ func msText(ms []int) string {
 	return text
 }
 
-// DiffChecks returns the checks of a comparison: slower cases, slower stretches of M and slower series, and
+// OfDiff returns the checks of a comparison: slower cases, slower stretches of M and slower series, and
 // findings new in B. The undecided cases of a series share a check; a series without any of these is one
 // passed check. meta describes B. fails reports whether a change fails the gate.
-func DiffChecks(meta results.Meta, d *rules.DiffResult, fails func(rules.Change) bool) []Check {
-	state := func(c rules.Change) CheckState {
+func OfDiff(meta results.Meta, d *rules.DiffResult, fails func(rules.Change) bool) []Check {
+	state := func(c rules.Change) State {
 		if fails(c) {
-			return CheckFailed
+			return Failed
 		}
-		return CheckNoted
+		return Noted
 	}
 	slower := state(rules.Slower)
 	var out []Check
 	named := map[results.SeriesKey]bool{}
 	// id stays the same when a stretch is measured again.
-	addAs := func(key results.SeriesKey, state CheckState, rule, id, name, text, next string) {
+	addAs := func(key results.SeriesKey, state State, rule, id, name, text, next string) {
 		identity := rules.SeriesIdentity(meta, key)
 		out = append(out, Check{State: state, Rule: rule, Subject: identity, Name: strings.TrimSpace(rule + " " + name),
-			Fingerprint: rules.Fingerprint(rule, identity, id), Text: SeriesText(key) + text, Next: next})
+			Fingerprint: rules.Fingerprint(rule, identity, id), Text: key.Text() + text, Next: next})
 		named[key] = true
 	}
-	add := func(key results.SeriesKey, state CheckState, rule, name, text, next string) {
+	add := func(key results.SeriesKey, state State, rule, name, text, next string) {
 		addAs(key, state, rule, name, name, text, next)
 	}
 	open, near := map[results.SeriesKey][]int{}, map[results.SeriesKey][]int{}
@@ -246,14 +247,14 @@ func DiffChecks(meta results.Meta, d *rules.DiffResult, fails func(rules.Change)
 		switch {
 		case c.Change == rules.Slower:
 			add(c.Series, slower, "slower-case", fmt.Sprintf("m%d", c.M),
-				fmt.Sprintf(" m%d: %s to %s us, %s of A's time; more than %s is allowed",
-					c.M, estimate(c.A, micros).Text(), estimate(c.B, micros).Text(), estimate(c.Ratio, factor).Text(),
-					formatShare(d.Threshold)), "")
+				fmt.Sprintf(" m%d: %s to %s us, %s of A's time; more than %s is allowed", c.M, report.Estimate(c.A, report.Micros).Text(),
+					report.Estimate(c.B, report.Micros).Text(), report.Estimate(c.Ratio, report.Factor).Text(),
+					report.FormatShare(d.Threshold)), "")
 		case c.Change == rules.SuspectedSlower:
 			add(c.Series, state(c.Change), "suspected-case", fmt.Sprintf("m%d", c.M),
-				fmt.Sprintf(" m%d: %s to %s us, %s of A's time, by %s scatter; more than %s is allowed",
-					c.M, estimate(c.A, micros).Text(), estimate(c.B, micros).Text(), estimate(c.Ratio, factor).Text(), c.Scatter,
-					formatShare(d.Threshold)), rules.FewSamplesHint)
+				fmt.Sprintf(" m%d: %s to %s us, %s of A's time, by %s scatter; more than %s is allowed", c.M,
+					report.Estimate(c.A, report.Micros).Text(), report.Estimate(c.B, report.Micros).Text(),
+					report.Estimate(c.Ratio, report.Factor).Text(), c.Scatter, report.FormatShare(d.Threshold)), rules.FewSamplesHint)
 		case c.Change == rules.AtThreshold:
 			near[c.Series] = append(near[c.Series], c.M)
 		case c.Change == rules.Open:
@@ -263,29 +264,41 @@ func DiffChecks(meta results.Meta, d *rules.DiffResult, fails func(rules.Change)
 	for _, s := range d.Series {
 		for i, st := range s.Stretches {
 			from, to := rules.Octave(st.FromM)
-			addAs(s.Series, slower, "slower-stretch", fmt.Sprintf("from m%d-%d on, %d", from, to, i+1), "m"+intervalText(st.FromM, st.ToM),
-				fmt.Sprintf(" m%d–%d: %s together take %s of A's time; more than %s is allowed",
-					st.FromM, st.ToM, count(st.Cases, "case"), estimate(st.Ratio, factor).Text(), formatShare(d.StretchThreshold)), "")
+			addAs(
+				s.Series,
+				slower,
+				"slower-stretch",
+				fmt.Sprintf("from m%d-%d on, %d", from, to, i+1),
+				"m"+report.IntervalText(st.FromM, st.ToM),
+				fmt.Sprintf(" m%d–%d: %s together take %s of A's time; more than %s is allowed", st.FromM, st.ToM,
+					report.Count(st.Cases, "case"), report.Estimate(st.Ratio, report.Factor).Text(),
+					report.FormatShare(d.StretchThreshold)),
+				"",
+			)
 		}
 		if s.Change == rules.Slower {
 			add(s.Series, slower, "slower-series", "", fmt.Sprintf(": %s take %s of A's time; more than %s is allowed",
-				count(s.Cases, "case"), estimate(s.Ratio, factor).Text(), formatShare(d.SeriesThreshold)), "")
+				report.Count(s.Cases, "case"), report.Estimate(s.Ratio, report.Factor).Text(), report.FormatShare(d.SeriesThreshold)), "")
 		}
 		if s.Change == rules.SuspectedSlower {
 			add(s.Series, state(s.Change), "suspected-series", "",
-				fmt.Sprintf(": %s, %s of A's time, have too few samples; the limit is %s",
-					count(s.Cases, "case"), estimate(s.OverRows, factor).Text(), formatShare(d.SeriesThreshold)), rules.FewSamplesHint)
+				fmt.Sprintf(
+					": %s, %s of A's time, have too few samples; the limit is %s",
+					report.Count(s.Cases, "case"),
+					report.Estimate(s.OverRows, report.Factor).Text(),
+					report.FormatShare(d.SeriesThreshold),
+				), rules.FewSamplesHint)
 		}
 		if ms := near[s.Series]; len(ms) > 0 {
 			add(s.Series, state(rules.AtThreshold), "marginal", "",
-				fmt.Sprintf(": %s at the threshold: %s", plural(len(ms), "case lies", "cases lie"), msText(ms)), "")
+				fmt.Sprintf(": %s at the threshold: %s", report.Plural(len(ms), "case lies", "cases lie"), msText(ms)), "")
 		}
 		if ms := open[s.Series]; len(ms) > 0 {
-			add(s.Series, CheckOpen, "undecided", "", fmt.Sprintf(": %s undecided: %s", count(len(ms), "case"), msText(ms)),
+			add(s.Series, Open, "undecided", "", fmt.Sprintf(": %s undecided: %s", report.Count(len(ms), "case"), msText(ms)),
 				d.UndecidedHint())
 		}
 		if !named[s.Series] {
-			add(s.Series, CheckPassed, "same", "", fmt.Sprintf(": none of %s is slower", count(s.Cases, "case")), "")
+			add(s.Series, Passed, "same", "", fmt.Sprintf(": none of %s is slower", report.Count(s.Cases, "case")), "")
 		}
 	}
 	var appeared []rules.Finding
@@ -296,24 +309,24 @@ func DiffChecks(meta results.Meta, d *rules.DiffResult, fails func(rules.Change)
 	}
 	for i, print := range rules.FindingFingerprints(meta, appeared) {
 		f := appeared[i]
-		out = append(out, Check{State: CheckNoted, Rule: string(f.Rule), Subject: rules.SeriesIdentity(meta, f.Series), Fingerprint: print,
+		out = append(out, Check{State: Noted, Rule: string(f.Rule), Subject: rules.SeriesIdentity(meta, f.Series), Fingerprint: print,
 			Baseline: rules.BaselineNew,
 			Name:     findingName(f, print), Command: f.Reproduce,
-			Text: fmt.Sprintf("%s, %s: new in B: %s; loses %s at %s", SeriesText(f.Series), findingRange(f), f.Claim(),
-				estimate(f.Loss, share).Text(), f.Series.Coordinate(f.WorstM)),
+			Text: fmt.Sprintf("%s, %s: new in B: %s; loses %s at %s", f.Series.Text(), findingRange(f), f.Claim(),
+				report.Estimate(f.Loss, report.Share).Text(), f.Series.Coordinate(f.WorstM)),
 			Next: "`gemmaudit audit B --confirm` measures it again; diff's gate looks at times alone"})
 	}
 	return out
 }
 
-// VerificationChecks returns one check per table entry, and the conditions that differ. anyway means that
+// OfTable returns one check per table entry, and the conditions that differ. anyway means that
 // those conditions do not fail the gate.
-func VerificationChecks(v *Verification, anyway bool) []Check {
+func OfTable(v *report.Verification, anyway bool) []Check {
 	var out []Check
 	for _, d := range v.Differences {
-		state, next := CheckFailed, "measure a table for this machine, or --anyway"
+		state, next := Failed, "measure a table for this machine, or --anyway"
 		if anyway {
-			state, next = CheckNoted, ""
+			state, next = Noted, ""
 		}
 		out = append(out, Check{State: state, Rule: "condition", Subject: "conditions", Name: "condition " + d.Name,
 			Fingerprint: rules.Fingerprint("condition", v.Validators.Device, d.Name),
@@ -323,20 +336,20 @@ func VerificationChecks(v *Verification, anyway bool) []Check {
 		subject := v.Validators.Device + "/" + c.Name
 		action := string(c.Action.Kind)
 		if c.Action.Kind != table.Direct {
-			action = actionText(c.Action, c.M)
+			action = report.ActionText(c.Action, c.M)
 		}
-		k := Check{State: CheckOpen, Rule: "entry", Subject: subject,
-			Name: fmt.Sprintf("m%d of %s: %s", c.M, intervalText(c.From, c.To), action), Next: nextUndecided}
+		k := Check{State: Open, Rule: "entry", Subject: subject,
+			Name: fmt.Sprintf("m%d of %s: %s", c.M, report.IntervalText(c.From, c.To), action), Next: nextUndecided}
 		k.Fingerprint = rules.Fingerprint(k.Rule, subject, k.Name)
 		switch c.Verdict {
 		case rules.Pays:
-			k.State, k.Next = CheckPassed, ""
+			k.State, k.Next = Passed, ""
 		case rules.Rejected:
-			k.State, k.Next = CheckFailed, "`gemmaudit table check TABLE --prune FILE` writes the table without it"
+			k.State, k.Next = Failed, "`gemmaudit table check TABLE --prune FILE` writes the table without it"
 		}
 		k.Text = fmt.Sprintf("%s m%d, %s: %s", c.Name, c.M, action, c.Verdict)
 		if c.Gain.Mid > 0 {
-			k.Text += ", gain " + estimate(c.Gain, factor).Text()
+			k.Text += ", gain " + report.Estimate(c.Gain, report.Factor).Text()
 		}
 		if c.Promised > 0 {
 			k.Text += fmt.Sprintf(", promised %.3f", c.Promised)

@@ -1,10 +1,11 @@
-package report
+package errorrates
 
 import (
 	"fmt"
 	"slices"
 	"strconv"
 
+	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/rules/trust"
 )
 
@@ -26,9 +27,11 @@ var summaryRates = []struct {
 	{trust.FarInferred, "interpolated times off by over 1 %"},
 }
 
-func summarySheets(r *trust.Result) (out []Sheet) {
-	s := Sheet{Title: "Summary", Columns: []Column{{Name: "rate", Key: "rate", Flex: true}, {Name: "bound", Key: "bound", Align: Right},
-		{Name: "total", Key: "total", Align: Right}, {Name: "worst", Key: "worst"}, {Name: "its rate", Key: "worst_rate", Align: Right}}}
+func summarySheets(r *trust.Result) (out []report.Sheet) {
+	const right = report.Right
+	s := report.Sheet{Title: "Summary", Columns: []report.Column{{Name: "rate", Key: "rate", Flex: true},
+		{Name: "bound", Key: "bound", Align: right}, {Name: "total", Key: "total", Align: right},
+		{Name: "worst", Key: "worst"}, {Name: "its rate", Key: "worst_rate", Align: right}}}
 	for _, b := range summaryRates {
 		var rates []trust.Rate
 		for _, k := range r.Kinds {
@@ -38,7 +41,7 @@ func summarySheets(r *trust.Result) (out []Sheet) {
 			s.Rows = append(s.Rows, row)
 		}
 	}
-	for i := range trustCommands(r) {
+	for i := range commandsOf(r) {
 		var rates []trust.Rate
 		for _, k := range r.Data {
 			rates = append(rates, k.Commands[i].False)
@@ -59,7 +62,7 @@ func summarySheets(r *trust.Result) (out []Sheet) {
 	return out
 }
 
-func trustCommands(r *trust.Result) []trust.Verdicts {
+func commandsOf(r *trust.Result) []trust.Verdicts {
 	if len(r.Data) == 0 {
 		return nil
 	}
@@ -97,10 +100,10 @@ func summaryRow(name string, rates []trust.Rate) []any {
 	return []any{name, bound, fmt.Sprintf("%d/%d", total.Hits, total.Of), worst.Kind, rateText(worst)}
 }
 
-func depthSummary(r *trust.Result) Sheet {
-	s := Sheet{Title: "Slow intervals found", Columns: []Column{{Name: "slower by", Key: "depth", Align: Right},
-		{Name: "found", Key: "found", Align: Right}, {Name: "fewest", Key: "worst"},
-		{Name: "found there", Key: "worst_found", Align: Right}}}
+func depthSummary(r *trust.Result) report.Sheet {
+	s := report.Sheet{Title: "Slow intervals found", Columns: []report.Column{{Name: "slower by", Key: "depth", Align: report.Right},
+		{Name: "found", Key: "found", Align: report.Right}, {Name: "fewest", Key: "worst"},
+		{Name: "found there", Key: "worst_found", Align: report.Right}}}
 	for _, depth := range trust.Depths() {
 		var total trust.Count
 		var least trust.Detection
@@ -124,8 +127,8 @@ func depthSummary(r *trust.Result) Sheet {
 }
 
 // dataSummary has, per command, the undecided share of imported data and the share of slow rows found.
-func dataSummary(r *trust.Result) Sheet {
-	type column = trustColumn[int] // of the index of a command
+func dataSummary(r *trust.Result) report.Sheet {
+	type column = columnOf[int] // of the index of a command
 	count := func(name, key string, of func(trust.Verdicts) trust.Count) column {
 		return column{name, key, func(command int) string {
 			var total trust.Count
@@ -145,8 +148,8 @@ func dataSummary(r *trust.Result) Sheet {
 				func(v trust.Verdicts) trust.Count { return v.Missed[l] }))
 	}
 	var commands []int
-	for i := range trustCommands(r) {
+	for i := range commandsOf(r) {
 		commands = append(commands, i)
 	}
-	return trustSheet("Imported data", commands, columns)
+	return sheet("Imported data", commands, columns)
 }

@@ -1,4 +1,4 @@
-package report
+package gate
 
 import (
 	"io"
@@ -20,9 +20,9 @@ func (c *Checks) junit(w io.Writer) error {
 			lines := k.lines()
 			result := &junit.Result{Message: singleLine(k.Text), Type: k.Rule, Data: strings.Join(lines, "\n")}
 			switch k.State {
-			case CheckPassed:
+			case Passed:
 				tc.SystemOut = &junit.Output{Data: result.Data}
-			case CheckFailed:
+			case Failed:
 				tc.Failure = result
 			default:
 				result.Type = string(k.State)
@@ -43,7 +43,7 @@ func (c *Checks) junit(w io.Writer) error {
 	case outcomeClean:
 	case outcomeGate:
 		// A failed check is one failure, not two.
-		if slices.ContainsFunc(c.List, func(k Check) bool { return k.State == CheckFailed }) {
+		if slices.ContainsFunc(c.List, func(k Check) bool { return k.State == Failed }) {
 			verdict.SystemOut = &junit.Output{Data: result.Message + "\n" + result.Data}
 		} else {
 			verdict.Failure = result

@@ -1,4 +1,4 @@
-package report
+package gate
 
 import (
 	"bytes"
@@ -14,26 +14,27 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
 // everyCheck has a check in each state, with text that each format must escape.
 func everyCheck() *Checks {
-	at := func(state CheckState, name string) Check {
+	at := func(state State, name string) Check {
 		return Check{State: state, Rule: "monotonic", Subject: "Card X/lib/bf16/n4096 k4096 nk", Name: name,
 			Fingerprint: rules.Fingerprint(name), Text: name + " loses 12 %"}
 	}
-	known := at(CheckNoted, "monotonic m48–64")
+	known := at(Noted, "monotonic m48–64")
 	known.Baseline, known.Next = rules.BaselineKnown, "it is in the baseline a.db"
-	grown := at(CheckFailed, "monotonic m96–112")
+	grown := at(Failed, "monotonic m96–112")
 	grown.Baseline, grown.Command = rules.BaselineGrown, "gemmaudit sweep --batch 96,64"
-	waived := at(CheckWaived, "monotonic m384–512")
+	waived := at(Waived, "monotonic m384–512")
 	waived.Excuse = "agreed with the vendor, 100 %: see <log>"
-	open := at(CheckOpen, "undecided")
+	open := at(Open, "undecided")
 	open.Rule, open.Next = "undecided", "more --rounds"
-	clean := at(CheckPassed, "clean")
+	clean := at(Passed, "clean")
 	clean.Rule, clean.Subject = "clean", "Card X/hostile,name: \x1b[31m%0A::error::\r\n]]>&\uffff/bf16"
-	added := at(CheckFailed, "split m1536")
+	added := at(Failed, "split m1536")
 	added.Rule, added.Baseline = "split", rules.BaselineNew
 	return &Checks{Command: "audit", Path: "runs/a,b:c 100%.db", Version: "v1.2.3", List: []Check{grown, known, waived, open, clean, added},
 		Outcome:  Outcome{Code: 1, Text: "2 confirmed findings", Hint: "read: them, 100 %"},
@@ -50,7 +51,7 @@ func outcomes() []*Checks {
 	return out
 }
 
-func written(t *testing.T, c *Checks, f Format) []byte {
+func written(t *testing.T, c *Checks, f report.Format) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := c.Write(&b, f); err != nil {
@@ -60,10 +61,10 @@ func written(t *testing.T, c *Checks, f Format) []byte {
 }
 
 func TestChecksInEveryFormat(t *testing.T) {
-	for _, f := range GateFormats() {
+	for _, f := range report.GateFormats() {
 		golden(t, "checks."+string(f), string(written(t, everyCheck(), f)))
 	}
-	if err := everyCheck().Write(io.Discard, CSV); err == nil {
+	if err := everyCheck().Write(io.Discard, report.CSV); err == nil {
 		t.Error("CSV is taken for a format of gates")
 	}
 }
@@ -72,11 +73,11 @@ func TestChecksInEveryFormat(t *testing.T) {
 func TestSARIFKeepsToItsSchema(t *testing.T) {
 	schema := sarifSchema(t)
 	for _, c := range outcomes() {
-		if err := schema.Validate(decoded(t, written(t, c, SARIF))); err != nil {
+		if err := schema.Validate(decoded(t, written(t, c, report.SARIF))); err != nil {
 			t.Errorf("exit code %d: %v", c.Outcome.Code, err)
 		}
 	}
-	broken := bytes.Replace(written(t, everyCheck(), SARIF), []byte(`"kind": "open"`), []byte(`"kind": "ajar"`), 1)
+	broken := bytes.Replace(written(t, everyCheck(), report.SARIF), []byte(`"kind": "open"`), []byte(`"kind": "ajar"`), 1)
 	if schema.Validate(decoded(t, broken)) == nil {
 		t.Error("the schema takes a result of a kind that there is not")
 	}
@@ -124,7 +125,7 @@ func TestSARIFStates(t *testing.T) {
 			Invocations []struct{ ExitCode int }
 		}
 	}
-	if err := json.Unmarshal(written(t, everyCheck(), SARIF), &doc); err != nil {
+	if err := json.Unmarshal(written(t, everyCheck(), report.SARIF), &doc); err != nil {
 		t.Fatal(err)
 	}
 	run := doc.Runs[0]
@@ -168,7 +169,7 @@ func TestJUnitCounts(t *testing.T) {
 				} `xml:"testcase"`
 			} `xml:"testsuite"`
 		}
-		if err := xml.Unmarshal(written(t, c, JUnit), &doc); err != nil {
+		if err := xml.Unmarshal(written(t, c, report.JUnit), &doc); err != nil {
 			t.Fatal(err)
 		}
 		failures, errors := 0, 0
@@ -184,7 +185,7 @@ func TestJUnitCounts(t *testing.T) {
 		}
 		wantFailures, wantErrors := 0, 0
 		for _, k := range c.List {
-			if k.State == CheckFailed {
+			if k.State == Failed {
 				wantFailures++
 			}
 		}
@@ -204,7 +205,7 @@ func TestJUnitCounts(t *testing.T) {
 
 // Each annotation must be one line; untrusted text must not start another command.
 func TestGitHubLines(t *testing.T) {
-	for line := range strings.Lines(string(written(t, everyCheck(), GitHub))) {
+	for line := range strings.Lines(string(written(t, everyCheck(), report.GitHub))) {
 		if !regexp.MustCompile(`^::(error|warning|notice) file=[^,:]*,title=[^,:]*::[^\r\n]*\n$`).MatchString(line) {
 			t.Errorf("a line is %q", line)
 		}

@@ -1,4 +1,4 @@
-package report
+package progress
 
 import (
 	"bytes"
@@ -11,6 +11,8 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/progress"
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/gemmaudit/gemmaudit/report"
 )
 
 const (
@@ -21,13 +23,13 @@ const (
 	barLength  = 22
 )
 
-// Progress shows a sweep's progress: on a terminal as one redrawn line, elsewhere as a plain line every ten
+// Display shows a sweep's progress: on a terminal as one redrawn line, elsewhere as a plain line every ten
 // seconds. It draws only inside its methods and leaves no goroutine running, so it never takes a core from a
 // timed block. It is safe for concurrent use.
-type Progress struct {
+type Display struct {
 	mu    sync.Mutex
 	w     io.Writer
-	style Style
+	style report.Style
 	quiet bool
 	now   func() time.Time
 
@@ -52,45 +54,45 @@ type state struct {
 	mfu, drift float64
 }
 
-// NewProgress shows progress on w, usually standard error; [NewStream] decides what w can show. A quiet
+// New shows progress on w, usually standard error; [report.NewStream] decides what w can show. A quiet
 // progress has no output.
-func NewProgress(w io.Writer, quiet bool) *Progress {
-	return &Progress{w: w, style: styleOf(w), quiet: quiet, now: time.Now}
+func New(w io.Writer, quiet bool) *Display {
+	return &Display{w: w, style: report.StyleOf(w), quiet: quiet, now: time.Now}
 }
 
 // Start begins with the plan: cases, rounds over all of them, and the expected duration (0 if unknown).
-func (p *Progress) Start(totalCases, totalRounds int, estimate time.Duration) {
+func (p *Display) Start(totalCases, totalRounds int, estimate time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.total = totalCases * max(1, totalRounds)
 	p.started, p.shown, p.running = p.now(), p.now(), true
 	p.planned, p.before = false, 0
 	p.last = state{mfu: math.NaN(), drift: math.NaN()}
-	line := fmt.Sprintf("%s × %s", count(totalCases, "case"), count(totalRounds, "round"))
+	line := fmt.Sprintf("%s × %s", report.Count(totalCases, "case"), report.Count(totalRounds, "round"))
 	if estimate > 0 {
-		line += ", about " + Duration(estimate)
+		line += ", about " + report.Duration(estimate)
 	}
 	p.line(line)
 }
 
 // Plan sets the number of planned samples. The first call replaces the estimate from Start. A later increase
 // is announced as a new phase, counted from its beginning. Sweeps that infer rows announce no phases.
-func (p *Progress) Plan(samples int) {
+func (p *Display) Plan(samples int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	more := samples - p.total
 	p.total = samples
 	if p.planned && more > 0 && p.rows == 0 {
 		p.before = p.last.done
-		p.line(fmt.Sprintf("additional rounds where samples differ: %s", count(more, "more sample")))
+		p.line(fmt.Sprintf("additional rounds where samples differ: %s", report.Count(more, "more sample")))
 	}
 	p.planned = true
 }
 
-func (p *Progress) phase() (done, total int) { return p.last.done - p.before, p.total - p.before }
+func (p *Display) phase() (done, total int) { return p.last.done - p.before, p.total - p.before }
 
 // Known sets how many of a sweep's rows are known, if it infers some.
-func (p *Progress) Known(known, rows int) {
+func (p *Display) Known(known, rows int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.known, p.rows = known, rows
@@ -99,7 +101,7 @@ func (p *Progress) Known(known, rows int) {
 // Update sets the number of samples done, their rate per second, the time left, the current case, its MFU,
 // and the sentinels' drift (both shares). Zero, NaN or empty means unknown, except for a drift of zero. Most
 // calls are not drawn.
-func (p *Progress) Update(done int, rate float64, remaining time.Duration, current string, mfu, drift float64) {
+func (p *Display) Update(done int, rate float64, remaining time.Duration, current string, mfu, drift float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last = state{done, rate, remaining, current, mfu, drift}
@@ -123,7 +125,7 @@ func (p *Progress) Update(done int, rate float64, remaining time.Duration, curre
 }
 
 // Tick prints what text returns as a separate line, but at most every ten seconds, the first after ten.
-func (p *Progress) Tick(text func() string) {
+func (p *Display) Tick(text func() string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
@@ -138,28 +140,28 @@ func (p *Progress) Tick(text func() string) {
 }
 
 // Message prints a separate line: a skipped item, a failed case.
-func (p *Progress) Message(s string) {
+func (p *Display) Message(s string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.line(s)
 }
 
 // Stop ends the display with a summary line. Further calls have no effect.
-func (p *Progress) Stop() {
+func (p *Display) Stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.running {
 		return
 	}
 	p.running = false
-	s := fmt.Sprintf("%d of %d done in %s", p.last.done, p.total, Duration(p.now().Sub(p.started)))
+	s := fmt.Sprintf("%d of %d done in %s", p.last.done, p.total, report.Duration(p.now().Sub(p.started)))
 	if d := p.last.drift; !math.IsNaN(d) {
 		s += ", drift at the end " + signed(d)
 	}
 	p.line(s)
 }
 
-func (p *Progress) line(s string) {
+func (p *Display) line(s string) {
 	if p.quiet {
 		return
 	}
@@ -168,7 +170,7 @@ func (p *Progress) line(s string) {
 		b.WriteString("\r" + text.EraseLine.Sprint())
 		p.open = false
 	}
-	b.WriteString(forTerminal(s, p.style.Unicode))
+	b.WriteString(report.ForTerminal(s, p.style.Unicode))
 	b.WriteByte('\n')
 	// An error of the progress display must not end a sweep.
 	_, _ = io.WriteString(p.w, b.String())
@@ -177,7 +179,7 @@ func (p *Progress) line(s string) {
 	}
 }
 
-func (p *Progress) redraw() {
+func (p *Display) redraw() {
 	done, total := p.phase()
 	line := bar(done, total, p.style) + "  " + p.describe()
 	if p.style.Width > 0 {
@@ -187,32 +189,32 @@ func (p *Progress) redraw() {
 	p.open = true
 }
 
-func (p *Progress) describe() string {
+func (p *Display) describe() string {
 	s := p.last
 	done, total := p.phase()
 	words := []string{fmt.Sprintf("%d/%d", done, total)}
 	if p.before > 0 {
 		words[0] += " additional"
 	}
-	if s.rate > 0 && isFinite(s.rate) {
-		words = append(words, significant(s.rate, 3)+" samples/s")
+	if s.rate > 0 && report.IsFinite(s.rate) {
+		words = append(words, report.Significant(s.rate, 3)+" samples/s")
 	}
 	if p.rows > 0 {
-		words = append(words, fmt.Sprintf("%d/%s known", p.known, count(p.rows, "row")))
+		words = append(words, fmt.Sprintf("%d/%s known", p.known, report.Count(p.rows, "row")))
 	}
 	if s.remaining > 0 {
-		words = append(words, Duration(s.remaining)+" left")
+		words = append(words, report.Duration(s.remaining)+" left")
 	}
-	if s.mfu > 0 && isFinite(s.mfu) {
-		words = append(words, "MFU "+formatShare(s.mfu))
+	if s.mfu > 0 && report.IsFinite(s.mfu) {
+		words = append(words, "MFU "+report.FormatShare(s.mfu))
 	}
-	if isFinite(s.drift) {
+	if report.IsFinite(s.drift) {
 		words = append(words, "drift "+signed(s.drift))
 	}
 	if s.current != "" {
 		words = append(words, s.current)
 	}
-	return forTerminal(strings.Join(words, "  "), p.style.Unicode)
+	return report.ForTerminal(strings.Join(words, "  "), p.style.Unicode)
 }
 
 func signed(v float64) string {
@@ -225,7 +227,7 @@ func signed(v float64) string {
 
 // bar draws a go-pretty progress tracker once: it starts the renderer, which its own first output stops, and
 // waits for it.
-func bar(done, total int, st Style) string {
+func bar(done, total int, st report.Style) string {
 	// With a total of 0 the renderer draws an indicator that never ends.
 	total = max(1, total)
 	done = max(0, min(done, total))
@@ -252,7 +254,7 @@ func bar(done, total int, st Style) string {
 	w.Render()
 	first, _, _ := bytes.Cut(frame.first, []byte("\n"))
 	percent, tracker, _ := strings.Cut(string(first), "% ")
-	return percent + "% " + paint(tracker, Good, st)
+	return percent + "% " + report.Paint(tracker, report.Good, st)
 }
 
 // frame keeps a renderer's first output and stops it.

@@ -1,4 +1,4 @@
-package report
+package progress
 
 import (
 	"bytes"
@@ -8,9 +8,11 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/gemmaudit/gemmaudit/report"
 )
 
-func sweepOf(p *Progress, n int, step time.Duration) {
+func sweepOf(p *Display, n int, step time.Duration) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	p.now = func() time.Time { return now }
 	p.Start(n, 1, time.Duration(n)*step)
@@ -31,7 +33,7 @@ func sweepOf(p *Progress, n int, step time.Duration) {
 
 func TestProgressOffATerminal(t *testing.T) {
 	var b bytes.Buffer
-	sweepOf(NewProgress(&b, false), 30, 2*time.Second)
+	sweepOf(New(&b, false), 30, 2*time.Second)
 	if strings.ContainsAny(b.String(), "\r\x1b") {
 		t.Errorf("control characters in %q", b.String())
 	}
@@ -39,19 +41,19 @@ func TestProgressOffATerminal(t *testing.T) {
 }
 
 func TestProgressOnATerminal(t *testing.T) {
-	for name, st := range map[string]Style{
+	for name, st := range map[string]report.Style{
 		"progress.live":       {Live: true, Unicode: true, Colour: true, Width: 120},
 		"progress.live.ascii": {Live: true, Width: 60},
 	} {
 		var b bytes.Buffer
-		sweepOf(NewProgress(&Stream{Writer: &b, Style: st}, false), 12, 400*time.Millisecond)
+		sweepOf(New(&report.Stream{Writer: &b, Style: st}, false), 12, 400*time.Millisecond)
 		golden(t, name, strings.ReplaceAll(b.String(), "\r", "\n<CR>"))
 	}
 }
 
 func TestQuietProgressIsSilent(t *testing.T) {
 	var b bytes.Buffer
-	sweepOf(NewProgress(&b, true), 30, time.Minute)
+	sweepOf(New(&b, true), 30, time.Minute)
 	if b.Len() > 0 {
 		t.Errorf("wrote %q", b.String())
 	}
@@ -61,7 +63,7 @@ func TestQuietProgressIsSilent(t *testing.T) {
 func TestProgressLeavesNoGoroutine(t *testing.T) {
 	before := runtime.NumGoroutine()
 	var b bytes.Buffer
-	p := NewProgress(&Stream{Writer: &b, Style: Style{Live: true}}, false)
+	p := New(&report.Stream{Writer: &b, Style: report.Style{Live: true}}, false)
 	sweepOf(p, 10, 2*time.Second)
 	if after := runtime.NumGoroutine(); after > before {
 		t.Errorf("%d goroutines before, %d after", before, after)
@@ -73,7 +75,7 @@ func TestProgressLeavesNoGoroutine(t *testing.T) {
 
 func TestProgressFromSeveralGoroutines(t *testing.T) {
 	var b bytes.Buffer
-	p := NewProgress(&b, false)
+	p := New(&b, false)
 	p.Start(100, 2, 0)
 	var wg sync.WaitGroup
 	for range 4 {
@@ -93,13 +95,13 @@ func TestProgressFromSeveralGoroutines(t *testing.T) {
 
 func TestProgressOfNothing(t *testing.T) {
 	var b bytes.Buffer
-	p := NewProgress(&Stream{Writer: &b, Style: Style{Live: true, Width: 30}}, false)
+	p := New(&report.Stream{Writer: &b, Style: report.Style{Live: true, Width: 30}}, false)
 	p.Stop()
 	p.Update(1, math.Inf(1), -1, "", math.Inf(1), math.NaN())
 	sweepOf(p, 0, time.Second)
 	p.Start(0, 0, 0)
 	p.now = func() time.Time { return time.Now().Add(time.Hour) }
-	p.Update(7, math.NaN(), -time.Second, hostile, -1, math.NaN())
+	p.Update(7, math.NaN(), -time.Second, "evil\x1b[31m\n\u202e", -1, math.NaN())
 	p.Stop()
 	if strings.Contains(b.String(), "\x1b[31m") {
 		t.Errorf("a control sequence got through: %q", b.String())
@@ -110,7 +112,7 @@ func TestProgressOfNothing(t *testing.T) {
 func TestAdditionalRoundsAreAPhase(t *testing.T) {
 	for _, inferred := range []bool{false, true} {
 		var b bytes.Buffer
-		p := NewProgress(&b, false)
+		p := New(&b, false)
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		p.now = func() time.Time { now = now.Add(time.Minute); return now }
 		p.Start(10, 1, 0)

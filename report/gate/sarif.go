@@ -1,4 +1,4 @@
-package report
+package gate
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
 
+	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/explain"
 )
@@ -32,7 +33,7 @@ func (c *Checks) sarif(w io.Writer) error {
 		meaning := cmp.Or(ruleMeaning(name), name)
 		rule := sarif.NewReportingDescriptor().WithID(name).WithShortDescription(sarif.NewMultiformatMessageString().WithText(meaning))
 		if t := explain.Of(explain.Rule, name); t.Name != "" {
-			rule.WithHelp(sarif.NewMultiformatMessageString().WithText(t.Text(defaultWidth)).WithMarkdown(t.Markdown()))
+			rule.WithHelp(sarif.NewMultiformatMessageString().WithText(t.Text(report.DefaultWidth)).WithMarkdown(t.Markdown()))
 		}
 		driver.AddRule(rule)
 	}
@@ -70,13 +71,13 @@ func (k Check) sarif(place string, rule int) *sarif.Result {
 	r := sarif.NewRuleResult(k.Rule).WithRuleIndex(rule).WithMessage(sarif.NewTextMessage(strings.Join(k.lines(), "\n"))).
 		WithPartialFingerprints(map[string]string{sarifFingerprint: k.Fingerprint}).WithLocations([]*sarif.Location{at})
 	switch k.State {
-	case CheckPassed:
+	case Passed:
 		r.WithKind("pass").WithLevel("none")
-	case CheckOpen:
+	case Open:
 		r.WithKind("open").WithLevel("none")
-	case CheckNoted:
+	case Noted:
 		r.WithKind("fail").WithLevel("note")
-	case CheckWaived:
+	case Waived:
 		r.WithKind("fail").WithLevel("note")
 		r.AddSuppression(sarif.NewSuppression().WithKind("external").WithStatus("accepted").WithJustification(singleLine(k.Excuse)))
 	default:

@@ -1,0 +1,2 @@
+// Package gate writes the checks of a gate for pipelines: JUnit, SARIF and GitHub's workflow commands.
+package gate

@@ -1,0 +1,2 @@
+// Package progress shows how far a sweep has come.
+package progress
