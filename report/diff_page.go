@@ -92,7 +92,7 @@ func newDiffInteractive(in DiffInput) *interactive {
 	places := [2]map[results.SeriesKey]int{{}, {}}
 	for i, s := range compared {
 		places[0][s.InA], places[1][s.Series] = i, i
-		out := interactiveSeries{Name: Clean(SeriesText(s.Series)), Device: Clean(s.Series.Device), Kernel: Clean(s.Series.Kernel),
+		out := interactiveSeries{Name: Clean(s.Series.Text()), Device: Clean(s.Series.Device), Kernel: Clean(s.Series.Kernel),
 			Clock: in.Diff.Clocks[s.Series.Device]}
 		for run := range sides {
 			series := sides[run][i]

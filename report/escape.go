@@ -34,8 +34,8 @@ func Clean(s string) string {
 
 // asciiFold writes this package's non-ASCII signs in ASCII for streams without Unicode. It leaves other text
 // unchanged.
-var asciiFold = strings.NewReplacer("×", "x", "→", "->", "–", "-", "≥", ">=", "≤", "<=", "±", "+-", "·", "-", "…", "...", "≈", "~", "µ",
-	"u", "÷", "/")
+var asciiFold = strings.NewReplacer("×", "x", "→", "->", "–", "-", "≥", ">=", "≤", "<=", "±", "+-", "·", "-", "…", "...",
+	"≈", "~", "µ", "u", "÷", "/")
 
 // ForTerminal makes text safe to print, in ASCII unless unicodeOK is set.
 func ForTerminal(s string, unicodeOK bool) string {

@@ -51,8 +51,8 @@ func TestHistoryPlot(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range r.Cases {
-			if !strings.Contains(b.String(), SeriesText(c.Series)) {
-				t.Errorf("the plot does not name %s", SeriesText(c.Series))
+			if !strings.Contains(b.String(), c.Series.Text()) {
+				t.Errorf("the plot does not name %s", c.Series.Text())
 			}
 		}
 	}

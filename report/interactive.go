@@ -165,7 +165,7 @@ func newInteractive(in Input) *interactive {
 		}
 		block.Rows = len(d.columns.m) - block.At
 		d.Series = append(d.Series,
-			interactiveSeries{Name: Clean(SeriesText(s.Key)), Along: alongOf(s.Key), Device: Clean(s.Key.Device),
+			interactiveSeries{Name: Clean(s.Key.Text()), Along: alongOf(s.Key), Device: Clean(s.Key.Device),
 				Kernel: Clean(s.Key.Kernel),
 				Peak:   Clean(PeakText(s.Peak)), Clock: curves[i].ClockMHz, Blocks: []interactiveBlock{block}})
 	}

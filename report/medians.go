@@ -205,9 +205,4 @@ func PeakText(p kernels.Peak) string {
 // unlessZero is v, or nil if v is 0, which means unknown.
 func unlessZero(v int) any { return when(v != 0, v) }
 
-func seriesCell(k results.SeriesKey) Cell { return word{text: SeriesText(k)} }
-
-// SeriesText prints a series as "cpu/amx/bf16 n14336 k4096", followed by non-default properties.
-func SeriesText(k results.SeriesKey) string {
-	return k.Text()
-}
+func seriesCell(k results.SeriesKey) Cell { return word{text: k.Text()} }

@@ -36,8 +36,8 @@ func TestOverview(t *testing.T) {
 	lines := strings.Split(table.String(), "\n")
 	var got []string
 	for _, line := range lines {
-		if strings.HasPrefix(line, SeriesText(fixtureKey)) {
-			got = append(got, strings.Join(strings.Fields(strings.TrimPrefix(line, SeriesText(fixtureKey))), " "))
+		if strings.HasPrefix(line, fixtureKey.Text()) {
+			got = append(got, strings.Join(strings.Fields(strings.TrimPrefix(line, fixtureKey.Text())), " "))
 		}
 	}
 	if want := "3 4 16 6 1 150.0 200.0 50.0 % 8"; len(got) != 1 || got[0] != want {

@@ -141,7 +141,7 @@ func (p *page) findings(meta results.Meta, a *rules.Audit) {
 		if f.Waiver != "" {
 			because = append(because, "Waived: "+f.Waiver)
 		}
-		line := fmt.Sprintf("%s, %s %s%s", f.Rule, SeriesText(f.Series), f.Series.Axis(), IntervalText(f.FromM, f.ToM))
+		line := fmt.Sprintf("%s, %s %s%s", f.Rule, f.Series.Text(), f.Series.Axis(), IntervalText(f.FromM, f.ToM))
 		if len(because) > 0 {
 			line += ": " + strings.Join(because, ". ")
 		}

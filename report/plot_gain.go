@@ -31,8 +31,8 @@ func PlotGain(key results.SeriesKey, rows []rules.SplitRow, machine string) *Fig
 		}
 	}
 	f := &Figure{
-		Name: fileName("gain " + SeriesText(key)), Title: SeriesText(key) + " — gain of remedies", Subtitle: machine,
-		Alt: fmt.Sprintf("Gain of %s over M of %s; %d executed.", Plural(len(own), "remedy", "remedies"), SeriesText(key), executed),
+		Name: fileName("gain " + key.Text()), Title: key.Text() + " — gain of remedies", Subtitle: machine,
+		Alt: fmt.Sprintf("Gain of %s over M of %s; %d executed.", Plural(len(own), "remedy", "remedies"), key.Text(), executed),
 	}
 	f.legend = []legendItem{{"predicted", sky, ringMark}}
 	for _, o := range []outcome{doesPay, doesNotPay, unsteady} {

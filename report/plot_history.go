@@ -29,7 +29,7 @@ func PlotHistory(r *history.Result) *Figure {
 	slices.SortStableFunc(shown, func(a, b history.Case) int { return cmp.Compare(most(b), most(a)) })
 	shown = shown[:min(len(shown), len(curveColours)-1)]
 	for i, c := range shown {
-		f.legend = append(f.legend, legendItem{fmt.Sprintf("%s m%d", SeriesText(c.Series), c.M), curveColours[i], lineMark})
+		f.legend = append(f.legend, legendItem{fmt.Sprintf("%s m%d", c.Series.Text(), c.M), curveColours[i], lineMark})
 	}
 	f.draw = func(canvas draw.Canvas) {
 		lines, levels := make([][]timed, len(shown)), make([][]timed, len(shown))

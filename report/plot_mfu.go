@@ -17,8 +17,8 @@ import (
 // their causes, and light marks on undecided and marginal rows. The subtitle names machine.
 func PlotMFU(c Curve, machine string) *Figure {
 	f := &Figure{
-		Name: fileName("mfu " + SeriesText(c.Key) + c.suffix()), Title: SeriesText(c.Key) + " — MFU over M", Subtitle: subtitle(machine, c),
-		Alt: fmt.Sprintf("MFU over M of %s: %s, %s.", SeriesText(c.Key), Count(len(c.Rows), "row"), Count(len(c.Findings), "finding")),
+		Name: fileName("mfu " + c.Key.Text() + c.suffix()), Title: c.Key.Text() + " — MFU over M", Subtitle: subtitle(machine, c),
+		Alt: fmt.Sprintf("MFU over M of %s: %s, %s.", c.Key.Text(), Count(len(c.Rows), "row"), Count(len(c.Findings), "finding")),
 	}
 	name := c.atClock("MFU", ", times")
 	c.lineLegend(f, name, name)
