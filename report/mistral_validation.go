@@ -317,7 +317,7 @@ func (v *ModelValidation) Evidence() rules.Evidence {
 	}
 	var e rules.Evidence
 	if failed > 0 {
-		e.Proven = append(e.Proven, plural(failed, "kernel computes", "kernels compute")+" wrong logits")
+		e.Proven = append(e.Proven, Plural(failed, "kernel computes", "kernels compute")+" wrong logits")
 	}
 	if ran == 0 {
 		e.Open = append(e.Open, rules.Ground{Text: fmt.Sprintf("no kernel ran the model in %s", v.DType)})

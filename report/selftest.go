@@ -218,7 +218,7 @@ func (test *Selftest) Evidence(broken []rules.Ground) rules.Evidence {
 	}
 	e := rules.Evidence{Broken: broken}
 	if wrong > 0 {
-		text := plural(wrong, "kernel", "kernels") + " failed the comparison with the reference"
+		text := Plural(wrong, "kernel", "kernels") + " failed the comparison with the reference"
 		if known > 0 {
 			text += fmt.Sprintf(", %d from a known library bug", known)
 		}

@@ -122,7 +122,7 @@ func orUnknown(s string) string {
 func (v *Verification) Evidence(anyway bool) rules.Evidence {
 	e := rules.Evidence{Name: v.Path}
 	if v.Rejected > 0 {
-		e.Proven = append(e.Proven, fmt.Sprintf("%s: %s", v.Path, plural(v.Rejected, "entry no longer pays", "entries no longer pay")))
+		e.Proven = append(e.Proven, fmt.Sprintf("%s: %s", v.Path, Plural(v.Rejected, "entry no longer pays", "entries no longer pay")))
 	}
 	if len(v.Differences) > 0 && !anyway {
 		d := v.Differences[0]
@@ -135,7 +135,7 @@ func (v *Verification) Evidence(anyway bool) rules.Evidence {
 	case len(v.Checks) == 0:
 		e.Open = append(e.Open, rules.Ground{Text: v.Path + ": no entry to verify"})
 	case v.Open > 0:
-		e.Open = append(e.Open, rules.Ground{Text: fmt.Sprintf("%s: %s undecided", v.Path, plural(v.Open, "entry is", "entries are"))})
+		e.Open = append(e.Open, rules.Ground{Text: fmt.Sprintf("%s: %s undecided", v.Path, Plural(v.Open, "entry is", "entries are"))})
 	}
 	return e
 }
