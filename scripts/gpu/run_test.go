@@ -113,6 +113,7 @@ func TestSectionsCompare(t *testing.T) {
 // Tests and benchmarks that the script and the Makefile name exist.
 func TestNamedTestsExist(t *testing.T) {
 	have := map[string]bool{}
+	named := regexp.MustCompile(`(Test|Benchmark|Fuzz)(?:\(([\w|]+)\)|([A-Z]\w+))\\?\$`)
 	declared := regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)\w+)\(`)
 	err := filepath.WalkDir("../..", func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() || !strings.HasSuffix(path, "_test.go") {
@@ -133,7 +134,7 @@ func TestNamedTestsExist(t *testing.T) {
 			t.Fatal(err)
 		}
 		count := 0
-		for _, m := range regexp.MustCompile(`(Test|Benchmark|Fuzz)(?:\(([\w|]+)\)|([A-Z]\w+))\\?\$`).FindAllStringSubmatch(string(text), -1) {
+		for _, m := range named.FindAllStringSubmatch(string(text), -1) {
 			for name := range strings.SplitSeq(m[2]+m[3], "|") {
 				if count++; !have[m[1]+name] {
 					t.Errorf("%s: no test is named %s%s", file, m[1], name)
