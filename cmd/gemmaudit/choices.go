@@ -237,7 +237,7 @@ func (o *choicesOptions) read(paths []string) error {
 	case len(sides) == 2:
 		return o.print(rules.DiffChoices(sides[0], sides[1]))
 	case o.diff:
-		return o.compare(sides[0], o.plan.kernels)
+		return o.compare(sides[0], o.plan.set.Kernels)
 	}
 	return a.wrapPrint(report.WriteChoices(a.stream(a.stdout), o.output, report.NewChoices(paths[0], sides[0].Choices, sides[0].Ms, nil)))
 }

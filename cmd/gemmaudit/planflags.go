@@ -20,32 +20,23 @@ import (
 // planFlags are the flags shared by `sweep` and `run` that define the measurements. options parses the
 // values, so completion and help never fail on them.
 type planFlags struct {
-	preset       string
+	set sweep.Options // by flags without a syntax of their own
+
 	operations   []string
 	shapes       []string
 	shapesFrom   []string
-	neighbours   bool
 	models       []string
 	tp           []int
 	layout       string
 	weights      []string
 	batches      string
 	dtypes       []string
-	kernels      []string
-	algos        int
 	infer        bool
 	regime       string
 	distribution string
-	threads      int
-	packInside   bool
-	rounds       int
 	roundsFor    string
-	block        time.Duration
-	deadline     time.Duration
 	traffic      string
-	clock        float64
 	shard        string
-	seed         uint64
 
 	library   string                 // that computed the shapesFrom products, if the file names it
 	ofTargets string                 // the default preset if targets are given
@@ -82,7 +73,7 @@ func always(f completionFunc) func(*app) completionFunc {
 }
 
 var declaredPlanFlags = []planFlag{
-	{name: "preset", def: defaultPreset, to: func(f *planFlags) any { return &f.preset },
+	{name: "preset", def: defaultPreset, to: func(f *planFlags) any { return &f.set.Preset },
 		help: "defaults for flags you leave out: " + strings.Join(sweep.PresetNames(), ", "),
 		offers: always(func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			var out []cobra.Completion
@@ -107,7 +98,7 @@ var declaredPlanFlags = []planFlag{
 	{name: "shapes-from", to: func(f *planFlags) any { return &f.shapesFrom },
 		help:   "products of a workload, the 16384 most frequent: a trace, log or CSV (repeatable)",
 		offers: always(workloadFiles)},
-	{name: "neighbours", to: func(f *planFlags) any { return &f.neighbours },
+	{name: "neighbours", to: func(f *planFlags) any { return &f.set.Neighbours },
 		help: "also measure the sizes that pads and splits of --shapes-from need"},
 	{name: "model", to: func(f *planFlags) any { return &f.models },
 		help:   "products of a model: name or config.json, :q_proj+o_proj for some (repeatable)",
@@ -130,14 +121,14 @@ var declaredPlanFlags = []planFlag{
 	{name: "dtype", to: func(f *planFlags) any { return &f.dtypes },
 		help:   "fp32, tf32, fp16, bf16, fp8, int8 (default bf16; on a CPU also fp32)",
 		offers: func(a *app) completionFunc { return listOf(a.dtypeNames) }},
-	{name: "kernel", to: func(f *planFlags) any { return &f.kernels },
+	{name: "kernel", to: func(f *planFlags) any { return &f.set.Kernels },
 		help: "kernels and libraries (see gemmaudit devices), or ./mine.so for your own",
 		offers: func(a *app) completionFunc {
 			return a.completeKernels(func() []string {
 				return append(a.kernelNames(), cobra.CompletionWithDesc(sweep.LadderKernels, "each of our own kernels"))
 			})
 		}},
-	{name: "algos", to: func(f *planFlags) any { return &f.algos },
+	{name: "algos", to: func(f *planFlags) any { return &f.set.Algorithms },
 		help:   "also measure the next N algorithms of each library, as cublaslt:1",
 		offers: always(fixed("1", "3", "8"))},
 	{name: "infer", timing: true, to: func(f *planFlags) any { return &f.infer },
@@ -151,22 +142,22 @@ var declaredPlanFlags = []planFlag{
 	{name: "distribution", def: string(kernels.Normal), timing: true, to: func(f *planFlags) any { return &f.distribution },
 		help:   "values of the operands: normal, integers, zeros",
 		offers: always(fixed(string(kernels.Normal), string(kernels.Integers), string(kernels.Zeros)))},
-	{name: "threads", to: func(f *planFlags) any { return &f.threads },
+	{name: "threads", to: func(f *planFlags) any { return &f.set.Threads },
 		help: threadsUsage},
-	{name: "pack-inside", to: func(f *planFlags) any { return &f.packInside },
+	{name: "pack-inside", to: func(f *planFlags) any { return &f.set.PackInside },
 		help: "include packing of the weights in the time"},
-	{name: "rounds", timing: true, to: func(f *planFlags) any { return &f.rounds },
+	{name: "rounds", timing: true, to: func(f *planFlags) any { return &f.set.Rounds },
 		help: "maximum samples of a case, 0 for the preset's"},
 	{name: "rounds-for", timing: true, to: func(f *planFlags) any { return &f.roundsFor },
 		help: "cases to measure after the first 7 rounds: open (no clear verdict) or all (default open)",
 		offers: always(fixed(
 			cobra.CompletionWithDesc(roundsForOpen, "cases without a clear verdict, their references and some control cases"),
 			cobra.CompletionWithDesc(roundsForAll, "every case")))},
-	{name: "block", timing: true, to: func(f *planFlags) any { return &f.block },
+	{name: "block", timing: true, to: func(f *planFlags) any { return &f.set.BlockTarget },
 		help: "time of one sample, 0 for the preset's"},
-	{name: "clock", timing: true, to: func(f *planFlags) any { return &f.clock },
+	{name: "clock", timing: true, to: func(f *planFlags) any { return &f.set.ReferenceClock },
 		help: "clock in MHz for comparing times, 0 for the median clock of the sentinels"},
-	{name: "deadline", timing: true, resume: renewed, to: func(f *planFlags) any { return &f.deadline },
+	{name: "deadline", timing: true, resume: renewed, to: func(f *planFlags) any { return &f.set.Deadline },
 		help:   "time limit for measuring, as in 8h; 0 for the preset's",
 		offers: always(fixed("10m", "1h", "8h"))},
 	{name: "traffic", timing: true, to: func(f *planFlags) any { return &f.traffic },
@@ -175,7 +166,7 @@ var declaredPlanFlags = []planFlag{
 	{name: "shard", timing: true, to: func(f *planFlags) any { return &f.shard },
 		help:   "part of the plan to measure, as in 3/8, or none (default: from the variables of the job)",
 		offers: always(fixed("1/2", "2/2", shardNone))},
-	{name: "seed", def: uint64(1), timing: true, to: func(f *planFlags) any { return &f.seed },
+	{name: "seed", def: uint64(1), timing: true, to: func(f *planFlags) any { return &f.set.Seed },
 		help: "seed of the order and of the operands"},
 }
 
@@ -223,19 +214,16 @@ func (d planFlag) register(flags *pflag.FlagSet, f *planFlags) {
 // expected values.
 func (f *planFlags) options() (sweep.Options, error) {
 	if !f.changed("preset") && len(f.shapes)+len(f.models)+len(f.shapesFrom) > 0 {
-		f.preset = f.ofTargets
+		f.set.Preset = f.ofTargets
 	}
-	o := sweep.Options{
-		Preset: f.preset, Kernels: f.kernels, Algorithms: f.algos, Threads: f.threads, PackInside: f.packInside,
-		Rounds: f.rounds, Seed: f.seed, BlockTarget: f.block, Deadline: f.deadline, ReferenceClock: f.clock,
-		Sentinel: sweep.DefaultSentinel(),
-	}
+	o := f.set
+	o.Sentinel = sweep.DefaultSentinel()
 	o.Sentinel.DriftBound = rules.Default().DriftBound
 	if f.changed("infer") {
 		o.Infer = &f.infer
 	}
 	bad := func(flag string, err error) (sweep.Options, error) { return sweep.Options{}, badFlag(flag, err) }
-	preset, err := sweep.FindPreset(f.preset)
+	preset, err := sweep.FindPreset(f.set.Preset)
 	if err != nil {
 		return bad("preset", err)
 	}
@@ -244,7 +232,7 @@ func (f *planFlags) options() (sweep.Options, error) {
 	case roundsForOpen:
 		o.Screening = preset.Screening
 	case roundsForAll:
-		if o.Screening = f.rounds; f.rounds == 0 {
+		if o.Screening = f.set.Rounds; f.set.Rounds == 0 {
 			o.Screening = preset.Rounds
 		}
 	default:
@@ -314,7 +302,7 @@ func (f *planFlags) options() (sweep.Options, error) {
 			return sweep.Options{}, err
 		}
 	}
-	if o.Neighbours = f.neighbours; f.neighbours && len(f.shapesFrom) == 0 {
+	if o.Neighbours && len(f.shapesFrom) == 0 {
 		return bad("neighbours", errors.New("needs --shapes-from"))
 	}
 	if o.Regime = parsed(&err, "regime", f.regime, sweep.ParseRegime); err != nil {
@@ -328,7 +316,7 @@ func (f *planFlags) options() (sweep.Options, error) {
 		flag  string
 		value int
 		least int
-	}{{"threads", f.threads, 0}, {"rounds", f.rounds, 0}} {
+	}{{"threads", f.set.Threads, 0}, {"rounds", f.set.Rounds, 0}} {
 		if n.value < n.least {
 			return bad(n.flag, fmt.Errorf("%d, expected at least %d", n.value, max(n.least, 1)))
 		}
@@ -336,11 +324,11 @@ func (f *planFlags) options() (sweep.Options, error) {
 	if err := f.checkTimes(); err != nil {
 		return o, err
 	}
-	if f.clock != 0 && !(f.clock >= leastClock && f.clock <= mostClock) {
-		return bad("clock", fmt.Errorf("%g MHz, expected 0 or %d to %d", f.clock, leastClock, mostClock))
+	if f.set.ReferenceClock != 0 && !(f.set.ReferenceClock >= leastClock && f.set.ReferenceClock <= mostClock) {
+		return bad("clock", fmt.Errorf("%g MHz, expected 0 or %d to %d", f.set.ReferenceClock, leastClock, mostClock))
 	}
-	if f.algos < 0 || f.algos > kernels.MaxCandidates {
-		return bad("algos", fmt.Errorf("%d, expected 0 to %d", f.algos, kernels.MaxCandidates))
+	if f.set.Algorithms < 0 || f.set.Algorithms > kernels.MaxCandidates {
+		return bad("algos", fmt.Errorf("%d, expected 0 to %d", f.set.Algorithms, kernels.MaxCandidates))
 	}
 	if f.shard != shardNone {
 		o.Shard = parsed(&err, "shard", f.shard, sweep.ParseShard)
@@ -369,7 +357,7 @@ func (f *planFlags) renewDeadline(plan *sweep.Plan) error {
 	if err := f.checkTimes(); err != nil {
 		return err
 	}
-	plan.Deadline = f.deadline
+	plan.Deadline = f.set.Deadline
 	return nil
 }
 
@@ -377,7 +365,7 @@ func (f *planFlags) checkTimes() error {
 	for _, d := range []struct {
 		flag  string
 		value time.Duration
-	}{{"block", f.block}, {"deadline", f.deadline}} {
+	}{{"block", f.set.BlockTarget}, {"deadline", f.set.Deadline}} {
 		if d.value < 0 {
 			return badFlag(d.flag, fmt.Errorf("%v, expected a time above 0, as in 8h", d.value))
 		}

@@ -20,8 +20,8 @@ import (
 
 // A sweep's drift test must have the bound of the rules that judge its run.
 func TestPlansHaveTheRulesBoundOfDrift(t *testing.T) {
-	o, err := (&planFlags{changed: func(string) bool { return false }, preset: defaultPreset, tp: []int{1}, layout: "nk",
-		operations: []string{"gemm"}, distribution: "normal"}).options()
+	o, err := (&planFlags{changed: func(string) bool { return false }, set: sweep.Options{Preset: defaultPreset}, tp: []int{1},
+		layout: "nk", operations: []string{"gemm"}, distribution: "normal"}).options()
 	if err != nil || o.Sentinel.DriftBound != rules.Default().DriftBound || o.Sentinel.DriftBound == 0 {
 		t.Errorf("a bound of %v, expected %v: %v", o.Sentinel.DriftBound, rules.Default().DriftBound, err)
 	}

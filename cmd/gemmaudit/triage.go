@@ -75,7 +75,7 @@ func newTriageCommand(a *app) *cobra.Command {
 	deadline := flags.Lookup("deadline")
 	deadline.Usage = "time for everything, as in 2m"
 	deadline.DefValue = triageTime.String()
-	opts.run.plan.deadline = triageTime
+	opts.run.plan.set.Deadline = triageTime
 	opts.run.registerFolder(cmd)
 	flags.BoolVar(&opts.run.resume, "resume", false, "continue the triage in --out")
 	a.textfile.register(cmd)
@@ -97,10 +97,10 @@ func (o *triageOptions) arguments(_ *cobra.Command, args []string) error {
 
 func (o *triageOptions) ask(cmd *cobra.Command, files []string) error {
 	plan := &o.run.plan
-	if plan.deadline <= 0 {
-		return badFlag("deadline", fmt.Errorf("%v, expected a time above 0, as in 5m", plan.deadline))
+	if plan.set.Deadline <= 0 {
+		return badFlag("deadline", fmt.Errorf("%v, expected a time above 0, as in 5m", plan.set.Deadline))
 	}
-	o.asked = triageAsked{Files: files, Time: plan.deadline}
+	o.asked = triageAsked{Files: files, Time: plan.set.Deadline}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if f.Name != "deadline" && (slices.Contains(triageFlags, f.Name) || resumptions[f.Name] == fromSearch || f.Name == "device") {
 			value := f.Value.String()
@@ -110,8 +110,8 @@ func (o *triageOptions) ask(cmd *cobra.Command, files []string) error {
 			o.asked.Flags = append(o.asked.Flags, "--"+f.Name, value)
 		}
 	})
-	plan.shapesFrom, plan.neighbours, plan.shard = files, true, shardNone
-	plan.deadline = time.Duration(triageSweep * float64(o.asked.Time))
+	plan.shapesFrom, plan.set.Neighbours, plan.shard = files, true, shardNone
+	plan.set.Deadline = time.Duration(triageSweep * float64(o.asked.Time))
 	return nil
 }
 

@@ -6,11 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/gemmaudit/gemmaudit/kernels/regular"
 )
 
 // largest is the maximum file size in bytes. Supported models have 2 to 4 MB, the largest known vocabularies
@@ -21,18 +22,9 @@ const largest = 256 << 20
 // For a damaged or unsupported file the error names the place, what was found and what was expected, in one
 // line.
 func Open(path string) (*Tokenizer, error) {
-	info, err := os.Stat(path) // before opening, which would wait for a pipe's writer
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("open tokenizer: %w", err)
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("read tokenizer %s: not a file", path)
-	case info.Size() > largest:
-		return nil, fmt.Errorf("read tokenizer %s: has %d bytes, expected at most %d", path, info.Size(), largest)
-	}
-	data, err := os.ReadFile(path)
+	data, err := regular.Read(path, largest)
 	if err != nil {
-		return nil, fmt.Errorf("read tokenizer: %w", err)
+		return nil, fmt.Errorf("read tokenizer %w", err)
 	}
 	reader := parse
 	if strings.Contains(filepath.Base(path), "tekken") {

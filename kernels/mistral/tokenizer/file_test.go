@@ -208,7 +208,7 @@ func TestOpenNamesTheFile(t *testing.T) {
 	if err := file.Truncate(largest + 1); err != nil { // a sparse file takes no space
 		t.Fatal(err)
 	}
-	want = fmt.Sprintf("read tokenizer %s: has 268435457 bytes, expected at most 268435456", path)
+	want = fmt.Sprintf("read tokenizer %s: 268435457 bytes long, expected at most 268435456", path)
 	if _, err := Open(path); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
