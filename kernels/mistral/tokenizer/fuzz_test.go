@@ -31,6 +31,9 @@ const smallBytes = `{"version":"1.0","added_tokens":[{"id":0,"content":"<s>","sp
 "decoder":{"type":"ByteLevel","add_prefix_space":true},
 "model":{"type":"BPE","ignore_merges":true,"vocab":{"<s>":0,"Ġ":1,"a":2,"Ã":3,"©":4,"Ġa":5,"Ã©":6},"merges":["Ã ©"]}}`
 
+// mostText bounds texts in bytes where the file's expressions are arbitrary: some take exponential time.
+const mostText = 24
+
 // An accepted file must encode and decode.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(small), "a b€ [x] c")
@@ -49,7 +52,7 @@ func FuzzParse(f *testing.F) {
 		if tok.Vocab() > len(data) {
 			t.Fatalf("%d tokens in %d bytes", tok.Vocab(), len(data))
 		}
-		check(t, tok, text)
+		check(t, tok, text[:min(len(text), mostText)])
 	})
 }
 
@@ -72,7 +75,7 @@ func FuzzTekken(f *testing.F) {
 			}
 			return
 		}
-		check(t, tok, text)
+		check(t, tok, text[:min(len(text), mostText)])
 	})
 }
 
