@@ -230,7 +230,7 @@ func TestConfirmationInterrupted(t *testing.T) {
 }
 
 // A row slow only because of a low clock is clean. A row slow at any clock is not, whatever its β. A row with
-// a clock far away is undecided.
+// a clock far away is judged by what holds at every β.
 func TestClock(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	w := byM(func(m int) float64 {
@@ -239,6 +239,8 @@ func TestClock(t *testing.T) {
 			return float64(m) / 0.98 // allowed; the clock is lower by 4 % on average
 		case m >= 600 && m <= 640, m >= 20 && m <= 32:
 			return float64(m) / 0.92
+		case m == 900:
+			return float64(m) / 0.6
 		}
 		return float64(m)
 	}, student(0.002), rng)
@@ -253,7 +255,7 @@ func TestClock(t *testing.T) {
 		switch {
 		case c.M >= 400 && c.M <= 440:
 			mhz *= 0.96
-		case c.M == 800:
+		case c.M == 800, c.M == 900:
 			mhz *= 0.8
 		}
 		return mhz
@@ -263,7 +265,7 @@ func TestClock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := append(grid(20, 32, 4), grid(600, 640, 4)...)
+	want := append(append(grid(20, 32, 4), grid(600, 640, 4)...), 900)
 	if !slices.Equal(a.Flagged, want) {
 		t.Errorf("flagged %v, want %v", a.Flagged, want)
 	}
@@ -277,6 +279,10 @@ func TestClock(t *testing.T) {
 		case r.M == 800:
 			if r.Verdict != Undecided {
 				t.Errorf("m800, whose clock was 20 %% low, is %s", r.Verdict)
+			}
+		case r.M == 900: // flagged
+			if low := truth / 1.25; r.US.Lo > low || r.US.Hi < truth {
+				t.Errorf("m900, whose clock was 20 %% low: %.0f to %.0f us, expected to cover %.0f to %.0f", r.US.Lo, r.US.Hi, low, truth)
 			}
 		case math.Abs(r.Elasticity-beta) > 0.1:
 			t.Errorf("m%d: elasticity %.2f, want %.1f", r.M, r.Elasticity, beta)

@@ -11,8 +11,8 @@
 //   - Rows are judged by their time at the common clock, log t + β·log(clock ÷ reference).
 //     β is the elasticity of the row's time, from 0 (memory binds) to 1 (the multiprocessors
 //     bind). It comes from robust regression on the row's samples, shrunk towards the rows near
-//     it in M. The reference is the sentinels' median clock, rounded to 50 MHz. A row whose clock
-//     stayed more than 5 % away from it is undecided.
+//     it in M. The reference is the sentinels' median clock, rounded to 50 MHz. The interval of a row
+//     whose clock stayed more than 5 % away from it covers every β from 0 to 1.
 //   - The pace of the machine is the running median of the residuals of blocks near in time.
 //     Rows are adjusted by it in the same way. If no clock is known, it replaces the clock.
 //   - Time that threads spent off their CPUs is subtracted if a sample reports it and it

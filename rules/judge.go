@@ -288,12 +288,8 @@ func (f *evidence) monotonic(c *infer.Curve) []judgement {
 	rival := math.Inf(-1)
 	for i, ref := range references(c.Points, f.cfg.MinSamples) {
 		p := c.Points[i]
-		if !p.Judged(f.cfg.MinSamples) && !p.Away {
-			if rate := p.Rate() + p.US.SE; rate > rival {
-				rival = rate
-			}
-		}
 		if !p.Judged(f.cfg.MinSamples) {
+			rival = max(rival, p.Rate()+p.US.SE)
 			continue
 		}
 		j := &rows[i]

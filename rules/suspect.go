@@ -100,7 +100,7 @@ func (s *suspicion) blank(c *infer.Curve) []judgement {
 // known is the time of a point and whether its error is its own; ok is false if it can't be compared.
 func (s *suspicion) known(c *infer.Curve, i int) (e stats.Estimate, own, ok bool) {
 	p := &c.Points[i]
-	if p.Away || p.Modes != nil || p.Inferred {
+	if p.Modes != nil || p.Inferred {
 		return e, false, false
 	}
 	e, own = c.Known(i, s.cfg.MinSamples, s.scatter[c])

@@ -5,7 +5,7 @@
 #                                            FOLDER/CARD-article.db and FOLDER/CARD-model.db, two to three minutes each.
 #                                            CARD is a short name, such as h200.
 #   scripts/gallery.sh along CARD FOLDER     the same with FOLDER/CARD-along-n.db: cuBLAS along N from 4000 to 4352 by 1,
-#                                            and along the vocabularies of ten models, in ten minutes
+#                                            and along the vocabularies of ten models, in a minute
 #   scripts/gallery.sh pages FOLDER          anywhere: docs/gallery/NAME.html of each FOLDER/NAME.db, or into the folder PAGES
 #
 # Pages contain the command of the run, not the name of the machine. GEMMAUDIT is the program (default: gemmaudit), DEVICE the card (default: cuda:0), MOST the most bytes of a page (default: 2000000).
@@ -38,8 +38,8 @@ measure | along)
   mkdir -p "$3"
   cd "$3" # keeps paths out of the page
   if [[ $1 == along ]]; then
-    # GPT-2, Llama 2, Phi-3, Mistral, Falcon, DeepSeek-V2, Llama 3, DeepSeek-V3, Qwen2.5 and Gemma
-    vocabularies=$(printf ',m64n%dk4096' 50257 32000 32064 32768 65024 102400 128256 129280 152064 256000)
+    # GPT-2 and what it can be padded to, then Llama 2, Phi-3, Mistral, Falcon, DeepSeek-V2, Llama 3, DeepSeek-V3, Qwen2.5 and Gemma
+    vocabularies=$(printf ',m64n%dk4096' 50257 50264 50304 32000 32064 32768 65024 102400 128256 129280 152064 256000)
     kernels=cublas measure "$card-along-n" --shape "m2048n4000:4352:1k4096$vocabularies" --dtype bf16
     exit
   fi

@@ -15,8 +15,8 @@ const (
 	// clockStep is the rounding of a reference clock in MHz, so two runs of one card usually get the same
 	// one.
 	clockStep = 50
-	// ClockReach is the largest distance, as a share, of a row's samples from the reference clock. A row with
-	// all its samples farther away is not judged: its time would be an extrapolation.
+	// ClockReach is the largest distance, as a share, of a row's samples from the reference clock. The time of a
+	// row with all its samples farther away is an extrapolation: its interval covers every β from 0 to 1.
 	ClockReach     = 0.05
 	elasticityRows = 16
 	// elasticitySpread is the lower limit of β's standard deviation between neighbors: even tiles of one

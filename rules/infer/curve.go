@@ -21,7 +21,8 @@ type Point struct {
 	// US is log of microseconds at the common clock, Seen the same as observed.
 	US, Seen stats.Estimate
 	// Elastic is the elasticity of the row's time in the clock; Clock is the median of its samples' in MHz, 0
-	// if unknown; Away is true if they are too far from the reference.
+	// if unknown. Away is true if all are farther from the reference than [ClockReach]: Open of US then covers
+	// every elasticity.
 	Elastic Elasticity
 	Clock   float64
 	Away    bool
@@ -43,9 +44,8 @@ type Point struct {
 	Inferred bool
 }
 
-// Judged reports whether the point has enough samples, at a clock near the reference, for a verdict; least is
-// the least number of samples. An inferred row needs none.
-func (p Point) Judged(least int) bool { return (p.N >= least || p.Inferred) && !p.Away }
+// Judged reports whether the point has at least least samples. An inferred row needs none.
+func (p Point) Judged(least int) bool { return p.N >= least || p.Inferred }
 
 // Serves reports whether the point can be a reference. A bimodal row can't, because it has no single time.
 func (p Point) Serves(least int) bool { return p.Judged(least) && (p.Modes == nil || p.Like != nil) }
@@ -134,4 +134,4 @@ func (c *Curve) Lost(other *Curve) int {
 
 // Suspectable reports whether a point with too few samples for a verdict can be suspected: it has a sample,
 // one level and a usable clock.
-func (p *Point) Suspectable() bool { return p.N > 0 && !p.Away && p.Modes == nil }
+func (p *Point) Suspectable() bool { return p.N > 0 && p.Modes == nil }

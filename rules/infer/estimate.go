@@ -185,7 +185,12 @@ func estimateDevice(curves []*Curve, sentinels []results.Sample,
 			pt.Elastic, pt.Away = betas[i], away(t.x)
 			scratch = append(scratch[:0], t.x...)
 			pt.Clock = c.Reference * math.Exp(stats.MedianInPlace(scratch))
-			pt.US.SE = math.Hypot(pt.US.SE, math.Abs(stats.Mean(t.x))*betas[i].SE)
+			distance := math.Abs(stats.Mean(t.x))
+			pt.US.SE = math.Hypot(pt.US.SE, distance*betas[i].SE)
+			if pt.Away {
+				// Neither end of β's physical range is ruled out by samples this far away.
+				pt.US.Open += distance * math.Max(betas[i].Beta, 1-betas[i].Beta)
+			}
 			t.adjust(betas[i])
 		}
 	})
