@@ -43,8 +43,8 @@ func (a *Audit) warnConditions(p *infer.Estimates, found infer.Conditions) {
 				phrase.Count(bimodal, "row"))
 		}
 		if far > 0 {
-			a.warn(c.Series.Key.String(), "wide intervals: %s whose clock stayed more than %.0f %% away from %.0f MHz", phrase.Count(far, "row"),
-				100*infer.ClockReach, c.Reference)
+			a.warn(c.Series.Key.String(), "wide intervals: %s whose clock stayed more than %.0f %% away from %.0f MHz",
+				phrase.Count(far, "row"), 100*infer.ClockReach, c.Reference)
 		}
 	}
 }
