@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -89,4 +90,27 @@ func FindPreset(name string) (Preset, error) {
 		}
 	}
 	return Preset{}, fmt.Errorf("unknown preset %q: expected one of %s", name, strings.Join(PresetNames(), ", "))
+}
+
+// LadderKernels is the kernel name that selects each of our own matrix kernels.
+const LadderKernels = "ladder"
+
+// rungs lists our kernels of an operation's ladder.
+func rungs(o kernels.Operation, all []kernels.Kernel) []kernels.Kernel {
+	return slices.DeleteFunc(slices.Clone(all), func(k kernels.Kernel) bool { return o.Definition().Ladder[k.Name()] == "" })
+}
+
+// A host also gets fp32, often its fastest type.
+func (p Preset) dtypes(d kernels.Device) []kernels.DType {
+	if d.Spec().Kind.Facts().Host && !slices.Contains(p.DTypes, kernels.FP32) {
+		return append(slices.Clone(p.DTypes), kernels.FP32)
+	}
+	return p.DTypes
+}
+
+// With fewer Ms, a designer would measure most of them anyway.
+const leastInferred = 64
+
+func infers(o kernels.Operation, ms Batches) bool {
+	return o.IsProduct() && len(ms) >= leastInferred
 }

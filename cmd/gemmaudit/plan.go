@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -206,4 +207,44 @@ func roundsText(plan *sweep.Plan) string {
 		return fmt.Sprintf("%d for every case", plan.Rounds)
 	}
 	return fmt.Sprintf("%d for every case, up to %d where a verdict is open", plan.Screening, plan.Rounds)
+}
+
+// shardNone is the value of --shard that measures the whole plan despite a job's variables.
+const shardNone = "none"
+
+// shardOfJob sets the shard from a job's variables, unless the command line sets one. It reports this even
+// with --quiet: an unexpected shard would miss most of the plan.
+func (a *app) shardOfJob(f *planFlags) error {
+	if f.shard != "" {
+		return nil
+	}
+	of, from, err := sweep.ShardOfJob(a.env)
+	if err != nil {
+		return hint(usage(err), "set the part with --shard 3/8, or measure all with --shard none")
+	}
+	if from != "" {
+		f.shard = of.String()
+		fmt.Fprintf(a.stderr, "measuring shard %v of the plan, from %s; --shard none measures all\n", of, from)
+	}
+	return nil
+}
+
+// workload adds the products of recorded workloads to the plan, and notes the lines that it skips.
+func (f *planFlags) workload(o *sweep.Options) error {
+	name := "--shapes-from"
+	if !f.changed("shapes-from") {
+		name = strings.Join(f.shapesFrom, ", ") // which are arguments
+	}
+	library, left, err := o.AddWorkload(f.shapesFrom, f.changed("layout"))
+	if err != nil && !errors.Is(err, sweep.ErrNoProduct) {
+		return err
+	}
+	f.library = library
+	for _, why := range slices.Sorted(maps.Keys(left)) {
+		f.note("%s: %s skipped: %s", name, plural(left[why], "line", "lines"), why)
+	}
+	if err != nil {
+		return usagef("%s: %w", name, err)
+	}
+	return nil
 }
