@@ -60,9 +60,12 @@ func QuantizedCheckProblems(d DType) []Task {
 		}
 		out = append(out, p)
 	}
-	for _, bits := range []int{4, 8} {
+	for _, of := range weightTypes {
 		for _, zeros := range []bool{false, true} {
-			weights := func(group int) WeightFormat { return IntegerWeights(bits, group, zeros) }
+			if zeros && of.Levels != nil {
+				continue
+			}
+			weights := func(group int) WeightFormat { return of.Format(group).WithZeroPoints(zeros) }
 			for i, group := range []int{32, 64, 128, 256, 0} {
 				add(1, 128, 512, weights(group), 0)
 				add(7+i, 200, 768, weights(group), 3)

@@ -41,6 +41,9 @@ const largestProduct = 127 * 127
 
 func checksOf(p Task) []CheckStep {
 	checks := []CheckStep{CheckIntegers, CheckAccuracy}
+	if p.Weights.levels() != nil {
+		checks = checks[1:] // levels are no whole numbers
+	}
 	if p.DType == INT8 {
 		checks = append(checks, CheckExtremes)
 		if p.K > exactInFP32/largestProduct {

@@ -114,8 +114,6 @@ func (l *product) read(o kernels.Operand, off, n int) ([]float64, error) {
 	return values, kernels.Decode(l.DType, bytes, values)
 }
 
-//docs:begin device
-
 // provider finds the devices of this kind.
 type provider struct{}
 
@@ -137,8 +135,6 @@ func (*device) Kernels(o kernels.Operation) []kernels.Kernel {
 	}
 	return []kernels.Kernel{loops{}}
 }
-
-//docs:end
 
 // Ceilings are measured by a real device. MFU and the rule roofline use them.
 func (*device) Ceilings(context.Context) (kernels.Ceilings, error) {

@@ -122,7 +122,7 @@ func (s Subject) Stored(m int) int64 {
 	switch room := s.Operation.definition().Room; {
 	case room != nil:
 		return int64(room(s, s.Extent(m)) / 8)
-	case s.Quantized() && s.Weights.checkIntegers(s.K) == nil:
+	case s.Quantized() && s.Weights.check(s.K) == nil:
 		return s.Weights.rawWeights(s.N, s.K).Bytes
 	}
 	return int64(s.StoredBytes(m))

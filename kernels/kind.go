@@ -23,15 +23,22 @@ type KindFacts struct {
 	// Card is true for an accelerator card. A host may have several cards of one name; it measures on one by
 	// default.
 	Card bool
-	// known are words in device names of imported runs that identify the kind.
-	known []string
+	// Known are words in device names of imported runs that identify the kind.
+	Known []string
 }
 
-// kindTable lists the kinds. To add one, write a package with its devices, add an entry here and its provider
-// to cmd/gemmaudit/app.go.
+// kindTable lists the kinds that the program has; [DefineKind] adds others.
 var kindTable = []KindFacts{
-	{Kind: CUDA, Name: "CUDA device", Unit: "SM", Card: true, known: []string{"nvidia"}},
-	{Kind: CPU, Name: "CPU", Unit: "core", Host: true, known: []string{"xeon", "epyc"}},
+	{Kind: CUDA, Name: "CUDA device", Unit: "SM", Card: true, Known: []string{"nvidia"}},
+	{Kind: CPU, Name: "CPU", Unit: "core", Host: true, Known: []string{"xeon", "epyc"}},
+}
+
+// DefineKind adds a kind of device; undefine removes it, and all that were added later. Like [Define], call it before
+// anything asks for kinds.
+func DefineKind(f KindFacts) (undefine func()) {
+	n := len(kindTable)
+	kindTable = append(kindTable[:n:n], f)
+	return func() { kindTable = kindTable[:n:n] }
 }
 
 // Facts returns the facts of a kind. An unknown kind is neither host nor card and has cores.
@@ -49,7 +56,7 @@ func KindOf(name string) Kind {
 	name = strings.ToLower(name)
 	for _, f := range kindTable {
 		in := func(word string) bool { return strings.Contains(name, word) }
-		if strings.HasPrefix(name, string(f.Kind)) || slices.ContainsFunc(f.known, in) {
+		if strings.HasPrefix(name, string(f.Kind)) || slices.ContainsFunc(f.Known, in) {
 			return f.Kind
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// QuantizedMatrix is weights [N,K] as integers with scales.
+// QuantizedMatrix is weights [N,K] as codes with scales.
 type QuantizedMatrix struct {
 	Format WeightFormat
 	N, K   int
@@ -16,11 +16,11 @@ type QuantizedMatrix struct {
 	Zeros  []uint8   // one per scale, nil without zero points
 }
 
-// Quantize rounds weights [N,K] to a format's nearest integers. Each group's scale is the smallest, in the
+// Quantize rounds weights [N,K] to a format's nearest codes. Each group's scale is the smallest, in the
 // scales' type, whose codes cover the weights, symmetrically about 0 without zero points. The error names an
 // invalid format or a non-finite weight.
 func Quantize(f WeightFormat, n, k int, values []float64) (*QuantizedMatrix, error) {
-	if err := f.checkIntegers(k); err != nil {
+	if err := f.check(k); err != nil {
 		return nil, err
 	}
 	if len(values) != n*k {
@@ -46,12 +46,18 @@ func NewQuantizedMatrix(f WeightFormat, n, k int) *QuantizedMatrix {
 
 // QuantizeRows is [Quantize] for whole rows starting at row. Different rows may be quantized concurrently.
 func (m *QuantizedMatrix) QuantizeRows(row int, values []float64) error {
-	n, k, f := m.N, m.K, m.Format
+	n, k, f, levels := m.N, m.K, m.Format, m.Format.levels()
 	if len(values)%k != 0 || row < 0 || row+len(values)/k > n {
 		return fmt.Errorf("quantize n%d k%d: got %d weights from row %d on, expected whole rows", n, k, len(values), row)
 	}
 	for first := 0; first < len(values); first += f.GroupK {
-		if at := m.quantize((row*k+first)/f.GroupK, values[first:first+f.GroupK]); at >= 0 {
+		g, group, at := (row*k+first)/f.GroupK, values[first:first+f.GroupK], 0
+		if levels == nil {
+			at = m.quantize(g, group)
+		} else {
+			at = m.quantizeLevels(g, group, levels)
+		}
+		if at >= 0 {
 			return fmt.Errorf("quantize n%d k%d: weight (%d,%d) is %g, too large for scales of %s or no number",
 				n, k, row+(first+at)/k, (first+at)%k, values[first+at], f.Scale)
 		}
@@ -102,9 +108,9 @@ func (m *QuantizedMatrix) quantize(g int, weights []float64) int {
 }
 
 // Values returns the weights [N,K] as kernels use them with activations of type d: (code − zero point) ·
-// scale, rounded once.
+// scale, or level · scale, rounded once.
 func (m *QuantizedMatrix) Values(d DType) []float64 {
-	out := make([]float64, len(m.Codes))
+	out, levels := make([]float64, len(m.Codes)), m.Format.levels()
 	zero := float64(int(1) << (m.Format.Bits - 1))
 	for g, scale := range m.Scales {
 		if m.Zeros != nil {
@@ -112,7 +118,11 @@ func (m *QuantizedMatrix) Values(d DType) []float64 {
 		}
 		first := g * m.Format.GroupK
 		for i, code := range m.Codes[first : first+m.Format.GroupK] {
-			out[first+i] = roundTo(d, (float64(code)-zero)*scale)
+			level := float64(code) - zero
+			if levels != nil {
+				level = levels[min(int(code), len(levels)-1)]
+			}
+			out[first+i] = roundTo(d, level*scale)
 		}
 	}
 	return out

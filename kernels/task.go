@@ -98,7 +98,7 @@ func normalizeProduct(t Task) (Task, error) {
 
 // checkQuantized names the field that a normalized product of quantized weights can't have.
 func (t Task) checkQuantized() error {
-	if err := t.Weights.checkIntegers(t.K); err != nil {
+	if err := t.Weights.check(t.K); err != nil {
 		return fmt.Errorf("%v: %w", t.Shape(), err)
 	}
 	switch {
@@ -145,8 +145,9 @@ type Extras uint8
 
 // The extras.
 const (
-	Batches Extras = 1 << iota // independent products in one launch
-	QuantizedWeights
+	Batches          Extras = 1 << iota // independent products in one launch
+	QuantizedWeights                    // integers
+	LevelWeights                        // quantized weights of a type with [WeightType.Levels]
 )
 
 // Product returns the normalized task if it is a product that a kernel with the extras may compute, otherwise the
@@ -165,8 +166,10 @@ func (t Task) Supported(kernel string, extras Extras) (Task, error) {
 	switch {
 	case t.Products > 0 && extras&Batches == 0:
 		return t, t.Unsupported(kernel, "it computes one product a launch")
-	case t.Quantized() && (extras&QuantizedWeights == 0 || t.Products > 0):
+	case t.Quantized() && (extras&(QuantizedWeights|LevelWeights) == 0 || t.Products > 0):
 		return t, t.Unsupported(kernel, "it takes plain weights")
+	case t.Weights.levels() != nil && extras&LevelWeights == 0:
+		return t, t.Unsupported(kernel, "its quantized weights are integers")
 	case def.DTypes != nil && !slices.Contains(def.DTypes, t.DType):
 		return t, t.Unsupported(kernel, cmp.Or(def.Group, def.Name)+" is computed in "+listed(def.DTypes))
 	case t.Output != "" || t.Accumulator != "":
@@ -252,7 +255,7 @@ type RawWeights struct {
 
 const rawAlignment = 16
 
-// rawWeights requires a format that [WeightFormat.checkIntegers] accepts.
+// rawWeights requires a format that [WeightFormat.check] accepts.
 func (f WeightFormat) rawWeights(n, k int) RawWeights {
 	up := func(bytes int64) int64 { return (bytes + rawAlignment - 1) / rawAlignment * rawAlignment }
 	groups := int64(n) * int64(k/f.GroupK)

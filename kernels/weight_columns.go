@@ -73,7 +73,7 @@ func stridedColumns(raw Buffer, s Subject, columns []int) ([][]float64, error) {
 
 // columns reads columns of quantized weights [N,K].
 func (f WeightFormat) columns(raw Buffer, s Subject, columns []int) ([][]float64, error) {
-	if err := f.checkIntegers(s.K); err != nil {
+	if err := f.check(s.K); err != nil {
 		return nil, err
 	}
 	at := f.rawWeights(s.N, s.K)

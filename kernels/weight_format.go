@@ -1,8 +1,8 @@
 package kernels
 
 import (
-	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -30,7 +30,7 @@ const WholeColumn = -1
 // IntegerWeights requests integers of 4 or 8 bits with a scale for each group of weights along K, 0 for whole
 // columns. Zero points, one per group, let weights be off center.
 func IntegerWeights(bits, group int, zeroPoints bool) WeightFormat {
-	return WeightFormat{Type: fmt.Sprintf("int%d", bits), Bits: bits, GroupK: cmp.Or(group, WholeColumn)}.WithZeroPoints(zeroPoints)
+	return WeightType{Name: fmt.Sprintf("int%d", bits), Bits: bits}.Format(group).WithZeroPoints(zeroPoints)
 }
 
 // WithZeroPoints returns the format with or without zero points of the weights' type.
@@ -42,22 +42,22 @@ func (f WeightFormat) WithZeroPoints(on bool) WeightFormat {
 	return f
 }
 
-const weightsExpected = "int4 or int8 with the length of a group, or column, and possibly zero, as in int4:128, int8:column or int4:64:zero"
+const weightsExpected = " with the length of a group, or column, and possibly zero, as in int4:128, int8:column or int4:64:zero"
 
 // ParseWeights reads a requested format: "int4:128", "int8:column", "int4:64:zero"; "plain" is the zero
 // value.
 func ParseWeights(s string) (WeightFormat, error) {
 	bad := func(reason string) (WeightFormat, error) {
-		return WeightFormat{}, fmt.Errorf("%q: %s: expected plain, or %s", s, reason, weightsExpected)
+		return WeightFormat{}, fmt.Errorf("%q: %s: expected plain, or %s", s, reason, typeNames(" or ")+weightsExpected)
 	}
 	fields := strings.Split(strings.ToLower(strings.TrimSpace(s)), ":")
-	bits, known := map[string]int{"int4": 4, "int8": 8}[fields[0]]
+	at := slices.IndexFunc(weightTypes, func(t WeightType) bool { return t.Name == fields[0] })
 	switch {
 	case fields[0] == "plain" && len(fields) > 1:
 		return bad("plain weights have no groups")
 	case fields[0] == "plain":
 		return WeightFormat{}, nil
-	case !known:
+	case at < 0:
 		return bad(fmt.Sprintf("%q is no type of weights", fields[0]))
 	case len(fields) < 2:
 		return bad("the group is missing")
@@ -75,7 +75,7 @@ func ParseWeights(s string) (WeightFormat, error) {
 	case len(fields) == 3 && fields[2] != "zero":
 		return bad(fmt.Sprintf("%q is not zero", fields[2]))
 	}
-	return IntegerWeights(bits, group, len(fields) == 3), nil
+	return weightTypes[at].Format(group).WithZeroPoints(len(fields) == 3), nil
 }
 
 // requested reports whether f is a requested format. Imported formats may have neither groups nor scales.
@@ -117,14 +117,14 @@ func ParseWeightFormat(s string) (WeightFormat, error) {
 	if s == f.String() {
 		return f, nil
 	}
-	for _, bits := range []int{4, 8} {
+	for _, of := range weightTypes {
 		for _, zeros := range []bool{false, true} {
 			for _, scale := range []DType{FP16, BF16} {
 				var group int
-				if n, err := fmt.Sscanf(s, fmt.Sprintf("int%d g%%dx1 %s", bits, scale), &group); err != nil || n != 1 || group < 1 {
+				if n, err := fmt.Sscanf(s, of.Name+" g%dx1 "+string(scale), &group); err != nil || n != 1 || group < 1 {
 					continue
 				}
-				if f = IntegerWeights(bits, group, zeros).with(scale, group); f.String() == s {
+				if f = of.Format(group).WithZeroPoints(zeros).with(scale, group); f.String() == s {
 					return f, nil
 				}
 			}
@@ -143,7 +143,7 @@ func (f WeightFormat) For(d DType, k int) (WeightFormat, error) {
 	if d != FP16 && d != BF16 {
 		return f, fmt.Errorf("activations of %s, expected fp16 or bf16", d)
 	}
-	return f, f.checkIntegers(k)
+	return f, f.check(k)
 }
 
 // GroupOf returns the length of a requested format's groups in weights with k rows.
@@ -164,7 +164,7 @@ func (f WeightFormat) Requested(k int) (request WeightFormat, ok bool) {
 	if f == (WeightFormat{}) {
 		return f, true
 	}
-	request = IntegerWeights(f.Bits, f.GroupK, f.ZeroPoint != "")
+	request = WeightType{Name: f.Type, Bits: f.Bits}.Format(f.GroupK).WithZeroPoints(f.ZeroPoint != "")
 	if request.GroupK == k {
 		request.GroupK = WholeColumn
 	}
@@ -182,12 +182,13 @@ func (f WeightFormat) bits(k, n float64) float64 {
 	return all
 }
 
-// checkIntegers returns why weights with k rows can't have the format, or why it is not integers in groups
-// along K.
-func (f WeightFormat) checkIntegers(k int) error {
-	switch {
-	case f.Bits != 4 && f.Bits != 8 || f.Type != fmt.Sprintf("int%d", f.Bits):
-		return fmt.Errorf("weights %v are neither int4 nor int8", f)
+// check returns why weights with k rows can't have the format, or why the program does not know it.
+func (f WeightFormat) check(k int) error {
+	switch of, known := f.weightType(); {
+	case !known:
+		return fmt.Errorf("weights %v are neither %s", f, typeNames(" nor "))
+	case of.Levels != nil && f.ZeroPoint != "":
+		return fmt.Errorf("weights %v have no zero points", f)
 	case f.GroupN != 1:
 		return fmt.Errorf("weights %v have scales that columns share, expected groups along k only", f)
 	case f.GroupK < 1 || k%f.GroupK != 0:

@@ -131,11 +131,11 @@ func (i *KernelInfo) quantized(k kernels.Kernel, o kernels.Operation, dtype kern
 	if !o.HasWeights() {
 		return
 	}
-	for _, bits := range []int{4, 8} {
+	for _, of := range kernels.WeightTypes() {
 		task := probes(o, dtype)[0]
 		task.Layout = kernels.Transposed
 		var err error
-		if task.Weights, err = kernels.IntegerWeights(bits, 128, false).For(dtype, task.K); err != nil {
+		if task.Weights, err = of.Format(128).For(dtype, task.K); err != nil {
 			continue // of no kernel
 		}
 		if err := k.Supports(task); err != nil {

@@ -112,44 +112,48 @@ func (d *Document) Render(w io.Writer, f Format) error {
 }
 
 func (d *Document) render(w *bufio.Writer, f Format, st Style) error {
-	switch f {
-	case Table, Wide:
-		return d.text(w, f == Wide, st)
-	case Markdown:
-		return d.markdown(w)
-	case JSON:
-		return wrapJSON(d.Subject, writeJSON(w, d.Value))
-	case JSONL:
-		enc := json.NewEncoder(w)
-		enc.SetEscapeHTML(false)
-		items := d.Items
-		if items == nil && d.Value != nil {
-			items = []any{d.Value}
+	for _, e := range formatTable {
+		if e.name == f {
+			return e.write(d, w, st)
 		}
-		for _, item := range items {
-			if err := enc.Encode(item); err != nil {
-				return wrapJSON(d.Subject, err)
-			}
-		}
-		return nil
-	case CSV:
-		if all := d.records(); len(all.Columns) > 0 {
-			return all.csv(w, st.Spreadsheet)
-		}
-		if d.Main >= len(d.Sheets) {
-			return &UnsupportedFormat{CSV, d.Subject, "it is not a table"}
-		}
-		return d.Sheets[d.Main].csv(w, st.Spreadsheet)
-	case Bench:
-		if d.Bench == nil {
-			return &UnsupportedFormat{Bench, d.Subject, "it holds no timings"}
-		}
-		return d.Bench(w)
-	case JUnit, SARIF, GitHub:
-		return &UnsupportedFormat{f, d.Subject, "no gate looks at it"}
 	}
 	_, err := ParseFormat(string(f))
 	return err
+}
+
+// jsonl writes the elements, one a line.
+func (d *Document) jsonl(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	items := d.Items
+	if items == nil && d.Value != nil {
+		items = []any{d.Value}
+	}
+	for _, item := range items {
+		if err := enc.Encode(item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// csv writes the records, or the main sheet.
+func (d *Document) csv(w *bufio.Writer, spreadsheet bool) error {
+	if all := d.records(); len(all.Columns) > 0 {
+		return all.csv(w, spreadsheet)
+	}
+	if d.Main >= len(d.Sheets) {
+		return &UnsupportedFormat{CSV, d.Subject, "it is not a table"}
+	}
+	return d.Sheets[d.Main].csv(w, spreadsheet)
+}
+
+// bench writes Go's benchmark format.
+func (d *Document) bench(w io.Writer) error {
+	if d.Bench == nil {
+		return &UnsupportedFormat{Bench, d.Subject, "it holds no timings"}
+	}
+	return d.Bench(w)
 }
 
 func wrapJSON(subject string, err error) error {

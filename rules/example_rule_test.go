@@ -33,6 +33,8 @@ var jumpRule = rule{
 	bound:   func(Config, Finding) float64 { return marginLoss(jumpConfig.Margin) },
 }
 
+//docs:end
+
 // jumps judges one curve. blank returns rows without a judgement; hold adds p-value, interval and loss.
 func jumps(f *evidence, c *infer.Curve) []judgement {
 	rows := f.blank(c)
@@ -52,8 +54,6 @@ func jumps(f *evidence, c *infer.Curve) []judgement {
 	}
 	return rows
 }
-
-//docs:end
 
 // A new rule is an entry of ruleTable, and runs on a table of numbers.
 func Example_rule() {

@@ -133,7 +133,7 @@ func (k *kernel) supported(t kernels.Task) (kernels.Task, error) {
 	}
 	extras := kernels.Batches
 	if k.cfg.Quantized != nil {
-		extras |= kernels.QuantizedWeights
+		extras |= kernels.QuantizedWeights | kernels.LevelWeights
 	}
 	t, err := t.Supported(k.cfg.Name, extras)
 	if err != nil {

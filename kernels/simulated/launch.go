@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/lazymemory"
@@ -80,7 +81,7 @@ func (l *launch) multiply(product int) error {
 	if err != nil {
 		return err
 	}
-	b, err := matrix(from(kernels.Operand{Buffer: l.weights.raw}, t.StrideB), rows, cols, t.LDB, t.DType)
+	b, err := l.weightsOf(from(kernels.Operand{Buffer: l.weights.raw}, t.StrideB), rows, cols)
 	if err != nil {
 		return err
 	}
@@ -110,6 +111,20 @@ func (l *launch) multiply(product int) error {
 		}
 	}
 	return nil
+}
+
+// weightsOf reads one product's weights as they are stored, with quantized ones as values.
+func (l *launch) weightsOf(raw kernels.Operand, rows, cols int) ([]float64, error) {
+	t := l.info.Task
+	if !t.Quantized() {
+		return matrix(raw, rows, cols, t.LDB, t.DType)
+	}
+	all := make([]int, t.N)
+	for i := range all {
+		all[i] = i
+	}
+	columns, err := kernels.WeightColumns(raw.Buffer, t.Subject, all)
+	return slices.Concat(columns...), err
 }
 
 // compute writes the results of an operation's reference.
