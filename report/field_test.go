@@ -82,7 +82,7 @@ func TestFields(t *testing.T) {
 	declared(t, "series of a plan", planFields, fixturePlan().Series)
 	declared(t, "peak of a device", peakFields, []devicePeak{{}})
 	declared(t, "source of a run", sourceFields, fixtureRunFile().Sources)
-	declared(t, "format of an import", formatFields, []importing.ImportFormat{{}})
+	declared(t, "format of an import", formatFields, []importing.Format{{}})
 	declared(t, "condition of a table", conditionFields, []results.FactorDiff{{}})
 	declared(t, "check of a table", rowCheckFields, []rules.RowCheck{{}})
 	declared(t, "lookup", lookupFields, []Lookup{{}})

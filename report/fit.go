@@ -37,10 +37,8 @@ func (s *Sheet) fit(cols []int, cells [][]string, tones [][]Tone, st Style) ([]i
 	}
 	for i := len(cols) - 1; i >= 0 && over() > 0; i-- {
 		for r, row := range s.Rows {
-			if cols[i] < len(row) {
-				if short, ok := toCell(row[cols[i]]).(interface{ Short() string }); ok {
-					cells[r+1][i] = ForTerminal(short.Short(), st.Unicode)
-				}
+			if short, ok := toCell(row[cols[i]]).(interface{ Short() string }); ok {
+				cells[r+1][i] = ForTerminal(short.Short(), st.Unicode)
 			}
 		}
 	}

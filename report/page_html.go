@@ -177,11 +177,7 @@ func (s *Sheet) html(w io.Writer, name string, wide bool) {
 	for _, row := range s.Rows {
 		io.WriteString(w, "<tr>")
 		for _, c := range cols {
-			text := ""
-			if c < len(row) {
-				text = cellHTML(toCell(row[c]))
-			}
-			fmt.Fprintf(w, "<td%s data-head=\"%s\">%s</td>", class(c), forHTML(s.Columns[c].Name), text)
+			fmt.Fprintf(w, "<td%s data-head=\"%s\">%s</td>", class(c), forHTML(s.Columns[c].Name), cellHTML(toCell(row[c])))
 		}
 		io.WriteString(w, "</tr>\n")
 	}

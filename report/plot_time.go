@@ -107,9 +107,7 @@ func (c *Curve) drawTime(canvas draw.Canvas, boundaries []Boundary) {
 	if len(floor) > 1 {
 		p.StrokeLines(dashed(green, 1), thin(floor))
 	}
-	p.curve(strokesOf(p, c.Rows, func(r rules.RowVerdict) stats.Interval {
-		return stats.Interval{Lo: r.US.Lo * factor, Mid: r.US.Mid * factor, Hi: r.US.Hi * factor}
-	}), blue, true)
+	p.curve(strokesOf(p, c.Rows, func(r rules.RowVerdict) stats.Interval { return interval(r.US, factor) }), blue, true)
 	c.bars(p)
 	for _, r := range c.Rows {
 		if IsFinite(r.US.Mid) && r.US.Hi*factor > y.hi {

@@ -179,41 +179,28 @@ func claimText(d rules.Finding) string {
 // mostAround is the maximum number of sizes shown around a problem, barWidth the longest bar.
 const mostAround, barWidth = 15, 40
 
-func (p *barPlot) draw(w io.Writer) {
-	for _, r := range p.rows {
-		mark := " "
-		if r.M == p.at {
-			mark = ">"
-		}
-		bar := int(float64(barWidth)*r.MFU.Mid/p.best + 0.5)
-		fmt.Fprintf(w, "%s %s %*d  %*s us  %s %s\n", mark, p.axis, p.mWidth, r.M, p.usWidth, short3(r.US.Mid),
-			strings.Repeat("#", max(1, bar)),
-			FormatShare(r.MFU.Mid/p.best))
-	}
-}
-
-type barPlot struct {
-	axis            string // the dimension, in words
-	rows            []rules.RowVerdict
-	at              int
-	best            float64
-	mWidth, usWidth int
-}
-
 // plotAround draws the rows around a problem: each one's time, and its rate relative to the fastest of them.
 func plotAround(w io.Writer, rows []rules.RowVerdict, p *problem.Problem) {
 	at := slices.IndexFunc(rows, func(r rules.RowVerdict) bool { return r.M >= p.M })
 	from := max(0, at-mostAround/2)
-	d := barPlot{axis: p.AxisWord(), at: p.M, rows: rows[from:min(len(rows), from+mostAround)]}
-	for _, r := range d.rows {
-		d.best = max(d.best, r.MFU.Mid)
-		d.mWidth, d.usWidth = max(d.mWidth, len(itoa(r.M))), max(d.usWidth, len(short3(r.US.Mid)))
+	rows = rows[from:min(len(rows), from+mostAround)]
+	best, mWidth, usWidth := 0., 0, 0
+	for _, r := range rows {
+		best, mWidth, usWidth = max(best, r.MFU.Mid), max(mWidth, len(itoa(r.M))), max(usWidth, len(short3(r.US.Mid)))
 	}
-	if d.best <= 0 {
+	if best <= 0 {
 		fmt.Fprintln(w, "no times around it")
 		return
 	}
-	d.draw(w)
+	for _, r := range rows {
+		mark := " "
+		if r.M == p.M {
+			mark = ">"
+		}
+		bar := strings.Repeat("#", max(1, int(barWidth*r.MFU.Mid/best+0.5)))
+		fmt.Fprintf(w, "%s %s %*d  %*s us  %s %s\n", mark, p.AxisWord(), mWidth, r.M, usWidth, short3(r.US.Mid), bar,
+			FormatShare(r.MFU.Mid/best))
+	}
 	fmt.Fprintln(w, "bars: FLOP/s relative to the fastest of these sizes")
 }
 

@@ -90,20 +90,20 @@ func fileNotes(files []importing.Imported) []Note {
 	return out
 }
 
-var formatFields = field.Of([]field.Field[importing.ImportFormat]{
-	{Name: "format", Head: "format", JSON: "-", Words: "its name", Value: func(f importing.ImportFormat) any { return code(f.Name) }},
+var formatFields = field.Of([]field.Field[importing.Format]{
+	{Name: "format", Head: "format", JSON: "-", Words: "its name", Value: func(f importing.Format) any { return code(f.Name) }},
 	{Name: "holds", Head: "holds", JSON: "-", Words: "the records of such a file",
-		Value: func(f importing.ImportFormat) any { return f.Holds }},
+		Value: func(f importing.Format) any { return f.Holds }},
 	{Name: "written_by", Head: "written by", JSON: "-", Words: "programs that write it",
-		Value: func(f importing.ImportFormat) any { return f.WrittenBy }},
+		Value: func(f importing.Format) any { return f.WrittenBy }},
 	{Name: "reads", Head: "reads", JSON: "-", Words: "the columns that are read",
-		Value: func(f importing.ImportFormat) any { return f.Reads }},
+		Value: func(f importing.Format) any { return f.Reads }},
 	{Name: "leaves_out", Head: "leaves out", JSON: "-", Flex: true, Words: "the skipped rows",
-		Value: func(f importing.ImportFormat) any { return f.LeavesOut }},
+		Value: func(f importing.Format) any { return f.LeavesOut }},
 })
 
 // WriteFormats prints the formats that an import reads.
-func WriteFormats(w io.Writer, f Format, formats []importing.ImportFormat) error {
+func WriteFormats(w io.Writer, f Format, formats []importing.Format) error {
 	doc := &Document{Subject: "formats", Value: formats, Items: items(formats)}
 	doc.Sheets = []Sheet{sheetOf("", formatFields, formats)}
 	return doc.Render(w, f)

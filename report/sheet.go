@@ -234,11 +234,8 @@ func (s *Sheet) visible(wide bool) []int {
 		if c.Data || !wide && (c.Wide || s.hoisted(i)) {
 			continue
 		}
-		for _, row := range s.Rows {
-			if i < len(row) && toCell(row[i]).Text() != "" {
-				out = append(out, i)
-				break
-			}
+		if slices.ContainsFunc(s.Rows, func(row []any) bool { return toCell(row[i]).Text() != "" }) {
+			out = append(out, i)
 		}
 	}
 	return out
@@ -249,12 +246,8 @@ func (s *Sheet) hoisted(i int) bool {
 	if !s.Columns[i].Hoist || len(s.Rows) == 0 {
 		return false
 	}
-	for _, row := range s.Rows {
-		if i >= len(row) || toCell(row[i]).Text() != toCell(s.Rows[0][i]).Text() {
-			return false
-		}
-	}
-	return true
+	first := toCell(s.Rows[0][i]).Text()
+	return !slices.ContainsFunc(s.Rows, func(row []any) bool { return toCell(row[i]).Text() != first })
 }
 
 // heading is the sheet's title followed by the hoisted values.
@@ -348,9 +341,6 @@ func (s *Sheet) cells(cols []int, st Style) (cells [][]string, tones [][]Tone) {
 	for i, c := range cols {
 		cells[0][i] = ForTerminal(s.Columns[c].Name, st.Unicode)
 		for r, row := range s.Rows {
-			if c >= len(row) {
-				continue
-			}
 			cell := toCell(row[c])
 			cells[r+1][i] = ForTerminal(cell.Text(), st.Unicode)
 			if toned, ok := cell.(interface{ Tone() Tone }); ok {
@@ -422,9 +412,6 @@ func (s *Sheet) markdown(w io.Writer, wide bool) {
 	})
 	for _, row := range s.Rows {
 		line(func(c int) string {
-			if c >= len(row) {
-				return ""
-			}
 			cell := toCell(row[c])
 			if _, ok := cell.(code); ok {
 				return markdownCode(cell.Text())

@@ -66,11 +66,7 @@ func (s *Sheet) csv(w io.Writer, spreadsheet bool) error {
 	for _, row := range s.Rows {
 		var record []string
 		for i, c := range s.Columns {
-			var v any
-			if i < len(row) {
-				v = row[i]
-			}
-			cell := toCell(v)
+			cell := toCell(row[i])
 			record = append(record, words(rawText(cell.Raw())))
 			if !c.Interval {
 				continue

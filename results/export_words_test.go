@@ -32,7 +32,7 @@ func TestExportedWords(t *testing.T) {
 		export.FormatSpreadsheet: `'=HYPERLINK("http://a")]0;title31m|x`,
 	} {
 		var b bytes.Buffer
-		must(t, export.Export(r, &b, format))
+		must(t, export.Write(r, &b, format, export.Samples{}))
 		lines, err := csv.NewReader(&b).ReadAll()
 		must(t, err)
 		if got := lines[1][slices.Index(lines[0], "label")]; got != want {

@@ -57,15 +57,15 @@ func TestMergeRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			second := shard(t, tt.change, func(s *results.Sample) { s.Round = 1 })
 			out := filepath.Join(t.TempDir(), "merged.db")
-			_, err := merge.Merge(context.Background(), out, []string{first, second}, merge.MergeOptions{})
-			var e *merge.MergeError
+			_, err := merge.Runs(context.Background(), out, []string{first, second}, merge.Options{})
+			var e *merge.Error
 			if !errors.As(err, &e) || !strings.HasSuffix(err.Error(), tt.want) {
 				t.Fatalf("%v\nexpected it to end in %s", err, tt.want)
 			}
 			if _, err := os.Stat(out); err == nil {
 				t.Error("a refused merge left a file")
 			}
-			r, err := merge.Merge(context.Background(), out, []string{first, second}, merge.MergeOptions{DifferentMachines: true})
+			r, err := merge.Runs(context.Background(), out, []string{first, second}, merge.Options{DifferentMachines: true})
 			if e.Machine != (err == nil) {
 				t.Errorf("machine %v, and with the option: %v", e.Machine, err)
 			}
@@ -79,7 +79,7 @@ func TestMergeRefuses(t *testing.T) {
 func TestMergeConflictingSamples(t *testing.T) {
 	first := shard(t, nil, nil)
 	second := shard(t, nil, func(s *results.Sample) { s.US++ })
-	_, err := merge.Merge(context.Background(), filepath.Join(t.TempDir(), "m.db"), []string{first, second}, merge.MergeOptions{})
+	_, err := merge.Runs(context.Background(), filepath.Join(t.TempDir(), "m.db"), []string{first, second}, merge.Options{})
 	if err == nil || !strings.Contains(err.Error(), "hold different figures for cpu/tiled/fp32/m4 n4096 k4096, phase sweep, round 0") {
 		t.Errorf("%v", err)
 	}
@@ -92,8 +92,8 @@ func TestMergeOfItself(t *testing.T) {
 		m.Ceilings = map[string]kernels.Ceilings{"cpu": {Peaks: []kernels.Peak{{DType: kernels.FP32, FLOPS: 5e11,
 			Origin: kernels.Measured}}, ReadBandwidth: 1}}
 	}, nil)
-	r, err := merge.Merge(context.Background(), filepath.Join(t.TempDir(), "m.db"), []string{path, other},
-		merge.MergeOptions{Command: "merge"})
+	r, err := merge.Runs(context.Background(), filepath.Join(t.TempDir(), "m.db"), []string{path, other},
+		merge.Options{Command: "merge"})
 	must(t, err)
 	defer r.Close()
 	samples, err := r.Samples("")
@@ -120,7 +120,7 @@ func TestExportPhases(t *testing.T) {
 	_, err := r.AddCases(cases)
 	must(t, err)
 	var b bytes.Buffer
-	must(t, export.Export(r, &b, export.FormatCSV, results.PhaseConfirm))
+	must(t, export.Write(r, &b, export.FormatCSV, export.Samples{Phases: []results.Phase{results.PhaseConfirm}}))
 	want := "device,kernel,dtype,m,n,k,round,us,clock_mhz,power_w,temp_c,phase,seq,started,launches,throttle,disturbance,regime,threads," +
 		"pack_inside,parts,pad_to,label,distribution,seed," +
 		"allocation,energy_mj,utils,tile_m,tile_n,tile_k,waves,split,orientation,run,host,card,labels,operation,layout,dims,operands," +
@@ -132,15 +132,16 @@ func TestExportPhases(t *testing.T) {
 	if d := cmp.Diff(want, b.String()); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	if err := export.Export(r, &b, export.FormatCSV, results.PhaseNoise); err == nil ||
+	if err := export.Write(r, &b, export.FormatCSV, export.Samples{Phases: []results.Phase{results.PhaseNoise}}); err == nil ||
 		!strings.Contains(err.Error(), "no samples of phase noise") {
 		t.Errorf("%v", err)
 	}
-	if err := export.Export(r, &b, "xml"); err == nil || err.Error() != `unknown format "xml": expected one of csv, jsonl, parquet` {
+	err = export.Write(r, &b, "xml", export.Samples{})
+	if err == nil || err.Error() != `unknown format "xml": expected one of csv, jsonl, parquet` {
 		t.Errorf("%v", err)
 	}
 	full := errors.New("no room")
-	if err := export.Export(r, failing{full}, export.FormatJSONL); !errors.Is(err, full) {
+	if err := export.Write(r, failing{full}, export.FormatJSONL, export.Samples{}); !errors.Is(err, full) {
 		t.Errorf("%v, expected the writer's error", err)
 	}
 }

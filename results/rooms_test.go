@@ -35,7 +35,7 @@ func TestMergeChoices(t *testing.T) {
 		must(t, r.Close())
 		paths = append(paths, path)
 	}
-	m, err := merge.Merge(context.Background(), filepath.Join(t.TempDir(), "merged.db"), paths, merge.MergeOptions{})
+	m, err := merge.Runs(context.Background(), filepath.Join(t.TempDir(), "merged.db"), paths, merge.Options{})
 	must(t, err)
 	defer m.Close()
 	want := map[results.SeriesKey]results.Choices{results.SomeKey: {{4, 8, a}, {12, 12, b}}, other: {{4, 64, b}}}
@@ -57,9 +57,9 @@ func TestMergeLabels(t *testing.T) {
 		must(t, r.Close())
 		return r.Path()
 	}
-	merged, err := merge.Merge(t.Context(), filepath.Join(t.TempDir(), "all.db"), []string{
+	merged, err := merge.Runs(t.Context(), filepath.Join(t.TempDir(), "all.db"), []string{
 		run("a.db", 4, results.Labels{"rack": "7", "site": "eu", "odd": "1"}), run("b.db", 8, results.Labels{"rack": "8", "site": "eu"}),
-	}, merge.MergeOptions{})
+	}, merge.Options{})
 	must(t, err)
 	defer merged.Close()
 	if d := cmp.Diff(results.Labels{"site": "eu"}, merged.Meta().Labels); d != "" {
@@ -84,7 +84,7 @@ func TestImportLabels(t *testing.T) {
 		`cuda:0,lib,bf16,8,8,16,0,1.5,alpha,GPU-1,NVIDIA H200,"{""rack"":""7"",""site"":""eu""}",2026-01-02T03:04:05.000006Z,1500` + "\n" +
 		`cuda:0,lib,bf16,8,8,16,1,1.5,alpha,GPU-1,NVIDIA H200,,2026-01-02T04:04:05+01:00,1500` + "\n"
 	r := must1(importing.Import(t.Context(), []string{writeFile(t, "a.csv", lines)}, filepath.Join(t.TempDir(), "a.db"),
-		importing.ImportOptions{Labels: results.Labels{"site": "eu"}}))(t)
+		importing.Options{Labels: results.Labels{"site": "eu"}}))(t)
 	defer r.Close()
 	meta := r.Meta()
 	if d := cmp.Diff(results.Labels{"site": "eu"}, meta.Labels); d != "" {
@@ -112,8 +112,8 @@ func TestImportLabels(t *testing.T) {
 		{"labels", strings.Replace(lines, `""rack""`, `""RACK""`, 1)},
 	} {
 		_, err := importing.Import(t.Context(), []string{writeFile(t, "bad.csv", bad.lines)}, filepath.Join(t.TempDir(), "bad.db"),
-			importing.ImportOptions{})
-		var cell *importing.ImportError
+			importing.Options{})
+		var cell *importing.Error
 		if !errors.As(err, &cell) || cell.Column != bad.column || cell.Line != 2 {
 			t.Errorf("%v, expected column %s of line 2", err, bad.column)
 		}
@@ -142,7 +142,7 @@ func TestOriginsOfAnotherMachine(t *testing.T) {
 		t.Error(d)
 	}
 	var b bytes.Buffer
-	must(t, export.Export(r, &b, export.FormatCSV))
+	must(t, export.Write(r, &b, export.FormatCSV, export.Samples{}))
 	for i, host := range []string{"alpha", "alpha", "beta", "beta", "alpha"} {
 		if line := strings.Split(b.String(), "\n")[i+1]; !strings.Contains(line, ","+id+","+host+",") {
 			t.Errorf("line %d is %s, expected host %s", i, line, host)
@@ -162,7 +162,7 @@ func TestImportLaunchesOfLabels(t *testing.T) {
 		"cpu,tiled,fp32,66,128,256,0,10,ampere_64x128_nn,16,32,8,1.5,1\n" +
 		"cpu,tiled,fp32,67,128,256,0,10,gemv,,,,,\n"
 	out := filepath.Join(t.TempDir(), "run.db")
-	r, err := importing.Import(context.Background(), []string{writeFile(t, "samples.csv", head+lines)}, out, importing.ImportOptions{})
+	r, err := importing.Import(context.Background(), []string{writeFile(t, "samples.csv", head+lines)}, out, importing.Options{})
 	must(t, err)
 	results.Holds(t, "imported", r.Run, results.Launched(64))
 	must(t, r.Close())
@@ -201,7 +201,7 @@ func TestImportLaterLaunches(t *testing.T) {
 			l.told)
 	}
 	r, err := importing.Import(context.Background(), []string{writeFile(t, "samples.csv", head+lines)},
-		filepath.Join(t.TempDir(), "run.db"), importing.ImportOptions{})
+		filepath.Join(t.TempDir(), "run.db"), importing.Options{})
 	must(t, err)
 	defer r.Close()
 	results.Holds(t, "imported", r.Run, []results.Case{at(64, "", small), at(65, "late", small), at(66, "both", large)})
@@ -212,7 +212,7 @@ func TestMergeOfSchemas(t *testing.T) {
 	one, err := results.Open(first)
 	must(t, err)
 	var b bytes.Buffer
-	must(t, export.Export(one, &b, export.FormatCSV))
+	must(t, export.Write(one, &b, export.FormatCSV, export.Samples{}))
 	must(t, one.Close())
 	if n := bytes.Count(b.Bytes(), []byte("\n")); n != len(want.Samples)+1 {
 		t.Errorf("%d lines exported, expected %d", n, len(want.Samples)+1)
@@ -221,7 +221,7 @@ func TestMergeOfSchemas(t *testing.T) {
 	r, err := results.OpenAppend(second)
 	must(t, err)
 	must(t, r.Close())
-	r, err = merge.Merge(context.Background(), filepath.Join(t.TempDir(), "merged.db"), []string{first, second}, merge.MergeOptions{})
+	r, err = merge.Runs(context.Background(), filepath.Join(t.TempDir(), "merged.db"), []string{first, second}, merge.Options{})
 	must(t, err)
 	defer r.Close()
 	got := results.ContentOf(t, r)
@@ -245,20 +245,20 @@ cuda:0,lib,bf16,8,8,16,2,1.5,aa,alpha,GPU-1,"{""rack"":""7"",""row"":""b""}"
 		{ID: 2, Run: "bb", Host: "beta", Device: "cuda:0", Card: "GPU-2"},
 	}
 	r, err := importing.Import(t.Context(), []string{writeFile(t, "rows.csv", rows)}, filepath.Join(t.TempDir(), "run.db"),
-		importing.ImportOptions{})
+		importing.Options{})
 	must(t, err)
 	defer r.Close()
 	if d := cmp.Diff(want, must1(r.Origins())(t)); d != "" {
 		t.Errorf("imported:\n%s", d)
 	}
-	merged, err := merge.Merge(t.Context(), filepath.Join(t.TempDir(), "merged.db"), []string{r.Path()}, merge.MergeOptions{})
+	merged, err := merge.Runs(t.Context(), filepath.Join(t.TempDir(), "merged.db"), []string{r.Path()}, merge.Options{})
 	must(t, err)
 	defer merged.Close()
 	if d := cmp.Diff(want, must1(merged.Origins())(t)); d != "" {
 		t.Errorf("merged:\n%s", d)
 	}
 	var b bytes.Buffer
-	must(t, export.Export(merged, &b, export.FormatCSV))
+	must(t, export.Write(merged, &b, export.FormatCSV, export.Samples{}))
 	for i, line := range strings.Split(strings.TrimSpace(b.String()), "\n")[1:] {
 		if end := strings.Split(rows, "\n")[i+1][len("cuda:0,lib,bf16,8,8,16,0,1.5,"):]; !strings.HasSuffix(line,
 			","+end+",gemm,kn,,,,cuda:0,,,") {
@@ -266,8 +266,8 @@ cuda:0,lib,bf16,8,8,16,2,1.5,aa,alpha,GPU-1,"{""rack"":""7"",""row"":""b""}"
 		}
 	}
 	_, err = importing.Import(t.Context(), []string{writeFile(t, "bad.csv", strings.Replace(rows, `"{""rack"":""7""`, `"{""rack"":7`, 1))},
-		filepath.Join(t.TempDir(), "bad.db"), importing.ImportOptions{})
-	var cell *importing.ImportError
+		filepath.Join(t.TempDir(), "bad.db"), importing.Options{})
+	var cell *importing.Error
 	if !errors.As(err, &cell) || cell.Column != "labels" {
 		t.Errorf("%v, expected labels to be refused", err)
 	}

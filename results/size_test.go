@@ -133,7 +133,7 @@ func init() { results.LargeHelper = importOrLoad }
 
 func importOrLoad(what string, args []string) error {
 	if what == results.HelperImport {
-		r, err := importing.Import(context.Background(), []string{args[0]}, args[1], importing.ImportOptions{})
+		r, err := importing.Import(context.Background(), []string{args[0]}, args[1], importing.Options{})
 		if err != nil {
 			return err
 		}

@@ -30,12 +30,12 @@ func TestPropertyExportImport(t *testing.T) {
 		before := results.ContentOf(t, w)
 
 		var text, lines, columns bytes.Buffer
-		check(t, export.Export(w, &text, export.FormatCSV))
-		check(t, export.Export(w, &lines, export.FormatJSONL))
-		check(t, export.Export(w, &columns, export.FormatParquet))
+		check(t, export.Write(w, &text, export.FormatCSV, export.Samples{}))
+		check(t, export.Write(w, &lines, export.FormatJSONL, export.Samples{}))
+		check(t, export.Write(w, &columns, export.FormatParquet, export.Samples{}))
 		csvPath := filepath.Join(dir, "samples.csv")
 		check(t, os.WriteFile(csvPath, text.Bytes(), 0o644))
-		r, err := importing.Import(context.Background(), []string{csvPath}, filepath.Join(dir, "again.db"), importing.ImportOptions{})
+		r, err := importing.Import(context.Background(), []string{csvPath}, filepath.Join(dir, "again.db"), importing.Options{})
 		check(t, err)
 		defer r.Close()
 		after := results.ContentOf(t, r.Run)
@@ -60,21 +60,21 @@ func TestPropertyExportImport(t *testing.T) {
 			t.Fatal("our own columns are warned of: ", r.Warnings())
 		}
 
-		var fromJSON []export.Exported
+		var fromJSON []export.Line
 		d := json.NewDecoder(&lines)
 		for d.More() {
-			var e export.Exported
+			var e export.Line
 			check(t, d.Decode(&e))
 			fromJSON = append(fromJSON, e)
 		}
-		fromParquet, err := parquet.Read[export.Exported](bytes.NewReader(columns.Bytes()), int64(columns.Len()))
+		fromParquet, err := parquet.Read[export.Line](bytes.NewReader(columns.Bytes()), int64(columns.Len()))
 		check(t, err)
 		if d := gocmp.Diff(fromJSON, fromParquet); d != "" {
 			t.Fatal("(-jsonl +parquet):\n" + d)
 		}
 		file, err := parquet.OpenFile(bytes.NewReader(columns.Bytes()), int64(columns.Len()))
 		check(t, err)
-		told, id, err := export.ExportedMeta(file.Lookup)
+		told, id, err := export.Meta(file.Lookup)
 		check(t, err)
 		want := before.Meta
 		want.Command, want.Plan = "", nil
@@ -150,7 +150,7 @@ func TestPropertyMergeOfPartition(t *testing.T) {
 		for _, r := range shards {
 			check(t, r.Close())
 		}
-		merged, err := merge.Merge(context.Background(), filepath.Join(dir, "merged.db"), paths, merge.MergeOptions{})
+		merged, err := merge.Runs(context.Background(), filepath.Join(dir, "merged.db"), paths, merge.Options{})
 		check(t, err)
 		defer merged.Close()
 		// Shards are separate runs.

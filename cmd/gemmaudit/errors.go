@@ -92,7 +92,7 @@ func interrupted(err error) error {
 func exitCode(err error) int {
 	var coded *commandError
 	var unsupported *kernels.Unsupported
-	var imported *importing.ImportError
+	var imported *importing.Error
 	switch {
 	case err == nil:
 		return exitClean
@@ -154,7 +154,7 @@ func hintOf(err error) string {
 		return h
 	}
 	var format *results.FormatError
-	var imported *importing.ImportError
+	var imported *importing.Error
 	switch {
 	case errors.As(err, &format):
 		return format.Hint

@@ -101,7 +101,7 @@ func (o *exportOptions) run(path string) error {
 	some := selectedSamples(listed, only)
 	some.AtClock = clock.At
 	return o.app.writeFile(o.out, o.force, func(w io.Writer) error {
-		return selectError(export.ExportSome(run, w, format, some))
+		return selectError(export.Write(run, w, format, some))
 	})
 }
 
@@ -111,11 +111,11 @@ func selectedSamples(q *query.Query, phases []results.Phase) export.Samples {
 	switch {
 	case q.All():
 	case q.Ordered():
-		some.Arrange = func(all []*export.Exported) ([]*export.Exported, error) {
+		some.Arrange = func(all []*export.Line) ([]*export.Line, error) {
 			return query.Select(q, all, query.OfSample)
 		}
 	default: // stream them one at a time
-		some.Select = func(e *export.Exported) (bool, error) { return q.Match(query.OfSample(e)) }
+		some.Select = func(e *export.Line) (bool, error) { return q.Match(query.OfSample(e)) }
 	}
 	return some
 }

@@ -50,7 +50,7 @@ func newImportCommand(a *app) *cobra.Command {
 		ValidArgsFunction: filesWith("csv", "txt", "log", "json", "gz", "parquet"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if opts.list {
-				return opts.app.wrapPrint(report.WriteFormats(opts.app.stream(opts.app.stdout), opts.output, importing.ImportFormats()))
+				return opts.app.wrapPrint(report.WriteFormats(opts.app.stream(opts.app.stdout), opts.output, importing.Formats()))
 			}
 			return opts.run(cmd.Context(), args)
 		},
@@ -87,7 +87,7 @@ func (o *importOptions) run(ctx context.Context, paths []string) error {
 	if o.out == "" {
 		return hint(usagef("--out is missing: expected the name of the run file to write"), "--out %s", suggestRunName(paths[0]))
 	}
-	opt := importing.ImportOptions{
+	opt := importing.Options{
 		Device: o.deviceName, Kernel: o.kernel, N: o.n, K: o.k, Library: o.library, LeaveOut: !o.strict,
 		Command: o.app.command, Gemmaudit: buildVersion(), Created: o.app.now(),
 	}

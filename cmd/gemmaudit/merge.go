@@ -70,9 +70,9 @@ func (o *mergeOptions) run(ctx context.Context, out string, inputs []string) err
 		shards = append(shards, shard)
 	}
 	run, err := buildRun(out, func(path string) (*results.Run, error) {
-		return merge.Merge(ctx, path, inputs, merge.MergeOptions{DifferentMachines: o.accept.Mixed, Command: o.app.command})
+		return merge.Runs(ctx, path, inputs, merge.Options{DifferentMachines: o.accept.Mixed, Command: o.app.command})
 	})
-	var merge *merge.MergeError
+	var merge *merge.Error
 	if errors.As(err, &merge) && merge.Machine {
 		return hint(err, "--accept-mixed joins them anyway")
 	}

@@ -119,7 +119,7 @@ func parseTunableOp(path string, in io.Reader) (*tunableop.File, error) {
 	f, err := tunableop.Read(in)
 	var wrong *tunableop.LineError
 	if errors.As(err, &wrong) {
-		return nil, &importing.ImportError{Path: path, Line: wrong.Line, Reason: wrong.Reason}
+		return nil, &importing.Error{Path: path, Line: wrong.Line, Reason: wrong.Reason}
 	}
 	if err != nil {
 		return nil, devicef("read %q: %w", path, withoutPath(err))

@@ -73,7 +73,7 @@ var names = func() []Name {
 	for _, d := range []declared{
 		declare(Findings, report.FindingFields), declare(Remedies, report.RemedyFields), declare(Remedies, report.StretchFields),
 		declare(Changes, report.CaseFields), declare(Changes, report.FindingDiffFields),
-		declare(Rows, report.MedianFields), declare(Samples, export.ExportFields),
+		declare(Rows, report.MedianFields), declare(Samples, export.Fields),
 	} {
 		for _, n := range d.names {
 			after := -1

@@ -31,7 +31,7 @@ var (
 	OfCase        = recordsOf(report.CaseFields)
 	OfFindingDiff = recordsOf(report.FindingDiffFields)
 	OfMedian      = recordsOf(report.MedianFields)
-	OfSample      = recordsOf(export.ExportFields)
+	OfSample      = recordsOf(export.Fields)
 
 	ofStretch = recordsOf(report.StretchFields)
 	ofFinding = recordsOf(report.FindingFields)

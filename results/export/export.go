@@ -92,9 +92,9 @@ func ParseInstant(s string) (Instant, error) {
 	return Instant(at.UnixMicro()), nil
 }
 
-// Exported is one sample with its case and the run's conditions: one line of an export. Names include units.
+// Line is one sample with its case and the run's conditions: one line of an export. Names include units.
 // Unknown clock, power, temperature and Utils are nil: null in JSON and Parquet, empty in CSV.
-type Exported struct {
+type Line struct {
 	Device       string               `json:"device" parquet:"device,dict"`
 	Kernel       string               `json:"kernel" parquet:"kernel,dict"`
 	DType        kernels.DType        `json:"dtype" parquet:"dtype,dict"`
@@ -156,7 +156,7 @@ type Exported struct {
 }
 
 // cells lists the values of CSV columns; unknown ones are empty.
-func (e *Exported) cells(to []string) []string {
+func (e *Line) cells(to []string) []string {
 	to = to[:0]
 	for i := range exportColumns {
 		to = append(to, cellText(exportColumns[i].Value(e)))
@@ -194,22 +194,17 @@ type Samples struct {
 	// Phases are the exported phases; empty for all.
 	Phases []results.Phase
 	// Select, if not nil, reports whether to export a sample.
-	Select func(*Exported) (bool, error)
+	Select func(*Line) (bool, error)
 	// Arrange, if not nil, receives all selected samples and returns those to write, in order.
-	Arrange func([]*Exported) ([]*Exported, error)
+	Arrange func([]*Line) ([]*Line, error)
 	// AtClock, if not nil, returns a sample's time in microseconds at the clock of its case's verdict, and
 	// that clock in MHz; zeros if unknown.
 	AtClock func(c results.Case, s results.Sample) (us, mhz float64)
 }
 
-// Export is [ExportSome] for all samples of the given phases; none means all phases.
-func Export(r *results.Run, w io.Writer, format Format, phases ...results.Phase) error {
-	return ExportSome(r, w, format, Samples{Phases: phases})
-}
-
-// ExportSome writes samples to w in order of seq unless arranged. Failures have no time and are not exported.
+// Write writes samples to w in order of seq unless arranged. Failures have no time and are not exported.
 // A run without samples in the phases is an error; an empty selection is not.
-func ExportSome(r *results.Run, w io.Writer, format Format, some Samples) error {
+func Write(r *results.Run, w io.Writer, format Format, some Samples) error {
 	cases, err := r.Cases()
 	if err != nil {
 		return err
@@ -246,12 +241,12 @@ func ExportSome(r *results.Run, w io.Writer, format Format, some Samples) error 
 	roofs := exportRoofs{meta.Ceilings, map[results.SeriesKey]float64{}}
 	n := 0
 	var failed, unselected error // of the sink and the selection, not of the run
-	write := func(e *Exported) {
+	write := func(e *Line) {
 		e.Ceilings = ceilings[e.Device]
 		delete(ceilings, e.Device)
 		failed = sink.write(e)
 	}
-	var all []*Exported // used only with Arrange
+	var all []*Line // used only with Arrange
 	err = r.EachWithOrigin(func(s results.Sample, origin int64) error {
 		if len(some.Phases) > 0 && !slices.Contains(some.Phases, s.Phase) {
 			return nil
@@ -262,7 +257,7 @@ func ExportSome(r *results.Run, w io.Writer, format Format, some Samples) error 
 		}
 		o, id := origins[origin], identities[c.Subject]
 		n++
-		e := &Exported{
+		e := &Line{
 			Device: c.Device, Kernel: c.Kernel, DType: c.DType, M: c.M, N: c.N, K: c.K, Round: s.Round, US: s.US,
 			ClockMHz: told(s.ClockMHz), PowerW: told(s.PowerW), TempC: told(s.TempC), Phase: s.Phase, Seq: s.Seq,
 			Started:  Instant(s.StartedUnixMicro),

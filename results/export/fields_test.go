@@ -12,11 +12,11 @@ import (
 // CSV, JSON and Parquet must have the same columns.
 func TestExportFields(t *testing.T) {
 	one, n := 1.0, 1
-	full := &Exported{ClockMHz: &one, PowerW: &one, TempC: &one, EnergyMJ: &one, Utils: &one, TileM: &n, TileN: &n, TileK: &n,
+	full := &Line{ClockMHz: &one, PowerW: &one, TempC: &one, EnergyMJ: &one, Utils: &one, TileM: &n, TileN: &n, TileK: &n,
 		Waves: &one, Split: &n, MFU: &one, USAtClock: &one, ReferenceMHz: &one}
 	kinds := map[string]field.Kind{"string": field.Text, "int": field.Count, "float64": field.Number, "bool": field.Flag}
 	names, filters := map[string]bool{}, map[string]bool{}
-	for _, f := range ExportFields {
+	for _, f := range Fields {
 		if names[f.Name] || f.Where != "" && filters[f.Where] || f.Words == "" {
 			t.Errorf("%s, %s in --where, is there twice or not explained: %q", f.Name, f.Where, f.Words)
 		}
@@ -25,7 +25,7 @@ func TestExportFields(t *testing.T) {
 			t.Errorf("%s is declared %s, its value is %T", f.Name, f.Type(), v)
 		}
 	}
-	record := reflect.TypeFor[Exported]()
+	record := reflect.TypeFor[Line]()
 	for i := range record.NumField() {
 		tag := record.Field(i).Tag
 		parquet, _, _ := strings.Cut(tag.Get("parquet"), ",")
@@ -41,13 +41,13 @@ func TestExportFields(t *testing.T) {
 
 // A published MFU takes precedence over the derived one.
 func TestPublishedMFU(t *testing.T) {
-	at := slices.IndexFunc(ExportFields, func(f field.Field[*Exported]) bool { return f.Name == "mfu_as_published" })
+	at := slices.IndexFunc(Fields, func(f field.Field[*Line]) bool { return f.Name == "mfu_as_published" })
 	of, published := 0.5, 0.25
 	for _, c := range []struct {
-		e    Exported
+		e    Line
 		want any
-	}{{Exported{MFU: &of, Utils: &published}, published}, {Exported{MFU: &of}, of}} {
-		if got := ExportFields[at].Value(&c.e); got != c.want {
+	}{{Line{MFU: &of, Utils: &published}, published}, {Line{MFU: &of}, of}} {
+		if got := Fields[at].Value(&c.e); got != c.want {
 			t.Errorf("%v, expected %v", got, c.want)
 		}
 	}

@@ -9,13 +9,13 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// ExportSchema is the version of an export's columns and of Parquet metadata.
-const ExportSchema = "gemmaudit.samples/2"
+// Schema is the version of an export's columns and of Parquet metadata.
+const Schema = "gemmaudit.samples/2"
 
 // The keys of a Parquet file's metadata. [results.Meta]'s fields have exportKey before their run file names.
 const (
 	exportKey    = "gemmaudit."
-	KeyExport    = exportKey + "schema"
+	KeySchema    = exportKey + "schema"
 	keyExportRun = exportKey + "run_id"
 )
 
@@ -25,7 +25,7 @@ var notExported = []string{"command", "plan"}
 
 func parquetMeta(r *results.Run) ([]parquet.WriterOption, error) {
 	meta := r.Meta()
-	out := []parquet.WriterOption{parquet.KeyValueMetadata(KeyExport, ExportSchema), parquet.KeyValueMetadata(keyExportRun, r.ID())}
+	out := []parquet.WriterOption{parquet.KeyValueMetadata(KeySchema, Schema), parquet.KeyValueMetadata(keyExportRun, r.ID())}
 	err := results.WriteMeta(meta, func(key, value string) error {
 		if !slices.Contains(notExported, key) {
 			out = append(out, parquet.KeyValueMetadata(exportKey+key, value))
@@ -35,14 +35,14 @@ func parquetMeta(r *results.Run) ([]parquet.WriterOption, error) {
 	return out, err
 }
 
-// ExportedMeta reads the run's Meta and id from the metadata of a Parquet file by [Export]. lookup reads a
+// Meta reads the run's Meta and id from the metadata of a Parquet file by [Export]. lookup reads a
 // metadata key. For other files the error says what is missing; a damaged field is named.
-func ExportedMeta(lookup func(key string) (string, bool)) (meta results.Meta, run string, err error) {
-	switch schema, ok := lookup(KeyExport); {
+func Meta(lookup func(key string) (string, bool)) (meta results.Meta, run string, err error) {
+	switch schema, ok := lookup(KeySchema); {
 	case !ok:
-		return meta, "", fmt.Errorf("the metadata has no %s: no export of this program, or one of an early version", KeyExport)
-	case schema != ExportSchema:
-		return meta, "", fmt.Errorf("%s is %.40q, expected %s", KeyExport, schema, ExportSchema)
+		return meta, "", fmt.Errorf("the metadata has no %s: no export of this program, or one of an early version", KeySchema)
+	case schema != Schema:
+		return meta, "", fmt.Errorf("%s is %.40q, expected %s", KeySchema, schema, Schema)
 	}
 	if meta, err = results.ReadMetaFields(func(key string) (string, bool) { return lookup(exportKey + key) }); err != nil {
 		return results.Meta{}, "", fmt.Errorf("%s%w", exportKey, err)

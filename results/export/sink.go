@@ -15,7 +15,7 @@ import (
 )
 
 type sink interface {
-	write(e *Exported) error
+	write(e *Line) error
 	close() error
 }
 
@@ -33,7 +33,7 @@ func newSink(format Format, w io.Writer, r *results.Run) (sink, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &parquetSink{w: parquet.NewGenericWriter[Exported](w, append(options, parquet.Compression(&parquet.Zstd))...)}, nil
+		return &parquetSink{w: parquet.NewGenericWriter[Line](w, append(options, parquet.Compression(&parquet.Zstd))...)}, nil
 	}
 	_, err := ParseFormat(string(format))
 	return nil, err
@@ -73,7 +73,7 @@ type csvSink struct {
 	spreadsheet bool
 }
 
-func (s *csvSink) write(e *Exported) error {
+func (s *csvSink) write(e *Line) error {
 	s.cells = e.cells(s.cells)
 	for i, cell := range s.cells {
 		cell = withoutControls(cell)
@@ -92,17 +92,17 @@ func (s *csvSink) close() error {
 
 type jsonSink struct{ e *json.Encoder }
 
-func (s jsonSink) write(e *Exported) error { return s.e.Encode(e) }
-func (s jsonSink) close() error            { return nil }
+func (s jsonSink) write(e *Line) error { return s.e.Encode(e) }
+func (s jsonSink) close() error        { return nil }
 
 const parquetBatch = 1024
 
 type parquetSink struct {
-	w     *parquet.GenericWriter[Exported]
-	batch []Exported
+	w     *parquet.GenericWriter[Line]
+	batch []Line
 }
 
-func (s *parquetSink) write(e *Exported) error {
+func (s *parquetSink) write(e *Line) error {
 	if s.batch = append(s.batch, *e); len(s.batch) < parquetBatch {
 		return nil
 	}

@@ -52,7 +52,7 @@ func Read(path string, each func(Run) error) error { return ReadWith(path, nil, 
 // ReadWith is [Read] and passes each opened run file to look, if not nil, before reading it.
 func ReadWith(path string, look func(*results.Run) error, each func(Run) error) error {
 	if strings.EqualFold(filepath.Ext(path), Parquet) {
-		found, err := parquetfile.ReadParquet(path)
+		found, err := parquetfile.ReadRuns(path)
 		if err != nil {
 			return err
 		}

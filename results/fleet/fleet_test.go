@@ -59,7 +59,7 @@ func TestReadMerged(t *testing.T) {
 		len(r[0].Sustained) != 1 || len(r[0].Sentinels) != 1 || r[0].ID == "" {
 		t.Fatalf("a shard: %+v", r)
 	}
-	merged, err := merge.Merge(context.Background(), whole, []string{a, b}, merge.MergeOptions{DifferentMachines: true})
+	merged, err := merge.Runs(context.Background(), whole, []string{a, b}, merge.Options{DifferentMachines: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ func (f *csvFile) textIn(c column) (string, error) {
 		return known, nil
 	}
 	if err := results.CheckText(s, results.MaxText); err != nil {
-		return "", &ImportError{Path: f.path, Line: f.line, Reason: fmt.Sprintf("column %s: %v", c.name, err)}
+		return "", &Error{Path: f.path, Line: f.line, Reason: fmt.Sprintf("column %s: %v", c.name, err)}
 	}
 	s = strings.Clone(s) // without the line around it
 	if len(f.words) < mostCellTexts {

@@ -56,7 +56,7 @@ type csvFile struct {
 	words map[string]string // of text cells
 }
 
-func (p *parsed) file(ctx context.Context, path string, opt ImportOptions) error {
+func (p *parsed) file(ctx context.Context, path string, opt Options) error {
 	f, err := regular.Open(path)
 	if err != nil {
 		return fmt.Errorf("import: %w", err)
@@ -65,7 +65,7 @@ func (p *parsed) file(ctx context.Context, path string, opt ImportOptions) error
 	return p.read(ctx, path, f, opt)
 }
 
-func (p *parsed) read(ctx context.Context, path string, in io.Reader, opt ImportOptions) error {
+func (p *parsed) read(ctx context.Context, path string, in io.Reader, opt Options) error {
 	found, err := recognize(path, in)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (p *parsed) read(ctx context.Context, path string, in io.Reader, opt Import
 		value int
 	}{{"N", opt.N}, {"K", opt.K}} {
 		if d.value > results.MaxDimension {
-			return &ImportError{Path: path,
+			return &Error{Path: path,
 				Reason: fmt.Sprintf("%s is given as %d, above %d", d.name, d.value, int64(results.MaxDimension))}
 		}
 	}
@@ -100,12 +100,12 @@ func (p *parsed) read(ctx context.Context, path string, in io.Reader, opt Import
 	}
 	p.end(p.lines - before)
 	if last := p.imported[len(p.imported)-1]; last.Rows == 0 && len(last.LeftOut) == 0 {
-		return &ImportError{Path: path, Reason: "there is no line after the header"}
+		return &Error{Path: path, Reason: "there is no line after the header"}
 	}
 	return nil
 }
 
-func (p *parsed) kind(ctx context.Context, f *csvFile, opt ImportOptions) error {
+func (p *parsed) kind(ctx context.Context, f *csvFile, opt Options) error {
 	switch {
 	case f.has("batch") && f.has("kernel_time"):
 		p.begin(f.path, publishedFormat)
@@ -114,7 +114,7 @@ func (p *parsed) kind(ctx context.Context, f *csvFile, opt ImportOptions) error 
 		p.begin(f.path, samplesFormat)
 		return p.samples(f, opt)
 	}
-	return &ImportError{
+	return &Error{
 		Path: f.path, Line: 1,
 		Reason: fmt.Sprintf("the header is %.200q, expected columns batch and kernel_time (a published sweep) or m and us (a samples CSV)",
 			strings.Join(f.names, ",")),
@@ -228,7 +228,7 @@ func newCSVFile(path string, in io.Reader) (*csvFile, error) {
 		return nil, err
 	}
 	if !ok {
-		return nil, &ImportError{Path: path, Reason: "the file is empty"}
+		return nil, &Error{Path: path, Reason: "the file is empty"}
 	}
 	return f, f.header()
 }
@@ -241,7 +241,7 @@ func newRecords(path string, in io.Reader, expected, hint string) (*csvFile, err
 		buffered.Discard(3)
 	}
 	if start, _ := buffered.Peek(sniffBytes); foreignForm(start) != "" {
-		return nil, &ImportError{Path: path, Reason: fmt.Sprintf("the file is %s, expected %s", foreignForm(start), expected), Hint: hint}
+		return nil, &Error{Path: path, Reason: fmt.Sprintf("the file is %s, expected %s", foreignForm(start), expected), Hint: hint}
 	}
 	f := &csvFile{path: path, r: csv.NewReader(buffered), bound: bound, at: map[string]int{}, words: map[string]string{}}
 	f.r.FieldsPerRecord = -1
@@ -257,7 +257,7 @@ func (f *csvFile) header() error {
 	for i, name := range f.record {
 		names[i] = strings.ToLower(strings.TrimSpace(name))
 		if first, twice := at[names[i]]; twice && isRead(names[i]) {
-			return &ImportError{Path: f.path, Line: f.line, Reason: parquetfile.TwiceNamed(names[i], first, i).Error()}
+			return &Error{Path: f.path, Line: f.line, Reason: parquetfile.TwiceNamed(names[i], first, i).Error()}
 		} else if !twice {
 			at[names[i]] = i
 		}
@@ -292,11 +292,11 @@ func (f *csvFile) next() (bool, error) {
 		return false, nil
 	}
 	if errors.Is(err, errLongRecord) {
-		return false, whole(&ImportError{Path: f.path, Line: f.line + 1, Reason: err.Error() + ": expected a CSV"})
+		return false, whole(&Error{Path: f.path, Line: f.line + 1, Reason: err.Error() + ": expected a CSV"})
 	}
 	var parse *csv.ParseError
 	if errors.As(err, &parse) {
-		return false, &ImportError{Path: f.path, Line: parse.Line, Reason: parse.Err.Error()}
+		return false, &Error{Path: f.path, Line: parse.Line, Reason: parse.Err.Error()}
 	}
 	if err != nil {
 		return false, fmt.Errorf("import %q: %w", f.path, err)
@@ -305,7 +305,7 @@ func (f *csvFile) next() (bool, error) {
 	f.line, _ = f.r.FieldPos(0)
 	if len(record) > len(f.names) && len(f.names) > 0 {
 		return false,
-			&ImportError{Path: f.path, Line: f.line, Reason: fmt.Sprintf("%d cells, the header has %d columns", len(record), len(f.names))}
+			&Error{Path: f.path, Line: f.line, Reason: fmt.Sprintf("%d cells, the header has %d columns", len(record), len(f.names))}
 	}
 	return true, nil
 }
@@ -341,7 +341,7 @@ type column struct {
 
 // fail is an error in the current line's cell of a column.
 func (f *csvFile) fail(column, format string, args ...any) error {
-	return &ImportError{Path: f.path, Line: f.line, Column: column, Value: f.cell(column), Reason: fmt.Sprintf(format, args...)}
+	return &Error{Path: f.path, Line: f.line, Column: column, Value: f.cell(column), Reason: fmt.Sprintf(format, args...)}
 }
 
 // contradicts is the error of a cell that contradicts a flag: it is unknown which is right.
@@ -350,7 +350,7 @@ func (f *csvFile) contradicts(column, flag, value string) error {
 }
 
 func whole(err error) error {
-	var e *ImportError
+	var e *Error
 	if errors.As(err, &e) {
 		e.whole = true
 	}

@@ -98,7 +98,7 @@ func (p *parsed) anyRead() error {
 
 // reasonOf returns why a line is skipped; ok is false if err is not about one line.
 func reasonOf(err error) (line int, reason string, ok bool) {
-	var e *ImportError
+	var e *Error
 	if !errors.As(err, &e) || e.Line == 0 || e.whole {
 		return 0, "", false
 	}
@@ -112,7 +112,7 @@ func reasonOf(err error) (line int, reason string, ok bool) {
 	return e.Line, e.Reason, true
 }
 
-func (p *parsed) each(f *csvFile, opt ImportOptions, parse func() (record, error)) error {
+func (p *parsed) each(f *csvFile, opt Options, parse func() (record, error)) error {
 	for {
 		ok, err := f.next()
 		if err == nil && !ok {
@@ -157,8 +157,8 @@ func (how naming) name(rec *record) {
 	}
 }
 
-// ImportFormat is a format that [Import] or [ReadWorkload] reads.
-type ImportFormat struct {
+// Format is a format that [Import] or [ReadWorkload] reads.
+type Format struct {
 	Name string `json:"format"`
 	// Holds is "times" for a run, "shapes" for a workload.
 	Holds     string `json:"holds"`
@@ -169,9 +169,9 @@ type ImportFormat struct {
 
 const badCells = "rows with a cell that cannot be read"
 
-// ImportFormats lists the supported formats.
-func ImportFormats() []ImportFormat {
-	out := []ImportFormat{
+// Formats lists the supported formats.
+func Formats() []Format {
+	out := []Format{
 		{samplesFormat, "times", "gemmaudit export, or you",
 			"device, kernel, dtype, m, n, k, us (or ms, seconds), and the columns of export", badCells},
 		{publishedFormat, "times", "published sweeps", "batch, kernel_time, flops, utils, kernel_name; the rest from the file's name",
@@ -182,7 +182,7 @@ func ImportFormats() []ImportFormat {
 		if f.Timed {
 			holds = "times"
 		}
-		out = append(out, ImportFormat{f.Name, holds, f.Command, f.Reads, f.LeavesOut})
+		out = append(out, Format{f.Name, holds, f.Command, f.Reads, f.LeavesOut})
 	}
 	return out
 }

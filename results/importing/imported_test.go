@@ -46,7 +46,7 @@ func writeParquet[T any](t *testing.T, name string, rows []T) string {
 	return path
 }
 
-func importText(t *testing.T, opt ImportOptions, paths ...string) ([]Imported, []string, error) {
+func importText(t *testing.T, opt Options, paths ...string) ([]Imported, []string, error) {
 	t.Helper()
 	opt.LeaveOut = true
 	r, err := Import(t.Context(), paths, filepath.Join(t.TempDir(), "run.db"), opt)
@@ -73,7 +73,7 @@ func TestImportParquetOfAIConfigurator(t *testing.T) {
 		{"TRTLLM", "NVIDIA B200", "deepgemm", "fp8_block", 256, 4096, 1024, 0.009, nil},
 		{"TRTLLM", "NVIDIA B200", "torch_flow", "float16", 1, 64, 32, 0.5, nil},
 	})
-	files, samples, err := importText(t, ImportOptions{}, gemm)
+	files, samples, err := importText(t, Options{}, gemm)
 	must(t, err)
 	want := []string{"NVIDIA B200/torch_flow/bf16/m256 n4096 k1024 nk round 0 12 us",
 		"NVIDIA B200/torch_flow/fp16/m1 n64 k32 nk round 0 500 us"}
@@ -87,10 +87,10 @@ func TestImportParquetOfAIConfigurator(t *testing.T) {
 	moe := writeParquet(t, "moe_perf.parquet",
 		[]moeRow{{"NVIDIA B200", "vllm", "bfloat16", 1, 0.1}, {"NVIDIA B200", "vllm", "bfloat16", 2, 0.1}})
 	var nothing *NothingReadError
-	if _, _, err := importText(t, ImportOptions{}, moe); !errors.As(err, &nothing) || nothing.Files[0].LeftOut[0].Rows != 2 {
+	if _, _, err := importText(t, Options{}, moe); !errors.As(err, &nothing) || nothing.Files[0].LeftOut[0].Rows != 2 {
 		t.Errorf("%v, expected two rows left out", err)
 	}
-	if files, _, err = importText(t, ImportOptions{}, gemm, moe); err != nil || len(files) != 2 || files[1].Rows != 0 {
+	if files, _, err = importText(t, Options{}, gemm, moe); err != nil || len(files) != 2 || files[1].Rows != 0 {
 		t.Errorf("%+v, %v, expected the rows of one of two files", files, err)
 	}
 }
@@ -100,7 +100,7 @@ func TestImportLeavesOut(t *testing.T) {
 	path := writeFile(t, "s.csv",
 		"device,kernel,dtype,m,n,k,round,us\nd,q,fp32,1,8,8,0,3\nd,q,fp32,x,8,8,0,3\nd,q,fp32,2,8,8,0,\nd,q,fp32,y,8,8,0,3\n"+
 			"d,q,fp32,4,8,8,0,\"3\nd,q,fp32,5,8,8,0,3\n")
-	files, samples, err := importText(t, ImportOptions{}, path)
+	files, samples, err := importText(t, Options{}, path)
 	must(t, err)
 	if len(samples) != 1 && len(samples) != 2 { // the quote may include the next line
 		t.Errorf("samples %q", samples)
@@ -110,8 +110,8 @@ func TestImportLeavesOut(t *testing.T) {
 		t.Errorf("%+v", left)
 	}
 	// A contradiction is a command line error even with lines left out.
-	var e *ImportError
-	if _, _, err := importText(t, ImportOptions{N: 9}, path); !errors.As(err, &e) {
+	var e *Error
+	if _, _, err := importText(t, Options{N: 9}, path); !errors.As(err, &e) {
 		t.Errorf("%v, expected that --n contradicts the file", err)
 	}
 }
@@ -167,9 +167,9 @@ func TestReadWorkload(t *testing.T) {
 			t.Errorf("%s: %s, %d left out:\n%s", tt.name, w.Format, left, d)
 		}
 	}
-	var e *ImportError
+	var e *Error
 	if _, err := ReadWorkload(writeFile(t, "poem.txt", "Shall I compare thee\n")); !errors.As(err, &e) {
-		t.Errorf("%v, expected an ImportError", err)
+		t.Errorf("%v, expected an Error", err)
 	}
 }
 
@@ -178,7 +178,7 @@ func TestFromNameWithPrefix(t *testing.T) {
 	const torch, marlin = "torchgemm_NVIDIA_A800_80GB_PCIe_torch_2.5.1+cu124_K4096_N4096_bfloat16.csv", publishedMarlin
 	for _, prefix := range []string{"copy of ", "2024-05-01_", "my_run_", "a.b-"} {
 		for _, name := range []string{torch, marlin} {
-			if d := cmp.Diff(fromName(name).ImportOptions, fromName(prefix+name).ImportOptions); d != "" {
+			if d := cmp.Diff(fromName(name).Options, fromName(prefix+name).Options); d != "" {
 				t.Errorf("%s%s:\n%s", prefix, name, d)
 			}
 		}

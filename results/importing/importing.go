@@ -15,10 +15,10 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// ImportOptions supplement a CSV. Device and Kernel override a column with a warning; other options are
+// Options supplement a CSV. Device and Kernel override a column with a warning; other options are
 // errors if they contradict a column. All override the file's name with a warning. Zero values defer to the
 // file and its name.
-type ImportOptions struct {
+type Options struct {
 	Device string        // the device's name
 	Kernel string        // the timed library; "torch" for published sweeps
 	DType  kernels.DType // of the operands
@@ -43,8 +43,8 @@ type ImportOptions struct {
 	Created time.Time
 }
 
-// ImportError is an error in one cell or line of a CSV.
-type ImportError struct {
+// Error is an error in one cell or line of a CSV.
+type Error struct {
 	Path string
 	// Line counts from 1 with the header; 0 for the whole file.
 	Line int
@@ -60,7 +60,7 @@ type ImportError struct {
 	whole bool
 }
 
-func (e *ImportError) Error() string {
+func (e *Error) Error() string {
 	s := e.Path
 	if e.Line > 0 {
 		s += fmt.Sprintf(":%d", e.Line)
@@ -147,8 +147,8 @@ type Result struct {
 // refused; others are ignored with a warning. Devices of one name on several hosts or cards are distinguished
 // by column host or card, which becomes part of the device's name.
 //
-// Errors in a file are [ImportError] and leave no file at out. An existing file at out is never replaced.
-func Import(ctx context.Context, paths []string, out string, opt ImportOptions) (*Result, error) {
+// Errors in a file are [Error] and leave no file at out. An existing file at out is never replaced.
+func Import(ctx context.Context, paths []string, out string, opt Options) (*Result, error) {
 	if len(paths) == 0 {
 		return nil, errors.New("import: no file given, expected at least one CSV")
 	}
@@ -163,7 +163,7 @@ func Import(ctx context.Context, paths []string, out string, opt ImportOptions) 
 	}
 }
 
-func importNamed(ctx context.Context, paths []string, out string, opt ImportOptions, how naming) (*Result, error) {
+func importNamed(ctx context.Context, paths []string, out string, opt Options, how naming) (*Result, error) {
 	p := newParsed()
 	p.store.labels, p.naming = opt.Labels, how
 	r, err := results.Build(ctx, out, func(w *results.Writer) error {
@@ -185,7 +185,7 @@ func importNamed(ctx context.Context, paths []string, out string, opt ImportOpti
 	return &Result{r, p.imported}, nil
 }
 
-func (p *parsed) meta(paths []string, opt ImportOptions) results.Meta {
+func (p *parsed) meta(paths []string, opt Options) results.Meta {
 	meta := results.Meta{
 		Created: opt.Created, Command: opt.Command, Gemmaudit: opt.Gemmaudit,
 		Regime: opt.Regime, Distribution: p.distribution, Seed: p.seed,

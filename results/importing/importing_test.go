@@ -55,7 +55,7 @@ func TestImportPublishedSweeps(t *testing.T) {
 	} {
 		t.Run(tt.file, func(t *testing.T) {
 			r, err := Import(context.Background(), []string{filepath.Join(dir, tt.file)}, filepath.Join(t.TempDir(), "run.db"),
-				ImportOptions{})
+				Options{})
 			must(t, err)
 			defer r.Close()
 			series, err := r.Series()
@@ -95,13 +95,13 @@ func TestImportPublishedSweeps(t *testing.T) {
 func TestImportPublishedVariants(t *testing.T) {
 	text := "\ufeffBatch,KERNEL_TIME,extra\r\n4,10.5,x\r\n4,11.5,y\r\n2,\"9.25\",z\r\n"
 	path := writeFile(t, "sweep.csv", text)
-	_, err := Import(context.Background(), []string{path}, filepath.Join(t.TempDir(), "run.db"), ImportOptions{})
-	var e *ImportError
+	_, err := Import(context.Background(), []string{path}, filepath.Join(t.TempDir(), "run.db"), Options{})
+	var e *Error
 	if !errors.As(err, &e) || e.Hint != "give --device-name --kernel --dtype --n --k" {
 		t.Fatalf("%v, expected an error that names all flags", err)
 	}
 	out := filepath.Join(t.TempDir(), "run.db")
-	r, err := Import(context.Background(), []string{path}, out, ImportOptions{
+	r, err := Import(context.Background(), []string{path}, out, Options{
 		Device: "card", Kernel: "lib", DType: kernels.INT8, N: 8, K: 16, Library: "lib 1.2", Regime: results.Hot,
 	})
 	must(t, err)
@@ -186,10 +186,10 @@ func TestImportRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			path := writeFile(t, "torchgemm_card_torch_2.5_K16_N8_float16.csv", tt.text)
 			out := filepath.Join(t.TempDir(), "run.db")
-			_, err := Import(context.Background(), []string{path}, out, ImportOptions{})
-			var e *ImportError
+			_, err := Import(context.Background(), []string{path}, out, Options{})
+			var e *Error
 			if !errors.As(err, &e) {
-				t.Fatalf("%v, expected an ImportError", err)
+				t.Fatalf("%v, expected an Error", err)
 			}
 			if got := strings.TrimPrefix(err.Error(), path); got != tt.want {
 				t.Errorf("\n got %s\nwant %s", got, tt.want)
@@ -222,7 +222,7 @@ func TestImportBoundsLines(t *testing.T) {
 		"cell":   {header + "d,k,fp32,1,2,3,0,1.5\n", "x.csv:3: a line of more than"},
 		"quoted": {header + "\"", "x.csv:2: a line of more than"},
 	} {
-		err := newParsed().read(t.Context(), "x.csv", io.MultiReader(strings.NewReader(tt.before), &endless{}), ImportOptions{})
+		err := newParsed().read(t.Context(), "x.csv", io.MultiReader(strings.NewReader(tt.before), &endless{}), Options{})
 		if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("%s: %v, expected %q", name, err, tt.want)
 		}
@@ -233,7 +233,7 @@ func TestImportBoundsLines(t *testing.T) {
 	for i := range 2 * maxRecordBytes / 20 {
 		fmt.Fprintf(&lines, "d,k,fp32,%d,2,3,0,1.5\n", i+1)
 	}
-	if err := newParsed().read(t.Context(), "x.csv", strings.NewReader(lines.String()), ImportOptions{}); err != nil {
+	if err := newParsed().read(t.Context(), "x.csv", strings.NewReader(lines.String()), Options{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -241,7 +241,7 @@ func TestImportBoundsLines(t *testing.T) {
 func TestImportKeepsWhatIsThere(t *testing.T) {
 	path := writeFile(t, "s.csv", "device,kernel,dtype,m,n,k,round,us\ncpu,lib,fp32,4,8,16,0,1.5\n")
 	out := writeFile(t, "run.db", "mine")
-	if _, err := Import(context.Background(), []string{path}, out, ImportOptions{}); !errors.Is(err, os.ErrExist) {
+	if _, err := Import(context.Background(), []string{path}, out, Options{}); !errors.Is(err, os.ErrExist) {
 		t.Errorf("%v, expected that the file exists", err)
 	}
 	if b, _ := os.ReadFile(out); string(b) != "mine" {
@@ -250,7 +250,7 @@ func TestImportKeepsWhatIsThere(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	out = filepath.Join(t.TempDir(), "run.db")
-	if _, err := Import(ctx, []string{path}, out, ImportOptions{}); !errors.Is(err, context.Canceled) {
+	if _, err := Import(ctx, []string{path}, out, Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, expected that the import was cancelled", err)
 	}
 	if entries, _ := os.ReadDir(filepath.Dir(out)); len(entries) > 0 {
@@ -262,14 +262,14 @@ func TestImportKeepsWhatIsThere(t *testing.T) {
 func TestImportFlagsAgainstTheFile(t *testing.T) {
 	const text = "device,kernel,dtype,m,n,k,round,us,regime\nd,q,float32,1,64,32,0,3,hot\nd,q,fp32,2,64,32,0,3,\n"
 	for _, tt := range []struct {
-		opt  ImportOptions
+		opt  Options
 		want string
 	}{
-		{ImportOptions{N: 64, K: 32, DType: kernels.FP32, Device: "d", Kernel: "q", Regime: results.Hot}, ""},
-		{ImportOptions{N: 128}, `s.csv:2: column n: "64" is not the 128 of --n`},
-		{ImportOptions{K: 77}, `s.csv:2: column k: "32" is not the 77 of --k`},
-		{ImportOptions{DType: kernels.BF16}, `s.csv:2: column dtype: "float32" is not the bf16 of --dtype`},
-		{ImportOptions{Regime: results.Cold}, `s.csv:2: column regime: "hot" is not the cold of --regime`},
+		{Options{N: 64, K: 32, DType: kernels.FP32, Device: "d", Kernel: "q", Regime: results.Hot}, ""},
+		{Options{N: 128}, `s.csv:2: column n: "64" is not the 128 of --n`},
+		{Options{K: 77}, `s.csv:2: column k: "32" is not the 77 of --k`},
+		{Options{DType: kernels.BF16}, `s.csv:2: column dtype: "float32" is not the bf16 of --dtype`},
+		{Options{Regime: results.Cold}, `s.csv:2: column regime: "hot" is not the cold of --regime`},
 	} {
 		r, err := Import(context.Background(), []string{writeFile(t, "s.csv", text)}, filepath.Join(t.TempDir(), "run.db"), tt.opt)
 		if err == nil {
@@ -284,12 +284,12 @@ func TestImportFlagsAgainstTheFile(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name, text string
-		opt        ImportOptions
+		opt        Options
 		want       []string
 	}{
-		{"s.csv", text, ImportOptions{Device: "EPYC", Kernel: "mkl"},
+		{"s.csv", text, Options{Device: "EPYC", Kernel: "mkl"},
 			[]string{`column device is overruled: every row is of "EPYC"`, `column kernel is overruled: every row is of "mkl"`}},
-		{"x_K16_N8_float16.csv", "batch,kernel_time\n1,3\n", ImportOptions{Device: "d", Kernel: "q", N: 8, K: 32, DType: kernels.BF16},
+		{"x_K16_N8_float16.csv", "batch,kernel_time\n1,3\n", Options{Device: "d", Kernel: "q", N: 8, K: 32, DType: kernels.BF16},
 			[]string{"the dtype in the name of the file, fp16, is overruled: bf16", "the K in the name of the file, 16, is overruled: 32"}},
 	} {
 		path := writeFile(t, tt.name, tt.text)
@@ -308,59 +308,59 @@ func TestImportFlagsAgainstTheFile(t *testing.T) {
 func TestFromName(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		want ImportOptions
+		want Options
 	}{
-		{published.RTX4090, ImportOptions{Device: "NVIDIA GeForce RTX 4090", Kernel: "torch", DType: kernels.FP16, N: 14336, K: 4096,
+		{published.RTX4090, Options{Device: "NVIDIA GeForce RTX 4090", Kernel: "torch", DType: kernels.FP16, N: 14336, K: 4096,
 			Library: "torch 2.5.1+cu124"}},
-		{published.A800, ImportOptions{Device: "NVIDIA A800 80GB PCIe", Kernel: "torch", DType: kernels.BF16, N: 4096, K: 4096,
+		{published.A800, Options{Device: "NVIDIA A800 80GB PCIe", Kernel: "torch", DType: kernels.BF16, N: 4096, K: 4096,
 			Library: "torch 2.5.1+cu124"}},
 		{"torchgemm_NVIDIA_A800_80GB_PCIe_torch_2.5.1+cu124_K4096_N28672_dtype_float16.csv",
-			ImportOptions{Device: "NVIDIA A800 80GB PCIe", Kernel: "torch", DType: kernels.FP16, N: 28672, K: 4096,
+			Options{Device: "NVIDIA A800 80GB PCIe", Kernel: "torch", DType: kernels.FP16, N: 28672, K: 4096,
 				Library: "torch 2.5.1+cu124"}},
 
 		// The kernel's name includes the quantization; the data type is the activations'.
 		{publishedMarlin,
-			ImportOptions{Device: "NVIDIA A800 80GB PCIe", Kernel: "marlin-gptq-int8", N: 28672, K: 4096, Library: "vllm 0.6.5"}},
+			Options{Device: "NVIDIA A800 80GB PCIe", Kernel: "marlin-gptq-int8", N: 28672, K: 4096, Library: "vllm 0.6.5"}},
 		{"Marlin_NVIDIA_H100_80GB_HBM3_vllm_0.6.5_K8192_N1024_gptq_int4.csv",
-			ImportOptions{Device: "NVIDIA H100 80GB HBM3", Kernel: "marlin-gptq-int4", N: 1024, K: 8192, Library: "vllm 0.6.5"}},
+			Options{Device: "NVIDIA H100 80GB HBM3", Kernel: "marlin-gptq-int4", N: 1024, K: 8192, Library: "vllm 0.6.5"}},
 		{"Marlin_NVIDIA_L40S_vllm_0.6.5_K4096_N4096_bfloat16_dtype_AWQ_int4.csv",
-			ImportOptions{Device: "NVIDIA L40S", Kernel: "marlin-awq-int4", DType: kernels.BF16, N: 4096, K: 4096, Library: "vllm 0.6.5"}},
+			Options{Device: "NVIDIA L40S", Kernel: "marlin-awq-int4", DType: kernels.BF16, N: 4096, K: 4096, Library: "vllm 0.6.5"}},
 		{"machetegemm_NVIDIA_H100_vllm_0.7.0+cu121_K4096_N4096_dtypegptq_int4.csv",
-			ImportOptions{Device: "NVIDIA H100", Kernel: "machete-gptq-int4", N: 4096, K: 4096, Library: "vllm 0.7.0+cu121"}},
+			Options{Device: "NVIDIA H100", Kernel: "machete-gptq-int4", N: 4096, K: 4096, Library: "vllm 0.7.0+cu121"}},
 		{"cutlassgemm_NVIDIA_A800_cutlass_3.5_K64_N64_dtype_int8.csv",
-			ImportOptions{Device: "NVIDIA A800", Kernel: "cutlass", DType: kernels.INT8, N: 64, K: 64, Library: "cutlass 3.5"}},
+			Options{Device: "NVIDIA A800", Kernel: "cutlass", DType: kernels.INT8, N: 64, K: 64, Library: "cutlass 3.5"}},
 		{"sgemm_AMD_EPYC_9654_96-Core_openblas_0.3.28_K64_N64_float32.csv",
-			ImportOptions{Device: "AMD EPYC 9654 96-Core", Kernel: "sgemm", DType: kernels.FP32, N: 64, K: 64, Library: "openblas 0.3.28"}},
+			Options{Device: "AMD EPYC 9654 96-Core", Kernel: "sgemm", DType: kernels.FP32, N: 64, K: 64, Library: "openblas 0.3.28"}},
 
-		{"sweep_K128_N256.csv", ImportOptions{N: 256, K: 128}},
-		{"bf16_N8_K9.csv", ImportOptions{DType: kernels.BF16, N: 8, K: 9}},
-		{"K5.csv", ImportOptions{}},
-		{"", ImportOptions{}},
+		{"sweep_K128_N256.csv", Options{N: 256, K: 128}},
+		{"bf16_N8_K9.csv", Options{DType: kernels.BF16, N: 8, K: 9}},
+		{"K5.csv", Options{}},
+		{"", Options{}},
 
 		// A similar name gives only the parts that match.
-		{"_K4_N4_.csv", ImportOptions{N: 4, K: 4}},
-		{"Marlin_NVIDIA_A800_vllm_K64_N64_dtype_gptq_int8.csv", ImportOptions{N: 64, K: 64}}, // no version
-		{"Marlin_vllm_0.6.5_K64_N64_dtype_gptq_int8.csv", ImportOptions{N: 64, K: 64}},       // no device
+		{"_K4_N4_.csv", Options{N: 4, K: 4}},
+		{"Marlin_NVIDIA_A800_vllm_K64_N64_dtype_gptq_int8.csv", Options{N: 64, K: 64}}, // no version
+		{"Marlin_vllm_0.6.5_K64_N64_dtype_gptq_int8.csv", Options{N: 64, K: 64}},       // no device
 		// a device without letters
-		{"Marlin____vllm_0.6.5_K64_N64.csv", ImportOptions{Kernel: "marlin", N: 64, K: 64, Library: "vllm 0.6.5"}},
-		{"_card_vllm_0.6.5_K64_N64_float16.csv", ImportOptions{DType: kernels.FP16, N: 64, K: 64}}, // no kernel
-		{"Marlin_card_vllm_0.6.5_K_N64_gptq_int8.csv", ImportOptions{N: 64}},                       // no K
-		{"Marlin_card_vllm_0.6.5_K-4_N+4_gptq_int8.csv", ImportOptions{}},                          // no sizes
-		{"Marlin_card_vllm_0.6.5_K0_N00_gptq_int8.csv", ImportOptions{Device: "card", Kernel: "marlin-gptq-int8", Library: "vllm 0.6.5"}},
+		{"Marlin____vllm_0.6.5_K64_N64.csv", Options{Kernel: "marlin", N: 64, K: 64, Library: "vllm 0.6.5"}},
+		{"_card_vllm_0.6.5_K64_N64_float16.csv", Options{DType: kernels.FP16, N: 64, K: 64}}, // no kernel
+		{"Marlin_card_vllm_0.6.5_K_N64_gptq_int8.csv", Options{N: 64}},                       // no K
+		{"Marlin_card_vllm_0.6.5_K-4_N+4_gptq_int8.csv", Options{}},                          // no sizes
+		{"Marlin_card_vllm_0.6.5_K0_N00_gptq_int8.csv", Options{Device: "card", Kernel: "marlin-gptq-int8", Library: "vllm 0.6.5"}},
 		{"Marlin_card_vllm_0.6.5_K99999999999999999999_N4.csv",
-			ImportOptions{Device: "card", Kernel: "marlin", N: 4, Library: "vllm 0.6.5"}},
-		{"Marlin_card_vllm_0.6.5_K4_N4_gptq_int3.csv", ImportOptions{Device: "card", Kernel: "marlin", N: 4, K: 4, Library: "vllm 0.6.5"}},
+			Options{Device: "card", Kernel: "marlin", N: 4, Library: "vllm 0.6.5"}},
+		{"Marlin_card_vllm_0.6.5_K4_N4_gptq_int3.csv", Options{Device: "card", Kernel: "marlin", N: 4, K: 4, Library: "vllm 0.6.5"}},
 		{"Marlin_card_vllm_0.6.5_K4_N4_xgptq_int8.csv",
-			ImportOptions{Device: "card", Kernel: "marlin", DType: kernels.INT8, N: 4, K: 4, Library: "vllm 0.6.5"}},
-		{"Marlin_RTX_4090_K4_N4_float16.csv", ImportOptions{DType: kernels.FP16, N: 4, K: 4}}, // a device is not a library
-		{"Marlin_c\x1b[31mard_vllm_0.6.5_K4_N4_gptq_int8.csv", ImportOptions{}},
-		{"Marlin_c\xffard_vllm_0.6.5_K4_N4_gptq_int8.csv", ImportOptions{}},
-		{"Marlin_c\nard_vllm_0.6.5_K4_N4_gptq_int8.csv", ImportOptions{}},
+			Options{Device: "card", Kernel: "marlin", DType: kernels.INT8, N: 4, K: 4, Library: "vllm 0.6.5"}},
+		{"Marlin_RTX_4090_K4_N4_float16.csv", Options{DType: kernels.FP16, N: 4, K: 4}}, // a device is not a library
+		{"Marlin_c\x1b[31mard_vllm_0.6.5_K4_N4_gptq_int8.csv", Options{}},
+		{"Marlin_c\xffard_vllm_0.6.5_K4_N4_gptq_int8.csv", Options{}},
+		{"Marlin_c\nard_vllm_0.6.5_K4_N4_gptq_int8.csv", Options{}},
 		{strings.Repeat("Marlin_", 4000) + "vllm_0.6.5_K4_N4_gptq_int8.csv",
-			ImportOptions{Device: strings.TrimSpace(strings.Repeat("Marlin ", 3999)), Kernel: "marlin-gptq-int8", N: 4, K: 4,
+			Options{Device: strings.TrimSpace(strings.Repeat("Marlin ", 3999)), Kernel: "marlin-gptq-int8", N: 4, K: 4,
 				Library: "vllm 0.6.5"}},
 	} {
-		got := fromName("/some/where/" + tt.name).ImportOptions
+		got := fromName("/some/where/" + tt.name).Options
 		if d := cmp.Diff(tt.want, got); d != "" {
 			t.Errorf("%q:\n%s", tt.name, d)
 		}
@@ -382,7 +382,7 @@ func TestImportQuantizedWeights(t *testing.T) {
 			"NVIDIA A800 80GB PCIe/marlin-gptq-int8/bf16/n28672 k4096 weights int8", false},
 	} {
 		r, err := Import(context.Background(), []string{writeFile(t, tt.name, text)}, filepath.Join(t.TempDir(), "run.db"),
-			ImportOptions{DType: tt.dtype})
+			Options{DType: tt.dtype})
 		must(t, err)
 		series, err := r.Series()
 		must(t, err)
@@ -422,7 +422,7 @@ func BenchmarkImport(b *testing.B) {
 	dir := b.TempDir()
 	i := 0
 	for b.Loop() {
-		r, err := Import(context.Background(), []string{path}, filepath.Join(dir, fmt.Sprint(i)), ImportOptions{})
+		r, err := Import(context.Background(), []string{path}, filepath.Join(dir, fmt.Sprint(i)), Options{})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -444,7 +444,7 @@ func FuzzImport(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		path := writeFile(t, "torchgemm_card_torch_2.5_K16_N8_float16.csv", string(text))
 		out := filepath.Join(t.TempDir(), "run.db")
-		r, err := Import(context.Background(), []string{path}, out, ImportOptions{})
+		r, err := Import(context.Background(), []string{path}, out, Options{})
 		if err != nil {
 			if _, err := os.Stat(out); err == nil {
 				t.Fatal("a refused import left a file")
@@ -474,7 +474,7 @@ func TestNames(t *testing.T) {
 		{header + "\ncpu," + strings.Repeat("x", results.MaxText+1) + ",fp32,1,64,64,10,0\n", "4097 bytes, expected at most 4096"},
 	} {
 		_, err := Import(context.Background(), []string{writeFile(t, "x.csv", tt.csv)}, filepath.Join(t.TempDir(), "run.db"),
-			ImportOptions{})
+			Options{})
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%.60q: %v, want %q", tt.csv, err, tt.want)
 		}

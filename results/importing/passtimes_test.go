@@ -23,7 +23,7 @@ func TestReadPassTimes(t *testing.T) {
 			[]PassTime{{M: 16, Seconds: 1e-3, Count: 1}, {M: 64, Seconds: 2e-3, Low: 1e-3, High: 3e-3, Count: 1}}},
 		{"count", "m,seconds,count\n1,1,32\n", []PassTime{{M: 1, Seconds: 1, Count: 32}}},
 	} {
-		got, err := readPassTimes("t.csv", strings.NewReader(c.text))
+		got, err := passTimesCSV.read("t.csv", strings.NewReader(c.text))
 		if err != nil || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %v, %v; expected %v", c.name, got, err, c.want)
 		}
@@ -67,8 +67,8 @@ func TestPassTimesRefused(t *testing.T) {
 		{"m,seconds,count\n1,2,9999999\n", "is above 1048576", 2},
 		{`{"m":1}`, "the file is JSON", 0},
 	} {
-		got, err := readPassTimes("t.csv", strings.NewReader(c.text))
-		var bad *ImportError
+		got, err := passTimesCSV.read("t.csv", strings.NewReader(c.text))
+		var bad *Error
 		if !errors.As(err, &bad) || !strings.Contains(err.Error(), c.want) || bad.Line != c.line && c.line > 0 {
 			t.Errorf("%.40q: %v, %v; expected %q in line %d", c.text, got, err, c.want, c.line)
 		}
@@ -85,8 +85,8 @@ func FuzzPassTimes(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		got, err := readPassTimes("t.csv", strings.NewReader(string(text)))
-		var bad *ImportError
+		got, err := passTimesCSV.read("t.csv", strings.NewReader(string(text)))
+		var bad *Error
 		if err != nil {
 			if !errors.As(err, &bad) {
 				t.Fatalf("%v is no import error", err)

@@ -75,14 +75,14 @@ func (b *boundReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (p *parsed) produced(f *csvFile, found recognized, opt ImportOptions) error {
+func (p *parsed) produced(f *csvFile, found recognized, opt Options) error {
 	format := found.format
 	p.begin(f.path, format.Name)
 	if format.Refused != "" {
-		return whole(&ImportError{Path: f.path, Reason: fmt.Sprintf("the file is %s: %s", format.Name, format.Refused)})
+		return whole(&Error{Path: f.path, Reason: fmt.Sprintf("the file is %s: %s", format.Name, format.Refused)})
 	}
 	if !format.Timed {
-		return whole(&ImportError{Path: f.path,
+		return whole(&Error{Path: f.path,
 			Reason: fmt.Sprintf("the file is %s: it holds shapes and no times, so it is no run", format.Name), Untimed: true})
 	}
 	if opt.Library != "" {
@@ -96,7 +96,7 @@ func (p *parsed) produced(f *csvFile, found recognized, opt ImportOptions) error
 		}
 		if r.Out != "" {
 			if !opt.LeaveOut {
-				return &ImportError{Path: f.path, Line: r.Line, Reason: r.Out}
+				return &Error{Path: f.path, Line: r.Line, Reason: r.Out}
 			}
 			p.leaveOut(r.Line, r.Out)
 			return nil
@@ -109,16 +109,16 @@ func (p *parsed) produced(f *csvFile, found recognized, opt ImportOptions) error
 		return p.emit(rec)
 	})
 	f.notes = append(f.notes, c.notes...)
-	var wrong *ImportError
+	var wrong *Error
 	if err == nil || errors.As(err, &wrong) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return &ImportError{Path: f.path, Reason: err.Error()}
+	return &Error{Path: f.path, Reason: err.Error()}
 }
 
 type converter struct {
 	path  string
-	opt   ImportOptions
+	opt   Options
 	notes []string
 	noted map[string]bool
 }
@@ -145,7 +145,7 @@ func (c *converter) record(r producer.Row) (record, error) {
 			d.set()
 		default:
 			return rec,
-				whole(&ImportError{Path: c.path, Line: r.Line,
+				whole(&Error{Path: c.path, Line: r.Line,
 					Reason: fmt.Sprintf("%s %s is not the %s of %s: a flag is only for a value that the file lacks", d.what, d.to, d.given,
 						d.flag)})
 		}
@@ -157,7 +157,7 @@ func (c *converter) record(r producer.Row) (record, error) {
 		}
 		if r.LayoutKnown && given != rec.c.Layout {
 			return rec,
-				whole(&ImportError{Path: c.path, Line: r.Line,
+				whole(&Error{Path: c.path, Line: r.Line,
 					Reason: fmt.Sprintf("layout %v is not the %s of --layout", rec.c.Layout, opt.Layout)})
 		}
 		rec.c.Layout = given
@@ -171,7 +171,7 @@ func (c *converter) record(r producer.Row) (record, error) {
 		return rec, err
 	}
 	if err := rec.c.Subject.Validate(); err != nil {
-		return rec, whole(&ImportError{Path: c.path, Line: r.Line, Reason: err.Error()})
+		return rec, whole(&Error{Path: c.path, Line: r.Line, Reason: err.Error()})
 	}
 	return rec, nil
 }
@@ -201,7 +201,7 @@ var tableColumns = []string{"device", "kernel_source", "gemm_dtype", "moe_dtype"
 
 // parquetTable returns a table of AIConfigurator as CSV, nil for other Parquet.
 func parquetTable(path string, in *os.File) (*bytes.Buffer, error) {
-	f, err := parquetfile.OpenFile(path, in)
+	f, err := parquetfile.Open(path, in)
 	if err != nil {
 		return nil, nil // refused later as Parquet
 	}
@@ -262,7 +262,7 @@ type Workload struct {
 }
 
 // ReadWorkload reads the products of a log, trace, recorded workload, benchmark or CSV with columns m, n and
-// k, with or without times. An unknown format is an [ImportError].
+// k, with or without times. An unknown format is an [Error].
 func ReadWorkload(path string) (*Workload, error) {
 	f, err := regular.Open(path)
 	if err != nil {
@@ -279,7 +279,7 @@ func ReadWorkload(path string) (*Workload, error) {
 		found = recognized{buffered, producer.RecognizeShapes(start)}
 	}
 	if found.format == nil {
-		return nil, &ImportError{Path: path,
+		return nil, &Error{Path: path,
 			Reason: "the file is of no known format: expected products with columns m, n and k, a log or a trace", Hint: formatsHint}
 	}
 	type key struct {
@@ -304,7 +304,7 @@ func ReadWorkload(path string) (*Workload, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, &ImportError{Path: path, Reason: err.Error()}
+		return nil, &Error{Path: path, Reason: err.Error()}
 	}
 	sortOut(w.LeftOut)
 	return w, nil

@@ -34,7 +34,7 @@ var (
 )
 
 type named struct {
-	ImportOptions
+	Options
 	versions map[string]string
 	// weights is the format of quantized weights, "gptq-int8", otherwise empty. It is also part of the
 	// kernel's name, since a product's data type is its activations'.
@@ -80,7 +80,7 @@ func fromName(path string) named {
 	return opt
 }
 
-func (opt ImportOptions) series(f *csvFile) (results.SeriesKey, map[string]string, error) {
+func (opt Options) series(f *csvFile) (results.SeriesKey, map[string]string, error) {
 	named := fromName(f.path)
 	versions := named.versions
 	key := results.SeriesKey{
@@ -115,7 +115,7 @@ func (opt ImportOptions) series(f *csvFile) (results.SeriesKey, map[string]strin
 		}
 	}
 	if len(unknown) > 0 {
-		return key, nil, &ImportError{
+		return key, nil, &Error{
 			Path:   f.path,
 			Reason: "the name of the file does not say the " + strings.Join(unknown, ", "),
 			Hint:   "give " + strings.Join(flags, " "),
@@ -132,7 +132,7 @@ func (opt ImportOptions) series(f *csvFile) (results.SeriesKey, map[string]strin
 		}
 	}
 	if err := key.Subject.Validate(); err != nil {
-		return key, nil, &ImportError{Path: f.path, Reason: err.Error()}
+		return key, nil, &Error{Path: f.path, Reason: err.Error()}
 	}
 	return key, versions, nil
 }
@@ -148,7 +148,7 @@ func orName[T comparable](f *csvFile, what string, flag, name T) T {
 	return flag
 }
 
-func (p *parsed) published(f *csvFile, opt ImportOptions) error {
+func (p *parsed) published(f *csvFile, opt Options) error {
 	key, versions, err := opt.series(f)
 	if err != nil {
 		return err

@@ -56,7 +56,7 @@ func (f *csvFile) lacking(needs []needed) error {
 	if len(columns) == 0 {
 		return nil
 	}
-	err := &ImportError{Path: f.path, Line: 1,
+	err := &Error{Path: f.path, Line: 1,
 		Reason: fmt.Sprintf("there %s %s", plural(len(columns), "is no column", "are no columns"), strings.Join(columns, ", "))}
 	if free {
 		err.Hint = "give " + strings.Join(flags, " ") + ", or add the " + plural(len(columns), "column", "columns")
@@ -71,7 +71,7 @@ func plural(n int, one, many string) string {
 	return many
 }
 
-func (p *parsed) samples(f *csvFile, opt ImportOptions) error {
+func (p *parsed) samples(f *csvFile, opt Options) error {
 	if err := f.lacking([]needed{
 		{"device", "--device-name NAME", opt.Device != ""},
 		{"kernel", "--kernel NAME", opt.Kernel != ""},
@@ -88,7 +88,7 @@ func (p *parsed) samples(f *csvFile, opt ImportOptions) error {
 		}
 	}
 	if len(unread) > 0 {
-		return whole(&ImportError{Path: f.path, Line: 1,
+		return whole(&Error{Path: f.path, Line: 1,
 			Reason: fmt.Sprintf("columns %s change what a row computes, and a samples CSV has no place for them",
 				strings.Join(unread, ", ")),
 			Hint: "give the benchmark's own output (`gemmaudit import --list-formats`); remove the columns if every row is a row-major " +
@@ -159,7 +159,7 @@ type orderColumn struct {
 	to *int64
 }
 
-func newSampleLine(f *csvFile, opt ImportOptions) *sampleLine {
+func newSampleLine(f *csvFile, opt Options) *sampleLine {
 	l := &sampleLine{f: f}
 	c, s, o := &l.rec.c, &l.rec.s, &l.rec.o
 	for _, w := range []wordColumn{
@@ -382,7 +382,7 @@ func (f *csvFile) execution(c *results.Case, inside, parts column) (err error) {
 	}
 	// M and the subject were checked when read, the subject once for all lines that share it.
 	if err := c.CheckExecution(); err != nil {
-		return &ImportError{Path: f.path, Line: f.line, Reason: err.Error()}
+		return &Error{Path: f.path, Line: f.line, Reason: err.Error()}
 	}
 	return nil
 }

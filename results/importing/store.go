@@ -213,7 +213,7 @@ func (s *importStore) learn(c *importCase, rec *record) error {
 // number sets a line's round and seq, or checks the given ones.
 func (s *importStore) number(c *importCase, rec *record) error {
 	fail := func(column string, value int64, format string, args ...any) error {
-		return &ImportError{Path: rec.path, Line: rec.line, Column: column, Value: strconv.FormatInt(value, 10),
+		return &Error{Path: rec.path, Line: rec.line, Column: column, Value: strconv.FormatInt(value, 10),
 			Reason: fmt.Sprintf(format, args...)}
 	}
 	several := len(s.machines[rec.c.Device]) > 1
@@ -238,7 +238,7 @@ func (s *importStore) number(c *importCase, rec *record) error {
 			return errors.Join(errManyMachines, fail("round", int64(rec.s.Round), "of %v repeats line %d", rec.c, line))
 		}
 		if rec.counted {
-			return &ImportError{Path: rec.path, Line: rec.line,
+			return &Error{Path: rec.path, Line: rec.line,
 				Reason: fmt.Sprintf("round %d of %v stands at line %d", rec.s.Round, rec.c, line)}
 		}
 		return fail("round", int64(rec.s.Round), "of %v repeats line %d", rec.c, line)

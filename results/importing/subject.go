@@ -25,7 +25,7 @@ type subjectColumns struct {
 	dtypes map[string]kernels.DType // by cell
 }
 
-func newSubjectColumns(f *csvFile, opt ImportOptions, to *kernels.Subject) subjectColumns {
+func newSubjectColumns(f *csvFile, opt Options, to *kernels.Subject) subjectColumns {
 	return subjectColumns{
 		dtype: f.column("dtype"), n: f.column("n"), k: f.column("k"),
 		operation: f.column("operation"), layout: f.column("layout"), dims: f.column("dims"), operands: f.column("operands"),
@@ -91,7 +91,7 @@ func (l *sampleLine) readSubject(to *kernels.Subject) (err error) {
 		}
 	}
 	if err := to.Validate(); err != nil {
-		return &ImportError{Path: f.path, Line: f.line, Reason: err.Error()}
+		return &Error{Path: f.path, Line: f.line, Reason: err.Error()}
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func TestImportSubject(t *testing.T) {
 		{line: "8,16,0,1,,,,{}", wantErr: "operands"},
 	} {
 		in := writeFile(t, "x.csv", subjectHeader+"cpu,lib,bf16,4,"+tt.line+"\n")
-		r, err := Import(t.Context(), []string{in}, filepath.Join(t.TempDir(), "run.db"), ImportOptions{Layout: tt.layout})
+		r, err := Import(t.Context(), []string{in}, filepath.Join(t.TempDir(), "run.db"), Options{Layout: tt.layout})
 		if tt.wantErr != "" {
 			if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
 				t.Errorf("%s: %v, expected %q", tt.line, err, tt.wantErr)
@@ -66,9 +66,9 @@ func TestImportSubject(t *testing.T) {
 			t.Errorf("%s: %s", tt.line, d)
 		}
 		var b bytes.Buffer
-		must(t, export.Export(r.Run, &b, export.FormatCSV))
+		must(t, export.Write(r.Run, &b, export.FormatCSV, export.Samples{}))
 		again, err := Import(t.Context(), []string{writeFile(t, "again.csv", b.String())}, filepath.Join(t.TempDir(), "again.db"),
-			ImportOptions{})
+			Options{})
 		if err != nil {
 			t.Errorf("%s: exported as %s: %v", tt.line, b.String(), err)
 			continue
@@ -109,7 +109,7 @@ func TestImportKeepsCeilings(t *testing.T) {
 			wantErr: "is impossible: 257 peaks, expected at most 256"},
 	} {
 		in := writeFile(t, "x.csv", header+strings.Join(tt.lines, "\n")+"\n")
-		r, err := Import(t.Context(), []string{in}, filepath.Join(t.TempDir(), "run.db"), ImportOptions{})
+		r, err := Import(t.Context(), []string{in}, filepath.Join(t.TempDir(), "run.db"), Options{})
 		if tt.wantErr != "" {
 			if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
 				t.Errorf("%s: %v, expected %q", name, err, tt.wantErr)
@@ -122,9 +122,9 @@ func TestImportKeepsCeilings(t *testing.T) {
 			t.Errorf("%s: peak %+v, bandwidth %+v, expected %g and %g", name, s.Peak, s.Bandwidth, tt.flops, tt.read)
 		}
 		var b bytes.Buffer
-		must(t, export.Export(r.Run, &b, export.FormatCSV))
+		must(t, export.Write(r.Run, &b, export.FormatCSV, export.Samples{}))
 		again := must1(Import(t.Context(), []string{writeFile(t, "again.csv", b.String())}, filepath.Join(t.TempDir(), "again.db"),
-			ImportOptions{}))(t)
+			Options{}))(t)
 		if d := cmp.Diff(r.Meta().Ceilings, again.Meta().Ceilings); d != "" {
 			t.Errorf("%s: exported and imported: %s", name, d)
 		}

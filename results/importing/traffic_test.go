@@ -20,7 +20,8 @@ func TestReadTraffic(t *testing.T) {
 		{"any order", " Weight , M \n3,512\n0,1\n1e3,64\n", results.Traffic{{M: 1, Weight: 0}, {M: 64, Weight: 1000}, {M: 512, Weight: 3}}},
 		{"as spreadsheets write it", "\ufeffm,weight\r\n\"1\",\"2\"\r\n", results.Traffic{{M: 1, Weight: 2}}},
 	} {
-		got, err := readTraffic("m.csv", strings.NewReader(c.text))
+		loads, err := trafficCSV.read("m.csv", strings.NewReader(c.text))
+		got := results.Traffic(loads)
 		if err != nil || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %v, %v; expected %v", c.name, got, err, c.want)
 		}
@@ -56,8 +57,9 @@ func TestTrafficRefused(t *testing.T) {
 		{`{"m":1}`, "the file is JSON", 0},
 		{"1,2\n3," + strings.Repeat("4", maxRecordBytes+70000), "a line of more than", 2},
 	} {
-		got, err := readTraffic("m.csv", strings.NewReader(c.text))
-		var bad *ImportError
+		loads, err := trafficCSV.read("m.csv", strings.NewReader(c.text))
+		got := results.Traffic(loads)
+		var bad *Error
 		if !errors.As(err, &bad) || !strings.Contains(err.Error(), c.want) || bad.Line != c.line && c.line > 0 {
 			t.Errorf("%.40q: %v, %v; expected %q in line %d", c.text, got, err, c.want, c.line)
 		}
@@ -91,7 +93,8 @@ func FuzzTraffic(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		got, err := readTraffic("m.csv", strings.NewReader(string(text)))
+		loads, err := trafficCSV.read("m.csv", strings.NewReader(string(text)))
+		got := results.Traffic(loads)
 		if err != nil {
 			return
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// MergeOptions relax the conditions for a merge.
-type MergeOptions struct {
+// Options relax the conditions for a merge.
+type Options struct {
 	// DifferentMachines allows different fingerprints. The new run then mixes machines and has the first
 	// run's fingerprint.
 	DifferentMachines bool
@@ -20,9 +20,9 @@ type MergeOptions struct {
 	Command string
 }
 
-// Merge joins shards of a sweep into a new run at out and opens it for reading. Plans (without the top-level
+// Runs joins shards of a sweep into a new run at out and opens it for reading. Plans (without the top-level
 // field "shard"), regime, distribution and seed must be equal, and fingerprints unless opt allows otherwise;
-// a [MergeError] names a difference. Equal cases are unified. Samples are renumbered by wall clock, then old
+// an [Error] names a difference. Equal cases are unified. Samples are renumbered by wall clock, then old
 // number. A sample or failure in several runs is taken once if the copies are equal, otherwise it is an
 // error.
 //
@@ -31,7 +31,7 @@ type MergeOptions struct {
 //
 // The highest of several measured ceilings is kept. The state "status" becomes "complete" only if all runs
 // are complete; other conflicting state is dropped with a warning.
-func Merge(ctx context.Context, out string, inputs []string, opt MergeOptions) (*results.Run, error) {
+func Runs(ctx context.Context, out string, inputs []string, opt Options) (*results.Run, error) {
 	if len(inputs) == 0 {
 		return nil, errors.New("merge: no run given, expected at least one")
 	}
@@ -91,7 +91,7 @@ type sourced[T any] struct {
 	origin int32
 }
 
-func (m *merger) add(path string, opt MergeOptions) error {
+func (m *merger) add(path string, opt Options) error {
 	r, err := results.Open(path)
 	if err != nil {
 		return err
@@ -236,11 +236,7 @@ func (m *merger) tellLabels() {
 
 func (m *merger) unify() error {
 	slices.SortStableFunc(m.samples, func(a, b sourced[results.Sample]) int {
-		return cmp.Or(
-			cmp.Compare(a.v.StartedUnixMicro, b.v.StartedUnixMicro),
-			cmp.Compare(a.v.Seq, b.v.Seq),
-			cmp.Compare(a.input, b.input),
-		)
+		return cmp.Or(cmp.Compare(a.v.StartedUnixMicro, b.v.StartedUnixMicro), cmp.Compare(a.v.Seq, b.v.Seq), cmp.Compare(a.input, b.input))
 	})
 	conflict := func(k round, a, b int32) error {
 		return fmt.Errorf("merge: runs %s and %s hold different figures for %v, phase %s, round %d",

@@ -11,22 +11,22 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 )
 
-// MergeError names the first difference that prevents a merge.
-type MergeError struct {
+// Error names the first difference that prevents a merge.
+type Error struct {
 	A, B string // the runs
 	// Field is what differs: "seed", "plan.batches", "fingerprint.microcode".
 	Field          string
 	ValueA, ValueB string
-	// Machine is set for fingerprint fields, which [MergeOptions].DifferentMachines allows to differ.
+	// Machine is set for fingerprint fields, which [Options].DifferentMachines allows to differ.
 	Machine bool
 }
 
-func (e *MergeError) Error() string {
+func (e *Error) Error() string {
 	return fmt.Sprintf("merge %s with %s: %s differs: %s and %s", e.A, e.B, e.Field, e.ValueA, e.ValueB)
 }
 
-func (m *merger) join(other results.Meta, path string, opt MergeOptions) error {
-	conflict := &MergeError{A: m.inputs[0], B: path}
+func (m *merger) join(other results.Meta, path string, opt Options) error {
+	conflict := &Error{A: m.inputs[0], B: path}
 	for _, f := range []struct{ name, a, b string }{
 		{"regime", string(m.meta.Regime), string(other.Regime)},
 		{"distribution", string(m.meta.Distribution), string(other.Distribution)},

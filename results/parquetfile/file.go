@@ -25,8 +25,8 @@ type File struct {
 	leaves []int    // their indexes in the file
 }
 
-// OpenFile reads the metadata of in, which path names.
-func OpenFile(path string, in *os.File) (f *File, err error) {
+// Open reads the metadata of in, which path names.
+func Open(path string, in *os.File) (f *File, err error) {
 	defer guard(path, &err)
 	info, err := in.Stat()
 	if err != nil {

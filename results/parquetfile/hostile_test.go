@@ -184,7 +184,7 @@ func TestParquetCodecs(t *testing.T) {
 
 // LZ4 blocks, with dictionaries without texts.
 func TestParquetOfArrow(t *testing.T) {
-	found, err := ReadParquet(filepath.Join("testdata", "parquet", "lz4-valid.parquet"))
+	found, err := ReadRuns(filepath.Join("testdata", "parquet", "lz4-valid.parquet"))
 	must(t, err)
 	samples := 0
 	for _, s := range found[0].Series {
@@ -197,11 +197,11 @@ func TestParquetOfArrow(t *testing.T) {
 	}
 }
 
-func readBytes(t testing.TB, b []byte) ([]ExportedRun, error) {
+func readBytes(t testing.TB, b []byte) ([]Run, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "x.parquet")
 	must(t, os.WriteFile(path, b, 0o600))
-	return ReadParquet(path)
+	return ReadRuns(path)
 }
 
 func hostileParquet(t testing.TB) map[string][]byte {
@@ -299,7 +299,7 @@ func TestHostileParquet(t *testing.T) {
 			must(t, os.WriteFile(path, b, 0o600))
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			_, err := ReadParquet(path)
+			_, err := ReadRuns(path)
 			runtime.ReadMemStats(&after)
 			var f *results.FormatError
 			if !errors.As(err, &f) {

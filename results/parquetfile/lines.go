@@ -25,7 +25,7 @@ const mostParquetDevices = 1 << 16
 var errManyDevices = fmt.Errorf("its runs have more than %d devices", mostParquetDevices)
 
 type exportedRun struct {
-	ExportedRun
+	Run
 	keys    map[results.SeriesKey]int // places in Series
 	devices map[string]bool           // ids in the fingerprint
 }
@@ -96,7 +96,7 @@ func (r *parquetReader) newCase(l *parquetLine) (*exportedCase, error) {
 		if err != nil {
 			return nil, err
 		}
-		run = &exportedRun{ExportedRun: ExportedRun{Run: text[l.run], Host: text[l.host], Labels: labels, Cards: map[string]string{},
+		run = &exportedRun{Run: Run{Run: text[l.run], Host: text[l.host], Labels: labels, Cards: map[string]string{},
 			Meta: r.meta}, keys: map[results.SeriesKey]int{},
 			devices: map[string]bool{}}
 		run.Meta.Ceilings = map[string]kernels.Ceilings{}
@@ -177,7 +177,7 @@ func exportedSubject(s *kernels.Subject, id parquetCase, texts []string) (err er
 }
 
 // result sorts the data like [results.Run.Load].
-func (r *parquetReader) result() []ExportedRun {
+func (r *parquetReader) result() []Run {
 	bySeq := func(a, b results.Sample) int { return cmp.Compare(a.Seq, b.Seq) }
 	for _, c := range r.caseOf {
 		if !slices.IsSortedFunc(c.samples, bySeq) {
@@ -200,7 +200,7 @@ func (r *parquetReader) result() []ExportedRun {
 		s := &c.run.Series[at]
 		s.Rows = append(s.Rows, results.Row{Case: c.c, Samples: c.samples})
 	}
-	var out []ExportedRun
+	var out []Run
 	for _, run := range r.order {
 		if !slices.IsSortedFunc(run.Sentinels, bySeq) {
 			slices.SortFunc(run.Sentinels, bySeq)
@@ -215,7 +215,7 @@ func (r *parquetReader) result() []ExportedRun {
 		if run.Meta.Created.IsZero() {
 			run.Meta.Created = firstStart(run.Series)
 		}
-		out = append(out, run.ExportedRun)
+		out = append(out, run.Run)
 	}
 	return out
 }

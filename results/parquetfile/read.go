@@ -9,14 +9,14 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/export"
 )
 
-// ExportedRun is one run on one machine in a Parquet export.
-type ExportedRun struct {
+// Run is one run on one machine in a Parquet export.
+type Run struct {
 	// Run is the run's id, Host the machine, Labels the user's labels. Cards are card UUIDs or serial numbers
 	// by device id.
 	Run, Host string
 	Labels    results.Labels
 	Cards     map[string]string
-	// Meta is the run's Meta, as far as known: see [ReadParquet].
+	// Meta is the run's Meta, as far as known: see [ReadRuns].
 	Meta results.Meta
 	// Series, Sentinels and Sustained are as in [results.Run.Load], the last by case.
 	Series    []results.Series
@@ -35,26 +35,26 @@ const (
 	exportHint = "give what `gemmaudit export --format parquet` writes"
 )
 
-// ReadParquet reads the samples of an export. Columns are found by name; unknown ones are ignored, and only
+// ReadRuns reads the samples of an export. Columns are found by name; unknown ones are ignored, and only
 // device, kernel, dtype, m and us are required. Lines of several runs, hosts or cards are separated. Splits
 // and padded products are omitted. Meta lacks what the file does not contain; its fingerprint has every
 // device with samples.
 //
 // A file that is damaged or not Parquet is a [*results.FormatError].
-func ReadParquet(path string) (found []ExportedRun, err error) {
+func ReadRuns(path string) (found []Run, err error) {
 	in, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open %q: %w", path, err)
 	}
 	defer in.Close()
-	f, err := OpenFile(path, in)
+	f, err := Open(path, in)
 	if err != nil {
 		return nil, err
 	}
 	r := &parquetReader{texts: texts{map[string]int32{"": 0}, []string{""}}, lines: make([]parquetLine, parquetRows),
 		runs: map[parquetRun]*exportedRun{}, cases: map[parquetCase]*exportedCase{}, rates: map[int32]kernels.Ceilings{}}
-	if _, ok := f.file.Lookup(export.KeyExport); ok {
-		if r.meta, _, err = export.ExportedMeta(f.file.Lookup); err != nil {
+	if _, ok := f.file.Lookup(export.KeySchema); ok {
+		if r.meta, _, err = export.Meta(f.file.Lookup); err != nil {
 			return nil, f.damaged(err)
 		}
 	}

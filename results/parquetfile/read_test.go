@@ -76,7 +76,7 @@ func exportedRunFile(t testing.TB) *results.Run {
 func exportTo(t testing.TB, r *results.Run) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := export.Export(r, &b, export.FormatParquet); err != nil {
+	if err := export.Write(r, &b, export.FormatParquet, export.Samples{}); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "run.parquet")
@@ -87,9 +87,9 @@ func exportTo(t testing.TB, r *results.Run) string {
 }
 
 // An export must read like its run file.
-func TestReadParquet(t *testing.T) {
+func TestReadRuns(t *testing.T) {
 	r := exportedRunFile(t)
-	found, err := ReadParquet(exportTo(t, r))
+	found, err := ReadRuns(exportTo(t, r))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,14 +187,14 @@ func TestReadForeignParquet(t *testing.T) {
 		{write("other.parquet", b.Bytes()), "no column device: it is no export of samples"},
 	} {
 		var format *results.FormatError
-		if _, err := ReadParquet(c.name); !errors.As(err, &format) || !strings.Contains(err.Error(), c.want) {
+		if _, err := ReadRuns(c.name); !errors.As(err, &format) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", filepath.Base(c.name), err, c.want)
 		}
 	}
-	if _, err := ReadParquet(dir); err == nil {
+	if _, err := ReadRuns(dir); err == nil {
 		t.Error("a folder is read")
 	}
-	found, err := ReadParquet(write("early.parquet", early))
+	found, err := ReadRuns(write("early.parquet", early))
 	if err != nil || len(found) != 1 || found[0].Host != "node2" ||
 		found[0].Series[0].Rows[0].Samples[0].StartedUnixMicro != 1_700_000_000_000_000 || found[0].Meta.Created.IsZero() {
 		t.Errorf("an early export: %+v, %v", found, err)
@@ -236,7 +236,7 @@ func TestReadSparseParquet(t *testing.T) {
 			must(t, w.Close())
 			path := filepath.Join(t.TempDir(), "x.parquet")
 			must(t, os.WriteFile(path, b.Bytes(), 0o600))
-			found, err := ReadParquet(path)
+			found, err := ReadRuns(path)
 			must(t, err)
 			if len(found) != 1 || len(found[0].Series) != 1 || len(found[0].Series[0].Rows) != 2 {
 				t.Fatalf("runs %+v", found)
@@ -251,7 +251,7 @@ func TestReadSparseParquet(t *testing.T) {
 	}
 }
 
-func FuzzReadParquet(f *testing.F) {
+func FuzzReadRuns(f *testing.F) {
 	good, err := os.ReadFile(exportTo(f, exportedRunFile(f)))
 	if err != nil {
 		f.Fatal(err)
@@ -283,7 +283,7 @@ func FuzzReadParquet(f *testing.F) {
 		if err := os.WriteFile(path, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		found, err := ReadParquet(path)
+		found, err := ReadRuns(path)
 		if err != nil {
 			return
 		}

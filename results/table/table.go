@@ -239,22 +239,8 @@ type Table struct {
 
 // Compare orders products by their fields in sequence.
 func (p Product) Compare(o Product) int {
-	if c := cmp.Compare(p.Kernel, o.Kernel); c != 0 {
-		return c
-	}
-	if c := cmp.Compare(p.DType, o.DType); c != 0 {
-		return c
-	}
-	if c := cmp.Compare(p.Weights, o.Weights); c != 0 {
-		return c
-	}
-	if c := cmp.Compare(p.Layout, o.Layout); c != 0 {
-		return c
-	}
-	if c := cmp.Compare(p.N, o.N); c != 0 {
-		return c
-	}
-	return cmp.Compare(p.K, o.K)
+	return cmp.Or(cmp.Compare(p.Kernel, o.Kernel), cmp.Compare(p.DType, o.DType), cmp.Compare(p.Weights, o.Weights),
+		cmp.Compare(p.Layout, o.Layout), cmp.Compare(p.N, o.N), cmp.Compare(p.K, o.K))
 }
 
 // Sort sorts series and intervals as [Table.Lookup] and [Table.Validate] require.

@@ -173,13 +173,13 @@ func TestExportHoldsNoRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	n, during := 0, uint64(0)
-	some := export.Samples{AtClock: clock.At, Select: func(*export.Exported) (bool, error) {
+	some := export.Samples{AtClock: clock.At, Select: func(*export.Line) (bool, error) {
 		if n++; n == rounds*len(cases)/2 {
 			during = heap()
 		}
 		return true, nil
 	}}
-	if err := export.ExportSome(run, io.Discard, export.FormatCSV, some); err != nil {
+	if err := export.Write(run, io.Discard, export.FormatCSV, some); err != nil {
 		t.Fatal(err)
 	}
 	const most = 1 << 20 // the samples take 6.9 MB

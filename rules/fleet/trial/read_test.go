@@ -82,7 +82,7 @@ func exported(tb testing.TB, paths []string) (out []string) {
 		if err != nil {
 			tb.Fatal(err)
 		}
-		if err := export.Export(run, f, export.FormatParquet); err != nil {
+		if err := export.Write(run, f, export.FormatParquet, export.Samples{}); err != nil {
 			tb.Fatal(err)
 		}
 		if err := f.Close(); err != nil {
