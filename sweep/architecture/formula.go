@@ -8,6 +8,7 @@ import (
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/conf"
 	"github.com/expr-lang/expr/parser"
+	"go.yaml.in/yaml/v3"
 )
 
 const maxValue = 1 << 48
@@ -25,13 +26,18 @@ type missing struct{ name string }
 
 func (e missing) Error() string { return e.name + " is missing" }
 
-func parseFormula(text string) (formula, error) {
-	tree, err := parser.ParseWithConfig(text, conf.CreateNew())
+// UnmarshalYAML parses a formula.
+func (f *formula) UnmarshalYAML(node *yaml.Node) error {
+	tree, err := parser.ParseWithConfig(node.Value, conf.CreateNew())
 	if err != nil {
-		return formula{}, fmt.Errorf("formula %q: %w", text, err)
+		return fmt.Errorf("formula %q: %w", node.Value, err)
 	}
-	return formula{text, tree.Node}, nil
+	*f = formula{node.Value, tree.Node}
+	return nil
 }
+
+// field is the formula of a single field.
+func field(name string) *formula { return &formula{name, &ast.IdentifierNode{Value: name}} }
 
 func (f formula) names() []string { return names(f.node) }
 

@@ -28,24 +28,14 @@ type Model struct {
 	Stored *Storage
 
 	kind   *kind
-	parts  []compiled
-	heads  []heads
+	parts  []part
+	heads  []attention
 	let    map[string]formula
 	split  map[string]string
 	fields map[string]any
 	head   bool
 	values map[string]any // of let
 	busy   map[string]bool
-}
-
-type heads struct {
-	attention
-	queries, kv, dim, values, where *formula
-}
-
-type compiled struct {
-	part
-	n, k, where, experts, active *formula
 }
 
 // Weight is a weight matrix [N,K] as one rank holds it.
@@ -76,54 +66,11 @@ type Attention struct {
 	Not string
 }
 
-func build(t *table, k *kind, modelType string, head bool, fields map[string]any) (*Model, error) {
-	m := &Model{Type: modelType, kind: k, head: head, fields: fields, split: t.Split, let: map[string]formula{}, values: map[string]any{},
-		busy: map[string]bool{}}
-	for _, texts := range []map[string]string{t.Let, k.Let} {
-		for name, text := range texts {
-			f, err := parseFormula(text)
-			if err != nil {
-				return nil, err
-			}
-			m.let[name] = f
-		}
-	}
-	for _, p := range t.parts(k) {
-		c := compiled{part: p}
-		if err := compile([]source{{p.N, &c.n}, {p.K, &c.k}, {p.Where, &c.where}, {p.Experts, &c.experts}, {p.Active, &c.active}}); err !=
-			nil {
-			return nil, err
-		}
-		m.parts = append(m.parts, c)
-	}
-	for _, a := range m.attentions() {
-		h := heads{attention: a}
-		if err := compile([]source{{a.Queries, &h.queries}, {a.KV, &h.kv}, {a.Dim, &h.dim}, {a.Values, &h.values},
-			{a.Where, &h.where}}); err != nil {
-			return nil, err
-		}
-		m.heads = append(m.heads, h)
-	}
-	return m, nil
-}
-
-type source struct {
-	text string
-	to   **formula
-}
-
-func compile(list []source) error {
-	for _, f := range list {
-		if f.text == "" {
-			continue
-		}
-		parsed, err := parseFormula(f.text)
-		if err != nil {
-			return err
-		}
-		*f.to = &parsed
-	}
-	return nil
+func build(t *table, k *kind, modelType string, head bool, fields map[string]any) *Model {
+	m := &Model{Type: modelType, kind: k, head: head, fields: fields, split: t.Split, let: maps.Clone(t.Let), values: map[string]any{},
+		busy: map[string]bool{}, parts: t.parts(k), heads: k.attentions()}
+	maps.Copy(m.let, k.Let)
+	return m
 }
 
 func (m *Model) value(name string) (any, error) {
@@ -254,10 +201,10 @@ func (m *Model) Weights(tp int, wanted func(part string, engine bool) bool) ([]W
 	return out, nil
 }
 
-func (m *Model) weight(p compiled, layer, tp int) (w Weight, there bool, err error) {
+func (m *Model) weight(p part, layer, tp int) (w Weight, there bool, err error) {
 	s := m.at(layer, tp)
-	if p.where != nil {
-		if there, err := p.where.truth(s); err != nil || !there {
+	if p.Where != nil {
+		if there, err := p.Where.truth(s); err != nil || !there {
 			return w, false, err
 		}
 	}
@@ -266,7 +213,7 @@ func (m *Model) weight(p compiled, layer, tp int) (w Weight, there bool, err err
 		formula *formula
 		to      *int
 		most    int
-	}{{p.n, &w.N, maxSize}, {p.k, &w.K, maxSize}, {p.experts, &w.Experts, maxSize}, {p.active, &w.Active, maxSize}} {
+	}{{p.N, &w.N, maxSize}, {p.K, &w.K, maxSize}, {p.Experts, &w.Experts, maxSize}, {p.Active, &w.Active, maxSize}} {
 		if f.formula == nil {
 			continue
 		}
@@ -303,8 +250,9 @@ func (m *Model) fieldsOf(names, of []string) []string {
 	return out
 }
 
-func (m *Model) read() (map[string]bool, error) {
-	var names []string
+// read returns the fields that formulas read.
+func (m *Model) read() map[string]bool {
+	names := []string{"layers", "vocab"}
 	add := func(list ...*formula) {
 		for _, f := range list {
 			if f != nil {
@@ -313,40 +261,30 @@ func (m *Model) read() (map[string]bool, error) {
 		}
 	}
 	for _, p := range m.parts {
-		add(p.n, p.k, p.where, p.experts, p.active)
+		add(p.N, p.K, p.Where, p.Experts, p.Active)
 	}
-	for _, h := range m.heads {
-		add(h.queries, h.kv, h.dim, h.values, h.where)
+	for _, a := range m.heads {
+		add(a.Queries, a.KV, a.Dim, a.Values, a.Where)
 	}
 	for _, r := range m.kind.Refuse {
-		f, err := parseFormula(r.When)
-		if err != nil {
-			return nil, err
-		}
-		add(&f)
+		add(&r.When)
 	}
-	names = append(names, "layers", "vocab")
 	out := map[string]bool{}
 	for _, name := range m.fieldsOf(names, nil) {
 		out[name] = true
 	}
-	return out, nil
+	return out
 }
 
-func (m *Model) attentions() []attention {
-	out := slices.Clone(m.kind.Attention)
+// attentions returns the attentions of a layer; those to measure have the common sizes unless they give others.
+func (k *kind) attentions() []attention {
+	out := slices.Clone(k.Attention)
 	if len(out) == 0 {
 		out = []attention{{Name: "attention"}}
 	}
 	for i := range out {
-		a := &out[i]
-		for _, d := range []struct {
-			to *string
-			is string
-		}{{&a.Queries, "heads"}, {&a.KV, "kv_heads"}, {&a.Dim, "head_dim"}} {
-			if *d.to == "" && a.Not == "" {
-				*d.to = d.is
-			}
+		if a := &out[i]; a.Not == "" {
+			a.Queries, a.KV, a.Dim = cmp.Or(a.Queries, field("heads")), cmp.Or(a.KV, field("kv_heads")), cmp.Or(a.Dim, field("head_dim"))
 		}
 	}
 	return out
@@ -380,18 +318,18 @@ func (m *Model) Attention(tp int) ([]Attention, error) {
 	return out, nil
 }
 
-func (m *Model) attention(a heads, layer, tp int) (out Attention, there bool, err error) {
+func (m *Model) attention(a attention, layer, tp int) (out Attention, there bool, err error) {
 	s := m.at(layer, tp)
 	out = Attention{Name: a.Name, Not: a.Not}
-	if a.where != nil {
-		if there, err := a.where.truth(s); err != nil || !there {
+	if a.Where != nil {
+		if there, err := a.Where.truth(s); err != nil || !there {
 			return out, false, err
 		}
 	}
 	for _, f := range []struct {
 		formula *formula
 		to      *int
-	}{{a.queries, &out.Heads.Query}, {a.kv, &out.Heads.KV}, {a.dim, &out.Heads.Dim}, {a.values, &out.Values}} {
+	}{{a.Queries, &out.Heads.Query}, {a.KV, &out.Heads.KV}, {a.Dim, &out.Heads.Dim}, {a.Values, &out.Values}} {
 		if f.formula == nil {
 			continue
 		}
@@ -448,11 +386,7 @@ func (m *Model) Uniform() error {
 
 func (m *Model) check() error {
 	for _, r := range m.kind.Refuse {
-		f, err := parseFormula(r.When)
-		if err != nil {
-			return err
-		}
-		if yes, err := f.truth(m.value); err != nil || yes {
+		if yes, err := r.When.truth(m.value); err != nil || yes {
 			return errors.Join(err, errors.New(r.Why))
 		}
 	}
@@ -476,10 +410,7 @@ func (m *Model) check() error {
 
 // agrees checks that an object around the language model has no other value of a field that formulas read.
 func (m *Model) agrees(object map[string]any, in string) error {
-	read, err := m.read()
-	if err != nil {
-		return err
-	}
+	read := m.read()
 	for _, name := range slices.Sorted(maps.Keys(read)) {
 		outer, inner := object[name], m.fields[name]
 		if outer != nil && inner != nil && brief(outer) != brief(inner) {
@@ -491,10 +422,7 @@ func (m *Model) agrees(object map[string]any, in string) error {
 
 // unread finds a field of object that may change a shape and that no formula reads.
 func (m *Model) unread(t *table, object map[string]any, harmless []string, elsewhere map[string]string) error {
-	read, err := m.read()
-	if err != nil {
-		return err
-	}
+	read := m.read()
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		value := object[name]
 		if read[name] || !counts(value) || slices.Contains(t.Harmless, name) || slices.Contains(harmless, name) {

@@ -130,9 +130,7 @@ func (t *table) model(in string, object map[string]any, modelType string) (*Mode
 		if len(k.Parts) == 0 {
 			return nil, refuse(missing{k.Text[0]})
 		}
-		if m, err = build(t, k, modelType, head, object); err != nil {
-			return nil, err
-		}
+		m = build(t, k, modelType, head, object)
 		for _, name := range t.Required[modelType] {
 			if _, ok := object[name]; !ok {
 				return nil, refuse(missing{name})

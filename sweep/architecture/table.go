@@ -18,7 +18,7 @@ var tableText []byte
 // table is the content of architectures.yaml, whose header describes the fields.
 type table struct {
 	Split     map[string]string   `yaml:"split"`
-	Let       map[string]string   `yaml:"let"`
+	Let       map[string]formula  `yaml:"let"`
 	Required  map[string][]string `yaml:"required"`
 	Harmless  []string            `yaml:"harmless"`
 	Elsewhere map[string]string   `yaml:"elsewhere"`
@@ -29,17 +29,17 @@ type table struct {
 type kind struct {
 	// Types maps values of model_type to the classes of models with a language modeling head, separated by
 	// blanks.
-	Types     map[string]string `yaml:"types"`
-	ByClass   bool              `yaml:"by_class"`
-	Text      []string          `yaml:"text"`
-	TextType  string            `yaml:"text_type"`
-	Let       map[string]string `yaml:"let"`
-	Defaults  map[string]any    `yaml:"defaults"`
-	Parts     []entry           `yaml:"parts"`
-	Attention []attention       `yaml:"attention"`
-	Harmless  []string          `yaml:"harmless"`
-	Elsewhere map[string]string `yaml:"elsewhere"`
-	Refuse    []refusal         `yaml:"refuse"`
+	Types     map[string]string  `yaml:"types"`
+	ByClass   bool               `yaml:"by_class"`
+	Text      []string           `yaml:"text"`
+	TextType  string             `yaml:"text_type"`
+	Let       map[string]formula `yaml:"let"`
+	Defaults  map[string]any     `yaml:"defaults"`
+	Parts     []entry            `yaml:"parts"`
+	Attention []attention        `yaml:"attention"`
+	Harmless  []string           `yaml:"harmless"`
+	Elsewhere map[string]string  `yaml:"elsewhere"`
+	Refuse    []refusal          `yaml:"refuse"`
 }
 
 // entry is a part, or the name of a group of parts.
@@ -58,31 +58,31 @@ func (e *entry) UnmarshalYAML(node *yaml.Node) error {
 
 type part struct {
 	Name    string   `yaml:"part"`
-	N       string   `yaml:"n"`
-	K       string   `yaml:"k"`
+	N       *formula `yaml:"n"`
+	K       *formula `yaml:"k"`
 	Of      string   `yaml:"of"`
 	Fuses   []string `yaml:"fuses"`
-	Where   string   `yaml:"where"`
+	Where   *formula `yaml:"where"`
 	Once    bool     `yaml:"once"`
 	Engine  bool     `yaml:"engine"`
 	Head    bool     `yaml:"head"`
-	Experts string   `yaml:"experts"`
-	Active  string   `yaml:"active"`
+	Experts *formula `yaml:"experts"`
+	Active  *formula `yaml:"active"`
 }
 
 type attention struct {
-	Name    string `yaml:"attention"`
-	Queries string `yaml:"queries"`
-	KV      string `yaml:"kv"`
-	Dim     string `yaml:"dim"`
-	Values  string `yaml:"values"` // columns of a value if they differ from a key's
-	Where   string `yaml:"where"`
-	Not     string `yaml:"not_measured"`
+	Name    string   `yaml:"attention"`
+	Queries *formula `yaml:"queries"`
+	KV      *formula `yaml:"kv"`
+	Dim     *formula `yaml:"dim"`
+	Values  *formula `yaml:"values"` // columns of a value if they differ from a key's
+	Where   *formula `yaml:"where"`
+	Not     string   `yaml:"not_measured"`
 }
 
 type refusal struct {
-	When string `yaml:"when"`
-	Why  string `yaml:"why"`
+	When formula `yaml:"when"`
+	Why  string  `yaml:"why"`
 }
 
 // known is the table, read once. A test covers its error.
