@@ -6,6 +6,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results/field"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/change"
 )
 
 func cardNotes(c *rules.Cards) []Note {
@@ -22,7 +23,7 @@ func cardNotes(c *rules.Cards) []Note {
 	for _, v := range c.Cards {
 		if v.Explanation != "" {
 			tone := Bad
-			if v.Change == rules.Faster && v.Slower == 0 {
+			if v.Change == change.Faster && v.Slower == 0 {
 				tone = Neutral
 			}
 			notes = append(notes, Note{v.Explanation, tone})
@@ -72,7 +73,7 @@ func cardSheets(c *rules.Cards) []Sheet {
 	var differing []rules.CardCase
 	left := 0
 	for _, x := range c.Cases {
-		if x.Change != rules.Slower && x.Change != rules.Faster {
+		if x.Change != change.Slower && x.Change != change.Faster {
 			continue
 		}
 		if len(differing) == pageFindings {

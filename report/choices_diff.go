@@ -7,25 +7,25 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/field"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/diff"
 )
 
-var choicesDiffFields = field.Of([]field.Field[rules.SeriesChoicesDiff]{
+var choicesDiffFields = field.Of([]field.Field[diff.SeriesChoices]{
 	{Name: "series_a", Head: "series in A", JSON: "-", Words: "the series in A",
-		Value: func(s rules.SeriesChoicesDiff) any { return seriesCell(s.A) }},
+		Value: func(s diff.SeriesChoices) any { return seriesCell(s.A) }},
 	{Name: "series_b", Head: "series in B", JSON: "-", Words: "the series in B",
-		Value: func(s rules.SeriesChoicesDiff) any { return seriesCell(s.B) }},
+		Value: func(s diff.SeriesChoices) any { return seriesCell(s.B) }},
 	{Name: "asked", Head: "batches", Kind: field.Count, Words: "sizes where both sides have a choice"},
 	{Name: "changed", Head: "changed", Kind: field.Count, Words: "Ms with another launch"},
 	{Name: "share", Head: "share", Unit: field.Share, JSON: "-", Words: "share of the Ms with another launch",
-		Value: func(s rules.SeriesChoicesDiff) any { return s.Share() }},
+		Value: func(s diff.SeriesChoices) any { return s.Share() }},
 	{Name: "stretches", Head: "stretches", Kind: field.Count, JSON: "-", Words: "stretches of M that changed",
-		Value: func(s rules.SeriesChoicesDiff) any { return len(s.Stretches) }},
+		Value: func(s diff.SeriesChoices) any { return len(s.Stretches) }},
 })
 
 // WriteChoicesDiff prints where two sides would run different kernels. JSONL and CSV hold one changed range
 // of M a line.
-func WriteChoicesDiff(w io.Writer, f Format, d *rules.ChoicesDiff) error {
+func WriteChoicesDiff(w io.Writer, f Format, d *diff.Choices) error {
 	doc := &Document{Subject: "choices", Value: d, Items: []any{}, Head: []Note{{ChoicesDiffSummary(d), changeTone(d.Changed)}}}
 	changes := Sheet{Title: "Stretches that changed", Columns: slices.Concat(seriesColumns(), []Column{
 		{Name: "series", Key: "series", Hoist: true}, {Name: "m from", Key: "from_m", Align: Right},
@@ -36,7 +36,7 @@ func WriteChoicesDiff(w io.Writer, f Format, d *rules.ChoicesDiff) error {
 			doc.Items = append(doc.Items, struct {
 				A results.SeriesKey `json:"series_a"`
 				B results.SeriesKey `json:"series_b"`
-				rules.ChangedStretch
+				diff.ChangedStretch
 			}{s.A, s.B, x})
 			row := append(seriesCells(s.B), seriesCell(s.B), x.From, x.To, x.Ms)
 			changes.Rows = append(changes.Rows, append(append(row, launchCells(x.A)...), launchCells(x.B)...))
@@ -76,7 +76,7 @@ func launchCells(k results.LaunchKind) []any {
 }
 
 // ChoicesDiffSummary is the outcome in one line.
-func ChoicesDiffSummary(d *rules.ChoicesDiff) string {
+func ChoicesDiffSummary(d *diff.Choices) string {
 	if d.Changed == 0 {
 		return fmt.Sprintf("A %s, B %s: the same would run at all %s of %s", d.A, d.B, Plural(d.Asked, "batch", "batches"),
 			Count(len(d.Series), "series"))

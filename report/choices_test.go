@@ -7,6 +7,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/diff"
 )
 
 // toldFixture has two layouts: one choice is equal, one differs.
@@ -43,8 +44,8 @@ func fixtureChoices() *Choices {
 		map[results.SeriesKey]string{fixtureKey: "kernel openblas has no interface to report its kernels"})
 }
 
-func fixtureChoicesDiff() *rules.ChoicesDiff {
-	d, err := rules.DiffChosenLayouts(rules.Chosen{Name: "run.db", Choices: toldFixture(), Ms: askedFixture()}, kernels.RowMajor,
+func fixtureChoicesDiff() *diff.Choices {
+	d, err := diff.CompareChosenLayouts(diff.Chosen{Name: "run.db", Choices: toldFixture(), Ms: askedFixture()}, kernels.RowMajor,
 		kernels.Transposed)
 	if err != nil {
 		panic(err)
@@ -59,7 +60,7 @@ func TestNothingToldIsSaid(t *testing.T) {
 		!strings.Contains(b.String(), "no kernel reported its choices") {
 		t.Errorf("%q, %v", b.String(), err)
 	}
-	same := &rules.ChoicesDiff{A: "a.db", B: "b.db", Series: make([]rules.SeriesChoicesDiff, 1), Asked: 7}
+	same := &diff.Choices{A: "a.db", B: "b.db", Series: make([]diff.SeriesChoices, 1), Asked: 7}
 	if got := ChoicesDiffSummary(same); got != "A a.db, B b.db: the same would run at all 7 batches of 1 series" {
 		t.Error(got)
 	}

@@ -10,7 +10,8 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/field"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/change"
+	"github.com/gemmaudit/gemmaudit/rules/diff"
 	"github.com/gemmaudit/gemmaudit/rules/problem"
 )
 
@@ -19,7 +20,7 @@ import (
 // they were not compared. The table and Markdown count unchanged and undecided cases and findings without
 // listing them; wide and CSV list all, and wide adds the method. JSON is the result itself, JSONL one case a
 // line.
-func WriteDiff(w io.Writer, f Format, d *rules.DiffResult, problems *problem.Changes) error {
+func WriteDiff(w io.Writer, f Format, d *diff.Result, problems *problem.Changes) error {
 	doc := &Document{Subject: "diff", Value: diffValue{d, problems}, Items: items(d.Cases)}
 	doc.Bench = func(io.Writer) error {
 		return &UnsupportedFormat{Bench, doc.Subject, "it has two sides; print each run as bench and give both to benchstat"}
@@ -57,12 +58,12 @@ func WriteDiff(w io.Writer, f Format, d *rules.DiffResult, problems *problem.Cha
 }
 
 type diffValue struct {
-	*rules.DiffResult
+	*diff.Result
 	Problems *problem.Changes `json:"problems,omitempty"`
 }
 
 // DiffSummary is the outcome of a comparison in one line.
-func DiffSummary(d *rules.DiffResult) string {
+func DiffSummary(d *diff.Result) string {
 	d = d.Whole()
 	s := fmt.Sprintf("%s compared: %d slower, %d faster, %d the same, ", Count(len(d.Cases), "case"), d.Slower, d.Faster, d.Same)
 	if n := d.Marginal(); n > 0 {
@@ -78,7 +79,7 @@ func DiffSummary(d *rules.DiffResult) string {
 	return s
 }
 
-func diffHead(d *rules.DiffResult) []Note {
+func diffHead(d *diff.Result) []Note {
 	head := []Note{{"A is " + d.A + ", B is " + d.B, Neutral}}
 	if d.Run != "" {
 		head = append(head, Note{"both were measured in the same rounds of " + d.Run, Neutral})
@@ -92,7 +93,7 @@ func diffHead(d *rules.DiffResult) []Note {
 	return head
 }
 
-func diffMethod(d *rules.DiffResult) []Note {
+func diffMethod(d *diff.Result) []Note {
 	d = d.Whole()
 	var notes []Note
 	for _, id := range slices.Sorted(maps.Keys(d.Clocks)) {
@@ -117,7 +118,7 @@ func diffMethod(d *rules.DiffResult) []Note {
 }
 
 // DiffGate lists in one line the slowdowns beyond their thresholds.
-func DiffGate(d *rules.DiffResult) string {
+func DiffGate(d *diff.Result) string {
 	var words []string
 	add := func(n int, one, many string, threshold float64) {
 		if n > 0 {
@@ -130,8 +131,8 @@ func DiffGate(d *rules.DiffResult) string {
 	return strings.Join(words, ", ")
 }
 
-func DiffSuspects(d *rules.DiffResult) string {
-	series := countOf(d.Series, func(s rules.SeriesDiff) bool { return s.Change == rules.SuspectedSlower })
+func DiffSuspects(d *diff.Result) string {
+	series := countOf(d.Series, func(s diff.Series) bool { return s.Change == change.SuspectedSlower })
 	var words []string
 	if d.SuspectedSlower > 0 {
 		words = append(words, Plural(d.SuspectedSlower, "case", "cases"))
@@ -142,7 +143,7 @@ func DiffSuspects(d *rules.DiffResult) string {
 	return strings.Join(words, ", ") + " suspected slower"
 }
 
-func stretchCell(stretches []rules.StretchDiff) string {
+func stretchCell(stretches []diff.Stretch) string {
 	words := make([]string, len(stretches))
 	for i, s := range stretches {
 		words[i] = fmt.Sprintf("m%d-%d %s", s.FromM, s.ToM, bounds{s.Ratio, Factor}.Text())
@@ -150,9 +151,9 @@ func stretchCell(stretches []rules.StretchDiff) string {
 	return strings.Join(words, ", ")
 }
 
-var bandFields = field.Of([]field.Field[rules.BandDiff]{
-	{Name: "dtype", Head: "dtype", JSON: "-", Words: "the data type", Value: func(b rules.BandDiff) any { return string(b.DType) }},
-	{Name: "m", Head: "m", JSON: "-", Words: "the range of M", Value: func(b rules.BandDiff) any {
+var bandFields = field.Of([]field.Field[diff.Band]{
+	{Name: "dtype", Head: "dtype", JSON: "-", Words: "the data type", Value: func(b diff.Band) any { return string(b.DType) }},
+	{Name: "m", Head: "m", JSON: "-", Words: "the range of M", Value: func(b diff.Band) any {
 		if b.ToM == 0 {
 			return fmt.Sprintf("%d and up", b.FromM)
 		}
@@ -161,14 +162,14 @@ var bandFields = field.Of([]field.Field[rules.BandDiff]{
 	{Name: "cases", Head: "cases", Kind: field.Count, Words: "how many there are"},
 	{Name: "ratio", Head: "geometric mean", Unit: field.Factor, Words: "B's time over A's"},
 	{Name: "least", Head: "least", Unit: field.Factor, JSON: "-", Words: "the lowest upper bound of a case",
-		Value: func(b rules.BandDiff) any { return b.Least.Ratio.Hi }},
-	{Name: "least_of", Head: "of", JSON: "-", Words: "its case", Value: func(b rules.BandDiff) any { return bandCase(b.Least) }},
+		Value: func(b diff.Band) any { return b.Least.Ratio.Hi }},
+	{Name: "least_of", Head: "of", JSON: "-", Words: "its case", Value: func(b diff.Band) any { return bandCase(b.Least) }},
 	{Name: "most", Head: "most", Unit: field.Factor, JSON: "-", Words: "the highest lower bound of a case",
-		Value: func(b rules.BandDiff) any { return b.Most.Ratio.Lo }},
-	{Name: "most_of", Head: "of", JSON: "-", Words: "its case", Value: func(b rules.BandDiff) any { return bandCase(b.Most) }},
+		Value: func(b diff.Band) any { return b.Most.Ratio.Lo }},
+	{Name: "most_of", Head: "of", JSON: "-", Words: "its case", Value: func(b diff.Band) any { return bandCase(b.Most) }},
 })
 
-func bandCase(c rules.CaseDiff) string {
+func bandCase(c diff.Case) string {
 	return strings.TrimSpace(fmt.Sprintf("m%d %s", c.M, c.Series.Size()))
 }
 
@@ -187,7 +188,7 @@ var factorFields = field.Of([]field.Field[results.FactorDiff]{
 	}},
 })
 
-func factorSheet(d *rules.DiffResult) Sheet { return sheetOf("", factorFields, d.Factors) }
+func factorSheet(d *diff.Result) Sheet { return sheetOf("", factorFields, d.Factors) }
 
 func orFaint(s, none string) any {
 	if s == "" {
@@ -196,26 +197,26 @@ func orFaint(s, none string) any {
 	return s
 }
 
-var seriesDiffFields = field.Of([]field.Field[rules.SeriesDiff]{
-	{Name: "series", Head: "series", JSON: "-", Words: seriesWords, Value: func(s rules.SeriesDiff) any { return seriesCell(s.Series) }},
+var seriesDiffFields = field.Of([]field.Field[diff.Series]{
+	{Name: "series", Head: "series", JSON: "-", Words: seriesWords, Value: func(s diff.Series) any { return seriesCell(s.Series) }},
 	{Name: "cases", Head: "cases", Kind: field.Count, Words: "cases that both runs have"},
 	{Name: "ratio_over_rows", Head: "geometric mean", Kind: field.Bounds, Unit: field.Factor, Words: "B's time over A's, over all cases"},
 	{Name: "ratio", Head: "of judged cases", Kind: field.Bounds, Unit: field.Factor, Wide: true,
 		Words: "B's time over A's, over the cases with enough samples"},
 	{Name: "state", Head: "state", JSON: "change", Words: "the change of the series as a whole",
-		Value: func(s rules.SeriesDiff) any { return changeCell(s.Change) }},
+		Value: func(s diff.Series) any { return changeCell(s.Change) }},
 	{Name: "slower", Head: "slower", Kind: field.Count, Words: "cases that are slower in B"},
 	{Name: "faster", Head: "faster", Kind: field.Count, Words: "cases that are faster in B"},
 	{Name: "suspected", Head: "suspected", Kind: field.Count, JSON: "-", Words: "cases that are suspected to be slower or faster",
-		Value: func(s rules.SeriesDiff) any { return s.Suspected }},
+		Value: func(s diff.Series) any { return s.Suspected }},
 	{Name: "stretches", Head: "slower stretches of M", JSON: "-", Flex: true, Words: "neighbouring Ms that are slower together",
-		Value: func(s rules.SeriesDiff) any { return stretchCell(s.Stretches) }},
+		Value: func(s diff.Series) any { return stretchCell(s.Stretches) }},
 })
 
-func seriesDiffSheet(d *rules.DiffResult) Sheet { return sheetOf("", seriesDiffFields, d.Series) }
+func seriesDiffSheet(d *diff.Result) Sheet { return sheetOf("", seriesDiffFields, d.Series) }
 
-func changedCases(d *rules.DiffResult) []rules.CaseDiff {
-	var out []rules.CaseDiff
+func changedCases(d *diff.Result) []diff.Case {
+	var out []diff.Case
 	for _, c := range d.Cases {
 		if c.Change.Changed() {
 			out = append(out, c)
@@ -224,34 +225,34 @@ func changedCases(d *rules.DiffResult) []rules.CaseDiff {
 	if d.Selection != nil && d.Selection.Sort != "" {
 		return out
 	}
-	size := func(c rules.CaseDiff) float64 {
+	size := func(c diff.Case) float64 {
 		if c.Ratio.Mid < 1 && c.Ratio.Mid > 0 {
 			return 1 / c.Ratio.Mid
 		}
 		return c.Ratio.Mid
 	}
-	slices.SortStableFunc(out, func(a, b rules.CaseDiff) int { return cmp.Compare(size(b), size(a)) })
+	slices.SortStableFunc(out, func(a, b diff.Case) int { return cmp.Compare(size(b), size(a)) })
 	return out
 }
 
 // changedFindings returns the findings of only one run, or nil if the runs are not comparable.
-func changedFindings(d *rules.DiffResult) []rules.FindingDiff {
-	var out []rules.FindingDiff
+func changedFindings(d *diff.Result) []diff.Finding {
+	var out []diff.Finding
 	for _, x := range d.Findings {
-		if d.Invalid == "" && (x.Change == rules.New || x.Change == rules.Fixed) {
+		if d.Invalid == "" && (x.Change == change.New || x.Change == change.Fixed) {
 			out = append(out, x)
 		}
 	}
 	return out
 }
 
-func changeCell(c rules.Change) Cell {
+func changeCell(c change.Kind) Cell {
 	switch c {
-	case rules.Slower, rules.New:
+	case change.Slower, change.New:
 		return word{string(c), Bad}
-	case rules.Faster, rules.Fixed:
+	case change.Faster, change.Fixed:
 		return word{string(c), Good}
-	case rules.Open, rules.AtThreshold, rules.SuspectedSlower, rules.SuspectedFaster:
+	case change.Open, change.AtThreshold, change.SuspectedSlower, change.SuspectedFaster:
 		return word{string(c), Open}
 	}
 	return word{string(c), Neutral}

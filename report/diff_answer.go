@@ -5,11 +5,12 @@ import (
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/change"
+	"github.com/gemmaudit/gemmaudit/rules/diff"
 	"github.com/gemmaudit/gemmaudit/rules/problem"
 )
 
-func diffSentences(d *rules.DiffResult, problems *problem.Changes) []Note {
+func diffSentences(d *diff.Result, problems *problem.Changes) []Note {
 	d = d.Whole()
 	if d.Invalid != "" {
 		sides := "runs"
@@ -42,7 +43,7 @@ func diffSentences(d *rules.DiffResult, problems *problem.Changes) []Note {
 	return out
 }
 
-func diffTone(d *rules.DiffResult) Tone {
+func diffTone(d *diff.Result) Tone {
 	switch {
 	case d.Invalid != "" || d.Gate:
 		return Bad
@@ -52,7 +53,7 @@ func diffTone(d *rules.DiffResult) Tone {
 	return Good
 }
 
-func diffOverall(d *rules.DiffResult) string {
+func diffOverall(d *diff.Result) string {
 	over := fmt.Sprintf("over %s (geometric mean", Count(len(d.Cases), "case"))
 	g := d.GeomeanOverRows
 	switch {
@@ -83,7 +84,7 @@ func percentRange(lo, hi float64) string {
 	return low[:len(low)-len(" %")] + " to " + high
 }
 
-func diffCounts(d *rules.DiffResult) string {
+func diffCounts(d *diff.Result) string {
 	text := fmt.Sprintf("%s slower, %d faster", Plural(d.Slower, "case is", "cases are"), d.Faster)
 	if d.Slower+d.Faster == 0 {
 		text = "no case is known to have changed"
@@ -101,31 +102,31 @@ func diffCounts(d *rules.DiffResult) string {
 }
 
 // worstCase returns the case with the largest slowdown, or nil.
-func worstCase(d *rules.DiffResult) *rules.CaseDiff {
-	var worst *rules.CaseDiff
+func worstCase(d *diff.Result) *diff.Case {
+	var worst *diff.Case
 	for i := range d.Cases {
 		c := &d.Cases[i]
-		if c.Change == rules.Slower && (worst == nil || c.Ratio.Mid > worst.Ratio.Mid) {
+		if c.Change == change.Slower && (worst == nil || c.Ratio.Mid > worst.Ratio.Mid) {
 			worst = c
 		}
 	}
 	return worst
 }
 
-func worstCaseText(d *rules.DiffResult, c *rules.CaseDiff) string {
+func worstCaseText(d *diff.Result, c *diff.Case) string {
 	return fmt.Sprintf("Worst: %s: %s to %s us (%sx).", caseText(c.Series, c.M, d.Series), short3(c.A.Mid), short3(c.B.Mid),
 		short3(c.Ratio.Mid))
 }
 
-func caseText(key results.SeriesKey, m int, among []rules.SeriesDiff) string {
+func caseText(key results.SeriesKey, m int, among []diff.Series) string {
 	text := key.Subject.Size() + " M " + itoa(m)
-	if slices.ContainsFunc(among, func(s rules.SeriesDiff) bool { return s.Series.Kernel != key.Kernel }) {
+	if slices.ContainsFunc(among, func(s diff.Series) bool { return s.Series.Kernel != key.Kernel }) {
 		text += " on " + key.Kernel
 	}
 	return text
 }
 
-func groupsText(d *rules.DiffResult) string {
+func groupsText(d *diff.Result) string {
 	var words []string
 	if n := d.SlowerStretches; n > 0 {
 		words = append(words, Plural(n, "stretch of M", "stretches of M"))

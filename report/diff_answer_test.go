@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/diff"
 	"github.com/gemmaudit/gemmaudit/rules/problem"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
@@ -14,35 +14,35 @@ func TestDiffSentences(t *testing.T) {
 	changes := &problem.Changes{Same: 4, New: []*problem.Problem{{FromM: 320, ToM: 352, Kernels: []string{"cublas"}}}}
 	for _, c := range []struct {
 		name     string
-		change   func(*rules.DiffResult)
+		change   func(*diff.Result)
 		problems *problem.Changes
 		has, not []string
 		tone     Tone
 	}{
-		{name: "slower", change: func(d *rules.DiffResult) { d.GeomeanOverRows = stats.Interval{Lo: 1.012, Mid: 1.015, Hi: 1.018} },
+		{name: "slower", change: func(d *diff.Result) { d.GeomeanOverRows = stats.Interval{Lo: 1.012, Mid: 1.015, Hi: 1.018} },
 			has: []string{"1.5 % slower", "1.2 to 1.8 %", "4 cases", "Worst: ", "M 128: 3910 to 4301 us (1.10x)", "1 case is undecided"},
 			not: []string{"Problems"}, tone: Bad},
-		{name: "faster", change: func(d *rules.DiffResult) { d.GeomeanOverRows = stats.Interval{Lo: 0.78, Mid: 0.8, Hi: 0.82} },
+		{name: "faster", change: func(d *diff.Result) { d.GeomeanOverRows = stats.Interval{Lo: 0.78, Mid: 0.8, Hi: 0.82} },
 			has: []string{"25 % faster", "22 to 28 %"}, tone: Bad},
-		{name: "as fast", change: func(d *rules.DiffResult) { d.GeomeanOverRows = stats.Interval{Lo: 0.99, Mid: 1, Hi: 1.02} },
+		{name: "as fast", change: func(d *diff.Result) { d.GeomeanOverRows = stats.Interval{Lo: 0.99, Mid: 1, Hi: 1.02} },
 			has: []string{"as fast", "1 % faster to 2 % slower"}, tone: Bad},
-		{name: "unclear", change: func(d *rules.DiffResult) { d.GeomeanOverRows = stats.Interval{Lo: 0.9, Mid: 1, Hi: 1.02} },
+		{name: "unclear", change: func(d *diff.Result) { d.GeomeanOverRows = stats.Interval{Lo: 0.9, Mid: 1, Hi: 1.02} },
 			has: []string{"11 % faster to 2 % slower"}, not: []string{"as fast"}, tone: Bad},
-		{name: "one case", change: func(d *rules.DiffResult) { d.GeomeanOverRows = stats.Interval{Mid: 1.5}; d.Cases = d.Cases[:1] },
+		{name: "one case", change: func(d *diff.Result) { d.GeomeanOverRows = stats.Interval{Mid: 1.5}; d.Cases = d.Cases[:1] },
 			has: []string{"1.50x the time", "1 case "}, not: []string{"Worst"}, tone: Bad},
-		{name: "nothing changed", change: func(d *rules.DiffResult) {
+		{name: "nothing changed", change: func(d *diff.Result) {
 			d.Slower, d.Faster, d.Undecided, d.Gate, d.Cases = 0, 0, 0, false, d.Cases[:1]
 		},
 			has: []string{"no case"}, not: []string{"undecided", "Worst"}, tone: Good},
-		{name: "stretches", change: func(d *rules.DiffResult) { d.SlowerStretches, d.SlowerSeries = 1, 2 },
+		{name: "stretches", change: func(d *diff.Result) { d.SlowerStretches, d.SlowerSeries = 1, 2 },
 			has: []string{"1 stretch of M and 2 whole series"}, tone: Bad},
-		{name: "suspected", change: func(d *rules.DiffResult) { d.SuspectedSlower, d.SuspectedFaster = 3, 2 },
+		{name: "suspected", change: func(d *diff.Result) { d.SuspectedSlower, d.SuspectedFaster = 3, 2 },
 			has: []string{"3 may be slower, 2 may be faster"}, tone: Bad},
-		{name: "problems", change: func(*rules.DiffResult) {}, problems: changes,
+		{name: "problems", change: func(*diff.Result) {}, problems: changes,
 			has: []string{"4 the same, 1 new in B, 0 gone", "on cublas"}, tone: Bad},
-		{name: "invalid", change: func(d *rules.DiffResult) { d.Invalid = "B drifted" }, problems: changes,
+		{name: "invalid", change: func(d *diff.Result) { d.Invalid = "B drifted" }, problems: changes,
 			has: []string{"can't be compared", "B drifted"}, not: []string{"slower", "faster", "Problems", "undecided"}, tone: Bad},
-		{name: "disturbed", change: func(d *rules.DiffResult) { d.Invalid, d.Disturbance = "other work", "other work" },
+		{name: "disturbed", change: func(d *diff.Result) { d.Invalid, d.Disturbance = "other work", "other work" },
 			has: []string{"other work", "Measure B again"}, not: []string{"faster"}, tone: Bad},
 	} {
 		d := fixtureDiff()

@@ -8,6 +8,8 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/change"
+	"github.com/gemmaudit/gemmaudit/rules/diff"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/problem"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
@@ -16,7 +18,7 @@ import (
 // DiffInput is the content of a comparison's folder. A and B are the data of its runs; when comparing two
 // kernels of one run, both are that run's.
 type DiffInput struct {
-	Diff *rules.DiffResult
+	Diff *diff.Result
 	A, B infer.Data
 	// Problems holds the problems of both runs; nil if they were not compared.
 	Problems *problem.Changes
@@ -51,9 +53,10 @@ func newDiffPage(in DiffInput) *page {
 	return p
 }
 
-func changeRank(c rules.Change) int {
-	return slices.Index([]rules.Change{rules.Slower, rules.New, rules.SuspectedSlower, rules.Faster, rules.Fixed, rules.SuspectedFaster,
-		rules.AtThreshold, rules.Open, rules.Same}, c)
+func changeRank(c change.Kind) int {
+	return slices.Index([]change.Kind{change.Slower, change.New, change.SuspectedSlower, change.Faster, change.Fixed,
+		change.SuspectedFaster,
+		change.AtThreshold, change.Open, change.Same}, c)
 }
 
 // newDiffInteractive gathers the page's data: the series in both runs, changed ones first, with the rows of A
@@ -63,15 +66,15 @@ func newDiffInteractive(in DiffInput) *interactive {
 		Runs: []string{Clean(in.Diff.A), Clean(in.Diff.B)}}
 	d.begin()
 	compared := slices.Clone(in.Diff.Series)
-	slices.SortStableFunc(compared, func(a, b rules.SeriesDiff) int {
+	slices.SortStableFunc(compared, func(a, b diff.Series) int {
 		return cmp.Or(cmp.Compare(changeRank(a.Change), changeRank(b.Change)), cmp.Compare(b.Slower, a.Slower),
 			cmp.Compare(b.OverRows.Mid, a.OverRows.Mid))
 	})
-	cases := map[results.SeriesKey]map[int]*rules.CaseDiff{}
+	cases := map[results.SeriesKey]map[int]*diff.Case{}
 	for i := range in.Diff.Cases {
 		c := &in.Diff.Cases[i]
 		if cases[c.Series] == nil {
-			cases[c.Series] = map[int]*rules.CaseDiff{}
+			cases[c.Series] = map[int]*diff.Case{}
 		}
 		cases[c.Series][c.M] = c
 	}
@@ -149,7 +152,7 @@ func seriesOf(data infer.Data) func(key results.SeriesKey) results.Series {
 }
 
 // addChange stores a case's change (may be nil) for the row added last.
-func (d *interactive) addChange(c *rules.CaseDiff) {
+func (d *interactive) addChange(c *diff.Case) {
 	var ratio stats.Interval
 	var code uint8
 	if c != nil {
@@ -163,14 +166,14 @@ func (d *interactive) addChange(c *rules.CaseDiff) {
 
 func (d *interactive) diffFindings(in DiffInput, places [2]map[results.SeriesKey]int) {
 	findings := slices.Clone(in.Diff.Findings)
-	stake := func(f rules.FindingDiff) float64 {
+	stake := func(f diff.Finding) float64 {
 		if f.B != nil {
 			return f.B.StakeUS
 		}
 		return f.A.StakeUS
 	}
-	findings = slices.DeleteFunc(findings, func(f rules.FindingDiff) bool { return f.A == nil && f.B == nil })
-	slices.SortStableFunc(findings, func(a, b rules.FindingDiff) int {
+	findings = slices.DeleteFunc(findings, func(f diff.Finding) bool { return f.A == nil && f.B == nil })
+	slices.SortStableFunc(findings, func(a, b diff.Finding) int {
 		return cmp.Or(cmp.Compare(changeRank(a.Change), changeRank(b.Change)), cmp.Compare(stake(b), stake(a)))
 	})
 	for _, f := range findings {

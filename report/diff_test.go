@@ -7,38 +7,40 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/change"
+	"github.com/gemmaudit/gemmaudit/rules/diff"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-func fixtureDiff() *rules.DiffResult {
+func fixtureDiff() *diff.Result {
 	audit := fixtureAudit()
 	fixed, fresh, both := audit.Findings[1], audit.Findings[2], audit.Findings[0]
-	return &rules.DiffResult{
+	return &diff.Result{
 		Schema: "gemmaudit.diff/1", A: "before.db", B: "after.db", Threshold: 0.02, FDR: 0.05, Family: "Benjamini–Hochberg over 4 cases",
 		Factors: []results.FactorDiff{
 			{Name: "hostname", A: "node7", B: "node8", Identity: true}, {Name: "governor", A: "performance", B: "powersave"},
 			{Name: "kernel", A: "6.1.0-18-amd64"},
 		},
 		Confounded: "2 factors differ (governor, kernel), so no change can be attributed to one of them",
-		Cases: []rules.CaseDiff{
+		Cases: []diff.Case{
 			{Series: fixtureKey, M: 64, A: stats.Interval{Lo: 1950, Mid: 1955, Hi: 1960}, B: stats.Interval{Lo: 1949, Mid: 1956, Hi: 1963},
-				Ratio: stats.Interval{Lo: 0.996, Mid: 1.0005, Hi: 1.005}, P: 0.9, AdjustedP: 0.9, Change: rules.Same},
+				Ratio: stats.Interval{Lo: 0.996, Mid: 1.0005, Hi: 1.005}, P: 0.9, AdjustedP: 0.9, Change: change.Same},
 			{Series: fixtureKey, M: 128, A: stats.Interval{Lo: 3900, Mid: 3910, Hi: 3920}, B: stats.Interval{Lo: 4290, Mid: 4301, Hi: 4312},
-				Ratio: stats.Interval{Lo: 1.095, Mid: 1.1, Hi: 1.105}, P: 1e-7, AdjustedP: 2e-7, Change: rules.Slower, LabelA: "tile 64",
+				Ratio: stats.Interval{Lo: 1.095, Mid: 1.1, Hi: 1.105}, P: 1e-7, AdjustedP: 2e-7, Change: change.Slower, LabelA: "tile 64",
 				LabelB: hostile},
 			{Series: fixtureKey, M: 320, A: stats.Interval{Lo: 12800, Mid: 12807, Hi: 12820},
 				B: stats.Interval{Lo: 9700, Mid: 9790, Hi: 9880}, Ratio: stats.Interval{Lo: 0.757, Mid: 0.764, Hi: 0.772}, P: 1e-9,
-				AdjustedP: 4e-9, Change: rules.Faster},
+				AdjustedP: 4e-9, Change: change.Faster},
 			{Series: fixtureKey, M: 384, A: stats.Interval{Lo: 11500, Mid: 11731, Hi: 12000},
 				B: stats.Interval{Lo: 11600, Mid: 11960, Hi: 12300}, Ratio: stats.Interval{Lo: 0.98, Mid: 1.02, Hi: 1.06}, P: 0.4,
-				AdjustedP: 0.53, Change: rules.Open},
+				AdjustedP: 0.53, Change: change.Open},
 		},
 		OnlyA: 1, OnlyB: 2,
-		Series: []rules.SeriesDiff{{Series: fixtureKey, Cases: 4, Ratio: stats.Interval{Lo: 0.955, Mid: 0.962, Hi: 0.97},
+		Series: []diff.Series{{Series: fixtureKey, Cases: 4, Ratio: stats.Interval{Lo: 0.955, Mid: 0.962, Hi: 0.97},
 			OverRows: stats.Interval{Lo: 0.92, Mid: 0.962, Hi: 1.01}, Slower: 1, Faster: 1}},
 		Geomean: stats.Interval{Lo: 0.955, Mid: 0.962, Hi: 0.97}, GeomeanOverRows: stats.Interval{Lo: 0.92, Mid: 0.962, Hi: 1.01},
-		Findings: []rules.FindingDiff{{Change: rules.New, B: &fresh}, {Change: rules.Fixed, A: &fixed},
-			{Change: rules.Same, A: &both, B: &both}, {Change: rules.Open, A: &both}},
+		Findings: []diff.Finding{{Change: change.New, B: &fresh}, {Change: change.Fixed, A: &fixed},
+			{Change: change.Same, A: &both, B: &both}, {Change: change.Open, A: &both}},
 		Slower: 1, Faster: 1, Same: 1, Undecided: 1, Gate: true,
 		Warnings: []rules.Warning{{Subject: "run", Text: "one machine differs from run to run"}},
 	}

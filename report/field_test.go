@@ -14,6 +14,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/advice"
+	"github.com/gemmaudit/gemmaudit/rules/diff"
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
 	"github.com/gemmaudit/gemmaudit/rules/history"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
@@ -30,22 +31,23 @@ func TestFields(t *testing.T) {
 	}
 	splits := fixtureSustainedSplits()
 	splits.Splits[1].Unsteady = true
-	diff := fixtureDiff()
-	diff.Cases[3].Scatter = infer.AssumedScatter
+	difference := fixtureDiff()
+	difference.Cases[3].Scatter = infer.AssumedScatter
 	medians := JudgedMedians(fixtureSeries(), fixtureAtClock())
 
-	diff.Findings[0].B.Baseline = rules.BaselineNew
+	difference.Findings[0].B.Baseline = rules.BaselineNew
 	// JSON omits the default layout, so test the other one.
 	transposed := fixtureKey
 	transposed.Layout = kernels.Transposed
-	findings[0].Series, splits.Splits[0].Series, diff.Cases[0].Series, diff.Findings[0].B.Series, medians[0].Series = transposed,
+	findings[0].Series, splits.Splits[0].Series, difference.Cases[0].Series, difference.Findings[0].B.Series,
+		medians[0].Series = transposed,
 		transposed, transposed, transposed, transposed
 
 	declared(t, "finding", FindingFields, findings)
 	declared(t, "remedy", RemedyFields, splits.Splits)
 	declared(t, "stretch", StretchFields, splits.Stretches)
-	declared(t, "case of two runs", CaseFields, diff.Cases)
-	declared(t, "finding of two runs", FindingDiffFields, diff.Findings)
+	declared(t, "case of two runs", CaseFields, difference.Cases)
+	declared(t, "finding of two runs", FindingDiffFields, difference.Findings)
 	declared(t, "median", MedianFields, medians)
 	r := fixtureFleet(1)
 	var cards []*fleet.Card
@@ -55,8 +57,8 @@ func TestFields(t *testing.T) {
 	declared(t, "card of a fleet", fleetCardFields, cards)
 	declared(t, "series", results.SeriesFields, []results.SeriesKey{transposed})
 
-	declared(t, "series of two runs", seriesDiffFields, diff.Series)
-	declared(t, "factor of two runs", factorFields, diff.Factors)
+	declared(t, "series of two runs", seriesDiffFields, difference.Series)
+	declared(t, "factor of two runs", factorFields, difference.Factors)
 	declared(t, "change of a rule", configFields, []rules.ConfigChange{{Key: "threshold", A: "1", B: "2"}})
 	declared(t, "check of doctor", healthFields, fixtureHealth())
 	declared(t, "launch that differs", launchFields, []rules.LaunchDiffers{{M: 1}})
@@ -90,7 +92,7 @@ func TestFields(t *testing.T) {
 	declared(t, "series without choices", untoldFields, []UntoldChoices{{}})
 	declared(t, "choices of two sides", choicesDiffFields, fixtureChoicesDiff().Series)
 	declared(t, "overview", overviewFields, nil)
-	declared(t, "band of M", bandFields, []rules.BandDiff{{}})
+	declared(t, "band of M", bandFields, []diff.Band{{}})
 	declared(t, "verdicts of a series", verdictFields, nil)
 	declared(t, "case against a baseline", againstFields, []AgainstRow{{BaselineUS: 1, Ratio: 1}})
 	declared(t, "check of selftest", checkStepFields, fixtureSelftest().Checks)

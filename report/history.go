@@ -145,13 +145,13 @@ func historyMedianSheet(r *history.Result) Sheet {
 	var records []caseOfRun
 	for k := range r.Cases {
 		c := &r.Cases[k]
-		change := map[int]*history.Change{}
+		found := map[int]*history.Change{}
 		for i := range c.Changes {
-			change[c.Changes[i].Run] = &c.Changes[i]
+			found[c.Changes[i].Run] = &c.Changes[i]
 		}
 		for i, us := range c.US {
 			if us != nil {
-				records = append(records, caseOfRun{c, r.Runs[i], *us, change[i]})
+				records = append(records, caseOfRun{c, r.Runs[i], *us, found[i]})
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/change"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -59,9 +60,9 @@ func verdictCode(v rules.Verdict) uint8 {
 	return codeNone
 }
 
-func changeCode(c rules.Change) uint8 {
-	return uint8(1 + slices.Index([]rules.Change{rules.Same, rules.Open, rules.Faster, rules.Slower, rules.AtThreshold,
-		rules.SuspectedSlower, rules.SuspectedFaster}, c))
+func changeCode(c change.Kind) uint8 {
+	return uint8(1 + slices.Index([]change.Kind{change.Same, change.Open, change.Faster, change.Slower, change.AtThreshold,
+		change.SuspectedSlower, change.SuspectedFaster}, c))
 }
 
 func (c *columns) start(series []results.Series) {

@@ -19,6 +19,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/diff"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -409,7 +410,7 @@ func TestEmptyDocuments(t *testing.T) {
 		"splits":  func(w io.Writer, f Format) error { return WriteSplits(w, f, results.Meta{}, &rules.SplitsResult{}) },
 		"doctor":  func(w io.Writer, f Format) error { return WriteDoctor(w, f, nil) },
 		"plan":    func(w io.Writer, f Format) error { return WritePlan(w, f, &Plan{}) },
-		"diff":    func(w io.Writer, f Format) error { return WriteDiff(w, f, &rules.DiffResult{}, nil) },
+		"diff":    func(w io.Writer, f Format) error { return WriteDiff(w, f, &diff.Result{}, nil) },
 	} {
 		for _, f := range Formats() {
 			var b bytes.Buffer

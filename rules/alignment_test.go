@@ -10,6 +10,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
+	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
 // witnessOf is the witness for the slowest row of a curve over N, with times in microseconds.
@@ -26,8 +27,8 @@ func witnessOf(sizes []int, us func(n int) float64) *witness {
 		best = math.Max(best, p.Rate())
 		c.Points = append(c.Points, p)
 	}
-	j := &judgement{curve: c, point: worst}
-	return &witness{c: &candidate{rows: []*judgement{j}, worst: j}, curve: c, row: c.Points[worst], loss: 1 - math.Exp(least-best)}
+	j := &Judgement{Curve: c, Point: worst}
+	return &witness{c: &Candidate{Rows: []*Judgement{j}, Worst: j}, curve: c, row: c.Points[worst], loss: 1 - math.Exp(least-best)}
 }
 
 func TestAlignmentNamesTheModulus(t *testing.T) {
@@ -40,14 +41,15 @@ func TestAlignmentNamesTheModulus(t *testing.T) {
 		cause Cause
 		says  string
 	}{
-		{"8", grid(4000, 4352, 1), func(n int) bool { return n%8 != 0 }, Alignment, "multiple of 8 from n4"},
-		{"2", grid(4000, 4100, 1), func(n int) bool { return n%2 != 0 }, Alignment, "no multiple of 2 "},
-		{"64 in steps of 8", grid(3968, 4224, 8), func(n int) bool { return n%64 != 0 }, Alignment, "28 sizes that are"},
-		{"128", grid(1024, 2048, 16), func(n int) bool { return n%128 != 0 }, Alignment, "no multiple of 128"},
-		{"8 modulo 16", grid(2000, 2200, 1), func(n int) bool { return n%16 == 8 }, Alignment, "sizes with N mod 16 = 8"},
-		{"8 modulo 16, even ones", grid(2000, 2200, 4), func(n int) bool { return n%16 == 8 }, Alignment, "sizes with N mod 16 = 8"},
-		{"one odd size", grid(2000, 2200, 8), func(n int) bool { return n == 2096 }, "", "no modulus of N"},
-		{"a range", grid(2000, 2200, 1), func(n int) bool { return n > 2100 }, "", "no modulus of N"},
+		{"8", synthetic.Grid(4000, 4352, 1), func(n int) bool { return n%8 != 0 }, Alignment, "multiple of 8 from n4"},
+		{"2", synthetic.Grid(4000, 4100, 1), func(n int) bool { return n%2 != 0 }, Alignment, "no multiple of 2 "},
+		{"64 in steps of 8", synthetic.Grid(3968, 4224, 8), func(n int) bool { return n%64 != 0 }, Alignment, "28 sizes that are"},
+		{"128", synthetic.Grid(1024, 2048, 16), func(n int) bool { return n%128 != 0 }, Alignment, "no multiple of 128"},
+		{"8 modulo 16", synthetic.Grid(2000, 2200, 1), func(n int) bool { return n%16 == 8 }, Alignment, "sizes with N mod 16 = 8"},
+		{"8 modulo 16, even ones", synthetic.Grid(2000, 2200, 4), func(n int) bool { return n%16 == 8 }, Alignment,
+			"sizes with N mod 16 = 8"},
+		{"one odd size", synthetic.Grid(2000, 2200, 8), func(n int) bool { return n == 2096 }, "", "no modulus of N"},
+		{"a range", synthetic.Grid(2000, 2200, 1), func(n int) bool { return n > 2100 }, "", "no modulus of N"},
 		{"few sizes", []int{264, 265, 272, 280, 281}, func(n int) bool { return n%8 != 0 }, "", "5 sizes around"},
 		{"three of each", []int{264, 265, 272, 273, 280, 281}, func(n int) bool { return n%8 != 0 }, "", "no modulus"},
 	} {
@@ -86,7 +88,7 @@ func TestAlignmentNamesTheModulusOfTheFastest(t *testing.T) {
 // Tiles waste as much as a bad alignment just after each step, but a larger size never takes less time.
 func TestAlignmentIsNotATile(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
-	w := witnessOf(grid(1024, 2048, 8), func(n int) float64 { return float64((n+127)/128) * (1 + 0.002*rng.NormFloat64()) })
+	w := witnessOf(synthetic.Grid(1024, 2048, 8), func(n int) float64 { return float64((n+127)/128) * (1 + 0.002*rng.NormFloat64()) })
 	if cause, why := w.alignment(); cause != "" || !strings.Contains(why, "no larger fast size") {
 		t.Errorf("%q: %s", cause, why)
 	}
@@ -99,7 +101,7 @@ func TestAlignmentFalseRate(t *testing.T) {
 	named := 0
 	for i := range curves {
 		step, count := 1<<rng.IntN(5), 12+rng.IntN(200)
-		sizes := grid(2048, 2048+step*count, step)
+		sizes := synthetic.Grid(2048, 2048+step*count, step)
 		sd, heavy := 0.002+0.03*rng.Float64(), i%2 == 0
 		w := witnessOf(sizes, func(n int) float64 {
 			off := sd * rng.NormFloat64()

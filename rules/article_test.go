@@ -8,6 +8,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
 // All times have one rate, so only published MFUs can flag a row.
@@ -32,9 +33,9 @@ func TestArticleMFU(t *testing.T) {
 		{"a round without", known, [][]float64{{1}, {0.5, 0, 0.5}}, []int{}, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := results.Series{Key: syntheticKey, Peak: tt.peak}
+			s := results.Series{Key: synthetic.Key, Peak: tt.peak}
 			for i, utils := range tt.utils {
-				row := results.Row{Case: results.Case{ID: int64(i + 1), SeriesKey: syntheticKey, M: i + 1}}
+				row := results.Row{Case: results.Case{ID: int64(i + 1), SeriesKey: synthetic.Key, M: i + 1}}
 				for round, u := range utils {
 					row.Samples = append(row.Samples,
 						results.Sample{CaseID: row.Case.ID, Phase: results.PhaseSweep, Round: round, US: float64(i + 1), Utils: u})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/phrase"
+	"github.com/gemmaudit/gemmaudit/rules/search"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -55,7 +56,7 @@ func RunAudit(ctx context.Context, data infer.Data, cfg Config, m Measurer) (*Au
 	changes, encodeErr := CompareConfigs(Default(), cfg)
 	err = errors.Join(err, encodeErr)
 	for i := range a.Findings {
-		a.Findings[i].judgeAgain(cfg, changes)
+		a.Findings[i].JudgeAgain(cfg, changes)
 	}
 	a.Waive(cfg, data.Keys())
 	a.AddSustained(data, cfg)
@@ -107,10 +108,10 @@ func auditIntervals(ctx context.Context, a *Audit, data infer.Data, cfg Config, 
 	a.Invalid = p.Invalid(a.Resolution, cfg.Basis())
 	a.warnConditions(p, found)
 	a.Cards = compareCards(p, cfg)
-	var panels []panel
-	var candidates []*candidate
+	var panels []Panel
+	var candidates []*Candidate
 	tested := 0
-	judgeEach(p, cfg, func(pn panel) {
+	judgeEach(p, cfg, func(pn Panel) {
 		tested += pn.tests()
 		if a.Invalid == "" {
 			pn.clear(a.Resolution)
@@ -120,15 +121,15 @@ func auditIntervals(ctx context.Context, a *Audit, data infer.Data, cfg Config, 
 		}
 		a.Judged = append(a.Judged, pn.judged())
 		first := len(candidates)
-		for _, rows := range pn.rows {
-			for _, c := range merge(pn.rule, rows, func(j *judgement) bool { return j.verdict == Anomalous }, bridges) {
+		for _, rows := range pn.Rows {
+			for _, c := range Merge(pn.Rule, rows, func(j *Judgement) bool { return j.Verdict == Anomalous }, Bridges) {
 				c.screened = true
 				candidates = append(candidates, c)
 			}
 			if m != nil {
-				candidates = append(candidates, merge(pn.rule, rows, func(j *judgement) bool {
-					return j.verdict == Undecided && j.tested && j.p <= suspectP
-				}, bridges)...)
+				candidates = append(candidates, Merge(pn.Rule, rows, func(j *Judgement) bool {
+					return j.Verdict == Undecided && j.Tested && j.p <= suspectP
+				}, Bridges)...)
 			}
 		}
 		if m == nil && len(panels) > 0 {
@@ -136,13 +137,13 @@ func auditIntervals(ctx context.Context, a *Audit, data infer.Data, cfg Config, 
 			for _, c := range candidates[first:] {
 				c.detach()
 			}
-			pn.rows = nil
+			pn.Rows = nil
 		}
 		panels = append(panels, pn)
 	})
 	a.Tests = tested
 	if len(panels) > 0 {
-		a.RowRule = panels[0].rule
+		a.RowRule = panels[0].Rule
 	}
 	a.Family = fmt.Sprintf("Benjamini–Hochberg at %g over the rows of each rule (%d tests in %d families)",
 		cfg.FDR, tested, len(panels))
@@ -160,13 +161,13 @@ func auditIntervals(ctx context.Context, a *Audit, data infer.Data, cfg Config, 
 		if c.refuted || (!c.screened && c.tests == nil) {
 			continue
 		}
-		f := explained(c)
+		f := Explained(c)
 		a.Findings = append(a.Findings, f)
 		if a.losses == nil {
 			a.losses = map[string]map[int]stats.Interval{}
 		}
 		a.losses[f.ID] = c.losses()
-		for _, j := range c.rows {
+		for _, j := range c.Rows {
 			j.cause, j.cleared = f.Cause, false
 		}
 	}
@@ -187,7 +188,7 @@ func auditIntervals(ctx context.Context, a *Audit, data infer.Data, cfg Config, 
 		a.Series = append(a.Series, seriesAudit(c, panels, i, cfg, p.Quantiles))
 		a.countInferred(c)
 		if len(panels) > 0 {
-			panels[0].rows[i] = nil
+			panels[0].Rows[i] = nil
 		}
 		c.Points, c.Made, c.Families = nil, nil, nil // replaced by the verdicts
 		last := &a.Series[len(a.Series)-1]
@@ -215,7 +216,7 @@ func auditIntervals(ctx context.Context, a *Audit, data infer.Data, cfg Config, 
 // suspectP is the p-value below which an undecided row is measured again if a device is available.
 const suspectP = 0.05
 
-func seriesAudit(c *infer.Curve, panels []panel, at int, cfg Config, q stats.Quantiles) SeriesAudit {
+func seriesAudit(c *infer.Curve, panels []Panel, at int, cfg Config, q stats.Quantiles) SeriesAudit {
 	s := SeriesAudit{Key: c.Series.Key, Cases: len(c.Series.Rows), Flagged: []int{}, Scatter: c.ScatterOf(cfg.MinSamples),
 		RelativeMFU: c.Series.Peak.FLOPS <= 0, Floor: c.Floor}
 	if c.Families != nil {
@@ -225,9 +226,9 @@ func seriesAudit(c *infer.Curve, panels []panel, at int, cfg Config, q stats.Qua
 	if len(c.Points) > 0 {
 		s.Rows = make([]RowVerdict, 0, len(c.Points))
 	}
-	var rows []judgement
+	var rows []Judgement
 	if len(panels) > 0 {
-		rows = panels[0].rows[at]
+		rows = panels[0].Rows[at]
 	}
 	for i := range c.Points {
 		p := &c.Points[i]
@@ -243,10 +244,10 @@ func seriesAudit(c *infer.Curve, panels []panel, at int, cfg Config, q stats.Qua
 		if rows != nil {
 			j := &rows[i]
 			r.Verdict, r.P, r.AdjustedP, r.Expected = j.said(), j.p, j.adjusted, j.expected
-			if j.tested {
-				r.Reference = j.against.M
+			if j.Tested {
+				r.Reference = j.Against.M
 			}
-			if j.verdict == Anomalous {
+			if j.Verdict == Anomalous {
 				r.Cause = j.cause
 				s.Flagged = append(s.Flagged, p.M)
 			}
@@ -293,48 +294,48 @@ func auditArticle(a *Audit, data infer.Data, cfg Config) {
 		out := SeriesAudit{Key: s.Key, Cases: len(s.Rows), Flagged: []int{}, RelativeMFU: s.Peak.FLOPS <= 0}
 		if cfg.Rules.Monotonic.Enabled {
 			reference, flagged := articleFlag(points, cfg.Threshold)
-			rows := make([]judgement, len(points))
+			rows := make([]Judgement, len(points))
 			for i, p := range points {
 				r := RowVerdict{M: p.m, Verdict: Unjudged, US: stats.Exactly(p.us), MFU: stats.Exactly(p.mfu), P: 1, AdjustedP: 1,
 					Samples: c.Points[i].N, Label: c.Points[i].Label}
-				rows[i] = judgement{curve: c, point: i, verdict: Clean, sign: 1, p: 1, adjusted: 1, against: nothing}
+				rows[i] = Judgement{Curve: c, Point: i, Verdict: Clean, sign: 1, p: 1, adjusted: 1, Against: nothing}
 				if b := reference[i]; b >= 0 {
 					r.Verdict = Clean
 					r.Reference, r.Expected = points[b].m, cfg.Threshold*points[b].mfu
-					rows[i].against = &s.Rows[points[b].row].Case
-					rows[i].loss = stats.Exactly(1 - p.mfu/points[b].mfu)
+					rows[i].Against = &s.Rows[points[b].row].Case
+					rows[i].Loss = stats.Exactly(1 - p.mfu/points[b].mfu)
 				}
 				if flagged[i] {
-					r.Verdict, rows[i].verdict = Anomalous, Anomalous
+					r.Verdict, rows[i].Verdict = Anomalous, Anomalous
 					out.Flagged = append(out.Flagged, p.m)
 				}
 				out.Rows = append(out.Rows, r)
 			}
-			for _, k := range merge(Monotonic, rows, func(j *judgement) bool { return j.verdict == Anomalous },
-				func(*judgement) bool { return false }) {
-				f := explained(k)
+			for _, k := range Merge(Monotonic, rows, func(j *Judgement) bool { return j.Verdict == Anomalous },
+				func(*Judgement) bool { return false }) {
+				f := Explained(k)
 				a.Findings = append(a.Findings, f)
-				for _, j := range k.rows {
-					out.Rows[j.point].Cause = f.Cause
+				for _, j := range k.Rows {
+					out.Rows[j.Point].Cause = f.Cause
 				}
 			}
 		}
 		a.Series = append(a.Series, out)
 		if cfg.Rules.Split.Enabled {
-			rows := make([]judgement, len(points))
+			rows := make([]Judgement, len(points))
 			for i := range rows {
-				rows[i] = judgement{curve: c, point: i, verdict: Clean, sign: 1, p: 1, adjusted: 1, against: nothing}
+				rows[i] = Judgement{Curve: c, Point: i, Verdict: Clean, sign: 1, p: 1, adjusted: 1, Against: nothing}
 			}
 			for _, sp := range articleSplits(points, nil, 1/(1+cfg.Rules.Split.Margin)) {
 				j := &rows[sp.at]
-				j.verdict, j.loss = Anomalous, stats.Exactly(1-sp.predicted/points[sp.at].us)
+				j.Verdict, j.Loss = Anomalous, stats.Exactly(1-sp.predicted/points[sp.at].us)
 				against := j.direct()
 				against.Parts, against.Label = sp.parts, ""
-				j.against = &against
+				j.Against = &against
 			}
-			for _, k := range merge(SplitRule, rows, func(j *judgement) bool { return j.verdict == Anomalous },
-				func(*judgement) bool { return false }) {
-				a.Findings = append(a.Findings, explained(k))
+			for _, k := range Merge(SplitRule, rows, func(j *Judgement) bool { return j.Verdict == Anomalous },
+				func(*Judgement) bool { return false }) {
+				a.Findings = append(a.Findings, Explained(k))
 			}
 		}
 	}
@@ -354,13 +355,13 @@ func articleSplits(points []articlePoint, among []bool, ratio float64) []article
 	for i, p := range points {
 		ms[i], cost[i] = p.m, p.us
 	}
-	search := newPartition(ms, cost, 2)
+	cheapest := search.New(ms, cost, 2)
 	var out []articleSplit
 	for i, p := range points {
 		if among != nil && !among[i] {
 			continue
 		}
-		if parts, sum := search.parts(i, 2); parts != nil && sum < ratio*p.us {
+		if parts, sum := cheapest.Parts(i, 2); parts != nil && sum < ratio*p.us {
 			out = append(out, articleSplit{i, parts, sum})
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/change"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
@@ -38,7 +39,7 @@ type CardVerdict struct {
 	Ratio    stats.Interval `json:"ratio"`
 	Observed stats.Interval `json:"observed"`
 	// Change is the verdict of Ratio on the whole card, or of Observed if only that one stands out.
-	Change Change `json:"change"`
+	Change change.Kind `json:"change"`
 	// Slower, Faster, Same and Undecided count cases.
 	Slower    int `json:"slower"`
 	Faster    int `json:"faster"`
@@ -66,7 +67,7 @@ type CardCase struct {
 	Ratio     stats.Interval    `json:"ratio"` // over the reference: above 1 is slower
 	P         float64           `json:"p"`
 	AdjustedP float64           `json:"p_adjusted"`
-	Change    Change            `json:"change"`
+	Change    change.Kind       `json:"change"`
 }
 
 type cardRow struct {
@@ -202,9 +203,9 @@ func (b *cardBench) row(r *cardRow) {
 		b.doubt[id] = append(b.doubt[id], doubts[k])
 		cc := CardCase{Series: c.Series.Key, M: pt.M, US: pt.US.Interval(b.cfg.Confidence, b.Quantiles),
 			Ratio: e.Interval(b.cfg.Confidence, b.Quantiles),
-			P:     1, AdjustedP: 1, Change: Open}
+			P:     1, AdjustedP: 1, Change: change.Open}
 		if e.SE == 0 && e.Y == 0 {
-			cc.Change = Same // this card is the median
+			cc.Change = change.Same // this card is the median
 		} else {
 			cc.P = e.Beyond(threshold)
 			b.tested, b.p = append(b.tested, len(b.out.Cases)), append(b.p, cc.P)
@@ -258,33 +259,34 @@ func (b *cardBench) judge() {
 	for i, adjusted := range stats.AdjustP(b.p) {
 		c := &out.Cases[b.tested[i]]
 		c.AdjustedP = adjusted
-		if c.Change = within(c.Ratio, cfg.Cards.Threshold); (c.Change == Slower || c.Change == Faster) && adjusted > cfg.FDR {
-			c.Change = Open
+		if c.Change = change.Within(c.Ratio, cfg.Cards.Threshold); (c.Change == change.Slower || c.Change == change.Faster) &&
+			adjusted > cfg.FDR {
+			c.Change = change.Open
 		}
 	}
 	out.Family = fmt.Sprintf("Benjamini–Hochberg at %g over %d comparisons of cases; bounds of the means hold for all %d cards together",
 		cfg.FDR, len(b.tested), len(out.Cards))
 	all := 1 - (1-cfg.Confidence)/float64(len(out.Cards))
-	changes := map[string]map[Change]int{}
+	changes := map[string]map[change.Kind]int{}
 	for i := range out.Cases {
 		id := out.Cases[i].Series.Device
 		if changes[id] == nil {
-			changes[id] = map[Change]int{}
+			changes[id] = map[change.Kind]int{}
 		}
 		changes[id][out.Cases[i].Change]++
 	}
 	for i := range out.Cards {
 		v := &out.Cards[i]
 		v.Ratio, v.Observed = stats.GeometricMean(b.ratios[v.Device], all), stats.GeometricMean(b.seen[v.Device], all)
-		v.Change = Open
-		for change, n := range changes[v.Device] {
+		v.Change = change.Open
+		for differs, n := range changes[v.Device] {
 			v.Cases += n
-			switch change {
-			case Slower:
+			switch differs {
+			case change.Slower:
 				v.Slower += n
-			case Faster:
+			case change.Faster:
 				v.Faster += n
-			case Same:
+			case change.Same:
 				v.Same += n
 			default:
 				v.Undecided += n
@@ -295,8 +297,8 @@ func (b *cardBench) judge() {
 		}
 		// The error of the clock correction is common to all cases, so it does not average out.
 		v.Ratio = stats.Widen(v.Ratio.Log(), stats.Mean(b.doubt[v.Device]), all).Exp()
-		v.Change = within(v.Ratio, cfg.Cards.Threshold)
-		if seen := within(v.Observed, cfg.Cards.Threshold); (seen == Slower || seen == Faster) && v.Change != seen {
+		v.Change = change.Within(v.Ratio, cfg.Cards.Threshold)
+		if seen := change.Within(v.Observed, cfg.Cards.Threshold); (seen == change.Slower || seen == change.Faster) && v.Change != seen {
 			v.Change, v.Cause = seen, Clock
 		}
 		b.condition(v)
@@ -304,7 +306,7 @@ func (b *cardBench) judge() {
 	for i := range out.Cards {
 		v := &out.Cards[i]
 		b.explain(v)
-		if v.Change == Slower || v.Slower > 0 {
+		if v.Change == change.Slower || v.Slower > 0 {
 			out.Outliers = append(out.Outliers, v.Device)
 		}
 	}
@@ -351,7 +353,7 @@ func (b *cardBench) condition(v *CardVerdict) {
 }
 
 func (b *cardBench) explain(v *CardVerdict) {
-	if v.Change != Slower && v.Change != Faster && v.Slower == 0 {
+	if v.Change != change.Slower && v.Change != change.Faster && v.Slower == 0 {
 		return
 	}
 	others := "the median card"

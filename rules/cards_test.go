@@ -9,23 +9,25 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/change"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
+	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
 func hostOf(slow, mhz []float64, sigma float64, rounds int, seed uint64) infer.Data {
 	var all infer.Data
 	rng := rand.New(rand.NewPCG(seed, 7))
 	for i, factor := range slow {
-		w := byM(func(m int) float64 { return factor * float64(m) }, gaussian(sigma), rng)
-		w.key.Device = fmt.Sprintf("cuda:%d", i)
+		w := synthetic.ByM(func(m int) float64 { return factor * float64(m) }, synthetic.Gaussian(sigma), rng)
+		w.Key.Device = fmt.Sprintf("cuda:%d", i)
 		if mhz != nil {
-			w.clock = func(results.Case) float64 { return mhz[i] }
+			w.Clock = func(results.Case) float64 { return mhz[i] }
 		}
-		one := w.sweep(grid(64, 2048, 64), rounds)
+		one := w.Sweep(synthetic.Grid(64, 2048, 64), rounds)
 		all.Series = append(all.Series, one.Series...)
 		all.Meta.Fingerprint.Devices = append(all.Meta.Fingerprint.Devices,
-			kernels.Spec{ID: w.key.Device, Kind: kernels.CUDA, Name: "H200"})
+			kernels.Spec{ID: w.Key.Device, Kind: kernels.CUDA, Name: "H200"})
 	}
 	return all
 }
@@ -45,12 +47,12 @@ func TestAnOutlierCardIsNamed(t *testing.T) {
 		t.Fatalf("outliers %v: %+v", c.Outliers, c.Cards)
 	}
 	v := c.Cards[1]
-	if v.Change != Slower || v.Slower < v.Cases*9/10 || v.Cases != 32 || v.Ratio.Lo < 1.05 || math.Abs(v.Ratio.Mid-1.115) > 0.01 ||
+	if v.Change != change.Slower || v.Slower < v.Cases*9/10 || v.Cases != 32 || v.Ratio.Lo < 1.05 || math.Abs(v.Ratio.Mid-1.115) > 0.01 ||
 		v.Explanation == "" || v.Cause != Unknown {
 		t.Errorf("%+v", v)
 	}
 	for _, i := range []int{0, 2, 3} {
-		if v := c.Cards[i]; v.Change != Same || v.Slower+v.Faster > 0 || v.Explanation != "" {
+		if v := c.Cards[i]; v.Change != change.Same || v.Slower+v.Faster > 0 || v.Explanation != "" {
 			t.Errorf("%+v", v)
 		}
 	}
@@ -61,7 +63,7 @@ func TestAnOutlierCardIsNamed(t *testing.T) {
 
 func TestACardOfTwo(t *testing.T) {
 	c := cardsOf(t, hostOf([]float64{1.2, 1}, []float64{1500, 1800}, 0.01, 7, 2))
-	if !slices.Equal(c.Outliers, []string{"cuda:0"}) || c.Cards[1].Change != Faster {
+	if !slices.Equal(c.Outliers, []string{"cuda:0"}) || c.Cards[1].Change != change.Faster {
 		t.Fatalf("outliers %v: %+v", c.Outliers, c.Cards)
 	}
 	if v := c.Cards[0]; v.Cause != Clock || math.Abs(v.Observed.Mid-1.2) > 0.01 || v.Ratio.Lo > 1.05 || v.ClockMHz != 1500 {
@@ -117,7 +119,7 @@ func TestWhatIsNotCompared(t *testing.T) {
 		}
 	}
 	c := cardsOf(t, apart)
-	if len(c.Outliers) != 0 || c.Cards[2].Cases != 0 || c.Cards[2].Change != Open {
+	if len(c.Outliers) != 0 || c.Cards[2].Cases != 0 || c.Cards[2].Change != change.Open {
 		t.Errorf("%v %+v", c.Outliers, c.Cards[2])
 	}
 }

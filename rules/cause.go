@@ -18,15 +18,16 @@ const explainShare = 0.5
 // explainShare of a loss.
 const minorShare = 0.3
 
-func explained(c *candidate) Finding {
+// Explained is the candidate as a finding, with its cause.
+func Explained(c *Candidate) Finding {
 	f := c.finding()
-	j := c.worst
+	j := c.Worst
 	if j.cause != "" || j.explain != nil {
 		f.Cause, f.Explanation = j.cause, j.explain(j)
 		return f
 	}
 	w := newWitness(c)
-	if cause := entryOf(c.rule).cause; cause != nil {
+	if cause := entryOf(c.Rule).cause; cause != nil {
 		f.Cause, f.Explanation = cause(w)
 	} else if cause, why := w.seek(looks); cause != "" {
 		f.Cause, f.Explanation = cause, w.versus()+": "+why
@@ -43,14 +44,14 @@ const majorityRows = 16
 
 // majority returns the cause of most rows of a finding whose worst row has no known cause. The explanation is
 // from the worst of those rows. Empty if there is no majority.
-func (c *candidate) majority() (Cause, string) {
+func (c *Candidate) majority() (Cause, string) {
 	rows := map[Cause]int{}
 	worst := map[Cause]float64{}
 	why := map[Cause]string{}
-	looked := min(len(c.rows), majorityRows)
+	looked := min(len(c.Rows), majorityRows)
 	for i := range looked {
 		single := *c
-		single.worst = c.rows[i*len(c.rows)/looked]
+		single.Worst = c.Rows[i*len(c.Rows)/looked]
 		w := newWitness(&single)
 		if cause, text := w.seek(looks); cause != "" {
 			rows[cause]++
@@ -93,10 +94,10 @@ func (w *witness) exclude(cause Cause, why string) {
 // parity: a type that moves no more bytes than the other type but is slower lost its time to a bad choice or
 // to the kernel's code.
 func (w *witness) parity() (Cause, string) {
-	own, than := w.curve.Series.Key.DType, w.c.worst.against.DType
-	if weights := w.curve.Series.Key.Weights; w.c.worst.against.Weights != weights {
+	own, than := w.curve.Series.Key.DType, w.c.Worst.Against.DType
+	if weights := w.curve.Series.Key.Weights; w.c.Worst.Against.Weights != weights {
 		text := fmt.Sprintf("%s; weights %v are slower than plain weights, which %s uses at the same shape", w.versus(), weights,
-			w.c.worst.against.Kernel)
+			w.c.Worst.Against.Kernel)
 		if cause, why := w.seek(choices); cause != "" {
 			return cause, text + ": " + why
 		}
@@ -119,23 +120,23 @@ func (w *witness) parity() (Cause, string) {
 // alternative: if the library ran a faster kernel next to the row, or has the faster kernel, its heuristic
 // chose badly. Otherwise the implementation is the cause.
 func (w *witness) alternative() (Cause, string) {
-	j := w.c.worst
-	text := fmt.Sprintf("%s: the kernel %s is faster at the same product", w.versus(), j.against.Kernel)
+	j := w.c.Worst
+	text := fmt.Sprintf("%s: the kernel %s is faster at the same product", w.versus(), j.Against.Kernel)
 	var others []string
-	for _, r := range w.c.rows {
-		if name := r.against.Kernel; name != j.against.Kernel && !slices.Contains(others, name) {
+	for _, r := range w.c.Rows {
+		if name := r.Against.Kernel; name != j.Against.Kernel && !slices.Contains(others, name) {
 			others = append(others, name)
 		}
 	}
 	if len(others) > 0 {
-		text += fmt.Sprintf("; at other sizes from %s to %s it is %s", w.curve.Name(w.c.rows[0].m()),
-			w.curve.Name(w.c.rows[len(w.c.rows)-1].m()), strings.Join(others, " or "))
+		text += fmt.Sprintf("; at other sizes from %s to %s it is %s", w.curve.Name(w.c.Rows[0].M()),
+			w.curve.Name(w.c.Rows[len(w.c.Rows)-1].M()), strings.Join(others, " or "))
 	}
 	if w.curve.Series.Key.Kernel == "auto" {
 		return HeuristicChoice, text
 	}
-	label := j.against.Label
-	if kernels.ChooserOf(w.curve.Series.Key.Kernel) == kernels.ChooserOf(j.against.Kernel) {
+	label := j.Against.Label
+	if kernels.ChooserOf(w.curve.Series.Key.Kernel) == kernels.ChooserOf(j.Against.Kernel) {
 		if own := w.row.Label; label != "" && own != "" && own != label {
 			text += fmt.Sprintf(", using %s instead of %[3]s, which %[2]s chose", phrase.Kernel(label), w.kernel(), phrase.Kernel(own))
 		}
@@ -156,7 +157,7 @@ func (w *witness) alternative() (Cause, string) {
 
 // witness holds the numbers of a candidate's worst row and of the row that it is compared with.
 type witness struct {
-	c         *candidate
+	c         *Candidate
 	curve     *infer.Curve
 	row       infer.Point
 	reference infer.Point // of the same series; m is 0 if there is none
@@ -183,23 +184,23 @@ func (w *witness) within() float64 {
 	return w.row.US.Y + math.Log1p(-math.Min(explainShare*w.loss, 0.999))
 }
 
-func newWitness(c *candidate) *witness {
-	j := c.worst
-	w := &witness{c: c, curve: j.curve, row: j.curve.Points[j.point], loss: math.Max(j.loss.Mid, 0)}
+func newWitness(c *Candidate) *witness {
+	j := c.Worst
+	w := &witness{c: c, curve: j.Curve, row: j.Curve.Points[j.Point], loss: math.Max(j.Loss.Mid, 0)}
 	if t := c.tests[j]; t != nil && t.confirmed {
 		w.loss = math.Max(t.loss.Mid, 0)
 		w.stated = w.loss
 	} else {
 		w.stated = math.Max(c.worstLoss().Mid, 0)
 	}
-	m := j.against.M
+	m := j.Against.M
 	switch {
-	case len(j.against.Parts) > 0:
-		m = j.against.Parts[len(j.against.Parts)-1] // the largest part
-	case j.against.PadTo > 0:
-		m = j.against.PadTo
+	case len(j.Against.Parts) > 0:
+		m = j.Against.Parts[len(j.Against.Parts)-1] // the largest part
+	case j.Against.PadTo > 0:
+		m = j.Against.PadTo
 	}
-	if j.against.Kernel == j.direct().Kernel && j.against.DType == j.direct().DType {
+	if j.Against.Kernel == j.direct().Kernel && j.Against.DType == j.direct().DType {
 		if i, ok := w.curve.At(m); ok {
 			w.reference = w.curve.Points[i]
 		}
@@ -210,20 +211,20 @@ func newWitness(c *candidate) *witness {
 func (w *witness) mfu(p infer.Point) float64 { return math.Exp(p.Rate() - w.curve.Peak) }
 
 func (w *witness) versus() string {
-	j := w.c.worst
+	j := w.c.Worst
 	us := math.Exp(w.row.US.Y)
 	switch {
-	case len(j.against.Parts) > 0:
-		return fmt.Sprintf("%s takes %s us, split into %v it would take %s us", w.curve.Name(w.row.M), phrase.Figure(us), j.against.Parts,
+	case len(j.Against.Parts) > 0:
+		return fmt.Sprintf("%s takes %s us, split into %v it would take %s us", w.curve.Name(w.row.M), phrase.Figure(us), j.Against.Parts,
 			phrase.Figure(us*(1-w.stated)))
-	case j.against.PadTo > 0:
+	case j.Against.PadTo > 0:
 		return fmt.Sprintf("%s takes %s us, the larger %s takes %s us", w.curve.Name(w.row.M), phrase.Figure(us),
-			w.curve.Name(j.against.PadTo),
+			w.curve.Name(j.Against.PadTo),
 			phrase.Figure(us*(1-w.stated)))
-	case j.against.M == w.row.M:
+	case j.Against.M == w.row.M:
 		return fmt.Sprintf("%s takes %s us, and could take %s us", w.curve.Name(w.row.M), phrase.Figure(us), phrase.Figure(us*(1-w.stated)))
 	}
 	return fmt.Sprintf("%s takes %s us, MFU %s, compared with %s at %s", w.curve.Name(w.row.M), phrase.Figure(us),
 		phrase.Percent(w.mfu(w.row)),
-		phrase.Percent(w.mfu(w.row)/(1-math.Min(w.stated, 0.999))), w.curve.Name(j.against.M))
+		phrase.Percent(w.mfu(w.row)/(1-math.Min(w.stated, 0.999))), w.curve.Name(j.Against.M))
 }

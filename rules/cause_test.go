@@ -20,6 +20,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/phrase"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
+	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
 func TestWordsOfExplanations(t *testing.T) {
@@ -60,7 +61,7 @@ func TestCauseTable(t *testing.T) {
 
 func worstOf(t *testing.T, units int, ms []int, us func(m int) float64, label func(m int) string) Finding {
 	t.Helper()
-	data := byM(us, gaussian(0.001), rand.New(rand.NewPCG(5, 1))).sweep(ms, 7)
+	data := synthetic.ByM(us, synthetic.Gaussian(0.001), rand.New(rand.NewPCG(5, 1))).Sweep(ms, 7)
 	data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: units}}
 	for i := range data.Series[0].Rows {
 		c := &data.Series[0].Rows[i].Case
@@ -93,11 +94,11 @@ func TestCausesOfLabelledRows(t *testing.T) {
 		excluded string
 	}{
 		"waves where they are predicted": {
-			ms: grid(64, 2000, 16), us: waves, label: named(wide), cause: WaveQuantization,
+			ms: synthetic.Grid(64, 2000, 16), us: waves, label: named(wide), cause: WaveQuantization,
 			says: "its tiles of 128x256 start wave 2 on 132 units after m1024, where the time",
 		},
 		"a cliff where no wave begins": {
-			ms: grid(64, 1536, 16), label: named(wide), cause: Unknown, says: "does not show why",
+			ms: synthetic.Grid(64, 1536, 16), label: named(wide), cause: Unknown, says: "does not show why",
 			us: func(m int) float64 {
 				us := smooth(min(m, 1008)) * math.Max(1, 1.01*float64(m)/1008)
 				if m > 1200 {
@@ -108,7 +109,7 @@ func TestCausesOfLabelledRows(t *testing.T) {
 			excluded: "start wave 2 on 132 units after m1024, where the rate falls",
 		},
 		"tiles cut along K make no waves": {
-			ms: grid(64, 1536, 16), label: named("lib_128x256 splitk 4"), cause: Unknown, says: "does not show why",
+			ms: synthetic.Grid(64, 1536, 16), label: named("lib_128x256 splitk 4"), cause: Unknown, says: "does not show why",
 			us: func(m int) float64 {
 				if m > 1024 {
 					return 1.25 * smooth(m)
@@ -118,12 +119,12 @@ func TestCausesOfLabelledRows(t *testing.T) {
 			excluded: "cuts tiles along K",
 		},
 		"one tile more along M": {
-			units: 8, ms: grid(64, 1000, 16), label: named("hopper 192x512"), cause: TileQuantization,
+			units: 8, ms: synthetic.Grid(64, 1000, 16), label: named("hopper 192x512"), cause: TileQuantization,
 			us:   func(m int) float64 { return 5 + 100*math.Ceil(float64(m)/192) },
 			says: "its tiles of 192x512 start another row",
 		},
 		"another kernel at a larger M": {
-			ms: grid(64, 1536, 16), cause: HeuristicChoice,
+			ms: synthetic.Grid(64, 1536, 16), cause: HeuristicChoice,
 			us: func(m int) float64 {
 				if m == 832 {
 					return 1.3 * smooth(m)
@@ -134,7 +135,7 @@ func TestCausesOfLabelledRows(t *testing.T) {
 			says:  "m848, which is 16 rows larger, takes only 52.4",
 		},
 		"a row off the line of its kernel": {
-			ms: grid(64, 1536, 16), label: named("only"), cause: Implementation,
+			ms: synthetic.Grid(64, 1536, 16), label: named("only"), cause: Implementation,
 			us: func(m int) float64 {
 				if m == 832 {
 					return 1.3 * smooth(m)
@@ -144,7 +145,7 @@ func TestCausesOfLabelledRows(t *testing.T) {
 			says: "but 51.61 us according to the fit of 31 rows from m512 to m1008",
 		},
 		"another kernel by its line": {
-			ms: grid(128, 1536, 128), cause: HeuristicChoice,
+			ms: synthetic.Grid(128, 1536, 128), cause: HeuristicChoice,
 			us: func(m int) float64 {
 				us := 5 + 10*math.Ceil(float64(m)/128)
 				if m > 640 && m < 1200 {
@@ -161,7 +162,7 @@ func TestCausesOfLabelledRows(t *testing.T) {
 			says: "has lib_64x64, which would take at most",
 		},
 		"the same kernel at a larger M": {
-			ms: grid(800, 864, 16), label: named("only"), cause: Implementation,
+			ms: synthetic.Grid(800, 864, 16), label: named("only"), cause: Implementation,
 			us: func(m int) float64 {
 				if m == 832 {
 					return 1.3 * smooth(m)
@@ -171,7 +172,7 @@ func TestCausesOfLabelledRows(t *testing.T) {
 			says: "the same kernel, only, computes the larger m848 in 52.4",
 		},
 		"a kernel given up too early": {
-			ms: grid(64, 1024, 16), cause: HeuristicChoice,
+			ms: synthetic.Grid(64, 1024, 16), cause: HeuristicChoice,
 			us: func(m int) float64 {
 				if m > 600 {
 					return 70
@@ -251,7 +252,7 @@ func TestTilesByTheTimes(t *testing.T) {
 		us := func(m int) float64 {
 			return 20 * float64(infer.Tiling{M: tm, N: tn, Units: 132, Columns: 4096}.Fill(m).Waves)
 		}
-		data := byM(us, gaussian(0.001), rand.New(rand.NewPCG(5, 1))).sweep(grid(64, 4096, 64), 7)
+		data := synthetic.ByM(us, synthetic.Gaussian(0.001), rand.New(rand.NewPCG(5, 1))).Sweep(synthetic.Grid(64, 4096, 64), 7)
 		data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: 132}}
 		for i := range data.Series[0].Rows {
 			c := &data.Series[0].Rows[i].Case
@@ -265,13 +266,14 @@ func TestTilesByTheTimes(t *testing.T) {
 }
 
 func TestParityCause(t *testing.T) {
-	data, w := joined([]results.SeriesKey{keyed("lib", kernels.BF16), keyed("lib", kernels.INT8)}, func(c results.Case) float64 {
-		us := 10 + float64(c.M)
-		if c.DType == kernels.INT8 && c.M > 256 {
-			us *= 1.3
-		}
-		return us
-	}, grid(16, 512, 16), 3)
+	data, w := synthetic.Joined([]results.SeriesKey{synthetic.Keyed("lib", kernels.BF16), synthetic.Keyed("lib", kernels.INT8)},
+		func(c results.Case) float64 {
+			us := 10 + float64(c.M)
+			if c.DType == kernels.INT8 && c.M > 256 {
+				us *= 1.3
+			}
+			return us
+		}, synthetic.Grid(16, 512, 16), 3)
 	f := only(t, Parity, data, w)
 	if len(f) != 1 || f[0].Cause != Implementation || !strings.Contains(f[0].Explanation, "1 byte instead of 2 bytes") ||
 		len(f[0].Excluded) == 0 {
@@ -362,7 +364,7 @@ func TestMajority(t *testing.T) {
 	waves := func(m int) float64 {
 		return 5 + 50*float64(infer.Tiling{M: 128, N: 256, Across: 16, Units: 132, Columns: 4096}.Fill(m).Waves)
 	}
-	data := byM(waves, gaussian(0.001), rand.New(rand.NewPCG(5, 1))).sweep(grid(64, 2000, 16), 7)
+	data := synthetic.ByM(waves, synthetic.Gaussian(0.001), rand.New(rand.NewPCG(5, 1))).Sweep(synthetic.Grid(64, 2000, 16), 7)
 	data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: 132}}
 	for i := range data.Series[0].Rows {
 		c := &data.Series[0].Rows[i].Case
@@ -371,16 +373,16 @@ func TestMajority(t *testing.T) {
 	c := infer.Prepare(data, Default().Basis()).Curves[0]
 	full, _ := c.At(1024)
 	// Behind the start of a wave, a loss of 0.4 has a cause, and a loss of 0.99 has none.
-	rows := func(losses ...float64) *candidate {
-		out := &candidate{rule: Monotonic}
+	rows := func(losses ...float64) *Candidate {
+		out := &Candidate{Rule: Monotonic}
 		for i, loss := range losses {
-			out.rows = append(out.rows, &judgement{curve: c, point: full + 1 + i, loss: stats.Interval{Mid: loss}, against: c.CaseOf(full)})
+			out.Rows = append(out.Rows, &Judgement{Curve: c, Point: full + 1 + i, Loss: stats.Interval{Mid: loss}, Against: c.CaseOf(full)})
 		}
-		out.worst = out.rows[len(losses)-1]
+		out.Worst = out.Rows[len(losses)-1]
 		return out
 	}
 	for _, tc := range []struct {
-		rows  *candidate
+		rows  *Candidate
 		cause Cause
 		says  string
 	}{
@@ -407,13 +409,13 @@ func TestLineOfAnotherKernel(t *testing.T) {
 		{0.05, "", "no other kernel"},
 	} {
 		slow := func(m int) bool { return m > 640 && m < 1200 }
-		data := byM(func(m int) float64 {
+		data := synthetic.ByM(func(m int) float64 {
 			us := 5 + 10*math.Ceil(float64(m)/128)
 			if slow(m) {
 				return 1.5 * us
 			}
 			return us * (1 + tc.scatter*float64(m/128%3-1))
-		}, gaussian(0.001), rand.New(rand.NewPCG(5, 1))).sweep(grid(128, 1536, 128), 7)
+		}, synthetic.Gaussian(0.001), rand.New(rand.NewPCG(5, 1))).Sweep(synthetic.Grid(128, 1536, 128), 7)
 		data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: 132}}
 		for i := range data.Series[0].Rows {
 			c := &data.Series[0].Rows[i].Case

@@ -7,45 +7,12 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/phrase"
+	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
-// chosenBadly is a library whose first choice is slow from m128 to m192, unlike its second next one.
-// Elsewhere its candidates vary widely.
-func chosenBadly(kernelNames ...string) (infer.Data, *world) {
-	var keys []results.SeriesKey
-	for _, name := range kernelNames {
-		keys = append(keys, keyed(name, kernels.BF16))
-	}
-	data, w := joined(keys, func(c results.Case) float64 {
-		us := 200 + float64(c.M)
-		switch {
-		case c.Kernel == "lt:2" && c.M >= 128 && c.M <= 192:
-		case strings.HasPrefix(c.Kernel, "lt:"):
-			us *= 1.2 + float64(c.M%48)/32
-		case c.M >= 128 && c.M <= 192 && c.Kernel == "lt":
-			us *= 1.4
-		}
-		return us
-	}, grid(16, 768, 16), 4)
-	for s := range data.Series {
-		for i := range data.Series[s].Rows {
-			c := &data.Series[s].Rows[i].Case
-			c.Label, c.Launch = "algo 66 tile 128x256x64 stages 4 splitk 1",
-				results.Launch{Tile: [3]int{256, 128, 64}, Waves: 0.97, Split: 1}
-			if strings.HasPrefix(c.Kernel, "lt:") {
-				c.Label, c.Launch = "algo 21 tile 128x64x64 stages 5 splitk 1",
-					results.Launch{Tile: [3]int{64, 128, 64}, Waves: 1 + float64(c.M%7)/10, Split: 1}
-			}
-		}
-	}
-	return data, w
-}
-
 func TestChoices(t *testing.T) {
-	data, w := chosenBadly("lt", "lt:1", "lt:2")
+	data, w := synthetic.ChosenBadly("lt", "lt:1", "lt:2")
 	for rule, last := range map[Rule]int{Alternative: 192, Monotonic: 176} {
 		f := only(t, rule, data, w)
 		if len(f) != 1 || f[0].Series.Kernel != "lt" || f[0].FromM != 128 || f[0].ToM != last || f[0].Cause != HeuristicChoice {
@@ -71,7 +38,7 @@ func TestChoices(t *testing.T) {
 }
 
 func TestChoiceIsARemedy(t *testing.T) {
-	data, w := chosenBadly("lt", "lt:1", "lt:2")
+	data, w := synthetic.ChosenBadly("lt", "lt:1", "lt:2")
 	for _, method := range []string{MethodInterval, MethodArticle} {
 		r, err := FindSplits(context.Background(), data, Default(), SplitOptions{Among: AmongAll, Method: method}, w)
 		if err != nil {
@@ -98,25 +65,8 @@ func TestChoiceIsARemedy(t *testing.T) {
 	}
 }
 
-func TestChoicesAreNotCompared(t *testing.T) {
-	a, _ := chosenBadly("lt", "lt:1")
-	b, _ := chosenBadly("lt", "lt:1")
-	for i := range b.Series[1].Rows {
-		for j := range b.Series[1].Rows[i].Samples {
-			b.Series[1].Rows[i].Samples[j].US *= 2
-		}
-	}
-	d, err := Diff(a, b, Default())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(d.Series) != 1 || d.Series[0].Series.Kernel != "lt" || d.Slower > 0 {
-		t.Errorf("compared %+v", d.Series)
-	}
-}
-
 func TestChoiceAlone(t *testing.T) {
-	data, w := chosenBadly("lt:1")
+	data, w := synthetic.ChosenBadly("lt:1")
 	if f := only(t, Monotonic, data, w); !slices.ContainsFunc(f, func(f Finding) bool { return f.Series.Kernel == "lt:1" }) {
 		t.Errorf("findings %+v", f)
 	}

@@ -7,22 +7,22 @@ import (
 
 // clear marks the rows of a panel that are undecided only because the resolution is coarser than the loss
 // that the rule allows. Suspects, which are measured again, are not marked.
-func (pn *panel) clear(resolution float64) {
-	for _, rows := range pn.rows {
+func (pn *Panel) clear(resolution float64) {
+	for _, rows := range pn.Rows {
 		for i := range rows {
 			j := &rows[i]
-			j.cleared = j.tested && j.verdict == Undecided && j.lossBound > 0 && j.p > suspectP &&
-				j.loss.Hi < infer.CleanBelow(resolution, j.lossBound)
+			j.cleared = j.Tested && j.Verdict == Undecided && j.lossBound > 0 && j.p > suspectP &&
+				j.Loss.Hi < infer.CleanBelow(resolution, j.lossBound)
 		}
 	}
 }
 
 // cleanBelow is [Audit].CleanBelow of the panel whose verdicts rows have.
-func (pn *panel) cleanBelow(resolution float64) float64 {
-	for _, rows := range pn.rows {
+func (pn *Panel) cleanBelow(resolution float64) float64 {
+	for _, rows := range pn.Rows {
 		for i := range rows {
-			if b := rows[i].lossBound; rows[i].tested && b > 0 {
-				if below := infer.CleanBelow(resolution, b); below > b+marginalReach {
+			if b := rows[i].lossBound; rows[i].Tested && b > 0 {
+				if below := infer.CleanBelow(resolution, b); below > b+MarginalReach {
 					return below
 				}
 				return 0

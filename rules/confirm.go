@@ -28,7 +28,7 @@ const (
 )
 
 type trial struct {
-	row  *judgement
+	row  *Judgement
 	rule Rule
 	// pairs are log(row ÷ against) at the common clock by round, or log(µs) as observed for a ceiling; blur
 	// is the standard error that the clock adjustment adds.
@@ -68,10 +68,10 @@ func (t *trial) signed(d []float64, bound float64) float64 {
 
 func (t *trial) estimateLoss(confidence float64) {
 	blur := t.blur
-	if i, ok := t.row.curve.At(t.row.against.M); ok && t.row.against.SeriesKey == t.row.direct().SeriesKey {
+	if i, ok := t.row.Curve.At(t.row.Against.M); ok && t.row.Against.SeriesKey == t.row.direct().SeriesKey {
 		// The loss is relative to the best possible time. The sweep's standard error bounds how far the
 		// reference may be from it.
-		blur = math.Hypot(blur, t.row.curve.Points[i].US.SE)
+		blur = math.Hypot(blur, t.row.Curve.Points[i].US.SE)
 	}
 	around := stats.WalshInterval(t.pairs, confidence)
 	if t.low != nil && len(t.pairs) > 0 {
@@ -81,8 +81,8 @@ func (t *trial) estimateLoss(confidence float64) {
 	}
 	d := stats.Widen(around, blur, confidence)
 	ideal := t.row.ideal
-	if t.row.against.M == 0 {
-		ideal = t.row.curve.Points[t.row.point].Seen.Y + math.Log(1-t.row.loss.Mid)
+	if t.row.Against.M == 0 {
+		ideal = t.row.Curve.Points[t.row.Point].Seen.Y + math.Log(1-t.row.Loss.Mid)
 	}
 	t.loss = stats.Interval{Lo: stats.Lost(ideal - d.Lo), Mid: stats.Lost(ideal - d.Mid), Hi: stats.Lost(ideal - d.Hi)}
 }
@@ -91,9 +91,9 @@ func (t *trial) estimateLoss(confidence float64) {
 // inferred rows. It measures three rows of each interval: the worst, which represents the interval, and both
 // ends, which are trimmed if they are not confirmed. Interior rows of a confirmed interval keep the sweep's
 // verdict. Candidates beyond the budget or the deadline stay unconfirmed.
-func confirm(ctx context.Context, a *Audit, p *infer.Estimates, candidates []*candidate, cfg Config, m Measurer) error {
+func confirm(ctx context.Context, a *Audit, p *infer.Estimates, candidates []*Candidate, cfg Config, m Measurer) error {
 	order := slices.Clone(candidates)
-	slices.SortStableFunc(order, func(x, y *candidate) int {
+	slices.SortStableFunc(order, func(x, y *Candidate) int {
 		if x.screened != y.screened {
 			if x.screened {
 				return -1
@@ -106,7 +106,7 @@ func confirm(ctx context.Context, a *Audit, p *infer.Estimates, candidates []*ca
 			}
 			return 1
 		}
-		return cmp.Or(cmp.Compare(x.worst.p, y.worst.p), cmp.Compare(y.worst.loss.Lo, x.worst.loss.Lo))
+		return cmp.Or(cmp.Compare(x.Worst.p, y.Worst.p), cmp.Compare(y.Worst.Loss.Lo, x.Worst.Loss.Lo))
 	})
 	screened := 0
 	for _, c := range order {
@@ -181,14 +181,14 @@ func confirm(ctx context.Context, a *Audit, p *infer.Estimates, candidates []*ca
 	return failure
 }
 
-func (c *candidate) restsOnInferred() bool {
-	points := c.worst.curve.Points
-	return points[c.worst.point].Inferred || slices.ContainsFunc(c.worst.base, func(i int) bool { return points[i].Inferred })
+func (c *Candidate) restsOnInferred() bool {
+	points := c.Worst.Curve.Points
+	return points[c.Worst.Point].Inferred || slices.ContainsFunc(c.Worst.Base, func(i int) bool { return points[i].Inferred })
 }
 
-func (c *candidate) chosen() []*judgement {
-	rows := []*judgement{c.worst}
-	for _, j := range []*judgement{c.rows[0], c.rows[len(c.rows)-1]} {
+func (c *Candidate) chosen() []*Judgement {
+	rows := []*Judgement{c.Worst}
+	for _, j := range []*Judgement{c.Rows[0], c.Rows[len(c.Rows)-1]} {
 		if !slices.Contains(rows, j) {
 			rows = append(rows, j)
 		}
@@ -202,63 +202,63 @@ func (t *trial) instead() Verdict {
 		return Undecided
 	}
 	again := *t.row
-	again.loss = t.loss
+	again.Loss = t.loss
 	switch {
 	case again.marginal():
 		return Marginal
-	case t.loss.Mid <= t.row.lossBound-marginalMid && t.loss.Hi <= t.row.lossBound+marginalReach:
+	case t.loss.Mid <= t.row.lossBound-MarginalMid && t.loss.Hi <= t.row.lossBound+MarginalReach:
 		return Clean
 	}
 	return Undecided
 }
 
-func (c *candidate) settle() {
+func (c *Candidate) settle() {
 	// The sweep's worst row represents the interval as long as it is confirmed. The sweep's samples chose it,
 	// so its fresh samples have no selection bias.
-	var best *judgement
+	var best *Judgement
 	for _, j := range c.chosen() {
 		t := c.tests[j]
 		if t == nil || !t.confirmed {
-			j.verdict = t.instead()
+			j.Verdict = t.instead()
 			continue
 		}
-		j.verdict, j.adjusted = Anomalous, t.adjusted
-		if best == nil || best != c.worst && t.loss.Lo > c.tests[best].loss.Lo {
+		j.Verdict, j.adjusted = Anomalous, t.adjusted
+		if best == nil || best != c.Worst && t.loss.Lo > c.tests[best].loss.Lo {
 			best = j
 		}
 	}
 	if best == nil {
 		c.refuted = true
-		for _, j := range c.rows {
+		for _, j := range c.Rows {
 			if c.tests[j] == nil {
-				j.verdict = Undecided
+				j.Verdict = Undecided
 			}
 		}
 		return
 	}
-	worst := c.tests[c.worst]
+	worst := c.tests[c.Worst]
 	inner := worst != nil && worst.confirmed && c.screened
-	rows := c.rows[:0:0]
-	for _, j := range c.rows {
+	rows := c.Rows[:0:0]
+	for _, j := range c.Rows {
 		t := c.tests[j]
 		if t != nil && t.confirmed || t == nil && inner {
 			rows = append(rows, j)
 		} else if t == nil {
-			j.verdict = Undecided
+			j.Verdict = Undecided
 		}
 	}
-	c.rows, c.worst = rows, best
+	c.Rows, c.Worst = rows, best
 }
 
 // confirmTogether measures one group, interleaved, up to the maximum number of rounds. From the second look
 // on it measures only open trials. A trial with a p-value of at most sure gets no more rounds. If it fails,
 // the group's candidates have no trials.
-func confirmTogether(ctx context.Context, p *infer.Estimates, group []*candidate, cfg Config, sure float64, m Measurer) ([]*trial, error) {
+func confirmTogether(ctx context.Context, p *infer.Estimates, group []*Candidate, cfg Config, sure float64, m Measurer) ([]*trial, error) {
 	var trials []*trial
 	for _, c := range group {
 		for _, j := range c.chosen() {
-			t := &trial{row: j, rule: c.rule, p: 1, last: 1}
-			if p.Scatter[j.curve.Series.Key.Device].Low() {
+			t := &trial{row: j, rule: c.Rule, p: 1, last: 1}
+			if p.Scatter[j.Curve.Series.Key.Device].Low() {
 				t.low = &lowTrial{}
 			}
 			trials = append(trials, t)
@@ -300,9 +300,9 @@ func confirmTogether(ctx context.Context, p *infer.Estimates, group []*candidate
 		t.estimateLoss(cfg.Confidence)
 	}
 	for _, c := range group {
-		c.tests = map[*judgement]*trial{}
+		c.tests = map[*Judgement]*trial{}
 		for _, t := range trials {
-			if slices.Contains(c.rows, t.row) {
+			if slices.Contains(c.Rows, t.row) {
 				c.tests[t.row] = t
 			}
 		}
@@ -330,8 +330,8 @@ func measureTrials(ctx context.Context, p *infer.Estimates, trials []*trial, rou
 	pairs := make([]pair, len(trials))
 	for i, t := range trials {
 		pairs[i] = pair{ask(t.row.direct()), -1}
-		if t.row.against.M > 0 {
-			pairs[i].against = ask(*t.row.against)
+		if t.row.Against.M > 0 {
+			pairs[i].against = ask(*t.row.Against)
 		}
 	}
 	samples, err := m.Measure(ctx, requests, rounds)
@@ -356,7 +356,7 @@ func measureTrials(ctx context.Context, p *infer.Estimates, trials []*trial, rou
 		}
 		both := pairRounds(row, samples[pairs[i].against])
 		of, against := p.Elasticity(cases[pairs[i].row]), p.Elasticity(cases[pairs[i].against])
-		reference := p.Clocks[t.row.curve.Series.Key.Device]
+		reference := p.Clocks[t.row.Curve.Series.Key.Device]
 		for _, s := range both {
 			at := [2]float64{infer.AtClock(s[0], of.Beta, reference), infer.AtClock(s[1], against.Beta, reference)}
 			t.pairs = append(t.pairs, at[0]-at[1])

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
 // On worlds of known truth only true findings are confirmed, even if the screening errs.
@@ -21,17 +22,17 @@ func TestConfirmation(t *testing.T) {
 	if testing.Short() {
 		runs = 10
 	}
-	ms := grid(4, 1024, 4)
+	ms := synthetic.Grid(4, 1024, 4)
 	cfg := Default().Only(Monotonic)
-	for _, s := range scenarios() {
-		truth := trulyAnomalous(s.us, ms, cfg.Threshold)
-		n := student(0.02)
+	for _, s := range synthetic.Scenarios() {
+		truth := synthetic.TrulyAnomalous(s.US, ms, cfg.Threshold)
+		n := synthetic.Student(0.02)
 		findings, wrong, found := 0, 0, 0
 		for run := range runs {
-			w := byM(s.us, n, rand.New(rand.NewPCG(uint64(run), 11)))
-			w.drift = s.drift
-			data := w.sweep(ms, 7)
-			w.drift = nil
+			w := synthetic.ByM(s.US, n, rand.New(rand.NewPCG(uint64(run), 11)))
+			w.Drift = s.Drift
+			data := w.Sweep(ms, 7)
+			w.Drift = nil
 			a, err := RunAudit(context.Background(), data, cfg, w)
 			if err != nil {
 				t.Fatal(err)
@@ -39,13 +40,13 @@ func TestConfirmation(t *testing.T) {
 			hit := false
 			for _, f := range a.Findings {
 				if f.Status != Confirmed {
-					t.Fatalf("%s: finding %s is %s", s.name, f.ID, f.Status)
+					t.Fatalf("%s: finding %s is %s", s.Name, f.ID, f.Status)
 				}
 				findings++
 				if !truth[f.WorstM] {
 					wrong++
 				}
-				hit = hit || f.FromM <= s.slowTo && f.ToM >= s.slowFrom
+				hit = hit || f.FromM <= s.SlowTo && f.ToM >= s.SlowFrom
 				if f.Loss.Lo > f.Loss.Mid || f.Loss.Mid > f.Loss.Hi {
 					t.Errorf("%s: loss %v is no interval", f.ID, f.Loss)
 				}
@@ -54,12 +55,12 @@ func TestConfirmation(t *testing.T) {
 				found++
 			}
 		}
-		t.Logf("%-20s %d findings in %d runs, %d false; the slow interval was found in %d", s.name, findings, runs, wrong, found)
+		t.Logf("%-20s %d findings in %d runs, %d false; the slow interval was found in %d", s.Name, findings, runs, wrong, found)
 		if float64(wrong) > cfg.FDR*float64(findings)+3*math.Sqrt(cfg.FDR*float64(max(findings, 1))) {
-			t.Errorf("%s: %d of %d confirmed findings are false", s.name, wrong, findings)
+			t.Errorf("%s: %d of %d confirmed findings are false", s.Name, wrong, findings)
 		}
-		if s.slowTo > 0 && found < runs*9/10 {
-			t.Errorf("%s: found in %d of %d runs", s.name, found, runs)
+		if s.SlowTo > 0 && found < runs*9/10 {
+			t.Errorf("%s: found in %d of %d runs", s.Name, found, runs)
 		}
 	}
 }
@@ -70,8 +71,8 @@ func TestConfirmationInOneLook(t *testing.T) {
 		rounds    int
 		confirmed bool
 	}{{6, false}, {9, true}} {
-		w := byM(manySlow, gaussian(0.002), rand.New(rand.NewPCG(5, 5)))
-		data := w.sweep(grid(4, 256, 4), 15)
+		w := synthetic.ByM(synthetic.ManySlow, synthetic.Gaussian(0.002), rand.New(rand.NewPCG(5, 5)))
+		data := w.Sweep(synthetic.Grid(4, 256, 4), 15)
 		cfg := Default().Only(Monotonic)
 		cfg.FDR, cfg.Confirm.Rounds, cfg.Confirm.MaxRounds = 0.01, c.rounds, c.rounds
 		a, err := RunAudit(t.Context(), data, cfg, w)
@@ -95,8 +96,8 @@ func (r *roundsAsked) Measure(ctx context.Context, requests []results.Request, r
 }
 
 func TestConfirmationRounds(t *testing.T) {
-	w := byM(manySlow, gaussian(0.002), rand.New(rand.NewPCG(5, 5)))
-	data := w.sweep(grid(4, 256, 4), 15)
+	w := synthetic.ByM(synthetic.ManySlow, synthetic.Gaussian(0.002), rand.New(rand.NewPCG(5, 5)))
+	data := w.Sweep(synthetic.Grid(4, 256, 4), 15)
 	cfg := Default().Only(Monotonic)
 	cfg.FDR, cfg.Confirm.Rounds, cfg.Confirm.MaxRounds = 0.01, 6, 9
 	m := &roundsAsked{Measurer: w}
@@ -109,24 +110,24 @@ func TestConfirmationRounds(t *testing.T) {
 }
 
 func TestChosenRows(t *testing.T) {
-	a, b, c := &judgement{point: 1}, &judgement{point: 2}, &judgement{point: 3}
+	a, b, c := &Judgement{Point: 1}, &Judgement{Point: 2}, &Judgement{Point: 3}
 	for _, v := range []struct {
-		worst *judgement
-		rows  []*judgement
-		want  []*judgement
+		worst *Judgement
+		rows  []*Judgement
+		want  []*Judgement
 	}{
-		{b, []*judgement{a, b, c}, []*judgement{b, a, c}}, {a, []*judgement{a, b, c}, []*judgement{a, c}},
-		{c, []*judgement{a, b, c}, []*judgement{c, a}}, {a, []*judgement{a}, []*judgement{a}},
+		{b, []*Judgement{a, b, c}, []*Judgement{b, a, c}}, {a, []*Judgement{a, b, c}, []*Judgement{a, c}},
+		{c, []*Judgement{a, b, c}, []*Judgement{c, a}}, {a, []*Judgement{a}, []*Judgement{a}},
 	} {
-		if got := (&candidate{worst: v.worst, rows: v.rows}).chosen(); !slices.Equal(got, v.want) {
+		if got := (&Candidate{Worst: v.worst, Rows: v.rows}).chosen(); !slices.Equal(got, v.want) {
 			t.Errorf("of %d rows: %d are measured again, expected %d", len(v.rows), len(got), len(v.want))
 		}
 	}
 }
 
 func TestConfirmationRefutes(t *testing.T) {
-	w := byM(func(m int) float64 { return float64(m) }, student(0.01), rand.New(rand.NewPCG(3, 3)))
-	data := w.sweep(grid(4, 512, 4), 7)
+	w := synthetic.ByM(func(m int) float64 { return float64(m) }, synthetic.Student(0.01), rand.New(rand.NewPCG(3, 3)))
+	data := w.Sweep(synthetic.Grid(4, 512, 4), 7)
 	for _, i := range []int{60, 61, 62} {
 		for k := range data.Series[0].Rows[i].Samples {
 			data.Series[0].Rows[i].Samples[k].US *= 1.5
@@ -170,16 +171,9 @@ func (f *failing) Measure(ctx context.Context, r []results.Request, rounds int) 
 	return f.Measurer.Measure(ctx, r, rounds)
 }
 
-func manySlow(m int) float64 {
-	if m%64 == 0 && m > 128 {
-		return float64(m) * 1.3
-	}
-	return float64(m)
-}
-
 func TestConfirmationInterrupted(t *testing.T) {
-	w := byM(manySlow, student(0.01), rand.New(rand.NewPCG(5, 5)))
-	data := w.sweep(grid(4, 12000, 4), 7)
+	w := synthetic.ByM(synthetic.ManySlow, synthetic.Student(0.01), rand.New(rand.NewPCG(5, 5)))
+	data := w.Sweep(synthetic.Grid(4, 12000, 4), 7)
 	cfg := Default().Only(Monotonic)
 
 	count := func(a *Audit) (confirmed, unconfirmed int) {
@@ -233,7 +227,7 @@ func TestConfirmationInterrupted(t *testing.T) {
 // a clock far away is judged by what holds at every β.
 func TestClock(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
-	w := byM(func(m int) float64 {
+	w := synthetic.ByM(func(m int) float64 {
 		switch {
 		case m >= 400 && m <= 440:
 			return float64(m) / 0.98 // allowed; the clock is lower by 4 % on average
@@ -243,14 +237,14 @@ func TestClock(t *testing.T) {
 			return float64(m) / 0.6
 		}
 		return float64(m)
-	}, student(0.002), rng)
-	w.follows = func(c results.Case) float64 {
+	}, synthetic.Student(0.002), rng)
+	w.Follows = func(c results.Case) float64 {
 		if c.M <= 64 {
 			return 0.1
 		}
 		return 1
 	}
-	w.clock = func(c results.Case) float64 {
+	w.Clock = func(c results.Case) float64 {
 		mhz := 2000 * math.Exp(0.02*rng.NormFloat64())
 		switch {
 		case c.M >= 400 && c.M <= 440:
@@ -260,12 +254,12 @@ func TestClock(t *testing.T) {
 		}
 		return mhz
 	}
-	data := w.sweep(grid(4, 1024, 4), 9)
+	data := w.Sweep(synthetic.Grid(4, 1024, 4), 9)
 	a, err := RunAudit(context.Background(), data, Default().Only(Monotonic), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := append(append(grid(20, 32, 4), grid(600, 640, 4)...), 900)
+	want := append(append(synthetic.Grid(20, 32, 4), synthetic.Grid(600, 640, 4)...), 900)
 	if !slices.Equal(a.Flagged, want) {
 		t.Errorf("flagged %v, want %v", a.Flagged, want)
 	}
@@ -273,8 +267,8 @@ func TestClock(t *testing.T) {
 		t.Errorf("reference clocks %v", a.Clocks)
 	}
 	for _, r := range a.Series[0].Rows {
-		beta := w.follows(results.Case{M: r.M})
-		truth := w.time(results.Case{M: r.M})
+		beta := w.Follows(results.Case{M: r.M})
+		truth := w.Time(results.Case{M: r.M})
 		switch {
 		case r.M == 800:
 			if r.Verdict != Undecided {
@@ -307,9 +301,9 @@ func TestDrift(t *testing.T) {
 		drift, sigma float64
 		invalid      bool
 	}{{0.2, 0.01, false}, {0.5, 0.01, false}, {1.6, 0.01, false}, {0, 2, true}} {
-		w := byM(func(m int) float64 { return float64(m) }, student(c.sigma), rand.New(rand.NewPCG(8, 8)))
-		w.drift = func(seq, total float64) float64 { return c.drift * seq / total }
-		a, err := RunAudit(context.Background(), w.sweep(grid(4, 1024, 4), 7), Default(), nil)
+		w := synthetic.ByM(func(m int) float64 { return float64(m) }, synthetic.Student(c.sigma), rand.New(rand.NewPCG(8, 8)))
+		w.Drift = func(seq, total float64) float64 { return c.drift * seq / total }
+		a, err := RunAudit(context.Background(), w.Sweep(synthetic.Grid(4, 1024, 4), 7), Default(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

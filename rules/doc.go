@@ -65,7 +65,7 @@
 // Series of a library's next choices ("cublaslt:1", see [kernels.Candidates]) are not judged if the first
 // choice was measured too. The rules compare the first choice with them, and they can be remedies.
 //
-// In rounds with rows chosen by [OpenRows], the rest are control rows, picked by a hash regardless of their
+// In rounds with rows chosen by [choose.OpenRows], the rest are control rows, picked by a hash regardless of their
 // results. Only the control rows measure the pace of a chosen round.
 //
 // The article's method flags a row if the running maximum of point estimates of MFU over smaller M, times the

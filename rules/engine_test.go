@@ -15,10 +15,11 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
 type machine struct {
-	*world
+	*synthetic.World
 	algorithm func(results.Case) (kernels.Algorithm, bool)
 	numerics  func(r results.ResultRequest) ([]results.Numerics, bool, error)
 	requested []results.Case
@@ -28,7 +29,7 @@ func (m *machine) Measure(ctx context.Context, requests []results.Request, round
 	for _, r := range requests {
 		m.requested = append(m.requested, r.Case)
 	}
-	return m.world.Measure(ctx, requests, rounds)
+	return m.World.Measure(ctx, requests, rounds)
 }
 
 func (m *machine) Algorithm(c results.Case) (kernels.Algorithm, bool) {
@@ -47,7 +48,7 @@ func (m *machine) Numerics(_ context.Context, r results.ResultRequest) ([]result
 
 // dented is a world that runs at half speed from 264 to 320; copying rows takes copying microseconds.
 func dented(copying float64) *machine {
-	w := byM(nil, gaussian(0.002), rand.New(rand.NewPCG(5, 9)))
+	w := synthetic.ByM(nil, synthetic.Gaussian(0.002), rand.New(rand.NewPCG(5, 9)))
 	one := func(m int) float64 {
 		us := 20 + 0.5*float64(m)
 		if m > 256 && m <= 320 {
@@ -55,7 +56,7 @@ func dented(copying float64) *machine {
 		}
 		return us
 	}
-	w.time = func(c results.Case) float64 {
+	w.Time = func(c results.Case) float64 {
 		var us float64
 		switch {
 		case len(c.Parts) > 0:
@@ -72,10 +73,10 @@ func dented(copying float64) *machine {
 		}
 		return us
 	}
-	return &machine{world: w}
+	return &machine{World: w}
 }
 
-func search(t *testing.T, m *machine, data infer.Data, o SplitOptions) *SplitsResult {
+func searchAll(t *testing.T, m *machine, data infer.Data, o SplitOptions) *SplitsResult {
 	t.Helper()
 	o.Among = AmongAll
 	r, err := FindSplits(context.Background(), data, Default(), o, m)
@@ -102,8 +103,8 @@ func TestPadsAreProvenAsWhatTheyAre(t *testing.T) {
 		{PadsBoth, dear, []table.PadKind{table.InPlace}},
 	} {
 		m := dented(c.copying)
-		data := m.sweep(grid(8, 512, 8), 9)
-		r := search(t, m, data, SplitOptions{Kinds: []RemedyKind{RemedyPad}, Pads: c.pads})
+		data := m.Sweep(synthetic.Grid(8, 512, 8), 9)
+		r := searchAll(t, m, data, SplitOptions{Kinds: []RemedyKind{RemedyPad}, Pads: c.pads})
 		got := map[table.PadKind]bool{}
 		for _, s := range r.Stretches {
 			got[s.Pad] = true
@@ -111,8 +112,8 @@ func TestPadsAreProvenAsWhatTheyAre(t *testing.T) {
 				if p.Pad != s.Pad {
 					t.Errorf("%s: a stretch of pads %s rests on one %s", c.pads, s.Pad, p.Pad)
 				}
-				direct := results.Case{SeriesKey: m.key, M: p.M}
-				if truth := m.time(direct) / m.time(p.Case(direct)); math.Abs(p.Gain.Mid/truth-1) > 0.02 {
+				direct := results.Case{SeriesKey: m.Key, M: p.M}
+				if truth := m.Time(direct) / m.Time(p.Case(direct)); math.Abs(p.Gain.Mid/truth-1) > 0.02 {
 					t.Errorf("%s: m%d gains %.3f, in truth %.3f", c.pads, p.M, p.Gain.Mid, truth)
 				}
 			}
@@ -136,11 +137,11 @@ func TestPadsAreProvenAsWhatTheyAre(t *testing.T) {
 }
 
 func TestRemediesOfAnEngine(t *testing.T) {
-	data, w := chosenBadly("lt", "lt:1", "lt:2")
-	m := &machine{world: w}
+	data, w := synthetic.ChosenBadly("lt", "lt:1", "lt:2")
+	m := &machine{World: w}
 	kinds := func(o SplitOptions) map[RemedyKind]bool {
 		out := map[RemedyKind]bool{}
-		for _, s := range search(t, m, data, o).Stretches {
+		for _, s := range searchAll(t, m, data, o).Stretches {
 			out[s.Kind] = true
 		}
 		return out
@@ -154,7 +155,7 @@ func TestRemediesOfAnEngine(t *testing.T) {
 	if got := kinds(SplitOptions{Kernels: []string{"lt"}}); !got[RemedyAlgorithm] {
 		t.Errorf("kinds %v of an engine that has the library", got)
 	}
-	other := search(t, m, data, SplitOptions{Kernels: []string{"ours"}})
+	other := searchAll(t, m, data, SplitOptions{Kernels: []string{"ours"}})
 	if len(other.Searched)+len(other.Stretches) > 0 {
 		t.Errorf("an engine without the kernel got %+v", other)
 	}
@@ -169,9 +170,9 @@ func TestRemediesOfAnEngine(t *testing.T) {
 func TestAlgorithmsByTheirAttributes(t *testing.T) {
 	fast := kernels.Algorithm{ID: 66, Tile: 20, Stages: 8, SplitK: 1}
 	name := kernels.AlgorithmName("lt", fast)
-	w := byM(nil, gaussian(0.002), rand.New(rand.NewPCG(6, 9)))
+	w := synthetic.ByM(nil, synthetic.Gaussian(0.002), rand.New(rand.NewPCG(6, 9)))
 	second := func(m int) bool { return m%16 == 0 }
-	w.time = func(c results.Case) float64 {
+	w.Time = func(c results.Case) float64 {
 		us := 20 + 0.5*float64(c.M)
 		if c.Kernel == name || c.Kernel == "lt:1" && second(c.M) || c.Kernel == "lt:2" && !second(c.M) {
 			return us
@@ -180,8 +181,8 @@ func TestAlgorithmsByTheirAttributes(t *testing.T) {
 	}
 	var data infer.Data
 	for i, kernel := range []string{"lt", "lt:1", "lt:2"} {
-		w.key.Kernel = kernel
-		one := w.sweep(grid(64, 256, 8), 9)
+		w.Key.Kernel = kernel
+		one := w.Sweep(synthetic.Grid(64, 256, 8), 9)
 		s := one.Series[0]
 		for j := range s.Rows {
 			row := &s.Rows[j]
@@ -199,13 +200,13 @@ func TestAlgorithmsByTheirAttributes(t *testing.T) {
 			data.Sentinels = one.Sentinels
 		}
 	}
-	m := &machine{world: w, algorithm: func(c results.Case) (kernels.Algorithm, bool) {
+	m := &machine{World: w, algorithm: func(c results.Case) (kernels.Algorithm, bool) {
 		if c.Kernel == "lt:1" && second(c.M) || c.Kernel == "lt:2" && !second(c.M) {
 			return fast, true
 		}
 		return kernels.Algorithm{ID: 7}, true
 	}}
-	r := search(t, m, data, SplitOptions{Kinds: []RemedyKind{RemedyAlgorithm}})
+	r := searchAll(t, m, data, SplitOptions{Kinds: []RemedyKind{RemedyAlgorithm}})
 	if len(r.Stretches) != 1 {
 		for _, s := range r.Stretches {
 			t.Errorf("m%d to m%d: %d rows", s.FromM, s.ToM, len(s.Ms))
@@ -234,7 +235,7 @@ func TestAlgorithmsByTheirAttributes(t *testing.T) {
 		t.Errorf("verified: %+v, %v", checks, err)
 	}
 	m.algorithm = nil
-	for _, s := range search(t, m, data, SplitOptions{Kinds: []RemedyKind{RemedyAlgorithm}}).Stretches {
+	for _, s := range searchAll(t, m, data, SplitOptions{Kinds: []RemedyKind{RemedyAlgorithm}}).Stretches {
 		for _, p := range s.Proofs {
 			if (p.Kernel == "lt:1") != second(p.M) {
 				t.Errorf("m%d by %s", p.M, p.Kernel)
@@ -253,15 +254,15 @@ func TestFill(t *testing.T) {
 		{"odd ones are fast", func(m int) bool { return m%2 == 1 }, false},
 	} {
 		m := dented(0)
-		slow := m.time
-		m.time = func(o results.Case) float64 {
+		slow := m.Time
+		m.Time = func(o results.Case) float64 {
 			if us := 20 + 0.5*float64(o.M); len(o.Parts) == 0 && o.PadTo == 0 && c.fast(o.M) {
 				return us
 			}
 			return slow(o)
 		}
-		data := m.sweep(grid(8, 512, 8), 9)
-		r := search(t, m, data, SplitOptions{Kinds: []RemedyKind{RemedyPad}, Fill: true})
+		data := m.Sweep(synthetic.Grid(8, 512, 8), 9)
+		r := searchAll(t, m, data, SplitOptions{Kinds: []RemedyKind{RemedyPad}, Fill: true})
 		if len(r.Stretches) == 0 {
 			t.Fatalf("%s: no stretch", c.name)
 		}
@@ -293,7 +294,7 @@ func TestFill(t *testing.T) {
 			t.Errorf("%s: the table serves %d of %d, expected %d", c.name, served, of, want)
 		}
 		for at := 257; at <= 320; at++ {
-			if a := tab.Lookup(served(syntheticKey), at); (a.Kind == table.Pad) != (c.filled && at >= s.FromM || at%8 == 0) {
+			if a := tab.Lookup(served(synthetic.Key), at); (a.Kind == table.Pad) != (c.filled && at >= s.FromM || at%8 == 0) {
 				t.Errorf("%s: m%d gets %+v", c.name, at, a)
 			}
 		}
@@ -364,11 +365,11 @@ func TestResultsOfRemedies(t *testing.T) {
 	} {
 		m := dented(0)
 		m.numerics = c.numerics
-		data := m.sweep(grid(8, 512, 8), 9)
+		data := m.Sweep(synthetic.Grid(8, 512, 8), 9)
 		c.o.Kinds = []RemedyKind{RemedySplit, RemedyPad}
 		c.o.Candidates = CandidatesAll
 		c.o.Fill = true
-		r := search(t, m, data, c.o)
+		r := searchAll(t, m, data, c.o)
 		if (len(r.Stretches) > 0) != (c.kinds != nil) {
 			t.Errorf("%s: %d stretches", c.name, len(r.Stretches))
 		}
@@ -410,7 +411,7 @@ func TestResultsInTime(t *testing.T) {
 			return nil, false, context.DeadlineExceeded
 		}
 		o.Kinds = []RemedyKind{RemedyPad}
-		r := search(t, m, m.sweep(grid(8, 512, 8), 9), o)
+		r := searchAll(t, m, m.Sweep(synthetic.Grid(8, 512, 8), 9), o)
 		if (len(r.Stretches) > 0) == o.SameBits {
 			t.Errorf("same bits %v: %d stretches", o.SameBits, len(r.Stretches))
 		}
@@ -461,8 +462,8 @@ func TestRowWeights(t *testing.T) {
 // second.
 func TestTrafficWeighsStakes(t *testing.T) {
 	m := dented(0)
-	data := m.sweep(grid(8, 512, 8), 9)
-	plain := search(t, m, data, SplitOptions{Kinds: []RemedyKind{RemedyPad}})
+	data := m.Sweep(synthetic.Grid(8, 512, 8), 9)
+	plain := searchAll(t, m, data, SplitOptions{Kinds: []RemedyKind{RemedyPad}})
 	flat, err := RunAudit(context.Background(), data, Default().Only(Pad), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -489,19 +490,19 @@ func TestTrafficWeighsStakes(t *testing.T) {
 }
 
 func TestOnlyKindsAskedFor(t *testing.T) {
-	w := byM(func(m int) float64 {
+	w := synthetic.ByM(func(m int) float64 {
 		if m > 256 {
 			return 3 * float64(m)
 		}
 		return float64(m)
-	}, gaussian(0.002), rand.New(rand.NewPCG(5, 5)))
-	data := w.sweep(grid(16, 512, 16), 9)
+	}, synthetic.Gaussian(0.002), rand.New(rand.NewPCG(5, 5)))
+	data := w.Sweep(synthetic.Grid(16, 512, 16), 9)
 	for _, c := range []struct {
 		kinds []RemedyKind
 		split bool
 	}{{nil, true}, {[]RemedyKind{RemedySplit}, true}, {[]RemedyKind{RemedyPad, RemedyOther}, false}} {
 		found := false
-		for _, s := range search(t, &machine{world: w}, data, SplitOptions{Kinds: c.kinds}).Stretches {
+		for _, s := range searchAll(t, &machine{World: w}, data, SplitOptions{Kinds: c.kinds}).Stretches {
 			found = found || s.Kind == RemedySplit
 		}
 		if found != c.split {
@@ -513,14 +514,14 @@ func TestOnlyKindsAskedFor(t *testing.T) {
 // A sweep without sentinels causes a warning, an import does not. Rows with enough samples are not counted as
 // few.
 func TestWarningsOfAnAudit(t *testing.T) {
-	w := byM(func(m int) float64 { return float64(m) }, gaussian(0.002), rand.New(rand.NewPCG(5, 5)))
+	w := synthetic.ByM(func(m int) float64 { return float64(m) }, synthetic.Gaussian(0.002), rand.New(rand.NewPCG(5, 5)))
 	for _, c := range []struct {
 		source string
 		rounds int
 		drift  bool
 		few    bool
 	}{{"", 9, true, false}, {"a.csv", 9, false, false}, {"", 1, true, true}} {
-		data := w.sweep(grid(16, 512, 16), c.rounds)
+		data := w.Sweep(synthetic.Grid(16, 512, 16), c.rounds)
 		data.Sentinels, data.Meta.Source = nil, c.source
 		a, err := RunAudit(t.Context(), data, Default(), nil)
 		if err != nil {

@@ -6,11 +6,12 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
 // Limit removes remedies of earlier versions whose kernel no engine can call.
 func TestKeptRemediesAreLimited(t *testing.T) {
-	cublas, auto := keyed("cublas", kernels.BF16), keyed("auto", kernels.BF16)
+	cublas, auto := synthetic.Keyed("cublas", kernels.BF16), synthetic.Keyed("auto", kernels.BF16)
 	data := infer.Data{Series: []results.Series{{Key: cublas}, {Key: auto}}}
 	data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: cublas.Device, Versions: map[string]string{"cublas": "13.1"}}}
 	kept := func() *SplitsResult {

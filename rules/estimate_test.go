@@ -10,10 +10,11 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
+	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
-func mixed(sigma float64) noise {
-	return noise{fmt.Sprintf("mixed %g%%", 100*sigma), func(r *rand.Rand) float64 {
+func mixed(sigma float64) synthetic.Noise {
+	return synthetic.Noise{Name: fmt.Sprintf("mixed %g%%", 100*sigma), Draw: func(r *rand.Rand) float64 {
 		return sigma * r.NormFloat64() * math.Exp(0.5*r.NormFloat64())
 	}}
 }
@@ -31,13 +32,13 @@ func TestTailsOfEstimates(t *testing.T) {
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "samples\tnoise\tp < 0.1\tp < 0.01\tp < 0.001\tstated error\ttrue error\t")
 	for _, n := range []int{5, 7, 10, 15} {
-		for _, kind := range []noise{gaussian(0.02), student(0.02), spiky(0.02), mixed(0.015)} {
-			w := byM(func(m int) float64 { return float64(m) }, kind, rand.New(rand.NewPCG(1, uint64(n))))
+		for _, kind := range []synthetic.Noise{synthetic.Gaussian(0.02), synthetic.Student(0.02), synthetic.Spiky(0.02), mixed(0.015)} {
+			w := synthetic.ByM(func(m int) float64 { return float64(m) }, kind, rand.New(rand.NewPCG(1, uint64(n))))
 			var counts [3]int
 			var total int
 			var se, square float64
 			for range sweeps {
-				points := infer.Prepare(w.sweep(grid(4, 4096, 4), n), Default().Basis()).Curves[0].Points
+				points := infer.Prepare(w.Sweep(synthetic.Grid(4, 4096, 4), n), Default().Basis()).Curves[0].Points
 				off := make([]float64, len(points))
 				for i, p := range points {
 					off[i] = p.US.Y - math.Log(float64(p.M))
@@ -55,12 +56,12 @@ func TestTailsOfEstimates(t *testing.T) {
 					square += (off[i] - centre) * (off[i] - centre)
 				}
 			}
-			fmt.Fprintf(table, "%d\t%s\t", n, kind.name)
+			fmt.Fprintf(table, "%d\t%s\t", n, kind.Name)
 			for k, level := range levels {
 				rate := float64(counts[k]) / float64(total)
 				fmt.Fprintf(table, "%.5f\t", rate)
 				if room := 3 * math.Sqrt(level/float64(total)); rate > level+room {
-					t.Errorf("%d samples, %s: p < %v in %.5f of rows", n, kind.name, level, rate)
+					t.Errorf("%d samples, %s: p < %v in %.5f of rows", n, kind.Name, level, rate)
 				}
 			}
 			fmt.Fprintf(table, "%.2f %%\t%.2f %%\t\n", 100*se/float64(total), 100*math.Sqrt(square/float64(total)))

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
 //docs:begin rule
@@ -36,7 +37,7 @@ var jumpRule = rule{
 //docs:end
 
 // jumps judges one curve. blank returns rows without a judgement; hold adds p-value, interval and loss.
-func jumps(f *evidence, c *infer.Curve) []judgement {
+func jumps(f *evidence, c *infer.Curve) []Judgement {
 	rows := f.blank(c)
 	for i, p := range c.Points {
 		if i == 0 || !p.Judged(f.cfg.MinSamples) || !c.Points[i-1].Serves(f.cfg.MinSamples) {
@@ -44,7 +45,7 @@ func jumps(f *evidence, c *infer.Curve) []judgement {
 		}
 		last := c.Points[i-1]
 		j := &rows[i]
-		j.against, j.base = &c.Series.Rows[last.Row].Case, []int{i - 1}
+		j.Against, j.Base = &c.Series.Rows[last.Row].Case, []int{i - 1}
 		enough := last.US
 		enough.Y += math.Log(float64(p.M) / float64(last.M))
 		f.hold(j, enough, math.Log1p(jumpConfig.Margin))
@@ -61,13 +62,13 @@ func Example_rule() {
 	ruleTable = append(ruleTable[:len(ruleTable):len(ruleTable)], jumpRule)
 	defer func() { ruleTable = before }()
 
-	w := byM(func(m int) float64 {
+	w := synthetic.ByM(func(m int) float64 {
 		if m > 256 {
 			return 1.5 * float64(m) // a cliff between 256 and 272
 		}
 		return float64(m)
-	}, gaussian(0.01), rand.New(rand.NewPCG(1, 2)))
-	audit, err := RunAudit(context.Background(), w.sweep(grid(16, 512, 16), 8), Default().Only(Jump), w)
+	}, synthetic.Gaussian(0.01), rand.New(rand.NewPCG(1, 2)))
+	audit, err := RunAudit(context.Background(), w.Sweep(synthetic.Grid(16, 512, 16), 8), Default().Only(Jump), w)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -9,6 +9,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
 // flipping is a run of a card that changes between two states of memory every few samples: every row takes 209 us in one and 690 in
@@ -62,9 +63,9 @@ func TestTwoLevelsBreakNoRule(t *testing.T) {
 		rounds int
 	}{
 		{"11 samples", []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}, 11},
-		{"7 samples of many rows", grid(16, 512, 16), 7},
+		{"7 samples of many rows", synthetic.Grid(16, 512, 16), 7},
 		{"4 samples", []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}, 4},
-		{"3 samples of many rows", grid(16, 512, 16), 3},
+		{"3 samples of many rows", synthetic.Grid(16, 512, 16), 3},
 	} {
 		broken := map[Rule]int{}
 		for seed := range seeds {

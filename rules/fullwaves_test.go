@@ -8,6 +8,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
 func TestStepsByLuck(t *testing.T) {
@@ -16,13 +17,14 @@ func TestStepsByLuck(t *testing.T) {
 		named, looked := 0, 0
 		for range 12 {
 			us, steps := 100.0, map[int]float64{}
-			for _, m := range grid(8, 8192, 8) {
+			for _, m := range synthetic.Grid(8, 8192, 8) {
 				if us += 0.02; rng.Float64() < density {
 					us *= 1.05
 				}
 				steps[m] = us
 			}
-			data := byM(func(m int) float64 { return steps[m] }, gaussian(0.0005), rng).sweep(grid(8, 8192, 8), 5)
+			data := synthetic.ByM(func(m int) float64 { return steps[m] }, synthetic.Gaussian(0.0005), rng).Sweep(synthetic.Grid(8,
+				8192, 8), 5)
 			data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: 132}}
 			c := infer.Prepare(data, Default().Basis()).Curves[0]
 			for at := 100; at < len(c.Points); at++ {
@@ -65,31 +67,31 @@ func TestFullWaves(t *testing.T) {
 		want     string // of the explanation
 	}{
 		"heights that fit M": {
-			n: 4096, units: 132, ms: grid(1056, 8448, 8), us: every(264), at: 3176,
+			n: 4096, units: 132, ms: synthetic.Grid(1056, 8448, 8), us: every(264), at: 3176,
 			want: "tiles of 96x256 would fill 4 waves of 132 units at m3168, where the time steps up by 8.3 %; other tile heights do the " +
 				"same, every 264 rows from m2112 to m8184",
 		},
 		"tiles 192 wide": {
-			n: 3072, units: 132, ms: grid(256, 2056, 8), us: every(64), at: 840,
+			n: 3072, units: 132, ms: synthetic.Grid(256, 2056, 8), us: every(64), at: 840,
 			want: "tiles of 104x192 would fill 1 wave of 132 units at m832, where the time steps up by 7.6 %; other tile heights do the " +
 				"same, every 64 rows from m512 to m2048",
 		},
 		"one step where a usual tile fills all units": {
-			n: 4096, units: 132, ms: grid(2056, 8456, 8), us: once, at: 4232,
+			n: 4096, units: 132, ms: synthetic.Grid(2056, 8456, 8), us: once, at: 4232,
 			want: "528 tiles of 128x256 would fill 4 waves of 132 units at m4224 to 100.0 %, which is true for ",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			machine := byM(tc.us, gaussian(0.0005), rand.New(rand.NewPCG(8, 1)))
-			machine.key.Subject = kernels.Product(kernels.BF16, tc.n, 4096)
-			data := machine.sweep(tc.ms, 5)
+			machine := synthetic.ByM(tc.us, synthetic.Gaussian(0.0005), rand.New(rand.NewPCG(8, 1)))
+			machine.Key.Subject = kernels.Product(kernels.BF16, tc.n, 4096)
+			data := machine.Sweep(tc.ms, 5)
 			data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: tc.units}}
 			c := infer.Prepare(data, Default().Basis()).Curves[0]
 			at, ok := c.At(tc.at)
 			if !ok {
 				t.Fatalf("m%d was not measured", tc.at)
 			}
-			w := &witness{c: &candidate{worst: &judgement{curve: c, point: at}}, curve: c, row: c.Points[at], reference: c.Points[at-1],
+			w := &witness{c: &Candidate{Worst: &Judgement{Curve: c, Point: at}}, curve: c, row: c.Points[at], reference: c.Points[at-1],
 				loss: 0.07}
 			cause, why := w.fullWaves()
 			if cause != WaveQuantization || !strings.Contains(why, tc.want) {
@@ -100,8 +102,8 @@ func TestFullWaves(t *testing.T) {
 }
 
 func TestFullWavesStandByTheirStep(t *testing.T) {
-	data := byM(func(m int) float64 { return 10 * math.Ceil(float64(m)/264) }, gaussian(0.0005),
-		rand.New(rand.NewPCG(8, 1))).sweep(grid(1056, 8448, 8), 5)
+	data := synthetic.ByM(func(m int) float64 { return 10 * math.Ceil(float64(m)/264) }, synthetic.Gaussian(0.0005),
+		rand.New(rand.NewPCG(8, 1))).Sweep(synthetic.Grid(1056, 8448, 8), 5)
 	data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: 132}}
 	c := infer.Prepare(data, Default().Basis()).Curves[0]
 	at, _ := c.At(3176) // behind m3168, where 4 waves of tiles 256 wide are full
@@ -119,7 +121,8 @@ func TestFullWavesStandByTheirStep(t *testing.T) {
 
 // If tiles fill all units at every M, full waves before a step are no evidence.
 func TestExactEverywhere(t *testing.T) {
-	data := byM(func(m int) float64 { return 10 + 0.02*float64(m) }, gaussian(0.0005), rand.New(rand.NewPCG(8, 1))).sweep(grid(136, 2056,
+	data := synthetic.ByM(func(m int) float64 { return 10 + 0.02*float64(m) }, synthetic.Gaussian(0.0005), rand.New(rand.NewPCG(8,
+		1))).Sweep(synthetic.Grid(136, 2056,
 		128), 5)
 	data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: 16}}
 	c := infer.Prepare(data, Default().Basis()).Curves[0]

@@ -9,6 +9,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
+	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
 // Levels and looks with the normal deviate for both, from tables.
@@ -32,15 +33,15 @@ func measuredAt(m int, flops, y, se float64, samples int) infer.Point {
 }
 
 // A row breaks a rule only if its whole interval is above the threshold. It keeps the rule only if its
-// interval exceeds the threshold by at most marginalReach. The interval pays for all looks, at any level.
+// interval exceeds the threshold by at most MarginalReach. The interval pays for all looks, at any level.
 func TestHoldIsOnOneSideOfTheInterval(t *testing.T) {
 	const margin, se, little = 0.1, 0.01, 0.0005
 	for _, l := range decisiveLevels {
 		cfg := Default()
 		cfg.Confidence = l.confidence
 		f := &evidence{Estimates: &infer.Estimates{Quantiles: stats.Quantiles{}}, cfg: cfg, looks: l.looks}
-		// The log distance beyond the threshold at which marginalReach of the row's time is lost.
-		reach := -math.Log1p(-marginalReach * math.Exp(margin))
+		// The log distance beyond the threshold at which MarginalReach of the row's time is lost.
+		reach := -math.Log1p(-MarginalReach * math.Exp(margin))
 		for _, c := range []struct {
 			name         string
 			y            float64
@@ -54,7 +55,7 @@ func TestHoldIsOnOneSideOfTheInterval(t *testing.T) {
 			{"wholly below", margin - l.z*se - little, false, true},
 		} {
 			t.Run(fmt.Sprint(l.confidence, " ", l.looks, " ", c.name), func(t *testing.T) {
-				j := judgement{curve: &infer.Curve{Points: []infer.Point{measuredAt(1, 0, c.y, se, cfg.MinSamples)}}}
+				j := Judgement{Curve: &infer.Curve{Points: []infer.Point{measuredAt(1, 0, c.y, se, cfg.MinSamples)}}}
 				f.hold(&j, stats.Estimate{Y: 0, SE: 0, DF: 1e9, Open: 0}, margin)
 				if j.broken != c.broken || j.kept != c.kept {
 					t.Errorf("broken %v, kept %v, expected %v and %v", j.broken, j.kept, c.broken, c.kept)
@@ -75,8 +76,8 @@ func TestRooflineIsOnOneSideOfTheInterval(t *testing.T) {
 	cfg := Default()
 	f := &evidence{Estimates: &infer.Estimates{Quantiles: stats.Quantiles{}}, cfg: cfg, looks: 1}
 	const z = 1.959964
-	series := results.Series{Key: syntheticKey, Peak: kernels.Peak{DType: kernels.BF16, FLOPS: 100e12, Origin: kernels.Measured}}
-	ceiling := math.Log(syntheticKey.FLOPs(m) / 100e12 * 1e6)
+	series := results.Series{Key: synthetic.Key, Peak: kernels.Peak{DType: kernels.BF16, FLOPS: 100e12, Origin: kernels.Measured}}
+	ceiling := math.Log(synthetic.Key.FLOPs(m) / 100e12 * 1e6)
 	fast := ceiling - math.Log1p(cfg.Rules.Roofline.Tolerance)
 	slow := ceiling - math.Log(cfg.Rules.Roofline.Fraction)
 	for _, c := range []struct {
@@ -99,11 +100,11 @@ func TestRooflineIsOnOneSideOfTheInterval(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := series
 			s.Bandwidth.Rate = c.bandwidth
-			p := measuredAt(m, math.Log(syntheticKey.FLOPs(m)), c.y, se, cfg.MinSamples)
+			p := measuredAt(m, math.Log(synthetic.Key.FLOPs(m)), c.y, se, cfg.MinSamples)
 			p.Seen = p.US
 			rows := f.roofline(&infer.Curve{Series: s, Points: []infer.Point{p}})
-			if j := rows[0]; !j.tested || j.broken != c.broken || j.kept != c.kept {
-				t.Errorf("tested %v, broken %v, kept %v, expected %v and %v", j.tested, j.broken, j.kept, c.broken, c.kept)
+			if j := rows[0]; !j.Tested || j.broken != c.broken || j.kept != c.kept {
+				t.Errorf("tested %v, broken %v, kept %v, expected %v and %v", j.Tested, j.broken, j.kept, c.broken, c.kept)
 			}
 		})
 	}
@@ -118,7 +119,7 @@ func TestMonotonicIsNotClearOfARival(t *testing.T) {
 		cfg.Confidence = l.confidence
 		f := &evidence{Estimates: &infer.Estimates{Quantiles: stats.Quantiles{}}, cfg: cfg, looks: l.looks}
 		rival := 1.5 - math.Log(cfg.Threshold) // in logs of rate, with its error
-		demanded := 1.5 - marginalReach
+		demanded := 1.5 - MarginalReach
 		for _, c := range []struct {
 			name string
 			rate float64
@@ -134,8 +135,8 @@ func TestMonotonicIsNotClearOfARival(t *testing.T) {
 					measuredAt(2, 0, -(rival - se), se, cfg.MinSamples-1),
 					measuredAt(3, 0, -c.rate, se, cfg.MinSamples),
 				}})
-				if j := rows[2]; !j.tested || j.broken || j.kept != c.kept {
-					t.Errorf("tested %v, broken %v, kept %v, expected %v", j.tested, j.broken, j.kept, c.kept)
+				if j := rows[2]; !j.Tested || j.broken || j.kept != c.kept {
+					t.Errorf("tested %v, broken %v, kept %v, expected %v", j.Tested, j.broken, j.kept, c.kept)
 				}
 			})
 		}
@@ -146,7 +147,7 @@ func TestMonotonicIsNotClearOfARival(t *testing.T) {
 		rows := f.monotonic(&infer.Curve{Points: []infer.Point{
 			measuredAt(1, 0, 0, 0.01, f.cfg.MinSamples-1), measuredAt(2, 0, -rate, 0.01, f.cfg.MinSamples),
 		}})
-		if got := rows[1].verdict; got != want {
+		if got := rows[1].Verdict; got != want {
 			t.Errorf("a rate of %v: %s, expected %s", rate, got, want)
 		}
 	}

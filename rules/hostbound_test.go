@@ -9,6 +9,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
 // blockScaled are the products of a layer of a large model in fp8, from public tables.
@@ -19,14 +20,14 @@ var hostMs = []int{1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 257, 512, 
 func hosted(shapes [][2]int, known bool, rng *rand.Rand, us func(k results.SeriesKey, m int) float64) infer.Data {
 	data := infer.Data{Name: "hosted", Meta: results.Meta{Source: "elsewhere.csv"}}
 	for _, shape := range shapes {
-		w := byM(nil, gaussian(0.02), rng)
-		w.key = results.SeriesKey{Device: "card", Kernel: "lib", Subject: kernels.Product(kernels.FP8, shape[0], shape[1])}
+		w := synthetic.ByM(nil, synthetic.Gaussian(0.02), rng)
+		w.Key = results.SeriesKey{Device: "card", Kernel: "lib", Subject: kernels.Product(kernels.FP8, shape[0], shape[1])}
 		rows := map[int]float64{}
 		for _, m := range hostMs {
-			rows[m] = us(w.key, m)
+			rows[m] = us(w.Key, m)
 		}
-		w.time = func(c results.Case) float64 { return rows[c.M] }
-		s := w.sweep(hostMs, 5).Series[0]
+		w.Time = func(c results.Case) float64 { return rows[c.M] }
+		s := w.Sweep(hostMs, 5).Series[0]
 		s.Peak = kernels.Peak{DType: kernels.FP8, Origin: kernels.Relative}
 		if known {
 			s.Peak = kernels.Peak{DType: kernels.FP8, FLOPS: 1979e12, Origin: kernels.DataSheet}

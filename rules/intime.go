@@ -14,19 +14,19 @@ const dipRows = 8
 // inTime makes verdicts undecided that rest on rows measured at other times. If time explains rows, these are
 // all verdicts. If the order is by M, they are those that the rows measured just before and just after do not
 // support.
-func (f *evidence) inTime(r Rule, c *infer.Curve, rows []judgement) {
+func (f *evidence) inTime(r Rule, c *infer.Curve, rows []Judgement) {
 	if c.Placed == nil || r != Monotonic && r != SplitRule && r != Pad {
 		return
 	}
 	for i := range rows {
 		j := &rows[i]
-		rests := c.Placed.Explains && j.tested && j.verdict != Undecided
-		if c.Placed.ByM && j.verdict == Anomalous {
+		rests := c.Placed.Explains && j.Tested && j.Verdict != Undecided
+		if c.Placed.ByM && j.Verdict == Anomalous {
 			bound := -math.Log1p(-j.lossBound)
 			rests = !f.slowerThan(c, i, -1, bound) || !f.slowerThan(c, i, 1, bound)
 		}
 		if rests {
-			j.verdict = Undecided
+			j.Verdict = Undecided
 			c.Placed.Open++
 		}
 	}

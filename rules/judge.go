@@ -5,23 +5,25 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/search"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 const (
-	// marginalMid is the largest distance of a marginal row's loss from the threshold, as a share of the
-	// time. marginalReach is the same for its interval's ends.
-	marginalMid   = 0.0025
-	marginalReach = 0.005
+	// MarginalMid is the largest distance of a marginal row's loss from the threshold, as a share of the
+	// time.
+	MarginalMid = 0.0025
+	// MarginalReach is the same for the ends of its interval.
+	MarginalReach = 0.005
 )
 
-// judgement is the result of one rule on one row, from the samples of the sweep.
-type judgement struct {
-	curve *infer.Curve
-	point int
-	// tested is false for rows that the rule can't judge: no reference, no partner, too few samples.
-	tested  bool
-	verdict Verdict
+// Judgement is the result of one rule on one row, from the samples of the sweep.
+type Judgement struct {
+	Curve *infer.Curve
+	Point int
+	// Tested is false for rows that the rule can't judge: no reference, no partner, too few samples.
+	Tested  bool
+	Verdict Verdict
 	// p and adjusted are for the hypothesis that the rule is kept.
 	p, adjusted float64
 	// broken and kept are true if the row's whole interval lies on that side.
@@ -30,17 +32,17 @@ type judgement struct {
 	cleared bool
 	// expected is the MFU that the rule demands, 0 if the rule is about time.
 	expected float64
-	// loss is the share of the row's time that it wastes; lossBound is the loss that breaks the rule, for
+	// Loss is the share of the row's time that it wastes; lossBound is the loss that breaks the rule, for
 	// rules that have one.
-	loss      stats.Interval
+	Loss      stats.Interval
 	lossBound float64
-	// enough is the log time in microseconds of a row without loss.
-	enough float64
-	// against is the reference case. Its M is 0 for a ceiling, and for a row that keeps a rule whose case
+	// Enough is the log time in microseconds of a row without loss.
+	Enough float64
+	// Against is the reference case. Its M is 0 for a ceiling, and for a row that keeps a rule whose case
 	// would have to be made.
-	against *results.Case
-	// base is the points of the same curve that set the expectation; nil if only against does.
-	base []int
+	Against *results.Case
+	// Base is the points of the same curve that set the expectation; nil if only Against does.
+	Base []int
 	// bound is the limit of log(row's time ÷ against's time), or for a ceiling of log(µs); sign is -1 if
 	// values below it do.
 	bound, sign float64
@@ -48,52 +50,55 @@ type judgement struct {
 	ideal float64
 	// cause and text are set by rules that know the cause.
 	cause   Cause
-	explain func(*judgement) string
+	explain func(*Judgement) string
 }
 
-func (j *judgement) m() int { return j.curve.Points[j.point].M }
+// M is the row's M.
+func (j *Judgement) M() int { return j.Curve.Points[j.Point].M }
 
 // nothing is the reference of a row without a reference case.
 var nothing = &results.Case{}
 
-func (j *judgement) said() Verdict {
-	if j.cleared && j.verdict == Undecided {
+func (j *Judgement) said() Verdict {
+	if j.cleared && j.Verdict == Undecided {
 		return Clean
 	}
-	return j.verdict
+	return j.Verdict
 }
 
-func unjudgedRow(c *infer.Curve, i int) judgement {
-	return judgement{curve: c, point: i, p: 1, adjusted: 1, sign: 1, verdict: Unjudged, against: nothing}
+func unjudgedRow(c *infer.Curve, i int) Judgement {
+	return Judgement{Curve: c, Point: i, p: 1, adjusted: 1, sign: 1, Verdict: Unjudged, Against: nothing}
 }
 
-func (j *judgement) direct() results.Case {
-	c := j.curve.CaseCopy(j.point)
+func (j *Judgement) direct() results.Case {
+	c := j.Curve.CaseCopy(j.Point)
 	c.ID = 0
 	return c
 }
 
 // marginal reports whether the row is so near the threshold that more samples would not decide, and the side
 // would not matter.
-func (j *judgement) marginal() bool {
+func (j *Judgement) marginal() bool {
 	b := j.lossBound
-	return b > 0 && math.Abs(j.loss.Mid-b) <= marginalMid && j.loss.Lo >= b-marginalReach && j.loss.Hi <= b+marginalReach
+	return b > 0 && math.Abs(j.Loss.Mid-b) <= MarginalMid && j.Loss.Lo >= b-MarginalReach && j.Loss.Hi <= b+MarginalReach
 }
 
-type panel struct {
-	rule Rule
-	rows [][]judgement // by curve, parallel to its points; nil if the rule does not apply
+// Panel is the judgements of one rule on all rows of a run.
+type Panel struct {
+	Rule Rule
+	Rows [][]Judgement // by curve, parallel to its points; nil if the rule does not apply
 }
 
-func judge(p *infer.Estimates, cfg Config) []panel {
-	var panels []panel
-	judgeEach(p, cfg, func(pn panel) { panels = append(panels, pn) })
+// Judge decides every row by every rule that is on.
+func Judge(p *infer.Estimates, cfg Config) []Panel {
+	var panels []Panel
+	judgeEach(p, cfg, func(pn Panel) { panels = append(panels, pn) })
 	return panels
 }
 
-// judgeEach is [judge], one panel at a time: with many rows each needs as much memory as the samples.
-func judgeEach(p *infer.Estimates, cfg Config, take func(panel)) {
-	f := newEvidence(p, cfg)
+// judgeEach is [Judge], one panel at a time: with many rows each needs as much memory as the samples.
+func judgeEach(p *infer.Estimates, cfg Config, take func(Panel)) {
+	f := NewEvidence(p, cfg)
 	for _, r := range ruleTable {
 		if r.on(cfg) {
 			take(f.panel(r))
@@ -101,11 +106,11 @@ func judgeEach(p *infer.Estimates, cfg Config, take func(panel)) {
 	}
 }
 
-func (pn *panel) tests() int {
+func (pn *Panel) tests() int {
 	n := 0
-	for _, rows := range pn.rows {
+	for _, rows := range pn.Rows {
 		for i := range rows {
-			if rows[i].tested {
+			if rows[i].Tested {
 				n++
 			}
 		}
@@ -113,13 +118,13 @@ func (pn *panel) tests() int {
 	return n
 }
 
-func (pn *panel) judged() Judged {
-	out := Judged{Rule: pn.rule}
-	for _, rows := range pn.rows {
+func (pn *Panel) judged() Judged {
+	out := Judged{Rule: pn.Rule}
+	for _, rows := range pn.Rows {
 		out.Rows += len(rows)
 		for i := range rows {
 			switch {
-			case !rows[i].tested:
+			case !rows[i].Tested:
 			case rows[i].said() == Undecided:
 				out.Undecided++
 			default:
@@ -130,30 +135,33 @@ func (pn *panel) judged() Judged {
 	return out
 }
 
-func (f *evidence) panel(r rule) panel {
-	pn := panel{rule: r.name, rows: make([][]judgement, len(f.Curves))}
+func (f *evidence) panel(r rule) Panel {
+	pn := Panel{Rule: r.name, Rows: make([][]Judgement, len(f.Curves))}
 	for i, c := range f.Curves {
 		if !c.Unjudged && r.appliesTo(c.Series.Key.Subject) {
-			pn.rows[i] = r.judge(f, c)
-			spare(c, pn.rows[i])
+			pn.Rows[i] = r.judge(f, c)
+			spare(c, pn.Rows[i])
 		}
 	}
 	pn.decide(f.cfg, f.looks)
 	for i, c := range f.Curves {
-		f.inTime(r.name, c, pn.rows[i])
+		f.inTime(r.name, c, pn.Rows[i])
 	}
 	return pn
 }
 
+// PanelOf judges all rows by one rule.
+func (f *evidence) PanelOf(name Rule) Panel { return f.panel(entryOf(name)) }
+
 // decide adjusts the p-values of the whole panel and gives every row a verdict. Benjamini and Hochberg's
 // procedure controls the share of false rows among the anomalous. A row slower than the threshold by
-// marginalReach is called clean with a probability of at most half of 1 − confidence. Both levels are split
+// MarginalReach is called clean with a probability of at most half of 1 − confidence. Both levels are split
 // evenly over the looks.
-func (pn *panel) decide(cfg Config, looks float64) {
-	tested := make([]*judgement, 0, pn.tests())
-	for _, rows := range pn.rows {
+func (pn *Panel) decide(cfg Config, looks float64) {
+	tested := make([]*Judgement, 0, pn.tests())
+	for _, rows := range pn.Rows {
 		for i := range rows {
-			if rows[i].tested {
+			if rows[i].Tested {
 				tested = append(tested, &rows[i])
 			}
 		}
@@ -167,13 +175,13 @@ func (pn *panel) decide(cfg Config, looks float64) {
 		j.adjusted = adjusted
 		switch {
 		case j.marginal():
-			j.verdict = Marginal
+			j.Verdict = Marginal
 		case j.adjusted <= cfg.FDR && j.broken:
-			j.verdict = Anomalous
+			j.Verdict = Anomalous
 		case j.kept:
-			j.verdict = Clean
+			j.Verdict = Clean
 		default:
-			j.verdict = Undecided
+			j.Verdict = Undecided
 		}
 	}
 }
@@ -185,23 +193,25 @@ type evidence struct {
 	looks float64
 	// upper are upper bounds of the rows' log times, each on its own; +Inf for rows that can't serve.
 	upper map[*infer.Curve][]float64
-	// keyed finds the curve of a series, products the curves of the same product on any kernel; see productOf.
+	// keyed finds the curve of a series, products the curves of the same product on any kernel; see ProductOf.
 	keyed    map[results.SeriesKey]*infer.Curve
 	products map[results.SeriesKey][]*infer.Curve
 }
 
-func productOf(key results.SeriesKey) results.SeriesKey {
+// ProductOf is the product of a series on any kernel: its key without the kernel.
+func ProductOf(key results.SeriesKey) results.SeriesKey {
 	key.Kernel = ""
 	return key
 }
 
-func newEvidence(p *infer.Estimates, cfg Config) *evidence {
+// NewEvidence collects the facts that rules judge by.
+func NewEvidence(p *infer.Estimates, cfg Config) *evidence {
 	f := &evidence{Estimates: p, cfg: cfg, looks: float64(max(1, p.Looks)), upper: make(map[*infer.Curve][]float64, len(p.Curves)),
 		keyed: make(map[results.SeriesKey]*infer.Curve, len(p.Curves)), products: map[results.SeriesKey][]*infer.Curve{}}
 	least, most := 0, 0
 	for _, c := range p.Curves {
 		key := c.Series.Key
-		f.keyed[key], f.products[productOf(key)] = c, append(f.products[productOf(key)], c)
+		f.keyed[key], f.products[ProductOf(key)] = c, append(f.products[ProductOf(key)], c)
 		upper := make([]float64, len(c.Points))
 		for i, pt := range c.Points {
 			upper[i] = math.Inf(1)
@@ -229,12 +239,12 @@ func newEvidence(p *infer.Estimates, cfg Config) *evidence {
 	return f
 }
 
-func (f *evidence) blank(c *infer.Curve) []judgement {
-	rows := make([]judgement, len(c.Points))
+func (f *evidence) blank(c *infer.Curve) []Judgement {
+	rows := make([]Judgement, len(c.Points))
 	for i := range rows {
 		rows[i] = unjudgedRow(c, i)
 		if !c.Points[i].Judged(f.cfg.MinSamples) {
-			rows[i].verdict = Undecided
+			rows[i].Verdict = Undecided
 		}
 	}
 	return rows
@@ -251,11 +261,11 @@ func (f *evidence) decisive(e stats.Estimate) float64 {
 
 // hold judges a row whose log time should not exceed least by more than margin. least is the log time that is
 // enough, with its error.
-func (f *evidence) hold(j *judgement, least stats.Estimate, margin float64) {
-	p := j.curve.Points[j.point]
-	j.tested, j.bound, j.enough = true, margin, least.Y
+func (f *evidence) hold(j *Judgement, least stats.Estimate, margin float64) {
+	p := j.Curve.Points[j.Point]
+	j.Tested, j.bound, j.Enough = true, margin, least.Y
 	fast, slow := p.US, p.US
-	fast.Y -= j.curve.Hidden(p)
+	fast.Y -= j.Curve.Hidden(p)
 	if p.Modes != nil && p.Like == nil {
 		// Broken only if the faster level is, kept only if the slower one is.
 		fast.Y, slow.Y = p.Modes.Fast, p.Modes.Slow
@@ -271,16 +281,16 @@ func (f *evidence) hold(j *judgement, least stats.Estimate, margin float64) {
 	j.p = d.Above(margin)
 	j.broken = d.Y-f.decisive(d) > margin
 	j.lossBound = stats.Lost(-margin)
-	j.loss = stats.Interval{Lo: stats.Lost(-d.Y + f.half(d)), Mid: stats.Lost(-p.US.Y + least.Y), Hi: stats.Lost(-worse.Y - f.half(worse))}
-	reach := stats.Lost(-worse.Y-f.decisive(worse)) <= j.lossBound+marginalReach
-	j.kept = worse.Y+f.decisive(worse) <= margin || reach && stats.Lost(-worse.Y) <= j.lossBound-marginalMid
+	j.Loss = stats.Interval{Lo: stats.Lost(-d.Y + f.half(d)), Mid: stats.Lost(-p.US.Y + least.Y), Hi: stats.Lost(-worse.Y - f.half(worse))}
+	reach := stats.Lost(-worse.Y-f.decisive(worse)) <= j.lossBound+MarginalReach
+	j.kept = worse.Y+f.decisive(worse) <= margin || reach && stats.Lost(-worse.Y) <= j.lossBound-MarginalMid
 	if p.Modes != nil && p.Like == nil {
 		j.lossBound = 0 // such a row is never marginal
 	}
 }
 
 // monotonic: MFU may not fall below threshold × the MFU of a smaller M.
-func (f *evidence) monotonic(c *infer.Curve) []judgement {
+func (f *evidence) monotonic(c *infer.Curve) []Judgement {
 	rows := f.blank(c)
 	threshold := math.Log(f.cfg.Threshold)
 	// rival is the smaller M that would be the reference if its few samples are right. It proves no loss, but
@@ -295,15 +305,15 @@ func (f *evidence) monotonic(c *infer.Curve) []judgement {
 		j := &rows[i]
 		if ref.point < 0 {
 			if p.Rate() < threshold+rival {
-				j.verdict = Undecided
+				j.Verdict = Undecided
 			}
 			continue
 		}
 		against := c.Points[ref.point]
-		j.against, j.base = c.CaseOf(ref.point), ref.window
+		j.Against, j.Base = c.CaseOf(ref.point), ref.window
 		j.expected = stats.Exp(threshold + ref.rate.Y - c.Peak)
 		f.hold(j, stats.Estimate{Y: p.Flops - ref.rate.Y, SE: ref.rate.SE, DF: ref.rate.DF, Open: ref.rate.Open}, -threshold)
-		j.kept = j.kept && p.Rate()-f.decisive(p.US) >= threshold+rival-marginalReach
+		j.kept = j.kept && p.Rate()-f.decisive(p.US) >= threshold+rival-MarginalReach
 		// Times of the two cases differ by their FLOPs too.
 		j.ideal = p.Flops - against.Flops
 		j.bound = j.ideal - threshold
@@ -313,13 +323,13 @@ func (f *evidence) monotonic(c *infer.Curve) []judgement {
 
 // split: T(N1)+T(N2) may not be below T(N). The cheapest of thousands of pairs is partly cheap by chance, so
 // some samples choose the pair and the others estimate its time.
-func (f *evidence) split(c *infer.Curve) []judgement {
+func (f *evidence) split(c *infer.Curve) []Judgement {
 	rows := f.blank(c)
 	ms := make([]int, len(c.Points))
 	for i, p := range c.Points {
 		ms[i] = p.M
 	}
-	search := func(cost func(infer.Point) float64) *partition {
+	cheapest := func(cost func(infer.Point) float64) *search.Partition {
 		costs := make([]float64, len(c.Points))
 		for i, p := range c.Points {
 			costs[i] = math.Inf(1)
@@ -327,17 +337,17 @@ func (f *evidence) split(c *infer.Curve) []judgement {
 				costs[i] = math.Exp(cost(p) + p.US.Open)
 			}
 		}
-		return newPartition(ms, costs, 2)
+		return search.New(ms, costs, 2)
 	}
-	whole := search(func(p infer.Point) float64 { return p.US.Y })
-	var of [stats.Folds]*partition
+	whole := cheapest(func(p infer.Point) float64 { return p.US.Y })
+	var of [stats.Folds]*search.Partition
 	fitted := len(c.Points) <= infer.CrossFitRows
 	if fitted {
-		stats.Each(stats.Folds, func(k int) { of[k] = search(func(p infer.Point) float64 { return p.Without[k] }) })
+		stats.Each(stats.Folds, func(k int) { of[k] = cheapest(func(p infer.Point) float64 { return p.Without[k] }) })
 	}
 	margin := math.Log1p(f.cfg.Rules.Split.Margin)
 	for i, p := range c.Points {
-		parts, _ := whole.parts(i, 2)
+		parts, _ := whole.Parts(i, 2)
 		if parts == nil || !p.Judged(f.cfg.MinSamples) {
 			continue
 		}
@@ -350,20 +360,20 @@ func (f *evidence) split(c *infer.Curve) []judgement {
 				prices[k] = math.Log(c.Sum(parts, func(p infer.Point) float64 { return p.Of[k] })) + price.SE
 				continue
 			}
-			chosen, _ := of[k].parts(i, 2)
+			chosen, _ := of[k].Parts(i, 2)
 			prices[k] = math.Log(c.Sum(chosen, func(p infer.Point) float64 { return p.Of[k] }))
 		}
 		price.Y = stats.JoinFolds(prices)
 		if f.hold(j, price, margin); !j.kept {
 			against := j.direct()
 			against.Parts, against.Label = parts, ""
-			j.against = &against
+			j.Against = &against
 		}
 	}
 	return rows
 }
 
-func (f *evidence) pad(c *infer.Curve) []judgement {
+func (f *evidence) pad(c *infer.Curve) []Judgement {
 	rows := f.blank(c)
 	margin := math.Log1p(f.cfg.Rules.Pad.Margin)
 	top := stats.NewBest()
@@ -375,7 +385,7 @@ func (f *evidence) pad(c *infer.Curve) []judgement {
 			if f.hold(j, stats.Estimate{Y: -top.Value(), SE: e.SE, DF: e.DF, Open: e.Open}, margin); !j.kept {
 				against := j.direct()
 				against.PadTo, against.Label = c.Points[top.Point].M, ""
-				j.against = &against
+				j.Against = &against
 			}
 		}
 		if p.Serves(f.cfg.MinSamples) && p.Folded {
@@ -385,7 +395,7 @@ func (f *evidence) pad(c *infer.Curve) []judgement {
 	return rows
 }
 
-func spare(c *infer.Curve, rows []judgement) {
+func spare(c *infer.Curve, rows []Judgement) {
 	for i := range rows {
 		if c.Floor.Holds(c.Points[i].M) {
 			rows[i] = unjudgedRow(c, i)

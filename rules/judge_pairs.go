@@ -14,11 +14,11 @@ import (
 
 // parity: a data type may not take more than its ratio of another's time at the same shape and kernel. With
 // several partners, the row gets the judgement with the smallest p-value, corrected for their number.
-func (f *evidence) parity(c *infer.Curve) []judgement {
+func (f *evidence) parity(c *infer.Curve) []Judgement {
 	if c.Series.Key.Weights != (kernels.WeightFormat{}) {
 		return f.quantised(c)
 	}
-	var rows []judgement
+	var rows []Judgement
 	partners := 0.0
 	for _, pair := range f.cfg.Rules.Parity.Pairs {
 		if pair.DType != c.Series.Key.DType {
@@ -39,10 +39,10 @@ func (f *evidence) parity(c *infer.Curve) []judgement {
 			if rows == nil {
 				rows = f.blank(c)
 			}
-			j := judgement{curve: c, point: i, sign: 1, p: 1, adjusted: 1, verdict: Clean}
+			j := Judgement{Curve: c, Point: i, sign: 1, p: 1, adjusted: 1, Verdict: Clean}
 			f.hold(&j, other.Points[o].US, math.Log(pair.Ratio))
-			if !rows[i].tested || j.p < rows[i].p {
-				j.against = against(other, o, j.kept)
+			if !rows[i].Tested || j.p < rows[i].p {
+				j.Against = against(other, o, j.kept)
 				rows[i] = j
 			}
 		}
@@ -55,7 +55,7 @@ func (f *evidence) parity(c *infer.Curve) []judgement {
 
 // quantised: weights with fewer bits may not take more than their ratio of the time of plain ones at the same
 // shape, on any kernel.
-func (f *evidence) quantised(c *infer.Curve) []judgement {
+func (f *evidence) quantised(c *infer.Curve) []Judgement {
 	plain := f.onPlainWeights(c)
 	if len(plain) == 0 || f.dequantises(c.Series.Key.Kernel) {
 		return nil
@@ -73,7 +73,7 @@ func (f *evidence) dequantises(kernel string) bool {
 // weights.
 func (f *evidence) onPlainWeights(c *infer.Curve) []*infer.Curve {
 	var out []*infer.Curve
-	key := productOf(c.Series.Key)
+	key := ProductOf(c.Series.Key)
 	key.Weights = kernels.WeightFormat{}
 	for _, other := range f.products[key] {
 		if !other.Wrong() {
@@ -83,7 +83,7 @@ func (f *evidence) onPlainWeights(c *infer.Curve) []*infer.Curve {
 	return out
 }
 
-func (f *evidence) alternative(c *infer.Curve) []judgement {
+func (f *evidence) alternative(c *infer.Curve) []Judgement {
 	others := f.competitors(c)
 	if len(others) == 0 {
 		return nil
@@ -100,7 +100,7 @@ func (f *evidence) competitors(c *infer.Curve) []*infer.Curve {
 }
 
 // fastest judges the rows of a curve by the least time of other curves, plus margin in logs.
-func (f *evidence) fastest(c *infer.Curve, others []*infer.Curve, margin float64) []judgement {
+func (f *evidence) fastest(c *infer.Curve, others []*infer.Curve, margin float64) []Judgement {
 	rows := f.blank(c)
 	for i, p := range c.Points {
 		if !p.Judged(f.cfg.MinSamples) {
@@ -120,7 +120,7 @@ func (f *evidence) fastest(c *infer.Curve, others []*infer.Curve, margin float64
 		o, _ := other.At(p.M)
 		e := other.Points[o]
 		f.hold(&rows[i], stats.Estimate{Y: -top.Value(), SE: e.US.SE, DF: e.US.DF, Open: e.US.Open}, margin)
-		rows[i].against = against(other, o, rows[i].kept)
+		rows[i].Against = against(other, o, rows[i].kept)
 	}
 	return rows
 }
@@ -128,7 +128,7 @@ func (f *evidence) fastest(c *infer.Curve, others []*infer.Curve, margin float64
 // elsewhere lists the curves of other kernels, with correct results, for the products of a curve.
 func (f *evidence) elsewhere(c *infer.Curve) []*infer.Curve {
 	var out []*infer.Curve
-	for _, other := range f.products[productOf(c.Series.Key)] {
+	for _, other := range f.products[ProductOf(c.Series.Key)] {
 		if other.Series.Key.Kernel != c.Series.Key.Kernel && !other.Wrong() {
 			out = append(out, other)
 		}
@@ -160,33 +160,33 @@ func attainable(s results.Series, m int) float64 {
 	return math.Max(math.Log(s.Key.FLOPs(m)/s.Peak.FLOPS*1e6), memory)
 }
 
-func past(s results.Series) func(*judgement) string {
-	return func(j *judgement) string {
-		p := j.curve.Points[j.point]
+func past(s results.Series) func(*Judgement) string {
+	return func(j *Judgement) string {
+		p := j.Curve.Points[j.Point]
 		ceiling, memoryBound := infer.LeastTime(s, p.M)
 		what := fmt.Sprintf("the %s peak of %s TFLOP/s", s.Peak.Origin, phrase.Figure(s.Peak.FLOPS/1e12))
 		if memoryBound {
 			what = fmt.Sprintf("reading the %s at %s GB/s allows: some did not come from memory", s.Key.Operation.Stored(),
 				phrase.Figure(s.Bandwidth.Rate/1e9))
 		}
-		return fmt.Sprintf("%s took %s us, %s times as fast as %s%s", j.curve.Name(p.M), phrase.Figure(math.Exp(p.Seen.Y)),
-			phrase.Figure(math.Exp(ceiling-p.Seen.Y)), what, infer.LikelyUnit(j.curve.TooFast()).Text())
+		return fmt.Sprintf("%s took %s us, %s times as fast as %s%s", j.Curve.Name(p.M), phrase.Figure(math.Exp(p.Seen.Y)),
+			phrase.Figure(math.Exp(ceiling-p.Seen.Y)), what, infer.LikelyUnit(j.Curve.TooFast()).Text())
 	}
 }
 
-func below(s results.Series) func(*judgement) string {
-	return func(j *judgement) string {
-		p := j.curve.Points[j.point]
+func below(s results.Series) func(*Judgement) string {
+	return func(j *Judgement) string {
+		p := j.Curve.Points[j.Point]
 		flops, bytes := s.Key.FLOPs(p.M), s.Key.Bytes(p.M)
 		attainable := attainable(s, p.M)
 		if s.Peak.Memory.Rate > 0 {
-			return fmt.Sprintf("%s took %s us, but the %s bandwidth allows %s us: it reached %s of %s GB/s, %.0f %%", j.curve.Name(p.M),
+			return fmt.Sprintf("%s took %s us, but the %s bandwidth allows %s us: it reached %s of %s GB/s, %.0f %%", j.Curve.Name(p.M),
 				phrase.Figure(math.Exp(p.Seen.Y)),
 				s.Bandwidth.Of, phrase.Figure(math.Exp(attainable)), phrase.Figure(bytes/math.Exp(p.Seen.Y)/1e3),
 				phrase.Figure(s.Bandwidth.Rate/1e9),
 				100*math.Exp(attainable-p.Seen.Y))
 		}
-		text := fmt.Sprintf("%s took %s us, but min(peak, intensity × bandwidth) allows %s us: ", j.curve.Name(p.M),
+		text := fmt.Sprintf("%s took %s us, but min(peak, intensity × bandwidth) allows %s us: ", j.Curve.Name(p.M),
 			phrase.Figure(math.Exp(p.Seen.Y)), phrase.Figure(math.Exp(attainable)))
 		if math.Log(bytes/s.Bandwidth.Rate*1e6) >= attainable {
 			return text + fmt.Sprintf("memory is the limit, and it reached %s of %s GB/s, %.0f %%",
@@ -200,7 +200,7 @@ func below(s results.Series) func(*judgement) string {
 // roofline: MFU may not be far below what compute and bandwidth allow, nor above it, which is a measurement
 // error. If only memory bounds the operation, any rate is possible, because the operands may have been in a
 // cache. Ceilings have no common clock, so observed time is compared with them.
-func (f *evidence) roofline(c *infer.Curve) []judgement {
+func (f *evidence) roofline(c *infer.Curve) []Judgement {
 	return f.ceilings(c, func(i int) (stats.Estimate, bool) {
 		p := &c.Points[i]
 		return p.Seen, p.Judged(f.cfg.MinSamples)
@@ -208,7 +208,7 @@ func (f *evidence) roofline(c *infer.Curve) []judgement {
 }
 
 // ceilings compares the observed times of a curve's points with its ceilings, for points that seen accepts.
-func (f *evidence) ceilings(c *infer.Curve, seen func(int) (stats.Estimate, bool)) []judgement {
+func (f *evidence) ceilings(c *infer.Curve, seen func(int) (stats.Estimate, bool)) []Judgement {
 	s := c.Series
 	cached := s.Bandwidth.Rate <= 0 || s.Key.Regime == results.Hot
 	memory := s.Peak.Memory.Rate > 0
@@ -225,7 +225,7 @@ func (f *evidence) ceilings(c *infer.Curve, seen func(int) (stats.Estimate, bool
 		}
 		j := &rows[i]
 		half := f.half(seen)
-		j.tested = true
+		j.Tested = true
 		fast, sides := 1.0, 1.0
 		j.kept = true
 		if !memory {
@@ -235,7 +235,7 @@ func (f *evidence) ceilings(c *infer.Curve, seen func(int) (stats.Estimate, bool
 			j.p, j.bound, j.sign = math.Min(1, 2*fast), limit, -1
 			j.broken, j.kept = seen.Y+half < limit, seen.Y-half >= limit
 			over := ceiling - seen.Y
-			j.loss = stats.Interval{Lo: stats.Lost(over + half), Mid: stats.Lost(over), Hi: stats.Lost(over - half)}
+			j.Loss = stats.Interval{Lo: stats.Lost(over + half), Mid: stats.Lost(over), Hi: stats.Lost(over - half)}
 			j.cause, j.explain = MeasurementError, tooFast
 		}
 		if cached {
@@ -248,7 +248,7 @@ func (f *evidence) ceilings(c *infer.Curve, seen func(int) (stats.Estimate, bool
 		if slow < fast || memory {
 			j.p, j.bound, j.sign = math.Min(1, sides*slow), limit, 1
 			j.broken = seen.Y-half > limit
-			j.loss = stats.Interval{Lo: stats.Lost(attainable - seen.Y + half), Mid: stats.Lost(attainable - seen.Y),
+			j.Loss = stats.Interval{Lo: stats.Lost(attainable - seen.Y + half), Mid: stats.Lost(attainable - seen.Y),
 				Hi: stats.Lost(attainable - seen.Y - half)}
 			// Memory is idle, so the kernel is not waiting for it.
 			j.cause, j.explain = Implementation, tooSlow

@@ -11,7 +11,8 @@ type VerdictCounts struct {
 	Unjudged  int `json:"unjudged"`
 }
 
-func (c *VerdictCounts) add(v Verdict) {
+// Add counts one row.
+func (c *VerdictCounts) Add(v Verdict) {
 	switch v {
 	case Anomalous:
 		c.Anomalous++
@@ -49,8 +50,8 @@ func (a *Audit) WithoutClean() *Audit {
 		var kept []RowVerdict
 		for _, r := range s.Rows {
 			if !r.Inferred {
-				counts.Measured.add(r.Verdict)
-			} else if counts.Inferred.add(r.Verdict); r.Verdict == Clean {
+				counts.Measured.Add(r.Verdict)
+			} else if counts.Inferred.Add(r.Verdict); r.Verdict == Clean {
 				counts.LeftOut++
 				continue
 			}

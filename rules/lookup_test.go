@@ -10,6 +10,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
+	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
 func TestCovered(t *testing.T) {
@@ -85,15 +86,15 @@ func TestPadsOfBothKinds(t *testing.T) {
 		{"none", func(int) bool { return false }, nil, []Range{{264, 320}}},
 	} {
 		m := dented(0)
-		bare := m.time
-		m.time = func(at results.Case) float64 {
+		bare := m.Time
+		m.Time = func(at results.Case) float64 {
 			us := bare(at)
 			if at.Copied && !c.cheap(at.M) {
 				us += 500
 			}
 			return us
 		}
-		r := search(t, m, m.sweep(grid(8, 512, 8), 9), SplitOptions{Kinds: []RemedyKind{RemedyPad}, Pads: PadsBoth})
+		r := searchAll(t, m, m.Sweep(synthetic.Grid(8, 512, 8), 9), SplitOptions{Kinds: []RemedyKind{RemedyPad}, Pads: PadsBoth})
 		ways := map[table.PadKind][]Range{}
 		for _, s := range r.Stretches {
 			ways[s.Pad] = append(ways[s.Pad], Range{s.FromM, s.ToM})
@@ -126,7 +127,7 @@ func TestPadsOfBothKinds(t *testing.T) {
 
 func TestAdjustedP(t *testing.T) {
 	m := dented(38)
-	r := search(t, m, m.sweep(grid(8, 512, 8), 9),
+	r := searchAll(t, m, m.Sweep(synthetic.Grid(8, 512, 8), 9),
 		SplitOptions{Kinds: []RemedyKind{RemedyPad}, Pads: PadsCopied, Candidates: CandidatesAll})
 	if len(r.Splits)+len(r.Rejected) == 0 {
 		t.Fatal("nothing was executed")
@@ -148,7 +149,8 @@ func TestLeftOutRowsAreCounted(t *testing.T) {
 			}
 			return out, true, nil
 		}
-		r := search(t, m, m.sweep(grid(8, 512, 8), 9), SplitOptions{Kinds: []RemedyKind{RemedyPad}, SameBits: true, Fill: fill})
+		r := searchAll(t, m, m.Sweep(synthetic.Grid(8, 512, 8), 9), SplitOptions{Kinds: []RemedyKind{RemedyPad}, SameBits: true,
+			Fill: fill})
 		if got := fmt.Sprint(r.LeftOut, r.Untried); got != "1 0" {
 			t.Errorf("fill %v: left out and untried %s, expected 1 0", fill, got)
 		}
@@ -160,8 +162,8 @@ func TestLeftOutRowsAreCounted(t *testing.T) {
 
 func TestTrafficOutsideOfTheSweep(t *testing.T) {
 	m := dented(0)
-	data := m.sweep(grid(8, 512, 8), 9)
-	r := search(t, m, data, SplitOptions{Kinds: []RemedyKind{RemedyPad}})
+	data := m.Sweep(synthetic.Grid(8, 512, 8), 9)
+	r := searchAll(t, m, data, SplitOptions{Kinds: []RemedyKind{RemedyPad}})
 	for _, c := range []struct {
 		traffic   results.Traffic
 		uncovered float64

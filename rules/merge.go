@@ -17,27 +17,29 @@ import (
 // Noise causes such holes; a clean row ends the interval.
 const bridgeRows = 2
 
-func bridges(j *judgement) bool { return j.verdict == Undecided || j.verdict == Marginal }
+// Bridges reports whether an interval of anomalous rows may span the row.
+func Bridges(j *Judgement) bool { return j.Verdict == Undecided || j.Verdict == Marginal }
 
 // alignment is the multiple of M, in elements, that avoids a kernel's slower path: 16 bytes of a two-byte
 // type.
 const alignment = 8
 
-type candidate struct {
-	rule  Rule
-	rows  []*judgement // ascending in M, anomalous ones only
-	worst *judgement
+// Candidate is an interval of anomalous rows of one curve that may become a finding.
+type Candidate struct {
+	Rule  Rule
+	Rows  []*Judgement // ascending in M, anomalous ones only
+	Worst *Judgement
 	// screened is false for suspects: the sweep's samples don't prove them, but they are worth a measurement
 	// if a device is available.
 	screened bool
-	tests    map[*judgement]*trial
+	tests    map[*Judgement]*trial
 	refuted  bool
 }
 
-// merge joins the accused rows of a panel into candidates, on the measured grid. accused selects the rows,
+// Merge joins the accused rows of a panel into candidates, on the measured grid. accused selects the rows,
 // bridge the rows that a candidate may span.
-func merge(rule Rule, rows []judgement, accused, bridge func(*judgement) bool) []*candidate {
-	var out []*candidate
+func Merge(rule Rule, rows []Judgement, accused, bridge func(*Judgement) bool) []*Candidate {
+	var out []*Candidate
 	last := -1
 	for i := range rows {
 		j := &rows[i]
@@ -45,37 +47,37 @@ func merge(rule Rule, rows []judgement, accused, bridge func(*judgement) bool) [
 			continue
 		}
 		if last < 0 || !connected(rows, last, i, bridge) || rows[last].sign != j.sign {
-			out = append(out, &candidate{rule: rule, worst: j})
+			out = append(out, &Candidate{Rule: rule, Worst: j})
 		}
 		c := out[len(out)-1]
-		c.rows = append(c.rows, j)
-		if j.loss.Lo > c.worst.loss.Lo {
-			c.worst = j
+		c.Rows = append(c.Rows, j)
+		if j.Loss.Lo > c.Worst.Loss.Lo {
+			c.Worst = j
 		}
 		last = i
 	}
 	return out
 }
 
-func (c *candidate) detach() {
-	for i, j := range c.rows {
+func (c *Candidate) detach() {
+	for i, j := range c.Rows {
 		own := *j
-		if c.worst == j {
-			c.worst = &own
+		if c.Worst == j {
+			c.Worst = &own
 		}
-		c.rows[i] = &own
+		c.Rows[i] = &own
 	}
 }
 
 // rejoin joins confirmed candidates of one rule and series that became neighbors when they were measured
 // again. Otherwise a confirmed suspect would be a separate finding next to or inside its interval. It does
 // not change candidates that were not measured or not confirmed.
-func rejoin(candidates []*candidate, panels []panel) []*candidate {
-	place := func(c *candidate) []judgement {
+func rejoin(candidates []*Candidate, panels []Panel) []*Candidate {
+	place := func(c *Candidate) []Judgement {
 		for _, pn := range panels {
-			if pn.rule == c.rule {
-				for _, rows := range pn.rows {
-					if len(rows) > 0 && rows[0].curve == c.worst.curve {
+			if pn.Rule == c.Rule {
+				for _, rows := range pn.Rows {
+					if len(rows) > 0 && rows[0].Curve == c.Worst.Curve {
 						return rows
 					}
 				}
@@ -84,10 +86,10 @@ func rejoin(candidates []*candidate, panels []panel) []*candidate {
 		return nil
 	}
 	// An interval also spans its own rows that were not confirmed.
-	bridge := func(j *judgement) bool { return j.verdict != Clean && j.verdict != Unjudged }
+	bridge := func(j *Judgement) bool { return j.Verdict != Clean && j.Verdict != Unjudged }
 	order := slices.Clone(candidates)
-	slices.SortStableFunc(order, func(a, b *candidate) int { return cmp.Compare(a.worst.point, b.worst.point) })
-	gone := map[*candidate]bool{}
+	slices.SortStableFunc(order, func(a, b *Candidate) int { return cmp.Compare(a.Worst.Point, b.Worst.Point) })
+	gone := map[*Candidate]bool{}
 	for i, c := range order {
 		if c.refuted || c.tests == nil || gone[c] {
 			continue
@@ -96,8 +98,8 @@ func rejoin(candidates []*candidate, panels []panel) []*candidate {
 		for again := true; again; {
 			again = false
 			for _, o := range order[i+1:] {
-				if gone[o] || o.refuted || o.tests == nil || o.rule != c.rule || o.worst.curve != c.worst.curve ||
-					o.worst.sign != c.worst.sign {
+				if gone[o] || o.refuted || o.tests == nil || o.Rule != c.Rule || o.Worst.Curve != c.Worst.Curve ||
+					o.Worst.sign != c.Worst.sign {
 					continue
 				}
 				if c.touches(o, rows, bridge) {
@@ -107,73 +109,73 @@ func rejoin(candidates []*candidate, panels []panel) []*candidate {
 			}
 		}
 	}
-	return slices.DeleteFunc(candidates, func(c *candidate) bool { return gone[c] })
+	return slices.DeleteFunc(candidates, func(c *Candidate) bool { return gone[c] })
 }
 
-func (c *candidate) touches(o *candidate, rows []judgement, bridge func(*judgement) bool) bool {
+func (c *Candidate) touches(o *Candidate, rows []Judgement, bridge func(*Judgement) bool) bool {
 	first, second := c, o
-	if o.rows[0].point < c.rows[0].point {
+	if o.Rows[0].Point < c.Rows[0].Point {
 		first, second = o, c
 	}
-	from, to := first.rows[len(first.rows)-1].point, second.rows[0].point
+	from, to := first.Rows[len(first.Rows)-1].Point, second.Rows[0].Point
 	return to <= from || connected(rows, from, to, bridge)
 }
 
-func (c *candidate) absorb(o *candidate) {
-	c.rows = append(slices.Clone(c.rows), o.rows...)
-	slices.SortFunc(c.rows, func(a, b *judgement) int { return cmp.Compare(a.point, b.point) })
+func (c *Candidate) absorb(o *Candidate) {
+	c.Rows = append(slices.Clone(c.Rows), o.Rows...)
+	slices.SortFunc(c.Rows, func(a, b *Judgement) int { return cmp.Compare(a.Point, b.Point) })
 	c.screened = c.screened || o.screened
 	maps.Copy(c.tests, o.tests)
-	if c.tests[o.worst].loss.Lo > c.tests[c.worst].loss.Lo {
-		c.worst = o.worst
+	if c.tests[o.Worst].loss.Lo > c.tests[c.Worst].loss.Lo {
+		c.Worst = o.Worst
 	}
 }
 
 // connected reports whether two accused rows belong together: only bridgeable rows between them or, if both
 // are misaligned, only aligned rows. The second case joins losses on every other row into one finding.
-func connected(rows []judgement, from, to int, bridge func(*judgement) bool) bool {
-	holes, aligned := 0, rows[from].m()%alignment != 0 && rows[to].m()%alignment != 0
+func connected(rows []Judgement, from, to int, bridge func(*Judgement) bool) bool {
+	holes, aligned := 0, rows[from].M()%alignment != 0 && rows[to].M()%alignment != 0
 	for i := from + 1; i < to; i++ {
 		if bridge(&rows[i]) {
 			holes++
 		} else {
 			holes = bridgeRows + 1
 		}
-		aligned = aligned && rows[i].m()%alignment == 0
+		aligned = aligned && rows[i].M()%alignment == 0
 	}
 	return holes <= bridgeRows || aligned
 }
 
-func (c *candidate) finding() Finding {
-	key := c.worst.curve.Series.Key
-	first, last := c.rows[0].m(), c.rows[len(c.rows)-1].m()
+func (c *Candidate) finding() Finding {
+	key := c.Worst.Curve.Series.Key
+	first, last := c.Rows[0].M(), c.Rows[len(c.Rows)-1].M()
 	f := Finding{
-		ID:        findingID(c.rule, key, first, last),
-		Rule:      c.rule,
+		ID:        findingID(c.Rule, key, first, last),
+		Rule:      c.Rule,
 		Series:    key,
 		FromM:     first,
 		ToM:       last,
-		Rows:      len(c.rows),
-		WorstM:    c.worst.m(),
+		Rows:      len(c.Rows),
+		WorstM:    c.Worst.M(),
 		Loss:      c.worstLoss(),
-		AdjustedP: c.worst.adjusted,
+		AdjustedP: c.Worst.adjusted,
 		Status:    Unconfirmed,
 	}
-	direct, other := c.worst.direct(), *c.worst.against
-	brought := kernels.BroughtFlags(c.worst.curve.Spec.Versions, direct.Kernel, other.Kernel)
+	direct, other := c.Worst.direct(), *c.Worst.Against
+	brought := kernels.BroughtFlags(c.Worst.Curve.Spec.Versions, direct.Kernel, other.Kernel)
 	f.NeedsPaths = len(brought) > 0
 	f.Reproduce = reproduce(direct, other, brought)
-	if against := *c.worst.against; against.M > 0 {
+	if against := *c.Worst.Against; against.M > 0 {
 		against.ID, against.Label, against.Launch = 0, "", results.Launch{}
 		f.ReferenceM, f.Reference, f.Against = against.M, against.String(), &against
 	}
 	f.StakeUS = c.stake()
-	for _, j := range c.rows {
-		if j.curve.Points[j.point].Inferred {
+	for _, j := range c.Rows {
+		if j.Curve.Points[j.Point].Inferred {
 			f.Inferred++
 		}
 	}
-	if t := c.tests[c.worst]; t != nil && t.confirmed {
+	if t := c.tests[c.Worst]; t != nil && t.confirmed {
 		f.Status, f.Loss, f.AdjustedP = Confirmed, t.loss, t.adjusted
 	}
 	return f
@@ -181,25 +183,25 @@ func (c *candidate) finding() Finding {
 
 // worstLoss is the loss of the worst row without selection bias: some samples choose the row and the others
 // estimate its loss.
-func (c *candidate) worstLoss() stats.Interval {
-	loss := c.worst.loss
-	worst := c.worst.curve.Points[c.worst.point]
-	if len(c.rows) == 1 || !worst.Folded || c.worst.sign < 0 {
+func (c *Candidate) worstLoss() stats.Interval {
+	loss := c.Worst.Loss
+	worst := c.Worst.Curve.Points[c.Worst.Point]
+	if len(c.Rows) == 1 || !worst.Folded || c.Worst.sign < 0 {
 		return loss
 	}
 	top := stats.NewBest()
-	for i, j := range c.rows {
-		p := j.curve.Points[j.point]
+	for i, j := range c.Rows {
+		p := j.Curve.Points[j.Point]
 		if !p.Folded {
 			continue
 		}
 		without, of := p.Without, p.Of
 		for k := range stats.Folds {
-			without[k], of[k] = without[k]-j.enough, of[k]-j.enough
+			without[k], of[k] = without[k]-j.Enough, of[k]-j.Enough
 		}
-		top.Add(i, p.US.Y-j.enough, without, of)
+		top.Add(i, p.US.Y-j.Enough, without, of)
 	}
-	luck := worst.US.Y - c.worst.enough - top.Value()
+	luck := worst.US.Y - c.Worst.Enough - top.Value()
 	if luck <= 0 || math.IsInf(luck, 0) || math.IsNaN(luck) {
 		return loss
 	}

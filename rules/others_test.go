@@ -2,7 +2,6 @@ package rules
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -10,39 +9,14 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/phrase"
+	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
-func joined(keys []results.SeriesKey, us func(results.Case) float64, ms []int, seed uint64) (infer.Data, *world) {
-	w := &world{time: us, noise: student(0.01), rng: rand.New(rand.NewPCG(seed, 1))}
-	var data infer.Data
-	for i, k := range keys {
-		w.key = k
-		d := w.sweep(ms, 8)
-		for r := range d.Series[0].Rows {
-			d.Series[0].Rows[r].Case.ID += int64(1000 * i)
-		}
-		data.Series = append(data.Series, d.Series...)
-		if i == 0 {
-			data.Sentinels = d.Sentinels
-		}
-	}
-	data.Name = "joined"
-	return data, w
-}
-
-func keyed(kernel string, d kernels.DType) results.SeriesKey {
-	k := syntheticKey
-	k.Kernel, k.DType = kernel, d
-	return k
-}
-
-func only(t *testing.T, rule Rule, data infer.Data, w *world) []Finding {
+func only(t *testing.T, rule Rule, data infer.Data, w *synthetic.World) []Finding {
 	t.Helper()
 	a, err := RunAudit(context.Background(), data, Default().Only(rule), w)
 	if err != nil {
@@ -57,9 +31,10 @@ func only(t *testing.T, rule Rule, data infer.Data, w *world) []Finding {
 }
 
 func TestParity(t *testing.T) {
-	ms := grid(16, 512, 16)
-	data, w := joined([]results.SeriesKey{keyed("lib", kernels.BF16), keyed("lib", kernels.FP16), keyed("lib", kernels.INT8),
-		keyed("other", kernels.FP16)}, func(c results.Case) float64 {
+	ms := synthetic.Grid(16, 512, 16)
+	data, w := synthetic.Joined([]results.SeriesKey{synthetic.Keyed("lib", kernels.BF16), synthetic.Keyed("lib", kernels.FP16),
+		synthetic.Keyed("lib", kernels.INT8),
+		synthetic.Keyed("other", kernels.FP16)}, func(c results.Case) float64 {
 		us := 10 + float64(c.M)
 		switch {
 		case c.DType == kernels.INT8 && c.M > 256:
@@ -87,11 +62,12 @@ func TestParity(t *testing.T) {
 // plain elements.
 func TestParityOfQuantisedWeights(t *testing.T) {
 	quantised := func(kernel string) results.SeriesKey {
-		k := keyed(kernel, kernels.BF16)
+		k := synthetic.Keyed(kernel, kernels.BF16)
 		k.Weights = kernels.WeightFormat{Type: "int4", Bits: 4, GroupK: k.K, GroupN: 1, Scale: kernels.BF16}
 		return k
 	}
-	data, w := joined([]results.SeriesKey{keyed("cublas", kernels.BF16), keyed("slow", kernels.BF16), quantised("cublas"),
+	data, w := synthetic.Joined([]results.SeriesKey{synthetic.Keyed("cublas", kernels.BF16), synthetic.Keyed("slow", kernels.BF16),
+		quantised("cublas"),
 		quantised("cublaslt@12.4.5:2"), quantised("auto")}, func(c results.Case) float64 {
 		us := 10 + float64(c.M)
 		switch {
@@ -103,7 +79,7 @@ func TestParityOfQuantisedWeights(t *testing.T) {
 			us *= 3
 		}
 		return us
-	}, grid(16, 512, 16), 3)
+	}, synthetic.Grid(16, 512, 16), 3)
 	f := only(t, Parity, data, w)
 	if len(f) != 1 || f[0].Series.Kernel != "auto" || f[0].FromM != 272 || f[0].ToM != 512 || f[0].Status != Confirmed ||
 		f[0].Cause != Implementation {
@@ -124,7 +100,8 @@ func TestParityOfQuantisedWeights(t *testing.T) {
 }
 
 func TestAlternative(t *testing.T) {
-	data, w := joined([]results.SeriesKey{keyed("auto", kernels.BF16), keyed("tiled", kernels.BF16), keyed("naive", kernels.BF16)},
+	data, w := synthetic.Joined([]results.SeriesKey{synthetic.Keyed("auto", kernels.BF16), synthetic.Keyed("tiled", kernels.BF16),
+		synthetic.Keyed("naive", kernels.BF16)},
 		func(c results.Case) float64 {
 			us := 10 + float64(c.M)
 			switch {
@@ -134,7 +111,7 @@ func TestAlternative(t *testing.T) {
 				us *= 20 // not judged
 			}
 			return us
-		}, grid(16, 512, 16), 4)
+		}, synthetic.Grid(16, 512, 16), 4)
 	f := only(t, Alternative, data, w)
 	if len(f) != 1 || f[0].Series.Kernel != "auto" || f[0].FromM != 128 || f[0].ToM != 192 || f[0].Cause != HeuristicChoice {
 		t.Errorf("findings %+v", f)
@@ -160,15 +137,16 @@ func TestAlternative(t *testing.T) {
 // A library with wrong results is no alternative and no remedy. The audit and the remedies warn of it once.
 func TestWrongResultsAreNoAlternative(t *testing.T) {
 	for _, known := range []bool{false, true} {
-		data, w := joined([]results.SeriesKey{keyed("auto", kernels.BF16), keyed("wrong", kernels.BF16)}, func(c results.Case) float64 {
-			us := 10 + float64(c.M)
-			if c.Kernel == "auto" {
-				us *= 2
-			}
-			return us
-		}, grid(16, 512, 16), 4)
+		data, w := synthetic.Joined([]results.SeriesKey{synthetic.Keyed("auto", kernels.BF16), synthetic.Keyed("wrong", kernels.BF16)},
+			func(c results.Case) float64 {
+				us := 10 + float64(c.M)
+				if c.Kernel == "auto" {
+					us *= 2
+				}
+				return us
+			}, synthetic.Grid(16, 512, 16), 4)
 		if known {
-			data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: syntheticKey.Device, Faults: []kernels.KnownFault{
+			data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: synthetic.Key.Device, Faults: []kernels.KnownFault{
 				{Kernel: "wrong", DType: kernels.BF16, Ordinary: true, Text: "sums saturate"},
 			}}}
 		}
@@ -204,7 +182,8 @@ func TestAlternativeIsOneFinding(t *testing.T) {
 	near := map[int]bool{96: true, 104: true, 192: true, 400: true, 472: true, 480: true, 488: true}
 	holes := 0
 	for seed := range uint64(8) {
-		data, w := joined([]results.SeriesKey{keyed("slow", kernels.BF16), keyed("even", kernels.BF16), keyed("odd", kernels.BF16)},
+		data, w := synthetic.Joined([]results.SeriesKey{synthetic.Keyed("slow", kernels.BF16), synthetic.Keyed("even", kernels.BF16),
+			synthetic.Keyed("odd", kernels.BF16)},
 			func(c results.Case) float64 {
 				us := 10 + float64(c.M)
 				switch best := map[bool]string{true: "even", false: "odd"}[c.M/8%2 == 0]; {
@@ -217,7 +196,7 @@ func TestAlternativeIsOneFinding(t *testing.T) {
 					us *= 1.05
 				}
 				return us
-			}, grid(8, 800, 8), 30+seed)
+			}, synthetic.Grid(8, 800, 8), 30+seed)
 		sweep, err := RunAudit(context.Background(), data, Default().Only(Alternative), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -245,13 +224,14 @@ func TestAlternativeOfTheSameLibrary(t *testing.T) {
 		label string
 		cause Cause
 	}{{"lib_128x64", HeuristicChoice}, {"other_128x64", Implementation}, {"", Implementation}} {
-		data, w := joined([]results.SeriesKey{keyed("lib", kernels.BF16), keyed("lt", kernels.BF16)}, func(c results.Case) float64 {
-			us := 200 + float64(c.M)
-			if c.Kernel == "lib" && c.M >= 128 && c.M <= 192 {
-				us *= 1.4
-			}
-			return us
-		}, grid(16, 768, 16), 4)
+		data, w := synthetic.Joined([]results.SeriesKey{synthetic.Keyed("lib", kernels.BF16), synthetic.Keyed("lt", kernels.BF16)},
+			func(c results.Case) float64 {
+				us := 200 + float64(c.M)
+				if c.Kernel == "lib" && c.M >= 128 && c.M <= 192 {
+					us *= 1.4
+				}
+				return us
+			}, synthetic.Grid(16, 768, 16), 4)
 		for s := range data.Series {
 			for i := range data.Series[s].Rows {
 				c := &data.Series[s].Rows[i].Case
@@ -273,13 +253,13 @@ func TestAlternativeOfTheSameLibrary(t *testing.T) {
 }
 
 func TestPad(t *testing.T) {
-	w := byM(func(m int) float64 {
+	w := synthetic.ByM(func(m int) float64 {
 		if m%8 != 0 {
 			return (20 + float64(m)) * 1.5
 		}
 		return 20 + float64(m)
-	}, student(0.01), rand.New(rand.NewPCG(5, 1)))
-	data := w.sweep(grid(4, 512, 4), 8)
+	}, synthetic.Student(0.01), rand.New(rand.NewPCG(5, 1)))
+	data := w.Sweep(synthetic.Grid(4, 512, 4), 8)
 	f := only(t, Pad, data, w)
 	if len(f) == 0 || f[0].Cause != Alignment {
 		t.Fatalf("findings %+v", f)
@@ -306,7 +286,7 @@ func TestRooflineOfSoftmax(t *testing.T) {
 	ceilings := kernels.Ceilings{Peaks: []kernels.Peak{{DType: kernels.BF16, FLOPS: 100e12, Origin: kernels.Measured}}, ReadBandwidth: 1e12,
 		CopyBandwidth: copied}
 	subject := kernels.Subject{Operation: kernels.Softmax, DType: kernels.BF16, Dims: kernels.Dims{Columns: 4096}}
-	w := byM(func(m int) float64 {
+	w := synthetic.ByM(func(m int) float64 {
 		share := 0.8
 		switch {
 		case m < 64:
@@ -315,10 +295,10 @@ func TestRooflineOfSoftmax(t *testing.T) {
 			share = 0.2
 		}
 		return subject.Bytes(m) / copied / share * 1e6
-	}, student(0.01), rand.New(rand.NewPCG(5, 1)))
-	w.key.Subject = subject
+	}, synthetic.Student(0.01), rand.New(rand.NewPCG(5, 1)))
+	w.Key.Subject = subject
 	judged := func(c kernels.Ceilings, regime results.Regime) []Finding {
-		data := w.sweep(grid(16, 1024, 16), 8)
+		data := w.Sweep(synthetic.Grid(16, 1024, 16), 8)
 		s := &data.Series[0]
 		s.Key.Regime, s.Bandwidth = regime, c.Bandwidth(subject.Operation)
 		s.Peak, _ = c.Roof(subject)
@@ -339,7 +319,7 @@ func TestRooflineOfSoftmax(t *testing.T) {
 }
 
 func TestRoofline(t *testing.T) {
-	w := byM(func(m int) float64 {
+	w := synthetic.ByM(func(m int) float64 {
 		s := kernels.Shape{M: m, N: 4096, K: 4096}
 		bound := math.Max(s.FLOPs()/100e12, s.Bytes(kernels.BF16)/1e12) * 1e6
 		switch {
@@ -352,8 +332,8 @@ func TestRoofline(t *testing.T) {
 			return bound / 0.2
 		}
 		return bound / 0.8
-	}, student(0.01), rand.New(rand.NewPCG(5, 1)))
-	data := w.sweep(grid(16, 1024, 16), 8)
+	}, synthetic.Student(0.01), rand.New(rand.NewPCG(5, 1)))
+	data := w.Sweep(synthetic.Grid(16, 1024, 16), 8)
 	data.Series[0].Bandwidth.Rate = 1e12
 	f := only(t, Roofline, data, w)
 	if len(f) != 3 {
@@ -373,8 +353,8 @@ func TestRoofline(t *testing.T) {
 	}
 
 	// Weights read faster than memory allows were in a cache.
-	warm := byM(func(int) float64 { return 20 }, student(0.01), rand.New(rand.NewPCG(5, 1)))
-	data = warm.sweep(grid(1, 8, 1), 8)
+	warm := synthetic.ByM(func(int) float64 { return 20 }, synthetic.Student(0.01), rand.New(rand.NewPCG(5, 1)))
+	data = warm.Sweep(synthetic.Grid(1, 8, 1), 8)
 	data.Series[0].Bandwidth.Rate = 1e12 // 33.6 us for the weights
 	f = only(t, Roofline, data, warm)
 	if len(f) != 1 || f[0].Cause != MeasurementError || !strings.Contains(f[0].Explanation, "memory") {
@@ -391,9 +371,9 @@ func TestStaircaseWithoutLabels(t *testing.T) {
 		period int
 		cause  Cause
 	}{{432, WaveQuantization}, {64, TileQuantization}} {
-		w := byM(func(m int) float64 { return 5 + 100*math.Ceil(float64(m)/float64(tc.period)) }, student(0.005),
+		w := synthetic.ByM(func(m int) float64 { return 5 + 100*math.Ceil(float64(m)/float64(tc.period)) }, synthetic.Student(0.005),
 			rand.New(rand.NewPCG(5, 1)))
-		a, err := RunAudit(context.Background(), w.sweep(grid(8, 2048, 8), 8), Default().Only(Monotonic), nil)
+		a, err := RunAudit(context.Background(), w.Sweep(synthetic.Grid(8, 2048, 8), 8), Default().Only(Monotonic), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -407,70 +387,6 @@ func TestStaircaseWithoutLabels(t *testing.T) {
 			t.Errorf("period %d: %d of %d findings name it: %+v", tc.period, named, len(a.Findings), a.Findings)
 		}
 	}
-}
-
-// Feeds arbitrary run contents to every function, and prints the results.
-func TestNothingPanics(t *testing.T) {
-	times := []float64{0, -1, 1e-300, 1e-7, 1e-5, 1, 2, 3, 150, 272, 1e9, 1e14, 1e300, math.Inf(1), math.NaN()}
-	clocks := []float64{0, 1, 2000, math.NaN()}
-	draw := func(t *rapid.T, name string) infer.Data {
-		d := infer.Data{Name: name}
-		for range rapid.IntRange(0, 3).Draw(t, "series") {
-			k := keyed(rapid.SampledFrom([]string{"a", "b", "naive"}).Draw(t, "kernel"),
-				rapid.SampledFrom(kernels.DTypes()).Draw(t, "dtype"))
-			s := results.Series{Key: k}
-			s.Peak.FLOPS = rapid.SampledFrom([]float64{0, 1, 1e14}).Draw(t, "peak")
-			s.Bandwidth.Rate = rapid.SampledFrom([]float64{0, 1, 1e12}).Draw(t, "bandwidth")
-			for i, m := range grid(1, rapid.IntRange(0, 30).Draw(t, "rows"), 1) {
-				r := results.Row{Case: results.Case{ID: int64(i), SeriesKey: k, M: m * 4}}
-				r.Case.Label, r.Case.Launch = kernels.ReadLabel(rapid.SampledFrom([]string{"", "x_64x64", "y_128x64", "nvjet_128x64",
-					"x_64x64 splitk 2"}).Draw(t, "label"))
-				for round := range rapid.IntRange(0, 7).Draw(t, "samples") {
-					r.Samples = append(r.Samples, results.Sample{CaseID: int64(i), Round: round, Seq: int64(round*30 + i),
-						US: rapid.SampledFrom(times).Draw(t, "us"), ClockMHz: rapid.SampledFrom(clocks).Draw(t, "clock")})
-				}
-				s.Rows = append(s.Rows, r)
-			}
-			d.Series = append(d.Series, s)
-		}
-		for i := range rapid.IntRange(0, 30).Draw(t, "sentinels") {
-			d.Sentinels = append(d.Sentinels, results.Sample{Seq: int64(i / 2), US: rapid.SampledFrom(times).Draw(t, "us")})
-		}
-		return d
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		a, b := draw(t, "a"), draw(t, "b")
-		w := byM(func(m int) float64 { return float64(m) }, gaussian(0.01), rand.New(rand.NewPCG(1, 1)))
-		cfg := Default()
-		cfg.MinSamples = 2
-		var out []any
-		for _, m := range []Measurer{nil, w} {
-			audit, err := RunAudit(context.Background(), a, cfg, m)
-			if err != nil {
-				t.Fatal(err)
-			}
-			splits, err := FindSplits(context.Background(), a, cfg, SplitOptions{Among: AmongAll}, m)
-			if err != nil {
-				t.Fatal(err)
-			}
-			out = append(out, audit, splits)
-		}
-		plain := cfg
-		plain.Method = MethodArticle
-		audit, err := RunAudit(context.Background(), a, plain, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		diff, err := Diff(a, b, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, v := range append(out, audit, diff) {
-			if _, err := json.Marshal(v); err != nil {
-				t.Fatal(err)
-			}
-		}
-	})
 }
 
 func TestFigure(t *testing.T) {
@@ -492,7 +408,8 @@ func TestStepBesideThePeriod(t *testing.T) {
 		}
 		return math.Ceil(float64(m) / period)
 	}
-	data := byM(func(m int) float64 { return 5 + 100*ends(m) }, gaussian(0.0005), rand.New(rand.NewPCG(5, 1))).sweep(grid(1, 640, 1), 5)
+	data := synthetic.ByM(func(m int) float64 { return 5 + 100*ends(m) }, synthetic.Gaussian(0.0005), rand.New(rand.NewPCG(5,
+		1))).Sweep(synthetic.Grid(1, 640, 1), 5)
 	c := infer.Prepare(data, Default().Basis()).Curves[0]
 	for _, tc := range []struct {
 		m     int
@@ -503,7 +420,7 @@ func TestStepBesideThePeriod(t *testing.T) {
 		{512, "", "the time steps up by 12.4 % after m511, which is not a multiple of 64"},
 	} {
 		at, _ := c.At(tc.m)
-		w := &witness{c: &candidate{worst: &judgement{curve: c, point: at}}, curve: c, row: c.Points[at], reference: c.Points[at-1],
+		w := &witness{c: &Candidate{Worst: &Judgement{Curve: c, Point: at}}, curve: c, row: c.Points[at], reference: c.Points[at-1],
 			loss: 0.1}
 		if cause, why := w.steps(); cause != tc.cause || !strings.Contains(why, tc.why) {
 			t.Errorf("m%d: %q: %s, want %q: %s", tc.m, cause, why, tc.cause, tc.why)

@@ -41,32 +41,32 @@ type RowProof struct {
 	AdjustedP float64 `json:"p_adjusted"`
 }
 
-func verdictsOf(panels []panel) [][][]RowProof {
+func verdictsOf(panels []Panel) [][][]RowProof {
 	out := make([][][]RowProof, len(panels))
 	for i, pn := range panels {
-		out[i] = make([][]RowProof, len(pn.rows))
-		for k, rows := range pn.rows {
+		out[i] = make([][]RowProof, len(pn.Rows))
+		for k, rows := range pn.Rows {
 			out[i][k] = make([]RowProof, len(rows))
 			for at := range rows {
-				out[i][k][at] = RowProof{rows[at].m(), rows[at].verdict, rows[at].adjusted}
+				out[i][k][at] = RowProof{rows[at].M(), rows[at].Verdict, rows[at].adjusted}
 			}
 		}
 	}
 	return out
 }
 
-func retested(panels []panel, noted [][][]RowProof) map[Rule][]SeriesProof {
+func retested(panels []Panel, noted [][][]RowProof) map[Rule][]SeriesProof {
 	out := map[Rule][]SeriesProof{}
 	for i, pn := range panels {
-		for k, rows := range pn.rows {
+		for k, rows := range pn.Rows {
 			var changed []RowProof
 			for at := range rows {
-				if is := (RowProof{rows[at].m(), rows[at].verdict, rows[at].adjusted}); is != noted[i][k][at] {
+				if is := (RowProof{rows[at].M(), rows[at].Verdict, rows[at].adjusted}); is != noted[i][k][at] {
 					changed = append(changed, is)
 				}
 			}
 			if len(changed) > 0 {
-				out[pn.rule] = append(out[pn.rule], SeriesProof{rows[0].curve.Series.Key, changed})
+				out[pn.Rule] = append(out[pn.Rule], SeriesProof{rows[0].Curve.Series.Key, changed})
 			}
 		}
 	}

@@ -13,13 +13,14 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
 // proven is a run with slow rows, some only decided by measuring again, with its audit on the device and the
 // proof.
 func proven(t *testing.T, cfg Config) (infer.Data, *Audit, *Proof) {
 	t.Helper()
-	w := byM(func(m int) float64 {
+	w := synthetic.ByM(func(m int) float64 {
 		base := 10 + float64(m)
 		switch {
 		case m >= 128 && m <= 256:
@@ -28,8 +29,8 @@ func proven(t *testing.T, cfg Config) (infer.Data, *Audit, *Proof) {
 			return 1.06 * base // near the bound
 		}
 		return base
-	}, student(0.01), rand.New(rand.NewPCG(11, 3)))
-	data := w.sweep(grid(16, 640, 16), 8)
+	}, synthetic.Student(0.01), rand.New(rand.NewPCG(11, 3)))
+	data := w.Sweep(synthetic.Grid(16, 640, 16), 8)
 	a, err := RunAudit(context.Background(), data, cfg, w)
 	if err != nil {
 		t.Fatal(err)

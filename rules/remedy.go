@@ -10,6 +10,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/search"
 )
 
 // plan is one way to compute the rows of a stretch: the same for all of them except the part of a split that
@@ -110,7 +111,7 @@ type stretchPlan struct {
 type remedySearch struct {
 	f      *evidence
 	c      *infer.Curve
-	search *partition
+	search *search.Partition
 	above  []int
 	ratio  float64
 	parts  int
@@ -123,7 +124,7 @@ func newRemedySearch(f *evidence, c *infer.Curve, o SplitOptions) *remedySearch 
 	for i, u := range f.upper[c] {
 		cost[i], ms[i] = math.Exp(u), c.Points[i].M
 	}
-	return &remedySearch{f: f, c: c, search: newPartition(ms, cost, o.MaxParts), above: cheapestAbove(f.upper[c]), ratio: o.Ratio,
+	return &remedySearch{f: f, c: c, search: search.New(ms, cost, o.MaxParts), above: search.CheapestAbove(f.upper[c]), ratio: o.Ratio,
 		parts: o.MaxParts, all: o.Candidates == CandidatesAll, o: o}
 }
 
@@ -131,7 +132,7 @@ func newRemedySearch(f *evidence, c *infer.Curve, o SplitOptions) *remedySearch 
 func (pl *remedySearch) plansFor(i int) []plan {
 	var out []plan
 	split := func(k int) []int {
-		parts, _ := pl.search.parts(i, k)
+		parts, _ := pl.search.Parts(i, k)
 		if parts == nil || slices.ContainsFunc(out, func(p plan) bool { return p.kind == RemedySplit && len(p.fixed) == len(parts)-1 }) {
 			return nil
 		}
@@ -294,8 +295,8 @@ func findRemedies(ctx context.Context, r *SplitsResult, data infer.Data, cfg Con
 	cfg.Threshold = o.Threshold
 	p := infer.Prepare(data, cfg.Basis())
 	r.Invalid = p.Invalid(p.Resolve(cfg.Basis()), cfg.Basis())
-	f := newEvidence(p, cfg)
-	var flags panel
+	f := NewEvidence(p, cfg)
+	var flags Panel
 	if o.Among == AmongFlagged {
 		flags = f.panel(entryOf(Monotonic))
 	}
@@ -314,8 +315,8 @@ func findRemedies(ctx context.Context, r *SplitsResult, data infer.Data, cfg Con
 		var among []bool
 		if o.Among == AmongFlagged {
 			among = make([]bool, len(c.Points))
-			for i := range flags.rows[at] {
-				among[i] = flags.rows[at][i].verdict == Anomalous
+			for i := range flags.Rows[at] {
+				among[i] = flags.Rows[at][i].Verdict == Anomalous
 			}
 		}
 		for i, pt := range c.Points {
@@ -324,7 +325,7 @@ func findRemedies(ctx context.Context, r *SplitsResult, data infer.Data, cfg Con
 			}
 		}
 		pl := newRemedySearch(f, c, o)
-		if pl.search.cut {
+		if pl.search.Cut {
 			r.warn(c.Series.Key.String(), "the search for splits in more than two parts was cut short: better ones may exist")
 		}
 		found = append(found, pl.stretches(among)...)

@@ -12,19 +12,20 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
 // Time is linear in M, so no split gains, but the cheapest of hundreds of pairs seems to. False positives
 // must stay within the level.
 func TestSplitsByChance(t *testing.T) {
 	const runs = 20
-	ms := grid(4, 8192, 4)
+	ms := synthetic.Grid(4, 8192, 4)
 	cfg := Default().Only(SplitRule)
 	cfg.Rules.Split.Margin = 0.02
 	naive, rows, audited, predicted := 0, 0, 0, 0
 	for run := range runs {
-		w := byM(func(m int) float64 { return 0.5 * float64(m) }, gaussian(0.01), rand.New(rand.NewPCG(uint64(run), 3)))
-		data := w.sweep(ms, 7)
+		w := synthetic.ByM(func(m int) float64 { return 0.5 * float64(m) }, synthetic.Gaussian(0.01), rand.New(rand.NewPCG(uint64(run), 3)))
+		data := w.Sweep(ms, 7)
 		one := data
 		one.Series = slices.Clone(data.Series)
 		one.Series[0].Rows = slices.Clone(data.Series[0].Rows)
@@ -73,10 +74,10 @@ func cliff(m int) float64 {
 }
 
 func TestRemediesExecuted(t *testing.T) {
-	ms := grid(4, 1024, 4)
+	ms := synthetic.Grid(4, 1024, 4)
 	cfg := Default()
-	w := byM(cliff, student(0.02), rand.New(rand.NewPCG(2, 3)))
-	data := w.sweep(ms, 9)
+	w := synthetic.ByM(cliff, synthetic.Student(0.02), rand.New(rand.NewPCG(2, 3)))
+	data := w.Sweep(ms, 9)
 	r, err := FindSplits(context.Background(), data, cfg, SplitOptions{}, w)
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +146,7 @@ func TestRemediesExecuted(t *testing.T) {
 		}
 	}
 	for m := 1; m <= 1100; m++ {
-		a := tab.Lookup(served(syntheticKey), m)
+		a := tab.Lookup(served(synthetic.Key), m)
 		sum := 0
 		for _, p := range a.Parts(m) {
 			sum += p
@@ -176,7 +177,7 @@ func TestRemediesExecuted(t *testing.T) {
 		for named, want := range map[results.Regime]results.Regime{"": results.Engine, results.Cold: results.Cold} {
 			of := *tab
 			of.Validators.Regime = string(named)
-			seen := &regimes{world: w}
+			seen := &regimes{World: w}
 			if _, err := VerifyTable(context.Background(), &of, "sim", cfg, seen); err != nil {
 				t.Fatal(err)
 			}
@@ -186,7 +187,7 @@ func TestRemediesExecuted(t *testing.T) {
 		}
 	})
 	t.Run("outlived", func(t *testing.T) {
-		repaired := byM(func(m int) float64 { return 20 + 0.5*float64(m) }, student(0.02), rand.New(rand.NewPCG(9, 9)))
+		repaired := synthetic.ByM(func(m int) float64 { return 20 + 0.5*float64(m) }, synthetic.Student(0.02), rand.New(rand.NewPCG(9, 9)))
 		checks, err := VerifyTable(context.Background(), tab, "sim", cfg, repaired)
 		if err != nil {
 			t.Fatal(err)
@@ -221,10 +222,10 @@ func TestRemediesExecuted(t *testing.T) {
 
 // Each launch of a split costs more than the same launch alone, so the execution must refute the prediction.
 func TestRemedyRejected(t *testing.T) {
-	w := byM(cliff, student(0.02), rand.New(rand.NewPCG(4, 4)))
-	data := w.sweep(grid(4, 1024, 4), 9)
-	single := w.time
-	w.time = func(c results.Case) float64 {
+	w := synthetic.ByM(cliff, synthetic.Student(0.02), rand.New(rand.NewPCG(4, 4)))
+	data := w.Sweep(synthetic.Grid(4, 1024, 4), 9)
+	single := w.Time
+	w.Time = func(c results.Case) float64 {
 		if len(c.Parts) > 0 || c.PadTo > 0 {
 			return 1.7 * single(c)
 		}
@@ -246,8 +247,8 @@ func TestKWay(t *testing.T) {
 		}
 		return 5 + float64(m)
 	}
-	w := byM(us, gaussian(0.01), rand.New(rand.NewPCG(6, 6)))
-	data := w.sweep(grid(4, 320, 4), 9)
+	w := synthetic.ByM(us, synthetic.Gaussian(0.01), rand.New(rand.NewPCG(6, 6)))
+	data := w.Sweep(synthetic.Grid(4, 320, 4), 9)
 	r, err := FindSplits(context.Background(), data, Default(), SplitOptions{Among: AmongAll}, w)
 	if err != nil {
 		t.Fatal(err)
@@ -293,10 +294,10 @@ func TestTableIntervals(t *testing.T) {
 // A machine that has slowed down since the sweep slows both sides of a pair, so the gain's times are the
 // pairs'.
 func TestGainAgreesWithItsTimes(t *testing.T) {
-	w := byM(cliff, gaussian(0.01), rand.New(rand.NewPCG(11, 1)))
-	data := w.sweep(grid(4, 1024, 4), 9)
-	fast := w.time
-	w.time = func(c results.Case) float64 { return 1.2 * fast(c) }
+	w := synthetic.ByM(cliff, synthetic.Gaussian(0.01), rand.New(rand.NewPCG(11, 1)))
+	data := w.Sweep(synthetic.Grid(4, 1024, 4), 9)
+	fast := w.Time
+	w.Time = func(c results.Case) float64 { return 1.2 * fast(c) }
 	r, err := FindSplits(context.Background(), data, Default(), SplitOptions{}, w)
 	if err != nil || len(r.Splits) == 0 {
 		t.Fatalf("%d splits, %v", len(r.Splits), err)
@@ -320,10 +321,10 @@ func TestEveryRowThatPaysIsServed(t *testing.T) {
 		}
 		return cliff(m)
 	}
-	w := byM(us, gaussian(0.01), rand.New(rand.NewPCG(12, 1)))
-	data := w.sweep(grid(4, 1024, 4), 9)
-	good := w.time
-	w.time = func(c results.Case) float64 {
+	w := synthetic.ByM(us, synthetic.Gaussian(0.01), rand.New(rand.NewPCG(12, 1)))
+	data := w.Sweep(synthetic.Grid(4, 1024, 4), 9)
+	good := w.Time
+	w.Time = func(c results.Case) float64 {
 		if (len(c.Parts) > 0 || c.PadTo > 0) && c.M == worst {
 			return 3 * good(c)
 		}
@@ -352,8 +353,8 @@ func TestEveryRowThatPaysIsServed(t *testing.T) {
 }
 
 func TestUntriedRemedies(t *testing.T) {
-	w := byM(cliff, gaussian(0.01), rand.New(rand.NewPCG(13, 1)))
-	data := w.sweep(grid(4, 1024, 4), 9)
+	w := synthetic.ByM(cliff, synthetic.Gaussian(0.01), rand.New(rand.NewPCG(13, 1)))
+	data := w.Sweep(synthetic.Grid(4, 1024, 4), 9)
 	cfg := Default()
 	cfg.Remedy.MaxCases = 1
 	r, err := FindSplits(context.Background(), data, cfg, SplitOptions{}, w)
@@ -378,10 +379,10 @@ func TestRemediesOfAnInvalidRun(t *testing.T) {
 	}{{0, 1, false}, {0.5, 1, false}, {0.5, 0.001, true}} {
 		cfg := Default()
 		cfg.DriftBound = c.bound
-		w := byM(cliff, gaussian(0.01), rand.New(rand.NewPCG(14, 1)))
-		w.drift = func(seq, total float64) float64 { return c.drift * seq / total }
-		data := w.sweep(grid(4, 1024, 4), 9)
-		w.drift = nil
+		w := synthetic.ByM(cliff, synthetic.Gaussian(0.01), rand.New(rand.NewPCG(14, 1)))
+		w.Drift = func(seq, total float64) float64 { return c.drift * seq / total }
+		data := w.Sweep(synthetic.Grid(4, 1024, 4), 9)
+		w.Drift = nil
 		r, err := FindSplits(context.Background(), data, cfg, SplitOptions{}, w)
 		if err != nil || len(r.Stretches) == 0 {
 			t.Fatalf("%d stretches, %v", len(r.Stretches), err)
@@ -403,10 +404,10 @@ func TestRemediesOfSlowedProducts(t *testing.T) {
 		direct, remedy float64
 		unsteady, pays bool
 	}{{1, 1, false, true}, {1.1, 1, false, true}, {2, 1.4, true, false}, {3, 3, true, false}, {0.9, 0.8, false, true}} {
-		w := byM(cliff, student(0.01), rand.New(rand.NewPCG(4, 4)))
-		data := w.sweep(grid(4, 1024, 4), 9)
-		single := w.time
-		w.time = func(k results.Case) float64 {
+		w := synthetic.ByM(cliff, synthetic.Student(0.01), rand.New(rand.NewPCG(4, 4)))
+		data := w.Sweep(synthetic.Grid(4, 1024, 4), 9)
+		single := w.Time
+		w.Time = func(k results.Case) float64 {
 			if len(k.Parts) > 0 || k.PadTo > 0 {
 				return c.remedy * single(k)
 			}
@@ -440,7 +441,7 @@ func TestSerial(t *testing.T) {
 }
 
 type regimes struct {
-	*world
+	*synthetic.World
 	asked []results.Regime
 }
 
@@ -448,5 +449,5 @@ func (r *regimes) Measure(ctx context.Context, requests []results.Request, round
 	for _, q := range requests {
 		r.asked = append(r.asked, q.Case.Regime)
 	}
-	return r.world.Measure(ctx, requests, rounds)
+	return r.World.Measure(ctx, requests, rounds)
 }

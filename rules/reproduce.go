@@ -87,9 +87,9 @@ func CommandLine(command string, args ...string) string {
 // usualConfig caches [Default], because a run may have thousands of findings. It must not be changed.
 var usualConfig = sync.OnceValue(Default)
 
-// judgeAgain extends a finding's command to judge the samples by the settings of cfg, with a rules file if a
+// JudgeAgain extends a finding's command to judge the samples by the settings of cfg, with a rules file if a
 // setting has no flag. changes are the differences of cfg from the built-in rules.
-func (f *Finding) judgeAgain(cfg Config, changes []ConfigChange) {
+func (f *Finding) JudgeAgain(cfg Config, changes []ConfigChange) {
 	file := fmt.Sprintf("%s-%s%d.db", f.Rule, f.Series.Axis(), f.WorstM)
 	args := []string{file, "--rule", string(f.Rule)}
 	usual := usualConfig()

@@ -78,7 +78,7 @@ func TestFindingsAreJudgedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := Finding{Rule: SplitRule, WorstM: 8, Reproduce: "sweep"}
-		if f.judgeAgain(cfg, changes); !strings.HasSuffix(f.Reproduce, c.want) || f.NeedsPaths != c.paths {
+		if f.JudgeAgain(cfg, changes); !strings.HasSuffix(f.Reproduce, c.want) || f.NeedsPaths != c.paths {
 			t.Errorf("%s, paths %v; want %s", f.Reproduce, f.NeedsPaths, c.want)
 		}
 	}

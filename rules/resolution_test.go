@@ -9,6 +9,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/phrase"
+	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
 // More noise gives a coarser resolution. Larger losses are judged, and no row that loses less than half of it
@@ -17,13 +18,13 @@ func TestResolution(t *testing.T) {
 	before := 0.0
 	for _, sigma := range []float64{0.005, 0.03, 0.15} {
 		rng := rand.New(rand.NewPCG(8, 8))
-		w := byM(func(m int) float64 {
+		w := synthetic.ByM(func(m int) float64 {
 			if m == 512 {
 				return 2 * float64(m)
 			}
 			return float64(m)
-		}, student(sigma), rng)
-		a, err := RunAudit(context.Background(), w.sweep(grid(4, 1024, 4), 20), Default().Only(Monotonic), nil)
+		}, synthetic.Student(sigma), rng)
+		a, err := RunAudit(context.Background(), w.Sweep(synthetic.Grid(4, 1024, 4), 20), Default().Only(Monotonic), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,9 +45,9 @@ func TestCleanAtAResolution(t *testing.T) {
 		for seed := range uint64(8) {
 			rng := rand.New(rand.NewPCG(seed, 11))
 			truth := func(int) float64 { return 1 }
-			w := byM(func(m int) float64 { return float64(m) * truth(m) }, student(sigma), rng)
+			w := synthetic.ByM(func(m int) float64 { return float64(m) * truth(m) }, synthetic.Student(sigma), rng)
 			run := func() *Audit {
-				a, err := RunAudit(context.Background(), w.sweep(grid(4, 1024, 4), 20), Default().Only(Monotonic), nil)
+				a, err := RunAudit(context.Background(), w.Sweep(synthetic.Grid(4, 1024, 4), 20), Default().Only(Monotonic), nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -89,10 +90,10 @@ func TestCleanAtAResolution(t *testing.T) {
 
 func TestInvalidRunClearsNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 12))
-	w := byM(func(m int) float64 { return float64(m) }, student(0.3), rng)
+	w := synthetic.ByM(func(m int) float64 { return float64(m) }, synthetic.Student(0.3), rng)
 	cfg := Default().Only(Monotonic)
 	cfg.DriftBound = 0.05
-	a, err := RunAudit(context.Background(), w.sweep(grid(4, 1024, 4), 20), cfg, nil)
+	a, err := RunAudit(context.Background(), w.Sweep(synthetic.Grid(4, 1024, 4), 20), cfg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,10 +129,10 @@ func TestSteadiness(t *testing.T) {
 				samples[i] = append(samples[i], results.Sample{US: 100 * math.Exp(draw(rng)), Launches: 1})
 			}
 		}
-		kind := noise{name, draw}
+		kind := synthetic.Noise{Name: name, Draw: draw}
 		got := infer.TellSteadiness(samples, 20, Default().Basis())
-		w := byM(func(m int) float64 { return float64(m) }, kind, rng)
-		a, err := RunAudit(context.Background(), w.sweep(grid(4, 1024, 4), 20), Default().Only(Monotonic), nil)
+		w := synthetic.ByM(func(m int) float64 { return float64(m) }, kind, rng)
+		a, err := RunAudit(context.Background(), w.Sweep(synthetic.Grid(4, 1024, 4), 20), Default().Only(Monotonic), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

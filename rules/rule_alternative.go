@@ -36,7 +36,7 @@ var alternativeRule = rule{
 	cause:   (*witness).alternative,
 }
 
-func (s *suspicion) alternative(c *infer.Curve) []judgement {
+func (s *suspicion) alternative(c *infer.Curve) []Judgement {
 	if others := s.competitors(c); len(others) > 0 {
 		return s.fastest(c, others, math.Log1p(s.cfg.Rules.Alternative.Margin))
 	}

@@ -27,7 +27,7 @@ var monotonicRule = rule{
 	bound:   func(c Config, _ Finding) float64 { return 1 - c.Threshold },
 }
 
-func (s *suspicion) monotonic(c *infer.Curve) []judgement {
+func (s *suspicion) monotonic(c *infer.Curve) []Judgement {
 	rows, best, of := s.blank(c), -1, 0
 	for i := range c.Points {
 		e, _, ok := s.known(c, i)
@@ -38,7 +38,7 @@ func (s *suspicion) monotonic(c *infer.Curve) []judgement {
 		if best >= 0 {
 			b := &c.Points[best]
 			than, own, _ := s.known(c, best)
-			rows[i].base = []int{best}
+			rows[i].Base = []int{best}
 			s.hold(&rows[i], rival{enough: stats.Estimate{Y: p.Flops - b.Flops + than.Y, SE: than.SE, DF: than.DF, Open: than.Open},
 				own: own, of: of, against: c.CaseOf(best), ideal: p.Flops - b.Flops},
 				-math.Log(s.cfg.Threshold))

@@ -27,7 +27,7 @@ var padRule = rule{
 	bound:   func(c Config, _ Finding) float64 { return marginLoss(c.Rules.Pad.Margin) },
 }
 
-func (s *suspicion) pad(c *infer.Curve) []judgement {
+func (s *suspicion) pad(c *infer.Curve) []Judgement {
 	rows, best, of := s.blank(c), -1, 0
 	for i := len(c.Points) - 1; i >= 0; i-- {
 		e, _, ok := s.known(c, i)

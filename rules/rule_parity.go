@@ -111,7 +111,7 @@ func parityBound(cfg Config, f Finding) float64 {
 
 // parity is [evidence.parity] for rows with few samples. A row in several pairs keeps the judgement with the
 // smallest p-value.
-func (s *suspicion) parity(c *infer.Curve) []judgement {
+func (s *suspicion) parity(c *infer.Curve) []Judgement {
 	if c.Series.Key.Weights != (kernels.WeightFormat{}) {
 		if plain := s.onPlainWeights(c); len(plain) > 0 && !s.dequantises(c.Series.Key.Kernel) {
 			return s.fastest(c, plain, math.Log(s.cfg.Rules.Parity.Quantised))
@@ -131,7 +131,7 @@ func (s *suspicion) parity(c *infer.Curve) []judgement {
 			continue
 		}
 		for i, j := range s.fastest(c, []*infer.Curve{other}, math.Log(pair.Ratio)) {
-			if j.tested && (!rows[i].tested || j.p < rows[i].p) {
+			if j.Tested && (!rows[i].Tested || j.p < rows[i].p) {
 				rows[i] = j
 			}
 		}

@@ -35,15 +35,15 @@ var rooflineRule = rule{
 	bound:   func(c Config, _ Finding) float64 { return 1 - c.Rules.Roofline.Fraction },
 }
 
-func (s *suspicion) roofline(c *infer.Curve) []judgement {
+func (s *suspicion) roofline(c *infer.Curve) []Judgement {
 	rows := s.evidence.ceilings(c, func(i int) (stats.Estimate, bool) {
 		e, own, ok := s.known(c, i)
 		e.Y = c.Points[i].Seen.Y
 		return e, ok && !own
 	})
 	for i := range rows {
-		if rows[i].tested {
-			rows[i].verdict = Undecided
+		if rows[i].Tested {
+			rows[i].Verdict = Undecided
 		}
 	}
 	return rows

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/search"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -28,7 +29,7 @@ var splitRule = rule{
 	bound:   func(c Config, _ Finding) float64 { return marginLoss(c.Rules.Split.Margin) },
 }
 
-func (s *suspicion) split(c *infer.Curve) []judgement {
+func (s *suspicion) split(c *infer.Curve) []Judgement {
 	rows := s.blank(c)
 	ms, costs := make([]int, len(c.Points)), make([]float64, len(c.Points))
 	for i, p := range c.Points {
@@ -37,9 +38,9 @@ func (s *suspicion) split(c *infer.Curve) []judgement {
 			costs[i] = math.Exp(e.Y)
 		}
 	}
-	search := newPartition(ms, costs, 2)
+	cheapest := search.New(ms, costs, 2)
 	for i := range c.Points {
-		parts, _ := search.parts(i, 2)
+		parts, _ := cheapest.Parts(i, 2)
 		if parts == nil {
 			continue
 		}

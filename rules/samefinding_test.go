@@ -8,16 +8,18 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
+	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
-func dents(seed uint64, slow func(m int) float64) *world {
-	return byM(func(m int) float64 { return (float64(m) + 200) * slow(m) }, gaussian(0.01), rand.New(rand.NewPCG(seed, 16)))
+func dents(seed uint64, slow func(m int) float64) *synthetic.World {
+	return synthetic.ByM(func(m int) float64 { return (float64(m) + 200) * slow(m) }, synthetic.Gaussian(0.01),
+		rand.New(rand.NewPCG(seed, 16)))
 }
 
 func audited(t *testing.T, seed uint64, slow func(m int) float64) *Audit {
 	t.Helper()
 	w := dents(seed, slow)
-	a, err := RunAudit(context.Background(), w.sweep(grid(64, 2048, 32), 8), Default().Only(Monotonic), nil)
+	a, err := RunAudit(context.Background(), w.Sweep(synthetic.Grid(64, 2048, 32), 8), Default().Only(Monotonic), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +79,7 @@ func TestFingerprintsStandMeasuringAgain(t *testing.T) {
 }
 
 func TestFingerprintsTellFindingsApart(t *testing.T) {
-	f := Finding{Rule: Monotonic, Series: syntheticKey, FromM: 800, ToM: 1000, WorstM: 900, Loss: stats.Exactly(0.1)}
+	f := Finding{Rule: Monotonic, Series: synthetic.Key, FromM: 800, ToM: 1000, WorstM: 900, Loss: stats.Exactly(0.1)}
 	of := func(f Finding) string { return FindingFingerprints(results.Meta{}, []Finding{f})[0] }
 	same := f
 	same.FromM, same.ToM, same.WorstM, same.Loss, same.Status, same.StakeUS = 832, 1100, 832, stats.Exactly(0.2), Confirmed, 5

@@ -67,18 +67,3 @@ func (r *SplitsResult) Whole() *SplitsResult {
 	}
 	return r
 }
-
-// Showing returns a comparison that lists the given cases and findings, and shares all other data with d.
-func (d *DiffResult) Showing(cases []CaseDiff, findings []FindingDiff, s *Selection) *DiffResult {
-	out := *d
-	out.Cases, out.Findings, out.Selection, out.whole = cases, findings, s, d.Whole()
-	return &out
-}
-
-// Whole is the comparison with all cases and findings: d itself, unless it lists a selection.
-func (d *DiffResult) Whole() *DiffResult {
-	if d.whole != nil {
-		return d.whole
-	}
-	return d
-}

@@ -27,25 +27,25 @@ func timeAtStake(loss, us, weight float64) float64 {
 }
 
 // stake is the time at stake over the rows of a candidate. For rows measured again it uses the new loss.
-func (c *candidate) stake() float64 {
+func (c *Candidate) stake() float64 {
 	var sum float64
-	for _, j := range c.rows {
-		loss := j.loss.Mid
+	for _, j := range c.Rows {
+		loss := j.Loss.Mid
 		if t := c.tests[j]; t != nil && t.confirmed {
 			loss = t.loss.Mid
 		}
-		sum += timeAtStake(loss, math.Exp(j.curve.Points[j.point].US.Y), j.curve.Weight(j.m()))
+		sum += timeAtStake(loss, math.Exp(j.Curve.Points[j.Point].US.Y), j.Curve.Weight(j.M()))
 	}
 	return sum
 }
 
 // losses are the losses of a candidate's rows by M. For rows measured again they are the new ones.
-func (c *candidate) losses() map[int]stats.Interval {
+func (c *Candidate) losses() map[int]stats.Interval {
 	out := map[int]stats.Interval{}
-	for _, j := range c.rows {
-		out[j.m()] = j.loss
+	for _, j := range c.Rows {
+		out[j.M()] = j.Loss
 		if t := c.tests[j]; t != nil && t.confirmed {
-			out[j.m()] = t.loss
+			out[j.M()] = t.loss
 		}
 	}
 	return out

@@ -13,6 +13,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
+	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
 func TestTimeAtStake(t *testing.T) {
@@ -38,8 +39,8 @@ func TestStakeIsSummedAndRanks(t *testing.T) {
 		}
 		return base
 	}
-	w := byM(us, gaussian(0.003), rand.New(rand.NewPCG(9, 1)))
-	data := w.sweep(grid(16, 2048, 16), 12)
+	w := synthetic.ByM(us, synthetic.Gaussian(0.003), rand.New(rand.NewPCG(9, 1)))
+	data := w.Sweep(synthetic.Grid(16, 2048, 16), 12)
 	a, err := RunAudit(context.Background(), data, Default().Only(Pad), w)
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +90,7 @@ func TestStakeIsSummedAndRanks(t *testing.T) {
 func TestRankRemedies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows := rapid.SliceOf(rapid.Custom(func(t *rapid.T) SplitRow {
-			r := SplitRow{Series: keyed(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "kernel"), kernels.BF16)}
+			r := SplitRow{Series: synthetic.Keyed(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "kernel"), kernels.BF16)}
 			r.M, r.StakeUS = rapid.IntRange(1, 9).Draw(t, "m"), float64(rapid.IntRange(0, 3).Draw(t, "stake"))
 			r.Executed = rapid.Bool().Draw(t, "executed")
 			r.Pays = r.Executed && rapid.Bool().Draw(t, "pays")
@@ -109,11 +110,11 @@ func TestRankRemedies(t *testing.T) {
 }
 
 func TestMarginalRowsSplitNoInterval(t *testing.T) {
-	c := &infer.Curve{Series: results.Series{Key: syntheticKey}}
+	c := &infer.Curve{Series: results.Series{Key: synthetic.Key}}
 	for i := range 5 {
 		m := 8 * (i + 1)
 		c.Points = append(c.Points, infer.Point{Row: i, M: m})
-		c.Series.Rows = append(c.Series.Rows, results.Row{Case: results.Case{SeriesKey: syntheticKey, M: m}})
+		c.Series.Rows = append(c.Series.Rows, results.Row{Case: results.Case{SeriesKey: synthetic.Key, M: m}})
 	}
 	for _, tc := range []struct {
 		between []Verdict
@@ -125,13 +126,13 @@ func TestMarginalRowsSplitNoInterval(t *testing.T) {
 		{[]Verdict{Anomalous, Marginal, Marginal, Marginal, Anomalous}, []int{1, 1}},
 		{[]Verdict{Marginal, Marginal, Clean, Marginal, Marginal}, nil},
 	} {
-		var rows []judgement
+		var rows []Judgement
 		for i, v := range tc.between {
-			rows = append(rows, judgement{curve: c, point: i, verdict: v, sign: 1})
+			rows = append(rows, Judgement{Curve: c, Point: i, Verdict: v, sign: 1})
 		}
 		var got []int
-		for _, k := range merge(Pad, rows, func(j *judgement) bool { return j.verdict == Anomalous }, bridges) {
-			got = append(got, len(k.rows))
+		for _, k := range Merge(Pad, rows, func(j *Judgement) bool { return j.Verdict == Anomalous }, Bridges) {
+			got = append(got, len(k.Rows))
 		}
 		if !slices.Equal(got, tc.want) {
 			t.Errorf("%v: intervals of %v rows, expected %v", tc.between, got, tc.want)
@@ -172,7 +173,7 @@ func TestWorstLossWithoutLuck(t *testing.T) {
 		{"too few samples for parts", []row{lucky, usual}, true, 1, loss},
 		{"too fast", []row{lucky, usual}, false, -1, loss},
 	} {
-		k := &candidate{}
+		k := &Candidate{}
 		points := &infer.Curve{}
 		for i, r := range c.rows {
 			p, mean := infer.Point{M: 8 * (i + 1), Folded: !c.unfolded}, 0.0
@@ -184,9 +185,9 @@ func TestWorstLossWithoutLuck(t *testing.T) {
 			}
 			p.US.Y = r.enough + mean
 			points.Points = append(points.Points, p)
-			k.rows = append(k.rows, &judgement{curve: points, point: i, sign: c.sign, enough: r.enough, loss: loss})
+			k.Rows = append(k.Rows, &Judgement{Curve: points, Point: i, sign: c.sign, Enough: r.enough, Loss: loss})
 		}
-		k.worst = k.rows[0]
+		k.Worst = k.Rows[0]
 		if got := k.worstLoss(); math.Abs(got.Lo-c.want.Lo) > 1e-9 || math.Abs(got.Mid-c.want.Mid) > 1e-9 || got.Hi != c.want.Hi {
 			t.Errorf("%s: %+v, expected %+v", c.name, got, c.want)
 		}

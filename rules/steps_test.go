@@ -8,6 +8,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
 func stepsOf(steps []Step) map[Cause][]int {
@@ -24,12 +25,12 @@ func TestStepsOfTiles(t *testing.T) {
 		o := infer.Tiling{M: 128, N: 128, Units: 108, Columns: 4096}.Fill(m)
 		return 5 + 50*float64(o.Waves)
 	}
-	data := byM(us, student(0.005), rand.New(rand.NewPCG(5, 1))).sweep(grid(8, 1600, 8), 8)
+	data := synthetic.ByM(us, synthetic.Student(0.005), rand.New(rand.NewPCG(5, 1))).Sweep(synthetic.Grid(8, 1600, 8), 8)
 	data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: 108}}
 	for i := range data.Series[0].Rows {
 		data.Series[0].Rows[i].Case.Launch = results.Launch{Tile: [3]int{128, 128}}
 	}
-	got := stepsOf(Steps(data, syntheticKey))
+	got := stepsOf(Steps(data, synthetic.Key))
 	want := []int{384, 768, 1280}
 	if len(got) != 1 || len(got[WaveQuantization]) != len(want) {
 		t.Fatalf("steps %v, want waves to end at %v", got, want)
@@ -39,7 +40,7 @@ func TestStepsOfTiles(t *testing.T) {
 			t.Errorf("steps %v, want %v", got, want)
 		}
 	}
-	if Steps(data, keyed("other", kernels.BF16)) != nil {
+	if Steps(data, synthetic.Keyed("other", kernels.BF16)) != nil {
 		t.Error("a series that the data lack has steps")
 	}
 }
@@ -50,7 +51,8 @@ func TestStepsOfTimes(t *testing.T) {
 		kind   Cause
 	}{{432, WaveQuantization}, {64, TileQuantization}} {
 		us := func(m int) float64 { return 5 + 100*math.Ceil(float64(m)/float64(tc.period)) }
-		got := stepsOf(Steps(byM(us, student(0.005), rand.New(rand.NewPCG(5, 1))).sweep(grid(8, 1740, 8), 8), syntheticKey))
+		got := stepsOf(Steps(synthetic.ByM(us, synthetic.Student(0.005), rand.New(rand.NewPCG(5, 1))).Sweep(synthetic.Grid(8, 1740, 8),
+			8), synthetic.Key))
 		if len(got) != 1 || len(got[tc.kind]) < 1700/tc.period*3/4 {
 			t.Errorf("period %d: steps %v", tc.period, got)
 		}
@@ -60,8 +62,8 @@ func TestStepsOfTimes(t *testing.T) {
 			}
 		}
 	}
-	flat := byM(func(m int) float64 { return 5 + float64(m) }, student(0.02), rand.New(rand.NewPCG(5, 1)))
-	if got := Steps(flat.sweep(grid(8, 1740, 8), 8), syntheticKey); len(got) > 0 {
+	flat := synthetic.ByM(func(m int) float64 { return 5 + float64(m) }, synthetic.Student(0.02), rand.New(rand.NewPCG(5, 1)))
+	if got := Steps(flat.Sweep(synthetic.Grid(8, 1740, 8), 8), synthetic.Key); len(got) > 0 {
 		t.Errorf("a straight line has steps %v", got)
 	}
 }

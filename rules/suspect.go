@@ -41,22 +41,22 @@ func suspects(p *infer.Estimates, cfg Config) (found []Finding, compared map[Rul
 	if len(scatter) == 0 {
 		return nil, compared
 	}
-	s := suspicion{newEvidence(p, cfg), scatter}
-	var panels []panel
-	var tested []*judgement
+	s := suspicion{NewEvidence(p, cfg), scatter}
+	var panels []Panel
+	var tested []*Judgement
 	for _, r := range ruleTable {
 		if !r.on(cfg) {
 			continue
 		}
-		pn := panel{rule: r.name, rows: make([][]judgement, len(p.Curves))}
+		pn := Panel{Rule: r.name, Rows: make([][]Judgement, len(p.Curves))}
 		for k, c := range p.Curves {
 			if c.Unjudged || !r.appliesTo(c.Series.Key.Subject) {
 				continue
 			}
-			pn.rows[k] = r.suspect(&s, c)
-			spare(c, pn.rows[k])
-			for i := range pn.rows[k] {
-				if j := &pn.rows[k][i]; j.tested {
+			pn.Rows[k] = r.suspect(&s, c)
+			spare(c, pn.Rows[k])
+			for i := range pn.Rows[k] {
+				if j := &pn.Rows[k][i]; j.Tested {
 					tested = append(tested, j)
 					compared[r.name]++
 				}
@@ -71,13 +71,13 @@ func suspects(p *infer.Estimates, cfg Config) (found []Finding, compared map[Rul
 	for i, adjusted := range stats.AdjustP(ps) {
 		tested[i].adjusted = adjusted
 		if adjusted <= cfg.FDR {
-			tested[i].verdict = Anomalous
+			tested[i].Verdict = Anomalous
 		}
 	}
 	for _, pn := range panels {
-		for k, rows := range pn.rows {
-			for _, c := range merge(pn.rule, rows, func(j *judgement) bool { return j.verdict == Anomalous }, bridges) {
-				f := explained(c)
+		for k, rows := range pn.Rows {
+			for _, c := range Merge(pn.Rule, rows, func(j *Judgement) bool { return j.Verdict == Anomalous }, Bridges) {
+				f := Explained(c)
 				f.Status, f.Scatter = Suspected, infer.AssumedScatter
 				if of := s.scatter[p.Curves[k]]; of != nil {
 					f.Scatter = of.Origin
@@ -89,8 +89,8 @@ func suspects(p *infer.Estimates, cfg Config) (found []Finding, compared map[Rul
 	return found, compared
 }
 
-func (s *suspicion) blank(c *infer.Curve) []judgement {
-	rows := make([]judgement, len(c.Points))
+func (s *suspicion) blank(c *infer.Curve) []Judgement {
+	rows := make([]Judgement, len(c.Points))
 	for i := range rows {
 		rows[i] = unjudgedRow(c, i)
 	}
@@ -109,21 +109,21 @@ func (s *suspicion) known(c *infer.Curve, i int) (e stats.Estimate, own, ok bool
 
 // hold judges a row whose log time should not exceed its rival's by more than margin. If both have scatter of
 // their own, the rules have judged them already.
-func (s *suspicion) hold(j *judgement, r rival, margin float64) {
-	e, own, ok := s.known(j.curve, j.point)
+func (s *suspicion) hold(j *Judgement, r rival, margin float64) {
+	e, own, ok := s.known(j.Curve, j.Point)
 	if !ok || own && r.own {
 		return
 	}
 	d := stats.Difference(e, r.enough)
-	j.tested, j.verdict, j.bound, j.enough, j.ideal = true, Undecided, r.ideal+margin, r.enough.Y, r.ideal
+	j.Tested, j.Verdict, j.bound, j.Enough, j.ideal = true, Undecided, r.ideal+margin, r.enough.Y, r.ideal
 	j.p = math.Min(1, d.Above(margin)*float64(max(1, r.of)))
 	j.lossBound = stats.Lost(-margin)
 	half := s.half(d)
-	j.loss = stats.Interval{Lo: stats.Lost(-d.Y + half), Mid: stats.Lost(-d.Y), Hi: stats.Lost(-d.Y - half)}
-	j.against = r.against
+	j.Loss = stats.Interval{Lo: stats.Lost(-d.Y + half), Mid: stats.Lost(-d.Y), Hi: stats.Lost(-d.Y - half)}
+	j.Against = r.against
 }
 
-func (s *suspicion) fastest(c *infer.Curve, others []*infer.Curve, margin float64) []judgement {
+func (s *suspicion) fastest(c *infer.Curve, others []*infer.Curve, margin float64) []Judgement {
 	rows := s.blank(c)
 	for i := range c.Points {
 		var best rival

@@ -2,32 +2,11 @@ package rules
 
 import (
 	"context"
-	"math"
-	"math/rand/v2"
 	"testing"
 
-	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
-
-// once is a run of one sample per row: two kernels over a grid, with normal noise. us is the true time.
-func once(seed uint64, sigma float64, ms []int, us func(kernel string, m int) float64) infer.Data {
-	rng := rand.New(rand.NewPCG(seed, 64))
-	var d infer.Data
-	seq := int64(0)
-	for _, kernel := range []string{"a", "b"} {
-		s := results.Series{Key: results.SeriesKey{Device: "cpu", Kernel: kernel, Subject: kernels.Product(kernels.BF16, 4096, 4096)}}
-		for _, m := range ms {
-			seq++
-			c := results.Case{ID: seq, SeriesKey: s.Key, M: m}
-			s.Rows = append(s.Rows, results.Row{Case: c,
-				Samples: []results.Sample{{CaseID: seq, Seq: seq, US: us(kernel, m) * math.Exp(sigma*rng.NormFloat64()), Launches: 1}}})
-		}
-		d.Series = append(d.Series, s)
-	}
-	return d
-}
 
 // At most one flat run in twenty has a suspect, at any noise.
 func TestFlatRunsAreNotSuspected(t *testing.T) {
@@ -36,11 +15,14 @@ func TestFlatRunsAreNotSuspected(t *testing.T) {
 		seeds = 60
 	}
 	for _, sigma := range []float64{0.01, 0.02, 0.03, 0.05} {
-		for name, ms := range map[string][]int{"64 rows": grid(16, 1024, 16), "16 rows": grid(128, 2048, 128),
-			"8 rows": grid(128, 1024, 128)} {
+		for name, ms := range map[string][]int{"64 rows": synthetic.Grid(16, 1024, 16), "16 rows": synthetic.Grid(128, 2048, 128),
+			"8 rows": synthetic.Grid(128, 1024, 128)} {
 			suspected := 0
 			for seed := range uint64(seeds) {
-				a, err := RunAudit(context.Background(), once(seed, sigma, ms, func(_ string, m int) float64 { return float64(m) }),
+				a, err := RunAudit(context.Background(), synthetic.Once(seed, sigma, ms, func(_ string,
+					m int) float64 {
+					return float64(m)
+				}),
 					Default(), nil)
 				if err != nil {
 					t.Fatal(err)
@@ -99,13 +81,14 @@ func TestSuspects(t *testing.T) {
 			return flat(k, m)
 		}, 512, 0.03},
 	} {
-		for rows, ms := range map[int][]int{64: grid(16, 1024, 16), 16: grid(128, 2048, 128), 8: grid(128, 1024, 128)} {
+		for rows, ms := range map[int][]int{64: synthetic.Grid(16, 1024, 16), 16: synthetic.Grid(128, 2048, 128),
+			8: synthetic.Grid(128, 1024, 128)} {
 			origin, found := infer.BorrowedScatter, 0
 			if rows < infer.BorrowRows {
 				origin = infer.AssumedScatter
 			}
 			for seed := range uint64(20) {
-				a, err := RunAudit(context.Background(), once(seed, c.sigma, ms, c.us), Default(), nil)
+				a, err := RunAudit(context.Background(), synthetic.Once(seed, c.sigma, ms, c.us), Default(), nil)
 				if err != nil {
 					t.Fatal(err)
 				}

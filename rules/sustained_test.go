@@ -12,6 +12,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
+	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
 func sustainedRow(c results.Case, runs ...[3]float64) results.Row {
@@ -23,10 +24,10 @@ func sustainedRow(c results.Case, runs ...[3]float64) results.Row {
 	return r
 }
 
-func syntheticCase(m int) results.Case { return results.Case{SeriesKey: syntheticKey, M: m} }
+func syntheticCase(m int) results.Case { return results.Case{SeriesKey: synthetic.Key, M: m} }
 
 func TestSustainedFindings(t *testing.T) {
-	fp8 := syntheticKey
+	fp8 := synthetic.Key
 	fp8.DType = kernels.FP8
 	other := syntheticCase(64)
 	other.Kernel = "other"
@@ -95,12 +96,12 @@ func TestSustainedFindings(t *testing.T) {
 	} {
 		f := tc.finding
 		if f.Series == (results.SeriesKey{}) {
-			f.Series = syntheticKey
+			f.Series = synthetic.Key
 		}
 		f.WorstM, f.Loss, f.Sustained = 64, stats.Exactly(tc.loss), &Sustained{US: 1} // stale
 		a := &Audit{Findings: []Finding{f}}
 		a.AddSustained(infer.Data{Sustained: tc.rows,
-			Series: []results.Series{{Key: syntheticKey, Peak: kernels.Peak{FLOPS: 1e12}, Bandwidth: kernels.Bandwidth{Rate: 1e12}}}}, cfg)
+			Series: []results.Series{{Key: synthetic.Key, Peak: kernels.Peak{FLOPS: 1e12}, Bandwidth: kernels.Bandwidth{Rate: 1e12}}}}, cfg)
 		got := a.Findings[0].Sustained
 		if got != nil && tc.want != nil && math.Abs(got.Loss-tc.want.Loss) < 1e-12 && math.Abs(got.AgainstUS/tc.want.AgainstUS-1) < 1e-12 {
 			got.Loss, got.AgainstUS = tc.want.Loss, tc.want.AgainstUS
@@ -121,8 +122,8 @@ func TestSustainedRemedies(t *testing.T) {
 		sustainedRow(syntheticCase(64), [3]float64{100, 1500, 60}), sustainedRow(split, [3]float64{96.875, 1480, 62}),
 		sustainedRow(elsewhere, [3]float64{80, 1400, 50}),
 	}}
-	r := &SplitsResult{Splits: []SplitRow{{syntheticKey, remedy}}, Rejected: []SplitRow{{syntheticKey, other}},
-		Stretches: []Stretch{{Series: syntheticKey, Proofs: []Remedy{remedy}}}}
+	r := &SplitsResult{Splits: []SplitRow{{synthetic.Key, remedy}}, Rejected: []SplitRow{{synthetic.Key, other}},
+		Stretches: []Stretch{{Series: synthetic.Key, Proofs: []Remedy{remedy}}}}
 	r.AddSustained(data, cfg)
 	paid := Sustained{US: 100, AgainstUS: 96.875, Loss: 0.03125, ClockMHz: 1500, AgainstClockMHz: 1480, EnergyMJ: 60, AgainstEnergyMJ: 62,
 		SeenIn: SeenAtClock}
@@ -145,7 +146,7 @@ func TestToSustain(t *testing.T) {
 	wide.Parts = []int{16, 48}
 	split := Remedy{Kind: RemedySplit, M: 64, Parts: []int{16, 48}, Executed: true, Pays: true, StakeUS: 30}
 	found := func(f Finding, m int, stake float64) Finding {
-		f.Series, f.WorstM, f.StakeUS = syntheticKey, m, stake
+		f.Series, f.WorstM, f.StakeUS = synthetic.Key, m, stake
 		return f
 	}
 	a := &Audit{Findings: []Finding{
@@ -158,8 +159,8 @@ func TestToSustain(t *testing.T) {
 	}}
 	rejected := split
 	rejected.M, rejected.Pays = 80, false
-	r := &SplitsResult{Splits: []SplitRow{{syntheticKey, split}}, Rejected: []SplitRow{{syntheticKey, rejected}},
-		Stretches: []Stretch{{Series: syntheticKey, Proofs: []Remedy{split}}}}
+	r := &SplitsResult{Splits: []SplitRow{{synthetic.Key, split}}, Rejected: []SplitRow{{synthetic.Key, rejected}},
+		Stretches: []Stretch{{Series: synthetic.Key, Proofs: []Remedy{split}}}}
 	want := [][]results.Case{{syntheticCase(64), small}, {syntheticCase(64), wide}, {syntheticCase(96)}}
 	if got := ToSustain(a, r); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, expected %+v", got, want)
@@ -179,9 +180,9 @@ func TestSustainedOfAnAudit(t *testing.T) {
 		}
 		return base
 	}
-	w := byM(us, gaussian(0.003), rand.New(rand.NewPCG(4, 2)))
+	w := synthetic.ByM(us, synthetic.Gaussian(0.003), rand.New(rand.NewPCG(4, 2)))
 	cfg := Default().Only(Monotonic)
-	data := w.sweep(grid(64, 1024, 64), 12)
+	data := w.Sweep(synthetic.Grid(64, 1024, 64), 12)
 	a, err := RunAudit(t.Context(), data, cfg, w)
 	if err != nil || len(a.Findings) != 1 || a.Findings[0].Against == nil || a.Findings[0].Sustained != nil {
 		t.Fatalf("%+v, %v", a.Findings, err)

@@ -27,9 +27,9 @@ type rule struct {
 	// applies reports whether the rule judges a subject; nil means all.
 	applies func(kernels.Subject) bool
 	// judge judges the rows of one curve, parallel to its points.
-	judge func(*evidence, *infer.Curve) []judgement
+	judge func(*evidence, *infer.Curve) []Judgement
 	// suspect judges the points with too few samples for judge.
-	suspect func(*suspicion, *infer.Curve) []judgement
+	suspect func(*suspicion, *infer.Curve) []Judgement
 	// bound is the loss above which a row breaks the rule.
 	bound func(Config, Finding) float64
 	// cause explains a candidate that judge did not explain; nil tries the causes shared by all rules.

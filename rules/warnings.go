@@ -9,7 +9,7 @@ import (
 
 // coarseStep is the largest step of a timer, as a share of a block's time, that can't explain differences
 // between rows: a tenth of a marginal row's reach.
-const coarseStep = marginalReach / 10
+const coarseStep = MarginalReach / 10
 
 func (a *Audit) warnConditions(p *infer.Estimates, found infer.Conditions) {
 	seen := map[string]bool{}

@@ -12,6 +12,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/choose"
 )
 
 // At some Ms a noisy kernel is near the limit at which the rules report it.
@@ -58,7 +59,7 @@ func chosenAsAsked(t *testing.T, p *Plan, run *results.Run) []results.Sample {
 			for _, c := range cases {
 				want = append(want, c.ID)
 			}
-		} else if want, err = (rules.OpenRows{Config: rules.Default()}).Open(cases, before); err != nil {
+		} else if want, err = (choose.OpenRows{Config: rules.Default()}).Open(cases, before); err != nil {
 			t.Fatal(err)
 		}
 		slices.Sort(got)
@@ -79,7 +80,7 @@ func TestRulesChooseTheRounds(t *testing.T) {
 	run := newRun(t, p)
 	w := &watcher{}
 	_, err = (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Observer: w, Now: d.Now,
-		Chooser: rules.OpenRows{Config: rules.Default()}}).Run(context.Background())
+		Chooser: choose.OpenRows{Config: rules.Default()}}).Run(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}

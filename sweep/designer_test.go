@@ -15,6 +15,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/choose"
 )
 
 func TestDesignerChoosesTheRows(t *testing.T) {
@@ -29,7 +30,7 @@ func TestDesignerChoosesTheRows(t *testing.T) {
 	run := newRun(t, p)
 	w := &watcher{}
 	sum, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Observer: w, Now: d.Now, Designer: halver{every: 32},
-		Chooser: rules.OpenRows{Config: rules.Default()}}).Run(context.Background())
+		Chooser: choose.OpenRows{Config: rules.Default()}}).Run(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func TestDesignerChoosesTheRows(t *testing.T) {
 		t.Errorf("stored %+v, %v", stored, err)
 	}
 	again, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now, Designer: halver{every: 32},
-		Chooser: rules.OpenRows{Config: rules.Default()}}).Run(context.Background())
+		Chooser: choose.OpenRows{Config: rules.Default()}}).Run(context.Background())
 	if err != nil || again.Samples != 0 || again.Known != want {
 		t.Errorf("another start: %+v, %v", again, err)
 	}
@@ -69,7 +70,7 @@ func TestControlsAreMeasuredWithLateRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := newRun(t, p)
-	chooser := rules.OpenRows{Config: rules.Default()}
+	chooser := choose.OpenRows{Config: rules.Default()}
 	if _, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now, Designer: halver{every: 8},
 		Chooser: chooser}).Run(t.Context()); err != nil {
 		t.Fatal(err)
@@ -238,7 +239,7 @@ func TestDesignersAreHeldToThePlan(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: newRun(t, p), Now: d.Now, Designer: c.designer,
-				Chooser: rules.OpenRows{Config: rules.Default()}}).Run(t.Context())
+				Chooser: choose.OpenRows{Config: rules.Default()}}).Run(t.Context())
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("%v, expected %q", err, c.want)
 			}
@@ -332,7 +333,7 @@ func TestCardsInferSideBySide(t *testing.T) {
 	})
 	run := newRun(t, p)
 	r := &Runner{Plan: p, Devices: h.devices()[:1], Out: run, Now: h.now, Designer: halver{every: 32}, MemoryBudget: 3 << 20,
-		Chooser: rules.OpenRows{Config: rules.Default()}}
+		Chooser: choose.OpenRows{Config: rules.Default()}}
 	sum, err := r.Run(t.Context())
 	if err != nil || len(sum.Missing) != 1 || sum.Known.Rows != 2*393 {
 		t.Fatalf("one card: %+v, %v", sum, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/choose"
 )
 
 const childVariable = "GEMMAUDIT_TEST_SWEEP_INTO"
@@ -102,10 +103,10 @@ func sweepAsChild(path string) error {
 	var chooser Chooser
 	var designer Designer
 	if os.Getenv(chooseVariable) != "" {
-		d, plan, chooser = doubtful(), choosingPlan, rules.OpenRows{Config: rules.Default()}
+		d, plan, chooser = doubtful(), choosingPlan, choose.OpenRows{Config: rules.Default()}
 	}
 	if os.Getenv(designVariable) != "" {
-		d, plan, chooser, designer = stepped(), inferring, rules.OpenRows{Config: rules.Default()}, halver{every: 32}
+		d, plan, chooser, designer = stepped(), inferring, choose.OpenRows{Config: rules.Default()}, halver{every: 32}
 	}
 	var run *results.Run
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {

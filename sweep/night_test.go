@@ -16,6 +16,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/choose"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
@@ -68,14 +69,14 @@ func ruled(tb testing.TB, d kernels.Device, p *Plan, run *results.Run) *Runner {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	chooser := rules.OpenRows{Config: rules.Default(), Ceilings: map[string]kernels.Ceilings{d.Spec().ID: ceilings},
+	chooser := choose.OpenRows{Config: rules.Default(), Ceilings: map[string]kernels.Ceilings{d.Spec().ID: ceilings},
 		Devices: []kernels.Spec{d.Spec()},
 		Looks:   infer.LooksAt(p.Screening, p.Rounds), Seed: p.Seed, Choices: choices, Asked: map[results.SeriesKey][]int{},
 		Launched: run.Cases}
 	for _, s := range p.Series {
 		chooser.Asked[s.SeriesKey] = s.Ms
 	}
-	return &Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Chooser: chooser, Designer: rules.Designer{Config: chooser.Config,
+	return &Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Chooser: chooser, Designer: choose.Designer{Config: chooser.Config,
 		Ceilings: chooser.Ceilings, Devices: chooser.Devices, Looks: chooser.Looks, Seed: p.Seed, Launched: run.Cases}}
 }
 

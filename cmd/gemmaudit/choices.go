@@ -13,7 +13,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/diff"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
@@ -128,7 +128,7 @@ func (o *choicesOptions) ask(ctx context.Context) error {
 			return err
 		}
 	}
-	chosen := rules.Chosen{Name: "here", Choices: told.Choices, Ms: asked(plan)}
+	chosen := diff.Chosen{Name: "here", Choices: told.Choices, Ms: asked(plan)}
 	if o.diff {
 		return o.compare(chosen, kernelsOf(plan))
 	}
@@ -225,7 +225,7 @@ func (a *app) keepChoices(path string, plan *sweep.Plan, devices []kernels.Devic
 
 func (o *choicesOptions) read(paths []string) error {
 	a := o.app
-	var sides []rules.Chosen
+	var sides []diff.Chosen
 	for _, path := range paths {
 		side, err := a.chosenIn(path)
 		if err != nil {
@@ -235,7 +235,7 @@ func (o *choicesOptions) read(paths []string) error {
 	}
 	switch {
 	case len(sides) == 2:
-		return o.print(rules.DiffChoices(sides[0], sides[1]))
+		return o.print(diff.CompareChoices(sides[0], sides[1]))
 	case o.diff:
 		return o.compare(sides[0], o.plan.set.Kernels)
 	}
@@ -243,28 +243,28 @@ func (o *choicesOptions) read(paths []string) error {
 }
 
 // chosenIn returns a run's choices. Imported runs have no plan, so the queried Ms are unknown.
-func (a *app) chosenIn(path string) (rules.Chosen, error) {
+func (a *app) chosenIn(path string) (diff.Chosen, error) {
 	run, err := a.openRun(path, false)
 	if err != nil {
-		return rules.Chosen{}, err
+		return diff.Chosen{}, err
 	}
 	defer run.Close()
 	choices, err := run.Choices()
 	if err != nil {
-		return rules.Chosen{}, err
+		return diff.Chosen{}, err
 	}
 	if len(choices) == 0 {
-		return rules.Chosen{},
+		return diff.Chosen{},
 			hint(inconclusivef("%s has no stored choices", path), "`gemmaudit choices --out RUN` stores them, and so does sweep --infer")
 	}
-	side := rules.Chosen{Name: path, Choices: choices}
+	side := diff.Chosen{Name: path, Choices: choices}
 	if plan, err := sweep.DecodePlan(run.Meta().Plan); err == nil {
 		side.Ms = asked(plan)
 	}
 	return side, nil
 }
 
-func (o *choicesOptions) compare(side rules.Chosen, names []string) error {
+func (o *choicesOptions) compare(side diff.Chosen, names []string) error {
 	if layouts := strings.Split(o.plan.layout, ","); len(layouts) == 2 {
 		var both [2]kernels.Layout
 		for i, name := range layouts {
@@ -276,16 +276,16 @@ func (o *choicesOptions) compare(side rules.Chosen, names []string) error {
 		if both[0] == both[1] {
 			return usagef("--layout: %q is given twice: expected two layouts to compare, as in kn,nk", both[0])
 		}
-		return o.print(rules.DiffChosenLayouts(side, both[0], both[1]))
+		return o.print(diff.CompareChosenLayouts(side, both[0], both[1]))
 	}
 	if len(names) != 2 || names[0] == names[1] {
 		return hint(usagef("--diff: expected two sides, not %s", plural(len(names), "kernel", "kernels")),
 			"give two runs, two layouts as in --layout kn,nk, or two kernels as in --kernel cublas,auto")
 	}
-	return o.print(rules.DiffChosenKernels(side, names[0], names[1]))
+	return o.print(diff.CompareChosenKernels(side, names[0], names[1]))
 }
 
-func (o *choicesOptions) print(d *rules.ChoicesDiff, err error) error {
+func (o *choicesOptions) print(d *diff.Choices, err error) error {
 	if err != nil {
 		return inconclusivef("%w", err)
 	}

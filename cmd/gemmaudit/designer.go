@@ -11,12 +11,13 @@ import (
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/choose"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
-func designerOf(cfg rules.Config, plan *sweep.Plan, ceilings map[string]kernels.Ceilings, devices []kernels.Spec) rules.Designer {
-	return rules.Designer{Config: cfg, Ceilings: ceilings, Devices: devices, Looks: infer.LooksAt(plan.Screening, plan.Rounds),
+func designerOf(cfg rules.Config, plan *sweep.Plan, ceilings map[string]kernels.Ceilings, devices []kernels.Spec) choose.Designer {
+	return choose.Designer{Config: cfg, Ceilings: ceilings, Devices: devices, Looks: infer.LooksAt(plan.Screening, plan.Rounds),
 		Seed: plan.Seed}
 }
 

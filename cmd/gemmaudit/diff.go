@@ -13,6 +13,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/report/gate"
 	"github.com/gemmaudit/gemmaudit/report/query"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/change"
+	"github.com/gemmaudit/gemmaudit/rules/diff"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/problem"
 	"github.com/gemmaudit/gemmaudit/rules/verdict"
@@ -151,7 +153,7 @@ func (o *diffOptions) run(ctx context.Context, cfg rules.Config, pathA, pathB st
 		sides[i], holds[i], ids[i] = side.data, side.held, side.id
 	}
 	o.copied = ids[0] == ids[1]
-	d, err := rules.Diff(sides[0], sides[1], cfg)
+	d, err := diff.Compare(sides[0], sides[1], cfg)
 	if err != nil {
 		return err
 	}
@@ -165,7 +167,7 @@ func (o *diffOptions) run(ctx context.Context, cfg rules.Config, pathA, pathB st
 }
 
 // compareProblems matches the problems of two runs; nil if the runs are not comparable.
-func compareProblems(ctx context.Context, d *rules.DiffResult, sides [2]infer.Data, cfg rules.Config) (*problem.Changes, error) {
+func compareProblems(ctx context.Context, d *diff.Result, sides [2]infer.Data, cfg rules.Config) (*problem.Changes, error) {
 	if d.Invalid != "" {
 		return nil, nil
 	}
@@ -190,7 +192,7 @@ func (o *diffOptions) runKernels(ctx context.Context, cfg rules.Config, path str
 		return err
 	}
 	data := side.data
-	d, err := rules.DiffKernels(data, o.kernels[0], o.kernels[1], cfg)
+	d, err := diff.CompareKernels(data, o.kernels[0], o.kernels[1], cfg)
 	if err != nil {
 		return badFlag("kernel", err)
 	}
@@ -251,13 +253,13 @@ func (o *diffOptions) finish(ctx context.Context, in report.DiffInput, holds []r
 }
 
 // evidence is the input of a comparison's exit code. held has runs A and B, or the run of both kernels.
-func (o *diffOptions) evidence(d *rules.DiffResult, held []rules.Held) rules.Evidence {
+func (o *diffOptions) evidence(d *diff.Result, held []rules.Held) rules.Evidence {
 	e := rules.Evidence{Name: d.B, Held: held, Accept: o.gate.Accept, Ungated: o.gate.Kind == verdict.None, MostUndecided: o.maxUndecided,
 		Cases: len(d.Cases) + d.Lost, Undecided: d.Undecided + d.Lost, UndecidedHint: d.UndecidedHint()}
 	if d.Gate {
 		e.Proven = append(e.Proven, d.B+": "+report.DiffGate(d))
 	}
-	if o.gate.FailsChange(rules.SuspectedSlower) && d.SuspectsSlower() && d.Invalid == "" {
+	if o.gate.FailsChange(change.SuspectedSlower) && d.SuspectsSlower() && d.Invalid == "" {
 		e.Proven = append(e.Proven, d.B+": "+report.DiffSuspects(d))
 	}
 	if n := d.Marginal(); o.gate.Marginal && n > 0 && d.Invalid == "" {

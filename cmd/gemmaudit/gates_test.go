@@ -78,7 +78,7 @@ var gatingCommands = map[string]gating{
 		why: "products that are missing altogether are a usage error that names them"},
 	"gemmaudit diff": {do: func(t *testing.T, g *gated, state string) int {
 		other := g.in(t, whole) // not a copy: diff has no verdict on copies
-		change(t, other, `UPDATE meta SET value = 'another' WHERE key = 'run'`)
+		altered(t, other, `UPDATE meta SET value = 'another' WHERE key = 'run'`)
 		b := g.run("diff", other, g.in(t, state))
 		if state != noneJudged { // a complete run of one case has no lost case
 			if a := g.run("diff", g.in(t, state), other); a != b {
@@ -152,14 +152,14 @@ var gatingCommands = map[string]gating{
 			return begin()
 		case damagedFile:
 			begin()
-			change(t, db, `DELETE FROM cases WHERE id = 1`)
+			altered(t, db, `DELETE FROM cases WHERE id = 1`)
 		case twoHosts:
 			begin()
-			change(t, db, `INSERT INTO origins SELECT 2, run, 'another', device, card, labels FROM origins WHERE id = 1`,
+			altered(t, db, `INSERT INTO origins SELECT 2, run, 'another', device, card, labels FROM origins WHERE id = 1`,
 				`UPDATE samples SET origin = 2 WHERE round >= 5`)
 		case halfDone, casesGone:
 			begin()
-			change(t, db, `DELETE FROM samples WHERE case_id > 2`, `UPDATE state SET value = 'interrupted' WHERE key = 'status'`)
+			altered(t, db, `DELETE FROM samples WHERE case_id > 2`, `UPDATE state SET value = 'interrupted' WHERE key = 'status'`)
 		}
 		return g.run("triage", "--resume", "--rules", g.rules, "--out", folder)
 	}, want: but(byRuns, map[string]int{casesGone: exitClean, halfDone: exitClean, noneJudged: -1}),
@@ -267,7 +267,7 @@ func (g *gated) in(t *testing.T, state string) string {
 	case halfDone:
 		changes = append(drop(`SELECT id FROM cases WHERE m > 64`), `UPDATE state SET value = 'interrupted' WHERE key = 'status'`)
 	}
-	change(t, path, changes...)
+	altered(t, path, changes...)
 	return path
 }
 
@@ -275,7 +275,7 @@ func (g *gated) cloned(t *testing.T, host string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), host+".db")
 	copyFile(t, g.base, path)
-	change(t, path, fmt.Sprintf(`UPDATE meta SET value = '%032x' WHERE key = 'run'`, []byte(host)),
+	altered(t, path, fmt.Sprintf(`UPDATE meta SET value = '%032x' WHERE key = 'run'`, []byte(host)),
 		fmt.Sprintf(`UPDATE origins SET host = '%s', run = '%032x'`, host, []byte(host)),
 		fmt.Sprintf(`UPDATE meta SET value = json_set(value, '$.hostname', '%s') WHERE key = 'fingerprint'`, host))
 	return path
@@ -293,7 +293,7 @@ func copyFile(t *testing.T, from, to string) {
 }
 
 // change edits a run file without the program.
-func change(t *testing.T, path string, statements ...string) {
+func altered(t *testing.T, path string, statements ...string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
@@ -324,7 +324,7 @@ func newGated(t *testing.T) *gated {
 	if code := g.run(append(g.plan("sweep"), "--out", g.base)...); code != exitClean {
 		t.Fatalf("the sweep exits %d: %s", code, g.said)
 	}
-	change(t, g.base, `UPDATE origins SET host = 'vm'`)
+	altered(t, g.base, `UPDATE origins SET host = 'vm'`)
 	return g
 }
 
@@ -372,7 +372,7 @@ func TestAccepted(t *testing.T) {
 	for state, flag := range map[string]string{casesFailed: "--" + rules.AcceptFailed, casesGone: "--" + rules.AcceptMissing,
 		twoHosts: "--" + rules.AcceptMixed, halfDone: "--" + rules.AcceptMissing} {
 		path, other := g.in(t, state), g.in(t, whole)
-		change(t, other, `UPDATE meta SET value = 'another' WHERE key = 'run'`) // diff has no verdict on copies
+		altered(t, other, `UPDATE meta SET value = 'another' WHERE key = 'run'`) // diff has no verdict on copies
 		for _, command := range [][]string{{"audit", path}, {"diff", other, path}, {"merge", filepath.Join(t.TempDir(), "m.db"), path},
 			{"splits", "--execute=false", path}} {
 			if code := g.run(append(command, flag)...); code != exitClean || !strings.Contains(g.said, "accepted by "+flag) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/change"
 	"github.com/gemmaudit/gemmaudit/rules/history"
 	"github.com/gemmaudit/gemmaudit/rules/verdict"
 )
@@ -107,7 +108,7 @@ func (o *historyOptions) run(ctx context.Context, args []string) error {
 	if err := a.wrapPrint(report.WriteHistory(a.stream(a.stdout), o.output, r)); err != nil {
 		return err
 	}
-	if n := r.Slower(); n > 0 && o.gate.FailsChange(rules.Slower) {
+	if n := r.Slower(); n > 0 && o.gate.FailsChange(change.Slower) {
 		evidence.Proven = []string{plural(n, "case is slower", "cases are slower") + " since the last change"}
 	}
 	if r.Short == len(r.Cases) {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/change"
+	"github.com/gemmaudit/gemmaudit/rules/diff"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
@@ -85,7 +87,7 @@ func BenchmarkPair(b *testing.B) {
 	}
 	x, y := readPair(b, paths[0], cfg), readPair(b, paths[1], cfg)
 	for b.Loop() {
-		rules.Diff(x.data, y.data, rules.Default())
+		diff.Compare(x.data, y.data, rules.Default())
 	}
 	pairVerdicts("sweeps at one clock", x.rows, y.rows)
 	pairVerdicts("audits as shown", x.proven, y.proven)
@@ -178,7 +180,7 @@ func pairFindings(x, y pairRun) {
 
 // pairDiff compares the runs, unchanged and with a tenth of the cases slowed by 5 %.
 func pairDiff(b *testing.B, x, y pairRun) {
-	d, err := rules.Diff(x.data, y.data, rules.Default())
+	d, err := diff.Compare(x.data, y.data, rules.Default())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -203,12 +205,12 @@ func pairDiff(b *testing.B, x, y pairRun) {
 		}
 		slowed.Series = append(slowed.Series, s)
 	}
-	if d, err = rules.Diff(x.data, slowed, rules.Default()); err != nil {
+	if d, err = diff.Compare(x.data, slowed, rules.Default()); err != nil {
 		b.Fatal(err)
 	}
 	found, wrong := 0, 0
 	for _, c := range d.Cases {
-		switch slower := c.Change == rules.Slower; {
+		switch slower := c.Change == change.Slower; {
 		case slower && is[rowName(c.Series, c.M)]:
 			found++
 		case slower:

@@ -15,6 +15,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/choose"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
@@ -91,7 +92,7 @@ func judgesOf(run *results.Run, plan *sweep.Plan) (sweep.Chooser, sweep.Designer
 	}
 	meta := run.Meta()
 	clocks := func() map[string]float64 { return run.Meta().ReferenceClock }
-	chooser := rules.OpenRows{Config: cfg, Ceilings: meta.Ceilings, Looks: infer.LooksAt(plan.Screening, plan.Rounds), Clocks: clocks}
+	chooser := choose.OpenRows{Config: cfg, Ceilings: meta.Ceilings, Looks: infer.LooksAt(plan.Screening, plan.Rounds), Clocks: clocks}
 	if !plan.Infers() {
 		return chooser, nil, nil
 	}

@@ -6,6 +6,8 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/change"
+	"github.com/gemmaudit/gemmaudit/rules/diff"
 	"github.com/gemmaudit/gemmaudit/rules/verdict"
 )
 
@@ -111,33 +113,33 @@ func TestAuditVerdict(t *testing.T) {
 
 // Marginal cases must fail a comparison's gate with --fail-marginal.
 func TestMarginalCasesOfADiff(t *testing.T) {
-	d := &rules.DiffResult{Same: 3, Cases: []rules.CaseDiff{{Change: rules.Same}, {Change: rules.AtThreshold}}}
-	regression := &rules.DiffResult{Slower: 1, Gate: true, Cases: []rules.CaseDiff{{Change: rules.Slower}}}
+	d := &diff.Result{Same: 3, Cases: []diff.Case{{Change: change.Same}, {Change: change.AtThreshold}}}
+	regression := &diff.Result{Slower: 1, Gate: true, Cases: []diff.Case{{Change: change.Slower}}}
 	for _, tt := range []struct {
 		name string
-		diff *rules.DiffResult
+		diff *diff.Result
 		opts diffOptions
 		want int
 	}{
 		{"marginal", d, diffOptions{}, exitClean},
 		{"marginal fails", d, diffOptions{gate: verdict.Gate{Marginal: true}}, exitGate},
-		{"all marginal", &rules.DiffResult{Cases: d.Cases[1:]}, diffOptions{}, exitClean},
-		{"nothing decided", &rules.DiffResult{Undecided: 1, Cases: []rules.CaseDiff{{Change: rules.Open}}}, diffOptions{},
+		{"all marginal", &diff.Result{Cases: d.Cases[1:]}, diffOptions{}, exitClean},
+		{"nothing decided", &diff.Result{Undecided: 1, Cases: []diff.Case{{Change: change.Open}}}, diffOptions{},
 			exitInconclusive},
-		{"most lost", &rules.DiffResult{Same: 3, Cases: make([]rules.CaseDiff, 3), Lost: 4}, diffOptions{maxUndecided: 0.5},
+		{"most lost", &diff.Result{Same: 3, Cases: make([]diff.Case, 3), Lost: 4}, diffOptions{maxUndecided: 0.5},
 			exitInconclusive},
-		{"some lost", &rules.DiffResult{Same: 3, Cases: make([]rules.CaseDiff, 3), Lost: 2}, diffOptions{maxUndecided: 0.5}, exitClean},
-		{"one failed", &rules.DiffResult{Same: 3, Cases: make([]rules.CaseDiff, 3), Lost: 1, Losses: rules.Losses{Failed: 1}},
+		{"some lost", &diff.Result{Same: 3, Cases: make([]diff.Case, 3), Lost: 2}, diffOptions{maxUndecided: 0.5}, exitClean},
+		{"one failed", &diff.Result{Same: 3, Cases: make([]diff.Case, 3), Lost: 1, Losses: rules.Losses{Failed: 1}},
 			diffOptions{maxUndecided: 0.5}, exitDevice},
-		{"one missing", &rules.DiffResult{Same: 3, Cases: make([]rules.CaseDiff, 3), Losses: rules.Losses{Missing: 1}},
+		{"one missing", &diff.Result{Same: 3, Cases: make([]diff.Case, 3), Losses: rules.Losses{Missing: 1}},
 			diffOptions{maxUndecided: 0.5}, exitInconclusive},
-		{"one missing, no gate", &rules.DiffResult{Same: 3, Cases: make([]rules.CaseDiff, 3), Losses: rules.Losses{Missing: 1}},
+		{"one missing, no gate", &diff.Result{Same: 3, Cases: make([]diff.Case, 3), Losses: rules.Losses{Missing: 1}},
 			diffOptions{gate: verdict.Gate{Kind: verdict.None}}, exitInconclusive},
-		{"one missing, accepted", &rules.DiffResult{Same: 3, Cases: make([]rules.CaseDiff, 3), Losses: rules.Losses{Missing: 1}},
+		{"one missing, accepted", &diff.Result{Same: 3, Cases: make([]diff.Case, 3), Losses: rules.Losses{Missing: 1}},
 			diffOptions{gate: verdict.Gate{Accept: rules.Accept{Missing: true}}, maxUndecided: 0.5}, exitClean},
 		{"slower", regression, diffOptions{}, exitGate},
 		{"slower, no gate", regression, diffOptions{gate: verdict.Gate{Kind: verdict.None}}, exitClean},
-		{"invalid", &rules.DiffResult{Invalid: "drift"}, diffOptions{gate: verdict.Gate{Kind: verdict.None}}, exitInconclusive},
+		{"invalid", &diff.Result{Invalid: "drift"}, diffOptions{gate: verdict.Gate{Kind: verdict.None}}, exitInconclusive},
 	} {
 		if got := exitCode(quietApp().conclude(tt.opts.evidence(tt.diff, make([]rules.Held, 2)))); got != tt.want {
 			t.Errorf("%s: exit code %d, expected %d", tt.name, got, tt.want)

@@ -7,6 +7,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/change"
+	"github.com/gemmaudit/gemmaudit/rules/diff"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -48,15 +50,15 @@ func TestChecksOfResults(t *testing.T) {
 			{Name: "lib/bf16", From: 256, To: 256, M: 256, Verdict: "undecided"},
 		}}
 	about := stats.Interval{Lo: 1.05, Mid: 1.06, Hi: 1.07}
-	diff := &rules.DiffResult{Threshold: 0.03,
-		Cases: []rules.CaseDiff{{Series: key, M: 64, Change: rules.Slower, Ratio: about},
-			{Series: key, M: 96, Change: rules.Slower, Ratio: about},
-			{Series: key, M: 128, Change: rules.Open}, {Series: key, M: 256, Change: rules.AtThreshold},
-			{Series: key, M: 512, Change: rules.Same}},
-		Series: []rules.SeriesDiff{{Series: key, Cases: 5, Change: rules.Slower, Ratio: about,
-			Stretches: []rules.StretchDiff{{FromM: 64, ToM: 96, Cases: 2, Ratio: about},
+	diff := &diff.Result{Threshold: 0.03,
+		Cases: []diff.Case{{Series: key, M: 64, Change: change.Slower, Ratio: about},
+			{Series: key, M: 96, Change: change.Slower, Ratio: about},
+			{Series: key, M: 128, Change: change.Open}, {Series: key, M: 256, Change: change.AtThreshold},
+			{Series: key, M: 512, Change: change.Same}},
+		Series: []diff.Series{{Series: key, Cases: 5, Change: change.Slower, Ratio: about,
+			Stretches: []diff.Stretch{{FromM: 64, ToM: 96, Cases: 2, Ratio: about},
 				{FromM: 80, ToM: 90, Cases: 2, Ratio: about}}}},
-		Findings: []rules.FindingDiff{{Change: rules.New, B: &audit.Findings[0]}, {Change: rules.Fixed, A: &audit.Findings[0]}}}
+		Findings: []diff.Finding{{Change: change.New, B: &audit.Findings[0]}, {Change: change.Fixed, A: &audit.Findings[0]}}}
 	tests := []struct {
 		name  string
 		list  []Check
@@ -65,9 +67,9 @@ func TestChecksOfResults(t *testing.T) {
 		{"table check", OfTable(verified, false), map[State]int{Passed: 1, Failed: 2, Open: 1}},
 		{"table check --anyway", OfTable(verified, true),
 			map[State]int{Passed: 1, Failed: 1, Noted: 1, Open: 1}},
-		{"diff", OfDiff(meta, diff, func(rules.Change) bool { return true }),
+		{"diff", OfDiff(meta, diff, func(change.Kind) bool { return true }),
 			map[State]int{Failed: 6, Open: 1, Noted: 1}},
-		{"diff --no-gate", OfDiff(meta, diff, func(rules.Change) bool { return false }),
+		{"diff --no-gate", OfDiff(meta, diff, func(change.Kind) bool { return false }),
 			map[State]int{Noted: 7, Open: 1}},
 		{"audit", OfAudit(meta, audit, confirmed, false, true), nil},
 	}

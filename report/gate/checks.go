@@ -10,6 +10,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/change"
+	"github.com/gemmaudit/gemmaudit/rules/diff"
 )
 
 // State is the outcome of a check.
@@ -222,14 +224,14 @@ func msText(ms []int) string {
 // OfDiff returns the checks of a comparison: slower cases, slower stretches of M and slower series, and
 // findings new in B. The undecided cases of a series share a check; a series without any of these is one
 // passed check. meta describes B. fails reports whether a change fails the gate.
-func OfDiff(meta results.Meta, d *rules.DiffResult, fails func(rules.Change) bool) []Check {
-	state := func(c rules.Change) State {
+func OfDiff(meta results.Meta, d *diff.Result, fails func(change.Kind) bool) []Check {
+	state := func(c change.Kind) State {
 		if fails(c) {
 			return Failed
 		}
 		return Noted
 	}
-	slower := state(rules.Slower)
+	slower := state(change.Slower)
 	var out []Check
 	named := map[results.SeriesKey]bool{}
 	// id stays the same when a stretch is measured again.
@@ -245,19 +247,19 @@ func OfDiff(meta results.Meta, d *rules.DiffResult, fails func(rules.Change) boo
 	open, near := map[results.SeriesKey][]int{}, map[results.SeriesKey][]int{}
 	for _, c := range d.Cases {
 		switch {
-		case c.Change == rules.Slower:
+		case c.Change == change.Slower:
 			add(c.Series, slower, "slower-case", fmt.Sprintf("m%d", c.M),
 				fmt.Sprintf(" m%d: %s to %s us, %s of A's time; more than %s is allowed", c.M, report.Estimate(c.A, report.Micros).Text(),
 					report.Estimate(c.B, report.Micros).Text(), report.Estimate(c.Ratio, report.Factor).Text(),
 					report.FormatShare(d.Threshold)), "")
-		case c.Change == rules.SuspectedSlower:
+		case c.Change == change.SuspectedSlower:
 			add(c.Series, state(c.Change), "suspected-case", fmt.Sprintf("m%d", c.M),
 				fmt.Sprintf(" m%d: %s to %s us, %s of A's time, by %s scatter; more than %s is allowed", c.M,
 					report.Estimate(c.A, report.Micros).Text(), report.Estimate(c.B, report.Micros).Text(),
-					report.Estimate(c.Ratio, report.Factor).Text(), c.Scatter, report.FormatShare(d.Threshold)), rules.FewSamplesHint)
-		case c.Change == rules.AtThreshold:
+					report.Estimate(c.Ratio, report.Factor).Text(), c.Scatter, report.FormatShare(d.Threshold)), diff.FewSamplesHint)
+		case c.Change == change.AtThreshold:
 			near[c.Series] = append(near[c.Series], c.M)
-		case c.Change == rules.Open:
+		case c.Change == change.Open:
 			open[c.Series] = append(open[c.Series], c.M)
 		}
 	}
@@ -276,21 +278,21 @@ func OfDiff(meta results.Meta, d *rules.DiffResult, fails func(rules.Change) boo
 				"",
 			)
 		}
-		if s.Change == rules.Slower {
+		if s.Change == change.Slower {
 			add(s.Series, slower, "slower-series", "", fmt.Sprintf(": %s take %s of A's time; more than %s is allowed",
 				report.Count(s.Cases, "case"), report.Estimate(s.Ratio, report.Factor).Text(), report.FormatShare(d.SeriesThreshold)), "")
 		}
-		if s.Change == rules.SuspectedSlower {
+		if s.Change == change.SuspectedSlower {
 			add(s.Series, state(s.Change), "suspected-series", "",
 				fmt.Sprintf(
 					": %s, %s of A's time, have too few samples; the limit is %s",
 					report.Count(s.Cases, "case"),
 					report.Estimate(s.OverRows, report.Factor).Text(),
 					report.FormatShare(d.SeriesThreshold),
-				), rules.FewSamplesHint)
+				), diff.FewSamplesHint)
 		}
 		if ms := near[s.Series]; len(ms) > 0 {
-			add(s.Series, state(rules.AtThreshold), "marginal", "",
+			add(s.Series, state(change.AtThreshold), "marginal", "",
 				fmt.Sprintf(": %s at the threshold: %s", report.Plural(len(ms), "case lies", "cases lie"), msText(ms)), "")
 		}
 		if ms := open[s.Series]; len(ms) > 0 {
@@ -303,7 +305,7 @@ func OfDiff(meta results.Meta, d *rules.DiffResult, fails func(rules.Change) boo
 	}
 	var appeared []rules.Finding
 	for _, f := range d.Findings {
-		if f.Change == rules.New && f.B != nil {
+		if f.Change == change.New && f.B != nil {
 			appeared = append(appeared, *f.B)
 		}
 	}

@@ -1,6 +1,9 @@
 package query
 
-import "github.com/gemmaudit/gemmaudit/rules"
+import (
+	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/diff"
+)
 
 // Ordered reports whether all records are needed before the first can be listed, because of sorting or a
 // limit.
@@ -50,7 +53,7 @@ func (q *Query) Splits(s *rules.SplitsResult) (*rules.SplitsResult, error) {
 
 // Diff returns a comparison that lists the selected cases and findings. --top limits each separately. d is
 // not changed.
-func (q *Query) Diff(d *rules.DiffResult) (*rules.DiffResult, error) {
+func (q *Query) Diff(d *diff.Result) (*diff.Result, error) {
 	if q.All() {
 		return d, nil
 	}

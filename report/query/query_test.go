@@ -12,6 +12,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/export"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/diff"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -161,8 +162,8 @@ func TestNamesHaveValues(t *testing.T) {
 			ClockMHz: 1500})},
 		Samples: {OfSample(&export.Line{Utils: &one, ClockMHz: &one, PowerW: &one, TempC: &one, EnergyMJ: &one})},
 		Changes: {
-			OfCase(rules.CaseDiff{Series: f.Series, B: ms, Ratio: ms, LabelB: "x"}),
-			OfFindingDiff(rules.FindingDiff{B: &f})},
+			OfCase(diff.Case{Series: f.Series, B: ms, Ratio: ms, LabelB: "x"}),
+			OfFindingDiff(diff.Finding{B: &f})},
 	} {
 		for _, n := range Names(of) {
 			var v any

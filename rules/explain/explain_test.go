@@ -14,17 +14,19 @@ import (
 )
 
 // kindOf gives the kind of words for a constant's type in package rules.
-var kindOf = map[string]Kind{"Rule": Rule, "Cause": Cause, "Verdict": Verdict, "Status": Status, "RemedyKind": Remedy, "Change": Change,
-	"SeenIn": Sustained}
+var kindOf = map[string]Kind{"rules.Rule": Rule, "rules.Cause": Cause, "rules.Verdict": Verdict, "rules.Status": Status,
+	"rules.RemedyKind": Remedy, "change.Kind": Change,
+	"rules.SeenIn": Sustained}
 
 // Every constant of package rules that output prints has a term.
 func TestEveryWordIsExplained(t *testing.T) {
 	files, err := filepath.Glob("../*.go")
+	changes, _ := filepath.Glob("../change/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := map[Kind]int{}
-	for _, path := range files {
+	for _, path := range append(files, changes...) {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
@@ -39,10 +41,13 @@ func TestEveryWordIsExplained(t *testing.T) {
 			}
 			typ, _ := spec.Type.(*ast.Ident)
 			value, _ := spec.Values[0].(*ast.BasicLit)
-			if typ == nil || value == nil || kindOf[typ.Name] == "" {
+			if typ == nil || value == nil {
 				return true
 			}
-			kind := kindOf[typ.Name]
+			kind := kindOf[file.Name.Name+"."+typ.Name]
+			if kind == "" {
+				return true
+			}
 			name, err := strconv.Unquote(value.Value)
 			if err != nil {
 				t.Fatal(err)

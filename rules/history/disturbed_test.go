@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/diff"
 )
 
 func TestDisturbedRunsAreSetAside(t *testing.T) {
@@ -11,7 +12,7 @@ func TestDisturbedRunsAreSetAside(t *testing.T) {
 		c := NewCollector(rules.Default())
 		us := map[int]float64{}
 		for i := range 12 {
-			d := rules.Disturbed{Samples: 100, Disturbed: i % 3}
+			d := diff.Disturbed{Samples: 100, Disturbed: i % 3}
 			if us[i] = 20; i >= 8 {
 				d.Disturbed, us[i] = 80, 22
 			}

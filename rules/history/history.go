@@ -9,6 +9,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/diff"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
@@ -137,7 +138,7 @@ type Collector struct {
 	times  map[place]map[int]float64 // by the order of addition
 	warned []rules.Warning
 	// In order of addition.
-	disturbed []rules.Disturbed
+	disturbed []diff.Disturbed
 }
 
 // NewCollector returns an empty collector. cfg sets the common clock.
@@ -172,7 +173,7 @@ func (c *Collector) Add(path string, data infer.Data) {
 		}
 		c.keys[p], c.times[p][at] = t.Series, t.US
 	}
-	c.disturbed = append(c.disturbed, rules.CountDisturbed(data))
+	c.disturbed = append(c.disturbed, diff.CountDisturbed(data))
 	taken, known := data.Taken()
 	if !known {
 		c.warned = append(c.warned, rules.Warning{Subject: path, Text: "time of measurement unknown: ordered by the time of its import"})

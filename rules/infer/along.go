@@ -8,6 +8,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules/phrase"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 // The values of [rules.Config].Along besides names of dimensions.
@@ -135,7 +136,7 @@ func (p *pivot) keys(s results.Series, along string) (out []func(m int) (results
 		out = append(out, func(m int) (results.SeriesKey, int) {
 			on, scale := key, m
 			for _, d := range dims {
-				scale = GCD(scale, *d.In(&on.Dims))
+				scale = stats.GCD(scale, *d.In(&on.Dims))
 			}
 			for _, d := range dims {
 				*d.In(&on.Dims) /= scale
@@ -202,12 +203,4 @@ func (c *Curve) Distance(n int) string {
 		return phrase.Count(n, "row")
 	}
 	return strconv.Itoa(n)
-}
-
-// GCD is the greatest common divisor of two numbers of at least 0.
-func GCD(a, b int) int {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }

@@ -26,7 +26,7 @@ const (
 	coarse, coarseRows = 8, 1024
 )
 
-// Seeds are the Ms to measure first and the check rows, ascending; see [rules.Designer.Seeds].
+// Seeds are the Ms to measure first and the check rows, ascending; see [choose.Designer.Seeds].
 func (a Asking) Seeds() []int {
 	ms := a.Ms
 	wanted := map[int]bool{}

@@ -8,7 +8,7 @@ import (
 
 // If the kernels are unknown beforehand, measurements tell: rows between two that ran the same kernel are
 // assumed to run it too. If kernels have no names, the series is cut where its time steps. Both miss a change
-// that begins and ends between two measured rows; see [rules.Designer.Seeds] for their distance.
+// that begins and ends between two measured rows; see [choose.Designer.Seeds] for their distance.
 
 const breakStep = 0.01
 

@@ -15,6 +15,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	runs "github.com/gemmaudit/gemmaudit/results/fleet"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/change"
+	"github.com/gemmaudit/gemmaudit/rules/diff"
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
@@ -254,7 +256,7 @@ func (g *generator) audits(v *Verdicts, cfg rules.Config) error {
 
 func (g *generator) diffs(v *Verdicts, cfg rules.Config) error {
 	of := g.card()
-	d, err := rules.Diff(g.data(of, 0, none, false), g.data(of, 0, none, true), cfg)
+	d, err := diff.Compare(g.data(of, 0, none, false), g.data(of, 0, none, true), cfg)
 	if err != nil {
 		return err
 	}
@@ -264,14 +266,14 @@ func (g *generator) diffs(v *Verdicts, cfg rules.Config) error {
 		v.Undecided.Hits = len(d.Cases)
 	}
 	for i, loss := range Losses() {
-		d, err := rules.Diff(g.data(of, 0, none, false), g.data(of, loss, planted, true), cfg)
+		d, err := diff.Compare(g.data(of, 0, none, false), g.data(of, loss, planted, true), cfg)
 		if err != nil {
 			return err
 		}
 		for k, c := range d.Cases {
 			if planted(k) {
-				v.Found[i].add(d.Invalid == "" && (c.Change == rules.Slower || c.Change == rules.SuspectedSlower))
-				v.Missed[i].add(d.Invalid == "" && c.Change == rules.Same)
+				v.Found[i].add(d.Invalid == "" && (c.Change == change.Slower || c.Change == change.SuspectedSlower))
+				v.Missed[i].add(d.Invalid == "" && c.Change == change.Same)
 			}
 		}
 	}

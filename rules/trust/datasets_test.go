@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/diff"
 )
 
 // usualPower is the minimum share of planted losses found under usual noise, by command and loss as in
@@ -146,7 +147,7 @@ func TestDespiteDisturbance(t *testing.T) {
 		of := g.card()
 		cfg := rules.Default()
 		cfg.Diff.DespiteDisturbance = despite
-		d, err := rules.Diff(g.data(of, 0, none, false), g.data(of, 0, none, true), cfg)
+		d, err := diff.Compare(g.data(of, 0, none, false), g.data(of, 0, none, true), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/choose"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
@@ -31,7 +32,7 @@ func (k Kind) grid() sweep.Batches {
 	return grid()
 }
 
-func (s *subject) infer(ctx context.Context, v *visit, r *sweep.Runner, chooser rules.OpenRows) error {
+func (s *subject) infer(ctx context.Context, v *visit, r *sweep.Runner, chooser choose.OpenRows) error {
 	if !s.kind.untold {
 		told, err := sweep.AskChoices(ctx, r.Devices, r.Plan, sweep.Asking{})
 		if err == nil {
@@ -45,7 +46,7 @@ func (s *subject) infer(ctx context.Context, v *visit, r *sweep.Runner, chooser 
 	chooser.Asked, chooser.Seed, chooser.Devices = results.Inferred(r.Plan.Own()), r.Plan.Seed, []kernels.Spec{v.device.Spec()}
 	chooser.Launched = v.run.Cases
 	r.Chooser = chooser
-	r.Designer = rules.Designer{Config: s.cfg, Ceilings: chooser.Ceilings, Devices: chooser.Devices, Looks: chooser.Looks,
+	r.Designer = choose.Designer{Config: s.cfg, Ceilings: chooser.Ceilings, Devices: chooser.Devices, Looks: chooser.Looks,
 		Clocks: chooser.Clocks, Launched: chooser.Launched, Seed: r.Plan.Seed}
 	return nil
 }

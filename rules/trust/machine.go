@@ -14,6 +14,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/choose"
+	"github.com/gemmaudit/gemmaudit/rules/diff"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 	"github.com/gemmaudit/gemmaudit/sweep"
@@ -121,7 +123,7 @@ func (s *subject) sweep(ctx context.Context, name string, session simulated.Sess
 	if v.run, err = results.Create(filepath.Join(s.folder, fmt.Sprintf("%s-%d-%s.db", s.kind.Name, s.index, name)), meta); err != nil {
 		return nil, err
 	}
-	chooser := rules.OpenRows{Config: s.cfg, Ceilings: meta.Ceilings, Looks: infer.LooksAt(plan.Screening, plan.Rounds),
+	chooser := choose.OpenRows{Config: s.cfg, Ceilings: meta.Ceilings, Looks: infer.LooksAt(plan.Screening, plan.Rounds),
 		Clocks: func() map[string]float64 { return v.run.Meta().ReferenceClock }}
 	runner := &sweep.Runner{
 		Plan: plan, Devices: []kernels.Device{v.device}, Out: v.run, Now: v.device.Now, DriftTest: infer.DriftPast, Chooser: chooser,
@@ -217,7 +219,7 @@ func (s *subject) audit(ctx context.Context, v *visit, remedies bool) (_ *rules.
 
 func (s *subject) compare(a, b *visit, first, second *rules.Audit) error {
 	s.scorePair(b, verdicts(first), verdicts(second))
-	diff, err := rules.Diff(a.data, b.data, s.cfg)
+	diff, err := diff.Compare(a.data, b.data, s.cfg)
 	if err != nil {
 		return err
 	}

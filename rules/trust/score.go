@@ -8,6 +8,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/change"
+	"github.com/gemmaudit/gemmaudit/rules/diff"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -290,14 +292,14 @@ func (s *subject) scoreStopped(v *visit, m Measure, part, whole map[rowKey]rules
 }
 
 // Only the temperature, and with it the clock, differs between the runs.
-func (s *subject) scoreDiff(a, b *visit, d *rules.DiffResult) {
+func (s *subject) scoreDiff(a, b *visit, d *diff.Result) {
 	s.tally.count(DiffAlarms).add(d.Slower+d.Faster > 0)
 	for _, c := range d.Cases {
-		s.tally.count(DiffMarginal).add(c.Change == rules.AtThreshold)
-		changed := c.Change == rules.Slower || c.Change == rules.Faster
+		s.tally.count(DiffMarginal).add(c.Change == change.AtThreshold)
+		changed := c.Change == change.Slower || c.Change == change.Faster
 		s.judge(b, DiffChanged, changed, math.Abs(math.Log(c.Ratio.Mid)),
 			Offence{Kernel: c.Series.Kernel, M: c.M, Verdict: string(c.Change), Claimed: c.Ratio, Truth: simulated.Range{Lo: 1, Hi: 1}})
-		s.tally.count(DiffOpen).add(c.Change == rules.Open)
+		s.tally.count(DiffOpen).add(c.Change == change.Open)
 		key := results.Case{SeriesKey: c.Series, M: c.M}
 		if t := a.truth.seconds(key); t.Lo == t.Hi && c.Ratio.Lo < c.Ratio.Hi {
 			s.tally.count(UncoveredRatio).add(c.Ratio.Lo > 1 || c.Ratio.Hi < 1)

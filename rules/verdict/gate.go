@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/change"
 )
 
 // The kinds of findings, or of slower times, that make a gate fail.
@@ -55,13 +56,13 @@ func (g Gate) Fails(f rules.Finding) bool {
 }
 
 // FailsChange reports whether a change of a time between two runs makes the command fail.
-func (g Gate) FailsChange(c rules.Change) bool {
+func (g Gate) FailsChange(c change.Kind) bool {
 	switch c {
-	case rules.Slower:
+	case change.Slower:
 		return g.Kind != None
-	case rules.SuspectedSlower:
+	case change.SuspectedSlower:
 		return g.Kind == Suspected
-	case rules.AtThreshold:
+	case change.AtThreshold:
 		return g.Marginal
 	}
 	return false

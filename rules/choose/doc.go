@@ -1,0 +1,2 @@
+// Package choose decides which rows a sweep measures next.
+package choose
