@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"math"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -85,13 +83,6 @@ func outerSumDevice(o kernels.Operation) *simulated.Device {
 	})
 }
 
-// step is a command on the simulated device, with its exit code and expressions that its output matches.
-type step struct {
-	args string
-	code int
-	want []string
-}
-
 // A made-up operation goes through every command. Nothing but this file defines it.
 func TestFixtureOperation(t *testing.T) {
 	o, undefine := kernels.Define(outerSum)
@@ -127,28 +118,3 @@ func TestFixtureOperation(t *testing.T) {
 		t.Errorf("the report does not say %q: %v", outerSum.MFU, err)
 	}
 }
-
-// runSteps runs commands in this process.
-func runSteps(t *testing.T, d *simulated.Device, steps []step) {
-	t.Helper()
-	for _, s := range steps {
-		var out, errs bytes.Buffer
-		a := newApp(strings.NewReader(""), &out, &errs, os.LookupEnv, func() []kernels.Provider { return []kernels.Provider{kept{d}} })
-		a.now = d.Now
-		code := a.main(strings.Fields(s.args))
-		if code != s.code {
-			t.Errorf("gemmaudit %s: exit code %d, expected %d\n%s\n%s", s.args, code, s.code, &out, &errs)
-		}
-		for _, want := range s.want {
-			if !regexp.MustCompile(want).MatchString(out.String() + errs.String()) {
-				t.Errorf("gemmaudit %s: nothing matches %q\n%s\n%s", s.args, want, &out, &errs)
-			}
-		}
-	}
-}
-
-// kept is a device that commands do not close.
-type kept struct{ *simulated.Device }
-
-func (k kept) Open() ([]kernels.Device, []kernels.Missing) { return []kernels.Device{k}, nil }
-func (kept) Close() error                                  { return nil }

@@ -19,8 +19,8 @@ const help = `usage: structure [--dir DIR] [--base REV] [--page FILE] [--path 'T
 
 PACKAGE is ./... by default. With --base every figure is printed twice: at REV, checked out into a temporary worktree, and now.
 
-Fixtures: an example_*_test.go file that the page on extending shows. Columns: files that the table of its section lists as edited and
-as new, and files besides it that name what it declares, which would have to change with it.
+Fixtures: an example_*_test.go or fixture_*_test.go file that the page on extending shows. Columns: files that the table of its section
+lists as edited and as new, and files besides it that name what it declares, which would have to change with it.
 
 Lines: lines of .go files, of this machine's build or another's, generated ones included; tests are *_test.go and testdata. Wide lines
 have more than 140 columns, with 4 columns for a tab; generated files are left out.
