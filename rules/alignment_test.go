@@ -70,7 +70,7 @@ func TestAlignmentNamesTheModulus(t *testing.T) {
 // sizes four times.
 func TestAlignmentNamesTheModulusOfTheFastest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
-	w := witnessOf(grid(4000, 4352, 1), func(n int) float64 {
+	w := witnessOf(synthetic.Grid(4000, 4352, 1), func(n int) float64 {
 		us := float64(n) / 48 * (1 + 0.01*rng.NormFloat64())
 		switch {
 		case n%2 != 0:
