@@ -15,9 +15,6 @@ const (
 	maxLayers = 1 << 12
 )
 
-// MaxRanks limits tensor parallelism.
-const MaxRanks = 1024
-
 // Model is a language model, given by its configuration.
 type Model struct {
 	Type   string // model_type
@@ -162,12 +159,9 @@ func (m *Model) Parts() []string {
 	return out
 }
 
-// Weights returns the weight matrices as one of tp ranks holds them, in the order of computation; equal ones
-// of several layers are merged. wanted selects parts, nil all.
+// Weights returns the weight matrices as one of tp ranks, at least 1, holds them, in the order of computation;
+// equal ones of several layers are merged. wanted selects parts, nil all.
 func (m *Model) Weights(tp int, wanted func(part string, engine bool) bool) ([]Weight, error) {
-	if tp < 1 || tp > MaxRanks {
-		return nil, fmt.Errorf("tensor parallelism %d: expected 1 to %d", tp, MaxRanks)
-	}
 	var out []Weight
 	for _, p := range m.parts {
 		if p.Head && !m.head || wanted != nil && !wanted(p.Name, p.Engine) {
@@ -290,11 +284,9 @@ func (k *kind) attentions() []attention {
 	return out
 }
 
-// Attention returns the attentions as one of tp ranks computes them; equal ones of several layers are merged.
+// Attention returns the attentions as one of tp ranks, at least 1, computes them; equal ones of several layers
+// are merged.
 func (m *Model) Attention(tp int) ([]Attention, error) {
-	if tp < 1 || tp > MaxRanks {
-		return nil, fmt.Errorf("tensor parallelism %d: expected 1 to %d", tp, MaxRanks)
-	}
 	var out []Attention
 	for _, a := range m.heads {
 		for i := range max(1, m.Layers) {
