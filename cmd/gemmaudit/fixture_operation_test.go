@@ -108,6 +108,9 @@ func TestFixtureOperation(t *testing.T) {
 		{"diff run.db again.db", 0, nil},
 		{"sweep --out along.db --op outer-sum --shape l64:512:8r64 --batch 16 --kernel flat --dtype fp32 --rounds 9", 0, nil},
 		{"audit along.db --along left", 0, []string{`m16 r64 along left`}},
+		{"choices --op outer-sum --shape l256r64 --batch 16 --kernel flat --dtype fp32", 4, []string{`no interface`}},
+		{"explain run.db 1", 0, []string{`outer-sum`}},
+		{"run --out all " + plan, 1, []string{`l256 r64`}},
 	}
 	for i := range outerSumFaults {
 		gate := "selftest --noise=false --dtype fp32 --kernel outer-sum:" + string(rune('a'+i))
