@@ -30,12 +30,9 @@ func pageOf(caseID int64, phase Phase, round int) (roundPage, uint64) {
 	return roundPage{caseID, phase, round / 64}, 1 << (round % 64)
 }
 
-// add records a sample; false if there is one.
-func (r *recorded) add(caseID int64, phase Phase, round int) bool {
+func (r *recorded) add(caseID int64, phase Phase, round int) {
 	page, bit := pageOf(caseID, phase, round)
-	had := r.samples[page]
-	r.samples[page] = had | bit
-	return had&bit == 0
+	r.samples[page] |= bit
 }
 
 func (r *recorded) has(caseID int64, phase Phase, round int) bool {

@@ -47,13 +47,7 @@ type Name struct {
 	Of Set
 }
 
-type declared struct {
-	of    Set
-	names []Name
-}
-
-func declare[T any](of Set, fields []field.Field[T]) declared {
-	d := declared{of: of}
+func declare[T any](of Set, fields []field.Field[T]) (out []Name) {
 	for _, f := range field.Filters(fields) {
 		n := Name{Name: f.Where, Type: f.Type(), Unit: string(f.Unit), Meaning: f.Words, Of: of}
 		if n.Type == field.Bounds {
@@ -62,20 +56,20 @@ func declare[T any](of Set, fields []field.Field[T]) declared {
 		if f.Unit == field.Probability {
 			n.Unit = ""
 		}
-		d.names = append(d.names, n)
+		out = append(out, n)
 	}
-	return d
+	return out
 }
 
 // names are all names, series' first. A name with several meanings is listed once for each, in sequence.
 var names = func() []Name {
-	out := declare(0, results.SeriesFields).names
-	for _, d := range []declared{
+	out := declare(0, results.SeriesFields)
+	for _, d := range [][]Name{
 		declare(Findings, report.FindingFields), declare(Remedies, report.RemedyFields), declare(Remedies, report.StretchFields),
 		declare(Changes, report.CaseFields), declare(Changes, report.FindingDiffFields),
 		declare(Rows, report.MedianFields), declare(Samples, export.Fields),
 	} {
-		for _, n := range d.names {
+		for _, n := range d {
 			after := -1
 			same := slices.IndexFunc(out, func(o Name) bool { return o.Name == n.Name && o.Meaning == n.Meaning && o.Unit == n.Unit })
 			for i, o := range out {

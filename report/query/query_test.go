@@ -187,7 +187,7 @@ func TestNamesHaveValues(t *testing.T) {
 			t.Errorf("%s means %q of %s", n.Name, n.Meaning, n.Of)
 		}
 	}
-	for _, n := range declare(Remedies, report.StretchFields).names {
+	for _, n := range declare(Remedies, report.StretchFields) {
 		if _, err := lookup(n.Name, Remedies); err != nil {
 			t.Error(err)
 		}

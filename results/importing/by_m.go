@@ -53,7 +53,9 @@ func (x byM[T]) read(path string, in io.Reader) ([]T, error) {
 			return nil, &Error{Path: path, Line: f.line,
 				Reason: fmt.Sprintf("%d cells, expected %s", len(f.record), strings.Join(x.columns, ","))}
 		}
-		f.setHeader(x.columns)
+		if err := f.setHeader(x.columns); err != nil {
+			return nil, err
+		}
 	} else {
 		if err := f.header(); err != nil {
 			return nil, err

@@ -91,11 +91,13 @@ func (p *parsed) read(ctx context.Context, path string, in io.Reader, opt Option
 		}
 	}
 	before := p.lines
-	parse := func(ctx context.Context) error { return p.kind(ctx, f, opt) }
-	if found.format != nil {
-		parse = func(context.Context) error { return p.produced(f, found, opt) }
-	}
-	if err := p.parallel(ctx, f, parse); err != nil {
+	err = p.parallel(ctx, func() error {
+		if found.format != nil {
+			return p.produced(f, found, opt)
+		}
+		return p.kind(f, opt)
+	})
+	if err != nil {
 		return err
 	}
 	p.end(p.lines - before)
@@ -105,7 +107,7 @@ func (p *parsed) read(ctx context.Context, path string, in io.Reader, opt Option
 	return nil
 }
 
-func (p *parsed) kind(ctx context.Context, f *csvFile, opt Options) error {
+func (p *parsed) kind(f *csvFile, opt Options) error {
 	switch {
 	case f.has("batch") && f.has("kernel_time"):
 		p.begin(f.path, publishedFormat)
@@ -128,8 +130,9 @@ const (
 	batchesOut = 4
 )
 
-// parallel parses a file while earlier lines are stored. Of several errors it returns the earliest line's.
-func (p *parsed) parallel(ctx context.Context, f *csvFile, kind func(context.Context) error) error {
+// parallel runs read, which parses a file, while earlier lines are stored. Of several errors it returns the earliest
+// line's.
+func (p *parsed) parallel(ctx context.Context, read func() error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -148,11 +151,11 @@ func (p *parsed) parallel(ctx context.Context, f *csvFile, kind func(context.Con
 	var parse error
 	go func() {
 		defer close(batches)
-		parse = kind(ctx)
+		parse = read()
 		// Lines before a bad one may hold an earlier error.
 		batches <- p.batch
 	}()
-	p.store.begin(f)
+	p.store.begin()
 	var store error
 	for batch := range batches {
 		if store == nil {
@@ -253,17 +256,10 @@ func newRecords(path string, in io.Reader, expected, hint string) (*csvFile, err
 // "noise" per time.
 func (f *csvFile) header() error {
 	names := make([]string, len(f.record))
-	at := map[string]int{}
 	for i, name := range f.record {
 		names[i] = strings.ToLower(strings.TrimSpace(name))
-		if first, twice := at[names[i]]; twice && isRead(names[i]) {
-			return &Error{Path: f.path, Line: f.line, Reason: parquetfile.TwiceNamed(names[i], first, i).Error()}
-		} else if !twice {
-			at[names[i]] = i
-		}
 	}
-	f.setHeader(names)
-	return nil
+	return f.setHeader(names)
 }
 
 func isRead(name string) bool {
@@ -275,13 +271,16 @@ func isRead(name string) bool {
 	return false
 }
 
-func (f *csvFile) setHeader(names []string) {
+func (f *csvFile) setHeader(names []string) error {
 	f.names = names
 	for i, name := range names {
-		if _, twice := f.at[name]; !twice {
+		if first, twice := f.at[name]; !twice {
 			f.at[name] = i
+		} else if isRead(name) {
+			return &Error{Path: f.path, Line: f.line, Reason: parquetfile.TwiceNamed(name, first, i).Error()}
 		}
 	}
+	return nil
 }
 
 // next reads a line; false at the end of the file.

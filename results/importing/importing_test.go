@@ -222,7 +222,7 @@ func TestImportBoundsLines(t *testing.T) {
 		"cell":   {header + "d,k,fp32,1,2,3,0,1.5\n", "x.csv:3: a line of more than"},
 		"quoted": {header + "\"", "x.csv:2: a line of more than"},
 	} {
-		err := newParsed().read(t.Context(), "x.csv", io.MultiReader(strings.NewReader(tt.before), &endless{}), Options{})
+		err := readInto(t, io.MultiReader(strings.NewReader(tt.before), &endless{}))
 		if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("%s: %v, expected %q", name, err, tt.want)
 		}
@@ -233,9 +233,25 @@ func TestImportBoundsLines(t *testing.T) {
 	for i := range 2 * maxRecordBytes / 20 {
 		fmt.Fprintf(&lines, "d,k,fp32,%d,2,3,0,1.5\n", i+1)
 	}
-	if err := newParsed().read(t.Context(), "x.csv", strings.NewReader(lines.String()), Options{}); err != nil {
+	if err := readInto(t, strings.NewReader(lines.String())); err != nil {
 		t.Error(err)
 	}
+}
+
+// readInto reads x.csv from in into a run that is thrown away.
+func readInto(t *testing.T, in io.Reader) error {
+	r, err := results.Build(t.Context(), filepath.Join(t.TempDir(), "run.db"), func(w *results.Writer) error {
+		p := newParsed()
+		p.store.w = w
+		if err := p.read(t.Context(), "x.csv", in, Options{}); err != nil {
+			return err
+		}
+		return w.Meta(p.meta([]string{"x.csv"}, Options{}))
+	})
+	if err != nil {
+		return err
+	}
+	return r.Close()
 }
 
 func TestImportKeepsWhatIsThere(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 // importStore checks CSV lines against each other and writes them to the run. It keeps only a few bytes per
 // line: the places of its round and seq.
 type importStore struct {
-	w *results.Writer // nil when lines are only checked
+	w *results.Writer
 
 	devices   []string // in order of appearance
 	hasDevice map[string]bool
@@ -34,7 +34,6 @@ type importStore struct {
 	lastOrigin importOrigin                  // of the previous line
 	first      int64                         // time of the first sample, microseconds since 1970; 0 if unknown
 
-	file     *csvFile
 	seqs     lineIndex[int64] // of the file
 	seqBase  int64            // of the file
 	last     int64            // seq of the previous line
@@ -90,8 +89,8 @@ func (x lineIndex[K]) add(page K, n int, line int) (before int) {
 	return before
 }
 
-func (s *importStore) begin(f *csvFile) {
-	s.file, s.seqs, s.repeated = f, lineIndex[int64]{}, 0
+func (s *importStore) begin() {
+	s.seqs, s.repeated = lineIndex[int64]{}, 0
 	s.seqBase = s.last + 1
 }
 
@@ -125,12 +124,10 @@ func (s *importStore) add(rec *record) error {
 		s.ids[key] = id
 		rec.c.ID = id
 		s.cases = append(s.cases, importCase{named: rec.c.Label != "", described: rec.c.Launch != results.Launch{}})
-		if s.w != nil {
-			c := rec.c
-			c.ReadLabel()
-			if err := s.w.Case(series, c); err != nil {
-				return fmt.Errorf("%s:%d: %w", rec.path, rec.line, err)
-			}
+		c := rec.c
+		c.ReadLabel()
+		if err := s.w.Case(series, c); err != nil {
+			return fmt.Errorf("%s:%d: %w", rec.path, rec.line, err)
 		}
 	}
 	rec.s.CaseID = id
@@ -143,9 +140,6 @@ func (s *importStore) add(rec *record) error {
 	}
 	if at := rec.s.StartedUnixMicro; at > 0 && (s.first == 0 || at < s.first) {
 		s.first = at
-	}
-	if s.w == nil {
-		return nil
 	}
 	origin, err := s.origin(rec)
 	if err == nil {
@@ -179,10 +173,7 @@ func (s *importStore) addSeries(rec *record) (int64, error) {
 		s.devices = append(s.devices, k.Device)
 		s.named[k.Device] = strings.TrimSuffix(strings.TrimPrefix(k.Device, rec.o.host+"/"), "/"+rec.o.card)
 	}
-	id, err := int64(len(s.series))+1, error(nil)
-	if s.w != nil {
-		id, err = s.w.Series(k)
-	}
+	id, err := s.w.Series(k)
 	s.series[k] = id
 	return id, err
 }
@@ -194,9 +185,6 @@ func (s *importStore) learn(c *importCase, rec *record) error {
 		return nil
 	}
 	c.named, c.described = c.named || names, c.described || describes
-	if s.w == nil {
-		return nil
-	}
 	told := rec.c
 	told.ReadLabel()
 	if names {

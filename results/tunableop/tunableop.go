@@ -40,7 +40,6 @@ var dtypes = map[string]string{"BFloat16": "bf16", "Half": "fp16", "float": "fp3
 
 // Entry is a line other than a validator.
 type Entry struct {
-	Line int    // from 1
 	Text string // unchanged, without the line end
 	// Product is the computed product; Kernel is empty, because files have none.
 	Product table.Product
@@ -62,16 +61,6 @@ type File struct {
 	// Validators are names and values in order.
 	Validators [][2]string
 	Entries    []Entry
-}
-
-// Version returns the PyTorch version of the file; empty if absent.
-func (f *File) Version() string {
-	for _, v := range f.Validators {
-		if v[0] == versionKey {
-			return v[1]
-		}
-	}
-	return ""
 }
 
 // LineError is an error in a line of a file.
@@ -109,7 +98,7 @@ func Read(in io.Reader) (*File, error) {
 			if err != nil {
 				return nil, &LineError{line, err.Error()}
 			}
-			e.Line, e.Text = line, text
+			e.Text = text
 			f.Entries = append(f.Entries, e)
 		}
 	}
