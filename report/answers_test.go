@@ -11,6 +11,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
 	"github.com/gemmaudit/gemmaudit/rules/history"
 	"github.com/gemmaudit/gemmaudit/rules/problem"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -48,34 +49,34 @@ func checkSentences(t *testing.T, cases []sentencesCase) {
 }
 
 func TestSplitsSentences(t *testing.T) {
-	row := func(executed, pays bool) rules.SplitRow {
-		return rules.SplitRow{Series: fixtureKey,
+	row := func(executed, pays bool) remedy.Row {
+		return remedy.Row{Series: fixtureKey,
 			Remedy: rules.Remedy{Kind: rules.RemedyPad, M: 352, PadTo: 384, DirectUS: 15.4, Executed: executed, Pays: pays,
 				ExecutedUS: stats.Interval{Mid: 10.7}, Gain: stats.Interval{Mid: 1.44}}}
 	}
-	saving := func(device, kernel string, share float64) rules.Saving {
-		return rules.Saving{Device: device, Kernel: kernel, DirectUS: 1000, SavedUS: 1000 * share}
+	saving := func(device, kernel string, share float64) remedy.Saving {
+		return remedy.Saving{Device: device, Kernel: kernel, DirectUS: 1000, SavedUS: 1000 * share}
 	}
 	weighed := saving("cuda:0", "cublas", .03)
 	weighed.Weighed = true
-	s := func(r rules.SplitsResult) []Note { return splitsSentences(&r) }
+	s := func(r remedy.Result) []Note { return splitsSentences(&r) }
 	checkSentences(t, []sentencesCase{
-		{"nothing", s(rules.SplitsResult{}), []string{"No remedy"}, []string{"Best", "saves"}, Neutral},
-		{"predicted", s(rules.SplitsResult{Splits: []rules.SplitRow{row(false, false)}, Untried: 2}),
+		{"nothing", s(remedy.Result{}), []string{"No remedy"}, []string{"Best", "saves"}, Neutral},
+		{"predicted", s(remedy.Result{Splits: []remedy.Row{row(false, false)}, Untried: 2}),
 			[]string{"3 remedies are", "--execute"}, []string{"Best"}, Neutral},
-		{"left out", s(rules.SplitsResult{LeftOut: 1}), []string{"1 remedy is skipped"}, []string{"--execute"}, Neutral},
-		{"pays", s(rules.SplitsResult{Splits: []rules.SplitRow{row(true, true)}, Rejected: []rules.SplitRow{row(true, false)}, Untried: 1}),
+		{"left out", s(remedy.Result{LeftOut: 1}), []string{"1 remedy is skipped"}, []string{"--execute"}, Neutral},
+		{"pays", s(remedy.Result{Splits: []remedy.Row{row(true, true)}, Rejected: []remedy.Row{row(true, false)}, Untried: 1}),
 			[]string{"1 of 2 measured", "1 more is predicted", "M 352", "15.4 us, and 10.7 us when padded to 384 (1.44x)"}, nil, Good},
-		{"none pays", s(rules.SplitsResult{Rejected: []rules.SplitRow{row(true, false)}}), []string{"0 of 1"}, []string{"Best"}, Neutral},
+		{"none pays", s(remedy.Result{Rejected: []remedy.Row{row(true, false)}}), []string{"0 of 1"}, []string{"Best"}, Neutral},
 		{"saves",
-			s(rules.SplitsResult{Savings: []rules.Saving{saving("cuda:0", "cublas", .014), saving("cuda:0", "cublaslt", .02),
+			s(remedy.Result{Savings: []remedy.Saving{saving("cuda:0", "cublas", .014), saving("cuda:0", "cublaslt", .02),
 				saving("cuda:0", "x", 0)}}),
 			[]string{"1.4 % on cublas and 2 % on cublaslt", "a pass over"}, []string{"traffic", " x"}, Neutral},
-		{"of traffic", s(rules.SplitsResult{Savings: []rules.Saving{weighed}, TrafficUncovered: .0625}),
+		{"of traffic", s(remedy.Result{Savings: []remedy.Saving{weighed}, TrafficUncovered: .0625}),
 			[]string{"the traffic, 3 % on cublas", "6.2 % of the traffic"}, nil, Neutral},
-		{"two devices", s(rules.SplitsResult{Savings: []rules.Saving{saving("cuda:0", "cublas", .01), saving("cuda:1", "cublas", .03)}}),
+		{"two devices", s(remedy.Result{Savings: []remedy.Saving{saving("cuda:0", "cublas", .01), saving("cuda:1", "cublas", .03)}}),
 			[]string{"1 to 3 %"}, []string{"on cublas"}, Neutral},
-		{"suspected", s(rules.SplitsResult{Suspected: make([]rules.Finding, 2)}), []string{"2 suspected", "--rounds"}, nil, Neutral},
+		{"suspected", s(remedy.Result{Suspected: make([]rules.Finding, 2)}), []string{"2 suspected", "--rounds"}, nil, Neutral},
 	})
 }
 
@@ -219,14 +220,14 @@ func TestAnswerSentencesOfUnconfirmed(t *testing.T) {
 
 // The terminal gets the first lines of long lists, and the number of the rest.
 func TestLongSplitsAreCut(t *testing.T) {
-	all := make([]rules.SplitRow, mostLines+5)
+	all := make([]remedy.Row, mostLines+5)
 	for i := range all {
-		all[i] = rules.SplitRow{Series: fixtureKey,
+		all[i] = remedy.Row{Series: fixtureKey,
 			Remedy: rules.Remedy{Kind: rules.RemedyPad, M: 1000 + i, PadTo: 2000, DirectUS: 2, PredictedUS: 1}}
 	}
 	for f, want := range map[Format]int{Table: mostLines, Wide: len(all)} {
 		var b strings.Builder
-		if err := WriteSplits(&b, f, results.Meta{}, &rules.SplitsResult{Splits: all}); err != nil {
+		if err := WriteSplits(&b, f, results.Meta{}, &remedy.Result{Splits: all}); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.Count(b.String(), "pad to 2000"); got != want || strings.Contains(b.String(), "5 more lines") != (f == Table) ||

@@ -11,7 +11,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 )
 
 type benchLine struct {
@@ -44,7 +44,7 @@ func WriteBench(w io.Writer, meta results.Meta, series []results.Series) error {
 	return b.Flush()
 }
 
-func benchSplits(w io.Writer, meta results.Meta, splits *rules.SplitsResult) error {
+func benchSplits(w io.Writer, meta results.Meta, splits *remedy.Result) error {
 	b := bufio.NewWriter(w)
 	benchHeader(b, meta)
 	for _, r := range allRemedies(splits) {

@@ -18,6 +18,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
 	"github.com/gemmaudit/gemmaudit/rules/history"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 )
 
 // Field declarations must be consistent, and JSON must have the values shown in tables and CSV.
@@ -86,7 +87,7 @@ func TestFields(t *testing.T) {
 	declared(t, "source of a run", sourceFields, fixtureRunFile().Sources)
 	declared(t, "format of an import", formatFields, []importing.Format{{}})
 	declared(t, "condition of a table", conditionFields, []results.FactorDiff{{}})
-	declared(t, "check of a table", rowCheckFields, []rules.RowCheck{{}})
+	declared(t, "check of a table", rowCheckFields, []remedy.RowCheck{{}})
 	declared(t, "lookup", lookupFields, []Lookup{{}})
 	declared(t, "series of choices", seriesChoicesFields, fixtureChoices().Series)
 	declared(t, "series without choices", untoldFields, []UntoldChoices{{}})

@@ -7,33 +7,34 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/field"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 )
 
-var remedySeries, remedySeriesFilters = seriesFields(func(r rules.SplitRow) results.SeriesKey { return r.Series })
+var remedySeries, remedySeriesFilters = seriesFields(func(r remedy.Row) results.SeriesKey { return r.Series })
 
-var remedyColumns = field.Of([]field.Field[rules.SplitRow]{
+var remedyColumns = field.Of([]field.Field[remedy.Row]{
 	remedySeries,
-	{Name: "m", Head: "m", Keep: true, Kind: field.Count, Where: "m", Words: rowMWords, Value: func(r rules.SplitRow) any { return r.M }},
+	{Name: "m", Head: "m", Keep: true, Kind: field.Count, Where: "m", Words: rowMWords, Value: func(r remedy.Row) any { return r.M }},
 	{Name: "kind", Head: "kind", Where: "remedy", Wide: true, Words: remedyWords,
-		Value: func(r rules.SplitRow) any { return string(r.Kind) }},
+		Value: func(r remedy.Row) any { return string(r.Kind) }},
 	{Name: "remedy", Head: "remedy", Keep: true, JSON: "-", Words: "what to do instead",
-		Value: func(r rules.SplitRow) any { return remedyText(r.Remedy) }},
+		Value: func(r remedy.Row) any { return remedyText(r.Remedy) }},
 	{Name: "direct_us", Head: "direct us", Keep: true, Unit: field.Micros, Where: "us", Words: "time of a launch of the direct product",
-		Value: func(r rules.SplitRow) any { return r.DirectUS }},
+		Value: func(r remedy.Row) any { return r.DirectUS }},
 	{Name: "predicted_us", Head: "predicted us", Unit: field.Micros, Words: "time of the remedy as the run predicts it",
-		Value: func(r rules.SplitRow) any { return r.PredictedUS }},
+		Value: func(r remedy.Row) any { return r.PredictedUS }},
 	{Name: "executed_us", Head: "executed us", Keep: true, Kind: field.Bounds, Unit: field.Micros,
-		Words: "time of the remedy as it was measured", Value: func(r rules.SplitRow) any { return when(r.Executed, r.ExecutedUS) }},
+		Words: "time of the remedy as it was measured", Value: func(r remedy.Row) any { return when(r.Executed, r.ExecutedUS) }},
 	{Name: "gain", Head: "gain", Keep: true, Kind: field.Bounds, Unit: field.Factor, Where: "gain", Words: gainWords,
-		Value: func(r rules.SplitRow) any { return gainOf(r.Remedy) }},
+		Value: func(r remedy.Row) any { return gainOf(r.Remedy) }},
 	{Name: "stake_us", Head: "saved us", Unit: field.Micros, Where: "stake", Words: "the time that a remedy saves, over all rows",
-		Value: func(r rules.SplitRow) any { return stake(r.StakeUS) }},
+		Value: func(r remedy.Row) any { return stake(r.StakeUS) }},
 	{Name: "pays", Head: "pays", Keep: true, Kind: field.Flag, Where: "pays", Words: paysWords,
-		Value: func(r rules.SplitRow) any { return paysCell(r.Remedy) }},
+		Value: func(r remedy.Row) any { return paysCell(r.Remedy) }},
 	{Name: "p_adjusted", Head: "adjusted p", Unit: field.Probability, Where: "p", Words: pWords,
-		Value: func(r rules.SplitRow) any { return unlessNone(r.AdjustedP) }},
+		Value: func(r remedy.Row) any { return unlessNone(r.AdjustedP) }},
 	{Name: "sweep_us", Head: "direct us in the sweep", Unit: field.Micros, Wide: true, Words: "time of the direct product in the run",
-		Value: func(r rules.SplitRow) any { return unlessNone(r.SweepUS) }},
+		Value: func(r remedy.Row) any { return unlessNone(r.SweepUS) }},
 })
 
 var remedyNumerics = field.Of([]field.Field[*results.Numerics]{
@@ -49,22 +50,22 @@ var remedyNumerics = field.Of([]field.Field[*results.Numerics]{
 // RemedyFields are the fields of a remedy, its result and its series.
 var RemedyFields = slices.Concat(
 	insertBefore(remedyColumns, "stake_us",
-		field.Via(remedySustained, func(r rules.SplitRow) (*rules.Sustained, bool) { return r.Sustained, r.Sustained != nil })),
-	field.Within("numerics", field.Via(remedyNumerics, func(r rules.SplitRow) (*results.Numerics, bool) {
+		field.Via(remedySustained, func(r remedy.Row) (*rules.Sustained, bool) { return r.Sustained, r.Sustained != nil })),
+	field.Within("numerics", field.Via(remedyNumerics, func(r remedy.Row) (*results.Numerics, bool) {
 		return r.Numerics, r.Numerics != nil && r.Numerics.Failed == ""
 	})),
-	field.Of([]field.Field[rules.SplitRow]{
+	field.Of([]field.Field[remedy.Row]{
 		{Name: "executed", Kind: field.Flag, Where: "executed", Words: executedWords,
-			Value: func(r rules.SplitRow) any { return r.Executed }},
+			Value: func(r remedy.Row) any { return r.Executed }},
 		{Name: "unsteady", Kind: field.Flag, Where: "unsteady", Words: "undecided, because other load slowed the direct product",
-			Value: func(r rules.SplitRow) any { return r.Unsteady }},
+			Value: func(r remedy.Row) any { return r.Unsteady }},
 	}),
 	remedySeriesFilters,
 )
 
 // SplitSheet is the table of remedies.
-func SplitSheet(rows []rules.SplitRow) Sheet {
-	return sustainedSheet("", "", RemedyFields, rows, func(r rules.SplitRow) bool { return r.Sustained != nil })
+func SplitSheet(rows []remedy.Row) Sheet {
+	return sustainedSheet("", "", RemedyFields, rows, func(r remedy.Row) bool { return r.Sustained != nil })
 }
 
 // paysCell reports whether a remedy pays; tables add the reason if not.
@@ -90,16 +91,16 @@ func yesNo(yes bool) Cell {
 	return shown{"no", yes, Faint}
 }
 
-var stretchSeries, _ = seriesFields(func(s rules.Stretch) results.SeriesKey { return s.Series })
+var stretchSeries, _ = seriesFields(func(s remedy.Stretch) results.SeriesKey { return s.Series })
 
 // StretchFields are the fields of a stretch. Filters use its row with the smallest gain, and its saving.
-var StretchFields = slices.Concat(field.Of([]field.Field[rules.Stretch]{
+var StretchFields = slices.Concat(field.Of([]field.Field[remedy.Stretch]{
 	stretchSeries,
 	{Name: "interval", Head: "m", JSON: "-", Words: "sizes that the remedy covers",
-		Value: func(s rules.Stretch) any { return coveredText(s) }},
-	{Name: "from_m", Head: "from", Kind: field.Count, Wide: true, Words: "first M", Value: func(s rules.Stretch) any { return s.FromM }},
-	{Name: "to_m", Head: "to", Kind: field.Count, Wide: true, Words: "last M", Value: func(s rules.Stretch) any { return s.ToM }},
-	{Name: "remedy", Head: "remedy", Keep: true, JSON: "-", Words: "what to do instead", Value: func(s rules.Stretch) any {
+		Value: func(s remedy.Stretch) any { return coveredText(s) }},
+	{Name: "from_m", Head: "from", Kind: field.Count, Wide: true, Words: "first M", Value: func(s remedy.Stretch) any { return s.FromM }},
+	{Name: "to_m", Head: "to", Kind: field.Count, Wide: true, Words: "last M", Value: func(s remedy.Stretch) any { return s.ToM }},
+	{Name: "remedy", Head: "remedy", Keep: true, JSON: "-", Words: "what to do instead", Value: func(s remedy.Stretch) any {
 		text := remedyText(rules.Remedy{Kind: s.Kind, Parts: s.Fixed, PadTo: s.PadTo, Pad: s.Pad, Kernel: s.Kernel,
 			Algorithm: s.Algorithm})
 		if s.Kind == rules.RemedySplit {
@@ -107,7 +108,7 @@ var StretchFields = slices.Concat(field.Of([]field.Field[rules.Stretch]{
 		}
 		return text
 	}},
-	{Name: "proofs", Head: "proven at m", JSON: "-", Words: "sizes where the remedy was executed", Value: func(s rules.Stretch) any {
+	{Name: "proofs", Head: "proven at m", JSON: "-", Words: "sizes where the remedy was executed", Value: func(s remedy.Stretch) any {
 		var at []int
 		for _, p := range s.Proofs {
 			at = append(at, p.M)
@@ -115,20 +116,20 @@ var StretchFields = slices.Concat(field.Of([]field.Field[rules.Stretch]{
 		return results.JoinInts(at, " ")
 	}},
 	{Name: "gain", Head: "least gain", Keep: true, Kind: field.Bounds, Unit: field.Factor, JSON: "-",
-		Words: "the gain of the row that gains least", Value: func(s rules.Stretch) any {
+		Words: "the gain of the row that gains least", Value: func(s remedy.Stretch) any {
 			if least, ok := leastOf(s); ok {
 				return gainOf(least.Remedy)
 			}
 			return nil
 		}},
 	{Name: "stake_us", Head: "saved us", Unit: field.Micros, Where: "stake", Words: "the time that a remedy saves, over all rows",
-		Value: func(s rules.Stretch) any { return stake(s.StakeUS) }},
+		Value: func(s remedy.Stretch) any { return stake(s.StakeUS) }},
 	{Name: "between", Head: "between", JSON: "-", Words: "covered sizes that were not measured",
-		Value: func(s rules.Stretch) any { return betweenCell(s) }},
+		Value: func(s remedy.Stretch) any { return betweenCell(s) }},
 }), leastFilters())
 
-func leastFilters() []field.Field[rules.Stretch] {
-	filters := field.Via(field.Filters(field.Without(RemedyFields, "stake_us")), func(s rules.Stretch) (rules.SplitRow, bool) {
+func leastFilters() []field.Field[remedy.Stretch] {
+	filters := field.Via(field.Filters(field.Without(RemedyFields, "stake_us")), func(s remedy.Stretch) (remedy.Row, bool) {
 		least, _ := leastOf(s)
 		least.Series = s.Series
 		return least, true
@@ -139,15 +140,15 @@ func leastFilters() []field.Field[rules.Stretch] {
 	return filters
 }
 
-func leastOf(s rules.Stretch) (rules.SplitRow, bool) {
+func leastOf(s remedy.Stretch) (remedy.Row, bool) {
 	var least rules.Remedy
 	for i, p := range s.Proofs {
 		if i == 0 || p.Gain.Lo < least.Gain.Lo {
 			least = p
 		}
 	}
-	return rules.SplitRow{Series: s.Series, Remedy: least}, len(s.Proofs) > 0
+	return remedy.Row{Series: s.Series, Remedy: least}, len(s.Proofs) > 0
 }
 
 // StretchSheet is the table of stretches.
-func StretchSheet(stretches []rules.Stretch) Sheet { return sheetOf("", StretchFields, stretches) }
+func StretchSheet(stretches []remedy.Stretch) Sheet { return sheetOf("", StretchFields, stretches) }

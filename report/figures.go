@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 )
 
 // Figures returns a report's plots in order of display: each series' MFU and time, gains, comparisons of
@@ -14,7 +14,7 @@ func Figures(in Input) []*Figure {
 	machine := machineName(in.Meta)
 	var figures []*Figure
 	curves := newCurves(in.Series, in.Audit)
-	remedies := map[results.SeriesKey][]rules.SplitRow{}
+	remedies := map[results.SeriesKey][]remedy.Row{}
 	if in.Splits != nil {
 		for _, r := range allRemedies(in.Splits) {
 			remedies[r.Series] = append(remedies[r.Series], r)

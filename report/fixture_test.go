@@ -9,6 +9,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -98,7 +99,7 @@ func fixtureRemedy() rules.Remedy {
 }
 
 func fixtureAudit() *rules.Audit {
-	remedy := fixtureRemedy()
+	fix := fixtureRemedy()
 	rows := []rules.RowVerdict{}
 	for _, m := range []int{64, 128, 192, 256, 320, 384, 512} {
 		mfu, verdict := 0.62, rules.Clean
@@ -133,7 +134,7 @@ func fixtureAudit() *rules.Audit {
 				ID: "monotonic-7c1e", Rule: rules.Monotonic, Series: fixtureKey, FromM: 320, ToM: 320, Rows: 1, WorstM: 320,
 				Loss: stats.Interval{Lo: 0.221, Mid: 0.237, Hi: 0.252}, StakeUS: 3083.9, AdjustedP: 7e-6, Status: rules.Confirmed,
 				Cause:       rules.TileQuantization,
-				Explanation: "m320 fills 1.25 of 2 tiles of 256 rows", Remedy: &remedy,
+				Explanation: "m320 fills 1.25 of 2 tiles of 256 rows", Remedy: &fix,
 				Reproduce: "gemmaudit sweep --shape n14336k4096 --batches 256,320 --dtype bf16 --kernel amx --rounds 20",
 			},
 			{
@@ -154,10 +155,10 @@ func fixtureAudit() *rules.Audit {
 	}
 }
 
-func fixtureSplits() *rules.SplitsResult {
-	return &rules.SplitsResult{
+func fixtureSplits() *remedy.Result {
+	return &remedy.Result{
 		Schema: "gemmaudit.splits/1", Run: "out/run.db", Method: "interval",
-		Splits: []rules.SplitRow{
+		Splits: []remedy.Row{
 			{Series: fixtureKey, Remedy: fixtureRemedy()},
 			{Series: fixtureKey, Remedy: rules.Remedy{
 				Kind: rules.RemedyPad, M: 321, PadTo: 384, Pad: table.Copied, PredictedUS: 11634, DirectUS: 12910, Executed: true,
@@ -168,12 +169,12 @@ func fixtureSplits() *rules.SplitsResult {
 				Remedy: rules.Remedy{Kind: rules.RemedySplit, M: 336, Parts: []int{80, 256}, PredictedUS: 10301.5, DirectUS: 13503,
 					StakeUS: 3201.5}},
 		},
-		Rejected: []rules.SplitRow{{Series: fixtureKey, Remedy: rules.Remedy{
+		Rejected: []remedy.Row{{Series: fixtureKey, Remedy: rules.Remedy{
 			Kind: rules.RemedySplit, M: 384, Parts: []int{128, 256}, PredictedUS: 11600, DirectUS: 12100, Executed: true,
 			ExecutedUS: stats.Interval{Lo: 12300, Mid: 12402, Hi: 12500}, Gain: stats.Interval{Lo: 0.96, Mid: 0.976, Hi: 0.98},
 			AdjustedP: 1,
 		}}},
-		Stretches: []rules.Stretch{{Series: fixtureKey, FromM: 304, ToM: 320, Kind: rules.RemedySplit, Fixed: []int{256}, Filled: true,
+		Stretches: []remedy.Stretch{{Series: fixtureKey, FromM: 304, ToM: 320, Kind: rules.RemedySplit, Fixed: []int{256}, Filled: true,
 			Proofs: []rules.Remedy{fixtureRemedy()}, StakeUS: 5703.1},
 			{Series: fixtureKey, FromM: 400, ToM: 408, Kind: rules.RemedyAlgorithm, Kernel: "cublaslt", OnlySwept: true,
 				Ms:        []int{400, 408},
@@ -181,7 +182,7 @@ func fixtureSplits() *rules.SplitsResult {
 			{Series: fixtureKey, FromM: 8, ToM: 64, Kind: rules.RemedyPad, PadTo: 96, Pad: table.InPlace, Ms: []int{8, 16, 32, 64},
 				StakeUS: 12.5}},
 		Ranges: []rules.Range{{FromM: 1, ToM: 4096}}, TrafficUncovered: 0.0625,
-		Savings:  []rules.Saving{{Device: fixtureKey.Device, Kernel: fixtureKey.Kernel, DirectUS: 250000, SavedUS: 6013.6, Weighed: true}},
+		Savings:  []remedy.Saving{{Device: fixtureKey.Device, Kernel: fixtureKey.Kernel, DirectUS: 250000, SavedUS: 6013.6, Weighed: true}},
 		Warnings: []rules.Warning{{Subject: "m336", Text: "not executed: the deadline had passed"}},
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/draft"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 )
 
 // Input is the content of a report folder. Only Series is required.
@@ -27,7 +28,7 @@ type Input struct {
 	Run    string
 	Series []results.Series
 	Audit  *rules.Audit
-	Splits *rules.SplitsResult
+	Splits *remedy.Result
 	// Answer opens the pages. If it is nil, or findings were selected, the pages open with the findings.
 	Answer *Answer
 	// Sentinels holds the samples of the drift plot; Cases holds their cases by ID.

@@ -19,6 +19,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/problem"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 )
 
 func fixtureInput() Input {
@@ -92,7 +93,7 @@ func TestReportFolder(t *testing.T) {
 	if err := json.Unmarshal([]byte(read(t, dir, "findings.json")), &audit); err != nil || len(audit.Findings) != 3 {
 		t.Errorf("findings.json: %d findings, %v", len(audit.Findings), err)
 	}
-	var splits rules.SplitsResult
+	var splits remedy.Result
 	if err := json.Unmarshal([]byte(read(t, dir, "splits.json")), &splits); err != nil || len(splits.Splits) != 3 {
 		t.Errorf("splits.json: %d splits, %v", len(splits.Splits), err)
 	}
@@ -277,7 +278,7 @@ func TestManyFindingsAreFolded(t *testing.T) {
 		f.FromM, f.ToM, f.WorstM = 1000+i, 1000+i, 1000+i
 		f.Explanation = strings.Repeat("the library chose ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_nn ", 6)
 		in.Audit.Findings = append(in.Audit.Findings, f)
-		in.Splits.Splits = append(in.Splits.Splits, rules.SplitRow{Series: fixtureKey, Remedy: fixtureRemedy()})
+		in.Splits.Splits = append(in.Splits.Splits, remedy.Row{Series: fixtureKey, Remedy: fixtureRemedy()})
 	}
 	var b bytes.Buffer
 	if err := newPage(in, nil).markdown(&b, nil); err != nil {

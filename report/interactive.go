@@ -9,6 +9,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/explain"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -366,8 +367,8 @@ func remedyOf(f rules.Finding, remedies []rules.Remedy) *rules.Remedy {
 
 // executed adds the samples of remedies and of the products timed in turns with them. A product by another
 // kernel counts as a remedy if the search lists it.
-func (d *interactive) executed(rows []results.Row, splits *rules.SplitsResult, keys map[results.SeriesKey]int) {
-	others := map[results.SeriesKey][]rules.SplitRow{}
+func (d *interactive) executed(rows []results.Row, splits *remedy.Result, keys map[results.SeriesKey]int) {
+	others := map[results.SeriesKey][]remedy.Row{}
 	if splits != nil {
 		for _, r := range allRemedies(splits) {
 			if r.Kernel != "" {

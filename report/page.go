@@ -7,6 +7,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 )
 
 type page struct {
@@ -162,10 +163,10 @@ func (p *page) findings(meta results.Meta, a *rules.Audit) {
 		full: "findings.json", folded: true, instead: true})
 }
 
-func (p *page) remedies(s *rules.SplitsResult) {
+func (p *page) remedies(s *remedy.Result) {
 	// Remedies that pay come first.
 	sorted := allRemedies(s)
-	rules.RankRemedies(sorted)
+	remedy.Rank(sorted)
 	short := SplitSheet(sorted[:min(len(sorted), pageRemedies)])
 	kept := section{heading: "Remedies", sheet: &short}
 	if len(sorted) > pageRemedies {

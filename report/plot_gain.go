@@ -12,12 +12,13 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 )
 
 // PlotGain draws the gain of one series' remedies over M: predictions as rings, measurements as dots with
 // intervals.
-func PlotGain(key results.SeriesKey, rows []rules.SplitRow, machine string) *Figure {
-	var own []rules.SplitRow
+func PlotGain(key results.SeriesKey, rows []remedy.Row, machine string) *Figure {
+	var own []remedy.Row
 	executed := 0
 	outcomes := map[outcome]bool{}
 	for _, r := range rows {
@@ -80,7 +81,7 @@ func predictedGain(r rules.Remedy) float64 {
 	return direct / r.PredictedUS
 }
 
-func drawGain(canvas draw.Canvas, of kernels.Subject, rows []rules.SplitRow) {
+func drawGain(canvas draw.Canvas, of kernels.Subject, rows []remedy.Row) {
 	lo, hi, from, to := 1.0, 1.0, math.MaxInt, 0
 	for _, r := range rows {
 		from, to = min(from, r.M), max(to, r.M)

@@ -20,6 +20,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -489,19 +490,19 @@ func BenchmarkFigureOf8197Rows(b *testing.B) {
 
 // A dot must show the same outcome as the tables.
 func TestPlotGainTellsOutcomes(t *testing.T) {
-	executed := func(pays, unsteady bool) rules.SplitRow {
-		return rules.SplitRow{Series: fixtureKey,
+	executed := func(pays, unsteady bool) remedy.Row {
+		return remedy.Row{Series: fixtureKey,
 			Remedy: rules.Remedy{Executed: true, Pays: pays, Unsteady: unsteady, Gain: stats.Interval{Lo: 2, Mid: 3, Hi: 4}}}
 	}
 	for _, c := range []struct {
 		name string
-		rows []rules.SplitRow
+		rows []remedy.Row
 		want []string
 	}{
-		{"one of each", []rules.SplitRow{executed(false, true), executed(false, false), executed(true, false)},
+		{"one of each", []remedy.Row{executed(false, true), executed(false, false), executed(true, false)},
 			[]string{"executed, pays", "executed, does not pay", "executed, unsteady"}},
-		{"slowed by other work alone", []rules.SplitRow{executed(false, true)}, []string{"executed, unsteady"}},
-		{"predicted alone", []rules.SplitRow{{Series: fixtureKey}}, nil},
+		{"slowed by other work alone", []remedy.Row{executed(false, true)}, []string{"executed, unsteady"}},
+		{"predicted alone", []remedy.Row{{Series: fixtureKey}}, nil},
 	} {
 		var got []string
 		for _, item := range PlotGain(fixtureKey, c.rows, "").legend {

@@ -9,12 +9,13 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 )
 
 // WriteSplits prints remedies: sentences on those that pay, then each prediction, its measured time, and
 // whether it pays. JSON is the result itself, JSONL one remedy a line with rejected ones last, CSV the kept
 // remedies, bench the direct and the executed times. Only bench uses meta.
-func WriteSplits(w io.Writer, f Format, meta results.Meta, splits *rules.SplitsResult) error {
+func WriteSplits(w io.Writer, f Format, meta results.Meta, splits *remedy.Result) error {
 	doc := &Document{Subject: "splits", Value: splits, Items: items(allRemedies(splits))}
 	doc.Head = append(splitsSentences(splits), selectionNotes(splits.Selection, "remedy", "remedies")...)
 	remedies, stretches, rejected := splits.Splits, splits.Stretches, splits.Rejected
@@ -27,7 +28,7 @@ func WriteSplits(w io.Writer, f Format, meta results.Meta, splits *rules.SplitsR
 			doc.Notes = append(doc.Notes, Note{Plural(n, "more line", "more lines") + ": -o wide lists all, --top chooses", Faint})
 		}
 	}
-	if slices.ContainsFunc(remedies, func(r rules.SplitRow) bool { return !r.Executed }) {
+	if slices.ContainsFunc(remedies, func(r remedy.Row) bool { return !r.Executed }) {
 		doc.Notes = append(doc.Notes, Note{predictedMark + " marks a predicted gain", Faint})
 	}
 	doc.Sheets = []Sheet{SplitSheet(remedies), StretchSheet(stretches), SplitSheet(rejected)}
@@ -57,12 +58,12 @@ func cut[T any](all []T) (some []T, left int) {
 const stretchesTitle = "Intervals of M with one remedy each"
 
 // allRemedies returns the kept remedies, then the rejected ones.
-func allRemedies(s *rules.SplitsResult) []rules.SplitRow {
+func allRemedies(s *remedy.Result) []remedy.Row {
 	return slices.Concat(s.Splits, s.Rejected)
 }
 
 // SplitsHead is the outcome of the search: the remedies found, and the saving of the whole table.
-func SplitsHead(s *rules.SplitsResult) []Note {
+func SplitsHead(s *remedy.Result) []Note {
 	out := []Note{{SplitsSummary(s), Neutral}}
 	if s.TrafficUncovered > 0 {
 		out = append(out, Notef(Open, "%.3g %% of the traffic is outside the measured sizes%s, and is not counted", 100*s.TrafficUncovered,
@@ -77,7 +78,7 @@ func SplitsHead(s *rules.SplitsResult) []Note {
 }
 
 // SplitsSummary is the outcome of the search in one line.
-func SplitsSummary(s *rules.SplitsResult) string {
+func SplitsSummary(s *remedy.Result) string {
 	s = s.Whole()
 	all := allRemedies(s)
 	executed := countExecuted(all)
@@ -97,7 +98,7 @@ func SplitsSummary(s *rules.SplitsResult) string {
 	return fmt.Sprintf("%s, %d executed; of these %s", what, executed, Plural(paying(all), "pays", "pay"))
 }
 
-func nothingPredicted(s *rules.SplitsResult) string {
+func nothingPredicted(s *remedy.Result) string {
 	scope := s.Scope
 	switch {
 	case scope == nil:
@@ -106,7 +107,7 @@ func nothingPredicted(s *rules.SplitsResult) string {
 		return "no search: the run has no series of the engine's kernels"
 	case scope.Rows == 0 && scope.Few > 0:
 		return fmt.Sprintf("no search: %s too few samples", Plural(scope.Few, "row has", "rows have"))
-	case scope.Rows == 0 && scope.Among == rules.AmongFlagged:
+	case scope.Rows == 0 && scope.Among == remedy.AmongFlagged:
 		return "no search: the monotonic rule flags no row; --among all searches every row"
 	case scope.Rows == 0:
 		return "no search: no row has samples"
@@ -133,7 +134,7 @@ func sweptText(ranges []rules.Range) string {
 	return fmt.Sprintf(" (m%d to m%d)", all.FromM, all.ToM)
 }
 
-func savingText(s rules.Saving) string {
+func savingText(s remedy.Saving) string {
 	of := "of one pass over the rows that were searched"
 	if s.Weighed {
 		of = "of the traffic"
@@ -143,13 +144,13 @@ func savingText(s rules.Saving) string {
 
 func trimmed(ms float64) string { return strconv.FormatFloat(ms, 'g', 3, 64) }
 
-func paying(rows []rules.SplitRow) int {
-	return countOf(rows, func(r rules.SplitRow) bool { return r.Pays })
+func paying(rows []remedy.Row) int {
+	return countOf(rows, func(r remedy.Row) bool { return r.Pays })
 }
 
 const mostRanges = 6
 
-func coveredText(s rules.Stretch) string {
+func coveredText(s remedy.Stretch) string {
 	covered := s.Covered()
 	if s.OnlySwept || len(covered) == 0 || len(covered) > mostRanges {
 		text := IntervalText(s.FromM, s.ToM)
@@ -166,7 +167,7 @@ func coveredText(s rules.Stretch) string {
 }
 
 // betweenCell lists the covered Ms that were not swept.
-func betweenCell(s rules.Stretch) Cell {
+func betweenCell(s remedy.Stretch) Cell {
 	switch {
 	case s.Filled:
 		return word{"every m", Good}

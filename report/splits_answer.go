@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 )
 
 // splitsSentences gives in plain words the number of remedies that pay, the best one, the table's saving, and
 // the unmeasured rest.
-func splitsSentences(s *rules.SplitsResult) []Note {
+func splitsSentences(s *remedy.Result) []Note {
 	s = s.Whole()
 	if s.Invalid != "" {
 		out := []Note{{"This run cannot be judged: " + s.Invalid + ".", Open}}
@@ -41,7 +41,7 @@ func splitsSentences(s *rules.SplitsResult) []Note {
 	return out
 }
 
-func splitsCount(s *rules.SplitsResult) string {
+func splitsCount(s *remedy.Result) string {
 	all := allRemedies(s)
 	executed := countExecuted(all)
 	open := len(all) - executed + s.Untried
@@ -61,13 +61,13 @@ func splitsCount(s *rules.SplitsResult) string {
 	return text + "."
 }
 
-func countExecuted(rows []rules.SplitRow) int {
-	return countOf(rows, func(r rules.SplitRow) bool { return r.Executed })
+func countExecuted(rows []remedy.Row) int {
+	return countOf(rows, func(r remedy.Row) bool { return r.Executed })
 }
 
 // bestRemedy is the remedy with the largest gain that pays for an engine's kernel, or nil.
-func bestRemedy(s *rules.SplitsResult) *rules.SplitRow {
-	var best *rules.SplitRow
+func bestRemedy(s *remedy.Result) *remedy.Row {
+	var best *remedy.Row
 	for i := range s.Splits {
 		if r := &s.Splits[i]; r.Pays && s.Callable(r.Series) && (best == nil || r.Gain.Mid > best.Gain.Mid) {
 			best = r
@@ -76,14 +76,14 @@ func bestRemedy(s *rules.SplitsResult) *rules.SplitRow {
 	return best
 }
 
-func bestRemedyText(r *rules.SplitRow) string {
+func bestRemedyText(r *remedy.Row) string {
 	return fmt.Sprintf("Best: %s of %s on %s takes %s us, and %s us %s (%sx).", r.Series.Words(r.M), r.Series.Curve(), r.Series.Kernel,
 		short3(r.DirectUS), short3(r.ExecutedUS.Mid), remedyClause(r.Remedy), short3(r.Gain.Mid))
 }
 
 // savedText gives the share of time that the table saves for each kernel; it may be empty.
-func savedText(savings []rules.Saving) string {
-	savings = slices.DeleteFunc(slices.Clone(savings), func(s rules.Saving) bool { return !(s.SavedUS > 0) || !(s.DirectUS > 0) })
+func savedText(savings []remedy.Saving) string {
+	savings = slices.DeleteFunc(slices.Clone(savings), func(s remedy.Saving) bool { return !(s.SavedUS > 0) || !(s.DirectUS > 0) })
 	if len(savings) == 0 {
 		return ""
 	}
@@ -91,10 +91,10 @@ func savedText(savings []rules.Saving) string {
 	if savings[0].Weighed {
 		of = "the traffic"
 	}
-	share := func(s rules.Saving) float64 { return s.SavedUS / s.DirectUS }
+	share := func(s remedy.Saving) float64 { return s.SavedUS / s.DirectUS }
 	const most = 3
-	if len(savings) > most || slices.ContainsFunc(savings, func(s rules.Saving) bool { return s.Device != savings[0].Device }) {
-		byShare := func(a, b rules.Saving) int { return cmp.Compare(share(a), share(b)) }
+	if len(savings) > most || slices.ContainsFunc(savings, func(s remedy.Saving) bool { return s.Device != savings[0].Device }) {
+		byShare := func(a, b remedy.Saving) int { return cmp.Compare(share(a), share(b)) }
 		least, best := slices.MinFunc(savings, byShare), slices.MaxFunc(savings, byShare)
 		return fmt.Sprintf("The table saves %s of %s, by kernel and device.", percentRange(share(least), share(best)), of)
 	}

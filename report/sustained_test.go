@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -30,7 +31,7 @@ func fixtureAtClock() *rules.Audit {
 	return a
 }
 
-func fixtureSustainedSplits() *rules.SplitsResult {
+func fixtureSustainedSplits() *remedy.Result {
 	s := fixtureSplits()
 	s.Splits[0].Sustained = &rules.Sustained{US: 11900.4, AgainstUS: 9301.5, Loss: 0.218, ClockMHz: 3050, AgainstClockMHz: 2910,
 		EnergyMJ: 2310.52, AgainstEnergyMJ: 2102.3, SeenIn: rules.SeenInBoth}

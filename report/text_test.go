@@ -20,6 +20,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/diff"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -407,7 +408,7 @@ func TestEmptyDocuments(t *testing.T) {
 		"devices": func(w io.Writer, f Format) error { return WriteDevices(w, f, nil, nil) },
 		"medians": func(w io.Writer, f Format) error { return WriteMedians(w, f, results.Meta{}, nil, nil) },
 		"audit":   func(w io.Writer, f Format) error { return WriteAudit(w, f, results.Meta{}, nil, &rules.Audit{}) },
-		"splits":  func(w io.Writer, f Format) error { return WriteSplits(w, f, results.Meta{}, &rules.SplitsResult{}) },
+		"splits":  func(w io.Writer, f Format) error { return WriteSplits(w, f, results.Meta{}, &remedy.Result{}) },
 		"doctor":  func(w io.Writer, f Format) error { return WriteDoctor(w, f, nil) },
 		"plan":    func(w io.Writer, f Format) error { return WritePlan(w, f, &Plan{}) },
 		"diff":    func(w io.Writer, f Format) error { return WriteDiff(w, f, &diff.Result{}, nil) },
@@ -580,19 +581,19 @@ func TestRatesOfIntegersAreNoFloats(t *testing.T) {
 }
 
 func TestSplitsSummary(t *testing.T) {
-	row := func(executed, pays bool) rules.SplitRow {
-		return rules.SplitRow{Remedy: rules.Remedy{Executed: executed, Pays: pays}}
+	row := func(executed, pays bool) remedy.Row {
+		return remedy.Row{Remedy: rules.Remedy{Executed: executed, Pays: pays}}
 	}
 	for _, c := range []struct {
-		splits rules.SplitsResult
+		splits remedy.Result
 		want   string
 	}{
-		{rules.SplitsResult{}, "no remedy is predicted to pay"},
-		{rules.SplitsResult{Splits: []rules.SplitRow{row(false, false)}}, "1 remedy predicted, none executed: candidates, not gains"},
-		{rules.SplitsResult{Splits: []rules.SplitRow{row(true, true)}, Rejected: []rules.SplitRow{row(true, false)}},
+		{remedy.Result{}, "no remedy is predicted to pay"},
+		{remedy.Result{Splits: []remedy.Row{row(false, false)}}, "1 remedy predicted, none executed: candidates, not gains"},
+		{remedy.Result{Splits: []remedy.Row{row(true, true)}, Rejected: []remedy.Row{row(true, false)}},
 			"2 remedies predicted, 2 executed; of these 1 pays"},
-		{rules.SplitsResult{Splits: []rules.SplitRow{row(true, true)}, Untried: 60}, "61 remedies predicted, 1 executed; of these 1 pays"},
-		{rules.SplitsResult{Untried: 3}, "3 remedies predicted, none executed: candidates, not gains"},
+		{remedy.Result{Splits: []remedy.Row{row(true, true)}, Untried: 60}, "61 remedies predicted, 1 executed; of these 1 pays"},
+		{remedy.Result{Untried: 3}, "3 remedies predicted, none executed: candidates, not gains"},
 	} {
 		if got := SplitsSummary(&c.splits); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)

@@ -7,42 +7,42 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/field"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/triage"
 )
 
 const mostLosses = 20
 
-var triageSeries, triageSeriesFilters = seriesFields(func(l rules.TriageLoss) results.SeriesKey { return l.Series })
+var triageSeries, triageSeriesFilters = seriesFields(func(l triage.Loss) results.SeriesKey { return l.Series })
 
-var triageFields = append(field.Of([]field.Field[rules.TriageLoss]{
+var triageFields = append(field.Of([]field.Field[triage.Loss]{
 	{Name: "problem", Head: "#", Kind: field.Count, Words: "the run's problem that it belongs to: explain RUN NUMBER explains it",
-		Value: func(l rules.TriageLoss) any { return problemNumber(l.Problem) }},
+		Value: func(l triage.Loss) any { return problemNumber(l.Problem) }},
 	triageSeries,
 	{Name: "m", Head: "m", Kind: field.Count, Words: rowMWords},
 	{Name: "calls", Head: "calls", Kind: field.Count, Words: "calls of the product in the workload",
-		Value: func(l rules.TriageLoss) any { return int(l.Calls) }},
+		Value: func(l triage.Loss) any { return int(l.Calls) }},
 	{Name: "share", Head: "share of time", Unit: field.Share, Words: "share of the workload's GEMM time"},
 	{Name: "us", Head: "us now", Unit: field.Micros, Words: "time of a call now"},
 	{Name: "with_us", Head: "us then", Unit: field.Micros, Words: "time of a call with the remedy"},
 	{Name: "lost", Head: "lost", Kind: field.Bounds, Unit: field.Share, Words: "share of its time that the product loses"},
-	{Name: "remedy", Head: "what to do", Flex: true, Words: "the remedy", Value: func(l rules.TriageLoss) any { return whatToDo(l) }},
+	{Name: "remedy", Head: "what to do", Flex: true, Words: "the remedy", Value: func(l triage.Loss) any { return whatToDo(l) }},
 	{Name: "rule", Head: "rule", Wide: true, Words: "the rule that found it"},
 	{Name: "cause", Head: "cause", Wide: true, Words: "why it is slow"},
 }), triageSeriesFilters...)
 
-var triageReasons = map[rules.TriageCode]string{
-	rules.TriageInvalid:     "the run can't be judged",
-	rules.TriageNotMeasured: "not measured in the time",
-	rules.TriageNoKernel:    "no measured kernel computes it",
-	rules.TriageFailed:      "its measurement failed",
-	rules.TriageNoise:       "noise",
-	rules.TriageAlone:       "nothing to compare with",
-	rules.TriageUnproven:    "suspected, not measured again",
+var triageReasons = map[triage.Code]string{
+	triage.TriageInvalid:     "the run can't be judged",
+	triage.TriageNotMeasured: "not measured in the time",
+	triage.TriageNoKernel:    "no measured kernel computes it",
+	triage.TriageFailed:      "its measurement failed",
+	triage.TriageNoise:       "noise",
+	triage.TriageAlone:       "nothing to compare with",
+	triage.TriageUnproven:    "suspected, not measured again",
 }
 
 // WriteTriage prints the time lost in a recorded workload: the answer first, then the slow products. JSON is
 // the triage itself, JSONL and CSV hold a product a line, bench every sample of the series.
-func WriteTriage(w io.Writer, f Format, meta results.Meta, series []results.Series, t *rules.Triage) error {
+func WriteTriage(w io.Writer, f Format, meta results.Meta, series []results.Series, t *triage.Result) error {
 	doc := &Document{Subject: "triage", Value: t, Items: items(t.Losses)}
 	tone := Good
 	switch {
@@ -80,7 +80,7 @@ func WriteTriage(w io.Writer, f Format, meta results.Meta, series []results.Seri
 	return doc.Render(w, f)
 }
 
-func triageAnswer(t *rules.Triage) string {
+func triageAnswer(t *triage.Result) string {
 	var b strings.Builder
 	if len(t.Losses) == 0 {
 		b.WriteString("No loss is proven in the workload's GEMM time.")
@@ -95,7 +95,7 @@ func triageAnswer(t *rules.Triage) string {
 	return b.String()
 }
 
-func withText(l rules.TriageLoss) string {
+func withText(l triage.Loss) string {
 	if l.Remedy == nil {
 		return "where " + short3(l.WithUS) + " us are expected"
 	}
@@ -109,7 +109,7 @@ func problemNumber(n int) any {
 	return n
 }
 
-func whatToDo(l rules.TriageLoss) string {
+func whatToDo(l triage.Loss) string {
 	if l.Remedy == nil {
 		return "no remedy proven: " + string(l.Cause)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/field"
 	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 )
 
 // Verification is the check of a lookup table on this machine.
@@ -18,26 +19,26 @@ type Verification struct {
 	// Differences are the conditions that differ from the table's.
 	Differences []results.FactorDiff `json:"differences"`
 	// Checks are the entries measured again; empty if differences prevented it.
-	Checks []rules.RowCheck `json:"checks"`
+	Checks []remedy.RowCheck `json:"checks"`
 	// Rejected counts the entries that no longer pay, Open the undecided ones.
 	Rejected int `json:"rejected"`
 	Open     int `json:"open"`
 }
 
 // NewVerification summarizes checks.
-func NewVerification(path string, t *table.Table, differences []results.FactorDiff, checks []rules.RowCheck) *Verification {
+func NewVerification(path string, t *table.Table, differences []results.FactorDiff, checks []remedy.RowCheck) *Verification {
 	v := &Verification{Path: path, Validators: t.Validators, Differences: differences, Checks: checks}
 	if v.Differences == nil {
 		v.Differences = []results.FactorDiff{}
 	}
 	if v.Checks == nil {
-		v.Checks = []rules.RowCheck{}
+		v.Checks = []remedy.RowCheck{}
 	}
 	for _, c := range checks {
 		switch c.Verdict {
-		case rules.Rejected:
+		case remedy.Rejected:
 			v.Rejected++
-		case rules.Pays:
+		case remedy.Pays:
 		default:
 			v.Open++
 		}
@@ -53,28 +54,28 @@ var conditionFields = field.Of([]field.Field[results.FactorDiff]{
 		Value: func(d results.FactorDiff) any { return orUnknown(d.B) }},
 })
 
-var rowCheckFields = field.Of([]field.Field[rules.RowCheck]{
+var rowCheckFields = field.Of([]field.Field[remedy.RowCheck]{
 	{Name: "series", Head: "series", Words: "the product of the entry"},
 	{Name: "interval", Head: "interval", JSON: "-", Words: "first and last M of the entry",
-		Value: func(c rules.RowCheck) any { return IntervalText(c.From, c.To) }},
+		Value: func(c remedy.RowCheck) any { return IntervalText(c.From, c.To) }},
 	{Name: "m", Head: "m", Kind: field.Count, Words: "the M that was measured again"},
 	{Name: "action", Head: "action", JSON: "-", Words: "what to do instead",
-		Value: func(c rules.RowCheck) any { return ActionText(c.Action, c.M) }},
+		Value: func(c remedy.RowCheck) any { return ActionText(c.Action, c.M) }},
 	{Name: "direct_us", Head: "direct us", Kind: field.Bounds, Unit: field.Micros, Words: "time of the direct product"},
 	{Name: "remedy_us", Head: "remedy us", Kind: field.Bounds, Unit: field.Micros, Words: "time of the remedy"},
 	{Name: "promised", Head: "promised", Unit: field.Factor, JSON: "-", Words: "the least gain by the table's proof",
-		Value: func(c rules.RowCheck) any { return c.Promised }},
+		Value: func(c remedy.RowCheck) any { return c.Promised }},
 	{Name: "gain", Head: "gain", Kind: field.Bounds, Unit: field.Factor, Words: "direct time over the remedy's"},
-	{Name: "verdict", Head: "verdict", Words: "whether it still pays", Value: func(c rules.RowCheck) any {
+	{Name: "verdict", Head: "verdict", Words: "whether it still pays", Value: func(c remedy.RowCheck) any {
 		switch c.Verdict {
-		case rules.Pays:
+		case remedy.Pays:
 			return word{string(c.Verdict), Good}
-		case rules.Rejected:
+		case remedy.Rejected:
 			return word{string(c.Verdict), Bad}
 		}
 		return word{string(c.Verdict), Open}
 	}},
-	{Name: "reason", Head: "reason", JSON: "-", Flex: true, Words: reasonWords, Value: func(c rules.RowCheck) any { return c.Reason }},
+	{Name: "reason", Head: "reason", JSON: "-", Flex: true, Words: reasonWords, Value: func(c remedy.RowCheck) any { return c.Reason }},
 })
 
 // WriteVerification prints the check of a table. JSONL and CSV hold one entry a line.

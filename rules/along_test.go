@@ -9,34 +9,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
-
-// product is a series of a product at some Ms, each with samples of us ± 0.5 %.
-func product(rng *rand.Rand, n, k int, ms []int, us func(m int) float64) results.Series {
-	s := results.Series{Key: results.SeriesKey{Device: "sim", Kernel: "lib", Subject: kernels.Product(kernels.BF16, n, k),
-		Regime: results.Engine},
-		Peak: kernels.Peak{FLOPS: 1e15, Origin: kernels.Measured}}
-	for _, m := range ms {
-		r := results.Row{Case: results.Case{ID: rng.Int64(), SeriesKey: s.Key, M: m}}
-		for round := range 9 {
-			r.Samples = append(r.Samples,
-				results.Sample{CaseID: r.Case.ID, Round: round, Launches: 1, US: us(m) * (1 + 0.005*rng.NormFloat64())})
-		}
-		s.Rows = append(s.Rows, r)
-	}
-	return s
-}
-
-// overNs are products of N from 4000 on in steps of 8 at some Ms, whose times follow N.
-func overNs(ms []int, count int) infer.Data {
-	rng := rand.New(rand.NewPCG(1, 2))
-	d := infer.Data{Name: "n", Meta: results.Meta{Source: "a table"}}
-	for i := range count {
-		n := 4000 + 8*i
-		d.Series = append(d.Series, product(rng, n, 4096, ms, func(m int) float64 { return float64(n) * (10 + float64(m)) / 1000 }))
-	}
-	return d
-}
 
 func TestAlongChoosesTheCurvesThatCompareMore(t *testing.T) {
 	for _, c := range []struct {
@@ -45,16 +19,16 @@ func TestAlongChoosesTheCurvesThatCompareMore(t *testing.T) {
 		along string
 		want  []string // the curves
 	}{
-		{"one M", overNs([]int{64}, 7), infer.AlongAuto, []string{"m64 k4096 along n"}},
-		{"one M, few N", overNs([]int{64}, 5), infer.AlongAuto,
+		{"one M", synthetic.OverNs([]int{64}, 7), infer.AlongAuto, []string{"m64 k4096 along n"}},
+		{"one M, few N", synthetic.OverNs([]int{64}, 5), infer.AlongAuto,
 			[]string{"n4000 k4096", "n4008 k4096", "n4016 k4096", "n4024 k4096", "n4032 k4096"}},
-		{"few N, asked for", overNs([]int{64}, 2), "n", []string{"m64 k4096 along n"}},
-		{"many N at two Ms", overNs([]int{64, 128}, 9), infer.AlongAuto, []string{"m64 k4096 along n", "m128 k4096 along n"}},
-		{"as many M as N", overNs([]int{1, 2, 4, 8, 16, 32}, 6), infer.AlongAuto, nil},
-		{"as many M as N, asked for", overNs([]int{1, 2}, 2), "n", []string{"m1 k4096 along n", "m2 k4096 along n"}},
-		{"M, asked for", overNs([]int{64}, 7), infer.AlongM, nil},
-		{"K, which differs in none", overNs([]int{64}, 7), "k", nil},
-		{"columns, which products lack", overNs([]int{64}, 7), "columns", nil},
+		{"few N, asked for", synthetic.OverNs([]int{64}, 2), "n", []string{"m64 k4096 along n"}},
+		{"many N at two Ms", synthetic.OverNs([]int{64, 128}, 9), infer.AlongAuto, []string{"m64 k4096 along n", "m128 k4096 along n"}},
+		{"as many M as N", synthetic.OverNs([]int{1, 2, 4, 8, 16, 32}, 6), infer.AlongAuto, nil},
+		{"as many M as N, asked for", synthetic.OverNs([]int{1, 2}, 2), "n", []string{"m1 k4096 along n", "m2 k4096 along n"}},
+		{"M, asked for", synthetic.OverNs([]int{64}, 7), infer.AlongM, nil},
+		{"K, which differs in none", synthetic.OverNs([]int{64}, 7), "k", nil},
+		{"columns, which products lack", synthetic.OverNs([]int{64}, 7), "columns", nil},
 	} {
 		cfg := Default()
 		cfg.Along = c.along
@@ -109,9 +83,9 @@ func TestAlongScaleTakesProportionalProductsOnly(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	us := func(int) float64 { return 100 }
 	d := infer.Data{Meta: results.Meta{Source: "a table"}, Series: []results.Series{
-		product(rng, 1024, 1024, []int{1024}, us), product(rng, 2048, 1024, []int{2048}, us),
-		product(rng, 3000, 3000, []int{3000}, us), product(rng, 6144, 3072, []int{6144}, us),
-		product(rng, 512, 512, []int{512, 1024}, us),
+		synthetic.ProductSeries(rng, 1024, 1024, []int{1024}, us), synthetic.ProductSeries(rng, 2048, 1024, []int{2048}, us),
+		synthetic.ProductSeries(rng, 3000, 3000, []int{3000}, us), synthetic.ProductSeries(rng, 6144, 3072, []int{6144}, us),
+		synthetic.ProductSeries(rng, 512, 512, []int{512, 1024}, us),
 	}}
 	got := d.Along(Default().Basis())
 	want := "m1 n1 k1 along scale, m2 n2 k1 along scale, n512 k512"
@@ -123,11 +97,11 @@ func TestAlongScaleTakesProportionalProductsOnly(t *testing.T) {
 // A cliff along N is found by the rules, measured again on real products, and reproduced by a command that
 // names them.
 func TestAuditAlongN(t *testing.T) {
-	d := overNs([]int{64}, 12)
+	d := synthetic.OverNs([]int{64}, 12)
 	for i := range d.Series[7].Rows[0].Samples {
 		d.Series[7].Rows[0].Samples[i].US *= 1.5
 	}
-	m := &tabled{d}
+	m := &synthetic.Tabled{Data: d}
 	audit, err := RunAudit(context.Background(), d, Default(), m)
 	if err != nil {
 		t.Fatal(err)
@@ -150,35 +124,4 @@ func TestAuditAlongN(t *testing.T) {
 			t.Error(claim)
 		}
 	}
-}
-
-// tabled measures by answering with the sweep's own samples; a copy of the activations takes tabledCopyUS more.
-type tabled struct{ data infer.Data }
-
-const tabledCopyUS = 20
-
-func (m *tabled) Measure(_ context.Context, requests []results.Request, rounds int) ([][]results.Sample, error) {
-	out := make([][]results.Sample, len(requests))
-	for i, r := range requests {
-		copied := r.Case.Copied
-		if copied {
-			r.Case.Copied, r.Case.PadTo = false, 0
-		}
-		for _, s := range m.data.Series {
-			for _, row := range s.Rows {
-				if row.Case.Key() != r.Case.Key() {
-					continue
-				}
-				for round := range rounds {
-					x := row.Samples[round%len(row.Samples)]
-					x.Round = round
-					if copied {
-						x.US += tabledCopyUS
-					}
-					out[i] = append(out[i], x)
-				}
-			}
-		}
-	}
-	return out, nil
 }

@@ -10,21 +10,21 @@ import (
 
 type articlePoint struct {
 	row  int // index into the series
-	m    int
-	us   float64
+	M    int
+	Us   float64
 	rate float64 // FLOP per microsecond
 	mfu  float64 // as published, else rate relative to [articlePeak]
 }
 
-// articlePoints takes the median of each row of a series. It prefers the published MFU, because the published
+// ArticlePoints takes the median of each row of a series. It prefers the published MFU, because the published
 // counts follow from those digits. If the peak is unknown and a row lacks a published MFU, all rows are
 // compared by rate.
-func articlePoints(s results.Series) []articlePoint {
+func ArticlePoints(s results.Series) []articlePoint {
 	points := make([]articlePoint, 0, len(s.Rows))
 	published := make([]float64, 0, len(s.Rows))
 	for i, r := range s.Rows {
 		if us, ok := infer.RowMedian(r); ok {
-			points = append(points, articlePoint{row: i, m: r.Case.M, us: us, rate: r.Case.FLOPs() / us})
+			points = append(points, articlePoint{row: i, M: r.Case.M, Us: us, rate: r.Case.FLOPs() / us})
 			published = append(published, publishedMFU(r))
 		}
 	}
@@ -70,10 +70,10 @@ func publishedMFU(r results.Row) float64 {
 	return stats.Median(values)
 }
 
-// articleFlag is the published rule: a row is flagged if the largest MFU among strictly smaller M, times the
+// ArticleFlag is the published rule: a row is flagged if the largest MFU among strictly smaller M, times the
 // threshold, is above its own. It returns the position of that reference for each point, or -1, and whether
 // the point is flagged. Among equal MFUs the smallest M is the reference.
-func articleFlag(points []articlePoint, threshold float64) (reference []int, flagged []bool) {
+func ArticleFlag(points []articlePoint, threshold float64) (reference []int, flagged []bool) {
 	reference, flagged = make([]int, len(points)), make([]bool, len(points))
 	best := -1
 	for i, p := range points {

@@ -46,7 +46,7 @@ func RunAudit(ctx context.Context, data infer.Data, cfg Config, m Measurer) (*Au
 			a.warn(s.Key.String(), "not judged: %s that failed: %s", phrase.Count(failed, "case"), reason)
 		}
 	}
-	warnWrong(data, a.warn)
+	WarnWrong(data, a.warn)
 	var err error
 	if cfg.Method == MethodArticle {
 		auditArticle(a, data, cfg)
@@ -163,10 +163,10 @@ func auditIntervals(ctx context.Context, a *Audit, data infer.Data, cfg Config, 
 		}
 		f := Explained(c)
 		a.Findings = append(a.Findings, f)
-		if a.losses == nil {
-			a.losses = map[string]map[int]stats.Interval{}
+		if a.Losses == nil {
+			a.Losses = map[string]map[int]stats.Interval{}
 		}
-		a.losses[f.ID] = c.losses()
+		a.Losses[f.ID] = c.losses()
 		for _, j := range c.Rows {
 			j.cause, j.cleared = f.Cause, false
 		}
@@ -176,7 +176,7 @@ func auditIntervals(ctx context.Context, a *Audit, data infer.Data, cfg Config, 
 	} else if why != "" {
 		a.warn("run", "%s", why)
 	}
-	suspected, compared := suspects(p, cfg)
+	suspected, compared := Suspects(p, cfg)
 	a.Findings = append(a.Findings, suspected...)
 	for i := range a.Judged {
 		a.Judged[i].Suspectable = compared[a.Judged[i].Rule]
@@ -276,7 +276,7 @@ func auditArticle(a *Audit, data infer.Data, cfg Config) {
 		if further[s.Key] {
 			continue
 		}
-		points := articlePoints(s)
+		points := ArticlePoints(s)
 		if len(cfg.On()) > 0 {
 			a.Tests += len(points)
 		}
@@ -287,27 +287,27 @@ func auditArticle(a *Audit, data infer.Data, cfg Config) {
 		c := &infer.Curve{Series: s, Spec: data.Spec(s.Key.Device), Points: make([]infer.Point, len(points))}
 		for i, p := range points {
 			run := s.Rows[p.row].Case
-			c.Points[i] = infer.Point{Row: p.row, M: p.m, Label: run.Label, Launch: run.Launch, N: len(s.Rows[p.row].Samples),
-				Flops: math.Log(p.rate * p.us), US: stats.Estimate{Y: math.Log(p.us)}}
+			c.Points[i] = infer.Point{Row: p.row, M: p.M, Label: run.Label, Launch: run.Launch, N: len(s.Rows[p.row].Samples),
+				Flops: math.Log(p.rate * p.Us), US: stats.Estimate{Y: math.Log(p.Us)}}
 		}
 		c.Peak = math.Log(articlePeak(s, points))
 		out := SeriesAudit{Key: s.Key, Cases: len(s.Rows), Flagged: []int{}, RelativeMFU: s.Peak.FLOPS <= 0}
 		if cfg.Rules.Monotonic.Enabled {
-			reference, flagged := articleFlag(points, cfg.Threshold)
+			reference, flagged := ArticleFlag(points, cfg.Threshold)
 			rows := make([]Judgement, len(points))
 			for i, p := range points {
-				r := RowVerdict{M: p.m, Verdict: Unjudged, US: stats.Exactly(p.us), MFU: stats.Exactly(p.mfu), P: 1, AdjustedP: 1,
+				r := RowVerdict{M: p.M, Verdict: Unjudged, US: stats.Exactly(p.Us), MFU: stats.Exactly(p.mfu), P: 1, AdjustedP: 1,
 					Samples: c.Points[i].N, Label: c.Points[i].Label}
 				rows[i] = Judgement{Curve: c, Point: i, Verdict: Clean, sign: 1, p: 1, adjusted: 1, Against: nothing}
 				if b := reference[i]; b >= 0 {
 					r.Verdict = Clean
-					r.Reference, r.Expected = points[b].m, cfg.Threshold*points[b].mfu
+					r.Reference, r.Expected = points[b].M, cfg.Threshold*points[b].mfu
 					rows[i].Against = &s.Rows[points[b].row].Case
 					rows[i].Loss = stats.Exactly(1 - p.mfu/points[b].mfu)
 				}
 				if flagged[i] {
 					r.Verdict, rows[i].Verdict = Anomalous, Anomalous
-					out.Flagged = append(out.Flagged, p.m)
+					out.Flagged = append(out.Flagged, p.M)
 				}
 				out.Rows = append(out.Rows, r)
 			}
@@ -326,11 +326,11 @@ func auditArticle(a *Audit, data infer.Data, cfg Config) {
 			for i := range rows {
 				rows[i] = Judgement{Curve: c, Point: i, Verdict: Clean, sign: 1, p: 1, adjusted: 1, Against: nothing}
 			}
-			for _, sp := range articleSplits(points, nil, 1/(1+cfg.Rules.Split.Margin)) {
-				j := &rows[sp.at]
-				j.Verdict, j.Loss = Anomalous, stats.Exactly(1-sp.predicted/points[sp.at].us)
+			for _, sp := range ArticleSplits(points, nil, 1/(1+cfg.Rules.Split.Margin)) {
+				j := &rows[sp.At]
+				j.Verdict, j.Loss = Anomalous, stats.Exactly(1-sp.Predicted/points[sp.At].Us)
 				against := j.direct()
-				against.Parts, against.Label = sp.parts, ""
+				against.Parts, against.Label = sp.Parts, ""
 				j.Against = &against
 			}
 			for _, k := range Merge(SplitRule, rows, func(j *Judgement) bool { return j.Verdict == Anomalous },
@@ -342,18 +342,18 @@ func auditArticle(a *Audit, data infer.Data, cfg Config) {
 }
 
 type articleSplit struct {
-	at        int // position of the point
-	parts     []int
-	predicted float64
+	At        int // position of the point
+	Parts     []int
+	Predicted float64
 }
 
-// articleSplits is the published split rule. For each N it takes the least T(N1)+T(N2) with N1+N2 = N, both
+// ArticleSplits is the published split rule. For each N it takes the least T(N1)+T(N2) with N1+N2 = N, both
 // measured, and keeps it if it is below ratio × T(N). among restricts it to flagged points; nil means all.
 // Among equal sums it takes the smallest N1.
-func articleSplits(points []articlePoint, among []bool, ratio float64) []articleSplit {
+func ArticleSplits(points []articlePoint, among []bool, ratio float64) []articleSplit {
 	ms, cost := make([]int, len(points)), make([]float64, len(points))
 	for i, p := range points {
-		ms[i], cost[i] = p.m, p.us
+		ms[i], cost[i] = p.M, p.Us
 	}
 	cheapest := search.New(ms, cost, 2)
 	var out []articleSplit
@@ -361,7 +361,7 @@ func articleSplits(points []articlePoint, among []bool, ratio float64) []article
 		if among != nil && !among[i] {
 			continue
 		}
-		if parts, sum := cheapest.Parts(i, 2); parts != nil && sum < ratio*p.us {
+		if parts, sum := cheapest.Parts(i, 2); parts != nil && sum < ratio*p.Us {
 			out = append(out, articleSplit{i, parts, sum})
 		}
 	}

@@ -16,25 +16,3 @@ func BenchmarkAudit(b *testing.B) {
 		}
 	}
 }
-
-func BenchmarkSplits(b *testing.B) {
-	data := synthetic.ByM(synthetic.ManySlow, synthetic.Student(0.02), rand.New(rand.NewPCG(1, 1))).Sweep(synthetic.Grid(4, 32768, 4), 7)
-	for b.Loop() {
-		if _, err := FindSplits(context.Background(), data, Default(), SplitOptions{Among: AmongAll}, nil); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkPublished(b *testing.B) {
-	data := rtx4090(b)
-	for b.Loop() {
-		if _, err := RunAudit(context.Background(), data, articleConfig(0.85), nil); err != nil {
-			b.Fatal(err)
-		}
-		if _, err := FindSplits(context.Background(), data, Default(),
-			SplitOptions{Method: MethodArticle, Threshold: 0.85, Ratio: 0.9, Among: AmongAll}, nil); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

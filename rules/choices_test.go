@@ -37,34 +37,6 @@ func TestChoices(t *testing.T) {
 	}
 }
 
-func TestChoiceIsARemedy(t *testing.T) {
-	data, w := synthetic.ChosenBadly("lt", "lt:1", "lt:2")
-	for _, method := range []string{MethodInterval, MethodArticle} {
-		r, err := FindSplits(context.Background(), data, Default(), SplitOptions{Among: AmongAll, Method: method}, w)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(r.Searched) != 1 || r.Searched[0].Kernel != "lt" {
-			t.Errorf("%s: searched %v", method, r.Searched)
-		}
-		if method == MethodArticle {
-			continue
-		}
-		served := 0
-		for _, s := range r.Stretches {
-			if s.Series.Kernel != "lt" {
-				t.Errorf("a candidate got a remedy: %+v", s)
-			}
-			if s.Kind == RemedyAlgorithm && s.Kernel == "lt:2" {
-				served += len(s.Ms)
-			}
-		}
-		if served != 5 {
-			t.Errorf("lt:2 serves %d rows, want 5: %+v", served, r.Stretches)
-		}
-	}
-}
-
 func TestChoiceAlone(t *testing.T) {
 	data, w := synthetic.ChosenBadly("lt:1")
 	if f := only(t, Monotonic, data, w); !slices.ContainsFunc(f, func(f Finding) bool { return f.Series.Kernel == "lt:1" }) {

@@ -145,7 +145,7 @@ func confirm(ctx context.Context, a *Audit, p *infer.Estimates, candidates []*Ca
 				left++
 			}
 		}
-		if timeUp(ctx, err) {
+		if TimeUp(ctx, err) {
 			a.warnUnconfirmed(left, "the time limit was reached before %s could be measured again", phrase.Count(left, "suspect interval"))
 		} else {
 			failure = fmt.Errorf("measure suspects again: %w", err)
@@ -265,7 +265,7 @@ func confirmTogether(ctx context.Context, p *infer.Estimates, group []*Candidate
 		}
 	}
 	open := trials
-	looks := looksAt(cfg.Confirm.Rounds, cfg.Confirm.MaxRounds)
+	looks := LooksFor(cfg.Confirm.Rounds, cfg.Confirm.MaxRounds)
 	done := 0
 	for look := range looks {
 		rounds := min(cfg.Confirm.Rounds, cfg.Confirm.MaxRounds-done)
@@ -354,7 +354,7 @@ func measureTrials(ctx context.Context, p *infer.Estimates, trials []*trial, rou
 			}
 			continue
 		}
-		both := pairRounds(row, samples[pairs[i].against])
+		both := PairRounds(row, samples[pairs[i].against])
 		of, against := p.Elasticity(cases[pairs[i].row]), p.Elasticity(cases[pairs[i].against])
 		reference := p.Clocks[t.row.Curve.Series.Key.Device]
 		for _, s := range both {
@@ -371,11 +371,11 @@ func measureTrials(ctx context.Context, p *infer.Estimates, trials []*trial, rou
 	return nil
 }
 
-// pairRounds joins the samples of two requests of one call, round by round. The kth sample of a request is
+// PairRounds joins the samples of two requests of one call, round by round. The kth sample of a request is
 // from the call's kth round, because a case that fails is dropped for the rest of the call. Sample.Round
 // can't be used: it counts over the whole run, and a reference shared by several suspects has seen more
 // rounds.
-func pairRounds(a, b []results.Sample) [][2]results.Sample {
+func PairRounds(a, b []results.Sample) [][2]results.Sample {
 	var out [][2]results.Sample
 	for k := range min(len(a), len(b)) {
 		if a[k].Usable() && b[k].Usable() {
@@ -385,6 +385,10 @@ func pairRounds(a, b []results.Sample) [][2]results.Sample {
 	return out
 }
 
-func timeUp(ctx context.Context, err error) bool {
+// TimeUp reports whether a measurement ended because its time was up, not by a failure.
+func TimeUp(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
+
+// LooksFor is how many looks it takes to reach the most rounds.
+func LooksFor(rounds, most int) int { return (most + rounds - 1) / rounds }

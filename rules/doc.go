@@ -1,4 +1,4 @@
-// Package rules holds the rules, the verdicts and the search for remedies. It computes on results only. A run
+// Package rules holds the rules and the verdicts. It computes on results only. A run
 // comes in as [infer.Data], and a rule that needs another measurement asks a [Measurer]. So every rule runs
 // on a table of numbers, without a device.
 //

@@ -31,16 +31,16 @@ var jumpRule = rule{
 	},
 	enabled: func(*RuleSet) *bool { return &jumpConfig.Enabled },
 	judge:   jumps,
-	bound:   func(Config, Finding) float64 { return marginLoss(jumpConfig.Margin) },
+	bound:   func(Config, Finding) float64 { return MarginLoss(jumpConfig.Margin) },
 }
 
 //docs:end
 
 // jumps judges one curve. blank returns rows without a judgement; hold adds p-value, interval and loss.
-func jumps(f *evidence, c *infer.Curve) []Judgement {
+func jumps(f *Facts, c *infer.Curve) []Judgement {
 	rows := f.blank(c)
 	for i, p := range c.Points {
-		if i == 0 || !p.Judged(f.cfg.MinSamples) || !c.Points[i-1].Serves(f.cfg.MinSamples) {
+		if i == 0 || !p.Judged(f.Cfg.MinSamples) || !c.Points[i-1].Serves(f.Cfg.MinSamples) {
 			continue
 		}
 		last := c.Points[i-1]

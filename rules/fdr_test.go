@@ -129,7 +129,7 @@ func TestPlannedLooks(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			d.Looks = c.planned
 			cfg := Default()
-			if got := NewEvidence(infer.Prepare(d, cfg.Basis()), cfg).looks; got != c.want {
+			if got := NewFacts(infer.Prepare(d, cfg.Basis()), cfg).looks; got != c.want {
 				t.Errorf("verdicts pay for %g looks, want %g", got, c.want)
 			}
 		})

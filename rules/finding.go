@@ -192,9 +192,6 @@ type Finding struct {
 // AuditSchema is the value of Audit.Schema.
 const AuditSchema = "gemmaudit.audit/1"
 
-// SplitsSchema is the value of SplitsResult.Schema.
-const SplitsSchema = "gemmaudit.splits/1"
-
 // Warning is something about the data that the reader must know.
 type Warning struct {
 	Subject string `json:"subject"` // a series, a case, or "run"
@@ -290,101 +287,17 @@ type Audit struct {
 
 	whole *Audit // the full result of a selection, else nil
 
-	// losses are the losses of the rows of findings, by the findings' IDs and by M.
-	losses map[string]map[int]stats.Interval
+	// Losses are the losses of the rows of findings, by the findings' IDs and by M.
+	Losses map[string]map[int]stats.Interval `json:"-"`
 
 	// retested are the rows whose verdict changed when they were measured again, for [NewProof].
 	retested map[Rule][]SeriesProof
-}
-
-// SplitsResult is the outcome of the search for remedies.
-type SplitsResult struct {
-	Schema string     `json:"schema"`
-	Run    string     `json:"run"`
-	Method string     `json:"method"`
-	Splits []SplitRow `json:"splits"` // as [RankRemedies] sorts them, Rejected too
-	// Rejected are remedies that were executed and did not pay.
-	Rejected []SplitRow `json:"rejected,omitempty"`
-	// Untried counts the rows whose predicted remedy was not executed, because of the budget, the deadline or
-	// a failure.
-	Untried int `json:"untried,omitempty"`
-	// LeftOut counts the rows that have predicted remedies but none with the required result: the direct
-	// product's bits, or batch-invariant.
-	LeftOut int `json:"left_out,omitempty"`
-	// Scope counts the searched rows; nil if unknown, and with the article's method.
-	Scope *Scope `json:"scope,omitempty"`
-	// Stretches are intervals of M for one remedy each, proven at both ends and at the row with the largest
-	// gain. Only the interval method finds them.
-	Stretches []Stretch `json:"stretches,omitempty"`
-	// Searched are the searched series, with or without remedies.
-	Searched []results.SeriesKey `json:"searched,omitempty"`
-	// Ranges are the first and the last M of each series of Searched, in order.
-	Ranges []Range `json:"ranges,omitempty"`
-	// Savings are the total savings of all stretches, by device and kernel.
-	Savings []Saving `json:"savings,omitempty"`
-	// TrafficUncovered is the share of the traffic, by weight, at Ms outside the swept range, in the mean
-	// over Searched. It is not included in any time at stake.
-	TrafficUncovered float64   `json:"traffic_uncovered,omitempty"`
-	Warnings         []Warning `json:"warnings,omitempty"`
-	// Suspected are findings, of the rules whose remedies are sought, on rows with too few samples to be
-	// searched.
-	Suspected []Finding `json:"suspected,omitempty"`
-	// Invalid is the reason if the whole run can't be judged; gains are then shown only on request.
-	Invalid string `json:"invalid,omitempty"`
-	// Selection is set if Splits, Rejected and Stretches are only some of those found: see
-	// [SplitsResult.Whole].
-	Selection *Selection `json:"selection,omitempty"`
-
-	whole  *SplitsResult                    // the full result of a selection, else nil
-	engine func(device, kernel string) bool // kernels that an engine can call; nil is all
-}
-
-// Scope counts the rows that were searched, and names the remedies.
-type Scope struct {
-	Among string       `json:"among"` // AmongFlagged or AmongAll
-	Kinds []RemedyKind `json:"kinds"`
-	// Rows counts the searched rows, Few those with too few samples for the search.
-	Rows int `json:"rows"`
-	Few  int `json:"few,omitempty"`
-}
-
-// Stretch is an interval of M whose remedy paid at every executed row: the ends and the row with the largest
-// gain.
-type Stretch struct {
-	Series results.SeriesKey `json:"series"`
-	FromM  int               `json:"from_m"`
-	ToM    int               `json:"to_m"`
-	Kind   RemedyKind        `json:"kind"`
-	// Fixed are the parts of a split that are the same along the stretch; the rest of M is one more part.
-	Fixed  []int  `json:"fixed,omitempty"`
-	PadTo  int    `json:"pad_to,omitempty"`
-	Kernel string `json:"kernel,omitempty"`
-	// Pad and Algorithm are as in [Remedy].
-	Pad       table.PadKind     `json:"pad,omitempty"`
-	Algorithm kernels.Algorithm `json:"algorithm,omitzero"`
-	// Filled is true if a sample of the Ms between the swept ones was executed too and paid. OnlySwept is
-	// true if it did not all pay, or could not be executed.
-	Filled    bool `json:"filled,omitempty"`
-	OnlySwept bool `json:"only_swept,omitempty"`
-	// Ms are the measured rows of the stretch, ascending.
-	Ms []int `json:"ms"`
-	// Proofs are the executed rows, ascending in M.
-	Proofs []Remedy `json:"proofs"`
-	// StakeUS is the time that the remedy saves over all rows of the stretch, in microseconds × weight of
-	// traffic. Stretches are sorted by it.
-	StakeUS float64 `json:"stake_us"`
 }
 
 // Range is a range of M, both ends included.
 type Range struct {
 	FromM int `json:"from_m"`
 	ToM   int `json:"to_m"`
-}
-
-// SplitRow is a remedy and its series.
-type SplitRow struct {
-	Series results.SeriesKey `json:"series"`
-	Remedy
 }
 
 // Measurer measures cases on the run's device. Package sweep implements it; tests use a table of numbers.
@@ -398,4 +311,44 @@ type Measurer interface {
 // Claim is the short text of the finding: its rule's, about the dimension that the curve runs along.
 func (f *Finding) Claim() string {
 	return strings.Replace(f.Rule.Claim(), " M ", " "+f.Series.AxisWord()+" ", 1)
+}
+
+// Serial reports whether a remedy's launches wait for the end of the one before, as another kernel's do.
+func (r Remedy) Serial() bool { return r.Kind == RemedyOther || r.Kind == RemedyAlgorithm }
+
+// Pads reports whether the remedy computes a larger product, see [Remedy.PadTo].
+func (k RemedyKind) Pads() bool { return k == RemedyPad || k.PadsWeights() }
+
+// PadsWeights reports whether the remedy needs weights that were padded when the engine loaded them.
+func (k RemedyKind) PadsWeights() bool { return k == RemedyPadN || k == RemedyPadK }
+
+// PaddingBytes is the memory that padded weights of a subject need beyond the weights themselves.
+func (r Remedy) PaddingBytes(s kernels.Subject) int64 {
+	if !r.Kind.PadsWeights() {
+		return 0
+	}
+	return int64(s.StoredBytes(r.PadTo) - s.StoredBytes(r.M))
+}
+
+// Case is the case that executes the remedy of a product.
+func (r Remedy) Case(direct results.Case) results.Case {
+	c := direct
+	c.ID, c.Label = 0, ""
+	c.Parts, c.PadTo, c.Copied = r.Parts, r.PadTo, r.Pad == table.Copied
+	switch {
+	case r.Algorithm != (kernels.Algorithm{}):
+		c.Kernel = kernels.AlgorithmName(r.Kernel, r.Algorithm)
+	case r.Kind == RemedyOther || r.Kind == RemedyAlgorithm:
+		c.Kernel = r.Kernel
+	}
+	return c
+}
+
+// Stake is the time that the remedy saves for a row of the given weight: measured if it was executed, else
+// predicted.
+func (r Remedy) Stake(weight float64) float64 {
+	if r.Executed {
+		return TimeAtStake(1-1/r.Gain.Mid, r.DirectUS, weight)
+	}
+	return TimeAtStake(1-r.PredictedUS/r.DirectUS, r.DirectUS, weight)
 }

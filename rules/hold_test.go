@@ -39,7 +39,7 @@ func TestHoldIsOnOneSideOfTheInterval(t *testing.T) {
 	for _, l := range decisiveLevels {
 		cfg := Default()
 		cfg.Confidence = l.confidence
-		f := &evidence{Estimates: &infer.Estimates{Quantiles: stats.Quantiles{}}, cfg: cfg, looks: l.looks}
+		f := &Facts{Estimates: &infer.Estimates{Quantiles: stats.Quantiles{}}, Cfg: cfg, looks: l.looks}
 		// The log distance beyond the threshold at which MarginalReach of the row's time is lost.
 		reach := -math.Log1p(-MarginalReach * math.Exp(margin))
 		for _, c := range []struct {
@@ -74,7 +74,7 @@ func TestHoldIsOnOneSideOfTheInterval(t *testing.T) {
 func TestRooflineIsOnOneSideOfTheInterval(t *testing.T) {
 	const m, se, little = 64, 0.01, 0.0005
 	cfg := Default()
-	f := &evidence{Estimates: &infer.Estimates{Quantiles: stats.Quantiles{}}, cfg: cfg, looks: 1}
+	f := &Facts{Estimates: &infer.Estimates{Quantiles: stats.Quantiles{}}, Cfg: cfg, looks: 1}
 	const z = 1.959964
 	series := results.Series{Key: synthetic.Key, Peak: kernels.Peak{DType: kernels.BF16, FLOPS: 100e12, Origin: kernels.Measured}}
 	ceiling := math.Log(synthetic.Key.FLOPs(m) / 100e12 * 1e6)
@@ -117,7 +117,7 @@ func TestMonotonicIsNotClearOfARival(t *testing.T) {
 	for _, l := range decisiveLevels {
 		cfg := Default()
 		cfg.Confidence = l.confidence
-		f := &evidence{Estimates: &infer.Estimates{Quantiles: stats.Quantiles{}}, cfg: cfg, looks: l.looks}
+		f := &Facts{Estimates: &infer.Estimates{Quantiles: stats.Quantiles{}}, Cfg: cfg, looks: l.looks}
 		rival := 1.5 - math.Log(cfg.Threshold) // in logs of rate, with its error
 		demanded := 1.5 - MarginalReach
 		for _, c := range []struct {
@@ -142,10 +142,10 @@ func TestMonotonicIsNotClearOfARival(t *testing.T) {
 		}
 	}
 	// Without a reference the row is undecided below the rival, and unjudged above it.
-	f := &evidence{Estimates: &infer.Estimates{Quantiles: stats.Quantiles{}}, cfg: Default(), looks: 1}
-	for rate, want := range map[float64]Verdict{math.Log(f.cfg.Threshold) + 0.001: Undecided, math.Log(f.cfg.Threshold) + 0.02: Unjudged} {
+	f := &Facts{Estimates: &infer.Estimates{Quantiles: stats.Quantiles{}}, Cfg: Default(), looks: 1}
+	for rate, want := range map[float64]Verdict{math.Log(f.Cfg.Threshold) + 0.001: Undecided, math.Log(f.Cfg.Threshold) + 0.02: Unjudged} {
 		rows := f.monotonic(&infer.Curve{Points: []infer.Point{
-			measuredAt(1, 0, 0, 0.01, f.cfg.MinSamples-1), measuredAt(2, 0, -rate, 0.01, f.cfg.MinSamples),
+			measuredAt(1, 0, 0, 0.01, f.Cfg.MinSamples-1), measuredAt(2, 0, -rate, 0.01, f.Cfg.MinSamples),
 		}})
 		if got := rows[1].Verdict; got != want {
 			t.Errorf("a rate of %v: %s, expected %s", rate, got, want)

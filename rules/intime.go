@@ -14,7 +14,7 @@ const dipRows = 8
 // inTime makes verdicts undecided that rest on rows measured at other times. If time explains rows, these are
 // all verdicts. If the order is by M, they are those that the rows measured just before and just after do not
 // support.
-func (f *evidence) inTime(r Rule, c *infer.Curve, rows []Judgement) {
+func (f *Facts) inTime(r Rule, c *infer.Curve, rows []Judgement) {
 	if c.Placed == nil || r != Monotonic && r != SplitRule && r != Pad {
 		return
 	}
@@ -34,14 +34,14 @@ func (f *evidence) inTime(r Rule, c *infer.Curve, rows []Judgement) {
 
 // slowerThan reports whether a row is slower by more than bound, in logs, than one of the dipRows rows on one
 // side, or has no judged row there.
-func (f *evidence) slowerThan(c *infer.Curve, at, side int, bound float64) bool {
+func (f *Facts) slowerThan(c *infer.Curve, at, side int, bound float64) bool {
 	alone := true
 	for k := 1; k <= dipRows; k++ {
 		by := at + k*side
 		if by < 0 || by >= len(c.Points) {
 			break
 		}
-		if !c.Points[by].Judged(f.cfg.MinSamples) {
+		if !c.Points[by].Judged(f.Cfg.MinSamples) {
 			continue
 		}
 		alone = false

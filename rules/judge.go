@@ -98,7 +98,7 @@ func Judge(p *infer.Estimates, cfg Config) []Panel {
 
 // judgeEach is [Judge], one panel at a time: with many rows each needs as much memory as the samples.
 func judgeEach(p *infer.Estimates, cfg Config, take func(Panel)) {
-	f := NewEvidence(p, cfg)
+	f := NewFacts(p, cfg)
 	for _, r := range ruleTable {
 		if r.on(cfg) {
 			take(f.panel(r))
@@ -135,7 +135,7 @@ func (pn *Panel) judged() Judged {
 	return out
 }
 
-func (f *evidence) panel(r rule) Panel {
+func (f *Facts) panel(r rule) Panel {
 	pn := Panel{Rule: r.name, Rows: make([][]Judgement, len(f.Curves))}
 	for i, c := range f.Curves {
 		if !c.Unjudged && r.appliesTo(c.Series.Key.Subject) {
@@ -143,7 +143,7 @@ func (f *evidence) panel(r rule) Panel {
 			spare(c, pn.Rows[i])
 		}
 	}
-	pn.decide(f.cfg, f.looks)
+	pn.decide(f.Cfg, f.looks)
 	for i, c := range f.Curves {
 		f.inTime(r.name, c, pn.Rows[i])
 	}
@@ -151,7 +151,7 @@ func (f *evidence) panel(r rule) Panel {
 }
 
 // PanelOf judges all rows by one rule.
-func (f *evidence) PanelOf(name Rule) Panel { return f.panel(entryOf(name)) }
+func (f *Facts) PanelOf(name Rule) Panel { return f.panel(entryOf(name)) }
 
 // decide adjusts the p-values of the whole panel and gives every row a verdict. Benjamini and Hochberg's
 // procedure controls the share of false rows among the anomalous. A row slower than the threshold by
@@ -186,13 +186,14 @@ func (pn *Panel) decide(cfg Config, looks float64) {
 	}
 }
 
-type evidence struct {
+// Facts are the estimates of a run, indexed for the rules.
+type Facts struct {
 	*infer.Estimates
-	cfg Config
+	Cfg Config
 	// looks is how many looks at a row's samples may have decided whether to take more.
 	looks float64
-	// upper are upper bounds of the rows' log times, each on its own; +Inf for rows that can't serve.
-	upper map[*infer.Curve][]float64
+	// Upper are upper bounds of the rows' log times, each on its own; +Inf for rows that can't serve.
+	Upper map[*infer.Curve][]float64
 	// keyed finds the curve of a series, products the curves of the same product on any kernel; see ProductOf.
 	keyed    map[results.SeriesKey]*infer.Curve
 	products map[results.SeriesKey][]*infer.Curve
@@ -204,9 +205,9 @@ func ProductOf(key results.SeriesKey) results.SeriesKey {
 	return key
 }
 
-// NewEvidence collects the facts that rules judge by.
-func NewEvidence(p *infer.Estimates, cfg Config) *evidence {
-	f := &evidence{Estimates: p, cfg: cfg, looks: float64(max(1, p.Looks)), upper: make(map[*infer.Curve][]float64, len(p.Curves)),
+// NewFacts collects the facts that rules judge by.
+func NewFacts(p *infer.Estimates, cfg Config) *Facts {
+	f := &Facts{Estimates: p, Cfg: cfg, looks: float64(max(1, p.Looks)), Upper: make(map[*infer.Curve][]float64, len(p.Curves)),
 		keyed: make(map[results.SeriesKey]*infer.Curve, len(p.Curves)), products: map[results.SeriesKey][]*infer.Curve{}}
 	least, most := 0, 0
 	for _, c := range p.Curves {
@@ -216,7 +217,7 @@ func NewEvidence(p *infer.Estimates, cfg Config) *evidence {
 		for i, pt := range c.Points {
 			upper[i] = math.Inf(1)
 			if pt.Serves(cfg.MinSamples) {
-				upper[i] = pt.US.Y + f.half(pt.US)
+				upper[i] = pt.US.Y + f.Half(pt.US)
 			}
 			if pt.N >= cfg.MinSamples {
 				if least == 0 || pt.N < least {
@@ -225,7 +226,7 @@ func NewEvidence(p *infer.Estimates, cfg Config) *evidence {
 				most = max(most, pt.N)
 			}
 		}
-		f.upper[c] = upper
+		f.Upper[c] = upper
 	}
 	// A few failed blocks, or extra rounds of control rows, are not a look: rows may have more samples than
 	// the plan's rounds.
@@ -239,29 +240,30 @@ func NewEvidence(p *infer.Estimates, cfg Config) *evidence {
 	return f
 }
 
-func (f *evidence) blank(c *infer.Curve) []Judgement {
+func (f *Facts) blank(c *infer.Curve) []Judgement {
 	rows := make([]Judgement, len(c.Points))
 	for i := range rows {
 		rows[i] = unjudgedRow(c, i)
-		if !c.Points[i].Judged(f.cfg.MinSamples) {
+		if !c.Points[i].Judged(f.Cfg.MinSamples) {
 			rows[i].Verdict = Undecided
 		}
 	}
 	return rows
 }
 
-func (f *evidence) half(e stats.Estimate) float64 {
-	return f.Quantiles.Upper((1-f.cfg.Confidence)/2, e.DF)*e.SE + e.Open
+// Half is the half-width of an estimate's interval at the confidence.
+func (f *Facts) Half(e stats.Estimate) float64 {
+	return f.Quantiles.Upper((1-f.Cfg.Confidence)/2, e.DF)*e.SE + e.Open
 }
 
 // decisive is the half-width that verdicts use, corrected for all looks at the samples.
-func (f *evidence) decisive(e stats.Estimate) float64 {
-	return f.Quantiles.Upper((1-f.cfg.Confidence)/2/f.looks, e.DF)*e.SE + e.Open
+func (f *Facts) decisive(e stats.Estimate) float64 {
+	return f.Quantiles.Upper((1-f.Cfg.Confidence)/2/f.looks, e.DF)*e.SE + e.Open
 }
 
 // hold judges a row whose log time should not exceed least by more than margin. least is the log time that is
 // enough, with its error.
-func (f *evidence) hold(j *Judgement, least stats.Estimate, margin float64) {
+func (f *Facts) hold(j *Judgement, least stats.Estimate, margin float64) {
 	p := j.Curve.Points[j.Point]
 	j.Tested, j.bound, j.Enough = true, margin, least.Y
 	fast, slow := p.US, p.US
@@ -281,7 +283,7 @@ func (f *evidence) hold(j *Judgement, least stats.Estimate, margin float64) {
 	j.p = d.Above(margin)
 	j.broken = d.Y-f.decisive(d) > margin
 	j.lossBound = stats.Lost(-margin)
-	j.Loss = stats.Interval{Lo: stats.Lost(-d.Y + f.half(d)), Mid: stats.Lost(-p.US.Y + least.Y), Hi: stats.Lost(-worse.Y - f.half(worse))}
+	j.Loss = stats.Interval{Lo: stats.Lost(-d.Y + f.Half(d)), Mid: stats.Lost(-p.US.Y + least.Y), Hi: stats.Lost(-worse.Y - f.Half(worse))}
 	reach := stats.Lost(-worse.Y-f.decisive(worse)) <= j.lossBound+MarginalReach
 	j.kept = worse.Y+f.decisive(worse) <= margin || reach && stats.Lost(-worse.Y) <= j.lossBound-MarginalMid
 	if p.Modes != nil && p.Like == nil {
@@ -290,15 +292,15 @@ func (f *evidence) hold(j *Judgement, least stats.Estimate, margin float64) {
 }
 
 // monotonic: MFU may not fall below threshold × the MFU of a smaller M.
-func (f *evidence) monotonic(c *infer.Curve) []Judgement {
+func (f *Facts) monotonic(c *infer.Curve) []Judgement {
 	rows := f.blank(c)
-	threshold := math.Log(f.cfg.Threshold)
+	threshold := math.Log(f.Cfg.Threshold)
 	// rival is the smaller M that would be the reference if its few samples are right. It proves no loss, but
 	// also clears no row.
 	rival := math.Inf(-1)
-	for i, ref := range references(c.Points, f.cfg.MinSamples) {
+	for i, ref := range references(c.Points, f.Cfg.MinSamples) {
 		p := c.Points[i]
-		if !p.Judged(f.cfg.MinSamples) {
+		if !p.Judged(f.Cfg.MinSamples) {
 			rival = max(rival, p.Rate()+p.US.SE)
 			continue
 		}
@@ -323,7 +325,7 @@ func (f *evidence) monotonic(c *infer.Curve) []Judgement {
 
 // split: T(N1)+T(N2) may not be below T(N). The cheapest of thousands of pairs is partly cheap by chance, so
 // some samples choose the pair and the others estimate its time.
-func (f *evidence) split(c *infer.Curve) []Judgement {
+func (f *Facts) split(c *infer.Curve) []Judgement {
 	rows := f.blank(c)
 	ms := make([]int, len(c.Points))
 	for i, p := range c.Points {
@@ -333,7 +335,7 @@ func (f *evidence) split(c *infer.Curve) []Judgement {
 		costs := make([]float64, len(c.Points))
 		for i, p := range c.Points {
 			costs[i] = math.Inf(1)
-			if p.Serves(f.cfg.MinSamples) && p.Folded {
+			if p.Serves(f.Cfg.MinSamples) && p.Folded {
 				costs[i] = math.Exp(cost(p) + p.US.Open)
 			}
 		}
@@ -345,10 +347,10 @@ func (f *evidence) split(c *infer.Curve) []Judgement {
 	if fitted {
 		stats.Each(stats.Folds, func(k int) { of[k] = cheapest(func(p infer.Point) float64 { return p.Without[k] }) })
 	}
-	margin := math.Log1p(f.cfg.Rules.Split.Margin)
+	margin := math.Log1p(f.Cfg.Rules.Split.Margin)
 	for i, p := range c.Points {
 		parts, _ := whole.Parts(i, 2)
-		if parts == nil || !p.Judged(f.cfg.MinSamples) {
+		if parts == nil || !p.Judged(f.Cfg.MinSamples) {
 			continue
 		}
 		j := &rows[i]
@@ -373,13 +375,13 @@ func (f *evidence) split(c *infer.Curve) []Judgement {
 	return rows
 }
 
-func (f *evidence) pad(c *infer.Curve) []Judgement {
+func (f *Facts) pad(c *infer.Curve) []Judgement {
 	rows := f.blank(c)
-	margin := math.Log1p(f.cfg.Rules.Pad.Margin)
+	margin := math.Log1p(f.Cfg.Rules.Pad.Margin)
 	top := stats.NewBest()
 	for i := len(c.Points) - 1; i >= 0; i-- {
 		p := c.Points[i]
-		if top.Point >= 0 && p.Judged(f.cfg.MinSamples) {
+		if top.Point >= 0 && p.Judged(f.Cfg.MinSamples) {
 			j := &rows[i]
 			e := c.Points[top.Point].US
 			if f.hold(j, stats.Estimate{Y: -top.Value(), SE: e.SE, DF: e.DF, Open: e.Open}, margin); !j.kept {
@@ -388,7 +390,7 @@ func (f *evidence) pad(c *infer.Curve) []Judgement {
 				j.Against = &against
 			}
 		}
-		if p.Serves(f.cfg.MinSamples) && p.Folded {
+		if p.Serves(f.Cfg.MinSamples) && p.Folded {
 			top.Add(i, -p.US.Y, stats.NegateFolds(p.Without), stats.NegateFolds(p.Of))
 		}
 	}

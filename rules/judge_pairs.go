@@ -14,13 +14,13 @@ import (
 
 // parity: a data type may not take more than its ratio of another's time at the same shape and kernel. With
 // several partners, the row gets the judgement with the smallest p-value, corrected for their number.
-func (f *evidence) parity(c *infer.Curve) []Judgement {
+func (f *Facts) parity(c *infer.Curve) []Judgement {
 	if c.Series.Key.Weights != (kernels.WeightFormat{}) {
 		return f.quantised(c)
 	}
 	var rows []Judgement
 	partners := 0.0
-	for _, pair := range f.cfg.Rules.Parity.Pairs {
+	for _, pair := range f.Cfg.Rules.Parity.Pairs {
 		if pair.DType != c.Series.Key.DType {
 			continue
 		}
@@ -33,7 +33,7 @@ func (f *evidence) parity(c *infer.Curve) []Judgement {
 		}
 		for i, p := range c.Points {
 			o, ok := other.At(p.M)
-			if !ok || !p.Judged(f.cfg.MinSamples) || !other.Points[o].Serves(f.cfg.MinSamples) {
+			if !ok || !p.Judged(f.Cfg.MinSamples) || !other.Points[o].Serves(f.Cfg.MinSamples) {
 				continue
 			}
 			if rows == nil {
@@ -55,23 +55,23 @@ func (f *evidence) parity(c *infer.Curve) []Judgement {
 
 // quantised: weights with fewer bits may not take more than their ratio of the time of plain ones at the same
 // shape, on any kernel.
-func (f *evidence) quantised(c *infer.Curve) []Judgement {
+func (f *Facts) quantised(c *infer.Curve) []Judgement {
 	plain := f.onPlainWeights(c)
 	if len(plain) == 0 || f.dequantises(c.Series.Key.Kernel) {
 		return nil
 	}
-	return f.fastest(c, plain, math.Log(f.cfg.Rules.Parity.Quantised))
+	return f.fastest(c, plain, math.Log(f.Cfg.Rules.Parity.Quantised))
 }
 
 // dequantises reports whether a kernel, or the library that it is a choice of, multiplies plain elements.
-func (f *evidence) dequantises(kernel string) bool {
+func (f *Facts) dequantises(kernel string) bool {
 	name, _ := kernels.SplitVersion(kernels.ChooserOf(kernel))
-	return slices.Contains(f.cfg.Rules.Parity.Dequantising, kernel) || slices.Contains(f.cfg.Rules.Parity.Dequantising, name)
+	return slices.Contains(f.Cfg.Rules.Parity.Dequantising, kernel) || slices.Contains(f.Cfg.Rules.Parity.Dequantising, name)
 }
 
 // onPlainWeights lists the curves of any kernel, with correct results, for the products of a curve with plain
 // weights.
-func (f *evidence) onPlainWeights(c *infer.Curve) []*infer.Curve {
+func (f *Facts) onPlainWeights(c *infer.Curve) []*infer.Curve {
 	var out []*infer.Curve
 	key := ProductOf(c.Series.Key)
 	key.Weights = kernels.WeightFormat{}
@@ -83,32 +83,32 @@ func (f *evidence) onPlainWeights(c *infer.Curve) []*infer.Curve {
 	return out
 }
 
-func (f *evidence) alternative(c *infer.Curve) []Judgement {
+func (f *Facts) alternative(c *infer.Curve) []Judgement {
 	others := f.competitors(c)
 	if len(others) == 0 {
 		return nil
 	}
-	return f.fastest(c, others, math.Log1p(f.cfg.Rules.Alternative.Margin))
+	return f.fastest(c, others, math.Log1p(f.Cfg.Rules.Alternative.Margin))
 }
 
 // competitors are the alternatives that a curve is compared with; none for a kernel that is not judged.
-func (f *evidence) competitors(c *infer.Curve) []*infer.Curve {
-	if slices.Contains(f.cfg.Rules.Alternative.Exclude, c.Series.Key.Kernel) {
+func (f *Facts) competitors(c *infer.Curve) []*infer.Curve {
+	if slices.Contains(f.Cfg.Rules.Alternative.Exclude, c.Series.Key.Kernel) {
 		return nil
 	}
-	return f.elsewhere(c)
+	return f.Elsewhere(c)
 }
 
 // fastest judges the rows of a curve by the least time of other curves, plus margin in logs.
-func (f *evidence) fastest(c *infer.Curve, others []*infer.Curve, margin float64) []Judgement {
+func (f *Facts) fastest(c *infer.Curve, others []*infer.Curve, margin float64) []Judgement {
 	rows := f.blank(c)
 	for i, p := range c.Points {
-		if !p.Judged(f.cfg.MinSamples) {
+		if !p.Judged(f.Cfg.MinSamples) {
 			continue
 		}
 		top := stats.NewBest()
 		for k, other := range others {
-			if o, ok := other.At(p.M); ok && other.Points[o].Serves(f.cfg.MinSamples) && other.Points[o].Folded {
+			if o, ok := other.At(p.M); ok && other.Points[o].Serves(f.Cfg.MinSamples) && other.Points[o].Folded {
 				e := other.Points[o]
 				top.Add(k, -e.US.Y, stats.NegateFolds(e.Without), stats.NegateFolds(e.Of))
 			}
@@ -125,8 +125,8 @@ func (f *evidence) fastest(c *infer.Curve, others []*infer.Curve, margin float64
 	return rows
 }
 
-// elsewhere lists the curves of other kernels, with correct results, for the products of a curve.
-func (f *evidence) elsewhere(c *infer.Curve) []*infer.Curve {
+// Elsewhere lists the curves of other kernels, with correct results, for the products of a curve.
+func (f *Facts) Elsewhere(c *infer.Curve) []*infer.Curve {
 	var out []*infer.Curve
 	for _, other := range f.products[ProductOf(c.Series.Key)] {
 		if other.Series.Key.Kernel != c.Series.Key.Kernel && !other.Wrong() {
@@ -136,15 +136,15 @@ func (f *evidence) elsewhere(c *infer.Curve) []*infer.Curve {
 	return out
 }
 
-// bestElsewhere finds the accepted series of another kernel with the least upper bound at M, or nil.
-func (f *evidence) bestElsewhere(c *infer.Curve, m int, takes func(*infer.Curve) bool) (*infer.Curve, int) {
+// BestElsewhere finds the accepted series of another kernel with the least upper bound at M, or nil.
+func (f *Facts) BestElsewhere(c *infer.Curve, m int, takes func(*infer.Curve) bool) (*infer.Curve, int) {
 	var best *infer.Curve
 	at := -1
-	for _, other := range f.elsewhere(c) {
+	for _, other := range f.Elsewhere(c) {
 		if !takes(other) {
 			continue
 		}
-		if o, ok := other.At(m); ok && !math.IsInf(f.upper[other][o], 1) && (best == nil || f.upper[other][o] < f.upper[best][at]) {
+		if o, ok := other.At(m); ok && !math.IsInf(f.Upper[other][o], 1) && (best == nil || f.Upper[other][o] < f.Upper[best][at]) {
 			best, at = other, o
 		}
 	}
@@ -200,15 +200,15 @@ func below(s results.Series) func(*Judgement) string {
 // roofline: MFU may not be far below what compute and bandwidth allow, nor above it, which is a measurement
 // error. If only memory bounds the operation, any rate is possible, because the operands may have been in a
 // cache. Ceilings have no common clock, so observed time is compared with them.
-func (f *evidence) roofline(c *infer.Curve) []Judgement {
+func (f *Facts) roofline(c *infer.Curve) []Judgement {
 	return f.ceilings(c, func(i int) (stats.Estimate, bool) {
 		p := &c.Points[i]
-		return p.Seen, p.Judged(f.cfg.MinSamples)
+		return p.Seen, p.Judged(f.Cfg.MinSamples)
 	})
 }
 
 // ceilings compares the observed times of a curve's points with its ceilings, for points that seen accepts.
-func (f *evidence) ceilings(c *infer.Curve, seen func(int) (stats.Estimate, bool)) []Judgement {
+func (f *Facts) ceilings(c *infer.Curve, seen func(int) (stats.Estimate, bool)) []Judgement {
 	s := c.Series
 	cached := s.Bandwidth.Rate <= 0 || s.Key.Regime == results.Hot
 	memory := s.Peak.Memory.Rate > 0
@@ -216,7 +216,7 @@ func (f *evidence) ceilings(c *infer.Curve, seen func(int) (stats.Estimate, bool
 		return nil
 	}
 	rows := f.blank(c)
-	r := f.cfg.Rules.Roofline
+	r := f.Cfg.Rules.Roofline
 	tooFast, tooSlow := past(s), below(s)
 	for i, p := range c.Points {
 		seen, ok := seen(i)
@@ -224,7 +224,7 @@ func (f *evidence) ceilings(c *infer.Curve, seen func(int) (stats.Estimate, bool
 			continue
 		}
 		j := &rows[i]
-		half := f.half(seen)
+		half := f.Half(seen)
 		j.Tested = true
 		fast, sides := 1.0, 1.0
 		j.kept = true

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 
@@ -124,7 +123,7 @@ func (a *Audit) Accept(p *Proof, cfg Config, samples int) []Undone {
 			continue
 		}
 		r := p.Rules[i]
-		why := changed(r.Settings, settingsOf(rule, cfg))
+		why := Changed(r.Settings, settingsOf(rule, cfg))
 		if r.Samples != samples {
 			why = append(why, Undone{Key: "samples", Old: strconv.Itoa(r.Samples), New: strconv.Itoa(samples)})
 		}
@@ -189,34 +188,4 @@ func (a *Audit) acceptRows(r RuleProof) {
 	if len(a.Series) == 1 {
 		a.Flagged = a.Series[0].Flagged
 	}
-}
-
-// ExecutedRemedies is the result of executing remedies, kept in the run for commands without a device.
-type ExecutedRemedies struct {
-	// Search is the options of the search as given; zero fields mean the rules file's values.
-	Search SplitOptions `json:"search"`
-	// Settings are the values of the keys that affect the remedies, Samples the number of samples of the
-	// sweep.
-	Settings map[string]string `json:"settings"`
-	Samples  int               `json:"samples"`
-	Result   *SplitsResult     `json:"result"`
-}
-
-// NewExecutedRemedies makes the record of a search that used the device.
-func NewExecutedRemedies(r *SplitsResult, cfg Config, o SplitOptions, samples int) *ExecutedRemedies {
-	return &ExecutedRemedies{Search: o, Settings: remedySettings(cfg, o), Samples: samples, Result: r}
-}
-
-// Undone lists why the remedies are invalid under cfg for that number of samples; nil if they are valid.
-func (e *ExecutedRemedies) Undone(cfg Config, samples int) []Undone {
-	why := changed(e.Settings, remedySettings(cfg, e.Search))
-	if e.Samples != samples {
-		why = append(why, Undone{Key: "samples", Old: strconv.Itoa(e.Samples), New: strconv.Itoa(samples)})
-	}
-	return why
-}
-
-// SameSettings reports whether both rest on the same settings and number of samples.
-func (e *ExecutedRemedies) SameSettings(o *ExecutedRemedies) bool {
-	return e.Samples == o.Samples && maps.Equal(e.Settings, o.Settings)
 }

@@ -62,14 +62,14 @@ func TestProofIsTheAudit(t *testing.T) {
 	if len(undone) > 0 {
 		t.Errorf("undone: %v", undone)
 	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Audit{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Audit{}), cmpopts.IgnoreFields(Audit{}, "Losses")); diff != "" {
 		t.Errorf("what is kept is not what was shown (-want +got):\n%s", diff)
 	}
 	if len(kept.Rules) == 0 || len(kept.Rules[0].Rows) == 0 {
 		t.Fatal("measuring again has changed no row: there is nothing to keep")
 	}
 	unproven, _ := swept(t, data, cfg, &Proof{})
-	if cmp.Equal(want, unproven, cmpopts.IgnoreUnexported(Audit{})) {
+	if cmp.Equal(want, unproven, cmpopts.IgnoreUnexported(Audit{}), cmpopts.IgnoreFields(Audit{}, "Losses")) {
 		t.Error("the sweep alone says the same: the test shows nothing")
 	}
 }
@@ -164,40 +164,6 @@ func TestProofIsRenewed(t *testing.T) {
 	if _, undone := swept(t, data, cfg, kept); len(undone) != 1 || undone[0].String() != "threshold was 0.9 and is 0.95" ||
 		!slices.Equal(undone[0].Rules, []Rule{Monotonic}) {
 		t.Errorf("undone: %+v", undone)
-	}
-}
-
-func TestRemediesAreUndone(t *testing.T) {
-	cfg := Default()
-	for _, tc := range []struct {
-		name   string
-		search SplitOptions
-		change func(*Config)
-		want   string
-	}{
-		{"nothing", SplitOptions{}, func(*Config) {}, ""},
-		{"effort", SplitOptions{}, func(c *Config) { c.Remedy.MaxRounds, c.Remedy.MaxCases, c.Rules.Pad.Margin = 60, 3, 0.1 }, ""},
-		{"margin", SplitOptions{}, func(c *Config) { c.Remedy.Margin = 0.05 }, "remedy.margin was 0.02 and is 0.05"},
-		{"drift", SplitOptions{}, func(c *Config) { c.DriftBound = 0.1 }, "drift_bound was 1 and is 0.1"},
-		{"threshold among flagged", SplitOptions{Among: AmongFlagged}, func(c *Config) { c.Threshold = 0.9 },
-			"threshold was 0.95 and is 0.9"},
-		{"threshold among all", SplitOptions{Among: AmongAll}, func(c *Config) { c.Threshold = 0.9 }, ""},
-		{"parts", SplitOptions{}, func(c *Config) { c.Remedy.MaxParts = 2 }, "remedy.max_parts was 4 and is 2"},
-		{"parts of the search", SplitOptions{MaxParts: 3}, func(c *Config) { c.Remedy.MaxParts = 2 }, ""},
-	} {
-		kept := NewExecutedRemedies(&SplitsResult{}, cfg, tc.search, 7)
-		changed := cfg
-		tc.change(&changed)
-		var words []string
-		for _, u := range kept.Undone(changed, 7) {
-			words = append(words, u.String())
-		}
-		if got := strings.Join(words, "; "); got != tc.want {
-			t.Errorf("%s: %q, expected %q", tc.name, got, tc.want)
-		}
-		if why := kept.Undone(cfg, 8); len(why) != 1 || why[0].String() != "samples was 7 and is 8" {
-			t.Errorf("%s, another number of samples: %v", tc.name, why)
-		}
 	}
 }
 

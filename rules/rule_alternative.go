@@ -30,15 +30,15 @@ var alternativeRule = rule{
 			value: func(c Config) string { return list(c.Rules.Alternative.Exclude) }},
 	},
 	enabled: func(s *RuleSet) *bool { return &s.Alternative.Enabled },
-	judge:   (*evidence).alternative,
+	judge:   (*Facts).alternative,
 	suspect: (*suspicion).alternative,
-	bound:   func(c Config, _ Finding) float64 { return marginLoss(c.Rules.Alternative.Margin) },
+	bound:   func(c Config, _ Finding) float64 { return MarginLoss(c.Rules.Alternative.Margin) },
 	cause:   (*witness).alternative,
 }
 
 func (s *suspicion) alternative(c *infer.Curve) []Judgement {
 	if others := s.competitors(c); len(others) > 0 {
-		return s.fastest(c, others, math.Log1p(s.cfg.Rules.Alternative.Margin))
+		return s.fastest(c, others, math.Log1p(s.Cfg.Rules.Alternative.Margin))
 	}
 	return nil
 }

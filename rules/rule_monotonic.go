@@ -22,7 +22,7 @@ var monotonicRule = rule{
 	help: "The reference of a size is the best MFU at any smaller M of its series. A size breaks the rule if its MFU is " +
 		"below `threshold` × the reference. Set `threshold` at the top level of the rules file.",
 	enabled: func(s *RuleSet) *bool { return &s.Monotonic.Enabled },
-	judge:   (*evidence).monotonic,
+	judge:   (*Facts).monotonic,
 	suspect: (*suspicion).monotonic,
 	bound:   func(c Config, _ Finding) float64 { return 1 - c.Threshold },
 }
@@ -41,7 +41,7 @@ func (s *suspicion) monotonic(c *infer.Curve) []Judgement {
 			rows[i].Base = []int{best}
 			s.hold(&rows[i], rival{enough: stats.Estimate{Y: p.Flops - b.Flops + than.Y, SE: than.SE, DF: than.DF, Open: than.Open},
 				own: own, of: of, against: c.CaseOf(best), ideal: p.Flops - b.Flops},
-				-math.Log(s.cfg.Threshold))
+				-math.Log(s.Cfg.Threshold))
 		}
 		of++
 		if best < 0 || p.Flops-e.Y > c.Points[best].Rate() {

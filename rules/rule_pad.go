@@ -22,9 +22,9 @@ var padRule = rule{
 	},
 	enabled: func(s *RuleSet) *bool { return &s.Pad.Enabled },
 	applies: kernels.Subject.Paddable,
-	judge:   (*evidence).pad,
+	judge:   (*Facts).pad,
 	suspect: (*suspicion).pad,
-	bound:   func(c Config, _ Finding) float64 { return marginLoss(c.Rules.Pad.Margin) },
+	bound:   func(c Config, _ Finding) float64 { return MarginLoss(c.Rules.Pad.Margin) },
 }
 
 func (s *suspicion) pad(c *infer.Curve) []Judgement {
@@ -38,7 +38,7 @@ func (s *suspicion) pad(c *infer.Curve) []Judgement {
 			than, own, _ := s.known(c, best)
 			against := rows[i].direct()
 			against.PadTo, against.Label = c.Points[best].M, ""
-			s.hold(&rows[i], rival{enough: than, own: own, of: of, against: &against}, math.Log1p(s.cfg.Rules.Pad.Margin))
+			s.hold(&rows[i], rival{enough: than, own: own, of: of, against: &against}, math.Log1p(s.Cfg.Rules.Pad.Margin))
 		}
 		of++
 		if best < 0 || e.Y < c.Points[best].US.Y {

@@ -65,7 +65,7 @@ var parityRule = rule{
 			value:    func(c Config) string { return list(c.Rules.Parity.Dequantising) }},
 	},
 	enabled: func(s *RuleSet) *bool { return &s.Parity.Enabled },
-	judge:   (*evidence).parity,
+	judge:   (*Facts).parity,
 	suspect: (*suspicion).parity,
 	bound:   parityBound,
 	cause:   (*witness).parity,
@@ -109,17 +109,17 @@ func parityBound(cfg Config, f Finding) float64 {
 	return 0
 }
 
-// parity is [evidence.parity] for rows with few samples. A row in several pairs keeps the judgement with the
+// parity is [Facts.parity] for rows with few samples. A row in several pairs keeps the judgement with the
 // smallest p-value.
 func (s *suspicion) parity(c *infer.Curve) []Judgement {
 	if c.Series.Key.Weights != (kernels.WeightFormat{}) {
 		if plain := s.onPlainWeights(c); len(plain) > 0 && !s.dequantises(c.Series.Key.Kernel) {
-			return s.fastest(c, plain, math.Log(s.cfg.Rules.Parity.Quantised))
+			return s.fastest(c, plain, math.Log(s.Cfg.Rules.Parity.Quantised))
 		}
 		return nil
 	}
 	rows, partners := s.blank(c), 0.0
-	for _, pair := range s.cfg.Rules.Parity.Pairs {
+	for _, pair := range s.Cfg.Rules.Parity.Pairs {
 		if pair.DType != c.Series.Key.DType {
 			continue
 		}

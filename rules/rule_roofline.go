@@ -30,13 +30,13 @@ var rooflineRule = rule{
 			func(c *Config) *float64 { return &c.Rules.Roofline.Tolerance }),
 	},
 	enabled: func(s *RuleSet) *bool { return &s.Roofline.Enabled },
-	judge:   (*evidence).roofline,
+	judge:   (*Facts).roofline,
 	suspect: (*suspicion).roofline,
 	bound:   func(c Config, _ Finding) float64 { return 1 - c.Rules.Roofline.Fraction },
 }
 
 func (s *suspicion) roofline(c *infer.Curve) []Judgement {
-	rows := s.evidence.ceilings(c, func(i int) (stats.Estimate, bool) {
+	rows := s.Facts.ceilings(c, func(i int) (stats.Estimate, bool) {
 		e, own, ok := s.known(c, i)
 		e.Y = c.Points[i].Seen.Y
 		return e, ok && !own

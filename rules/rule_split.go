@@ -24,9 +24,9 @@ var splitRule = rule{
 	},
 	enabled: func(s *RuleSet) *bool { return &s.Split.Enabled },
 	applies: kernels.Subject.Divisible,
-	judge:   (*evidence).split,
+	judge:   (*Facts).split,
 	suspect: (*suspicion).split,
-	bound:   func(c Config, _ Finding) float64 { return marginLoss(c.Rules.Split.Margin) },
+	bound:   func(c Config, _ Finding) float64 { return MarginLoss(c.Rules.Split.Margin) },
 }
 
 func (s *suspicion) split(c *infer.Curve) []Judgement {
@@ -60,7 +60,7 @@ func (s *suspicion) split(c *infer.Curve) []Judgement {
 		against.Parts, against.Label = parts, ""
 		s.hold(&rows[i], rival{enough: stats.Estimate{Y: math.Log(total), SE: math.Sqrt(variance) / total, DF: df, Open: 0}, own: own,
 			of: (i + 1) / 2, against: &against},
-			math.Log1p(s.cfg.Rules.Split.Margin))
+			math.Log1p(s.Cfg.Rules.Split.Margin))
 	}
 	return rows
 }

@@ -34,13 +34,6 @@ func (a *Audit) Whole() *Audit {
 	return a
 }
 
-// Showing returns a result that lists the given remedies and shares all other data with r.
-func (r *SplitsResult) Showing(splits, rejected []SplitRow, stretches []Stretch, s *Selection) *SplitsResult {
-	out := *r
-	out.Splits, out.Rejected, out.Stretches, out.Selection, out.whole = splits, rejected, stretches, s, r.Whole()
-	return &out
-}
-
 // FindingsBySeries groups findings by series, in their order. The result shares their memory.
 func FindingsBySeries(findings []Finding) map[results.SeriesKey][]*Finding {
 	out := map[results.SeriesKey][]*Finding{}
@@ -58,12 +51,4 @@ func (s *SeriesAudit) rowsBetween(from, to int) []RowVerdict {
 	}
 	first := at(from)
 	return s.Rows[first:max(first, at(to+1))]
-}
-
-// Whole is the result with all remedies: r itself, unless it lists a selection.
-func (r *SplitsResult) Whole() *SplitsResult {
-	if r.whole != nil {
-		return r.whole
-	}
-	return r
 }

@@ -112,18 +112,13 @@ func settingsOf(rule Rule, cfg Config) map[string]string {
 	return out
 }
 
-// remedySettings are the values that executed remedies depend on. A search's own limits replace the rules
-// file's.
-func remedySettings(cfg Config, o SplitOptions) map[string]string {
+// RemedySettings are the values of the keys that executed remedies depend on, but for the keys replaced.
+func RemedySettings(cfg Config, replaced ...string) map[string]string {
 	out := map[string]string{}
 	for _, s := range settings() {
-		switch {
-		case !s.remedies:
-		case s.key == "remedy.max_parts" && o.MaxParts != 0:
-		case s.key == "threshold" && o.Among == AmongAll:
-		case s.optional && s.value(cfg) == s.usual:
-		default:
-			out[s.key] = s.value(cfg)
+		v := s.value(cfg)
+		if s.remedies && !slices.Contains(replaced, s.key) && !(s.optional && v == s.usual) {
+			out[s.key] = v
 		}
 	}
 	return out
@@ -142,7 +137,8 @@ type Undone struct {
 // String describes the change: "threshold was 0.95 and is 0.9".
 func (u Undone) String() string { return fmt.Sprintf("%s was %s and is %s", u.Key, u.Old, u.New) }
 
-func changed(was, is map[string]string) []Undone {
+// Changed lists the settings that differ between two records of their values.
+func Changed(was, is map[string]string) []Undone {
 	var out []Undone
 	for _, s := range settings() {
 		v, held := was[s.key]

@@ -70,7 +70,7 @@ func TestStepsOfTimes(t *testing.T) {
 
 // The steps visible in the plot of an A800.
 func TestStepsOfThePublishedSweep(t *testing.T) {
-	data := a800(t)
+	data := synthetic.A800(t)
 	got := stepsOf(Steps(data, data.Series[0].Key))
 	t.Log(got)
 	want := map[int]bool{384: true, 768: true, 1664: true}

@@ -15,7 +15,7 @@ import (
 // and no other samples correct for that. So the p-value is multiplied by the number of rows to choose from
 // (Bonferroni). All rules are one family, so at most the share [Config].FDR of flat runs has any suspect.
 type suspicion struct {
-	*evidence
+	*Facts
 	scatter map[*infer.Curve]*infer.SeriesScatter
 }
 
@@ -30,7 +30,8 @@ type rival struct {
 	ideal float64
 }
 
-func suspects(p *infer.Estimates, cfg Config) (found []Finding, compared map[Rule]int) {
+// Suspects are the rows of a rule that few samples accuse.
+func Suspects(p *infer.Estimates, cfg Config) (found []Finding, compared map[Rule]int) {
 	scatter := map[*infer.Curve]*infer.SeriesScatter{}
 	for _, c := range p.Curves {
 		if of := c.ScatterOf(cfg.MinSamples); of != nil {
@@ -41,7 +42,7 @@ func suspects(p *infer.Estimates, cfg Config) (found []Finding, compared map[Rul
 	if len(scatter) == 0 {
 		return nil, compared
 	}
-	s := suspicion{NewEvidence(p, cfg), scatter}
+	s := suspicion{NewFacts(p, cfg), scatter}
 	var panels []Panel
 	var tested []*Judgement
 	for _, r := range ruleTable {
@@ -103,7 +104,7 @@ func (s *suspicion) known(c *infer.Curve, i int) (e stats.Estimate, own, ok bool
 	if p.Modes != nil || p.Inferred {
 		return e, false, false
 	}
-	e, own = c.Known(i, s.cfg.MinSamples, s.scatter[c])
+	e, own = c.Known(i, s.Cfg.MinSamples, s.scatter[c])
 	return e, own, true
 }
 
@@ -118,7 +119,7 @@ func (s *suspicion) hold(j *Judgement, r rival, margin float64) {
 	j.Tested, j.Verdict, j.bound, j.Enough, j.ideal = true, Undecided, r.ideal+margin, r.enough.Y, r.ideal
 	j.p = math.Min(1, d.Above(margin)*float64(max(1, r.of)))
 	j.lossBound = stats.Lost(-margin)
-	half := s.half(d)
+	half := s.Half(d)
 	j.Loss = stats.Interval{Lo: stats.Lost(-d.Y + half), Mid: stats.Lost(-d.Y), Hi: stats.Lost(-d.Y - half)}
 	j.Against = r.against
 }
@@ -147,6 +148,3 @@ func (s *suspicion) fastest(c *infer.Curve, others []*infer.Curve, margin float6
 	}
 	return rows
 }
-
-// remedyOf is the remedy that fits a rule's findings.
-var remedyOf = map[Rule]RemedyKind{SplitRule: RemedySplit, Pad: RemedyPad, Alternative: RemedyOther}

@@ -1,10 +1,8 @@
 package rules
 
 import (
-	"cmp"
 	"context"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/results"
@@ -50,7 +48,8 @@ const (
 	SeenInNeither SeenIn = "neither"
 )
 
-func seenIn(atClock, sustained bool) SeenIn {
+// Seen says in which of two states a loss shows.
+func Seen(atClock, sustained bool) SeenIn {
 	switch {
 	case atClock && sustained:
 		return SeenInBoth
@@ -64,7 +63,8 @@ func seenIn(atClock, sustained bool) SeenIn {
 
 type sustainedTimes map[results.CaseKey]results.Sample
 
-func newSustainedTimes(rows []results.Row) sustainedTimes {
+// NewSustainedTimes collects the times of the sustained phase.
+func NewSustainedTimes(rows []results.Row) sustainedTimes {
 	out := sustainedTimes{}
 	for _, r := range rows {
 		var us, clock, energy []float64
@@ -87,9 +87,9 @@ func newSustainedTimes(rows []results.Row) sustainedTimes {
 	return out
 }
 
-// pair compares two cases; nil if one of them did not run. scale × the second's time is the first's time
+// Pair compares two cases; nil if one of them did not run. scale × the second's time is the first's time
 // without loss.
-func (t sustainedTimes) pair(row, against results.Case, scale float64) *Sustained {
+func (t sustainedTimes) Pair(row, against results.Case, scale float64) *Sustained {
 	a, ok := t[row.Real().Key()]
 	b, both := t[against.Real().Key()]
 	if !ok || !both {
@@ -103,7 +103,7 @@ func (t sustainedTimes) pair(row, against results.Case, scale float64) *Sustaine
 // clears it. Call it again after adding samples.
 func (a *Audit) AddSustained(data infer.Data, cfg Config) {
 	data = data.Along(cfg.Basis())
-	times := newSustainedTimes(data.Sustained)
+	times := NewSustainedTimes(data.Sustained)
 	series := make(map[results.SeriesKey]*results.Series, len(data.Series))
 	for i := range data.Series {
 		series[data.Series[i].Key] = &data.Series[i]
@@ -117,19 +117,20 @@ func (a *Audit) AddSustained(data infer.Data, cfg Config) {
 		}
 		if f.Sustained = times.finding(f, series[f.Series]); f.Sustained != nil {
 			bound := rule.bound(cfg, *f)
-			f.Sustained.SeenIn = seenIn(f.Status == Confirmed || f.Loss.Mid > bound, f.Sustained.Loss > bound)
+			f.Sustained.SeenIn = Seen(f.Status == Confirmed || f.Loss.Mid > bound, f.Sustained.Loss > bound)
 		}
 	}
 }
 
-func (f *Finding) worst() results.Case { return results.Case{SeriesKey: f.Series, M: f.WorstM} }
+// Worst is the case of the row with the largest loss.
+func (f *Finding) Worst() results.Case { return results.Case{SeriesKey: f.Series, M: f.WorstM} }
 
 func (t sustainedTimes) finding(f *Finding, s *results.Series) *Sustained {
 	switch {
 	case f.Cause == MeasurementError:
 		return nil // no loss
 	case f.Against == nil && f.Rule == Roofline:
-		row, ok := t[f.worst().Real().Key()]
+		row, ok := t[f.Worst().Real().Key()]
 		if s == nil || !ok || s.Peak.FLOPS <= 0 || s.Bandwidth.Rate <= 0 {
 			return nil
 		}
@@ -140,86 +141,10 @@ func (t sustainedTimes) finding(f *Finding, s *results.Series) *Sustained {
 	}
 	scale := 1.0
 	if f.Rule == Monotonic {
-		scale = f.worst().FLOPs() / f.Against.FLOPs()
+		scale = f.Worst().FLOPs() / f.Against.FLOPs()
 	}
-	return t.pair(f.worst(), *f.Against, scale)
+	return t.Pair(f.Worst(), *f.Against, scale)
 }
 
-// AddSustained is [Audit.AddSustained] for remedies.
-func (r *SplitsResult) AddSustained(data infer.Data, cfg Config) {
-	times := newSustainedTimes(data.Sustained)
-	bound := marginLoss(cfg.Remedy.Margin)
-	add := func(key results.SeriesKey, r *Remedy) {
-		direct := results.Case{SeriesKey: key, M: r.M}
-		if r.Sustained = times.pair(direct, r.Case(direct), 1); r.Sustained != nil {
-			pays := r.Pays || !r.Executed && 1-r.PredictedUS/r.DirectUS > bound
-			r.Sustained.SeenIn = seenIn(pays, r.Sustained.Loss > bound)
-		}
-	}
-	for _, rows := range [][]SplitRow{r.Splits, r.Rejected} {
-		for i := range rows {
-			add(rows[i].Series, &rows[i].Remedy)
-		}
-	}
-	for _, s := range r.Stretches {
-		for i := range s.Proofs {
-			add(s.Series, &s.Proofs[i])
-		}
-	}
-}
-
-func marginLoss(margin float64) float64 { return stats.Lost(-math.Log1p(margin)) }
-
-// ToSustain lists the cases worth running alone, the largest time at stake first: the worst row of each
-// confirmed finding and its reference, and each direct product and its remedy that pays. Cases of one element
-// belong together; elements are unique. Either argument may be nil.
-func ToSustain(a *Audit, r *SplitsResult) [][]results.Case {
-	type entry struct {
-		cases []results.Case
-		stake float64
-	}
-	var all []entry
-	if a != nil {
-		for _, f := range a.Findings {
-			if f.Status != Confirmed || f.Cause == MeasurementError {
-				continue
-			}
-			e := entry{[]results.Case{f.worst().Real()}, f.StakeUS}
-			if f.Against != nil {
-				e.cases = append(e.cases, f.Against.Real())
-			} else if f.Rule != Roofline {
-				continue
-			}
-			all = append(all, e)
-		}
-	}
-	if r != nil {
-		add := func(key results.SeriesKey, r Remedy) {
-			if r.Pays {
-				direct := results.Case{SeriesKey: key, M: r.M}
-				all = append(all, entry{[]results.Case{direct.Real(), r.Case(direct).Real()}, r.StakeUS})
-			}
-		}
-		for _, row := range r.Splits {
-			add(row.Series, row.Remedy)
-		}
-		for _, s := range r.Stretches {
-			for _, proof := range s.Proofs {
-				add(s.Series, proof)
-			}
-		}
-	}
-	slices.SortStableFunc(all, func(a, b entry) int { return cmp.Compare(b.stake, a.stake) })
-	var out [][]results.Case
-	seen := map[[2]results.CaseKey]bool{}
-	for _, e := range all {
-		var key [2]results.CaseKey // a row, with its reference if it has one
-		for i, c := range e.cases {
-			key[i] = c.Key()
-		}
-		if !seen[key] {
-			seen[key], out = true, append(out, e.cases)
-		}
-	}
-	return out
-}
+// MarginLoss is the loss that a margin of time allows, as a share of the time.
+func MarginLoss(margin float64) float64 { return stats.Lost(-math.Log1p(margin)) }

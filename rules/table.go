@@ -27,7 +27,7 @@ type rule struct {
 	// applies reports whether the rule judges a subject; nil means all.
 	applies func(kernels.Subject) bool
 	// judge judges the rows of one curve, parallel to its points.
-	judge func(*evidence, *infer.Curve) []Judgement
+	judge func(*Facts, *infer.Curve) []Judgement
 	// suspect judges the points with too few samples for judge.
 	suspect func(*suspicion, *infer.Curve) []Judgement
 	// bound is the loss above which a row breaks the rule.

@@ -49,7 +49,8 @@ func (a *Audit) warnConditions(p *infer.Estimates, found infer.Conditions) {
 	}
 }
 
-func warnWrong(data infer.Data, warn func(subject, format string, args ...any)) {
+// WarnWrong warns of kernels whose results are known to be wrong.
+func WarnWrong(data infer.Data, warn func(subject, format string, args ...any)) {
 	warned := map[string]bool{}
 	for _, s := range data.Series {
 		if !s.Key.Operation.IsProduct() {

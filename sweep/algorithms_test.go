@@ -11,6 +11,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 )
 
 // choosing is a device with a library whose first choice is slow from m32 on. Its second next choice exists
@@ -136,7 +137,7 @@ func TestSweepOfAlgorithms(t *testing.T) {
 		f[0].Cause != rules.HeuristicChoice || f[0].Status != rules.Confirmed {
 		t.Errorf("findings %+v", f)
 	}
-	found, err := rules.FindSplits(t.Context(), data, rules.Default(), rules.SplitOptions{Among: rules.AmongAll}, m)
+	found, err := remedy.Find(t.Context(), data, rules.Default(), remedy.Options{Among: remedy.AmongAll}, m)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,11 +10,12 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/problem"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 )
 
 // newAnswer summarizes the problems of a run. found may be nil; engine lists the engine's kernels, nil for
 // the default.
-func newAnswer(data infer.Data, audit *rules.Audit, found *rules.SplitsResult, engine []string) *report.Answer {
+func newAnswer(data infer.Data, audit *rules.Audit, found *remedy.Result, engine []string) *report.Answer {
 	problems, summary := problem.Find(data, audit, found, engine)
 	answer := &report.Answer{Summary: summary, Problems: problems}
 	if cards := audit.Whole().Cards; cards != nil {
@@ -25,7 +26,7 @@ func newAnswer(data infer.Data, audit *rules.Audit, found *rules.SplitsResult, e
 
 // provenRemedies returns a run's stored remedies and the engine kernels of their search; nil if no stored
 // remedies are valid.
-func (a *app) provenRemedies(run *results.Run, data infer.Data, cfg rules.Config) (*rules.SplitsResult, []string, error) {
+func (a *app) provenRemedies(run *results.Run, data infer.Data, cfg rules.Config) (*remedy.Result, []string, error) {
 	remedies, _, err := a.store(run).Remedies(data, cfg)
 	if err != nil || remedies == nil {
 		return nil, nil, err

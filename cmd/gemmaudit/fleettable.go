@@ -13,6 +13,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/verdict"
 )
 
@@ -70,7 +71,7 @@ func cardTables(path string) (out []table.CardTable, failed error) {
 		return nil, err
 	}
 	defer func() { closeRun(run, &failed) }()
-	found, err := verdict.Kept[rules.ExecutedRemedies](run, verdict.StateSplits)
+	found, err := verdict.Kept[remedy.Executed](run, verdict.StateSplits)
 	if err != nil || found == nil || found.Result == nil {
 		return nil, err
 	}
@@ -79,7 +80,7 @@ func cardTables(path string) (out []table.CardTable, failed error) {
 		return nil, err
 	}
 	for _, device := range found.Result.Devices() {
-		t, err := rules.BuildTable(run.Meta(), found.Result.On(device))
+		t, err := remedy.BuildTable(run.Meta(), found.Result.On(device))
 		if err != nil {
 			return nil, err
 		}

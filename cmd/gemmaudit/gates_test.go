@@ -16,6 +16,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 )
 
 // The states of a run that every gate must report.
@@ -198,7 +199,7 @@ var gatingCommands = map[string]gating{
 		return exitCode(g.app().conclude(v.Evidence()))
 	}, want: map[string]int{whole: exitClean, noneJudged: exitInconclusive}, why: "it reads no run"},
 	"gemmaudit table check": {do: func(t *testing.T, g *gated, state string) int {
-		v := &report.Verification{Path: "t.json", Checks: []rules.RowCheck{{}}}
+		v := &report.Verification{Path: "t.json", Checks: []remedy.RowCheck{{}}}
 		switch state {
 		case noneJudged:
 			v.Checks = nil

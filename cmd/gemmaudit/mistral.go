@@ -18,7 +18,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/mistral/tokenizer"
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results/table"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 )
 
 func newMistralCommand(a *app) *cobra.Command {
@@ -298,7 +298,7 @@ func knownKernel(d kernels.Device, name string) error {
 func (a *app) tableConditions(l *loaded, path string) {
 	here := conditionsHere(l.device, l.table)
 	here.Threads = l.threads()
-	differences := rules.CompareValidators(l.table.Validators, here)
+	differences := remedy.CompareValidators(l.table.Validators, here)
 	if len(differences) == 0 {
 		return
 	}

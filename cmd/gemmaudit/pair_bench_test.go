@@ -14,6 +14,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules/change"
 	"github.com/gemmaudit/gemmaudit/rules/diff"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -27,7 +28,7 @@ type pairRun struct {
 	proven   map[string]rules.Verdict // as shown by the audit, with its proof, at its own clock
 	sweep    *rules.Audit
 	findings []rules.Finding // with their proof
-	remedies *rules.SplitsResult
+	remedies *remedy.Result
 }
 
 func rowName(key results.SeriesKey, m int) string { return fmt.Sprintf("%v/m%d", key, m) }
@@ -226,7 +227,7 @@ func pairRemedies(p pairRun) {
 		return
 	}
 	paid, executed := 0, 0
-	for _, rows := range [][]rules.SplitRow{p.remedies.Splits, p.remedies.Rejected} {
+	for _, rows := range [][]remedy.Row{p.remedies.Splits, p.remedies.Rejected} {
 		for _, r := range rows {
 			if r.Executed {
 				executed++

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/verdict"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
@@ -75,7 +76,7 @@ func TestResumeKnowsEveryFlag(t *testing.T) {
 			t.Errorf("--%s is a flag of neither run nor sweep", name)
 		}
 	}
-	for _, s := range verdict.SearchSettings(rules.SplitOptions{}) {
+	for _, s := range verdict.SearchSettings(remedy.Options{}) {
 		if seen[s.Flag] && resumptions[s.Flag] != fromSearch {
 			t.Errorf("--%s is restored with the search, and declared otherwise", s.Flag)
 		}

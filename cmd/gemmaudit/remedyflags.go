@@ -9,6 +9,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/verdict"
 )
 
@@ -31,12 +32,12 @@ func (f *remedyFlags) register(a *app, cmd *cobra.Command) {
 		fixed(kinds...))
 	addFlag(cmd, &f.kernels, "engine-kernels", nil, "kernels of your engine, used as remedies (default: libraries and your own)",
 		a.completeKernels(a.kernelNames))
-	addFlag(cmd, &f.pads, "pads", rules.PadsInPlace,
+	addFlag(cmd, &f.pads, "pads", remedy.PadsInPlace,
 		"pads to execute: in-place (needs room behind the rows), copied (includes the copy), both",
-		fixed(rules.PadsInPlace, rules.PadsCopied, rules.PadsBoth))
-	addFlag(cmd, &f.predicted, "predicted", rules.CandidatesLikely,
+		fixed(remedy.PadsInPlace, remedy.PadsCopied, remedy.PadsBoth))
+	addFlag(cmd, &f.predicted, "predicted", remedy.CandidatesLikely,
 		"predicted remedies to execute: likely (the prediction's bounds allow a gain), all",
-		fixed(rules.CandidatesLikely, rules.CandidatesAll))
+		fixed(remedy.CandidatesLikely, remedy.CandidatesAll))
 	flags.BoolVar(&f.fill, "fill", false, "also execute sizes between the measured ones, so a table can cover whole stretches of M")
 	flags.BoolVar(&f.sameBits, "same-bits", false, "only remedies with bitwise the same result as the direct product")
 	flags.BoolVar(&f.invariant, "batch-invariant", false, "only remedies with bitwise the same rows at every M")
@@ -44,14 +45,14 @@ func (f *remedyFlags) register(a *app, cmd *cobra.Command) {
 
 func kindNames() []string {
 	var out []string
-	for _, k := range rules.RemedyKinds() {
+	for _, k := range remedy.RemedyKinds() {
 		out = append(out, string(k))
 	}
 	return out
 }
 
 // search copies the flags into the options of a search. Defaults stay unset.
-func (f *remedyFlags) search(o *rules.SplitOptions) error {
+func (f *remedyFlags) search(o *remedy.Options) error {
 	all := kindNames()
 	for _, name := range f.kinds {
 		if !slices.Contains(all, name) {
@@ -62,9 +63,9 @@ func (f *remedyFlags) search(o *rules.SplitOptions) error {
 		}
 	}
 	switch {
-	case f.pads != rules.PadsInPlace && f.pads != rules.PadsCopied && f.pads != rules.PadsBoth:
+	case f.pads != remedy.PadsInPlace && f.pads != remedy.PadsCopied && f.pads != remedy.PadsBoth:
 		return usagef("--pads: %q, expected in-place, copied or both", f.pads)
-	case f.predicted != rules.CandidatesLikely && f.predicted != rules.CandidatesAll:
+	case f.predicted != remedy.CandidatesLikely && f.predicted != remedy.CandidatesAll:
 		return usagef("--predicted: %q, expected likely or all", f.predicted)
 	case slices.Contains(f.kernels, ""):
 		return usagef("--engine-kernels: empty name, expected names as in cublas,cublaslt")
@@ -72,7 +73,7 @@ func (f *remedyFlags) search(o *rules.SplitOptions) error {
 	if len(o.Kinds) == len(all) {
 		o.Kinds = nil
 	}
-	if o.Pads = f.pads; o.Pads == rules.PadsInPlace {
+	if o.Pads = f.pads; o.Pads == remedy.PadsInPlace {
 		o.Pads = ""
 	}
 	if len(f.kernels) > 0 {

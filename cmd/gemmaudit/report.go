@@ -15,6 +15,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/verdict"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
@@ -122,14 +123,14 @@ func (o *reportOptions) run(ctx context.Context, path string, print bool) error 
 		return err
 	}
 	// Problem numbers must match audit and explain, so predictions made here are not problems.
-	var found *rules.SplitsResult
+	var found *remedy.Result
 	var engine []string
 	if remedies != nil {
 		found, engine = remedies.Result, remedies.Search.Kernels
 	}
 	answer := newAnswer(data, audit, found, engine)
 	if remedies == nil {
-		if found, err = a.findSplits(ctx, run, cfg, rules.SplitOptions{}, false, false); err != nil {
+		if found, err = a.findSplits(ctx, run, cfg, remedy.Options{}, false, false); err != nil {
 			return err
 		}
 	}
@@ -171,7 +172,7 @@ type reportForm struct {
 }
 
 func (a *app) writeReport(ctx context.Context, folder string, run *results.Run, cfg rules.Config, audit *rules.Audit,
-	found *rules.SplitsResult, answer *report.Answer, notes []string, form reportForm) error {
+	found *remedy.Result, answer *report.Answer, notes []string, form reportForm) error {
 	data, err := infer.LoadData(run)
 	if err != nil {
 		return err

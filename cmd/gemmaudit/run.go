@@ -21,6 +21,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/table/file"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/verdict"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
@@ -61,7 +62,7 @@ type runOptions struct {
 	all      bool // list every problem
 	dryRun   bool
 
-	search rules.SplitOptions
+	search remedy.Options
 	goOn   string // the command that continues after an interruption
 
 	triage *triageOptions // set for triage, else nil
@@ -105,7 +106,7 @@ func (o *runOptions) run(cmd *cobra.Command) (failed error) {
 	if err := o.remedies.search(&o.search); err != nil {
 		return err
 	}
-	o.search.Among = rules.AmongAll
+	o.search.Among = remedy.AmongAll
 	images, err := report.ParseImages(o.images)
 	if err != nil {
 		return usagef("--images: %w", err)
@@ -238,7 +239,7 @@ func (o *runOptions) finishRun(cmd *cobra.Command, cfg rules.Config, images []re
 // restoreSearch uses the search settings stored at the run's start. Without stored ones, the command line
 // applies.
 func (o *runOptions) restoreSearch(cmd *cobra.Command, run *results.Run, plan *sweep.Plan) error {
-	was, err := verdict.Kept[rules.SplitOptions](run, verdict.StateSearch)
+	was, err := verdict.Kept[remedy.Options](run, verdict.StateSearch)
 	if err != nil {
 		return err
 	}
@@ -293,7 +294,7 @@ func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.R
 	if confirm {
 		a.nextStage("executing remedies", most.execute)
 	}
-	found, err := limited(ctx, most.execute, func(ctx context.Context) (*rules.SplitsResult, error) {
+	found, err := limited(ctx, most.execute, func(ctx context.Context) (*remedy.Result, error) {
 		return a.findSplits(ctx, run, cfg, o.search, confirm, true)
 	})
 	if err != nil {
@@ -348,7 +349,7 @@ func (o *runOptions) evaluate(ctx context.Context, folder string, run *results.R
 
 // summarise prints the outcome on stdout as one document per format; the folder has the rest.
 func (o *runOptions) summarise(folder string, run *results.Run, series []results.Series, sum *sweep.Summary, audit *rules.Audit,
-	found *rules.SplitsResult, answer *report.Answer, tables []string) error {
+	found *remedy.Result, answer *report.Answer, tables []string) error {
 	if o.triage != nil {
 		return o.triage.answer(folder, run, audit, found, answer.Problems)
 	}
@@ -374,7 +375,7 @@ func (o *runOptions) summarise(folder string, run *results.Run, series []results
 		remedies.Notes = append(remedies.Notes, report.Note{Text: w.Subject + ": " + w.Text, Tone: report.Warned})
 	}
 	// Remedies that do not pay are in splits.json and in the report.
-	paying := slices.DeleteFunc(slices.Clone(found.Splits), func(r rules.SplitRow) bool { return !r.Pays })
+	paying := slices.DeleteFunc(slices.Clone(found.Splits), func(r remedy.Row) bool { return !r.Pays })
 	if len(paying) > 0 {
 		remedies.Sheets = []report.Sheet{report.SplitSheet(paying)}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/table/file"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/verdict"
 )
 
@@ -57,8 +58,8 @@ func newSplitsCommand(a *app) *cobra.Command {
 	flags := cmd.Flags()
 	addFlag(cmd, &opts.ratio, "ratio", 0, "keep predictions below this share of the direct time, 0 for the rules' margin",
 		fixed("0.9", "0.95"))
-	addFlag(cmd, &opts.among, "among", rules.AmongFlagged, "sizes to search: flagged (by the monotonic rule), all",
-		fixed(rules.AmongFlagged, rules.AmongAll))
+	addFlag(cmd, &opts.among, "among", remedy.AmongFlagged, "sizes to search: flagged (by the monotonic rule), all",
+		fixed(remedy.AmongFlagged, remedy.AmongAll))
 	opts.remedies.register(a, cmd)
 	addFlag(cmd, &opts.traffic, "traffic", "", "CSV of m,weight: how often each M is served (default: from the run)", filesWith("csv"))
 	addFlag(cmd, &opts.maxParts, "max-parts", 0, "maximum launches of a split, 0 for the rules' choice", fixed("2", "3", "4"))
@@ -186,7 +187,7 @@ func (o *splitsOptions) run(ctx context.Context, path string) (failed error) {
 // shown returns the remedies executed before. It returns nil if they are missing or outdated, or others
 // were requested.
 func (o *splitsOptions) shown(run *results.Run, cfg rules.Config,
-	search rules.SplitOptions) (*rules.SplitsResult, verdict.Outdated, error) {
+	search remedy.Options) (*remedy.Result, verdict.Outdated, error) {
 	predict := o.given("execute") && len(o.tables) == 0
 	if o.execute || predict || cfg.Method == rules.MethodArticle {
 		return nil, verdict.Outdated{}, nil
@@ -213,13 +214,13 @@ func (o *splitsOptions) shown(run *results.Run, cfg rules.Config,
 
 // nothingToWrite is the error for requested tables that would be empty. It is nil if there is something to
 // write or an empty table is acceptable.
-func (o *splitsOptions) nothingToWrite(path string, meta results.Meta, found *rules.SplitsResult) (empty, err error) {
+func (o *splitsOptions) nothingToWrite(path string, meta results.Meta, found *remedy.Result) (empty, err error) {
 	if o.empty {
 		return nil, nil
 	}
 	// Tables do not support all operations, so check the table itself.
 	for _, id := range found.Devices() {
-		t, err := rules.BuildTable(meta, found.On(id))
+		t, err := remedy.BuildTable(meta, found.On(id))
 		if err != nil {
 			return nil, fmt.Errorf("build the table: %w", err)
 		}
@@ -254,15 +255,15 @@ func (o *splitsOptions) nothingToWrite(path string, meta results.Meta, found *ru
 		"%s--allow-empty writes a table without remedies", do), nil
 }
 
-func (o *splitsOptions) search() (rules.SplitOptions, error) {
-	search := rules.SplitOptions{Ratio: o.ratio, Among: o.among, MaxParts: o.maxParts}
+func (o *splitsOptions) search() (remedy.Options, error) {
+	search := remedy.Options{Ratio: o.ratio, Among: o.among, MaxParts: o.maxParts}
 	if err := o.remedies.search(&search); err != nil {
 		return search, err
 	}
 	switch {
 	case !(o.ratio >= 0 && o.ratio <= 1): // NaN is neither
 		return search, usagef("--ratio: %v, expected above 0 and at most 1", o.ratio)
-	case o.among != rules.AmongFlagged && o.among != rules.AmongAll:
+	case o.among != remedy.AmongFlagged && o.among != remedy.AmongAll:
 		return search, usagef("--among: %q, expected flagged or all", o.among)
 	case o.maxParts != 0 && (o.maxParts < 2 || o.maxParts > 16):
 		return search, usagef("--max-parts: %d, expected 2 to 16", o.maxParts)
@@ -287,22 +288,22 @@ func (o *splitsOptions) checkKernels(run *results.Run, names []string) error {
 
 // findSplits searches remedies and measures them on the device if execute is set. The run stores the executed
 // ones; asked makes them replace another search's.
-func (a *app) findSplits(ctx context.Context, run *results.Run, cfg rules.Config, search rules.SplitOptions,
-	execute, asked bool) (*rules.SplitsResult, error) {
+func (a *app) findSplits(ctx context.Context, run *results.Run, cfg rules.Config, search remedy.Options,
+	execute, asked bool) (*remedy.Result, error) {
 	data, err := infer.LoadData(run)
 	if err != nil {
 		return nil, err
 	}
 	if !execute {
-		return rules.FindSplits(ctx, data, cfg, search, nil)
+		return remedy.Find(ctx, data, cfg, search, nil)
 	}
 	measurer, err := a.newMeasurer(run)
 	if err != nil {
 		return nil, err
 	}
-	found, err := rules.FindSplits(ctx, data, cfg, search, measurer)
+	found, err := remedy.Find(ctx, data, cfg, search, measurer)
 	if err := errors.Join(err, a.leave(measurer)); err != nil {
 		return nil, err
 	}
-	return found, a.store(run).KeepRemedies(ctx, rules.NewExecutedRemedies(found, cfg, search, data.Samples()), asked)
+	return found, a.store(run).KeepRemedies(ctx, remedy.NewExecuted(found, cfg, search, data.Samples()), asked)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
@@ -41,9 +42,9 @@ func (f sustainFlags) check() error {
 // sustain runs the cases behind findings and paying remedies alone, beginning with the most time at
 // stake, within most. It stores the samples in the phase sustained and fills in the derived values.
 // found may be nil.
-func (a *app) sustain(ctx context.Context, run *results.Run, cfg rules.Config, audit *rules.Audit, found *rules.SplitsResult,
+func (a *app) sustain(ctx context.Context, run *results.Run, cfg rules.Config, audit *rules.Audit, found *remedy.Result,
 	most time.Duration) error {
-	all := rules.ToSustain(audit, found)
+	all := remedy.ToSustain(audit, found)
 	if len(all) == 0 {
 		return nil
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/export"
 	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/results/table/file"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 )
 
 // checkTablePath returns an error if no table can be written to path, before any measuring. flag names the
@@ -51,7 +51,7 @@ func checkTablePaths(paths []string, force bool) error {
 // writeTables writes the lookup table of remedies in the format of each path's extension. A table is valid
 // for one device; for several devices, each table's name includes its device. It returns the base names of
 // the files.
-func (a *app) writeTables(paths []string, force bool, meta results.Meta, found *rules.SplitsResult) ([]string, error) {
+func (a *app) writeTables(paths []string, force bool, meta results.Meta, found *remedy.Result) ([]string, error) {
 	if len(paths) == 0 {
 		return nil, nil
 	}
@@ -77,8 +77,8 @@ func (a *app) writeTables(paths []string, force bool, meta results.Meta, found *
 
 func fileSafe(id string) string { return strings.NewReplacer(":", "", "/", "-").Replace(id) }
 
-func (a *app) writeTable(paths []string, force bool, meta results.Meta, found *rules.SplitsResult) ([]string, error) {
-	t, err := rules.BuildTable(meta, found)
+func (a *app) writeTable(paths []string, force bool, meta results.Meta, found *remedy.Result) ([]string, error) {
+	t, err := remedy.BuildTable(meta, found)
 	if err != nil {
 		return nil, fmt.Errorf("build the table: %w", err)
 	}

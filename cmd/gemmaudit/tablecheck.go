@@ -22,6 +22,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/table/file"
 	"github.com/gemmaudit/gemmaudit/results/tunableop"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
@@ -119,8 +120,8 @@ func (o *verifyOptions) run(ctx context.Context, path string) error {
 			return err
 		}
 	}
-	differences := rules.CompareValidators(t.Validators, conditionsHere(device, t))
-	var checks []rules.RowCheck
+	differences := remedy.CompareValidators(t.Validators, conditionsHere(device, t))
+	var checks []remedy.RowCheck
 	if len(differences) == 0 || o.anyway {
 		taken, refused := withoutRefused(t, device)
 		if checks, err = o.measure(ctx, taken, device, cfg); err != nil {
@@ -132,7 +133,7 @@ func (o *verifyOptions) run(ctx context.Context, path string) error {
 		return interruptedf("%s: stopped during verification", path)
 	}
 	if o.prune != "" {
-		pruned := rules.PruneTable(t, checks)
+		pruned := remedy.PruneTable(t, checks)
 		err := a.writeFile(o.prune, o.force, func(w io.Writer) error { return source.writePruned(a, w, pruned, o.prune) })
 		if err != nil {
 			return err
@@ -164,8 +165,8 @@ func (o *verifyOptions) takesTuned(path string, d kernels.Device) error {
 
 // withoutRefused removes the algorithms that their library rejects for the product at an end of their
 // interval, and returns them as rejected. They are not measured.
-func withoutRefused(t *table.Table, d kernels.Device) (*table.Table, []rules.RowCheck) {
-	var refused []rules.RowCheck
+func withoutRefused(t *table.Table, d kernels.Device) (*table.Table, []remedy.RowCheck) {
+	var refused []remedy.RowCheck
 	for _, s := range t.Series {
 		layout, err := kernels.ParseLayout(s.Layout)
 		if err != nil {
@@ -183,8 +184,9 @@ func withoutRefused(t *table.Table, d kernels.Device) (*table.Table, []rules.Row
 				err := g.Supports(kernels.Task{Subject: kernels.Product(kernels.DType(s.DType), s.N, s.K).In(layout), M: m})
 				var no *kernels.Unsupported
 				if errors.As(err, &no) {
-					refused = append(refused, rules.RowCheck{Series: s, Name: s.String(), From: iv.From, To: iv.To, M: m, Action: iv.Action,
-						Verdict: rules.Rejected, Reason: no.Reason})
+					refused = append(refused, remedy.RowCheck{Series: s, Name: s.String(), From: iv.From, To: iv.To, M: m,
+						Action:  iv.Action,
+						Verdict: remedy.Rejected, Reason: no.Reason})
 					break
 				}
 			}
@@ -193,7 +195,7 @@ func withoutRefused(t *table.Table, d kernels.Device) (*table.Table, []rules.Row
 	if len(refused) == 0 {
 		return t, nil
 	}
-	return rules.PruneTable(t, refused), refused
+	return remedy.PruneTable(t, refused), refused
 }
 
 // writePruned writes the remaining table; for a TunableOp file, all lines except the rejected ones.
@@ -223,16 +225,16 @@ func (a *app) tableDevice(t *table.Table) (kernels.Device, error) {
 // conditionsHere returns the conditions of a table measured here.
 func conditionsHere(d kernels.Device, t *table.Table) table.Validators {
 	meta := results.Meta{Fingerprint: fingerprintOf([]kernels.Device{d})}
-	return rules.ValidatorsOf(meta, d.Spec().ID, results.Regime(t.Validators.Regime), t.Validators.Threads)
+	return remedy.ValidatorsOf(meta, d.Spec().ID, results.Regime(t.Validators.Regime), t.Validators.Threads)
 }
 
-func (o *verifyOptions) measure(ctx context.Context, t *table.Table, d kernels.Device, cfg rules.Config) ([]rules.RowCheck, error) {
+func (o *verifyOptions) measure(ctx context.Context, t *table.Table, d kernels.Device, cfg rules.Config) ([]remedy.RowCheck, error) {
 	measurer, err := sweep.NewMeasurer(sweep.MeasureConfig{Devices: []kernels.Device{d}, Observer: o.app.newMeter(), Now: o.app.now})
 	if err != nil {
 		return nil, err
 	}
-	checks, err := limited(ctx, o.deadline, func(ctx context.Context) ([]rules.RowCheck, error) {
-		return rules.VerifyTable(ctx, t, d.Spec().ID, cfg, measurer)
+	checks, err := limited(ctx, o.deadline, func(ctx context.Context) ([]remedy.RowCheck, error) {
+		return remedy.VerifyTable(ctx, t, d.Spec().ID, cfg, measurer)
 	})
 	return checks, errors.Join(err, measurer.Close())
 }

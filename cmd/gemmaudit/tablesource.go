@@ -14,7 +14,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/importing"
 	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/results/tunableop"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/verdict"
 )
 
@@ -78,7 +78,7 @@ func (a *app) tableOfRun(path string) (*tableSource, error) {
 		return nil, err
 	}
 	defer run.Close()
-	found, err := verdict.Kept[rules.ExecutedRemedies](run, verdict.StateSplits)
+	found, err := verdict.Kept[remedy.Executed](run, verdict.StateSplits)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (a *app) tableOfRun(path string) (*tableSource, error) {
 		}
 		result = result.On(a.device)
 	}
-	t, err := rules.BuildTable(run.Meta(), result)
+	t, err := remedy.BuildTable(run.Meta(), result)
 	if err != nil {
 		return nil, fmt.Errorf("build the table: %w", err)
 	}

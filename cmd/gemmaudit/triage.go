@@ -15,6 +15,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/problem"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
+	"github.com/gemmaudit/gemmaudit/rules/triage"
 	"github.com/gemmaudit/gemmaudit/rules/verdict"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
@@ -151,14 +153,14 @@ func (o *triageOptions) restore(run *results.Run) error {
 	return nil
 }
 
-func (o *triageOptions) answer(folder string, run *results.Run, audit *rules.Audit, found *rules.SplitsResult,
+func (o *triageOptions) answer(folder string, run *results.Run, audit *rules.Audit, found *remedy.Result,
 	problems []*problem.Problem) error {
 	a := o.run.app
 	data, err := infer.LoadData(run)
 	if err != nil {
 		return err
 	}
-	t, err := rules.NewTriage(data, audit, found)
+	t, err := triage.New(data, audit, found)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/change"
 	"github.com/gemmaudit/gemmaudit/rules/diff"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -43,10 +44,10 @@ func TestChecksOfResults(t *testing.T) {
 	confirmed := func(f rules.Finding) bool { return f.Status == rules.Confirmed }
 	key := audit.Findings[0].Series
 	verified := &report.Verification{Path: "t.json", Differences: []results.FactorDiff{{Name: "driver", A: "550", B: "560"}},
-		Checks: []rules.RowCheck{
-			{Name: "lib/bf16", From: 64, To: 128, M: 64, Verdict: rules.Pays, Gain: stats.Interval{Lo: 1.1, Mid: 1.2, Hi: 1.3},
+		Checks: []remedy.RowCheck{
+			{Name: "lib/bf16", From: 64, To: 128, M: 64, Verdict: remedy.Pays, Gain: stats.Interval{Lo: 1.1, Mid: 1.2, Hi: 1.3},
 				Promised: 1.1},
-			{Name: "lib/bf16", From: 64, To: 128, M: 128, Verdict: rules.Rejected, Reason: "it is slower"},
+			{Name: "lib/bf16", From: 64, To: 128, M: 128, Verdict: remedy.Rejected, Reason: "it is slower"},
 			{Name: "lib/bf16", From: 256, To: 256, M: 256, Verdict: "undecided"},
 		}}
 	about := stats.Interval{Lo: 1.05, Mid: 1.06, Hi: 1.07}

@@ -12,6 +12,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/change"
 	"github.com/gemmaudit/gemmaudit/rules/diff"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 )
 
 // State is the outcome of a check.
@@ -344,9 +345,9 @@ func OfTable(v *report.Verification, anyway bool) []Check {
 			Name: fmt.Sprintf("m%d of %s: %s", c.M, report.IntervalText(c.From, c.To), action), Next: nextUndecided}
 		k.Fingerprint = rules.Fingerprint(k.Rule, subject, k.Name)
 		switch c.Verdict {
-		case rules.Pays:
+		case remedy.Pays:
 			k.State, k.Next = Passed, ""
-		case rules.Rejected:
+		case remedy.Rejected:
 			k.State, k.Next = Failed, "`gemmaudit table check TABLE --prune FILE` writes the table without it"
 		}
 		k.Text = fmt.Sprintf("%s m%d, %s: %s", c.Name, c.M, action, c.Verdict)

@@ -3,6 +3,7 @@ package query
 import (
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/diff"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 )
 
 // Ordered reports whether all records are needed before the first can be listed, because of sorting or a
@@ -32,7 +33,7 @@ func (q *Query) Audit(a *rules.Audit) (*rules.Audit, error) {
 
 // Splits returns a result that lists the selected remedies. --top limits accepted remedies, rejected ones and
 // intervals separately. s is not changed.
-func (q *Query) Splits(s *rules.SplitsResult) (*rules.SplitsResult, error) {
+func (q *Query) Splits(s *remedy.Result) (*remedy.Result, error) {
 	if q.All() {
 		return s, nil
 	}

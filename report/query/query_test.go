@@ -13,6 +13,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/export"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/diff"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -156,7 +157,7 @@ func TestNamesHaveValues(t *testing.T) {
 	one, ms := 1.0, stats.Interval{Mid: 1}
 	for of, records := range map[Set][]Record{
 		Findings: {OfFindings(a)(f)},
-		Remedies: {OfRemedy(rules.SplitRow{Series: f.Series,
+		Remedies: {OfRemedy(remedy.Row{Series: f.Series,
 			Remedy: rules.Remedy{Kind: rules.RemedyPad, DirectUS: 3, PredictedUS: 2, AdjustedP: 0.1}})},
 		Rows: {OfMedian(report.Median{Series: f.Series, M: 1, Samples: 3, US: ms, AtClock: ms, MFU: 0.5, MFUAtClock: 0.5, Elasticity: 1,
 			ClockMHz: 1500})},

@@ -105,7 +105,7 @@ func verdictHangs(p *infer.Estimates, cfg rules.Config, wanted []map[int]bool) {
 	if len(on) == 0 {
 		return
 	}
-	f := rules.NewEvidence(p, cfg)
+	f := rules.NewFacts(p, cfg)
 	for k, rows := range f.PanelOf(on[0]).Rows {
 		c := p.Curves[k]
 		if c.Families == nil {

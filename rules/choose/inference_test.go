@@ -13,6 +13,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
@@ -336,7 +337,7 @@ func TestConfirmedInferred(t *testing.T) {
 	if !found {
 		t.Errorf("none of %d findings rests on an inferred row", len(audit.Findings))
 	}
-	splits, err := rules.FindSplits(t.Context(), sparse, rules.Default(), rules.SplitOptions{Among: rules.AmongAll}, w)
+	splits, err := remedy.Find(t.Context(), sparse, rules.Default(), remedy.Options{Among: remedy.AmongAll}, w)
 	if err != nil {
 		t.Fatal(err)
 	}

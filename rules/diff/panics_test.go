@@ -13,6 +13,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
@@ -56,7 +57,7 @@ func TestNothingPanics(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			splits, err := rules.FindSplits(context.Background(), a, cfg, rules.SplitOptions{Among: rules.AmongAll}, m)
+			splits, err := remedy.Find(context.Background(), a, cfg, remedy.Options{Among: remedy.AmongAll}, m)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
@@ -41,7 +42,7 @@ func TestScaling(t *testing.T) {
 			return err
 		}},
 		{"splits", func(d infer.Data) error {
-			_, err := rules.FindSplits(t.Context(), d, cfg, rules.SplitOptions{}, nil)
+			_, err := remedy.Find(t.Context(), d, cfg, remedy.Options{}, nil)
 			return err
 		}},
 		{"diff", func(d infer.Data) error {

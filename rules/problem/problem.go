@@ -15,6 +15,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -156,9 +157,9 @@ type row struct {
 }
 
 // Find makes the problems of a run from its audit and the remedies found, which may be nil. engine lists the
-// engine's kernels; nil stands for [rules.EngineKernels]. Waived findings, and remedies of their sizes, are
+// engine's kernels; nil stands for [remedy.EngineKernels]. Waived findings, and remedies of their sizes, are
 // omitted. A run that cannot be judged has no problems.
-func Find(data infer.Data, audit *rules.Audit, found *rules.SplitsResult, engine []string) ([]*Problem, Summary) {
+func Find(data infer.Data, audit *rules.Audit, found *remedy.Result, engine []string) ([]*Problem, Summary) {
 	f := newFinder(data, audit.Whole(), engine)
 	if found != nil {
 		for _, r := range found.Whole().Rejected {
@@ -179,7 +180,7 @@ func Find(data infer.Data, audit *rules.Audit, found *rules.SplitsResult, engine
 	return problems, f.summarize(audit.Whole(), found, problems)
 }
 
-func (f *finder) find(audit *rules.Audit, found *rules.SplitsResult) []*Problem {
+func (f *finder) find(audit *rules.Audit, found *remedy.Result) []*Problem {
 	problems := f.unite(f.adjoin(f.group(f.items(audit.Whole(), found))))
 	slices.SortStableFunc(problems, func(a, b *Problem) int {
 		return cmp.Or(cmp.Compare(class(a), class(b)), cmp.Compare(b.WorthUS, a.WorthUS),
@@ -231,7 +232,7 @@ func newFinder(data infer.Data, audit *rules.Audit, engine []string) *finder {
 		}
 		f.times[s.Key] = times
 	}
-	f.engine = rules.EngineKernels(data, engine)
+	f.engine = remedy.EngineKernels(data, engine)
 	return f
 }
 
@@ -248,7 +249,7 @@ func (f *finder) place(key results.SeriesKey) Place {
 		PackInside: key.PackInside}
 }
 
-func (f *finder) items(audit *rules.Audit, found *rules.SplitsResult) []*item {
+func (f *finder) items(audit *rules.Audit, found *remedy.Result) []*item {
 	var out []*item
 	waived := map[row]bool{}
 	for i := range audit.Findings {
@@ -520,7 +521,7 @@ func (f *finder) predicted(d *rules.Finding) *rules.Remedy {
 	case rules.SplitRule:
 		r.Kind, r.Parts = rules.RemedySplit, d.Against.Parts
 	case rules.Pad:
-		r.Kind, r.PadTo, r.Pad = rules.PadsAlong(d.Series.Subject), max(d.Against.PadTo, d.ReferenceM), table.InPlace
+		r.Kind, r.PadTo, r.Pad = remedy.PadsAlong(d.Series.Subject), max(d.Against.PadTo, d.ReferenceM), table.InPlace
 	case rules.Alternative:
 		r.Kind, r.Kernel = rules.RemedyOther, d.Against.Kernel
 	default:

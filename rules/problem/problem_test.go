@@ -11,6 +11,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -59,16 +60,16 @@ func on(k results.SeriesKey, kernel string, m int) *results.Case {
 func TestFind(t *testing.T) {
 	lt, blas, ours := key("cuda:0", "cublaslt", 1024), key("cuda:0", "cublas", 1024), key("cuda:0", "auto", 1024)
 	second, other := key("cuda:1", "cublaslt", 1024), key("cuda:0", "cublaslt", 8192)
-	pays := func(k results.SeriesKey, m, to int, gain float64) rules.SplitRow {
-		return rules.SplitRow{Series: k,
+	pays := func(k results.SeriesKey, m, to int, gain float64) remedy.Row {
+		return remedy.Row{Series: k,
 			Remedy: rules.Remedy{Kind: rules.RemedyPad, M: m, PadTo: to, DirectUS: 10, Executed: true, Pays: true,
 				ExecutedUS: stats.Interval{Mid: 10 / gain}, Gain: stats.Interval{Lo: gain, Mid: gain, Hi: gain}, StakeUS: 10 - 10/gain}}
 	}
 	cases := []struct {
 		name     string
 		findings []rules.Finding
-		splits   []rules.SplitRow
-		rejected []rules.SplitRow
+		splits   []remedy.Row
+		rejected []remedy.Row
 		engine   []string
 		want     []string
 		slow     int
@@ -80,7 +81,7 @@ func TestFind(t *testing.T) {
 				finding(rules.Monotonic, blas, 352, 352, .16, on(blas, "cublas", 320)),
 				finding(rules.Alternative, blas, 352, 352, .1, on(blas, "auto", 352)),
 			},
-			splits: []rules.SplitRow{pays(lt, 352, 384, 1.4)},
+			splits: []remedy.Row{pays(lt, 352, 384, 1.4)},
 			want:   []string{"1 [cublas cublaslt] [cuda:0] 320-352 pad 384 true"}, slow: 2},
 		{name: "two cards of one model",
 			findings: []rules.Finding{finding(rules.Pad, lt, 352, 352, .3, padded(lt, 352, 384)),
@@ -106,20 +107,20 @@ func TestFind(t *testing.T) {
 			findings: []rules.Finding{finding(rules.Monotonic, ours, 352, 352, .5, on(ours, "auto", 320)),
 				finding(rules.Monotonic, lt, 64, 64, .1, on(lt, "cublaslt", 32))},
 			want: []string{"1 [cublaslt] [cuda:0] 64-64 none", "2 [auto] [cuda:0] 352-352 none own"}, slow: 1},
-		{name: "a remedy without a finding", splits: []rules.SplitRow{pays(lt, 352, 384, 1.1)},
+		{name: "a remedy without a finding", splits: []remedy.Row{pays(lt, 352, 384, 1.1)},
 			want: []string{"1 [cublaslt] [cuda:0] 352-352 pad 384 true"}, slow: 1},
 		{name: "a remedy that was tried and does not pay is none",
 			findings: []rules.Finding{finding(rules.Pad, lt, 352, 352, .3, padded(lt, 352, 384))},
-			rejected: []rules.SplitRow{{Series: lt, Remedy: rules.Remedy{Kind: rules.RemedyPad, M: 352, PadTo: 384, Executed: true}}},
+			rejected: []remedy.Row{{Series: lt, Remedy: rules.Remedy{Kind: rules.RemedyPad, M: 352, PadTo: 384, Executed: true}}},
 			want:     []string{"1 [cublaslt] [cuda:0] 352-352 none"}, slow: 1},
 		{name: "a remedy that other work disturbed is undecided",
 			findings: []rules.Finding{finding(rules.Pad, lt, 352, 352, .3, padded(lt, 352, 384))},
-			rejected: []rules.SplitRow{{Series: lt,
+			rejected: []remedy.Row{{Series: lt,
 				Remedy: rules.Remedy{Kind: rules.RemedyPad, M: 352, PadTo: 384, Executed: true, Unsteady: true}}},
 			want: []string{"1 [cublaslt] [cuda:0] 352-352 pad 384 false unsteady"}, slow: 1},
 		{name: "a long stretch whose remedy was proven at one size",
 			findings: []rules.Finding{finding(rules.Pad, lt, 128, 352, .3, padded(lt, 352, 384))},
-			splits:   []rules.SplitRow{pays(lt, 352, 384, 1.4)},
+			splits:   []remedy.Row{pays(lt, 352, 384, 1.4)},
 			want:     []string{"1 [cublaslt] [cuda:0] 128-352 pad 384 true"}, slow: 5},
 		{name: "a loss that may be none predicts no remedy", findings: []rules.Finding{func() rules.Finding {
 			f := finding(rules.Pad, lt, 352, 352, .3, padded(lt, 352, 384))
@@ -130,13 +131,13 @@ func TestFind(t *testing.T) {
 			f := finding(rules.Pad, lt, 352, 352, .3, padded(lt, 352, 384))
 			f.Status = rules.Waived
 			return f
-		}()}, splits: []rules.SplitRow{pays(lt, 352, 384, 1.1)}},
+		}()}, splits: []remedy.Row{pays(lt, 352, 384, 1.1)}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			data, audit := machine(lt, blas, ours, second, other)
 			audit.Findings = c.findings
-			problems, sum := Find(data, audit, &rules.SplitsResult{Splits: c.splits, Rejected: c.rejected}, c.engine)
+			problems, sum := Find(data, audit, &remedy.Result{Splits: c.splits, Rejected: c.rejected}, c.engine)
 			var got []string
 			for _, p := range problems {
 				text := fmt.Sprintf("%d %v %v %d-%d", p.Number, p.Kernels, p.Devices, p.FromM, p.ToM)

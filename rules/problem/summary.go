@@ -7,6 +7,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 )
 
 // Summary counts the inputs and results of a run.
@@ -93,7 +94,7 @@ type size struct {
 }
 
 // If the run has kernels of engines, only these count.
-func (f *finder) summarize(audit *rules.Audit, found *rules.SplitsResult, problems []*Problem) Summary {
+func (f *finder) summarize(audit *rules.Audit, found *remedy.Result, problems []*Problem) Summary {
 	s := Summary{Rule: audit.RowRule, Resolution: audit.Resolution, Invalid: audit.Invalid, Problems: len(problems),
 		Imported: f.data.Meta.Source != ""}
 	devices, dtypes, products, seen := map[string]bool{}, map[string]bool{}, map[kernels.Subject]bool{}, map[Kernel]bool{}
@@ -226,7 +227,7 @@ func (f *finder) count(s *Summary, audit *rules.Audit, slow map[size]bool) {
 }
 
 // save sums the savings of remedies that an engine can apply.
-func (f *finder) save(s *Summary, found *rules.SplitsResult) {
+func (f *finder) save(s *Summary, found *remedy.Result) {
 	for _, saving := range found.Savings {
 		if !f.engine(saving.Device, saving.Kernel) {
 			continue

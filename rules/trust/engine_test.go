@@ -7,6 +7,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 )
 
 // Pads with copied rows have the promised gain including the copy, and Ms between swept ones gain if a table
@@ -32,13 +33,13 @@ func TestRemediesOfAnEngine(t *testing.T) {
 			t.Fatal(err)
 		}
 		v.truth = newTruth(s.machine, v.usual)
-		r, err := rules.FindSplits(t.Context(), v.data, s.cfg, rules.SplitOptions{
-			Among: rules.AmongAll, Pads: rules.PadsCopied, Fill: true}, m)
+		r, err := remedy.Find(t.Context(), v.data, s.cfg, remedy.Options{
+			Among: remedy.AmongAll, Pads: remedy.PadsCopied, Fill: true}, m)
 		if err != nil {
 			t.Fatal(err)
 		}
-		pads, err := rules.FindSplits(t.Context(), v.data, s.cfg, rules.SplitOptions{
-			Among: rules.AmongAll, Kinds: []rules.RemedyKind{rules.RemedyPad}, Pads: rules.PadsCopied, Candidates: rules.CandidatesAll,
+		pads, err := remedy.Find(t.Context(), v.data, s.cfg, remedy.Options{
+			Among: remedy.AmongAll, Kinds: []rules.RemedyKind{rules.RemedyPad}, Pads: remedy.PadsCopied, Candidates: remedy.CandidatesAll,
 			Ratio: 1}, m)
 		if err != nil {
 			t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules/choose"
 	"github.com/gemmaudit/gemmaudit/rules/diff"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
@@ -202,7 +203,7 @@ func (s *subject) audit(ctx context.Context, v *visit, remedies bool) (_ *rules.
 	if !remedies {
 		return audit, nil
 	}
-	splits, err := rules.FindSplits(ctx, v.data, s.cfg, rules.SplitOptions{Among: rules.AmongAll}, m)
+	splits, err := remedy.Find(ctx, v.data, s.cfg, remedy.Options{Among: remedy.AmongAll}, m)
 	if err != nil {
 		return nil, err
 	}

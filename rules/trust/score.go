@@ -10,6 +10,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/change"
 	"github.com/gemmaudit/gemmaudit/rules/diff"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -196,9 +197,9 @@ func (s *subject) scoreFindings(v *visit, a *rules.Audit) {
 	}
 }
 
-func (s *subject) scoreRemedies(v *visit, r *rules.SplitsResult) {
+func (s *subject) scoreRemedies(v *visit, r *remedy.Result) {
 	t := s.tally
-	for i, rows := range [][]rules.SplitRow{r.Splits, r.Rejected} {
+	for i, rows := range [][]remedy.Row{r.Splits, r.Rejected} {
 		emitted := i == 0
 		for _, row := range rows {
 			if !row.Executed {
@@ -224,7 +225,7 @@ func (s *subject) scoreRemedies(v *visit, r *rules.SplitsResult) {
 }
 
 // scoreTable also compares the rows that the table should serve.
-func (s *subject) scoreTable(v *visit, r *rules.SplitsResult) {
+func (s *subject) scoreTable(v *visit, r *remedy.Result) {
 	served := map[rowKey]bool{}
 	for _, st := range r.Stretches {
 		for _, m := range st.Ms {
@@ -246,7 +247,7 @@ func (s *subject) scoreTable(v *visit, r *rules.SplitsResult) {
 }
 
 // remedyAt is what a table serves for an M of a stretch.
-func remedyAt(st rules.Stretch, m int) rules.Remedy {
+func remedyAt(st remedy.Stretch, m int) rules.Remedy {
 	r := rules.Remedy{Kind: st.Kind, M: m, PadTo: st.PadTo, Pad: st.Pad, Kernel: st.Kernel}
 	if len(st.Fixed) > 0 {
 		rest := m

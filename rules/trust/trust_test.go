@@ -14,6 +14,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -251,19 +252,19 @@ func TestScoreFindings(t *testing.T) {
 func TestScoreRemedies(t *testing.T) {
 	s, v := aSubject(t)
 	series := key(simulated.Library)
-	remedy := rules.Remedy{Kind: rules.RemedyOther, Kernel: simulated.Ours, M: 512, Executed: true, PredictedUS: 1, SweepUS: 1}
-	gain := v.truth.gain(series, remedy)
+	fix := rules.Remedy{Kind: rules.RemedyOther, Kernel: simulated.Ours, M: 512, Executed: true, PredictedUS: 1, SweepUS: 1}
+	gain := v.truth.gain(series, fix)
 	if gain.Lo == 1 {
 		t.Fatal("the kernels are equal")
 	}
 	if gain.Lo < 1 { // the other way round there is a gain
-		series, remedy.Kernel = key(simulated.Ours), simulated.Library
-		gain = v.truth.gain(series, remedy)
+		series, fix.Kernel = key(simulated.Ours), simulated.Library
+		gain = v.truth.gain(series, fix)
 	}
-	remedy.Gain = stats.Interval{Lo: gain.Lo * 0.99, Mid: gain.Lo * 1.002, Hi: gain.Lo * 1.01}
+	fix.Gain = stats.Interval{Lo: gain.Lo * 0.99, Mid: gain.Lo * 1.002, Hi: gain.Lo * 1.01}
 	s.scoreRemedies(v,
-		&rules.SplitsResult{Splits: []rules.SplitRow{{Series: series, Remedy: remedy}},
-			Rejected: []rules.SplitRow{{Series: series, Remedy: remedy}}})
+		&remedy.Result{Splits: []remedy.Row{{Series: series, Remedy: fix}},
+			Rejected: []remedy.Row{{Series: series, Remedy: fix}}})
 	if f, u, c := s.tally.count(FalseRemedies), s.tally.count(UncoveredGain),
 		s.tally.count(RemediesUnpaid); f.Hits != 0 || u.Hits != 0 || c.Hits != 1 || c.Of != 2 {
 		t.Errorf("a true promise: false %+v, uncovered %+v, unpaid %+v", f, u, c)
@@ -273,7 +274,7 @@ func TestScoreRemedies(t *testing.T) {
 	}
 	split := rules.Remedy{Kind: rules.RemedySplit, M: 512, Parts: []int{16, 496}, Executed: true,
 		Gain: stats.Interval{Lo: 1.05, Mid: 1.06, Hi: 1.07}}
-	s.scoreRemedies(v, &rules.SplitsResult{Splits: []rules.SplitRow{{Series: series, Remedy: split}}})
+	s.scoreRemedies(v, &remedy.Result{Splits: []remedy.Row{{Series: series, Remedy: split}}})
 	if f, u := s.tally.count(FalseRemedies), s.tally.count(UncoveredGain); f.Hits != 1 || u.Hits != 1 {
 		t.Errorf("a false promise: false %+v, uncovered %+v", f, u)
 	}

@@ -7,14 +7,14 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 )
 
 // SearchSetting is a value that distinguishes searches for remedies, by the flag that sets it.
 type SearchSetting struct{ Flag, Value string }
 
 // SearchSettings returns the values that distinguish searches.
-func SearchSettings(o rules.SplitOptions) []SearchSetting {
+func SearchSettings(o remedy.Options) []SearchSetting {
 	onOff := map[bool]string{false: "off", true: "on"}
 	rulesOr := func(v float64) string {
 		if v == 0 {
@@ -27,13 +27,13 @@ func SearchSettings(o rules.SplitOptions) []SearchSetting {
 		kinds[i] = string(k)
 	}
 	return []SearchSetting{
-		{"among", cmp.Or(o.Among, rules.AmongFlagged)},
+		{"among", cmp.Or(o.Among, remedy.AmongFlagged)},
 		{"ratio", rulesOr(o.Ratio)},
 		{"max-parts", rulesOr(float64(o.MaxParts))},
 		{"remedies", namesOrAll(kinds)},
 		{"engine-kernels", namesOrAll(o.Kernels)},
-		{"pads", cmp.Or(o.Pads, rules.PadsInPlace)},
-		{"predicted", cmp.Or(o.Candidates, rules.CandidatesLikely)},
+		{"pads", cmp.Or(o.Pads, remedy.PadsInPlace)},
+		{"predicted", cmp.Or(o.Candidates, remedy.CandidatesLikely)},
 		{"fill", onOff[o.Fill]},
 		{"same-bits", onOff[o.SameBits]},
 		{"batch-invariant", onOff[o.BatchInvariant]},
@@ -56,7 +56,7 @@ func (c SearchChange) String() string {
 }
 
 // SearchChanges lists the settings in which a search differs from an earlier one.
-func SearchChanges(is, was rules.SplitOptions) []SearchChange {
+func SearchChanges(is, was remedy.Options) []SearchChange {
 	var out []SearchChange
 	before := SearchSettings(was)
 	for i, now := range SearchSettings(is) {

@@ -12,6 +12,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 )
 
 // The keys in a run for what was asked for and measured again.
@@ -181,11 +182,11 @@ func (s Store) Audit(ctx context.Context, data infer.Data, cfg rules.Config, afr
 // KeepRemedies stores executed remedies under KeepProof's conditions. An empty result replaces earlier proof
 // only if the same search was requested. Another search replaces it only if asked is set or the proof is
 // outdated.
-func (s Store) KeepRemedies(ctx context.Context, remedies *rules.ExecutedRemedies, asked bool) error {
+func (s Store) KeepRemedies(ctx context.Context, remedies *remedy.Executed, asked bool) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return nil
 	}
-	was, err := stored[rules.ExecutedRemedies](s, StateSplits)
+	was, err := stored[remedy.Executed](s, StateSplits)
 	if err != nil {
 		return err
 	}
@@ -209,9 +210,9 @@ func (s Store) KeepRemedies(ctx context.Context, remedies *rules.ExecutedRemedie
 }
 
 // Remedies returns the remedies executed before, nil if missing or invalid under cfg.
-func (s Store) Remedies(data infer.Data, cfg rules.Config) (*rules.ExecutedRemedies, Outdated, error) {
+func (s Store) Remedies(data infer.Data, cfg rules.Config) (*remedy.Executed, Outdated, error) {
 	o := Outdated{Path: s.Run.Path(), Hint: "`gemmaudit splits --execute` renews it"}
-	remedies, err := Kept[rules.ExecutedRemedies](s.Run, StateSplits)
+	remedies, err := Kept[remedy.Executed](s.Run, StateSplits)
 	if err != nil || remedies == nil {
 		return nil, o, err
 	}

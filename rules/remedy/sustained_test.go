@@ -1,4 +1,4 @@
-package rules
+package remedy
 
 import (
 	"encoding/json"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 	"github.com/gemmaudit/gemmaudit/rules/synthetic"
@@ -33,73 +34,75 @@ func TestSustainedFindings(t *testing.T) {
 	other.Kernel = "other"
 	split, padded := syntheticCase(64), syntheticCase(64)
 	split.Parts, padded.PadTo = []int{16, 48}, 80
-	cfg := Default()
+	cfg := rules.Default()
 	cfg.Threshold = 0.95
 	cfg.Rules.Split.Margin, cfg.Rules.Pad.Margin, cfg.Rules.Alternative.Margin, cfg.Rules.Roofline.Fraction = 0.05, 0.05, 0.05, 0.5
-	cfg.Rules.Parity.Pairs = []ParityPair{{DType: fp8.DType, Than: kernels.BF16, Ratio: 0.8}}
+	cfg.Rules.Parity.Pairs = []rules.ParityPair{{DType: fp8.DType, Than: kernels.BF16, Ratio: 0.8}}
 	small := syntheticCase(32)
 	bf16 := syntheticCase(64)
 	for _, tc := range []struct {
 		name    string
-		finding Finding
+		finding rules.Finding
 		loss    float64
 		rows    []results.Row
-		want    *Sustained
+		want    *rules.Sustained
 	}{
-		{"monotonic: per FLOP", Finding{Rule: Monotonic, Status: Confirmed, Against: &small}, 0.1,
+		{"monotonic: per FLOP", rules.Finding{Rule: rules.Monotonic, Status: rules.Confirmed, Against: &small}, 0.1,
 			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{108, 1545, 60}), sustainedRow(small, [3]float64{50, 1490, 31})},
-			&Sustained{US: 108, AgainstUS: 50, Loss: 8.0 / 108, ClockMHz: 1545, AgainstClockMHz: 1490, EnergyMJ: 60, AgainstEnergyMJ: 31,
-				SeenIn: SeenInBoth}},
-		{"monotonic: vanishes", Finding{Rule: Monotonic, Status: Confirmed, Against: &small}, 0.06,
+			&rules.Sustained{US: 108, AgainstUS: 50, Loss: 8.0 / 108, ClockMHz: 1545, AgainstClockMHz: 1490, EnergyMJ: 60,
+				AgainstEnergyMJ: 31,
+				SeenIn:          rules.SeenInBoth}},
+		{"monotonic: vanishes", rules.Finding{Rule: rules.Monotonic, Status: rules.Confirmed, Against: &small}, 0.06,
 			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{104, 1545, 0}), sustainedRow(small, [3]float64{50, 1490, 0})},
-			&Sustained{US: 104, AgainstUS: 50, Loss: 4.0 / 104, ClockMHz: 1545, AgainstClockMHz: 1490, SeenIn: SeenAtClock}},
-		{"unconfirmed and appears", Finding{Rule: Monotonic, Status: Unconfirmed, Against: &small}, 0.04,
+			&rules.Sustained{US: 104, AgainstUS: 50, Loss: 4.0 / 104, ClockMHz: 1545, AgainstClockMHz: 1490, SeenIn: rules.SeenAtClock}},
+		{"unconfirmed and appears", rules.Finding{Rule: rules.Monotonic, Status: rules.Unconfirmed, Against: &small}, 0.04,
 			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{110}), sustainedRow(small, [3]float64{50})},
-			&Sustained{US: 110, AgainstUS: 50, Loss: 10.0 / 110, SeenIn: SeenSustained}},
-		{"unconfirmed in neither", Finding{Rule: Monotonic, Status: Unconfirmed, Against: &small}, 0.04,
+			&rules.Sustained{US: 110, AgainstUS: 50, Loss: 10.0 / 110, SeenIn: rules.SeenSustained}},
+		{"unconfirmed in neither", rules.Finding{Rule: rules.Monotonic, Status: rules.Unconfirmed, Against: &small}, 0.04,
 			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{101}), sustainedRow(small, [3]float64{50})},
-			&Sustained{US: 101, AgainstUS: 50, Loss: 1.0 / 101, SeenIn: SeenInNeither}},
-		{"split, median of three runs", Finding{Rule: SplitRule, Status: Confirmed, Against: &split}, 0.1,
+			&rules.Sustained{US: 101, AgainstUS: 50, Loss: 1.0 / 101, SeenIn: rules.SeenInNeither}},
+		{"split, median of three runs", rules.Finding{Rule: rules.SplitRule, Status: rules.Confirmed, Against: &split}, 0.1,
 			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{100}, [3]float64{300}, [3]float64{110}),
 				sustainedRow(split, [3]float64{99})},
-			&Sustained{US: 110, AgainstUS: 99, Loss: 0.1, SeenIn: SeenInBoth}},
-		{"split below its margin", Finding{Rule: SplitRule, Status: Confirmed, Against: &split}, 0.1,
+			&rules.Sustained{US: 110, AgainstUS: 99, Loss: 0.1, SeenIn: rules.SeenInBoth}},
+		{"split below its margin", rules.Finding{Rule: rules.SplitRule, Status: rules.Confirmed, Against: &split}, 0.1,
 			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{100}), sustainedRow(split, [3]float64{96})},
-			&Sustained{US: 100, AgainstUS: 96, Loss: 0.04, SeenIn: SeenAtClock}},
-		{"pad", Finding{Rule: Pad, Status: Confirmed, Against: &padded}, 0.1,
+			&rules.Sustained{US: 100, AgainstUS: 96, Loss: 0.04, SeenIn: rules.SeenAtClock}},
+		{"pad", rules.Finding{Rule: rules.Pad, Status: rules.Confirmed, Against: &padded}, 0.1,
 			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{100}), sustainedRow(padded, [3]float64{90}),
 				sustainedRow(split, [3]float64{10})},
-			&Sustained{US: 100, AgainstUS: 90, Loss: 0.1, SeenIn: SeenInBoth}},
-		{"another kernel", Finding{Rule: Alternative, Status: Confirmed, Against: &other}, 0.1,
+			&rules.Sustained{US: 100, AgainstUS: 90, Loss: 0.1, SeenIn: rules.SeenInBoth}},
+		{"another kernel", rules.Finding{Rule: rules.Alternative, Status: rules.Confirmed, Against: &other}, 0.1,
 			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{100}), sustainedRow(other, [3]float64{80})},
-			&Sustained{US: 100, AgainstUS: 80, Loss: 0.2, SeenIn: SeenInBoth}},
-		{"parity: 0.9 where 0.8 may be", Finding{Rule: Parity, Status: Confirmed, Series: fp8, Against: &bf16}, 0.1,
+			&rules.Sustained{US: 100, AgainstUS: 80, Loss: 0.2, SeenIn: rules.SeenInBoth}},
+		{"parity: 0.9 where 0.8 may be", rules.Finding{Rule: rules.Parity, Status: rules.Confirmed, Series: fp8, Against: &bf16}, 0.1,
 			[]results.Row{sustainedRow(results.Case{SeriesKey: fp8, M: 64}, [3]float64{90}), sustainedRow(bf16, [3]float64{100})},
-			&Sustained{US: 90, AgainstUS: 100, Loss: 1 - 100.0/90, SeenIn: SeenInBoth}},
-		{"parity kept", Finding{Rule: Parity, Status: Confirmed, Series: fp8, Against: &bf16}, 0.1,
+			&rules.Sustained{US: 90, AgainstUS: 100, Loss: 1 - 100.0/90, SeenIn: rules.SeenInBoth}},
+		{"parity kept", rules.Finding{Rule: rules.Parity, Status: rules.Confirmed, Series: fp8, Against: &bf16}, 0.1,
 			[]results.Row{sustainedRow(results.Case{SeriesKey: fp8, M: 64}, [3]float64{79}), sustainedRow(bf16, [3]float64{100})},
-			&Sustained{US: 79, AgainstUS: 100, Loss: 1 - 100.0/79, SeenIn: SeenAtClock}},
+			&rules.Sustained{US: 79, AgainstUS: 100, Loss: 1 - 100.0/79, SeenIn: rules.SeenAtClock}},
 		// 2·64·4096² FLOPs at 1 TFLOP/s.
-		{"ceiling", Finding{Rule: Roofline, Status: Confirmed}, 0.6,
+		{"ceiling", rules.Finding{Rule: rules.Roofline, Status: rules.Confirmed}, 0.6,
 			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{4000, 1500, 9})},
-			&Sustained{US: 4000, AgainstUS: 2147.483648, Loss: 1 - 2147.483648/4000, ClockMHz: 1500, EnergyMJ: 9, SeenIn: SeenAtClock}},
-		{"faster than can be", Finding{Rule: Roofline, Status: Confirmed, Cause: MeasurementError}, -1,
+			&rules.Sustained{US: 4000, AgainstUS: 2147.483648, Loss: 1 - 2147.483648/4000, ClockMHz: 1500, EnergyMJ: 9,
+				SeenIn: rules.SeenAtClock}},
+		{"faster than can be", rules.Finding{Rule: rules.Roofline, Status: rules.Confirmed, Cause: rules.MeasurementError}, -1,
 			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{10})}, nil},
-		{"without the reference", Finding{Rule: Pad, Status: Confirmed, Against: &padded}, 0.1,
+		{"without the reference", rules.Finding{Rule: rules.Pad, Status: rules.Confirmed, Against: &padded}, 0.1,
 			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{100})}, nil},
-		{"a launch that failed", Finding{Rule: Pad, Status: Confirmed, Against: &padded}, 0.1,
+		{"a launch that failed", rules.Finding{Rule: rules.Pad, Status: rules.Confirmed, Against: &padded}, 0.1,
 			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{100}), sustainedRow(padded, [3]float64{0})}, nil},
-		{"kept without its reference", Finding{Rule: Pad, Status: Confirmed, ReferenceM: 64}, 0.1,
+		{"kept without its reference", rules.Finding{Rule: rules.Pad, Status: rules.Confirmed, ReferenceM: 64}, 0.1,
 			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{100})}, nil},
-		{"of a rule that there is not", Finding{Rule: "beauty", Status: Confirmed, Against: &padded}, 0.1,
+		{"of a rule that there is not", rules.Finding{Rule: "beauty", Status: rules.Confirmed, Against: &padded}, 0.1,
 			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{100}), sustainedRow(padded, [3]float64{90})}, nil},
 	} {
 		f := tc.finding
 		if f.Series == (results.SeriesKey{}) {
 			f.Series = synthetic.Key
 		}
-		f.WorstM, f.Loss, f.Sustained = 64, stats.Exactly(tc.loss), &Sustained{US: 1} // stale
-		a := &Audit{Findings: []Finding{f}}
+		f.WorstM, f.Loss, f.Sustained = 64, stats.Exactly(tc.loss), &rules.Sustained{US: 1} // stale
+		a := &rules.Audit{Findings: []rules.Finding{f}}
 		a.AddSustained(infer.Data{Sustained: tc.rows,
 			Series: []results.Series{{Key: synthetic.Key, Peak: kernels.Peak{FLOPS: 1e12}, Bandwidth: kernels.Bandwidth{Rate: 1e12}}}}, cfg)
 		got := a.Findings[0].Sustained
@@ -113,26 +116,27 @@ func TestSustainedFindings(t *testing.T) {
 }
 
 func TestSustainedRemedies(t *testing.T) {
-	cfg := Default()
+	cfg := rules.Default()
 	cfg.Remedy.Margin = 0.05
-	remedy := Remedy{Kind: RemedySplit, M: 64, Parts: []int{16, 48}, Executed: true, Pays: true}
-	other := Remedy{Kind: RemedyOther, M: 64, Kernel: "other", Executed: true}
-	split, elsewhere := remedy.Case(syntheticCase(64)), other.Case(syntheticCase(64))
+	fix := rules.Remedy{Kind: rules.RemedySplit, M: 64, Parts: []int{16, 48}, Executed: true, Pays: true}
+	other := rules.Remedy{Kind: rules.RemedyOther, M: 64, Kernel: "other", Executed: true}
+	split, elsewhere := fix.Case(syntheticCase(64)), other.Case(syntheticCase(64))
 	data := infer.Data{Sustained: []results.Row{
 		sustainedRow(syntheticCase(64), [3]float64{100, 1500, 60}), sustainedRow(split, [3]float64{96.875, 1480, 62}),
 		sustainedRow(elsewhere, [3]float64{80, 1400, 50}),
 	}}
-	r := &SplitsResult{Splits: []SplitRow{{synthetic.Key, remedy}}, Rejected: []SplitRow{{synthetic.Key, other}},
-		Stretches: []Stretch{{Series: synthetic.Key, Proofs: []Remedy{remedy}}}}
+	r := &Result{Splits: []Row{{synthetic.Key, fix}}, Rejected: []Row{{synthetic.Key, other}},
+		Stretches: []Stretch{{Series: synthetic.Key, Proofs: []rules.Remedy{fix}}}}
 	r.AddSustained(data, cfg)
-	paid := Sustained{US: 100, AgainstUS: 96.875, Loss: 0.03125, ClockMHz: 1500, AgainstClockMHz: 1480, EnergyMJ: 60, AgainstEnergyMJ: 62,
-		SeenIn: SeenAtClock}
-	for name, s := range map[string]*Sustained{"split": r.Splits[0].Sustained, "proof": r.Stretches[0].Proofs[0].Sustained} {
+	paid := rules.Sustained{US: 100, AgainstUS: 96.875, Loss: 0.03125, ClockMHz: 1500, AgainstClockMHz: 1480, EnergyMJ: 60,
+		AgainstEnergyMJ: 62,
+		SeenIn:          rules.SeenAtClock}
+	for name, s := range map[string]*rules.Sustained{"split": r.Splits[0].Sustained, "proof": r.Stretches[0].Proofs[0].Sustained} {
 		if s == nil || *s != paid {
 			t.Errorf("%s: %+v, expected %+v", name, s, paid)
 		}
 	}
-	if s := r.Rejected[0].Sustained; s == nil || s.SeenIn != SeenSustained || s.AgainstEnergyMJ != 50 {
+	if s := r.Rejected[0].Sustained; s == nil || s.SeenIn != rules.SeenSustained || s.AgainstEnergyMJ != 50 {
 		t.Errorf("rejected: %+v", s)
 	}
 	r.AddSustained(infer.Data{}, cfg)
@@ -144,23 +148,23 @@ func TestSustainedRemedies(t *testing.T) {
 func TestToSustain(t *testing.T) {
 	small, wide := syntheticCase(32), syntheticCase(64)
 	wide.Parts = []int{16, 48}
-	split := Remedy{Kind: RemedySplit, M: 64, Parts: []int{16, 48}, Executed: true, Pays: true, StakeUS: 30}
-	found := func(f Finding, m int, stake float64) Finding {
+	split := rules.Remedy{Kind: rules.RemedySplit, M: 64, Parts: []int{16, 48}, Executed: true, Pays: true, StakeUS: 30}
+	found := func(f rules.Finding, m int, stake float64) rules.Finding {
 		f.Series, f.WorstM, f.StakeUS = synthetic.Key, m, stake
 		return f
 	}
-	a := &Audit{Findings: []Finding{
-		found(Finding{Rule: SplitRule, Status: Confirmed, Against: &wide}, 64, 10),
-		found(Finding{Rule: Monotonic, Status: Confirmed, Against: &small}, 64, 50),
-		found(Finding{Rule: Roofline, Status: Confirmed}, 96, 20),
-		found(Finding{Rule: Roofline, Status: Confirmed, Cause: MeasurementError}, 97, 99),
-		found(Finding{Rule: Monotonic, Status: Unconfirmed, Against: &small}, 128, 99),
-		found(Finding{Rule: Monotonic, Status: Waived, Against: &small}, 160, 99),
+	a := &rules.Audit{Findings: []rules.Finding{
+		found(rules.Finding{Rule: rules.SplitRule, Status: rules.Confirmed, Against: &wide}, 64, 10),
+		found(rules.Finding{Rule: rules.Monotonic, Status: rules.Confirmed, Against: &small}, 64, 50),
+		found(rules.Finding{Rule: rules.Roofline, Status: rules.Confirmed}, 96, 20),
+		found(rules.Finding{Rule: rules.Roofline, Status: rules.Confirmed, Cause: rules.MeasurementError}, 97, 99),
+		found(rules.Finding{Rule: rules.Monotonic, Status: rules.Unconfirmed, Against: &small}, 128, 99),
+		found(rules.Finding{Rule: rules.Monotonic, Status: rules.Waived, Against: &small}, 160, 99),
 	}}
 	rejected := split
 	rejected.M, rejected.Pays = 80, false
-	r := &SplitsResult{Splits: []SplitRow{{synthetic.Key, split}}, Rejected: []SplitRow{{synthetic.Key, rejected}},
-		Stretches: []Stretch{{Series: synthetic.Key, Proofs: []Remedy{split}}}}
+	r := &Result{Splits: []Row{{synthetic.Key, split}}, Rejected: []Row{{synthetic.Key, rejected}},
+		Stretches: []Stretch{{Series: synthetic.Key, Proofs: []rules.Remedy{split}}}}
 	want := [][]results.Case{{syntheticCase(64), small}, {syntheticCase(64), wide}, {syntheticCase(96)}}
 	if got := ToSustain(a, r); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, expected %+v", got, want)
@@ -181,9 +185,9 @@ func TestSustainedOfAnAudit(t *testing.T) {
 		return base
 	}
 	w := synthetic.ByM(us, synthetic.Gaussian(0.003), rand.New(rand.NewPCG(4, 2)))
-	cfg := Default().Only(Monotonic)
+	cfg := rules.Default().Only(rules.Monotonic)
 	data := w.Sweep(synthetic.Grid(64, 1024, 64), 12)
-	a, err := RunAudit(t.Context(), data, cfg, w)
+	a, err := rules.RunAudit(t.Context(), data, cfg, w)
 	if err != nil || len(a.Findings) != 1 || a.Findings[0].Against == nil || a.Findings[0].Sustained != nil {
 		t.Fatalf("%+v, %v", a.Findings, err)
 	}
@@ -195,27 +199,31 @@ func TestSustainedOfAnAudit(t *testing.T) {
 		faster := []float64{1.04, 1}[i]
 		data.Sustained = append(data.Sustained, sustainedRow(c, [3]float64{us(c.M) / faster, 1500 * faster, 40}))
 	}
-	if a, err = RunAudit(t.Context(), data, cfg, w); err != nil {
+	if a, err = rules.RunAudit(t.Context(), data, cfg, w); err != nil {
 		t.Fatal(err)
 	}
 	f := a.Findings[0]
 	against := pairs[0][1].M
 	want := 1 - us(against)*m/float64(against)/(us(m)/1.04)
-	if s := f.Sustained; s == nil || math.Abs(s.Loss-want) > 1e-12 || s.SeenIn != SeenInBoth || s.Loss > f.Loss.Lo {
+	if s := f.Sustained; s == nil || math.Abs(s.Loss-want) > 1e-12 || s.SeenIn != rules.SeenInBoth || s.Loss > f.Loss.Lo {
 		t.Fatalf("sustained %+v of %+v, expected a loss of %v", f.Sustained, f.Loss, want)
 	}
-	text, err := json.Marshal(NewProof(a, cfg, data.Samples()))
+	text, err := json.Marshal(rules.NewProof(a, cfg, data.Samples()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var kept Proof
+	var kept rules.Proof
 	if err := json.Unmarshal(text, &kept); err != nil {
 		t.Fatal(err)
 	}
-	if slices.ContainsFunc(kept.Rules[0].Findings, func(f Finding) bool { return f.Sustained != nil }) {
+	if slices.ContainsFunc(kept.Rules[0].Findings, func(f rules.Finding) bool { return f.Sustained != nil }) {
 		t.Error("what follows from samples is kept as proof")
 	}
-	again, _ := swept(t, data, cfg, &kept)
+	again, err := rules.RunAudit(t.Context(), data, cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Accept(&kept, cfg, data.Samples())
 	again.AddSustained(data, cfg)
 	if !reflect.DeepEqual(again.Findings[0], f) {
 		t.Errorf("%+v of kept proof, expected %+v", again.Findings[0], f)

@@ -1,4 +1,4 @@
-package rules
+package remedy
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
+	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/search"
 )
@@ -16,7 +16,7 @@ import (
 // plan is one way to compute the rows of a stretch: the same for all of them except the part of a split that
 // varies with M.
 type plan struct {
-	kind RemedyKind
+	kind rules.RemedyKind
 	// fixed are the parts of a split that do not vary; the rest of M is one more part.
 	fixed []int
 	padTo int
@@ -33,10 +33,10 @@ type plan struct {
 }
 
 // remedy is the plan for one M; ok is false if it does not apply there.
-func (p plan) remedy(m int) (r Remedy, ok bool) {
-	r = Remedy{Kind: p.kind, M: m}
+func (p plan) remedy(m int) (r rules.Remedy, ok bool) {
+	r = rules.Remedy{Kind: p.kind, M: m}
 	switch p.kind {
-	case RemedySplit:
+	case rules.RemedySplit:
 		rest := m
 		for _, part := range p.fixed {
 			rest -= part
@@ -45,14 +45,14 @@ func (p plan) remedy(m int) (r Remedy, ok bool) {
 			return r, false
 		}
 		r.Parts = append(slices.Clone(p.fixed), rest)
-	case RemedyPad, RemedyPadN, RemedyPadK:
+	case rules.RemedyPad, rules.RemedyPadN, rules.RemedyPadK:
 		if p.padTo <= m {
 			return r, false
 		}
 		r.PadTo, r.Pad = p.padTo, p.pad
-	case RemedyOther:
+	case rules.RemedyOther:
 		r.Kernel = p.other.Series.Key.Kernel
-	case RemedyAlgorithm:
+	case rules.RemedyAlgorithm:
 		if r.Kernel = p.other.Series.Key.Kernel; p.algorithm != (kernels.Algorithm{}) {
 			r.Kernel, r.Algorithm = p.library, p.algorithm
 		}
@@ -62,7 +62,7 @@ func (p plan) remedy(m int) (r Remedy, ok bool) {
 
 // predict is the time of a row under the plan, in microseconds at the common clock:
 // mid from the estimates, high from upper bounds.
-func (p plan) predict(f *evidence, c *infer.Curve, m int) (mid, high float64) {
+func (p plan) predict(f *rules.Facts, c *infer.Curve, m int) (mid, high float64) {
 	r, ok := p.remedy(m)
 	if !ok {
 		return math.Inf(1), math.Inf(1)
@@ -73,23 +73,23 @@ func (p plan) predict(f *evidence, c *infer.Curve, m int) (mid, high float64) {
 			mid, high = math.Inf(1), math.Inf(1)
 			return
 		}
-		mid, high = mid+math.Exp(from.Points[i].US.Y), high+math.Exp(f.upper[from][i])
+		mid, high = mid+math.Exp(from.Points[i].US.Y), high+math.Exp(f.Upper[from][i])
 	}
 	switch p.kind {
-	case RemedySplit:
+	case rules.RemedySplit:
 		for _, part := range r.Parts {
 			add(c, part)
 		}
-	case RemedyPad, RemedyPadN, RemedyPadK:
+	case rules.RemedyPad, rules.RemedyPadN, rules.RemedyPadK:
 		add(c, r.PadTo)
 		if p.pad == table.Copied {
 			us := copyUS(c.Series, m)
 			mid, high = mid+us, high+us
 		}
-	case RemedyOther:
+	case rules.RemedyOther:
 		add(p.other, m)
-	case RemedyAlgorithm:
-		from := f.runningAt(p, m)
+	case rules.RemedyAlgorithm:
+		from := runningAt(f, p, m)
 		if from == nil {
 			return math.Inf(1), math.Inf(1)
 		}
@@ -109,22 +109,22 @@ type stretchPlan struct {
 }
 
 type remedySearch struct {
-	f      *evidence
+	f      *rules.Facts
 	c      *infer.Curve
 	search *search.Partition
 	above  []int
 	ratio  float64
 	parts  int
 	all    bool // by estimates, and every plan competes
-	o      SplitOptions
+	o      Options
 }
 
-func newRemedySearch(f *evidence, c *infer.Curve, o SplitOptions) *remedySearch {
+func newRemedySearch(f *rules.Facts, c *infer.Curve, o Options) *remedySearch {
 	cost, ms := make([]float64, len(c.Points)), make([]int, len(c.Points))
-	for i, u := range f.upper[c] {
+	for i, u := range f.Upper[c] {
 		cost[i], ms[i] = math.Exp(u), c.Points[i].M
 	}
-	return &remedySearch{f: f, c: c, search: search.New(ms, cost, o.MaxParts), above: search.CheapestAbove(f.upper[c]), ratio: o.Ratio,
+	return &remedySearch{f: f, c: c, search: search.New(ms, cost, o.MaxParts), above: search.CheapestAbove(f.Upper[c]), ratio: o.Ratio,
 		parts: o.MaxParts, all: o.Candidates == CandidatesAll, o: o}
 }
 
@@ -133,14 +133,17 @@ func (pl *remedySearch) plansFor(i int) []plan {
 	var out []plan
 	split := func(k int) []int {
 		parts, _ := pl.search.Parts(i, k)
-		if parts == nil || slices.ContainsFunc(out, func(p plan) bool { return p.kind == RemedySplit && len(p.fixed) == len(parts)-1 }) {
+		if parts == nil || slices.ContainsFunc(out, func(p plan) bool {
+			return p.kind == rules.RemedySplit &&
+				len(p.fixed) == len(parts)-1
+		}) {
 			return nil
 		}
 		// The largest part varies along the stretch.
-		out = append(out, plan{kind: RemedySplit, fixed: parts[:len(parts)-1]})
+		out = append(out, plan{kind: rules.RemedySplit, fixed: parts[:len(parts)-1]})
 		return parts
 	}
-	divisible := pl.c.Series.Key.Divisible() && pl.o.seeks(RemedySplit)
+	divisible := pl.c.Series.Key.Divisible() && pl.o.seeks(rules.RemedySplit)
 	if divisible {
 		split(2)
 	}
@@ -148,18 +151,18 @@ func (pl *remedySearch) plansFor(i int) []plan {
 		split(pl.parts)
 	}
 	kind := PadsAlong(pl.c.Series.Key.Subject)
-	if b := pl.above[i]; kind != "" && pl.o.seeks(kind) && pl.c.Series.Key.Paddable() && b >= 0 && !math.IsInf(pl.f.upper[pl.c][b], 1) {
+	if b := pl.above[i]; kind != "" && pl.o.seeks(kind) && pl.c.Series.Key.Paddable() && b >= 0 && !math.IsInf(pl.f.Upper[pl.c][b], 1) {
 		// Among equally fast plans the first wins: a copied pad, which every engine can run. Padding along N
 		// leaves the activations as they are.
-		if kind == RemedyPadK || kind == RemedyPad && pl.o.Pads != PadsInPlace {
+		if kind == rules.RemedyPadK || kind == rules.RemedyPad && pl.o.Pads != PadsInPlace {
 			out = append(out, plan{kind: kind, padTo: pl.c.Points[b].M, pad: table.Copied})
 		}
-		if kind != RemedyPad || pl.o.Pads != PadsCopied {
+		if kind != rules.RemedyPad || pl.o.Pads != PadsCopied {
 			out = append(out, plan{kind: kind, padTo: pl.c.Points[b].M, pad: table.InPlace})
 		}
 	}
-	if other, at := pl.f.bestElsewhere(pl.c, pl.c.Points[i].M, pl.takes); other != nil {
-		out = append(out, otherPlan(other, at, pl.f.elsewhere(pl.c)))
+	if other, at := pl.f.BestElsewhere(pl.c, pl.c.Points[i].M, pl.takes); other != nil {
+		out = append(out, otherPlan(other, at, pl.f.Elsewhere(pl.c)))
 	}
 	return out
 }
@@ -175,7 +178,7 @@ func (pl *remedySearch) saving(p plan, i int) float64 {
 	mid, high := p.predict(pl.f, pl.c, pt.M)
 	direct := math.Exp(pt.US.Y)
 	// Uses bounds: some of thousands of estimates predict a gain by chance.
-	if !pl.all && high >= pl.ratio*math.Exp(pt.US.Y-pl.f.half(pt.US)) || !(mid < pl.ratio*direct) {
+	if !pl.all && high >= pl.ratio*math.Exp(pt.US.Y-pl.f.Half(pt.US)) || !(mid < pl.ratio*direct) {
 		return 0
 	}
 	return 1 - mid/direct
@@ -193,7 +196,7 @@ func (pl *remedySearch) stretches(among []bool) []*stretchPlan {
 	plans := make([][]plan, n)
 	var order []int
 	for i := range n {
-		if among != nil && !among[i] || !pl.c.Points[i].Judged(pl.f.cfg.MinSamples) {
+		if among != nil && !among[i] || !pl.c.Points[i].Judged(pl.f.Cfg.MinSamples) {
 			continue
 		}
 		plans[i] = pl.plansFor(i)
@@ -291,17 +294,17 @@ func samePlan(a, b plan) bool {
 		slices.Equal(a.fixed, b.fixed)
 }
 
-func findRemedies(ctx context.Context, r *SplitsResult, data infer.Data, cfg Config, o SplitOptions, m Measurer) error {
+func findRemedies(ctx context.Context, r *Result, data infer.Data, cfg rules.Config, o Options, m rules.Measurer) error {
 	cfg.Threshold = o.Threshold
 	p := infer.Prepare(data, cfg.Basis())
 	r.Invalid = p.Invalid(p.Resolve(cfg.Basis()), cfg.Basis())
-	f := NewEvidence(p, cfg)
-	var flags Panel
+	f := rules.NewFacts(p, cfg)
+	var flags rules.Panel
 	if o.Among == AmongFlagged {
-		flags = f.panel(entryOf(Monotonic))
+		flags = f.PanelOf(rules.Monotonic)
 	}
 	var found []*stretchPlan
-	r.Scope = &Scope{Among: o.Among, Kinds: slices.DeleteFunc(slices.Clone(o.Kinds), func(k RemedyKind) bool {
+	r.Scope = &Scope{Among: o.Among, Kinds: slices.DeleteFunc(slices.Clone(o.Kinds), func(k rules.RemedyKind) bool {
 		return k.PadsWeights() && !slices.ContainsFunc(p.Curves, func(c *infer.Curve) bool { return PadsAlong(c.Series.Key.Subject) == k })
 	})}
 	for at, c := range p.Curves {
@@ -316,7 +319,7 @@ func findRemedies(ctx context.Context, r *SplitsResult, data infer.Data, cfg Con
 		if o.Among == AmongFlagged {
 			among = make([]bool, len(c.Points))
 			for i := range flags.Rows[at] {
-				among[i] = flags.Rows[at][i].Verdict == Anomalous
+				among[i] = flags.Rows[at][i].Verdict == rules.Anomalous
 			}
 		}
 		for i, pt := range c.Points {
@@ -330,14 +333,14 @@ func findRemedies(ctx context.Context, r *SplitsResult, data infer.Data, cfg Con
 		}
 		found = append(found, pl.stretches(among)...)
 	}
-	suspected, _ := suspects(p,
-		cfg.Only(slices.DeleteFunc(cfg.On(), func(r Rule) bool { return !slices.Contains(o.Kinds, remedyOf[r]) })...))
-	r.Suspected = slices.DeleteFunc(suspected, func(f Finding) bool { return !o.has(f.Series.Kernel) })
+	suspected, _ := rules.Suspects(p,
+		cfg.Only(slices.DeleteFunc(cfg.On(), func(r rules.Rule) bool { return !slices.Contains(o.Kinds, remedyOf[r]) })...))
+	r.Suspected = slices.DeleteFunc(suspected, func(f rules.Finding) bool { return !o.has(f.Series.Kernel) })
 	var err error
 	if m == nil {
 		for _, s := range found {
 			for _, i := range s.points {
-				r.Splits = append(r.Splits, SplitRow{s.curve.Series.Key, s.predicted(f, s.plans[0], i)})
+				r.Splits = append(r.Splits, Row{s.curve.Series.Key, s.predicted(f, s.plans[0], i)})
 			}
 		}
 	} else {
@@ -347,8 +350,8 @@ func findRemedies(ctx context.Context, r *SplitsResult, data infer.Data, cfg Con
 			r.Stretches = provenRows(r.Stretches)
 		}
 	}
-	for _, rows := range [][]SplitRow{r.Splits, r.Rejected} {
-		slices.SortStableFunc(rows, func(a, b SplitRow) int {
+	for _, rows := range [][]Row{r.Splits, r.Rejected} {
+		slices.SortStableFunc(rows, func(a, b Row) int {
 			if k := strings.Compare(a.Series.String(), b.Series.String()); k != 0 {
 				return k
 			}
@@ -358,7 +361,7 @@ func findRemedies(ctx context.Context, r *SplitsResult, data infer.Data, cfg Con
 	return err
 }
 
-func (r *SplitsResult) warnFew(c *infer.Curve, least int) (few int) {
+func (r *Result) warnFew(c *infer.Curve, least int) (few int) {
 	scatter := c.ScatterOf(least)
 	if scatter == nil {
 		return 0
@@ -367,7 +370,7 @@ func (r *SplitsResult) warnFew(c *infer.Curve, least int) (few int) {
 	return scatter.Rows
 }
 
-func (s *stretchPlan) predicted(f *evidence, p plan, i int) Remedy {
+func (s *stretchPlan) predicted(f *rules.Facts, p plan, i int) rules.Remedy {
 	pt := s.curve.Points[i]
 	r, _ := p.remedy(pt.M)
 	r.PredictedUS, _ = p.predict(f, s.curve, pt.M)
@@ -375,16 +378,6 @@ func (s *stretchPlan) predicted(f *evidence, p plan, i int) Remedy {
 	return r
 }
 
-// Case is the case that executes the remedy of a product.
-func (r Remedy) Case(direct results.Case) results.Case {
-	c := direct
-	c.ID, c.Label = 0, ""
-	c.Parts, c.PadTo, c.Copied = r.Parts, r.PadTo, r.Pad == table.Copied
-	switch {
-	case r.Algorithm != (kernels.Algorithm{}):
-		c.Kernel = kernels.AlgorithmName(r.Kernel, r.Algorithm)
-	case r.Kind == RemedyOther || r.Kind == RemedyAlgorithm:
-		c.Kernel = r.Kernel
-	}
-	return c
-}
+// remedyOf is the remedy that fits a rule's findings.
+var remedyOf = map[rules.Rule]rules.RemedyKind{rules.SplitRule: rules.RemedySplit, rules.Pad: rules.RemedyPad,
+	rules.Alternative: rules.RemedyOther}

@@ -1,4 +1,4 @@
-package rules
+package remedy
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/phrase"
 )
 
@@ -18,10 +19,10 @@ const fillSamples = 8
 
 // fill executes a sample of each stretch's Ms that were not swept. A stretch whose ends are proven and whose
 // whole sample pays holds for every M, any other one only for the swept Ms.
-func fill(ctx context.Context, r *SplitsResult, f *evidence, all []settled, look *resultLook, m Measurer) error {
+func fill(ctx context.Context, r *Result, f *rules.Facts, all []settled, look *resultLook, m rules.Measurer) error {
 	var contests []*contest
 	of := map[*contest]int{}
-	room := f.cfg.Remedy.MaxCases
+	room := f.Cfg.Remedy.MaxCases
 	unfilled := 0
 	for i := range all {
 		s := &all[i]
@@ -49,7 +50,7 @@ func fill(ctx context.Context, r *SplitsResult, f *evidence, all []settled, look
 	}
 	if unfilled > 0 {
 		r.warn("run", "%d of %d stretches are not filled and cover only measured sizes: remedy.max_cases is %d", unfilled, len(all),
-			f.cfg.Remedy.MaxCases)
+			f.Cfg.Remedy.MaxCases)
 	}
 	if look.restricts() {
 		// A contest whose result does not fit is missing below; its stretch stays OnlySwept.
@@ -62,9 +63,9 @@ func fill(ctx context.Context, r *SplitsResult, f *evidence, all []settled, look
 	var failure error
 	for from := 0; from < len(contests); from += executeGroup {
 		group := contests[from:min(from+executeGroup, len(contests))]
-		if err := runContests(ctx, f.Estimates, group, f.cfg, m); err != nil {
+		if err := runContests(ctx, f.Estimates, group, f.Cfg, m); err != nil {
 			done = contests[:from]
-			if timeUp(ctx, err) {
+			if rules.TimeUp(ctx, err) {
 				r.warn("run", "the time limit was reached before %s between the measured ones could be executed",
 					phrase.Count(len(contests)-from, "row"))
 			} else {
@@ -73,16 +74,16 @@ func fill(ctx context.Context, r *SplitsResult, f *evidence, all []settled, look
 			break
 		}
 	}
-	rate(f.cfg, done)
+	rate(f.Cfg, done)
 	if err := look.proof(ctx, done); err != nil && failure == nil {
 		failure = fmt.Errorf("check results: %w", err)
 	}
-	paid := map[int][]Remedy{}
+	paid := map[int][]rules.Remedy{}
 	for _, c := range done {
 		if e := c.entries[0]; e.paying {
 			paid[of[c]] = append(paid[of[c]], e.remedy)
 		} else if e.remedy.Executed {
-			r.Rejected = append(r.Rejected, SplitRow{c.stretch.curve.Series.Key, e.remedy})
+			r.Rejected = append(r.Rejected, Row{c.stretch.curve.Series.Key, e.remedy})
 		}
 	}
 	for i, proofs := range paid {
@@ -91,7 +92,7 @@ func fill(ctx context.Context, r *SplitsResult, f *evidence, all []settled, look
 			s.Filled, s.OnlySwept = true, false
 		}
 		s.Proofs = append(s.Proofs, proofs...)
-		slices.SortFunc(s.Proofs, func(a, b Remedy) int { return a.M - b.M })
+		slices.SortFunc(s.Proofs, func(a, b rules.Remedy) int { return a.M - b.M })
 	}
 	return failure
 }
@@ -141,7 +142,7 @@ func (s *settled) between(m int) (remedy, direct float64) {
 		return math.Exp(c.Points[i].US.Y)
 	}
 	direct = at(low) + share*(at(high)-at(low))
-	gain := func(proofs []Remedy) float64 {
+	gain := func(proofs []rules.Remedy) float64 {
 		least := math.Inf(1)
 		for _, p := range proofs {
 			least = math.Min(least, p.Gain.Mid)

@@ -1,10 +1,11 @@
-package rules
+package remedy
 
 import (
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
@@ -13,7 +14,7 @@ import (
 // user-supplied kernels. In an import, and in a run with neither of these, all kernels are callable.
 func EngineKernels(data infer.Data, named []string) func(device, kernel string) bool {
 	if named != nil {
-		return func(_, kernel string) bool { return SplitOptions{Kernels: named}.has(kernel) }
+		return func(_, kernel string) bool { return Options{Kernels: named}.has(kernel) }
 	}
 	all := func(string, string) bool { return true }
 	if data.Meta.Source != "" {
@@ -38,18 +39,18 @@ func EngineKernels(data infer.Data, named []string) func(device, kernel string) 
 
 // Limit removes remedies whose kernel the engine can't call; results of earlier versions contain them. named
 // are the engine's kernels, as in [EngineKernels].
-func (r *SplitsResult) Limit(data infer.Data, named []string) {
+func (r *Result) Limit(data infer.Data, named []string) {
 	r.engine = EngineKernels(data, named)
-	other := func(key results.SeriesKey, kind RemedyKind, kernel string) bool {
-		return (kind == RemedyOther || kind == RemedyAlgorithm) && !r.engine(key.Device, kernel)
+	other := func(key results.SeriesKey, kind rules.RemedyKind, kernel string) bool {
+		return (kind == rules.RemedyOther || kind == rules.RemedyAlgorithm) && !r.engine(key.Device, kernel)
 	}
-	for _, rows := range []*[]SplitRow{&r.Splits, &r.Rejected} {
-		*rows = slices.DeleteFunc(*rows, func(s SplitRow) bool { return other(s.Series, s.Kind, s.Kernel) })
+	for _, rows := range []*[]Row{&r.Splits, &r.Rejected} {
+		*rows = slices.DeleteFunc(*rows, func(s Row) bool { return other(s.Series, s.Kind, s.Kernel) })
 	}
 	r.Stretches = slices.DeleteFunc(r.Stretches, func(s Stretch) bool { return other(s.Series, s.Kind, s.Kernel) })
 }
 
 // Callable reports whether an engine can call the kernel of a series.
-func (r *SplitsResult) Callable(key results.SeriesKey) bool {
+func (r *Result) Callable(key results.SeriesKey) bool {
 	return r.engine == nil || r.engine(key.Device, key.Kernel)
 }

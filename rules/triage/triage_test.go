@@ -1,4 +1,4 @@
-package rules
+package triage
 
 import (
 	"encoding/json"
@@ -7,7 +7,9 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -39,14 +41,14 @@ func TestTriageSums(t *testing.T) {
 	}
 	data := infer.Data{Recorded: recorded, Meta: results.Meta{Plan: plan},
 		Series: []results.Series{{Key: key, Rows: []results.Row{row(1, 10), row(16, 10), row(32, 10), row(64, 10), row(96, 0)}}}}
-	audit := &Audit{
-		Series: []SeriesAudit{{Key: key,
-			Rows: []RowVerdict{{M: 1, Verdict: Unjudged}, {M: 16, Verdict: Clean}, {M: 32, Verdict: Undecided},
-				{M: 64, Verdict: Anomalous}}}},
-		Findings: []Finding{{ID: "f", Rule: Monotonic, Series: key, FromM: 64, ToM: 64, Status: Confirmed}},
-		losses:   map[string]map[int]stats.Interval{"f": {64: {Lo: 0.3, Mid: 0.4, Hi: 0.5}}},
+	audit := &rules.Audit{
+		Series: []rules.SeriesAudit{{Key: key,
+			Rows: []rules.RowVerdict{{M: 1, Verdict: rules.Unjudged}, {M: 16, Verdict: rules.Clean}, {M: 32, Verdict: rules.Undecided},
+				{M: 64, Verdict: rules.Anomalous}}}},
+		Findings: []rules.Finding{{ID: "f", Rule: rules.Monotonic, Series: key, FromM: 64, ToM: 64, Status: rules.Confirmed}},
+		Losses:   map[string]map[int]stats.Interval{"f": {64: {Lo: 0.3, Mid: 0.4, Hi: 0.5}}},
 	}
-	got, err := NewTriage(data, audit, &SplitsResult{})
+	got, err := New(data, audit, &remedy.Result{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +63,7 @@ func TestTriageSums(t *testing.T) {
 	near("what is lost", got.Lost.Mid, 0.4*100/total)
 	near("its lower bound", got.Lost.Lo, 0.3*100/total)
 	near("what is undecided", got.Undecided, (100+200+100)/total)
-	reasons := map[TriageCode]int{}
+	reasons := map[Code]int{}
 	for _, r := range got.Reasons {
 		reasons[r.Reason] = r.Products
 	}
@@ -73,22 +75,22 @@ func TestTriageSums(t *testing.T) {
 	}
 
 	// A remedy that pays counts as lost; a finding that was not measured again is undecided.
-	pays := Remedy{Kind: RemedyPad, M: 64, PadTo: 80, Executed: true, Pays: true, Gain: stats.Interval{Lo: 1.25, Mid: 2, Hi: 4},
+	pays := rules.Remedy{Kind: rules.RemedyPad, M: 64, PadTo: 80, Executed: true, Pays: true, Gain: stats.Interval{Lo: 1.25, Mid: 2, Hi: 4},
 		DirectUS: 10}
-	got, err = NewTriage(data, audit, &SplitsResult{Splits: []SplitRow{{key, pays}}})
+	got, err = New(data, audit, &remedy.Result{Splits: []remedy.Row{{Series: key, Remedy: pays}}})
 	if err != nil || len(got.Losses) != 1 || got.Losses[0].Remedy == nil {
 		t.Fatalf("%v, %+v", err, got)
 	}
 	near("the loss by a remedy", got.Losses[0].Lost.Mid, 0.5)
-	audit.Findings[0].Status = Unconfirmed
-	got, err = NewTriage(data, audit, &SplitsResult{})
+	audit.Findings[0].Status = rules.Unconfirmed
+	got, err = New(data, audit, &remedy.Result{})
 	if err != nil || len(got.Losses) != 0 || got.Lost.Mid != 0 {
 		t.Errorf("%v, %+v", err, got)
 	}
 	near("what is undecided", got.Undecided, (100+200+100+100)/total)
 
 	audit.Invalid = "noise"
-	if got, err = NewTriage(data, audit, &SplitsResult{}); err != nil || len(got.Losses) != 0 {
+	if got, err = New(data, audit, &remedy.Result{}); err != nil || len(got.Losses) != 0 {
 		t.Errorf("%v, %+v", err, got)
 	}
 	near("what is undecided", got.Undecided, 1)

@@ -1,21 +1,23 @@
-package rules
+package triage
 
 import (
 	"cmp"
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// TriageSchema is the value of Triage.Schema.
-const TriageSchema = "gemmaudit.triage/1"
+// Schema is the value of Triage.Schema.
+const Schema = "gemmaudit.triage/1"
 
-// Triage says how much time a recorded workload loses on a run's machine. All shares are of the time of the
+// Result says how much time a recorded workload loses on a run's machine. All shares are of the time of the
 // workload's products: calls × time of one call. Times not measured are the plan's predictions, scaled by the
 // measured ones.
-type Triage struct {
+type Result struct {
 	Schema string `json:"schema"`
 	Run    string `json:"run"`
 	// Files are the workload's files.
@@ -32,12 +34,12 @@ type Triage struct {
 	// Undecided is the share of products without a verdict.
 	Undecided float64 `json:"undecided"`
 	// Reasons say why, the largest share first.
-	Reasons []TriageReason `json:"undecided_reasons,omitempty"`
+	Reasons []Reason `json:"undecided_reasons,omitempty"`
 	// BelowRoofline is the share of products that break the roofline rule although no measured alternative is
 	// faster. A roofline does not prove that a kernel can reach it, so this share is not in Lost.
 	BelowRoofline float64 `json:"below_roofline,omitempty"`
 	// Losses are the products that lose, the largest loss first.
-	Losses []TriageLoss `json:"losses"`
+	Losses []Loss `json:"losses"`
 	// Longer is the command that measures the workload for longer.
 	Longer string `json:"longer_run,omitempty"`
 	// Explain is the command that explains the product with the largest loss; empty if it belongs to no
@@ -45,29 +47,29 @@ type Triage struct {
 	Explain string `json:"explain,omitempty"`
 }
 
-// TriageReason is why products are undecided.
-type TriageReason struct {
-	Reason   TriageCode `json:"reason"`
-	Products int        `json:"products"`
-	Share    float64    `json:"share"`
+// Reason is why products are undecided.
+type Reason struct {
+	Reason   Code    `json:"reason"`
+	Products int     `json:"products"`
+	Share    float64 `json:"share"`
 }
 
-// TriageCode is the reason for an undecided product.
-type TriageCode string
+// Code is the reason for an undecided product.
+type Code string
 
 // The reasons.
 const (
-	TriageInvalid     TriageCode = "invalid"      // the whole run can't be judged
-	TriageNotMeasured TriageCode = "not-measured" // the time went to more valuable products
-	TriageNoKernel    TriageCode = "no-kernel"    // no kernel of the run supports the product
-	TriageFailed      TriageCode = "failed"       // its cases failed
-	TriageNoise       TriageCode = "noise"        // the verdict is undecided
-	TriageAlone       TriageCode = "alone"        // it has no reference
-	TriageUnproven    TriageCode = "unproven"     // a finding or a remedy was not measured again
+	TriageInvalid     Code = "invalid"      // the whole run can't be judged
+	TriageNotMeasured Code = "not-measured" // the time went to more valuable products
+	TriageNoKernel    Code = "no-kernel"    // no kernel of the run supports the product
+	TriageFailed      Code = "failed"       // its cases failed
+	TriageNoise       Code = "noise"        // the verdict is undecided
+	TriageAlone       Code = "alone"        // it has no reference
+	TriageUnproven    Code = "unproven"     // a finding or a remedy was not measured again
 )
 
-// TriageLoss is a product that loses time.
-type TriageLoss struct {
+// Loss is a product that loses time.
+type Loss struct {
 	Series results.SeriesKey `json:"series"`
 	M      int               `json:"m"`
 	Calls  float64           `json:"calls"`
@@ -81,37 +83,37 @@ type TriageLoss struct {
 	Lost   stats.Interval `json:"lost"`
 	LostUS float64        `json:"lost_us"`
 	// Remedy is the proven remedy, or nil.
-	Remedy *Remedy `json:"remedy,omitempty"`
+	Remedy *rules.Remedy `json:"remedy,omitempty"`
 	// Rule, Cause and Finding come from the confirmed finding; empty if only a remedy shows the loss.
-	Rule    Rule   `json:"rule,omitempty"`
-	Cause   Cause  `json:"cause,omitempty"`
-	Finding string `json:"finding,omitempty"`
+	Rule    rules.Rule  `json:"rule,omitempty"`
+	Cause   rules.Cause `json:"cause,omitempty"`
+	Finding string      `json:"finding,omitempty"`
 	// Problem is the number of the product's problem in the run, or 0.
 	Problem int `json:"problem,omitempty"`
 }
 
-// NewTriage applies the results of an audit and a search for remedies to the recorded workload of a run. The
+// New applies the results of an audit and a search for remedies to the recorded workload of a run. The
 // plan's first kernel of each product counts as the one in use.
-func NewTriage(data infer.Data, audit *Audit, found *SplitsResult) (*Triage, error) {
+func New(data infer.Data, audit *rules.Audit, found *remedy.Result) (*Result, error) {
 	plan, err := data.Meta.Planned()
 	if err != nil {
 		return nil, err
 	}
-	t := &Triage{Schema: TriageSchema, Run: data.Name, Files: []string{}, Losses: []TriageLoss{}}
+	t := &Result{Schema: Schema, Run: data.Name, Files: []string{}, Losses: []Loss{}}
 	var devices []string
 	for _, s := range plan.Series {
 		if !slices.Contains(devices, s.Device) {
 			devices = append(devices, s.Device)
 		}
 	}
-	w := newTriageRun(data, audit, found)
-	var products []triageProduct
+	w := newRun(data, audit, found)
+	var products []product
 	var measured, expected float64
 	for _, p := range data.Recorded {
 		t.Products++
 		t.Calls += p.Calls
 		for _, device := range devices {
-			tp := triageProduct{RecordedProduct: p, us: p.ExpectedUS, why: TriageNotMeasured}
+			tp := product{RecordedProduct: p, us: p.ExpectedUS, why: TriageNotMeasured}
 			if p.NoKernel {
 				tp.why = TriageNoKernel
 			}
@@ -120,7 +122,7 @@ func NewTriage(data infer.Data, audit *Audit, found *SplitsResult) (*Triage, err
 					continue
 				}
 				tp.key = s.SeriesKey
-				if us, ok := w.times[rowOf{s.SeriesKey, p.M}]; ok {
+				if us, ok := w.times[remedy.RowOf{Series: s.SeriesKey, M: p.M}]; ok {
 					tp.us, tp.measured = us, true
 					measured, expected = measured+p.Calls*us, expected+p.Calls*p.ExpectedUS
 				}
@@ -139,7 +141,7 @@ func NewTriage(data infer.Data, audit *Audit, found *SplitsResult) (*Triage, err
 	if !(t.TotalUS > 0) {
 		return t, nil
 	}
-	reasons := map[TriageCode]TriageReason{}
+	reasons := map[Code]Reason{}
 	for _, p := range products {
 		share := p.Calls * p.us / t.TotalUS
 		loss, why := w.judge(p)
@@ -163,43 +165,44 @@ func NewTriage(data infer.Data, audit *Audit, found *SplitsResult) (*Triage, err
 	for _, r := range reasons {
 		t.Reasons = append(t.Reasons, r)
 	}
-	slices.SortFunc(t.Reasons, func(a, b TriageReason) int {
+	slices.SortFunc(t.Reasons, func(a, b Reason) int {
 		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Reason, b.Reason))
 	})
-	slices.SortStableFunc(t.Losses, func(a, b TriageLoss) int { return cmp.Compare(b.LostUS, a.LostUS) })
+	slices.SortStableFunc(t.Losses, func(a, b Loss) int { return cmp.Compare(b.LostUS, a.LostUS) })
 	return t, nil
 }
 
-type triageProduct struct {
+type product struct {
 	results.RecordedProduct
 	key      results.SeriesKey
 	us       float64
 	measured bool
-	why      TriageCode // if it was not measured
+	why      Code // if it was not measured
 }
 
-type triageRun struct {
-	audit    *Audit
-	times    map[rowOf]float64
-	failed   map[rowOf]bool
-	verdicts map[rowOf]Verdict
-	findings map[results.SeriesKey][]*Finding
-	remedies map[rowOf]*Remedy // that pay, the one with the largest saving
-	open     map[rowOf]bool    // a remedy is predicted and was not executed
-	compared map[rowOf]bool    // a larger M of the series, or another kernel, was measured
+type run struct {
+	audit    *rules.Audit
+	times    map[remedy.RowOf]float64
+	failed   map[remedy.RowOf]bool
+	verdicts map[remedy.RowOf]rules.Verdict
+	findings map[results.SeriesKey][]*rules.Finding
+	remedies map[remedy.RowOf]*rules.Remedy // that pay, the one with the largest saving
+	open     map[remedy.RowOf]bool          // a remedy is predicted and was not executed
+	compared map[remedy.RowOf]bool          // a larger M of the series, or another kernel, was measured
 }
 
-func newTriageRun(data infer.Data, audit *Audit, found *SplitsResult) *triageRun {
-	w := &triageRun{audit: audit, times: medianTimes(data), failed: map[rowOf]bool{}, verdicts: map[rowOf]Verdict{},
-		findings: map[results.SeriesKey][]*Finding{}, remedies: map[rowOf]*Remedy{}, open: map[rowOf]bool{}, compared: map[rowOf]bool{}}
-	kernels := map[rowOf]int{} // by device and subject
-	at := func(key results.SeriesKey, m int) rowOf {
+func newRun(data infer.Data, audit *rules.Audit, found *remedy.Result) *run {
+	w := &run{audit: audit, times: remedy.MedianTimes(data), failed: map[remedy.RowOf]bool{}, verdicts: map[remedy.RowOf]rules.Verdict{},
+		findings: map[results.SeriesKey][]*rules.Finding{}, remedies: map[remedy.RowOf]*rules.Remedy{}, open: map[remedy.RowOf]bool{},
+		compared: map[remedy.RowOf]bool{}}
+	kernels := map[remedy.RowOf]int{} // by device and subject
+	at := func(key results.SeriesKey, m int) remedy.RowOf {
 		key.Kernel = ""
-		return rowOf{key, m}
+		return remedy.RowOf{Series: key, M: m}
 	}
 	for _, s := range data.Series {
 		for _, r := range s.Rows {
-			row := rowOf{s.Key, r.Case.M}
+			row := remedy.RowOf{Series: s.Key, M: r.Case.M}
 			if _, ok := w.times[row]; ok {
 				kernels[at(s.Key, r.Case.M)]++
 			} else if r.Failed != "" {
@@ -210,17 +213,17 @@ func newTriageRun(data infer.Data, audit *Audit, found *SplitsResult) *triageRun
 	for _, s := range data.Series {
 		largest := 0
 		for _, r := range s.Rows {
-			if _, ok := w.times[rowOf{s.Key, r.Case.M}]; ok {
+			if _, ok := w.times[remedy.RowOf{Series: s.Key, M: r.Case.M}]; ok {
 				largest = max(largest, r.Case.M)
 			}
 		}
 		for _, r := range s.Rows {
-			w.compared[rowOf{s.Key, r.Case.M}] = r.Case.M < largest || kernels[at(s.Key, r.Case.M)] > 1
+			w.compared[remedy.RowOf{Series: s.Key, M: r.Case.M}] = r.Case.M < largest || kernels[at(s.Key, r.Case.M)] > 1
 		}
 	}
 	for _, s := range audit.Series {
 		for _, r := range s.Rows {
-			w.verdicts[rowOf{s.Key, r.M}] = r.Verdict
+			w.verdicts[remedy.RowOf{Series: s.Key, M: r.M}] = r.Verdict
 		}
 	}
 	for i := range audit.Findings {
@@ -230,14 +233,14 @@ func newTriageRun(data infer.Data, audit *Audit, found *SplitsResult) *triageRun
 	for i := range found.Stretches {
 		s := &found.Stretches[i]
 		for _, m := range s.Ms {
-			if r := s.at(m); r != nil && w.remedies[rowOf{s.Series, m}] == nil {
-				w.remedies[rowOf{s.Series, m}] = r
+			if r := remedyAt(*s, m); r != nil && w.remedies[remedy.RowOf{Series: s.Series, M: m}] == nil {
+				w.remedies[remedy.RowOf{Series: s.Series, M: m}] = r
 			}
 		}
 	}
 	for i := len(found.Splits) - 1; i >= 0; i-- { // the largest savings come first
 		r := &found.Splits[i]
-		row := rowOf{r.Series, r.M}
+		row := remedy.RowOf{Series: r.Series, M: r.M}
 		switch {
 		case r.Pays:
 			w.remedies[row] = &r.Remedy
@@ -248,8 +251,8 @@ func newTriageRun(data infer.Data, audit *Audit, found *SplitsResult) *triageRun
 	return w
 }
 
-func (w *triageRun) judge(p triageProduct) (*TriageLoss, TriageCode) {
-	row := rowOf{p.key, p.M}
+func (w *run) judge(p product) (*Loss, Code) {
+	row := remedy.RowOf{Series: p.key, M: p.M}
 	switch {
 	case !p.measured && w.failed[row]:
 		return nil, TriageFailed
@@ -258,7 +261,7 @@ func (w *triageRun) judge(p triageProduct) (*TriageLoss, TriageCode) {
 	case w.audit.Invalid != "":
 		return nil, TriageInvalid
 	}
-	loss := &TriageLoss{Series: p.key, M: p.M, US: p.us}
+	loss := &Loss{Series: p.key, M: p.M, US: p.us}
 	finding, lost, unproven := w.finding(p)
 	if finding != nil {
 		loss.Rule, loss.Cause, loss.Finding, loss.Lost = finding.Rule, finding.Cause, finding.ID, lost
@@ -275,9 +278,9 @@ func (w *triageRun) judge(p triageProduct) (*TriageLoss, TriageCode) {
 	switch {
 	case unproven || w.open[row]:
 		return nil, TriageUnproven
-	case judged && verdict == Undecided:
+	case judged && verdict == rules.Undecided:
 		return nil, TriageNoise
-	case (!judged || verdict == Unjudged) && !w.compared[row]:
+	case (!judged || verdict == rules.Unjudged) && !w.compared[row]:
 		return nil, TriageAlone
 	}
 	return nil, ""
@@ -285,12 +288,12 @@ func (w *triageRun) judge(p triageProduct) (*TriageLoss, TriageCode) {
 
 // finding is the confirmed finding with the largest loss of a row, and that loss; unproven is true if a
 // finding was not measured again.
-func (w *triageRun) finding(p triageProduct) (worst *Finding, loss stats.Interval, unproven bool) {
+func (w *run) finding(p product) (worst *rules.Finding, loss stats.Interval, unproven bool) {
 	for _, f := range w.findings[p.key] {
-		l, ok := w.audit.losses[f.ID][p.M]
+		l, ok := w.audit.Losses[f.ID][p.M]
 		switch {
-		case f.Status == Waived || f.Rule == Roofline:
-		case f.Status != Confirmed:
+		case f.Status == rules.Waived || f.Rule == rules.Roofline:
+		case f.Status != rules.Confirmed:
 			unproven = unproven || f.FromM <= p.M && p.M <= f.ToM
 		case !ok:
 		case worst == nil || l.Mid > loss.Mid:
@@ -300,22 +303,22 @@ func (w *triageRun) finding(p triageProduct) (worst *Finding, loss stats.Interva
 	return worst, loss, unproven
 }
 
-func (w *triageRun) belowRoofline(p triageProduct) bool {
-	return slices.ContainsFunc(w.findings[p.key], func(f *Finding) bool {
-		_, ok := w.audit.losses[f.ID][p.M]
-		return ok && f.Rule == Roofline && f.Status == Confirmed
+func (w *run) belowRoofline(p product) bool {
+	return slices.ContainsFunc(w.findings[p.key], func(f *rules.Finding) bool {
+		_, ok := w.audit.Losses[f.ID][p.M]
+		return ok && f.Rule == rules.Roofline && f.Status == rules.Confirmed
 	})
 }
 
-// at is the remedy of a stretch at one of its Ms, with the result of the nearest executed M; nil if none was
+// remedyAt is the remedy of a stretch at one of its Ms, with the result of the nearest executed M; nil if none was
 // executed.
-func (s Stretch) at(m int) *Remedy {
-	near := s.nearest(m)
+func remedyAt(s remedy.Stretch, m int) *rules.Remedy {
+	near := s.Nearest(m)
 	if near == nil {
 		return nil
 	}
 	r := *near
-	if r.M = m; s.Kind == RemedySplit && near.M != m {
+	if r.M = m; s.Kind == rules.RemedySplit && near.M != m {
 		rest := m
 		for _, part := range s.Fixed {
 			rest -= part

@@ -1,10 +1,11 @@
-package rules
+package remedy
 
 import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
@@ -14,14 +15,14 @@ func TestKeptRemediesAreLimited(t *testing.T) {
 	cublas, auto := synthetic.Keyed("cublas", kernels.BF16), synthetic.Keyed("auto", kernels.BF16)
 	data := infer.Data{Series: []results.Series{{Key: cublas}, {Key: auto}}}
 	data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: cublas.Device, Versions: map[string]string{"cublas": "13.1"}}}
-	kept := func() *SplitsResult {
-		return &SplitsResult{
-			Splits: []SplitRow{
-				{cublas, Remedy{Kind: RemedyOther, Kernel: "auto", M: 1, Pays: true}},
-				{cublas, Remedy{Kind: RemedyPad, PadTo: 8, M: 2, Pays: true}},
-				{cublas, Remedy{Kind: RemedyAlgorithm, Kernel: "cublas:2", M: 3, Pays: true}},
+	kept := func() *Result {
+		return &Result{
+			Splits: []Row{
+				{cublas, rules.Remedy{Kind: rules.RemedyOther, Kernel: "auto", M: 1, Pays: true}},
+				{cublas, rules.Remedy{Kind: rules.RemedyPad, PadTo: 8, M: 2, Pays: true}},
+				{cublas, rules.Remedy{Kind: rules.RemedyAlgorithm, Kernel: "cublas:2", M: 3, Pays: true}},
 			},
-			Stretches: []Stretch{{Series: cublas, Kind: RemedyOther, Kernel: "auto"}},
+			Stretches: []Stretch{{Series: cublas, Kind: rules.RemedyOther, Kernel: "auto"}},
 		}
 	}
 	for _, c := range []struct {

@@ -1,4 +1,4 @@
-package rules
+package remedy
 
 import (
 	"cmp"
@@ -6,36 +6,23 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results/table"
+	"github.com/gemmaudit/gemmaudit/rules"
 )
 
 // PadsAlong is the remedy that computes a larger size of a subject's curve in place of a smaller one; empty if
 // there is none.
-func PadsAlong(s kernels.Subject) RemedyKind {
+func PadsAlong(s kernels.Subject) rules.RemedyKind {
 	if s.OverM() {
-		return RemedyPad
+		return rules.RemedyPad
 	}
-	if kind := RemedyKind("pad-" + s.Along.Dimension); s.Paddable() && kind.PadsWeights() {
+	if kind := rules.RemedyKind("pad-" + s.Along.Dimension); s.Paddable() && kind.PadsWeights() {
 		return kind
 	}
 	return ""
 }
 
-// Pads reports whether the remedy computes a larger product, see [Remedy.PadTo].
-func (k RemedyKind) Pads() bool { return k == RemedyPad || k.PadsWeights() }
-
-// PadsWeights reports whether the remedy needs weights that were padded when the engine loaded them.
-func (k RemedyKind) PadsWeights() bool { return k == RemedyPadN || k == RemedyPadK }
-
-// PaddingBytes is the memory that padded weights of a subject need beyond the weights themselves.
-func (r Remedy) PaddingBytes(s kernels.Subject) int64 {
-	if !r.Kind.PadsWeights() {
-		return 0
-	}
-	return int64(s.StoredBytes(r.PadTo) - s.StoredBytes(r.M))
-}
-
 // adviceOf lists the proven remedies that pad weights, for a table.
-func adviceOf(r *SplitsResult) []table.Advice {
+func adviceOf(r *Result) []table.Advice {
 	var out []table.Advice
 	for _, s := range r.Stretches {
 		if !s.Kind.PadsWeights() || !s.Series.Operation.IsProduct() || s.Series.Products > 0 || s.Series.PackInside {

@@ -1,4 +1,4 @@
-package rules
+package remedy
 
 import (
 	"cmp"
@@ -104,7 +104,7 @@ func (w *weighing) of(key results.SeriesKey, m int) float64 {
 	return infer.EvenWeight
 }
 
-func (r *SplitsResult) savings(w *weighing, times map[rowOf]float64) []Saving {
+func (r *Result) savings(w *weighing, times map[RowOf]float64) []Saving {
 	var out []Saving
 	type place struct{ device, kernel string }
 	places := map[place]int{}
@@ -119,8 +119,8 @@ func (r *SplitsResult) savings(w *weighing, times map[rowOf]float64) []Saving {
 	}
 	direct := map[results.SeriesKey]float64{}
 	// In order, to give equal runs equal sums.
-	for _, row := range slices.SortedFunc(maps.Keys(times), func(a, b rowOf) int { return cmp.Compare(a.m, b.m) }) {
-		direct[row.series] += times[row] * w.of(row.series, row.m)
+	for _, row := range slices.SortedFunc(maps.Keys(times), func(a, b RowOf) int { return cmp.Compare(a.M, b.M) }) {
+		direct[row.Series] += times[row] * w.of(row.Series, row.M)
 	}
 	for _, key := range r.Searched {
 		at(key).DirectUS += direct[key]

@@ -1,10 +1,11 @@
-package rules
+package remedy
 
 import (
 	"math"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
@@ -15,18 +16,18 @@ type AlgorithmTeller interface {
 	Algorithm(c results.Case) (a kernels.Algorithm, ok bool)
 }
 
-func otherKind(other *infer.Curve) RemedyKind {
+func otherKind(other *infer.Curve) rules.RemedyKind {
 	if _, n := kernels.SplitCandidate(other.Series.Key.Kernel); n > 0 {
-		return RemedyAlgorithm
+		return rules.RemedyAlgorithm
 	}
-	return RemedyOther
+	return rules.RemedyOther
 }
 
 // otherPlan switches to one of the series in elsewhere. For a library's own choices it fixes the algorithm
 // that runs at point at.
 func otherPlan(other *infer.Curve, at int, elsewhere []*infer.Curve) plan {
 	p := plan{kind: otherKind(other), other: other}
-	if p.kind == RemedyAlgorithm && other.Points[at].Label != "" {
+	if p.kind == rules.RemedyAlgorithm && other.Points[at].Label != "" {
 		p.label = other.Points[at].Label
 		base, _ := kernels.SplitCandidate(other.Series.Key.Kernel)
 		for _, c := range elsewhere {
@@ -40,7 +41,7 @@ func otherPlan(other *infer.Curve, at int, elsewhere []*infer.Curve) plan {
 
 // runningAt returns the series whose kernel at m is the plan's algorithm, or nil. It prefers the lowest upper
 // bound. The direct product is excluded: it already runs the default algorithm.
-func (f *evidence) runningAt(p plan, m int) *infer.Curve {
+func runningAt(f *rules.Facts, p plan, m int) *infer.Curve {
 	if p.label == "" {
 		return p.other
 	}
@@ -48,8 +49,8 @@ func (f *evidence) runningAt(p plan, m int) *infer.Curve {
 	least := math.Inf(1)
 	for _, other := range p.choices {
 		i, ok := other.At(m)
-		if ok && other.Points[i].Label == p.label && f.upper[other][i] < least {
-			best, least = other, f.upper[other][i]
+		if ok && other.Points[i].Label == p.label && f.Upper[other][i] < least {
+			best, least = other, f.Upper[other][i]
 		}
 	}
 	return best
@@ -57,14 +58,14 @@ func (f *evidence) runningAt(p plan, m int) *infer.Curve {
 
 // name asks the library for the attributes of the stretch's algorithms. If it does not report them, the
 // stretch keeps the measured choices.
-func (s *stretchPlan) name(m Measurer) {
+func (s *stretchPlan) name(m rules.Measurer) {
 	teller, ok := m.(AlgorithmTeller)
 	if !ok {
 		return
 	}
 	for i := range s.plans {
 		p := &s.plans[i]
-		if p.kind != RemedyAlgorithm || p.label == "" {
+		if p.kind != rules.RemedyAlgorithm || p.label == "" {
 			continue
 		}
 		at := s.curve.Points[s.anchor].M

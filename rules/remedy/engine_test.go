@@ -1,4 +1,4 @@
-package rules
+package remedy
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
+	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
@@ -76,10 +77,10 @@ func dented(copying float64) *machine {
 	return &machine{World: w}
 }
 
-func searchAll(t *testing.T, m *machine, data infer.Data, o SplitOptions) *SplitsResult {
+func searchAll(t *testing.T, m *machine, data infer.Data, o Options) *Result {
 	t.Helper()
 	o.Among = AmongAll
-	r, err := FindSplits(context.Background(), data, Default(), o, m)
+	r, err := Find(context.Background(), data, rules.Default(), o, m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +105,7 @@ func TestPadsAreProvenAsWhatTheyAre(t *testing.T) {
 	} {
 		m := dented(c.copying)
 		data := m.Sweep(synthetic.Grid(8, 512, 8), 9)
-		r := searchAll(t, m, data, SplitOptions{Kinds: []RemedyKind{RemedyPad}, Pads: c.pads})
+		r := searchAll(t, m, data, Options{Kinds: []rules.RemedyKind{rules.RemedyPad}, Pads: c.pads})
 		got := map[table.PadKind]bool{}
 		for _, s := range r.Stretches {
 			got[s.Pad] = true
@@ -139,28 +140,29 @@ func TestPadsAreProvenAsWhatTheyAre(t *testing.T) {
 func TestRemediesOfAnEngine(t *testing.T) {
 	data, w := synthetic.ChosenBadly("lt", "lt:1", "lt:2")
 	m := &machine{World: w}
-	kinds := func(o SplitOptions) map[RemedyKind]bool {
-		out := map[RemedyKind]bool{}
+	kinds := func(o Options) map[rules.RemedyKind]bool {
+		out := map[rules.RemedyKind]bool{}
 		for _, s := range searchAll(t, m, data, o).Stretches {
 			out[s.Kind] = true
 		}
 		return out
 	}
-	if got := kinds(SplitOptions{}); !got[RemedyAlgorithm] {
+	if got := kinds(Options{}); !got[rules.RemedyAlgorithm] {
 		t.Errorf("kinds %v, expected an algorithm", got)
 	}
-	if got := kinds(SplitOptions{Kinds: []RemedyKind{RemedySplit, RemedyPad, RemedyOther}}); got[RemedyAlgorithm] || got[RemedyOther] {
+	if got := kinds(Options{Kinds: []rules.RemedyKind{rules.RemedySplit, rules.RemedyPad,
+		rules.RemedyOther}}); got[rules.RemedyAlgorithm] || got[rules.RemedyOther] {
 		t.Errorf("kinds %v, expected no algorithm", got)
 	}
-	if got := kinds(SplitOptions{Kernels: []string{"lt"}}); !got[RemedyAlgorithm] {
+	if got := kinds(Options{Kernels: []string{"lt"}}); !got[rules.RemedyAlgorithm] {
 		t.Errorf("kinds %v of an engine that has the library", got)
 	}
-	other := searchAll(t, m, data, SplitOptions{Kernels: []string{"ours"}})
+	other := searchAll(t, m, data, Options{Kernels: []string{"ours"}})
 	if len(other.Searched)+len(other.Stretches) > 0 {
 		t.Errorf("an engine without the kernel got %+v", other)
 	}
-	for _, o := range []SplitOptions{{Kinds: []RemedyKind{"wish"}}, {Pads: "some"}} {
-		if _, err := FindSplits(context.Background(), data, Default(), o, m); err == nil {
+	for _, o := range []Options{{Kinds: []rules.RemedyKind{"wish"}}, {Pads: "some"}} {
+		if _, err := Find(context.Background(), data, rules.Default(), o, m); err == nil {
 			t.Errorf("%+v was accepted", o)
 		}
 	}
@@ -206,7 +208,7 @@ func TestAlgorithmsByTheirAttributes(t *testing.T) {
 		}
 		return kernels.Algorithm{ID: 7}, true
 	}}
-	r := searchAll(t, m, data, SplitOptions{Kinds: []RemedyKind{RemedyAlgorithm}})
+	r := searchAll(t, m, data, Options{Kinds: []rules.RemedyKind{rules.RemedyAlgorithm}})
 	if len(r.Stretches) != 1 {
 		for _, s := range r.Stretches {
 			t.Errorf("m%d to m%d: %d rows", s.FromM, s.ToM, len(s.Ms))
@@ -214,7 +216,7 @@ func TestAlgorithmsByTheirAttributes(t *testing.T) {
 		t.Fatalf("expected one stretch for all rows: %+v", r.Warnings)
 	}
 	s := r.Stretches[0]
-	if s.Kind != RemedyAlgorithm || s.Kernel != "lt" || s.Algorithm != fast || len(s.Ms) != 25 {
+	if s.Kind != rules.RemedyAlgorithm || s.Kernel != "lt" || s.Algorithm != fast || len(s.Ms) != 25 {
 		t.Errorf("%s of %s, %+v, for %d rows", s.Kind, s.Kernel, s.Algorithm, len(s.Ms))
 	}
 	if !slices.ContainsFunc(m.requested, func(c results.Case) bool { return c.Kernel == name }) {
@@ -230,12 +232,12 @@ func TestAlgorithmsByTheirAttributes(t *testing.T) {
 	if a := tab.Series[0].Intervals[0].Action; a.Kind != table.Algorithm || a.Kernel != "lt" || a.Algorithm != table.Attributes(fast) {
 		t.Errorf("the table has %+v", a)
 	}
-	checks, err := VerifyTable(context.Background(), tab, "sim", Default(), m)
+	checks, err := VerifyTable(context.Background(), tab, "sim", rules.Default(), m)
 	if err != nil || len(checks) == 0 || checks[0].Verdict != Pays {
 		t.Errorf("verified: %+v, %v", checks, err)
 	}
 	m.algorithm = nil
-	for _, s := range searchAll(t, m, data, SplitOptions{Kinds: []RemedyKind{RemedyAlgorithm}}).Stretches {
+	for _, s := range searchAll(t, m, data, Options{Kinds: []rules.RemedyKind{rules.RemedyAlgorithm}}).Stretches {
 		for _, p := range s.Proofs {
 			if (p.Kernel == "lt:1") != second(p.M) {
 				t.Errorf("m%d by %s", p.M, p.Kernel)
@@ -262,7 +264,7 @@ func TestFill(t *testing.T) {
 			return slow(o)
 		}
 		data := m.Sweep(synthetic.Grid(8, 512, 8), 9)
-		r := searchAll(t, m, data, SplitOptions{Kinds: []RemedyKind{RemedyPad}, Fill: true})
+		r := searchAll(t, m, data, Options{Kinds: []rules.RemedyKind{rules.RemedyPad}, Fill: true})
 		if len(r.Stretches) == 0 {
 			t.Fatalf("%s: no stretch", c.name)
 		}
@@ -344,29 +346,29 @@ func TestResultsOfRemedies(t *testing.T) {
 	})
 	for _, c := range []struct {
 		name     string
-		o        SplitOptions
+		o        Options
 		numerics func(results.ResultRequest) ([]results.Numerics, bool, error)
-		kinds    []RemedyKind
+		kinds    []rules.RemedyKind
 		warning  string
 	}{
-		{"all", SplitOptions{}, splitsDiffer, []RemedyKind{RemedySplit, RemedyPad}, ""},
-		{"same bits", SplitOptions{SameBits: true}, splitsDiffer, []RemedyKind{RemedyPad}, "remedies skipped"},
-		{"batch-invariant", SplitOptions{BatchInvariant: true}, splitsDiffer, []RemedyKind{RemedySplit}, "depends on M"},
-		{"both", SplitOptions{SameBits: true, BatchInvariant: true}, splitsDiffer, nil, "or depends on M"},
-		{"nobody can say", SplitOptions{SameBits: true}, nil, nil, "remedies skipped"},
-		{"wrong", SplitOptions{}, tell(func(results.Case) results.Numerics { return results.Numerics{Wrong: 3} }), nil,
+		{"all", Options{}, splitsDiffer, []rules.RemedyKind{rules.RemedySplit, rules.RemedyPad}, ""},
+		{"same bits", Options{SameBits: true}, splitsDiffer, []rules.RemedyKind{rules.RemedyPad}, "remedies skipped"},
+		{"batch-invariant", Options{BatchInvariant: true}, splitsDiffer, []rules.RemedyKind{rules.RemedySplit}, "depends on M"},
+		{"both", Options{SameBits: true, BatchInvariant: true}, splitsDiffer, nil, "or depends on M"},
+		{"nobody can say", Options{SameBits: true}, nil, nil, "remedies skipped"},
+		{"wrong", Options{}, tell(func(results.Case) results.Numerics { return results.Numerics{Wrong: 3} }), nil,
 			"3 elements above the bound"},
-		{"failed", SplitOptions{}, tell(func(results.Case) results.Numerics { return results.Numerics{Failed: "it broke"} }), nil,
+		{"failed", Options{}, tell(func(results.Case) results.Numerics { return results.Numerics{Failed: "it broke"} }), nil,
 			"it broke"},
-		{"no memory", SplitOptions{}, func(results.ResultRequest) ([]results.Numerics, bool, error) {
+		{"no memory", Options{}, func(results.ResultRequest) ([]results.Numerics, bool, error) {
 			return nil, false, fmt.Errorf("no memory")
 		},
-			[]RemedyKind{RemedySplit, RemedyPad}, "no memory"},
+			[]rules.RemedyKind{rules.RemedySplit, rules.RemedyPad}, "no memory"},
 	} {
 		m := dented(0)
 		m.numerics = c.numerics
 		data := m.Sweep(synthetic.Grid(8, 512, 8), 9)
-		c.o.Kinds = []RemedyKind{RemedySplit, RemedyPad}
+		c.o.Kinds = []rules.RemedyKind{rules.RemedySplit, rules.RemedyPad}
 		c.o.Candidates = CandidatesAll
 		c.o.Fill = true
 		r := searchAll(t, m, data, c.o)
@@ -383,7 +385,7 @@ func TestResultsOfRemedies(t *testing.T) {
 				}
 			}
 		}
-		if c.warning != "" && !slices.ContainsFunc(r.Warnings, func(w Warning) bool { return strings.Contains(w.Text, c.warning) }) {
+		if c.warning != "" && !slices.ContainsFunc(r.Warnings, func(w rules.Warning) bool { return strings.Contains(w.Text, c.warning) }) {
 			t.Errorf("%s: warnings %v", c.name, r.Warnings)
 		}
 		tab, err := BuildTable(results.Meta{}, r)
@@ -405,17 +407,17 @@ func TestResultsOfRemedies(t *testing.T) {
 
 // At the deadline, proven remedies stay, but with restrictions only those with a checked result.
 func TestResultsInTime(t *testing.T) {
-	for _, o := range []SplitOptions{{}, {SameBits: true}} {
+	for _, o := range []Options{{}, {SameBits: true}} {
 		m := dented(0)
 		m.numerics = func(results.ResultRequest) ([]results.Numerics, bool, error) {
 			return nil, false, context.DeadlineExceeded
 		}
-		o.Kinds = []RemedyKind{RemedyPad}
+		o.Kinds = []rules.RemedyKind{rules.RemedyPad}
 		r := searchAll(t, m, m.Sweep(synthetic.Grid(8, 512, 8), 9), o)
 		if (len(r.Stretches) > 0) == o.SameBits {
 			t.Errorf("same bits %v: %d stretches", o.SameBits, len(r.Stretches))
 		}
-		if !slices.ContainsFunc(r.Warnings, func(w Warning) bool { return strings.Contains(w.Text, "the time limit") }) {
+		if !slices.ContainsFunc(r.Warnings, func(w rules.Warning) bool { return strings.Contains(w.Text, "the time limit") }) {
 			t.Errorf("warnings %v", r.Warnings)
 		}
 	}
@@ -463,14 +465,14 @@ func TestRowWeights(t *testing.T) {
 func TestTrafficWeighsStakes(t *testing.T) {
 	m := dented(0)
 	data := m.Sweep(synthetic.Grid(8, 512, 8), 9)
-	plain := searchAll(t, m, data, SplitOptions{Kinds: []RemedyKind{RemedyPad}})
-	flat, err := RunAudit(context.Background(), data, Default().Only(Pad), nil)
+	plain := searchAll(t, m, data, Options{Kinds: []rules.RemedyKind{rules.RemedyPad}})
+	flat, err := rules.RunAudit(context.Background(), data, rules.Default().Only(rules.Pad), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	stake := plain.Stretches[0].StakeUS
 	data.Traffic = results.Traffic{{M: 1, Weight: 0}, {M: 257, Weight: 3}, {M: 321, Weight: 0}}
-	heavy, err := RunAudit(context.Background(), data, Default().Only(Pad), nil)
+	heavy, err := rules.RunAudit(context.Background(), data, rules.Default().Only(rules.Pad), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -498,12 +500,12 @@ func TestOnlyKindsAskedFor(t *testing.T) {
 	}, synthetic.Gaussian(0.002), rand.New(rand.NewPCG(5, 5)))
 	data := w.Sweep(synthetic.Grid(16, 512, 16), 9)
 	for _, c := range []struct {
-		kinds []RemedyKind
+		kinds []rules.RemedyKind
 		split bool
-	}{{nil, true}, {[]RemedyKind{RemedySplit}, true}, {[]RemedyKind{RemedyPad, RemedyOther}, false}} {
+	}{{nil, true}, {[]rules.RemedyKind{rules.RemedySplit}, true}, {[]rules.RemedyKind{rules.RemedyPad, rules.RemedyOther}, false}} {
 		found := false
-		for _, s := range searchAll(t, &machine{World: w}, data, SplitOptions{Kinds: c.kinds}).Stretches {
-			found = found || s.Kind == RemedySplit
+		for _, s := range searchAll(t, &machine{World: w}, data, Options{Kinds: c.kinds}).Stretches {
+			found = found || s.Kind == rules.RemedySplit
 		}
 		if found != c.split {
 			t.Errorf("kinds %v: a split was found: %v", c.kinds, found)
@@ -523,7 +525,7 @@ func TestWarningsOfAnAudit(t *testing.T) {
 	}{{"", 9, true, false}, {"a.csv", 9, false, false}, {"", 1, true, true}} {
 		data := w.Sweep(synthetic.Grid(16, 512, 16), c.rounds)
 		data.Sentinels, data.Meta.Source = nil, c.source
-		a, err := RunAudit(t.Context(), data, Default(), nil)
+		a, err := rules.RunAudit(t.Context(), data, rules.Default(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -534,7 +536,7 @@ func TestWarningsOfAnAudit(t *testing.T) {
 }
 
 func TestTableOfAnUndatedRun(t *testing.T) {
-	tab, err := BuildTable(results.Meta{}, &SplitsResult{})
+	tab, err := BuildTable(results.Meta{}, &Result{})
 	if err != nil || tab.Created != "1970-01-01T00:00:00Z" {
 		t.Errorf("%+v, %v", tab, err)
 	}

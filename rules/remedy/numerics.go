@@ -1,4 +1,4 @@
-package rules
+package remedy
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/phrase"
 )
 
@@ -20,13 +21,13 @@ type ResultTeller interface {
 // resultLook checks the results of remedies. A remedy whose result fails the correctness bound, or is not
 // available, is rejected.
 type resultLook struct {
-	r      *SplitsResult
-	o      SplitOptions
+	r      *Result
+	o      Options
 	teller ResultTeller // nil if results can't be checked
 	failed map[string]bool
 }
 
-func newResultLook(r *SplitsResult, o SplitOptions, m Measurer) *resultLook {
+func newResultLook(r *Result, o Options, m rules.Measurer) *resultLook {
 	teller, _ := m.(ResultTeller)
 	return &resultLook{r: r, o: o, teller: teller, failed: map[string]bool{}}
 }
@@ -49,7 +50,7 @@ func (l *resultLook) admit(ctx context.Context, contests []*contest) (out []*con
 	remedies := 0
 	for i, c := range contests {
 		if err := l.look(ctx, c, c.entries); err != nil {
-			if !timeUp(ctx, err) {
+			if !rules.TimeUp(ctx, err) {
 				return nil, 0, 0, err
 			}
 			unreached = len(contests) - i
@@ -87,7 +88,7 @@ func (l *resultLook) proof(ctx context.Context, contests []*contest) error {
 			}
 		}
 		if err := l.look(ctx, c, paying); err != nil {
-			if !timeUp(ctx, err) {
+			if !rules.TimeUp(ctx, err) {
 				return err
 			}
 			l.timeUp(len(contests) - i)
@@ -130,7 +131,7 @@ func (l *resultLook) look(ctx context.Context, c *contest, entries []*entry) err
 	}
 	found, ok, err := l.teller.Numerics(ctx, request)
 	switch {
-	case err != nil && (timeUp(ctx, err) || errors.Is(err, kernels.ErrDeviceLost)):
+	case err != nil && (rules.TimeUp(ctx, err) || errors.Is(err, kernels.ErrDeviceLost)):
 		return err
 	case err != nil:
 		l.warnOnce(c, err.Error())

@@ -1,4 +1,4 @@
-package rules
+package remedy
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
+	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
@@ -27,7 +28,7 @@ func reach(m int) int { return max(8, m/16) }
 //
 // It skips series that pack weights inside the timing, because an engine that uses a table has packed ahead,
 // and operations other than a single matrix product.
-func BuildTable(meta results.Meta, splits *SplitsResult) (*table.Table, error) {
+func BuildTable(meta results.Meta, splits *Result) (*table.Table, error) {
 	created := meta.Created
 	if created.IsZero() {
 		created = time.Unix(0, 0)
@@ -117,9 +118,9 @@ func subjectOf(p table.Product) (kernels.Subject, error) {
 func actionOf(s Stretch) table.Action {
 	a := table.Action{Kind: table.Kind(s.Kind), First: s.Fixed, PadTo: s.PadTo, Kernel: s.Kernel, Algorithm: table.Attributes(s.Algorithm)}
 	switch s.Kind {
-	case RemedyPad:
+	case rules.RemedyPad:
 		a.Pad = cmp.Or(s.Pad, table.InPlace)
-	case RemedyAlgorithm:
+	case rules.RemedyAlgorithm:
 		if s.Algorithm == (kernels.Algorithm{}) {
 			a.Kind = table.Kernel
 		}
@@ -129,13 +130,13 @@ func actionOf(s Stretch) table.Action {
 
 // Covered are the ranges of M of the stretch in a table, ascending. Ms between rows of too coarse a grid are
 // not covered. A filled stretch is whole, and an OnlySwept one covers the swept Ms only.
-func (s Stretch) Covered() []Range {
-	var out []Range
+func (s Stretch) Covered() []rules.Range {
+	var out []rules.Range
 	for _, iv := range s.intervals() {
 		if n := len(out); n > 0 && out[n-1].ToM+1 == iv.From && !s.OnlySwept {
 			out[n-1].ToM = iv.To
 		} else {
-			out = append(out, Range{iv.From, iv.To})
+			out = append(out, rules.Range{FromM: iv.From, ToM: iv.To})
 		}
 	}
 	return out
@@ -294,7 +295,7 @@ type RowCheck struct {
 // the Ms of each interval's proofs, else its ends and middle. The result is in the table's order. The end of
 // ctx leaves the rest unchecked and is not an error. If the measurer fails, it returns both the error and the
 // checks so far.
-func VerifyTable(ctx context.Context, t *table.Table, device string, cfg Config, m Measurer) ([]RowCheck, error) {
+func VerifyTable(ctx context.Context, t *table.Table, device string, cfg rules.Config, m rules.Measurer) ([]RowCheck, error) {
 	if err := t.Validate(); err != nil {
 		return nil, fmt.Errorf("verify table: %w", err)
 	}
@@ -353,7 +354,7 @@ func VerifyTable(ctx context.Context, t *table.Table, device string, cfg Config,
 		}
 		samples, err := m.Measure(ctx, requests, cfg.Remedy.MaxRounds)
 		switch {
-		case err != nil && timeUp(ctx, err):
+		case err != nil && rules.TimeUp(ctx, err):
 			return checks, nil
 		case err != nil:
 			return checks, fmt.Errorf("verify table: %w", err)
@@ -367,9 +368,9 @@ func VerifyTable(ctx context.Context, t *table.Table, device string, cfg Config,
 	return checks, nil
 }
 
-func (c *RowCheck) judge(direct, remedy []results.Sample, cfg Config) {
+func (c *RowCheck) judge(direct, remedy []results.Sample, cfg rules.Config) {
 	var gains, a, b []float64
-	for _, p := range pairRounds(direct, remedy) {
+	for _, p := range rules.PairRounds(direct, remedy) {
 		gains = append(gains, math.Log(p[0].US/p[1].US))
 		a, b = append(a, p[0].US), append(b, p[1].US)
 	}

@@ -1,4 +1,4 @@
-package rules
+package remedy
 
 import "github.com/gemmaudit/gemmaudit/results"
 

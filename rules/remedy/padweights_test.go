@@ -1,4 +1,4 @@
-package rules
+package remedy
 
 import (
 	"context"
@@ -8,17 +8,19 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
+	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
 // A slow N is executed with weights padded to the next fast one, and the remedy states the memory that it
 // takes. It stays out of the table's intervals.
 func TestPaddedWeightsAreExecuted(t *testing.T) {
-	d := overNs([]int{64}, 12)
+	d := synthetic.OverNs([]int{64}, 12)
 	for i := range d.Series[7].Rows[0].Samples {
 		d.Series[7].Rows[0].Samples[i].US *= 1.5
 	}
-	got, err := FindSplits(context.Background(), d, Default(), SplitOptions{}, &tabled{d})
+	got, err := Find(context.Background(), d, rules.Default(), Options{}, &synthetic.Tabled{Data: d})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,13 +28,14 @@ func TestPaddedWeightsAreExecuted(t *testing.T) {
 		t.Fatalf("%d stretches, %d remedies, %v", len(got.Stretches), len(got.Splits), got.Warnings)
 	}
 	r := got.Splits[0].Remedy
-	if r.Kind != RemedyPadN || r.M != 4056 || r.PadTo != 4064 || r.Pad != table.InPlace || !r.Executed || !r.Pays || r.Gain.Lo < 1.4 {
+	if r.Kind != rules.RemedyPadN || r.M != 4056 || r.PadTo != 4064 || r.Pad != table.InPlace || !r.Executed || !r.Pays || r.Gain.Lo < 1.4 {
 		t.Errorf("%+v", r)
 	}
 	if want := int64(8 * 4096 * 2); r.ExtraBytes != want {
 		t.Errorf("%d bytes more, want %d", r.ExtraBytes, want)
 	}
-	if c := r.Case(d.Along(Default().Basis()).Series[0].Rows[7].Case); !strings.HasSuffix(c.String(), "/n4056 m64 k4096 along n → 4064") ||
+	if c := r.Case(d.Along(rules.Default().Basis()).Series[0].Rows[7].Case); !strings.HasSuffix(c.String(),
+		"/n4056 m64 k4096 along n → 4064") ||
 		c.Real().String() != "sim/lib/bf16/m64 n4064 k4096" {
 		t.Errorf("%v runs as %v", c, c.Real())
 	}
@@ -49,9 +52,9 @@ func TestPaddedKCountsTheActivations(t *testing.T) {
 			if i == 7 {
 				us *= slower
 			}
-			d.Series = append(d.Series, product(rng, 4096, k, []int{64}, func(int) float64 { return us }))
+			d.Series = append(d.Series, synthetic.ProductSeries(rng, 4096, k, []int{64}, func(int) float64 { return us }))
 		}
-		got, err := FindSplits(context.Background(), d, Default(), SplitOptions{}, &tabled{d})
+		got, err := Find(context.Background(), d, rules.Default(), Options{}, &synthetic.Tabled{Data: d})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +62,7 @@ func TestPaddedKCountsTheActivations(t *testing.T) {
 			t.Fatalf("%gx: %d remedies, %v", slower, len(got.Splits), got.Warnings)
 		}
 		r := got.Splits[0].Remedy
-		if r.Kind != RemedyPadK || r.M != 4056 || r.PadTo != 4064 || r.Pad != want || !r.Pays || r.ExtraBytes != 8*4096*2 {
+		if r.Kind != rules.RemedyPadK || r.M != 4056 || r.PadTo != 4064 || r.Pad != want || !r.Pays || r.ExtraBytes != 8*4096*2 {
 			t.Errorf("%gx: %+v, want %s", slower, r, want)
 		}
 		built, err := BuildTable(results.Meta{}, got)

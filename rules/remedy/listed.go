@@ -1,22 +1,23 @@
-package rules
+package remedy
 
 import (
 	"cmp"
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/results/table"
+	"github.com/gemmaudit/gemmaudit/rules"
 )
 
 // The listed remedy of a row, its stretch and the lookup table must agree.
 
 // list records the result of each row: the stretch's remedy if a stretch covers the row, otherwise the best
 // one that was tried.
-func (r *SplitsResult) list(contests []*contest, all []settled) {
+func (r *Result) list(contests []*contest, all []settled) {
 	type place struct {
 		from *stretchPlan
 		m    int
 	}
-	served := map[place]Remedy{}
+	served := map[place]rules.Remedy{}
 	for _, s := range all {
 		for _, p := range s.Proofs {
 			served[place{s.from, p.M}] = p
@@ -33,7 +34,7 @@ func (r *SplitsResult) list(contests []*contest, all []settled) {
 			}
 			best = of.remedy
 		}
-		switch row := (SplitRow{c.stretch.curve.Series.Key, best}); {
+		switch row := (Row{c.stretch.curve.Series.Key, best}); {
 		case best.Pays:
 			r.Splits = append(r.Splits, row)
 		case best.Executed:
@@ -53,14 +54,14 @@ func (whole settled) cut(contests []*contest) []settled {
 		return []settled{whole}
 	}
 	copied := whole.from.plans[twin]
-	at := map[int]Remedy{}
+	at := map[int]rules.Remedy{}
 	for _, c := range contests {
 		if e := c.entry(copied); e != nil && e.paying {
 			at[c.m] = e.remedy
 		}
 	}
 	isCopied := func(m int) bool {
-		next, exact := slices.BinarySearchFunc(whole.Proofs, m, func(p Remedy, m int) int { return cmp.Compare(p.M, m) })
+		next, exact := slices.BinarySearchFunc(whole.Proofs, m, func(p rules.Remedy, m int) int { return cmp.Compare(p.M, m) })
 		_, after := at[whole.Proofs[next].M]
 		if exact {
 			return after

@@ -1,4 +1,4 @@
-package rules
+package remedy
 
 import (
 	"fmt"
@@ -10,23 +10,26 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
+	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
 func TestCovered(t *testing.T) {
 	for _, c := range []struct {
 		s         Stretch
-		covered   []Range
+		covered   []rules.Range
 		intervals [][3]int // from, to, step
 	}{
-		{Stretch{Ms: []int{1, 2, 4, 8, 12, 16}}, []Range{{1, 16}}, [][3]int{{1, 2, 0}, {3, 4, 2}, {5, 16, 4}}},
-		{Stretch{Ms: []int{1, 5, 6, 7, 15}}, []Range{{1, 15}}, [][3]int{{1, 5, 4}, {6, 7, 0}, {8, 15, 8}}},
-		{Stretch{Ms: []int{8, 16, 32, 64}}, []Range{{8, 16}, {32, 32}, {64, 64}}, [][3]int{{8, 16, 8}, {32, 32, 0}, {64, 64, 0}}},
-		{Stretch{Ms: []int{8, 16, 17, 18}, OnlySwept: true}, []Range{{8, 8}, {16, 16}, {17, 18}}, nil},
-		{Stretch{Ms: []int{8, 16, 512}, Filled: true}, []Range{{8, 512}}, [][3]int{{8, 512, 0}}},
-		{Stretch{Ms: []int{7}}, []Range{{7, 7}}, [][3]int{{7, 7, 0}}},
+		{Stretch{Ms: []int{1, 2, 4, 8, 12, 16}}, []rules.Range{{FromM: 1, ToM: 16}}, [][3]int{{1, 2, 0}, {3, 4, 2}, {5, 16, 4}}},
+		{Stretch{Ms: []int{1, 5, 6, 7, 15}}, []rules.Range{{FromM: 1, ToM: 15}}, [][3]int{{1, 5, 4}, {6, 7, 0}, {8, 15, 8}}},
+		{Stretch{Ms: []int{8, 16, 32, 64}}, []rules.Range{{FromM: 8, ToM: 16}, {FromM: 32, ToM: 32}, {FromM: 64, ToM: 64}},
+			[][3]int{{8, 16, 8}, {32, 32, 0}, {64, 64, 0}}},
+		{Stretch{Ms: []int{8, 16, 17, 18}, OnlySwept: true}, []rules.Range{{FromM: 8, ToM: 8}, {FromM: 16, ToM: 16}, {FromM: 17,
+			ToM: 18}}, nil},
+		{Stretch{Ms: []int{8, 16, 512}, Filled: true}, []rules.Range{{FromM: 8, ToM: 512}}, [][3]int{{8, 512, 0}}},
+		{Stretch{Ms: []int{7}}, []rules.Range{{FromM: 7, ToM: 7}}, [][3]int{{7, 7, 0}}},
 	} {
-		c.s.Kind, c.s.PadTo, c.s.FromM, c.s.ToM = RemedyPad, 1024, c.s.Ms[0], c.s.Ms[len(c.s.Ms)-1]
+		c.s.Kind, c.s.PadTo, c.s.FromM, c.s.ToM = rules.RemedyPad, 1024, c.s.Ms[0], c.s.Ms[len(c.s.Ms)-1]
 		var got [][3]int
 		for _, iv := range intervalsOf(c.s) {
 			got = append(got, [3]int{iv.From, iv.To, iv.Step})
@@ -47,11 +50,11 @@ func TestTablesServeWhatIsCovered(t *testing.T) {
 		ms := rapid.SliceOfNDistinct(rapid.IntRange(1, 90), 1, 20, rapid.ID).Draw(t, "ms")
 		slices.Sort(ms)
 		key := results.SeriesKey{Device: "sim", Kernel: "dented", Subject: kernels.Product(kernels.BF16, 64, 64), Regime: results.Engine}
-		s := Stretch{Series: key, Kind: RemedyPad, PadTo: 128, FromM: ms[0], ToM: ms[len(ms)-1], Ms: ms,
+		s := Stretch{Series: key, Kind: rules.RemedyPad, PadTo: 128, FromM: ms[0], ToM: ms[len(ms)-1], Ms: ms,
 			Filled: rapid.Bool().Draw(t, "filled")}
 		s.OnlySwept = !s.Filled && rapid.Bool().Draw(t, "only swept")
 		tab, err := BuildTable(results.Meta{},
-			&SplitsResult{Searched: []results.SeriesKey{key}, Ranges: []Range{{ms[0], 100}}, Stretches: []Stretch{s}})
+			&Result{Searched: []results.SeriesKey{key}, Ranges: []rules.Range{{FromM: ms[0], ToM: 100}}, Stretches: []Stretch{s}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +64,7 @@ func TestTablesServeWhatIsCovered(t *testing.T) {
 			}
 		}
 		for m := 1; m <= 100; m++ {
-			covered := slices.ContainsFunc(s.Covered(), func(r Range) bool { return r.FromM <= m && m <= r.ToM })
+			covered := slices.ContainsFunc(s.Covered(), func(r rules.Range) bool { return r.FromM <= m && m <= r.ToM })
 			if acts := tab.Lookup(tab.Series[0].Product, m).Kind == table.Pad; acts != covered {
 				t.Fatalf("%v: m%d is covered: %v, the table acts: %v", ms, m, covered, acts)
 			}
@@ -77,13 +80,13 @@ func TestPadsOfBothKinds(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		cheap  func(m int) bool
-		copied []Range
-		placed []Range
+		copied []rules.Range
+		placed []rules.Range
 	}{
-		{"first", func(m int) bool { return m == 264 }, []Range{{264, 264}}, []Range{{272, 320}}},
-		{"last", func(m int) bool { return m == 320 }, []Range{{320, 320}}, []Range{{264, 312}}},
-		{"all", func(int) bool { return true }, []Range{{264, 320}}, nil},
-		{"none", func(int) bool { return false }, nil, []Range{{264, 320}}},
+		{"first", func(m int) bool { return m == 264 }, []rules.Range{{FromM: 264, ToM: 264}}, []rules.Range{{FromM: 272, ToM: 320}}},
+		{"last", func(m int) bool { return m == 320 }, []rules.Range{{FromM: 320, ToM: 320}}, []rules.Range{{FromM: 264, ToM: 312}}},
+		{"all", func(int) bool { return true }, []rules.Range{{FromM: 264, ToM: 320}}, nil},
+		{"none", func(int) bool { return false }, nil, []rules.Range{{FromM: 264, ToM: 320}}},
 	} {
 		m := dented(0)
 		bare := m.Time
@@ -94,10 +97,10 @@ func TestPadsOfBothKinds(t *testing.T) {
 			}
 			return us
 		}
-		r := searchAll(t, m, m.Sweep(synthetic.Grid(8, 512, 8), 9), SplitOptions{Kinds: []RemedyKind{RemedyPad}, Pads: PadsBoth})
-		ways := map[table.PadKind][]Range{}
+		r := searchAll(t, m, m.Sweep(synthetic.Grid(8, 512, 8), 9), Options{Kinds: []rules.RemedyKind{rules.RemedyPad}, Pads: PadsBoth})
+		ways := map[table.PadKind][]rules.Range{}
 		for _, s := range r.Stretches {
-			ways[s.Pad] = append(ways[s.Pad], Range{s.FromM, s.ToM})
+			ways[s.Pad] = append(ways[s.Pad], rules.Range{FromM: s.FromM, ToM: s.ToM})
 			if len(s.Proofs) == 0 || s.Ms[0] != s.FromM || s.Ms[len(s.Ms)-1] != s.ToM {
 				t.Errorf("%s: %+v", c.name, s)
 			}
@@ -116,7 +119,7 @@ func TestPadsOfBothKinds(t *testing.T) {
 		}
 		for _, iv := range tab.Series[0].Intervals {
 			for _, p := range iv.Proofs {
-				at := slices.IndexFunc(r.Splits, func(row SplitRow) bool { return row.M == p.M })
+				at := slices.IndexFunc(r.Splits, func(row Row) bool { return row.M == p.M })
 				if at < 0 || r.Splits[at].Pad != iv.Action.Pad || r.Splits[at].Gain.Mid != p.GainMid {
 					t.Errorf("%s: the table's proof at m%d is not what is listed", c.name, p.M)
 				}
@@ -128,12 +131,12 @@ func TestPadsOfBothKinds(t *testing.T) {
 func TestAdjustedP(t *testing.T) {
 	m := dented(38)
 	r := searchAll(t, m, m.Sweep(synthetic.Grid(8, 512, 8), 9),
-		SplitOptions{Kinds: []RemedyKind{RemedyPad}, Pads: PadsCopied, Candidates: CandidatesAll})
+		Options{Kinds: []rules.RemedyKind{rules.RemedyPad}, Pads: PadsCopied, Candidates: CandidatesAll})
 	if len(r.Splits)+len(r.Rejected) == 0 {
 		t.Fatal("nothing was executed")
 	}
 	for _, row := range slices.Concat(r.Splits, r.Rejected) {
-		if fdr := Default().FDR; !(row.AdjustedP > 0 && row.AdjustedP <= 1) || row.Pays && row.AdjustedP > fdr {
+		if fdr := rules.Default().FDR; !(row.AdjustedP > 0 && row.AdjustedP <= 1) || row.Pays && row.AdjustedP > fdr {
 			t.Errorf("m%d pays: %v, with the adjusted p-value %v", row.M, row.Pays, row.AdjustedP)
 		}
 	}
@@ -149,12 +152,13 @@ func TestLeftOutRowsAreCounted(t *testing.T) {
 			}
 			return out, true, nil
 		}
-		r := searchAll(t, m, m.Sweep(synthetic.Grid(8, 512, 8), 9), SplitOptions{Kinds: []RemedyKind{RemedyPad}, SameBits: true,
+		r := searchAll(t, m, m.Sweep(synthetic.Grid(8, 512, 8), 9), Options{Kinds: []rules.RemedyKind{rules.RemedyPad}, SameBits: true,
 			Fill: fill})
 		if got := fmt.Sprint(r.LeftOut, r.Untried); got != "1 0" {
 			t.Errorf("fill %v: left out and untried %s, expected 1 0", fill, got)
 		}
-		if r.Scope == nil || r.Scope.Rows != 64 || r.Scope.Among != AmongAll || !slices.Equal(r.Scope.Kinds, []RemedyKind{RemedyPad}) {
+		if r.Scope == nil || r.Scope.Rows != 64 || r.Scope.Among != AmongAll || !slices.Equal(r.Scope.Kinds,
+			[]rules.RemedyKind{rules.RemedyPad}) {
 			t.Errorf("searched %+v", r.Scope)
 		}
 	}
@@ -163,7 +167,7 @@ func TestLeftOutRowsAreCounted(t *testing.T) {
 func TestTrafficOutsideOfTheSweep(t *testing.T) {
 	m := dented(0)
 	data := m.Sweep(synthetic.Grid(8, 512, 8), 9)
-	r := searchAll(t, m, data, SplitOptions{Kinds: []RemedyKind{RemedyPad}})
+	r := searchAll(t, m, data, Options{Kinds: []rules.RemedyKind{rules.RemedyPad}})
 	for _, c := range []struct {
 		traffic   results.Traffic
 		uncovered float64

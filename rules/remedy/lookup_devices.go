@@ -1,7 +1,7 @@
-package rules
+package remedy
 
 // Devices lists the devices whose series were searched, in order of appearance.
-func (s *SplitsResult) Devices() []string {
+func (s *Result) Devices() []string {
 	var out []string
 	seen := map[string]bool{}
 	for _, key := range s.Searched {
@@ -14,7 +14,7 @@ func (s *SplitsResult) Devices() []string {
 }
 
 // On returns the results of one device, to build its table: a table holds for one device.
-func (s *SplitsResult) On(device string) *SplitsResult {
+func (s *Result) On(device string) *Result {
 	one := *s
 	one.Splits, one.Rejected, one.Stretches, one.Searched, one.Ranges, one.Savings = nil, nil, nil, nil, nil, nil
 	for _, r := range s.Splits {

@@ -1,4 +1,4 @@
-package rules
+package remedy
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
+	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
@@ -20,7 +21,7 @@ import (
 func TestSplitsByChance(t *testing.T) {
 	const runs = 20
 	ms := synthetic.Grid(4, 8192, 4)
-	cfg := Default().Only(SplitRule)
+	cfg := rules.Default().Only(rules.SplitRule)
 	cfg.Rules.Split.Margin = 0.02
 	naive, rows, audited, predicted := 0, 0, 0, 0
 	for run := range runs {
@@ -32,20 +33,20 @@ func TestSplitsByChance(t *testing.T) {
 		for i := range one.Series[0].Rows {
 			one.Series[0].Rows[i].Samples = one.Series[0].Rows[i].Samples[:1]
 		}
-		plain, err := FindSplits(context.Background(), one, cfg, SplitOptions{Method: MethodArticle, Ratio: 0.98, Among: AmongAll}, nil)
+		plain, err := Find(context.Background(), one, cfg, Options{Method: rules.MethodArticle, Ratio: 0.98, Among: AmongAll}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		naive += len(plain.Splits)
 		rows += len(ms)
-		a, err := RunAudit(context.Background(), data, cfg, nil)
+		a, err := rules.RunAudit(context.Background(), data, cfg, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(a.Findings) > 0 {
 			audited++
 		}
-		ours, err := FindSplits(context.Background(), data, cfg, SplitOptions{Among: AmongAll}, nil)
+		ours, err := Find(context.Background(), data, cfg, Options{Among: AmongAll}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,10 +76,10 @@ func cliff(m int) float64 {
 
 func TestRemediesExecuted(t *testing.T) {
 	ms := synthetic.Grid(4, 1024, 4)
-	cfg := Default()
+	cfg := rules.Default()
 	w := synthetic.ByM(cliff, synthetic.Student(0.02), rand.New(rand.NewPCG(2, 3)))
 	data := w.Sweep(ms, 9)
-	r, err := FindSplits(context.Background(), data, cfg, SplitOptions{}, w)
+	r, err := Find(context.Background(), data, cfg, Options{}, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,19 +98,19 @@ func TestRemediesExecuted(t *testing.T) {
 	}
 	for _, s := range r.Splits {
 		direct := cliff(s.M)
-		remedy := 0.0
+		fix := 0.0
 		switch s.Kind {
-		case RemedySplit:
+		case rules.RemedySplit:
 			for _, p := range s.Parts {
-				remedy += cliff(p)
+				fix += cliff(p)
 			}
-		case RemedyPad:
-			remedy = cliff(s.PadTo)
+		case rules.RemedyPad:
+			fix = cliff(s.PadTo)
 		}
 		if !s.Executed || !s.Pays || s.Gain.Lo <= 1+cfg.Remedy.Margin {
 			t.Errorf("m%d is listed without proof: %+v", s.M, s.Remedy)
 		}
-		if truth := direct / remedy; truth < s.Gain.Lo*0.995 || truth > s.Gain.Hi*1.005 {
+		if truth := direct / fix; truth < s.Gain.Lo*0.995 || truth > s.Gain.Hi*1.005 {
 			t.Errorf("m%d: gain %.3f in truth, %+v measured", s.M, truth, s.Gain)
 		}
 	}
@@ -231,7 +232,7 @@ func TestRemedyRejected(t *testing.T) {
 		}
 		return single(c)
 	}
-	r, err := FindSplits(context.Background(), data, Default(), SplitOptions{}, w)
+	r, err := Find(context.Background(), data, rules.Default(), Options{}, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,14 +250,14 @@ func TestKWay(t *testing.T) {
 	}
 	w := synthetic.ByM(us, synthetic.Gaussian(0.01), rand.New(rand.NewPCG(6, 6)))
 	data := w.Sweep(synthetic.Grid(4, 320, 4), 9)
-	r, err := FindSplits(context.Background(), data, Default(), SplitOptions{Among: AmongAll}, w)
+	r, err := Find(context.Background(), data, rules.Default(), Options{Among: AmongAll}, w)
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := false
 	for _, s := range r.Splits {
 		found = found || s.M == 288 && slices.Equal(s.Parts, []int{96, 96, 96})
-		if len(s.Parts) > Default().Remedy.MaxParts {
+		if len(s.Parts) > rules.Default().Remedy.MaxParts {
 			t.Errorf("m%d in %d parts", s.M, len(s.Parts))
 		}
 	}
@@ -266,20 +267,20 @@ func TestKWay(t *testing.T) {
 }
 
 func TestSplitOptions(t *testing.T) {
-	for _, o := range []SplitOptions{{Method: "guess"}, {Threshold: 2}, {Ratio: -1}, {Among: "some"}, {MaxParts: 1}} {
-		if _, err := FindSplits(context.Background(), infer.Data{}, Default(), o, nil); err == nil || !strings.Contains(err.Error(),
+	for _, o := range []Options{{Method: "guess"}, {Threshold: 2}, {Ratio: -1}, {Among: "some"}, {MaxParts: 1}} {
+		if _, err := Find(context.Background(), infer.Data{}, rules.Default(), o, nil); err == nil || !strings.Contains(err.Error(),
 			"expected") {
 			t.Errorf("%+v: error %v", o, err)
 		}
 	}
-	r, err := FindSplits(context.Background(), infer.Data{}, Default(), SplitOptions{}, nil)
+	r, err := Find(context.Background(), infer.Data{}, rules.Default(), Options{}, nil)
 	if err != nil || r.Splits == nil {
 		t.Errorf("an empty run: %v, %+v", err, r)
 	}
 }
 
 func TestTableIntervals(t *testing.T) {
-	s := Stretch{Kind: RemedyPad, PadTo: 4096, Ms: []int{8, 12, 16, 18, 20, 512, 1024, 1056, 1088}}
+	s := Stretch{Kind: rules.RemedyPad, PadTo: 4096, Ms: []int{8, 12, 16, 18, 20, 512, 1024, 1056, 1088}}
 	var got [][3]int
 	for _, iv := range intervalsOf(s) {
 		got = append(got, [3]int{iv.From, iv.To, iv.Step})
@@ -298,7 +299,7 @@ func TestGainAgreesWithItsTimes(t *testing.T) {
 	data := w.Sweep(synthetic.Grid(4, 1024, 4), 9)
 	fast := w.Time
 	w.Time = func(c results.Case) float64 { return 1.2 * fast(c) }
-	r, err := FindSplits(context.Background(), data, Default(), SplitOptions{}, w)
+	r, err := Find(context.Background(), data, rules.Default(), Options{}, w)
 	if err != nil || len(r.Splits) == 0 {
 		t.Fatalf("%d splits, %v", len(r.Splits), err)
 	}
@@ -330,7 +331,7 @@ func TestEveryRowThatPaysIsServed(t *testing.T) {
 		}
 		return good(c)
 	}
-	r, err := FindSplits(context.Background(), data, Default(), SplitOptions{}, w)
+	r, err := Find(context.Background(), data, rules.Default(), Options{}, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,16 +356,16 @@ func TestEveryRowThatPaysIsServed(t *testing.T) {
 func TestUntriedRemedies(t *testing.T) {
 	w := synthetic.ByM(cliff, synthetic.Gaussian(0.01), rand.New(rand.NewPCG(13, 1)))
 	data := w.Sweep(synthetic.Grid(4, 1024, 4), 9)
-	cfg := Default()
+	cfg := rules.Default()
 	cfg.Remedy.MaxCases = 1
-	r, err := FindSplits(context.Background(), data, cfg, SplitOptions{}, w)
+	r, err := Find(context.Background(), data, cfg, Options{}, w)
 	if err != nil || r.Untried == 0 || len(r.Splits)+len(r.Rejected) > 1 || len(r.Warnings) == 0 {
 		t.Errorf("%d untried, %d tried, warnings %v: %v", r.Untried, len(r.Splits)+len(r.Rejected), r.Warnings, err)
 	}
 	for i := range data.Series[0].Rows {
 		data.Series[0].Rows[i].Samples = data.Series[0].Rows[i].Samples[:1]
 	}
-	r, err = FindSplits(context.Background(), data, cfg, SplitOptions{Among: AmongAll}, nil)
+	r, err = Find(context.Background(), data, cfg, Options{Among: AmongAll}, nil)
 	if want := "not searched: 256 rows with fewer than 5 samples"; err != nil || len(r.Warnings) != 1 ||
 		!strings.Contains(r.Warnings[0].Text, want) {
 		t.Errorf("warnings %v, want %q: %v", r.Warnings, want, err)
@@ -377,13 +378,13 @@ func TestRemediesOfAnInvalidRun(t *testing.T) {
 		drift, bound float64
 		invalid      bool
 	}{{0, 1, false}, {0.5, 1, false}, {0.5, 0.001, true}} {
-		cfg := Default()
+		cfg := rules.Default()
 		cfg.DriftBound = c.bound
 		w := synthetic.ByM(cliff, synthetic.Gaussian(0.01), rand.New(rand.NewPCG(14, 1)))
 		w.Drift = func(seq, total float64) float64 { return c.drift * seq / total }
 		data := w.Sweep(synthetic.Grid(4, 1024, 4), 9)
 		w.Drift = nil
-		r, err := FindSplits(context.Background(), data, cfg, SplitOptions{}, w)
+		r, err := Find(context.Background(), data, cfg, Options{}, w)
 		if err != nil || len(r.Stretches) == 0 {
 			t.Fatalf("%d stretches, %v", len(r.Stretches), err)
 		}
@@ -413,7 +414,7 @@ func TestRemediesOfSlowedProducts(t *testing.T) {
 			}
 			return c.direct * single(k)
 		}
-		r, err := FindSplits(context.Background(), data, Default(), SplitOptions{}, w)
+		r, err := Find(context.Background(), data, rules.Default(), Options{}, w)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -421,7 +422,7 @@ func TestRemediesOfSlowedProducts(t *testing.T) {
 			t.Errorf("%+v: %d stretches", c, len(r.Stretches))
 		}
 		if got := slices.ContainsFunc(r.Warnings,
-			func(w Warning) bool { return strings.Contains(w.Text, "because of other load") }); got != c.unsteady {
+			func(w rules.Warning) bool { return strings.Contains(w.Text, "because of other load") }); got != c.unsteady {
 			t.Errorf("%+v: warnings %+v", c, r.Warnings)
 		}
 		for _, s := range slices.Concat(r.Splits, r.Rejected) {
@@ -433,8 +434,9 @@ func TestRemediesOfSlowedProducts(t *testing.T) {
 }
 
 func TestSerial(t *testing.T) {
-	for kind, want := range map[RemedyKind]bool{RemedySplit: false, RemedyPad: false, RemedyOther: true, RemedyAlgorithm: true} {
-		if got := (Remedy{Kind: kind}).serial(); got != want {
+	for kind, want := range map[rules.RemedyKind]bool{rules.RemedySplit: false, rules.RemedyPad: false, rules.RemedyOther: true,
+		rules.RemedyAlgorithm: true} {
+		if got := (rules.Remedy{Kind: kind}).Serial(); got != want {
 			t.Errorf("%s: %v", kind, got)
 		}
 	}

@@ -1,18 +1,17 @@
-package rules
+package remedy
 
 import (
 	"context"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
-	"github.com/gemmaudit/gemmaudit/rules/stats"
 	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
@@ -21,7 +20,7 @@ func TestTimeAtStake(t *testing.T) {
 		{0.25, 200, 1, 50}, {0.25, 200, 3, 150}, {-0.5, 200, 1, 0}, {0, 200, 1, 0}, {math.NaN(), 200, 1, 0}, {0.5, math.Inf(1), 1, 0},
 		{math.Inf(-1), 200, 1, 0},
 	} {
-		if got := timeAtStake(tc.loss, tc.us, tc.weight); got != tc.want {
+		if got := rules.TimeAtStake(tc.loss, tc.us, tc.weight); got != tc.want {
 			t.Errorf("loss %v, %v us, weight %v: %v us at stake, expected %v", tc.loss, tc.us, tc.weight, got, tc.want)
 		}
 	}
@@ -41,7 +40,7 @@ func TestStakeIsSummedAndRanks(t *testing.T) {
 	}
 	w := synthetic.ByM(us, synthetic.Gaussian(0.003), rand.New(rand.NewPCG(9, 1)))
 	data := w.Sweep(synthetic.Grid(16, 2048, 16), 12)
-	a, err := RunAudit(context.Background(), data, Default().Only(Pad), w)
+	a, err := rules.RunAudit(context.Background(), data, rules.Default().Only(rules.Pad), w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +58,7 @@ func TestStakeIsSummedAndRanks(t *testing.T) {
 		}
 	}
 
-	r, err := FindSplits(context.Background(), data, Default().Only(Pad), SplitOptions{Among: AmongAll}, w)
+	r, err := Find(context.Background(), data, rules.Default().Only(rules.Pad), Options{Among: AmongAll}, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,14 +88,14 @@ func TestStakeIsSummedAndRanks(t *testing.T) {
 
 func TestRankRemedies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		rows := rapid.SliceOf(rapid.Custom(func(t *rapid.T) SplitRow {
-			r := SplitRow{Series: synthetic.Keyed(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "kernel"), kernels.BF16)}
+		rows := rapid.SliceOf(rapid.Custom(func(t *rapid.T) Row {
+			r := Row{Series: synthetic.Keyed(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "kernel"), kernels.BF16)}
 			r.M, r.StakeUS = rapid.IntRange(1, 9).Draw(t, "m"), float64(rapid.IntRange(0, 3).Draw(t, "stake"))
 			r.Executed = rapid.Bool().Draw(t, "executed")
 			r.Pays = r.Executed && rapid.Bool().Draw(t, "pays")
 			return r
 		})).Draw(t, "rows")
-		RankRemedies(rows)
+		Rank(rows)
 		for i := 1; i < len(rows); i++ {
 			a, b := rows[i-1], rows[i]
 			switch {
@@ -109,37 +108,6 @@ func TestRankRemedies(t *testing.T) {
 	})
 }
 
-func TestMarginalRowsSplitNoInterval(t *testing.T) {
-	c := &infer.Curve{Series: results.Series{Key: synthetic.Key}}
-	for i := range 5 {
-		m := 8 * (i + 1)
-		c.Points = append(c.Points, infer.Point{Row: i, M: m})
-		c.Series.Rows = append(c.Series.Rows, results.Row{Case: results.Case{SeriesKey: synthetic.Key, M: m}})
-	}
-	for _, tc := range []struct {
-		between []Verdict
-		want    []int
-	}{
-		{[]Verdict{Anomalous, Marginal, Anomalous, Anomalous, Anomalous}, []int{4}},
-		{[]Verdict{Anomalous, Marginal, Undecided, Anomalous, Marginal}, []int{2}},
-		{[]Verdict{Anomalous, Clean, Anomalous, Anomalous, Clean}, []int{1, 2}},
-		{[]Verdict{Anomalous, Marginal, Marginal, Marginal, Anomalous}, []int{1, 1}},
-		{[]Verdict{Marginal, Marginal, Clean, Marginal, Marginal}, nil},
-	} {
-		var rows []Judgement
-		for i, v := range tc.between {
-			rows = append(rows, Judgement{Curve: c, Point: i, Verdict: v, sign: 1})
-		}
-		var got []int
-		for _, k := range Merge(Pad, rows, func(j *Judgement) bool { return j.Verdict == Anomalous }, Bridges) {
-			got = append(got, len(k.Rows))
-		}
-		if !slices.Equal(got, tc.want) {
-			t.Errorf("%v: intervals of %v rows, expected %v", tc.between, got, tc.want)
-		}
-	}
-}
-
 func TestUncoveredOfNothing(t *testing.T) {
 	w := newWeighing(infer.Data{Traffic: results.Traffic{{M: 1, Weight: 1}}})
 	if got := w.uncoveredOf(nil); got != 0 {
@@ -147,49 +115,5 @@ func TestUncoveredOfNothing(t *testing.T) {
 	}
 	if got := newWeighing(infer.Data{}).uncoveredOf([]results.SeriesKey{{}}); got != 0 {
 		t.Errorf("without traffic %v of it is left out, want 0", got)
-	}
-}
-
-// A loss that only one part of the samples shows is chance. The upper bound stays.
-func TestWorstLossWithoutLuck(t *testing.T) {
-	type row struct {
-		enough float64
-		of     [stats.Folds]float64 // over enough
-	}
-	lucky, steady, usual := row{5, [stats.Folds]float64{0.16}}, row{5, [stats.Folds]float64{0.04, 0.04, 0.04, 0.04}},
-		row{7, [stats.Folds]float64{0.01, 0.01, 0.01, 0.01}}
-	loss := stats.Interval{Lo: 0.15, Mid: 0.2, Hi: 0.25}
-	for _, c := range []struct {
-		name     string
-		rows     []row
-		unfolded bool
-		sign     float64
-		want     stats.Interval
-	}{
-		{"one part of four", []row{lucky, usual}, false, 1,
-			stats.Interval{Lo: 1 - 0.85*math.Exp(0.04), Mid: 1 - 0.8*math.Exp(0.04), Hi: 0.25}},
-		{"all parts", []row{steady, usual}, false, 1, loss},
-		{"a single row", []row{lucky}, false, 1, loss},
-		{"too few samples for parts", []row{lucky, usual}, true, 1, loss},
-		{"too fast", []row{lucky, usual}, false, -1, loss},
-	} {
-		k := &Candidate{}
-		points := &infer.Curve{}
-		for i, r := range c.rows {
-			p, mean := infer.Point{M: 8 * (i + 1), Folded: !c.unfolded}, 0.0
-			for _, v := range r.of {
-				mean += v / stats.Folds
-			}
-			for fold, v := range r.of {
-				p.Of[fold], p.Without[fold] = r.enough+v, r.enough+(stats.Folds*mean-v)/(stats.Folds-1)
-			}
-			p.US.Y = r.enough + mean
-			points.Points = append(points.Points, p)
-			k.Rows = append(k.Rows, &Judgement{Curve: points, Point: i, sign: c.sign, Enough: r.enough, Loss: loss})
-		}
-		k.Worst = k.Rows[0]
-		if got := k.worstLoss(); math.Abs(got.Lo-c.want.Lo) > 1e-9 || math.Abs(got.Mid-c.want.Mid) > 1e-9 || got.Hi != c.want.Hi {
-			t.Errorf("%s: %+v, expected %+v", c.name, got, c.want)
-		}
 	}
 }

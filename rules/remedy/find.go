@@ -1,4 +1,4 @@
-package rules
+package remedy
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
@@ -37,12 +38,13 @@ const (
 )
 
 // RemedyKinds are the kinds of remedies that are sought by default.
-func RemedyKinds() []RemedyKind {
-	return []RemedyKind{RemedySplit, RemedyPad, RemedyPadN, RemedyPadK, RemedyOther, RemedyAlgorithm}
+func RemedyKinds() []rules.RemedyKind {
+	return []rules.RemedyKind{rules.RemedySplit, rules.RemedyPad, rules.RemedyPadN, rules.RemedyPadK, rules.RemedyOther,
+		rules.RemedyAlgorithm}
 }
 
-// SplitOptions says how remedies are sought; zero fields take the rules file's values.
-type SplitOptions struct {
+// Options says how remedies are sought; zero fields take the rules file's values.
+type Options struct {
 	// Method is MethodInterval or MethodArticle.
 	Method string
 	// Threshold is the monotonic rule's, for AmongFlagged.
@@ -56,7 +58,7 @@ type SplitOptions struct {
 	// Candidates is CandidatesLikely or CandidatesAll; empty means CandidatesLikely.
 	Candidates string
 	// Kinds are the kinds of remedies that are sought; nil means all of [RemedyKinds].
-	Kinds []RemedyKind `json:",omitempty"`
+	Kinds []rules.RemedyKind `json:",omitempty"`
 	// Kernels are the engine's kernels: only their series are searched, and only they are remedies. A library
 	// includes its algorithms. Nil searches all series and allows the remedies of [EngineKernels].
 	Kernels []string `json:",omitempty"`
@@ -73,7 +75,7 @@ type SplitOptions struct {
 	engine func(device, kernel string) bool // kernels to switch to
 }
 
-func (o SplitOptions) complete(cfg Config) (SplitOptions, error) {
+func (o Options) complete(cfg rules.Config) (Options, error) {
 	if o.Method == "" {
 		o.Method = cfg.Method
 	}
@@ -104,7 +106,7 @@ func (o SplitOptions) complete(cfg Config) (SplitOptions, error) {
 		}
 	}
 	switch {
-	case o.Method != MethodInterval && o.Method != MethodArticle:
+	case o.Method != rules.MethodInterval && o.Method != rules.MethodArticle:
 		return o, fmt.Errorf("splits: method %q, expected interval or article", o.Method)
 	case !(o.Threshold > 0 && o.Threshold <= 1):
 		return o, fmt.Errorf("splits: threshold %v, expected above 0 and at most 1", o.Threshold)
@@ -122,9 +124,9 @@ func (o SplitOptions) complete(cfg Config) (SplitOptions, error) {
 	return o, nil
 }
 
-func (o SplitOptions) seeks(k RemedyKind) bool { return o.Kinds == nil || slices.Contains(o.Kinds, k) }
+func (o Options) seeks(k rules.RemedyKind) bool { return o.Kinds == nil || slices.Contains(o.Kinds, k) }
 
-func (o SplitOptions) has(kernel string) bool {
+func (o Options) has(kernel string) bool {
 	if o.Kernels == nil || slices.Contains(o.Kernels, kernel) {
 		return true
 	}
@@ -132,13 +134,13 @@ func (o SplitOptions) has(kernel string) bool {
 	return slices.Contains(o.Kernels, base)
 }
 
-// FindSplits seeks remedies for slow rows: splits in two or more parts, padding, another kernel. Predictions
+// Find seeks remedies for slow rows: splits in two or more parts, padding, another kernel. Predictions
 // come from the run. With a measurer it executes them as they would be used, interleaved with the direct
 // product, and keeps those with a proven gain. Without one (nil), and always with the article's method, the
 // remedies are predictions and marked as such.
 //
-// As with [RunAudit], it returns the result so far together with an error of the measurer.
-func FindSplits(ctx context.Context, data infer.Data, cfg Config, o SplitOptions, m Measurer) (*SplitsResult, error) {
+// As with [rules.RunAudit], it returns the result so far together with an error of the measurer.
+func Find(ctx context.Context, data infer.Data, cfg rules.Config, o Options, m rules.Measurer) (*Result, error) {
 	o, err := o.complete(cfg)
 	if err != nil {
 		return nil, err
@@ -148,7 +150,7 @@ func FindSplits(ctx context.Context, data infer.Data, cfg Config, o SplitOptions
 	}
 	data = data.Along(cfg.Basis())
 	o.engine = EngineKernels(data, o.Kernels)
-	r := &SplitsResult{Schema: SplitsSchema, Run: data.Name, Method: o.Method, Splits: []SplitRow{}, engine: o.engine}
+	r := &Result{Schema: Schema, Run: data.Name, Method: o.Method, Splits: []Row{}, engine: o.engine}
 	further := infer.FurtherChoices(data.Series)
 	for _, s := range data.Series {
 		if !further[s.Key] && o.has(s.Key.Kernel) {
@@ -156,16 +158,16 @@ func FindSplits(ctx context.Context, data infer.Data, cfg Config, o SplitOptions
 			r.Ranges = append(r.Ranges, rangeOf(s))
 		}
 	}
-	warnWrong(data, r.warn)
+	rules.WarnWrong(data, r.warn)
 	for _, name := range o.Kernels {
 		if !slices.ContainsFunc(data.Series,
-			func(s results.Series) bool { return SplitOptions{Kernels: []string{name}}.has(s.Key.Kernel) }) {
+			func(s results.Series) bool { return Options{Kernels: []string{name}}.has(s.Key.Kernel) }) {
 			r.warn("run", "the run has no series of the engine's kernel %q", name)
 		}
 	}
-	if o.Method == MethodArticle {
+	if o.Method == rules.MethodArticle {
 		for _, s := range data.Series {
-			if !further[s.Key] && o.has(s.Key.Kernel) && o.seeks(RemedySplit) {
+			if !further[s.Key] && o.has(s.Key.Kernel) && o.seeks(rules.RemedySplit) {
 				r.Splits = append(r.Splits, articleSplitRows(s, o)...)
 			}
 		}
@@ -177,7 +179,7 @@ func FindSplits(ctx context.Context, data infer.Data, cfg Config, o SplitOptions
 	return r, err
 }
 
-func rangeOf(s results.Series) (r Range) {
+func rangeOf(s results.Series) (r rules.Range) {
 	for _, row := range s.Rows {
 		if len(row.Samples) == 0 {
 			continue
@@ -190,20 +192,21 @@ func rangeOf(s results.Series) (r Range) {
 	return r
 }
 
-func articleSplitRows(s results.Series, o SplitOptions) []SplitRow {
-	points := articlePoints(s)
+func articleSplitRows(s results.Series, o Options) []Row {
+	points := rules.ArticlePoints(s)
 	var among []bool
 	if o.Among == AmongFlagged {
-		_, among = articleFlag(points, o.Threshold)
+		_, among = rules.ArticleFlag(points, o.Threshold)
 	}
-	var rows []SplitRow
-	for _, sp := range articleSplits(points, among, o.Ratio) {
-		p := points[sp.at]
-		rows = append(rows, SplitRow{s.Key, Remedy{Kind: RemedySplit, M: p.m, Parts: sp.parts, PredictedUS: sp.predicted, DirectUS: p.us}})
+	var rows []Row
+	for _, sp := range rules.ArticleSplits(points, among, o.Ratio) {
+		p := points[sp.At]
+		rows = append(rows, Row{s.Key, rules.Remedy{Kind: rules.RemedySplit, M: p.M, Parts: sp.Parts, PredictedUS: sp.Predicted,
+			DirectUS: p.Us}})
 	}
 	return rows
 }
 
-func (r *SplitsResult) warn(subject, format string, args ...any) {
-	r.Warnings = append(r.Warnings, Warning{Subject: subject, Text: fmt.Sprintf(format, args...)})
+func (r *Result) warn(subject, format string, args ...any) {
+	r.Warnings = append(r.Warnings, rules.Warning{Subject: subject, Text: fmt.Sprintf(format, args...)})
 }

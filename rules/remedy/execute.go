@@ -1,4 +1,4 @@
-package rules
+package remedy
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
+	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/phrase"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
@@ -36,7 +37,7 @@ func (c *contest) direct() results.Case {
 // clock and as observed.
 type entry struct {
 	plan   plan
-	remedy Remedy
+	remedy rules.Remedy
 	gains  []float64
 	seen   []float64
 	blur   float64   // of the gains; see [infer.Blur]
@@ -51,7 +52,7 @@ type entry struct {
 // above 1 + margin, at a level corrected for its rivals and for every look. Its p-value survives
 // Benjamini–Hochberg over all executed remedies. The direct product was not slowed by other work. A stretch
 // is cut to the rows that pay.
-func execute(ctx context.Context, r *SplitsResult, f *evidence, found []*stretchPlan, o SplitOptions, m Measurer) error {
+func execute(ctx context.Context, r *Result, f *rules.Facts, found []*stretchPlan, o Options, m rules.Measurer) error {
 	slices.SortStableFunc(found, func(a, b *stretchPlan) int { return cmp.Compare(b.saving, a.saving) })
 	var contests []*contest
 	skipped := 0
@@ -63,7 +64,7 @@ func execute(ctx context.Context, r *SplitsResult, f *evidence, found []*stretch
 				rows = append(rows, i)
 			}
 		}
-		if len(contests)+len(rows) > f.cfg.Remedy.MaxCases {
+		if len(contests)+len(rows) > f.Cfg.Remedy.MaxCases {
 			skipped++
 			r.Untried += len(rows)
 			continue
@@ -88,19 +89,19 @@ func execute(ctx context.Context, r *SplitsResult, f *evidence, found []*stretch
 	}
 	if skipped > 0 {
 		r.warn("run", "%d of %d stretches with a predicted remedy were not executed: remedy.max_cases is %d", skipped, len(found),
-			f.cfg.Remedy.MaxCases)
+			f.Cfg.Remedy.MaxCases)
 	}
 	var failure error
 	done := contests
 	for from := 0; from < len(contests); from += executeGroup {
 		group := contests[from:min(from+executeGroup, len(contests))]
-		err := runContests(ctx, f.Estimates, group, f.cfg, m)
+		err := runContests(ctx, f.Estimates, group, f.Cfg, m)
 		if err == nil {
 			continue
 		}
 		done = contests[:from]
 		r.Untried += len(contests) - from
-		if timeUp(ctx, err) {
+		if rules.TimeUp(ctx, err) {
 			r.warn("run", "the time limit was reached before %s with a predicted remedy could be executed",
 				phrase.Count(len(contests)-from, "row"))
 		} else {
@@ -109,11 +110,11 @@ func execute(ctx context.Context, r *SplitsResult, f *evidence, found []*stretch
 		}
 		break
 	}
-	rate(f.cfg, done)
+	rate(f.Cfg, done)
 	if err := look.proof(ctx, done); err != nil && failure == nil {
 		failure = fmt.Errorf("check results: %w", err)
 	}
-	settled := award(r, f.cfg, done)
+	settled := award(r, f.Cfg, done)
 	if o.Fill && failure == nil {
 		failure = fill(ctx, r, f, settled, look, m)
 	}
@@ -121,11 +122,9 @@ func execute(ctx context.Context, r *SplitsResult, f *evidence, found []*stretch
 	return failure
 }
 
-func looksAt(rounds, most int) int { return (most + rounds - 1) / rounds }
-
-func runContests(ctx context.Context, p *infer.Estimates, group []*contest, cfg Config, m Measurer) error {
+func runContests(ctx context.Context, p *infer.Estimates, group []*contest, cfg rules.Config, m rules.Measurer) error {
 	open := group
-	looks := looksAt(cfg.Remedy.Rounds, cfg.Remedy.MaxRounds)
+	looks := rules.LooksFor(cfg.Remedy.Rounds, cfg.Remedy.MaxRounds)
 	bound := math.Log1p(cfg.Remedy.Margin)
 	for look := range looks {
 		rounds := min(cfg.Remedy.Rounds, cfg.Remedy.MaxRounds-look*cfg.Remedy.Rounds)
@@ -187,7 +186,7 @@ func centreOf(us []float64, confidence float64) stats.Interval {
 	return stats.WalshInterval(logs, confidence).Exp()
 }
 
-func runRounds(ctx context.Context, p *infer.Estimates, contests []*contest, rounds int, m Measurer) error {
+func runRounds(ctx context.Context, p *infer.Estimates, contests []*contest, rounds int, m rules.Measurer) error {
 	var requests []results.Request
 	type request struct {
 		results.CaseKey
@@ -217,7 +216,7 @@ func runRounds(ctx context.Context, p *infer.Estimates, contests []*contest, rou
 		direct := c.direct()
 		d := ask(direct, false, i+1)
 		for _, e := range c.entries {
-			pairs = append(pairs, pair{c, e, d, ask(e.remedy.Case(direct), e.remedy.serial(), i+1)})
+			pairs = append(pairs, pair{c, e, d, ask(e.remedy.Case(direct), e.remedy.Serial(), i+1)})
 		}
 	}
 	samples, err := m.Measure(ctx, requests, rounds)
@@ -228,7 +227,7 @@ func runRounds(ctx context.Context, p *infer.Estimates, contests []*contest, rou
 		return fmt.Errorf("asked for %d cases, got %d", len(requests), len(samples))
 	}
 	for _, pair := range pairs {
-		e, both := pair.entry, pairRounds(samples[pair.direct], samples[pair.remedy])
+		e, both := pair.entry, rules.PairRounds(samples[pair.direct], samples[pair.remedy])
 		direct, standIn := pair.contest.swept(e.plan)
 		of, remedy := p.Elasticity(direct), p.Elasticity(standIn)
 		reference := p.Clocks[direct.Device]
@@ -243,7 +242,7 @@ func runRounds(ctx context.Context, p *infer.Estimates, contests []*contest, rou
 	return nil
 }
 
-func rate(cfg Config, contests []*contest) {
+func rate(cfg rules.Config, contests []*contest) {
 	var all []*entry
 	var p []float64
 	for _, c := range contests {
@@ -267,7 +266,7 @@ type settled struct {
 	plan plan
 }
 
-func award(r *SplitsResult, cfg Config, contests []*contest) []settled {
+func award(r *Result, cfg rules.Config, contests []*contest) []settled {
 	unsteady := 0
 	for _, c := range contests {
 		if slices.ContainsFunc(c.entries, func(e *entry) bool { return e.remedy.Unsteady }) {
@@ -307,7 +306,7 @@ func award(r *SplitsResult, cfg Config, contests []*contest) []settled {
 	return out
 }
 
-func (r *SplitsResult) settle(all []settled) {
+func (r *Result) settle(all []settled) {
 	for _, s := range all {
 		r.Stretches = append(r.Stretches, s.Stretch)
 	}
@@ -325,9 +324,6 @@ func (e *entry) beats(o *entry) bool {
 	return e.remedy.Gain.Mid > o.remedy.Gain.Mid
 }
 
-// serial reports whether a remedy's launches wait for the end of the one before, as another kernel's do.
-func (r Remedy) serial() bool { return r.Kind == RemedyOther || r.Kind == RemedyAlgorithm }
-
 // swept returns the swept cases whose elasticity the executed product and plan use. For an M that was not
 // swept this is the nearest swept one, for an algorithm the library's choice that it was found as.
 func (c *contest) swept(p plan) (direct, remedy results.Case) {
@@ -337,7 +333,7 @@ func (c *contest) swept(p plan) (direct, remedy results.Case) {
 	}
 	r, _ := p.remedy(direct.M)
 	remedy = r.Case(direct)
-	if p.kind == RemedyAlgorithm {
+	if p.kind == rules.RemedyAlgorithm {
 		remedy.Kernel = p.other.Series.Key.Kernel
 	}
 	return direct, remedy
@@ -379,7 +375,7 @@ func settleStretch(s *stretchPlan, contests []*contest) (settled, bool) {
 			st.Ms = append(st.Ms, m)
 		}
 	}
-	slices.SortFunc(st.Proofs, func(a, b Remedy) int { return a.M - b.M })
+	slices.SortFunc(st.Proofs, func(a, b rules.Remedy) int { return a.M - b.M })
 	return settled{st, s, s.plans[best]}, true
 }
 
@@ -441,7 +437,7 @@ func settleRow(s *stretchPlan, c *contest) (settled, bool) {
 		return settled{}, false
 	}
 	st := s.stretch(best.plan, best.remedy.M)
-	st.Ms, st.Proofs = []int{best.remedy.M}, []Remedy{best.remedy}
+	st.Ms, st.Proofs = []int{best.remedy.M}, []rules.Remedy{best.remedy}
 	return settled{st, s, best.plan}, true
 }
 
@@ -462,7 +458,7 @@ func provenRows(stretches []Stretch) []Stretch {
 	for _, st := range stretches {
 		for _, proof := range st.Proofs {
 			row := st
-			row.FromM, row.ToM, row.Ms, row.Proofs, row.Filled = proof.M, proof.M, []int{proof.M}, []Remedy{proof}, false
+			row.FromM, row.ToM, row.Ms, row.Proofs, row.Filled = proof.M, proof.M, []int{proof.M}, []rules.Remedy{proof}, false
 			out = append(out, row)
 		}
 	}

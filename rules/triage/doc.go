@@ -1,0 +1,2 @@
+// Package triage sums up the time that a recorded workload loses.
+package triage
