@@ -7,6 +7,7 @@ package problem
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -483,7 +484,7 @@ func (f *finder) problem(g *group) *Problem {
 	if worst != nil {
 		p.Series, p.M, p.Cause, p.Explanation = worst.Series, worst.WorstM, worst.Cause, worst.Explanation
 		p.US = f.times[worst.Series][worst.WorstM]
-		for _, us := range lost {
+		for _, us := range slices.Sorted(maps.Values(lost)) { // sums of floats depend on their order
 			p.WorthUS += us
 		}
 		if loss := worst.Loss; best == nil && loss.Lo > 0 && loss.Mid < 1 && !p.Impossible() {

@@ -42,7 +42,7 @@ var paths = pathList{
 	{"plan to run file", []string{"sweep.Options", "sweep.Plan", "results.PlannedSeries", "results.Planned"}},
 	{"sample to verdict", []string{
 		"results.Sample", "results.Row", "results.Series", "rules/infer.Point", "rules/infer.Curve",
-		"rules/infer.Estimates", "rules.judgement", "rules.RowVerdict",
+		"rules/infer.Estimates", "rules.Judgement", "rules.RowVerdict",
 	}},
 	{"finding to printed row", []string{
 		"rules.Finding", "rules.Audit", "rules/problem.Problem", "report.FindingRecord", "report.Sheet", "report.Document",
