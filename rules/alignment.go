@@ -110,7 +110,7 @@ func (w *witness) alignment() (Cause, string) {
 
 // nearby returns the points around the row.
 func (w *witness) nearby() []infer.Point {
-	points, at := w.curve.Points, w.c.Worst.Point
+	points, at := w.curve.Points, w.at
 	from := sort.Search(at, func(i int) bool { return 2*points[i].M >= w.row.M })
 	to := sort.Search(len(points), func(i int) bool { return points[i].M > 2*w.row.M })
 	return points[max(from, at-alignmentWindow):min(to, at+alignmentWindow)]

@@ -28,7 +28,8 @@ func witnessOf(sizes []int, us func(n int) float64) *witness {
 		c.Points = append(c.Points, p)
 	}
 	j := &Judgement{Curve: c, Point: worst}
-	return &witness{c: &Candidate{Rows: []*Judgement{j}, Worst: j}, curve: c, row: c.Points[worst], loss: 1 - math.Exp(least-best)}
+	return &witness{rows: []slowRow{{j.Point, j.Loss.Mid, j.Against}}, at: j.Point, against: j.Against, curve: c, row: c.Points[worst],
+		loss: 1 - math.Exp(least-best)}
 }
 
 func TestAlignmentNamesTheModulus(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/phrase"
 )
@@ -17,56 +18,6 @@ const explainShare = 0.5
 // minorShare is the least share that the largest mechanism must explain if several together explain
 // explainShare of a loss.
 const minorShare = 0.3
-
-// Explained is the candidate as a finding, with its cause.
-func Explained(c *Candidate) Finding {
-	f := c.finding()
-	j := c.Worst
-	if j.cause != "" || j.explain != nil {
-		f.Cause, f.Explanation = j.cause, j.explain(j)
-		return f
-	}
-	w := newWitness(c)
-	if cause := entryOf(c.Rule).cause; cause != nil {
-		f.Cause, f.Explanation = cause(w)
-	} else if cause, why := w.seek(looks); cause != "" {
-		f.Cause, f.Explanation = cause, w.versus()+": "+why
-	} else if cause, why := c.majority(); cause != "" {
-		f.Cause, f.Explanation = cause, why
-	} else {
-		f.Cause, f.Explanation = Unknown, w.versus()+"; the run does not show why"
-	}
-	f.Excluded = w.excluded
-	return f
-}
-
-const majorityRows = 16
-
-// majority returns the cause of most rows of a finding whose worst row has no known cause. The explanation is
-// from the worst of those rows. Empty if there is no majority.
-func (c *Candidate) majority() (Cause, string) {
-	rows := map[Cause]int{}
-	worst := map[Cause]float64{}
-	why := map[Cause]string{}
-	looked := min(len(c.Rows), majorityRows)
-	for i := range looked {
-		single := *c
-		single.Worst = c.Rows[i*len(c.Rows)/looked]
-		w := newWitness(&single)
-		if cause, text := w.seek(looks); cause != "" {
-			rows[cause]++
-			if w.loss > worst[cause] {
-				worst[cause], why[cause] = w.loss, fmt.Sprintf("%s: %s", w.versus(), text)
-			}
-		}
-	}
-	for cause, n := range rows {
-		if 2*n > looked {
-			return cause, fmt.Sprintf("at %d of %d sizes: %s", n, looked, why[cause])
-		}
-	}
-	return "", ""
-}
 
 func (w *witness) seek(looks []look) (Cause, string) {
 	for _, l := range looks {
@@ -94,10 +45,10 @@ func (w *witness) exclude(cause Cause, why string) {
 // parity: a type that moves no more bytes than the other type but is slower lost its time to a bad choice or
 // to the kernel's code.
 func (w *witness) parity() (Cause, string) {
-	own, than := w.curve.Series.Key.DType, w.c.Worst.Against.DType
-	if weights := w.curve.Series.Key.Weights; w.c.Worst.Against.Weights != weights {
+	own, than := w.curve.Series.Key.DType, w.against.DType
+	if weights := w.curve.Series.Key.Weights; w.against.Weights != weights {
 		text := fmt.Sprintf("%s; weights %v are slower than plain weights, which %s uses at the same shape", w.versus(), weights,
-			w.c.Worst.Against.Kernel)
+			w.against.Kernel)
 		if cause, why := w.seek(choices); cause != "" {
 			return cause, text + ": " + why
 		}
@@ -120,23 +71,22 @@ func (w *witness) parity() (Cause, string) {
 // alternative: if the library ran a faster kernel next to the row, or has the faster kernel, its heuristic
 // chose badly. Otherwise the implementation is the cause.
 func (w *witness) alternative() (Cause, string) {
-	j := w.c.Worst
-	text := fmt.Sprintf("%s: the kernel %s is faster at the same product", w.versus(), j.Against.Kernel)
+	text := fmt.Sprintf("%s: the kernel %s is faster at the same product", w.versus(), w.against.Kernel)
 	var others []string
-	for _, r := range w.c.Rows {
-		if name := r.Against.Kernel; name != j.Against.Kernel && !slices.Contains(others, name) {
+	for _, r := range w.rows {
+		if name := r.against.Kernel; name != w.against.Kernel && !slices.Contains(others, name) {
 			others = append(others, name)
 		}
 	}
 	if len(others) > 0 {
-		text += fmt.Sprintf("; at other sizes from %s to %s it is %s", w.curve.Name(w.c.Rows[0].M()),
-			w.curve.Name(w.c.Rows[len(w.c.Rows)-1].M()), strings.Join(others, " or "))
+		text += fmt.Sprintf("; at other sizes from %s to %s it is %s", w.curve.Name(w.curve.Points[w.rows[0].point].M),
+			w.curve.Name(w.curve.Points[w.rows[len(w.rows)-1].point].M), strings.Join(others, " or "))
 	}
 	if w.curve.Series.Key.Kernel == "auto" {
 		return HeuristicChoice, text
 	}
-	label := j.Against.Label
-	if kernels.ChooserOf(w.curve.Series.Key.Kernel) == kernels.ChooserOf(j.Against.Kernel) {
+	label := w.against.Label
+	if kernels.ChooserOf(w.curve.Series.Key.Kernel) == kernels.ChooserOf(w.against.Kernel) {
 		if own := w.row.Label; label != "" && own != "" && own != label {
 			text += fmt.Sprintf(", using %s instead of %[3]s, which %[2]s chose", phrase.Kernel(label), w.kernel(), phrase.Kernel(own))
 		}
@@ -155,10 +105,20 @@ func (w *witness) alternative() (Cause, string) {
 	return Implementation, text
 }
 
+// slowRow is a row of a finding.
+type slowRow struct {
+	point   int
+	loss    float64 // expected share of the time
+	against *results.Case
+}
+
 // witness holds the numbers of a candidate's worst row and of the row that it is compared with.
 type witness struct {
-	c         *Candidate
 	curve     *infer.Curve
+	at        int // the row's point
+	against   *results.Case
+	rows      []slowRow // all rows of the finding
+	smaller   bool      // the row is compared with a smaller size
 	row       infer.Point
 	reference infer.Point // of the same series; m is 0 if there is none
 	loss      float64
@@ -184,47 +144,22 @@ func (w *witness) within() float64 {
 	return w.row.US.Y + math.Log1p(-math.Min(explainShare*w.loss, 0.999))
 }
 
-func newWitness(c *Candidate) *witness {
-	j := c.Worst
-	w := &witness{c: c, curve: j.Curve, row: j.Curve.Points[j.Point], loss: math.Max(j.Loss.Mid, 0)}
-	if t := c.tests[j]; t != nil && t.confirmed {
-		w.loss = math.Max(t.loss.Mid, 0)
-		w.stated = w.loss
-	} else {
-		w.stated = math.Max(c.worstLoss().Mid, 0)
-	}
-	m := j.Against.M
-	switch {
-	case len(j.Against.Parts) > 0:
-		m = j.Against.Parts[len(j.Against.Parts)-1] // the largest part
-	case j.Against.PadTo > 0:
-		m = j.Against.PadTo
-	}
-	if j.Against.Kernel == j.direct().Kernel && j.Against.DType == j.direct().DType {
-		if i, ok := w.curve.At(m); ok {
-			w.reference = w.curve.Points[i]
-		}
-	}
-	return w
-}
-
 func (w *witness) mfu(p infer.Point) float64 { return math.Exp(p.Rate() - w.curve.Peak) }
 
 func (w *witness) versus() string {
-	j := w.c.Worst
 	us := math.Exp(w.row.US.Y)
 	switch {
-	case len(j.Against.Parts) > 0:
-		return fmt.Sprintf("%s takes %s us, split into %v it would take %s us", w.curve.Name(w.row.M), phrase.Figure(us), j.Against.Parts,
+	case len(w.against.Parts) > 0:
+		return fmt.Sprintf("%s takes %s us, split into %v it would take %s us", w.curve.Name(w.row.M), phrase.Figure(us), w.against.Parts,
 			phrase.Figure(us*(1-w.stated)))
-	case j.Against.PadTo > 0:
+	case w.against.PadTo > 0:
 		return fmt.Sprintf("%s takes %s us, the larger %s takes %s us", w.curve.Name(w.row.M), phrase.Figure(us),
-			w.curve.Name(j.Against.PadTo),
+			w.curve.Name(w.against.PadTo),
 			phrase.Figure(us*(1-w.stated)))
-	case j.Against.M == w.row.M:
+	case w.against.M == w.row.M:
 		return fmt.Sprintf("%s takes %s us, and could take %s us", w.curve.Name(w.row.M), phrase.Figure(us), phrase.Figure(us*(1-w.stated)))
 	}
 	return fmt.Sprintf("%s takes %s us, MFU %s, compared with %s at %s", w.curve.Name(w.row.M), phrase.Figure(us),
 		phrase.Percent(w.mfu(w.row)),
-		phrase.Percent(w.mfu(w.row)/(1-math.Min(w.stated, 0.999))), w.curve.Name(j.Against.M))
+		phrase.Percent(w.mfu(w.row)/(1-math.Min(w.stated, 0.999))), w.curve.Name(w.against.M))
 }

@@ -17,7 +17,7 @@ import (
 func (w *witness) larger() (Cause, string) {
 	own := w.row.Label
 	least := -1
-	for k := w.c.Worst.Point + 1; k < len(w.curve.Points); k++ {
+	for k := w.at + 1; k < len(w.curve.Points); k++ {
 		p := w.curve.Points[k]
 		if own != "" && p.Label == own || !w.surelyFaster(p) {
 			continue // the same kernel is not another choice; see sameKernel
@@ -28,9 +28,9 @@ func (w *witness) larger() (Cause, string) {
 		if p.US.Y > w.within() {
 			continue
 		}
-		if n := w.servedByLarger(); 2*n < len(w.c.Rows) {
+		if n := w.servedByLarger(); 2*n < len(w.rows) {
 			return "", fmt.Sprintf("%s takes only %s us, but a larger %s would help only %d of the %d rows", w.curve.Name(p.M),
-				phrase.Figure(math.Exp(p.US.Y)), w.curve.Axis(), n, len(w.c.Rows))
+				phrase.Figure(math.Exp(p.US.Y)), w.curve.Axis(), n, len(w.rows))
 		}
 		by := ""
 		if own != "" && p.Label != "" {
@@ -54,9 +54,9 @@ func (w *witness) larger() (Cause, string) {
 // some larger M.
 func (w *witness) servedByLarger() int {
 	e, n := w.curve.Envelope(), 0
-	for _, j := range w.c.Rows {
-		loss := math.Min(explainShare*math.Max(j.Loss.Mid, 0), 0.999)
-		if j.Point+1 < len(e) && e[j.Point+1] <= w.curve.Points[j.Point].US.Y+math.Log1p(-loss) {
+	for _, j := range w.rows {
+		loss := math.Min(explainShare*math.Max(j.loss, 0), 0.999)
+		if j.point+1 < len(e) && e[j.point+1] <= w.curve.Points[j.point].US.Y+math.Log1p(-loss) {
 			n++
 		}
 	}
@@ -74,7 +74,7 @@ func (w *witness) sameKernel() (Cause, string) {
 	if own == "" {
 		return "", "the kernel's name is unknown"
 	}
-	for k := w.c.Worst.Point + 1; k < len(w.curve.Points); k++ {
+	for k := w.at + 1; k < len(w.curve.Points); k++ {
 		if p := w.curve.Points[k]; p.Label == own && p.US.Y <= w.within() && w.surelyFaster(p) {
 			return Implementation, fmt.Sprintf("the same kernel, %s, computes the larger %s in %s us", phrase.Kernel(own),
 				w.curve.Name(p.M),
@@ -93,7 +93,7 @@ func (w *witness) kept() (Cause, string) {
 	}
 	seen := map[string]bool{own: true}
 	why := "no other kernel ran at a smaller " + w.curve.Axis()
-	for i := w.c.Worst.Point - 1; i >= 0; i-- {
+	for i := w.at - 1; i >= 0; i-- {
 		p := w.curve.Points[i]
 		label := p.Label
 		if 2*p.M < w.row.M {

@@ -93,7 +93,7 @@ func (w *witness) cliff(kind Cause) (Cause, string) {
 		}
 		s := fmt.Sprintf("%s after m%d, where the rate falls by %s", what, last, phrase.Percent(math.Max(fall, 0)))
 		if i, ok := w.curve.At(w.reference.M); ok {
-			if at, most := w.curve.Steepest(i, w.c.Worst.Point); at >= 0 && (at < from || at > to) {
+			if at, most := w.curve.Steepest(i, w.at); at >= 0 && (at < from || at > to) {
 				s += fmt.Sprintf("; it falls most after m%d, by %s", w.curve.Points[at-1].M, phrase.Percent(most))
 			}
 		}

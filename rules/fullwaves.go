@@ -39,7 +39,7 @@ func (w *witness) fullWaves() (Cause, string) {
 		return "", ""
 	}
 	why := ""
-	for at := w.c.Worst.Point; at > first; at-- {
+	for at := w.at; at > first; at-- {
 		if !w.explains(w.curve.Fall(at)) {
 			continue
 		}

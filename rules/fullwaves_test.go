@@ -91,7 +91,7 @@ func TestFullWaves(t *testing.T) {
 			if !ok {
 				t.Fatalf("m%d was not measured", tc.at)
 			}
-			w := &witness{c: &Candidate{Worst: &Judgement{Curve: c, Point: at}}, curve: c, row: c.Points[at], reference: c.Points[at-1],
+			w := &witness{curve: c, at: at, row: c.Points[at], reference: c.Points[at-1],
 				loss: 0.07}
 			cause, why := w.fullWaves()
 			if cause != WaveQuantization || !strings.Contains(why, tc.want) {

@@ -12,7 +12,7 @@ import (
 func (w *witness) memory() (Cause, string) {
 	s := w.curve.Series
 	switch {
-	case w.c.Rule != Monotonic:
+	case !w.smaller:
 		return "", "this size is compared with work that reads as much"
 	case s.Key.Regime == results.Hot:
 		return "", "operands may come from a cache"

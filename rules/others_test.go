@@ -343,7 +343,7 @@ func TestStepBesideThePeriod(t *testing.T) {
 		{512, "", "the time steps up by 12.4 % after m511, which is not a multiple of 64"},
 	} {
 		at, _ := c.At(tc.m)
-		w := &witness{c: &Candidate{Worst: &Judgement{Curve: c, Point: at}}, curve: c, row: c.Points[at], reference: c.Points[at-1],
+		w := &witness{curve: c, at: at, row: c.Points[at], reference: c.Points[at-1],
 			loss: 0.1}
 		if cause, why := w.steps(); cause != tc.cause || !strings.Contains(why, tc.why) {
 			t.Errorf("m%d: %q: %s, want %q: %s", tc.m, cause, why, tc.cause, tc.why)

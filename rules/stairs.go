@@ -30,7 +30,7 @@ func (w *witness) steps() (Cause, string) {
 	why := "the time does not step up below this size"
 	for _, octave := range []int{infer.AllOctaves, bits.Len(uint(w.row.M)) - 1} {
 		s := infer.StairsOf(w.curve, octave)
-		step, ok := s.LastStep(w.c.Worst.Point)
+		step, ok := s.LastStep(w.at)
 		if !ok {
 			continue
 		}
