@@ -12,8 +12,9 @@ below kernels/cuda. A source is rebuilt only if it, an included .cuh, the option
 
     kernels/cuda/artefacts/<source>/{manifest.json, sm_80.cubin.gz, ..., ptx90.ptx.gz}
 
-with registers, shared memory, stack and spills of each kernel in the manifest. The same input gives the same bytes if
-addresses are not random, because they affect NVRTC's order of registers. A kernel that spills or has a stack frame fails
+with registers, shared memory, stack and spills of each kernel in the manifest. The same input gives the same bytes: NVRTC's
+order of registers depends on addresses, so it runs in a fresh process whose memory and names of files are the same in every
+folder. A kernel that spills or has a stack frame fails
 the build, and so does a remark of ptxas that it skipped an optimization.
 
 `make kernels` runs this in an environment with the pinned compilers; by hand:
@@ -159,43 +160,48 @@ def targets(arch):
     return f"compute_{arch}", f"sm_{arch}", f"sm_{arch}", f"sm_{arch}.cubin"
 
 
-class NVRTC:
-    """NVRTC through its C interface."""
+# What the process of a compilation runs. Its arguments are the names of the source, the library, the outputs and the options.
+COMPILE = """
+import ctypes, os, sys
+name, library, ptx, log, *options = [a.encode() for a in sys.argv[1:]]
+lib = ctypes.CDLL(library.decode())
+lib.nvrtcGetErrorString.restype = ctypes.c_char_p
 
-    def __init__(self, path):
-        self.lib = ctypes.CDLL(path)
-        self.lib.nvrtcGetErrorString.restype = ctypes.c_char_p
+def check(result, what):
+    if result != 0:
+        sys.exit(f"{what}: {lib.nvrtcGetErrorString(result).decode()}")
 
-    def check(self, result, what):
-        if result != 0:
-            raise BuildError(f"{what}: {self.lib.nvrtcGetErrorString(result).decode()}")
+program = ctypes.c_void_p()
+with open(name, "rb") as f:
+    check(lib.nvrtcCreateProgram(ctypes.byref(program), f.read(), name, 0, None, None), "nvrtcCreateProgram")
+result = lib.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
+for what, to in (("ProgramLog", log), ("PTX", ptx))[:1 if result else 2]:
+    size = ctypes.c_size_t()
+    check(getattr(lib, f"nvrtcGet{what}Size")(program, ctypes.byref(size)), what)
+    buffer = ctypes.create_string_buffer(size.value)
+    check(getattr(lib, f"nvrtcGet{what}")(program, buffer), what)
+    with open(to, "wb") as f:
+        f.write(buffer.raw.rstrip(b"\\0"))
+check(result, "nvrtcCompileProgram")
+if b"_INTERNAL_" in buffer.raw and b"_%d" % os.getpid() in buffer.raw:
+    sys.exit("NVRTC puts its process's number into names of internal linkage: put them into a named namespace")
+"""
 
-    def text(self, program, name):
-        """The log or the PTX."""
-        size = ctypes.c_size_t()
-        self.check(getattr(self.lib, f"nvrtcGet{name}Size")(program, ctypes.byref(size)), name)
-        buffer = ctypes.create_string_buffer(size.value)
-        self.check(getattr(self.lib, f"nvrtcGet{name}")(program, buffer), name)
-        return buffer.raw.rstrip(b"\0")
 
-    def compile(self, source, options):
-        """Returns PTX and the compiler's log with warnings."""
-        program = ctypes.c_void_p()
-        text = source.read_bytes()
-        self.check(self.lib.nvrtcCreateProgram(ctypes.byref(program), text, source.name.encode(), 0, None, None), source.name)
-        try:
-            argv = (ctypes.c_char_p * len(options))(*[o.encode() for o in options])
-            result = self.lib.nvrtcCompileProgram(program, len(options), argv)
-            log = self.text(program, "ProgramLog").decode(errors="replace")
-            if result != 0:
-                raise BuildError(f"{source.name} [{options[0]}]:\n{log}")
-            ptx = self.text(program, "PTX")
-            if b"_INTERNAL_" in ptx and f"_{os.getpid()}".encode() in ptx:
-                raise BuildError(f"{source.name} [{options[0]}]: NVRTC puts its process's number into names of internal linkage: "
-                                 "put them into a named namespace")
-            return ptx, log
-        finally:
-            self.lib.nvrtcDestroyProgram(ctypes.byref(program))
+def compile_source(nvrtc, source, options, folders):
+    """Returns PTX and the compiler's log with warnings."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        for name, of in [(source.name, source), ("nvrtc", pathlib.Path(nvrtc).parent), *((f"i{i}", of) for i, of in enumerate(folders))]:
+            (folder / name).symlink_to(of)
+        python = os.path.realpath(sys.executable)
+        done = subprocess.run([python, "-I", "-S", "-c", COMPILE, source.name, f"nvrtc/{pathlib.Path(nvrtc).name}", "ptx", "log",
+                               *options, *(f"-Ii{i}" for i in range(len(folders)))], cwd=folder, env={}, stderr=subprocess.PIPE, text=True)
+        log = (folder / "log").read_text(errors="replace") if (folder / "log").exists() else ""
+        if done.returncode != 0:
+            raise BuildError(f"{source.name} [{options[0]}]: {done.stderr}\n{log}")
+        ptx = (folder / "ptx").read_bytes()
+    return ptx, log
 
 
 def assemble(ptxas, ptx, target, name):
@@ -252,9 +258,8 @@ def compress(data):
 def build_image(tools, source, arch, defines, folders):
     """Compiles one source for one architecture."""
     virtual, real, name, file = targets(arch)
-    options = [f"--gpu-architecture={virtual}", *NVRTC_OPTIONS, *[f"-D{d}" for d in defines],
-               *[f"-I{i}" for i in [*folders, *tools["include"]]]]
-    ptx, log = NVRTC(tools["nvrtc"]).compile(source, options)
+    options = [f"--gpu-architecture={virtual}", *NVRTC_OPTIONS, *[f"-D{d}" for d in defines]]
+    ptx, log = compile_source(tools["nvrtc"], source, options, [*folders, *tools["include"]])
     cubin, said = assemble(tools["later" if is_later(arch) else "ptxas"], ptx, real, source.stem)
     found = kernels(ptx, said)
     problems = [f"{k['symbol']}: {k['stack']} bytes of stack, {k['spill_stores']} of spill stores, {k['spill_loads']} of spill loads"
@@ -384,8 +389,7 @@ def main():
         sys.exit(f"build_kernels: {e}")
 
     failed = False
-    # One process per compilation, because the compilers hold locks and memory.
-    with concurrent.futures.ProcessPoolExecutor(max(1, args.jobs)) as pool:
+    with concurrent.futures.ThreadPoolExecutor(max(1, args.jobs)) as pool:
         jobs = {name: [pool.submit(build_image, tools, sources[name], a, args.defines, folders) for a in want["archs"]]
                 for name, want in wanted.items()}
         for name, futures in jobs.items():
