@@ -9,6 +9,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/problem"
 )
 
@@ -334,7 +335,7 @@ func problemRemedyText(r rules.Remedy) string {
 
 func whyText(p *problem.Problem) string {
 	switch {
-	case p.Cause != "" && p.Cause != rules.Unknown:
+	case p.Cause != "" && p.Cause != cause.Unknown:
 		return string(p.Cause)
 	case len(p.Rules) == 0:
 		return ""

@@ -6,6 +6,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/field"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 )
 
 // FindingRecord is a finding with the data from its audit.
@@ -168,7 +169,7 @@ func FindingSheet(meta results.Meta, a *rules.Audit) Sheet {
 
 // lossOf is the share of time that a finding loses, nil for a finding that is implausibly fast.
 func lossOf(f rules.Finding) any {
-	if f.Cause == rules.MeasurementError {
+	if f.Cause == cause.MeasurementError {
 		return nil
 	}
 	return f.Loss

@@ -9,6 +9,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
@@ -133,20 +134,20 @@ func fixtureAudit() *rules.Audit {
 			{
 				ID: "monotonic-7c1e", Rule: rules.Monotonic, Series: fixtureKey, FromM: 320, ToM: 320, Rows: 1, WorstM: 320,
 				Loss: stats.Interval{Lo: 0.221, Mid: 0.237, Hi: 0.252}, StakeUS: 3083.9, AdjustedP: 7e-6, Status: rules.Confirmed,
-				Cause:       rules.TileQuantization,
+				Cause:       cause.TileQuantization,
 				Explanation: "m320 fills 1.25 of 2 tiles of 256 rows", Remedy: &fix,
 				Reproduce: "gemmaudit sweep --shape n14336k4096 --batches 256,320 --dtype bf16 --kernel amx --rounds 20",
 			},
 			{
 				ID: "roofline-01ab", Rule: rules.Roofline, Series: fixtureKey, FromM: 1, ToM: 32, Rows: 6, WorstM: 1,
 				Loss: stats.Interval{Lo: 0.05, Mid: 0.09, Hi: 0.13}, StakeUS: 412.6, AdjustedP: 0.031, Status: rules.Waived,
-				Cause:       rules.MemoryBound,
+				Cause:       cause.MemoryBound,
 				Explanation: hostile, Waiver: "known, until 2027-01-01", Reproduce: "gemmaudit sweep --shape n14336k4096",
 			},
 			{
 				ID: "alternative-93", Rule: rules.Alternative, Series: fixtureKey, FromM: 512, ToM: 1024, Rows: 12, WorstM: 512,
 				Loss: stats.Interval{Lo: 0.01, Mid: 0.04, Hi: 0.07}, AdjustedP: 0.0472, Status: rules.Unconfirmed,
-				Cause:     rules.HeuristicChoice,
+				Cause:     cause.HeuristicChoice,
 				Remedy:    &rules.Remedy{Kind: rules.RemedyOther, M: 512, Kernel: "onednn", PredictedUS: 15000, DirectUS: 15640},
 				Reproduce: "gemmaudit sweep --shape n14336k4096 --batches 512",
 			},
@@ -221,7 +222,7 @@ func staircase(n, step, wave int, noise float64) (results.Series, rules.SeriesAu
 			} else {
 				findings = append(findings, rules.Finding{
 					Rule: rules.Monotonic, Series: key, FromM: m, ToM: m, Rows: 1, WorstM: m, Status: rules.Confirmed,
-					Cause: rules.WaveQuantization,
+					Cause: cause.WaveQuantization,
 					Loss:  stats.Interval{Lo: 0.1, Mid: 0.12, Hi: 0.14},
 				})
 			}

@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
@@ -13,7 +13,7 @@ import (
 func NewInput(run *results.Run, data infer.Data) (Input, error) {
 	in := Input{Meta: data.Meta, Run: filepath.Base(run.Path()), Series: data.Series, Sentinels: data.Sentinels,
 		Cases:      map[int64]results.Case{},
-		Boundaries: func(key results.SeriesKey) []Boundary { return boundaries(rules.Steps(data, key)) }}
+		Boundaries: func(key results.SeriesKey) []Boundary { return boundaries(cause.Steps(data, key)) }}
 	cases, err := run.Cases()
 	if err != nil {
 		return in, err
@@ -25,11 +25,11 @@ func NewInput(run *results.Run, data infer.Data) (Input, error) {
 	return in, err
 }
 
-func boundaries(steps []rules.Step) []Boundary {
+func boundaries(steps []cause.Step) []Boundary {
 	var out []Boundary
 	for _, s := range steps {
 		kind := "tile"
-		if s.Kind == rules.WaveQuantization {
+		if s.Kind == cause.WaveQuantization {
 			kind = "wave"
 		}
 		out = append(out, Boundary{M: s.M, Kind: kind})

@@ -8,6 +8,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/explain"
 	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
@@ -262,7 +263,7 @@ func newFinding(f rules.Finding, at int, meta results.Meta, method string) inter
 	if method == rules.MethodArticle {
 		out.P, out.PText = 0, ""
 	}
-	if f.Cause == rules.Unknown || f.Cause == "" {
+	if f.Cause == cause.Unknown || f.Cause == "" {
 		out.Excluded = Clean(excludedText(f.Excluded))
 	}
 	if meta.Source == "" {

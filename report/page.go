@@ -7,6 +7,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/remedy"
 )
 
@@ -130,7 +131,7 @@ func (p *page) findings(meta results.Meta, a *rules.Audit) {
 			break
 		}
 		var because []string
-		if f.Cause != rules.Unknown && f.Cause != "" {
+		if f.Cause != cause.Unknown && f.Cause != "" {
 			because = append(because, string(f.Cause))
 		}
 		if f.Explanation != "" {

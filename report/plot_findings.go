@@ -10,6 +10,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 )
 
 func findingColour(s rules.Status) color.NRGBA {
@@ -104,7 +105,7 @@ func (c *Curve) shown() []rules.Finding {
 			}
 			// Another rule's finding on the same rows is redundant.
 			if !primary && slices.ContainsFunc(out, func(o rules.Finding) bool {
-				return o.Cause == f.Cause && f.Cause != rules.Unknown && o.Status == f.Status && o.FromM <= f.FromM && f.ToM <= o.ToM
+				return o.Cause == f.Cause && f.Cause != cause.Unknown && o.Status == f.Status && o.FromM <= f.FromM && f.ToM <= o.ToM
 			}) {
 				continue
 			}
@@ -119,11 +120,11 @@ func (c *Curve) regions(p *panel) []region {
 	shown := c.shown()
 	for _, f := range shown {
 		from, to := c.spanOf(p, f.FromM, f.ToM)
-		cause := "no known cause"
-		if f.Cause != rules.Unknown && f.Cause != "" {
-			cause = string(f.Cause)
+		known := "no known cause"
+		if f.Cause != cause.Unknown && f.Cause != "" {
+			known = string(f.Cause)
 		}
-		out = append(out, region{from: from, to: to, name: Clean(findingLabel(f, len(shown) <= fewFindings)), cause: Clean(cause)})
+		out = append(out, region{from: from, to: to, name: Clean(findingLabel(f, len(shown) <= fewFindings)), cause: Clean(known)})
 	}
 	return out
 }
@@ -136,7 +137,7 @@ const fewFindings = 6
 // compared with.
 func findingLabel(f rules.Finding, detail bool) string {
 	s := string(f.Rule)
-	if f.Cause != rules.Unknown && f.Cause != "" {
+	if f.Cause != cause.Unknown && f.Cause != "" {
 		return s + ": " + string(f.Cause)
 	}
 	if !detail {

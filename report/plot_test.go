@@ -20,6 +20,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
@@ -190,7 +191,7 @@ func TestOpenVerdictsAreMarked(t *testing.T) {
 
 func TestEveryCauseOfManyFindingsIsNamed(t *testing.T) {
 	s, a, findings := staircase(8197, 4, 300, 0.01)
-	causes := []rules.Cause{rules.WaveQuantization, rules.TileQuantization, rules.HeuristicChoice, rules.Unknown}
+	causes := []cause.Kind{cause.WaveQuantization, cause.TileQuantization, cause.HeuristicChoice, cause.Unknown}
 	for i := range findings {
 		findings[i].Cause = causes[i%len(causes)]
 	}
@@ -215,12 +216,12 @@ func TestFindingLabels(t *testing.T) {
 		detail  bool
 		want    string
 	}{
-		{rules.Finding{Rule: rules.Monotonic, Cause: rules.TileQuantization, ReferenceM: 16}, true, "monotonic: tile-quantization"},
-		{rules.Finding{Rule: rules.Monotonic, Cause: rules.Unknown, ReferenceM: 16}, true, "monotonic: below m16"},
-		{rules.Finding{Rule: rules.Monotonic, Cause: rules.Unknown, ReferenceM: 16}, false, "monotonic"},
-		{rules.Finding{Rule: rules.Pad, Cause: rules.Unknown, Remedy: &rules.Remedy{Kind: rules.RemedyPad, PadTo: 15}}, true,
+		{rules.Finding{Rule: rules.Monotonic, Cause: cause.TileQuantization, ReferenceM: 16}, true, "monotonic: tile-quantization"},
+		{rules.Finding{Rule: rules.Monotonic, Cause: cause.Unknown, ReferenceM: 16}, true, "monotonic: below m16"},
+		{rules.Finding{Rule: rules.Monotonic, Cause: cause.Unknown, ReferenceM: 16}, false, "monotonic"},
+		{rules.Finding{Rule: rules.Pad, Cause: cause.Unknown, Remedy: &rules.Remedy{Kind: rules.RemedyPad, PadTo: 15}}, true,
 			"pad: m15 is faster"},
-		{rules.Finding{Rule: rules.SplitRule, Cause: rules.Unknown, Remedy: &rules.Remedy{Kind: rules.RemedySplit, Parts: []int{64, 256}}},
+		{rules.Finding{Rule: rules.SplitRule, Cause: cause.Unknown, Remedy: &rules.Remedy{Kind: rules.RemedySplit, Parts: []int{64, 256}}},
 			true, "split: 64+256"},
 		{rules.Finding{Rule: rules.Roofline}, true, "roofline"},
 	} {
@@ -322,7 +323,7 @@ func TestFiguresOfNothing(t *testing.T) {
 func TestHostileNamesInFigures(t *testing.T) {
 	c := NewCurve(fixtureSeries()[0], fixtureAudit())
 	c.Key.Kernel = hostile
-	c.Findings[0].Cause = rules.Cause(hostile)
+	c.Findings[0].Cause = cause.Kind(hostile)
 	f := PlotMFU(c, hostile)
 	for _, format := range Images() {
 		var b bytes.Buffer

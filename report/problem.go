@@ -9,6 +9,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/explain"
 	"github.com/gemmaudit/gemmaudit/rules/problem"
 )
@@ -107,7 +108,7 @@ func (e *evidence) account(meta results.Meta, p *problem.Problem) *account {
 	if p.Explanation != "" {
 		a.why = append(a.why, p.Explanation)
 	}
-	excluded, byRule := map[rules.Cause]bool{}, map[rules.Rule][]rules.Finding{}
+	excluded, byRule := map[cause.Kind]bool{}, map[rules.Rule][]rules.Finding{}
 	var order []rules.Rule
 	for _, d := range e.of(p) {
 		for _, x := range d.Excluded {

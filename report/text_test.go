@@ -19,6 +19,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/diff"
 	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
@@ -505,10 +506,10 @@ func TestDriftText(t *testing.T) {
 // cause, only programs get them.
 func TestExcludedCauses(t *testing.T) {
 	meta, audit := fixtureMeta(), fixtureAudit()
-	audit.Findings[0].Cause = rules.Unknown
-	audit.Findings[0].Excluded = []rules.Exclusion{{Cause: rules.WaveQuantization, Why: "no wave begins behind m256"},
-		{Cause: rules.Alignment, Why: "m320 is a multiple of 8"}}
-	audit.Findings[2].Excluded = []rules.Exclusion{{Cause: rules.MemoryBound, Why: "memory allows more"}}
+	audit.Findings[0].Cause = cause.Unknown
+	audit.Findings[0].Excluded = []cause.Exclusion{{Cause: cause.WaveQuantization, Why: "no wave begins behind m256"},
+		{Cause: cause.Alignment, Why: "m320 is a multiple of 8"}}
+	audit.Findings[2].Excluded = []cause.Exclusion{{Cause: cause.MemoryBound, Why: "memory allows more"}}
 	const unknown = "not wave-quantization: no wave begins behind m256. not alignment: m320 is a multiple of 8"
 	for f, want := range map[Format][2]bool{Table: {false, false}, Wide: {true, false}, Markdown: {false, false}, CSV: {true, true}} {
 		var b strings.Builder
@@ -531,7 +532,7 @@ func TestExcludedCauses(t *testing.T) {
 	if err := p.markdown(&md, func(*Figure) string { return "" }); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"no wave begins behind m256", "memory-bound: " + rules.MemoryBound.Meaning()} {
+	for _, want := range []string{"no wave begins behind m256", "memory-bound: " + cause.MemoryBound.Meaning()} {
 		if !strings.Contains(md.String(), want) {
 			t.Errorf("the page lacks %q:\n%s", want, &md)
 		}
@@ -545,7 +546,7 @@ func TestExcludedCauses(t *testing.T) {
 func TestImportedFindings(t *testing.T) {
 	meta, audit := fixtureMeta(), fixtureAudit()
 	meta.Source, audit.Method = "torchgemm.csv", rules.MethodArticle
-	audit.Findings[0].Cause = rules.Unknown
+	audit.Findings[0].Cause = cause.Unknown
 	for _, f := range []Format{Table, Wide, Markdown, CSV} {
 		var b strings.Builder
 		if err := WriteAudit(&b, f, meta, nil, audit); err != nil {
@@ -603,8 +604,8 @@ func TestSplitsSummary(t *testing.T) {
 
 // An implausibly fast row must not show a loss, which would be negative.
 func TestMeasurementErrorsLoseNothing(t *testing.T) {
-	f := rules.Finding{Rule: rules.Roofline, Cause: rules.MeasurementError, Loss: stats.Interval{Lo: -0.5, Mid: -0.43, Hi: -0.4}}
-	slow := rules.Finding{Rule: rules.Roofline, Cause: rules.MemoryBound, Loss: stats.Interval{Lo: 0.4, Mid: 0.43, Hi: 0.5}}
+	f := rules.Finding{Rule: rules.Roofline, Cause: cause.MeasurementError, Loss: stats.Interval{Lo: -0.5, Mid: -0.43, Hi: -0.4}}
+	slow := rules.Finding{Rule: rules.Roofline, Cause: cause.MemoryBound, Loss: stats.Interval{Lo: 0.4, Mid: 0.43, Hi: 0.5}}
 	var b strings.Builder
 	if err := WriteAudit(&b, Table, fixtureMeta(), nil, &rules.Audit{Findings: []rules.Finding{f, slow}}); err != nil {
 		t.Fatal(err)

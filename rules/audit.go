@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/phrase"
 	"github.com/gemmaudit/gemmaudit/rules/search"
@@ -253,7 +254,7 @@ func seriesAudit(c *infer.Curve, panels []Panel, at int, cfg Config, q stats.Qua
 			}
 		}
 		if c.Floor.Holds(p.M) {
-			r.Cause = HostBound
+			r.Cause = cause.HostBound
 		}
 		s.Rows = append(s.Rows, r)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 )
 
 // BaselineState is the state of a finding relative to a baseline, which is an earlier run.
@@ -82,7 +83,9 @@ func (a *Audit) Hold(meta results.Meta, base *Audit, of results.Meta) (common in
 func overlap(a, b *Finding) bool { return a.FromM <= b.ToM && b.FromM <= a.ToM }
 
 // sameCause reports whether two causes can be the same. An unknown cause matches any.
-func sameCause(a, b Cause) bool { return a == b || a == Unknown || b == Unknown || a == "" || b == "" }
+func sameCause(a, b cause.Kind) bool {
+	return a == b || a == cause.Unknown || b == cause.Unknown || a == "" || b == ""
+}
 
 // losesMore reports whether a finding surely loses more than each earlier one. It is false for a loss without
 // an interval, as the article's method gives.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/change"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
@@ -45,9 +46,9 @@ type CardVerdict struct {
 	Faster    int `json:"faster"`
 	Same      int `json:"same"`
 	Undecided int `json:"undecided"`
-	// Cause is [Clock] for a card that runs at a lower clock and matches the others at one clock. It is empty
+	// Cause is [cause.Clock] for a card that runs at a lower clock and matches the others at one clock. It is empty
 	// for a card that is not an outlier.
-	Cause Cause `json:"cause,omitempty"`
+	Cause cause.Kind `json:"cause,omitempty"`
 	// Explanation is a sentence about an outlier.
 	Explanation string `json:"explanation,omitempty"`
 	// ClockMHz, PowerW and TempC are medians over the samples, 0 if unknown. Throttled is the share of
@@ -299,7 +300,7 @@ func (b *cardBench) judge() {
 		v.Ratio = stats.Widen(v.Ratio.Log(), stats.Mean(b.doubt[v.Device]), all).Exp()
 		v.Change = change.Within(v.Ratio, cfg.Cards.Threshold)
 		if seen := change.Within(v.Observed, cfg.Cards.Threshold); (seen == change.Slower || seen == change.Faster) && v.Change != seen {
-			v.Change, v.Cause = seen, Clock
+			v.Change, v.Cause = seen, cause.Clock
 		}
 		b.condition(v)
 	}
@@ -365,7 +366,7 @@ func (b *cardBench) explain(v *CardVerdict) {
 	if v.Slower > 0 {
 		words = append(words, fmt.Sprintf("%d of %d cases are surely slower", v.Slower, v.Cases))
 	}
-	v.Cause = cmp.Or(v.Cause, Unknown)
+	v.Cause = cmp.Or(v.Cause, cause.Unknown)
 	if v.ClockMHz > 0 {
 		words = append(words,
 			fmt.Sprintf("%.3f [%.3f, %.3f] times at one clock; its own is %.0f MHz", v.Ratio.Mid, v.Ratio.Lo, v.Ratio.Hi, v.ClockMHz))

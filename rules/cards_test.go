@@ -9,6 +9,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/change"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
@@ -48,7 +49,7 @@ func TestAnOutlierCardIsNamed(t *testing.T) {
 	}
 	v := c.Cards[1]
 	if v.Change != change.Slower || v.Slower < v.Cases*9/10 || v.Cases != 32 || v.Ratio.Lo < 1.05 || math.Abs(v.Ratio.Mid-1.115) > 0.01 ||
-		v.Explanation == "" || v.Cause != Unknown {
+		v.Explanation == "" || v.Cause != cause.Unknown {
 		t.Errorf("%+v", v)
 	}
 	for _, i := range []int{0, 2, 3} {
@@ -66,7 +67,7 @@ func TestACardOfTwo(t *testing.T) {
 	if !slices.Equal(c.Outliers, []string{"cuda:0"}) || c.Cards[1].Change != change.Faster {
 		t.Fatalf("outliers %v: %+v", c.Outliers, c.Cards)
 	}
-	if v := c.Cards[0]; v.Cause != Clock || math.Abs(v.Observed.Mid-1.2) > 0.01 || v.Ratio.Lo > 1.05 || v.ClockMHz != 1500 {
+	if v := c.Cards[0]; v.Cause != cause.Clock || math.Abs(v.Observed.Mid-1.2) > 0.01 || v.Ratio.Lo > 1.05 || v.ClockMHz != 1500 {
 		t.Errorf("a card of a slow clock: %+v", v)
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/phrase"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
@@ -38,24 +39,6 @@ func TestWordsOfExplanations(t *testing.T) {
 		if c.got != c.want {
 			t.Errorf("%q, want %q", c.got, c.want)
 		}
-	}
-}
-
-func TestCauseTable(t *testing.T) {
-	all := AllCauses()
-	for _, l := range looks {
-		if !slices.Contains(all, l.cause) {
-			t.Errorf("%s is not in the table", l.cause)
-		}
-	}
-	for _, c := range []Cause{WaveQuantization, TileQuantization, HeuristicChoice, Alignment, MemoryBound, Implementation, Clock,
-		MeasurementError, Unknown} {
-		if c.Meaning() == "" {
-			t.Errorf("%s has no meaning", c)
-		}
-	}
-	if Cause("else").Meaning() != "" {
-		t.Error("a cause that is none has a meaning")
 	}
 }
 
@@ -89,16 +72,16 @@ func TestCausesOfLabelledRows(t *testing.T) {
 		ms       []int
 		us       func(m int) float64
 		label    func(m int) string
-		cause    Cause
+		cause    cause.Kind
 		says     string
 		excluded string
 	}{
 		"waves where they are predicted": {
-			ms: synthetic.Grid(64, 2000, 16), us: waves, label: named(wide), cause: WaveQuantization,
+			ms: synthetic.Grid(64, 2000, 16), us: waves, label: named(wide), cause: cause.WaveQuantization,
 			says: "its tiles of 128x256 start wave 2 on 132 units after m1024, where the time",
 		},
 		"a cliff where no wave begins": {
-			ms: synthetic.Grid(64, 1536, 16), label: named(wide), cause: Unknown, says: "does not show why",
+			ms: synthetic.Grid(64, 1536, 16), label: named(wide), cause: cause.Unknown, says: "does not show why",
 			us: func(m int) float64 {
 				us := smooth(min(m, 1008)) * math.Max(1, 1.01*float64(m)/1008)
 				if m > 1200 {
@@ -109,7 +92,7 @@ func TestCausesOfLabelledRows(t *testing.T) {
 			excluded: "start wave 2 on 132 units after m1024, where the rate falls",
 		},
 		"tiles cut along K make no waves": {
-			ms: synthetic.Grid(64, 1536, 16), label: named("lib_128x256 splitk 4"), cause: Unknown, says: "does not show why",
+			ms: synthetic.Grid(64, 1536, 16), label: named("lib_128x256 splitk 4"), cause: cause.Unknown, says: "does not show why",
 			us: func(m int) float64 {
 				if m > 1024 {
 					return 1.25 * smooth(m)
@@ -119,12 +102,12 @@ func TestCausesOfLabelledRows(t *testing.T) {
 			excluded: "cuts tiles along K",
 		},
 		"one tile more along M": {
-			units: 8, ms: synthetic.Grid(64, 1000, 16), label: named("hopper 192x512"), cause: TileQuantization,
+			units: 8, ms: synthetic.Grid(64, 1000, 16), label: named("hopper 192x512"), cause: cause.TileQuantization,
 			us:   func(m int) float64 { return 5 + 100*math.Ceil(float64(m)/192) },
 			says: "its tiles of 192x512 start another row",
 		},
 		"another kernel at a larger M": {
-			ms: synthetic.Grid(64, 1536, 16), cause: HeuristicChoice,
+			ms: synthetic.Grid(64, 1536, 16), cause: cause.HeuristicChoice,
 			us: func(m int) float64 {
 				if m == 832 {
 					return 1.3 * smooth(m)
@@ -135,7 +118,7 @@ func TestCausesOfLabelledRows(t *testing.T) {
 			says:  "m848, which is 16 rows larger, takes only 52.4",
 		},
 		"a row off the line of its kernel": {
-			ms: synthetic.Grid(64, 1536, 16), label: named("only"), cause: Implementation,
+			ms: synthetic.Grid(64, 1536, 16), label: named("only"), cause: cause.Implementation,
 			us: func(m int) float64 {
 				if m == 832 {
 					return 1.3 * smooth(m)
@@ -145,7 +128,7 @@ func TestCausesOfLabelledRows(t *testing.T) {
 			says: "but 51.61 us according to the fit of 31 rows from m512 to m1008",
 		},
 		"another kernel by its line": {
-			ms: synthetic.Grid(128, 1536, 128), cause: HeuristicChoice,
+			ms: synthetic.Grid(128, 1536, 128), cause: cause.HeuristicChoice,
 			us: func(m int) float64 {
 				us := 5 + 10*math.Ceil(float64(m)/128)
 				if m > 640 && m < 1200 {
@@ -162,7 +145,7 @@ func TestCausesOfLabelledRows(t *testing.T) {
 			says: "has lib_64x64, which would take at most",
 		},
 		"the same kernel at a larger M": {
-			ms: synthetic.Grid(800, 864, 16), label: named("only"), cause: Implementation,
+			ms: synthetic.Grid(800, 864, 16), label: named("only"), cause: cause.Implementation,
 			us: func(m int) float64 {
 				if m == 832 {
 					return 1.3 * smooth(m)
@@ -172,7 +155,7 @@ func TestCausesOfLabelledRows(t *testing.T) {
 			says: "the same kernel, only, computes the larger m848 in 52.4",
 		},
 		"a kernel given up too early": {
-			ms: synthetic.Grid(64, 1024, 16), cause: HeuristicChoice,
+			ms: synthetic.Grid(64, 1024, 16), cause: cause.HeuristicChoice,
 			us: func(m int) float64 {
 				if m > 600 {
 					return 70
@@ -188,7 +171,7 @@ func TestCausesOfLabelledRows(t *testing.T) {
 			if f.Cause != tc.cause || !strings.Contains(f.Explanation, tc.says) {
 				t.Errorf("%s: %s; want %s: %s", f.Cause, f.Explanation, tc.cause, tc.says)
 			}
-			var causes []Cause
+			var causes []cause.Kind
 			for _, e := range f.Excluded {
 				causes = append(causes, e.Cause)
 				if e.Why == "" || e.Cause == f.Cause {
@@ -197,12 +180,13 @@ func TestCausesOfLabelledRows(t *testing.T) {
 				if strings.Contains(e.Why+f.Explanation, "the library") { // auto and user-supplied kernels are not libraries
 					t.Errorf("of kernel %s: %s; %s", f.Series.Kernel, f.Explanation, e.Why)
 				}
-				if e.Cause == WaveQuantization && !strings.Contains(e.Why, tc.excluded) {
+				if e.Cause == cause.WaveQuantization && !strings.Contains(e.Why, tc.excluded) {
 					t.Errorf("waves are excluded since %q, want %q", e.Why, tc.excluded)
 				}
 			}
-			if f.Cause == Unknown {
-				for _, want := range []Cause{HeuristicChoice, MemoryBound, Alignment, WaveQuantization, TileQuantization, Implementation} {
+			if f.Cause == cause.Unknown {
+				for _, want := range []cause.Kind{cause.HeuristicChoice, cause.MemoryBound, cause.Alignment, cause.WaveQuantization,
+					cause.TileQuantization, cause.Implementation} {
 					if !slices.Contains(causes, want) {
 						t.Errorf("%s was not looked at: %v", want, causes)
 					}
@@ -275,7 +259,7 @@ func TestParityCause(t *testing.T) {
 			return us
 		}, synthetic.Grid(16, 512, 16), 3)
 	f := only(t, Parity, data, w)
-	if len(f) != 1 || f[0].Cause != Implementation || !strings.Contains(f[0].Explanation, "1 byte instead of 2 bytes") ||
+	if len(f) != 1 || f[0].Cause != cause.Implementation || !strings.Contains(f[0].Explanation, "1 byte instead of 2 bytes") ||
 		len(f[0].Excluded) == 0 {
 		t.Errorf("%+v", f)
 	}
@@ -347,16 +331,16 @@ func TestCausesOfARealSweep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	causes := map[Cause]int{}
+	causes := map[cause.Kind]int{}
 	for _, f := range a.Findings {
 		causes[f.Cause]++
-		if f.Cause == Unknown && len(f.Excluded) < 6 {
+		if f.Cause == cause.Unknown && len(f.Excluded) < 6 {
 			t.Errorf("%s: excluded %+v", f.ID, f.Excluded)
 		}
 	}
 	t.Logf("%d findings: %v", len(a.Findings), causes)
-	if len(a.Findings) < 400 || 20*causes[Unknown] > len(a.Findings) {
-		t.Errorf("%d of %d findings have no cause", causes[Unknown], len(a.Findings))
+	if len(a.Findings) < 400 || 20*causes[cause.Unknown] > len(a.Findings) {
+		t.Errorf("%d of %d findings have no cause", causes[cause.Unknown], len(a.Findings))
 	}
 }
 
@@ -383,88 +367,16 @@ func TestMajority(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		rows  *Candidate
-		cause Cause
+		cause cause.Kind
 		says  string
 	}{
-		{rows(0.4, 0.4, 0.4, 0.99), WaveQuantization, "at 3 of 4 sizes: m10"},
+		{rows(0.4, 0.4, 0.4, 0.99), cause.WaveQuantization, "at 3 of 4 sizes: m10"},
 		{rows(0.4, 0.4, 0.99, 0.99), "", ""},
 		{rows(0.99, 0.99, 0.99), "", ""},
 	} {
 		cause, why := tc.rows.majority()
 		if cause != tc.cause || !strings.HasPrefix(why, tc.says) || (why == "") != (tc.says == "") {
 			t.Errorf("%q: %s, want %q: %s", cause, why, tc.cause, tc.says)
-		}
-	}
-}
-
-// Another kernel's line is a cause only if it is known to a few percent.
-func TestLineOfAnotherKernel(t *testing.T) {
-	const row = 896
-	for _, tc := range []struct {
-		scatter float64
-		cause   Cause
-		says    string
-	}{
-		{0, HeuristicChoice, "has lib_64x64, which would take at most"},
-		{0.05, "", "no other kernel"},
-	} {
-		slow := func(m int) bool { return m > 640 && m < 1200 }
-		data := synthetic.ByM(func(m int) float64 {
-			us := 5 + 10*math.Ceil(float64(m)/128)
-			if slow(m) {
-				return 1.5 * us
-			}
-			return us * (1 + tc.scatter*float64(m/128%3-1))
-		}, synthetic.Gaussian(0.001), rand.New(rand.NewPCG(5, 1))).Sweep(synthetic.Grid(128, 1536, 128), 7)
-		data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: 132}}
-		for i := range data.Series[0].Rows {
-			c := &data.Series[0].Rows[i].Case
-			c.Label, c.Launch = kernels.ReadLabel(map[bool]string{true: "lib_256x64", false: "lib_64x64"}[slow(c.M)])
-		}
-		c := infer.Prepare(data, Default().Basis()).Curves[0]
-		at, _ := c.At(row)
-		w := &witness{curve: c, row: c.Points[at], loss: 0.3}
-		if cause, why := w.otherLine(); cause != tc.cause || !strings.Contains(why, tc.says) {
-			t.Errorf("scatter %g: %q: %s, want %q: %s", tc.scatter, cause, why, tc.cause, tc.says)
-		}
-	}
-}
-
-// Among fast enough kernels, one that runs close by on both sides comes first, then the nearest.
-func TestNeighboursOfARow(t *testing.T) {
-	const row = 1000
-	for _, tc := range []struct {
-		name  string
-		other []int
-		own   float64
-		cause Cause
-		says  string
-	}{
-		{"nowhere", nil, 0.5, "", "no other kernel reaches MFU 66.2 % between m500 and m2000"},
-		{"an octave away", []int{400, 2200}, 0.5, "", "no other kernel reaches MFU 66.2 %"},
-		{"below", []int{600, 900}, 0.5, HeuristicChoice, "while fast ran m900 at MFU 100.0 %"},
-		{"above", []int{1200, 1600}, 0.5, HeuristicChoice, "while fast ran m1200 at MFU 100.0 %"},
-		{"above is nearer", []int{600, 1200}, 0.5, HeuristicChoice, "while fast ran m1200 at MFU 100.0 %"},
-		{"below is nearer", []int{900, 1400}, 0.5, HeuristicChoice, "while fast ran m900 at MFU 100.0 %"},
-		{"on both sides", []int{900, 1100}, 0.5, HeuristicChoice,
-			"while fast runs the sizes next to it, m900 and m1100, at MFU 66.2 % or more"},
-		{"its own is fast elsewhere", []int{900}, 1, "", "slow itself reaches MFU 100.0 % between m500 and m2000"},
-	} {
-		c := &infer.Curve{}
-		add := func(m int, label string, mfu float64) {
-			c.Points = append(c.Points,
-				infer.Point{M: m, Label: label, Flops: math.Log(float64(m)), US: stats.Estimate{Y: math.Log(float64(m) / mfu)}})
-		}
-		add(row, "slow", 0.5)
-		add(row+1, "slow", tc.own)
-		for _, m := range tc.other {
-			add(m, "fast", 1)
-		}
-		slices.SortFunc(c.Points, func(a, b infer.Point) int { return a.M - b.M })
-		at, _ := c.At(row)
-		w := &witness{curve: c, row: c.Points[at], loss: 0.49}
-		if cause, why := w.neighbours(); cause != tc.cause || !strings.Contains(why, tc.says) {
-			t.Errorf("%s: %q: %s, want %q: %s", tc.name, cause, why, tc.cause, tc.says)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/phrase"
 	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
@@ -15,7 +16,7 @@ func TestChoices(t *testing.T) {
 	data, w := synthetic.ChosenBadly("lt", "lt:1", "lt:2")
 	for rule, last := range map[Rule]int{Alternative: 192, Monotonic: 176} {
 		f := only(t, rule, data, w)
-		if len(f) != 1 || f[0].Series.Kernel != "lt" || f[0].FromM != 128 || f[0].ToM != last || f[0].Cause != HeuristicChoice {
+		if len(f) != 1 || f[0].Series.Kernel != "lt" || f[0].FromM != 128 || f[0].ToM != last || f[0].Cause != cause.HeuristicChoice {
 			t.Fatalf("%s: findings %+v", rule, f)
 		}
 		for _, want := range []string{"lt:2", "algo 66 tile 128x256x64 stages 4 splitk 1", "algo 21 tile 128x64x64 stages 5 splitk 1"} {

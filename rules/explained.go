@@ -3,6 +3,8 @@ package rules
 import (
 	"fmt"
 	"math"
+
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 )
 
 // Explained is the candidate as a finding, with its cause.
@@ -14,16 +16,16 @@ func Explained(c *Candidate) Finding {
 		return f
 	}
 	w := newWitness(c)
-	if cause := entryOf(c.Rule).cause; cause != nil {
-		f.Cause, f.Explanation = cause(w)
-	} else if cause, why := w.seek(looks); cause != "" {
-		f.Cause, f.Explanation = cause, w.versus()+": "+why
-	} else if cause, why := c.majority(); cause != "" {
-		f.Cause, f.Explanation = cause, why
+	if found := entryOf(c.Rule).cause; found != nil {
+		f.Cause, f.Explanation = found(w)
+	} else if found, why := w.Seek(cause.Looks); found != "" {
+		f.Cause, f.Explanation = found, w.Versus()+": "+why
+	} else if found, why := c.majority(); found != "" {
+		f.Cause, f.Explanation = found, why
 	} else {
-		f.Cause, f.Explanation = Unknown, w.versus()+"; the run does not show why"
+		f.Cause, f.Explanation = cause.Unknown, w.Versus()+"; the run does not show why"
 	}
-	f.Excluded = w.excluded
+	f.Excluded = w.Excluded
 	return f
 }
 
@@ -31,42 +33,42 @@ const majorityRows = 16
 
 // majority returns the cause of most rows of a finding whose worst row has no known cause. The explanation is
 // from the worst of those rows. Empty if there is no majority.
-func (c *Candidate) majority() (Cause, string) {
-	rows := map[Cause]int{}
-	worst := map[Cause]float64{}
-	why := map[Cause]string{}
+func (c *Candidate) majority() (cause.Kind, string) {
+	rows := map[cause.Kind]int{}
+	worst := map[cause.Kind]float64{}
+	why := map[cause.Kind]string{}
 	looked := min(len(c.Rows), majorityRows)
 	for i := range looked {
 		single := *c
 		single.Worst = c.Rows[i*len(c.Rows)/looked]
 		w := newWitness(&single)
-		if cause, text := w.seek(looks); cause != "" {
-			rows[cause]++
-			if w.loss > worst[cause] {
-				worst[cause], why[cause] = w.loss, fmt.Sprintf("%s: %s", w.versus(), text)
+		if found, text := w.Seek(cause.Looks); found != "" {
+			rows[found]++
+			if w.Loss > worst[found] {
+				worst[found], why[found] = w.Loss, fmt.Sprintf("%s: %s", w.Versus(), text)
 			}
 		}
 	}
-	for cause, n := range rows {
+	for found, n := range rows {
 		if 2*n > looked {
-			return cause, fmt.Sprintf("at %d of %d sizes: %s", n, looked, why[cause])
+			return found, fmt.Sprintf("at %d of %d sizes: %s", n, looked, why[found])
 		}
 	}
 	return "", ""
 }
 
-func newWitness(c *Candidate) *witness {
+func newWitness(c *Candidate) *cause.Witness {
 	j := c.Worst
-	w := &witness{curve: j.Curve, at: j.Point, against: j.Against, smaller: c.Rule == Monotonic, row: j.Curve.Points[j.Point],
-		loss: math.Max(j.Loss.Mid, 0)}
+	w := &cause.Witness{Curve: j.Curve, At: j.Point, Against: j.Against, Smaller: c.Rule == Monotonic, Row: j.Curve.Points[j.Point],
+		Loss: math.Max(j.Loss.Mid, 0)}
 	for _, r := range c.Rows {
-		w.rows = append(w.rows, slowRow{r.Point, r.Loss.Mid, r.Against})
+		w.Rows = append(w.Rows, cause.Slow{Point: r.Point, Loss: r.Loss.Mid, Against: r.Against})
 	}
 	if t := c.tests[j]; t != nil && t.confirmed {
-		w.loss = math.Max(t.loss.Mid, 0)
-		w.stated = w.loss
+		w.Loss = math.Max(t.loss.Mid, 0)
+		w.Stated = w.Loss
 	} else {
-		w.stated = math.Max(c.worstLoss().Mid, 0)
+		w.Stated = math.Max(c.worstLoss().Mid, 0)
 	}
 	m := j.Against.M
 	switch {
@@ -76,8 +78,8 @@ func newWitness(c *Candidate) *witness {
 		m = j.Against.PadTo
 	}
 	if j.Against.Kernel == j.direct().Kernel && j.Against.DType == j.direct().DType {
-		if i, ok := w.curve.At(m); ok {
-			w.reference = w.curve.Points[i]
+		if i, ok := w.Curve.At(m); ok {
+			w.Reference = w.Curve.Points[i]
 		}
 	}
 	return w

@@ -7,6 +7,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
@@ -66,8 +67,8 @@ type RowVerdict struct {
 	// Inferred is true for a row that was not measured: its time is predicted by the line of its family, the
 	// rows of the series that the same kernel runs.
 	Inferred bool `json:"inferred,omitempty"`
-	// Cause is the cause of the row's finding, or [HostBound].
-	Cause Cause `json:"cause,omitempty"`
+	// Cause is the cause of the row's finding, or [cause.HostBound].
+	Cause cause.Kind `json:"cause,omitempty"`
 	// ClockMHz is the median clock of the samples, 0 if unknown.
 	ClockMHz float64 `json:"clock_mhz,omitempty"`
 	// MFUAtClock is relative to the peak scaled to the common clock: the kernel's efficiency per cycle,
@@ -164,13 +165,13 @@ type Finding struct {
 	// Scatter is the source of the scatter that a suspected finding rests on; empty for others, whose rows
 	// have their own.
 	Scatter infer.ScatterOrigin `json:"scatter,omitempty"`
-	Cause   Cause               `json:"cause"`
+	Cause   cause.Kind          `json:"cause"`
 	// Explanation is one sentence with the numbers behind the cause.
 	Explanation string `json:"explanation"`
 	// Excluded are the causes that were checked before this one and do not apply: all of them if Cause is
-	// [Unknown].
-	Excluded []Exclusion `json:"excluded,omitempty"`
-	Remedy   *Remedy     `json:"remedy,omitempty"`
+	// [cause.Unknown].
+	Excluded []cause.Exclusion `json:"excluded,omitempty"`
+	Remedy   *Remedy           `json:"remedy,omitempty"`
 	// Waiver is the reason given in the rules file, if Status is Waived.
 	Waiver string `json:"waiver,omitempty"`
 	// Baseline compares the finding with the audit's baseline; empty without one.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
@@ -141,7 +142,7 @@ func TestFloorIsNoFinding(t *testing.T) {
 				t.Errorf("known %v: %v: %+v", known, s.Key, *s.Floor)
 			}
 			for _, r := range s.Rows {
-				if on := r.M <= s.Floor.ToM; on != (r.Cause == HostBound) || on && r.Verdict != Unjudged {
+				if on := r.M <= s.Floor.ToM; on != (r.Cause == cause.HostBound) || on && r.Verdict != Unjudged {
 					t.Errorf("known %v: %v m%d is %s by %q", known, s.Key, r.M, r.Verdict, r.Cause)
 				}
 			}

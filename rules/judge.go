@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/search"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
@@ -49,7 +50,7 @@ type Judgement struct {
 	// ideal is the value of that log for a row without loss: 0 for cases of the same work.
 	ideal float64
 	// cause and text are set by rules that know the cause.
-	cause   Cause
+	cause   cause.Kind
 	explain func(*Judgement) string
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/phrase"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
@@ -236,7 +237,7 @@ func (f *Facts) ceilings(c *infer.Curve, seen func(int) (stats.Estimate, bool)) 
 			j.broken, j.kept = seen.Y+half < limit, seen.Y-half >= limit
 			over := ceiling - seen.Y
 			j.Loss = stats.Interval{Lo: stats.Lost(over + half), Mid: stats.Lost(over), Hi: stats.Lost(over - half)}
-			j.cause, j.explain = MeasurementError, tooFast
+			j.cause, j.explain = cause.MeasurementError, tooFast
 		}
 		if cached {
 			continue
@@ -251,7 +252,7 @@ func (f *Facts) ceilings(c *infer.Curve, seen func(int) (stats.Estimate, bool)) 
 			j.Loss = stats.Interval{Lo: stats.Lost(attainable - seen.Y + half), Mid: stats.Lost(attainable - seen.Y),
 				Hi: stats.Lost(attainable - seen.Y - half)}
 			// Memory is idle, so the kernel is not waiting for it.
-			j.cause, j.explain = Implementation, tooSlow
+			j.cause, j.explain = cause.Implementation, tooSlow
 		}
 		j.kept = keptBoth
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/phrase"
 	"github.com/gemmaudit/gemmaudit/rules/synthetic"
@@ -82,7 +83,7 @@ func TestParityOfQuantisedWeights(t *testing.T) {
 	}, synthetic.Grid(16, 512, 16), 3)
 	f := only(t, Parity, data, w)
 	if len(f) != 1 || f[0].Series.Kernel != "auto" || f[0].FromM != 272 || f[0].ToM != 512 || f[0].Status != Confirmed ||
-		f[0].Cause != Implementation {
+		f[0].Cause != cause.Implementation {
 		t.Fatalf("findings %+v", f)
 	}
 	if against := f[0].Against; against == nil || against.Kernel != "cublas" || against.Weights != (kernels.WeightFormat{}) {
@@ -131,7 +132,7 @@ func TestAlternativeIsOneFinding(t *testing.T) {
 		if len(f) != 1 || f[0].FromM != 8 || f[0].ToM != 512 || f[0].Rows < 56 || f[0].Status != Confirmed {
 			t.Fatalf("seed %d: findings %+v", seed, f)
 		}
-		if f[0].Cause != Implementation ||
+		if f[0].Cause != cause.Implementation ||
 			!strings.Contains(f[0].Explanation, "the kernel even ") && !strings.Contains(f[0].Explanation, "it is even") ||
 			!strings.Contains(f[0].Explanation, "the kernel odd ") && !strings.Contains(f[0].Explanation, "it is odd") {
 			t.Errorf("%s: %s", f[0].Cause, f[0].Explanation)
@@ -145,8 +146,8 @@ func TestAlternativeIsOneFinding(t *testing.T) {
 func TestAlternativeOfTheSameLibrary(t *testing.T) {
 	for _, tc := range []struct {
 		label string
-		cause Cause
-	}{{"lib_128x64", HeuristicChoice}, {"other_128x64", Implementation}, {"", Implementation}} {
+		cause cause.Kind
+	}{{"lib_128x64", cause.HeuristicChoice}, {"other_128x64", cause.Implementation}, {"", cause.Implementation}} {
 		data, w := synthetic.Joined([]results.SeriesKey{synthetic.Keyed("lib", kernels.BF16), synthetic.Keyed("lt", kernels.BF16)},
 			func(c results.Case) float64 {
 				us := 200 + float64(c.M)
@@ -184,7 +185,7 @@ func TestPad(t *testing.T) {
 	}, synthetic.Student(0.01), rand.New(rand.NewPCG(5, 1)))
 	data := w.Sweep(synthetic.Grid(4, 512, 4), 8)
 	f := only(t, Pad, data, w)
-	if len(f) == 0 || f[0].Cause != Alignment {
+	if len(f) == 0 || f[0].Cause != cause.Alignment {
 		t.Fatalf("findings %+v", f)
 	}
 	rows := 0
@@ -198,7 +199,7 @@ func TestPad(t *testing.T) {
 		t.Errorf("%d rows in %d findings, want most of 64 in few", rows, len(f))
 	}
 	m := only(t, Monotonic, data, w)
-	if len(m) == 0 || m[0].Cause != Alignment {
+	if len(m) == 0 || m[0].Cause != cause.Alignment {
 		t.Errorf("monotonic: %+v", m)
 	}
 }
@@ -228,7 +229,7 @@ func TestRooflineOfSoftmax(t *testing.T) {
 		return only(t, Roofline, data, w)
 	}
 	f := judged(ceilings, results.Engine)
-	if len(f) != 1 || f[0].FromM != 512 || f[0].ToM != 1024 || f[0].Cause != Implementation ||
+	if len(f) != 1 || f[0].FromM != 512 || f[0].ToM != 1024 || f[0].Cause != cause.Implementation ||
 		!strings.Contains(f[0].Explanation, "copy bandwidth") || !strings.Contains(f[0].Explanation, "of 500.0 GB/s, 20 %") {
 		t.Errorf("findings %+v", f)
 	}
@@ -264,13 +265,14 @@ func TestRoofline(t *testing.T) {
 	}
 	slices.SortFunc(f, func(a, b Finding) int { return a.FromM - b.FromM })
 	// At 1 TB/s and 100 TFLOP/s arithmetic is the limit from m103 on.
-	if f[0].Cause != Implementation || f[0].FromM != 16 || f[0].ToM != 48 || !strings.Contains(f[0].Explanation, "of 1000 GB/s, 20 %") {
+	if f[0].Cause != cause.Implementation || f[0].FromM != 16 || f[0].ToM != 48 || !strings.Contains(f[0].Explanation,
+		"of 1000 GB/s, 20 %") {
 		t.Errorf("slow in reading: %+v", f[0])
 	}
-	if f[1].Cause != MeasurementError || f[1].FromM != 256 || f[1].ToM != 304 {
+	if f[1].Cause != cause.MeasurementError || f[1].FromM != 256 || f[1].ToM != 304 {
 		t.Errorf("too fast: %+v", f[1])
 	}
-	if f[2].Cause != Implementation || f[2].FromM != 512 || f[2].ToM != 1024 ||
+	if f[2].Cause != cause.Implementation || f[2].FromM != 512 || f[2].ToM != 1024 ||
 		!strings.Contains(f[2].Explanation, " of 100.0 TFLOP/s, 10 %") {
 		t.Errorf("too slow: %+v", f[2])
 	}
@@ -280,7 +282,7 @@ func TestRoofline(t *testing.T) {
 	data = warm.Sweep(synthetic.Grid(1, 8, 1), 8)
 	data.Series[0].Bandwidth.Rate = 1e12 // 33.6 us for the weights
 	f = only(t, Roofline, data, warm)
-	if len(f) != 1 || f[0].Cause != MeasurementError || !strings.Contains(f[0].Explanation, "memory") {
+	if len(f) != 1 || f[0].Cause != cause.MeasurementError || !strings.Contains(f[0].Explanation, "memory") {
 		t.Errorf("warm weights: %+v", f)
 	}
 	data.Series[0].Key.Regime = results.Hot
@@ -292,8 +294,8 @@ func TestRoofline(t *testing.T) {
 func TestStaircaseWithoutLabels(t *testing.T) {
 	for _, tc := range []struct {
 		period int
-		cause  Cause
-	}{{432, WaveQuantization}, {64, TileQuantization}} {
+		cause  cause.Kind
+	}{{432, cause.WaveQuantization}, {64, cause.TileQuantization}} {
 		w := synthetic.ByM(func(m int) float64 { return 5 + 100*math.Ceil(float64(m)/float64(tc.period)) }, synthetic.Student(0.005),
 			rand.New(rand.NewPCG(5, 1)))
 		a, err := RunAudit(context.Background(), w.Sweep(synthetic.Grid(8, 2048, 8), 8), Default().Only(Monotonic), nil)
@@ -318,35 +320,6 @@ func TestFigure(t *testing.T) {
 	} {
 		if got := phrase.Figure(v); got != want {
 			t.Errorf("%v is %q, want %q", v, got, want)
-		}
-	}
-}
-
-// A step one row off the multiples of the other steps is not part of their period.
-func TestStepBesideThePeriod(t *testing.T) {
-	const period = 64
-	ends := func(m int) float64 { // steps at multiples, but one row early behind m511
-		if m == 512 {
-			m++
-		}
-		return math.Ceil(float64(m) / period)
-	}
-	data := synthetic.ByM(func(m int) float64 { return 5 + 100*ends(m) }, synthetic.Gaussian(0.0005), rand.New(rand.NewPCG(5,
-		1))).Sweep(synthetic.Grid(1, 640, 1), 5)
-	c := infer.Prepare(data, Default().Basis()).Curves[0]
-	for _, tc := range []struct {
-		m     int
-		cause Cause
-		why   string
-	}{
-		{449, TileQuantization, "at multiples of 64"},
-		{512, "", "the time steps up by 12.4 % after m511, which is not a multiple of 64"},
-	} {
-		at, _ := c.At(tc.m)
-		w := &witness{curve: c, at: at, row: c.Points[at], reference: c.Points[at-1],
-			loss: 0.1}
-		if cause, why := w.steps(); cause != tc.cause || !strings.Contains(why, tc.why) {
-			t.Errorf("m%d: %q: %s, want %q: %s", tc.m, cause, why, tc.cause, tc.why)
 		}
 	}
 }

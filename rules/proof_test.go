@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
@@ -90,7 +91,7 @@ func TestProofOfFewerRules(t *testing.T) {
 		}
 		rows := 0
 		for _, f := range own {
-			if f.Cause != Clock {
+			if f.Cause != cause.Clock {
 				rows += f.Rows
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
@@ -28,7 +29,7 @@ func TestCausesWithoutLabels(t *testing.T) {
 	}
 	unknown := 0
 	for _, f := range a.Findings {
-		if f.Cause != Unknown {
+		if f.Cause != cause.Unknown {
 			continue
 		}
 		unknown++
@@ -48,12 +49,12 @@ func TestPublishedCauses(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		data  func(testing.TB) infer.Data
-		cause Cause
+		cause cause.Kind
 		share float64
 		least int
 	}{
-		{"rtx4090", synthetic.Rtx4090, HeuristicChoice, 0.95, 90},
-		{"a800", synthetic.A800, WaveQuantization, 0.9, 3},
+		{"rtx4090", synthetic.Rtx4090, cause.HeuristicChoice, 0.95, 90},
+		{"a800", synthetic.A800, cause.WaveQuantization, 0.9, 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			a, err := RunAudit(context.Background(), tc.data(t), articleConfig(0.85), nil)
@@ -61,7 +62,7 @@ func TestPublishedCauses(t *testing.T) {
 				t.Fatal(err)
 			}
 			rows, of := 0, 0
-			causes := map[Cause]int{}
+			causes := map[cause.Kind]int{}
 			for _, f := range a.Findings {
 				causes[f.Cause] += f.Rows
 				rows += f.Rows

@@ -14,6 +14,7 @@ var rooms = []struct{ name, holds string }{
 	{"change", "names how a time, or a finding, differs between two measurements"},
 	{"search", "finds the cheapest way to write a size as a sum of measured sizes"},
 	{"infer", "estimates the time of every row of a run"},
+	{"cause", "explains why a row of a curve is slow"},
 	{"synthetic", "makes up runs of machines whose true times are known, for tests of the rules"},
 	{"", "holds the rules and the verdicts"},
 	{"remedy", "searches what makes a row faster, and proves it"},

@@ -3,6 +3,7 @@ package rules
 import (
 	"math"
 
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
@@ -33,7 +34,7 @@ var alternativeRule = rule{
 	judge:   (*Facts).alternative,
 	suspect: (*suspicion).alternative,
 	bound:   func(c Config, _ Finding) float64 { return MarginLoss(c.Rules.Alternative.Margin) },
-	cause:   (*witness).alternative,
+	cause:   (*cause.Witness).Alternative,
 }
 
 func (s *suspicion) alternative(c *infer.Curve) []Judgement {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
@@ -68,7 +69,7 @@ var parityRule = rule{
 	judge:   (*Facts).parity,
 	suspect: (*suspicion).parity,
 	bound:   parityBound,
-	cause:   (*witness).parity,
+	cause:   (*cause.Witness).Parity,
 }
 
 func checkPairs(path []string, c Config) error {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
@@ -154,9 +155,10 @@ func TestHoldAgainstABaseline(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		before, now Cause
+		before, now cause.Kind
 		want        BaselineState
-	}{{Clock, Clock, BaselineKnown}, {Unknown, Clock, BaselineKnown}, {Clock, Unknown, BaselineKnown}, {MemoryBound, Clock, BaselineNew}} {
+	}{{cause.Clock, cause.Clock, BaselineKnown}, {cause.Unknown, cause.Clock, BaselineKnown}, {cause.Clock, cause.Unknown,
+		BaselineKnown}, {cause.MemoryBound, cause.Clock, BaselineNew}} {
 		a, was := audited(t, 7, dent(800, 1000, 1.3)), *base
 		was.Findings = slices.Clone(base.Findings)
 		was.Findings[0].Cause, a.Findings[0].Cause = c.before, c.now

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
@@ -127,7 +128,7 @@ func (f *Finding) Worst() results.Case { return results.Case{SeriesKey: f.Series
 
 func (t sustainedTimes) finding(f *Finding, s *results.Series) *Sustained {
 	switch {
-	case f.Cause == MeasurementError:
+	case f.Cause == cause.MeasurementError:
 		return nil // no loss
 	case f.Against == nil && f.Rule == Roofline:
 		row, ok := t[f.Worst().Real().Key()]

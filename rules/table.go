@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
@@ -33,7 +34,7 @@ type rule struct {
 	// bound is the loss above which a row breaks the rule.
 	bound func(Config, Finding) float64
 	// cause explains a candidate that judge did not explain; nil tries the causes shared by all rules.
-	cause func(*witness) (Cause, string)
+	cause func(*cause.Witness) (cause.Kind, string)
 }
 
 // ruleTable lists the rules in the order of judging and output. To add a rule, write a file like theirs, and

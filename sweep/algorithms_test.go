@@ -10,6 +10,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/remedy"
 )
@@ -134,7 +135,7 @@ func TestSweepOfAlgorithms(t *testing.T) {
 		t.Fatal(err)
 	}
 	if f := audit.Findings; len(f) != 1 || f[0].Series.Kernel != "lt" || f[0].FromM != 32 || f[0].ToM != 64 ||
-		f[0].Cause != rules.HeuristicChoice || f[0].Status != rules.Confirmed {
+		f[0].Cause != cause.HeuristicChoice || f[0].Status != rules.Confirmed {
 		t.Errorf("findings %+v", f)
 	}
 	found, err := remedy.Find(t.Context(), data, rules.Default(), remedy.Options{Among: remedy.AmongAll}, m)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/change"
 	"github.com/gemmaudit/gemmaudit/rules/diff"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
@@ -152,7 +153,7 @@ func pairFindings(x, y pairRun) {
 	for _, p := range []pairRun{x, y} {
 		for _, f := range p.findings {
 			all++
-			if f.Cause == rules.Unknown {
+			if f.Cause == cause.Unknown {
 				unknown++
 			}
 			if f.Status == rules.Confirmed {

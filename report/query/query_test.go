@@ -12,6 +12,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/export"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/diff"
 	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
@@ -22,7 +23,7 @@ func finding() (*rules.Audit, rules.Finding) {
 		Subject: kernels.Subject{DType: kernels.BF16, Dims: kernels.Dims{N: 4096, K: 1024}, Layout: kernels.Transposed},
 		Regime:  results.Engine}
 	f := rules.Finding{Rule: rules.Monotonic, Series: key, FromM: 96, ToM: 128, Rows: 5, WorstM: 104, Status: rules.Confirmed,
-		Cause: rules.WaveQuantization, Loss: stats.Interval{Lo: 0.1, Mid: 0.2, Hi: 0.3}, StakeUS: 40}
+		Cause: cause.WaveQuantization, Loss: stats.Interval{Lo: 0.1, Mid: 0.2, Hi: 0.3}, StakeUS: 40}
 	a := &rules.Audit{Findings: []rules.Finding{f}, Series: []rules.SeriesAudit{{Key: key, Rows: []rules.RowVerdict{
 		{M: 96}, {M: 104, US: stats.Interval{Mid: 12.5}, MFU: stats.Interval{Mid: 0.4}, Verdict: rules.Anomalous,
 			Label: "nvjet_128x64_splitK"}}}}}

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 )
 
 //go:embed terms.yaml
@@ -117,7 +118,7 @@ func read() ([]Term, error) {
 		case Rule:
 			t.Meaning, t.Decided = rules.Rule(t.Name).Meaning(), rules.Rule(t.Name).Help()
 		case Cause:
-			t.Meaning = rules.Cause(t.Name).Meaning()
+			t.Meaning = cause.Kind(t.Name).Meaning()
 		}
 	}
 	return terms, nil

@@ -11,17 +11,18 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 )
 
 // kindOf gives the kind of words for a constant's type in package rules.
-var kindOf = map[string]Kind{"rules.Rule": Rule, "rules.Cause": Cause, "rules.Verdict": Verdict, "rules.Status": Status,
+var kindOf = map[string]Kind{"rules.Rule": Rule, "cause.Kind": Cause, "rules.Verdict": Verdict, "rules.Status": Status,
 	"rules.RemedyKind": Remedy, "change.Kind": Change,
 	"rules.SeenIn": Sustained}
 
 // Every constant of package rules that output prints has a term.
 func TestEveryWordIsExplained(t *testing.T) {
 	files, err := filepath.Glob("../*.go")
-	changes, _ := filepath.Glob("../change/*.go")
+	changes, _ := filepath.Glob("../c[ah]*[eg]/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,7 @@ func TestEveryWordIsExplained(t *testing.T) {
 			t.Errorf("%d constants of type %s were found", found[kind], typ)
 		}
 	}
-	if found[Rule] != len(rules.AllRules()) || found[Cause] != len(rules.AllCauses()) {
+	if found[Rule] != len(rules.AllRules()) || found[Cause] != len(cause.All()) {
 		t.Errorf("%d rules and %d causes were found", found[Rule], found[Cause])
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
@@ -71,8 +72,8 @@ type Problem struct {
 	// Possible is a faster kernel that the engine lacks, or "".
 	Possible string `json:"possible,omitempty"`
 	// Cause and Explanation give the reason; empty if only a remedy was proven.
-	Cause       rules.Cause `json:"cause,omitempty"`
-	Explanation string      `json:"explanation,omitempty"`
+	Cause       cause.Kind `json:"cause,omitempty"`
+	Explanation string     `json:"explanation,omitempty"`
 	// WorthUS is the time that its proven remedies save, in microseconds × weight of traffic for one pass
 	// over the measured sizes. Without one it is the time at stake of its findings, the worst of overlapping
 	// ones.
@@ -106,7 +107,7 @@ func (p *Problem) OnlyCeiling() bool {
 
 // Impossible reports whether its times are shorter than the device allows: the times, their unit or the
 // device's name are wrong.
-func (p *Problem) Impossible() bool { return p.Cause == rules.MeasurementError }
+func (p *Problem) Impossible() bool { return p.Cause == cause.MeasurementError }
 
 // Same reports whether p and a problem of another run have the same product and kernel and overlap in M.
 func (p *Problem) Same(o *Problem) bool {
@@ -494,7 +495,7 @@ func (f *finder) problem(g *group) *Problem {
 	if best != nil {
 		f.remedied(p, best, bestOf)
 		for _, it := range g.items { // a known cause of that row
-			if d := it.finding; d != nil && d.Cause != "" && d.Cause != rules.Unknown && d.Series == p.Series && d.WorstM == p.M {
+			if d := it.finding; d != nil && d.Cause != "" && d.Cause != cause.Unknown && d.Series == p.Series && d.WorstM == p.M {
 				p.Cause, p.Explanation = d.Cause, d.Explanation
 				break
 			}

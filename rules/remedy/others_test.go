@@ -10,6 +10,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
@@ -27,7 +28,7 @@ func TestAlternative(t *testing.T) {
 			return us
 		}, synthetic.Grid(16, 512, 16), 4)
 	f := only(t, rules.Alternative, data, w)
-	if len(f) != 1 || f[0].Series.Kernel != "auto" || f[0].FromM != 128 || f[0].ToM != 192 || f[0].Cause != rules.HeuristicChoice {
+	if len(f) != 1 || f[0].Series.Kernel != "auto" || f[0].FromM != 128 || f[0].ToM != 192 || f[0].Cause != cause.HeuristicChoice {
 		t.Errorf("findings %+v", f)
 	}
 	if len(f) > 0 && math.Abs(f[0].Loss.Mid-(1-1/1.4)) > 0.03 {

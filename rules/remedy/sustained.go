@@ -6,6 +6,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
@@ -43,7 +44,7 @@ func ToSustain(a *rules.Audit, r *Result) [][]results.Case {
 	var all []entry
 	if a != nil {
 		for _, f := range a.Findings {
-			if f.Status != rules.Confirmed || f.Cause == rules.MeasurementError {
+			if f.Status != rules.Confirmed || f.Cause == cause.MeasurementError {
 				continue
 			}
 			e := entry{[]results.Case{f.Worst().Real()}, f.StakeUS}

@@ -11,6 +11,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 	"github.com/gemmaudit/gemmaudit/rules/synthetic"
@@ -86,7 +87,7 @@ func TestSustainedFindings(t *testing.T) {
 			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{4000, 1500, 9})},
 			&rules.Sustained{US: 4000, AgainstUS: 2147.483648, Loss: 1 - 2147.483648/4000, ClockMHz: 1500, EnergyMJ: 9,
 				SeenIn: rules.SeenAtClock}},
-		{"faster than can be", rules.Finding{Rule: rules.Roofline, Status: rules.Confirmed, Cause: rules.MeasurementError}, -1,
+		{"faster than can be", rules.Finding{Rule: rules.Roofline, Status: rules.Confirmed, Cause: cause.MeasurementError}, -1,
 			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{10})}, nil},
 		{"without the reference", rules.Finding{Rule: rules.Pad, Status: rules.Confirmed, Against: &padded}, 0.1,
 			[]results.Row{sustainedRow(syntheticCase(64), [3]float64{100})}, nil},
@@ -157,7 +158,7 @@ func TestToSustain(t *testing.T) {
 		found(rules.Finding{Rule: rules.SplitRule, Status: rules.Confirmed, Against: &wide}, 64, 10),
 		found(rules.Finding{Rule: rules.Monotonic, Status: rules.Confirmed, Against: &small}, 64, 50),
 		found(rules.Finding{Rule: rules.Roofline, Status: rules.Confirmed}, 96, 20),
-		found(rules.Finding{Rule: rules.Roofline, Status: rules.Confirmed, Cause: rules.MeasurementError}, 97, 99),
+		found(rules.Finding{Rule: rules.Roofline, Status: rules.Confirmed, Cause: cause.MeasurementError}, 97, 99),
 		found(rules.Finding{Rule: rules.Monotonic, Status: rules.Unconfirmed, Against: &small}, 128, 99),
 		found(rules.Finding{Rule: rules.Monotonic, Status: rules.Waived, Against: &small}, 160, 99),
 	}}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
@@ -85,9 +86,9 @@ type Loss struct {
 	// Remedy is the proven remedy, or nil.
 	Remedy *rules.Remedy `json:"remedy,omitempty"`
 	// Rule, Cause and Finding come from the confirmed finding; empty if only a remedy shows the loss.
-	Rule    rules.Rule  `json:"rule,omitempty"`
-	Cause   rules.Cause `json:"cause,omitempty"`
-	Finding string      `json:"finding,omitempty"`
+	Rule    rules.Rule `json:"rule,omitempty"`
+	Cause   cause.Kind `json:"cause,omitempty"`
+	Finding string     `json:"finding,omitempty"`
 	// Problem is the number of the product's problem in the run, or 0.
 	Problem int `json:"problem,omitempty"`
 }

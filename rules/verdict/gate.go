@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/change"
 )
 
@@ -152,7 +153,7 @@ func Undecided(audit *rules.Audit) string {
 func unconfirmable(audit *rules.Audit) []rules.Ground {
 	n := 0
 	for _, f := range audit.Findings {
-		if audit.Imported && audit.Method != rules.MethodArticle && f.Status == rules.Unconfirmed && f.Cause != rules.MeasurementError &&
+		if audit.Imported && audit.Method != rules.MethodArticle && f.Status == rules.Unconfirmed && f.Cause != cause.MeasurementError &&
 			f.Baseline != rules.BaselineKnown {
 			n++
 		}
@@ -169,7 +170,7 @@ func unconfirmable(audit *rules.Audit) []rules.Ground {
 func impossible(audit *rules.Audit) []rules.Ground {
 	rows, first := 0, ""
 	for _, f := range audit.Findings {
-		if f.Cause == rules.MeasurementError && f.Status != rules.Waived && f.Baseline != rules.BaselineKnown {
+		if f.Cause == cause.MeasurementError && f.Status != rules.Waived && f.Baseline != rules.BaselineKnown {
 			rows += f.Rows
 			first = cmp.Or(first, f.Explanation)
 		}

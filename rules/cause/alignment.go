@@ -1,4 +1,4 @@
-package rules
+package cause
 
 import (
 	"fmt"
@@ -64,18 +64,18 @@ func (p pattern) text(letter string, n int) string {
 // of fast and slow sizes is named, weighted by how surely a fast size is faster. Modulus 2 separates as surely as 8
 // where only multiples of 8 are fast, but by less; the next multiple of 2 would be a poor remedy. Of patterns that
 // are nearly equal, the smallest modulus is named.
-func (w *witness) alignment() (Cause, string) {
+func (w *Witness) alignment() (Kind, string) {
 	points := w.nearby()
 	rates := withoutTrend(points)
 	var best pattern
-	tried, distance, p, letter := 0, 0.0, 1.0, w.curve.Axis()
+	tried, distance, p, letter := 0, 0.0, 1.0, w.Curve.Axis()
 	for _, x := range patterns {
 		share, own, ok := x.test(points, rates)
 		if !ok {
 			continue
 		}
 		tried++
-		if own *= float64(len(patterns)); !x.slow(w.row.M) || own > alignmentP {
+		if own *= float64(len(patterns)); !x.slow(w.Row.M) || own > alignmentP {
 			continue
 		}
 		fast, slow := x.divide(points, func(i int) float64 { return rates[i] })
@@ -91,28 +91,28 @@ func (w *witness) alignment() (Cause, string) {
 	}
 	fast, slow := best.divide(points, func(i int) float64 { return points[i].Rate() })
 	text := fmt.Sprintf("%s from %s to %s reach MFU %s in the median, the %d others %s (rank test, p %s)", best.text(letter, len(slow)),
-		w.curve.Name(points[0].M), w.curve.Name(points[len(points)-1].M), phrase.Percent(math.Exp(stats.Median(slow)-w.curve.Peak)),
-		len(fast), phrase.Percent(math.Exp(stats.Median(fast)-w.curve.Peak)), probability(p))
+		w.Curve.Name(points[0].M), w.Curve.Name(points[len(points)-1].M), phrase.Percent(math.Exp(stats.Median(slow)-w.Curve.Peak)),
+		len(fast), phrase.Percent(math.Exp(stats.Median(fast)-w.Curve.Peak)), probability(p))
 	least := math.Inf(1)
 	for _, q := range points {
-		if q.M > w.row.M && !best.slow(q.M) {
+		if q.M > w.Row.M && !best.slow(q.M) {
 			least = math.Min(least, q.US.Y)
 		}
 	}
 	switch {
 	case least > w.within() && !math.IsInf(least, 1):
 		return "", text + ", but no larger fast size takes less time"
-	case !w.explains(1 - math.Exp(w.row.Rate()-stats.Median(fast))):
+	case !w.explains(1 - math.Exp(w.Row.Rate()-stats.Median(fast))):
 		return "", text + ", which explains less than half of the loss"
 	}
 	return Alignment, text
 }
 
 // nearby returns the points around the row.
-func (w *witness) nearby() []infer.Point {
-	points, at := w.curve.Points, w.at
-	from := sort.Search(at, func(i int) bool { return 2*points[i].M >= w.row.M })
-	to := sort.Search(len(points), func(i int) bool { return points[i].M > 2*w.row.M })
+func (w *Witness) nearby() []infer.Point {
+	points, at := w.Curve.Points, w.At
+	from := sort.Search(at, func(i int) bool { return 2*points[i].M >= w.Row.M })
+	to := sort.Search(len(points), func(i int) bool { return points[i].M > 2*w.Row.M })
 	return points[max(from, at-alignmentWindow):min(to, at+alignmentWindow)]
 }
 

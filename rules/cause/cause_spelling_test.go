@@ -1,4 +1,4 @@
-package rules
+package cause
 
 import (
 	"encoding/json"
@@ -7,8 +7,8 @@ import (
 
 func TestEarlierSpellingOfCauses(t *testing.T) {
 	var f struct {
-		Cause    Cause
-		Excluded map[Cause]string
+		Cause    Kind
+		Excluded map[Kind]string
 	}
 	if err := json.Unmarshal([]byte(`{"Cause": "wave-quantisation", "Excluded": {"tile-quantisation": "no"}}`), &f); err != nil {
 		t.Fatal(err)

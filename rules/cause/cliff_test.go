@@ -1,4 +1,4 @@
-package rules
+package cause
 
 import (
 	"math/rand/v2"
@@ -14,7 +14,7 @@ func TestAround(t *testing.T) {
 	c := infer.Prepare(synthetic.ByM(func(m int) float64 { return us[m] }, synthetic.Gaussian(0), rand.New(rand.NewPCG(1,
 		1))).Sweep([]int{64, 128, 192,
 		256}, 5),
-		Default().Basis()).Curves[0]
+		usual).Curves[0]
 	for _, tc := range []struct{ m, from, to int }{{64, 0, 1}, {100, 0, 1}, {150, 0, 2}, {32, -1, -1}, {256, -1, -1}} {
 		if _, from, to := c.Around(tc.m); from != tc.from || to != tc.to {
 			t.Errorf("around m%d it falls from point %d to %d, want %d to %d", tc.m, from, to, tc.from, tc.to)

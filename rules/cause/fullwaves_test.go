@@ -1,4 +1,4 @@
-package rules
+package cause
 
 import (
 	"math"
@@ -26,13 +26,13 @@ func TestStepsByLuck(t *testing.T) {
 			data := synthetic.ByM(func(m int) float64 { return steps[m] }, synthetic.Gaussian(0.0005), rng).Sweep(synthetic.Grid(8,
 				8192, 8), 5)
 			data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: 132}}
-			c := infer.Prepare(data, Default().Basis()).Curves[0]
+			c := infer.Prepare(data, usual).Curves[0]
 			for at := 100; at < len(c.Points); at++ {
 				if c.Fall(at) < 0.03 {
 					continue
 				}
 				looked++
-				w := &witness{curve: c, row: c.Points[at], loss: 0.06}
+				w := &Witness{Curve: c, Row: c.Points[at], Loss: 0.06}
 				_, full := w.fullAt(at, 132)
 				if _, _, exactly := w.exactAt(at, 132); full || exactly {
 					named++
@@ -86,13 +86,13 @@ func TestFullWaves(t *testing.T) {
 			machine.Key.Subject = kernels.Product(kernels.BF16, tc.n, 4096)
 			data := machine.Sweep(tc.ms, 5)
 			data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: tc.units}}
-			c := infer.Prepare(data, Default().Basis()).Curves[0]
+			c := infer.Prepare(data, usual).Curves[0]
 			at, ok := c.At(tc.at)
 			if !ok {
 				t.Fatalf("m%d was not measured", tc.at)
 			}
-			w := &witness{curve: c, at: at, row: c.Points[at], reference: c.Points[at-1],
-				loss: 0.07}
+			w := &Witness{Curve: c, At: at, Row: c.Points[at], Reference: c.Points[at-1],
+				Loss: 0.07}
 			cause, why := w.fullWaves()
 			if cause != WaveQuantization || !strings.Contains(why, tc.want) {
 				t.Errorf("%q: %s, want %s", cause, why, tc.want)
@@ -105,14 +105,14 @@ func TestFullWavesStandByTheirStep(t *testing.T) {
 	data := synthetic.ByM(func(m int) float64 { return 10 * math.Ceil(float64(m)/264) }, synthetic.Gaussian(0.0005),
 		rand.New(rand.NewPCG(8, 1))).Sweep(synthetic.Grid(1056, 8448, 8), 5)
 	data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: 132}}
-	c := infer.Prepare(data, Default().Basis()).Curves[0]
+	c := infer.Prepare(data, usual).Curves[0]
 	at, _ := c.At(3176) // behind m3168, where 4 waves of tiles 256 wide are full
 	for _, tc := range []struct {
 		at   int
 		loss float64
 		ok   bool
 	}{{at, 0.38, true}, {at, 0.42, false}, {at + 1, 0.07, false}} {
-		w := &witness{curve: c, row: c.Points[tc.at], loss: tc.loss}
+		w := &Witness{Curve: c, Row: c.Points[tc.at], Loss: tc.loss}
 		if f, ok := w.fullAt(tc.at, 132); ok != tc.ok {
 			t.Errorf("m%d with a loss of %g: %+v, %v", c.Points[tc.at].M, tc.loss, f, ok)
 		}
@@ -125,9 +125,9 @@ func TestExactEverywhere(t *testing.T) {
 		1))).Sweep(synthetic.Grid(136, 2056,
 		128), 5)
 	data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: "sim", Units: 16}}
-	c := infer.Prepare(data, Default().Basis()).Curves[0]
+	c := infer.Prepare(data, usual).Curves[0]
 	at, _ := c.At(520)
-	w := &witness{curve: c, row: c.Points[at], loss: 0.07}
+	w := &Witness{Curve: c, Row: c.Points[at], Loss: 0.07}
 	if tiles, luck, ok := w.exactAt(at, 16); ok || luck != 1 {
 		t.Errorf("tiles %+v, by luck %g, named %v; want all of the Ms and none named", tiles, luck, ok)
 	}

@@ -1,4 +1,4 @@
-package rules
+package cause
 
 import (
 	"fmt"
@@ -22,28 +22,28 @@ var widths = []int{256, 128, 192, 64}
 
 // fullWaves: the kernel has no name, but the time steps up below the row where waves of tiles are full, and
 // also for slightly higher and lower tiles.
-func (w *witness) fullWaves() (Cause, string) {
-	units := infer.Units(w.curve.Spec)
+func (w *Witness) fullWaves() (Kind, string) {
+	units := infer.Units(w.Curve.Spec)
 	switch {
-	case !w.curve.Series.Key.Operation.IsProduct(), !w.curve.Series.Key.OverM():
+	case !w.Curve.Series.Key.Operation.IsProduct(), !w.Curve.Series.Key.OverM():
 		return "", "" // tiles cover the C of a product, whose N is constant
 	case w.tiled():
 		return "", "" // the tiles themselves were checked
 	case units == 0:
 		return "", "the number of tiles in one wave is unknown"
-	case w.reference.M == 0 || w.reference.M > w.row.M:
+	case w.Reference.M == 0 || w.Reference.M > w.Row.M:
 		return "", ""
 	}
-	first, ok := w.curve.At(w.reference.M)
+	first, ok := w.Curve.At(w.Reference.M)
 	if !ok {
 		return "", ""
 	}
 	why := ""
-	for at := w.at; at > first; at-- {
-		if !w.explains(w.curve.Fall(at)) {
+	for at := w.At; at > first; at-- {
+		if !w.explains(w.Curve.Fall(at)) {
 			continue
 		}
-		rise := phrase.Percent(math.Expm1(w.curve.Envelope()[at] - w.curve.Envelope()[at-1]))
+		rise := phrase.Percent(math.Expm1(w.Curve.Envelope()[at] - w.Curve.Envelope()[at-1]))
 		if f, ok := w.fullAt(at, units); ok {
 			return WaveQuantization,
 				fmt.Sprintf("tiles of %dx%d would fill %s of %d units at m%d, where the time steps up by %s; other tile heights do the "+
@@ -51,7 +51,7 @@ func (w *witness) fullWaves() (Cause, string) {
 					f.last/f.rows, f.width, phrase.Count(f.waves, "wave"), units, f.last, rise, f.rows*heightStep, f.first, f.final)
 		}
 		if t, luck, ok := w.exactAt(at, units); ok {
-			last := (w.curve.Points[at].M - 1) / t.M * t.M
+			last := (w.Curve.Points[at].M - 1) / t.M * t.M
 			o := t.Fill(last)
 			return WaveQuantization,
 				fmt.Sprintf("%d tiles of %dx%d would fill %s of %d units at m%d to %s, which is true for %s of the sizes around it, and "+
@@ -61,12 +61,12 @@ func (w *witness) fullWaves() (Cause, string) {
 		if why == "" {
 			why = fmt.Sprintf("the time steps up by %s after m%d, but tiles of %d to %d rows fill no wave of %d units that shows as "+
 				"steps at other sizes",
-				rise, w.curve.Points[at-1].M, leastHeight, mostHeight, units)
+				rise, w.Curve.Points[at-1].M, leastHeight, mostHeight, units)
 		}
 	}
 	if why == "" {
-		why = fmt.Sprintf("no single step of the time between m%d and m%d costs %s", w.reference.M, w.row.M,
-			phrase.Percent(explainShare*w.loss))
+		why = fmt.Sprintf("no single step of the time between m%d and m%d costs %s", w.Reference.M, w.Row.M,
+			phrase.Percent(explainShare*w.Loss))
 	}
 	return "", why
 }
@@ -79,8 +79,8 @@ const exact = 0.99
 
 // exactAt reports whether a usual tile fills whole waves exactly just before a point. luck is the share of
 // such Ms around the point; it must be small.
-func (w *witness) exactAt(at, units int) (t infer.Tiling, luck float64, ok bool) {
-	c := w.curve
+func (w *Witness) exactAt(at, units int) (t infer.Tiling, luck float64, ok bool) {
+	c := w.Curve
 	tilings := make([]infer.Tiling, len(usualTiles))
 	for i, s := range usualTiles {
 		tilings[i] = infer.Tiling{M: s[0], N: s[1], Across: (c.Series.Key.N + s[1] - 1) / s[1], Units: units, Columns: c.Series.Key.N}
@@ -104,7 +104,7 @@ func (w *witness) exactAt(at, units int) (t infer.Tiling, luck float64, ok bool)
 		if luck > chance || !fullBefore(at, t) {
 			continue
 		}
-		row, before := t.Fill(w.row.M), t.Fill((c.Points[at].M-1)/t.M*t.M)
+		row, before := t.Fill(w.Row.M), t.Fill((c.Points[at].M-1)/t.M*t.M)
 		if w.explains(1 - row.Wave*row.Tile/(before.Wave*before.Tile)) {
 			return t, luck, true
 		}
@@ -123,8 +123,8 @@ type fullWave struct {
 // fullAt finds waves that are full just before a point. One M is no evidence, because many waves are
 // possible. So the steps must continue without a gap at the neighboring tile heights, for longer than chance
 // allows.
-func (w *witness) fullAt(at, units int) (best fullWave, ok bool) {
-	c := w.curve
+func (w *Witness) fullAt(at, units int) (best fullWave, ok bool) {
+	c := w.Curve
 	before, behind := c.Points[at-1].M, c.Points[at].M
 	steps, places := 0, 0
 	for i := 1; i < len(c.Points); i++ {
@@ -152,7 +152,7 @@ func (w *witness) fullAt(at, units int) (best fullWave, ok bool) {
 			}
 			// Such tiles must waste as much at the row itself.
 			t := infer.Tiling{M: f.last / f.rows, N: width, Across: across, Units: units, Columns: c.Series.Key.N}
-			row, full := t.Fill(w.row.M), t.Fill(f.last)
+			row, full := t.Fill(w.Row.M), t.Fill(f.last)
 			if !w.explains(1 - row.Wave*row.Tile/(full.Wave*full.Tile)) {
 				continue
 			}

@@ -1,4 +1,4 @@
-package rules
+package cause
 
 import (
 	"math"
@@ -13,7 +13,7 @@ type Step struct {
 	// M is the last one before the step.
 	M int
 	// Kind is [WaveQuantization] for a wave of tiles, [TileQuantization] for a tile along M.
-	Kind Cause
+	Kind Kind
 }
 
 // waveShare is the least share of one wave's predicted rise that counts as the start of a new wave.
@@ -76,7 +76,7 @@ func tiledStep(c *infer.Curve, i int, rises bool) (step Step, known bool) {
 	return Step{}, true
 }
 
-func kind(s *infer.Stairs) Cause {
+func kind(s *infer.Stairs) Kind {
 	if s.Period <= tilePeriod {
 		return TileQuantization
 	}

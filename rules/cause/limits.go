@@ -1,4 +1,4 @@
-package rules
+package cause
 
 import (
 	"fmt"
@@ -9,20 +9,20 @@ import (
 )
 
 // memory: reading the operands limits the row's time.
-func (w *witness) memory() (Cause, string) {
-	s := w.curve.Series
+func (w *Witness) memory() (Kind, string) {
+	s := w.Curve.Series
 	switch {
-	case !w.smaller:
+	case !w.Smaller:
 		return "", "this size is compared with work that reads as much"
 	case s.Key.Regime == results.Hot:
 		return "", "operands may come from a cache"
 	case s.Peak.FLOPS <= 0 || s.Bandwidth.Rate <= 0:
 		return "", "the memory bandwidth is unknown"
 	}
-	intensity := s.Key.FLOPs(w.row.M) / s.Key.Bytes(w.row.M)
+	intensity := s.Key.FLOPs(w.Row.M) / s.Key.Bytes(w.Row.M)
 	attainable := intensity * s.Bandwidth.Rate / s.Peak.FLOPS
-	reached := w.mfu(w.row)
-	switch expected := reached / (1 - math.Min(w.loss, 0.999)); {
+	reached := w.mfu(w.Row)
+	switch expected := reached / (1 - math.Min(w.Loss, 0.999)); {
 	case attainable >= 1 || attainable >= expected:
 		return "", fmt.Sprintf("memory at %s GB/s allows MFU %s", phrase.Figure(s.Bandwidth.Rate/1e9),
 			phrase.Percent(math.Min(attainable, 1)))

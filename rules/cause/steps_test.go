@@ -1,4 +1,4 @@
-package rules
+package cause
 
 import (
 	"math"
@@ -11,8 +11,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
-func stepsOf(steps []Step) map[Cause][]int {
-	out := map[Cause][]int{}
+func stepsOf(steps []Step) map[Kind][]int {
+	out := map[Kind][]int{}
 	for _, s := range steps {
 		out[s.Kind] = append(out[s.Kind], s.M)
 	}
@@ -48,7 +48,7 @@ func TestStepsOfTiles(t *testing.T) {
 func TestStepsOfTimes(t *testing.T) {
 	for _, tc := range []struct {
 		period int
-		kind   Cause
+		kind   Kind
 	}{{432, WaveQuantization}, {64, TileQuantization}} {
 		us := func(m int) float64 { return 5 + 100*math.Ceil(float64(m)/float64(tc.period)) }
 		got := stepsOf(Steps(synthetic.ByM(us, synthetic.Student(0.005), rand.New(rand.NewPCG(5, 1))).Sweep(synthetic.Grid(8, 1740, 8),

@@ -1,4 +1,4 @@
-package rules
+package cause
 
 import (
 	"math"
@@ -14,7 +14,7 @@ import (
 )
 
 // witnessOf is the witness for the slowest row of a curve over N, with times in microseconds.
-func witnessOf(sizes []int, us func(n int) float64) *witness {
+func witnessOf(sizes []int, us func(n int) float64) *Witness {
 	key := results.SeriesKey{Subject: kernels.Product(kernels.BF16, 0, 4096)}
 	key.Along = kernels.Along{Dimension: "n", M: 64}
 	c := &infer.Curve{Series: results.Series{Key: key}, Peak: math.Log(1e9)}
@@ -27,9 +27,8 @@ func witnessOf(sizes []int, us func(n int) float64) *witness {
 		best = math.Max(best, p.Rate())
 		c.Points = append(c.Points, p)
 	}
-	j := &Judgement{Curve: c, Point: worst}
-	return &witness{rows: []slowRow{{j.Point, j.Loss.Mid, j.Against}}, at: j.Point, against: j.Against, curve: c, row: c.Points[worst],
-		loss: 1 - math.Exp(least-best)}
+	return &Witness{Rows: []Slow{{Point: worst}}, At: worst, Curve: c, Row: c.Points[worst],
+		Loss: 1 - math.Exp(least-best)}
 }
 
 func TestAlignmentNamesTheModulus(t *testing.T) {
@@ -39,7 +38,7 @@ func TestAlignmentNamesTheModulus(t *testing.T) {
 		name  string
 		sizes []int
 		slow  func(n int) bool
-		cause Cause
+		cause Kind
 		says  string
 	}{
 		{"8", synthetic.Grid(4000, 4352, 1), func(n int) bool { return n%8 != 0 }, Alignment, "multiple of 8 from n4"},
@@ -111,7 +110,7 @@ func TestAlignmentFalseRate(t *testing.T) {
 			}
 			return float64(n) * math.Exp(off)
 		})
-		w.loss = 1e-6 // any pattern explains it
+		w.Loss = 1e-6 // any pattern explains it
 		if cause, _ := w.alignment(); cause != "" {
 			named++
 		}

@@ -1,31 +1,31 @@
-package rules
+package cause
 
 import "strings"
 
-// Cause is why a row is slow.
-type Cause string
+// Kind is why a row is slow.
+type Kind string
 
-// The causes. See [Cause.Meaning].
+// The causes. See [Kind.Meaning].
 const (
-	WaveQuantization Cause = "wave-quantization"
-	TileQuantization Cause = "tile-quantization"
-	HeuristicChoice  Cause = "heuristic-choice"
-	Alignment        Cause = "alignment"
-	MemoryBound      Cause = "memory-bound"
+	WaveQuantization Kind = "wave-quantization"
+	TileQuantization Kind = "tile-quantization"
+	HeuristicChoice  Kind = "heuristic-choice"
+	Alignment        Kind = "alignment"
+	MemoryBound      Kind = "memory-bound"
 	// Implementation: another library's kernel computes the same product faster, the same kernel computes a
 	// larger one faster, or the rate is far below the roofline.
-	Implementation Cause = "implementation"
-	Clock          Cause = "clock"
+	Implementation Kind = "implementation"
+	Clock          Kind = "clock"
 	// HostBound is a cause of rows that are not findings.
-	HostBound        Cause = "host-bound"
-	MeasurementError Cause = "measurement-error"
-	Unknown          Cause = "unknown"
+	HostBound        Kind = "host-bound"
+	MeasurementError Kind = "measurement-error"
+	Unknown          Kind = "unknown"
 )
 
 // causeTable holds the meaning of each cause, in the order of reports. To add a cause, write a file with the look that
-// finds it, a name above, and entries here and in [looks].
+// finds it, a name above, and entries here and in [Looks].
 var causeTable = []struct {
-	name Cause
+	name Kind
 	// meaning is a phrase without a period.
 	meaning string
 }{
@@ -44,41 +44,41 @@ var causeTable = []struct {
 // look checks a candidate for one cause. found is empty if the cause does not apply; why gives the numbers
 // either way.
 type look struct {
-	cause Cause
-	at    func(*witness) (found Cause, why string)
+	cause Kind
+	at    func(*Witness) (found Kind, why string)
 }
 
-// looks are tried from the most certain to the least: proof of a faster kernel choice, the machine's limits,
+// Looks are tried from the most certain to the least: proof of a faster kernel choice, the machine's limits,
 // the kernel's behavior elsewhere, known tiles and waves, neighboring rows, steps in the times alone, and
 // several of these together.
-var looks = []look{
-	{HeuristicChoice, (*witness).choice},
-	{MemoryBound, (*witness).memory},
-	{Alignment, (*witness).alignment},
-	{Implementation, (*witness).offLine},
-	{HeuristicChoice, (*witness).larger},
-	{HeuristicChoice, (*witness).kept},
-	{HeuristicChoice, (*witness).otherLine},
-	{WaveQuantization, (*witness).waveCliff},
-	{TileQuantization, (*witness).tileCliff},
-	{HeuristicChoice, (*witness).neighbours},
-	{TileQuantization, (*witness).steps},
-	{WaveQuantization, (*witness).fullWaves},
-	{Implementation, (*witness).sameKernel},
-	{HeuristicChoice, (*witness).together},
+var Looks = []look{
+	{HeuristicChoice, (*Witness).choice},
+	{MemoryBound, (*Witness).memory},
+	{Alignment, (*Witness).alignment},
+	{Implementation, (*Witness).offLine},
+	{HeuristicChoice, (*Witness).larger},
+	{HeuristicChoice, (*Witness).kept},
+	{HeuristicChoice, (*Witness).otherLine},
+	{WaveQuantization, (*Witness).waveCliff},
+	{TileQuantization, (*Witness).tileCliff},
+	{HeuristicChoice, (*Witness).neighbours},
+	{TileQuantization, (*Witness).steps},
+	{WaveQuantization, (*Witness).fullWaves},
+	{Implementation, (*Witness).sameKernel},
+	{HeuristicChoice, (*Witness).together},
 }
 
 var choices = []look{
-	{HeuristicChoice, (*witness).choice},
-	{HeuristicChoice, (*witness).larger},
-	{HeuristicChoice, (*witness).kept},
-	{HeuristicChoice, (*witness).otherLine},
-	{HeuristicChoice, (*witness).neighbours},
+	{HeuristicChoice, (*Witness).choice},
+	{HeuristicChoice, (*Witness).larger},
+	{HeuristicChoice, (*Witness).kept},
+	{HeuristicChoice, (*Witness).otherLine},
+	{HeuristicChoice, (*Witness).neighbours},
 }
 
-// AllCauses lists the causes in the order of reports.
-func AllCauses() []Cause {
-	names := make([]Cause, len(causeTable))
+// All lists the causes in the order of reports.
+func All() []Kind {
+	names := make([]Kind, len(causeTable))
 	for i, c := range causeTable {
 		names[i] = c.name
 	}
@@ -87,13 +87,13 @@ func AllCauses() []Cause {
 
 // UnmarshalText implements encoding.TextUnmarshaler. Runs up to November 2026 spell two causes in British
 // English.
-func (c *Cause) UnmarshalText(name []byte) error {
-	*c = Cause(strings.ReplaceAll(string(name), "quantisation", "quantization"))
+func (c *Kind) UnmarshalText(name []byte) error {
+	*c = Kind(strings.ReplaceAll(string(name), "quantisation", "quantization"))
 	return nil
 }
 
 // Meaning is a phrase that says why a row is slow; empty for an unknown cause.
-func (c Cause) Meaning() string {
+func (c Kind) Meaning() string {
 	for _, entry := range causeTable {
 		if entry.name == c {
 			return entry.meaning
@@ -104,7 +104,7 @@ func (c Cause) Meaning() string {
 
 // Exclusion is a cause that was checked and does not apply.
 type Exclusion struct {
-	Cause Cause `json:"cause"`
+	Cause Kind `json:"cause"`
 	// Why gives the numbers that exclude it.
 	Why string `json:"why"`
 }

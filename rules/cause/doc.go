@@ -1,0 +1,2 @@
+// Package cause explains why a row of a curve is slow.
+package cause
