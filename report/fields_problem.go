@@ -50,4 +50,26 @@ func differ[T any, F ~string](records []T, fact func(T) F) bool {
 	return slices.ContainsFunc(records, func(r T) bool { return fact(r) != fact(records[0]) })
 }
 
-func problemSheet(problems []*problem.Problem) Sheet { return sheetOf("", problemFields, problems) }
+func problemSheet(problems []*problem.Problem) Sheet {
+	sheet := sheetOf("", problemFields, problems)
+	for i, c := range sheet.Columns {
+		if c.Key == "m" {
+			sheet.Columns[i].Name = axisOf(problems)
+		}
+	}
+	return sheet
+}
+
+// axisOf is the dimension of the problems' curves, or "size" if they differ.
+func axisOf(problems []*problem.Problem) string {
+	axis := "M"
+	for i, p := range problems {
+		switch word := p.Series.AxisWord(); {
+		case i == 0:
+			axis = word
+		case word != axis:
+			return "size"
+		}
+	}
+	return axis
+}

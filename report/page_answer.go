@@ -110,7 +110,7 @@ func (p *shownProblem) html(w io.Writer) {
 	}
 	fmt.Fprintf(w, "</div>\n<figure>")
 	p.around.svg(w)
-	fmt.Fprintf(w, "<figcaption>Time over M in us</figcaption></figure>\n<div class=\"rest\">")
+	fmt.Fprintf(w, "<figcaption>Time over %s in us</figcaption></figure>\n<div class=\"rest\">", forHTML(p.Series.AxisWord()))
 	if known := p.known(); len(known) > 0 {
 		fmt.Fprintf(w, "<details><summary>How this is known</summary><ul>")
 		for _, text := range known {

@@ -227,7 +227,7 @@ func remedySteps(p *problem.Problem, imported bool) []step {
 				", a kernel of gemmaudit, shows that the product can be faster: report it to the library's maker with the command below."}}
 		}
 		return []step{{text: "No remedy is known. Report it to the library's maker with the command below, or search more sizes: a pad " +
-			"or a split needs other sizes of M that were measured."}}
+			"or a split needs other sizes that were measured."}}
 	}
 	var out []step
 	r := *p.Remedy
