@@ -23,9 +23,9 @@ type AttentionKernel interface {
 func AttentionKernels(d Device, all []AttentionKernel) []Kernel {
 	out := make([]Kernel, len(all))
 	for i, k := range all {
-		out[i] = attention{k, d}
+		out[i] = attention{AttentionKernel: k, device: d}
 		if p, ok := k.(PlannedAttention); ok {
-			out[i] = plannedAttention{attention{k, d}, p}
+			out[i] = plannedAttention{attention{AttentionKernel: k, device: d}, p}
 		}
 	}
 	return out
@@ -43,11 +43,14 @@ type plannedAttention struct {
 }
 
 // Plan implements [Planned].
-func (p plannedAttention) Plan(n int) Kernel { return attention{p.planned.Plan(n), p.device} }
+func (p plannedAttention) Plan(n int) Kernel {
+	return attention{AttentionKernel: p.planned.Plan(n), device: p.device}
+}
 
 // attention is an attention kernel for the first M tokens of a sequence or for the last of M.
 type attention struct {
 	AttentionKernel
+	TellsNothing
 	device Device
 }
 

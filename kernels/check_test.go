@@ -46,6 +46,7 @@ func (d *hostDevice) Execute(_ context.Context, l []Launch, n int) (Span, error)
 }
 
 type hostGemm struct {
+	TellsNothing
 	refuses  bool
 	faults   faults
 	launches int

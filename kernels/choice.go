@@ -1,5 +1,11 @@
 package kernels
 
+import (
+	"cmp"
+	"errors"
+	"fmt"
+)
+
 // Choice describes the kernel launched for a problem, known without running it. Unknown fields are zero.
 type Choice struct {
 	// Label equals [Launch].Label after the launch.
@@ -48,27 +54,29 @@ func (c Choice) covers(a, b, m, n, blocks int) bool {
 
 const mostParts = 64
 
-// Untold is the error of an implementation that can't report its choice.
-type Untold struct{ Kernel string }
+// ErrUntold is the error of a kernel that can't report its choice.
+var ErrUntold = errors.New("no interface to report its kernels")
 
-func (e *Untold) Error() string {
-	return "kernel " + e.Kernel + " has no interface to report its kernels"
-}
+// TellsNothing is the Choice of kernels that can't report theirs, which embed it.
+type TellsNothing struct{}
 
-// ChoiceOf returns what a kernel would run for a task. The error is an [*Unsupported] if it refuses the task,
-// an [*Untold] if it can't report its choice, or says why the choice is unknown.
-func ChoiceOf(k Kernel, t Task) (Choice, error) {
-	teller, ok := k.(ChoiceTeller)
-	if !ok || t.Products > 0 {
-		return Choice{}, &Untold{k.Name()}
+// Choice implements [Kernel]; the error is [ErrUntold].
+func (TellsNothing) Choice(Task) (Choice, error) { return Choice{}, ErrUntold }
+
+// ChoiceOf is [Kernel.Choice] where batches and quantized weights are untold, and an [ErrUntold] names the kernel.
+func ChoiceOf(k Kernel, t Task) (c Choice, err error) {
+	switch {
+	case t.Products > 0:
+		err = ErrUntold
+	case t.Quantized():
+		err = cmp.Or(k.Supports(t), ErrUntold)
+	default:
+		c, err = k.Choice(t)
 	}
-	if t.Quantized() {
-		if err := k.Supports(t); err != nil {
-			return Choice{}, err
-		}
-		return Choice{}, &Untold{k.Name()}
+	if errors.Is(err, ErrUntold) {
+		err = fmt.Errorf("kernel %s has %w", k.Name(), err)
 	}
-	return teller.Choice(t)
+	return c, err
 }
 
 // Tellers returns up to n kernels, k first, that report k's choices and may be used concurrently, one goroutine

@@ -12,7 +12,7 @@ import (
 //docs:begin kernel
 
 // loops is a kernel in Go. It reads the weights in their stored layout.
-type loops struct{}
+type loops struct{ kernels.TellsNothing }
 
 func (loops) Name() string     { return "loops" }
 func (loops) Describe() string { return "three loops in Go, sums in float64" }

@@ -24,6 +24,10 @@ type Kernel interface {
 	// further are operands of operations with more than one in and one out, such as routing and scales, in the
 	// order of the operation's documentation.
 	Bind(t Task, in Operand, w Weights, out Operand, further ...Operand) (Launch, error)
+	// Choice returns what a launch of t would run with operands aligned by the device. It runs nothing and
+	// allocates no operands. The error is an [*Unsupported] for an unsupported t, [ErrUntold] if the kernel
+	// can't report its choice (see [TellsNothing]), or says why the choice is unknown.
+	Choice(t Task) (Choice, error)
 }
 
 // Find returns the kernel of an operation on d by name, which may be one of another's [Candidates] or algorithms

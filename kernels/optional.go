@@ -25,7 +25,6 @@ import "context"
 //	Kernel          Planned         plans of our kernels, on request
 //	Kernel          SumScaler       weights without rounding
 //	Kernel          Packer          whether weights are packed
-//	Kernel          ChoiceTeller    choices without a launch
 //	Kernel          ManyTellers     concurrent choices
 //	Buffer          Copier          fast copies of buffers
 //	Weights         Copyable        fast copies of packed weights
@@ -194,18 +193,9 @@ type Packer interface {
 	Packs(t Task) bool
 }
 
-// ChoiceTeller is implemented by kernels that report their choice without running it.
-type ChoiceTeller interface {
-	Kernel
-	// Choice returns what a launch of t would run with operands aligned by the device. It runs nothing and
-	// allocates no operands. The error is an [*Unsupported] for an unsupported t, or says why the choice is
-	// unknown.
-	Choice(t Task) (Choice, error)
-}
-
 // ManyTellers is implemented by kernels that can report choices concurrently.
 type ManyTellers interface {
-	ChoiceTeller
+	Kernel
 	// Tellers returns n kernels that report this kernel's choices, itself first, for one goroutine each. They
 	// live as long as the device, which must not be used otherwise meanwhile.
 	Tellers(n int) ([]Kernel, error)

@@ -98,11 +98,10 @@ func askSeries(ctx context.Context, d kernels.Device, s PlannedSeries,
 	for i, a := range answers {
 		m := s.Ms[i]
 		var no *kernels.Unsupported
-		var never *kernels.Untold
 		switch {
 		case a.err == nil:
 			told = append(told, toldM{m, a.choice, joined})
-		case errors.As(a.err, &never):
+		case errors.Is(a.err, kernels.ErrUntold):
 			return nil, 0, a.err
 		case errors.As(a.err, &no):
 			refused = a.err
@@ -190,8 +189,7 @@ func askTogether(ctx context.Context, k kernels.Kernel, s PlannedSeries, limit t
 // can't answer at all.
 func untold(err error, never *atomic.Bool) bool {
 	var no *kernels.Unsupported
-	var nothing *kernels.Untold
-	if errors.As(err, &nothing) {
+	if errors.Is(err, kernels.ErrUntold) {
 		never.Store(true)
 	}
 	return !errors.As(err, &no)

@@ -101,7 +101,7 @@ func (amx) tiling(p kernels.Task) kernels.Tiling {
 	return kernels.Tiling{Tile: [3]int{amxRows(p.M), panelColumns, amxStepBytes / p.DType.Size()}, Split: 1}
 }
 
-// Choice implements [kernels.ChoiceTeller].
+// Choice implements [kernels.Kernel].
 func (k amx) Choice(p kernels.Task) (kernels.Choice, error) { return plannedChoice(k, p) }
 
 // amxStepBytes is the width of a tile register along K.

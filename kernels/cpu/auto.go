@@ -74,7 +74,7 @@ func (k *auto) tiling(p kernels.Task) kernels.Tiling {
 	return kernels.Tiling{}
 }
 
-// Choice implements [kernels.ChoiceTeller].
+// Choice implements [kernels.Kernel].
 func (k *auto) Choice(p kernels.Task) (kernels.Choice, error) {
 	c, err := plannedChoice(k, p)
 	if err == nil {

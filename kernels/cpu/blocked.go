@@ -118,7 +118,7 @@ func (b *blocked) tiling(p kernels.Task) kernels.Tiling {
 	return t
 }
 
-// Choice implements [kernels.ChoiceTeller].
+// Choice implements [kernels.Kernel].
 func (b *blocked) Choice(p kernels.Task) (kernels.Choice, error) { return plannedChoice(b, p) }
 
 // panelColumns is the width of B's panels and of all register tiles.

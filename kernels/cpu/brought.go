@@ -37,6 +37,7 @@ func (d *Device) LoadKernel(path string) (kernels.Kernel, error) {
 }
 
 type brought struct {
+	kernels.TellsNothing
 	dev       *Device
 	k         *plugin.Kernel
 	workspace sharedScratch

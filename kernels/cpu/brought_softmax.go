@@ -38,6 +38,7 @@ func (d *Device) LoadSoftmax(path string) (kernels.Kernel, error) {
 
 type broughtSoftmax struct {
 	kernels.StoresNothing
+	kernels.TellsNothing
 	dev *Device
 	s   *plugin.Softmax
 }

@@ -9,15 +9,6 @@ type planner interface {
 	tiling(p kernels.Task) kernels.Tiling
 }
 
-// OpenBLAS is missing: its interface does not report choices.
-var (
-	_ kernels.ChoiceTeller = (*auto)(nil)
-	_ kernels.ChoiceTeller = (*blocked)(nil)
-	_ kernels.ChoiceTeller = amx{}
-	_ kernels.ChoiceTeller = naive{}
-	_ kernels.ChoiceTeller = (*onednn)(nil)
-)
-
 func plannedChoice(k planner, p kernels.Task) (kernels.Choice, error) {
 	if err := k.Supports(p); err != nil {
 		return kernels.Choice{}, err

@@ -47,5 +47,5 @@ func (naive) tiling(kernels.Task) kernels.Tiling {
 	return kernels.Tiling{Tile: [3]int{1, 1, 1}, Split: 1}
 }
 
-// Choice implements [kernels.ChoiceTeller].
+// Choice implements [kernels.Kernel].
 func (k naive) Choice(p kernels.Task) (kernels.Choice, error) { return plannedChoice(k, p) }

@@ -207,7 +207,7 @@ func (k *onednn) Bind(t kernels.Task, a kernels.Operand, w kernels.Weights, c ke
 	return k.bind(p, g, dw, a.Buffer, c.Buffer)
 }
 
-// Choice implements [kernels.ChoiceTeller] with the implementation's name, without creating a primitive.
+// Choice implements [kernels.Kernel] with the implementation's name, without creating a primitive.
 func (k *onednn) Choice(p kernels.Task) (kernels.Choice, error) {
 	if err := k.Supports(p); err != nil {
 		return kernels.Choice{}, err

@@ -28,6 +28,7 @@ var openblasName = libraryName{
 
 // openblas is the system's OpenBLAS. It packs B in every call and can't pack ahead, so its weights are raw B.
 type openblas struct {
+	kernels.TellsNothing
 	dev     *Device
 	name    string
 	lib     *C.ga_openblas // never freed, like the library

@@ -14,6 +14,7 @@ import (
 
 type softmax struct {
 	kernels.StoresNothing
+	kernels.TellsNothing
 	dev            *Device
 	name, describe string
 	// most is the maximum number of columns, 0 for no limit.

@@ -55,7 +55,7 @@ func TestToldIsWhatRuns(t *testing.T) {
 	}
 }
 
-func askAll(tellers []kernels.ChoiceTeller, dtype kernels.DType, count int) ([]kernels.Choice, error) {
+func askAll(tellers []kernels.Kernel, dtype kernels.DType, count int) ([]kernels.Choice, error) {
 	out := make([]kernels.Choice, count)
 	var group errgroup.Group
 	for i, t := range tellers {
@@ -74,16 +74,12 @@ func askAll(tellers []kernels.ChoiceTeller, dtype kernels.DType, count int) ([]k
 	return out, group.Wait()
 }
 
-func tellersOf(tb testing.TB, k kernels.Kernel) []kernels.ChoiceTeller {
+func tellersOf(tb testing.TB, k kernels.Kernel) []kernels.Kernel {
 	tellers, err := kernels.Tellers(k, 8)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	out := make([]kernels.ChoiceTeller, len(tellers))
-	for i, t := range tellers {
-		out[i] = t.(kernels.ChoiceTeller)
-	}
-	return out
+	return tellers
 }
 
 func TestTellersAgree(t *testing.T) {
@@ -97,7 +93,7 @@ func TestTellersAgree(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", g.Name(), err)
 		}
-		alone, err := askAll([]kernels.ChoiceTeller{g}, kernels.BF16, 2000)
+		alone, err := askAll([]kernels.Kernel{g}, kernels.BF16, 2000)
 		if err != nil {
 			t.Fatalf("%s: %v", g.Name(), err)
 		}
@@ -121,7 +117,7 @@ func BenchmarkChoices(b *testing.B) {
 			if g.Supports(kernels.Task{Subject: kernels.Linear(dtype, 14336, 4096), M: 16}) != nil {
 				continue
 			}
-			for _, tellers := range [][]kernels.ChoiceTeller{{g}, tellersOf(b, g)} {
+			for _, tellers := range [][]kernels.Kernel{{g}, tellersOf(b, g)} {
 				b.Run(fmt.Sprintf("%s/%s/%d", g.Name(), dtype, len(tellers)), func(b *testing.B) {
 					choices, err := askAll(tellers, dtype, b.N)
 					if err != nil {

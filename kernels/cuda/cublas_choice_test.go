@@ -42,7 +42,7 @@ func choicesScenario() {
 func askedScenario() {
 	d, g := scenarioKernel()
 	for m := 1; m <= 5; m++ {
-		c, err := g.(kernels.ChoiceTeller).Choice(kernels.Task{Subject: kernels.Linear(kernels.BF16, 8, 32), M: m})
+		c, err := g.Choice(kernels.Task{Subject: kernels.Linear(kernels.BF16, 8, 32), M: m})
 		report(err)
 		if err == nil {
 			if c.Algorithm.ID > 0 &&

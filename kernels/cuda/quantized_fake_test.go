@@ -34,7 +34,7 @@ func quantizedPlans() {
 			fmt.Printf("%s: %v\n", name, err)
 			continue
 		}
-		told, err := k.(kernels.ChoiceTeller).Choice(p)
+		told, err := k.Choice(p)
 		report(err)
 		fmt.Printf("%s: %s, told %v\n", name, label, told.Label == label)
 	}

@@ -9,12 +9,12 @@ import (
 )
 
 // Tellers returns a device's kernels that report their choices, with the first further candidates of its
-// libraries.
-func Tellers(d kernels.Device, further int) []kernels.ChoiceTeller {
-	var out []kernels.ChoiceTeller
+// libraries. The others are untold even for an empty task.
+func Tellers(d kernels.Device, further int) []kernels.Kernel {
+	var out []kernels.Kernel
 	add := func(g kernels.Kernel) {
-		if t, ok := g.(kernels.ChoiceTeller); ok {
-			out = append(out, t)
+		if _, err := g.Choice(kernels.Task{}); !errors.Is(err, kernels.ErrUntold) {
+			out = append(out, g)
 		}
 	}
 	for _, g := range kernels.Products(d) {
@@ -30,7 +30,7 @@ func Tellers(d kernels.Device, further int) []kernels.ChoiceTeller {
 
 // CheckChoice compares a kernel's [kernels.Choice] for p with a launch of p and returns an error if they
 // differ. Both must refuse an unsupported problem.
-func CheckChoice(ctx context.Context, d kernels.Device, g kernels.ChoiceTeller, p kernels.Task) error {
+func CheckChoice(ctx context.Context, d kernels.Device, g kernels.Kernel, p kernels.Task) error {
 	wrong := func(format string, args ...any) error {
 		return fmt.Errorf("%s %v %s: %w", g.Name(), p.Shape(), p.DType, fmt.Errorf(format, args...))
 	}

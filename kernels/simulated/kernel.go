@@ -182,7 +182,7 @@ func (k *kernel) Prepare(t kernels.Task, raw kernels.Buffer) (kernels.Weights, e
 	return w, nil
 }
 
-// Choice implements [kernels.ChoiceTeller].
+// Choice implements [kernels.Kernel].
 func (k *kernel) Choice(t kernels.Task) (kernels.Choice, error) {
 	t, err := k.supported(t)
 	switch {
@@ -194,7 +194,7 @@ func (k *kernel) Choice(t kernels.Task) (kernels.Choice, error) {
 	case k.cfg.Choice != nil:
 		return k.cfg.Choice(t)
 	case !t.Operation.IsProduct():
-		return kernels.Choice{}, &kernels.Untold{Kernel: k.cfg.Name}
+		return kernels.Choice{}, kernels.ErrUntold
 	case k.cfg.Label == nil && k.cfg.Tiling == nil:
 		return kernels.Choice{}, fmt.Errorf("kernel %s does not report its choice", k.cfg.Name)
 	}

@@ -22,6 +22,7 @@ const mostLaunches = C.GEMMAUDIT_MAX_LAUNCHES
 
 // loaded is what a file has for one GPU.
 type loaded struct {
+	kernels.TellsNothing
 	from    plugin.File
 	dev     *driver.Device
 	ordinal int
@@ -44,7 +45,7 @@ type Kernel struct {
 
 // New makes the kernel of a file for the GPU with the given ordinal.
 func New(d *driver.Device, ordinal int, file *plugin.Kernel) *Kernel {
-	return &Kernel{loaded{file.File, d, ordinal}, file}
+	return &Kernel{loaded{from: file.File, dev: d, ordinal: ordinal}, file}
 }
 
 // Supports asks the library.

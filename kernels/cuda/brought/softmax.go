@@ -27,7 +27,7 @@ type Softmax struct {
 
 // NewSoftmax makes the softmax of a file for the GPU with the given ordinal.
 func NewSoftmax(d *driver.Device, ordinal int, file *plugin.Softmax) *Softmax {
-	return &Softmax{loaded: loaded{file.File, d, ordinal}, file: file}
+	return &Softmax{loaded: loaded{from: file.File, dev: d, ordinal: ordinal}, file: file}
 }
 
 // Supports asks the library.

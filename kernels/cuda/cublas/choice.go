@@ -43,7 +43,7 @@ func (k *cublas) Tellers(n int) ([]kernels.Kernel, error) {
 // are never accessed.
 const askedApart = 1 << 20
 
-// Choice implements [kernels.ChoiceTeller]: it captures the library's kernels into a graph that never runs,
+// Choice implements [kernels.Kernel]: it captures the library's kernels into a graph that never runs,
 // and reads them from the graph.
 func (k *cublas) Choice(b kernels.Task) (kernels.Choice, error) {
 	if err := k.Supports(b); err != nil {

@@ -301,7 +301,7 @@ func (k *cublasLtChoice) choose(p kernels.Task, product blasProduct, aligned [3]
 
 type ltAsk func(product blasProduct, aligned [3]int, most int) (*ltPlan, error)
 
-// Choice implements [kernels.ChoiceTeller] with the heuristic only.
+// Choice implements [kernels.Kernel] with the heuristic only.
 func (k *cublasLtChoice) Choice(t kernels.Task) (kernels.Choice, error) {
 	b, err := k.supports(t)
 	if err != nil {

@@ -210,7 +210,7 @@ func TestBlasAlgorithmsByAttributes(t *testing.T) {
 		if choice.Supports(p) != nil {
 			break
 		}
-		told, err := choice.(kernels.ChoiceTeller).Choice(p)
+		told, err := choice.Choice(p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,7 +221,7 @@ func TestBlasAlgorithmsByAttributes(t *testing.T) {
 			t.Logf("%s: %v", told.Label, err)
 			continue
 		}
-		again, err := built.(kernels.ChoiceTeller).Choice(p)
+		again, err := built.Choice(p)
 		if err != nil || again.Label != told.Label || again.Algorithm != told.Algorithm {
 			t.Errorf("%s is %s by its attributes, %v", told.Label, again.Label, err)
 		}

@@ -186,7 +186,7 @@ func (r *Kernel) Tellers(n int) ([]kernels.Kernel, error) {
 	return slices.Repeat([]kernels.Kernel{r}, n), nil
 }
 
-// Choice implements [kernels.ChoiceTeller]: a plan depends only on the GPU and the problem.
+// Choice implements [kernels.Kernel]: a plan depends only on the GPU and the problem.
 func (r *Kernel) Choice(p kernels.Task) (kernels.Choice, error) {
 	q, err := r.task(p)
 	if err != nil {

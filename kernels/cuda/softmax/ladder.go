@@ -13,6 +13,7 @@ import (
 // Way is one softmax kernel of a device, or auto, which picks among them by modeled time.
 type Way struct {
 	kernels.StoresNothing
+	kernels.TellsNothing
 	dev      *driver.Device
 	name     string
 	describe string
