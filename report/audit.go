@@ -10,6 +10,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/baseline"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
@@ -203,7 +204,7 @@ func auditHead(a *rules.Audit) []Note {
 		head = append(head, Note{notAppliedText(a), Open})
 	}
 	head = append(head, Note{AuditSummary(a), tone})
-	if text := a.BaselineText(); text != "" {
+	if text := baseline.Text(a); text != "" {
 		head = append(head, Note{text, Neutral})
 	}
 	if text := SeenText(a); text != "" {

@@ -5,11 +5,11 @@ import (
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/results/field"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/cards"
 	"github.com/gemmaudit/gemmaudit/rules/change"
 )
 
-func cardNotes(c *rules.Cards) []Note {
+func cardNotes(c *cards.Comparison) []Note {
 	if c == nil {
 		return nil
 	}
@@ -32,45 +32,45 @@ func cardNotes(c *rules.Cards) []Note {
 	return notes
 }
 
-var hostCardFields = field.Of([]field.Field[rules.CardVerdict]{
+var hostCardFields = field.Of([]field.Field[cards.Verdict]{
 	{Name: "device", Head: "card", Words: "the card, as cuda:0"},
 	{Name: "name", Head: "name", Hoist: true, Words: "the card's model"},
 	{Name: "state", Head: "state", JSON: "change", Words: "slower, faster, same or undecided",
-		Value: func(v rules.CardVerdict) any { return changeCell(v.Change) }},
+		Value: func(v cards.Verdict) any { return changeCell(v.Change) }},
 	{Name: "observed", Head: "time ÷ median card's", Kind: field.Bounds, Unit: field.Factor,
 		Words: "time over the median card's as it was observed"},
 	{Name: "ratio", Head: "at one clock", Kind: field.Bounds, Unit: field.Factor, Words: "time over the median card's at one clock",
-		Value: func(v rules.CardVerdict) any { return when(v.ClockMHz > 0, v.Ratio) }},
+		Value: func(v cards.Verdict) any { return when(v.ClockMHz > 0, v.Ratio) }},
 	{Name: "cases", Head: "cases", Kind: field.Count, Words: "cases that were compared"},
 	{Name: "slower", Head: "slower", Kind: field.Count, Words: "cases that are slower"},
 	{Name: "faster", Head: "faster", Kind: field.Count, Words: "cases that are faster"},
 	{Name: "same", Head: "same", Kind: field.Count, Words: "cases that are the same"},
 	{Name: "undecided", Head: "undecided", Kind: field.Count, Words: "cases that are undecided"},
-	{Name: "cause", Head: "cause", JSON: "-", Words: "why it differs", Value: func(v rules.CardVerdict) any { return causeCell(v.Cause) }},
+	{Name: "cause", Head: "cause", JSON: "-", Words: "why it differs", Value: func(v cards.Verdict) any { return causeCell(v.Cause) }},
 	{Name: "clock_mhz", Head: "clock MHz", Unit: field.MHz, Words: clockWords},
 	{Name: "power_w", Head: "power W", Unit: field.Watts, Words: "power of the device"},
 	{Name: "temp_c", Head: "°C", Unit: field.Celsius, Words: "temperature of the device"},
 	{Name: "throttled", Head: "throttled", Unit: field.Share, Words: throttledWords},
 	{Name: "throttle", Head: "by", JSON: "-", Words: "the most frequent reason of that",
-		Value: func(v rules.CardVerdict) any { return v.Throttle }},
+		Value: func(v cards.Verdict) any { return v.Throttle }},
 })
 
-var cardCaseFields = field.Of([]field.Field[rules.CardCase]{
-	{Name: "series", Head: "series", JSON: "-", Words: seriesWords, Value: func(c rules.CardCase) any { return seriesCell(c.Series) }},
+var cardCaseFields = field.Of([]field.Field[cards.Case]{
+	{Name: "series", Head: "series", JSON: "-", Words: seriesWords, Value: func(c cards.Case) any { return seriesCell(c.Series) }},
 	{Name: "m", Head: "m", Kind: field.Count, Words: rowMWords},
 	{Name: "state", Head: "state", JSON: "change", Words: "slower or faster",
-		Value: func(c rules.CardCase) any { return changeCell(c.Change) }},
+		Value: func(c cards.Case) any { return changeCell(c.Change) }},
 	{Name: "us", Head: "time us", Kind: field.Bounds, Unit: field.Micros, Words: "time of a launch"},
 	{Name: "ratio", Head: "÷ median card's", Kind: field.Bounds, Unit: field.Factor, Words: "time over the median card's"},
 	{Name: "p_adjusted", Head: "p adjusted", Unit: field.Probability, Words: pWords},
 })
 
-func cardSheets(c *rules.Cards) []Sheet {
+func cardSheets(c *cards.Comparison) []Sheet {
 	if c == nil {
 		return nil
 	}
-	cards := sheetOf("Cards", hostCardFields, c.Cards)
-	var differing []rules.CardCase
+	every := sheetOf("Cards", hostCardFields, c.Cards)
+	var differing []cards.Case
 	left := 0
 	for _, x := range c.Cases {
 		if x.Change != change.Slower && x.Change != change.Faster {
@@ -83,16 +83,16 @@ func cardSheets(c *rules.Cards) []Sheet {
 		differing = append(differing, x)
 	}
 	if len(differing) == 0 {
-		return []Sheet{cards}
+		return []Sheet{every}
 	}
 	title := "Cases where a card differs"
 	if left > 0 {
 		title += fmt.Sprintf(" (the first %d of %d)", pageFindings, pageFindings+left)
 	}
-	return []Sheet{cards, sheetOf(title, cardCaseFields, differing)}
+	return []Sheet{every, sheetOf(title, cardCaseFields, differing)}
 }
 
-func (p *page) cards(c *rules.Cards) {
+func (p *page) cards(c *cards.Comparison) {
 	for i, s := range cardSheets(c) {
 		s := s
 		part := section{heading: s.Title, sheet: &s}

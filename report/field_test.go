@@ -14,6 +14,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/advice"
+	"github.com/gemmaudit/gemmaudit/rules/cards"
 	"github.com/gemmaudit/gemmaudit/rules/diff"
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
 	"github.com/gemmaudit/gemmaudit/rules/history"
@@ -51,11 +52,11 @@ func TestFields(t *testing.T) {
 	declared(t, "finding of two runs", FindingDiffFields, difference.Findings)
 	declared(t, "median", MedianFields, medians)
 	r := fixtureFleet(1)
-	var cards []*fleet.Card
+	var devices []*fleet.Card
 	for i := range r.Cards {
-		cards = append(cards, &r.Cards[i])
+		devices = append(devices, &r.Cards[i])
 	}
-	declared(t, "card of a fleet", fleetCardFields, cards)
+	declared(t, "card of a fleet", fleetCardFields, devices)
 	declared(t, "series", results.SeriesFields, []results.SeriesKey{transposed})
 
 	declared(t, "series of two runs", seriesDiffFields, difference.Series)
@@ -63,12 +64,12 @@ func TestFields(t *testing.T) {
 	declared(t, "change of a rule", configFields, []rules.ConfigChange{{Key: "threshold", A: "1", B: "2"}})
 	declared(t, "check of doctor", healthFields, fixtureHealth())
 	declared(t, "launch that differs", launchFields, []rules.LaunchDiffers{{M: 1}})
-	declared(t, "card of a host", hostCardFields, []rules.CardVerdict{{Device: "cuda:0", ClockMHz: 1, PowerW: 1, TempC: 1, Throttled: 1}})
-	declared(t, "case of a card", cardCaseFields, []rules.CardCase{{M: 1}})
+	declared(t, "card of a host", hostCardFields, []cards.Verdict{{Device: "cuda:0", ClockMHz: 1, PowerW: 1, TempC: 1, Throttled: 1}})
+	declared(t, "case of a card", cardCaseFields, []cards.Case{{M: 1}})
 	declared(t, "check of a node", checkFields, []fleet.Check{{Card: "GPU-1"}})
 	declared(t, "group of a fleet", confoundFields, []groupConfound{{}})
 	declared(t, "scatter of a fleet", scatterFields, []scatterOf{{}})
-	declared(t, "slow case of a fleet", slowCaseFields, []slowCase{{card: cards[0]}})
+	declared(t, "slow case of a fleet", slowCaseFields, []slowCase{{card: devices[0]}})
 	declared(t, "remedy of a fleet", sharedRemedyFields, []table.SharedEntry{{}})
 	declared(t, "event of a history", eventFields, []runEvent{{}})
 	one := &history.Case{}

@@ -5,7 +5,7 @@ import (
 	"io"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/outcome"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -305,7 +305,7 @@ func prefillSheet(gains []TableGain) Sheet {
 }
 
 // Evidence is the input of the exit code.
-func (v *ModelValidation) Evidence() rules.Evidence {
+func (v *ModelValidation) Evidence() outcome.Evidence {
 	failed, ran := 0, 0
 	for _, f := range v.Kernels {
 		if f.Skipped == "" {
@@ -315,12 +315,12 @@ func (v *ModelValidation) Evidence() rules.Evidence {
 			}
 		}
 	}
-	var e rules.Evidence
+	var e outcome.Evidence
 	if failed > 0 {
 		e.Proven = append(e.Proven, Plural(failed, "kernel computes", "kernels compute")+" wrong logits")
 	}
 	if ran == 0 {
-		e.Open = append(e.Open, rules.Ground{Text: fmt.Sprintf("no kernel ran the model in %s", v.DType)})
+		e.Open = append(e.Open, outcome.Ground{Text: fmt.Sprintf("no kernel ran the model in %s", v.DType)})
 	}
 	return e
 }

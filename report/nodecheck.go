@@ -10,6 +10,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/field"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
+	"github.com/gemmaudit/gemmaudit/rules/outcome"
 )
 
 // NodeCheckSchema is the value of NodeCheck.Schema.
@@ -102,14 +103,14 @@ func (c *NodeCheck) Conclude() {
 }
 
 // Evidence is the input of the exit code; held is the measured part of the check's plan.
-func (c *NodeCheck) Evidence(held rules.Held, accept rules.Accept) rules.Evidence {
-	e := rules.Evidence{Name: cmp.Or(c.Host, "the node"), Held: []rules.Held{held}, Accept: accept}
+func (c *NodeCheck) Evidence(held outcome.Held, accept outcome.Accept) outcome.Evidence {
+	e := outcome.Evidence{Name: cmp.Or(c.Host, "the node"), Held: []outcome.Held{held}, Accept: accept}
 	if !c.Fit {
 		e.Proven = []string{fmt.Sprintf("%s is not fit: %s", e.Name, c.Reason)}
 	}
 	for _, d := range c.Devices {
 		if d.Verdict == fleet.Unjudged || d.Verdict == fleet.Undecided {
-			e.Open = append(e.Open, rules.Ground{Text: d.Device + ": " + d.Reason})
+			e.Open = append(e.Open, outcome.Ground{Text: d.Device + ": " + d.Reason})
 		}
 	}
 	return e

@@ -20,7 +20,7 @@ import (
 func PlotGain(key results.SeriesKey, rows []remedy.Row, machine string) *Figure {
 	var own []remedy.Row
 	executed := 0
-	outcomes := map[outcome]bool{}
+	outcomes := map[ending]bool{}
 	for _, r := range rows {
 		if r.Series != key {
 			continue
@@ -36,7 +36,7 @@ func PlotGain(key results.SeriesKey, rows []remedy.Row, machine string) *Figure 
 		Alt: fmt.Sprintf("Gain of %s over M of %s; %d executed.", Plural(len(own), "remedy", "remedies"), key.Text(), executed),
 	}
 	f.legend = []legendItem{{"predicted", sky, ringMark}}
-	for _, o := range []outcome{doesPay, doesNotPay, unsteady} {
+	for _, o := range []ending{doesPay, doesNotPay, unsteady} {
 		f.key(outcomes[o], "executed, "+string(o), o.colour(), dotMark)
 	}
 	f.legend = append(f.legend, legendItem{"no gain", muted, dashMark})
@@ -44,16 +44,16 @@ func PlotGain(key results.SeriesKey, rows []remedy.Row, machine string) *Figure 
 	return f
 }
 
-// outcome is the result of an executed remedy, in the words of the tables.
-type outcome string
+// ending is the result of an executed remedy, in the words of the tables.
+type ending string
 
 const (
-	doesPay    outcome = "pays"
-	doesNotPay outcome = "does not pay"
-	unsteady   outcome = "unsteady" // other work slowed the product: no conclusion
+	doesPay    ending = "pays"
+	doesNotPay ending = "does not pay"
+	unsteady   ending = "unsteady" // other work slowed the product: no conclusion
 )
 
-func outcomeOf(r rules.Remedy) outcome {
+func outcomeOf(r rules.Remedy) ending {
 	switch {
 	case r.Pays:
 		return doesPay
@@ -63,7 +63,7 @@ func outcomeOf(r rules.Remedy) outcome {
 	return doesNotPay
 }
 
-func (o outcome) colour() color.NRGBA {
+func (o ending) colour() color.NRGBA {
 	switch o {
 	case doesPay:
 		return green

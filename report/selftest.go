@@ -7,7 +7,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results/field"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/outcome"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -203,7 +203,7 @@ func WriteSelftest(w io.Writer, f Format, t *Selftest) error {
 
 // Evidence is the input of the exit code; broken holds what prevented checks. Failures to run give no result on a kernel; without any
 // checked kernel there is no verdict.
-func (test *Selftest) Evidence(broken []rules.Ground) rules.Evidence {
+func (test *Selftest) Evidence(broken []outcome.Ground) outcome.Evidence {
 	wrong, known, checked := 0, 0, 0
 	for _, check := range test.Checks {
 		if check.Wrong {
@@ -216,7 +216,7 @@ func (test *Selftest) Evidence(broken []rules.Ground) rules.Evidence {
 			checked++
 		}
 	}
-	e := rules.Evidence{Broken: broken}
+	e := outcome.Evidence{Broken: broken}
 	if wrong > 0 {
 		text := Plural(wrong, "kernel", "kernels") + " failed the comparison with the reference"
 		if known > 0 {
@@ -229,7 +229,7 @@ func (test *Selftest) Evidence(broken []rules.Ground) rules.Evidence {
 		e.ProvenHint = "`gemmaudit doctor` shows sources of noise on this machine"
 	}
 	if len(test.Checks) > 0 && checked == 0 {
-		e.Open = append(e.Open, rules.Ground{Text: "no kernel was compared with the reference: " + test.Checks[0].Skipped})
+		e.Open = append(e.Open, outcome.Ground{Text: "no kernel was compared with the reference: " + test.Checks[0].Skipped})
 	}
 	return e
 }

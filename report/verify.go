@@ -8,7 +8,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/field"
 	"github.com/gemmaudit/gemmaudit/results/table"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/outcome"
 	"github.com/gemmaudit/gemmaudit/rules/remedy"
 )
 
@@ -120,8 +120,8 @@ func orUnknown(s string) string {
 }
 
 // Evidence is the input of the exit code; with anyway, other conditions count as the same.
-func (v *Verification) Evidence(anyway bool) rules.Evidence {
-	e := rules.Evidence{Name: v.Path}
+func (v *Verification) Evidence(anyway bool) outcome.Evidence {
+	e := outcome.Evidence{Name: v.Path}
 	if v.Rejected > 0 {
 		e.Proven = append(e.Proven, fmt.Sprintf("%s: %s", v.Path, Plural(v.Rejected, "entry no longer pays", "entries no longer pay")))
 	}
@@ -134,9 +134,9 @@ func (v *Verification) Evidence(anyway bool) rules.Evidence {
 	}
 	switch {
 	case len(v.Checks) == 0:
-		e.Open = append(e.Open, rules.Ground{Text: v.Path + ": no entry to verify"})
+		e.Open = append(e.Open, outcome.Ground{Text: v.Path + ": no entry to verify"})
 	case v.Open > 0:
-		e.Open = append(e.Open, rules.Ground{Text: fmt.Sprintf("%s: %s undecided", v.Path, Plural(v.Open, "entry is", "entries are"))})
+		e.Open = append(e.Open, outcome.Ground{Text: fmt.Sprintf("%s: %s undecided", v.Path, Plural(v.Open, "entry is", "entries are"))})
 	}
 	return e
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gemmaudit/gemmaudit/rules/cards"
 	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/phrase"
@@ -108,7 +109,8 @@ func auditIntervals(ctx context.Context, a *Audit, data infer.Data, cfg Config, 
 	a.Scatter, a.Resolution = p.Scatter, p.Resolve(cfg.Basis())
 	a.Invalid = p.Invalid(a.Resolution, cfg.Basis())
 	a.warnConditions(p, found)
-	a.Cards = compareCards(p, cfg)
+	a.Cards = cards.Compare(p, cards.Limits{Threshold: cfg.Cards.Threshold, FDR: cfg.FDR, Confidence: cfg.Confidence,
+		MinSamples: cfg.MinSamples})
 	var panels []Panel
 	var candidates []*Candidate
 	tested := 0

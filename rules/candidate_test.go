@@ -2,6 +2,7 @@ package rules
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -83,5 +84,26 @@ func TestWorstLossWithoutLuck(t *testing.T) {
 		if got := k.worstLoss(); math.Abs(got.Lo-c.want.Lo) > 1e-9 || math.Abs(got.Mid-c.want.Mid) > 1e-9 || got.Hi != c.want.Hi {
 			t.Errorf("%s: %+v, expected %+v", c.name, got, c.want)
 		}
+	}
+}
+
+func TestCleanRowsEndFindings(t *testing.T) {
+	w := synthetic.ByM(func(m int) float64 {
+		if m != 832 && 736 <= m && m <= 928 {
+			return 1.4 * (float64(m) + 200)
+		}
+		return float64(m) + 200
+	}, synthetic.Gaussian(0.01), rand.New(rand.NewPCG(1, 16)))
+	a, err := RunAudit(t.Context(), w.Sweep(synthetic.Grid(64, 2048, 32), 8), Default().Only(Monotonic), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got [][2]int
+	for _, f := range a.Findings {
+		got = append(got, [2]int{f.FromM, f.ToM})
+	}
+	slices.SortFunc(got, func(a, b [2]int) int { return a[0] - b[0] })
+	if !slices.Equal(got, [][2]int{{736, 800}, {864, 928}}) {
+		t.Errorf("findings %v", got)
 	}
 }

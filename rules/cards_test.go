@@ -9,10 +9,10 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/cards"
 	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/change"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
-	"github.com/gemmaudit/gemmaudit/rules/stats"
 	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
@@ -33,7 +33,7 @@ func hostOf(slow, mhz []float64, sigma float64, rounds int, seed uint64) infer.D
 	return all
 }
 
-func cardsOf(t *testing.T, d infer.Data) *Cards {
+func cardsOf(t *testing.T, d infer.Data) *cards.Comparison {
 	t.Helper()
 	audit, err := RunAudit(t.Context(), d, Default(), nil)
 	if err != nil {
@@ -122,39 +122,5 @@ func TestWhatIsNotCompared(t *testing.T) {
 	c := cardsOf(t, apart)
 	if len(c.Outliers) != 0 || c.Cards[2].Cases != 0 || c.Cards[2].Change != change.Open {
 		t.Errorf("%v %+v", c.Outliers, c.Cards[2])
-	}
-}
-
-func TestBesides(t *testing.T) {
-	e := func(y float64) stats.Estimate { return stats.Estimate{Y: y, SE: 0.1, DF: 10, Open: 0} }
-	for _, c := range []struct {
-		all  []stats.Estimate
-		k    int
-		want float64
-		se   float64
-	}{
-		{[]stats.Estimate{e(1), e(3)}, 0, -2, math.Sqrt2},
-		{[]stats.Estimate{e(1), e(3)}, 1, 2, math.Sqrt2},
-		{[]stats.Estimate{e(1), e(3), e(9)}, 1, 0, 0},
-		{[]stats.Estimate{e(1), e(3), e(9)}, 2, 6, math.Sqrt2},
-		{[]stats.Estimate{e(1), e(3), e(5), e(9)}, 3, 5, math.Sqrt(1.5)},
-		{[]stats.Estimate{e(1), e(3), e(5), e(9)}, 1, -1, math.Sqrt2 / 2},
-		{[]stats.Estimate{e(1), e(3), e(5), e(9)}, 2, 1, math.Sqrt2 / 2},
-		{[]stats.Estimate{e(1), e(3), e(5), e(9)}, 0, -3, math.Sqrt(1.5)},
-	} {
-		got := besides(c.all, c.k)
-		if math.Abs(got.Y-c.want) > 1e-12 || math.Abs(got.SE-0.1*c.se) > 1e-12 {
-			t.Errorf("%v beside %d: %+v, expected %v ± %v", c.all, c.k, got, c.want, 0.1*c.se)
-		}
-	}
-}
-
-func TestConditionOfOneSample(t *testing.T) {
-	s := results.Sample{ClockMHz: 1500, PowerW: 600, TempC: 60, Throttle: "power cap"}
-	c := &infer.Curve{Series: results.Series{Key: results.SeriesKey{Device: "cuda:1"}, Rows: []results.Row{{Samples: []results.Sample{s}}}}}
-	v := CardVerdict{Device: "cuda:1"}
-	(&cardBench{curvesOf: map[string][]*infer.Curve{"cuda:1": {c}}}).condition(&v)
-	if v.ClockMHz != 1500 || v.PowerW != 600 || v.TempC != 60 || v.Throttle != "power cap" || v.Throttled != 1 {
-		t.Errorf("%+v", v)
 	}
 }

@@ -56,7 +56,7 @@
 //     signed-rank test, or where noise only delays by the difference of the 20th percentiles.
 //     Only rows that pass become a confirmed finding.
 //
-// A run of several cards of one name also compares them ([Cards]). Each case of a card is compared with the
+// A run of several cards of one name also compares them ([cards.Comparison]). Each case of a card is compared with the
 // median card's, in logs by Welch's t. The hypothesis is that the ratio lies within the threshold on either
 // side. All comparisons are one family, at one clock. A whole card is judged by the geometric mean over its
 // cases, with bounds that hold for all cards at once. Its observed time is judged too, to separate a slow

@@ -7,6 +7,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
+	"github.com/gemmaudit/gemmaudit/rules/cards"
 	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
@@ -275,7 +276,7 @@ type Audit struct {
 	// LaunchDiffers are the timed rows whose launch differs from the reported choice, by series and M.
 	LaunchDiffers []LaunchDiffers `json:"launch_differs,omitempty"`
 	// Cards compares the cards of the host, if the run has several of a name.
-	Cards *Cards `json:"cards,omitempty"`
+	Cards *cards.Comparison `json:"cards,omitempty"`
 	// Invalid is the reason if the whole run can't be judged, because its resolution or the sentinels' drift
 	// is beyond the limit; else empty.
 	Invalid string `json:"invalid,omitempty"`
@@ -353,3 +354,31 @@ func (r Remedy) Stake(weight float64) float64 {
 	}
 	return TimeAtStake(1-r.PredictedUS/r.DirectUS, r.DirectUS, weight)
 }
+
+// BaselineState is the state of a finding relative to a baseline, which is an earlier run.
+type BaselineState string
+
+// The states. Gates treat a Grown finding as new: its loss surely increased, or most of its rows were not in
+// the baseline's finding.
+const (
+	BaselineNew   BaselineState = "new"
+	BaselineKnown BaselineState = "known"
+	BaselineGrown BaselineState = "grown"
+)
+
+// Judged counts the rows that a rule could decide.
+type Judged struct {
+	Rule Rule `json:"rule"`
+	// Rows counts the rows that the rule was asked about. Decided rows keep or break it, Undecided ones have
+	// insufficient samples, and the others have no reference.
+	Rows      int `json:"rows"`
+	Decided   int `json:"decided"`
+	Undecided int `json:"undecided"`
+	// Suspectable counts rows compared with borrowed or assumed scatter.
+	Suspectable int `json:"suspectable,omitempty"`
+	// Named is set if the user asked for the rule by name.
+	Named bool `json:"-"`
+}
+
+// Compared counts the rows that had a reference.
+func (j Judged) Compared() int { return j.Decided + j.Undecided }

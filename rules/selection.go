@@ -1,11 +1,6 @@
 package rules
 
-import (
-	"cmp"
-	"slices"
-
-	"github.com/gemmaudit/gemmaudit/results"
-)
+import "github.com/gemmaudit/gemmaudit/results"
 
 // Selection marks a result that lists only the items the user asked for. Its counts, verdict and gate cover
 // all items.
@@ -42,13 +37,4 @@ func FindingsBySeries(findings []Finding) map[results.SeriesKey][]*Finding {
 		out[f.Series] = append(out[f.Series], f)
 	}
 	return out
-}
-
-func (s *SeriesAudit) rowsBetween(from, to int) []RowVerdict {
-	at := func(m int) int {
-		i, _ := slices.BinarySearchFunc(s.Rows, m, func(r RowVerdict, m int) int { return cmp.Compare(r.M, m) })
-		return i
-	}
-	first := at(from)
-	return s.Rows[first:max(first, at(to+1))]
 }

@@ -63,3 +63,26 @@ func WarnWrong(data infer.Data, warn func(subject, format string, args ...any)) 
 		}
 	}
 }
+
+func (a *Audit) countInferred(c *infer.Curve) {
+	if c.Families == nil {
+		return
+	}
+	if a.Inference == nil {
+		a.Inference = &infer.Inference{}
+	}
+	count := c.Families.Count
+	a.Inference.Add(count)
+	a.Cases += count.Asked - len(c.Series.Rows)
+	subject := c.Series.Key.String()
+	if !count.Kept() {
+		a.warn(subject, "only %d of %d check rows are within their inferred interval, fewer than %.0f %%: inferred rows are unreliable",
+			count.Inside, count.Checked, 100*infer.InsideShare)
+	}
+	if count.Failed > 0 {
+		a.warn(subject, "%s: interpolation disabled, check rows differ from the fit", phrase.Count(count.Failed, "kernel"))
+	}
+	if count.Open > 0 {
+		a.warn(subject, "%s neither measured nor inferred", phrase.Count(count.Open, "row"))
+	}
+}

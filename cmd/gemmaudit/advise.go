@@ -18,6 +18,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/advice"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/outcome"
 )
 
 type adviseOptions struct {
@@ -37,7 +38,7 @@ type adviseOptions struct {
 	minGain   string
 	fdr       float64
 	clock     float64
-	accept    rules.Accept
+	accept    outcome.Accept
 	engines   []string
 	out       string
 	force     bool
@@ -146,7 +147,7 @@ func (o *adviseOptions) run(paths []string) error {
 	if err := a.wrapPrint(report.WriteAdvice(a.stream(a.stdout), o.output, found)); err != nil {
 		return err
 	}
-	evidence := rules.Evidence{Held: holds, Accept: o.accept}
+	evidence := outcome.Evidence{Held: holds, Accept: o.accept}
 	if found.Chunk.M == 0 {
 		evidence.Open = groundsOf(inconclusivef("no chunk is surely within --latency %v: the fastest measured pass takes %v", o.latency,
 			time.Duration(fastest(found)*1e9).Round(time.Microsecond)))
@@ -205,7 +206,7 @@ func parseGain(s string) (float64, error) {
 	return v, nil
 }
 
-func (a *app) passRuns(paths []string, clock float64) ([]advice.Run, []results.PlannedSeries, []rules.Held, error) {
+func (a *app) passRuns(paths []string, clock float64) ([]advice.Run, []results.PlannedSeries, []outcome.Held, error) {
 	cfg, err := rules.LoadConfig("")
 	if err != nil {
 		return nil, nil, nil, usage(err)
@@ -214,7 +215,7 @@ func (a *app) passRuns(paths []string, clock float64) ([]advice.Run, []results.P
 		return nil, nil, nil, err
 	}
 	var runs []advice.Run
-	var all []rules.Held
+	var all []outcome.Held
 	var planned []results.PlannedSeries
 	for _, path := range paths {
 		run, of, holds, err := a.passRun(path, cfg)
@@ -232,23 +233,23 @@ func (a *app) passRuns(paths []string, clock float64) ([]advice.Run, []results.P
 	return runs, planned, all, nil
 }
 
-func (a *app) passRun(path string, cfg rules.Config) (advice.Run, []results.PlannedSeries, rules.Held, error) {
+func (a *app) passRun(path string, cfg rules.Config) (advice.Run, []results.PlannedSeries, outcome.Held, error) {
 	run, err := a.openRun(path, false)
 	if err != nil {
-		return advice.Run{}, nil, rules.Held{}, err
+		return advice.Run{}, nil, outcome.Held{}, err
 	}
 	defer run.Close()
 	data, err := infer.LoadData(run)
 	if err != nil {
-		return advice.Run{}, nil, rules.Held{}, err
+		return advice.Run{}, nil, outcome.Held{}, err
 	}
 	times, invalid := infer.Times(data, cfg.Basis())
 	if invalid != "" {
-		return advice.Run{}, nil, rules.Held{}, inconclusivef("%s: %s", path, invalid)
+		return advice.Run{}, nil, outcome.Held{}, inconclusivef("%s: %s", path, invalid)
 	}
 	plan, err := data.Meta.Planned()
 	if err != nil {
-		return advice.Run{}, nil, rules.Held{}, fmt.Errorf("read %q: %w", path, err)
+		return advice.Run{}, nil, outcome.Held{}, fmt.Errorf("read %q: %w", path, err)
 	}
 	out := advice.Run{Name: filepath.Base(path), Times: times, Cards: map[string]string{}}
 	for _, d := range data.Meta.Fingerprint.Devices {

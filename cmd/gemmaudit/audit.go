@@ -12,6 +12,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/report/query"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/baseline"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/verdict"
 )
@@ -195,7 +196,7 @@ func (a *app) holdAgainst(ctx context.Context, run *results.Run, audit *rules.Au
 	if before.Invalid != "" {
 		return hint(inconclusivef("the baseline %s: %s", path, before.Invalid), "give a baseline run with a verdict")
 	}
-	if common := audit.Hold(run.Meta(), before, base.Meta()); common == 0 {
+	if common := baseline.Hold(audit, run.Meta(), before, base.Meta()); common == 0 {
 		a.warnf("the baseline %s has no product of this run on the same kernel and device: all findings are new", path)
 	} else if why := verdict.Undecided(before); why != "" {
 		a.warnf("the baseline %s has no verdict (%s): findings that it missed are new", path, why)

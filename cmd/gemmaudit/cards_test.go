@@ -11,8 +11,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/simulated"
 )
 
-// cards is a host of four simulated cards, equal except for the script's changes.
-type cards []*simulated.Device
+// cardsOfHost is a host of four simulated cards, equal except for the script's changes.
+type cardsOfHost []*simulated.Device
 
 // newCards makes the host that a script describes in CARDS, as words for single cards:
 //
@@ -24,7 +24,7 @@ type cards []*simulated.Device
 //	memory:0:1    card 0 has that many MiB of memory; if negative, it can't be opened
 //	float:3:      card 3 has no bf16
 //	count:2:      there are two cards
-func newCards(description string) cards {
+func newCards(description string) cardsOfHost {
 	const number = 4
 	values := map[string]float64{}
 	for word := range strings.FieldsSeq(description) {
@@ -42,7 +42,7 @@ func newCards(description string) cards {
 			count = n
 		}
 	}
-	var out cards
+	var out cardsOfHost
 	for i := range count {
 		of := func(what string) float64 { return values[what+strconv.Itoa(i)] }
 		flat := simulated.Linear(200e9, 2e-6)
@@ -95,7 +95,7 @@ func newCards(description string) cards {
 	return out
 }
 
-func (c cards) Open() (out []kernels.Device, missing []kernels.Missing) {
+func (c cardsOfHost) Open() (out []kernels.Device, missing []kernels.Missing) {
 	for _, d := range c {
 		if d.Spec().MemoryBytes < 0 {
 			missing = append(missing, kernels.Missing{Name: d.Spec().ID, Reason: "it is in compute mode prohibited", Broken: true})
@@ -106,7 +106,7 @@ func (c cards) Open() (out []kernels.Device, missing []kernels.Missing) {
 	return out, missing
 }
 
-func (c cards) now() time.Time {
+func (c cardsOfHost) now() time.Time {
 	last := c[0].Now()
 	for _, d := range c {
 		if t := d.Now(); t.After(last) {

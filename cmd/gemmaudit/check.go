@@ -22,6 +22,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
 	"github.com/gemmaudit/gemmaudit/rules/fleet/nodecheck"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/outcome"
 	"github.com/gemmaudit/gemmaudit/rules/verdict"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
@@ -36,10 +37,10 @@ type checkOptions struct {
 	budget   time.Duration
 	out      string
 	reason   bool
-	accept   rules.Accept
+	accept   outcome.Accept
 	output   report.Format
 
-	held rules.Held // measured part of the check's plan
+	held outcome.Held // measured part of the check's plan
 }
 
 func newCheckCommand(a *app) *cobra.Command {

@@ -16,6 +16,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules/change"
 	"github.com/gemmaudit/gemmaudit/rules/diff"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/outcome"
 	"github.com/gemmaudit/gemmaudit/rules/problem"
 	"github.com/gemmaudit/gemmaudit/rules/verdict"
 )
@@ -144,7 +145,7 @@ func (o *diffOptions) run(ctx context.Context, cfg rules.Config, pathA, pathB st
 	}
 	var sides [2]infer.Data
 	var ids [2]string
-	holds := make([]rules.Held, 2)
+	holds := make([]outcome.Held, 2)
 	for i, path := range []string{pathA, pathB} {
 		side, err := a.loadSide(path)
 		if err != nil {
@@ -196,7 +197,7 @@ func (o *diffOptions) runKernels(ctx context.Context, cfg rules.Config, path str
 	if err != nil {
 		return badFlag("kernel", err)
 	}
-	return o.finish(ctx, report.DiffInput{Diff: d, A: data, B: data}, []rules.Held{side.held}, path)
+	return o.finish(ctx, report.DiffInput{Diff: d, A: data, B: data}, []outcome.Held{side.held}, path)
 }
 
 func (o *diffOptions) checkOut() error {
@@ -226,12 +227,12 @@ func (a *app) loadSide(path string) (*loadedRun, error) {
 // loadedRun is a run that is compared with others. Copies of one run share the id.
 type loadedRun struct {
 	data infer.Data
-	held rules.Held
+	held outcome.Held
 	id   string
 }
 
 // finish prints a comparison, writes its folder, and returns the command's outcome. path is run B's.
-func (o *diffOptions) finish(ctx context.Context, in report.DiffInput, holds []rules.Held, path string) error {
+func (o *diffOptions) finish(ctx context.Context, in report.DiffInput, holds []outcome.Held, path string) error {
 	a := o.app
 	ended := a.conclude(o.evidence(in.Diff, holds))
 	shown, err := o.selection.Diff(in.Diff)
@@ -253,8 +254,8 @@ func (o *diffOptions) finish(ctx context.Context, in report.DiffInput, holds []r
 }
 
 // evidence is the input of a comparison's exit code. held has runs A and B, or the run of both kernels.
-func (o *diffOptions) evidence(d *diff.Result, held []rules.Held) rules.Evidence {
-	e := rules.Evidence{Name: d.B, Held: held, Accept: o.gate.Accept, Ungated: o.gate.Kind == verdict.None, MostUndecided: o.maxUndecided,
+func (o *diffOptions) evidence(d *diff.Result, held []outcome.Held) outcome.Evidence {
+	e := outcome.Evidence{Name: d.B, Held: held, Accept: o.gate.Accept, Ungated: o.gate.Kind == verdict.None, MostUndecided: o.maxUndecided,
 		Cases: len(d.Cases) + d.Lost, Undecided: d.Undecided + d.Lost, UndecidedHint: d.UndecidedHint()}
 	if d.Gate {
 		e.Proven = append(e.Proven, d.B+": "+report.DiffGate(d))
@@ -266,14 +267,14 @@ func (o *diffOptions) evidence(d *diff.Result, held []rules.Held) rules.Evidence
 		e.Proven = append(e.Proven, fmt.Sprintf("%s in %s", plural(n, "case is marginal", "cases are marginal"), d.B))
 	}
 	if d.Invalid != "" {
-		g := rules.Ground{Text: d.Invalid}
+		g := outcome.Ground{Text: d.Invalid}
 		if d.Disturbance == d.Invalid {
 			g.Hint = "measure B again without other load; --" + despiteDisturbance + " compares the times anyway"
 		}
 		e.Open = append(e.Open, g)
 	}
 	if o.copied {
-		e.Open = append(e.Open, rules.Ground{Text: d.B + " is a copy of " + d.A, Hint: "compare it with another run"})
+		e.Open = append(e.Open, outcome.Ground{Text: d.B + " is a copy of " + d.A, Hint: "compare it with another run"})
 	}
 	if len(d.Cases) == 0 {
 		return e

@@ -13,6 +13,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/outcome"
 	"github.com/gemmaudit/gemmaudit/sweep"
 	"github.com/gemmaudit/gemmaudit/sweep/health"
 )
@@ -104,7 +105,7 @@ func (o *doctorOptions) run(ctx context.Context) error {
 	if err := o.app.wrapPrint(report.WriteDoctor(o.app.stream(o.app.stdout), o.output, rows)); err != nil {
 		return err
 	}
-	var e rules.Evidence
+	var e outcome.Evidence
 	if bad := found.Count(health.Warning) + found.Count(health.Error); o.strict && bad > 0 {
 		e.Proven = append(e.Proven, plural(bad, "thing", "things")+" would spoil a measurement here")
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/table/file"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
+	"github.com/gemmaudit/gemmaudit/rules/outcome"
 	"github.com/gemmaudit/gemmaudit/rules/verdict"
 )
 
@@ -36,7 +37,7 @@ type fleetOptions struct {
 	out           string
 	tables        []string
 	force         bool
-	accept        rules.Accept
+	accept        outcome.Accept
 	output        report.Format
 }
 
@@ -163,11 +164,11 @@ func (o *fleetOptions) run(ctx context.Context, args []string) error {
 
 // collectRuns reads files in parallel. Each reader releases a file before its next. It returns each run
 // file's completeness; exports do not contain it.
-func (a *app) collectRuns(ctx context.Context, files []string, collector *fleet.Collector) ([]rules.Held, error) {
+func (a *app) collectRuns(ctx context.Context, files []string, collector *fleet.Collector) ([]outcome.Held, error) {
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	last := time.Now()
-	holds := make([]rules.Held, len(files))
+	holds := make([]outcome.Held, len(files))
 	for i, path := range files {
 		if ctx.Err() != nil {
 			break
@@ -181,7 +182,7 @@ func (a *app) collectRuns(ctx context.Context, files []string, collector *fleet.
 				return nil
 			}
 			leftOut := 0
-			var h rules.Held
+			var h outcome.Held
 			err := runs.ReadWith(path, func(run *results.Run) (err error) {
 				h, err = held(run)
 				return err
@@ -223,8 +224,8 @@ func readFleetBaseline(path string) (*fleet.Baseline, error) {
 	return b, nil
 }
 
-func (o *fleetOptions) evidence(r *fleet.Result, held []rules.Held) rules.Evidence {
-	e := rules.Evidence{Held: held, Accept: o.accept, Ungated: o.gate == verdict.None}
+func (o *fleetOptions) evidence(r *fleet.Result, held []outcome.Held) outcome.Evidence {
+	e := outcome.Evidence{Held: held, Accept: o.accept, Ungated: o.gate == verdict.None}
 	drain, watch := r.Count(fleet.Drain), r.Count(fleet.Watch)
 	if drain > 0 {
 		e.Proven = append(e.Proven, fmt.Sprintf("%s to drain: %s", plural(drain, "card is", "cards are"), cardName(r.Cards[0])))
@@ -233,16 +234,16 @@ func (o *fleetOptions) evidence(r *fleet.Result, held []rules.Held) rules.Eviden
 	}
 	if n := len(r.Unread); n > 0 {
 		e.Broken = append(e.Broken,
-			rules.Ground{Text: fmt.Sprintf("%s not read: %s: %s", plural(n, "file was", "files were"), r.Unread[0].Path,
+			outcome.Ground{Text: fmt.Sprintf("%s not read: %s: %s", plural(n, "file was", "files were"), r.Unread[0].Path,
 				r.Unread[0].Reason)})
 	}
 	if r.Count(fleet.Unjudged) == len(r.Cards) {
 		e.Open = append(e.Open,
-			rules.Ground{Text: fmt.Sprintf("no card could be compared with another: %s read", plural(r.Runs, "run was", "runs were")),
+			outcome.Ground{Text: fmt.Sprintf("no card could be compared with another: %s read", plural(r.Runs, "run was", "runs were")),
 				Hint: "give runs of several cards of one model, or --baseline"})
 	} else if o.baseline != "" && !r.Compared() {
 		e.Open = append(e.Open,
-			rules.Ground{Text: fmt.Sprintf("%s has no case of these cards: no card was compared with its earlier times", o.baseline),
+			outcome.Ground{Text: fmt.Sprintf("%s has no case of these cards: no card was compared with its earlier times", o.baseline),
 				Hint: "omit --baseline, or write a baseline of these cards"})
 	} else {
 		e.Of = "card"

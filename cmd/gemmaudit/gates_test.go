@@ -14,8 +14,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/fleet"
+	"github.com/gemmaudit/gemmaudit/rules/outcome"
 	"github.com/gemmaudit/gemmaudit/rules/remedy"
 )
 
@@ -166,7 +166,7 @@ var gatingCommands = map[string]gating{
 	}, want: but(byRuns, map[string]int{casesGone: exitClean, halfDone: exitClean, noneJudged: -1}),
 		why: "resuming measures what is missing; a product has its neighbours to be compared with"},
 	"gemmaudit check": {do: func(t *testing.T, g *gated, state string) int {
-		o := checkOptions{app: g.app(), held: rules.Held{Name: "the check"}}
+		o := checkOptions{app: g.app(), held: outcome.Held{Name: "the check"}}
 		c := report.NodeCheck{Fit: true, Devices: []fleet.Check{{Device: "cuda:0", Verdict: fleet.Fine}}}
 		switch state {
 		case casesFailed:
@@ -370,8 +370,8 @@ func TestGatesAndStates(t *testing.T) {
 // --accept-* flags must let such a run pass and report the reason.
 func TestAccepted(t *testing.T) {
 	g := newGated(t)
-	for state, flag := range map[string]string{casesFailed: "--" + rules.AcceptFailed, casesGone: "--" + rules.AcceptMissing,
-		twoHosts: "--" + rules.AcceptMixed, halfDone: "--" + rules.AcceptMissing} {
+	for state, flag := range map[string]string{casesFailed: "--" + outcome.AcceptFailed, casesGone: "--" + outcome.AcceptMissing,
+		twoHosts: "--" + outcome.AcceptMixed, halfDone: "--" + outcome.AcceptMissing} {
 		path, other := g.in(t, state), g.in(t, whole)
 		altered(t, other, `UPDATE meta SET value = 'another' WHERE key = 'run'`) // diff has no verdict on copies
 		for _, command := range [][]string{{"audit", path}, {"diff", other, path}, {"merge", filepath.Join(t.TempDir(), "m.db"), path},

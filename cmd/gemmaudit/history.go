@@ -15,6 +15,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/change"
 	"github.com/gemmaudit/gemmaudit/rules/history"
+	"github.com/gemmaudit/gemmaudit/rules/outcome"
 	"github.com/gemmaudit/gemmaudit/rules/verdict"
 )
 
@@ -81,7 +82,7 @@ func (o *historyOptions) run(ctx context.Context, args []string) error {
 		return err
 	}
 	collector := history.NewCollector(cfg)
-	evidence := rules.Evidence{Accept: o.gate.Accept, Ungated: o.gate.Kind == verdict.None}
+	evidence := outcome.Evidence{Accept: o.gate.Accept, Ungated: o.gate.Kind == verdict.None}
 	first := map[string]string{} // by id
 	for _, path := range paths {
 		if ctx.Err() != nil {

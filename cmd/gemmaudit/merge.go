@@ -12,14 +12,14 @@ import (
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/merge"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/outcome"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
 type mergeOptions struct {
 	app    *app
 	force  bool
-	accept rules.Accept
+	accept outcome.Accept
 	output report.Format
 }
 
@@ -96,7 +96,7 @@ func (o *mergeOptions) run(ctx context.Context, out string, inputs []string) err
 	if err != nil {
 		return err
 	}
-	return o.app.conclude(rules.Evidence{Name: out, Held: []rules.Held{holds}, Accept: o.accept})
+	return o.app.conclude(outcome.Evidence{Name: out, Held: []outcome.Held{holds}, Accept: o.accept})
 }
 
 // missingShards lists the parts of a plan that no shard covers. The shards share one count; the zero shard is

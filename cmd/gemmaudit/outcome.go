@@ -10,15 +10,16 @@ import (
 	"github.com/gemmaudit/gemmaudit/report/gate"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/outcome"
 	"github.com/gemmaudit/gemmaudit/rules/verdict"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
-func acceptFlags(cmd *cobra.Command, accept *rules.Accept) {
+func acceptFlags(cmd *cobra.Command, accept *outcome.Accept) {
 	flags := cmd.Flags()
-	flags.BoolVar(&accept.Failed, rules.AcceptFailed, false, "ignore failed cases in the exit code, and print their count")
-	flags.BoolVar(&accept.Missing, rules.AcceptMissing, false, "ignore missing cases in the exit code, and print their count")
-	flags.BoolVar(&accept.Mixed, rules.AcceptMixed, false, "judge runs from several machines, and print the machines")
+	flags.BoolVar(&accept.Failed, outcome.AcceptFailed, false, "ignore failed cases in the exit code, and print their count")
+	flags.BoolVar(&accept.Missing, outcome.AcceptMissing, false, "ignore missing cases in the exit code, and print their count")
+	flags.BoolVar(&accept.Mixed, outcome.AcceptMixed, false, "judge runs from several machines, and print the machines")
 }
 
 // gateFlags adds --gate with a default, the --accept flags, and --fail-marginal if marginal names the items that
@@ -46,7 +47,7 @@ func (a *app) store(run *results.Run) verdict.Store {
 
 // outdatedError is the outcome of a command without another one: nil if all stored proof holds.
 func (a *app) outdatedError(o verdict.Outdated) error {
-	return a.conclude(rules.Evidence{Open: o.Grounds()})
+	return a.conclude(outcome.Evidence{Open: o.Grounds()})
 }
 
 // auditChecks lists the checks of a gate for a pipeline; ended is the command's outcome.
@@ -69,7 +70,7 @@ func (a *app) printChecks(f report.Format, c *gate.Checks) error {
 }
 
 // conclude converts evidence to a command's error, nil for a pass. Every command with a gate ends here.
-func (a *app) conclude(e rules.Evidence) error {
+func (a *app) conclude(e outcome.Evidence) error {
 	grounds, accepted := e.Grounds()
 	for _, text := range accepted {
 		a.warnf("%s", text)
@@ -88,17 +89,17 @@ func (a *app) conclude(e rules.Evidence) error {
 	return &commandError{code: int(grounds[0].Outcome), err: errors.New(strings.Join(texts, "; also: ")), hint: hinted}
 }
 
-func held(run *results.Run) (rules.Held, error) {
+func held(run *results.Run) (outcome.Held, error) {
 	c, err := sweep.Covered(run)
-	return rules.Held{Name: run.Path(), Coverage: c}, err
+	return outcome.Held{Name: run.Path(), Coverage: c}, err
 }
 
-// groundsOf converts the non-nil errors to grounds, for [rules.Evidence].Broken or Open.
-func groundsOf(errs ...error) []rules.Ground {
-	var out []rules.Ground
+// groundsOf converts the non-nil errors to grounds, for [outcome.Evidence].Broken or Open.
+func groundsOf(errs ...error) []outcome.Ground {
+	var out []outcome.Ground
 	for _, err := range errs {
 		if err != nil {
-			out = append(out, rules.Ground{Text: err.Error(), Hint: hintOf(err)})
+			out = append(out, outcome.Ground{Text: err.Error(), Hint: hintOf(err)})
 		}
 	}
 	return out

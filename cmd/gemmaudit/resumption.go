@@ -1,6 +1,6 @@
 package main
 
-import "github.com/gemmaudit/gemmaudit/rules"
+import "github.com/gemmaudit/gemmaudit/rules/outcome"
 
 // resumption is the behavior of a flag under --resume.
 type resumption string
@@ -29,8 +29,8 @@ var resumptions = map[string]resumption{
 
 	"rules": repeated, "method": repeated, "threshold": repeated, "fdr": repeated, "gate": repeated, "fail-marginal": repeated,
 	"confirm": repeated, "sustained": repeated, "sustained-limit": repeated, "case-timeout": repeated, "images": repeated,
-	"output": repeated, "all": repeated, "textfile": repeated, rules.AcceptFailed: repeated, rules.AcceptMissing: repeated,
-	rules.AcceptMixed: repeated, "along": repeated,
+	"output": repeated, "all": repeated, "textfile": repeated, outcome.AcceptFailed: repeated, outcome.AcceptMissing: repeated,
+	outcome.AcceptMixed: repeated, "along": repeated,
 	"kernel-file": repeatedFiles, "library": repeatedFiles,
 
 	"out": ofStart, "resume": ofStart, "parent": ofStart, "retry-faults": ofStart, "dry-run": ofStart, "against": ofStart,

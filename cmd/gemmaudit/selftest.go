@@ -14,7 +14,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/selftest"
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/outcome"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
@@ -142,7 +142,7 @@ func (o *selftestOptions) run(ctx context.Context) error {
 	evidence := test.Evidence(groundsOf(failures...))
 	if len(late) > 0 {
 		evidence.Open = append(evidence.Open,
-			rules.Ground{Text: fmt.Sprintf("%s within %s", strings.Join(late, ", "), report.Duration(o.deadline)),
+			outcome.Ground{Text: fmt.Sprintf("%s within %s", strings.Join(late, ", "), report.Duration(o.deadline)),
 				Hint: "a longer --deadline checks the rest; --kernel and --dtype check less"})
 	}
 	return a.conclude(evidence)

@@ -197,7 +197,8 @@ func TestAdvisedCommandsExist(t *testing.T) {
 	root := newRootCommand(a)
 	seen := 0
 	for _, pattern := range []string{"*.go", "help/*", "../../report/*.go", "../../rules/*.go", "../../rules/infer/*.go",
-		"../../rules/phrase/*.go", "../../rules/diff/*.go", "../../rules/cause/*.go", "../../rules/remedy/*.go",
+		"../../rules/phrase/*.go", "../../rules/diff/*.go", "../../rules/cause/*.go", "../../rules/outcome/*.go",
+		"../../rules/baseline/*.go", "../../rules/cards/*.go", "../../rules/remedy/*.go",
 		"../../rules/triage/*.go", "../../rules/choose/*.go", "../../results/*.go", "../../sweep/*.go"} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results/table/file"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/outcome"
 	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/verdict"
 )
@@ -27,7 +28,7 @@ type splitsOptions struct {
 	ratio    float64
 	among    string
 	remedies remedyFlags
-	accept   rules.Accept
+	accept   outcome.Accept
 	traffic  string
 	maxParts int
 	execute  bool
@@ -170,15 +171,15 @@ func (o *splitsOptions) run(ctx context.Context, path string) (failed error) {
 	if err != nil {
 		return err
 	}
-	evidence := rules.Evidence{Name: path, Held: []rules.Held{holds}, Accept: o.accept, Broken: groundsOf(a.notMeasured(run)),
+	evidence := outcome.Evidence{Name: path, Held: []outcome.Held{holds}, Accept: o.accept, Broken: groundsOf(a.notMeasured(run)),
 		Open: append(groundsOf(empty), outdated.Grounds()...)}
 	if found.Invalid != "" {
-		evidence.Open = append(evidence.Open, rules.Ground{Text: path + ": " + found.Invalid, Hint: verdict.UnsteadyHint})
+		evidence.Open = append(evidence.Open, outcome.Ground{Text: path + ": " + found.Invalid, Hint: verdict.UnsteadyHint})
 	}
 	if holds.Held == 0 {
-		evidence.Open = append(evidence.Open, rules.Ground{Text: path + ": no samples to search"})
+		evidence.Open = append(evidence.Open, outcome.Ground{Text: path + ": no samples to search"})
 	} else if s := found.Scope; s != nil && s.Rows == 0 && s.Few > 0 {
-		evidence.Open = append(evidence.Open, rules.Ground{Text: path + ": no row has enough samples to be searched",
+		evidence.Open = append(evidence.Open, outcome.Ground{Text: path + ": no row has enough samples to be searched",
 			Hint: "measure each size several times; findings with too few samples are listed as suspected"})
 	}
 	return a.conclude(evidence)

@@ -16,6 +16,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/outcome"
 	"github.com/gemmaudit/gemmaudit/rules/verdict"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
@@ -26,7 +27,7 @@ type sweepOptions struct {
 	out     string
 	resume  bool
 	dryRun  bool
-	accept  rules.Accept
+	accept  outcome.Accept
 	against string // the kernel that is the baseline of the printed table
 	output  report.Format
 }
@@ -176,14 +177,15 @@ func (o *sweepOptions) finish(run *results.Run, sum *sweep.Summary, err error) e
 	if err != nil {
 		return err
 	}
-	evidence := rules.Evidence{Held: []rules.Held{holds}, Accept: o.accept, Broken: groundsOf(missing(run, sum, a.resumeSweep(run.Path())))}
+	evidence := outcome.Evidence{Held: []outcome.Held{holds}, Accept: o.accept, Broken: groundsOf(missing(run, sum,
+		a.resumeSweep(run.Path())))}
 	// Too much drift is no ground if the audit can judge the run all the same.
 	data, err := infer.LoadData(run)
 	if err != nil {
 		return err
 	}
 	if sum.Invalid != "" && infer.Unjudgeable(data, rules.Default().Basis()) != "" {
-		evidence.Open = []rules.Ground{{Text: run.Path() + ": " + sum.Invalid, Hint: verdict.UnsteadyHint}}
+		evidence.Open = []outcome.Ground{{Text: run.Path() + ": " + sum.Invalid, Hint: verdict.UnsteadyHint}}
 	}
 	return a.conclude(evidence)
 }

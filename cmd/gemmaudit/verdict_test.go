@@ -6,8 +6,10 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/cards"
 	"github.com/gemmaudit/gemmaudit/rules/change"
 	"github.com/gemmaudit/gemmaudit/rules/diff"
+	"github.com/gemmaudit/gemmaudit/rules/outcome"
 	"github.com/gemmaudit/gemmaudit/rules/verdict"
 )
 
@@ -50,7 +52,7 @@ func TestAuditVerdict(t *testing.T) {
 	}
 	slowCard := func(invalid string) *rules.Audit {
 		a := judged(4, 0)
-		a.Invalid, a.Cards = invalid, &rules.Cards{Outliers: []string{"cuda:1"}}
+		a.Invalid, a.Cards = invalid, &cards.Comparison{Outliers: []string{"cuda:1"}}
 		return a
 	}
 	marginal := judged(4, 0)
@@ -103,7 +105,7 @@ func TestAuditVerdict(t *testing.T) {
 		{"unfinished, a finding", judged(4, 0, rules.Confirmed), confirmed, verdict.Outdated{}, exitGate, 1},
 		{"unfinished, no gate", judged(4, 0), none, verdict.Outdated{}, exitInconclusive, 1},
 	} {
-		held := rules.Held{Coverage: results.Coverage{Asked: tt.audit.Cases + tt.missing, Held: tt.audit.Cases, Missing: tt.missing}}
+		held := outcome.Held{Coverage: results.Coverage{Asked: tt.audit.Cases + tt.missing, Held: tt.audit.Cases, Missing: tt.missing}}
 		err := quietApp().conclude(tt.gate.Audit(tt.audit, held, tt.lost.Grounds(), nil))
 		if got := exitCode(err); got != tt.want {
 			t.Errorf("%s: exit code %d, expected %d: %v", tt.name, got, tt.want, err)
@@ -129,19 +131,19 @@ func TestMarginalCasesOfADiff(t *testing.T) {
 		{"most lost", &diff.Result{Same: 3, Cases: make([]diff.Case, 3), Lost: 4}, diffOptions{maxUndecided: 0.5},
 			exitInconclusive},
 		{"some lost", &diff.Result{Same: 3, Cases: make([]diff.Case, 3), Lost: 2}, diffOptions{maxUndecided: 0.5}, exitClean},
-		{"one failed", &diff.Result{Same: 3, Cases: make([]diff.Case, 3), Lost: 1, Losses: rules.Losses{Failed: 1}},
+		{"one failed", &diff.Result{Same: 3, Cases: make([]diff.Case, 3), Lost: 1, Losses: outcome.Losses{Failed: 1}},
 			diffOptions{maxUndecided: 0.5}, exitDevice},
-		{"one missing", &diff.Result{Same: 3, Cases: make([]diff.Case, 3), Losses: rules.Losses{Missing: 1}},
+		{"one missing", &diff.Result{Same: 3, Cases: make([]diff.Case, 3), Losses: outcome.Losses{Missing: 1}},
 			diffOptions{maxUndecided: 0.5}, exitInconclusive},
-		{"one missing, no gate", &diff.Result{Same: 3, Cases: make([]diff.Case, 3), Losses: rules.Losses{Missing: 1}},
+		{"one missing, no gate", &diff.Result{Same: 3, Cases: make([]diff.Case, 3), Losses: outcome.Losses{Missing: 1}},
 			diffOptions{gate: verdict.Gate{Kind: verdict.None}}, exitInconclusive},
-		{"one missing, accepted", &diff.Result{Same: 3, Cases: make([]diff.Case, 3), Losses: rules.Losses{Missing: 1}},
-			diffOptions{gate: verdict.Gate{Accept: rules.Accept{Missing: true}}, maxUndecided: 0.5}, exitClean},
+		{"one missing, accepted", &diff.Result{Same: 3, Cases: make([]diff.Case, 3), Losses: outcome.Losses{Missing: 1}},
+			diffOptions{gate: verdict.Gate{Accept: outcome.Accept{Missing: true}}, maxUndecided: 0.5}, exitClean},
 		{"slower", regression, diffOptions{}, exitGate},
 		{"slower, no gate", regression, diffOptions{gate: verdict.Gate{Kind: verdict.None}}, exitClean},
 		{"invalid", &diff.Result{Invalid: "drift"}, diffOptions{gate: verdict.Gate{Kind: verdict.None}}, exitInconclusive},
 	} {
-		if got := exitCode(quietApp().conclude(tt.opts.evidence(tt.diff, make([]rules.Held, 2)))); got != tt.want {
+		if got := exitCode(quietApp().conclude(tt.opts.evidence(tt.diff, make([]outcome.Held, 2)))); got != tt.want {
 			t.Errorf("%s: exit code %d, expected %d", tt.name, got, tt.want)
 		}
 	}

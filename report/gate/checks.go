@@ -10,6 +10,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/baseline"
 	"github.com/gemmaudit/gemmaudit/rules/change"
 	"github.com/gemmaudit/gemmaudit/rules/diff"
 	"github.com/gemmaudit/gemmaudit/rules/remedy"
@@ -118,10 +119,10 @@ const (
 func OfAudit(meta results.Meta, a *rules.Audit, fails func(rules.Finding) bool, marginal, cards bool) []Check {
 	var out []Check
 	named := map[results.SeriesKey]bool{}
-	prints := rules.FindingFingerprints(meta, a.Findings)
+	prints := baseline.Fingerprints(meta, a.Findings)
 	for i, f := range a.Findings {
 		named[f.Series] = true
-		c := Check{State: Open, Rule: string(f.Rule), Subject: rules.SeriesIdentity(meta, f.Series), Fingerprint: prints[i],
+		c := Check{State: Open, Rule: string(f.Rule), Subject: baseline.SeriesIdentity(meta, f.Series), Fingerprint: prints[i],
 			Baseline: f.Baseline,
 			Name:     findingName(f, prints[i]),
 			Text: fmt.Sprintf("%s, %s: %s; loses %s at %s (%s)", f.Series.Text(), findingRange(f), f.Claim(),
@@ -153,9 +154,10 @@ func OfAudit(meta results.Meta, a *rules.Audit, fails func(rules.Finding) bool, 
 	}
 	rule := string(report.RowRule(a))
 	for _, s := range a.Series {
-		identity := rules.SeriesIdentity(meta, s.Key)
+		identity := baseline.SeriesIdentity(meta, s.Key)
 		add := func(state State, what, text, next string) {
-			c := Check{State: state, Rule: what, Subject: identity, Name: what, Fingerprint: rules.Fingerprint(what, identity), Text: text,
+			c := Check{State: state, Rule: what, Subject: identity, Name: what, Fingerprint: baseline.Fingerprint(what, identity),
+				Text: text,
 				Next: next}
 			out = append(out, c)
 			named[s.Key] = true
@@ -196,7 +198,7 @@ func OfAudit(meta results.Meta, a *rules.Audit, fails func(rules.Finding) bool, 
 				state = Failed
 			}
 			out = append(out, Check{State: state, Rule: "slower-card", Subject: "cards", Name: "slower-card " + id,
-				Fingerprint: rules.Fingerprint("slower-card", id),
+				Fingerprint: baseline.Fingerprint("slower-card", id),
 				Text:        id + " is slower than the other cards of its name",
 				Next:        "`gemmaudit audit RUN` compares the cards case by case"})
 		}
@@ -237,9 +239,9 @@ func OfDiff(meta results.Meta, d *diff.Result, fails func(change.Kind) bool) []C
 	named := map[results.SeriesKey]bool{}
 	// id stays the same when a stretch is measured again.
 	addAs := func(key results.SeriesKey, state State, rule, id, name, text, next string) {
-		identity := rules.SeriesIdentity(meta, key)
+		identity := baseline.SeriesIdentity(meta, key)
 		out = append(out, Check{State: state, Rule: rule, Subject: identity, Name: strings.TrimSpace(rule + " " + name),
-			Fingerprint: rules.Fingerprint(rule, identity, id), Text: key.Text() + text, Next: next})
+			Fingerprint: baseline.Fingerprint(rule, identity, id), Text: key.Text() + text, Next: next})
 		named[key] = true
 	}
 	add := func(key results.SeriesKey, state State, rule, name, text, next string) {
@@ -266,7 +268,7 @@ func OfDiff(meta results.Meta, d *diff.Result, fails func(change.Kind) bool) []C
 	}
 	for _, s := range d.Series {
 		for i, st := range s.Stretches {
-			from, to := rules.Octave(st.FromM)
+			from, to := baseline.Octave(st.FromM)
 			addAs(
 				s.Series,
 				slower,
@@ -310,9 +312,9 @@ func OfDiff(meta results.Meta, d *diff.Result, fails func(change.Kind) bool) []C
 			appeared = append(appeared, *f.B)
 		}
 	}
-	for i, print := range rules.FindingFingerprints(meta, appeared) {
+	for i, print := range baseline.Fingerprints(meta, appeared) {
 		f := appeared[i]
-		out = append(out, Check{State: Noted, Rule: string(f.Rule), Subject: rules.SeriesIdentity(meta, f.Series), Fingerprint: print,
+		out = append(out, Check{State: Noted, Rule: string(f.Rule), Subject: baseline.SeriesIdentity(meta, f.Series), Fingerprint: print,
 			Baseline: rules.BaselineNew,
 			Name:     findingName(f, print), Command: f.Reproduce,
 			Text: fmt.Sprintf("%s, %s: new in B: %s; loses %s at %s", f.Series.Text(), findingRange(f), f.Claim(),
@@ -332,7 +334,7 @@ func OfTable(v *report.Verification, anyway bool) []Check {
 			state, next = Noted, ""
 		}
 		out = append(out, Check{State: state, Rule: "condition", Subject: "conditions", Name: "condition " + d.Name,
-			Fingerprint: rules.Fingerprint("condition", v.Validators.Device, d.Name),
+			Fingerprint: baseline.Fingerprint("condition", v.Validators.Device, d.Name),
 			Text:        fmt.Sprintf("%s of the table is %q, here it is %q", d.Name, d.A, d.B), Next: next})
 	}
 	for _, c := range v.Checks {
@@ -343,7 +345,7 @@ func OfTable(v *report.Verification, anyway bool) []Check {
 		}
 		k := Check{State: Open, Rule: "entry", Subject: subject,
 			Name: fmt.Sprintf("m%d of %s: %s", c.M, report.IntervalText(c.From, c.To), action), Next: nextUndecided}
-		k.Fingerprint = rules.Fingerprint(k.Rule, subject, k.Name)
+		k.Fingerprint = baseline.Fingerprint(k.Rule, subject, k.Name)
 		switch c.Verdict {
 		case remedy.Pays:
 			k.State, k.Next = Passed, ""

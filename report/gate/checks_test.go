@@ -16,13 +16,14 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/report"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/baseline"
 )
 
 // everyCheck has a check in each state, with text that each format must escape.
 func everyCheck() *Checks {
 	at := func(state State, name string) Check {
 		return Check{State: state, Rule: "monotonic", Subject: "Card X/lib/bf16/n4096 k4096 nk", Name: name,
-			Fingerprint: rules.Fingerprint(name), Text: name + " loses 12 %"}
+			Fingerprint: baseline.Fingerprint(name), Text: name + " loses 12 %"}
 	}
 	known := at(Noted, "monotonic m48–64")
 	known.Baseline, known.Next = rules.BaselineKnown, "it is in the baseline a.db"

@@ -10,6 +10,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/change"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/outcome"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -176,8 +177,8 @@ func (d *Result) cases(pairs []curvePair, pa, pb *infer.Estimates, cfg rules.Con
 
 // losses counts the rows of a that b lacks: failed or missing rows of matched curves, and all rows of the
 // others. A row that b has only with excluded samples is undecided, not a loss.
-func losses(a, b []*infer.Curve, pairs []curvePair) rules.Losses {
-	var out rules.Losses
+func losses(a, b []*infer.Curve, pairs []curvePair) outcome.Losses {
+	var out outcome.Losses
 	in := map[*infer.Curve]*infer.Curve{}
 	for _, pair := range pairs {
 		in[pair.a] = pair.b

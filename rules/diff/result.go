@@ -7,6 +7,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/change"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/outcome"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
@@ -53,7 +54,7 @@ type Result struct {
 	// of its samples are excluded.
 	Lost int `json:"lost,omitempty"`
 	// Losses are the cases that A measured and B could not.
-	Losses rules.Losses `json:"losses,omitzero"`
+	Losses outcome.Losses `json:"losses,omitzero"`
 	// Series has the geometric mean of B's time over A's for each series, Geomean over all cases with enough
 	// samples, GeomeanOverRows over all cases: see [Series].
 	Series          []Series       `json:"series"`

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/baseline"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/remedy"
 	"github.com/gemmaudit/gemmaudit/rules/synthetic"
@@ -70,7 +71,7 @@ func TestScaling(t *testing.T) {
 			if len(a.Findings) < len(d.Series)/2 {
 				t.Fatalf("%d findings of %d series", len(a.Findings), len(d.Series))
 			}
-			a.Hold(d.Meta, a, d.Meta)
+			baseline.Hold(a, d.Meta, a, d.Meta)
 			a.Accept(rules.NewProof(a, cfg, d.Samples()), cfg, d.Samples())
 			return nil
 		}},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/baseline"
 	"github.com/gemmaudit/gemmaudit/rules/diff"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
@@ -47,7 +48,7 @@ type Run struct {
 
 // Case is one case over all runs.
 type Case struct {
-	// Identity is [rules.SeriesIdentity], Series the key in the last run that has the case.
+	// Identity is [baseline.SeriesIdentity], Series the key in the last run that has the case.
 	Identity string            `json:"identity"`
 	Series   results.SeriesKey `json:"series"`
 	M        int               `json:"m"`
@@ -164,7 +165,7 @@ func (c *Collector) Add(path string, data infer.Data) {
 	for _, t := range times {
 		identity, ok := identities[t.Series]
 		if !ok {
-			identity = rules.SeriesIdentity(data.Meta, t.Series)
+			identity = baseline.SeriesIdentity(data.Meta, t.Series)
 			identities[t.Series] = identity
 		}
 		p := place{identity, t.M}

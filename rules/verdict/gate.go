@@ -9,6 +9,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/change"
+	"github.com/gemmaudit/gemmaudit/rules/outcome"
 )
 
 // The kinds of findings, or of slower times, that make a gate fail.
@@ -26,7 +27,7 @@ func Kinds() []string { return []string{Confirmed, Any, Suspected, None} }
 type Gate struct {
 	Kind     string // Confirmed, Any, Suspected or None
 	Marginal bool   // marginal rows or cases too
-	Accept   rules.Accept
+	Accept   outcome.Accept
 }
 
 // Validate rejects an unknown kind, and marginal results that can't fail.
@@ -76,8 +77,8 @@ const orderHint = "measure all rows in rounds, each in a new random order, as `g
 
 // Audit is what decides the outcome of an audit. outdated describes stored proof that can't be used; named
 // holds the rules requested by name.
-func (g Gate) Audit(audit *rules.Audit, held rules.Held, outdated []rules.Ground, named []rules.Rule) rules.Evidence {
-	e := rules.Evidence{Name: audit.Run, Held: []rules.Held{held}, Accept: g.Accept, Ungated: g.Kind == None, MostUndecided: 0.5,
+func (g Gate) Audit(audit *rules.Audit, held outcome.Held, outdated []outcome.Ground, named []rules.Rule) outcome.Evidence {
+	e := outcome.Evidence{Name: audit.Run, Held: []outcome.Held{held}, Accept: g.Accept, Ungated: g.Kind == None, MostUndecided: 0.5,
 		UndecidedHint: "use more --rounds or reduce noise (`gemmaudit doctor`); findings with too few samples are listed as suspected"}
 	failing := g.findings(audit, &e)
 	if audit.Invalid == "" { // cards and rows are judged by the sweep's samples, which are unusable in an invalid run
@@ -93,7 +94,7 @@ func (g Gate) Audit(audit *rules.Audit, held rules.Held, outdated []rules.Ground
 		if audit.Invalid == audit.Order {
 			hint = orderHint
 		}
-		e.Open = append(e.Open, rules.Ground{Text: audit.Invalid, Hint: hint})
+		e.Open = append(e.Open, outcome.Ground{Text: audit.Invalid, Hint: hint})
 	}
 	e.Open = append(append(e.Open, impossible(audit)...), outdated...)
 	if !e.Ungated && failing == 0 {
@@ -114,7 +115,7 @@ func (g Gate) Audit(audit *rules.Audit, held rules.Held, outdated []rules.Ground
 }
 
 // findings adds the findings that fail the gate to the evidence, and counts them.
-func (g Gate) findings(audit *rules.Audit, e *rules.Evidence) (failing int) {
+func (g Gate) findings(audit *rules.Audit, e *outcome.Evidence) (failing int) {
 	confirmed, states := 0, map[rules.BaselineState]int{}
 	for _, f := range audit.Findings {
 		if g.Fails(f) {
@@ -140,7 +141,7 @@ func (g Gate) findings(audit *rules.Audit, e *rules.Evidence) (failing int) {
 
 // Undecided is the reason why too few rows of an audit were decided for a verdict; "" for enough.
 func Undecided(audit *rules.Audit) string {
-	e := Gate{Kind: Confirmed}.Audit(audit, rules.Held{}, nil, nil)
+	e := Gate{Kind: Confirmed}.Audit(audit, outcome.Held{}, nil, nil)
 	e.Held, e.Proven, e.Open = nil, nil, nil
 	if grounds, _ := e.Grounds(); len(grounds) > 0 {
 		return grounds[0].Text
@@ -150,7 +151,7 @@ func Undecided(audit *rules.Audit) string {
 
 // unconfirmable explains why the unconfirmed findings of an imported run prevent a verdict; nil without any.
 // Most such runs cannot be measured again and would otherwise pass as if they had no findings.
-func unconfirmable(audit *rules.Audit) []rules.Ground {
+func unconfirmable(audit *rules.Audit) []outcome.Ground {
 	n := 0
 	for _, f := range audit.Findings {
 		if audit.Imported && audit.Method != rules.MethodArticle && f.Status == rules.Unconfirmed && f.Cause != cause.MeasurementError &&
@@ -161,13 +162,13 @@ func unconfirmable(audit *rules.Audit) []rules.Ground {
 	if n == 0 {
 		return nil
 	}
-	return []rules.Ground{{Text: fmt.Sprintf("%s: %s unconfirmed, because the run was imported", audit.Run,
+	return []outcome.Ground{{Text: fmt.Sprintf("%s: %s unconfirmed, because the run was imported", audit.Run,
 		count(n, "finding is", "findings are")),
 		Hint: "`--gate any` fails on them, `--gate none` ignores them; `audit --confirm` needs a run measured on that machine"}}
 }
 
 // impossible explains why rows faster than their device's limit prevent a verdict; nil without any.
-func impossible(audit *rules.Audit) []rules.Ground {
+func impossible(audit *rules.Audit) []outcome.Ground {
 	rows, first := 0, ""
 	for _, f := range audit.Findings {
 		if f.Cause == cause.MeasurementError && f.Status != rules.Waived && f.Baseline != rules.BaselineKnown {
@@ -178,7 +179,8 @@ func impossible(audit *rules.Audit) []rules.Ground {
 	if rows == 0 {
 		return nil
 	}
-	return []rules.Ground{{Text: fmt.Sprintf("%s: %s faster than the peak of the device: %s", audit.Run, count(rows, "row", "rows"), first),
+	return []outcome.Ground{{Text: fmt.Sprintf("%s: %s faster than the peak of the device: %s", audit.Run, count(rows, "row", "rows"),
+		first),
 		Hint: "check the unit of the times and the device name; `gemmaudit import --peak` sets another peak"}}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules/outcome"
 	"github.com/gemmaudit/gemmaudit/rules/remedy"
 )
 
@@ -81,7 +82,7 @@ type Outdated struct {
 }
 
 // Grounds are the reasons for a missing verdict; nil if no proof is outdated.
-func (o Outdated) Grounds() []rules.Ground {
+func (o Outdated) Grounds() []outcome.Ground {
 	if len(o.Why) == 0 {
 		return nil
 	}
@@ -93,7 +94,7 @@ func (o Outdated) Grounds() []rules.Ground {
 		}
 		words = append(words, w.String())
 	}
-	return []rules.Ground{{Text: fmt.Sprintf("%s: stored proof no longer holds: %s", o.Path, strings.Join(words, ", ")), Hint: o.Hint}}
+	return []outcome.Ground{{Text: fmt.Sprintf("%s: stored proof no longer holds: %s", o.Path, strings.Join(words, ", ")), Hint: o.Hint}}
 }
 
 // Store reads and writes the proof that a run keeps. Warn and Note tell the user what becomes of it.

@@ -1,4 +1,5 @@
-package rules
+// Package cards compares the cards of one host that a run measured side by side.
+package cards
 
 import (
 	"cmp"
@@ -15,23 +16,23 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
-// Cards compares the cards of one host that a run measured side by side. Each case of a card is compared with
-// the median of all cards of the same name; of two cards, with the other one.
-type Cards struct {
+// Comparison is the verdict on every card. Each case of a card is compared with the median of all cards of the same
+// name; of two cards, with the other one.
+type Comparison struct {
 	// Threshold is the least relative difference that counts.
 	Threshold float64 `json:"threshold"`
 	FDR       float64 `json:"fdr"`
 	Family    string  `json:"family"`
 	// Cards are in order of their ids, Cases series by series.
-	Cards []CardVerdict `json:"cards"`
-	Cases []CardCase    `json:"cases"`
+	Cards []Verdict `json:"cards"`
+	Cases []Case    `json:"cases"`
 	// Outliers are the cards that are surely slower than the others, overall or in some cases. Any outlier
 	// fails the gate.
 	Outliers []string `json:"outliers"`
 }
 
-// CardVerdict compares one card with the others.
-type CardVerdict struct {
+// Verdict compares one card with the others.
+type Verdict struct {
 	Device string `json:"device"`
 	Name   string `json:"name"`
 	Cases  int    `json:"cases"`
@@ -60,8 +61,8 @@ type CardVerdict struct {
 	Throttle  kernels.Throttle `json:"throttle,omitempty"`
 }
 
-// CardCase is one case on one card.
-type CardCase struct {
+// Case is one case on one card.
+type Case struct {
 	Series    results.SeriesKey `json:"series"` // the card's
 	M         int               `json:"m"`
 	US        stats.Interval    `json:"us"`
@@ -71,12 +72,20 @@ type CardCase struct {
 	Change    change.Kind       `json:"change"`
 }
 
-type cardRow struct {
+// Limits are the keys of the rules file that decide whether a card is an outlier: the threshold of cards, the false
+// discovery rate, the confidence of intervals, and the least number of samples of a row that is compared.
+type Limits struct {
+	Threshold, FDR, Confidence float64
+	MinSamples                 int
+}
+
+type row struct {
 	curves []*infer.Curve
 	points []int
 }
 
-func compareCards(p *infer.Estimates, cfg Config) *Cards {
+// Compare compares the cards of one name with each other, at one clock and as observed; nil without two such cards.
+func Compare(p *infer.Estimates, limits Limits) *Comparison {
 	groups := map[string][]string{} // devices by product name
 	grouped := map[string]bool{}
 	var names []string
@@ -94,8 +103,8 @@ func compareCards(p *infer.Estimates, cfg Config) *Cards {
 			groups[spec.Name] = append(groups[spec.Name], id)
 		}
 	}
-	out := &Cards{Threshold: cfg.Cards.Threshold, FDR: cfg.FDR, Cases: []CardCase{}, Outliers: []string{}}
-	b := &cardBench{out: out, Estimates: p, cfg: cfg, curvesOf: map[string][]*infer.Curve{}}
+	out := &Comparison{Threshold: limits.Threshold, FDR: limits.FDR, Cases: []Case{}, Outliers: []string{}}
+	b := &bench{out: out, Estimates: p, limits: limits, curvesOf: map[string][]*infer.Curve{}}
 	for _, c := range p.Curves {
 		b.curvesOf[c.Series.Key.Device] = append(b.curvesOf[c.Series.Key.Device], c)
 	}
@@ -113,10 +122,10 @@ func compareCards(p *infer.Estimates, cfg Config) *Cards {
 	return out
 }
 
-type cardBench struct {
+type bench struct {
 	*infer.Estimates
-	out      *Cards
-	cfg      Config
+	out      *Comparison
+	limits   Limits
 	tested   []int // positions in out.Cases
 	p        []float64
 	curvesOf map[string][]*infer.Curve   // by device
@@ -126,11 +135,11 @@ type cardBench struct {
 	seen     map[string][]stats.Estimate // as observed
 }
 
-func (b *cardBench) group(name string, devices []string) {
+func (b *bench) group(name string, devices []string) {
 	b.clock = 0
 	var clocks []float64
 	for _, id := range devices {
-		b.out.Cards = append(b.out.Cards, CardVerdict{Device: id, Name: name})
+		b.out.Cards = append(b.out.Cards, Verdict{Device: id, Name: name})
 		if mhz := b.Clocks[id]; mhz > 0 {
 			clocks = append(clocks, mhz)
 		}
@@ -156,15 +165,15 @@ func (b *cardBench) group(name string, devices []string) {
 		curves[key] = append(curves[key], c)
 	}
 	for _, key := range order {
-		rows := map[int]*cardRow{}
+		rows := map[int]*row{}
 		var ms []int
 		for _, c := range curves[key] {
 			for i, pt := range c.Points {
-				if pt.Inferred || !pt.Judged(b.cfg.MinSamples) {
+				if pt.Inferred || !pt.Judged(b.limits.MinSamples) {
 					continue
 				}
 				if rows[pt.M] == nil {
-					rows[pt.M] = &cardRow{}
+					rows[pt.M] = &row{}
 					ms = append(ms, pt.M)
 				}
 				rows[pt.M].curves, rows[pt.M].points = append(rows[pt.M].curves, c), append(rows[pt.M].points, i)
@@ -179,8 +188,8 @@ func (b *cardBench) group(name string, devices []string) {
 	}
 }
 
-func (b *cardBench) row(r *cardRow) {
-	threshold := math.Log1p(b.cfg.Cards.Threshold)
+func (b *bench) row(r *row) {
+	threshold := math.Log1p(b.limits.Threshold)
 	times, seen, doubts := make([]stats.Estimate, len(r.curves)), make([]stats.Estimate, len(r.curves)), make([]float64, len(r.curves))
 	for k, c := range r.curves {
 		pt := c.Points[r.points[k]]
@@ -202,8 +211,8 @@ func (b *cardBench) row(r *cardRow) {
 		b.ratios[id] = append(b.ratios[id], e)
 		b.seen[id] = append(b.seen[id], besides(seen, k))
 		b.doubt[id] = append(b.doubt[id], doubts[k])
-		cc := CardCase{Series: c.Series.Key, M: pt.M, US: pt.US.Interval(b.cfg.Confidence, b.Quantiles),
-			Ratio: e.Interval(b.cfg.Confidence, b.Quantiles),
+		cc := Case{Series: c.Series.Key, M: pt.M, US: pt.US.Interval(b.limits.Confidence, b.Quantiles),
+			Ratio: e.Interval(b.limits.Confidence, b.Quantiles),
 			P:     1, AdjustedP: 1, Change: change.Open}
 		if e.SE == 0 && e.Y == 0 {
 			cc.Change = change.Same // this card is the median
@@ -255,19 +264,19 @@ func besides(all []stats.Estimate, k int) stats.Estimate {
 	return stats.Difference(all[k], middle)
 }
 
-func (b *cardBench) judge() {
-	out, cfg := b.out, b.cfg
+func (b *bench) judge() {
+	out, limits := b.out, b.limits
 	for i, adjusted := range stats.AdjustP(b.p) {
 		c := &out.Cases[b.tested[i]]
 		c.AdjustedP = adjusted
-		if c.Change = change.Within(c.Ratio, cfg.Cards.Threshold); (c.Change == change.Slower || c.Change == change.Faster) &&
-			adjusted > cfg.FDR {
+		if c.Change = change.Within(c.Ratio, limits.Threshold); (c.Change == change.Slower || c.Change == change.Faster) &&
+			adjusted > limits.FDR {
 			c.Change = change.Open
 		}
 	}
 	out.Family = fmt.Sprintf("Benjamini–Hochberg at %g over %d comparisons of cases; bounds of the means hold for all %d cards together",
-		cfg.FDR, len(b.tested), len(out.Cards))
-	all := 1 - (1-cfg.Confidence)/float64(len(out.Cards))
+		limits.FDR, len(b.tested), len(out.Cards))
+	all := 1 - (1-limits.Confidence)/float64(len(out.Cards))
 	changes := map[string]map[change.Kind]int{}
 	for i := range out.Cases {
 		id := out.Cases[i].Series.Device
@@ -298,8 +307,8 @@ func (b *cardBench) judge() {
 		}
 		// The error of the clock correction is common to all cases, so it does not average out.
 		v.Ratio = stats.Widen(v.Ratio.Log(), stats.Mean(b.doubt[v.Device]), all).Exp()
-		v.Change = change.Within(v.Ratio, cfg.Cards.Threshold)
-		if seen := change.Within(v.Observed, cfg.Cards.Threshold); (seen == change.Slower || seen == change.Faster) && v.Change != seen {
+		v.Change = change.Within(v.Ratio, limits.Threshold)
+		if seen := change.Within(v.Observed, limits.Threshold); (seen == change.Slower || seen == change.Faster) && v.Change != seen {
 			v.Change, v.Cause = seen, cause.Clock
 		}
 		b.condition(v)
@@ -313,7 +322,7 @@ func (b *cardBench) judge() {
 	}
 }
 
-func (b *cardBench) condition(v *CardVerdict) {
+func (b *bench) condition(v *Verdict) {
 	var clock, power, temp []float64
 	samples, throttled := 0, map[kernels.Throttle]int{}
 	for _, c := range b.curvesOf[v.Device] {
@@ -353,7 +362,7 @@ func (b *cardBench) condition(v *CardVerdict) {
 	}
 }
 
-func (b *cardBench) explain(v *CardVerdict) {
+func (b *bench) explain(v *Verdict) {
 	if v.Change != change.Slower && v.Change != change.Faster && v.Slower == 0 {
 		return
 	}

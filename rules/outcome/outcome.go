@@ -1,4 +1,6 @@
-package rules
+// Package outcome decides how a command that gates ends: a pure function of what was proven, what each run was asked
+// for and contains, and how many rows were decided.
+package outcome
 
 import (
 	"cmp"
@@ -7,25 +9,25 @@ import (
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/results"
-	"github.com/gemmaudit/gemmaudit/rules/infer"
+	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/phrase"
 )
 
-// Outcome is how a command that gates ends. Its value is the exit code.
-type Outcome int
+// Code is how a command that gates ends. Its value is the exit code.
+type Code int
 
 // The outcomes. If several apply, the lowest nonzero one is the command's: a failed gate outranks failed
 // measurements, and these outrank missing verdicts.
 const (
-	Passed       Outcome = 0
-	GateFailed   Outcome = 1
-	Broken       Outcome = 3 // a device failed, cases failed, or a file can't be read
-	Inconclusive Outcome = 4 // no verdict, or a verdict on less than was asked for
+	Passed       Code = 0
+	GateFailed   Code = 1
+	Broken       Code = 3 // a device failed, cases failed, or a file can't be read
+	Inconclusive Code = 4 // no verdict, or a verdict on less than was asked for
 )
 
 // Ground is one reason for an outcome.
 type Ground struct {
-	Outcome Outcome
+	Outcome Code
 	Text    string
 	Hint    string // what the user can do, or empty
 }
@@ -52,23 +54,6 @@ const (
 	AcceptMixed   = "accept-mixed"
 )
 
-// Judged counts the rows that a rule could decide.
-type Judged struct {
-	Rule Rule `json:"rule"`
-	// Rows counts the rows that the rule was asked about. Decided rows keep or break it, Undecided ones have
-	// insufficient samples, and the others have no reference.
-	Rows      int `json:"rows"`
-	Decided   int `json:"decided"`
-	Undecided int `json:"undecided"`
-	// Suspectable counts rows compared with borrowed or assumed scatter.
-	Suspectable int `json:"suspectable,omitempty"`
-	// Named is set if the user asked for the rule by name.
-	Named bool `json:"-"`
-}
-
-// Compared counts the rows that had a reference.
-func (j Judged) Compared() int { return j.Decided + j.Undecided }
-
 // Evidence is everything that decides the outcome of a command: what was proven, what each run was asked for
 // and contains, and how many rows were decided. Every command that gates makes one, and only
 // [Evidence.Grounds] decides.
@@ -92,7 +77,7 @@ type Evidence struct {
 	// Ungated is set if findings don't fail the gate. Failed, missing and unjudgeable cases still do.
 	Ungated bool
 	// Judged counts the rows that each rule could decide; nil for commands without rules.
-	Judged []Judged
+	Judged []rules.Judged
 	// Cases counts the cases, and Undecided those without a verdict by the rule whose verdicts rows have. If
 	// undecided and missing cases exceed the share MostUndecided, there is no verdict.
 	Cases, Undecided int
@@ -131,7 +116,7 @@ func (e Evidence) Grounds() (grounds []Ground, accepted []string) {
 		g.Outcome = Inconclusive
 		grounds = append(grounds, g)
 	}
-	add := func(accept bool, flag string, outcome Outcome, do, format string, args ...any) {
+	add := func(accept bool, flag string, outcome Code, do, format string, args ...any) {
 		text := fmt.Sprintf(format, args...)
 		if accept {
 			accepted = append(accepted, text+", accepted by --"+flag)
@@ -140,7 +125,7 @@ func (e Evidence) Grounds() (grounds []Ground, accepted []string) {
 		grounds = append(grounds, Ground{Outcome: outcome, Text: text, Hint: do + "--" + flag + " judges the rest"})
 	}
 	// Among similar runs only the first is named, with the number of the others.
-	each := func(has func(Held) bool, accept bool, flag string, outcome Outcome, do string, text func(Held) string) {
+	each := func(has func(Held) bool, accept bool, flag string, outcome Code, do string, text func(Held) string) {
 		first, more := -1, 0
 		for i, h := range e.Held {
 			if !has(h) {
@@ -246,27 +231,4 @@ func isAre(n int) string {
 		return "is"
 	}
 	return "are"
-}
-
-func (a *Audit) countInferred(c *infer.Curve) {
-	if c.Families == nil {
-		return
-	}
-	if a.Inference == nil {
-		a.Inference = &infer.Inference{}
-	}
-	count := c.Families.Count
-	a.Inference.Add(count)
-	a.Cases += count.Asked - len(c.Series.Rows)
-	subject := c.Series.Key.String()
-	if !count.Kept() {
-		a.warn(subject, "only %d of %d check rows are within their inferred interval, fewer than %.0f %%: inferred rows are unreliable",
-			count.Inside, count.Checked, 100*infer.InsideShare)
-	}
-	if count.Failed > 0 {
-		a.warn(subject, "%s: interpolation disabled, check rows differ from the fit", phrase.Count(count.Failed, "kernel"))
-	}
-	if count.Open > 0 {
-		a.warn(subject, "%s neither measured nor inferred", phrase.Count(count.Open, "row"))
-	}
 }

@@ -1,4 +1,4 @@
-package rules
+package baseline
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
@@ -50,10 +51,10 @@ func Octave(m int) (from, to int) {
 	return int(math.Ceil(math.Exp2(k - 0.5))), int(math.Floor(math.Exp2(k + 0.5)))
 }
 
-// FindingFingerprints are the fingerprints of findings of one run, in their order. A fingerprint covers the
+// Fingerprints are the fingerprints of findings of one run, in their order. A fingerprint covers the
 // identity of the finding's series, its rule, and the octave of its start, but not its numbers. Findings
 // equal in these are numbered by ascending M.
-func FindingFingerprints(meta results.Meta, findings []Finding) []string {
+func Fingerprints(meta results.Meta, findings []rules.Finding) []string {
 	byM := make([]int, len(findings))
 	for i := range byM {
 		byM[i] = i

@@ -1,4 +1,4 @@
-package rules
+package baseline
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 	"github.com/gemmaudit/gemmaudit/rules/synthetic"
@@ -17,10 +18,10 @@ func dents(seed uint64, slow func(m int) float64) *synthetic.World {
 		rand.New(rand.NewPCG(seed, 16)))
 }
 
-func audited(t *testing.T, seed uint64, slow func(m int) float64) *Audit {
+func audited(t *testing.T, seed uint64, slow func(m int) float64) *rules.Audit {
 	t.Helper()
 	w := dents(seed, slow)
-	a, err := RunAudit(context.Background(), w.Sweep(synthetic.Grid(64, 2048, 32), 8), Default().Only(Monotonic), nil)
+	a, err := rules.RunAudit(context.Background(), w.Sweep(synthetic.Grid(64, 2048, 32), 8), rules.Default().Only(rules.Monotonic), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,23 +29,6 @@ func audited(t *testing.T, seed uint64, slow func(m int) float64) *Audit {
 }
 
 func liesIn(m, from, to int) bool { return from <= m && m <= to }
-
-func TestCleanRowsEndFindings(t *testing.T) {
-	a := audited(t, 1, func(m int) float64 {
-		if m != 832 && liesIn(m, 736, 928) {
-			return 1.4
-		}
-		return 1
-	})
-	var got [][2]int
-	for _, f := range a.Findings {
-		got = append(got, [2]int{f.FromM, f.ToM})
-	}
-	slices.SortFunc(got, func(a, b [2]int) int { return a[0] - b[0] })
-	if !slices.Equal(got, [][2]int{{736, 800}, {864, 928}}) {
-		t.Errorf("findings %v", got)
-	}
-}
 
 // New measurements change a finding's numbers, ends and worst row, but not its fingerprint.
 func TestFingerprintsStandMeasuringAgain(t *testing.T) {
@@ -61,7 +45,7 @@ func TestFingerprintsStandMeasuringAgain(t *testing.T) {
 	var worst []int
 	for seed := range uint64(20) {
 		a := audited(t, seed, slow)
-		got := FindingFingerprints(results.Meta{}, a.Findings)
+		got := Fingerprints(results.Meta{}, a.Findings)
 		slices.Sort(got)
 		if first == nil {
 			first = got
@@ -80,20 +64,20 @@ func TestFingerprintsStandMeasuringAgain(t *testing.T) {
 }
 
 func TestFingerprintsTellFindingsApart(t *testing.T) {
-	f := Finding{Rule: Monotonic, Series: synthetic.Key, FromM: 800, ToM: 1000, WorstM: 900, Loss: stats.Exactly(0.1)}
-	of := func(f Finding) string { return FindingFingerprints(results.Meta{}, []Finding{f})[0] }
+	f := rules.Finding{Rule: rules.Monotonic, Series: synthetic.Key, FromM: 800, ToM: 1000, WorstM: 900, Loss: stats.Exactly(0.1)}
+	of := func(f rules.Finding) string { return Fingerprints(results.Meta{}, []rules.Finding{f})[0] }
 	same := f
-	same.FromM, same.ToM, same.WorstM, same.Loss, same.Status, same.StakeUS = 832, 1100, 832, stats.Exactly(0.2), Confirmed, 5
+	same.FromM, same.ToM, same.WorstM, same.Loss, same.Status, same.StakeUS = 832, 1100, 832, stats.Exactly(0.2), rules.Confirmed, 5
 	if of(f) != of(same) {
 		t.Error("other numbers have another fingerprint")
 	}
-	for what, change := range map[string]func(*Finding){
-		"rule":    func(f *Finding) { f.Rule = SplitRule },
-		"kernel":  func(f *Finding) { f.Series.Kernel = "other" },
-		"shape":   func(f *Finding) { f.Series.N = 8192 },
-		"regime":  func(f *Finding) { f.Series.Regime = results.Hot },
-		"threads": func(f *Finding) { f.Series.Threads = 4 },
-		"octave":  func(f *Finding) { f.FromM = 400 },
+	for what, change := range map[string]func(*rules.Finding){
+		"rule":    func(f *rules.Finding) { f.Rule = rules.SplitRule },
+		"kernel":  func(f *rules.Finding) { f.Series.Kernel = "other" },
+		"shape":   func(f *rules.Finding) { f.Series.N = 8192 },
+		"regime":  func(f *rules.Finding) { f.Series.Regime = results.Hot },
+		"threads": func(f *rules.Finding) { f.Series.Threads = 4 },
+		"octave":  func(f *rules.Finding) { f.FromM = 400 },
 	} {
 		other := f
 		change(&other)
@@ -101,7 +85,7 @@ func TestFingerprintsTellFindingsApart(t *testing.T) {
 			t.Errorf("another %s has the same fingerprint", what)
 		}
 	}
-	two := FindingFingerprints(results.Meta{}, []Finding{same, f})
+	two := Fingerprints(results.Meta{}, []rules.Finding{same, f})
 	if two[0] == two[1] || two[1] != of(f) {
 		t.Errorf("two findings that begin in one octave have %q; the first by M has %q alone", two, of(f))
 	}
@@ -131,21 +115,21 @@ func TestHoldAgainstABaseline(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		slow func(int) float64
-		want []BaselineState
+		want []rules.BaselineState
 	}{
-		{"the same machine", dent(800, 1000, 1.3), []BaselineState{BaselineKnown}},
-		{"it loses less", dent(800, 1000, 1.2), []BaselineState{BaselineKnown}},
-		{"it loses more", dent(800, 1000, 1.5), []BaselineState{BaselineGrown}},
-		{"it reaches a row farther", dent(768, 1000, 1.3), []BaselineState{BaselineKnown}},
-		{"it reaches much farther", dent(800, 1900, 1.3), []BaselineState{BaselineGrown}},
+		{"the same machine", dent(800, 1000, 1.3), []rules.BaselineState{rules.BaselineKnown}},
+		{"it loses less", dent(800, 1000, 1.2), []rules.BaselineState{rules.BaselineKnown}},
+		{"it loses more", dent(800, 1000, 1.5), []rules.BaselineState{rules.BaselineGrown}},
+		{"it reaches a row farther", dent(768, 1000, 1.3), []rules.BaselineState{rules.BaselineKnown}},
+		{"it reaches much farther", dent(800, 1900, 1.3), []rules.BaselineState{rules.BaselineGrown}},
 		{"it is gone", dent(1, 0, 1), nil},
-		{"it is elsewhere", dent(300, 400, 1.3), []BaselineState{BaselineNew}},
-		{"it is elsewhere in its octave", dent(1100, 1300, 1.3), []BaselineState{BaselineNew}},
+		{"it is elsewhere", dent(300, 400, 1.3), []rules.BaselineState{rules.BaselineNew}},
+		{"it is elsewhere in its octave", dent(1100, 1300, 1.3), []rules.BaselineState{rules.BaselineNew}},
 	} {
 		for seed := range uint64(5) {
 			a := audited(t, 100+seed, c.slow)
-			a.Hold(results.Meta{}, base, results.Meta{})
-			var got []BaselineState
+			Hold(a, results.Meta{}, base, results.Meta{})
+			var got []rules.BaselineState
 			for _, f := range a.Findings {
 				got = append(got, f.Baseline)
 			}
@@ -156,13 +140,13 @@ func TestHoldAgainstABaseline(t *testing.T) {
 	}
 	for _, c := range []struct {
 		before, now cause.Kind
-		want        BaselineState
-	}{{cause.Clock, cause.Clock, BaselineKnown}, {cause.Unknown, cause.Clock, BaselineKnown}, {cause.Clock, cause.Unknown,
-		BaselineKnown}, {cause.MemoryBound, cause.Clock, BaselineNew}} {
+		want        rules.BaselineState
+	}{{cause.Clock, cause.Clock, rules.BaselineKnown}, {cause.Unknown, cause.Clock, rules.BaselineKnown}, {cause.Clock, cause.Unknown,
+		rules.BaselineKnown}, {cause.MemoryBound, cause.Clock, rules.BaselineNew}} {
 		a, was := audited(t, 7, dent(800, 1000, 1.3)), *base
 		was.Findings = slices.Clone(base.Findings)
 		was.Findings[0].Cause, a.Findings[0].Cause = c.before, c.now
-		if a.Hold(results.Meta{}, &was, results.Meta{}); a.Findings[0].Baseline != c.want {
+		if Hold(a, results.Meta{}, &was, results.Meta{}); a.Findings[0].Baseline != c.want {
 			t.Errorf("cause %s after %s is %s, expected %s", c.now, c.before, a.Findings[0].Baseline, c.want)
 		}
 	}
@@ -173,8 +157,8 @@ func TestHoldAgainstABaseline(t *testing.T) {
 	for i := range moved.Series {
 		moved.Series[i].Key.Kernel = "other"
 	}
-	moved.Hold(results.Meta{}, base, results.Meta{})
-	if moved.Findings[0].Baseline != BaselineNew || len(moved.Warnings) == 0 {
+	Hold(moved, results.Meta{}, base, results.Meta{})
+	if moved.Findings[0].Baseline != rules.BaselineNew || len(moved.Warnings) == 0 {
 		t.Errorf("of another kernel it is %q, with the warnings %v", moved.Findings[0].Baseline, moved.Warnings)
 	}
 }
