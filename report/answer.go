@@ -93,6 +93,9 @@ func (a *Answer) Document(all bool) *Document {
 // Sentences returns the answer in plain words: sizes measured, slow sizes and their loss, remedies that pay,
 // and undecided sizes.
 func (a *Answer) Sentences() []string {
+	if len(a.Kernels) == 0 && a.Sizes == 0 && a.Invalid == "" {
+		return []string{"Nothing was measured."}
+	}
 	out := []string{a.subject() + ": " + a.count() + "."}
 	if a.Invalid != "" {
 		out = append(out, "Reason: "+a.Invalid+".")

@@ -164,7 +164,9 @@ func FindingSheet(meta results.Meta, a *rules.Audit) Sheet {
 		records[i] = of(f)
 		records[i].Imported = meta.Source != ""
 	}
-	return sustainedSheet("loss", "loss at one clock", FindingFields, records, func(f FindingRecord) bool { return f.Sustained != nil })
+	sheet := sustainedSheet("loss", "loss at one clock", FindingFields, records, func(f FindingRecord) bool { return f.Sustained != nil })
+	nameAxis(&sheet, axisOf(a.Findings, func(f rules.Finding) results.SeriesKey { return f.Series }))
+	return sheet
 }
 
 // lossOf is the share of time that a finding loses, nil for a finding that is implausibly fast.

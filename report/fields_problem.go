@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/field"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/problem"
@@ -52,19 +53,27 @@ func differ[T any, F ~string](records []T, fact func(T) F) bool {
 
 func problemSheet(problems []*problem.Problem) Sheet {
 	sheet := sheetOf("", problemFields, problems)
-	for i, c := range sheet.Columns {
-		if c.Key == "m" {
-			sheet.Columns[i].Name = axisOf(problems)
-		}
-	}
+	nameAxis(&sheet, axisOf(problems, func(p *problem.Problem) results.SeriesKey { return p.Series }))
 	return sheet
 }
 
-// axisOf is the dimension of the problems' curves, or "size" if they differ.
-func axisOf(problems []*problem.Problem) string {
+// nameAxis puts axis in place of M into the heads of the sizes.
+func nameAxis(sheet *Sheet, axis string) {
+	for i := range sheet.Columns {
+		switch c := &sheet.Columns[i]; c.Name {
+		case "M":
+			c.Name = axis
+		case "m", "worst m":
+			c.Name = strings.TrimSuffix(c.Name, "m") + strings.ToLower(axis)
+		}
+	}
+}
+
+// axisOf is the dimension of the records' curves, or "size" if they differ.
+func axisOf[T any](records []T, series func(T) results.SeriesKey) string {
 	axis := "M"
-	for i, p := range problems {
-		switch word := p.Series.AxisWord(); {
+	for i, r := range records {
+		switch word := series(r).AxisWord(); {
 		case i == 0:
 			axis = word
 		case word != axis:

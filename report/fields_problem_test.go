@@ -4,9 +4,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/explain"
 	"github.com/gemmaudit/gemmaudit/rules/problem"
+	"github.com/gemmaudit/gemmaudit/rules/remedy"
 )
 
 // `explain` must know each column header of the default table.
@@ -30,6 +33,37 @@ func TestOwnKernelsHaveNoEngineSteps(t *testing.T) {
 				t.Errorf("remedy %v: %s", remedy != nil, text)
 			}
 		}
+	}
+}
+
+// Heads of sizes name the dimension of the curves.
+func TestHeadsNameTheDimension(t *testing.T) {
+	along := func(dimension string) (out results.SeriesKey) {
+		if dimension != "" {
+			out.Along = kernels.Along{Dimension: dimension, M: 64}
+		}
+		return out
+	}
+	for want, dimensions := range map[string][]string{"m": {"", ""}, "n": {"n", "n"}, "scale": {"scale"}, "size": {"n", "k"}} {
+		var findings []rules.Finding
+		var rows []remedy.Row
+		for _, d := range dimensions {
+			findings = append(findings, rules.Finding{Series: along(d)})
+			rows = append(rows, remedy.Row{Series: along(d)})
+		}
+		found, splits := FindingSheet(results.Meta{}, &rules.Audit{Findings: findings}), SplitSheet(rows)
+		for _, head := range []string{found.column("interval").Name, strings.TrimPrefix(found.column("worst_m").Name, "worst "),
+			splits.column("m").Name} {
+			if head != want {
+				t.Errorf("along %v: %q, want %q", dimensions, head, want)
+			}
+		}
+	}
+}
+
+func TestAnswerOfAnEmptyRun(t *testing.T) {
+	if got := strings.Join((&Answer{}).Sentences(), "|"); got != "Nothing was measured." {
+		t.Error(got)
 	}
 }
 

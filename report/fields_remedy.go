@@ -65,7 +65,9 @@ var RemedyFields = slices.Concat(
 
 // SplitSheet is the table of remedies.
 func SplitSheet(rows []remedy.Row) Sheet {
-	return sustainedSheet("", "", RemedyFields, rows, func(r remedy.Row) bool { return r.Sustained != nil })
+	sheet := sustainedSheet("", "", RemedyFields, rows, func(r remedy.Row) bool { return r.Sustained != nil })
+	nameAxis(&sheet, axisOf(rows, func(r remedy.Row) results.SeriesKey { return r.Series }))
+	return sheet
 }
 
 // paysCell reports whether a remedy pays; tables add the reason if not.
@@ -151,4 +153,9 @@ func leastOf(s remedy.Stretch) (remedy.Row, bool) {
 }
 
 // StretchSheet is the table of stretches.
-func StretchSheet(stretches []remedy.Stretch) Sheet { return sheetOf("", StretchFields, stretches) }
+func StretchSheet(stretches []remedy.Stretch) Sheet {
+	axis := axisOf(stretches, func(s remedy.Stretch) results.SeriesKey { return s.Series })
+	sheet := sheetOf("Intervals of "+axis+" with one remedy each", StretchFields, stretches)
+	nameAxis(&sheet, axis)
+	return sheet
+}

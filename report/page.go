@@ -176,7 +176,9 @@ func (p *page) remedies(s *remedy.Result) {
 	}
 	p.add(kept)
 	if stretches := StretchSheet(s.Stretches); len(stretches.Rows) > 0 {
-		p.add(section{heading: stretchesTitle, sheet: &stretches, limit: pageRows, full: "splits.json"})
+		title := stretches.Title
+		stretches.Title = ""
+		p.add(section{heading: title, sheet: &stretches, limit: pageRows, full: "splits.json"})
 	}
 	if len(sorted) > pageRemedies {
 		all := SplitSheet(sorted)

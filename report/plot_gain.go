@@ -33,7 +33,8 @@ func PlotGain(key results.SeriesKey, rows []remedy.Row, machine string) *Figure 
 	}
 	f := &Figure{
 		Name: fileName("gain " + key.Text()), Title: key.Text() + " — gain of remedies", Subtitle: machine,
-		Alt: fmt.Sprintf("Gain of %s over M of %s; %d executed.", Plural(len(own), "remedy", "remedies"), key.Text(), executed),
+		Alt: fmt.Sprintf("Gain of %s over %s of %s; %d executed.", Plural(len(own), "remedy", "remedies"), key.AxisWord(),
+			key.Text(), executed),
 	}
 	f.legend = []legendItem{{"predicted", sky, ringMark}}
 	for _, o := range []ending{doesPay, doesNotPay, unsteady} {

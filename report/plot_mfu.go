@@ -16,9 +16,10 @@ import (
 // faint color, the reference and the expectation derived from it, findings as shaded intervals labeled with
 // their causes, and light marks on undecided and marginal rows. The subtitle names machine.
 func PlotMFU(c Curve, machine string) *Figure {
+	over := "MFU over " + c.Key.AxisWord()
 	f := &Figure{
-		Name: fileName("mfu " + c.Key.Text() + c.suffix()), Title: c.Key.Text() + " — MFU over M", Subtitle: subtitle(machine, c),
-		Alt: fmt.Sprintf("MFU over M of %s: %s, %s.", c.Key.Text(), Count(len(c.Rows), "row"), Count(len(c.Findings), "finding")),
+		Name: fileName("mfu " + c.Key.Text() + c.suffix()), Title: c.Key.Text() + " — " + over, Subtitle: subtitle(machine, c),
+		Alt: fmt.Sprintf("%s of %s: %s, %s.", over, c.Key.Text(), Count(len(c.Rows), "row"), Count(len(c.Findings), "finding")),
 	}
 	name := c.atClock("MFU", ", times")
 	c.lineLegend(f, name, name)
@@ -30,7 +31,7 @@ func PlotMFU(c Curve, machine string) *Figure {
 		verdicts[r.Verdict] = true
 	}
 	if expects {
-		f.legend = append(f.legend, legendItem{"reference: best of comparable smaller M", muted, lineMark})
+		f.legend = append(f.legend, legendItem{"reference: best of comparable smaller " + c.Key.AxisWord(), muted, lineMark})
 		f.key(c.Threshold > 0 && c.Threshold < 1, fmt.Sprintf("expected, %v of it", c.Threshold), muted, dashMark)
 	}
 	f.legend = append(f.legend, c.findingLegend()...)

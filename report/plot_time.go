@@ -24,9 +24,9 @@ type Boundary struct {
 // if known. Known boundaries of waves or tiles are light vertical lines.
 func PlotTime(c Curve, machine string, boundaries []Boundary) *Figure {
 	f := &Figure{
-		times: c.Key, Name: fileName("time " + c.Key.Text() + c.suffix()), Title: c.Key.Text() + " — time over M",
+		times: c.Key, Name: fileName("time " + c.Key.Text() + c.suffix()), Title: c.Key.Text() + " — time over " + c.Key.AxisWord(),
 		Subtitle: machine,
-		Alt:      fmt.Sprintf("Time of a launch over M of %s, %s.", c.Key.Text(), Count(len(c.Rows), "row")),
+		Alt:      fmt.Sprintf("Time of a launch over %s of %s, %s.", c.Key.AxisWord(), c.Key.Text(), Count(len(c.Rows), "row")),
 	}
 	name := c.atClock("time", "")
 	c.lineLegend(f, name+", median", name)

@@ -32,7 +32,7 @@ func WriteSplits(w io.Writer, f Format, meta results.Meta, splits *remedy.Result
 		doc.Notes = append(doc.Notes, Note{predictedMark + " marks a predicted gain", Faint})
 	}
 	doc.Sheets = []Sheet{SplitSheet(remedies), StretchSheet(stretches), SplitSheet(rejected)}
-	doc.Sheets[1].Title, doc.Sheets[2].Title = stretchesTitle, "Executed remedies that do not pay"
+	doc.Sheets[2].Title = "Executed remedies that do not pay"
 	if splits.Invalid != "" && (f == Table || f == Markdown) {
 		doc.Sheets = nil
 		return doc.Render(w, f)
@@ -54,8 +54,6 @@ func cut[T any](all []T) (some []T, left int) {
 	n := min(mostLines, len(all))
 	return all[:n], len(all) - n
 }
-
-const stretchesTitle = "Intervals of M with one remedy each"
 
 // allRemedies returns the kept remedies, then the rejected ones.
 func allRemedies(s *remedy.Result) []remedy.Row {

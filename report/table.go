@@ -62,6 +62,9 @@ func WriteTable(w io.Writer, f Format, path string, t *table.Table) error {
 		held += ", " + itoa(served) + " of " + Plural(of, "M", "Ms") + " served"
 	}
 	doc.Notes = []Note{{held, Neutral}}
+	if n := len(t.Advice); n > 0 {
+		doc.Notes = append(doc.Notes, Notef(Neutral, "%s on weights, listed by -o json", Plural(n, "piece of advice", "pieces of advice")))
+	}
 	return doc.Render(w, f)
 }
 

@@ -39,3 +39,14 @@ func TestTable(t *testing.T) {
 		golden(t, "lookups."+string(f), b.String())
 	}
 }
+
+// Tables of people name the advice that only JSON lists.
+func TestTableCountsAdvice(t *testing.T) {
+	var b strings.Builder
+	if err := WriteTable(&b, Table, "t.json", &table.Table{Advice: make([]table.Advice, 2)}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "2 pieces of advice on weights"; !strings.Contains(b.String(), want) {
+		t.Errorf("%s\nwant %q", b.String(), want)
+	}
+}

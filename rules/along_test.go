@@ -24,6 +24,8 @@ func TestAlongChoosesTheCurvesThatCompareMore(t *testing.T) {
 			[]string{"n4000 k4096", "n4008 k4096", "n4016 k4096", "n4024 k4096", "n4032 k4096"}},
 		{"few N, asked for", synthetic.OverNs([]int{64}, 2), "n", []string{"m64 k4096 along n"}},
 		{"many N at two Ms", synthetic.OverNs([]int{64, 128}, 9), infer.AlongAuto, []string{"m64 k4096 along n", "m128 k4096 along n"}},
+		{"a grid of N and K", nByK(7), infer.AlongAuto, []string{"m64 k64 along n", "m64 k128 along n", "m64 k192 along n",
+			"m64 k256 along n", "m64 k320 along n", "m64 k384 along n", "m64 k448 along n"}},
 		{"as many M as N", synthetic.OverNs([]int{1, 2, 4, 8, 16, 32}, 6), infer.AlongAuto, nil},
 		{"as many M as N, asked for", synthetic.OverNs([]int{1, 2}, 2), "n", []string{"m1 k4096 along n", "m2 k4096 along n"}},
 		{"M, asked for", synthetic.OverNs([]int{64}, 7), infer.AlongM, nil},
@@ -58,6 +60,17 @@ func TestAlongChoosesTheCurvesThatCompareMore(t *testing.T) {
 			}
 		}
 	}
+}
+
+// nByK has one M of count N times count K.
+func nByK(count int) infer.Data {
+	rng := rand.New(rand.NewPCG(1, 2))
+	d := infer.Data{Name: "grid", Meta: results.Meta{Source: "a table"}}
+	for i := range count * count {
+		n, k := 100+4*(i/count), 64+64*(i%count)
+		d.Series = append(d.Series, synthetic.ProductSeries(rng, n, k, []int{64}, func(int) float64 { return float64(n*k) / 100 }))
+	}
+	return d
 }
 
 func curves(d infer.Data) []string {

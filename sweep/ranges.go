@@ -20,8 +20,8 @@ func ParseTargets(o kernels.Operation, s string) ([]Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(texts) == 1 {
-		texts[0] = s
+	if texts[0] == strings.ToLower(s) {
+		texts[0] = s // errors quote it as it was written
 	}
 	out := make([]Target, len(texts))
 	for i, text := range texts {

@@ -19,6 +19,7 @@ func TestParseTargetsTakesRanges(t *testing.T) {
 		{kernels.GEMM, "n4000:4352:1k4096", 353, Target{N: 4000, K: 4096}, Target{N: 4352, K: 4096}},
 		{kernels.GEMM, "N4000:4352 K4096", 353, Target{N: 4000, K: 4096}, Target{N: 4352, K: 4096}},
 		{kernels.GEMM, "m64n4096k4096:8192:1024", 5, Target{M: 64, N: 4096, K: 4096}, Target{M: 64, N: 4096, K: 8192}},
+		{kernels.GEMM, "n4000:4000:8k4096", 1, Target{N: 4000, K: 4096}, Target{N: 4000, K: 4096}},
 		{kernels.GEMM, "n8:16:8k8:24:8", 6, Target{N: 8, K: 8}, Target{N: 16, K: 24}},
 		{kernels.GEMM, "npow2:1024:8192k64", 4, Target{N: 1024, K: 64}, Target{N: 8192, K: 64}},
 		{kernels.GEMM, "n64k64x1:4", 4, Target{N: 64, K: 64, Products: 1}, Target{N: 64, K: 64, Products: 4}},

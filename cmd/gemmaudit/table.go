@@ -89,6 +89,9 @@ func (a *app) writeTable(paths []string, force bool, meta results.Meta, found *r
 			return nil, err
 		}
 		a.notef("table: %s", path)
+		if n := len(t.Advice); n > 0 && filepath.Ext(path) != ".json" {
+			a.notef("%s has no advice on weights; a table in JSON has %d", path, n)
+		}
 		names = append(names, filepath.Base(path))
 	}
 	return names, nil

@@ -16,7 +16,7 @@ type Advice struct {
 	// the measured time.
 	Pad PadKind `json:"pad"`
 	// ExtraBytes is the memory that the padding needs.
-	ExtraBytes int   `json:"extra_bytes,omitempty"`
+	ExtraBytes int64 `json:"extra_bytes,omitempty"`
 	Proof      Proof `json:"proof"`
 }
 
@@ -31,6 +31,8 @@ func (v *validator) advice(a *Advice) {
 		v.fail("advice for %v: kind is %.20q, expected %s or %s", s, a.Kind, PadN, PadK)
 	case a.PadTo <= size || a.PadTo > maxSize:
 		v.fail("advice for %v: pad_to is %d, expected above %d and at most %d", s, a.PadTo, size, maxSize)
+	case a.ExtraBytes < 0 || a.ExtraBytes > maxBytes:
+		v.fail("advice for %v: extra_bytes is %d, expected 0 to %d", s, a.ExtraBytes, int64(maxBytes))
 	case a.Pad != InPlace && (a.Pad != Copied || a.Kind == PadN):
 		v.fail("advice for %v: pad is %.20q, expected %s, or %s with %s", s, a.Pad, InPlace, Copied, PadK)
 	}

@@ -17,7 +17,9 @@ func advised() *Table {
 }
 
 func TestAdviceIsReadAsItIsWritten(t *testing.T) {
-	text, err := json.Marshal(advised())
+	wide := advised()
+	wide.Advice[0].ExtraBytes = 5 << 30
+	text, err := json.Marshal(wide)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,6 +38,7 @@ func TestAdviceIsChecked(t *testing.T) {
 		"kind is":      func(a *Advice) { a.Kind = "pad" },
 		"pad_to is":    func(a *Advice) { a.PadTo = a.N },
 		"pad is":       func(a *Advice) { a.Pad = Copied },
+		"extra_bytes":  func(a *Advice) { a.ExtraBytes = -1 },
 		"no kernel":    func(a *Advice) { a.Kernel = "" },
 		"above 0":      func(a *Advice) { a.Proof.DirectUS = 0 },
 		"pad_to is 40": func(a *Advice) { a.Kind, a.PadTo = PadK, 4000 },

@@ -98,6 +98,8 @@ func (r *reader) value(name string, to any) {
 		*to = r.whole(name)
 	case *float64:
 		*to = r.float(name)
+	case *int64:
+		*to = r.wholeUpTo(name, maxBytes)
 	case *bool:
 		*to = r.flag(name)
 	case *map[string]string:

@@ -293,16 +293,18 @@ func (r *reader) number(what, expected string) (text []byte, whole bool) {
 }
 
 // whole reads an integer with magnitude up to maxSize, without fraction and exponent.
-func (r *reader) whole(what string) int {
+func (r *reader) whole(what string) int { return int(r.wholeUpTo(what, maxSize)) }
+
+func (r *reader) wholeUpTo(what string, most int64) int64 {
 	from := r.at
 	text, whole := r.number(what, "a whole number")
 	if r.err != nil {
 		return 0
 	}
-	n, err := strconv.Atoi(string(text))
-	if !whole || err != nil || n > maxSize || n < -maxSize {
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	if !whole || err != nil || n > most || n < -most {
 		r.at = from
-		r.fail("%s is %.40s, expected a whole number of at most %d", what, text, maxSize)
+		r.fail("%s is %.40s, expected a whole number of at most %d", what, text, most)
 		return 0
 	}
 	return n

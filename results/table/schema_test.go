@@ -63,8 +63,8 @@ func TestSchemaDescribesTheFields(t *testing.T) {
 			if field.Kind() == reflect.Pointer {
 				field = field.Elem()
 			}
-			want := map[reflect.Kind]string{reflect.String: "string", reflect.Int: "integer", reflect.Float64: "number",
-				reflect.Bool:  "boolean",
+			want := map[reflect.Kind]string{reflect.String: "string", reflect.Int: "integer", reflect.Int64: "integer",
+				reflect.Float64: "number", reflect.Bool: "boolean",
 				reflect.Slice: "array", reflect.Map: "object", reflect.Struct: "object"}[field.Kind()]
 			p := read(object.Properties[name])
 			got, _ := p.Type.(string)

@@ -13,6 +13,7 @@ import (
 // Limits of a table: far above a sweep's, and within C's types and readers' memory.
 const (
 	maxSize      = math.MaxInt32 // of M, N, K and parts
+	maxBytes     = 1 << 53       // exact in readers whose numbers are float64
 	maxParts     = 64            // of a split
 	maxIntervals = 1 << 20       // of a series
 	maxSeries    = 1 << 16

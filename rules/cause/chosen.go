@@ -40,7 +40,7 @@ func (w *Witness) larger() (Kind, string) {
 			w.Curve.Name(p.M), w.Curve.Distance(p.M-w.Row.M), phrase.Figure(math.Exp(p.US.Y)), by, w.Curve.Name(w.Row.M))
 	}
 	if least < 0 {
-		return "", "no larger measured M takes less time"
+		return "", "no larger measured " + w.Curve.Axis() + " takes less time"
 	}
 	p := w.Curve.Points[least]
 	w.choiceLoss = stats.Lost(p.US.Y - w.Row.US.Y)

@@ -112,8 +112,21 @@ func (p *pivot) groups(along string) []*group {
 		}
 	}
 	out = slices.DeleteFunc(out, func(g *group) bool { return len(g.places) < g.least })
-	slices.SortStableFunc(out, func(a, b *group) int { return cmp.Compare(len(b.places), len(a.places)) })
+	slices.SortStableFunc(out, func(a, b *group) int {
+		return cmp.Or(cmp.Compare(len(b.places), len(a.places)), cmp.Compare(rank(a.key), rank(b.key)))
+	})
 	return out
+}
+
+// rank is the place of a curve's dimension among those of its operation. Among curves of equal length those
+// along one dimension come first, so curves along another don't take rows from the middle of a grid.
+func rank(key results.SeriesKey) int {
+	dims := key.Operation.Along()
+	i := slices.IndexFunc(dims, func(d kernels.Dim) bool { return d.Name == key.Along.Dimension })
+	if i < 0 {
+		return len(dims)
+	}
+	return i
 }
 
 // keys returns functions from an M of a series to a curve that its row may be on, and the row's coordinate.

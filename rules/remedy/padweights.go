@@ -33,7 +33,7 @@ func adviceOf(r *Result) []table.Advice {
 			subject, m := of.At(p.M)
 			of.Subject = subject
 			out = append(out,
-				table.Advice{Product: served(of), Kind: string(s.Kind), PadTo: p.PadTo, Pad: p.Pad, ExtraBytes: int(p.ExtraBytes),
+				table.Advice{Product: served(of), Kind: string(s.Kind), PadTo: p.PadTo, Pad: p.Pad, ExtraBytes: p.ExtraBytes,
 					Proof: table.Proof{M: m, DirectUS: p.DirectUS, RemedyUS: p.ExecutedUS.Mid, GainLo: p.Gain.Lo, GainMid: p.Gain.Mid,
 						GainHi: p.Gain.Hi}})
 		}

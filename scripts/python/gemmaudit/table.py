@@ -22,6 +22,7 @@ KN, NK = "kn", "nk"
 # Limits of a table, as in the Go reader: far above any real table.
 MAX_BYTES = 256 << 20
 _MAX_SIZE = (1 << 31) - 1  # of every whole number
+_MAX_BYTES = 1 << 53  # of padding
 _MAX_SERIES = 1 << 16
 _MAX_INTERVALS = 1 << 20  # of a series, and proofs of an interval
 _MAX_PARTS = 64  # of a split, and other Ms of a proof
@@ -460,7 +461,8 @@ def _series(o: _Object, version: int) -> Series:
 
 def _advice(o: _Object, version: int) -> Advice:
     product = Product(o.word("kernel"), o.word("dtype"), o.text("layout"), o.whole("n", least=1), o.whole("k", least=1), o.word("weights", ""))
-    a = Advice(product, o.text("kind"), o.whole("pad_to"), o.text("pad"), o.whole("extra_bytes", 0), _proof(o.object("proof"), version))
+    extra = o.whole("extra_bytes", 0, most=_MAX_BYTES)
+    a = Advice(product, o.text("kind"), o.whole("pad_to"), o.text("pad"), extra, _proof(o.object("proof"), version))
     size = {"pad-n": product.n, "pad-k": product.k}.get(a.kind, a.pad_to)
     if not product.kernel or not product.dtype or product.layout not in (KN, NK) or a.pad_to <= size:
         raise TableError(f"{o.where}: {a.kind[:20]!r} to {a.pad_to} of {product}, expected pad-n or pad-k to a larger size")
