@@ -26,6 +26,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
+	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
 // chromiumRequired names the environment variable that makes a missing Chromium a failure.
@@ -163,7 +165,7 @@ func hostileInput() Input {
 	for i := range in.Audit.Findings {
 		f := &in.Audit.Findings[i]
 		f.Series.Kernel, f.Reproduce, f.Waiver, f.Explanation, f.ID, f.Reference = name, name, name, name, name+f.ID, name
-		f.Rule, f.Cause = rules.Rule(string(f.Rule)+name), rules.Cause(name)
+		f.Rule, f.Cause = rules.Rule(string(f.Rule)+name), cause.Kind(name)
 	}
 	for i := range in.Splits.Splits {
 		in.Splits.Splits[i].Series.Kernel = name
@@ -339,7 +341,7 @@ func TestPageInBrowser(t *testing.T) {
 		}
 	})
 	t.Run("diff", func(t *testing.T) {
-		in := DiffInput{Diff: fixtureDiff(), A: rules.Data{Series: fixtureSeries()}, B: rules.Data{Series: fixtureSeries()}}
+		in := DiffInput{Diff: fixtureDiff(), A: infer.Data{Series: fixtureSeries()}, B: infer.Data{Series: fixtureSeries()}}
 		in.Diff.Series[0].InA = fixtureKey
 		dir := t.TempDir()
 		if err := WriteDiffFolder(context.Background(), dir, in); err != nil {

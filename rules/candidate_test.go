@@ -107,3 +107,22 @@ func TestCleanRowsEndFindings(t *testing.T) {
 		t.Errorf("findings %v", got)
 	}
 }
+
+// Sizes that a finding joins across fast aligned ones are slow, those between them are not.
+func TestFindingAmongMeasuredSizes(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		from, to int
+		rows     int
+		ms, want []int
+	}{
+		{"aligned sizes are fast", 4093, 4099, 6, synthetic.Grid(4093, 4099, 1), []int{4093, 4094, 4095, 4097, 4098, 4099}},
+		{"all are slow", 4093, 4099, 7, synthetic.Grid(4093, 4099, 1), synthetic.Grid(4093, 4099, 1)},
+		{"an undecided one is spanned", 320, 384, 2, synthetic.Grid(320, 384, 32), synthetic.Grid(320, 384, 32)},
+	} {
+		f := Finding{FromM: c.from, ToM: c.to, Rows: c.rows}
+		if got := f.Among(c.ms); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}

@@ -146,6 +146,19 @@ func connected(rows []Judgement, from, to int, bridge func(*Judgement) bool) boo
 	return holes <= bridgeRows || aligned
 }
 
+// Among returns those of ms that may be slow in the finding's interval; ms are the measured sizes from FromM to
+// ToM, ascending. Where a finding joins misaligned sizes across aligned ones, those between them are fast.
+func (f *Finding) Among(ms []int) []int {
+	if f.FromM%alignment == 0 || f.ToM%alignment == 0 {
+		return ms
+	}
+	misaligned := slices.DeleteFunc(slices.Clone(ms), func(m int) bool { return m%alignment == 0 })
+	if f.Rows > len(misaligned) {
+		return ms
+	}
+	return misaligned
+}
+
 func (c *Candidate) finding() Finding {
 	key := c.Worst.Curve.Series.Key
 	first, last := c.Rows[0].M(), c.Rows[len(c.Rows)-1].M()

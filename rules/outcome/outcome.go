@@ -192,7 +192,11 @@ func (e Evidence) told() []Ground {
 		return []Ground{{Outcome: Inconclusive, Text: fmt.Sprintf(format, args...), Hint: hint}}
 	}
 	if e.Cases > 0 && float64(e.Undecided) > e.MostUndecided*float64(e.Cases) {
-		text := fmt.Sprintf("%d of %s are undecided", e.Undecided, phrase.Count(e.Cases, "case"))
+		verb := "are"
+		if e.Undecided == 1 {
+			verb = "is"
+		}
+		text := fmt.Sprintf("%d of %s %s undecided", e.Undecided, phrase.Count(e.Cases, "case"), verb)
 		if e.MostUndecided > 0 {
 			text += fmt.Sprintf(", more than %g %%", 100*e.MostUndecided)
 		}

@@ -257,7 +257,7 @@ func (f *finder) items(audit *rules.Audit, found *remedy.Result) []*item {
 	for i := range audit.Findings {
 		d := &audit.Findings[i]
 		if d.Status == rules.Waived {
-			for _, m := range f.between(d.Series, d.FromM, d.ToM) {
+			for _, m := range d.Among(f.between(d.Series, d.FromM, d.ToM)) {
 				waived[row{d.Series, m}] = true
 			}
 			continue
@@ -447,7 +447,11 @@ func (f *finder) problem(g *group) *Problem {
 	lost := map[int]float64{}                // by part
 	for _, it := range g.items {
 		kernelsOf[it.series.Kernel], devices[it.series.Device] = true, true
-		for _, m := range f.between(it.series, it.from, it.to) {
+		slow := f.between(it.series, it.from, it.to)
+		if it.finding != nil {
+			slow = it.finding.Among(slow)
+		}
+		for _, m := range slow {
 			p.slow[m] = true
 		}
 		if d := it.finding; d != nil {
