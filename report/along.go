@@ -1,6 +1,10 @@
 package report
 
-import "github.com/gemmaudit/gemmaudit/results"
+import (
+	"strings"
+
+	"github.com/gemmaudit/gemmaudit/results"
+)
 
 // extentText is a stretch of a curve's rows: "2055-2073", along another dimension than M "n 2055-2073".
 func extentText(key results.SeriesKey, from, to int) string {
@@ -16,4 +20,28 @@ func alongOf(key results.SeriesKey) string {
 		return ""
 	}
 	return key.Axis()
+}
+
+// nameAxis puts axis in place of M into the heads of the sizes.
+func nameAxis(sheet *Sheet, axis string) {
+	for i := range sheet.Columns {
+		switch c := &sheet.Columns[i]; c.Name {
+		case "M":
+			c.Name = axis
+		case "m", "worst m":
+			c.Name = strings.TrimSuffix(c.Name, "m") + strings.ToLower(axis)
+		}
+	}
+}
+
+// axisOf is the dimension of the records' curves, or "size" if they differ.
+func axisOf[T any](records []T, series func(T) results.SeriesKey) string {
+	word := func(r T) string { return series(r).AxisWord() }
+	switch {
+	case len(records) == 0:
+		return "M"
+	case differ(records, word):
+		return "size"
+	}
+	return word(records[0])
 }

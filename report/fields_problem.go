@@ -56,29 +56,3 @@ func problemSheet(problems []*problem.Problem) Sheet {
 	nameAxis(&sheet, axisOf(problems, func(p *problem.Problem) results.SeriesKey { return p.Series }))
 	return sheet
 }
-
-// nameAxis puts axis in place of M into the heads of the sizes.
-func nameAxis(sheet *Sheet, axis string) {
-	for i := range sheet.Columns {
-		switch c := &sheet.Columns[i]; c.Name {
-		case "M":
-			c.Name = axis
-		case "m", "worst m":
-			c.Name = strings.TrimSuffix(c.Name, "m") + strings.ToLower(axis)
-		}
-	}
-}
-
-// axisOf is the dimension of the records' curves, or "size" if they differ.
-func axisOf[T any](records []T, series func(T) results.SeriesKey) string {
-	axis := "M"
-	for i, r := range records {
-		switch word := series(r).AxisWord(); {
-		case i == 0:
-			axis = word
-		case word != axis:
-			return "size"
-		}
-	}
-	return axis
-}

@@ -68,19 +68,15 @@ func (w *Witness) alignment() (Kind, string) {
 	points := w.nearby()
 	rates := withoutTrend(points)
 	var best pattern
-	tried, distance, p, letter := 0, 0.0, 1.0, w.Curve.Axis()
+	tried, distance, p, letter := 0, 0.0, 1.0, w.Curve.AxisWord()
 	for _, x := range patterns {
-		share, own, ok := x.test(points, rates)
+		apart, own, ok := x.test(points, rates)
 		if !ok {
 			continue
 		}
 		tried++
-		if own *= float64(len(patterns)); !x.slow(w.Row.M) || own > alignmentP {
-			continue
-		}
-		fast, slow := x.divide(points, func(i int) float64 { return rates[i] })
-		if d := (2*share - 1) * (stats.Median(fast) - stats.Median(slow)); d > distance+alignmentStep {
-			best, distance, p = x, d, own
+		if own *= float64(len(patterns)); x.slow(w.Row.M) && own <= alignmentP && apart > distance+alignmentStep {
+			best, distance, p = x, apart, own
 		}
 	}
 	switch {
@@ -147,9 +143,9 @@ func (p pattern) divide(points []infer.Point, value func(i int) float64) (fast, 
 	return fast, slow
 }
 
-// test compares the rates of fast and slow sizes. share is the probability that a fast size has the larger
-// rate, pValue the one-sided p-value. ok is false if there are too few of either.
-func (p pattern) test(points []infer.Point, rates []float64) (share, pValue float64, ok bool) {
+// test compares the rates of fast and slow sizes. apart is the distance of their medians, weighted by how much
+// likelier than not a fast size has the larger rate; pValue is one-sided. ok is false if there are too few of either.
+func (p pattern) test(points []infer.Point, rates []float64) (apart, pValue float64, ok bool) {
 	fast, slow := p.divide(points, func(i int) float64 { return rates[i] })
 	if min(len(fast), len(slow)) < alignmentRows {
 		return 0, 1, false
@@ -163,7 +159,8 @@ func (p pattern) test(points []infer.Point, rates []float64) (share, pValue floa
 	}
 	n, m := float64(len(fast)), float64(len(slow))
 	z := (above - n*m/2 - 0.5) / math.Sqrt(n*m*(n+m+1)/12) // with a correction for continuity
-	return above / (n * m), distuv.UnitNormal.Survival(z), true
+	apart = (2*above/(n*m) - 1) * (stats.Median(fast) - stats.MedianOfSorted(slow))
+	return apart, distuv.UnitNormal.Survival(z), true
 }
 
 func probability(p float64) string {

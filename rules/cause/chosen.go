@@ -30,7 +30,7 @@ func (w *Witness) larger() (Kind, string) {
 		}
 		if n := w.servedByLarger(); 2*n < len(w.Rows) {
 			return "", fmt.Sprintf("%s takes only %s us, but a larger %s would help only %d of the %d rows", w.Curve.Name(p.M),
-				phrase.Figure(math.Exp(p.US.Y)), w.Curve.Axis(), n, len(w.Rows))
+				phrase.Figure(math.Exp(p.US.Y)), w.Curve.AxisWord(), n, len(w.Rows))
 		}
 		by := ""
 		if own != "" && p.Label != "" {
@@ -40,13 +40,13 @@ func (w *Witness) larger() (Kind, string) {
 			w.Curve.Name(p.M), w.Curve.Distance(p.M-w.Row.M), phrase.Figure(math.Exp(p.US.Y)), by, w.Curve.Name(w.Row.M))
 	}
 	if least < 0 {
-		return "", "no larger measured " + w.Curve.Axis() + " takes less time"
+		return "", "no larger measured " + w.Curve.AxisWord() + " takes less time"
 	}
 	p := w.Curve.Points[least]
 	w.choiceLoss = stats.Lost(p.US.Y - w.Row.US.Y)
 	w.choiceWhy = fmt.Sprintf("%s takes %s us, %s less, with another kernel", w.Curve.Name(p.M), phrase.Figure(math.Exp(p.US.Y)),
 		phrase.Percent(w.choiceLoss))
-	return "", fmt.Sprintf("the fastest larger %s, %s, takes %s us, only %s less", w.Curve.Axis(), w.Curve.Name(p.M),
+	return "", fmt.Sprintf("the fastest larger %s, %s, takes %s us, only %s less", w.Curve.AxisWord(), w.Curve.Name(p.M),
 		phrase.Figure(math.Exp(p.US.Y)), phrase.Percent(w.choiceLoss))
 }
 
@@ -92,7 +92,7 @@ func (w *Witness) kept() (Kind, string) {
 		return "", "kernels are not named"
 	}
 	seen := map[string]bool{own: true}
-	why := "no other kernel ran at a smaller " + w.Curve.Axis()
+	why := "no other kernel ran at a smaller " + w.Curve.AxisWord()
 	for i := w.At - 1; i >= 0; i-- {
 		p := w.Curve.Points[i]
 		label := p.Label

@@ -207,8 +207,8 @@ func (p *pivot) rest() []results.Series {
 // Name is a row of the curve by its coordinate: "m4096", "n50257".
 func (c *Curve) Name(at int) string { return c.Series.Key.Coordinate(at) }
 
-// Axis is the letter of the curve's dimension in a text: "M", "N", "scale".
-func (c *Curve) Axis() string { return c.Series.Key.AxisWord() }
+// AxisWord is the curve's dimension in a text: "M", "N", "scale".
+func (c *Curve) AxisWord() string { return c.Series.Key.AxisWord() }
 
 // Distance is a distance along the curve in a text: "8 rows", "8".
 func (c *Curve) Distance(n int) string {
