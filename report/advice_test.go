@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gemmaudit/gemmaudit/report/golden"
 	"github.com/gemmaudit/gemmaudit/rules/advice"
 	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
@@ -43,7 +44,7 @@ func TestWriteAdvice(t *testing.T) {
 		if err := WriteAdvice(&b, c.format, a); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, c.name, b.String())
+		golden.Compare(t, c.name, b.String())
 	}
 	var b bytes.Buffer
 	if err := WriteAdvice(&b, CSV, a); err != nil || strings.Count(b.String(), "\n") != len(a.Passes)+1 {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/report/golden"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/diff"
@@ -83,7 +84,7 @@ func TestWriteLaunchDiffers(t *testing.T) {
 		if err := WriteAudit(&b, f, fixtureMeta(), fixtureSeries(), audit); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, "launch-differs."+string(f), b.String())
+		golden.Compare(t, "launch-differs."+string(f), b.String())
 	}
 	p := newPage(Input{Meta: fixtureMeta(), Audit: audit, Series: fixtureSeries()}, nil)
 	found := false

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/report/golden"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/table"
 	"github.com/gemmaudit/gemmaudit/rules"
@@ -93,7 +94,7 @@ func TestFleetInEveryFormat(t *testing.T) {
 		if err := WriteFleet(&b, f, fixtureFleet(2)); err != nil {
 			t.Errorf("%s: %v", f, err)
 		}
-		golden(t, "fleet."+string(f), b.String())
+		golden.Compare(t, "fleet."+string(f), b.String())
 	}
 	// A large fleet only counts the cards that match their peers.
 	var b bytes.Buffer

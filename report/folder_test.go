@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/report/golden"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
@@ -67,15 +68,15 @@ func TestReportFolder(t *testing.T) {
 	if err := Write(context.Background(), dir, fixtureInput(), Images()); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "folder", strings.Join(listing(t, dir), "\n")+"\n")
+	golden.Compare(t, "folder", strings.Join(listing(t, dir), "\n")+"\n")
 	md := read(t, dir, "report.md")
-	golden(t, "report.md", md)
+	golden.Compare(t, "report.md", md)
 	page := read(t, dir, "index.html")
 	if n := len(fixtureInput().Answer.Problems); n == 0 || strings.Count(page, "<svg") != n || strings.Contains(page, "<img") {
 		t.Errorf("the page holds other pictures than those of its %d problems", n)
 	}
 	page = strings.Replace(page, pageFile(runKit.body), "BODY", 1)
-	golden(t, "index.html", ownScript.ReplaceAllString(policy.ReplaceAllString(page, `content="POLICY"`), "<$1>FILE</$1>"))
+	golden.Compare(t, "index.html", ownScript.ReplaceAllString(policy.ReplaceAllString(page, `content="POLICY"`), "<$1>FILE</$1>"))
 	if !regexp.MustCompile(`^## GEMM audit of .*\n\n\*\*.*sizes? of.*\*\*\n(.*\n)*### Problems\n`).MatchString(md) {
 		t.Errorf("title and outcome do not stand first: %.80q", md)
 	}

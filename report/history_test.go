@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/report/golden"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/history"
@@ -39,7 +40,7 @@ func TestHistoryInEveryFormat(t *testing.T) {
 		if err := WriteHistory(&b, f, fixtureHistory()); err != nil {
 			t.Errorf("%s: %v", f, err)
 		}
-		golden(t, "history."+string(f), b.String())
+		golden.Compare(t, "history."+string(f), b.String())
 	}
 }
 

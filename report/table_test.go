@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gemmaudit/gemmaudit/report/golden"
 	"github.com/gemmaudit/gemmaudit/results/table"
 )
 
@@ -31,12 +32,12 @@ func TestTable(t *testing.T) {
 		if err := WriteTable(&b, f, "table.json", shown); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, "table."+string(f), b.String())
+		golden.Compare(t, "table."+string(f), b.String())
 		b.Reset()
 		if err := WriteLookups(&b, f, lookups); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, "lookups."+string(f), b.String())
+		golden.Compare(t, "lookups."+string(f), b.String())
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/perf/benchfmt"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/report/golden"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/cause"
@@ -148,13 +149,13 @@ func TestGolden(t *testing.T) {
 				}
 				checkFormat(t, f, b.Bytes())
 				if f == JSON {
-					golden(t, name+".keys", jsonKeys(t, b.Bytes()))
+					golden.Compare(t, name+".keys", jsonKeys(t, b.Bytes()))
 					return
 				}
 				if base, sustained := strings.CutSuffix(name, "-sustained"); sustained && f == Bench {
 					name = base // same output as without samples
 				}
-				golden(t, name+"."+string(f), b.String())
+				golden.Compare(t, name+"."+string(f), b.String())
 			})
 		}
 	}
@@ -252,7 +253,7 @@ func TestTerminalStyle(t *testing.T) {
 	if err := WriteDevices(s, Table, d, m); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "terminal", b.String())
+	golden.Compare(t, "terminal", b.String())
 }
 
 func TestTerminalStyleFollowsEnvironment(t *testing.T) {

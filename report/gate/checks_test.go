@@ -15,6 +15,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/gemmaudit/gemmaudit/report"
+	"github.com/gemmaudit/gemmaudit/report/golden"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/baseline"
 )
@@ -63,7 +64,7 @@ func written(t *testing.T, c *Checks, f report.Format) []byte {
 
 func TestChecksInEveryFormat(t *testing.T) {
 	for _, f := range report.GateFormats() {
-		golden(t, "checks."+string(f), string(written(t, everyCheck(), f)))
+		golden.Compare(t, "checks."+string(f), string(written(t, everyCheck(), f)))
 	}
 	if err := everyCheck().Write(io.Discard, report.CSV); err == nil {
 		t.Error("CSV is taken for a format of gates")

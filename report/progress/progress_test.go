@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/report"
+	"github.com/gemmaudit/gemmaudit/report/golden"
 )
 
 func sweepOf(p *Display, n int, step time.Duration) {
@@ -37,7 +38,7 @@ func TestProgressOffATerminal(t *testing.T) {
 	if strings.ContainsAny(b.String(), "\r\x1b") {
 		t.Errorf("control characters in %q", b.String())
 	}
-	golden(t, "progress.plain", b.String())
+	golden.Compare(t, "progress.plain", b.String())
 }
 
 func TestProgressOnATerminal(t *testing.T) {
@@ -47,7 +48,7 @@ func TestProgressOnATerminal(t *testing.T) {
 	} {
 		var b bytes.Buffer
 		sweepOf(New(&report.Stream{Writer: &b, Style: st}, false), 12, 400*time.Millisecond)
-		golden(t, name, strings.ReplaceAll(b.String(), "\r", "\n<CR>"))
+		golden.Compare(t, name, strings.ReplaceAll(b.String(), "\r", "\n<CR>"))
 	}
 }
 

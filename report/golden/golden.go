@@ -1,4 +1,5 @@
-package progress
+// Package golden compares what tests print with files in testdata.
+package golden
 
 import (
 	"flag"
@@ -9,12 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+// Update is the flag -update: golden files are rewritten instead of compared.
+var Update = flag.Bool("update", false, "rewrite the golden files")
 
-func golden(t *testing.T, name, got string) {
+// Compare fails t unless the file NAME.golden in testdata equals got.
+func Compare(t testing.TB, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".golden")
-	if *update {
+	if *Update {
 		if err := os.MkdirAll("testdata", 0o755); err != nil {
 			t.Fatal(err)
 		}
