@@ -1,6 +1,9 @@
 package kernels
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // The interfaces below are optional for a device, kernel, buffer or weights. The caller looks for them with a
 // type assertion:
@@ -16,6 +19,8 @@ import "context"
 //	Device          Attender        attention and its correctness check
 //	Device          KernelLoader    kernels from files
 //	Device          SoftmaxLoader   softmax kernels from files
+//	Device          WorkerLoader    kernels of another process
+//	Device          Waiter          signs of life while another process works
 //	Device          LaunchCopier    timed copies of rows
 //	Device          ConstantsTeller constants that plan its kernels
 //	Device          TimesOnly       simulated devices without results
@@ -25,6 +30,9 @@ import "context"
 //	Kernel          Planned         plans of our kernels, on request
 //	Kernel          SumScaler       weights without rounding
 //	Kernel          Packer          whether weights are packed
+//	Kernel          Elsewhere       the process that computes
+//	Kernel          Recorder        launches that are recorded before they run
+//	Kernel          HalfSummer      partial sums of 16 bits
 //	Kernel          ManyTellers     concurrent choices
 //	Buffer          Copier          fast copies of buffers
 //	Weights         Copyable        fast copies of packed weights
@@ -106,6 +114,61 @@ type KernelLoader interface {
 type SoftmaxLoader interface {
 	// LoadSoftmax is LoadKernel for softmax. It returns nil and no error if the library has none.
 	LoadSoftmax(path string) (Kernel, error)
+}
+
+// WorkerLoader is implemented by devices that run kernels of another process, such as Python's.
+type WorkerLoader interface {
+	// LoadWorker loads a file in the device's worker, which it starts if there is none, adds the kernels to the
+	// device and returns them; the kernels of a loaded file are returned again. The error says why the worker, the
+	// file or a name is unusable.
+	LoadWorker(path string, how WorkerOptions) ([]Kernel, error)
+}
+
+// WorkerOptions say how to run a worker.
+type WorkerOptions struct {
+	Python string            // interpreter of files in Python; empty to look for one
+	Eager  bool              // runs launches one by one, without CUDA graphs
+	Log    func(line string) // receives what the kernels' code prints; nil discards it
+	Limit  time.Duration     // of one call without a sign of life; 0 for none
+}
+
+// Waiter is implemented by devices whose calls may wait for another process, which they end themselves when it
+// hangs.
+type Waiter interface {
+	// WhileWaiting makes the device call f regularly while it waits.
+	WhileWaiting(f func())
+}
+
+// Elsewhere is implemented by kernels that another process computes. It uses the same device in turns with this
+// one, so launches of both can't be mixed in a block.
+type Elsewhere interface {
+	Kernel
+	// Process names the process, empty for this one.
+	Process() string
+}
+
+// ProcessOf returns the process that computes a kernel, empty for this one.
+func ProcessOf(k Kernel) string {
+	if e, ok := k.(Elsewhere); ok {
+		return e.Process()
+	}
+	return ""
+}
+
+// Recorder is implemented by kernels whose launches may be recorded before they run, such as in a CUDA graph. What
+// ran at the recording must not decide what a replay computes.
+type Recorder interface {
+	Kernel
+	// Record records launches for the next [Device.Execute] of the same launches. Operands may change in between. If
+	// the kernel allocates its results, Execute fills them with NaN, or bytes 0x5a, before the replay.
+	Record(ctx context.Context, launches []Launch) error
+}
+
+// HalfSummer is implemented by kernels that may round partial sums of a split K to 16 bits.
+type HalfSummer interface {
+	Kernel
+	// HalfSums reports whether the kernel may do so for a task.
+	HalfSums(t Task) bool
 }
 
 // LaunchCopier is implemented by devices that can copy within their memory as a launch.

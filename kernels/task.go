@@ -27,6 +27,9 @@ type Task struct {
 	// PackInside makes every launch pack B again, like a framework with unprepared weights. Kernels that
 	// never pack ignore it.
 	PackInside bool
+	// Part says that the output is a part of a larger one, as in a split. A kernel that returns a new output must put
+	// it in its place within the launch.
+	Part bool
 }
 
 // Shape returns the size of one product.
