@@ -69,7 +69,7 @@ func (k *keysAndValues) Close() error { return k.positions.Close() }
 func (t Task) Attention() Attention {
 	a := Attention{
 		Rows: t.M, Heads: t.Heads(), DType: t.DType, Window: t.Window, Scale: 1 / math.Sqrt(float64(t.HeadDim)),
-		LDQ: t.QueryHeads * t.HeadDim, Length: t.M, Cache: KVCache{Capacity: t.capacity(t.M)},
+		LDQ: t.QueryHeads * t.HeadDim, Length: t.M, Cache: KVCache{Capacity: t.Capacity(t.M)},
 	}
 	if t.Operation == AttentionDecode {
 		a.Rows = 1
@@ -88,7 +88,7 @@ func (k attention) Supports(t Task) error {
 }
 
 func (k attention) Prepare(t Task, raw Buffer) (Weights, error) {
-	capacity := t.capacity(t.M)
+	capacity := t.Capacity(t.M)
 	if need := t.Stored(t.M); raw.Bytes() < need {
 		return nil, fmt.Errorf("%s: keys and values of %d tokens need %d bytes, the buffer has %d", k.Name(), capacity, need, raw.Bytes())
 	}
@@ -123,8 +123,8 @@ func (k attention) Bind(t Task, in Operand, w Weights, out Operand, _ ...Operand
 	return k.Attend(a)
 }
 
-// capacity returns the number of tokens that the cache for M = m holds. No token of a prompt has left it yet.
-func (s Subject) capacity(m int) int {
+// Capacity returns the number of tokens that the cache for M = m holds. No token of a prompt has left it yet.
+func (s Subject) Capacity(m int) int {
 	if s.Operation == AttentionDecode {
 		return s.windowRoom(s.Extent(m))
 	}

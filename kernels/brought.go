@@ -124,6 +124,16 @@ func (s *Spec) AddVersion(name, version string) {
 	s.Versions = versions
 }
 
+// AddSetting adds a setting. It copies the map, as [Spec.AddVersion] does.
+func (s *Spec) AddSetting(name, value string) {
+	settings := maps.Clone(s.Settings)
+	if settings == nil {
+		settings = map[string]string{}
+	}
+	settings[name] = value
+	s.Settings = settings
+}
+
 // ClashingName reports whether d already has a kernel or operation of this name, or lists it as missing.
 func ClashingName(d Device, name string) bool {
 	if name == "attention" || slices.ContainsFunc(d.Missing(), func(m Missing) bool { return m.Name == name }) {

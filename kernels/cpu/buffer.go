@@ -6,11 +6,13 @@ package cpu
 import "C"
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"unsafe"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/worker"
 )
 
 // Buffer is zeroed memory for operands. It uses huge pages if available and is aligned to a page, a small one
@@ -20,6 +22,19 @@ type Buffer struct {
 	data  unsafe.Pointer // nil once closed
 	bytes int64
 	slab  *slab // containing the memory; nil for a separate mapping
+	// mirror records the copies of other processes.
+	mirror worker.Mirror
+}
+
+// Mirror implements [worker.Buffer].
+func (b *Buffer) Mirror() *worker.Mirror { return &b.mirror }
+
+// Content implements [worker.InHostMemory].
+func (b *Buffer) Content() []byte {
+	if b.data == nil {
+		return nil
+	}
+	return unsafe.Slice((*byte)(b.data), b.bytes)
 }
 
 // askLimit is the minimum size for a check of free memory. The system grants mappings beyond its memory and
@@ -80,6 +95,9 @@ func (b *Buffer) Fill(dist kernels.Distribution, t kernels.DType, n int64, seed 
 		return fmt.Errorf("fill buffer of %d bytes: it is closed", b.bytes)
 	}
 	if n > 0 {
+		if err := b.change(); err != nil {
+			return fmt.Errorf("fill buffer: %w", err)
+		}
 		C.ga_fill(b.dev.pool.c, b.data, d, c, C.int64_t(n), C.uint64_t(seed))
 	}
 	return nil
@@ -101,8 +119,17 @@ func (b *Buffer) Upload(off int64, src []byte) error {
 	if err != nil {
 		return err
 	}
+	if err := b.change(); err != nil {
+		return fmt.Errorf("upload to buffer: %w", err)
+	}
 	copy(dst, src)
 	return nil
+}
+
+// change is called before the host changes the content.
+func (b *Buffer) change() error {
+	defer b.mirror.Changed()
+	return b.mirror.Fetch(b)
 }
 
 // Download copies from byte off of the buffer into dst.
@@ -110,6 +137,9 @@ func (b *Buffer) Download(off int64, dst []byte) error {
 	src, err := b.bytesAt("download from", off, len(dst))
 	if err != nil {
 		return err
+	}
+	if err := b.mirror.Fetch(b); err != nil {
+		return fmt.Errorf("download from buffer: %w", err)
 	}
 	copy(dst, src)
 	return nil
@@ -134,6 +164,9 @@ func (b *Buffer) CopyFrom(src kernels.Buffer) error {
 	if err != nil {
 		return err
 	}
+	if err := errors.Join(from.mirror.Fetch(from), b.change()); err != nil {
+		return fmt.Errorf("copy to buffer: %w", err)
+	}
 	piece := max(copyPiece, (len(to)+b.dev.Threads()-1)/b.dev.Threads())
 	var all sync.WaitGroup
 	for at := 0; at < len(to); at += piece {
@@ -154,5 +187,6 @@ func (b *Buffer) Close() error {
 		C.ga_unmap(b.data, C.size_t(b.bytes))
 	}
 	b.data, b.slab = nil, nil
+	b.mirror.Release()
 	return nil
 }

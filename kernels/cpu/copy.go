@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/worker"
 )
 
 var _ kernels.LaunchCopier = (*Device)(nil)
@@ -27,8 +28,9 @@ func (d *Device) BindCopy(to kernels.Buffer, toOffset int64, from kernels.Buffer
 	if to == from && toOffset < fromOffset+bytes && fromOffset < toOffset+bytes {
 		return nil, fmt.Errorf("copy %d bytes from byte %d to byte %d of one buffer: they overlap", bytes, fromOffset, toOffset)
 	}
-	return kernelLaunch(C.ga_kernel(C.ga_copy_kernel), C.ga_gemm{a: source, c: target, k: C.int64_t(bytes)}, d.Threads(), "copy", to, from),
-		nil
+	l := kernelLaunch(C.ga_kernel(C.ga_copy_kernel), C.ga_gemm{a: source, c: target, k: C.int64_t(bytes)}, d.Threads(), "copy", to, from)
+	l.copies = worker.Copy{To: to.(*Buffer), ToOffset: toOffset, From: from.(*Buffer), FromOffset: fromOffset, Bytes: bytes}
+	return l, nil
 }
 
 func (d *Device) stretch(name string, b kernels.Buffer, offset, bytes int64) (unsafe.Pointer, error) {

@@ -26,6 +26,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	_ "github.com/gemmaudit/gemmaudit/kernels/cpu/native"
 	"github.com/gemmaudit/gemmaudit/kernels/procfs"
+	"github.com/gemmaudit/gemmaudit/kernels/worker"
 )
 
 // Provider offers the CPU as one device.
@@ -74,6 +75,7 @@ type Device struct {
 	steal        stealMeter
 	energy       energyMeter
 	slabs        slabs
+	workers      *worker.Set
 }
 
 // Our kernels in display order, from the fastest to the simplest. Libraries (systemLibraries) and user
@@ -107,6 +109,7 @@ func openWith(from Provider) (*Device, error) {
 		return nil, err
 	}
 	d := &Device{pool: p, opened: from, spec: readSpec(), features: have, memory: newMemoryMeter(p, detect())}
+	d.workers = d.newWorkers()
 	d.steal.open()
 	for _, construct := range constructors {
 		if construct == nil {
@@ -177,15 +180,16 @@ func (d *Device) Bandwidth(ctx context.Context) (read, copied float64, err error
 
 // Kernels lists the available kernels of an operation, ours first.
 func (d *Device) Kernels(o kernels.Operation) []kernels.Kernel {
+	var own []kernels.Kernel
 	switch o {
 	case kernels.GEMM:
-		return d.gemms
+		own = d.gemms
 	case kernels.AttentionPrefill, kernels.AttentionDecode:
-		return kernels.AttentionKernels(d, d.attentions())
+		own = kernels.AttentionKernels(d, d.attentions())
 	case kernels.Softmax, kernels.LogSoftmax:
-		return d.softmaxKernels()
+		own = d.softmaxKernels()
 	}
-	return nil
+	return append(slices.Clip(own), d.workers.Kernels(o)...)
 }
 
 // Missing lists unavailable kernels and libraries with reasons.
@@ -218,6 +222,9 @@ func (d *Device) WithThreads(n int) (kernels.Device, error) {
 			return nil, errors.Join(err, fewer.Close())
 		}
 	}
+	if err := fewer.workers.Reload(d.workers); err != nil {
+		return nil, errors.Join(err, fewer.Close())
+	}
 	return fewer, nil
 }
 
@@ -243,6 +250,13 @@ func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) 
 	if d.pool.c == nil {
 		return kernels.Span{}, errors.New("execute on cpu: the device is closed")
 	}
+	if d.workers.Owns(launches) {
+		stolen := d.steal.begin()
+		span, err := d.workers.Execute(ctx, launches, n)
+		span.Disturbance.Stolen = d.steal.end(stolen)
+		return span, err
+	}
+	leadIn := d.workers.Own()
 	block := make([]C.ga_launch, min(len(launches), n))
 	for i := range block {
 		l, ok := launches[i].(*launch)
@@ -250,6 +264,13 @@ func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) 
 			return kernels.Span{}, fmt.Errorf("execute on %s: launch %d is a %T of another device", d.spec.ID, i, launches[i])
 		}
 		block[i] = l.c
+		l.overwrites()
+	}
+	ahead := 0
+	if leadIn {
+		var untimed C.ga_span
+		C.ga_execute(d.pool.c, &block[0], C.int64_t(len(block)), C.int64_t(n), nil, &untimed)
+		ahead = n
 	}
 	stolen := d.steal.begin()
 	var span C.ga_span
@@ -280,6 +301,7 @@ func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) 
 	return kernels.Span{
 		Seconds:     float64(span.seconds),
 		ClockMHz:    float64(span.mhz),
+		Ahead:       ahead,
 		Disturbance: off.disturbance(d.steal.end(stolen)),
 		Lost:        off.lost + off.suspended,
 	}, nil
@@ -287,9 +309,10 @@ func (d *Device) Execute(ctx context.Context, launches []kernels.Launch, n int) 
 
 // Close stops the threads. Owners close their buffers.
 func (d *Device) Close() error {
-	if d.pool.c != nil {
-		d.pool.close()
-		d.steal.close()
+	if d.pool.c == nil {
+		return nil
 	}
-	return nil
+	d.pool.close()
+	d.steal.close()
+	return d.workers.Close()
 }

@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/worker"
 )
 
 var dtypeCodes = map[kernels.DType]C.ga_dtype{
@@ -22,6 +23,8 @@ type launch struct {
 	// tiling is how our kernels divide the product; libraries do not report it.
 	tiling kernels.Tiling
 	keep   []any // objects that must live as long as the launch
+	// copies is what a copy between buffers copies; empty for other launches.
+	copies worker.Copy
 	// reason describes an error code of a library call; nil if only the code is known.
 	reason func(code int) string
 }

@@ -1,0 +1,53 @@
+package cpu
+
+// #include "native/execute.h"
+import "C"
+
+import (
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/worker"
+)
+
+func (d *Device) newWorkers() *worker.Set {
+	return worker.NewSet(worker.Host{
+		Device: d, Threads: d.Threads(),
+		Clock: func() float64 { return float64(C.ga_core_mhz()) },
+		Quiet: worker.Quiet,
+		Told: func(versions, settings map[string]string) {
+			for name, version := range versions {
+				d.spec.AddVersion(name, version)
+			}
+			for name, value := range settings {
+				d.spec.AddSetting(name, value)
+			}
+		},
+		CopyOf: func(l kernels.Launch) (worker.Copy, bool) {
+			own, ok := l.(*launch)
+			return own.copy(), ok && own.copies.To != nil
+		},
+	})
+}
+
+func (l *launch) copy() worker.Copy {
+	if l == nil {
+		return worker.Copy{}
+	}
+	return l.copies
+}
+
+// LoadWorker implements [kernels.WorkerLoader].
+func (d *Device) LoadWorker(path string, how kernels.WorkerOptions) ([]kernels.Kernel, error) {
+	return d.workers.Load(path, how)
+}
+
+// WhileWaiting implements [kernels.Waiter].
+func (d *Device) WhileWaiting(f func()) { d.workers.WhileWaiting(f) }
+
+// overwrites tells the launch's buffers that it may write to them.
+func (l *launch) overwrites() {
+	for _, k := range l.keep {
+		if b, ok := k.(*Buffer); ok && b != nil {
+			b.mirror.Overwritten()
+		}
+	}
+}

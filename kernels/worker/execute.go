@@ -1,0 +1,143 @@
+package worker
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// copyLaunch is a copy of the device's as the worker's launch.
+type copyLaunch struct {
+	Copy
+	id         int64
+	generation int
+}
+
+// mostCopies bounds the remembered copies.
+const mostCopies = 1 << 14
+
+func (w *Worker) copyLaunch(l kernels.Launch, c Copy) *copyLaunch {
+	if have := w.copies[l]; have != nil {
+		return have
+	}
+	if w.copies == nil || len(w.copies) >= mostCopies {
+		w.copies = map[kernels.Launch]*copyLaunch{}
+	}
+	w.copies[l] = &copyLaunch{Copy: c}
+	return w.copies[l]
+}
+
+func (c *copyLaunch) written() Buffer { return c.To }
+
+func (c *copyLaunch) ensure(w *Worker) (int64, error) {
+	from, err := w.open(kernels.Operand{Buffer: c.From})
+	if err != nil {
+		return 0, err
+	}
+	to, err := w.open(kernels.Operand{Buffer: c.To})
+	if err != nil {
+		return 0, err
+	}
+	if c.id != 0 && c.generation == w.generation {
+		return c.id, nil
+	}
+	id := w.id()
+	params := copyParams{Launch: id, From: operandText{from, c.FromOffset}, To: operandText{to, c.ToOffset}, Bytes: c.Bytes}
+	if err := w.ask("bind_copy", params, nil); err != nil {
+		return 0, err
+	}
+	c.id, c.generation = id, w.generation
+	return id, nil
+}
+
+// ready binds launches in the worker, and returns their ids.
+func (w *Worker) ready(launches []bound) ([]int64, error) {
+	if err := w.start(); err != nil {
+		return nil, err
+	}
+	if err := w.forget(); err != nil {
+		return nil, err
+	}
+	ids := make([]int64, len(launches))
+	for i, l := range launches {
+		var err error
+		if ids[i], err = l.ensure(w); err != nil {
+			return nil, fmt.Errorf("%s: %w", w.name, err)
+		}
+	}
+	return ids, nil
+}
+
+// execute runs a block, after a lead-in if another process used the device last.
+func (w *Worker) execute(launches []bound, n int) (kernels.Span, error) {
+	ids, err := w.ready(launches)
+	if err != nil {
+		return kernels.Span{}, err
+	}
+	leadIn := w.set.turn(w)
+	var mhz float64
+	if clock := w.set.host.Clock; clock != nil {
+		mhz = clock()
+	}
+	var r executeResult
+	used, err := w.set.using(func() error { return w.ask("execute", executeParams{ids, n, leadIn}, &r) })
+	if err != nil {
+		return kernels.Span{}, fmt.Errorf("%s: %w", w.name, err)
+	}
+	if clock := w.set.host.Clock; clock != nil {
+		mhz = (mhz + clock()) / 2
+	}
+	for _, l := range launches {
+		if own, ok := l.(*Launch); ok {
+			own.label = oneLine(r.Label)
+		}
+		if b := l.written(); b != nil {
+			b.Mirror().newer = w.memory == windowMemory
+		}
+	}
+	if r.ClockMHz > 0 {
+		mhz = r.ClockMHz
+	}
+	span := kernels.Span{Seconds: r.Seconds, ClockMHz: mhz, Ahead: r.Ahead, Host: time.Duration(1e9 * r.Host / float64(n)),
+		Lost: time.Duration(1e9 * r.Held)}
+	span.Disturbance.HeldUp = span.Lost
+	if used > 0 {
+		span.Disturbance.Other = fmt.Sprintf("gemmaudit used the CPU for %.1f ms", 1e3*used.Seconds())
+	}
+	return span, nil
+}
+
+// prime runs a launch until it is compiled, tuned and settled.
+func (w *Worker) prime(l *Launch) (seconds float64, err error) {
+	ids, err := w.ready([]bound{l})
+	if err != nil {
+		return 0, err
+	}
+	w.set.turn(w)
+	var r primeResult
+	if err := w.ask("prime", primeParams{ids[0]}, &r); err != nil {
+		return 0, fmt.Errorf("%s: %w", w.name, err)
+	}
+	if b := l.written(); b != nil {
+		b.Mirror().newer = w.memory == windowMemory
+	}
+	return r.Seconds, nil
+}
+
+// leastUsed is the share of a block's time that this process may use the CPU: pipes and the clock.
+const leastUsed = 0.02
+
+// using returns the CPU time that this process used while f ran, if it is more than negligible. On a GPU it is 0.
+func (s *Set) using(f func() error) (time.Duration, error) {
+	if s.host.Quiet == nil {
+		return 0, f()
+	}
+	began, before := time.Now(), cpuTime()
+	err := f()
+	used := cpuTime() - before
+	if used < time.Millisecond || used.Seconds() < leastUsed*time.Since(began).Seconds() {
+		used = 0
+	}
+	return used, err
+}

@@ -1,0 +1,104 @@
+package worker
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// load loads a file and checks what the worker says of its kernels.
+func (w *Worker) load(path string) (*file, error) {
+	if err := w.start(); err != nil {
+		return nil, err
+	}
+	var told loadResult
+	if err := w.ask("load", loadParams{path}, &told); err != nil {
+		return nil, err
+	}
+	f := &file{path: path, told: told, sum: sumOf(told.Files)}
+	switch {
+	case len(told.Kernels) == 0:
+		return nil, fmt.Errorf("it has no kernel: mark one with @gemmaudit.kernel(\"gemm\")")
+	case len(told.Files) == 0:
+		return nil, fmt.Errorf("worker %s named no file with its SHA-256", w.name)
+	}
+	for _, text := range told.Kernels {
+		k, err := w.kernel(text)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(f.kernels, func(o *Kernel) bool { return o.text.Name == text.Name && o.operation == k.operation }) {
+			return nil, fmt.Errorf("it has two kernels %q of %v: give one another name", text.Name, k.operation)
+		}
+		f.kernels = append(f.kernels, k)
+	}
+	w.files = append(w.files, f)
+	w.settings = told.Settings
+	return f, nil
+}
+
+var (
+	validName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
+	reserved  = []string{"ladder"} // selects gemmaudit's own kernels
+)
+
+func (w *Worker) kernel(text kernelText) (*Kernel, error) {
+	k := &Kernel{worker: w, text: text}
+	var err error
+	switch {
+	case !validName.MatchString(text.Name):
+		return nil, fmt.Errorf("kernel name %q: expected a lower-case letter, then at most 31 lower-case letters, digits, - and _", text.Name)
+	case slices.Contains(reserved, text.Name):
+		return nil, fmt.Errorf("kernel name %q selects gemmaudit's own kernels: expected another", text.Name)
+	case kernels.ClashingName(w.set.host.Device, text.Name):
+		return nil, fmt.Errorf("kernel name %q is taken on %s: expected another", text.Name, w.set.host.Device.Spec().ID)
+	}
+	if k.operation, err = kernels.ParseOperation(text.Operation); err != nil {
+		return nil, fmt.Errorf("kernel %s: %w", text.Name, err)
+	}
+	for _, word := range text.DTypes {
+		d, err := kernels.ParseDType(word)
+		if err != nil {
+			return nil, fmt.Errorf("kernel %s: %w", text.Name, err)
+		}
+		k.dtypes = append(k.dtypes, d)
+	}
+	for _, word := range text.Layouts {
+		l, err := kernels.ParseLayout(word)
+		if err != nil {
+			return nil, fmt.Errorf("kernel %s: %w", text.Name, err)
+		}
+		k.layouts = append(k.layouts, l)
+	}
+	for _, word := range text.HalfSums {
+		d, err := kernels.ParseDType(word)
+		if err != nil {
+			return nil, fmt.Errorf("kernel %s: half_sums: %w", text.Name, err)
+		}
+		k.halves = append(k.halves, d)
+	}
+	if len(k.dtypes) == 0 {
+		return nil, fmt.Errorf("kernel %s names no data type", text.Name)
+	}
+	k.text.Description = oneLine(text.Description)
+	return k, nil
+}
+
+// sumOf returns the SHA-256 of one file, or one of several.
+func sumOf(files []fileText) string {
+	if len(files) == 1 {
+		return oneLine(files[0].SHA256)
+	}
+	lines := make([]string, len(files))
+	for i, f := range files {
+		lines[i] = f.SHA256 + "  " + f.Name + "\n"
+	}
+	slices.Sort(lines)
+	sum := sha256.Sum256([]byte(strings.Join(lines, "")))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,303 @@
+package worker
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// process is a running worker. One goroutine at a time makes calls.
+type process struct {
+	cmd     *exec.Cmd
+	to      *os.File
+	replies chan reply
+	window  *window
+	lines   lastLines
+	// gone is closed when the process has ended and its streams are read; status says how.
+	gone    chan struct{}
+	status  error
+	next    int64
+	stopped bool // by SIGSTOP
+}
+
+// command is what starts a worker, and what it reads first: modules of its own code, for Python.
+type command struct {
+	path  string
+	args  []string
+	env   []string
+	first []byte
+}
+
+// mostReply is the longest line that a worker may write.
+const mostReply = 64 << 20
+
+// startProcess starts a worker. Each line that it prints goes to log.
+func startProcess(c command, log func(string)) (*process, error) {
+	w, err := newWindow()
+	if err != nil {
+		return nil, err
+	}
+	fail := func(err error, files ...*os.File) (*process, error) {
+		for _, f := range files {
+			f.Close()
+		}
+		return nil, errors.Join(fmt.Errorf("start worker %s: %w", c.path, err), w.close())
+	}
+	requests, to, err := os.Pipe()
+	if err != nil {
+		return fail(err)
+	}
+	from, answers, err := os.Pipe()
+	if err != nil {
+		return fail(err, requests, to)
+	}
+	printed, prints, err := os.Pipe()
+	if err != nil {
+		return fail(err, requests, to, from, answers)
+	}
+	p := &process{cmd: exec.Command(c.path, c.args...), to: to, window: w, replies: make(chan reply, 1), gone: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), c.env...)
+	p.cmd.ExtraFiles = []*os.File{requests, answers, w.file}
+	p.cmd.Stdout, p.cmd.Stderr = prints, prints
+	p.cmd.SysProcAttr = attributes()
+	err = p.cmd.Start()
+	requests.Close()
+	answers.Close()
+	prints.Close()
+	if err != nil {
+		return fail(err, to, from, printed)
+	}
+	var streams sync.WaitGroup
+	streams.Go(func() { p.lines.copy(printed, log) })
+	streams.Go(func() { p.read(from) })
+	go func() {
+		p.status = p.cmd.Wait()
+		// A process that the worker left behind may hold the streams.
+		printed.SetReadDeadline(time.Now().Add(streamsAfterEnd))
+		from.SetReadDeadline(time.Now().Add(streamsAfterEnd))
+		streams.Wait()
+		printed.Close()
+		from.Close()
+		close(p.gone)
+	}()
+	if len(c.first) > 0 {
+		if _, err := p.to.Write(append(c.first, '\n')); err != nil {
+			return nil, errors.Join(p.ended("start"), p.kill())
+		}
+	}
+	return p, nil
+}
+
+const streamsAfterEnd = 200 * time.Millisecond
+
+// read passes on the worker's replies. A line that is none is one with id 0 and the reason.
+func (p *process) read(from io.Reader) {
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, mostReply)
+	for lines.Scan() {
+		var r reply
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			r = reply{Error: &failure{Kind: protocolFailure, Message: fmt.Sprintf("it wrote %.60q: %v", lines.Text(), err)}}
+		}
+		p.replies <- r
+	}
+}
+
+// lostError is a worker that ended or was ended in a call.
+type lostError struct{ text string }
+
+func (e *lostError) Error() string { return e.text }
+
+// call sends a request and decodes the result, unless that is nil. Without a sign of life within limit it ends the
+// worker. waiting is called several times a second; it may be nil. The error is a [*failure], or a [*lostError] after
+// which the process is gone.
+func (p *process) call(name string, params, result any, limit time.Duration, waiting func()) error {
+	p.next++
+	line, err := json.Marshal(request{p.next, name, params})
+	if err != nil {
+		return fmt.Errorf("worker: %s: %w", name, err)
+	}
+	p.resume()
+	if _, err := p.to.Write(append(line, '\n')); err != nil {
+		<-p.gone
+		return p.ended(name)
+	}
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	alive := time.Now()
+	for {
+		select {
+		case r := <-p.replies:
+			switch {
+			case r.ID != p.next:
+				text := "it answered another request"
+				if r.Error != nil {
+					text = r.Error.Message
+				}
+				return &lostError{errors.Join(fmt.Errorf("the worker broke its protocol: %s", text), p.kill()).Error()}
+			case r.Error != nil:
+				return r.Error
+			case r.Result == nil:
+				alive = time.Now() // progress
+				continue
+			case result == nil:
+				return nil
+			}
+			if err := json.Unmarshal(r.Result, result); err != nil {
+				return &lostError{errors.Join(fmt.Errorf("the worker broke its protocol: the result of %s: %w", name, err), p.kill()).Error()}
+			}
+			return nil
+		case <-p.gone:
+			// Its last reply may have come just before.
+			select {
+			case r := <-p.replies:
+				if r.ID == p.next && r.Error != nil {
+					return r.Error
+				}
+			default:
+			}
+			return p.ended(name)
+		case <-tick.C:
+			if waiting != nil {
+				waiting()
+			}
+			if limit > 0 && time.Since(alive) > limit {
+				p.kill()
+				return &lostError{fmt.Sprintf("no answer within %v: the worker was ended", limit)}
+			}
+		}
+	}
+}
+
+// ended describes the end of the process in a call.
+func (p *process) ended(call string) error {
+	status := "exit status 0"
+	if p.status != nil {
+		status = p.status.Error()
+	}
+	text := fmt.Sprintf("the worker ended in %s: %s", call, status)
+	if last := p.lines.last(); last != "" {
+		text += ": " + last
+	}
+	return &lostError{text}
+}
+
+// stop keeps the process from using the CPU until the next call.
+func (p *process) stop() {
+	if !p.stopped && syscall.Kill(-p.cmd.Process.Pid, syscall.SIGSTOP) == nil {
+		p.stopped = true
+	}
+}
+
+func (p *process) resume() {
+	if p.stopped {
+		syscall.Kill(-p.cmd.Process.Pid, syscall.SIGCONT)
+		p.stopped = false
+	}
+}
+
+func (p *process) alive() bool {
+	select {
+	case <-p.gone:
+		return false
+	default:
+		return true
+	}
+}
+
+// kill ends the process, with those that it started, and waits for it.
+func (p *process) kill() error {
+	syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	p.cmd.Process.Kill()
+	for {
+		select {
+		case <-p.replies: // the reader must not block
+		case <-p.gone:
+			p.to.Close()
+			return p.window.close()
+		}
+	}
+}
+
+// close lets the process end by itself.
+func (p *process) close() error {
+	p.resume()
+	p.to.Close()
+	select {
+	case <-p.gone:
+	case <-time.After(endsWithin):
+	}
+	return p.kill()
+}
+
+const endsWithin = 2 * time.Second
+
+// lastLines keeps the end of what a worker printed.
+type lastLines struct {
+	mu   sync.Mutex
+	kept []string
+}
+
+const (
+	linesKept = 3
+	lineShown = 400 // bytes
+)
+
+func (l *lastLines) copy(from io.Reader, log func(string)) {
+	r := bufio.NewReaderSize(from, 64<<10)
+	for {
+		line, err := r.ReadSlice('\n')
+		if len(line) > 0 && !errors.Is(err, bufio.ErrBufferFull) || len(line) == 64<<10 {
+			text := strings.ToValidUTF8(string(bytes.TrimRight(line, "\r\n")), "?")
+			if log != nil {
+				log(text)
+			}
+			if strings.TrimSpace(text) != "" {
+				l.keep(text)
+			}
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return
+		}
+	}
+}
+
+func (l *lastLines) keep(text string) {
+	if len(text) > lineShown {
+		text = text[:lineShown]
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kept = append(l.kept, strings.TrimSpace(text))
+	if len(l.kept) > linesKept {
+		l.kept = l.kept[1:]
+	}
+}
+
+// last is the last line, as a program prints why it ends.
+func (l *lastLines) last() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.kept) == 0 {
+		return ""
+	}
+	return oneLine(l.kept[len(l.kept)-1])
+}
+
+// Error makes a failure an error.
+func (f *failure) Error() string {
+	text := oneLine(f.Message)
+	if f.Where != "" {
+		text = oneLine(f.Where) + ": " + text
+	}
+	return text
+}

@@ -1,0 +1,411 @@
+// Package worker runs kernels in another process, above all of Python, on the device of this one. docs/worker.md
+// describes the protocol. The program drives: it decides what runs and when; the worker executes and takes times.
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// Host is the device that a worker shares.
+type Host struct {
+	Device  kernels.Device
+	Threads int      // of a CPU
+	Env     []string // of the worker's environment, "NAME=VALUE"
+	Stamps  *Stamps  // of a GPU
+	// GraphBytes limits the memory of a worker's graphs and their results; 0 for no limit.
+	GraphBytes int64
+	// Clock returns the clock in MHz of a CPU; nil on a GPU.
+	Clock func() float64
+	// Quiet waits until this process's threads use no CPU; nil on a GPU.
+	Quiet func()
+	// Told receives versions and settings of what a worker loaded.
+	Told func(versions, settings map[string]string)
+	// CopyOf returns what a launch of the device's [kernels.LaunchCopier] copies.
+	CopyOf func(kernels.Launch) (Copy, bool)
+}
+
+// Copy is a copy between buffers; offsets are in bytes.
+type Copy struct {
+	To, From             Buffer
+	ToOffset, FromOffset int64
+	Bytes                int64
+}
+
+// Set is a device's workers: one for files in Python, and each executable. The device is used by one process at a
+// time. Use a Set from one goroutine, like its device.
+type Set struct {
+	host    Host
+	workers []*Worker
+	last    *Worker // used the device last; nil for this process
+	waiting func()
+}
+
+// NewSet returns a device's workers, none as yet.
+func NewSet(h Host) *Set { return &Set{host: h} }
+
+// Active reports whether the device has a worker. A nil set has none.
+func (s *Set) Active() bool { return s != nil && len(s.workers) > 0 }
+
+// WhileWaiting implements [kernels.Waiter] for the device.
+func (s *Set) WhileWaiting(f func()) { s.waiting = f }
+
+// Load implements [kernels.WorkerLoader] for the device.
+func (s *Set) Load(path string, how kernels.WorkerOptions) ([]kernels.Kernel, error) {
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("kernel file %q: %w", path, err)
+	}
+	for _, w := range s.workers {
+		if f := w.file(full); f != nil {
+			return asKernels(f.kernels), nil
+		}
+	}
+	w, err := s.workerFor(full, how)
+	if err != nil {
+		return nil, fmt.Errorf("kernel file %q: %w", path, err)
+	}
+	f, err := w.load(full)
+	if err != nil {
+		err = fmt.Errorf("kernel file %q: %w", path, err)
+		if len(w.files) == 0 {
+			err = errors.Join(err, w.close())
+		}
+		return nil, err
+	}
+	if !slices.Contains(s.workers, w) {
+		s.workers = append(s.workers, w)
+	}
+	if s.host.Told != nil {
+		s.host.Told(f.identity(), w.settings)
+	}
+	return asKernels(f.kernels), nil
+}
+
+func (s *Set) workerFor(path string, how kernels.WorkerOptions) (*Worker, error) {
+	if !IsPython(path) {
+		return &Worker{set: s, name: filepath.Base(path), how: how, command: func() (command, error) { return command{path: path}, nil }}, nil
+	}
+	for _, w := range s.workers {
+		if w.name == pythonName {
+			return w, nil
+		}
+	}
+	interpreter, err := FindPython(how.Python)
+	if err != nil {
+		return nil, err
+	}
+	return &Worker{set: s, name: pythonName, how: how, command: func() (command, error) { return pythonCommand(interpreter) }}, nil
+}
+
+const pythonName = "python"
+
+// IsPython reports whether the embedded worker loads a file.
+func IsPython(path string) bool { return strings.EqualFold(filepath.Ext(path), ".py") }
+
+func asKernels(all []*Kernel) []kernels.Kernel {
+	out := make([]kernels.Kernel, len(all))
+	for i, k := range all {
+		out[i] = k
+	}
+	return out
+}
+
+// Kernels lists the workers' kernels of an operation. A nil set has none.
+func (s *Set) Kernels(o kernels.Operation) []kernels.Kernel {
+	if s == nil {
+		return nil
+	}
+	var out []kernels.Kernel
+	for _, w := range s.workers {
+		for _, f := range w.files {
+			for _, k := range f.kernels {
+				if k.operation == o {
+					out = append(out, k)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// Owns reports whether a worker runs the launches; false for a nil set.
+func (s *Set) Owns(launches []kernels.Launch) bool {
+	return s.Active() && slices.ContainsFunc(launches, func(l kernels.Launch) bool { _, ok := l.(*Launch); return ok })
+}
+
+// turn gives the device to a worker, or to this process for nil. It reports whether another process had it.
+func (s *Set) turn(to *Worker) (switched bool) {
+	switched, s.last = to != s.last, to
+	if s.host.Quiet == nil {
+		return switched
+	}
+	for _, w := range s.workers {
+		if w != to && w.p != nil {
+			w.p.stop() // a call in between may have resumed it
+		}
+	}
+	if switched && to != nil {
+		s.host.Quiet()
+	}
+	return switched
+}
+
+// Own is called before a block of this process. It reports whether the block needs a lead-in, which is run and not
+// timed, because another process used the device last. A nil set needs none.
+func (s *Set) Own() (leadIn bool) { return s.Active() && s.turn(nil) }
+
+// Execute implements [kernels.Device] for launches that a worker owns. Copies of the device may be among them.
+func (s *Set) Execute(ctx context.Context, launches []kernels.Launch, n int) (kernels.Span, error) {
+	if err := ctx.Err(); err != nil {
+		return kernels.Span{}, err
+	}
+	w, all, err := s.resolve(launches[:min(len(launches), n)])
+	if err != nil {
+		return kernels.Span{}, err
+	}
+	return w.execute(all, n)
+}
+
+// Prime implements [kernels.Primer] for a launch that a worker owns. The worker compiles and tunes what it must.
+func (s *Set) Prime(ctx context.Context, l kernels.Launch) (seconds float64, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	w, all, err := s.resolve([]kernels.Launch{l})
+	if err != nil {
+		return 0, err
+	}
+	return w.prime(all[0].(*Launch))
+}
+
+// bound is a launch in a worker.
+type bound interface {
+	// ensure binds the launch in the worker's process and sends contents that changed.
+	ensure(w *Worker) (id int64, err error)
+	// written tells the operand that the launch writes.
+	written() Buffer
+}
+
+func (s *Set) resolve(launches []kernels.Launch) (*Worker, []bound, error) {
+	var w *Worker
+	for _, l := range launches {
+		own, ok := l.(*Launch)
+		switch {
+		case !ok:
+		case w == nil:
+			w = own.kernel.worker
+		case w != own.kernel.worker:
+			return nil, nil, fmt.Errorf("execute on %s: launches of two processes, %s and %s: expected one", s.host.Device.Spec().ID, w.name,
+				own.kernel.worker.name)
+		}
+	}
+	if w == nil {
+		return nil, nil, fmt.Errorf("execute on %s: no launch of a worker", s.host.Device.Spec().ID)
+	}
+	all := make([]bound, len(launches))
+	for i, l := range launches {
+		own, ok := l.(*Launch)
+		if ok {
+			all[i] = own
+			continue
+		}
+		c, ok := s.host.CopyOf(l)
+		if !ok {
+			return nil, nil, fmt.Errorf("execute on %s: launches of this process and of %s: a product can't be divided between them",
+				s.host.Device.Spec().ID, w.name)
+		}
+		all[i] = w.copyLaunch(l, c)
+	}
+	return w, all, nil
+}
+
+// Close ends the workers. A nil set has none.
+func (s *Set) Close() error {
+	if s == nil {
+		return nil
+	}
+	var errs []error
+	for _, w := range s.workers {
+		errs = append(errs, w.close())
+	}
+	s.workers, s.last = nil, nil
+	return errors.Join(errs...)
+}
+
+// Reload loads another device's files, as for the same processor with fewer threads.
+func (s *Set) Reload(from *Set) error {
+	if from == nil {
+		return nil
+	}
+	for _, w := range from.workers {
+		for _, f := range w.files {
+			if _, err := s.Load(f.path, w.how); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Worker is one process with kernels. It is started again after a crash.
+type Worker struct {
+	set      *Set
+	name     string // "python", or the file's
+	how      kernels.WorkerOptions
+	command  func() (command, error)
+	files    []*file
+	settings map[string]string
+	runtime  string
+
+	p *process
+	// generation counts processes: what was opened in an earlier one is gone.
+	generation int
+	memory     memory
+	nextID     int64
+	closing    closing
+	copies     map[kernels.Launch]*copyLaunch
+}
+
+type file struct {
+	path    string
+	kernels []*Kernel
+	sum     string // of all files
+	told    loadResult
+}
+
+func (w *Worker) file(path string) *file {
+	for _, f := range w.files {
+		if f.path == path {
+			return f
+		}
+	}
+	return nil
+}
+
+// identity returns versions for the device's specification: of each kernel, and of what the file imported.
+func (f *file) identity() map[string]string {
+	out := maps.Clone(f.told.Versions)
+	if out == nil {
+		out = map[string]string{}
+	}
+	for _, k := range f.kernels {
+		out[k.text.Name] = kernels.FileVersion(f.sum)
+	}
+	return out
+}
+
+// start starts the process if there is none, and loads the files again.
+func (w *Worker) start() error {
+	if w.p != nil && w.p.alive() {
+		return nil
+	}
+	if err := w.begin(); err != nil {
+		return err
+	}
+	for _, f := range w.files {
+		var again loadResult
+		if err := w.ask("load", loadParams{f.path}, &again); err != nil {
+			return err
+		}
+		if sum := sumOf(again.Files); sum != f.sum {
+			return errors.Join(fmt.Errorf("%s changed while it was measured: its SHA-256 is %s, not %s", f.path, sum, f.sum), w.end())
+		}
+	}
+	return nil
+}
+
+// begin starts a process with no file.
+func (w *Worker) begin() error {
+	if err := w.end(); err != nil {
+		return err
+	}
+	c, err := w.command()
+	if err != nil {
+		return err
+	}
+	c.env = append(slices.Clone(w.set.host.Env), c.env...)
+	if w.p, err = startProcess(c, w.how.Log); err != nil {
+		return err
+	}
+	w.generation++
+	w.closing.take()
+	spec := w.set.host.Device.Spec()
+	hello := helloParams{
+		Protocol: Version, Device: deviceParams{ID: spec.ID, Kind: string(spec.Kind), Threads: w.set.host.Threads}, Window: windowBytes,
+		Memory: []memory{windowMemory}, Eager: w.how.Eager, GraphBytes: w.set.host.GraphBytes, Stamps: w.set.host.Stamps,
+	}
+	if spec.Kind == kernels.CUDA {
+		hello.Memory = []memory{ipcMemory}
+	}
+	var told helloResult
+	if err := w.ask("hello", hello, &told); err != nil {
+		return err
+	}
+	switch {
+	case told.Protocol != Version:
+		err = fmt.Errorf("worker %s speaks version %d of the protocol, expected %d", w.name, told.Protocol, Version)
+	case !slices.Contains(hello.Memory, told.Memory):
+		err = fmt.Errorf("worker %s chose memory %q, expected one of %v", w.name, told.Memory, hello.Memory)
+	default:
+		w.memory, w.runtime = told.Memory, oneLine(told.Runtime)
+		return nil
+	}
+	return errors.Join(err, w.end())
+}
+
+func (w *Worker) end() error {
+	if w.p == nil {
+		return nil
+	}
+	p := w.p
+	w.p = nil
+	return p.kill()
+}
+
+func (w *Worker) close() error {
+	if w.p == nil {
+		return nil
+	}
+	p := w.p
+	w.p = nil
+	return p.close()
+}
+
+// ask makes a call. After a worker's end or a failure of its device, the next start begins a new process.
+func (w *Worker) ask(name string, params, result any) error {
+	if w.p == nil {
+		return fmt.Errorf("worker %s: it has ended", w.name)
+	}
+	err := w.p.call(name, params, result, w.limit(), w.set.waiting)
+	var lost *lostError
+	var failed *failure
+	switch {
+	case errors.As(err, &lost), errors.As(err, &failed) && failed.Kind == deviceFailure:
+		return errors.Join(err, w.end())
+	}
+	return err
+}
+
+// limitDefault is how long a call may take without a sign of life.
+const limitDefault = time.Minute
+
+func (w *Worker) limit() time.Duration {
+	if w.how.Limit > 0 {
+		return w.how.Limit
+	}
+	return limitDefault
+}
+
+func (w *Worker) id() int64 {
+	w.nextID++
+	return w.nextID
+}
