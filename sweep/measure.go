@@ -126,7 +126,8 @@ func (m *Measurer) Close() error {
 }
 
 // Measure takes rounds samples of every request. Requests whose weights fit in memory together are
-// interleaved, in a new random order each round that keeps groups together. The result has one slice per
+// interleaved, in a new random order each round that keeps groups together. If a group's cases belong to
+// several processes, every second round reverses the order of the round before. The result has one slice per
 // request; a failed case has fewer samples. If ctx ends, it returns the samples so far with an error that
 // wraps ctx's cause. A lost or hung device gives a [*FaultError], also in later calls.
 func (m *Measurer) Measure(ctx context.Context, requests []results.Request, rounds int) ([][]results.Sample, error) {
@@ -334,6 +335,7 @@ func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []re
 		l.thermal.few = distinct(stations) < leastMixture
 	}
 	sets := adjacent(requests, members)
+	process := func(at int) string { return l.process(stations[at].c) }
 	for round := range rounds {
 		if rested := m.cfg.Now(); round > 0 {
 			placed := l.allocation
@@ -347,7 +349,7 @@ func (m *Measurer) group(ctx context.Context, l *lab, ds []demand, requests []re
 				}
 			}
 		}
-		for next := range shuffleSets(source(m.cfg.Seed, streamMeasure, m.calls, uint64(round)), sets) {
+		for next := range shuffleSets(source(m.cfg.Seed, streamMeasure, m.calls, uint64(round)), sets, process, round%2 == 1) {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}

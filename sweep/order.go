@@ -43,6 +43,7 @@ const (
 	streamMeasure
 	streamFillers
 	streamAllocation
+	streamProcesses
 )
 
 // RoundOrder is the order of a round's cases on one device: a permutation of [0,cases). If memory can't hold
@@ -90,10 +91,21 @@ type turn struct {
 	first bool
 }
 
-func shuffleSets(src *rand.PCG, sets [][]int) iter.Seq[turn] {
+// shuffleSets draws the order of sets and of each set's members. A set of several processes has few switches:
+// the members of a process follow each other. With back, it runs in the reverse of its previous order, so two
+// rounds are ABBA.
+func shuffleSets(src *rand.PCG, sets [][]int, process func(at int) string, back bool) iter.Seq[turn] {
 	shuffle(src, sets)
 	for _, set := range sets {
+		mixed := slices.ContainsFunc(set, func(at int) bool { return process(at) != process(set[0]) })
+		if mixed && back {
+			slices.Reverse(set)
+			continue
+		}
 		shuffle(src, set)
+		if mixed {
+			byProcess(set, process)
+		}
 	}
 	return func(yield func(turn) bool) {
 		for _, set := range sets {
@@ -104,6 +116,17 @@ func shuffleSets(src *rand.PCG, sets [][]int) iter.Seq[turn] {
 			}
 		}
 	}
+}
+
+// byProcess groups a set by process, in the order of each process's first member.
+func byProcess(set []int, process func(at int) string) {
+	place := map[string]int{}
+	for _, at := range set {
+		if _, ok := place[process(at)]; !ok {
+			place[process(at)] = len(place)
+		}
+	}
+	slices.SortStableFunc(set, func(a, b int) int { return place[process(a)] - place[process(b)] })
 }
 
 // Neighboring cases are dealt in hands of Count, at random within each hand. Shards then cost the same, and

@@ -239,6 +239,8 @@ func (p *part) run(ctx context.Context) (err error) {
 		order := slices.DeleteFunc(RoundOrder(p.r.Plan.Seed, round, len(p.stations), p.group), func(i int) bool {
 			return !p.awaits(i, round) || p.have[i].has(round)
 		})
+		order = turnsOf(p.r.Plan.Seed, round, order, p.group, func(i int) string { return p.rig.process(p.cases[i]) },
+			func(i int) time.Duration { return p.blockTime(p.stations[i]) })
 		for _, i := range order {
 			if p.gone[i] {
 				continue

@@ -32,6 +32,8 @@ type KernelConfig struct {
 	Sum func(t kernels.Task, sum float64) float64
 	// Fault changes the results of an operation that defines a reference; zero leaves them exact.
 	Fault kernels.Fault
+	// Process names the process that seems to compute, as in [kernels.Elsewhere].
+	Process string
 	// Packs makes Prepare keep a copy, as packing kernels do.
 	Packs bool
 	// PackTime is the virtual time of packing.
@@ -74,6 +76,7 @@ type (
 var (
 	_ kernels.ManyTellers    = (*kernel)(nil)
 	_ kernels.Packer         = (*kernel)(nil)
+	_ kernels.Elsewhere      = (*kernel)(nil)
 	_ kernels.Candidates     = chooser{}
 	_ kernels.AlgorithmTaker = taker{}
 )
@@ -102,6 +105,9 @@ func (k *kernel) other(cfg KernelConfig, declared bool, name string) kernels.Ker
 }
 
 func (k *kernel) Name() string { return k.cfg.Name }
+
+// Process implements [kernels.Elsewhere].
+func (k *kernel) Process() string { return k.cfg.Process }
 
 func (k *kernel) Describe() string {
 	if k.cfg.truth != nil {
