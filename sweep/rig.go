@@ -91,6 +91,9 @@ func newRig(d kernels.Device, dist kernels.Distribution, seed uint64, target tim
 	if _, ok := d.(kernels.Starter); ok {
 		b.ahead = 1
 	}
+	if w, ok := d.(kernels.Waiter); ok {
+		w.WhileWaiting(b.dog.beat) // a compiler may take minutes
+	}
 	return b, b.dog.guard(func() error {
 		b.dog.enter(0, "tell its free memory")
 		b.budget = int64(memoryShare * float64(freeMemory(d)))
