@@ -3,6 +3,8 @@
 package cuda
 
 import (
+	"slices"
+
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/attention"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/brought"
@@ -14,6 +16,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm/quantised"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/softmax"
 	"github.com/gemmaudit/gemmaudit/kernels/plugin"
+	"github.com/gemmaudit/gemmaudit/kernels/worker"
 )
 
 // Device is one GPU with all its kernels. It works in the device's primary context, which it shares with
@@ -29,6 +32,9 @@ type Device struct {
 	missing []kernels.Missing
 	// loaded from files
 	softmaxes []kernels.Kernel
+	workers   *worker.Set // nil before the first file of a worker
+	waiting   func()
+	graphs    graphs // of this process, if there are workers
 }
 
 // softmaxLadder gives the embedded ladder a name distinct from attention's.
@@ -58,15 +64,16 @@ func (d *Device) Constants() kernels.Constants {
 
 // Kernels lists the kernels of an operation that run here, ours first.
 func (d *Device) Kernels(o kernels.Operation) []kernels.Kernel {
+	var own []kernels.Kernel
 	switch o {
 	case kernels.GEMM:
-		return d.gemms
+		own = d.gemms
 	case kernels.AttentionPrefill, kernels.AttentionDecode:
-		return kernels.AttentionKernels(d, d.AttentionKernels())
+		own = kernels.AttentionKernels(d, d.AttentionKernels())
 	case kernels.Softmax, kernels.LogSoftmax:
-		return append(d.SoftmaxKernels(), d.softmaxes...)
+		own = append(d.SoftmaxKernels(), d.softmaxes...)
 	}
-	return nil
+	return append(slices.Clip(own), d.workers.Kernels(o)...)
 }
 
 // Missing lists the unavailable kernels and libraries, with reasons.

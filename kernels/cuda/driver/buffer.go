@@ -2,6 +2,9 @@
 
 package driver
 
+// #include <cuda.h>
+import "C"
+
 import (
 	"fmt"
 	"unsafe"
@@ -11,6 +14,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
+	"github.com/gemmaudit/gemmaudit/kernels/worker"
 )
 
 // Buffer is memory of a GPU, aligned to 256 bytes and initially undefined.
@@ -20,6 +24,34 @@ type Buffer struct {
 	bytes   int64
 	// edition changes with the content, which invalidates packed forms of earlier content.
 	edition uint64
+	// mirror records the processes that map the memory.
+	mirror worker.Mirror
+}
+
+// Mirror implements [worker.Buffer].
+func (b *Buffer) Mirror() *worker.Mirror { return &b.mirror }
+
+// Handle implements [worker.Mappable].
+func (b *Buffer) Handle() (handle []byte, offset int64, err error) {
+	if b.Address == 0 {
+		return nil, 0, fmt.Errorf("share a buffer of %d bytes: it is closed", b.bytes)
+	}
+	leave, err := b.dev.Enter()
+	if err != nil {
+		return nil, 0, err
+	}
+	defer leave()
+	// The driver places small buffers in one allocation, and the handle is the allocation's.
+	var base C.CUdeviceptr
+	var size C.size_t
+	if err := result(C.cuMemGetAddressRange(&base, &size, C.CUdeviceptr(b.Address))); err != nil {
+		return nil, 0, b.dev.failed(err, "find the allocation of a buffer of %d bytes", b.bytes)
+	}
+	var of C.CUipcMemHandle
+	if err := result(C.cuIpcGetMemHandle(&of, base)); err != nil {
+		return nil, 0, b.dev.failed(err, "share a buffer of %d bytes with another process", b.bytes)
+	}
+	return C.GoBytes(unsafe.Pointer(&of), C.int(unsafe.Sizeof(of))), int64(b.Address) - int64(base), nil
 }
 
 // Alloc allocates memory of the GPU. The error gives the requested and the free bytes.
@@ -133,6 +165,7 @@ func (b *Buffer) Close() error {
 	}
 	address := b.Address
 	b.Address = 0
+	b.mirror.Release()
 	if b.dev.lost != nil || b.dev.context == (cu.CUContext{}) {
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
+	"github.com/gemmaudit/gemmaudit/kernels/worker"
 )
 
 var _ kernels.LaunchCopier = (*Device)(nil)
@@ -37,19 +38,26 @@ func (d *Device) BindCopy(to kernels.Buffer, toOffset int64, from kernels.Buffer
 	if target < source+uint64(bytes) && source < target+uint64(bytes) {
 		return nil, fmt.Errorf("copy %d bytes from byte %d to byte %d of one buffer: they overlap", bytes, fromOffset, toOffset)
 	}
+	var l *Launch
 	if (target|source|uint64(bytes))%copyVector == 0 {
-		return d.launchOf(d.NewLaunch("copy", "copy rows", Steps([]planning.Call{support.CopyCall(d.arch, source, target, bytes)}), to,
-			from))
+		l, err = d.NewLaunch("copy", "copy rows", Steps([]planning.Call{support.CopyCall(d.arch, source, target, bytes)}), to, from)
+	} else {
+		l, err = d.driverCopy(target, source, bytes, to, from)
 	}
-	return d.launchOf(d.driverCopy(target, source, bytes, to, from))
-}
-
-// launchOf returns a nil interface for a nil launch.
-func (d *Device) launchOf(l *Launch, err error) (kernels.Launch, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.copies = worker.Copy{To: to.(*Buffer), ToOffset: toOffset, From: from.(*Buffer), FromOffset: fromOffset, Bytes: bytes}
 	return l, nil
+}
+
+// CopyOf returns what a launch of [Device.BindCopy] copies; false for other launches.
+func CopyOf(of kernels.Launch) (worker.Copy, bool) {
+	l, ok := of.(*Launch)
+	if !ok || l.copies.To == nil {
+		return worker.Copy{}, false
+	}
+	return l.copies, true
 }
 
 func (d *Device) driverCopy(to, from uint64, bytes int64, keep ...any) (*Launch, error) {

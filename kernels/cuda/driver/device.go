@@ -101,6 +101,9 @@ func (d *Device) Arch() planning.Arch { return d.arch }
 // SetVersion sets the version of a library or other component in the GPU's description.
 func (d *Device) SetVersion(library, version string) { d.spec.AddVersion(library, version) }
 
+// SetSetting sets a setting in the GPU's description.
+func (d *Device) SetSetting(name, value string) { d.spec.AddSetting(name, value) }
+
 // Spec describes the GPU.
 func (d *Device) Spec() kernels.Spec { return d.spec }
 

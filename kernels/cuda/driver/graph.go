@@ -22,14 +22,24 @@ import (
 // yet, because libraries must not load code in a capture. The graph holds memory of the driver until it (an
 // io.Closer) or the device is closed.
 func (d *Device) Graph(launches []kernels.Launch) (kernels.Launch, error) {
-	l, err := d.graph(launches)
+	return d.graphOf(launches, C.GA_OVERLAP_ALL)
+}
+
+// SerialGraph is [Device.Graph] in which each launch waits for the end of the one before it. Kernels within a launch
+// may overlap.
+func (d *Device) SerialGraph(launches []kernels.Launch) (kernels.Launch, error) {
+	return d.graphOf(launches, C.GA_OVERLAP_INSIDE)
+}
+
+func (d *Device) graphOf(launches []kernels.Launch, overlap C.ga_cuda_overlap) (kernels.Launch, error) {
+	l, err := d.graph(launches, overlap)
 	if err != nil {
 		return nil, fmt.Errorf("capture a graph of %d launches: %w", len(launches), err)
 	}
 	return l, nil
 }
 
-func (d *Device) graph(launches []kernels.Launch) (*Launch, error) {
+func (d *Device) graph(launches []kernels.Launch, overlap C.ga_cuda_overlap) (*Launch, error) {
 	if len(launches) == 0 {
 		return nil, errors.New("expected at least one")
 	}
@@ -56,12 +66,12 @@ func (d *Device) graph(launches []kernels.Launch) (*Launch, error) {
 		return nil, err
 	}
 	defer leave()
-	exec, err := d.capture(launches, window, true)
+	exec, err := d.capture(launches, window, overlap)
 	plan := fmt.Sprintf("graph of %d launches", len(launches))
 	label := plan
 	if err != nil && overlaps && d.lost == nil {
 		label += fmt.Sprintf(" without overlap (%v)", err)
-		exec, err = d.capture(launches, window, false)
+		exec, err = d.capture(launches, window, C.GA_OVERLAP_NONE)
 	}
 	if err != nil {
 		return nil, err
@@ -79,14 +89,10 @@ func (d *Device) graph(launches []kernels.Launch) (*Launch, error) {
 }
 
 // capture needs the device's context to be current.
-func (d *Device) capture(launches []kernels.Launch, window []C.uintptr_t, overlap bool) (C.CUgraphExec, error) {
+func (d *Device) capture(launches []kernels.Launch, window []C.uintptr_t, overlap C.ga_cuda_overlap) (C.CUgraphExec, error) {
 	var span C.ga_cuda_span
 	var exec C.CUgraphExec
-	allowed := C.ga_cuda_overlap(C.GA_OVERLAP_NONE)
-	if overlap {
-		allowed = C.GA_OVERLAP_ALL
-	}
-	C.ga_cuda_capture(&window[0], C.int64_t(len(window)), C.CUstream(handle(&d.blocks.stream)), allowed, &exec, &span)
+	C.ga_cuda_capture(&window[0], C.int64_t(len(window)), C.CUstream(handle(&d.blocks.stream)), overlap, &exec, &span)
 	runtime.KeepAlive(launches)
 	return exec, d.spanError(&span, launches)
 }

@@ -33,6 +33,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+	"github.com/gemmaudit/gemmaudit/kernels/worker"
 )
 
 // Step is one entry of a launch: a call of our kernels or, with Enqueue, a library call.
@@ -59,6 +60,8 @@ type Launch struct {
 	// graph marks a graph; exec is its CUgraphExec, nil once closed.
 	exec  unsafe.Pointer
 	graph bool
+	// copies is what a copy between buffers copies; empty for other launches.
+	copies worker.Copy
 	// Tiled is the launch's division of work, as far as known.
 	Tiled kernels.Tiling
 	// Named returns label and tiling after the first run, if they are unknown before; otherwise nil.

@@ -38,6 +38,11 @@ typedef struct CUuuid_st {
   char bytes[16];
 } CUuuid;
 
+// A handle of an allocation that another process of this machine can map.
+typedef struct CUipcMemHandle_st {
+  char reserved[64];
+} CUipcMemHandle;
+
 typedef struct CUDA_ARRAY_DESCRIPTOR_st {
   size_t Width, Height;
   CUarray_format Format;

@@ -97,6 +97,7 @@ GA_CUDA(cuGraphKernelNodeGetParams, "cuGraphKernelNodeGetParams_v2", (CUgraphNod
 GA_CUDA(cuGraphKernelNodeGetAttribute, "cuGraphKernelNodeGetAttribute", (CUgraphNode, int, CUlaunchAttributeValue *))
 GA_CUDA(cuStreamBeginCapture, "cuStreamBeginCapture_v2", (CUstream, int))
 GA_CUDA(cuStreamEndCapture, "cuStreamEndCapture", (CUstream, CUgraph *))
+GA_CUDA(cuIpcGetMemHandle, "cuIpcGetMemHandle", (CUipcMemHandle *, CUdeviceptr))
 GA_CUDA(cuFuncGetName, "cuFuncGetName", (const char **, CUfunction))
 GA_CUDA(cuKernelGetName, "cuKernelGetName", (const char **, void *))
 GA_CUDA(cuGraphGetEdges, "cuGraphGetEdges", (CUgraph, CUgraphNode *, CUgraphNode *, size_t *))
