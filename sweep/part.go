@@ -255,7 +255,8 @@ func (p *part) run(ctx context.Context) (err error) {
 				}
 				p.setUp = p.r.Now().Sub(began)
 				// Time already spent on binding and launching is part of it.
-				p.rig.watch.Times = Times{SetUp: max(0, p.setUp.Seconds()-p.rig.busy)}
+				warm := p.rig.watch.Warmups
+				p.rig.watch.Times = Times{SetUp: max(0, p.setUp.Seconds()-p.rig.busy-warm), Warmups: warm}
 				if p.ended(ctx, p.blockTime(p.stations[i])) {
 					return nil
 				}

@@ -94,10 +94,11 @@ type WarmUp struct {
 // warmUp runs blocks of a station until their times have settled, the cap is reached, or ctx ends.
 func warmUp(ctx context.Context, b *rig, s *station, cfg SentinelConfig, now func() time.Time) (WarmUp, error) {
 	w := WarmUp{Device: b.spec.ID}
-	start := now()
+	start, compiled := now(), b.watch.Warmups
 	if err := b.pilot(ctx, s); err != nil {
 		return w, err
 	}
+	start = start.Add(time.Duration(1e9 * (b.watch.Warmups - compiled))) // a compiler warms no device
 	var windows, window []float64
 	opened := now()
 	for ctx.Err() == nil && !w.Settled && w.Seconds < cfg.SettleCap.Seconds() {

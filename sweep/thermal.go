@@ -267,6 +267,15 @@ func (l *lab) fill(ctx context.Context, f *filler) (time.Duration, error) {
 	if s.perBlock == 0 {
 		s.learn(f.last.US/1e6, f.last.Launches)
 	}
+	if !l.compiled(s) {
+		if err := l.compile(ctx, s); err != nil {
+			if deviceLost(err) || errors.Is(err, errHalted) {
+				return 0, err
+			}
+			l.thermal.drop(f)
+			return 0, nil
+		}
+	}
 	return time.Duration(s.seconds * float64(s.perBlock) * 1e9),
 		l.begin(ctx, s, s.perBlock, false, func(_ time.Time, span kernels.Span, err error) error {
 			if deviceLost(err) || errors.Is(err, errHalted) {

@@ -9,7 +9,9 @@ import (
 // Times breaks down a sweep's time outside of kernels, in seconds, summed over devices. Hidden is host work
 // while a block runs; it costs no time.
 type Times struct {
-	SetUp      float64 `json:"set_up"` // weights and warm-up, before the first sample
+	SetUp float64 `json:"set_up"` // weights and warm-up, before the first sample
+	// Warmups is the time until kernels were compiled, tuned and loaded, in their first runs.
+	Warmups    float64 `json:"warmups,omitempty"`
 	Binding    float64 `json:"binding"`
 	Launching  float64 `json:"launching"` // assembling blocks and waiting for their end
 	Journal    float64 `json:"journal"`
@@ -23,6 +25,7 @@ type Times struct {
 
 func (t *Times) add(o Times) {
 	t.SetUp += o.SetUp
+	t.Warmups += o.Warmups
 	t.Binding += o.Binding
 	t.Launching += o.Launching
 	t.Journal += o.Journal
@@ -35,7 +38,7 @@ func (t *Times) add(o Times) {
 }
 
 func (t *Times) known() float64 {
-	return t.SetUp + t.Binding + t.Launching + t.Journal + t.Telemetry + t.Chooser + t.Allocation + t.Collector
+	return t.SetUp + t.Warmups + t.Binding + t.Launching + t.Journal + t.Telemetry + t.Chooser + t.Allocation + t.Collector
 }
 
 // Part is one of the [Times] with its display name.
@@ -46,8 +49,8 @@ type Part struct {
 
 // Largest lists the parts of at least least seconds, largest first, without hidden time.
 func (t Times) Largest(least float64) []Part {
-	parts := []Part{{"set-up", t.SetUp}, {"binding launches", t.Binding}, {"launching", t.Launching}, {"storing samples", t.Journal},
-		{"telemetry", t.Telemetry}, {"choosing cases", t.Chooser}, {"allocating", t.Allocation}, {"freeing memory", t.Collector},
+	parts := []Part{{"set-up", t.SetUp}, {"first runs of kernels", t.Warmups}, {"binding launches", t.Binding},
+		{"launching", t.Launching}, {"storing samples", t.Journal}, {"telemetry", t.Telemetry}, {"choosing cases", t.Chooser}, {"allocating", t.Allocation}, {"freeing memory", t.Collector},
 		{"other", t.Other}}
 	parts = slices.DeleteFunc(parts, func(p Part) bool { return p.Seconds < least })
 	slices.SortStableFunc(parts, func(a, b Part) int { return cmp.Compare(b.Seconds, a.Seconds) })
