@@ -50,8 +50,8 @@ type Part struct {
 // Largest lists the parts of at least least seconds, largest first, without hidden time.
 func (t Times) Largest(least float64) []Part {
 	parts := []Part{{"set-up", t.SetUp}, {"first runs of kernels", t.Warmups}, {"binding launches", t.Binding},
-		{"launching", t.Launching}, {"storing samples", t.Journal}, {"telemetry", t.Telemetry}, {"choosing cases", t.Chooser}, {"allocating", t.Allocation}, {"freeing memory", t.Collector},
-		{"other", t.Other}}
+		{"launching", t.Launching}, {"storing samples", t.Journal}, {"telemetry", t.Telemetry},
+		{"choosing cases", t.Chooser}, {"allocating", t.Allocation}, {"freeing memory", t.Collector}, {"other", t.Other}}
 	parts = slices.DeleteFunc(parts, func(p Part) bool { return p.Seconds < least })
 	slices.SortStableFunc(parts, func(a, b Part) int { return cmp.Compare(b.Seconds, a.Seconds) })
 	return parts
