@@ -29,7 +29,7 @@ type landing func(started time.Time, span kernels.Span, err error) error
 // weights. It calls then once the block has ended: in a later call of begin or land on an asynchronous
 // device, otherwise at once. With serial, launches do not overlap. The error is one of a landing.
 func (b *rig) begin(ctx context.Context, s *station, n int, serial bool, then landing) error {
-	if b.unready(s) || b.keepsAlone(s) || b.switches(s) {
+	if b.unready(s) || b.keepsAlone(s) {
 		if err := b.land(); err != nil {
 			return err
 		}

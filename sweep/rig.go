@@ -90,7 +90,8 @@ func newRig(d kernels.Device, dist kernels.Distribution, seed uint64, target tim
 		activations: map[kernels.DType]*operands{}, sets: map[matrixKey]*weightSet{},
 		kernels: map[kernelKey]kernels.Kernel{}, rotations: map[formKey]Rotation{}, paces: paces{},
 	}
-	if _, ok := d.(kernels.Starter); ok {
+	// Only one process at a time may have work on the device, so no block waits behind another.
+	if _, ok := d.(kernels.Starter); ok && !shared(d) {
 		b.ahead = 1
 	}
 	if w, ok := d.(kernels.Waiter); ok {
@@ -214,7 +215,9 @@ func (b *rig) bind(s *station, copy, i int) (kernels.Launch, error) {
 	if row > 0 {
 		a, c = a+s.c.InputElements(row), c+s.c.OutputElements(row)
 	}
-	return s.form.kernel.Bind(task(s.c, parts[i]), kernels.Operand{Buffer: in, Offset: int(a)},
+	t := task(s.c, parts[i])
+	t.Part = len(parts) > 1
+	return s.form.kernel.Bind(t, kernels.Operand{Buffer: in, Offset: int(a)},
 		s.form.copies[copy], kernels.Operand{Buffer: s.operands.c, Offset: int(c)})
 }
 

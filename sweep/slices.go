@@ -23,10 +23,16 @@ func (b *rig) process(c results.Case) string {
 	return kernels.ProcessOf(k)
 }
 
-// switches reports whether a case belongs to another process than the blocks in flight. Only one process at a
-// time may have work on the device.
-func (b *rig) switches(s *station) bool {
-	return len(b.flights) > 0 && b.process(s.c) != b.process(b.flights[len(b.flights)-1].station.c)
+// shared reports whether another process computes some of the device's kernels.
+func shared(d kernels.Device) bool {
+	for _, o := range kernels.Operations() {
+		for _, k := range d.Kernels(o) {
+			if kernels.ProcessOf(k) != "" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // turnsOf deals the order of a round into slices of one process each. The order within a process stays. All

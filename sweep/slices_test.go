@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -119,8 +120,7 @@ func countSwitches(order []int, process func(int) string) (n int) {
 	return n
 }
 
-// twoProcesses has "ours" in this process and "mine" in another. A block in flight and one of the other process
-// are reported.
+// twoProcesses has "ours" in this process and "mine" in another.
 func twoProcesses(observe func(simulated.Block)) *simulated.Device {
 	return declared(func(c *simulated.Config) {
 		c.Gemms = c.Gemms[:1]
@@ -177,38 +177,26 @@ func (f *firstRound) Sample(_ results.Case, s results.Sample) {
 	}
 }
 
-// No block of one process is queued behind one of the other.
-func TestOneProcessAtATime(t *testing.T) {
-	v := twoProcesses(nil)
-	d := &simulated.Starter{Device: v}
-	mine := simCase(8)
-	mine.Kernel = "mine"
-	b := loaded(t, d, simCase(8), mine)
-	flying := func() int { return len(b.flights) }
-	ours, theirs := &station{c: simCase(8)}, &station{c: mine}
-	for _, s := range []*station{ours, theirs} {
+// No block is queued behind another, whichever process it is of.
+func TestSharedDeviceHasOneBlock(t *testing.T) {
+	for _, tc := range []struct {
+		d     *simulated.Device
+		aloft int
+	}{{declared(nil), 1}, {twoProcesses(nil), 0}} {
+		b := loaded(t, &simulated.Starter{Device: tc.d}, simCase(8))
+		s := &station{c: simCase(8)}
 		if err := b.pilot(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
-	}
-	landed := func(time.Time, kernels.Span, error) error { return nil }
-	for i, step := range []struct {
-		s     *station
-		aloft int
-	}{{ours, 1}, {theirs, 1}, {theirs, 1}, {ours, 1}} {
-		before := flying()
-		if b.switches(step.s) != (i == 1 || i == 3) {
-			t.Errorf("step %d: switches is %v with %d blocks in flight", i, b.switches(step.s), before)
-		}
-		if err := b.begin(t.Context(), step.s, 1, false, landed); err != nil {
+		if err := b.begin(t.Context(), s, 1, false, func(time.Time, kernels.Span, error) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
-		if flying() != step.aloft {
-			t.Errorf("step %d: %d blocks in flight, expected %d", i, flying(), step.aloft)
+		if len(b.flights) != tc.aloft {
+			t.Errorf("%d blocks in flight, expected %d", len(b.flights), tc.aloft)
 		}
-	}
-	if err := b.land(); err != nil {
-		t.Fatal(err)
+		if err := b.land(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -240,5 +228,44 @@ func TestMixedGroupsAreABBA(t *testing.T) {
 	}
 	if begins["ours"] < 20 || begins["mine"] < 10 {
 		t.Errorf("pairs of rounds began with %v", begins)
+	}
+}
+
+// copyless is a device that can't copy as a launch.
+type copyless struct{ kernels.Device }
+
+// A remedy of another process's kernel runs there as a whole, or is refused.
+func TestRemediesOfAnotherProcess(t *testing.T) {
+	var ran []simulated.LaunchInfo
+	v := twoProcesses(func(b simulated.Block) { ran = b.Launches })
+	split, padded, copied, direct := simCase(8), simCase(8), simCase(8), simCase(8)
+	split.Parts, padded.PadTo, copied.PadTo, copied.Copied = []int{3, 5}, 16, 16, true
+	for _, tc := range []struct {
+		name   string
+		c      results.Case
+		device kernels.Device
+		parts  []bool // which launches compute a part of the output
+		fails  string
+	}{
+		{"direct", direct, v, []bool{false}, ""}, {"split", split, v, []bool{true, true}, ""}, {"padded", padded, v, []bool{false}, ""},
+		{"copied", copied, v, []bool{false, false}, ""}, {"copied, without copies", copied, copyless{v}, nil, "copies no rows as a launch"},
+	} {
+		tc.c.Kernel = "mine"
+		b := loaded(t, tc.device, tc.c)
+		ran = nil
+		_, err := b.block(t.Context(), &station{c: tc.c}, 1)
+		if tc.fails != "" {
+			if err == nil || !strings.Contains(err.Error(), tc.fails) || ran != nil {
+				t.Errorf("%s: %v, %d launches ran; expected %q", tc.name, err, len(ran), tc.fails)
+			}
+			continue
+		}
+		var parts []bool
+		for _, l := range ran {
+			parts = append(parts, l.Task.Part)
+		}
+		if err != nil || !slices.Equal(parts, tc.parts) {
+			t.Errorf("%s: parts %v, expected %v: %v", tc.name, parts, tc.parts, err)
+		}
 	}
 }
