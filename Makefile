@@ -23,7 +23,7 @@
 #   make test-busy   the short tests beside four spinning processes and on half a CPU: no test depends on how busy the machine is
 #                (many minutes, no part of .ci/run; BUSY names packages)
 #   make lint    formatting, go vet and staticcheck
-#   make test-python   the Python package of scripts/python, PyTorch's part where PyTorch is there (part of make test)
+#   make test-python   the Python package of scripts/python and the worker's code, PyTorch's part where PyTorch is there (part of make test)
 #   make test-pyodide  its reader in the newest Python that runs on WebAssembly (needs npm; PYODIDE=version)
 #   make bench   what the kernels reach here, compared with registers, memory and libraries; with PAIR=cold.db,hot.db
 #                how well two audits of one machine agree (scripts/gpu/run.sh pair makes them), with
@@ -183,7 +183,7 @@ gpu-bundle: build cuda-test bin/tests/cpu.test
 	rm -rf $(BUNDLE)
 	mkdir -p $(BUNDLE)/kernels/cuda/driver
 	cp LICENSE cmd/gemmaudit/notices/THIRD_PARTY_NOTICES bin/gemmaudit scripts/gpu/run.sh scripts/gpu/fleet.sh scripts/test_isa.sh scripts/fleet/node.sh scripts/fleet/collect.sh scripts/check_sweep.py scripts/check_model.py scripts/check_attention.py scripts/check_softmax.py scripts/check_prompt.py scripts/check_patch.py scripts/make_model.py $(BUNDLE)
-	cp -R scripts/python $(BUNDLE)
+	cp -RL scripts/python $(BUNDLE)
 	mkdir -p $(BUNDLE)/results/table
 	cp -R results/table/testdata $(BUNDLE)/results/table
 	cp -R bin/tests $(BUNDLE)
@@ -274,6 +274,7 @@ test-long: $(TRAMPOLINES)
 PYTHON ?= python3
 test-python:
 	cd scripts/python && PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m unittest -q
+	cd kernels/worker && PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m unittest discover -q -t . -s python_tests
 
 PYODIDE ?= latest
 test-pyodide:

@@ -65,7 +65,7 @@ code=0; wait "$pid" || code=$?
 
 # The package's tests on the installed package, except tests that need the repository's data.
 cp -R "$here/../python/tests" "$work/tests"
-used python -m unittest -q tests.test_runs || fail "the package's tests fail on what was installed"
+used python -m unittest -q tests.test_runs tests.test_kernel || fail "the package's tests fail on what was installed"
 
 old_glibc() {
   local program tool image

@@ -93,7 +93,7 @@ def metadata(project: dict, version: str) -> str:
 
 
 def contents(program: pathlib.Path, version: str, tag: str) -> dict[str, tuple[bytes, int]]:
-    """The files of the wheel, with their permissions; all but RECORD."""
+    """The files of the wheel, with their permissions; all but RECORD. A link is the file that it names."""
     with open(ROOT / "scripts/python/pyproject.toml", "rb") as f:
         project = tomllib.load(f)["project"]
     info = f"gemmaudit-{version}.dist-info"

@@ -56,6 +56,8 @@ class Wheels(unittest.TestCase):
                 modes = {i.filename: i.external_attr >> 16 & 0o777 for i in z.infolist()}
                 recorded = [line.split(",")[0] for line in z.read("gemmaudit-1.0.dist-info/RECORD").decode().splitlines()]
                 metadata = z.read("gemmaudit-1.0.dist-info/METADATA").decode()
+                declaring = z.read("gemmaudit/kernel.py")
+            self.assertEqual(declaring, (wheel.ROOT / "kernels/worker/python/kernel.py").read_bytes())
             self.assertEqual(modes["gemmaudit/bin/gemmaudit"], 0o755)
             self.assertEqual(recorded, list(modes))
             self.assertIn("gemmaudit/py.typed", modes)

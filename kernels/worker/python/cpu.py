@@ -1,0 +1,152 @@
+"""Executes launches on a CPU."""
+import ctypes
+import functools
+import gc
+import mmap
+import os
+import sys
+import time
+
+from .arrays import Numpy, Torch
+from .launches import Copy, distinct
+from .wire import CASE, PROTOCOL, Failure
+
+HUGE = 2 << 20  # operands begin at huge pages, as the program's do
+
+
+class Buffer:
+    """Memory of this process."""
+
+    def __init__(self, size):
+        self.bytes = size
+        self.memory = mmap.mmap(-1, size + HUGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            try:
+                self.memory.madvise(mmap.MADV_HUGEPAGE)
+            except OSError:
+                pass  # a kernel without huge pages
+        self.begin = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        self.base = -self.begin % HUGE
+        self.raw = None
+
+    def address(self):
+        return self.begin + self.base
+
+    def bytes_at(self, offset, size):
+        if offset < 0 or size < 0 or offset + size > self.bytes:
+            raise Failure(PROTOCOL, "%d bytes at %d of a buffer of %d" % (size, offset, self.bytes))
+        return memoryview(self.memory)[self.base + offset:self.base + offset + size]
+
+    def tensor(self, torch):
+        if self.raw is None:
+            self.raw = torch.frombuffer(self.memory, dtype=torch.uint8, count=self.bytes, offset=self.base)
+        return self.raw
+
+
+class Device:
+    """A CPU. Threads of libraries are limited before they are loaded."""
+
+    on_gpu = needs_torch = False
+
+    def __init__(self, params):
+        self.threads = int(params.get("threads") or 0)
+        if self.threads:
+            for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+                os.environ.setdefault(name, str(self.threads))
+
+    def memory(self, offered):
+        return "window" if "window" in offered else ""
+
+    def loaded(self, torch_file):
+        torch = sys.modules.get("torch")
+        if torch is not None:
+            torch.set_grad_enabled(False)
+            if self.threads:
+                torch.set_num_threads(self.threads)
+        elif "numpy" not in sys.modules:
+            raise Failure(CASE, "the file imports neither torch nor numpy")
+
+    def half_sums(self):
+        return []
+
+    def arrays(self, torch_file):
+        return Torch(sys.modules["torch"], "cpu") if torch_file else Numpy(sys.modules["numpy"])
+
+    def open(self, size, handle, offset):
+        if handle:
+            raise Failure(PROTOCOL, "a CPU has no memory by handle")
+        return Buffer(size)
+
+    def close(self, buffer):
+        """Memory goes when its last view does."""
+
+    def write(self, buffer, offset, window):
+        buffer.bytes_at(offset, len(window))[:] = window
+
+    def read(self, buffer, offset, window):
+        window[:] = buffer.bytes_at(offset, len(window))
+
+    def bind_copy(self, number, source, source_at, to, to_at, size):
+        view = to.bytes_at(to_at, size)
+        return Copy(number, functools.partial(view.__setitem__, slice(None), source.bytes_at(source_at, size)))
+
+    def clock(self):
+        return time.perf_counter()
+
+    def once(self, launch):
+        """Runs a launch and returns its seconds."""
+        begin = time.perf_counter()
+        launch.first()
+        return time.perf_counter() - begin
+
+    def settled(self, launch):
+        """Is called after the last run of a launch that was primed."""
+
+    def record(self, launches):
+        """Runs launches that never ran, so that what a kernel keeps of its operands is kept before they change."""
+        for launch in launches:
+            if not launch.ran:
+                launch.result = launch.first()
+            launch.fresh = True
+
+    def execute(self, launches, runs, lead_in):
+        for launch in launches:
+            if not launch.ran:
+                launch.result = launch.first()
+        for launch in launches:
+            if launch.fresh and launch.result is not None:
+                launch.poison(launch.result)  # memory that the next run may get again
+            launch.fresh, launch.result = False, None
+        gc.collect(0)
+        gc.disable()
+        try:
+            if lead_in:
+                block(launches, runs)
+            seconds, results = block(launches, runs)
+        finally:
+            gc.enable()
+        distinct(launches, results)
+        for launch, result in zip(launches, results):
+            launch.check(result)
+            launch.deliver(result)
+        out = {"seconds": seconds, "graph": False, "label": launches[0].label()}
+        if lead_in:
+            out["ahead"] = runs
+        return out
+
+    def forget(self, launches):
+        """Nothing is kept of launches."""
+
+    def sick(self):
+        return ""
+
+
+def block(launches, runs):
+    """Runs launches back to back. Returns seconds and the results of those that ran."""
+    calls, n = [launch.run for launch in launches], len(launches)
+    results = [None] * min(n, runs)
+    begin = time.perf_counter_ns()
+    for i in range(runs):
+        at = i % n
+        results[at] = calls[at]()
+    return (time.perf_counter_ns() - begin) * 1e-9, results

@@ -1,0 +1,221 @@
+"""The worker's loop: it answers the program's requests in order until there are no more."""
+import ctypes
+import json
+import mmap
+import os
+import platform
+import select
+import signal
+import sys
+import traceback
+
+from . import launches, settling, tasks
+from .loading import Files
+from .wire import DEVICE, PROTOCOL, Failure, Replies, failed, one_line
+
+VERSION = 1
+REQUESTS_FD, REPLIES_FD, WINDOW_FD = 3, 4, 5
+PR_SET_PDEATHSIG = 1
+
+
+def run(requests):
+    """Serves requests, a binary file, whose program must be alive."""
+    end_with_program()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the program decides what ends
+    descriptors = (REQUESTS_FD, REPLIES_FD, WINDOW_FD)
+    for fd in descriptors:
+        os.set_inheritable(fd, False)
+    os.register_at_fork(after_in_child=lambda: [os.close(fd) for fd in descriptors])
+    Worker(Replies(REPLIES_FD)).serve(requests)
+    sys.stdout.flush()
+    os._exit(0)  # threads and atexit functions of user code may hang
+
+
+def end_with_program():
+    """Lets the kernel end this process when the program dies, and ends it if the program is dead already."""
+    try:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    except (AttributeError, OSError):
+        pass  # the end of requests remains
+    poll = select.poll()
+    poll.register(REQUESTS_FD, select.POLLHUP)
+    if any(event & select.POLLHUP for _, event in poll.poll(0)):
+        os._exit(0)
+
+
+class Worker:
+    """The state between requests."""
+
+    def __init__(self, replies):
+        self.replies, self.device, self.window = replies, None, None
+        self.files, self.number, self.lost = Files(), 0, ""
+        self.buffers, self.weights, self.launches = {}, {}, {}
+        self.printed = set()
+        self.calls = {
+            "hello": self.hello, "load": self.load, "supports": self.supports, "open": self.open, "write": self.write,
+            "read": self.read, "prepare": self.prepare, "bind": self.bind, "bind_copy": self.bind_copy, "prime": self.prime,
+            "record": self.record, "execute": self.execute, "close": self.close,
+        }
+
+    def serve(self, requests):
+        for line in iter(requests.readline, b""):
+            if line.strip():
+                self.answer(line)
+
+    def answer(self, line):
+        self.number = 0
+        try:
+            request = json.loads(line)
+            self.number = request["id"]
+            call, params = self.calls.get(request["call"]), request.get("params") or {}
+            if call is None:
+                raise Failure(PROTOCOL, "unknown call %r" % request["call"])
+            if self.device is None and call != self.hello:
+                raise Failure(PROTOCOL, "the first call must be hello, not %s" % request["call"])
+        except (ValueError, KeyError, TypeError) as e:
+            return self.replies.error(self.number, Failure(PROTOCOL, "not a request: %s" % one_line(repr(e))))
+        except Failure as e:
+            return self.replies.error(self.number, e)
+        try:
+            if self.lost:
+                raise Failure(DEVICE, self.lost)
+            result = call(params)
+        except BaseException as e:  # SystemExit too: user code must not end the worker
+            return self.replies.error(self.number, self.failure(e, request["call"]))
+        self.replies.result(self.number, result or {})
+
+    def failure(self, error, call):
+        """The failure to report. The traceback of user code goes to stderr, once for each line that fails."""
+        found = failed(error, self.files.folders)
+        if not isinstance(error, Failure):
+            key = (call, type(error).__name__, found.where)
+            if key not in self.printed:
+                self.printed.add(key)
+                traceback.print_exception(type(error), error, error.__traceback__)
+        sick = self.device.sick() if self.device is not None else ""
+        if sick:
+            self.lost = sick
+            found = Failure(DEVICE, found.message, found.where)
+        return found
+
+    def progress(self, text):
+        self.replies.progress(self.number, text)
+
+    def hello(self, p):
+        if need(p, "protocol") != VERSION:
+            raise Failure(PROTOCOL, "the program speaks version %s of the protocol, the worker %d" % (p["protocol"], VERSION))
+        if self.device is not None:
+            raise Failure(PROTOCOL, "a second hello")
+        if need(p, "device").get("kind", "cpu") == "cpu":
+            from .cpu import Device
+            device = Device(p["device"])
+        else:
+            from .cuda import Device
+            device = Device(p["device"], p.get("eager", False), p.get("graph_bytes", 0), p.get("stamps"))
+        memory = device.memory(need(p, "memory"))
+        if not memory:
+            raise Failure(PROTOCOL, "none of the memory that was offered serves %s: %s" % (p["device"].get("id"), ", ".join(p["memory"])))
+        if p.get("window"):
+            self.window = memoryview(mmap.mmap(WINDOW_FD, p["window"]))
+        self.device = device
+        return {"protocol": VERSION, "runtime": "Python " + platform.python_version(), "memory": memory}
+
+    def load(self, p):
+        result = self.files.load(need(p, "path"), self.device)
+        settling.specialise()
+        return result
+
+    def kernel(self, p):
+        name = need(p, "kernel")
+        return found(self.files.kernels, name, "kernel")
+
+    def checked(self, p):
+        """A kernel, the problem, and the arrays for it."""
+        kernel, problem = self.kernel(p), tasks.Problem(need(p, "task"))
+        arrays = self.device.arrays(kernel.torch_file)
+        tasks.check(kernel, problem, arrays, self.device.on_gpu)
+        return kernel, problem, arrays
+
+    def supports(self, p):
+        self.checked(p)
+
+    def open(self, p):
+        number = need(p, "buffer")
+        if number in self.buffers:
+            raise Failure(PROTOCOL, "buffer %d is open" % number)
+        self.buffers[number] = self.device.open(need(p, "bytes"), p.get("handle", ""), p.get("offset", 0))
+
+    def moved(self, p):
+        size = need(p, "bytes")
+        if self.window is None or not 0 <= size <= len(self.window):
+            raise Failure(PROTOCOL, "%d bytes do not fit into the window" % size)
+        return self.buffer(p), p.get("offset", 0), self.window[:size]
+
+    def buffer(self, p):
+        return found(self.buffers, need(p, "buffer"), "buffer")
+
+    def write(self, p):
+        self.device.write(*self.moved(p))
+
+    def read(self, p):
+        self.device.read(*self.moved(p))
+
+    def prepare(self, p):
+        kernel, problem, arrays = self.checked(p)
+        weights, size, seconds = launches.prepare(kernel, problem, self.buffer(p), arrays, self.device.clock)
+        self.weights[need(p, "weights")] = weights
+        return {"bytes": size, "seconds": seconds}
+
+    def operand(self, p):
+        return self.buffer(p), p.get("offset", 0)
+
+    def bind(self, p):
+        kernel, problem, arrays = self.checked(p)
+        number = need(p, "launch")
+        weights = found(self.weights, p["weights"], "weights") if p.get("weights") else None
+        if weights is None and tasks.stored(problem):
+            raise Failure(PROTOCOL, "a launch of %s needs weights" % problem.operation)
+        self.launches[number] = launches.Launch(
+            number, kernel, problem, arrays, self.operand(need(p, "in")), weights, self.operand(need(p, "out")), p.get("part", False))
+
+    def bind_copy(self, p):
+        number, (source, source_at), (to, to_at) = need(p, "launch"), self.operand(need(p, "from")), self.operand(need(p, "to"))
+        self.launches[number] = self.device.bind_copy(number, source, source_at, to, to_at, need(p, "bytes"))
+
+    def listed(self, p):
+        numbers = need(p, "launches")
+        if not numbers:
+            raise Failure(PROTOCOL, "no launches")
+        return [found(self.launches, n, "launch") for n in numbers]
+
+    def prime(self, p):
+        return settling.prime(self.device, found(self.launches, need(p, "launch"), "launch"), self.progress)
+
+    def record(self, p):
+        self.device.record(self.listed(p))
+
+    def execute(self, p):
+        runs = need(p, "runs")
+        if runs < 1:
+            raise Failure(PROTOCOL, "%d runs" % runs)
+        return self.device.execute(self.listed(p), runs, p.get("lead_in", False))
+
+    def close(self, p):
+        self.device.forget([self.launches.pop(n) for n in p.get("launches") or [] if n in self.launches])
+        for n in p.get("weights") or []:
+            self.weights.pop(n, None)
+        for n in p.get("buffers") or []:
+            if n in self.buffers:
+                self.device.close(self.buffers.pop(n))
+
+
+def need(params, name):
+    if name not in params:
+        raise Failure(PROTOCOL, "the field %s is missing" % name)
+    return params[name]
+
+
+def found(among, key, what):
+    if key not in among:
+        raise Failure(PROTOCOL, "unknown %s %r" % (what, key))
+    return among[key]

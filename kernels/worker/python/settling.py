@@ -1,0 +1,51 @@
+"""Runs a launch until compilers and autotuners are done and its time no longer falls."""
+import sys
+import time
+
+from .wire import Reporting
+
+LEAST, MOST = 3, 50       # runs
+PATIENCE = 50.0           # seconds after the first run
+WITHIN = 1.05             # of each other: the last LEAST times
+RECOMPILE_LIMIT = 1 << 14
+
+
+def prime(device, launch, progress):
+    """Returns the result of the call prime. progress(text) keeps the program patient."""
+    specialise()
+    begin = device.clock()
+    with Reporting(progress, "compiling"):
+        times = [device.once(launch)]
+    first_ended = time.monotonic()
+    while not settled(times):
+        if len(times) >= MOST or time.monotonic() - first_ended > PATIENCE:
+            break
+        times.append(device.once(launch))
+        progress("run %d" % len(times))
+    device.settled(launch)
+    return {"seconds": times[-1], "runs": len(times), "warmup": device.clock() - begin}
+
+
+def settled(times):
+    """Whether the last times agree."""
+    last = times[-LEAST:]
+    return len(last) == LEAST and max(last) <= WITHIN * min(last)
+
+
+def specialise():
+    """Makes torch.compile compile each shape by itself, and fail instead of falling back to eager."""
+    dynamo = sys.modules.get("torch._dynamo")
+    config = getattr(dynamo, "config", None)
+    if config is None:
+        return
+    for names in (("recompile_limit", "cache_size_limit"), ("accumulated_recompile_limit", "accumulated_cache_size_limit")):
+        for name in names:
+            if hasattr(config, name):
+                setattr(config, name, max(RECOMPILE_LIMIT, getattr(config, name)))
+                break
+    for name in ("fail_on_recompile_limit_hit", "fail_on_cache_limit_hit"):
+        if hasattr(config, name):
+            setattr(config, name, not getattr(config, "suppress_errors", False))
+            break
+    if hasattr(config, "automatic_dynamic_shapes"):
+        config.automatic_dynamic_shapes = False

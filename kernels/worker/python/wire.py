@@ -1,0 +1,106 @@
+"""Replies to the program, and failures as the protocol has them."""
+import json
+import os
+import threading
+import traceback
+
+UNSUPPORTED, CASE, PROTOCOL, DEVICE = "unsupported", "case", "protocol", "device"
+
+LONGEST_MESSAGE = 400
+
+
+class Failure(Exception):
+    """An answer with an error. where is the line of the user's code, "mine.py:12"."""
+
+    def __init__(self, kind, message, where=""):
+        super().__init__(message)
+        self.kind, self.message, self.where = kind, message, where
+
+
+class Replies:
+    """Lines to the program. Threads may send progress."""
+
+    def __init__(self, fd):
+        self.fd, self.lock = fd, threading.Lock()
+
+    def send(self, **reply):
+        line = json.dumps(reply, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        with self.lock:
+            while line:
+                line = line[os.write(self.fd, line):]
+
+    def result(self, number, result):
+        self.send(id=number, result=result)
+
+    def progress(self, number, text):
+        self.send(id=number, progress=text)
+
+    def error(self, number, failure):
+        error = {"kind": failure.kind, "message": one_line(failure.message)}
+        if failure.where:
+            error["where"] = failure.where
+        self.send(id=number, error=error)
+
+
+class Reporting:
+    """Sends progress every few seconds from a thread while its block runs, but not forever: user code may hang."""
+
+    def __init__(self, progress, text, every=2.0, most=600.0):
+        self.progress, self.text, self.every, self.most = progress, text, every, most
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self.report, daemon=True)
+
+    def report(self):
+        for _ in range(int(self.most / self.every)):
+            if self.ended.wait(self.every):
+                return
+            self.progress(self.text)
+
+    def __enter__(self):
+        self.thread.start()
+
+    def __exit__(self, *error):
+        self.ended.set()
+        self.thread.join()
+
+
+def one_line(text):
+    """text in one line of bounded length."""
+    line = " ".join(str(text).split())
+    return line if len(line) <= LONGEST_MESSAGE else line[:LONGEST_MESSAGE - 1] + "…"
+
+
+def failed(error, folders):
+    """The failure of user code that raised error. folders are those of the user's files."""
+    if isinstance(error, Failure):
+        return error
+    text = str(error)
+    message = "%s: %s" % (type(error).__name__, text) if text else type(error).__name__
+    return Failure(CASE, one_line(message), where(error, folders))
+
+
+def where(error, folders):
+    """The innermost line of the user's code in the error's traceback, or in those of its causes; "" if there is none."""
+    seen = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, SyntaxError) and error.filename and relative(error.filename, folders):
+            return "%s:%d" % (relative(error.filename, folders), error.lineno or 1)
+        frames = traceback.walk_tb(error.__traceback__)
+        lines = [(relative(frame.f_code.co_filename, folders), line) for frame, line in frames]
+        lines = [at for at in lines if at[0]]
+        if lines:
+            return "%s:%d" % lines[-1]
+        error = error.__cause__ or error.__context__
+    return ""
+
+
+def relative(path, folders):
+    """path relative to the first folder that has it, or "". Installed packages are not the user's files."""
+    if "site-packages" in path or "dist-packages" in path or path.startswith("<"):
+        return ""
+    path = os.path.realpath(path)
+    for folder in folders:
+        if path.startswith(folder + os.sep):
+            return os.path.relpath(path, folder)
+    return ""

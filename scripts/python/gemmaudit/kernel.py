@@ -1,0 +1,1 @@
+../../../kernels/worker/python/kernel.py
