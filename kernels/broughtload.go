@@ -3,41 +3,74 @@ package kernels
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 )
 
-// LoadKernelFile loads a file onto each matching device and returns the kernel's name. It fails if no device
-// takes the file.
-func LoadKernelFile(devices []Device, path string) (name string, err error) {
+// LoadKernelFile loads a file onto each matching device and returns the names of its kernels: one of a shared
+// library, or those of a file that [ByWorker] runs. It fails if no device takes the file.
+func LoadKernelFile(devices []Device, path string, how WorkerOptions) (names []string, err error) {
+	load := loadLibrary
+	if ByWorker(path) {
+		load = func(d Device, path string) ([]Kernel, error) { return loadByWorker(d, path, how) }
+	}
 	var failures []error
 	for _, d := range devices {
-		loader, ok := d.(KernelLoader)
-		if !ok {
-			failures = append(failures, fmt.Errorf("%s can't load kernels from files", d.Spec().ID))
-			continue
-		}
-		if softmaxes, ok := d.(SoftmaxLoader); ok {
-			k, err := softmaxes.LoadSoftmax(path)
-			if err != nil {
-				failures = append(failures, err)
-				continue
-			}
-			if k != nil {
-				name = k.Name()
-				continue
-			}
-		}
-		g, err := loader.LoadKernel(path)
+		loaded, err := load(d, path)
 		if err != nil {
 			failures = append(failures, err)
 			continue
 		}
-		name = g.Name()
+		for _, k := range loaded {
+			if !slices.Contains(names, k.Name()) {
+				names = append(names, k.Name())
+			}
+		}
 	}
-	if name == "" {
-		return "", errors.Join(failures...)
+	if len(names) == 0 {
+		return nil, errors.Join(failures...)
 	}
-	return name, nil
+	return names, nil
+}
+
+// ByWorker reports whether another process runs a file's kernels: a file in Python, or one that can be executed and
+// is no shared library.
+func ByWorker(path string) bool {
+	if strings.EqualFold(filepath.Ext(path), ".py") {
+		return true
+	}
+	info, err := os.Stat(path)
+	name := filepath.Base(path)
+	library := strings.HasSuffix(name, ".so") || strings.Contains(name, ".so.") || strings.HasSuffix(name, ".dylib")
+	return err == nil && !library && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
+}
+
+func loadByWorker(d Device, path string, how WorkerOptions) ([]Kernel, error) {
+	loader, ok := d.(WorkerLoader)
+	if !ok {
+		return nil, fmt.Errorf("%s can't run kernels of another process", d.Spec().ID)
+	}
+	return loader.LoadWorker(path, how)
+}
+
+// loadLibrary loads a shared library with a kernel of products or of softmax.
+func loadLibrary(d Device, path string) ([]Kernel, error) {
+	loader, ok := d.(KernelLoader)
+	if !ok {
+		return nil, fmt.Errorf("%s can't load kernels from files", d.Spec().ID)
+	}
+	if softmaxes, ok := d.(SoftmaxLoader); ok {
+		if k, err := softmaxes.LoadSoftmax(path); err != nil || k != nil {
+			return []Kernel{k}, err
+		}
+	}
+	k, err := loader.LoadKernel(path)
+	if err != nil {
+		return nil, err
+	}
+	return []Kernel{k}, nil
 }
 
 // OpensLibrary returns an error unless a device has the library, and none fails to open it.

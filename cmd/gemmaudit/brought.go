@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -14,7 +15,9 @@ import (
 
 // brought holds external code: kernels as files, and libraries by path.
 type brought struct {
-	files     []string // shared libraries with a kernel
+	files     []string // with kernels: shared libraries, Python, executables
+	python    string   // interpreter
+	eager     bool
 	libraries []string // NAME=PATH
 	// paths holds library paths by library name.
 	paths map[string][]string
@@ -25,10 +28,12 @@ type brought struct {
 func broughtFlags(a *app, cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&a.brought.files, "kernel-file", nil,
-		"load your own kernel from the shared library `PATH`; see docs/kernel.md (repeatable)")
+		"load your own kernels from `PATH`: Python, or a shared library; see docs/kernel.md (repeatable)")
+	flags.StringVar(&a.brought.python, "python", "", "`PATH` of the interpreter for kernels in Python")
+	flags.BoolVar(&a.brought.eager, "eager", false, "call kernels in Python one by one, not in CUDA graphs")
 	flags.StringArrayVar(&a.brought.libraries, "library", nil,
 		"load cublas, openblas or onednn from `NAME=PATH`; repeat to compare versions")
-	complete(cmd, "kernel-file", filesWith("so", "dylib"))
+	complete(cmd, "kernel-file", filesWith("py", "so", "dylib"))
 }
 
 func isFile(kernel string) bool { return strings.Contains(kernel, "/") }
@@ -68,14 +73,28 @@ func (b *brought) args() []string {
 	for _, l := range b.libraries {
 		out = append(out, "--library", l)
 	}
+	if b.python != "" {
+		out = append(out, "--python", b.python)
+	}
+	if b.eager {
+		out = append(out, "--eager")
+	}
 	return out
+}
+
+// load loads a file and returns the names of its kernels.
+func (a *app) load(devices []kernels.Device, path string) ([]string, error) {
+	return kernels.LoadKernelFile(devices, path, kernels.WorkerOptions{
+		Python: a.brought.python, Eager: a.brought.eager, Limit: a.faults.timeout,
+		Log: func(line string) { fmt.Fprintln(a.stderr, filepath.Base(path)+": "+oneLine(line)) },
+	})
 }
 
 // bring loads the given kernel files onto their devices, and checks that the libraries could be opened. It
 // may be called more than once.
 func (a *app) bring(devices []kernels.Device) error {
 	for _, path := range a.brought.files {
-		if _, err := kernels.LoadKernelFile(devices, path); err != nil {
+		if _, err := a.load(devices, path); err != nil {
 			return usagef("--kernel-file: %w", err)
 		}
 	}
@@ -108,17 +127,17 @@ func (a *app) kernelsNamed(devices []kernels.Device, selected []string) ([]strin
 	}
 	for _, word := range selected {
 		if isFile(word) {
-			name, err := kernels.LoadKernelFile(devices, word)
+			names, err := a.load(devices, word)
 			if err != nil {
 				return nil, usagef("--kernel: %w", err)
 			}
 			if !slices.Contains(a.brought.files, word) {
 				a.brought.files = append(a.brought.files, word)
 			}
-			add(name)
+			add(names...)
 			continue
 		}
-		if ext := filepath.Ext(word); ext == ".so" || ext == ".dylib" {
+		if ext := filepath.Ext(word); ext == ".so" || ext == ".dylib" || ext == ".py" {
 			return nil, hint(usagef("--kernel: unknown kernel %q", word), "for a file, give a path with a slash: --kernel ./%s", word)
 		}
 		var versions []string

@@ -31,7 +31,7 @@ var resumptions = map[string]resumption{
 	"confirm": repeated, "sustained": repeated, "sustained-limit": repeated, "case-timeout": repeated, "images": repeated,
 	"output": repeated, "all": repeated, "textfile": repeated, outcome.AcceptFailed: repeated, outcome.AcceptMissing: repeated,
 	outcome.AcceptMixed: repeated, "along": repeated,
-	"kernel-file": repeatedFiles, "library": repeatedFiles,
+	"kernel-file": repeatedFiles, "library": repeatedFiles, "python": repeated, "eager": repeated,
 
 	"out": ofStart, "resume": ofStart, "parent": ofStart, "retry-faults": ofStart, "dry-run": ofStart, "against": ofStart,
 }

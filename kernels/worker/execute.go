@@ -76,6 +76,13 @@ func (w *Worker) execute(launches []bound, n int) (kernels.Span, error) {
 		return kernels.Span{}, err
 	}
 	leadIn := w.set.turn(w)
+	for i, l := range launches {
+		if own, ok := l.(*Launch); ok && !w.primed[own.plan()] {
+			if _, err := w.primeBound(own, ids[i]); err != nil {
+				return kernels.Span{}, err
+			}
+		}
+	}
 	var mhz float64
 	if clock := w.set.host.Clock; clock != nil {
 		mhz = clock()
@@ -115,10 +122,29 @@ func (w *Worker) prime(l *Launch) (seconds float64, err error) {
 		return 0, err
 	}
 	w.set.turn(w)
+	if w.primed[l.plan()] {
+		return 0, nil
+	}
+	return w.primeBound(l, ids[0])
+}
+
+// plan identifies what is compiled and tuned once.
+type plan struct {
+	kernel *Kernel
+	task   kernels.Task
+}
+
+func (l *Launch) plan() plan { return plan{l.kernel, l.task} }
+
+func (w *Worker) primeBound(l *Launch, id int64) (seconds float64, err error) {
 	var r primeResult
-	if err := w.ask("prime", primeParams{ids[0]}, &r); err != nil {
+	if err := w.ask("prime", primeParams{id}, &r); err != nil {
 		return 0, fmt.Errorf("%s: %w", w.name, err)
 	}
+	if w.primed == nil {
+		w.primed = map[plan]bool{}
+	}
+	w.primed[l.plan()] = true
 	if b := l.written(); b != nil {
 		b.Mirror().newer = w.memory == windowMemory
 	}

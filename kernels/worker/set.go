@@ -85,7 +85,7 @@ func (s *Set) Load(path string, how kernels.WorkerOptions) ([]kernels.Kernel, er
 		s.workers = append(s.workers, w)
 	}
 	if s.host.Told != nil {
-		s.host.Told(f.identity(), w.settings)
+		s.host.Told(f.identity(), w.identity())
 	}
 	return asKernels(f.kernels), nil
 }
@@ -273,6 +273,7 @@ type Worker struct {
 	nextID     int64
 	closing    closing
 	copies     map[kernels.Launch]*copyLaunch
+	primed     map[plan]bool // in this process
 }
 
 type file struct {
@@ -299,6 +300,18 @@ func (f *file) identity() map[string]string {
 	}
 	for _, k := range f.kernels {
 		out[k.text.Name] = kernels.FileVersion(f.sum)
+	}
+	return out
+}
+
+// identity returns settings for the device's specification.
+func (w *Worker) identity() map[string]string {
+	out := maps.Clone(w.settings)
+	if out == nil {
+		out = map[string]string{}
+	}
+	if w.how.Eager {
+		out["eager"] = "on"
 	}
 	return out
 }
@@ -338,6 +351,7 @@ func (w *Worker) begin() error {
 	}
 	w.generation++
 	w.closing.take()
+	clear(w.primed)
 	spec := w.set.host.Device.Spec()
 	hello := helloParams{
 		Protocol: Version, Device: deviceParams{ID: spec.ID, Kind: string(spec.Kind), Threads: w.set.host.Threads}, Window: windowBytes,
