@@ -18,6 +18,10 @@ type contextLost struct{}
 func (contextLost) Error() string        { return ErrDeviceLost.Error() }
 func (contextLost) Is(target error) bool { return target == ErrDeviceLost }
 
+// ErrProcessLost is wrapped by errors of a kernel's calls that ended the process of an [Elsewhere] kernel: it crashed,
+// hung, or lost its device. The device stays usable, and the process starts again at the next call.
+var ErrProcessLost = errors.New("process lost")
+
 // FreeMemory returns the best estimate of a device's available memory in bytes; false if unknown.
 func FreeMemory(d Device) (bytes int64, known bool) {
 	if t, ok := d.(MemoryTeller); ok {

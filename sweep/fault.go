@@ -47,7 +47,7 @@ func (e *FaultError) Passes() bool {
 	return len(e.Cases) > 0 && errors.Is(e.Err, kernels.ErrContextLost)
 }
 
-// Fault is a stored case that made a device fail.
+// Fault is a stored case that made a device fail, or ended the process of its kernel.
 type Fault struct {
 	Case int64 `json:"case"`
 	// Failed cases were alone on the device and are measured again only on request. Otherwise two cases
@@ -114,6 +114,16 @@ func (f faults) add(e *FaultError) (failed []results.Case) {
 	return nil
 }
 
+// addLost records a case that ended the process of its kernel. It would end it again at each resume, which takes
+// up to the time limit of a call.
+func (f faults) addLost(c results.Case, why error) (added bool) {
+	if !errors.Is(why, kernels.ErrProcessLost) {
+		return false
+	}
+	f[c.ID] = Fault{Case: c.ID, Failed: true, Reason: why.Error()}
+	return true
+}
+
 func (f faults) alone() map[int64]bool {
 	out := map[int64]bool{}
 	for id := range f {
@@ -171,6 +181,15 @@ func (r *Runner) record(err error, past *past) error {
 		return err
 	}
 	return errors.Join(err, past.faults.write(r.Out))
+}
+
+func (r *Runner) recordLost(c results.Case, why error, past *past) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !past.faults.addLost(c, why) {
+		return nil
+	}
+	return past.faults.write(r.Out)
 }
 
 func (r *Runner) fail(c results.Case, why error) error {

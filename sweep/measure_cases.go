@@ -78,6 +78,12 @@ func (m *Measurer) giveUp(c results.Case, phase results.Phase, why error) error 
 	if err := m.journal.fail(results.Failure{CaseID: c.ID, Phase: phase, Round: round, Reason: why.Error()}); err != nil {
 		return errors.Join(errJournal, err)
 	}
+	if m.cfg.Out == nil || !m.faults.addLost(c, why) {
+		return nil
+	}
+	if err := m.faults.write(m.cfg.Out); err != nil {
+		return errors.Join(errJournal, err)
+	}
 	return nil
 }
 

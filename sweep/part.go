@@ -415,6 +415,9 @@ func (p *part) giveUp(i, round int, why error) error {
 		return err
 	}
 	p.r.note("%v failed: %v", c, why)
+	if err := p.r.recordLost(c, why, p.past); err != nil {
+		return err
+	}
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
 	for n := round; n < p.promised(i); n++ {

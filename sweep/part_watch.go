@@ -3,6 +3,7 @@ package sweep
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -137,5 +138,8 @@ func (p *part) guardFails(g *guard, why error) error {
 		return why
 	}
 	p.r.note("%s: sentinel %v: %v", p.rig.spec.ID, g.c, why)
+	if errors.Is(why, kernels.ErrProcessLost) { // it would be lost again at each visit
+		p.sentinels = slices.DeleteFunc(slices.Clone(p.sentinels), func(o *guard) bool { return o == g })
+	}
 	return nil
 }

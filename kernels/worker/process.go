@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
 // process is a running worker. One goroutine at a time makes calls.
@@ -116,6 +118,9 @@ func (p *process) read(from io.Reader) {
 type lostError struct{ text string }
 
 func (e *lostError) Error() string { return e.text }
+
+// Is makes it a [kernels.ErrProcessLost].
+func (e *lostError) Is(target error) bool { return target == kernels.ErrProcessLost }
 
 // call sends a request and decodes the result, unless that is nil. Without a sign of life within limit it ends the
 // worker. waiting is called several times a second; it may be nil. The error is a [*failure], or a [*lostError] after
@@ -301,3 +306,6 @@ func (f *failure) Error() string {
 	}
 	return text
 }
+
+// Is makes a failure of the device a [kernels.ErrProcessLost].
+func (f *failure) Is(target error) bool { return target == kernels.ErrProcessLost && f.Kind == deviceFailure }
