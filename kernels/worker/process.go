@@ -308,4 +308,6 @@ func (f *failure) Error() string {
 }
 
 // Is makes a failure of the device a [kernels.ErrProcessLost].
-func (f *failure) Is(target error) bool { return target == kernels.ErrProcessLost && f.Kind == deviceFailure }
+func (f *failure) Is(target error) bool {
+	return target == kernels.ErrProcessLost && f.Kind == deviceFailure
+}
