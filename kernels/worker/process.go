@@ -158,7 +158,8 @@ func (p *process) call(name string, params, result any, limit time.Duration, wai
 				return nil
 			}
 			if err := json.Unmarshal(r.Result, result); err != nil {
-				return &lostError{errors.Join(fmt.Errorf("the worker broke its protocol: the result of %s: %w", name, err), p.kill()).Error()}
+				broke := fmt.Errorf("the worker broke its protocol: the result of %s: %w", name, err)
+				return &lostError{errors.Join(broke, p.kill()).Error()}
 			}
 			return nil
 		case <-p.gone:
