@@ -38,18 +38,41 @@ func CheckAttentions(ctx context.Context, d Device, ways []func(Attention) (Laun
 	return checkAttentions(ctx, d, ways, cases, seed)
 }
 
-// gateAttention checks kernels that attend. Kernels that only take time, on devices without [Attender], have no
-// check.
+// gateAttention checks kernels that attend, and by tasks those that record launches. Kernels that only take time, on
+// devices without [Attender], have no check.
 func gateAttention(ctx context.Context, d Device, ks []Kernel, dt DType, seed uint64) ([]CheckSummary, []error) {
-	ways := make([]func(Attention) (Launch, error), len(ks))
-	for i, k := range ks {
-		a, ok := k.(AttentionKernel)
-		if !ok {
+	var ways []func(Attention) (Launch, error)
+	var byTask []Kernel
+	for _, k := range ks {
+		if a, ok := k.(AttentionKernel); ok {
+			ways = append(ways, a.Attend)
+		} else if _, ok := k.(Recorder); ok {
+			byTask = append(byTask, k)
+		} else {
 			return make([]CheckSummary, len(ks)), slices.Repeat([]error{fmt.Errorf("check: kernel %s does not attend", k.Name())}, len(ks))
 		}
-		ways[i] = a.Attend
 	}
-	return CheckAttentions(ctx, d, ways, dt, seed)
+	if len(byTask) == 0 {
+		return CheckAttentions(ctx, d, ways, dt, seed)
+	}
+	var attend, tasks struct {
+		summaries []CheckSummary
+		errs      []error
+	}
+	if len(ways) > 0 {
+		attend.summaries, attend.errs = CheckAttentions(ctx, d, ways, dt, seed)
+	}
+	tasks.summaries, tasks.errs = checkAttentionTasks(ctx, d, byTask, dt, seed)
+	summaries, errs := make([]CheckSummary, len(ks)), make([]error, len(ks))
+	for i, k := range ks {
+		from := &tasks
+		if _, ok := k.(AttentionKernel); ok {
+			from = &attend
+		}
+		summaries[i], errs[i] = from.summaries[0], from.errs[0]
+		from.summaries, from.errs = from.summaries[1:], from.errs[1:]
+	}
+	return summaries, errs
 }
 
 // mostAhead limits the cases computed in advance: the largest takes some 100 MB.

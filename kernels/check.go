@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,6 +44,9 @@ const (
 	CheckInputs CheckStep = "inputs"
 	// CheckRepeat: a second run returns the same bits.
 	CheckRepeat CheckStep = "repeat"
+	// CheckReplay, only of kernels that implement [Recorder]: launches that were recorded with other operands compute with
+	// those of the replay, each for itself, and write every element.
+	CheckReplay CheckStep = "replay"
 )
 
 // CheckError reports how a kernel failed the correctness check.
@@ -107,7 +111,7 @@ const ErrorConstant = 6
 
 // ErrorBound returns the largest error accepted for an output with exact value ref and magnitude = Σ|a||b|:
 //
-// \tu_out·|ref| + c·√K·u_acc·magnitude + η_out/2 + K·2^-126
+//	u_out·|ref| + c·√K·u_acc·magnitude + η_out/2 + K·2^-126
 //
 // The first term is the rounding to the output type, the second the accumulator's. Products need no term:
 // fp16, bf16, tf32 and fp8 products are exact in fp32, and fp32 products round once with the sum (FMA). The
@@ -180,6 +184,9 @@ type CheckSummary struct {
 	Margin float64
 	// Subnormals is how the kernel treats subnormal operands, empty if not checked.
 	Subnormals Subnormals
+	// HalfSums is the type that partial sums may have been rounded to, empty if the bound allowed none: see
+	// [HalfSumBound].
+	HalfSums DType
 	// Rows is the result of [RowBitsOf], if requested.
 	Rows RowBits
 }
@@ -213,6 +220,7 @@ func CheckKernels(ctx context.Context, d Device, ks []Kernel, dt DType, seed uin
 				}
 				errs[i] = summaries[i].add(ctx, found.Margin, failed)
 				summaries[i].Subnormals = summaries[i].Subnormals.and(found.Subnormals)
+				summaries[i].HalfSums = cmp.Or(summaries[i].HalfSums, found.HalfSums)
 			}
 		}
 	}

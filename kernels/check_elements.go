@@ -33,7 +33,7 @@ func (*ElementError) WrongResult() {}
 
 func (e *ElementError) Error() string {
 	s := fmt.Sprintf("%s: %s: element (%d,%d) is %g", where(e.Device, e.Kernel, e.Task, e.Data), e.Check, e.Row, e.Column, e.Got)
-	if e.Check == CheckAccuracy {
+	if e.Check == CheckAccuracy || e.Check == CheckReplay {
 		s += fmt.Sprintf(", expected %g ± %.3g", e.Want, e.Bound)
 	}
 	if e.Detail != "" {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // GemmCheck is a task of a product in the correctness check, with operands and references computed on first
@@ -17,14 +18,18 @@ type GemmCheck struct {
 	// values.
 	weights DType
 	sums    *GemmCheck
+	halves  *GemmCheck // the same check with the bound of a [HalfSummer], which has half set
+	half    bool
 	seed    uint64
 	checks  []CheckStep
 	blank   []byte
 	kinds   map[CheckStep]*gemmKind
+	replay  *gemmReplay // on first use
 }
 
 type gemmKind struct {
 	check          CheckStep
+	half           bool
 	hostA, hostB   []byte
 	stackA, stackB stack
 	operands       []checkOperands // each product's operands, until references exist
@@ -66,6 +71,7 @@ func NewGemmCheck(t Task, seed uint64) (*GemmCheck, error) {
 type CheckResult struct {
 	Margin     float64 // see [CheckMargin]
 	Subnormals Subnormals
+	HalfSums   DType // see [CheckSummary]
 }
 
 // Margin runs the task on k and returns what [CheckMargin] does.
@@ -82,29 +88,53 @@ func (c *GemmCheck) Run(ctx context.Context, d Device, k Kernel) (CheckResult, e
 	if s, ok := k.(SumScaler); ok && c.p.Quantized() && s.ScalesSums(c.p) {
 		c = c.scaled()
 	}
-	var found CheckResult
-	for _, check := range c.checks {
-		r := checkRun{GemmCheck: c, device: d, kernel: k, check: check}
-		err := r.run(ctx)
-		if err := errors.Join(err, r.close()); err != nil {
-			return CheckResult{}, err
-		}
-		found.Margin = max(found.Margin, r.found.Margin)
-		found.Subnormals = found.Subnormals.and(r.found.Subnormals)
+	found := CheckResult{HalfSums: HalfSumsOf(k, c.p)}
+	if found.HalfSums != "" {
+		c = c.halved()
+	}
+	err := replayFirst(k, slices.Contains(c.checks, CheckAccuracy), func(r Recorder) (bool, error) {
+		return checkReplay(ctx, d, r, c.p, c.replays(d, k))
+	}, func() error { return c.steps(ctx, d, k, &found) })
+	if err != nil {
+		return CheckResult{}, err
 	}
 	return found, nil
 }
 
+// steps runs the checks on a kernel.
+func (c *GemmCheck) steps(ctx context.Context, d Device, k Kernel, found *CheckResult) error {
+	for _, check := range c.checks {
+		r := checkRun{GemmCheck: c, device: d, kernel: k, check: check}
+		err := r.run(ctx)
+		if err := errors.Join(err, r.close()); err != nil {
+			return err
+		}
+		found.Margin = max(found.Margin, r.found.Margin)
+		found.Subnormals = found.Subnormals.and(r.found.Subnormals)
+	}
+	return nil
+}
+
+// kind returns the operands of a check, drawn on first use.
 func (c *GemmCheck) kind(check CheckStep) (*gemmKind, error) {
 	if k := c.kinds[check]; k != nil {
 		return k, nil
 	}
+	k, err := c.draw(check, c.seed)
+	if err == nil {
+		c.kinds[check] = k
+	}
+	return k, err
+}
+
+// draw draws the operands of a check.
+func (c *GemmCheck) draw(check CheckStep, seed uint64) (*gemmKind, error) {
 	p, n := c.p, c.batch.Products
-	k := &gemmKind{check: check, operands: make([]checkOperands, n)}
+	k := &gemmKind{check: check, half: c.half, operands: make([]checkOperands, n)}
 	as, bs := make([][]float64, n), make([][]float64, n)
 	rowsB, colsB := p.sidesOfB()
 	for i := range k.operands {
-		o := newCheckOperands(p, check, p.Quantized(), c.seed+uint64(i)*0x9e3779b97f4a7c15)
+		o := newCheckOperands(p, check, p.Quantized(), seed+uint64(i)*0x9e3779b97f4a7c15)
 		k.operands[i], as[i], bs[i] = o, o.a, o.b
 		if p.Layout == Transposed {
 			bs[i] = transpose(bs[i], p.K, p.N)
@@ -120,14 +150,11 @@ func (c *GemmCheck) kind(check CheckStep) (*gemmKind, error) {
 			return nil, err
 		}
 		k.stackB = stack{products: 1, rows: 1, ld: len(k.hostB), pitch: 1}
-	} else {
-		k.stackB = newStack(n, rowsB, p.LDB, c.batch.StrideB, 0)
-		if k.hostB, err = k.stackB.lay(p.DType, bs, colsB); err != nil {
-			return nil, err
-		}
+		return k, nil
 	}
-	c.kinds[check] = k
-	return k, nil
+	k.stackB = newStack(n, rowsB, p.LDB, c.batch.StrideB, 0)
+	k.hostB, err = k.stackB.lay(p.DType, bs, colsB)
+	return k, err
 }
 
 // references multiplies the operands in float64 on first use.
@@ -143,13 +170,13 @@ func (k *gemmKind) references(p Task) []gemmReference {
 }
 
 func (k *gemmKind) reference(p Task, o checkOperands) gemmReference {
-	exact := k.check == CheckIntegers || p.DType == INT8
+	exact := k.check == CheckIntegers && !k.half || p.DType == INT8
 	want, magnitude := o.product(p.Shape(), !exact)
 	for i, v := range want {
 		if exact {
 			want[i] = roundTo(p.DType.Output(), v)
 		} else {
-			magnitude[i] = ErrorBound(p, v, magnitude[i])
+			magnitude[i] = k.widen(p, v, magnitude[i], ErrorBound(p, v, magnitude[i]))
 		}
 	}
 	return gemmReference{want, magnitude}

@@ -35,7 +35,11 @@ func (o Operation) checkByReference(ctx context.Context, d Device, ks []Kernel, 
 			}
 			margin, failed := 0.0, k.Supports(t)
 			if failed == nil {
-				margin, failed = runElements(ctx, d, k, t, []elementCase{of}, blank, 2)
+				margin, failed = checkElements(ctx, d, k, t, []elementCase{of}, blank, 2, func(of operandSets) (elementCase, error) {
+					in, _ := drawOperands(t, seedOf(seed, of.in))
+					_, stored := drawOperands(t, seedOf(seed, of.stored))
+					return caseOf(t, in, stored)
+				})
 			}
 			errs[i] = summaries[i].add(ctx, margin, failed)
 		}
@@ -48,6 +52,12 @@ func (o Operation) checkByReference(ctx context.Context, d Device, ks []Kernel, 
 
 // drawCase draws a task's operands and computes its reference.
 func drawCase(t Task, seed uint64) (elementCase, error) {
+	in, stored := drawOperands(t, seed)
+	return caseOf(t, in, stored)
+}
+
+// drawOperands draws a task's input, and what it stores, if anything.
+func drawOperands(t Task, seed uint64) (in, stored []float64) {
 	rng := rand.New(rand.NewPCG(seed, uint64(t.M)))
 	draw := func(n int64) []float64 {
 		v := make([]float64, n)
@@ -58,8 +68,12 @@ func drawCase(t Task, seed uint64) (elementCase, error) {
 		}
 		return v
 	}
+	return draw(t.InputElements(t.M)), draw(t.Stored(t.M) / int64(t.DType.Size()))
+}
+
+// caseOf encodes operands and computes their reference.
+func caseOf(t Task, in, stored []float64) (elementCase, error) {
 	size := t.DType.Size()
-	in, stored := draw(t.InputElements(t.M)), draw(t.Stored(t.M)/int64(size))
 	of := elementCase{in: guarded(inputPoison(t.DType), len(in), int(t.InputElements(1)))}
 	if err := Encode(t.DType, in, of.in[guardOf(int(t.InputElements(1)))*size:][:len(in)*size]); err != nil {
 		return of, err

@@ -11,6 +11,8 @@ type SoftmaxCheck struct {
 	blank []byte
 	kinds []elementCase
 	runs  int // of each kind
+	// draw returns normal rows of a set of operands, for recorded launches; nil checks none.
+	draw func(operandSets) (elementCase, error)
 }
 
 // NewSoftmaxCheck draws operands and computes float64 references. Rows are normal, peaked, level, or have
@@ -22,15 +24,24 @@ func NewSoftmaxCheck(p Task, seed uint64) (*SoftmaxCheck, error) {
 	}
 	c := &SoftmaxCheck{p: p, runs: 2, blank: guarded(outputPoison(p.DType), p.M*p.Columns, p.Columns)}
 	for _, data := range softmaxKinds {
-		x := softmaxOperand(p, data, seed)
-		k := elementCase{data: string(data), in: guarded(inputPoison(p.DType), p.M*p.Columns, p.Columns)}
-		if err := Encode(p.DType, x, k.in[guardOf(p.Columns)*p.DType.Size():][:len(x)*p.DType.Size()]); err != nil {
+		k, err := softmaxCase(p, data, seed)
+		if err != nil {
 			return nil, err
 		}
-		k.want, k.bound = softmaxOf(p, x)
 		c.kinds = append(c.kinds, k)
 	}
+	c.draw = func(of operandSets) (elementCase, error) { return softmaxCase(p, normalRows, seedOf(seed, of.in)) }
 	return c, nil
+}
+
+func softmaxCase(p Task, data softmaxData, seed uint64) (elementCase, error) {
+	x := softmaxOperand(p, data, seed)
+	k := elementCase{data: string(data), in: guarded(inputPoison(p.DType), p.M*p.Columns, p.Columns)}
+	if err := Encode(p.DType, x, k.in[guardOf(p.Columns)*p.DType.Size():][:len(x)*p.DType.Size()]); err != nil {
+		return k, err
+	}
+	k.want, k.bound = softmaxOf(p, x)
+	return k, nil
 }
 
 // SoftmaxGate runs k and compares every element with a float64 reference, within [softmaxBound], on normal,
@@ -76,7 +87,7 @@ func (c *SoftmaxCheck) Brief() *SoftmaxCheck {
 // Margin is [SoftmaxGate] for operands drawn earlier and a kernel that supports the problem. It stops at the
 // first failure.
 func (c *SoftmaxCheck) Margin(ctx context.Context, d Device, k Kernel) (margin float64, err error) {
-	return runElements(ctx, d, k, c.p, c.kinds, c.blank, c.runs)
+	return checkElements(ctx, d, k, c.p, c.kinds, c.blank, c.runs, c.draw)
 }
 
 // CheckSoftmax runs the [SoftmaxProblems] of type dt on k and stops at the first failure. If k refuses all,

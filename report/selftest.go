@@ -31,6 +31,8 @@ type CheckStep struct {
 	// Subnormals is how the kernel treats subnormal operands, if tested: "kept", "zero" if it flushes them to
 	// zero, "mixed" if it depends on the product.
 	Subnormals kernels.Subnormals `json:"subnormals,omitempty"`
+	// HalfSums is the 16-bit type that the bound let the kernel round partial sums to, if it did.
+	HalfSums kernels.DType `json:"half_sums,omitempty"`
 	// RowBits is nil if not tested.
 	RowBits *RowBits `json:"row_bits,omitempty"`
 	// Skipped is the reason if the kernel does not support the type.
@@ -49,6 +51,7 @@ func NewCheckStep(d kernels.Spec, kernel string, dtype kernels.DType, summary ke
 	err error) (check CheckStep, failure error) {
 	check = CheckStep{Device: d.ID, Kernel: kernel, DType: dtype}
 	check.Cases, check.WorstRatio, check.Subnormals = summary.Passed, summary.Margin, summary.Subnormals
+	check.HalfSums = summary.HalfSums
 	if rows := summary.Rows; len(rows.Ms) > 0 {
 		check.RowBits = &RowBits{Ms: rows.Ms, ByM: append([]int{}, rows.ByM...), Threads: rows.Threads, ByThreads: rows.ByThreads}
 	}
@@ -133,7 +136,7 @@ var checkStepFields = field.Of([]field.Field[CheckStep]{
 	{Name: "row_bits", Head: "row bits", JSON: "-", Words: "whether the bits of a row depend on M or threads",
 		Value: func(c CheckStep) any { return c.RowBits.text() }},
 	{Name: "subnormals", Head: "subnormals", Words: "what becomes of subnormal operands"},
-	{Name: "why", Head: "why", JSON: "-", Flex: true, Words: "why it failed or was skipped",
+	{Name: "why", Head: "why", JSON: "-", Flex: true, Words: "why it failed or was skipped, or what its bound allowed",
 		Value: func(c CheckStep) any { return c.why() }},
 })
 
@@ -151,6 +154,8 @@ func (c CheckStep) why() string {
 	switch {
 	case c.Skipped != "":
 		return c.Skipped
+	case c.Passed && c.HalfSums != "":
+		return fmt.Sprintf("partial sums may be rounded to %s", c.HalfSums)
 	case c.Passed:
 		return ""
 	case c.Known != "":

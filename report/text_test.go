@@ -58,6 +58,7 @@ func fixtureSelftest() *Selftest {
 			{Device: "cpu", Kernel: "naive", DType: kernels.FP16, Passed: true, Cases: 102, WorstRatio: 0.2,
 				Subnormals: kernels.SubnormalsKept,
 				RowBits:    &RowBits{Ms: []int{1, 2, 16}, ByM: []int{}, Threads: []int{1, 3}}},
+			{Device: "cpu", Kernel: "linear", DType: kernels.BF16, Passed: true, Cases: 88, WorstRatio: 0.31, HalfSums: kernels.BF16},
 			{Device: "cpu", Kernel: "tiled", DType: kernels.FP32, Cases: 12, WorstRatio: 17.2,
 				Failure: "m33 n17 k5: element (32,16) is 1.5, expected 1.25 ± 0.001"},
 			{Device: "cpu", Kernel: "onednn", DType: kernels.INT8, Cases: 3, Wrong: true,

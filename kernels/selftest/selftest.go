@@ -60,12 +60,27 @@ func (f family) members(d kernels.Device) (out []member) {
 	if computes := f.of.Definition().Computes; computes != nil && !computes(d) {
 		return nil
 	}
-	for _, k := range d.Kernels(f.of) {
+	for _, k := range f.kernels(d) {
 		m := member{name: f.name + ":" + k.Name(), kernel: k}
 		if brought(d, k.Name()) {
 			m.alias = k.Name()
 		}
 		out = append(out, m)
+	}
+	return out
+}
+
+// kernels lists a device's kernels of all the family's operations. Those of one name are one kernel.
+func (f family) kernels(d kernels.Device) (out []kernels.Kernel) {
+	for _, o := range kernels.Operations() {
+		if o != f.of && (f.of.Definition().Group == "" || o.Definition().Group != f.of.Definition().Group) {
+			continue
+		}
+		for _, k := range d.Kernels(o) {
+			if !slices.ContainsFunc(out, func(have kernels.Kernel) bool { return have.Name() == k.Name() }) {
+				out = append(out, k)
+			}
+		}
 	}
 	return out
 }
