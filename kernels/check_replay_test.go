@@ -348,7 +348,7 @@ func TestReplayOfElements(t *testing.T) {
 		{"right only when called", saysOnlyCall, saysOnlyCall},
 		{"writes outside", "written outside", "written outside"},
 		{"neighbor's launch", "each launch gave the other's result", "each launch gave the other's result"},
-		{"neighbor's output", "the second launch wrote into the output of the first", "the second launch wrote into the output of the first"},
+		{"neighbor's output", "the second launch wrote into the output of the first", "wrote into the output of the first"},
 	} {
 		for name, gate := range map[string]struct {
 			kernel Kernel
