@@ -100,6 +100,9 @@ func (r *rowLook) run(ctx context.Context, p Task, seed uint64) error {
 			r.found.ByM = append(r.found.ByM, m)
 		}
 		for _, p.Threads = range r.found.Threads {
+			if r.kernel.Supports(p) != nil {
+				continue
+			}
 			fewer, err := r.rows(ctx, p)
 			if err != nil {
 				return err
