@@ -182,8 +182,10 @@ BUNDLE := bin/gpu-bundle
 gpu-bundle: build cuda-test bin/tests/cpu.test
 	rm -rf $(BUNDLE)
 	mkdir -p $(BUNDLE)/kernels/cuda/driver
-	cp LICENSE cmd/gemmaudit/notices/THIRD_PARTY_NOTICES bin/gemmaudit scripts/gpu/run.sh scripts/gpu/fleet.sh scripts/test_isa.sh scripts/fleet/node.sh scripts/fleet/collect.sh scripts/check_sweep.py scripts/check_model.py scripts/check_attention.py scripts/check_softmax.py scripts/check_prompt.py scripts/check_patch.py scripts/make_model.py $(BUNDLE)
+	cp LICENSE cmd/gemmaudit/notices/THIRD_PARTY_NOTICES bin/gemmaudit scripts/gpu/run.sh scripts/gpu/fleet.sh scripts/test_isa.sh scripts/fleet/node.sh scripts/fleet/collect.sh scripts/check_sweep.py scripts/check_model.py scripts/check_attention.py scripts/check_softmax.py scripts/check_prompt.py scripts/check_patch.py scripts/check_worker.py scripts/make_model.py $(BUNDLE)
 	cp -RL scripts/python $(BUNDLE)
+	mkdir -p $(BUNDLE)/examples
+	cp -R examples/python $(BUNDLE)/examples
 	mkdir -p $(BUNDLE)/results/table
 	cp -R results/table/testdata $(BUNDLE)/results/table
 	cp -R bin/tests $(BUNDLE)

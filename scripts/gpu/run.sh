@@ -21,6 +21,8 @@
 #                        prompts with this card's own lookup table (needs transformers, numpy, PyTorch)
 #   prompt               prompts of 143 lengths in transformers against the prediction of gemmaudit advise
 #                        (needs transformers)
+#   worker               kernels in Python (examples/python): selftest; cuBLAS through ctypes and F.linear beside the
+#                        program's cuBLAS; audits of torch.compile, Triton and attention (needs PyTorch)
 #   patch                tests of the Python package; then prompts with and without this card's table
 #                        (needs transformers)
 #   tables               cuBLASLt algorithms as a TunableOp file: each line is rebuilt, checked and timed
@@ -538,6 +540,43 @@ run_prompt() {
 }
 
 # Remedies that PyTorch can run: splits, and pads including their copy.
+# worker_figure compares a worker's kernel with cublas: worker_figure RUN KERNEL FLAGS
+worker_figure() {
+  local run=$1 kernel=$2
+  shift 2
+  step "$run-$kernel" 8 bash -c './gemmaudit diff "$0" --kernel cublas,"$1" --gate none -o csv | ./check_worker.py "${@:2}"' \
+    "$out/$run.db" "$kernel" "$@"
+  passed 1
+  sed -n "s/^/worker, $kernel ÷ cublas: /p" "$out/$run-$kernel.log" | head -9
+}
+
+run_worker() {
+  local shape=n14336k4096,n4096k4096 few=1,8,16,24,48,64,96,128,256,512,768,1024,1536,2048,4096,8192
+  local sixty=1:7,16:64:8,96:256:32,288:512:32,576:1024:64,1152:2048:128,2304:4096:256,4608:8192:512 file
+  for file in linear triton_matmul cublas attention softmax scaled_mm; do
+    step "worker-selftest-$file" 20 ./gemmaudit selftest --device "$device" --kernel "./examples/python/$file.py" --noise=false
+    passed 1
+  done
+  step worker-same 3 ./gemmaudit sweep -q --device "$device" --shape "$shape" --batch "$sixty" --dtype bf16 --rounds 9 --rounds-for all \
+    --kernel-file examples/python/cublas.py --kernel-file examples/python/linear.py --kernel cublas,cublas_ctypes,linear --out "$out/worker-same.db"
+  passed 4
+  worker_figure worker-same cublas_ctypes
+  worker_figure worker-same linear --same-kernel
+  step worker-compile 30 ./gemmaudit run --device "$device" --shape "$shape" --batch "$few" --dtype bf16 \
+    --kernel cublas,./examples/python/linear.py --out "$out/worker-compile"
+  passed 1 4
+  for file in a b; do
+    step "worker-triton-$file" 30 ./gemmaudit run --device "$device" --shape "$shape" --batch "$few" --dtype bf16 \
+      --kernel cublas,./examples/python/triton_matmul.py --out "$out/worker-triton-$file"
+    passed 1 4
+  done
+  step worker-triton-diff 12 ./gemmaudit diff "$out/worker-triton-a/run.db" "$out/worker-triton-b/run.db"
+  passed 1 4
+  step worker-attention 30 ./gemmaudit run --device "$device" --op attention --shape q32kv8d128 --batch pow2:128:16384 --dtype bf16 \
+    --kernel flash,decode,./examples/python/attention.py --out "$out/worker-attention"
+  passed 1 4
+}
+
 run_patch() {
   local libraries
   if ! python3 -c 'import torch, transformers' 2>/dev/null; then
@@ -578,7 +617,7 @@ run_tables() {
   passed 1 4
 }
 
-known=(test isa sanitize older reach sustained picks self quantised choices attention softmax article audit mistral prompt patch tables pair noise candidates)
+known=(test isa sanitize older reach sustained picks self quantised choices attention softmax article audit mistral prompt worker patch tables pair noise candidates)
 sections=("$@")
 [[ ${#sections[@]} == 0 ]] && sections=("${known[@]}")
 for section in "${sections[@]}"; do
