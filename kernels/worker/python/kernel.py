@@ -18,9 +18,10 @@ registered = []
 class Kernel:
     """A function that computes an operation, with what gemmaudit must know of it. Calling it calls the function."""
 
-    def __init__(self, fn, **declared):
-        self.fn = fn
-        self.__dict__.update(declared)
+    def __init__(self, fn, name, description, operation, dtypes, layouts, weights, batched, prepare, supports, out, label, graph):
+        self.fn, self.name, self.description, self.operation = fn, name, description, operation
+        self.dtypes, self.layouts, self.weights, self.batched = dtypes, layouts, weights, batched
+        self.prepare, self.supports, self.out, self.label, self.graph = prepare, supports, out, label, graph
         self.__wrapped__ = fn
         self.__doc__ = getattr(fn, "__doc__", None)
         self.__module__ = getattr(fn, "__module__", None)
@@ -41,7 +42,7 @@ def kernel(operation, *, name=None, dtypes=None, layout="nk", weights=None, batc
     dtypes       operand types: "fp32", "tf32", "fp16", "bf16", "fp8", "int8"; by default the floating-point types that the
                  arrays of the file have
     layout       of a gemm's weights: "nk" (as linear layers store them), "kn", or a list of both
-    weights      formats of quantized weights: "int4:128", or "int4" for any group; "plain" among them adds unquantized ones
+    weights      formats of quantized weights: "int4:128", or "int4" for any group
     batched      whether a gemm takes a [products, M, K] and b [products, N, K]
     prepare      prepare(b) packs weights before the timing; the function gets what it returns in the place of b
     supports     supports(problem) returns None or True, or refuses with False or a reason
@@ -81,7 +82,7 @@ def kernel(operation, *, name=None, dtypes=None, layout="nk", weights=None, batc
         called = name if name is not None else _derived(fn)
         _check_name(called)
         about = description if description is not None else (getattr(fn, "__doc__", None) or "").strip().partition("\n")[0]
-        k = Kernel(fn, name=called, description=" ".join(about.split()), **declared)
+        k = Kernel(fn, called, " ".join(about.split()), **declared)
         registered.append(k)
         return k
 

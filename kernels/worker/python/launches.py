@@ -44,8 +44,9 @@ class Launch:
         self.number, self.kernel, self.problem, self.arrays = number, kernel, problem, arrays
         self.shape = tasks.outputs(problem)
         self.dtype, self.graph, self.eager = problem.dtype, kernel.declared.graph, ""
+        self.kind, self.where = (kernel.name, problem.key), kernel.where
         self.ran = self.fresh = self.waits = False
-        self.result = self.probe = None
+        self.result = None
         self.buffers = [source[0], out[0]] + ([weights.buffer] if weights is not None else [])
         self.out = self.view(out, self.shape)
         arguments = [self.view(source, tasks.inputs(problem))]
@@ -108,12 +109,12 @@ class Launch:
 class Copy:
     """A copy of bytes between buffers as a launch. run comes from the device."""
 
-    dtype, graph, eager, returns, part = "", True, "", False, False
+    dtype, graph, eager, where, returns, part = "", True, "", "", False, False
 
     def __init__(self, number, run):
         self.number, self.run = number, run
         self.ran = self.fresh = self.waits = False
-        self.result = self.probe = None
+        self.result, self.kind = None, ("copy",)
 
     def first(self):
         self.ran = True

@@ -30,7 +30,7 @@ class Loaded:
 
 
 class Files:
-    """The files that were loaded, and their kernels by name."""
+    """The files that were loaded, and their kernels by name and operation."""
 
     def __init__(self):
         self.kernels, self.folders, self.count = {}, [], 0
@@ -58,9 +58,11 @@ class Files:
         device.loaded(torch_file)
         found = {}
         for d in declared:
-            if d.name in found or d.name in self.kernels:
-                raise Failure(CASE, "two kernels are called %s: give one of them another name=" % d.name, defined(d.fn, folder))
-            found[d.name] = Loaded(d, torch_file or device.needs_torch, defined(d.fn, folder))
+            key = d.name, d.operation
+            if key in found or key in self.kernels:
+                raise Failure(CASE, "two kernels of %s are called %s: give one of them another name=" % (d.operation, d.name),
+                              defined(d.fn, folder))
+            found[key] = Loaded(d, torch_file or device.needs_torch, defined(d.fn, folder))
         self.kernels.update(found)
         versions, settings = versions_and_settings()
         return {
@@ -143,9 +145,8 @@ def text(k, device):
     out = {"name": d.name, "operation": d.operation, "description": d.description, "dtypes": dtypes, "writes": d.out}
     if d.operation == "gemm":
         out["layouts"] = list(d.layouts)
-        formats = [w for w in d.weights if w != "plain"]
-        if formats:
-            out["weights"] = formats
+        if d.weights:
+            out["weights"] = list(d.weights)
         if d.batched:
             out["batched"] = True
         if d.prepare is not None:

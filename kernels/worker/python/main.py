@@ -1,5 +1,6 @@
 """The worker's loop: it answers the program's requests in order until there are no more."""
 import ctypes
+import faulthandler
 import json
 import mmap
 import os
@@ -22,10 +23,16 @@ def run(requests):
     """Serves requests, a binary file, whose program must be alive."""
     end_with_program()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the program decides what ends
-    descriptors = (REQUESTS_FD, REPLIES_FD, WINDOW_FD)
+    descriptors = [REQUESTS_FD, REPLIES_FD, WINDOW_FD]
     for fd in descriptors:
         os.set_inheritable(fd, False)
-    os.register_at_fork(after_in_child=lambda: [os.close(fd) for fd in descriptors])
+
+    def leave():
+        while descriptors:
+            os.close(descriptors.pop())
+
+    os.register_at_fork(after_in_child=leave)
+    faulthandler.enable()
     Worker(Replies(REPLIES_FD)).serve(requests)
     sys.stdout.flush()
     os._exit(0)  # threads and atexit functions of user code may hang
@@ -125,13 +132,16 @@ class Worker:
         settling.specialise()
         return result
 
-    def kernel(self, p):
+    def kernel(self, p, operation):
+        """The kernel of a name; of several, the one for the operation."""
         name = need(p, "kernel")
-        return found(self.files.kernels, name, "kernel")
+        named = {k.operation: k for k in self.files.kernels.values() if k.name == name}
+        return named.get(operation) or found(named, next(iter(named), None), "kernel " + name)
 
     def checked(self, p):
         """A kernel, the problem, and the arrays for it."""
-        kernel, problem = self.kernel(p), tasks.Problem(need(p, "task"))
+        task = need(p, "task")
+        kernel, problem = self.kernel(p, task.get("operation")), tasks.Problem(task)
         arrays = self.device.arrays(kernel.torch_file)
         tasks.check(kernel, problem, arrays, self.device.on_gpu)
         return kernel, problem, arrays
@@ -217,5 +227,5 @@ def need(params, name):
 
 def found(among, key, what):
     if key not in among:
-        raise Failure(PROTOCOL, "unknown %s %r" % (what, key))
+        raise Failure(PROTOCOL, "unknown %s" % what if key is None else "unknown %s %r" % (what, key))
     return among[key]

@@ -1,5 +1,6 @@
 """What the program asks a kernel to compute: the problem, the operands' shapes, and whether the kernel takes it."""
 import inspect
+import json
 import math
 
 from .wire import UNSUPPORTED, Failure
@@ -21,6 +22,7 @@ class Problem:
 
     def __init__(self, text):
         self.operation, self.dtype = text["operation"], text["dtype"]
+        self.key = json.dumps(text, sort_keys=True)
         self.output, self.accumulator = text.get("output", ""), text.get("accumulator", "")
         self.layout = text.get("layout", "")
         for name in NUMBERS:
@@ -41,7 +43,7 @@ class Problem:
                 self.first = (self.m - self.visible) % self.capacity if self.capacity else 0
 
     def __repr__(self):
-        return "<problem %s>" % " ".join("%s=%s" % (k, v) for k, v in self.__dict__.items() if v and k != "raw_weights")
+        return "<problem %s>" % " ".join("%s=%s" % (k, v) for k, v in self.__dict__.items() if v and k not in ("raw_weights", "key"))
 
 
 class Shape:
@@ -165,7 +167,7 @@ def refusal(kernel, p, arrays, on_gpu):
 
 def weights_refusal(d, p):
     if not p.weights:
-        return "it takes quantized weights: %s" % ", ".join(d.weights) if d.weights and "plain" not in d.weights else ""
+        return "it takes quantized weights: %s" % ", ".join(d.weights) if d.weights else ""
     if not d.weights:
         return "it takes plain weights"
     kind = p.weights.partition(":")[0]

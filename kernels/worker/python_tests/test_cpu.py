@@ -99,6 +99,16 @@ TORCH_KERNELS = """
 
     @gemmaudit.kernel("gemm")
     def strided(a, b): return (b @ a.T).T
+
+    compiled = []
+
+    def count(graph, inputs):
+        compiled.append(inputs[0].shape)
+        return graph
+
+    @gemmaudit.kernel("gemm", name="compiled", label=lambda problem: "%d compilations" % len(compiled))
+    @torch.compile(backend=count)
+    def specialised(a, b): return a @ b.T
 """
 
 
@@ -120,18 +130,19 @@ class Files(unittest.TestCase):
 
     text = ""
 
+    @classmethod
+    def setUpClass(cls):
+        cls.w = Worker({"mine.py": cls.text})
+        cls.addClassCleanup(cls.w.close)
+        cls.loaded = cls.w.load()
+        for buffer, size in ((1, len(A)), (2, len(B)), (3, 12)):
+            cls.w.open(buffer, floats(*[9] * size))
+
     def setUp(self):
-        self.w = Worker({"mine.py": self.text})
-        self.addCleanup(self.w.close)
-        self.w.load()
         self.operands(A, B)
+        self.w.write(3, floats(*[9] * 12))
 
     def operands(self, a, b):
-        if not hasattr(self, "opened"):
-            self.opened = True
-            self.w.open(1, floats(*a))
-            self.w.open(2, floats(*b))
-            self.w.open(3, floats(*[9] * 12))
         self.w.write(1, floats(*a))
         self.w.write(2, floats(*b))
 
@@ -285,14 +296,12 @@ class PyTorch(Files):
     text = TORCH_KERNELS
 
     def test_load(self):
-        with Worker({"mine.py": self.text}) as w:
-            loaded = w.load()
-            self.assertEqual([k["dtypes"] for k in loaded["kernels"]], [["fp32", "fp16", "bf16"]] * 4)
-            self.assertFalse([k for k in loaded["kernels"] if "half_sums" in k])
-            self.assertIn("torch", loaded["versions"])
-            settings = loaded["settings"]
-            self.assertEqual(settings["torch.num_threads"], "1")
-            self.assertIn(settings["torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction"], ("true", "false"))
+        self.assertEqual([k["dtypes"] for k in self.loaded["kernels"]], [["fp32", "fp16", "bf16"]] * 5)
+        self.assertFalse([k for k in self.loaded["kernels"] if "half_sums" in k])
+        self.assertIn("torch", self.loaded["versions"])
+        settings = self.loaded["settings"]
+        self.assertEqual(settings["torch.num_threads"], "1")
+        self.assertIn(settings["torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction"], ("true", "false"))
 
     def test_products(self):
         self.run_once("linear", gemm(2, 3, 4), runs=2)
@@ -321,6 +330,19 @@ class PyTorch(Files):
         with self.assertRaises(Refused) as caught:
             self.w.call("execute", launches=[1], runs=1)
         self.assertEqual(caught.exception.message, "strided returned a tensor with strides (1, 2), expected a contiguous one")
+
+    def test_each_m_is_compiled(self):
+        w = self.w
+        w.open(4, floats(*[1] * 4 * 12))
+        w.open(5, floats(*[0] * 3 * 12))
+        for m in range(2, 13):
+            task = gemm(m, 3, 4)
+            w.call("prepare", weights=m, kernel="compiled", task=task, buffer=2)
+            operands = {"in": {"buffer": 4, "offset": 0}, "out": {"buffer": 5, "offset": 0}}
+            w.call("bind", launch=m, kernel="compiled", task=task, weights=m, **operands)
+            w.call("prime", launch=m)
+            got = w.call("execute", launches=[m], runs=1)
+        self.assertEqual((got["label"], read(w, 5, 36)), ("11 compilations", [2, 4, 4] * 12))
 
     def test_operands_that_do_not_fit(self):
         with self.assertRaises(Refused) as caught:

@@ -94,7 +94,7 @@ class Protocol(unittest.TestCase):
             self.refused(w, "hello", "protocol", "the program speaks version 2 of the protocol, the worker 1", protocol=2)
             self.refused(w, "execute", "protocol", "unknown launch 1", launches=[1], runs=1)
             self.refused(w, "write", "protocol", "unknown buffer 3", buffer=3, bytes=8)
-            self.refused(w, "supports", "protocol", "unknown kernel 'x'", kernel="x", task={})
+            self.refused(w, "supports", "protocol", "unknown kernel x", kernel="x", task={})
             os.write(w.requests, b"{\n\n[]\n")
             for _ in range(2):
                 line = w.lines.readline()
@@ -111,7 +111,7 @@ class Protocol(unittest.TestCase):
             self.assertEqual((never["layouts"], never["batched"], never["writes"], "packs" in never), (["nk", "kn"], True, False, False))
             self.assertEqual([f["name"] for f in loaded["files"]], ["mine.py", "numpy.py"])
             self.assertEqual((loaded["versions"]["numpy"], loaded["settings"]["OMP_NUM_THREADS"]), ("0", "3"))
-            self.refused(w, "load", "case", "two kernels are called even: give one of them another name=", "mine.py:4",
+            self.refused(w, "load", "case", "two kernels of gemm are called even: give one of them another name=", "mine.py:4",
                          path=os.path.join(w.folder.name, "mine.py"))
 
     def test_files_that_fail(self):

@@ -1,0 +1,340 @@
+"""Executes launches on a GPU, with PyTorch's memory and streams."""
+import base64
+import contextlib
+import functools
+import gc
+import sys
+import time
+
+from .arrays import Torch
+from .blocks import Blocks
+from .driver import Driver, DriverError
+from .graphs import QUEUE, Graphs, Uncapturable, divide
+from .launches import Copy, distinct
+from .wire import CASE, PROTOCOL, Failure
+
+UNKNOWN_NODES = 4  # of an eager launch, assumed
+
+
+class Mapped:
+    """Memory of another process, as PyTorch takes it."""
+
+    def __init__(self, address, size):
+        self.__cuda_array_interface__ = {"shape": (size,), "typestr": "|u1", "data": (address, False), "strides": None, "version": 2}
+
+
+class Buffer:
+    """Memory of the GPU as a tensor of bytes. handle is the key of mapped memory."""
+
+    def __init__(self, raw, size, handle=None):
+        self.raw, self.bytes, self.handle = raw, size, handle
+
+    def address(self):
+        return self.raw.data_ptr()
+
+    def tensor(self, torch):
+        return self.raw
+
+    def part(self, offset, size):
+        if offset < 0 or size < 0 or offset + size > self.bytes:
+            raise Failure(PROTOCOL, "%d bytes at %d of a buffer of %d" % (size, offset, self.bytes))
+        return self.raw[offset:offset + size]
+
+
+class Device:
+    """A GPU. It starts when the first file is loaded, since files may set variables that PyTorch reads once."""
+
+    on_gpu = needs_torch = True
+
+    def __init__(self, params, eager=False, graph_bytes=0, stamps=None):
+        if not stamps:
+            raise Failure(PROTOCOL, "stamps are missing")
+        self.id, self.eager, self.limit, self.stamps = params.get("id", "cuda:0"), eager, graph_bytes, stamps
+        self.torch = self.driver = None
+        self.mapped = {}  # handle: address, users
+        self.probes = {}  # kind of launch: nodes
+        self.uncapturable = {}  # kind of launch: why
+
+    def memory(self, offered):
+        return next((m for m in offered if m in ("cuda-ipc", "window")), "")
+
+    def loaded(self, torch_file):
+        if self.torch is None:
+            self.start(find_torch(), Driver)
+        self.torch.set_grad_enabled(False)
+
+    def start(self, torch, driver):
+        """Prepares the device. driver makes a Driver."""
+        if not torch.cuda.is_available():
+            raise Failure(CASE, "PyTorch %s of %s sees no GPU" % (torch.__version__, sys.executable))
+        if not self.eager:
+            try:
+                torch.cuda.CUDAGraph(keep_graph=True)
+            except TypeError:
+                raise Failure(CASE, "PyTorch %s does not hand over its CUDA graphs (keep_graph): expected a newer one, or --eager"
+                              % torch.__version__)
+        # The program may show the worker its GPU alone.
+        self.index = 0 if torch.cuda.device_count() == 1 else int(self.id.partition(":")[2] or 0)
+        self.name = "cuda:%d" % self.index
+        torch.cuda.set_device(self.index)
+        torch.zeros(1, device=self.name)
+        torch.cuda.synchronize(self.index)
+        self.driver = driver()
+        self.driver.enter(self.index)
+        self.stream = self.driver.stream()
+        self.current = torch.cuda.ExternalStream(self.stream, device=self.name)
+        torch.cuda.set_stream(self.current)
+        self.blocks = Blocks(self.driver, self.stream, self.stamps)
+        self.graphs = Graphs(torch, self.driver, self.index, self.stream, self.limit)
+        self.torch = torch
+
+    def half_sums(self):
+        matmul = self.torch.backends.cuda.matmul
+        return [t for t in ("fp16", "bf16") if getattr(matmul, "allow_%s_reduced_precision_reduction" % t, False)]
+
+    def arrays(self, torch_file):
+        return Torch(self.torch, self.name)
+
+    def open(self, size, handle, offset):
+        self.started()
+        if not handle:
+            return Buffer(self.torch.empty(size, dtype=self.torch.uint8, device=self.name), size)
+        if handle not in self.mapped:
+            try:
+                self.mapped[handle] = [self.driver.open_ipc(base64.b64decode(handle)), 0]
+            except DriverError as e:
+                raise Failure(CASE, "map the program's memory: %s" % e)
+        self.mapped[handle][1] += 1
+        memory = Mapped(self.mapped[handle][0] + offset, size)
+        return Buffer(self.torch.as_tensor(memory, device=self.name), size, handle)
+
+    def started(self):
+        if self.torch is None:
+            raise Failure(PROTOCOL, "no file was loaded")
+
+    def close(self, buffer):
+        buffer.raw = None
+        if buffer.handle is None:
+            return
+        users = self.mapped[buffer.handle]
+        users[1] -= 1
+        if users[1] == 0:
+            self.torch.cuda.synchronize(self.index)
+            self.driver.close_ipc(self.mapped.pop(buffer.handle)[0])
+
+    def write(self, buffer, offset, window):
+        if len(window):
+            buffer.part(offset, len(window)).copy_(self.torch.frombuffer(window, dtype=self.torch.uint8))
+            self.torch.cuda.synchronize(self.index)
+
+    def read(self, buffer, offset, window):
+        if len(window):
+            self.torch.frombuffer(window, dtype=self.torch.uint8).copy_(buffer.part(offset, len(window)))
+
+    def bind_copy(self, number, source, source_at, to, to_at, size):
+        return Copy(number, functools.partial(to.part(to_at, size).copy_, source.part(source_at, size), True))
+
+    def clock(self):
+        self.torch.cuda.synchronize(self.index)
+        return time.perf_counter()
+
+    def once(self, launch):
+        """Runs a launch, and returns its seconds: on the host's clock if it compiles, on the device's later."""
+        with self.precision([launch]):
+            if not launch.ran:
+                begin = self.clock()
+                launch.first()
+                return self.clock() - begin
+            return self.gated([launch], [[launch]], 0)[0].seconds
+
+    def settled(self, launch):
+        """Tries whether a launch that was primed can be captured."""
+        if not self.reason([launch]):
+            with self.precision([launch]):
+                self.try_capture([launch], lambda: self.nodes_each([launch]))
+
+    def record(self, launches):
+        with self.precision(launches):
+            self.warm(launches)
+            if not self.reason(launches):
+                graphs = self.try_capture(launches, lambda: self.graphs_of(rotated(launches), len(launches), False))
+                for graph in graphs or []:
+                    graph.fresh = True
+            for launch in launches:
+                launch.fresh = True
+                if self.reason(launches) and launch.result is None:
+                    launch.result = launch.first()
+            self.torch.cuda.synchronize(self.index)
+
+    def execute(self, launches, runs, lead_in):
+        with self.precision(launches):
+            self.warm(launches)
+            order = rotated(launches) if runs >= len(launches) else launches[:runs]
+            graphs = None
+            if not self.reason(order):
+                repeat = not any(launch.fresh for launch in order)
+                graphs = self.try_capture(order, lambda: self.graphs_of(order, runs, repeat))
+            gc.disable()
+            try:
+                out = self.replay(graphs, lead_in) if graphs else self.run(order, runs, lead_in)
+            finally:
+                gc.enable()
+            for launch in launches:
+                launch.fresh = False
+            if not out.get("label"):
+                out["label"] = order[0].label()
+            if lead_in:
+                out["ahead"] = runs
+            self.torch.cuda.synchronize(self.index)
+        return out
+
+    def warm(self, launches):
+        """Runs launches that never ran: code is loaded and workspaces are allocated outside of captures and blocks."""
+        for launch in launches:
+            if not launch.ran:
+                launch.first()
+        self.torch.cuda.synchronize(self.index)
+
+    def reason(self, launches):
+        """Why launches run eagerly, or ""."""
+        if self.eager:
+            return "--eager"
+        if not all(launch.graph for launch in launches):
+            return "graph=False"
+        return next(filter(None, (launch.eager or self.uncapturable.get(launch.kind) for launch in launches)), "")
+
+    def try_capture(self, launches, capture):
+        """What capture returns, or None after noting in the launches why they can't be captured."""
+        try:
+            return capture()
+        except Uncapturable as e:
+            for launch in launches:
+                launch.eager = str(e)
+            return None
+
+    def graphs_of(self, order, runs, repeat):
+        return self.graphs.all_of(divide(order, runs, max(1, QUEUE // self.nodes_each(order)), repeat))
+
+    def nodes_each(self, launches):
+        """The most nodes of a launch."""
+        most = 1
+        for launch in launches:
+            if launch.kind not in self.probes:
+                try:
+                    graph = self.graphs.capture([launch])
+                except Uncapturable as e:
+                    self.uncapturable[launch.kind] = str(e)
+                    raise
+                self.probes[launch.kind] = graph.each
+                graph.close()
+            most = max(most, self.probes[launch.kind])
+        return most
+
+    def replay(self, graphs, lead_in):
+        results = {}
+        for graph in graphs:
+            if graph.fresh:
+                for launch, result in graph.results.items():
+                    launch.poison(result)
+                graph.fresh = False
+        times = 2 if lead_in else 1
+        span = self.blocks.run([graph.launch for graph in graphs] * times, len(graphs) * (times - 1))
+        for graph in graphs:
+            results.update(graph.results)
+        self.deliver(results)
+        out = measured(span)
+        first = next(iter(graphs[0].results))
+        out.update(graph=True, nodes=graphs[0].nodes, label=labelled(first.label(), graphs[0].nodes))
+        return out
+
+    def run(self, launches, runs, lead_in):
+        """Runs launches one by one, as Python starts them."""
+        for launch in launches:
+            if launch.fresh and launch.result is not None:
+                launch.poison(launch.result)
+                launch.result = None
+        each = max(self.probes.get(launch.kind, UNKNOWN_NODES) for launch in launches)
+        parts = divide(launches, runs, max(1, QUEUE // each))
+        span, results = self.gated(launches, parts, len(parts) if lead_in else 0)
+        self.deliver(results)
+        return dict(measured(span), graph=False, eager=self.reason(launches), host=span.host)
+
+    def gated(self, launches, parts, discarded):
+        """Runs parts of launches, after as many discarded ones, and returns the Span and the results. Launches that wait for the device
+        would wait for the gate: they run without one."""
+        results = {}
+
+        def start(part):
+            for launch in part:
+                results[launch] = launch.run()
+
+        work = [functools.partial(start, part) for part in parts]
+        work = work * 2 if discarded else work
+        span = self.blocks.run(work, discarded, not any(launch.waits for launch in launches))
+        if span.held:
+            for launch in launches:
+                launch.waits = True
+            span = self.blocks.run(work, discarded, False)
+        return span, results
+
+    def deliver(self, results):
+        distinct(list(results), list(results.values()))
+        for launch, result in results.items():
+            launch.check(result)
+            launch.deliver(result)
+
+    @contextlib.contextmanager
+    def precision(self, launches):
+        """Allows TF32 while launches of that type run."""
+        if not any(launch.dtype == "tf32" for launch in launches):
+            yield
+            return
+        matmul = self.torch.backends.cuda.matmul
+        name, value = "allow_tf32", True
+        try:
+            before = getattr(matmul, name)
+        except RuntimeError:  # the file uses the newer interface, and PyTorch refuses both
+            name, value = "fp32_precision", "tf32"
+            before = getattr(matmul, name)
+        setattr(matmul, name, value)
+        try:
+            yield
+        finally:
+            setattr(matmul, name, before)
+
+    def forget(self, launches):
+        if self.torch is not None:
+            self.graphs.forget(launch.number for launch in launches)
+
+    def sick(self):
+        return self.driver.health() if self.driver is not None else ""
+
+
+def find_torch():
+    try:
+        import torch
+    except ImportError as e:
+        raise Failure(CASE, "kernels on a GPU need PyTorch in %s: %s" % (sys.executable, e))
+    return torch
+
+
+def rotated(launches):
+    """The same rotation from the launch with the least number on, so that one graph serves each beginning."""
+    first = min(range(len(launches)), key=lambda i: launches[i].number)
+    return launches[first:] + launches[:first]
+
+
+def measured(span):
+    out = {"seconds": span.seconds}
+    if span.mhz > 0:
+        out["clock_mhz"] = span.mhz
+    if span.held > 0:
+        out["held"] = span.held
+    return out
+
+
+def labelled(own, nodes):
+    """The kernel's own label and the names of its nodes."""
+    names = [node["kernel"] for node in nodes]
+    words = [name if names.count(name) == 1 else "%s x%d" % (name, names.count(name)) for name in dict.fromkeys(names)]
+    return "; ".join(word for word in (own, " + ".join(words)) if word)
