@@ -215,7 +215,7 @@ type recordParams struct {
 }
 
 type executeParams struct {
-	Launches []int64 `json:"launches"` // run i is of launches[i % len]
+	Launches []int64 `json:"launches"` // in rotation, which may begin at any of them
 	Runs     int     `json:"runs"`
 	LeadIn   bool    `json:"lead_in,omitempty"` // run the block once before, untimed
 }
