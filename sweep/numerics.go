@@ -103,6 +103,7 @@ func (m *Measurer) Numerics(ctx context.Context, r results.ResultRequest) (out [
 type resultLook struct {
 	*lab
 	ctx     context.Context
+	copy    int // of the weights
 	rows    []int
 	columns []int
 	weights [][][]float64 // as kernels take them, by column: see exactElement
@@ -116,7 +117,8 @@ type exactElement struct {
 	sums        []exactSum
 }
 
-type exactSum struct{ value, bound float64 }
+// exactSum allows half more where partial sums may be rounded to 16 bits.
+type exactSum struct{ value, bound, half float64 }
 
 func (e exactElement) nearest(x float64) exactSum {
 	best := e.sums[0]
@@ -216,11 +218,16 @@ func lookedRows(direct results.Case, remedies [][]results.Case) []int {
 	return spread
 }
 
-func (k *resultLook) run(c results.Case) (_ [][]byte, err error) {
+func (k *resultLook) run(c results.Case) ([][]byte, error) {
 	s := &station{c: c}
+	defer func() { k.bound -= len(s.launches) }()
+	return k.runStation(s)
+}
+
+func (k *resultLook) runStation(s *station) (_ [][]byte, err error) {
+	c := s.c
 	k.dog.enter(0, "", c)
 	defer func() {
-		k.bound -= len(s.launches)
 		err = k.lost(err, s)
 		k.dog.leave()
 	}()
@@ -229,13 +236,14 @@ func (k *resultLook) run(c results.Case) (_ [][]byte, err error) {
 	}
 	var launches []kernels.Launch
 	for step := range launchesOf(c) {
-		l, err := k.launch(s, 0, step)
+		l, err := k.launch(s, k.copy, step)
 		if err != nil {
 			return nil, err
 		}
 		launches = append(launches, l)
 	}
 	line := int(c.OutputElements(1)) * c.OutputType().Size()
+	place := int64(k.copy%k.slots(c)) * outputBytes(c)
 	poison := bytes.Repeat([]byte{poisonByte}, line)
 	var at []int
 	for _, row := range k.rows {
@@ -244,7 +252,7 @@ func (k *resultLook) run(c results.Case) (_ [][]byte, err error) {
 		}
 	}
 	for _, row := range at {
-		if err := s.operands.c.Upload(int64(row)*int64(line), poison); err != nil {
+		if err := s.operands.c.Upload(place+int64(row)*int64(line), poison); err != nil {
 			return nil, err
 		}
 	}
@@ -254,7 +262,7 @@ func (k *resultLook) run(c results.Case) (_ [][]byte, err error) {
 	out := make([][]byte, len(at))
 	for i, row := range at {
 		out[i] = make([]byte, line)
-		if err := s.operands.c.Download(int64(row)*int64(line), out[i]); err != nil {
+		if err := s.operands.c.Download(place+int64(row)*int64(line), out[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -275,10 +283,20 @@ func sameRows(a, b [][]byte) bool {
 	return slices.EqualFunc(a[:n], b[:n], bytes.Equal)
 }
 
+// reference computes the looked elements of a case in float64.
 func (k *resultLook) reference(c results.Case) error {
 	k.columns = lookedColumns(c.N)
 	k.dog.enter(0, "read operands")
 	defer k.dog.leave()
+	var err error
+	if k.weights, err = k.readWeights(c); err != nil {
+		return err
+	}
+	return k.multiply(c)
+}
+
+// readWeights reads the looked columns.
+func (k *resultLook) readWeights(c results.Case) (out [][][]float64, err error) {
 	subjects := []kernels.Subject{c.Subject}
 	if c.Weights != (kernels.WeightFormat{}) {
 		unrounded := c.Subject
@@ -286,18 +304,23 @@ func (k *resultLook) reference(c results.Case) error {
 		subjects = append(subjects, unrounded)
 	}
 	for _, s := range subjects {
-		weights, err := kernels.WeightColumns(k.sets[matrixOf(c)].raw[0], s, k.columns)
+		weights, err := kernels.WeightColumns(k.sets[matrixOf(c)].raw[k.copy], s, k.columns)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		k.weights = append(k.weights, weights)
+		out = append(out, weights)
 	}
+	return out, nil
+}
+
+func (k *resultLook) multiply(c results.Case) error {
 	line := make([]byte, c.K*c.DType.Size())
 	a := make([]float64, c.K)
+	place := int64(k.copy%k.slots(c)) * inputBytes(c)
 	p := kernels.Task{Subject: kernels.Product(c.DType, c.N, c.K), M: c.M}
 	for i, row := range k.rows {
 		k.dog.beat()
-		if err := k.activations[c.DType].a.Download(int64(row)*int64(len(line)), line); err != nil {
+		if err := k.activations[c.DType].a.Download(place+int64(row)*int64(len(line)), line); err != nil {
 			return err
 		}
 		if err := kernels.Decode(c.DType, line, a); err != nil {
@@ -315,7 +338,7 @@ func (k *resultLook) reference(c results.Case) error {
 				if c.DType != kernels.TF32 { // TF32 rounds its operands on input
 					bound = kernels.ErrorBound(p, sum, magnitude)
 				}
-				e.sums = append(e.sums, exactSum{sum, bound})
+				e.sums = append(e.sums, exactSum{sum, bound, kernels.HalfSumBound(p, sum, magnitude)})
 			}
 			k.exact = append(k.exact, e)
 		}
@@ -336,10 +359,28 @@ func lookedColumns(n int) []int {
 	return slices.Compact(out)
 }
 
+// halfSums reports whether a case's kernel may round partial sums to 16 bits.
+func (k *resultLook) halfSums(c results.Case) bool {
+	if k.lab == nil {
+		return false
+	}
+	g, err := k.kernel(c)
+	return err == nil && kernels.HalfSumsOf(g, task(c, c.M)) != ""
+}
+
+// allowed returns the error that a case may have at an element.
+func (s exactSum) allowed(halfSums bool) float64 {
+	if halfSums {
+		return s.bound + s.half
+	}
+	return s.bound
+}
+
 func (k *resultLook) errors(c results.Case, rows [][]byte) (relative float64, wrong int, err error) {
 	size := c.OutputType().Size()
 	var of, all float64
 	var one [1]float64
+	half := k.halfSums(c)
 	for _, e := range k.exact {
 		at := k.columns[e.column] * size
 		if err := kernels.Decode(c.OutputType(), rows[e.row][at:at+size], one[:]); err != nil {
@@ -348,7 +389,7 @@ func (k *resultLook) errors(c results.Case, rows [][]byte) (relative float64, wr
 		exact := e.nearest(one[0])
 		diff := one[0] - exact.value
 		of, all = of+diff*diff, all+exact.value*exact.value
-		if !(math.Abs(diff) <= exact.bound) {
+		if !(math.Abs(diff) <= exact.allowed(half)) {
 			wrong++
 		}
 	}

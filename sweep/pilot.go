@@ -49,9 +49,17 @@ func (b *rig) prime(ctx context.Context, s *station) (seconds float64, err error
 	return seconds, nil
 }
 
-// pilot sets the number of executions in a block. Its first run also warms up memory and libraries. A second,
-// timed block runs only if neighbors give no estimate.
+// pilot prepares a case's blocks: it sets the number of executions, and proves the result of another process.
 func (b *rig) pilot(ctx context.Context, s *station) error {
+	if err := b.size(ctx, s); err != nil {
+		return err
+	}
+	return b.prove(ctx, s)
+}
+
+// size sets the number of executions in a block. Its first run also warms up memory and libraries. A second,
+// timed block runs only if neighbors give no estimate.
+func (b *rig) size(ctx context.Context, s *station) error {
 	if s.perBlock > 0 {
 		return b.compile(ctx, s)
 	}

@@ -102,14 +102,14 @@ func (b *rig) moveSet(ctx context.Context, key matrixKey, src *rand.PCG) error {
 		b.used -= old.cost
 		return fmt.Errorf("allocate again: %w", err)
 	}
-	s.next, s.cost = old.next, old.cost
+	s.next, s.cost, s.looked = old.next, old.cost, old.looked
 	b.sets[key] = s // its forms are made at first use
 	return nil
 }
 
 func (b *rig) copySet(old *weightSet, src *rand.PCG) (_ *weightSet, err error) {
 	s := &weightSet{key: old.key, cost: old.cost, copies: old.copies, budgeted: maps.Clone(old.budgeted), next: old.next,
-		raw: make([]kernels.Buffer, len(old.raw)), forms: map[formKey]*weightForm{}}
+		looked: old.looked, raw: make([]kernels.Buffer, len(old.raw)), forms: map[formKey]*weightForm{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())

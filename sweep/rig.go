@@ -78,6 +78,7 @@ type station struct {
 	seconds  float64 // expected time of one execution
 	// primed is true once the case ran for the first time in this start.
 	primed bool
+	proven bool // see [rig.prove]
 	// asked is true once the kernel's internal launch has been requested.
 	asked bool
 }

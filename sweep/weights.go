@@ -22,6 +22,8 @@ type weightSet struct {
 	// not a kernel packs.
 	next  int
 	forms map[formKey]*weightForm
+	// looked are the columns that proofs compare, of one copy: see [rig.prove].
+	looked [][][]float64
 }
 
 type weightForm struct {
