@@ -54,6 +54,7 @@ class Device:
         self.mapped = {}  # handle: address, users
         self.probes = {}  # kind of launch: nodes
         self.uncapturable = {}  # kind of launch: why
+        self.waiting = set()  # kinds of launches that wait for the device
 
     def memory(self, offered):
         return next((m for m in offered if m in ("cuda-ipc", "window")), "")
@@ -270,8 +271,11 @@ class Device:
 
         work = [functools.partial(start, part) for part in parts]
         work = work * 2 if discarded else work
-        span = self.blocks.run(work, discarded, not any(launch.waits for launch in launches))
+        span = self.blocks.run(work, discarded, not any(launch.waits or launch.kind in self.waiting for launch in launches))
         if span.held:
+            kinds = {launch.kind for launch in launches}
+            if len(kinds) == 1:
+                self.waiting |= kinds
             for launch in launches:
                 launch.waits = True
             span = self.blocks.run(work, discarded, False)
