@@ -14,6 +14,8 @@ from .launches import Copy, distinct
 from .wire import CASE, PROTOCOL, Failure
 
 UNKNOWN_NODES = 4  # of an eager launch, assumed
+SPARE = 256 << 20  # bytes of unused memory that PyTorch may keep: the program needs memory, too
+MOST_ROTATIONS = 1 << 12  # remembered
 
 
 class Mapped:
@@ -55,6 +57,7 @@ class Device:
         self.probes = {}  # kind of launch: nodes
         self.uncapturable = {}  # kind of launch: why
         self.waiting = set()  # kinds of launches that wait for the device
+        self.rotations = set()  # whose results PyTorch has memory for
 
     def memory(self, offered):
         return next((m for m in offered if m in ("cuda-ipc", "window")), "")
@@ -193,7 +196,12 @@ class Device:
         """Runs launches that never ran: code is loaded and workspaces are allocated outside of captures and blocks."""
         for launch in launches:
             if not launch.ran:
-                launch.first()
+                try:
+                    launch.first()
+                except self.torch.cuda.OutOfMemoryError:
+                    if not self.graphs.drop_others(()):
+                        raise
+                    launch.first()
         self.torch.cuda.synchronize(self.index)
 
     def reason(self, launches):
@@ -254,11 +262,24 @@ class Device:
             if launch.fresh and launch.result is not None:
                 launch.poison(launch.result)
                 launch.result = None
+        self.allocate(launches)
         each = max(self.probes.get(launch.kind, UNKNOWN_NODES) for launch in launches)
         parts = divide(launches, runs, max(1, QUEUE // each))
         span, results = self.gated(launches, parts, len(parts) if lead_in else 0)
         self.deliver(results)
         return dict(measured(span), graph=False, eager=self.reason(launches), host=span.host)
+
+    def allocate(self, launches):
+        """Lets PyTorch allocate memory for all results at a time, which may wait for the device: not behind a gate."""
+        key = tuple(launch.number for launch in launches)
+        if key in self.rotations:
+            return
+        if len(self.rotations) >= MOST_ROTATIONS:
+            self.rotations.clear()
+        self.rotations.add(key)
+        results = [launch.run() for launch in launches]
+        self.torch.cuda.synchronize(self.index)
+        del results
 
     def gated(self, launches, parts, discarded):
         """Runs parts of launches, after as many discarded ones, and returns the Span and the results. Launches that wait for the device
@@ -307,8 +328,13 @@ class Device:
             setattr(matmul, name, before)
 
     def forget(self, launches):
-        if self.torch is not None:
-            self.graphs.forget(launch.number for launch in launches)
+        if self.torch is None:
+            return
+        self.graphs.forget(launch.number for launch in launches)
+        self.rotations.clear()
+        memory = self.torch.cuda
+        if memory.memory_reserved(self.index) - memory.memory_allocated(self.index) > SPARE:
+            memory.empty_cache()
 
     def sick(self):
         return self.driver.health() if self.driver is not None else ""

@@ -1,6 +1,7 @@
 """The worker's loop: it answers the program's requests in order until there are no more."""
 import ctypes
 import faulthandler
+import gc
 import json
 import mmap
 import os
@@ -88,8 +89,11 @@ class Worker:
                 raise Failure(DEVICE, self.lost)
             result = call(params)
         except BaseException as e:  # SystemExit too: user code must not end the worker
-            return self.replies.error(self.number, self.failure(e, request["call"]))
-        self.replies.result(self.number, result or {})
+            failure = self.failure(e, request["call"])
+        else:
+            return self.replies.result(self.number, result or {})
+        gc.collect()  # the traceback's frames held arrays
+        self.replies.error(self.number, failure)
 
     def failure(self, error, call):
         """The failure to report. The traceback of user code goes to stderr, once for each line that fails."""

@@ -179,6 +179,7 @@ def fake_torch(stream):
         cuda=types.SimpleNamespace(
             is_available=lambda: True, device_count=lambda: 1, set_device=nothing, set_stream=nothing, ExternalStream=nothing,
             empty_cache=nothing, graph_pool_handle=lambda: (0, 1), memory_reserved=lambda index: torch.reserved,
+            memory_allocated=lambda index: 0,
             synchronize=synchronize, CUDAGraph=CUDAGraph, OutOfMemoryError=OutOfMemory))
     return torch
 

@@ -1,13 +1,23 @@
 """Failures, progress and a lost device, inside this process."""
+import ast
 import json
 import os
 import threading
 import unittest
 
-from . import inside  # noqa: F401
+from . import inside
 
 from gemmaudit_worker import settling, wire
 from gemmaudit_worker.main import Worker
+
+
+class Sources(unittest.TestCase):
+    def test_the_oldest_python_reads_them(self):
+        for path in sorted(inside.SOURCES.glob("*.py")):
+            with self.subTest(path.name):
+                text = path.read_text(encoding="utf-8")
+                ast.parse(text, feature_version=(3, 9))
+                self.assertLessEqual(text.count("\n"), 400)
 
 
 class Wire(unittest.TestCase):
