@@ -175,7 +175,7 @@ type Span struct {
 	// Ahead is the number of first runs before the block; Seconds excludes them.
 	Ahead       int
 	Disturbance Disturbance
-	// Host is how long the host took to start the launches one by one; 0 if a graph started them, or unknown.
+	// Host is how long the host took to start one launch; 0 if a graph started the launches, or unknown.
 	Host time.Duration
 	// Lost is how long the block was stopped: threads were descheduled, the process was stopped, or the
 	// machine slept. 0 if unknown.

@@ -226,6 +226,9 @@ type Sample struct {
 	Allocation int `json:"allocation,omitempty"`
 	// EnergyMJ is the energy of one launch in millijoules, 0 if unknown.
 	EnergyMJ float64 `json:"energy_mj,omitempty"`
+	// HostUS is the host's time to start one launch in microseconds, if the launches were not in a graph; 0 if
+	// they were, or if it is unknown.
+	HostUS float64 `json:"host_us,omitempty"`
 	// Utils is the published MFU, 0 if none.
 	Utils float64 `json:"utils,omitempty"`
 }

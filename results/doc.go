@@ -16,6 +16,7 @@
 //	          copied first) and pad_to of a remedy; the label and the launch
 //	samples   one row per block: case, phase, round, microseconds per launch, clock, power,
 //	          temperature, allocation, energy per launch, published MFU, origin
+//	host_times  the host's time per launch of samples outside of CUDA graphs; only if there are any
 //	choices   kernel choices at the Ms of a series: stretches from_m to to_m of one kind of launch;
 //	          only if queried
 //	launch_kinds  label, tile, stages, split, cluster, orientation and concurrent tiles of these

@@ -108,6 +108,8 @@ func TestValuesOutOfBounds(t *testing.T) {
 		{"infinite clock", `UPDATE samples SET clock_mhz = 9e999 WHERE seq = 3`, "clock_mhz is +Inf"},
 		{"negative power", `UPDATE samples SET power_w = -1 WHERE seq = 3`, "power_w is -1"},
 		{"infinite energy", `UPDATE samples SET energy_mj = 9e999 WHERE seq = 3`, "energy_mj is +Inf"},
+		{"infinite host time", `CREATE TABLE host_times ( seq INTEGER PRIMARY KEY, host_us REAL NOT NULL );
+			INSERT INTO host_times VALUES (3, 9e999)`, "host_us is +Inf"},
 		{"failure of no round", `UPDATE failures SET round = -1`, "round -1"},
 		{"peak", `UPDATE meta SET value = '{"cpu":{"peaks":[{"dtype":"fp32","flops":-1}]}}' WHERE key = 'ceilings'`, "flops is -1"},
 		{"bandwidth", `UPDATE meta SET value = '{"cpu":{"read_bandwidth":1e300}}' WHERE key = 'ceilings'`, "read_bandwidth is 1e+300"},

@@ -114,7 +114,7 @@ func TestExportPhases(t *testing.T) {
 	r, cases := results.NewRun(t, 4)
 	must(t, r.Append(results.SomeSample(cases[0], results.PhaseSweep, 0, 0)))
 	confirmed := results.SomeSample(cases[0], results.PhaseConfirm, 0, 1)
-	confirmed.Allocation, confirmed.EnergyMJ = 3, 0.25
+	confirmed.Allocation, confirmed.EnergyMJ, confirmed.HostUS = 3, 0.25, 12.5
 	must(t, r.Append(confirmed))
 	cases[0].Launch = results.Launch{Tile: [3]int{128}, Waves: 1.5}
 	_, err := r.AddCases(cases)
@@ -123,10 +123,10 @@ func TestExportPhases(t *testing.T) {
 	must(t, export.Write(r, &b, export.FormatCSV, export.Samples{Phases: []results.Phase{results.PhaseConfirm}}))
 	want := "device,kernel,dtype,m,n,k,round,us,clock_mhz,power_w,temp_c,phase,seq,started,launches,throttle,disturbance,regime,threads," +
 		"pack_inside,parts,pad_to,label,distribution,seed," +
-		"allocation,energy_mj,utils,tile_m,tile_n,tile_k,waves,split,orientation,run,host,card,labels,operation,layout,dims,operands," +
+		"allocation,energy_mj,host_us,utils,tile_m,tile_n,tile_k,waves,split,orientation,run,host,card,labels,operation,layout,dims,operands," +
 		"ceilings,device_name,mfu,us_at_clock,reference_clock_mhz\n" +
 		"cpu,tiled,fp32,4,4096,4096,0,101.5,3000.25,50,61.5,confirm,1,2023-11-14T22:13:20.005000Z,10,,,engine,2,false,,0,,normal," +
-		"9223372036854775813,3,0.25,,128,,,1.5,,," + r.ID() + ",alpha,," +
+		"9223372036854775813,3,0.25,12.5,,128,,,1.5,,," + r.ID() + ",alpha,," +
 		`"{""rack"":""7""}",gemm,kn,,,"{""peaks"":[{""dtype"":""fp32"",""flops"":400000000000,""origin"":""measured"",""unit"":""AVX-512 ` +
 		`FMA""}],""read_bandwidth"":28000000000,""copy_bandwidth"":0}",Some CPU,3.305855369458128,,` + "\n"
 	if d := cmp.Diff(want, b.String()); d != "" {

@@ -165,7 +165,7 @@ func drawSample(t *rapid.T, c Case, phase Phase, round int, seq int64) Sample {
 		Throttle:    kernels.Throttle(rapid.SampledFrom([]string{"", "power cap"}).Draw(t, "throttle")),
 		Disturbance: rapid.SampledFrom([]string{"", "stolen 4 ms, twice"}).Draw(t, "disturbance"),
 		Allocation:  rapid.IntRange(0, 3).Draw(t, "allocation"),
-		EnergyMJ:    figure.Draw(t, "energy"), Utils: figure.Draw(t, "utils"),
+		EnergyMJ:    figure.Draw(t, "energy"), HostUS: figure.Draw(t, "host"), Utils: figure.Draw(t, "utils"),
 	}
 }
 

@@ -13,6 +13,7 @@ type reader struct {
 	db     *direct.DB
 	schema int
 	bytes  int64 // of the file and its journal
+	hosted bool  // the run has host times
 	words  map[string]string
 	last   [sampleWords]string // of the text columns of samples
 	text   int64               // new text bytes in this query
@@ -40,10 +41,14 @@ func (r *Run) newReader() (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reader{
+	d := &reader{
 		db: db, schema: r.schema, words: map[string]string{string(PhaseSweep): string(PhaseSweep)},
 		bytes: size(r.file) + size(r.file+"-wal"),
-	}, nil
+	}
+	if d.hosted, err = d.hasTable("host_times"); err != nil {
+		return nil, errors.Join(err, d.close())
+	}
+	return d, nil
 }
 
 func (d *reader) close() error { return d.db.Close() }
@@ -205,9 +210,13 @@ const (
 
 func (d *reader) sampleColumns() string {
 	if d.schema < 2 {
-		return keyColumns + `, ` + figureColumns + `, 0, NULL, 0.0, 0`
+		return keyColumns + `, ` + figureColumns + `, 0, NULL, 0.0, 0, NULL`
 	}
-	return keyColumns + `, ` + figureColumns + `, allocation, energy_mj, utils, origin`
+	host := `NULL`
+	if d.hosted {
+		host = `(SELECT h.host_us FROM host_times h WHERE h.seq = samples.seq)`
+	}
+	return keyColumns + `, ` + figureColumns + `, allocation, energy_mj, utils, origin, ` + host
 }
 
 // sample reads a row of sampleColumns, with its origin ID, 0 in version 1.
@@ -217,9 +226,12 @@ func (d *reader) sample(s *direct.Stmt, x *Sample) (origin int64, err error) {
 	x.StartedUnixMicro, x.Launches, x.US = s.Int(4), int(s.Int(5)), s.Float(6)
 	x.ClockMHz, x.PowerW, x.TempC = s.Float(7), s.Float(8), s.Float(9)
 	x.Throttle, x.Disturbance = kernels.Throttle(d.again(s, 10, 1)), d.again(s, 11, 2)
-	x.Allocation, x.Utils, x.EnergyMJ = int(s.Int(12)), s.Float(14), 0
+	x.Allocation, x.Utils, x.EnergyMJ, x.HostUS = int(s.Int(12)), s.Float(14), 0, 0
 	if !s.Null(13) {
 		x.EnergyMJ = s.Float(13)
+	}
+	if !s.Null(16) {
+		x.HostUS = s.Float(16)
 	}
 	origin = s.Int(15)
 	if err := s.Err(); err != nil {

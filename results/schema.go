@@ -66,6 +66,15 @@ CREATE TABLE IF NOT EXISTS choices (
 ) WITHOUT ROWID;
 `
 
+// ddlOfHostTimes is the table of the samples whose launches were started by the host one by one. A run without such
+// samples does not have it.
+const ddlOfHostTimes = `
+CREATE TABLE IF NOT EXISTS host_times (
+	seq     INTEGER PRIMARY KEY,
+	host_us REAL NOT NULL
+);
+`
+
 const ddlOfSamples = `
 CREATE TABLE origins (
 	id     INTEGER PRIMARY KEY,

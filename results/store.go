@@ -27,7 +27,7 @@ func (s *Sample) Check() error {
 		s.Launches <= MaxDimension && s.Round <= MaxDimension && s.Allocation <= MaxDimension &&
 		s.US >= LeastUS && s.US <= MostUS && s.ClockMHz >= 0 && s.ClockMHz <= MostFigure && s.PowerW >= 0 && s.PowerW <= MostFigure &&
 		s.TempC >= -MostFigure && s.TempC <= MostFigure && s.EnergyMJ >= 0 && s.EnergyMJ <= MostFigure && s.Utils >= 0 &&
-		s.Utils <= MostFigure {
+		s.Utils <= MostFigure && s.HostUS >= 0 && s.HostUS <= MostFigure {
 		return nil
 	}
 	switch {
@@ -51,7 +51,7 @@ func (s *Sample) Check() error {
 		name         string
 		value, least float64
 	}{{"clock_mhz", s.ClockMHz, 0}, {"power_w", s.PowerW, 0}, {"temp_c", s.TempC, -MostFigure}, {"energy_mj", s.EnergyMJ, 0},
-		{"utils", s.Utils, 0}} {
+		{"utils", s.Utils, 0}, {"host_us", s.HostUS, 0}} {
 		if !(f.value >= f.least && f.value <= MostFigure) {
 			return fmt.Errorf("%s is %v, expected %g to %g", f.name, f.value, f.least, MostFigure)
 		}
@@ -100,7 +100,11 @@ func (r *Run) Append(s Sample) error {
 	if err == nil && !ok {
 		err = fmt.Errorf("there is no case %d", s.CaseID)
 	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case s.HostUS > 0:
+		err = r.appendHosted(s, origin)
+	default:
 		_, err = r.append.Exec(s.bind(origin)...)
 	}
 	if err != nil {

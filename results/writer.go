@@ -21,6 +21,8 @@ type Writer struct {
 	insertOrigin, insertSeries, insertCase, insertSample *direct.Stmt
 	insertFailure, insertState, putMeta                  *direct.Stmt
 	insertKind, insertChoice                             *direct.Stmt
+
+	insertHostTime *direct.Stmt // nil until it is needed
 }
 
 // written is what the extent of the sweep depends on.
@@ -119,6 +121,9 @@ func (w *Writer) close() error {
 			(*p.stmt).Close()
 		}
 	}
+	if w.insertHostTime != nil {
+		w.insertHostTime.Close()
+	}
 	return w.db.Close()
 }
 
@@ -203,7 +208,10 @@ func (w *Writer) Sample(s *Sample, origin int64) error {
 	}
 	b.BindFloat(15, s.Utils)
 	b.BindInt64(16, origin)
-	return constraint(s.CaseID, b.Run())
+	if err := constraint(s.CaseID, b.Run()); err != nil || s.HostUS == 0 {
+		return err
+	}
+	return w.hostTime(s)
 }
 
 // Failure stores a failure.

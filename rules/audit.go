@@ -255,7 +255,8 @@ func seriesAudit(c *infer.Curve, panels []Panel, at int, cfg Config, q stats.Qua
 				s.Flagged = append(s.Flagged, p.M)
 			}
 		}
-		if c.Floor.Holds(p.M) {
+		var bound bool
+		if r.HostUS, bound = c.HostTime(i); bound || c.Floor.Holds(p.M) {
 			r.Cause = cause.HostBound
 		}
 		s.Rows = append(s.Rows, r)

@@ -11,6 +11,12 @@ import (
 func Explained(c *Candidate) Finding {
 	f := c.finding()
 	j := c.Worst
+	if j.cause != cause.MeasurementError {
+		if found, why := newWitness(c).Host(); found != "" {
+			f.Cause, f.Explanation = found, why
+			return f
+		}
+	}
 	if j.cause != "" || j.explain != nil {
 		f.Cause, f.Explanation = j.cause, j.explain(j)
 		return f

@@ -70,6 +70,8 @@ type RowVerdict struct {
 	Inferred bool `json:"inferred,omitempty"`
 	// Cause is the cause of the row's finding, or [cause.HostBound].
 	Cause cause.Kind `json:"cause,omitempty"`
+	// HostUS is the host's time to start a launch in microseconds; 0 if a graph started the launches.
+	HostUS float64 `json:"host_us,omitempty"`
 	// ClockMHz is the median clock of the samples, 0 if unknown.
 	ClockMHz float64 `json:"clock_mhz,omitempty"`
 	// MFUAtClock is relative to the peak scaled to the common clock: the kernel's efficiency per cycle,

@@ -76,7 +76,7 @@ func (b *rig) sample(c results.Case, phase results.Phase, round, n int, started 
 	return results.Sample{
 		CaseID: c.ID, Phase: phase, Round: round, StartedUnixMicro: started.UnixMicro(),
 		Launches: n, US: span.Seconds * 1e6 / float64(n), ClockMHz: span.ClockMHz, Disturbance: span.Disturbance.String(),
-		Allocation: b.allocation,
-		PowerW:     t.PowerW, TempC: t.TempC, Throttle: t.Throttle,
+		Allocation: b.allocation, HostUS: span.Host.Seconds() * 1e6 * float64(launchesOf(c)),
+		PowerW: t.PowerW, TempC: t.TempC, Throttle: t.Throttle,
 	}
 }

@@ -162,7 +162,7 @@ func TestNamesHaveValues(t *testing.T) {
 			Remedy: rules.Remedy{Kind: rules.RemedyPad, DirectUS: 3, PredictedUS: 2, AdjustedP: 0.1}})},
 		Rows: {OfMedian(report.Median{Series: f.Series, M: 1, Samples: 3, US: ms, AtClock: ms, MFU: 0.5, MFUAtClock: 0.5, Elasticity: 1,
 			ClockMHz: 1500})},
-		Samples: {OfSample(&export.Line{Utils: &one, ClockMHz: &one, PowerW: &one, TempC: &one, EnergyMJ: &one})},
+		Samples: {OfSample(&export.Line{Utils: &one, ClockMHz: &one, PowerW: &one, TempC: &one, EnergyMJ: &one, HostUS: &one})},
 		Changes: {
 			OfCase(diff.Case{Series: f.Series, B: ms, Ratio: ms, LabelB: "x"}),
 			OfFindingDiff(diff.Finding{B: &f})},

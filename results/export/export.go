@@ -124,6 +124,7 @@ type Line struct {
 	// Below, nil and empty mean unknown.
 	Allocation  int      `json:"allocation" parquet:"allocation"`
 	EnergyMJ    *float64 `json:"energy_mj" parquet:"energy_mj,optional"` // of one launch
+	HostUS      *float64 `json:"host_us" parquet:"host_us,optional"`     // of the host, to start one launch
 	Utils       *float64 `json:"utils" parquet:"utils,optional"`         // the published MFU
 	TileM       *int     `json:"tile_m" parquet:"tile_m,optional"`
 	TileN       *int     `json:"tile_n" parquet:"tile_n,optional"`
@@ -264,7 +265,7 @@ func Write(r *results.Run, w io.Writer, format Format, some Samples) error {
 			Launches: s.Launches, Throttle: s.Throttle, Disturbance: s.Disturbance, Regime: c.Regime, Threads: c.Threads,
 			PackInside: c.PackInside, Parts: c.StoredParts(), PadTo: c.PadTo, Label: Word(c.Label),
 			Distribution: meta.Distribution, Seed: seed,
-			Allocation: s.Allocation, EnergyMJ: told(s.EnergyMJ), Utils: told(s.Utils),
+			Allocation: s.Allocation, EnergyMJ: told(s.EnergyMJ), HostUS: told(s.HostUS), Utils: told(s.Utils),
 			TileM: told(c.Launch.Tile[0]), TileN: told(c.Launch.Tile[1]), TileK: told(c.Launch.Tile[2]),
 			Waves: told(c.Launch.Waves), Split: told(c.Launch.Split), Orientation: Word(c.Launch.Orientation),
 			Run: Word(o.run), Host: Word(o.host), Card: Word(o.card), Labels: Word(o.labels), DeviceName: Word(models[c.Device]),

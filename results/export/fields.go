@@ -47,6 +47,8 @@ var Fields = field.Of([]field.Field[*Line]{
 		Value: func(e *Line) any { return e.Allocation }},
 	{Name: "energy_mj", Unit: field.Millijoules, Where: "energy", Words: "energy of a launch",
 		Value: func(e *Line) any { return known(e.EnergyMJ) }},
+	{Name: "host_us", Unit: field.Micros, Where: "host_us", Words: "time of the host to start a launch outside of a graph",
+		Value: func(e *Line) any { return known(e.HostUS) }},
 	{Name: "utils", Unit: field.Share, Words: "MFU as it was published", Value: func(e *Line) any { return known(e.Utils) }},
 	{Name: "tile_m", Kind: field.Count, Words: "rows of a tile", Value: func(e *Line) any { return known(e.TileM) }},
 	{Name: "tile_n", Kind: field.Count, Words: "columns of a tile", Value: func(e *Line) any { return known(e.TileN) }},

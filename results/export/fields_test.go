@@ -12,7 +12,7 @@ import (
 // CSV, JSON and Parquet must have the same columns.
 func TestExportFields(t *testing.T) {
 	one, n := 1.0, 1
-	full := &Line{ClockMHz: &one, PowerW: &one, TempC: &one, EnergyMJ: &one, Utils: &one, TileM: &n, TileN: &n, TileK: &n,
+	full := &Line{ClockMHz: &one, PowerW: &one, TempC: &one, EnergyMJ: &one, HostUS: &one, Utils: &one, TileM: &n, TileN: &n, TileK: &n,
 		Waves: &one, Split: &n, MFU: &one, USAtClock: &one, ReferenceMHz: &one}
 	kinds := map[string]field.Kind{"string": field.Text, "int": field.Count, "float64": field.Number, "bool": field.Flag}
 	names, filters := map[string]bool{}, map[string]bool{}

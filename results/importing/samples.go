@@ -199,7 +199,8 @@ func newSampleLine(f *csvFile, opt Options) *sampleLine {
 	}
 	for _, n := range []figureColumn{
 		{f.column("clock_mhz"), &s.ClockMHz}, {f.column("power_w"), &s.PowerW}, {f.column("temp_c"), &s.TempC},
-		{f.column("energy_mj"), &s.EnergyMJ}, {f.column("utils"), &s.Utils}, {f.column("waves"), &c.Launch.Waves},
+		{f.column("energy_mj"), &s.EnergyMJ}, {f.column("host_us"), &s.HostUS}, {f.column("utils"), &s.Utils},
+		{f.column("waves"), &c.Launch.Waves},
 	} {
 		if f.has(n.name) {
 			l.figures = append(l.figures, n)

@@ -16,7 +16,7 @@ const (
 	// larger one faster, or the rate is far below the roofline.
 	Implementation Kind = "implementation"
 	Clock          Kind = "clock"
-	// HostBound is a cause of rows that are not findings.
+	// HostBound is also the cause of rows that are not findings: see [infer.HostFloor].
 	HostBound        Kind = "host-bound"
 	MeasurementError Kind = "measurement-error"
 	Unknown          Kind = "unknown"
