@@ -123,7 +123,8 @@ func TestExportPhases(t *testing.T) {
 	must(t, export.Write(r, &b, export.FormatCSV, export.Samples{Phases: []results.Phase{results.PhaseConfirm}}))
 	want := "device,kernel,dtype,m,n,k,round,us,clock_mhz,power_w,temp_c,phase,seq,started,launches,throttle,disturbance,regime,threads," +
 		"pack_inside,parts,pad_to,label,distribution,seed," +
-		"allocation,energy_mj,host_us,utils,tile_m,tile_n,tile_k,waves,split,orientation,run,host,card,labels,operation,layout,dims,operands," +
+		"allocation,energy_mj,host_us,utils,tile_m,tile_n,tile_k,waves,split,orientation,run,host,card,labels,operation,layout," +
+		"dims,operands," +
 		"ceilings,device_name,mfu,us_at_clock,reference_clock_mhz\n" +
 		"cpu,tiled,fp32,4,4096,4096,0,101.5,3000.25,50,61.5,confirm,1,2023-11-14T22:13:20.005000Z,10,,,engine,2,false,,0,,normal," +
 		"9223372036854775813,3,0.25,12.5,,128,,,1.5,,," + r.ID() + ",alpha,," +

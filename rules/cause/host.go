@@ -13,6 +13,6 @@ func (w *Witness) Host() (Kind, string) {
 	if !bound {
 		return "", ""
 	}
-	return HostBound, fmt.Sprintf("%s; the host needs %s us to start a launch, so no kernel would be faster without a CUDA graph", w.Versus(),
-		phrase.Figure(us))
+	return HostBound, fmt.Sprintf("%s; the host needs %s us to start a launch, so no kernel would be faster without a CUDA graph",
+		w.Versus(), phrase.Figure(us))
 }
