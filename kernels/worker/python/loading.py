@@ -53,7 +53,7 @@ class Files:
         if not declared:
             raise Failure(CASE, '%s declares no kernel: expected @gemmaudit.kernel("gemm") or alike' % os.path.basename(path))
         files = [(os.path.basename(path), source)] + beside(folder, path)
-        imports = [imported(text) for name, text in files if name.endswith(".py")]
+        imports = [imported(data) for name, data in files if name.endswith(".py")]
         torch_file = any("torch" in names for names in imports) or (not had_torch and "torch" in sys.modules)
         device.loaded(torch_file)
         found = {}
