@@ -29,11 +29,12 @@ func broughtFlags(a *app, cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&a.brought.files, "kernel-file", nil,
 		"load your own kernels from `PATH`: Python, or a shared library; see docs/kernel.md (repeatable)")
-	flags.StringVar(&a.brought.python, "python", "", "`PATH` of the interpreter for kernels in Python")
+	flags.StringVar(&a.brought.python, "python", "", "interpreter at `PATH` for kernels in Python")
 	flags.BoolVar(&a.brought.eager, "eager", false, "call kernels in Python one by one, not in CUDA graphs")
 	flags.StringArrayVar(&a.brought.libraries, "library", nil,
 		"load cublas, openblas or onednn from `NAME=PATH`; repeat to compare versions")
-	complete(cmd, "kernel-file", filesWith("py", "so", "dylib"))
+	complete(cmd, "kernel-file", filesWith(kernelFiles...))
+	complete(cmd, "python", anyFile)
 }
 
 func isFile(kernel string) bool { return strings.Contains(kernel, "/") }

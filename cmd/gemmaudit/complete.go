@@ -91,12 +91,15 @@ func listOf(values func() []string) completionFunc {
 	}
 }
 
-// completeKernels offers kernel names, and shared libraries once a path is started.
+// kernelFiles are the extensions of files with kernels.
+var kernelFiles = []string{"py", "so", "dylib"}
+
+// completeKernels offers kernel names, and files once a path is started.
 func (a *app) completeKernels(names func() []string) completionFunc {
 	named := listOf(names)
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if isFile(typed) || strings.HasPrefix(typed, ".") {
-			return []cobra.Completion{"so", "dylib"}, cobra.ShellCompDirectiveFilterFileExt
+			return kernelFiles, cobra.ShellCompDirectiveFilterFileExt
 		}
 		return named(cmd, args, typed)
 	}
@@ -179,6 +182,10 @@ func runFiles(n int) completionFunc {
 		}
 		return []cobra.Completion{"db"}, cobra.ShellCompDirectiveFilterFileExt
 	}
+}
+
+func anyFile(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveDefault
 }
 
 func folders(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {

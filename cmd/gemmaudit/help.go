@@ -27,7 +27,8 @@ var flagGroups = []struct {
 }{
 	{"Products", []string{"model", "tp", "shape", "shapes-from", "neighbours", "op", "batch", "m", "dtype", "weights", "layout", "traffic",
 		"sequences", "part", "measured", "n", "k"}},
-	{"Kernels", []string{"kernel", "library", "kernel-file", "algos", "threads", "pack-inside", "table", "device-name", "peak"}},
+	{"Kernels", []string{"kernel", "kernel-file", "python", "eager", "library", "algos", "threads", "pack-inside", "table",
+		"device-name", "peak"}},
 	{"Measurement", []string{"preset", "deadline", "budget", "dry-run", "resume", "confirm", "sustained", "sustained-limit", "rounds",
 		"rounds-for", "block", "infer",
 		"regime", "distribution", "seed", "shard", "check/out", "case-timeout", "retry-faults", "anyway",
@@ -61,7 +62,7 @@ const (
 // commonFlags lists the flags in --help for commands with too many for one screen; --help-all shows the
 // others.
 var commonFlags = map[string][]string{
-	"run": {"model", "shape", "batch", "dtype", "kernel", "preset", "deadline", "dry-run", "resume", "engine-kernels", "gate", "out",
+	"run": {"model", "shape", "batch", "dtype", "kernel", "python", "preset", "deadline", "dry-run", "resume", "engine-kernels", "gate", "out",
 		"output", "all"},
 	"triage": {"dtype", "kernel", "deadline", "resume", "engine-kernels", "pads", "gate", "out", "output", "threads"},
 	"sweep": {"model", "shape", "batch", "op", "dtype", "kernel", "library", "algos", "preset", "deadline", "dry-run", "resume", "infer",
@@ -75,7 +76,7 @@ var commonFlags = map[string][]string{
 		"max-sequences",
 		"out", "output", "force"},
 	"fleet":    {"gate", "baseline", "drain", "watch", "out", "write-baseline", "table", "output", "force"},
-	"selftest": {"kernel", "kernel-file", "dtype", "noise", "pairs", "deadline", "simulate", "machines", "noise-kind", "output"},
+	"selftest": {"kernel", "kernel-file", "python", "dtype", "noise", "pairs", "deadline", "simulate", "machines", "noise-kind", "output"},
 	"mistral generate": {"prompt", "prompt-file", "tokens", "temperature", "top-p", "seed", "stop", "kernel", "dtype", "weights", "table",
 		"json"},
 	"mistral chat":     {"tokens", "context", "temperature", "top-p", "seed", "kernel", "dtype", "weights", "table"},

@@ -25,7 +25,7 @@ func acceptFlags(cmd *cobra.Command, accept *outcome.Accept) {
 // gateFlags adds --gate with a default, the --accept flags, and --fail-marginal if marginal names the items that
 // may be marginal. of describes what the gate is about.
 func gateFlags(cmd *cobra.Command, g *verdict.Gate, of, usual, marginal string) {
-	addFlag(cmd, &g.Kind, "gate", usual, of+" that exit with 1: confirmed, any, suspected, none", fixed(verdict.Kinds()...))
+	addFlag(cmd, &g.Kind, "gate", usual, "fail on "+of+": confirmed, any, suspected, none", fixed(verdict.Kinds()...))
 	if marginal != "" {
 		cmd.Flags().BoolVar(&g.Marginal, "fail-marginal", false, "marginal "+marginal+" fail the gate too")
 	}

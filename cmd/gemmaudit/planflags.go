@@ -122,7 +122,7 @@ var declaredPlanFlags = []planFlag{
 		help:   "fp32, tf32, fp16, bf16, fp8, int8 (default bf16; on a CPU also fp32)",
 		offers: func(a *app) completionFunc { return listOf(a.dtypeNames) }},
 	{name: "kernel", to: func(f *planFlags) any { return &f.set.Kernels },
-		help: "kernels and libraries (see gemmaudit devices), or ./mine.so for your own",
+		help: "kernels and libraries (see gemmaudit devices), or ./mine.py for your own",
 		offers: func(a *app) completionFunc {
 			return a.completeKernels(func() []string {
 				return append(a.kernelNames(), cobra.CompletionWithDesc(sweep.LadderKernels, "each of our own kernels"))
