@@ -62,8 +62,8 @@ const (
 // commonFlags lists the flags in --help for commands with too many for one screen; --help-all shows the
 // others.
 var commonFlags = map[string][]string{
-	"run": {"model", "shape", "batch", "dtype", "kernel", "python", "preset", "deadline", "dry-run", "resume", "engine-kernels", "gate", "out",
-		"output", "all"},
+	"run": {"model", "shape", "batch", "dtype", "kernel", "python", "preset", "deadline", "dry-run", "resume", "engine-kernels", "gate",
+		"out", "output", "all"},
 	"triage": {"dtype", "kernel", "deadline", "resume", "engine-kernels", "pads", "gate", "out", "output", "threads"},
 	"sweep": {"model", "shape", "batch", "op", "dtype", "kernel", "library", "algos", "preset", "deadline", "dry-run", "resume", "infer",
 		"shard", "out", "output"},
