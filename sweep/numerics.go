@@ -359,23 +359,6 @@ func lookedColumns(n int) []int {
 	return slices.Compact(out)
 }
 
-// halfSums reports whether a case's kernel may round partial sums to 16 bits.
-func (k *resultLook) halfSums(c results.Case) bool {
-	if k.lab == nil {
-		return false
-	}
-	g, err := k.kernel(c)
-	return err == nil && kernels.HalfSumsOf(g, task(c, c.M)) != ""
-}
-
-// allowed returns the error that a case may have at an element.
-func (s exactSum) allowed(halfSums bool) float64 {
-	if halfSums {
-		return s.bound + s.half
-	}
-	return s.bound
-}
-
 func (k *resultLook) errors(c results.Case, rows [][]byte) (relative float64, wrong int, err error) {
 	size := c.OutputType().Size()
 	var of, all float64

@@ -13,6 +13,9 @@ import (
 // provenColumns is the number of compared columns. With [numericRows] rows a proof takes 1 ms at K 4096.
 const provenColumns = 8
 
+// mostCopies limits the copies of weights that explain a wrong result.
+const mostCopies = 16
+
 // wrongCase reports a case with a wrong result.
 type wrongCase struct {
 	row, column      int
@@ -108,20 +111,40 @@ func (k *resultLook) judge(c results.Case, rows [][]byte) (failed *wrongCase, er
 	return failed, nil
 }
 
-// explain adds that a wrong result is right for the first copy of the weights.
+// explain adds that a wrong result is right for another copy of the weights.
 func (k *resultLook) explain(c results.Case, rows [][]byte, failed *wrongCase) error {
-	first := *k
-	first.copy, first.exact = 0, nil
-	var err error
-	if first.weights, err = first.readWeights(c); err != nil {
-		return err
-	}
-	first.copy = k.copy // A and C stay
-	if err := first.multiply(c); err != nil {
-		return err
-	}
-	if wrong, err := first.judge(c, rows); err == nil && wrong == nil && k.copy > 0 {
-		failed.detail = "it was computed with the weights of another launch: packed or cached by shape"
+	for copy := range min(k.copy, mostCopies) {
+		from, other := *k, *k
+		from.copy = copy
+		var err error
+		if other.weights, err = from.readWeights(c); err != nil {
+			return err
+		}
+		other.exact = nil
+		if err := other.multiply(c); err != nil {
+			return err
+		}
+		if wrong, err := other.judge(c, rows); err == nil && wrong == nil {
+			failed.detail = "it was computed with the weights of another launch: packed or cached by shape"
+			break
+		}
 	}
 	return failed
+}
+
+// halfSums reports whether a case's kernel may round partial sums to 16 bits.
+func (k *resultLook) halfSums(c results.Case) bool {
+	if k.lab == nil {
+		return false
+	}
+	g, err := k.kernel(c)
+	return err == nil && kernels.HalfSumsOf(g, task(c, c.M)) != ""
+}
+
+// allowed returns the error that a case may have at an element.
+func (s exactSum) allowed(halfSums bool) float64 {
+	if halfSums {
+		return s.bound + s.half
+	}
+	return s.bound
 }

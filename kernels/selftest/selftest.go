@@ -70,14 +70,16 @@ func (f family) members(d kernels.Device) (out []member) {
 	return out
 }
 
-// kernels lists a device's kernels of all the family's operations. Those of one name are one kernel.
+// kernels lists a device's kernels of all the family's operations. Those of one name are one kernel, but in another
+// process, where each computes one operation.
 func (f family) kernels(d kernels.Device) (out []kernels.Kernel) {
 	for _, o := range kernels.Operations() {
 		if o != f.of && (f.of.Definition().Group == "" || o.Definition().Group != f.of.Definition().Group) {
 			continue
 		}
 		for _, k := range d.Kernels(o) {
-			if !slices.ContainsFunc(out, func(have kernels.Kernel) bool { return have.Name() == k.Name() }) {
+			known := slices.ContainsFunc(out, func(have kernels.Kernel) bool { return have.Name() == k.Name() })
+			if !known || kernels.ProcessOf(k) != "" {
 				out = append(out, k)
 			}
 		}
