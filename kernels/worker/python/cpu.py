@@ -63,7 +63,10 @@ class Device:
             torch.set_grad_enabled(False)
             if self.threads:
                 torch.set_num_threads(self.threads)
-        elif "numpy" not in sys.modules:
+        numpy = sys.modules.get("numpy")
+        if hasattr(numpy, "seterr"):
+            numpy.seterr(all="ignore")  # the check has operands that overflow, on purpose
+        if torch is None and numpy is None:
             raise Failure(CASE, "the file imports neither torch nor numpy")
 
     def half_sums(self):
