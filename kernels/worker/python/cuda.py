@@ -109,8 +109,16 @@ class Device:
             except DriverError as e:
                 raise Failure(CASE, "map the program's memory: %s" % e)
         self.mapped[handle][1] += 1
-        memory = Mapped(self.mapped[handle][0] + offset, size)
-        return Buffer(self.torch.as_tensor(memory, device=self.name), size, handle)
+        return Buffer(self.bytes_at(self.mapped[handle][0] + offset, size), size, handle)
+
+    def bytes_at(self, address, size):
+        """A tensor of the bytes at an address."""
+        torch = self.torch
+        try:
+            return torch.as_tensor(Mapped(address, size), device=self.name)
+        except RuntimeError:  # PyTorch reads the interface with NumPy, which is not there
+            storage = torch._C._construct_storage_from_data_pointer(address, torch.device(self.name), size)
+            return torch.empty(0, dtype=torch.uint8, device=self.name).set_(storage, 0, (size,), (1,))
 
     def started(self):
         if self.torch is None:

@@ -64,9 +64,15 @@ class Reporting:
         self.thread.join()
 
 
+# Lines of PyTorch's messages that tell nothing of the failure.
+BOILERPLATE = ("CUDA kernel errors might be", "For debugging consider", "Compile with `TORCH_USE_CUDA_DSA`", "Search for `",
+               "Set TORCHDYNAMO_VERBOSE", "You can suppress this exception", "Device-side assertion tracking")
+
+
 def one_line(text):
-    """text in one line of bounded length."""
-    line = " ".join(str(text).split())
+    """text in one line of bounded length, without advice."""
+    lines = [line for line in str(text).split("\n") if not line.strip().startswith(BOILERPLATE)]
+    line = " ".join(" ".join(lines).split())
     return line if len(line) <= LONGEST_MESSAGE else line[:LONGEST_MESSAGE - 1] + "…"
 
 

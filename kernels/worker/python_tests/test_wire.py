@@ -33,6 +33,8 @@ class Wire(unittest.TestCase):
         error = json.loads(self.lines.readline())["error"]
         self.assertEqual((error["kind"], error["message"], error["where"]), ("case", "a b " + "c" * 395 + "…", "mine.py:1"))
         self.assertEqual(wire.failed(KeyError(), []).message, "KeyError")
+        text = "CUDA error: misaligned address\nSearch for `x' in y\nCUDA kernel errors might be asynchronous\nFor debugging consider z\n"
+        self.assertEqual(wire.failed(RuntimeError(text), []).message, "RuntimeError: CUDA error: misaligned address")
 
     def test_where_is_the_innermost_line_of_the_users_files(self):
         code = compile("def f():\n    try:\n        int('x')\n    except ValueError as e:\n        raise RuntimeError('y') from e\n",
