@@ -92,9 +92,9 @@ def offer_decorator():
     sys.modules.setdefault("gemmaudit.kernel", declaring)
     try:
         package = importlib.import_module("gemmaudit")
-    except ImportError:
+    except Exception:  # not installed, or not for this Python
         package = None
-    if getattr(package, "__file__", None) is None:  # not installed, or a folder of that name
+    if getattr(package, "__file__", None) is None:  # or a folder of that name
         package = sys.modules["gemmaudit"] = types.ModuleType("gemmaudit", "The decorator of gemmaudit's kernels.")
         package.__path__ = []
     package.kernel, package.Kernel = declaring.kernel, declaring.Kernel

@@ -114,6 +114,20 @@ class Protocol(unittest.TestCase):
             self.refused(w, "load", "case", "two kernels of gemm are called even: give one of them another name=", "mine.py:4",
                          path=os.path.join(w.folder.name, "mine.py"))
 
+    def test_the_decorator_is_the_workers(self):
+        package = str(HERE.parent.parent.parent / "scripts" / "python")
+        text = """
+            import numpy, gemmaudit
+            from gemmaudit.kernel import Kernel
+
+            @gemmaudit.kernel("gemm", description="%s, %s" % (hasattr(gemmaudit, "open"), gemmaudit.kernel.__module__))
+            def f(a, b): pass
+            assert isinstance(f, Kernel)
+        """
+        for path, installed in (("", False), (package, True)):
+            with self.subTest(installed=installed), Worker({**ARRAYS, "mine.py": text}, env={"PYTHONPATH": path}) as w:
+                self.assertEqual(w.load()["kernels"][0]["description"], "%s, gemmaudit_worker.kernel" % installed)
+
     def test_files_that_fail(self):
         files = {
             "none.py": "import numpy", "syntax.py": "x = (\n", "raises.py": "\nraise ValueError('no luck')",
