@@ -3,13 +3,30 @@ package worker
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/regular"
 )
+
+// exists returns an error unless a path names a file. The file's name is left to the caller.
+func exists(path string) error {
+	info, err := os.Stat(path)
+	var at *fs.PathError
+	switch {
+	case errors.As(err, &at) && errors.Is(err, fs.ErrNotExist):
+		return advised{at.Err, "looked for " + path}
+	case err == nil && !info.Mode().IsRegular():
+		err = &regular.Error{Path: path, Mode: info.Mode().Type()}
+	}
+	return err
+}
 
 // load loads a file and checks what the worker says of its kernels.
 func (w *Worker) load(path string) (*file, error) {
@@ -47,6 +64,8 @@ var (
 	reserved  = []string{"ladder"} // selects gemmaudit's own kernels
 )
 
+const otherName = "in Python, name= of @gemmaudit.kernel gives it another name"
+
 func (w *Worker) kernel(text kernelText) (*Kernel, error) {
 	k := &Kernel{worker: w, text: text}
 	var err error
@@ -54,9 +73,9 @@ func (w *Worker) kernel(text kernelText) (*Kernel, error) {
 	case !validName.MatchString(text.Name):
 		return nil, fmt.Errorf("kernel name %q: expected a lower-case letter, then at most 31 lower-case letters, digits, - and _", text.Name)
 	case slices.Contains(reserved, text.Name):
-		return nil, fmt.Errorf("kernel name %q selects gemmaudit's own kernels: expected another", text.Name)
+		return nil, advised{fmt.Errorf("kernel name %q selects gemmaudit's own kernels: expected another", text.Name), otherName}
 	case kernels.ClashingName(w.set.host.Device, text.Name):
-		return nil, fmt.Errorf("kernel name %q is taken on %s: expected another", text.Name, w.set.host.Device.Spec().ID)
+		return nil, advised{fmt.Errorf("kernel name %q is taken on %s: expected another", text.Name, w.set.host.Device.Spec().ID), otherName}
 	}
 	if k.operation, err = kernels.ParseOperation(text.Operation); err != nil {
 		return nil, fmt.Errorf("kernel %s: %w", text.Name, err)

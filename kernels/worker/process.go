@@ -308,6 +308,9 @@ func (f *failure) Error() string {
 	return text
 }
 
+// HintText returns the worker's advice; it may be empty.
+func (f *failure) HintText() string { return oneLine(f.Hint) }
+
 // Is makes a failure of the device a [kernels.ErrProcessLost].
 func (f *failure) Is(target error) bool {
 	return target == kernels.ErrProcessLost && f.Kind == deviceFailure

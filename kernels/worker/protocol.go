@@ -41,6 +41,7 @@ type failure struct {
 	Kind    failureKind `json:"kind"`
 	Message string      `json:"message"`         // one line
 	Where   string      `json:"where,omitempty"` // "mine.py:12", the innermost line of the user's code
+	Hint    string      `json:"hint,omitempty"`  // advice for the user
 }
 
 // memory is how buffers reach a worker.

@@ -3,6 +3,7 @@ package worker
 import (
 	"embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -39,7 +40,8 @@ func FindPython(chosen string) (string, error) {
 	if chosen != "" {
 		path, err := exec.LookPath(chosen)
 		if err != nil {
-			return "", fmt.Errorf("Python interpreter %q: %w", chosen, err)
+			return "", advised{fmt.Errorf("Python interpreter %q: %w", chosen, err), "without --python it is the python3 beside the program, " +
+				"in VIRTUAL_ENV, CONDA_PREFIX or PATH"}
 		}
 		return path, nil
 	}
@@ -59,7 +61,19 @@ func FindPython(chosen string) (string, error) {
 	}
 	path, err := exec.LookPath("python3")
 	if err != nil {
-		return "", fmt.Errorf("no Python interpreter: neither beside the program, in VIRTUAL_ENV or CONDA_PREFIX, nor as python3 in PATH")
+		return "", advised{errors.New("no Python interpreter: neither beside the program, in VIRTUAL_ENV or CONDA_PREFIX, nor as python3 in PATH"),
+			"choose one with --python PATH"}
 	}
 	return path, nil
 }
+
+// advised is an error with advice for the user.
+type advised struct {
+	error
+	hint string
+}
+
+func (e advised) Unwrap() error { return e.error }
+
+// HintText returns the advice.
+func (e advised) HintText() string { return e.hint }

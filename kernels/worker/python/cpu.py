@@ -67,7 +67,7 @@ class Device:
         if hasattr(numpy, "seterr"):
             numpy.seterr(all="ignore")  # the check has operands that overflow, on purpose
         if torch is None and numpy is None:
-            raise Failure(CASE, "the file imports neither torch nor numpy")
+            raise Failure(CASE, "the file imports neither torch nor numpy", hint="operands are tensors of torch or arrays of numpy")
 
     def half_sums(self):
         return []

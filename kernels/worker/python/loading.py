@@ -51,7 +51,8 @@ class Files:
         offer_decorator()
         declared = self.run(path, source)
         if not declared:
-            raise Failure(CASE, '%s declares no kernel: expected @gemmaudit.kernel("gemm") or alike' % os.path.basename(path))
+            raise Failure(CASE, "%s declares no kernel" % os.path.basename(path),
+                          hint='mark a function with @gemmaudit.kernel("gemm"), see docs/kernel.md')
         files = [(os.path.basename(path), source)] + beside(folder, path)
         imports = [imported(data) for name, data in files if name.endswith(".py")]
         torch_file = any("torch" in names for names in imports) or (not had_torch and "torch" in sys.modules)

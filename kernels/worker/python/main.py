@@ -13,7 +13,7 @@ import traceback
 
 from . import launches, settling, tasks
 from .loading import Files
-from .wire import DEVICE, PROTOCOL, Failure, Replies, failed, one_line
+from .wire import DEVICE, PROTOCOL, Failure, Replies, failed, one_line, says_all, users_traceback
 
 VERSION = 1
 REQUESTS_FD, REPLIES_FD, WINDOW_FD = 3, 4, 5
@@ -100,9 +100,9 @@ class Worker:
         found = failed(error, self.files.folders)
         if not isinstance(error, Failure):
             key = (call, type(error).__name__, found.where)
-            if key not in self.printed:
+            if key not in self.printed and not (call == "load" and says_all(error)):
                 self.printed.add(key)
-                traceback.print_exception(type(error), error, error.__traceback__)
+                traceback.print_exception(type(error), error, users_traceback(error))
         sick = self.device.sick() if self.device is not None else ""
         if sick:
             self.lost = sick

@@ -1,20 +1,23 @@
 """Replies to the program, and failures as the protocol has them."""
 import json
 import os
+import platform
+import sys
 import threading
 import traceback
 
 UNSUPPORTED, CASE, PROTOCOL, DEVICE = "unsupported", "case", "protocol", "device"
 
 LONGEST_MESSAGE = 400
+OWN = "<gemmaudit_worker/"  # how names of the worker's own files begin
 
 
 class Failure(Exception):
-    """An answer with an error. where is the line of the user's code, "mine.py:12"."""
+    """An answer with an error. where is the line of the user's code, "mine.py:12". hint advises the user."""
 
-    def __init__(self, kind, message, where=""):
+    def __init__(self, kind, message, where="", hint=""):
         super().__init__(message)
-        self.kind, self.message, self.where = kind, message, where
+        self.kind, self.message, self.where, self.hint = kind, message, where, hint
 
 
 class Replies:
@@ -39,6 +42,8 @@ class Replies:
         error = {"kind": failure.kind, "message": one_line(failure.message)}
         if failure.where:
             error["where"] = failure.where
+        if failure.hint:
+            error["hint"] = one_line(failure.hint)
         self.send(id=number, error=error)
 
 
@@ -81,8 +86,38 @@ def failed(error, folders):
     if isinstance(error, Failure):
         return error
     text = str(error)
+    if isinstance(error, SyntaxError):
+        text = ": ".join(part.strip() for part in (error.msg, error.text) if part)
     message = "%s: %s" % (type(error).__name__, text) if text else type(error).__name__
-    return Failure(CASE, one_line(message), where(error, folders))
+    return Failure(CASE, one_line(message), where(error, folders), hint(error))
+
+
+def hint(error):
+    """Advice for errors whose cause may be another one than the user's code."""
+    python = "Python %s, %s" % (platform.python_version(), sys.executable)
+    if isinstance(error, ModuleNotFoundError):
+        return "install it for %s, or choose another interpreter with --python" % python
+    if isinstance(error, SyntaxError):
+        return "read by %s; --python chooses another interpreter" % python
+    frames = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    if frames and frames[-1] == OWN + "kernel.py>":
+        return "docs/kernel.md explains the options of gemmaudit.kernel"
+    return ""
+
+
+def users_traceback(error):
+    """The error's traceback without the worker's own frames at its begin."""
+    at = error.__traceback__
+    while at is not None and at.tb_frame.f_code.co_filename.startswith(OWN):
+        at = at.tb_next
+    return at
+
+
+def says_all(error):
+    """Whether the error's line says as much as its traceback."""
+    frames = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(users_traceback(error))]
+    frames = [name for name in frames if not name.startswith((OWN, "<frozen"))]
+    return len(frames) < 2 and (error.__cause__ or error.__context__) is None
 
 
 def where(error, folders):

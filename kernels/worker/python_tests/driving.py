@@ -28,6 +28,7 @@ class Refused(Exception):
     def __init__(self, error):
         super().__init__("%(kind)s: %(message)s" % error + (" (%s)" % error["where"] if "where" in error else ""))
         self.kind, self.message, self.where = error["kind"], error["message"], error.get("where", "")
+        self.hint = error.get("hint", "")
 
 
 def modules():

@@ -131,21 +131,29 @@ class Protocol(unittest.TestCase):
     def test_files_that_fail(self):
         files = {
             "none.py": "import numpy", "syntax.py": "x = (\n", "raises.py": "\nraise ValueError('no luck')",
-            "exits.py": "import sys; sys.exit(3)", "name.py": "import gemmaudit\ngemmaudit.kernel('gemm', name='A')(print)",
+            "absent.py": "import no_such_module", "deep.py": "import raises", "exits.py": "import sys; sys.exit(3)",
+            "name.py": "import gemmaudit\ngemmaudit.kernel('gemm', name='A')(print)",
             "plain.py": "import gemmaudit\n@gemmaudit.kernel('gemm')\ndef f(a, b): pass",
         }
         want = {
-            "none.py": ('none.py declares no kernel: expected @gemmaudit.kernel("gemm") or alike', ""),
-            "syntax.py": ("SyntaxError", "syntax.py:1"), "raises.py": ("ValueError: no luck", "raises.py:2"),
+            "none.py": ("none.py declares no kernel", ""),
+            "syntax.py": ("SyntaxError: ", "syntax.py:1"), "absent.py": ("ModuleNotFoundError: ", "absent.py:1"),
+            "deep.py": ("ValueError: no luck", "raises.py:2"),
+            "raises.py": ("ValueError: no luck", "raises.py:2"),
             "exits.py": ("SystemExit: 3", "exits.py:1"), "name.py": ("ValueError: kernel: name 'A': expected a lower-case", "name.py:2"),
             "plain.py": ("the file imports neither torch nor numpy", ""), "missing.py": ("read ", ""),
         }
+        hints = {"none.py": "@gemmaudit.kernel", "absent.py": sys.executable, "syntax.py": "--python", "name.py": "docs/kernel.md"}
         for name, (message, where) in want.items():
             with self.subTest(name), Worker({**files, **({} if name == "plain.py" else ARRAYS)}) as w:
                 with self.assertRaises(Refused) as caught:
                     w.load(name)
                 self.assertEqual((caught.exception.kind, caught.exception.where), ("case", where))
                 self.assertTrue(caught.exception.message.startswith(message), caught.exception.message)
+                self.assertIn(hints.get(name, ""), caught.exception.hint)
+                # The traceback is printed if it has more than the line of the error, without the worker's own frames.
+                self.assertEqual("Traceback" in w.printed(), name == "deep.py", w.printed())
+                self.assertNotIn("main.py", w.printed())
 
     def test_supports(self):
         softmax = {"operation": "softmax", "dtype": "fp32", "output": "fp32", "m": 4, "dims": {"columns": 8}, "scale": 1}
