@@ -71,11 +71,13 @@ func (w *Worker) kernel(text kernelText) (*Kernel, error) {
 	var err error
 	switch {
 	case !validName.MatchString(text.Name):
-		return nil, fmt.Errorf("kernel name %q: expected a lower-case letter, then at most 31 lower-case letters, digits, - and _", text.Name)
+		return nil, fmt.Errorf("kernel name %q: expected a lower-case letter, then at most 31 lower-case letters, digits, - and _",
+			text.Name)
 	case slices.Contains(reserved, text.Name):
 		return nil, advised{fmt.Errorf("kernel name %q selects gemmaudit's own kernels: expected another", text.Name), otherName}
 	case kernels.ClashingName(w.set.host.Device, text.Name):
-		return nil, advised{fmt.Errorf("kernel name %q is taken on %s: expected another", text.Name, w.set.host.Device.Spec().ID), otherName}
+		err = fmt.Errorf("kernel name %q is taken on %s: expected another", text.Name, w.set.host.Device.Spec().ID)
+		return nil, advised{err, otherName}
 	}
 	if k.operation, err = kernels.ParseOperation(text.Operation); err != nil {
 		return nil, fmt.Errorf("kernel %s: %w", text.Name, err)

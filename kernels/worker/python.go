@@ -34,14 +34,16 @@ func pythonCommand(interpreter string) (command, error) {
 	return command{path: interpreter, args: []string{"-u", "-c", boot}, first: first}, err
 }
 
+// places are where FindPython looks.
+const places = "next to the program, in VIRTUAL_ENV, CONDA_PREFIX or PATH"
+
 // FindPython returns the interpreter for kernels in Python: chosen, else one of the folder of the program, of VIRTUAL_ENV or
 // CONDA_PREFIX, or python3 of PATH. The error says what was looked for.
 func FindPython(chosen string) (string, error) {
 	if chosen != "" {
 		path, err := exec.LookPath(chosen)
 		if err != nil {
-			return "", advised{fmt.Errorf("Python interpreter %q: %w", chosen, err), "without --python it is the python3 beside the program, " +
-				"in VIRTUAL_ENV, CONDA_PREFIX or PATH"}
+			return "", advised{fmt.Errorf("Python interpreter %q: %w", chosen, err), "without --python it is the python3 " + places}
 		}
 		return path, nil
 	}
@@ -61,8 +63,7 @@ func FindPython(chosen string) (string, error) {
 	}
 	path, err := exec.LookPath("python3")
 	if err != nil {
-		return "", advised{errors.New("no Python interpreter: neither beside the program, in VIRTUAL_ENV or CONDA_PREFIX, nor as python3 in PATH"),
-			"choose one with --python PATH"}
+		return "", advised{errors.New("no Python interpreter: there is no python3 " + places), "choose one with --python PATH"}
 	}
 	return path, nil
 }

@@ -93,7 +93,8 @@ func (s *Set) Load(path string, how kernels.WorkerOptions) ([]kernels.Kernel, er
 
 func (s *Set) workerFor(path string, how kernels.WorkerOptions) (*Worker, error) {
 	if !IsPython(path) {
-		return &Worker{set: s, name: filepath.Base(path), how: how, command: func() (command, error) { return command{path: path}, nil }}, nil
+		start := func() (command, error) { return command{path: path}, nil }
+		return &Worker{set: s, name: filepath.Base(path), how: how, command: start}, nil
 	}
 	for _, w := range s.workers {
 		if w.name == pythonName {
@@ -205,8 +206,8 @@ func (s *Set) resolve(launches []kernels.Launch) (*Worker, []bound, error) {
 		case w == nil:
 			w = own.kernel.worker
 		case w != own.kernel.worker:
-			return nil, nil, fmt.Errorf("execute on %s: launches of two processes, %s and %s: expected one", s.host.Device.Spec().ID, w.name,
-				own.kernel.worker.name)
+			return nil, nil, fmt.Errorf("execute on %s: launches of two processes, %s and %s: expected one", s.host.Device.Spec().ID,
+				w.name, own.kernel.worker.name)
 		}
 	}
 	if w == nil {
