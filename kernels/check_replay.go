@@ -52,6 +52,12 @@ func replayFirst(k Kernel, has bool, replay func(Recorder) (plain bool, err erro
 	return failed
 }
 
+// What a replay did wrong.
+const (
+	replayedOnly = "right when called, wrong when its recording is replayed"
+	replayUnset  = "the replay did not write it"
+)
+
 // replayRuns are the sizes of the executed blocks. Each launch runs once, then twice.
 var replayRuns = []int{2, 4}
 
@@ -207,7 +213,7 @@ func (r *replayRun) judge() (plain bool, err error) {
 	}
 	i, at, detail := r.explain(first)
 	if plain = detail == ""; plain {
-		detail = "right when called, wrong when its recording is replayed"
+		detail = replayedOnly
 	}
 	return plain, r.of.failure(r.own(i), r.got[i], at, len(r.wrong[i]), detail)
 }
@@ -222,7 +228,7 @@ func (r *replayRun) explain(i int) (launch, at int, detail string) {
 		case r.found[other] != nil && *r.found[other] == r.own(j):
 			return j, at, fmt.Sprintf("the %s launch wrote into the output of the %s", names[j], names[other])
 		default:
-			return j, at, "the replay did not write it"
+			return j, at, replayUnset
 		}
 	}
 	at = r.wrong[i][0]

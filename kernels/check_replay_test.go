@@ -186,11 +186,7 @@ func (l *recordedLaunch) run() error {
 	return nil
 }
 
-const (
-	saysRecorded = " of the recording: "
-	saysOnlyCall = "right when called, wrong when its recording is replayed"
-	saysUnset    = "the replay did not write it"
-)
+const saysRecorded = " of the recording: "
 
 func TestReplayOfProducts(t *testing.T) {
 	for _, c := range []struct {
@@ -203,24 +199,24 @@ func TestReplayOfProducts(t *testing.T) {
 		{"stale A", false, "replay: element (0,0) is "},
 		{"stale A", false, "the replay computed with A" + saysRecorded},
 		{"stale A", true, "the replay computed with A" + saysRecorded},
-		{"stale B", false, "the replay computed with B of the recording: packed, cached or copied weights"},
+		{"stale B", false, "the replay computed with B of the recording: packed, cached"},
 		{"stale", false, "the replay computed with A and B" + saysRecorded},
-		{"packed once", false, "the replay computed with B of the recording: packed, cached or copied weights"},
-		{"packing by shape", true, "the replay computed with B of the other launch: packed, cached or copied weights"},
-		{"unwritten", false, saysUnset},
-		{"unwritten, own output", false, saysUnset},
-		{"unwritten, own output of NaN", false, saysUnset},
-		{"result by shape", false, "both launches gave the first one's result, of the recording: it is cached by shape"},
+		{"packed once", false, "the replay computed with B of the recording: packed, cached"},
+		{"packing by shape", true, "the replay computed with B of the other launch: packed, cached"},
+		{"unwritten", false, replayUnset},
+		{"unwritten, own output", false, replayUnset},
+		{"unwritten, own output of NaN", false, replayUnset},
+		{"result by shape", false, "both launches gave the first one's result, of the recording: "},
 		{"result by launch", false, "the replay computed with A and B of the replay before: copied or cached"},
-		{"right only when called", false, saysOnlyCall},
-		{"wrong when run again", false, saysOnlyCall},
-		{"writes outside", false, "written outside of the output when its recording is replayed, not when called"},
-		{"without gaps", false, "C was written without gaps between its rows"},
+		{"right only when called", false, replayedOnly},
+		{"wrong when run again", false, replayedOnly},
+		{"writes outside", false, "not when called"},
+		{"without gaps", false, "without gaps"},
 		{"transposed", false, "C was written transposed"},
 		{"wrong at M 13", false, "/m13 "},
 		{"neighbor's A", false, "the replay computed with A of the other launch: copied or cached"},
-		{"neighbor's launch", false, "each launch gave the other's result"},
-		{"neighbor's output", false, "the second launch wrote into the output of the first"},
+		{"neighbor's launch", false, "gave the other's result"},
+		{"neighbor's output", false, "the second launch wrote"},
 		{"no recording", false, "replay: the capture failed"},
 	} {
 		for _, dt := range []DType{FP32, BF16, INT8} {
@@ -244,7 +240,7 @@ func TestReplayOfProducts(t *testing.T) {
 func replaysOf(t *testing.T, k Kernel, dt DType) error {
 	t.Helper()
 	for _, p := range small(dt) {
-		if p.M*p.N < 16 || p.M == p.N || p.K < 16 || p.M > 20 || p.N > 70 {
+		if p.M*p.N < 16 || p.M == p.N || p.K < 16 || p.M > 20 || p.N > 70 || p.M*p.N*p.K > 60_000 {
 			continue
 		}
 		if err := CheckGemm(t.Context(), &hostDevice{}, k, p, 1); err != nil {
@@ -292,73 +288,6 @@ func TestReplayOfBatchesAndQuantizedWeights(t *testing.T) {
 		err := CheckGemm(t.Context(), &hostDevice{}, &recording{Kernel: c.kernel, lie: c.lie}, c.task, 1)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%v, %q: got %v, expected %q", c.task, c.lie, err, c.want)
-		}
-	}
-}
-
-// hostAttentionTasks is attention with keys and values as one operand.
-type hostAttentionTasks struct{ TellsNothing }
-
-func (hostAttentionTasks) Name() string     { return "host" }
-func (hostAttentionTasks) Describe() string { return "attention in Go" }
-func (hostAttentionTasks) Supports(t Task) error {
-	if t.M > 70 {
-		return t.Unsupported("host", "it is slow")
-	}
-	return nil
-}
-func (hostAttentionTasks) Prepare(_ Task, raw Buffer) (Weights, error) {
-	return hostWeights{Operand{Buffer: raw}}, nil
-}
-
-func (hostAttentionTasks) Bind(t Task, in Operand, w Weights, out Operand, _ ...Operand) (Launch, error) {
-	a, raw := t.Attention(), w.(hostWeights).Buffer
-	a.Q, a.Out, a.Cache.Keys = in, out, Operand{Buffer: raw}
-	a.Cache.Values = Operand{raw, t.KVHeads * a.Cache.Capacity * t.HeadDim}
-	position := make([]byte, 4)
-	position[0] = byte(t.M - a.Rows)
-	a.Position = Operand{Buffer: &hostBuffer{position}}
-	return (&hostAttention{}).attend(a)
-}
-
-func TestReplayOfElements(t *testing.T) {
-	softmax := func(k Kernel) error {
-		p := Task{Subject: Subject{Operation: LogSoftmax, DType: FP32, Dims: Dims{Columns: 40}}, M: 5, Scale: 1}
-		_, err := SoftmaxGate(t.Context(), &hostDevice{}, k, p, 1)
-		return err
-	}
-	attention := func(k Kernel) error {
-		s, errs := gateAttention(t.Context(), &hostDevice{}, []Kernel{k}, FP32, 1)
-		if errs[0] == nil && s[0].Passed < 20 {
-			return fmt.Errorf("%d passed", s[0].Passed)
-		}
-		return errs[0]
-	}
-	for _, c := range []struct {
-		lie                string
-		softmax, attention string
-	}{
-		{"", "", ""},
-		{"stale A", "the replay computed with the input" + saysRecorded, "the replay computed with the input" + saysRecorded},
-		{"stale B", "", "the replay computed with keys and values of the recording: packed, cached or copied weights"},
-		{"unwritten", saysUnset, saysUnset},
-		{"unwritten, own output of NaN", saysUnset, saysUnset},
-		{"result by shape", "it is cached by shape", "it is cached by shape"},
-		{"result by launch", "of the replay before", "of the replay before"},
-		{"right only when called", saysOnlyCall, saysOnlyCall},
-		{"writes outside", "written outside", "written outside"},
-		{"neighbor's launch", "each launch gave the other's result", "each launch gave the other's result"},
-		{"neighbor's output", "the second launch wrote into the output of the first", "wrote into the output of the first"},
-	} {
-		for name, gate := range map[string]struct {
-			kernel Kernel
-			check  func(Kernel) error
-			want   string
-		}{"softmax": {&hostSoftmax{}, softmax, c.softmax}, "attention": {hostAttentionTasks{}, attention, c.attention}} {
-			err := gate.check(&recording{Kernel: gate.kernel, lie: c.lie})
-			if gate.want == "" && err != nil || gate.want != "" && (err == nil || !strings.Contains(err.Error(), gate.want)) {
-				t.Errorf("%s, %q: got %v, expected %q", name, c.lie, err, gate.want)
-			}
 		}
 	}
 }

@@ -105,7 +105,7 @@ func TestProofOfAnotherCopy(t *testing.T) {
 		b.kernels[kernelKey{c.Operation, c.Kernel}] = &firstPacked{Kernel: g}
 		var wrong kernels.WrongResult
 		err = b.prove(t.Context(), &station{c: c})
-		if !errors.As(err, &wrong) || !strings.Contains(err.Error(), "it was computed with the weights of another launch") {
+		if !errors.As(err, &wrong) || !strings.Contains(err.Error(), "weights of another launch") {
 			t.Errorf("%v, %d copies: %v", regime, len(set.raw), err)
 		}
 	}
