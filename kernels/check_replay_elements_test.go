@@ -119,7 +119,8 @@ func TestReplayByReference(t *testing.T) {
 		"stale":   "the replay computed with the input and factors" + saysRecorded, "unwritten": replayUnset,
 	} {
 		s, errs := o.Definition().Gate(t.Context(), &hostDevice{}, []Kernel{&recording{Kernel: hostScaling{}, lie: lie}}, FP32, 1)
-		if err := errs[0]; want == "" && (err != nil || s[0].Passed != 1) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		err := errs[0]
+		if want == "" && (err != nil || s[0].Passed != 1) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: %+v, %v", lie, s[0], err)
 		}
 	}
