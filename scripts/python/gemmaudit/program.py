@@ -5,6 +5,7 @@ import os
 import pathlib
 import shlex
 import subprocess
+import sys
 from typing import Any, List, Optional, Sequence, Tuple
 
 # Exit codes of `run` and `audit` with a judged run. 3 is not one: it may mean failure without a verdict.
@@ -50,6 +51,34 @@ def flags(given: "dict[str, Any]") -> List[str]:
         for v in value if isinstance(value, (list, tuple)) else [value]:
             out.append(f"{flag}={str(v).lower() if isinstance(v, bool) else v}")
     return out
+
+
+def listed(value: Any) -> List[Any]:
+    """A value or a sequence of them as a list."""
+    return [] if value is None else list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def kernels(given: Any) -> List[str]:
+    """Values of --kernel: names, and paths of files. A text may be a list with commas, a path object is one file."""
+    out = []
+    for one in listed(given):
+        if isinstance(one, str):
+            out += [_as_path(word) if word.endswith((".py", ".so", ".dylib")) else word for word in one.split(",")]
+        else:
+            out.append(_as_path(os.fspath(one)))
+    return out
+
+
+def _as_path(file: str) -> str:
+    # The flag takes a word without a slash for a kernel's name, and commas for its separators.
+    path = file if "/" in file else os.path.join(".", file)
+    return '"' + path.replace('"', '""') + '"' if "," in path or '"' in path else path
+
+
+def interpreter(files: Sequence[Any]) -> Optional[str]:
+    """This process's interpreter if a file is in Python."""
+    python = any(str(file).strip('"').endswith(".py") for file in files)
+    return sys.executable or None if python else None
 
 
 def output(args: Sequence[str], accept: Tuple[int, ...] = (0,)) -> str:

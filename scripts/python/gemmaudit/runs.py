@@ -237,14 +237,18 @@ def open(path: Path) -> Run:
     return _open(path, 0)
 
 
-def run(*args: str, out: Optional[Path] = None, **flags: Any) -> Run:
+def run(*args: str, kernels: Union[Path, Sequence[Path], None] = None, python: Optional[Path] = None, out: Optional[Path] = None,
+        **flags: Any) -> Run:
     """Runs `gemmaudit run` with these flags, as in run(preset="quick", device="cuda:0").
 
-    out is the folder to write, by default a new one in out/. Progress goes to stderr. Raises ProgramError if the
-    program or a device failed before a verdict.
+    kernels are names and files with your own kernels, as in "mine.py" or ["mine.py", "cublas"]. Files in Python run in the
+    interpreter python, by default this one. out is the folder to write, by default a new one in out/. Progress goes to
+    stderr. Raises ProgramError if the program or a device failed before a verdict.
     """
     folder = pathlib.Path(out) if out is not None else pathlib.Path("out") / time.strftime("%Y%m%d-%H%M%S")
-    words = ["run", *args, *program.flags(flags), f"--out={folder}"]
+    selected = program.kernels(kernels)
+    flags.update(python=python or program.interpreter([*selected, *program.listed(flags.get("kernel_file"))]))
+    words = ["run", *args, *program.flags({"kernel": selected, **flags}), f"--out={folder}"]
     code = program.execute(words)
     if code not in program.VERDICTS:
         raise program.failure(words, code)

@@ -87,6 +87,26 @@ class Runs(Program):
         self.assertEqual(self.asked()[0], ["run", "--quiet", "--preset=quick", "--rounds=6", "--rounds-for=all", "--confirm=false", "--model=a", "--model=b",
                                            f"--out={self.folder / 'o'}"])
 
+    def test_kernels(self):
+        mine = ["--kernel=./mine.py", f"--python={sys.executable}"]
+        for given, want in (
+            ({"kernels": "mine.py"}, mine),
+            ({"kernels": pathlib.Path("mine.py")}, mine),
+            ({"kernels": "mine.py,cublas"}, [mine[0], "--kernel=cublas", mine[1]]),
+            ({"kernels": ["/a/mine.py", "cublas"]}, ["--kernel=/a/mine.py", "--kernel=cublas", mine[1]]),
+            ({"kernels": "mine.py", "python": pathlib.Path("/other/python3")}, [mine[0], "--python=/other/python3"]),
+            ({"kernels": "mine", "kernel_file": "a.py"}, ["--kernel=mine", "--kernel-file=a.py", mine[1]]),
+            ({"kernels": pathlib.Path("a,b.py")}, ['--kernel="./a,b.py"', mine[1]]),
+            ({"kernels": ("auto", "cublas")}, ["--kernel=auto", "--kernel=cublas"]),
+            ({"kernels": "mine.so"}, ["--kernel=./mine.so"]),
+            ({"kernels": pathlib.Path("worker")}, ["--kernel=./worker"]),
+            ({}, []),
+        ):
+            with self.subTest(given):
+                (self.folder / "asked").unlink(missing_ok=True)
+                gemmaudit.run(out=self.folder / "o", **given)
+                self.assertEqual(self.asked()[0], ["run", *want, f"--out={self.folder / 'o'}"])
+
     def test_failures(self):
         self.says(audit={"out": "", "err": "no such file", "code": 3}, run={"out": "", "code": 2})
         with self.assertRaisesRegex(gemmaudit.ProgramError, "no such file") as raised:
