@@ -31,7 +31,7 @@ func WriteAudit(w io.Writer, f Format, meta results.Meta, series []results.Serie
 	doc.Sheets = []Sheet{FindingSheet(meta, audit), verdictSheet(audit.Whole())}
 	doc.Sheets[0].Title, doc.Sheets[1].Title = "Findings", verdictTitle("Series", audit)
 	doc.Sheets = append(doc.Sheets, cardSheets(audit.Cards)...)
-	doc.Sheets = append(doc.Sheets, launchDiffersSheet(audit, f == Wide))
+	doc.Sheets = append(doc.Sheets, launchSheets(audit, f == Wide)...)
 	doc.Head = append(doc.Head, launchDiffersNotes(audit)...)
 	doc.Head = append(doc.Head, cardNotes(audit.Cards)...)
 	doc.Notes = warningNotes(audit.Warnings)

@@ -9,13 +9,27 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 )
 
-func launchDiffersNotes(a *rules.Audit) []Note {
-	if len(a.LaunchDiffers) == 0 {
-		return nil
+func launchDiffersNotes(a *rules.Audit) (out []Note) {
+	if n := len(launchesThat(a, false)); n > 0 {
+		out = append(out, Notef(Open, "launch-differs: %s ran another kernel, tile or split than predicted: rows inferred from choices may be "+
+			"wrong there", Count(n, "row")))
 	}
-	return []Note{Notef(Open,
-		"launch-differs: %s ran another kernel, tile or split than predicted: rows inferred from choices may be "+"wrong there",
-		Count(len(a.LaunchDiffers), "row"))}
+	if n := len(launchesThat(a, true)); n > 0 {
+		out = append(out, Notef(Open, "launch-differs: %s changed during the run, so samples of one row are of several kernels",
+			Count(n, "launch")))
+	}
+	return out
+}
+
+// launchesThat returns the launches that changed during the run, or else those that differ from the prediction.
+func launchesThat(a *rules.Audit, changed bool) []rules.LaunchDiffers {
+	var out []rules.LaunchDiffers
+	for _, d := range a.LaunchDiffers {
+		if d.Changed() == changed {
+			out = append(out, d)
+		}
+	}
+	return out
 }
 
 var launchFields = field.Of([]field.Field[rules.LaunchDiffers]{
@@ -27,13 +41,32 @@ var launchFields = field.Of([]field.Field[rules.LaunchDiffers]{
 		Value: func(d rules.LaunchDiffers) any { return launchText(d.Label, d.Launch.Tile, d.Launch.Split) }},
 })
 
-func launchDiffersSheet(a *rules.Audit, all bool) Sheet {
-	shown, title := a.LaunchDiffers, "Launches that differ from the prediction"
-	if n := len(shown); n > pageFindings && !all {
-		shown = shown[:pageFindings]
-		title += fmt.Sprintf(": the first %d of %d", pageFindings, n)
+var changedFields = field.Of([]field.Field[rules.LaunchDiffers]{
+	{Name: "series", Head: "series", JSON: "-", Words: seriesWords, Value: func(d rules.LaunchDiffers) any { return seriesCell(d.Series) }},
+	{Name: "m", Head: "m", Kind: field.Count, Words: rowMWords},
+	{Name: "told", Head: "first", JSON: "-", Flex: true, Words: "the first launch of the row",
+		Value: func(d rules.LaunchDiffers) any { return launchText(d.Told.Label, d.Told.Tile, d.Told.Split) }},
+	{Name: "ran", Head: "later", JSON: "-", Flex: true, Words: "the other launch",
+		Value: func(d rules.LaunchDiffers) any { return launchText(d.Label, d.Launch.Tile, d.Launch.Split) }},
+	{Name: "since", Head: "since", JSON: "-", Words: "phase and round of the other launch's first sample",
+		Value: func(d rules.LaunchDiffers) any { return fmt.Sprintf("%s %d", d.Phase, d.Round) }},
+})
+
+const (
+	differTitle = "Launches that differ from the prediction"
+	changeTitle = "Launches that changed during the run"
+)
+
+// launchSheets lists the launches that differ from the prediction, and those that changed.
+func launchSheets(a *rules.Audit, all bool) []Sheet {
+	sheet := func(title string, fields []field.Field[rules.LaunchDiffers], shown []rules.LaunchDiffers) Sheet {
+		if n := len(shown); n > pageFindings && !all {
+			shown = shown[:pageFindings]
+			title += fmt.Sprintf(": the first %d of %d", pageFindings, n)
+		}
+		return sheetOf(title, fields, shown)
 	}
-	return sheetOf(title, launchFields, shown)
+	return []Sheet{sheet(differTitle, launchFields, launchesThat(a, false)), sheet(changeTitle, changedFields, launchesThat(a, true))}
 }
 
 // launchText names the known properties of a launch: "nvjet_128x256 tile 256x128 split 2".
@@ -63,10 +96,14 @@ func tileText(tile [3]int) string {
 }
 
 func (p *page) launchDiffers(a *rules.Audit) {
-	if len(a.LaunchDiffers) == 0 {
-		return
+	sheets := launchSheets(a, false)
+	for i, s := range []struct{ heading, text string }{
+		{differTitle, "These rows ran another kernel, tile or split than the library reported before timing."},
+		{changeTitle, "These rows ran another kernel, tile or split in a later round, or when they were confirmed, than at first. " +
+			"Their times are of several kernels."},
+	} {
+		if len(launchesThat(a, i == 1)) > 0 {
+			p.add(section{heading: s.heading, sheet: &sheets[i], folded: true, full: "findings.json", text: []string{s.text}})
+		}
 	}
-	sheet := launchDiffersSheet(a, false)
-	p.add(section{heading: "Launches that differ from the prediction", sheet: &sheet, folded: true, full: "findings.json", text: []string{
-		"These rows ran another kernel, tile or split than the library reported before timing."}})
 }

@@ -17,6 +17,7 @@
 //	samples   one row per block: case, phase, round, microseconds per launch, clock, power,
 //	          temperature, allocation, energy per launch, published MFU, origin
 //	host_times  the host's time per launch of samples outside of CUDA graphs; only if there are any
+//	other_launches  launches of a case that differ from its first; only if there are any
 //	choices   kernel choices at the Ms of a series: stretches from_m to to_m of one kind of launch;
 //	          only if queried
 //	launch_kinds  label, tile, stages, split, cluster, orientation and concurrent tiles of these

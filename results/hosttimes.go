@@ -2,7 +2,6 @@ package results
 
 import (
 	"context"
-	"strings"
 
 	"github.com/gemmaudit/gemmaudit/results/direct"
 )
@@ -41,7 +40,7 @@ func (d *reader) hasTable(name string) (there bool, err error) {
 // hostTime stores the host time of a sample in a new run.
 func (w *Writer) hostTime(s *Sample) error {
 	if w.insertHostTime == nil {
-		if err := w.db.Exec(strings.TrimSuffix(strings.TrimSpace(ddlOfHostTimes), ";")); err != nil {
+		if err := w.db.Exec(oneStatement(ddlOfHostTimes)); err != nil {
 			return err
 		}
 		var err error

@@ -75,6 +75,22 @@ CREATE TABLE IF NOT EXISTS host_times (
 );
 `
 
+// ddlOfOtherLaunches is the table of launches that changed during the run. A run without them does not have it.
+// Unknown numbers are 0.
+const ddlOfOtherLaunches = `
+CREATE TABLE IF NOT EXISTS other_launches (
+	case_id INTEGER NOT NULL REFERENCES cases(id),
+	label   TEXT NOT NULL,
+	tile_m  INTEGER NOT NULL,
+	tile_n  INTEGER NOT NULL,
+	tile_k  INTEGER NOT NULL,
+	split   INTEGER NOT NULL,
+	phase   TEXT NOT NULL,
+	round   INTEGER NOT NULL,
+	PRIMARY KEY (case_id, label, tile_m, tile_n, tile_k, split)
+) WITHOUT ROWID;
+`
+
 const ddlOfSamples = `
 CREATE TABLE origins (
 	id     INTEGER PRIMARY KEY,

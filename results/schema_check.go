@@ -28,7 +28,7 @@ func oneSpace(s string) string { return strings.Join(strings.Fields(s), " ") }
 // The tables that a file of each version must or may have.
 var (
 	tablesOf = map[int]map[string]string{1: declarations(ddlOfBoth + ddlOfVersion1), 2: declarations(ddlOfBoth + ddlOfSamples)}
-	mayHave  = map[int]map[string]string{2: declarations(ddlOfChoices + ddlOfHostTimes)}
+	mayHave  = map[int]map[string]string{2: declarations(ddlOfChoices + ddlOfHostTimes + ddlOfOtherLaunches)}
 )
 
 // checkTables compares the database's tables with its version's, word by word. Files are untrusted, and other

@@ -91,7 +91,7 @@ func (c Case) CheckExecution() error {
 }
 
 // AddCases stores cases, all or none, and returns them in order with their IDs. Equal cases share an ID. A
-// stored case's missing label and launch are filled in.
+// stored case's missing label and launch are filled in, and those of the returned case.
 func (r *Run) AddCases(cases []Case) ([]Case, error) {
 	out := slices.Clone(cases)
 	r.records.Lock()
@@ -109,6 +109,7 @@ func (r *Run) AddCases(cases []Case) ([]Case, error) {
 				return err
 			}
 			out[i].ID = c.ID
+			out[i].Learn(c.Label, c.Launch)
 			if changed {
 				told[c.ID] = *c
 			}

@@ -62,7 +62,7 @@ func RunAudit(ctx context.Context, data infer.Data, cfg Config, m Measurer) (*Au
 	}
 	a.Waive(cfg, data.Keys())
 	a.AddSustained(data, cfg)
-	a.LaunchDiffers = launchDiffers(swept)
+	a.LaunchDiffers = launchDiffers(swept, m)
 	if len(a.Series) == 1 {
 		a.Flagged = a.Series[0].Flagged
 	}

@@ -275,7 +275,8 @@ type Audit struct {
 	Judged []Judged `json:"judged,omitempty"`
 	// Inference sums the inference of all series; nil if no row was inferred.
 	Inference *infer.Inference `json:"inference,omitempty"`
-	// LaunchDiffers are the timed rows whose launch differs from the reported choice, by series and M.
+	// LaunchDiffers are the timed rows whose launch differs from the reported choice or changed during the run, by
+	// series and M.
 	LaunchDiffers []LaunchDiffers `json:"launch_differs,omitempty"`
 	// Cards compares the cards of the host, if the run has several of a name.
 	Cards *cards.Comparison `json:"cards,omitempty"`

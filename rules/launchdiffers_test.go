@@ -29,11 +29,11 @@ func TestLaunchDiffers(t *testing.T) {
 		Choices: map[results.SeriesKey]results.Choices{synthetic.Key: {{From: 8, To: 64, Kind: told}}},
 	}
 	want := []LaunchDiffers{
-		{synthetic.Key, 16, told, "b", results.Launch{Tile: told.Tile, Split: 1}},
-		{synthetic.Key, 24, told, "a", results.Launch{Tile: [3]int{128, 64, 32}, Split: 1}},
-		{synthetic.Key, 32, told, "a", results.Launch{Tile: told.Tile, Split: 2}},
+		{Series: synthetic.Key, M: 16, Told: told, Label: "b", Launch: results.Launch{Tile: told.Tile, Split: 1}},
+		{Series: synthetic.Key, M: 24, Told: told, Label: "a", Launch: results.Launch{Tile: [3]int{128, 64, 32}, Split: 1}},
+		{Series: synthetic.Key, M: 32, Told: told, Label: "a", Launch: results.Launch{Tile: told.Tile, Split: 2}},
 	}
-	if d := cmp.Diff(want, launchDiffers(data)); d != "" {
+	if d := cmp.Diff(want, launchDiffers(data, nil)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	for _, method := range []string{"interval", "article"} {
@@ -46,5 +46,36 @@ func TestLaunchDiffers(t *testing.T) {
 		if d := cmp.Diff(want, audit.LaunchDiffers); d != "" {
 			t.Errorf("%s (-want +got):\n%s", method, d)
 		}
+	}
+}
+
+// noticing is a measurer that saw a launch change.
+type noticing struct {
+	Measurer
+	saw []results.OtherLaunch
+}
+
+func (n noticing) OtherLaunches() []results.OtherLaunch { return n.saw }
+
+func TestLaunchChanges(t *testing.T) {
+	row := func(id int64, m int, label string) results.Row {
+		return results.Row{Case: results.Case{ID: id, SeriesKey: synthetic.Key, M: m, Label: label}, Samples: []results.Sample{{US: 1}}}
+	}
+	other := func(id int64, label string, phase results.Phase, round int) results.OtherLaunch {
+		return results.OtherLaunch{CaseID: id, Label: label, Phase: phase, Round: round}
+	}
+	data := infer.Data{
+		Series: []results.Series{{Key: synthetic.Key, Rows: []results.Row{row(1, 8, "a"), row(2, 16, "b"), row(3, 24, "a")}}},
+		Launches: []results.OtherLaunch{other(2, "c", results.PhaseSweep, 3), other(2, "d", results.PhaseConfirm, 0),
+			other(9, "e", results.PhaseRemedy, 1)},
+	}
+	m := noticing{saw: []results.OtherLaunch{other(1, "b", results.PhaseConfirm, 2), other(2, "d", results.PhaseConfirm, 0)}}
+	want := []LaunchDiffers{
+		{Series: synthetic.Key, M: 8, Told: results.LaunchKind{Label: "a"}, Label: "b", Phase: results.PhaseConfirm, Round: 2},
+		{Series: synthetic.Key, M: 16, Told: results.LaunchKind{Label: "b"}, Label: "c", Phase: results.PhaseSweep, Round: 3},
+		{Series: synthetic.Key, M: 16, Told: results.LaunchKind{Label: "b"}, Label: "d", Phase: results.PhaseConfirm},
+	}
+	if d := cmp.Diff(want, launchDiffers(data, m)); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
 	}
 }

@@ -157,6 +157,10 @@ func (b *rig) landFirst() error {
 	ended := b.watch.time()
 	b.flights[0] = nil
 	b.flights = b.flights[1:]
+	f.station.ran = nil
+	if err == nil {
+		f.station.ran = b.whatRan(f)
+	}
 	b.windows = append(b.windows, f.window)
 	if err == nil && (!(span.Seconds > 0) || math.IsInf(span.Seconds, 0)) {
 		err = fmt.Errorf("%v: the device says that %d launches took %g s", f.station.c, f.n, span.Seconds)

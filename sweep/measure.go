@@ -48,6 +48,7 @@ type Measurer struct {
 	failed  map[results.CaseKey]error // cases skipped because of faults
 	skipped []results.Case            // requested cases among them
 	fault   *FaultError               // ends all further measurement
+	others  []results.OtherLaunch     // that differ from the first launch of their case
 }
 
 type lab struct {
@@ -429,6 +430,11 @@ func (m *Measurer) sample(l *lab, s *station, phase results.Phase, n int, starte
 	if err := m.journal.append(&smp); err != nil {
 		return errors.Join(errJournal, err)
 	}
+	others, err := s.record(m.cfg.Out, phase, round)
+	if err != nil {
+		return errors.Join(errJournal, err)
+	}
+	m.others = append(m.others, others...)
 	*out = append(*out, smp)
 	m.cfg.Observer.Sample(s.c, smp)
 	return nil

@@ -47,6 +47,7 @@ type part struct {
 	samples, failures  int
 	measured, inferred int // rows, see [Known]
 	stopped            string
+	changed            bool // a launch changed, which is noted once
 	hung               bool // abandoned with its goroutine; its fields must not be read
 }
 

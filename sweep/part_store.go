@@ -30,7 +30,16 @@ func (p *part) store(b block) error {
 	s := b.station
 	// Asking for a library's kernel takes the host longer than some blocks. The first round is busy with
 	// planning, and a later round gives the same answer.
-	if !s.asked && (b.sample.Round > 0 || p.certain() == 1) {
+	others, err := s.record(p.r.Out, b.sample.Phase, b.sample.Round)
+	if err != nil {
+		return err
+	}
+	if len(others) > 0 && !p.changed {
+		p.changed = true
+		p.r.note("launch-differs: %v ran %s in round %d, %s before; an audit lists all such rows", s.c, others[0].Label, others[0].Round,
+			s.c.Label)
+	}
+	if len(s.ran) == 0 && !s.asked && (b.sample.Round > 0 || p.certain() == 1) {
 		s.asked = true
 		label, launch := s.told()
 		if label == "" {

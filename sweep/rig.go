@@ -79,6 +79,9 @@ type station struct {
 	// primed is true once the case ran for the first time in this start.
 	primed bool
 	proven bool // see [rig.prove]
+	// ran are the launches of the last block, others all that differ from the case's first; only of another
+	// process.
+	ran, others []ran
 	// asked is true once the kernel's internal launch has been requested.
 	asked bool
 }

@@ -75,6 +75,7 @@ type merger struct {
 	samples  []sourced[results.Sample]
 	failures []sourced[results.Failure]
 	choices  map[results.SeriesKey]results.Choices
+	launches []results.OtherLaunch
 }
 
 // round identifies a sample or failure.
@@ -127,6 +128,10 @@ func (m *merger) add(path string, opt Options) error {
 	if err := m.addChoices(r); err != nil {
 		return err
 	}
+	launches, err := r.OtherLaunches()
+	if err != nil {
+		return err
+	}
 	unify := func(id *int64, what string) error {
 		own, ok := ids[*id]
 		if !ok {
@@ -144,6 +149,12 @@ func (m *merger) add(path string, opt Options) error {
 	})
 	if err != nil {
 		return err
+	}
+	for _, o := range launches {
+		if err := unify(&o.CaseID, "the case of a launch"); err != nil {
+			return err
+		}
+		m.launches = append(m.launches, o)
 	}
 	for _, f := range failures {
 		if err := unify(&f.CaseID, "the case of a failure"); err != nil {
@@ -327,6 +338,9 @@ func (m *merger) store(ctx context.Context, w *results.Writer) error {
 		if err != nil {
 			return err
 		}
+	}
+	if err := w.OtherLaunches(m.launches); err != nil {
+		return err
 	}
 	for k, v := range mergeStates(m.states) {
 		if err := w.State(k, v); err != nil {

@@ -28,6 +28,8 @@ type Data struct {
 	// Choices are the kernels that would run at each M of a series, as reported before the timing. A series
 	// without a report is absent.
 	Choices map[results.SeriesKey]results.Choices
+	// Launches are further launches of cases whose launch changed during the run.
+	Launches []results.OtherLaunch
 	// Asked are the Ms, ascending, of each series that is measured only in part; the other rows are inferred.
 	// A series that is measured whole is absent.
 	Asked map[results.SeriesKey][]int
@@ -53,6 +55,9 @@ func LoadData(run *results.Run) (Data, error) {
 	}
 	if data.Choices, err = run.Choices(); err != nil {
 		return Data{}, fmt.Errorf("read the choices of %q: %w", run.Path(), err)
+	}
+	if data.Launches, err = run.OtherLaunches(); err != nil {
+		return Data{}, fmt.Errorf("read the launches of %q: %w", run.Path(), err)
 	}
 	plan, err := data.Meta.Planned()
 	if err != nil {
