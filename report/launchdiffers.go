@@ -11,8 +11,9 @@ import (
 
 func launchDiffersNotes(a *rules.Audit) (out []Note) {
 	if n := len(launchesThat(a, false)); n > 0 {
-		out = append(out, Notef(Open, "launch-differs: %s ran another kernel, tile or split than predicted: rows inferred from choices may be "+
-			"wrong there", Count(n, "row")))
+		out = append(out, Notef(Open,
+			"launch-differs: %s ran another kernel, tile or split than predicted: rows inferred from choices may be wrong there",
+			Count(n, "row")))
 	}
 	if n := len(launchesThat(a, true)); n > 0 {
 		out = append(out, Notef(Open, "launch-differs: %s changed during the run, so samples of one row are of several kernels",

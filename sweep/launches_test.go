@@ -98,7 +98,10 @@ func TestLaunchesThatChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := cases[slices.IndexFunc(cases, func(c results.Case) bool { return c.M == 2 })].ID
-	want := []results.OtherLaunch{{CaseID: id, Label: "second_128x128", Launch: results.Launch{Tile: [3]int{128, 128}}, Phase: "sweep", Round: 2}}
+	other := func(label string, side int, round int) results.OtherLaunch {
+		return results.OtherLaunch{CaseID: id, Label: label, Launch: results.Launch{Tile: [3]int{side, side}}, Phase: "sweep", Round: round}
+	}
+	want := []results.OtherLaunch{other("second_128x128", 128, 2)}
 	others := func() []results.OtherLaunch {
 		all, err := run.OtherLaunches()
 		if err != nil {
@@ -120,7 +123,7 @@ func TestLaunchesThatChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	complete(t, p, run)
-	want = append(want, results.OtherLaunch{CaseID: id, Label: "third_64x64", Launch: results.Launch{Tile: [3]int{64, 64}}, Phase: "sweep", Round: 3})
+	want = append(want, other("third_64x64", 64, 3))
 	if diff := cmp.Diff(want, others()); diff != "" {
 		t.Fatalf("(-want +got):\n%s", diff)
 	}
