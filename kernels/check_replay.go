@@ -56,6 +56,7 @@ func replayFirst(k Kernel, has bool, replay func(Recorder) (plain bool, err erro
 const (
 	replayedOnly = "right when called, wrong when its recording is replayed"
 	replayUnset  = "the replay did not write it"
+	replayDrifts = "it differs from replay to replay: not written, or read before it was written"
 )
 
 // replayRuns are the sizes of the executed blocks. Each launch runs once, then twice.
@@ -104,11 +105,41 @@ func checkReplay(ctx context.Context, d Device, k Recorder, t Task, of replayCas
 		if err := r.execute(ctx, n); err != nil {
 			return fail(err)
 		}
-		if plain, err := r.judge(); err != nil {
+		plain, err := r.judge()
+		if plain && err != nil {
+			drifts, failed := r.drifts(ctx, n)
+			if failed != nil {
+				return fail(failed)
+			}
+			if drifts != nil {
+				return false, drifts
+			}
+		}
+		if err != nil {
 			return plain, err
 		}
 	}
 	return false, nil
+}
+
+// drifts runs the launches again after a wrong result, and returns an error if an element changes: memory of a kernel's
+// own output that nothing wrote may have any content.
+func (r *replayRun) drifts(ctx context.Context, n int) (drifts, err error) {
+	before, wrong := r.got, r.wrong
+	_, d := r.of.output()
+	for range 3 {
+		if err := r.execute(ctx, n); err != nil {
+			return nil, err
+		}
+		for i, got := range r.got {
+			for _, at := range wrong[i] {
+				if !bytes.Equal(got[at:at+d.Size()], before[i][at:at+d.Size()]) {
+					return r.of.failure(r.own(i), got, at, len(wrong[i]), replayDrifts), nil
+				}
+			}
+		}
+	}
+	return nil, nil
 }
 
 // fill uploads content to a buffer, allocating it if nil.

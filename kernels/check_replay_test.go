@@ -20,6 +20,8 @@ type recording struct {
 	cached  map[string][]byte
 	members []*recordedLaunch // of the recording
 	records int
+	// leftover is what unwritten memory contains.
+	leftover int
 }
 
 type recordedLaunch struct {
@@ -174,6 +176,9 @@ func (l *recordedLaunch) run() error {
 		if err := Encode(t.OutputType(), []float64{math.NaN()}, element); err != nil {
 			return err
 		}
+	case "leftovers":
+		copy(element, bytes.Repeat([]byte{byte(k.leftover)}, size))
+		k.leftover++
 	case "right only when called":
 		copy(element, make([]byte, size))
 	case "wrong when run again":
@@ -206,6 +211,7 @@ func TestReplayOfProducts(t *testing.T) {
 		{"unwritten", false, replayUnset},
 		{"unwritten, own output", false, replayUnset},
 		{"unwritten, own output of NaN", false, replayUnset},
+		{"leftovers", false, replayDrifts},
 		{"result by shape", false, "both launches gave the first one's result, of the recording: "},
 		{"result by launch", false, "the replay computed with A and B of the replay before: copied or cached"},
 		{"right only when called", false, replayedOnly},
