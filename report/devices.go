@@ -42,7 +42,7 @@ type KernelInfo struct {
 }
 
 // probes returns the tasks that test a kernel's support for a data type: an engine's shapes, small and large,
-// because libraries take some types only in multiples of 16, and the smallest shape.
+// because libraries take some types only in multiples of 16, and the smallest shape. Products have weights in both layouts.
 func probes(o kernels.Operation, dtype kernels.DType) (out []kernels.Task) {
 	add := func(sizes []kernels.Dims, ms ...int) {
 		for _, d := range sizes {
@@ -54,6 +54,12 @@ func probes(o kernels.Operation, dtype kernels.DType) (out []kernels.Task) {
 	def := o.Definition()
 	add(def.Probes, 1, 4096)
 	add(def.Least, 1)
+	if o.HasWeights() {
+		for _, t := range out {
+			t.Layout = kernels.Transposed
+			out = append(out, t)
+		}
+	}
 	return out
 }
 

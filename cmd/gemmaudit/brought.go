@@ -65,11 +65,13 @@ func (b *brought) check(providers func() []kernels.Provider) error {
 	return nil
 }
 
-// args returns the flags that load the same code in another command.
-func (b *brought) args() []string {
+// args returns the flags that load the same code in another command, whose --kernel has the paths in loaded.
+func (b *brought) args(loaded ...string) []string {
 	var out []string
 	for _, f := range b.files {
-		out = append(out, "--kernel-file", f)
+		if !slices.Contains(loaded, f) {
+			out = append(out, "--kernel-file", f)
+		}
 	}
 	for _, l := range b.libraries {
 		out = append(out, "--library", l)

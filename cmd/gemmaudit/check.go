@@ -53,6 +53,7 @@ func newCheckCommand(a *app) *cobra.Command {
 	addFlag(cmd, &opts.baseline, "baseline", "", "the file from fleet --write-baseline (required)", filesWith("json"))
 	addFlag(cmd, &opts.budget, "budget", checkBudget, "time limit of the check", fixed("20s", "60s"))
 	addFlag(cmd, &opts.out, "out", "", "keep the measurements in this run file (default: none)", filesWith("db"))
+	broughtFlags(a, cmd)
 	flags.BoolVar(&opts.reason, "reason", false, "print only the reason, in one line")
 	acceptFlags(cmd, &opts.accept)
 	a.labels.register(cmd)

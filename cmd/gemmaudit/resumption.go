@@ -14,7 +14,7 @@ const (
 	fromSearch resumption = "the run file has it, and --resume refuses another"
 	// repeated flags are in no run file, so the command in the hint repeats them.
 	repeated resumption = "the command to continue repeats it"
-	// repeatedFiles are repeated too, each file as it was given: see [brought.args].
+	// repeatedFiles are repeated too, as they were given: see [brought.args].
 	repeatedFiles resumption = "the command to continue repeats each file"
 	// ofStart flags apply to one start of the command.
 	ofStart resumption = "it holds for one start"
@@ -31,7 +31,7 @@ var resumptions = map[string]resumption{
 	"confirm": repeated, "sustained": repeated, "sustained-limit": repeated, "case-timeout": repeated, "images": repeated,
 	"output": repeated, "all": repeated, "textfile": repeated, outcome.AcceptFailed: repeated, outcome.AcceptMissing: repeated,
 	outcome.AcceptMixed: repeated, "along": repeated,
-	"kernel-file": repeatedFiles, "library": repeatedFiles, "python": repeated, "eager": repeated,
+	"kernel-file": repeatedFiles, "library": repeatedFiles, "python": repeatedFiles, "eager": repeatedFiles,
 
 	"out": ofStart, "resume": ofStart, "parent": ofStart, "retry-faults": ofStart, "dry-run": ofStart, "against": ofStart,
 }

@@ -179,7 +179,11 @@ func (o *triageOptions) answer(folder string, run *results.Run, audit *rules.Aud
 	}
 	longer := []string{"run", "--shapes-from", strings.Join(t.Files, ","), "--neighbours", "--deadline",
 		shortDuration(longerTime * o.asked.Time)}
-	t.Longer = commandLine(append(longer, o.asked.Flags...))
+	var loaded []string
+	if i := slices.Index(o.asked.Flags, "--kernel"); i >= 0 {
+		loaded = strings.Split(o.asked.Flags[i+1], ",")
+	}
+	t.Longer = commandLine(slices.Concat(longer, o.asked.Flags, a.brought.args(loaded...)))
 	out := a.stream(a.stdout)
 	if err := a.wrapPrint(report.WriteTriage(out, o.run.output, run.Meta(), data.Series, t)); err != nil {
 		return err
