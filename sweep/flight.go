@@ -172,6 +172,10 @@ func (b *rig) landFirst() error {
 	busy := span.Seconds * (1 + float64(span.Ahead)/float64(f.n*launchesOf(f.station.c)))
 	b.busy += busy
 	b.inside += busy
+	if f.station.rebound {
+		f.station.rebound = false
+		b.rebinding += max(0, ended.Sub(f.started).Seconds()-busy)
+	}
 	if len(b.flights) > 0 {
 		if next := b.flights[0]; next.started.Before(ended) {
 			next.started = ended

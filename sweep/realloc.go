@@ -17,6 +17,9 @@ import (
 // missing from the intervals. Operands are therefore reallocated between rounds.
 const (
 	allocationShare = 0.01
+	// sharedAllocationShare is the share on a device with kernels of other processes, where each launch has to be bound,
+	// compiled and captured again.
+	sharedAllocationShare = 0.05
 	// A spacer of up to spacerUnits of spacerUnit bytes keeps operands from returning to an earlier
 	// placement.
 	spacerUnit  = 2 << 20
@@ -24,7 +27,7 @@ const (
 )
 
 // renew reallocates if the cost of the last time is within allocationShare of the block time since, or with
-// must. The first time, after one round, gives the cost.
+// must unless the device is shared. The first time, after one round, gives the cost.
 func (b *rig) renew(ctx context.Context, must bool) error {
 	if !b.stale(must) {
 		return nil
@@ -36,12 +39,15 @@ func (b *rig) renew(ctx context.Context, must bool) error {
 	err := b.watched("allocate operands again", func() error {
 		return b.reallocate(ctx, source(b.seed, streamAllocation, uint64(b.allocation)))
 	})
-	b.renewal, b.renewed = b.watch.took(&b.watch.Allocation, began).Seconds(), b.busy
+	b.renewal, b.renewed, b.rebinding = b.watch.took(&b.watch.Allocation, began).Seconds(), b.busy, 0
 	return err
 }
 
 func (b *rig) stale(must bool) bool {
 	worked := b.busy - b.renewed
+	if shared(b.device) {
+		return worked > 0 && b.renewal+b.rebinding <= sharedAllocationShare*worked
+	}
 	return worked > 0 && (must || b.renewal <= allocationShare*worked)
 }
 

@@ -38,6 +38,8 @@ type rig struct {
 	allocation  int // number of allocations of the operands
 	// renewal is the cost of the last reallocation in seconds; renewed is busy at that time.
 	renewal, renewed float64
+	// rebinding is the time in seconds that launches took since then because they were bound again.
+	rebinding float64
 
 	ahead   int       // blocks in flight while the host does other work
 	flights []*flight // in the order of their starts
@@ -82,6 +84,8 @@ type station struct {
 	// ran are the launches of the last block, others all that differ from the case's first; only of another
 	// process.
 	ran, others []ran
+	// rebound is true until the launches have run.
+	rebound bool
 	// asked is true once the kernel's internal launch has been requested.
 	asked bool
 }
@@ -184,7 +188,7 @@ func (b *rig) ready(ctx context.Context, s *station) error {
 	}
 	if s.form != f || s.operands != ops {
 		b.bound -= len(s.launches)
-		s.form, s.operands, s.launches = f, ops, nil
+		s.form, s.operands, s.launches, s.rebound = f, ops, nil, true
 		if n := b.turns(s) * launchesOf(s.c); b.bound+n <= boundLimit {
 			s.launches = make([]kernels.Launch, n)
 			b.bound += n

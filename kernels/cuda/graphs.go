@@ -28,8 +28,10 @@ type capture struct {
 }
 
 const (
-	// chunkLaunches is the size of a graph if the block has more launches; a worker's graphs have as many.
-	chunkLaunches = 480
+	// A long block is as many graphs: a shorter one is captured sooner, and the gap between two of a millisecond is too
+	// short to matter. A block of few launches is one graph. A worker does the same.
+	chunks                = 5
+	leastChunk, mostChunk = 64, 480
 	// mostNodes bounds the nodes of kept graphs: about 1 KB each of the driver's memory.
 	mostNodes = 200_000
 )
@@ -43,7 +45,7 @@ func (g *graphs) of(d *driver.Device, block kernels.Block) ([]kernels.Launch, er
 		have.used = g.uses
 		return have.graphs, nil
 	}
-	chunk := min(block.N, max(chunkLaunches, len(launches)))
+	chunk := min(block.N, max(min(mostChunk, max(leastChunk, (block.N+chunks-1)/chunks)), len(launches)))
 	chunk -= chunk % min(chunk, len(launches)) // whole rotations, so that all graphs but the last are one
 	c := &capture{used: g.uses}
 	make := func(n int) (kernels.Launch, error) {

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -97,7 +98,7 @@ func (w *Worker) execute(launches []bound, n int) (kernels.Span, error) {
 	}
 	for _, l := range launches {
 		if own, ok := l.(*Launch); ok {
-			own.label = oneLine(r.Label)
+			own.label = r.text()
 		}
 		if b := l.written(); b != nil {
 			b.Mirror().newer = w.memory == windowMemory
@@ -166,4 +167,23 @@ func (s *Set) using(f func() error) (time.Duration, error) {
 		used = 0
 	}
 	return used, err
+}
+
+// text is the label of what ran: what the kernel says of itself, then the kernels of a graph. Nodes that copy or
+// fill memory are left out, as they are for the program's own launches.
+func (r *executeResult) text() string {
+	var names []string
+	for _, n := range r.Nodes {
+		if n.Grid[0] > 0 {
+			names = append(names, kernels.SymbolName(oneLine(n.Kernel)))
+		}
+	}
+	text := strings.Join(names, " + ")
+	if own := oneLine(r.Label); own != "" {
+		text = strings.TrimSuffix(own+": "+text, ": ")
+	}
+	if r.Eager != "" {
+		text = strings.TrimSuffix("eager, "+text, ", ")
+	}
+	return text
 }

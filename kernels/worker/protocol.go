@@ -230,7 +230,7 @@ type executeResult struct {
 	Held  float64 `json:"held,omitempty"`  // seconds that the host held up the device
 	Graph bool    `json:"graph"`           // the runs were nodes of a CUDA graph
 	Eager string  `json:"eager,omitempty"` // why they were not
-	// Label says what ran: kernels of the graph's nodes, what the kernel says of itself.
+	// Label is what the kernel says of itself.
 	Label string     `json:"label,omitempty"`
 	Nodes []nodeText `json:"nodes,omitempty"` // of one run
 }

@@ -76,7 +76,11 @@ func (d *Device) graph(launches []kernels.Launch, overlap C.ga_cuda_overlap) (*L
 	if err != nil {
 		return nil, err
 	}
-	s := Step{Enqueue: C.ga_cuda_graph_enqueue, Self: unsafe.Pointer(exec), Launches: 1}
+	queued := 1
+	if overlap == C.GA_OVERLAP_INSIDE {
+		queued = len(launches) // blocks of several such graphs have as many launches as others
+	}
+	s := Step{Enqueue: C.ga_cuda_graph_enqueue, Self: unsafe.Pointer(exec), Launches: queued}
 	l, err := d.NewLaunch(label, plan, []Step{s}, launches)
 	if err != nil {
 		return nil, errors.Join(err, result(C.cuGraphExecDestroy(exec)))

@@ -9,7 +9,7 @@ import time
 from .arrays import Torch
 from .blocks import Blocks
 from .driver import Driver, DriverError
-from .graphs import QUEUE, Graphs, Uncapturable, divide
+from .graphs import FEW, GRAPHS, QUEUE, Graphs, Uncapturable, divide
 from .launches import Copy, distinct
 from .wire import CASE, PROTOCOL, Failure
 
@@ -230,7 +230,10 @@ class Device:
             return None
 
     def graphs_of(self, order, runs, repeat):
-        return self.graphs.all_of(divide(order, runs, max(1, QUEUE // self.nodes_each(order)), repeat))
+        most = max(1, QUEUE // self.nodes_each(order))
+        if repeat:
+            most = min(most, max(len(order), -(-runs // GRAPHS), FEW))
+        return self.graphs.all_of(divide(order, runs, most, repeat), not repeat)
 
     def nodes_each(self, launches):
         """The most nodes of a launch."""
@@ -254,14 +257,14 @@ class Device:
                 for launch, result in graph.results.items():
                     launch.poison(result)
                 graph.fresh = False
-        times = 2 if lead_in else 1
-        span = self.blocks.run([graph.launch for graph in graphs] * times, len(graphs) * (times - 1))
+        parts = [functools.partial(launch_all, part) for part in queued(graphs)]
+        span = self.blocks.run(parts * 2 if lead_in else parts, len(parts) if lead_in else 0)
         for graph in graphs:
             results.update(graph.results)
         self.deliver(results)
         out = measured(span)
         first = next(iter(graphs[0].results))
-        out.update(graph=True, nodes=graphs[0].nodes, label=labelled(first.label(), graphs[0].nodes))
+        out.update(graph=True, nodes=graphs[0].nodes, label=first.label())
         return out
 
     def run(self, launches, runs, lead_in):
@@ -362,6 +365,23 @@ def rotated(launches):
     return launches[first:] + launches[:first]
 
 
+def queued(graphs):
+    """Divides graphs into those that wait behind a gate together."""
+    parts, nodes = [], QUEUE
+    for graph in graphs:
+        if nodes + graph.count > QUEUE:
+            parts.append([])
+            nodes = 0
+        parts[-1].append(graph)
+        nodes += graph.count
+    return parts
+
+
+def launch_all(graphs):
+    for graph in graphs:
+        graph.launch()
+
+
 def measured(span):
     out = {"seconds": span.seconds}
     if span.mhz > 0:
@@ -369,10 +389,3 @@ def measured(span):
     if span.held > 0:
         out["held"] = span.held
     return out
-
-
-def labelled(own, nodes):
-    """The kernel's own label and the names of its nodes."""
-    names = [node["kernel"] for node in nodes]
-    words = [name if names.count(name) == 1 else "%s x%d" % (name, names.count(name)) for name in dict.fromkeys(names)]
-    return "; ".join(word for word in (own, " + ".join(words)) if word)

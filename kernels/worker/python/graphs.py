@@ -8,6 +8,10 @@ from .wire import CASE, Failure, one_line
 # fit. It is the number of the program's own chunks, too.
 QUEUE = 480
 
+# A long block is as many graphs: a shorter one is captured sooner, and the gap between two of a millisecond is too short to matter.
+# A block of few launches is one.
+GRAPHS, FEW = 5, 64
+
 EMPTY = "the launch put nothing on the stream (a cached result?)"
 
 
@@ -41,7 +45,7 @@ class Graph:
         if count < len(launches):
             text = EMPTY if count == 0 else "%d launches put %d nodes on the stream (cached results?)" % (len(launches), count)
             raise Failure(CASE, text, launches[0].where)
-        self.each = -(-count // len(launches))
+        self.count, self.each = count, -(-count // len(launches))
         self.nodes = driver.nodes(raw, self.each)
         self.executable = driver.instantiate(raw, owner.stream)
 
@@ -61,27 +65,28 @@ class Graphs:
         self.torch, self.driver, self.index, self.stream, self.limit = torch, driver, index, stream, limit
         self.kept = collections.OrderedDict()
 
-    def all_of(self, parts):
-        """The graphs of parts of a block. None of them is dropped for another."""
+    def all_of(self, parts, every):
+        """The graphs of parts of a block. None of them is dropped for another. With every, they keep the result of every launch, else of
+        the last at each place."""
         keys = [tuple(launch.number for launch in part) for part in parts]
         keep = set(keys)
         for key, part in zip(keys, parts):
             if key in self.kept:
                 self.kept.move_to_end(key)
             else:
-                self.kept[key] = self.capture_within(part, keep)
+                self.kept[key] = self.capture_within(part, keep, every)
         self.trim(keep)
         return [self.kept[key] for key in keys]
 
-    def capture_within(self, part, keep):
+    def capture_within(self, part, keep, every):
         try:
-            return self.capture(part)
+            return self.capture(part, every)
         except self.torch.cuda.OutOfMemoryError:
             if not self.drop_others(keep):
                 raise
-        return self.capture(part)
+        return self.capture(part, every)
 
-    def capture(self, launches):
+    def capture(self, launches, every=True):
         """Captures launches in order. The stream must be current."""
         torch = self.torch
         before = torch.cuda.memory_reserved(self.index)
@@ -89,7 +94,7 @@ class Graphs:
         torch.cuda.synchronize(self.index)
         gc.disable()  # freeing memory or events of something else may end the capture
         try:
-            error = self.within(captured, pool, launches, results)
+            error = self.within(captured, pool, launches, results, every)
         finally:
             gc.enable()
         if error is not None:
@@ -104,15 +109,19 @@ class Graphs:
         graph.bytes = max(0, torch.cuda.memory_reserved(self.index) - before)
         return graph
 
-    def within(self, captured, pool, launches, results):
+    def within(self, captured, pool, launches, results, every):
         """Captures, and returns the error if there was one."""
-        error = None
+        error, last = None, {}
         try:
             captured.capture_begin(pool=pool, capture_error_mode="thread_local")
         except Exception as e:
             return e
         try:
             for launch in launches:
+                earlier = last.get(launch.place)
+                if earlier is not None and not every:
+                    results.pop(earlier, None)  # PyTorch gives its memory to the next, as where it is called one by one
+                last[launch.place] = launch
                 results[launch] = launch.run()
         except BaseException as e:
             error = e

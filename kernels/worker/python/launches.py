@@ -49,6 +49,7 @@ class Launch:
         self.result = None
         self.buffers = [source[0], out[0]] + ([weights.buffer] if weights is not None else [])
         self.out = self.view(out, self.shape)
+        self.place = (out[0].address(), out[1])
         arguments = [self.view(source, tasks.inputs(problem))]
         if weights is not None:
             arguments += [weights.value] if weights.value is not None else operands(problem, weights.buffer, arrays)
@@ -114,7 +115,7 @@ class Copy:
     def __init__(self, number, run):
         self.number, self.run = number, run
         self.ran = self.fresh = self.waits = False
-        self.result, self.kind = None, ("copy",)
+        self.result, self.kind, self.place = None, ("copy",), ("copy", number)
 
     def first(self):
         self.ran = True

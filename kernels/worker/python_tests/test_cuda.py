@@ -192,7 +192,7 @@ class Launch:
         self.kind, self.where, self.eager, self.result, self.out = ("k", nodes), "mine.py:1", "", None, None
         self.ran = self.fresh = self.waits = False
         self.returns = True
-        self.arrays = types.SimpleNamespace(address=lambda result: (id(result), 1))
+        self.arrays, self.place = types.SimpleNamespace(address=lambda result: (id(result), 1)), number
         self.before = lambda: None
 
     def run(self):
@@ -245,7 +245,7 @@ class GPU(unittest.TestCase):
             self.assertEqual(self.stream.ran, ["node0 of %d" % n for n in (1, 2, 3, 1, 2, 3, 1)])
         self.assertAlmostEqual(got.pop("seconds"), 7e-9 * NS)
         self.assertAlmostEqual(got.pop("clock_mhz"), MHZ)
-        self.assertEqual(got, {"graph": True, "label": "mine; node0 of 1", "nodes": [
+        self.assertEqual(got, {"graph": True, "label": "mine", "nodes": [
             {"kernel": "node0 of 1", "grid": [1, 1, 1], "block": [32, 1, 1]}]})
         self.assertEqual(self.driver.executables, 1)
         self.assertEqual([l.out for l in launches], [1, 1, 1])
@@ -256,9 +256,14 @@ class GPU(unittest.TestCase):
         self.assertEqual((got["ahead"], len(self.stream.ran)), (700, 2 * 2 * 700))
         self.assertAlmostEqual(got["seconds"], 2 * 700e-9 * NS)
         self.assertAlmostEqual(got["clock_mhz"], MHZ)
-        # 238 launches of two nodes are the most whole rotations of seven that fit.
-        self.assertEqual(self.driver.launched, [476, 476, 448] * 2)
+        self.assertEqual(self.driver.launched, [280] * 10)
         self.assertLess(self.stream.most, 1000)
+
+    def test_results_at_one_place(self):
+        launches = self.launches(3)
+        launches[1].place = launches[0].place
+        self.device.execute(launches, 3, False)
+        self.assertEqual([l.out for l in launches], [None, 1, 1])
 
     def test_divide(self):
         for n, runs, most, repeat, want in (
