@@ -135,6 +135,9 @@ func (f faults) alone() map[int64]bool {
 // lost records the cases on the device and the next one in the first fatal error. Later calls return the same
 // error.
 func (b *rig) lost(err error, behind *station) error {
+	if errors.Is(err, kernels.ErrProcessLost) {
+		b.losses++
+	}
 	if !deviceLost(err) {
 		return err
 	}

@@ -42,7 +42,7 @@ func (b *rig) prime(ctx context.Context, s *station) (seconds float64, err error
 	b.busy += seconds
 	b.inside += seconds
 	s.form.set.next = (s.form.set.next + 1) % len(s.form.copies)
-	s.primed = true
+	s.primed, s.losses = true, b.losses
 	if !whole {
 		return 0, nil
 	}
@@ -99,7 +99,7 @@ func (b *rig) size(ctx context.Context, s *station) error {
 		t = span.Seconds / float64(n)
 	}
 	s.learn(t, b.executions(t))
-	s.primed = true
+	s.primed, s.losses = true, b.losses
 	b.paces.learn(s.c, t)
 	return nil
 }
@@ -118,7 +118,7 @@ func (b *rig) compile(ctx context.Context, s *station) (err error) {
 	} else {
 		_, err = b.block(ctx, s, 1)
 	}
-	s.primed = err == nil
+	s.primed, s.losses = err == nil, b.losses
 	return err
 }
 
@@ -128,7 +128,9 @@ func (b *rig) loaded(seconds float64) {
 	b.watch.Warmups += seconds
 }
 
-func (b *rig) compiled(s *station) bool { return s.primed || b.process(s.c) == "" }
+func (b *rig) compiled(s *station) bool {
+	return b.process(s.c) == "" || s.primed && s.losses == b.losses
+}
 
 func (b *rig) primes() bool {
 	_, ok := b.device.(kernels.Primer)

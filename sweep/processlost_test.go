@@ -109,3 +109,25 @@ func TestConfirmationLosesTheProcess(t *testing.T) {
 		}
 	}
 }
+
+// After a loss, other cases are compiled again before their next block.
+func TestCompiledAgainAfterALoss(t *testing.T) {
+	first := newCompiler(false)
+	mine, other := simCase(8), simCase(3)
+	mine.Kernel, other.Kernel = "mine", "mine"
+	b := loaded(t, first, mine, other)
+	s := &station{c: mine}
+	for i, want := range []int{1, 1, 2, 2} {
+		if i == 2 {
+			if err := b.lost(fmt.Errorf("execute: %w", kernels.ErrProcessLost), &station{c: other}); !errors.Is(err, kernels.ErrProcessLost) {
+				t.Fatal(err)
+			}
+		}
+		if err := b.pilot(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		if first.primes != want {
+			t.Errorf("pilot %d: %d first runs, expected %d", i, first.primes, want)
+		}
+	}
+}

@@ -47,8 +47,9 @@ type rig struct {
 	opened  time.Time // start of the first block since the rig was idle
 	inside  float64   // seconds inside blocks that landed since then
 
-	paces paces
-	watch stopwatch
+	paces  paces
+	losses int // of the process that computes elsewhere
+	watch  stopwatch
 
 	dog   *watchdog      // watches the device's calls
 	fault *FaultError    // makes the device unusable
@@ -78,8 +79,9 @@ type station struct {
 	// perBlock is the number of executions per block, 0 before the pilot.
 	perBlock int
 	seconds  float64 // expected time of one execution
-	// primed is true once the case ran for the first time in this start.
+	// primed is true once the case ran for the first time in this start, after so many losses of its process.
 	primed bool
+	losses int
 	proven bool // see [rig.prove]
 	// ran are the launches of the last block, others all that differ from the case's first; only of another
 	// process.

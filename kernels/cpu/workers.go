@@ -4,6 +4,8 @@ package cpu
 import "C"
 
 import (
+	"context"
+
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/worker"
 )
@@ -42,6 +44,15 @@ func (d *Device) LoadWorker(path string, how kernels.WorkerOptions) ([]kernels.K
 
 // WhileWaiting implements [kernels.Waiter].
 func (d *Device) WhileWaiting(f func()) { d.workers.WhileWaiting(f) }
+
+// Prime implements [kernels.Primer]. A launch of this process runs once.
+func (d *Device) Prime(ctx context.Context, l kernels.Launch) (seconds float64, err error) {
+	if d.workers.Owns([]kernels.Launch{l}) {
+		return d.workers.Prime(ctx, l)
+	}
+	span, err := d.Execute(ctx, []kernels.Launch{l}, 1)
+	return span.Seconds, err
+}
 
 // overwrites tells the launch's buffers that it may write to them.
 func (l *launch) overwrites() {
