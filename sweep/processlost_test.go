@@ -119,7 +119,8 @@ func TestCompiledAgainAfterALoss(t *testing.T) {
 	s := &station{c: mine}
 	for i, want := range []int{1, 1, 2, 2} {
 		if i == 2 {
-			if err := b.lost(fmt.Errorf("execute: %w", kernels.ErrProcessLost), &station{c: other}); !errors.Is(err, kernels.ErrProcessLost) {
+			lost := fmt.Errorf("execute: %w", kernels.ErrProcessLost)
+			if err := b.lost(lost, &station{c: other}); !errors.Is(err, lost) {
 				t.Fatal(err)
 			}
 		}
