@@ -30,7 +30,7 @@ const (
 
 func (f *faultFlags) register(cmd *cobra.Command) {
 	f.registerTimeout(cmd, "skip a case if one block, or a step of its setup, takes this long; 0 for never")
-	cmd.Flags().BoolVar(&f.retry, "retry-faults", false, "retry cases that hung or broke the device in this run")
+	cmd.Flags().BoolVar(&f.retry, "retry-faults", false, "retry cases that hung, or broke the device or a worker, in this run")
 }
 
 // registerTimeout adds only the time limit, for a command that queries devices without timing.
@@ -132,7 +132,7 @@ func (a *app) notMeasured(run *results.Run) error {
 	if len(a.skipped) == 0 {
 		return nil
 	}
-	return hint(devicef("%s: %s not measured again, because the device failed with %s before: %v", run.Path(),
+	return hint(devicef("%s: %s not measured again, because the device or its worker failed with %s before: %v", run.Path(),
 		plural(len(a.skipped), "case was", "cases were"), map[bool]string{true: "it", false: "them"}[len(a.skipped) == 1], a.skipped[0]),
 		"--retry-faults measures them again")
 }
