@@ -6,7 +6,12 @@ import gemmaudit
 one = None
 
 
-@gemmaudit.kernel("gemm", dtypes=["fp8"], layout="nk")
+def supports(problem):
+    if problem.n % 16 or problem.k % 16:
+        return "N and K are multiples of 16"
+
+
+@gemmaudit.kernel("gemm", dtypes=["fp8"], layout="nk", supports=supports)
 def scaled_mm(a, b):
     global one
     if one is None:
