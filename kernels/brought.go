@@ -38,11 +38,14 @@ func FileSHA256(path string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
+// IsFileVersion reports whether a version is that of a kernel from a file.
+func IsFileVersion(version string) bool { return strings.HasPrefix(version, fileVersion) }
+
 // BroughtKernels returns the sorted names of the kernels that versions lists as loaded from files.
 func BroughtKernels(versions map[string]string) []string {
 	return slices.Sorted(func(yield func(string) bool) {
 		for name, version := range versions {
-			if strings.HasPrefix(version, fileVersion) && !yield(name) {
+			if IsFileVersion(version) && !yield(name) {
 				return
 			}
 		}

@@ -232,6 +232,7 @@ func TestScripts(t *testing.T) {
 			// Share the build cache, so scripts that build Go do not recompile the standard library.
 			env.Setenv("GOCACHE", cmp.Or(os.Getenv("GOCACHE"), filepath.Join(cache, "go-build")))
 			env.Setenv("GOFLAGS", compiledAs())
+			env.Setenv("PYTHON", numpyPython())
 			// The user's environment must not affect the tests.
 			env.Setenv("TERM", "dumb")
 			// Processes started by scripts get the race detector's settings.
@@ -243,6 +244,12 @@ func TestScripts(t *testing.T) {
 				}
 			}
 			return nil
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "numpy" {
+				return false, fmt.Errorf("unknown condition %q", name)
+			}
+			return numpyPython() != "", nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exitcode": exitcode,

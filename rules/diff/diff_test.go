@@ -253,6 +253,33 @@ func TestOneDriverIsOneFactor(t *testing.T) {
 	}
 }
 
+// A file with kernels is one factor, and so is each of two. A kernel of one run alone is none.
+func TestOneFileIsOneFactor(t *testing.T) {
+	side := func(versions map[string]string) results.Meta {
+		var m results.Meta
+		m.Fingerprint.Devices = []kernels.Spec{{ID: "cpu", Kind: kernels.CPU, Versions: versions}}
+		return m
+	}
+	file := kernels.FileVersion
+	for _, c := range []struct {
+		a, b map[string]string
+		want string
+	}{
+		{map[string]string{"mine": file("aa"), "other": file("aa")}, map[string]string{"mine": file("bb"), "other": file("bb")}, ""},
+		{map[string]string{"mine": file("aa"), "other": file("aa")}, map[string]string{"mine": file("bb")}, ""},
+		{map[string]string{"mine": file("aa"), "other": file("cc")}, map[string]string{"mine": file("bb"), "other": file("dd")},
+			"cpu mine, cpu other"},
+		{map[string]string{"mine": file("aa"), "numpy": "2.2"}, map[string]string{"mine": file("bb"), "numpy": "2.3"},
+			"cpu mine, cpu numpy"},
+	} {
+		d := &Result{}
+		d.fingerprints(side(c.a), side(c.b))
+		if d.confound(); !strings.Contains(d.Confounded, c.want) || (c.want == "") != (d.Confounded == "") {
+			t.Errorf("%v and %v: confounded %q, want %q", c.a, c.b, d.Confounded, c.want)
+		}
+	}
+}
+
 func TestFactors(t *testing.T) {
 	for _, c := range []struct {
 		name       string

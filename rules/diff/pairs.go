@@ -72,6 +72,14 @@ func (d *Result) confound() {
 				continue
 			}
 			seen[line] = true
+			if a, b := kernels.IsFileVersion(f.A), kernels.IsFileVersion(f.B); a || b {
+				// Kernels of one file are one factor, and a kernel of one run is compared with nothing.
+				file := f.A + " " + f.B
+				if seen[file] || a != b {
+					continue
+				}
+				seen[file] = true
+			}
 		}
 		if slices.Contains(machineFactors, line) {
 			machine = true
