@@ -30,7 +30,8 @@ def main():
         if not row["ratio"]:
             continue
         ratio = float(row["ratio"])
-        if given.same_kernel and not kernels(row["label_a"]) & kernels(row["label_b"]):
+        # The columns are empty where both are the same.
+        if given.same_kernel and row["label_a"] + row["label_b"] and not kernels(row["label_a"]) & kernels(row["label_b"]):
             others.append((row["series"], row["m"], ratio, row["label_a"], row["label_b"]))
             continue
         ratios.append(ratio)

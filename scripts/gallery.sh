@@ -6,6 +6,9 @@
 #                                            CARD is a short name, such as h200.
 #   scripts/gallery.sh along CARD FOLDER     the same with FOLDER/CARD-along-n.db: cuBLAS along N from 4000 to 4352 by 1,
 #                                            and along the vocabularies of ten models, in a minute
+#   scripts/gallery.sh python CARD FOLDER    the same with kernels of examples/python, in five minutes: FOLDER/CARD-compile.db, torch.compile
+#                                            beside cuBLAS; CARD-triton.db and CARD-triton-again.db, a Triton kernel
+#                                            tuned in two processes; CARD-sdpa.db, PyTorch's attention. Needs PyTorch.
 #   scripts/gallery.sh pages FOLDER          anywhere: docs/gallery/NAME.html of each FOLDER/NAME.db, or into the folder PAGES
 #
 # Pages contain the command of the run, not the name of the machine. GEMMAUDIT is the program (default: gemmaudit), DEVICE the card (default: cuda:0), MOST the most bytes of a page (default: 2000000).
@@ -29,14 +32,25 @@ measure() {
   cp "$name/run.db" "$name.db"
 }
 
-(( $# >= 1 )) || fail "expected measure CARD FOLDER, along CARD FOLDER, or pages FOLDER"
+(( $# >= 1 )) || fail "expected measure, along or python CARD FOLDER, or pages FOLDER"
 case $1 in
-measure | along)
+measure | along | python)
   (( $# == 3 )) || fail "expected $1 CARD FOLDER"
   [[ $2 =~ ^[a-z0-9][a-z0-9-]*$ ]] || fail "the card is $2: expected a short name of small letters, digits and hyphens, such as h200"
   card=$2
   mkdir -p "$3"
+  examples=$(cd "$(dirname "$0")/.." && pwd)/examples/python
   cd "$3" # keeps paths out of the page
+  if [[ $1 == python ]]; then
+    ln -sfn "$examples" python
+    few=1,8,16,24,48,64,96,128,256,512,768,1024,1536,2048,4096,8192
+    kernels=cublas,linear,compiled,max-autotune measure "$card-compile" --kernel-file python/linear.py --shape n4096k4096 --batch $few --dtype bf16
+    for name in triton triton-again; do
+      kernels=cublas,python/triton_matmul.py measure "$card-$name" --shape n14336k4096,n4096k4096 --batch $few --dtype bf16
+    done
+    kernels=flash,decode,python/attention.py measure "$card-sdpa" --op attention --shape q32kv8d128 --batch pow2:128:16384 --dtype bf16
+    exit
+  fi
   if [[ $1 == along ]]; then
     # GPT-2 and what it can be padded to, then Llama 2, Phi-3, Mistral, Falcon, DeepSeek-V2, Llama 3, DeepSeek-V3, Qwen2.5 and Gemma
     vocabularies=$(printf ',m64n%dk4096' 50257 50264 50304 32000 32064 32768 65024 102400 128256 129280 152064 256000)

@@ -9,7 +9,7 @@ import time
 from .arrays import Torch
 from .blocks import Blocks
 from .driver import Driver, DriverError
-from .graphs import FEW, GRAPHS, QUEUE, Graphs, Uncapturable, divide
+from .graphs import FEW, GRAPHS, QUEUE, Graphs, Uncapturable, divide, launch_all, queued
 from .launches import Copy, distinct
 from .wire import CASE, PROTOCOL, Failure
 
@@ -58,6 +58,7 @@ class Device:
         self.uncapturable = {}  # kind of launch: why
         self.waiting = set()  # kinds of launches that wait for the device
         self.rotations = set()  # whose results PyTorch has memory for
+        self.divided = {}  # numbers of launches and of runs: graphs
 
     def memory(self, offered):
         return next((m for m in offered if m in ("cuda-ipc", "window")), "")
@@ -202,15 +203,16 @@ class Device:
 
     def warm(self, launches):
         """Runs launches that never ran: code is loaded and workspaces are allocated outside of captures and blocks."""
-        for launch in launches:
-            if not launch.ran:
-                try:
-                    launch.first()
-                except self.torch.cuda.OutOfMemoryError:
-                    if not self.graphs.drop_others(()):
-                        raise
-                    launch.first()
-        self.torch.cuda.synchronize(self.index)
+        cold = [launch for launch in launches if not launch.ran]
+        for launch in cold:
+            try:
+                launch.first()
+            except self.torch.cuda.OutOfMemoryError:
+                if not self.graphs.drop_others(()):
+                    raise
+                launch.first()
+        if cold:
+            self.torch.cuda.synchronize(self.index)
 
     def reason(self, launches):
         """Why launches run eagerly, or ""."""
@@ -230,10 +232,18 @@ class Device:
             return None
 
     def graphs_of(self, order, runs, repeat):
+        key = (tuple(launch.number for launch in order), runs, repeat)
+        known = self.divided.get(key)
+        if known is not None and self.graphs.again(known):
+            return known
         most = max(1, QUEUE // self.nodes_each(order))
         if repeat:
             most = min(most, max(len(order), -(-runs // GRAPHS), FEW))
-        return self.graphs.all_of(divide(order, runs, most, repeat), not repeat)
+        graphs = self.graphs.all_of(divide(order, runs, most, repeat), not repeat)
+        if len(self.divided) >= MOST_ROTATIONS:
+            self.divided.clear()
+        self.divided[key] = graphs
+        return graphs
 
     def nodes_each(self, launches):
         """The most nodes of a launch."""
@@ -343,6 +353,7 @@ class Device:
             return
         self.graphs.forget(launch.number for launch in launches)
         self.rotations.clear()
+        self.divided.clear()
         memory = self.torch.cuda
         if memory.memory_reserved(self.index) - memory.memory_allocated(self.index) > SPARE:
             memory.empty_cache()
@@ -363,23 +374,6 @@ def rotated(launches):
     """The same rotation from the launch with the least number on, so that one graph serves each beginning."""
     first = min(range(len(launches)), key=lambda i: launches[i].number)
     return launches[first:] + launches[:first]
-
-
-def queued(graphs):
-    """Divides graphs into those that wait behind a gate together."""
-    parts, nodes = [], QUEUE
-    for graph in graphs:
-        if nodes + graph.count > QUEUE:
-            parts.append([])
-            nodes = 0
-        parts[-1].append(graph)
-        nodes += graph.count
-    return parts
-
-
-def launch_all(graphs):
-    for graph in graphs:
-        graph.launch()
 
 
 def measured(span):

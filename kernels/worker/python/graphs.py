@@ -35,6 +35,23 @@ def divide(launches, runs, most, repeat=True):
     return parts
 
 
+def queued(graphs):
+    """Divides graphs into those that wait behind a gate together."""
+    parts, nodes = [], QUEUE
+    for graph in graphs:
+        if nodes + graph.count > QUEUE:
+            parts.append([])
+            nodes = 0
+        parts[-1].append(graph)
+        nodes += graph.count
+    return parts
+
+
+def launch_all(graphs):
+    for graph in graphs:
+        graph.launch()
+
+
 class Graph:
     """A captured sequence of launches with the results that it writes, which it owns."""
 
@@ -48,13 +65,14 @@ class Graph:
         self.count, self.each = count, -(-count // len(launches))
         self.nodes = driver.nodes(raw, self.each)
         self.executable = driver.instantiate(raw, owner.stream)
+        self.key = ()
 
     def launch(self):
         self.owner.driver.launch_graph(self.executable, self.owner.stream)
 
     def close(self):
         self.owner.driver.destroy(self.executable)
-        self.results = {}
+        self.executable, self.results = None, {}
         self.captured.reset()
 
 
@@ -75,8 +93,18 @@ class Graphs:
                 self.kept.move_to_end(key)
             else:
                 self.kept[key] = self.capture_within(part, keep, every)
+                self.kept[key].key = key
         self.trim(keep)
         return [self.kept[key] for key in keys]
+
+    def again(self, graphs):
+        """Whether all graphs of an earlier block are still there. They count as used."""
+        for graph in graphs:
+            if graph.executable is None:
+                return False
+        for graph in set(graphs):
+            self.kept.move_to_end(graph.key)
+        return True
 
     def capture_within(self, part, keep, every):
         try:
