@@ -32,7 +32,11 @@ func (d *Result) cases(pairs []curvePair, pa, pb *infer.Estimates, cfg rules.Con
 		if d.Run != "" {
 			common = stats.Estimate{DF: math.Inf(1)} // one pace for both
 		}
-		scatter := newPairScatter(pair, cfg.MinSamples)
+		var paired map[int]infer.PairedRatio
+		if d.Run != "" {
+			paired = pair.byRounds(pb.Scatter[pair.b.Series.Key.Device])
+		}
+		scatter := newPairScatter(pair, cfg.MinSamples, paired)
 		d.Warnings = append(d.Warnings, scatter.warnings()...)
 		for j, y := range pair.b.Points {
 			i, ok := pair.a.At(y.M)
@@ -44,8 +48,8 @@ func (d *Result) cases(pairs []curvePair, pa, pb *infer.Estimates, cfg rules.Con
 			matched[pair.b]++
 			ratio, inA, inB, origin := scatter.compare(i, j)
 			c := Case{Series: pair.b.Series.Key, M: y.M, A: inA.Interval(cfg.Confidence, pa.Quantiles),
-				B: inB.Interval(cfg.Confidence, pb.Quantiles),
-				P: 1, AdjustedP: 1, Change: change.Open}
+				B:      inB.Interval(cfg.Confidence, pb.Quantiles),
+				Paired: paired[j].Rounds, P: 1, AdjustedP: 1, Change: change.Open}
 			if x.Label != y.Label {
 				c.LabelA, c.LabelB = x.Label, y.Label
 			}
@@ -57,7 +61,11 @@ func (d *Result) cases(pairs []curvePair, pa, pb *infer.Estimates, cfg rules.Con
 				c.Scatter = origin
 			}
 			all, shared = append(all, ratio), append(shared, common)
-			levels = append(levels, pair.levelsBetween(i, j))
+			level := pair.levelsBetween(i, j)
+			if c.Paired > 0 && betweenLevels(x, y) > 0 {
+				level = 0 // both rows move between the levels together
+			}
+			levels = append(levels, level)
 			d.Cases = append(d.Cases, c)
 		}
 		spans = append(spans, span{from, len(all)})

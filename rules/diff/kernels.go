@@ -41,7 +41,7 @@ func CompareKernels(data infer.Data, a, b string, cfg rules.Config) (*Result, er
 		d.Factors = append(d.Factors, results.FactorDiff{Name: "kernel", A: a, B: b})
 	}
 	d.Clocks = infer.ReferenceClocks(data, cfg.Basis())
-	whole := infer.PrepareAt(data, d.Clocks)
+	whole := infer.PreparePairs(data, d.Clocks)
 	d.Invalid = whole.Invalid(whole.Resolve(cfg.Basis()), cfg.Basis())
 	pa, pb := onlyKernel(whole, a, inA), onlyKernel(whole, b, inB)
 	var pairs []curvePair

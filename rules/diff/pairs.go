@@ -98,6 +98,22 @@ func (d *Result) confound() {
 
 type curvePair struct{ a, b *infer.Curve }
 
+// byRounds returns the ratios of the rows of two kernels of one run, by the point of b.
+func (c curvePair) byRounds(scatter infer.Scatter) map[int]infer.PairedRatio {
+	var points [][2]*infer.Point
+	var at []int
+	for j := range c.b.Points {
+		if i, ok := c.a.At(c.b.Points[j].M); ok {
+			points, at = append(points, [2]*infer.Point{&c.a.Points[i], &c.b.Points[j]}), append(at, j)
+		}
+	}
+	out := make(map[int]infer.PairedRatio, len(at))
+	for k, ratio := range infer.PairRounds(points, scatter) {
+		out[at[k]] = ratio
+	}
+	return out
+}
+
 // matchCurves joins series with equal keys. If no key is equal and each run has one device, it ignores the
 // device and its thread count: two machines are compared.
 func matchCurves(a, b []*infer.Curve) []curvePair {

@@ -93,10 +93,13 @@ type Case struct {
 	A      stats.Interval    `json:"a_us"`
 	B      stats.Interval    `json:"b_us"`
 	// Ratio is B's time over A's: above 1 is slower.
-	Ratio     stats.Interval `json:"ratio"`
-	P         float64        `json:"p"`
-	AdjustedP float64        `json:"p_adjusted"`
-	Change    change.Kind    `json:"change"`
+	Ratio stats.Interval `json:"ratio"`
+	// Paired is the number of rounds with both kernels of one run that Ratio is from; 0 if it is B ÷ A, as always
+	// for two runs.
+	Paired    int         `json:"paired,omitempty"`
+	P         float64     `json:"p"`
+	AdjustedP float64     `json:"p_adjusted"`
+	Change    change.Kind `json:"change"`
 	// Scatter is the source of the ratio's scatter if a side has too few samples of its own; else empty.
 	Scatter infer.ScatterOrigin `json:"scatter,omitempty"`
 	// LabelA and LabelB are the library's kernels, if they differ.

@@ -22,10 +22,12 @@ type pairScatter struct {
 	pair        curvePair
 	least       int
 	ratio, a, b *infer.SeriesScatter
+	// paired are the ratios by rounds, by the points of b that have a partner; nil for two runs.
+	paired map[int]infer.PairedRatio
 }
 
-func newPairScatter(pair curvePair, least int) pairScatter {
-	s := pairScatter{pair: pair, least: least, a: pair.a.ScatterOf(least), b: pair.b.ScatterOf(least)}
+func newPairScatter(pair curvePair, least int, paired map[int]infer.PairedRatio) pairScatter {
+	s := pairScatter{pair: pair, least: least, a: pair.a.ScatterOf(least), b: pair.b.ScatterOf(least), paired: paired}
 	if s.a == nil && s.b == nil {
 		return s
 	}
@@ -34,7 +36,11 @@ func newPairScatter(pair curvePair, least int) pairScatter {
 	for j := range pair.b.Points {
 		p := &pair.b.Points[j]
 		if i, ok := pair.a.At(p.M); ok {
-			m, y = append(m, p.M), append(y, p.US.Y-pair.a.Points[i].US.Y)
+			logs := p.US.Y - pair.a.Points[i].US.Y
+			if one := paired[j]; one.Rounds > 0 {
+				logs = one.Y
+			}
+			m, y = append(m, p.M), append(y, logs)
 		}
 	}
 	if len(y) >= infer.BorrowRows {
@@ -47,11 +53,16 @@ func newPairScatter(pair curvePair, least int) pairScatter {
 }
 
 // compare returns the log of B's time over A's in the rows i of A and j of B, the two times, and the source
-// of the ratio's scatter.
+// of the ratio's scatter. The ratio is by rounds if the rows are paired.
 func (s pairScatter) compare(i, j int) (ratio, a, b stats.Estimate, origin infer.ScatterOrigin) {
 	a, ownA := s.pair.a.Known(i, s.least, s.a)
 	b, ownB := s.pair.b.Known(j, s.least, s.b)
 	ratio = stats.Difference(b, a)
+	if one := s.paired[j]; one.Rounds > 0 {
+		if ratio.Y = one.Y; ownA && ownB {
+			ratio = one.Estimate
+		}
+	}
 	switch {
 	case ownA && ownB:
 		return ratio, a, b, infer.OwnScatter

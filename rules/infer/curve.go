@@ -42,6 +42,7 @@ type Point struct {
 	Folded      bool
 	// Inferred is true for a row that was not measured: its estimates are predictions of its family's line.
 	Inferred bool
+	taken    *taken // its samples, kept by [PreparePairs]; else nil
 }
 
 // Judged reports whether the point has at least least samples. An inferred row needs none.

@@ -46,15 +46,20 @@ func Prepare(data Data, cfg Basis) *Estimates {
 
 // PrepareAt estimates times at the given clocks, by device id, in MHz. No row is inferred.
 func PrepareAt(data Data, clocks map[string]float64) *Estimates {
-	return prepareBy(data, clocks, tellScatter)
+	return prepareBy(data, clocks, tellScatter, false)
+}
+
+// PreparePairs is [PrepareAt], and keeps the samples of each point for [PairRounds].
+func PreparePairs(data Data, clocks map[string]float64) *Estimates {
+	return prepareBy(data, clocks, tellScatter, true)
 }
 
 // PrepareCentred is [PrepareAt] with the center of a row's samples as its time, even if noise only delays.
 func PrepareCentred(data Data, clocks map[string]float64) *Estimates {
-	return prepareBy(data, clocks, func([]float64) Scatter { return Scatter{Location: LocationCentre} })
+	return prepareBy(data, clocks, func([]float64) Scatter { return Scatter{Location: LocationCentre} }, false)
 }
 
-func prepareBy(data Data, clocks map[string]float64, scatter func(residuals []float64) Scatter) *Estimates {
+func prepareBy(data Data, clocks map[string]float64, scatter func(residuals []float64) Scatter, keep bool) *Estimates {
 	device, specs := data.devices(), data.Specs()
 	p := &Estimates{Clocks: clocks, Paced: map[string]bool{}, levels: map[string]stats.Estimate{}, Scatter: map[string]Scatter{},
 		Quantiles: stats.Quantiles{}}
@@ -93,7 +98,7 @@ func prepareBy(data Data, clocks map[string]float64, scatter func(residuals []fl
 	sentinels := byDevice(slices.DeleteFunc(slices.Clone(data.Sentinels), func(s results.Sample) bool { return !s.Usable() }), device)
 	for _, id := range order {
 		var level stats.Estimate
-		if p.Scatter[id], level, p.Paced[id] = estimateDevice(curves[id], sentinels[id], scatter); p.Paced[id] {
+		if p.Scatter[id], level, p.Paced[id] = estimateDevice(curves[id], sentinels[id], scatter, keep); p.Paced[id] {
 			p.levels[id] = level
 		}
 	}
@@ -142,9 +147,9 @@ func (c *Curve) read(out []track) {
 
 // estimateDevice fills in the estimates of one device's curves. It returns how their samples scatter, the
 // uncertainty of the device's usual moment, and whether times were adjusted by the pace. Devices run their
-// rounds in parallel, each at its own pace, so each is adjusted separately.
-func estimateDevice(curves []*Curve, sentinels []results.Sample,
-	scatter func([]float64) Scatter) (s Scatter, level stats.Estimate, paced bool) {
+// rounds in parallel, each at its own pace, so each is adjusted separately. With keep, points keep their samples.
+func estimateDevice(curves []*Curve, sentinels []results.Sample, scatter func([]float64) Scatter,
+	keep bool) (s Scatter, level stats.Estimate, paced bool) {
 	total := 0
 	for _, c := range curves {
 		total += len(c.Points)
@@ -174,6 +179,9 @@ func estimateDevice(curves []*Curve, sentinels []results.Sample,
 		}
 		for i, t := range tracks[k] {
 			c.Points[i].US.SE = t.subtractLost()
+			if keep {
+				c.Points[i].taken = &taken{track: t, clock: slices.Clone(t.x), clocked: c.Clocked}
+			}
 		}
 		if !c.Clocked {
 			return
@@ -212,6 +220,9 @@ func estimateDevice(curves []*Curve, sentinels []results.Sample,
 				pt := &curves[k].Points[i]
 				pt.US.SE = math.Hypot(pt.US.SE, math.Abs(stats.Mean(tracks[k][i].x))*e.SE)
 				tracks[k][i].adjust(e)
+				if keep {
+					pt.taken.pace = e
+				}
 			}
 		})
 	}
