@@ -187,27 +187,28 @@ func TestPairedRows(t *testing.T) {
 			}
 		}
 	}
+	delays := func(rng *rand.Rand) float64 { return 0.05 * rng.ExpFloat64() }
+	shifted := func(rounds int) func(*rand.Rand, infer.Data) {
+		return each(func(k int, s *results.Sample) { s.Round += rounds * k })
+	}
 	for _, tt := range []struct {
 		name   string
 		w      twin
 		b      string
 		change func(*rand.Rand, infer.Data)
-		want   func(paired int) bool
+		want   int     // rounds
 		most   float64 // largest width of an interval as a share
 	}{
-		{"all rounds", quiet, "b", nil, func(n int) bool { return n == 9 }, 0.025},
-		{"no common round", quiet, "b", each(func(k int, s *results.Sample) { s.Round += 9 * k }), func(n int) bool { return n == 0 }, 0.05},
-		{"two common rounds", quiet, "b", each(func(k int, s *results.Sample) { s.Round += 7 * k }), func(n int) bool { return n == 0 }, 0.05},
-		{"six common rounds", quiet, "b", each(func(k int, s *results.Sample) { s.Round += 3 * k }), func(n int) bool { return n == 6 }, 0.05},
-		{"one round of many samples", quiet, "b", each(func(_ int, s *results.Sample) { s.Round = 0 }),
-			func(n int) bool { return n == 0 }, 0.05},
-		{"clocks of one kernel", quiet, "b", each(func(k int, s *results.Sample) { s.ClockMHz *= float64(k) }),
-			func(n int) bool { return n == 0 }, 0.1},
-		{"levels that change for both kernels", quiet, "b", flips(true), func(n int) bool { return n == 9 }, 0.025},
-		{"levels that change for each kernel", quiet, "b", flips(false), func(n int) bool { return n == 0 }, 0.3},
-		{"the faster of several", quiet, "a+b", nil, func(n int) bool { return n == 9 }, 0.025},
-		{"noise that only delays", twin{noise: func(rng *rand.Rand) float64 { return 0.05 * rng.ExpFloat64() }, beta: quiet.beta, rounds: 9},
-			"b", nil, func(n int) bool { return n == 0 }, 0.3},
+		{"all rounds", quiet, "b", nil, 9, 0.025},
+		{"no common round", quiet, "b", shifted(9), 0, 0.05},
+		{"two common rounds", quiet, "b", shifted(7), 0, 0.05},
+		{"six common rounds", quiet, "b", shifted(3), 6, 0.05},
+		{"one round of many samples", quiet, "b", each(func(_ int, s *results.Sample) { s.Round = 0 }), 0, 0.05},
+		{"clocks of one kernel", quiet, "b", each(func(k int, s *results.Sample) { s.ClockMHz *= float64(k) }), 0, 0.1},
+		{"levels that change for both kernels", quiet, "b", flips(true), 9, 0.025},
+		{"levels that change for each kernel", quiet, "b", flips(false), 0, 0.3},
+		{"the faster of several", quiet, "a+b", nil, 9, 0.025},
+		{"noise that only delays", twin{noise: delays, beta: quiet.beta, rounds: 9}, "b", nil, 0, 0.3},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			data := tt.w.run(5)
@@ -220,7 +221,7 @@ func TestPairedRows(t *testing.T) {
 			}
 			usual, wide := 0, 0
 			for _, c := range d.Cases {
-				if tt.want(c.Paired) {
+				if c.Paired == tt.want {
 					usual++
 				}
 				if c.Ratio.Hi/c.Ratio.Lo > 1+tt.most {
