@@ -135,7 +135,8 @@ func (k *Kernel) takesWeights(t kernels.Task) bool {
 func (k *Kernel) task(t kernels.Task) taskText {
 	out := taskText{
 		Operation: t.Operation.String(), DType: string(t.DType), Output: string(t.OutputType()), Accumulator: string(t.AccumulatorType()),
-		M: t.M, Dims: t.Dims, LDA: t.LDA, LDB: t.LDB, LDC: t.LDC, StrideA: t.StrideA, StrideB: t.StrideB, StrideC: t.StrideC, Scale: t.Scale,
+		M: t.M, Dims: t.Dims, LDA: t.LDA, LDB: t.LDB, LDC: t.LDC, StrideA: t.StrideA, StrideB: t.StrideB, StrideC: t.StrideC,
+		Scale: t.Scale,
 	}
 	switch {
 	case t.Operation.IsProduct():
@@ -248,8 +249,10 @@ func (k *Kernel) Bind(t kernels.Task, in kernels.Operand, w kernels.Weights, out
 		elements int64
 		size     int
 	}{{"in", in, a, n.DType.Size()}, {"out", out, c, n.OutputType().Size()}} {
-		if o.operand.Buffer == nil || o.operand.Offset < 0 || (int64(o.operand.Offset)+o.elements)*int64(o.size) > o.operand.Buffer.Bytes() {
-			return nil, fmt.Errorf("%v: operand %s: %d elements at offset %d do not fit in its buffer", n, o.name, o.elements, o.operand.Offset)
+		end := (int64(o.operand.Offset) + o.elements) * int64(o.size)
+		if o.operand.Buffer == nil || o.operand.Offset < 0 || end > o.operand.Buffer.Bytes() {
+			return nil, fmt.Errorf("%v: operand %s: %d elements at offset %d do not fit in its buffer", n, o.name, o.elements,
+				o.operand.Offset)
 		}
 	}
 	return &Launch{kernel: k, task: n, in: in, weights: own, out: out, state: &launchState{}}, nil

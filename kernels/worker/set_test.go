@@ -115,7 +115,8 @@ func TestExecute(t *testing.T) {
 			t.Fatal(err)
 		}
 		if span.Ahead != 3 || span.Seconds <= 0 {
-			t.Errorf("round %d: the worker's block has %d runs ahead and takes %g s, expected 3 after a switch", round, span.Ahead, span.Seconds)
+			t.Errorf("round %d: the worker's block has %d runs ahead and takes %g s, expected 3 after a switch", round, span.Ahead,
+				span.Seconds)
 		}
 		if span, err = d.Execute(ctx, []kernels.Launch{theirs}, 3); err != nil || span.Ahead != 0 {
 			t.Errorf("round %d: a second block of the worker has %d runs ahead, %v", round, span.Ahead, err)
@@ -139,7 +140,8 @@ func TestExecute(t *testing.T) {
 		t.Errorf("printed %q", printed.all)
 	}
 	spec := d.Spec()
-	if spec.Versions["plain"] != kernels.FileVersion(strings.Repeat("ab", 32)) || spec.Versions["fake"] != "1" || spec.Settings["FAKE_FLAG"] != "on" {
+	if spec.Versions["plain"] != kernels.FileVersion(strings.Repeat("ab", 32)) || spec.Versions["fake"] != "1" ||
+		spec.Settings["FAKE_FLAG"] != "on" {
 		t.Errorf("identity: %v %v", spec.Versions, spec.Settings)
 	}
 }
