@@ -94,7 +94,7 @@ func (f *fake) serve() {
 				name = "Plain"
 			}
 			result = map[string]any{
-				"kernels":  []any{map[string]any{"name": name, "operation": "gemm", "dtypes": []string{"fp32"}, "layouts": []string{"nk"},
+				"kernels": []any{map[string]any{"name": name, "operation": "gemm", "dtypes": []string{"fp32"}, "layouts": []string{"nk"},
 					"writes": true}},
 				"files":    []any{map[string]any{"name": "plain", "sha256": strings.Repeat("ab", 32)}},
 				"versions": map[string]string{"fake": "1"}, "settings": map[string]string{"FAKE_FLAG": "on"},
