@@ -1,4 +1,5 @@
 """Blocks of work on a stream, timed between stamps as the program times its own (kernels/cuda/driver/execute.c)."""
+import array
 import base64
 import ctypes
 import struct
@@ -55,11 +56,9 @@ def bytes_of_chunk(slots):
 
 def median_mhz(before, after):
     """The median over multiprocessors of cycles by time between two stamps; 0 if no multiprocessor has both."""
-    found = []
-    for (_, clock, began, seen), (_, clock2, ended, seen2) in zip(struct.iter_unpack("<4Q", before), struct.iter_unpack("<4Q", after)):
-        if seen and seen2 and ended - began >= LEAST_NS:
-            found.append((clock2 - clock) / (ended - began) * 1e3)
-    found.sort()
+    first, last = array.array("Q", before), array.array("Q", after)
+    found = sorted((clock2 - clock) / (ended - began) * 1e3 for clock, began, seen, clock2, ended, seen2 in zip(
+        first[1::4], first[2::4], first[3::4], last[1::4], last[2::4], last[3::4]) if seen and seen2 and ended - began >= LEAST_NS)
     n = len(found)
     return 0.0 if n == 0 else found[n // 2] if n % 2 else (found[n // 2 - 1] + found[n // 2]) / 2
 

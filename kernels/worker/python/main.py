@@ -134,6 +134,9 @@ class Worker:
     def load(self, p):
         result = self.files.load(need(p, "path"), self.device)
         settling.specialise()
+        # Collections would look through the modules again and again, between blocks.
+        gc.collect()
+        gc.freeze()
         return result
 
     def kernel(self, p, operation):
