@@ -14,7 +14,7 @@
 #                      AVX2, AVX-512 with and without VNNI and BF16, AMX; it names those that it can't
 #       test-cluster   manifests, alerts and dashboard, checked by the code of Kubernetes and Prometheus (its modules are downloaded)
 #       test-slurm     the jobs of scripts/slurm on a Slurm of four nodes
-#       test-endure    kill -9, signals and full disks for FOR=30s each
+#       test-endure    kill -9, signals and full disks for FOR=30s each, and kernels in Python that crash, hang and lie
 #       test-release   two releases, each compiled for itself, are the same bytes; their programs run; the wheel is installed in a fresh
 #                      virtual environment and used
 #       test-wheel reproducible   the same of the wheel, and of two clones, where no release can be made
@@ -34,7 +34,8 @@
 #   make wheel-check   that, and what it installs in a fresh virtual environment
 #   make cuda-test   bin/tests, a program for each room with GPU tests, to run on a machine that has one
 #   make gpu-bundle  bin/gpu-bundle, to check and measure a GPU machine that has no Go: copy it there, ./run.sh
-#   make endure  processes ended by KILLS=1000 kill -9 and SIGNALS=300 other signals, and a disk that is full at each write:
+#   make endure  processes ended by KILLS=1000 kill -9 and SIGNALS=300 other signals, WORKERS=200 workers of kernels in Python
+#                ended by kill -9, kernels that fail in many ways and that lie, and a disk that is full at each write:
 #                nothing is lost (ten minutes; FOR=60s bounds each part, SEED repeats what was drawn); with NIGHT=1 a
 #                sweep of a day and a million samples in compressed time, whose memory stays flat
 #   make mutants MUTANTS=200 changes of the program, drawn by SEED: the tests of their packages, as make test runs them, are to notice 85 %;
@@ -403,6 +404,7 @@ trust: build
 	$(TEST) $(TEST_FLAGS) -run '^TestDataSets$$' ./rules/trust -all-sets
 
 KILLS   ?= 1000
+WORKERS ?= 200
 SIGNALS ?= 300
 SEED    ?= 0
 FOLDER  ?= -1
@@ -410,7 +412,7 @@ FOR     ?= 0
 ENDURE  := -endure.seed $(SEED) -endure.for $(FOR)
 
 test-endure:
-	@$(MAKE) --no-print-directory endure FOR=30s
+	@$(MAKE) --no-print-directory endure FOR=30s WORKERS=10
 
 # Its failures keep the folder and print the command that repeats it.
 endure: $(TRAMPOLINES)
@@ -418,7 +420,7 @@ ifdef NIGHT
 	$(GO) test -run '^$$' -bench '^BenchmarkDay$$' -benchtime 1x -timeout 1h ./sweep
 else
 	$(subst 30m,3h,$(TEST)) $(TEST_FLAGS) -count=1 -v -run '^TestEndure' ./cmd/gemmaudit \
-	  -endure.kills $(KILLS) -endure.signals $(SIGNALS) -endure.folder $(FOLDER) -endure.disk $(ENDURE)
+	  -endure.kills $(KILLS) -endure.workers $(WORKERS) -endure.signals $(SIGNALS) -endure.folder $(FOLDER) -endure.disk $(ENDURE)
 endif
 
 # With LONG=1 the tests of test-long count too. The flags are those of make test, whose cache serves both.

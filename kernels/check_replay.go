@@ -56,7 +56,7 @@ func replayFirst(k Kernel, has bool, replay func(Recorder) (plain bool, err erro
 const (
 	replayedOnly = "right when called, wrong when its recording is replayed"
 	replayUnset  = "the replay did not write it"
-	replayDrifts = "it differs from replay to replay: not written, or read before it was written"
+	replayDrifts = "it differs from replay to replay: not written, read before it was written, or not deterministic"
 )
 
 // replayRuns are the sizes of the executed blocks. Each launch runs once, then twice.

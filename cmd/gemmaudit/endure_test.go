@@ -31,6 +31,7 @@ import (
 var (
 	endureKills   = flag.Int("endure.kills", 0, "how many processes die by kill -9")
 	endureSignals = flag.Int("endure.signals", 0, "how many processes get another signal")
+	endureWorkers = flag.Int("endure.workers", 0, "how many workers of kernels in Python die by kill -9")
 	endureDisk    = flag.Bool("endure.disk", false, "whether the disk is full at each write in turn")
 	endureFor     = flag.Duration("endure.for", 0, "the time after which nothing new is begun; 0 is no limit")
 	endureSeed    = flag.Uint64("endure.seed", 0, "what is drawn; 0 takes another seed each time")

@@ -167,7 +167,9 @@ type Weights struct {
 
 // Prepare implements [kernels.Kernel].
 func (k *Kernel) Prepare(t kernels.Task, raw kernels.Buffer) (kernels.Weights, error) {
-	if err := k.Supports(t); err != nil {
+	// Other M share the weights: code that fails to answer for this one must not cost them.
+	var failed *failure
+	if err := k.Supports(t); err != nil && !(errors.As(err, &failed) && failed.Kind == caseFailure) {
 		return nil, err
 	}
 	n, err := k.check(t)

@@ -33,6 +33,7 @@ func (w *Worker) load(path string) (*file, error) {
 	if err := w.start(); err != nil {
 		return nil, err
 	}
+	w.looksIn(path)
 	var told loadResult
 	if err := w.ask("load", loadParams{path}, &told); err != nil {
 		return nil, err

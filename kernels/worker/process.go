@@ -2,14 +2,12 @@ package worker
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -29,6 +27,9 @@ type process struct {
 	status  error
 	next    int64
 	stopped bool // by SIGSTOP
+	traces  bool // it prints its stack after SIGUSR1
+	// folders have the user's code.
+	folders []string
 }
 
 // command is what starts a worker, and what it reads first: modules of its own code, for Python.
@@ -37,6 +38,8 @@ type command struct {
 	args  []string
 	env   []string
 	first []byte
+	// traces says that the process prints a stack of Python after SIGUSR1.
+	traces bool
 }
 
 // mostReply is the longest line that a worker may write.
@@ -66,7 +69,8 @@ func startProcess(c command, log func(string)) (*process, error) {
 	if err != nil {
 		return fail(err, requests, to, from, answers)
 	}
-	p := &process{cmd: exec.Command(c.path, c.args...), to: to, window: w, replies: make(chan reply, 1), gone: make(chan struct{})}
+	p := &process{cmd: exec.Command(c.path, c.args...), to: to, window: w, replies: make(chan reply, 1), gone: make(chan struct{}),
+		traces: c.traces}
 	p.cmd.Env = append(os.Environ(), c.env...)
 	p.cmd.ExtraFiles = []*os.File{requests, answers, w.file}
 	p.cmd.Stdout, p.cmd.Stderr = prints, prints
@@ -177,8 +181,9 @@ func (p *process) call(name string, params, result any, limit time.Duration, wai
 				waiting()
 			}
 			if limit > 0 && time.Since(alive) > limit {
+				at := p.hangsAt()
 				p.kill()
-				return &lostError{fmt.Sprintf("no answer within %v: the worker was ended", limit)}
+				return &lostError{fmt.Sprintf("no answer within %v%s: the worker was ended", limit, at)}
 			}
 		}
 	}
@@ -190,8 +195,9 @@ func (p *process) ended(call string) error {
 	if p.status != nil {
 		status = p.status.Error()
 	}
-	text := fmt.Sprintf("the worker ended in %s: %s", call, status)
-	if last := p.lines.last(); last != "" {
+	at := p.lines.site(p.folders)
+	text := fmt.Sprintf("the worker ended in %s%s: %s", call, at, status)
+	if last := p.lines.last(); last != "" && at == "" {
 		text += ": " + last
 	}
 	return &lostError{text}
@@ -246,58 +252,6 @@ func (p *process) close() error {
 }
 
 const endsWithin = 2 * time.Second
-
-// lastLines keeps the end of what a worker printed.
-type lastLines struct {
-	mu   sync.Mutex
-	kept []string
-}
-
-const (
-	linesKept = 3
-	lineShown = 400 // bytes
-)
-
-func (l *lastLines) copy(from io.Reader, log func(string)) {
-	r := bufio.NewReaderSize(from, 64<<10)
-	for {
-		line, err := r.ReadSlice('\n')
-		if len(line) > 0 && !errors.Is(err, bufio.ErrBufferFull) || len(line) == 64<<10 {
-			text := strings.ToValidUTF8(string(bytes.TrimRight(line, "\r\n")), "?")
-			if log != nil {
-				log(text)
-			}
-			if strings.TrimSpace(text) != "" {
-				l.keep(text)
-			}
-		}
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			return
-		}
-	}
-}
-
-func (l *lastLines) keep(text string) {
-	if len(text) > lineShown {
-		text = text[:lineShown]
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.kept = append(l.kept, strings.TrimSpace(text))
-	if len(l.kept) > linesKept {
-		l.kept = l.kept[1:]
-	}
-}
-
-// last is the last line, as a program prints why it ends.
-func (l *lastLines) last() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.kept) == 0 {
-		return ""
-	}
-	return oneLine(l.kept[len(l.kept)-1])
-}
 
 // Error makes a failure an error.
 func (f *failure) Error() string {

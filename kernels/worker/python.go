@@ -31,7 +31,7 @@ func pythonCommand(interpreter string) (command, error) {
 	boot := modules["boot"]
 	delete(modules, "boot")
 	first, err := json.Marshal(map[string]any{"modules": modules})
-	return command{path: interpreter, args: []string{"-u", "-c", boot}, first: first}, err
+	return command{path: interpreter, args: []string{"-u", "-c", boot}, first: first, traces: true}, err
 }
 
 // places are where FindPython looks.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -79,6 +80,7 @@ func (w *Worker) start() error {
 		return err
 	}
 	for _, f := range w.files {
+		w.looksIn(f.path)
 		var again loadResult
 		if err := w.ask("load", loadParams{f.path}, &again); err != nil {
 			return err
@@ -88,6 +90,11 @@ func (w *Worker) start() error {
 		}
 	}
 	return nil
+}
+
+// looksIn makes the process name lines of a file and of those beside it.
+func (w *Worker) looksIn(path string) {
+	w.p.folders = append(w.p.folders, filepath.Dir(path))
 }
 
 // begin starts a process with no file.

@@ -1,4 +1,5 @@
 """Executes launches on a CPU."""
+import contextlib
 import ctypes
 import functools
 import gc
@@ -9,7 +10,7 @@ import time
 
 from .arrays import Numpy, Torch
 from .launches import Copy, distinct
-from .wire import CASE, PROTOCOL, Failure
+from .wire import CASE, DEVICE, PROTOCOL, Failure
 
 HUGE = 2 << 20  # operands begin at huge pages, as the program's do
 
@@ -102,6 +103,13 @@ class Device:
         launch.first()
         return time.perf_counter() - begin
 
+    @contextlib.contextmanager
+    def guarded(self, launch):
+        """Checks that a launch leaves its operands as they are."""
+        digest = launch.digest()
+        yield
+        unchanged(launch, digest)
+
     def settled(self, launch):
         """Is called after the last run of a launch that was primed."""
 
@@ -116,6 +124,7 @@ class Device:
         for launch in launches:
             if not launch.ran:
                 launch.result = launch.first()
+        before = [(launch, launch.digest()) for launch in launches if launch.fresh]
         for launch in launches:
             if launch.fresh and launch.result is not None:
                 launch.poison(launch.result)  # memory that the next run may get again
@@ -128,6 +137,8 @@ class Device:
             seconds, results = block(launches, runs)
         finally:
             gc.enable()
+        for launch, digest in before:
+            unchanged(launch, digest)
         distinct(launches, results)
         for launch, result in zip(launches, results):
             launch.check(result)
@@ -142,6 +153,12 @@ class Device:
 
     def sick(self):
         return ""
+
+
+def unchanged(launch, digest):
+    """Raises a Failure unless the operands have the same digest. The worker starts again: other kernels read them too."""
+    if launch.digest() != digest:
+        raise Failure(DEVICE, "%s wrote into its operands, expected to write its result only" % launch.kernel.name, launch.where)
 
 
 def block(launches, runs):

@@ -1,5 +1,6 @@
 """Launches: kernels joined with their operands."""
 import functools
+import zlib
 
 from . import tasks
 from .arrays import Quantized, packed_bytes
@@ -50,6 +51,10 @@ class Launch:
         self.buffers = [source[0], out[0]] + ([weights.buffer] if weights is not None else [])
         self.out = self.view(out, self.shape)
         self.place = (out[0].address(), out[1])
+        size = tasks.BYTES[problem.dtype]
+        self.reads = [(source[0], source[1] * size, tasks.inputs(problem).extent() * size)]
+        if weights is not None:
+            self.reads.append((weights.buffer, 0, weights.buffer.bytes))
         arguments = [self.view(source, tasks.inputs(problem))]
         if weights is not None:
             arguments += [weights.value] if weights.value is not None else operands(problem, weights.buffer, arrays)
@@ -60,6 +65,14 @@ class Launch:
         self.part = part and self.returns
         self.call = functools.partial(kernel.fn, *arguments, **named)
         self.run = self.run_part if self.part else self.call
+
+    def digest(self):
+        """A sum of the operands' bytes in buffers of a CPU, without the output."""
+        total = 0
+        for buffer, at, size in self.reads:
+            if buffer is not self.buffers[1]:
+                total = zlib.crc32(buffer.bytes_at(at, min(size, buffer.bytes - at)), total)
+        return total
 
     def view(self, operand, shape):
         buffer, offset = operand
@@ -129,6 +142,9 @@ class Copy:
 
     def poison(self, result):
         """It has no result of its own."""
+
+    def digest(self):
+        return 0
 
     def label(self):
         return ""

@@ -34,6 +34,7 @@ def run(requests):
 
     os.register_at_fork(after_in_child=leave)
     faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1, all_threads=False)  # the program asks where a call hangs
     Worker(Replies(REPLIES_FD)).serve(requests)
     sys.stdout.flush()
     os._exit(0)  # threads and atexit functions of user code may hang
@@ -66,9 +67,13 @@ class Worker:
         }
 
     def serve(self, requests):
-        for line in iter(requests.readline, b""):
-            if line.strip():
-                self.answer(line)
+        try:
+            for line in iter(requests.readline, b""):
+                if line.strip():
+                    self.answer(line)
+        except OSError as e:
+            os.write(2, ("the pipes of the worker are unusable, a kernel's code may have closed descriptors 3 to 5: %s\n" % e).encode())
+            os._exit(1)
 
     def answer(self, line):
         self.number = 0
@@ -145,12 +150,12 @@ class Worker:
         named = {k.operation: k for k in self.files.kernels.values() if k.name == name}
         return named.get(operation) or found(named, next(iter(named), None), "kernel " + name)
 
-    def checked(self, p):
-        """A kernel, the problem, and the arrays for it."""
+    def checked(self, p, asks=True):
+        """A kernel, the problem, and the arrays for it. asks calls the kernel's supports."""
         task = need(p, "task")
         kernel, problem = self.kernel(p, task.get("operation")), tasks.Problem(task)
         arrays = self.device.arrays(kernel.torch_file)
-        tasks.check(kernel, problem, arrays, self.device.on_gpu)
+        tasks.check(kernel, problem, arrays, self.device.on_gpu, asks)
         return kernel, problem, arrays
 
     def supports(self, p):
@@ -178,7 +183,7 @@ class Worker:
         self.device.read(*self.moved(p))
 
     def prepare(self, p):
-        kernel, problem, arrays = self.checked(p)
+        kernel, problem, arrays = self.checked(p, asks=False)  # other M share the weights
         weights, size, seconds = launches.prepare(kernel, problem, self.buffer(p), arrays, self.device.clock)
         self.weights[need(p, "weights")] = weights
         return {"bytes": size, "seconds": seconds}

@@ -5,6 +5,7 @@ import time
 from .wire import Reporting
 
 LEAST, MOST = 3, 50       # runs
+ENOUGH, SHORT = 8, 0.5    # runs that are slow for a while agree too: at least so many, unless they take more seconds than this
 PATIENCE = 50.0           # seconds after the first run
 WITHIN = 1.05             # of each other: the last LEAST times
 JITTER = 3e-6             # seconds by which they may differ in any case
@@ -15,16 +16,23 @@ def prime(device, launch, progress):
     """Returns the result of the call prime. progress(text) keeps the program patient."""
     specialise()
     begin = device.clock()
+    with device.guarded(launch):
+        times = runs(device, launch, progress)
+    device.settled(launch)
+    return {"seconds": times[-1], "runs": len(times), "warmup": device.clock() - begin}
+
+
+def runs(device, launch, progress):
+    """Runs the launch until its times agree, and returns them."""
     with Reporting(progress, "compiling"):
         times = [device.once(launch)]
     first_ended = time.monotonic()
-    while not settled(times):
+    while not settled(times) or len(times) < ENOUGH and time.monotonic() - first_ended < SHORT:
         if len(times) >= MOST or time.monotonic() - first_ended > PATIENCE:
             break
         times.append(device.once(launch))
         progress("run %d" % len(times))
-    device.settled(launch)
-    return {"seconds": times[-1], "runs": len(times), "warmup": device.clock() - begin}
+    return times
 
 
 def settled(times):

@@ -53,6 +53,10 @@ class Shape:
         self.dtype, self.sizes, self.offset = dtype, tuple(sizes), offset
         self.strides = tuple(strides) if strides is not None else contiguous(self.sizes)
 
+    def extent(self):
+        """Elements from the first to the last."""
+        return self.offset + sum((n - 1) * s for n, s in zip(self.sizes, self.strides)) + 1
+
 
 def contiguous(sizes):
     strides, step = [], 1
@@ -118,13 +122,13 @@ def with_problem(fn, p):
     return {"problem": p} if takes(fn, "problem") else {}
 
 
-def check(kernel, p, arrays, on_gpu):
+def check(kernel, p, arrays, on_gpu, asks=True):
     """Raises a Failure with the reason if the kernel does not compute the problem."""
     reason = refusal(kernel, p, arrays, on_gpu)
     if reason:
         raise Failure(UNSUPPORTED, reason)
     supports = kernel.declared.supports
-    if supports is None:
+    if supports is None or not asks:
         return
     answer = supports(p)
     if answer is False:

@@ -1,0 +1,4 @@
+"""Fails while it is imported."""
+import numpy
+
+raise RuntimeError("at import")
