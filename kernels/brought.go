@@ -63,8 +63,8 @@ func BroughtFlags(versions map[string]string, names ...string) []string {
 		library, version := SplitVersion(name)
 		library = PackageOf(library)
 		switch {
-		case slices.Contains(brought, name) && !seen[name]:
-			seen[name] = true
+		case slices.Contains(brought, name) && !seen[versions[name]]: // kernels of one file have its hash
+			seen[versions[name]] = true
 			flags = append(flags, "--kernel-file", "PATH")
 		case version != "" && !seen[library]:
 			seen[library] = true

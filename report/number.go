@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -137,7 +138,11 @@ func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
-	if noun != "series" {
+	switch {
+	case noun == "series":
+	case strings.HasSuffix(noun, "ch"):
+		noun += "es"
+	default:
 		noun += "s"
 	}
 	return strconv.Itoa(n) + " " + noun

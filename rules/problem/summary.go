@@ -113,7 +113,11 @@ func (f *finder) summarize(audit *rules.Audit, found *remedy.Result, problems []
 		place := f.place(key)
 		devices[place.Device], dtypes[string(key.DType)], products[key.Subject] = true, true, true
 		library, version := kernels.SplitVersion(key.Kernel)
-		k := Kernel{library, cmp.Or(version, f.data.Spec(key.Device).Versions[kernels.PackageOf(library)])}
+		version = cmp.Or(version, f.data.Spec(key.Device).Versions[kernels.PackageOf(library)])
+		if kernels.IsFileVersion(version) {
+			version = "" // a hash tells people nothing
+		}
+		k := Kernel{library, version}
 		if !seen[k] {
 			seen[k] = true
 			s.Kernels = append(s.Kernels, k)

@@ -1,6 +1,5 @@
 """Kernels of PyTorch and Triton on a GPU, in a worker process. Skipped without one."""
 import array
-import ctypes
 import gzip
 import importlib.util
 import struct
@@ -8,9 +7,6 @@ import unittest
 
 from . import inside
 from .driving import Refused, Worker, base64_of, gemm
-
-from gemmaudit_worker.cuda import Mapped
-from gemmaudit_worker.driver import Driver
 
 torch = None
 if importlib.util.find_spec("torch") is not None:
@@ -224,31 +220,6 @@ class Kernels(unittest.TestCase):
             with self.assertRaises(Refused) as caught:
                 w.call("prime", launch=1)
             self.assertEqual(caught.exception.kind, "device", caught.exception)
-
-    def test_memory_of_another_process(self):
-        torch.zeros(1, device="cuda:0")
-        driver = Driver()
-        driver.enter(0)
-        address, handle = ctypes.c_uint64(), ctypes.create_string_buffer(64)
-        for name, *args in (("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(4 << 20)), ("cuIpcGetMemHandle", handle, address)):
-            self.assertEqual(getattr(driver.library, name)(*args), 0, name)
-        ours = torch.as_tensor(Mapped(address.value, 4 << 20), device="cuda:0")
-        ours.view(torch.bfloat16).fill_(1)
-        torch.cuda.synchronize()
-        w, _ = self.begin()
-        with w:
-            task, at = gemm(8, N, K), 1 << 20
-            for number in (1, 2, 3):
-                w.call("open", buffer=number, bytes=at, handle=base64_of(handle.raw), offset=number * at)
-            w.call("prepare", weights=1, kernel="linear", task=task, buffer=2)
-            w.call("bind", launch=1, kernel="linear", task=task, weights=1,
-                   **{"in": {"buffer": 1, "offset": 0}, "out": {"buffer": 3, "offset": 8}})
-            w.call("execute", launches=[1], runs=1)
-            got = ctypes.create_string_buffer(2 * (8 + 8 * N))
-            self.assertEqual(driver.library.cuMemcpyDtoH_v2(got, ctypes.c_uint64(address.value + 3 * at), ctypes.c_size_t(len(got))), 0)
-            got = ints(got.raw)
-            self.assertEqual((set(got[:8]), set(got[8:])), ({1.0}, {float(K)}))
-            w.call("close", launches=[1], weights=[1], buffers=[1, 2, 3])
 
 
 if __name__ == "__main__":
