@@ -18,6 +18,8 @@ type weightSet struct {
 	copies   int
 	cost     int64 // with the forms in budgeted
 	budgeted map[formKey]bool
+	// failed counts failed attempts to pack a form, of a kernel of another process.
+	failed map[formKey]int
 	// next continues from block to block, so every other copy is read between two uses of a copy, whether or
 	// not a kernel packs.
 	next  int
@@ -37,7 +39,7 @@ type weightForm struct {
 // newWeightSet checks before each copy whether to continue, since filling may take many seconds.
 func (b *rig) newWeightSet(ctx context.Context, dm demand) (*weightSet, error) {
 	s := &weightSet{key: dm.key, cost: dm.bytes(dm.copies), copies: dm.copies, forms: map[formKey]*weightForm{},
-		budgeted: map[formKey]bool{}}
+		budgeted: map[formKey]bool{}, failed: map[formKey]int{}}
 	for _, f := range dm.forms {
 		s.budgeted[f] = true
 	}
@@ -59,7 +61,11 @@ func (b *rig) newWeightSet(ctx context.Context, dm demand) (*weightSet, error) {
 	return s, nil
 }
 
-// form packs the copies at first use. Errors other than halted's are kept for all cases of the form.
+// mostAttempts is how many cases may fail to pack the weights of their form.
+const mostAttempts = 3
+
+// form packs the copies at first use. Errors other than halted's are kept for all cases of the form, after mostAttempts of
+// a kernel of another process.
 func (s *weightSet) form(g kernels.Kernel, c results.Case, halted func() error) (*weightForm, error) {
 	key := formOf(c)
 	if f := s.forms[key]; f != nil {
@@ -76,6 +82,10 @@ func (s *weightSet) form(g kernels.Kernel, c results.Case, halted func() error) 
 			break
 		}
 		f.copies = append(f.copies, w)
+	}
+	// Another process may have ended, and starts again, or its code failed for this M: the next case tries again.
+	if s.failed[key]++; f.err != nil && kernels.ProcessOf(g) != "" && s.failed[key] < mostAttempts {
+		return f, f.err
 	}
 	s.forms[key] = f
 	return f, f.err

@@ -105,6 +105,56 @@ func TestPackingStopsBetweenCopies(t *testing.T) {
 	}
 }
 
+// packless is a kernel that fails to pack weights, at most so many times.
+type packless struct {
+	kernels.Kernel
+	process string
+	fails   *int
+}
+
+func (l packless) Process() string { return l.process }
+
+func (l packless) Prepare(t kernels.Task, raw kernels.Buffer) (kernels.Weights, error) {
+	if *l.fails > 0 {
+		*l.fails--
+		return nil, kernels.ErrProcessLost
+	}
+	return l.Kernel.Prepare(t, raw)
+}
+
+// Packing that ends another process costs the case that packs, not the others with the same weights; unless it always does.
+func TestPackingLosesItsProcess(t *testing.T) {
+	for _, tc := range []struct {
+		process       string
+		fails, failed int // of so many cases
+	}{{"python", 1, 1}, {"python", 2, 2}, {"python", 9, 6}, {"", 1, 6}} {
+		d := declared(nil)
+		b := testRig(t, d, kernels.Normal, 1, time.Millisecond, 1)
+		c := simCase(8)
+		c.Kernel = "theirs"
+		if failed, err := b.load(context.Background(), demands([]results.Case{c}, b.spec.LastLevelCacheBytes)); err != nil || failed != nil {
+			t.Fatal(failed, err)
+		}
+		g, err := b.kernel(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left, failed := tc.fails, 0
+		for range 6 {
+			if _, err := b.sets[matrixOf(c)].form(packless{g, tc.process, &left}, c, func() error { return nil }); err != nil {
+				failed++
+			}
+		}
+		attempts := tc.fails - left
+		if failed != tc.failed || attempts > mostAttempts {
+			t.Errorf("%+v: %d cases failed after %d attempts", tc, failed, attempts)
+		}
+		if err := b.close(); err != nil || d.Used() != 0 {
+			t.Errorf("%d bytes are still allocated, %v", d.Used(), err)
+		}
+	}
+}
+
 func TestSmallMatricesRotatePastTheCache(t *testing.T) {
 	const llc = 32 << 20
 	for _, bytes := range []int64{6 << 10, 8 << 10, 23 << 10, 1 << 20, 200 << 20} {

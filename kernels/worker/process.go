@@ -97,7 +97,8 @@ func startProcess(c command, log func(string)) (*process, error) {
 	}()
 	if len(c.first) > 0 {
 		if _, err := p.to.Write(append(c.first, '\n')); err != nil {
-			return nil, errors.Join(p.ended("start"), p.kill())
+			killed := p.kill()
+			return nil, errors.Join(p.ended("start"), killed)
 		}
 	}
 	return p, nil

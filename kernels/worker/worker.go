@@ -71,11 +71,21 @@ func (w *Worker) identity() map[string]string {
 	return out
 }
 
-// start starts the process if there is none, and loads the files again.
+// start starts the process if there is none, and loads the files again. No case is to blame for an end before it has begun,
+// so it tries twice.
 func (w *Worker) start() error {
 	if w.p != nil && w.p.alive() {
 		return nil
 	}
+	err := w.startOnce()
+	var lost *lostError
+	if len(w.files) > 0 && errors.As(err, &lost) {
+		err = w.startOnce()
+	}
+	return err
+}
+
+func (w *Worker) startOnce() error {
 	if err := w.begin(); err != nil {
 		return err
 	}

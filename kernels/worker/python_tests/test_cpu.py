@@ -78,6 +78,16 @@ NUMPY_KERNELS = """
         return cache[key]
 
     @kernel("gemm")
+    def overwrites(a, b):
+        out = a @ b.T
+        a[0, 0] = -1
+        return out
+
+    @kernel("gemm", supports=lambda problem: 1 // (problem.m - 3))
+    def unsure(a, b):
+        return a @ b.T
+
+    @kernel("gemm")
     def raises(a, b):
         raise ValueError("no " + str(a.shape[0]))
 """
@@ -258,6 +268,22 @@ class NumPy(Files):
             self.bind("same", gemm(2, 3, 4), launch=launch, weights=launch)
         self.refused("same returned the same memory for different operands, expected new results (or out=True)", self.decorated("same"),
                      lambda: self.w.call("execute", launches=[1, 2], runs=4))
+
+    def test_operands_that_change(self):
+        self.bind("overwrites", gemm(2, 3, 4))
+        with self.assertRaises(Refused) as caught:
+            self.w.call("prime", launch=1)
+        self.assertEqual((caught.exception.kind, caught.exception.message, caught.exception.where),
+                         ("device", "overwrites wrote into its operands, expected to write its result only", self.decorated("overwrites")))
+
+    def test_weights_do_not_depend_on_supports_of_one_m(self):
+        task = gemm(3, 3, 4)
+        self.w.call("prepare", weights=1, kernel="unsure", task=task, buffer=2)
+        for call in ("supports", "bind"):
+            with self.subTest(call), self.assertRaises(Refused) as caught:
+                operands = {"in": {"buffer": 1, "offset": 0}, "out": {"buffer": 3, "offset": 0}, "weights": 1}
+                self.w.call(call, launch=1, kernel="unsure", task=task, **(operands if call == "bind" else {}))
+            self.assertIn("ZeroDivisionError", caught.exception.message)
 
     def test_exceptions_name_the_line(self):
         self.bind("raises", gemm(2, 3, 4))
