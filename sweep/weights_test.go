@@ -132,8 +132,9 @@ func TestPackingLosesItsProcess(t *testing.T) {
 		b := testRig(t, d, kernels.Normal, 1, time.Millisecond, 1)
 		c := simCase(8)
 		c.Kernel = "theirs"
-		if failed, err := b.load(context.Background(), demands([]results.Case{c}, b.spec.LastLevelCacheBytes)); err != nil || failed != nil {
-			t.Fatal(failed, err)
+		failing, err := b.load(context.Background(), demands([]results.Case{c}, b.spec.LastLevelCacheBytes))
+		if err != nil || failing != nil {
+			t.Fatal(failing, err)
 		}
 		g, err := b.kernel(c)
 		if err != nil {

@@ -24,7 +24,9 @@ Extension modules: numpy (total: 1)
 		{"nothing", "hello\n", ""},
 		{"crash", crash, " at kernels/tile.py:61"},
 		{"another file", strings.ReplaceAll(crash, "/home/me/", "/home/you/"), ""},
-		{"asked after another stack", crash + "Stack (most recent call first):\n  File \"/home/me/mine.py\", line 3 in f\n", " at mine.py:3"},
+		{"asked after another stack",
+			crash + "Stack (most recent call first):\n  File \"/home/me/mine.py\", line 3 in f\n",
+			" at mine.py:3"},
 		{"no end", "Current thread 1 (most recent call first):\n  File \"/home/me/mine.py\", line", ""},
 		{"outside", "Current thread 1 (most recent call first):\n  File \"/home/me/../mine.py\", line 1 in f", ""},
 	} {
