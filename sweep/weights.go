@@ -39,7 +39,7 @@ type weightForm struct {
 // newWeightSet checks before each copy whether to continue, since filling may take many seconds.
 func (b *rig) newWeightSet(ctx context.Context, dm demand) (*weightSet, error) {
 	s := &weightSet{key: dm.key, cost: dm.bytes(dm.copies), copies: dm.copies, forms: map[formKey]*weightForm{},
-		budgeted: map[formKey]bool{}, failed: map[formKey]int{}}
+		budgeted: map[formKey]bool{}}
 	for _, f := range dm.forms {
 		s.budgeted[f] = true
 	}
@@ -84,8 +84,13 @@ func (s *weightSet) form(g kernels.Kernel, c results.Case, halted func() error) 
 		f.copies = append(f.copies, w)
 	}
 	// Another process may have ended, and starts again, or its code failed for this M: the next case tries again.
-	if s.failed[key]++; f.err != nil && kernels.ProcessOf(g) != "" && s.failed[key] < mostAttempts {
-		return f, f.err
+	if f.err != nil && kernels.ProcessOf(g) != "" {
+		if s.failed == nil { // as after a renewal of the buffers
+			s.failed = map[formKey]int{}
+		}
+		if s.failed[key]++; s.failed[key] < mostAttempts {
+			return f, f.err
+		}
 	}
 	s.forms[key] = f
 	return f, f.err
