@@ -21,6 +21,10 @@ func shareable(s kernels.Spec) error {
 	return nil
 }
 
+// Launches is the name of the setting for how blocks run where another process has kernels: without it, launches go
+// to a stream, and kernels that can overlap do.
+const Launches = "launches"
+
 // MPS is the name of the setting for NVIDIA's multi-process service.
 const MPS = "mps"
 

@@ -25,6 +25,7 @@ func (d *Device) LoadWorker(path string, how kernels.WorkerOptions) ([]kernels.K
 	if underMPS(os.Getenv) {
 		d.SetSetting(MPS, "on")
 	}
+	d.SetSetting(Launches, "one after the other, in graphs")
 	if d.workers == nil {
 		stamps, err := d.Stamps()
 		if err != nil {
