@@ -113,8 +113,9 @@ class Worker:
         return out
 
     def printed(self):
-        self.output.seek(0)
-        return self.output.read().decode()
+        # Not by seek and read: the worker writes at the same position in the file.
+        file = self.output.fileno()
+        return os.pread(file, os.fstat(file).st_size, 0).decode()
 
     def close(self):
         """Ends the requests and returns the exit code."""

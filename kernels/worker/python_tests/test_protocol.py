@@ -33,12 +33,12 @@ KERNELS = """
 
 # A program whose worker hangs in the user's code.
 HUNG = """
-import json, sys
+import time
 from python_tests.driving import Worker
 w = Worker({"mine.py": "import time; print('here', flush=True); time.sleep(600)"})
 w.send({"id": 2, "call": "load", "params": {"path": w.folder.name + "/mine.py"}})
 while "here" not in w.printed():
-    pass
+    time.sleep(0.01)
 print(w.process.pid, flush=True)
 w.lines.readline()
 """
