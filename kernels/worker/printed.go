@@ -31,12 +31,17 @@ const (
 
 func (l *lastLines) copy(from io.Reader, log func(string)) {
 	r := bufio.NewReaderSize(from, 64<<10)
+	var shown *flood
+	if log != nil {
+		shown = newFlood(log, time.Now)
+		defer shown.end()
+	}
 	for {
 		line, err := r.ReadSlice('\n')
 		if len(line) > 0 && !errors.Is(err, bufio.ErrBufferFull) || len(line) == 64<<10 {
 			text := strings.ToValidUTF8(string(bytes.TrimRight(line, "\r\n")), "?")
-			if log != nil {
-				log(text)
+			if shown != nil {
+				shown.line(text)
 			}
 			if strings.TrimSpace(text) != "" {
 				l.keep(text)
