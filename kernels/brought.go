@@ -119,23 +119,32 @@ func LibraryVersion(name, release, build, path string) string {
 
 // AddVersion adds a component's version. It copies the map: copies of the specification keep theirs.
 func (s *Spec) AddVersion(name, version string) {
-	versions := maps.Clone(s.Versions)
-	if versions == nil {
-		versions = map[string]string{}
-	}
-	versions[name] = version
-	s.Versions = versions
+	s.Versions = with(s.Versions, name, version)
 }
 
 // AddSetting adds a setting. It copies the map, as [Spec.AddVersion] does.
 func (s *Spec) AddSetting(name, value string) {
-	settings := maps.Clone(s.Settings)
-	if settings == nil {
-		settings = map[string]string{}
-	}
-	settings[name] = value
-	s.Settings = settings
+	s.Settings = with(s.Settings, name, value)
 }
+
+// with returns a copy of a map, which may be nil, with one more entry.
+func with(m map[string]string, name, value string) map[string]string {
+	out := maps.Clone(m)
+	if out == nil {
+		out = map[string]string{}
+	}
+	out[name] = value
+	return out
+}
+
+// Ladder is the value of --kernel that selects all our own kernels; no kernel has it as its name.
+const Ladder = "ladder"
+
+var broughtName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
+
+// ValidBroughtName reports whether a kernel from a file may have a name: a lower-case letter, then at most 31
+// lower-case letters, digits, - and _. [Ladder] is of this form, and taken.
+func ValidBroughtName(name string) bool { return broughtName.MatchString(name) }
 
 // ClashingName reports whether d already has a kernel or operation of this name, or lists it as missing.
 func ClashingName(d Device, name string) bool {

@@ -35,10 +35,13 @@ func LoadKernelFile(devices []Device, path string, how WorkerOptions) (names []s
 	return names, nil
 }
 
+// IsPython reports whether a file is Python by its name.
+func IsPython(path string) bool { return strings.EqualFold(filepath.Ext(path), ".py") }
+
 // ByWorker reports whether another process runs a file's kernels: a file in Python, or one that can be executed and
 // is no shared library.
 func ByWorker(path string) bool {
-	if strings.EqualFold(filepath.Ext(path), ".py") {
+	if IsPython(path) {
 		return true
 	}
 	info, err := os.Stat(path)

@@ -93,7 +93,7 @@ func FindPreset(name string) (Preset, error) {
 }
 
 // LadderKernels is the kernel name that selects each of our own matrix kernels.
-const LadderKernels = "ladder"
+const LadderKernels = kernels.Ladder
 
 // rungs lists our kernels of an operation's ladder.
 func rungs(o kernels.Operation, all []kernels.Kernel) []kernels.Kernel {

@@ -13,16 +13,9 @@ import (
 func (d *Device) newWorkers() *worker.Set {
 	return worker.NewSet(worker.Host{
 		Device: d, Threads: d.Threads(),
-		Clock: func() float64 { return float64(C.ga_core_mhz()) },
-		Quiet: worker.Quiet,
-		Told: func(versions, settings map[string]string) {
-			for name, version := range versions {
-				d.spec.AddVersion(name, version)
-			}
-			for name, value := range settings {
-				d.spec.AddSetting(name, value)
-			}
-		},
+		Clock:      func() float64 { return float64(C.ga_core_mhz()) },
+		Quiet:      worker.Quiet,
+		AddVersion: d.spec.AddVersion, AddSetting: d.spec.AddSetting,
 		CopyOf: func(l kernels.Launch) (worker.Copy, bool) {
 			own, ok := l.(*launch)
 			return own.copy(), ok && own.copies.To != nil

@@ -36,14 +36,7 @@ func (d *Device) LoadWorker(path string, how kernels.WorkerOptions) ([]kernels.K
 			// The worker sees this GPU alone, as its first.
 			Env:        []string{"CUDA_VISIBLE_DEVICES=" + d.Spec().UUID, "CUDA_DEVICE_ORDER=PCI_BUS_ID"},
 			GraphBytes: int64(graphShare * float64(d.Spec().MemoryBytes)),
-			Told: func(versions, settings map[string]string) {
-				for name, version := range versions {
-					d.SetVersion(name, version)
-				}
-				for name, value := range settings {
-					d.SetSetting(name, value)
-				}
-			},
+			AddVersion: d.SetVersion, AddSetting: d.SetSetting,
 		})
 		d.workers.WhileWaiting(d.waiting)
 	}

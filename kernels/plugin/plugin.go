@@ -42,7 +42,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"unicode"
@@ -107,8 +106,6 @@ func open(path string) (*Kernel, error) {
 	return k, k.describe()
 }
 
-var validName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
-
 // mostDescription is the maximum length of a description in bytes.
 const mostDescription = 200
 
@@ -138,9 +135,6 @@ func (k *Kernel) describe() error {
 	return nil
 }
 
-// ladder is the value of --kernel that selects all our own kernels.
-const ladder = "ladder"
-
 // words returns the validated name and description of a kernel.
 func words(name, description *C.char) (string, string, error) {
 	text := func(s *C.char) string {
@@ -152,10 +146,10 @@ func words(name, description *C.char) (string, string, error) {
 	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
 	n, d := text(name), text(description)
 	switch {
-	case !validName.MatchString(n):
+	case !kernels.ValidBroughtName(n):
 		return "", "",
 			fmt.Errorf("it names its kernel %q: expected a lower-case letter, then at most 31 lower-case letters, digits, - and _", n)
-	case n == ladder:
+	case n == kernels.Ladder:
 		return "", "", fmt.Errorf("it names its kernel %q, which selects gemmaudit's own kernels: expected another name", n)
 	case len(d) > mostDescription || !utf8.ValidString(d) || strings.ContainsFunc(d, unprintable):
 		return "", "", fmt.Errorf("its description %q is not one line of at most %d bytes of UTF-8", d, mostDescription)

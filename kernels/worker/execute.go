@@ -96,9 +96,10 @@ func (w *Worker) execute(launches []bound, n int) (kernels.Span, error) {
 	if clock := w.set.host.Clock; clock != nil {
 		mhz = (mhz + clock()) / 2
 	}
+	label := r.text()
 	for _, l := range launches {
 		if own, ok := l.(*Launch); ok {
-			own.label = r.text()
+			own.label = label
 		}
 		if b := l.written(); b != nil {
 			b.Mirror().newer = w.memory == windowMemory

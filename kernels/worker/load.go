@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -60,21 +59,16 @@ func (w *Worker) load(path string) (*file, error) {
 	return f, nil
 }
 
-var (
-	validName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
-	reserved  = []string{"ladder"} // selects gemmaudit's own kernels
-)
-
 const otherName = "in Python, name= of @gemmaudit.kernel gives it another name"
 
 func (w *Worker) kernel(text kernelText) (*Kernel, error) {
 	k := &Kernel{worker: w, text: text}
 	var err error
 	switch {
-	case !validName.MatchString(text.Name):
+	case !kernels.ValidBroughtName(text.Name):
 		return nil, fmt.Errorf("kernel name %q: expected a lower-case letter, then at most 31 lower-case letters, digits, - and _",
 			text.Name)
-	case slices.Contains(reserved, text.Name):
+	case text.Name == kernels.Ladder:
 		return nil, advised{fmt.Errorf("kernel name %q selects gemmaudit's own kernels: expected another", text.Name), otherName}
 	case kernels.ClashingName(w.set.host.Device, text.Name):
 		err = fmt.Errorf("kernel name %q is taken on %s: expected another", text.Name, w.set.host.Device.Spec().ID)
@@ -83,32 +77,33 @@ func (w *Worker) kernel(text kernelText) (*Kernel, error) {
 	if k.operation, err = kernels.ParseOperation(text.Operation); err != nil {
 		return nil, fmt.Errorf("kernel %s: %w", text.Name, err)
 	}
-	for _, word := range text.DTypes {
-		d, err := kernels.ParseDType(word)
-		if err != nil {
-			return nil, fmt.Errorf("kernel %s: %w", text.Name, err)
-		}
-		k.dtypes = append(k.dtypes, d)
+	if k.dtypes, err = parsed(text.DTypes, kernels.ParseDType); err != nil {
+		return nil, fmt.Errorf("kernel %s: %w", text.Name, err)
 	}
-	for _, word := range text.Layouts {
-		l, err := kernels.ParseLayout(word)
-		if err != nil {
-			return nil, fmt.Errorf("kernel %s: %w", text.Name, err)
-		}
-		k.layouts = append(k.layouts, l)
+	if k.layouts, err = parsed(text.Layouts, kernels.ParseLayout); err != nil {
+		return nil, fmt.Errorf("kernel %s: %w", text.Name, err)
 	}
-	for _, word := range text.HalfSums {
-		d, err := kernels.ParseDType(word)
-		if err != nil {
-			return nil, fmt.Errorf("kernel %s: half_sums: %w", text.Name, err)
-		}
-		k.halves = append(k.halves, d)
+	if k.halves, err = parsed(text.HalfSums, kernels.ParseDType); err != nil {
+		return nil, fmt.Errorf("kernel %s: half_sums: %w", text.Name, err)
 	}
 	if len(k.dtypes) == 0 {
 		return nil, fmt.Errorf("kernel %s names no data type", text.Name)
 	}
 	k.text.Description = oneLine(text.Description)
 	return k, nil
+}
+
+// parsed parses words in order; the error is that of the first invalid one.
+func parsed[T any](words []string, parse func(string) (T, error)) ([]T, error) {
+	var out []T
+	for _, word := range words {
+		v, err := parse(word)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	return out, nil
 }
 
 // sumOf returns the SHA-256 of one file, or one of several.

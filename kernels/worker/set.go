@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
@@ -25,8 +24,8 @@ type Host struct {
 	Clock func() float64
 	// Quiet waits until this process's threads use no CPU; nil on a GPU.
 	Quiet func()
-	// Told receives versions and settings of what a worker loaded.
-	Told func(versions, settings map[string]string)
+	// AddVersion and AddSetting add what a worker loaded to the device's specification.
+	AddVersion, AddSetting func(name, value string)
 	// CopyOf returns what a launch of the device's [kernels.LaunchCopier] copies.
 	CopyOf func(kernels.Launch) (Copy, bool)
 }
@@ -85,14 +84,17 @@ func (s *Set) Load(path string, how kernels.WorkerOptions) ([]kernels.Kernel, er
 	if !slices.Contains(s.workers, w) {
 		s.workers = append(s.workers, w)
 	}
-	if s.host.Told != nil {
-		s.host.Told(f.identity(), w.identity())
+	for name, version := range f.identity() {
+		s.host.AddVersion(name, version)
+	}
+	for name, value := range w.identity() {
+		s.host.AddSetting(name, value)
 	}
 	return asKernels(f.kernels), nil
 }
 
 func (s *Set) workerFor(path string, how kernels.WorkerOptions) (*Worker, error) {
-	if !IsPython(path) {
+	if !kernels.IsPython(path) {
 		start := func() (command, error) { return command{path: path}, nil }
 		return &Worker{set: s, name: filepath.Base(path), how: how, command: start}, nil
 	}
@@ -109,9 +111,6 @@ func (s *Set) workerFor(path string, how kernels.WorkerOptions) (*Worker, error)
 }
 
 const pythonName = "python"
-
-// IsPython reports whether the embedded worker loads a file.
-func IsPython(path string) bool { return strings.EqualFold(filepath.Ext(path), ".py") }
 
 func asKernels(all []*Kernel) []kernels.Kernel {
 	out := make([]kernels.Kernel, len(all))

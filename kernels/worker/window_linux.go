@@ -8,15 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// windowBytes is the size of the window: large enough that copies, not calls, take the time.
-const windowBytes = 16 << 20
-
-// window is memory that the program and a worker share, for the contents of buffers.
-type window struct {
-	file *os.File
-	data []byte
-}
-
 func newWindow() (*window, error) {
 	fd, err := unix.MemfdCreate("gemmaudit-window", unix.MFD_CLOEXEC)
 	if err != nil {
