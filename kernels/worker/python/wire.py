@@ -72,17 +72,17 @@ def cpu_seconds():
 class Reporting:
     """Sends progress every few seconds from a thread while its block runs and uses the CPU, but not forever: user code may hang."""
 
-    def __init__(self, progress, text, every=2.0, most=600.0):
-        self.progress, self.text, self.every, self.most = progress, text, every, most
+    def __init__(self, progress, text, every=2.0, most=600.0, used=cpu_seconds):
+        self.progress, self.text, self.every, self.most, self.used = progress, text, every, most, used
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self.report, daemon=True)
 
     def report(self):
-        before = cpu_seconds()
+        before = self.used()
         for _ in range(int(self.most / self.every)):
             if self.ended.wait(self.every):
                 return
-            used = cpu_seconds()
+            used = self.used()
             if used - before >= LEAST_WORK * self.every:
                 self.progress(self.text)
             before = used
