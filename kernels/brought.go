@@ -148,7 +148,7 @@ func ValidBroughtName(name string) bool { return broughtName.MatchString(name) }
 
 // ClashingName reports whether d already has a kernel or operation of this name, or lists it as missing.
 func ClashingName(d Device, name string) bool {
-	if name == "attention" || slices.ContainsFunc(d.Missing(), func(m Missing) bool { return m.Name == name }) {
+	if name == "attention" || name == Overlapping || slices.ContainsFunc(d.Missing(), func(m Missing) bool { return m.Name == name }) {
 		return true
 	}
 	for _, o := range Operations() {

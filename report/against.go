@@ -4,6 +4,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/field"
 )
@@ -22,7 +23,8 @@ type AgainstRow struct {
 }
 
 // Against compares the cases of every kernel with a baseline at the same M of the same subject. The
-// baseline's own cases are included with a ratio of 1. Cases without samples are skipped.
+// baseline's own cases are included with a ratio of 1. Cases without samples are skipped, and those of a kernel
+// that is not comparable have no baseline.
 func Against(series []results.Series, baseline string) []AgainstRow {
 	type place struct {
 		key results.SeriesKey
@@ -43,6 +45,10 @@ func Against(series []results.Series, baseline string) []AgainstRow {
 		row := AgainstRow{Series: m.Series, M: m.M, US: m.US.Mid, Bandwidth: m.Series.Bytes(m.M) / (m.US.Mid * 1e-6)}
 		same := m.Series
 		same.Kernel = baseline
+		if !kernels.Comparable(m.Series.Kernel, baseline) {
+			out = append(out, row)
+			continue
+		}
 		if row.BaselineUS = times[place{same, m.M}]; row.BaselineUS > 0 {
 			row.Ratio = row.BaselineUS / row.US
 		}

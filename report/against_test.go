@@ -37,6 +37,13 @@ func TestAgainst(t *testing.T) {
 			t.Errorf("row %d: %+v, expected %+v", i, r, want)
 		}
 	}
+	others := append(all, series(kernels.Overlapping, 32, map[int]float64{8: 1}))
+	for baseline, ratio := range map[string]float64{"plain": 0, "auto": 2} {
+		rows := Against(others, baseline)
+		if r := rows[len(rows)-1]; r.Series.Kernel != kernels.Overlapping || r.US != 1 || r.Ratio != ratio {
+			t.Errorf("against %s: %+v, expected ratio %g", baseline, r, ratio)
+		}
+	}
 	// 8 rows of 32 float32 values, read and written, in 2 us.
 	if want := 8 * 32 * 4 * 2 / 2e-6; math.Abs(rows[0].Bandwidth-want) > 1 {
 		t.Errorf("%g bytes/s, expected %g", rows[0].Bandwidth, want)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules/remedy"
 )
@@ -111,7 +112,11 @@ func acrossCards(curves []Curve) [][]Curve {
 
 func comparable(curves []Curve) [][]Curve {
 	return grouped(curves, func(key results.SeriesKey) results.SeriesKey {
-		return results.SeriesKey{Device: key.Device, Subject: key.Subject}
+		group := results.SeriesKey{Device: key.Device, Subject: key.Subject}
+		if key.Kernel == kernels.Overlapping {
+			group.Kernel = key.Kernel // others are no peers of it
+		}
+		return group
 	})
 }
 

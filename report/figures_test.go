@@ -49,6 +49,19 @@ func twoCards(t *testing.T) Input {
 	return in
 }
 
+// Auto with overlap is in no figure with other kernels.
+func TestOverlappingIsNotOverlaid(t *testing.T) {
+	var curves []Curve
+	for _, kernel := range []string{"auto", kernels.Overlapping, "mine"} {
+		curves = append(curves, Curve{Key: results.SeriesKey{Device: "cuda:0", Kernel: kernel, Subject: kernels.Product(kernels.BF16, 64, 64)},
+			Rows: make([]rules.RowVerdict, 1)})
+	}
+	groups := comparable(curves)
+	if len(groups) != 1 || len(groups[0]) != 2 || groups[0][0].Key.Kernel != "auto" || groups[0][1].Key.Kernel != "mine" {
+		t.Errorf("groups %+v, expected auto with mine", groups)
+	}
+}
+
 func TestFiguresOfCards(t *testing.T) {
 	var names []string
 	for _, f := range Figures(twoCards(t)) {

@@ -77,7 +77,7 @@ func (f *Facts) onPlainWeights(c *infer.Curve) []*infer.Curve {
 	key := ProductOf(c.Series.Key)
 	key.Weights = kernels.WeightFormat{}
 	for _, other := range f.products[key] {
-		if !other.Wrong() {
+		if !other.Wrong() && kernels.Peers(c.Series.Key.Kernel, other.Series.Key.Kernel) {
 			out = append(out, other)
 		}
 	}
@@ -126,11 +126,12 @@ func (f *Facts) fastest(c *infer.Curve, others []*infer.Curve, margin float64) [
 	return rows
 }
 
-// Elsewhere lists the curves of other kernels, with correct results, for the products of a curve.
+// Elsewhere lists the curves of other kernels, with correct results, for the products of a curve. They are its peers.
 func (f *Facts) Elsewhere(c *infer.Curve) []*infer.Curve {
 	var out []*infer.Curve
+	own := c.Series.Key.Kernel
 	for _, other := range f.products[ProductOf(c.Series.Key)] {
-		if other.Series.Key.Kernel != c.Series.Key.Kernel && !other.Wrong() {
+		if name := other.Series.Key.Kernel; name != own && !other.Wrong() && kernels.Peers(own, name) {
 			out = append(out, other)
 		}
 	}

@@ -53,6 +53,12 @@ func (b *planner) chosen(d kernels.Device, o kernels.Operation) []kernels.Kernel
 				continue
 			}
 			b.found[name] = true
+			if name == ours {
+				// What overlap is worth is of interest where auto runs without.
+				if k, err := kernels.Find(d, o, kernels.Overlapping); err == nil {
+					named = append(named, k)
+				}
+			}
 			for _, k := range named {
 				if !slices.ContainsFunc(out, func(have kernels.Kernel) bool { return have.Name() == k.Name() }) {
 					out = append(out, k)
@@ -66,9 +72,10 @@ func (b *planner) chosen(d kernels.Device, o kernels.Operation) []kernels.Kernel
 	if !slices.ContainsFunc(all, func(k kernels.Kernel) bool { return !left(k) }) {
 		left = func(kernels.Kernel) bool { return false } // there is no other kernel
 	}
-	libraries := b.options.Libraries && slices.ContainsFunc(all, func(k kernels.Kernel) bool { return !left(k) && k.Name() != ours })
+	own := func(k kernels.Kernel) bool { return k.Name() == ours || k.Name() == kernels.Overlapping }
+	libraries := b.options.Libraries && slices.ContainsFunc(all, func(k kernels.Kernel) bool { return !left(k) && !own(k) })
 	for _, k := range all {
-		if libraries && k.Name() == ours {
+		if libraries && own(k) {
 			continue
 		}
 		if left(k) {

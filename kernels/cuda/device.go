@@ -73,6 +73,9 @@ func (d *Device) Kernels(o kernels.Operation) []kernels.Kernel {
 	case kernels.Softmax, kernels.LogSoftmax:
 		own = append(d.SoftmaxKernels(), d.softmaxes...)
 	}
+	if d.workers.Active() {
+		own = d.withOverlapping(own)
+	}
 	return append(slices.Clip(own), d.workers.Kernels(o)...)
 }
 

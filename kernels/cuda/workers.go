@@ -17,7 +17,7 @@ import (
 const graphShare = 0.05
 
 // LoadWorker implements [kernels.WorkerLoader]. From then on launches of this process run as a worker's do: in graphs, one
-// after the other.
+// after the other, but those of [overlapping].
 func (d *Device) LoadWorker(path string, how kernels.WorkerOptions) ([]kernels.Kernel, error) {
 	if err := shareable(d.Spec()); err != nil {
 		return nil, err
@@ -67,6 +67,9 @@ func (d *Device) Start(ctx context.Context, block kernels.Block) (wait func() (k
 		return d.Device.Start(ctx, block)
 	}
 	run := d.runOwn
+	if overlaps(block) {
+		run = d.runStream
+	}
 	if d.workers.Owns(block.Launches) {
 		run = func(ctx context.Context, b kernels.Block) (kernels.Span, error) {
 			return d.workers.Execute(ctx, b.Launches, b.N)
@@ -97,6 +100,24 @@ func (d *Device) runOwn(ctx context.Context, block kernels.Block) (kernels.Span,
 	}
 	span, err := d.Device.Execute(ctx, captured, len(captured))
 	span.Ahead = ahead
+	return span, err
+}
+
+// runStream runs a block of this process on a stream, as without workers.
+func (d *Device) runStream(ctx context.Context, block kernels.Block) (kernels.Span, error) {
+	run := func() (kernels.Span, error) {
+		wait, err := d.Device.Start(ctx, block)
+		if err != nil {
+			return kernels.Span{}, err
+		}
+		return wait()
+	}
+	leadIn := d.workers.Own()
+	span, err := run()
+	if err == nil && leadIn {
+		span, err = run()
+		span.Ahead = block.N
+	}
 	return span, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
@@ -27,12 +28,23 @@ func CompareKernels(data infer.Data, a, b string, cfg rules.Config) (*Result, er
 	inA := strings.Split(a, "+")
 	inB := strings.Split(b, "+")
 	if b == "others" && !have[b] {
-		inB = slices.DeleteFunc(slices.Sorted(maps.Keys(have)), func(kernel string) bool { return slices.Contains(inA, kernel) })
+		inB = slices.DeleteFunc(slices.Sorted(maps.Keys(have)), func(kernel string) bool {
+			return slices.Contains(inA, kernel) || slices.ContainsFunc(inA, func(a string) bool { return !kernels.Peers(a, kernel) })
+		})
 	}
-	for _, kernel := range slices.Concat(inA, inB) {
+	all := slices.Concat(inA, inB)
+	for _, kernel := range all {
 		if !have[kernel] {
 			return nil, fmt.Errorf("%s has no series of kernel %q: expected one of %s", data.Name, kernel,
 				strings.Join(slices.Sorted(maps.Keys(have)), ", "))
+		}
+	}
+	for i, x := range all {
+		for _, y := range all[:i] {
+			if !kernels.Comparable(x, y) {
+				return nil, fmt.Errorf("%s: kernels %s and %s can't be compared: launches of %s overlap, those of others wait for the "+
+					"one before", data.Name, y, x, kernels.Overlapping)
+			}
 		}
 	}
 	d := newDiff(a, b, cfg)

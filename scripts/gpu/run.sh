@@ -562,6 +562,13 @@ run_worker() {
   passed 4
   worker_figure worker-same cublas_ctypes
   worker_figure worker-same linear --same-kernel
+  # auto with launch overlap is a row of its own, which only auto may be compared with.
+  step worker-overlap 3 ./gemmaudit sweep -q --device "$device" --shape "$shape" --batch 1:7,16:64:8,128,256,512,1024,4096 --dtype bf16 \
+    --rounds 9 --rounds-for all --kernel-file examples/python/linear.py --kernel auto,linear --out "$out/worker-overlap.db"
+  passed 4
+  compare worker-overlap auto auto-overlap
+  step worker-overlap-peer 3 bash -c '! ./gemmaudit diff "$0" --kernel linear,auto-overlap' "$out/worker-overlap.db"
+  passed
   step worker-compile 30 ./gemmaudit run --device "$device" --shape "$shape" --batch "$few" --dtype bf16 \
     --kernel cublas,./examples/python/linear.py --out "$out/worker-compile"
   passed 1 4

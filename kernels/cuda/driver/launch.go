@@ -60,6 +60,8 @@ type Launch struct {
 	// graph marks a graph; exec is its CUgraphExec, nil once closed.
 	exec  unsafe.Pointer
 	graph bool
+	// InStream says that the launch runs in a stream also where others run in graphs.
+	InStream bool
 	// copies is what a copy between buffers copies; empty for other launches.
 	copies worker.Copy
 	// Tiled is the launch's division of work, as far as known.
