@@ -53,8 +53,8 @@ func twoCards(t *testing.T) Input {
 func TestOverlappingIsNotOverlaid(t *testing.T) {
 	var curves []Curve
 	for _, kernel := range []string{"auto", kernels.Overlapping, "mine"} {
-		curves = append(curves, Curve{Key: results.SeriesKey{Device: "cuda:0", Kernel: kernel, Subject: kernels.Product(kernels.BF16, 64, 64)},
-			Rows: make([]rules.RowVerdict, 1)})
+		key := results.SeriesKey{Device: "cuda:0", Kernel: kernel, Subject: kernels.Product(kernels.BF16, 64, 64)}
+		curves = append(curves, Curve{Key: key, Rows: make([]rules.RowVerdict, 1)})
 	}
 	groups := comparable(curves)
 	if len(groups) != 1 || len(groups[0]) != 2 || groups[0][0].Key.Kernel != "auto" || groups[0][1].Key.Kernel != "mine" {
