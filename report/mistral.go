@@ -11,13 +11,15 @@ import (
 
 // DecodeBench is the speed of a model's text generation on a device.
 type DecodeBench struct {
-	Version    string        `json:"gemmaudit"`
-	Model      string        `json:"model"`
-	Parameters int64         `json:"parameters"`
-	Bytes      int64         `json:"bytes"` // of all weights
-	Device     string        `json:"device"`
-	Name       string        `json:"name"` // of the device
-	DType      kernels.DType `json:"dtype"`
+	Version    string `json:"gemmaudit"`
+	Model      string `json:"model"`
+	Parameters int64  `json:"parameters"`
+	// Active is the number of parameters that a token uses, if others are of experts that it does not go through.
+	Active int64         `json:"active_parameters,omitempty"`
+	Bytes  int64         `json:"bytes"` // of all weights
+	Device string        `json:"device"`
+	Name   string        `json:"name"` // of the device
+	DType  kernels.DType `json:"dtype"`
 	// Weights is the weight format of the products, "int4:128"; empty for unquantized weights.
 	Weights string `json:"weights,omitempty"`
 	Kernel  string `json:"kernel"`
@@ -42,7 +44,8 @@ type DecodeRate struct {
 	// Prefill and Decode are tokens per second with bounds.
 	Prefill stats.Interval `json:"prefill_tokens_per_second"`
 	Decode  stats.Interval `json:"decode_tokens_per_second"`
-	// TokenBytes is the bytes that a token reads, weights and cache, halfway through decoding.
+	// TokenBytes is the bytes that a token reads, weights and cache, halfway through decoding. Only the experts that a token
+	// goes through count.
 	TokenBytes int64 `json:"token_bytes"`
 }
 
@@ -85,8 +88,12 @@ func WriteDecodeBench(w io.Writer, f Format, b *DecodeBench) error {
 	if b.Fused {
 		way = "fused"
 	}
-	doc.Head = []Note{Notef(Neutral, "%s (%s parameters) in %s%s on %s (%s)%s, kernel %s, %s", b.Model, scaled(float64(b.Parameters), ""),
-		b.DType, withWeights(b.Weights), b.Device, b.Name, onThreads(b.Threads), b.Kernel, way)}
+	active := ""
+	if b.Active > 0 {
+		active = fmt.Sprintf(", %s active", scaled(float64(b.Active), ""))
+	}
+	doc.Head = []Note{Notef(Neutral, "%s (%s parameters%s) in %s%s on %s (%s)%s, kernel %s, %s", b.Model, scaled(float64(b.Parameters), ""),
+		active, b.DType, withWeights(b.Weights), b.Device, b.Name, onThreads(b.Threads), b.Kernel, way)}
 	between := ""
 	if b.BandwidthSamples > 1 {
 		between = fmt.Sprintf(", the centre of %d measurements between the rounds", b.BandwidthSamples)

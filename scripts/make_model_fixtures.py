@@ -126,7 +126,12 @@ def write(folder, spec, tensors):
     (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=2, sort_keys=True) + "\n")
 
 
-def float64(c, w, ids, *, window_off=0, interleaved=False, scaling=True):
+def gated_unit(c, w, prefix, y):
+    gate, up = y @ w[prefix + "mlp.gate_proj.weight"].T, y @ w[prefix + "mlp.up_proj.weight"].T
+    return (gate / (1 + np.exp(-gate)) * up) @ w[prefix + "mlp.down_proj.weight"].T
+
+
+def float64(c, w, ids, *, window_off=0, interleaved=False, scaling=True, feed_forward=gated_unit):
     """The model in float64, or with one thing wrong."""
     d, heads, groups = c["head_dim"], c["num_attention_heads"], c["num_attention_heads"] // c["num_key_value_heads"]
     rope = c.get("rope_parameters") or {"rope_theta": c["rope_theta"]}
@@ -162,8 +167,7 @@ def float64(c, w, ids, *, window_off=0, interleaved=False, scaling=True):
         scores /= scores.sum(-1, keepdims=True)
         x = x + np.einsum("hij,jhd->ihd", scores, v).reshape(n, heads * d) @ w[p + "self_attn.o_proj.weight"].T
         y = rms(x, w[p + "post_attention_layernorm.weight"])
-        gate, up = y @ w[p + "mlp.gate_proj.weight"].T, y @ w[p + "mlp.up_proj.weight"].T
-        x = x + (gate / (1 + np.exp(-gate)) * up) @ w[p + "mlp.down_proj.weight"].T
+        x = x + feed_forward(c, w, p, y)
     return rms(x, w["model.norm.weight"]) @ w.get("lm_head.weight", w["model.embed_tokens.weight"]).T
 
 

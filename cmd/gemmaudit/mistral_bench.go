@@ -77,6 +77,9 @@ func (o *decodeBenchOptions) run(ctx context.Context, dir string, asked bool) (e
 		return err
 	}
 	defer c.Close()
+	if err := o.checkKept(c.Config()); err != nil {
+		return err
+	}
 	contexts, err := o.fitting(c.Config().Context, asked)
 	if err != nil {
 		return err
@@ -102,6 +105,9 @@ func (o *decodeBenchOptions) run(ctx context.Context, dir string, asked bool) (e
 		DType: l.DType(), Weights: l.heldAs(), Kernel: l.Kernel(), Threads: l.threads(), Fused: s.Fused(), Version: buildVersion(),
 		ReadBandwidth: stats.CentreInterval(rates.Read).Mid, CopyBandwidth: stats.CentreInterval(rates.Copied).Mid,
 		BandwidthSamples: len(rates.Read), CacheBytes: spec.LastLevelCacheBytes,
+	}
+	if c.Config().Experts > 0 {
+		b.Active = c.Config().ActiveParameters()
 	}
 	for i, n := range contexts {
 		b.Rates = append(b.Rates, report.DecodeRate{

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/mistral/checkpoint"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/sweep"
 	"github.com/gemmaudit/gemmaudit/sweep/passes"
@@ -30,6 +31,14 @@ func (o *modelOptions) checkOut() error {
 	}
 	if _, err := os.Lstat(o.out); err == nil {
 		return errExists(o.out, "give another --out")
+	}
+	return nil
+}
+
+// checkKept refuses --out for models whose passes run files can't describe.
+func (o *modelOptions) checkKept(c checkpoint.Config) error {
+	if o.out != "" && c.Experts > 0 {
+		return hint(usagef("--out: a run file can't describe the passes of a model with experts"), "omit it, or use -o json")
 	}
 	return nil
 }

@@ -78,6 +78,9 @@ func (o *validateOptions) run(ctx context.Context, dir string) (ended error) {
 		return err
 	}
 	defer c.Close()
+	if err := o.checkKept(c.Config()); err != nil {
+		return err
+	}
 	words, err := openWords(dir, c)
 	if err != nil {
 		return err

@@ -33,7 +33,7 @@ func (l *loader) load() error {
 		if at.gateNorm, err = l.vector(fmt.Sprintf("model.layers.%d.post_attention_layernorm.weight", i), c.Hidden); err != nil {
 			return err
 		}
-		for _, p := range []*projection{&at.qkv, &at.o, &at.gateUp, &at.down} {
+		for _, p := range at.projections() {
 			if err := l.projection(p); err != nil {
 				return err
 			}
@@ -59,11 +59,24 @@ func (m *Model) describe() {
 		at.qkv = newProjection(PartQKV, c.Hidden, rowsOf{name("self_attn.q_proj"), heads.Query * heads.Dim},
 			rowsOf{name("self_attn.k_proj"), heads.KV * heads.Dim}, rowsOf{name("self_attn.v_proj"), heads.KV * heads.Dim})
 		at.o = newProjection(PartO, heads.Query*heads.Dim, rowsOf{name("self_attn.o_proj"), c.Hidden})
-		at.gateUp = newProjection(PartGateUp, c.Hidden, rowsOf{name("mlp.gate_proj"), c.Inner}, rowsOf{name("mlp.up_proj"), c.Inner})
-		at.down = newProjection(PartDown, c.Inner, rowsOf{name("mlp.down_proj"), c.Hidden})
+		unit := func(expert int, gateUp, down Part) gatedUnit {
+			gate, up, out := c.GatedUnit(i, expert)
+			return gatedUnit{newProjection(gateUp, c.Hidden, rowsOf{gate, c.Inner}, rowsOf{up, c.Inner}),
+				newProjection(down, c.Inner, rowsOf{out, c.Hidden})}
+		}
+		if c.Experts == 0 {
+			at.gatedUnit = unit(0, PartGateUp, PartDown)
+		} else {
+			at.router = newProjection(PartRouter, c.Hidden, rowsOf{c.Router(i), c.Experts})
+		}
+		for expert := range c.Experts {
+			at.experts = append(at.experts, unit(expert, PartExperts, PartExperts))
+		}
+		m.all = append(m.all, at.projections()...)
 	}
 	m.head = newProjection(PartHead, c.Hidden, rowsOf{"lm_head.weight", c.Vocab})
 	m.head.shared = c.Tied
+	m.all = append(m.all, &m.head)
 }
 
 // rowsOf is a tensor with that many rows of a projection.

@@ -16,11 +16,12 @@ type Timing struct {
 	Rows, Context int
 	Launches      int // in a pass
 	// FLOPs is 2·M·N·K of all its products, and Bytes the weights that they read; both are 0 for the whole
-	// pass and for parts without products.
+	// pass and for parts without products. Launches and Bytes of experts are those of the last run, because the router
+	// chooses them.
 	FLOPs, Bytes float64
 
-	session  *Session
-	launches []kernels.Launch
+	session *Session
+	steps   []step
 }
 
 // Run executes it once and returns the device's timing. A part reads what the previous pass left, so run the
@@ -29,7 +30,15 @@ func (t *Timing) Run(ctx context.Context) (kernels.Span, error) {
 	if err := put(t.session.position, int32(t.Context)); err != nil {
 		return kernels.Span{}, err
 	}
-	return t.session.m.dev.Execute(ctx, t.launches, len(t.launches))
+	span, err := t.session.run(ctx, t.steps, 1)
+	if t.Part == PartExperts {
+		t.Launches, t.Bytes = 0, 0
+		for _, st := range t.steps {
+			t.Launches += st.mixture.launchCount()
+			t.Bytes += st.mixture.bytes()
+		}
+	}
+	return span, err
 }
 
 // PromptTimings prepares a prompt of rows tokens for timing: the whole pass, then its parts. It resets the
@@ -39,7 +48,7 @@ func (s *Session) PromptTimings(rows int) ([]Timing, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.timings(p.steps, launches(p.steps), rows), nil
+	return s.timings(p.steps, p.steps, rows), nil
 }
 
 func (s *Session) randomPrompt(rows int) (*pass, error) {
@@ -87,13 +96,13 @@ func RandomTokens(n, vocab int, seed uint64) []int32 {
 	return tokens
 }
 
-func (s *Session) timings(steps []step, whole []kernels.Launch, rows int) []Timing {
-	timing := func(part Part, l []kernels.Launch) Timing {
-		return Timing{Part: part, Rows: rows, Context: s.at, Launches: len(l), session: s, launches: l}
+func (s *Session) timings(steps, whole []step, rows int) []Timing {
+	timing := func(part Part, steps []step) Timing {
+		return Timing{Part: part, Rows: rows, Context: s.at, Launches: len(steps), session: s, steps: steps}
 	}
-	by := map[Part][]kernels.Launch{}
+	by := map[Part][]step{}
 	for _, st := range steps {
-		by[st.part] = append(by[st.part], st.launch)
+		by[st.part] = append(by[st.part], st)
 	}
 	out := []Timing{timing("", whole)}
 	for _, part := range Parts() {
@@ -101,8 +110,13 @@ func (s *Session) timings(steps []step, whole []kernels.Launch, rows int) []Timi
 			continue
 		}
 		t := timing(part, by[part])
+		for _, st := range by[part] {
+			if st.mixture != nil {
+				t.FLOPs += st.mixture.flops()
+			}
+		}
 		for _, p := range s.m.projections() {
-			if p.part == part {
+			if p.part == part && part != PartExperts {
 				m := rows
 				if part == PartHead {
 					m = 1
@@ -125,8 +139,7 @@ func (s *Session) TimePrompt(ctx context.Context, rows int) (kernels.Span, error
 	if err := put(s.position, 0); err != nil {
 		return kernels.Span{}, err
 	}
-	whole := launches(p.steps)
-	return s.m.dev.Execute(ctx, whole, len(whole))
+	return s.run(ctx, p.steps, 1)
 }
 
 // Rate returns the host's seconds for a prompt of random tokens and for greedy decoding after it. It resets

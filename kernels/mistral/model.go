@@ -39,12 +39,31 @@ type Model struct {
 	layers    []layer
 	norm      kernels.Buffer // [Hidden]
 	head      projection
+	all       []*projection
 	buffers   []kernels.Buffer // all buffers but the projections'
 }
 
 type layer struct {
 	attentionNorm, gateNorm kernels.Buffer // [Hidden]
-	qkv, o, gateUp, down    projection
+	qkv, o                  projection
+	gatedUnit               // unless there are experts
+	router                  projection
+	experts                 []gatedUnit
+}
+
+type gatedUnit struct{ gateUp, down projection }
+
+// projections lists the layer's in order.
+func (l *layer) projections() []*projection {
+	all := []*projection{&l.qkv, &l.o}
+	if len(l.experts) == 0 {
+		return append(all, &l.gateUp, &l.down)
+	}
+	all = append(all, &l.router)
+	for i := range l.experts {
+		all = append(all, &l.experts[i].gateUp, &l.experts[i].down)
+	}
+	return all
 }
 
 // TooLarge is the error of a model that does not fit into a device's memory.
@@ -157,14 +176,8 @@ func (m *Model) Bytes() int64 {
 	return bytes
 }
 
-func (m *Model) projections() []*projection {
-	var all []*projection
-	for i := range m.layers {
-		l := &m.layers[i]
-		all = append(all, &l.qkv, &l.o, &l.gateUp, &l.down)
-	}
-	return append(all, &m.head)
-}
+// projections lists all of the model, which [Model.describe] made.
+func (m *Model) projections() []*projection { return m.all }
 
 // Close releases the weights.
 func (m *Model) Close() error {

@@ -12,7 +12,8 @@ import (
 type Part string
 
 // The parts of a pass in order. Fused launches have the name of their product; attention includes a fused
-// rotation.
+// rotation. A model with experts has router and experts instead of gate_up_proj, silu and down_proj; experts includes the
+// host's work: reading the router's logits, sorting rows and adding outputs.
 const (
 	PartEmbed     Part = "embed"
 	PartNorm      Part = "norm"
@@ -20,6 +21,8 @@ const (
 	PartRotate    Part = "rotate"
 	PartAttention Part = "attention"
 	PartO         Part = "o_proj"
+	PartRouter    Part = "router"
+	PartExperts   Part = "experts"
 	PartGateUp    Part = "gate_up_proj"
 	PartSiLU      Part = "silu"
 	PartDown      Part = "down_proj"
@@ -29,12 +32,8 @@ const (
 
 // Parts lists all parts.
 func Parts() []Part {
-	return []Part{PartEmbed, PartNorm, PartQKV, PartRotate, PartAttention, PartO, PartGateUp, PartSiLU, PartDown, PartHead, PartChoose}
-}
-
-type step struct {
-	part   Part
-	launch kernels.Launch
+	return []Part{PartEmbed, PartNorm, PartQKV, PartRotate, PartAttention, PartO, PartRouter, PartExperts, PartGateUp, PartSiLU, PartDown,
+		PartHead, PartChoose}
 }
 
 type pass struct {
@@ -42,14 +41,6 @@ type pass struct {
 	steps []step
 	// outputs is the index of the first step that computes logits, of the last row.
 	outputs int
-}
-
-func launches(steps []step) []kernels.Launch {
-	all := make([]kernels.Launch, len(steps))
-	for i, s := range steps {
-		all[i] = s.launch
-	}
-	return all
 }
 
 type builder struct {
@@ -71,7 +62,7 @@ func (b *builder) all(part Part, ls []kernels.Launch, err error) {
 		return
 	}
 	for _, l := range ls {
-		b.steps = append(b.steps, step{part, l})
+		b.steps = append(b.steps, step{part: part, launch: l})
 	}
 }
 
@@ -126,10 +117,14 @@ func (b *builder) body(rows int, tokens kernels.Buffer, t *table.Table) {
 		b.add(PartAttention, l, err)
 		b.product(&at.o, t, rows, all(s.attended), all(s.delta))
 		b.norm(rows, 0, at.gateNorm, true)
-		b.product(&at.gateUp, t, rows, all(s.hidden), all(s.gateUp))
-		l, err = m.dev.Activate(kernels.GatedUnit{Rows: rows, Inner: c.Inner, DType: m.dtype, GateUp: all(s.gateUp), Out: all(s.inner)})
-		b.add(PartSiLU, l, err)
-		b.product(&at.down, t, rows, all(s.inner), all(s.delta))
+		if c.Experts > 0 {
+			b.experts(i, rows)
+		} else {
+			b.product(&at.gateUp, t, rows, all(s.hidden), all(s.gateUp))
+			l, err = m.dev.Activate(kernels.GatedUnit{Rows: rows, Inner: c.Inner, DType: m.dtype, GateUp: all(s.gateUp), Out: all(s.inner)})
+			b.add(PartSiLU, l, err)
+			b.product(&at.down, t, rows, all(s.inner), all(s.delta))
+		}
 		if b.err != nil {
 			b.err = fmt.Errorf("layer %d: %w", i, b.err)
 			return
@@ -163,7 +158,7 @@ func (s *Session) attention(rows, layer int) kernels.Attention {
 // the kernel is "auto", otherwise as a prompt of one.
 func (s *Session) singleToken() (steps []step, fused bool, err error) {
 	b := builder{s: s}
-	if f, ok := s.m.dev.(fuser); ok && s.m.kernel == "auto" && !s.options.Unfused {
+	if f, ok := s.m.dev.(fuser); ok && s.m.config.Experts == 0 && s.m.kernel == "auto" && !s.options.Unfused {
 		b.fused(f)
 		fused = true
 		if unsupported := (*kernels.Unsupported)(nil); errors.As(b.err, &unsupported) {

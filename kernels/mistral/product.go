@@ -45,11 +45,14 @@ func (p *projection) bytes(dtype kernels.DType) int64 {
 }
 
 // gemm returns the named kernel, or "auto" if that kernel supports only quantized weights and the projection
-// is unquantized.
+// is unquantized, or is a router, which may be narrower than the kernel supports.
 func (m *Model) gemm(p *projection, kernel string) (kernels.Kernel, error) {
 	g, err := kernels.FindProduct(m.dev, kernel)
 	if err != nil {
 		return nil, err
+	}
+	if p.part == PartRouter && g.Supports(p.task(m.dtype, 1)) != nil {
+		return kernels.FindProduct(m.dev, "auto")
 	}
 	if q := m.firstOfIntegers(); q != nil && p.plain() && g.Supports(p.task(m.dtype, 1)) != nil && g.Supports(q.task(m.dtype, 1)) == nil {
 		return kernels.FindProduct(m.dev, "auto")
@@ -126,12 +129,17 @@ func (m *Model) dispatch(p *projection, t *table.Table, rows int, a, c kernels.O
 	case table.Algorithm:
 		kernel = kernels.AlgorithmName(action.Kernel, kernels.Algorithm(action.Algorithm))
 	}
+	return m.bind(p, kernel, action.Parts(rows), a, c)
+}
+
+// bind returns the launches of a product whose rows are divided into parts.
+func (m *Model) bind(p *projection, kernel string, parts []int, a, c kernels.Operand) ([]kernels.Launch, error) {
 	g, w, err := m.prepare(p, kernel)
 	if err != nil {
 		return nil, err
 	}
 	var launches []kernels.Launch
-	for _, part := range action.Parts(rows) {
+	for _, part := range parts {
 		l, err := g.Bind(p.task(m.dtype, part), a, w, c)
 		if err != nil {
 			return nil, err
@@ -175,8 +183,8 @@ func (m *Model) largestBatch(most int) int {
 // Applied counts the products of a prompt of rows tokens, and those that the table changes.
 func (m *Model) Applied(t *table.Table, rows int) (applied, products int) {
 	for _, p := range m.projections() {
-		if p.part == PartHead {
-			continue // computed for the last token only
+		if p.part == PartHead || p.part == PartRouter || p.part == PartExperts {
+			continue // computed for the last token only, or for rows that only the pass knows
 		}
 		products++
 		if t != nil && t.Lookup(m.served(p), rows).Kind != table.Direct {

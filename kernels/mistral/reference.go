@@ -202,17 +202,7 @@ func (r *reference) layer(i int, x [][]float64) {
 	}
 	r.add(name("self_attn.o_proj"), r.attend(q, k, v), x)
 	h = r.norm(name("post_attention_layernorm"), x)
-	gate := r.linear(name("mlp.gate_proj"), r.cfg.Inner, h)
-	up := r.linear(name("mlp.up_proj"), r.cfg.Inner, h)
-	if r.err != nil {
-		return
-	}
-	for p := range gate {
-		for j, g := range gate[p] {
-			gate[p][j] = g / (1 + math.Exp(-g)) * up[p][j]
-		}
-	}
-	r.add(name("mlp.down_proj"), gate, x)
+	r.feedForward(i, h, x)
 }
 
 func (r *reference) add(name string, in, x [][]float64) {

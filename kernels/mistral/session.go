@@ -18,6 +18,8 @@ const historyLen = 64
 // may use it.
 type Session struct {
 	m         *Model
+	kernel    string // of the products
+	route     func(logits []float32, experts, topK int) routing
 	options   SessionOptions
 	positions int
 	window    int
@@ -37,10 +39,14 @@ type Session struct {
 	qkv      kernels.Buffer    // [batch, Heads.Width()]
 	attended kernels.Buffer    // [batch, Query·Dim]
 	delta    kernels.Buffer    // [batch, Hidden], not yet added to x
-	gateUp   kernels.Buffer    // [batch, 2·Inner]
-	inner    kernels.Buffer    // [batch, Inner]
+	gateUp   kernels.Buffer    // [batch, 2·Inner], with experts [batch·TopK, 2·Inner]
+	inner    kernels.Buffer    // [batch, Inner], with experts [batch·TopK, Inner]
 	logits   kernels.Buffer    // [logitRows, Vocab]
-	buffers  []kernels.Buffer  // all of them
+	// With experts: logits of each layer's router [batch, Experts], at multiples of routedStride; the rows that experts get, and
+	// their outputs, [batch·TopK, Hidden].
+	routed, gathered, outputs kernels.Buffer
+	routedStride              int
+	buffers                   []kernels.Buffer // all of them
 
 	passes map[int]*pass // by rows
 	decode *decoder
@@ -48,14 +54,14 @@ type Session struct {
 
 type decoder struct {
 	steps []step
-	whole []kernels.Launch // one graph, or the steps' launches
+	whole []step // one graph, or the steps
 	fused bool
 }
 
 // NewSession allocates memory for a sequence and prepares a token's launches.
 func (m *Model) NewSession(o SessionOptions) (s *Session, err error) {
 	c := m.config
-	s = &Session{m: m, options: o, scale: 1 / math.Sqrt(float64(c.Heads.Dim)), passes: map[int]*pass{}}
+	s = &Session{m: m, kernel: m.kernel, route: route, options: o, scale: 1 / math.Sqrt(float64(c.Heads.Dim)), passes: map[int]*pass{}}
 	_, _, batch, _ := o.plan(c)
 	o.Batch = m.largestBatch(batch)
 	s.positions, s.window, s.batch, s.capacity = o.plan(c)
@@ -84,7 +90,13 @@ func (m *Model) NewSession(o SessionOptions) (s *Session, err error) {
 	s.tokens, s.token, s.position, s.history = take(4*rows), take(4), take(4), take(4*historyLen)
 	s.x, s.hidden, s.delta = take(rows*hidden*4), take(rows*hidden*size), take(rows*hidden*size)
 	s.qkv, s.attended = take(rows*int64(c.Heads.Width())*size), take(rows*int64(c.Heads.Query*c.Heads.Dim)*size)
-	s.gateUp, s.inner = take(rows*2*inner*size), take(rows*inner*size)
+	visits := rows * int64(max(c.TopK, 1))
+	s.gateUp, s.inner = take(visits*2*inner*size), take(visits*inner*size)
+	if c.Experts > 0 {
+		s.routedStride = (int(rows)*c.Experts + routedStep - 1) / routedStep * routedStep
+		s.routed = take(int64(c.Layers*s.routedStride) * size)
+		s.gathered, s.outputs = take(visits*hidden*size), take(visits*hidden*size)
+	}
 	s.logits = take(logitRows * int64(c.Vocab) * size)
 	s.rope = take(int64(s.positions) * int64(c.Heads.Dim) * 4)
 	if err != nil {
@@ -99,20 +111,26 @@ func (m *Model) NewSession(o SessionOptions) (s *Session, err error) {
 	if err := s.rope.Upload(0, littleEndian(c.RopeTable(s.positions))); err != nil {
 		return s, err
 	}
+	if err := s.prepareExperts(); err != nil {
+		return s, err
+	}
 	steps, fused, err := s.singleToken()
 	if err != nil {
 		return s, err
 	}
-	s.decode = &decoder{steps: steps, whole: launches(steps), fused: fused}
-	if g, ok := m.dev.(grapher); ok {
-		one, err := g.Graph(s.decode.whole)
+	s.decode = &decoder{steps: steps, whole: steps, fused: fused}
+	if g, ok := m.dev.(grapher); ok && c.Experts == 0 {
+		one, err := g.Graph(launches(steps))
 		if err != nil {
 			return s, err
 		}
-		s.decode.whole = []kernels.Launch{one}
+		s.decode.whole = []step{{launch: one}}
 	}
 	return s, nil
 }
+
+// routedStep aligns the router's logits of each layer.
+const routedStep = 128
 
 func littleEndian(values []float32) []byte {
 	out := make([]byte, 0, 4*len(values))
@@ -131,13 +149,18 @@ func (s *Session) Fused() bool { return s.decode.fused }
 // Reset removes all tokens.
 func (s *Session) Reset() { s.at = 0 }
 
-// TokenBytes returns what decoding one token after behind others reads: the projections, one row of the
-// embedding, and the cache.
+// TokenBytes returns what decoding one token after behind others reads: the projections, of experts only those that a token
+// goes through, one row of the embedding, and the cache.
 func (s *Session) TokenBytes(behind int) int64 {
 	c := s.m.config
 	bytes := int64(0)
 	for _, p := range s.m.projections() {
-		bytes += p.bytes(s.m.dtype)
+		if p.part != PartExperts {
+			bytes += p.bytes(s.m.dtype)
+		}
+	}
+	for i := range s.m.layers {
+		bytes += int64(s.m.layers[i].expertBytes(s.m.dtype) * float64(c.TopK))
 	}
 	elements := int64(c.Hidden) + int64(2*c.Heads.KV*c.Heads.Dim)*int64(min(behind, s.window))*int64(c.Layers)
 	return bytes + elements*int64(s.m.dtype.Size())
@@ -211,7 +234,7 @@ func (s *Session) batches(ctx context.Context, tokens []int32, done func(p *pass
 		if err := errors.Join(put(s.tokens, tokens[first:first+rows]...), put(s.position, int32(s.at))); err != nil {
 			return err
 		}
-		if _, err := s.m.dev.Execute(ctx, launches(p.steps[:p.outputs]), p.outputs); err != nil {
+		if _, err := s.run(ctx, p.steps[:p.outputs], 1); err != nil {
 			return err
 		}
 		s.at += rows
@@ -232,8 +255,7 @@ func (s *Session) Prefill(ctx context.Context, tokens []int32) ([]float32, error
 		if first+p.rows < len(tokens) {
 			return nil
 		}
-		rest := launches(p.steps[p.outputs:])
-		if _, err := s.m.dev.Execute(ctx, rest, len(rest)); err != nil {
+		if _, err := s.run(ctx, p.steps[p.outputs:], 1); err != nil {
 			return err
 		}
 		var err error
@@ -281,22 +303,9 @@ func (s *Session) All(ctx context.Context, tokens []int32, yield func(first int,
 }
 
 func (s *Session) download(rows int) ([]float32, error) {
-	n := rows * s.m.config.Vocab
-	dtype := s.m.dtype.Output()
-	raw := make([]byte, n*dtype.Size())
-	if err := s.logits.Download(0, raw); err != nil {
+	out, err := s.read(s.logits, 0, rows*s.m.config.Vocab)
+	if err != nil {
 		return nil, fmt.Errorf("read logits: %w", err)
-	}
-	out := make([]float32, n)
-	for i := range out {
-		switch dtype {
-		case kernels.FP32:
-			out[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
-		case kernels.FP16:
-			out[i] = float32(kernels.DecodeFP16(binary.LittleEndian.Uint16(raw[2*i:])))
-		case kernels.BF16:
-			out[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(raw[2*i:])) << 16)
-		}
 	}
 	return out, nil
 }
@@ -316,7 +325,7 @@ func (s *Session) Decode(ctx context.Context, token int32, n int) ([]int32, kern
 	if err := errors.Join(put(s.token, token), put(s.position, int32(s.at))); err != nil {
 		return nil, kernels.Span{}, err
 	}
-	span, err := s.m.dev.Execute(ctx, s.decode.whole, n*len(s.decode.whole))
+	span, err := s.run(ctx, s.decode.whole, n)
 	if err != nil {
 		return nil, span, err
 	}
@@ -344,7 +353,7 @@ func (s *Session) Step(ctx context.Context, token int32) ([]float32, error) {
 func (s *Session) Close() error {
 	var errs []error
 	if s.decode != nil && len(s.decode.whole) == 1 {
-		if c, ok := s.decode.whole[0].(interface{ Close() error }); ok {
+		if c, ok := s.decode.whole[0].launch.(interface{ Close() error }); ok {
 			errs = append(errs, c.Close())
 		}
 	}

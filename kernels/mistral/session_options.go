@@ -55,6 +55,9 @@ func SessionBytes(c checkpoint.Config, dtype kernels.DType, o SessionOptions) in
 	size := float64(dtype.Size()) // products of the largest sizes overflow int64
 	cache := float64(c.Layers) * 2 * float64(c.Heads.KV*c.Heads.Dim) * float64(capacity) * size
 	row := float64(c.Hidden)*(4+2*size) + float64(c.Heads.Width()+c.Heads.Query*c.Heads.Dim+3*c.Inner)*size + 4
+	if c.Experts > 0 {
+		row += float64(c.TopK)*float64(2*c.Hidden+3*c.Inner)*size - float64(3*c.Inner)*size + float64(c.Layers*c.Experts)*size
+	}
 	all := cache + float64(positions)*float64(c.Heads.Dim)*4 + float64(o.rows(batch, dtype))*row + logitRows*float64(c.Vocab)*size
 	return int64(min(all, math.MaxInt64/4))
 }

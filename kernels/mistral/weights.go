@@ -46,7 +46,7 @@ func (l *loader) chooseFormat(p *projection) (kernels.WeightFormat, error) {
 	plain := kernels.WeightFormat{}
 	want, packed := l.options.Weights, l.packed(p)
 	switch {
-	case p.shared, want != nil && want.Bits == 0, packed < len(p.tensors) && (want == nil || p.part == PartHead):
+	case p.shared, p.part == PartRouter, want != nil && want.Bits == 0, packed < len(p.tensors) && (want == nil || p.part == PartHead):
 		return plain, nil
 	}
 	q := kernels.WeightFormat{}

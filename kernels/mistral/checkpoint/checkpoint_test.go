@@ -26,12 +26,14 @@ type folder struct {
 	index  map[string]string            // nil for a single file
 }
 
-func tinyFolder(t *testing.T, names ...string) *folder {
-	c, err := parseConfig("config.json", []byte(tinyConfig))
+func tinyFolder(t *testing.T, names ...string) *folder { return folderOf(t, tinyConfig, names...) }
+
+func folderOf(t *testing.T, config string, names ...string) *folder {
+	c, err := parseConfig("config.json", []byte(config))
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &folder{files: map[string][]byte{"config.json": []byte(tinyConfig)}, shards: map[string]map[string]stored{}}
+	f := &folder{files: map[string][]byte{"config.json": []byte(config)}, shards: map[string]map[string]stored{}}
 	if len(names) > 1 {
 		f.index = map[string]string{}
 	}
@@ -142,6 +144,51 @@ func TestOpenAcceptsWhatFollowsFromTheRest(t *testing.T) {
 		}
 		c.Close()
 		delete(f.shards[singleFile], output)
+	}
+}
+
+const tinyExperts = `{"model_type": "mixtral", "hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 2, "num_attention_heads": 2,
+	"num_key_value_heads": 1, "vocab_size": 10, "max_position_embeddings": 64, "num_local_experts": 3}`
+
+func TestOpenRefusesExperts(t *testing.T) {
+	const router = "model.layers.1.block_sparse_moe.gate.weight"
+	const w1, w2 = "model.layers.1.block_sparse_moe.experts.2.w1.weight", "model.layers.0.block_sparse_moe.experts.0.w2.weight"
+	const fourth = "model.layers.0.block_sparse_moe.experts.3.w1.weight"
+	for _, test := range []struct {
+		name  string
+		spoil func(map[string]stored)
+		want  string
+	}{
+		{"nothing wrong", func(map[string]stored) {}, ""},
+		{"a missing router", func(of map[string]stored) { delete(of, router) }, `tensor "` + router + `": missing, expected shape [3 8]`},
+		{"a missing expert", func(of map[string]stored) { delete(of, w1) }, `tensor "` + w1 + `": missing, expected shape [12 8]`},
+		{"a wide router", func(of map[string]stored) { of[router] = stored{"F16", []int{4, 8}, make([]byte, 64)} },
+			`tensor "` + router + `": shape [4 8], expected [3 8]`},
+		{"a transposed expert", func(of map[string]stored) { of[w2] = stored{"F16", []int{12, 8}, make([]byte, 192)} },
+			`tensor "` + w2 + `": shape [12 8], expected [8 12]`},
+		{"an expert too many", func(of map[string]stored) { of[fourth] = stored{"F16", []int{12, 8}, make([]byte, 192)} },
+			`tensor "` + fourth + `": a mixtral model of this config has none of this name`},
+		{"a dense gated unit", func(of map[string]stored) {
+			of["model.layers.0.mlp.up_proj.weight"] = stored{"F16", []int{12, 8}, make([]byte, 192)}
+		}, `tensor "model.layers.0.mlp.up_proj.weight": a mixtral model of this config has none of this name`},
+	} {
+		f := folderOf(t, tinyExperts, singleFile)
+		test.spoil(f.shards[singleFile])
+		c, err := Open(f.write(t))
+		switch {
+		case err == nil:
+			c.Close()
+			fallthrough
+		case test.want == "":
+			if err != nil || test.want != "" {
+				t.Errorf("%s: %v, expected %q", test.name, err, test.want)
+			}
+		default:
+			var typed *Error
+			if !errors.As(err, &typed) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%s: %v, expected %q", test.name, err, test.want)
+			}
+		}
 	}
 }
 

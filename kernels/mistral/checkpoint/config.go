@@ -7,6 +7,7 @@
 package checkpoint
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -15,10 +16,14 @@ import (
 
 // Config is the config.json of a decoder of the Mistral or Llama family.
 type Config struct {
-	ModelType string // "mistral" or "llama"
+	ModelType string // "mistral", "mixtral" or "llama"
 	Hidden    int    // width of the residual stream
-	Inner     int    // width of the gated unit
+	Inner     int    // width of the gated unit, or of one expert
 	Layers    int
+	// Experts is the number of gated units per layer that a router chooses from; 0 if there is one and no router.
+	Experts int
+	// TopK is the number of experts that each token goes through.
+	TopK      int
 	Vocab     int
 	Heads     kernels.Heads
 	Epsilon   float64 // of RMSNorm
@@ -48,14 +53,17 @@ const (
 	maxLayers  = 1 << 12
 	maxVocab   = 1 << 24
 	maxContext = math.MaxInt32 // positions are int32 on devices
+	maxExperts = 1 << 10
+	// maxAllExperts limits the experts of all layers, because their tensors are listed before any is looked up.
+	maxAllExperts = 1 << 16
 )
 
 // maxJSON limits the size of JSON files. The index of a model with a thousand layers has less than a tenth of
 // it.
 const maxJSON = 16 << 20
 
-// ReadConfig reads a config.json of model_type mistral or llama. Missing fields have the defaults of
-// transformers' MistralConfig and LlamaConfig. It reads both spellings of types (torch_dtype, dtype) and
+// ReadConfig reads a config.json of model_type mistral, mixtral or llama. Missing fields have the defaults of
+// transformers' MistralConfig, MixtralConfig and LlamaConfig. It reads both spellings of types (torch_dtype, dtype) and
 // rotary embeddings (rope_theta with rope_scaling, rope_parameters). An unknown field, or an unsupported
 // value, is an [*Error] that names both.
 func ReadConfig(path string) (Config, error) {
@@ -93,16 +101,40 @@ func (c Config) Weights() []Weight {
 			Weight{in + "self_attn.v_proj.weight", []int{kv, c.Hidden}},
 			Weight{in + "self_attn.o_proj.weight", []int{c.Hidden, query}},
 			Weight{in + "post_attention_layernorm.weight", []int{c.Hidden}},
-			Weight{in + "mlp.gate_proj.weight", []int{c.Inner, c.Hidden}},
-			Weight{in + "mlp.up_proj.weight", []int{c.Inner, c.Hidden}},
-			Weight{in + "mlp.down_proj.weight", []int{c.Hidden, c.Inner}},
 		)
+		if c.Experts > 0 {
+			out = append(out, Weight{c.Router(layer), []int{c.Experts, c.Hidden}})
+		}
+		for expert := range max(c.Experts, 1) {
+			gate, up, down := c.GatedUnit(layer, expert)
+			out = append(out, Weight{gate, []int{c.Inner, c.Hidden}}, Weight{up, []int{c.Inner, c.Hidden}},
+				Weight{down, []int{c.Hidden, c.Inner}})
+		}
 	}
 	out = append(out, Weight{lastNorm, []int{c.Hidden}})
 	if !c.Tied {
 		out = append(out, Weight{output, []int{c.Vocab, c.Hidden}})
 	}
 	return out
+}
+
+// Router returns the name of the weights [Experts, Hidden] whose products with a layer's rows choose the experts.
+func (c Config) Router(layer int) string { return layerPrefix(layer) + "block_sparse_moe.gate.weight" }
+
+// GatedUnit returns the names of the weights of a layer's gated unit, or of one of its experts.
+func (c Config) GatedUnit(layer, expert int) (gate, up, down string) {
+	in := layerPrefix(layer)
+	if c.Experts == 0 {
+		return in + "mlp.gate_proj.weight", in + "mlp.up_proj.weight", in + "mlp.down_proj.weight"
+	}
+	in += fmt.Sprintf("block_sparse_moe.experts.%d.", expert)
+	return in + "w1.weight", in + "w3.weight", in + "w2.weight"
+}
+
+// ActiveParameters returns the number of weights that a token uses: all but the other tokens' experts.
+func (c Config) ActiveParameters() int64 {
+	expert := 3 * int64(c.Hidden) * int64(c.Inner)
+	return c.Parameters() - int64(c.Layers)*int64(c.Experts-c.TopK)*expert
 }
 
 // Parameters returns the number of weights; shared ones count once.

@@ -12,13 +12,23 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// defaults are transformers' defaults for missing fields (configuration_mistral.py and configuration_llama.py
-// of transformers 5).
-type defaults struct{ hidden, inner, heads, kvHeads, vocab, context, window int }
+// defaults are transformers' defaults for missing fields (configuration_mistral.py, configuration_mixtral.py and
+// configuration_llama.py of transformers 5).
+type defaults struct {
+	hidden, inner, heads, kvHeads, vocab, context int
+	window                                        int  // 0 for none
+	windowless                                    bool // attention ignores sliding_window
+	experts, topK                                 int  // 0 for a dense model
+	epsilon, theta                                float64
+}
 
 var families = map[string]defaults{
-	"mistral": {hidden: 4096, inner: 14336, heads: 32, kvHeads: 8, vocab: 32000, context: 4096 * 32, window: 4096},
-	"llama":   {hidden: 4096, inner: 11008, heads: 32, vocab: 32000, context: 2048}, // as many key-value heads as query heads
+	"mistral": {hidden: 4096, inner: 14336, heads: 32, kvHeads: 8, vocab: 32000, context: 4096 * 32, window: 4096,
+		epsilon: 1e-6, theta: 1e4},
+	"mixtral": {hidden: 4096, inner: 14336, heads: 32, kvHeads: 8, vocab: 32000, context: 4096 * 32, experts: 8, topK: 2,
+		epsilon: 1e-5, theta: 1e6},
+	"llama": {hidden: 4096, inner: 11008, heads: 32, vocab: 32000, context: 2048, // as many key-value heads as query heads
+		windowless: true, epsilon: 1e-6, theta: 1e4},
 }
 
 // neutral are fields with a single supported value, with which they have no effect; null is also accepted.
@@ -45,11 +55,11 @@ var ignored = set(
 	"encoder_no_repeat_ngram_size", "exponential_decay_length_penalty", "finetuning_task", "forced_bos_token_id",
 	"forced_eos_token_id", "id2label", "initializer_range", "is_decoder", "label2id", "length_penalty", "max_length",
 	"max_sequence_length", "min_length", "no_repeat_ngram_size", "num_beam_groups", "num_beams", "num_labels",
-	"num_return_sequences", "output_attentions", "output_hidden_states", "output_scores", "pad_token_id", "prefix",
-	"problem_type", "remove_invalid_values", "repetition_penalty", "return_dict", "return_dict_in_generate",
-	"sep_token_id", "suppress_tokens", "task_specific_params", "temperature", "tf_legacy_loss", "tie_encoder_decoder",
-	"tokenizer_class", "top_k", "top_p", "torchscript", "transformers_version", "typical_p", "unsloth_version",
-	"use_bfloat16", "use_cache",
+	"num_return_sequences", "output_attentions", "output_hidden_states", "output_router_logits", "output_scores",
+	"pad_token_id", "prefix", "problem_type", "remove_invalid_values", "repetition_penalty", "return_dict",
+	"return_dict_in_generate", "router_aux_loss_coef", "router_jitter_noise", "sep_token_id", "suppress_tokens",
+	"task_specific_params", "temperature", "tf_legacy_loss", "tie_encoder_decoder", "tokenizer_class", "top_k",
+	"top_p", "torchscript", "transformers_version", "typical_p", "unsloth_version", "use_bfloat16", "use_cache",
 )
 
 func set(names ...string) map[string]bool {
@@ -176,20 +186,21 @@ func parseConfig(path string, data []byte) (Config, error) {
 	}
 	d, ok := families[c.ModelType]
 	if !ok {
-		return Config{}, refusef(path, "model_type is %q: only mistral and llama are supported", c.ModelType)
+		return Config{}, refusef(path, "model_type is %q: only mistral, mixtral and llama are supported", c.ModelType)
 	}
 	sizes := readSizes(f, d)
 	c.Hidden, c.Inner, c.Heads, c.Vocab = sizes.Hidden, sizes.Inner, sizes.Heads, sizes.Vocab
 	c.Layers = f.size("num_hidden_layers", 32, maxLayers)
 	c.Context = f.size("max_position_embeddings", d.context, maxContext)
-	c.Epsilon = f.positive("rms_norm_eps", 1e-6)
+	c.Epsilon = f.positive("rms_norm_eps", d.epsilon)
+	readExperts(f, &c, d)
 	c.Window = readWindow(f, d)
 	read(f, "tie_word_embeddings", "true or false", &c.Tied)
 	c.DType = readDType(f)
 	c.Quantization = readQuantization(f)
 	c.BOS, c.EOS = 1, []int{2}
 	readTokens(f, &c)
-	readRope(f, &c)
+	readRope(f, &c, d.theta)
 	if err := f.finish(); err != nil {
 		return Config{}, err
 	}
@@ -199,7 +210,7 @@ func parseConfig(path string, data []byte) (Config, error) {
 // readWindow reads sliding_window: null means none, and only a missing field has a default. Llama's attention
 // ignores it.
 func readWindow(f *fields, d defaults) int {
-	if d.window == 0 {
+	if d.windowless {
 		if value, _ := f.take("sliding_window"); value != nil {
 			f.failf("sliding_window", brief(value), "a llama model has none")
 		}
@@ -212,6 +223,22 @@ func readWindow(f *fields, d defaults) int {
 		return 0
 	}
 	return f.size("sliding_window", 0, maxContext)
+}
+
+// readExperts reads the number of experts, if the family has any. The router's training fields are ignored.
+func readExperts(f *fields, c *Config, d defaults) {
+	if d.experts == 0 {
+		return
+	}
+	c.Experts = f.size("num_local_experts", d.experts, maxExperts)
+	c.TopK = f.size("num_experts_per_tok", d.topK, maxExperts)
+	switch {
+	case f.err != nil:
+	case c.TopK > c.Experts:
+		f.failf("num_experts_per_tok", c.TopK, "expected at most the %d of num_local_experts", c.Experts)
+	case c.Layers*c.Experts > maxAllExperts:
+		f.failf("num_local_experts", c.Experts, "in %d layers that is more than %d experts", c.Layers, maxAllExperts)
+	}
 }
 
 func readDType(f *fields) kernels.DType {

@@ -50,6 +50,22 @@ const (
 		"rope_parameters": {"factor": 32.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
 		"original_max_position_embeddings": 8192, "rope_theta": 500000.0, "rope_type": "llama3"},
 		"tie_word_embeddings": true, "transformers_version": "5.0.0", "use_cache": true, "vocab_size": 128256}`
+	mixtral8x7b = `{"architectures": ["MixtralForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 1, "eos_token_id": 2,
+		"hidden_act": "silu", "hidden_size": 4096, "initializer_range": 0.02, "intermediate_size": 14336,
+		"max_position_embeddings": 32768, "model_type": "mixtral", "num_attention_heads": 32, "num_experts_per_tok": 2,
+		"num_hidden_layers": 32, "num_key_value_heads": 8, "num_local_experts": 8, "output_router_logits": false,
+		"rms_norm_eps": 1e-05, "rope_theta": 1000000.0, "router_aux_loss_coef": 0.02, "sliding_window": null,
+		"tie_word_embeddings": false, "torch_dtype": "bfloat16", "transformers_version": "4.36.0.dev0", "use_cache": true,
+		"vocab_size": 32000}`
+	// As transformers 5 writes it.
+	mixtral8x22b = `{"architectures": ["MixtralForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 1, "dtype": "bfloat16",
+		"eos_token_id": 2, "head_dim": null, "hidden_act": "silu", "hidden_size": 6144, "initializer_range": 0.02,
+		"intermediate_size": 16384, "max_position_embeddings": 65536, "model_type": "mixtral", "num_attention_heads": 48,
+		"num_experts_per_tok": 2, "num_hidden_layers": 56, "num_key_value_heads": 8, "num_local_experts": 8,
+		"output_router_logits": false, "pad_token_id": null, "rms_norm_eps": 1e-05,
+		"rope_parameters": {"rope_theta": 1000000.0, "rope_type": "default"}, "router_aux_loss_coef": 0.001,
+		"router_jitter_noise": 0.0, "sliding_window": null, "tie_word_embeddings": false, "transformers_version": "5.23.0",
+		"use_cache": true, "vocab_size": 32768}`
 )
 
 func TestPublishedConfigs(t *testing.T) {
@@ -71,11 +87,20 @@ func TestPublishedConfigs(t *testing.T) {
 	bareMistral, bareLlama := v1, l2
 	bareMistral.Context, bareMistral.Epsilon, bareMistral.DType = 131072, 1e-6, ""
 	bareLlama.Context, bareLlama.Epsilon, bareLlama.DType = 2048, 1e-6, ""
+	m7 := v3
+	m7.ModelType, m7.Vocab, m7.Experts, m7.TopK = "mixtral", 32000, 8, 2
+	m22 := m7
+	m22.Hidden, m22.Inner, m22.Layers, m22.Vocab, m22.Heads.Query, m22.Context = 6144, 16384, 56, 32768, 48, 65536
+	bareMixtral := m7
+	bareMixtral.Context, bareMixtral.DType = 131072, ""
 	for _, test := range []struct {
 		name, json string
 		want       Config
 		parameters int64 // from the model cards
 	}{
+		{"mixtral 8x7b", mixtral8x7b, m7, 46_702_792_704},
+		{"mixtral 8x22b of transformers 5", mixtral8x22b, m22, 140_630_071_296},
+		{"mixtral's defaults", `{"model_type": "mixtral"}`, bareMixtral, 46_702_792_704},
 		{"mistral 7b v0.1", mistralV1, v1, 7_241_732_096},
 		{"mistral 7b v0.3", mistralV3, v3, 7_248_023_552},
 		{"llama 2 7b", llama2, l2, 6_738_415_616},
@@ -105,6 +130,23 @@ func TestPublishedConfigs(t *testing.T) {
 
 func with(fields string) string {
 	return strings.TrimSuffix(mistralV1, "}") + ", " + fields + "}"
+}
+
+func routed(fields string) string {
+	return strings.TrimSuffix(mixtral8x7b, "}") + ", " + fields + "}"
+}
+
+func TestActiveParameters(t *testing.T) {
+	for text, want := range map[string]int64{mixtral8x7b: 12_879_925_248, mistralV3: 7_248_023_552,
+		routed(`"num_experts_per_tok": 8`): 46_702_792_704} {
+		c, err := parseConfig("config.json", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := c.ActiveParameters(); n != want {
+			t.Errorf("%d active parameters, expected %d of %s", n, want, text)
+		}
+	}
 }
 
 func TestConfigFields(t *testing.T) {
@@ -158,8 +200,8 @@ func TestBadConfigs(t *testing.T) {
 		{`null`, "not a JSON object"},
 		{`[1]`, "not a JSON object"},
 		{`{`, "not a JSON object"},
-		{`{}`, `model_type is "": only mistral and llama`},
-		{`{"model_type": "gemma2"}`, `model_type is "gemma2": only mistral and llama`},
+		{`{}`, `model_type is "": only mistral, mixtral and llama`},
+		{`{"model_type": "gemma2"}`, `model_type is "gemma2": only mistral, mixtral and llama`},
 		{`{"model_type": 3}`, "model_type is 3: expected a name"},
 		{with(`"hidden_size": 0`), "hidden_size is 0: expected 1 to 1048576"},
 		{with(`"hidden_size": -4096`), "hidden_size is -4096: expected 1 to"},
@@ -211,6 +253,16 @@ func TestBadConfigs(t *testing.T) {
 		{with(`"rope_scaling": {"type": "llama3", "factor": 8, "low_freq_factor": 0, "high_freq_factor": 4}`),
 			"rope_scaling.low_freq_factor is 0: expected more than 0"},
 		{with(`"rope_scaling": {"rope_theta": 5}, "rope_parameters": {"rope_theta": 6}`), "rope_scaling says something else"},
+		{with(`"num_local_experts": 8`), "unknown field num_local_experts with value 8"},
+		{routed(`"num_local_experts": 0`), "num_local_experts is 0: expected 1 to 1024"},
+		{routed(`"num_local_experts": 2000`), "num_local_experts is 2000: expected 1 to 1024"},
+		{routed(`"num_local_experts": null`), "num_local_experts is null: expected a number"},
+		{routed(`"num_local_experts": 1`), "num_experts_per_tok is 2: expected at most the 1 of num_local_experts"},
+		{routed(`"num_experts_per_tok": 9`), "num_experts_per_tok is 9: expected at most the 8 of num_local_experts"},
+		{routed(`"num_experts_per_tok": 0`), "num_experts_per_tok is 0: expected 1 to"},
+		{routed(`"num_local_experts": 1000, "num_hidden_layers": 100`), "num_local_experts is 1000: in 100 layers that is more than 65536"},
+		{routed(`"sliding_window": 0`), "sliding_window is 0: expected 1 to"},
+		{routed(`"shared_expert_intermediate_size": 64`), "unknown field shared_expert_intermediate_size"},
 		{`{"model_type": "llama", "sliding_window": 4096}`, "sliding_window is 4096: a llama model has"},
 	} {
 		_, err := parseConfig("some/config.json", []byte(test.json))
@@ -223,7 +275,7 @@ func TestBadConfigs(t *testing.T) {
 }
 
 func FuzzConfig(f *testing.F) {
-	for _, s := range []string{mistralV1, mistralV3, llama2, llama32, llama32v5,
+	for _, s := range []string{mistralV1, mistralV3, llama2, llama32, llama32v5, mixtral8x7b, mixtral8x22b,
 		with(`"head_dim": 64, "rope_scaling": {"type": "linear"}`)} {
 		f.Add([]byte(s))
 	}

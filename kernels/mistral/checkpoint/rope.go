@@ -70,8 +70,7 @@ func (s *RopeScaling) rescale(f float64) float64 {
 
 // readRope reads rotary embeddings: rope_parameters of transformers 5, or rope_theta with rope_scaling of
 // earlier versions. If both are present they must agree.
-func readRope(f *fields, c *Config) {
-	const defaultTheta = 10000
+func readRope(f *fields, c *Config, defaultTheta float64) {
 	theta := f.positive("rope_theta", defaultTheta)
 	found := ""
 	for _, name := range []string{"rope_scaling", "rope_parameters"} {

@@ -1,0 +1,93 @@
+package mistral
+
+import "math"
+
+// routing divides a pass's rows among experts. Entry i is one row's visit to one expert; entries are sorted by expert, and
+// those of an expert by row.
+type routing struct {
+	rows    []int     // of each entry
+	weights []float32 // of the expert's output
+	first   []int     // first entry of each expert, and the number of entries
+	entries [][]int   // of each row, by expert
+}
+
+// route chooses the topK experts of each row of logits [rows, experts] as transformers does: softmax over all experts in
+// fp32, then the weights of the largest, divided by their sum. Of equal logits the first ones are larger. A NaN makes the
+// row's weights NaN.
+func route(logits []float32, experts, topK int) routing {
+	rows := len(logits) / experts
+	chosen, weights := make([]int, 0, rows*topK), make([]float32, 0, rows*topK)
+	for row := range rows {
+		values := logits[row*experts:][:experts]
+		best := largest(values, topK)
+		chosen = append(chosen, best...)
+		weights = append(weights, shares(values, best)...)
+	}
+	return sorted(chosen, weights, experts, topK)
+}
+
+// largest returns the indexes of the n largest values in descending order. NaN is below all others.
+func largest(values []float32, n int) []int {
+	out := make([]int, 0, n+1)
+	for i, v := range values {
+		at := len(out)
+		for at > 0 && (v > values[out[at-1]] || values[out[at-1]] != values[out[at-1]] && v == v) {
+			at--
+		}
+		if at == n {
+			continue
+		}
+		out = append(out, 0)
+		copy(out[at+1:], out[at:])
+		out[at] = i
+		out = out[:min(len(out), n)]
+	}
+	return out
+}
+
+// shares returns the softmax of values at the chosen indexes, divided by its sum there.
+func shares(values []float32, chosen []int) []float32 {
+	top, all := values[chosen[0]], float32(0)
+	for _, v := range values {
+		all += float32(math.Exp(float64(v - top)))
+	}
+	out, sum := make([]float32, len(chosen)), float32(0)
+	for i, c := range chosen {
+		out[i] = float32(math.Exp(float64(values[c]-top))) / all
+		sum += out[i]
+	}
+	for i := range out {
+		out[i] /= sum
+	}
+	return out
+}
+
+// sorted makes a routing of the topK experts and weights of each row.
+func sorted(chosen []int, weights []float32, experts, topK int) routing {
+	r := routing{rows: make([]int, len(chosen)), weights: make([]float32, len(chosen)), first: make([]int, experts+1),
+		entries: make([][]int, len(chosen)/topK)}
+	for _, e := range chosen {
+		r.first[e+1]++
+	}
+	for e := range experts {
+		r.first[e+1] += r.first[e]
+	}
+	next := append([]int(nil), r.first...)
+	for i, e := range chosen {
+		at, row := next[e], i/topK
+		next[e]++
+		r.rows[at], r.weights[at] = row, weights[i]
+		r.entries[row] = append(r.entries[row], at)
+	}
+	for _, entries := range r.entries {
+		for i := range entries { // few: by insertion
+			for j := i; j > 0 && entries[j] < entries[j-1]; j-- {
+				entries[j], entries[j-1] = entries[j-1], entries[j]
+			}
+		}
+	}
+	return r
+}
+
+// count returns the number of an expert's entries.
+func (r routing) count(expert int) int { return r.first[expert+1] - r.first[expert] }
