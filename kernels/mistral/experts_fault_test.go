@@ -38,10 +38,12 @@ func TestRoute(t *testing.T) {
 		r := route(c.logits, c.experts, c.topK)
 		near := func(a, b float32) bool { return a != a && b != b || math.Abs(float64(a-b)) < 1e-6 }
 		if !slices.Equal(r.rows, c.rows) || !slices.Equal(r.first, c.first) || !slices.EqualFunc(r.weights, c.weights, near) {
-			t.Errorf("%v, %d of %d: %+v, expected rows %v from %v with weights %v", c.logits, c.topK, c.experts, r, c.rows, c.first, c.weights)
+			t.Errorf("%v, %d of %d: %+v, expected rows %v from %v with weights %v", c.logits, c.topK, c.experts, r, c.rows, c.first,
+				c.weights)
 		}
 		for row, entries := range r.entries {
-			if len(entries) != c.topK || !slices.IsSorted(entries) || slices.ContainsFunc(entries, func(i int) bool { return r.rows[i] != row }) {
+			other := func(i int) bool { return r.rows[i] != row }
+			if len(entries) != c.topK || !slices.IsSorted(entries) || slices.ContainsFunc(entries, other) {
 				t.Errorf("%v: entries of row %d are %v", c.logits, row, entries)
 			}
 		}
