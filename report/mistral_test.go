@@ -41,6 +41,9 @@ func fixtureModelValidation() *ModelValidation {
 		Kernels: []KernelCheck{
 			{Kernel: "auto", Error: 0.00123, RMS: 0.000234, Agreement: 1, Perplexity: 12.3461, Passed: true},
 			{Kernel: "mma", Error: 0.31, RMS: 0.05, Agreement: 0.25, Perplexity: 19.2},
+			{Kernel: "tiled", Error: 0.0021, RMS: 0.000234, Agreement: 1, Perplexity: 12.3462, Passed: true, Choices: 1024, Rounded: 7,
+				Untimed: "not timed, because it takes about 5m"},
+			{Kernel: "simt", Error: 0.21, RMS: 0.03, Agreement: 0.5, Perplexity: 14.2, Choices: 1024, Rounded: 3, Wrong: 40},
 			{Kernel: "gemv", Skipped: "takes up to 8 rows of A, not 32"},
 		},
 		Passes: []PassProfile{NewPassProfile(profile, peak, 4.59e12), NewPassProfile(token, kernels.Peak{}, 0)},

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/rules/outcome"
@@ -49,6 +50,11 @@ type KernelCheck struct {
 	Passed     bool    `json:"passed"`
 	// NotFinite counts the NaN or infinite logits, which the other figures exclude.
 	NotFinite int `json:"not_finite,omitempty"`
+	// Choices are the expert choices of all tokens and layers; the prompt goes through those of float64. Rounded of them differ
+	// within the bound, Wrong beyond. All are 0 without experts.
+	Choices int `json:"expert_choices,omitempty"`
+	Rounded int `json:"rounded_choices,omitempty"`
+	Wrong   int `json:"wrong_choices,omitempty"`
 	// Skipped is the reason for not running the kernel, Untimed for not timing it.
 	Skipped string `json:"skipped,omitempty"`
 	Untimed string `json:"untimed,omitempty"`
@@ -183,7 +189,7 @@ func (v *ModelValidation) familySheet() Sheet {
 	}}
 	for _, c := range v.Kernels {
 		state := word{"passed", Good}
-		row := []any{c.Kernel, state, scientific(c.Error), scientific(c.RMS), Share(c.Agreement), sevenFigures(c.Perplexity), c.Untimed}
+		row := []any{c.Kernel, state, scientific(c.Error), scientific(c.RMS), Share(c.Agreement), sevenFigures(c.Perplexity), c.why()}
 		switch {
 		case c.NotFinite > 0:
 			row = []any{c.Kernel, word{"FAILED", Bad}, nil, nil, nil, nil,
@@ -198,6 +204,20 @@ func (v *ModelValidation) familySheet() Sheet {
 		s.Rows = append(s.Rows, row)
 	}
 	return s
+}
+
+func (c KernelCheck) why() string {
+	var words []string
+	if c.Wrong > 0 {
+		words = append(words, fmt.Sprintf("%d of %d expert choices are wrong", c.Wrong, c.Choices))
+	}
+	if c.Rounded > 0 {
+		words = append(words, fmt.Sprintf("%d of %d expert choices differ by rounding", c.Rounded, c.Choices))
+	}
+	if c.Untimed != "" {
+		words = append(words, c.Untimed)
+	}
+	return strings.Join(words, "; ")
 }
 
 // PassTimes holds the samples of a pass and of its parts.

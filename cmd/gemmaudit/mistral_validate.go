@@ -168,7 +168,7 @@ func familiesOf(d kernels.Device, named []string) ([]string, error) {
 // measure fills in the validation; after an error it holds the results so far.
 func (o *validateOptions) measure(ctx context.Context, l *loaded, families []string, tokens []int32, ceilings kernels.Ceilings,
 	v *report.ModelValidation) error {
-	var reference [][]float64
+	var reference *mistral.Expected
 	if o.reference > 0 {
 		o.app.notef("computing %d tokens in float64", len(tokens))
 		var err error
@@ -180,9 +180,9 @@ func (o *validateOptions) measure(ctx context.Context, l *loaded, families []str
 			if err != nil {
 				return err
 			}
-			v.FullPrecision = mistral.ReferencePerplexity(stored, tokens)
+			v.FullPrecision = mistral.ReferencePerplexity(stored.Logits, tokens)
 		}
-		if v.Reference = mistral.ReferencePerplexity(reference, tokens); math.IsNaN(v.Reference) || math.IsInf(v.Reference, 0) {
+		if v.Reference = mistral.ReferencePerplexity(reference.Logits, tokens); math.IsNaN(v.Reference) || math.IsInf(v.Reference, 0) {
 			return usagef("%s: logits are not finite in float64 either: a weight is NaN, infinite or too large", l.name)
 		}
 	}
@@ -211,7 +211,7 @@ func (o *validateOptions) measure(ctx context.Context, l *loaded, families []str
 // timingBudget limits the timing of a kernel that was not requested by name.
 const timingBudget = 3 * time.Minute
 
-func (o *validateOptions) checkKernel(ctx context.Context, l *loaded, name string, tokens []int32, reference [][]float64,
+func (o *validateOptions) checkKernel(ctx context.Context, l *loaded, name string, tokens []int32, reference *mistral.Expected,
 	ceilings kernels.Ceilings, v *report.ModelValidation) error {
 	a := o.app
 	check := report.KernelCheck{Kernel: name, Passed: true}
@@ -242,6 +242,7 @@ func (o *validateOptions) checkKernel(ctx context.Context, l *loaded, name strin
 	}
 	check.Passed, check.NotFinite, check.Perplexity = found.Passed, found.NotFinite, found.Perplexity
 	check.Error, check.RMS, check.Agreement = found.Error, found.RMS, found.Agreement
+	check.Choices, check.Rounded, check.Wrong = found.Choices, found.Rounded, found.Wrong
 	// Each round runs a pass twice: in parts and as a whole.
 	expected := time.Since(start) / time.Duration(len(tokens)) * time.Duration(2*(o.rounds+1)*o.rows)
 	if len(o.families) == 0 && expected > timingBudget {

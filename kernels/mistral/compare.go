@@ -23,12 +23,24 @@ type LogitErrors struct {
 	Error, RMS float64 // the largest error, and the root of the mean square
 	Agreement  float64 // share of tokens whose most likely successor is the reference's
 	Perplexity float64 // 0 if a logit is not finite
+	// Choices are the expert choices of all tokens and layers, Rounded those that differ from the reference's by rounding, and
+	// Wrong those that differ by more. All are 0 without experts.
+	Choices, Rounded, Wrong int
 }
 
-// Compare runs a prompt and compares its logits with a reference of each token, nil for none. bound is the
-// largest allowed error.
-func (s *Session) Compare(ctx context.Context, tokens []int32, reference [][]float64, bound float64) (LogitErrors, error) {
+// Compare runs a prompt and compares its logits with a reference, nil for none. bound is the largest allowed error, and that
+// of routers' logits relative to the range of a layer's. If the reference has routers, tokens go through its experts:
+// between experts whose logits are within the bound, rounding decides.
+func (s *Session) Compare(ctx context.Context, tokens []int32, expected *Expected, bound float64) (LogitErrors, error) {
 	var check LogitErrors
+	var reference [][]float64
+	if expected != nil {
+		reference = expected.Logits
+	}
+	if expected != nil && expected.Router != nil {
+		s.follow = newFollower(expected.Router, s.at, bound)
+		defer func() { s.follow = nil }()
+	}
 	vocab := s.m.config.Vocab
 	loss, squares, same, count := 0., 0., 0, 0
 	low, high := math.Inf(1), math.Inf(-1)
@@ -74,7 +86,10 @@ func (s *Session) Compare(ctx context.Context, tokens []int32, reference [][]flo
 	if err != nil {
 		return check, err
 	}
-	check.Passed = check.NotFinite == 0 && check.Error <= bound
+	if f := s.follow; f != nil {
+		check.Choices, check.Rounded, check.Wrong = f.choices, f.rounded, f.wrong
+	}
+	check.Passed = check.NotFinite == 0 && check.Error <= bound && check.Wrong == 0
 	if check.NotFinite == 0 {
 		check.Perplexity = math.Exp(loss / float64(len(tokens)-1))
 	}

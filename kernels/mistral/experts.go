@@ -12,6 +12,7 @@ import (
 // host reads them, sorts the rows by expert, binds the products of the experts that have rows, and adds up their outputs.
 type mixture struct {
 	s      *Session
+	index  int // of the layer
 	layer  *layer
 	rows   int
 	logits int // offset of the layer's logits in s.routed
@@ -24,7 +25,7 @@ type mixture struct {
 // experts adds a layer's router and gated units.
 func (b *builder) experts(layer, rows int) {
 	s := b.s
-	m := &mixture{s: s, layer: &s.m.layers[layer], rows: rows, logits: layer * s.routedStride}
+	m := &mixture{s: s, index: layer, layer: &s.m.layers[layer], rows: rows, logits: layer * s.routedStride}
 	b.product(&m.layer.router, nil, rows, all(s.hidden), kernels.Operand{Buffer: s.routed, Offset: m.logits})
 	if rows == 1 {
 		m.bound = map[[2]int][2][]kernels.Launch{}
@@ -55,12 +56,16 @@ func (m *mixture) run(ctx context.Context) (kernels.Span, error) {
 	if err != nil {
 		return kernels.Span{}, fmt.Errorf("read the router's logits: %w", err)
 	}
-	r := s.route(logits, c.Experts, c.TopK)
+	chosen, weights := s.route(logits, c.Experts, c.TopK)
+	if s.follow != nil {
+		s.follow.correct(m.index, s.at, logits, chosen, weights, c.TopK)
+	}
+	r := sorted(chosen, weights, c.Experts, c.TopK)
 	in := all(s.hidden)
 	if m.rows > 1 {
 		in = all(s.gathered)
 		if err := s.gather(r); err != nil {
-			return kernels.Span{}, err
+			return kernels.Span{}, fmt.Errorf("gather the rows of experts: %w", err)
 		}
 	}
 	ls, err := m.launches(r, in)
@@ -72,7 +77,7 @@ func (m *mixture) run(ctx context.Context) (kernels.Span, error) {
 		return span, err
 	}
 	if err := s.scatter(r); err != nil {
-		return span, err
+		return span, fmt.Errorf("add the outputs of experts: %w", err)
 	}
 	span.Seconds = time.Since(start).Seconds()
 	return span, nil
@@ -133,15 +138,12 @@ func (s *Session) gather(r routing) error {
 	row := s.m.config.Hidden * s.m.dtype.Size()
 	from, to := make([]byte, len(r.entries)*row), make([]byte, len(r.rows)*row)
 	if err := s.hidden.Download(0, from); err != nil {
-		return fmt.Errorf("gather the rows of experts: %w", err)
+		return err
 	}
 	for i, at := range r.rows {
 		copy(to[i*row:(i+1)*row], from[at*row:])
 	}
-	if err := s.gathered.Upload(0, to); err != nil {
-		return fmt.Errorf("gather the rows of experts: %w", err)
-	}
-	return nil
+	return s.gathered.Upload(0, to)
 }
 
 // scatter sets each row of s.delta to the weighted sum of its entries' outputs, in fp32 and rounded once.
@@ -149,7 +151,7 @@ func (s *Session) scatter(r routing) error {
 	hidden, dtype := s.m.config.Hidden, s.m.dtype
 	outputs, err := s.read(s.outputs, 0, len(r.rows)*hidden)
 	if err != nil {
-		return fmt.Errorf("add the outputs of experts: %w", err)
+		return err
 	}
 	delta := make([]byte, len(r.entries)*hidden*dtype.Size())
 	each(len(r.entries), func(from, to int) {
@@ -165,10 +167,7 @@ func (s *Session) scatter(r routing) error {
 			encodeFloats(dtype, sum, delta[row*hidden*dtype.Size():])
 		}
 	})
-	if err := s.delta.Upload(0, delta); err != nil {
-		return fmt.Errorf("add the outputs of experts: %w", err)
-	}
-	return nil
+	return s.delta.Upload(0, delta)
 }
 
 // flops counts 2·M·N·K of the products of all experts.

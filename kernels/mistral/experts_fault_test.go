@@ -35,7 +35,8 @@ func TestRoute(t *testing.T) {
 		{[]float32{nan, nan, nan}, 3, 2, []int{0, 0}, []int{0, 1, 2, 2}, []float32{nan, nan}},
 		{[]float32{inf, 1}, 2, 1, []int{0}, []int{0, 1, 1}, []float32{nan}},
 	} {
-		r := route(c.logits, c.experts, c.topK)
+		chosen, weights := route(c.logits, c.experts, c.topK)
+		r := sorted(chosen, weights, c.experts, c.topK)
 		near := func(a, b float32) bool { return a != a && b != b || math.Abs(float64(a-b)) < 1e-6 }
 		if !slices.Equal(r.rows, c.rows) || !slices.Equal(r.first, c.first) || !slices.EqualFunc(r.weights, c.weights, near) {
 			t.Errorf("%v, %d of %d: %+v, expected rows %v from %v with weights %v", c.logits, c.topK, c.experts, r, c.rows, c.first,
@@ -51,41 +52,37 @@ func TestRoute(t *testing.T) {
 }
 
 // faults are wrong routers. The fixtures must show each one, in one batch and token by token.
-var faults = map[string]func(logits []float32, experts, topK int) routing{
-	"the expert after the chosen one": func(logits []float32, experts, topK int) routing {
-		shifted := make([]float32, len(logits))
-		for i := range logits {
-			row, e := i/experts, i%experts
-			shifted[row*experts+(e+1)%experts] = logits[i]
-		}
-		return route(shifted, experts, topK)
-	},
-	"weights that do not add up to 1": func(logits []float32, experts, topK int) routing {
-		r, all := route(logits, experts, topK), route(logits, experts, experts)
-		for e := range experts {
-			for i := r.first[e]; i < r.first[e+1]; i++ {
-				at := all.first[e] + r.rows[i] // all experts have all rows
-				r.weights[i] = all.weights[at]
-			}
-		}
-		return r
-	},
-	"weights of another expert": func(logits []float32, experts, topK int) routing {
-		r := route(logits, experts, topK)
-		for _, entries := range r.entries {
-			a, b := entries[0], entries[len(entries)-1]
-			r.weights[a], r.weights[b] = r.weights[b], r.weights[a]
-		}
-		return r
-	},
-	"one expert fewer": func(logits []float32, experts, topK int) routing {
-		r := route(logits, experts, topK)
-		for _, entries := range r.entries {
-			r.weights[entries[0]] = 0
-		}
-		return r
-	},
+var faults = map[string]func(logits []float32, experts, topK int) ([]int, []float32){
 	"none": route,
+	"the expert after the chosen one": func(logits []float32, experts, topK int) ([]int, []float32) {
+		chosen, weights := route(logits, experts, topK)
+		for i := range chosen {
+			chosen[i] = (chosen[i] + 1) % experts
+		}
+		return chosen, weights
+	},
+	"weights that do not add up to 1": func(logits []float32, experts, topK int) ([]int, []float32) {
+		chosen, weights := route(logits, experts, topK)
+		_, all := route(logits, experts, experts) // in the same order, with all others behind
+		for i := range weights {
+			weights[i] = all[i/topK*experts+i%topK]
+		}
+		return chosen, weights
+	},
+	"weights of another expert": func(logits []float32, experts, topK int) ([]int, []float32) {
+		chosen, weights := route(logits, experts, topK)
+		for row := range slices.Chunk(weights, topK) {
+			slices.Reverse(row)
+		}
+		return chosen, weights
+	},
+	"one expert fewer": func(logits []float32, experts, topK int) ([]int, []float32) {
+		chosen, weights := route(logits, experts, topK)
+		for row := range slices.Chunk(weights, topK) {
+			row[0], row[topK-1] = 1, 0
+		}
+		return chosen, weights
+	},
 }
 
 func TestFixturesShowFaultsOfRouters(t *testing.T) {
@@ -124,21 +121,28 @@ func TestFixturesShowFaultsOfRouters(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
+	reference, err := Reference(t.Context(), c, stored.Prompt, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for fault, wrong := range faults {
-		for _, batch := range []int{0, 1} {
-			s, err := m.NewSession(SessionOptions{Positions: len(want), Batch: batch})
-			if err != nil {
-				t.Fatal(err)
+		// With transformers' logits alone, and with the choices of the float64 reference.
+		for _, expected := range []*Expected{{Logits: want}, {Logits: want, Router: reference.Router}} {
+			for _, batch := range []int{0, 1} {
+				s, err := m.NewSession(SessionOptions{Positions: len(want), Batch: batch})
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.route = wrong
+				found, err := s.Compare(t.Context(), stored.Prompt, expected, LogitBound(kernels.BF16))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if found.Passed != (fault == "none") {
+					t.Errorf("%s, batches of %d, router known %t: %+v", fault, batch, expected.Router != nil, found)
+				}
+				s.Close()
 			}
-			s.route = wrong
-			found, err := s.Compare(t.Context(), stored.Prompt, want, LogitBound(kernels.BF16))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if found.Passed != (fault == "none") {
-				t.Errorf("%s, batches of %d: %+v", fault, batch, found)
-			}
-			s.Close()
 		}
 	}
 }

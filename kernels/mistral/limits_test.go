@@ -41,7 +41,7 @@ func TestRingSeveralTimesOver(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if d := distance(logits, reference[i-1]); !(d <= bounds[kernels.FP32]) {
+				if d := distance(logits, reference.Logits[i-1]); !(d <= bounds[kernels.FP32]) {
 					t.Fatalf("batches of %d, token %d: off by %.2g of the logits' range", batch, i-1, d)
 				}
 				if i == len(tokens) {

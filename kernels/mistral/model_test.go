@@ -170,8 +170,8 @@ func TestReference(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, p := range f.Positions {
-			got := make([]float32, len(logits[p]))
-			for j, v := range logits[p] {
+			got := make([]float32, len(logits.Logits[p]))
+			for j, v := range logits.Logits[p] {
 				got[j] = float32(v)
 			}
 			if d := distance(got, f.logits(t, kernels.FP32, i)); !(d <= 1e-5) {

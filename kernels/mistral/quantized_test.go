@@ -34,7 +34,7 @@ func agrees(t *testing.T, m *mistral.Model, c *checkpoint.Checkpoint, tokens []i
 	whole := session(t, m, mistral.SessionOptions{Positions: len(tokens)})
 	err = whole.All(t.Context(), tokens, func(first int, logits []float32) error {
 		for i := range len(logits) / vocab {
-			if d := distance(logits[i*vocab:(i+1)*vocab], want[first+i]); !(d <= bound) {
+			if d := distance(logits[i*vocab:(i+1)*vocab], want.Logits[first+i]); !(d <= bound) {
 				t.Errorf("%v, prompt, token %d: off by %.2g of the logits' range", m.Weights(), first+i, d)
 			}
 		}
@@ -50,7 +50,7 @@ func agrees(t *testing.T, m *mistral.Model, c *checkpoint.Checkpoint, tokens []i
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d := distance(got, want[i]); !(d <= bound) {
+			if d := distance(got, want.Logits[i]); !(d <= bound) {
 				t.Fatalf("%v, unfused %v, step %d: off by %.2g of the logits' range", m.Weights(), unfused, i, d)
 			}
 		}
@@ -192,7 +192,7 @@ func TestQuantizedFamilies(t *testing.T) {
 				t.Fatalf("%s: %v", g.Name(), err)
 			}
 			ran = append(ran, g.Name())
-			if d := distance(logits, want[len(want)-1]); !(d <= bounds[kernels.BF16]) {
+			if d := distance(logits, want.Logits[len(want.Logits)-1]); !(d <= bounds[kernels.BF16]) {
 				t.Errorf("%s: off by %.2g of the logits' range", g.Name(), d)
 			}
 			if err := m.Release(g.Name()); err != nil {

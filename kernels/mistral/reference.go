@@ -12,11 +12,10 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/mistral/checkpoint"
 )
 
-// Reference computes the logits of every token in float64 from the stored weights on the host: rows are
-// tokens, columns the vocabulary. It shares no code with any kernel. A model of 7 billion parameters takes
-// about ten seconds per token and core. A token sees window tokens including itself, 0 for the model's own
-// window; the first token is at position 0.
-func Reference(ctx context.Context, c *checkpoint.Checkpoint, tokens []int32, window int) ([][]float64, error) {
+// Reference computes the logits of every token in float64 from the stored weights on the host. It shares no code with any
+// kernel. A model of 7 billion parameters takes about ten seconds per token and core. A token sees window tokens including
+// itself, 0 for the model's own window; the first token is at position 0.
+func Reference(ctx context.Context, c *checkpoint.Checkpoint, tokens []int32, window int) (*Expected, error) {
 	cfg := c.Config()
 	cfg.Window = cmp.Or(window, cfg.Window)
 	if len(tokens) == 0 {
@@ -25,18 +24,18 @@ func Reference(ctx context.Context, c *checkpoint.Checkpoint, tokens []int32, wi
 	if err := CheckTokens(tokens, cfg.Vocab); err != nil {
 		return nil, fmt.Errorf("reference: %w", err)
 	}
-	return (&reference{ctx: ctx, from: c, cfg: cfg}).logits(tokens)
+	return (&reference{ctx: ctx, from: c, cfg: cfg}).run(tokens)
 }
 
 // Reference is [Reference] with the model's weights: those that loading quantized have their dequantized
 // values.
-func (m *Model) Reference(ctx context.Context, c *checkpoint.Checkpoint, tokens []int32, window int) ([][]float64, error) {
+func (m *Model) Reference(ctx context.Context, c *checkpoint.Checkpoint, tokens []int32, window int) (*Expected, error) {
 	cfg := c.Config()
 	cfg.Window = cmp.Or(window, cfg.Window)
 	if err := CheckTokens(tokens, cfg.Vocab); err != nil {
 		return nil, fmt.Errorf("reference: %w", err)
 	}
-	return (&reference{ctx: ctx, from: c, cfg: cfg, dtype: m.dtype, formats: m.rounded(c)}).logits(tokens)
+	return (&reference{ctx: ctx, from: c, cfg: cfg, dtype: m.dtype, formats: m.rounded(c)}).run(tokens)
 }
 
 // Rounded reports whether loading quantized weights that the checkpoint stores unquantized.
@@ -54,7 +53,14 @@ func (m *Model) rounded(c *checkpoint.Checkpoint) map[string]kernels.WeightForma
 	return formats
 }
 
-func (r *reference) logits(tokens []int32) ([][]float64, error) {
+// Expected is what a model computes of a prompt in float64.
+type Expected struct {
+	Logits [][]float64 // of each token
+	// Router are the logits of each layer's router, by layer and token; nil without experts.
+	Router [][][]float64
+}
+
+func (r *reference) run(tokens []int32) (*Expected, error) {
 	cfg := r.cfg
 	embedding, err := r.matrix("model.embed_tokens.weight", cfg.Vocab, cfg.Hidden)
 	if err != nil {
@@ -72,7 +78,8 @@ func (r *reference) logits(tokens []int32) ([][]float64, error) {
 	if cfg.Tied {
 		head = "model.embed_tokens.weight"
 	}
-	return r.linear(head, cfg.Vocab, r.norm("model.norm.weight", x)), r.err
+	logits := r.linear(head, cfg.Vocab, r.norm("model.norm.weight", x))
+	return &Expected{Logits: logits, Router: r.router}, r.err
 }
 
 type reference struct {
@@ -82,7 +89,8 @@ type reference struct {
 	// formats are the formats that weights are quantized to, by name, for activations of type dtype.
 	formats map[string]kernels.WeightFormat
 	dtype   kernels.DType
-	err     error // the first one, after which methods return nil
+	router  [][][]float64 // as in [Expected]
+	err     error         // the first one, after which methods return nil
 }
 
 // storedMatrix is a tensor whose rows are converted to float64 on demand.

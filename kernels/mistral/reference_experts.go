@@ -16,6 +16,7 @@ func (r *reference) feedForward(layer int, h, x [][]float64) {
 		return
 	}
 	logits := r.linear(r.cfg.Router(layer), r.cfg.Experts, h)
+	r.router = append(r.router, logits)
 	visits := make([][]visit, r.cfg.Experts)
 	for p, row := range logits {
 		for _, v := range mostLikely(row, r.cfg.TopK) {

@@ -1,6 +1,9 @@
 package mistral
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // routing divides a pass's rows among experts. Entry i is one row's visit to one expert; entries are sorted by expert, and
 // those of an expert by row.
@@ -11,19 +14,16 @@ type routing struct {
 	entries [][]int   // of each row, by expert
 }
 
-// route chooses the topK experts of each row of logits [rows, experts] as transformers does: softmax over all experts in
-// fp32, then the weights of the largest, divided by their sum. Of equal logits the first ones are larger. A NaN makes the
-// row's weights NaN.
-func route(logits []float32, experts, topK int) routing {
-	rows := len(logits) / experts
-	chosen, weights := make([]int, 0, rows*topK), make([]float32, 0, rows*topK)
-	for row := range rows {
-		values := logits[row*experts:][:experts]
+// route returns the topK experts of each row of logits [rows, experts], and their weights, as transformers does: softmax over
+// all experts in fp32, then the weights of the largest, divided by their sum. Of equal logits the first ones are larger. A NaN
+// makes the row's weights NaN.
+func route(logits []float32, experts, topK int) (chosen []int, weights []float32) {
+	for values := range slices.Chunk(logits, experts) {
 		best := largest(values, topK)
 		chosen = append(chosen, best...)
 		weights = append(weights, shares(values, best)...)
 	}
-	return sorted(chosen, weights, experts, topK)
+	return chosen, weights
 }
 
 // largest returns the indexes of the n largest values in descending order. NaN is below all others.
@@ -80,11 +80,7 @@ func sorted(chosen []int, weights []float32, experts, topK int) routing {
 		r.entries[row] = append(r.entries[row], at)
 	}
 	for _, entries := range r.entries {
-		for i := range entries { // few: by insertion
-			for j := i; j > 0 && entries[j] < entries[j-1]; j-- {
-				entries[j], entries[j-1] = entries[j-1], entries[j]
-			}
-		}
+		slices.Sort(entries)
 	}
 	return r
 }

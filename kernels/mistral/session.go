@@ -19,7 +19,8 @@ const historyLen = 64
 type Session struct {
 	m         *Model
 	kernel    string // of the products
-	route     func(logits []float32, experts, topK int) routing
+	route     func(logits []float32, experts, topK int) (chosen []int, weights []float32)
+	follow    *follower // nil unless compared with a reference
 	options   SessionOptions
 	positions int
 	window    int
