@@ -57,7 +57,7 @@ func (m *Mirror) Fetch(b InHostMemory) error {
 	to := b.Content()
 	for at := 0; at < len(to); at += windowBytes {
 		n := min(windowBytes, len(to)-at)
-		if err := m.w.ask("read", moveParams{m.id, int64(at), int64(n)}, nil); err != nil {
+		if err := m.w.ask("read", moveParams{Buffer: m.id, Offset: int64(at), Bytes: int64(n)}, nil); err != nil {
 			return err
 		}
 		copy(to[at:at+n], m.w.p.window.data[:n])
@@ -73,7 +73,7 @@ func (m *Mirror) Release() {
 	*m = Mirror{}
 }
 
-// open gives a worker a buffer with its content.
+// open gives a worker a buffer with its content, as steps of its set-up.
 func (w *Worker) open(o kernels.Operand) (int64, error) {
 	b, ok := o.Buffer.(Buffer)
 	if !ok {
@@ -101,23 +101,31 @@ func (w *Worker) open(o kernels.Operand) (int64, error) {
 			}
 			params.Handle, params.Offset = base64.StdEncoding.EncodeToString(handle), offset
 		}
-		if err := w.ask("open", params, nil); err != nil {
+		*m = Mirror{w: w, id: params.Buffer, generation: w.generation, edition: m.edition, sent: -1}
+		if err := w.setup.add(w, "open", params, nil, m.Release); err != nil {
 			return 0, err
 		}
-		*m = Mirror{w: w, id: params.Buffer, generation: w.generation, edition: m.edition, sent: -1}
 	}
 	h, ok := b.(InHostMemory)
 	if !ok || m.sent == m.edition {
 		return m.id, nil
 	}
+	m.sent = m.edition
 	from := h.Content()
-	for at := 0; at < len(from); at += windowBytes {
-		n := copy(w.p.window.data, from[at:])
-		if err := w.ask("write", moveParams{m.id, int64(at), int64(n)}, nil); err != nil {
+	for at := 0; at < len(from); {
+		window, start, err := w.setup.window(w)
+		if err != nil {
+			m.sent = -1
 			return 0, err
 		}
+		n := copy(window, from[at:])
+		w.setup.filled += n
+		params := moveParams{Buffer: m.id, Offset: int64(at), Bytes: int64(n), Window: int64(start)}
+		if err := w.setup.add(w, "write", params, nil, func() { m.sent = -1 }); err != nil {
+			return 0, err
+		}
+		at += n
 	}
-	m.sent = m.edition
 	return m.id, nil
 }
 
@@ -140,11 +148,18 @@ func (c *closing) take() (all closeParams, some bool) {
 	return all, len(all.Buffers)+len(all.Weights)+len(all.Launches) > 0
 }
 
-// forget tells the worker what is closed.
+// join adds what other has.
+func (c *closeParams) join(other closeParams) {
+	c.Launches = append(c.Launches, other.Launches...)
+	c.Weights = append(c.Weights, other.Weights...)
+	c.Buffers = append(c.Buffers, other.Buffers...)
+}
+
+// forget tells the worker what is closed, as a step of its set-up.
 func (w *Worker) forget() error {
 	all, some := w.closing.take()
 	if !some {
 		return nil
 	}
-	return w.ask("close", all, nil)
+	return w.setup.add(w, "close", all, nil, func() { w.closing.add(func(c *closeParams) { c.join(all) }) })
 }

@@ -44,12 +44,12 @@ func (c *copyLaunch) ensure(w *Worker) (int64, error) {
 		return c.id, nil
 	}
 	id := w.id()
-	params := copyParams{Launch: id, From: operandText{from, c.FromOffset}, To: operandText{to, c.ToOffset}, Bytes: c.Bytes}
-	if err := w.ask("bind_copy", params, nil); err != nil {
-		return 0, err
-	}
 	c.id, c.generation = id, w.generation
-	return id, nil
+	params := copyParams{Launch: id, From: operandText{from, c.FromOffset}, To: operandText{to, c.ToOffset}, Bytes: c.Bytes}
+	return id, w.setup.add(w, "bind_copy", params, nil, func() {
+		c.id = 0
+		w.closing.add(func(all *closeParams) { all.Launches = append(all.Launches, id) })
+	})
 }
 
 // ready binds launches in the worker, and returns their ids.
@@ -57,17 +57,31 @@ func (w *Worker) ready(launches []bound) ([]int64, error) {
 	if err := w.start(); err != nil {
 		return nil, err
 	}
-	if err := w.forget(); err != nil {
-		return nil, err
-	}
 	ids := make([]int64, len(launches))
-	for i, l := range launches {
-		var err error
-		if ids[i], err = l.ensure(w); err != nil {
-			return nil, fmt.Errorf("%s: %w", w.name, err)
+	err := w.together(func() (err error) {
+		if err := w.forget(); err != nil {
+			return err
 		}
+		for i, l := range launches {
+			if ids[i], err = l.ensure(w); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", w.name, err)
 	}
 	return ids, nil
+}
+
+// together makes the set-up that f adds, or none of it after an error.
+func (w *Worker) together(f func() error) error {
+	if err := f(); err != nil {
+		w.setup.undo()
+		return err
+	}
+	return w.setup.make(w)
 }
 
 // execute runs a block, after a lead-in if another process used the device last.

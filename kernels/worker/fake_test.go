@@ -17,8 +17,9 @@ const fakeEnv = "GEMMAUDIT_FAKE_WORKER"
 
 func TestMain(m *testing.M) {
 	if how := os.Getenv(fakeEnv); how != "" && os.Getenv("GEMMAUDIT_FAKE_PARENT") != fmt.Sprint(os.Getpid()) {
-		if info, err := os.NewFile(3, "requests").Stat(); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
-			(&fake{how: how}).serve()
+		requests := os.NewFile(3, "requests") // one for each descriptor: a second would close it when collected
+		if info, err := requests.Stat(); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
+			(&fake{how: how}).serve(requests)
 			os.Exit(0)
 		}
 	}
@@ -28,8 +29,10 @@ func TestMain(m *testing.M) {
 // fake is a worker with one fp32 kernel, "plain", of three loops.
 type fake struct {
 	how      string
+	out      *os.File
 	window   []byte
 	buffers  map[int64][]byte
+	weights  map[int64]int64
 	launches map[int64]fakeLaunch
 	executed int
 }
@@ -40,13 +43,30 @@ type fakeLaunch struct {
 }
 
 type fakeParams struct {
-	Window                                 int64
-	Buffer, Bytes, Offset, Launch, Weights int64
-	Task                                   fakeTask
-	In, Out                                struct{ Buffer, Offset int64 }
-	Launches, Buffers                      []int64
-	Runs                                   int
-	LeadIn                                 bool `json:"lead_in"`
+	Window                        int64 // of hello its size, of write a position
+	Buffer, Bytes, Offset, Launch int64
+	Weights                       numbers
+	Task                          fakeTask
+	In, Out                       struct{ Buffer, Offset int64 }
+	Launches, Buffers             []int64
+	Runs                          int
+	LeadIn                        bool `json:"lead_in"`
+	Steps                         []struct {
+		Call   string
+		Params fakeParams
+	}
+}
+
+// numbers are one of prepare and bind, or those of close.
+type numbers []int64
+
+func (n *numbers) UnmarshalJSON(text []byte) error {
+	var one int64
+	if json.Unmarshal(text, &one) == nil {
+		*n = numbers{one}
+		return nil
+	}
+	return json.Unmarshal(text, (*[]int64)(n))
 }
 
 type fakeTask struct {
@@ -55,12 +75,11 @@ type fakeTask struct {
 	Dims          struct{ N, K int }
 }
 
-func (f *fake) serve() {
-	f.buffers, f.launches = map[int64][]byte{}, map[int64]fakeLaunch{}
-	lines := bufio.NewScanner(os.NewFile(3, "requests"))
+func (f *fake) serve(requests *os.File) {
+	f.buffers, f.launches, f.weights = map[int64][]byte{}, map[int64]fakeLaunch{}, map[int64]int64{}
+	lines := bufio.NewScanner(requests)
 	lines.Buffer(nil, 1<<26)
-	out := os.NewFile(4, "replies")
-	weights := map[int64]int64{}
+	f.out = os.NewFile(4, "replies")
 	for lines.Scan() {
 		var r struct {
 			ID     int64
@@ -70,90 +89,8 @@ func (f *fake) serve() {
 		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
 			panic(err)
 		}
-		p := r.Params
-		var result any = struct{}{}
-		var failure map[string]string
-		switch r.Call {
-		case "hello":
-			if f.how == "silent" {
-				select {}
-			}
-			w, err := syscall.Mmap(5, 0, int(p.Window), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
-			if err != nil {
-				panic(err)
-			}
-			f.window = w
-			version := 1
-			if f.how == "newer" {
-				version = 2
-			}
-			result = map[string]any{"protocol": version, "runtime": "Fake 1", "memory": "window"}
-		case "load":
-			name := "plain"
-			if f.how == "badly named" {
-				name = "Plain"
-			}
-			result = map[string]any{
-				"kernels": []any{map[string]any{"name": name, "operation": "gemm", "dtypes": []string{"fp32"}, "layouts": []string{"nk"},
-					"writes": true}},
-				"files":    []any{map[string]any{"name": "plain", "sha256": strings.Repeat("ab", 32)}},
-				"versions": map[string]string{"fake": "1"}, "settings": map[string]string{"FAKE_FLAG": "on"},
-			}
-		case "supports":
-			if f.how == "refuses odd" && p.Task.M%2 == 1 {
-				failure = map[string]string{"kind": "unsupported", "message": "M must be even"}
-			}
-		case "open":
-			f.buffers[p.Buffer] = make([]byte, p.Bytes)
-		case "write":
-			copy(f.buffers[p.Buffer][p.Offset:], f.window[:p.Bytes])
-		case "read":
-			copy(f.window[:p.Bytes], f.buffers[p.Buffer][p.Offset:])
-		case "prepare":
-			weights[p.Weights] = p.Buffer
-			result = map[string]any{"bytes": 0, "seconds": 0}
-		case "bind":
-			t := p.Task
-			f.launches[p.Launch] = fakeLaunch{t.M, t.Dims.N, t.Dims.K, t.LDA, t.LDB, t.LDC,
-				f.buffers[p.In.Buffer][4*p.In.Offset:], f.buffers[weights[p.Weights]], f.buffers[p.Out.Buffer][4*p.Out.Offset:]}
-		case "prime":
-			f.launches[p.Launch].run()
-			result = map[string]any{"seconds": 1e-3, "runs": 1, "warmup": 1e-3}
-		case "execute":
-			f.executed++
-			fmt.Println("executes\x1b[31m", f.executed)
-			switch {
-			case f.how == "crash" || f.how == "crash once" && f.first():
-				fmt.Fprintln(os.Stderr, "fatal: the kernel is broken")
-				syscall.Kill(os.Getpid(), syscall.SIGKILL)
-				select {}
-			case f.how == "hang":
-				select {}
-			case f.how == "garbage":
-				fmt.Fprintln(out, "Segmentation fault")
-			case f.how == "exception":
-				failure = map[string]string{"kind": "case", "message": "ValueError: no such tile\nat all", "where": "mine.py:12"}
-			}
-			began := time.Now()
-			for i := range p.Runs {
-				f.launches[p.Launches[i%len(p.Launches)]].run()
-			}
-			ahead := 0
-			if p.LeadIn {
-				ahead = p.Runs
-			}
-			result = map[string]any{"seconds": time.Since(began).Seconds(), "ahead": ahead, "graph": false, "label": "three loops"}
-		case "close":
-			for _, b := range p.Buffers {
-				delete(f.buffers, b)
-			}
-		case "bind_copy", "record":
-			failure = map[string]string{"kind": "protocol", "message": "not here"}
-		default:
-			failure = map[string]string{"kind": "protocol", "message": "unknown call " + r.Call}
-		}
 		answer := map[string]any{"id": r.ID}
-		if failure != nil {
+		if result, failure := f.answer(r.Call, r.Params); failure != nil {
 			answer["error"] = failure
 		} else {
 			answer["result"] = result
@@ -162,8 +99,118 @@ func (f *fake) serve() {
 		if err != nil {
 			panic(err)
 		}
-		out.Write(append(text, '\n'))
+		f.out.Write(append(text, '\n'))
 	}
+	if err := lines.Err(); err != nil {
+		panic(err)
+	}
+}
+
+// answer makes a call.
+func (f *fake) answer(call string, p fakeParams) (result any, failure map[string]string) {
+	result = struct{}{}
+	switch call {
+	case "hello":
+		if f.how == "silent" {
+			select {}
+		}
+		w, err := syscall.Mmap(5, 0, int(p.Window), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+		if err != nil {
+			panic(err)
+		}
+		f.window = w
+		version := 2
+		if f.how == "newer" {
+			version++
+		}
+		result = map[string]any{"protocol": version, "runtime": "Fake 1", "memory": "window"}
+	case "load":
+		name := "plain"
+		if f.how == "badly named" {
+			name = "Plain"
+		}
+		result = map[string]any{
+			"kernels": []any{map[string]any{"name": name, "operation": "gemm", "dtypes": []string{"fp32"}, "layouts": []string{"nk"},
+				"writes": true, "packs": f.how == "packs"}},
+			"files":    []any{map[string]any{"name": "plain", "sha256": strings.Repeat("ab", 32)}},
+			"versions": map[string]string{"fake": "1"}, "settings": map[string]string{"FAKE_FLAG": "on"},
+		}
+	case "supports":
+		if f.how == "refuses odd" && p.Task.M%2 == 1 {
+			failure = map[string]string{"kind": "unsupported", "message": "M must be even"}
+		}
+	case "setup":
+		if f.how == "counts setups" {
+			fmt.Println("setup of", len(p.Steps))
+		}
+		results := []any{}
+		for _, step := range p.Steps {
+			one, failed := f.answer(step.Call, step.Params)
+			if failed != nil {
+				return nil, failed
+			}
+			results = append(results, one)
+		}
+		if f.how == "forgets a step" {
+			results = results[1:]
+		}
+		result = map[string]any{"results": results}
+	case "open":
+		f.buffers[p.Buffer] = make([]byte, p.Bytes)
+	case "write":
+		copy(f.buffers[p.Buffer][p.Offset:], f.window[p.Window:][:p.Bytes])
+	case "read":
+		copy(f.window[:p.Bytes], f.buffers[p.Buffer][p.Offset:])
+	case "prepare":
+		f.weights[p.Weights[0]] = p.Buffer
+		result = map[string]any{"bytes": 0, "seconds": 0}
+		if f.how == "packs" {
+			result = map[string]any{"bytes": 4096, "seconds": 0.5}
+		}
+	case "bind":
+		if f.how == "binds later" && f.first() {
+			return nil, map[string]string{"kind": "case", "message": "RuntimeError: not yet"}
+		}
+		t := p.Task
+		f.launches[p.Launch] = fakeLaunch{t.M, t.Dims.N, t.Dims.K, t.LDA, t.LDB, t.LDC,
+			f.buffers[p.In.Buffer][4*p.In.Offset:], f.buffers[f.weights[p.Weights[0]]], f.buffers[p.Out.Buffer][4*p.Out.Offset:]}
+	case "prime":
+		f.launches[p.Launch].run()
+		result = map[string]any{"seconds": 1e-3, "runs": 1, "warmup": 1e-3}
+	case "execute":
+		f.executed++
+		fmt.Println("executes\x1b[31m", f.executed)
+		switch {
+		case f.how == "crash" || f.how == "crash once" && f.first():
+			fmt.Fprintln(os.Stderr, "fatal: the kernel is broken")
+			syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		case f.how == "hang":
+			select {}
+		case f.how == "garbage":
+			fmt.Fprintln(f.out, "Segmentation fault")
+		case f.how == "exception":
+			failure = map[string]string{"kind": "case", "message": "ValueError: no such tile\nat all", "where": "mine.py:12"}
+		}
+		began := time.Now()
+		for i := range p.Runs {
+			f.launches[p.Launches[i%len(p.Launches)]].run()
+		}
+		ahead := 0
+		if p.LeadIn {
+			ahead = p.Runs
+		}
+		result = map[string]any{"seconds": time.Since(began).Seconds(), "ahead": ahead, "graph": false, "label": "three loops"}
+	case "close":
+		for _, b := range p.Buffers {
+			delete(f.buffers, b)
+		}
+	case "bind_copy", "record":
+		failure = map[string]string{"kind": "protocol", "message": "not here"}
+	default:
+		failure = map[string]string{"kind": "protocol", "message": "unknown call " + call}
+	}
+	return result, failure
 }
 
 // first is true in the first process of a test, which leaves a mark.

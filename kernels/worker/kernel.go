@@ -177,19 +177,19 @@ func (k *Kernel) Prepare(t kernels.Task, raw kernels.Buffer) (kernels.Weights, e
 		return nil, err
 	}
 	w := &Weights{kernel: k, task: n, raw: raw}
-	if raw == nil {
-		return w, nil
+	if raw == nil || !k.text.Packs {
+		return w, nil // the worker sees them with the first launch
 	}
 	if err := k.worker.start(); err != nil {
 		return nil, fmt.Errorf("kernel %s: %w", k.Name(), err)
 	}
-	if err := w.ensure(); err != nil {
+	if err := k.worker.together(w.ensure); err != nil {
 		return nil, fmt.Errorf("kernel %s: %v: prepare: %w", k.Name(), n, err)
 	}
 	return w, nil
 }
 
-// ensure needs a started worker.
+// ensure needs a started worker, and makes steps of its set-up.
 func (w *Weights) ensure() error {
 	if w.raw == nil {
 		return nil
@@ -199,12 +199,9 @@ func (w *Weights) ensure() error {
 	if err != nil || w.id != 0 && w.generation == in.generation {
 		return err
 	}
-	id := in.id()
-	if err := in.ask("prepare", prepareParams{id, w.kernel.text.Name, w.kernel.task(w.task), buffer}, &w.told); err != nil {
-		return err
-	}
-	w.id, w.generation = id, in.generation
-	return nil
+	w.id, w.generation = in.id(), in.generation
+	params := prepareParams{w.id, w.kernel.text.Name, w.kernel.task(w.task), buffer}
+	return in.setup.add(in, "prepare", params, &w.told, func() { w.Close() })
 }
 
 // Bytes implements [kernels.Weights].
@@ -324,14 +321,14 @@ func (l *Launch) ensure(w *Worker) (int64, error) {
 			w.closing.add(func(c *closeParams) { c.Launches = append(c.Launches, s.id) })
 		}, l.state)
 	}
-	id := w.id()
+	state, id := l.state, w.id()
+	state.id, state.generation = id, w.generation
 	params := bindParams{
 		Launch: id, Kernel: l.kernel.text.Name, Task: l.kernel.task(l.task), Part: l.task.Part,
 		In: operandText{in, int64(l.in.Offset)}, Weights: l.weights.id, Out: operandText{out, int64(l.out.Offset)},
 	}
-	if err := w.ask("bind", params, nil); err != nil {
-		return 0, err
-	}
-	l.state.id, l.state.generation = id, w.generation
-	return id, nil
+	return id, w.setup.add(w, "bind", params, nil, func() {
+		state.generation = 0
+		w.closing.add(func(c *closeParams) { c.Launches = append(c.Launches, id) })
+	})
 }

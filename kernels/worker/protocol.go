@@ -3,7 +3,7 @@ package worker
 import "encoding/json"
 
 // Version is the version of the protocol that docs/worker.md describes.
-const Version = 1
+const Version = 2
 
 // File descriptors that a worker inherits.
 const (
@@ -151,11 +151,27 @@ type openParams struct {
 	Offset int64  `json:"offset,omitempty"`
 }
 
-// moveParams is for write, from the start of the window to a buffer, and read, back.
+// moveParams is for write, from the window to a buffer, and read, back.
 type moveParams struct {
 	Buffer int64 `json:"buffer"`
 	Offset int64 `json:"offset"`
 	Bytes  int64 `json:"bytes"`
+	Window int64 `json:"window,omitempty"` // where the bytes begin in the window
+}
+
+// setupParams has calls that prepare launches, in order.
+type setupParams struct {
+	Steps []setupStep `json:"steps"`
+}
+
+type setupStep struct {
+	Call   string `json:"call"` // open, write, prepare, bind, bind_copy or close
+	Params any    `json:"params"`
+}
+
+// setupResult has the results of all steps. If one fails, its error is the answer, and those after it were not made.
+type setupResult struct {
+	Results []json.RawMessage `json:"results"`
 }
 
 type closeParams struct {

@@ -189,7 +189,7 @@ func must[T any](v T, err error) func(*testing.T) T {
 func TestLoadFailures(t *testing.T) {
 	for _, c := range []struct{ how, want string }{
 		{"silent", "no answer within"},
-		{"newer", "speaks version 2 of the protocol, expected 1"},
+		{"newer", "speaks version 3 of the protocol, expected 2"},
 		{"badly named", `kernel name "Plain"`},
 	} {
 		t.Run(c.how, func(t *testing.T) {

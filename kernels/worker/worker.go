@@ -27,6 +27,7 @@ type Worker struct {
 	memory     memory
 	nextID     int64
 	closing    closing
+	setup      setup
 	copies     map[kernels.Launch]*copyLaunch
 	primed     map[plan]bool // in this process
 }
@@ -186,6 +187,11 @@ func (w *Worker) ask(name string, params, result any) error {
 		return errors.Join(err, w.end())
 	}
 	return err
+}
+
+// broke ends a worker that answered what the protocol doesn't allow.
+func (w *Worker) broke(why error) error {
+	return &lostError{errors.Join(fmt.Errorf("the worker broke its protocol: %w", why), w.end()).Error()}
 }
 
 // limitDefault is how long a call may take without a sign of life.

@@ -9,15 +9,18 @@ import platform
 import select
 import signal
 import sys
+import time
 import traceback
 
 from . import launches, settling, tasks
 from .loading import Files
 from .wire import DEVICE, PROTOCOL, Failure, Replies, failed, one_line, says_all, users_traceback
 
-VERSION = 1
+VERSION = 2
 REQUESTS_FD, REPLIES_FD, WINDOW_FD = 3, 4, 5
 PR_SET_PDEATHSIG = 1
+STEPS = ("open", "write", "prepare", "bind", "bind_copy", "close")  # of the call setup
+PATIENT = 1.0  # seconds without a sign of life between two steps
 
 
 def run(requests):
@@ -63,7 +66,7 @@ class Worker:
         self.calls = {
             "hello": self.hello, "load": self.load, "supports": self.supports, "open": self.open, "write": self.write,
             "read": self.read, "prepare": self.prepare, "bind": self.bind, "bind_copy": self.bind_copy, "prime": self.prime,
-            "record": self.record, "execute": self.execute, "close": self.close,
+            "record": self.record, "execute": self.execute, "close": self.close, "setup": self.setup,
         }
 
     def serve(self, requests):
@@ -168,10 +171,10 @@ class Worker:
         self.buffers[number] = self.device.open(need(p, "bytes"), p.get("handle", ""), p.get("offset", 0))
 
     def moved(self, p):
-        size = need(p, "bytes")
-        if self.window is None or not 0 <= size <= len(self.window):
-            raise Failure(PROTOCOL, "%d bytes do not fit into the window" % size)
-        return self.buffer(p), p.get("offset", 0), self.window[:size]
+        size, at = need(p, "bytes"), p.get("window", 0)
+        if self.window is None or size < 0 or not 0 <= at <= len(self.window) - size:
+            raise Failure(PROTOCOL, "%d bytes at %d do not fit into the window" % (size, at))
+        return self.buffer(p), p.get("offset", 0), self.window[at:at + size]
 
     def buffer(self, p):
         return found(self.buffers, need(p, "buffer"), "buffer")
@@ -221,6 +224,17 @@ class Worker:
         if runs < 1:
             raise Failure(PROTOCOL, "%d runs" % runs)
         return self.device.execute(self.listed(p), runs, p.get("lead_in", False))
+
+    def setup(self, p):
+        results, told = [], time.monotonic()
+        for step in need(p, "steps"):
+            if need(step, "call") not in STEPS:
+                raise Failure(PROTOCOL, "setup has no step %r" % step["call"])
+            results.append(self.calls[step["call"]](step.get("params") or {}) or {})
+            if time.monotonic() - told > PATIENT:
+                self.progress("step %d" % len(results))
+                told = time.monotonic()
+        return {"results": results}
 
     def close(self, p):
         self.device.forget([self.launches.pop(n) for n in p.get("launches") or [] if n in self.launches])

@@ -6,6 +6,7 @@ from .wire import Reporting
 
 LEAST, MOST = 3, 50       # runs
 ENOUGH, SHORT = 8, 0.5    # runs that are slow for a while agree too: at least so many, unless they take more seconds than this
+FLAT = 16                 # runs without a time lower than before: the rest is noise of the machine
 PATIENCE = 50.0           # seconds after the first run
 WITHIN = 1.05             # of each other: the last LEAST times
 JITTER = 3e-6             # seconds by which they may differ in any case
@@ -36,8 +37,10 @@ def runs(device, launch, progress):
 
 
 def settled(times):
-    """Whether the last times agree."""
-    last = times[-LEAST:]
+    """Whether the last times agree, or fall no longer."""
+    last, before = times[-LEAST:], times[:-FLAT]
+    if before and min(before) <= WITHIN * min(times[-FLAT:]):
+        return True
     return len(last) == LEAST and max(last) <= WITHIN * min(last) + JITTER
 
 

@@ -65,7 +65,7 @@ class Worker:
         if not from_folder:
             self.send({"modules": modules()})
         self.device = device or {"id": "cpu", "kind": "cpu", "threads": 1}
-        self.hello = self.call("hello", protocol=1, device=self.device, window=WINDOW, memory=["cuda-ipc", "window"], **(hello or {}))
+        self.hello = self.call("hello", protocol=2, device=self.device, window=WINDOW, memory=["cuda-ipc", "window"], **(hello or {}))
 
     def send(self, line):
         data = json.dumps(line).encode() + b"\n"

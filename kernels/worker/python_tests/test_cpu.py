@@ -3,7 +3,7 @@ import importlib.util
 import struct
 import unittest
 
-from .driving import Refused, Worker, gemm
+from .driving import WINDOW, Refused, Worker, gemm
 
 NUMPY, TORCH = (importlib.util.find_spec(name) is not None for name in ("numpy", "torch"))
 
@@ -275,6 +275,46 @@ class NumPy(Files):
             self.w.call("prime", launch=1)
         self.assertEqual((caught.exception.kind, caught.exception.message, caught.exception.where),
                          ("device", "overwrites wrote into its operands, expected to write its result only", self.decorated("overwrites")))
+
+    def test_setup(self):
+        task, steps = gemm(2, 3, 4), []
+
+        def step(call, **params):
+            steps.append({"call": call, "params": params})
+
+        # Both operands are in the window together.
+        a, b = floats(*A), floats(*[2 * x for x in B])
+        self.w.window[:len(a) + len(b)] = a + b
+        step("open", buffer=11, bytes=len(a))
+        step("write", buffer=11, offset=0, bytes=len(a))
+        step("open", buffer=12, bytes=len(b))
+        step("write", buffer=12, offset=0, bytes=len(b), window=len(a))
+        step("prepare", weights=11, kernel="product", task=task, buffer=12)
+        step("bind", launch=11, kernel="product", task=task, weights=11,
+             **{"in": {"buffer": 11, "offset": 0}, "out": {"buffer": 3, "offset": 0}})
+        got = self.w.call("setup", steps=steps)["results"]
+        self.assertEqual(got[:4] + got[5:], [{}] * 5)
+        self.assertEqual(got[4]["bytes"], 0)
+        self.w.call("execute", launches=[11], runs=1)
+        self.assertEqual(read(self.w, 3, 6), [2 * x for x in C])
+        # A step that fails ends it; those before were made.
+        steps.clear()
+        step("open", buffer=13, bytes=4)
+        step("open", buffer=12, bytes=4)
+        step("open", buffer=14, bytes=4)
+        for wrong, message in ((None, "buffer 12 is open"), ("execute", "setup has no step 'execute'")):
+            if wrong:
+                steps[:] = [{"call": wrong}]
+            with self.assertRaises(Refused) as caught:
+                self.w.call("setup", steps=steps)
+            self.assertEqual((caught.exception.kind, caught.exception.message), ("protocol", message))
+        self.w.call("open", buffer=14, bytes=4)
+        for buffer in (13, 14):
+            with self.assertRaisesRegex(Refused, "buffer %d is open" % buffer):
+                self.w.call("open", buffer=buffer, bytes=4)
+        with self.assertRaisesRegex(Refused, "8 bytes at %d do not fit into the window" % (WINDOW - 4)):
+            self.w.call("write", buffer=12, bytes=8, window=WINDOW - 4)
+        self.w.call("setup", steps=[{"call": "close", "params": {"launches": [11], "weights": [11], "buffers": [11, 12, 13, 14, 99]}}])
 
     def test_weights_do_not_depend_on_supports_of_one_m(self):
         task = gemm(3, 3, 4)

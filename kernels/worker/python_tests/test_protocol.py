@@ -62,7 +62,7 @@ class Protocol(unittest.TestCase):
         for from_folder in (False, True):
             with self.subTest(from_folder=from_folder):
                 w = Worker(from_folder=from_folder)
-                self.assertEqual(w.hello, {"protocol": 1, "runtime": "Python %d.%d.%d" % sys.version_info[:3], "memory": "window"})
+                self.assertEqual(w.hello, {"protocol": 2, "runtime": "Python %d.%d.%d" % sys.version_info[:3], "memory": "window"})
                 self.assertEqual(w.close(), 0)
 
     def test_it_reads_nothing_and_ends(self):
@@ -90,8 +90,8 @@ class Protocol(unittest.TestCase):
     def test_what_is_no_request(self):
         with Worker() as w:
             self.refused(w, "dance", "protocol", "unknown call 'dance'")
-            self.refused(w, "hello", "protocol", "a second hello", protocol=1)
-            self.refused(w, "hello", "protocol", "the program speaks version 2 of the protocol, the worker 1", protocol=2)
+            self.refused(w, "hello", "protocol", "a second hello", protocol=2)
+            self.refused(w, "hello", "protocol", "the program speaks version 3 of the protocol, the worker 2", protocol=3)
             self.refused(w, "execute", "protocol", "unknown launch 1", launches=[1], runs=1)
             self.refused(w, "write", "protocol", "unknown buffer 3", buffer=3, bytes=8)
             self.refused(w, "supports", "protocol", "unknown kernel x", kernel="x", task={})

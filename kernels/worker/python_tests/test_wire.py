@@ -66,8 +66,10 @@ class Wire(unittest.TestCase):
         self.assertIsNone(next(seconds, None))
 
     def test_settled(self):
-        for times, want in (([1, 1], False), ([9, 1, 1, 1.04], True), ([1, 1, 1.06], False), ([1.04, 1, 1], True)):
-            self.assertEqual(settling.settled(times), want)
+        noise = [1.3, 1, 1.2, 1.5] * 4
+        for times, want in (([1, 1], False), ([9, 1, 1, 1.04], True), ([1, 1, 1.06], False), ([1.04, 1, 1], True),
+                            (noise, False), ([9] + noise, False), ([9, 1.04] + noise, True), ([1.2] + noise, False)):
+            self.assertEqual(settling.settled(times), want, times)
 
     def test_a_lost_device_stays_lost(self):
         sick = ["", "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access"]
