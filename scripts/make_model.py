@@ -38,6 +38,8 @@ PRESETS = {
                             vocab=32000, context=32768, theta=1e6),
     "mistral-7b-v0.3": dict(kind="mistral", hidden=4096, inner=14336, layers=32, heads=32, kv_heads=8, head_dim=128,
                             vocab=32768, context=32768, theta=1e6),
+    "mixtral-8x7b": dict(kind="mixtral", hidden=4096, inner=14336, layers=32, heads=32, kv_heads=8, head_dim=128,
+                         vocab=32000, context=32768, theta=1e6, experts=8, top=2),
     "llama2-7b": dict(kind="llama", hidden=4096, inner=11008, layers=32, heads=32, kv_heads=32, head_dim=128,
                       vocab=32000, context=4096, theta=1e4),
     "llama3-8b": dict(kind="llama", hidden=4096, inner=14336, layers=32, heads=32, kv_heads=8, head_dim=128,
@@ -80,9 +82,17 @@ def tensors(p):
         yield matrix(layer + "self_attn.v_proj", kv, h)
         yield matrix(layer + "self_attn.o_proj", h, q, residual)
         yield norm(layer + "post_attention_layernorm")
-        yield matrix(layer + "mlp.gate_proj", inner, h)
-        yield matrix(layer + "mlp.up_proj", inner, h)
-        yield matrix(layer + "mlp.down_proj", h, inner, residual)
+        if p["kind"] != "mixtral":
+            yield matrix(layer + "mlp.gate_proj", inner, h)
+            yield matrix(layer + "mlp.up_proj", inner, h)
+            yield matrix(layer + "mlp.down_proj", h, inner, residual)
+            continue
+        layer += "block_sparse_moe."
+        yield matrix(layer + "gate", p["experts"], h)
+        for e in range(p["experts"]):
+            yield matrix(layer + f"experts.{e}.w1", inner, h)
+            yield matrix(layer + f"experts.{e}.w3", inner, h)
+            yield matrix(layer + f"experts.{e}.w2", h, inner, residual)
     yield norm("model.norm")
     if not p["tied"]:
         yield matrix("lm_head", p["vocab"], h, 2.0)
@@ -190,16 +200,18 @@ def read_tokenizer(path, vocab):
 
 def config(p, dtype, begin, end):
     c = {
-        "architectures": [{"mistral": "MistralForCausalLM", "llama": "LlamaForCausalLM"}[p["kind"]]],
+        "architectures": [p["kind"].capitalize() + "ForCausalLM"],
         "attention_dropout": 0.0, "bos_token_id": begin, "eos_token_id": end, "head_dim": p["head_dim"], "hidden_act": "silu",
         "hidden_size": p["hidden"], "initializer_range": 0.02, "intermediate_size": p["inner"],
         "max_position_embeddings": p["context"], "model_type": p["kind"], "num_attention_heads": p["heads"],
         "num_hidden_layers": p["layers"], "num_key_value_heads": p["kv_heads"], "rms_norm_eps": 1e-5, "rope_theta": p["theta"],
         "tie_word_embeddings": p["tied"], "torch_dtype": DTYPES[dtype][1], "use_cache": True, "vocab_size": p["vocab"],
     }
-    if p["kind"] == "mistral":
+    if p["kind"] != "llama":
         c["sliding_window"] = p["window"] or None
-    else:
+    if p["kind"] == "mixtral":
+        c |= {"num_local_experts": p["experts"], "num_experts_per_tok": p["top"]}
+    if p["kind"] == "llama":
         c |= {"attention_bias": False, "mlp_bias": False, "pretraining_tp": 1, "rope_scaling": p["scaling"]}
     return c
 
@@ -213,7 +225,8 @@ def parse():
     for name, what in {
         "hidden": "columns of the residual stream", "inner": "columns of the gated unit", "layers": "number of layers",
         "heads": "query heads", "kv-heads": "heads of keys and values", "head-dim": "elements of a head", "vocab": "tokens",
-        "context": "longest sequence", "window": "tokens that attention sees, 0 for all (mistral only)",
+        "context": "longest sequence", "window": "tokens that attention sees, 0 for all (not llama)",
+        "experts": "experts of a layer (mixtral only)", "top": "experts of a token (mixtral only)",
     }.items():
         parser.add_argument("--" + name, type=int, metavar="N", help=what)
     parser.add_argument("--theta", type=float, metavar="X", help="base of the rotary frequencies")
@@ -222,14 +235,18 @@ def parse():
     parser.add_argument("--shard-gb", type=float, default=5.0, metavar="X", help="largest file, in 10^9 bytes; one tensor at least (default: 5)")
     parser.add_argument("--force", action="store_true", help="replace an existing model")
     args = parser.parse_args()
-    p = {"window": 0, "scaling": None, **PRESETS[args.preset], "tied": args.tied}
-    for name in ("hidden", "inner", "layers", "heads", "kv_heads", "head_dim", "vocab", "context", "window", "theta"):
+    p = {"window": 0, "scaling": None, "experts": None, "top": None, **PRESETS[args.preset], "tied": args.tied}
+    for name in ("hidden", "inner", "layers", "heads", "kv_heads", "head_dim", "vocab", "context", "window", "theta", "experts", "top"):
         value = getattr(args, name)
         if value is None:
             continue
         if not (value > 0 or name == "window" and value == 0):
             parser.error(f"--{name.replace('_', '-')} {value}: expected more than 0")
+        if name in ("experts", "top") and p["kind"] != "mixtral":
+            parser.error(f"--{name} {value}: a {p['kind']} model has no experts")
         p[name] = value
+    if p["kind"] == "mixtral" and p["top"] > p["experts"]:
+        parser.error(f"--top {p['top']}: expected at most the {p['experts']} experts")
     if p["heads"] % p["kv_heads"]:
         parser.error(f"{p['heads']} query heads do not divide evenly among {p['kv_heads']} heads of keys and values")
     if p["head_dim"] % 2:

@@ -43,6 +43,8 @@ func TestMadeModels(t *testing.T) {
 				return c.Rope != nil && c.Rope.Factor == 8 && c.Tied && c.DType == kernels.FP32 &&
 					c.Heads == kernels.Heads{Query: 6, KV: 2, Dim: 64}
 			}},
+		{"--preset mixtral-8x7b --hidden 128 --inner 64 --layers 2 --heads 4 --kv-heads 2 --head-dim 32 --vocab 700 --experts 5 --top 3", 1,
+			func(c Config) bool { return c.ModelType == "mixtral" && c.Experts == 5 && c.TopK == 3 && c.Window == 0 }},
 	} {
 		dir := makeModel(t, strings.Fields(test.args)...)
 		c, err := Open(dir)
