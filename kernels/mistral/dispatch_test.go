@@ -57,6 +57,31 @@ func TestTableChangesNoLogits(t *testing.T) {
 	})
 }
 
+// A table serves the attention's products of a model with experts, whose own products have rows that no table knows.
+func TestTableLeavesExpertsAlone(t *testing.T) {
+	everyDevice(t, func(t *testing.T, d kernels.Device) {
+		f := openMixture(t, "mixtral-8x2")
+		m := loadMixture(t, d, f, mistral.Options{DType: kernels.FP16, KeepRaw: true})
+		c := f.Config()
+		whole := []table.Interval{{From: 1, To: 64, Action: table.Action{Kind: table.Split, First: []int{5, 3}}}}
+		with := &table.Table{Schema: table.Schema, Created: "2026-01-02T15:04:05Z"}
+		for _, p := range []table.Product{{N: c.Heads.Width(), K: c.Hidden}, {N: c.Hidden, K: c.Heads.Query * c.Heads.Dim},
+			{N: 2 * c.Inner, K: c.Hidden}, {N: c.Hidden, K: c.Inner}, {N: c.Experts, K: c.Hidden}} {
+			p.Kernel, p.DType, p.Layout = "auto", string(kernels.FP16), table.NK
+			with.Series = append(with.Series, table.Series{Product: p, Intervals: whole})
+		}
+		with.Sort()
+		if applied, products := m.Applied(with, len(f.prompt)); applied != 2*c.Layers || products != applied {
+			t.Errorf("the table applies to %d of %d products", applied, products)
+		}
+		s := session(t, m, mistral.SessionOptions{Positions: len(f.prompt), Table: with})
+		found, err := s.Compare(t.Context(), f.prompt, &mistral.Expected{Logits: f.want}, mistral.LogitBound(kernels.FP16))
+		if err != nil || !found.Passed {
+			t.Errorf("%+v, %v", found, err)
+		}
+	})
+}
+
 func TestRefusals(t *testing.T) {
 	d, err := cpu.Open(1)
 	if err != nil {

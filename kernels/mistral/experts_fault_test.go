@@ -1,12 +1,15 @@
 package mistral
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"math"
 	"os"
 	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cpu"
@@ -48,6 +51,72 @@ func TestRoute(t *testing.T) {
 				t.Errorf("%v: entries of row %d are %v", c.logits, row, entries)
 			}
 		}
+	}
+}
+
+// The largest of any values, NaN and equal ones among them, are those of a stable sort, with weights that add up to 1.
+func TestRouteOfAnything(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		value := rapid.OneOf(rapid.Float32Range(-50, 50), rapid.SampledFrom([]float32{0, 1, -1, float32(math.NaN())}))
+		logits := rapid.SliceOfN(value, 1, 20).Draw(t, "logits")
+		n := rapid.IntRange(1, len(logits)).Draw(t, "n")
+		order := make([]int, len(logits))
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(logits[b], logits[a]) }) // NaN last
+		chosen, weights := route(logits, len(logits), n)
+		if !slices.Equal(chosen, order[:n]) {
+			t.Fatalf("chose %v, expected %v", chosen, order[:n])
+		}
+		sum, last := 0., math.Inf(1)
+		for _, w := range weights {
+			if float64(w) > last {
+				t.Fatalf("weights %v are not in order", weights)
+			}
+			sum, last = sum+float64(w), float64(w)
+		}
+		nan := slices.ContainsFunc(logits, func(x float32) bool { return x != x })
+		if nan != math.IsNaN(sum) || !nan && math.Abs(sum-1) > 1e-6 {
+			t.Fatalf("weights %v add up to %g", weights, sum)
+		}
+	})
+}
+
+// SessionBytes is what loading checks against free memory.
+func TestSessionBytesCoverExperts(t *testing.T) {
+	d, err := cpu.Open(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for _, name := range []string{"mixtral-8x2-window", "mixtral-16x4", "llama-2"} {
+		c, err := checkpoint.Open("testdata/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := Load(t.Context(), d, c, Options{DType: kernels.FP16})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range []SessionOptions{{Positions: 1}, {Positions: 300}, {Positions: 900, Batch: 100}} {
+			s, err := m.NewSession(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			held := int64(0)
+			for _, b := range s.buffers {
+				held += b.Bytes()
+			}
+			// The logits of routers begin at multiples of 128 elements, and some numbers stand alone.
+			slack := int64(c.Config().Layers*routedStep*2 + 1024)
+			if said := SessionBytes(c.Config(), kernels.FP16, o); held > said+slack || held < said-slack {
+				t.Errorf("%s, %+v: %d bytes, SessionBytes says %d", name, o, held, said)
+			}
+			s.Close()
+		}
+		m.Close()
+		c.Close()
 	}
 }
 
