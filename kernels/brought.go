@@ -78,6 +78,20 @@ func BroughtFlags(versions map[string]string, names ...string) []string {
 	return flags
 }
 
+// WorkerFlags returns the flags of a run's command that say how kernels of another process run. Its paths are PATH.
+func WorkerFlags(command string) []string {
+	var flags []string
+	for _, word := range strings.Fields(command) {
+		switch name, value, _ := strings.Cut(word, "="); {
+		case name == "--python":
+			flags = append(flags, name, "PATH")
+		case name == "--eager" && value != "false":
+			flags = append(flags, name)
+		}
+	}
+	return flags
+}
+
 // nameableVersion matches versions that a kernel name may contain. Libraries report arbitrary text.
 var nameableVersion = regexp.MustCompile(`^[0-9A-Za-z._-]{1,32}$`)
 

@@ -226,7 +226,9 @@ type Unsupported struct {
 	DType  DType
 	// Weights is the quantization, "int4:128"; empty for unquantized weights.
 	Weights string
-	Reason  string
+	// Option is the option that is refused for every type and weights, "--threads 2"; empty for others.
+	Option string
+	Reason string
 }
 
 // Unsupported returns the error of a kernel that refuses the task.
@@ -243,6 +245,9 @@ func (t Task) Unsupported(kernel, reason string) *Unsupported {
 
 func (e *Unsupported) Error() string {
 	what := string(e.DType)
+	if e.Option != "" {
+		return fmt.Sprintf("kernel %s does not support %s: %s", e.Kernel, e.Option, e.Reason)
+	}
 	if e.Weights != "" {
 		what += " with weights " + e.Weights
 	}

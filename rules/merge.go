@@ -176,7 +176,10 @@ func (c *Candidate) finding() Finding {
 	}
 	direct, other := c.Worst.direct(), *c.Worst.Against
 	brought := kernels.BroughtFlags(c.Worst.Curve.Spec.Versions, direct.Kernel, other.Kernel)
-	f.NeedsPaths = len(brought) > 0
+	if slices.Contains(brought, "--kernel-file") {
+		brought = append(brought, kernels.WorkerFlags(c.Worst.Curve.Command)...)
+	}
+	f.NeedsPaths, f.brought = len(brought) > 0, brought
 	f.Reproduce = reproduce(direct, other, brought)
 	if against := *c.Worst.Against; against.M > 0 {
 		against.ID, against.Label, against.Launch = 0, "", results.Launch{}

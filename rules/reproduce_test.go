@@ -7,6 +7,7 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
+	"github.com/gemmaudit/gemmaudit/rules/synthetic"
 )
 
 // The command is pasted into a shell, and names in it may come from an untrusted file.
@@ -58,18 +59,21 @@ func TestReproduceBringsKernels(t *testing.T) {
 // A finding's command must use the settings of its verdict.
 func TestFindingsAreJudgedAgain(t *testing.T) {
 	for _, c := range []struct {
-		change func(*Config)
-		want   string
-		paths  bool
+		change  func(*Config)
+		want    string
+		paths   bool
+		brought []string
 	}{
-		{func(*Config) {}, "sweep --out split-m8.db && gemmaudit audit split-m8.db --rule split --confirm", false},
+		{func(*Config) {}, "sweep --out split-m8.db && gemmaudit audit split-m8.db --rule split --confirm", false, nil},
 		{func(c *Config) { c.Threshold, c.FDR, c.ClockMHz = 0.85, 0.01, 1500 },
-			"--rule split --threshold 0.85 --fdr 0.01 --clock 1500 --confirm", false},
-		{func(c *Config) { c.Rules.Split.Margin = 0.2 }, "--rule split --rules PATH --confirm", true},
-		{func(c *Config) { c.MinSamples = 9 }, "--rule split --rules PATH --confirm", true},
-		{func(c *Config) { c.Rules.Pad.Margin = 0.2 }, "--rule split --confirm", false},
-		{func(c *Config) { *c = c.Only(SplitRule) }, "--rule split --confirm", false},
-		{func(c *Config) { c.Method = MethodArticle }, "--rule split --method article", false},
+			"--rule split --threshold 0.85 --fdr 0.01 --clock 1500 --confirm", false, nil},
+		{func(c *Config) { c.Rules.Split.Margin = 0.2 }, "--rule split --rules PATH --confirm", true, nil},
+		{func(c *Config) { c.MinSamples = 9 }, "--rule split --rules PATH --confirm", true, nil},
+		{func(c *Config) { c.Rules.Pad.Margin = 0.2 }, "--rule split --confirm", false, nil},
+		{func(c *Config) { *c = c.Only(SplitRule) }, "--rule split --confirm", false, nil},
+		{func(c *Config) { c.Method = MethodArticle }, "--rule split --method article", false, nil},
+		{func(*Config) {}, "--rule split --confirm --kernel-file PATH --python PATH", false,
+			[]string{"--kernel-file", "PATH", "--python", "PATH"}},
 	} {
 		cfg := Default()
 		c.change(&cfg)
@@ -77,9 +81,41 @@ func TestFindingsAreJudgedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := Finding{Rule: SplitRule, WorstM: 8, Reproduce: "sweep"}
+		f := Finding{Rule: SplitRule, WorstM: 8, Reproduce: "sweep", brought: c.brought}
 		if f.JudgeAgain(cfg, changes); !strings.HasSuffix(f.Reproduce, c.want) || f.NeedsPaths != c.paths {
 			t.Errorf("%s, paths %v; want %s", f.Reproduce, f.NeedsPaths, c.want)
+		}
+	}
+}
+
+// The interpreter of kernels in Python, and how they were called, are of the run's command.
+func TestReproduceRunsWorkersAlike(t *testing.T) {
+	for _, c := range []struct{ kernel, command, want string }{
+		{"mine", "gemmaudit run --kernel ./mine.py --python /opt/bin/python3 --out x", "--kernel-file PATH --python PATH"},
+		{"mine", "gemmaudit run --python=py --eager --kernel ./mine.py", "--kernel-file PATH --python PATH --eager"},
+		{"mine", "gemmaudit run --eager=false --kernel ./mine.py", "--kernel-file PATH"},
+		{"lib", "gemmaudit run --kernel ./mine.py,lib --python /opt/bin/python3", ""},
+	} {
+		data, w := synthetic.Joined([]results.SeriesKey{synthetic.Keyed(c.kernel, kernels.BF16)}, func(r results.Case) float64 {
+			us := 20 + float64(r.M)
+			if r.M == 96 {
+				us *= 3
+			}
+			return us
+		}, synthetic.Grid(16, 256, 16), 4)
+		data.Meta.Command = c.command
+		versions := map[string]string{"mine": kernels.FileVersion("12ab")}
+		data.Meta.Fingerprint.Devices = []kernels.Spec{{ID: synthetic.Key.Device, Versions: versions}}
+		f := only(t, Monotonic, data, w)
+		if len(f) == 0 {
+			t.Fatalf("%s: no finding", c.command)
+		}
+		sweep, audit, _ := strings.Cut(f[0].Reproduce, " && ")
+		sweep, _, _ = strings.Cut(sweep, " --out ")
+		for _, line := range []string{sweep, audit} {
+			if !strings.HasSuffix(line, c.want) || strings.Contains(line, "PATH") != (c.want != "") {
+				t.Errorf("%s: %s, expected %q", c.command, line, c.want)
+			}
 		}
 	}
 }

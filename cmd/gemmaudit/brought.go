@@ -169,7 +169,7 @@ func sameBrought(run *results.Run, devices []kernels.Device) error {
 			case spec.Versions[name]:
 			case "":
 				return hint(usagef("%s was measured with the kernel %q from a file", run.Path(), name),
-					"give it again: --kernel-file PATH")
+					"give it again: %s", strings.Join(append([]string{"--kernel-file PATH"}, kernels.WorkerFlags(run.Meta().Command)...), " "))
 			default:
 				return hint(usagef("%s was measured with another build of the kernel %q: %s, not %s", run.Path(), name, spec.Versions[name],
 					here[name]),

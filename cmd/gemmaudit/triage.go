@@ -143,7 +143,7 @@ func (o *triageOptions) restore(run *results.Run) error {
 	}
 	if asked == nil {
 		return hint(usagef("%s: the run was not started by triage", run.Path()), "`%s` continues it",
-			commandLine([]string{"run", "--resume", "--out", o.run.out}))
+			commandLine(append([]string{"run", "--resume", "--out", o.run.out}, o.run.app.brought.args()...)))
 	}
 	o.asked.Files, o.asked.Flags = asked.Files, asked.Flags
 	if o.run.plan.changed("deadline") {

@@ -111,7 +111,9 @@ func (k *Kernel) check(t kernels.Task) (kernels.Task, error) {
 	case n.PackInside:
 		return no("another process packs weights before launches, not inside")
 	case n.Threads != 0 && n.Threads != k.worker.set.host.Threads:
-		return no("it runs on all %d threads of the device", k.worker.set.host.Threads)
+		e := t.Unsupported(k.Name(), fmt.Sprintf("kernels of another process run on all %d threads", k.worker.set.host.Threads))
+		e.Option = fmt.Sprintf("--threads %d", n.Threads)
+		return t, e
 	}
 	n.Threads = 0
 	return n, nil

@@ -268,8 +268,13 @@ func TestSupports(t *testing.T) {
 		{kernels.Task{Subject: kernels.Product(kernels.FP32, 8, 8), M: 2}, "layout nk"},
 		{kernels.Task{Subject: kernels.Linear(kernels.FP32, 8, 8), M: 2, PackInside: true}, "not inside"},
 		{kernels.Task{Subject: kernels.Linear(kernels.FP32, 8, 8), M: 2}.Batch(2), "one product a launch"},
+		{kernels.Task{Subject: kernels.Linear(kernels.FP32, 8, 8), M: 2, Threads: 2}, ""},
+		{kernels.Task{Subject: kernels.Linear(kernels.FP32, 8, 8), M: 2, Threads: 1}, "run on all 2 threads"},
 	} {
 		err := ks[0].Supports(c.task)
+		if c.task.Threads == 1 && !strings.HasPrefix(err.Error(), "kernel plain does not support --threads 1: ") {
+			t.Errorf("%v: %v", c.task, err)
+		}
 		var refused *kernels.Unsupported
 		if c.want == "" && err != nil || c.want != "" && (!errors.As(err, &refused) || !strings.Contains(refused.Reason, c.want)) {
 			t.Errorf("%v: %v, expected %q", c.task, err, c.want)

@@ -58,7 +58,9 @@ func (p Point) Rate() float64 { return p.Flops - p.US.Y }
 type Curve struct {
 	Series results.Series
 	Spec   kernels.Spec
-	Points []Point
+	// Command is the command line of the run.
+	Command string
+	Points  []Point
 	// Peak is log of FLOP per microsecond at MFU 1.
 	Peak float64
 	// Clocked is true if every sample has a clock; Reference is the clock in MHz that times are adjusted to.

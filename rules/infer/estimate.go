@@ -69,7 +69,7 @@ func prepareBy(data Data, clocks map[string]float64, scatter func(residuals []fl
 	p.Curves = make([]*Curve, len(data.Series))
 	stats.Each(len(data.Series), func(k int) {
 		s := data.Series[k]
-		c := &Curve{Series: s, Spec: specs(s.Key.Device), Points: make([]Point, 0, len(s.Rows)),
+		c := &Curve{Series: s, Spec: specs(s.Key.Device), Command: data.Meta.Command, Points: make([]Point, 0, len(s.Rows)),
 			Control: Controls(s, total[s.Key.Device]), Reference: p.Clocks[s.Key.Device], Clocked: true}
 		for i := range s.Rows {
 			row := &s.Rows[i]

@@ -38,7 +38,7 @@ def kernel(operation, *, name=None, dtypes=None, layout="nk", weights=None, batc
     """Declares that a function computes an operation. Use it as a decorator, or call its result with a callable.
 
     operation    "gemm", "softmax", "log-softmax", "attention-prefill" or "attention-decode"
-    name         selects the kernel; the function's name by default
+    name         selects the kernel, in lower case; the function's name by default
     dtypes       operand types: "fp32", "tf32", "fp16", "bf16", "fp8", "int8"; by default the floating-point types that the
                  arrays of the file have
     layout       of a gemm's weights: "nk" (as linear layers store them), "kn", or a list of both
@@ -112,12 +112,20 @@ def _derived(fn):
     called = getattr(fn, "__name__", None)
     if not isinstance(called, str) or called == "<lambda>":
         raise ValueError("kernel: %r has no name: expected name=" % (fn,))
-    return called.lower()
+    return called
+
+
+def _valid_name(called):
+    lower, digits = "abcdefghijklmnopqrstuvwxyz", "0123456789"
+    good = isinstance(called, str) and 0 < len(called) <= LONGEST_NAME and called[0] in lower
+    return good and all(c in lower + digits + "-_" for c in called)
 
 
 def _check_name(called):
-    lower, digits = "abcdefghijklmnopqrstuvwxyz", "0123456789"
-    good = isinstance(called, str) and 0 < len(called) <= LONGEST_NAME and called[0] in lower
-    if not good or any(c not in lower + digits + "-_" for c in called):
-        raise ValueError("kernel: name %r: expected a lower-case letter, then lower-case letters, digits, - or _, at most %d in all"
-                         % (called, LONGEST_NAME))
+    if _valid_name(called):
+        return
+    advice = ""
+    if isinstance(called, str) and _valid_name(called.lower()):
+        advice = ", as in name=%r" % called.lower()
+    raise ValueError("kernel: name %r: expected a lower-case letter, then lower-case letters, digits, - or _, at most %d in all%s"
+                     % (called, LONGEST_NAME, advice))

@@ -18,24 +18,27 @@ class Kernels(unittest.TestCase):
 
     def test_decorator(self):
         @kernel("gemm", dtypes=["bf16", "torch.float16"], layout=["nk", "kn"], weights="int4:128")
-        def Linear_1(a, b=2):
+        def linear_1(a, b=2):
             """Multiplies.
 
             And more."""
             return a * b
 
-        self.assertEqual((Linear_1(3), Linear_1.fn(3, b=3)), (6, 9))
-        self.assertEqual((Linear_1.name, Linear_1.operation, Linear_1.description), ("linear_1", "gemm", "Multiplies."))
-        self.assertEqual((Linear_1.dtypes, Linear_1.layouts, Linear_1.weights), (("bf16", "fp16"), ("nk", "kn"), ("int4:128",)))
-        self.assertIsInstance(Linear_1, gemmaudit.Kernel)
-        again = kernel("gemm", name="again")(Linear_1)
-        self.assertIs(again.fn, Linear_1.fn)
+        self.assertEqual((linear_1(3), linear_1.fn(3, b=3)), (6, 9))
+        self.assertEqual((linear_1.name, linear_1.operation, linear_1.description), ("linear_1", "gemm", "Multiplies."))
+        self.assertEqual((linear_1.dtypes, linear_1.layouts, linear_1.weights), (("bf16", "fp16"), ("nk", "kn"), ("int4:128",)))
+        self.assertIsInstance(linear_1, gemmaudit.Kernel)
+        again = kernel("gemm", name="again")(linear_1)
+        self.assertIs(again.fn, linear_1.fn)
         self.assertIsNone(again.dtypes)
         self.assertEqual(repr(again), "<gemmaudit kernel again: gemm>")
 
     def test_mistakes(self):
         def f(a, b):
             """Does nothing."""
+
+        def Linear(a, b):
+            """Has no name that selects it."""
 
         for want, wrong in (
             ("the operation is missing", lambda: kernel(f)),
@@ -44,7 +47,8 @@ class Kernels(unittest.TestCase):
             ("dtypes is empty", lambda: kernel("gemm", dtypes=[])),
             ("unknown layout 'tn'", lambda: kernel("gemm", layout=["tn"])),
             ("name 'a b'", lambda: kernel("gemm", name="a b")(f)),
-            ("name 'A'", lambda: kernel("gemm", name="A")(f)),
+            ("name 'A': .*, as in name='a'", lambda: kernel("gemm", name="A")(f)),
+            ("name 'Linear': .*, as in name='linear'", lambda: kernel("gemm")(Linear)),
             ("name '1'", lambda: kernel("gemm", name="1")(f)),
             ("name ''", lambda: kernel("gemm", name="")(f)),
             ("at most 32", lambda: kernel("gemm", name="a" * 33)(f)),
