@@ -168,8 +168,9 @@ func sameBrought(run *results.Run, devices []kernels.Device) error {
 			switch here[name] {
 			case spec.Versions[name]:
 			case "":
+				flags := append([]string{"--kernel-file PATH"}, kernels.WorkerFlags(run.Meta().Command)...)
 				return hint(usagef("%s was measured with the kernel %q from a file", run.Path(), name),
-					"give it again: %s", strings.Join(append([]string{"--kernel-file PATH"}, kernels.WorkerFlags(run.Meta().Command)...), " "))
+					"give it again: %s", strings.Join(flags, " "))
 			default:
 				return hint(usagef("%s was measured with another build of the kernel %q: %s, not %s", run.Path(), name, spec.Versions[name],
 					here[name]),
