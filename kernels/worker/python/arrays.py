@@ -23,7 +23,7 @@ class Numpy:
         size = tasks.BYTES[shape.dtype]
         dtype = self.module.dtype(NUMPY[shape.dtype])
         try:
-            return self.module.ndarray(shape.sizes, dtype, buffer=buffer.memory, offset=buffer.base + at + shape.offset * size,
+            return self.module.ndarray(shape.sizes, dtype, buffer=buffer.memory, offset=at + shape.offset * size,
                                        strides=tuple(s * size for s in shape.strides))
         except (TypeError, ValueError) as e:
             raise ValueError("an operand %s of %s at byte %d of a buffer of %d: %s" % (shape.sizes, shape.dtype, at, buffer.bytes, e))

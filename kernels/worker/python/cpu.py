@@ -12,35 +12,54 @@ from .arrays import Numpy, Torch
 from .launches import Copy, distinct
 from .wire import CASE, DEVICE, PROTOCOL, Failure
 
-HUGE = 2 << 20  # operands begin at huge pages, as the program's do
+# As the program does it: operands begin at huge pages, and small ones share some. Thousands of copies of a small matrix would
+# otherwise take gigabytes.
+HUGE, PAGE = 2 << 20, 4096
+SHARED, SMALL = 8 << 20, 2 << 20  # bytes of a shared mapping, and of what is too large for one
+
+
+class Mapping:
+    """Memory that begins at a huge page. It goes with the last view of it."""
+
+    def __init__(self, size):
+        self.size, self.used = size, 0
+        memory = mmap.mmap(-1, size + HUGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            try:
+                memory.madvise(mmap.MADV_HUGEPAGE)
+            except OSError:
+                pass  # a kernel without huge pages
+        begin = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        self.address = begin + -begin % HUGE
+        self.view = memoryview(memory)[self.address - begin:][:size]
+
+    def room(self, size):
+        return self.used + size <= self.size
+
+    def take(self, size):
+        """The address and a view of the next bytes."""
+        at = self.used
+        self.used += -(-size // PAGE) * PAGE
+        return self.address + at, self.view[at:at + size]
 
 
 class Buffer:
     """Memory of this process."""
 
-    def __init__(self, size):
-        self.bytes = size
-        self.memory = mmap.mmap(-1, size + HUGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        if hasattr(mmap, "MADV_HUGEPAGE"):
-            try:
-                self.memory.madvise(mmap.MADV_HUGEPAGE)
-            except OSError:
-                pass  # a kernel without huge pages
-        self.begin = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
-        self.base = -self.begin % HUGE
-        self.raw = None
+    def __init__(self, address, view):
+        self.begin, self.memory, self.bytes, self.raw = address, view, len(view), None
 
     def address(self):
-        return self.begin + self.base
+        return self.begin
 
     def bytes_at(self, offset, size):
         if offset < 0 or size < 0 or offset + size > self.bytes:
             raise Failure(PROTOCOL, "%d bytes at %d of a buffer of %d" % (size, offset, self.bytes))
-        return memoryview(self.memory)[self.base + offset:self.base + offset + size]
+        return self.memory[offset:offset + size]
 
     def tensor(self, torch):
         if self.raw is None:
-            self.raw = torch.frombuffer(self.memory, dtype=torch.uint8, count=self.bytes, offset=self.base)
+            self.raw = torch.frombuffer(self.memory, dtype=torch.uint8)
         return self.raw
 
 
@@ -50,7 +69,7 @@ class Device:
     on_gpu = needs_torch = False
 
     def __init__(self, params):
-        self.threads = int(params.get("threads") or 0)
+        self.threads, self.shared = int(params.get("threads") or 0), None
         if self.threads:
             for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
                 os.environ.setdefault(name, str(self.threads))
@@ -79,7 +98,11 @@ class Device:
     def open(self, size, handle, offset):
         if handle:
             raise Failure(PROTOCOL, "a CPU has no memory by handle")
-        return Buffer(size)
+        if size >= SMALL:
+            return Buffer(*Mapping(size).take(size))
+        if self.shared is None or not self.shared.room(size):
+            self.shared = Mapping(SHARED)
+        return Buffer(*self.shared.take(size))
 
     def close(self, buffer):
         """Memory goes when its last view does."""

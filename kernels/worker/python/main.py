@@ -63,6 +63,7 @@ class Worker:
         self.files, self.number, self.lost = Files(), 0, ""
         self.buffers, self.weights, self.launches = {}, {}, {}
         self.printed = set()
+        self.steps, self.same = False, {}  # in setup: by asks, what was checked last, since launches differ in operands only
         self.calls = {
             "hello": self.hello, "load": self.load, "supports": self.supports, "open": self.open, "write": self.write,
             "read": self.read, "prepare": self.prepare, "bind": self.bind, "bind_copy": self.bind_copy, "prime": self.prime,
@@ -156,9 +157,14 @@ class Worker:
     def checked(self, p, asks=True):
         """A kernel, the problem, and the arrays for it. asks calls the kernel's supports."""
         task = need(p, "task")
+        named, same = need(p, "kernel"), self.same.get(asks)
+        if same is not None and same[:2] == (named, task):
+            return same[2]
         kernel, problem = self.kernel(p, task.get("operation")), tasks.Problem(task)
         arrays = self.device.arrays(kernel.torch_file)
         tasks.check(kernel, problem, arrays, self.device.on_gpu, asks)
+        if self.steps:
+            self.same[asks] = named, task, (kernel, problem, arrays)
         return kernel, problem, arrays
 
     def supports(self, p):
@@ -226,6 +232,13 @@ class Worker:
         return self.device.execute(self.listed(p), runs, p.get("lead_in", False))
 
     def setup(self, p):
+        self.steps = True
+        try:
+            return self.made(p)
+        finally:
+            self.steps, self.same = False, {}
+
+    def made(self, p):
         results, told = [], time.monotonic()
         for step in need(p, "steps"):
             if need(step, "call") not in STEPS:

@@ -1,4 +1,5 @@
 """What the program asks a kernel to compute: the problem, the operands' shapes, and whether the kernel takes it."""
+import functools
 import inspect
 import json
 import math
@@ -112,9 +113,14 @@ def matrix(p, dtype, sizes, ld, stride):
 def takes(fn, name):
     """Whether a function has a parameter of that name."""
     try:
-        return name in inspect.signature(fn).parameters
+        return name in parameters(fn)
     except (TypeError, ValueError):
         return False
+
+
+@functools.lru_cache(maxsize=256)
+def parameters(fn):
+    return frozenset(inspect.signature(fn).parameters)
 
 
 def with_problem(fn, p):

@@ -1,5 +1,6 @@
 """Kernels of NumPy and PyTorch on a CPU, in a worker process."""
 import importlib.util
+import os
 import struct
 import unittest
 
@@ -315,6 +316,19 @@ class NumPy(Files):
         with self.assertRaisesRegex(Refused, "8 bytes at %d do not fit into the window" % (WINDOW - 4)):
             self.w.call("write", buffer=12, bytes=8, window=WINDOW - 4)
         self.w.call("setup", steps=[{"call": "close", "params": {"launches": [11], "weights": [11], "buffers": [11, 12, 13, 14, 99]}}])
+
+    def test_small_buffers_take_little_memory(self):
+        def resident():
+            with open("/proc/%d/statm" % self.w.process.pid) as f:
+                return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+        before, numbers, size = resident(), range(100, 700), 16 << 10
+        for n in numbers:
+            self.w.open(n, bytes([n % 251]) * size)
+        self.assertLess(resident() - before, 64 << 20)  # with a huge page for each 1200 MiB
+        for n in numbers:
+            self.assertEqual(self.w.read(n, size), bytes([n % 251]) * size)
+        self.w.call("close", buffers=list(numbers))
 
     def test_weights_do_not_depend_on_supports_of_one_m(self):
         task = gemm(3, 3, 4)
