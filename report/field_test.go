@@ -34,7 +34,7 @@ func TestFields(t *testing.T) {
 	splits := fixtureSustainedSplits()
 	splits.Splits[1].Unsteady = true
 	difference := fixtureDiff()
-	difference.Cases[3].Scatter = infer.AssumedScatter
+	difference.Cases[3].Scatter, difference.Cases[3].Paired = infer.AssumedScatter, 7
 	medians := JudgedMedians(fixtureSeries(), fixtureAtClock())
 
 	difference.Findings[0].B.Baseline = rules.BaselineNew

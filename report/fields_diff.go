@@ -21,6 +21,10 @@ var CaseFields = slices.Concat(field.Of([]field.Field[diff.Case]{
 		Value: func(c diff.Case) any { return c.B }},
 	{Name: "ratio", Head: "B ÷ A", Kind: field.Bounds, Unit: field.Factor, Where: "ratio", Words: "B's time over A's: above 1 is slower",
 		Value: func(c diff.Case) any { return c.Ratio }},
+	{Name: "paired", Head: "paired", Kind: field.Count, Where: "paired", Wide: true,
+		Words: "rounds with both kernels that the ratio is from; none where it is B ÷ A", Value: func(c diff.Case) any {
+			return when(c.Paired > 0, c.Paired)
+		}},
 	{Name: "p_adjusted", Head: "p adjusted", Unit: field.Probability, Where: "p", Words: pWords,
 		Value: func(c diff.Case) any { return c.AdjustedP }},
 	{Name: "change", Head: "change", Where: "change", Words: changeWords,

@@ -155,6 +155,17 @@ func (a *app) kernelsNamed(devices []kernels.Device, selected []string) ([]strin
 	return out, nil
 }
 
+// broughtAgain returns the flags that load the kernels brought to a run, with PATH for each file; none without such kernels.
+func broughtAgain(run *results.Run) []string {
+	var flags []string
+	for _, spec := range run.Meta().Fingerprint.Devices {
+		if names := kernels.BroughtKernels(spec.Versions); len(names) > 0 && len(flags) == 0 {
+			flags = append(kernels.BroughtFlags(spec.Versions, names...), kernels.WorkerFlags(run.Meta().Command)...)
+		}
+	}
+	return flags
+}
+
 // sameBrought returns an error unless the kernels brought to the run are loaded. A run file stores no paths
 // to them, because loading files named by an untrusted file is unsafe.
 func sameBrought(run *results.Run, devices []kernels.Device) error {
@@ -168,9 +179,8 @@ func sameBrought(run *results.Run, devices []kernels.Device) error {
 			switch here[name] {
 			case spec.Versions[name]:
 			case "":
-				flags := append([]string{"--kernel-file PATH"}, kernels.WorkerFlags(run.Meta().Command)...)
 				return hint(usagef("%s was measured with the kernel %q from a file", run.Path(), name),
-					"give it again: %s", strings.Join(flags, " "))
+					"give it again: %s", strings.Join(broughtAgain(run), " "))
 			default:
 				return hint(usagef("%s was measured with another build of the kernel %q: %s, not %s", run.Path(), name, spec.Versions[name],
 					here[name]),

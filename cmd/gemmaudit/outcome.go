@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -91,7 +92,11 @@ func (a *app) conclude(e outcome.Evidence) error {
 
 func held(run *results.Run) (outcome.Held, error) {
 	c, err := sweep.Covered(run)
-	return outcome.Held{Name: run.Path(), Coverage: c}, err
+	h := outcome.Held{Name: run.Path(), Coverage: c}
+	if flags := broughtAgain(run); len(flags) > 0 {
+		h.Continue = commandLine(slices.Concat([]string{"sweep", "--resume", "--out", run.Path()}, flags))
+	}
+	return h, err
 }
 
 // groundsOf converts the non-nil errors to grounds, for [outcome.Evidence].Broken or Open.

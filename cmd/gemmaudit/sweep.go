@@ -177,8 +177,8 @@ func (o *sweepOptions) finish(run *results.Run, sum *sweep.Summary, err error) e
 	if err != nil {
 		return err
 	}
-	evidence := outcome.Evidence{Held: []outcome.Held{holds}, Accept: o.accept, Broken: groundsOf(missing(run, sum,
-		a.resumeSweep(run.Path())))}
+	holds.Continue = a.resumeSweep(run.Path())
+	evidence := outcome.Evidence{Held: []outcome.Held{holds}, Accept: o.accept, Broken: groundsOf(missing(run, sum, holds.Continue))}
 	// Too much drift is no ground if the audit can judge the run all the same.
 	data, err := infer.LoadData(run)
 	if err != nil {
