@@ -31,6 +31,7 @@ import (
 //	Kernel          SumScaler       weights without rounding
 //	Kernel          Packer          whether weights are packed
 //	Kernel          Elsewhere       the process that computes
+//	Kernel          Typed           data types that are declared
 //	Kernel          Recorder        launches that are recorded before they run
 //	Kernel          HalfSummer      partial sums of 16 bits
 //	Kernel          ManyTellers     concurrent choices
@@ -153,6 +154,13 @@ func ProcessOf(k Kernel) string {
 		return e.Process()
 	}
 	return ""
+}
+
+// Typed is implemented by kernels that declare their data types.
+type Typed interface {
+	Kernel
+	// DTypes lists the types; the kernel refuses all others.
+	DTypes() []DType
 }
 
 // Recorder is implemented by kernels whose launches may be recorded before they run, such as in a CUDA graph. What

@@ -44,6 +44,15 @@ func (p *part) settle(ctx context.Context) error {
 		if deviceLost(err) || errors.Is(err, errHalted) {
 			return err
 		}
+		if i, ok := p.index[c.ID]; ok && err != nil && (p.late(0) || errors.Is(err, kernels.ErrProcessLost)) {
+			// It took its process with it, as it would again, or no time is left in which it would fail as a case.
+			if err := p.fails(i, p.firstMissing(i), err); err != nil {
+				return err
+			}
+			if p.late(0) {
+				return nil
+			}
+		}
 		if err != nil {
 			continue // it will fail as a case, with its reason
 		}

@@ -132,3 +132,35 @@ func TestCompiledAgainAfterALoss(t *testing.T) {
 		}
 	}
 }
+
+// A case that ends its process in the warm-up is a failed one at once, also if it hung until the deadline.
+func TestWarmUpLosesItsProcess(t *testing.T) {
+	for _, tc := range []struct {
+		name             string
+		hangs, deadline  time.Duration
+		failed, attempts int
+		status           string
+	}{
+		{"no deadline", 10 * time.Second, 0, 4, 4, StatusComplete},
+		{"past the deadline", 10 * time.Second, 8 * time.Second, 1, 1, StatusDeadline},
+	} {
+		attempts, hung := 0, time.Duration(0)
+		d := declared(func(c *simulated.Config) {
+			c.Gemms = c.Gemms[:1]
+			c.Gemms[0].Process = "python"
+			c.Gemms[0].ExecuteError = func(kernels.Task) error {
+				attempts++
+				hung += tc.hangs
+				return fmt.Errorf("no answer: %w", kernels.ErrProcessLost)
+			}
+		})
+		p := planned(t, d, "1:4", func(o *Options) { o.Deadline = tc.deadline })
+		run := newRun(t, p)
+		now := func() time.Time { return d.Now().Add(hung) }
+		sum, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: now}).Run(t.Context())
+		if err != nil || sum.Failures != tc.failed || sum.Status != tc.status || attempts != tc.attempts {
+			t.Errorf("%s: %d failures, %s, %d attempts, expected %d, %s, %d: %v", tc.name, sum.Failures, sum.Status, attempts, tc.failed,
+				tc.status, tc.attempts, err)
+		}
+	}
+}

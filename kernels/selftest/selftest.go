@@ -158,7 +158,7 @@ func Checks(d kernels.Device, asked []string, dtypes []kernels.DType, seed uint6
 	}
 	var checks []Check
 	for _, k := range products {
-		for _, dtype := range dtypes {
+		for _, dtype := range declared(k, dtypes) {
 			checks = append(checks, Check{[]string{k.Name()}, dtype, func(ctx context.Context) ([]kernels.CheckSummary, []error) {
 				s, err := checkProduct(ctx, d, k, dtype, seed)
 				return []kernels.CheckSummary{s}, []error{err}
@@ -170,17 +170,36 @@ func Checks(d kernels.Device, asked []string, dtypes []kernels.DType, seed uint6
 		if len(of) == 0 {
 			continue
 		}
-		names, ks := make([]string, len(of)), make([]kernels.Kernel, len(of))
-		for i, m := range of {
-			names[i], ks[i] = m.name, m.kernel
-		}
 		for _, dtype := range dtypes {
+			var names []string
+			var ks []kernels.Kernel
+			for _, m := range of {
+				if slices.Contains(declared(m.kernel, dtypes), dtype) {
+					names, ks = append(names, m.name), append(ks, m.kernel)
+				}
+			}
+			if len(ks) == 0 {
+				continue
+			}
 			checks = append(checks, Check{names, dtype, func(ctx context.Context) ([]kernels.CheckSummary, []error) {
 				return f.of.Definition().Gate(ctx, d, ks, dtype, seed)
 			}})
 		}
 	}
 	return checks, nil
+}
+
+// declared returns those of dtypes that a kernel may take. If it takes none, it is the first, whose check says so.
+func declared(k kernels.Kernel, dtypes []kernels.DType) []kernels.DType {
+	typed, ok := k.(kernels.Typed)
+	if !ok {
+		return dtypes
+	}
+	own := slices.DeleteFunc(slices.Clone(dtypes), func(t kernels.DType) bool { return !slices.Contains(typed.DTypes(), t) })
+	if len(own) == 0 {
+		own = dtypes[:min(1, len(dtypes))]
+	}
+	return own
 }
 
 // checkProduct checks a kernel of matrix products, and what its rows' bits depend on, even if a result was wrong.

@@ -47,6 +47,9 @@ func (k *Kernel) path() string {
 // Process implements [kernels.Elsewhere].
 func (k *Kernel) Process() string { return k.worker.name }
 
+// DTypes implements [kernels.Typed].
+func (k *Kernel) DTypes() []kernels.DType { return k.dtypes }
+
 // HalfSums implements [kernels.HalfSummer].
 func (k *Kernel) HalfSums(t kernels.Task) bool { return slices.Contains(k.halves, t.DType) }
 
