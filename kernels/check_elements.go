@@ -60,6 +60,7 @@ type elementCase struct {
 	in          []byte // with its guards
 	stored      []byte // nil if nothing is stored
 	want, bound []float64
+	operands    [2][]float64 // in and stored, of the check by a reference
 }
 
 // elementRun is one kernel on the cases of a task. Its buffers and launch serve all cases.

@@ -84,14 +84,14 @@ func caseOf(t Task, in, stored []float64) (elementCase, error) {
 			return of, err
 		}
 	}
+	of.operands = [2][]float64{in, stored}
 	of.want, of.bound = t.Operation.definition().Reference(t, in, stored)
 	return of, nil
 }
 
 // shows reports whether the bound rejects a fault.
 func (c elementCase) shows(t Task, f Fault) bool {
-	out := slices.Clone(c.want)
-	f.Inject(t, out)
+	out := f.Wrong(t, c.operands[0], c.operands[1], c.want)
 	for i, v := range out {
 		out[i] = roundTo(t.OutputType(), v)
 	}

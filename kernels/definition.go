@@ -11,6 +11,8 @@ type Dim struct {
 	Short string // printed before the number: "kv"
 	// Optional dimensions are 0 if they don't apply, and not printed then.
 	Optional bool
+	// Routes means that the stored operand does not depend on the dimension, which only says which part of it a row needs.
+	Routes bool
 	// In returns the dimension's field.
 	In func(*Dims) *int
 }
@@ -41,6 +43,8 @@ type Definition struct {
 	Read func(s Subject, m float64) float64
 	// Room returns the bits of a stored operand that serves every M up to most; nil if it does not depend on M.
 	Room func(s Subject, most int) float64
+	// Held returns the bits of the stored operand, if launches don't read all of it.
+	Held func(s Subject) float64
 	// Extents is [Task.Extents] of operands that may have gaps; nil if they have none.
 	Extents func(Task) (in, stored, out int64)
 	Weights bool // the stored operand is weights with a layout
@@ -84,6 +88,20 @@ type Fault struct {
 	Name string
 	// Inject changes a task's exact output to the wrong one.
 	Inject func(t Task, out []float64)
+	// Compute returns the wrong output instead, from the task's operands.
+	Compute func(t Task, in, stored []float64) []float64
+}
+
+// Wrong returns the output of a kernel with the fault. exact is the output of a right one, in and stored are the operands.
+func (f Fault) Wrong(t Task, in, stored, exact []float64) []float64 {
+	if f.Compute != nil {
+		return f.Compute(t, in, stored)
+	}
+	out := slices.Clone(exact)
+	if f.Inject != nil {
+		f.Inject(t, out)
+	}
+	return out
 }
 
 // ModelParts are parts of a model that one operation computes.
@@ -91,12 +109,13 @@ type ModelParts uint8
 
 // The parts.
 const (
-	NoParts          ModelParts = iota
-	Projections                 // products with weights
-	PromptAttention             // of all tokens of a prompt
-	TokenAttention              // of one token over those before it
-	Probabilities               // over the vocabulary
-	LogProbabilities            // over the vocabulary
+	NoParts           ModelParts = iota
+	Projections                  // products with weights
+	PromptAttention              // of all tokens of a prompt
+	TokenAttention               // of one token over those before it
+	Probabilities                // over the vocabulary
+	LogProbabilities             // over the vocabulary
+	ExpertProjections            // products with the weights of experts
 )
 
 // Operation returns the operation that computes the parts: for [Projections] the matrix product.

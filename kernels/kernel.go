@@ -126,6 +126,8 @@ func (s Subject) Stored(m int) int64 {
 	switch room := s.Operation.definition().Room; {
 	case room != nil:
 		return int64(room(s, s.Extent(m)) / 8)
+	case s.Operation.definition().Held != nil:
+		return int64(s.Operation.definition().Held(s) / 8)
 	case s.Quantized() && s.Weights.check(s.K) == nil:
 		return s.Weights.rawWeights(s.N, s.K).Bytes
 	}

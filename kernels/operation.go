@@ -30,6 +30,8 @@ const (
 	Softmax
 	// LogSoftmax is its logarithm, z - max z - log Σe^(z-max z), and -Inf where softmax is 0.
 	LogSoftmax
+	// GroupedGEMM is a product of rows that are sorted by group, each group with its own weights.
+	GroupedGEMM
 )
 
 var (
@@ -107,14 +109,19 @@ var definitions = []Definition{
 			return decoderBits(s, m) + float64(s.Layers)*s.cacheBits(s.context(m+1))
 		},
 	},
-	Softmax:    softmaxDefinition("softmax", "softmax", Probabilities),
-	LogSoftmax: softmaxDefinition("log-softmax", "logarithm of softmax", LogProbabilities),
+	Softmax:     softmaxDefinition("softmax", "softmax", Probabilities),
+	LogSoftmax:  softmaxDefinition("log-softmax", "logarithm of softmax", LogProbabilities),
+	GroupedGEMM: groupedDefinition(),
 }
 
 // init sets functions that refer to definitions themselves.
 func init() {
 	definitions[GEMM].Normalize, definitions[GEMM].Gate, definitions[GEMM].Ladder = normalizeProduct, CheckKernels, gemmLadder
 	definitions[GEMM].Extents = productExtents
+	grouped := &definitions[GroupedGEMM]
+	grouped.Normalize, grouped.Reference, grouped.Cases, grouped.Faults = normalizeGrouped, groupedReference, groupedCases, groupedFaults
+	grouped.Check, grouped.Stored = checkRouting, activeWeights
+	grouped.Gate = GroupedGEMM.checkByReference
 	for _, o := range []Operation{Softmax, LogSoftmax} {
 		definitions[o].Normalize, definitions[o].Gate, definitions[o].Ladder = normalizeSoftmax, CheckSoftmaxes, softmaxLadder
 	}
@@ -168,7 +175,7 @@ var productsOnRequest = map[string]string{
 
 // OnRequest returns why a kernel is measured only on request, or "". All versions of a library are alike.
 func (o Operation) OnRequest(kernel string) string {
-	if why := o.definition().Ladder[kernel]; why != "" || !o.IsProduct() {
+	if why := o.definition().Ladder[kernel]; why != "" || !o.HasWeights() {
 		return why
 	}
 	name, _ := SplitVersion(kernel)

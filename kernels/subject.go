@@ -26,6 +26,11 @@ type Dims struct {
 	Vocab      int `json:"vocab,omitempty"`
 	Columns    int `json:"columns,omitempty"` // columns of a normalized row
 	Queries    int `json:"queries,omitempty"` // rows per sequence under a causal mask, 0 for no mask
+	Groups     int `json:"groups,omitempty"`  // of rows, each with its own weights: experts
+	TopK       int `json:"top_k,omitempty"`   // groups per token of a drawn routing
+	Skew       int `json:"skew,omitempty"`    // of a drawn routing, in hundredths; 0 for equal chances
+	Draw       int `json:"draw,omitempty"`    // seed of a drawn routing; 0 if it is not drawn
+	Routing    int `json:"routing,omitempty"` // hash of a recorded routing; 0 if it is not recorded
 }
 
 // Subject is an operation with all properties of its operands that are constant along a curve over M. It is
@@ -54,6 +59,17 @@ func Linear(d DType, n, k int) Subject { return Product(d, n, k).In(Transposed) 
 // In returns the subject with the weights' layout.
 func (s Subject) In(l Layout) Subject {
 	s.Layout = l
+	return s
+}
+
+// Stores returns the subject with the dimensions that its stored operand depends on; others are 0. Weights of grouped
+// products serve every routing.
+func (s Subject) Stores() Subject {
+	for _, d := range s.Operation.Dims() {
+		if d.Routes {
+			*d.In(&s.Dims) = 0
+		}
+	}
 	return s
 }
 

@@ -141,7 +141,7 @@ var metaFields = []metaField{
 				return fmt.Errorf("not JSON")
 			}
 			m.Plan = json.RawMessage(s)
-			return nil
+			return m.registerRoutings()
 		},
 	},
 	textField("regime", func(m *Meta) *Regime { return &m.Regime }),

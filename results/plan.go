@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
 const (
@@ -79,6 +81,24 @@ type Planned struct {
 	Traffic Traffic `json:"traffic,omitempty"`
 	// Recorded is the plan's recorded workload, if any.
 	Recorded Recorded `json:"recorded,omitempty"`
+	// Routings are the recorded routings of grouped products; reading the plan registers them.
+	Routings []kernels.RecordedRouting `json:"routings,omitempty"`
+}
+
+// registerRoutings makes the plan's recorded routings known, so that dimensions can name them by their hashes.
+func (m Meta) registerRoutings() error {
+	var plan struct {
+		Routings []kernels.RecordedRouting `json:"routings"`
+	}
+	if err := json.Unmarshal(m.Plan, &plan); err != nil {
+		return nil // whoever reads the plan says so
+	}
+	for i, r := range plan.Routings {
+		if _, err := r.Register(); err != nil {
+			return fmt.Errorf("plan: recorded routing %d: %w", i, err)
+		}
+	}
+	return nil
 }
 
 // Planned reads the run's plan; the zero value without one.

@@ -239,7 +239,11 @@ func rotated(c results.Case, llc int64) int {
 	if !c.Operation.Stores() {
 		return placesFor(c, llc)
 	}
-	return copiesFor(c.Regime, weightBytes(c), llc)
+	bytes := weightBytes(c)
+	if c.Operation.Definition().Held != nil { // a launch may read less than there is
+		bytes = min(bytes, int64(c.StoredBytes(int(rows(c)))))
+	}
+	return copiesFor(c.Regime, bytes, llc)
 }
 
 // divisible rounds n up by at most an eighth to a power of two times 8 to 15. In the cold regime the places

@@ -88,7 +88,7 @@ func FuzzModel(f *testing.F) {
 			return
 		}
 		for _, o := range Operations() {
-			targets, err := ModelTargets(o, spec, tp)
+			targets, err := ModelTargets(o, spec, tp, 1)
 			if err != nil {
 				continue
 			}
@@ -145,7 +145,7 @@ func FuzzConfig(f *testing.F) {
 		}
 		checkTargets(t, path, targets)
 		for _, o := range Operations() {
-			if targets, err := ModelTargets(o, path, tp); err == nil {
+			if targets, err := ModelTargets(o, path, tp, 1); err == nil {
 				checkTargets(t, path, targets)
 			}
 		}

@@ -28,7 +28,7 @@ type matrixKey struct {
 }
 
 func matrixOf(c results.Case) matrixKey {
-	return matrixKey{c.Subject, c.Extent(int(rows(c)))}
+	return matrixKey{c.Stores(), c.Extent(int(rows(c)))}
 }
 
 func compareKeys(a, b matrixKey) int {

@@ -23,11 +23,13 @@ type Model struct {
 var builtin = []struct {
 	name, modelType                                   string
 	hidden, inner, heads, kvHeads, dim, vocab, layers int
+	experts, active                                   int // of each layer; 0 without experts
 }{
-	{"llama3-8b", "llama", 4096, 14336, 32, 8, 128, 128256, 32},
-	{"llama3-70b", "llama", 8192, 28672, 64, 8, 128, 128256, 80},
-	{"mistral-7b", "mistral", 4096, 14336, 32, 8, 128, 32768, 32},
-	{"qwen2.5-7b", "qwen2", 3584, 18944, 28, 4, 128, 152064, 28},
+	{"llama3-8b", "llama", 4096, 14336, 32, 8, 128, 128256, 32, 0, 0},
+	{"llama3-70b", "llama", 8192, 28672, 64, 8, 128, 128256, 80, 0, 0},
+	{"mistral-7b", "mistral", 4096, 14336, 32, 8, 128, 32768, 32, 0, 0},
+	{"qwen2.5-7b", "qwen2", 3584, 18944, 28, 4, 128, 152064, 28, 0, 0},
+	{"mixtral-8x7b", "mixtral", 4096, 14336, 32, 8, 128, 32000, 32, 8, 2},
 }
 
 // ModelNames lists the built-in models, for completion and error messages.
@@ -93,6 +95,8 @@ type Target struct {
 	Layers int
 	// Experts is the number of such weight matrices per layer; Active of them process a token.
 	Experts, Active int
+	// RowsPerToken is the number of groups per token of a grouped product whose rows come from tokens; 0 if unknown.
+	RowsPerToken int
 	// NotMeasured is the reason why the target is listed but not measured; empty if it is measured.
 	NotMeasured string
 	// Stored is the quantization of the model's weights, and StoredType the type of weights and activations;
@@ -108,8 +112,6 @@ type Target struct {
 
 // MaxTP limits tensor parallelism.
 const MaxTP = 1024
-
-const expertsNotMeasured = "products of experts take the tokens that the router sends to each, and are not measured yet"
 
 // Projections returns the named weight matrices as one of tp ranks holds them; without names, the products of
 // a layer as engines run them.
@@ -138,7 +140,7 @@ func (m Model) Projections(tp int, names ...string) ([]Target, error) {
 		t := Target{Name: rankName(m.Name+":"+w.Part, tp), Model: m.Name, Projection: w.Part, N: w.N, K: w.K,
 			Layers: w.Layers, Experts: w.Experts, Active: w.Active}
 		if w.Experts > 0 {
-			t.NotMeasured = expertsNotMeasured
+			t.Operation, t.Further.Groups = kernels.ExpertProjections.Operation(), w.Experts
 		}
 		if s := m.arch.Stored; s != nil && !s.Keeps(w) {
 			t.Stored, t.StoredType = s.Weights, s.DType
@@ -194,6 +196,33 @@ func ParseModel(spec string, tp int) ([]Target, error) {
 	return out, err
 }
 
+// modelProducts is [ParseModel] with the experts divided among ep ranks.
+func modelProducts(spec string, tp, ep int) ([]Target, error) {
+	out, err := ParseModel(spec, tp)
+	if err != nil || ep <= 1 {
+		return out, err
+	}
+	whole := out
+	if tp > 1 {
+		if whole, err = ParseModel(spec, 1); err != nil {
+			return nil, err
+		}
+	}
+	for i, t := range whole {
+		if t.Experts == 0 {
+			continue
+		}
+		if t.Experts%ep != 0 {
+			return nil, fmt.Errorf("the experts of %s can't be divided among %d ranks: there are %d", t.Name, ep, t.Experts)
+		}
+		t.Name += " ep" + strconv.Itoa(ep)
+		t.Further.Groups = t.Experts / ep
+		t.Active = max(1, t.Active/ep)
+		out[i] = t
+	}
+	return out, nil
+}
+
 // FindModel returns a model by name, or by the path of a Hugging Face config.json. It ignores a selector, as
 // in "llama3-8b:o_proj".
 func FindModel(spec string) (Model, error) {
@@ -218,10 +247,14 @@ func cutSelector(spec string) (name, selector string, found bool) {
 func findModel(name string) (Model, error) {
 	for _, b := range builtin {
 		if strings.EqualFold(b.name, name) {
-			arch, err := architecture.Of(map[string]any{
+			fields := map[string]any{
 				"model_type": b.modelType, "hidden_size": b.hidden, "intermediate_size": b.inner, "num_attention_heads": b.heads,
 				"num_key_value_heads": b.kvHeads, "head_dim": b.dim, "vocab_size": b.vocab, "num_hidden_layers": b.layers,
-			})
+			}
+			if b.experts > 0 {
+				fields["num_local_experts"], fields["num_experts_per_tok"] = b.experts, b.active
+			}
+			arch, err := architecture.Of(fields)
 			if err != nil {
 				return Model{}, err
 			}

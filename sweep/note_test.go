@@ -20,7 +20,7 @@ func lines(notes []Note) string {
 // Old plans have notes as lines of text and one-word model names.
 func TestOldPlansAreRead(t *testing.T) {
 	d := simulated.New(simulated.Config{Gemms: []simulated.KernelConfig{{Name: "few", Cost: simulated.Linear(1e9, 0)}}})
-	targets, err := ModelTargets(kernels.GEMM, "llama3-8b:o_proj", 2)
+	targets, err := ModelTargets(kernels.GEMM, "llama3-8b:o_proj", 2, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,6 +53,8 @@ type Plan struct {
 	// Spread measures the rows of all series step by step, for a deadline that may be too short: first the
 	// smallest and largest M of each series, then the Ms that halve the gaps.
 	Spread bool `json:"spread,omitempty"`
+	// Routings are the recorded routings of grouped products.
+	Routings []kernels.RecordedRouting `json:"routings,omitempty"`
 	// Notes explain what the plan omits.
 	Notes []Note `json:"noted,omitempty"`
 }

@@ -64,6 +64,10 @@ type Options struct {
 	// Recorded lists the products of a recorded workload, which are also targets. NewPlan fills in their
 	// expected times.
 	Recorded results.Recorded
+	// Routing is that of grouped products.
+	Routing Routing
+	// Tokens says that Batches count tokens, also for grouped products.
+	Tokens bool
 	// Neighbours adds, to each target with its own M, the Ms needed for its pads and splits.
 	Neighbours bool
 }
@@ -85,7 +89,7 @@ func NewPlan(ctx context.Context, devices []kernels.Device, o Options, est *Pred
 		BlockTarget: orElse(o.BlockTarget, preset.BlockTarget), MinLaunches: max(1, o.MinLaunches),
 		Sentinel: orElse(o.Sentinel, DefaultSentinel()), Shard: o.Shard,
 		Deadline: orElse(o.Deadline, preset.Deadline), ReferenceClock: o.ReferenceClock, Traffic: o.Traffic, Lead: o.Lead,
-		Recorded: slices.Clone(o.Recorded),
+		Recorded: slices.Clone(o.Recorded), Routings: o.Routing.tables(),
 	}
 	if o.Rounds < 0 {
 		return nil, fmt.Errorf("%d rounds, expected at least 1", o.Rounds)
@@ -121,6 +125,10 @@ func NewPlan(ctx context.Context, devices []kernels.Device, o Options, est *Pred
 	for _, d := range devices {
 		for _, t := range targets {
 			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			t, err := o.Routing.Route(t)
+			if err != nil {
 				return nil, err
 			}
 			if err := b.target(d, t); err != nil {
@@ -184,7 +192,7 @@ func (o *Options) targets(preset Preset) ([]Target, error) {
 			if !operation.HasWeights() {
 				spec, _, _ = strings.Cut(spec, ":") // of projections
 			}
-			t, err := ModelTargets(operation, spec, 1)
+			t, err := ModelTargets(operation, spec, 1, 1)
 			if err != nil {
 				return nil, err
 			}

@@ -23,7 +23,7 @@ func (b *planner) target(d kernels.Device, t Target) error {
 	if len(dtypes) == 0 {
 		dtypes, chosen = b.dtypes(d, t), false
 	}
-	ms := b.grid
+	ms := t.rowsFor(b.grid, b.options.Tokens || t.Model != "")
 	if t.M > 0 {
 		ms = Batches{t.M}
 		if b.options.Neighbours {

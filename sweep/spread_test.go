@@ -15,7 +15,7 @@ import (
 func TestShortDeadlineSpreads(t *testing.T) {
 	d, est := machine(t, 1)
 	devices := []kernels.Device{d}
-	targets, err := ModelTargets(kernels.GEMM, "llama3-8b", 1)
+	targets, err := ModelTargets(kernels.GEMM, "llama3-8b", 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

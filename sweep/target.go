@@ -21,7 +21,8 @@ func (t Target) dims() kernels.Dims {
 func (t Target) sized(d kernels.Dims) Target {
 	t.N, t.K, t.Products, t.Window, t.Columns, t.Queries = d.N, d.K, d.Products, d.Window, d.Columns, d.Queries
 	t.Heads = kernels.Heads{Query: d.QueryHeads, KV: d.KVHeads, Dim: d.HeadDim}
-	t.Further = kernels.Dims{Hidden: d.Hidden, Inner: d.Inner, Layers: d.Layers, Vocab: d.Vocab}
+	t.Further = kernels.Dims{Hidden: d.Hidden, Inner: d.Inner, Layers: d.Layers, Vocab: d.Vocab,
+		Groups: d.Groups, TopK: d.TopK, Skew: d.Skew, Draw: d.Draw, Routing: d.Routing}
 	return t
 }
 
@@ -79,6 +80,22 @@ func ParseOperations(names []string) ([]kernels.Operation, error) {
 	return out, nil
 }
 
+// OperationOf returns the operation of a shape that is given without one: the matrix product, unless exactly one operation
+// takes the shape.
+func OperationOf(shape string) kernels.Operation {
+	standard := kernels.Projections.Operation()
+	var of []kernels.Operation
+	for _, o := range Operations() {
+		if _, err := ParseTargets(o, shape); err == nil {
+			of = append(of, o)
+		}
+	}
+	if len(of) == 1 {
+		return of[0]
+	}
+	return standard
+}
+
 // ParseTarget parses a shape of an operation: each dimension's letters and its number, in any order, and possibly
 // m. Examples are "m512n14336k4096", "q32kv8d128w4096" and "c512q512". See [ParseProduct] for the letters of a
 // product.
@@ -112,11 +129,18 @@ func ParseTarget(o kernels.Operation, s string) (Target, error) {
 }
 
 // ModelTargets returns a model's targets for an operation, as one of tp ranks computes it; see [ParseModel],
-// [ParseModelHeads] and [ParseModelColumns].
-func ModelTargets(o kernels.Operation, spec string, tp int) (targets []Target, err error) {
+// [ParseModelHeads] and [ParseModelColumns]. With ep above 1 a rank holds that part of the experts, each whole.
+func ModelTargets(o kernels.Operation, spec string, tp, ep int) (targets []Target, err error) {
 	switch o.Definition().Parts {
 	case kernels.Projections:
-		return ParseModel(spec, tp)
+		return modelProducts(spec, tp, ep)
+	case kernels.ExpertProjections:
+		targets, err = modelProducts(spec, tp, ep)
+		targets = slices.DeleteFunc(targets, func(t Target) bool { return t.Operation != o })
+		if err == nil && len(targets) == 0 {
+			err = fmt.Errorf("%s has no experts", spec)
+		}
+		return targets, err
 	case kernels.PromptAttention, kernels.TokenAttention:
 		targets, err = ParseModelHeads(spec, tp)
 	case kernels.Probabilities, kernels.LogProbabilities:

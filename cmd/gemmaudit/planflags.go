@@ -29,7 +29,10 @@ type planFlags struct {
 	tp           []int
 	layout       string
 	weights      []string
+	ep           int
+	routing      string
 	batches      string
+	tokens       string
 	dtypes       []string
 	infer        bool
 	regime       string
@@ -83,7 +86,7 @@ var declaredPlanFlags = []planFlag{
 			return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 		})},
 	{name: "op", def: []string{kernels.Projections.Operation().String()}, to: func(f *planFlags) any { return &f.operations },
-		help: "gemm, attention (-prefill or -decode), softmax, log-softmax (repeatable)",
+		help: "gemm, grouped, attention (-prefill or -decode), softmax, log-softmax (repeatable)",
 		offers: always(listOf(func() []string {
 			names := []string{"attention"}
 			for _, o := range sweep.Operations() {
@@ -92,7 +95,8 @@ var declaredPlanFlags = []planFlag{
 			return names
 		}))},
 	{name: "shape", to: func(f *planFlags) any { return &f.shapes },
-		help: "n4096k4096, m64n4096k4096 (fixes M), n4000:4352:8k64 (range), n64k64x8 (batched), q32kv8d128w4096 (attention), c4096, " +
+		help: "n4096k4096, m64n4096k4096 (fixes M), n4000:4352:8k64 (range), n64k64x8 (batched), n64k64g8 (8 experts), " +
+			"q32kv8d128w4096 (attention), c4096, " +
 			"c512q512 (softmax, causal)",
 		offers: always(completeShapes)},
 	{name: "shapes-from", to: func(f *planFlags) any { return &f.shapesFrom },
@@ -106,6 +110,19 @@ var declaredPlanFlags = []planFlag{
 	{name: "tp", def: []int{1}, to: func(f *planFlags) any { return &f.tp },
 		help:   "tensor-parallel ranks of --model; 1,2,4,8 measures the shapes of each",
 		offers: always(fixed("1", "2", "4", "8", "1,2,4,8"))},
+	{name: "ep", def: 1, to: func(f *planFlags) any { return &f.ep },
+		help:   "expert-parallel ranks of --model: each holds that part of the experts, undivided by --tp",
+		offers: always(fixed("1", "2", "4", "8"))},
+	{name: "routing", def: "skew:100", to: func(f *planFlags) any { return &f.routing },
+		help: "rows of experts: even; skew:S (tokens draw experts, with weights rank^-(S/100)); a CSV of m,group,rows",
+		offers: always(fixed(
+			cobra.CompletionWithDesc("even", "equal numbers of rows"),
+			cobra.CompletionWithDesc("skew:0", "each token draws experts with equal chances"),
+			cobra.CompletionWithDesc("skew:100", "the expert of rank r is drawn 1/r as often as the first")))},
+	{name: "top-k", to: func(f *planFlags) any { return &f.set.Routing.TopK },
+		help: "experts of a token, 0 for the model's or 2"},
+	{name: "tokens", to: func(f *planFlags) any { return &f.tokens },
+		help: "like --batch, but counts tokens: a grouped product has --top-k rows for each"},
 	{name: "layout", def: kernels.Transposed.String(), to: func(f *planFlags) any { return &f.layout },
 		help: "weight layout: nk ([N,K], as in engines) or kn ([K,N], as in torch.mm)",
 		offers: always(fixed(
@@ -244,9 +261,16 @@ func (f *planFlags) options() (sweep.Options, error) {
 	if o.Operations, err = sweep.ParseOperations(f.operations); err != nil {
 		return bad("op", err)
 	}
+	if err := f.route(&o); err != nil {
+		return sweep.Options{}, err
+	}
 	for _, operation := range o.Operations {
 		for _, s := range f.shapes {
-			targets, err := sweep.ParseTargets(operation, s)
+			of := operation
+			if !f.changed("op") {
+				of = sweep.OperationOf(s)
+			}
+			targets, err := sweep.ParseTargets(of, s)
 			if err != nil {
 				return bad("shape", err)
 			}
@@ -254,7 +278,7 @@ func (f *planFlags) options() (sweep.Options, error) {
 		}
 		for _, m := range f.models {
 			for _, tp := range f.tp {
-				targets, err := sweep.ModelTargets(operation, m, tp)
+				targets, err := sweep.ModelTargets(operation, m, tp, f.ep)
 				if err != nil {
 					return bad("model", err)
 				}
@@ -292,6 +316,9 @@ func (f *planFlags) options() (sweep.Options, error) {
 		}
 	}
 	o.Batches = parsed(&err, "batch", f.batches, sweep.ParseBatches)
+	if f.tokens != "" {
+		o.Batches, o.Tokens = parsed(&err, "tokens", f.tokens, sweep.ParseBatches), true
+	}
 	o.Traffic = parsed(&err, "traffic", f.traffic, importing.ReadTraffic)
 	o.DTypes = parsedList(&err, "dtype", f.dtypes, kernels.ParseDType)
 	if err != nil {

@@ -188,6 +188,8 @@ func (d *Device) Kernels(o kernels.Operation) []kernels.Kernel {
 		own = kernels.AttentionKernels(d, d.attentions())
 	case kernels.Softmax, kernels.LogSoftmax:
 		own = d.softmaxKernels()
+	case kernels.GroupedGEMM:
+		own = d.groupedKernels()
 	}
 	return append(slices.Clip(own), d.workers.Kernels(o)...)
 }

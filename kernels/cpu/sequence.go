@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
+	"strings"
 	"unsafe"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -98,35 +100,52 @@ func (d *Device) batchBind(k kernels.Kernel, b kernels.Task, a kernels.Operand, 
 	if !ok || own == nil || len(own.products) != b.Products {
 		return nil, fmt.Errorf("%v: weights are a %T, expected %d products prepared by kernel %s", b, w, b.Products, k.Name())
 	}
-	launches := make([]*launch, b.Products)
+	launches := make([]kernels.Launch, b.Products)
 	for i := range launches {
-		one, err := k.Bind(b.Single(), kernels.Operand{Buffer: a.Buffer, Offset: a.Offset + i*b.StrideA},
+		launches[i], err = k.Bind(b.Single(), kernels.Operand{Buffer: a.Buffer, Offset: a.Offset + i*b.StrideA},
 			own.products[i], kernels.Operand{Buffer: c.Buffer, Offset: c.Offset + i*b.StrideC})
 		if err != nil {
 			return nil, fmt.Errorf("product %d of %v: %w", i, b, err)
 		}
-		launches[i], ok = one.(*launch)
-		if first := launches[0]; !ok || launches[i].c.threads != first.c.threads || (launches[i].c.call == nil) != (first.c.call == nil) {
-			return nil, fmt.Errorf("product %d of %v: kernel %s bound it in another way than the first", i, b, k.Name())
-		}
 	}
-	seq := C.ga_sequence_new(C.int64_t(b.Products))
+	return inSequence(k.Name(), b, launches, a.Buffer, w, c.Buffer)
+}
+
+// inSequence returns a launch that runs a task's products, at least one, one after the other. keep are their operands.
+func inSequence(kernel string, t kernels.Task, products []kernels.Launch, keep ...any) (kernels.Launch, error) {
+	launches := make([]*launch, len(products))
+	for i, of := range products {
+		one, ok := of.(*launch)
+		if first := launches[0]; !ok || i > 0 && (one.c.threads != first.c.threads || (one.c.call == nil) != (first.c.call == nil)) {
+			return nil, fmt.Errorf("product %d of %v: kernel %s bound it in another way than the first", i, t, kernel)
+		}
+		launches[i] = one
+	}
+	seq := C.ga_sequence_new(C.int64_t(len(launches)))
 	if seq == nil {
-		return nil, fmt.Errorf("%v: no memory for the launches of its products", b)
+		return nil, fmt.Errorf("%v: no memory for the launches of its products", t)
 	}
 	for i, l := range launches {
 		C.ga_sequence_set(seq, C.int64_t(i), &l.c)
 	}
 	owner := &sequence{seq}
 	runtime.AddCleanup(owner, func(seq *C.ga_sequence) { C.free(unsafe.Pointer(seq)) }, seq)
-	label := "in sequence"
-	if first := launches[0].label; first != "" {
-		label = first + ", " + label
-	}
+	label := sequenceLabel(launches)
+	keep = append(keep, owner, launches)
 	if launches[0].c.call != nil {
-		return callLaunch(C.ga_call(C.ga_sequence_call), unsafe.Pointer(seq), label, owner, launches, a.Buffer, w, c.Buffer), nil
+		return callLaunch(C.ga_call(C.ga_sequence_call), unsafe.Pointer(seq), label, keep...), nil
 	}
 	g := C.ga_gemm{plan: unsafe.Pointer(seq)}
-	return kernelLaunch(C.ga_kernel(C.ga_sequence_kernel), g, int(launches[0].c.threads), label, owner, launches, a.Buffer, w, c.Buffer),
-		nil
+	return kernelLaunch(C.ga_kernel(C.ga_sequence_kernel), g, int(launches[0].c.threads), label, keep...), nil
+}
+
+// sequenceLabel names what runs, each label once: "gemv 1x32 memory, tiled 6x32 compute, in sequence".
+func sequenceLabel(launches []*launch) string {
+	var labels []string
+	for _, l := range launches {
+		if l.label != "" && !slices.Contains(labels, l.label) {
+			labels = append(labels, l.label)
+		}
+	}
+	return strings.Join(append(labels, "in sequence"), ", ")
 }

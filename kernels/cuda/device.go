@@ -72,6 +72,8 @@ func (d *Device) Kernels(o kernels.Operation) []kernels.Kernel {
 		own = kernels.AttentionKernels(d, d.AttentionKernels())
 	case kernels.Softmax, kernels.LogSoftmax:
 		own = append(d.SoftmaxKernels(), d.softmaxes...)
+	case kernels.GroupedGEMM:
+		own = d.groupedKernels()
 	}
 	if d.workers.Active() {
 		own = d.withOverlapping(own)

@@ -141,9 +141,7 @@ func (l *launch) compute(reference func(t kernels.Task, in, stored []float64) (w
 		}
 	}
 	out, _ := reference(t, in, stored)
-	if f := l.kernel.cfg.Fault.Inject; f != nil {
-		f(t, out)
-	}
+	out = l.kernel.cfg.Fault.Wrong(t, in, stored, out)
 	size := t.OutputType().Size()
 	encoded := make([]byte, len(out)*size)
 	if err := kernels.Encode(t.OutputType(), out, encoded); err != nil {

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/gemmaudit/gemmaudit/results/importing"
+	"github.com/gemmaudit/gemmaudit/sweep"
+)
+
+// route parses the flags of experts into o.
+func (f *planFlags) route(o *sweep.Options) error {
+	topK := f.set.Routing.TopK
+	switch {
+	case topK < 0:
+		return badFlag("top-k", fmt.Errorf("%d, expected at least 1", topK))
+	case f.ep < 1 || f.ep > sweep.MaxTP:
+		return badFlag("ep", fmt.Errorf("%d ranks, expected 1 to %d", f.ep, sweep.MaxTP))
+	case f.ep > 1 && len(f.models) == 0:
+		return badFlag("ep", fmt.Errorf("%d ranks need --model", f.ep))
+	case f.tokens != "" && f.batches != "":
+		return badFlag("tokens", errors.New("can't be combined with --batch"))
+	case f.routing == "": // a command without the flag
+		return nil
+	}
+	r, named, err := sweep.ParseRouting(f.routing)
+	if err == nil && !named {
+		r.Recorded, err = importing.ReadRouting(f.routing)
+		if err == nil {
+			r.Hash, err = r.Recorded.Register()
+		}
+	}
+	if err != nil {
+		return badFlag("routing", err)
+	}
+	r.TopK = topK
+	o.Routing = r
+	return nil
+}

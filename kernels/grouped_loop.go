@@ -1,0 +1,156 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+)
+
+// GroupLoop computes grouped products with a kernel of products: those of the groups with rows, one after the other. It has
+// the kernel's name.
+type GroupLoop struct {
+	TellsNothing
+	Of Kernel
+	// Part returns a device's buffer from a byte on; it does not own the memory.
+	Part func(raw Buffer, bytes int64) (Buffer, error)
+	// Join makes one launch of several, at least one, and keeps the operands.
+	Join func(t Task, launches []Launch, keep ...any) (Launch, error)
+	// Most is the number of groups with rows that one launch can have; 0 is any.
+	Most int
+}
+
+var _ Packer = (*GroupLoop)(nil)
+
+// Name implements [Kernel].
+func (k *GroupLoop) Name() string { return k.Of.Name() }
+
+// Describe implements [Kernel].
+func (k *GroupLoop) Describe() string { return "a loop over the groups: " + k.Of.Describe() }
+
+// supports returns the normalized task and its products.
+func (k *GroupLoop) supports(t Task) (Task, []GroupedPart, error) {
+	t, err := t.Grouped(k.Name())
+	if err != nil {
+		return t, nil, err
+	}
+	parts, err := t.GroupedParts()
+	switch {
+	case err != nil:
+		return t, nil, t.Unsupported(k.Name(), err.Error())
+	case k.Most > 0 && len(parts) > k.Most:
+		return t, nil, t.Unsupported(k.Name(), fmt.Sprintf("%d groups have rows, a launch has at most %d", len(parts), k.Most))
+	}
+	last := 0 // groups of equal size are alike
+	for _, p := range parts {
+		if p.M == last {
+			continue
+		}
+		if err := k.Of.Supports(p.Task); err != nil {
+			return t, nil, err
+		}
+		last = p.M
+	}
+	return t, parts, nil
+}
+
+// Supports implements [Kernel].
+func (k *GroupLoop) Supports(t Task) error {
+	_, _, err := k.supports(t)
+	return err
+}
+
+// Packs implements [Packer].
+func (k *GroupLoop) Packs(t Task) bool { return Packs(k.Of, t.oneGroup()) }
+
+// oneGroup is a product of one group as its weights know it.
+func (t Task) oneGroup() Task {
+	return Task{Subject: Product(t.DType, t.N, t.K).In(t.Layout), M: 1, Threads: t.Threads, PackInside: t.PackInside}
+}
+
+// Prepare prepares the weights of every group: another M has other groups with rows.
+func (k *GroupLoop) Prepare(t Task, raw Buffer) (Weights, error) {
+	t, _, err := k.supports(t)
+	if err != nil {
+		return nil, err
+	}
+	w := &groupWeights{}
+	for i := range t.Groups {
+		part, err := k.Part(raw, int64(i)*int64(t.N)*int64(t.K)*int64(t.DType.Size()))
+		var one Weights
+		if err == nil {
+			one, err = k.Of.Prepare(t.oneGroup(), part)
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("%v: weights of group %d: %w", t, i, err), w.Close())
+		}
+		w.groups = append(w.groups, one)
+	}
+	return w, nil
+}
+
+// Bind implements [Kernel].
+func (k *GroupLoop) Bind(t Task, a Operand, w Weights, c Operand, _ ...Operand) (Launch, error) {
+	t, parts, err := k.supports(t)
+	if err != nil {
+		return nil, err
+	}
+	own, ok := w.(*groupWeights)
+	if !ok || own == nil || len(own.groups) != t.Groups {
+		return nil, fmt.Errorf("%v: weights are a %T, expected %d groups prepared by kernel %s", t, w, t.Groups, k.Name())
+	}
+	launches := make([]Launch, len(parts))
+	for i, p := range parts {
+		launches[i], err = k.Of.Bind(p.Task, Operand{Buffer: a.Buffer, Offset: a.Offset + p.Row*t.K}, own.groups[p.Group],
+			Operand{Buffer: c.Buffer, Offset: c.Offset + p.Row*t.N})
+		if err != nil {
+			return nil, fmt.Errorf("group %d of %v: %w", p.Group, t, err)
+		}
+	}
+	return k.Join(t, launches, a.Buffer, w, c.Buffer)
+}
+
+// groupWeights are the weights of all groups.
+type groupWeights struct{ groups []Weights }
+
+// Bytes implements [Weights].
+func (w *groupWeights) Bytes() int64 {
+	var bytes int64
+	for _, g := range w.groups {
+		bytes += g.Bytes()
+	}
+	return bytes
+}
+
+// Detached implements [Detached]; it is true if no group reads raw weights.
+func (w *groupWeights) Detached() bool {
+	for _, g := range w.groups {
+		if d, ok := g.(Detached); !ok || !d.Detached() {
+			return false
+		}
+	}
+	return true
+}
+
+// Packing implements [Packed] with the time of all groups.
+func (w *groupWeights) Packing() (seconds float64, ok bool) {
+	for _, g := range w.groups {
+		p, packs := g.(Packed)
+		if !packs {
+			return 0, false
+		}
+		one, known := p.Packing()
+		if !known {
+			return 0, false
+		}
+		seconds += one
+	}
+	return seconds, len(w.groups) > 0
+}
+
+// Close implements [Weights].
+func (w *groupWeights) Close() error {
+	var errs []error
+	for _, g := range w.groups {
+		errs = append(errs, g.Close())
+	}
+	return errors.Join(errs...)
+}
