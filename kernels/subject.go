@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"reflect"
 	"strconv"
 	"strings"
 )
@@ -48,6 +49,19 @@ type Subject struct {
 	Layout Layout `json:"layout,omitzero"`
 	// Along is the dimension that the curve runs along, M by default.
 	Along Along `json:"along,omitzero"`
+}
+
+// names lists the dimensions that are not 0: "queries 8".
+func (d Dims) names() string {
+	var out []string
+	v := reflect.ValueOf(d)
+	for i := range v.NumField() {
+		if n := v.Field(i).Int(); n != 0 {
+			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+			out = append(out, fmt.Sprintf("%s %d", name, n))
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 // Product returns a matrix product of unquantized operands with weights [K,N].
@@ -228,7 +242,7 @@ func (s Subject) Validate() error {
 	}
 	switch {
 	case rest != (Dims{}):
-		return fmt.Errorf("%s has dimensions of another operation: %+v", def.Name, rest)
+		return fmt.Errorf("%s has dimensions of another operation: %s", def.Name, rest.names())
 	case s.DType.Bits() == 0 || s.DType == INT32:
 		return fmt.Errorf("dtype %q can't be an operand", s.DType)
 	case !def.Weights && (s.Layout != RowMajor || s.Weights != WeightFormat{}):

@@ -108,8 +108,7 @@ func TestSubjectValidate(t *testing.T) {
 		{"operation", "operation 200 is unknown"},
 		{"n", "n is 0, expected at least 1"},
 		{"dims",
-			"gemm has dimensions of another operation: {N:0 K:0 Products:0 QueryHeads:0 KVHeads:0 HeadDim:8 Window:0 Hidden:0 Inner:0 " +
-				"Layers:0 Vocab:0 Columns:0 Queries:0}"},
+			"gemm has dimensions of another operation: head_dim 8"},
 		{"dtype", `dtype "int32" can't be an operand`},
 		{"layout", "layout 9 is unknown"},
 	} {

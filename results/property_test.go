@@ -93,6 +93,19 @@ var anySubject = rapid.Custom(func(t *rapid.T) kernels.Subject {
 		s.Queries = rapid.IntRange(0, s.Columns).Draw(t, "queries")
 		return s
 	}
+	if s.Operation == kernels.GroupedGEMM {
+		s.Dims = kernels.Dims{N: rapid.IntRange(1, 3).Draw(t, "n"), K: rapid.IntRange(1, 1<<20).Draw(t, "k"),
+			Groups: rapid.IntRange(1, kernels.MaxGroups).Draw(t, "groups")}
+		switch rapid.IntRange(0, 2).Draw(t, "routing") {
+		case 1:
+			s.TopK, s.Draw = rapid.IntRange(1, min(8, s.Groups)).Draw(t, "top-k"), rapid.IntRange(1, 9).Draw(t, "seed")
+			s.Skew = rapid.IntRange(0, kernels.MaxSkew).Draw(t, "skew")
+		case 2:
+			s.Routing = rapid.IntRange(1, 1<<48).Draw(t, "hash")
+		}
+		s.Layout = kernels.Transposed
+		return s
+	}
 	if s.Operation != kernels.GEMM {
 		kv := rapid.IntRange(1, 8).Draw(t, "heads of keys and values")
 		s.Dims = kernels.Dims{

@@ -44,8 +44,12 @@ func TestProjectionShapes(t *testing.T) {
 		}
 	}
 	for _, name := range ModelNames() {
-		if all, err := ParseModel(name+":all", 1); err != nil || len(all) != len(ProjectionNames()) {
-			t.Errorf("%s:all gives %d of %d projections: %v", name, len(all), len(ProjectionNames()), err)
+		m, err := FindModel(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all, err := ParseModel(name+":all", 1); err != nil || len(all) != len(m.ProjectionNames()) {
+			t.Errorf("%s:all gives %d of %d projections: %v", name, len(all), len(m.ProjectionNames()), err)
 		}
 	}
 }

@@ -11,6 +11,9 @@ import (
 )
 
 func (b *planner) target(d kernels.Device, t Target) error {
+	if t.NotMeasured == "" && t.Experts > 0 && len(d.Kernels(t.Operation)) == 0 {
+		t.NotMeasured = fmt.Sprintf("%s has no kernel of grouped products", d.Spec().ID)
+	}
 	if t.NotMeasured != "" {
 		part := t.part()
 		b.add(Note{What: part.String(), LeftOut: true, Why: t.NotMeasured, Part: part})
@@ -115,7 +118,7 @@ func (b *planner) series(d kernels.Device, g kernels.Kernel, of Target, subject 
 	if !d.Spec().Kind.Facts().Host {
 		s.Threads = 0
 	}
-	if f, wrong := d.Spec().WrongResults(g.Name(), subject.DType); wrong && subject.Operation.IsProduct() {
+	if f, wrong := d.Spec().WrongResults(g.Name(), subject.DType); wrong && subject.Operation.HasWeights() {
 		what := fmt.Sprintf("kernel %s/%s on %s", g.Name(), subject.DType, d.Spec().ID)
 		if !slices.Contains(b.options.Kernels, g.Name()) {
 			b.leftOut(what, "its results are wrong: %s", f.Text)

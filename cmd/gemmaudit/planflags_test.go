@@ -123,7 +123,7 @@ func TestPlansKeepTheirFlags(t *testing.T) {
 	examples := map[string][]string{
 		"preset": {"--preset=standard"}, "op": {"--op=attention-prefill,softmax"}, "shape": {"--shape=n512k128"},
 		"shapes-from": {"--shapes-from=" + untuned}, "neighbours": {"--neighbours"}, "model": {"--model=llama3-8b:o_proj"},
-		"tp":     {"--tp=2"},
+		"tp":     {"--tp=2"}, "ep": {"--ep=2"}, "routing": {"--routing=even"}, "top-k": {"--top-k=1"}, "tokens": {"--tokens=8"},
 		"layout": {"--layout=kn"}, "weights": {"--weights=plain,int8:column"}, "batch": {"--batch=16"}, "dtype": {"--dtype=fp32,bf16"},
 		"kernel": {"--kernel=flat"},
 		"algos":  {"--algos=1"}, "infer": {"--infer"}, "regime": {"--regime=hot"}, "distribution": {"--distribution=zeros"},
@@ -132,9 +132,11 @@ func TestPlansKeepTheirFlags(t *testing.T) {
 		"clock":    {"--clock=1500"},
 		"deadline": {"--deadline=5h"}, "traffic": {"--traffic=" + traffic}, "shard": {"--shard=2/3"}, "seed": {"--seed=7"},
 	}
+	experts := []string{"--model=mixtral-8x7b:experts.down_proj", "--batch=8"}
 	// Some flags do not apply to a plan of one product.
 	bases := map[string][]string{"weights": {"--shape=n256k128", "--dtype=bf16", "--batch=8"}, "op": {"--preset=quick"},
-		"tp": {"--model=llama3-8b:o_proj", "--batch=8"}, "neighbours": {"--shapes-from=" + untuned}}
+		"tp": {"--model=llama3-8b:o_proj", "--batch=8"}, "ep": experts, "routing": experts, "top-k": {"--shape=n256k128g4", "--batch=8"},
+		"tokens": {"--shape=n256k128g4"}, "neighbours": {"--shapes-from=" + untuned}}
 	planOf := func(args ...string) *sweep.Plan {
 		t.Helper()
 		a, _, _ := testApp()

@@ -14,7 +14,7 @@ func (f *planFlags) route(o *sweep.Options) error {
 	switch {
 	case topK < 0:
 		return badFlag("top-k", fmt.Errorf("%d, expected at least 1", topK))
-	case f.ep < 1 || f.ep > sweep.MaxTP:
+	case f.ep < 0 || f.ep > sweep.MaxTP:
 		return badFlag("ep", fmt.Errorf("%d ranks, expected 1 to %d", f.ep, sweep.MaxTP))
 	case f.ep > 1 && len(f.models) == 0:
 		return badFlag("ep", fmt.Errorf("%d ranks need --model", f.ep))

@@ -140,7 +140,7 @@ func (c Config) all() map[kernels.Operation][]KernelConfig {
 	}
 	for part, all := range map[kernels.ModelParts][]KernelConfig{
 		kernels.Projections: c.Gemms, kernels.PromptAttention: c.Attentions, kernels.TokenAttention: c.Attentions,
-		kernels.Probabilities: c.Softmaxes, kernels.LogProbabilities: c.Softmaxes,
+		kernels.Probabilities: c.Softmaxes, kernels.LogProbabilities: c.Softmaxes, kernels.ExpertProjections: c.loops(),
 	} {
 		out[part.Operation()] = append(out[part.Operation()], all...)
 	}

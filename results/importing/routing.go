@@ -72,7 +72,8 @@ func ReadRouting(path string) (kernels.RecordedRouting, error) {
 		return out, err
 	}
 	if len(ms)*max(1, out.Groups) > mostRoutingCells {
-		return out, &Error{Path: path, Reason: fmt.Sprintf("%d Ms of %d groups, expected at most %d numbers", len(ms), out.Groups, mostRoutingCells)}
+		return out, &Error{Path: path,
+			Reason: fmt.Sprintf("%d Ms of %d groups, expected at most %d numbers", len(ms), out.Groups, mostRoutingCells)}
 	}
 	out.Rows = map[int][]int{}
 	for m := range ms {

@@ -1,0 +1,36 @@
+package simulated
+
+import (
+	"slices"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// loops returns kernels of grouped products: each takes the time of a kernel of products for every group with rows. A config
+// that declares kernels of grouped products has no others.
+func (c Config) loops() []KernelConfig {
+	if len(c.Kernels[kernels.ExpertProjections.Operation()]) > 0 {
+		return nil
+	}
+	var out []KernelConfig
+	for _, k := range c.Gemms {
+		if k.Cost == nil {
+			continue
+		}
+		out = append(out, KernelConfig{
+			Name: k.Name, DTypes: slices.Clone(k.DTypes), Arithmetic: k.Arithmetic, Process: k.Process,
+			Cost: func(t kernels.Task) float64 {
+				parts, err := t.GroupedParts()
+				if err != nil { // the task is normalized
+					return k.Cost(t)
+				}
+				sum := 0.0
+				for _, p := range parts {
+					sum += k.Cost(p.Task)
+				}
+				return sum
+			},
+		})
+	}
+	return out
+}
