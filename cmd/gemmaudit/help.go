@@ -25,15 +25,15 @@ var flagGroups = []struct {
 	title string
 	flags []string
 }{
-	{"Products", []string{"model", "tp", "shape", "shapes-from", "neighbours", "op", "batch", "m", "dtype", "weights", "layout", "traffic",
-		"sequences", "part", "measured", "n", "k"}},
+	{"Products", []string{"model", "tp", "ep", "shape", "shapes-from", "neighbours", "op", "batch", "tokens", "top-k", "routing", "m",
+		"dtype", "weights", "layout", "traffic", "sequences", "part", "measured", "n", "k"}},
 	{"Kernels", []string{"kernel", "kernel-file", "python", "eager", "library", "algos", "threads", "pack-inside", "table",
 		"device-name", "peak"}},
 	{"Measurement", []string{"preset", "deadline", "budget", "dry-run", "resume", "confirm", "sustained", "sustained-limit", "rounds",
 		"rounds-for", "block", "infer",
 		"regime", "distribution", "seed", "shard", "check/out", "case-timeout", "retry-faults", "anyway",
 		"simulate", "machines", "noise", "noise-kind", "pairs"}},
-	{"Text", []string{"prompt", "prompt-file", "tokens", "context", "rows", "reference-tokens", "batches", "token-ids", "most",
+	{"Text", []string{"prompt", "prompt-file", "mistral/tokens", "context", "rows", "reference-tokens", "batches", "token-ids", "most",
 		"temperature", "top-p", "min-p",
 		"stop", "ignore-eos", "no-special", "window", "mistral/batch"}},
 	{"Remedies", []string{"engine-kernels", "remedies", "pads", "execute", "among", "predicted", "fill", "same-bits", "batch-invariant",

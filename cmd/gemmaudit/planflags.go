@@ -86,7 +86,7 @@ var declaredPlanFlags = []planFlag{
 			return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 		})},
 	{name: "op", def: []string{kernels.Projections.Operation().String()}, to: func(f *planFlags) any { return &f.operations },
-		help: "gemm, grouped, attention (-prefill or -decode), softmax, log-softmax (repeatable)",
+		help: "gemm, grouped, attention[-prefill, -decode], [log-]softmax (repeatable)",
 		offers: always(listOf(func() []string {
 			names := []string{"attention"}
 			for _, o := range sweep.Operations() {
@@ -95,9 +95,8 @@ var declaredPlanFlags = []planFlag{
 			return names
 		}))},
 	{name: "shape", to: func(f *planFlags) any { return &f.shapes },
-		help: "n4096k4096, m64n4096k4096 (fixes M), n4000:4352:8k64 (range), n64k64x8 (batched), n64k64g8 (8 experts), " +
-			"q32kv8d128w4096 (attention), c4096, " +
-			"c512q512 (softmax, causal)",
+		help: "n4096k4096, m64n4096k4096 (fixes M), n4000:4352:8k64 (range), n64k64x8 (batched), n64k64g8 (experts), q32kv8d128 " +
+			"(attention), c512q512 (softmax)",
 		offers: always(completeShapes)},
 	{name: "shapes-from", to: func(f *planFlags) any { return &f.shapesFrom },
 		help:   "products of a workload, the 16384 most frequent: a trace, log or CSV (repeatable)",

@@ -155,7 +155,7 @@ func TestFamilies(t *testing.T) {
 				}
 			}
 			if ran == 0 {
-				t.Errorf("no kernel ran the model in %s", dtype)
+				t.Errorf("%s: every kernel refuses the model", dtype)
 			}
 		}
 	})

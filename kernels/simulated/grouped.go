@@ -19,6 +19,7 @@ func (c Config) loops() []KernelConfig {
 		}
 		out = append(out, KernelConfig{
 			Name: k.Name, DTypes: slices.Clone(k.DTypes), Arithmetic: k.Arithmetic, Process: k.Process,
+			BindError: ofParts(k.BindError), ExecuteError: ofParts(k.ExecuteError),
 			Cost: func(t kernels.Task) float64 {
 				parts, err := t.GroupedParts()
 				if err != nil { // the task is normalized
@@ -33,4 +34,20 @@ func (c Config) loops() []KernelConfig {
 		})
 	}
 	return out
+}
+
+// ofParts asks for an error of each group's product; nil stays nil.
+func ofParts(fails func(kernels.Task) error) func(kernels.Task) error {
+	if fails == nil {
+		return nil
+	}
+	return func(t kernels.Task) error {
+		parts, err := t.GroupedParts()
+		for _, p := range parts {
+			if err == nil {
+				err = fails(p.Task)
+			}
+		}
+		return err
+	}
 }
