@@ -45,8 +45,8 @@ type command struct {
 // mostReply is the longest line that a worker may write.
 const mostReply = 64 << 20
 
-// startProcess starts a worker. Each line that it prints goes to log.
-func startProcess(c command, log func(string)) (*process, error) {
+// startProcess starts a worker. Each line that it prints goes to log. It must read its modules within limit.
+func startProcess(c command, log func(string), limit time.Duration) (*process, error) {
 	w, err := newWindow()
 	if err != nil {
 		return nil, err
@@ -96,12 +96,26 @@ func startProcess(c command, log func(string)) (*process, error) {
 		close(p.gone)
 	}()
 	if len(c.first) > 0 {
-		if _, err := p.to.Write(append(c.first, '\n')); err != nil {
+		if err := p.send(c.first, limit); err != nil {
 			killed := p.kill()
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				return nil, errors.Join(&lostError{fmt.Sprintf("it read no code within %v: it was ended", limit)}, killed)
+			}
 			return nil, errors.Join(p.ended("start"), killed)
 		}
 	}
 	return p, nil
+}
+
+// send writes a line, which the process must read within limit.
+func (p *process) send(line []byte, limit time.Duration) error {
+	var until time.Time // none
+	if limit > 0 {
+		until = time.Now().Add(limit)
+	}
+	p.to.SetWriteDeadline(until) // without support, a write may wait longer
+	_, err := p.to.Write(append(line, '\n'))
+	return err
 }
 
 const streamsAfterEnd = 200 * time.Millisecond
@@ -137,7 +151,9 @@ func (p *process) call(name string, params, result any, limit time.Duration, wai
 		return fmt.Errorf("worker: %s: %w", name, err)
 	}
 	p.resume()
-	if _, err := p.to.Write(append(line, '\n')); err != nil {
+	if err := p.send(line, limit); errors.Is(err, os.ErrDeadlineExceeded) {
+		return p.hangs(limit)
+	} else if err != nil {
 		<-p.gone
 		return p.ended(name)
 	}
@@ -182,12 +198,17 @@ func (p *process) call(name string, params, result any, limit time.Duration, wai
 				waiting()
 			}
 			if limit > 0 && time.Since(alive) > limit {
-				at := p.hangsAt()
-				p.kill()
-				return &lostError{fmt.Sprintf("no answer within %v%s: the worker was ended", limit, at)}
+				return p.hangs(limit)
 			}
 		}
 	}
+}
+
+// hangs ends a process that does not answer.
+func (p *process) hangs(limit time.Duration) error {
+	at := p.hangsAt()
+	p.kill()
+	return &lostError{fmt.Sprintf("no answer within %v%s: the worker was ended", limit, at)}
 }
 
 // ended describes the end of the process in a call.

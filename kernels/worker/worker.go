@@ -118,7 +118,7 @@ func (w *Worker) begin() error {
 		return err
 	}
 	c.env = append(slices.Clone(w.set.host.Env), c.env...)
-	if w.p, err = startProcess(c, w.how.Log); err != nil {
+	if w.p, err = startProcess(c, w.how.Log, w.limit()); err != nil {
 		return w.notStarted(c, err)
 	}
 	w.generation++
