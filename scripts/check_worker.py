@@ -3,6 +3,10 @@
 
     gemmaudit diff run.db --kernel cublas,cublas_ctypes --gate none -o csv | check_worker.py [--same-kernel]
 
+On a CPU, the BLAS of Debian's python3-numpy beside the built-in OpenBLAS; docs/kernel.md has the sweep, and what was measured:
+
+    gemmaudit diff np.db --kernel openblas,numpy_blas --where 'm > 16' --gate none -o csv | check_worker.py
+
 Prints the geometric mean of B ÷ A at the common clock, and the share of rows of at least 10 us within 1 %. With --same-kernel
 only rows count for which both ran the same device kernel; the others are listed. Exit code 1: the mean is off by more than
 0.3 %, or fewer than 95 % of the rows are within 1 %.
