@@ -47,6 +47,13 @@ NUMPY_KERNELS = """
             zeros = np.stack([b.zeros & 15, b.zeros >> 4], -1).reshape(-1)[:b.scales.size].reshape(b.scales.shape).repeat(b.group, 1)
         return (a.astype(np.float32) @ ((both - zeros) * b.scales.repeat(b.group, 1)).T).astype(np.float16)
 
+    calls = []
+
+    @kernel("gemm", out=True, label=lambda problem: str(len(calls)))
+    def counts(a, b, out):
+        calls.append(0)
+        np.matmul(a, b.T, out=out)
+
     last = {}
     fixed = np.zeros((2, 3), np.float32)
     cache = {}
@@ -348,6 +355,19 @@ class NumPy(Files):
         self.bind("product", gemm(2, 3, 4))
         got = self.w.call("prime", launch=1)
         self.assertTrue(3 <= got["runs"] <= 50 and 0 < got["seconds"] < 1 and got["warmup"] >= got["seconds"], got)
+
+    def test_launches_like_a_primed_one_have_no_first_run(self):
+        def calls(launch, task=gemm(2, 3, 4)):
+            self.bind("counts", task, launch=launch)
+            return int(self.w.call("execute", launches=[launch], runs=1)["label"])
+
+        first = calls(1)
+        self.assertEqual(calls(2), first + 2)
+        self.w.call("prime", launch=2)
+        primed = calls(3)
+        self.assertEqual((calls(4), calls(5)), (primed + 1, primed + 2))
+        self.assertEqual(read(self.w, 3, 6), C)
+        self.assertEqual(calls(6, gemm(1, 3, 4)), primed + 4)
 
     def test_what_is_cached_is_stale(self):
         for kernel, stale in (("product", False), ("cached", True)):
