@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fake is a worker with one fp32 kernel, "plain", of three loops.
+// fake is a worker with one fp32 kernel, "plain", of three loops; of grouped products if its how begins with "grouped".
 type fake struct {
 	how      string
 	out      *os.File
@@ -40,6 +41,7 @@ type fake struct {
 type fakeLaunch struct {
 	m, n, k, lda, ldb, ldc int
 	a, b, c                []byte
+	groups                 []int // rows of each; nil for a single product
 }
 
 type fakeParams struct {
@@ -70,9 +72,11 @@ func (n *numbers) UnmarshalJSON(text []byte) error {
 }
 
 type fakeTask struct {
+	Operation     string
 	M             int
+	GroupRows     []int `json:"group_rows"`
 	LDA, LDB, LDC int
-	Dims          struct{ N, K int }
+	Dims          struct{ N, K, Groups int }
 }
 
 func (f *fake) serve(requests *os.File) {
@@ -125,12 +129,15 @@ func (f *fake) answer(call string, p fakeParams) (result any, failure map[string
 		}
 		result = map[string]any{"protocol": version, "runtime": "Fake 1", "memory": "window"}
 	case "load":
-		name := "plain"
+		name, operation := "plain", "gemm"
+		if strings.HasPrefix(f.how, "grouped") {
+			operation = "grouped"
+		}
 		if f.how == "badly named" {
 			name = "Plain"
 		}
 		result = map[string]any{
-			"kernels": []any{map[string]any{"name": name, "operation": "gemm", "dtypes": []string{"fp32"}, "layouts": []string{"nk"},
+			"kernels": []any{map[string]any{"name": name, "operation": operation, "dtypes": []string{"fp32"}, "layouts": []string{"nk"},
 				"writes": true, "packs": f.how == "packs"}},
 			"files":    []any{map[string]any{"name": "plain", "sha256": strings.Repeat("ab", 32)}},
 			"versions": map[string]string{"fake": "1"}, "settings": map[string]string{"FAKE_FLAG": "on"},
@@ -172,8 +179,15 @@ func (f *fake) answer(call string, p fakeParams) (result any, failure map[string
 			return nil, map[string]string{"kind": "case", "message": "RuntimeError: not yet"}
 		}
 		t := p.Task
-		f.launches[p.Launch] = fakeLaunch{t.M, t.Dims.N, t.Dims.K, t.LDA, t.LDB, t.LDC,
-			f.buffers[p.In.Buffer][4*p.In.Offset:], f.buffers[f.weights[p.Weights[0]]], f.buffers[p.Out.Buffer][4*p.Out.Offset:]}
+		l := fakeLaunch{t.M, t.Dims.N, t.Dims.K, t.LDA, t.LDB, t.LDC,
+			f.buffers[p.In.Buffer][4*p.In.Offset:], f.buffers[f.weights[p.Weights[0]]], f.buffers[p.Out.Buffer][4*p.Out.Offset:], nil}
+		if t.Operation == "grouped" {
+			if len(t.GroupRows) != t.Dims.Groups {
+				return nil, map[string]string{"kind": "protocol", "message": "rows of other groups"}
+			}
+			l.lda, l.ldb, l.ldc, l.groups = t.Dims.K, t.Dims.K, t.Dims.N, f.groups(t.GroupRows)
+		}
+		f.launches[p.Launch] = l
 	case "prime":
 		f.launches[p.Launch].run()
 		result = map[string]any{"seconds": 1e-3, "runs": 1, "warmup": 1e-3}
@@ -205,7 +219,8 @@ func (f *fake) answer(call string, p fakeParams) (result any, failure map[string
 		for _, b := range p.Buffers {
 			delete(f.buffers, b)
 		}
-	case "bind_copy", "record":
+	case "record":
+	case "bind_copy":
 		failure = map[string]string{"kind": "protocol", "message": "not here"}
 	default:
 		failure = map[string]string{"kind": "protocol", "message": "unknown call " + call}
@@ -220,7 +235,39 @@ func (f *fake) first() bool {
 	return err != nil && os.WriteFile(mark, nil, 0o600) == nil
 }
 
+// groups are the rows of each group, as the worker takes them.
+func (f *fake) groups(rows []int) []int {
+	rows = slices.Clone(rows)
+	switch f.how {
+	case "grouped by the neighbours' weights":
+		rows = append(rows[1:], rows[0])
+	case "grouped evenly":
+		sum := 0
+		for _, n := range rows {
+			sum += n
+		}
+		for i := range rows {
+			rows[i] = sum/len(rows) + min(1, max(0, sum%len(rows)-i))
+		}
+	}
+	return rows
+}
+
 func (l fakeLaunch) run() {
+	if l.groups == nil {
+		l.product()
+		return
+	}
+	row := 0
+	for i, rows := range l.groups {
+		one := l
+		one.m, one.a, one.b, one.c = rows, l.a[4*row*l.k:], l.b[4*i*l.n*l.k:], l.c[4*row*l.n:]
+		one.product()
+		row += rows
+	}
+}
+
+func (l fakeLaunch) product() {
 	a, b, c := floats(l.a), floats(l.b), floats(l.c)
 	for i := range l.m {
 		for j := range l.n {

@@ -107,7 +107,7 @@ func (k *Kernel) check(t kernels.Task) (kernels.Task, error) {
 		return t, err
 	case !slices.Contains(k.dtypes, n.DType):
 		return no("it takes %s", strings.Join(k.text.DTypes, ", "))
-	case t.Operation.IsProduct() && len(k.layouts) > 0 && !slices.Contains(k.layouts, n.Layout):
+	case t.Operation.HasWeights() && len(k.layouts) > 0 && !slices.Contains(k.layouts, n.Layout):
 		return no("it takes weights in layout %s", strings.Join(k.text.Layouts, " or "))
 	case n.Quantized() != (len(k.text.Weights) > 0) || n.Quantized() && !k.takesWeights(n):
 		return no("it takes weights %s", k.formats())
@@ -144,10 +144,13 @@ func (k *Kernel) task(t kernels.Task) taskText {
 		Scale: t.Scale,
 	}
 	switch {
-	case t.Operation.IsProduct():
+	case t.Operation.HasWeights():
 		out.Layout = t.Layout.String()
 	case t.HeadDim > 0:
 		out.Capacity = t.Capacity(t.M)
+	}
+	if t.Operation == kernels.GroupedGEMM {
+		out.GroupRows, _ = t.GroupRows(t.M) // the task is normalized
 	}
 	if t.Quantized() {
 		request, _ := t.Weights.Requested(t.K)

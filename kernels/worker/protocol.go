@@ -95,7 +95,7 @@ type fileText struct {
 
 type kernelText struct {
 	Name        string   `json:"name"`
-	Operation   string   `json:"operation"` // "gemm", "softmax", "attention-prefill"
+	Operation   string   `json:"operation"` // "gemm", "grouped", "softmax", "attention-prefill"
 	Description string   `json:"description"`
 	DTypes      []string `json:"dtypes"`
 	Layouts     []string `json:"layouts,omitempty"` // of weights: "nk", "kn"
@@ -114,7 +114,8 @@ type taskText struct {
 	Output      string       `json:"output"`
 	Accumulator string       `json:"accumulator"`
 	M           int          `json:"m"`
-	Dims        any          `json:"dims"` // as in run files
+	GroupRows   []int        `json:"group_rows,omitempty"` // of a grouped product, of each group
+	Dims        any          `json:"dims"`                 // as in run files
 	Layout      string       `json:"layout,omitempty"`
 	LDA         int          `json:"lda,omitempty"`
 	LDB         int          `json:"ldb,omitempty"`

@@ -28,6 +28,10 @@ class Numpy:
         except (TypeError, ValueError) as e:
             raise ValueError("an operand %s of %s at byte %d of a buffer of %d: %s" % (shape.sizes, shape.dtype, at, buffer.bytes, e))
 
+    def integers(self, values):
+        """A new array of int32."""
+        return self.module.array(values, self.module.int32)
+
     def check(self, result, shape):
         """What is wrong with a result, or ""."""
         if not isinstance(result, self.module.ndarray):
@@ -85,6 +89,9 @@ class Torch:
                              % (shape.sizes, shape.dtype, last * size, buffer.bytes))
         return self.module.empty(0, dtype=dtype, device=self.device).set_(
             raw.untyped_storage(), storage_offset=at // size + shape.offset, size=shape.sizes, stride=shape.strides)
+
+    def integers(self, values):
+        return self.module.tensor(values, dtype=self.module.int32, device=self.device)
 
     def check(self, result, shape):
         if not isinstance(result, self.module.Tensor):

@@ -5,7 +5,7 @@
         return torch.nn.functional.linear(a, b)
 """
 
-OPERATIONS = ("gemm", "softmax", "log-softmax", "attention-prefill", "attention-decode")
+OPERATIONS = ("gemm", "grouped", "softmax", "log-softmax", "attention-prefill", "attention-decode")
 DTYPES = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8")
 LAYOUTS = ("nk", "kn")
 ALIASES = {"float32": "fp32", "float": "fp32", "float16": "fp16", "half": "fp16", "bfloat16": "bf16", "float8_e4m3fn": "fp8"}
@@ -37,11 +37,11 @@ def kernel(operation, *, name=None, dtypes=None, layout="nk", weights=None, batc
            label=None, graph=True, description=None):
     """Declares that a function computes an operation. Use it as a decorator, or call its result with a callable.
 
-    operation    "gemm", "softmax", "log-softmax", "attention-prefill" or "attention-decode"
+    operation    "gemm", "grouped", "softmax", "log-softmax", "attention-prefill" or "attention-decode"
     name         selects the kernel, in lower case; the function's name by default
     dtypes       operand types: "fp32", "tf32", "fp16", "bf16", "fp8", "int8"; by default the floating-point types that the
                  arrays of the file have
-    layout       of a gemm's weights: "nk" (as linear layers store them), "kn", or a list of both
+    layout       of weights: "nk" (as linear layers store them), "kn", or a list of both
     weights      formats of quantized weights: "int4:128", or "int4" for any group
     batched      whether a gemm takes a [products, M, K] and b [products, N, K]
     prepare      prepare(b) packs weights before the timing; the function gets what it returns in the place of b
@@ -50,6 +50,9 @@ def kernel(operation, *, name=None, dtypes=None, layout="nk", weights=None, batc
     label        what runs (tile, configuration): a text, or a function of the problem
     graph        False: never capture it into a CUDA graph
     description  a line for people; the first of the function's documentation by default
+
+    A function for "grouped" has a parameter offsets, an int32 tensor with the end of each group's rows, or sizes, a list of the rows
+    of each group, or both.
 
     A parameter of the function or of prepare that is named problem receives the problem: its m, n, k, dtype and so on.
     """
@@ -69,10 +72,9 @@ def kernel(operation, *, name=None, dtypes=None, layout="nk", weights=None, batc
             raise TypeError("kernel: %s is %r, expected a function" % (what, declared[what]))
     if label is not None and not isinstance(label, str) and not callable(label):
         raise TypeError("kernel: label is %r, expected a text or a function of the problem" % (label,))
-    if declared["operation"] != "gemm":
-        for what in ("prepare", "weights", "batched"):
-            if declared[what]:
-                raise ValueError("kernel: %s is for gemm, not for %s" % (what, operation))
+    for what, valid in (("prepare", ("gemm", "grouped")), ("weights", ("gemm",)), ("batched", ("gemm",))):
+        if declared[what] and declared["operation"] not in valid:
+            raise ValueError("kernel: %s is for %s, not for %s" % (what, " and ".join(valid), operation))
 
     def declare(fn):
         if isinstance(fn, Kernel):

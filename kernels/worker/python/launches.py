@@ -59,6 +59,11 @@ class Launch:
         if weights is not None:
             arguments += [weights.value] if weights.value is not None else operands(problem, weights.buffer, arrays)
         named = tasks.with_problem(kernel.fn, problem)
+        if problem.operation == "grouped":
+            if tasks.takes(kernel.fn, "offsets"):
+                named["offsets"] = arrays.integers(tasks.ends(problem))
+            if tasks.takes(kernel.fn, "sizes"):
+                named["sizes"] = list(problem.sizes)
         self.returns = not kernel.declared.out
         if not self.returns:
             named["out"] = self.out

@@ -8,6 +8,7 @@ import sys
 import types
 
 from . import kernel as declaring
+from . import tasks
 from .settings import versions_and_settings
 from .wire import CASE, Failure, relative
 
@@ -26,7 +27,7 @@ class Loaded:
             return list(d.dtypes)
         if not self.torch_file:
             return ["fp32"]
-        return ["fp32", "tf32", "fp16", "bf16"] if d.operation == "gemm" and on_gpu else ["fp32", "fp16", "bf16"]
+        return ["fp32", "tf32", "fp16", "bf16"] if d.operation in tasks.PRODUCTS and on_gpu else ["fp32", "fp16", "bf16"]
 
 
 class Files:
@@ -62,6 +63,9 @@ class Files:
             key = d.name, d.operation
             if key in found or key in self.kernels:
                 raise Failure(CASE, "two kernels of %s are called %s: give one of them another name=" % (d.operation, d.name),
+                              defined(d.fn, folder))
+            if d.operation == "grouped" and not any(tasks.takes(d.fn, each) for each in ("offsets", "sizes", "problem")):
+                raise Failure(CASE, "%s has no parameter that tells the rows of each group: expected offsets or sizes" % d.name,
                               defined(d.fn, folder))
             found[key] = Loaded(d, torch_file or device.needs_torch, defined(d.fn, folder))
         self.kernels.update(found)
@@ -144,7 +148,7 @@ def text(k, device):
     """The kernel as the protocol has it."""
     d, dtypes = k.declared, k.dtypes(device.on_gpu)
     out = {"name": d.name, "operation": d.operation, "description": d.description, "dtypes": dtypes, "writes": d.out}
-    if d.operation == "gemm":
+    if d.operation in tasks.PRODUCTS:
         out["layouts"] = list(d.layouts)
         if d.weights:
             out["weights"] = list(d.weights)

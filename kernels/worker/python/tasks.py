@@ -1,14 +1,17 @@
 """What the program asks a kernel to compute: the problem, the operands' shapes, and whether the kernel takes it."""
 import functools
 import inspect
+import itertools
 import json
 import math
 
-from .wire import UNSUPPORTED, Failure
+from .wire import PROTOCOL, UNSUPPORTED, Failure
 
 BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "int8": 1, "int32": 4, "uint8": 1}
+PRODUCTS = ("gemm", "grouped")
 NUMBERS = ("m", "lda", "ldb", "ldc", "stride_a", "stride_b", "stride_c", "capacity")
-DIMENSIONS = ("n", "k", "products", "columns", "queries", "query_heads", "kv_heads", "head_dim", "window")
+DIMENSIONS = ("n", "k", "products", "columns", "queries", "query_heads", "kv_heads", "head_dim", "window", "groups",
+              "top_k", "skew", "draw", "routing")
 
 
 class Problem:
@@ -17,6 +20,8 @@ class Problem:
     m; n, k and products of a gemm with its leading dimensions and strides in elements; columns and queries (rows per sequence
     of a causal mask) of a softmax; query_heads, kv_heads, head_dim, window and capacity of an attention; scale; dtype, output,
     accumulator and layout; weights, the format of quantized weights ("int4:128"), with bits and group.
+
+    groups of a grouped product, and sizes, the rows of each; top_k, skew, draw and routing tell where they come from.
 
     Of a decode with a window, visible tokens begin at slot first of the cache, which is a ring of capacity slots.
     """
@@ -31,6 +36,7 @@ class Problem:
         dims = text.get("dims") or {}
         for name in DIMENSIONS:
             setattr(self, name, int(dims.get(name) or 0))
+        self.sizes = tuple(int(rows) for rows in text.get("group_rows") or ())
         self.raw_weights = text.get("weights") or {}
         self.weights = self.raw_weights.get("format", "")
         self.bits, self.group = self.raw_weights.get("bits", 0), self.raw_weights.get("group", 0)
@@ -69,7 +75,7 @@ def contiguous(sizes):
 
 def inputs(p):
     """The shape of the operand that changes with every launch."""
-    if p.operation == "gemm":
+    if p.operation in PRODUCTS:
         return matrix(p, p.dtype, (p.m, p.k), p.lda, p.stride_a)
     if p.operation in ("softmax", "log-softmax"):
         return Shape(p.dtype, (p.m, p.columns))
@@ -78,7 +84,7 @@ def inputs(p):
 
 def outputs(p):
     """The shape of the result."""
-    if p.operation == "gemm":
+    if p.operation in PRODUCTS:
         return matrix(p, p.output, (p.m, p.n), p.ldc, p.stride_c)
     if p.operation in ("softmax", "log-softmax"):
         return Shape(p.output, (p.m, p.columns))
@@ -87,8 +93,11 @@ def outputs(p):
 
 def stored(p):
     """The shapes of the operands that stay in memory: plain weights, or keys and values."""
+    sides = (p.n, p.k) if p.layout == "nk" else (p.k, p.n)
     if p.operation == "gemm":
-        return [matrix(p, p.dtype, (p.n, p.k) if p.layout == "nk" else (p.k, p.n), p.ldb, p.stride_b)]
+        return [matrix(p, p.dtype, sides, p.ldb, p.stride_b)]
+    if p.operation == "grouped":
+        return [Shape(p.dtype, (p.groups,) + sides)]
     if not p.operation.startswith("attention-"):
         return []
     slots, first = p.visible, p.first
@@ -123,6 +132,11 @@ def parameters(fn):
     return frozenset(inspect.signature(fn).parameters)
 
 
+def ends(p):
+    """Where the rows of each group end."""
+    return list(itertools.accumulate(p.sizes))
+
+
 def with_problem(fn, p):
     """The keyword arguments for a function of the kernel's file."""
     return {"problem": p} if takes(fn, "problem") else {}
@@ -130,6 +144,8 @@ def with_problem(fn, p):
 
 def check(kernel, p, arrays, on_gpu, asks=True):
     """Raises a Failure with the reason if the kernel does not compute the problem."""
+    if p.operation == "grouped" and (len(p.sizes) != p.groups or sum(p.sizes) != p.m):
+        raise Failure(PROTOCOL, "group_rows has %d groups of %d rows, expected %d of %d" % (len(p.sizes), sum(p.sizes), p.groups, p.m))
     reason = refusal(kernel, p, arrays, on_gpu)
     if reason:
         raise Failure(UNSUPPORTED, reason)
@@ -157,7 +173,7 @@ def refusal(kernel, p, arrays, on_gpu):
             return "%s has no %s: import torch in the file" % (arrays.name, dtype)
     if p.dtype == "tf32" and not on_gpu:
         return "tf32 needs a GPU"
-    if p.operation == "gemm":
+    if p.operation in PRODUCTS:
         if p.layout not in d.layouts:
             return "its layouts are %s" % ", ".join(d.layouts)
         if p.products and not d.batched:

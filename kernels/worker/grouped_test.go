@@ -1,0 +1,66 @@
+package worker_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+)
+
+// The gate passes a worker's grouped products, and rejects what ignores or mistakes the rows of each group.
+func TestGroupedGate(t *testing.T) {
+	for _, c := range []struct {
+		how   string
+		right bool
+	}{
+		{"grouped", true},
+		{"grouped by the neighbours' weights", false},
+		{"grouped evenly", false},
+	} {
+		t.Run(c.how, func(t *testing.T) {
+			d, ks, _, err := open(t, c.how, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found, errs := kernels.GroupedGEMM.Definition().Gate(t.Context(), d, ks, kernels.FP32, 1)
+			var wrong *kernels.ElementError
+			switch {
+			case c.right && (errs[0] != nil || found[0].Passed == 0):
+				t.Errorf("%+v, %v", found[0], errs[0])
+			case !c.right && (!errors.As(errs[0], &wrong) || wrong.Kernel != "plain"):
+				t.Errorf("%+v, %v, expected a wrong element", found[0], errs[0])
+			}
+		})
+	}
+}
+
+func TestGroupedKernelIsListed(t *testing.T) {
+	d, ks, _, err := open(t, "grouped", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := 0
+	for _, k := range d.Kernels(kernels.GroupedGEMM) {
+		if k == ks[0] {
+			listed++
+		}
+	}
+	if listed != 1 {
+		t.Errorf("it is listed %d times among the grouped products", listed)
+	}
+	nk := kernels.Subject{Operation: kernels.GroupedGEMM, DType: kernels.FP32, Dims: kernels.Dims{N: 8, K: 8, Groups: 3}}.In(kernels.Transposed)
+	routed, plain := nk, kernels.Linear(kernels.FP32, 8, 8)
+	routed.TopK, routed.Draw = 2, 5
+	for _, c := range []struct {
+		of      kernels.Subject
+		refused string
+	}{
+		{nk, ""}, {routed, ""}, {nk.In(kernels.RowMajor), "layout nk"}, {plain, "it computes grouped"},
+	} {
+		err := ks[0].Supports(kernels.Task{Subject: c.of, M: 4})
+		if (err == nil) != (c.refused == "") || err != nil && !strings.Contains(err.Error(), c.refused) {
+			t.Errorf("%v: %v, expected %q", c.of, err, c.refused)
+		}
+	}
+}
