@@ -49,7 +49,8 @@ func TestGroupedKernelIsListed(t *testing.T) {
 	if listed != 1 {
 		t.Errorf("it is listed %d times among the grouped products", listed)
 	}
-	nk := kernels.Subject{Operation: kernels.GroupedGEMM, DType: kernels.FP32, Dims: kernels.Dims{N: 8, K: 8, Groups: 3}}.In(kernels.Transposed)
+	nk := kernels.Linear(kernels.FP32, 8, 8)
+	nk.Operation, nk.Groups = kernels.GroupedGEMM, 3
 	routed, plain := nk, kernels.Linear(kernels.FP32, 8, 8)
 	routed.TopK, routed.Draw = 2, 5
 	for _, c := range []struct {
