@@ -183,8 +183,9 @@ type Finding struct {
 	// the same rule and settings. It fails if the finding is confirmed again.
 	Reproduce string `json:"reproduce"`
 	// NeedsPaths is true if Reproduce has PATH as a placeholder for files that were given to the run.
-	NeedsPaths bool     `json:"needs_paths,omitempty"`
-	brought    []string // the flags of such files
+	NeedsPaths bool `json:"needs_paths,omitempty"`
+	// Brought are the flags of such files in it.
+	Brought []string `json:"-"`
 	// ReferenceM is the M of the worst row's reference, 0 for a ceiling; Reference describes the case.
 	ReferenceM int    `json:"reference_m,omitempty"`
 	Reference  string `json:"reference,omitempty"`

@@ -113,7 +113,7 @@ func (f *Finding) JudgeAgain(cfg Config, changes []ConfigChange) {
 	if cfg.Method == MethodArticle {
 		args = append(args, "--method", MethodArticle)
 	} else {
-		args = append(append(args, "--confirm"), f.brought...)
+		args = append(append(args, "--confirm"), f.Brought...)
 	}
 	f.Reproduce += CommandLine(" --out", file) + " && " + CommandLine("gemmaudit audit", args...)
 }

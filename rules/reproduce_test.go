@@ -81,7 +81,7 @@ func TestFindingsAreJudgedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := Finding{Rule: SplitRule, WorstM: 8, Reproduce: "sweep", brought: c.brought}
+		f := Finding{Rule: SplitRule, WorstM: 8, Reproduce: "sweep", Brought: c.brought}
 		if f.JudgeAgain(cfg, changes); !strings.HasSuffix(f.Reproduce, c.want) || f.NeedsPaths != c.paths {
 			t.Errorf("%s, paths %v; want %s", f.Reproduce, f.NeedsPaths, c.want)
 		}
