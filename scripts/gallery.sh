@@ -8,7 +8,8 @@
 #                                            and along the vocabularies of ten models, in a minute
 #   scripts/gallery.sh python CARD FOLDER    the same with kernels of examples/python, in five minutes: FOLDER/CARD-compile.db, torch.compile
 #                                            beside cuBLAS; CARD-triton.db and CARD-triton-again.db, a Triton kernel
-#                                            tuned in two processes; CARD-sdpa.db, PyTorch's attention. Needs PyTorch.
+#                                            tuned in two processes; CARD-sdpa.db, PyTorch's attention; CARD-grouped.db, its grouped products
+#                                            of experts. Needs PyTorch.
 #   scripts/gallery.sh pages FOLDER          anywhere: docs/gallery/NAME.html of each FOLDER/NAME.db, or into the folder PAGES
 #
 # Pages contain the command of the run, not the name of the machine. GEMMAUDIT is the program (default: gemmaudit), DEVICE the card (default: cuda:0), MOST the most bytes of a page (default: 2000000).
@@ -49,6 +50,7 @@ measure | along | python)
       kernels=cublas,python/triton_matmul.py measure "$card-$name" --shape n14336k4096,n4096k4096 --batch $few --dtype bf16
     done
     kernels=flash,decode,python/attention.py measure "$card-sdpa" --op attention --shape q32kv8d128 --batch pow2:128:16384 --dtype bf16
+    kernels=cublas,python/grouped_mm.py measure "$card-grouped" --shape n28672k4096g8t2s100d1 --batch $few --dtype bf16
     exit
   fi
   if [[ $1 == along ]]; then

@@ -22,7 +22,7 @@
 #   prompt               prompts of 143 lengths in transformers against the prediction of gemmaudit advise
 #                        (needs transformers)
 #   worker               kernels in Python (examples/python): selftest; cuBLAS through ctypes and F.linear beside the
-#                        program's cuBLAS; audits of torch.compile, Triton and attention (needs PyTorch)
+#                        program's cuBLAS; audits of torch.compile, Triton, attention and grouped products (needs PyTorch)
 #   patch                tests of the Python package; then prompts with and without this card's table
 #                        (needs transformers)
 #   tables               cuBLASLt algorithms as a TunableOp file: each line is rebuilt, checked and timed
@@ -553,7 +553,7 @@ worker_figure() {
 run_worker() {
   local shape=n14336k4096,n4096k4096 few=1,8,16,24,48,64,96,128,256,512,768,1024,1536,2048,4096,8192
   local sixty=1:7,16:64:8,96:256:32,288:512:32,576:1024:64,1152:2048:128,2304:4096:256,4608:8192:512 file
-  for file in linear triton_matmul cublas attention softmax scaled_mm; do
+  for file in linear triton_matmul cublas attention softmax scaled_mm grouped_mm; do
     step "worker-selftest-$file" 20 ./gemmaudit selftest --device "$device" --kernel "./examples/python/$file.py" --noise=false
     passed 1
   done
@@ -581,6 +581,9 @@ run_worker() {
   passed 1 4
   step worker-attention 30 ./gemmaudit run --device "$device" --op attention --shape q32kv8d128 --batch pow2:128:16384 --dtype bf16 \
     --kernel flash,decode,./examples/python/attention.py --out "$out/worker-attention"
+  passed 1 4
+  step worker-grouped 30 ./gemmaudit run --device "$device" --shape n28672k4096g8,n4096k14336g8t2s100d1 --batch "$few" --dtype bf16 \
+    --kernel cublas,./examples/python/grouped_mm.py --out "$out/worker-grouped"
   passed 1 4
 }
 
