@@ -229,7 +229,7 @@ func (r RecordedRouting) Register() (hash int, err error) {
 			write(n)
 		}
 	}
-	// Short enough to be exact in JSON of every program.
+	// As short as run files want a dimension.
 	hash = max(1, int(binary.BigEndian.Uint64(h.Sum(nil))>>(64-routingHashBits)))
 	recordedMu.Lock()
 	defer recordedMu.Unlock()
@@ -237,7 +237,7 @@ func (r RecordedRouting) Register() (hash int, err error) {
 	return hash, nil
 }
 
-const routingHashBits = 48
+const routingHashBits = 31
 
 // Ms lists the table's M, ascending.
 func (r RecordedRouting) Ms() []int {
