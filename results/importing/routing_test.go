@@ -24,8 +24,10 @@ func TestReadRouting(t *testing.T) {
 		name, text string
 		want       kernels.RecordedRouting
 	}{
-		{"any order", "group,m,rows\n2,4,1\n0,4,3\n1,1,1\n", kernels.RecordedRouting{Groups: 3, Rows: map[int][]int{4: {3, 0, 1}, 1: {0, 1, 0}}}},
-		{"an idle group at the end", "m,group,rows\n2,0,2\n2,3,0\n", kernels.RecordedRouting{Groups: 4, Rows: map[int][]int{2: {2, 0, 0, 0}}}},
+		{"any order", "group,m,rows\n2,4,1\n0,4,3\n1,1,1\n",
+			kernels.RecordedRouting{Groups: 3, Rows: map[int][]int{4: {3, 0, 1}, 1: {0, 1, 0}}}},
+		{"an idle group at the end", "m,group,rows\n2,0,2\n2,3,0\n",
+			kernels.RecordedRouting{Groups: 4, Rows: map[int][]int{2: {2, 0, 0, 0}}}},
 	} {
 		if got, err := readRoutingText(t, c.text); err != nil || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %v, %v; expected %v", c.name, got, err, c.want)
@@ -55,7 +57,9 @@ func TestRoutingRefused(t *testing.T) {
 
 // Whatever is read has rows that add up, and a hash by which it is found again.
 func FuzzRouting(f *testing.F) {
-	for _, text := range []string{"m,group,rows\n4,0,3\n4,2,1\n", "m,group,rows\n1,4095,1\n", "rows,m\n", "m,group,rows\n4194304,0,4194304\n"} {
+	for _, text := range []string{
+		"m,group,rows\n4,0,3\n4,2,1\n", "m,group,rows\n1,4095,1\n", "rows,m\n", "m,group,rows\n4194304,0,4194304\n",
+	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -67,7 +71,8 @@ func FuzzRouting(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%v of %v", err, got)
 		}
-		s := kernels.Subject{Operation: kernels.GroupedGEMM, DType: kernels.BF16, Dims: kernels.Dims{N: 1, K: 1, Groups: got.Groups, Routing: hash}}
+		dims := kernels.Dims{N: 1, K: 1, Groups: got.Groups, Routing: hash}
+		s := kernels.Subject{Operation: kernels.GroupedGEMM, DType: kernels.BF16, Dims: dims}
 		for _, m := range got.Ms() {
 			if rows, err := s.GroupRows(m); err != nil || len(rows) != got.Groups {
 				t.Fatalf("m %d: %v, %v", m, rows, err)
