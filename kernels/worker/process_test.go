@@ -15,7 +15,7 @@ func TestProcessThatReadsNothing(t *testing.T) {
 	const limit = 100 * time.Millisecond
 	long := bytes.Repeat([]byte("x"), 1<<20)
 	_, err := startProcess(command{path: "sleep", args: []string{"60"}, first: long}, nil, limit)
-	if err == nil || !strings.Contains(err.Error(), "it read no code within 100ms") || !errors.Is(err, kernels.ErrProcessLost) {
+	if err == nil || !strings.Contains(err.Error(), "no code within 100ms") || !errors.Is(err, kernels.ErrProcessLost) {
 		t.Errorf("at the start: %v", err)
 	}
 	p, err := startProcess(command{path: "sleep", args: []string{"60"}}, nil, limit)
