@@ -10,9 +10,8 @@ import (
 )
 
 // Two processes use a device in turns, and a switch costs a block that is discarded. A slice is the time for
-// which one of them keeps the device. Within 40 ms, the clock and temperature of both stay nearly the same, and one
-// block in nine is discarded at the usual 5 ms a block.
-const slice = 40 * time.Millisecond
+// which one of them keeps the device. Within 20 ms, the clock and temperature of both stay nearly the same.
+const slice = 20 * time.Millisecond
 
 // process names the process that computes a case: see [kernels.ProcessOf]. It is empty for unknown kernels,
 // which fail later.

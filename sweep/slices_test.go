@@ -98,12 +98,12 @@ func TestTurnsAlternate(t *testing.T) {
 			if i > 0 && process(got[i]) != process(got[i-1]) {
 				run = 0
 			}
-			if run++; run > 8 {
-				t.Fatalf("seed %d: blocks %v: more than 40 ms of one process", seed, got)
+			if run++; run > 4 {
+				t.Fatalf("seed %d: blocks %v: more than 20 ms of one process", seed, got)
 			}
 		}
-		if switches := countSwitches(got, process); switches != 13 {
-			t.Fatalf("seed %d: %d switches of 14 slices", seed, switches)
+		if switches := countSwitches(got, process); switches != 25 {
+			t.Fatalf("seed %d: %d switches of 26 slices", seed, switches)
 		}
 	}
 	if begins[""] < 70 || begins["python"] < 70 {
@@ -144,7 +144,7 @@ func TestSweepRunsInSlices(t *testing.T) {
 		if asynchronous {
 			d = &simulated.Starter{Device: v}
 		}
-		p := planned(t, d, "1:80", func(o *Options) { o.Sentinel.Every = time.Hour })
+		p := planned(t, d, "1:40", func(o *Options) { o.Sentinel.Every = time.Hour })
 		run := newRun(t, p)
 		w := &firstRound{then: func() { sweeping = true }}
 		if _, err := (&Runner{Plan: p, Devices: []kernels.Device{d}, Out: run, Now: d.Now, Observer: w}).Run(t.Context()); err != nil {
@@ -157,7 +157,7 @@ func TestSweepRunsInSlices(t *testing.T) {
 				switches++
 			}
 		}
-		// Rounds of 160 blocks of a millisecond have four slices.
+		// Rounds of 80 blocks of a millisecond have four slices.
 		if switches < 5 || switches > 12 {
 			t.Errorf("asynchronous %v: %d switches in two rounds: %v", asynchronous, switches, blocks)
 		}
