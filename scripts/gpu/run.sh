@@ -23,6 +23,8 @@
 #                        (needs transformers)
 #   worker               kernels in Python (examples/python): selftest; cuBLAS through ctypes and F.linear beside the
 #                        program's cuBLAS; audits of torch.compile, Triton, attention and grouped products (needs PyTorch)
+#   experts              grouped products of Mixtral, Qwen3-30B-A3B and one rank of DeepSeek-V3, even and drawn: loops
+#                        over the groups beside PyTorch's grouped product and its loop (needs PyTorch)
 #   patch                tests of the Python package; then prompts with and without this card's table
 #                        (needs transformers)
 #   tables               cuBLASLt algorithms as a TunableOp file: each line is rebuilt, checked and timed
@@ -550,6 +552,20 @@ worker_figure() {
   sed -n "s/^/worker, $kernel ÷ cublas: /p" "$out/$run-$kernel.log" | head -9
 }
 
+run_experts() {
+  gpu_test experts-gate 60 cuda -test.run 'Grouped'
+  passed
+  local of shape rows name
+  for of in mixtral=n28672k4096g8:2,128,2048,8192 qwen=n1536k2048g128:8,512,16384,65536 rank=n4096k7168g32:256,1024; do
+    name=experts-${of%%=*} shape=${of#*=} rows=${of##*:} shape=${shape%%:*}
+    step "$name" 12 ./gemmaudit sweep -q --device "$device" --shape "$shape" --batch "$rows" --routing even,skew:100 --dtype bf16 \
+      --rounds 9 --rounds-for all --kernel-file examples/python/grouped_mm.py --kernel auto,cublas,grouped_mm,mm_loop --out "$out/$name.db"
+    passed 4
+    compare "$name" grouped_mm+mm_loop auto
+    compare "$name" mm_loop cublas
+  done
+}
+
 run_worker() {
   local shape=n14336k4096,n4096k4096 few=1,8,16,24,48,64,96,128,256,512,768,1024,1536,2048,4096,8192
   local sixty=1:7,16:64:8,96:256:32,288:512:32,576:1024:64,1152:2048:128,2304:4096:256,4608:8192:512 file
@@ -627,7 +643,7 @@ run_tables() {
   passed 1 4
 }
 
-known=(test isa sanitize older reach sustained picks self quantised choices attention softmax article audit mistral prompt worker patch tables pair noise candidates)
+known=(test isa sanitize older reach sustained picks self quantised choices attention softmax article audit mistral prompt worker experts patch tables pair noise candidates)
 sections=("$@")
 [[ ${#sections[@]} == 0 ]] && sections=("${known[@]}")
 for section in "${sections[@]}"; do
