@@ -149,7 +149,7 @@ func (k *Kernel) task(t kernels.Task) taskText {
 	case t.HeadDim > 0:
 		out.Capacity = t.Capacity(t.M)
 	}
-	if t.Operation == kernels.GroupedGEMM {
+	if t.Groups > 0 {
 		out.GroupRows, _ = t.GroupRows(t.M) // the task is normalized
 	}
 	if t.Quantized() {
