@@ -104,13 +104,15 @@ GPU := 1
 endif
 OPTIMISE    := -O2
 ifdef GPU
-TAGS        := -tags cuda
 CUDA_FOLDER := bin/cuda/$(shell $(GO) env GOARCH)
 CUDA_LIB    := $(CURDIR)/$(CUDA_FOLDER)
 # A cross compiler does not look into LIBRARY_PATH. The folder is named as it is called in every clone.
 LDFLAGS     += "-extldflags=-Wl,-z,lazy$(LD_OPTIONS) -L$(CUDA_FOLDER)"
 TRAMPOLINES := $(CUDA_LIB)/libcuda.a
 endif
+# The program looks up names of hosts itself, as it must with an older glibc. What depends on Go's package net, SQLite among it, is
+# compiled once for programs, releases, tests and go vet.
+TAGS := -tags $(if $(GPU),cuda$(comma))netgo
 
 # Go's cache does not see which headers CPATH leads to: this macro, which no code reads, makes objects depend on them.
 HEADERS     := -DGEMMAUDIT_HEADERS=$(firstword $(shell cat kernels/cuda/driver/include/*.h | cksum))
@@ -123,13 +125,12 @@ CUDA_ENV     = $(if $(GPU),CPATH='$(CURDIR)/kernels/cuda/driver/include' LIBRARY
 PLAIN    := -dwarf=false
 COMPILED := -trimpath -gcflags='all=$(PLAIN)'
 
-# With GLIBC=2.28 the program is linked with that glibc, stripped unless STRIP is empty, and looks up names of hosts itself: res_search has another name there.
+# With GLIBC=2.28 the program is linked with that glibc, stripped unless STRIP is empty.
 PROGRAM ?= bin/gemmaudit
 ifdef GLIBC
 OLD_GLIBC := bin/glibc/$(GLIBC)/$(shell $(GO) env GOARCH)
 STRIP     := -s
 LDFLAGS   += $(STRIP) -extld=$(OLD_GLIBC)/link
-TAGS      := -tags $(if $(GPU),cuda$(comma))netgo
 build: export CC := $(shell $(GO) env CC)
 build: $(OLD_GLIBC)/link
 endif
@@ -234,12 +235,12 @@ TEST   = $(CUDA_ENV) $(GO) test -vet=off -timeout 30m
 ifdef GPU
 TEST_FLAGS := $(TAGS) $(COMPILED) -ldflags '-s -w -extldflags=-Wl,-z,lazy'
 else
-TEST_FLAGS := $(COMPILED) -ldflags '-s -w'
+TEST_FLAGS := $(TAGS) $(COMPILED) -ldflags '-s -w'
 endif
 
 # What drives Chromium is behind a tag: its protocol would be compiled and linked for tests that make test leaves out.
-BROWSER_TAGS  := -tags $(if $(GPU),cuda$(comma))browser
-BROWSER_FLAGS := $(BROWSER_TAGS) $(filter-out -tags cuda,$(TEST_FLAGS))
+BROWSER_TAGS  := $(TAGS)$(comma)browser
+BROWSER_FLAGS := $(subst $(TAGS),$(BROWSER_TAGS),$(TEST_FLAGS))
 
 # SQLite is not ours to search for races: its code, most of what -race would compile anew,
 # stays as it is. All else is instrumented: atomics that are not, and that are inlined into
@@ -320,8 +321,8 @@ test-slurm:
 # The files of scripts/kubernetes and examples/prometheus, by the code of Kubernetes, kustomize and Prometheus: a module of its own. The flags are those
 # of make test, so that the standard library is compiled once.
 test-cluster:
-	$(CUDA_ENV) $(GO) -C scripts/clustertest vet $(COMPILED) ./...
-	$(CUDA_ENV) $(GO) -C scripts/clustertest test -vet=off $(COMPILED) -ldflags '-s -w' ./...
+	$(CUDA_ENV) $(GO) -C scripts/clustertest vet -tags netgo $(COMPILED) ./...
+	$(CUDA_ENV) $(GO) -C scripts/clustertest test -vet=off -tags netgo $(COMPILED) -ldflags '-s -w' ./...
 
 structure:
 	@$(GO) run ./scripts/structure $(if $(BASE),--base '$(BASE)') $(PACKAGES)
@@ -353,7 +354,7 @@ check: vet formatted
 vet: $(TRAMPOLINES)
 	$(CUDA_ENV) $(GO) vet $(BROWSER_TAGS) $(COMPILED) ./...
 ifdef GPU
-	$(CUDA_ENV) $(GO) vet $(COMPILED) ./kernels/cuda/... ./kernels/mistral ./cmd/...
+	$(CUDA_ENV) $(GO) vet -tags netgo $(COMPILED) ./kernels/cuda/... ./kernels/mistral ./cmd/...
 endif
 
 formatted:
@@ -490,11 +491,11 @@ texts: $(TRAMPOLINES)
 	$(TEST) $(TEST_FLAGS) -short ./report ./results/table ./results/tunableop ./sweep/health -update
 	$(TEST) $(TEST_FLAGS) -run '^(TestHelpLayout|TestCommandLines|TestDocumentsShowTheCode|TestScripts|TestPages|TestScreens)$$' ./cmd/gemmaudit -update
 
-# release-check proves what test-wheel and reproducible do. They run instead where the other machine's compiler or an emulator is
+# release-check proves what test-wheel and reproducible do; its second release is of this machine's program alone here. They run instead where the other machine's compiler or an emulator is
 # missing; with GEMMAUDIT_RELEASE_REQUIRED that is a failure.
 test-release:
 	@if command -v aarch64-linux-gnu-gcc >/dev/null && command -v jq >/dev/null && { command -v qemu-aarch64 || command -v qemu-aarch64-static; } >/dev/null; then \
-		$(MAKE) --no-print-directory release-check VERSION="$$(sed -n 's/^## \(v[^ ]*\)$$/\1/p' CHANGELOG.md | head -n 1)-ci"; \
+		scripts/release_check.sh "$$(sed -n 's/^## \(v[^ ]*\)$$/\1/p' CHANGELOG.md | head -n 1)-ci" "$$($(GO) env GOHOSTARCH)"; \
 	else \
 		echo 'test-release: gcc-aarch64-linux-gnu, qemu-user-static or jq is missing: no release was made' >&2; test -z "$$GEMMAUDIT_RELEASE_REQUIRED" && \
 		$(MAKE) --no-print-directory test-wheel reproducible; \

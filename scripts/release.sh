@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # Makes the files of a release from the checked-out commit:
 #
-#   scripts/release.sh v0.9.0 FOLDER
+#   scripts/release.sh v0.9.0 FOLDER [amd64 | arm64]
 #
 # FOLDER gets, for Linux on x86-64 and arm64: an archive with the program, manual pages, completions, license and notices; a
 # wheel with the program and the Python package; a bill of materials (CycloneDX); notes with the sizes of the program's parts;
 # and checksums. Programs need glibc 2.28. The same commit, Go and C compiler make the same bytes. CONTRIBUTING.md describes
-# the steps of a release.
+# the steps of a release. With a machine, which is to be this one's, only its files are made.
 set -euo pipefail
 
 fail() { echo "release: $1" >&2; exit 1; }
 
-(( $# == 2 )) || fail "usage: release.sh VERSION FOLDER"
+(( $# == 2 || $# == 3 )) || fail "usage: release.sh VERSION FOLDER [MACHINE]"
 version=$1
 [[ $version =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.]+)?$ ]] ||
   fail "the version is \"$version\", expected one like v0.9.0: make release VERSION=v0.9.0"
@@ -33,6 +33,13 @@ export GOFLAGS=-buildvcs=true GOWORK=off GOAMD64=v1 GOARM64=v8.0 CGO_ENABLED=1 T
 host=$(go env GOHOSTARCH)
 declare -A machine=([amd64]=x86_64 [arm64]=aarch64)
 [[ -n ${machine[$host]:-} ]] || fail "releases are made on amd64 or arm64, and this is $host"
+other=amd64
+if [[ $host == amd64 ]]; then other=arm64; fi
+machines=("$host" "$other")
+if (( $# == 3 )); then
+  [[ $3 == "$host" ]] || fail "the files of $3 alone were asked for, and this is $host"
+  machines=("$host")
+fi
 
 # tool names a program of the C toolchain for a machine, or of the cross toolchain.
 tool() {
@@ -41,7 +48,7 @@ tool() {
   command -v "$name" >/dev/null || fail "$name is missing: on Debian, apt-get install gcc-${machine[$1]/_/-}-linux-gnu libc6-dev-$1-cross"
   echo "$name"
 }
-for arch in "${!machine[@]}"; do tool "$arch" gcc >/dev/null; done
+for arch in "${machines[@]}"; do tool "$arch" gcc >/dev/null; done
 python3 -c 'import tomllib' 2>/dev/null || fail "Python 3.11 or later is missing"
 tools=build/wheel-tools
 make -C "$root" --no-print-directory -s "$tools/ready" || fail "ziglang can't be installed, see above"
@@ -70,11 +77,9 @@ build() {
 }
 
 mkdir -p "$work/out" "$work/pages/man" "$work/pages/completions"
-other=amd64
-if [[ $host == amd64 ]]; then other=arm64; fi
 mkdir "$work/symbols"
 build "$host" STRIP= PROGRAM="$work/symbols/gemmaudit"
-for arch in "$host" "$other"; do
+for arch in "${machines[@]}"; do
   build "$arch"
   binary=$work/source/bin/gemmaudit
   if [[ $arch == "$host" ]]; then # pages are the same for both, and only this program runs here
@@ -102,7 +107,7 @@ for arch in "$host" "$other"; do
     sed -n '/^| part/,$p' "$work/out/NOTES.md" >&2
   fi
   # scripts/sbom is its module, with versions and hashes of dependencies. With make's flags its standard library is in the cache.
-  GOFLAGS='-trimpath -gcflags=all=-dwarf=false' go -C "$work/source/scripts/sbom" tool cyclonedx-gomod bin -json -noserial -notimestamp -std -version "$version" \
+  GOFLAGS='-trimpath -gcflags=all=-dwarf=false -tags=netgo' go -C "$work/source/scripts/sbom" tool cyclonedx-gomod bin -json -noserial -notimestamp -std -version "$version" \
     -output "$work/out/$name.cdx.json" "$binary" 2> "$work/sbom" || { cat "$work/sbom" >&2; fail "no bill of materials was made"; }
 done
 (cd "$work/out" && sha256sum -- * > "$work/SHA256SUMS")
