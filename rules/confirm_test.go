@@ -18,7 +18,7 @@ import (
 // On worlds of known truth only true findings are confirmed, even if the screening errs.
 func TestConfirmation(t *testing.T) {
 	t.Parallel()
-	runs := 60
+	runs := 30
 	if testing.Short() {
 		runs = 10
 	}

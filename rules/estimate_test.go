@@ -24,7 +24,7 @@ func mixed(sigma float64) synthetic.Noise {
 func TestTailsOfEstimates(t *testing.T) {
 	t.Parallel()
 	levels := []float64{0.1, 0.01, 0.001}
-	sweeps := 30
+	sweeps := 12
 	if testing.Short() {
 		sweeps = 3
 	}

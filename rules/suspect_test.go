@@ -10,7 +10,7 @@ import (
 
 // At most one flat run in twenty has a suspect, at any noise.
 func TestFlatRunsAreNotSuspected(t *testing.T) {
-	seeds := 200
+	seeds := 120
 	if testing.Short() {
 		seeds = 60
 	}

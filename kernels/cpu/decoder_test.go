@@ -29,8 +29,8 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// The head sizes include ones that are not whole vectors. The best instruction set runs all cases in all
-// types on two threads; the others run each case in one type, one thread runs fewer.
+// The head sizes include ones that are not whole vectors. The best instruction set runs each case in one
+// or two types on two threads; the others run each case in one type, one thread runs fewer.
 func TestAttention(t *testing.T) {
 	dims := []int{128, 64, 32, 128, 96, 64, 2, 34}
 	best := "portable"
@@ -56,7 +56,7 @@ func TestAttention(t *testing.T) {
 			if threads == 1 {
 				s.part = 6
 			} else if isa == best {
-				s.part = 1
+				s.part = 2
 			}
 			if testing.Short() {
 				s.part = 24
@@ -72,7 +72,7 @@ func TestAttention(t *testing.T) {
 			}
 			var check *kernels.AttentionCheck
 			for _, on := range devices {
-				if on.part > 1 && i%on.part != turn {
+				if (i+turn)%on.part > 0 {
 					continue
 				}
 				if check == nil {

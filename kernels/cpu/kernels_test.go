@@ -44,7 +44,8 @@ func TestGate(t *testing.T) {
 			for _, d := range dtypes {
 				t.Run(g.Name()+"/"+string(d), func(t *testing.T) {
 					for i, check := range checks[d] {
-						if testing.Short() && i%4 > 0 {
+						// The naive kernel has no tiles whose sides shapes would have to meet.
+						if (testing.Short() || g.Name() == "naive") && i%4 > 0 {
 							continue
 						}
 						found, err := check.Run(t.Context(), dev, g)

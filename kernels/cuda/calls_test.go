@@ -66,7 +66,13 @@ func TestPlannedLaunches(t *testing.T) {
 			}
 			for _, d := range kernels.DTypes() {
 				for i, p := range plannedProblems(t, d) {
-					if testing.Short() && i%10 > 0 {
+					// Checks all candidates for a sample of the problems. No step divides the periods of the table.
+					every := 5
+					if testing.Short() {
+						every = 10
+					}
+					candidates := i%59 == 0
+					if i%every > 0 && (!candidates || testing.Short()) {
 						continue
 					}
 					for _, a := range cudatest.Archs {
@@ -74,8 +80,7 @@ func TestPlannedLaunches(t *testing.T) {
 							continue
 						}
 						plans := []gemm.Plan{f.Plan(a, p)}
-						// Checks all candidates for a sample of the problems.
-						if c, ok := f.(planning.Chooser[gemm.Problem, gemm.Addresses]); ok && i%59 == 0 {
+						if c, ok := f.(planning.Chooser[gemm.Problem, gemm.Addresses]); ok && candidates {
 							plans = append(plans, c.Candidates(a, p)...)
 						}
 						for _, plan := range plans {

@@ -193,7 +193,7 @@ func TestControls(t *testing.T) {
 // Looking after every round, and stopping at clear rows, must not increase false discoveries.
 func TestChoosingKeepsTheLevel(t *testing.T) {
 	const screening, rounds = 7, 15
-	runs := 20
+	runs := 10
 	if testing.Short() {
 		runs = 2
 	}

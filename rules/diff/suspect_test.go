@@ -13,7 +13,7 @@ import (
 
 // At most one in twenty pairs of equal runs with one sample per row has a suspected case or series.
 func TestFlatPairsAreNotSuspected(t *testing.T) {
-	seeds := uint64(200)
+	seeds := uint64(120)
 	if testing.Short() {
 		seeds = 60
 	}

@@ -38,7 +38,7 @@ func TestDataSets(t *testing.T) {
 	case testing.Short():
 		seeds, sets = seeds[:1], 3
 	case !all:
-		seeds, sets = seeds[:1], 15
+		seeds, sets = seeds[:1], 8
 	}
 	var of [][]DataResult
 	for _, seed := range seeds {
