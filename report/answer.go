@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/cause"
@@ -258,10 +259,18 @@ func (a *Answer) worst() *problem.Problem {
 	return best
 }
 
+// productText names the product of a curve, and its experts and routing in words.
+func productText(s kernels.Subject) string {
+	if experts := s.Experts(); experts != "" {
+		return s.Curve() + " (" + experts + ")"
+	}
+	return s.Curve()
+}
+
 func timesSentence(p *problem.Problem, product, kernel bool) string {
 	what := p.Words(p.M)
 	if product {
-		what += " of " + p.Curve()
+		what += " of " + productText(p.Subject)
 	}
 	if kernel {
 		what += " on " + strings.Join(p.Kernels, " and ")

@@ -63,6 +63,8 @@ func WriteProblem(w io.Writer, meta results.Meta, audit *rules.Audit, p *problem
 	return b.Flush()
 }
 
+const rowsOfExperts = "M counts the rows of all experts"
+
 const onlyByRemedy = "No rule flags these sizes; measuring the remedy showed that they can be faster."
 
 type account struct {
@@ -95,6 +97,9 @@ func evidenceIn(audit *rules.Audit) *evidence {
 
 func (e *evidence) account(meta results.Meta, p *problem.Problem) *account {
 	a := &account{times: []string{timesSentence(p, false, false)}, steps: remedySteps(p, meta.Source != "")}
+	if experts := p.Experts(); experts != "" {
+		a.times = append([]string{fmt.Sprintf("The product has %s. %s.", experts, rowsOfExperts)}, a.times...)
+	}
 	if r := p.Remedy; r != nil && r.Executed {
 		a.times = append(a.times,
 			fmt.Sprintf("The remedy was measured in turns with the product as it is: gain %s.", bounds{r.Gain, Factor}.Text()))

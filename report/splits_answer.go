@@ -77,8 +77,8 @@ func bestRemedy(s *remedy.Result) *remedy.Row {
 }
 
 func bestRemedyText(r *remedy.Row) string {
-	return fmt.Sprintf("Best: %s of %s on %s takes %s us, and %s us %s (%sx).", r.Series.Words(r.M), r.Series.Curve(), r.Series.Kernel,
-		short3(r.DirectUS), short3(r.ExecutedUS.Mid), remedyClause(r.Remedy), short3(r.Gain.Mid))
+	return fmt.Sprintf("Best: %s of %s on %s takes %s us, and %s us %s (%sx).", r.Series.Words(r.M), productText(r.Series.Subject),
+		r.Series.Kernel, short3(r.DirectUS), short3(r.ExecutedUS.Mid), remedyClause(r.Remedy), short3(r.Gain.Mid))
 }
 
 // savedText gives the share of time that the table saves for each kernel; it may be empty.

@@ -83,7 +83,7 @@ func newWitness(c *Candidate) *cause.Witness {
 	case j.Against.PadTo > 0:
 		m = j.Against.PadTo
 	}
-	if j.Against.Kernel == j.direct().Kernel && j.Against.DType == j.direct().DType {
+	if j.Against.SeriesKey == j.direct().SeriesKey {
 		if i, ok := w.Curve.At(m); ok {
 			w.Reference = w.Curve.Points[i]
 		}

@@ -312,13 +312,13 @@ func (f *Facts) monotonic(c *infer.Curve) []Judgement {
 			}
 			continue
 		}
-		against := c.Points[ref.point]
 		j.Against, j.Base = c.CaseOf(ref.point), ref.window
-		j.expected = stats.Exp(threshold + ref.rate.Y - c.Peak)
-		f.hold(j, stats.Estimate{Y: p.Flops - ref.rate.Y, SE: ref.rate.SE, DF: ref.rate.DF, Open: ref.rate.Open}, -threshold)
+		more := explained(c, i, ref.window)
+		j.expected = stats.Exp(threshold + ref.rate.Y - more - c.Peak)
+		f.hold(j, stats.Estimate{Y: p.Flops - ref.rate.Y + more, SE: ref.rate.SE, DF: ref.rate.DF, Open: ref.rate.Open}, -threshold)
 		j.kept = j.kept && p.Rate()-f.decisive(p.US) >= threshold+rival-MarginalReach
 		// Times of the two cases differ by their FLOPs too.
-		j.ideal = p.Flops - against.Flops
+		j.ideal = idealRatio(c, i, ref.point)
 		j.bound = j.ideal - threshold
 	}
 	return rows

@@ -179,7 +179,7 @@ func (c *Candidate) finding() Finding {
 	if slices.Contains(brought, "--kernel-file") {
 		brought = append(brought, kernels.WorkerFlags(c.Worst.Curve.Command)...)
 	}
-	f.NeedsPaths, f.Brought = len(brought) > 0, brought
+	f.NeedsPaths, f.Brought = len(brought) > 0 || direct.Routing != 0, brought
 	f.Reproduce = reproduce(direct, other, brought)
 	if against := *c.Worst.Against; against.M > 0 {
 		against.ID, against.Label, against.Launch = 0, "", results.Launch{}

@@ -30,7 +30,11 @@ func reproduce(row, against results.Case, brought []string) string {
 	if !row.Operation.IsProduct() {
 		words = append(words, "--op", row.Operation.String())
 	}
-	words = append(append(words, "--dtype", dtypes), shapesOf(row.Subject, sizes)...)
+	subjects, routings := []kernels.Subject{row.Subject}, routingFlags(row.Subject, against)
+	if against.M > 0 && against.Dims != row.Dims {
+		subjects = append(subjects, against.Subject)
+	}
+	words = append(append(append(words, "--dtype", dtypes), shapesOf(subjects, sizes)...), routings...)
 	if row.Operation.HasWeights() && row.Layout != kernels.Transposed {
 		words = append(words, "--layout", row.Layout.String())
 	}
@@ -47,24 +51,45 @@ func reproduce(row, against results.Case, brought []string) string {
 	return CommandLine("gemmaudit sweep", append(words, brought...)...)
 }
 
-// shapesOf returns the flags for the rows of a curve at some coordinates.
-func shapesOf(s kernels.Subject, at []int) []string {
+// routingFlags returns the flags for routing that shapes do not give. A recorded routing is a file, which is PATH.
+func routingFlags(row kernels.Subject, against results.Case) []string {
+	var values []string
+	for _, s := range []kernels.Subject{against.Subject, row} {
+		switch {
+		case s.Groups == 0:
+		case s.Routing != 0 && !slices.Contains(values, "PATH"):
+			values = append(values, "PATH")
+		case s.Even() && !slices.Contains(values, "even"):
+			values = append(values, "even")
+		}
+	}
+	if len(values) == 0 {
+		return nil
+	}
+	return []string{"--routing", strings.Join(values, ",")}
+}
+
+// shapesOf returns the flags for the rows of curves at some coordinates.
+func shapesOf(subjects []kernels.Subject, at []int) []string {
 	var shapes, batches []string
-	for _, x := range at {
-		of, m := s.At(x)
-		shape, batch := strings.ReplaceAll(of.Size(), " ", ""), strconv.Itoa(m)
-		if !s.OverM() {
-			shape = "m" + batch + shape
-		}
-		if !slices.Contains(shapes, shape) {
-			shapes = append(shapes, shape)
-		}
-		if !slices.Contains(batches, batch) {
-			batches = append(batches, batch)
+	for _, s := range subjects {
+		for _, x := range at {
+			of, m := s.At(x)
+			of.Routing = 0 // of another flag
+			shape, batch := strings.ReplaceAll(of.Size(), " ", ""), strconv.Itoa(m)
+			if !s.OverM() {
+				shape = "m" + batch + shape
+			}
+			if !slices.Contains(shapes, shape) {
+				shapes = append(shapes, shape)
+			}
+			if !slices.Contains(batches, batch) {
+				batches = append(batches, batch)
+			}
 		}
 	}
 	flags := []string{"--shape", strings.Join(shapes, ",")}
-	if s.OverM() {
+	if subjects[0].OverM() {
 		flags = append(flags, "--batch", strings.Join(batches, ","))
 	}
 	return flags

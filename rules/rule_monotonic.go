@@ -20,7 +20,8 @@ var monotonicRule = rule{
 	meaning: "MFU drops below threshold × the best MFU at a smaller M",
 	claim:   "a smaller M reaches a higher MFU",
 	help: "The reference of a size is the best MFU at any smaller M of its series. A size breaks the rule if its MFU is " +
-		"below `threshold` × the reference. Set `threshold` at the top level of the rules file.",
+		"below `threshold` × the reference. With drawn or recorded routing, the bytes of further experts count too. " +
+		"Set `threshold` at the top level of the rules file.",
 	enabled: func(s *RuleSet) *bool { return &s.Monotonic.Enabled },
 	judge:   (*Facts).monotonic,
 	suspect: (*suspicion).monotonic,
@@ -36,11 +37,11 @@ func (s *suspicion) monotonic(c *infer.Curve) []Judgement {
 		}
 		p := &c.Points[i]
 		if best >= 0 {
-			b := &c.Points[best]
 			than, own, _ := s.known(c, best)
 			rows[i].Base = []int{best}
-			s.hold(&rows[i], rival{enough: stats.Estimate{Y: p.Flops - b.Flops + than.Y, SE: than.SE, DF: than.DF, Open: than.Open},
-				own: own, of: of, against: c.CaseOf(best), ideal: p.Flops - b.Flops},
+			ideal := idealRatio(c, i, best)
+			s.hold(&rows[i], rival{enough: stats.Estimate{Y: ideal + than.Y, SE: than.SE, DF: than.DF, Open: than.Open},
+				own: own, of: of, against: c.CaseOf(best), ideal: ideal},
 				-math.Log(s.Cfg.Threshold))
 		}
 		of++

@@ -64,8 +64,11 @@ type Options struct {
 	// Recorded lists the products of a recorded workload, which are also targets. NewPlan fills in their
 	// expected times.
 	Recorded results.Recorded
-	// Routing is that of grouped products.
-	Routing Routing
+	// Routings are those of grouped products, each planned; empty for [DefaultRouting].
+	Routings []Routing
+	// TopK is the number of groups per token, where neither the shape nor the model gives it; 0 is 2, or all groups if there
+	// are fewer.
+	TopK int
 	// Tokens says that Batches count tokens, also for grouped products.
 	Tokens bool
 	// Neighbours adds, to each target with its own M, the Ms needed for its pads and splits.
@@ -89,7 +92,7 @@ func NewPlan(ctx context.Context, devices []kernels.Device, o Options, est *Pred
 		BlockTarget: orElse(o.BlockTarget, preset.BlockTarget), MinLaunches: max(1, o.MinLaunches),
 		Sentinel: orElse(o.Sentinel, DefaultSentinel()), Shard: o.Shard,
 		Deadline: orElse(o.Deadline, preset.Deadline), ReferenceClock: o.ReferenceClock, Traffic: o.Traffic, Lead: o.Lead,
-		Recorded: slices.Clone(o.Recorded), Routings: o.Routing.tables(),
+		Recorded: slices.Clone(o.Recorded), Routings: tables(o.Routings),
 	}
 	if o.Rounds < 0 {
 		return nil, fmt.Errorf("%d rounds, expected at least 1", o.Rounds)
@@ -127,12 +130,14 @@ func NewPlan(ctx context.Context, devices []kernels.Device, o Options, est *Pred
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			t, err := o.Routing.Route(t)
+			routed, err := o.routed(t)
 			if err != nil {
 				return nil, err
 			}
-			if err := b.target(d, t); err != nil {
-				return nil, err
+			for _, t := range routed {
+				if err := b.target(d, t); err != nil {
+					return nil, err
+				}
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package sweep
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,9 +18,6 @@ type Routing struct {
 	// Recorded is a table of the rows, with the hash that stands for it; zero for none.
 	Recorded kernels.RecordedRouting
 	Hash     int
-	// TopK is the number of groups per token, where neither the shape nor the model gives it; 0 is 2, or all groups if there
-	// are fewer.
-	TopK int
 }
 
 // DefaultRouting is skew:100.
@@ -56,17 +54,34 @@ func ParseRouting(s string) (r Routing, ok bool, err error) {
 	return r, true, nil
 }
 
-// Route gives a target of a grouped product its routing, unless its shape has one. Other targets are returned unchanged.
-// The error says that the routing has other groups, or fewer than TopK.
-func (r Routing) Route(t Target) (Target, error) {
+// routed returns a target once for each routing. A target that is no grouped product, or whose shape has its routing, is
+// returned once.
+func (o *Options) routed(t Target) ([]Target, error) {
+	routings := o.Routings
+	if len(routings) == 0 {
+		routings = []Routing{DefaultRouting()}
+	}
+	var out []Target
+	for _, r := range routings {
+		with, err := r.route(t, o.TopK)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(out, with) {
+			out = append(out, with)
+		}
+	}
+	return out, nil
+}
+
+// route gives a target of a grouped product its routing, unless its shape has one. Other targets are returned unchanged.
+// The error says that the routing has other groups, or fewer than topK.
+func (r Routing) route(t Target, topK int) (Target, error) {
 	d := &t.Further
 	if d.Groups == 0 {
 		return t, nil
 	}
-	if !r.Even && r.Draw == 0 && r.Hash == 0 {
-		r.Skew, r.Draw = DefaultRouting().Skew, DefaultRouting().Draw
-	}
-	topK := cmp.Or(d.TopK, t.Active, r.TopK, min(defaultTopK, d.Groups))
+	topK = cmp.Or(d.TopK, t.Active, topK, min(defaultTopK, d.Groups))
 	switch {
 	case topK > d.Groups:
 		return t, fmt.Errorf("%d experts per token, expected at most the %d groups", topK, d.Groups)
@@ -84,12 +99,15 @@ func (r Routing) Route(t Target) (Target, error) {
 	return t, nil
 }
 
-// tables returns the recorded table, if any.
-func (r Routing) tables() []kernels.RecordedRouting {
-	if r.Hash == 0 {
-		return nil
+// tables returns the recorded tables.
+func tables(routings []Routing) []kernels.RecordedRouting {
+	var out []kernels.RecordedRouting
+	for _, r := range routings {
+		if r.Hash != 0 {
+			out = append(out, r.Recorded)
+		}
 	}
-	return []kernels.RecordedRouting{r.Recorded}
+	return out
 }
 
 // rowsFor returns the Ms of a target on a grid, of tokens if its rows come from tokens.

@@ -30,7 +30,7 @@ type planFlags struct {
 	layout       string
 	weights      []string
 	ep           int
-	routing      string
+	routings     []string
 	batches      string
 	tokens       string
 	dtypes       []string
@@ -112,13 +112,14 @@ var declaredPlanFlags = []planFlag{
 	{name: "ep", def: 1, to: func(f *planFlags) any { return &f.ep },
 		help:   "expert-parallel ranks of --model: each holds that part of the experts, undivided by --tp",
 		offers: always(fixed("1", "2", "4", "8"))},
-	{name: "routing", def: "skew:100", to: func(f *planFlags) any { return &f.routing },
-		help: "rows of experts: even; skew:S (tokens draw experts, with weights rank^-(S/100)); a CSV of m,group,rows",
-		offers: always(fixed(
-			cobra.CompletionWithDesc("even", "equal numbers of rows"),
-			cobra.CompletionWithDesc("skew:0", "each token draws experts with equal chances"),
-			cobra.CompletionWithDesc("skew:100", "the expert of rank r is drawn 1/r as often as the first")))},
-	{name: "top-k", to: func(f *planFlags) any { return &f.set.Routing.TopK },
+	{name: "routing", def: []string{"skew:100"}, to: func(f *planFlags) any { return &f.routings },
+		help: "rows of experts: even; skew:S (tokens draw experts, weights rank^-(S/100)); a CSV of m,group,rows (repeatable)",
+		offers: always(listOf(func() []string {
+			return []string{cobra.CompletionWithDesc("even", "equal numbers of rows"),
+				cobra.CompletionWithDesc("skew:0", "each token draws experts with equal chances"),
+				cobra.CompletionWithDesc("skew:100", "the expert of rank r is drawn 1/r as often as the first")}
+		}))},
+	{name: "top-k", to: func(f *planFlags) any { return &f.set.TopK },
 		help: "experts of a token, 0 for the model's or 2"},
 	{name: "tokens", to: func(f *planFlags) any { return &f.tokens },
 		help: "like --batch, but counts tokens: a grouped product has --top-k rows for each"},

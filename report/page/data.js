@@ -11,7 +11,7 @@ const isDiff = data.runs.length > 1;
 // changed are the changes in the order in which they matter;
 // barred are the rules that hold a whole curve against something: their findings are thin bars, as they often span everything.
 const changed = ['slower', 'new', 'suspected slower', 'faster', 'fixed', 'suspected faster', 'marginal', 'undecided', 'same'];
-const barred = ['alternative', 'parity', 'roofline'];
+const barred = ['alternative', 'parity', 'routing', 'roofline'];
 
 // block is the rows of a series in a run; the newest run's where none is named.
 function block(series, run) {
