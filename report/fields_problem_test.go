@@ -36,6 +36,26 @@ func TestOwnKernelsHaveNoEngineSteps(t *testing.T) {
 	}
 }
 
+// No table holds the remedy of a grouped product, and neither pad nor split exists.
+func TestStepsOfGroupedProducts(t *testing.T) {
+	subject := kernels.Subject{Operation: kernels.GroupedGEMM, DType: kernels.BF16,
+		Dims: kernels.Dims{N: 64, K: 64, Groups: 8, TopK: 2, Skew: 100, Draw: 1}}
+	other := &rules.Remedy{Kind: rules.RemedyOther, M: 64, Kernel: "grouped", Pays: true}
+	for want, r := range map[string]*rules.Remedy{"call grouped for these M and this routing": other, "Measure more kernels": nil} {
+		p := &problem.Problem{Kernels: []string{"loop"}, Place: problem.Place{Subject: subject}, Remedy: r, US: 20, BetterUS: 10}
+		var text string
+		for _, s := range remedySteps(p, false) {
+			text += s.String()
+		}
+		if !strings.Contains(text, want) || strings.Contains(text, "table") || strings.Contains(text, "pad") {
+			t.Errorf("steps are %q", text)
+		}
+		if got := timesSentence(p, true, true); !strings.Contains(got, "(8 experts, 2 for each ") {
+			t.Errorf("times are %q", got)
+		}
+	}
+}
+
 // Heads of sizes name the dimension of the curves.
 func TestHeadsNameTheDimension(t *testing.T) {
 	along := func(dimension string) (out results.SeriesKey) {

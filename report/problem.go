@@ -221,6 +221,14 @@ func (s step) String() string {
 	return out
 }
 
+// atRouting says that a remedy of a grouped product holds for its routing.
+func atRouting(p *problem.Problem) string {
+	if p.Experts() == "" {
+		return ""
+	}
+	return " and this routing"
+}
+
 func remedySteps(p *problem.Problem, imported bool) []step {
 	if p.Own {
 		return []step{{text: fmt.Sprintf("No fix in an engine: %s is a kernel of gemmaudit, which no engine calls. `--kernel ladder` "+
@@ -231,6 +239,9 @@ func remedySteps(p *problem.Problem, imported bool) []step {
 			return []step{{text: "No remedy that an engine can apply is known. " + p.Possible +
 				", a kernel of gemmaudit, shows that the product can be faster: report it to the library's maker with the command below."}}
 		}
+		if p.Operation.Definition().Pads == nil {
+			return []step{{text: "No remedy is known. Measure more kernels, or report it to the library's maker with the command below."}}
+		}
 		return []step{{text: "No remedy is known. Report it to the library's maker with the command below, or search more sizes: a pad " +
 			"or a split needs other sizes that were measured."}}
 	}
@@ -238,6 +249,7 @@ func remedySteps(p *problem.Problem, imported bool) []step {
 	r := *p.Remedy
 	var patch, inTable string
 	switch {
+	case r.Pays && p.Experts() != "": // tables hold single products only
 	case r.Pays:
 		inTable = " table.h has the action for every M."
 		patch = "`gemmaudit.torch.patch(model, \"table.json\")` does it for every product of the table."
@@ -286,7 +298,7 @@ func remedySteps(p *problem.Problem, imported bool) []step {
 		case "cublas", "cublaslt":
 			out = append(out, step{engine: "PyTorch", code: fmt.Sprintf("torch.backends.cuda.preferred_blas_library(%q)", r.Kernel)})
 		}
-		out = append(out, step{engine: "C", text: "call " + r.Kernel + " for these M." + inTable})
+		out = append(out, step{engine: "C", text: "call " + r.Kernel + " for these M" + atRouting(p) + "." + inTable})
 	}
 	return out
 }
