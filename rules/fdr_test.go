@@ -24,7 +24,7 @@ var update = flag.Bool("update", false, "write golden files anew")
 func TestFalseDiscoveries(t *testing.T) {
 	t.Parallel()
 	const rounds = 7
-	runs := 100
+	runs := 50
 	if testing.Short() {
 		runs = 10
 	}
