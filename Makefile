@@ -81,7 +81,7 @@ SERIAL_TESTS := Fuzz.*|TestProperty.*|TestHostileParquet|TestKilledMigration|Tes
 
 # The commands in which goroutines meet: runs of one and several devices, choices, fleets, pipes that break, signals. RACED_LONG are
 # scripts that -short skips, in which processes are interrupted; test-long leaves them to test-race.
-RACED_SCRIPTS := cards|choices|fleetnode|lostoutput|peaks|pipes|resumerun|run|sweep
+RACED_SCRIPTS := cards|choices|fleetnode|lostoutput|peaks|pipes|run|sweep
 RACED_LONG    := interrupt|night|fleet
 RACED_TESTS   := AskingHangs|BenchMeasuresBandwidthBetweenRounds|Check|ChoicesOnFakeGPU|Interrupt.*|NumericsOnCPU|ResumeUnderOtherConditions|SelftestKnowsFaults|SignalEndsCommands|WorkloadIsBounded
 
