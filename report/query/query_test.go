@@ -164,7 +164,7 @@ func TestNamesHaveValues(t *testing.T) {
 			ClockMHz: 1500})},
 		Samples: {OfSample(&export.Line{Utils: &one, ClockMHz: &one, PowerW: &one, TempC: &one, EnergyMJ: &one, HostUS: &one})},
 		Changes: {
-			OfCase(diff.Case{Series: f.Series, B: ms, Ratio: ms, LabelB: "x"}),
+			OfCase(diff.Case{Series: f.Series, B: ms, Ratio: ms, Paired: 7, LabelB: "x"}),
 			OfFindingDiff(diff.Finding{B: &f})},
 	} {
 		for _, n := range Names(of) {
