@@ -136,16 +136,20 @@ func Products(d kernels.Device, asked []string) ([]kernels.Kernel, error) {
 	}
 	var out []kernels.Kernel
 	for _, name := range asked {
-		if slices.ContainsFunc(families(), func(f family) bool {
-			return f.holds(name) || slices.ContainsFunc(f.members(d), func(m member) bool { return m.alias == name })
-		}) {
+		if slices.ContainsFunc(families(), func(f family) bool { return f.holds(name) }) {
 			continue
 		}
 		k, err := kernels.FindProduct(d, name)
-		if err != nil {
+		if err == nil {
+			out = append(out, k)
+			continue
+		}
+		// A file may have a kernel of another operation only.
+		if !slices.ContainsFunc(families(), func(f family) bool {
+			return slices.ContainsFunc(f.members(d), func(m member) bool { return m.alias == name })
+		}) {
 			return nil, err
 		}
-		out = append(out, k)
 	}
 	return out, nil
 }
