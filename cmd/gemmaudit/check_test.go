@@ -265,11 +265,16 @@ func TestCheckOfCPU(t *testing.T) {
 		return
 	}
 	var c report.NodeCheck
-	if err := json.Unmarshal([]byte(got.stdout), &c); err != nil || got.code != exitClean && got.code != exitGate {
+	if err := json.Unmarshal([]byte(got.stdout), &c); err != nil {
 		t.Fatalf("exit code %d, %v: %s%s", got.code, err, got.stdout, got.stderr)
 	}
+	// The baseline tells no versions, so a CPU that is slower than its times may be so because of them.
+	confounded := got.code == exitInconclusive && len(c.Devices) == 1 && len(c.Devices[0].Confounds) > 0
+	if got.code != exitClean && got.code != exitGate && !confounded {
+		t.Fatalf("exit code %d: %s%s", got.code, got.stdout, got.stderr)
+	}
 	if len(c.Devices) != 1 || c.Devices[0].Device != "cpu" || c.Devices[0].Cases != 4 || c.Devices[0].Common.Mid <= 0 ||
-		c.Fit != (got.code == exitClean) {
+		c.Fit != (got.code == exitClean || confounded) {
 		t.Errorf("the check is %+v", c)
 	}
 }
