@@ -3,6 +3,7 @@ package kernels
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 var dimGrouped = []Dim{
@@ -90,19 +91,19 @@ func (t Task) Grouped(kernel string) (Task, error) {
 	return t.Supported(kernel, 0)
 }
 
-// groupedReference is a grouped task's output and [ErrorBound].
+// groupedReference is a task's output and [ErrorBound].
 func groupedReference(t Task, in, stored []float64) (want, bound []float64) {
+	return groupedProducts(t, in, stored, t.groupOfRows())
+}
+
+// groupOfRows returns the group of each row of a normalized task.
+func (t Task) groupOfRows() []int {
 	groups := make([]int, 0, t.M)
-	parts, err := t.GroupedParts()
-	if err != nil {
-		return nil, nil // the task is normalized
+	rows, _ := t.GroupRows(t.M) // of a normalized task
+	for group, n := range rows {
+		groups = append(groups, slices.Repeat([]int{group}, n)...)
 	}
-	for _, p := range parts {
-		for range p.M {
-			groups = append(groups, p.Group)
-		}
-	}
-	return groupedProducts(t, in, stored, groups)
+	return groups
 }
 
 // groupedProducts multiplies each row with the weights of its group.
@@ -179,9 +180,9 @@ var groupedFaults = []Fault{
 		}
 	})},
 	{Name: "an idle group is not skipped", Compute: func(t Task, in, stored []float64) []float64 {
+		rows, _ := t.GroupRows(t.M)
 		return misrouted(func(groups []int) {
 			for row, group := range groups {
-				rows, _ := t.GroupRows(t.M)
 				if group > 0 && rows[group-1] == 0 {
 					groups[row] = group - 1
 				}
@@ -200,13 +201,7 @@ var groupedFaults = []Fault{
 // misrouted computes with other groups of the rows.
 func misrouted(change func(groups []int)) func(t Task, in, stored []float64) []float64 {
 	return func(t Task, in, stored []float64) []float64 {
-		var groups []int
-		parts, _ := t.GroupedParts()
-		for _, p := range parts {
-			for range p.M {
-				groups = append(groups, p.Group)
-			}
-		}
+		groups := t.groupOfRows()
 		change(groups)
 		out, _ := groupedProducts(t, in, stored, groups)
 		return out

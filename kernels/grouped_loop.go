@@ -82,7 +82,7 @@ func (k *GroupLoop) Prepare(t Task, raw Buffer) (Weights, error) {
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("%v: weights of group %d: %w", t, i, err), w.Close())
 		}
-		w.groups = append(w.groups, one)
+		w.Of = append(w.Of, one)
 	}
 	return w, nil
 }
@@ -94,12 +94,12 @@ func (k *GroupLoop) Bind(t Task, a Operand, w Weights, c Operand, _ ...Operand) 
 		return nil, err
 	}
 	own, ok := w.(*groupWeights)
-	if !ok || own == nil || len(own.groups) != t.Groups {
+	if !ok || own == nil || len(own.Of) != t.Groups {
 		return nil, fmt.Errorf("%v: weights are a %T, expected %d groups prepared by kernel %s", t, w, t.Groups, k.Name())
 	}
 	launches := make([]Launch, len(parts))
 	for i, p := range parts {
-		launches[i], err = k.Of.Bind(p.Task, Operand{Buffer: a.Buffer, Offset: a.Offset + p.Row*t.K}, own.groups[p.Group],
+		launches[i], err = k.Of.Bind(p.Task, Operand{Buffer: a.Buffer, Offset: a.Offset + p.Row*t.K}, own.Of[p.Group],
 			Operand{Buffer: c.Buffer, Offset: c.Offset + p.Row*t.N})
 		if err != nil {
 			return nil, fmt.Errorf("group %d of %v: %w", p.Group, t, err)
@@ -108,49 +108,52 @@ func (k *GroupLoop) Bind(t Task, a Operand, w Weights, c Operand, _ ...Operand) 
 	return k.Join(t, launches, a.Buffer, w, c.Buffer)
 }
 
-// groupWeights are the weights of all groups.
-type groupWeights struct{ groups []Weights }
+// ManyWeights are the weights of several products, which a kernel of single products prepared.
+type ManyWeights struct{ Of []Weights }
 
 // Bytes implements [Weights].
-func (w *groupWeights) Bytes() int64 {
+func (w *ManyWeights) Bytes() int64 {
 	var bytes int64
-	for _, g := range w.groups {
-		bytes += g.Bytes()
+	for _, one := range w.Of {
+		bytes += one.Bytes()
 	}
 	return bytes
 }
 
-// Detached implements [Detached]; it is true if no group reads raw weights.
-func (w *groupWeights) Detached() bool {
-	for _, g := range w.groups {
-		if d, ok := g.(Detached); !ok || !d.Detached() {
+// Detached implements [Detached]; it is true if no product reads raw weights.
+func (w *ManyWeights) Detached() bool {
+	for _, one := range w.Of {
+		if d, ok := one.(Detached); !ok || !d.Detached() {
 			return false
 		}
 	}
 	return true
 }
 
+// Close implements [Weights].
+func (w *ManyWeights) Close() error {
+	var errs []error
+	for _, one := range w.Of {
+		errs = append(errs, one.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// groupWeights are the weights of all groups.
+type groupWeights struct{ ManyWeights }
+
 // Packing implements [Packed] with the time of all groups.
 func (w *groupWeights) Packing() (seconds float64, ok bool) {
-	for _, g := range w.groups {
-		p, packs := g.(Packed)
+	for _, one := range w.Of {
+		p, packs := one.(Packed)
 		if !packs {
 			return 0, false
 		}
-		one, known := p.Packing()
+		took, known := p.Packing()
 		if !known {
 			return 0, false
 		}
-		seconds += one
+		seconds += took
 	}
-	return seconds, len(w.groups) > 0
-}
-
-// Close implements [Weights].
-func (w *groupWeights) Close() error {
-	var errs []error
-	for _, g := range w.groups {
-		errs = append(errs, g.Close())
-	}
-	return errors.Join(errs...)
+	return seconds, len(w.Of) > 0
 }

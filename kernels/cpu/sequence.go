@@ -17,33 +17,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-type batchWeights struct{ products []kernels.Weights }
-
-func (w *batchWeights) Bytes() int64 {
-	var bytes int64
-	for _, p := range w.products {
-		bytes += p.Bytes()
-	}
-	return bytes
-}
-
-// Detached implements [kernels.Weights]; it is true if no product reads raw B.
-func (w *batchWeights) Detached() bool {
-	for _, p := range w.products {
-		if d, ok := p.(kernels.Detached); !ok || !d.Detached() {
-			return false
-		}
-	}
-	return true
-}
-
-func (w *batchWeights) Close() error {
-	var errs []error
-	for _, p := range w.products {
-		errs = append(errs, p.Close())
-	}
-	return errors.Join(errs...)
-}
+// batchWeights are the weights of a batch's products.
+type batchWeights struct{ kernels.ManyWeights }
 
 func (d *Device) batchPrepare(k kernels.Kernel, b kernels.Task, raw kernels.Buffer) (kernels.Weights, error) {
 	if err := k.Supports(b); err != nil {
@@ -67,7 +42,7 @@ func (d *Device) batchPrepare(k kernels.Kernel, b kernels.Task, raw kernels.Buff
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("%v: weights of product %d: %w", b, i, err), w.Close())
 		}
-		w.products = append(w.products, one)
+		w.Of = append(w.Of, one)
 	}
 	return w, nil
 }
@@ -97,13 +72,13 @@ func (d *Device) batchBind(k kernels.Kernel, b kernels.Task, a kernels.Operand, 
 		return nil, err
 	}
 	own, ok := w.(*batchWeights)
-	if !ok || own == nil || len(own.products) != b.Products {
+	if !ok || own == nil || len(own.Of) != b.Products {
 		return nil, fmt.Errorf("%v: weights are a %T, expected %d products prepared by kernel %s", b, w, b.Products, k.Name())
 	}
 	launches := make([]kernels.Launch, b.Products)
 	for i := range launches {
 		launches[i], err = k.Bind(b.Single(), kernels.Operand{Buffer: a.Buffer, Offset: a.Offset + i*b.StrideA},
-			own.products[i], kernels.Operand{Buffer: c.Buffer, Offset: c.Offset + i*b.StrideC})
+			own.Of[i], kernels.Operand{Buffer: c.Buffer, Offset: c.Offset + i*b.StrideC})
 		if err != nil {
 			return nil, fmt.Errorf("product %d of %v: %w", i, b, err)
 		}
