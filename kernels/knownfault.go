@@ -1,6 +1,9 @@
 package kernels
 
-import "slices"
+import (
+	"errors"
+	"slices"
+)
 
 // KnownFault is a known fault of a library version and instruction set on this device: wrong products of one
 // type.
@@ -18,6 +21,18 @@ type KnownFault struct {
 // none.
 func (s Spec) KnownFault(kernel string, d DType, failed CheckStep) (f KnownFault, ok bool) {
 	return s.faultWhere(kernel, d, func(f KnownFault) bool { return slices.Contains(f.Checks, failed) })
+}
+
+// FaultBehind returns the known fault behind the error of a check of a product, or of a grouped product, which runs the
+// kernel's products. ok is false if there is none.
+func (s Spec) FaultBehind(err error) (f KnownFault, ok bool) {
+	if product := (*CheckError)(nil); errors.As(err, &product) {
+		return s.KnownFault(product.Kernel, product.Task.DType, product.Check)
+	}
+	if grouped := (*ElementError)(nil); errors.As(err, &grouped) && grouped.Task.Operation.HasWeights() {
+		return s.KnownFault(grouped.Kernel, grouped.Task.DType, grouped.Check)
+	}
+	return KnownFault{}, false
 }
 
 // WrongResults returns the known fault that makes a kernel's ordinary products of a type wrong. ok is false

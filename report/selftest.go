@@ -59,15 +59,8 @@ func NewCheckStep(d kernels.Spec, kernel string, dtype kernels.DType, summary ke
 	switch {
 	case errors.As(err, &wrong):
 		check.Failure, check.Wrong = err.Error(), true
-		if product := (*kernels.CheckError)(nil); errors.As(err, &product) {
-			fault, _ := d.KnownFault(kernel, product.Task.DType, product.Check)
-			check.Known = fault.Text
-		}
-		// A grouped product runs the kernel's products.
-		if grouped := (*kernels.ElementError)(nil); errors.As(err, &grouped) && grouped.Task.Operation.HasWeights() {
-			fault, _ := d.KnownFault(grouped.Kernel, grouped.Task.DType, grouped.Check)
-			check.Known = fault.Text
-		}
+		fault, _ := d.FaultBehind(err)
+		check.Known = fault.Text
 	case err != nil:
 		check.Failure = err.Error()
 		return check, err

@@ -282,16 +282,7 @@ func coreUnset(t *testing.T) {
 
 // knownFault reports whether a check failed because of a known library bug.
 func knownFault(d *Device, err error) bool {
-	var grouped *kernels.ElementError
-	if errors.As(err, &grouped) && grouped.Task.Operation.HasWeights() {
-		_, ok := d.Spec().KnownFault(grouped.Kernel, grouped.Task.DType, grouped.Check)
-		return ok
-	}
-	var wrong *kernels.CheckError
-	if !errors.As(err, &wrong) {
-		return false
-	}
-	_, ok := d.Spec().KnownFault(wrong.Kernel, wrong.Task.DType, wrong.Check)
+	_, ok := d.Spec().FaultBehind(err)
 	return ok
 }
 
