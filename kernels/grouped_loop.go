@@ -1,15 +1,19 @@
 package kernels
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 )
 
-// GroupLoop computes grouped products with a kernel of products: those of the groups with rows, one after the other. It has
-// the kernel's name.
+// GroupLoop computes grouped products with a kernel of products: those of the groups with rows, one after the other, or in
+// lanes. It has the kernel's name, unless As is another.
 type GroupLoop struct {
 	TellsNothing
 	Of Kernel
+	As string
+	// Lanes are kernels like Of, whose launches may run at the same time. The groups with rows take turns at them.
+	Lanes []Kernel
 	// Part returns a device's buffer from a byte on; it does not own the memory.
 	Part func(raw Buffer, bytes int64) (Buffer, error)
 	// Join makes one launch of several, at least one, and keeps the operands.
@@ -21,10 +25,16 @@ type GroupLoop struct {
 var _ Packer = (*GroupLoop)(nil)
 
 // Name implements [Kernel].
-func (k *GroupLoop) Name() string { return k.Of.Name() }
+func (k *GroupLoop) Name() string { return cmp.Or(k.As, k.Of.Name()) }
 
 // Describe implements [Kernel].
-func (k *GroupLoop) Describe() string { return "a loop over the groups: " + k.Of.Describe() }
+func (k *GroupLoop) Describe() string {
+	how := "a loop over the groups"
+	if len(k.Lanes) > 0 {
+		how += fmt.Sprintf(" in %d streams", len(k.Lanes))
+	}
+	return how + ": " + k.Of.Describe()
+}
 
 // supports returns the normalized task and its products.
 func (k *GroupLoop) supports(t Task) (Task, []GroupedPart, error) {
@@ -99,7 +109,11 @@ func (k *GroupLoop) Bind(t Task, a Operand, w Weights, c Operand, _ ...Operand) 
 	}
 	launches := make([]Launch, len(parts))
 	for i, p := range parts {
-		launches[i], err = k.Of.Bind(p.Task, Operand{Buffer: a.Buffer, Offset: a.Offset + p.Row*t.K}, own.Of[p.Group],
+		of := k.Of
+		if len(k.Lanes) > 0 {
+			of = k.Lanes[i%len(k.Lanes)]
+		}
+		launches[i], err = of.Bind(p.Task, Operand{Buffer: a.Buffer, Offset: a.Offset + p.Row*t.K}, own.Of[p.Group],
 			Operand{Buffer: c.Buffer, Offset: c.Offset + p.Row*t.N})
 		if err != nil {
 			return nil, fmt.Errorf("group %d of %v: %w", p.Group, t, err)

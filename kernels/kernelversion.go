@@ -1,6 +1,9 @@
 package kernels
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // VersionedName returns the kernel name of one version of a library, used when several are measured:
 // "openblas@0.3.21". [SplitVersion] parses it.
@@ -13,6 +16,15 @@ func SplitVersion(name string) (kernel, version string) {
 	return kernel, version
 }
 
+// VariantName returns the name of a variant of a library's kernel: "cublaslt-fast@12.4" for "cublaslt@12.4" and "fast".
+func VariantName(kernel, variant string) string {
+	name, version := SplitVersion(kernel)
+	if name += "-" + variant; version != "" {
+		return VersionedName(name, version)
+	}
+	return name
+}
+
 // IsVersionOf reports whether name is a version of a library's kernel.
 func IsVersionOf(name, kernel string) bool {
 	base, version := SplitVersion(name)
@@ -23,13 +35,14 @@ func IsVersionOf(name, kernel string) bool {
 // who chooses the algorithm.
 var partOf = map[string]string{"cublaslt": "cublas"}
 
-// PackageOf returns the library whose package contains a library: "cublas" for "cublaslt", usually the
+// waysOf maps other ways to call a library for groups of products to the library.
+var waysOf = map[string]string{"cublas-streams": "cublas", "cublas-grouped": "cublas", "cublaslt-streams": "cublaslt"}
+
+// PackageOf returns the library whose package contains a library: "cublas" for "cublaslt" and "cublas-grouped", usually the
 // library itself.
 func PackageOf(library string) string {
-	if whole, ok := partOf[library]; ok {
-		return whole
-	}
-	return library
+	library = cmp.Or(waysOf[library], library)
+	return cmp.Or(partOf[library], library)
 }
 
 // ChooserOf returns the common name of all choices of one library version: "cublas@12.4" for
@@ -37,8 +50,9 @@ func PackageOf(library string) string {
 func ChooserOf(kernel string) string {
 	base, _ := SplitCandidate(kernel)
 	library, version := SplitVersion(base)
+	library = cmp.Or(partOf[library], library)
 	if version == "" {
-		return PackageOf(library)
+		return library
 	}
-	return VersionedName(PackageOf(library), version)
+	return VersionedName(library, version)
 }

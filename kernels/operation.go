@@ -169,8 +169,9 @@ var (
 // weights only, which auto includes, and variants of auto and of a library.
 var productsOnRequest = map[string]string{
 	"w4a16": ofIntegers, "w8a16": ofIntegers,
-	"auto-serial":   "auto without launch overlap, to compare with engines that lack it",
-	"cublaslt-fast": "cublaslt with faster, less accurate fp8 sums",
+	"auto-serial":      "auto without launch overlap, to compare with engines that lack it",
+	"cublaslt-fast":    "cublaslt with faster, less accurate fp8 sums",
+	"cublaslt-streams": "cublas-streams is the same loop over groups, with cuBLAS's own choice of kernels",
 }
 
 // OnRequest returns why a kernel is measured only on request, or "". All versions of a library are alike.

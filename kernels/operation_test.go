@@ -6,6 +6,7 @@ func TestOnRequest(t *testing.T) {
 	for name, onRequest := range map[string]bool{
 		"auto": false, "cublas": false, "cublaslt": false, "cublaslt@12.4": false, "flat": false,
 		"naive": true, "hopper": true, "w4a16": true, "auto-serial": true, "cublaslt-fast": true, "cublaslt-fast@12.4": true,
+		"cublas-streams": false, "cublas-grouped": false, "cublaslt-streams": true,
 	} {
 		if why := GEMM.OnRequest(name); (why != "") != onRequest {
 			t.Errorf("%s is measured on request: %q", name, why)

@@ -30,6 +30,7 @@ type Device struct {
 	ordinal int
 	gemms   []kernels.Kernel
 	missing []kernels.Missing
+	lanes   map[string][]kernels.Kernel // of libraries' kernels, by name, for several streams
 	// loaded from files
 	softmaxes []kernels.Kernel
 	workers   *worker.Set // nil before the first file of a worker
@@ -52,6 +53,10 @@ func openDevice(ordinal int, as Provider) (*Device, error) {
 	all.gemms, all.missing = gemm.Ladder(d, gemm.Families{Plain: families, Quantized: quantised.Families()})
 	gemms, missing := cublas.Open(d, as.BLAS...)
 	all.gemms, all.missing = append(all.gemms, gemms...), append(all.missing, missing...)
+	all.lanes = map[string][]kernels.Kernel{}
+	for _, g := range gemms {
+		all.lanes[g.Name()] = cublas.Lanes(g)
+	}
 	return all, nil
 }
 

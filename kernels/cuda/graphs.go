@@ -53,7 +53,7 @@ func (g *graphs) of(d *driver.Device, block kernels.Block) ([]kernels.Launch, er
 		for i := range all {
 			all[i] = launches[i%len(launches)]
 		}
-		c.nodes += n
+		c.nodes += driver.Kernels(all)
 		return d.SerialGraph(all)
 	}
 	whole, err := make(chunk)

@@ -36,10 +36,7 @@ func fastKernel(lt *cublasLt) kernels.Kernel {
 	if lt.dev.Arch().CC < leastFP8 {
 		return nil
 	}
-	name, version := kernels.SplitVersion(lt.kernel)
-	if name += "-fast"; version != "" {
-		name = kernels.VersionedName(name, version)
-	}
+	name := kernels.VariantName(lt.kernel, "fast")
 	return &cublasLtChoice{cublasLt: &cublasLt{dev: lt.dev, kernel: name, lib: lt.lib, about: lt.about, sums: lt.sums, fp8: sumsFast}}
 }
 

@@ -26,10 +26,17 @@
                            int lda, long long stride_a, const void *b, int b_type, int ldb, long long stride_b, const void *beta, \
                            void *c, int c_type, int ldc, long long stride_c, int count, int compute, int algorithm))
 
+// From 12.5 on.
+#define CUBLAS_OPTIONAL(F) \
+  F(GemmGroupedBatchedEx, (void *handle, const int *transa, const int *transb, const int *m, const int *n, const int *k, const void *alpha, \
+                           const void *const *a, int a_type, const int *lda, const void *const *b, int b_type, const int *ldb, \
+                           const void *beta, void *const *c, int c_type, const int *ldc, int groups, const int *group_size, int compute))
+
 struct ga_cublas {
   ga_blas_about about;
 #define MEMBER(name, parameters) int(*name) parameters;
   CUBLAS_FUNCTIONS(MEMBER)
+  CUBLAS_OPTIONAL(MEMBER)
 #undef MEMBER
 };
 
@@ -65,7 +72,7 @@ int ga_blas_open(const char *name, const ga_blas_function *functions, int (**pro
   }
   for (const ga_blas_function *f = functions; f->symbol != NULL; f++) {
     void *address = dlsym(handle, f->symbol);
-    if (address == NULL) {
+    if (address == NULL && !f->optional) {
       snprintf(err, GA_BLAS_ERROR, "%s has no %s", name, f->symbol);
       return -1;
     }
@@ -89,9 +96,11 @@ int ga_blas_open(const char *name, const ga_blas_function *functions, int (**pro
 
 ga_cublas *ga_cublas_open(const char *name, char *err) {
   ga_cublas *lib = calloc(1, sizeof *lib);
-#define ENTRY(function, parameters) {"cublas" #function, &lib->function},
-  const ga_blas_function functions[] = {CUBLAS_FUNCTIONS(ENTRY){NULL, NULL}};
+#define ENTRY(function, parameters) {"cublas" #function, &lib->function, 0},
+#define OPTIONAL(function, parameters) {"cublas" #function, &lib->function, 1},
+  const ga_blas_function functions[] = {CUBLAS_FUNCTIONS(ENTRY) CUBLAS_OPTIONAL(OPTIONAL){NULL, NULL, 0}};
 #undef ENTRY
+#undef OPTIONAL
   if (ga_blas_open(name, functions, &lib->GetProperty, &lib->about, err) == 0) return lib;
   free(lib);
   return NULL;
@@ -126,18 +135,23 @@ const void *ga_blas_zero(int scale) { return scale == R_32I ? (const void *)&int
 // cublasGemmAlgo_t: the heuristic chooses.
 enum { ALGO_DEFAULT = -1 };
 
+static int use_stream(ga_cublas_session *s, CUstream stream) {
+  if (s->has_stream && s->stream == stream) return 0;
+  // Set the stream first: it resets the workspace to the library's own.
+  int status = s->lib->SetStream_v2(s->handle, stream);
+  if (status == 0) status = s->lib->SetWorkspace_v2(s->handle, s->workspace, s->bytes);
+  if (status != 0) return status;
+  s->stream = stream;
+  s->has_stream = 1;
+  return 0;
+}
+
 int ga_cublas_enqueue(void *call, CUstream stream) {
   const ga_cublas_call *p = call;
   const ga_blas_gemm *g = &p->gemm;
   ga_cublas_session *s = p->on;
-  if (!s->has_stream || s->stream != stream) {
-    // Set the stream first: it resets the workspace to the library's own.
-    int status = s->lib->SetStream_v2(s->handle, stream);
-    if (status == 0) status = s->lib->SetWorkspace_v2(s->handle, s->workspace, s->bytes);
-    if (status != 0) return status;
-    s->stream = stream;
-    s->has_stream = 1;
-  }
+  int status = use_stream(s, stream);
+  if (status != 0) return status;
   if (g->products > 0)
     return s->lib->GemmStridedBatchedEx(s->handle, g->b_transposed, 0, (int)g->m, (int)g->n, (int)g->k, ga_blas_one(g->scale),
                                         (const void *)p->b, g->in, (int)g->ldb, g->stride_b, (const void *)p->a, g->in, (int)g->lda,
@@ -146,4 +160,59 @@ int ga_cublas_enqueue(void *call, CUstream stream) {
   return s->lib->GemmEx(s->handle, g->b_transposed, 0, (int)g->m, (int)g->n, (int)g->k, ga_blas_one(g->scale), (const void *)p->b, g->in,
                         (int)g->ldb, (const void *)p->a, g->in, (int)g->lda, ga_blas_zero(g->scale), (void *)p->c, g->out, (int)g->ldc,
                         g->compute, ALGO_DEFAULT);
+}
+
+int ga_cublas_has_grouped(const ga_cublas *lib) { return lib->GemmGroupedBatchedEx != NULL; }
+
+// The library takes an array of each size, although groups differ in n alone.
+struct ga_cublas_grouped {
+  ga_cublas_session *on;
+  ga_blas_gemm gemm;
+  CUdeviceptr pointers;
+  int groups;
+  const float *alpha, *beta;
+  const int *transposed, *plain, *m, *n, *k, *ldb, *lda, *ldc, *single;
+  int values[];
+};
+
+enum { GROUPED_ARRAYS = 11 };
+
+static const int *filled(int *at, int groups, int value) {
+  for (int i = 0; i < groups; i++) at[i] = value;
+  return at;
+}
+
+ga_cublas_grouped *ga_cublas_grouped_new(ga_cublas_session *on, const ga_blas_gemm *gemm, int groups, const int *rows, CUdeviceptr pointers) {
+  ga_cublas_grouped *p = calloc(1, sizeof *p + (size_t)groups * GROUPED_ARRAYS * sizeof(int));
+  if (p == NULL) return NULL;
+  int *at = p->values;
+  p->on = on;
+  p->gemm = *gemm;
+  p->pointers = pointers;
+  p->groups = groups;
+  p->n = memcpy(at, rows, (size_t)groups * sizeof(int));
+  p->transposed = filled(at += groups, groups, gemm->b_transposed);
+  p->plain = filled(at += groups, groups, 0);
+  p->m = filled(at += groups, groups, (int)gemm->m);
+  p->k = filled(at += groups, groups, (int)gemm->k);
+  p->ldb = filled(at += groups, groups, (int)gemm->ldb);
+  p->lda = filled(at += groups, groups, (int)gemm->lda);
+  p->ldc = filled(at += groups, groups, (int)gemm->ldc);
+  p->single = filled(at += groups, groups, 1);
+  int bits;
+  memcpy(&bits, &one, sizeof bits);
+  p->alpha = (const float *)filled(at += groups, groups, bits);
+  p->beta = (const float *)filled(at += groups, groups, 0);
+  return p;
+}
+
+int ga_cublas_grouped_enqueue(void *call, CUstream stream) {
+  const ga_cublas_grouped *p = call;
+  const ga_blas_gemm *g = &p->gemm;
+  int status = use_stream(p->on, stream);
+  if (status != 0) return status;
+  const void *const *pointers = (const void *const *)p->pointers;
+  return p->on->lib->GemmGroupedBatchedEx(p->on->handle, p->transposed, p->plain, p->m, p->n, p->k, p->alpha, pointers, g->in, p->ldb,
+                                          pointers + p->groups, g->in, p->lda, p->beta, (void *const *)pointers + 2 * p->groups, g->out,
+                                          p->ldc, p->groups, p->single, g->compute);
 }

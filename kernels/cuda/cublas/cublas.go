@@ -61,6 +61,7 @@ type cublas struct {
 	asked   *askedCall           // for Choice, nil before its first call
 	tellers []*cublas            // parallel tellers for Choice
 	loading *sync.Mutex          // held while a teller runs a product, shared by all
+	lane    int                  // of [driver.Device.Fork]; launches of different lanes may run at the same time
 }
 
 func (k *cublas) Name() string { return k.kernel }
@@ -189,12 +190,12 @@ func (b blasProduct) gemm() C.ga_blas_gemm {
 // blasKernels is the maximum kernels per call of either library: the product and the sum over parts of K.
 const blasKernels = 2
 
-// withWorkspace calls open to create a library session with the common workspace; open returns false and sets
+// withWorkspace calls open to create a library session with the workspace of a lane; open returns false and sets
 // status on failure. free destroys the session when the device is closed.
-func withWorkspace(d *driver.Device, library string, open func(workspace C.CUdeviceptr, bytes C.size_t, status *C.int) bool,
+func withWorkspace(d *driver.Device, lane int, library string, open func(workspace C.CUdeviceptr, bytes C.size_t, status *C.int) bool,
 	free func()) error {
 	bytes := blasWorkspaceBytes(d.Arch())
-	workspace, err := d.Scratch(bytes)
+	workspace, err := d.LaneScratch(lane, bytes)
 	if err != nil {
 		return err
 	}
@@ -220,7 +221,7 @@ func (k *cublas) open() error {
 	if k.session != nil {
 		return nil
 	}
-	return withWorkspace(k.dev, "cuBLAS", func(workspace C.CUdeviceptr, bytes C.size_t, status *C.int) bool {
+	return withWorkspace(k.dev, k.lane, "cuBLAS", func(workspace C.CUdeviceptr, bytes C.size_t, status *C.int) bool {
 		k.session = C.ga_cublas_session_new(k.lib, workspace, bytes, k.sums.mathMode(), status)
 		return k.session != nil
 	}, func() {

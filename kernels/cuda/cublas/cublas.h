@@ -67,6 +67,20 @@ typedef struct {
 // returns the library's status.
 int ga_cublas_enqueue(void *call, CUstream stream);
 
+// ga_cublas_grouped is products of equal n and k, and their operands' device addresses, for one call.
+typedef struct ga_cublas_grouped ga_cublas_grouped;
+
+// ga_cublas_has_grouped reports whether the library has cublasGemmGroupedBatchedEx.
+int ga_cublas_has_grouped(const ga_cublas *lib);
+
+// ga_cublas_grouped_new makes a call of groups products like gemm with that many rows of a and c, at least one. pointers is
+// the device address of the addresses of all b, then of all a and of all c. It returns NULL without host memory; free frees
+// it.
+ga_cublas_grouped *ga_cublas_grouped_new(ga_cublas_session *on, const ga_blas_gemm *gemm, int groups, const int *rows, CUdeviceptr pointers);
+
+// ga_cublas_grouped_enqueue enqueues a ga_cublas_grouped and returns the library's status.
+int ga_cublas_grouped_enqueue(void *call, CUstream stream);
+
 typedef struct ga_cublaslt_session ga_cublaslt_session;
 // If fast is not 0, ga_cublaslt_session_new keeps partial sums of fp8 in the tensor core.
 ga_cublaslt_session *ga_cublaslt_session_new(ga_cublaslt *lib, CUdeviceptr workspace, size_t bytes, int reductions, int fast, int *status);

@@ -11,6 +11,7 @@ enum { R_32I = 10, R_8F_E4M3 = 28 };
 typedef struct {
   const char *symbol;
   void *member;
+  int optional; // the member is NULL if the library lacks it
 } ga_blas_function;
 
 // ga_blas_open opens a library with local symbols, finds its functions, its version through property, one of

@@ -29,6 +29,7 @@ type cublasLt struct {
 	// questions are product descriptors; only M changes.
 	questions map[ltKey]*ltPlan
 	tellers   []*cublasLt // parallel tellers for Choice
+	lane      int         // of [driver.Device.Fork]; launches of different lanes may run at the same time
 }
 
 // Tellers implements [kernels.ManyTellers]: each has its own handle and questions.
@@ -141,7 +142,7 @@ func (k *cublasLt) open() error {
 	if k.session != nil {
 		return nil
 	}
-	return withWorkspace(k.dev, "cuBLASLt", func(workspace C.CUdeviceptr, bytes C.size_t, status *C.int) bool {
+	return withWorkspace(k.dev, k.lane, "cuBLASLt", func(workspace C.CUdeviceptr, bytes C.size_t, status *C.int) bool {
 		k.session = C.ga_cublaslt_session_new(k.lib, workspace, bytes, k.sums.reductions(), k.fp8.fast(), status)
 		return k.session != nil
 	}, func() {

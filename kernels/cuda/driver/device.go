@@ -30,6 +30,8 @@ type Device struct {
 	code    *code
 	blocks  *blocks
 	spaces  workspaces
+	lanes   lanes
+	tables  tables
 	shared  sharedWeights
 
 	ceilings *kernels.Ceilings

@@ -143,13 +143,18 @@ void ga_cuda_start(ga_cuda_blocks *b, int block, const uintptr_t *launches, int6
   if ((span->code = cuCtxSetCurrent(b->context)) != CUDA_SUCCESS) return;
   for (int64_t from = 0; from < n && sound(span);) {
     int64_t to = from;
-    for (int kernels = 3; to < n; to++) {
-      kernels += ((const ga_cuda_launch *)launches[to % nlaunches])->launches;
-      if (kernels > CHUNK && to > from) break;
+    int kernels = 3;
+    for (; to < n; to++) {
+      int more = ((const ga_cuda_launch *)launches[to % nlaunches])->launches;
+      if (kernels + more > CHUNK && to > from) break;
+      kernels += more;
     }
     int which = b->next;
     settle(b, which);  // the one before the last: the last runs while this one is enqueued
+    // A launch may have more kernels than a chunk.
+    if (kernels + b->chunk[which ^ 1].kernels > 2 * CHUNK) settle(b, which ^ 1);
     if (!sound(span)) break;
+    b->chunk[which].kernels = kernels;
     b->chunk[which].block = block;
     put(b, which, launches, nlaunches, from, to, overlap, span);
     b->next ^= 1;

@@ -30,6 +30,7 @@ typedef struct {
   int taken;  // its times were added to its block, or it has none yet
   int block;  // whose it is
   int whole;  // fully on the stream, including done
+  int kernels;  // at most, including those around it
 } ga_cuda_chunk;
 
 typedef struct {

@@ -31,52 +31,80 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// MostJoined is the most kernels of a joined launch: a block is divided only between launches.
-const MostJoined = 400
+// MostJoined is the most kernels of a joined launch: a block is divided only between launches, and a stream queues about a
+// thousand.
+const MostJoined = 900
+
+// joined is what launches of this device have in common that run as one.
+type joined struct {
+	parts         []*Launch
+	steps, queued int
+	plan          string
+	library       func(code int) error // of the last that calls one
+}
+
+// gather checks launches that are to run as one.
+func (d *Device) gather(what string, launches []kernels.Launch) (joined, error) {
+	if len(launches) == 0 {
+		return joined{}, fmt.Errorf("%s: expected at least one", what)
+	}
+	j := joined{parts: make([]*Launch, len(launches))}
+	var plan strings.Builder
+	for i, it := range launches {
+		l, ok := it.(*Launch)
+		if !ok || l == nil || l.dev != d || l.graph {
+			return joined{}, fmt.Errorf("%s: launch %d is a %T, expected one of %s that is no graph", what, i, it, d.spec.ID)
+		}
+		j.parts[i] = l
+		j.steps, j.queued = j.steps+int(l.c.count), j.queued+int(l.c.launches)
+		plan.WriteString(l.Plan + "\n")
+		if l.Library != nil {
+			j.library = l.Library
+		}
+	}
+	if j.queued > MostJoined {
+		return joined{}, fmt.Errorf("%s: up to %d kernels, expected at most %d", what, j.queued, MostJoined)
+	}
+	j.plan = plan.String()
+	return j, nil
+}
+
+// named returns a [Launch.Named] with the labels of the launches, each once, and how they run. Libraries tell the names of
+// their kernels after the first run.
+func (j joined) named(how string) func(*Launch) (string, kernels.Tiling) {
+	return func(all *Launch) (string, kernels.Tiling) {
+		if b := all.dev.blocks; b.primed[all.Plan] {
+			for _, l := range j.parts {
+				b.primed[l.Plan] = true
+			}
+		}
+		return labels(j.parts, how), kernels.Tiling{}
+	}
+}
 
 // Join returns a launch that runs other launches of this device, no graphs, one after the other. They overlap as they would
 // by themselves. The label is that of the launches, each once. The error says that there are none, or more than [MostJoined] kernels.
 func (d *Device) Join(launches []kernels.Launch) (*Launch, error) {
-	if len(launches) == 0 {
-		return nil, errors.New("join launches: expected at least one")
+	j, err := d.gather("join launches", launches)
+	if err != nil {
+		return nil, err
 	}
-	parts := make([]*Launch, len(launches))
-	steps, queued := 0, 0
-	for i, it := range launches {
-		l, ok := it.(*Launch)
-		if !ok || l == nil || l.dev != d || l.graph {
-			return nil, fmt.Errorf("join launches: launch %d is a %T, expected one of %s that is no graph", i, it, d.spec.ID)
-		}
-		parts[i] = l
-		steps, queued = steps+int(l.c.count), queued+int(l.c.launches)
-	}
-	if queued > MostJoined {
-		return nil, fmt.Errorf("join launches: up to %d kernels, expected at most %d", queued, MostJoined)
-	}
-	c := C.joined(C.int(steps))
+	c := C.joined(C.int(j.steps))
 	if c == nil {
 		return nil, errors.New("out of host memory")
 	}
-	var plan strings.Builder
 	at := 0
-	for _, l := range parts {
+	for _, l := range j.parts {
 		C.join_at(c, C.int(at), l.c)
 		at += int(l.c.count)
-		plan.WriteString(l.Plan + "\n")
 	}
-	all := &Launch{dev: d, c: c, Plan: plan.String(), keep: []any{parts}}
+	all := &Launch{dev: d, c: c, Plan: j.plan, keep: []any{j.parts}, Library: j.library, Named: j.named("in sequence")}
 	runtime.AddCleanup(all, func(c *C.ga_cuda_launch) { C.free(unsafe.Pointer(c)) }, c)
-	for _, l := range parts {
-		if l.Library != nil {
-			all.Library = l.Library
-		}
-	}
-	all.Named = func(*Launch) (string, kernels.Tiling) { return labels(parts), kernels.Tiling{} }
 	return all, nil
 }
 
-// labels joins the labels of launches, each once.
-func labels(parts []*Launch) string {
+// labels joins the labels of launches, each once. It is empty if none is known.
+func labels(parts []*Launch, how string) string {
 	var out []string
 	seen := map[string]bool{}
 	for _, l := range parts {
@@ -85,7 +113,10 @@ func labels(parts []*Launch) string {
 			out = append(out, label)
 		}
 	}
-	return strings.Join(append(out, "in sequence"), ", ")
+	if len(out) == 0 {
+		return ""
+	}
+	return strings.Join(append(out, how), ", ")
 }
 
 // From returns the rest of the buffer from a byte on. It does not own the memory and must not be closed.

@@ -70,6 +70,17 @@ type Launch struct {
 	Named func(*Launch) (string, kernels.Tiling)
 }
 
+// Kernels returns the most kernels that launches run.
+func Kernels(launches []kernels.Launch) int {
+	n := 0
+	for _, it := range launches {
+		if l, ok := it.(*Launch); ok && l != nil {
+			n += int(l.c.launches)
+		}
+	}
+	return n
+}
+
 // Label returns a description of the launch.
 func (l *Launch) Label() string {
 	l.ask()

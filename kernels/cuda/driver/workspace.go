@@ -5,13 +5,17 @@ package driver
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"gorgonia.org/cu"
 )
 
-// workspaces are common to all launches of one device, which run in sequence. Bound launches keep their
-// addresses, so an outgrown workspace stays allocated until the device is closed.
-type workspaces struct{ scratch, flags []workspace }
+// workspaces are common to all launches of one device, which run in sequence but for those of lanes. Bound launches keep
+// their addresses, so an outgrown workspace stays allocated until the device is closed.
+type workspaces struct {
+	scratch, flags []workspace
+	lanes          [Lanes - 1][]workspace // of all but the first
+}
 
 type workspace struct {
 	address uint64
@@ -88,7 +92,7 @@ func (d *Device) workspace(have *[]workspace, bytes, least int64, zeroed bool) (
 // close needs the device's context to be current.
 func (w *workspaces) close() error {
 	var errs []error
-	for _, s := range append(w.scratch, w.flags...) {
+	for _, s := range slices.Concat(append(w.lanes[:], w.scratch, w.flags)...) {
 		if err := driver(cu.MemFree(cu.DevicePtr(s.address))); err != nil {
 			errs = append(errs, fmt.Errorf("free a workspace of %d bytes: %w", s.bytes, err))
 		}

@@ -187,6 +187,21 @@ int cublasGemmStridedBatchedEx(handle *h, int transa, int transb, int m, int n, 
   return 0;
 }
 
+// The pointers are the device's, the sizes and factors the host's. No group has zero rows.
+int cublasGemmGroupedBatchedEx(handle *h, const int *transa, const int *transb, const int *m, const int *n, const int *k, const float *alpha,
+                               const void *const *a, int a_type, const int *lda, const void *const *b, int b_type, const int *ldb,
+                               const float *beta, void *const *c, int c_type, const int *ldc, int groups, const int *group_size, int compute) {
+  BEGIN;
+  if (!h->has_stream || !h->workspace || a_type != b_type || a_type != c_type || groups < 1 || compute < 68) return INVALID_VALUE;
+  for (int i = 0; i < groups; i++) {
+    if (transb[i] != 0 || alpha[i] != 1 || beta[i] != 0 || group_size[i] != 1 || n[i] < 1) return INVALID_VALUE;
+    if (lda[i] < (transa[i] ? k[i] : m[i]) || ldb[i] < k[i] || ldc[i] < m[i]) return INVALID_VALUE;
+    TRACE("group %d m%d n%d k%d lda%d ldb%d ldc%d types %d %d\n", transa[i], m[i], n[i], k[i], lda[i], ldb[i], ldc[i], a_type, compute);
+    multiply(transa[i], m[i], n[i], k[i], a[i], lda[i], b[i], ldb[i], a_type, c[i], ldc[i], c_type);
+  }
+  return 0;
+}
+
 #else
 
 typedef struct { int compute, scale; int32_t transa; int8_t fast; } desc;

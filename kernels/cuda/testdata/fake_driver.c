@@ -288,7 +288,8 @@ CUresult cuMemFreeHost(void *p) {
 CUresult cuStreamCreate(CUstream *stream, unsigned int flags) {
   BEGIN;
   (void)flags;
-  *stream = (CUstream)(uintptr_t)1;
+  static uintptr_t streams;
+  *stream = (CUstream)++streams;
   return CUDA_SUCCESS;
 }
 
@@ -318,9 +319,15 @@ CUresult cuEventDestroy(CUevent event) {
   return CUDA_SUCCESS;
 }
 
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags) {
+  BEGIN;
+  if (getenv("FAKE_CUDA_TRACE")) fprintf(stderr, "stream %d waits for event %d\n", (int)(uintptr_t)stream, (int)(uintptr_t)event);
+  return flags == 0 && event != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult cuEventRecord(CUevent event, CUstream stream) {
   BEGIN;
-  (void)stream;
+  if (getenv("FAKE_CUDA_TRACE")) fprintf(stderr, "event %d in stream %d\n", (int)(uintptr_t)event, (int)(uintptr_t)stream);
   recorded[(uintptr_t)event] = launched;
   return CUDA_SUCCESS;
 }
