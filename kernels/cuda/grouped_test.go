@@ -44,8 +44,8 @@ func groupedScenario() {
 		return
 	}
 	fmt.Println(k.Describe())
-	t := kernels.Task{Subject: kernels.Subject{Operation: kernels.GroupedGEMM, DType: kernels.DType(os.Getenv(dtypeEnv)), Layout: kernels.Transposed,
-		Dims: kernels.Dims{N: 16, K: 32, Groups: 8}}, M: 5}
+	s := kernels.Subject{Operation: kernels.GroupedGEMM, DType: kernels.DType(os.Getenv(dtypeEnv)), Dims: kernels.Dims{N: 16, K: 32, Groups: 8}}
+	t := kernels.Task{Subject: s.In(kernels.Transposed), M: 5}
 	if rows, _ := strconv.Atoi(os.Getenv(productsEnv)); rows > 0 {
 		t.Groups, t.M = rows, rows
 	}
@@ -112,8 +112,8 @@ func TestGroupedCalls(t *testing.T) {
 		{"cublaslt-fast-streams", "fp8", `unknown kernel "cublaslt-fast-streams" for grouped`, nil},
 	} {
 		t.Run(c.kernel+" "+c.dtype, func(t *testing.T) {
-			out, trace := child(t, "grouped", driver, cublas.Env+"="+blas, "FAKE_CUBLAS_TRACE=1", "FAKE_CUDA_TRACE=1", kernelEnv+"="+c.kernel,
-				dtypeEnv+"="+c.dtype)
+			out, trace := child(t, "grouped", driver, cublas.Env+"="+blas, "FAKE_CUBLAS_TRACE=1", "FAKE_CUDA_TRACE=1",
+				kernelEnv+"="+c.kernel, dtypeEnv+"="+c.dtype)
 			if !strings.Contains(out, c.out) || c.trace != nil && (strings.Contains(out, "error") || !strings.HasSuffix(out, "done\n")) {
 				t.Errorf("printed %q, want %q in it", out, c.out)
 			}

@@ -15,7 +15,8 @@ func Lanes(k kernels.Kernel) []kernels.Kernel {
 	switch k := k.(type) {
 	case *cublas:
 		for i := 1; i < driver.Lanes; i++ {
-			lanes = append(lanes, &cublas{dev: k.dev, kernel: k.kernel, lib: k.lib, about: k.about, sums: k.sums, loading: k.loading, lane: i})
+			of := &cublas{dev: k.dev, kernel: k.kernel, lib: k.lib, about: k.about, sums: k.sums, loading: k.loading, lane: i}
+			lanes = append(lanes, of)
 		}
 	case *cublasLtChoice:
 		if k.fp8 == sumsFast {
