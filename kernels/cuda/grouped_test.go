@@ -44,7 +44,8 @@ func groupedScenario() {
 		return
 	}
 	fmt.Println(k.Describe())
-	s := kernels.Subject{Operation: kernels.GroupedGEMM, DType: kernels.DType(os.Getenv(dtypeEnv)), Dims: kernels.Dims{N: 16, K: 32, Groups: 8}}
+	s := kernels.Subject{Operation: kernels.GroupedGEMM, DType: kernels.DType(os.Getenv(dtypeEnv))}
+	s.Dims = kernels.Dims{N: 16, K: 32, Groups: 8}
 	t := kernels.Task{Subject: s.In(kernels.Transposed), M: 5}
 	if rows, _ := strconv.Atoi(os.Getenv(productsEnv)); rows > 0 {
 		t.Groups, t.M = rows, rows
