@@ -31,6 +31,9 @@ type Device struct {
 	gemms   []kernels.Kernel
 	missing []kernels.Missing
 	lanes   map[string][]kernels.Kernel // of libraries' kernels, by name, for several streams
+	// of grouped products, and for how many kernels of products
+	grouped []kernels.Kernel
+	loops   int
 	// loaded from files
 	softmaxes []kernels.Kernel
 	workers   *worker.Set // nil before the first file of a worker
@@ -78,7 +81,10 @@ func (d *Device) Kernels(o kernels.Operation) []kernels.Kernel {
 	case kernels.Softmax, kernels.LogSoftmax:
 		own = append(d.SoftmaxKernels(), d.softmaxes...)
 	case kernels.GroupedGEMM:
-		own = d.groupedKernels()
+		if d.grouped == nil || d.loops != len(d.gemms) { // files add kernels of products
+			d.grouped, d.loops = d.groupedKernels(), len(d.gemms)
+		}
+		own = d.grouped
 	}
 	if d.workers.Active() {
 		own = d.withOverlapping(own)

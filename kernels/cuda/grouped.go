@@ -8,14 +8,24 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/cublas"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm/hopper"
 )
 
-// groupedKernels lists a loop over the groups for each kernel of products, for each of a library also one in several streams,
-// and cuBLAS's call for all groups.
+// groupedKernels lists the persistent kernel and a loop over the groups for each kernel of products, for each of a library also one
+// in several streams, and cuBLAS's call for all groups. auto is the persistent kernel where it supports the task, otherwise a loop.
 func (d *Device) groupedKernels() []kernels.Kernel {
 	var out []kernels.Kernel
 	for _, g := range d.gemms {
-		out = append(out, d.groupLoop(g, d.Join))
+		loop := d.groupLoop(g, d.Join)
+		switch name := g.Name(); name {
+		case "auto", "auto-serial":
+			out = append(out, persistentOr{gemm.NewGroupKernel(d.Device, hopper.Grouped{}).Named(name, name == "auto-serial"), loop})
+		case hopper.Family{}.Name():
+			out = append(out, gemm.NewGroupChooser(d.Device, hopper.Grouped{}), loop)
+		default:
+			out = append(out, loop)
+		}
 		if lanes := d.lanes[g.Name()]; lanes != nil {
 			streams := d.groupLoop(g, d.Fork)
 			streams.As, streams.Lanes = kernels.VariantName(g.Name(), "streams"), lanes
@@ -49,6 +59,47 @@ func (d *Device) groupLoop(of kernels.Kernel, join func([]kernels.Launch) (*driv
 		Most: driver.MostJoined / mostOfGroup,
 	}
 }
+
+// persistentOr is one launch for all groups where that kernel supports the task, otherwise a loop.
+type persistentOr struct {
+	*gemm.GroupKernel
+	loop *kernels.GroupLoop
+}
+
+var _ kernels.Packer = persistentOr{}
+
+// of returns the kernel for a task. Both kernels support tasks regardless of how rows are distributed.
+func (k persistentOr) of(t kernels.Task) kernels.Kernel {
+	if k.GroupKernel.Supports(t) == nil {
+		return k.GroupKernel
+	}
+	return k.loop
+}
+
+// Describe implements [kernels.Kernel].
+func (k persistentOr) Describe() string {
+	return k.GroupKernel.Describe() + "; where it does not run, " + k.loop.Describe()
+}
+
+// Supports implements [kernels.Kernel].
+func (k persistentOr) Supports(t kernels.Task) error { return k.of(t).Supports(t) }
+
+// Packs implements [kernels.Packer].
+func (k persistentOr) Packs(t kernels.Task) bool { return kernels.Packs(k.of(t), t) }
+
+// Prepare implements [kernels.Kernel].
+func (k persistentOr) Prepare(t kernels.Task, raw kernels.Buffer) (kernels.Weights, error) {
+	return k.of(t).Prepare(t, raw)
+}
+
+// Bind implements [kernels.Kernel].
+func (k persistentOr) Bind(t kernels.Task, a kernels.Operand, w kernels.Weights, c kernels.Operand,
+	more ...kernels.Operand) (kernels.Launch, error) {
+	return k.of(t).Bind(t, a, w, c, more...)
+}
+
+// Choice implements [kernels.Kernel].
+func (k persistentOr) Choice(t kernels.Task) (kernels.Choice, error) { return k.of(t).Choice(t) }
 
 // mostOfGroup is the most kernels of a group's product: of a split and its sum.
 const mostOfGroup = 2

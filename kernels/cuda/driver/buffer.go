@@ -104,11 +104,12 @@ func (b *Buffer) Fill(dist kernels.Distribution, t kernels.DType, n int64, seed 
 
 // Run launches one of our kernels and waits for it.
 func (d *Device) Run(c planning.Call) error {
-	_, err := d.timed(c)
+	_, err := d.Timed(c)
 	return err
 }
 
-func (d *Device) timed(c planning.Call) (seconds float64, err error) {
+// Timed runs a kernel once and returns its time.
+func (d *Device) Timed(c planning.Call) (seconds float64, err error) {
 	l, err := d.NewLaunch(c.Kernel, c.Kernel, Steps([]planning.Call{c}))
 	if err != nil {
 		return 0, err

@@ -28,7 +28,7 @@ func (d *Device) Form(q kernels.Task, raw kernels.Buffer, bytes int64,
 	if form, err = d.alloc(bytes); err != nil {
 		return nil, 0, fmt.Errorf("%v: pack weights: %w", q, err)
 	}
-	if seconds, err = d.timed(call(d.arch, q, b.Address, form.Address)); err != nil {
+	if seconds, err = d.Timed(call(d.arch, q, b.Address, form.Address)); err != nil {
 		form.Close()
 		return nil, 0, fmt.Errorf("%v: pack weights: %w", q, err)
 	}

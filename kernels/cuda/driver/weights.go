@@ -141,7 +141,7 @@ func (d *Device) Pack(p kernels.Task, raw kernels.Buffer) (*PackedWeights, error
 		}
 		w.form = &packedForm{key: key, buffer: buffer}
 		if !p.PackInside {
-			if w.form.seconds, err = d.timed(support.PackCall(d.arch, p, address, buffer.Address)); err != nil {
+			if w.form.seconds, err = d.Timed(support.PackCall(d.arch, p, address, buffer.Address)); err != nil {
 				buffer.Close()
 				return nil, fmt.Errorf("%v: pack weights: %w", p.Shape(), err)
 			}

@@ -1,0 +1,79 @@
+package hopper
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
+)
+
+var groupedH200 = planning.Arch{CC: 90, SMs: 132, SharedMax: planning.Shared90, ClockMHz: 1980, Bandwidth: 4.8e12}
+
+func groupedTask(t interface{ Fatal(...any) }, m int, d kernels.Dims) kernels.Task {
+	task, err := kernels.Task{M: m, Subject: kernels.Subject{
+		Operation: kernels.GroupedGEMM, DType: kernels.BF16, Layout: kernels.Transposed, Dims: d,
+	}}.Grouped("hopper-grouped")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return task
+}
+
+// The tiles of a group have room for its rows, waste less than 16 a tile, and are within the kernel's limits.
+func TestGroupedTiles(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := kernels.Dims{
+			N: 8 * rapid.IntRange(1, 4000).Draw(t, "n8"), K: 8 * rapid.IntRange(1, 1000).Draw(t, "k8"),
+			Groups: rapid.IntRange(1, 300).Draw(t, "groups"),
+		}
+		if rapid.Bool().Draw(t, "drawn") {
+			d.TopK, d.Skew, d.Draw = rapid.IntRange(1, min(8, d.Groups)).Draw(t, "top"), 100, 1
+		}
+		task := groupedTask(t, rapid.IntRange(1, 20000).Draw(t, "m"), d)
+		sizes := sizesOf(task)
+		choices := groupedChoices(groupedH200, task, sizes)
+		if len(choices) == 0 {
+			t.Fatal("no choice")
+		}
+		for _, c := range choices {
+			if c.shared() > planning.Shared90 || c.stages() < 3 {
+				t.Fatalf("%s: %d bytes of shared memory, %d stages", c.label(), c.shared(), c.stages())
+			}
+			for _, rows := range sizes {
+				n, width := c.width(rows)
+				if n*width < rows || n*width >= rows+n*groupedWidth || width > c.most || width%groupedWidth != 0 {
+					t.Fatalf("%s: %d rows in %d tiles of %d", c.label(), rows, n, width)
+				}
+			}
+			if clusters := c.blocks / c.size; c.streams > 1 && clusters%c.streams == 0 {
+				t.Fatalf("%s: each of %d clusters visits one of %d streams", c.label(), clusters, c.streams)
+			}
+		}
+	})
+}
+
+// Launches of the routings that models have.
+func TestGroupedPlans(t *testing.T) {
+	drawn := func(d kernels.Dims) kernels.Dims { d.TopK, d.Skew, d.Draw = 2, 100, 1; return d }
+	mixtral, qwen := kernels.Dims{N: 28672, K: 4096, Groups: 8}, kernels.Dims{N: 1536, K: 2048, Groups: 128}
+	for _, c := range []struct {
+		m      int
+		dims   kernels.Dims
+		widest []int // any of
+	}{
+		{2, mixtral, []int{16}}, {128, mixtral, []int{16}}, {128, drawn(mixtral), []int{64}}, {8192, mixtral, []int{128, 192}},
+		{8, qwen, []int{16}}, {512, qwen, []int{16}}, {16384, qwen, []int{128, 192}}, {65536, qwen, []int{128, 192}},
+	} {
+		plan := Grouped{}.Plan(groupedH200, gemm.GroupsInBuffers(groupedTask(t, c.m, c.dims)))
+		if !slices.Contains(c.widest, plan.Tiling.Tile[0]) {
+			t.Errorf("m%d %v: %s, expected a tile of %v tokens", c.m, c.dims, plan.Label, c.widest)
+		}
+		if plan.Seconds <= 0 {
+			t.Errorf("m%d %v: expected time %g s", c.m, c.dims, plan.Seconds)
+		}
+	}
+}
