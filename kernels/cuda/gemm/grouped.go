@@ -192,7 +192,8 @@ func (k *GroupKernel) Bind(t kernels.Task, a kernels.Operand, w kernels.Weights,
 
 // BindMasked is Bind for the form that decoders use: A and C have stride rows for each group, of which the first are the
 // group's. The launch leaves the other rows of C alone.
-func (k *GroupKernel) BindMasked(t kernels.Task, stride int, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
+func (k *GroupKernel) BindMasked(t kernels.Task, stride int, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch,
+	error) {
 	t, err := k.task(t)
 	if err != nil {
 		return nil, err
