@@ -29,8 +29,8 @@ const (
 	CheckAccuracy CheckStep = "accuracy"
 	// CheckExtremes, int8 only: with -128, -127 and 127 no intermediate sum saturates.
 	CheckExtremes CheckStep = "extremes"
-	// CheckOneSign, int8 only, from K 1041 on: sums of one sign exceed 2^24, half of them odd. They must not
-	// be rounded to fp32.
+	// CheckOneSign, int8 from K 1041 on: sums of one sign exceed 2^24, half of them odd. They must not
+	// be rounded to fp32. With scaled activations from K 7168 on: sums of one sign must not stay in tensor cores.
 	CheckOneSign CheckStep = "one sign"
 	// CheckNonFinite: a NaN in A or B makes its row or column of C NaN, an infinity follows IEEE 754, and
 	// other elements are unaffected.

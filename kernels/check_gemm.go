@@ -49,8 +49,9 @@ func NewGemmCheck(t Task, seed uint64) (*GemmCheck, error) {
 	if err != nil {
 		return nil, err
 	}
+	p = behindGuard(p)
 	batch := p
-	batch.Products, batch.Weights = max(1, p.Products), WeightFormat{}
+	batch.Products, batch.Weights, batch.ScalesAt, batch.LDScales = max(1, p.Products), WeightFormat{}, 0, 0
 	if batch, err = batch.Normalized(); err != nil {
 		return nil, err
 	}
@@ -142,6 +143,9 @@ func (c *GemmCheck) draw(check CheckStep, seed uint64) (*gemmKind, error) {
 	}
 	k.stackA = newStack(n, p.M, p.LDA, c.batch.StrideA, guardRows(p.LDA))
 	var err error
+	if p.Scaled() {
+		return k, c.drawScaled(k, seed)
+	}
 	if k.hostA, err = k.stackA.lay(p.DType, as, p.K); err != nil {
 		return nil, err
 	}

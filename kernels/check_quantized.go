@@ -49,6 +49,9 @@ func (c *GemmCheck) quantize(check CheckStep, o *checkOperands, values []float64
 // every format, tails, decode, groups shorter and longer than a K step, padded A and C, and several tiles.
 // Types without scales have none.
 func QuantizedCheckProblems(d DType) []Task {
+	if d == FP8 {
+		return scaledCheckProblems(d)
+	}
 	if d != FP16 && d != BF16 {
 		return nil
 	}
@@ -61,6 +64,9 @@ func QuantizedCheckProblems(d DType) []Task {
 		out = append(out, p)
 	}
 	for _, of := range weightTypes {
+		if of.Activations != "" {
+			continue
+		}
 		for _, zeros := range []bool{false, true} {
 			if zeros && of.Levels != nil {
 				continue

@@ -25,6 +25,10 @@ func newCheckOperands(p Task, check CheckStep, quantized bool, seed uint64) chec
 		draw = func() float64 { return float64(src.IntN(9) - 4) }
 	case check == CheckExtremes:
 		draw = func() float64 { return []float64{-128, -127, 127, 127}[src.IntN(4)] }
+	case check == CheckOneSign && p.Scaled():
+		draw = func() float64 { return math.Abs(src.NormFloat64()) }
+	case p.Scaled():
+		draw = src.NormFloat64
 	case check == CheckOneSign:
 		// Large enough that every sum exceeds 2^24.
 		least := max(64, int(math.Ceil(math.Sqrt(float64(exactInFP32+1)/float64(p.K)))))

@@ -50,6 +50,9 @@ func checksOf(p Task) []CheckStep {
 			checks = append(checks, CheckOneSign)
 		}
 	}
+	if p.Scaled() && p.K >= promotedFrom {
+		checks = append(checks, CheckOneSign)
+	}
 	return checks
 }
 

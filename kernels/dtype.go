@@ -20,9 +20,14 @@ const (
 
 	// INT32 is never an operand: it is the accumulator and output type of [INT8].
 	INT32 DType = "int32"
+
+	// FP4 is e2m1. No kernel computes it: results in it are imported.
+	FP4 DType = "fp4"
+	// E8M0 is a power of two. It is never an operand, only the type of scales.
+	E8M0 DType = "e8m0"
 )
 
-// DTypes lists the operand types in table order.
+// DTypes lists the operand types of kernels in table order.
 func DTypes() []DType { return []DType{FP32, TF32, FP16, BF16, FP8, INT8} }
 
 // ParseDType reads an operand type, including frameworks' names ("float16", "torch.bfloat16"). The error
@@ -43,21 +48,28 @@ func ParseDType(s string) (DType, error) {
 		return INT8, nil
 	case "fp8", "e4m3", "fp8_e4m3", "float8_e4m3fn":
 		return FP8, nil
+	case "fp4", "e2m1", "float4_e2m1fn":
+		return FP4, nil
 	}
 	return "", fmt.Errorf("unknown dtype %q: expected one of fp32, tf32, fp16, bf16, fp8, int8", s)
 }
 
 // Bits returns the size of one element, 0 for an unknown type.
-func (d DType) Bits() int { return 8 * d.Size() }
+func (d DType) Bits() int {
+	if d == FP4 {
+		return 4
+	}
+	return 8 * d.Size()
+}
 
-// Size returns the bytes of one element, 0 for an unknown type.
+// Size returns the bytes of one element, 0 for an unknown type and for elements smaller than a byte.
 func (d DType) Size() int {
 	switch d {
 	case FP32, TF32, INT32:
 		return 4
 	case FP16, BF16:
 		return 2
-	case INT8, FP8:
+	case INT8, FP8, E8M0:
 		return 1
 	}
 	return 0
@@ -71,7 +83,7 @@ func (d DType) Accumulator() DType {
 	return FP32
 }
 
-// Output returns the type of C: the operand type for fp32, fp16 and bf16, fp32 for tf32, bf16 for fp8 and
+// Output returns the type of C: the operand type for fp32, fp16 and bf16, fp32 for tf32, bf16 for fp8 and fp4, and
 // int32 for int8.
 func (d DType) Output() DType {
 	switch d {
@@ -79,7 +91,7 @@ func (d DType) Output() DType {
 		return INT32
 	case TF32:
 		return FP32
-	case FP8:
+	case FP8, FP4:
 		return BF16
 	}
 	return d
@@ -97,6 +109,8 @@ func (d DType) UnitRoundoff() float64 {
 		return 1.0 / (1 << 8)
 	case FP8:
 		return 1.0 / (1 << 4)
+	case FP4:
+		return 1.0 / (1 << 2)
 	}
 	return 0
 }

@@ -11,8 +11,8 @@ import (
 type QuantizedMatrix struct {
 	Format WeightFormat
 	N, K   int
-	Codes  []uint8   // N·K, unsigned
-	Scales []float64 // N · K ÷ GroupK values, each representable in Format.Scale
+	Codes  []uint8   // N·K, unsigned; of fp8 its elements
+	Scales []float64 // (N ÷ GroupN) · (K ÷ GroupK) values, each representable in Format.Scale
 	Zeros  []uint8   // one per scale, nil without zero points
 }
 
@@ -36,7 +36,7 @@ func Quantize(f WeightFormat, n, k int, values []float64) (*QuantizedMatrix, err
 // NewQuantizedMatrix returns weights [N,K] with unset codes and scales. f must come from
 // [WeightFormat.For].
 func NewQuantizedMatrix(f WeightFormat, n, k int) *QuantizedMatrix {
-	groups := n * (k / f.GroupK)
+	groups := ceilDiv(n, f.GroupN) * ceilDiv(k, f.GroupK)
 	m := &QuantizedMatrix{Format: f, N: n, K: k, Codes: make([]uint8, n*k), Scales: make([]float64, groups)}
 	if f.ZeroPoint != "" {
 		m.Zeros = make([]uint8, groups)
@@ -44,11 +44,15 @@ func NewQuantizedMatrix(f WeightFormat, n, k int) *QuantizedMatrix {
 	return m
 }
 
-// QuantizeRows is [Quantize] for whole rows starting at row. Different rows may be quantized concurrently.
+// QuantizeRows is [Quantize] for whole rows starting at row. Different rows may be quantized concurrently. Rows that share
+// scales must be quantized together.
 func (m *QuantizedMatrix) QuantizeRows(row int, values []float64) error {
 	n, k, f, levels := m.N, m.K, m.Format, m.Format.levels()
 	if len(values)%k != 0 || row < 0 || row+len(values)/k > n {
 		return fmt.Errorf("quantize n%d k%d: got %d weights from row %d on, expected whole rows", n, k, len(values), row)
+	}
+	if f.Activations() != "" {
+		return m.quantizeBlocks(row, values)
 	}
 	for first := 0; first < len(values); first += f.GroupK {
 		g, group, at := (row*k+first)/f.GroupK, values[first:first+f.GroupK], 0
@@ -108,8 +112,11 @@ func (m *QuantizedMatrix) quantize(g int, weights []float64) int {
 }
 
 // Values returns the weights [N,K] as kernels use them with activations of type d: (code − zero point) ·
-// scale, or level · scale, rounded once.
+// scale, or level · scale, rounded once. Values of formats with scaled activations are exact.
 func (m *QuantizedMatrix) Values(d DType) []float64 {
+	if m.Format.Activations() != "" {
+		return m.blockValues()
+	}
 	out, levels := make([]float64, len(m.Codes)), m.Format.levels()
 	zero := float64(int(1) << (m.Format.Bits - 1))
 	for g, scale := range m.Scales {
@@ -141,6 +148,10 @@ func (m *QuantizedMatrix) Raw() []byte {
 	}
 	wait.Wait()
 	for g, scale := range m.Scales {
+		if m.Format.Scale == FP32 {
+			binary.LittleEndian.PutUint32(out[at.Scales+int64(4*g):], math.Float32bits(float32(scale)))
+			continue
+		}
 		bits := EncodeFP16(scale)
 		if m.Format.Scale == BF16 {
 			bits = EncodeBF16(scale)

@@ -25,7 +25,7 @@ const drawnWeights = 1 << 20
 // drawQuantized draws and quantizes whole rows until there are drawnWeights; the remaining rows repeat them.
 func drawQuantized(f WeightFormat, n, k int, dist Distribution, seed uint64) (*QuantizedMatrix, error) {
 	src := rand.New(rand.NewPCG(seed, uint64(n)<<32^uint64(k)))
-	rows := min(n, (drawnWeights+k-1)/k)
+	rows := min(n, ceilDiv(ceilDiv(drawnWeights, k), f.GroupN)*f.GroupN)
 	values := make([]float64, rows*k)
 	switch dist {
 	case Normal:
@@ -45,13 +45,14 @@ func drawQuantized(f WeightFormat, n, k int, dist Distribution, seed uint64) (*Q
 		return nil, err
 	}
 	out := &QuantizedMatrix{Format: f, N: n, K: k, Codes: drawn.Codes, Scales: drawn.Scales, Zeros: drawn.Zeros}
-	groups := k / f.GroupK
-	for range n - rows {
-		row := src.IntN(rows)
-		out.Codes = append(out.Codes, out.Codes[row*k:(row+1)*k]...)
-		out.Scales = append(out.Scales, out.Scales[row*groups:(row+1)*groups]...)
+	groups := ceilDiv(k, f.GroupK)
+	for have := rows; have < n; have += f.GroupN { // whole rows of groups
+		block, more := src.IntN(rows/f.GroupN), min(f.GroupN, n-have)
+		row := block * f.GroupN
+		out.Codes = append(out.Codes, out.Codes[row*k:(row+more)*k]...)
+		out.Scales = append(out.Scales, out.Scales[block*groups:(block+1)*groups]...)
 		if out.Zeros != nil {
-			out.Zeros = append(out.Zeros, out.Zeros[row*groups:(row+1)*groups]...)
+			out.Zeros = append(out.Zeros, out.Zeros[block*groups:(block+1)*groups]...)
 		}
 	}
 	return out, nil

@@ -180,7 +180,7 @@ func (s Subject) Bytes(m int) float64 {
 		read = f(s, float64(m))
 	}
 	in, out := read*float64(s.DType.Bits()), float64(s.OutputElements(m))*float64(s.OutputType().Bits())
-	return (in+out)/8 + s.StoredBytes(m)
+	return (in+out)/8 + float64(s.scaleBytes(m)) + s.StoredBytes(m)
 }
 
 // InputElements returns the elements of DType that are new to each execution at M = m: activations, queries.
@@ -243,7 +243,7 @@ func (s Subject) Validate() error {
 	switch {
 	case rest != (Dims{}):
 		return fmt.Errorf("%s has dimensions of another operation: %s", def.Name, rest.names())
-	case s.DType.Bits() == 0 || s.DType == INT32:
+	case s.DType.Bits() == 0 || s.DType == INT32 || s.DType == E8M0:
 		return fmt.Errorf("dtype %q can't be an operand", s.DType)
 	case !def.Weights && (s.Layout != RowMajor || s.Weights != WeightFormat{}):
 		return fmt.Errorf("%s has no weights, and so neither layout nor format of them", def.Name)

@@ -20,6 +20,8 @@ type Task struct {
 	// StrideA, StrideB and StrideC are elements between the starts of consecutive products of a batch; 0 means
 	// contiguous.
 	StrideA, StrideB, StrideC int
+	// ScalesAt and LDScales place the scales of activations: see [Task.ActivationScales]. 0 stands for behind A.
+	ScalesAt, LDScales int
 	// Scale multiplies the elements of a softmax's input in fp32; 0 stands for 1.
 	Scale float32
 	// Threads is the number of CPU threads, 0 for all. Devices without threads ignore it.
@@ -67,7 +69,7 @@ func normalizeProduct(t Task) (Task, error) {
 		return t, err
 	case t.Products < 0:
 		return t, fmt.Errorf("%v: %d products, expected at least 1", t.Shape(), t.Products)
-	case t.DType.Size() == 0 || t.DType == INT32:
+	case t.DType.Bits() == 0 || t.DType == INT32 || t.DType == E8M0:
 		return t, fmt.Errorf("%v: dtype %q can't be an operand", t, t.DType)
 	case int(t.Layout) >= len(layoutNames):
 		return t, fmt.Errorf("%v: unknown %v of B: expected kn or nk", t, t.Layout)
@@ -89,10 +91,10 @@ func normalizeProduct(t Task) (Task, error) {
 		return t, err
 	}
 	if t.Quantized() {
-		return t, t.checkQuantized()
+		return t, cmp.Or(t.checkQuantized(), t.placeScales())
 	}
-	if t.Products == 0 {
-		return t, nil
+	if err := t.placeScales(); err != nil || t.Products == 0 {
+		return t, err
 	}
 	err := cmp.Or(fill("the stride of A", &t.StrideA, t.M*t.LDA), fill("the stride of B", &t.StrideB, rows*t.LDB),
 		fill("the stride of C", &t.StrideC, t.M*t.LDC))
@@ -151,6 +153,7 @@ const (
 	Batches          Extras = 1 << iota // independent products in one launch
 	QuantizedWeights                    // integers
 	LevelWeights                        // quantized weights of a type with [WeightType.Levels]
+	ScaledWeights                       // fp8 weights and activations with scales in fp32
 )
 
 // Product returns the normalized task if it is a product that a kernel with the extras may compute, otherwise the
@@ -169,8 +172,16 @@ func (t Task) Supported(kernel string, extras Extras) (Task, error) {
 	switch {
 	case t.Products > 0 && extras&Batches == 0:
 		return t, t.Unsupported(kernel, "it computes one product a launch")
-	case t.Quantized() && (extras&(QuantizedWeights|LevelWeights) == 0 || t.Products > 0):
+	case t.Quantized() && (extras&(QuantizedWeights|LevelWeights|ScaledWeights) == 0 || t.Products > 0):
 		return t, t.Unsupported(kernel, "it takes plain weights")
+	case t.DType.Size() == 0 && t.DType.Bits() > 0:
+		return t, t.Unsupported(kernel, "no kernel of this program computes "+string(t.DType))
+	case t.Weights.Activations() != "" && t.Weights.Scale != FP32:
+		return t, t.Unsupported(kernel, "no kernel of this program takes "+t.Weights.Type)
+	case t.Weights.Activations() != "" && extras&ScaledWeights == 0:
+		return t, t.Unsupported(kernel, "it takes no activations with scales")
+	case t.Quantized() && t.Weights.Activations() == "" && extras&(QuantizedWeights|LevelWeights) == 0:
+		return t, t.Unsupported(kernel, "its quantized weights are fp8, and activations have scales, too")
 	case t.Weights.levels() != nil && extras&LevelWeights == 0:
 		return t, t.Unsupported(kernel, "its quantized weights are integers")
 	case def.DTypes != nil && !slices.Contains(def.DTypes, t.DType):
@@ -216,7 +227,11 @@ func productExtents(t Task) (in, stored, out int64) {
 	if t.Quantized() {
 		stored = t.Stored(t.M)
 	}
-	return last(t.StrideA, t.M, t.LDA, t.K), stored, last(t.StrideC, t.M, t.LDC, t.N)
+	in = last(t.StrideA, t.M, t.LDA, t.K)
+	if a, ok := t.ActivationScales(); ok {
+		in = int64(a.At+a.Extent(t.M)*a.Type.Size()) / int64(max(1, t.DType.Size()))
+	}
+	return in, stored, last(t.StrideC, t.M, t.LDC, t.N)
 }
 
 // Unsupported is the error of a kernel that refuses a task. Reason is complete by itself ("needs AMX, which
@@ -266,7 +281,7 @@ const rawAlignment = 16
 // rawWeights requires a format that [WeightFormat.check] accepts.
 func (f WeightFormat) rawWeights(n, k int) RawWeights {
 	up := func(bytes int64) int64 { return (bytes + rawAlignment - 1) / rawAlignment * rawAlignment }
-	groups := int64(n) * int64(k/f.GroupK)
+	groups := int64(ceilDiv(n, f.GroupN)) * int64(ceilDiv(k, f.GroupK))
 	r := RawWeights{Scales: up(int64(n) * int64(k*f.Bits/8))}
 	r.Bytes = up(r.Scales + groups*int64(f.Scale.Size()))
 	if f.ZeroPoint != "" {
@@ -278,11 +293,11 @@ func (f WeightFormat) rawWeights(n, k int) RawWeights {
 
 // Raw returns the layout of a normalized task's raw quantized weights. A weight is (code − zero point) · scale,
 // rounded once to the type of A, or unrounded for a [SumScaler]. Without zero points the zero point is
-// 2^(Bits−1). The parts begin at multiples of 16 bytes:
+// 2^(Bits−1). Codes of fp8 are elements, and their weights unrounded. The parts begin at multiples of 16 bytes:
 //
 //   - Codes [N,K], unsigned, each row a whole number of bytes. With 4 bits, an even k is in the
 //     lower half of its byte.
-//   - Scales [N, K ÷ GroupK].
+//   - Scales [N ÷ GroupN, K ÷ GroupK], rounded up.
 //   - Zero points [N, K ÷ GroupK], if any, one stream of codes.
 func (t Task) Raw() RawWeights { return t.Weights.rawWeights(t.N, t.K) }
 

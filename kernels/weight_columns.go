@@ -76,6 +76,9 @@ func (f WeightFormat) columns(raw Buffer, s Subject, columns []int) ([][]float64
 	if err := f.check(s.K); err != nil {
 		return nil, err
 	}
+	if f.Activations() != "" {
+		return f.blockColumns(raw, s, columns)
+	}
 	at := f.rawWeights(s.N, s.K)
 	groups := s.K / f.GroupK
 	codes, scales := make([]byte, s.K*f.Bits/8), make([]byte, groups*f.Scale.Size())

@@ -1,7 +1,9 @@
 package kernels
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,8 +12,9 @@ import (
 // WeightFormat is a format of quantized weights: codes of one type with scales. The zero value is unquantized
 // elements of the activations' type.
 //
-// A requested format, "int4:128", has neither GroupN nor Scale; its GroupK is [WholeColumn] for scales of
-// columns. [WeightFormat.For] completes it for the activations and K of a product.
+// A requested format, "int4:128", has no Scale, and GroupN only if columns share scales, as in "fp8:128x128". Its
+// GroupK is [WholeColumn] for scales of columns. [WeightFormat.For] completes it for the activations and K of a
+// product.
 type WeightFormat struct {
 	Type   string `json:"type"` // one weight's type: "int4"
 	Bits   int    `json:"bits"` // of one weight
@@ -42,10 +45,11 @@ func (f WeightFormat) WithZeroPoints(on bool) WeightFormat {
 	return f
 }
 
-const weightsExpected = " with the length of a group, or column, and possibly zero, as in int4:128, int8:column or int4:64:zero"
+const weightsExpected = " with the length of a group, or column, and possibly zero, as in int4:128, int8:column, int4:64:zero, " +
+	"fp8:128x128 or mxfp8"
 
-// ParseWeights reads a requested format: "int4:128", "int8:column", "int4:64:zero"; "plain" is the zero
-// value.
+// ParseWeights reads a requested format: "int4:128", "int8:column", "int4:64:zero"; "fp8:128x128" with scales of
+// blocks; "mxfp8", which has one group length. "plain" is the zero value.
 func ParseWeights(s string) (WeightFormat, error) {
 	bad := func(reason string) (WeightFormat, error) {
 		return WeightFormat{}, fmt.Errorf("%q: %s: expected plain, or %s", s, reason, typeNames(" or ")+weightsExpected)
@@ -59,27 +63,52 @@ func ParseWeights(s string) (WeightFormat, error) {
 		return WeightFormat{}, nil
 	case at < 0:
 		return bad(fmt.Sprintf("%q is no type of weights", fields[0]))
+	case weightTypes[at].Group > 0 && len(fields) > 1:
+		return bad(fields[0] + " has groups of one length")
+	case weightTypes[at].Group > 0:
+		return weightTypes[at].Format(0), nil
 	case len(fields) < 2:
 		return bad("the group is missing")
 	}
-	group := 0
-	if fields[1] != "column" {
-		var err error
-		if group, err = strconv.Atoi(fields[1]); err != nil || group < 1 {
-			return bad(fmt.Sprintf("%q is no length of a group", fields[1]))
-		}
-	}
+	group, columns, err := parseGroup(fields[1])
+	scaled := weightTypes[at].Activations != ""
 	switch {
+	case err != nil:
+		return bad(err.Error())
+	case columns > 1 && !scaled:
+		return bad(fmt.Sprintf("%q: columns of %s share no scales", fields[1], fields[0]))
+	case scaled && len(fields) > 2:
+		return bad(fields[0] + " has no zero points")
 	case len(fields) > 3:
 		return bad("there are too many colons")
 	case len(fields) == 3 && fields[2] != "zero":
 		return bad(fmt.Sprintf("%q is not zero", fields[2]))
 	}
-	return weightTypes[at].Format(group).WithZeroPoints(len(fields) == 3), nil
+	f := weightTypes[at].Format(group).WithZeroPoints(len(fields) == 3)
+	if columns > 1 {
+		f.GroupN = columns
+	}
+	return f, nil
+}
+
+// parseGroup reads "128", "128x128" (K first) or "column", which is 0.
+func parseGroup(s string) (group, columns int, err error) {
+	if s == "column" {
+		return 0, 1, nil
+	}
+	k, n, block := strings.Cut(s, "x")
+	group, err = strconv.Atoi(k)
+	if columns = 1; err == nil && block {
+		columns, err = strconv.Atoi(n)
+	}
+	if err != nil || group < 1 || columns < 1 {
+		return 0, 0, fmt.Errorf("%q is no length of a group", s)
+	}
+	return group, columns, nil
 }
 
 // requested reports whether f is a requested format. Imported formats may have neither groups nor scales.
-func (f WeightFormat) requested() bool { return f.Scale == "" && f.GroupN == 0 && f.GroupK != 0 }
+func (f WeightFormat) requested() bool { return f.Scale == "" && f.GroupN != 1 && f.GroupK != 0 }
 
 // String returns the form of a requested format that [ParseWeights] reads, "int4:128", otherwise the one that
 // [ParseWeightFormat] reads, "int4 g128x1 fp16".
@@ -89,7 +118,12 @@ func (f WeightFormat) String() string {
 	}
 	if f.requested() {
 		s := f.Type + ":column"
-		if f.GroupK > 0 {
+		switch t, _ := f.weightType(); {
+		case t.Group > 0 && t.Group == f.GroupK && f.GroupN == 0:
+			s = f.Type
+		case f.GroupN > 0:
+			s = fmt.Sprintf("%s:%dx%d", f.Type, f.GroupK, f.GroupN)
+		case f.GroupK > 0:
 			s = fmt.Sprintf("%s:%d", f.Type, f.GroupK)
 		}
 		if f.ZeroPoint != "" {
@@ -119,12 +153,15 @@ func ParseWeightFormat(s string) (WeightFormat, error) {
 	}
 	for _, of := range weightTypes {
 		for _, zeros := range []bool{false, true} {
-			for _, scale := range []DType{FP16, BF16} {
-				var group int
-				if n, err := fmt.Sscanf(s, of.Name+" g%dx1 "+string(scale), &group); err != nil || n != 1 || group < 1 {
+			for _, scale := range []DType{FP16, BF16, of.Scale} {
+				var group, columns int
+				if n, err := fmt.Sscanf(s, of.Name+" g%dx%d "+string(scale), &group, &columns); err != nil || n != 2 || group < 1 {
 					continue
 				}
-				if f = of.Format(group).WithZeroPoints(zeros).with(scale, group); f.String() == s {
+				if f = of.Format(group).WithZeroPoints(zeros).with(scale, group); of.Activations != "" && columns > 1 {
+					f.GroupN = columns
+				}
+				if f.String() == s {
 					return f, nil
 				}
 			}
@@ -140,7 +177,10 @@ func (f WeightFormat) For(d DType, k int) (WeightFormat, error) {
 		return f, nil
 	}
 	f = f.with(d, k)
-	if d != FP16 && d != BF16 {
+	switch a := f.Activations(); {
+	case a != "" && a != d:
+		return f, fmt.Errorf("activations of %s, expected %s", d, a)
+	case a == "" && d != FP16 && d != BF16:
 		return f, fmt.Errorf("activations of %s, expected fp16 or bf16", d)
 	}
 	return f, f.check(k)
@@ -155,7 +195,10 @@ func (f WeightFormat) GroupOf(k int) int {
 }
 
 func (f WeightFormat) with(scale DType, k int) WeightFormat {
-	f.GroupK, f.GroupN, f.Scale = f.GroupOf(k), 1, scale
+	f.GroupK, f.GroupN, f.Scale = f.GroupOf(k), max(1, f.GroupN), scale
+	if t, _ := f.weightType(); t.Scale != "" {
+		f.Scale = t.Scale
+	}
 	return f
 }
 
@@ -165,10 +208,13 @@ func (f WeightFormat) Requested(k int) (request WeightFormat, ok bool) {
 		return f, true
 	}
 	request = WeightType{Name: f.Type, Bits: f.Bits}.Format(f.GroupK).WithZeroPoints(f.ZeroPoint != "")
-	if request.GroupK == k {
+	t, _ := f.weightType()
+	if f.GroupN > 1 {
+		request.GroupN = f.GroupN
+	} else if request.GroupK == k && t.Group == 0 {
 		request.GroupK = WholeColumn
 	}
-	again, err := request.For(f.Scale, k)
+	again, err := request.For(cmp.Or(t.Activations, f.Scale), k)
 	return request, err == nil && again == f
 }
 
@@ -176,7 +222,7 @@ func (f WeightFormat) Requested(k int) (request WeightFormat, ok bool) {
 func (f WeightFormat) bits(k, n float64) float64 {
 	all := k * n * float64(f.Bits)
 	if f.GroupK > 0 && f.GroupN > 0 {
-		groups := k / float64(f.GroupK) * n / float64(f.GroupN)
+		groups := math.Ceil(k/float64(f.GroupK)) * math.Ceil(n/float64(f.GroupN))
 		all += groups * float64(f.Scale.Bits()+f.ZeroPointBits)
 	}
 	return all
@@ -189,6 +235,8 @@ func (f WeightFormat) check(k int) error {
 		return fmt.Errorf("weights %v are neither %s", f, typeNames(" nor "))
 	case of.Levels != nil && f.ZeroPoint != "":
 		return fmt.Errorf("weights %v have no zero points", f)
+	case of.Activations != "":
+		return f.checkScaled(of, k)
 	case f.GroupN != 1:
 		return fmt.Errorf("weights %v have scales that columns share, expected groups along k only", f)
 	case f.GroupK < 1 || k%f.GroupK != 0:

@@ -12,9 +12,23 @@ type WeightType struct {
 	// Levels are the values of the codes in ascending order, and scales cover them without zero points. nil is
 	// code − zero point.
 	Levels []float64
+	// Activations is the only type of activations; they have scales, too: see [Task.ActivationScales]. Empty is fp16
+	// or bf16 without scales.
+	Activations DType
+	// Scale is the type of all scales; empty is the activations' type.
+	Scale DType
+	// Group is the only length of groups along K, and formats are named without it; 0 is any.
+	Group int
 }
 
-var weightTypes = []WeightType{{Name: "int4", Bits: 4}, {Name: "int8", Bits: 8}}
+// mxfp8 (OCP Microscaling) and nvfp4 need hardware that no kernel here is for.
+var weightTypes = []WeightType{
+	{Name: "int4", Bits: 4},
+	{Name: "int8", Bits: 8},
+	{Name: "fp8", Bits: 8, Activations: FP8, Scale: FP32},
+	{Name: "mxfp8", Bits: 8, Activations: FP8, Scale: E8M0, Group: 32},
+	{Name: "nvfp4", Bits: 4, Activations: FP4, Scale: FP8, Group: 16},
+}
 
 // DefineWeights adds a type of weights; undefine removes it, and all that were added later. Like [Define], call it
 // before anything asks for weights.
@@ -32,6 +46,9 @@ func (t WeightType) Format(group int) WeightFormat {
 	if group == 0 {
 		group = WholeColumn
 	}
+	if t.Group > 0 {
+		group = t.Group
+	}
 	return WeightFormat{Type: t.Name, Bits: t.Bits, GroupK: group}
 }
 
@@ -48,6 +65,13 @@ func (f WeightFormat) weightType() (t WeightType, ok bool) {
 func (f WeightFormat) levels() []float64 {
 	t, _ := f.weightType()
 	return t.Levels
+}
+
+// Activations returns the type of the scaled activations that the weights are multiplied with; empty for weights of
+// activations without scales.
+func (f WeightFormat) Activations() DType {
+	t, _ := f.weightType()
+	return t.Activations
 }
 
 // typeNames joins the names of the types.

@@ -20,6 +20,15 @@ type operands struct {
 type operand struct {
 	Type kernels.DType `json:"type"`
 	Bits int           `json:"bits"`
+	// Group and Scale are of activations with scales; absent for others.
+	Group *rowGroup     `json:"group,omitempty"`
+	Scale kernels.DType `json:"scale,omitempty"`
+}
+
+// rowGroup is the number of elements of activations that share a scale.
+type rowGroup struct {
+	M int `json:"m"`
+	K int `json:"k"`
 }
 
 // weightFormat is the format of the weights. Scales and zero points belong to groups of weights; unquantized
@@ -41,7 +50,7 @@ type weightGroup struct {
 
 // operandsOf returns a subject's operands. Without weights, theirs is the activations' type.
 func operandsOf(s kernels.Subject) operands {
-	of := func(d kernels.DType) operand { return operand{d, d.Bits()} }
+	of := func(d kernels.DType) operand { return operand{Type: d, Bits: d.Bits()} }
 	out := operands{
 		Activations: of(s.DType), Weights: weightFormat{Type: string(s.DType), Bits: s.DType.Bits()},
 		Output: of(s.OutputType()), Accumulator: of(s.AccumulatorType()),
@@ -58,6 +67,9 @@ func operandsOf(s kernels.Subject) operands {
 		if f.ZeroPoint != "" {
 			out.Weights.ZeroPoint = &f.ZeroPoint
 		}
+		if s.Scaled() {
+			out.Activations.Group, out.Activations.Scale = &rowGroup{1, f.GroupK}, f.Scale
+		}
 	}
 	return out
 }
@@ -72,7 +84,7 @@ func (o operands) fill(s *kernels.Subject) {
 		s.Accumulator = o.Accumulator.Type
 	}
 	w := o.Weights
-	if w.Type == string(s.DType) && w.Bits == s.DType.Bits() {
+	if w.Type == string(s.DType) && w.Bits == s.DType.Bits() && o.Activations.Scale == "" {
 		return
 	}
 	s.Weights = kernels.WeightFormat{Type: w.Type, Bits: w.Bits, ZeroPointBits: w.ZeroPointBits}
@@ -180,7 +192,7 @@ func (id Identity) fill(k *SeriesKey) error {
 	if err := ReadOperands(id.Operands, &k.Subject); err != nil {
 		return fmt.Errorf("operands %.80q: %w", id.Operands, err)
 	}
-	if k.DType.Size() == 0 || id.Operands != OperandsText(k.Subject) {
+	if k.DType.Bits() == 0 || id.Operands != OperandsText(k.Subject) {
 		return unknown("set of operands", id.Operands)
 	}
 	return nil

@@ -124,6 +124,8 @@ var anySubject = rapid.Custom(func(t *rapid.T) kernels.Subject {
 	s.Weights = rapid.SampledFrom([]kernels.WeightFormat{
 		{}, {}, {Type: "int8", Bits: 8},
 		{Type: "int4", Bits: 4, GroupK: 128, GroupN: 1, Scale: kernels.FP16, ZeroPoint: "int4", ZeroPointBits: 4},
+		{Type: "fp8", Bits: 8, GroupK: 128, GroupN: 128, Scale: kernels.FP32},
+		{Type: "nvfp4", Bits: 4, GroupK: 16, GroupN: 1, Scale: kernels.FP8},
 	}).Draw(t, "weights")
 	if s.Weights.Type == string(s.DType) {
 		s.Weights = kernels.WeightFormat{}

@@ -16,7 +16,7 @@ import (
 // parity: a data type may not take more than its ratio of another's time at the same shape and kernel. With
 // several partners, the row gets the judgement with the smallest p-value, corrected for their number.
 func (f *Facts) parity(c *infer.Curve) []Judgement {
-	if c.Series.Key.Weights != (kernels.WeightFormat{}) {
+	if c.Series.Key.Quantized() && !c.Series.Key.Scaled() {
 		return f.quantised(c)
 	}
 	var rows []Judgement
@@ -27,7 +27,7 @@ func (f *Facts) parity(c *infer.Curve) []Judgement {
 		}
 		partners++
 		key := c.Series.Key
-		key.DType = pair.Than
+		key.DType, key.Weights = pair.Than, kernels.WeightFormat{}
 		other := f.keyed[key]
 		if other == nil {
 			continue

@@ -46,7 +46,8 @@ var parityRule = rule{
 	help: "A size is compared with the same product and kernel in another data type. It breaks the rule if it takes more " +
 		"than `ratio` × that time. Write a pair as `{dtype: int8, than: bf16, ratio: 1.0}`. Quantized weights are " +
 		"compared with the fastest kernel for unquantized weights, at the same shape and type of activations. They break " +
-		"the rule if they take more than `quantised` × that time.",
+		"the rule if they take more than `quantised` × that time. If activations have scales, too, as for fp8:128x128, `pairs` " +
+		"apply.",
 	settings: []setting{{
 		key: "pairs", meaning: "data types to compare, and the largest allowed ratio of their times",
 		findings: true,
@@ -98,7 +99,7 @@ func parityBound(cfg Config, f Finding) float64 {
 	var than kernels.DType
 	if f.Against != nil {
 		than = f.Against.DType
-		if f.Against.Weights != f.Series.Weights {
+		if f.Against.Weights != f.Series.Weights && than == f.Series.DType {
 			return stats.Lost(-math.Log(cfg.Rules.Parity.Quantised))
 		}
 	}
@@ -113,7 +114,7 @@ func parityBound(cfg Config, f Finding) float64 {
 // parity is [Facts.parity] for rows with few samples. A row in several pairs keeps the judgement with the
 // smallest p-value.
 func (s *suspicion) parity(c *infer.Curve) []Judgement {
-	if c.Series.Key.Weights != (kernels.WeightFormat{}) {
+	if c.Series.Key.Quantized() && !c.Series.Key.Scaled() {
 		if plain := s.onPlainWeights(c); len(plain) > 0 && !s.dequantises(c.Series.Key.Kernel) {
 			return s.fastest(c, plain, math.Log(s.Cfg.Rules.Parity.Quantised))
 		}
@@ -126,7 +127,7 @@ func (s *suspicion) parity(c *infer.Curve) []Judgement {
 		}
 		partners++
 		key := c.Series.Key
-		key.DType = pair.Than
+		key.DType, key.Weights = pair.Than, kernels.WeightFormat{}
 		other := s.keyed[key]
 		if other == nil {
 			continue

@@ -326,6 +326,11 @@ func (k *resultLook) multiply(c results.Case) error {
 		if err := kernels.Decode(c.DType, line, a); err != nil {
 			return err
 		}
+		if c.Scaled() {
+			for l := range a {
+				a[l] *= float64(float32(sweptScale))
+			}
+		}
 		for j := range k.columns {
 			e := exactElement{row: i, column: j}
 			for _, columns := range k.weights {

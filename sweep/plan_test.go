@@ -101,7 +101,7 @@ func TestPlansChooseWhatCanRun(t *testing.T) {
 			"", "kernel theirs does not support bf16"},
 		{"no such kernel", Options{Kernels: []string{"ours", "magma"}}, nil, "",
 			`unknown kernel "magma" on sim: expected one of naive, ours, theirs`},
-		{"no such type", Options{DTypes: []kernels.DType{"fp4"}}, nil, "", `unknown dtype "fp4"`},
+		{"no such type", Options{DTypes: []kernels.DType{"fp6"}}, nil, "", `unknown dtype "fp6"`},
 		{"no such preset", Options{Preset: "lunch"}, nil, "", `unknown preset "lunch": expected one of quick, standard, overnight`},
 		{"negative rounds", Options{Rounds: -1}, nil, "", "-1 rounds"},
 		{"no such regime", Options{Regime: "warm"}, nil, "", `unknown regime "warm"`},

@@ -36,7 +36,7 @@ func (b *planner) target(d kernels.Device, t Target) error {
 	taken := map[kernels.DType]int{}
 	for _, g := range b.kernels(d, t.Operation) {
 		for _, dtype := range dtypes {
-			if dtype.Size() == 0 {
+			if dtype.Bits() == 0 {
 				return fmt.Errorf("unknown dtype %q: expected one of %v", dtype, kernels.DTypes())
 			}
 			if b.preset.MaxKernels > 0 && len(b.options.Kernels) == 0 && taken[dtype] >= b.preset.MaxKernels {
@@ -46,6 +46,9 @@ func (b *planner) target(d kernels.Device, t Target) error {
 			}
 			added := false
 			for _, weights := range b.weightsOf(d, t) {
+				if !fits(dtype, weights) && slices.ContainsFunc(dtypes, func(d kernels.DType) bool { return fits(d, weights) }) {
+					continue
+				}
 				subject, err := t.subject(dtype, b.options.Layout, weights)
 				if err != nil && len(b.options.Weights) == 0 && weights != (kernels.WeightFormat{}) {
 					b.note(t.Name, "its weights are planned plain, not as they are stored: %v", err)
@@ -80,15 +83,37 @@ func (b *planner) weightsOf(d kernels.Device, t Target) []kernels.WeightFormat {
 	if len(b.options.Weights) > 0 {
 		return b.options.Weights
 	}
-	if t.Stored == (kernels.WeightFormat{}) || b.takes(d, t, t.Stored, kernels.FP16, kernels.BF16) {
+	if t.Stored == (kernels.WeightFormat{}) || b.takes(d, t, t.Stored, kernels.FP16, kernels.BF16, t.Stored.Activations()) {
 		return []kernels.WeightFormat{t.Stored}
 	}
 	b.note(t.Model, "its weights are stored as %v, which no kernel on %s takes: planned plain", t.Stored, d.Spec().ID)
 	return []kernels.WeightFormat{{}}
 }
 
-// dtypes returns a target's stored type if a kernel supports it, else the preset's.
+// fits reports whether weights of a format can have activations of a type.
+func fits(d kernels.DType, weights kernels.WeightFormat) bool {
+	if a := weights.Activations(); a != "" {
+		return d == a
+	}
+	return weights == (kernels.WeightFormat{}) || d == kernels.FP16 || d == kernels.BF16
+}
+
+// dtypes returns a target's stored type if a kernel supports it, else the preset's, and those that requested weights need.
 func (b *planner) dtypes(d kernels.Device, t Target) []kernels.DType {
+	if a := t.Stored.Activations(); a != "" && len(b.options.Weights) == 0 && b.takes(d, t, t.Stored, a) {
+		return []kernels.DType{a}
+	}
+	out := b.dtypesOfPlain(d, t)
+	for _, w := range b.options.Weights {
+		if a := w.Activations(); a != "" && !slices.Contains(out, a) {
+			out = append(slices.Clone(out), a)
+		}
+	}
+	return out
+}
+
+// dtypesOfPlain returns the types of products with weights of any format that does not determine them.
+func (b *planner) dtypesOfPlain(d kernels.Device, t Target) []kernels.DType {
 	if t.StoredType == "" || len(b.options.Weights) > 0 {
 		return b.preset.dtypes(d)
 	}

@@ -2,7 +2,9 @@ package sweep
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"math"
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -43,8 +45,50 @@ func slotBytes(elements int64, d kernels.DType) int64 {
 	return (elements*int64(d.Size()) + slotAlign - 1) / slotAlign * slotAlign
 }
 
+// inputBytes leaves room for a copy of the scales behind the rows: see [copiedBytes].
 func inputBytes(c results.Case) int64 {
-	return slotBytes(c.InputElements(int(rows(c))), c.DType)
+	return (c.InputBytes(int(rows(c))) + slotAlign - 1) / slotAlign * slotAlign
+}
+
+// scaleBytes is the size of a place for the scales of a case's activations. Those of each part lie together, as a kernel
+// that quantizes the part writes them.
+func scaleBytes(c results.Case) (bytes int64) {
+	for _, m := range ms(c) {
+		bytes += scalesOf(c, m)
+	}
+	return (bytes + slotAlign - 1) / slotAlign * slotAlign
+}
+
+// scalesOf is the size of the scales of m rows, 0 without scales.
+func scalesOf(c results.Case, m int) int64 {
+	if !c.Scaled() {
+		return 0
+	}
+	t, err := task(c, m).Normalized()
+	if err != nil {
+		return 0 // no kernel takes it
+	}
+	of, _ := t.ActivationScales()
+	const align = 64
+	return (int64(of.Extent(of.LD)*of.Type.Size()) + align - 1) / align * align
+}
+
+// sweptScale is the scale of all activations, as of elements up to 4. One value for all gives a row the same result in
+// every layout of scales.
+const sweptScale = 4.0 / kernels.MaxFP8
+
+// fillScales writes the scales that lie from a byte of a buffer to its end.
+func fillScales(b kernels.Buffer, from int64) error {
+	content := make([]byte, min(b.Bytes()-from, 1<<20))
+	for i := 0; i+4 <= len(content); i += 4 {
+		binary.LittleEndian.PutUint32(content[i:], math.Float32bits(sweptScale))
+	}
+	for ; from < b.Bytes(); from += int64(len(content)) {
+		if err := b.Upload(from, content[:min(int64(len(content)), b.Bytes()-from)]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // roomBytes is 0 if rows are not copied.
@@ -60,7 +104,7 @@ func copiedBytes(c results.Case) int64 {
 	if !c.Copied {
 		return 0
 	}
-	return c.InputElements(c.M) * int64(c.DType.Size())
+	return c.InputBytes(c.M)
 }
 
 func outputBytes(c results.Case) int64 {
@@ -68,7 +112,7 @@ func outputBytes(c results.Case) int64 {
 }
 
 func (b *rig) operandBytes(c results.Case) int64 {
-	return int64(b.slots(c)) * (inputBytes(c) + roomBytes(c) + outputBytes(c))
+	return int64(b.slots(c)) * (inputBytes(c) + roomBytes(c) + outputBytes(c) + 2*scaleBytes(c))
 }
 
 // reserve keeps buffers that are large enough, with the launches bound to them.
@@ -84,6 +128,7 @@ func (b *rig) reserve(ctx context.Context, cases []results.Case) error {
 		n.aBytes = max(n.aBytes, slots*inputBytes(c))
 		n.cBytes = max(n.cBytes, slots*outputBytes(c))
 		n.roomBytes = max(n.roomBytes, slots*roomBytes(c))
+		n.scaleBytes = max(n.scaleBytes, slots*scaleBytes(c))
 	}
 	for d, n := range need {
 		have := b.activations[d]
@@ -94,7 +139,7 @@ func (b *rig) reserve(ctx context.Context, cases []results.Case) error {
 			return err
 		}
 		if have != nil {
-			n.aBytes, n.cBytes, n.roomBytes = max(n.aBytes, have.aBytes), max(n.cBytes, have.cBytes), max(n.roomBytes, have.roomBytes)
+			n.sizes = n.sizes.max(have.sizes)
 			delete(b.activations, d)
 			if err := b.watched("free A and C of "+d.String(), have.close); err != nil {
 				return err
@@ -203,5 +248,5 @@ func (b *rig) admit(c results.Case) bool {
 
 func (b *rig) holds(c results.Case) bool {
 	have, slots := b.activations[c.DType], int64(b.slots(c))
-	return have != nil && have.sizes.covers(sizes{slots * inputBytes(c), slots * outputBytes(c), slots * roomBytes(c)})
+	return have != nil && have.sizes.covers(sizes{slots * inputBytes(c), slots * outputBytes(c), slots * roomBytes(c), slots * scaleBytes(c)})
 }

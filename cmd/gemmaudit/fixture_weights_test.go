@@ -40,6 +40,6 @@ func TestFixtureWeights(t *testing.T) {
 		{"import run.csv --out again.db", 0, nil},
 		{"audit again.db --confirm=false -o wide", 4, []string{`e2m1`}},
 		{"sweep --out no.db --weights e2m1:64:zero --shape n256k256 --batch 16 --dtype fp16", 2, []string{`no zero points`}},
-		{"sweep --out no.db --weights e3m0:64 --shape n256k256 --batch 16", 2, []string{`int4 or int8 or e2m1`}},
+		{"sweep --out no.db --weights e3m0:64 --shape n256k256 --batch 16", 2, []string{`or nvfp4 or e2m1`}},
 	})
 }

@@ -219,8 +219,12 @@ func readAIConfigurator(in io.Reader, take taker) error {
 		if !t.has("gemm_dtype") {
 			return r, errFunction
 		}
-		r.Subject.DType = t.dtype("gemm_dtype")
 		r.M, r.Subject.N, r.Subject.K = t.sizes()
+		if ok, err := scaled(&r.Subject, t.cell("gemm_dtype")); err != nil {
+			return r, err
+		} else if !ok {
+			r.Subject.DType = t.dtype("gemm_dtype")
+		}
 		r.US = t.microseconds(1e3, "latency")
 		return r, nil
 	}, nil)
@@ -230,7 +234,11 @@ func readShapes(in io.Reader, take taker) error {
 	return readTable(in, []string{"m", "n", "k"}, take, func(t *table) (Row, error) {
 		var r Row
 		r.M, r.Subject.N, r.Subject.K = t.sizes()
-		r.Subject.DType = t.dtype("dtype", "type")
+		if ok, err := scaled(&r.Subject, t.cell("dtype", "type")); err != nil {
+			return r, err
+		} else if !ok {
+			r.Subject.DType = t.dtype("dtype", "type")
+		}
 		r.Subject.Layout = kernels.Transposed // as engines store weights
 		t.layout(&r)
 		t.batch(&r.Subject, "batch_count", "batch")

@@ -175,7 +175,13 @@ GemmTunableOp_nonsense
 	{"aiconfigurator", "aiconfigurator", `framework,version,device,op_name,kernel_source,gemm_dtype,m,n,k,latency
 TRTLLM,1.0.0,NVIDIA B200,gemm,torch_flow,bfloat16,256,4096,1024,0.012
 TRTLLM,1.0.0,NVIDIA B200,gemm,deepgemm,fp8_block,256,4096,1024,0.009
-`, []string{"2 torch_flow bf16 n4096 k1024 nk m256 12us", "3 out"}},
+TRTLLM,1.0.0,NVIDIA B200,gemm,torch_flow,nvfp4,256,4096,1024,0.005
+TRTLLM,1.0.0,NVIDIA B200,gemm,torch_flow,mxfp8,256,4096,1024,0.006
+TRTLLM,1.0.0,NVIDIA B200,gemm,torch_flow,w4a8,256,4096,1024,0.005
+`, []string{"2 torch_flow bf16 n4096 k1024 nk m256 12us",
+		"3 deepgemm fp8 n4096 k1024 nk weights fp8 g128x128 fp32 m256 9us",
+		"4 torch_flow fp4 n4096 k1024 nk weights nvfp4 g16x1 fp8 m256 5us",
+		"5 torch_flow fp8 n4096 k1024 nk weights mxfp8 g32x1 e8m0 m256 6us", "6 out"}},
 	{"experts", "aiconfigurator",
 		`framework,version,device,op_name,kernel_source,moe_dtype,num_tokens,hidden_size,inter_size,topk,num_experts,moe_tp_size,` +
 			`moe_ep_size,distribution,latency
@@ -275,6 +281,9 @@ func text(r Row) string {
 	s := fmt.Sprintf("%d %s %s %s", r.Line, r.Kernel, r.Subject.DType, r.Subject.Size())
 	if l := r.Subject.Layout.String(); l == "nk" {
 		s += " " + l
+	}
+	if r.Subject.Quantized() {
+		s += " weights " + r.Subject.Weights.String()
 	}
 	s += fmt.Sprintf(" m%d", r.M)
 	if r.US > 0 {

@@ -22,6 +22,26 @@ var typeNames = map[string]kernels.DType{
 	"__half": kernels.FP16, "__nv_bfloat16": kernels.BF16, "i8": kernels.INT8,
 }
 
+// formatNames are programs' names of types whose weights and activations have scales.
+var formatNames = map[string]string{
+	"fp8_block": "fp8:128x128", "fp8_blockwise": "fp8:128x128", "mxfp8": "mxfp8", "nvfp4": "nvfp4",
+}
+
+// scaled sets a product's types and weight format by the program's name of a type with scales; ok is false for other
+// names. The product's K must be set.
+func scaled(s *kernels.Subject, name string) (ok bool, err error) {
+	format, ok := formatNames[strings.ToLower(strings.TrimSpace(name))]
+	if !ok {
+		return false, nil
+	}
+	f, err := kernels.ParseWeights(format)
+	if err == nil {
+		s.DType = f.Activations()
+		s.Weights, err = f.For(s.DType, s.K)
+	}
+	return true, err
+}
+
 func dtypeOf(name string) (kernels.DType, error) {
 	name = strings.TrimSpace(name)
 	if d, ok := typeNames[strings.ToLower(name)]; ok {

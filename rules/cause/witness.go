@@ -47,7 +47,7 @@ func (w *Witness) exclude(known Kind, why string) {
 // to the kernel's code.
 func (w *Witness) Parity() (Kind, string) {
 	own, than := w.Curve.Series.Key.DType, w.Against.DType
-	if weights := w.Curve.Series.Key.Weights; w.Against.Weights != weights {
+	if weights := w.Curve.Series.Key.Weights; w.Against.Weights != weights && own == than {
 		text := fmt.Sprintf("%s; weights %v are slower than plain weights, which %s uses at the same shape", w.Versus(), weights,
 			w.Against.Kernel)
 		if known, why := w.Seek(choices); known != "" {

@@ -12,6 +12,6 @@ func copyUS(s results.Series, m int) float64 {
 	if s.Bandwidth.Rate <= 0 {
 		return copyLaunchUS
 	}
-	bytes := float64(s.Key.InputElements(m)) * float64(s.Key.DType.Size())
+	bytes := float64(s.Key.InputBytes(m))
 	return copyLaunchUS + 2*bytes/s.Bandwidth.Rate*1e6
 }

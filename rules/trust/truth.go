@@ -45,7 +45,7 @@ func (t truth) seconds(c results.Case) simulated.Range {
 	}
 	out := t.machine.Seconds(c.Kernel, ms, t.clock)
 	if c.Copied {
-		bytes := c.InputElements(c.M) * int64(c.DType.Size())
+		bytes := c.InputBytes(c.M)
 		copying := simulated.CopySeconds(bytes) * math.Pow(simulated.NominalClockMHz/t.clock, simulated.CopyElasticity())
 		out.Lo, out.Hi = out.Lo+copying, out.Hi+copying
 	}

@@ -14,7 +14,7 @@ import (
 type Storage struct {
 	// Method is quant_method or its equivalent.
 	Method string
-	// Weights is the integer format with scales that products are measured with; the zero value for none.
+	// Weights is the format with scales that products are measured with; the zero value for none.
 	Weights kernels.WeightFormat
 	// DType is the type of weights and activations that products are measured with; empty for none.
 	DType kernels.DType
@@ -164,9 +164,20 @@ func (s *Storage) float8(q map[string]any) {
 	block, ok := q["weight_block_size"].([]any)
 	if ok && len(block) == 2 {
 		s.Text = fmt.Sprintf("fp8 with a scale for a block of %s × %s", brief(block[0]), brief(block[1]))
+		n, _ := block[0].(int)
+		k, _ := block[1].(int)
+		if f, err := kernels.ParseWeights(fmt.Sprintf("fp8:%dx%d", k, n)); err == nil && q["activation_scheme"] != "static" {
+			s.Weights, s.Text = f, f.String()
+		}
 		return
 	}
 	s.DType, s.Text = kernels.FP8, "fp8 with a scale for a matrix"
+}
+
+// perToken reports whether the activations of a group of layers have a scale for each row.
+func perToken(group map[string]any) bool {
+	activations, _ := group["input_activations"].(map[string]any)
+	return activations["strategy"] == "token"
 }
 
 func (s *Storage) packed(q map[string]any) error {
@@ -199,6 +210,8 @@ func (s *Storage) packed(q map[string]any) error {
 			if symmetric, ok := weights["symmetric"].(bool); ok {
 				s.Weights = s.Weights.WithZeroPoints(!symmetric)
 			}
+		case kind == "float" && bits == 8 && strategy == "channel" && perToken(group):
+			s.Weights, _ = kernels.ParseWeights("fp8:column")
 		case kind == "float" && bits == 8 && strategy != "block":
 			s.DType = kernels.FP8
 		case kind == "int" && bits == 8 && activations:

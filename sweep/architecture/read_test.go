@@ -124,7 +124,10 @@ func TestStorage(t *testing.T) {
 			[]string{"mlp.gate_proj"}},
 		{`{"quant_method":"gptq","bits":3,"group_size":128}`, "gptq with 3 bits", nil, nil},
 		{`{"quant_method":"fp8","weight_block_size":[128,128],"modules_to_not_convert":["model.layers.0.mlp.gate","lm_head"]}`,
-			"fp8 with a scale for a block of 128 × 128", []string{"mlp.gate", "lm_head"}, []string{"mlp.gate_proj"}},
+			"fp8:128x128", []string{"mlp.gate", "lm_head"}, []string{"mlp.gate_proj"}},
+		{`{"quant_method":"compressed-tensors","config_groups":{"group_0":{"weights":{"num_bits":8,"type":"float","strategy":"channel"},` +
+			`"input_activations":{"num_bits":8,"type":"float","strategy":"token","dynamic":true}}},"ignore":["lm_head"]}`,
+			"fp8:column", []string{"lm_head"}, []string{"mlp.down_proj"}},
 		{`{"quant_method":"fp8"}`, "fp8 with a scale for a matrix", nil, nil},
 		{`{"quant_method":"mxfp4","modules_to_not_convert":["model.layers.*.self_attn","model.layers.*.mlp.router"]}`, "mxfp4",
 			[]string{"self_attn.q_proj", "mlp.router"}, []string{"mlp.experts.down_proj"}},
