@@ -177,7 +177,8 @@ func TestGateShowsFaultsOfScales(t *testing.T) {
 	for name, f := range map[string]scaledFault{
 		"the scale of the group before": {late: true}, "the scale of the row before": {lateRow: true},
 		"the scale of the neighboring block": {neighbor: true},
-		"transposed scales of A":             {transposedA: true}, "tight scales of A": {tightA: true}, "transposed scales of B": {transposedB: true},
+		"transposed scales of A":             {transposedA: true},
+		"tight scales of A":                  {tightA: true}, "transposed scales of B": {transposedB: true},
 		"no promotion": {noPromotion: true}, "no scales of B": {onlyA: true}, "sums in bf16": {halfSums: true},
 		"the last group left out": {keepsGroup: true}, "writes scales": {writesScales: true}, "reads past the scales": {pastScales: true},
 	} {

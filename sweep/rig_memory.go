@@ -248,5 +248,6 @@ func (b *rig) admit(c results.Case) bool {
 
 func (b *rig) holds(c results.Case) bool {
 	have, slots := b.activations[c.DType], int64(b.slots(c))
-	return have != nil && have.sizes.covers(sizes{slots * inputBytes(c), slots * outputBytes(c), slots * roomBytes(c), slots * scaleBytes(c)})
+	need := sizes{slots * inputBytes(c), slots * outputBytes(c), slots * roomBytes(c), slots * scaleBytes(c)}
+	return have != nil && have.sizes.covers(need)
 }
