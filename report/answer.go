@@ -91,6 +91,16 @@ func (a *Answer) Document(all bool) *Document {
 	return doc
 }
 
+// saves is "The table saves", unless the table lacks remedies: it holds single products only.
+func (a *Answer) saves() string {
+	for _, p := range a.Problems {
+		if p.Proven() && p.Groups > 0 {
+			return "The remedies save"
+		}
+	}
+	return "The table saves"
+}
+
 // Sentences returns the answer in plain words: sizes measured, slow sizes and their loss, remedies that pay,
 // and undecided sizes.
 func (a *Answer) Sentences() []string {
@@ -123,7 +133,7 @@ func (a *Answer) Sentences() []string {
 		if a.Weighed {
 			of = "the traffic"
 		}
-		out = append(out, fmt.Sprintf("The table saves %s of %s.", percent(share), of))
+		out = append(out, fmt.Sprintf("%s %s of %s.", a.saves(), percent(share), of))
 	}
 	more := ""
 	if a.worst() != nil {

@@ -221,14 +221,6 @@ func (s step) String() string {
 	return out
 }
 
-// atRouting says that a remedy of a grouped product holds for its routing.
-func atRouting(p *problem.Problem) string {
-	if p.Experts() == "" {
-		return ""
-	}
-	return " and this routing"
-}
-
 func remedySteps(p *problem.Problem, imported bool) []step {
 	if p.Own {
 		return []step{{text: fmt.Sprintf("No fix in an engine: %s is a kernel of gemmaudit, which no engine calls. `--kernel ladder` "+
@@ -239,7 +231,7 @@ func remedySteps(p *problem.Problem, imported bool) []step {
 			return []step{{text: "No remedy that an engine can apply is known. " + p.Possible +
 				", a kernel of gemmaudit, shows that the product can be faster: report it to the library's maker with the command below."}}
 		}
-		if p.Operation.Definition().Pads == nil {
+		if !p.Paddable() {
 			return []step{{text: "No remedy is known. Measure more kernels, or report it to the library's maker with the command below."}}
 		}
 		return []step{{text: "No remedy is known. Report it to the library's maker with the command below, or search more sizes: a pad " +
@@ -264,6 +256,12 @@ func remedySteps(p *problem.Problem, imported bool) []step {
 	default:
 		out = append(out,
 			step{text: "This remedy is predicted, not measured. `gemmaudit splits RUN --execute` measures it on the machine of the run."})
+	}
+	switch {
+	case r.Kind == rules.RemedyPad && p.Experts() != "":
+		return append(out, padExpertsSteps(p)...)
+	case r.Kind == rules.RemedyOther && p.Experts() != "":
+		return append(out, otherExpertsSteps(p)...)
 	}
 	switch r.Kind {
 	case rules.RemedyPad:
@@ -298,7 +296,7 @@ func remedySteps(p *problem.Problem, imported bool) []step {
 		case "cublas", "cublaslt":
 			out = append(out, step{engine: "PyTorch", code: fmt.Sprintf("torch.backends.cuda.preferred_blas_library(%q)", r.Kernel)})
 		}
-		out = append(out, step{engine: "C", text: "call " + r.Kernel + " for these M" + atRouting(p) + "." + inTable})
+		out = append(out, step{engine: "C", text: "call " + r.Kernel + " for these M." + inTable})
 	}
 	return out
 }

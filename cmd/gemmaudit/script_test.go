@@ -96,7 +96,13 @@ func newSimulation() simulation {
 		// Takes 1.6 times as long where N is no multiple of 8.
 		libraries = append(libraries, simulated.KernelConfig{Name: "aligned", DTypes: float, Cost: simulated.Misaligned(flat, 8, 1.6)})
 	}
+	var grouped map[kernels.Operation][]simulated.KernelConfig
+	if os.Getenv("SIMULATED_EXPERTS") != "" {
+		grouped = map[kernels.Operation][]simulated.KernelConfig{kernels.GroupedGEMM: expertKernels(rate)}
+		libraries = append(libraries, simulated.KernelConfig{Name: "cublas", DTypes: float, Cost: flat})
+	}
 	return simulation{simulated.New(simulated.Config{
+		Kernels:             grouped,
 		Seed:                1,
 		Noise:               simulated.Disturbances{Sigma: 0.01},
 		LastLevelCacheBytes: 64 << 10, // few copies of weights to rotate over
@@ -140,6 +146,31 @@ func newSimulation() simulation {
 			{Name: "short", MaxColumns: 64, Cost: func(p kernels.Task) float64 { return 2 * softmaxTime(p, overhead) }},
 		},
 	})}
+}
+
+// expertKernels are ways to compute grouped products: a loop that pays most for each group, one in streams, one call whose rate is
+// lower, and one that is slow for groups whose rows do not fill tiles of 16.
+func expertKernels(rate float64) []simulated.KernelConfig {
+	way := func(name string, group, share float64, tile int) simulated.KernelConfig {
+		cost := func(t kernels.Task) float64 {
+			parts, err := t.GroupedParts()
+			if err != nil { // the task is normalized
+				return 1
+			}
+			seconds := 0.0
+			for _, p := range parts {
+				of := rate * share
+				if tile > 0 && p.M%tile != 0 {
+					of *= 0.6
+				}
+				seconds += group + max(p.FLOPs(p.M)/of, p.Bytes(p.M)/90e9)
+			}
+			return seconds
+		}
+		return simulated.KernelConfig{Name: name, DTypes: []kernels.DType{kernels.FP32, kernels.BF16}, Cost: cost}
+	}
+	return []simulated.KernelConfig{way("cublas", 4e-3, 1, 0), way("cublas-streams", 1e-3, 0.9, 0), way("cublas-grouped", 0, 0.5, 0),
+		way("ragged", 1e-3, 0.9, 16)}
 }
 
 // planted makes a kernel's products fail as SIMULATED_FAULTS describes, "hang:dented:64,context:flat:8": at

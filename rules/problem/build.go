@@ -81,6 +81,9 @@ func (f *finder) problem(g *group) *Problem {
 			}
 		}
 	}
+	if p.Groups > 0 {
+		p.Others = othersOf(g.items, p.Series)
+	}
 	if p.Proven() {
 		p.Status = rules.Confirmed
 		p.WorthUS = p.Remedy.StakeUS
@@ -89,6 +92,23 @@ func (f *finder) problem(g *group) *Problem {
 		}
 	}
 	return p
+}
+
+// othersOf lists the kernels that were proven faster than a series, by M.
+func othersOf(items []*item, of results.SeriesKey) []Other {
+	var out []Other
+	for _, it := range items {
+		if it.series != of || len(it.remedies) == 0 || it.remedies[0].Kind != rules.RemedyOther {
+			continue
+		}
+		kernel := it.remedies[0].Kernel // of all rows of a stretch
+		if last := len(out) - 1; last >= 0 && out[last].Kernel == kernel {
+			out[last].ToM = max(out[last].ToM, it.to)
+			continue
+		}
+		out = append(out, Other{kernel, it.from, it.to})
+	}
+	return out
 }
 
 // predicted is nil if no engine can apply the remedy, or it was executed and does not pay.

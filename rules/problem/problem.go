@@ -67,6 +67,8 @@ type Problem struct {
 	// Remedy is the best remedy that an engine can apply: proven if Remedy.Pays, else predicted. Nil if there
 	// is none.
 	Remedy *rules.Remedy `json:"remedy,omitempty"`
+	// Others are the kernels that were proven faster than Series by M, ascending, for grouped products: no table has them.
+	Others []Other `json:"others,omitempty"`
 	// Possible is a faster kernel that the engine lacks, or "".
 	Possible string `json:"possible,omitempty"`
 	// Cause and Explanation give the reason; empty if only a remedy was proven.
@@ -80,6 +82,13 @@ type Problem struct {
 	Findings []string `json:"findings,omitempty"`
 
 	slow map[int]bool // the Ms that Sizes counts
+}
+
+// Other is a kernel to switch to from an M to another.
+type Other struct {
+	Kernel string `json:"kernel"`
+	FromM  int    `json:"from_m"`
+	ToM    int    `json:"to_m"`
 }
 
 // Holds reports whether a row is one of its slow sizes.

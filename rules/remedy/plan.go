@@ -150,14 +150,17 @@ func (pl *remedySearch) plansFor(i int) []plan {
 	if divisible && pl.parts > 2 {
 		split(pl.parts)
 	}
-	kind := PadsAlong(pl.c.Series.Key.Subject)
+	kind, pads := PadsAlong(pl.c.Series.Key.Subject), pl.o.Pads
+	if pl.c.Series.Key.Groups > 0 {
+		pads = PadsInPlace // sorting the rows by group puts them in their places
+	}
 	if b := pl.above[i]; kind != "" && pl.o.seeks(kind) && pl.c.Series.Key.Paddable() && b >= 0 && !math.IsInf(pl.f.Upper[pl.c][b], 1) {
 		// Among equally fast plans the first wins: a copied pad, which every engine can run. Padding along N
 		// leaves the activations as they are.
-		if kind == rules.RemedyPadK || kind == rules.RemedyPad && pl.o.Pads != PadsInPlace {
+		if kind == rules.RemedyPadK || kind == rules.RemedyPad && pads != PadsInPlace {
 			out = append(out, plan{kind: kind, padTo: pl.c.Points[b].M, pad: table.Copied})
 		}
-		if kind != rules.RemedyPad || pl.o.Pads != PadsCopied {
+		if kind != rules.RemedyPad || pads != PadsCopied {
 			out = append(out, plan{kind: kind, padTo: pl.c.Points[b].M, pad: table.InPlace})
 		}
 	}

@@ -362,7 +362,7 @@ func (m *Model) Uniform() error {
 	for _, w := range weights {
 		switch {
 		case w.Experts > 0:
-			return fmt.Errorf("%s has %d experts, which can't be measured yet", w.Part, w.Experts)
+			return fmt.Errorf("%s has %d experts, whose time depends on the routing of each batch", w.Part, w.Experts)
 		case !w.PerLayer && w.Part != "lm_head":
 			return fmt.Errorf("%s n%d k%d is in no layer", w.Part, w.N, w.K)
 		case w.PerLayer && w.Layers != m.Layers:
