@@ -24,8 +24,8 @@ func otherExpertsSteps(p *problem.Problem) []step {
 	}
 	var out []step
 	for _, o := range others {
-		text := fmt.Sprintf("With %s, use %s for M %s: the busiest expert has %s rows.", p.RoutedRows(), o.Kernel, rangeText(o.FromM, o.ToM),
-			rangeText(busiest(p, o.FromM), busiest(p, o.ToM)))
+		text := fmt.Sprintf("With %s, use %s for M %s: the busiest expert has %s rows.", p.RoutedRows(), o.Kernel,
+			rangeText(o.FromM, o.ToM), rangeText(busiest(p, o.FromM), busiest(p, o.ToM)))
 		if way := waysOfExperts[o.Kernel]; way != "" {
 			text += fmt.Sprintf(" %s is %s.", o.Kernel, way)
 		}
@@ -42,8 +42,8 @@ func padExpertsSteps(p *problem.Problem) []step {
 		tile = padded
 	}
 	return []step{
-		{text: fmt.Sprintf("When you sort the rows by expert, leave room for %d rows of each expert instead of %d, the next multiple of %d, "+
-			"and skip the added rows of the result: M is then %d.", padded, now, tile, p.Remedy.PadTo)},
+		{text: fmt.Sprintf("When you sort the rows by expert, leave room for %d rows of each expert instead of %d, the next multiple "+
+			"of %d, and skip the added rows of the result: M is then %d.", padded, now, tile, p.Remedy.PadTo)},
 		{engine: "PyTorch", code: fmt.Sprintf("offsets = (-(-sizes // %d) * %[1]d).cumsum(0)", tile)},
 	}
 }

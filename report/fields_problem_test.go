@@ -54,20 +54,20 @@ func TestStepsOfGroupedProducts(t *testing.T) {
 				"With tokens drawn with skew 100, use grouped_mm for M 64: the busiest expert has 16 rows."},
 		{drawn, &rules.Remedy{Kind: rules.RemedyOther, M: 64, Kernel: "cublas", Pays: true},
 			[]problem.Other{{Kernel: "cublas-grouped", FromM: 2, ToM: 32}, {Kernel: "cublas", FromM: 64, ToM: 64}},
-			"With tokens drawn with skew 100, use cublas-grouped for M 2 to 32: the busiest expert has 1 to 7 rows. cublas-grouped is one " +
-				"cublasGemmGroupedBatchedEx for all experts with rows.\n" +
+			"With tokens drawn with skew 100, use cublas-grouped for M 2 to 32: the busiest expert has 1 to 7 rows. cublas-grouped " +
+				"is one cublasGemmGroupedBatchedEx for all experts with rows.\n" +
 				"With tokens drawn with skew 100, use cublas for M 64: the busiest expert has 16 rows. cublas is one cublasGemmEx after " +
 				"the other, for each expert with rows."},
 		{even, &rules.Remedy{Kind: rules.RemedyPad, M: 100, PadTo: 128, Pays: true}, nil,
-			"When you sort the rows by expert, leave room for 16 rows of each expert instead of 13, the next multiple of 16, and skip " +
-				"the added rows of the result: M is then 128.\nPyTorch: offsets = (-(-sizes // 16) * 16).cumsum(0)"},
+			"When you sort the rows by expert, leave room for 16 rows of each expert instead of 13, the next multiple of 16, and " +
+				"skip the added rows of the result: M is then 128.\nPyTorch: offsets = (-(-sizes // 16) * 16).cumsum(0)"},
 		{even, &rules.Remedy{Kind: rules.RemedyPad, M: 300, PadTo: 352, Pays: true}, nil,
 			"When you sort the rows by expert, leave room for 44 rows of each expert instead of 38, the next multiple of 44, and skip " +
 				"the added rows of the result: M is then 352.\nPyTorch: offsets = (-(-sizes // 44) * 44).cumsum(0)"},
 	} {
 		subject := kernels.Subject{Operation: kernels.GroupedGEMM, DType: kernels.BF16, Dims: c.dims}
-		p := &problem.Problem{Kernels: []string{"loop"}, Place: problem.Place{Subject: subject}, M: 64, Remedy: c.remedy, Others: c.others, US: 20,
-			BetterUS: 10}
+		p := &problem.Problem{Kernels: []string{"loop"}, Place: problem.Place{Subject: subject}, M: 64, Remedy: c.remedy, Others: c.others,
+			US: 20, BetterUS: 10}
 		if c.remedy != nil {
 			p.M = c.remedy.M
 		}
