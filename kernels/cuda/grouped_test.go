@@ -109,6 +109,10 @@ func TestGroupedCalls(t *testing.T) {
 			map[string]int{"lt create\n": 4, "waits for event": 5 * 8, "lt gemm algo 66 workspace 33554432": 25}},
 		{"cublas-grouped", "bf16", "label: nvjet_128x256 + cublasLt::splitK\n",
 			map[string]int{"create\n": 1, "waits for event": 0, "group 1 m16 n1 k32 lda32 ldb32 ldc16 types 14 68": 30}},
+		{"cublaslt-streams", "fp8", "label: algo 66 tile 128x256x64 stages 4 cluster 2x1 splitk 1, in 4 streams\n",
+			map[string]int{"waits for event": 5 * 8, "lt gemm algo 66 workspace 33554432": 25}},
+		{"cublas-streams", "int8", "label: nvjet_128x256 + cublasLt::splitK, in 4 streams\n",
+			map[string]int{"waits for event": 5 * 8, "gemm 1 m16 n1 k32 lda32 ldb32 ldc16 types 3 10 72": 29}},
 		{"cublas-grouped", "fp8", "kernel cublas-grouped does not support fp8: cublasGemmGroupedBatchedEx does not take fp8", nil},
 		{"cublaslt-fast-streams", "fp8", `unknown kernel "cublaslt-fast-streams" for grouped`, nil},
 	} {

@@ -25,6 +25,7 @@
 #                        program's cuBLAS; audits of torch.compile, Triton, attention and grouped products (needs PyTorch)
 #   experts              grouped products of Mixtral, Qwen3-30B-A3B and one rank of DeepSeek-V3, even and drawn: loops
 #                        over the groups beside PyTorch's grouped product and its loop (needs PyTorch)
+#   experts-pair         two audits of Mixtral with cuBLAS, auto and PyTorch, even and drawn, and how they differ (needs PyTorch)
 #   patch                tests of the Python package; then prompts with and without this card's table
 #                        (needs transformers)
 #   tables               cuBLASLt algorithms as a TunableOp file: each line is rebuilt, checked and timed
@@ -44,6 +45,7 @@
 #   PICKS, SELF     seconds of picks (default: 300) and self (default: 600)
 #   CANDIDATES      seconds of candidates (default: 300)
 #   SHAPES_SEED     seed of the random products (default: date of the commit)
+#   PAIR_DEADLINE   time of each audit of experts-pair for measuring (default: 60s)
 #   AUDITS, LOAD, LAYOUT  audits of pair (default: cold hot all), duration of its load (2m), layout of weights (kn)
 #   OLDER           compute capabilities of older (default: 75 80 86 89)
 #   SANITIZE        regular expression of tests to sanitize (default: all)
@@ -555,15 +557,31 @@ worker_figure() {
 run_experts() {
   gpu_test experts-gate 60 cuda -test.run 'Grouped'
   passed
-  local of shape rows name
+  local of shape rows name kernel
   for of in mixtral=n28672k4096g8:2,128,2048,8192 qwen=n1536k2048g128:8,512,16384,65536 rank=n4096k7168g32:256,1024; do
     name=experts-${of%%=*} shape=${of#*=} rows=${of##*:} shape=${shape%%:*}
     step "$name" 12 ./gemmaudit sweep -q --device "$device" --shape "$shape" --batch "$rows" --routing even,skew:100 --dtype bf16 \
-      --rounds 9 --rounds-for all --kernel-file examples/python/grouped_mm.py --kernel auto,cublas,grouped_mm,mm_loop --out "$out/$name.db"
+      --rounds 9 --rounds-for all --kernel-file examples/python/grouped_mm.py --out "$out/$name.db" \
+      --kernel auto,cublas,cublas-streams,cublas-grouped,cublaslt-streams,grouped_mm,mm_loop
     passed 4
-    compare "$name" grouped_mm+mm_loop auto
+    for kernel in cublas cublas-streams cublas-grouped cublaslt-streams auto; do compare "$name" grouped_mm+mm_loop "$kernel"; done
     compare "$name" mm_loop cublas
   done
+}
+
+run_experts-pair() {
+  local name
+  for name in a b; do
+    rm -rf "$out/experts-pair-$name"
+    step "experts-pair-$name" 30 ./gemmaudit run --device "$device" --model mixtral-8x7b --routing even,skew:100 --batch 1,4,16,64,256,1024,4096 \
+      --dtype bf16 --kernel cublas,cublas-streams,cublas-grouped,auto,./examples/python/grouped_mm.py --deadline "${PAIR_DEADLINE:-60s}" \
+      --out "$out/experts-pair-$name"
+    passed 1 4
+    step "experts-pair-$name-why" 40 ./gemmaudit explain "$out/experts-pair-$name/run.db" 1
+    passed
+  done
+  step experts-pair-diff 20 ./gemmaudit diff "$out/experts-pair-a/run.db" "$out/experts-pair-b/run.db"
+  passed 1 4
 }
 
 run_worker() {
@@ -643,7 +661,7 @@ run_tables() {
   passed 1 4
 }
 
-known=(test isa sanitize older reach sustained picks self quantised choices attention softmax article audit mistral prompt worker experts patch tables pair noise candidates)
+known=(test isa sanitize older reach sustained picks self quantised choices attention softmax article audit mistral prompt worker experts experts-pair patch tables pair noise candidates)
 sections=("$@")
 [[ ${#sections[@]} == 0 ]] && sections=("${known[@]}")
 for section in "${sections[@]}"; do

@@ -25,6 +25,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -103,18 +104,28 @@ func (d *Device) Join(launches []kernels.Launch) (*Launch, error) {
 	return all, nil
 }
 
-// labels joins the labels of launches, each once. It is empty if none is known.
+// mostLabels is how many labels a joined launch lists: files limit their length.
+const mostLabels = 3
+
+// labels joins the labels of launches, each once, the most frequent first. It is empty if none is known.
 func labels(parts []*Launch, how string) string {
 	var out []string
-	seen := map[string]bool{}
+	count := map[string]int{}
 	for _, l := range parts {
-		if label := l.Label(); label != "" && !seen[label] {
-			seen[label] = true
+		label := l.Label()
+		if label == "" {
+			continue
+		}
+		if count[label]++; count[label] == 1 {
 			out = append(out, label)
 		}
 	}
 	if len(out) == 0 {
 		return ""
+	}
+	slices.SortStableFunc(out, func(a, b string) int { return count[b] - count[a] })
+	if more := len(out) - mostLabels; more > 0 {
+		out = append(out[:mostLabels], fmt.Sprintf("%d more", more))
 	}
 	return strings.Join(append(out, how), ", ")
 }
