@@ -1,7 +1,9 @@
 package results
 
 import (
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
@@ -84,4 +86,23 @@ func TestLaunchesOfLabels(t *testing.T) {
 	must(t, err)
 	defer r.Close()
 	Holds(t, "read", r, Launched(64))
+}
+
+// The name of a kernel that is too long to be read again is cut.
+func TestLongName(t *testing.T) {
+	r, _ := NewRun(t)
+	cases, err := r.AddCases([]Case{{SeriesKey: SomeKey, M: 1}})
+	must(t, err)
+	must(t, r.SetLaunch(cases[0].ID, "x"+strings.Repeat("é", MaxText), Launch{}))
+	must(t, r.Append(SomeSample(cases[0], PhaseSweep, 0, 1)))
+	path := r.Path()
+	must(t, r.Close())
+	r, err = Open(path)
+	must(t, err)
+	series, err := r.Series()
+	must(t, err)
+	if got := series[0].Rows[0].Case.Label; len(got) != MaxText-1 || !utf8.ValidString(got) {
+		t.Errorf("the name has %d bytes, valid %v", len(got), utf8.ValidString(got))
+	}
+	must(t, r.Close())
 }

@@ -241,8 +241,9 @@ func (s *caseStore) add(ctx context.Context, c Case) (stored *Case, changed bool
 	return &c, false, nil
 }
 
-// SetLaunch replaces a case's kernel name and launch.
+// SetLaunch replaces a case's kernel name and launch. A name longer than [MaxText] is cut: kernels choose theirs.
 func (r *Run) SetLaunch(caseID int64, label string, launch Launch) error {
+	label = strings.ToValidUTF8(label[:min(len(label), MaxText)], "")
 	c := Case{ID: caseID, Label: label, Launch: launch}
 	c.ReadLabel()
 	r.records.Lock()
