@@ -12,6 +12,9 @@ func adviceSentences(a *advice.Advice) []Note {
 	if text := skipSentence(a); text != "" {
 		notes = append(notes, Note{text, Neutral})
 	}
+	if text := expertsSentence(a); text != "" {
+		notes = append(notes, Note{Text: text})
+	}
 	return append(notes, passesSentence(a))
 }
 
@@ -70,6 +73,16 @@ func skipSentence(a *advice.Advice) string {
 	}
 	return fmt.Sprintf("%s slower than a larger one: %d takes %s ms, %d takes %s ms.", Plural(len(a.Skips), "size is", "sizes are"),
 		worst.M, short3(1e3*worst.Seconds), worst.RunM, short3(1e3*worst.Run))
+}
+
+// expertsSentence says how the rows of experts are divided in the times; it may be empty.
+func expertsSentence(a *advice.Advice) string {
+	for _, p := range a.Parts {
+		if experts := p.Series.Experts(); experts != "" {
+			return fmt.Sprintf("A pass has %s, multiplied by %s: another routing takes other times.", experts, p.Series.Kernel)
+		}
+	}
+	return ""
 }
 
 func passesSentence(a *advice.Advice) Note {

@@ -20,12 +20,23 @@ type Run struct {
 	Cards map[string]string
 }
 
-// Product is a matrix product of a model.
+// Product is a matrix product of a model, or the grouped product of its experts.
 type Product struct {
 	Name string
 	N, K int
 	// Count is the number of times per pass.
 	Count int
+	// Experts are the groups of a grouped product; each token has rows in Active of them. Both are 0 otherwise.
+	Experts, Active int
+}
+
+func (p Product) shape() shape { return shape{p.N, p.K, p.Experts} }
+
+func (p Product) String() string {
+	if p.Experts > 0 {
+		return fmt.Sprintf("%s (n%d k%d g%d)", p.Name, p.N, p.K, p.Experts)
+	}
+	return fmt.Sprintf("%s (n%d k%d)", p.Name, p.N, p.K)
 }
 
 // Need describes the parts of a model's pass.
@@ -87,7 +98,7 @@ func (v variant) String() string {
 	return s
 }
 
-type shape struct{ n, k int }
+type shape struct{ n, k, experts int }
 
 // Find picks the series of a pass from runs. The error names missing or duplicate products.
 func Find(runs []Run, need Need) (*Match, error) {
@@ -106,8 +117,8 @@ func Find(runs []Run, need Need) (*Match, error) {
 	m := &Match{}
 	of := known[v]
 	for _, p := range layers {
-		s := of[shape{p.N, p.K}]
-		m.add(Part{Names: []string{p.Name}, Source: Swept, Series: s.Key, Count: p.Count, Times: times(s)})
+		s := of[p.shape()]
+		m.add(Part{Names: []string{p.Name}, Source: Swept, Series: s.Key, Count: p.Count, Times: p.tokens(times(s))})
 		m.ClockMHz = cmp.Or(m.ClockMHz, s.ClockMHz)
 	}
 	m.Series = m.Parts[0].Series
@@ -117,7 +128,7 @@ func Find(runs []Run, need Need) (*Match, error) {
 	if err := m.attention(series, need, v); err != nil {
 		return nil, err
 	}
-	if s, ok := of[shape{need.Head.N, need.Head.K}]; !ok || !m.lastRows(s, need.Head.Name, need.Sequences) {
+	if s, ok := of[need.Head.shape()]; !ok || !m.lastRows(s, need.Head.Name, need.Sequences) {
 		m.Missing = append(m.Missing, need.Head.Name)
 	}
 	if key, ok := need.softmax(series, v); ok {
@@ -153,17 +164,18 @@ func collect(runs []Run) (map[results.SeriesKey]infer.SeriesTimes, error) {
 
 // products have the model's shapes and engine-like weights.
 func (n Need) products(runs []Run, series map[results.SeriesKey]infer.SeriesTimes) (map[variant]map[shape]infer.SeriesTimes, error) {
-	wanted := map[shape]bool{{n.Head.N, n.Head.K}: true}
+	wanted := map[shape]bool{n.Head.shape(): true}
 	for _, set := range n.Layers {
 		for _, p := range set {
-			wanted[shape{p.N, p.K}] = true
+			wanted[p.shape()] = true
 		}
 	}
 	out := map[variant]map[shape]infer.SeriesTimes{}
 	var devices []string
 	other := 0 // series of [K,N]
 	for key, s := range series {
-		if !key.Operation.IsProduct() || key.Products > 0 || !wanted[shape{key.N, key.K}] || len(s.Rows) == 0 ||
+		of := shape{key.N, key.K, key.Groups}
+		if !key.Operation.IsProduct() && key.Groups == 0 || key.Products > 0 || !wanted[of] || len(s.Rows) == 0 ||
 			n.Kernel != "" && key.Kernel != n.Kernel || n.DType != "" && key.DType != n.DType {
 			continue
 		}
@@ -178,7 +190,17 @@ func (n Need) products(runs []Run, series map[results.SeriesKey]infer.SeriesTime
 		if out[v] == nil {
 			out[v] = map[shape]infer.SeriesTimes{}
 		}
-		out[v][shape{key.N, key.K}] = s
+		if before, twice := out[v][of]; twice {
+			if before.Key.Even() == key.Even() {
+				a, b := before.Key.Size(), key.Size()
+				return nil, fmt.Errorf("%s: the experts are routed as in %s and in %s: expected one of them", names(runs), min(a, b),
+					max(a, b))
+			}
+			if key.Even() {
+				continue // drawn rows are more like those of tokens
+			}
+		}
+		out[v][of] = s
 	}
 	slices.Sort(devices)
 	switch {
@@ -203,7 +225,7 @@ func (n Need) choose(runs []Run, known map[variant]map[shape]infer.SeriesTimes) 
 	for v, of := range known {
 		found := false
 		for _, set := range n.Layers {
-			missing := slices.DeleteFunc(slices.Clone(set), func(p Product) bool { _, ok := of[shape{p.N, p.K}]; return ok })
+			missing := slices.DeleteFunc(slices.Clone(set), func(p Product) bool { _, ok := of[p.shape()]; return ok })
 			if len(missing) < len(fewest) {
 				fewest = missing
 			}
@@ -218,7 +240,7 @@ func (n Need) choose(runs []Run, known map[variant]map[shape]infer.SeriesTimes) 
 	case 0:
 		var lacking []string
 		for _, p := range fewest {
-			lacking = append(lacking, fmt.Sprintf("%s (n%d k%d)", p.Name, p.N, p.K))
+			lacking = append(lacking, p.String())
 		}
 		return variant{}, nil, fmt.Errorf("%s: %s missing: %s", names(runs), lacked(len(fewest), n.Model), strings.Join(lacking, ", "))
 	}
@@ -322,6 +344,21 @@ func (m *Match) add(p Part) {
 		}
 	}
 	m.Parts = append(m.Parts, p)
+}
+
+// tokens returns the times of an operation over rows as times over tokens.
+func (p Product) tokens(rows []Time) []Time {
+	if p.Experts == 0 {
+		return rows
+	}
+	var out []Time
+	for _, t := range rows {
+		if t.M%p.Active == 0 {
+			t.M /= p.Active
+			out = append(out, t)
+		}
+	}
+	return out
 }
 
 func times(s infer.SeriesTimes) []Time {

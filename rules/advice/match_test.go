@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -33,10 +34,10 @@ func of(op kernels.Operation, kernel string, dims kernels.Dims, ms ...int) infer
 var small = Need{
 	Model: "small", Count: 2, Vocab: 500, Sequences: 1, Heads: kernels.Heads{Query: 4, KV: 2, Dim: 16},
 	Layers: [][]Product{
-		{{"qkv", 128, 64, 2}, {"o", 64, 64, 2}},
-		{{"q", 64, 64, 2}, {"k", 32, 64, 2}, {"v", 32, 64, 2}, {"o", 64, 64, 2}},
+		{{"qkv", 128, 64, 2, 0, 0}, {"o", 64, 64, 2, 0, 0}},
+		{{"q", 64, 64, 2, 0, 0}, {"k", 32, 64, 2, 0, 0}, {"v", 32, 64, 2, 0, 0}, {"o", 64, 64, 2, 0, 0}},
 	},
-	Head: Product{"lm_head", 500, 64, 1},
+	Head: Product{"lm_head", 500, 64, 1, 0, 0},
 }
 
 var heads = kernels.Dims{QueryHeads: 4, KVHeads: 2, HeadDim: 16}
@@ -103,6 +104,60 @@ func partsText(parts []Part) string {
 		words = append(words, word)
 	}
 	return strings.Join(words, " ")
+}
+
+var mixed = Need{
+	Model: "mixed", Count: 2, Vocab: 500, Sequences: 1, Heads: kernels.Heads{Query: 4, KV: 2, Dim: 16},
+	Layers: [][]Product{{{"o", 64, 64, 2, 0, 0}, {"router", 8, 64, 2, 0, 0}, {"experts", 32, 64, 2, 8, 2}}},
+	Head:   Product{"lm_head", 500, 64, 1, 0, 0},
+}
+
+// experts are the experts of mixed, by rows.
+func experts(kernel string, skew int, ms ...int) infer.SeriesTimes {
+	dims := kernels.Dims{N: 32, K: 64, Groups: 8}
+	if skew > 0 {
+		dims.TopK, dims.Skew, dims.Draw = 2, skew, 1
+	}
+	s := kernels.Subject{Operation: kernels.GroupedGEMM, DType: kernels.BF16, Dims: dims}.In(kernels.Transposed)
+	return series(results.SeriesKey{Device: "gpu", Kernel: kernel, Subject: s, Regime: results.Engine}, ms...)
+}
+
+// The rows of experts are tokens times the experts of each; drawn rows are preferred.
+func TestExperts(t *testing.T) {
+	dense := run("a.db", product("lib", 64, 64, 8, 16, 32), product("lib", 8, 64, 8, 16, 32))
+	for _, c := range []struct {
+		name string
+		of   []infer.SeriesTimes
+		want string // the M of the pass, and its microseconds
+		err  string
+	}{
+		{"drawn", []infer.SeriesTimes{experts("lib", 100, 16, 32, 33)}, "8: 64, 16: 128", ""},
+		{"drawn and even", []infer.SeriesTimes{experts("lib", 100, 16), experts("lib", 0, 16, 32)}, "8: 64", ""},
+		{"even", []infer.SeriesTimes{experts("lib", 0, 32)}, "16: 128", ""},
+		{"of another kernel", []infer.SeriesTimes{experts("other", 0, 32)}, "", "a product of mixed is missing: experts (n32 k64 g8)"},
+		{"several routings", []infer.SeriesTimes{experts("lib", 100, 16), experts("lib", 0, 16), experts("lib", 50, 16)}, "",
+			"n32 k64 g8 t2 s100 d1 and in n32 k64 g8 t2 s50 d1"},
+	} {
+		m, err := Find([]Run{dense, run("b.db", c.of...)}, mixed)
+		if err != nil {
+			if c.err == "" || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%s: %v, expected %q", c.name, err, c.err)
+			}
+			continue
+		}
+		p, err := Sum(m.Parts)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		var got []string
+		for i, m := range p.Ms() {
+			got = append(got, fmt.Sprintf("%d: %.0f", m, p.Seconds(i).Mid*1e6))
+		}
+		if text := strings.Join(got, ", "); text != c.want || c.err != "" {
+			t.Errorf("%s: %s, expected %s", c.name, text, c.want)
+		}
+	}
 }
 
 func TestNotFound(t *testing.T) {

@@ -8,12 +8,14 @@ import (
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
-// layerProducts lists the products of a layer as engines compute them, most fused first.
+// layerProducts lists the products of a layer as engines compute them, most fused first, and last those with experts.
 var layerProducts = [][]string{
 	{"qkv_proj", "o_proj", "gate_up_proj", "down_proj"},
 	{"qkv_proj", "o_proj", "gate_proj", "up_proj", "down_proj"},
 	{"q_proj", "k_proj", "v_proj", "o_proj", "gate_up_proj", "down_proj"},
 	{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"},
+	{"qkv_proj", "o_proj", "router", "experts.gate_up_proj", "experts.down_proj"},
+	{"q_proj", "k_proj", "v_proj", "o_proj", "router", "experts.gate_up_proj", "experts.down_proj"},
 }
 
 const headProduct = "lm_head"
@@ -64,7 +66,7 @@ func layersOf(model sweep.Model, tp int, names []string) ([]Product, error) {
 	}
 	out := make([]Product, len(targets))
 	for i, t := range targets {
-		out[i] = Product{Name: t.Projection, N: t.N, K: t.K, Count: model.Layers}
+		out[i] = Product{Name: t.Projection, N: t.N, K: t.K, Count: model.Layers, Experts: t.Experts, Active: t.Active}
 	}
 	return out, nil
 }

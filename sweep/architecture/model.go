@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
@@ -352,8 +353,8 @@ func (m *Model) Vocab() int {
 	return 0
 }
 
-// Uniform returns nil if all layers have the same matrices, an attention that can be measured, and no
-// experts. Its error names the violation.
+// Uniform returns nil if all layers have the same matrices, an attention that can be measured, and experts that every token
+// passes by a router alone. Its error names the violation.
 func (m *Model) Uniform() error {
 	weights, err := m.Weights(1, nil)
 	if err != nil {
@@ -361,8 +362,8 @@ func (m *Model) Uniform() error {
 	}
 	for _, w := range weights {
 		switch {
-		case w.Experts > 0:
-			return fmt.Errorf("%s has %d experts, whose time depends on the routing of each batch", w.Part, w.Experts)
+		case strings.HasPrefix(w.Part, "shared"):
+			return fmt.Errorf("%s are experts that all tokens share", w.Part)
 		case !w.PerLayer && w.Part != "lm_head":
 			return fmt.Errorf("%s n%d k%d is in no layer", w.Part, w.N, w.K)
 		case w.PerLayer && w.Layers != m.Layers:
