@@ -22,16 +22,43 @@ func (Grouped) Describe(planning.Arch) string {
 
 // Constants of hopper_grouped.cu.
 const (
-	groupedRows       = 128 // of weights in a tile
+	groupedRows       = 128 // of weights that a consumer multiplies
 	groupedWidth      = 16  // widths of tiles are multiples of it
 	groupedMostGroups = 512
 	groupedMostStages = 10
-	groupedTable      = ((3*groupedMostGroups+1)*4 + 15) / 16 * 16
-	groupedBarriers   = 256
+	groupedLine       = 1024 // bytes of the line of pieces and of barriers
+	groupedLeast      = 8    // steps of K of a split tile's part, at least
 )
 
-// groupedMost are the built tiles by their greatest width.
-var groupedMost = []int{16, 32, 64, 128, 192}
+// groupedTile is a built tile: its greatest width, and whether each consumer has its own.
+type groupedTile struct {
+	most  int
+	turns bool
+}
+
+var groupedTiles = []groupedTile{{16, true}, {32, true}, {64, true}, {128, true}, {192, true}, {128, false}, {192, false}}
+
+// rows returns the rows of weights.
+func (t groupedTile) rows() int {
+	if t.turns {
+		return groupedRows
+	}
+	return groupedRows * hopperConsumers
+}
+
+// wide returns the tile of a group as one of products.
+func (t groupedTile) wide(width int) hopperTile {
+	return hopperTile{rows: t.rows(), cols: width, turns: t.turns, transposed: true}
+}
+
+// width returns the tiles of a group with some rows, and their width.
+func (t groupedTile) width(rows int) (tiles, width int) {
+	if rows == 0 {
+		return 0, 0
+	}
+	tiles = planning.DivideUp(rows, t.most)
+	return tiles, planning.DivideUp(planning.DivideUp(rows, tiles), groupedWidth) * groupedWidth
+}
 
 // Supports implements [planning.Family].
 func (Grouped) Supports(a planning.Arch, p gemm.Groups) string {
@@ -50,52 +77,45 @@ func (Grouped) Supports(a planning.Arch, p gemm.Groups) string {
 	return planning.SizeReason(p.Task, groupedRows, groupedWidth)
 }
 
-// groupedChoice is a launch: the tiles' greatest width, blocks of a cluster, and rounds of tiles that are cut along K.
+// groupedChoice is a launch: a tile, and rounds of tiles that are split along K.
 type groupedChoice struct {
-	most, size, rounds int
-	steps              int // of K
-	rowTiles           int // of clusters, in a group
-	blocks             int
-	streams            int // in which tiles are walked side by side
+	groupedTile
+	rounds   int
+	steps    int // of K
+	rowTiles int // in a group
+	blocks   int
+	stages   int
+	streams  int // in which tiles are walked side by side
 }
 
 // streams returns in how many streams tiles are walked: in one if groups have the same size. Otherwise the number has no
-// divisor in common with the clusters, so that each of them visits all streams.
-func streams(sizes []int, clusters int) int {
+// divisor in common with the blocks, so that each of them visits all streams.
+func streams(sizes []int, blocks int) int {
 	if len(sizes) == 0 || slices.Max(sizes)-slices.Min(sizes) <= groupedWidth {
 		return 1
 	}
 	for _, n := range []int{5, 7, 11} {
-		if clusters%n != 0 {
+		if blocks%n != 0 {
 			return n
 		}
 	}
 	return 1
 }
 
-func (c groupedChoice) stages() int {
-	fit := (planning.Shared90 - 1024 - groupedBarriers - hopperBoxes - groupedTable) / ((groupedRows + c.most) * hopperStepBytes)
-	return min(groupedMostStages, fit)
-}
+func groupedTableBytes(groups int) int { return (3*groups + 1) * 4 }
 
-func (c groupedChoice) shared() int {
-	return c.stages()*(groupedRows+c.most)*hopperStepBytes + hopperBoxes + groupedBarriers + groupedTable + 1024
-}
+func (t groupedTile) stageBytes() int { return (t.rows() + t.most) * hopperStepBytes }
 
-// width returns the tiles of a group with some rows, and their width.
-func (c groupedChoice) width(rows int) (tiles, width int) {
-	if rows == 0 {
-		return 0, 0
-	}
-	tiles = planning.DivideUp(rows, c.most)
-	return tiles, planning.DivideUp(planning.DivideUp(rows, tiles), groupedWidth) * groupedWidth
+func (t groupedTile) shared(stages, groups int) int {
+	return 1024 + hopperBoxes + groupedLine + stages*t.stageBytes() + groupedTableBytes(groups)
 }
 
 func (c groupedChoice) label() string {
-	s := fmt.Sprintf("%dx%dt turns stages %d", c.most, groupedRows, c.stages())
-	if c.size > 1 {
-		s += " cluster 1x2"
+	turns := ""
+	if c.turns {
+		turns = " turns"
 	}
+	s := fmt.Sprintf("%dx%dt%s stages %d", c.most, c.rows(), turns, c.stages)
 	if c.rounds > 0 {
 		s += fmt.Sprintf(" split %d", c.rounds)
 	}
@@ -113,42 +133,40 @@ func sizesOf(p kernels.Task) []int {
 
 func groupedChoices(a planning.Arch, p kernels.Task, sizes []int) (all []groupedChoice) {
 	largest := slices.Max(append(sizes, 1))
-	for i, most := range groupedMost {
-		if i > 0 && groupedMost[i-1] >= largest {
-			break // a narrower tile has room for every group
+	room := 0 // the narrowest tile with room for every group
+	for _, t := range groupedTiles {
+		if t.turns && t.most >= largest {
+			room = t.most
+			break
 		}
-		for _, size := range []int{1, 2} {
-			c := groupedChoice{
-				most: most, size: size, steps: planning.DivideUp(p.K*p.DType.Size(), hopperStepBytes),
-				rowTiles: planning.DivideUp(p.N, groupedRows*size), blocks: a.SMs / size * size,
-			}
-			if c.blocks == 0 {
-				continue
-			}
-			c.streams = streams(sizes, c.blocks/size)
-			for c.rounds = range 3 {
-				all = append(all, c)
-			}
+	}
+	for _, t := range groupedTiles {
+		if room > 0 && t.most > room {
+			continue
+		}
+		c := groupedChoice{
+			groupedTile: t, steps: planning.DivideUp(p.K*p.DType.Size(), hopperStepBytes), blocks: a.SMs,
+			rowTiles: planning.DivideUp(p.N, t.rows()), streams: streams(sizes, a.SMs),
+		}
+		c.stages = min(groupedMostStages, (planning.Shared90-t.shared(0, p.Groups))/t.stageBytes())
+		for c.rounds = range 3 {
+			all = append(all, c)
 		}
 	}
 	return all
 }
 
-// groupedLeast is LEAST_CUT of hopper_grouped.cu.
-const groupedLeast = 8
-
 // cut returns how many tiles are cut along K, as the kernel finds it.
 func (c groupedChoice) cut(tiles int) int {
-	clusters := c.blocks / c.size
-	rest := tiles % clusters
+	rest := tiles % c.blocks
 	if rest == 0 || c.rounds == 0 {
 		return 0
 	}
-	cut := rest + (c.rounds-1)*clusters
+	cut := rest + (c.rounds-1)*c.blocks
 	if cut > tiles {
 		cut = rest
 	}
-	if cut*c.steps < groupedLeast*clusters {
+	if cut*c.steps < groupedLeast*c.blocks {
 		return 0
 	}
 	return cut
@@ -163,14 +181,18 @@ func (f Grouped) Plan(a planning.Arch, p gemm.Groups) gemm.GroupPlan {
 func (Grouped) Candidates(a planning.Arch, p gemm.Groups) []gemm.GroupPlan {
 	sizes := sizesOf(p.Task)
 	var plans []gemm.GroupPlan
-	seen := map[[3]int]bool{}
+	type same struct {
+		groupedTile
+		cut int
+	}
+	seen := map[same]bool{}
 	for _, c := range groupedChoices(a, p.Task, sizes) {
 		tiles := 0
 		for _, rows := range sizes {
 			n, _ := c.width(rows)
 			tiles += n * c.rowTiles
 		}
-		if at := [3]int{c.most, c.size, c.cut(tiles)}; !seen[at] {
+		if at := (same{c.groupedTile, c.cut(tiles)}); !seen[at] {
 			seen[at] = true
 			plans = append(plans, c.plan(a, p, sizes, tiles))
 		}
@@ -185,18 +207,18 @@ func (c groupedChoice) plan(a planning.Arch, p gemm.Groups, sizes []int, tiles i
 	out := p.DType.Output().Size()
 	storable := p.Aligned.C >= 16 && p.N*out%16 == 0
 	plan := gemm.GroupPlan{
-		Label: c.label(), Stages: c.stages(), Slots: c.blocks,
+		Label: c.label(), Stages: c.stages, Slots: c.blocks,
 		Tiling: kernels.Tiling{
-			Tile:  [3]int{c.most, groupedRows, hopperStepBytes / p.DType.Size()},
-			Waves: float64(tiles*c.size) / float64(c.blocks), Split: 1, Orientation: kernels.OrientationTransposed,
+			Tile:  [3]int{c.most, c.rows(), hopperStepBytes / p.DType.Size()},
+			Waves: float64(tiles) / float64(c.blocks), Split: 1, Orientation: kernels.OrientationTransposed,
 		},
 		Seconds: c.seconds(a, p.Task, sizes, tiles) + rows.Seconds(a), Scratch: rows.Copied,
 	}
 	if c.cut(tiles) > 0 {
 		plan.Tiling.Split = 2
 	}
-	plan.Scratch += int64(c.blocks) * int64(groupedRows*c.most) * 4
-	plan.Flags = int64(c.blocks) * 4
+	plan.Scratch += int64(c.blocks) * int64(c.rows()*c.most) * 4
+	plan.Flags = int64(c.blocks)*hopperConsumers*4 + 2*4
 	plan.Bind = func(at gemm.GroupAddresses) []planning.Call {
 		calls, lda := rows.Calls(a, &at.Addresses)
 		return append(calls, c.call(p, at, lda, storable))
@@ -206,11 +228,11 @@ func (c groupedChoice) plan(a planning.Arch, p gemm.Groups, sizes []int, tiles i
 
 func (c groupedChoice) call(p gemm.Groups, at gemm.GroupAddresses, lda int, tma bool) planning.Call {
 	k := planning.Call{
-		Kernel: fmt.Sprintf("ga_hopper_grouped_%s_%d", p.DType, c.most), Shared: c.shared(), Overlap: true,
+		Kernel: fmt.Sprintf("ga_hopper_grouped_%s_%d", p.DType, c.most), Shared: c.shared(c.stages, p.Groups), Overlap: true,
 		Grid: planning.Dim3{X: c.blocks}, Block: planning.Dim3{X: hopperThreads},
 	}
-	if c.size > 1 {
-		k.Cluster = planning.Dim3{X: c.size}
+	if c.turns {
+		k.Kernel += "_turns"
 	}
 	depth := hopperStepBytes / p.DType.Size()
 	tokens := planning.TensorMap{
@@ -218,7 +240,7 @@ func (c groupedChoice) call(p gemm.Groups, at gemm.GroupAddresses, lda int, tma 
 	}
 	k.Args.TensorMap(planning.TensorMap{
 		DType: p.DType, Address: at.B, Rows: p.Groups * p.N, Cols: p.K, LD: at.LDB,
-		BoxRows: groupedRows, BoxCols: depth, Swizzle: 128,
+		BoxRows: c.rows(), BoxCols: depth, Swizzle: 128,
 	}).TensorMap(tokens)
 	if out := p.DType.Output(); tma {
 		k.Args.TensorMap(planning.TensorMap{
@@ -235,47 +257,65 @@ func (c groupedChoice) call(p gemm.Groups, at gemm.GroupAddresses, lda int, tma 
 	k.Args.TensorMap(tokens)
 	tokens.BoxRows = 16
 	k.Args.TensorMap(tokens)
-	k.Args.Pointer(at.Sizes).Int32(p.Groups, p.Stride, c.rounds, planning.OneIf(p.Late), c.streams)
+	k.Args.Pointer(at.Sizes).Int32(p.Groups, p.Stride, c.rounds, planning.OneIf(p.Late), c.streams, c.stages)
 	k.Args.Align(64)
 	return k
 }
 
-// groupedStart is the time in which blocks find the tiles of all groups.
-const groupedStart = 1e-6
+// Beside the constants of the products' kernels, measured on an H200: the time in which blocks find the tiles of all groups, the
+// reached fraction of bandwidth, the part of the memory time of a last round without all blocks that adds to the others', the
+// extra memory time of a ring of few stages, and that of tensor cores if consumers have tiles of their own or if tiles are split,
+// which sets blocks apart.
+const (
+	groupedStart   = 1e-6
+	groupedMemory  = 0.90
+	groupedEmpty   = 0.35
+	groupedShallow = 1.0 // ÷ stages²
+	groupedTurns   = 0.12
+	groupedApart   = 0.03
+)
 
 // seconds is the expected time of a launch with some tiles, with the constants of the products' kernels.
 func (c groupedChoice) seconds(a planning.Arch, p kernels.Task, sizes []int, tiles int) float64 {
 	m := wideModels.For(a.CC, a.SMs, a.Bandwidth)
 	clock := a.LoadClock(m.Clock)
-	clusters := c.blocks / c.size
-	cycles, widest := 0.0, 0
+	cycles, drawn, widest := 0.0, 0.0, 0
 	for _, rows := range sizes {
 		n, width := c.width(rows)
-		t := hopperTile{rows: groupedRows, cols: width, turns: true, transposed: true}
-		cycles += float64(n*c.rowTiles) * (float64(c.steps)*t.stepCycles(a, m) + m.TurnCycles)
+		pace := c.wide(width).pace(a, m, p.DType)
+		end := m.TurnCycles
+		if !c.turns {
+			end = m.TileCycles
+		}
+		took := float64(n*c.rowTiles) * (float64(c.steps)*pace.step + end)
+		cycles += took
+		drawn += took * pace.drawn
 		widest = max(widest, width)
 	}
-	cycles /= float64(clusters)
+	drawn /= max(cycles, 1)
+	cycles /= float64(c.blocks)
 	cut := c.cut(tiles)
+	rounds := float64(tiles) / float64(c.blocks)
+	empty := 1.0
 	if whole := tiles - cut; whole > 0 {
-		even := float64(tiles) / float64(clusters)
-		cycles *= (float64(planning.DivideUp(whole, clusters)) + float64(cut)/float64(clusters)) / even
+		empty = (float64(planning.DivideUp(whole, c.blocks)) + float64(cut)/float64(c.blocks)) / rounds
 	}
-	t := cycles / clock
+	t := cycles * empty / clock * drawn
+	if c.turns {
+		t *= 1 + groupedTurns
+	}
+	if cut > 0 {
+		t *= 1 + groupedApart
+	}
 	if a.Bandwidth > 0 {
-		memory := p.Subject.Bytes(p.M) / (a.Bandwidth * m.Memory)
+		memory := p.Subject.Bytes(p.M) / (a.Bandwidth * groupedMemory)
+		memory *= (1 + groupedEmpty*(empty-1)) * (1 + groupedShallow/float64(c.stages*c.stages))
 		t = planning.Norm(m.Both, t, memory)
 	}
 	t += m.Launch/clock + groupedStart
 	if cut > 0 {
-		parts := float64(max(1, clusters/cut))
-		t += (m.Cut + m.Take*parts*float64(groupedRows*widest)/(128*256)) / clock
-	}
-	if c.size > 1 {
-		t += m.ClusterStart
-		if tiles > clusters {
-			t *= 1 - m.ClusterGain
-		}
+		parts := float64(max(1, c.blocks/cut))
+		t += (m.Cut + m.Take*parts*float64(c.rows()*widest)/(128*256)) / clock
 	}
 	return t
 }

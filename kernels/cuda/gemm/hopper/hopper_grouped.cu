@@ -5,86 +5,95 @@
 //
 // Sides     Weights lie on wgmma's rows, which come in 64s, tokens on its columns, which come in 8s: a group has
 //           any number of rows, the weights of a model a multiple of 128.
-// Tile      128 rows of weights × up to MOST tokens × 128 bytes of K a step. A group with r rows has
+// Tile      128 or 256 rows of weights × up to MOST tokens × 128 bytes of K a step. A group with r rows has
 //           T = ceil(r ÷ MOST) tiles of tokens, all of the same width, a multiple of 16: a group of 200 rows
-//           multiplies 2·112 and not 2·192. So a group wastes at most 16 rows a tile, whatever its size.
-// Threads   3 warpgroups: one thread of the first feeds the ring by TMA; the others take turns, a tile each, as
-//           in hopper.cu's kernels whose name ends in _turns.
-// Shared    the ring, boxes through which C leaves, barriers; where each group's rows and tiles begin.
+//           multiplies 2·112 and not 2·192. So a group wastes less than 16 rows a tile, whatever its size.
+// Threads   3 warpgroups: one thread of the first feeds the ring by TMA. The others take turns, a tile each, as
+//           in hopper.cu's kernels whose name ends in _turns, or share a tile of 256 rows of weights, which
+//           fetches less for each product: under the power limit, that is speed.
+// Shared    the ring, boxes through which C leaves, barriers, the line of pieces; where each group's rows and
+//           tiles begin.
 // Sizes     Rows of each group are read on the device. Every block finds the tiles of all groups by itself.
 //           Rows of group g begin at the sum of the sizes before it, or at g·stride: the form in which decoders,
 //           which launch the same graph at each step, leave room for every group.
 // Grid      Persistent. Tiles of a group that share weights follow each other, so that weights come from memory
 //           once. The first tiles are cut along K where whole ones would leave multiprocessors idle (see Walk).
+//           Of the whole tiles, a block takes the next one when it is done with its own: tiles of large groups
+//           take longer than those of small ones. The producer tells the consumers through a line in shared memory.
 // Streams   Tiles of large groups take tensor cores, those of small ones memory. So that both are busy all the
 //           time, tiles are walked from several places at once, which the blocks visit in turn.
-// Clusters  Two blocks of different weights and the same tokens fetch half of the tokens each, for both.
+// Repeats   Cut tiles are dealt out in advance and added in the order of K: results repeat bit for bit.
 #include "hopper_sums.cuh"
 #include "hopper_walk.cuh"
 #include "wgmma.cuh"
 
 // GroupedParams are a launch: a is the weights of all groups below each other, b the tokens in boxes of 64 rows.
-// rows is the N of a group, cols the rows of A.
+// rows is the N of a group, cols the rows of A. partial has a tile for each block; ready has a flag for each consumer,
+// then the tiles that were taken and the blocks that are done, all zero between launches.
 struct GroupedParams : HopperParams {
     TensorMap tokens32, tokens16; // b in boxes of 32 and 16 rows
     const int *sizes;             // of each group, in rows
     int groups;
-    int stride; // from one group's first row to the next one's; 0: they follow each other
-    int rounds; // of tiles that are cut along K: 0, the last incomplete one, or 2: one more
-    int late;   // sizes are written by the launch before
+    int stride;  // from one group's first row to the next one's; 0: they follow each other
+    int rounds;  // of tiles that are cut along K: 0, the last incomplete one, or 2: one more
+    int late;    // sizes are written by the launch before
     int streams; // in which tiles are walked side by side
+    int stages;  // of the ring
 };
 
 namespace {
 
-constexpr int ROWS = 128; // of weights in a tile
-constexpr int MMAS = ROWS / 64;
+constexpr int CONSUMER_ROWS = 128; // of weights
+constexpr int MMAS = CONSUMER_ROWS / 64;
 constexpr int THREADS = GROUP * (CONSUMERS + 1);
-constexpr int SHARED_MAX = 227 * 1024;
-constexpr int MOST_GROUPS = 512;
-constexpr int MOST_BAND = 16;    // tiles of tokens that are walked together
-constexpr int LEAST_CUT = 8;     // steps of K of a cut tile's part, at least
+constexpr int MOST_BAND = 16;   // tiles of tokens that are walked together
+constexpr int LEAST_CUT = 8;    // steps of K of a cut tile's part, at least
+constexpr int LEAD_BARRIER = 1;
+constexpr int TURN_BARRIER = 4; // and 5: one for each consumer
 constexpr int MOST_LINE = 0x7fffffff;
-constexpr int TURN_BARRIER = 4;  // and 5: one for each consumer
-constexpr int WEIGHTS_BYTES = ROWS * STEP_BYTES;
+constexpr int MOST_STAGES = 10;
+constexpr int LINE = 4;         // pieces that the producer may be ahead
 
-// Table is where each group's rows and tiles begin; the entry after the last one ends it.
-struct Table {
-    int tiles[MOST_GROUPS + 1];
-    int first[MOST_GROUPS];
-    int size[MOST_GROUPS];
-};
-
-// Piece is a tile: of which group, where it lies, and how many tokens wide it is.
+// Piece is a tile or a part of one: where it lies and how many tokens wide it is.
 struct Piece {
-    int weights, token; // first row of weights in the group, first row of A
-    int above;          // rows of weights of the groups before
-    int end;            // the group's rows of A end here
+    int tile, begin, end; // steps [begin, end) of K; a tile below 0 ends the line
     int width;
-    bool once; // the weights are needed by this tile only
+    int weights, token; // first row of weights in the group, first row of A
+    int last;           // the group's rows of A end here
+    int above;          // rows of weights of the groups before; below 0: the weights are needed once
 };
 
-template <Operand T, class Out, int MOST>
+template <Operand T, class Out, int MOST, bool TURNS>
 struct Grouped {
     using Acc = typename Sum<T>::type;
+    static constexpr int SHARES = TURNS ? 1 : CONSUMERS; // consumers that share a tile
+    static constexpr int ROWS = CONSUMER_ROWS * SHARES;
+    static constexpr int WEIGHTS_BYTES = ROWS * STEP_BYTES;
     static constexpr int STAGE_BYTES = WEIGHTS_BYTES + MOST * STEP_BYTES;
     static constexpr int STEP_ELEMENTS = STEP_BYTES / (T == Operand::E4M3 ? 1 : 2);
+    // Boxes lie first, then the line and the barriers, the ring, the table.
     static constexpr int BOXES_BYTES = CONSUMERS * 4 * BOXES * BOX_BYTES;
-    static constexpr int TABLE_BYTES = (sizeof(Table) + 15) / 16 * 16;
-    static constexpr int FIT = (SHARED_MAX - 1024 - 256 - BOXES_BYTES - TABLE_BYTES) / STAGE_BYTES;
-    static constexpr int STAGES = FIT < 10 ? FIT : 10;
-    static constexpr int BOXES_AT = STAGES * STAGE_BYTES;
-    static constexpr int BARRIERS_AT = BOXES_AT + BOXES_BYTES;
-    static constexpr int TABLE_AT = BARRIERS_AT + 256;
+    static constexpr int LINE_AT = BOXES_BYTES;
+    static constexpr int BARRIERS_AT = LINE_AT + LINE * static_cast<int>(sizeof(Piece));
+    static constexpr int RING_AT = BOXES_BYTES + 1024;
+    static_assert(BARRIERS_AT + 8 * (2 * MOST_STAGES + 2 * LINE) <= RING_AT, "barriers");
     static constexpr bool MANY = MMAS * MOST / 2 > 128; // sums a thread
-    static_assert(MOST % 16 == 0 && STAGES >= 3, "tile");
+    static_assert(MOST % 16 == 0, "tile");
 
     static __device__ __forceinline__ uint32_t full(uint32_t shared, int stage) { return shared + BARRIERS_AT + 8 * stage; }
+    static __device__ __forceinline__ uint32_t told(uint32_t shared, int at) { return shared + BARRIERS_AT + 8 * (2 * MOST_STAGES + at); }
+
+    // Table is where each group's rows and tiles begin; tiles has one entry more.
+    struct Table {
+        int *tiles, *first, *size;
+        __device__ __forceinline__ Table(char *at, int groups)
+            : tiles(reinterpret_cast<int *>(at)), first(tiles + groups + 1), size(first + groups) {}
+    };
 
     static __device__ __forceinline__ int tilesOf(int size) { return (size + MOST - 1) / MOST; }
 
     // fill reads the sizes, each lane those of a run of groups, and adds them up.
-    static __device__ __forceinline__ void fill(const GroupedParams &p, Table &table) {
+    static __device__ __forceinline__ void fill(const GroupedParams &p, const Table &table) {
         if (threadIdx.x >= 32) return;
         const int each = (p.groups + 31) / 32, from = threadIdx.x * each, to = min(from + each, p.groups);
         int rows = 0, tiles = 0;
@@ -103,6 +112,7 @@ struct Grouped {
                 tilesBefore += t;
             }
         }
+        if (threadIdx.x == 31) table.tiles[p.groups] = tilesBefore;
         rowsBefore -= rows;
         tilesBefore -= tiles;
         for (int g = from; g < to; ++g) {
@@ -111,24 +121,21 @@ struct Grouped {
             rowsBefore += table.size[g];
             tilesBefore += tilesOf(table.size[g]) * p.rowTiles;
         }
-        if (threadIdx.x == 31) table.tiles[p.groups] = tilesBefore;
     }
 
-    static __device__ __forceinline__ Cut cut(const GroupedParams &p, int tiles, int clusters) {
-        const int rest = tiles % clusters;
-        int cut = rest == 0 || p.rounds == 0 ? 0 : rest + (p.rounds - 1) * clusters;
+    static __device__ __forceinline__ Cut cut(const GroupedParams &p, int tiles) {
+        const int blocks = gridDim.x, rest = tiles % blocks;
+        int cut = rest == 0 || p.rounds == 0 ? 0 : rest + (p.rounds - 1) * blocks;
         if (cut > tiles) cut = rest;
         const int64_t steps = static_cast<int64_t>(cut) * p.steps;
-        if (steps < LEAST_CUT * clusters || steps > MOST_LINE) cut = 0;
+        if (steps < LEAST_CUT * blocks || steps > MOST_LINE) cut = 0;
         const int line = cut * p.steps;
-        return {cut, line / clusters, line % clusters};
-    }
-    static __device__ __forceinline__ Walk walk(const GroupedParams &p, const Table &table, int size) {
-        const int tiles = table.tiles[p.groups], clusters = gridDim.x / size;
-        return Walk(cut(p, tiles, clusters), tiles, p.steps, blockIdx.x / size, clusters);
+        return {cut, line / blocks, line % blocks};
     }
 
-    static __device__ __forceinline__ Piece find(const GroupedParams &p, const Table &table, int tile, int rank, int size) {
+    // find completes a piece of a tile.
+    static __device__ __forceinline__ void find(const GroupedParams &p, const Table &table, Piece &piece) {
+        int tile = piece.tile;
         const int apart = table.tiles[p.groups] / p.streams; // of the streams
         if (tile < apart * p.streams) tile = tile % p.streams * apart + tile / p.streams;
         int low = 0, high = p.groups; // tiles[low] <= tile < tiles[high]
@@ -142,138 +149,221 @@ struct Grouped {
         const int rows = table.size[low], across = tilesOf(rows);
         const int bands = (across + MOST_BAND - 1) / MOST_BAND, band = (across + bands - 1) / bands;
         const Raster<unsigned> at(tile - table.tiles[low], band, across, p.rowTiles);
-        Piece piece;
-        piece.width = (rows + across - 1) / across;
-        piece.width = (piece.width + 15) / 16 * 16;
+        piece.width = ((rows + across - 1) / across + 15) / 16 * 16;
         piece.token = table.first[low] + at.row * piece.width;
-        piece.end = table.first[low] + rows;
-        piece.weights = (at.column * size + rank) * ROWS;
-        piece.above = low * p.rows;
-        piece.once = across == 1;
-        return piece;
+        piece.last = table.first[low] + rows;
+        piece.weights = at.column * ROWS;
+        piece.above = across == 1 ? ~(low * p.rows) : low * p.rows;
     }
 
-    static __device__ __forceinline__ void loadWeights(const GroupedParams &p, const Piece &piece, uint32_t to, uint32_t bar, int step) {
-        loadBox(to, &p.a, step * STEP_ELEMENTS, piece.above + piece.weights, bar, piece.once ? EVICT_FIRST : EVICT_NORMAL);
-    }
+    // Producer is the thread that feeds the ring and tells the consumers of what.
+    struct Producer {
+        const GroupedParams &p;
+        const Table &table;
+        uint32_t shared;
+        Walk work;       // its whole tiles are the first one only
+        uint32_t *taken; // whole tiles, beside the first one of each block
+        int next;        // the next whole tile
+        uint32_t to, bar, parity = 0;
+        int at = 0; // in the line
+        uint32_t lap = 1;
+        Piece piece;
 
-    // loadTokens fetches the tile's tokens in boxes of 64, 32 and 16 rows. In a cluster the blocks take turns.
-    static __device__ __forceinline__ void loadTokens(const GroupedParams &p, const Piece &piece, uint32_t to, uint32_t bar, int step,
-                                                      int rank, int size) {
-        const int x = step * STEP_ELEMENTS;
-        int turn = 0;
-        auto load = [&](const TensorMap *map, int at) {
-            if (size == 1)
-                loadBox(to + WEIGHTS_BYTES + at * STEP_BYTES, map, x, piece.token + at, bar);
-            else if ((turn++ & 1) == rank)
-                loadBoxMulticast(to + WEIGHTS_BYTES + at * STEP_BYTES, map, x, piece.token + at, bar, 3);
-        };
-        int at = 0;
-        if (MOST >= 64) {
-#pragma unroll 1
-            for (; at + 64 <= piece.width; at += 64) load(&p.b, at);
+        __device__ __forceinline__ Producer(const GroupedParams &p, const Table &table, uint32_t shared, const Cut &cut)
+            : p(p), table(table), shared(shared), work(cut, table.tiles[p.groups], p.steps, blockIdx.x, gridDim.x),
+              taken(p.ready + CONSUMERS * gridDim.x), next(cut.tiles + blockIdx.x) {
+            restart();
         }
-        if (MOST >= 32 && piece.width & 32) {
-            load(&p.tokens32, at);
-            at += 32;
+        __device__ __forceinline__ void restart() {
+            to = shared + RING_AT;
+            bar = full(shared, 0);
+            parity = 0;
         }
-        if (piece.width & 16) load(&p.tokens16, at);
-    }
-
-    static __device__ __forceinline__ void produce(const GroupedParams &p, const Table &table, uint32_t shared, int rank, int size) {
-        Walk work = walk(p, table, size);
-        uint32_t to = shared, bar = full(shared, 0), parity = 0;
-        auto advance = [&] {
+        __device__ __forceinline__ void advance() {
             to += STAGE_BYTES;
             bar += 8;
-            if (to == shared + BOXES_AT) {
-                to = shared;
+            if (to == shared + RING_AT + p.stages * STAGE_BYTES) {
+                to = shared + RING_AT;
                 bar = full(shared, 0);
                 parity ^= 1;
             }
-        };
-        // Weights do not depend on the launch before: fill the ring with them while it ends.
-        bool more = work.next();
-        Piece piece;
-        int ahead = 0;
-        if (more) {
-            piece = find(p, table, work.tile, rank, size);
-            ahead = min(STAGES, work.end - work.begin);
-#pragma unroll 1
-            for (int i = 0; i < ahead; ++i) {
-                barrierExpect(bar, WEIGHTS_BYTES + piece.width * STEP_BYTES);
-                loadWeights(p, piece, to, bar, work.begin + i);
-                advance();
+        }
+
+        // find is the next piece, and tell says so to the consumers.
+        __device__ __forceinline__ bool find() {
+            if (work.high > work.low) {
+                work.next();
+                piece.tile = work.tile;
+                piece.begin = work.begin;
+                piece.end = work.end;
+            } else if (next < work.tiles) {
+                piece.tile = next;
+                piece.begin = 0;
+                piece.end = p.steps;
+            } else {
+                return false;
+            }
+            Grouped::find(p, table, piece);
+            return true;
+        }
+        __device__ __forceinline__ void tell() {
+            barrierWait(told(shared, LINE + at), lap);
+            const uint32_t entry = shared + LINE_AT + at * static_cast<int>(sizeof(Piece));
+            const int *v = &piece.tile;
+#pragma unroll
+            for (int i = 0; i < static_cast<int>(sizeof(Piece) / 16); ++i)
+                asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(entry + 16 * i), "r"(v[4 * i]), "r"(v[4 * i + 1]),
+                             "r"(v[4 * i + 2]), "r"(v[4 * i + 3])
+                             : "memory");
+            barrierArrive(told(shared, at));
+            if (++at == LINE) {
+                at = 0;
+                lap ^= 1;
             }
         }
-        waitForPredecessor();
-        to = shared;
-        bar = full(shared, 0);
-        parity = 0;
-        while (more) {
-            int step = work.begin;
-#pragma unroll 1
-            for (; ahead > 0; --ahead, ++step) {
-                loadTokens(p, piece, to, bar, step, rank, size);
-                advance();
-            }
-#pragma unroll 1
-            for (; step < work.end; ++step) {
-                barrierWait(bar + 8 * STAGES, parity ^ 1);
-                barrierExpect(bar, WEIGHTS_BYTES + piece.width * STEP_BYTES);
-                loadWeights(p, piece, to, bar, step);
-                loadTokens(p, piece, to, bar, step, rank, size);
-                advance();
-            }
-            more = work.next();
-            if (more) piece = find(p, table, work.tile, rank, size);
+
+        __device__ __forceinline__ void expect() const { barrierExpect(bar, WEIGHTS_BYTES + piece.width * STEP_BYTES); }
+        __device__ __forceinline__ void loadWeights(int step) const {
+            const bool once = piece.above < 0;
+            loadBox(to, &p.a, step * STEP_ELEMENTS, (once ? ~piece.above : piece.above) + piece.weights, bar,
+                    once ? EVICT_FIRST : EVICT_NORMAL);
         }
-    }
+        // loadTokens fetches the tile's tokens in boxes of 64, 32 and 16 rows.
+        __device__ __forceinline__ void loadTokens(int step) const {
+            const int x = step * STEP_ELEMENTS;
+            int at = 0;
+            if (MOST >= 64) {
+#pragma unroll 1
+                for (; at + 64 <= piece.width; at += 64) loadBox(to + WEIGHTS_BYTES + at * STEP_BYTES, &p.b, x, piece.token + at, bar);
+            }
+            if (MOST >= 32 && piece.width & 32) {
+                loadBox(to + WEIGHTS_BYTES + at * STEP_BYTES, &p.tokens32, x, piece.token + at, bar);
+                at += 32;
+            }
+            if (piece.width & 16) loadBox(to + WEIGHTS_BYTES + at * STEP_BYTES, &p.tokens16, x, piece.token + at, bar);
+        }
+
+        __device__ __forceinline__ void run() {
+            // Weights do not depend on the launch before: fill the ring with them while it ends.
+            bool more = find();
+            int ahead = 0;
+            if (more) {
+                ahead = min(p.stages, piece.end - piece.begin);
+#pragma unroll 1
+                for (int i = 0; i < ahead; ++i) {
+                    expect();
+                    loadWeights(piece.begin + i);
+                    advance();
+                }
+            }
+            waitForPredecessor();
+            restart();
+            while (more) {
+                tell();
+                // The number of the tile after this one comes while this one is fetched.
+                const bool whole = piece.begin == 0 && piece.end == p.steps && piece.tile == next;
+                int after = next;
+                if (whole) after = work.whole + static_cast<int>(gridDim.x) - static_cast<int>(blockIdx.x) + static_cast<int>(atomicAdd(taken, 1u));
+                int step = piece.begin;
+#pragma unroll 1
+                for (; ahead > 0; --ahead, ++step) {
+                    loadTokens(step);
+                    advance();
+                }
+#pragma unroll 1
+                for (; step < piece.end; ++step) {
+                    barrierWait(bar + 8 * MOST_STAGES, parity ^ 1);
+                    expect();
+                    loadWeights(step);
+                    loadTokens(step);
+                    advance();
+                }
+                next = after;
+                more = find();
+            }
+            piece.tile = -1;
+            tell();
+            // The last block that is done leaves zeros.
+            if (atomicAdd(taken + 1, 1u) == gridDim.x - 1) {
+                taken[0] = 0;
+                taken[1] = 0;
+            }
+        }
+    };
 
     // Consumer is what a warpgroup keeps from one piece to the next.
     struct Consumer {
         const GroupedParams &p;
+        const Cut &cut;
         uint32_t shared;
-        int consumer, thread, rank, size;
+        int consumer, thread;
+        int lead;      // steps until the other may start
         int index = 0; // in the ring
         uint32_t parity = 0;
+        int at = 0; // in the line
+        uint32_t lap = 0;
         int box = 0;
 
         __device__ __forceinline__ void advance() {
-            if (++index == STAGES) {
+            if (++index == p.stages) {
                 index = 0;
                 parity ^= 1;
             }
         }
         __device__ __forceinline__ void skip(int steps) {
             const unsigned to = index + steps;
-            parity ^= to / STAGES & 1;
-            index = to % STAGES;
+            parity ^= to / static_cast<unsigned>(p.stages) & 1;
+            index = to % static_cast<unsigned>(p.stages);
         }
         __device__ __forceinline__ void release(int stage) const {
-            if (thread < size) barrierArriveAt(full(shared, STAGES + stage), thread);
+            if (thread == 0) barrierArrive(full(shared, MOST_STAGES + stage));
         }
         __device__ __forceinline__ void yield() const { groupArrive(TURN_BARRIER + (consumer ^ 1), CONSUMERS * GROUP); }
         __device__ __forceinline__ void await() const { groupSync(TURN_BARRIER + consumer, CONSUMERS * GROUP); }
+        __device__ __forceinline__ void stepped() {
+            if (!TURNS && --lead == 0) groupArrive(LEAD_BARRIER, CONSUMERS * GROUP);
+        }
+
+        // hear is the next piece of the line.
+        __device__ __forceinline__ Piece hear() {
+            barrierWait(told(shared, at), lap);
+            const uint32_t entry = shared + LINE_AT + at * static_cast<int>(sizeof(Piece));
+            int v[8];
+#pragma unroll
+            for (int i = 0; i < 2; ++i)
+                asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                             : "=r"(v[4 * i]), "=r"(v[4 * i + 1]), "=r"(v[4 * i + 2]), "=r"(v[4 * i + 3])
+                             : "r"(entry + 16 * i)
+                             : "memory");
+            __syncwarp();
+            if (thread % 32 == 0) barrierArrive(told(shared, LINE + at));
+            if (++at == LINE) {
+                at = 0;
+                lap ^= 1;
+            }
+            return {v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]};
+        }
 
         __device__ __forceinline__ float4 *partial(int block) const {
-            return reinterpret_cast<float4 *>(p.partial) + block * (MMAS * MOST / 8) * GROUP + thread;
+            return reinterpret_cast<float4 *>(p.partial) + (block * SHARES + (TURNS ? 0 : consumer)) * (MMAS * MOST / 8) * GROUP + thread;
         }
+        __device__ __forceinline__ uint32_t *ready(int block) const { return p.ready + block * SHARES + (TURNS ? 0 : consumer); }
 
         // multiply computes a piece of WIDTH tokens and stores it, or what it holds of one that is cut.
         template <int WIDTH>
-        __device__ __forceinline__ void multiply(const Walk &work, const Piece &piece) {
+        __device__ __forceinline__ void multiply(const Piece &piece) {
             Acc sum[MMAS][WIDTH / 2];
 #pragma unroll
             for (int i = 0; i < MMAS * WIDTH / 2; ++i) sum[i / (WIDTH / 2)][i % (WIDTH / 2)] = 0;
             int last = 0;
-            const int yields = max(work.begin, work.end - p.lead);
+            const int yields = max(piece.begin, piece.end - p.lead);
 #pragma unroll 1
-            for (int step = work.begin; step < work.end; ++step) {
+            for (int step = piece.begin; step < piece.end; ++step) {
                 barrierWait(full(shared, index), parity);
-                if (step == yields) yield();
-                const uint32_t at = shared + index * STAGE_BYTES;
-                const uint64_t a = wgmmaDescriptor(at), b = wgmmaDescriptor(at + WEIGHTS_BYTES);
+                if (TURNS && step == yields) yield();
+                const uint32_t at = shared + RING_AT + index * STAGE_BYTES;
+                const uint64_t a = wgmmaDescriptor(at + (TURNS ? 0 : consumer * (CONSUMER_ROWS * STEP_BYTES)));
+                const uint64_t b = wgmmaDescriptor(at + WEIGHTS_BYTES);
                 wgmmaFence();
 #pragma unroll
                 for (int k = 0; k < STEP_BYTES / 32; ++k)
@@ -281,30 +371,29 @@ struct Grouped {
                     for (int mma = 0; mma < MMAS; ++mma)
                         Wgmma<T, WIDTH>::add(sum[mma], a + 2 * k + mma * (64 * STEP_BYTES / 16), b + 2 * k, 1);
                 wgmmaCommit();
+                stepped();
                 wgmmaWait<1>();
-                if (step > work.begin) release(last);
+                if (step > piece.begin) release(last);
                 last = index;
                 advance();
             }
             wgmmaWait<0>();
             release(last);
 
-            if (work.end < work.steps) {
-                const int block = work.cluster * size + rank;
-                putPartial<MMAS * WIDTH / 8>(partial(block), &sum[0][0]);
-                GA_HAND_OVER(GROUP_BARRIER + consumer, p.ready + block);
+            if (piece.end < p.steps) {
+                putPartial<MMAS * WIDTH / 8>(partial(blockIdx.x), &sum[0][0]);
+                GA_HAND_OVER(GROUP_BARRIER + consumer, ready(blockIdx.x));
                 return;
             }
-            if (work.begin > 0) {
-                const int first = work.tile * p.steps;
-                int other = work.cluster;
+            if (piece.begin > 0) {
+                const int first = piece.tile * p.steps;
+                int other = blockIdx.x;
                 do {
                     --other;
-                    const int block = other * size + rank;
-                    if (thread == 0) awaitHandOver(p.ready + block);
+                    if (thread == 0) awaitHandOver(ready(other));
                     groupSync(GROUP_BARRIER + consumer, GROUP);
-                    addPartial<MMAS * WIDTH / 8>(partial(block), &sum[0][0]);
-                } while (cut(p, work.tiles, work.clusters).runBegin(other, work.clusters) > first);
+                    addPartial<MMAS * WIDTH / 8>(partial(other), &sum[0][0]);
+                } while (cut.runBegin(other, gridDim.x) > first);
             }
             store<WIDTH>(sum, piece);
         }
@@ -316,10 +405,10 @@ struct Grouped {
         __device__ __forceinline__ void store(Acc (&sum)[MMAS][WIDTH / 2], const Piece &piece) {
             using Held = Sums<Acc, Out, MMAS, WIDTH, 1>;
             const int lane = thread % 32, warp = thread / 32;
-            const uint32_t boxes = shared + BOXES_AT + consumer * Held::BOXES_BYTES;
+            const uint32_t boxes = shared + consumer * Held::BOXES_BYTES;
 #pragma unroll
             for (int mma = 0; mma < MMAS; ++mma) {
-                const int column = piece.weights + mma * 64;
+                const int column = piece.weights + (TURNS ? 0 : consumer * CONSUMER_ROWS) + mma * 64;
                 if (column >= p.rows) break;
 #pragma unroll
                 for (int part = 0; part < WIDTH; part += 4 * BOX_ROWS) {
@@ -339,12 +428,12 @@ struct Grouped {
                     sharedToAsync();
                     groupSync(GROUP_BARRIER + consumer, GROUP);
                     const int row = piece.token + part + warp * BOX_ROWS;
-                    if (part + warp * BOX_ROWS < WIDTH && row < piece.end) {
+                    if (part + warp * BOX_ROWS < WIDTH && row < piece.last) {
                         const uint32_t from = to + warp * BOX_BYTES;
                         if (!p.aligned)
-                            Held::copyBox(p, from, row, piece.end, column, p.rows);
-                        else if (row + BOX_ROWS > piece.end)
-                            storeRows(from, row, piece.end, column);
+                            Held::copyBox(p, from, row, piece.last, column, p.rows);
+                        else if (row + BOX_ROWS > piece.last)
+                            storeRows(from, row, piece.last, column);
                         else if (lane == 0)
                             storeBox(&p.c, from, column, row);
                     }
@@ -370,110 +459,114 @@ struct Grouped {
         }
 
         template <int WIDTH>
-        __device__ __forceinline__ void dispatch(const Walk &work, const Piece &piece) {
+        __device__ __forceinline__ void dispatch(const Piece &piece) {
             if constexpr (WIDTH > 16) {
                 if (piece.width < WIDTH) {
-                    dispatch<WIDTH - 16>(work, piece);
+                    dispatch<WIDTH - 16>(piece);
                     return;
                 }
             }
-            multiply<WIDTH>(work, piece);
+            multiply<WIDTH>(piece);
         }
 
         // pass frees the stages of a piece whose rows of weights are beyond the group's.
-        __device__ __forceinline__ void pass(const Walk &work) {
+        __device__ __forceinline__ void pass(const Piece &piece) {
 #pragma unroll 1
-            for (int step = work.begin; step < work.end; ++step) {
+            for (int step = piece.begin; step < piece.end; ++step) {
                 // Without wgmma nothing holds the warps together: one warp alone goes through the ring.
                 if (thread < 32) {
                     barrierWait(full(shared, index), parity);
                     release(index);
                 }
+                stepped();
                 advance();
             }
             groupSync(GROUP_BARRIER + consumer, GROUP);
-            yield();
+        }
+
+        __device__ __forceinline__ void run() {
+            // The first consumer lets the second start after `lead` steps; each then writes its C while the other has
+            // the tensor cores for itself.
+            if (!TURNS && p.lead > 0 && consumer == 1) groupSync(LEAD_BARRIER, CONSUMERS * GROUP);
+            // One that takes turns looks at the ring only when the other says so: the phases of a
+            // ring that is laps behind would look like those that it waits for.
+            int turn = 0; // whose the piece after this one is
+            bool fresh = true;
+            waitForPredecessor();
+            for (Piece piece = hear(); piece.tile >= 0; piece = hear()) {
+                if constexpr (TURNS) {
+                    turn ^= 1;
+                    if (turn == consumer) { // the other's
+                        skip(piece.end - piece.begin);
+                        fresh = false;
+                        continue;
+                    }
+                    if (!fresh) await();
+                    fresh = false;
+                }
+                if (!TURNS && piece.weights + consumer * CONSUMER_ROWS >= p.rows)
+                    pass(piece);
+                else
+                    dispatch<MOST>(piece);
+            }
+            if (!TURNS && lead > 0) groupArrive(LEAD_BARRIER, CONSUMERS * GROUP);
+            if (TURNS && turn == consumer && !fresh) await(); // the last one yielded, too
+            waitStoresRead<0>();
         }
     };
-
-    static __device__ __forceinline__ void consume(const GroupedParams &p, const Table &table, uint32_t shared, int rank, int size) {
-        const int consumer = static_cast<int>(threadIdx.x) / GROUP - 1;
-        Consumer c{p, shared, consumer, static_cast<int>(threadIdx.x) % GROUP, rank, size};
-        Walk work = walk(p, table, size);
-        // One that takes turns looks at the ring only when the other says so: the phases of a
-        // ring that is laps behind would look like those that it waits for.
-        int turn = 0; // whose the piece after this one is
-        bool fresh = true;
-        waitForPredecessor();
-        while (work.next()) {
-            turn ^= 1;
-            if (turn == consumer) { // the other's
-                c.skip(work.end - work.begin);
-                fresh = false;
-                continue;
-            }
-            const Piece piece = find(p, table, work.tile, rank, size);
-            if (!fresh) c.await();
-            fresh = false;
-            if (piece.weights >= p.rows)
-                c.pass(work);
-            else
-                c.template dispatch<MOST>(work, piece);
-        }
-        if (turn == consumer && !fresh) c.await(); // the last one yielded, too
-        waitStoresRead<0>();
-    }
 
     static __device__ __forceinline__ void run(const GroupedParams &p) {
         extern __shared__ char raw[];
         const uint32_t shared = (sharedAddress(raw) + 1023) & ~1023u;
-        Table &table = *reinterpret_cast<Table *>(raw + (shared - sharedAddress(raw)) + TABLE_AT);
-        const int rank = clusterRank(), size = clusterSize();
+        const Table table(raw + (shared - sharedAddress(raw)) + RING_AT + p.stages * STAGE_BYTES, p.groups);
         if (threadIdx.x == GROUP) {
             prefetchMap(&p.a);
             prefetchMap(&p.b);
             prefetchMap(&p.tokens32);
             prefetchMap(&p.tokens16);
             if (p.aligned) prefetchMap(&p.c);
-            for (int i = 0; i < STAGES; ++i) {
+            for (int i = 0; i < p.stages; ++i) {
                 barrierInit(full(shared, i), 1);
-                barrierInit(full(shared, STAGES + i), size);
+                barrierInit(full(shared, MOST_STAGES + i), SHARES);
+            }
+            for (int i = 0; i < LINE; ++i) {
+                barrierInit(told(shared, i), 1);
+                barrierInit(told(shared, LINE + i), CONSUMERS * GROUP / 32);
             }
             barrierInitFence();
         }
         if (p.late) waitForPredecessor();
         fill(p, table);
-        if (size > 1)
-            clusterSync();
-        else
-            __syncthreads();
+        __syncthreads();
         dependentsMayStart();
 
+        const Cut pieces = cut(p, table.tiles[p.groups]);
         if (threadIdx.x < GROUP) {
             registersDown<MANY ? 24 : 40>();
-            if (threadIdx.x == 0) produce(p, table, shared, rank, size);
+            if (threadIdx.x == 0) Producer(p, table, shared, pieces).run();
         } else {
             registersUp<MANY ? 240 : 232>();
-            consume(p, table, shared, rank, size);
+            const int consumer = static_cast<int>(threadIdx.x) / GROUP - 1;
+            Consumer{p, pieces, shared, consumer, static_cast<int>(threadIdx.x) % GROUP, consumer == 0 ? p.lead : 0}.run();
         }
-        // A block stays until its partner sends it nothing more.
-        if (size > 1) clusterSync();
     }
 };
 
 } // namespace
 
-#define GA_HOPPER_GROUPED(NAME, T, OUT, MOST)                                    \
-    extern "C" __global__ void __launch_bounds__(THREADS, 1) ga_hopper_grouped_##NAME##_##MOST( \
-        const __grid_constant__ GroupedParams p) {                               \
-        Grouped<Operand::T, OUT, MOST>::run(p);                                  \
+#define GA_HOPPER_GROUPED(NAME, SUFFIX, T, OUT, MOST, TURNS)                                            \
+    extern "C" __global__ void __launch_bounds__(THREADS, 1) ga_hopper_grouped_##NAME##_##MOST##SUFFIX( \
+        const __grid_constant__ GroupedParams p) {                                                      \
+        Grouped<Operand::T, OUT, MOST, TURNS>::run(p);                                                  \
     }
-#define GA_HOPPER_GROUPED_ALL(NAME, T, OUT) \
-    GA_HOPPER_GROUPED(NAME, T, OUT, 16)     \
-    GA_HOPPER_GROUPED(NAME, T, OUT, 32)     \
-    GA_HOPPER_GROUPED(NAME, T, OUT, 64)     \
-    GA_HOPPER_GROUPED(NAME, T, OUT, 128)    \
-    GA_HOPPER_GROUPED(NAME, T, OUT, 192)
+#define GA_HOPPER_GROUPED_ALL(NAME, T, OUT)                   \
+    GA_HOPPER_GROUPED(NAME, _turns, T, OUT, 16, true)         \
+    GA_HOPPER_GROUPED(NAME, _turns, T, OUT, 32, true)         \
+    GA_HOPPER_GROUPED(NAME, _turns, T, OUT, 64, true)         \
+    GA_HOPPER_GROUPED(NAME, _turns, T, OUT, 128, true)        \
+    GA_HOPPER_GROUPED(NAME, _turns, T, OUT, 192, true)        \
+    GA_HOPPER_GROUPED(NAME, , T, OUT, 128, false)             \
+    GA_HOPPER_GROUPED(NAME, , T, OUT, 192, false)
 
 GA_HOPPER_GROUPED_ALL(bf16, BF16, BfloatOut)
 GA_HOPPER_GROUPED_ALL(fp16, FP16, HalfOut)
