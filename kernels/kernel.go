@@ -62,7 +62,8 @@ func Find(d Device, o Operation, name string) (Kernel, error) {
 		return nil, fmt.Errorf("%s has no kernel for %v", d.Spec().ID, o)
 	}
 	for _, m := range d.Missing() {
-		if o.IsDefault() && (m.Name == name || m.Name == base) {
+		// Libraries compute grouped products too, in several ways.
+		if o.HasWeights() && (m.Name == name || m.Name == base || o == GroupedGEMM && m.Name == PackageOf(base)) {
 			return nil, &UnavailableError{Kernel: name, Device: d.Spec().ID, Reason: m.Reason}
 		}
 	}

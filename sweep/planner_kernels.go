@@ -117,15 +117,23 @@ func (b *planner) named(d kernels.Device, o kernels.Operation, name string) ([]k
 }
 
 type refusal struct {
+	device kernels.Device
 	kernel string
 	dtype  kernels.DType
 	err    error
 }
 
-// unmet returns why no series of a requested kernel or data type can be measured, or nil.
+// unmet returns why no series of a requested kernel or data type can be measured, or nil. A file is requested as a whole:
+// its kernels may be for different types.
 func (b *planner) unmet() error {
 	for _, r := range b.refused {
-		kernel := slices.ContainsFunc(b.plan.Series, func(s PlannedSeries) bool { return s.Kernel == r.kernel })
+		file, versions := "", r.device.Spec().Versions
+		if v := versions[r.kernel]; kernels.IsFileVersion(v) {
+			file = v
+		}
+		kernel := slices.ContainsFunc(b.plan.Series, func(s PlannedSeries) bool {
+			return s.Kernel == r.kernel || file != "" && versions[s.Kernel] == file
+		})
 		dtype := slices.ContainsFunc(b.plan.Series, func(s PlannedSeries) bool { return s.DType == r.dtype })
 		if !kernel || !dtype {
 			return r.err

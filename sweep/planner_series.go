@@ -155,7 +155,7 @@ func (b *planner) series(d kernels.Device, g kernels.Kernel, of Target, subject 
 	kept, err := b.supported(g, s, ms)
 	var no *kernels.Unsupported
 	if errors.As(err, &no) && len(kept) == 0 && chosen && slices.Contains(b.options.Kernels, g.Name()) {
-		b.refused = append(b.refused, refusal{g.Name(), subject.DType, err}) // the user requested both by name
+		b.refused = append(b.refused, refusal{d, g.Name(), subject.DType, err}) // the user requested both by name
 	}
 	if err != nil && len(kept) > 0 {
 		b.cut(s, kept, ms)

@@ -159,6 +159,7 @@ func TestGroupedFailures(t *testing.T) {
 		{"cublas-streams", blas, "FAKE_CUDA_FAIL=cuStreamCreate:3:2", "create a stream: fake error 2 (CUDA_ERROR_OUT_OF_MEMORY)"},
 		{"cublas-grouped", blas, "FAKE_CUBLAS_FAIL=cublasGemmGroupedBatchedEx:1:15",
 			"kernel cublas-grouped does not support bf16: cublas-grouped: CUBLAS_STATUS_NOT_SUPPORTED (status 15)"},
+		{"cublas-grouped", "/nowhere/libcublas.so.12", "", `"cublas-grouped" is not available on cuda:0: libcublas`},
 		{"cublas-grouped", older, "",
 			"it comes with cuBLAS 12.5"},
 	} {
