@@ -134,3 +134,46 @@ type FusedProduct struct {
 	Gated   bool    // N is twice C's length
 	C       Operand // [N], or [N/2]
 }
+
+// FusedExperts are a layer's gated units for one row. The router is multiplied by the normalized X, the TopK experts with the
+// largest results are chosen, and their outputs are added to X, weighted by the softmax over all results divided by its sum
+// over the chosen.
+type FusedExperts struct {
+	Hidden, Inner int
+	TopK          int
+	DType         DType
+	Epsilon       float64
+	X             Operand // fp32 [Hidden]
+	Weight        Operand // the normalization weight, [Hidden]
+	// Weights are from kernels of the same device: the router's [experts, Hidden] are not quantized, and those of all experts
+	// have one format. Units are [2·Inner, Hidden], gate then up, and Outputs [Hidden, Inner].
+	Router         Weights
+	Units, Outputs []Weights
+	Inputs         Operand // [TopK, Inner], the units' results
+	// Choice is the device's, [ExpertChoiceBytes] long. It must not be shared by layers.
+	Choice Operand
+}
+
+// ExpertChoiceBytes is the size of FusedExperts.Choice.
+func ExpertChoiceBytes(experts, topK int) int64 { return int64(16*experts + 24*topK) }
+
+// ExpertRows copies rows to others: row i of To is row Rows[i] of From.
+type ExpertRows struct {
+	Count, Columns int // of To
+	DType          DType
+	From           Operand // [FromRows, Columns]
+	FromRows       int
+	To             Operand // [Count, Columns]
+	Rows           Operand // int32 [Count]
+}
+
+// ExpertSums sets each row of To to the weighted sum of TopK rows of From, in fp32 and rounded once.
+type ExpertSums struct {
+	Count, Columns int // of To
+	TopK           int
+	DType          DType
+	From           Operand // [Count·TopK, Columns]
+	To             Operand // [Count, Columns]
+	Rows           Operand // int32 [Count, TopK], rows of From
+	Shares         Operand // fp32 [Count, TopK]
+}

@@ -28,7 +28,7 @@ var flagGroups = []struct {
 	{"Products", []string{"model", "tp", "ep", "shape", "shapes-from", "neighbours", "op", "batch", "tokens", "top-k", "routing", "m",
 		"dtype", "weights", "layout", "traffic", "sequences", "part", "measured", "n", "k"}},
 	{"Kernels", []string{"kernel", "kernel-file", "python", "eager", "library", "algos", "threads", "pack-inside", "table",
-		"device-name", "peak"}},
+		"device-name", "peak", "layers"}},
 	{"Measurement", []string{"preset", "deadline", "budget", "dry-run", "resume", "confirm", "sustained", "sustained-limit", "rounds",
 		"rounds-for", "block", "infer",
 		"regime", "distribution", "seed", "shard", "check/out", "case-timeout", "retry-faults", "anyway",

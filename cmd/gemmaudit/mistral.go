@@ -39,6 +39,8 @@ type modelOptions struct {
 	out     string // for commands that measure
 	// threads is the number of CPU threads, 0 for all.
 	threads int
+	// shape is a model to fill with random weights, nil to read a checkpoint.
+	shape *checkpoint.Config
 }
 
 func (o *modelOptions) flags(cmd *cobra.Command, families bool) {
@@ -155,9 +157,12 @@ func holdsText(subject string, f report.Format) error {
 	return usage(&report.UnsupportedFormat{Format: f, Subject: subject, Reason: "it has no timings"})
 }
 
+func (o *modelOptions) inRange() error {
+	return within(mostCounted, counted{"window", o.window, 0}, counted{"batch", o.batch, 1}, counted{"threads", o.threads, 0})
+}
+
 func (o *modelOptions) open(dir string) (*checkpoint.Checkpoint, error) {
-	err := within(mostCounted, counted{"window", o.window, 0}, counted{"batch", o.batch, 1}, counted{"threads", o.threads, 0})
-	if err != nil {
+	if err := o.inRange(); err != nil {
 		return nil, err
 	}
 	c, err := checkpoint.Open(dir)
@@ -187,8 +192,15 @@ func openWords(dir string, c *checkpoint.Checkpoint) (*tokenizer.Tokenizer, erro
 
 // load loads the weights onto the selected device. positions is the number of tokens that sessions will see.
 // keepRaw keeps the stored weights, for use by other kernels.
+// c is nil for a shape of random weights.
 func (o *modelOptions) load(ctx context.Context, dir string, c *checkpoint.Checkpoint, positions int, keepRaw bool) (_ *loaded, err error) {
 	a := o.app
+	var config checkpoint.Config
+	if o.shape != nil {
+		config = *o.shape
+	} else {
+		config = c.Config()
+	}
 	l := &loaded{name: filepath.Base(filepath.Clean(dir)), from: c,
 		sessions: mistral.SessionOptions{Positions: positions, Window: o.window, Batch: o.batch, Unfused: o.unfused}}
 	options := mistral.Options{Kernel: o.kernel, KeepRaw: keepRaw}
@@ -229,7 +241,7 @@ func (o *modelOptions) load(ctx context.Context, dir string, c *checkpoint.Check
 	if err := knownKernel(l.device, options.Kernel); err != nil {
 		return nil, err
 	}
-	if limit := c.Config().Context; positions > limit {
+	if limit := config.Context; positions > limit {
 		a.notef("%d tokens exceed the model's context of %d; each token sees only the last ones", positions, limit)
 	}
 	if l.table != nil {
@@ -239,7 +251,12 @@ func (o *modelOptions) load(ctx context.Context, dir string, c *checkpoint.Check
 	bar := a.newLoadMeter(l.name)
 	options.Progress = bar.update
 	start := time.Now()
-	if l.Model, err = mistral.Load(ctx, l.device, c, options); err != nil {
+	if o.shape != nil {
+		l.Model, err = mistral.Random(ctx, l.device, config, options)
+	} else {
+		l.Model, err = mistral.Load(ctx, l.device, c, options)
+	}
+	if err != nil {
 		bar.close()
 		return nil, badModel(err)
 	}

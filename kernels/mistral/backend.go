@@ -25,6 +25,19 @@ type fuser interface {
 	RotateAttend(kernels.Rotation, kernels.Attention) (kernels.Launch, error)
 }
 
+// expertFuser is a backend that also chooses a token's experts. FuseExperts returns the choice, the units and the outputs, or
+// a [*kernels.Unsupported].
+type expertFuser interface {
+	fuser
+	FuseExperts(kernels.FusedExperts) ([]kernels.Launch, error)
+}
+
+// rowMover is a backend that brings rows of the same expert together, and adds up the experts' outputs.
+type rowMover interface {
+	CopyRows(kernels.ExpertRows) (kernels.Launch, error)
+	SumRows(kernels.ExpertSums) (kernels.Launch, error)
+}
+
 type grapher interface {
 	Graph(launches []kernels.Launch) (kernels.Launch, error)
 }

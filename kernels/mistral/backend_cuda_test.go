@@ -8,4 +8,7 @@ var (
 	_ Backend = (*cuda.Device)(nil)
 	_ fuser   = (*cuda.Device)(nil)
 	_ grapher = (*cuda.Device)(nil)
+
+	_ expertFuser = (*cuda.Device)(nil)
+	_ rowMover    = (*cuda.Device)(nil)
 )

@@ -9,7 +9,8 @@ import (
 )
 
 // mixture is a layer's gated units in a pass of some rows. Which products it runs depends on the router's logits, so the
-// host reads them, sorts the rows by expert, binds the products of the experts that have rows, and adds up their outputs.
+// host reads them, sorts the rows by expert, and binds the products of the experts that have rows. The device moves rows and
+// adds up outputs if it can, otherwise the host does.
 type mixture struct {
 	s      *Session
 	index  int // of the layer
@@ -18,6 +19,8 @@ type mixture struct {
 	logits int // offset of the layer's logits in s.routed
 	// bound are the products of a single row, by expert and entry; prompts bind theirs every time.
 	bound map[[2]int][2][]kernels.Launch
+	// gather and scatter are nil if the host moves rows.
+	gather, scatter kernels.Launch
 	// active is the number of experts with rows in the last run.
 	active int
 }
@@ -30,9 +33,26 @@ func (b *builder) experts(layer, rows int) {
 	if rows == 1 {
 		m.bound = map[[2]int][2][]kernels.Launch{}
 	}
+	if d, ok := s.m.dev.(rowMover); ok && b.err == nil {
+		b.err = m.bindMoves(d)
+	}
 	if b.err == nil {
 		b.steps = append(b.steps, step{part: PartExperts, mixture: m})
 	}
+}
+
+// bindMoves binds the launches that move rows.
+func (m *mixture) bindMoves(d rowMover) (err error) {
+	s, c := m.s, m.s.m.config
+	visits := m.rows * c.TopK
+	at := func(part int) kernels.Operand { return kernels.Operand{Buffer: s.visits, Offset: part * visits} }
+	m.gather, err = d.CopyRows(kernels.ExpertRows{Count: visits, Columns: c.Hidden, DType: s.m.dtype, From: all(s.hidden), FromRows: m.rows,
+		To: all(s.gathered), Rows: at(0)})
+	if err == nil {
+		m.scatter, err = d.SumRows(kernels.ExpertSums{Count: m.rows, Columns: c.Hidden, TopK: c.TopK, DType: s.m.dtype,
+			From: all(s.outputs), To: all(s.delta), Rows: at(1), Shares: at(2)})
+	}
+	return err
 }
 
 // prepareExperts prepares all experts for the session's kernel, so that no pass has to.
@@ -48,7 +68,7 @@ func (s *Session) prepareExperts() error {
 	return nil
 }
 
-// run reads the router's logits and the hidden rows, and writes the weighted sums to s.delta. The span's time is the host's.
+// run reads the router's logits and writes the weighted sums to s.delta. The span's time is the host's.
 func (m *mixture) run(ctx context.Context) (kernels.Span, error) {
 	s, c := m.s, m.s.m.config
 	start := time.Now()
@@ -56,7 +76,7 @@ func (m *mixture) run(ctx context.Context) (kernels.Span, error) {
 	if err != nil {
 		return kernels.Span{}, fmt.Errorf("read the router's logits: %w", err)
 	}
-	chosen, weights := s.route(logits, c.Experts, c.TopK)
+	chosen, weights := s.routes(logits)
 	if s.follow != nil {
 		s.follow.correct(m.index, s.at, logits, chosen, weights, c.TopK)
 	}
@@ -64,22 +84,52 @@ func (m *mixture) run(ctx context.Context) (kernels.Span, error) {
 	in := all(s.hidden)
 	if m.rows > 1 {
 		in = all(s.gathered)
-		if err := s.gather(r); err != nil {
-			return kernels.Span{}, fmt.Errorf("gather the rows of experts: %w", err)
-		}
 	}
 	ls, err := m.launches(r, in)
 	if err != nil {
 		return kernels.Span{}, err
 	}
-	span, err := s.m.dev.Execute(ctx, ls, len(ls))
+	move := m.moved
+	if m.gather == nil {
+		move = m.movedByHost
+	}
+	span, err := move(ctx, r, ls)
+	span.Seconds = time.Since(start).Seconds()
+	return span, err
+}
+
+// moved runs the launches between those that move rows.
+func (m *mixture) moved(ctx context.Context, r routing, ls []kernels.Launch) (kernels.Span, error) {
+	if err := m.s.visits.Upload(0, r.encoded()); err != nil {
+		return kernels.Span{}, fmt.Errorf("write the rows of experts: %w", err)
+	}
+	if m.rows > 1 {
+		ls = append([]kernels.Launch{m.gather}, ls...)
+	}
+	ls = append(ls, m.scatter)
+	for _, l := range ls {
+		// The rows of experts differ all the time, and each number of them would run twice.
+		if q, ok := l.(interface{ SkipWarmUp() }); ok {
+			q.SkipWarmUp()
+		}
+	}
+	return m.s.m.dev.Execute(ctx, ls, len(ls))
+}
+
+// movedByHost runs the launches and moves rows before and after them.
+func (m *mixture) movedByHost(ctx context.Context, r routing, ls []kernels.Launch) (kernels.Span, error) {
+	if m.rows > 1 {
+		if err := m.s.gather(r); err != nil {
+			return kernels.Span{}, fmt.Errorf("gather the rows of experts: %w", err)
+		}
+	}
+	span, err := m.s.m.dev.Execute(ctx, ls, len(ls))
 	if err != nil {
 		return span, err
 	}
-	if err := s.scatter(r); err != nil {
+	if err := m.s.scatter(r); err != nil {
 		return span, fmt.Errorf("add the outputs of experts: %w", err)
 	}
-	span.Seconds = time.Since(start).Seconds()
 	return span, nil
 }
 
@@ -170,20 +220,18 @@ func (s *Session) scatter(r routing) error {
 	return s.delta.Upload(0, delta)
 }
 
-// flops counts 2·M·N·K of the products of all experts.
-func (m *mixture) flops() float64 {
-	c := m.s.m.config
-	of := &m.layer.experts[0]
-	rows := m.rows * c.TopK
-	return kernels.Shape{M: rows, N: of.gateUp.n, K: of.gateUp.k}.FLOPs() + kernels.Shape{M: rows, N: of.down.n, K: of.down.k}.FLOPs()
-}
-
 // bytes returns the weights that the last run read, and launches its launches.
 func (m *mixture) bytes() float64 {
 	return m.layer.expertBytes(m.s.m.dtype) * float64(m.active)
 }
 
 func (m *mixture) launchCount() int { return 2*m.active + 1 }
+
+// expertFLOPs counts 2·M·N·K of the products of that many visits to experts.
+func (l *layer) expertFLOPs(visits int) float64 {
+	of := &l.experts[0]
+	return kernels.Shape{M: visits, N: of.gateUp.n, K: of.gateUp.k}.FLOPs() + kernels.Shape{M: visits, N: of.down.n, K: of.down.k}.FLOPs()
+}
 
 // expertBytes is the mean size of an expert's weights: they may be stored in different formats.
 func (l *layer) expertBytes(dtype kernels.DType) float64 {

@@ -21,9 +21,13 @@ func TestExpertLogits(t *testing.T) {
 			for _, dtype := range []kernels.DType{kernels.FP32, kernels.FP16, kernels.BF16} {
 				t.Run(name+"/"+string(dtype), func(t *testing.T) {
 					m := loadMixture(t, d, f, mistral.Options{DType: dtype})
+					bound := bounds[dtype]
+					if dtype == kernels.BF16 && m.Weights().Bits > 0 && d.Spec().Kind != kernels.CPU {
+						bound *= 1.5 // scales stored as fp16 are rounded to bf16
+					}
 					check := func(how string, i int, got []float32) {
-						if off := distance(got, f.want[i]); !(off <= bounds[dtype]) {
-							t.Errorf("%s, token %d: logits are off by %.2g of their range, expected at most %g", how, i, off, bounds[dtype])
+						if off := distance(got, f.want[i]); !(off <= bound) {
+							t.Errorf("%s, token %d: logits are off by %.2g of their range, expected at most %g", how, i, off, bound)
 						}
 					}
 					for _, batch := range []int{0, 1, 5} {
@@ -31,13 +35,15 @@ func TestExpertLogits(t *testing.T) {
 							check(fmt.Sprintf("batches of %d", batch), i, row)
 						}
 					}
-					s := session(t, m, mistral.SessionOptions{Positions: len(f.prompt)})
-					for i, token := range f.prompt {
-						got, err := s.Step(t.Context(), token)
-						if err != nil {
-							t.Fatal(err)
+					for _, unfused := range []bool{false, true} {
+						s := session(t, m, mistral.SessionOptions{Positions: len(f.prompt), Unfused: unfused})
+						for i, token := range f.prompt {
+							got, err := s.Step(t.Context(), token)
+							if err != nil {
+								t.Fatal(err)
+							}
+							check(fmt.Sprintf("step by step, fused %v", s.Fused()), i, got)
 						}
-						check("step by step", i, got)
 					}
 				})
 			}
@@ -307,7 +313,11 @@ func TestExpertBytes(t *testing.T) {
 		}
 		token := part(s.TokenTimings(t.Context(), 5))
 		layers, top := float64(c.Layers), float64(c.TopK)
-		if token.Bytes != layers*top*expert || token.FLOPs != layers*top*expert || token.Launches != c.Layers*(2*c.TopK+1) {
+		launches := c.Layers * (2*c.TopK + 1)
+		if s.Fused() {
+			launches = c.Layers * 2
+		}
+		if token.Bytes != layers*top*expert || token.FLOPs != layers*top*expert || token.Launches != launches {
 			t.Errorf("token: %g bytes, %g FLOP, %d launches; expected %g bytes and as many FLOP in fp16",
 				token.Bytes, token.FLOPs, token.Launches, layers*top*expert)
 		}

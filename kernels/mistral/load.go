@@ -12,7 +12,8 @@ import (
 type loader struct {
 	ctx         context.Context
 	m           *Model
-	from        *checkpoint.Checkpoint
+	from        *checkpoint.Checkpoint // nil for random weights
+	drawn       *drawnWeights          // of random weights
 	done, total int64
 	options     Options
 }
@@ -94,6 +95,9 @@ func (l *loader) vector(name string, shape ...int) (kernels.Buffer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if l.from == nil {
+		return b, l.drawVector(b, shape...)
+	}
 	return b, l.upload(b, 0, name, shape...)
 }
 
@@ -115,6 +119,9 @@ func (l *loader) projection(p *projection) error {
 }
 
 func (l *loader) raw(p *projection) error {
+	if l.from == nil {
+		return l.draw(p)
+	}
 	var integers []byte
 	bytes := int64(p.n) * int64(p.k) * int64(l.m.dtype.Size())
 	if p.format != (kernels.WeightFormat{}) {
@@ -155,8 +162,12 @@ func (l *loader) prepare(p *projection) error {
 		return err
 	}
 	if d, ok := w.(kernels.Detached); ok && d.Detached() && !l.options.KeepRaw {
+		if l.drawn.keeps(p) {
+			return nil
+		}
 		return p.release()
 	}
+	l.drawn.gives(p)
 	return nil
 }
 

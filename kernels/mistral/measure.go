@@ -16,8 +16,7 @@ type Timing struct {
 	Rows, Context int
 	Launches      int // in a pass
 	// FLOPs is 2·M·N·K of all its products, and Bytes the weights that they read; both are 0 for the whole
-	// pass and for parts without products. Launches and Bytes of experts are those of the last run, because the router
-	// chooses them.
+	// pass and for parts without products. If the host routes to experts, their Launches and Bytes are those of the last run.
 	FLOPs, Bytes float64
 
 	session *Session
@@ -31,7 +30,7 @@ func (t *Timing) Run(ctx context.Context) (kernels.Span, error) {
 		return kernels.Span{}, err
 	}
 	span, err := t.session.run(ctx, t.steps, 1)
-	if t.Part == PartExperts {
+	if t.Part == PartExperts && t.steps[0].routed() {
 		t.Launches, t.Bytes = 0, 0
 		for _, st := range t.steps {
 			t.Launches += st.mixture.launchCount()
@@ -110,9 +109,12 @@ func (s *Session) timings(steps, whole []step, rows int) []Timing {
 			continue
 		}
 		t := timing(part, by[part])
-		for _, st := range by[part] {
-			if st.mixture != nil {
-				t.FLOPs += st.mixture.flops()
+		for i := range s.m.layers {
+			if part == PartExperts {
+				t.FLOPs += s.m.layers[i].expertFLOPs(rows * s.m.config.TopK)
+				if rows == 1 {
+					t.Bytes += s.m.layers[i].expertBytes(s.m.dtype) * float64(s.m.config.TopK)
+				}
 			}
 		}
 		for _, p := range s.m.projections() {

@@ -84,11 +84,16 @@ func gib(bytes int64) float64 { return float64(bytes) / (1 << 30) }
 // Load uploads a checkpoint's weights to a device. The checkpoint may be closed afterwards. It returns a
 // [*TooLarge] before loading anything, or errors of the checkpoint's tensors or the device.
 func Load(ctx context.Context, d kernels.Device, c *checkpoint.Checkpoint, o Options) (m *Model, err error) {
+	return load(d, c.Config(), &loader{ctx: ctx, from: c, options: o})
+}
+
+func load(d kernels.Device, c checkpoint.Config, l *loader) (m *Model, err error) {
+	o := l.options
 	dev, err := backendOf(d)
 	if err != nil {
 		return nil, err
 	}
-	m = &Model{dev: dev, config: c.Config(), dtype: o.DType, kernel: o.Kernel}
+	m = &Model{dev: dev, config: c, dtype: o.DType, kernel: o.Kernel}
 	if m.dtype == "" {
 		m.dtype = m.config.DType
 	}
@@ -101,7 +106,7 @@ func Load(ctx context.Context, d kernels.Device, c *checkpoint.Checkpoint, o Opt
 		return nil, fmt.Errorf("dtype %q: a decoder's activations are fp32, fp16 or bf16", m.dtype)
 	}
 	m.describe()
-	l := loader{ctx: ctx, m: m, from: c, options: o}
+	l.m = m
 	if err := l.chooseFormats(); err != nil {
 		return nil, err
 	}

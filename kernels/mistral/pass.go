@@ -12,8 +12,8 @@ import (
 type Part string
 
 // The parts of a pass in order. Fused launches have the name of their product; attention includes a fused
-// rotation. A model with experts has router and experts instead of gate_up_proj, silu and down_proj; experts includes the
-// host's work: reading the router's logits, sorting rows and adding outputs.
+// rotation. A model with experts has router and experts instead of gate_up_proj, silu and down_proj. Fused, the
+// router includes the norm and the choice; otherwise experts includes the host's work: reading the router's logits and sorting rows.
 const (
 	PartEmbed     Part = "embed"
 	PartNorm      Part = "norm"
@@ -158,7 +158,11 @@ func (s *Session) attention(rows, layer int) kernels.Attention {
 // the kernel is "auto", otherwise as a prompt of one.
 func (s *Session) singleToken() (steps []step, fused bool, err error) {
 	b := builder{s: s}
-	if f, ok := s.m.dev.(fuser); ok && s.m.config.Experts == 0 && s.m.kernel == "auto" && !s.options.Unfused {
+	f, can := s.m.dev.(fuser)
+	if _, ok := f.(expertFuser); s.m.config.Experts > 0 {
+		can = ok
+	}
+	if can && s.m.kernel == "auto" && !s.options.Unfused {
 		b.fused(f)
 		fused = true
 		if unsupported := (*kernels.Unsupported)(nil); errors.As(b.err, &unsupported) {
@@ -177,7 +181,7 @@ func (s *Session) singleToken() (steps []step, fused bool, err error) {
 	return b.steps, fused, b.err
 }
 
-// fused computes a token in five launches per layer.
+// fused computes a token in five launches per layer, six with experts.
 func (b *builder) fused(f fuser) {
 	s, m := b.s, b.s.m
 	c := m.config
@@ -187,12 +191,8 @@ func (b *builder) fused(f fuser) {
 	})
 	b.add(PartEmbed, l, err)
 	fuse := func(p *projection, q kernels.FusedProduct) {
+		w := b.weights(p)
 		if b.err != nil {
-			return
-		}
-		_, w, err := m.prepare(p, m.kernel)
-		if err != nil {
-			b.err = err
 			return
 		}
 		q.N, q.K, q.DType, q.Weights, q.Epsilon = p.n, p.k, m.dtype, w, c.Epsilon
@@ -211,8 +211,47 @@ func (b *builder) fused(f fuser) {
 		l, err := f.RotateAttend(s.rotation(1, i), s.attention(1, i))
 		b.add(PartAttention, l, err)
 		fuse(&at.o, kernels.FusedProduct{A: all(s.attended), Add: true})
+		if c.Experts > 0 {
+			b.fusedExperts(f.(expertFuser), i)
+			continue
+		}
 		fuse(&at.gateUp, kernels.FusedProduct{Norm: true, Weight: all(at.gateNorm), Gated: true, C: all(s.inner)})
 		fuse(&at.down, kernels.FusedProduct{A: all(s.inner), Add: true})
 	}
 	fuse(&m.head, kernels.FusedProduct{Norm: true, Weight: all(m.norm), C: all(s.logits)})
+}
+
+// weights returns the projection's for the model's kernel; nil after an error.
+func (b *builder) weights(p *projection) kernels.Weights {
+	if b.err != nil {
+		return nil
+	}
+	_, w, err := b.s.m.prepare(p, b.s.m.kernel)
+	b.err = err
+	return w
+}
+
+// fusedExperts adds a layer's router and experts.
+func (b *builder) fusedExperts(f expertFuser, layer int) {
+	s, m, at := b.s, b.s.m, &b.s.m.layers[layer]
+	c := m.config
+	o := kernels.FusedExperts{
+		Hidden: c.Hidden, Inner: c.Inner, TopK: c.TopK, DType: m.dtype, Epsilon: c.Epsilon, X: all(s.x), Weight: all(at.gateNorm),
+		Router: b.weights(&at.router), Inputs: all(s.inner),
+		Choice: kernels.Operand{Buffer: s.choices, Offset: layer * int(s.choiceStride())},
+	}
+	for e := range at.experts {
+		o.Units = append(o.Units, b.weights(&at.experts[e].gateUp))
+		o.Outputs = append(o.Outputs, b.weights(&at.experts[e].down))
+	}
+	if b.err != nil {
+		return
+	}
+	ls, err := f.FuseExperts(o)
+	if err != nil {
+		b.err = err
+		return
+	}
+	b.all(PartRouter, ls[:1], nil)
+	b.all(PartExperts, ls[1:], nil)
 }

@@ -1,6 +1,7 @@
 package mistral
 
 import (
+	"encoding/binary"
 	"math"
 	"slices"
 )
@@ -87,3 +88,35 @@ func sorted(chosen []int, weights []float32, experts, topK int) routing {
 
 // count returns the number of an expert's entries.
 func (r routing) count(expert int) int { return r.first[expert+1] - r.first[expert] }
+
+// encoded returns what devices move rows by: each entry's row, then each row's entries, then their weights.
+func (r routing) encoded() []byte {
+	out := make([]byte, 0, 12*len(r.rows))
+	for _, row := range r.rows {
+		out = binary.LittleEndian.AppendUint32(out, uint32(row))
+	}
+	for _, entries := range r.entries {
+		for _, i := range entries {
+			out = binary.LittleEndian.AppendUint32(out, uint32(i))
+		}
+	}
+	for _, entries := range r.entries {
+		for _, i := range entries {
+			out = binary.LittleEndian.AppendUint32(out, math.Float32bits(r.weights[i]))
+		}
+	}
+	return out
+}
+
+// routes is the session's route of many rows, on all processors.
+func (s *Session) routes(logits []float32) (chosen []int, weights []float32) {
+	experts, topK := s.m.config.Experts, s.m.config.TopK
+	rows := len(logits) / experts
+	chosen, weights = make([]int, rows*topK), make([]float32, rows*topK)
+	each(rows, func(from, to int) {
+		c, w := s.route(logits[from*experts:to*experts], experts, topK)
+		copy(chosen[from*topK:], c)
+		copy(weights[from*topK:], w)
+	})
+	return chosen, weights
+}

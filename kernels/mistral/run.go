@@ -7,12 +7,14 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
-// step is a launch, or a layer's experts.
+// step is a launch, or a layer's experts that the host routes to.
 type step struct {
 	part    Part
-	launch  kernels.Launch // nil for experts
+	launch  kernels.Launch // nil if there is a mixture
 	mixture *mixture
 }
+
+func (s step) routed() bool { return s.mixture != nil }
 
 func launches(steps []step) []kernels.Launch {
 	all := make([]kernels.Launch, len(steps))
@@ -25,8 +27,7 @@ func launches(steps []step) []kernels.Launch {
 // run executes steps n times in order. Without experts they are one block; with them, the span adds up the blocks between
 // the experts by the device's timestamps and the experts by the host's clock.
 func (s *Session) run(ctx context.Context, steps []step, n int) (kernels.Span, error) {
-	routed := func(st step) bool { return st.mixture != nil }
-	if !slices.ContainsFunc(steps, routed) {
+	if !slices.ContainsFunc(steps, step.routed) {
 		ls := launches(steps)
 		return s.m.dev.Execute(ctx, ls, n*len(ls))
 	}
@@ -35,7 +36,7 @@ func (s *Session) run(ctx context.Context, steps []step, n int) (kernels.Span, e
 		for left := steps; len(left) > 0; {
 			var span kernels.Span
 			var err error
-			next := slices.IndexFunc(left, routed)
+			next := slices.IndexFunc(left, step.routed)
 			switch {
 			case next == 0:
 				next = 1

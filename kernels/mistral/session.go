@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 )
@@ -47,7 +48,11 @@ type Session struct {
 	// their outputs, [batch·TopK, Hidden].
 	routed, gathered, outputs kernels.Buffer
 	routedStride              int
-	buffers                   []kernels.Buffer // all of them
+	// On devices that move rows: of each visit the row, then of each row's visits the entry, then the share.
+	visits kernels.Buffer
+	// On devices that choose experts: the choice of each layer, at multiples of choiceStride.
+	choices kernels.Buffer
+	buffers []kernels.Buffer // all of them
 
 	passes map[int]*pass // by rows
 	decode *decoder
@@ -97,6 +102,12 @@ func (m *Model) NewSession(o SessionOptions) (s *Session, err error) {
 		s.routedStride = (int(rows)*c.Experts + routedStep - 1) / routedStep * routedStep
 		s.routed = take(int64(c.Layers*s.routedStride) * size)
 		s.gathered, s.outputs = take(visits*hidden*size), take(visits*hidden*size)
+		if _, ok := m.dev.(rowMover); ok {
+			s.visits = take(3 * 4 * visits)
+		}
+		if _, ok := m.dev.(expertFuser); ok {
+			s.choices = take(int64(c.Layers) * s.choiceStride())
+		}
 	}
 	s.logits = take(logitRows * int64(c.Vocab) * size)
 	s.rope = take(int64(s.positions) * int64(c.Heads.Dim) * 4)
@@ -120,7 +131,7 @@ func (m *Model) NewSession(o SessionOptions) (s *Session, err error) {
 		return s, err
 	}
 	s.decode = &decoder{steps: steps, whole: steps, fused: fused}
-	if g, ok := m.dev.(grapher); ok && c.Experts == 0 {
+	if g, ok := m.dev.(grapher); ok && !slices.ContainsFunc(steps, step.routed) {
 		one, err := g.Graph(launches(steps))
 		if err != nil {
 			return s, err
@@ -130,8 +141,13 @@ func (m *Model) NewSession(o SessionOptions) (s *Session, err error) {
 	return s, nil
 }
 
-// routedStep aligns the router's logits of each layer.
-const routedStep = 128
+// routedStep aligns the router's logits of each layer, and choiceStep its choice in bytes.
+const routedStep, choiceStep = 128, 256
+
+func (s *Session) choiceStride() int64 {
+	c := s.m.config
+	return (kernels.ExpertChoiceBytes(c.Experts, c.TopK) + choiceStep - 1) / choiceStep * choiceStep
+}
 
 func littleEndian(values []float32) []byte {
 	out := make([]byte, 0, 4*len(values))

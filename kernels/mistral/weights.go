@@ -34,6 +34,9 @@ func (l *loader) chooseFormats() error {
 }
 
 func (l *loader) packed(p *projection) (n int) {
+	if l.from == nil {
+		return 0
+	}
 	for _, t := range p.tensors {
 		if l.from.Packed(t.name) {
 			n++

@@ -19,6 +19,8 @@
 #   article              8192 batches through cuBLAS against a plain loop of calls (needs PyTorch)
 #   mistral              logits against transformers, a 7B model of random weights in fp16 and 4 bits, perplexity,
 #                        prompts with this card's own lookup table (needs transformers, numpy, PyTorch)
+#   mixtral              logits of models with experts; Mixtral-8x7B's shape with random weights, in 4 bits and in fp16 (12
+#                        layers below 100 GB of memory)
 #   prompt               prompts of 143 lengths in transformers against the prediction of gemmaudit advise
 #                        (needs transformers)
 #   worker               kernels in Python (examples/python): selftest; cuBLAS through ctypes and F.linear beside the
@@ -67,7 +69,7 @@ failed=0
 # The folders of kernels with a test program, the longest first. mistral has a section of its own.
 rooms=(cuda cuda/attention cuda/decoder cuda/softmax cuda/cublas cuda/management)
 older_rooms=(cuda cuda/attention cuda/decoder cuda/softmax)
-older_tests='^Test(Gate|Small|SmallQuantized|SmallAttention|AttentionGate|SmallSoftmax|SoftmaxGate|OperandsApart|RotateAttendGate|RotateAttend|Fuse|OverlappedChain|Operations)$'
+older_tests='^Test(Gate|Small|SmallQuantized|SmallAttention|AttentionGate|SmallSoftmax|SoftmaxGate|OperandsApart|RotateAttendGate|RotateAttend|Fuse|FuseExperts|ExpertRows|OverlappedChain|Operations)$'
 
 # step runs a command with its output in a log, prints the log's last lines and records the outcome.
 step() {
@@ -155,7 +157,8 @@ sanitize_gpu() {
   news "$cc" softmax_warp softmax_scalar softmax_staged softmax_block softmax_reread softmax_baselines && patterns+=('cuda/softmax ^TestSmallSoftmax$')
   news "$cc" fused_product && patterns+=('cuda/decoder ^TestFuse$')
   news "$cc" transformer && patterns+=('cuda/decoder ^TestRotateAttend$')
-  [[ $cc == own ]] && patterns+=('cuda/decoder ^TestOverlappedChain$')
+  news "$cc" experts fused_product && patterns+=('cuda/decoder ^TestFuseExperts$' 'cuda/decoder ^TestExpertRows$')
+  [[ $cc == own ]] && patterns+=('cuda/decoder ^TestOverlappedChain$' 'cuda/decoder ^TestOverlappedExperts$')
   for pattern in "${patterns[@]}"; do
     [[ ${pattern#* } =~ ${SANITIZE:-.} ]] || continue
     for tool in ${SANITIZE_TOOLS:-racecheck memcheck initcheck synccheck}; do
@@ -554,6 +557,18 @@ worker_figure() {
   sed -n "s/^/worker, $kernel ÷ cublas: /p" "$out/$run-$kernel.log" | head -9
 }
 
+run_mixtral() {
+  local layers=() memory
+  gpu_test mixtral-test 30 mistral -test.v -test.run 'Expert|Rounded|Chosen|Random|Experts'
+  passed
+  memory=$(nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits -i "${device#cuda:}" 2>/dev/null)
+  [[ ${memory:-0} -ge 100000 ]] || layers=(--layers 12)
+  step mixtral-bench 12 ./gemmaudit mistral bench --model mixtral-8x7b "${layers[@]}" --device "$device" --rounds 9 --tokens 128
+  passed
+  step mixtral-integers 12 ./gemmaudit mistral bench --model mixtral-8x7b --weights int4:128 --device "$device" --rounds 9 --tokens 128
+  passed
+}
+
 run_experts() {
   gpu_test experts-gate 60 cuda -test.run 'Grouped'
   passed
@@ -661,7 +676,7 @@ run_tables() {
   passed 1 4
 }
 
-known=(test isa sanitize older reach sustained picks self quantised choices attention softmax article audit mistral prompt worker experts experts-pair patch tables pair noise candidates)
+known=(test isa sanitize older reach sustained picks self quantised choices attention softmax article audit mistral mixtral prompt worker experts experts-pair patch tables pair noise candidates)
 sections=("$@")
 [[ ${#sections[@]} == 0 ]] && sections=("${known[@]}")
 for section in "${sections[@]}"; do

@@ -31,8 +31,9 @@ func (d Operations) fuse(p kernels.FusedProduct,
 		return nil, fmt.Errorf("a gated unit is added to X: expected it to be written to C")
 	case p.Gated && p.N%2 != 0:
 		return nil, fmt.Errorf("a gated unit of %d rows: expected an even number, gate and up", p.N)
-	case p.Norm && !(p.Epsilon >= 0):
-		return nil, fmt.Errorf("epsilon is %v: expected at least 0", p.Epsilon)
+	}
+	if err := checkEpsilon(p.Epsilon); p.Norm && err != nil {
+		return nil, err
 	}
 	product, err := kernels.Task{Subject: kernels.Linear(p.DType, p.N, p.K), M: 1}.Normalized()
 	if err != nil {

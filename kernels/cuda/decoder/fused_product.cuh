@@ -2,17 +2,30 @@
 // residual stream, or silu(gate)·up, behind it. fused_product.cu and fused_ring.cu put
 // them around their loops.
 //
+// A decoder with experts chooses among weights on the device. experts.cu leaves what it chose,
+// addresses among it, and products of one row read that: of the units of all chosen
+// experts side by side (Experts::UNITS), or of their outputs added up by their shares
+// (Experts::OUTPUTS).
+//
 // Overlapped launches: a kernel may start while kernels before it still run, also such as
 // lie further back than its predecessor. One rule makes every order of them right: before
 // griddepcontrol.wait a kernel touches nothing but weights, of products and norms, which
 // no kernel writes; and each of its blocks waits. So a kernel that has ended has seen its
 // predecessor end, which had seen its own: whoever has waited has everything before it
 // behind itself, all that was written to read, and nobody left who reads what it writes.
+//
+// Weights of experts are no exception, but their addresses are written by a kernel. The
+// choice lets its dependents start only when it has waited itself, and so do the units: so
+// the units may read x, which is ready then, before they wait, and the outputs, which start
+// when the choice has ended, the choice.
 #pragma once
 
+#include "chosen.cuh"
 #include "gemv.cuh"
 
 namespace gemv {
+
+enum class Experts { NONE, UNITS, OUTPUTS };
 
 struct FusedParams {
     const void *b;
@@ -29,6 +42,54 @@ struct FusedParams {
     // dependents start.
     int stages, early;
 };
+
+// ExpertParams: b is not used. n and k are one expert's. c has the units of one expert after
+// those of the other, and so has a.
+struct ExpertParams : FusedParams {
+    const Chosen *chosen;
+    int count;
+};
+
+// Params are those of a kernel.
+template <Experts E>
+struct ParamsOf {
+    using Type = ExpertParams;
+};
+template <>
+struct ParamsOf<Experts::NONE> {
+    using Type = FusedParams;
+};
+template <Experts E>
+using Params = typename ParamsOf<E>::Type;
+
+// weightsOf is where the weights of the i-th chosen expert lie, shareOf its share.
+template <Experts E>
+__device__ __forceinline__ const char *weightsOf(const Params<E> &p, int i) {
+    if constexpr (E == Experts::NONE) {
+        return static_cast<const char *>(p.b);
+    } else {
+        const Chosen *of = p.chosen + i;
+        return reinterpret_cast<const char *>(
+            __ldcg(reinterpret_cast<const unsigned long long *>(E == Experts::UNITS ? &of->units : &of->outputs)));
+    }
+}
+template <Experts E>
+__device__ __forceinline__ float shareOf(const Params<E> &p, int i) {
+    if constexpr (E == Experts::OUTPUTS) return __ldcg(&p.chosen[i].share);
+    return 1;
+}
+
+// sideBySide is how many experts' rows a product has, addedUp how many it adds up.
+template <Experts E>
+__device__ __forceinline__ int sideBySide(const Params<E> &p) {
+    if constexpr (E == Experts::UNITS) return p.count;
+    return 1;
+}
+template <Experts E>
+__device__ __forceinline__ int addedUp(const Params<E> &p) {
+    if constexpr (E == Experts::OUTPUTS) return p.count;
+    return 1;
+}
 
 // output takes the sum of row i, of a gated unit the sum of its gate, with that of its up;
 // x is what was in X before, where it is added to.

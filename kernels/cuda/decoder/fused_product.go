@@ -14,6 +14,7 @@ import (
 type fusedAddresses struct {
 	b, a, x, weight, c uint64
 	ldb                int // in elements
+	pitch              int // bytes from a row of A to the next, 0 if there is one
 }
 
 // fusedSums is the bytes of a warp's sums in gemv.cuh. fusedMargin is the bytes that a norm needs in addition
@@ -60,6 +61,13 @@ func fusedReason(a planning.Arch, p kernels.FusedProduct) string {
 		return fmt.Sprintf("a norm of K %d takes %d bytes of shared memory, a block has %d", p.K, need, a.SharedMax)
 	}
 	return ""
+}
+
+func checkEpsilon(epsilon float64) error {
+	if epsilon >= 0 {
+		return nil
+	}
+	return fmt.Errorf("epsilon is %v: expected at least 0", epsilon)
 }
 
 // notFused wraps [fusedReason] for a message that already names the product.
@@ -146,7 +154,7 @@ func fusedArgs(p kernels.FusedProduct, at fusedAddresses, r ring) planning.Args 
 	if p.Gated {
 		half = p.N / 2
 	}
-	aligned := at.a%16 == 0
+	aligned := at.a%16 == 0 && at.pitch%16 == 0
 	if p.Norm {
 		aligned = at.x%16 == 0 && at.weight%uint64(4*p.DType.Size()) == 0 && p.K%4 == 0
 	}

@@ -10,15 +10,19 @@
 //
 // Each warp has a ring of its own in shared memory, which its lanes fill with cp.async: what a lane
 // fetches of the codes it reads itself, and no other warp is waited for until sums are added. The
-// ring runs on from one 16 rows to the next. Codes less their zero point, which the type of A holds
-// exactly, are the operands; mma.sync multiplies 16 rows by eight columns that are all the row of A,
-// and the sums of a group are scaled in fp32: weights are not rounded here.
+// ring runs on from one 16 rows to the next. mma.sync multiplies 16 rows by eight columns that are all
+// the row of A. Its operands are codes as they are, which as fp16 below the normal ones take one
+// instruction (see Plain); a group's zero point, times the sum of the row's elements there, is taken
+// off the group's sum, which is then scaled, all in fp32: weights are not rounded here.
 //
 // Overlapped launches: rings are filled with weights before the predecessor is waited for, and as
 // in fused_ring.cu a block of the next kernel takes the place of each that ends.
 //
+// Experts: as in fused_ring.cu, but outputs are of at most BATCH times 16 rows a block.
+//
 // Dynamic shared memory: the rings, the row up to whole steps, sums of BATCH times 16 rows
-// [16 rows][row][warp], a float a warp, then what results are added to.
+// [16 rows][row][warp], a float a warp, what results are added to, then for each warp the sums of the
+// row's groups of its steps.
 #include "fused_product.cuh"
 #include "ptx.cuh"
 #include "quantised_weights.cuh"
@@ -53,11 +57,53 @@ __device__ __forceinline__ void loadRow(uint32_t (&b)[4], uint32_t address) {
                  : "memory");
 }
 
+// Plain makes operands of the words that a lane has of 16 of K: codes as numbers, divided by FACTOR of
+// their row, of which there are the lane's g and g+8. OFFSET is what the record's zero point of a row has
+// on top of the true one, with SIGN, and HERE how much of that the operands have too.
+template <Type T, int BITS>
+struct Plain;
+
+// Below the normal numbers, bits are multiples of 2^-24. A row's nibbles are four bits higher than the other's.
+template <>
+struct Plain<Type::FP16, 4> {
+    static constexpr float FACTOR[2] = {0x1p24f, 0x1p20f}, SIGN[2] = {1, -1}, OFFSET[2] = {1024, 64}, HERE = 0;
+    static __device__ __forceinline__ void widen(const uint32_t *words, uint32_t (&a)[4]) {
+        const uint32_t low = words[0], high = low >> 8;
+        a[0] = low & 0x000f000f, a[1] = low & 0x00f000f0, a[2] = high & 0x000f000f, a[3] = high & 0x00f000f0;
+    }
+};
+template <>
+struct Plain<Type::FP16, 8> {
+    static constexpr float FACTOR[2] = {0x1p24f, 0x1p24f}, SIGN[2] = {1, 1}, OFFSET[2] = {1024, 1024}, HERE = 0;
+    static __device__ __forceinline__ void widen(const uint32_t *words, uint32_t (&a)[4]) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) a[i] = __byte_perm(words[i / 2], 0, i % 2 ? 0x4342 : 0x4140);
+    }
+};
+// Products with a bf16 that small would be lost, so codes are on top of 128.
+template <>
+struct Plain<Type::BF16, 4> {
+    static constexpr float FACTOR[2] = {1, 1}, SIGN[2] = {1, 1}, OFFSET[2] = {128, 128}, HERE = 128;
+    static __device__ __forceinline__ void widen(const uint32_t *words, uint32_t (&a)[4]) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) a[i] = quantised::pickOr<0x000f000f, 0x43004300>(words[0] >> 4 * i);
+    }
+};
+// There is no room for eight bits on top of anything: the middle is taken off, as an fp32.
+template <>
+struct Plain<Type::BF16, 8> {
+    static constexpr float FACTOR[2] = {1, 1}, SIGN[2] = {1, 1}, OFFSET[2] = {0, 0}, HERE = -128;
+    static __device__ __forceinline__ void widen(const uint32_t *words, uint32_t (&a)[4]) {
+        const quantised::Group middle = {{}, {128, 128}};
+        quantised::Codes<Operand::BF16, 8>::widen(words, middle, a);
+    }
+};
+
 template <Type T, int BITS, int GROUP, bool ZEROS>
 struct QuantisedStep {
     static constexpr Operand OPERAND = T == Type::FP16 ? Operand::FP16 : Operand::BF16;
     using Record = quantised::Record<OPERAND, BITS, GROUP, ZEROS>;
-    using Codes = quantised::Codes<OPERAND, BITS>;
+    using Codes = Plain<T, BITS>;
     static constexpr int GROUPS = quantised::BLOCK_K / GROUP; // of a step
     static constexpr int PIECES = 4 * BITS / 8;               // of 512 bytes of codes in a step
     static constexpr int CODES = 512 * PIECES;
@@ -72,9 +118,9 @@ struct QuantisedStep {
         const uint8_t *codes;
         int scales;
 
-        __device__ __forceinline__ void begin(const FusedParams &p, int steps, int step, uint32_t sixteen) {
+        __device__ __forceinline__ void begin(const char *weights, uint32_t sixteen, int steps, int step) {
             const int lane = threadIdx.x % 32, place = static_cast<int>(sixteen % 4);
-            codes = static_cast<const uint8_t *>(p.b) + (static_cast<int64_t>(sixteen / 8) * steps + step) * Record::BYTES +
+            codes = reinterpret_cast<const uint8_t *>(weights) + (static_cast<int64_t>(sixteen / 8) * steps + step) * Record::BYTES +
                     sixteen / 4 % 2 * Record::PART + place * 512 + lane * 16;
             scales = Record::CODES + lane / 2 * quantised::SCALE_BYTES + place * 32 + lane % 2 * 16 - place * 512 - lane * 16;
         }
@@ -88,23 +134,45 @@ struct QuantisedStep {
         }
     };
 
+    // sumGroups leaves the sums of a row's groups of a warp's steps at `to`, times the zero point where all
+    // have the same.
+    static __device__ __forceinline__ void sumGroups(float *to, const uint8_t *row, int steps) {
+        constexpr int LANES = GROUP / 4; // of a group
+        const int lane = threadIdx.x % 32;
+#pragma unroll 4
+        for (int s = 0; s < steps; s++) {
+            const uint2 v = *reinterpret_cast<const uint2 *>(row + s * (QUANTISED_WARPS * 2 * quantised::BLOCK_K) + lane * 8);
+            float sum = (toFloat<T>(v.x & 0xffff) + toFloat<T>(v.x >> 16)) + (toFloat<T>(v.y & 0xffff) + toFloat<T>(v.y >> 16));
+#pragma unroll
+            for (int i = LANES / 2; i > 0; i /= 2) sum += __shfl_xor_sync(0xffffffff, sum, i);
+            if (!ZEROS) sum *= (1 << (BITS - 1)) + Codes::HERE;
+            if (lane % LANES == 0) to[s * GROUPS + lane / LANES] = sum;
+        }
+        __syncwarp();
+    }
+
+    // zeroOf is the zero point of the lane's i-th row, with what operands have on top.
+    static __device__ __forceinline__ float zeroOf(uint32_t zeros, int i) {
+        const uint32_t bits = i == 0 ? zeros & 0xffff : zeros >> 16;
+        if constexpr (T == Type::BF16 && BITS == 8) return static_cast<float>(bits) + Codes::HERE;
+        return Codes::SIGN[i] * toFloat<T>(bits) - Codes::OFFSET[i] + Codes::HERE;
+    }
+
     // multiply adds a step's products to the sums of a lane's two rows. stage is where the lane's codes
-    // lie, scales where its scales do behind that, and row where the lane's rows of matrices of the row's
-    // 128 of K do.
-    static __device__ __forceinline__ void multiply(float (&sums)[2], uint32_t stage, uint32_t scales, uint32_t row) {
+    // lie, scales where its scales do behind that, row where the lane's rows of matrices of the row's
+    // 128 of K do, and groupSums where the sums of its groups do.
+    static __device__ __forceinline__ void multiply(float (&sums)[2], uint32_t stage, uint32_t scales, uint32_t row,
+                                                    const float *groupSums) {
         scales += stage;
         uint32_t words[4]; // of a piece
-        quantised::Group g; // of which the zero points are used
-        uint32_t scale = 0;
+        uint32_t scale = 0, zeros = 0;
         float d[4];
 #pragma unroll
         for (int k = 0; k < 8; k += 2) { // sixteens of K
+            const int index = k * 16 / GROUP;
             if (k * 16 % GROUP == 0) {
-                const int index = k * 16 / GROUP;
-                uint32_t zeros = 0;
                 if constexpr (ZEROS) zeros = quantised::loadShared4(scales + (GROUPS + index) * 32);
                 scale = quantised::loadShared4(scales + index * 32);
-                g = Record::group(scale, zeros);
 #pragma unroll
                 for (int i = 0; i < 4; i++) d[i] = 0;
             }
@@ -118,7 +186,7 @@ struct QuantisedStep {
 #pragma unroll
             for (int i = 0; i < 2; i++) {
                 uint32_t a[4];
-                Codes::widen(words + (k + i) % PER_PIECE * Record::WORDS, g, a);
+                Codes::widen(words + (k + i) % PER_PIECE * Record::WORDS, a);
                 if constexpr (T == Type::FP16) {
                     mmaFP16(d, a[0], a[1], a[2], a[3], b[2 * i], b[2 * i + 1]);
                 } else {
@@ -126,57 +194,111 @@ struct QuantisedStep {
                 }
             }
             if ((k + 2) * 16 % GROUP == 0) {
-                sums[0] += toFloat<T>(scale & 0xffff) * d[0];
-                sums[1] += toFloat<T>(scale >> 16) * d[2];
+                const float sum = groupSums[index];
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    const float zero = ZEROS ? zeroOf(zeros, i) * sum : sum;
+                    sums[i] = fmaf(toFloat<T>(i == 0 ? scale & 0xffff : scale >> 16), fmaf(d[2 * i], Codes::FACTOR[i], -zero), sums[i]);
+                }
             }
         }
     }
 };
 
 // Sixteens is what a block has of a product: 16 rows at a time, of a gated unit gate and up in turn.
+// Units of experts that lie side by side are counted through.
+template <Experts E>
 struct Sixteens {
-    const FusedParams &p;
+    const Params<E> &p;
 
     __device__ __forceinline__ int steps() const { return static_cast<int>(p.ldb) / quantised::BLOCK_K; } // along K
     // half is where the up rows of a gated unit begin, in sixteens; 0 for none.
     __device__ __forceinline__ uint32_t half() const { return p.half / 16; }
     __device__ __forceinline__ int count() const {
-        const int all = half() ? half() : (p.n + 15) / 16;
+        const int all = (half() ? half() : (p.n + 15) / 16) * sideBySide<E>(p);
         const int mine = (all - static_cast<int>(blockIdx.x) + static_cast<int>(gridDim.x) - 1) / static_cast<int>(gridDim.x);
         return half() ? 2 * mine : mine;
     }
-    // at is where the i-th of the block's begin, in sixteens.
+    // at is where the results of the i-th of the block's begin, in sixteens; of up rows, half behind.
     __device__ __forceinline__ uint32_t at(uint32_t i) const {
         if (!half()) return blockIdx.x + i * gridDim.x;
         return blockIdx.x + i / 2 * gridDim.x + (i % 2 ? half() : 0);
     }
 };
 
-template <Type T, int BITS, int GROUP, bool ZEROS>
-__device__ __forceinline__ void fusedQuantised(const FusedParams &p) {
+// Walk goes through the weights of a block's 16 rows: of outputs, through all of one expert before the next.
+template <Experts E>
+struct Walk {
+    const char *weights = nullptr; // of units of expert `expert`; elsewhere registers are too few to keep them
+    int expert = -1;
+    uint32_t past = 0; // sixteens of the experts before
+
+    struct Place {
+        const char *weights;
+        uint32_t sixteen; // of the matrix
+    };
+
+    __device__ __forceinline__ Place go(const Sixteens<E> &rows, uint32_t i) {
+        if constexpr (E == Experts::UNITS) {
+            const uint32_t up = i % 2 ? rows.half() : 0, at = rows.at(i) - up;
+            int of = max(expert, 0);
+            while (at - past >= rows.half() && of + 1 < rows.p.count) past += rows.half(), of++;
+            if (of != expert) weights = weightsOf<E>(rows.p, expert = of);
+            return {weights, at - past + up};
+        } else if constexpr (E == Experts::OUTPUTS) {
+            const uint32_t count = rows.count(), of = min(i / count, rows.p.count - 1);
+            return {weightsOf<E>(rows.p, of), rows.at(i - of * count)};
+        } else {
+            return {weightsOf<E>(rows.p, 0), rows.at(i)};
+        }
+    }
+};
+
+template <Type T, int BITS, int GROUP, bool ZEROS, Experts E = Experts::NONE>
+__device__ __forceinline__ void fusedQuantised(const Params<E> &p) {
     using Step = QuantisedStep<T, BITS, GROUP, ZEROS>;
     extern __shared__ __align__(128) uint8_t memory[];
-    const Sixteens rows{p};
+    const Sixteens<E> rows{p};
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     uint8_t *row = memory + QUANTISED_WARPS * Step::RING;
     float *sums = reinterpret_cast<float *>(row + 2 * p.ldb);
     float *scratch = sums + QUANTISED_BATCH * 16 * QUANTISED_WARPS, *added = scratch + QUANTISED_WARPS;
+    float *groupSums = added + QUANTISED_BATCH * 16; // of this warp's steps
     const uint32_t ring = sharedAddress(memory) + warp * Step::RING + lane * 16, end = ring + Step::RING;
     const int each = (rows.steps() - warp + QUANTISED_WARPS - 1) / QUANTISED_WARPS; // steps of 16 rows
+    groupSums += warp * ((rows.steps() + QUANTISED_WARPS - 1) / QUANTISED_WARPS) * Step::GROUPS;
+    auto sumGroups = [&] { Step::sumGroups(groupSums, row + warp * (2 * quantised::BLOCK_K), each); };
 
+    auto sync = [] { __syncthreads(); };
+    auto normalize = [&] {
+        Norm<T, QUANTISED_KEPT> norm;
+        norm.fetch(p, threadIdx.x, QUANTISED_THREADS);
+        if (E != Experts::UNITS) waitForPredecessor();
+        norm.apply(p, row, scratch, threadIdx.x, QUANTISED_THREADS, sync);
+        sumGroups();
+    };
+    if constexpr (E == Experts::UNITS) {
+        normalize();
+        waitForPredecessor(); // for the choice
+    }
     dependentsMayStart();
     // What the warp fetches next: which of the block's rows, and how many steps of them are left.
     int ahead = 0, left = each;
-    int all = rows.count() * each; // that are left of all
+    int all = rows.count() * each * addedUp<E>(p); // that are left of all
     typename Step::Source source;
-    source.begin(p, rows.steps(), warp, rows.at(0));
+    Walk<E> walk;
+    auto begin = [&](uint32_t i) {
+        const auto place = walk.go(rows, i);
+        source.begin(place.weights, place.sixteen, rows.steps(), warp);
+    };
+    begin(0);
     auto fetch = [&](uint32_t to) {
         if (all > 0) {
             all--;
             source.fetch(to);
             if (--left == 0) {
                 left = each;
-                source.begin(p, rows.steps(), warp, rows.at(++ahead));
+                begin(++ahead);
             }
         }
         commitStep();
@@ -184,54 +306,72 @@ __device__ __forceinline__ void fusedQuantised(const FusedParams &p) {
 #pragma unroll 1
     for (uint32_t to = ring; to < end - Step::STAGE; to += Step::STAGE) fetch(to);
 
-    auto sync = [] { __syncthreads(); };
-    if (p.weight) {
-        Norm<T, QUANTISED_KEPT> norm;
-        norm.fetch(p, threadIdx.x, QUANTISED_THREADS);
-        waitForPredecessor();
-        norm.apply(p, row, scratch, threadIdx.x, QUANTISED_THREADS, sync);
-    } else {
-        waitForPredecessor();
+    // Each warp for itself: no other multiplies with its steps.
+    auto loadRow = [&](int expert) {
+        const char *a = static_cast<const char *>(p.a) + static_cast<int64_t>(expert) * p.k * 2;
+        constexpr int BYTES = 2 * quantised::BLOCK_K;
+        __syncwarp(); // the row before was read
 #pragma unroll 4
-        for (int at = threadIdx.x * 16; at < 2 * p.ldb; at += QUANTISED_THREADS * 16) {
-            *reinterpret_cast<uint4 *>(row + at) = loadToken<2>(static_cast<const char *>(p.a), at, p.k * 2, p.aligned != 0);
+        for (int s = lane / 16; s < each; s += 2) {
+            const int at = (warp + s * QUANTISED_WARPS) * BYTES + lane % 16 * 16;
+            *reinterpret_cast<uint4 *>(row + at) = loadToken<2>(a, at, p.k * 2, p.aligned != 0);
         }
-        sync();
+        __syncwarp();
+        sumGroups();
+    };
+    if constexpr (E == Experts::NONE) {
+        if (p.weight) {
+            normalize();
+        } else {
+            waitForPredecessor();
+            loadRow(0);
+        }
+    } else if constexpr (E == Experts::OUTPUTS) {
+        waitForPredecessor();
+        loadRow(0);
     }
 
     const uint32_t rowAt = sharedAddress(row) + lane / 8 * 16 + warp * (2 * quantised::BLOCK_K);
     const uint32_t scales = Step::CODES + lane / 4 * 4 - lane * 16;
+    const int limit = (p.half ? p.half : p.n) * sideBySide<E>(p); // results
     uint32_t stage = ring;
     for (int batch = 0; batch < rows.count(); batch += QUANTISED_BATCH) {
         const int count = min(QUANTISED_BATCH, rows.count() - batch);
-        // This thread's result, p.n for none: of a gated unit a row of gate and up, else a row. x is
+        // This thread's result, limit for none: of a gated unit a row of gate and up, else a row. x is
         // asked for now, and here when it is needed.
         auto result = [&] {
             const int of = rows.half() ? threadIdx.x / 16 * 2 : threadIdx.x / 16;
-            const int row = of < count ? static_cast<int>(rows.at(batch + of) * 16 + threadIdx.x % 16) : p.n;
-            return row < (p.half ? p.half : p.n) ? row : p.n;
+            const int row = of < count ? static_cast<int>(rows.at(batch + of) * 16 + threadIdx.x % 16) : limit;
+            return row < limit ? row : limit;
         };
-        if (p.c == nullptr && result() < p.n) added[threadIdx.x] = __ldcg(p.x + result());
-        for (int i = 0; i < count; i++) {
-            float mine[2] = {}; // sums of rows g and g+8
-            uint32_t at = rowAt;
+        if (p.c == nullptr && result() < limit) added[threadIdx.x] = __ldcg(p.x + result());
+        for (int expert = 0; expert < addedUp<E>(p); expert++) {
+            if (E == Experts::OUTPUTS && expert > 0) loadRow(expert);
+            for (int i = 0; i < count; i++) {
+                float mine[2] = {}; // sums of rows g and g+8
+                uint32_t at = rowAt;
 #pragma unroll 1
-            for (int s = 0; s < each; s++) {
-                waitSteps<Step::STAGES - 2>();
-                __syncwarp(); // all lanes' scales are there, and all have read what is overwritten next
-                fetch((stage == ring ? end : stage) - Step::STAGE); // the one before
-                Step::multiply(mine, stage, scales, at);
-                at += QUANTISED_WARPS * 2 * quantised::BLOCK_K;
-                if ((stage += Step::STAGE) == end) stage = ring;
-            }
-            if (lane % 4 == 0) {
-                float *to = sums + (i * 16 + lane / 4) * QUANTISED_WARPS + warp;
-                to[0] = mine[0];
-                to[8 * QUANTISED_WARPS] = mine[1];
+                for (int s = 0; s < each; s++) {
+                    waitSteps<Step::STAGES - 2>();
+                    __syncwarp(); // all lanes' scales are there, and all have read what is overwritten next
+                    fetch((stage == ring ? end : stage) - Step::STAGE); // the one before
+                    Step::multiply(mine, stage, scales, at, groupSums + s * Step::GROUPS);
+                    at += QUANTISED_WARPS * 2 * quantised::BLOCK_K;
+                    if ((stage += Step::STAGE) == end) stage = ring;
+                }
+                if (lane % 4 == 0) {
+                    const float share = shareOf<E>(p, expert);
+                    float *to = sums + (i * 16 + lane / 4) * QUANTISED_WARPS + warp;
+#pragma unroll
+                    for (int r = 0; r < 2; r++) {
+                        float &sum = to[r * 8 * QUANTISED_WARPS];
+                        sum = E == Experts::OUTPUTS ? fmaf(share, mine[r], expert > 0 ? sum : 0) : mine[r];
+                    }
+                }
             }
         }
         sync();
-        if (const int at = result(); at < p.n) {
+        if (const int at = result(); at < limit) {
             float sum[2];
 #pragma unroll
             for (int r = 0; r < 2; r++) {
@@ -243,6 +383,7 @@ __device__ __forceinline__ void fusedQuantised(const FusedParams &p) {
             }
             output<T>(p, at, sum[0], sum[1], p.c == nullptr ? added[threadIdx.x] : 0);
         }
+        if (E == Experts::OUTPUTS) break; // there is one
         if (batch + QUANTISED_BATCH < rows.count()) sync(); // before the sums are overwritten
     }
     waitSteps<0>();
@@ -250,15 +391,20 @@ __device__ __forceinline__ void fusedQuantised(const FusedParams &p) {
 
 } // namespace gemv
 
-// GA_FUSED makes the kernels of a format: ga_integers_w4_bf16_g128 and, with zero points, _g128z.
-#define GA_FUSED_KERNEL(BITS, DTYPE, T, GROUP, SUFFIX, ZEROS)                      \
-    extern "C" __global__ void __launch_bounds__(gemv::QUANTISED_THREADS, 2)       \
-        ga_integers_w##BITS##_##DTYPE##_g##GROUP##SUFFIX(const __grid_constant__ gemv::FusedParams p) { \
-        gemv::fusedQuantised<gemv::Type::T, BITS, GROUP, ZEROS>(p);                \
+// GA_FUSED makes the kernels of a format: ga_integers_w4_bf16_g128 and, with zero points, _g128z; those of
+// experts have units or outputs for integers.
+#define GA_FUSED_KERNEL(NAME, PARAMS, EXPERTS, BITS, DTYPE, T, GROUP, SUFFIX, ZEROS)   \
+    extern "C" __global__ void __launch_bounds__(gemv::QUANTISED_THREADS, 2)           \
+        ga_##NAME##_w##BITS##_##DTYPE##_g##GROUP##SUFFIX(const __grid_constant__ gemv::PARAMS p) { \
+        gemv::fusedQuantised<gemv::Type::T, BITS, GROUP, ZEROS, gemv::Experts::EXPERTS>(p); \
     }
+#define GA_FUSED_EXPERTS(BITS, DTYPE, T, GROUP, SUFFIX, ZEROS)                                \
+    GA_FUSED_KERNEL(integers, FusedParams, NONE, BITS, DTYPE, T, GROUP, SUFFIX, ZEROS)        \
+    GA_FUSED_KERNEL(units, ExpertParams, UNITS, BITS, DTYPE, T, GROUP, SUFFIX, ZEROS)         \
+    GA_FUSED_KERNEL(outputs, ExpertParams, OUTPUTS, BITS, DTYPE, T, GROUP, SUFFIX, ZEROS)
 #define GA_FUSED(BITS, DTYPE, T, GROUP)                 \
-    GA_FUSED_KERNEL(BITS, DTYPE, T, GROUP, , false)     \
-    GA_FUSED_KERNEL(BITS, DTYPE, T, GROUP, z, true)
+    GA_FUSED_EXPERTS(BITS, DTYPE, T, GROUP, , false)    \
+    GA_FUSED_EXPERTS(BITS, DTYPE, T, GROUP, z, true)
 #define GA_FUSED_GROUPS(BITS, DTYPE, T) \
     GA_FUSED(BITS, DTYPE, T, 32)        \
     GA_FUSED(BITS, DTYPE, T, 64)        \

@@ -34,11 +34,13 @@ func quantizedLDB(p kernels.FusedProduct) int {
 }
 
 // quantizedShared returns the shared memory of fused_quantised.cu for format f: rings with an eighth of a
-// record per stage, the row and the sums.
+// record per stage, the row, the sums, and those of the row's groups.
 func quantizedShared(p kernels.FusedProduct, f kernels.WeightFormat) int {
 	stage := support.RecordBytes(f, p.K) / (support.RecordRows / quantizedRows)
+	groups := quantizedWarps * planning.DivideUp(quantizedLDB(p)/support.RecordK, quantizedWarps) *
+		(support.RecordK / support.RecordGroup(f.GroupK, p.K))
 	return quantizedWarps*quantizedStages(f.Bits, stage)*stage + quantizedLDB(p)*p.DType.Size() + quantizedSums + quantizedWarps*4 +
-		quantizedBatch*quantizedRows*4
+		quantizedBatch*quantizedRows*4 + groups*4
 }
 
 func quantizedReason(a planning.Arch, p kernels.FusedProduct, f kernels.WeightFormat) string {
@@ -64,21 +66,29 @@ func quantizedReason(a planning.Arch, p kernels.FusedProduct, f kernels.WeightFo
 // quantizedPlan returns the launch of a product that passes [quantizedReason], and its label. at.ldb is
 // [quantizedLDB].
 func quantizedPlan(a planning.Arch, p kernels.FusedProduct, f kernels.WeightFormat, at fusedAddresses) (c planning.Call, label string) {
-	shared := quantizedShared(p, f)
-	blocks := max(1, min(quantizedBlocks, (a.SharedMax+1024)/(shared+1024)))
 	units := planning.DivideUp(p.N, quantizedRows)
 	if p.Gated {
 		units /= 2
 	}
+	c = planning.Call{
+		Kernel: "ga_integers_" + quantizedName(p, f),
+		Grid:   planning.Dim3{X: min(quantizedResident(a, p, f)*a.SMs, units)}, Block: planning.Dim3{X: 32 * quantizedWarps},
+		Shared: quantizedShared(p, f), Overlap: true,
+	}
+	c.Args = fusedArgs(p, at, ring{})
+	return c, fmt.Sprintf("%d blocks of %v", c.Grid.X, f)
+}
+
+// quantizedName returns the end of a kernel's name.
+func quantizedName(p kernels.FusedProduct, f kernels.WeightFormat) string {
 	zeros := ""
 	if f.ZeroPoint != "" {
 		zeros = "z"
 	}
-	c = planning.Call{
-		Kernel: fmt.Sprintf("ga_integers_w%d_%s_g%d%s", f.Bits, p.DType, support.RecordGroup(f.GroupK, p.K), zeros),
-		Grid:   planning.Dim3{X: min(blocks*a.SMs, units)}, Block: planning.Dim3{X: 32 * quantizedWarps},
-		Shared: shared, Overlap: true,
-	}
-	c.Args = fusedArgs(p, at, ring{})
-	return c, fmt.Sprintf("%d blocks of %v", c.Grid.X, f)
+	return fmt.Sprintf("w%d_%s_g%d%s", f.Bits, p.DType, support.RecordGroup(f.GroupK, p.K), zeros)
+}
+
+// quantizedResident returns the blocks on a multiprocessor.
+func quantizedResident(a planning.Arch, p kernels.FusedProduct, f kernels.WeightFormat) int {
+	return max(1, min(quantizedBlocks, (a.SharedMax+1024)/(quantizedShared(p, f)+1024)))
 }

@@ -15,6 +15,10 @@
 // groups' pieces of the row of A, so that lanes read adjacent bytes. What counts is where
 // row and column are of the same group, and its sum over the groups.
 //
+// Experts: pairs of all units side by side are one longer product. Outputs that are added up
+// come one expert after the other, BATCH pairs at a time: the row is the next expert's then,
+// and each warp adds its sums to what it has kept in shared memory.
+//
 // Overlapped launches: a block of the next kernel takes the place of each that ends, and
 // fills its ring while the last of this kernel's sums are added up, written and waited for
 // and while the norm is computed. So rings of two blocks fill a multiprocessor, but no
@@ -42,15 +46,16 @@ __device__ __forceinline__ void fetchBytes(uint32_t to, const void *from, int by
 }
 
 // Share is what a block has of a product.
+template <Experts E>
 struct Share {
     int rowBytes, part;  // of a row, and of one in a stage
     int segments, pairs; // stages of a pair, and pairs of this block
 
-    __device__ __forceinline__ explicit Share(const FusedParams &p) {
+    __device__ __forceinline__ explicit Share(const Params<E> &p) {
         rowBytes = static_cast<int>(p.ldb) * 2;
         part = min(STEPS * STEP, (rowBytes + STEP - 1) / STEP * STEP);
         segments = (rowBytes + part - 1) / part;
-        const int all = p.half ? p.half : (p.n + 1) / 2;
+        const int all = (p.half ? p.half : (p.n + 1) / 2) * sideBySide<E>(p);
         pairs = (all - static_cast<int>(blockIdx.x) + static_cast<int>(gridDim.x) - 1) / static_cast<int>(gridDim.x);
     }
 };
@@ -61,12 +66,13 @@ __device__ __forceinline__ int firstRow(const FusedParams &p, int i) {
 }
 
 // produce is one thread's: it fetches all that the block multiplies.
-__device__ __forceinline__ void produce(const FusedParams &p, const Share &s, uint32_t ring, uint32_t full, uint32_t empty) {
-    int left = max(0, s.pairs * s.segments - p.early); // fetches until dependents may start
+template <Experts E>
+__device__ __forceinline__ void produce(const Params<E> &p, const Share<E> &s, uint32_t ring, uint32_t full, uint32_t empty) {
+    int left = max(0, s.pairs * s.segments * addedUp<E>(p) - p.early); // fetches until dependents may start
     int stage = 0, parity = 1;
-    for (int i = 0; i < s.pairs; i++) {
-        const int row = firstRow(p, i), other = p.half ? row + p.half : row + 1;
-        const char *from = static_cast<const char *>(p.b) + static_cast<int64_t>(row) * s.rowBytes;
+    auto fetchPair = [&](const char *weights, int row) {
+        const int other = p.half ? row + p.half : row + 1;
+        const char *from = weights + static_cast<int64_t>(row) * s.rowBytes;
         const int64_t second = other < p.n ? static_cast<int64_t>(other - row) * s.rowBytes : 0; // 0: there is none
         for (int at = 0; at < s.rowBytes; at += s.part) {
             if (left-- == 0) dependentsMayStart();
@@ -78,6 +84,25 @@ __device__ __forceinline__ void produce(const FusedParams &p, const Share &s, ui
             if (second) fetchBytes(to + s.part, from + second + at, bytes, bar);
             if (++stage == p.stages) stage = 0, parity ^= 1;
         }
+    };
+    if constexpr (E == Experts::UNITS) {
+        waitForPredecessor(); // for the choice
+        int expert = 0;
+        const char *weights = weightsOf<E>(p, 0);
+        for (int i = 0; i < s.pairs; i++) {
+            const int row = firstRow(p, i);
+            if (row >= (expert + 1) * p.half) weights = weightsOf<E>(p, expert = row / p.half);
+            fetchPair(weights, row - expert * p.half);
+        }
+    } else if constexpr (E == Experts::OUTPUTS) {
+        for (int batch = 0; batch < s.pairs; batch += BATCH) {
+            for (int expert = 0; expert < p.count; expert++) {
+                const char *weights = weightsOf<E>(p, expert);
+                for (int i = batch; i < min(batch + BATCH, s.pairs); i++) fetchPair(weights, firstRow(p, i));
+            }
+        }
+    } else {
+        for (int i = 0; i < s.pairs; i++) fetchPair(weightsOf<E>(p, 0), firstRow(p, i));
     }
 }
 
@@ -93,10 +118,10 @@ __device__ __forceinline__ float bothSums(const float (&d)[4]) {
     return mine;
 }
 
-template <Type T>
-__device__ __forceinline__ void fusedRing(const FusedParams &p) {
+template <Type T, Experts E = Experts::NONE>
+__device__ __forceinline__ void fusedRing(const Params<E> &p) {
     extern __shared__ __align__(128) uint8_t memory[];
-    const Share s(p);
+    const Share<E> s(p);
     const int padded = (s.rowBytes + STEP - 1) / STEP * STEP;
     uint8_t *row = memory + p.stages * (2 * s.part);
     float *sums = reinterpret_cast<float *>(row + padded);
@@ -112,56 +137,68 @@ __device__ __forceinline__ void fusedRing(const FusedParams &p) {
         barrierInitFence();
         __syncwarp();
         groupArrive(2, CONSUMERS + 32);
-        if (lane == 0) produce(p, s, sharedAddress(memory), full, empty);
+        if (lane == 0) produce<E>(p, s, sharedAddress(memory), full, empty);
         return;
     }
 
     auto sync = [] { groupSync(1, CONSUMERS); };
     const int mine = warp * 512 + lane * 16; // of each STEP bytes
+    // Each lane for itself: nobody else multiplies with its pieces.
+    auto loadRow = [&](int expert) {
+        const char *a = static_cast<const char *>(p.a) + static_cast<int64_t>(expert) * p.k * 2;
+#pragma unroll 8
+        for (int at = mine; at < padded; at += STEP) {
+            *reinterpret_cast<uint4 *>(row + at) = loadToken<2>(a, at, p.k * 2, p.aligned != 0);
+        }
+    };
     if (p.weight) {
         Norm<T, RING_KEPT> norm;
         norm.fetch(p, threadIdx.x, CONSUMERS);
-        waitForPredecessor();
+        if (E != Experts::UNITS) waitForPredecessor();
         norm.apply(p, row, scratch, threadIdx.x, CONSUMERS, sync);
     } else {
-        // Each lane for itself: nobody else multiplies with its pieces.
         waitForPredecessor();
-#pragma unroll 8
-        for (int at = mine; at < padded; at += STEP) {
-            *reinterpret_cast<uint4 *>(row + at) = loadToken<2>(static_cast<const char *>(p.a), at, p.k * 2, p.aligned != 0);
-        }
+        if (E != Experts::OUTPUTS) loadRow(0);
     }
     groupSync(2, CONSUMERS + 32); // the barriers are there
 
     int stage = 0, parity = 0;
+    const int rows = E == Experts::UNITS ? sideBySide<E>(p) * p.half : p.n;
     for (int batch = 0; batch < s.pairs; batch += BATCH) {
         const int pairs = min(BATCH, s.pairs - batch);
         // This thread's result: of a gated unit a pair's, else a row's. x is asked for now,
         // and here when it is needed.
         const int result = p.half ? firstRow(p, batch + threadIdx.x)
                                   : firstRow(p, batch + threadIdx.x / 2) + static_cast<int>(threadIdx.x % 2);
-        const bool has = threadIdx.x < (p.half ? pairs : 2 * pairs) && result < p.n;
+        const bool has = threadIdx.x < (p.half ? pairs : 2 * pairs) && result < rows;
         const float x = has && p.c == nullptr ? __ldcg(p.x + result) : 0;
-        for (int i = 0; i < pairs; i++) {
-            float d[4] = {};
-            for (int at = mine; at < padded; at += s.part) {
-                barrierWait(full + 8 * stage, parity);
-                const uint8_t *first = memory + stage * (2 * s.part) + mine, *second = first + s.part;
+        for (int expert = 0; expert < addedUp<E>(p); expert++) {
+            if (E == Experts::OUTPUTS) loadRow(expert);
+            const float share = shareOf<E>(p, expert);
+            for (int i = 0; i < pairs; i++) {
+                float d[4] = {};
+                for (int at = mine; at < padded; at += s.part) {
+                    barrierWait(full + 8 * stage, parity);
+                    const uint8_t *first = memory + stage * (2 * s.part) + mine, *second = first + s.part;
 #pragma unroll
-                for (int step = 0; step < STEPS; step++) {
-                    if (step * STEP >= s.part) break;
-                    const bool inside = at + step * STEP < s.rowBytes;
-                    const uint4 zero = make_uint4(0, 0, 0, 0);
-                    const uint4 low = inside ? *reinterpret_cast<const uint4 *>(first + step * STEP) : zero;
-                    const uint4 high = inside ? *reinterpret_cast<const uint4 *>(second + step * STEP) : zero;
-                    const uint4 token = inside ? *reinterpret_cast<const uint4 *>(row + at + step * STEP) : zero;
-                    multiply<T>(d, low, high, token);
+                    for (int step = 0; step < STEPS; step++) {
+                        if (step * STEP >= s.part) break;
+                        const bool inside = at + step * STEP < s.rowBytes;
+                        const uint4 zero = make_uint4(0, 0, 0, 0);
+                        const uint4 low = inside ? *reinterpret_cast<const uint4 *>(first + step * STEP) : zero;
+                        const uint4 high = inside ? *reinterpret_cast<const uint4 *>(second + step * STEP) : zero;
+                        const uint4 token = inside ? *reinterpret_cast<const uint4 *>(row + at + step * STEP) : zero;
+                        multiply<T>(d, low, high, token);
+                    }
+                    barrierArrive(empty + 8 * stage); // every lane: racecheck sees no order through another's arrival
+                    if (++stage == p.stages) stage = 0, parity ^= 1;
                 }
-                barrierArrive(empty + 8 * stage); // every lane: racecheck sees no order through another's arrival
-                if (++stage == p.stages) stage = 0, parity ^= 1;
+                const float sum = bothSums(d);
+                if (lane % 16 == 0) {
+                    float *to = sums + (2 * i + lane / 16) * RING_WARPS + warp;
+                    *to = E == Experts::OUTPUTS ? fmaf(share, sum, expert > 0 ? *to : 0) : sum;
+                }
             }
-            const float sum = bothSums(d);
-            if (lane % 16 == 0) sums[(2 * i + lane / 16) * RING_WARPS + warp] = sum;
         }
         sync();
         if (has) {
@@ -181,11 +218,19 @@ __device__ __forceinline__ void fusedRing(const FusedParams &p) {
 
 } // namespace gemv
 
-extern "C" __global__ void __launch_bounds__(gemv::CONSUMERS + 32, 2)
-    ga_fused_ring_fp16(const __grid_constant__ gemv::FusedParams p) {
-    gemv::fusedRing<gemv::Type::FP16>(p);
-}
-extern "C" __global__ void __launch_bounds__(gemv::CONSUMERS + 32, 2)
-    ga_fused_ring_bf16(const __grid_constant__ gemv::FusedParams p) {
-    gemv::fusedRing<gemv::Type::BF16>(p);
-}
+#define GA_RING(NAME, T)                                                                                          \
+    extern "C" __global__ void __launch_bounds__(gemv::CONSUMERS + 32, 2)                                          \
+        ga_fused_ring_##NAME(const __grid_constant__ gemv::FusedParams p) {                                        \
+        gemv::fusedRing<gemv::Type::T>(p);                                                                         \
+    }                                                                                                              \
+    extern "C" __global__ void __launch_bounds__(gemv::CONSUMERS + 32, 2)                                          \
+        ga_units_ring_##NAME(const __grid_constant__ gemv::ExpertParams p) {                                       \
+        gemv::fusedRing<gemv::Type::T, gemv::Experts::UNITS>(p);                                                   \
+    }                                                                                                              \
+    extern "C" __global__ void __launch_bounds__(gemv::CONSUMERS + 32, 2)                                          \
+        ga_outputs_ring_##NAME(const __grid_constant__ gemv::ExpertParams p) {                                     \
+        gemv::fusedRing<gemv::Type::T, gemv::Experts::OUTPUTS>(p);                                                 \
+    }
+
+GA_RING(fp16, FP16)
+GA_RING(bf16, BF16)

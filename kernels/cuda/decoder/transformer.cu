@@ -10,7 +10,7 @@
 // Blocks are small and many, so that a prefill fills the GPU and one row is one short
 // wave. Launches overlap: each kernel waits before its first access to memory.
 
-#include "vector.cuh"
+#include "floats.cuh"
 #if __CUDA_ARCH__ >= 900
 #include "cluster.cuh"
 #endif
@@ -76,25 +76,6 @@ struct ChooseParams {
 };
 
 __device__ __forceinline__ int64_t item() { return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
-
-// storeFloats writes the first `count` of N floats.
-template <int N>
-__device__ __forceinline__ void storeFloats(float* to, const float (&v)[N], int count, bool whole) {
-#pragma unroll
-    for (int i = 0; i < N; i += 4) {
-        const uint4 w = make_uint4(__float_as_uint(v[i]), __float_as_uint(v[i + 1]), __float_as_uint(v[i + 2]), __float_as_uint(v[i + 3]));
-        storePiece<float>(to + i, w, count - i, whole);
-    }
-}
-
-template <int N>
-__device__ __forceinline__ void loadFloats(const float* from, float (&v)[N], int count, bool whole) {
-#pragma unroll
-    for (int i = 0; i < N; i += 4) {
-        const uint4 w = loadPiece<float>(from + i, count - i, whole);
-        v[i] = __uint_as_float(w.x), v[i + 1] = __uint_as_float(w.y), v[i + 2] = __uint_as_float(w.z), v[i + 3] = __uint_as_float(w.w);
-    }
-}
 
 template <class T>
 __device__ __forceinline__ void embed(const EmbedParams& p) {
