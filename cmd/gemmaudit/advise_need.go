@@ -33,7 +33,7 @@ func (o *adviseOptions) need(planned []results.PlannedSeries) (advice.Need, advi
 	if err != nil {
 		return fail(badFlag("model", err))
 	}
-	need.Kernel = o.kernel
+	need.Kernel, need.Experts, _ = strings.Cut(o.kernel, ",")
 	if need.DType = parsed(&err, "dtype", o.dtype, kernels.ParseDType); err != nil {
 		return fail(err)
 	}

@@ -52,9 +52,10 @@ type Need struct {
 	Vocab int
 	// Sequences is the number of rows of Head and the softmax, which run only on last rows; 0 means all rows.
 	Sequences int
-	// Kernel and DType select series; empty matches any if it is unique.
-	Kernel string
-	DType  kernels.DType
+	// Kernel and DType select series; empty matches any if it is unique. Experts is the kernel of experts, empty for that of
+	// the other products.
+	Kernel, Experts string
+	DType           kernels.DType
 }
 
 // Match is the part of a pass that runs cover.
@@ -162,6 +163,14 @@ func collect(runs []Run) (map[results.SeriesKey]infer.SeriesTimes, error) {
 	return out, nil
 }
 
+// kernelOf returns the name that the kernel of a series must have, or "".
+func (n Need) kernelOf(key results.SeriesKey) string {
+	if key.Groups > 0 {
+		return cmp.Or(n.Experts, n.Kernel)
+	}
+	return n.Kernel
+}
+
 // products have the model's shapes and engine-like weights.
 func (n Need) products(runs []Run, series map[results.SeriesKey]infer.SeriesTimes) (map[variant]map[shape]infer.SeriesTimes, error) {
 	wanted := map[shape]bool{n.Head.shape(): true}
@@ -176,7 +185,10 @@ func (n Need) products(runs []Run, series map[results.SeriesKey]infer.SeriesTime
 	for key, s := range series {
 		of := shape{key.N, key.K, key.Groups}
 		if !key.Operation.IsProduct() && key.Groups == 0 || key.Products > 0 || !wanted[of] || len(s.Rows) == 0 ||
-			n.Kernel != "" && key.Kernel != n.Kernel || n.DType != "" && key.DType != n.DType {
+			n.DType != "" && key.DType != n.DType {
+			continue
+		}
+		if named := n.kernelOf(key); named != "" && key.Kernel != named {
 			continue
 		}
 		if key.Layout != kernels.Transposed {
@@ -187,6 +199,9 @@ func (n Need) products(runs []Run, series map[results.SeriesKey]infer.SeriesTime
 			devices = append(devices, key.Device)
 		}
 		v := variantOf(key)
+		if key.Groups > 0 && n.Experts != "" {
+			v.kernel = n.Kernel
+		}
 		if out[v] == nil {
 			out[v] = map[shape]infer.SeriesTimes{}
 		}

@@ -135,10 +135,15 @@ func TestExperts(t *testing.T) {
 		{"drawn and even", []infer.SeriesTimes{experts("lib", 100, 16), experts("lib", 0, 16, 32)}, "8: 64", ""},
 		{"even", []infer.SeriesTimes{experts("lib", 0, 32)}, "16: 128", ""},
 		{"of another kernel", []infer.SeriesTimes{experts("other", 0, 32)}, "", "a product of mixed is missing: experts (n32 k64 g8)"},
+		{"of a named kernel", []infer.SeriesTimes{experts("other", 0, 32), experts("lib", 0, 16, 32)}, "16: 128", ""},
 		{"several routings", []infer.SeriesTimes{experts("lib", 100, 16), experts("lib", 0, 16), experts("lib", 50, 16)}, "",
 			"n32 k64 g8 t2 s100 d1 and in n32 k64 g8 t2 s50 d1"},
 	} {
-		m, err := Find([]Run{dense, run("b.db", c.of...)}, mixed)
+		need := mixed
+		if c.name == "of a named kernel" {
+			need.Kernel, need.Experts = "lib", "other"
+		}
+		m, err := Find([]Run{dense, run("b.db", c.of...)}, need)
 		if err != nil {
 			if c.err == "" || !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%s: %v, expected %q", c.name, err, c.err)
