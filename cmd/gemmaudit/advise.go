@@ -63,7 +63,8 @@ func newAdviseCommand(a *app) *cobra.Command {
 		"model name or path of its config.json, optionally with :q_proj+k_proj for some products (default: from the runs)",
 		completeModels)
 	flags.IntVar(&opts.tp, "tp", 1, "tensor-parallel ranks")
-	flags.StringVar(&opts.kernel, "kernel", "", "kernel of the products, or A,B for the kernel B of experts (default: the only one in the runs)")
+	flags.StringVar(&opts.kernel, "kernel", "",
+		"kernel of the products, or A,B for the kernel B of experts (default: the only one in the runs)")
 	addFlag(cmd, &opts.dtype, "dtype", "", "data type of the products (default: the only one in the runs)", fixed("bf16", "fp16"))
 	addFlag(cmd, &opts.sequences, "sequences", "1", "sequences in a pass, whose last rows go through the output head; all for decoding",
 		fixed("1", "all"))
