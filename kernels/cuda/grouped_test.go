@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 func init() {
 	scenarios["grouped gate"] = groupedGate
 	scenarios["grouped"] = groupedScenario
+	scenarios["grouped many"] = manyGrouped
 }
 
 // groupedGate runs the gate of grouped products on some kernels.
@@ -72,6 +74,43 @@ func groupedScenario() {
 	}
 	report(w.Close(), d.Close())
 	fmt.Println("done")
+}
+
+// manyGrouped binds launches that need more tables of addresses than one allocation has, and drops them.
+func manyGrouped() {
+	d := scenarioDevice()
+	k, err := kernels.Find(d, kernels.GroupedGEMM, "cublas-grouped")
+	report(err)
+	memory, err := d.Alloc(1 << 20)
+	report(err)
+	s := kernels.Subject{Operation: kernels.GroupedGEMM, DType: kernels.BF16, Dims: kernels.Dims{N: 16, K: 32, Groups: 8}}
+	t := kernels.Task{Subject: s.In(kernels.Transposed), M: 8}
+	w, err := k.Prepare(t, memory)
+	report(err)
+	for i := range 20_000 {
+		if _, err := k.Bind(t, kernels.Operand{Buffer: memory}, w, kernels.Operand{Buffer: memory}); err != nil {
+			report(err)
+			return
+		}
+		if i%2000 == 0 {
+			runtime.GC()
+		}
+	}
+	report(w.Close(), d.Close())
+	fmt.Println("done")
+}
+
+// The memory of tables is used again once their launches are gone.
+func TestTables(t *testing.T) {
+	driver, blas := fakeDriver(t), fakeBLAS(t, t.TempDir())
+	out, trace := child(t, "grouped many", driver, cublas.Env+"="+blas, "FAKE_CUDA_TRACE=1")
+	// The operands, the library's workspace, and few tables of 4096 places.
+	if n := strings.Count(trace, "calls cuMemAlloc_v2 "); out != "done\n" || n > 2+3 {
+		t.Errorf("printed %q after %d allocations", out, n)
+	}
+	if made, gone := strings.Count(trace, "calls cuMemAlloc_v2 "), strings.Count(trace, "calls cuMemFree_v2 "); made != gone+1 {
+		t.Errorf("%d allocations, %d freed, expected all but the operands", made, gone)
+	}
 }
 
 // libraryGrouped are the kernels of libraries for grouped products.
