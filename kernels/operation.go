@@ -155,7 +155,7 @@ var (
 	gemmLadder = map[string]string{
 		"naive": slowReference,
 		"tiled": rung, "gemv": rung,
-		"amx":  rung,                              // of CPUs
+		"amx": rung, "scaled": rung, // of CPUs
 		"wmma": rung, "mma": rung, "hopper": rung, // of GPUs
 	}
 	softmaxLadder = map[string]string{

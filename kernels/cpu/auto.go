@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -26,11 +27,24 @@ func (k *auto) Describe() string {
 }
 
 func (k *auto) Supports(t kernels.Task) error {
+	if t.Scaled() {
+		if err := k.dev.gemm("scaled").Supports(t); err != nil {
+			var no *kernels.Unsupported
+			if errors.As(err, &no) {
+				err = t.Unsupported(k.Name(), no.Reason)
+			}
+			return err
+		}
+		return nil
+	}
 	_, err := k.dev.supports(k.Name(), t, kernels.Batches|kernels.QuantizedWeights)
 	return err
 }
 
 func (k *auto) Prepare(t kernels.Task, raw kernels.Buffer) (kernels.Weights, error) {
+	if t.Scaled() {
+		return k.dev.gemm("scaled").Prepare(t, raw)
+	}
 	return k.dev.prepare(k, kernels.Batches|kernels.QuantizedWeights, t, raw, k.dev.pack)
 }
 
@@ -39,6 +53,9 @@ func (k *auto) Packs(kernels.Task) bool { return true }
 
 // Bind implements [kernels.Kernel]; the products of a batch run in sequence.
 func (k *auto) Bind(t kernels.Task, a kernels.Operand, w kernels.Weights, c kernels.Operand, _ ...kernels.Operand) (kernels.Launch, error) {
+	if t.Scaled() {
+		return k.labelled(k.dev.gemm("scaled"), "scaled", t, a, w, c)
+	}
 	p, err := k.dev.supports(k.Name(), t, kernels.Batches|kernels.QuantizedWeights)
 	switch {
 	case err != nil:
@@ -54,13 +71,19 @@ func (k *auto) Bind(t kernels.Task, a kernels.Operand, w kernels.Weights, c kern
 		best := k.pick(p)
 		name, label = best.kernel, best.label()
 	}
-	bound, err := k.dev.gemm(name).Bind(p, a, w, c)
+	return k.labelled(k.dev.gemm(name), label, p, a, w, c)
+}
+
+// labelled binds a launch of another kernel with auto's label.
+func (k *auto) labelled(of kernels.Kernel, label string, p kernels.Task, a kernels.Operand, w kernels.Weights,
+	c kernels.Operand) (kernels.Launch, error) {
+	bound, err := of.Bind(p, a, w, c)
 	if err != nil {
 		return nil, err
 	}
 	l, ok := bound.(*launch)
 	if !ok {
-		return nil, fmt.Errorf("%v: kernel %s bound a %T", p, name, bound)
+		return nil, fmt.Errorf("%v: kernel %s bound a %T", p, of.Name(), bound)
 	}
 	labelled := *l
 	labelled.label = label

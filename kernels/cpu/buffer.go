@@ -85,8 +85,11 @@ func (b *Buffer) Fill(dist kernels.Distribution, t kernels.DType, n int64, seed 
 		return fmt.Errorf("fill buffer: unknown distribution %q: expected normal, integers or zeros", dist)
 	}
 	c, ok := dtypeCodes[t]
+	if t == kernels.FP8 { // of operands with scales
+		c, ok = C.GA_FP8, true
+	}
 	if !ok {
-		return fmt.Errorf("fill buffer: the CPU has no dtype %q: expected fp32, fp16, bf16 or int8", t)
+		return fmt.Errorf("fill buffer: the CPU has no dtype %q: expected fp32, fp16, bf16, fp8 or int8", t)
 	}
 	if n < 0 || n > b.bytes/int64(t.Size()) {
 		return fmt.Errorf("fill buffer: %d elements of %s do not fit in %d bytes", n, t, b.bytes)

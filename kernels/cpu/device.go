@@ -85,6 +85,7 @@ const (
 	slotGemv
 	slotAMX
 	slotTiled
+	slotScaled
 	slotNaive
 	slots
 )

@@ -112,7 +112,7 @@ func TestBufferErrors(t *testing.T) {
 		"download negative": b.Download(-1, make([]byte, 1)),
 		"offset overflow":   b.Download(math.MaxInt64, make([]byte, 1)),
 		"fill too many":     b.Fill(kernels.Normal, kernels.FP32, 5, 1),
-		"fill fp8":          b.Fill(kernels.Normal, kernels.FP8, 1, 1),
+		"fill fp4":          b.Fill(kernels.Normal, kernels.FP4, 1, 1),
 		"fill unknown":      b.Fill("cauchy", kernels.FP32, 1, 1),
 	} {
 		if err == nil {

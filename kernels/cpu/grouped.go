@@ -10,6 +10,9 @@ import (
 func (d *Device) groupedKernels() []kernels.Kernel {
 	var out []kernels.Kernel
 	for _, g := range d.gemms {
+		if _, ok := g.(*scaled); ok {
+			continue // grouped products have plain weights
+		}
 		out = append(out, &kernels.GroupLoop{
 			Of: g,
 			Part: func(raw kernels.Buffer, bytes int64) (kernels.Buffer, error) {

@@ -56,11 +56,11 @@ func (d *Device) supports(kernel string, t kernels.Task, extras kernels.Extras) 
 		return t, t.Unsupported(kernel, fmt.Sprintf(format, args...))
 	}
 	switch _, ok := dtypeCodes[n.DType]; {
-	case !ok:
+	case !ok && !n.Scaled():
 		return no("CPU kernels compute fp32, fp16, bf16 and int8")
 	case n.Threads > d.Threads():
 		return no("%d threads were asked for, the device has %d", n.Threads, d.Threads())
-	case !n.Quantized():
+	case !n.Quantized() || n.Scaled():
 	case n.DType == kernels.INT8:
 		return no("activations of quantized weights are fp32, fp16 or bf16")
 	case n.Weights.GroupK%groupStep != 0 && n.Weights.GroupK != n.K:

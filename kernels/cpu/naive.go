@@ -18,11 +18,14 @@ func (naive) Name() string { return "naive" }
 func (naive) Describe() string { return "plain C triple loop on unpacked weights" }
 
 func (k naive) Supports(t kernels.Task) error {
-	_, err := k.dev.supports(k.Name(), t, kernels.Batches)
+	_, err := k.dev.supports(k.Name(), t, kernels.Batches|kernels.ScaledWeights)
 	return err
 }
 
 func (k naive) Prepare(t kernels.Task, raw kernels.Buffer) (kernels.Weights, error) {
+	if t.Scaled() {
+		return k.prepareScaled(t, raw)
+	}
 	return k.dev.prepare(k, kernels.Batches, t, raw, k.dev.keepRaw)
 }
 
@@ -31,8 +34,11 @@ func (k naive) Bind(t kernels.Task, a kernels.Operand, w kernels.Weights, c kern
 	if err := k.Supports(t); err != nil {
 		return nil, err
 	}
-	if t.Products > 0 {
+	switch {
+	case t.Products > 0:
 		return k.dev.batchBind(k, t, a, w, c)
+	case t.Scaled():
+		return k.bindScaled(t, a, w, c)
 	}
 	g, p, err := k.dev.bindRaw(k.Name(), t, a, w, c)
 	if err != nil {

@@ -42,6 +42,7 @@ type fakeLaunch struct {
 	m, n, k, lda, ldb, ldc int
 	a, b, c                []byte
 	groups                 []int // rows of each; nil for a single product
+	scaled                 func()
 }
 
 type fakeParams struct {
@@ -77,6 +78,11 @@ type fakeTask struct {
 	GroupRows     []int `json:"group_rows"`
 	LDA, LDB, LDC int
 	Dims          struct{ N, K, Groups int }
+	Scales        *struct{ At, LD, Groups, Group int }
+	Weights       struct {
+		Columns  int
+		ScalesAt int `json:"scales_at"`
+	}
 }
 
 func (f *fake) serve(requests *os.File) {
@@ -133,12 +139,16 @@ func (f *fake) answer(call string, p fakeParams) (result any, failure map[string
 		if strings.HasPrefix(f.how, "grouped") {
 			operation = "grouped"
 		}
+		dtypes, weights := []string{"fp32"}, []string(nil)
+		if strings.HasPrefix(f.how, "scaled") {
+			dtypes, weights = []string{"fp8"}, []string{"fp8"}
+		}
 		if f.how == "badly named" {
 			name = "Plain"
 		}
 		result = map[string]any{
-			"kernels": []any{map[string]any{"name": name, "operation": operation, "dtypes": []string{"fp32"}, "layouts": []string{"nk"},
-				"writes": true, "packs": f.how == "packs"}},
+			"kernels": []any{map[string]any{"name": name, "operation": operation, "dtypes": dtypes, "layouts": []string{"nk"},
+				"writes": true, "packs": f.how == "packs", "weights": weights}},
 			"files":    []any{map[string]any{"name": "plain", "sha256": strings.Repeat("ab", 32)}},
 			"versions": map[string]string{"fake": "1"}, "settings": map[string]string{"FAKE_FLAG": "on"},
 		}
@@ -179,8 +189,12 @@ func (f *fake) answer(call string, p fakeParams) (result any, failure map[string
 			return nil, map[string]string{"kind": "case", "message": "RuntimeError: not yet"}
 		}
 		t := p.Task
+		if t.Scales != nil {
+			f.launches[p.Launch] = fakeLaunch{scaled: f.scaled(p)}
+			break
+		}
 		l := fakeLaunch{t.M, t.Dims.N, t.Dims.K, t.LDA, t.LDB, t.LDC,
-			f.buffers[p.In.Buffer][4*p.In.Offset:], f.buffers[f.weights[p.Weights[0]]], f.buffers[p.Out.Buffer][4*p.Out.Offset:], nil}
+			f.buffers[p.In.Buffer][4*p.In.Offset:], f.buffers[f.weights[p.Weights[0]]], f.buffers[p.Out.Buffer][4*p.Out.Offset:], nil, nil}
 		if t.Operation == "grouped" {
 			if len(t.GroupRows) != t.Dims.Groups {
 				return nil, map[string]string{"kind": "protocol", "message": "rows of other groups"}
@@ -254,6 +268,10 @@ func (f *fake) groups(rows []int) []int {
 }
 
 func (l fakeLaunch) run() {
+	if l.scaled != nil {
+		l.scaled()
+		return
+	}
 	if l.groups == nil {
 		l.product()
 		return

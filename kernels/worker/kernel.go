@@ -99,7 +99,7 @@ func (k *Kernel) check(t kernels.Task) (kernels.Task, error) {
 		extras |= kernels.Batches
 	}
 	if len(k.text.Weights) > 0 {
-		extras |= kernels.QuantizedWeights | kernels.LevelWeights
+		extras |= kernels.QuantizedWeights | kernels.LevelWeights | kernels.ScaledWeights
 	}
 	n, err := t.Supported(k.Name(), extras)
 	switch {
@@ -159,6 +159,12 @@ func (k *Kernel) task(t kernels.Task) taskText {
 			Format: request.String(), Bits: t.Weights.Bits, Group: t.Weights.GroupK, Scale: string(t.Weights.Scale),
 			ScalesAt: raw.Scales, ZeroBits: t.Weights.ZeroPointBits, ZerosAt: raw.Zeros,
 		}
+		if t.Weights.GroupN > 1 {
+			out.Weights.Columns = t.Weights.GroupN
+		}
+	}
+	if of, ok := t.ActivationScales(); ok {
+		out.Scales = &scalesText{Type: string(of.Type), At: of.At, LD: of.LD, Groups: of.Groups, Group: of.Group}
 	}
 	return out
 }

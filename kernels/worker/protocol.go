@@ -126,14 +126,26 @@ type taskText struct {
 	Scale       float32      `json:"scale,omitempty"`
 	Capacity    int          `json:"capacity,omitempty"` // tokens that a cache of keys and values has room for
 	Weights     *weightsText `json:"weights,omitempty"`  // of quantized weights
+	Scales      *scalesText  `json:"scales,omitempty"`   // of activations
+}
+
+// scalesText places the scales of activations in the buffer of in: that of row i and group g is element g·ld + i from at on,
+// which is in bytes after the first element of in.
+type scalesText struct {
+	Type   string `json:"type"`
+	At     int    `json:"at"`
+	LD     int    `json:"ld"`
+	Groups int    `json:"groups"` // along K
+	Group  int    `json:"group"`  // elements of K in a group; the last may be shorter
 }
 
 // weightsText is the format of quantized weights and where their parts lie in the buffer, in bytes.
 type weightsText struct {
 	Format   string `json:"format"` // "int4:128"
 	Bits     int    `json:"bits"`
-	Group    int    `json:"group"` // along K
-	Scale    string `json:"scale"` // type
+	Group    int    `json:"group"`             // along K
+	Columns  int    `json:"columns,omitempty"` // along N, if they share scales
+	Scale    string `json:"scale"`             // type
 	ScalesAt int64  `json:"scales_at"`
 	ZeroBits int    `json:"zero_bits,omitempty"`
 	ZerosAt  int64  `json:"zeros_at,omitempty"`

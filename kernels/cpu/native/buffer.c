@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "convert.h"
+
 // FMA would change bits between machines. GCC does not contract with -std=c11; other compilers need the
 // pragma.
 #if defined(__clang__)
@@ -119,6 +121,7 @@ static inline __attribute__((always_inline)) void fill_range(void *dst, ga_dtype
       case GA_FP16: FILL_LOOP(uint16_t, to_fp16(value(first + i, k, GA_INTEGERS))); break;
       case GA_BF16: FILL_LOOP(uint16_t, to_bf16(value(first + i, k, GA_INTEGERS))); break;
       case GA_INT8: FILL_LOOP(int8_t, value_int8(first + i, k, GA_INTEGERS)); break;
+      case GA_FP8: FILL_LOOP(uint8_t, ga_float_to_fp8(value(first + i, k, GA_INTEGERS))); break;
     }
     return;
   }
@@ -127,6 +130,7 @@ static inline __attribute__((always_inline)) void fill_range(void *dst, ga_dtype
     case GA_FP16: FILL_LOOP(uint16_t, to_fp16(value(first + i, k, GA_NORMAL))); break;
     case GA_BF16: FILL_LOOP(uint16_t, to_bf16(value(first + i, k, GA_NORMAL))); break;
     case GA_INT8: FILL_LOOP(int8_t, value_int8(first + i, k, GA_NORMAL)); break;
+    case GA_FP8: FILL_LOOP(uint8_t, ga_float_to_fp8(value(first + i, k, GA_NORMAL))); break;
   }
 }
 
@@ -166,7 +170,7 @@ static void fill_task(void *arg, int tid, int nthreads, void *scratch, ga_team *
   (void)scratch;
   (void)team;
   const fill_job *job = arg;
-  int64_t size = job->dtype == GA_FP32 ? 4 : job->dtype == GA_INT8 ? 1 : 2;
+  int64_t size = job->dtype == GA_FP32 ? 4 : job->dtype == GA_INT8 || job->dtype == GA_FP8 ? 1 : 2;
   int64_t chunks = (job->n + FILL_CHUNK - 1) / FILL_CHUNK, from, to;
   ga_share(chunks, nthreads, tid, &from, &to);
   filler fill = best_filler();

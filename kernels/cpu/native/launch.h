@@ -8,20 +8,21 @@
 #include <stdint.h>
 
 // Element types, in the order of the table in Go.
-typedef enum { GA_FP32 = 0, GA_FP16 = 1, GA_BF16 = 2, GA_INT8 = 3 } ga_dtype;
+typedef enum { GA_FP32 = 0, GA_FP16 = 1, GA_BF16 = 2, GA_INT8 = 3, GA_FP8 = 4 } ga_dtype;
 
 // The threads that execute one launch together.
 typedef struct ga_team ga_team;
 // ga_barrier waits until all threads of the team have arrived.
 void ga_barrier(ga_team *team);
 
-// Quantized weights (quantised.h); bits is 0 for plain weights.
+// Quantized weights (quantised.h, scaled.h); bits is 0 for plain weights.
 typedef struct {
   int bits;         // of a weight: 4 or 8
   int zeros;        // groups have zero points
   int64_t group;    // weights along k per scale
+  int64_t columns;  // weights along n per scale; fp8 only
   ga_dtype scale;   // of the scales
-  const void *form; // storage and decoder: a ga_form
+  const void *form; // storage and decoder: a ga_form, or a ga_scaled_form of fp8
   const void *few;  // kernel for few rows: a ga_few
 } ga_weights;
 
@@ -38,6 +39,9 @@ typedef struct {
   void *b_inside;     // destination for packing in the launch
   const void *plan;   // the kernel's own data from binding, read-only
   ga_weights weights;
+  // Scales of fp8: of A, group by group at a distance, and of raw B.
+  const float *a_scales, *b_scales;
+  int64_t a_scales_ld;
   // Batch size, and elements between consecutive operands, if a library computes a batch in one call; 0 for a
   // single product.
   int64_t products, stride_a, stride_b, stride_c;

@@ -151,17 +151,19 @@ def packed_bytes(arrays, value, buffer, seen=None, depth=4):
 class Quantized:
     """Quantized weights [N,K]: a weight is (code − zero point) · scale; without zero points, the zero point is 2^(bits−1).
 
-    codes   uint8 [N, K·bits/8]; with 4 bits, an even k is in the lower half of its byte
-    scales  [N, K/group]
+    codes   uint8 [N, K·bits/8]; with 4 bits, an even k is in the lower half of its byte; of fp8, its elements [N, K]
+    scales  [N/columns, K/group], rounded up
     zeros   None; uint8 [N, K/group] with 8 bits; with 4 bits, one stream of them, an even one in the lower half of its byte
     """
 
     def __init__(self, arrays, buffer, problem):
         raw, n, k = problem.raw_weights, problem.n, problem.k
         self.format, self.bits, self.group = raw["format"], raw["bits"], raw["group"]
-        groups = k // self.group
-        self.codes = arrays.view(buffer, tasks.Shape("uint8", (n, k * self.bits // 8)))
-        self.scales = arrays.view(buffer, tasks.Shape(raw["scale"], (n, groups)), raw["scales_at"])
+        self.columns = raw.get("columns", 1)
+        groups = -(-k // self.group)
+        codes = "fp8" if self.format.startswith("fp8:") else "uint8"
+        self.codes = arrays.view(buffer, tasks.Shape(codes, (n, k * self.bits // 8)))
+        self.scales = arrays.view(buffer, tasks.Shape(raw["scale"], (-(-n // self.columns), groups)), raw["scales_at"])
         self.zeros = None
         zero_bits = raw.get("zero_bits", 0)
         if zero_bits:

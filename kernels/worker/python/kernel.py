@@ -42,7 +42,7 @@ def kernel(operation, *, name=None, dtypes=None, layout="nk", weights=None, batc
     dtypes       operand types: "fp32", "tf32", "fp16", "bf16", "fp8", "int8"; by default the floating-point types that the
                  arrays of the file have
     layout       of weights: "nk" (as linear layers store them), "kn", or a list of both
-    weights      formats of quantized weights: "int4:128", or "int4" for any group
+    weights      formats of quantized weights: "int4:128", "fp8:128x128", or "int4" for any group
     batched      whether a gemm takes a [products, M, K] and b [products, N, K]
     prepare      prepare(b) packs weights before the timing; the function gets what it returns in the place of b
     supports     supports(problem) returns None or True, or refuses with False or a reason
@@ -53,6 +53,8 @@ def kernel(operation, *, name=None, dtypes=None, layout="nk", weights=None, batc
 
     A function for "grouped" has a parameter offsets, an int32 tensor with the end of each group's rows, or sizes, a list of the rows
     of each group, or both.
+
+    With weights of fp8, activations have scales, too: a parameter scale_a, fp32 [M, K/group] with strides (1, ≥ M).
 
     A parameter of the function or of prepare that is named problem receives the problem: its m, n, k, dtype and so on.
     """

@@ -59,6 +59,11 @@ class Launch:
         if weights is not None:
             arguments += [weights.value] if weights.value is not None else operands(problem, weights.buffer, arrays)
         named = tasks.with_problem(kernel.fn, problem)
+        if problem.raw_scales:
+            scales, at = tasks.scales(problem)
+            at += source[1] * size
+            self.reads.append((source[0], at, scales.extent() * tasks.BYTES[scales.dtype]))
+            named["scale_a"] = arrays.view(source[0], scales, at)
         if problem.operation == "grouped":
             if tasks.takes(kernel.fn, "offsets"):
                 named["offsets"] = arrays.integers(tasks.ends(problem))

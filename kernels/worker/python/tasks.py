@@ -19,7 +19,8 @@ class Problem:
 
     m; n, k and products of a gemm with its leading dimensions and strides in elements; columns and queries (rows per sequence
     of a causal mask) of a softmax; query_heads, kv_heads, head_dim, window and capacity of an attention; scale; dtype, output,
-    accumulator and layout; weights, the format of quantized weights ("int4:128"), with bits and group.
+    accumulator and layout; weights, the format of quantized weights ("int4:128", "fp8:128x128"), with bits, group along K and
+    columns that share a scale.
 
     groups of a grouped product, and sizes, the rows of each; top_k, skew, draw and routing tell where they come from.
 
@@ -40,6 +41,8 @@ class Problem:
         self.raw_weights = text.get("weights") or {}
         self.weights = self.raw_weights.get("format", "")
         self.bits, self.group = self.raw_weights.get("bits", 0), self.raw_weights.get("group", 0)
+        self.columns = self.raw_weights.get("columns", 1) if self.weights else 0
+        self.raw_scales = text.get("scales") or {}
         self.scale, self.visible, self.first = float(text.get("scale") or 1), 0, 0
         self.unknown = sorted(name for name in dims if name not in DIMENSIONS)
         if self.operation.startswith("attention-"):
@@ -50,7 +53,7 @@ class Problem:
                 self.first = (self.m - self.visible) % self.capacity if self.capacity else 0
 
     def __repr__(self):
-        return "<problem %s>" % " ".join("%s=%s" % (k, v) for k, v in self.__dict__.items() if v and k not in ("raw_weights", "key"))
+        return "<problem %s>" % " ".join("%s=%s" % (k, v) for k, v in self.__dict__.items() if v and k not in ("raw_weights", "raw_scales", "key"))
 
 
 class Shape:
@@ -80,6 +83,12 @@ def inputs(p):
     if p.operation in ("softmax", "log-softmax"):
         return Shape(p.dtype, (p.m, p.columns))
     return Shape(p.dtype, (rows(p), p.query_heads, p.head_dim))
+
+
+def scales(p):
+    """The shape of the scales of activations [M, groups of K], and where they begin after the first element of in, in bytes."""
+    s = p.raw_scales
+    return Shape(s["type"], (p.m, s["groups"]), (1, s["ld"])), s["at"]
 
 
 def outputs(p):
@@ -178,6 +187,8 @@ def refusal(kernel, p, arrays, on_gpu):
             return "its layouts are %s" % ", ".join(d.layouts)
         if p.products and not d.batched:
             return "it computes one product a launch"
+        if p.raw_scales and not takes(kernel.fn, "scale_a"):
+            return "activations with scales need a parameter scale_a"
         return weights_refusal(d, p)
     if takes(kernel.fn, "problem"):
         return ""
