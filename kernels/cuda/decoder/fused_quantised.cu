@@ -10,10 +10,9 @@
 //
 // Each warp has a ring of its own in shared memory, which its lanes fill with cp.async: what a lane
 // fetches of the codes it reads itself, and no other warp is waited for until sums are added. The
-// ring runs on from one 16 rows to the next. mma.sync multiplies 16 rows by eight columns that are all
-// the row of A. Its operands are codes as they are, which as fp16 below the normal ones take one
-// instruction (see Plain); a group's zero point, times the sum of the row's elements there, is taken
-// off the group's sum, which is then scaled, all in fp32: weights are not rounded here.
+// ring runs on from one 16 rows to the next. Codes less their zero point, which the type of A holds
+// exactly, are the operands; mma.sync multiplies 16 rows by eight columns that are all the row of A,
+// and the sums of a group are scaled in fp32: weights are not rounded here.
 //
 // Overlapped launches: rings are filled with weights before the predecessor is waited for, and as
 // in fused_ring.cu a block of the next kernel takes the place of each that ends.
@@ -21,8 +20,7 @@
 // Experts: as in fused_ring.cu, but outputs are of at most BATCH times 16 rows a block.
 //
 // Dynamic shared memory: the rings, the row up to whole steps, sums of BATCH times 16 rows
-// [16 rows][row][warp], a float a warp, what results are added to, then for each warp the sums of the
-// row's groups of its steps.
+// [16 rows][row][warp], a float a warp, then what results are added to.
 #include "fused_product.cuh"
 #include "ptx.cuh"
 #include "quantised_weights.cuh"
@@ -57,53 +55,11 @@ __device__ __forceinline__ void loadRow(uint32_t (&b)[4], uint32_t address) {
                  : "memory");
 }
 
-// Plain makes operands of the words that a lane has of 16 of K: codes as numbers, divided by FACTOR of
-// their row, of which there are the lane's g and g+8. OFFSET is what the record's zero point of a row has
-// on top of the true one, with SIGN, and HERE how much of that the operands have too.
-template <Type T, int BITS>
-struct Plain;
-
-// Below the normal numbers, bits are multiples of 2^-24. A row's nibbles are four bits higher than the other's.
-template <>
-struct Plain<Type::FP16, 4> {
-    static constexpr float FACTOR[2] = {0x1p24f, 0x1p20f}, SIGN[2] = {1, -1}, OFFSET[2] = {1024, 64}, HERE = 0;
-    static __device__ __forceinline__ void widen(const uint32_t *words, uint32_t (&a)[4]) {
-        const uint32_t low = words[0], high = low >> 8;
-        a[0] = low & 0x000f000f, a[1] = low & 0x00f000f0, a[2] = high & 0x000f000f, a[3] = high & 0x00f000f0;
-    }
-};
-template <>
-struct Plain<Type::FP16, 8> {
-    static constexpr float FACTOR[2] = {0x1p24f, 0x1p24f}, SIGN[2] = {1, 1}, OFFSET[2] = {1024, 1024}, HERE = 0;
-    static __device__ __forceinline__ void widen(const uint32_t *words, uint32_t (&a)[4]) {
-#pragma unroll
-        for (int i = 0; i < 4; i++) a[i] = __byte_perm(words[i / 2], 0, i % 2 ? 0x4342 : 0x4140);
-    }
-};
-// Products with a bf16 that small would be lost, so codes are on top of 128.
-template <>
-struct Plain<Type::BF16, 4> {
-    static constexpr float FACTOR[2] = {1, 1}, SIGN[2] = {1, 1}, OFFSET[2] = {128, 128}, HERE = 128;
-    static __device__ __forceinline__ void widen(const uint32_t *words, uint32_t (&a)[4]) {
-#pragma unroll
-        for (int i = 0; i < 4; i++) a[i] = quantised::pickOr<0x000f000f, 0x43004300>(words[0] >> 4 * i);
-    }
-};
-// There is no room for eight bits on top of anything: the middle is taken off, as an fp32.
-template <>
-struct Plain<Type::BF16, 8> {
-    static constexpr float FACTOR[2] = {1, 1}, SIGN[2] = {1, 1}, OFFSET[2] = {0, 0}, HERE = -128;
-    static __device__ __forceinline__ void widen(const uint32_t *words, uint32_t (&a)[4]) {
-        const quantised::Group middle = {{}, {128, 128}};
-        quantised::Codes<Operand::BF16, 8>::widen(words, middle, a);
-    }
-};
-
 template <Type T, int BITS, int GROUP, bool ZEROS>
 struct QuantisedStep {
     static constexpr Operand OPERAND = T == Type::FP16 ? Operand::FP16 : Operand::BF16;
     using Record = quantised::Record<OPERAND, BITS, GROUP, ZEROS>;
-    using Codes = Plain<T, BITS>;
+    using Codes = quantised::Codes<OPERAND, BITS>;
     static constexpr int GROUPS = quantised::BLOCK_K / GROUP; // of a step
     static constexpr int PIECES = 4 * BITS / 8;               // of 512 bytes of codes in a step
     static constexpr int CODES = 512 * PIECES;
@@ -134,45 +90,23 @@ struct QuantisedStep {
         }
     };
 
-    // sumGroups leaves the sums of a row's groups of a warp's steps at `to`, times the zero point where all
-    // have the same.
-    static __device__ __forceinline__ void sumGroups(float *to, const uint8_t *row, int steps) {
-        constexpr int LANES = GROUP / 4; // of a group
-        const int lane = threadIdx.x % 32;
-#pragma unroll 4
-        for (int s = 0; s < steps; s++) {
-            const uint2 v = *reinterpret_cast<const uint2 *>(row + s * (QUANTISED_WARPS * 2 * quantised::BLOCK_K) + lane * 8);
-            float sum = (toFloat<T>(v.x & 0xffff) + toFloat<T>(v.x >> 16)) + (toFloat<T>(v.y & 0xffff) + toFloat<T>(v.y >> 16));
-#pragma unroll
-            for (int i = LANES / 2; i > 0; i /= 2) sum += __shfl_xor_sync(0xffffffff, sum, i);
-            if (!ZEROS) sum *= (1 << (BITS - 1)) + Codes::HERE;
-            if (lane % LANES == 0) to[s * GROUPS + lane / LANES] = sum;
-        }
-        __syncwarp();
-    }
-
-    // zeroOf is the zero point of the lane's i-th row, with what operands have on top.
-    static __device__ __forceinline__ float zeroOf(uint32_t zeros, int i) {
-        const uint32_t bits = i == 0 ? zeros & 0xffff : zeros >> 16;
-        if constexpr (T == Type::BF16 && BITS == 8) return static_cast<float>(bits) + Codes::HERE;
-        return Codes::SIGN[i] * toFloat<T>(bits) - Codes::OFFSET[i] + Codes::HERE;
-    }
-
     // multiply adds a step's products to the sums of a lane's two rows. stage is where the lane's codes
-    // lie, scales where its scales do behind that, row where the lane's rows of matrices of the row's
-    // 128 of K do, and groupSums where the sums of its groups do.
-    static __device__ __forceinline__ void multiply(float (&sums)[2], uint32_t stage, uint32_t scales, uint32_t row,
-                                                    const float *groupSums) {
+    // lie, scales where its scales do behind that, and row where the lane's rows of matrices of the row's
+    // 128 of K do.
+    static __device__ __forceinline__ void multiply(float (&sums)[2], uint32_t stage, uint32_t scales, uint32_t row) {
         scales += stage;
         uint32_t words[4]; // of a piece
-        uint32_t scale = 0, zeros = 0;
+        quantised::Group g; // of which the zero points are used
+        uint32_t scale = 0;
         float d[4];
 #pragma unroll
         for (int k = 0; k < 8; k += 2) { // sixteens of K
-            const int index = k * 16 / GROUP;
             if (k * 16 % GROUP == 0) {
+                const int index = k * 16 / GROUP;
+                uint32_t zeros = 0;
                 if constexpr (ZEROS) zeros = quantised::loadShared4(scales + (GROUPS + index) * 32);
                 scale = quantised::loadShared4(scales + index * 32);
+                g = Record::group(scale, zeros);
 #pragma unroll
                 for (int i = 0; i < 4; i++) d[i] = 0;
             }
@@ -186,7 +120,7 @@ struct QuantisedStep {
 #pragma unroll
             for (int i = 0; i < 2; i++) {
                 uint32_t a[4];
-                Codes::widen(words + (k + i) % PER_PIECE * Record::WORDS, a);
+                Codes::widen(words + (k + i) % PER_PIECE * Record::WORDS, g, a);
                 if constexpr (T == Type::FP16) {
                     mmaFP16(d, a[0], a[1], a[2], a[3], b[2 * i], b[2 * i + 1]);
                 } else {
@@ -194,12 +128,8 @@ struct QuantisedStep {
                 }
             }
             if ((k + 2) * 16 % GROUP == 0) {
-                const float sum = groupSums[index];
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    const float zero = ZEROS ? zeroOf(zeros, i) * sum : sum;
-                    sums[i] = fmaf(toFloat<T>(i == 0 ? scale & 0xffff : scale >> 16), fmaf(d[2 * i], Codes::FACTOR[i], -zero), sums[i]);
-                }
+                sums[0] += toFloat<T>(scale & 0xffff) * d[0];
+                sums[1] += toFloat<T>(scale >> 16) * d[2];
             }
         }
     }
@@ -263,11 +193,8 @@ __device__ __forceinline__ void fusedQuantised(const Params<E> &p) {
     uint8_t *row = memory + QUANTISED_WARPS * Step::RING;
     float *sums = reinterpret_cast<float *>(row + 2 * p.ldb);
     float *scratch = sums + QUANTISED_BATCH * 16 * QUANTISED_WARPS, *added = scratch + QUANTISED_WARPS;
-    float *groupSums = added + QUANTISED_BATCH * 16; // of this warp's steps
     const uint32_t ring = sharedAddress(memory) + warp * Step::RING + lane * 16, end = ring + Step::RING;
     const int each = (rows.steps() - warp + QUANTISED_WARPS - 1) / QUANTISED_WARPS; // steps of 16 rows
-    groupSums += warp * ((rows.steps() + QUANTISED_WARPS - 1) / QUANTISED_WARPS) * Step::GROUPS;
-    auto sumGroups = [&] { Step::sumGroups(groupSums, row + warp * (2 * quantised::BLOCK_K), each); };
 
     auto sync = [] { __syncthreads(); };
     auto normalize = [&] {
@@ -275,7 +202,6 @@ __device__ __forceinline__ void fusedQuantised(const Params<E> &p) {
         norm.fetch(p, threadIdx.x, QUANTISED_THREADS);
         if (E != Experts::UNITS) waitForPredecessor();
         norm.apply(p, row, scratch, threadIdx.x, QUANTISED_THREADS, sync);
-        sumGroups();
     };
     if constexpr (E == Experts::UNITS) {
         normalize();
@@ -317,7 +243,6 @@ __device__ __forceinline__ void fusedQuantised(const Params<E> &p) {
             *reinterpret_cast<uint4 *>(row + at) = loadToken<2>(a, at, p.k * 2, p.aligned != 0);
         }
         __syncwarp();
-        sumGroups();
     };
     if constexpr (E == Experts::NONE) {
         if (p.weight) {
@@ -355,7 +280,7 @@ __device__ __forceinline__ void fusedQuantised(const Params<E> &p) {
                     waitSteps<Step::STAGES - 2>();
                     __syncwarp(); // all lanes' scales are there, and all have read what is overwritten next
                     fetch((stage == ring ? end : stage) - Step::STAGE); // the one before
-                    Step::multiply(mine, stage, scales, at, groupSums + s * Step::GROUPS);
+                    Step::multiply(mine, stage, scales, at);
                     at += QUANTISED_WARPS * 2 * quantised::BLOCK_K;
                     if ((stage += Step::STAGE) == end) stage = ring;
                 }

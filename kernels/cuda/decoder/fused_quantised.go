@@ -14,8 +14,10 @@ const (
 	quantizedRows   = 16 // of weights per block at once
 	quantizedBatch  = 8  // rows whose sums are kept, in units of quantizedRows
 	quantizedSums   = quantizedBatch * quantizedRows * quantizedWarps * 4
-	quantizedBlocks = 2 // on a multiprocessor
 )
+
+// quantizedBlocks is the number of blocks on a multiprocessor.
+const quantizedBlocks = 2
 
 func quantizedStages(bits, bytes int) int {
 	switch {
@@ -34,13 +36,11 @@ func quantizedLDB(p kernels.FusedProduct) int {
 }
 
 // quantizedShared returns the shared memory of fused_quantised.cu for format f: rings with an eighth of a
-// record per stage, the row, the sums, and those of the row's groups.
+// record per stage, the row and the sums.
 func quantizedShared(p kernels.FusedProduct, f kernels.WeightFormat) int {
 	stage := support.RecordBytes(f, p.K) / (support.RecordRows / quantizedRows)
-	groups := quantizedWarps * planning.DivideUp(quantizedLDB(p)/support.RecordK, quantizedWarps) *
-		(support.RecordK / support.RecordGroup(f.GroupK, p.K))
 	return quantizedWarps*quantizedStages(f.Bits, stage)*stage + quantizedLDB(p)*p.DType.Size() + quantizedSums + quantizedWarps*4 +
-		quantizedBatch*quantizedRows*4 + groups*4
+		quantizedBatch*quantizedRows*4
 }
 
 func quantizedReason(a planning.Arch, p kernels.FusedProduct, f kernels.WeightFormat) string {
