@@ -1,7 +1,7 @@
 // What a decoder with experts does around their products: the choice for one row, and for the rows of a
 // prompt the copies that bring rows of the same expert together, and the sums of what comes out.
 //
-// arch: 75 80 86 89 90a ptx90 100 120
+// arch: 75 80 86 89 90a ptx90
 //
 // choose: one block, because a launch costs more than the router's few rows. A thread has 16 bytes of
 // each row of the router, for up to eight experts at a time, and of the normalization's weight: the first
@@ -30,8 +30,7 @@ struct ChooseParams {
     Chosen* chosen;
     int64_t ldb; // in elements
     float epsilon;
-    int32_t hidden, experts, count;
-    int32_t whole; // x and weight
+    int32_t hidden, experts, count; // hidden is a number of whole pieces of 16 bytes, all aligned
 };
 
 struct GatherParams {
@@ -102,7 +101,7 @@ __device__ __forceinline__ void choose(const ChooseParams& p) {
     uint4 scales = {}, rows[TOGETHER] = {};
     // fetch reads from memory that no kernel writes.
     auto fetch = [&](int from, int at) {
-        scales = loadPiece(weight + at, p.hidden - at, p.whole);
+        scales = *reinterpret_cast<const uint4*>(weight + at);
 #pragma unroll
         for (int e = 0; e < TOGETHER; e++) {
             if (from + e < p.experts) rows[e] = *reinterpret_cast<const uint4*>(static_cast<const T*>(p.router) + (from + e) * p.ldb + at);
@@ -121,7 +120,7 @@ __device__ __forceinline__ void choose(const ChooseParams& p) {
         for (int at = first; at < p.hidden; at += step) {
             if (from > 0 || at > first) fetch(from, at);
             float x[N];
-            loadFloats(p.x + at, x, p.hidden - at, p.whole);
+            loadFloats(p.x + at, x, N, true);
             const Floats<T> w = unpack<T>(scales);
 #pragma unroll
             for (int i = 0; i < N; i++) {

@@ -86,8 +86,11 @@ func checkPairs(o kernels.FusedExperts) error {
 	return fmt.Errorf("weights of %d units and %d outputs: expected as many", len(o.Units), len(o.Outputs))
 }
 
-// quantizedReason limits the rows of outputs: sums of all experts stay in shared memory.
+// quantizedReason limits the format, and the rows of outputs: sums of all experts stay in shared memory.
 func (e expertRole) quantizedReason(a planning.Arch, p kernels.FusedProduct, f kernels.WeightFormat) string {
+	if f.Bits != 4 {
+		return fmt.Sprintf("experts have weights of 4 bits, not %d", f.Bits)
+	}
 	if e.sideBySide > 1 || e.count == 1 {
 		return ""
 	}
@@ -160,8 +163,16 @@ func expertChoiceCall(a planning.Arch, o kernels.FusedExperts, at expertAddresse
 	c := planning.Call{Kernel: "ga_expert_choice_" + string(o.DType), Grid: planning.Dim3{X: 1},
 		Block: planning.Dim3{X: min(32*max(warps, 2), expertChoiceThreads)}}
 	c.Args.Pointer(at.x).Pointer(at.weight).Pointer(at.router).Pointer(at.choice).Pointer(at.chosen(experts)).Int64(int64(at.ldb))
-	c.Args.Float32(o.Epsilon).Int32(o.Hidden, experts, o.TopK, wholeIf(o.DType, o.Hidden, at.x, at.weight))
+	c.Args.Float32(o.Epsilon).Int32(o.Hidden, experts, o.TopK)
 	return overlapping(a, c)
+}
+
+// choiceReason is the reason why the choice can't read operands at these addresses, empty if it can.
+func choiceReason(o kernels.FusedExperts, at expertAddresses) string {
+	if wholeIf(o.DType, o.Hidden, at.x, at.weight) == 1 {
+		return ""
+	}
+	return fmt.Sprintf("the choice reads pieces of 16 bytes: hidden is %d, X at %#x, and the norm's weight at %#x", o.Hidden, at.x, at.weight)
 }
 
 // routerLDB returns the distance of a router's rows, which the choice reads in whole pieces.

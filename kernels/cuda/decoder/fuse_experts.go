@@ -50,6 +50,9 @@ func (d Operations) fuseExperts(o kernels.FusedExperts, plan expertPlan) ([]kern
 		placedOperand{"Choice", o.Choice, 1, int(size), kernels.INT8, &at.choice, false}); err != nil {
 		return nil, err
 	}
+	if reason := choiceReason(o, at); reason != "" {
+		return nil, notFused{&kernels.Unsupported{Kernel: "fuse experts", DType: o.DType, Reason: reason}}
+	}
 	if at.choice%8 != 0 {
 		return nil, fmt.Errorf("operand Choice: at %#x, expected a multiple of 8", at.choice)
 	}

@@ -20,7 +20,7 @@ import (
 
 type expertCase struct {
 	hidden, inner, experts, topK int
-	offset                       int // of X and the normalization weight, in elements
+	offset                       int // of X and the normalization weight, in elements: whole pieces of 16 bytes
 	weights                      kernels.WeightFormat
 }
 
@@ -33,31 +33,29 @@ func expertCases(short bool, dt kernels.DType) (all []expertCase) {
 		all = []expertCase{{hidden: 264, inner: 136, experts: 5, topK: 2}}
 	} else {
 		all = []expertCase{
-			{hidden: 8, inner: 8, experts: 1, topK: 1}, {hidden: 64, inner: 130, experts: 4, topK: 1, offset: 1},
-			{hidden: 96, inner: 57, experts: 9, topK: 3}, {hidden: 1031, inner: 64, experts: 16, topK: 4, offset: 4},
+			{hidden: 8, inner: 8, experts: 1, topK: 1}, {hidden: 64, inner: 130, experts: 4, topK: 1, offset: 8},
+			{hidden: 96, inner: 57, experts: 9, topK: 3}, {hidden: 1032, inner: 64, experts: 16, topK: 4, offset: 16},
 			{hidden: 4096, inner: 40, experts: 8, topK: 2}, {hidden: 40, inner: 5000, experts: 32, topK: 2},
-			{hidden: 130, inner: 2056, experts: 6, topK: 6, offset: 3}, {hidden: 5000, inner: 24, experts: 12, topK: 2},
+			{hidden: 136, inner: 2056, experts: 6, topK: 6, offset: 24}, {hidden: 5000, inner: 24, experts: 12, topK: 2},
 			{hidden: 40000, inner: 16, experts: 2, topK: 2},
 		}
 	}
 	if dt == kernels.FP32 {
 		return all
 	}
-	for _, bits := range []int{4, 8} {
-		for _, zeros := range []bool{false, true} {
-			for _, group := range []int{32, 64, 128, 0} {
-				q := kernels.IntegerWeights(bits, group, zeros)
-				all = append(all, expertCase{hidden: 384, inner: 256, experts: 4, topK: 2, weights: q})
-				if short {
-					continue
-				}
-				all = append(all, expertCase{hidden: 2176, inner: 128, experts: 4, topK: 2, weights: q},
-					expertCase{hidden: 128, inner: 4096, experts: 5, topK: 3, offset: 1, weights: q})
+	for _, zeros := range []bool{false, true} {
+		for _, group := range []int{32, 64, 128, 0} {
+			q := kernels.IntegerWeights(4, group, zeros)
+			all = append(all, expertCase{hidden: 384, inner: 256, experts: 4, topK: 2, weights: q})
+			if short {
+				continue
 			}
-			if !short { // several times 16 rows a block
-				q := kernels.IntegerWeights(bits, 128, zeros)
-				all = append(all, expertCase{hidden: 9216, inner: 128, experts: 3, topK: 2, weights: q})
-			}
+			all = append(all, expertCase{hidden: 2176, inner: 128, experts: 4, topK: 2, weights: q},
+				expertCase{hidden: 128, inner: 4096, experts: 5, topK: 3, offset: 8, weights: q})
+		}
+		if !short { // several times 16 rows a block
+			q := kernels.IntegerWeights(4, 128, zeros)
+			all = append(all, expertCase{hidden: 9216, inner: 128, experts: 3, topK: 2, weights: q})
 		}
 	}
 	return all
@@ -377,7 +375,10 @@ func TestFuseExpertsRefuses(t *testing.T) {
 	for len(many.Units) < 33 {
 		many.Units, many.Outputs = append(many.Units, many.Units[0]), append(many.Outputs, many.Outputs[0])
 	}
-	if _, err := (Operations{d.Device}).FuseExperts(many); !errors.As(err, &unsupported) {
-		t.Errorf("33 experts: %v", err)
+	unaligned := newExpertLayer(t, d, expertCase{hidden: 64, inner: 32, experts: 3, topK: 2, offset: 1}, kernels.FP16).FusedExperts
+	for _, o := range []kernels.FusedExperts{many, unaligned} {
+		if _, err := (Operations{d.Device}).FuseExperts(o); !errors.As(err, &unsupported) {
+			t.Errorf("%d experts, X at %d: %v", len(o.Units), o.X.Offset, err)
+		}
 	}
 }

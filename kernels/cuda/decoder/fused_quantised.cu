@@ -323,19 +323,18 @@ __device__ __forceinline__ void fusedQuantised(const Params<E> &p) {
         ga_##NAME##_w##BITS##_##DTYPE##_g##GROUP##SUFFIX(const __grid_constant__ gemv::PARAMS p) { \
         gemv::fusedQuantised<gemv::Type::T, BITS, GROUP, ZEROS, gemv::Experts::EXPERTS>(p); \
     }
-#define GA_FUSED_EXPERTS(BITS, DTYPE, T, GROUP, SUFFIX, ZEROS)                                \
-    GA_FUSED_KERNEL(integers, FusedParams, NONE, BITS, DTYPE, T, GROUP, SUFFIX, ZEROS)        \
-    GA_FUSED_KERNEL(units, ExpertParams, UNITS, BITS, DTYPE, T, GROUP, SUFFIX, ZEROS)         \
-    GA_FUSED_KERNEL(outputs, ExpertParams, OUTPUTS, BITS, DTYPE, T, GROUP, SUFFIX, ZEROS)
-#define GA_FUSED(BITS, DTYPE, T, GROUP)                 \
-    GA_FUSED_EXPERTS(BITS, DTYPE, T, GROUP, , false)    \
-    GA_FUSED_EXPERTS(BITS, DTYPE, T, GROUP, z, true)
-#define GA_FUSED_GROUPS(BITS, DTYPE, T) \
-    GA_FUSED(BITS, DTYPE, T, 32)        \
-    GA_FUSED(BITS, DTYPE, T, 64)        \
-    GA_FUSED(BITS, DTYPE, T, 128)
+#define GA_FUSED(NAME, PARAMS, EXPERTS, BITS, DTYPE, T, GROUP)                \
+    GA_FUSED_KERNEL(NAME, PARAMS, EXPERTS, BITS, DTYPE, T, GROUP, , false)    \
+    GA_FUSED_KERNEL(NAME, PARAMS, EXPERTS, BITS, DTYPE, T, GROUP, z, true)
+#define GA_FUSED_GROUPS(NAME, PARAMS, EXPERTS, BITS, DTYPE, T) \
+    GA_FUSED(NAME, PARAMS, EXPERTS, BITS, DTYPE, T, 32)        \
+    GA_FUSED(NAME, PARAMS, EXPERTS, BITS, DTYPE, T, 64)        \
+    GA_FUSED(NAME, PARAMS, EXPERTS, BITS, DTYPE, T, 128)
+#define GA_FUSED_TYPES(NAME, PARAMS, EXPERTS, BITS)           \
+    GA_FUSED_GROUPS(NAME, PARAMS, EXPERTS, BITS, fp16, FP16)  \
+    GA_FUSED_GROUPS(NAME, PARAMS, EXPERTS, BITS, bf16, BF16)
 
-GA_FUSED_GROUPS(4, fp16, FP16)
-GA_FUSED_GROUPS(4, bf16, BF16)
-GA_FUSED_GROUPS(8, fp16, FP16)
-GA_FUSED_GROUPS(8, bf16, BF16)
+GA_FUSED_TYPES(integers, FusedParams, NONE, 4)
+GA_FUSED_TYPES(integers, FusedParams, NONE, 8)
+GA_FUSED_TYPES(units, ExpertParams, UNITS, 4)
+GA_FUSED_TYPES(outputs, ExpertParams, OUTPUTS, 4)

@@ -10,10 +10,10 @@ import (
 
 // Constants of fused_quantised.cu.
 const (
-	quantizedWarps  = 16
-	quantizedRows   = 16 // of weights per block at once
-	quantizedBatch  = 8  // rows whose sums are kept, in units of quantizedRows
-	quantizedSums   = quantizedBatch * quantizedRows * quantizedWarps * 4
+	quantizedWarps = 16
+	quantizedRows  = 16 // of weights per block at once
+	quantizedBatch = 8  // rows whose sums are kept, in units of quantizedRows
+	quantizedSums  = quantizedBatch * quantizedRows * quantizedWarps * 4
 )
 
 // quantizedBlocks is the number of blocks on a multiprocessor.
