@@ -172,7 +172,7 @@ func choiceReason(o kernels.FusedExperts, at expertAddresses) string {
 	if wholeIf(o.DType, o.Hidden, at.x, at.weight) == 1 {
 		return ""
 	}
-	return fmt.Sprintf("the choice reads pieces of 16 bytes: hidden is %d, X at %#x, and the norm's weight at %#x", o.Hidden, at.x, at.weight)
+	return fmt.Sprintf("the choice reads pieces of 16 bytes: hidden is %d, X at %#x, the norm's weight at %#x", o.Hidden, at.x, at.weight)
 }
 
 // routerLDB returns the distance of a router's rows, which the choice reads in whole pieces.
