@@ -77,7 +77,14 @@ type Rotation struct {
 	Table     Operand
 	Positions int
 	Cache     KVCache
+	// QueryNorm and KeyNorm are the weights of RMSNorm [Dim] of each query and key head before it is rotated, with Epsilon;
+	// without buffers there is none.
+	QueryNorm, KeyNorm Operand
+	Epsilon            float64
 }
+
+// Normalizes reports whether heads are normalized first.
+func (r Rotation) Normalizes() bool { return r.QueryNorm.Buffer != nil }
 
 // Attention sets head h of row i of Out to softmax(q·Kᵀ·Scale)·V over the keys visible to the row: positions
 // up to its own p, from p-Window+1 if Window is not 0. The cache must hold all of them: Capacity is at least

@@ -143,6 +143,11 @@ func (d *Device) Rotate(r kernels.Rotation) (kernels.Launch, error) {
 	c.qkv = o.operand("QKV", r.QKV, r.Rows, r.Heads.Width(), r.DType)
 	c.position = (*C.int32_t)(o.operand("Position", r.Position, 1, 1, kernels.INT32))
 	c.table = (*C.float)(o.operand("Table", r.Table, r.Positions, r.Heads.Dim, kernels.FP32))
+	if r.Normalizes() {
+		c.query_norm = o.operand("QueryNorm", r.QueryNorm, 1, r.Heads.Dim, r.DType)
+		c.key_norm = o.operand("KeyNorm", r.KeyNorm, 1, r.Heads.Dim, r.DType)
+		c.epsilon = C.float(r.Epsilon)
+	}
 	if r.Rows > r.Cache.Capacity {
 		o.check(fmt.Errorf("%d rows into a cache capacity of %d, expected no more rows", r.Rows, r.Cache.Capacity))
 	}

@@ -34,6 +34,15 @@ func (l *loader) load() error {
 		if at.gateNorm, err = l.vector(fmt.Sprintf("model.layers.%d.post_attention_layernorm.weight", i), c.Hidden); err != nil {
 			return err
 		}
+		if c.HeadNorms {
+			query, key := c.HeadNormNames(i)
+			if at.queryNorm, err = l.vector(query, c.Heads.Dim); err != nil {
+				return err
+			}
+			if at.keyNorm, err = l.vector(key, c.Heads.Dim); err != nil {
+				return err
+			}
+		}
 		for _, p := range at.projections() {
 			if err := l.projection(p); err != nil {
 				return err

@@ -45,6 +45,7 @@ type Model struct {
 
 type layer struct {
 	attentionNorm, gateNorm kernels.Buffer // [Hidden]
+	queryNorm, keyNorm      kernels.Buffer // [Dim], nil if heads are not normalized
 	qkv, o                  projection
 	gatedUnit               // unless there are experts
 	router                  projection

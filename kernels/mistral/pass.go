@@ -142,6 +142,7 @@ func (s *Session) rotation(rows, layer int) kernels.Rotation {
 	return kernels.Rotation{
 		Rows: rows, Heads: s.m.config.Heads, DType: s.m.dtype, QKV: all(s.qkv), Position: all(s.position),
 		Table: all(s.rope), Positions: s.positions, Cache: s.caches[layer],
+		QueryNorm: all(s.m.layers[layer].queryNorm), KeyNorm: all(s.m.layers[layer].keyNorm), Epsilon: s.m.config.Epsilon,
 	}
 }
 

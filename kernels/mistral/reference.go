@@ -165,11 +165,29 @@ func each(n int, do func(from, to int)) {
 }
 
 func (r *reference) norm(name string, x [][]float64) [][]float64 {
+	return r.normOf(name, r.cfg.Hidden, x)
+}
+
+// normHeads normalizes each head of rows in place.
+func (r *reference) normHeads(name string, rows [][]float64) {
+	var heads [][]float64
+	for _, row := range rows {
+		for h := 0; h < len(row); h += r.cfg.Heads.Dim {
+			heads = append(heads, row[h:h+r.cfg.Heads.Dim])
+		}
+	}
+	for i, head := range r.normOf(name, r.cfg.Heads.Dim, heads) {
+		copy(heads[i], head)
+	}
+}
+
+// normOf is RMSNorm of rows of a width.
+func (r *reference) normOf(name string, width int, x [][]float64) [][]float64 {
 	if r.err != nil {
 		return nil
 	}
-	weight := make([]float64, r.cfg.Hidden)
-	t, err := r.from.Tensor(name, r.cfg.Hidden)
+	weight := make([]float64, width)
+	t, err := r.from.Tensor(name, width)
 	if err == nil {
 		err = kernels.Decode(t.DType, t.Data, weight)
 	}
@@ -200,6 +218,14 @@ func (r *reference) layer(i int, x [][]float64) {
 	q := r.linear(name("self_attn.q_proj"), heads.Query*heads.Dim, h)
 	k := r.linear(name("self_attn.k_proj"), heads.KV*heads.Dim, h)
 	v := r.linear(name("self_attn.v_proj"), heads.KV*heads.Dim, h)
+	if r.err != nil {
+		return
+	}
+	if r.cfg.HeadNorms {
+		query, key := r.cfg.HeadNormNames(i)
+		r.normHeads(query, q)
+		r.normHeads(key, k)
+	}
 	if r.err != nil {
 		return
 	}

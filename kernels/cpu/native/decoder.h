@@ -30,6 +30,8 @@ typedef struct {
   void *qkv, *keys, *values;
   const int32_t *position;
   const float *table;
+  const void *query_norm, *key_norm; // RMSNorm of each head before it is rotated: dim weights each, or NULL
+  float epsilon;
 } ga_rotation;
 
 typedef struct {

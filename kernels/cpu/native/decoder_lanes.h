@@ -70,6 +70,15 @@ static void normalize(const ga_gemm *g, int tid, int nthreads, void *scratch, ga
   GA_OF_TYPES(n->dtype, normalize_of, n, tid, nthreads)
 }
 
+// normalize_head is RMSNorm of one head in fp32.
+GA_INLINE void normalize_head(const ga_dtype type, float *x, int64_t dim, const void *weight, float epsilon) {
+  float square = 0;
+  for (int64_t e = 0; e < dim; e++) square += x[e] * x[e];
+  float scale = 1 / sqrtf(square / (float)dim + epsilon), *wide = x + dim;
+  widen(type, weight, dim, wide);
+  for (int64_t e = 0; e < dim; e++) x[e] = x[e] * scale * wide[e];
+}
+
 GA_INLINE void rotate_of(const ga_dtype type, const ga_rotation *r, int tid, int nthreads, float *scratch) {
   int64_t heads = r->query + 2 * r->kv, half = r->dim / 2, size = ga_size(type), from, to;
   int64_t first = *r->position > 0 ? *r->position : 0;
@@ -86,6 +95,8 @@ GA_INLINE void rotate_of(const ga_dtype type, const ga_rotation *r, int tid, int
     const float *angle = r->table + (position < r->positions ? position : r->positions - 1) * r->dim;
     float *a = scratch, *b = scratch + half;
     widen(type, x, r->dim, scratch);
+    const void *norm = head < r->query ? r->query_norm : r->key_norm;
+    if (norm != NULL) normalize_head(type, scratch, r->dim, norm, r->epsilon);
     for (int64_t e = 0; e < half; e++) {
       float cosine = angle[2 * e], sine = angle[2 * e + 1], turned = a[e] * cosine - b[e] * sine;
       b[e] = b[e] * cosine + a[e] * sine;

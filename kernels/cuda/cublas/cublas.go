@@ -131,6 +131,8 @@ type blasOperands struct {
 	dtype   kernels.DType
 	b, a, c uint64
 	first   []planning.Call // the packing of B, if each launch packs
+	// bScales and aScales are addresses of scales, 0 without.
+	bScales, aScales uint64
 }
 
 func bindBLAS(d *driver.Device, kernel string, b kernels.Task, a kernels.Operand, w kernels.Weights,
@@ -184,6 +186,7 @@ func (b blasProduct) gemm() C.ga_blas_gemm {
 	if b.transposed {
 		g.b_transposed = 1
 	}
+	g.b_scales, g.a_scales = C.int(b.scales.b), C.int(b.scales.a)
 	return g
 }
 

@@ -26,6 +26,7 @@ typedef struct {
   int64_t ldb, lda, ldc;
   int64_t products, stride_b, stride_a, stride_c;
   int in, out, compute, scale; // types
+  int b_scales, a_scales;      // cublasLtMatmulMatrixScale_t of fp8 with vectors or blocks of scales, else 0
 } ga_blas_gemm;
 
 // ga_blas_about is the version and file of an opened library.
@@ -121,6 +122,7 @@ typedef struct {
   const ga_cublaslt_plan *plan;
   int algorithm;
   CUdeviceptr b, a, c;
+  CUdeviceptr b_scales, a_scales; // 0 without
 } ga_cublaslt_call;
 
 // ga_cublaslt_enqueue enqueues a ga_cublaslt_call and returns the library's status.

@@ -125,6 +125,13 @@ func (k *cublasLtChoice) supports(t kernels.Task) (kernels.Task, error) {
 
 // Supports asks the heuristic.
 func (k *cublasLtChoice) Supports(t kernels.Task) error {
+	if t.Scaled() {
+		n, err := k.supportsScaled(t)
+		if err == nil {
+			_, _, err = k.choose(n, scaledProduct(n), alignedStrides(blasProduct{}, n.DType), k.ask)
+		}
+		return err
+	}
 	if t.Quantized() {
 		return supportsQuantized(k.dev, k, t)
 	}
@@ -325,6 +332,9 @@ func (k *cublasLtChoice) Prepare(t kernels.Task, raw kernels.Buffer) (kernels.We
 	if err := k.Supports(t); err != nil {
 		return nil, err
 	}
+	if t.Scaled() {
+		return k.prepareScaled(t, raw)
+	}
 	if t.Quantized() {
 		return prepareQuantized(k.dev, k, t, raw)
 	}
@@ -343,6 +353,9 @@ type ltCall struct {
 // Bind implements [kernels.Kernel].
 func (k *cublasLtChoice) Bind(t kernels.Task, a kernels.Operand, w kernels.Weights, c kernels.Operand,
 	_ ...kernels.Operand) (kernels.Launch, error) {
+	if t.Scaled() {
+		return k.bindScaled(t, a, w, c)
+	}
 	if t.Quantized() {
 		return bindQuantized(k.dev, k, t, a, w, c)
 	}
@@ -359,13 +372,19 @@ func (k *cublasLtChoice) Bind(t kernels.Task, a kernels.Operand, w kernels.Weigh
 	if err != nil {
 		return nil, err
 	}
+	return k.call(p, o, plan, at, a.Buffer, w, c.Buffer)
+}
+
+// call makes the launch of a plan's algorithm. keep holds what it reads and writes.
+func (k *cublasLtChoice) call(p kernels.Task, o blasOperands, plan *ltPlan, at int, keep ...any) (kernels.Launch, error) {
 	call := &ltCall{(*C.ga_cublaslt_call)(C.calloc(1, C.sizeof_ga_cublaslt_call)), plan}
-	*call.c = C.ga_cublaslt_call{plan: plan.c, algorithm: C.int(at), b: C.CUdeviceptr(o.b), a: C.CUdeviceptr(o.a), c: C.CUdeviceptr(o.c)}
+	*call.c = C.ga_cublaslt_call{plan: plan.c, algorithm: C.int(at), b: C.CUdeviceptr(o.b), a: C.CUdeviceptr(o.a), c: C.CUdeviceptr(o.c),
+		b_scales: C.CUdeviceptr(o.bScales), a_scales: C.CUdeviceptr(o.aScales)}
 	runtime.AddCleanup(call, func(c *C.ga_cublaslt_call) { C.free(unsafe.Pointer(c)) }, call.c)
 	steps := append(driver.Steps(o.first), driver.Step{Enqueue: C.ga_cublaslt_enqueue, Self: unsafe.Pointer(call.c), Launches: blasKernels})
 	label := plan.configs[at].label()
 	name := fmt.Sprintf("%s %s %v, %+v aligned to %v, %s", k.Name(), p.DType, p.Shape(), o.product, o.aligned(), label)
-	l, err := k.dev.NewLaunch(label, name, steps, call, a.Buffer, w, c.Buffer)
+	l, err := k.dev.NewLaunch(label, name, steps, append(keep, call)...)
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", p.Shape(), err)
 	}

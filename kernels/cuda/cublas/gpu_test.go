@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -231,5 +232,39 @@ func TestBlasAlgorithmsByAttributes(t *testing.T) {
 	}
 	if offered < 2 || 2*refused > offered {
 		t.Errorf("of %d algorithms %d are refused by their attributes", offered, refused)
+	}
+}
+
+// The library passes the gate of products with scales, or refuses them with a reason.
+func TestScaledGate(t *testing.T) {
+	d := gputest.First(t)
+	for _, name := range []string{"cublaslt", "cublaslt:1"} {
+		g := kernelOf(t, d, name)
+		passed, most, refused := map[string]int{}, 0.0, map[string]int{}
+		for _, p := range kernels.QuantizedCheckProblems(kernels.FP8) {
+			check, err := kernels.NewGemmCheck(p, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request, _ := p.Weights.Requested(p.K)
+			margin, err := check.Margin(t.Context(), d, g)
+			var no *kernels.Unsupported
+			switch {
+			case errors.As(err, &no):
+				refused[no.Reason]++
+				if strings.Contains(no.Reason, "no algorithm") && p.LDA%16 == 0 && p.N%16 == 0 && p.K%16 == 0 {
+					t.Logf("%s %v lda %d: %s", name, p, p.LDA, no.Reason)
+				}
+			case err != nil:
+				t.Errorf("%s: %v", name, err)
+			default:
+				passed[request.String()]++
+				most = max(most, margin)
+			}
+		}
+		t.Logf("%s: passed %v, %.3f of the bound, refused %v", name, passed, most, refused)
+		if len(passed) < 2 {
+			t.Errorf("%s computes %v only", name, passed)
+		}
 	}
 }

@@ -20,6 +20,7 @@ type blasProduct struct {
 	// products is the batch size, 0 for a single product; the strides are elements between consecutive
 	// products' operands.
 	products, strideB, strideA, strideC int
+	scales                              blasScales
 }
 
 // Values of cudaDataType and cublasComputeType_t.

@@ -102,9 +102,20 @@ func rotationOperands(o kernels.Rotation, at *transformerAddresses) []placedOper
 // Rotate binds a rotary position embedding with the append to the cache. Positions after the end of the table
 // use its last entry.
 func (d Operations) Rotate(o kernels.Rotation) (kernels.Launch, error) {
+	if err := unnormalized(o); err != nil {
+		return nil, err
+	}
 	var at transformerAddresses
 	return d.operation("rotation", o.DType, fmt.Sprint(o.Rows, o.Heads),
 		func() ([]planning.Call, error) { return one(rotateCall(d.Arch(), o, at)) }, rotationOperands(o, &at)...)
+}
+
+// unnormalized refuses rotations that normalize heads first.
+func unnormalized(o kernels.Rotation) error {
+	if o.Normalizes() {
+		return &kernels.Unsupported{Kernel: "rotation", DType: o.DType, Reason: "query and key heads are normalized on the CPU only (qwen3)"}
+	}
+	return nil
 }
 
 // Activate binds a gated unit.

@@ -26,6 +26,9 @@ type rotatedPlan func(planning.Arch, attention.Problem, attention.Rotation) plan
 
 func (d Operations) rotateAttend(r kernels.Rotation, o kernels.Attention, decide rotatedPlan) (*driver.Launch, error) {
 	fail := func(err error) (*driver.Launch, error) { return nil, fmt.Errorf("rotation and attention: %w", err) }
+	if err := unnormalized(r); err != nil {
+		return fail(err)
+	}
 	for _, same := range []struct {
 		name             string
 		rotation, attend any

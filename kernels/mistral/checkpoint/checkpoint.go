@@ -170,6 +170,14 @@ func otherWeights(dir string) string {
 func (c *Checkpoint) checkWeights() error {
 	known := map[string]bool{}
 	for _, w := range c.config.Weights() {
+		if len(w.Shape) == 2 && c.isFP8(w.Name) {
+			names, err := c.checkFP8(w.Name, w.Shape[0], w.Shape[1])
+			if err != nil {
+				return err
+			}
+			maps.Copy(known, set(names...))
+			continue
+		}
 		if len(w.Shape) == 2 && c.isPacked(w.Name) {
 			names, err := c.checkPacked(w.Name, w.Shape[0], w.Shape[1])
 			if err != nil {
@@ -206,7 +214,10 @@ func (c *Checkpoint) Config() Config { return c.config }
 // Tensor returns a tensor by its full name and checks its shape. Quantized weights are dequantized to fp32 in
 // new memory. The error is an [*Error] that names the tensor, what was found and what was expected.
 func (c *Checkpoint) Tensor(name string, shape ...int) (Tensor, error) {
-	if len(shape) != 2 || !c.isPacked(name) {
+	switch {
+	case len(shape) == 2 && c.isFP8(name):
+		return c.denseFP8(name, shape[0], shape[1])
+	case len(shape) != 2 || !c.isPacked(name):
 		return c.find(name, shape)
 	}
 	q, err := c.Quantized(name, shape[0], shape[1])

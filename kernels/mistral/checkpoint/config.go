@@ -3,7 +3,7 @@
 //
 // The files are untrusted: every number is checked against the file or a limit before it is used. Unknown
 // fields of config.json are errors, since they may change what the model computes. Weights are mapped into
-// memory, not read. Weights quantized by GPTQ, AWQ or compressed-tensors are unpacked on demand.
+// memory, not read. Weights quantized by GPTQ, AWQ or compressed-tensors, and fp8 with scales, are unpacked on demand.
 package checkpoint
 
 import (
@@ -14,18 +14,20 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/regular"
 )
 
-// Config is the config.json of a decoder of the Mistral or Llama family.
+// Config is the config.json of a decoder of the Mistral, Llama or Qwen3 family.
 type Config struct {
-	ModelType string // "mistral", "mixtral" or "llama"
+	ModelType string // "mistral", "mixtral", "llama" or "qwen3"
 	Hidden    int    // width of the residual stream
 	Inner     int    // width of the gated unit, or of one expert
 	Layers    int
 	// Experts is the number of gated units per layer that a router chooses from; 0 if there is one and no router.
 	Experts int
 	// TopK is the number of experts that each token goes through.
-	TopK      int
-	Vocab     int
-	Heads     kernels.Heads
+	TopK  int
+	Vocab int
+	Heads kernels.Heads
+	// HeadNorms means that query and key heads are normalized before they are rotated.
+	HeadNorms bool
 	Epsilon   float64 // of RMSNorm
 	RopeTheta float64 // base of the rotary frequencies
 	// Rope rescales the rotary frequencies; nil for none.
@@ -62,8 +64,8 @@ const (
 // it.
 const maxJSON = 16 << 20
 
-// ReadConfig reads a config.json of model_type mistral, mixtral or llama. Missing fields have the defaults of
-// transformers' MistralConfig, MixtralConfig and LlamaConfig. It reads both spellings of types (torch_dtype, dtype) and
+// ReadConfig reads a config.json of model_type mistral, mixtral, llama or qwen3. Missing fields have the defaults of
+// transformers' MistralConfig, MixtralConfig, LlamaConfig and Qwen3Config. It reads both spellings of types (torch_dtype, dtype) and
 // rotary embeddings (rope_theta with rope_scaling, rope_parameters). An unknown field, or an unsupported
 // value, is an [*Error] that names both.
 func ReadConfig(path string) (Config, error) {
@@ -102,6 +104,10 @@ func (c Config) Weights() []Weight {
 			Weight{in + "self_attn.o_proj.weight", []int{c.Hidden, query}},
 			Weight{in + "post_attention_layernorm.weight", []int{c.Hidden}},
 		)
+		if c.HeadNorms {
+			query, key := c.HeadNormNames(layer)
+			out = append(out, Weight{query, []int{h.Dim}}, Weight{key, []int{h.Dim}})
+		}
 		if c.Experts > 0 {
 			out = append(out, Weight{c.Router(layer), []int{c.Experts, c.Hidden}})
 		}
@@ -116,6 +122,11 @@ func (c Config) Weights() []Weight {
 		out = append(out, Weight{output, []int{c.Vocab, c.Hidden}})
 	}
 	return out
+}
+
+// HeadNormNames returns the names of the weights that normalize a layer's query and key heads.
+func (c Config) HeadNormNames(layer int) (query, key string) {
+	return layerPrefix(layer) + "self_attn.q_norm.weight", layerPrefix(layer) + "self_attn.k_norm.weight"
 }
 
 // Router returns the name of the weights [Experts, Hidden] whose products with a layer's rows choose the experts.

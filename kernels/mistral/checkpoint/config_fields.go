@@ -19,6 +19,8 @@ type defaults struct {
 	window                                        int  // 0 for none
 	windowless                                    bool // attention ignores sliding_window
 	experts, topK                                 int  // 0 for a dense model
+	headDim                                       int  // 0 for hidden ÷ heads
+	headNorms                                     bool
 	epsilon, theta                                float64
 }
 
@@ -29,6 +31,8 @@ var families = map[string]defaults{
 		epsilon: 1e-5, theta: 1e6},
 	"llama": {hidden: 4096, inner: 11008, heads: 32, vocab: 32000, context: 2048, // as many key-value heads as query heads
 		windowless: true, epsilon: 1e-6, theta: 1e4},
+	"qwen3": {hidden: 4096, inner: 22016, heads: 32, kvHeads: 32, vocab: 151936, context: 32768, headDim: 128,
+		windowless: true, headNorms: true, epsilon: 1e-6, theta: 1e4},
 }
 
 // neutral are fields with a single supported value, with which they have no effect; null is also accepted.
@@ -44,6 +48,7 @@ var neutral = map[string]string{
 	"pretraining_tp":          "1",
 	"pruned_heads":            "{}",
 	"rope_interleaved":        "false",
+	"use_sliding_window":      "false",
 }
 
 // ignored are fields that can't change generation: notes about the file, training, and token search defaults
@@ -186,7 +191,7 @@ func parseConfig(path string, data []byte) (Config, error) {
 	}
 	d, ok := families[c.ModelType]
 	if !ok {
-		return Config{}, refusef(path, "model_type is %q: only mistral, mixtral and llama are supported", c.ModelType)
+		return Config{}, refusef(path, "model_type is %q: only mistral, mixtral, llama and qwen3 are supported", c.ModelType)
 	}
 	sizes := readSizes(f, d)
 	c.Hidden, c.Inner, c.Heads, c.Vocab = sizes.Hidden, sizes.Inner, sizes.Heads, sizes.Vocab
@@ -195,6 +200,9 @@ func parseConfig(path string, data []byte) (Config, error) {
 	c.Epsilon = f.positive("rms_norm_eps", d.epsilon)
 	readExperts(f, &c, d)
 	c.Window = readWindow(f, d)
+	if c.HeadNorms = d.headNorms; c.HeadNorms {
+		readLayerTypes(f)
+	}
 	read(f, "tie_word_embeddings", "true or false", &c.Tied)
 	c.DType = readDType(f)
 	c.Quantization = readQuantization(f)
@@ -211,7 +219,7 @@ func parseConfig(path string, data []byte) (Config, error) {
 // ignores it.
 func readWindow(f *fields, d defaults) int {
 	if d.windowless {
-		if value, _ := f.take("sliding_window"); value != nil {
+		if value, _ := f.take("sliding_window"); value != nil && !d.headNorms { // qwen3 has use_sliding_window
 			f.failf("sliding_window", brief(value), "a llama model has none")
 		}
 		return 0
@@ -223,6 +231,18 @@ func readWindow(f *fields, d defaults) int {
 		return 0
 	}
 	return f.size("sliding_window", 0, maxContext)
+}
+
+// readLayerTypes takes layers of full attention only, for qwen3.
+func readLayerTypes(f *fields) {
+	var types []string
+	f.take("max_window_layers") // without windows
+	read(f, "layer_types", "a list of names", &types)
+	for _, t := range types {
+		if t != "full_attention" {
+			f.failf("layer_types", strconv.Quote(t), "only full_attention is supported")
+		}
+	}
 }
 
 // readExperts reads the number of experts, if the family has any. The router's training fields are ignored.

@@ -8,7 +8,7 @@ import (
 
 // Quantization describes the quantized weights in config.json.
 type Quantization struct {
-	Method string // "gptq", "awq" or "compressed-tensors"
+	Method string // "gptq", "awq", "compressed-tensors" or "fp8"
 	Bits   int    // per weight: 4 or 8
 	Group  int    // weights of a row per scale, 0 for all
 	// Zeros means that zero points are stored; otherwise all are in the middle of the range.
@@ -16,6 +16,7 @@ type Quantization struct {
 
 	layout layout
 	lag    int // subtracted from zero points when stored
+	fp8    fp8Scales
 }
 
 // layout is the packing of integers in 32-bit words.
@@ -30,6 +31,8 @@ const (
 	// layoutPacked has tensors of [out, in]: a word holds consecutive inputs of a weight,
 	// or consecutive outputs of zero points.
 	layoutPacked
+	// layoutFP8 has elements of F8_E4M3, [out, in], and scales of blocks.
+	layoutFP8
 )
 
 // notes are fields of quantization_config without effect on the weights, by method.
@@ -41,6 +44,7 @@ var notes = map[string][]string{
 		"true_sequential", "use_cuda_fp16", "use_exllama"},
 	"awq": {"backend", "do_fuse", "exllama_config", "fuse_max_seq_len", "modules_to_fuse", "modules_to_not_convert"},
 	// The tensors show which weights are packed.
+	"fp8":                {"modules_to_not_convert"},
 	"compressed-tensors": {"global_compression_ratio", "ignore", "quantization_status", "version"},
 }
 
@@ -59,8 +63,10 @@ func readQuantization(f *fields) *Quantization {
 		readAWQ(g, q)
 	case "compressed-tensors":
 		readPacked(g, q)
+	case "fp8":
+		readFP8(g, q)
 	default:
-		g.failf("quant_method", strconv.Quote(q.Method), "expected gptq, awq or compressed-tensors")
+		g.failf("quant_method", strconv.Quote(q.Method), "expected gptq, awq, compressed-tensors or fp8")
 	}
 	for _, name := range notes[q.Method] {
 		g.take(name)
@@ -145,9 +151,16 @@ func readAWQ(f *fields, q *Quantization) {
 	}
 }
 
+// floatQuantized is compressed-tensors' format of fp8.
+const floatQuantized = `"float-quantized"`
+
 func readPacked(f *fields, q *Quantization) {
 	q.layout = layoutPacked
-	f.only("format", `"pack-quantized"`)
+	format := `"pack-quantized"`
+	if sameJSON(f.left["format"], floatQuantized) {
+		format = floatQuantized
+	}
+	f.only("format", format)
 	f.only("kv_cache_scheme", "{}")
 	f.only("sparsity_config", "{}")
 	f.only("transform_config", "{}")
@@ -165,8 +178,12 @@ func readPacked(f *fields, q *Quantization) {
 	for name, value := range groups {
 		in := f.in + "config_groups." + named(name) + "."
 		g := readFields(f.path, in, value)
-		g.only("format", `"pack-quantized"`)
-		g.only("input_activations", "{}")
+		g.only("format", format)
+		if inputs, _ := g.take("input_activations"); inputs != nil && format == floatQuantized {
+			dynamic(g, inputs)
+		} else if inputs != nil && !sameJSON(inputs, "{}") {
+			g.failf("input_activations", brief(inputs), "only {} is supported")
+		}
 		g.only("output_activations", "{}")
 		g.take("targets") // the tensors show
 		weights, _ := g.take("weights")
@@ -175,6 +192,10 @@ func readPacked(f *fields, q *Quantization) {
 		}
 		if f.err = g.finish(); f.err != nil {
 			return
+		}
+		if format == floatQuantized {
+			f.err = readFloatWeights(readFields(f.path, in+"weights.", weights), q)
+			continue
 		}
 		f.err = readPackedWeights(readFields(f.path, in+"weights.", weights), q)
 	}

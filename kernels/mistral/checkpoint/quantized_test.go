@@ -132,7 +132,7 @@ func quantizedFolder(t *testing.T, name string) (config string, tensors map[stri
 func TestBadQuantizations(t *testing.T) {
 	for _, c := range []struct{ fixture, old, new, want string }{
 		{"gptq", `"quant_method":"gptq"`, `"quant_method":"aqlm"`,
-			`quantization_config.quant_method is "aqlm": expected gptq, awq or compressed-tensors`},
+			`quantization_config.quant_method is "aqlm": expected gptq, awq, compressed-tensors or fp8`},
 		{"gptq", `"quant_method":"gptq"`, `"bits_of":3,"quant_method":"gptq"`,
 			`unknown field quantization_config.bits_of with value 3: it may change what the model computes`},
 		{"gptq", `"bits":4,`, `"bits":3,`, `quantization_config.bits is 3: expected 4 or 8`},

@@ -28,7 +28,7 @@ func readHeads(f *fields, hidden int, d defaults) kernels.Heads {
 		h.KV = d.kvHeads // null, unlike a missing field, means as many as queries
 	}
 	h.KV = f.sizeOrNull("num_key_value_heads", h.KV, maxWidth)
-	if h.Dim = f.sizeOrNull("head_dim", 0, maxWidth); h.Dim == 0 && f.err == nil {
+	if h.Dim = f.sizeOrNull("head_dim", d.headDim, maxWidth); h.Dim == 0 && f.err == nil {
 		if hidden%h.Query != 0 {
 			f.failf("hidden_size", hidden, "%d attention heads do not divide it, and there is no head_dim", h.Query)
 		}
