@@ -263,7 +263,7 @@ func TestScaledGate(t *testing.T) {
 			}
 		}
 		t.Logf("%s: passed %v, %.3f of the bound, refused %v", name, passed, most, refused)
-		if len(passed) < 2 {
+		if least := map[string]int{"cublaslt": 3, "cublaslt:1": 1}[name]; len(passed) < least {
 			t.Errorf("%s computes %v only", name, passed)
 		}
 	}

@@ -113,7 +113,7 @@ func (d Operations) Rotate(o kernels.Rotation) (kernels.Launch, error) {
 // unnormalized refuses rotations that normalize heads first.
 func unnormalized(o kernels.Rotation) error {
 	if o.Normalizes() {
-		return &kernels.Unsupported{Kernel: "rotation", DType: o.DType, Reason: "query and key heads are normalized on the CPU only (qwen3)"}
+		return &kernels.Unsupported{Kernel: "rotation", DType: o.DType, Reason: "heads are normalized (qwen3) on the CPU only"}
 	}
 	return nil
 }

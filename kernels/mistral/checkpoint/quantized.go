@@ -113,7 +113,8 @@ func layer(weight string) string { return strings.TrimSuffix(weight, "weight") }
 // ways to express it.
 func (c *Checkpoint) isPacked(name string) bool {
 	q := c.config.Quantization
-	return q != nil && q.layout != layoutFP8 && name != embedding && c.tensors[name] == nil && c.tensors[layer(name)+packings[q.layout].values] != nil
+	return q != nil && q.layout != layoutFP8 && name != embedding &&
+		c.tensors[name] == nil && c.tensors[layer(name)+packings[q.layout].values] != nil
 }
 
 // Packed reports whether a linear layer's weights are quantized and [Checkpoint.Quantized] returns them.
