@@ -1,21 +1,28 @@
 package sweep
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/gemmaudit/gemmaudit/kernels"
 )
 
 // cut counts the Ms left out of a kernel's grids. Equal grids count as one.
 type cut struct {
 	kernel, device    string
-	most              int // largest M kept, 0 if gaps were left out
-	left, grid, count int // batches left out, batches of the grid, series
+	most              int    // largest M kept, 0 if gaps were left out
+	left, grid, count int    // batches left out, batches of the grid, series
+	why               string // of the first gap, which may name the M to pad to
 }
 
-func (b *planner) cut(s PlannedSeries, kept, ms Batches) {
+func (b *planner) cut(s PlannedSeries, kept, ms Batches, err error) {
 	c := cut{kernel: s.Kernel, device: s.Device, left: len(ms) - len(kept), grid: len(ms)}
 	if slices.Equal(kept, ms[:len(kept)]) {
 		c.most = kept[len(kept)-1]
+	}
+	if no := (*kernels.Unsupported)(nil); c.most == 0 && errors.As(err, &no) {
+		c.why = ": " + no.Reason
 	}
 	for i := range b.cuts {
 		same := b.cuts[i]
@@ -37,7 +44,7 @@ func (b *planner) noteCuts() {
 		if c.count == 1 {
 			series = "one series"
 		}
-		b.note(c.kernel+" on "+c.device, "%s: %d of %d batches of %s are skipped", what, c.left, c.grid, series)
+		b.note(c.kernel+" on "+c.device, "%s: %d of %d batches of %s are skipped%s", what, c.left, c.grid, series, c.why)
 	}
 }
 

@@ -158,7 +158,7 @@ func (b *planner) series(d kernels.Device, g kernels.Kernel, of Target, subject 
 		b.refused = append(b.refused, refusal{d, g.Name(), subject.DType, err}) // the user requested both by name
 	}
 	if err != nil && len(kept) > 0 {
-		b.cut(s, kept, ms)
+		b.cut(s, kept, ms, err)
 	} else if err != nil {
 		b.note(g.Name()+" on "+d.Spec().ID, "%v", err)
 	}
