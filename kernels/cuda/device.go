@@ -53,7 +53,9 @@ func openDevice(ordinal int, as Provider) (*Device, error) {
 		Device: d, Ladder: attention.Ladder{Device: d}, softmaxLadder: softmax.Ladder{Device: d}, Operations: decoder.Operations{Device: d},
 		ordinal: ordinal,
 	}
-	all.gemms, all.missing = gemm.Ladder(d, gemm.Families{Plain: families, Quantized: quantised.Families()})
+	all.gemms, all.missing = gemm.Ladder(d, gemm.Families{
+		Plain: families, Quantized: quantised.Families(), Scaled: quantised.ScaledFamilies(),
+	})
 	gemms, missing := cublas.Open(d, as.BLAS...)
 	all.gemms, all.missing = append(all.gemms, gemms...), append(all.missing, missing...)
 	all.lanes = map[string][]kernels.Kernel{}

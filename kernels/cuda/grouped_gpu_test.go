@@ -34,6 +34,28 @@ func TestGrouped(t *testing.T) {
 	}
 }
 
+// Every launch that the persistent kernel may choose, not only the fastest: tiles of one consumer and of both, clusters, tiles
+// that are split.
+func TestGroupedWays(t *testing.T) {
+	d := gpu(t)
+	k := gemm.NewGroupChooser(d.Device, hopper.Grouped{}).(kernels.Planned)
+	passed := 0
+	for n := range 33 {
+		if testing.Short() && n%4 != 0 {
+			continue
+		}
+		found, errs := kernels.GroupedGEMM.Definition().Gate(t.Context(), d, []kernels.Kernel{k.Plan(n)}, kernels.BF16, 1)
+		if errs[0] != nil {
+			t.Errorf("plan %d: %v", n, errs[0])
+		}
+		passed += found[0].Passed
+	}
+	t.Logf("%d cases", passed)
+	if passed == 0 {
+		t.Skip("the kernel does not run here")
+	}
+}
+
 // With gaps between the groups, rows are those of groups that follow each other, bit for bit, and the gaps of C are left alone.
 func TestGroupedMasked(t *testing.T) {
 	d := gpu(t)

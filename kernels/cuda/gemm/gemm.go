@@ -35,6 +35,8 @@ type Addresses struct {
 	A, B, C        uint64
 	LDB            int
 	Scratch, Flags uint64
+	// ScalesA and ScalesB are those of activations and weights, 0 if there are none.
+	ScalesA, ScalesB uint64
 }
 
 // Family and Plan are planning's types for products.
@@ -91,15 +93,29 @@ func untuned(a planning.Arch) string {
 		c.Card)
 }
 
-// Families are kernel families for plain weights, and for quantized ones.
-type Families struct{ Plain, Quantized []Family }
+// Families are kernel families for plain weights, for quantized ones, and for fp8 with scales of activations and weights.
+type Families struct{ Plain, Quantized, Scaled []Family }
 
 // of returns the families for the weights of a product.
 func (f Families) of(p kernels.Task) []Family {
-	if p.Quantized() {
+	switch {
+	case p.Scaled():
+		return f.Scaled
+	case p.Quantized():
 		return f.Quantized
 	}
 	return f.Plain
+}
+
+// weights says what weights the families take that are not those of a product.
+func (f Families) weights() string {
+	switch {
+	case len(f.Plain) > 0:
+		return "its weights are plain"
+	case len(f.Scaled) > 0:
+		return "its weights are fp8 with scales, as --weights fp8:128x128 makes them"
+	}
+	return "its weights are integers with scales, as --weights int4:128 makes them, not plain"
 }
 
 // Present divides families into those that run on a and the reasons of the others. A family runs if it
@@ -117,6 +133,7 @@ func (f Families) Present(a planning.Arch) (there Families, missing []kernels.Mi
 	}
 	there.Plain = present(f.Plain, plainProbes())
 	there.Quantized = present(f.Quantized, quantizedProbes())
+	there.Scaled = present(f.Scaled, scaledProbes())
 	return there, missing
 }
 
@@ -140,6 +157,20 @@ func quantizedProbes() (all []kernels.Task) {
 		p := kernels.Task{Subject: kernels.Linear(kernels.FP16, 4096, 4096), M: 1}
 		if weights, err := kernels.IntegerWeights(bits, support.RecordK, false).For(p.DType, p.K); err == nil {
 			all = append(all, p.WithWeights(weights))
+		}
+	}
+	return all
+}
+
+func scaledProbes() (all []kernels.Task) {
+	for _, of := range []string{"fp8:128x128", "fp8:column"} {
+		p := kernels.Task{Subject: kernels.Linear(kernels.FP8, 4096, 4096), M: 1}
+		f, err := kernels.ParseWeights(of)
+		if err == nil {
+			f, err = f.For(p.DType, p.K)
+		}
+		if err == nil {
+			all = append(all, p.WithWeights(f))
 		}
 	}
 	return all

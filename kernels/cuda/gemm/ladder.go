@@ -59,6 +59,9 @@ func Ladder(d *driver.Device, families Families) ([]kernels.Kernel, []kernels.Mi
 	for _, f := range there.Quantized {
 		gemms = append(gemms, newFamilyKernel(d, f, func(f Family) Families { return Families{Quantized: []Family{f}} }))
 	}
+	for _, f := range there.Scaled {
+		gemms = append(gemms, newFamilyKernel(d, f, func(f Family) Families { return Families{Scaled: []Family{f}} }))
+	}
 	return gemms, missing
 }
 
@@ -72,11 +75,14 @@ func (r *Kernel) Describe() string { return r.describe }
 func (r *Kernel) task(t kernels.Task) (kernels.Task, error) {
 	var extras kernels.Extras
 	if len(r.among.Quantized) > 0 {
-		extras = kernels.QuantizedWeights
+		extras |= kernels.QuantizedWeights
+	}
+	if len(r.among.Scaled) > 0 {
+		extras |= kernels.ScaledWeights
 	}
 	q, err := t.Product(r.name, extras)
 	if err == nil && len(r.among.of(q)) == 0 {
-		err = t.Unsupported(r.name, "its weights are integers with scales, as --weights int4:128 makes them, not plain")
+		err = t.Unsupported(r.name, r.among.weights())
 	}
 	return q, err
 }
@@ -104,6 +110,13 @@ func (r *Kernel) Prepare(t kernels.Task, raw kernels.Buffer) (kernels.Weights, e
 	p, err := r.task(t)
 	if err != nil {
 		return nil, err
+	}
+	if p.Scaled() {
+		w, err := r.dev.KeepScaled(p, raw)
+		if err != nil {
+			return nil, err
+		}
+		return w, nil
 	}
 	if p.Quantized() {
 		if err := r.Supports(p); err != nil {
@@ -147,8 +160,14 @@ func (r *Kernel) bind(p kernels.Task, a kernels.Operand, w kernels.Weights, c ke
 	if at.A, err = r.dev.Matrix("A", a, p.M, p.K, p.LDA, p.DType); err != nil {
 		return nil, err
 	}
+	if at.ScalesA, err = r.dev.ActivationScales(p, a); err != nil {
+		return nil, err
+	}
 	if at.C, err = r.dev.Matrix("C", c, p.M, p.N, p.LDC, p.DType.Output()); err != nil {
 		return nil, err
+	}
+	if of, ok := p.ActivationScales(); ok && of.Groups > 1 && at.ScalesA%16 != 0 {
+		return nil, p.Unsupported(r.name, "scales of activations are not at a multiple of 16 bytes: TMA reads them")
 	}
 	q := At(p, at.A, at.C)
 	choice := r.pick(q)
@@ -165,6 +184,10 @@ func (r *Kernel) bind(p kernels.Task, a kernels.Operand, w kernels.Weights, c ke
 
 // weights returns the addresses of B, and the calls that precede each launch.
 func (r *Kernel) weights(p kernels.Task, w kernels.Weights) (at Addresses, first []planning.Call, err error) {
+	if p.Scaled() {
+		at.B, at.ScalesB, err = r.dev.BindScaled(r.name, p, w)
+		return at, nil, err
+	}
 	if p.Quantized() {
 		records, err := r.dev.BindRecords(r.name, p, w)
 		if err != nil {

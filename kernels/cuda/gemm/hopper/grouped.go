@@ -107,7 +107,7 @@ func groupedTableBytes(groups int) int { return (3*groups + 1) * 4 }
 func (t groupedTile) stageBytes() int { return (t.rows() + t.most) * hopperStepBytes }
 
 func (t groupedTile) shared(stages, groups int) int {
-	return 1024 + hopperBoxes + groupedLine + stages*t.stageBytes() + groupedTableBytes(groups)
+	return hopperBoxes + groupedLine + stages*t.stageBytes() + groupedTableBytes(groups)
 }
 
 func (c groupedChoice) label() string {

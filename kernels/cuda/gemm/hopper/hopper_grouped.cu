@@ -516,9 +516,9 @@ struct Grouped {
     };
 
     static __device__ __forceinline__ void run(const GroupedParams &p) {
-        extern __shared__ char raw[];
-        const uint32_t shared = (sharedAddress(raw) + 1023) & ~1023u;
-        const Table table(raw + (shared - sharedAddress(raw)) + RING_AT + p.stages * STAGE_BYTES, p.groups);
+        extern __shared__ __align__(1024) char raw[];
+        const uint32_t shared = sharedAddress(raw);
+        const Table table(raw + RING_AT + p.stages * STAGE_BYTES, p.groups);
         if (threadIdx.x == GROUP) {
             prefetchMap(&p.a);
             prefetchMap(&p.b);
