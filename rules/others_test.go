@@ -100,6 +100,36 @@ func TestParityOfQuantisedWeights(t *testing.T) {
 	}
 }
 
+// fp8 with scales of blocks is compared with plain bf16, as fp8 is, and not with fp8 that has no such scales.
+func TestParityOfScaledWeights(t *testing.T) {
+	scaled := synthetic.Keyed("lib", kernels.FP8)
+	scaled.Weights = kernels.WeightFormat{Type: "fp8", Bits: 8, GroupK: 128, GroupN: 128, Scale: kernels.FP32}
+	data, w := synthetic.Joined([]results.SeriesKey{synthetic.Keyed("lib", kernels.BF16), synthetic.Keyed("lib", kernels.FP8), scaled},
+		func(c results.Case) float64 {
+			us := 10 + float64(c.M)
+			switch {
+			case c.Scaled() && c.M > 256:
+				us *= 1.3
+			case c.Scaled():
+				us *= 0.7
+			case c.DType == kernels.FP8:
+				us *= 0.5
+			}
+			return us
+		}, synthetic.Grid(16, 512, 16), 3)
+	f := only(t, Parity, data, w)
+	if len(f) != 1 || !f[0].Series.Scaled() || f[0].FromM != 272 || f[0].ToM != 512 || f[0].Status != Confirmed {
+		t.Fatalf("findings %+v", f)
+	}
+	if against := f[0].Against; against == nil || against.DType != kernels.BF16 || against.Quantized() {
+		t.Errorf("compared with %+v", against)
+	}
+	if !strings.Contains(f[0].Explanation, "fp8 is slower than bf16") ||
+		!strings.Contains(f[0].Reproduce, "--dtype fp8,bf16") || !strings.Contains(f[0].Reproduce, "--weights plain,fp8:128x128") {
+		t.Errorf("%s\n%s", f[0].Explanation, f[0].Reproduce)
+	}
+}
+
 // The best kernel changes from row to row, and some rows need confirmation, but the interval stays one
 // finding.
 func TestAlternativeIsOneFinding(t *testing.T) {

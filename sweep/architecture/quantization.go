@@ -161,6 +161,7 @@ func quantization(bits, group int) kernels.WeightFormat {
 }
 
 func (s *Storage) float8(q map[string]any) {
+	s.kept = append(s.kept, "mlp.gate") // routers are never converted
 	block, ok := q["weight_block_size"].([]any)
 	if ok && len(block) == 2 {
 		s.Text = fmt.Sprintf("fp8 with a scale for a block of %s × %s", brief(block[0]), brief(block[1]))

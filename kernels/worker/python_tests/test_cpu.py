@@ -118,6 +118,17 @@ TORCH_KERNELS = """
     @gemmaudit.kernel("gemm")
     def strided(a, b): return (b @ a.T).T
 
+    @gemmaudit.kernel("gemm", dtypes=["fp8"], weights="fp8")
+    def scaled(a, b, scale_a):
+        out = 0
+        for g in range(scale_a.shape[1]):
+            k, columns = slice(g * b.group, (g + 1) * b.group), b.scales[:, g].repeat_interleave(b.columns)[:b.codes.shape[0]]
+            out = out + (a[:, k].float() @ b.codes[:, k].float().T) * scale_a[:, g:g + 1] * columns
+        return out.bfloat16()
+
+    @gemmaudit.kernel("gemm", dtypes=["fp8"], weights="fp8:2x2")
+    def without(a, b): return None
+
     compiled = []
 
     def count(graph, inputs):
@@ -396,7 +407,9 @@ class PyTorch(Files):
     text = TORCH_KERNELS
 
     def test_load(self):
-        self.assertEqual([k["dtypes"] for k in self.loaded["kernels"]], [["fp32", "fp16", "bf16"]] * 5)
+        dtypes = {k["name"]: k["dtypes"] for k in self.loaded["kernels"]}
+        self.assertEqual([dtypes.pop("scaled"), dtypes.pop("without")], [["fp8"]] * 2)
+        self.assertEqual(list(dtypes.values()), [["fp32", "fp16", "bf16"]] * 5)
         self.assertFalse([k for k in self.loaded["kernels"] if "half_sums" in k])
         self.assertIn("torch", self.loaded["versions"])
         settings = self.loaded["settings"]
@@ -412,6 +425,28 @@ class PyTorch(Files):
             self.w.write(2, b"".join(map(cut, B)))
             self.run_once("other", gemm(2, 3, 4, dtype=dtype))
             self.assertEqual(self.w.read(3, 12), b"".join(map(cut, C)))
+
+    def test_scales(self):
+        # Three rows of scales at a distance of 4, behind 8 bytes of A; scales of blocks of 2 x 2.
+        w, codes = self.w, {1: 0x38, 2: 0x40, 0: 0, -1: 0xb8}
+        a = [1, 2, -1, 1, 0, 1, 2, 2, 0]  # [3,3]
+        b = [1, 1, 1, 0, 1, 2, 2, -1, 1]  # [3,3]
+        rows, blocks = [[1, 10], [2, 20], [3, 30]], [[1, 2], [4, 8]]
+        scales = [row[g] for g in range(2) for row in rows + [[99, 99]]]
+        w.open(21, bytes(codes[x] for x in [0] + a) + bytes(6) + floats(*scales))
+        w.open(22, bytes(codes[x] for x in b) + bytes(7) + floats(*sum(blocks, [])))
+        w.open(23, bytes(2 * 9))
+        weights = {"format": "fp8:2x2", "bits": 8, "group": 2, "columns": 2, "scale": "fp32", "scales_at": 16}
+        task = gemm(3, 3, 3, dtype="fp8", weights=weights, scales={"type": "fp32", "at": 15, "ld": 4, "groups": 2, "group": 2})
+        w.call("prepare", weights=21, kernel="scaled", task=task, buffer=22)
+        operands = {"in": {"buffer": 21, "offset": 1}, "out": {"buffer": 23, "offset": 0}}
+        w.call("bind", launch=21, kernel="scaled", task=task, weights=21, **operands)
+        w.call("execute", launches=[21], runs=1)
+        want = [sum(a[3 * i + k] * b[3 * j + k] * rows[i][k // 2] * blocks[j // 2][k // 2] for k in range(3))
+                for i in range(3) for j in range(3)]
+        self.assertEqual(w.read(23, 18), b"".join(struct.pack("<f", x)[2:] for x in want))
+        with self.assertRaisesRegex(Refused, "activations with scales need a parameter scale_a"):
+            w.call("supports", kernel="without", task=task)
 
     def test_batches_and_parts(self):
         self.run_once("linear", gemm(1, 1, 4, products=2), part=True)
