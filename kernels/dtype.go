@@ -21,7 +21,7 @@ const (
 	// INT32 is never an operand: it is the accumulator and output type of [INT8].
 	INT32 DType = "int32"
 
-	// FP4 is e2m1. No kernel computes it: results in it are imported.
+	// FP4 has two bits of exponent and one of mantissa. No kernel computes it: results in it are imported.
 	FP4 DType = "fp4"
 	// E8M0 is a power of two. It is never an operand, only the type of scales.
 	E8M0 DType = "e8m0"
@@ -48,7 +48,7 @@ func ParseDType(s string) (DType, error) {
 		return INT8, nil
 	case "fp8", "e4m3", "fp8_e4m3", "float8_e4m3fn":
 		return FP8, nil
-	case "fp4", "e2m1", "float4_e2m1fn":
+	case "fp4", "float4_e2m1fn":
 		return FP4, nil
 	}
 	return "", fmt.Errorf("unknown dtype %q: expected one of fp32, tf32, fp16, bf16, fp8, int8", s)

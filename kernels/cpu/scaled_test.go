@@ -129,20 +129,20 @@ func TestScaledRefusals(t *testing.T) {
 		change func(*kernels.Task)
 		want   string
 	}{
-		"another kernel": {"tiled", func(*kernels.Task) {}, "it takes no activations with scales"},
-		"plain weights":  {"scaled", func(p *kernels.Task) { p.Weights = kernels.WeightFormat{} }, "it takes fp8 weights with scales"},
+		"another kernel": {"tiled", func(*kernels.Task) {}, "no activations with scales"},
+		"plain weights":  {"scaled", func(p *kernels.Task) { p.Weights = kernels.WeightFormat{} }, "fp8 weights with scales"},
 		"plain fp8":      {"auto", func(p *kernels.Task) { p.Weights = kernels.WeightFormat{} }, "CPU kernels compute fp32"},
 		"mxfp8": {"scaled", func(p *kernels.Task) {
 			p.Weights = kernels.WeightFormat{Type: "mxfp8", Bits: 8, GroupK: 32, GroupN: 1, Scale: kernels.E8M0}
-		}, "no kernel of this program takes mxfp8"},
+		}, "takes mxfp8"},
 		"nvfp4": {"auto", func(p *kernels.Task) {
 			p.DType = kernels.FP4
 			p.Weights = kernels.WeightFormat{Type: "nvfp4", Bits: 4, GroupK: 16, GroupN: 1, Scale: kernels.FP8}
-		}, "no kernel of this program computes fp4"},
+		}, "computes fp4"},
 		"a long k": {"scaled", func(p *kernels.Task) { p.K = 4 << 20 }, "does not fit"},
 		"integers": {"scaled", func(p *kernels.Task) {
 			p.DType, p.Weights = kernels.BF16, kernels.WeightFormat{Type: "int4", Bits: 4, GroupK: 128, GroupN: 1, Scale: kernels.BF16}
-		}, "its quantized weights are fp8"},
+		}, "weights are fp8"},
 	} {
 		p := good
 		tt.change(&p)

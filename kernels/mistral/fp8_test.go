@@ -87,7 +87,7 @@ func TestBadFP8(t *testing.T) {
 			`activation_scheme is "static": expected dynamic`},
 		"e5m2":         {"qwen3-fp8", func(q map[string]any) { q["fmt"] = "e5m2" }, `fmt is "e5m2"`},
 		"no blocks":    {"qwen3-fp8", func(q map[string]any) { delete(q, "weight_block_size") }, "weight_block_size is missing"},
-		"an odd block": {"qwen3-fp8", func(q map[string]any) { q["weight_block_size"] = []int{128} }, "expected the rows and columns"},
+		"an odd block": {"qwen3-fp8", func(q map[string]any) { q["weight_block_size"] = []int{128} }, "rows and columns"},
 		"another block": {"qwen3-fp8", func(q map[string]any) { q["weight_block_size"] = []int{64, 64} },
 			`weight_scale_inv": shape [2 2], expected [3 3]`},
 		"unknown field": {"qwen3-fp8", func(q map[string]any) { q["zeros"] = 1 }, "unknown field"},

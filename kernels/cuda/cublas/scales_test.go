@@ -46,7 +46,7 @@ func TestScaledRefusal(t *testing.T) {
 	}
 	far := scaledTask(t, 64, 256, 512, "fp8:128x128")
 	far.LDScales = 68
-	if got := scaledRefusal(far, 13, 1, 90); !strings.Contains(got, "at a distance of M, 64, not 68") {
+	if got := scaledRefusal(far, 13, 1, 90); !strings.Contains(got, "of M, 64, not 68") {
 		t.Errorf("another distance: %q", got)
 	}
 }
