@@ -50,46 +50,6 @@ struct ScatterParams {
     int32_t columns, count, pieces, whole;
 };
 
-__device__ __forceinline__ float warpSum(float v) {
-#pragma unroll
-    for (int i = 16; i > 0; i /= 2) v += __shfl_xor_sync(0xffffffff, v, i);
-    return v;
-}
-
-__device__ __forceinline__ uint32_t warpLargest(uint32_t v) {
-#pragma unroll
-    for (int i = 16; i > 0; i /= 2) v = max(v, __shfl_xor_sync(0xffffffff, v, i));
-    return v;
-}
-
-// rank orders numbers by value from 1 on, NaN below all others. -0 equals 0.
-__device__ __forceinline__ uint32_t rank(float v) {
-    const uint32_t bits = __float_as_uint(v + 0.f);
-    return 1 + (v != v ? 0 : bits ^ (bits >> 31 != 0 ? 0xffffffffu : 0x80000000u));
-}
-
-// take chooses `count` experts by the logits of the lanes of a warp: of equal ones the first, with shares
-// that are the softmax over all experts divided by its sum over the chosen.
-__device__ __forceinline__ void take(const ChooseParams& p, float logit, const uint64_t* table) {
-    const int lane = threadIdx.x;
-    uint32_t left = lane < p.experts ? rank(logit) : 0;
-    float top = 0, all = 0, sum = 0, share = 0;
-    int expert = 0;
-    for (int i = 0; i < p.count; i++) {
-        const int who = __ffs(__ballot_sync(0xffffffff, left == warpLargest(left))) - 1;
-        const float value = __shfl_sync(0xffffffff, logit, who);
-        if (i == 0) {
-            top = value;
-            all = warpSum(lane < p.experts ? expf(logit - top) : 0);
-        }
-        const float of = expf(value - top) / all;
-        sum += of;
-        if (lane == i) share = of, expert = who;
-        if (lane == who) left = 0;
-    }
-    if (lane < p.count) p.chosen[lane] = Chosen{table[2 * expert], table[2 * expert + 1], share / sum, expert};
-}
-
 template <class T>
 __device__ __forceinline__ void choose(const ChooseParams& p) {
     constexpr int N = lanesOf<T>;
@@ -151,7 +111,9 @@ __device__ __forceinline__ void choose(const ChooseParams& p) {
             }
         }
     }
-    if (warp == 0) take(p, logit, table);
+    if (warp > 0) return;
+    const Choice c(logit, p.experts, p.count);
+    if (lane < p.count) p.chosen[lane] = Chosen{table[2 * c.expert], table[2 * c.expert + 1], c.share, c.expert};
 }
 
 template <class T>

@@ -249,7 +249,11 @@ __device__ __forceinline__ void fusedQuantised(const Params<E> &p) {
             normalize();
         } else {
             waitForPredecessor();
-            loadRow(0);
+#pragma unroll 4
+            for (int at = threadIdx.x * 16; at < 2 * p.ldb; at += QUANTISED_THREADS * 16) {
+                *reinterpret_cast<uint4 *>(row + at) = loadToken<2>(static_cast<const char *>(p.a), at, p.k * 2, p.aligned != 0);
+            }
+            sync();
         }
     } else if constexpr (E == Experts::OUTPUTS) {
         waitForPredecessor();
