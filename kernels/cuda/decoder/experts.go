@@ -7,7 +7,6 @@ import (
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
-	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
 )
 
 // Constants of experts.cu.
@@ -174,9 +173,6 @@ func choiceReason(o kernels.FusedExperts, at expertAddresses) string {
 	}
 	return fmt.Sprintf("the choice reads pieces of 16 bytes: hidden is %d, X at %#x, the norm's weight at %#x", o.Hidden, at.x, at.weight)
 }
-
-// routerLDB returns the distance of a router's rows, which the choice reads in whole pieces.
-func routerLDB(o kernels.FusedExperts) int { return support.PackedLDB(o.DType, o.Hidden) }
 
 func expertRowsCall(a planning.Arch, o kernels.ExpertRows, at transformerAddresses) (planning.Call, error) {
 	if err := checkSizes(namedSize{"rows", o.Count}, namedSize{"columns", o.Columns},

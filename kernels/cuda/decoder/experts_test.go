@@ -61,7 +61,7 @@ func checkExpertPlans(t *testing.T, a planning.Arch, o kernels.FusedExperts, wei
 		return
 	}
 	calls := []planning.Call{expertChoiceCall(a, o, expertAddresses{x: 1 << 32, weight: 2 << 32, router: 3 << 32, choice: 4 << 32,
-		ldb: routerLDB(o)})}
+		ldb: support.PackedLDB(o.DType, o.Hidden)})}
 	for i, p := range []kernels.FusedProduct{units, outputs} {
 		at := fusedAddresses{b: 1 << 32, x: 2 << 32, weight: 3 << 32, c: 4 << 32, ldb: support.PackedLDB(o.DType, p.K)}
 		role := []expertRole{unitRole(o.TopK), outputRole(o.TopK)}[i]
