@@ -8,7 +8,8 @@
 #   sanitize             every kernel at small sizes under memcheck, racecheck, synccheck and initcheck
 #   older                device code for 7.5 to 8.9, compiled by the driver from PTX, through the checks and
 #                        sanitizers (needs `make older-ptx` before `make gpu-bundle`)
-#   reach                auto against cuBLAS and cuBLASLt: four named shapes and sixty random ones
+#   reach                auto against cuBLAS and cuBLASLt: four named shapes, sixty random ones, and twenty with few columns and
+#                        long K, as a rank of tensor parallelism or an expert multiplies
 #   sustained            each kernel alone for half a second at a time; then all plans of seven products, to see
 #                        how the power limit affects each
 #   picks                what the planning models select, against the best plan, for 125 random products in four types
@@ -261,12 +262,19 @@ named=n14336k4096,n4096k4096,n4096k14336,n6144k4096
 
 # random_products draws products: random_products SHAPES MS. N and K are uniform in 512 to 16384 by 64, each with that
 # many M, log-uniform in 1 to 32768.
-random_products() {
-  awk -v shapes="$1" -v ms="$2" -v seed="${SHAPES_SEED:-$(commit_date)}" 'BEGIN {
+random_products() { draw_products "$1" "$2" 512 16384 512 16384 1 32768; }
+
+# tall_products draws products with few columns and long K: tall_products SHAPES MS
+tall_products() { draw_products "$1" "$2" 256 1472 2048 12288 256 4096; }
+
+# draw_products draws within extents of N, K and M: draw_products SHAPES MS N TO K TO M TO
+draw_products() {
+  awk -v shapes="$1" -v ms="$2" -v n="$3" -v n_to="$4" -v k="$5" -v k_to="$6" -v m="$7" -v m_to="$8" \
+    -v seed="${SHAPES_SEED:-$(commit_date)}" 'BEGIN {
     srand(seed)
     for (; shapes > 0; shapes--) {
-      shape = "n" 512 + 64 * int(rand() * 249) "k" 512 + 64 * int(rand() * 249)
-      for (i = 0; i < ms; i++) { printf "%sm%d%s", between, int(exp(rand() * log(32769))), shape; between = "," }
+      shape = "n" n + 64 * int(rand() * ((n_to - n) / 64 + 1)) "k" k + 64 * int(rand() * ((k_to - k) / 64 + 1))
+      for (i = 0; i < ms; i++) { printf "%sm%d%s", between, int(m * exp(rand() * log((m_to + 1) / m))), shape; between = "," }
     }
   }'
 }
@@ -298,12 +306,13 @@ slow_picks() {
 
 run_reach() {
   local seconds=${REACH_SECONDS:-1200} run
-  measure reach-named $((seconds / 2)) --shape "$named" --batch 1:64,72:1024:8,1088:8192:64,16384,32768 --dtype bf16,fp16 \
+  measure reach-named $((seconds * 4 / 10)) --shape "$named" --batch 1:64,72:1024:8,1088:8192:64,16384,32768 --dtype bf16,fp16 \
     --kernel auto,auto-serial,cublas,cublaslt
   measure reach-random $((seconds * 3 / 10)) --shape "$(random_products 60 24)" --dtype bf16,fp16 --kernel auto,auto-serial,cublas,cublaslt
   measure reach-bytes $((seconds / 10)) --shape "$named" --batch 1024:8192:64,16384 --dtype int8,fp8 --kernel auto,cublaslt,cublaslt-fast
   measure reach-kn $((seconds / 10)) --layout kn --shape "$named" --batch pow2:32768 --dtype bf16,fp16 --kernel auto,cublas,cublaslt
-  for run in reach-named reach-random; do
+  measure reach-tall $((seconds / 10)) --shape "$(tall_products 20 4)" --dtype bf16,fp16 --kernel auto,auto-serial,cublas,cublaslt
+  for run in reach-named reach-random reach-tall; do
     compare "$run" auto cublas+cublaslt
     compare "$run" auto-serial cublas+cublaslt
   done

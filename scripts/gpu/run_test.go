@@ -89,6 +89,7 @@ func TestSectionsCompare(t *testing.T) {
 	}
 	for _, want := range []string{
 		"reach-named, cublas+cublaslt ÷ auto: bf16 1-16 1.1x\n", "reach-random, cublas+cublaslt ÷ auto-serial: By M",
+		"reach-tall, cublas+cublaslt ÷ auto: By M",
 		"reach-bytes, cublaslt-fast ÷ auto: By M", "sustained, cublas+cublaslt ÷ auto: By M", "picks, others ÷ auto: By M",
 		"picks: alternative: listed are 2 of 9 rows", "self: 3 rows of auto are below", "confirmed alternative m4\n",
 		"quantised, cublas ÷ auto: By M",
@@ -101,12 +102,16 @@ func TestSectionsCompare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(string(calls), "\n"); n != 11 {
+	if n := strings.Count(string(calls), "\n"); n != 12 {
 		t.Errorf("%d sweeps:\n%s", n, calls)
 	}
 	random := regexp.MustCompile(`--shape (m\d+n\d+k\d+,){124}m\d+n\d+k\d+ --dtype bf16,fp16,int8,fp8 --kernel auto,hopper`)
 	if !random.Match(calls) {
 		t.Errorf("picks draws no 125 products:\n%s", calls)
+	}
+	tall := regexp.MustCompile(`reach-tall\.db --shape (m\d{3,4}n(\d{3}|1[0-4]\d\d)k\d{4,5},){79}m\d+n\d+k\d+ --dtype bf16,fp16 `)
+	if !tall.Match(calls) {
+		t.Errorf("reach draws no 80 products of few columns and long K:\n%s", calls)
 	}
 }
 
