@@ -181,7 +181,7 @@ func (t Task) Supported(kernel string, extras Extras) (Task, error) {
 	case t.Weights.Activations() != "" && extras&ScaledWeights == 0:
 		return t, t.Unsupported(kernel, "it takes no activations with scales")
 	case t.Quantized() && t.Weights.Activations() == "" && extras&(QuantizedWeights|LevelWeights) == 0:
-		return t, t.Unsupported(kernel, "its quantized weights are fp8, and activations have scales, too")
+		return t, t.Unsupported(kernel, "it takes no quantized weights but fp8 with scales")
 	case t.Weights.levels() != nil && extras&LevelWeights == 0:
 		return t, t.Unsupported(kernel, "its quantized weights are integers")
 	case def.DTypes != nil && !slices.Contains(def.DTypes, t.DType):
