@@ -28,7 +28,7 @@ func TestOpenRefusesWhatItCannotDo(t *testing.T) {
 func TestGemmsAreListedInOrder(t *testing.T) {
 	t.Setenv("GEMMAUDIT_ISA", "portable")
 	dev := open(t, 1)
-	want := []string{"auto", "gemv", "tiled", "naive"}
+	want := []string{"auto", "gemv", "tiled", "scaled", "naive"}
 	var got []string
 	for _, g := range dev.Kernels(kernels.GEMM) {
 		got = append(got, g.Name())

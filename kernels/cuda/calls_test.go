@@ -92,7 +92,7 @@ func TestPlannedLaunches(t *testing.T) {
 				}
 			}
 			if !testing.Short() {
-				cudatest.Unused(t, "ga_"+f.Name()+"_", used)
+				cudatest.Unused(t, "ga_"+f.Name()+"_", used, "ga_hopper_grouped_", "ga_hopper_scaled_")
 			}
 		})
 	}

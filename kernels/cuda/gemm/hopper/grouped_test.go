@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/cudatest"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
@@ -76,4 +77,35 @@ func TestGroupedPlans(t *testing.T) {
 			t.Errorf("m%d %v: expected time %g s", c.m, c.dims, plan.Seconds)
 		}
 	}
+}
+
+// Every launch that may be chosen uses embedded device code and stays within the limits of both.
+func TestGroupedLaunches(t *testing.T) {
+	used := map[string]bool{}
+	for _, d := range []kernels.DType{kernels.BF16, kernels.FP16, kernels.FP8} {
+		for _, m := range []int{1, 40, 300, 5000, 40000} {
+			for _, dims := range []kernels.Dims{
+				{N: 4096, K: 7168, Groups: 8}, {N: 33, K: 35, Groups: 400}, {N: 1536, K: 2048, Groups: 128, TopK: 8, Skew: 100, Draw: 1},
+			} {
+				task := groupedTask(t, m, dims)
+				task.DType = d
+				for _, stride := range []int{0, 40000} {
+					p := gemm.GroupsInBuffers(task)
+					p.Stride = stride
+					for _, plan := range (Grouped{}).Candidates(groupedH200, p) {
+						calls := plan.Bind(gemm.GroupAddresses{Sizes: 6 << 32, Addresses: gemm.Addresses{
+							A: 1 << 32, B: 2 << 32, C: 3 << 32, LDB: (dims.K + 15) / 16 * 16, Scratch: 4 << 32, Flags: 5 << 32,
+						}})
+						for _, c := range calls {
+							if err := cudatest.CheckCall(groupedH200, c); err != nil {
+								t.Fatalf("%v %s: %v", task, plan.Label, err)
+							}
+							used[c.Kernel] = true
+						}
+					}
+				}
+			}
+		}
+	}
+	cudatest.Unused(t, "ga_hopper_grouped_", used)
 }
