@@ -76,14 +76,14 @@ func TestScaledSupports(t *testing.T) {
 
 // Every launch that may be chosen uses embedded device code and stays within the limits of both.
 func TestScaledLaunches(t *testing.T) {
+	at := gemm.Addresses{A: 1 << 32, B: 2 << 32, C: 3 << 32, Scratch: 4 << 32, Flags: 5 << 32, ScalesA: 6 << 32, ScalesB: 7 << 32}
 	used := map[string]bool{}
 	for _, of := range []string{"fp8:128x128", "fp8:128", "fp8:column"} {
 		for _, m := range []int{1, 16, 100, 513, 4096} {
 			for _, nk := range [][2]int{{4096, 7168}, {130, 528}, {24576, 1536}} {
 				q := scaledTask(t, of, m, nk[0], nk[1])
 				for _, plan := range (Scaled{}).Candidates(cudatest.H200, gemm.InBuffers(q)) {
-					for _, c := range plan.Bind(gemm.Addresses{A: 1 << 32, B: 2 << 32, C: 3 << 32, Scratch: 4 << 32, Flags: 5 << 32, ScalesA: 6 << 32,
-						ScalesB: 7 << 32}) {
+					for _, c := range plan.Bind(at) {
 						if err := cudatest.CheckCall(cudatest.H200, c); err != nil {
 							t.Fatalf("%v %s: %v", q, plan.Label, err)
 						}
