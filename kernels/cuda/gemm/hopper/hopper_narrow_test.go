@@ -3,7 +3,6 @@ package hopper
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -31,7 +30,7 @@ func smallMBest(t *testing.T, a planning.Arch, p kernels.Task) smallMChoice {
 	})
 }
 
-// Choices that were best on an H200, or near it.
+// Choices that were best on an H200, or within 3 % of the best.
 func TestSmallMDecisions(t *testing.T) {
 	for _, c := range []struct {
 		m, n, k int
@@ -44,7 +43,7 @@ func TestSmallMDecisions(t *testing.T) {
 		// Half as many tiles as multiprocessors still saturate memory.
 		{16, 4096, 4096, "narrow 16x64 stages 11"},
 		// With few rows, parts of K fill the GPU.
-		{8, 1024, 4096, "narrow 8x64 stages 11 split 16 of 16"},
+		{8, 1024, 4096, "narrow 8x64 stages 8 split 16 of 16"},
 		// Two halves of the tokens, in blocks that share weights.
 		{96, 4096, 4096, "narrow 48x64 stages 8 cluster 2x1"},
 		{128, 4096, 4096, "narrow 64x64 stages 7 cluster 2x1"},
@@ -74,6 +73,13 @@ func TestSmallMBeyond(t *testing.T) {
 	}
 }
 
+// alone is an H200 that repeats a small product, with its clock near the highest.
+var alone = func() planning.Arch {
+	a := cudatest.H200
+	a.LoadMHz = 1790
+	return a
+}()
+
 // TestSmallMSeconds compares the model with times measured on an H200.
 func TestSmallMSeconds(t *testing.T) {
 	for _, c := range []struct {
@@ -83,18 +89,18 @@ func TestSmallMSeconds(t *testing.T) {
 		{16, 4096, 4096, 10.1}, {64, 4096, 4096, 11.4}, {128, 4096, 4096, 12.6}, {16, 6144, 4096, 14.1},
 		{64, 6144, 4096, 15.1}, {16, 14336, 4096, 28.5}, {64, 14336, 4096, 29.6}, {128, 14336, 4096, 32.6},
 		{16, 4096, 14336, 29.2}, {64, 4096, 14336, 30.9},
-		{164, 4096, 4096, 14.5}, {329, 6144, 4096, 28.1},
+		{164, 4096, 4096, 14.6}, {329, 6144, 4096, 28.1},
 	} {
 		p := cudatest.Normalized(t, c.m, c.n, c.k, kernels.BF16)
-		got := smallMBest(t, cudatest.H200, p).seconds(cudatest.H200, p) * 1e6
+		got := smallMBest(t, alone, p).seconds(alone, p) * 1e6
 		if got < 0.9*c.microseconds || got > 1.1*c.microseconds {
 			t.Errorf("%v: %.1f us expected, %.1f measured", p.Shape(), got, c.microseconds)
 		}
 	}
 }
 
-// Absent tokens cost time only if a tile has more than there are, and blocks share operands at the same depth of
-// K. An H200 takes 13.5 and 39.0 us for the first two.
+// Absent tokens cost time if blocks share operands at the same depth of K. An H200 takes 16.2 and 38.6 us for
+// these.
 func TestSmallMAbsent(t *testing.T) {
 	for _, c := range []struct {
 		m, n         int
@@ -102,18 +108,18 @@ func TestSmallMAbsent(t *testing.T) {
 		microseconds float64
 		within       float64
 	}{
-		{131, 4096, "narrow 80x64 stages 6 cluster 2x1", 13.5, 0.1},
-		{131, 14336, "narrow 160x128 stages 6 cluster 1x2", 39.0, 0.12},
+		{131, 4096, "narrow 80x64 stages 6 cluster 2x1", 16.2, 0.13},
+		{131, 14336, "narrow 160x128 stages 6 cluster 1x2", 38.6, 0.1},
 		{160, 14336, "narrow 160x128 stages 6 cluster 1x2", 35.4, 0.1},
-		{144, 14336, "narrow 160x128 stages 6", 34.7, 0.12},
+		{144, 14336, "narrow 160x128 stages 6", 34.7, 0.1},
 	} {
 		p, found := cudatest.Normalized(t, c.m, c.n, 4096, kernels.BF16), false
-		for _, choice := range smallMChoices(cudatest.H200, p) {
+		for _, choice := range smallMChoices(alone, p) {
 			if choice.label() != c.label {
 				continue
 			}
 			found = true
-			if got := choice.seconds(cudatest.H200, p) * 1e6; got < (1-c.within)*c.microseconds || got > (1+c.within)*c.microseconds {
+			if got := choice.seconds(alone, p) * 1e6; got < (1-c.within)*c.microseconds || got > (1+c.within)*c.microseconds {
 				t.Errorf("%v, %s: %.1f us expected, %.1f measured", p.Shape(), c.label, got, c.microseconds)
 			}
 		}
@@ -245,11 +251,10 @@ func TestSmallMCall(t *testing.T) {
 		t.Errorf("partials at %#x", got)
 	}
 	var ints []uint32
-	for at := 288; at < 288+16*4; at += 4 {
+	for at := 288; at < 288+13*4; at += 4 {
 		ints = append(ints, binary.LittleEndian.Uint32(b[at:]))
 	}
-	want := []uint32{100, 1000, 7, 2, 0, 16, math.MaxInt32, math.MaxInt32, 16, 3, 22, 7, 0, 1, 2, 2}
-	if !slices.Equal(ints, want) || len(b) != 384 {
+	if want := []uint32{100, 1000, 7, 2, 16, 16, 3, 22, 7, 0, 1, 2, 2}; !slices.Equal(ints, want) || len(b) != 384 {
 		t.Errorf("%d bytes, ints %v, want %v", len(b), ints, want)
 	}
 }
