@@ -13,6 +13,8 @@ type Dim struct {
 	Optional bool
 	// Routes means that the stored operand does not depend on the dimension, which only says which part of it a row needs.
 	Routes bool
+	// Word returns the text that is printed for the value, instead of Short and the number; nil for numbers.
+	Word func(value int) string
 	// In returns the dimension's field.
 	In func(*Dims) *int
 }

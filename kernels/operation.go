@@ -32,6 +32,8 @@ const (
 	LogSoftmax
 	// GroupedGEMM is a product of rows that are sorted by group, each group with its own weights.
 	GroupedGEMM
+	// FusedGEMM is a product with an [Epilogue].
+	FusedGEMM
 )
 
 var (
@@ -112,6 +114,7 @@ var definitions = []Definition{
 	Softmax:     softmaxDefinition("softmax", "softmax", Probabilities),
 	LogSoftmax:  softmaxDefinition("log-softmax", "logarithm of softmax", LogProbabilities),
 	GroupedGEMM: groupedDefinition(),
+	FusedGEMM:   fusedDefinition(),
 }
 
 // init sets functions that refer to definitions themselves.
@@ -122,6 +125,9 @@ func init() {
 	grouped.Normalize, grouped.Reference, grouped.Cases, grouped.Faults = normalizeGrouped, groupedReference, groupedCases, groupedFaults
 	grouped.Check, grouped.Stored = checkRouting, activeWeights
 	grouped.Gate = GroupedGEMM.checkByReference
+	fused := &definitions[FusedGEMM]
+	fused.Normalize, fused.Reference, fused.Cases, fused.Faults = normalizeFused, fusedReference, fusedCases, fusedFaults
+	fused.Check, fused.Gate = checkEpilogue, FusedGEMM.checkByReference
 	for _, o := range []Operation{Softmax, LogSoftmax} {
 		definitions[o].Normalize, definitions[o].Gate, definitions[o].Ladder = normalizeSoftmax, CheckSoftmaxes, softmaxLadder
 	}

@@ -32,6 +32,8 @@ type Dims struct {
 	Skew       int `json:"skew,omitempty"`    // of a drawn routing, in hundredths; 0 for equal chances
 	Draw       int `json:"draw,omitempty"`    // seed of a drawn routing; 0 if it is not drawn
 	Routing    int `json:"routing,omitempty"` // hash of a recorded routing; 0 if it is not recorded
+	// Epilogue is that of a fused product; 0 for other operations.
+	Epilogue Epilogue `json:"epilogue,omitempty"`
 }
 
 // Subject is an operation with all properties of its operands that are constant along a curve over M. It is
@@ -265,10 +267,18 @@ func (s Subject) Size() string {
 	}
 	for _, d := range s.Operation.Dims() {
 		if v := *d.In(&s.Dims); d.Name != s.Along.Dimension && (v != 0 || !d.Optional) {
-			words = append(words, d.Short+strconv.Itoa(v))
+			words = append(words, d.text(v))
 		}
 	}
 	return strings.Join(words, " ")
+}
+
+// text prints a value: "n14336", "bias+gelu".
+func (d Dim) text(v int) string {
+	if d.Word != nil {
+		return d.Word(v)
+	}
+	return d.Short + strconv.Itoa(v)
 }
 
 // Traits returns the non-default properties, each after a space: the layout of [N,K] weights, their format,

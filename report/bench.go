@@ -121,6 +121,10 @@ func writeBenchLine(w io.Writer, l benchLine) {
 		benchValue(string(k.DType)))
 	for _, d := range k.Operation.Dims() {
 		if v := *d.In(&k.Dims); v != 0 {
+			if d.Word != nil {
+				fmt.Fprintf(w, "/%s=%s", d.Name, benchValue(d.Word(v)))
+				continue
+			}
 			fmt.Fprintf(w, "/%s=%d", d.Name, v)
 		}
 	}

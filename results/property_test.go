@@ -106,6 +106,12 @@ var anySubject = rapid.Custom(func(t *rapid.T) kernels.Subject {
 		s.Layout = kernels.Transposed
 		return s
 	}
+	if s.Operation == kernels.FusedGEMM {
+		s.Dims = kernels.Dims{N: rapid.IntRange(1, 3).Draw(t, "n"), K: rapid.IntRange(1, 1<<20).Draw(t, "k"),
+			Epilogue: rapid.SampledFrom(kernels.Epilogues()).Draw(t, "epilogue")}
+		s.Layout = kernels.Transposed
+		return s
+	}
 	if s.Operation != kernels.GEMM {
 		kv := rapid.IntRange(1, 8).Draw(t, "heads of keys and values")
 		s.Dims = kernels.Dims{

@@ -30,11 +30,12 @@ func reproduce(row, against results.Case, brought []string) string {
 	if !row.Operation.IsProduct() {
 		words = append(words, "--op", row.Operation.String())
 	}
-	subjects, routings := []kernels.Subject{row.Subject}, routingFlags(row.Subject, against)
+	subjects := []kernels.Subject{row.Subject}
+	further := append(routingFlags(row.Subject, against), epilogueFlags(row.Subject, against)...)
 	if against.M > 0 && against.Dims != row.Dims {
 		subjects = append(subjects, against.Subject)
 	}
-	words = append(append(append(words, "--dtype", dtypes), shapesOf(subjects, sizes)...), routings...)
+	words = append(append(append(words, "--dtype", dtypes), shapesOf(subjects, sizes)...), further...)
 	if row.Operation.HasWeights() && row.Layout != kernels.Transposed {
 		words = append(words, "--layout", row.Layout.String())
 	}
@@ -69,13 +70,27 @@ func routingFlags(row kernels.Subject, against results.Case) []string {
 	return []string{"--routing", strings.Join(values, ",")}
 }
 
+// epilogueFlags returns the flag for the epilogues of fused products.
+func epilogueFlags(row kernels.Subject, against results.Case) []string {
+	var values []string
+	for _, s := range []kernels.Subject{row, against.Subject} {
+		if s.Epilogue != 0 && !slices.Contains(values, s.Epilogue.String()) {
+			values = append(values, s.Epilogue.String())
+		}
+	}
+	if len(values) == 0 {
+		return nil
+	}
+	return []string{"--epilogue", strings.Join(values, ",")}
+}
+
 // shapesOf returns the flags for the rows of curves at some coordinates.
 func shapesOf(subjects []kernels.Subject, at []int) []string {
 	var shapes, batches []string
 	for _, s := range subjects {
 		for _, x := range at {
 			of, m := s.At(x)
-			of.Routing = 0 // of another flag
+			of.Routing, of.Epilogue = 0, 0 // of other flags
 			shape, batch := strings.ReplaceAll(of.Size(), " ", ""), strconv.Itoa(m)
 			if !s.OverM() {
 				shape = "m" + batch + shape

@@ -66,6 +66,8 @@ type Options struct {
 	Recorded results.Recorded
 	// Routings are those of grouped products, each planned; empty for [DefaultRouting].
 	Routings []Routing
+	// Epilogues are those of fused products, each planned; empty for those of the targets.
+	Epilogues []kernels.Epilogue
 	// TopK is the number of groups per token, where neither the shape nor the model gives it; 0 is 2, or all groups if there
 	// are fewer.
 	TopK int
@@ -134,7 +136,7 @@ func NewPlan(ctx context.Context, devices []kernels.Device, o Options, est *Pred
 			if err != nil {
 				return nil, err
 			}
-			for _, t := range routed {
+			for _, t := range o.finished(routed) {
 				if err := b.target(d, t); err != nil {
 					return nil, err
 				}

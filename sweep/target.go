@@ -22,7 +22,7 @@ func (t Target) sized(d kernels.Dims) Target {
 	t.N, t.K, t.Products, t.Window, t.Columns, t.Queries = d.N, d.K, d.Products, d.Window, d.Columns, d.Queries
 	t.Heads = kernels.Heads{Query: d.QueryHeads, KV: d.KVHeads, Dim: d.HeadDim}
 	t.Further = kernels.Dims{Hidden: d.Hidden, Inner: d.Inner, Layers: d.Layers, Vocab: d.Vocab,
-		Groups: d.Groups, TopK: d.TopK, Skew: d.Skew, Draw: d.Draw, Routing: d.Routing}
+		Groups: d.Groups, TopK: d.TopK, Skew: d.Skew, Draw: d.Draw, Routing: d.Routing, Epilogue: d.Epilogue}
 	return t
 }
 
@@ -109,7 +109,13 @@ func ParseTarget(o kernels.Operation, s string) (Target, error) {
 	subject := kernels.Subject{Operation: o, DType: kernels.FP32}
 	var fields []sizeField
 	var letters []string
+	if o.HasEpilogue() {
+		subject.Epilogue = kernels.Bias
+	}
 	for _, d := range o.Dims() {
+		if d.Word != nil { // another flag gives it
+			continue
+		}
 		fields = append(fields, sizeField{d.Short, d.In(&subject.Dims), !d.Optional})
 		letters = append(letters, d.Short)
 	}

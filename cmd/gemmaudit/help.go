@@ -25,8 +25,8 @@ var flagGroups = []struct {
 	title string
 	flags []string
 }{
-	{"Products", []string{"model", "tp", "ep", "shape", "shapes-from", "neighbours", "op", "batch", "tokens", "top-k", "routing", "m",
-		"dtype", "weights", "layout", "traffic", "sequences", "part", "measured", "n", "k"}},
+	{"Products", []string{"model", "tp", "ep", "shape", "shapes-from", "neighbours", "op", "batch", "tokens", "top-k", "routing",
+		"epilogue", "m", "dtype", "weights", "layout", "traffic", "sequences", "part", "measured", "n", "k"}},
 	{"Kernels", []string{"kernel", "kernel-file", "python", "eager", "library", "algos", "threads", "pack-inside", "table",
 		"device-name", "peak", "layers"}},
 	{"Measurement", []string{"preset", "deadline", "budget", "dry-run", "resume", "confirm", "sustained", "sustained-limit", "rounds",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -31,6 +32,7 @@ type planFlags struct {
 	weights      []string
 	ep           int
 	routings     []string
+	epilogues    []string
 	batches      string
 	tokens       string
 	dtypes       []string
@@ -86,7 +88,7 @@ var declaredPlanFlags = []planFlag{
 			return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 		})},
 	{name: "op", def: []string{kernels.Projections.Operation().String()}, to: func(f *planFlags) any { return &f.operations },
-		help: "gemm, grouped, attention[-prefill, -decode], [log-]softmax (repeatable)",
+		help: "gemm, grouped, fused, attention[-prefill, -decode], [log-]softmax (repeatable)",
 		offers: always(listOf(func() []string {
 			names := []string{"attention"}
 			for _, o := range sweep.Operations() {
@@ -118,6 +120,15 @@ var declaredPlanFlags = []planFlag{
 			return []string{cobra.CompletionWithDesc("even", "equal numbers of rows"),
 				cobra.CompletionWithDesc("skew:0", "each token draws experts with equal chances"),
 				cobra.CompletionWithDesc("skew:100", "the expert of rank r is drawn 1/r as often as the first")}
+		}))},
+	{name: "epilogue", def: []string{kernels.Bias.String()}, to: func(f *planFlags) any { return &f.epilogues },
+		help: "fused products: bias, relu, gelu, gelu-tanh, silu, or bias+gelu (repeatable); implies --op fused",
+		offers: always(listOf(func() []string {
+			var words []string
+			for _, e := range kernels.Epilogues() {
+				words = append(words, e.String())
+			}
+			return words
 		}))},
 	{name: "top-k", to: func(f *planFlags) any { return &f.set.TopK },
 		help: "experts of a token, 0 for the model's or 2"},
@@ -261,13 +272,13 @@ func (f *planFlags) options() (sweep.Options, error) {
 	if o.Operations, err = sweep.ParseOperations(f.operations); err != nil {
 		return bad("op", err)
 	}
-	if err := f.route(&o); err != nil {
+	if err := cmp.Or(f.fuse(&o), f.route(&o)); err != nil {
 		return sweep.Options{}, err
 	}
 	for _, operation := range o.Operations {
 		for _, s := range f.shapes {
 			of := operation
-			if !f.changed("op") {
+			if !f.changed("op") && !f.changed("epilogue") {
 				of = sweep.OperationOf(s)
 			}
 			targets, err := sweep.ParseTargets(of, s)

@@ -123,7 +123,8 @@ func TestPlansKeepTheirFlags(t *testing.T) {
 	examples := map[string][]string{
 		"preset": {"--preset=standard"}, "op": {"--op=attention-prefill,softmax"}, "shape": {"--shape=n512k128"},
 		"shapes-from": {"--shapes-from=" + untuned}, "neighbours": {"--neighbours"}, "model": {"--model=llama3-8b:o_proj"},
-		"tp": {"--tp=2"}, "ep": {"--ep=2"}, "routing": {"--routing=even,skew:100"}, "top-k": {"--top-k=1"}, "tokens": {"--tokens=8"},
+		"tp": {"--tp=2"}, "ep": {"--ep=2"}, "routing": {"--routing=even,skew:100"}, "epilogue": {"--epilogue=bias+gelu"},
+		"top-k": {"--top-k=1"}, "tokens": {"--tokens=8"},
 		"layout": {"--layout=kn"}, "weights": {"--weights=plain,int8:column"}, "batch": {"--batch=16"}, "dtype": {"--dtype=fp32,bf16"},
 		"kernel": {"--kernel=flat"},
 		"algos":  {"--algos=1"}, "infer": {"--infer"}, "regime": {"--regime=hot"}, "distribution": {"--distribution=zeros"},

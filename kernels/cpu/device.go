@@ -191,6 +191,8 @@ func (d *Device) Kernels(o kernels.Operation) []kernels.Kernel {
 		own = d.softmaxKernels()
 	case kernels.GroupedGEMM:
 		own = d.groupedKernels()
+	case kernels.FusedGEMM:
+		own = d.fusedKernels()
 	}
 	return append(slices.Clip(own), d.workers.Kernels(o)...)
 }

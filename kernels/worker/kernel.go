@@ -152,6 +152,9 @@ func (k *Kernel) task(t kernels.Task) taskText {
 	if t.Groups > 0 {
 		out.GroupRows, _ = t.GroupRows(t.M) // the task is normalized
 	}
+	if t.Epilogue != 0 {
+		out.Epilogue = t.Epilogue.String()
+	}
 	if t.Quantized() {
 		request, _ := t.Weights.Requested(t.K)
 		raw := t.Raw()

@@ -95,7 +95,7 @@ type fileText struct {
 
 type kernelText struct {
 	Name        string   `json:"name"`
-	Operation   string   `json:"operation"` // "gemm", "grouped", "softmax", "attention-prefill"
+	Operation   string   `json:"operation"` // "gemm", "grouped", "fused", "softmax", "attention-prefill"
 	Description string   `json:"description"`
 	DTypes      []string `json:"dtypes"`
 	Layouts     []string `json:"layouts,omitempty"` // of weights: "nk", "kn"
@@ -115,6 +115,7 @@ type taskText struct {
 	Accumulator string       `json:"accumulator"`
 	M           int          `json:"m"`
 	GroupRows   []int        `json:"group_rows,omitempty"` // of a grouped product, of each group
+	Epilogue    string       `json:"epilogue,omitempty"`   // of a fused product: "bias+gelu"
 	Dims        any          `json:"dims"`                 // as in run files
 	Layout      string       `json:"layout,omitempty"`
 	LDA         int          `json:"lda,omitempty"`

@@ -7,6 +7,7 @@
 
 #include "amx.h"
 #include "amx_block.h"
+#include "epilogue.h"
 #include "quantised.h"
 
 static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -110,13 +111,14 @@ static void store_turned(const job *j, const float *sums, int64_t row, int64_t c
 }
 
 // store writes rows of 32 sums to C at (row, col), clipped to C.
-static void store(const job *j, const float *sums, int64_t row, int64_t col, int64_t rows) {
+static void store(const job *j, float *sums, int64_t row, int64_t col, int64_t rows) {
   const ga_gemm *g = j->g;
   if (j->form != NULL) {
     store_turned(j, sums, row, col);
     return;
   }
   if (rows > g->m - row) rows = g->m - row;
+  if (g->epilogue != NULL) g->epilogue->apply(g->epilogue, sums, rows, GA_PANEL, col, GA_PANEL);
   int64_t cols = g->n - col < GA_PANEL ? g->n - col : GA_PANEL, size = j->is_int8 ? 4 : 2;
   char *c = (char *)g->c + (row * g->ldc + col) * size;
   if (j->stream && cols == GA_PANEL) j->path->stream(sums, (int)rows, c, g->ldc);

@@ -5,6 +5,7 @@
 // After a barrier, the parts are added in thread order.
 #include <string.h>
 
+#include "epilogue.h"
 #include "tiled.h"
 
 // Words per slice: 16 KiB of a panel fit in L1 with A's part, and make storing the sums negligible.
@@ -79,9 +80,10 @@ static void panel(few *s, const char *b, int64_t k0, int64_t k1, char *acc) {
   }
 }
 
-static void store_panel(const few *s, int64_t p, const int32_t *sums, const char *acc) {
+static void store_panel(const few *s, int64_t p, const int32_t *sums, char *acc) {
   const ga_gemm *g = s->g;
   int64_t col = p * GA_PANEL, cols = g->n - col < GA_PANEL ? g->n - col : GA_PANEL;
+  if (g->epilogue != NULL) g->epilogue->apply(g->epilogue, (float *)(void *)acc, g->m, GA_PANEL, col, GA_PANEL);
   char *c = (char *)g->c + col * (g->dtype == GA_INT8 ? 4 : ga_size(g->dtype));
   s->path->store(acc, (int)g->m, cols, sums == NULL ? NULL : sums + col, c, g->ldc);
 }

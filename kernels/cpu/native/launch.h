@@ -26,6 +26,9 @@ typedef struct {
   const void *few;  // kernel for few rows: a ga_few
 } ga_weights;
 
+// What a fused product does to its sums (epilogue.h).
+struct ga_epilogue;
+
 // One product. Strides are in elements. b is in the kernel's packed format, or raw with ldb.
 typedef struct {
   int64_t m, n, k;
@@ -38,6 +41,7 @@ typedef struct {
   const void *b_raw;  // raw B if the launch packs it, else NULL
   void *b_inside;     // destination for packing in the launch
   const void *plan;   // the kernel's own data from binding, read-only
+  const struct ga_epilogue *epilogue; // or NULL
   ga_weights weights;
   // Scales of fp8: of A, group by group at a distance, and of raw B.
   const float *a_scales, *b_scales;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "convert.h"
+#include "epilogue.h"
 
 // Each output is one dot product over raw B, without blocking or reuse: the baseline for the other kernels.
 
@@ -27,6 +28,7 @@ static void output(const ga_gemm *g, int64_t i, int64_t j) {
   float sum = 0;
   for (int64_t l = 0; l < g->k; l++)
     sum += element(g->a, g->dtype, i * g->lda + l) * element(g->b, g->dtype, at + l * along);
+  if (g->epilogue != NULL) g->epilogue->apply(g->epilogue, &sum, 1, 1, j, 1);
   switch (g->dtype) {
     case GA_FP16: ((uint16_t *)g->c)[c] = ga_float_to_fp16(sum); break;
     case GA_BF16: ((uint16_t *)g->c)[c] = ga_float_to_bf16(sum); break;

@@ -10,6 +10,7 @@
 // Sums stay in scratch as fp32 or int32 between slices of K and are rounded to C once. An output's order of
 // additions does not depend on the number of threads. On AVX-512 it depends on M: tiles of fewer than seven
 // rows keep several sums (tile_avx512_amd64.h).
+#include "epilogue.h"
 #include "quantised.h"
 #include "tiled.h"
 
@@ -117,6 +118,7 @@ static void multiply(const block *s, int64_t p0, int64_t p1, int64_t k0, int64_t
       }
     if (k1 < g->k) continue;
     int64_t col = p * GA_PANEL, cols = g->n - col < GA_PANEL ? g->n - col : GA_PANEL;
+    if (g->epilogue != NULL) g->epilogue->apply(g->epilogue, (float *)(void *)acc, s->rows, GA_PANEL, col, GA_PANEL);
     char *c = (char *)g->c + (s->row * g->ldc + col) * (g->dtype == GA_INT8 ? 4 : ga_size(g->dtype));
     path->store(acc, (int)s->rows, cols, s->sums_of_b == NULL ? NULL : s->sums_of_b + col, c, g->ldc);
   }

@@ -5,7 +5,7 @@
         return torch.nn.functional.linear(a, b)
 """
 
-OPERATIONS = ("gemm", "grouped", "softmax", "log-softmax", "attention-prefill", "attention-decode")
+OPERATIONS = ("gemm", "grouped", "fused", "softmax", "log-softmax", "attention-prefill", "attention-decode")
 DTYPES = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8")
 LAYOUTS = ("nk", "kn")
 ALIASES = {"float32": "fp32", "float": "fp32", "float16": "fp16", "half": "fp16", "bfloat16": "bf16", "float8_e4m3fn": "fp8"}
@@ -37,7 +37,7 @@ def kernel(operation, *, name=None, dtypes=None, layout="nk", weights=None, batc
            label=None, graph=True, description=None):
     """Declares that a function computes an operation. Use it as a decorator, or call its result with a callable.
 
-    operation    "gemm", "grouped", "softmax", "log-softmax", "attention-prefill" or "attention-decode"
+    operation    "gemm", "grouped", "fused", "softmax", "log-softmax", "attention-prefill" or "attention-decode"
     name         selects the kernel, in lower case; the function's name by default
     dtypes       operand types: "fp32", "tf32", "fp16", "bf16", "fp8", "int8"; by default the floating-point types that the
                  arrays of the file have
@@ -53,6 +53,9 @@ def kernel(operation, *, name=None, dtypes=None, layout="nk", weights=None, batc
 
     A function for "grouped" has a parameter offsets, an int32 tensor with the end of each group's rows, or sizes, a list of the rows
     of each group, or both.
+
+    A function for "fused" has a parameter bias, an array [N] or None, a parameter activation, "" or "relu", "gelu", "gelu-tanh" or
+    "silu", or both. Without one it gets no products that need it.
 
     With weights of fp8, activations have scales, too: a parameter scale_a, fp32 [M, K/group] with strides (1, ≥ M).
 

@@ -69,6 +69,11 @@ class Launch:
                 named["offsets"] = arrays.integers(tasks.ends(problem))
             if tasks.takes(kernel.fn, "sizes"):
                 named["sizes"] = list(problem.sizes)
+        if tasks.takes(kernel.fn, "bias") and problem.operation == "fused":
+            shape = tasks.bias(problem)
+            named["bias"] = arrays.view(weights.buffer, shape) if shape else None
+        if tasks.takes(kernel.fn, "activation") and problem.operation == "fused":
+            named["activation"] = tasks.activation(problem)
         self.returns = not kernel.declared.out
         if not self.returns:
             named["out"] = self.out

@@ -8,10 +8,10 @@ import math
 from .wire import PROTOCOL, UNSUPPORTED, Failure
 
 BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "int8": 1, "int32": 4, "uint8": 1}
-PRODUCTS = ("gemm", "grouped")
+PRODUCTS = ("gemm", "grouped", "fused")
 NUMBERS = ("m", "lda", "ldb", "ldc", "stride_a", "stride_b", "stride_c", "capacity")
 DIMENSIONS = ("n", "k", "products", "columns", "queries", "query_heads", "kv_heads", "head_dim", "window", "groups",
-              "top_k", "skew", "draw", "routing")
+              "top_k", "skew", "draw", "routing", "epilogue")
 
 
 class Problem:
@@ -23,6 +23,8 @@ class Problem:
     columns that share a scale.
 
     groups of a grouped product, and sizes, the rows of each; top_k, skew, draw and routing tell where they come from.
+
+    epilogue of a fused product: "bias", "relu", "gelu", "gelu-tanh", "silu", or "bias+" one of these.
 
     Of a decode with a window, visible tokens begin at slot first of the cache, which is a ring of capacity slots.
     """
@@ -38,6 +40,7 @@ class Problem:
         for name in DIMENSIONS:
             setattr(self, name, int(dims.get(name) or 0))
         self.sizes = tuple(int(rows) for rows in text.get("group_rows") or ())
+        self.epilogue = text.get("epilogue", "")
         self.raw_weights = text.get("weights") or {}
         self.weights = self.raw_weights.get("format", "")
         self.bits, self.group = self.raw_weights.get("bits", 0), self.raw_weights.get("group", 0)
@@ -105,6 +108,8 @@ def stored(p):
     sides = (p.n, p.k) if p.layout == "nk" else (p.k, p.n)
     if p.operation == "gemm":
         return [matrix(p, p.dtype, sides, p.ldb, p.stride_b)]
+    if p.operation == "fused":
+        return [Shape(p.dtype, sides)]
     if p.operation == "grouped":
         return [Shape(p.dtype, (p.groups,) + sides)]
     if not p.operation.startswith("attention-"):
@@ -115,6 +120,16 @@ def stored(p):
     strides, heads = (p.capacity * p.head_dim, p.head_dim, 1), p.kv_heads * p.capacity * p.head_dim
     sizes = (p.kv_heads, slots, p.head_dim)
     return [Shape(p.dtype, sizes, strides, at + first * p.head_dim) for at in (0, heads)]
+
+
+def bias(p):
+    """The shape of a fused product's bias, which follows the weights; None without one."""
+    return Shape(p.dtype, (p.n,), offset=p.n * p.k) if p.epilogue.startswith("bias") else None
+
+
+def activation(p):
+    """The epilogue without the bias: "gelu", or empty."""
+    return p.epilogue.partition("+")[2] if bias(p) else p.epilogue
 
 
 def rows(p):
@@ -189,6 +204,10 @@ def refusal(kernel, p, arrays, on_gpu):
             return "it computes one product a launch"
         if p.raw_scales and not takes(kernel.fn, "scale_a"):
             return "activations with scales need a parameter scale_a"
+        if bias(p) and not takes(kernel.fn, "bias"):
+            return "a bias needs a parameter bias"
+        if activation(p) and not takes(kernel.fn, "activation"):
+            return "the activation %s needs a parameter activation" % activation(p)
         return weights_refusal(d, p)
     if takes(kernel.fn, "problem"):
         return ""

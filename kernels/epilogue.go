@@ -1,0 +1,113 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Epilogue is what a fused product does to the sums before it writes them: an activation of sum + bias. Stored runs hold the
+// number: twice the activation's place in the list of [Epilogues] without bias, counted from 1, plus 1 with a bias.
+type Epilogue int
+
+// Bias adds one value per column of C. The others are activations; one may follow the bias.
+const (
+	Bias Epilogue = 1
+	// ReLU is max(x, 0).
+	ReLU Epilogue = 2
+	// GELU is x·Φ(x), with the normal distribution's Φ.
+	GELU Epilogue = 4
+	// TanhGELU is the approximation ½x·(1 + tanh(√(2/π)·(x + 0.044715x³))).
+	TanhGELU Epilogue = 6
+	// SiLU is x ÷ (1 + e^-x).
+	SiLU Epilogue = 8
+)
+
+// activations have the places of the constants.
+var activations = []struct {
+	name string
+	of   func(x float64) float64
+	// slope is the largest absolute derivative.
+	slope float64
+}{
+	{"", func(x float64) float64 { return x }, 1},
+	{"relu", func(x float64) float64 { return math.Max(x, 0) }, 1},
+	{"gelu", func(x float64) float64 { return x / 2 * math.Erfc(-x/math.Sqrt2) }, 1.13},
+	{"gelu-tanh", func(x float64) float64 {
+		return x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
+	}, 1.13},
+	{"silu", func(x float64) float64 { return x / (1 + math.Exp(-x)) }, 1.1},
+}
+
+const (
+	biasWord     = "bias"
+	epilogueName = "epilogue" // of the dimension
+)
+
+// EpilogueExpected describes how an epilogue is written.
+const EpilogueExpected = "bias, relu, gelu, gelu-tanh or silu, or bias and one of the others, as in bias+gelu"
+
+// Epilogues lists all epilogues.
+func Epilogues() []Epilogue {
+	var out []Epilogue
+	for e := Bias; e.valid(); e++ {
+		out = append(out, e)
+	}
+	return out
+}
+
+func (e Epilogue) valid() bool { return e > 0 && int(e/2) < len(activations) }
+
+// HasBias reports whether the epilogue adds a bias.
+func (e Epilogue) HasBias() bool { return e%2 == 1 }
+
+// Activation is the epilogue without the bias, 0 for none.
+func (e Epilogue) Activation() Epilogue { return e / 2 * 2 }
+
+// String returns "bias+gelu".
+func (e Epilogue) String() string {
+	if !e.valid() {
+		return fmt.Sprintf("epilogue %d", int(e))
+	}
+	name := activations[e/2].name
+	switch {
+	case !e.HasBias():
+		return name
+	case name == "":
+		return biasWord
+	}
+	return biasWord + "+" + name
+}
+
+// ParseEpilogue reads an epilogue by its String.
+func ParseEpilogue(s string) (Epilogue, error) {
+	word := strings.ToLower(strings.TrimSpace(s))
+	for _, e := range Epilogues() {
+		if e.String() == word {
+			return e, nil
+		}
+	}
+	return 0, fmt.Errorf("unknown epilogue %q: expected %s", s, EpilogueExpected)
+}
+
+// HasEpilogue reports whether the operation's products have an epilogue.
+func (o Operation) HasEpilogue() bool {
+	return slices.ContainsFunc(o.Dims(), func(d Dim) bool { return d.Name == epilogueName })
+}
+
+// WithEpilogue returns the operation of products with an epilogue for the matrix product, otherwise o.
+func (o Operation) WithEpilogue() Operation {
+	if o == GEMM {
+		return FusedGEMM
+	}
+	return o
+}
+
+// Of returns the exact result for a sum; bias is ignored if the epilogue adds none.
+func (e Epilogue) Of(sum, bias float64) float64 {
+	if e.HasBias() {
+		sum += bias
+	}
+	return activations[e/2].of(sum)
+}
