@@ -65,7 +65,7 @@ func TestScaledSupports(t *testing.T) {
 		{cudatest.H200, stride, "7 apart, expected a multiple"},
 		{cudatest.H200, scaledTask(t, "fp8:128x128", 7, 256, 520), "k is 520, expected a multiple of 16"},
 		{cudatest.H200, scaledTask(t, "fp8:64x64", 7, 256, 512), "scales of 64 along K, expected 128"},
-		{cudatest.T4, scaledTask(t, "fp8:128x128", 7, 256, 512), "has 7.5"},
+		{cudatest.T4, scaledTask(t, "fp8:128x128", 7, 256, 512), "GPU has 7.5"},
 	} {
 		got := Scaled{}.Supports(c.arch, gemm.InBuffers(c.task))
 		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
