@@ -142,7 +142,7 @@ func TestScaledRefusals(t *testing.T) {
 		"a long k": {"scaled", func(p *kernels.Task) { p.K = 4 << 20 }, "does not fit"},
 		"integers": {"scaled", func(p *kernels.Task) {
 			p.DType, p.Weights = kernels.BF16, kernels.WeightFormat{Type: "int4", Bits: 4, GroupK: 128, GroupN: 1, Scale: kernels.BF16}
-		}, "it takes no quantized weights but fp8"},
+		}, "quantized weights but fp8"},
 	} {
 		p := good
 		tt.change(&p)
