@@ -28,6 +28,8 @@
 #                        program's cuBLAS; audits of torch.compile, Triton, attention and grouped products (needs PyTorch)
 #   experts              grouped products of Mixtral, Qwen3-30B-A3B and one rank of DeepSeek-V3, even and drawn: loops
 #                        over the groups beside PyTorch's grouped product and its loop (needs PyTorch)
+#   scaled               fp8 with scales: gate of every plan; scales of blocks and of columns in fp8-scaled, cuBLASLt and PyTorch
+#                        (needs PyTorch)
 #   experts-pair         two audits of Mixtral with cuBLAS, auto and PyTorch, even and drawn, and how they differ (needs PyTorch)
 #   patch                tests of the Python package; then prompts with and without this card's table
 #                        (needs transformers)
@@ -593,6 +595,20 @@ run_experts() {
   done
 }
 
+run_scaled() {
+  local of weights name theirs
+  gpu_test scaled-gate 60 cuda -test.run 'SmallScaled'
+  passed
+  for of in fp8:128x128=scaled_mm_blocks fp8:column=scaled_mm_rows; do
+    weights=${of%%=*} theirs=${of#*=}
+    name=scaled-${weights#fp8:}
+    measure "$name" 60 --shape n4096k7168,n24576k1536,n7168k2048 --batch 8,16,64,128,256,512,1024,2048,4096 --weights "$weights" --dtype fp8 \
+      --rounds 9 --kernel-file examples/python/scaled_mm.py --kernel "fp8-scaled,cublaslt,$theirs"
+    compare "$name" fp8-scaled cublaslt
+    compare "$name" fp8-scaled "$theirs"
+  done
+}
+
 run_experts-pair() {
   local name
   for name in a b; do
@@ -685,7 +701,7 @@ run_tables() {
   passed 1 4
 }
 
-known=(test isa sanitize older reach sustained picks self quantised choices attention softmax article audit mistral mixtral prompt worker experts experts-pair patch tables pair noise candidates)
+known=(test isa sanitize older reach sustained picks self quantised choices attention softmax article audit mistral mixtral prompt worker experts scaled experts-pair patch tables pair noise candidates)
 sections=("$@")
 [[ ${#sections[@]} == 0 ]] && sections=("${known[@]}")
 for section in "${sections[@]}"; do
