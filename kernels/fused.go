@@ -43,19 +43,7 @@ func checkEpilogue(s Subject) error {
 }
 
 // normalizeFused checks a task's sizes. Operands are contiguous.
-func normalizeFused(t Task) (Task, error) {
-	switch err := t.Shape().Validate(); {
-	case err != nil:
-		return t, err
-	case t.Quantized():
-		return t, fmt.Errorf("%v: fused products have plain weights", t)
-	case t.Threads < 0:
-		return t, fmt.Errorf("%v: %d threads, expected at least 1", t, t.Threads)
-	case t.LDA > t.K || t.LDC > t.N || t.StrideA != 0 || t.StrideB != 0 || t.StrideC != 0:
-		return t, fmt.Errorf("%v: operands of a fused product are contiguous", t)
-	}
-	return t, t.Validate()
-}
+func normalizeFused(t Task) (Task, error) { return t, t.checkContiguous("fused") }
 
 // Fused returns the normalized task if it is a fused product that a kernel may compute, and the same product without the
 // epilogue. Otherwise the error is the reason, an [*Unsupported].

@@ -42,21 +42,26 @@ func activeWeights(s Subject, m float64) float64 {
 
 // normalizeGrouped checks a task's sizes. Operands are contiguous.
 func normalizeGrouped(t Task) (Task, error) {
-	switch err := t.Shape().Validate(); {
-	case err != nil:
-		return t, err
-	case t.Quantized():
-		return t, fmt.Errorf("%v: grouped products have plain weights", t)
-	case t.Threads < 0:
-		return t, fmt.Errorf("%v: %d threads, expected at least 1", t, t.Threads)
-	case t.LDA > t.K || t.LDC > t.N || t.StrideA != 0 || t.StrideB != 0 || t.StrideC != 0:
-		return t, fmt.Errorf("%v: operands of a grouped product are contiguous", t)
-	}
-	if err := t.Validate(); err != nil {
+	if err := t.checkContiguous("grouped"); err != nil {
 		return t, err
 	}
 	_, err := t.GroupRows(t.M)
 	return t, err
+}
+
+// checkContiguous checks the sizes of a product of plain, contiguous operands; kind is grouped or fused.
+func (t Task) checkContiguous(kind string) error {
+	switch err := t.Shape().Validate(); {
+	case err != nil:
+		return err
+	case t.Quantized():
+		return fmt.Errorf("%v: %s products have plain weights", t, kind)
+	case t.Threads < 0:
+		return fmt.Errorf("%v: %d threads, expected at least 1", t, t.Threads)
+	case t.LDA > t.K || t.LDC > t.N || t.StrideA != 0 || t.StrideB != 0 || t.StrideC != 0:
+		return fmt.Errorf("%v: operands of a %s product are contiguous", t, kind)
+	}
+	return t.Validate()
 }
 
 // GroupedPart is the product of one group with rows.
