@@ -69,6 +69,16 @@ func (t Task) ActivationScales() (a ActivationScales, ok bool) {
 	return ActivationScales{t.ScalesAt, t.LDScales, t.scaleGroups(), t.Weights.GroupK, t.Weights.Scale}, true
 }
 
+// ScalesOperand returns the scales of a normalized task's activations a as a matrix of groups × rows: see [Task.ActivationScales].
+func (t Task) ScalesOperand(a Operand) (Operand, error) {
+	of, _ := t.ActivationScales()
+	begin, size := a.Offset*t.DType.Size()+of.At, max(1, of.Type.Size())
+	if begin%size != 0 {
+		return Operand{}, fmt.Errorf("scales of A begin at byte %d, expected a multiple of %d", begin, size)
+	}
+	return Operand{Buffer: a.Buffer, Offset: begin / size}, nil
+}
+
 // scaleAlignment is the alignment of scales in bytes, and of the distance of their groups: TMA reads it.
 const scaleAlignment = 16
 

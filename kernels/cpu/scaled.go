@@ -49,8 +49,7 @@ func (k *scaled) Supports(t kernels.Task) error {
 
 // supportsScaled is supports for a kernel of fp8 with scales only.
 func (d *Device) supportsScaled(kernel string, t kernels.Task) (kernels.Task, error) {
-	switch {
-	case t.Operation.IsProduct() && !t.Quantized():
+	if t.Operation.IsProduct() && !t.Quantized() {
 		return t, t.Unsupported(kernel, "it takes fp8 weights with scales")
 	}
 	return d.supports(kernel, t, kernels.ScaledWeights)
@@ -130,12 +129,11 @@ func joinScaled[W ownWeights](d *Device, kernel string, t kernels.Task, a kernel
 	if !ok {
 		return g, t, own, errors.New("activations have no scales")
 	}
-	size := of.Type.Size()
-	begin := a.Offset*t.DType.Size() + of.At
-	if begin%size != 0 {
-		return g, t, own, fmt.Errorf("%v: scales of A begin at byte %d, expected a multiple of %d", t, begin, size)
+	at, err := t.ScalesOperand(a)
+	if err != nil {
+		return g, t, own, fmt.Errorf("%v: %w", t, err)
 	}
-	scales, err := d.matrix("scales of A", kernels.Operand{Buffer: a.Buffer, Offset: begin / size}, of.Groups, t.M, of.LD, of.Type)
+	scales, err := d.matrix("scales of A", at, of.Groups, t.M, of.LD, of.Type)
 	if err != nil {
 		return g, t, own, fmt.Errorf("%v: %w", t, err)
 	}

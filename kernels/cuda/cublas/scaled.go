@@ -96,19 +96,11 @@ func (k *cublasLtChoice) prepareScaled(t kernels.Task, raw kernels.Buffer) (kern
 
 // addresses returns those of the elements and the scales.
 func (w *ltScaled) addresses(d *driver.Device) (elements, scales uint64, err error) {
-	t := w.problem
-	if elements, err = d.Matrix("B", kernels.Operand{Buffer: w.raw}, t.N, t.K, t.K, t.DType); err != nil {
-		return 0, 0, fmt.Errorf("%v: %w", t, err)
+	elements, scales, err = d.RawScaled(w.problem, w.raw)
+	if err == nil && w.laid != nil {
+		scales = w.laid.Address
 	}
-	if w.laid != nil {
-		return elements, w.laid.Address, nil
-	}
-	f, at := t.Weights, kernels.Operand{Buffer: w.raw, Offset: int(t.Raw().Scales / 4)}
-	groups := (t.K + f.GroupK - 1) / f.GroupK
-	if scales, err = d.Matrix("scales of B", at, (t.N+f.GroupN-1)/f.GroupN, groups, groups, kernels.FP32); err != nil {
-		return 0, 0, fmt.Errorf("%v: %w", t, err)
-	}
-	return elements, scales, nil
+	return elements, scales, err
 }
 
 func (k *cublasLtChoice) bindScaled(t kernels.Task, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
@@ -133,13 +125,10 @@ func (k *cublasLtChoice) bindScaled(t kernels.Task, a kernels.Operand, w kernels
 		}
 		return address
 	}
-	of, _ := n.ActivationScales()
-	begin := a.Offset*n.DType.Size() + of.At
-	if begin%4 != 0 {
-		return nil, fmt.Errorf("%v: scales of A begin at byte %d, expected a multiple of 4", n, begin)
+	if o.aScales, err = k.dev.ActivationScales(n, a); err != nil {
+		return nil, fmt.Errorf("%v: %w", n, err)
 	}
 	o.a = matrix("A", a, n.M, n.K, n.LDA, n.DType)
-	o.aScales = matrix("scales of A", kernels.Operand{Buffer: a.Buffer, Offset: begin / 4}, of.Groups, n.M, of.LD, of.Type)
 	o.c = matrix("C", c, n.M, n.N, n.LDC, n.OutputType())
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", n, err)

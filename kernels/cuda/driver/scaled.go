@@ -6,12 +6,13 @@ import (
 	"fmt"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
 // scaledWeights are fp8 weights with scales, in place.
 type scaledWeights struct {
 	problem kernels.Task // normalized; M does not affect the form
-	raw     *Buffer
+	raw     kernels.Buffer
 }
 
 // Bytes returns the bytes of B that a launch reads.
@@ -26,16 +27,10 @@ func (d *Device) KeepScaled(q kernels.Task, raw kernels.Buffer) (kernels.Weights
 	if err != nil {
 		return nil, err
 	}
-	b, ok := raw.(*Buffer)
-	switch need := q.Raw().Bytes; {
-	case !ok || b == nil:
-		return nil, fmt.Errorf("%v: raw weights are in a %T, not in a buffer of %s", q, raw, d.spec.ID)
-	case b.dev != d:
-		return nil, fmt.Errorf("%v: raw weights belong to %s, not to %s", q, b.dev.spec.ID, d.spec.ID)
-	case b.bytes < need:
-		return nil, fmt.Errorf("%v: raw weights take %d bytes, the buffer has %d", q, need, b.bytes)
+	if _, _, err := d.RawScaled(q, raw); err != nil {
+		return nil, err
 	}
-	return &scaledWeights{q, b}, nil
+	return &scaledWeights{q, raw}, nil
 }
 
 // BindScaled returns the addresses of weights of [Device.KeepScaled] for a normalized problem, and of their scales.
@@ -44,12 +39,25 @@ func (d *Device) BindScaled(kernel string, q kernels.Task, w kernels.Weights) (c
 	switch {
 	case !ok || own == nil:
 		return 0, 0, fmt.Errorf("weights are a %T, not prepared by kernel %s", w, kernel)
-	case own.raw.Address == 0:
-		return 0, 0, fmt.Errorf("the buffer of the weights is closed")
 	case own.problem.N != q.N || own.problem.K != q.K || own.problem.Weights != q.Weights:
 		return 0, 0, fmt.Errorf("weights were prepared for %v", own.problem)
 	}
-	return own.raw.Address, own.raw.Address + uint64(q.Raw().Scales), nil
+	return d.RawScaled(q, own.raw)
+}
+
+// RawScaled returns the addresses of a normalized problem's raw fp8 weights and of their scales, after checking that both are
+// inside their buffer.
+func (d *Device) RawScaled(q kernels.Task, raw kernels.Buffer) (codes, scales uint64, err error) {
+	if codes, err = d.Matrix("B", kernels.Operand{Buffer: raw}, q.N, q.K, q.K, q.DType); err != nil {
+		return 0, 0, fmt.Errorf("%v: %w", q, err)
+	}
+	f := q.Weights
+	at := kernels.Operand{Buffer: raw, Offset: int(q.Raw().Scales / int64(f.Scale.Size()))}
+	groups := planning.DivideUp(q.K, f.GroupK)
+	if scales, err = d.Matrix("scales of B", at, planning.DivideUp(q.N, f.GroupN), groups, groups, f.Scale); err != nil {
+		return 0, 0, fmt.Errorf("%v: %w", q, err)
+	}
+	return codes, scales, nil
 }
 
 // ActivationScales returns the address of the scales of a normalized problem's activations, 0 if they have none.
@@ -58,10 +66,9 @@ func (d *Device) ActivationScales(p kernels.Task, a kernels.Operand) (uint64, er
 	if !ok {
 		return 0, nil
 	}
-	at := int64(a.Offset)*int64(p.DType.Size()) + int64(of.At)
-	size := int64(of.Type.Size())
-	if at%size != 0 {
-		return 0, fmt.Errorf("scales of A begin at byte %d of its buffer, expected a multiple of %d", at, size)
+	at, err := p.ScalesOperand(a)
+	if err != nil {
+		return 0, err
 	}
-	return d.Matrix("A's scales", kernels.Operand{Buffer: a.Buffer, Offset: int(at / size)}, of.Groups, p.M, of.LD, of.Type)
+	return d.Matrix("scales of A", at, of.Groups, p.M, of.LD, of.Type)
 }
