@@ -69,10 +69,10 @@ func (k *GroupLoop) Supports(t Task) error {
 }
 
 // Packs implements [Packer].
-func (k *GroupLoop) Packs(t Task) bool { return Packs(k.Of, t.oneGroup()) }
+func (k *GroupLoop) Packs(t Task) bool { return Packs(k.Of, t.OneGroup()) }
 
-// oneGroup is a product of one group as its weights know it.
-func (t Task) oneGroup() Task {
+// OneGroup is a product of one group as its weights know it.
+func (t Task) OneGroup() Task {
 	return Task{Subject: Product(t.DType, t.N, t.K).In(t.Layout), M: 1, Threads: t.Threads, PackInside: t.PackInside}
 }
 
@@ -87,7 +87,7 @@ func (k *GroupLoop) Prepare(t Task, raw Buffer) (Weights, error) {
 		part, err := k.Part(raw, int64(i)*int64(t.N)*int64(t.K)*int64(t.DType.Size()))
 		var one Weights
 		if err == nil {
-			one, err = k.Of.Prepare(t.oneGroup(), part)
+			one, err = k.Of.Prepare(t.OneGroup(), part)
 		}
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("%v: weights of group %d: %w", t, i, err), w.Close())

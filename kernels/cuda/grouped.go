@@ -20,7 +20,7 @@ func (d *Device) groupedKernels() []kernels.Kernel {
 		loop := d.groupLoop(g, d.Join)
 		switch name := g.Name(); name {
 		case "auto", "auto-serial":
-			out = append(out, persistentOr{gemm.NewGroupKernel(d.Device, hopper.Grouped{}).Named(name, name == "auto-serial"), loop})
+			out = append(out, persistentOr{gemm.NewGroupKernel(d.Device, name, hopper.Grouped{}, name == "auto-serial"), loop})
 		case hopper.Family{}.Name():
 			out = append(out, gemm.NewGroupChooser(d.Device, hopper.Grouped{}), loop)
 		default:

@@ -59,7 +59,7 @@ func TestGroupedWays(t *testing.T) {
 // With gaps between the groups, rows are those of groups that follow each other, bit for bit, and the gaps of C are left alone.
 func TestGroupedMasked(t *testing.T) {
 	d := gpu(t)
-	k := gemm.NewGroupKernel(d.Device, hopper.Grouped{})
+	k := gemm.NewGroupKernel(d.Device, "hopper-grouped", hopper.Grouped{}, false)
 	const stride = 100
 	task := kernels.Task{M: 150, Subject: kernels.Subject{
 		Operation: kernels.GroupedGEMM, DType: kernels.BF16, Layout: kernels.Transposed,

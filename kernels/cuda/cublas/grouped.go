@@ -167,5 +167,5 @@ func (k *grouped) addresses(t kernels.Task, parts []kernels.GroupedPart, a kerne
 		table[len(parts)+i] = atA + uint64(p.Row)*uint64(t.K)*in
 		table[2*len(parts)+i] = atC + uint64(p.Row)*uint64(t.N)*out
 	}
-	return dev.NewTable(table)
+	return driver.NewTable(dev, table)
 }

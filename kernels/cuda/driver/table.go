@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// Table is an array of addresses in memory of the GPU, which launches read. The memory serves another table once this one
+// Table is an array in memory of the GPU, which launches read. The memory serves another table once this one
 // is unreachable, so launches must keep a reference.
 type Table struct{ Address uint64 }
 
@@ -30,11 +30,11 @@ const (
 	tableRoom  = 1 << 20
 )
 
-// NewTable makes a table.
-func (d *Device) NewTable(addresses []uint64) (*Table, error) {
-	content := make([]byte, 0, 8*len(addresses))
-	for _, a := range addresses {
-		content = binary.LittleEndian.AppendUint64(content, a)
+// NewTable makes a table of elements of a fixed size.
+func NewTable[E uint64 | int32](d *Device, elements []E) (*Table, error) {
+	content, err := binary.Append(nil, binary.LittleEndian, elements)
+	if err != nil {
+		return nil, err
 	}
 	size := max(leastTable, int64(1)<<bits.Len(uint(len(content)-1)))
 	p, err := d.tables.take(d, size)

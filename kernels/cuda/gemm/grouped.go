@@ -3,7 +3,6 @@
 package gemm
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -20,33 +19,13 @@ type GroupKernel struct {
 	family GroupFamily
 	serial bool
 	picked planning.Kept[Groups, planning.Choice[Groups, GroupAddresses]]
-	sizes  map[string]*driver.Buffer // on the device, by their bytes
 }
 
 var _ kernels.Packer = (*GroupKernel)(nil)
 
-// NewGroupKernel makes the kernel of a family on a device.
-func NewGroupKernel(d *driver.Device, f GroupFamily) *GroupKernel {
-	k := &GroupKernel{dev: d, name: f.Name(), family: f, sizes: map[string]*driver.Buffer{}}
-	d.OnClose(k.close)
-	return k
-}
-
-func (k *GroupKernel) close() error {
-	for key, b := range k.sizes {
-		delete(k.sizes, key)
-		if err := b.Close(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Named returns the kernel with another name, for a choice of kernels; serial launches wait for the end of the previous one.
-func (k *GroupKernel) Named(name string, serial bool) *GroupKernel {
-	other := NewGroupKernel(k.dev, k.family)
-	other.name, other.serial = name, serial
-	return other
+// NewGroupKernel makes the kernel of a family on a device. serial launches wait for the end of the previous one.
+func NewGroupKernel(d *driver.Device, name string, f GroupFamily, serial bool) *GroupKernel {
+	return &GroupKernel{dev: d, name: name, family: f, serial: serial}
 }
 
 // Name implements [kernels.Kernel].
@@ -72,15 +51,8 @@ func (k *GroupKernel) Supports(t kernels.Task) error {
 	return err
 }
 
-// oneGroup is a product of one group, as its weights know it.
-func oneGroup(t kernels.Task) kernels.Task {
-	of := kernels.Task{Subject: kernels.Product(t.DType, t.N, t.K).In(t.Layout), M: 1}
-	of, _ = of.Normalized() // sizes of a normalized task
-	return of
-}
-
 // Packs implements [kernels.Packer].
-func (k *GroupKernel) Packs(t kernels.Task) bool { return driver.Packs(oneGroup(t)) }
+func (k *GroupKernel) Packs(t kernels.Task) bool { return driver.Packs(t.OneGroup()) }
 
 // stackedWeights are the weights of all groups below each other, in rows at multiples of 16 bytes.
 type stackedWeights struct {
@@ -122,7 +94,10 @@ func (k *GroupKernel) Prepare(t kernels.Task, raw kernels.Buffer) (kernels.Weigh
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", t, err)
 	}
-	one := oneGroup(t)
+	one, err := t.OneGroup().Normalized()
+	if err != nil {
+		return nil, err
+	}
 	w := &stackedWeights{of: t, raw: raw.(*driver.Buffer), ldb: t.K} // Matrix has checked the type
 	if !driver.Packs(one) {
 		return w, nil
@@ -146,31 +121,17 @@ func (k *GroupKernel) Prepare(t kernels.Task, raw kernels.Buffer) (kernels.Weigh
 	return w, nil
 }
 
-// sizesOf returns the address of the groups' rows.
-func (k *GroupKernel) sizesOf(t kernels.Task) (uint64, error) {
+// sizesOf makes the table of the groups' rows.
+func (k *GroupKernel) sizesOf(t kernels.Task) (*driver.Table, error) {
 	rows, err := t.GroupRows(t.M)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	var bytes []byte
-	for _, n := range rows {
-		bytes = binary.LittleEndian.AppendUint32(bytes, uint32(n))
+	sizes := make([]int32, len(rows))
+	for i, n := range rows {
+		sizes[i] = int32(n)
 	}
-	key := string(bytes)
-	if b, ok := k.sizes[key]; ok {
-		return b.Address, nil
-	}
-	raw, err := k.dev.Alloc(int64(len(bytes)))
-	if err != nil {
-		return 0, err
-	}
-	b := raw.(*driver.Buffer)
-	if err := b.Upload(0, bytes); err != nil {
-		b.Close()
-		return 0, err
-	}
-	k.sizes[key] = b
-	return b.Address, nil
+	return driver.NewTable(k.dev, sizes)
 }
 
 // Bind implements [kernels.Kernel].
@@ -228,9 +189,11 @@ func (k *GroupKernel) bind(p Groups, a kernels.Operand, w kernels.Weights, c ker
 	if at.C, err = k.dev.Matrix("C", c, p.Rows(), t.N, t.N, t.DType.Output()); err != nil {
 		return nil, err
 	}
-	if at.Sizes, err = k.sizesOf(t); err != nil {
+	sizes, err := k.sizesOf(t)
+	if err != nil {
 		return nil, err
 	}
+	at.Sizes = sizes.Address
 	q := GroupsAt(t, at.A, at.C)
 	q.Stride = p.Stride
 	choice := k.picked.Choice(q, func() planning.Choice[Groups, GroupAddresses] {
@@ -241,7 +204,7 @@ func (k *GroupKernel) bind(p Groups, a kernels.Operand, w kernels.Weights, c ker
 	return driver.Planned(k.dev, choice, problem, nil, func(scratch, flags uint64) GroupAddresses {
 		at.Scratch, at.Flags = scratch, flags
 		return at
-	}, a.Buffer, w, c.Buffer)
+	}, sizes, a.Buffer, w, c.Buffer)
 }
 
 // Choice implements [kernels.Kernel].
@@ -264,12 +227,11 @@ var _ kernels.Planned = groupChooser{}
 
 // NewGroupChooser makes the kernel of a family whose plans are kernels, too.
 func NewGroupChooser(d *driver.Device, f planning.Chooser[Groups, GroupAddresses]) kernels.Kernel {
-	return groupChooser{NewGroupKernel(d, f), f}
+	return groupChooser{NewGroupKernel(d, f.Name(), f, false), f}
 }
 
 // Plan implements [kernels.Planned].
 func (c groupChooser) Plan(n int) kernels.Kernel {
-	k := NewGroupKernel(c.dev, planning.Nth[Groups, GroupAddresses]{Chooser: c.chooser, N: n})
-	k.name = kernels.CandidateName(c.name, n)
-	return k
+	nth := planning.Nth[Groups, GroupAddresses]{Chooser: c.chooser, N: n}
+	return NewGroupKernel(c.dev, kernels.CandidateName(c.name, n), nth, false)
 }

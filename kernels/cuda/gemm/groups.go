@@ -12,8 +12,6 @@ type Groups struct {
 	// Stride is the distance in rows from one group's first row to the next one's, in A and in C; 0 means that groups follow
 	// each other. Decoders leave the same room for every group: they launch the same graph with other sizes.
 	Stride int
-	// Late means that the launch before writes the sizes.
-	Late bool
 }
 
 // Rows returns the rows of A and C, gaps included.

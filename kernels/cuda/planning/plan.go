@@ -119,6 +119,13 @@ func (a *Args) TensorMap(m TensorMap) *Args {
 	return a
 }
 
+// NoTensorMap leaves the room of a tensor map that the kernel does not read.
+func (a *Args) NoTensorMap() *Args {
+	a.Align(64)
+	a.Bytes = append(a.Bytes, make([]byte, TensorMapBytes)...)
+	return a
+}
+
 // DivideUp returns a divided by b, rounded up.
 func DivideUp(a, b int) int { return (a + b - 1) / b }
 

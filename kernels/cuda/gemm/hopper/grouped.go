@@ -248,8 +248,7 @@ func (c groupedChoice) call(p gemm.Groups, at gemm.GroupAddresses, lda int, tma 
 			BoxRows: hopperBoxRows, BoxCols: hopperStepBytes / out.Size(), Swizzle: 128,
 		})
 	} else {
-		k.Args.Align(64)
-		k.Args.Bytes = append(k.Args.Bytes, make([]byte, planning.TensorMapBytes)...)
+		k.Args.NoTensorMap()
 	}
 	k.Args.Pointer(at.C).Int64(int64(p.N)).Pointer(at.Scratch).Pointer(at.Flags)
 	k.Args.Int32(p.N, p.Rows(), c.steps, c.rowTiles, 0, 0, 0, 0, 0, 0, hopperLead, planning.OneIf(tma))
@@ -257,7 +256,8 @@ func (c groupedChoice) call(p gemm.Groups, at gemm.GroupAddresses, lda int, tma 
 	k.Args.TensorMap(tokens)
 	tokens.BoxRows = 16
 	k.Args.TensorMap(tokens)
-	k.Args.Pointer(at.Sizes).Int32(p.Groups, p.Stride, c.rounds, planning.OneIf(p.Late), c.streams, c.stages)
+	// Sizes are written before the launch before begins: 0.
+	k.Args.Pointer(at.Sizes).Int32(p.Groups, p.Stride, c.rounds, 0, c.streams, c.stages)
 	k.Args.Align(64)
 	return k
 }

@@ -384,8 +384,7 @@ func (c hopperChoice) call(p kernels.Task, at gemm.Addresses, lda int, tma bool)
 		})
 		aligned = 1
 	} else {
-		k.Args.Align(64)
-		k.Args.Bytes = append(k.Args.Bytes, make([]byte, planning.TensorMapBytes)...)
+		k.Args.NoTensorMap()
 	}
 	// With one piece of work per block, no other tile hides the store of C, and sharing among neighbors
 	// matters more than sharing in a round.

@@ -35,7 +35,7 @@ const (
 	scaledBarriers   = 1024
 	scaledBoxRows    = 16 // of C's store boxes
 	scaledLeast      = 4  // steps of a split tile's part, at least
-	scaledLoadAtOnce = 8  // rows of tiles that are walked together
+	scaledTogether   = 8  // rows of tiles that are walked together
 )
 
 var scaledTokens = []int{16, 32, 48, 64, 96, 128, 160, 192}
@@ -190,10 +190,6 @@ func (c scaledChoice) call(p kernels.Task, at gemm.Addresses, lda int, tma bool)
 	}).TensorMap(planning.TensorMap{
 		DType: p.DType, Address: at.A, Rows: p.M, Cols: p.K, LD: lda, BoxRows: c.tokens / c.size, BoxCols: scaledGroup, Swizzle: 128,
 	})
-	none := func() {
-		k.Args.Align(64)
-		k.Args.Bytes = append(k.Args.Bytes, make([]byte, planning.TensorMapBytes)...)
-	}
 	out := p.DType.Output()
 	if tma {
 		k.Args.TensorMap(planning.TensorMap{
@@ -201,11 +197,11 @@ func (c scaledChoice) call(p kernels.Task, at gemm.Addresses, lda int, tma bool)
 			BoxRows: scaledBoxRows, BoxCols: 128 / out.Size(), Swizzle: 128,
 		})
 	} else {
-		none()
+		k.Args.NoTensorMap()
 	}
 	k.Args.Pointer(at.C).Int64(int64(p.LDC)).Pointer(at.Scratch).Pointer(at.Flags)
 	cut := c.split * c.steps
-	k.Args.Int32(p.N, p.M, c.steps, c.rowTiles, c.colTiles, min(scaledLoadAtOnce, c.rowTiles), c.split, cut/c.clusters(), cut%c.clusters(),
+	k.Args.Int32(p.N, p.M, c.steps, c.rowTiles, c.colTiles, min(scaledTogether, c.rowTiles), c.split, cut/c.clusters(), cut%c.clusters(),
 		0, 0, planning.OneIf(tma))
 	scales, _ := p.ActivationScales()
 	if c.grouped {
@@ -213,7 +209,7 @@ func (c scaledChoice) call(p kernels.Task, at gemm.Addresses, lda int, tma bool)
 			DType: kernels.FP32, Address: at.ScalesA, Rows: scales.Groups, Cols: p.M, LD: scales.LD, BoxRows: 1, BoxCols: c.tokens,
 		})
 	} else {
-		none()
+		k.Args.NoTensorMap()
 	}
 	k.Args.Pointer(at.ScalesA).Pointer(at.ScalesB).Int32(scales.Groups, c.stages)
 	k.Args.Align(64)
