@@ -3,6 +3,7 @@
 package decoder
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -223,6 +224,58 @@ func secondsOf(t testing.TB, d gputest.GPU, launches []kernels.Launch, n int) fl
 	return all[len(all)/2]
 }
 
+// repeats checks that tokens computed in a block, and in the graph g, have the bits of one launch at a time; it closes g.
+func (c *decoderChain) repeats(t *testing.T, d gputest.GPU, launches []kernels.Launch, g kernels.Launch, tokens, rounds int) {
+	t.Helper()
+	run := func(launches []kernels.Launch, n int) {
+		if _, err := d.Execute(context.Background(), launches, n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(launches, len(launches)) // first-time launches run twice
+	c.reset(t)
+	for range tokens {
+		for _, l := range launches {
+			run([]kernels.Launch{l}, 1)
+		}
+	}
+	want := c.state(t)
+	for round := range rounds {
+		c.reset(t)
+		run(launches, tokens*len(launches))
+		if !bytes.Equal(want, c.state(t)) {
+			t.Fatalf("round %d: a block gives other bits than its launches", round)
+		}
+		c.reset(t)
+		run([]kernels.Launch{g}, tokens)
+		if !bytes.Equal(want, c.state(t)) {
+			t.Fatalf("round %d: a graph gives other bits than its launches", round)
+		}
+	}
+	if err := g.(interface{ Close() error }).Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// report prints the time of a graph of launches that read some bytes, and returns it.
+func (c *decoderChain) report(b *testing.B, d gputest.GPU, ceilings kernels.Ceilings, name string, launches []kernels.Launch, bytes int64,
+	n int) float64 {
+	b.Helper()
+	g, err := d.Graph(launches)
+	if err != nil {
+		b.Fatal(err)
+	}
+	c.reset(b)
+	seconds := secondsOf(b, d, []kernels.Launch{g}, n)
+	rate := float64(bytes) / seconds
+	fmt.Fprintf(os.Stderr, "%-50s %8.1f us  %6.2f us a launch  %.3f TB/s  %.1f%% of read, %.1f%% of copy\n", name, seconds*1e6,
+		seconds*1e6/float64(len(launches)), rate*1e-12, 100*rate/ceilings.ReadBandwidth, 100*rate/ceilings.CopyBandwidth)
+	if err := g.(interface{ Close() error }).Close(); err != nil {
+		b.Error(err)
+	}
+	return seconds
+}
+
 // BenchmarkDecodeChain measures the products of a token of Mistral-7B: 14.2 GB of plain weights, or 3.9 GB
 // with 4-bit layers. It runs them in one graph, and each kind of product back to back over all layers.
 func BenchmarkDecodeChain(b *testing.B) {
@@ -245,19 +298,7 @@ func BenchmarkDecodeChain(b *testing.B) {
 		b.Run(fmt.Sprintf("%s/%v", dt, of.q), func(b *testing.B) {
 			c := newDecoderChain(b, d, dt, mistral7B, of.q)
 			report := func(name string, launches []kernels.Launch, bytes int64, n int) float64 {
-				g, err := d.Graph(launches)
-				if err != nil {
-					b.Fatal(err)
-				}
-				c.reset(b)
-				seconds := secondsOf(b, d, []kernels.Launch{g}, n)
-				rate := float64(bytes) / seconds
-				fmt.Fprintf(os.Stderr, "%-44s %8.1f us  %6.2f us a launch  %.3f TB/s  %.1f%% of read, %.1f%% of copy\n", name, seconds*1e6,
-					seconds*1e6/float64(len(launches)), rate*1e-12, 100*rate/ceilings.ReadBandwidth, 100*rate/ceilings.CopyBandwidth)
-				if err := g.(interface{ Close() error }).Close(); err != nil {
-					b.Error(err)
-				}
-				return seconds
+				return c.report(b, d, ceilings, name, launches, bytes, n)
 			}
 			for _, kind := range chainKinds {
 				var launches []kernels.Launch

@@ -3,7 +3,6 @@
 package decoder
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -107,31 +106,7 @@ func TestOverlappedExperts(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Log(g.Label(), "of", launches[3].Label(), "and", launches[4].Label())
-				run := func(launches []kernels.Launch, n int) {
-					if _, err := d.Execute(context.Background(), launches, n); err != nil {
-						t.Fatal(err)
-					}
-				}
-				run(launches, len(launches)) // first-time launches run twice
-				c.reset(t)
-				for range tokens {
-					for _, l := range launches {
-						run([]kernels.Launch{l}, 1)
-					}
-				}
-				want := c.state(t)
-				for round := range rounds {
-					c.reset(t)
-					run(launches, tokens*len(launches))
-					if !bytes.Equal(want, c.state(t)) {
-						t.Fatalf("round %d: a block gives other bits than its launches", round)
-					}
-					c.reset(t)
-					run([]kernels.Launch{g}, tokens)
-					if !bytes.Equal(want, c.state(t)) {
-						t.Fatalf("round %d: a graph gives other bits than its launches", round)
-					}
-				}
+				c.repeats(t, d, launches, g, tokens, rounds)
 			})
 		}
 	}
@@ -154,19 +129,7 @@ func BenchmarkExpertChain(b *testing.B) {
 			s.layers = 6
 			c := newExpertChain(b, d, kernels.FP16, s, 8, 2, q)
 			report := func(name string, launches []kernels.Launch, bytes int64, n int) float64 {
-				g, err := d.Graph(launches)
-				if err != nil {
-					b.Fatal(err)
-				}
-				c.reset(b)
-				seconds := secondsOf(b, d, []kernels.Launch{g}, n)
-				rate := float64(bytes) / seconds
-				fmt.Fprintf(os.Stderr, "%-50s %8.1f us  %6.2f us a launch  %.3f TB/s  %.1f%% of read, %.1f%% of copy\n", name, seconds*1e6,
-					seconds*1e6/float64(len(launches)), rate*1e-12, 100*rate/ceilings.ReadBandwidth, 100*rate/ceilings.CopyBandwidth)
-				if err := g.(interface{ Close() error }).Close(); err != nil {
-					b.Error(err)
-				}
-				return seconds
+				return c.report(b, d, ceilings, name, launches, bytes, n)
 			}
 			var kinds [4][]kernels.Launch
 			for i := range c.layers {

@@ -375,34 +375,7 @@ func TestOverlappedChain(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Log(g.Label(), "of", launches[0].Label())
-				run := func(launches []kernels.Launch, n int) {
-					if _, err := d.Execute(context.Background(), launches, n); err != nil {
-						t.Fatal(err)
-					}
-				}
-				run(launches, len(launches)) // first-time launches run twice
-				c.reset(t)
-				for range tokens {
-					for _, l := range launches {
-						run([]kernels.Launch{l}, 1)
-					}
-				}
-				want := c.state(t)
-				for round := range rounds {
-					c.reset(t)
-					run(launches, tokens*len(launches))
-					if !bytes.Equal(want, c.state(t)) {
-						t.Fatalf("round %d: a block gives other bits than its launches", round)
-					}
-					c.reset(t)
-					run([]kernels.Launch{g}, tokens)
-					if !bytes.Equal(want, c.state(t)) {
-						t.Fatalf("round %d: a graph gives other bits than its launches", round)
-					}
-				}
-				if err := g.(interface{ Close() error }).Close(); err != nil {
-					t.Error(err)
-				}
+				c.repeats(t, d, launches, g, tokens, rounds)
 				if _, err := d.Execute(context.Background(), []kernels.Launch{g}, 1); err == nil {
 					t.Error("a closed graph ran")
 				}
