@@ -17,7 +17,7 @@ func (o Operation) checkByReference(ctx context.Context, d Device, ks []Kernel, 
 	shown := make([]bool, len(faults)) // by a case
 	for _, t := range cases {
 		t.Operation = o
-		t, err := t.Normalized()
+		t, err := t.residualBehindGuard().Normalized()
 		if err != nil {
 			return fail(err)
 		}
@@ -56,7 +56,15 @@ func drawCase(t Task, seed uint64) (elementCase, error) {
 	return caseOf(t, in, stored)
 }
 
-// drawOperands draws a task's input, and what it stores, if anything.
+// residualBehindGuard places a residual behind the guard of A.
+func (t Task) residualBehindGuard() Task {
+	if t.ResidualElements(t.M) > 0 {
+		t.ResidualAt = int(t.InputElements(t.M)) + guardOf(int(t.InputElements(1)))
+	}
+	return t
+}
+
+// drawOperands draws a task's input, with its residual behind it, and what it stores, if anything.
 func drawOperands(t Task, seed uint64) (in, stored []float64) {
 	rng := rand.New(rand.NewPCG(seed, uint64(t.M)))
 	draw := func(n int64) []float64 {
@@ -68,15 +76,22 @@ func drawOperands(t Task, seed uint64) (in, stored []float64) {
 		}
 		return v
 	}
-	return draw(t.InputElements(t.M)), draw(t.Stored(t.M) / int64(t.DType.Size()))
+	return draw(t.InputElements(t.M) + t.ResidualElements(t.M)), draw(t.Stored(t.M) / int64(t.DType.Size()))
 }
 
 // caseOf encodes operands and computes their reference.
 func caseOf(t Task, in, stored []float64) (elementCase, error) {
-	size := t.DType.Size()
-	of := elementCase{in: guarded(inputPoison(t.DType), len(in), int(t.InputElements(1)))}
-	if err := Encode(t.DType, in, of.in[guardOf(int(t.InputElements(1)))*size:][:len(in)*size]); err != nil {
+	size, first := t.DType.Size(), guardOf(int(t.InputElements(1)))
+	extent, _, _ := t.Extents()
+	of := elementCase{in: guarded(inputPoison(t.DType), int(extent), int(t.InputElements(1)))}
+	a := int(t.InputElements(t.M))
+	if err := Encode(t.DType, in[:a], of.in[first*size:][:a*size]); err != nil {
 		return of, err
+	}
+	if residual := in[a:]; len(residual) > 0 {
+		if err := Encode(t.DType, residual, of.in[(first+t.ResidualAt)*size:][:len(residual)*size]); err != nil {
+			return of, err
+		}
 	}
 	if len(stored) > 0 {
 		of.stored = make([]byte, len(stored)*size)

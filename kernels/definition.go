@@ -31,7 +31,7 @@ type Definition struct {
 	Scaled []Dim
 	// DTypes are the operands' types; nil allows all.
 	DTypes []DType
-	// Check refuses inconsistent dimensions; each is already at least 1.
+	// Check refuses inconsistent dimensions; each is already at least 1, also the one that the curve runs along.
 	Check func(Subject) error
 	// Normalize fills in a task's defaults; nil has none.
 	Normalize func(Task) (Task, error)
@@ -41,6 +41,9 @@ type Definition struct {
 	// the operand that stays in memory between launches; Operand is its name.
 	Input, Output, Stored func(s Subject, m float64) float64
 	Operand               string
+	// Residual returns the elements of a second input in the output's shape, which is added; nil if there is none. See
+	// [Task.ResidualAt].
+	Residual func(s Subject, m float64) float64
 	// Read returns the input elements read, if not all.
 	Read func(s Subject, m float64) float64
 	// Room returns the bits of a stored operand that serves every M up to most; nil if it does not depend on M.
@@ -66,8 +69,8 @@ type Definition struct {
 	// Gate checks kernels of the group on a device in a type; each has its own summary and error. Without Gate
 	// and Reference there is no check.
 	Gate func(ctx context.Context, d Device, ks []Kernel, dt DType, seed uint64) ([]CheckSummary, []error)
-	// Reference computes a task in float64 from its operands: the exact output, and the error allowed for each
-	// element. It makes the check of an operation without Gate.
+	// Reference computes a task in float64 from its operands, in with the residual behind it: the exact output, and the error
+	// allowed for each element. It makes the check of an operation without Gate.
 	Reference func(t Task, in, stored []float64) (want, bound []float64)
 	// Cases are the tasks of the check by Reference in a type. The check sets their operation.
 	Cases func(dt DType) []Task

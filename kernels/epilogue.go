@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Epilogue is what a fused product does to the sums before it writes them: an activation of sum + bias. Stored runs hold the
-// number: twice the activation's place in the list of [Epilogues] without bias, counted from 1, plus 1 with a bias.
+// Epilogue is what a fused product does to the sums before it writes them: it may add a bias, then does one further step. Stored
+// runs hold the number: twice the step's place in the list below, counted from 1, plus 1 with a bias.
 type Epilogue int
 
-// Bias adds one value per column of C. The others are activations; one may follow the bias.
+// Bias adds one value per column of A·B. The others are steps; one may follow the bias.
 const (
 	Bias Epilogue = 1
 	// ReLU is max(x, 0).
@@ -22,23 +22,35 @@ const (
 	TanhGELU Epilogue = 6
 	// SiLU is x ÷ (1 + e^-x).
 	SiLU Epilogue = 8
+	// Gated is SiLU(gate)·up: the first half of the columns of A·B are gates, the second half what they multiply, as in the
+	// layers gate_up of models. N counts both, and C has N/2 columns.
+	Gated Epilogue = 10
+	// Residual adds a matrix [M,N] of the output's type: see [Task.ResidualAt].
+	Residual Epilogue = 12
 )
 
-// activations have the places of the constants.
-var activations = []struct {
+// steps have the places of the constants.
+var steps = []struct {
 	name string
-	of   func(x float64) float64
+	// of is the activation.
+	of func(x float64) float64
 	// slope is the largest absolute derivative.
 	slope float64
 }{
-	{"", func(x float64) float64 { return x }, 1},
+	{"", identity, 1},
 	{"relu", func(x float64) float64 { return math.Max(x, 0) }, 1},
 	{"gelu", func(x float64) float64 { return x / 2 * math.Erfc(-x/math.Sqrt2) }, 1.13},
 	{"gelu-tanh", func(x float64) float64 {
 		return x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
 	}, 1.13},
-	{"silu", func(x float64) float64 { return x / (1 + math.Exp(-x)) }, 1.1},
+	{"silu", silu, 1.1},
+	{"gated", silu, 1.1},
+	{"residual", identity, 1},
 }
+
+func identity(x float64) float64 { return x }
+
+func silu(x float64) float64 { return x / (1 + math.Exp(-x)) }
 
 const (
 	biasWord     = "bias"
@@ -46,7 +58,7 @@ const (
 )
 
 // EpilogueExpected describes how an epilogue is written.
-const EpilogueExpected = "bias, relu, gelu, gelu-tanh or silu, or bias and one of the others, as in bias+gelu"
+const EpilogueExpected = "bias, relu, gelu, gelu-tanh, silu, gated or residual, or bias and one of the others, as in bias+gelu"
 
 // Epilogues lists all epilogues.
 func Epilogues() []Epilogue {
@@ -57,20 +69,26 @@ func Epilogues() []Epilogue {
 	return out
 }
 
-func (e Epilogue) valid() bool { return e > 0 && int(e/2) < len(activations) }
+func (e Epilogue) valid() bool { return e > 0 && int(e/2) < len(steps) }
 
 // HasBias reports whether the epilogue adds a bias.
 func (e Epilogue) HasBias() bool { return e%2 == 1 }
 
-// Activation is the epilogue without the bias, 0 for none.
-func (e Epilogue) Activation() Epilogue { return e / 2 * 2 }
+// HasResidual reports whether the epilogue adds a residual.
+func (e Epilogue) HasResidual() bool { return e.Step() == Residual }
+
+// IsGated reports whether the epilogue multiplies halves of the columns: see [Gated].
+func (e Epilogue) IsGated() bool { return e.Step() == Gated }
+
+// Step is the epilogue without the bias, 0 for none.
+func (e Epilogue) Step() Epilogue { return e / 2 * 2 }
 
 // String returns "bias+gelu".
 func (e Epilogue) String() string {
 	if !e.valid() {
 		return fmt.Sprintf("epilogue %d", int(e))
 	}
-	name := activations[e/2].name
+	name := steps[e/2].name
 	switch {
 	case !e.HasBias():
 		return name
@@ -104,10 +122,16 @@ func (o Operation) WithEpilogue() Operation {
 	return o
 }
 
-// Of returns the exact result for a sum; bias is ignored if the epilogue adds none.
-func (e Epilogue) Of(sum, bias float64) float64 {
-	if e.HasBias() {
-		sum += bias
+// Of returns the exact result for a sum with its bias. other is the residual, or what a gate multiplies, with its own bias;
+// other epilogues ignore it.
+func (e Epilogue) Of(sum, other float64) float64 { return e.join(steps[e/2].of(sum), other) }
+
+func (e Epilogue) join(x, other float64) float64 {
+	switch {
+	case e.HasResidual():
+		return x + other
+	case e.IsGated():
+		return x * other
 	}
-	return activations[e/2].of(sum)
+	return x
 }

@@ -12,8 +12,9 @@ var dimFused = []Dim{
 }
 
 // fusedDefinition defines products with an epilogue: C = epilogue(A·B), with A [M,K], B [N,K] or [K,N], and C [M,N]
-// contiguous. The stored operand is B, followed by the bias [N] in the type of B if the epilogue has one. Sums, bias and
-// activation are fp32; a kernel may round between the steps to the type of C, as separate launches do.
+// contiguous; C of a gated product is [M,N/2]. The stored operand is B, followed by the bias [N] in the type of B if the epilogue
+// has one. A residual lies behind A: see [Task.ResidualAt]. Sums, bias and activation are fp32; a kernel may round between the
+// steps to the type of C, as separate launches do.
 func fusedDefinition() Definition {
 	return Definition{
 		Name: "fused", Title: "matrix product with an epilogue", Swept: "batch", Operand: "weights", Weights: true,
@@ -23,7 +24,13 @@ func fusedDefinition() Definition {
 		Probes:   []Dims{{N: 4096, K: 4096, Epilogue: Bias + GELU}}, Least: []Dims{{N: 1, K: 1, Epilogue: Bias + GELU}},
 		FLOPs:  func(s Subject, m float64) float64 { return 2 * m * float64(s.N) * float64(s.K) },
 		Input:  func(s Subject, m float64) float64 { return m * float64(s.K) },
-		Output: func(s Subject, m float64) float64 { return m * float64(s.N) },
+		Output: func(s Subject, m float64) float64 { return m * float64(s.OutputColumns()) },
+		Residual: func(s Subject, m float64) float64 {
+			if s.Epilogue.HasResidual() {
+				return m * float64(s.N)
+			}
+			return 0
+		},
 		Stored: func(s Subject, _ float64) float64 {
 			bits := s.weightBits()
 			if s.Epilogue.HasBias() {
@@ -36,14 +43,60 @@ func fusedDefinition() Definition {
 }
 
 func checkEpilogue(s Subject) error {
-	if !s.Epilogue.valid() {
+	switch {
+	case !s.Epilogue.valid():
 		return fmt.Errorf("a fused product has %v: expected %s", s.Epilogue, EpilogueExpected)
+	case s.Epilogue.IsGated() && s.N%2 != 0 && s.Along.Dimension != dimN.Name:
+		return fmt.Errorf("n is %d, expected an even number: half of the columns are gates", s.N)
 	}
 	return nil
 }
 
-// normalizeFused checks a task's sizes. Operands are contiguous.
-func normalizeFused(t Task) (Task, error) { return t, t.checkContiguous("fused") }
+// OutputColumns returns the columns of a product's C: N, or half of it if the product is gated.
+func (s Subject) OutputColumns() int {
+	if s.Epilogue.IsGated() {
+		return s.N / 2
+	}
+	return s.N
+}
+
+// residualAlignment is the alignment in bytes, relative to A, of a residual whose place is not given.
+const residualAlignment = 16
+
+// normalizeFused checks a task's sizes, and places the residual behind A by default. Operands are contiguous.
+func normalizeFused(t Task) (Task, error) {
+	if err := t.checkContiguous("fused"); err != nil {
+		return t, err
+	}
+	if !t.Epilogue.HasResidual() {
+		if t.ResidualAt != 0 {
+			return t, fmt.Errorf("%v: it adds no residual, and so has no place of one", t)
+		}
+		return t, nil
+	}
+	end := t.M * t.K
+	if step := residualAlignment / t.DType.Size(); t.ResidualAt == 0 {
+		t.ResidualAt = ceilDiv(end, step) * step
+	}
+	if t.ResidualAt < end {
+		return t, fmt.Errorf("%v: the residual begins at element %d, expected behind A, from %d on", t, t.ResidualAt, end)
+	}
+	return t, nil
+}
+
+// fusedExtents is [Task.Extents] of a fused product.
+func fusedExtents(t Task) (in, stored, out int64) {
+	in = t.InputElements(t.M)
+	if n := t.ResidualElements(t.M); n > 0 {
+		in = int64(t.ResidualAt) + n
+	}
+	return in, t.Stored(t.M), t.OutputElements(t.M)
+}
+
+// ResidualOperand returns the residual [M,N] of a normalized task with activations a: see [Task.ResidualAt].
+func (t Task) ResidualOperand(a Operand) Operand {
+	return Operand{Buffer: a.Buffer, Offset: a.Offset + t.ResidualAt}
+}
 
 // Fused returns the normalized task if it is a fused product that a kernel may compute, and the same product without the
 // epilogue. Otherwise the error is the reason, an [*Unsupported].
@@ -63,79 +116,69 @@ func (s Subject) BiasAt() int64 { return int64(s.N) * int64(s.K) * int64(s.DType
 
 // fusedReference is a task's output and the error allowed for each element.
 func fusedReference(t Task, in, stored []float64) (want, bound []float64) {
-	return fusedProducts(t, in, stored, t.Epilogue.Of, func(n int) int { return n })
+	return fusedProducts(t, in, stored, t.fusedWay())
+}
+
+// fusedWay says which elements meet in an epilogue; faults change it.
+type fusedWay struct {
+	of func(sum, bias, other float64) float64
+	// bias returns the column whose bias a column of A·B has; negative for none.
+	bias func(column int) int
+	// halves returns the columns of A·B whose gate and factor a column of C has.
+	halves func(column int) (gate, up int)
+	// residual returns the row and column of the residual that an element has.
+	residual func(row, column int) (int, int)
+}
+
+func (t Task) fusedWay() fusedWay {
+	return fusedWay{
+		of:       func(sum, bias, other float64) float64 { return t.Epilogue.Of(sum+bias, other) },
+		bias:     func(column int) int { return column },
+		halves:   func(column int) (gate, up int) { return column, column + t.N/2 },
+		residual: func(row, column int) (int, int) { return row, column },
+	}
 }
 
 // activationError is an activation's own error in fp32, relative to its argument: some roundings, and approximations of
 // e^x, tanh and Φ.
 const activationError = 0x1p-20
 
-// fusedProducts applies an epilogue to the product. Column n has the bias of column biasOf(n).
-func fusedProducts(t Task, in, stored []float64, epilogue func(sum, bias float64) float64, biasOf func(n int) int) (want, bound []float64) {
+// fusedProducts applies an epilogue to the product. in is A, followed by the residual if there is one.
+func fusedProducts(t Task, in, stored []float64, way fusedWay) (want, bound []float64) {
 	plain := t
-	plain.Operation, plain.Epilogue = GEMM, 0
-	want, bound = groupedProducts(plain, in, stored, make([]int, t.M))
-	out := t.OutputType()
-	slope := activations[t.Epilogue/2].slope
-	for i, sum := range want {
-		bias := 0.0
-		if t.Epilogue.HasBias() {
-			bias = stored[t.N*t.K+biasOf(i%t.N)]
+	plain.Operation, plain.Epilogue, plain.ResidualAt = GEMM, 0, 0
+	sums, allowed := groupedProducts(plain, in, stored, make([]int, t.M))
+	out, columns, slope := t.OutputType(), t.OutputColumns(), steps[t.Epilogue/2].slope
+	unit, least := out.UnitRoundoff(), smallestStep(out)/2
+	biasOf := func(column int) float64 {
+		if at := way.bias(column); t.Epilogue.HasBias() && at >= 0 {
+			return stored[t.N*t.K+at]
 		}
-		want[i] = epilogue(sum, bias)
-		// bound includes the rounding of the product to the output type; the sum with the bias may be rounded, too.
-		before := bound[i] + out.UnitRoundoff()*math.Abs(sum+bias) + smallestStep(out)/2
-		bound[i] = slope*before + activationError*math.Abs(sum+bias) + out.UnitRoundoff()*math.Abs(want[i]) + smallestStep(out)/2
+		return 0
+	}
+	want, bound = make([]float64, t.M*columns), make([]float64, t.M*columns)
+	for i := range want {
+		row, column := i/columns, i%columns
+		at, other, off := column, 0.0, 0.0
+		switch {
+		case t.Epilogue.HasResidual():
+			r, c := way.residual(row, column)
+			other = in[t.M*t.K+r*t.N+c]
+		case t.Epilogue.IsGated():
+			gate, up := way.halves(column)
+			at, other = gate, sums[row*t.N+up]+biasOf(up)
+			off = allowed[row*t.N+up] + unit*math.Abs(other) + least
+		}
+		sum, bias := sums[row*t.N+at], biasOf(at)
+		want[i] = way.of(sum, bias, other)
+		// allowed includes the rounding of the product to the output type; the sum with the bias may be rounded, too.
+		x := math.Abs(sum + bias)
+		before := slope*(allowed[row*t.N+at]+unit*x+least) + activationError*x
+		if t.Epilogue.IsGated() {
+			// A kernel may round the activated gate; |silu(x)| ≤ |x|.
+			before = (before+unit*x+least)*(math.Abs(other)+off) + x*off
+		}
+		bound[i] = before + unit*math.Abs(want[i]) + least
 	}
 	return want, bound
-}
-
-// fusedCases have every epilogue, at sizes around tiles. With a small K the sums are near 0, where activations bend.
-func fusedCases(dt DType) []Task {
-	at := func(m, n, k int, e Epilogue, layout Layout) Task {
-		return Task{Subject: Subject{DType: dt, Dims: Dims{N: n, K: k, Epilogue: e}, Layout: layout}, M: m}
-	}
-	out := []Task{at(1, 1, 1, Bias+ReLU, Transposed), at(1, 517, 259, Bias+GELU, Transposed), at(131, 259, 517, Bias+SiLU, Transposed)}
-	sizes := []Shape{{M: 1, N: 64, K: 16}, {M: 5, N: 33, K: 3}, {M: 18, N: 97, K: 37}, {M: 33, N: 127, K: 64}}
-	for i, e := range Epilogues() {
-		s := sizes[i%len(sizes)]
-		out = append(out, at(s.M, s.N, s.K, e, Transposed), at(2*s.M, s.N+1, s.K, e, RowMajor))
-	}
-	return out
-}
-
-// fusedFaults are what epilogues get wrong.
-var fusedFaults = []Fault{
-	{Name: "a column has the bias of the next", Compute: func(t Task, in, stored []float64) []float64 {
-		out, _ := fusedProducts(t, in, stored, t.Epilogue.Of, func(n int) int { return (n + 1) % t.N })
-		return out
-	}},
-	{Name: "the columns of a tile of 32 have the bias of the first tile", Compute: func(t Task, in, stored []float64) []float64 {
-		out, _ := fusedProducts(t, in, stored, t.Epilogue.Of, func(n int) int { return n % 32 })
-		return out
-	}},
-	{Name: "the activation comes before the bias", Compute: func(t Task, in, stored []float64) []float64 {
-		out, _ := fusedProducts(t, in, stored, func(sum, bias float64) float64 {
-			sum = t.Epilogue.Activation().Of(sum, 0)
-			if t.Epilogue.HasBias() {
-				sum += bias
-			}
-			return sum
-		}, func(n int) int { return n })
-		return out
-	}},
-	{Name: "there is no bias", Compute: func(t Task, in, stored []float64) []float64 {
-		out, _ := fusedProducts(t, in, stored, func(sum, _ float64) float64 { return t.Epilogue.Activation().Of(sum, 0) },
-			func(n int) int { return n })
-		return out
-	}},
-	{Name: "there is no activation", Compute: func(t Task, in, stored []float64) []float64 {
-		out, _ := fusedProducts(t, in, stored, func(sum, bias float64) float64 { return sum + bias }, func(n int) int { return n })
-		return out
-	}},
-	{Name: "each part of a split K has the bias", Compute: func(t Task, in, stored []float64) []float64 {
-		out, _ := fusedProducts(t, in, stored, func(sum, bias float64) float64 { return t.Epilogue.Of(sum+bias, bias) },
-			func(n int) int { return n })
-		return out
-	}},
 }

@@ -127,7 +127,7 @@ func init() {
 	grouped.Gate = GroupedGEMM.checkByReference
 	fused := &definitions[FusedGEMM]
 	fused.Normalize, fused.Reference, fused.Cases, fused.Faults = normalizeFused, fusedReference, fusedCases, fusedFaults
-	fused.Check, fused.Gate = checkEpilogue, FusedGEMM.checkByReference
+	fused.Check, fused.Extents, fused.Gate = checkEpilogue, fusedExtents, FusedGEMM.checkByReference
 	for _, o := range []Operation{Softmax, LogSoftmax} {
 		definitions[o].Normalize, definitions[o].Gate, definitions[o].Ladder = normalizeSoftmax, CheckSoftmaxes, softmaxLadder
 	}

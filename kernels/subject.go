@@ -181,6 +181,7 @@ func (s Subject) Bytes(m int) float64 {
 	if f := s.Operation.definition().Read; f != nil {
 		read = f(s, float64(m))
 	}
+	read += float64(s.ResidualElements(m))
 	in, out := read*float64(s.DType.Bits()), float64(s.OutputElements(m))*float64(s.OutputType().Bits())
 	return (in+out)/8 + float64(s.scaleBytes(m)) + s.StoredBytes(m)
 }
@@ -189,6 +190,15 @@ func (s Subject) Bytes(m int) float64 {
 func (s Subject) InputElements(m int) int64 {
 	s, m = s.At(m)
 	if f := s.Operation.definition().Input; f != nil {
+		return int64(f(s, float64(m)))
+	}
+	return 0
+}
+
+// ResidualElements returns the elements of DType of a second input at M = m, which is added to the output.
+func (s Subject) ResidualElements(m int) int64 {
+	s, m = s.At(m)
+	if f := s.Operation.definition().Residual; f != nil {
 		return int64(f(s, float64(m)))
 	}
 	return 0
@@ -229,6 +239,7 @@ func (s Subject) Divisible() bool {
 
 // Validate returns an error that names the first invalid field.
 func (s Subject) Validate() error {
+	along := s.Along
 	s, _ = s.At(1)
 	def := s.Operation.definition()
 	if def.Dims == nil {
@@ -253,6 +264,7 @@ func (s Subject) Validate() error {
 		return fmt.Errorf("%v is unknown", s.Layout)
 	}
 	if def.Check != nil {
+		s.Along = along
 		return def.Check(s)
 	}
 	return nil

@@ -22,6 +22,9 @@ type Task struct {
 	StrideA, StrideB, StrideC int
 	// ScalesAt and LDScales place the scales of activations: see [Task.ActivationScales]. 0 stands for behind A.
 	ScalesAt, LDScales int
+	// ResidualAt is where a [Residual] begins, in elements after the first of A and in the same buffer. It is contiguous. 0
+	// stands for behind A.
+	ResidualAt int
 	// Scale multiplies the elements of a softmax's input in fp32; 0 stands for 1.
 	Scale float32
 	// Threads is the number of CPU threads, 0 for all. Devices without threads ignore it.

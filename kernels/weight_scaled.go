@@ -33,10 +33,10 @@ func (s Subject) Scaled() bool {
 // scaleGroups returns the number of groups along K, each of which has a scale for a row of activations.
 func (s Subject) scaleGroups() int { return (s.K + s.Weights.GroupK - 1) / s.Weights.GroupK }
 
-// InputBytes returns the bytes of [Subject.InputElements], and of the scales of activations.
+// InputBytes returns the bytes of [Subject.InputElements], of a residual, and of the scales of activations.
 func (s Subject) InputBytes(m int) int64 {
 	s, m = s.At(m)
-	return (s.InputElements(m)*int64(s.DType.Bits())+7)/8 + s.scaleBytes(m)
+	return ((s.InputElements(m)+s.ResidualElements(m))*int64(s.DType.Bits())+7)/8 + s.scaleBytes(m)
 }
 
 // scaleBytes returns the bytes of the scales of m rows of activations.

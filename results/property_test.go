@@ -109,6 +109,9 @@ var anySubject = rapid.Custom(func(t *rapid.T) kernels.Subject {
 	if s.Operation == kernels.FusedGEMM {
 		s.Dims = kernels.Dims{N: rapid.IntRange(1, 3).Draw(t, "n"), K: rapid.IntRange(1, 1<<20).Draw(t, "k"),
 			Epilogue: rapid.SampledFrom(kernels.Epilogues()).Draw(t, "epilogue")}
+		if s.Epilogue.IsGated() {
+			s.N *= 2
+		}
 		s.Layout = kernels.Transposed
 		return s
 	}

@@ -106,7 +106,7 @@ func demands(cases []results.Case, llc int64) []demand {
 func LeastMemory(d kernels.Device, c results.Case) (need, free int64) {
 	weights := demand{key: matrixOf(c), forms: []formKey{formOf(c)}}
 	copies := min(2, rotated(c, d.Spec().LastLevelCacheBytes))
-	need = weights.bytes(copies) + inputBytes(c) + outputBytes(c) + scaleBytes(c)
+	need = weights.bytes(copies) + inputBytes(c) + outputBytes(c) + besideBytes(c)
 	return need, freeMemory(d)
 }
 

@@ -171,7 +171,7 @@ func copyTo(to, from kernels.Buffer, fill func() error) error {
 
 func (b *rig) moveOperands(ctx context.Context, d kernels.DType) error {
 	old := b.activations[d]
-	if b.roomFor(old.aBytes + old.cBytes + old.roomBytes + 2*old.scaleBytes) {
+	if b.roomFor(old.aBytes + old.cBytes + old.roomBytes + 2*old.besideBytes) {
 		o, err := b.newOperands(d, old.sizes, old.a)
 		if err == nil {
 			b.activations[d] = o
@@ -200,16 +200,16 @@ func (b *rig) moveOperands(ctx context.Context, d kernels.DType) error {
 // it.
 func (b *rig) newOperands(d kernels.DType, s sizes, from kernels.Buffer) (_ *operands, err error) {
 	o := &operands{sizes: s}
-	if o.a, err = b.device.Alloc(s.aBytes + s.scaleBytes); err != nil {
+	if o.a, err = b.device.Alloc(s.aBytes + s.besideBytes); err != nil {
 		return nil, fmt.Errorf("operand A of %s, %d bytes: %w", d, s.aBytes, err)
 	}
 	seed := source(b.seed, streamFill, math.MaxUint64).Uint64()
 	if from != nil {
 		err = copyTo(o.a, from, func() error { return o.a.Fill(b.dist, d, o.a.Bytes()/int64(d.Size()), seed) })
 	} else {
-		err = o.a.Fill(b.dist, d, s.aBytes/int64(d.Size()), seed)
+		err = o.a.Fill(b.dist, d, o.a.Bytes()/int64(d.Size()), seed)
 	}
-	if err == nil && s.scaleBytes > 0 {
+	if err == nil && s.scaled {
 		err = fillScales(o.a, s.aBytes)
 	}
 	if err != nil {
@@ -222,10 +222,10 @@ func (b *rig) newOperands(d kernels.DType, s sizes, from kernels.Buffer) (_ *ope
 		return o, nil
 	}
 	// Rows that no copy has reached yet are multiplied too; their results are discarded.
-	if o.room, err = b.device.Alloc(s.roomBytes + s.scaleBytes); err == nil {
-		err = o.room.Fill(b.dist, d, s.roomBytes/int64(d.Size()), seed)
+	if o.room, err = b.device.Alloc(s.roomBytes + s.besideBytes); err == nil {
+		err = o.room.Fill(b.dist, d, o.room.Bytes()/int64(d.Size()), seed)
 	}
-	if err == nil && s.scaleBytes > 0 {
+	if err == nil && s.scaled {
 		err = fillScales(o.room, s.roomBytes)
 	}
 	if err != nil {

@@ -64,16 +64,23 @@ type operands struct {
 	sizes
 }
 
-// sizes are in bytes. The scales of activations lie behind A, and behind the room of its copies.
-type sizes struct{ aBytes, cBytes, roomBytes, scaleBytes int64 }
+// sizes are in bytes.
+type sizes struct {
+	aBytes, cBytes, roomBytes int64
+	// besideBytes are behind A, and behind roomBytes: scales of activations if scaled, otherwise residuals.
+	besideBytes int64
+	scaled      bool
+}
 
 func (s sizes) covers(need sizes) bool {
-	return s.aBytes >= need.aBytes && s.cBytes >= need.cBytes && s.roomBytes >= need.roomBytes && s.scaleBytes >= need.scaleBytes
+	return s.aBytes >= need.aBytes && s.cBytes >= need.cBytes && s.roomBytes >= need.roomBytes &&
+		s.besideBytes >= need.besideBytes && (s.scaled || !need.scaled)
 }
 
 // max returns sizes that cover both.
 func (s sizes) max(o sizes) sizes {
-	return sizes{max(s.aBytes, o.aBytes), max(s.cBytes, o.cBytes), max(s.roomBytes, o.roomBytes), max(s.scaleBytes, o.scaleBytes)}
+	return sizes{max(s.aBytes, o.aBytes), max(s.cBytes, o.cBytes), max(s.roomBytes, o.roomBytes),
+		max(s.besideBytes, o.besideBytes), s.scaled || o.scaled}
 }
 
 type station struct {
@@ -217,12 +224,12 @@ func (b *rig) turns(s *station) int {
 func (b *rig) bind(s *station, copy, i int) (kernels.Launch, error) {
 	parts, slot := ms(s.c), int64(copy%b.slots(s.c))
 	in, a := s.operands.a, slot*inputBytes(s.c)/int64(s.c.DType.Size())
-	scales := s.operands.aBytes
+	beside := s.operands.aBytes
 	if s.c.Copied {
 		if i == 0 {
 			return b.bindCopy(s, slot)
 		}
-		in, i, scales = s.operands.room, i-1, s.operands.roomBytes
+		in, i, beside = s.operands.room, i-1, s.operands.roomBytes
 	}
 	row := 0
 	for _, m := range parts[:i] {
@@ -234,12 +241,15 @@ func (b *rig) bind(s *station, copy, i int) (kernels.Launch, error) {
 	}
 	t := task(s.c, parts[i])
 	t.Part = len(parts) > 1
-	if s.c.Scaled() {
-		scales += slot * scaleBytes(s.c)
-		for _, m := range parts[:i] {
-			scales += scalesOf(s.c, m)
-		}
-		t.ScalesAt = int(scales - a*int64(s.c.DType.Size()))
+	beside += slot * besideBytes(s.c)
+	for _, m := range parts[:i] {
+		beside += besideOf(s.c, m)
+	}
+	switch size := int64(s.c.DType.Size()); {
+	case s.c.Scaled():
+		t.ScalesAt = int(beside - a*size)
+	case s.c.ResidualElements(parts[i]) > 0:
+		t.ResidualAt = int(beside/size - a)
 	}
 	return s.form.kernel.Bind(t, kernels.Operand{Buffer: in, Offset: int(a)},
 		s.form.copies[copy], kernels.Operand{Buffer: s.operands.c, Offset: int(c)})

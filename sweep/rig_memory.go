@@ -45,24 +45,24 @@ func slotBytes(elements int64, d kernels.DType) int64 {
 	return (elements*int64(d.Size()) + slotAlign - 1) / slotAlign * slotAlign
 }
 
-// inputBytes leaves room for a copy of the scales behind the rows: see [copiedBytes].
+// inputBytes leaves room for a copy of the scales or the residual behind the rows: see [copiedBytes].
 func inputBytes(c results.Case) int64 {
 	return (c.InputBytes(int(rows(c))) + slotAlign - 1) / slotAlign * slotAlign
 }
 
-// scaleBytes is the size of a place for the scales of a case's activations. Those of each part lie together, as a kernel
-// that quantizes the part writes them.
-func scaleBytes(c results.Case) (bytes int64) {
+// besideBytes is the size of a place for the scales of a case's activations, or its residual. Scales of each part lie
+// together, as a kernel that quantizes the part writes them.
+func besideBytes(c results.Case) (bytes int64) {
 	for _, m := range ms(c) {
-		bytes += scalesOf(c, m)
+		bytes += besideOf(c, m)
 	}
 	return (bytes + slotAlign - 1) / slotAlign * slotAlign
 }
 
-// scalesOf is the size of the scales of m rows, 0 without scales.
-func scalesOf(c results.Case, m int) int64 {
+// besideOf is the size of the scales or the residual of m rows.
+func besideOf(c results.Case, m int) int64 {
 	if !c.Scaled() {
-		return 0
+		return c.ResidualElements(m) * int64(c.DType.Size())
 	}
 	t, err := task(c, m).Normalized()
 	if err != nil {
@@ -112,7 +112,7 @@ func outputBytes(c results.Case) int64 {
 }
 
 func (b *rig) operandBytes(c results.Case) int64 {
-	return int64(b.slots(c)) * (inputBytes(c) + roomBytes(c) + outputBytes(c) + 2*scaleBytes(c))
+	return int64(b.slots(c)) * (inputBytes(c) + roomBytes(c) + outputBytes(c) + 2*besideBytes(c))
 }
 
 // reserve keeps buffers that are large enough, with the launches bound to them.
@@ -128,7 +128,8 @@ func (b *rig) reserve(ctx context.Context, cases []results.Case) error {
 		n.aBytes = max(n.aBytes, slots*inputBytes(c))
 		n.cBytes = max(n.cBytes, slots*outputBytes(c))
 		n.roomBytes = max(n.roomBytes, slots*roomBytes(c))
-		n.scaleBytes = max(n.scaleBytes, slots*scaleBytes(c))
+		n.besideBytes = max(n.besideBytes, slots*besideBytes(c))
+		n.scaled = n.scaled || c.Scaled()
 	}
 	for d, n := range need {
 		have := b.activations[d]
@@ -248,6 +249,6 @@ func (b *rig) admit(c results.Case) bool {
 
 func (b *rig) holds(c results.Case) bool {
 	have, slots := b.activations[c.DType], int64(b.slots(c))
-	need := sizes{slots * inputBytes(c), slots * outputBytes(c), slots * roomBytes(c), slots * scaleBytes(c)}
+	need := sizes{slots * inputBytes(c), slots * outputBytes(c), slots * roomBytes(c), slots * besideBytes(c), c.Scaled()}
 	return have != nil && have.sizes.covers(need)
 }

@@ -1,4 +1,4 @@
-"""PyTorch's linear layer with an activation: separate operators, and torch.compile's fusion of them."""
+"""PyTorch's linear layer with an activation, gates or a residual: separate operators, and torch.compile's fusion of them."""
 import functools
 
 import torch
@@ -19,16 +19,22 @@ ACTIVATIONS = {
 }
 
 
-@gemmaudit.kernel("fused", name="linear-separate", dtypes=["bf16", "fp16", "fp32"], layout="nk")
-def separate(a, b, bias, activation):
-    return ACTIVATIONS[activation](functional.linear(a, b, bias))
+def layer(a, b, bias, activation, gated, residual):
+    c = functional.linear(a, b, bias)
+    if gated:
+        gate, up = c.chunk(2, dim=-1)
+        return ACTIVATIONS[activation](gate) * up
+    return ACTIVATIONS[activation](c) if residual is None else c + residual
+
+
+gemmaudit.kernel("fused", name="linear-separate", dtypes=["bf16", "fp16", "fp32"], layout="nk")(layer)
 
 
 @functools.cache
-def compiled_for(activation):
-    return torch.compile(lambda a, b, bias: ACTIVATIONS[activation](functional.linear(a, b, bias)), dynamic=False)
+def compiled_for(activation, gated):
+    return torch.compile(lambda a, b, bias, residual: layer(a, b, bias, activation, gated, residual), dynamic=False)
 
 
 @gemmaudit.kernel("fused", name="linear", dtypes=["bf16", "fp16"], layout="nk")
-def compiled(a, b, bias, activation):
-    return compiled_for(activation)(a, b, bias)
+def compiled(a, b, bias, activation, gated, residual):
+    return compiled_for(activation, gated)(a, b, bias, residual)

@@ -64,6 +64,9 @@ func (k *fused) Supports(t kernels.Task) error {
 	if err != nil {
 		return err
 	}
+	if t.Epilogue.IsGated() || t.Epilogue.HasResidual() {
+		return t.Unsupported(k.Name(), "it has no gates and no residual")
+	}
 	err = k.of.Supports(product)
 	var no *kernels.Unsupported
 	if errors.As(err, &no) {

@@ -134,6 +134,13 @@ func (l *launch) compute(reference func(t kernels.Task, in, stored []float64) (w
 	if err != nil {
 		return err
 	}
+	if n := t.ResidualElements(t.M); n > 0 {
+		residual, err := matrix(t.ResidualOperand(l.in), 1, int(n), 0, t.DType)
+		if err != nil {
+			return err
+		}
+		in = append(in, residual...)
+	}
 	var stored []float64
 	if n := t.Stored(t.M); n > 0 {
 		if stored, err = matrix(kernels.Operand{Buffer: l.weights.raw}, 1, int(n)/t.DType.Size(), 0, t.DType); err != nil {

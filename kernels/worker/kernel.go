@@ -153,7 +153,7 @@ func (k *Kernel) task(t kernels.Task) taskText {
 		out.GroupRows, _ = t.GroupRows(t.M) // the task is normalized
 	}
 	if t.Epilogue != 0 {
-		out.Epilogue = t.Epilogue.String()
+		out.Epilogue, out.ResidualAt = t.Epilogue.String(), t.ResidualAt
 	}
 	if t.Quantized() {
 		request, _ := t.Weights.Requested(t.K)

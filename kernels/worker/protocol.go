@@ -114,9 +114,10 @@ type taskText struct {
 	Output      string       `json:"output"`
 	Accumulator string       `json:"accumulator"`
 	M           int          `json:"m"`
-	GroupRows   []int        `json:"group_rows,omitempty"` // of a grouped product, of each group
-	Epilogue    string       `json:"epilogue,omitempty"`   // of a fused product: "bias+gelu"
-	Dims        any          `json:"dims"`                 // as in run files
+	GroupRows   []int        `json:"group_rows,omitempty"`  // of a grouped product, of each group
+	Epilogue    string       `json:"epilogue,omitempty"`    // of a fused product: "bias+gelu"
+	ResidualAt  int          `json:"residual_at,omitempty"` // of a residual: elements after the first of in
+	Dims        any          `json:"dims"`                  // as in run files
 	Layout      string       `json:"layout,omitempty"`
 	LDA         int          `json:"lda,omitempty"`
 	LDB         int          `json:"ldb,omitempty"`

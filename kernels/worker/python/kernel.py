@@ -54,8 +54,9 @@ def kernel(operation, *, name=None, dtypes=None, layout="nk", weights=None, batc
     A function for "grouped" has a parameter offsets, an int32 tensor with the end of each group's rows, or sizes, a list of the rows
     of each group, or both.
 
-    A function for "fused" has a parameter bias, an array [N] or None, a parameter activation, "" or "relu", "gelu", "gelu-tanh" or
-    "silu", or both. Without one it gets no products that need it.
+    A function for "fused" has some of these parameters, and gets no products that need others: bias, an array [N] or None;
+    activation, "" or "relu", "gelu", "gelu-tanh" or "silu"; gated, whether it returns [M,N/2], the activated first half of the
+    columns times the second half; residual, an array [M,N] or None.
 
     With weights of fp8, activations have scales, too: a parameter scale_a, fp32 [M, K/group] with strides (1, ≥ M).
 

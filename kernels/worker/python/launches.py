@@ -69,17 +69,28 @@ class Launch:
                 named["offsets"] = arrays.integers(tasks.ends(problem))
             if tasks.takes(kernel.fn, "sizes"):
                 named["sizes"] = list(problem.sizes)
-        if tasks.takes(kernel.fn, "bias") and problem.operation == "fused":
-            shape = tasks.bias(problem)
-            named["bias"] = arrays.view(weights.buffer, shape) if shape else None
-        if tasks.takes(kernel.fn, "activation") and problem.operation == "fused":
-            named["activation"] = tasks.activation(problem)
+        if problem.operation == "fused":
+            named.update(self.epilogue(source, weights))
         self.returns = not kernel.declared.out
         if not self.returns:
             named["out"] = self.out
         self.part = part and self.returns
         self.call = functools.partial(kernel.fn, *arguments, **named)
         self.run = self.run_part if self.part else self.call
+
+    def epilogue(self, source, weights):
+        """The arguments for the epilogue of a fused product, where the function has parameters for them."""
+        bias, residual, size = tasks.bias(self.problem), tasks.residual(self.problem), tasks.BYTES[self.dtype]
+        if residual:
+            at = source[1] + residual.offset
+            self.reads.append((source[0], at * size, self.problem.m * self.problem.n * size))
+        arguments = {
+            "bias": self.arrays.view(weights.buffer, bias) if bias else None,
+            "activation": tasks.activation(self.problem),
+            "gated": tasks.gated(self.problem),
+            "residual": self.view(source, residual) if residual else None,
+        }
+        return {name: value for name, value in arguments.items() if tasks.takes(self.kernel.fn, name)}
 
     def digest(self):
         """A sum of the operands' bytes in buffers of a CPU, without the output."""

@@ -9,7 +9,7 @@ from .wire import PROTOCOL, UNSUPPORTED, Failure
 
 BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "int8": 1, "int32": 4, "uint8": 1}
 PRODUCTS = ("gemm", "grouped", "fused")
-NUMBERS = ("m", "lda", "ldb", "ldc", "stride_a", "stride_b", "stride_c", "capacity")
+NUMBERS = ("m", "lda", "ldb", "ldc", "stride_a", "stride_b", "stride_c", "capacity", "residual_at")
 DIMENSIONS = ("n", "k", "products", "columns", "queries", "query_heads", "kv_heads", "head_dim", "window", "groups",
               "top_k", "skew", "draw", "routing", "epilogue")
 
@@ -24,7 +24,8 @@ class Problem:
 
     groups of a grouped product, and sizes, the rows of each; top_k, skew, draw and routing tell where they come from.
 
-    epilogue of a fused product: "bias", "relu", "gelu", "gelu-tanh", "silu", or "bias+" one of these.
+    epilogue of a fused product: "bias", "relu", "gelu", "gelu-tanh", "silu", "gated", "residual", or "bias+" one of these;
+    residual_at, where its residual begins, in elements after the first of in.
 
     Of a decode with a window, visible tokens begin at slot first of the cache, which is a ring of capacity slots.
     """
@@ -97,7 +98,7 @@ def scales(p):
 def outputs(p):
     """The shape of the result."""
     if p.operation in PRODUCTS:
-        return matrix(p, p.output, (p.m, p.n), p.ldc, p.stride_c)
+        return matrix(p, p.output, (p.m, p.n // 2 if gated(p) else p.n), p.ldc, p.stride_c)
     if p.operation in ("softmax", "log-softmax"):
         return Shape(p.output, (p.m, p.columns))
     return Shape(p.output, (rows(p), p.query_heads, p.head_dim))
@@ -127,9 +128,24 @@ def bias(p):
     return Shape(p.dtype, (p.n,), offset=p.n * p.k) if p.epilogue.startswith("bias") else None
 
 
-def activation(p):
+def step(p):
     """The epilogue without the bias: "gelu", or empty."""
     return p.epilogue.partition("+")[2] if bias(p) else p.epilogue
+
+
+def gated(p):
+    """Whether a fused product multiplies the activated first half of its columns, gates, by the second."""
+    return step(p) == "gated"
+
+
+def residual(p):
+    """The shape of a fused product's residual in the buffer of in, from its first element on; None without one."""
+    return Shape(p.dtype, (p.m, p.n), offset=p.residual_at) if step(p) == "residual" else None
+
+
+def activation(p):
+    """The activation: "gelu", or empty."""
+    return "silu" if gated(p) else "" if residual(p) else step(p)
 
 
 def rows(p):
@@ -206,7 +222,11 @@ def refusal(kernel, p, arrays, on_gpu):
             return "activations with scales need a parameter scale_a"
         if bias(p) and not takes(kernel.fn, "bias"):
             return "a bias needs a parameter bias"
-        if activation(p) and not takes(kernel.fn, "activation"):
+        if gated(p) and not takes(kernel.fn, "gated"):
+            return "gates need a parameter gated"
+        if residual(p) and not takes(kernel.fn, "residual"):
+            return "a residual needs a parameter residual"
+        if activation(p) and not gated(p) and not takes(kernel.fn, "activation"):
             return "the activation %s needs a parameter activation" % activation(p)
         return weights_refusal(d, p)
     if takes(kernel.fn, "problem"):
