@@ -51,11 +51,50 @@ func (k unfinished) Bind(t kernels.Task, a kernels.Operand, w kernels.Weights, c
 	return k.of.Bind(product, a, w.(*fusedWeights).Of[0], c)
 }
 
+// misplaced reads the residual elsewhere.
+type misplaced struct {
+	*fused
+	by int
+}
+
+func (k misplaced) Bind(t kernels.Task, a kernels.Operand, w kernels.Weights, c kernels.Operand,
+	_ ...kernels.Operand) (kernels.Launch, error) {
+	t, err := t.Normalized()
+	if err == nil && t.Epilogue.HasResidual() {
+		t.ResidualAt += k.by
+	}
+	if err != nil {
+		return nil, err
+	}
+	return k.fused.Bind(t, a, w, c)
+}
+
+// swapped stores the weights of gates behind those that they multiply.
+type swapped struct{ *fused }
+
+func (k swapped) Prepare(t kernels.Task, raw kernels.Buffer) (kernels.Weights, error) {
+	if t.Epilogue.IsGated() {
+		content := raw.(*Buffer).Content()
+		turned, err := k.dev.alloc(raw.Bytes())
+		if err != nil {
+			return nil, err
+		}
+		half := t.N / 2 * t.K * t.DType.Size()
+		copy(turned.Content(), content)
+		copy(turned.Content(), content[half:2*half])
+		copy(turned.Content()[half:], content[:half])
+		raw = turned
+	}
+	return k.fused.Prepare(t, raw)
+}
+
 func TestFusedGateRejects(t *testing.T) {
 	dev := open(t, 2)
 	k := &fused{dev: dev, of: dev.gemm("naive")}
 	for name, wrong := range map[string]kernels.Kernel{
-		"no epilogue": unfinished{k},
+		"no epilogue":     unfinished{k},
+		"swapped gates":   swapped{k},
+		"other residuals": misplaced{k, 1},
 		"swapped bias": &faulty{k, func(bias []float32) {
 			bias[0], bias[len(bias)-1] = bias[len(bias)-1], bias[0]
 		}},

@@ -118,11 +118,10 @@ static void store(const job *j, float *sums, int64_t row, int64_t col, int64_t r
     return;
   }
   if (rows > g->m - row) rows = g->m - row;
-  if (g->epilogue != NULL) g->epilogue->apply(g->epilogue, sums, rows, GA_PANEL, col, GA_PANEL);
-  int64_t cols = g->n - col < GA_PANEL ? g->n - col : GA_PANEL, size = j->is_int8 ? 4 : 2;
-  char *c = (char *)g->c + (row * g->ldc + col) * size;
-  if (j->stream && cols == GA_PANEL) j->path->stream(sums, (int)rows, c, g->ldc);
-  else j->path->store(sums, (int)rows, cols, NULL, c, g->ldc);
+  ga_columns to = ga_finish(g, sums, rows, row, col);
+  char *c = (char *)g->c + (row * g->ldc + to.first) * (j->is_int8 ? 4 : 2);
+  if (j->stream && to.count == GA_PANEL) j->path->stream(sums, (int)rows, c, g->ldc);
+  else j->path->store(sums, (int)rows, to.count, NULL, c, g->ldc);
 }
 
 // touch plans prefetches of rows, pitch apart, spread over over_steps steps. Each step covers one row.

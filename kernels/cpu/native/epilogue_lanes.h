@@ -54,12 +54,50 @@ GA_INLINE void apply_rows(const ga_activation activation, const ga_epilogue *e, 
   }
 }
 
-static void apply(const ga_epilogue *e, float *sums, int64_t rows, int64_t ld, int64_t col, int64_t cols) {
+// multiply_gates writes SiLU(gate)·up for cols columns; out may be gate. The biases may be NULL.
+GA_INLINE void multiply_gates(const float *gate, const float *up, const float *gate_bias, const float *up_bias, int64_t cols,
+                              float *out) {
+  int64_t i = 0;
+  for (; i + LANES <= cols; i += LANES) {
+    lanes x = load(GA_FP32, gate, i), y = load(GA_FP32, up, i);
+    if (gate_bias != NULL) x += load(GA_FP32, gate_bias, i), y += load(GA_FP32, up_bias, i);
+    store(GA_FP32, out, i, activated(GA_SILU, x) * y);
+  }
+  if (i == cols) return;
+  int64_t n = cols - i;
+  lanes x = load_some(GA_FP32, gate, i, n), y = load_some(GA_FP32, up, i, n);
+  if (gate_bias != NULL) x += load_some(GA_FP32, gate_bias, i, n), y += load_some(GA_FP32, up_bias, i, n);
+  store_some(GA_FP32, out, i, n, activated(GA_SILU, x) * y);
+}
+
+GA_INLINE void gate_rows(const ga_epilogue *e, float *sums, int64_t rows, int64_t ld, int64_t col, int64_t cols) {
+  const float *bias = e->bias == NULL ? NULL : e->bias + col, *up_bias = bias == NULL ? NULL : bias + GA_GATES;
+  for (int64_t r = 0; r < rows; r++, sums += ld) multiply_gates(sums, sums + GA_GATES, bias, up_bias, cols, sums);
+}
+
+GA_INLINE void add_residual(const ga_dtype type, const ga_gemm *g, float *sums, int64_t rows, int64_t ld, int64_t row, int64_t col,
+                            int64_t cols) {
+  const char *residual = (const char *)g->residual + (row * g->n + col) * ga_size(type);
+  for (int64_t r = 0; r < rows; r++, sums += ld, residual += g->n * ga_size(type)) {
+    int64_t i = 0;
+    for (; i + LANES <= cols; i += LANES) store(GA_FP32, sums, i, load(GA_FP32, sums, i) + load(type, residual, i));
+    if (i < cols)
+      store_some(GA_FP32, sums, i, cols - i, load_some(GA_FP32, sums, i, cols - i) + load_some(type, residual, i, cols - i));
+  }
+}
+
+static void apply(const ga_gemm *g, float *sums, int64_t rows, int64_t ld, int64_t row, int64_t col, int64_t cols) {
+  const ga_epilogue *e = g->epilogue;
   switch (e->activation) {
     case GA_RELU: apply_rows(GA_RELU, e, sums, rows, ld, col, cols); break;
     case GA_GELU: apply_rows(GA_GELU, e, sums, rows, ld, col, cols); break;
     case GA_TANH_GELU: apply_rows(GA_TANH_GELU, e, sums, rows, ld, col, cols); break;
     case GA_SILU: apply_rows(GA_SILU, e, sums, rows, ld, col, cols); break;
+    case GA_GATED: gate_rows(e, sums, rows, ld, col, cols); break;
+    case GA_RESIDUAL:
+      if (e->bias != NULL) apply_rows(GA_NO_ACTIVATION, e, sums, rows, ld, col, cols);
+      GA_OF_TYPES(g->dtype, add_residual, g, sums, rows, ld, row, col, cols);
+      break;
     default: apply_rows(GA_NO_ACTIVATION, e, sums, rows, ld, col, cols); break;
   }
 }
@@ -71,18 +109,28 @@ enum { CHUNK = 1024 };
 static void pass(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *team) {
   (void)team;
   const ga_epilogue *e = g->epilogue;
-  int64_t across = (g->n + CHUNK - 1) / CHUNK, size = ga_size(g->dtype), from, to;
+  int64_t across = (e->columns + CHUNK - 1) / CHUNK, size = ga_size(g->dtype), from, to;
+  float *wide = scratch;
   ga_share(g->m * across, nthreads, tid, &from, &to);
   for (int64_t i = from; i < to; i++) {
-    int64_t col = i % across * CHUNK, cols = g->n - col < CHUNK ? g->n - col : CHUNK;
-    char *c = (char *)g->c + (i / across * g->ldc + col) * size;
-    if (g->dtype == GA_FP32) {
-      e->apply(e, (float *)(void *)c, 1, cols, col, cols);
+    int64_t row = i / across, col = i % across * CHUNK, cols = e->columns - col < CHUNK ? e->columns - col : CHUNK;
+    char *c = (char *)g->c + (row * g->ldc + col) * size;
+    if (e->activation == GA_GATED) {
+      const char *gates = (const char *)g->a + (row * g->lda + col) * size;
+      GA_OF_TYPES(g->dtype, widen, gates, cols, wide);
+      GA_OF_TYPES(g->dtype, widen, gates + e->columns * size, cols, wide + CHUNK);
+      const float *bias = e->bias == NULL ? NULL : e->bias + col;
+      multiply_gates(wide, wide + CHUNK, bias, bias == NULL ? NULL : bias + e->columns, cols, wide);
+      GA_OF_TYPES(g->dtype, narrow, wide, cols, c);
       continue;
     }
-    GA_OF_TYPES(g->dtype, widen, c, cols, scratch);
-    e->apply(e, scratch, 1, cols, col, cols);
-    GA_OF_TYPES(g->dtype, narrow, scratch, cols, c);
+    if (g->dtype == GA_FP32) {
+      e->apply(g, (float *)(void *)c, 1, cols, row, col, cols);
+      continue;
+    }
+    GA_OF_TYPES(g->dtype, widen, c, cols, wide);
+    e->apply(g, wide, 1, cols, row, col, cols);
+    GA_OF_TYPES(g->dtype, narrow, wide, cols, c);
   }
 }
 

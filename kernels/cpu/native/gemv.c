@@ -82,10 +82,9 @@ static void panel(few *s, const char *b, int64_t k0, int64_t k1, char *acc) {
 
 static void store_panel(const few *s, int64_t p, const int32_t *sums, char *acc) {
   const ga_gemm *g = s->g;
-  int64_t col = p * GA_PANEL, cols = g->n - col < GA_PANEL ? g->n - col : GA_PANEL;
-  if (g->epilogue != NULL) g->epilogue->apply(g->epilogue, (float *)(void *)acc, g->m, GA_PANEL, col, GA_PANEL);
-  char *c = (char *)g->c + col * (g->dtype == GA_INT8 ? 4 : ga_size(g->dtype));
-  s->path->store(acc, (int)g->m, cols, sums == NULL ? NULL : sums + col, c, g->ldc);
+  ga_columns to = ga_finish(g, acc, g->m, 0, p * GA_PANEL);
+  char *c = (char *)g->c + to.first * (g->dtype == GA_INT8 ? 4 : ga_size(g->dtype));
+  s->path->store(acc, (int)g->m, to.count, sums == NULL ? NULL : sums + to.first, c, g->ldc);
 }
 
 static void add(ga_dtype t, char *acc, const char *part, int64_t count) {

@@ -42,6 +42,7 @@ typedef struct {
   void *b_inside;     // destination for packing in the launch
   const void *plan;   // the kernel's own data from binding, read-only
   const struct ga_epilogue *epilogue; // or NULL
+  const void *residual; // m × n elements of the epilogue, contiguous, or NULL
   ga_weights weights;
   // Scales of fp8: of A, group by group at a distance, and of raw B.
   const float *a_scales, *b_scales;

@@ -117,10 +117,9 @@ static void multiply(const block *s, int64_t p0, int64_t p1, int64_t k0, int64_t
         ahead += words / 4 * step;
       }
     if (k1 < g->k) continue;
-    int64_t col = p * GA_PANEL, cols = g->n - col < GA_PANEL ? g->n - col : GA_PANEL;
-    if (g->epilogue != NULL) g->epilogue->apply(g->epilogue, (float *)(void *)acc, s->rows, GA_PANEL, col, GA_PANEL);
-    char *c = (char *)g->c + (s->row * g->ldc + col) * (g->dtype == GA_INT8 ? 4 : ga_size(g->dtype));
-    path->store(acc, (int)s->rows, cols, s->sums_of_b == NULL ? NULL : s->sums_of_b + col, c, g->ldc);
+    ga_columns to = ga_finish(g, acc, s->rows, s->row, p * GA_PANEL);
+    char *c = (char *)g->c + (s->row * g->ldc + to.first) * (g->dtype == GA_INT8 ? 4 : ga_size(g->dtype));
+    path->store(acc, (int)s->rows, to.count, s->sums_of_b == NULL ? NULL : s->sums_of_b + to.first, c, g->ldc);
   }
 }
 
