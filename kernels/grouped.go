@@ -30,8 +30,8 @@ func groupedDefinition() Definition {
 		Output: func(s Subject, m float64) float64 { return m * float64(s.N) },
 		Held:   func(s Subject) float64 { return float64(s.Groups) * s.weightBits() },
 		Ladder: gemmLadder,
-		// With even routing, more rows are at least as many of each group. An engine that sorts rows by group can leave room.
-		Pads: func(s Subject) bool { return s.OverM() && s.Draw == 0 && s.Routing == 0 },
+		// More rows are at least as many of each group, drawn ones those of further tokens. Recorded ones may be any.
+		Pads: func(s Subject) bool { return s.OverM() && s.Routing == 0 },
 	}
 }
 

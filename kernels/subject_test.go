@@ -154,7 +154,8 @@ func TestDivisible(t *testing.T) {
 		{Product(BF16, 64, 64), true, true},
 		{batch, false, true},
 		{Subject{Operation: GroupedGEMM, DType: BF16, Dims: Dims{N: 64, K: 64, Groups: 8}}, false, true},
-		{Subject{Operation: GroupedGEMM, DType: BF16, Dims: Dims{N: 64, K: 64, Groups: 8, TopK: 2, Draw: 1}}, false, false},
+		{Subject{Operation: GroupedGEMM, DType: BF16, Dims: Dims{N: 64, K: 64, Groups: 8, TopK: 2, Draw: 1}}, false, true},
+		{Subject{Operation: GroupedGEMM, DType: BF16, Dims: Dims{N: 64, K: 64, Groups: 8, Routing: 1}}, false, false},
 		{Subject{Operation: AttentionPrefill, DType: BF16}, false, false},
 		{Subject{Operation: DecoderToken, DType: BF16}, false, false},
 	} {

@@ -34,8 +34,15 @@ func otherExpertsSteps(p *problem.Problem) []step {
 	return out
 }
 
-// padExpertsSteps say how engines pad the rows of experts. Routing is even, so experts differ by a row at most.
+// padExpertsSteps say how engines pad the rows of experts. With even routing, experts differ by a row at most; with drawn routing,
+// more rows are those of further tokens.
 func padExpertsSteps(p *problem.Problem) []step {
+	if p.Draw != 0 {
+		tokens := (p.Remedy.PadTo + p.TopK - 1) / p.TopK
+		return []step{{text: fmt.Sprintf("Pad the batch to %d tokens, as for a captured graph, and skip the added rows of the result: with "+
+			"%s, M is then %d, and the busiest expert has %d rows instead of %d.", tokens, p.RoutedRows(), p.Remedy.PadTo,
+			busiest(p, p.Remedy.PadTo), busiest(p, p.M))}}
+	}
 	now, padded := busiest(p, p.M), busiest(p, p.Remedy.PadTo)
 	tile := padded & -padded // a power of two
 	if (now+tile-1)/tile*tile != padded {

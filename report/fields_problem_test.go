@@ -38,7 +38,7 @@ func TestOwnKernelsHaveNoEngineSteps(t *testing.T) {
 	}
 }
 
-// No table holds the remedy of a grouped product. Only even routing can be padded, and nothing is split.
+// No table holds the remedy of a grouped product. Recorded routing is not padded, and nothing is split.
 func TestStepsOfGroupedProducts(t *testing.T) {
 	drawn := kernels.Dims{N: 64, K: 64, Groups: 8, TopK: 2, Skew: 100, Draw: 1}
 	even := kernels.Dims{N: 64, K: 64, Groups: 8}
@@ -54,6 +54,8 @@ func TestStepsOfGroupedProducts(t *testing.T) {
 		{"drawn, predicted", drawn, &rules.Remedy{Kind: rules.RemedyOther, M: 64, Kernel: "grouped_mm"}, nil},
 		{"drawn, two kernels", drawn, &rules.Remedy{Kind: rules.RemedyOther, M: 64, Kernel: "cublas", Pays: true},
 			[]problem.Other{{Kernel: "cublas-grouped", FromM: 2, ToM: 32}, {Kernel: "cublas", FromM: 64, ToM: 64}}},
+		{"drawn, padded", drawn, &rules.Remedy{Kind: rules.RemedyPad, M: 100, PadTo: 128, Pays: true}, nil},
+		{"recorded, none", kernels.Dims{N: 64, K: 64, Groups: 8, Routing: 1}, nil, nil},
 		{"even, to a tile", even, &rules.Remedy{Kind: rules.RemedyPad, M: 100, PadTo: 128, Pays: true}, nil},
 		{"even, to no tile", even, &rules.Remedy{Kind: rules.RemedyPad, M: 300, PadTo: 352, Pays: true}, nil},
 	} {
