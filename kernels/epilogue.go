@@ -135,3 +135,18 @@ func (e Epilogue) join(x, other float64) float64 {
 	}
 	return x
 }
+
+// separately is the variant of a kernel of fused products that runs the product and then the epilogue, in one launch.
+const separately = "separate"
+
+// SeparateKernel returns the name of the kernel that runs the parts of a kernel's fused products one after the other:
+// "auto-separate" for "auto". It is empty for such a kernel, and for a library's further choices.
+func SeparateKernel(kernel string) string {
+	name, _ := SplitVersion(kernel)
+	_, n := SplitCandidate(kernel)
+	_, _, algorithm := SplitAlgorithm(kernel)
+	if n > 0 || algorithm || strings.HasSuffix(name, "-"+separately) {
+		return ""
+	}
+	return VariantName(kernel, separately)
+}

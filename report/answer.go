@@ -155,6 +155,7 @@ func (a *Answer) Sentences() []string {
 	if n := a.Waived; n > 0 {
 		out = append(out, fmt.Sprintf("%s waived and not among the problems.", Plural(n, "finding is", "findings are")))
 	}
+	out = append(out, a.fusing()...)
 	if len(a.SlowCards) > 0 {
 		out = append(out, fmt.Sprintf("Slower than the other cards of this host: %s. -o wide compares them.", list(a.SlowCards)))
 	}

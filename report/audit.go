@@ -30,6 +30,9 @@ func WriteAudit(w io.Writer, f Format, meta results.Meta, series []results.Serie
 	doc.Head = append(doc.Head, disturbanceNotes(series)...)
 	doc.Sheets = []Sheet{FindingSheet(meta, audit), verdictSheet(audit.Whole())}
 	doc.Sheets[0].Title, doc.Sheets[1].Title = "Findings", verdictTitle("Series", audit)
+	if len(audit.Fusing) > 0 {
+		doc.Sheets = append(doc.Sheets, fusingSheet(audit))
+	}
 	doc.Sheets = append(doc.Sheets, cardSheets(audit.Cards)...)
 	doc.Sheets = append(doc.Sheets, launchSheets(audit, f == Wide)...)
 	doc.Head = append(doc.Head, launchDiffersNotes(audit)...)

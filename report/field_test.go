@@ -65,6 +65,7 @@ func TestFields(t *testing.T) {
 	declared(t, "check of doctor", healthFields, fixtureHealth())
 	declared(t, "launch that differs", launchFields, []rules.LaunchDiffers{{M: 1}})
 	declared(t, "launch that changed", changedFields, []rules.LaunchDiffers{{M: 1, Phase: "sweep"}})
+	declared(t, "answer on fusing", fusingFields, []fusingStretch{{}})
 	declared(t, "card of a host", hostCardFields, []cards.Verdict{{Device: "cuda:0", ClockMHz: 1, PowerW: 1, TempC: 1, Throttled: 1}})
 	declared(t, "case of a card", cardCaseFields, []cards.Case{{M: 1}})
 	declared(t, "check of a node", checkFields, []fleet.Check{{Card: "GPU-1"}})

@@ -49,6 +49,7 @@ func newPage(in Input, figures []*Figure) *page {
 		p.add(section{heading: verdictTitle("Verdicts", in.Audit), text: []string{auditText(in.Audit) + "."}, sheet: &verdicts})
 		p.cards(in.Audit.Cards)
 		p.findings(in.Meta, in.Audit)
+		p.fusing(in.Audit)
 		p.launchDiffers(in.Audit)
 		p.reading(in)
 	}

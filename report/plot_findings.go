@@ -54,7 +54,7 @@ func (c *Curve) findingLegend() []legendItem {
 
 // barred rules compare a whole curve with another one or a ceiling. Their intervals often span everything, so
 // they are thin bars at the top.
-var barred = []rules.Rule{rules.Alternative, rules.Parity, rules.Routing, rules.Roofline}
+var barred = []rules.Rule{rules.Alternative, rules.Parity, rules.Routing, rules.Fusion, rules.Roofline}
 
 func barColour(r rules.Rule) color.NRGBA {
 	switch r {
@@ -62,6 +62,8 @@ func barColour(r rules.Rule) color.NRGBA {
 		return alpha(sky, 0.9)
 	case rules.Routing:
 		return alpha(ink, 0.9)
+	case rules.Fusion:
+		return alpha(orange, 0.9)
 	case rules.Roofline:
 		return alpha(green, 0.9)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/cause"
@@ -262,6 +263,8 @@ func remedySteps(p *problem.Problem, imported bool) []step {
 		return append(out, padExpertsSteps(p)...)
 	case r.Kind == rules.RemedyOther && p.Experts() != "":
 		return append(out, otherExpertsSteps(p)...)
+	case r.Kind == rules.RemedyOther && p.Epilogue != 0 && r.Kernel == kernels.SeparateKernel(p.Series.Kernel):
+		return append(out, separateSteps(p)...)
 	}
 	switch r.Kind {
 	case rules.RemedyPad:

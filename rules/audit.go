@@ -123,6 +123,7 @@ func auditIntervals(ctx context.Context, a *Audit, data infer.Data, cfg Config, 
 			}
 		}
 		a.Judged = append(a.Judged, pn.judged())
+		a.Fusing = append(a.Fusing, pn.fusing(cfg.FDR)...)
 		first := len(candidates)
 		for _, rows := range pn.Rows {
 			for _, c := range Merge(pn.Rule, rows, func(j *Judgement) bool { return j.Verdict == Anomalous }, Bridges) {
@@ -159,6 +160,7 @@ func auditIntervals(ctx context.Context, a *Audit, data infer.Data, cfg Config, 
 		err = confirm(ctx, a, p, candidates, cfg, m)
 		candidates = rejoin(candidates, panels)
 		a.retested = retested(panels, swept)
+		a.settleFusing(a.retested[Fusion])
 	}
 	for _, c := range candidates {
 		if c.refuted || (!c.screened && c.tests == nil) {

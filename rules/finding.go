@@ -280,6 +280,8 @@ type Audit struct {
 	// LaunchDiffers are the timed rows whose launch differs from the reported choice or changed during the run, by
 	// series and M.
 	LaunchDiffers []LaunchDiffers `json:"launch_differs,omitempty"`
+	// Fusing says where fusing an epilogue pays, by series, if the rule [Fusion] is on.
+	Fusing []Fusing `json:"fusing,omitempty"`
 	// Cards compares the cards of the host, if the run has several of a name.
 	Cards *cards.Comparison `json:"cards,omitempty"`
 	// Invalid is the reason if the whole run can't be judged, because its resolution or the sentinels' drift

@@ -49,6 +49,8 @@ type Judgement struct {
 	bound, sign float64
 	// ideal is the value of that log for a row without loss: 0 for cases of the same work.
 	ideal float64
+	// same is the p-value of equal times, of the rule fusion.
+	same float64
 	// cause and text are set by rules that know the cause.
 	cause   cause.Kind
 	explain func(*Judgement) string

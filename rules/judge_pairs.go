@@ -97,7 +97,7 @@ func (f *Facts) competitors(c *infer.Curve) []*infer.Curve {
 	if slices.Contains(f.Cfg.Rules.Alternative.Exclude, c.Series.Key.Kernel) {
 		return nil
 	}
-	return f.Elsewhere(c)
+	return slices.DeleteFunc(f.Elsewhere(c), func(other *infer.Curve) bool { return f.judgedByFusion(c, other) })
 }
 
 // fastest judges the rows of a curve by the least time of other curves, plus margin in logs.

@@ -22,6 +22,7 @@ func needs() []need {
 		{"peak", map[Rule]string{Roofline: "not applied"}},
 		{"neighbours", map[Rule]string{Monotonic: "unjudged (a smaller M)", SplitRule: "unjudged (two M with this sum)",
 			Pad: "unjudged (a larger M)"}},
-		{"other kernel", map[Rule]string{Alternative: "unjudged", Parity: "unjudged (another type or weights)"}},
+		{"other kernel", map[Rule]string{Alternative: "unjudged", Parity: "unjudged (another type or weights)",
+			Fusion: "unjudged (the parts)"}},
 	}
 }

@@ -135,6 +135,9 @@ func (a *Audit) Accept(p *Proof, cfg Config, samples int) []Undone {
 		if a.RowRule == rule {
 			a.acceptRows(r)
 		}
+		if rule == Fusion {
+			a.settleFusing(r.Rows)
+		}
 		warnings = append(warnings, r.Warnings...)
 	}
 	warnings = append(warnings, a.Warnings...)

@@ -39,7 +39,7 @@ type rule struct {
 
 // ruleTable lists the rules in the order of judging and output. To add a rule, write a file like theirs, and
 // add an entry here, a field of [RuleSet], and defaults in default.yaml.
-var ruleTable = []rule{monotonicRule, splitRule, padRule, parityRule, routingRule, alternativeRule, rooflineRule}
+var ruleTable = []rule{monotonicRule, splitRule, padRule, parityRule, routingRule, fusionRule, alternativeRule, rooflineRule}
 
 // RuleSet switches rules and holds their settings.
 type RuleSet struct {
@@ -48,6 +48,7 @@ type RuleSet struct {
 	Pad         MarginConfig      `yaml:"pad"`
 	Parity      ParityConfig      `yaml:"parity"`
 	Routing     RoutingConfig     `yaml:"routing"`
+	Fusion      MarginConfig      `yaml:"fusion"`
 	Alternative AlternativeConfig `yaml:"alternative"`
 	Roofline    RooflineConfig    `yaml:"roofline"`
 }

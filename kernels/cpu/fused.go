@@ -17,9 +17,6 @@ import (
 // inTile are our kernels of products that apply an epilogue to their sums.
 var inTile = []string{"auto", "naive", "gemv", "tiled", "amx"}
 
-// separateSuffix names a kernel that stores the product and then reads it again for the epilogue.
-const separateSuffix = "-separate"
-
 // fusedKernels lists kernels of fused products: ours, and auto with a separate pass, which shows what fusing gains.
 func (d *Device) fusedKernels() []kernels.Kernel {
 	var out []kernels.Kernel
@@ -48,7 +45,7 @@ var _ kernels.Packer = (*fused)(nil)
 
 func (k *fused) Name() string {
 	if k.separate {
-		return k.of.Name() + separateSuffix
+		return kernels.SeparateKernel(k.of.Name())
 	}
 	return k.of.Name()
 }
@@ -89,7 +86,7 @@ func (k *fused) parts(t kernels.Task) (fused, product kernels.Task, err error) {
 		return fused, product, err
 	}
 	if t.PackInside {
-		return t, t, t.Unsupported(k.Name(), "columns of gates are put beside the columns that they multiply before launches, never inside")
+		return t, t, t.Unsupported(k.Name(), "gates and the columns that they multiply are interleaved before launches, never inside")
 	}
 	product.N = interleavedColumns(t.N)
 	return fused, product, nil

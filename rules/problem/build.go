@@ -42,7 +42,8 @@ func (f *finder) problem(g *group) *Problem {
 			if r := f.predicted(d); r != nil && better(r, best) {
 				best, bestOf = r, it.series
 			}
-			if against := d.Against; against != nil && d.Rule == rules.Alternative && !f.engine(it.series.Device, against.Kernel) {
+			elsewhere := d.Rule == rules.Alternative || d.Rule == rules.Fusion
+			if against := d.Against; against != nil && elsewhere && !f.engine(it.series.Device, against.Kernel) {
 				p.Possible = against.Kernel
 			}
 			continue
@@ -124,7 +125,7 @@ func (f *finder) predicted(d *rules.Finding) *rules.Remedy {
 		r.Kind, r.Parts = rules.RemedySplit, d.Against.Parts
 	case rules.Pad:
 		r.Kind, r.PadTo, r.Pad = remedy.PadsAlong(d.Series.Subject), max(d.Against.PadTo, d.ReferenceM), table.InPlace
-	case rules.Alternative:
+	case rules.Alternative, rules.Fusion:
 		r.Kind, r.Kernel = rules.RemedyOther, d.Against.Kernel
 	default:
 		return nil

@@ -104,7 +104,9 @@ func (p *Problem) Proven() bool { return p.Remedy != nil && p.Remedy.Pays }
 // limit.
 func (p *Problem) OnlyPossible() bool {
 	return p.Remedy == nil && p.Possible != "" && !p.Impossible() &&
-		!slices.ContainsFunc(p.Rules, func(r rules.Rule) bool { return r != rules.Alternative && r != rules.Roofline })
+		!slices.ContainsFunc(p.Rules, func(r rules.Rule) bool {
+			return r != rules.Alternative && r != rules.Fusion && r != rules.Roofline
+		})
 }
 
 // OnlyCeiling reports whether the only evidence is the limit of the machine, which no kernel may reach.

@@ -8,6 +8,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 	"github.com/gemmaudit/gemmaudit/rules/remedy"
+	"github.com/gemmaudit/gemmaudit/rules/stats"
 )
 
 // Summary counts the inputs and results of a run.
@@ -48,6 +49,8 @@ type Summary struct {
 	Proven       int `json:"proven"`
 	OnlyPossible int `json:"only_possible"`
 	OnlyCeiling  int `json:"only_ceiling"`
+	// Fusing counts the sizes of fused products that were compared with their parts; nil if there are none.
+	Fusing *FusingCount `json:"fusing,omitempty"`
 	// Waived counts the waived findings.
 	Waived int `json:"waived,omitempty"`
 	// SlowProblems counts the problems of Slow and Suspected.
@@ -71,6 +74,37 @@ type Summary struct {
 	Invalid string `json:"invalid,omitempty"`
 	// Imported is true if others measured the run.
 	Imported bool `json:"imported,omitempty"`
+}
+
+// FusingCount counts sizes by [rules.FusingAnswer], on all kernels and devices.
+type FusingCount struct {
+	Sizes int `json:"sizes"`
+	Pays  int `json:"pays"`
+	Costs int `json:"costs"`
+	// Most is the largest gain of those where fusing pays.
+	Most stats.Interval `json:"most,omitzero"`
+}
+
+func fusingOf(audit *rules.Audit) *FusingCount {
+	if len(audit.Fusing) == 0 {
+		return nil
+	}
+	count := &FusingCount{}
+	for _, f := range audit.Fusing {
+		for _, r := range f.Rows {
+			count.Sizes++
+			switch r.Answer {
+			case rules.FusingPays:
+				count.Pays++
+				if r.Gain.Mid > count.Most.Mid {
+					count.Most = r.Gain
+				}
+			case rules.FusingCosts:
+				count.Costs++
+			}
+		}
+	}
+	return count
 }
 
 // Kernel is a judged kernel, with the version of its library; empty if unknown.
@@ -172,7 +206,7 @@ func (f *finder) summarize(audit *rules.Audit, found *remedy.Result, problems []
 		}
 	}
 	s.Slow, s.Confirmed, s.Suspected, s.Impossible = len(slow), len(confirmed), len(suspected), len(impossible)
-	s.Baseline = audit.Baseline
+	s.Baseline, s.Fusing = audit.Baseline, fusingOf(audit)
 	for _, w := range audit.Warnings {
 		if w.Unconfirmed > 0 {
 			s.Unconfirmed = w.Text

@@ -383,4 +383,4 @@ func (s *stretchPlan) predicted(f *rules.Facts, p plan, i int) rules.Remedy {
 
 // remedyOf is the remedy that fits a rule's findings.
 var remedyOf = map[rules.Rule]rules.RemedyKind{rules.SplitRule: rules.RemedySplit, rules.Pad: rules.RemedyPad,
-	rules.Alternative: rules.RemedyOther}
+	rules.Alternative: rules.RemedyOther, rules.Fusion: rules.RemedyOther}

@@ -73,8 +73,8 @@ func (t truth) excess(f rules.Finding, cfg rules.Config) (most float64, known bo
 		slow += math.Max(0, t.machine.Config().Drift)
 		least := math.Max(row.FLOPs()/peak.FLOPS, row.Bytes()/ceilings.Bandwidth(row.Operation).Rate)
 		return slow - math.Log(least/cfg.Rules.Roofline.Fraction), true
-	case rules.Parity, rules.Routing:
-		return 0, true // one data type without experts has no such findings
+	case rules.Parity, rules.Routing, rules.Fusion:
+		return 0, true // one data type without experts and epilogues has no such findings
 	}
 	return 0, false
 }
