@@ -39,8 +39,8 @@ func otherExpertsSteps(p *problem.Problem) []step {
 func padExpertsSteps(p *problem.Problem) []step {
 	if p.Draw != 0 {
 		tokens := (p.Remedy.PadTo + p.TopK - 1) / p.TopK
-		return []step{{text: fmt.Sprintf("Pad the batch to %d tokens, as for a captured graph, and skip the added rows of the result: with "+
-			"%s, M is then %d, and the busiest expert has %d rows instead of %d.", tokens, p.RoutedRows(), p.Remedy.PadTo,
+		return []step{{text: fmt.Sprintf("Pad the batch to %d tokens, as for a captured graph, and skip the added rows of the result: "+
+			"with %s, M is then %d, and the busiest expert has %d rows instead of %d.", tokens, p.RoutedRows(), p.Remedy.PadTo,
 			busiest(p, p.Remedy.PadTo), busiest(p, p.M))}}
 	}
 	now, padded := busiest(p, p.M), busiest(p, p.Remedy.PadTo)

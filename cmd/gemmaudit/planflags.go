@@ -122,9 +122,10 @@ var declaredPlanFlags = []planFlag{
 				cobra.CompletionWithDesc("skew:100", "the expert of rank r is drawn 1/r as often as the first")}
 		}))},
 	{name: "epilogue", def: []string{kernels.Bias.String()}, to: func(f *planFlags) any { return &f.epilogues },
-		help: "fused products: bias, relu, gelu, gelu-tanh, silu, or bias+gelu (repeatable); implies --op fused",
+		help: "fused products: bias, relu, gelu, gelu-tanh, silu, gated, residual or bias+gelu (repeatable; implies --op fused), or " +
+			"model: what the layers of --model do",
 		offers: always(listOf(func() []string {
-			var words []string
+			words := []string{cobra.CompletionWithDesc(modelEpilogues, "what the layers of --model do")}
 			for _, e := range kernels.Epilogues() {
 				words = append(words, e.String())
 			}
@@ -278,7 +279,7 @@ func (f *planFlags) options() (sweep.Options, error) {
 	for _, operation := range o.Operations {
 		for _, s := range f.shapes {
 			of := operation
-			if !f.changed("op") && !f.changed("epilogue") {
+			if !f.changed("op") && (!f.changed("epilogue") || f.fusesLayers()) {
 				of = sweep.OperationOf(s)
 			}
 			targets, err := sweep.ParseTargets(of, s)
@@ -292,6 +293,9 @@ func (f *planFlags) options() (sweep.Options, error) {
 				targets, err := sweep.ModelTargets(operation, m, tp, f.ep)
 				if err != nil {
 					return bad("model", err)
+				}
+				if f.fusesLayers() {
+					targets = sweep.FuseLayers(targets)
 				}
 				o.Targets = append(o.Targets, targets...)
 			}

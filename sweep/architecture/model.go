@@ -25,15 +25,16 @@ type Model struct {
 	// Stored describes the storage of weights; nil for plain weights.
 	Stored *Storage
 
-	kind   *kind
-	parts  []part
-	heads  []attention
-	let    map[string]formula
-	split  map[string]string
-	fields map[string]any
-	head   bool
-	values map[string]any // of let
-	busy   map[string]bool
+	kind      *kind
+	parts     []part
+	heads     []attention
+	epilogues []layerEpilogues
+	let       map[string]formula
+	split     map[string]string
+	fields    map[string]any
+	head      bool
+	values    map[string]any // of let
+	busy      map[string]bool
 }
 
 // Weight is a weight matrix [N,K] as one rank holds it.
@@ -65,8 +66,8 @@ type Attention struct {
 }
 
 func build(t *table, k *kind, modelType string, head bool, fields map[string]any) *Model {
-	m := &Model{Type: modelType, kind: k, head: head, fields: fields, split: t.Split, let: maps.Clone(t.Let), values: map[string]any{},
-		busy: map[string]bool{}, parts: t.parts(k), heads: k.attentions()}
+	m := &Model{Type: modelType, kind: k, head: head, fields: fields, split: t.Split, epilogues: t.Epilogues,
+		let: maps.Clone(t.Let), values: map[string]any{}, busy: map[string]bool{}, parts: t.parts(k), heads: k.attentions()}
 	maps.Copy(m.let, k.Let)
 	return m
 }

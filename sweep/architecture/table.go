@@ -21,6 +21,7 @@ type table struct {
 	Let       map[string]formula  `yaml:"let"`
 	Required  map[string][]string `yaml:"required"`
 	Harmless  []string            `yaml:"harmless"`
+	Epilogues []layerEpilogues    `yaml:"epilogues"`
 	Elsewhere map[string]string   `yaml:"elsewhere"`
 	Groups    map[string][]part   `yaml:"groups"`
 	Kinds     []*kind             `yaml:"kinds"`
