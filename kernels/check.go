@@ -187,6 +187,8 @@ type CheckSummary struct {
 	// HalfSums is the type that partial sums may have been rounded to, empty if the bound allowed none: see
 	// [HalfSumBound].
 	HalfSums DType
+	// Rounded: the bound allowed activations rounded to 8 bits, see [RoundedBound].
+	Rounded bool
 	// Rows is the result of [RowBitsOf], if requested.
 	Rows RowBits
 }
@@ -221,6 +223,7 @@ func CheckKernels(ctx context.Context, d Device, ks []Kernel, dt DType, seed uin
 				errs[i] = summaries[i].add(ctx, found.Margin, failed)
 				summaries[i].Subnormals = summaries[i].Subnormals.and(found.Subnormals)
 				summaries[i].HalfSums = cmp.Or(summaries[i].HalfSums, found.HalfSums)
+				summaries[i].Rounded = summaries[i].Rounded || found.Rounded
 			}
 		}
 	}

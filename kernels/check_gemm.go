@@ -20,6 +20,8 @@ type GemmCheck struct {
 	sums    *GemmCheck
 	halves  *GemmCheck // the same check with the bound of a [HalfSummer], which has half set
 	half    bool
+	rounds  *GemmCheck // the same check with the bound of an [ActivationRounder], which has rounded set
+	rounded bool
 	seed    uint64
 	checks  []CheckStep
 	blank   []byte
@@ -29,7 +31,7 @@ type GemmCheck struct {
 
 type gemmKind struct {
 	check          CheckStep
-	half           bool
+	half, rounded  bool
 	hostA, hostB   []byte
 	stackA, stackB stack
 	operands       []checkOperands // each product's operands, until references exist
@@ -73,6 +75,7 @@ type CheckResult struct {
 	Margin     float64 // see [CheckMargin]
 	Subnormals Subnormals
 	HalfSums   DType // see [CheckSummary]
+	Rounded    bool  // activations were rounded, see [ActivationRounder]
 }
 
 // Margin runs the task on k and returns what [CheckMargin] does.
@@ -92,6 +95,9 @@ func (c *GemmCheck) Run(ctx context.Context, d Device, k Kernel) (CheckResult, e
 	found := CheckResult{HalfSums: HalfSumsOf(k, c.p)}
 	if found.HalfSums != "" {
 		c = c.halved()
+	}
+	if found.Rounded = RoundsActivations(k, c.p); found.Rounded {
+		c = c.roundedActivations()
 	}
 	err := replayFirst(k, slices.Contains(c.checks, CheckAccuracy), func(r Recorder) (bool, error) {
 		return checkReplay(ctx, d, r, c.p, c.replays(d, k))
@@ -131,7 +137,7 @@ func (c *GemmCheck) kind(check CheckStep) (*gemmKind, error) {
 // draw draws the operands of a check.
 func (c *GemmCheck) draw(check CheckStep, seed uint64) (*gemmKind, error) {
 	p, n := c.p, c.batch.Products
-	k := &gemmKind{check: check, half: c.half, operands: make([]checkOperands, n)}
+	k := &gemmKind{check: check, half: c.half, rounded: c.rounded, operands: make([]checkOperands, n)}
 	as, bs := make([][]float64, n), make([][]float64, n)
 	rowsB, colsB := p.sidesOfB()
 	for i := range k.operands {
@@ -174,13 +180,18 @@ func (k *gemmKind) references(p Task) []gemmReference {
 }
 
 func (k *gemmKind) reference(p Task, o checkOperands) gemmReference {
-	exact := k.check == CheckIntegers && !k.half || p.DType == INT8
+	exact := k.check == CheckIntegers && !k.half && !k.rounded || p.DType == INT8
 	want, magnitude := o.product(p.Shape(), !exact)
 	for i, v := range want {
 		if exact {
 			want[i] = roundTo(p.DType.Output(), v)
 		} else {
 			magnitude[i] = k.widen(p, v, magnitude[i], ErrorBound(p, v, magnitude[i]))
+		}
+	}
+	if k.rounded {
+		for i, e := range o.roundingErrors(p.Shape()) {
+			magnitude[i] += e
 		}
 	}
 	return gemmReference{want, magnitude}

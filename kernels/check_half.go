@@ -18,10 +18,10 @@ const mostHalfSums = 32
 //
 // One rounding of each part errs by at most u·Σ|part| ≤ u·magnitude. Running totals that are rounded S times, as in
 // sums within the output, are larger than their parts: they grow with √K for products of random signs. The rounding
-// errors are independent, so their standard deviation is u/√3·√(Σ total²) ≈ u/√3·√(S/2·Σ(ab)²), for S = 32 2.3·u·√Σ(ab)².
-// Of normal operands √Σ(ab)² is π/2·magnitude/√K, of whole numbers in [-4,4] 1.35·magnitude/√K. At λ = 6, as in
-// [ErrorConstant], this makes 22·u·magnitude/√K. With K ≥ 16·S it is below u·magnitude where c/√K exceeds 1. Measured
-// errors are up to 0.8 of the bound.
+// errors are independent, so their standard deviation is u/√3·√(Σ total²) ≈ u/√3·√(S/2·Σ(ab)²), for S = 32
+// 2.3·u·√Σ(ab)². Of normal operands √Σ(ab)² is π/2·magnitude/√K, of whole numbers in [-4,4] 1.35·magnitude/√K.
+// At λ = 6, as in [ErrorConstant], this makes 22·u·magnitude/√K. With K ≥ 16·S it is below u·magnitude where
+// c/√K exceeds 1. Measured errors are up to 0.8 of the bound.
 //
 // The first term is a second rounding of the whole sum. The last is for sums below the type's normal range.
 func HalfSumBound(t Task, ref, magnitude float64) float64 {
@@ -46,7 +46,7 @@ func HalfSumsOf(k Kernel, t Task) DType {
 func (c *GemmCheck) halved() *GemmCheck {
 	if c.halves == nil {
 		halves := *c
-		halves.kinds, halves.sums, halves.replay, halves.half = map[CheckStep]*gemmKind{}, nil, nil, true
+		halves.kinds, halves.sums, halves.rounds, halves.replay, halves.half = map[CheckStep]*gemmKind{}, nil, nil, nil, true
 		c.halves = &halves
 	}
 	return c.halves

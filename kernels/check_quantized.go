@@ -12,7 +12,8 @@ const quantizedGuard = 256
 func (c *GemmCheck) scaled() *GemmCheck {
 	if c.sums == nil {
 		sums := *c
-		sums.kinds, sums.halves, sums.replay, sums.weights = map[CheckStep]*gemmKind{}, nil, nil, FP32 // holds a code times a scale exactly
+		sums.kinds, sums.halves, sums.rounds, sums.replay = map[CheckStep]*gemmKind{}, nil, nil, nil
+		sums.weights = FP32 // holds a code times a scale exactly
 		c.sums = &sums
 	}
 	return c.sums

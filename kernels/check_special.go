@@ -60,7 +60,7 @@ func checksOf(p Task) []CheckStep {
 // and subnormals. For a type without them it checks nothing.
 func (c *GemmCheck) Special() *GemmCheck {
 	s := *c
-	s.kinds, s.sums, s.halves, s.replay = map[CheckStep]*gemmKind{}, nil, nil, nil
+	s.kinds, s.sums, s.halves, s.rounds, s.replay = map[CheckStep]*gemmKind{}, nil, nil, nil, nil
 	s.checks = nil
 	if c.p.DType == INT8 {
 		return &s

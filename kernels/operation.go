@@ -175,6 +175,7 @@ var (
 // weights only, which auto includes, and variants of auto and of a library.
 var productsOnRequest = map[string]string{
 	"w4a16": ofIntegers, "w8a16": ofIntegers,
+	"int8-activations": "it rounds activations to 8 bits",
 	"auto-serial":      "auto without launch overlap, to compare with engines that lack it",
 	"cublaslt-fast":    "cublaslt with faster, less accurate fp8 sums",
 	"cublaslt-streams": "cublas-streams is the same loop over groups, with cuBLAS's own choice of kernels",

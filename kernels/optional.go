@@ -34,6 +34,7 @@ import (
 //	Kernel          Typed           data types that are declared
 //	Kernel          Recorder        launches that are recorded before they run
 //	Kernel          HalfSummer      partial sums of 16 bits
+//	Kernel          ActivationRounder  activations rounded to 8 bits
 //	Kernel          ManyTellers     concurrent choices
 //	Buffer          Copier          fast copies of buffers
 //	Weights         Copyable        fast copies of packed weights
@@ -177,6 +178,14 @@ type HalfSummer interface {
 	Kernel
 	// HalfSums reports whether the kernel may do so for a task.
 	HalfSums(t Task) bool
+}
+
+// ActivationRounder is implemented by kernels that round the activations of quantized weights to 8 bits, with a scale
+// per [RoundedGroup] of them. Such a kernel runs only where its name is given.
+type ActivationRounder interface {
+	Kernel
+	// RoundsActivations reports whether the kernel does so for a supported task.
+	RoundsActivations(t Task) bool
 }
 
 // LaunchCopier is implemented by devices that can copy within their memory as a launch.

@@ -33,6 +33,8 @@ type CheckStep struct {
 	Subnormals kernels.Subnormals `json:"subnormals,omitempty"`
 	// HalfSums is the 16-bit type that the bound let the kernel round partial sums to, if it did.
 	HalfSums kernels.DType `json:"half_sums,omitempty"`
+	// Rounded: the bound let the kernel round activations to 8 bits.
+	Rounded bool `json:"rounded,omitempty"`
 	// RowBits is nil if not tested.
 	RowBits *RowBits `json:"row_bits,omitempty"`
 	// Skipped is the reason if the kernel does not support the type.
@@ -51,7 +53,7 @@ func NewCheckStep(d kernels.Spec, kernel string, dtype kernels.DType, summary ke
 	err error) (check CheckStep, failure error) {
 	check = CheckStep{Device: d.ID, Kernel: kernel, DType: dtype}
 	check.Cases, check.WorstRatio, check.Subnormals = summary.Passed, summary.Margin, summary.Subnormals
-	check.HalfSums = summary.HalfSums
+	check.HalfSums, check.Rounded = summary.HalfSums, summary.Rounded
 	if rows := summary.Rows; len(rows.Ms) > 0 {
 		check.RowBits = &RowBits{Ms: rows.Ms, ByM: append([]int{}, rows.ByM...), Threads: rows.Threads, ByThreads: rows.ByThreads}
 	}
@@ -154,6 +156,8 @@ func (c CheckStep) why() string {
 		return c.Skipped
 	case c.Passed && c.HalfSums != "":
 		return fmt.Sprintf("partial sums may be rounded to %s", c.HalfSums)
+	case c.Passed && c.Rounded:
+		return "activations may be rounded to 8 bits"
 	case c.Passed:
 		return ""
 	case c.Known != "":

@@ -127,7 +127,7 @@ func TestNumerics(t *testing.T) {
 
 func TestNumericsOfRoundedWeights(t *testing.T) {
 	const bound = 0x1p-10
-	look := resultLook{columns: []int{0}, exact: []exactElement{{sums: []exactSum{{1, bound, 0}, {1.5, bound, 0}}}}}
+	look := resultLook{columns: []int{0}, exact: []exactElement{{sums: []exactSum{{1, bound, 0, 0}, {1.5, bound, 0, 0}}}}}
 	c := numericCase("exact", kernels.Transposed, 1)
 	for got, wrong := range map[float64]int{1: 0, 1 + bound: 0, 1.5 - bound: 0, 1.25: 1, 2: 1, math.NaN(): 1} {
 		row := make([]byte, 4)

@@ -89,19 +89,19 @@ func (k *resultLook) multiplyBy(set *weightSet, c results.Case) (err error) {
 // judge compares the rows of a result.
 func (k *resultLook) judge(c results.Case, rows [][]byte) (failed *wrongCase, err error) {
 	var one [1]float64
-	size, half := c.OutputType().Size(), k.halfSums(c)
+	size, free := c.OutputType().Size(), k.latitude(c)
 	for _, e := range k.exact {
 		element := rows[e.row][k.columns[e.column]*size:][:size]
 		if err := kernels.Decode(c.OutputType(), element, one[:]); err != nil {
 			return nil, err
 		}
 		exact := e.nearest(one[0])
-		if math.Abs(one[0]-exact.value) <= exact.allowed(half) {
+		if math.Abs(one[0]-exact.value) <= exact.allowed(free) {
 			continue
 		}
 		if failed == nil {
 			failed = &wrongCase{row: k.rows[e.row], column: k.columns[e.column], got: one[0], want: exact.value,
-				bound: exact.allowed(half), looked: len(k.exact)}
+				bound: exact.allowed(free), looked: len(k.exact)}
 			if !slices.ContainsFunc(element, func(b byte) bool { return b != poisonByte }) {
 				failed.detail = "it was not written"
 			}
@@ -132,19 +132,30 @@ func (k *resultLook) explain(c results.Case, rows [][]byte, failed *wrongCase) e
 	return failed
 }
 
-// halfSums reports whether a case's kernel may round partial sums to 16 bits.
-func (k *resultLook) halfSums(c results.Case) bool {
+// latitude is what a kernel may do beside rounding its sums in fp32 and its output.
+type latitude struct{ half, rounded bool }
+
+// latitude returns what a case's kernel may round.
+func (k *resultLook) latitude(c results.Case) latitude {
 	if k.lab == nil {
-		return false
+		return latitude{}
 	}
 	g, err := k.kernel(c)
-	return err == nil && kernels.HalfSumsOf(g, task(c, c.M)) != ""
+	if err != nil {
+		return latitude{}
+	}
+	t := task(c, c.M)
+	return latitude{kernels.HalfSumsOf(g, t) != "", kernels.RoundsActivations(g, t)}
 }
 
 // allowed returns the error that a case may have at an element.
-func (s exactSum) allowed(halfSums bool) float64 {
-	if halfSums {
-		return s.bound + s.half
+func (s exactSum) allowed(free latitude) float64 {
+	bound := s.bound
+	if free.half {
+		bound += s.half
 	}
-	return s.bound
+	if free.rounded {
+		bound += s.rounded
+	}
+	return bound
 }

@@ -74,7 +74,7 @@ func (b *blocked) Supports(t kernels.Task) error {
 	case t.M > b.maxM:
 		return t.Unsupported(b.name, fmt.Sprintf("M is %d, expected at most %d rows", t.M, b.maxM))
 	case t.Quantized():
-		if g := b.dev.quantizedSizes(t); C.ga_quantised_fits(&g) == 0 {
+		if !b.dev.quantizedFits(t) {
 			return t.Unsupported(b.name, fmt.Sprintf("%d rows of k %d do not fit next to the weights", t.M, t.K))
 		}
 	}

@@ -85,6 +85,7 @@ const (
 	slotGemv
 	slotAMX
 	slotTiled
+	slotRounded
 	slotScaled
 	slotNaive
 	slots

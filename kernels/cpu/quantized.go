@@ -3,6 +3,7 @@ package cpu
 /*
 #include "native/amx.h"
 #include "native/quantised.h"
+#include "native/strips.h"
 */
 import "C"
 
@@ -30,12 +31,18 @@ const groupStep = 32
 const sharedRows = 32
 
 func (b *blocked) bindQuantized(q kernels.Task, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
-	g, q, err := b.dev.joinQuantized(b.name, q, a, w, c)
+	g, q, err := joinQuantized[*quantizedWeights](b.dev, b.name, q, a, w, c)
 	if err != nil {
 		return nil, err
 	}
 	kernel, tiling := b.kernel, b.tiling(q)
-	if form := b.dev.form(q.DType); b.maxM > 0 || q.M <= sharedRows && C.ga_quantised_fits(&g) != 0 {
+	if form := b.dev.form(q); form.strip > 0 {
+		if b.integers(q) {
+			rows := int(form.code.rows)
+			kernel = C.ga_kernel(C.ga_strips)
+			tiling = kernels.Tiling{Tile: [3]int{divideUp(q.M, divideUp(q.M, rows)), int(form.strip), C.GA_BLOCK_K}, Split: 1}
+		}
+	} else if b.maxM > 0 || q.M <= sharedRows && C.ga_quantised_fits(&g) != 0 {
 		rows := int(form.rows)
 		kernel = C.ga_kernel(C.ga_quantised_few)
 		if q.M > rows {
@@ -51,21 +58,47 @@ func (b *blocked) bindQuantized(q kernels.Task, a kernels.Operand, w kernels.Wei
 
 // ScalesSums implements [kernels.SumScaler]: few rows are multiplied as integers.
 func (b *blocked) ScalesSums(q kernels.Task) bool {
+	form := b.dev.form(q)
+	if form.strip > 0 {
+		return true // more rows are multiplied by unrounded weights
+	}
 	g := b.dev.quantizedSizes(q)
-	return q.M <= int(b.dev.form(q.DType).rows) && (b.maxM > 0 || C.ga_quantised_fits(&g) != 0)
+	return q.M <= int(form.rows) && (b.maxM > 0 || C.ga_quantised_fits(&g) != 0)
+}
+
+// integers reports whether a product of weights in strips is computed with integers.
+func (b *blocked) integers(q kernels.Task) bool {
+	g := b.dev.quantizedSizes(q)
+	return b.maxM > 0 || q.M <= int(b.dev.form(q).code.rows) && C.ga_strips_fit(&g) != 0
+}
+
+// quantizedFits reports whether few rows of a supported task fit next to the weights.
+func (d *Device) quantizedFits(q kernels.Task) bool {
+	g := d.quantizedSizes(q)
+	if d.form(q).strip > 0 {
+		return C.ga_strips_fit(&g) != 0
+	}
+	return C.ga_quantised_fits(&g) != 0
+}
+
+// integerWeights are quantized weights of this package in one of its layouts.
+type integerWeights interface {
+	ownWeights
+	integers() *quantizedWeights
 }
 
 // joinQuantized is join for quantized weights, with B included.
-func (d *Device) joinQuantized(kernel string, q kernels.Task, a kernels.Operand, w kernels.Weights,
+func joinQuantized[W integerWeights](d *Device, kernel string, q kernels.Task, a kernels.Operand, w kernels.Weights,
 	c kernels.Operand) (C.ga_gemm, kernels.Task, error) {
 	q, err := q.Normalized()
 	if err != nil {
 		return C.ga_gemm{}, q, err
 	}
-	g, _, qw, err := join[*quantizedWeights](d, kernel, q, a, w, c)
+	g, _, own, err := join[W](d, kernel, q, a, w, c)
 	if err != nil {
 		return g, q, err
 	}
+	qw := own.integers()
 	if qw.problem.Weights != q.Weights {
 		return g, q, fmt.Errorf("%v: weights were packed as %v", q, qw.problem.Weights)
 	}
@@ -75,7 +108,7 @@ func (d *Device) joinQuantized(kernel string, q kernels.Task, a kernels.Operand,
 }
 
 func (k amx) bindQuantized(q kernels.Task, a kernels.Operand, w kernels.Weights, c kernels.Operand) (kernels.Launch, error) {
-	g, q, err := k.dev.joinQuantized(k.Name(), q, a, w, c)
+	g, q, err := joinQuantized[*quantizedWeights](k.dev, k.Name(), q, a, w, c)
 	if err != nil {
 		return nil, err
 	}
@@ -85,15 +118,17 @@ func (k amx) bindQuantized(q kernels.Task, a kernels.Operand, w kernels.Weights,
 	return l, nil
 }
 
-// form returns the layout and decoder of quantized weights for an activation type.
-func (d *Device) form(t kernels.DType) *C.ga_form { return C.ga_form_for(dtypeCodes[t], d.isa()) }
+// form returns the layout and decoder of a task's quantized weights.
+func (d *Device) form(q kernels.Task) *C.ga_form {
+	return C.ga_form_for(dtypeCodes[q.DType], C.int(q.Weights.Bits), d.isa())
+}
 
 func (d *Device) quantizedSizes(q kernels.Task) C.ga_gemm {
 	g := sizes(q)
 	g.weights = C.ga_weights{
 		bits: C.int(q.Weights.Bits), group: C.int64_t(q.Weights.GroupK), scale: dtypeCodes[q.Weights.Scale],
-		form: unsafe.Pointer(d.form(q.DType)),
-		few:  unsafe.Pointer(C.ga_few_for(dtypeCodes[q.DType], C.int(q.Weights.Bits), d.isa())),
+		form: unsafe.Pointer(d.form(q)), limbs: C.GA_EXACT_LIMBS,
+		few: unsafe.Pointer(C.ga_few_for(dtypeCodes[q.DType], C.int(q.Weights.Bits), d.isa())),
 	}
 	if q.Weights.ZeroPoint != "" {
 		g.weights.zeros = 1
@@ -112,6 +147,8 @@ var (
 	_ kernels.Copyable = (*quantizedWeights)(nil)
 	_ kernels.Detached = (*quantizedWeights)(nil)
 )
+
+func (w *quantizedWeights) integers() *quantizedWeights { return w }
 
 func (w *quantizedWeights) Bytes() int64 { return w.packed.bytes }
 
@@ -148,6 +185,15 @@ func (w *quantizedWeights) serve(p kernels.Task) error {
 
 // packQuantized packs the raw weights of a normalized task.
 func (d *Device) packQuantized(q kernels.Task, raw kernels.Buffer) (kernels.Weights, error) {
+	w, err := d.packIntegers(q, d.quantizedSizes(q), raw)
+	if err != nil {
+		return nil, err // a nil *quantizedWeights would give non-nil weights
+	}
+	return w, nil
+}
+
+// packIntegers packs the raw weights of a normalized task in the layout of g.
+func (d *Device) packIntegers(q kernels.Task, g C.ga_gemm, raw kernels.Buffer) (*quantizedWeights, error) {
 	at := q.Raw()
 	b, ok := raw.(*Buffer)
 	switch {
@@ -158,7 +204,6 @@ func (d *Device) packQuantized(q kernels.Task, raw kernels.Buffer) (kernels.Weig
 	case b.bytes < at.Bytes:
 		return nil, fmt.Errorf("%v: raw weights take %d bytes, the buffer has %d", q, at.Bytes, b.bytes)
 	}
-	g := d.quantizedSizes(q)
 	packed, err := d.alloc(int64(C.ga_quantised_bytes(&g)))
 	if err != nil {
 		return nil, fmt.Errorf("%v: pack weights: %w", q, err)

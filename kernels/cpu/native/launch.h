@@ -24,6 +24,7 @@ typedef struct {
   ga_dtype scale;   // of the scales
   const void *form; // storage and decoder: a ga_form, or a ga_scaled_form of fp8
   const void *few;  // kernel for few rows: a ga_few
+  int limbs;        // integers of 8 bits that an activation is held as, in strips (strips.h); 1 rounds it
 } ga_weights;
 
 // What a fused product does to its sums (epilogue.h).

@@ -2,14 +2,18 @@
 
 #include "convert.h"
 #include "cpuinfo.h"
+#include "strips.h"
 #include "tiled.h"
 
-const ga_form *ga_form_for(ga_dtype t, unsigned isa) {
+const ga_form *ga_form_for(ga_dtype t, int bits, unsigned isa) {
 #if defined(__x86_64__)
+  // Strips need activations of at most 11 bits; with VDPBF16PS and tiles, bf16 is multiplied along K.
+  if (bits == 4 && isa & GA_ISA_AVX2 && (t == GA_FP16 || (t == GA_BF16 && !(isa & GA_ISA_BF16)))) return ga_strips_for(isa);
   if (isa & GA_ISA_AVX512) return t == GA_BF16 && isa & GA_ISA_BF16 ? &ga_avx512_bf16_form : &ga_avx512_form;
   if (isa & GA_ISA_AVX2) return &ga_avx2_form;
 #else
   (void)t;
+  (void)bits;
   (void)isa;
 #endif
   return &ga_portable_form;
@@ -33,6 +37,12 @@ const ga_few *ga_few_for(ga_dtype t, int bits, unsigned isa) {
   (void)isa;
 #endif
   return &ga_portable_few;
+}
+
+int64_t ga_quantised_panel_bytes(const ga_gemm *g) {
+  const ga_weights *w = &g->weights;
+  int64_t strip = ((const ga_form *)w->form)->strip;
+  return strip > 0 ? ga_strip_bytes(w, g->k) * (GA_PANEL / strip) : ga_quad_bytes(w, g->k) * (GA_PANEL / GA_QUAD);
 }
 
 int64_t ga_quantised_bytes(const ga_gemm *g) { return ga_panels(g->n) * ga_quantised_panel_bytes(g); }
@@ -94,6 +104,13 @@ static void pack_task(void *arg, int tid, int nthreads, void *scratch, ga_team *
   (void)scratch;
   (void)team;
   const pack_job *job = arg;
+  int64_t strip = ((const ga_form *)job->g->weights.form)->strip;
+  if (strip > 0) {
+    int64_t from, to, each = ga_strip_bytes(&job->g->weights, job->g->k);
+    ga_share(ga_panels(job->g->n) * (GA_PANEL / strip), nthreads, tid, &from, &to);
+    for (int64_t s = from; s < to; s++) ga_strip_pack(job->g, job->codes, job->scales, job->zeros, s, job->packed + s * each);
+    return;
+  }
   int64_t from, to, each = ga_quad_bytes(&job->g->weights, job->g->k);
   ga_share(ga_panels(job->g->n) * (GA_PANEL / GA_QUAD), nthreads, tid, &from, &to);
   for (int64_t q = from; q < to; q++) pack_quad(job, q, job->packed + q * each);

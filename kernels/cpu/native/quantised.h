@@ -45,6 +45,10 @@ typedef struct {
   // decode writes words of a panel's columns, [words][32], from k0, a multiple of 128. It writes up to the
   // next multiple of 32 k and prefetches codes ahead bytes away.
   void (*decode)(const ga_gemm *g, const char *panel, int64_t k0, int64_t words, int64_t ahead, void *out);
+  // Forms in strips (strips.h) have the columns of a strip and code for integers; rows, tile, multiply and add are
+  // unused. Their decode does not round weights.
+  int strip;
+  const struct ga_strip_code *code;
 } ga_form;
 
 // A few is the kernel for up to a form's rows with weights stored in that form. It multiplies by integers and
@@ -67,7 +71,7 @@ extern const ga_few ga_portable_few;
 extern const ga_few ga_avx2_few, ga_avx512_few, ga_avx512_bf16_few, ga_avx512_split_few;
 #endif
 
-const ga_form *ga_form_for(ga_dtype t, unsigned isa);
+const ga_form *ga_form_for(ga_dtype t, int bits, unsigned isa);
 
 extern const ga_form ga_portable_form;
 #if defined(__x86_64__)
@@ -77,7 +81,10 @@ extern const ga_form ga_avx2_form, ga_avx512_form, ga_avx512_bf16_form;
 void ga_transpose_avx512(const char *from, int64_t pitch, char *to, int64_t to_pitch);
 #endif
 
-static inline int64_t ga_block_k(const ga_weights *w) { return w->bits == 4 ? ((const ga_form *)w->form)->lanes * 8 : 32; }
+static inline int64_t ga_block_k(const ga_weights *w) {
+  const ga_form *form = w->form;
+  return w->bits == 4 && form->strip == 0 ? form->lanes * 8 : 32;
+}
 
 static inline int64_t ga_quantised_k(const ga_weights *w, int64_t k) {
   int64_t block = ga_block_k(w);
@@ -92,9 +99,7 @@ static inline int64_t ga_quad_bytes(const ga_weights *w, int64_t k) {
   return ga_quad_header(w, k) + ga_quantised_k(w, k) * w->bits / 8 * GA_QUAD;
 }
 
-static inline int64_t ga_quantised_panel_bytes(const ga_gemm *g) {
-  return ga_quad_bytes(&g->weights, g->k) * (GA_PANEL / GA_QUAD);
-}
+int64_t ga_quantised_panel_bytes(const ga_gemm *g);
 
 int64_t ga_quantised_bytes(const ga_gemm *g);
 
