@@ -245,7 +245,9 @@ func remedySteps(p *problem.Problem, imported bool) []step {
 	case r.Pays && p.Experts() != "": // tables hold single products only
 	case r.Pays:
 		inTable = " table.h has the action for every M."
-		patch = "`gemmaudit.torch.patch(model, \"table.json\")` does it for every product of the table."
+		if p.Epilogue == 0 || p.Epilogue == kernels.Bias {
+			patch = "`gemmaudit.torch.patch(model, \"table.json\")` does it for every product of the table."
+		}
 	case r.Unsteady:
 		out = append(out,
 			step{text: "This remedy was measured while other work ran, so it is undecided. `gemmaudit splits RUN --execute` measures it " +

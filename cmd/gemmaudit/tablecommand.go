@@ -42,7 +42,7 @@ func newTableShowCommand(a *app) *cobra.Command {
 type lookupOptions struct {
 	app                          *app
 	shape, kernel, dtype, layout string
-	weights, ms                  string
+	weights, epilogue, ms        string
 	output                       report.Format
 }
 
@@ -61,6 +61,7 @@ func newTableLookupCommand(a *app) *cobra.Command {
 	addFlag(cmd, &opts.dtype, "dtype", "", "data type", listOf(a.dtypeNames))
 	addFlag(cmd, &opts.layout, "layout", "", "weight layout: nk or kn", fixed(table.NK, table.KN))
 	flags.StringVar(&opts.weights, "weights", "", "weight format, as in the table")
+	addFlag(cmd, &opts.epilogue, "epilogue", "", "epilogue of a fused product, as in bias+gelu", fixed(kernels.Bias.String()))
 	outputFlag(cmd, &opts.output)
 	return cmd
 }
@@ -89,7 +90,8 @@ func (o *lookupOptions) run(path string) error {
 	if err != nil {
 		return err
 	}
-	product := table.Product{Kernel: o.kernel, DType: o.dtype, Weights: o.weights, Layout: o.layout, N: target.N, K: target.K}
+	product := table.Product{Kernel: o.kernel, DType: o.dtype, Weights: o.weights, Layout: o.layout, N: target.N, K: target.K,
+		Epilogue: o.epilogue}
 	listed, err := o.find(s.table, &product)
 	if err != nil {
 		return err
@@ -109,7 +111,7 @@ func (o *lookupOptions) find(t *table.Table, p *table.Product) (listed bool, err
 	for i := range t.Series {
 		s := t.Series[i].Product
 		if s.N == p.N && s.K == p.K && agrees(o.kernel, s.Kernel) && agrees(o.dtype, s.DType) && agrees(o.layout, s.Layout) &&
-			agrees(o.weights, s.Weights) {
+			agrees(o.weights, s.Weights) && o.epilogue == s.Epilogue {
 			names = append(names, s.String())
 			*p = s
 		}

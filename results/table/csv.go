@@ -11,7 +11,7 @@ import (
 var csvColumns = []string{
 	"kernel", "dtype", "weights", "layout", "n", "k", "from", "to", "step", "action", "first", "pad_to", "use_kernel",
 	"proof_m", "direct_us", "remedy_us", "gain_lo", "gain_mid", "gain_hi",
-	"pad", "algorithm", "filled", "direct_error", "remedy_error", "same_bits", "batch_invariant",
+	"pad", "algorithm", "filled", "direct_error", "remedy_error", "same_bits", "batch_invariant", "epilogue",
 }
 
 // WriteCSV writes a valid table for spreadsheets: one line per proof, one per interval without proofs, and
@@ -35,14 +35,17 @@ func (t *Table) WriteCSV(w io.Writer, guard func(cell string) string) error {
 	for i := range t.Series {
 		s := &t.Series[i]
 		head := []string{s.Kernel, s.DType, s.Weights, s.Layout, strconv.Itoa(s.N), strconv.Itoa(s.K)}
-		write(row(head, []string{"", "", ""}, s.Default, false, nil))
+		line := func(span []string, a Action, filled bool, p *Proof) {
+			write(append(row(head, span, a, filled, p), s.Epilogue))
+		}
+		line([]string{"", "", ""}, s.Default, false, nil)
 		for _, iv := range s.Intervals {
 			span := []string{strconv.Itoa(iv.From), strconv.Itoa(iv.To), strconv.Itoa(max(iv.Step, 1))}
 			if len(iv.Proofs) == 0 {
-				write(row(head, span, iv.Action, iv.Filled, nil))
+				line(span, iv.Action, iv.Filled, nil)
 			}
 			for j := range iv.Proofs {
-				write(row(head, span, iv.Action, iv.Filled, &iv.Proofs[j]))
+				line(span, iv.Action, iv.Filled, &iv.Proofs[j])
 			}
 		}
 	}

@@ -85,9 +85,9 @@ func goData(b *bufio.Writer, f *flat) {
 		b.WriteByte('\n')
 	}
 	for _, s := range f.series {
-		fmt.Fprintf(b, "\t// default: %s\n\t{Product{%s, %s, %s, %s, %d, %d}, %d, %d, %d},\n", s.Default.describe(),
+		fmt.Fprintf(b, "\t// default: %s\n\t{Product{%s, %s, %s, %s, %d, %d, %s}, %d, %d, %d},\n", s.Default.describe(),
 			strconv.QuoteToASCII(s.Kernel), strconv.QuoteToASCII(s.DType), strconv.QuoteToASCII(s.Weights), strconv.QuoteToASCII(s.Layout),
-			s.N, s.K, s.action, s.begin, s.end)
+			s.N, s.K, strconv.QuoteToASCII(s.Epilogue), s.action, s.begin, s.end)
 	}
 	b.WriteString("}\n")
 }
@@ -128,6 +128,8 @@ type Product struct {
 	Weights string // the format of B, empty where its elements are of DType
 	Layout  string // how B is stored: "kn" for [K,N], "nk" for [N,K]
 	N, K    int
+
+	Epilogue string // what the launch does with the product, empty for nothing
 }
 
 type series struct {
@@ -159,19 +161,18 @@ func Lookup(p Product, m int) Action {
 }
 
 func (s *series) before(p Product) bool {
+	for _, f := range [...][2]string{{s.Kernel, p.Kernel}, {s.DType, p.DType}, {s.Weights, p.Weights}, {s.Layout, p.Layout}} {
+		if f[0] != f[1] {
+			return f[0] < f[1]
+		}
+	}
 	switch {
-	case s.Kernel != p.Kernel:
-		return s.Kernel < p.Kernel
-	case s.DType != p.DType:
-		return s.DType < p.DType
-	case s.Weights != p.Weights:
-		return s.Weights < p.Weights
-	case s.Layout != p.Layout:
-		return s.Layout < p.Layout
 	case s.N != p.N:
 		return s.N < p.N
+	case s.K != p.K:
+		return s.K < p.K
 	}
-	return s.K < p.K
+	return s.Epilogue < p.Epilogue
 }
 
 func (s *series) lookup(m int) Action {

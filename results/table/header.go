@@ -118,11 +118,11 @@ func (t *Table) header(b naming, f *flat) {
 	b.WriteString("/* The series: the product, default action, intervals [begin, end). */\n" +
 		"static const \x00_series \x00_all_series[] = {\n")
 	for _, s := range f.series {
-		fmt.Fprintf(b, "\t{{%s, %s, %s, %s, %d, %d}, %d, %d, %d}, /* default: %s */\n",
-			cString(s.Kernel), cString(s.DType), cString(s.Weights), cString(s.Layout), s.N, s.K, s.action, s.begin, s.end,
-			cComment(s.Default.describe()))
+		fmt.Fprintf(b, "\t{{%s, %s, %s, %s, %d, %d, %s}, %d, %d, %d}, /* default: %s */\n",
+			cString(s.Kernel), cString(s.DType), cString(s.Weights), cString(s.Layout), s.N, s.K, cString(s.Epilogue),
+			s.action, s.begin, s.end, cComment(s.Default.describe()))
 	}
-	fmt.Fprintf(b, "\t{{0, 0, 0, 0, 0, 0}, 0, 0, 0}\n};\n\nenum { \x00_series_count = %d };\n", len(f.series))
+	fmt.Fprintf(b, "\t{{0, 0, 0, 0, 0, 0, 0}, 0, 0, 0}\n};\n\nenum { \x00_series_count = %d };\n", len(f.series))
 }
 
 func lineBreak(i int) string {
@@ -213,6 +213,7 @@ typedef struct {
 	const char *weights; /* the format of B; null or "" where its elements are of dtype */
 	const char *layout;  /* how B is stored: "kn" for [K,N], "nk" for [N,K] */
 	int n, k;
+	const char *epilogue; /* of the same launch; null or "" for none */
 } prefix_product;
 
 typedef struct {
@@ -233,16 +234,12 @@ static inline const prefix_action *prefix_lookup(const prefix_product *p, int m)
 		int mid = lo + (hi - lo) / 2;
 		const prefix_series *s = &prefix_all_series[mid];
 		int c = strcmp(s->product.kernel, p->kernel);
-		if (c == 0)
-			c = strcmp(s->product.dtype, p->dtype);
-		if (c == 0)
-			c = strcmp(s->product.weights, p->weights ? p->weights : "");
-		if (c == 0)
-			c = strcmp(s->product.layout, p->layout);
-		if (c == 0)
-			c = (s->product.n > p->n) - (s->product.n < p->n);
-		if (c == 0)
-			c = (s->product.k > p->k) - (s->product.k < p->k);
+		c = c ? c : strcmp(s->product.dtype, p->dtype);
+		c = c ? c : strcmp(s->product.weights, p->weights ? p->weights : "");
+		c = c ? c : strcmp(s->product.layout, p->layout);
+		c = c ? c : (s->product.n > p->n) - (s->product.n < p->n);
+		c = c ? c : (s->product.k > p->k) - (s->product.k < p->k);
+		c = c ? c : strcmp(s->product.epilogue, p->epilogue ? p->epilogue : "");
 		if (c == 0) {
 			int begin = s->begin, end = s->end;
 			while (begin < end) {

@@ -53,7 +53,7 @@ var (
 		{"regime", 0, false}, {"clock_policy", 0, false}, {"arch", 0, false}, {"cpu_model", 0, false}, {"features", 2, false},
 		{"gemmaudit", 2, false}, {"cores", 0, false}, {"threads", 0, false}}
 	productFields = []field{{"kernel", 0, true}, {"dtype", 0, true}, {"weights", 3, false}, {"layout", 3, true}, {"n", 0, true},
-		{"k", 0, true}}
+		{"k", 0, true}, {"epilogue", 4, false}}
 	seriesFields = append(slices.Clone(productFields),
 		field{"from_m", 4, false}, field{"to_m", 4, false}, field{"served", 4, false}, field{"default", 0, false},
 		field{"intervals", 0, true})
@@ -112,8 +112,8 @@ func (r *reader) value(name string, to any) {
 		if to.Default.Kind = Direct; r.version < 3 {
 			to.Layout = KN
 		}
-		r.object("a series", seriesFields, &to.Kernel, &to.DType, &to.Weights, &to.Layout, &to.N, &to.K, &to.FromM, &to.ToM, &to.Served,
-			&to.Default, &to.Intervals)
+		r.object("a series", seriesFields, &to.Kernel, &to.DType, &to.Weights, &to.Layout, &to.N, &to.K, &to.Epilogue, &to.FromM,
+			&to.ToM, &to.Served, &to.Default, &to.Intervals)
 	case *Interval:
 		r.object("an interval", intervalFields, &to.From, &to.To, &to.Step, &to.Filled, &to.Action, &to.Proofs)
 	case *Action:
@@ -130,8 +130,8 @@ func (r *reader) value(name string, to any) {
 			&n.OtherMs, &n.Rows, &n.Columns)
 		*to = n
 	case *Advice:
-		r.object("an advice", adviceFields, &to.Kernel, &to.DType, &to.Weights, &to.Layout, &to.N, &to.K, &to.Kind, &to.PadTo, &to.Pad,
-			&to.ExtraBytes, &to.Proof)
+		r.object("an advice", adviceFields, &to.Kernel, &to.DType, &to.Weights, &to.Layout, &to.N, &to.K, &to.Epilogue, &to.Kind,
+			&to.PadTo, &to.Pad, &to.ExtraBytes, &to.Proof)
 	case *[]Series:
 		if !r.null() {
 			elements(r, name, maxSeries, len(`{"kernel":"a","dtype":"b","n":1,"k":1,"intervals":[]}`), to)

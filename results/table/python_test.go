@@ -18,7 +18,7 @@ for i, queries in enumerate(json.load(open("queries.json", encoding="utf-8"))):
     for j, q in enumerate(queries):
         for m in range(1, int(sys.argv[1]) + 1):
             try:
-                a = table.lookup(q["kernel"], q["dtype"], q["layout"], q["n"], q["k"], m, q.get("weights", ""))
+                a = table.lookup(q["kernel"], q["dtype"], q["layout"], q["n"], q["k"], m, q.get("weights", ""), q.get("epilogue", ""))
             except LookupError: # only Python reports names that no series has
                 a = gemmaudit.Action()
             l = a.algorithm or gemmaudit.Algorithm()

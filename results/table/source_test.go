@@ -71,7 +71,8 @@ var anyTable = rapid.Custom(func(t *rapid.T) *Table {
 		return Product{Kernel: anyWord.Draw(t, "kernel"), DType: rapid.SampledFrom([]string{"bf16", "fp32"}).Draw(t, "dtype"),
 			Weights: rapid.SampledFrom([]string{"", "", "int4 g128x1 fp16"}).Draw(t, "weights"),
 			Layout:  rapid.SampledFrom([]string{KN, NK}).Draw(t, "layout"),
-			N:       rapid.SampledFrom([]int{1, 8, 4096}).Draw(t, "n"), K: rapid.SampledFrom([]int{1, 8, 1 << 30}).Draw(t, "k")}
+			N:       rapid.SampledFrom([]int{1, 8, 4096}).Draw(t, "n"), K: rapid.SampledFrom([]int{1, 8, 1 << 30}).Draw(t, "k"),
+			Epilogue: rapid.SampledFrom([]string{"", "", "bias", "bias+gelu", `a"b\`}).Draw(t, "epilogue")}
 	}), 0, 4, func(p Product) Product { return p }).Draw(t, "series")
 	for _, p := range products {
 		s := Series{Product: p, Default: Action{Kind: Direct}, Intervals: []Interval{}}
@@ -182,8 +183,12 @@ func TestHeaderAgreesWithLookup(t *testing.T) {
 			if q.Weights == "" && j%2 == 0 {
 				weights = "0" // equivalent to empty
 			}
+			epilogue := cString(q.Epilogue)
+			if q.Epilogue == "" && j%2 == 0 {
+				epilogue = "0"
+			}
 			fmt.Fprintf(&body, `	for (m = 1; m <= %d; m++) {
-		const %s_product p = {%s, %s, %s, %s, %d, %d};
+		const %s_product p = {%s, %s, %s, %s, %d, %d, %s};
 		const %s_action *a = %s_lookup(&p, m);
 		count = %s_parts(a, m, parts, 64);
 		fewer = %s_parts(a, m / 2, half, 64);
@@ -198,8 +203,8 @@ func TestHeaderAgreesWithLookup(t *testing.T) {
 			printf(" %%d", half[i]);
 		printf("\n");
 	}
-`, largestM+100, prefix, cString(q.Kernel), cString(q.DType), weights, cString(q.Layout), q.N, q.K, prefix, prefix, prefix, prefix, prefix,
-				prefix, i, j)
+`, largestM+100, prefix, cString(q.Kernel), cString(q.DType), weights, cString(q.Layout), q.N, q.K, epilogue, prefix, prefix, prefix,
+				prefix, prefix, prefix, i, j)
 		}
 	}
 	program.WriteString("int main(void)\n{\n\tstatic const char *const kinds[] = {\"direct\", \"split\", \"pad\", \"kernel\", " +
@@ -237,11 +242,12 @@ func TestGoSourceAgreesWithLookup(t *testing.T) {
 		fmt.Fprintf(&imports, "\t\"query/%s\"\n", pkg)
 		for j, q := range queries(table) {
 			fmt.Fprintf(&body, `	for m := 1; m <= %d; m++ {
-		a := %s.Lookup(%s.Product{%q, %q, %q, %q, %d, %d}, m)
+		a := %s.Lookup(%s.Product{%q, %q, %q, %q, %d, %d, %q}, m)
 		show(%d, %d, m, a.Kind, a.PadTo, a.Copied, a.Kernel, []int{a.Algorithm.ID, a.Algorithm.Tile, a.Algorithm.SplitK, `+
 				`a.Algorithm.Cluster}, a.Parts(nil, m), a.Parts(nil, m/2))
 	}
-`, largestM+100, pkg, pkg, q.Kernel, q.DType, q.Weights, q.Layout, q.N, q.K, i, j)
+`, largestM+100, pkg, pkg, q.Kernel, q.DType, q.Weights, q.Layout, q.N, q.K, q.Epilogue,
+				i, j)
 		}
 	}
 	write(t, filepath.Join(dir, "main.go"),

@@ -184,6 +184,9 @@ type Product struct {
 	Layout string `json:"layout"`
 	N      int    `json:"n"`
 	K      int    `json:"k"`
+	// Epilogue is what the kernel does with the product in the same launch, such as "bias+gelu"; empty for nothing. Readers of
+	// before December 2026 refuse a table that has one.
+	Epilogue string `json:"epilogue,omitempty"`
 }
 
 // The layouts.
@@ -240,7 +243,8 @@ type Table struct {
 // Compare orders products by their fields in sequence.
 func (p Product) Compare(o Product) int {
 	return cmp.Or(cmp.Compare(p.Kernel, o.Kernel), cmp.Compare(p.DType, o.DType), cmp.Compare(p.Weights, o.Weights),
-		cmp.Compare(p.Layout, o.Layout), cmp.Compare(p.N, o.N), cmp.Compare(p.K, o.K))
+		cmp.Compare(p.Layout, o.Layout), cmp.Compare(p.N, o.N), cmp.Compare(p.K, o.K),
+		cmp.Compare(p.Epilogue, o.Epilogue))
 }
 
 // Sort sorts series and intervals as [Table.Lookup] and [Table.Validate] require.

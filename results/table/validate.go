@@ -47,7 +47,7 @@ func (t *Table) Validate() error {
 			case c == 0:
 				v.fail("series %v stands twice", s)
 			case c > 0:
-				v.fail("series %v stands after %v, expected ascending kernel, dtype, weights, layout, n and k", s, prev)
+				v.fail("series %v stands after %v, expected ascending kernel, dtype, weights, layout, n, k and epilogue", s, prev)
 			}
 		}
 	}
@@ -74,6 +74,9 @@ func (p Product) String() string {
 	}
 	if p.Weights != "" {
 		s += " weights " + p.Weights
+	}
+	if p.Epilogue != "" {
+		s += " " + p.Epilogue
 	}
 	return s
 }
@@ -170,6 +173,7 @@ func (v *validator) series(s *Series) {
 	v.word(where, "kernel", s.Kernel)
 	v.word(where, "dtype", s.DType)
 	v.word(where, "weights", s.Weights)
+	v.word(where, "epilogue", s.Epilogue)
 	if s.Layout != KN && s.Layout != NK {
 		v.fail("series %v: layout is %.20q, expected %s or %s", s, s.Layout, KN, NK)
 	}

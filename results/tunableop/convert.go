@@ -94,6 +94,8 @@ func unwritable(p table.Product, a table.Action) string {
 		return "it is no algorithm of " + Library
 	case library != Library:
 		return "the algorithm is not " + Library + "'s"
+	case p.Epilogue != "":
+		return "TunableOp's files name no epilogue that " + p.Epilogue + " could be"
 	case p.Weights != "":
 		return "weights are not plain"
 	case typeName(p.DType) == "":

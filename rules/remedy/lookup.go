@@ -24,7 +24,7 @@ func reach(m int) int { return max(8, m/16) }
 // regimes or thread counts.
 //
 // It skips series that pack weights inside the timing, because an engine that uses a table has packed ahead,
-// and operations other than a single matrix product.
+// and operations other than a single matrix product, with or without an epilogue.
 func BuildTable(meta results.Meta, splits *Result) (*table.Table, error) {
 	created := meta.Created
 	if created.IsZero() {
@@ -90,13 +90,16 @@ func BuildTable(meta results.Meta, splits *Result) (*table.Table, error) {
 }
 
 func tabulated(key results.SeriesKey) bool {
-	return key.Operation.IsProduct() && key.OverM() && key.Products == 0 && !key.PackInside
+	return (key.Operation.IsProduct() || key.Epilogue != 0) && key.OverM() && key.Products == 0 && !key.PackInside
 }
 
 func served(key results.SeriesKey) table.Product {
 	p := table.Product{Kernel: key.Kernel, DType: string(key.DType), Layout: key.Layout.String(), N: key.N, K: key.K}
 	if key.Weights != (kernels.WeightFormat{}) {
 		p.Weights = key.Weights.String()
+	}
+	if key.Epilogue != 0 {
+		p.Epilogue = key.Epilogue.String()
 	}
 	return p
 }
@@ -106,6 +109,10 @@ func subjectOf(p table.Product) (kernels.Subject, error) {
 	var err error
 	if s.Layout, err = kernels.ParseLayout(p.Layout); err == nil && p.Weights != "" {
 		s.Weights, err = kernels.ParseWeightFormat(p.Weights)
+	}
+	if err == nil && p.Epilogue != "" {
+		s.Operation = s.Operation.WithEpilogue()
+		s.Epilogue, err = kernels.ParseEpilogue(p.Epilogue)
 	}
 	return s, err
 }

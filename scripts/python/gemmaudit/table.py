@@ -84,12 +84,15 @@ class Product(NamedTuple):
     n: int
     k: int
     weights: str = ""
+    #: what the launch does with the product: "bias+gelu"
+    epilogue: str = ""
 
     def __str__(self) -> str:
         words = f"{self.kernel}/{self.dtype}/n{self.n} k{self.k}"
         if self.layout != KN:
             words += " " + self.layout
-        return words + (f" weights {self.weights}" if self.weights else "")
+        words += f" weights {self.weights}" if self.weights else ""
+        return words + (f" {self.epilogue}" if self.epilogue else "")
 
 
 @dataclass(frozen=True)
@@ -210,15 +213,15 @@ class Table:
     def find(self, product: Product) -> Optional[Series]:
         return self._at.get(product)
 
-    def lookup(self, kernel: str, dtype: str, layout: str, n: int, k: int, m: int, weights: str = "") -> Action:
+    def lookup(self, kernel: str, dtype: str, layout: str, n: int, k: int, m: int, weights: str = "", epilogue: str = "") -> Action:
         """The action for a product of m rows: from the interval that contains m, else the default of the series,
-        else the direct product. Raises LookupError, with the valid values, for a kernel, dtype, layout or weights
-        that the table does not have."""
-        product = Product(kernel, dtype, layout, n, k, weights)
+        else the direct product. Raises LookupError, with the valid values, for a kernel, dtype, layout, weights
+        or epilogue that the table does not have."""
+        product = Product(kernel, dtype, layout, n, k, weights, epilogue)
         series = self._at.get(product)
         if series is not None:
             return series.lookup(m)
-        for name in ("kernel", "dtype", "layout", "weights"):
+        for name in ("kernel", "dtype", "layout", "weights", "epilogue"):
             there = sorted({getattr(p, name) for p in self._at})
             if there and getattr(product, name) not in there:
                 raise LookupError(f"the table has no {name} {getattr(product, name)!r}; it has {', '.join(repr(t) for t in there)}")
@@ -270,13 +273,13 @@ def parse(text: str) -> Table:
         if s.product in at:
             raise TableError(f"series {s.product} stands twice")
         if last is not None and _order(s.product) < _order(last.product):
-            raise TableError(f"series {s.product} stands after {last.product}, expected ascending kernel, dtype, weights, layout, n and k")
+            raise TableError(f"series {s.product} stands after {last.product}, expected ascending kernel, dtype, weights, layout, n, k and epilogue")
         at[s.product] = last = s
     return Table(SCHEMA, created, validators, tuple(series), tuple(_advice(_Object(item, f"advice {i + 1}"), version) for i, item in enumerate(advice)), at)
 
 
 def _order(p: Product) -> Tuple[Any, ...]:
-    return (p.kernel, p.dtype, p.weights, p.layout, p.n, p.k)
+    return (p.kernel, p.dtype, p.weights, p.layout, p.n, p.k, p.epilogue)
 
 
 def _pairs(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
@@ -430,7 +433,8 @@ def _series(o: _Object, version: int) -> Series:
     kernel, dtype = o.word("kernel"), o.word("dtype")
     # Before version 3 a series had neither, and its weights were [K,N].
     layout, weights = (o.text("layout"), o.word("weights", "")) if version > 2 else (KN, "")
-    product = Product(kernel, dtype, layout, o.whole("n", least=1), o.whole("k", least=1), weights)
+    epilogue = o.word("epilogue", "") if version > 3 else ""
+    product = Product(kernel, dtype, layout, o.whole("n", least=1), o.whole("k", least=1), weights, epilogue)
     o.where = f"series {product}"
     if not kernel or not dtype:
         raise TableError(f"{o.where} has no kernel or no dtype")
@@ -460,7 +464,8 @@ def _series(o: _Object, version: int) -> Series:
 
 
 def _advice(o: _Object, version: int) -> Advice:
-    product = Product(o.word("kernel"), o.word("dtype"), o.text("layout"), o.whole("n", least=1), o.whole("k", least=1), o.word("weights", ""))
+    product = Product(o.word("kernel"), o.word("dtype"), o.text("layout"), o.whole("n", least=1), o.whole("k", least=1), o.word("weights", ""),
+                      o.word("epilogue", ""))
     extra = o.whole("extra_bytes", 0, most=_MAX_BYTES)
     a = Advice(product, o.text("kind"), o.whole("pad_to"), o.text("pad"), extra, _proof(o.object("proof"), version))
     size = {"pad-n": product.n, "pad-k": product.k}.get(a.kind, a.pad_to)

@@ -5,6 +5,9 @@
     ...
     gemmaudit.torch.unpatch(model)
 
+A layer with a bias follows a series with the epilogue `bias`: PyTorch runs product and bias in one launch, of cuBLASLt on a
+GPU, so remedies of the product alone prove nothing for it.
+
 For inference. In these cases layers run unchanged:
 
 - a gradient is needed
@@ -91,6 +94,11 @@ def layout_of(weight: torch.Tensor) -> str:
 # Products.
 
 
+def _epilogue(bias: Optional[torch.Tensor]) -> str:
+    """What a launch of F.linear does with the product, as in tables."""
+    return "" if bias is None else "bias"
+
+
 def _usable(action: Action) -> bool:
     return action.kind in (SPLIT, PAD)
 
@@ -171,6 +179,8 @@ class _Plan:
             if t.layout is not torch.strided or t.is_nested or t.dtype != self.dtype or t.device != self.device:
                 return False
         if weight.shape != (self.series.product.n, self.series.product.k) or weight.stride() != self.stride:
+            return False
+        if self.series.product.epilogue != _epilogue(bias):
             return False
         return x.dim() > 0 and x.shape[-1] == weight.shape[1] and (bias is None or bias.shape == weight.shape[:1])
 
@@ -261,8 +271,8 @@ _PLAN = "_gemmaudit_plan"
 def patch(model: torch.nn.Module, table: Union[Table, str, "os.PathLike[str]"], kernel: Optional[str] = None) -> Patched:
     """Makes the model's linear layers follow a table or table file until `unpatch`.
 
-    `kernel` is PyTorch's kernel by its name in the table: by default cublas on a GPU, and on a CPU the only kernel of
-    the table. Warns if layers cannot follow the table. Layers with their own forward, as hooks set it, keep it and
+    `kernel` is PyTorch's kernel by its name in the table: by default cublas on a GPU, or cublaslt for layers with a bias,
+    and on a CPU the only kernel of the table. Warns if layers cannot follow the table. Layers with their own forward, as hooks set it, keep it and
     run unchanged; a forward set later may call the patched one.
     """
     if not isinstance(model, torch.nn.Module):
@@ -286,21 +296,25 @@ def patch(model: torch.nn.Module, table: Union[Table, str, "os.PathLike[str]"], 
             words = "; ".join(f"{name} {held!r}, here {here!r}" for name, held, here in different)
             _warn(f"the table was measured under other conditions ({words}): layers run unchanged")
             return Patched((), 0, 0)
-        kernel = kernel or _kernel(table, device)
     names: List[str] = []
     plans: Dict[Product, _Plan] = {}
     others: List[str] = []
     owners: List[str] = []
+    unproven: List[str] = []
     for name, module in layers:
         layout = layout_of(module.weight)
         if not layout:
             continue
         n, k = module.weight.shape
-        product = Product(kernel or "", dtype_name(module.weight.dtype, module.weight.device), layout, n, k)
+        device, epilogue = module.weight.device, _epilogue(module.bias)
+        product = Product(kernel or _kernel(table, device, epilogue), dtype_name(module.weight.dtype, device), layout, n, k, "", epilogue)
         series = table.find(product)
         if series is None:
+            plain = product._replace(kernel=kernel or _kernel(table, device, ""), epilogue="")
             if table.find(product._replace(layout=KN if layout == NK else NK)) is not None:
                 others.append(name)
+            elif epilogue and table.find(plain) is not None:
+                unproven.append(name)
             continue
         if "forward" in vars(module):
             owners.append(name)
@@ -315,8 +329,12 @@ def patch(model: torch.nn.Module, table: Union[Table, str, "os.PathLike[str]"], 
         _warn(f"the table has the other weight layout for {len(others)} layers, such as {others[0]}: they run unchanged")
     if owners:
         _warn(f"{len(owners)} layers have their own forward, such as {owners[0]}: they run unchanged (patch before you add hooks)")
-    if not names and not others and not owners:
-        _warn(f"the table has no product of the model for {kernel or 'any kernel'}: its layers run unchanged")
+    if unproven:
+        _warn(f"the table has no product with bias for {len(unproven)} layers, such as {unproven[0]}: they run unchanged (measure them "
+              "with --epilogue bias)")
+    if not names and not others and not owners and not unproven:
+        tried = sorted({kernel or _kernel(table, m.weight.device, _epilogue(m.bias)) for _, m in layers} - {""})
+        _warn(f"the table has no product of the model for {' or '.join(tried) or 'any kernel'}: its layers run unchanged")
     actions = [i.action for plan in plans.values() for i in plan.series.intervals if i.action.kind != DIRECT]
     applied = sum(map(_usable, actions))
     return Patched(tuple(names), applied, len(actions) - applied)
@@ -369,8 +387,9 @@ def _warn(text: str) -> None:
     warnings.warn(text, TableWarning, stacklevel=3)
 
 
-def _kernel(table: Table, device: torch.device) -> str:
-    names = {s.product.kernel for s in table.series}
+def _kernel(table: Table, device: torch.device, epilogue: str) -> str:
+    """The name of the kernel that PyTorch runs; "" if it is unknown."""
+    names = {s.product.kernel for s in table.series if s.product.epilogue == epilogue}
     if device.type == "cuda":
-        return "cublas"
+        return "cublaslt" if epilogue else "cublas"
     return names.pop() if len(names) == 1 else ""

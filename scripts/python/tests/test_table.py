@@ -46,6 +46,24 @@ class Lookups(unittest.TestCase):
                     for m in range(1, 241):  # where all versions have the same intervals
                         self.assertEqual(series.lookup(m).parts(m), now.lookup(*series.product[:5], m).parts(m), f"{series.product} m{m}")
 
+    def test_epilogues(self):
+        text = json.loads((DATA / "table.json").read_text(encoding="utf-8"))
+        fused = copy.deepcopy(text["series"][-1])
+        fused.update(epilogue="bias", intervals=[{"from": 8, "to": 8, "action": {"kind": "split", "first": [4]}}])
+        for name in "from_m", "to_m", "served":
+            fused.pop(name, None)
+        text["series"].append(fused)
+        table = gemmaudit.table.parse(json.dumps(text))
+        product = table.series[-1].product
+        self.assertEqual(product.epilogue, "bias")
+        self.assertEqual(table.lookup(*product[:5], 8, product.weights, "bias").parts(8), (4, 4))
+        self.assertEqual(table.lookup(*product[:5], 8, product.weights), table.series[-2].lookup(8))
+        with self.assertRaises(LookupError):
+            table.lookup(*product[:5], 8, product.weights, "relu")
+        text["series"].reverse()
+        with self.assertRaises(gemmaudit.TableError):
+            gemmaudit.table.parse(json.dumps(text))
+
     def test_beside_the_series(self):
         table = gemmaudit.read(DATA / "table.json")
         there = sorted({s.product.kernel for s in table.series})

@@ -23,13 +23,15 @@ def devices():
     return ["cpu"] + (["cuda:0"] if torch.cuda.is_available() else [])
 
 
-def table(on, intervals, layout="nk", dtype="fp32", kernel="library", **changed):
+def table(on, intervals, layout="nk", dtype="fp32", kernel="library", epilogues=("", "bias"), **changed):
+    """A table with a series of the product for each epilogue."""
     here = patching.validators(torch.device(on))
     conditions = {"device": here.device, "libraries": dict(here.libraries), "cores": here.cores}
     conditions.update(changed)
     return gemmaudit.parse(json.dumps({
         "schema": gemmaudit.table.SCHEMA, "created": "2024-05-06T07:08:09Z", "validators": conditions,
-        "series": [{"kernel": kernel, "dtype": dtype, "layout": layout, "n": N, "k": K, "default": {"kind": "direct"}, "intervals": intervals}],
+        "series": [{"kernel": "cublaslt" if kernel == "cublas" and epilogue else kernel, "dtype": dtype, "layout": layout, "n": N, "k": K,
+                    "epilogue": epilogue, "default": {"kind": "direct"}, "intervals": intervals} for epilogue in epilogues],
     }))
 
 
@@ -105,6 +107,23 @@ class Layers(unittest.TestCase):
         with torch.no_grad():
             out = layer(torch.randn(25, K))
         self.assertEqual(out.untyped_storage().nbytes() // out.element_size(), 32 * N)
+
+    def test_biases_need_proof(self):
+        model = self.model("cpu")
+        with self.assertWarnsRegex(patching.TableWarning, "no product with bias for 1 layers, such as 0"):
+            self.assertEqual(patching.patch(model, table("cpu", ALL, epilogues=("",)), "library"), ((), 0, 0))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.assertEqual(patching.patch(model, table("cpu", ALL, epilogues=("bias",))), (("0",), 3, 1))
+        layer, x = model[0], torch.randn(12, K)
+        with torch.no_grad(), counted("addmm") as calls:
+            self.alike(layer(x), torch.nn.functional.linear(x, layer.weight, layer.bias))
+            layer.bias = None
+            self.alike(layer(x), torch.nn.functional.linear(x, layer.weight))
+        self.assertEqual(calls["addmm"], [4, 3, 5])
+        # The product with its bias proves nothing for the product alone.
+        with self.assertWarnsRegex(patching.TableWarning, "no product of the model for library"):
+            self.assertEqual(patching.patch(self.model("cpu", bias=False), table("cpu", ALL, epilogues=("bias",)), "library"), ((), 0, 0))
 
     def test_parts_are_written_into_one_output(self):
         weight, x = torch.randn(N, K), torch.randn(12, K)

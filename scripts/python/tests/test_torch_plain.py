@@ -119,7 +119,7 @@ class Told(Case):
             here = patching.validators(torch.device("cpu"))
             path.write_text(json.dumps({
                 "schema": gemmaudit.table.SCHEMA, "created": "2024-05-06T07:08:09Z", "validators": {"device": here.device},
-                "series": [{"kernel": "library", "dtype": "fp32", "layout": "nk", "n": N, "k": K, "default": {"kind": "direct"}, "intervals": ALL}],
+                "series": [{"kernel": "library", "dtype": "fp32", "layout": "nk", "n": N, "k": K, "epilogue": "bias", "intervals": ALL}],
             }))
             for given in (path, str(path)):
                 model = torch.nn.Sequential(torch.nn.Linear(K, N))
