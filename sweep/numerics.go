@@ -344,7 +344,8 @@ func (k *resultLook) multiply(c results.Case) error {
 				if c.DType != kernels.TF32 { // TF32 rounds its operands on input
 					bound = kernels.ErrorBound(p, sum, magnitude)
 				}
-				e.sums = append(e.sums, exactSum{sum, bound, kernels.HalfSumBound(p, sum, magnitude), kernels.RoundedBound(steps, columns[j])})
+				half, rounded := kernels.HalfSumBound(p, sum, magnitude), kernels.RoundedBound(steps, columns[j])
+				e.sums = append(e.sums, exactSum{sum, bound, half, rounded})
 			}
 			k.exact = append(k.exact, e)
 		}

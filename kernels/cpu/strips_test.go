@@ -65,7 +65,8 @@ func TestRoundedUnsupported(t *testing.T) {
 			p = p.WithWeights(f)
 		}
 		var unsupported *kernels.Unsupported
-		if err := dev.gemm(roundedName).Supports(p); !errors.As(err, &unsupported) || !strings.Contains(unsupported.Reason, "4-bit weights") {
+		err = dev.gemm(roundedName).Supports(p)
+		if !errors.As(err, &unsupported) || !strings.Contains(unsupported.Reason, "4-bit weights") {
 			t.Errorf("%s, %s: got %v", weights, d, err)
 		}
 	}
