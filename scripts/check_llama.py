@@ -120,18 +120,20 @@ def main():
     p.add_argument("--isa", default="", help="value of GEMMAUDIT_ISA")
     p.add_argument("--threads", type=int, default=os.cpu_count())
     p.add_argument("--layers", type=int, default=SHAPE["layers"])
+    p.add_argument("--vocab", type=int, default=SHAPE["vocab"], help="fewer with few layers: our last product stays in fp16")
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--context", type=int, default=128, help="tokens before those that are decoded")
     p.add_argument("--prompt", type=int, default=512)
     p.add_argument("--tokens", type=int, default=32, help="tokens to decode")
     a = p.parse_args()
 
+    SHAPE["vocab"] = a.vocab
     os.makedirs(a.folder, exist_ok=True)
     config = os.path.join(a.folder, "config.json")
     write_config(config, a.layers)
     runs = {}
     for kind, name in LLAMA.items():
-        path = os.path.join(a.folder, f"{a.layers}-{name}")
+        path = os.path.join(a.folder, f"{a.layers}-{a.vocab}-{name}")
         if not os.path.exists(path):
             write_gguf(path + ".part", kind, a.layers)
             os.replace(path + ".part", path)
