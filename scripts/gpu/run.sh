@@ -599,6 +599,8 @@ run_scaled() {
   local of weights name theirs
   gpu_test scaled-gate 60 cuda -test.run 'SmallScaled'
   passed
+  step scaled-accuracy 8 ./gemmaudit selftest --device "$device" --kernel fp8-scaled,cublaslt --dtype fp8 --noise=false
+  passed
   for of in fp8:128x128=scaled_mm_blocks fp8:column=scaled_mm_rows; do
     weights=${of%%=*} theirs=${of#*=}
     name=scaled-${weights#fp8:}

@@ -6,53 +6,39 @@
 //           and 128 of K, or for each column. Tensor cores add fp8 products with 14 bits or so: after 128 of K, their sums
 //           are multiplied with both scales and added to fp32 sums in registers.
 // Sides     Weights lie on wgmma's rows, tokens on its columns, as in hopper.cu's kernels whose name ends in t.
-// Tile      128 rows of weights × TOKENS × 128 of K a step: one group of K is one step.
-// Threads   3 warpgroups: one thread of the first feeds the ring by TMA, the others have 64 rows each. While one
+// Tile      ROWS of weights × TOKENS × 128 of K a step: one group of K is one step. 64 rows are for few tokens, where time is
+//           that of fetching the weights: more blocks fetch, and each step waits for its products beside another.
+// Threads   3 warpgroups: one thread of the first feeds the ring by TMA. Of 128 rows the others have 64 each. While one
 //           adds up its step, the other has the tensor cores: the second starts when the first one's first step is
-//           done, or both would add at the same time and leave the tensor cores idle. Of tiles with few enough sums,
-//           factors are ready before the products are.
+//           done, or both would add at the same time and leave the tensor cores idle. Of 64 rows they take the steps
+//           in turns, and the first one adds the second one's sums in the end. Of tiles with few enough sums, factors
+//           are ready before the products are.
 // Shared    two boxes of C for each consumer warp; the barriers; the ring: weights, tokens, and the scales of the tokens.
 // Clusters  Two blocks of different weights and the same tokens fetch half of the tokens each, for both: one step lasts some
 //           300 ns, in which L2 can't give every multiprocessor its own copy of both.
 // Grid      Persistent, with the first tiles cut along K: see Walk.
-#include "hopper_sums.cuh"
-#include "hopper_walk.cuh"
-#include "wgmma.cuh"
-
-// ScaledParams are a launch: a is the weights, b the tokens.
-struct ScaledParams : HopperParams {
-    TensorMap tokenScales;     // groups of K rows of M fp32, in boxes of one row of TOKENS; nothing for scales of columns
-    const float *scalesA;      // those of whole rows
-    const float *scalesB;      // by block of columns, then by group of K
-    int groups;                // of K
-    int stages;
-};
+#include "hopper_scaled.cuh"
 
 namespace scaled {
 
-constexpr int ROWS = 128;
-constexpr int THREADS = GROUP * (CONSUMERS + 1);
-constexpr int MOST_STAGES = 12;
+constexpr int MOST_STAGES = 20;
 constexpr int LEAD_BARRIER = 1;
-constexpr int WEIGHTS_BYTES = ROWS * STEP_BYTES;
+constexpr int JOIN_BARRIER = 4; // and 5: the second consumer's sums are there; they have been read
 
-// Which weights share a scale.
-enum class By { BLOCK, COLUMN_GROUP, COLUMN };
-
-__device__ __forceinline__ float2 loadShared8(uint32_t from) {
-    float2 v;
-    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(from) : "memory");
-    return v;
-}
-
-template <int TOKENS, By BY>
+template <int TOKENS, int ROWS, By BY>
 struct Scaled {
+    static constexpr int WEIGHTS_BYTES = ROWS * STEP_BYTES;
+    // Consumers that have 64 rows between them take the steps in turns.
+    static constexpr bool TURNS = ROWS == 64;
+    static constexpr int SHARES = TURNS ? 1 : CONSUMERS;
+    static constexpr int STRIDE = TURNS ? 2 : 1; // steps from one of a consumer to its next
+    static_assert(!TURNS || TOKENS <= 64, "sums of the second consumer lie in its boxes");
     static constexpr bool GROUPED = BY != By::COLUMN;
     static constexpr int SCALES_BYTES = GROUPED ? (TOKENS * 4 + 127) / 128 * 128 : 0;
     // The swizzle needs stages at multiples of 1024 bytes: scales of all stages lie behind the ring.
     static constexpr int STAGE_BYTES = WEIGHTS_BYTES + TOKENS * STEP_BYTES;
     static constexpr int FILL_BYTES = STAGE_BYTES + (GROUPED ? TOKENS * 4 : 0);
-    using Held = Sums<float, BfloatOut, 1, TOKENS, CONSUMERS>;
+    using Held = Sums<float, BfloatOut, 1, TOKENS, SHARES>;
     static constexpr int BOXES_BYTES = CONSUMERS * Held::BOXES_BYTES;
     static constexpr int BARRIERS_AT = BOXES_BYTES;
     static constexpr int RING_AT = BOXES_BYTES + 1024;
@@ -131,14 +117,10 @@ struct Scaled {
         }
     }
 
-    // Of wgmma's sums a thread has rows r and r + 8 and, for each eight columns, two side by side.
-    static __device__ __forceinline__ int threadRow() { return threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4; }
-    static __device__ __forceinline__ int threadColumn() { return threadIdx.x % 4 * 2; }
-
     // Scales of B for the two rows of this thread.
     static __device__ __forceinline__ float2 weightScales(const ScaledParams &p, int row, int group) {
         if (BY == By::BLOCK) {
-            const float s = __ldg(p.scalesB + static_cast<int64_t>(min(row, p.rows - 1) / ROWS) * p.groups + group);
+            const float s = __ldg(p.scalesB + static_cast<int64_t>(min(row, p.rows - 1) / BLOCK) * p.groups + group);
             return make_float2(s, s);
         }
         row += threadRow();
@@ -152,8 +134,17 @@ struct Scaled {
         int stage = 0, box = 0;
         uint32_t parity = 0;
         waitForPredecessor();
-        if (consumer == 1) groupSync(LEAD_BARRIER, CONSUMERS * GROUP);
-        bool lead = consumer == 0;
+        if (!TURNS && consumer == 1) groupSync(LEAD_BARRIER, CONSUMERS * GROUP);
+        bool lead = !TURNS && consumer == 0;
+        int turn = consumer; // how many steps from a piece's first to this consumer's first
+        bool joined = false;   // sums of another piece were left for the first consumer
+        auto advance = [&] {
+            if (++stage == p.stages) {
+                stage = 0;
+                parity ^= 1;
+            }
+        };
+        if (TURNS && consumer == 1) advance();
         // Every warp has read its scales before its stage is filled again.
         auto release = [&] {
             __syncwarp();
@@ -162,21 +153,23 @@ struct Scaled {
         while (work.next()) {
             int row, col;
             origin(p, work.tile, rank, size, row, col);
-            row += consumer * 64;
+            if (!TURNS) row += consumer * 64;
             float sum[1][TOKENS / 2];
 #pragma unroll
             for (int i = 0; i < TOKENS / 2; ++i) sum[0][i] = 0;
             // Scales of B come from memory some steps before they are needed.
+            const int begin = work.begin + (TURNS ? turn : 0);
             float2 queue[QUEUE];
             if constexpr (GROUPED) {
 #pragma unroll
-                for (int u = 0; u < QUEUE; ++u) queue[u] = weightScales(p, row, min(work.begin + u, work.end - 1));
+                for (int u = 0; u < QUEUE; ++u) queue[u] = weightScales(p, row, min(begin + u * STRIDE, work.end - 1));
             }
             auto multiply = [&](float2 b, float2 &next, int ahead) {
                 float part[TOKENS / 2];
                 barrierWait(full(shared, stage), parity);
                 const uint32_t at = shared + RING_AT + stage * STAGE_BYTES;
-                const uint64_t weights = wgmmaDescriptor(at + consumer * (64 * STEP_BYTES)), tokens = wgmmaDescriptor(at + WEIGHTS_BYTES);
+                const uint64_t weights = wgmmaDescriptor(at + (TURNS ? 0 : consumer * (64 * STEP_BYTES)));
+                const uint64_t tokens = wgmmaDescriptor(at + WEIGHTS_BYTES);
                 wgmmaFence();
 #pragma unroll
                 for (int k = 0; k < STEP_BYTES / 32; ++k) Wgmma<Operand::E4M3, TOKENS>::add(part, weights + 2 * k, tokens + 2 * k, k > 0);
@@ -221,18 +214,32 @@ struct Scaled {
 #pragma unroll
                     for (int i = 0; i < TOKENS / 2; ++i) sum[0][i] += part[i];
                 }
-                if (++stage == p.stages) {
-                    stage = 0;
-                    parity ^= 1;
-                }
+#pragma unroll
+                for (int i = 0; i < STRIDE; ++i) advance();
             };
 #pragma unroll 1
-            for (int step = work.begin; step < work.end; step += QUEUE) {
+            for (int step = begin; step < work.end; step += QUEUE * STRIDE) {
 #pragma unroll
                 for (int u = 0; u < QUEUE; ++u) {
-                    if (step + u >= work.end) break;
-                    multiply(queue[u], queue[u], min(step + u + QUEUE, work.end - 1));
+                    if (step + u * STRIDE >= work.end) break;
+                    multiply(queue[u], queue[u], min(step + (u + QUEUE) * STRIDE, work.end - 1));
                 }
+            }
+            if constexpr (TURNS) {
+                turn = (turn + work.end - work.begin) % 2;
+                const uint32_t sums = shared + Held::BOXES_BYTES + thread * 4;
+                if (consumer == 1) {
+                    if (joined) groupSync(JOIN_BARRIER + 1, CONSUMERS * GROUP);
+                    joined = true;
+#pragma unroll
+                    for (int i = 0; i < TOKENS / 2; ++i) storeShared4(sums + i * (GROUP * 4), sum[0][i]);
+                    groupArrive(JOIN_BARRIER, CONSUMERS * GROUP);
+                    continue;
+                }
+                groupSync(JOIN_BARRIER, CONSUMERS * GROUP);
+#pragma unroll
+                for (int i = 0; i < TOKENS / 2; ++i) sum[0][i] += loadShared4(sums + i * (GROUP * 4));
+                groupArrive(JOIN_BARRIER + 1, CONSUMERS * GROUP);
             }
             if (work.end < work.steps) {
                 Held::keep(p, blockIdx.x, consumer, GROUP_BARRIER + consumer, sum);
@@ -261,6 +268,7 @@ struct Scaled {
             if (row < p.rows) Held::storeTransposed(p, shared, sum, row, col, box);
         }
         if (lead) groupArrive(LEAD_BARRIER, CONSUMERS * GROUP); // there was no piece
+        if (joined) groupSync(JOIN_BARRIER + 1, CONSUMERS * GROUP);
         waitStoresRead<0>();
     }
 
@@ -275,7 +283,7 @@ struct Scaled {
             if (p.aligned) prefetchMap(&p.c);
             for (int i = 0; i < p.stages; ++i) {
                 barrierInit(full(shared, i), 1);
-                barrierInit(empty(shared, i), CONSUMERS * GROUP / 32 * size);
+                barrierInit(empty(shared, i), SHARES * GROUP / 32 * size);
             }
             barrierInitFence();
         }
@@ -298,21 +306,25 @@ struct Scaled {
 
 } // namespace scaled
 
-#define GA_HOPPER_SCALED(BY, SUFFIX, TOKENS)                                                                \
-    extern "C" __global__ void __launch_bounds__(scaled::THREADS, 1) ga_hopper_scaled_##SUFFIX##_##TOKENS( \
-        const __grid_constant__ ScaledParams p) {                                                           \
-        scaled::Scaled<TOKENS, scaled::By::BY>::run(p);                                                     \
+#define GA_HOPPER_SCALED(BY, SUFFIX, TOKENS, ROWS)                                                                    \
+    extern "C" __global__ void __launch_bounds__(scaled::THREADS, 1) ga_hopper_scaled_##SUFFIX##_##TOKENS##x##ROWS( \
+        const __grid_constant__ ScaledParams p) {                                                                    \
+        scaled::Scaled<TOKENS, ROWS, scaled::By::BY>::run(p);                                                        \
     }
-#define GA_HOPPER_SCALED_ALL(BY, SUFFIX)   \
-    GA_HOPPER_SCALED(BY, SUFFIX, 16)       \
-    GA_HOPPER_SCALED(BY, SUFFIX, 32)       \
-    GA_HOPPER_SCALED(BY, SUFFIX, 48)       \
-    GA_HOPPER_SCALED(BY, SUFFIX, 64)       \
-    GA_HOPPER_SCALED(BY, SUFFIX, 96)       \
-    GA_HOPPER_SCALED(BY, SUFFIX, 128)      \
-    GA_HOPPER_SCALED(BY, SUFFIX, 160)      \
-    GA_HOPPER_SCALED(BY, SUFFIX, 192)
+#define GA_HOPPER_SCALED_FEW(BY, SUFFIX)     \
+    GA_HOPPER_SCALED(BY, SUFFIX, 16, 64)     \
+    GA_HOPPER_SCALED(BY, SUFFIX, 32, 64)     \
+    GA_HOPPER_SCALED(BY, SUFFIX, 48, 64)     \
+    GA_HOPPER_SCALED(BY, SUFFIX, 64, 64)     \
+    GA_HOPPER_SCALED(BY, SUFFIX, 16, 128)    \
+    GA_HOPPER_SCALED(BY, SUFFIX, 32, 128)    \
+    GA_HOPPER_SCALED(BY, SUFFIX, 48, 128)    \
+    GA_HOPPER_SCALED(BY, SUFFIX, 64, 128)    \
+    GA_HOPPER_SCALED(BY, SUFFIX, 96, 128)    \
+    GA_HOPPER_SCALED(BY, SUFFIX, 128, 128)
 
-GA_HOPPER_SCALED_ALL(BLOCK, block)
-GA_HOPPER_SCALED_ALL(COLUMN_GROUP, group)
-GA_HOPPER_SCALED_ALL(COLUMN, column)
+GA_HOPPER_SCALED_FEW(BLOCK, block)
+GA_HOPPER_SCALED_FEW(COLUMN, column)
+GA_HOPPER_SCALED_FEW(COLUMN_GROUP, group)
+GA_HOPPER_SCALED(COLUMN_GROUP, group, 160, 128)
+GA_HOPPER_SCALED(COLUMN_GROUP, group, 192, 128)

@@ -48,6 +48,17 @@ func TestScaledChoices(t *testing.T) {
 				t.Fatalf("%s: no time", c.label())
 			}
 		}
+		for _, c := range wideChoices(cudatest.H200, q) {
+			if shared := c.shared(c.stages); shared > planning.Shared90 || c.stages < 3 {
+				t.Fatalf("%s: %d bytes of shared memory", c.label(), shared)
+			}
+			if c.split > c.tiles() || c.blocks > cudatest.H200.SMs || c.blocks%c.pair.size() != 0 {
+				t.Fatalf("%s: %d blocks", c.label(), c.blocks)
+			}
+			if c.seconds(cudatest.H200, q) <= 0 {
+				t.Fatalf("%s: no time", c.label())
+			}
+		}
 	})
 }
 
