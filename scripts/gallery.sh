@@ -6,6 +6,8 @@
 #                                            CARD is a short name, such as h200.
 #   scripts/gallery.sh along CARD FOLDER     the same with FOLDER/CARD-along-n.db: cuBLAS along N from 4000 to 4352 by 1,
 #                                            and along the vocabularies of ten models, in a minute
+#   scripts/gallery.sh fused CARD FOLDER     the same with FOLDER/CARD-fused.db: the products of Qwen2.5-7B's layers with their epilogues, fused
+#                                            and separate, in some minutes. KERNELS names them (default: auto,auto-separate); on a CPU, DEVICE=cpu
 #   scripts/gallery.sh python CARD FOLDER    the same with kernels of examples/python, in five minutes: FOLDER/CARD-compile.db, torch.compile
 #                                            beside cuBLAS; CARD-triton.db and CARD-triton-again.db, a Triton kernel
 #                                            tuned in two processes; CARD-sdpa.db, PyTorch's attention; CARD-grouped.db, its grouped products
@@ -33,9 +35,9 @@ measure() {
   cp "$name/run.db" "$name.db"
 }
 
-(( $# >= 1 )) || fail "expected measure, along or python CARD FOLDER, or pages FOLDER"
+(( $# >= 1 )) || fail "expected measure, along, fused or python CARD FOLDER, or pages FOLDER"
 case $1 in
-measure | along | python)
+measure | along | fused | python)
   (( $# == 3 )) || fail "expected $1 CARD FOLDER"
   [[ $2 =~ ^[a-z0-9][a-z0-9-]*$ ]] || fail "the card is $2: expected a short name of small letters, digits and hyphens, such as h200"
   card=$2
@@ -51,6 +53,11 @@ measure | along | python)
     done
     kernels=flash,decode,python/attention.py measure "$card-sdpa" --op attention --shape q32kv8d128 --batch pow2:128:16384 --dtype bf16
     kernels=cublas,python/grouped_mm.py measure "$card-grouped" --shape n28672k4096g8t2s100d1 --batch $few --dtype bf16
+    exit
+  fi
+  if [[ $1 == fused ]]; then
+    kernels=${KERNELS:-auto,auto-separate} measure "$card-fused" --model qwen2.5-7b --epilogue model --dtype bf16 \
+      --batch "${BATCH:-1,2,4,8,16,32,48,64,96,128,192,256}"
     exit
   fi
   if [[ $1 == along ]]; then
@@ -79,5 +86,5 @@ pages)
     echo "$pages/$name.html: $size bytes"
   done
   ;;
-*) fail "$1 is unknown: expected measure, along or pages" ;;
+*) fail "$1 is unknown: expected measure, along, fused, python or pages" ;;
 esac

@@ -184,7 +184,7 @@ func (n Need) products(runs []Run, series map[results.SeriesKey]infer.SeriesTime
 	other := 0 // series of [K,N]
 	for key, s := range series {
 		of := shape{key.N, key.K, key.Groups}
-		if !key.Operation.IsProduct() && key.Groups == 0 || key.Products > 0 || !wanted[of] || len(s.Rows) == 0 ||
+		if !key.Operation.IsProduct() && key.Groups == 0 && key.Epilogue == 0 || key.Products > 0 || !wanted[of] || len(s.Rows) == 0 ||
 			n.DType != "" && key.DType != n.DType {
 			continue
 		}
@@ -205,7 +205,15 @@ func (n Need) products(runs []Run, series map[results.SeriesKey]infer.SeriesTime
 		if out[v] == nil {
 			out[v] = map[shape]infer.SeriesTimes{}
 		}
-		if before, twice := out[v][of]; twice {
+		if before, twice := out[v][of]; twice && before.Key.Epilogue != key.Epilogue {
+			switch a, b := before.Key.Epilogue, key.Epilogue; {
+			case b == 0:
+				continue // with its epilogue it is more like an engine's
+			case a != 0:
+				return nil, fmt.Errorf("%s: the product n%d k%d has the epilogues %v and %v: expected one of them", names(runs), of.n, of.k,
+					min(a, b), max(a, b))
+			}
+		} else if twice {
 			if before.Key.Even() == key.Even() {
 				a, b := before.Key.Size(), key.Size()
 				return nil, fmt.Errorf("%s: the experts are routed as in %s and in %s: expected one of them", names(runs), min(a, b),

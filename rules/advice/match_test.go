@@ -165,6 +165,29 @@ func TestExperts(t *testing.T) {
 	}
 }
 
+// A product with the epilogue of its layer is preferred to the product alone.
+func TestFusedProducts(t *testing.T) {
+	fused := func(e kernels.Epilogue) infer.SeriesTimes {
+		s := product("lib", 64, 64, 8, 16)
+		s.Key.Operation, s.Key.Epilogue = kernels.FusedGEMM, e
+		return s
+	}
+	plain, qkv := product("lib", 64, 64, 8, 16), product("lib", 128, 64, 8, 16)
+	for _, of := range [][]infer.SeriesTimes{{qkv, fused(kernels.Residual)}, {plain, qkv, fused(kernels.Residual)}} {
+		m, err := Find([]Run{run("a.db", of...)}, small)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := partsText(m.Parts); got != "qkv×2 o×2" || m.Parts[1].Series.Epilogue != kernels.Residual {
+			t.Errorf("%d series: %s of %v", len(of), got, m.Parts[1].Series)
+		}
+	}
+	_, err := Find([]Run{run("a.db", qkv, fused(kernels.Residual), fused(kernels.Bias+kernels.Residual))}, small)
+	if err == nil || !strings.Contains(err.Error(), "n64 k64 has the epilogues residual and bias+residual") {
+		t.Errorf("two epilogues: %v", err)
+	}
+}
+
 func TestNotFound(t *testing.T) {
 	q, k := product("lib", 64, 64, 8), product("lib", 32, 64, 8)
 	stored := q
