@@ -28,18 +28,13 @@ func (o Operation) checkByReference(ctx context.Context, d Device, ks []Kernel, 
 		for i, f := range faults {
 			shown[i] = shown[i] || of.shows(t, f)
 		}
-		blank := guarded(outputPoison(t.OutputType()), len(of.want), int(t.OutputElements(1)))
 		for i, k := range ks {
 			if errs[i] != nil {
 				continue
 			}
 			margin, failed := 0.0, k.Supports(t)
 			if failed == nil {
-				margin, failed = checkElements(ctx, d, k, t, []elementCase{of}, blank, 2, func(of operandSets) (elementCase, error) {
-					in, _ := drawOperands(t, seedOf(seed, of.in))
-					_, stored := drawOperands(t, seedOf(seed, of.stored))
-					return caseOf(t, in, stored)
-				})
+				margin, failed = of.check(ctx, d, k, t, seed)
 			}
 			errs[i] = summaries[i].add(ctx, margin, failed)
 		}
@@ -48,6 +43,33 @@ func (o Operation) checkByReference(ctx context.Context, d Device, ks []Kernel, 
 		return fail(fmt.Errorf("check: %v %s: the bound accepts the fault %q", o, dt, faults[i].Name))
 	}
 	return summaries, errs
+}
+
+// CheckByReference compares a kernel's result with the Reference of the task's operation, like its gate, for one task. It returns the
+// largest part of the allowed error, or an error that names an element beyond it.
+func CheckByReference(ctx context.Context, d Device, k Kernel, t Task, seed uint64) (float64, error) {
+	t, err := t.residualBehindGuard().Normalized()
+	if err != nil {
+		return 0, err
+	}
+	if err := k.Supports(t); err != nil {
+		return 0, err
+	}
+	of, err := drawCase(t, seed)
+	if err != nil {
+		return 0, err
+	}
+	return of.check(ctx, d, k, t, seed)
+}
+
+// check runs a kernel on the case of a task, and on others of its size.
+func (c elementCase) check(ctx context.Context, d Device, k Kernel, t Task, seed uint64) (float64, error) {
+	blank := guarded(outputPoison(t.OutputType()), len(c.want), int(t.OutputElements(1)))
+	return checkElements(ctx, d, k, t, []elementCase{c}, blank, 2, func(of operandSets) (elementCase, error) {
+		in, _ := drawOperands(t, seedOf(seed, of.in))
+		_, stored := drawOperands(t, seedOf(seed, of.stored))
+		return caseOf(t, in, stored)
+	})
 }
 
 // drawCase draws a task's operands and computes its reference.

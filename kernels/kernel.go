@@ -62,8 +62,8 @@ func Find(d Device, o Operation, name string) (Kernel, error) {
 		return nil, fmt.Errorf("%s has no kernel for %v", d.Spec().ID, o)
 	}
 	for _, m := range d.Missing() {
-		// Libraries compute grouped products too, in several ways.
-		if o.HasWeights() && (m.Name == name || m.Name == base || o == GroupedGEMM && m.Name == PackageOf(base)) {
+		// Libraries compute grouped and fused products too, in several ways.
+		if o.HasWeights() && (m.Name == name || m.Name == base || o != GEMM && m.Name == PackageOf(base)) {
 			return nil, &UnavailableError{Kernel: name, Device: d.Spec().ID, Reason: m.Reason}
 		}
 	}

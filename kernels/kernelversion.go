@@ -35,8 +35,11 @@ func IsVersionOf(name, kernel string) bool {
 // who chooses the algorithm.
 var partOf = map[string]string{"cublaslt": "cublas"}
 
-// waysOf maps other ways to call a library for groups of products to the library.
-var waysOf = map[string]string{"cublas-streams": "cublas", "cublas-grouped": "cublas", "cublaslt-streams": "cublaslt"}
+// waysOf maps other ways to call a library, for groups of products and before an epilogue, to the library.
+var waysOf = map[string]string{
+	"cublas-streams": "cublas", "cublas-grouped": "cublas", "cublaslt-streams": "cublaslt",
+	"cublas-separate": "cublas", "cublaslt-separate": "cublaslt",
+}
 
 // PackageOf returns the library whose package contains a library: "cublas" for "cublaslt" and "cublas-grouped", usually the
 // library itself.

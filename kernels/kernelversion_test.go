@@ -28,6 +28,7 @@ func TestVersionsInNames(t *testing.T) {
 func TestPackages(t *testing.T) {
 	for library, want := range map[string]string{
 		"cublas": "cublas", "cublaslt": "cublas", "cublas-streams": "cublas", "cublaslt-streams": "cublas", "cublas-grouped": "cublas",
+		"cublas-separate": "cublas", "cublaslt-separate": "cublas",
 		"openblas": "openblas", "auto": "auto",
 	} {
 		if got := PackageOf(library); got != want {

@@ -178,6 +178,7 @@ var productsOnRequest = map[string]string{
 	"int8-activations": "it rounds activations to 8 bits",
 	"auto-serial":      "auto without launch overlap, to compare with engines that lack it",
 	"cublaslt-fast":    "cublaslt with faster, less accurate fp8 sums",
+	"cublas-separate":  "cublaslt-separate is the same pass, compared with cublaslt's own epilogues",
 	"cublaslt-streams": "cublas-streams is the same loop over groups, with cuBLAS's own choice of kernels",
 }
 

@@ -179,7 +179,7 @@ func fakeBLAS(t *testing.T, dir string, options ...string) string {
 	t.Helper()
 	for _, lib := range [][]string{{"libcublasLt.so.12", "-DLT"}, {"libcublas.so.12"}} {
 		compile(t, "cc", filepath.Join(dir, lib[0]),
-			slices.Concat(lib[1:], options, []string{"-O2", filepath.Join("testdata", "fake_cublas.c")})...)
+			slices.Concat(lib[1:], options, []string{"-O2", filepath.Join("testdata", "fake_cublas.c"), "-lm"})...)
 	}
 	return dir
 }

@@ -34,6 +34,9 @@ type Device struct {
 	// of grouped products, and for how many kernels of products
 	grouped []kernels.Kernel
 	loops   int
+	fused   []kernels.Kernel
+	// of fused products in two launches
+	products kernels.Buffer
 	// loaded from files
 	softmaxes []kernels.Kernel
 	workers   *worker.Set // nil before the first file of a worker
@@ -87,6 +90,11 @@ func (d *Device) Kernels(o kernels.Operation) []kernels.Kernel {
 			d.grouped, d.loops = d.groupedKernels(), len(d.gemms)
 		}
 		own = d.grouped
+	case kernels.FusedGEMM:
+		if d.fused == nil { // files bring no products with epilogues
+			d.fused = d.fusedKernels()
+		}
+		own = d.fused
 	}
 	if d.workers.Active() {
 		own = d.withOverlapping(own)

@@ -131,8 +131,8 @@ type blasOperands struct {
 	dtype   kernels.DType
 	b, a, c uint64
 	first   []planning.Call // the packing of B, if each launch packs
-	// bScales and aScales are addresses of scales, 0 without.
-	bScales, aScales uint64
+	// bScales and aScales are addresses of scales, bias and residual those of an epilogue; 0 without.
+	bScales, aScales, bias, residual uint64
 }
 
 func bindBLAS(d *driver.Device, kernel string, b kernels.Task, a kernels.Operand, w kernels.Weights,
@@ -173,7 +173,7 @@ func bindBLAS(d *driver.Device, kernel string, b kernels.Task, a kernels.Operand
 // depends on.
 func (o blasOperands) aligned() [3]int {
 	s := alignedStrides(o.product, o.dtype)
-	return [3]int{min(s[0], addressAlignment(o.b)), min(s[1], addressAlignment(o.a)), min(s[2], addressAlignment(o.c))}
+	return [3]int{min(s[0], addressAlignment(o.b)), min(s[1], addressAlignment(o.a)), min(s[2], addressAlignment(o.c|o.residual))}
 }
 
 func (b blasProduct) gemm() C.ga_blas_gemm {
@@ -186,7 +186,7 @@ func (b blasProduct) gemm() C.ga_blas_gemm {
 	if b.transposed {
 		g.b_transposed = 1
 	}
-	g.b_scales, g.a_scales = C.int(b.scales.b), C.int(b.scales.a)
+	g.b_scales, g.a_scales, g.epilogue = C.int(b.scales.b), C.int(b.scales.a), C.int(b.epilogue)
 	return g
 }
 

@@ -27,6 +27,7 @@ typedef struct {
   int64_t products, stride_b, stride_a, stride_c;
   int in, out, compute, scale; // types
   int b_scales, a_scales;      // cublasLtMatmulMatrixScale_t of fp8 with vectors or blocks of scales, else 0
+  int epilogue;                // cublasLtEpilogue_t, 0 for none; a bias has the type of c
 } ga_blas_gemm;
 
 // ga_blas_about is the version and file of an opened library.
@@ -123,6 +124,8 @@ typedef struct {
   int algorithm;
   CUdeviceptr b, a, c;
   CUdeviceptr b_scales, a_scales; // 0 without
+  CUdeviceptr bias;               // of each row of the library's c, 0 without
+  CUdeviceptr residual;           // is added, in the layout of c; 0 without
 } ga_cublaslt_call;
 
 // ga_cublaslt_enqueue enqueues a ga_cublaslt_call and returns the library's status.

@@ -68,7 +68,8 @@ struct ga_cublaslt_plan {
 // cublasLtMatmulDescAttributes_t, cublasLtMatrixLayoutAttribute_t,
 // cublasLtMatmulPreferenceAttributes_t and cublasLtMatmulAlgoConfigAttributes_t.
 enum { LAYOUT_COLS = 3, LAYOUT_BATCH_COUNT = 5, LAYOUT_BATCH_STRIDE = 6 };
-enum { DESC_TRANSA = 3, DESC_A_SCALES = 17, DESC_B_SCALES = 18, DESC_FAST_ACCUM = 25, DESC_A_SCALE_MODE = 31, DESC_B_SCALE_MODE = 32 };
+enum { DESC_TRANSA = 3, DESC_EPILOGUE = 7, DESC_BIAS = 8, DESC_A_SCALES = 17, DESC_B_SCALES = 18, DESC_FAST_ACCUM = 25, DESC_A_SCALE_MODE = 31, DESC_B_SCALE_MODE = 32 };
+enum { EPILOGUE_BIAS = 4 }; // a bit of cublasLtEpilogue_t
 enum { PREF_MAX_WORKSPACE = 1, PREF_REDUCTIONS = 3, PREF_ALIGN_A = 5, PREF_ALIGN_B, PREF_ALIGN_C, PREF_ALIGN_D };
 enum { CONFIG_ID, CONFIG_TILE, CONFIG_SPLIT_K, CONFIG_REDUCTION, CONFIG_SWIZZLE, CONFIG_CUSTOM_OPTION, CONFIG_STAGES, CONFIG_INNER_SHAPE, CONFIG_CLUSTER_SHAPE };
 
@@ -153,6 +154,16 @@ static int scaled(const ga_cublaslt_session *session, void *desc, const ga_blas_
   return status != 0 ? status : scales(lib, desc, session->workspace, session->workspace);
 }
 
+// finished sets the epilogue. The address of a bias is that of each call; the heuristic only needs some.
+static int finished(const ga_cublaslt_session *session, void *desc, const ga_blas_gemm *g) {
+  const ga_cublaslt *lib = session->lib;
+  if (g->epilogue == 0) return 0;
+  uint32_t epilogue = (uint32_t)g->epilogue;
+  int status = lib->MatmulDescSetAttribute(desc, DESC_EPILOGUE, &epilogue, sizeof epilogue);
+  if (status != 0 || (epilogue & EPILOGUE_BIAS) == 0) return status;
+  return lib->MatmulDescSetAttribute(desc, DESC_BIAS, &session->workspace, sizeof session->workspace);
+}
+
 ga_cublaslt_plan *ga_cublaslt_plan_describe(ga_cublaslt_session *session, const ga_blas_gemm *g, int most, int *status) {
   const ga_cublaslt *lib = session->lib;
   ga_cublaslt_plan *plan = calloc(1, sizeof *plan);
@@ -171,6 +182,7 @@ ga_cublaslt_plan *ga_cublaslt_plan_describe(ga_cublaslt_session *session, const 
     *status = lib->MatmulDescSetAttribute(plan->desc, DESC_FAST_ACCUM, &session->fast, sizeof session->fast);
   }
   if (*status == 0) *status = scaled(session, plan->desc, g);
+  if (*status == 0) *status = finished(session, plan->desc, g);
   if (*status == 0) *status = lib->MatrixLayoutCreate(&plan->b, g->in, transposed ? k : m, transposed ? m : k, g->ldb);
   if (*status == 0) *status = lib->MatrixLayoutCreate(&plan->a, g->in, k, n, g->lda);
   if (*status == 0) *status = lib->MatrixLayoutCreate(&plan->c, g->out, m, n, g->ldc);
@@ -284,9 +296,12 @@ int ga_cublaslt_enqueue(void *call, CUstream stream) {
   const ga_cublaslt_plan *plan = p->plan;
   const ga_cublaslt_session *on = plan->on;
   void *c = (void *)p->c;
+  const void *beta = p->residual == 0 ? ga_blas_zero(plan->scale) : ga_blas_one(plan->scale);
+  const void *added = p->residual == 0 ? c : (const void *)p->residual;
   int status = p->b_scales == 0 ? 0 : scales(on->lib, plan->desc, (const void *)p->b_scales, (const void *)p->a_scales);
+  if (status == 0 && p->bias != 0) status = on->lib->MatmulDescSetAttribute(plan->desc, DESC_BIAS, &p->bias, sizeof p->bias);
   if (status != 0) return status;
   return on->lib->Matmul(on->handle, plan->desc, ga_blas_one(plan->scale), (const void *)p->b, plan->b, (const void *)p->a, plan->a,
-                         ga_blas_zero(plan->scale), c, plan->c, c, plan->c, &plan->offered[p->algorithm].algo, on->workspace, on->bytes,
+                         beta, added, plan->c, c, plan->c, &plan->offered[p->algorithm].algo, on->workspace, on->bytes,
                          stream);
 }

@@ -379,7 +379,8 @@ func (k *cublasLtChoice) Bind(t kernels.Task, a kernels.Operand, w kernels.Weigh
 func (k *cublasLtChoice) call(p kernels.Task, o blasOperands, plan *ltPlan, at int, keep ...any) (kernels.Launch, error) {
 	call := &ltCall{(*C.ga_cublaslt_call)(C.calloc(1, C.sizeof_ga_cublaslt_call)), plan}
 	*call.c = C.ga_cublaslt_call{plan: plan.c, algorithm: C.int(at), b: C.CUdeviceptr(o.b), a: C.CUdeviceptr(o.a), c: C.CUdeviceptr(o.c),
-		b_scales: C.CUdeviceptr(o.bScales), a_scales: C.CUdeviceptr(o.aScales)}
+		b_scales: C.CUdeviceptr(o.bScales), a_scales: C.CUdeviceptr(o.aScales), bias: C.CUdeviceptr(o.bias),
+		residual: C.CUdeviceptr(o.residual)}
 	runtime.AddCleanup(call, func(c *C.ga_cublaslt_call) { C.free(unsafe.Pointer(c)) }, call.c)
 	steps := append(driver.Steps(o.first), driver.Step{Enqueue: C.ga_cublaslt_enqueue, Self: unsafe.Pointer(call.c), Launches: blasKernels})
 	label := plan.configs[at].label()

@@ -21,6 +21,7 @@ type blasProduct struct {
 	// products' operands.
 	products, strideB, strideA, strideC int
 	scales                              blasScales
+	epilogue                            int // cublasLtEpilogue_t, 0 for none
 }
 
 // Values of cudaDataType and cublasComputeType_t.

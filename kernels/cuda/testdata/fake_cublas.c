@@ -12,6 +12,7 @@
 #define _GNU_SOURCE
 #endif
 #include <dlfcn.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -204,11 +205,29 @@ int cublasGemmGroupedBatchedEx(handle *h, const int *transa, const int *transb, 
 
 #else
 
-typedef struct { int compute, scale; int32_t transa; int8_t fast; } desc;
+typedef struct { int compute, scale; int32_t transa; int8_t fast; uint32_t epilogue; const void *bias; } desc;
 typedef struct { int type; uint64_t rows, cols; int64_t ld, stride; int32_t count; } layout;
 typedef struct { uint64_t workspace; uint32_t reductions, align[4]; } preference;
 typedef struct { uint64_t data[8]; } algorithm;
 typedef struct { algorithm algo; size_t workspace; int state; float waves; int reserved[4]; } heuristic;
+
+// cublasLtEpilogue_t.
+enum { DEFAULT = 1, RELU = 2, BIAS = 4, GELU = 32 };
+
+// finish applies an epilogue to D, column-major: C, a bias of its rows, then an activation.
+static void finish(const desc *d, const layout *l, const void *added, void *c) {
+  if ((d->epilogue == DEFAULT && added == c) || captured()) return;
+  for (int64_t j = 0; j < (int64_t)l->cols; j++) {
+    for (int64_t i = 0; i < (int64_t)l->rows; i++) {
+      double x = load(c, j * l->ld + i, l->type);
+      if (added != c) x += load(added, j * l->ld + i, l->type);
+      if (d->epilogue & BIAS) x += load(d->bias, i, l->type);
+      if (d->epilogue & RELU) x = x > 0 ? x : 0;
+      if (d->epilogue & GELU) x = x / 2 * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+      store(c, j * l->ld + i, l->type, x);
+    }
+  }
+}
 
 static int live; // objects
 
@@ -242,7 +261,7 @@ static int destroy(void *object) {
 
 int cublasLtMatmulDescCreate(void **d, int compute, int scale) {
   BEGIN;
-  return create(d, &(desc){compute, scale, 0, 9}, sizeof(desc));
+  return create(d, &(desc){compute, scale, 0, 9, DEFAULT, NULL}, sizeof(desc));
 }
 int cublasLtMatmulDescDestroy(void *d) { return destroy(d); }
 int cublasLtMatrixLayoutCreate(void **l, int type, uint64_t rows, uint64_t cols, int64_t ld) {
@@ -269,6 +288,8 @@ int cublasLtMatmulDescSetAttribute(desc *d, int attribute, const void *value, si
   BEGIN;
   if (attribute == 3 && bytes == 4) memcpy(&d->transa, value, 4);
   else if (attribute == 25 && bytes == 1) memcpy(&d->fast, value, 1);
+  else if (attribute == 7 && bytes == 4) memcpy(&d->epilogue, value, 4);
+  else if (attribute == 8 && bytes == sizeof d->bias) memcpy(&d->bias, value, sizeof d->bias);
   else return INVALID_VALUE;
   return 0;
 }
@@ -294,6 +315,7 @@ int cublasLtMatmulAlgoGetHeuristic(void *h, desc *d, layout *a, layout *b, layou
         (int)p->align[2], (int)p->align[3]);
   if (a->count > 1 || a->stride > 0) TRACE("lt batch %d: a+%d b+%d c+%d\n", (int)a->count, (int)a->stride, (int)b->stride, (int)c->stride);
   if (a->count != b->count || a->count != c->count) return INVALID_VALUE;
+  if (d->epilogue & BIAS ? d->bias == NULL : d->bias != NULL) return INVALID_VALUE;
   if (a->type != b->type || c != dd || b->rows != (d->transa ? a->rows : a->cols)) return INVALID_VALUE;
   if ((a->type == INT8 || a->type == E4M3) && (!d->transa || b->ld % 4 || b->rows % 4 || p->align[1] < 4)) return NOT_SUPPORTED;
   const char *text = getenv("FAKE_CUBLAS_ALGOS");
@@ -363,12 +385,14 @@ int cublasLtMatmul(void *h, desc *d, const void *alpha, const void *a, layout *l
                    layout *lc, void *out, layout *ld, const algorithm *algo, void *workspace, size_t bytes, void *stream) {
   BEGIN;
   (void)h;
-  if (c != out || lc != ld || workspace == NULL || stream == NULL) return INVALID_VALUE;
-  if (d->scale == INT32 ? *(const int32_t *)alpha != 1 || *(const int32_t *)beta != 0 : *(const float *)alpha != 1 || *(const float *)beta != 0)
+  if (lc != ld || workspace == NULL || stream == NULL) return INVALID_VALUE;
+  int factor = c != out; // of C
+  if (d->scale == INT32 ? *(const int32_t *)alpha != 1 || *(const int32_t *)beta != factor : *(const float *)alpha != 1 || *(const float *)beta != (float)factor)
     return INVALID_VALUE;
   TRACE("lt gemm algo %d workspace %zu\n", (int)algo->data[0], bytes);
   multiply_all(lc->count, d->transa, (int64_t)lc->rows, (int64_t)lc->cols, (int64_t)lb->rows, a, la->ld, la->stride, b, lb->ld, lb->stride, la->type,
                out, lc->ld, lc->stride, lc->type);
+  finish(d, lc, c, out);
   return 0;
 }
 
