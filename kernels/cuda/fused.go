@@ -9,17 +9,25 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/cublas"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
 )
 
-// fusedKernels lists kernels of fused products: a library's with its own epilogues, and for auto and the libraries the product with
-// the epilogue as a pass over it, which shows what fusing gains.
+// fusedKernels lists kernels of fused products: ours, a library's with its own epilogues, and for auto and the libraries the
+// product with the epilogue as a pass over C, which shows what fusing gains. auto fuses where one of our kernels can.
 func (d *Device) fusedKernels() []kernels.Kernel {
+	own, _ := gemm.Families{Plain: fusedFamilies}.Present(d.Arch())
 	var out, separates []kernels.Kernel
 	for _, g := range d.gemms {
 		apart := separate{d, g, kernels.VariantName(g.Name(), "separate")}
 		switch name := g.Name(); {
+		case name == "auto" && len(own.Plain) > 0:
+			out = append(out, fusedOr{gemm.NewFusedKernel(d.Device, name, own.Plain), apart})
+			for _, f := range own.Plain {
+				out = append(out, gemm.NewFusedChooser(d.Device, f))
+			}
+			separates = append(separates, apart)
 		case name == "auto":
 			out = append(out, separate{d, g, name})
 			separates = append(separates, apart)
@@ -173,3 +181,62 @@ func (k separate) Choice(t kernels.Task) (kernels.Choice, error) {
 	}
 	return k.of.Choice(product)
 }
+
+// fusedOr fuses where one of our kernels can and the expected time is less; otherwise the epilogue is apart.
+type fusedOr struct {
+	*gemm.FusedKernel
+	apart separate
+}
+
+var _ kernels.Packer = fusedOr{}
+
+// What a pass takes on an H200: the time until it begins, and the part of the bandwidth at which it reads and writes.
+const (
+	passStart = 2.2e-6
+	passRate  = 0.68
+)
+
+func (k fusedOr) of(t kernels.Task) kernels.Kernel {
+	if k.FusedKernel.Supports(t) != nil {
+		return k.apart
+	}
+	alone, ok := k.apart.of.(*gemm.Kernel)
+	if !ok || k.apart.dev.Arch().Bandwidth == 0 {
+		return k.FusedKernel
+	}
+	fused, product, ok := k.Expected(t, alone)
+	elements := float64(t.M) * float64(t.N+t.OutputColumns())
+	if t.Epilogue.HasResidual() {
+		elements += float64(t.M) * float64(t.N)
+	}
+	pass := passStart + elements*float64(t.OutputType().Size())/(passRate*k.apart.dev.Arch().Bandwidth)
+	if ok && product+pass < fused {
+		return k.apart
+	}
+	return k.FusedKernel
+}
+
+// Describe implements [kernels.Kernel].
+func (k fusedOr) Describe() string {
+	return k.FusedKernel.Describe() + "; where none does, " + k.apart.Describe()
+}
+
+// Supports implements [kernels.Kernel].
+func (k fusedOr) Supports(t kernels.Task) error { return k.of(t).Supports(t) }
+
+// Packs implements [kernels.Packer].
+func (k fusedOr) Packs(t kernels.Task) bool { return kernels.Packs(k.of(t), t) }
+
+// Prepare implements [kernels.Kernel].
+func (k fusedOr) Prepare(t kernels.Task, raw kernels.Buffer) (kernels.Weights, error) {
+	return k.of(t).Prepare(t, raw)
+}
+
+// Bind implements [kernels.Kernel].
+func (k fusedOr) Bind(t kernels.Task, a kernels.Operand, w kernels.Weights, c kernels.Operand,
+	more ...kernels.Operand) (kernels.Launch, error) {
+	return k.of(t).Bind(t, a, w, c, more...)
+}
+
+// Choice implements [kernels.Kernel].
+func (k fusedOr) Choice(t kernels.Task) (kernels.Choice, error) { return k.of(t).Choice(t) }

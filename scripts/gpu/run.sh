@@ -30,6 +30,8 @@
 #                        over the groups beside PyTorch's grouped product and its loop (needs PyTorch)
 #   scaled               fp8 with scales: gate of every plan; scales of blocks and of columns in fp8-scaled, cuBLASLt and PyTorch
 #                        (needs PyTorch)
+#   fused                products with epilogues: gate of every plan; fused and separate, beside cuBLASLt's and PyTorch's (needs
+#                        PyTorch)
 #   experts-pair         two audits of Mixtral with cuBLAS, auto and PyTorch, even and drawn, and how they differ (needs PyTorch)
 #   patch                tests of the Python package; then prompts with and without this card's table
 #                        (needs transformers)
@@ -72,7 +74,7 @@ failed=0
 # The folders of kernels with a test program, the longest first. mistral has a section of its own.
 rooms=(cuda cuda/attention cuda/decoder cuda/softmax cuda/cublas cuda/management)
 older_rooms=(cuda cuda/attention cuda/decoder cuda/softmax)
-older_tests='^Test(Gate|Small|SmallQuantized|SmallAttention|AttentionGate|SmallSoftmax|SoftmaxGate|OperandsApart|RotateAttendGate|RotateAttend|Fuse|FuseExperts|ExpertRows|OverlappedChain|Operations)$'
+older_tests='^Test(Gate|Small|SmallQuantized|SmallAttention|AttentionGate|SmallSoftmax|SoftmaxGate|OperandsApart|RotateAttendGate|RotateAttend|Fuse|FuseExperts|ExpertRows|OverlappedChain|Operations|Fused|SmallFused)$'
 
 # step runs a command with its output in a log, prints the log's last lines and records the outcome.
 step() {
@@ -155,6 +157,7 @@ sanitize_gpu() {
       done
     done
   fi
+  news "$cc" mma_epilogue && patterns+=('cuda ^TestSmallFused$/^mma$')
   news "$cc" support transformer && patterns+=('cuda ^TestOperations$')
   news "$cc" attention_naive flash && patterns+=('cuda/attention ^TestSmallAttention$')
   news "$cc" softmax_warp softmax_scalar softmax_staged softmax_block softmax_reread softmax_baselines && patterns+=('cuda/softmax ^TestSmallSoftmax$')
@@ -611,6 +614,17 @@ run_scaled() {
   done
 }
 
+# linear-separate with a bias alone is torch.addmm.
+run_fused() {
+  local other
+  gpu_test fused-gate 60 cuda -test.run 'Fused'
+  passed
+  measure fused 90 --shape n14336k4096,n4096k14336 --batch 1,16,64,128,256,512,1024,2048,4096,8192 --dtype bf16 --rounds 9 \
+    --epilogue bias,bias+relu,bias+gelu-tanh,bias+gelu,residual --kernel-file examples/python/epilogue.py \
+    --kernel auto,auto-separate,cublaslt,cublaslt-separate,linear-separate
+  for other in auto-separate cublaslt cublaslt-separate linear-separate; do compare fused auto "$other"; done
+}
+
 run_experts-pair() {
   local name
   for name in a b; do
@@ -703,7 +717,7 @@ run_tables() {
   passed 1 4
 }
 
-known=(test isa sanitize older reach sustained picks self quantised choices attention softmax article audit mistral mixtral prompt worker experts scaled experts-pair patch tables pair noise candidates)
+known=(test isa sanitize older reach sustained picks self quantised choices attention softmax article audit mistral mixtral prompt worker experts scaled fused experts-pair patch tables pair noise candidates)
 sections=("$@")
 [[ ${#sections[@]} == 0 ]] && sections=("${known[@]}")
 for section in "${sections[@]}"; do

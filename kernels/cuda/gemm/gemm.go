@@ -14,7 +14,8 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/support"
 )
 
-// Problem is a normalized product and the alignment of its operands.
+// Problem is a normalized product and the alignment of its operands. A task with an epilogue is that of a fused product, which
+// families support that have kernels for it.
 type Problem struct {
 	kernels.Task
 	Aligned Alignment
@@ -37,6 +38,8 @@ type Addresses struct {
 	Scratch, Flags uint64
 	// ScalesA and ScalesB are those of activations and weights, 0 if there are none.
 	ScalesA, ScalesB uint64
+	// Bias and Residual are those of an epilogue, 0 if it has none.
+	Bias, Residual uint64
 }
 
 // Family and Plan are planning's types for products.

@@ -202,6 +202,13 @@ func (r *Kernel) weights(p kernels.Task, w kernels.Weights) (at Addresses, first
 	return Addresses{B: packed.Address, LDB: packed.LDB}, first, nil
 }
 
+// Expected returns the time that planning expects of a product with operands at the beginning of buffers; ok is false if no
+// family computes it.
+func (r *Kernel) Expected(p kernels.Task) (seconds float64, ok bool) {
+	choice := r.pick(InBuffers(p))
+	return choice.Plan.Seconds, choice.refusal == ""
+}
+
 var _ kernels.ManyTellers = (*Kernel)(nil)
 
 // Tellers implements [kernels.ManyTellers]: planning has no state.

@@ -31,8 +31,13 @@ func (Family) Describe(a planning.Arch) string {
 
 // Supports implements [planning.Family].
 func (Family) Supports(a planning.Arch, p gemm.Problem) string {
-	if p.DType == kernels.FP32 {
+	switch {
+	case p.DType == kernels.FP32:
 		return "tensor cores don't multiply fp32; their format of it is tf32"
+	case p.Epilogue != 0 && (a.CC < 80 || p.DType.Size() != 2):
+		return "its kernels with epilogues are for fp16 and bf16, from compute capability 8.0 on"
+	case p.Epilogue.IsGated():
+		return "a thread has the sums of a gate or of what it multiplies, not of both"
 	}
 	if reason := planning.TypeReason(a, p.DType); reason != "" {
 		return reason
@@ -65,8 +70,12 @@ func mmaTiles(a planning.Arch) []mmaTile {
 	return mmaTilesSmall
 }
 
-func (t mmaTile) symbol(d kernels.DType) string {
-	return fmt.Sprintf("ga_mma_%s_%dx%d_s%d", d, t.m, t.n, t.stages)
+func (t mmaTile) symbol(p kernels.Task) string {
+	epilogue := ""
+	if p.Epilogue != 0 {
+		epilogue = "epilogue_"
+	}
+	return fmt.Sprintf("ga_mma_%s%s_%dx%d_s%d", epilogue, p.DType, t.m, t.n, t.stages)
 }
 
 func (t mmaTile) threads() int    { return t.warpsM * t.warpsN * 32 }
@@ -85,7 +94,11 @@ func (c mmaChoice) blocks() int { return c.tilesM * c.tilesN * c.splits }
 
 func (Family) choices(a planning.Arch, p kernels.Task) []mmaChoice {
 	var out []mmaChoice
-	for _, t := range mmaTiles(a) {
+	tiles := mmaTiles(a)
+	if p.Epilogue != 0 {
+		tiles = mmaTilesEpilogue // for all GPUs
+	}
+	for _, t := range tiles {
 		tilesM, tilesN := planning.DivideUp(p.M, t.m), planning.DivideUp(p.N, t.n)
 		if int64(tilesM)*int64(tilesN) > math.MaxInt32 {
 			continue
@@ -246,7 +259,7 @@ func (c mmaChoice) plan(a planning.Arch, p gemm.Problem, seconds float64) gemm.P
 	plan.Bind = func(at gemm.Addresses) []planning.Call {
 		calls, lda := rows.Calls(a, &at)
 		k := planning.Call{
-			Kernel: c.symbol(p.DType),
+			Kernel: c.symbol(p.Task),
 			Grid:   planning.Dim3{X: c.blocks()},
 			Block:  planning.Dim3{X: c.threads()},
 			Shared: c.shared(),
@@ -254,6 +267,9 @@ func (c mmaChoice) plan(a planning.Arch, p gemm.Problem, seconds float64) gemm.P
 		k.Args.Pointer(at.A).Pointer(at.B).Pointer(at.C).Pointer(at.Scratch).Pointer(at.Flags)
 		k.Args.Int64(int64(lda) * size).Int64(int64(at.LDB) * size).Int64(int64(p.LDC))
 		k.Args.Int32(p.M, p.N, int(rowBytes), c.tilesM, c.tilesN, c.group(a), c.splits, c.steps, planning.OneIf(p.Aligned.C >= 16))
+		if p.Epilogue != 0 {
+			support.AppendEpilogue(&k.Args, p.Epilogue, at.Bias, at.Residual, p.N*p.DType.Size())
+		}
 		return append(calls, k)
 	}
 	return plan

@@ -62,7 +62,7 @@ func TestMMATilesFit(t *testing.T) {
 				if planning.TypeReason(a, d) != "" {
 					continue
 				}
-				k, err := artefacts.Find(tile.symbol(d), a.CC)
+				k, err := artefacts.Find(tile.symbol(kernels.Task{Subject: kernels.Product(d, 1, 1)}), a.CC)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -43,6 +43,14 @@ var mmaTilesSmall = []mmaTile{
 	{m: 16, n: 128, warpsM: 1, warpsN: 4, row: 128, stages: 5, perSM: 1},
 }
 
+// mmaTilesEpilogue is tiles with epilogues: what 99 KB of shared memory hold.
+var mmaTilesEpilogue = []mmaTile{
+	{m: 128, n: 256, warpsM: 2, warpsN: 4, row: 64, stages: 4, perSM: 1},
+	{m: 128, n: 128, warpsM: 2, warpsN: 2, row: 128, stages: 3, perSM: 1},
+	{m: 64, n: 64, warpsM: 2, warpsN: 2, row: 128, stages: 3, perSM: 2},
+	{m: 16, n: 128, warpsM: 1, warpsN: 4, row: 128, stages: 5, perSM: 1},
+}
+
 // wmmaTiles is every tile; registers are bounded for so many blocks, on 7.5 for others.
 var wmmaTiles = []wmmaTile{
 	{m: 128, n: 128, warpsM: 2, warpsN: 4, perSM: 2, turing: 1},
