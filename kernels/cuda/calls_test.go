@@ -93,7 +93,7 @@ func TestPlannedLaunches(t *testing.T) {
 			}
 			if !testing.Short() {
 				cudatest.Unused(t, "ga_"+f.Name()+"_", used, "ga_hopper_grouped_", "ga_hopper_scaled_", "ga_hopper_epilogue_",
-					"ga_mma_epilogue_")
+					"ga_mma_epilogue_", "ga_mma_grouped_")
 			}
 		})
 	}

@@ -10,9 +10,11 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/driver"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm/hopper"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm/mma"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
-// groupedKernels lists the persistent kernel and a loop over the groups for each kernel of products, for each of a library also one
+// groupedKernels lists the persistent kernels and a loop over the groups for each kernel of products, for each of a library also one
 // in several streams, and cuBLAS's call for all groups. auto is the persistent kernel where it supports the task, otherwise a loop.
 func (d *Device) groupedKernels() []kernels.Kernel {
 	var out []kernels.Kernel
@@ -20,9 +22,12 @@ func (d *Device) groupedKernels() []kernels.Kernel {
 		loop := d.groupLoop(g, d.Join)
 		switch name := g.Name(); name {
 		case "auto", "auto-serial":
-			out = append(out, persistentOr{gemm.NewGroupKernel(d.Device, name, hopper.Grouped{}, name == "auto-serial"), loop})
+			persistent := gemm.NewGroupKernel(d.Device, name, persistentOn(d.Arch()), name == "auto-serial")
+			out = append(out, persistentOr{persistent, loop})
 		case hopper.Family{}.Name():
 			out = append(out, gemm.NewGroupChooser(d.Device, hopper.Grouped{}), loop)
+		case mma.Family{}.Name():
+			out = append(out, gemm.NewGroupChooser(d.Device, mma.Grouped{}), loop)
 		default:
 			out = append(out, loop)
 		}
@@ -37,6 +42,31 @@ func (d *Device) groupedKernels() []kernels.Kernel {
 	}
 	return out
 }
+
+// persistentOn returns the persistent kernel that auto has on a GPU: on Hopper mma.sync only for more groups than the tables of the
+// kernel for Hopper have.
+func persistentOn(a planning.Arch) gemm.GroupFamily {
+	if a.CC == 90 {
+		return manyGroups{hopper.Grouped{}}
+	}
+	return mma.Grouped{}
+}
+
+// manyGroups is a family, or another one for more groups than its tables have.
+type manyGroups struct{ hopper.Grouped }
+
+func (f manyGroups) of(p gemm.Groups) gemm.GroupFamily {
+	if p.Groups > hopper.MostGroups {
+		return mma.Grouped{}
+	}
+	return f.Grouped
+}
+
+// Supports implements [planning.Family].
+func (f manyGroups) Supports(a planning.Arch, p gemm.Groups) string { return f.of(p).Supports(a, p) }
+
+// Plan implements [planning.Family].
+func (f manyGroups) Plan(a planning.Arch, p gemm.Groups) gemm.GroupPlan { return f.of(p).Plan(a, p) }
 
 // groupLoop makes a loop over the groups whose launches are joined by [driver.Device.Join] or [driver.Device.Fork].
 func (d *Device) groupLoop(of kernels.Kernel, join func([]kernels.Launch) (*driver.Launch, error)) *kernels.GroupLoop {

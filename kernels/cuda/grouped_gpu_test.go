@@ -4,13 +4,18 @@ package cuda
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"math"
 	"testing"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/cudatest"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm/hopper"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm/mma"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gputest"
+	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
 
 // Grouped products, with routings of every kind: idle groups, a row, all rows in one group.
@@ -38,37 +43,110 @@ func TestGrouped(t *testing.T) {
 	}
 }
 
-// Every launch that the persistent kernel may choose, not only the fastest: tiles of one consumer and of both, clusters, tiles
-// that are split.
+// persistent are the families of kernels for all groups.
+var persistent = []planning.Chooser[gemm.Groups, gemm.GroupAddresses]{hopper.Grouped{}, mma.Grouped{}}
+
+// Every launch that a persistent kernel may choose, not only the fastest: all tiles and blocks, clusters, tiles that are split.
 func TestGroupedWays(t *testing.T) {
 	d := gpu(t)
-	k := gemm.NewGroupChooser(d.Device, hopper.Grouped{}).(kernels.Planned)
-	passed := 0
-	for n := range 33 {
-		if testing.Short() && n%4 != 0 {
-			continue
-		}
-		found, errs := kernels.GroupedGEMM.Definition().Gate(t.Context(), d, []kernels.Kernel{k.Plan(n)}, kernels.BF16, 1)
-		if errs[0] != nil {
-			t.Errorf("plan %d: %v", n, errs[0])
-		}
-		passed += found[0].Passed
+	for _, f := range persistent {
+		t.Run(f.Name(), func(t *testing.T) {
+			k := gemm.NewGroupChooser(d.Device, f).(kernels.Planned)
+			passed := 0
+			for n := range 33 {
+				if testing.Short() && n%4 != 0 {
+					continue
+				}
+				found, errs := kernels.GroupedGEMM.Definition().Gate(t.Context(), d, []kernels.Kernel{k.Plan(n)}, kernels.BF16, 1)
+				if errs[0] != nil {
+					t.Errorf("plan %d: %v", n, errs[0])
+				}
+				passed += found[0].Passed
+			}
+			t.Logf("%d cases", passed)
+			if passed == 0 {
+				t.Skip("the kernel does not run here")
+			}
+		})
 	}
-	t.Logf("%d cases", passed)
-	if passed == 0 {
-		t.Skip("the kernel does not run here")
+}
+
+// Groups with bands of tiles, of different sizes, against a kernel of products for each group.
+func TestGroupedLarge(t *testing.T) {
+	d := gpu(t)
+	if testing.Short() {
+		t.Skip("the gate's sizes are enough to find races")
+	}
+	for _, f := range persistent {
+		t.Run(f.Name(), func(t *testing.T) {
+			task := cudatest.Grouped(t, f.Name(), 9000, kernels.BF16, kernels.Dims{N: 2000, K: 1160, Groups: 9, TopK: 1, Skew: 100, Draw: 5})
+			loop, err := kernels.Find(d, kernels.GroupedGEMM, "tiled")
+			if err != nil {
+				t.Fatal(err)
+			}
+			own := gemm.NewGroupKernel(d.Device, f.Name(), f, false)
+			if err := own.Supports(task); err != nil {
+				t.Skip(err)
+			}
+			size := int64(task.DType.Size())
+			a := gputest.Buffer(t, d, int64(task.M*task.K)*size)
+			b := gputest.Buffer(t, d, int64(task.Groups*task.N*task.K)*size)
+			for i, buffer := range []kernels.Buffer{a, b} {
+				if err := buffer.Fill(kernels.Normal, task.DType, buffer.Bytes()/size, uint64(i+1)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var out [2][]byte
+			for i, k := range []kernels.Kernel{loop, own} {
+				c := gputest.Buffer(t, d, int64(task.M*task.N)*size)
+				w, err := k.Prepare(task, b)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer w.Close()
+				l, err := k.Bind(task, kernels.Operand{Buffer: a}, w, kernels.Operand{Buffer: c})
+				if err != nil {
+					t.Fatal(err)
+				}
+				out[i] = make([]byte, c.Bytes())
+				if _, err := d.Execute(t.Context(), []kernels.Launch{l}, 2); err != nil {
+					t.Fatal(err)
+				}
+				if err := c.Download(0, out[i]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			bf16 := func(out []byte, i int) float64 {
+				return float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(out[2*i:])) << 16))
+			}
+			wrong := 0
+			for i := range task.M * task.N {
+				// Both round sums of about √K.
+				if x, y := bf16(out[0], i), bf16(out[1], i); !(math.Abs(x-y) <= 0.01*math.Abs(x)+0.01) {
+					if wrong++; wrong < 9 {
+						t.Errorf("row %d, column %d: %g, expected %g", i/task.N, i%task.N, y, x)
+					}
+				}
+			}
+			if wrong > 0 {
+				t.Errorf("%d elements differ", wrong)
+			}
+		})
 	}
 }
 
 // With gaps between the groups, rows are those of groups that follow each other, bit for bit, and the gaps of C are left alone.
 func TestGroupedMasked(t *testing.T) {
+	for _, f := range persistent {
+		t.Run(f.Name(), func(t *testing.T) { checkMasked(t, f) })
+	}
+}
+
+func checkMasked(t *testing.T, f gemm.GroupFamily) {
 	d := gpu(t)
-	k := gemm.NewGroupKernel(d.Device, "hopper-grouped", hopper.Grouped{}, false)
+	k := gemm.NewGroupKernel(d.Device, f.Name(), f, false)
 	const stride = 100
-	task := kernels.Task{M: 150, Subject: kernels.Subject{
-		Operation: kernels.GroupedGEMM, DType: kernels.BF16, Layout: kernels.Transposed,
-		Dims: kernels.Dims{N: 192, K: 256, Groups: 8, TopK: 2, Skew: 100, Draw: 3},
-	}}
+	task := cudatest.Grouped(t, f.Name(), 150, kernels.BF16, kernels.Dims{N: 192, K: 256, Groups: 8, TopK: 2, Skew: 100, Draw: 3})
 	if err := k.Supports(task); err != nil {
 		t.Skip(err)
 	}

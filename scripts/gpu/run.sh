@@ -74,7 +74,7 @@ failed=0
 # The folders of kernels with a test program, the longest first. mistral has a section of its own.
 rooms=(cuda cuda/attention cuda/decoder cuda/softmax cuda/cublas cuda/management)
 older_rooms=(cuda cuda/attention cuda/decoder cuda/softmax)
-older_tests='^Test(Gate|Small|SmallQuantized|SmallAttention|AttentionGate|SmallSoftmax|SoftmaxGate|OperandsApart|RotateAttendGate|RotateAttend|Fuse|FuseExperts|ExpertRows|OverlappedChain|Operations|Fused|SmallFused)$'
+older_tests='^Test(Gate|Small|SmallQuantized|SmallAttention|AttentionGate|SmallSoftmax|SoftmaxGate|OperandsApart|RotateAttendGate|RotateAttend|Fuse|FuseExperts|ExpertRows|OverlappedChain|Operations|Fused|SmallFused|GroupedWays|GroupedMasked)$'
 
 # step runs a command with its output in a log, prints the log's last lines and records the outcome.
 step() {
@@ -158,6 +158,8 @@ sanitize_gpu() {
     done
   fi
   news "$cc" mma_epilogue && patterns+=('cuda ^TestSmallFused$/^mma$')
+  news "$cc" mma_grouped mma_grouped_fp8 && patterns+=('cuda ^TestGroupedWays$/^mma-grouped$' 'cuda ^TestGroupedMasked$/^mma-grouped$')
+  [[ $cc == own ]] && patterns+=('cuda ^TestGroupedWays$/^hopper-grouped$')
   news "$cc" support transformer && patterns+=('cuda ^TestOperations$')
   news "$cc" attention_naive flash && patterns+=('cuda/attention ^TestSmallAttention$')
   news "$cc" softmax_warp softmax_scalar softmax_staged softmax_block softmax_reread softmax_baselines && patterns+=('cuda/softmax ^TestSmallSoftmax$')

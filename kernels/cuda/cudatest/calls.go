@@ -118,3 +118,14 @@ func Unused(t testing.TB, prefix string, used map[string]bool, others ...string)
 		}
 	}
 }
+
+// Grouped returns a normalized grouped product in layout nk, for a kernel.
+func Grouped(t interface{ Fatal(...any) }, kernel string, m int, dt kernels.DType, d kernels.Dims) kernels.Task {
+	task, err := kernels.Task{M: m, Subject: kernels.Subject{
+		Operation: kernels.GroupedGEMM, DType: dt, Layout: kernels.Transposed, Dims: d,
+	}}.Grouped(kernel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return task
+}

@@ -1,6 +1,8 @@
 package gemm
 
 import (
+	"slices"
+
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/planning"
 )
@@ -16,6 +18,27 @@ type Groups struct {
 
 // Rows returns the rows of A and C, gaps included.
 func (g Groups) Rows() int { return max(g.M, g.Stride*g.Groups) }
+
+// Sizes returns the rows of the groups that have some.
+func (g Groups) Sizes() []int {
+	rows, err := g.GroupRows(g.M)
+	if err != nil {
+		return nil // a normalized task has them
+	}
+	return slices.DeleteFunc(slices.Clone(rows), func(n int) bool { return n == 0 })
+}
+
+// GroupWidth is a multiple of which tiles of tokens are wide.
+const GroupWidth = 16
+
+// GroupTiles returns the fewest tiles of at most so many tokens for the rows of a group, and their width: they are equally wide.
+func GroupTiles(rows, most int) (tiles, width int) {
+	if rows == 0 {
+		return 0, 0
+	}
+	tiles = planning.DivideUp(rows, most)
+	return tiles, planning.DivideUp(planning.DivideUp(rows, tiles), GroupWidth) * GroupWidth
+}
 
 // GroupAddresses are the device addresses of a grouped product's operands. B holds the weights of all groups, N rows each.
 type GroupAddresses struct {

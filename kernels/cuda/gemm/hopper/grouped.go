@@ -20,11 +20,12 @@ func (Grouped) Describe(planning.Arch) string {
 	return "one persistent launch for the rows of all groups: TMA and wgmma, tiles as wide as a group needs, stream-K"
 }
 
+// MostGroups is the room of the tables of hopper_grouped.cu.
+const MostGroups = 512
+
 // Constants of hopper_grouped.cu.
 const (
 	groupedRows       = 128 // of weights that a consumer multiplies
-	groupedWidth      = 16  // widths of tiles are multiples of it
-	groupedMostGroups = 512
 	groupedMostStages = 10
 	groupedLine       = 1024 // bytes of the line of pieces and of barriers
 	groupedLeast      = 8    // steps of K of a split tile's part, at least
@@ -51,15 +52,6 @@ func (t groupedTile) wide(width int) hopperTile {
 	return hopperTile{rows: t.rows(), cols: width, turns: t.turns, transposed: true}
 }
 
-// width returns the tiles of a group with some rows, and their width.
-func (t groupedTile) width(rows int) (tiles, width int) {
-	if rows == 0 {
-		return 0, 0
-	}
-	tiles = planning.DivideUp(rows, t.most)
-	return tiles, planning.DivideUp(planning.DivideUp(rows, tiles), groupedWidth) * groupedWidth
-}
-
 // Supports implements [planning.Family].
 func (Grouped) Supports(a planning.Arch, p gemm.Groups) string {
 	switch {
@@ -67,14 +59,14 @@ func (Grouped) Supports(a planning.Arch, p gemm.Groups) string {
 		return fmt.Sprintf("its types are fp16, bf16 and fp8, not %s", p.DType)
 	case a.CC != 90:
 		return fmt.Sprintf("TMA and wgmma in this form exist only on compute capability 9.0, this GPU has %d.%d", a.CC/10, a.CC%10)
-	case p.Groups > groupedMostGroups:
-		return fmt.Sprintf("%d groups, its tables have %d", p.Groups, groupedMostGroups)
+	case p.Groups > MostGroups:
+		return fmt.Sprintf("%d groups, its tables have %d", p.Groups, MostGroups)
 	case p.PackInside:
 		return "its weights are packed before launches, never inside"
 	case int64(p.Groups)*int64(p.N) > planning.LargestExtent:
 		return fmt.Sprintf("the weights of all groups have more than %d rows", planning.LargestExtent)
 	}
-	return planning.SizeReason(p.Task, groupedRows, groupedWidth)
+	return planning.SizeReason(p.Task, groupedRows, gemm.GroupWidth)
 }
 
 // groupedChoice is a launch: a tile, and rounds of tiles that are split along K.
@@ -91,7 +83,7 @@ type groupedChoice struct {
 // streams returns in how many streams tiles are walked: in one if groups have the same size. Otherwise the number has no
 // divisor in common with the blocks, so that each of them visits all streams.
 func streams(sizes []int, blocks int) int {
-	if len(sizes) == 0 || slices.Max(sizes)-slices.Min(sizes) <= groupedWidth {
+	if len(sizes) == 0 || slices.Max(sizes)-slices.Min(sizes) <= gemm.GroupWidth {
 		return 1
 	}
 	for _, n := range []int{5, 7, 11} {
@@ -120,15 +112,6 @@ func (c groupedChoice) label() string {
 		s += fmt.Sprintf(" split %d", c.rounds)
 	}
 	return s
-}
-
-// sizesOf returns the rows of the groups that have some.
-func sizesOf(p kernels.Task) []int {
-	rows, err := p.GroupRows(p.M)
-	if err != nil {
-		return nil // a normalized task has them
-	}
-	return slices.DeleteFunc(slices.Clone(rows), func(n int) bool { return n == 0 })
 }
 
 func groupedChoices(a planning.Arch, p kernels.Task, sizes []int) (all []groupedChoice) {
@@ -179,7 +162,7 @@ func (f Grouped) Plan(a planning.Arch, p gemm.Groups) gemm.GroupPlan {
 
 // Candidates implements [planning.Chooser].
 func (Grouped) Candidates(a planning.Arch, p gemm.Groups) []gemm.GroupPlan {
-	sizes := sizesOf(p.Task)
+	sizes := p.Sizes()
 	var plans []gemm.GroupPlan
 	type same struct {
 		groupedTile
@@ -189,7 +172,7 @@ func (Grouped) Candidates(a planning.Arch, p gemm.Groups) []gemm.GroupPlan {
 	for _, c := range groupedChoices(a, p.Task, sizes) {
 		tiles := 0
 		for _, rows := range sizes {
-			n, _ := c.width(rows)
+			n, _ := gemm.GroupTiles(rows, c.most)
 			tiles += n * c.rowTiles
 		}
 		if at := (same{c.groupedTile, c.cut(tiles)}); !seen[at] {
@@ -281,7 +264,7 @@ func (c groupedChoice) seconds(a planning.Arch, p kernels.Task, sizes []int, til
 	clock := a.LoadClock(m.Clock)
 	cycles, drawn, widest := 0.0, 0.0, 0
 	for _, rows := range sizes {
-		n, width := c.width(rows)
+		n, width := gemm.GroupTiles(rows, c.most)
 		pace := c.wide(width).pace(a, m, p.DType)
 		end := m.TurnCycles
 		if !c.turns {

@@ -14,28 +14,18 @@ import (
 
 var groupedH200 = planning.Arch{CC: 90, SMs: 132, SharedMax: planning.Shared90, ClockMHz: 1980, Bandwidth: 4.8e12}
 
-func groupedTask(t interface{ Fatal(...any) }, m int, d kernels.Dims) kernels.Task {
-	task, err := kernels.Task{M: m, Subject: kernels.Subject{
-		Operation: kernels.GroupedGEMM, DType: kernels.BF16, Layout: kernels.Transposed, Dims: d,
-	}}.Grouped("hopper-grouped")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return task
-}
-
 // The tiles of a group have room for its rows, waste less than 16 a tile, and are within the kernel's limits.
 func TestGroupedTiles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := kernels.Dims{
 			N: 8 * rapid.IntRange(1, 4000).Draw(t, "n8"), K: 8 * rapid.IntRange(1, 1000).Draw(t, "k8"),
-			Groups: rapid.IntRange(1, groupedMostGroups).Draw(t, "groups"),
+			Groups: rapid.IntRange(1, MostGroups).Draw(t, "groups"),
 		}
 		if rapid.Bool().Draw(t, "drawn") {
 			d.TopK, d.Skew, d.Draw = rapid.IntRange(1, min(8, d.Groups)).Draw(t, "top"), 100, 1
 		}
-		task := groupedTask(t, rapid.IntRange(1, 20000).Draw(t, "m"), d)
-		sizes := sizesOf(task)
+		task := cudatest.Grouped(t, "hopper-grouped", rapid.IntRange(1, 20000).Draw(t, "m"), kernels.BF16, d)
+		sizes := gemm.GroupsInBuffers(task).Sizes()
 		choices := groupedChoices(groupedH200, task, sizes)
 		if len(choices) == 0 {
 			t.Fatal("no choice")
@@ -45,8 +35,8 @@ func TestGroupedTiles(t *testing.T) {
 				t.Fatalf("%s: %d bytes of shared memory, %d stages", c.label(), shared, c.stages)
 			}
 			for _, rows := range sizes {
-				n, width := c.width(rows)
-				if n*width < rows || n*width >= rows+n*groupedWidth || width > c.most || width%groupedWidth != 0 {
+				n, width := gemm.GroupTiles(rows, c.most)
+				if n*width < rows || n*width >= rows+n*gemm.GroupWidth || width > c.most || width%gemm.GroupWidth != 0 {
 					t.Fatalf("%s: %d rows in %d tiles of %d", c.label(), rows, n, width)
 				}
 			}
@@ -69,7 +59,7 @@ func TestGroupedPlans(t *testing.T) {
 		{2, mixtral, []int{16}}, {128, mixtral, []int{16}}, {128, drawn(mixtral), []int{64}}, {8192, mixtral, []int{128, 192}},
 		{8, qwen, []int{16}}, {512, qwen, []int{16}}, {16384, qwen, []int{128, 192}}, {65536, qwen, []int{128, 192}},
 	} {
-		plan := Grouped{}.Plan(groupedH200, gemm.GroupsInBuffers(groupedTask(t, c.m, c.dims)))
+		plan := Grouped{}.Plan(groupedH200, gemm.GroupsInBuffers(cudatest.Grouped(t, "hopper-grouped", c.m, kernels.BF16, c.dims)))
 		if !slices.Contains(c.widest, plan.Tiling.Tile[0]) {
 			t.Errorf("m%d %v: %s, expected a tile of %v tokens", c.m, c.dims, plan.Label, c.widest)
 		}
@@ -87,8 +77,7 @@ func TestGroupedLaunches(t *testing.T) {
 			for _, dims := range []kernels.Dims{
 				{N: 4096, K: 7168, Groups: 8}, {N: 33, K: 35, Groups: 400}, {N: 1536, K: 2048, Groups: 128, TopK: 8, Skew: 100, Draw: 1},
 			} {
-				task := groupedTask(t, m, dims)
-				task.DType = d
+				task := cudatest.Grouped(t, "hopper-grouped", m, d, dims)
 				for _, stride := range []int{0, 40000} {
 					p := gemm.GroupsInBuffers(task)
 					p.Stride = stride

@@ -56,3 +56,12 @@ var wmmaTiles = []wmmaTile{
 	{m: 128, n: 128, warpsM: 2, warpsN: 4, perSM: 2, turing: 1},
 	{m: 64, n: 64, warpsM: 2, warpsN: 2, perSM: 3, turing: 3}, {m: 16, n: 64, warpsM: 1, warpsN: 4, perSM: 6, turing: 4},
 }
+
+// groupedTiles is rows of weights and at most so many tokens, on every GPU.
+var groupedTiles = []groupedTile{
+	{rows: 128, most: 16, warpsR: 4, warpsC: 1, row: 128, perSM: 2},
+	{rows: 128, most: 32, warpsR: 4, warpsC: 1, row: 128, perSM: 2},
+	{rows: 128, most: 64, warpsR: 4, warpsC: 1, row: 128, perSM: 2},
+	{rows: 128, most: 128, warpsR: 2, warpsC: 2, row: 64, perSM: 2},
+	{rows: 256, most: 128, warpsR: 4, warpsC: 2, row: 64, perSM: 1},
+}
