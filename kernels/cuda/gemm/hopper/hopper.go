@@ -50,7 +50,7 @@ type hopperTile struct {
 var (
 	hopperHalves = slices.Concat(lieAlong(true, hopperTilesBy16, hopperTilesTall, hopperTilesBetween, hopperTilesLarge), hopperTilesCoarse,
 		hopperTilesCoarseBetween,
-		inTurns(lieAlong(true, hopperTilesTurns)))
+		inTurns(lieAlong(true, hopperTilesTurns, hopperTilesTurnsBetween)))
 	hopperFP8 = slices.Concat(lieAlong(true, hopperTilesBy16, hopperTilesTall), hopperTilesCoarse,
 		inTurns(lieAlong(true, hopperTilesTurns)))
 	hopperWords    = lieAlong(false, hopperTilesBy16, hopperTilesWords)
@@ -108,7 +108,8 @@ const (
 	hopperBoxRows   = 16 // of C's store boxes, two a warp
 
 	hopperMostBoxRows = 256 // maximum rows of a TMA operand box
-	hopperBoxes       = 2 * 4 * hopperConsumers * hopperBoxRows * hopperStepBytes
+
+	hopperBoxes = 2 * 4 * hopperConsumers * hopperBoxRows * hopperStepBytes
 )
 
 func (t hopperTile) boxes() int {
@@ -227,7 +228,7 @@ func (Family) each(a planning.Arch, p kernels.Task, paces []tilePace, yield func
 				if split == 0 {
 					c.clusters = min(c.clusters, c.rowTiles*c.colTiles)
 				}
-				yield(c, paces[i])
+				yield(c, c.crowded(a, paces[i]))
 			}
 		}
 	}
@@ -253,48 +254,6 @@ func (c hopperChoice) splits(a planning.Arch) (splits [3]int, count int) {
 		}
 	}
 	return splits, count
-}
-
-// label is "128x256 stages 4 cluster 2x1 split 60 of 120": rows and columns of C, ring, arrangement of a
-// cluster's blocks in C, and how many of the tiles are split along K. "turns" follows the tile if each
-// consumer has its own.
-func (c hopperChoice) label() string {
-	stages := c.stages()
-	m, n, down := c.rows, c.cols, c.pair == stacked
-	s, turns := "%dx%d%s stages %d", ""
-	if c.transposed {
-		m, n, down = n, m, c.pair == sideBySide
-		s = "%dx%dt%s stages %d"
-	}
-	if c.turns {
-		turns = " turns"
-	}
-	s = fmt.Sprintf(s, m, n, turns, stages)
-	switch {
-	case c.pair == single:
-	case down:
-		s += " cluster 2x1"
-	default:
-		s += " cluster 1x2"
-	}
-	if c.split > 0 {
-		s += fmt.Sprintf(" split %d of %d", c.split, c.rowTiles*c.colTiles)
-	}
-	return s
-}
-
-func (c hopperChoice) tiling(a planning.Arch, d kernels.DType) kernels.Tiling {
-	t := kernels.Tiling{
-		Tile:  [3]int{c.rows, c.cols, hopperStepBytes / d.Size()},
-		Waves: float64(c.rowTiles*c.colTiles) / float64(a.SMs/c.size()), Split: 1,
-	}
-	if c.transposed {
-		t.Tile[0], t.Tile[1], t.Orientation = c.cols, c.rows, kernels.OrientationTransposed
-	}
-	if c.split > 0 {
-		t.Split = 2 // a tile has as many parts as clusters that share it
-	}
-	return t
 }
 
 // Parameters of the ring's consumers and the tile walk.
@@ -400,6 +359,8 @@ func (c hopperChoice) call(p kernels.Task, at gemm.Addresses, lda int, tma bool)
 	cut := c.split * c.steps
 	k.Args.Int32(rows, cols, c.steps, c.rowTiles, c.colTiles, min(group, c.rowTiles), c.split, cut/c.clusters, cut%c.clusters,
 		stackedBlocks, lead, aligned)
+	k.Args.Align(64)
+	k.Args.Int32(lastStart(rows, c.rows, !c.apart()), lastStart(cols, c.cols, !c.apart()))
 	k.Args.Align(64)
 	return k
 }

@@ -16,16 +16,16 @@ type wideModel struct {
 	// launch ends. The times of memory and tensor cores combine in the Both-norm.
 	Memory float64 `constant:"memory" unit:"1"`
 	Both   float64 `constant:"both" unit:"1"`
-	// Absent is the extra memory time per step for each tile row beyond A, because TMA fills in zeros slowly.
-	// It applies if all blocks are at the same depth of K: one round without split tiles. AbsentRows applies
-	// if A lies on wgmma's rows, AbsentWeights to rows beyond B.
+	// Absent is the extra memory time per step for each row of a tile that is larger than A, because TMA fills
+	// in zeros slowly. It applies to one round without split tiles. AbsentRows applies if A lies on wgmma's
+	// rows, AbsentWeights to rows beyond B.
 	Absent        float64 `constant:"absent" unit:"s"`
 	AbsentRows    float64 `constant:"absent_rows" unit:"s"`
 	AbsentWeights float64 `constant:"absent_weights" unit:"s"`
 	// SharedBytes is wgmma's reads from shared memory per cycle. Port is a multiprocessor's input from L2 per
-	// cycle of the highest clock, including data that another block of the cluster fetched. Both overlap with
-	// the tensor cores: Overlap is the p of the p-norm of the three times. Rings of fewer than four stages
-	// make each step longer by Shallow.
+	// cycle of the highest clock, including data that another block of the cluster fetched, if all have a block;
+	// fewer blocks get more. Both overlap with the tensor cores: Overlap is the p of the p-norm of the three
+	// times. Rings of fewer than four stages make each step longer by Shallow.
 	SharedBytes float64 `constant:"shared_bytes" unit:"B/cycle"`
 	Port        float64 `constant:"port" unit:"B/cycle"`
 	Overlap     float64 `constant:"overlap" unit:"1"`
@@ -66,10 +66,10 @@ type wideModel struct {
 
 var wideModels = calibration.Of[wideModel]("hopper")
 
-// stepCycles returns a block's cycles for 128 bytes of K. 64 × 8 outputs, 32 bytes deep, take four
-// tensor-core cycles.
-func (t hopperTile) stepCycles(a planning.Arch, m *wideModel) float64 {
-	port := m.Port * a.ClockMHz * 1e6 / a.LoadClock(m.Clock)
+// stepCycles returns a block's cycles for 128 bytes of K, where L2 serves so many blocks at once. 64 × 8 outputs,
+// 32 bytes deep, take four tensor-core cycles.
+func (t hopperTile) stepCycles(a planning.Arch, m *wideModel, blocks int) float64 {
+	port := m.Port * crowd(a, blocks) * a.ClockMHz * 1e6 / a.LoadClock(m.Clock)
 	cycles := planning.Norm(m.Overlap,
 		float64(t.rows*t.cols)/32,
 		t.reads()*hopperStepBytes/m.SharedBytes,
@@ -80,6 +80,11 @@ func (t hopperTile) stepCycles(a planning.Arch, m *wideModel) float64 {
 	return cycles
 }
 
+// crowd is how much more of L2 each of so many blocks has than if all multiprocessors had one. Two share a port.
+func crowd(a planning.Arch, blocks int) float64 {
+	return min(2, max(1, float64(a.SMs)/float64(max(1, blocks))))
+}
+
 // limited is the weight of the power limit's effect. Weight 1 favors plans that run alone; weight 0 favors
 // plans among other work with one common clock. Half of it is near the best for both.
 const limited = 0.5
@@ -88,15 +93,24 @@ const limited = 0.5
 // for pairs side by side, cut for split tiles.
 type tilePace struct{ step, drawn, beside, cut float64 }
 
-// pace returns the tile's pace for a type. Calibrated cards already include the power limit in their clock.
+// pace returns the tile's pace for a type, with a block on each multiprocessor. Calibrated cards already include
+// the power limit in their clock.
 func (t hopperTile) pace(a planning.Arch, m *wideModel, d kernels.DType) tilePace {
-	p := tilePace{t.stepCycles(a, m), 1, 1, 1}
+	p := tilePace{t.stepCycles(a, m, a.SMs), 1, 1, 1}
 	if a.LoadMHz == 0 && d.Size() == 2 {
 		operands := float64(t.rows+t.cols) + m.EnergyReads*t.reads()
 		p.drawn = math.Exp(limited * m.Energy * 64 * operands / float64(t.rows*t.cols))
 		p.beside, p.cut = math.Exp(limited*m.EnergyBeside), math.Exp(limited*m.EnergyCut)
 	}
 	return p
+}
+
+// crowded returns the pace of a choice's tile, given that with a block on each multiprocessor.
+func (c hopperChoice) crowded(a planning.Arch, t tilePace) tilePace {
+	if blocks := c.clusters * c.size(); blocks < a.SMs*9/10 {
+		t.step = c.stepCycles(a, wideModels.For(a.CC, a.SMs, a.Bandwidth), blocks)
+	}
+	return t
 }
 
 func (c hopperChoice) drawn(t tilePace) float64 {
@@ -123,17 +137,11 @@ func (t hopperTile) reads() float64 {
 // area is relative to a tile of 128×256.
 func (t hopperTile) area() float64 { return float64(t.rows*t.cols) / (128 * 256) }
 
-// absent returns the memory time per step for rows beyond A and B, in the last tile or pair along each.
+// absent returns the memory time per step for a tile's rows beyond A and B. A tile goes beyond only if it is the
+// only one; see [lastStart].
 func (c hopperChoice) absent(m *wideModel, p kernels.Task) float64 {
-	rows, cols := c.rows, c.cols
-	switch c.pair {
-	case stacked:
-		rows *= 2
-	case sideBySide:
-		cols *= 2
-	}
 	onRows, onCols := c.extent(p)
-	ofRows, ofCols := float64(rows*c.rowTiles-onRows), float64(cols*c.colTiles-onCols)
+	ofRows, ofCols := float64(max(0, c.rows-onRows)), float64(max(0, c.cols-onCols))
 	if c.transposed {
 		return m.AbsentWeights*ofRows + m.Absent*ofCols
 	}

@@ -44,7 +44,7 @@ func (t smallMTile) shared(stages int) int {
 
 // smallMClusters are cluster shapes: tiles of different rows of B that share tokens, by tiles of different
 // tokens that share rows of B.
-var smallMClusters = []struct{ rows, tokens int }{{1, 1}, {2, 1}, {4, 1}, {1, 2}, {2, 2}}
+var smallMClusters = []struct{ rows, tokens int }{{1, 1}, {2, 1}, {4, 1}, {1, 2}, {2, 2}, {1, 4}, {4, 2}, {2, 4}}
 
 type smallMChoice struct {
 	smallMTile
@@ -201,6 +201,15 @@ func (c smallMChoice) plan(a planning.Arch, p gemm.Problem) gemm.Plan {
 	return plan
 }
 
+// whole reports whether all blocks add up their tiles alike: no tile is split, or all are in equal parts.
+func (c smallMChoice) whole() bool { return c.streamed == 0 || c.even() }
+
+// complete reports whether rows of B may be computed twice: a tile then begins at any row from N's end, and
+// elements of C are stored in 16 bytes.
+func (c smallMChoice) complete(p kernels.Task) bool {
+	return c.whole() && p.N*p.DType.Output().Size()%16 == 0
+}
+
 // call launches hopper_narrow.cu with its struct Params. wide means that rows of C are aligned to 16 bytes.
 func (c smallMChoice) call(p kernels.Task, at gemm.Addresses, lda int, wide bool) planning.Call {
 	k := planning.Call{
@@ -220,8 +229,12 @@ func (c smallMChoice) call(p kernels.Task, at gemm.Addresses, lda int, wide bool
 		BoxRows: c.tokens / c.clusterRows, BoxCols: depth, Swizzle: 128,
 	})
 	k.Args.Pointer(at.C).Pointer(at.Scratch).Pointer(at.Flags).Int64(int64(p.LDC))
-	run := c.streamed * c.steps
-	k.Args.Int32(p.M, p.N, c.steps, c.tokenTiles, c.tiles, c.streamed, run/c.clusters, run%c.clusters, c.stages)
+	cut, run, rowsFirst := c.streamed*c.steps, c.tokenTiles, 0
+	if c.clusterTokens > 1 && c.clusterRows == 1 {
+		run, rowsFirst = c.tiles/c.tokenTiles, 1 // neighbors share tokens, which blocks of a cluster do not
+	}
+	k.Args.Int32(p.M, p.N, c.steps, run, rowsFirst, c.tiles,
+		lastStart(p.N, c.rows, c.complete(p)), lastStart(p.M, c.tokens, c.whole()), c.streamed, cut/c.clusters, cut%c.clusters, c.stages)
 	k.Args.Int32(planning.OneIf(wide), planning.OneIf(c.tokenTiles > 1), c.clusterRows, c.clusterTokens)
 	k.Args.Align(64)
 	return k

@@ -32,9 +32,11 @@ type smallMModel struct {
 	Boxes      float64 `constant:"boxes" unit:"1"`
 	BoxesOfTwo float64 `constant:"boxes_of_two" unit:"1"`
 	Port       float64 `constant:"port" unit:"B/cycle"`
-	// Absent is the memory time for each tile token beyond A, per block of K, because TMA fills in zeros
-	// slowly. It applies if blocks that share operands are at the same depth of K. It does not apply to split
-	// tiles, to tiles of all tokens without a cluster, or, as measured, to clusters of four.
+	// Weights is that fraction for rows of B, which come in larger boxes.
+	Weights float64 `constant:"weights" unit:"1"`
+	// Absent is the memory time for each token of a tile that is larger than A, per block of K, because TMA
+	// fills in zeros slowly. It applies if blocks that share operands are at the same depth of K. It does not
+	// apply to split tiles, to tiles without a cluster, or, as measured, to clusters of four.
 	Absent float64 `constant:"absent" unit:"s"`
 	// Reads is wgmma's reads from shared memory per cycle.
 	Reads float64 `constant:"reads" unit:"B/cycle"`
@@ -53,9 +55,10 @@ type smallMModel struct {
 	Leave float64 `constant:"leave" unit:"cycles"`
 	// Scattered is the rate of operands if blocks are at different depths of K, as in unevenly split tiles.
 	// It combines with the other times in a 3-norm. Blocks with several tiles drift apart as well, by the
-	// factor Rounds.
+	// factor Rounds. Fewer blocks share operands if tiles have equal splits, by the factor Evenly.
 	Scattered float64 `constant:"scattered" unit:"B/s"`
 	Rounds    float64 `constant:"rounds" unit:"1"`
+	Evenly    float64 `constant:"evenly" unit:"1"`
 	// A split tile costs HandOver, plus Part for each part after the first. One multiprocessor reads the
 	// parts at PartRate, and L2 takes in the nearly simultaneous parts of all blocks at AllParts. Uneven
 	// multiplies the cost if clusters hold pieces of two tiles, Behind if whole tiles wait behind it.
@@ -103,14 +106,12 @@ func (c smallMChoice) core(a planning.Arch, m *smallMModel) float64 {
 	case c.clusterRows > 1:
 		tokens *= m.Boxes + (1-m.Boxes)/float64(c.clusterRows)
 	}
-	fromL2 := planning.L2PerClock(a)
-	if c.blocks() <= a.SMs/2 {
-		fromL2 *= 2 // two multiprocessors share one L2 port
-	}
+	fromL2 := planning.L2PerClock(a) * crowd(a, c.blocks())
 	// 64 × 8 outputs, 32 bytes deep, take four tensor-core cycles, while wgmma reads its 64 rows and the
 	// tokens.
 	multiply := stepBytes / 32 * float64(c.rows/64) * max(float64(c.tokens)/2, float64(64+c.tokens)*32/m.Reads)
-	fetched := stepBytes * (float64(c.rows)/float64(c.clusterTokens) + tokens)
+	weights := float64(c.rows) * (m.Weights + (1-m.Weights)/float64(c.clusterTokens))
+	fetched := stepBytes * (weights + tokens)
 	steps := float64(c.busiest())
 	t := steps / clock * planning.Norm(m.Overlap,
 		multiply*clock/a.LoadClock(m.Clock),
@@ -126,6 +127,8 @@ func (c smallMChoice) core(a planning.Arch, m *smallMModel) float64 {
 		return planning.Norm(3, t, m.Rounds*apart)
 	case c.streamed > 0 && !c.even():
 		return planning.Norm(3, t, apart)
+	case c.streamed > 0:
+		return planning.Norm(3, t, m.Evenly*apart)
 	}
 	return t
 }
@@ -140,11 +143,14 @@ func (c smallMChoice) idle(a planning.Arch) float64 {
 	return 1 - float64(c.tiles*c.size())/float64(planning.DivideUp(c.tiles, c.clusters)*a.SMs)
 }
 
+// mostAgain is how many clusters of other tokens count. Beyond that they share what others fetched.
+const mostAgain = 3
+
 // memory returns the memory time, 0 if the bandwidth is unknown.
 func (c smallMChoice) memory(a planning.Arch, p kernels.Task, m *smallMModel) float64 {
 	t := 0.
 	if a.Bandwidth > 0 {
-		again := m.Again * float64(c.tokenTiles-1) * float64(p.N) * float64(p.K) * float64(p.DType.Size())
+		again := m.Again * float64(min(c.tokenTiles-1, mostAgain)) * float64(p.N) * float64(p.K) * float64(p.DType.Size())
 		t = (p.Shape().Bytes(p.DType) + again) / (a.Bandwidth * m.Memory)
 		t *= 1 + m.Few*c.idle(a)
 		if c.even() {
@@ -152,7 +158,7 @@ func (c smallMChoice) memory(a planning.Arch, p kernels.Task, m *smallMModel) fl
 		}
 	}
 	if shared := c.size()*c.tokenTiles > 1; shared && c.size() < 4 && c.streamed == 0 && c.tiles <= c.clusters {
-		absent := c.tokenTiles*c.tokens*c.clusterTokens - p.M
+		absent := max(0, c.tokens-p.M) // otherwise the last tile begins earlier
 		t += m.Absent * float64(absent) * float64(c.steps*c.depth())
 	}
 	return t

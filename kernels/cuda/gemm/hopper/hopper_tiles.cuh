@@ -96,5 +96,14 @@
 // Those of which each consumer has one of its own.
 #define GA_HOPPER_TILES_TURNS(K, ...) \
     K(__VA_ARGS__, 128, 128) \
+    K(__VA_ARGS__, 128, 144) \
     K(__VA_ARGS__, 128, 160) \
+    K(__VA_ARGS__, 128, 176) \
     K(__VA_ARGS__, 128, 192)
+
+// Those between them, for types of 16 bits.
+#define GA_HOPPER_TILES_TURNS_BETWEEN(K, ...) \
+    K(__VA_ARGS__, 128, 136) \
+    K(__VA_ARGS__, 128, 152) \
+    K(__VA_ARGS__, 128, 168) \
+    K(__VA_ARGS__, 128, 184)

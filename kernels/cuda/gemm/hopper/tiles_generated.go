@@ -51,7 +51,13 @@ var hopperTilesCoarseBetween = []hopperTile{
 
 // hopperTilesTurns is those of which each consumer has one of its own.
 var hopperTilesTurns = []hopperTile{
-	{rows: 128, cols: 128}, {rows: 128, cols: 160}, {rows: 128, cols: 192},
+	{rows: 128, cols: 128}, {rows: 128, cols: 144}, {rows: 128, cols: 160}, {rows: 128, cols: 176},
+	{rows: 128, cols: 192},
+}
+
+// hopperTilesTurnsBetween is those between them, for types of 16 bits.
+var hopperTilesTurnsBetween = []hopperTile{
+	{rows: 128, cols: 136}, {rows: 128, cols: 152}, {rows: 128, cols: 168}, {rows: 128, cols: 184},
 }
 
 // smallMTiles is every tile: rows of B by rows of A.
