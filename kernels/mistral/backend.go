@@ -25,6 +25,13 @@ type fuser interface {
 	RotateAttend(kernels.Rotation, kernels.Attention) (kernels.Launch, error)
 }
 
+// chainFuser is a backend with launches of several fused products, each of which may read what those before it write. FuseChain
+// returns a [*kernels.Unsupported] where Fuse must have each.
+type chainFuser interface {
+	fuser
+	FuseChain([]kernels.FusedProduct) (kernels.Launch, error)
+}
+
 // expertFuser is a backend that also chooses a token's experts. FuseExperts returns the choice, the units and the outputs, or
 // a [*kernels.Unsupported].
 type expertFuser interface {

@@ -117,19 +117,33 @@ func (s *Session) timings(steps, whole []step, rows int) []Timing {
 				}
 			}
 		}
-		for _, p := range s.m.projections() {
-			if p.part == part && part != PartExperts {
-				m := rows
-				if part == PartHead {
-					m = 1
-				}
-				t.FLOPs += kernels.Shape{M: m, N: p.n, K: p.k}.FLOPs()
-				t.Bytes += float64(p.bytes(s.m.dtype))
+		for _, p := range s.productsOf(part, by[part]) {
+			m := rows
+			if part == PartHead {
+				m = 1
 			}
+			t.FLOPs += kernels.Shape{M: m, N: p.n, K: p.k}.FLOPs()
+			t.Bytes += float64(p.bytes(s.m.dtype))
 		}
 		out = append(out, t)
 	}
 	return out
+}
+
+// productsOf returns what a part's steps multiply with: all of that name, unless launches are fused. Experts are not among them.
+func (s *Session) productsOf(part Part, steps []step) (all []*projection) {
+	for _, st := range steps {
+		all = append(all, st.products...)
+	}
+	if len(all) > 0 || part == PartExperts {
+		return all
+	}
+	for _, p := range s.m.projections() {
+		if p.part == part {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // TimePrompt returns the device's timing of one prompt of rows tokens from an empty session.

@@ -14,6 +14,7 @@ type Part string
 // The parts of a pass in order. Fused launches have the name of their product; attention includes a fused
 // rotation. A model with experts has router and experts instead of gate_up_proj, silu and down_proj. Fused, the
 // router includes the norm and the choice; otherwise experts includes the host's work: reading the router's logits and sorting rows.
+// Products are those of several projections in one launch.
 const (
 	PartEmbed     Part = "embed"
 	PartNorm      Part = "norm"
@@ -26,6 +27,7 @@ const (
 	PartGateUp    Part = "gate_up_proj"
 	PartSiLU      Part = "silu"
 	PartDown      Part = "down_proj"
+	PartChain     Part = "products"
 	PartHead      Part = "lm_head"
 	PartChoose    Part = "choose"
 )
@@ -33,7 +35,7 @@ const (
 // Parts lists all parts.
 func Parts() []Part {
 	return []Part{PartEmbed, PartNorm, PartQKV, PartRotate, PartAttention, PartO, PartRouter, PartExperts, PartGateUp, PartSiLU, PartDown,
-		PartHead, PartChoose}
+		PartChain, PartHead, PartChoose}
 }
 
 type pass struct {
@@ -182,7 +184,8 @@ func (s *Session) singleToken() (steps []step, fused bool, err error) {
 	return b.steps, fused, b.err
 }
 
-// fused computes a token in five launches per layer, six with experts.
+// fused computes a token in five launches per layer, six with experts, two where a launch has all products from one attention to
+// the next.
 func (b *builder) fused(f fuser) {
 	s, m := b.s, b.s.m
 	c := m.config
@@ -191,35 +194,76 @@ func (b *builder) fused(f fuser) {
 		Tokens: all(s.token), Table: all(m.embedding), X: all(s.x),
 	})
 	b.add(PartEmbed, l, err)
-	fuse := func(p *projection, q kernels.FusedProduct) {
-		w := b.weights(p)
-		if b.err != nil {
-			return
-		}
-		q.N, q.K, q.DType, q.Weights, q.Epsilon = p.n, p.k, m.dtype, w, c.Epsilon
-		if q.Norm || q.Add {
-			q.X = all(s.x)
-		}
-		l, err := f.Fuse(q)
-		b.add(p.part, l, err)
-	}
+	next := fusedProducts{builder: b, fuser: f}
 	for i := range m.layers {
 		at := &m.layers[i]
-		fuse(&at.qkv, kernels.FusedProduct{Norm: true, Weight: all(at.attentionNorm), C: all(s.qkv)})
+		next.add(&at.qkv, kernels.FusedProduct{Norm: true, Weight: all(at.attentionNorm), C: all(s.qkv)})
+		next.bind()
 		if b.err != nil {
 			return
 		}
 		l, err := f.RotateAttend(s.rotation(1, i), s.attention(1, i))
 		b.add(PartAttention, l, err)
-		fuse(&at.o, kernels.FusedProduct{A: all(s.attended), Add: true})
+		next.add(&at.o, kernels.FusedProduct{A: all(s.attended), Add: true})
 		if c.Experts > 0 {
+			next.bind()
 			b.fusedExperts(f.(expertFuser), i)
 			continue
 		}
-		fuse(&at.gateUp, kernels.FusedProduct{Norm: true, Weight: all(at.gateNorm), Gated: true, C: all(s.inner)})
-		fuse(&at.down, kernels.FusedProduct{A: all(s.inner), Add: true})
+		next.add(&at.gateUp, kernels.FusedProduct{Norm: true, Weight: all(at.gateNorm), Gated: true, C: all(s.inner)})
+		next.add(&at.down, kernels.FusedProduct{A: all(s.inner), Add: true})
 	}
-	fuse(&m.head, kernels.FusedProduct{Norm: true, Weight: all(m.norm), C: all(s.logits)})
+	next.bind()
+	next.add(&m.head, kernels.FusedProduct{Norm: true, Weight: all(m.norm), C: all(s.logits)})
+	next.bind()
+}
+
+// fusedProducts collects products that depend on nothing but each other.
+type fusedProducts struct {
+	builder  *builder
+	fuser    fuser
+	products []kernels.FusedProduct
+	of       []*projection
+}
+
+func (n *fusedProducts) add(p *projection, q kernels.FusedProduct) {
+	b := n.builder
+	w := b.weights(p)
+	if b.err != nil {
+		return
+	}
+	q.N, q.K, q.DType, q.Weights, q.Epsilon = p.n, p.k, b.s.m.dtype, w, b.s.m.config.Epsilon
+	if q.Norm || q.Add {
+		q.X = all(b.s.x)
+	}
+	n.products, n.of = append(n.products, q), append(n.of, p)
+}
+
+// bind adds their launches: one if the device has it, else one for each.
+func (n *fusedProducts) bind() {
+	products, of := n.products, n.of
+	n.products, n.of = nil, nil
+	if c, ok := n.fuser.(chainFuser); ok && len(products) > 1 {
+		l, err := c.FuseChain(products)
+		if unsupported := (*kernels.Unsupported)(nil); !errors.As(err, &unsupported) {
+			n.put(PartChain, l, err, of...)
+			return
+		}
+	}
+	for i, q := range products {
+		if n.builder.err != nil {
+			return
+		}
+		l, err := n.fuser.Fuse(q)
+		n.put(of[i].part, l, err, of[i])
+	}
+}
+
+func (n *fusedProducts) put(part Part, l kernels.Launch, err error, of ...*projection) {
+	b := n.builder
+	if b.add(part, l, err); b.err == nil {
+		b.steps[len(b.steps)-1].products = of
+	}
 }
 
 // weights returns the projection's for the model's kernel; nil after an error.

@@ -98,3 +98,58 @@ func TestRandomRefuses(t *testing.T) {
 		t.Errorf("a model beyond the memory: %v", err)
 	}
 }
+
+// Products from one attention to the next in one launch give the logits of products one by one, and count as all of theirs.
+func TestChains(t *testing.T) {
+	everyDevice(t, func(t *testing.T, d kernels.Device) {
+		c := openFixture(t, "mistral").Config()
+		c.Hidden, c.Inner, c.Layers = 256, 512, 3
+		q := kernels.IntegerWeights(4, 64, false)
+		for _, dtype := range []kernels.DType{kernels.FP16, kernels.BF16} {
+			m, err := mistral.Random(t.Context(), d, c, mistral.Options{DType: dtype, Weights: &q})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := m.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			fused, apart := session(t, m, mistral.SessionOptions{Positions: 32}), session(t, m, mistral.SessionOptions{Positions: 32, Unfused: true})
+			for token := range int32(20) {
+				got, err := fused.Step(t.Context(), token)
+				if err != nil {
+					t.Fatal(err)
+				}
+				one, err := apart.Step(t.Context(), token)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := make([]float64, len(one))
+				for i, v := range one {
+					want[i] = float64(v)
+				}
+				if off := distance(got, want); !(off <= 4*bounds[dtype]) { // both have rounding errors
+					t.Fatalf("%s, token %d: off by %.2g of the logits' range", dtype, token, off)
+				}
+			}
+			timings, err := fused.TokenTimings(t.Context(), 5)
+			if err != nil {
+				t.Fatal(err)
+			}
+			whole, products, launches := 0., 0., 0
+			for _, of := range timings {
+				whole += of.Bytes
+				if of.Part == mistral.PartChain {
+					products, launches = of.Bytes, of.Launches
+				}
+			}
+			if fused.Fused() && (launches != c.Layers || !(products > whole/2)) {
+				t.Errorf("%s: %d launches of several products, which read %g bytes of %g", dtype, launches, products, whole)
+			}
+			if want := float64(fused.TokenBytes(0)); whole < want/2 || whole > want {
+				t.Errorf("%s: parts read %g bytes, a token %g", dtype, whole, want)
+			}
+		}
+	})
+}

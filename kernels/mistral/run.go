@@ -12,6 +12,8 @@ type step struct {
 	part    Part
 	launch  kernels.Launch // nil if there is a mixture
 	mixture *mixture
+	// products are those that a fused launch computes.
+	products []*projection
 }
 
 func (s step) routed() bool { return s.mixture != nil }

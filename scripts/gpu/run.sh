@@ -166,7 +166,7 @@ sanitize_gpu() {
   news "$cc" fused_product && patterns+=('cuda/decoder ^TestFuse$')
   news "$cc" transformer && patterns+=('cuda/decoder ^TestRotateAttend$')
   news "$cc" experts fused_product && patterns+=('cuda/decoder ^TestFuseExperts$' 'cuda/decoder ^TestExpertRows$')
-  [[ $cc == own ]] && patterns+=('cuda/decoder ^TestOverlappedChain$' 'cuda/decoder ^TestOverlappedExperts$')
+  [[ $cc == own ]] && patterns+=('cuda/decoder ^TestOverlappedChain$' 'cuda/decoder ^TestOverlappedExperts$' 'cuda/decoder ^TestFuseChain$')
   for pattern in "${patterns[@]}"; do
     [[ ${pattern#* } =~ ${SANITIZE:-.} ]] || continue
     for tool in ${SANITIZE_TOOLS:-racecheck memcheck initcheck synccheck}; do

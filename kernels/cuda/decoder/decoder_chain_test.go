@@ -128,8 +128,7 @@ func chainWeights(t testing.TB, d gputest.GPU, p kernels.Task, q kernels.WeightF
 	return w
 }
 
-func (c *decoderChain) one(t testing.TB, kind string, layer int, plan fusePlan) kernels.Launch {
-	t.Helper()
+func (c *decoderChain) product(kind string, layer int) kernels.FusedProduct {
 	n, k := c.shape.size(kind)
 	p := kernels.FusedProduct{N: n, K: k, DType: c.dt, Weights: c.weights[kind][layer], Epsilon: 1e-5, X: c.x, Weight: c.norm}
 	switch kind {
@@ -144,11 +143,34 @@ func (c *decoderChain) one(t testing.TB, kind string, layer int, plan fusePlan) 
 	case "lm_head":
 		p.Norm, p.C = true, c.logits
 	}
-	l, err := Operations{c.d.Device}.fuse(p, plan)
+	return p
+}
+
+func (c *decoderChain) one(t testing.TB, kind string, layer int, plan fusePlan) kernels.Launch {
+	t.Helper()
+	l, err := Operations{c.d.Device}.fuse(c.product(kind, layer), plan)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return l
+}
+
+// bindChains binds the products from one attention to the next as one launch each.
+func (c *decoderChain) bindChains(t testing.TB) []kernels.Launch {
+	t.Helper()
+	out := []kernels.Launch{c.one(t, "qkv", 0, fusedPlan)}
+	for layer := range c.shape.layers {
+		ps := []kernels.FusedProduct{c.product("o_proj", layer), c.product("gate_up", layer), c.product("down", layer)}
+		if layer+1 < c.shape.layers {
+			ps = append(ps, c.product("qkv", layer+1))
+		}
+		l, err := Operations{c.d.Device}.FuseChain(ps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, l)
+	}
+	return append(out, c.one(t, "lm_head", 0, fusedPlan))
 }
 
 func (c *decoderChain) bind(t testing.TB, plan fusePlan) []kernels.Launch {
@@ -310,6 +332,9 @@ func BenchmarkDecodeChain(b *testing.B) {
 				report(fmt.Sprintf("%s %v %s, %s", dt, of.q, kind, launches[0].Label()), launches, bytes, 4)
 			}
 			seconds := report(fmt.Sprintf("%s %v chain without attention", dt, of.q), c.bind(b, fusedPlan), c.bytes(), 20)
+			if of.q.Bits > 0 {
+				report(fmt.Sprintf("%s %v chain in one launch a layer", dt, of.q), c.bindChains(b), c.bytes(), 20)
+			}
 			b.ReportMetric(seconds*1e3, "ms/token")
 			b.ReportMetric(1/seconds, "tokens/s")
 			b.ReportMetric(0, "ns/op") // set-up time has no meaning

@@ -360,16 +360,21 @@ func TestOverlappedChain(t *testing.T) {
 		shapes, tokens, rounds = []decoderShape{{hidden: 1024, inner: 3584, qkv: 1536, vocab: 4000, layers: 1}}, 1, 1
 	}
 	for _, s := range shapes {
-		for _, name := range []string{"plan", "registers", "short ring", "integers"} {
+		for _, name := range []string{"plan", "registers", "short ring", "integers", "chains"} {
 			t.Run(fmt.Sprintf("%d/%s", s.hidden, name), func(t *testing.T) {
 				plan := map[string]fusePlan{"plan": fusedPlan, "registers": registersPlan, "short ring": ringPlan(3, 1000, 3),
 					"integers": fusedPlan}[name]
 				var q kernels.WeightFormat
-				if name == "integers" {
+				if name == "integers" || name == "chains" {
 					q = kernels.IntegerWeights(4, 128, false)
 				}
 				c := newDecoderChain(t, d, kernels.BF16, s, q)
-				launches := c.bind(t, plan)
+				var launches []kernels.Launch
+				if name == "chains" {
+					launches = c.bindChains(t)
+				} else {
+					launches = c.bind(t, plan)
+				}
 				g, err := d.Graph(launches)
 				if err != nil {
 					t.Fatal(err)

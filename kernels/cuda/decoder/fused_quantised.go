@@ -19,14 +19,18 @@ const (
 // quantizedBlocks is the number of blocks on a multiprocessor.
 const quantizedBlocks = 2
 
-func quantizedStages(bits, bytes int) int {
-	switch {
-	case bits == 8:
-		return 2
-	case bytes > 1024+128:
-		return 3
-	}
-	return 4
+// quantizedRoom is the bytes of the rings, at most.
+const quantizedRoom = 72 << 10
+
+// quantizedStage returns the bytes of a warp's step: an eighth of a record.
+func quantizedStage(p kernels.FusedProduct, f kernels.WeightFormat) int {
+	return support.RecordBytes(f, p.K) / (support.RecordRows / quantizedRows)
+}
+
+// quantizedRings returns the bytes of the rings of so many warps, of whole stages, that take at most room.
+func quantizedRings(p kernels.FusedProduct, f kernels.WeightFormat, warps, room int) int {
+	stages := warps * quantizedStage(p, f)
+	return room / stages * stages
 }
 
 // quantizedLDB returns the row's length in shared memory, in whole steps.
@@ -35,11 +39,9 @@ func quantizedLDB(p kernels.FusedProduct) int {
 	return steps * support.RecordK
 }
 
-// quantizedShared returns the shared memory of fused_quantised.cu for format f: rings with an eighth of a
-// record per stage, the row and the sums.
+// quantizedShared returns the shared memory of fused_quantised.cu for format f: rings, the row and the sums.
 func quantizedShared(p kernels.FusedProduct, f kernels.WeightFormat) int {
-	stage := support.RecordBytes(f, p.K) / (support.RecordRows / quantizedRows)
-	return quantizedWarps*quantizedStages(f.Bits, stage)*stage + quantizedLDB(p)*p.DType.Size() + quantizedSums + quantizedWarps*4 +
+	return quantizedRings(p, f, quantizedWarps, quantizedRoom) + quantizedLDB(p)*p.DType.Size() + quantizedSums + quantizedWarps*4 +
 		quantizedBatch*quantizedRows*4
 }
 
