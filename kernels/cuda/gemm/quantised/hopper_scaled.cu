@@ -23,7 +23,7 @@ namespace scaled {
 
 constexpr int MOST_STAGES = 20;
 constexpr int LEAD_BARRIER = 1;
-constexpr int JOIN_BARRIER = 4; // and 5: the second consumer's sums are there; they have been read
+constexpr int JOIN_BARRIER = 4; // the second consumer's sums are there, then they have been read
 
 template <int TOKENS, int ROWS, By BY>
 struct Scaled {
@@ -137,7 +137,6 @@ struct Scaled {
         if (!TURNS && consumer == 1) groupSync(LEAD_BARRIER, CONSUMERS * GROUP);
         bool lead = !TURNS && consumer == 0;
         int turn = consumer; // how many steps from a piece's first to this consumer's first
-        bool joined = false;   // sums of another piece were left for the first consumer
         auto advance = [&] {
             if (++stage == p.stages) {
                 stage = 0;
@@ -229,17 +228,16 @@ struct Scaled {
                 turn = (turn + work.end - work.begin) % 2;
                 const uint32_t sums = shared + Held::BOXES_BYTES + thread * 4;
                 if (consumer == 1) {
-                    if (joined) groupSync(JOIN_BARRIER + 1, CONSUMERS * GROUP);
-                    joined = true;
 #pragma unroll
                     for (int i = 0; i < TOKENS / 2; ++i) storeShared4(sums + i * (GROUP * 4), sum[0][i]);
-                    groupArrive(JOIN_BARRIER, CONSUMERS * GROUP);
-                    continue;
                 }
                 groupSync(JOIN_BARRIER, CONSUMERS * GROUP);
+                if (consumer == 0) {
 #pragma unroll
-                for (int i = 0; i < TOKENS / 2; ++i) sum[0][i] += loadShared4(sums + i * (GROUP * 4));
-                groupArrive(JOIN_BARRIER + 1, CONSUMERS * GROUP);
+                    for (int i = 0; i < TOKENS / 2; ++i) sum[0][i] += loadShared4(sums + i * (GROUP * 4));
+                }
+                groupSync(JOIN_BARRIER, CONSUMERS * GROUP); // they have been read
+                if (consumer == 1) continue;
             }
             if (work.end < work.steps) {
                 Held::keep(p, blockIdx.x, consumer, GROUP_BARRIER + consumer, sum);
@@ -268,7 +266,6 @@ struct Scaled {
             if (row < p.rows) Held::storeTransposed(p, shared, sum, row, col, box);
         }
         if (lead) groupArrive(LEAD_BARRIER, CONSUMERS * GROUP); // there was no piece
-        if (joined) groupSync(JOIN_BARRIER + 1, CONSUMERS * GROUP);
         waitStoresRead<0>();
     }
 
