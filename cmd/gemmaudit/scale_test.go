@@ -19,7 +19,7 @@ func TestCommandsScale(t *testing.T) {
 	if testing.Short() {
 		t.Skip("goes through thousands of series")
 	}
-	const n, most = 4000, 7.0
+	const n, most = 2000, 7.0
 	dir := t.TempDir()
 	took := map[string][2]time.Duration{}
 	var order []string

@@ -52,11 +52,11 @@ func TestAttention(t *testing.T) {
 				continue
 			}
 			t.Setenv("GEMMAUDIT_ISA", isa)
-			s := share{fmt.Sprintf("%s/%d threads", isa, threads), open(t, threads), 3}
+			s := share{fmt.Sprintf("%s/%d threads", isa, threads), open(t, threads), 8}
 			if threads == 1 {
-				s.part = 6
+				s.part = 12
 			} else if isa == best {
-				s.part = 2
+				s.part = 4
 			}
 			if testing.Short() {
 				s.part = 24
