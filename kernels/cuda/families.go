@@ -12,4 +12,4 @@ import (
 var families = []gemm.Family{hopper.Family{}, mma.Family{}, gemv.Family{}, mma.WMMA{}, cores.Tiled{}, cores.Naive{}}
 
 // fusedFamilies are those that apply an epilogue to sums in registers, the best first.
-var fusedFamilies = []gemm.Family{hopper.Family{}, mma.Family{}}
+var fusedFamilies = []gemm.Family{mma.Family{}}

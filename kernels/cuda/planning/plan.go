@@ -77,13 +77,7 @@ type TensorMap struct {
 	LD               int    // in elements; LD·size a multiple of 16
 	BoxRows, BoxCols int    // each at most 256
 	Swizzle          int    // 0, 32, 64 or 128 bytes
-	// Halves lets rows of both halves take turns, [HalvesRows] at a time: rows 0 to 7, Rows/2 to Rows/2+7, 8 to 15, and so on. The
-	// map has four dimensions then: columns, those rows, the halves, and their number. Rows and BoxRows are multiples of twice as many.
-	Halves bool
 }
-
-// HalvesRows are the rows of one half that lie together: see [TensorMap].
-const HalvesRows = 8
 
 // TensorMapBytes is the size of a tensor map in a parameter struct.
 const TensorMapBytes = 128

@@ -31,17 +31,12 @@ func (Family) Supports(a planning.Arch, p gemm.Problem) string {
 	switch {
 	case p.DType == kernels.FP32:
 		return "tensor cores don't multiply fp32; their format of it is tf32"
-	case p.Epilogue != 0 && p.DType.Size() != 2:
-		return "its kernels with epilogues are for fp16 and bf16"
 	case a.CC != 90:
 		return fmt.Sprintf("TMA and wgmma in this form exist only on compute capability 9.0, this GPU has %d.%d", a.CC/10, a.CC%10)
 	case p.LDA > planning.LargestExtent || p.LDC > planning.LargestExtent:
 		return fmt.Sprintf("a leading dimension is beyond %d", planning.LargestExtent)
 	}
-	if why := planning.SizeReason(p.Task, 96, 96); why != "" || !p.Epilogue.IsGated() {
-		return why
-	}
-	return gatesReason(a, p.Task)
+	return planning.SizeReason(p.Task, 96, 96)
 }
 
 type hopperTile struct {
@@ -134,8 +129,8 @@ func (t hopperTile) shared() int {
 	return t.stages()*((t.rows+t.cols)*hopperStepBytes+16) + t.boxes() + 1024
 }
 
-func (t hopperTile) kernel(p kernels.Task) string {
-	s := fmt.Sprintf("ga_hopper_%s%s_%dx%d", epilogueWord(p), p.DType, t.rows, t.cols)
+func (t hopperTile) kernel(d kernels.DType) string {
+	s := fmt.Sprintf("ga_hopper_%s_%dx%d", d, t.rows, t.cols)
 	if t.transposed {
 		s += "t"
 	}
@@ -181,7 +176,7 @@ func (c hopperChoice) size() int {
 func (f Family) choose(a planning.Arch, p kernels.Task) (best hopperChoice, seconds float64) {
 	var first hopperChoice
 	var fastest tilePace
-	lowest, paces := math.Inf(1), tilePaces(a, p)
+	lowest, paces := math.Inf(1), tilePaces(a, p.DType)
 	f.each(a, p, paces, func(c hopperChoice, t tilePace) {
 		if this := c.least(a, t.step) * c.drawn(t); this < lowest {
 			first, fastest, lowest = c, t, this
@@ -200,19 +195,19 @@ func (f Family) choose(a planning.Arch, p kernels.Task) (best hopperChoice, seco
 	return best, seconds
 }
 
-func tilePaces(a planning.Arch, p kernels.Task) []tilePace {
+func tilePaces(a planning.Arch, d kernels.DType) []tilePace {
 	m := wideModels.For(a.CC, a.SMs, a.Bandwidth)
-	tiles := wideTiles(p)
+	tiles := hopperTiles(d)
 	paces := make([]tilePace, len(tiles))
 	for i, t := range tiles {
-		paces[i] = t.pace(a, m, p.DType)
+		paces[i] = t.pace(a, m, d)
 	}
 	return paces
 }
 
 // each yields every tile with its pace: single and in pairs, whole and with the last rounds split.
 func (Family) each(a planning.Arch, p kernels.Task, paces []tilePace, yield func(c hopperChoice, t tilePace)) {
-	for i, t := range wideTiles(p) {
+	for i, t := range hopperTiles(p.DType) {
 		for _, pair := range []hopperPair{single, stacked, sideBySide} {
 			c := hopperChoice{hopperTile: t, pair: pair, steps: planning.DivideUp(p.K*p.DType.Size(), hopperStepBytes)}
 			if pair != single && a.SMs < 2 || pair == stacked && t.cols%16 != 0 {
@@ -269,20 +264,14 @@ const (
 
 // Plan implements [planning.Family].
 func (f Family) Plan(a planning.Arch, p gemm.Problem) gemm.Plan {
-	if p.Epilogue.IsGated() {
-		return planning.Fastest(smallMPlans(a, p))
-	}
 	c, seconds := f.choose(a, p.Task)
 	return planning.Fastest(append([]gemm.Plan{c.plan(a, p, seconds)}, smallMPlans(a, p)...))
 }
 
 // Candidates implements [planning.Chooser].
 func (f Family) Candidates(a planning.Arch, p gemm.Problem) []gemm.Plan {
-	if p.Epilogue.IsGated() {
-		return smallMPlans(a, p)
-	}
 	var plans []gemm.Plan
-	f.each(a, p.Task, tilePaces(a, p.Task),
+	f.each(a, p.Task, tilePaces(a, p.DType),
 		func(c hopperChoice, t tilePace) { plans = append(plans, c.plan(a, p, c.seconds(a, p.Task, t.step))) })
 	return append(plans, smallMPlans(a, p)...)
 }
@@ -290,7 +279,7 @@ func (f Family) Candidates(a planning.Arch, p gemm.Problem) []gemm.Plan {
 func (c hopperChoice) plan(a planning.Arch, p gemm.Problem, seconds float64) gemm.Plan {
 	// TMA needs rows aligned to 16 bytes; other A is copied first.
 	rows := gemm.Realign(p.Task, p.Aligned.A < 16)
-	seconds += rows.Seconds(a) + c.epilogueSeconds(a, p.Task)
+	seconds += rows.Seconds(a)
 	// TMA writes groups of 16 bytes; it would write past rows of C that end inside one.
 	out := p.DType.Output().Size()
 	storable := p.Aligned.C >= 16 && p.LDC*out%16 == 0 && p.N*out%16 == 0
@@ -323,7 +312,7 @@ func boxRows(rows int) int {
 // call launches hopper.cu; tma allows it to store C by TMA.
 func (c hopperChoice) call(p kernels.Task, at gemm.Addresses, lda int, tma bool) planning.Call {
 	k := planning.Call{
-		Kernel: c.kernel(p), Shared: c.shared(), Overlap: true,
+		Kernel: c.kernel(p.DType), Shared: c.shared(), Overlap: true,
 		Grid: planning.Dim3{X: c.clusters * c.size()}, Block: planning.Dim3{X: hopperThreads},
 	}
 	if c.pair != single {
@@ -373,6 +362,5 @@ func (c hopperChoice) call(p kernels.Task, at gemm.Addresses, lda int, tma bool)
 	k.Args.Align(64)
 	k.Args.Int32(lastStart(rows, c.rows, !c.apart()), lastStart(cols, c.cols, !c.apart()))
 	k.Args.Align(64)
-	addEpilogue(&k, p, at)
 	return k
 }

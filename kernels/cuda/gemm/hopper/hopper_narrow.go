@@ -71,11 +71,8 @@ func clustersThatFit(a planning.Arch, size int) int {
 	return a.SMs / size
 }
 
-func smallMTilesOf(p kernels.Task) []smallMTile {
-	switch {
-	case p.Epilogue != 0:
-		return smallMTilesEpilogue
-	case p.DType.Size() == 2:
+func smallMTilesOf(d kernels.DType) []smallMTile {
+	if d.Size() == 2 {
 		return smallMAllTiles
 	}
 	return smallMTiles
@@ -90,7 +87,7 @@ func smallMChoices(a planning.Arch, p kernels.Task) []smallMChoice {
 		return nil
 	}
 	bytes := p.K * p.DType.Size()
-	for _, t := range smallMTilesOf(p) {
+	for _, t := range smallMTilesOf(p.DType) {
 		for _, cluster := range smallMClusters {
 			c := smallMChoice{
 				smallMTile: t, clusterRows: cluster.rows, clusterTokens: cluster.tokens,
@@ -191,7 +188,7 @@ func (c smallMChoice) plan(a planning.Arch, p gemm.Problem) gemm.Plan {
 	}
 	// TMA needs rows aligned to 16 bytes; other A is copied first.
 	rows := gemm.Realign(p.Task, p.Aligned.A < 16)
-	plan.Seconds += rows.Seconds(a) + c.epilogueSeconds(p.Task)
+	plan.Seconds += rows.Seconds(a)
 	plan.Scratch = rows.Copied
 	if blocks := int64(c.blocks()); c.streamed > 0 {
 		plan.Scratch += blocks * int64(c.rows*c.tokens) * 4
@@ -216,7 +213,7 @@ func (c smallMChoice) complete(p kernels.Task) bool {
 // call launches hopper_narrow.cu with its struct Params. wide means that rows of C are aligned to 16 bytes.
 func (c smallMChoice) call(p kernels.Task, at gemm.Addresses, lda int, wide bool) planning.Call {
 	k := planning.Call{
-		Kernel: fmt.Sprintf("ga_hopper_%s%s_narrow_%dx%d", epilogueWord(p), p.DType, c.rows, c.tokens),
+		Kernel: fmt.Sprintf("ga_hopper_%s_narrow_%dx%d", p.DType, c.rows, c.tokens),
 		Shared: c.shared(c.stages), Overlap: true,
 		Grid: planning.Dim3{X: c.blocks()}, Block: planning.Dim3{X: 32 * (c.warps() + 1)},
 	}
@@ -226,7 +223,7 @@ func (c smallMChoice) call(p kernels.Task, at gemm.Addresses, lda int, wide bool
 	depth := smallMBlockBytes / p.DType.Size()
 	k.Args.TensorMap(planning.TensorMap{
 		DType: p.DType, Address: at.B, Rows: p.N, Cols: p.K, LD: at.LDB,
-		BoxRows: c.rows / c.clusterTokens, BoxCols: depth, Swizzle: 128, Halves: p.Epilogue.IsGated(),
+		BoxRows: c.rows / c.clusterTokens, BoxCols: depth, Swizzle: 128,
 	}).TensorMap(planning.TensorMap{
 		DType: p.DType, Address: at.A, Rows: p.M, Cols: p.K, LD: lda,
 		BoxRows: c.tokens / c.clusterRows, BoxCols: depth, Swizzle: 128,
@@ -240,6 +237,5 @@ func (c smallMChoice) call(p kernels.Task, at gemm.Addresses, lda int, wide bool
 		lastStart(p.N, c.rows, c.complete(p)), lastStart(p.M, c.tokens, c.whole()), c.streamed, cut/c.clusters, cut%c.clusters, c.stages)
 	k.Args.Int32(planning.OneIf(wide), planning.OneIf(c.tokenTiles > 1), c.clusterRows, c.clusterTokens)
 	k.Args.Align(64)
-	addEpilogue(&k, p, at)
 	return k
 }

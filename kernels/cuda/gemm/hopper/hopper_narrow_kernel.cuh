@@ -7,15 +7,6 @@
 #include "pair.cuh"
 #include "wgmma.cuh"
 
-// What kernels with an epilogue do else: GA_NARROW_FETCH gets the boxes of weights for a stage, GA_NARROW_PUT writes a thread's sums
-// of a warp's 16 columns of C, and GA_NARROW_PIECE gets 16 bytes of a row of C from a column on. Macros, as other template
-// parameters change the machine code of kernels without an epilogue.
-#ifndef GA_NARROW_PUT
-#define GA_NARROW_FETCH fetch
-#define GA_NARROW_PUT putBlock<T, TOKENS>
-#define GA_NARROW_PIECE(PARAMS, TYPE, ROW, COLUMN, PIECE) PIECE
-#endif
-
 namespace narrow {
 
 struct Params {
@@ -109,10 +100,7 @@ __device__ __forceinline__ void putBlock(const Params &p, const typename Sum<T>:
                 storeMatrices2Transposed(to, packPair<T != Operand::FP16>(d[4 * j], d[4 * j + 1]), packPair<T != Operand::FP16>(d[4 * j + 2], d[4 * j + 3]));
             }
             __syncwarp();
-            if (pair || token < 8) {
-                const int row = token0 + 8 * j + token, column = n + 8 * part;
-                putRow<2>(p, row, column, GA_NARROW_PIECE(p, Element<T>{}, row, column, loadShared16(from)));
-            }
+            if (pair || token < 8) putRow<2>(p, token0 + 8 * j + token, n + 8 * part, loadShared16(from));
             __syncwarp();
         }
     } else {
@@ -258,7 +246,7 @@ struct Narrow {
             for (int step = w.begin; step < w.end; step++) {
                 if (bar == empty) return;
                 barrierExpect(bar, STAGE);
-                GA_NARROW_FETCH(&p.weights, stage + part.offset, WEIGHTS, step * (DEPTH * K), y, bar, part.blocks, policy);
+                fetch(&p.weights, stage + part.offset, WEIGHTS, step * (DEPTH * K), y, bar, part.blocks, policy);
                 stage += STAGE;
                 bar += 8;
             }
@@ -282,7 +270,7 @@ struct Narrow {
                 if (!ahead) {
                     barrierWait(bar + toEmpty, parity);
                     barrierExpect(bar, STAGE);
-                    GA_NARROW_FETCH(&p.weights, stage + weights.offset, WEIGHTS, x, yWeights, bar, weights.blocks, policy);
+                    fetch(&p.weights, stage + weights.offset, WEIGHTS, x, yWeights, bar, weights.blocks, policy);
                 }
                 fetch(&p.tokens, stage + tokens.offset, TOKEN_BYTES, x, yTokens, bar, tokens.blocks, EVICT_NORMAL);
                 x += DEPTH * K;
@@ -404,7 +392,7 @@ struct Narrow {
             if (w.begin > 0) takeOver(sums, w.tile);
             const Place at = place(w.tile);
             const int n = at.row + group * 64 + threadIdx.x % 128 / 32 * 16;
-            GA_NARROW_PUT(p, sums, at.token, n, scratch + threadIdx.x / 32 * WARP_SCRATCH);
+            putBlock<T, TOKENS>(p, sums, at.token, n, scratch + threadIdx.x / 32 * WARP_SCRATCH);
         }
     }
 

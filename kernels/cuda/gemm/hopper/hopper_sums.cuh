@@ -5,12 +5,6 @@
 #include "hopper_walk.cuh"
 #include "pair.cuh"
 
-// GA_HOPPER_BEFORE_SEND gets a warp's box of C in shared memory before it is sent, and the row and column of C where it begins, with
-// the ends of both. A macro, as other template parameters change the machine code of kernels without an epilogue.
-#ifndef GA_HOPPER_BEFORE_SEND
-#define GA_HOPPER_BEFORE_SEND(PARAMS, BOX, ROW, ROWS_END, COL, COLS_END, OUT)
-#endif
-
 namespace {
 
 // The types of C. pack makes two sums 16-bit elements. DIRECT says that they leave from registers.
@@ -135,7 +129,6 @@ struct Sums {
                         storeShared2(line + 8 * STEP_BYTES + chunk * 16, d[2], d[3]);
                     }
                 }
-                GA_HOPPER_BEFORE_SEND(p, to, row + mma * 64, p.rows, col + first, p.cols, Out{});
                 if (!p.aligned) {
                     __syncwarp();
                     copyBox(p, to, row + mma * 64, p.rows, col + first, p.cols);
@@ -184,7 +177,6 @@ struct Sums {
                 int first = min(part + warp * BOX_ROWS, LAST);
                 if (part + warp * BOX_ROWS < WIDTH && col + first < p.cols) {
                     uint32_t from = to + warp * BOX_BYTES;
-                    GA_HOPPER_BEFORE_SEND(p, from, col + first, p.cols, row + mma * 64, p.rows, Out{});
                     if (!p.aligned)
                         copyBox(p, from, col + first, p.cols, row + mma * 64, p.rows);
                     else if (lane == 0)

@@ -45,10 +45,10 @@ func TestHopperRing(t *testing.T) {
 	for _, d := range hopperTypes {
 		for _, tile := range hopperTiles(d) {
 			if tile.stages() <= hopperLead || tile.shared() > cudatest.H200.SharedMax {
-				t.Errorf("%s: %d stages, %d bytes", tile.kernel(taskOf(d)), tile.stages(), tile.shared())
+				t.Errorf("%s: %d stages, %d bytes", tile.kernel(d), tile.stages(), tile.shared())
 			}
 			if (tile.rows+tile.cols)*hopperStepBytes%1024 != 0 {
-				t.Errorf("%s: stages are not aligned to 1024 bytes", tile.kernel(taskOf(d)))
+				t.Errorf("%s: stages are not aligned to 1024 bytes", tile.kernel(d))
 			}
 		}
 	}
@@ -69,7 +69,7 @@ func TestHopperRing(t *testing.T) {
 func TestHopperBuilt(t *testing.T) {
 	for _, d := range hopperTypes {
 		for _, tile := range hopperTiles(d) {
-			k, err := artefacts.Find(tile.kernel(taskOf(d)), 90)
+			k, err := artefacts.Find(tile.kernel(d), 90)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -322,6 +322,3 @@ func TestHopperRealign(t *testing.T) {
 		}
 	}
 }
-
-// taskOf is some product of a type.
-func taskOf(d kernels.DType) kernels.Task { return kernels.Task{Subject: kernels.Product(d, 1, 1)} }

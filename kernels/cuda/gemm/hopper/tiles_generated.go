@@ -85,27 +85,3 @@ var smallMTilesBetween = []smallMTile{
 	{rows: 192, tokens: 88}, {rows: 192, tokens: 96}, {rows: 192, tokens: 104}, {rows: 192, tokens: 112},
 	{rows: 192, tokens: 120}, {rows: 192, tokens: 128},
 }
-
-// hopperTilesEpilogue is tiles with epilogues, for types of 16 bits.
-var hopperTilesEpilogue = []hopperTile{
-	{rows: 128, cols: 96}, {rows: 128, cols: 112}, {rows: 128, cols: 128}, {rows: 128, cols: 256}, {rows: 256, cols: 192},
-}
-
-// hopperTilesEpilogueCoarse is those that lie along C as it is, where the others lie along its transpose.
-var hopperTilesEpilogueCoarse = []hopperTile{
-	{rows: 128, cols: 96}, {rows: 128, cols: 144}, {rows: 128, cols: 192}, {rows: 128, cols: 224},
-}
-
-// hopperTilesEpilogueTurns is those of which each consumer has one of its own.
-var hopperTilesEpilogueTurns = []hopperTile{
-	{rows: 128, cols: 128}, {rows: 128, cols: 160}, {rows: 128, cols: 192},
-}
-
-// smallMTilesEpilogue is tiles with epilogues, for types of 16 bits: rows of B by rows of A.
-var smallMTilesEpilogue = []smallMTile{
-	{rows: 64, tokens: 8}, {rows: 64, tokens: 16}, {rows: 64, tokens: 32}, {rows: 64, tokens: 48}, {rows: 64, tokens: 64},
-	{rows: 64, tokens: 80}, {rows: 64, tokens: 96}, {rows: 64, tokens: 128}, {rows: 64, tokens: 160},
-	{rows: 128, tokens: 8}, {rows: 128, tokens: 16}, {rows: 128, tokens: 64}, {rows: 128, tokens: 80},
-	{rows: 128, tokens: 96}, {rows: 128, tokens: 128}, {rows: 128, tokens: 160}, {rows: 192, tokens: 48},
-	{rows: 192, tokens: 112}, {rows: 192, tokens: 128},
-}
