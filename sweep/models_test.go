@@ -18,16 +18,18 @@ func TestProjectionShapes(t *testing.T) {
 		want []Target
 	}{
 		{"llama3-8b", 1, []Target{
-			{Name: "llama3-8b:qkv_proj", N: 6144, K: 4096}, {Name: "llama3-8b:o_proj", N: 4096, K: 4096},
-			{Name: "llama3-8b:gate_up_proj", N: 28672, K: 4096}, {Name: "llama3-8b:down_proj", N: 4096, K: 14336}}},
+			{Name: "llama3-8b:qkv_proj", N: 6144, K: 4096}, {Name: "llama3-8b:o_proj", N: 4096, K: 4096, Epilogue: kernels.Residual},
+			{Name: "llama3-8b:gate_up_proj", N: 28672, K: 4096, Epilogue: kernels.Gated},
+			{Name: "llama3-8b:down_proj", N: 4096, K: 14336, Epilogue: kernels.Residual}}},
 		{"LLAMA3-8B:k_proj", 1, []Target{{Name: "llama3-8b:k_proj", N: 1024, K: 4096}}},
 		{"llama3-70b:gate_up_proj+down_proj", 8, []Target{
-			{Name: "llama3-70b:gate_up_proj tp8", N: 7168, K: 8192}, {Name: "llama3-70b:down_proj tp8", N: 8192, K: 3584}}},
+			{Name: "llama3-70b:gate_up_proj tp8", N: 7168, K: 8192, Epilogue: kernels.Gated},
+			{Name: "llama3-70b:down_proj tp8", N: 8192, K: 3584}}},
 		// Sixteen ranks share eight KV heads: each holds a whole one.
 		{"llama3-70b:qkv_proj", 16, []Target{{Name: "llama3-70b:qkv_proj tp16", N: (4 + 2) * 128, K: 8192}}},
 		{"llama3-70b:o_proj", 2, []Target{{Name: "llama3-70b:o_proj tp2", N: 8192, K: 4096}}},
 		{"mistral-7b:lm_head", 1, []Target{{Name: "mistral-7b:lm_head", N: 32768, K: 4096}}},
-		{"qwen2.5-7b:qkv_proj", 1, []Target{{Name: "qwen2.5-7b:qkv_proj", N: 4608, K: 3584}}},
+		{"qwen2.5-7b:qkv_proj", 1, []Target{{Name: "qwen2.5-7b:qkv_proj", N: 4608, K: 3584, Epilogue: kernels.Bias}}},
 		{"qwen2.5-7b:up_proj", 4, []Target{{Name: "qwen2.5-7b:up_proj tp4", N: 4736, K: 3584}}},
 		{"qwen2.5-7b:lm_head", 2, []Target{{Name: "qwen2.5-7b:lm_head tp2", N: 76032, K: 3584}}},
 	} {
