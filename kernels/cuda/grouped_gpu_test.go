@@ -79,7 +79,8 @@ func TestGroupedLarge(t *testing.T) {
 	}
 	for _, f := range persistent {
 		t.Run(f.Name(), func(t *testing.T) {
-			task := cudatest.Grouped(t, f.Name(), 9000, kernels.BF16, kernels.Dims{N: 2000, K: 1160, Groups: 9, TopK: 1, Skew: 100, Draw: 5})
+			dims := kernels.Dims{N: 2000, K: 1160, Groups: 9, TopK: 1, Skew: 100, Draw: 5}
+			task := cudatest.Grouped(t, f.Name(), 9000, kernels.BF16, dims)
 			loop, err := kernels.Find(d, kernels.GroupedGEMM, "tiled")
 			if err != nil {
 				t.Fatal(err)

@@ -115,7 +115,8 @@ func TestChains(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			fused, apart := session(t, m, mistral.SessionOptions{Positions: 32}), session(t, m, mistral.SessionOptions{Positions: 32, Unfused: true})
+			fused := session(t, m, mistral.SessionOptions{Positions: 32})
+			apart := session(t, m, mistral.SessionOptions{Positions: 32, Unfused: true})
 			for token := range int32(20) {
 				got, err := fused.Step(t.Context(), token)
 				if err != nil {

@@ -65,7 +65,8 @@ func (c chain) row() (row int) {
 }
 
 func (c chain) shared(a planning.Arch) int {
-	return quantizedRings(c.products[0], c.formats[0], chainWarps, chainRoom) + c.row() + c.most(a)*(chainSlot+quantizedRows*4) + chainWarps*4
+	rings := quantizedRings(c.products[0], c.formats[0], chainWarps, chainRoom)
+	return rings + c.row() + c.most(a)*(chainSlot+quantizedRows*4) + chainWarps*4
 }
 
 // reason is why the products, each of which has a fused kernel, have none together; empty if they do.

@@ -29,7 +29,8 @@ func TestChainPlans(t *testing.T) {
 			for _, zeros := range []bool{false, true} {
 				for _, s := range [][3]int{{4096, 14336, 6144}, {2048, 5632, 2560}, {4096, 11008, 12288}} {
 					c := chainOf(t, dt, kernels.IntegerWeights(4, group, zeros), kernels.FusedProduct{N: s[0], K: s[0], Add: true},
-						kernels.FusedProduct{N: 2 * s[1], K: s[0], Norm: true, Gated: true}, kernels.FusedProduct{N: s[0], K: s[1], Add: true},
+						kernels.FusedProduct{N: 2 * s[1], K: s[0], Norm: true, Gated: true},
+						kernels.FusedProduct{N: s[0], K: s[1], Add: true},
 						kernels.FusedProduct{N: s[2], K: s[0], Norm: true})
 					if reason := c.reason(cudatest.H200); reason != "" {
 						t.Errorf("%v of %s, int4:%d, zeros %v: %s", s, dt, group, zeros, reason)

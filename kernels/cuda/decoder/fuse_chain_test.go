@@ -38,7 +38,8 @@ func TestFuseChain(t *testing.T) {
 	if d.Arch().CC != 90 {
 		t.Skip("there are no chains here")
 	}
-	shapes := []decoderShape{{hidden: 128, inner: 128, qkv: 173, vocab: 64, layers: 2}, {hidden: 1152, inner: 3584, qkv: 1533, vocab: 64, layers: 2},
+	shapes := []decoderShape{{hidden: 128, inner: 128, qkv: 173, vocab: 64, layers: 2},
+		{hidden: 1152, inner: 3584, qkv: 1533, vocab: 64, layers: 2},
 		{hidden: 4096, inner: 14336, qkv: 6144, vocab: 64, layers: 1}}
 	if testing.Short() {
 		shapes = []decoderShape{{hidden: 384, inner: 512, qkv: 384, vocab: 64, layers: 2}}
