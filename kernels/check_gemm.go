@@ -29,6 +29,13 @@ type GemmCheck struct {
 	replay  *gemmReplay // on first use
 }
 
+// variant returns a copy without what depends on the fields that tell checks of one task apart.
+func (c *GemmCheck) variant() *GemmCheck {
+	v := *c
+	v.kinds, v.sums, v.halves, v.rounds, v.replay = map[CheckStep]*gemmKind{}, nil, nil, nil, nil
+	return &v
+}
+
 type gemmKind struct {
 	check          CheckStep
 	half, rounded  bool

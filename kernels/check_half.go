@@ -45,9 +45,8 @@ func HalfSumsOf(k Kernel, t Task) DType {
 // halved returns the check for kernels with partial sums of 16 bits.
 func (c *GemmCheck) halved() *GemmCheck {
 	if c.halves == nil {
-		halves := *c
-		halves.kinds, halves.sums, halves.rounds, halves.replay, halves.half = map[CheckStep]*gemmKind{}, nil, nil, nil, true
-		c.halves = &halves
+		c.halves = c.variant()
+		c.halves.half = true
 	}
 	return c.halves
 }

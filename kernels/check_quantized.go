@@ -11,10 +11,8 @@ const quantizedGuard = 256
 // scaled returns the check for kernels that scale sums: its references multiply unrounded weights.
 func (c *GemmCheck) scaled() *GemmCheck {
 	if c.sums == nil {
-		sums := *c
-		sums.kinds, sums.halves, sums.rounds, sums.replay = map[CheckStep]*gemmKind{}, nil, nil, nil
-		sums.weights = FP32 // holds a code times a scale exactly
-		c.sums = &sums
+		c.sums = c.variant()
+		c.sums.weights = FP32 // holds a code times a scale exactly
 	}
 	return c.sums
 }

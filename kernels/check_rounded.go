@@ -46,9 +46,8 @@ func RoundsActivations(k Kernel, t Task) bool {
 // roundedActivations returns the check for kernels that round activations.
 func (c *GemmCheck) roundedActivations() *GemmCheck {
 	if c.rounds == nil {
-		rounds := *c
-		rounds.kinds, rounds.sums, rounds.halves, rounds.replay, rounds.rounded = map[CheckStep]*gemmKind{}, nil, nil, nil, true
-		c.rounds = &rounds
+		c.rounds = c.variant()
+		c.rounds.rounded = true
 	}
 	return c.rounds
 }

@@ -59,11 +59,10 @@ func checksOf(p Task) []CheckStep {
 // Special returns the check with special operands: infinities and NaN, sums that overflow the output type,
 // and subnormals. For a type without them it checks nothing.
 func (c *GemmCheck) Special() *GemmCheck {
-	s := *c
-	s.kinds, s.sums, s.halves, s.rounds, s.replay = map[CheckStep]*gemmKind{}, nil, nil, nil, nil
+	s := c.variant()
 	s.checks = nil
 	if c.p.DType == INT8 {
-		return &s
+		return s
 	}
 	s.checks = append(s.checks, CheckNonFinite)
 	if c.p.DType != FP8 { // the bf16 output can't overflow
@@ -72,7 +71,7 @@ func (c *GemmCheck) Special() *GemmCheck {
 	if !c.p.Quantized() {
 		s.checks = append(s.checks, CheckSubnormals)
 	}
-	return &s
+	return s
 }
 
 // SpecialProblems returns the standard problems for [GemmCheck.Special]; for int8, sums that fp32 can't hold.
