@@ -5,6 +5,7 @@ package kernels
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -259,6 +260,15 @@ func (t Task) Unsupported(kernel, reason string) *Unsupported {
 		}
 	}
 	return e
+}
+
+// UnsupportedAs returns an error of a kernel that computes a part of the task: a refusal becomes that of the task.
+func (t Task) UnsupportedAs(kernel string, err error) error {
+	var no *Unsupported
+	if errors.As(err, &no) {
+		return t.Unsupported(kernel, no.Reason)
+	}
+	return err
 }
 
 func (e *Unsupported) Error() string {

@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"errors"
 	"fmt"
 	"math"
 
@@ -28,14 +27,7 @@ func (k *auto) Describe() string {
 
 func (k *auto) Supports(t kernels.Task) error {
 	if t.Scaled() {
-		if err := k.dev.gemm("scaled").Supports(t); err != nil {
-			var no *kernels.Unsupported
-			if errors.As(err, &no) {
-				err = t.Unsupported(k.Name(), no.Reason)
-			}
-			return err
-		}
-		return nil
+		return t.UnsupportedAs(k.Name(), k.dev.gemm("scaled").Supports(t))
 	}
 	_, err := k.dev.supports(k.Name(), t, kernels.Batches|kernels.QuantizedWeights)
 	return err

@@ -63,12 +63,7 @@ func (k *fused) Supports(t kernels.Task) error {
 	if err != nil {
 		return err
 	}
-	err = k.of.Supports(product)
-	var no *kernels.Unsupported
-	if errors.As(err, &no) {
-		return t.Unsupported(k.Name(), no.Reason)
-	}
-	return err
+	return t.UnsupportedAs(k.Name(), k.of.Supports(product))
 }
 
 // Packs implements [kernels.Packer].

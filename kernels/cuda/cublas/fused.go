@@ -3,7 +3,6 @@
 package cublas
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -63,16 +62,7 @@ func (k ltFused) task(t kernels.Task) (fused, product kernels.Task, epilogue int
 		return t, t, 0, t.Unsupported(k.Name(), why)
 	}
 	product, err = k.of.supports(product)
-	return fused, product, epilogue, unsupportedAs(t, k.Name(), err)
-}
-
-// unsupportedAs returns err with the task that it refuses replaced.
-func unsupportedAs(t kernels.Task, kernel string, err error) error {
-	var no *kernels.Unsupported
-	if errors.As(err, &no) {
-		return t.Unsupported(kernel, no.Reason)
-	}
-	return err
+	return fused, product, epilogue, t.UnsupportedAs(k.Name(), err)
 }
 
 // Supports asks the heuristic.
@@ -90,7 +80,7 @@ func (k ltFused) asked(t kernels.Task, ask ltAsk) (product kernels.Task, plan *l
 	of := productAsked(product)
 	of.epilogue = epilogue
 	plan, at, err = k.of.choose(product, of, alignedStrides(of, product.DType), ask)
-	return product, plan, at, unsupportedAs(t, k.Name(), err)
+	return product, plan, at, t.UnsupportedAs(k.Name(), err)
 }
 
 // Packs implements [kernels.Packer]: weights are read in place.
@@ -136,7 +126,7 @@ func (k ltFused) Bind(t kernels.Task, a kernels.Operand, w kernels.Weights, c ke
 	}
 	plan, at, err := k.of.choose(product, o.product, o.aligned(), k.of.ask)
 	if err != nil {
-		return nil, unsupportedAs(t, k.Name(), err)
+		return nil, t.UnsupportedAs(k.Name(), err)
 	}
 	return k.of.call(product, o, plan, at, a.Buffer, w, c.Buffer)
 }
