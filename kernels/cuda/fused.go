@@ -3,7 +3,6 @@
 package cuda
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -23,7 +22,7 @@ func (d *Device) fusedKernels() []kernels.Kernel {
 		apart := separate{d, g, kernels.VariantName(g.Name(), "separate")}
 		switch name := g.Name(); {
 		case name == "auto" && len(own.Plain) > 0:
-			out = append(out, fusedOr{gemm.NewFusedKernel(d.Device, name, own.Plain), apart})
+			out = append(out, fusedOr(gemm.NewFusedKernel(d.Device, name, own.Plain), apart))
 			for _, f := range own.Plain {
 				out = append(out, gemm.NewFusedChooser(d.Device, f))
 			}
@@ -69,11 +68,7 @@ func (k separate) task(t kernels.Task) (fused, product kernels.Task, err error) 
 			return t, t, t.Unsupported(k.name, why)
 		}
 	}
-	var no *kernels.Unsupported
-	if errors.As(err, &no) {
-		err = t.Unsupported(k.name, no.Reason)
-	}
-	return fused, product, err
+	return fused, product, t.UnsupportedAs(k.name, err)
 }
 
 // Supports implements [kernels.Kernel].
@@ -182,61 +177,33 @@ func (k separate) Choice(t kernels.Task) (kernels.Choice, error) {
 	return k.of.Choice(product)
 }
 
-// fusedOr fuses where one of our kernels can and the expected time is less; otherwise the epilogue is apart.
-type fusedOr struct {
-	*gemm.FusedKernel
-	apart separate
-}
-
-var _ kernels.Packer = fusedOr{}
-
 // What a pass takes on an H200: the time until it begins, and the part of the bandwidth at which it reads and writes.
 const (
 	passStart = 2.2e-6
 	passRate  = 0.68
 )
 
-func (k fusedOr) of(t kernels.Task) kernels.Kernel {
-	if k.FusedKernel.Supports(t) != nil {
-		return k.apart
+// fusedOr fuses where one of our kernels can and the expected time is less; otherwise the epilogue is apart.
+func fusedOr(fuses *gemm.FusedKernel, apart separate) kernels.Kernel {
+	return either{fuses.Name(), fuses.Describe() + "; where none does, " + apart.Describe(), func(t kernels.Task) kernels.Kernel {
+		if fuses.Supports(t) != nil || apart.faster(t, fuses) {
+			return apart
+		}
+		return fuses
+	}}
+}
+
+// faster reports whether the product and then a pass are expected to take less than a fused kernel that supports the task.
+func (k separate) faster(t kernels.Task, fuses *gemm.FusedKernel) bool {
+	alone, ok := k.of.(*gemm.Kernel)
+	if !ok || k.dev.Arch().Bandwidth == 0 {
+		return false
 	}
-	alone, ok := k.apart.of.(*gemm.Kernel)
-	if !ok || k.apart.dev.Arch().Bandwidth == 0 {
-		return k.FusedKernel
-	}
-	fused, product, ok := k.Expected(t, alone)
+	fused, product, ok := fuses.Expected(t, alone)
 	elements := float64(t.M) * float64(t.N+t.OutputColumns())
 	if t.Epilogue.HasResidual() {
 		elements += float64(t.M) * float64(t.N)
 	}
-	pass := passStart + elements*float64(t.OutputType().Size())/(passRate*k.apart.dev.Arch().Bandwidth)
-	if ok && product+pass < fused {
-		return k.apart
-	}
-	return k.FusedKernel
+	pass := passStart + elements*float64(t.OutputType().Size())/(passRate*k.dev.Arch().Bandwidth)
+	return ok && product+pass < fused
 }
-
-// Describe implements [kernels.Kernel].
-func (k fusedOr) Describe() string {
-	return k.FusedKernel.Describe() + "; where none does, " + k.apart.Describe()
-}
-
-// Supports implements [kernels.Kernel].
-func (k fusedOr) Supports(t kernels.Task) error { return k.of(t).Supports(t) }
-
-// Packs implements [kernels.Packer].
-func (k fusedOr) Packs(t kernels.Task) bool { return kernels.Packs(k.of(t), t) }
-
-// Prepare implements [kernels.Kernel].
-func (k fusedOr) Prepare(t kernels.Task, raw kernels.Buffer) (kernels.Weights, error) {
-	return k.of(t).Prepare(t, raw)
-}
-
-// Bind implements [kernels.Kernel].
-func (k fusedOr) Bind(t kernels.Task, a kernels.Operand, w kernels.Weights, c kernels.Operand,
-	more ...kernels.Operand) (kernels.Launch, error) {
-	return k.of(t).Bind(t, a, w, c, more...)
-}
-
-// Choice implements [kernels.Kernel].
-func (k fusedOr) Choice(t kernels.Task) (kernels.Choice, error) { return k.of(t).Choice(t) }

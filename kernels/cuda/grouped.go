@@ -23,7 +23,7 @@ func (d *Device) groupedKernels() []kernels.Kernel {
 		switch name := g.Name(); name {
 		case "auto", "auto-serial":
 			persistent := gemm.NewGroupKernel(d.Device, name, persistentOn(d.Arch()), name == "auto-serial")
-			out = append(out, persistentOr{persistent, loop})
+			out = append(out, persistentOr(persistent, loop))
 		case hopper.Family{}.Name():
 			out = append(out, gemm.NewGroupChooser(d.Device, hopper.Grouped{}), loop)
 		case mma.Family{}.Name():
@@ -90,46 +90,17 @@ func (d *Device) groupLoop(of kernels.Kernel, join func([]kernels.Launch) (*driv
 	}
 }
 
-// persistentOr is one launch for all groups where that kernel supports the task, otherwise a loop.
-type persistentOr struct {
-	*gemm.GroupKernel
-	loop *kernels.GroupLoop
+// persistentOr is one launch for all groups where that kernel supports the task, otherwise a loop. Both support tasks regardless of
+// how rows are distributed.
+func persistentOr(persistent *gemm.GroupKernel, loop *kernels.GroupLoop) kernels.Kernel {
+	about := persistent.Describe() + "; where it does not run, " + loop.Describe()
+	return either{persistent.Name(), about, func(t kernels.Task) kernels.Kernel {
+		if persistent.Supports(t) == nil {
+			return persistent
+		}
+		return loop
+	}}
 }
-
-var _ kernels.Packer = persistentOr{}
-
-// of returns the kernel for a task. Both kernels support tasks regardless of how rows are distributed.
-func (k persistentOr) of(t kernels.Task) kernels.Kernel {
-	if k.GroupKernel.Supports(t) == nil {
-		return k.GroupKernel
-	}
-	return k.loop
-}
-
-// Describe implements [kernels.Kernel].
-func (k persistentOr) Describe() string {
-	return k.GroupKernel.Describe() + "; where it does not run, " + k.loop.Describe()
-}
-
-// Supports implements [kernels.Kernel].
-func (k persistentOr) Supports(t kernels.Task) error { return k.of(t).Supports(t) }
-
-// Packs implements [kernels.Packer].
-func (k persistentOr) Packs(t kernels.Task) bool { return kernels.Packs(k.of(t), t) }
-
-// Prepare implements [kernels.Kernel].
-func (k persistentOr) Prepare(t kernels.Task, raw kernels.Buffer) (kernels.Weights, error) {
-	return k.of(t).Prepare(t, raw)
-}
-
-// Bind implements [kernels.Kernel].
-func (k persistentOr) Bind(t kernels.Task, a kernels.Operand, w kernels.Weights, c kernels.Operand,
-	more ...kernels.Operand) (kernels.Launch, error) {
-	return k.of(t).Bind(t, a, w, c, more...)
-}
-
-// Choice implements [kernels.Kernel].
-func (k persistentOr) Choice(t kernels.Task) (kernels.Choice, error) { return k.of(t).Choice(t) }
 
 // mostOfGroup is the most kernels of a group's product: of a split and its sum.
 const mostOfGroup = 2
