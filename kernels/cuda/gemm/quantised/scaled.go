@@ -2,7 +2,6 @@ package quantised
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
@@ -68,14 +67,10 @@ func (Scaled) Supports(a planning.Arch, p gemm.Problem) string {
 	return planning.SizeReason(p.Task, scaledTiles[0].tokens, scaledTiles[0].rows)
 }
 
+// scaledChoice is a launch of hopper_scaled.cu. A cluster's blocks share tokens.
 type scaledChoice struct {
 	scaledTile
-	stages             int
-	size               int // blocks of a cluster, which share tokens
-	rowTiles, colTiles int // of a cluster
-	steps, blocks      int
-	split              int // tiles that are split along K
-	grouped            bool
+	scaledWalk
 }
 
 // scaleBytes is a stage's part of the scales of activations.
@@ -89,8 +84,6 @@ func (c scaledChoice) scaleBytes() int {
 func (c scaledChoice) shared(stages int) int {
 	return 1024 + scaledBoxes + scaledBarriers + stages*((c.rows+c.tokens)*128+c.scaleBytes())
 }
-
-func (c scaledChoice) tiles() int { return c.rowTiles * c.colTiles }
 
 func scaledChoices(a planning.Arch, p kernels.Task) (all []scaledChoice) {
 	tiles := scaledTiles
@@ -106,42 +99,16 @@ func scaledChoices(a planning.Arch, p kernels.Task) (all []scaledChoice) {
 				continue
 			}
 			c := scaledChoice{
-				scaledTile: t, size: size, steps: planning.DivideUp(p.K, scaledGroup), grouped: p.Weights.GroupK == scaledGroup,
-				rowTiles: planning.DivideUp(p.N, t.rows*size), colTiles: planning.DivideUp(p.M, t.tokens),
+				t, newScaledWalk(p, size, planning.DivideUp(p.N, t.rows*size), planning.DivideUp(p.M, t.tokens)),
 			}
-			c.stages = min(scaledMostStages, (planning.Shared90-c.shared(0))/(c.shared(1)-c.shared(0)))
-			all = append(all, c.splits(a)...)
+			c.stages = scaledStages(c.shared)
+			for _, c.scaledWalk = range c.splits(a) {
+				all = append(all, c)
+			}
 		}
 	}
 	return all
 }
-
-// splits returns the choice without split tiles, and with those of the last rounds.
-func (c scaledChoice) splits(a planning.Arch) (all []scaledChoice) {
-	clusters := a.SMs / c.size
-	for _, c.split = range scaledSplits(c.tiles(), clusters, c.steps) {
-		c.blocks = clusters * c.size
-		if c.split == 0 {
-			c.blocks = min(c.tiles(), clusters) * c.size
-		}
-		all = append(all, c)
-	}
-	return all
-}
-
-// scaledSplits returns how many tiles may be split along K: none, and those of the last rounds.
-func scaledSplits(tiles, clusters, steps int) []int {
-	all, rest := []int{0}, tiles%clusters
-	for _, split := range []int{rest, rest + clusters} {
-		work := int64(split) * int64(steps)
-		if rest > 0 && split <= tiles && work >= int64(scaledLeast*clusters) && work*int64(clusters) <= math.MaxInt32 {
-			all = append(all, split)
-		}
-	}
-	return all
-}
-
-func (c scaledChoice) clusters() int { return c.blocks / c.size }
 
 func (c scaledChoice) label() string {
 	s := fmt.Sprintf("%dx%dt stages %d", c.tokens, c.rows, c.stages)
@@ -172,23 +139,8 @@ func (Scaled) Candidates(a planning.Arch, p gemm.Problem) []gemm.Plan {
 }
 
 func (c scaledChoice) plan(a planning.Arch, p gemm.Problem) gemm.Plan {
-	rows := gemm.Realign(p.Task, p.Aligned.A < 16)
-	plan := gemm.Plan{
-		Label: c.label(), Stages: c.stages, Slots: a.SMs, Scratch: rows.Copied, Seconds: c.seconds(a, p.Task) + rows.Seconds(a),
-		Tiling: kernels.Tiling{
-			Tile: [3]int{c.tokens, c.rows, scaledGroup}, Waves: float64(c.tiles()*c.size) / float64(a.SMs), Split: 1,
-			Orientation: kernels.OrientationTransposed,
-		},
-	}
-	if c.split > 0 {
-		plan.Tiling.Split = 2
-		plan.Scratch += int64(c.blocks) * int64(c.rows*c.tokens) * 4
-		plan.Flags = int64(c.blocks) * 2 * 4
-	}
-	plan.Bind = func(at gemm.Addresses) []planning.Call {
-		calls, lda := rows.Calls(a, &at)
-		return append(calls, c.call(p, at, lda))
-	}
+	plan := c.scaledWalk.plan(a, p, c.label(), [2]int{c.tokens, c.rows}, c.seconds(a, p.Task), c.call)
+	plan.Tiling.Orientation = kernels.OrientationTransposed
 	return plan
 }
 
@@ -212,37 +164,8 @@ func (c scaledChoice) call(p gemm.Problem, at gemm.Addresses, lda int) planning.
 	}).TensorMap(planning.TensorMap{
 		DType: p.DType, Address: at.A, Rows: p.M, Cols: p.K, LD: lda, BoxRows: c.tokens / c.size, BoxCols: scaledGroup, Swizzle: 128,
 	})
-	cut := c.split * c.steps
-	scaledRest(&k, p, at, []int{p.N, p.M, c.steps, c.rowTiles, c.colTiles, min(scaledTogether, c.rowTiles), c.split, cut / c.clusters(),
-		cut % c.clusters(), 0, 0}, c.tokens, c.stages)
+	c.rest(&k, p, at, p.N, p.M, false, c.tokens)
 	return k
-}
-
-// scaledRest appends what follows the maps of the operands: C, the walk, and the scales, those of activations in boxes of a tile's
-// tokens.
-func scaledRest(k *planning.Call, p gemm.Problem, at gemm.Addresses, walk []int, tokens, stages int) {
-	out := p.DType.Output()
-	tma := p.Aligned.C >= 16 && p.LDC*out.Size()%16 == 0 && p.N*out.Size()%16 == 0
-	if tma {
-		k.Args.TensorMap(planning.TensorMap{
-			DType: out, Address: at.C, Rows: p.M, Cols: p.N, LD: p.LDC,
-			BoxRows: scaledBoxRows, BoxCols: 128 / out.Size(), Swizzle: 128,
-		})
-	} else {
-		k.Args.NoTensorMap()
-	}
-	k.Args.Pointer(at.C).Int64(int64(p.LDC)).Pointer(at.Scratch).Pointer(at.Flags)
-	k.Args.Int32(append(walk, planning.OneIf(tma))...)
-	scales, _ := p.ActivationScales()
-	if p.Weights.GroupK == scaledGroup {
-		k.Args.TensorMap(planning.TensorMap{
-			DType: kernels.FP32, Address: at.ScalesA, Rows: scales.Groups, Cols: p.M, LD: scales.LD, BoxRows: 1, BoxCols: tokens,
-		})
-	} else {
-		k.Args.NoTensorMap()
-	}
-	k.Args.Pointer(at.ScalesA).Pointer(at.ScalesB).Int32(scales.Groups, stages)
-	k.Args.Align(64)
 }
 
 // What hopper_scaled.cu reaches, measured on an H200: the fraction of bandwidth, the p of the norm of memory and cores, cycles of a
@@ -281,20 +204,5 @@ func (c scaledChoice) seconds(a planning.Arch, p kernels.Task) float64 {
 		own *= scaledTurns
 	}
 	step += own
-	rounds := float64(planning.DivideUp(c.tiles()-c.split, c.clusters())) + float64(c.split)/float64(c.clusters())
-	t := rounds*float64(c.steps)*step + math.Ceil(rounds)*scaledEnd/clock
-	if a.Bandwidth > 0 {
-		idle := 1 - min(1, float64(c.blocks)/float64(a.SMs))
-		memory := p.Subject.Bytes(p.M) / (a.Bandwidth * scaledMemory) * (1 + scaledIdle*idle)
-		t = planning.Norm(scaledBoth, t, memory)
-	}
-	t += scaledStart
-	if c.size > 1 {
-		t += scaledPair
-	}
-	if c.split > 0 {
-		parts := max(1, float64(c.clusters())/float64(c.split))
-		t += scaledCut + scaledTake*parts*float64(c.tokens*c.rows)/(128*128)
-	}
-	return t
+	return c.scaledWalk.seconds(a, p, step, scaledEnd, c.tokens*c.rows)
 }

@@ -2,7 +2,6 @@ package quantised
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/kernels/cuda/gemm"
@@ -26,12 +25,8 @@ const (
 // wideChoice is a launch of hopper_scaled_wide.cu.
 type wideChoice struct {
 	wideTile
-	pair               widePair
-	stages             int
-	rowTiles, colTiles int // of a cluster
-	steps, blocks      int
-	split              int // tiles that are split along K
-	grouped            bool
+	scaledWalk
+	pair widePair
 }
 
 func (p widePair) size() int {
@@ -40,9 +35,6 @@ func (p widePair) size() int {
 	}
 	return 2
 }
-
-func (c wideChoice) tiles() int    { return c.rowTiles * c.colTiles }
-func (c wideChoice) clusters() int { return c.blocks / c.pair.size() }
 
 // shared returns the bytes of the boxes of C, of a ring with its barriers, and of the scales.
 func (c wideChoice) shared(stages int) int {
@@ -58,13 +50,11 @@ func (c wideChoice) shared(stages int) int {
 
 // wideChoices returns the launches for a task; there are none for scales of single columns in groups.
 func wideChoices(a planning.Arch, p kernels.Task) (all []wideChoice) {
-	grouped := p.Weights.GroupK == scaledGroup
-	if grouped && p.Weights.GroupN != scaledBlock {
+	if p.Weights.GroupK == scaledGroup && p.Weights.GroupN != scaledBlock {
 		return nil
 	}
 	for _, t := range wideTiles {
 		for _, pair := range []widePair{wideSingle, wideStacked, wideBeside} {
-			c := wideChoice{wideTile: t, pair: pair, steps: planning.DivideUp(p.K, scaledGroup), grouped: grouped}
 			high, wide := t.tokens, t.columns
 			switch pair {
 			case wideStacked:
@@ -75,14 +65,9 @@ func wideChoices(a planning.Arch, p kernels.Task) (all []wideChoice) {
 			if pair != wideSingle && (a.SMs < 2 || p.M <= high-t.tokens || p.N <= wide-t.columns) || 2*p.M < t.tokens {
 				continue // half of the cluster or more of the tile would be empty
 			}
-			c.rowTiles, c.colTiles = planning.DivideUp(p.M, high), planning.DivideUp(p.N, wide)
-			c.stages = min(scaledMostStages, (planning.Shared90-c.shared(0))/(c.shared(1)-c.shared(0)))
-			clusters := a.SMs / pair.size()
-			for _, c.split = range scaledSplits(c.tiles(), clusters, c.steps) {
-				c.blocks = clusters * pair.size()
-				if c.split == 0 {
-					c.blocks = min(c.tiles(), clusters) * pair.size()
-				}
+			c := wideChoice{t, newScaledWalk(p, pair.size(), planning.DivideUp(p.M, high), planning.DivideUp(p.N, wide)), pair}
+			c.stages = scaledStages(c.shared)
+			for _, c.scaledWalk = range c.splits(a) {
 				all = append(all, c)
 			}
 		}
@@ -105,23 +90,7 @@ func (c wideChoice) label() string {
 }
 
 func (c wideChoice) plan(a planning.Arch, p gemm.Problem) gemm.Plan {
-	rows := gemm.Realign(p.Task, p.Aligned.A < 16)
-	plan := gemm.Plan{
-		Label: c.label(), Stages: c.stages, Slots: a.SMs, Scratch: rows.Copied, Seconds: c.seconds(a, p.Task) + rows.Seconds(a),
-		Tiling: kernels.Tiling{
-			Tile: [3]int{c.tokens, c.columns, scaledGroup}, Waves: float64(c.tiles()*c.pair.size()) / float64(a.SMs), Split: 1,
-		},
-	}
-	if c.split > 0 {
-		plan.Tiling.Split = 2
-		plan.Scratch += int64(c.blocks) * int64(c.tokens*c.columns) * 4
-		plan.Flags = int64(c.blocks) * 2 * 4
-	}
-	plan.Bind = func(at gemm.Addresses) []planning.Call {
-		calls, lda := rows.Calls(a, &at)
-		return append(calls, c.call(p, at, lda))
-	}
-	return plan
+	return c.scaledWalk.plan(a, p, c.label(), [2]int{c.tokens, c.columns}, c.seconds(a, p.Task), c.call)
 }
 
 func (c wideChoice) call(p gemm.Problem, at gemm.Addresses, lda int) planning.Call {
@@ -148,9 +117,7 @@ func (c wideChoice) call(p gemm.Problem, at gemm.Addresses, lda int) planning.Ca
 	}).TensorMap(planning.TensorMap{
 		DType: p.DType, Address: at.B, Rows: p.N, Cols: p.K, LD: p.K, BoxRows: boxB, BoxCols: scaledGroup, Swizzle: 128,
 	})
-	cut := c.split * c.steps
-	scaledRest(&k, p, at, []int{p.M, p.N, c.steps, c.rowTiles, c.colTiles, min(scaledTogether, c.rowTiles), c.split, cut / c.clusters(),
-		cut % c.clusters(), planning.OneIf(c.pair == wideStacked), 0}, c.tokens, c.stages)
+	c.rest(&k, p, at, p.M, p.N, c.pair == wideStacked, c.tokens)
 	return k
 }
 
@@ -165,7 +132,6 @@ const (
 // seconds is the expected time of a launch.
 func (c wideChoice) seconds(a planning.Arch, p kernels.Task) float64 {
 	clock := a.LoadClock(scaledClock)
-	size := c.pair.size()
 	fetched := c.tokens + c.columns
 	switch c.pair {
 	case wideStacked:
@@ -175,20 +141,5 @@ func (c wideChoice) seconds(a planning.Arch, p kernels.Task) float64 {
 	}
 	step := planning.Norm(scaledBoth, float64(c.tokens*c.columns)/32/wideCores/clock, float64(fetched*scaledGroup*c.blocks)/scaledFromL2)
 	step += wideStep / clock
-	rounds := float64(planning.DivideUp(c.tiles()-c.split, c.clusters())) + float64(c.split)/float64(c.clusters())
-	t := rounds*float64(c.steps)*step + math.Ceil(rounds)*wideEnd/clock
-	if a.Bandwidth > 0 {
-		idle := 1 - min(1, float64(c.blocks)/float64(a.SMs))
-		memory := p.Subject.Bytes(p.M) / (a.Bandwidth * scaledMemory) * (1 + scaledIdle*idle)
-		t = planning.Norm(scaledBoth, t, memory)
-	}
-	t += scaledStart
-	if size > 1 {
-		t += scaledPair
-	}
-	if c.split > 0 {
-		parts := max(1, float64(c.clusters())/float64(c.split))
-		t += scaledCut + scaledTake*parts*float64(c.tokens*c.columns)/(128*128)
-	}
-	return t
+	return c.scaledWalk.seconds(a, p, step, wideEnd, c.tokens*c.columns)
 }
