@@ -173,19 +173,7 @@ func noisier(data infer.Data, seed uint64) infer.Data {
 func TestSuspectedFusion(t *testing.T) {
 	keys := []results.SeriesKey{fusedKey("lib", kernels.Residual), fusedKey("lib-separate", kernels.Residual)}
 	data, _ := synthetic.Joined(keys, fusedTime(func(int) bool { return true }), synthetic.Grid(256, 4096, 256), 5)
-	for i := range data.Series {
-		for r := range data.Series[i].Rows {
-			row := &data.Series[i].Rows[r]
-			row.Samples = row.Samples[:1]
-		}
-	}
-	a, err := RunAudit(t.Context(), data, Default().Only(Fusion), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(a.Findings) != 1 || a.Findings[0].Status != Suspected || a.Findings[0].Rows != 16 {
-		t.Errorf("findings %+v", a.Findings)
-	}
+	wantSuspicion(t, data, Fusion)
 }
 
 // An answer that the second measurement does not uphold is open, also by kept proof.

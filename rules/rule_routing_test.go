@@ -159,13 +159,19 @@ func TestSuspectedRouting(t *testing.T) {
 			return 1.6 * us
 		}
 	}, synthetic.Grid(256, 4096, 256))
+	wantSuspicion(t, data, Routing)
+}
+
+// wantSuspicion audits a run of 16 sizes by one rule, with the first sample of each: all are one suspicion.
+func wantSuspicion(t *testing.T, data infer.Data, of Rule) {
+	t.Helper()
 	for i := range data.Series {
 		for r := range data.Series[i].Rows {
 			row := &data.Series[i].Rows[r]
 			row.Samples = row.Samples[:1]
 		}
 	}
-	a, err := RunAudit(t.Context(), data, Default().Only(Routing), nil)
+	a, err := RunAudit(t.Context(), data, Default().Only(of), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
