@@ -20,6 +20,8 @@ type Answer struct {
 	Problems        []*problem.Problem `json:"problems"`
 	// SlowCards holds the IDs of cards slower than their peers of the same model on this host.
 	SlowCards []string `json:"slow_cards,omitempty"`
+	// Cut is what a deadline took from the request before the sweep; nil if nothing.
+	Cut *results.Cut `json:"cut,omitempty"`
 	// Next holds the lines after the problems: where to find details and which command to run next.
 	Next []string `json:"-"`
 }
@@ -114,6 +116,9 @@ func (a *Answer) Sentences() []string {
 			out = append(out, doctorNext)
 		}
 		return out
+	}
+	if a.Cut != nil {
+		out = append(out, fmt.Sprintf("The deadline was %v.", a.Cut))
 	}
 	out = append(out, a.unconfirmed()...)
 	if a.Baseline != "" {

@@ -26,6 +26,8 @@ type Coverage struct {
 	// Missing counts planned cases with neither sample nor failure; FirstMissing names one.
 	Missing      int    `json:"missing,omitempty"`
 	FirstMissing string `json:"first_missing,omitempty"`
+	// Cut is what a deadline took from the request, which Asked does not count; nil if nothing.
+	Cut *Cut `json:"cut,omitempty"`
 	// Mixed lists devices with samples from several machines.
 	Mixed []MixedDevice `json:"mixed,omitempty"`
 }

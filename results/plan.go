@@ -84,6 +84,8 @@ type Planned struct {
 	Recorded Recorded `json:"recorded,omitempty"`
 	// Routings are the recorded routings of grouped products; reading the plan registers them.
 	Routings []kernels.RecordedRouting `json:"routings,omitempty"`
+	// Cut is what a deadline took from the request; nil if nothing.
+	Cut *Cut `json:"cut,omitempty"`
 }
 
 // registerRoutings makes the plan's recorded routings known, so that dimensions can name them by their hashes.

@@ -48,6 +48,9 @@ func RunAudit(ctx context.Context, data infer.Data, cfg Config, m Measurer) (*Au
 			a.warn(s.Key.String(), "not judged: %s that failed: %s", phrase.Count(failed, "case"), reason)
 		}
 	}
+	if data.Cut != nil {
+		a.warn("deadline", "%v", data.Cut)
+	}
 	WarnWrong(data, a.warn)
 	var err error
 	if cfg.Method == MethodArticle {

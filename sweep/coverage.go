@@ -18,5 +18,7 @@ func Covered(run *results.Run) (results.Coverage, error) {
 		return results.Coverage{},
 			&results.FormatError{Path: run.Path(), Reason: fmt.Sprintf("what the run was asked for can't be read: %v", err)}
 	}
-	return run.Coverage(plan.Own())
+	c, err := run.Coverage(plan.Own())
+	c.Cut = plan.Cut
+	return c, err
 }

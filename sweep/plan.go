@@ -55,7 +55,9 @@ type Plan struct {
 	Spread bool `json:"spread,omitempty"`
 	// Routings are the recorded routings of grouped products.
 	Routings []kernels.RecordedRouting `json:"routings,omitempty"`
-	// Notes explain what the plan omits.
+	// Cut is what a deadline took from the request; nil if nothing.
+	Cut *results.Cut `json:"cut,omitempty"`
+	// Notes explain what else the plan omits.
 	Notes []Note `json:"noted,omitempty"`
 }
 

@@ -164,7 +164,7 @@ func NewPlan(ctx context.Context, devices []kernels.Device, o Options, est *Pred
 		}
 	}
 	if budget := o.budget(preset); budget > 0 && est != nil {
-		p.thin(ctx, est, CacheSizes(devices), budget, o.Deadline > 0)
+		p.thin(ctx, est, CacheSizes(devices), budget, &o)
 	}
 	if o.Deadline > 0 && est != nil && len(p.Traffic)+len(p.Recorded) == 0 {
 		p.spread(est, CacheSizes(devices))

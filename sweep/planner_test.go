@@ -105,7 +105,7 @@ func TestThinSpreadsFirst(t *testing.T) {
 	p := planned(t, d, "1:1000", func(o *Options) { o.DTypes, o.Infer = []kernels.DType{kernels.BF16}, &measured })
 	est := NewPredictor(map[string]kernels.Ceilings{d.Spec().ID: ceilings})
 	budget := est.Plan(p, nil, nil).Expected * 3 / 4
-	p.thin(t.Context(), est, nil, budget, false)
+	p.thin(t.Context(), est, nil, budget, &Options{})
 	ms := p.Series[0].Ms
 	if len(ms) >= 1000 || ms[len(ms)-1] < 950 || ms[wholeBatches-1] != wholeBatches {
 		t.Errorf("%d Ms stay, from m%d to m%d", len(ms), ms[0], ms[len(ms)-1])

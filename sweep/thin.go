@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gemmaudit/gemmaudit/kernels"
+	"github.com/gemmaudit/gemmaudit/results"
 )
 
 // steps is the minimum number of steps that fit a sweep's deadline. See [Plan].Step.
@@ -20,10 +21,11 @@ const wholeBatches = 16
 // thin drops Ms above the 16th of each series until all rounds fit the budget. Ms closer together than a
 // share of their size go first, since large Ms take most of the time and are most alike; then those at the
 // smallest gaps. Inferred series lose the largest Ms, since density costs no time there. With known traffic,
-// Ms of least traffic go first, and in a recorded workload the least informative. The note names the deadline
-// or else the preset.
-func (p *Plan) thin(ctx context.Context, est *Predictor, llc map[string]int64, budget time.Duration, deadline bool) {
-	before := p.Rows()
+// Ms of least traffic go first, and in a recorded workload the least informative. A deadline's cut is a field
+// of the plan; a preset's, and that of a budget that the caller chose, is a note.
+func (p *Plan) thin(ctx context.Context, est *Predictor, llc map[string]int64, budget time.Duration, o *Options) {
+	deadline := o.Deadline > 0
+	before, requested := p.Rows(), slices.Clone(p.Series)
 	fits := func() bool {
 		e := est.Plan(p, nil, llc)
 		needs := e.Expected
@@ -52,24 +54,21 @@ func (p *Plan) thin(ctx context.Context, est *Predictor, llc map[string]int64, b
 	if !fit {
 		p.sparse(fits)
 	}
-	products := 0
 	if !fit && deadline {
-		products = p.heaviest(est, fits)
+		p.heaviest(est, fits)
 	}
 	if after := p.Rows(); after < before {
+		if deadline && o.Budget == 0 {
+			p.Cut = results.CutTo(p.Series, requested, p.Recorded)
+			p.Cut.Asked, p.Cut.Planned = before, after
+			return
+		}
 		more := "--batch names others"
 		if len(p.Recorded) > 0 {
 			more = "a longer --deadline has room for more"
 		}
-		note := Note{What: "preset " + p.Preset, Why: fmt.Sprintf("%d of %d cases kept to fit %v: %s", after, before, budget, more)}
-		if deadline && len(p.Recorded) == 0 {
-			note = Note{What: "deadline",
-				Why: fmt.Sprintf("too short for all %d cases: %d are planned, spread over the whole range of M", before, after)}
-			if products > 0 {
-				note.Why += fmt.Sprintf(". Of the products, those that take most time are planned; left out: %d", products)
-			}
-		}
-		p.Notes = append(p.Notes, note)
+		p.Notes = append(p.Notes,
+			Note{What: "preset " + p.Preset, Why: fmt.Sprintf("%d of %d cases kept to fit %v: %s", after, before, budget, more)})
 	}
 }
 
@@ -121,8 +120,8 @@ func (p *Plan) sparse(fits func() bool) {
 	keep(share)
 }
 
-// heaviest keeps the products with the most time, as many as fit. It returns the number left out.
-func (p *Plan) heaviest(est *Predictor, fits func() bool) int {
+// heaviest keeps the products with the most time, as many as fit.
+func (p *Plan) heaviest(est *Predictor, fits func() bool) {
 	type product struct {
 		kernels.Subject // with any data type
 		takes           float64
@@ -141,11 +140,9 @@ func (p *Plan) heaviest(est *Predictor, fits func() bool) int {
 		products[i].takes = max(products[i].takes, est.Launch(s.Case(s.Ms[len(s.Ms)-1])))
 	}
 	slices.SortStableFunc(products, func(a, b product) int { return cmp.Compare(b.takes, a.takes) })
-	kept := len(products)
-	for ; kept > 1 && !fits(); kept-- {
+	for kept := len(products); kept > 1 && !fits(); kept-- {
 		p.Series = slices.DeleteFunc(p.Series, func(s PlannedSeries) bool { return without(s) == products[kept-1].Subject })
 	}
-	return len(products) - kept
 }
 
 const leastSpread = 3

@@ -92,7 +92,7 @@ func TestThinKeepsTraffic(t *testing.T) {
 			o.Infer, o.DTypes, o.Rounds, o.Screening, o.Traffic = &c.infer, []kernels.DType{kernels.BF16}, 15, 7, traffic
 		})
 		est := NewPredictor(map[string]kernels.Ceilings{d.Spec().ID: ceilings})
-		p.thin(t.Context(), est, nil, c.budget, false)
+		p.thin(t.Context(), est, nil, c.budget, &Options{})
 		ms := p.Series[0].Ms
 		if err := p.Validate(); err != nil || len(ms) == 1000 {
 			t.Fatalf("budget %v: %d Ms, %v", c.budget, len(ms), err)

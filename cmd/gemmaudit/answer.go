@@ -17,7 +17,7 @@ import (
 // the default.
 func newAnswer(data infer.Data, audit *rules.Audit, found *remedy.Result, engine []string) *report.Answer {
 	problems, summary := problem.Find(data, audit, found, engine)
-	answer := &report.Answer{Summary: summary, Problems: problems}
+	answer := &report.Answer{Summary: summary, Problems: problems, Cut: data.Cut}
 	if cards := audit.Whole().Cards; cards != nil {
 		answer.SlowCards = cards.Outliers
 	}

@@ -76,6 +76,16 @@ func (a *app) noteTypes(f *planFlags, plan *sweep.Plan) {
 	}
 }
 
+// cutBy is the subject of a warning about [sweep.Plan].Cut.
+const cutBy = "deadline"
+
+// warnCut warns despite --quiet: the sweep measures less than the command line asks for.
+func (a *app) warnCut(plan *sweep.Plan) {
+	if plan.Cut != nil {
+		a.warnf("%s: %v", cutBy, plan.Cut)
+	}
+}
+
 func checkThreads(devices []kernels.Device, threads int) error {
 	for _, d := range devices {
 		if t, ok := d.(kernels.Threaded); ok && threads > t.Threads() {
@@ -178,6 +188,9 @@ func (a *app) describePlan(ctx context.Context, plan *sweep.Plan, est *sweep.Pre
 			skip.Part = note.Part
 		}
 		p.Skipped = append(p.Skipped, skip)
+	}
+	if plan.Cut != nil {
+		p.Skipped = append(p.Skipped, report.PlanSkip{What: cutBy, Reason: plan.Cut.String()})
 	}
 	p.Settings = []report.PlanSetting{
 		{Name: "preset", Value: plan.Preset},

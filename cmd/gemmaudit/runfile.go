@@ -261,6 +261,7 @@ func (a *app) measure(ctx context.Context, run *results.Run, plan *sweep.Plan, g
 	if err != nil {
 		return run, nil, err
 	}
+	a.warnCut(plan)
 	meter := a.newMeter()
 	meter.display.Start(first, plan.Screening, 0)
 	runner := &sweep.Runner{Plan: plan, Devices: devices, Out: run, Observer: meter, Chooser: open, Designer: design,

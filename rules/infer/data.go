@@ -41,6 +41,8 @@ type Data struct {
 	// Recorded is the recorded workload of the plan. It takes precedence as the weight of the series that it
 	// covers.
 	Recorded results.Recorded
+	// Cut is what a deadline took from the request before the sweep; nil if nothing.
+	Cut *results.Cut
 }
 
 // LoadData reads a run. The data is shared with the run, which reads its file once, and must not be changed.
@@ -63,6 +65,7 @@ func LoadData(run *results.Run) (Data, error) {
 	if err != nil {
 		return Data{}, fmt.Errorf("read %q: %w", run.Path(), err)
 	}
+	data.Cut = plan.Cut
 	data.Asked, data.Looks, data.Traffic = results.Inferred(plan.Series), plannedLooks(plan), plan.Traffic
 	if data.Traffic.Validate() != nil { // not planned by a sweep
 		data.Traffic = nil

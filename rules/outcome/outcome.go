@@ -164,6 +164,10 @@ func (e Evidence) Grounds() (grounds []Ground, accepted []string) {
 			return fmt.Sprintf("%s: %d of %s %s missing, such as %s", h.Name, h.Missing, phrase.Count(h.Asked, "case"), isAre(h.Missing),
 				h.FirstMissing)
 		})
+	each(func(h Held) bool { return h.Cut != nil && len(h.Cut.LeftOut) > 0 }, e.Accept.Missing, AcceptMissing, Inconclusive,
+		"a run with a longer --deadline measures them; ", func(h Held) string {
+			return fmt.Sprintf("%s: the deadline was %v", h.Name, h.Cut)
+		})
 	each(func(h Held) bool { return len(h.Mixed) > 0 }, e.Accept.Mixed, AcceptMixed, Inconclusive, "measure on one machine; ",
 		func(h Held) string {
 			return fmt.Sprintf("%s: samples of %d machines are mixed, %v", h.Name, len(h.Mixed[0].Parts), h.Mixed[0])
