@@ -129,7 +129,11 @@ func (o *adviseOptions) run(paths []string) error {
 	key := match.Series
 	subject.Device, subject.Card, subject.Kernel = key.Device, match.Card, key.Kernel
 	subject.DType, subject.Layout, subject.ClockMHz = string(key.DType), key.Layout.String(), match.ClockMHz
-	missing := append(slices.Clone(match.Missing), "norms, activations and the rest of a pass")
+	rest := "norms, activations and the rest of a pass"
+	if match.Fused {
+		rest = "norms and the rest of a pass"
+	}
+	missing := append(slices.Clone(match.Missing), rest)
 	if o.tp > 1 {
 		missing = append(missing, "communication between ranks")
 	}
@@ -137,6 +141,7 @@ func (o *adviseOptions) run(paths []string) error {
 	if err != nil {
 		return usage(err)
 	}
+	found.Warnings = append(match.Warnings, found.Warnings...)
 	for _, w := range found.Warnings {
 		a.warnf("%s", w.Text)
 	}

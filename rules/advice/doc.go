@@ -8,6 +8,10 @@
 // swept or imported, and a rest. Parts that were neither swept nor imported are listed as missing. [Coverage]
 // says whether the times include the products, the known parts, or the whole pass.
 //
+// A product may be measured with the epilogue of its layer, such as the residual. Layers of the same shape take the series with
+// their own epilogue each, else the product alone, else the only other series. Warnings name such products. A pass of plain products
+// has none of the epilogues; they are part of the rest.
+//
 // The rest is the difference of measured passes and their parts (see [Measured]). It is a smooth function of
 // M, fitted by least squares to the relative residuals with Huber's weights: a + b·M + c·M² plus a piecewise
 // linear function with penalized bends. Leave-one-out cross-validation selects the penalty. The parts get a

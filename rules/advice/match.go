@@ -9,6 +9,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/results/importing"
+	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/infer"
 )
 
@@ -28,6 +29,8 @@ type Product struct {
 	Count int
 	// Experts are the groups of a grouped product; each token has rows in Active of them. Both are 0 otherwise.
 	Experts, Active int
+	// Epilogue is what the layer does with the result, as far as an engine may fuse it; 0 for nothing.
+	Epilogue kernels.Epilogue
 }
 
 func (p Product) shape() shape { return shape{p.N, p.K, p.Experts} }
@@ -62,7 +65,11 @@ type Need struct {
 type Match struct {
 	Parts []Part
 	// Missing lists operations with weights or over tokens that no run has.
-	Missing  []string
+	Missing []string
+	// Fused is true if every product was measured with its layer's own epilogue. In a pass of plain products none was.
+	Fused bool
+	// Warnings name the products that were measured with another epilogue than their layer's, or without it next to others.
+	Warnings []rules.Warning
 	Series   results.SeriesKey // of the first product
 	Card     string
 	ClockMHz float64
@@ -118,7 +125,10 @@ func Find(runs []Run, need Need) (*Match, error) {
 	m := &Match{}
 	of := known[v]
 	for _, p := range layers {
-		s := of[p.shape()]
+		s, err := p.from(of)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", names(runs), err)
+		}
 		m.add(Part{Names: []string{p.Name}, Source: Swept, Series: s.Key, Count: p.Count, Times: p.tokens(times(s))})
 		m.ClockMHz = cmp.Or(m.ClockMHz, s.ClockMHz)
 	}
@@ -129,7 +139,12 @@ func Find(runs []Run, need Need) (*Match, error) {
 	if err := m.attention(series, need, v); err != nil {
 		return nil, err
 	}
-	if s, ok := of[need.Head.shape()]; !ok || !m.lastRows(s, need.Head.Name, need.Sequences) {
+	m.compareEpilogues(layers, of)
+	head, err := need.Head.from(of)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", names(runs), err)
+	}
+	if len(head.Rows) == 0 || !m.lastRows(head, need.Head.Name, need.Sequences) {
 		m.Missing = append(m.Missing, need.Head.Name)
 	}
 	if key, ok := need.softmax(series, v); ok {
@@ -172,14 +187,14 @@ func (n Need) kernelOf(key results.SeriesKey) string {
 }
 
 // products have the model's shapes and engine-like weights.
-func (n Need) products(runs []Run, series map[results.SeriesKey]infer.SeriesTimes) (map[variant]map[shape]infer.SeriesTimes, error) {
+func (n Need) products(runs []Run, series map[results.SeriesKey]infer.SeriesTimes) (map[variant]map[shape]finishes, error) {
 	wanted := map[shape]bool{n.Head.shape(): true}
 	for _, set := range n.Layers {
 		for _, p := range set {
 			wanted[p.shape()] = true
 		}
 	}
-	out := map[variant]map[shape]infer.SeriesTimes{}
+	out := map[variant]map[shape]finishes{}
 	var devices []string
 	other := 0 // series of [K,N]
 	for key, s := range series {
@@ -203,17 +218,9 @@ func (n Need) products(runs []Run, series map[results.SeriesKey]infer.SeriesTime
 			v.kernel = n.Kernel
 		}
 		if out[v] == nil {
-			out[v] = map[shape]infer.SeriesTimes{}
+			out[v] = map[shape]finishes{}
 		}
-		if before, twice := out[v][of]; twice && before.Key.Epilogue != key.Epilogue {
-			switch a, b := before.Key.Epilogue, key.Epilogue; {
-			case b == 0:
-				continue // with its epilogue it is more like an engine's
-			case a != 0:
-				return nil, fmt.Errorf("%s: the product n%d k%d has the epilogues %v and %v: expected one of them", names(runs), of.n, of.k,
-					min(a, b), max(a, b))
-			}
-		} else if twice {
+		if before, twice := out[v][of][key.Epilogue]; twice {
 			if before.Key.Even() == key.Even() {
 				a, b := before.Key.Size(), key.Size()
 				return nil, fmt.Errorf("%s: the experts are routed as in %s and in %s: expected one of them", names(runs), min(a, b),
@@ -223,7 +230,10 @@ func (n Need) products(runs []Run, series map[results.SeriesKey]infer.SeriesTime
 				continue // drawn rows are more like those of tokens
 			}
 		}
-		out[v][of] = s
+		if out[v][of] == nil {
+			out[v][of] = finishes{}
+		}
+		out[v][of][key.Epilogue] = s
 	}
 	slices.Sort(devices)
 	switch {
@@ -236,7 +246,7 @@ func (n Need) products(runs []Run, series map[results.SeriesKey]infer.SeriesTime
 	return out, nil
 }
 
-func (n Need) choose(runs []Run, known map[variant]map[shape]infer.SeriesTimes) (variant, []Product, error) {
+func (n Need) choose(runs []Run, known map[variant]map[shape]finishes) (variant, []Product, error) {
 	var whole []variant
 	var layers []Product
 	fewest := n.Layers[0]

@@ -34,10 +34,10 @@ func of(op kernels.Operation, kernel string, dims kernels.Dims, ms ...int) infer
 var small = Need{
 	Model: "small", Count: 2, Vocab: 500, Sequences: 1, Heads: kernels.Heads{Query: 4, KV: 2, Dim: 16},
 	Layers: [][]Product{
-		{{"qkv", 128, 64, 2, 0, 0}, {"o", 64, 64, 2, 0, 0}},
-		{{"q", 64, 64, 2, 0, 0}, {"k", 32, 64, 2, 0, 0}, {"v", 32, 64, 2, 0, 0}, {"o", 64, 64, 2, 0, 0}},
+		{{"qkv", 128, 64, 2, 0, 0, 0}, {"o", 64, 64, 2, 0, 0, 0}},
+		{{"q", 64, 64, 2, 0, 0, 0}, {"k", 32, 64, 2, 0, 0, 0}, {"v", 32, 64, 2, 0, 0, 0}, {"o", 64, 64, 2, 0, 0, 0}},
 	},
-	Head: Product{"lm_head", 500, 64, 1, 0, 0},
+	Head: Product{"lm_head", 500, 64, 1, 0, 0, 0},
 }
 
 var heads = kernels.Dims{QueryHeads: 4, KVHeads: 2, HeadDim: 16}
@@ -108,8 +108,8 @@ func partsText(parts []Part) string {
 
 var mixed = Need{
 	Model: "mixed", Count: 2, Vocab: 500, Sequences: 1, Heads: kernels.Heads{Query: 4, KV: 2, Dim: 16},
-	Layers: [][]Product{{{"o", 64, 64, 2, 0, 0}, {"router", 8, 64, 2, 0, 0}, {"experts", 32, 64, 2, 8, 2}}},
-	Head:   Product{"lm_head", 500, 64, 1, 0, 0},
+	Layers: [][]Product{{{"o", 64, 64, 2, 0, 0, 0}, {"router", 8, 64, 2, 0, 0, 0}, {"experts", 32, 64, 2, 8, 2, 0}}},
+	Head:   Product{"lm_head", 500, 64, 1, 0, 0, 0},
 }
 
 // experts are the experts of mixed, by rows.
@@ -165,26 +165,72 @@ func TestExperts(t *testing.T) {
 	}
 }
 
-// A product with the epilogue of its layer is preferred to the product alone.
+// Layers of the same shape take the series with their own epilogue each.
 func TestFusedProducts(t *testing.T) {
 	fused := func(e kernels.Epilogue) infer.SeriesTimes {
 		s := product("lib", 64, 64, 8, 16)
 		s.Key.Operation, s.Key.Epilogue = kernels.FusedGEMM, e
 		return s
 	}
-	plain, qkv := product("lib", 64, 64, 8, 16), product("lib", 128, 64, 8, 16)
-	for _, of := range [][]infer.SeriesTimes{{qkv, fused(kernels.Residual)}, {plain, qkv, fused(kernels.Residual)}} {
-		m, err := Find([]Run{run("a.db", of...)}, small)
+	plain, kv := product("lib", 64, 64, 8, 16), product("lib", 32, 64, 8, 16)
+	residual, both := fused(kernels.Residual), fused(kernels.Bias+kernels.Residual)
+	for _, c := range []struct {
+		name  string
+		of    []infer.SeriesTimes
+		parts string // with their epilogues
+		fused bool
+		warns string // the product and the two epilogues
+	}{
+		{"own epilogues", []infer.SeriesTimes{residual, plain, both}, "q×2 k+v×4 o×2 residual", true, ""},
+		{"only the epilogue", []infer.SeriesTimes{residual}, "q+o×4 residual k+v×4", false, "q residual none"},
+		{"another epilogue and none", []infer.SeriesTimes{both, plain}, "q+o×4 k+v×4", false, ""},
+		{"another epilogue", []infer.SeriesTimes{both}, "q+o×4 bias+residual k+v×4", false,
+			"q bias+residual none, o bias+residual residual"},
+		{"only products", []infer.SeriesTimes{plain}, "q+o×4 k+v×4", false, ""},
+		{"two other epilogues", []infer.SeriesTimes{both, fused(kernels.Bias)}, "", false, ""},
+	} {
+		need := small
+		need.Layers = [][]Product{slices.Clone(small.Layers[1])}
+		need.Layers[0][3].Epilogue = kernels.Residual
+		m, err := Find([]Run{run("a.db", append(c.of, kv)...)}, need)
 		if err != nil {
-			t.Fatal(err)
+			if c.parts != "" || !strings.Contains(err.Error(), "n64 k64 has the epilogues bias and bias+residual") {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			continue
 		}
-		if got := partsText(m.Parts); got != "qkv×2 o×2" || m.Parts[1].Series.Epilogue != kernels.Residual {
-			t.Errorf("%d series: %s of %v", len(of), got, m.Parts[1].Series)
+		var words, warned []string
+		for _, p := range m.Parts {
+			word := partsText([]Part{p})
+			if e := p.Series.Epilogue; e != 0 {
+				word += " " + e.String()
+			}
+			words = append(words, word)
+		}
+		for _, w := range m.Warnings {
+			warned = append(warned, w.Subject+" "+w.Text)
+		}
+		if got := strings.Join(words, " "); got != c.parts || m.Fused != c.fused {
+			t.Errorf("%s: %s, fused %v; expected %s, %v", c.name, got, m.Fused, c.parts, c.fused)
+		}
+		if want := strings.Split(c.warns, ", "); len(warned) != len(strings.Fields(c.warns))/3 {
+			t.Errorf("%s: warnings %q, expected %q", c.name, warned, want)
+		} else {
+			for i, text := range warned {
+				for _, word := range strings.Fields(want[i]) {
+					if !strings.Contains(text, word) {
+						t.Errorf("%s: %q lacks %q", c.name, text, word)
+					}
+				}
+			}
 		}
 	}
-	_, err := Find([]Run{run("a.db", qkv, fused(kernels.Residual), fused(kernels.Bias+kernels.Residual))}, small)
-	if err == nil || !strings.Contains(err.Error(), "n64 k64 has the epilogues residual and bias+residual") {
-		t.Errorf("two epilogues: %v", err)
+	// In a mixture of both, products alone are named too.
+	need := small
+	need.Layers = [][]Product{{{"qkv", 128, 64, 2, 0, 0, kernels.Bias}, {"o", 64, 64, 2, 0, 0, kernels.Residual}}}
+	m, err := Find([]Run{run("a.db", product("lib", 128, 64, 8, 16), residual)}, need)
+	if err != nil || m.Fused || len(m.Warnings) != 1 || m.Warnings[0].Subject != "qkv" {
+		t.Errorf("%+v, %v", m, err)
 	}
 }
 
