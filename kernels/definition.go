@@ -69,8 +69,8 @@ type Definition struct {
 	// Gate checks kernels of the group on a device in a type; each has its own summary and error. Without Gate
 	// and Reference there is no check.
 	Gate func(ctx context.Context, d Device, ks []Kernel, dt DType, seed uint64) ([]CheckSummary, []error)
-	// Reference computes a task in float64 from its operands, in with the residual behind it: the exact output, and the error
-	// allowed for each element. It makes the check of an operation without Gate.
+	// Reference computes a task in float64 from its operands: the exact output, and the error allowed for each element. in has the
+	// residual or the scales of activations behind A; [ReadOperands] reads them. It makes the check of an operation without Gate.
 	Reference func(t Task, in, stored []float64) (want, bound []float64)
 	// Cases are the tasks of the check by Reference in a type. The check sets their operation.
 	Cases func(dt DType) []Task
@@ -91,6 +91,8 @@ type Definition struct {
 // Fault is a mistake that kernels of an operation may make.
 type Fault struct {
 	Name string
+	// Applies reports whether a task's operands are such that the mistake can be made; nil is always.
+	Applies func(Task) bool
 	// Inject changes a task's exact output to the wrong one.
 	Inject func(t Task, out []float64)
 	// Compute returns the wrong output instead, from the task's operands.
@@ -99,6 +101,9 @@ type Fault struct {
 
 // Wrong returns the output of a kernel with the fault. exact is the output of a right one, in and stored are the operands.
 func (f Fault) Wrong(t Task, in, stored, exact []float64) []float64 {
+	if f.Applies != nil && !f.Applies(t) {
+		return slices.Clone(exact)
+	}
 	if f.Compute != nil {
 		return f.Compute(t, in, stored)
 	}

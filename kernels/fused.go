@@ -68,6 +68,9 @@ func normalizeFused(t Task) (Task, error) {
 	if err := t.checkContiguous("fused"); err != nil {
 		return t, err
 	}
+	if t.Quantized() {
+		return t, fmt.Errorf("%v: fused products have plain weights", t)
+	}
 	if !t.Epilogue.HasResidual() {
 		if t.ResidualAt != 0 {
 			return t, fmt.Errorf("%v: it adds no residual, and so has no place of one", t)
@@ -147,7 +150,7 @@ const activationError = 0x1p-20
 func fusedProducts(t Task, in, stored []float64, way fusedWay) (want, bound []float64) {
 	plain := t
 	plain.Operation, plain.Epilogue, plain.ResidualAt = GEMM, 0, 0
-	sums, allowed := groupedProducts(plain, in, stored, make([]int, t.M))
+	sums, allowed := groupedWay{groups: make([]int, t.M)}.products(plain, in, stored)
 	out, columns, slope := t.OutputType(), t.OutputColumns(), steps[t.Epilogue/2].slope
 	unit, least := out.UnitRoundoff(), smallestStep(out)/2
 	biasOf := func(column int) float64 {

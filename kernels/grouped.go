@@ -17,7 +17,8 @@ var dimGrouped = []Dim{
 
 // groupedDefinition defines products of rows that are sorted by group: C[i] = A[i] · B[group of row i], with A [M,K] and C
 // [M,N] contiguous, and B as Groups matrices [N,K] or [K,N] in turn. [Subject.GroupRows] says how many rows a group has;
-// launches read the weights of groups with rows only.
+// launches read the weights of groups with rows only. Quantized weights are the raw weights of each group in turn: see [Task.Raw].
+// Scales of activations are those of a product with all rows: see [Task.ActivationScales].
 func groupedDefinition() Definition {
 	return Definition{
 		Name: "grouped", Title: "grouped matrix product", Swept: "rows of all groups", Operand: "weights", Weights: true,
@@ -28,7 +29,6 @@ func groupedDefinition() Definition {
 		FLOPs:  func(s Subject, m float64) float64 { return 2 * m * float64(s.N) * float64(s.K) },
 		Input:  func(s Subject, m float64) float64 { return m * float64(s.K) },
 		Output: func(s Subject, m float64) float64 { return m * float64(s.N) },
-		Held:   func(s Subject) float64 { return float64(s.Groups) * s.weightBits() },
 		Ladder: gemmLadder,
 		// More rows are at least as many of each group, drawn ones those of further tokens. Recorded ones may be any.
 		Pads: func(s Subject) bool { return s.OverM() && s.Routing == 0 },
@@ -40,22 +40,52 @@ func activeWeights(s Subject, m float64) float64 {
 	return float64(s.ActiveGroups(int(m))) * s.weightBits()
 }
 
+// heldWeights returns the bits of the weights of all groups.
+func heldWeights(s Subject) float64 { return 8 * float64(s.Groups) * float64(s.oneGroup().Stored(1)) }
+
 // normalizeGrouped checks a task's sizes. Operands are contiguous.
 func normalizeGrouped(t Task) (Task, error) {
 	if err := t.checkContiguous("grouped"); err != nil {
+		return t, err
+	}
+	if t.Quantized() {
+		if _, err := t.OneGroup().Normalized(); err != nil {
+			return t, err
+		}
+	}
+	if err := t.placeScales(); err != nil {
 		return t, err
 	}
 	_, err := t.GroupRows(t.M)
 	return t, err
 }
 
-// checkContiguous checks the sizes of a product of plain, contiguous operands; kind is grouped or fused.
+// groupedExtents is [Task.Extents] of a grouped product.
+func groupedExtents(t Task) (in, stored, out int64) {
+	in = t.InputElements(t.M)
+	if a, ok := t.ActivationScales(); ok {
+		in = a.end(t)
+	}
+	return in, t.Stored(t.M), t.OutputElements(t.M)
+}
+
+// oneGroup is the product of a group as its weights know it.
+func (s Subject) oneGroup() Subject {
+	one := Product(s.DType, s.N, s.K).In(s.Layout)
+	one.Weights = s.Weights
+	return one
+}
+
+// OneGroup is a product of one group as its weights know it.
+func (t Task) OneGroup() Task {
+	return Task{Subject: t.oneGroup(), M: 1, Threads: t.Threads, PackInside: t.PackInside}
+}
+
+// checkContiguous checks the sizes of a product of contiguous operands; kind is grouped or fused.
 func (t Task) checkContiguous(kind string) error {
 	switch err := t.Shape().Validate(); {
 	case err != nil:
 		return err
-	case t.Quantized():
-		return fmt.Errorf("%v: %s products have plain weights", t, kind)
 	case t.Threads < 0:
 		return fmt.Errorf("%v: %d threads, expected at least 1", t, t.Threads)
 	case t.LDA > t.K || t.LDC > t.N || t.StrideA != 0 || t.StrideB != 0 || t.StrideC != 0:
@@ -81,7 +111,12 @@ func (t Task) GroupedParts() ([]GroupedPart, error) {
 	row := 0
 	for group, m := range rows {
 		if m > 0 {
-			of := Task{Subject: Product(t.DType, t.N, t.K).In(t.Layout), M: m, Threads: t.Threads, PackInside: t.PackInside}
+			of := t.OneGroup()
+			of.M = m
+			if t.Scaled() {
+				of.LDScales = t.LDScales
+				of.ScalesAt = t.ScalesAt + row*t.Weights.Scale.Size() - row*t.K*t.DType.Bits()/8
+			}
 			parts = append(parts, GroupedPart{Task: of, Group: group, Row: row})
 		}
 		row += m
@@ -89,18 +124,18 @@ func (t Task) GroupedParts() ([]GroupedPart, error) {
 	return parts, nil
 }
 
-// Grouped returns the normalized task if it is a grouped product that a kernel may compute, otherwise the reason as an
-// [*Unsupported].
-func (t Task) Grouped(kernel string) (Task, error) {
+// Grouped returns the normalized task if it is a grouped product that a kernel with the extras may compute, otherwise the reason
+// as an [*Unsupported].
+func (t Task) Grouped(kernel string, extras Extras) (Task, error) {
 	if t.Operation != GroupedGEMM {
 		return t, t.Unsupported(kernel, "it computes grouped products")
 	}
-	return t.Supported(kernel, 0)
+	return t.Supported(kernel, extras)
 }
 
 // groupedReference is a task's output and [ErrorBound].
 func groupedReference(t Task, in, stored []float64) (want, bound []float64) {
-	return groupedProducts(t, in, stored, t.groupOfRows())
+	return t.groupedWay().products(t, in, stored)
 }
 
 // groupOfRows returns the group of each row of a normalized task.
@@ -113,15 +148,39 @@ func (t Task) groupOfRows() []int {
 	return groups
 }
 
-// groupedProducts multiplies each row with the weights of its group.
-func groupedProducts(t Task, in, stored []float64, groups []int) (want, bound []float64) {
+// groupedWay says which parts of the operands meet; faults change it.
+type groupedWay struct {
+	groups []int // of the weights of each row
+	// activation returns the row and the group of K whose scale elements of A have.
+	activation func(row, k int) (int, int)
+	// weight returns the group, and the groups of N and of K, whose scale and zero point weights have.
+	weight func(group, n, k int) (int, int, int)
+}
+
+func (t Task) groupedWay() groupedWay {
+	return groupedWay{
+		groups:     t.groupOfRows(),
+		activation: func(row, k int) (int, int) { return row, k },
+		weight:     func(group, n, k int) (int, int, int) { return group, n, k },
+	}
+}
+
+// products multiplies each row with the weights of its group.
+func (w groupedWay) products(t Task, in, stored []float64) (want, bound []float64) {
+	a, b, rounding := in, stored, 0.0
+	if t.Quantized() {
+		a, b = w.values(t, in, stored)
+	}
+	if t.Quantized() && !t.Scaled() {
+		rounding = t.DType.UnitRoundoff() // a kernel may round a code times its scale to the type of A
+	}
 	want, bound = make([]float64, t.M*t.N), make([]float64, t.M*t.N)
 	stepN, stepK := 1, t.N
 	if t.Layout == Transposed {
 		stepN, stepK = t.K, 1
 	}
-	for row, group := range groups {
-		a, b := in[row*t.K:][:t.K], stored[group*t.N*t.K:][:t.N*t.K]
+	for row, group := range w.groups {
+		a, b := a[row*t.K:][:t.K], b[group*t.N*t.K:][:t.N*t.K]
 		for n := range t.N {
 			sum, magnitude := 0.0, 0.0
 			for k, x := range a {
@@ -130,87 +189,8 @@ func groupedProducts(t Task, in, stored []float64, groups []int) (want, bound []
 				magnitude += math.Abs(product)
 			}
 			at := row*t.N + n
-			want[at], bound[at] = sum, ErrorBound(t, sum, magnitude)
+			want[at], bound[at] = sum, ErrorBound(t, sum, magnitude)+rounding*magnitude
 		}
 	}
 	return want, bound
-}
-
-// checkedSizes are rows of groups around the sizes of tiles, with idle groups at both ends and in between.
-var checkedSizes = []int{0, 1, 15, 16, 17, 0, 0, 63, 64, 65, 2, 127, 128, 129, 33, 0}
-
-// groupedCases are routings of every kind: idle groups, one row, all rows in one group, more groups than rows.
-func groupedCases(dt DType) []Task {
-	at := func(m int, d Dims) Task { return Task{Subject: Subject{DType: dt, Dims: d, Layout: Transposed}, M: m} }
-	table := RecordedRouting{Groups: len(checkedSizes), Rows: map[int][]int{}}
-	sum := 0
-	for _, rows := range checkedSizes {
-		sum += rows
-	}
-	table.Rows[sum] = checkedSizes
-	one := make([]int, len(checkedSizes))
-	one[9] = 70
-	table.Rows[70] = one
-	hash, err := table.Register()
-	if err != nil {
-		return nil
-	}
-	out := []Task{
-		at(1, Dims{N: 1, K: 1, Groups: 1}),
-		at(1, Dims{N: 48, K: 64, Groups: 4}),
-		at(5, Dims{N: 80, K: 96, Groups: 16}),
-		at(67, Dims{N: 33, K: 35, Groups: 4}),
-		at(96, Dims{N: 128, K: 256, Groups: 8, TopK: 2, Skew: 100, Draw: 1}),
-		at(41, Dims{N: 64, K: 128, Groups: 32, TopK: 4, Draw: 7}),
-		at(sum, Dims{N: 96, K: 136, Groups: len(checkedSizes), Routing: hash}),
-		at(70, Dims{N: 72, K: 64, Groups: len(checkedSizes), Routing: hash}),
-	}
-	rows := at(40, Dims{N: 40, K: 56, Groups: 3, TopK: 1, Skew: MaxSkew, Draw: 3})
-	rows.Layout = RowMajor
-	return append(out, rows)
-}
-
-// groupedFaults are what schedulers over groups get wrong.
-var groupedFaults = []Fault{
-	{Name: "the first row of a group has the weights of the group before it", Compute: misrouted(func(groups []int) {
-		for row := len(groups) - 1; row > 0; row-- {
-			if groups[row] != groups[row-1] {
-				groups[row] = groups[row-1]
-			}
-		}
-	})},
-	{Name: "the last row of a group has the weights of the next", Compute: misrouted(func(groups []int) {
-		for row := range len(groups) - 1 {
-			if groups[row] != groups[row+1] {
-				groups[row] = groups[row+1]
-			}
-		}
-	})},
-	{Name: "an idle group is not skipped", Compute: func(t Task, in, stored []float64) []float64 {
-		rows, _ := t.GroupRows(t.M)
-		return misrouted(func(groups []int) {
-			for row, group := range groups {
-				if group > 0 && rows[group-1] == 0 {
-					groups[row] = group - 1
-				}
-			}
-		})(t, in, stored)
-	}},
-	{Name: "the last row of a group is left out", Inject: func(t Task, out []float64) {
-		parts, _ := t.GroupedParts()
-		for _, p := range parts {
-			clear(out[(p.Row+p.M-1)*t.N:][:t.N])
-		}
-	}},
-	{Name: "the weights of the first group serve all", Compute: misrouted(func(groups []int) { clear(groups) })},
-}
-
-// misrouted computes with other groups of the rows.
-func misrouted(change func(groups []int)) func(t Task, in, stored []float64) []float64 {
-	return func(t Task, in, stored []float64) []float64 {
-		groups := t.groupOfRows()
-		change(groups)
-		out, _ := groupedProducts(t, in, stored, groups)
-		return out
-	}
 }

@@ -18,6 +18,8 @@ type GroupLoop struct {
 	Part func(raw Buffer, bytes int64) (Buffer, error)
 	// Join makes one launch of several, at least one, and keeps the operands.
 	Join func(t Task, launches []Launch, keep ...any) (Launch, error)
+	// Extras are the formats of weights beyond plain ones that products of Of are computed with.
+	Extras Extras
 	// Most is the number of groups with rows that one launch can have; 0 is any.
 	Most int
 }
@@ -38,7 +40,7 @@ func (k *GroupLoop) Describe() string {
 
 // supports returns the normalized task and its products.
 func (k *GroupLoop) supports(t Task) (Task, []GroupedPart, error) {
-	t, err := t.Grouped(k.Name())
+	t, err := t.Grouped(k.Name(), k.Extras)
 	if err != nil {
 		return t, nil, err
 	}
@@ -55,7 +57,7 @@ func (k *GroupLoop) supports(t Task) (Task, []GroupedPart, error) {
 			continue
 		}
 		if err := k.Of.Supports(p.Task); err != nil {
-			return t, nil, err
+			return t, nil, t.UnsupportedAs(k.Name(), err)
 		}
 		last = p.M
 	}
@@ -71,11 +73,6 @@ func (k *GroupLoop) Supports(t Task) error {
 // Packs implements [Packer].
 func (k *GroupLoop) Packs(t Task) bool { return Packs(k.Of, t.OneGroup()) }
 
-// OneGroup is a product of one group as its weights know it.
-func (t Task) OneGroup() Task {
-	return Task{Subject: Product(t.DType, t.N, t.K).In(t.Layout), M: 1, Threads: t.Threads, PackInside: t.PackInside}
-}
-
 // Prepare prepares the weights of every group: another M has other groups with rows.
 func (k *GroupLoop) Prepare(t Task, raw Buffer) (Weights, error) {
 	t, _, err := k.supports(t)
@@ -83,8 +80,9 @@ func (k *GroupLoop) Prepare(t Task, raw Buffer) (Weights, error) {
 		return nil, err
 	}
 	w := &groupWeights{}
+	bytes := t.OneGroup().Stored(1)
 	for i := range t.Groups {
-		part, err := k.Part(raw, int64(i)*int64(t.N)*int64(t.K)*int64(t.DType.Size()))
+		part, err := k.Part(raw, int64(i)*bytes)
 		var one Weights
 		if err == nil {
 			one, err = k.Of.Prepare(t.OneGroup(), part)

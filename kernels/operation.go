@@ -123,7 +123,7 @@ func init() {
 	definitions[GEMM].Extents = productExtents
 	grouped := &definitions[GroupedGEMM]
 	grouped.Normalize, grouped.Reference, grouped.Cases, grouped.Faults = normalizeGrouped, groupedReference, groupedCases, groupedFaults
-	grouped.Check, grouped.Stored = checkRouting, activeWeights
+	grouped.Check, grouped.Stored, grouped.Held, grouped.Extents = checkRouting, activeWeights, heldWeights, groupedExtents
 	grouped.Gate = GroupedGEMM.checkByReference
 	fused := &definitions[FusedGEMM]
 	fused.Normalize, fused.Reference, fused.Cases, fused.Faults = normalizeFused, fusedReference, fusedCases, fusedFaults

@@ -11,21 +11,27 @@ func FillWeights(raw Buffer, s Subject, m int, dist Distribution, seed uint64) e
 	if s.Weights == (WeightFormat{}) {
 		return raw.Fill(dist, s.DType, s.Stored(m)/int64(s.DType.Size()), seed)
 	}
-	q, err := drawQuantized(s.Weights, s.N, s.K, dist, seed)
-	if err != nil {
-		return err
+	groups, bytes := max(1, s.Groups), s.oneGroup().Stored(m)
+	for group := range groups {
+		q, err := drawQuantized(s.Weights, s.N, s.K, drawnWeights/groups, dist, seed+uint64(group)*0x9e3779b97f4a7c15)
+		if err != nil {
+			return err
+		}
+		if err := raw.Upload(int64(group)*bytes, q.Raw()); err != nil {
+			return err
+		}
 	}
-	return raw.Upload(0, q.Raw())
+	return nil
 }
 
-// drawnWeights is the least number of weights drawn before rows repeat: enough for the power of fully random
-// weights.
+// drawnWeights is the least number of weights drawn before rows repeat, in all groups: enough for the power of fully
+// random weights.
 const drawnWeights = 1 << 20
 
-// drawQuantized draws and quantizes whole rows until there are drawnWeights; the remaining rows repeat them.
-func drawQuantized(f WeightFormat, n, k int, dist Distribution, seed uint64) (*QuantizedMatrix, error) {
+// drawQuantized draws and quantizes whole rows until there are least weights; the remaining rows repeat them.
+func drawQuantized(f WeightFormat, n, k, least int, dist Distribution, seed uint64) (*QuantizedMatrix, error) {
 	src := rand.New(rand.NewPCG(seed, uint64(n)<<32^uint64(k)))
-	rows := min(n, ceilDiv(ceilDiv(drawnWeights, k), f.GroupN)*f.GroupN)
+	rows := min(n, ceilDiv(ceilDiv(least, k), f.GroupN)*f.GroupN)
 	values := make([]float64, rows*k)
 	switch dist {
 	case Normal:

@@ -177,7 +177,7 @@ func (t Task) Supported(kernel string, extras Extras) (Task, error) {
 	case t.Products > 0 && extras&Batches == 0:
 		return t, t.Unsupported(kernel, "it computes one product a launch")
 	case t.Quantized() && (extras&(QuantizedWeights|LevelWeights|ScaledWeights) == 0 || t.Products > 0):
-		return t, t.Unsupported(kernel, "it takes plain weights")
+		return t, t.Unsupported(kernel, def.takesPlain())
 	case t.DType.Size() == 0 && t.DType.Bits() > 0:
 		return t, t.Unsupported(kernel, "no kernel of this program computes "+string(t.DType))
 	case t.Weights.Activations() != "" && t.Weights.Scale != FP32:
@@ -198,6 +198,14 @@ func (t Task) Supported(kernel string, extras Extras) (Task, error) {
 		return t, t.Unsupported(kernel, err.Error())
 	}
 	return n, nil
+}
+
+// takesPlain is the reason of a kernel without quantized weights.
+func (d *Definition) takesPlain() string {
+	if d.Product {
+		return "it takes plain weights"
+	}
+	return fmt.Sprintf("its %s products take plain weights", d.Name)
 }
 
 // listed joins types for people: "fp32, fp16 and bf16".
@@ -233,7 +241,7 @@ func productExtents(t Task) (in, stored, out int64) {
 	}
 	in = last(t.StrideA, t.M, t.LDA, t.K)
 	if a, ok := t.ActivationScales(); ok {
-		in = int64(a.At+a.Extent(t.M)*a.Type.Size()) / int64(max(1, t.DType.Size()))
+		in = a.end(t)
 	}
 	return in, stored, last(t.StrideC, t.M, t.LDC, t.N)
 }

@@ -1,9 +1,6 @@
 package kernels
 
-import (
-	"encoding/binary"
-	"fmt"
-)
+import "fmt"
 
 // columnsAtOnce is the number of bytes of weights [K,N] read at a time.
 const columnsAtOnce = 64 << 20
@@ -103,10 +100,7 @@ func (f WeightFormat) columns(raw Buffer, s Subject, columns []int) ([][]float64
 			m.Codes[k] = codeAt(codes, k*f.Bits, f.Bits)
 		}
 		for g := range m.Scales {
-			bits := binary.LittleEndian.Uint16(scales[2*g:])
-			if m.Scales[g] = DecodeFP16(bits); f.Scale == BF16 {
-				m.Scales[g] = DecodeBF16(bits)
-			}
+			m.Scales[g] = f.scaleAt(scales, g)
 		}
 		if at.Zeros > 0 {
 			m.Zeros = make([]uint8, groups)

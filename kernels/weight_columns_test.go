@@ -39,7 +39,7 @@ func TestWeightColumns(t *testing.T) {
 		for _, d := range []DType{FP16, BF16} {
 			s := Product(d, n, k)
 			s.Layout, s.Weights = Transposed, q.with(d, k)
-			m, err := drawQuantized(s.Weights, n, k, Normal, 9)
+			m, err := drawQuantized(s.Weights, n, k, drawnWeights, Normal, 9)
 			if err != nil {
 				t.Fatal(err)
 			}

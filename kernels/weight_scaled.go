@@ -61,6 +61,11 @@ type ActivationScales struct {
 // Extent returns the number of elements from the first to the last scale of m rows.
 func (a ActivationScales) Extent(m int) int { return (a.Groups-1)*a.LD + m }
 
+// end returns the elements of A's type from its first to the end of the scales.
+func (a ActivationScales) end(t Task) int64 {
+	return int64(a.At+a.Extent(t.M)*a.Type.Size()) / int64(max(1, t.DType.Size()))
+}
+
 // ActivationScales returns the scales of a normalized task's activations; ok is false if they have none.
 func (t Task) ActivationScales() (a ActivationScales, ok bool) {
 	if !t.Scaled() {
@@ -93,7 +98,7 @@ func (t *Task) placeScales() error {
 	}
 	up := func(n, to int) int { return (n + to - 1) / to * to }
 	size := max(1, t.Weights.Scale.Size())
-	end := ((t.M-1)*t.LDA + t.K) * t.DType.Bits() / 8
+	end := ((t.M-1)*max(t.LDA, t.K) + t.K) * t.DType.Bits() / 8
 	if t.LDScales == 0 {
 		t.LDScales = up(t.M, max(1, scaleAlignment/size))
 	}

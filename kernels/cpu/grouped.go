@@ -10,11 +10,11 @@ import (
 func (d *Device) groupedKernels() []kernels.Kernel {
 	var out []kernels.Kernel
 	for _, g := range d.gemms {
-		if _, ok := g.(*scaled); ok {
-			continue // grouped products have plain weights
+		if _, ok := g.(kernels.ActivationRounder); ok {
+			continue // the check of grouped products allows no rounding of activations
 		}
 		out = append(out, &kernels.GroupLoop{
-			Of: g,
+			Of: g, Extras: kernels.QuantizedWeights | kernels.ScaledWeights,
 			Part: func(raw kernels.Buffer, bytes int64) (kernels.Buffer, error) {
 				whole, ok := raw.(*Buffer)
 				if !ok || whole == nil {

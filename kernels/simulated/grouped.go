@@ -20,20 +20,28 @@ func (c Config) loops() []KernelConfig {
 		out = append(out, KernelConfig{
 			Name: k.Name, DTypes: slices.Clone(k.DTypes), Arithmetic: k.Arithmetic, Process: k.Process,
 			BindError: ofParts(k.BindError), ExecuteError: ofParts(k.ExecuteError),
-			Cost: func(t kernels.Task) float64 {
-				parts, err := t.GroupedParts()
-				if err != nil { // the task is normalized
-					return k.Cost(t)
-				}
-				sum := 0.0
-				for _, p := range parts {
-					sum += k.Cost(p.Task)
-				}
-				return sum
-			},
+			Cost: sumOfParts(k.Cost), Quantized: sumOfParts(k.Quantized),
 		})
 	}
 	return out
+}
+
+// sumOfParts is the cost of each group's product; nil stays nil.
+func sumOfParts(cost Cost) Cost {
+	if cost == nil {
+		return nil
+	}
+	return func(t kernels.Task) float64 {
+		parts, err := t.GroupedParts()
+		if err != nil { // the task is normalized
+			return cost(t)
+		}
+		sum := 0.0
+		for _, p := range parts {
+			sum += cost(p.Task)
+		}
+		return sum
+	}
 }
 
 // ofParts asks for an error of each group's product; nil stays nil.

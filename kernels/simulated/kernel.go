@@ -139,7 +139,7 @@ func (k *kernel) supported(t kernels.Task) (kernels.Task, error) {
 	}
 	extras := kernels.Batches
 	if k.cfg.Quantized != nil {
-		extras |= kernels.QuantizedWeights | kernels.LevelWeights
+		extras |= kernels.QuantizedWeights | kernels.LevelWeights | kernels.ScaledWeights
 	}
 	t, err := t.Supported(k.cfg.Name, extras)
 	if err != nil {

@@ -81,6 +81,9 @@ func (l *launch) multiply(product int) error {
 	if err != nil {
 		return err
 	}
+	if err := l.scale(a); err != nil {
+		return err
+	}
 	b, err := l.weightsOf(from(kernels.Operand{Buffer: l.weights.raw}, t.StrideB), rows, cols)
 	if err != nil {
 		return err
@@ -113,6 +116,28 @@ func (l *launch) multiply(product int) error {
 	return nil
 }
 
+// scale multiplies A by the scales of its activations, if any.
+func (l *launch) scale(a []float64) error {
+	t := l.info.Task
+	of, ok := t.ActivationScales()
+	if !ok {
+		return nil
+	}
+	at, err := t.ScalesOperand(l.in)
+	if err != nil {
+		return err
+	}
+	scales, err := matrix(at, of.Groups, t.M, of.LD, of.Type)
+	if err != nil {
+		return err
+	}
+	for i := range a {
+		row, group := i/t.K, i%t.K/of.Group
+		a[i] *= scales[group*t.M+row]
+	}
+	return nil
+}
+
 // weightsOf reads one product's weights as they are stored, with quantized ones as values.
 func (l *launch) weightsOf(raw kernels.Operand, rows, cols int) ([]float64, error) {
 	t := l.info.Task
@@ -130,22 +155,13 @@ func (l *launch) weightsOf(raw kernels.Operand, rows, cols int) ([]float64, erro
 // compute writes the results of an operation's reference.
 func (l *launch) compute(reference func(t kernels.Task, in, stored []float64) (want, bound []float64)) error {
 	t := l.info.Task
-	in, err := matrix(l.in, 1, int(t.InputElements(t.M)), 0, t.DType)
+	var raw kernels.Buffer
+	if l.weights.raw != nil {
+		raw = l.weights.raw
+	}
+	in, stored, err := kernels.ReadOperands(t, l.in, raw)
 	if err != nil {
 		return err
-	}
-	if n := t.ResidualElements(t.M); n > 0 {
-		residual, err := matrix(t.ResidualOperand(l.in), 1, int(n), 0, t.DType)
-		if err != nil {
-			return err
-		}
-		in = append(in, residual...)
-	}
-	var stored []float64
-	if n := t.Stored(t.M); n > 0 {
-		if stored, err = matrix(kernels.Operand{Buffer: l.weights.raw}, 1, int(n)/t.DType.Size(), 0, t.DType); err != nil {
-			return err
-		}
 	}
 	out, _ := reference(t, in, stored)
 	out = l.kernel.cfg.Fault.Wrong(t, in, stored, out)

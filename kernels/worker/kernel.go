@@ -109,6 +109,8 @@ func (k *Kernel) check(t kernels.Task) (kernels.Task, error) {
 		return no("it takes %s", strings.Join(k.text.DTypes, ", "))
 	case t.Operation.HasWeights() && len(k.layouts) > 0 && !slices.Contains(k.layouts, n.Layout):
 		return no("it takes weights in layout %s", strings.Join(k.text.Layouts, " or "))
+	case n.Quantized() && n.Groups > 0:
+		return no("grouped products of another process take plain weights")
 	case n.Quantized() != (len(k.text.Weights) > 0) || n.Quantized() && !k.takesWeights(n):
 		return no("it takes weights %s", k.formats())
 	case n.PackInside:

@@ -42,7 +42,7 @@ func (k *grouped) Describe() string {
 
 // supports returns the normalized task and its products.
 func (k *grouped) supports(t kernels.Task) (kernels.Task, []kernels.GroupedPart, error) {
-	t, err := t.Grouped(k.Name())
+	t, err := t.Grouped(k.Name(), 0)
 	if err != nil {
 		return t, nil, err
 	}

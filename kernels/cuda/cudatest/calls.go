@@ -123,7 +123,7 @@ func Unused(t testing.TB, prefix string, used map[string]bool, others ...string)
 func Grouped(t interface{ Fatal(...any) }, kernel string, m int, dt kernels.DType, d kernels.Dims) kernels.Task {
 	task, err := kernels.Task{M: m, Subject: kernels.Subject{
 		Operation: kernels.GroupedGEMM, DType: dt, Layout: kernels.Transposed, Dims: d,
-	}}.Grouped(kernel)
+	}}.Grouped(kernel, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

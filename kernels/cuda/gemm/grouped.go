@@ -35,7 +35,7 @@ func (k *GroupKernel) Name() string { return k.name }
 func (k *GroupKernel) Describe() string { return k.family.Describe(k.dev.Arch()) }
 
 func (k *GroupKernel) task(t kernels.Task) (kernels.Task, error) {
-	t, err := t.Grouped(k.name)
+	t, err := t.Grouped(k.name, 0)
 	if err != nil {
 		return t, err
 	}
