@@ -178,6 +178,9 @@ func NewPlan(ctx context.Context, devices []kernels.Device, o Options, est *Pred
 	if p.Deadline == 0 && !infer {
 		p.Step = 0
 	}
+	if len(p.Series) == 0 && len(b.refusals) > 0 {
+		return p, b.untaken()
+	}
 	if err := p.Validate(); err != nil {
 		return p, err
 	}
@@ -279,6 +282,8 @@ type planner struct {
 	noted   map[Note]bool
 	cuts    []cut
 	refused []refusal
-	at      map[results.SeriesKey]int // index of a series in the plan
-	merged  map[int]bool              // series with added Ms, unordered until sort
+	// refusals are the last one of each kernel that takes nothing of a series.
+	refusals []Note
+	at       map[results.SeriesKey]int // index of a series in the plan
+	merged   map[int]bool              // series with added Ms, unordered until sort
 }

@@ -142,6 +142,21 @@ func (b *planner) unmet() error {
 	return nil
 }
 
+// tried keeps a kernel's refusal.
+func (b *planner) tried(kernel string, why error) {
+	b.refusals = slices.DeleteFunc(b.refusals, func(n Note) bool { return n.What == kernel })
+	b.refusals = append(b.refusals, Note{What: kernel, Why: why.Error()})
+}
+
+// untaken is the error of a plan of which no kernel takes a case.
+func (b *planner) untaken() error {
+	words := make([]string, len(b.refusals))
+	for i, n := range b.refusals {
+		words[i] = n.String()
+	}
+	return fmt.Errorf("plan: no case to measure: %s", strings.Join(words, "; "))
+}
+
 // unsupported returns an error that names requested data types without a kernel.
 func (b *planner) unsupported(devices []kernels.Device, targets []Target) error {
 	var none []string

@@ -161,6 +161,7 @@ func (b *planner) series(d kernels.Device, g kernels.Kernel, of Target, subject 
 		b.cut(s, kept, ms, err)
 	} else if err != nil {
 		b.note(g.Name()+" on "+d.Spec().ID, "%v", err)
+		b.tried(g.Name()+" on "+d.Spec().ID, err)
 	}
 	if len(kept) == 0 || b.merge(s, kept) {
 		return false
