@@ -31,6 +31,8 @@ type Product struct {
 	Experts, Active int
 	// Epilogue is what the layer does with the result, as far as an engine may fuse it; 0 for nothing.
 	Epilogue kernels.Epilogue
+	// Plain means that the checkpoint keeps these weights plain, and quantizes others.
+	Plain bool
 }
 
 func (p Product) shape() shape { return shape{p.N, p.K, p.Experts} }
@@ -84,8 +86,13 @@ type variant struct {
 	packInside     bool
 }
 
+// variantOf has the requested format of weights, which is the same for every K.
 func variantOf(k results.SeriesKey) variant {
-	return variant{k.Device, k.Kernel, k.DType, k.Weights, k.Regime, k.Threads, k.PackInside}
+	weights, ok := k.Weights.Requested(k.K)
+	if !ok {
+		weights = k.Weights
+	}
+	return variant{k.Device, k.Kernel, k.DType, weights, k.Regime, k.Threads, k.PackInside}
 }
 
 // String describes a variant uniquely.
@@ -188,10 +195,11 @@ func (n Need) kernelOf(key results.SeriesKey) string {
 
 // products have the model's shapes and engine-like weights.
 func (n Need) products(runs []Run, series map[results.SeriesKey]infer.SeriesTimes) (map[variant]map[shape]finishes, error) {
-	wanted := map[shape]bool{n.Head.shape(): true}
+	wanted, plain := map[shape]bool{n.Head.shape(): true}, map[shape]bool{n.Head.shape(): n.Head.Plain}
 	for _, set := range n.Layers {
 		for _, p := range set {
 			wanted[p.shape()] = true
+			plain[p.shape()] = plain[p.shape()] || p.Plain
 		}
 	}
 	out := map[variant]map[shape]finishes{}
@@ -200,7 +208,7 @@ func (n Need) products(runs []Run, series map[results.SeriesKey]infer.SeriesTime
 	for key, s := range series {
 		of := shape{key.N, key.K, key.Groups}
 		if !key.Operation.IsProduct() && key.Groups == 0 && key.Epilogue == 0 || key.Products > 0 || !wanted[of] || len(s.Rows) == 0 ||
-			n.DType != "" && key.DType != n.DType {
+			n.DType != "" && key.DType != n.DType && !(plain[of] && !key.Quantized()) {
 			continue
 		}
 		if named := n.kernelOf(key); named != "" && key.Kernel != named {
@@ -235,6 +243,7 @@ func (n Need) products(runs []Run, series map[results.SeriesKey]infer.SeriesTime
 		}
 		out[v][of][key.Epilogue] = s
 	}
+	addPlain(out, plain)
 	slices.Sort(devices)
 	switch {
 	case len(devices) > 1:
@@ -244,6 +253,26 @@ func (n Need) products(runs []Run, series map[results.SeriesKey]infer.SeriesTime
 			names(runs), n.Model)
 	}
 	return out, nil
+}
+
+// plainTypes are the types of weights that a checkpoint keeps plain, the most usual first.
+var plainTypes = []kernels.DType{kernels.BF16, kernels.FP16, kernels.FP32}
+
+// addPlain adds the products that a checkpoint keeps plain to each variant of quantized weights without them.
+func addPlain(known map[variant]map[shape]finishes, plain map[shape]bool) {
+	for v, of := range known {
+		if v.weights == (kernels.WeightFormat{}) && slices.Contains(plainTypes, v.dtype) {
+			continue
+		}
+		v.weights = kernels.WeightFormat{}
+		for _, v.dtype = range plainTypes {
+			for shape, s := range known[v] {
+				if plain[shape] && of[shape] == nil {
+					of[shape] = s
+				}
+			}
+		}
+	}
 }
 
 func (n Need) choose(runs []Run, known map[variant]map[shape]finishes) (variant, []Product, error) {
@@ -307,7 +336,7 @@ func (m *Match) attention(series map[results.SeriesKey]infer.SeriesTimes, need N
 	for key, s := range series {
 		heads := kernels.Heads{Query: key.QueryHeads, KV: key.KVHeads, Dim: key.HeadDim}
 		if need.Sequences == 1 && key.Operation.Computes(kernels.PromptAttention) && heads == need.Heads && key.Window == 0 &&
-			key.Device == v.device && key.DType == v.dtype && len(s.Rows) > 0 {
+			key.Device == v.device && (key.DType == v.dtype || v.weights.Activations() != "") && len(s.Rows) > 0 {
 			found = append(found, key)
 		}
 	}

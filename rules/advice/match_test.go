@@ -34,10 +34,11 @@ func of(op kernels.Operation, kernel string, dims kernels.Dims, ms ...int) infer
 var small = Need{
 	Model: "small", Count: 2, Vocab: 500, Sequences: 1, Heads: kernels.Heads{Query: 4, KV: 2, Dim: 16},
 	Layers: [][]Product{
-		{{"qkv", 128, 64, 2, 0, 0, 0}, {"o", 64, 64, 2, 0, 0, 0}},
-		{{"q", 64, 64, 2, 0, 0, 0}, {"k", 32, 64, 2, 0, 0, 0}, {"v", 32, 64, 2, 0, 0, 0}, {"o", 64, 64, 2, 0, 0, 0}},
+		{{"qkv", 128, 64, 2, 0, 0, 0, false}, {"o", 64, 64, 2, 0, 0, 0, false}},
+		{{"q", 64, 64, 2, 0, 0, 0, false}, {"k", 32, 64, 2, 0, 0, 0, false}, {"v", 32, 64, 2, 0, 0, 0, false},
+			{"o", 64, 64, 2, 0, 0, 0, false}},
 	},
-	Head: Product{"lm_head", 500, 64, 1, 0, 0, 0},
+	Head: Product{"lm_head", 500, 64, 1, 0, 0, 0, false},
 }
 
 var heads = kernels.Dims{QueryHeads: 4, KVHeads: 2, HeadDim: 16}
@@ -108,8 +109,8 @@ func partsText(parts []Part) string {
 
 var mixed = Need{
 	Model: "mixed", Count: 2, Vocab: 500, Sequences: 1, Heads: kernels.Heads{Query: 4, KV: 2, Dim: 16},
-	Layers: [][]Product{{{"o", 64, 64, 2, 0, 0, 0}, {"router", 8, 64, 2, 0, 0, 0}, {"experts", 32, 64, 2, 8, 2, 0}}},
-	Head:   Product{"lm_head", 500, 64, 1, 0, 0, 0},
+	Layers: [][]Product{{{"o", 64, 64, 2, 0, 0, 0, false}, {"router", 8, 64, 2, 0, 0, 0, false}, {"experts", 32, 64, 2, 8, 2, 0, false}}},
+	Head:   Product{"lm_head", 500, 64, 1, 0, 0, 0, false},
 }
 
 // experts are the experts of mixed, by rows.
@@ -162,6 +163,58 @@ func TestExperts(t *testing.T) {
 		if text := strings.Join(got, ", "); text != c.want || c.err != "" {
 			t.Errorf("%s: %s, expected %s", c.name, text, c.want)
 		}
+	}
+}
+
+// A checkpoint with experts of fp8 keeps its router and its head plain: their series have another type.
+func TestPlainProductsNextToScaledOnes(t *testing.T) {
+	scaled := func(s infer.SeriesTimes, format string) infer.SeriesTimes {
+		s.Key.DType = kernels.FP8
+		w, err := kernels.ParseWeights(format)
+		if err == nil {
+			s.Key.Weights, err = w.For(kernels.FP8, s.Key.K)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	router, head := product("lib", 8, 64, 8, 16), product("lib", 500, 64, 8, 16)
+	o, of := product("lib", 64, 64, 8, 16), experts("lib", 100, 16, 32)
+	kept := mixed
+	kept.Layers = [][]Product{slices.Clone(mixed.Layers[0])}
+	kept.Layers[0][1].Plain, kept.Head.Plain = true, true
+	half := router
+	half.Key.DType = kernels.FP16
+	for _, c := range []struct {
+		name  string
+		need  Need
+		dtype kernels.DType
+		of    []infer.SeriesTimes
+		want  string
+	}{
+		{"kept plain", kept, "", []infer.SeriesTimes{router, head}, "o×2 router×2 experts×2 lm_head×1@8"},
+		{"of a given type", kept, kernels.FP8, []infer.SeriesTimes{router, head}, "o×2 router×2 experts×2 lm_head×1@8"},
+		{"in fp16", kept, "", []infer.SeriesTimes{half}, "o×2 router×2 experts×2"},
+		{"a plain model", mixed, "", []infer.SeriesTimes{router}, ""},
+		{"of another kernel", kept, "", []infer.SeriesTimes{product("other", 8, 64, 8, 16)}, ""},
+	} {
+		c.need.DType = c.dtype
+		all := append([]infer.SeriesTimes{scaled(o, "fp8:128x128"), scaled(of, "fp8:128x128")}, c.of...)
+		m, err := Find([]Run{run("a.db", all...)}, c.need)
+		switch {
+		case err != nil && c.want != "":
+			t.Errorf("%s: %v", c.name, err)
+		case err == nil && partsText(m.Parts) != c.want:
+			t.Errorf("%s: %s, expected %q", c.name, partsText(m.Parts), c.want)
+		}
+	}
+	// Scales of columns are as long as K, which differs.
+	other := scaled(product("lib", 32, 128, 8, 16), "fp8:column")
+	down := mixed
+	down.Layers = [][]Product{{{"o", 64, 64, 2, 0, 0, 0, false}, {"down", 32, 128, 2, 0, 0, 0, false}}}
+	if m, err := Find([]Run{run("a.db", scaled(o, "fp8:column"), other)}, down); err != nil || partsText(m.Parts) != "o×2 down×2" {
+		t.Errorf("columns: %v", err)
 	}
 }
 
@@ -227,7 +280,7 @@ func TestFusedProducts(t *testing.T) {
 	}
 	// In a mixture of both, products alone are named too.
 	need := small
-	need.Layers = [][]Product{{{"qkv", 128, 64, 2, 0, 0, kernels.Bias}, {"o", 64, 64, 2, 0, 0, kernels.Residual}}}
+	need.Layers = [][]Product{{{"qkv", 128, 64, 2, 0, 0, kernels.Bias, false}, {"o", 64, 64, 2, 0, 0, kernels.Residual, false}}}
 	m, err := Find([]Run{run("a.db", product("lib", 128, 64, 8, 16), residual)}, need)
 	if err != nil || m.Fused || len(m.Warnings) != 1 || m.Warnings[0].Subject != "qkv" {
 		t.Errorf("%+v, %v", m, err)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gemmaudit/gemmaudit/kernels"
 	"github.com/gemmaudit/gemmaudit/sweep"
 )
 
@@ -49,13 +50,31 @@ func NeedOf(model sweep.Model, selector string, tp int) (Need, error) {
 	if err != nil {
 		return need, err
 	}
-	need.Head = Product{Name: headProduct, N: head[0].N, K: head[0].K, Count: 1}
+	need.Head = Product{Name: headProduct, N: head[0].N, K: head[0].K, Count: 1, Plain: plain(head[0])}
 	heads, err := model.Attention(tp)
 	if err != nil {
 		return need, err
 	}
 	need.Heads = heads[0].Heads
+	need.unquantized()
 	return need, nil
+}
+
+func plain(t sweep.Target) bool { return t.Stored == (kernels.WeightFormat{}) && t.StoredType == "" }
+
+// unquantized clears Plain if all products of the layers are plain.
+func (n *Need) unquantized() {
+	for _, set := range n.Layers {
+		if slices.ContainsFunc(set, func(p Product) bool { return !p.Plain }) {
+			return
+		}
+	}
+	n.Head.Plain = false
+	for _, set := range n.Layers {
+		for i := range set {
+			set[i].Plain = false
+		}
+	}
 }
 
 // layersOf returns products summed over all layers of a model.
@@ -67,7 +86,7 @@ func layersOf(model sweep.Model, tp int, names []string) ([]Product, error) {
 	out := make([]Product, len(targets))
 	for i, t := range targets {
 		out[i] = Product{Name: t.Projection, N: t.N, K: t.K, Count: model.Layers, Experts: t.Experts, Active: t.Active,
-			Epilogue: t.Epilogue}
+			Epilogue: t.Epilogue, Plain: plain(t)}
 	}
 	return out, nil
 }
