@@ -188,10 +188,11 @@ func TestPlansKeepTheBatchesThatRun(t *testing.T) {
 		t.Errorf("a kernel that can run nothing of the grid: %v", err)
 	}
 	d = simulated.New(simulated.Config{Gemms: []simulated.KernelConfig{
-		{Name: "naive", MaxM: 4, Cost: simulated.Linear(1e9, 0)}, {Name: "few", MaxM: 4, Cost: simulated.Linear(1e9, 0)}}})
+		{Name: "naive", MaxM: 4, Cost: simulated.Linear(1e9, 0)}, {Name: "few", MaxM: 4, Cost: simulated.Linear(1e9, 0)},
+		{Name: "fewer", MaxM: 2, Cost: simulated.Linear(1e9, 0)}}})
 	o.Kernels = nil
 	if _, err := NewPlan(t.Context(), []kernels.Device{d}, o, nil); err == nil ||
-		!strings.Contains(err.Error(), "no case to measure: few on sim") {
+		!strings.Contains(err.Error(), "no case to measure: few on sim") || !strings.Contains(err.Error(), "; fewer on sim: ") {
 		t.Errorf("a plan without a case: %v", err)
 	}
 }

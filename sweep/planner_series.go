@@ -86,7 +86,11 @@ func (b *planner) weightsOf(d kernels.Device, t Target) []kernels.WeightFormat {
 	if t.Stored == (kernels.WeightFormat{}) || b.takes(d, t, t.Stored, kernels.FP16, kernels.BF16, t.Stored.Activations()) {
 		return []kernels.WeightFormat{t.Stored}
 	}
-	b.note(t.Model, "its weights are stored as %v, which no kernel on %s takes: planned plain", t.Stored, d.Spec().ID)
+	part := t.Model
+	if t.Experts > 0 { // a device may take the format in other products
+		part = t.Name
+	}
+	b.note(part, "its weights are stored as %v, which no kernel on %s takes: planned plain", t.Stored, d.Spec().ID)
 	return []kernels.WeightFormat{{}}
 }
 

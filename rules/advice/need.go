@@ -44,7 +44,13 @@ func NeedOf(model sweep.Model, selector string, tp int) (Need, error) {
 		if err != nil {
 			return need, err
 		}
+		if len(products) < len(set) {
+			continue // the model's layers have none of them, as where all have experts
+		}
 		need.Layers = append(need.Layers, products)
+	}
+	if len(need.Layers) == 0 {
+		return need, fmt.Errorf("no set of products is a layer of %s", model.Name)
 	}
 	head, err := model.Projections(tp, headProduct)
 	if err != nil {

@@ -24,11 +24,18 @@ type Storage struct {
 	kept []string // modules, or patterns of modules, with plain weights
 }
 
+// router is the part that chooses experts, in every architecture.
+const router = "router"
+
 // Measured reports whether products can be measured with such weights.
 func (s *Storage) Measured() bool { return s.Weights != (kernels.WeightFormat{}) || s.DType != "" }
 
-// Keeps reports whether a weight matrix is stored plain, by its name in the checkpoint.
+// Keeps reports whether a weight matrix is stored plain, by its name in the checkpoint. Routers always are, also where the list of
+// modules omits them, as GPTQ's does.
 func (s *Storage) Keeps(w Weight) bool {
+	if w.Part == router {
+		return true
+	}
 	names := []string{w.Of}
 	if w.Of == "" {
 		names = nil
@@ -161,7 +168,6 @@ func quantization(bits, group int) kernels.WeightFormat {
 }
 
 func (s *Storage) float8(q map[string]any) {
-	s.kept = append(s.kept, "mlp.gate") // routers are never converted
 	block, ok := q["weight_block_size"].([]any)
 	if ok && len(block) == 2 {
 		s.Text = fmt.Sprintf("fp8 with a scale for a block of %s × %s", brief(block[0]), brief(block[1]))

@@ -142,6 +142,9 @@ func TestStorage(t *testing.T) {
 			t.Errorf("%s: %+v, %v; expected %s", c.text, m, err, c.want)
 			continue
 		}
+		if !m.Stored.Keeps(Weight{Part: "router", Of: "block_sparse_moe.gate", PerLayer: true}) {
+			t.Errorf("%s: the router is not kept", c.text)
+		}
 		for _, of := range c.kept {
 			if !m.Stored.Keeps(weight(of)) {
 				t.Errorf("%s: %s is not kept", c.text, of)
