@@ -104,8 +104,12 @@ GA_INLINE void multiply_rows(const int R, const int L, const int zeros, const ga
   const char *codes = strip + ga_strip_header(w, g->k), *end = strip + ga_strip_bytes(w, g->k);
   lanes scale = scales_at(w, p.scales);
   words zero = zeros ? zeros_at(p.zeros) : (words){0};
+  // Strips follow each other, so scales are fetched with the codes: share is a strip's bytes per block.
+  int64_t share = (end - strip) / ((end - codes) / (CODE_VECTORS * VECTOR)) + 1;
+  const char *ahead = strip + AHEAD_BYTES;
   while (codes < end) {
-    for (int l = 0; l < CODE_VECTORS * VECTOR; l += 64) __builtin_prefetch(codes + AHEAD_BYTES + l);
+    for (int l = 0; l < CODE_VECTORS * VECTOR + 64; l += 64) __builtin_prefetch(ahead + l);
+    ahead += share;
     words sum[ROUNDED_ROWS];
     multiply_block(R, L, codes, a, sum);
     _Pragma("GCC unroll 8") for (int r = 0; r < R; r++) {
