@@ -117,6 +117,24 @@ func (t Task) Fused(kernel string) (fused, product Task, err error) {
 // BiasAt is the byte of the stored operand where a fused product's bias begins.
 func (s Subject) BiasAt() int64 { return int64(s.N) * int64(s.K) * int64(s.DType.Size()) }
 
+// Biases reads the bias of columns of A·B from the stored operand: zeros if the epilogue adds none.
+func (s Subject) Biases(stored Buffer, columns []int) ([]float64, error) {
+	out := make([]float64, len(columns))
+	if !s.Epilogue.HasBias() {
+		return out, nil
+	}
+	one := make([]byte, s.DType.Size())
+	for i, j := range columns {
+		if err := stored.Download(s.BiasAt()+int64(j*len(one)), one); err != nil {
+			return nil, err
+		}
+		if err := Decode(s.DType, one, out[i:i+1]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
 // fusedReference is a task's output and the error allowed for each element.
 func fusedReference(t Task, in, stored []float64) (want, bound []float64) {
 	return fusedProducts(t, in, stored, t.fusedWay())
@@ -146,13 +164,44 @@ func (t Task) fusedWay() fusedWay {
 // e^x, tanh and Φ.
 const activationError = 0x1p-20
 
+// FusedElement is what meets in an element of C.
+type FusedElement struct {
+	// Sum is the element of A·B without a bias, Bound the error that it may have as an output: see [ErrorBound].
+	Sum, Bound, Bias float64
+	// Other is the element of the residual, or with its bound the sum that a gate multiplies, with OtherBias.
+	Other, OtherBound, OtherBias float64
+}
+
+// Finish returns a fused product's exact element of C and the error that a kernel may have there.
+func (s Subject) Finish(x FusedElement) (want, bound float64) {
+	return s.finish(x, func(sum, bias, other float64) float64 { return s.Epilogue.Of(sum+bias, other) })
+}
+
+func (s Subject) finish(x FusedElement, of func(sum, bias, other float64) float64) (want, bound float64) {
+	out, slope := s.OutputType(), steps[s.Epilogue/2].slope
+	unit, least := out.UnitRoundoff(), smallestStep(out)/2
+	other := x.Other + x.OtherBias
+	want = of(x.Sum, x.Bias, other)
+	if math.IsInf(x.Bound, 0) || math.IsInf(x.OtherBound, 0) {
+		return want, math.Inf(1)
+	}
+	// Bound includes the rounding of the product to the output type; the sum with the bias may be rounded, too.
+	sum := math.Abs(x.Sum + x.Bias)
+	before := slope*(x.Bound+unit*sum+least) + activationError*sum
+	if s.Epilogue.IsGated() {
+		// A kernel may round the activated gate; |silu(x)| ≤ |x|.
+		off := x.OtherBound + unit*math.Abs(other) + least
+		before = (before+unit*sum+least)*(math.Abs(other)+off) + sum*off
+	}
+	return want, before + unit*math.Abs(want) + least
+}
+
 // fusedProducts applies an epilogue to the product. in is A, followed by the residual if there is one.
 func fusedProducts(t Task, in, stored []float64, way fusedWay) (want, bound []float64) {
 	plain := t
 	plain.Operation, plain.Epilogue, plain.ResidualAt = GEMM, 0, 0
 	sums, allowed := groupedWay{groups: make([]int, t.M)}.products(plain, in, stored)
-	out, columns, slope := t.OutputType(), t.OutputColumns(), steps[t.Epilogue/2].slope
-	unit, least := out.UnitRoundoff(), smallestStep(out)/2
+	columns := t.OutputColumns()
 	biasOf := func(column int) float64 {
 		if at := way.bias(column); t.Epilogue.HasBias() && at >= 0 {
 			return stored[t.N*t.K+at]
@@ -162,26 +211,19 @@ func fusedProducts(t Task, in, stored []float64, way fusedWay) (want, bound []fl
 	want, bound = make([]float64, t.M*columns), make([]float64, t.M*columns)
 	for i := range want {
 		row, column := i/columns, i%columns
-		at, other, off := column, 0.0, 0.0
+		at := column
+		var x FusedElement
 		switch {
 		case t.Epilogue.HasResidual():
 			r, c := way.residual(row, column)
-			other = in[t.M*t.K+r*t.N+c]
+			x.Other = in[t.M*t.K+r*t.N+c]
 		case t.Epilogue.IsGated():
 			gate, up := way.halves(column)
-			at, other = gate, sums[row*t.N+up]+biasOf(up)
-			off = allowed[row*t.N+up] + unit*math.Abs(other) + least
+			at = gate
+			x.Other, x.OtherBound, x.OtherBias = sums[row*t.N+up], allowed[row*t.N+up], biasOf(up)
 		}
-		sum, bias := sums[row*t.N+at], biasOf(at)
-		want[i] = way.of(sum, bias, other)
-		// allowed includes the rounding of the product to the output type; the sum with the bias may be rounded, too.
-		x := math.Abs(sum + bias)
-		before := slope*(allowed[row*t.N+at]+unit*x+least) + activationError*x
-		if t.Epilogue.IsGated() {
-			// A kernel may round the activated gate; |silu(x)| ≤ |x|.
-			before = (before+unit*x+least)*(math.Abs(other)+off) + x*off
-		}
-		bound[i] = before + unit*math.Abs(want[i]) + least
+		x.Sum, x.Bound, x.Bias = sums[row*t.N+at], allowed[row*t.N+at], biasOf(at)
+		want[i], bound[i] = t.finish(x, way.of)
 	}
 	return want, bound
 }

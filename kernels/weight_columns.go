@@ -5,11 +5,16 @@ import "fmt"
 // columnsAtOnce is the number of bytes of weights [K,N] read at a time.
 const columnsAtOnce = 64 << 20
 
+// IsOneProduct reports whether the subject is a matrix product with one B, with or without an epilogue.
+func (s Subject) IsOneProduct() bool {
+	return (s.Operation.IsProduct() || s.Operation.HasEpilogue()) && s.Products == 0
+}
+
 // WeightColumns reads columns of a single product's B from raw, as [FillWeights] wrote it. Each column has
 // the K values that kernels multiply; quantized weights are rounded to s.DType. It reads little of raw if K
 // is contiguous.
 func WeightColumns(raw Buffer, s Subject, columns []int) ([][]float64, error) {
-	if !s.Operation.IsProduct() || s.Products > 0 {
+	if !s.IsOneProduct() {
 		return nil, fmt.Errorf("columns of weights: %v is no single product", s)
 	}
 	for _, j := range columns {

@@ -54,7 +54,7 @@ func (m *Measurer) Numerics(ctx context.Context, r results.ResultRequest) (out [
 	}
 	direct := r.Direct[0]
 	l := m.rigs[direct.Device]
-	if l == nil || !direct.Operation.IsProduct() || direct.Products > 0 {
+	if l == nil || !direct.IsOneProduct() {
 		return nil, false, nil
 	}
 	if t, is := l.device.(kernels.TimesOnly); is && t.TimesOnly() {
@@ -106,7 +106,7 @@ type resultLook struct {
 	copy    int // of the weights
 	rows    []int
 	columns []int
-	weights [][][]float64 // as kernels take them, by column: see exactElement
+	weights [][][]float64 // as kernels take them, by column of [multiplied]: see exactElement
 	exact   []exactElement
 }
 
@@ -285,7 +285,7 @@ func sameRows(a, b [][]byte) bool {
 
 // reference computes the looked elements of a case in float64.
 func (k *resultLook) reference(c results.Case) error {
-	k.columns = lookedColumns(c.N)
+	k.columns = lookedColumns(c.OutputColumns())
 	k.dog.enter(0, "read operands")
 	defer k.dog.leave()
 	var err error
@@ -295,7 +295,7 @@ func (k *resultLook) reference(c results.Case) error {
 	return k.multiply(c)
 }
 
-// readWeights reads the looked columns.
+// readWeights reads the columns of [multiplied].
 func (k *resultLook) readWeights(c results.Case) (out [][][]float64, err error) {
 	subjects := []kernels.Subject{c.Subject}
 	if c.Weights != (kernels.WeightFormat{}) {
@@ -304,7 +304,7 @@ func (k *resultLook) readWeights(c results.Case) (out [][][]float64, err error) 
 		subjects = append(subjects, unrounded)
 	}
 	for _, s := range subjects {
-		weights, err := kernels.WeightColumns(k.sets[matrixOf(c)].raw[k.copy], s, k.columns)
+		weights, err := kernels.WeightColumns(k.sets[matrixOf(c)].raw[k.copy], s, multiplied(c, k.columns))
 		if err != nil {
 			return nil, err
 		}
@@ -317,7 +317,10 @@ func (k *resultLook) multiply(c results.Case) error {
 	line := make([]byte, c.K*c.DType.Size())
 	a := make([]float64, c.K)
 	place := int64(k.copy%k.slots(c)) * inputBytes(c)
-	p := kernels.Task{Subject: kernels.Product(c.DType, c.N, c.K), M: c.M}
+	finish, err := k.finisher(c)
+	if err != nil {
+		return err
+	}
 	for i, row := range k.rows {
 		k.dog.beat()
 		if err := k.activations[c.DType].a.Download(place+int64(row)*int64(len(line)), line); err != nil {
@@ -331,26 +334,40 @@ func (k *resultLook) multiply(c results.Case) error {
 				a[l] *= float64(float32(sweptScale))
 			}
 		}
-		steps := kernels.RoundingSteps(a)
-		for j := range k.columns {
-			e := exactElement{row: i, column: j}
-			for _, columns := range k.weights {
-				var sum, magnitude float64
-				for l, x := range a {
-					sum += x * columns[j][l]
-					magnitude += math.Abs(x * columns[j][l])
-				}
-				bound := math.Inf(1)
-				if c.DType != kernels.TF32 { // TF32 rounds its operands on input
-					bound = kernels.ErrorBound(p, sum, magnitude)
-				}
-				half, rounded := kernels.HalfSumBound(p, sum, magnitude), kernels.RoundedBound(steps, columns[j])
-				e.sums = append(e.sums, exactSum{sum, bound, half, rounded})
+		sums := k.sums(c, a)
+		if finish != nil {
+			if sums, err = finish(row, sums); err != nil {
+				return err
 			}
-			k.exact = append(k.exact, e)
+		}
+		for j := range k.columns {
+			k.exact = append(k.exact, exactElement{row: i, column: j, sums: sums[j]})
 		}
 	}
 	return nil
+}
+
+// sums multiplies a row by the columns that were read.
+func (k *resultLook) sums(c results.Case, a []float64) [][]exactSum {
+	p := kernels.Task{Subject: kernels.Product(c.DType, c.N, c.K), M: c.M}
+	steps := kernels.RoundingSteps(a)
+	out := make([][]exactSum, len(k.weights[0]))
+	for j := range out {
+		for _, columns := range k.weights {
+			var sum, magnitude float64
+			for l, x := range a {
+				sum += x * columns[j][l]
+				magnitude += math.Abs(x * columns[j][l])
+			}
+			bound := math.Inf(1)
+			if c.DType != kernels.TF32 { // TF32 rounds its operands on input
+				bound = kernels.ErrorBound(p, sum, magnitude)
+			}
+			half, rounded := kernels.HalfSumBound(p, sum, magnitude), kernels.RoundedBound(steps, columns[j])
+			out[j] = append(out[j], exactSum{sum, bound, half, rounded})
+		}
+	}
+	return out
 }
 
 func lookedColumns(n int) []int {

@@ -42,7 +42,7 @@ func (e *wrongCase) Error() string {
 // correctness check has other sizes, and a kernel that is specialized for each M may be wrong at some. It runs the last
 // copy of the weights, which finds one that is taken for another. Blocks in flight must have landed.
 func (b *rig) prove(ctx context.Context, s *station) error {
-	if s.proven || !s.c.Operation.IsProduct() || s.c.Products > 0 || b.process(s.c) == "" {
+	if s.proven || !s.c.IsOneProduct() || b.process(s.c) == "" {
 		return nil
 	}
 	if t, ok := b.device.(kernels.TimesOnly); ok && t.TimesOnly() {
@@ -53,7 +53,7 @@ func (b *rig) prove(ctx context.Context, s *station) error {
 	}
 	look := resultLook{lab: &lab{rig: b}, ctx: context.WithoutCancel(ctx), copy: b.turns(s) - 1}
 	look.rows = lookedRows(s.c, [][]results.Case{{s.c}})
-	for i, all := 0, lookedColumns(s.c.N); i < min(provenColumns, len(all)); i++ {
+	for i, all := 0, lookedColumns(s.c.OutputColumns()); i < min(provenColumns, len(all)); i++ {
 		look.columns = append(look.columns, all[i*len(all)/min(provenColumns, len(all))])
 	}
 	got, err := look.runStation(s)

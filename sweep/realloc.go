@@ -169,6 +169,23 @@ func copyTo(to, from kernels.Buffer, fill func() error) error {
 	return fill()
 }
 
+// copyEnd copies what lies from a byte of a buffer to its end into another, through the host. Copied rows have the residuals of
+// those that they are copies of.
+func copyEnd(to kernels.Buffer, at int64, from kernels.Buffer, first int64) error {
+	part := make([]byte, min(from.Bytes()-first, 1<<20))
+	for first < from.Bytes() {
+		some := part[:min(int64(len(part)), from.Bytes()-first)]
+		if err := from.Download(first, some); err != nil {
+			return err
+		}
+		if err := to.Upload(at, some); err != nil {
+			return err
+		}
+		first, at = first+int64(len(some)), at+int64(len(some))
+	}
+	return nil
+}
+
 func (b *rig) moveOperands(ctx context.Context, d kernels.DType) error {
 	old := b.activations[d]
 	if b.roomFor(old.aBytes + old.cBytes + old.roomBytes + 2*old.besideBytes) {
@@ -225,8 +242,12 @@ func (b *rig) newOperands(d kernels.DType, s sizes, from kernels.Buffer) (_ *ope
 	if o.room, err = b.device.Alloc(s.roomBytes + s.besideBytes); err == nil {
 		err = o.room.Fill(b.dist, d, o.room.Bytes()/int64(d.Size()), seed)
 	}
-	if err == nil && s.scaled {
+	switch {
+	case err != nil || s.besideBytes == 0:
+	case s.scaled:
 		err = fillScales(o.room, s.roomBytes)
+	default:
+		err = copyEnd(o.room, s.roomBytes, o.a, s.aBytes)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("room for rows of A of %s, %d bytes: %w", d, s.roomBytes, err), o.close())

@@ -32,6 +32,11 @@ func TestNumericsOnCPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	subjects := []kernels.Subject{quantized}
+	for _, e := range []kernels.Epilogue{kernels.Bias + kernels.GELU, kernels.Gated, kernels.Bias + kernels.Residual} {
+		s := kernels.Linear(kernels.BF16, 96, 128)
+		s.Operation, s.Epilogue = s.Operation.WithEpilogue(), e
+		subjects = append(subjects, s)
+	}
 	for _, dt := range []kernels.DType{kernels.FP32, kernels.BF16, kernels.INT8} {
 		for _, layout := range []kernels.Layout{kernels.RowMajor, kernels.Transposed} {
 			s := kernels.Product(dt, 96, 128)
@@ -52,6 +57,9 @@ func TestNumericsOnCPU(t *testing.T) {
 			Remedies: [][]results.Case{{split}, {pad}, {copied}}}
 		if s.Weights == (kernels.WeightFormat{}) {
 			request.Remedies = append(request.Remedies, []results.Case{other})
+		}
+		if s.Epilogue != 0 {
+			request.Remedies = append(request.Remedies, []results.Case{at(kernels.SeparateKernel("auto"), 40)})
 		}
 		got, ok, err := m.Numerics(t.Context(), request)
 		if err != nil || !ok || len(got) != len(request.Remedies) {
