@@ -23,13 +23,17 @@ func (o *Options) finished(targets []Target) []Target {
 }
 
 // FuseLayers returns a model's targets with the epilogues of its layers. Targets without one, and those with quantized weights,
-// stay plain products.
-func FuseLayers(targets []Target) []Target {
-	out := slices.Clone(targets)
-	for i := range out {
-		if t := &out[i]; t.Epilogue != 0 && t.Stored == (kernels.WeightFormat{}) {
+// stay plain products. Notes name the steps that no epilogue computes.
+func FuseLayers(targets []Target) (fused []Target, notes []Note) {
+	fused = slices.Clone(targets)
+	for i := range fused {
+		t := &fused[i]
+		if t.Beyond != "" {
+			notes = append(notes, Note{What: t.Name, Why: t.Beyond + ": it is planned without this step"})
+		}
+		if t.Epilogue != 0 && t.Stored == (kernels.WeightFormat{}) {
 			t.Operation, t.Further.Epilogue = t.Operation.WithEpilogue(), t.Epilogue
 		}
 	}
-	return out
+	return fused, notes
 }

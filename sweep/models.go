@@ -93,8 +93,10 @@ type Target struct {
 	Further           kernels.Dims  // of other operations
 	// Layers is the number of layers that contain the target; 0 if unknown.
 	Layers int
-	// Epilogue is what the layer does with the product, as far as an engine may fuse it: see [FuseLayers].
+	// Epilogue is what the layer does with the product, as far as an engine may fuse it: see [FuseLayers]. Beyond names a step
+	// that no epilogue computes; empty for none.
 	Epilogue kernels.Epilogue
+	Beyond   string
 	// Experts is the number of such weight matrices per layer; Active of them process a token.
 	Experts, Active int
 	// RowsPerToken is the number of groups per token of a grouped product whose rows come from tokens; 0 if unknown.
@@ -147,12 +149,12 @@ func (m Model) Projections(tp int, names ...string) ([]Target, error) {
 		if s := m.arch.Stored; s != nil && !s.Keeps(w) {
 			t.Stored, t.StoredType = s.Weights, s.DType
 		}
-		e, err := m.arch.Epilogue(w)
+		f, err := m.arch.Finish(w)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", m.Name, err)
 		}
-		if tp == 1 || !e.HasResidual() { // ranks sum their parts first
-			t.Epilogue = e
+		if t.Beyond = f.Beyond; tp == 1 || !f.Epilogue.HasResidual() { // ranks sum their parts first
+			t.Epilogue = f.Epilogue
 		}
 		out[i] = t
 	}

@@ -295,7 +295,9 @@ func (f *planFlags) options() (sweep.Options, error) {
 					return bad("model", err)
 				}
 				if f.fusesLayers() {
-					targets = sweep.FuseLayers(targets)
+					var notes []sweep.Note
+					targets, notes = sweep.FuseLayers(targets)
+					o.Notes = append(o.Notes, notes...)
 				}
 				o.Targets = append(o.Targets, targets...)
 			}

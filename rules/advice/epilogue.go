@@ -36,19 +36,22 @@ func (p Product) from(known map[shape]finishes) (infer.SeriesTimes, error) {
 // compareEpilogues compares the epilogues of a pass's series with those of its layers. A pass of plain products is no mixture: its
 // epilogues count as the rest of the pass.
 func (m *Match) compareEpilogues(layers []Product, known map[shape]finishes) {
-	fused := false
+	fused, beyond := false, false
 	var warnings []rules.Warning
 	for _, p := range layers {
 		s, _ := p.from(known)
 		e := s.Key.Epilogue
-		fused = fused || e != 0
+		fused, beyond = fused || e != 0, beyond || p.Beyond != ""
 		if e != p.Epilogue {
 			text := fmt.Sprintf("%v was measured with the epilogue %s; the layer's is %s", p, word(e), word(p.Epilogue))
+			if p.Beyond != "" {
+				text += ": " + p.Beyond
+			}
 			warnings = append(warnings, rules.Warning{Subject: p.Name, Text: text})
 		}
 	}
 	if fused {
-		m.Fused, m.Warnings = len(warnings) == 0, warnings
+		m.Fused, m.Warnings = len(warnings) == 0 && !beyond, warnings
 	}
 }
 

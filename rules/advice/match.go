@@ -33,6 +33,8 @@ type Product struct {
 	Epilogue kernels.Epilogue
 	// Plain means that the checkpoint keeps these weights plain, and quantizes others.
 	Plain bool
+	// Beyond names what else the layer does, which no epilogue computes; empty for nothing.
+	Beyond string
 }
 
 func (p Product) shape() shape { return shape{p.N, p.K, p.Experts} }
@@ -68,7 +70,8 @@ type Match struct {
 	Parts []Part
 	// Missing lists operations with weights or over tokens that no run has.
 	Missing []string
-	// Fused is true if every product was measured with its layer's own epilogue. In a pass of plain products none was.
+	// Fused is true if every product was measured with its layer's own epilogue, and nothing is beyond them. In a pass of plain
+	// products none was.
 	Fused bool
 	// Warnings name the products that were measured with another epilogue than their layer's, or without it next to others.
 	Warnings []rules.Warning

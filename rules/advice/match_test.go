@@ -34,11 +34,11 @@ func of(op kernels.Operation, kernel string, dims kernels.Dims, ms ...int) infer
 var small = Need{
 	Model: "small", Count: 2, Vocab: 500, Sequences: 1, Heads: kernels.Heads{Query: 4, KV: 2, Dim: 16},
 	Layers: [][]Product{
-		{{"qkv", 128, 64, 2, 0, 0, 0, false}, {"o", 64, 64, 2, 0, 0, 0, false}},
-		{{"q", 64, 64, 2, 0, 0, 0, false}, {"k", 32, 64, 2, 0, 0, 0, false}, {"v", 32, 64, 2, 0, 0, 0, false},
-			{"o", 64, 64, 2, 0, 0, 0, false}},
+		{{"qkv", 128, 64, 2, 0, 0, 0, false, ""}, {"o", 64, 64, 2, 0, 0, 0, false, ""}},
+		{{"q", 64, 64, 2, 0, 0, 0, false, ""}, {"k", 32, 64, 2, 0, 0, 0, false, ""}, {"v", 32, 64, 2, 0, 0, 0, false, ""},
+			{"o", 64, 64, 2, 0, 0, 0, false, ""}},
 	},
-	Head: Product{"lm_head", 500, 64, 1, 0, 0, 0, false},
+	Head: Product{"lm_head", 500, 64, 1, 0, 0, 0, false, ""},
 }
 
 var heads = kernels.Dims{QueryHeads: 4, KVHeads: 2, HeadDim: 16}
@@ -109,8 +109,9 @@ func partsText(parts []Part) string {
 
 var mixed = Need{
 	Model: "mixed", Count: 2, Vocab: 500, Sequences: 1, Heads: kernels.Heads{Query: 4, KV: 2, Dim: 16},
-	Layers: [][]Product{{{"o", 64, 64, 2, 0, 0, 0, false}, {"router", 8, 64, 2, 0, 0, 0, false}, {"experts", 32, 64, 2, 8, 2, 0, false}}},
-	Head:   Product{"lm_head", 500, 64, 1, 0, 0, 0, false},
+	Layers: [][]Product{{{"o", 64, 64, 2, 0, 0, 0, false, ""}, {"router", 8, 64, 2, 0, 0, 0, false, ""},
+		{"experts", 32, 64, 2, 8, 2, 0, false, ""}}},
+	Head: Product{"lm_head", 500, 64, 1, 0, 0, 0, false, ""},
 }
 
 // experts are the experts of mixed, by rows.
@@ -212,7 +213,7 @@ func TestPlainProductsNextToScaledOnes(t *testing.T) {
 	// Scales of columns are as long as K, which differs.
 	other := scaled(product("lib", 32, 128, 8, 16), "fp8:column")
 	down := mixed
-	down.Layers = [][]Product{{{"o", 64, 64, 2, 0, 0, 0, false}, {"down", 32, 128, 2, 0, 0, 0, false}}}
+	down.Layers = [][]Product{{{"o", 64, 64, 2, 0, 0, 0, false, ""}, {"down", 32, 128, 2, 0, 0, 0, false, ""}}}
 	if m, err := Find([]Run{run("a.db", scaled(o, "fp8:column"), other)}, down); err != nil || partsText(m.Parts) != "o×2 down×2" {
 		t.Errorf("columns: %v", err)
 	}
@@ -280,10 +281,22 @@ func TestFusedProducts(t *testing.T) {
 	}
 	// In a mixture of both, products alone are named too.
 	need := small
-	need.Layers = [][]Product{{{"qkv", 128, 64, 2, 0, 0, kernels.Bias, false}, {"o", 64, 64, 2, 0, 0, kernels.Residual, false}}}
+	need.Layers = [][]Product{{{"qkv", 128, 64, 2, 0, 0, kernels.Bias, false, ""}, {"o", 64, 64, 2, 0, 0, kernels.Residual, false, ""}}}
 	m, err := Find([]Run{run("a.db", product("lib", 128, 64, 8, 16), residual)}, need)
 	if err != nil || m.Fused || len(m.Warnings) != 1 || m.Warnings[0].Subject != "qkv" {
 		t.Errorf("%+v, %v", m, err)
+	}
+	// Gates that no epilogue computes stay a part of the rest, and gated times are named with the reason.
+	need.Layers[0][0].Epilogue, need.Layers[0][0].Beyond = 0, "its gates are gelu"
+	for e, warnings := range map[kernels.Epilogue]int{0: 0, kernels.Gated: 1} {
+		qkv := product("lib", 128, 64, 8, 16)
+		if qkv.Key.Epilogue = e; e != 0 {
+			qkv.Key.Operation = kernels.FusedGEMM
+		}
+		m, err := Find([]Run{run("a.db", qkv, residual)}, need)
+		if err != nil || m.Fused || len(m.Warnings) != warnings || warnings > 0 && !strings.Contains(m.Warnings[0].Text, "gates are gelu") {
+			t.Errorf("%v: %+v, %v", e, m, err)
+		}
 	}
 }
 

@@ -92,7 +92,7 @@ func layersOf(model sweep.Model, tp int, names []string) ([]Product, error) {
 	out := make([]Product, len(targets))
 	for i, t := range targets {
 		out[i] = Product{Name: t.Projection, N: t.N, K: t.K, Count: model.Layers, Experts: t.Experts, Active: t.Active,
-			Epilogue: t.Epilogue, Plain: plain(t)}
+			Epilogue: t.Epilogue, Plain: plain(t), Beyond: t.Beyond}
 	}
 	return out, nil
 }

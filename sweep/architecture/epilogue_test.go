@@ -1,6 +1,7 @@
 package architecture
 
 import (
+	"strings"
 	"testing"
 )
 
@@ -20,8 +21,16 @@ func TestEpilogues(t *testing.T) {
 			"gate_up_proj": "gated"}},
 		{map[string]any{"model_type": "qwen3"}, map[string]string{"qkv_proj": "", "o_proj": "residual"}},
 		{map[string]any{"model_type": "seed_oss"}, map[string]string{"qkv_proj": "bias", "o_proj": "residual"}},
-		{map[string]any{"model_type": "gemma", "hidden_activation": "gelu_pytorch_tanh"}, map[string]string{"gate_up_proj": "",
-			"down_proj": "residual"}},
+		// Gates with another function than the epilogue's, by the file or by default.
+		{map[string]any{"model_type": "gemma", "hidden_activation": "gelu_pytorch_tanh"}, map[string]string{
+			"gate_up_proj": " gelu_pytorch_tanh", "down_proj": "residual"}},
+		{map[string]any{"model_type": "gemma"}, map[string]string{"gate_up_proj": " gelu_pytorch_tanh", "o_proj": "residual"}},
+		{map[string]any{"model_type": "gemma", "hidden_act": "gelu"}, map[string]string{"gate_up_proj": " gelu"}},
+		{map[string]any{"model_type": "llama", "hidden_act": "gelu", "mlp_bias": true}, map[string]string{"gate_up_proj": "bias gelu"}},
+		{map[string]any{"model_type": "gemma2", "attention_bias": true}, map[string]string{"qkv_proj": "bias", "o_proj": "bias",
+			"gate_up_proj": " gelu_pytorch_tanh", "down_proj": ""}},
+		{map[string]any{"model_type": "gemma3_text"}, map[string]string{"qkv_proj": "", "o_proj": "",
+			"gate_up_proj": " gelu_pytorch_tanh", "down_proj": ""}},
 		// A norm comes before the sum.
 		{map[string]any{"model_type": "olmo2"}, map[string]string{"o_proj": "", "down_proj": "", "gate_up_proj": ""}},
 		{map[string]any{"model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2}, map[string]string{
@@ -47,10 +56,13 @@ func TestEpilogues(t *testing.T) {
 				continue
 			}
 			seen++
-			e, err := m.Epilogue(w)
+			f, err := m.Finish(w)
 			got := ""
-			if e != 0 {
-				got = e.String()
+			if f.Epilogue != 0 {
+				got = f.Epilogue.String()
+			}
+			if f.Beyond != "" {
+				got += " " + strings.TrimSuffix(strings.Fields(f.Beyond)[3], ",")
 			}
 			if err != nil || got != want {
 				t.Errorf("%s:%s has %q, expected %q: %v", m.Type, w.Part, got, want, err)
@@ -68,7 +80,7 @@ func TestEpilogues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e, err := m.Epilogue(Weight{Part: "qkv_proj", PerLayer: true}); err == nil {
-		t.Errorf("a bias of \"yes\" is %v", e)
+	if f, err := m.Finish(Weight{Part: "qkv_proj", PerLayer: true}); err == nil {
+		t.Errorf("a bias of \"yes\" is %v", f.Epilogue)
 	}
 }
