@@ -1,7 +1,6 @@
 package cpu
 
 /*
-#include <stdlib.h>
 #include "native/scaled.h"
 */
 import "C"
@@ -24,10 +23,7 @@ type scaled struct {
 }
 
 func newScaled(d *Device) (kernels.Kernel, *kernels.Missing) {
-	form := C.ga_scaled_form_for(d.isa())
-	kept := (*C.ga_scaled_form)(C.malloc(C.sizeof_ga_scaled_form)) // for the life of the process, like paths
-	*kept = form
-	return &scaled{d, kept}, nil
+	return &scaled{d, C.ga_scaled_form_for(d.isa())}, nil
 }
 
 func (*scaled) Name() string { return "scaled" }

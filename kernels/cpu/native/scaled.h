@@ -14,11 +14,11 @@
 typedef void (*ga_fp8_decode)(const uint8_t *codes, int64_t n, void *out);
 
 typedef struct {
-  const ga_path *path;   // for bf16
+  const ga_path *path;  // for bf16
   ga_fp8_decode decode; // to the words that the path's tile reads: fp32, or bf16 in pairs
 } ga_scaled_form;
 
-ga_scaled_form ga_scaled_form_for(unsigned isa);
+const ga_scaled_form *ga_scaled_form_for(unsigned isa);
 
 #if defined(__x86_64__)
 void ga_avx2_fp8_to_float(const uint8_t *codes, int64_t n, void *out);
