@@ -289,8 +289,7 @@ RACE = GORACE='$(GORACE)' $(subst -O2,-O0,$(TEST)) -ldflags '-s -w' -race $(RACE
 test-race:
 	$(RACE) -short -skip '^($(SERIAL_TESTS))$$' $(CONCURRENT)
 	$(RACE) -short -run '^($(BESIDES_TESTS))' $(BESIDES)
-	$(RACE) -short -run '^Test($(RACED_TESTS))$$|^TestScripts$$/^($(RACED_SCRIPTS))$$' ./cmd/gemmaudit
-	$(RACE) -run '^TestScripts$$/^($(RACED_LONG))$$' ./cmd/gemmaudit
+	$(RACE) -run '^Test($(RACED_TESTS))$$|^TestScripts$$/^($(RACED_SCRIPTS)|$(RACED_LONG))$$' ./cmd/gemmaudit
 
 # The tag lowers the optimisation of our kernels alone (native.go): with other flags for all C, packages of the standard library
 # would be compiled again, and what imports them.
@@ -299,7 +298,7 @@ test-amx:
 
 # With instruction sets left out, one after the other: our kernels, the CPU's libraries, and the commands that run on a CPU.
 # ISA_SAME are tests that run nothing but our kernels, on each instruction set in turn: make test runs them so already.
-ISA_SAME    := ^Test(Attention|Gate|GateDeepK|GateQuantized|Operations|QuantizedFP32|QuantizedSlices|RowBits|ThreadsDoNotChangeAttention)$$
+ISA_SAME    := ^Test(Attention|BatchGate|BindChecksOperands|BindRefuses|Choices|Detached|ExecuteStopsBetweenLaunches|Gate|GateDeepK|GateQuantized|GateRounded|GateScaled|Operations|QuantizedFP32|QuantizedSlices|RowBits|ScaledNaN|StripActivations|ThreadsDoNotChangeAttention|ThreadsDoNotChangeBits|Tilings)$$
 ISA_SCRIPTS := attention|brought|cpu|cpuattention|devices|mistral|quantised|selftest|softmax
 test-isa: $(TRAMPOLINES)
 	@mkdir -p bin/isa

@@ -77,19 +77,18 @@ func TestScaling(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			least := func(d infer.Data) time.Duration {
-				best := time.Duration(1<<63 - 1)
-				for range 2 {
-					runtime.GC()
-					before := computed(t)
-					if err := tt.run(d); err != nil {
-						t.Fatal(err)
-					}
-					best = min(best, computed(t)-before)
+			once := func(d infer.Data) time.Duration {
+				runtime.GC()
+				before := computed(t)
+				if err := tt.run(d); err != nil {
+					t.Fatal(err)
 				}
-				return best
+				return computed(t) - before
 			}
-			a, b := least(small), least(large)
+			a, b := min(once(small), once(small)), once(large)
+			if b > time.Duration(most*float64(a)) { // other load may have disturbed it
+				b = min(b, once(large))
+			}
 			t.Logf("%d series: %v, %d: %v", n, a, 4*n, b)
 			if b > time.Duration(most*float64(a)) {
 				t.Errorf("%v of computing for %d series, %v for %d: more than %g times as much", a, n, b, 4*n, most)

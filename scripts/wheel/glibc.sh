@@ -11,8 +11,9 @@ python=$1 glibc=$2 machine=$3 folder=$4
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 echo 'int main(void) { return 0; }' > "$work/empty.c"
+# Zig would compile its run-time libraries, which nothing here links.
 ZIG_GLOBAL_CACHE_DIR=$work/cache ZIG_LOCAL_CACHE_DIR=$work/cache \
-  "$python" -m ziglang cc -target "$machine-linux-gnu.$glibc" -o "$work/empty" "$work/empty.c" -lm -lpthread -ldl -lresolv
+  "$python" -m ziglang build-exe "$work/empty.c" -target "$machine-linux-gnu.$glibc" -lc -fno-compiler-rt -fno-ubsan-rt -femit-bin="$work/empty"
 
 rm -rf "$folder"
 mkdir -p "$folder"
