@@ -13,7 +13,8 @@ trap 'rm -rf "$work"' EXIT
 echo 'int main(void) { return 0; }' > "$work/empty.c"
 # Zig would compile its run-time libraries, which nothing here links.
 ZIG_GLOBAL_CACHE_DIR=$work/cache ZIG_LOCAL_CACHE_DIR=$work/cache \
-  "$python" -m ziglang build-exe "$work/empty.c" -target "$machine-linux-gnu.$glibc" -lc -fno-compiler-rt -fno-ubsan-rt -femit-bin="$work/empty"
+  "$python" -m ziglang build-exe "$work/empty.c" -target "$machine-linux-gnu.$glibc" -lc -fno-compiler-rt -fno-ubsan-rt \
+  -femit-bin="$work/empty"
 
 rm -rf "$folder"
 mkdir -p "$folder"
