@@ -24,7 +24,8 @@ func TestGroupedGate(t *testing.T) {
 				t.Errorf("%s %s: no grouped product passed: %v", k.Name(), d, found[i].Skipped)
 			}
 			if cases := len(found[i].Skipped) + found[i].Passed; takesAll(k.Name(), d) && found[i].Passed < min(quantized, cases) {
-				t.Errorf("%s %s: %d products passed, %d have quantized weights: %v", k.Name(), d, found[i].Passed, quantized, found[i].Skipped)
+				t.Errorf("%s %s: %d products passed, %d have quantized weights: %v", k.Name(), d, found[i].Passed, quantized,
+					found[i].Skipped)
 			}
 		}
 	}

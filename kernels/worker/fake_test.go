@@ -140,7 +140,7 @@ func (f *fake) answer(call string, p fakeParams) (result any, failure map[string
 			operation = "grouped"
 		}
 		dtypes, weights := []string{"fp32"}, []string(nil)
-		if strings.HasPrefix(f.how, "scaled") {
+		if strings.Contains(f.how, "scaled") {
 			dtypes, weights = []string{"fp8"}, []string{"fp8"}
 		}
 		if f.how == "badly named" {

@@ -65,3 +65,24 @@ func TestGroupedKernelIsListed(t *testing.T) {
 		}
 	}
 }
+
+// A worker's task places the weights of one product: those of several groups are refused, also if the kernel takes their format.
+func TestQuantizedGroupsAreRefused(t *testing.T) {
+	for _, how := range []string{"grouped", "grouped scaled"} {
+		_, ks, _, err := open(t, how, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := kernels.Linear(kernels.FP8, 256, 256)
+		s.Operation, s.Groups = kernels.GroupedGEMM, 3
+		if f, err := kernels.ParseWeights("fp8:128x128"); err != nil {
+			t.Error(err)
+		} else if s.Weights, err = f.For(kernels.FP8, s.K); err != nil {
+			t.Error(err)
+		}
+		var no *kernels.Unsupported
+		if err := ks[0].Supports(kernels.Task{Subject: s, M: 4}); !errors.As(err, &no) || !strings.Contains(no.Reason, "plain weights") {
+			t.Errorf("%s: %v", how, err)
+		}
+	}
+}
