@@ -333,7 +333,7 @@ structure:
 # after its return are not looked for: GCC 13 keeps such frames where vectors of 64 bytes are not aligned (GCC's bug 110027).
 # Nor is thread-local memory of libraries that are opened late: GCC 12 guesses where it ends, for oneDNN's guesses wrong, and
 # the search for leaks dies of it.
-ASAN_TESTS    ?= -test.run 'TestGate|TestLibraries|TestWeights|TestBrought|TestKernelName'
+ASAN_TESTS    ?= -test.run 'TestGate|Gate$$|TestStrip|TestLibraries|TestWeights|TestBrought|TestKernelName'
 ASAN_PACKAGES ?= kernels/cpu $(if $(GPU),kernels/cuda/driver)
 # References in float64 touch no memory of C, and with each of their loads watched they would take 250 times as long.
 UNWATCHED      = -gcflags='$(shell $(GO) list -m)/kernels=-asan=false'

@@ -114,15 +114,19 @@ void ga_strips(const ga_gemm *g, int tid, int nthreads, void *scratch, ga_team *
     uint8_t finite[BLOCK_ROWS];
     for (int64_t t = 0; t < tiles.count; t++)
       finite[t] = (uint8_t)form->code->pack(g, row + ga_row_begin(tiles, t), ga_row_count(tiles, t), a + ga_row_begin(tiles, t) * each);
-    for (int64_t s = of.strip0; s < of.strip1; s++) {
+    int together = rows == 1 ? GA_STRIP_PAIR : 1;
+    for (int64_t s = of.strip0; s < of.strip1; s += together) {
+      int strips = s + together <= of.strip1 ? together : 1;
       const char *strip = (const char *)g->b + s * ga_strip_bytes(&g->weights, g->k);
       for (int64_t t = 0; t < tiles.count; t++) {
         int64_t at = ga_row_begin(tiles, t);
         int some = ga_row_count(tiles, t);
-        if (finite[t]) form->code->multiply(g, some, strip, a + at * each, sums + at * GA_PANEL);
-        else form->code->floats(g, row + at, some, strip, sums + at * GA_PANEL);
+        if (finite[t]) form->code->multiply(g, some, strips, strip, a + at * each, sums + at * GA_PANEL);
+        else
+          for (int i = 0; i < strips; i++)
+            form->code->floats(g, row + at, some, strip + i * ga_strip_bytes(&g->weights, g->k), sums + at * GA_PANEL + i * form->strip);
       }
-      int64_t column = s * form->strip, columns = g->n - column < form->strip ? g->n - column : form->strip;
+      int64_t column = s * form->strip, width = strips * form->strip, columns = g->n - column < width ? g->n - column : width;
       path->store(sums, (int)rows, columns, NULL, (char *)g->c + (row * g->ldc + column) * ga_size(g->dtype), g->ldc);
     }
   }

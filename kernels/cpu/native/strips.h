@@ -18,15 +18,16 @@
 
 #include "quantised.h"
 
-// GA_BLOCK_K is the k of a block.
-enum { GA_BLOCK_K = 32, GA_EXACT_LIMBS = 3 };
+// GA_BLOCK_K is the k of a block. One row is multiplied by GA_STRIP_PAIR strips at once: they share its loads.
+enum { GA_BLOCK_K = 32, GA_EXACT_LIMBS = 3, GA_STRIP_PAIR = 2 };
 
 struct ga_strip_code {
   int rows, rounded_rows; // maximum rows of multiply, with all limbs and with one
   // pack writes rows of A as blocks [K / 32][rows] of ga_limb_bytes. It reports whether all elements are finite.
   int (*pack)(const ga_gemm *g, int64_t row, int rows, char *out);
-  // multiply writes the product of a tile of packed rows and a strip to sums, [rows][GA_PANEL].
-  void (*multiply)(const ga_gemm *g, int rows, const char *strip, const char *a, float *sums);
+  // multiply writes the product of a tile of packed rows and a strip to sums, [rows][GA_PANEL]. A tile of one row
+  // takes up to GA_STRIP_PAIR strips.
+  void (*multiply)(const ga_gemm *g, int rows, int strips, const char *strip, const char *a, float *sums);
   // floats is multiply with raw A in fp32, for rows with infinities or NaN.
   void (*floats)(const ga_gemm *g, int64_t row, int rows, const char *strip, float *sums);
 };

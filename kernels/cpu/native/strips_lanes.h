@@ -14,7 +14,7 @@
 
 #include "strips.h"
 
-enum { VECTOR = LANES * 4, CODE_VECTORS = 4 };
+enum { VECTOR = LANES * 4, CODE_VECTORS = 4, PAIR = GA_STRIP_PAIR };
 
 // A tile of packed rows is read once per strip; the distance covers memory latency, as in gemv.c.
 enum { AHEAD_BYTES = 4096 };
@@ -75,69 +75,90 @@ GA_INLINE words codes_at(const char *p, int half) {
   return (half ? (words)((unsigned_words)x >> 4) : x) & 0x0f0f0f0f;
 }
 
-GA_INLINE void multiply_block(const int R, const int L, const char *codes, const char *a, words out[ROUNDED_ROWS]) {
+// multiply_block multiplies R rows by a block of S strips, apart bytes from each other. Results are [R][S].
+GA_INLINE void multiply_block(const int R, const int S, const int L, const char *codes, int64_t apart, const char *a,
+                              words out[ROUNDED_ROWS]) {
   const int each = 8 + GA_BLOCK_K * L;
   words sum[ROUNDED_ROWS][GA_EXACT_LIMBS];
-  _Pragma("GCC unroll 8") for (int r = 0; r < R; r++)
-    _Pragma("GCC unroll 4") for (int l = 0; l < L; l++) sum[r][l] = (words){0};
+  _Pragma("GCC unroll 8") for (int i = 0; i < R * S; i++)
+    _Pragma("GCC unroll 4") for (int l = 0; l < L; l++) sum[i][l] = (words){0};
   _Pragma("GCC unroll 8") for (int v = 0; v < 2 * CODE_VECTORS; v++) {
-    words x = codes_at(codes + v / 2 * VECTOR, v % 2);
+    words x[PAIR];
+    _Pragma("GCC unroll 2") for (int s = 0; s < S; s++) x[s] = codes_at(codes + s * apart + v / 2 * VECTOR, v % 2);
     _Pragma("GCC unroll 8") for (int r = 0; r < R; r++)
       _Pragma("GCC unroll 4") for (int l = 0; l < L; l++) {
-        sum[r][l] = dot(sum[r][l], x, repeated(a + r * each + 8 + l * GA_BLOCK_K + v * 4));
-        IN_ORDER(sum[r][l]);
+        words by = repeated(a + r * each + 8 + l * GA_BLOCK_K + v * 4);
+        if (S > 1) IN_ORDER(by); // one load for all strips
+        _Pragma("GCC unroll 2") for (int s = 0; s < S; s++) {
+          sum[r * S + s][l] = dot(sum[r * S + s][l], x[s], by);
+          IN_ORDER(sum[r * S + s][l]);
+        }
       }
   }
-  _Pragma("GCC unroll 8") for (int r = 0; r < R; r++) {
-    if (L == 1) out[r] = total_of(sum[r][0], 1);
-    else out[r] = ((total_of(sum[r][0], 256) + total_of(sum[r][1], 1)) << 8) + total_of(sum[r][2], 1);
+  _Pragma("GCC unroll 8") for (int i = 0; i < R * S; i++) {
+    if (L == 1) out[i] = total_of(sum[i][0], 1);
+    else out[i] = ((total_of(sum[i][0], 256) + total_of(sum[i][1], 1)) << 8) + total_of(sum[i][2], 1);
   }
 }
 
-GA_INLINE void multiply_rows(const int R, const int L, const int zeros, const ga_gemm *g, const char *strip, const char *a,
-                             float *sums) {
+GA_INLINE void multiply_rows(const int R, const int S, const int L, const int zeros, const ga_gemm *g, const char *strip,
+                             const char *a, float *sums) {
   const ga_weights *w = &g->weights;
   const int each = 8 + GA_BLOCK_K * L;
+  const int64_t apart = ga_strip_bytes(w, g->k);
   lanes total[ROUNDED_ROWS];
-  _Pragma("GCC unroll 8") for (int r = 0; r < R; r++) total[r] = (lanes){0};
+  _Pragma("GCC unroll 8") for (int i = 0; i < R * S; i++) total[i] = (lanes){0};
   place p = place_at(g, strip, 0);
-  const char *codes = strip + ga_strip_header(w, g->k), *end = strip + ga_strip_bytes(w, g->k);
-  lanes scale = scales_at(w, p.scales);
-  words zero = zeros ? zeros_at(p.zeros) : (words){0};
-  // Strips follow each other, so scales are fetched with the codes: share is a strip's bytes per block.
-  int64_t share = (end - strip) / ((end - codes) / (CODE_VECTORS * VECTOR)) + 1;
-  const char *ahead = strip + AHEAD_BYTES;
+  const char *codes = strip + ga_strip_header(w, g->k), *end = strip + apart;
+  lanes scale[PAIR];
+  words zero[PAIR];
+  _Pragma("GCC unroll 2") for (int s = 0; s < S; s++) {
+    scale[s] = scales_at(w, (const uint16_t *)((const char *)p.scales + s * apart));
+    zero[s] = zeros ? zeros_at(p.zeros + s * apart) : (words){0};
+  }
+  // Strips follow each other, so scales are fetched with the codes: share is a strip's bytes per block. The strips
+  // after these begin S strips later.
+  int64_t share = apart / ((end - codes) / (CODE_VECTORS * VECTOR)) + 1, behind = AHEAD_BYTES / apart;
+  const char *ahead = strip + AHEAD_BYTES + behind * (S - 1) * apart, *turn = strip + (behind * S + 1) * apart;
   while (codes < end) {
-    for (int l = 0; l < CODE_VECTORS * VECTOR + 64; l += 64) __builtin_prefetch(ahead + l);
+    _Pragma("GCC unroll 2") for (int s = 0; s < S; s++)
+      for (int l = 0; l < CODE_VECTORS * VECTOR + 64; l += 64) __builtin_prefetch(ahead + s * apart + l);
     ahead += share;
+    if (S > 1 && ahead >= turn) {
+      ahead += (S - 1) * apart;
+      turn += S * apart;
+    }
     words sum[ROUNDED_ROWS];
-    multiply_block(R, L, codes, a, sum);
-    _Pragma("GCC unroll 8") for (int r = 0; r < R; r++) {
-      const limb_header *h = (const limb_header *)(const void *)(a + r * each);
-      words x = sum[r] - (zeros ? multiplied(zero, same(h->sum)) : same(h->sum));
-      total[r] = GA_FUSED(__builtin_convertvector(x, lanes) * all(h->scale), scale, total[r]);
+    multiply_block(R, S, L, codes, apart, a, sum);
+    _Pragma("GCC unroll 8") for (int i = 0; i < R * S; i++) {
+      const limb_header *h = (const limb_header *)(const void *)(a + i / S * each);
+      words x = sum[i] - (zeros ? multiplied(zero[i % S], same(h->sum)) : same(h->sum));
+      total[i] = GA_FUSED(__builtin_convertvector(x, lanes) * all(h->scale), scale[i % S], total[i]);
     }
     codes += CODE_VECTORS * VECTOR;
     a += R * each;
-    if (next_block(&p)) {
-      scale = scales_at(w, p.scales);
-      if (zeros) zero = zeros_at(p.zeros);
-    }
+    if (next_block(&p))
+      _Pragma("GCC unroll 2") for (int s = 0; s < S; s++) {
+        scale[s] = scales_at(w, (const uint16_t *)((const char *)p.scales + s * apart));
+        if (zeros) zero[s] = zeros_at(p.zeros + s * apart);
+      }
   }
-  _Pragma("GCC unroll 8") for (int r = 0; r < R; r++) store(GA_FP32, sums, r * GA_PANEL, total[r]);
+  _Pragma("GCC unroll 8") for (int i = 0; i < R * S; i++)
+    store(GA_FP32, sums, i / S * GA_PANEL + i % S * LANES, total[i]);
 }
 
 #define GA_STRIP_CASE(rows, limbs, zeros) \
-  case rows: multiply_rows(rows, limbs, zeros, g, strip, a, sums); break;
-#define GA_STRIP_FUNCTION(name, limbs, zeros, more)                                                       \
-  static void name(const ga_gemm *g, int rows, const char *strip, const char *a, float *sums) {           \
-    switch (rows) {                                                                                       \
-      GA_STRIP_CASE(1, limbs, zeros)                                                                      \
-      GA_STRIP_CASE(2, limbs, zeros)                                                                      \
-      GA_STRIP_CASE(3, limbs, zeros)                                                                      \
-      GA_STRIP_CASE(4, limbs, zeros)                                                                      \
-      more(limbs, zeros)                                                                                  \
-    }                                                                                                     \
+  case rows: multiply_rows(rows, 1, limbs, zeros, g, strip, a, sums); break;
+#define GA_STRIP_FUNCTION(name, limbs, zeros, more)                                                                    \
+  static void name(const ga_gemm *g, int rows, int strips, const char *strip, const char *a, float *sums) {            \
+    if (strips == PAIR) multiply_rows(1, PAIR, limbs, zeros, g, strip, a, sums);                                       \
+    else switch (rows) {                                                                                               \
+      GA_STRIP_CASE(1, limbs, zeros)                                                                                   \
+      GA_STRIP_CASE(2, limbs, zeros)                                                                                   \
+      GA_STRIP_CASE(3, limbs, zeros)                                                                                   \
+      GA_STRIP_CASE(4, limbs, zeros)                                                                                   \
+      more(limbs, zeros)                                                                                               \
+    }                                                                                                                  \
   }
 #define GA_STRIP_NONE(limbs, zeros)
 #define GA_STRIP_MORE(limbs, zeros)                                    \
@@ -150,10 +171,10 @@ GA_STRIP_FUNCTION(exact_zeros, 3, 1, GA_STRIP_NONE)
 GA_STRIP_FUNCTION(rounded, 1, 0, GA_STRIP_MORE)
 GA_STRIP_FUNCTION(rounded_zeros, 1, 1, GA_STRIP_MORE)
 
-static void strip_multiply(const ga_gemm *g, int rows, const char *strip, const char *a, float *sums) {
+static void strip_multiply(const ga_gemm *g, int rows, int strips, const char *strip, const char *a, float *sums) {
   const ga_weights *w = &g->weights;
-  if (w->limbs == 1) (w->zeros ? rounded_zeros : rounded)(g, rows, strip, a, sums);
-  else (w->zeros ? exact_zeros : exact)(g, rows, strip, a, sums);
+  if (w->limbs == 1) (w->zeros ? rounded_zeros : rounded)(g, rows, strips, strip, a, sums);
+  else (w->zeros ? exact_zeros : exact)(g, rows, strips, strip, a, sums);
 }
 
 GA_INLINE lanes block_part(const ga_dtype type, const void *row, int64_t from, int64_t k) {
