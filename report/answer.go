@@ -11,6 +11,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/cause"
+	"github.com/gemmaudit/gemmaudit/rules/phrase"
 	"github.com/gemmaudit/gemmaudit/rules/problem"
 )
 
@@ -86,7 +87,7 @@ func (a *Answer) Document(all bool) *Document {
 		doc.Notes = append(doc.Notes,
 			Note{Plural(len(a.Problems)-mostProblems, "more problem", "more problems") + ": --all lists them", Faint})
 	}
-	doc.Sheets = []Sheet{problemSheet(listed)}
+	doc.Sheets = []Sheet{problemSheet(listed, listed)}
 	for _, line := range a.Next {
 		doc.Notes = append(doc.Notes, Note{Text: line})
 	}
@@ -126,9 +127,11 @@ func (a *Answer) Sentences() []string {
 			a.New, a.Grown, a.Known))
 	}
 	if n := a.Impossible; n > 0 {
-		out = append(out,
-			fmt.Sprintf("%s less time than the device needs at its peak: check the unit of the times and the name of the device.",
-				Plural(n, "size took", "sizes took")))
+		do := "other load may have lowered the measured peak. Measure again on a quiet machine."
+		if a.Imported {
+			do = "check the unit of the times and the name of the device."
+		}
+		out = append(out, fmt.Sprintf("%s less time than the device needs at its peak: %s", Plural(n, "size took", "sizes took"), do))
 	}
 	if worst := a.worst(); worst != nil {
 		out = append(out, "Worst: "+timesSentence(worst, a.Products > 1, len(a.Kernels) > 1))
@@ -179,7 +182,7 @@ func (a *Answer) undecided() []string {
 		return []string{fmt.Sprintf("%s, %d of them since the clock was far from %.0f MHz. Lock the clock of the GPU, and measure more "+
 			"--rounds.", text, clock, a.ClockMHz)}
 	case a.Resolution > 0:
-		text += fmt.Sprintf(": this run cannot show differences below %s", percent(a.Resolution))
+		text += fmt.Sprintf(": this run cannot show differences below %s", phrase.Roughly(a.Resolution))
 	}
 	if a.Imported {
 		return []string{text + ". More samples of each size would decide them."}
@@ -302,6 +305,9 @@ func timesSentence(p *problem.Problem, product, kernel bool) string {
 			remedyClause(*p.Remedy), better, gain)
 	case p.Remedy != nil:
 		return fmt.Sprintf("%s takes %s; %s it should take %s (%sx, not measured yet).", what, now, remedyClause(*p.Remedy), better, gain)
+	case p.Tried != nil:
+		return fmt.Sprintf("%s takes %s. It was faster %s (%sx), but in too few rounds to prove it.", what, now, remedyClause(*p.Tried),
+			short3(p.Tried.Gain.Mid))
 	case p.Possible != "" && p.ExpectedUS > 0:
 		return fmt.Sprintf("%s takes %s. No remedy is known; %s, a kernel of gemmaudit, takes %s.", what, now, p.Possible, expected)
 	case p.Possible != "":
@@ -343,6 +349,8 @@ func problemRemedy(p *problem.Problem) any {
 	unit, scale := timeUnit(p.ExpectedUS)
 	expected := short3(p.ExpectedUS*scale) + " " + unit
 	switch {
+	case p.Tried != nil:
+		return word{problemRemedyText(*p.Tried) + " (unproven)", Neutral}
 	case p.Possible != "" && p.ExpectedUS > 0:
 		return word{"none; " + p.Possible + " takes " + expected, Faint}
 	case p.Possible != "":

@@ -19,7 +19,7 @@ func diffSentences(d *diff.Result, problems *problem.Changes) []Note {
 		}
 		out := []Note{Notef(Bad, "The %s can't be compared: %s.", sides, d.Invalid)}
 		if d.Disturbance == d.Invalid {
-			out = append(out, Note{Text: "Measure B again with no other work on the machine."})
+			out = append(out, Notef(Neutral, "Measure %s again with no other work on the machine.", d.Disturber()))
 		}
 		return out
 	}

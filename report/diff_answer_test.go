@@ -44,6 +44,11 @@ func TestDiffSentences(t *testing.T) {
 			has: []string{"can't be compared", "B drifted"}, not: []string{"slower", "faster", "Problems", "undecided"}, tone: Bad},
 		{name: "disturbed", change: func(d *diff.Result) { d.Invalid, d.Disturbance = "other work", "other work" },
 			has: []string{"other work", "Measure B again"}, not: []string{"faster"}, tone: Bad},
+		{name: "disturbed A", change: func(d *diff.Result) {
+			d.Invalid, d.Disturbance = "other work", "other work"
+			d.DisturbedA, d.DisturbedB = diff.Disturbed{Samples: 100, Disturbed: 44}, diff.Disturbed{Samples: 200, Disturbed: 50}
+		},
+			has: []string{"Measure A again"}, not: []string{"Measure B"}, tone: Bad},
 	} {
 		d := fixtureDiff()
 		c.change(d)

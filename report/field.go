@@ -10,10 +10,15 @@ import (
 )
 
 func sheetOf[T any](title string, fields []field.Field[T], records []T) Sheet {
+	return sheetAmong(title, fields, records, records)
+}
+
+// sheetAmong is the sheet of some records; all decide which columns there are.
+func sheetAmong[T any](title string, fields []field.Field[T], records, all []T) Sheet {
 	s := Sheet{Title: title}
 	var shown []field.Field[T]
 	for _, f := range fields {
-		if f.NoColumn || f.Only != nil && !f.Only(records) {
+		if f.NoColumn || f.Only != nil && !f.Only(all) {
 			continue
 		}
 		shown = append(shown, f)

@@ -51,8 +51,9 @@ func differ[T any, F ~string](records []T, fact func(T) F) bool {
 	return slices.ContainsFunc(records, func(r T) bool { return fact(r) != fact(records[0]) })
 }
 
-func problemSheet(problems []*problem.Problem) Sheet {
-	sheet := sheetOf("", problemFields, problems)
+// problemSheet lists some of all problems. Columns such as the data type are left out where all agree.
+func problemSheet(problems, all []*problem.Problem) Sheet {
+	sheet := sheetAmong("", problemFields, problems, all)
 	nameAxis(&sheet, axisOf(problems, func(p *problem.Problem) results.SeriesKey { return p.Series }))
 	return sheet
 }

@@ -71,12 +71,12 @@ func (a *answerPart) html(w io.Writer) {
 	}
 	fmt.Fprintf(w, "<section id=\"problems\" aria-labelledby=\"problems-heading\"><h2 id=\"problems-heading\">Problems</h2>\n")
 	for _, p := range a.open() {
-		p.html(w)
+		p.html(w, a.answer.Problems)
 	}
 	if len(a.folded()) > 0 {
 		fmt.Fprintf(w, "<details>\n<summary>%s</summary>\n", a.moreProblems())
 		for _, p := range a.folded() {
-			p.html(w)
+			p.html(w, a.answer.Problems)
 		}
 		fmt.Fprintf(w, "</details>\n")
 	}
@@ -86,8 +86,10 @@ func (a *answerPart) html(w io.Writer) {
 // headline lists the fields in a problem's heading, in order; the other fields follow below.
 var headline = []string{"number", "gain", "remedy"}
 
-func (p *shownProblem) html(w io.Writer) {
-	sheet := problemSheet([]*problem.Problem{p.Problem})
+// html shows one problem. Facts in which the problems of the page differ, such as the data type, are shown
+// with each.
+func (p *shownProblem) html(w io.Writer, all []*problem.Problem) {
+	sheet := problemSheet([]*problem.Problem{p.Problem}, all)
 	cell := func(i int) string { return cellHTML(toCell(sheet.Rows[0][i])) }
 	fmt.Fprintf(w, "<article class=\"problem\"><h3>")
 	for _, key := range headline {
@@ -110,7 +112,7 @@ func (p *shownProblem) html(w io.Writer) {
 	}
 	fmt.Fprintf(w, "</div>\n<figure>")
 	p.around.svg(w)
-	fmt.Fprintf(w, "<figcaption>Time over %s in us</figcaption></figure>\n<div class=\"rest\">", forHTML(p.Series.AxisWord()))
+	fmt.Fprintf(w, "<figcaption>%s</figcaption></figure>\n<div class=\"rest\">", forHTML(p.around.caption()))
 	if known := p.known(); len(known) > 0 {
 		fmt.Fprintf(w, "<details><summary>How this is known</summary><ul>")
 		for _, text := range known {
@@ -184,7 +186,7 @@ func (a *answerPart) markdown(w *bufio.Writer, image func(*Figure) string) {
 		return
 	}
 	fmt.Fprintf(w, "### Problems\n\n")
-	sheet := problemSheet(a.answer.Problems[:len(a.open())])
+	sheet := problemSheet(a.answer.Problems[:len(a.open())], a.answer.Problems)
 	sheet.markdown(w, false)
 	if len(a.folded()) > 0 {
 		fmt.Fprintf(w, "\n%s in findings.json.\n", a.moreProblems())

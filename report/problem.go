@@ -227,6 +227,10 @@ func remedySteps(p *problem.Problem, imported bool) []step {
 		return []step{{text: fmt.Sprintf("No fix in an engine: %s is a kernel of gemmaudit, which no engine calls. `--kernel ladder` "+
 			"measures each kernel of gemmaudit.", strings.Join(p.Kernels, " or "))}}
 	}
+	if p.Tried != nil {
+		return []step{{text: fmt.Sprintf("Not proven: the product was %sx as fast %s, but in too few rounds. "+
+			"`gemmaudit splits RUN --execute` measures it again on the machine of the run.", short3(p.Tried.Gain.Mid), remedyClause(*p.Tried))}}
+	}
 	if p.Remedy == nil {
 		if p.Possible != "" {
 			return []step{{text: "No remedy that an engine can apply is known. " + p.Possible +

@@ -63,11 +63,9 @@ func (a *around) svg(w io.Writer) {
 	if last/first >= wideRange {
 		scale = math.Log
 	}
-	high := p.US
-	for _, r := range a.rows {
-		high = max(high, r.US.Mid)
-	}
-	axis := linearAxis("", 0, high, 4, plainTick)
+	high := a.high()
+	_, factor := timeUnit(high)
+	axis := linearAxis("", 0, high*factor, 4, plainTick)
 	high *= 1.08
 	x := func(m float64) float64 {
 		m = min(max(m, first), last)
@@ -82,10 +80,11 @@ func (a *around) svg(w io.Writer) {
 	left, right := x(float64(p.FromM))-4, x(float64(p.ToM))+4
 	fmt.Fprintf(w, "<rect class=\"stretch\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\"/>", left, svgTop, right-left,
 		svgHeight-svgTop-svgFoot)
-	for _, us := range axis.ticks {
+	for _, tick := range axis.ticks {
+		at := y(tick / factor)
 		fmt.Fprintf(w,
 			"<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/><text class=\"right\" x=\"%d\" y=\"%.1f\">%s</text>",
-			svgLeft, svgWidth-svgRight, y(us), y(us), svgLeft-5, y(us)+4, forHTML(axis.label(us)))
+			svgLeft, svgWidth-svgRight, at, at, svgLeft-5, at+4, forHTML(axis.label(tick)))
 	}
 	a.ticks(w, x)
 	points := make([]string, 0, len(a.rows))
@@ -108,6 +107,21 @@ func (a *around) svg(w io.Writer) {
 		fmt.Fprintf(w, "<circle class=\"now\" cx=\"%.1f\" cy=\"%.1f\" r=\"4.5\"/>", at, y(p.US))
 	}
 	fmt.Fprintf(w, "</svg>")
+}
+
+// high is the largest time of the plot in microseconds. Larger times are labeled in milliseconds, since the
+// margin has room for four digits.
+func (a *around) high() float64 {
+	high := a.problem.US
+	for _, r := range a.rows {
+		high = max(high, r.US.Mid)
+	}
+	return high
+}
+
+func (a *around) caption() string {
+	unit, _ := timeUnit(a.high())
+	return fmt.Sprintf("Time over %s in %s", a.problem.AxisWord(), unit)
 }
 
 func (a *around) alt() string {

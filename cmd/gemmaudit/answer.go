@@ -49,7 +49,7 @@ func nextSteps(path string, answer *report.Answer, audit *rules.Audit) []string 
 			commandLine(append([]string{"audit", path, "--confirm"}, along...))))
 	}
 	if n := len(audit.Whole().Findings); n > 0 {
-		out = append(out, fmt.Sprintf("-o wide shows the %d findings by rule, each series and all warnings", n))
+		out = append(out, fmt.Sprintf("-o wide shows the %s by rule, each series and all warnings", plural(n, "finding", "findings")))
 	} else if len(audit.Warnings) > 0 {
 		out = append(out, fmt.Sprintf("-o wide shows each series and %s", plural(len(audit.Warnings), "warning", "warnings")))
 	}

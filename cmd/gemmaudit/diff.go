@@ -269,7 +269,7 @@ func (o *diffOptions) evidence(d *diff.Result, held []outcome.Held) outcome.Evid
 	if d.Invalid != "" {
 		g := outcome.Ground{Text: d.Invalid}
 		if d.Disturbance == d.Invalid {
-			g.Hint = "measure B again without other load; --" + despiteDisturbance + " compares the times anyway"
+			g.Hint = "measure " + d.Disturber() + " again without other load; --" + despiteDisturbance + " compares the times anyway"
 		}
 		e.Open = append(e.Open, g)
 	}

@@ -141,7 +141,7 @@ var declaredPlanFlags = []planFlag{
 			cobra.CompletionWithDesc(kernels.Transposed.String(), "[N,K], as in a linear layer"),
 			cobra.CompletionWithDesc(kernels.RowMajor.String(), "[K,N], as in torch.mm")))},
 	{name: "weights", def: []string{"plain"}, to: func(f *planFlags) any { return &f.weights },
-		help: "plain, or quantized: int4:128 (groups), int8:column, int4:64:zero (repeatable)",
+		help: "plain, or quantized: int4:128 (groups), int4:64:zero, int8:column, fp8:128x128 (blocks) (repeatable)",
 		offers: always(fixed("plain", "int4:128", "int4:64", "int4:32", "int4:column", "int4:128:zero", "int8:128", "int8:column",
 			"plain,int4:128"))},
 	{name: "batch", to: func(f *planFlags) any { return &f.batches },

@@ -43,7 +43,7 @@ func (w *Witness) cliff(kind Kind) (Kind, string) {
 		known          bool
 	}
 	for _, m := range []model{{own, own, ok}, {own, old, ok && oldOK}, {old, old, oldOK}} {
-		if !m.known {
+		if !m.known || kind == TileQuantization && ok && m.row != own { // another tile than its own computes none of its rows
 			continue
 		}
 		t := m.row

@@ -76,6 +76,14 @@ func DisturbanceText(a, b Disturbed) string {
 	return fmt.Sprintf("other load disturbed one run more: %.0f %% of the samples of A and %.0f %% of B", 100*a.Share(), 100*b.Share())
 }
 
+// Disturber names the run with the larger share of disturbed samples, A or B: the run to measure again.
+func (d *Result) Disturber() string {
+	if d.DisturbedA.Share() > d.DisturbedB.Share() {
+		return "A"
+	}
+	return "B"
+}
+
 func (d *Result) compareDisturbance(pairs []curvePair, cfg rules.Config) {
 	var a, b []*infer.Curve
 	for _, pair := range pairs {

@@ -73,6 +73,9 @@ func (f *finder) problem(g *group) *Problem {
 			p.ExpectedUS = p.US * (1 - loss.Mid)
 		}
 	}
+	if worst != nil && best == nil && !p.OnlyPossible() && !p.OnlyCeiling() {
+		p.Tried = f.tried(row{worst.Series, worst.WorstM})
+	}
 	if best != nil {
 		f.remedied(p, best, bestOf)
 		for _, it := range g.items { // a known cause of that row
@@ -93,6 +96,15 @@ func (f *finder) problem(g *group) *Problem {
 		}
 	}
 	return p
+}
+
+// tried is the remedy of a row that was run and gains, if nothing but the number of rounds is against it.
+func (f *finder) tried(at row) *rules.Remedy {
+	r, ok := f.rejected[at]
+	if !ok || r.Unsteady || r.Gain.Lo <= 1 || r.AdjustedP <= f.fdr {
+		return nil
+	}
+	return &r
 }
 
 // othersOf lists the kernels that were proven faster than a series, by M.

@@ -67,6 +67,9 @@ type Problem struct {
 	// Remedy is the best remedy that an engine can apply: proven if Remedy.Pays, else predicted. Nil if there
 	// is none.
 	Remedy *rules.Remedy `json:"remedy,omitempty"`
+	// Tried is a remedy that was faster when it was run, but in too few rounds to be proven. Nil if there is
+	// none, or a Remedy.
+	Tried *rules.Remedy `json:"tried,omitempty"`
 	// Others are the kernels that were proven faster than Series by M, ascending, for grouped products: no table has them.
 	Others []Other `json:"others,omitempty"`
 	// Possible is a faster kernel that the engine lacks, or "".
@@ -131,6 +134,7 @@ type finder struct {
 	times  map[results.SeriesKey]map[int]float64
 	ms     map[results.SeriesKey][]int
 	engine func(device, kernel string) bool
+	fdr    float64 // the audit's
 	// rejected holds rows with an executed remedy that does not pay, and paid those with one that does.
 	rejected, paid map[row]rules.Remedy
 }
@@ -195,7 +199,7 @@ func class(p *Problem) int {
 func newFinder(data infer.Data, audit *rules.Audit, engine []string) *finder {
 	f := &finder{data: data, names: deviceNames(data), cases: map[results.SeriesKey]map[int]results.Case{},
 		times: map[results.SeriesKey]map[int]float64{}, ms: map[results.SeriesKey][]int{}, rejected: map[row]rules.Remedy{},
-		paid: map[row]rules.Remedy{}}
+		paid: map[row]rules.Remedy{}, fdr: audit.FDR}
 	for _, s := range data.Series {
 		cases := make(map[int]results.Case, len(s.Rows))
 		for _, r := range s.Rows {

@@ -65,6 +65,10 @@ func TestFind(t *testing.T) {
 			Remedy: rules.Remedy{Kind: rules.RemedyPad, M: m, PadTo: to, DirectUS: 10, Executed: true, Pays: true,
 				ExecutedUS: stats.Interval{Mid: 10 / gain}, Gain: stats.Interval{Lo: gain, Mid: gain, Hi: gain}, StakeUS: 10 - 10/gain}}
 	}
+	tried := func(k results.SeriesKey, to int, least, p float64) remedy.Row {
+		return remedy.Row{Series: k, Remedy: rules.Remedy{Kind: rules.RemedyPad, M: 352, PadTo: to, Executed: true, AdjustedP: p,
+			Gain: stats.Interval{Lo: least, Mid: least + .2, Hi: least + .4}}}
+	}
 	cases := []struct {
 		name     string
 		findings []rules.Finding
@@ -113,6 +117,15 @@ func TestFind(t *testing.T) {
 			findings: []rules.Finding{finding(rules.Pad, lt, 352, 352, .3, padded(lt, 352, 384))},
 			rejected: []remedy.Row{{Series: lt, Remedy: rules.Remedy{Kind: rules.RemedyPad, M: 352, PadTo: 384, Executed: true}}},
 			want:     []string{"1 [cublaslt] [cuda:0] 352-352 none"}, slow: 1},
+		{name: "a remedy that gained in too few rounds is named",
+			findings: []rules.Finding{finding(rules.Pad, lt, 352, 352, .3, padded(lt, 352, 384))},
+			rejected: []remedy.Row{tried(lt, 384, 1.2, .07)}, want: []string{"1 [cublaslt] [cuda:0] 352-352 tried pad 384"}, slow: 1},
+		{name: "a remedy that gained and was rejected for another reason is none",
+			findings: []rules.Finding{finding(rules.Pad, lt, 352, 352, .3, padded(lt, 352, 384))},
+			rejected: []remedy.Row{tried(lt, 384, 1.2, .01)}, want: []string{"1 [cublaslt] [cuda:0] 352-352 none"}, slow: 1},
+		{name: "a remedy that may not gain is none",
+			findings: []rules.Finding{finding(rules.Pad, lt, 352, 352, .3, padded(lt, 352, 384))},
+			rejected: []remedy.Row{tried(lt, 384, .9, .3)}, want: []string{"1 [cublaslt] [cuda:0] 352-352 none"}, slow: 1},
 		{name: "a remedy that other work disturbed is undecided",
 			findings: []rules.Finding{finding(rules.Pad, lt, 352, 352, .3, padded(lt, 352, 384))},
 			rejected: []remedy.Row{{Series: lt,
@@ -136,12 +149,14 @@ func TestFind(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			data, audit := machine(lt, blas, ours, second, other)
-			audit.Findings = c.findings
+			audit.Findings, audit.FDR = c.findings, .05
 			problems, sum := Find(data, audit, &remedy.Result{Splits: c.splits, Rejected: c.rejected}, c.engine)
 			var got []string
 			for _, p := range problems {
 				text := fmt.Sprintf("%d %v %v %d-%d", p.Number, p.Kernels, p.Devices, p.FromM, p.ToM)
 				switch r := p.Remedy; {
+				case r == nil && p.Tried != nil:
+					text += fmt.Sprintf(" tried pad %d", p.Tried.PadTo)
 				case r == nil:
 					text += " none"
 				case r.Kind == rules.RemedyPad:

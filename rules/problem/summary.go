@@ -166,6 +166,9 @@ func (f *finder) summarize(audit *rules.Audit, found *remedy.Result, problems []
 	if len(products) == 1 {
 		for p := range products {
 			s.Product = p.Curve()
+			if experts := p.Experts(); experts != "" {
+				s.Product += " (" + experts + ")"
+			}
 		}
 	}
 	slow := map[size]bool{}
