@@ -18,6 +18,10 @@ func product(kernel string, n, k int, ms ...int) infer.SeriesTimes {
 	return series(results.SeriesKey{Device: "gpu", Kernel: kernel, Subject: s, Regime: results.Engine}, ms...)
 }
 
+func layer(name string, n, k, count int, e kernels.Epilogue) Product {
+	return Product{Name: name, N: n, K: k, Count: count, Epilogue: e}
+}
+
 func series(key results.SeriesKey, ms ...int) infer.SeriesTimes {
 	out := infer.SeriesTimes{Key: key, ClockMHz: 1800}
 	for _, m := range ms {
@@ -34,11 +38,11 @@ func of(op kernels.Operation, kernel string, dims kernels.Dims, ms ...int) infer
 var small = Need{
 	Model: "small", Count: 2, Vocab: 500, Sequences: 1, Heads: kernels.Heads{Query: 4, KV: 2, Dim: 16},
 	Layers: [][]Product{
-		{{"qkv", 128, 64, 2, 0, 0, 0, false, ""}, {"o", 64, 64, 2, 0, 0, 0, false, ""}},
-		{{"q", 64, 64, 2, 0, 0, 0, false, ""}, {"k", 32, 64, 2, 0, 0, 0, false, ""}, {"v", 32, 64, 2, 0, 0, 0, false, ""},
-			{"o", 64, 64, 2, 0, 0, 0, false, ""}},
+		{layer("qkv", 128, 64, 2, 0), layer("o", 64, 64, 2, 0)},
+		{layer("q", 64, 64, 2, 0), layer("k", 32, 64, 2, 0), layer("v", 32, 64, 2, 0),
+			layer("o", 64, 64, 2, 0)},
 	},
-	Head: Product{"lm_head", 500, 64, 1, 0, 0, 0, false, ""},
+	Head: layer("lm_head", 500, 64, 1, 0),
 }
 
 var heads = kernels.Dims{QueryHeads: 4, KVHeads: 2, HeadDim: 16}
@@ -109,9 +113,9 @@ func partsText(parts []Part) string {
 
 var mixed = Need{
 	Model: "mixed", Count: 2, Vocab: 500, Sequences: 1, Heads: kernels.Heads{Query: 4, KV: 2, Dim: 16},
-	Layers: [][]Product{{{"o", 64, 64, 2, 0, 0, 0, false, ""}, {"router", 8, 64, 2, 0, 0, 0, false, ""},
-		{"experts", 32, 64, 2, 8, 2, 0, false, ""}}},
-	Head: Product{"lm_head", 500, 64, 1, 0, 0, 0, false, ""},
+	Layers: [][]Product{{layer("o", 64, 64, 2, 0), layer("router", 8, 64, 2, 0),
+		{Name: "experts", N: 32, K: 64, Count: 2, Experts: 8, Active: 2}}},
+	Head: layer("lm_head", 500, 64, 1, 0),
 }
 
 // experts are the experts of mixed, by rows.
@@ -213,7 +217,7 @@ func TestPlainProductsNextToScaledOnes(t *testing.T) {
 	// Scales of columns are as long as K, which differs.
 	other := scaled(product("lib", 32, 128, 8, 16), "fp8:column")
 	down := mixed
-	down.Layers = [][]Product{{{"o", 64, 64, 2, 0, 0, 0, false, ""}, {"down", 32, 128, 2, 0, 0, 0, false, ""}}}
+	down.Layers = [][]Product{{layer("o", 64, 64, 2, 0), layer("down", 32, 128, 2, 0)}}
 	if m, err := Find([]Run{run("a.db", scaled(o, "fp8:column"), other)}, down); err != nil || partsText(m.Parts) != "o×2 down×2" {
 		t.Errorf("columns: %v", err)
 	}
@@ -281,7 +285,7 @@ func TestFusedProducts(t *testing.T) {
 	}
 	// In a mixture of both, products alone are named too.
 	need := small
-	need.Layers = [][]Product{{{"qkv", 128, 64, 2, 0, 0, kernels.Bias, false, ""}, {"o", 64, 64, 2, 0, 0, kernels.Residual, false, ""}}}
+	need.Layers = [][]Product{{layer("qkv", 128, 64, 2, kernels.Bias), layer("o", 64, 64, 2, kernels.Residual)}}
 	m, err := Find([]Run{run("a.db", product("lib", 128, 64, 8, 16), residual)}, need)
 	if err != nil || m.Fused || len(m.Warnings) != 1 || m.Warnings[0].Subject != "qkv" {
 		t.Errorf("%+v, %v", m, err)
