@@ -107,12 +107,12 @@ func TestCausesOfLabelledRows(t *testing.T) {
 			says: "its tiles of 192x512 start another row",
 		},
 		"a smaller tile than that of the reference computes none of its rows": {
-			units: 8, ms: synthetic.Grid(64, 768, 16), cause: cause.HeuristicChoice,
+			units: 8, ms: synthetic.Grid(64, 384, 16), cause: cause.Unknown,
 			us: func(m int) float64 { return 5 + 100*math.Ceil(float64(m)/192) },
 			label: func(m int) string {
-				return map[bool]string{true: "hopper 64x512", false: "hopper 192x512"}[m > 576]
+				return map[bool]string{true: "hopper 16x512", false: "hopper 192x512"}[m > 192]
 			},
-			says: "m592",
+			says: "m208",
 		},
 		"another kernel at a larger M": {
 			ms: synthetic.Grid(64, 1536, 16), cause: cause.HeuristicChoice,
