@@ -15,14 +15,15 @@ func WriteAdvice(w io.Writer, f Format, a *advice.Advice) error {
 	doc.Sheets = []Sheet{
 		sheetOf("Passes", passFields, a.Passes), // a line for each M, in CSV only
 		sheetOf("Parts of a pass", partFields, a.Parts),
-		sheetOf("The advised chunk against usual ones", usualChunkFields, a.Chunk.Usual),
+		sheetOf("The advised chunk compared with usual ones", usualChunkFields, a.Chunk.Usual),
 		sheetOf("Chunks with the most tokens a second", chunkSizeFields, a.Chunk.Best),
-		sheetOf(fmt.Sprintf("The %d advised sizes against usual lists", len(a.Sizes.Captured)), sizesFields, a.Sizes.Against),
+		sheetOf(fmt.Sprintf("The %d advised sizes compared with usual lists; gain allows for noise in choosing them",
+			len(a.Sizes.Captured)), sizesFields, a.Sizes.Against),
 		sheetOf("Never worth running", skipFields, a.Skips),
 		settingSheet(a),
 	}
 	if len(a.Skips) == 0 {
-		doc.Note(Neutral, "no size is surely beaten by a larger one by %s or more", FormatShare(a.MinGain))
+		doc.Note(Neutral, "no size is known to be slower than a larger one by %s or more", FormatShare(a.MinGain))
 	}
 	if s := a.Skipping; s.Usual > 0 && (bounds{s.Saved, numbers(4)}).Text() != "" {
 		doc.Note(Neutral, "padding sizes never worth running saves %s of a second of traffic, if every known size can be run",

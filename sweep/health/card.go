@@ -31,7 +31,7 @@ func checkCards(m *machine) []Finding {
 	var out []Finding
 	for _, c := range m.Cards {
 		if c.Err != nil {
-			out = append(out, Finding{"gpu", Note, c.ID + ": its clock, power and neighbours can't be read: " + c.Err.Error(),
+			out = append(out, Finding{"gpu", Note, c.ID + ": its clock, power and neighbors can't be read: " + c.Err.Error(),
 				"each block measures the clock for itself; throttling and other load stay unseen"})
 			continue
 		}
@@ -108,7 +108,7 @@ func wrongWith(s *kernels.CardState) (out []Finding) {
 		fmt.Sprintf("sudo nvidia-smi -i BUS -pl %.0f", s.DefaultPowerLimitW))
 	add(s.TempC != 0 && s.SlowdownTempC != 0 && s.TempC >= s.SlowdownTempC-hotMargin, "gpu temperature", Warning,
 		fmt.Sprintf("%.0f °C, at %.0f °C it is slowed down", s.TempC, s.SlowdownTempC),
-		"let it cool down, look at its fans and at its neighbours")
+		"let it cool down, look at its fans and at its neighbors")
 	add(s.Uncorrected > 0, "gpu memory", Error, errorsOfMemory(s.Uncorrected)+" since the driver was loaded",
 		"stop using the card: reset it when idle (sudo nvidia-smi -r -i BUS), and replace it if errors return")
 	add(s.Uncorrected <= 0 && s.UncorrectedEver > 0, "gpu memory", Note,

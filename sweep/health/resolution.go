@@ -21,9 +21,9 @@ func Resolution(share float64, words string, delays bool) Finding {
 	}
 	switch {
 	case share > veryCoarse:
-		f.Severity, f.Hint = Warning, "stop what else runs here, or use a machine that is not shared"
+		f.Severity, f.Hint = Warning, "stop other programs, or use a machine that is not shared"
 	case share > coarse:
-		f.Severity, f.Hint = Note, "smaller losses stay undecided; stopping what else runs here makes them visible"
+		f.Severity, f.Hint = Note, "smaller losses stay undecided; stopping other programs makes them visible"
 	}
 	return f
 }
@@ -31,5 +31,5 @@ func Resolution(share float64, words string, delays bool) Finding {
 // NoResolution is the finding for too few timed blocks in a span to estimate the resolution.
 func NoResolution(blocks int, span time.Duration) Finding {
 	return Finding{"resolution", Warning, fmt.Sprintf("%d blocks in %s are too few to estimate the resolution", blocks, span),
-		"stop what else runs here, or give --resolution more time"}
+		"stop other programs, or give --resolution more time"}
 }

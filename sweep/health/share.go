@@ -31,12 +31,12 @@ func checkLoad(m *machine) []Finding {
 	switch {
 	case cpus > muchLoad:
 		return []Finding{{check, Warning, seen,
-			"stop what else runs here (top shows it), or give this process CPUs of its own with taskset"}}
+			"stop other programs (top lists them), or give this process its own CPUs with taskset"}}
 	case err == nil && recent > float64(m.after.cpus):
-		return []Finding{{check, Warning, seen + ": more was to run in the last minute than there are CPUs",
-			"stop what else runs here (top shows it), and wait for the load to fall"}}
+		return []Finding{{check, Warning, seen + ": more than there are CPUs",
+			"stop other programs (top lists them), and wait for the load to fall"}}
 	case cpus > someLoad:
-		return []Finding{{check, Note, seen, "disturbed blocks are marked; stopping what else runs here makes the verdicts quicker"}}
+		return []Finding{{check, Note, seen, "disturbed blocks are marked; stopping other programs makes the verdicts quicker"}}
 	case err == nil && recent > float64(m.after.cpus)/2:
 		return []Finding{{check, Note, seen + ": quiet now, busy in the last minute", "make sure that no load returns during the sweep"}}
 	}
@@ -143,6 +143,6 @@ func checkHypervisor(m *machine) []Finding {
 	case name == "unknown":
 		name = "an unnamed hypervisor"
 	}
-	return []Finding{{check, Note, "guest of " + name + ": neighbours share the last-level cache and the memory",
+	return []Finding{{check, Note, "guest of " + name + ": its neighbors share the last-level cache and the memory",
 		"compare runs only with runs on the same machine, and look at the sentinels' drift"}}
 }
