@@ -157,8 +157,11 @@ func (a *Answer) Sentences() []string {
 			fmt.Sprintf("%s far below the roofline, but nothing faster was measured.", Plural(n, more+"problem is", more+"problems are")))
 	}
 	if n := a.OwnProblems; n > 0 {
-		out = append(out,
-			fmt.Sprintf("%s in %s, which no engine calls. They are listed last.", Plural(n, "problem is", "problems are"), list(a.Own)))
+		last := "They are listed last."
+		if n == 1 {
+			last = "It is listed last."
+		}
+		out = append(out, fmt.Sprintf("%s in %s, which no engine calls. %s", Plural(n, "problem is", "problems are"), list(a.Own), last))
 	}
 	if n := a.Waived; n > 0 {
 		out = append(out, fmt.Sprintf("%s waived and not among the problems.", Plural(n, "finding is", "findings are")))
