@@ -7,6 +7,7 @@ import (
 	"github.com/gemmaudit/gemmaudit/results"
 	"github.com/gemmaudit/gemmaudit/rules"
 	"github.com/gemmaudit/gemmaudit/rules/cards"
+	"github.com/gemmaudit/gemmaudit/rules/cause"
 	"github.com/gemmaudit/gemmaudit/rules/change"
 	"github.com/gemmaudit/gemmaudit/rules/diff"
 	"github.com/gemmaudit/gemmaudit/rules/outcome"
@@ -58,6 +59,9 @@ func TestAuditVerdict(t *testing.T) {
 	marginal := judged(4, 0)
 	marginal.Marginal = 1
 	confirmed, whatever, none := verdict.Gate{Kind: verdict.Confirmed}, verdict.Gate{Kind: verdict.Any}, verdict.Gate{Kind: verdict.None}
+	tooFast := judged(4, 0, rules.Confirmed)
+	tooFast.Findings[0].Cause = cause.MeasurementError
+	tooFast.Findings[0].Rows = 1
 	strict := verdict.Gate{Kind: verdict.Confirmed, Marginal: true}
 	lost := verdict.Outdated{Path: "r.db", Why: []rules.Undone{{Key: "threshold", Old: "0.95", New: "0.9"}}}
 	for _, tt := range []struct {
@@ -73,6 +77,8 @@ func TestAuditVerdict(t *testing.T) {
 		{"unconfirmed", judged(4, 0, rules.Unconfirmed), confirmed, verdict.Outdated{}, exitClean, 0},
 		{"any", judged(4, 0, rules.Unconfirmed), whatever, verdict.Outdated{}, exitGate, 0},
 		{"confirmed", judged(4, 0, rules.Confirmed), confirmed, verdict.Outdated{}, exitGate, 0},
+		{"faster than can be", tooFast, confirmed, verdict.Outdated{}, exitInconclusive, 0},
+		{"faster than can be, any", tooFast, whatever, verdict.Outdated{}, exitInconclusive, 0},
 		{"waived", judged(4, 0, rules.Waived), whatever, verdict.Outdated{}, exitClean, 0},
 		{"no gate", judged(4, 0, rules.Confirmed), none, verdict.Outdated{}, exitClean, 0},
 		{"undecided", judged(4, 3), confirmed, verdict.Outdated{}, exitInconclusive, 0},
