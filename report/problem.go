@@ -229,7 +229,8 @@ func remedySteps(p *problem.Problem, imported bool) []step {
 	}
 	if p.Tried != nil {
 		return []step{{text: fmt.Sprintf("Not proven: the product was %sx as fast %s, but in too few rounds. "+
-			"`gemmaudit splits RUN --execute` measures it again on the machine of the run.", short3(p.Tried.Gain.Mid), remedyClause(*p.Tried))}}
+			"`gemmaudit splits RUN --execute` measures it again on the machine of the run.",
+			short3(p.Tried.Gain.Mid), remedyClause(*p.Tried))}}
 	}
 	if p.Remedy == nil {
 		if p.Possible != "" {
