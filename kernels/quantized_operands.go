@@ -171,46 +171,61 @@ func (f WeightFormat) scaleAt(scales []byte, i int) float64 {
 	return DecodeFP16(binary.LittleEndian.Uint16(scales[2*i:]))
 }
 
+// readElements reads elements of a buffer from an offset.
+func readElements(of Operand, elements int64, d DType) ([]float64, error) {
+	content, out := make([]byte, elements*int64(d.Size())), make([]float64, elements)
+	if err := of.Buffer.Download(int64(of.Offset)*int64(d.Size()), content); err != nil {
+		return nil, err
+	}
+	return out, Decode(d, content, out)
+}
+
+// ReadScales reads the scales of a normalized task's activations a as [M, groups of K]; nil if they have none.
+func ReadScales(t Task, a Operand) ([]float64, error) {
+	of, ok := t.ActivationScales()
+	if !ok {
+		return nil, nil
+	}
+	at, err := t.ScalesOperand(a)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := readElements(at, int64(of.Extent(t.M)), of.Type)
+	if err != nil {
+		return nil, err
+	}
+	var out []float64
+	for row := range t.M {
+		for k := range of.Groups {
+			out = append(out, stored[k*of.LD+row])
+		}
+	}
+	return out, nil
+}
+
 // ReadOperands reads a normalized task's operands from a kernel's buffers, in the form that its operation's Reference takes.
 func ReadOperands(t Task, a Operand, raw Buffer) (in, stored []float64, err error) {
-	read := func(of Operand, elements int64, d DType) ([]float64, error) {
-		content, out := make([]byte, elements*int64(d.Size())), make([]float64, elements)
-		if err := of.Buffer.Download(int64(of.Offset)*int64(d.Size()), content); err != nil {
-			return nil, err
-		}
-		return out, Decode(d, content, out)
-	}
-	if in, err = read(a, t.InputElements(t.M), t.DType); err != nil {
+	if in, err = readElements(a, t.InputElements(t.M), t.DType); err != nil {
 		return nil, nil, err
 	}
 	if n := t.ResidualElements(t.M); n > 0 {
-		residual, err := read(t.ResidualOperand(a), n, t.DType)
+		residual, err := readElements(t.ResidualOperand(a), n, t.DType)
 		if err != nil {
 			return nil, nil, err
 		}
 		in = append(in, residual...)
 	}
-	if of, ok := t.ActivationScales(); ok {
-		at, err := t.ScalesOperand(a)
-		if err != nil {
-			return nil, nil, err
-		}
-		scales, err := read(at, int64(of.Extent(t.M)), of.Type)
-		if err != nil {
-			return nil, nil, err
-		}
-		for row := range t.M {
-			for k := range of.Groups {
-				in = append(in, scales[k*of.LD+row])
-			}
-		}
+	scales, err := ReadScales(t, a)
+	if err != nil {
+		return nil, nil, err
 	}
+	in = append(in, scales...)
 	bytes := t.Stored(t.M)
 	switch {
 	case bytes == 0:
 		return in, nil, nil
 	case !t.Quantized():
-		stored, err = read(Operand{Buffer: raw}, bytes/int64(t.DType.Size()), t.DType)
+		stored, err = readElements(Operand{Buffer: raw}, bytes/int64(t.DType.Size()), t.DType)
 		return in, stored, err
 	}
 	content := make([]byte, bytes)

@@ -119,21 +119,13 @@ func (l *launch) multiply(product int) error {
 // scale multiplies A by the scales of its activations, if any.
 func (l *launch) scale(a []float64) error {
 	t := l.info.Task
-	of, ok := t.ActivationScales()
-	if !ok {
-		return nil
-	}
-	at, err := t.ScalesOperand(l.in)
-	if err != nil {
+	scales, err := kernels.ReadScales(t, l.in)
+	if len(scales) == 0 || err != nil {
 		return err
 	}
-	scales, err := matrix(at, of.Groups, t.M, of.LD, of.Type)
-	if err != nil {
-		return err
-	}
+	groups := len(scales) / t.M
 	for i := range a {
-		row, group := i/t.K, i%t.K/of.Group
-		a[i] *= scales[group*t.M+row]
+		a[i] *= scales[i/t.K*groups+i%t.K/t.Weights.GroupK]
 	}
 	return nil
 }

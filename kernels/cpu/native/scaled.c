@@ -9,18 +9,20 @@ static void portable_fp8_to_float(const uint8_t *codes, int64_t n, void *out) {
   for (int64_t i = 0; i < n; i++) ((float *)out)[i] = ga_fp8_to_float(codes[i]);
 }
 
-const ga_scaled_form *ga_scaled_form_for(unsigned isa) {
-  static const ga_scaled_form portable = {&ga_portable_paths[GA_BF16], portable_fp8_to_float};
+// The decoders of each path for bf16.
+static const ga_scaled_form forms[] = {
+    {&ga_portable_paths[GA_BF16], portable_fp8_to_float},
 #if defined(__x86_64__)
-  static const ga_scaled_form avx2 = {&ga_avx2_paths[GA_BF16], ga_avx2_fp8_to_float};
-  static const ga_scaled_form avx512 = {&ga_avx512_paths[GA_BF16], ga_avx512_fp8_to_float};
-  static const ga_scaled_form avx512_bf16 = {&ga_avx512_bf16_path, ga_avx512_fp8_to_bf16};
-  if (isa & GA_ISA_AVX512) return isa & GA_ISA_BF16 ? &avx512_bf16 : &avx512;
-  if (isa & GA_ISA_AVX2) return &avx2;
-#else
-  (void)isa;
+    {&ga_avx2_paths[GA_BF16], ga_avx2_fp8_to_float},
+    {&ga_avx512_paths[GA_BF16], ga_avx512_fp8_to_float},
+    {&ga_avx512_bf16_path, ga_avx512_fp8_to_bf16},
 #endif
-  return &portable;
+};
+
+const ga_scaled_form *ga_scaled_form_for(unsigned isa) {
+  const ga_scaled_form *f = forms;
+  while (f->path != ga_path_for(GA_BF16, isa)) f++;
+  return f;
 }
 
 // SLICE is the most k that are decoded at a time: 8 or 16 KiB of a panel, which stay in L1.

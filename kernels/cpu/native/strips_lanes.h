@@ -61,6 +61,14 @@ GA_INLINE int next_block(place *p) {
   return 1;
 }
 
+// group_at loads the scales and zero points of S strips, apart bytes from each other.
+GA_INLINE void group_at(const int S, const int zeros, const place *p, int64_t apart, lanes scale[PAIR], words zero[PAIR]) {
+  _Pragma("GCC unroll 2") for (int s = 0; s < S; s++) {
+    scale[s] = scales_at(p->w, (const uint16_t *)((const char *)p->scales + s * apart));
+    zero[s] = zeros ? zeros_at(p->zeros + s * apart) : (words){0};
+  }
+}
+
 // The header of a packed row's block.
 typedef struct {
   float scale;
@@ -112,10 +120,7 @@ GA_INLINE void multiply_rows(const int R, const int S, const int L, const int ze
   const char *codes = strip + ga_strip_header(w, g->k), *end = strip + apart;
   lanes scale[PAIR];
   words zero[PAIR];
-  _Pragma("GCC unroll 2") for (int s = 0; s < S; s++) {
-    scale[s] = scales_at(w, (const uint16_t *)((const char *)p.scales + s * apart));
-    zero[s] = zeros ? zeros_at(p.zeros + s * apart) : (words){0};
-  }
+  group_at(S, zeros, &p, apart, scale, zero);
   // Strips follow each other, so scales are fetched with the codes: share is a strip's bytes per block. The strips
   // after these begin S strips later.
   int64_t share = apart / ((end - codes) / (CODE_VECTORS * VECTOR)) + 1, behind = AHEAD_BYTES / apart;
@@ -137,11 +142,7 @@ GA_INLINE void multiply_rows(const int R, const int S, const int L, const int ze
     }
     codes += CODE_VECTORS * VECTOR;
     a += R * each;
-    if (next_block(&p))
-      _Pragma("GCC unroll 2") for (int s = 0; s < S; s++) {
-        scale[s] = scales_at(w, (const uint16_t *)((const char *)p.scales + s * apart));
-        if (zeros) zero[s] = zeros_at(p.zeros + s * apart);
-      }
+    if (next_block(&p)) group_at(S, zeros, &p, apart, scale, zero);
   }
   _Pragma("GCC unroll 8") for (int i = 0; i < R * S; i++)
     store(GA_FP32, sums, i / S * GA_PANEL + i % S * LANES, total[i]);
